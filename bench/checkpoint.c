@@ -1,12 +1,14 @@
-/* checkpoint.c - what a checkpoint costs a job that goes on: a pserver of one dense and one sparse thread, with a table of MILLIONS
- * of rows of 16 floats and AdaGrad's state, and a trainer that pulls and pushes 4096 rows a step. Rows are drawn as words of a text
- * are (the i-th with a frequency of about 1/i), or evenly.
+/* checkpoint.c - what a checkpoint costs a job that goes on: a pserver of one dense and one sparse
+ * thread, with a table of MILLIONS of rows of 16 floats and AdaGrad's state, and a trainer that
+ * pulls and pushes 4096 rows a step. Rows are drawn as words of a text are (the i-th with a
+ * frequency of about 1/i), or evenly.
  *
  * Usage: checkpoint MILLIONS FOLDER zipf|even
- * Prints: steps without a save (median and longest ms, steps a second); steps beside two saves, their bytes and the better rate; steps
- * beside dd, which copies the file that was written, fsync included, at the writer's nice value, and its better rate of two; steps beside
- * a process of that nice value that only computes: what the machine leaves to a trainer and a server beside any writer; and of
- * a save the memory of server and writer together (PSS) over the server's before.
+ * Prints: steps without a save (median and longest ms, steps a second); steps beside two saves,
+ * their bytes and the better rate; steps beside dd, which copies the file that was written, fsync
+ * included, at the writer's nice value, and its better rate of two; steps beside a process of that
+ * nice value that only computes: what the machine leaves to a trainer and a server beside any
+ * writer; and of a save the memory of server and writer together (PSS) over the server's before.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -25,7 +27,13 @@
 #include "bench/server.h"
 #include "ps/client/client.h"
 
-enum { NICE = 5 /* of the server's writer */, DIM = 16, KEYS = 4096, DENSE = 1 << 16, STEPS_MAX = 1 << 20 };
+enum {
+    NICE = 5 /* of the server's writer */,
+    DIM = 16,
+    KEYS = 4096,
+    DENSE = 1 << 16,
+    STEPS_MAX = 1 << 20
+};
 
 static void die(const char *what, const char *why) {
     fprintf(stderr, "checkpoint: %s: %s\n", what, why);
@@ -92,8 +100,8 @@ static void step(struct job *j, uint64_t first) {
 
 static void say(struct job *j, const char *what, double seconds) {
     qsort(j->ms, j->n, sizeof *j->ms, by_ms);
-    printf("%s: %zu steps, median %.2f ms, 99%% %.2f ms, longest %.2f ms, %.0f steps/s\n", what, j->n, j->ms[j->n / 2], j->ms[j->n * 99 / 100],
-           j->ms[j->n - 1], (double)j->n / seconds);
+    printf("%s: %zu steps, median %.2f ms, 99%% %.2f ms, longest %.2f ms, %.0f steps/s\n", what,
+           j->n, j->ms[j->n / 2], j->ms[j->n * 99 / 100], j->ms[j->n - 1], (double)j->n / seconds);
     j->n = 0;
 }
 
@@ -131,10 +139,13 @@ static double all_mb(pid_t server) {
     return sum;
 }
 
-/* Steps beside a save; with `sample` its memory is looked at, which takes time of its own. Returns the seconds it took. */
-static double save(struct job *j, const char *dir, const char *name, enum ps_chain chain, double *peak_mb) {
+/* Steps beside a save; with `sample` its memory is looked at, which takes time of its own. Returns
+ * the seconds it took. */
+static double save(struct job *j, const char *dir, const char *name, enum ps_chain chain,
+                   double *peak_mb) {
     static const struct ps_progress none = {0, 0};
-    struct ps_save_opts o = {.dir = dir, .name = name, .config = "", .resume = &none, .chain = chain};
+    struct ps_save_opts o = {
+        .dir = dir, .name = name, .config = "", .resume = &none, .chain = chain};
     uint64_t t0 = pd_mono_ns(), looked = 0;
     must(j, ps_save_start(j->c, &o), "save");
     do { /* one step at least, however quick the save is */
@@ -217,10 +228,16 @@ int main(int argc, char **argv) {
     const uint64_t for_ns = (uint64_t)((argc > 4 ? strtod(argv[4], NULL) : 3) * 1e9);
     j->random = 88172645463325252u;
     j->server = start_server(list, sizeof list);
-    struct ps_client_opts o = {.pservers = list, .n_trainers = 1, .seed = 1, .optimizer = {"adagrad", 0.01, 0}, .job = "bench", .key = key32};
+    struct ps_client_opts o = {.pservers = list,
+                               .n_trainers = 1,
+                               .seed = 1,
+                               .optimizer = {"adagrad", 0.01, 0},
+                               .job = "bench",
+                               .key = key32};
     if (ps_client_new(&j->c, &o, &err))
         die("client", err.msg);
-    struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {DENSE}, .init_std = 0.01f, .lr_factor = 1};
+    struct ps_dense_spec w = {
+        .name = "w", .n_dims = 1, .shape = {DENSE}, .init_std = 0.01f, .lr_factor = 1};
     struct ps_table_spec t = {.name = "emb", .dim = DIM, .init_std = 0.01f, .lr_factor = 1};
     must(j, j->dense = ps_declare_dense(j->c, &w), "declare");
     must(j, j->table = ps_declare_table(j->c, &t), "declare");
@@ -242,7 +259,8 @@ int main(int argc, char **argv) {
         mb = folder_mb(dir, i ? "pass-00001" : "pass-00000");
     }
     say(j, "beside a save", s[0] + s[1]);
-    printf("save of %.0f MB: written in %.2f and %.2f s, %.0f MB/s\n", mb, s[0], s[1], mb / fmin(s[0], s[1]));
+    printf("save of %.0f MB: written in %.2f and %.2f s, %.0f MB/s\n", mb, s[0], s[1],
+           mb / fmin(s[0], s[1]));
     char from[600], to[600];
     snprintf(from, sizeof from, "%s/pass-00001/sparse-00000-of-00001.bin", dir);
     snprintf(to, sizeof to, "%s/copy", dir);
@@ -251,7 +269,8 @@ int main(int argc, char **argv) {
         unlink(to);
     }
     say(j, "beside dd", s[0] + s[1]);
-    printf("dd of %.0f MB: written in %.2f and %.2f s, %.0f MB/s\n", mb, s[0], s[1], mb / fmin(s[0], s[1]));
+    printf("dd of %.0f MB: written in %.2f and %.2f s, %.0f MB/s\n", mb, s[0], s[1],
+           mb / fmin(s[0], s[1]));
     s[0] = beside(j, busy_process(), (double)for_ns * 1e-9 * 2 / 3);
     say(j, "beside a busy process", s[0]);
     t0 = pd_mono_ns();
@@ -264,7 +283,8 @@ int main(int argc, char **argv) {
     usleep(500000); /* the copies of the last save are given back aside */
     double before = all_mb(j->server), peak = before;
     s[0] = save(j, dir, "pass-00003", PS_CHAIN_NONE, &peak);
-    printf("memory: server %.0f MB, with the writer at most %.0f MB: ratio %.3f in %.2f s\n", before, peak, peak / before, s[0]);
+    printf("memory: server %.0f MB, with the writer at most %.0f MB: ratio %.3f in %.2f s\n",
+           before, peak, peak / before, s[0]);
     must(j, ps_bye(j->c), "bye");
     ps_client_free(j->c);
     waitpid(j->server, NULL, 0);

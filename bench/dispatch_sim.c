@@ -1,14 +1,19 @@
-/* dispatch_sim.c - dispatch to 10 ... 10,000 nodes without a network: who takes from whom is what the launcher's plan.c says, the
- * size of a chunk what chunker.c says, and links and time are simulated, event by event.
+/* dispatch_sim.c - dispatch to 10 ... 10,000 nodes without a network: who takes from whom is what
+ * the launcher's plan.c says, the size of a chunk what chunker.c says, and links and time are
+ * simulated, event by event.
  *
- *     dispatch_sim BYTES RATE LATENCY NODES      NODES: the most; RATE: bytes a second of every link, each way; LATENCY: seconds from node to node
+ *     dispatch_sim BYTES RATE LATENCY NODES      NODES: the most; RATE: bytes a second of every
+ * link, each way; LATENCY: seconds from node to node
  *
- * A sender's link carries one chunk at a time, to its takers in turns; the receiver's link takes it in while it comes, or later, when that one
- * is slower; a chunk is handed on when it is complete; at most WINDOW is on the way to a taker. Every half second, and
- * every 100 ms in the first second of a source, a node tells of itself, as agents do. Log-ins, hashing and disks cost nothing here (what they cost per hop is part of a measured LATENCY).
+ * A sender's link carries one chunk at a time, to its takers in turns; the receiver's link takes it
+ * in while it comes, or later, when that one is slower; a chunk is handed on when it is complete;
+ * at most WINDOW is on the way to a taker. Every half second, and every 100 ms in the first second
+ * of a source, a node tells of itself, as agents do. Log-ins, hashing and disks cost nothing here
+ * (what they cost per hop is part of a measured LATENCY).
  *
- * Prints a line for each number of nodes: seconds by the formula S/B + (N-1)(c/B + l), simulated, with a node in a hundred dying when
- * it has half (the survivors), with a node in a hundred at a tenth of the rate (the others), and N S/B.
+ * Prints a line for each number of nodes: seconds by the formula S/B + (N-1)(c/B + l), simulated,
+ * with a node in a hundred dying when it has half (the survivors), with a node in a hundred at a
+ * tenth of the rate (the others), and N S/B.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -18,7 +23,15 @@
 #include "launcher/link/relay_plan.c"
 #include "pack/object/chunker.h"
 
-enum { FILES = 4, FRAME = 64 << 10 /* the launcher's messages (feed.c) */, WINDOW = 1 << 20, REPORT_MS = 500, YOUNG_MS = 1000, YOUNG_REPORT_MS = 100, NONE = -1 };
+enum {
+    FILES = 4,
+    FRAME = 64 << 10 /* the launcher's messages (feed.c) */,
+    WINDOW = 1 << 20,
+    REPORT_MS = 500,
+    YOUNG_MS = 1000,
+    YOUNG_REPORT_MS = 100,
+    NONE = -1
+};
 enum what { IDLE, ARRIVES, SWITCHES, REPORTS, LOST };
 enum scenario { WELL, DYING, SLOW };
 
@@ -47,7 +60,7 @@ struct sim {
     int n_left; /* that have to complete and did not yet */
 };
 
-/* --- events, the earliest first ----------------------------------------------------------------------------------- */
+/* --- events, the earliest first --- */
 
 static void push(struct sim *s, struct event e) {
     if (s->n_events == s->cap) {
@@ -77,13 +90,14 @@ static struct event pop(struct sim *s) {
     return top;
 }
 
-/* --- links ------------------------------------------------------------------------------------------------------------- */
+/* --- links --- */
 
 static int wants(const struct sim *s, const struct host *from, const struct host *to) {
     return to->next < from->have && (double)(to->on_way + 1) * s->chunk <= WINDOW;
 }
 
-/* The next chunk over this host's link, if there is one to send: takers in turns, from behind the one served last. */
+/* The next chunk over this host's link, if there is one to send: takers in turns, from behind the
+ * one served last. */
 static void send_next(struct sim *s, int from) {
     struct host *h = &s->v[from];
     int to = NONE, first = NONE;
@@ -102,7 +116,8 @@ static void send_next(struct sim *s, int from) {
         return;
     struct host *x = &s->v[to];
     double sent = s->t + s->chunk / h->rate;
-    double begins = s->t + s->latency > x->down_free ? s->t + s->latency : x->down_free, arrives = begins + s->chunk / x->rate;
+    double begins = s->t + s->latency > x->down_free ? s->t + s->latency : x->down_free,
+           arrives = begins + s->chunk / x->rate;
     if (arrives < sent + s->latency)
         arrives = sent + s->latency;
     h->sending = 1;
@@ -140,7 +155,8 @@ static void take(struct sim *s, int node, int source) {
     send_next(s, source);
 }
 
-/* What the plan wants now: told at once at the beginning (the formula has no log-ins), else a message and a connection later. */
+/* What the plan wants now: told at once at the beginning (the formula has no log-ins), else a
+ * message and a connection later. */
 static void tell(struct sim *s) {
     int node, source;
     while (plan_next(s->plan, &node, &source)) {
@@ -149,13 +165,14 @@ static void tell(struct sim *s) {
         if (s->t == 0)
             take(s, node, host);
         else
-            push(s, (struct event){.t = s->t + 3 * s->latency, .what = SWITCHES, .node = node, .other = host});
+            push(s, (struct event){
+                        .t = s->t + 3 * s->latency, .what = SWITCHES, .node = node, .other = host});
     }
 }
 
 static uint64_t ms(const struct sim *s) { return (uint64_t)(s->t * 1000); }
 
-/* --- what happens -------------------------------------------------------------------------------------------------------- */
+/* --- what happens --- */
 
 static void die(struct sim *s, int node) {
     struct host *x = &s->v[node];
@@ -163,7 +180,8 @@ static void die(struct sim *s, int node) {
     leave_source(s, node);
     for (int i = x->first; i != NONE; i = s->v[i].sibling)
         push(s, (struct event){.t = s->t + s->latency, .what = LOST, .node = i, .other = node});
-    push(s, (struct event){.t = s->t + s->latency, .what = LOST, .node = s->launcher, .other = node});
+    push(s,
+         (struct event){.t = s->t + s->latency, .what = LOST, .node = s->launcher, .other = node});
 }
 
 static void arrives(struct sim *s, int node) {
@@ -188,14 +206,20 @@ static void reports(struct sim *s, int node) {
     struct host *x = &s->v[node];
     if (x->dead || x->done > 0)
         return;
-    struct plan_report r = {.have = (uint64_t)((double)x->have * s->chunk), .reached = x->have > 0, .asks = 1,
-                            .rate = (uint64_t)((double)(x->have - x->reported) * s->chunk / (s->t - x->reported_at))};
+    struct plan_report r = {
+        .have = (uint64_t)((double)x->have * s->chunk),
+        .reached = x->have > 0,
+        .asks = 1,
+        .rate = (uint64_t)((double)(x->have - x->reported) * s->chunk / (s->t - x->reported_at))};
     x->reported = x->have;
     x->reported_at = s->t;
     if (x->source != NONE)
         plan_status(s->plan, node, &r, ms(s));
     tell(s);
-    push(s, (struct event){.t = s->t + (s->t - x->since < YOUNG_MS / 1e3 ? YOUNG_REPORT_MS : REPORT_MS) / 1e3, .what = REPORTS, .node = node});
+    push(s, (struct event){
+                .t = s->t + (s->t - x->since < YOUNG_MS / 1e3 ? YOUNG_REPORT_MS : REPORT_MS) / 1e3,
+                .what = REPORTS,
+                .node = node});
 }
 
 static void happen(struct sim *s, const struct event *e) {
@@ -213,7 +237,9 @@ static void happen(struct sim *s, const struct event *e) {
         if (!s->v[e->node].dead && s->v[e->node].done <= 0) {
             if (s->v[e->other].dead) {
                 leave_source(s, e->node);
-                push(s, (struct event){.t = s->t + s->latency, .what = LOST, .node = e->node, .other = e->other});
+                push(s,
+                     (struct event){
+                         .t = s->t + s->latency, .what = LOST, .node = e->node, .other = e->other});
             } else {
                 take(s, e->node, e->other);
             }
@@ -233,8 +259,14 @@ static void happen(struct sim *s, const struct event *e) {
 }
 
 /* Seconds until all have it, that are no victims. */
-static double run(int n, double bytes, double chunk, double rate, double latency, enum scenario scenario) {
-    struct sim s = {.n = n, .launcher = n, .n_chunks = (long)((bytes + chunk - 1) / chunk), .chunk = chunk, .latency = latency, .scenario = scenario};
+static double run(int n, double bytes, double chunk, double rate, double latency,
+                  enum scenario scenario) {
+    struct sim s = {.n = n,
+                    .launcher = n,
+                    .n_chunks = (long)((bytes + chunk - 1) / chunk),
+                    .chunk = chunk,
+                    .latency = latency,
+                    .scenario = scenario};
     int n_victims = scenario == WELL ? 0 : n < 100 ? 1 : n / 100;
     double last = 0;
     s.plan = plan_new(n, 1);
@@ -242,7 +274,8 @@ static double run(int n, double bytes, double chunk, double rate, double latency
     if (!s.plan || !s.v)
         abort();
     for (int i = 0; i <= n; i++)
-        s.v[i] = (struct host){.rate = rate, .source = NONE, .first = NONE, .sibling = NONE, .last_served = NONE};
+        s.v[i] = (struct host){
+            .rate = rate, .source = NONE, .first = NONE, .sibling = NONE, .last_served = NONE};
     s.v[n].have = s.n_chunks;
     for (int k = 0; k < n_victims; k++) {
         struct host *x = &s.v[(long)(k + 1) * n / (n_victims + 1)];
@@ -254,7 +287,8 @@ static double run(int n, double bytes, double chunk, double rate, double latency
         plan_join(s.plan, i, 0, 1, 0);
     tell(&s);
     for (int i = 0; i < n; i++)
-        push(&s, (struct event){.t = YOUNG_REPORT_MS / 1e3 * (1 + (double)i / n), .what = REPORTS, .node = i});
+        push(&s, (struct event){
+                     .t = YOUNG_REPORT_MS / 1e3 * (1 + (double)i / n), .what = REPORTS, .node = i});
     while (s.n_left && s.n_events) {
         struct event e = pop(&s);
         happen(&s, &e);
@@ -275,7 +309,8 @@ static double run(int n, double bytes, double chunk, double rate, double latency
 int main(int argc, char **argv) {
     static const int sizes[] = {10, 30, 100, 300, 1000, 3000, 10000};
     int given = argc == 5;
-    double bytes = given ? strtod(argv[1], NULL) : 0, rate = given ? strtod(argv[2], NULL) : 0, latency = given ? strtod(argv[3], NULL) : -1;
+    double bytes = given ? strtod(argv[1], NULL) : 0, rate = given ? strtod(argv[2], NULL) : 0,
+           latency = given ? strtod(argv[3], NULL) : -1;
     long most = given ? strtol(argv[4], NULL, 10) : 0;
     if (!(bytes >= 1 && rate >= 1 && latency >= 0 && most >= sizes[0])) {
         fprintf(stderr, "usage: dispatch_sim BYTES RATE LATENCY NODES\n");

@@ -1,10 +1,12 @@
-/* products.c - the matrix products of one training step, alone: the same shapes, on the same memory, through cblas_sgemm in a loop.
+/* products.c - the matrix products of one training step, alone: the same shapes, on the same
+ * memory, through cblas_sgemm in a loop.
  *
  *   products TRAIN.INI BATCH SECONDS
  *
- * Builds the network, runs forward and backward once on samples that are made up, and writes down every call of nn_gemm (the linker gives us
- * these: --wrap, see the Makefile). Prints their number, their floating point operations, and the time of a round of them: the mean of a
- * quarter of SECONDS, the best of four. */
+ * Builds the network, runs forward and backward once on samples that are made up, and writes down
+ * every call of nn_gemm (the linker gives us these: --wrap, see the Makefile). Prints their number,
+ * their floating point operations, and the time of a round of them: the mean of a quarter of
+ * SECONDS, the best of four. */
 #include <cblas.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,18 +32,23 @@ static struct call {
 } calls[MAX_CALLS];
 static size_t n_calls;
 
-void __real_nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b, float beta, float *c);
-void __wrap_nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b, float beta, float *c);
+void __real_nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a,
+                    const float *b, float beta, float *c);
+void __wrap_nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a,
+                    const float *b, float beta, float *c);
 
-void __wrap_nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b, float beta, float *c) {
+void __wrap_nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a,
+                    const float *b, float beta, float *c) {
     __real_nn_gemm(ta, tb, m, n, k, alpha, a, b, beta, c);
     if (n_calls < MAX_CALLS)
         calls[n_calls++] = (struct call){ta, tb, m, n, k, a, b, beta, c};
 }
 
 static void again(const struct call *p) {
-    cblas_sgemm(CblasRowMajor, p->ta ? CblasTrans : CblasNoTrans, p->tb ? CblasTrans : CblasNoTrans, (blasint)p->m, (blasint)p->n,
-                (blasint)p->k, 1, p->a, (blasint)(p->ta ? p->m : p->k), p->b, (blasint)(p->tb ? p->k : p->n), p->beta, p->c, (blasint)p->n);
+    cblas_sgemm(CblasRowMajor, p->ta ? CblasTrans : CblasNoTrans, p->tb ? CblasTrans : CblasNoTrans,
+                (blasint)p->m, (blasint)p->n, (blasint)p->k, 1, p->a,
+                (blasint)(p->ta ? p->m : p->k), p->b, (blasint)(p->tb ? p->k : p->n), p->beta, p->c,
+                (blasint)p->n);
 }
 
 static int fill(struct pd_batch *b, const struct nn_graph *g, uint32_t n) {
@@ -73,10 +80,12 @@ static float *numbers(uint64_t n) {
     return v;
 }
 
-static int record(const struct nn_graph *g, struct pd_batch *b, uint32_t n, struct nn_exec **exec, struct pd_err *err) {
+static int record(const struct nn_graph *g, struct pd_batch *b, uint32_t n, struct nn_exec **exec,
+                  struct pd_err *err) {
     struct nn_feed *feed;
     struct nn_cost cost;
-    int rc = fill(b, g, n) ? pd_fail(err, PD_ECONF, "samples cannot be made up for this network") : nn_feed_new(&feed, g, n, err);
+    int rc = fill(b, g, n) ? pd_fail(err, PD_ECONF, "samples cannot be made up for this network")
+                           : nn_feed_new(&feed, g, n, err);
     if (!rc)
         rc = nn_feed_set(feed, b, err);
     if (!rc)
@@ -114,7 +123,8 @@ static double window(double ns, double *cpu) {
         cpu_spent += cpu_ns() - cpu_began;
         spent += pd_mono_ns() - began;
         rounds++;
-        for (size_t i = 0; i < n_calls; i++) /* sums of sums would leave the range of ordinary numbers */
+        for (size_t i = 0; i < n_calls;
+             i++) /* sums of sums would leave the range of ordinary numbers */
             if (calls[i].beta != 0)
                 memset(calls[i].c, 0, calls[i].m * calls[i].n * sizeof(float));
     }
@@ -141,6 +151,7 @@ int main(int argc, char **argv) {
         best = ns < best ? ns : best;
         best_cpu = cpu < best_cpu ? cpu : best_cpu;
     }
-    printf("%zu products, %.1f MFLOP, %.3f ms, %.3f ms of CPU, %.1f GFLOP/s\n", n_calls, flop / 1e6, best * 1e-6, best_cpu * 1e-6, flop / best);
+    printf("%zu products, %.1f MFLOP, %.3f ms, %.3f ms of CPU, %.1f GFLOP/s\n", n_calls, flop / 1e6,
+           best * 1e-6, best_cpu * 1e-6, flop / best);
     return 0;
 }

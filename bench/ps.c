@@ -1,12 +1,13 @@
-/* ps.c - one pserver and one trainer, two processes on 127.0.0.1 (dense: or in two network namespaces,
- * place.h), and their limits in the same run:
+/* ps.c - one pserver and one trainer, two processes on 127.0.0.1 (dense: or in two network
+ * namespaces, place.h), and their limits in the same run:
  *
- *     ps dense MB SECONDS            push and pull MB of dense values a step: "dense GB/s 3.41" (both directions)
- *     ps sparse DIM ROWS KEYS S      rows of DIM floats out of ROWS, KEYS random ones a request: pull and AdaGrad push, with
- *                                    the server and the same work in this process without it
- *     ps small KEYS IN_FLIGHT S      pulls of KEYS rows, so many under way: "p50 us" and requests a second
+ *     ps dense MB SECONDS            push and pull MB of dense values a step: "dense GB/s 3.41"
+ * (both directions) ps sparse DIM ROWS KEYS S      rows of DIM floats out of ROWS, KEYS random ones
+ * a request: pull and AdaGrad push, with the server and the same work in this process without it ps
+ * small KEYS IN_FLIGHT S      pulls of KEYS rows, so many under way: "p50 us" and requests a second
  *     ps copy MB SECONDS             memcpy of MB from one buffer to another: "copy GB/s 9.71"
- *     ps rtt UP DOWN SECONDS         a bare round trip over TCP between two processes, so many bytes there and back
+ *     ps rtt UP DOWN SECONDS         a bare round trip over TCP between two processes, so many
+ * bytes there and back
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -38,8 +39,12 @@ static void die(const char *what, const struct pd_err *err) {
 static struct ps_client *open_client(const char *list, const char *optimizer) {
     struct ps_client *c;
     struct pd_err err = {0};
-    struct ps_client_opts o = {.pservers = list, .n_trainers = 1, .seed = 1, .optimizer = {optimizer, (double)learning_rate, 0},
-                               .job = "bench", .key = key32};
+    struct ps_client_opts o = {.pservers = list,
+                               .n_trainers = 1,
+                               .seed = 1,
+                               .optimizer = {optimizer, (double)learning_rate, 0},
+                               .job = "bench",
+                               .key = key32};
     if (ps_client_new(&c, &o, &err))
         die("client", &err);
     return c;
@@ -68,8 +73,9 @@ static double quantile(double *v, size_t n, double q) {
     return n ? v[(size_t)(q * (double)(n - 1))] : 0;
 }
 
-/* p99 of all, and of the best WINDOW in a row: a virtual machine whose host takes its cores away for milliseconds shows that in
- * the first; what the program itself does stands in every window. Sorts v. */
+/* p99 of all, and of the best WINDOW in a row: a virtual machine whose host takes its cores away
+ * for milliseconds shows that in the first; what the program itself does stands in every window.
+ * Sorts v. */
 struct p99 {
     double all, window;
 };
@@ -118,7 +124,9 @@ static void dense(size_t mb, double limit) {
     }
     double s = seconds_since(t0);
     steps -= WARM_UP;
-    printf("dense GB/s %.3f ms/step %.2f\n", 2.0 * (double)(PARTS * n * sizeof *g) * (double)steps / s / 1e9, s / (double)steps * 1e3);
+    printf("dense GB/s %.3f ms/step %.2f\n",
+           2.0 * (double)(PARTS * n * sizeof *g) * (double)steps / s / 1e9,
+           s / (double)steps * 1e3);
     close_all(c, server);
     free(w);
 }
@@ -132,7 +140,10 @@ static void copy(size_t mb, double limit) {
     uint64_t copies = 0, t0 = pd_mono_ns();
     for (; !copies || seconds_since(t0) < limit; copies++) {
         memcpy(b, a, n);
-        __asm__ volatile("" : : "r"(b) : "memory"); /* it is read, for all that the compiler knows */
+        __asm__ volatile(""
+                         :
+                         : "r"(b)
+                         : "memory"); /* it is read, for all that the compiler knows */
     }
     printf("copy GB/s %.3f\n", (double)n * (double)copies / seconds_since(t0) / 1e9);
     free(a);
@@ -155,14 +166,16 @@ static void make_requests(struct requests *q, uint64_t rows, size_t n) {
     q->n = n;
     for (int r = 0; r < DISTINCT; r++) {
         q->keys[r] = malloc(n * sizeof(uint64_t));
-        for (size_t i = 0; i < n; i++) /* one of each n-th part of the ids: random, and no key twice */
-            q->keys[r][i] = pd_mix64(rows / n * i + pd_mix64(i * DISTINCT + (uint64_t)r) % (rows / n) + 1);
+        for (size_t i = 0; i < n;
+             i++) /* one of each n-th part of the ids: random, and no key twice */
+            q->keys[r][i] =
+                pd_mix64(rows / n * i + pd_mix64(i * DISTINCT + (uint64_t)r) % (rows / n) + 1);
         qsort(q->keys[r], n, sizeof(uint64_t), by_key);
     }
 }
 
 struct speed {
-    double pull, push; /* Mkeys/s */
+    double pull, push;             /* Mkeys/s */
     struct p99 pull_p99, push_p99; /* ms */
 };
 
@@ -178,7 +191,8 @@ static struct speed remote(uint32_t dim, uint64_t rows, const struct requests *q
     must(c, id, "declare");
     must(c, ps_start(c), "start");
     uint64_t *all = malloc(65536 * sizeof *all);
-    float *w = malloc((65536 > q->n ? 65536 : q->n) * dim * sizeof *w), *g = calloc(q->n * dim, sizeof *g);
+    float *w = malloc((65536 > q->n ? 65536 : q->n) * dim * sizeof *w),
+          *g = calloc(q->n * dim, sizeof *g);
     for (uint64_t at = 0; at < rows; at += 65536) { /* all rows, in pieces */
         size_t n = rows - at < 65536 ? (size_t)(rows - at) : 65536;
         for (size_t i = 0; i < n; i++)
@@ -198,7 +212,8 @@ static struct speed remote(uint32_t dim, uint64_t rows, const struct requests *q
         must(c, ps_push_rows(c, id, q->n, keys, g), "push");
         must(c, ps_step_end(c, 1, (const double[]){0}, 1), "step");
         double sums[PS_STATS_MAX];
-        uint64_t step, samples; /* the answer comes from the dense thread; the next pull waits for the sparse one's step */
+        uint64_t step, samples; /* the answer comes from the dense thread; the next pull waits for
+                                   the sparse one's step */
         while (ps_stats_pending(c))
             must(c, ps_step_stats(c, &step, &samples, sums), "stats");
         must(c, ps_pull_rows(c, id, 1, keys, w, PS_NO_CREATE), "pull");
@@ -209,7 +224,8 @@ static struct speed remote(uint32_t dim, uint64_t rows, const struct requests *q
         pull += ms_pull[n];
         push += ms_push[n];
     }
-    struct speed s = {(double)(n * q->n) / pull / 1e3, (double)(n * q->n) / push / 1e3, p99(ms_pull, n), p99(ms_push, n)};
+    struct speed s = {(double)(n * q->n) / pull / 1e3, (double)(n * q->n) / push / 1e3,
+                      p99(ms_pull, n), p99(ms_push, n)};
     close_all(c, server);
     free(all);
     free(w);
@@ -219,7 +235,8 @@ static struct speed remote(uint32_t dim, uint64_t rows, const struct requests *q
 
 static struct speed here(uint32_t dim, uint64_t rows, const struct requests *q, double limit) {
     const struct ps_optim *o = ps_optim_find("adagrad");
-    const struct ps_optim_args a = {.lr = learning_rate, .epsilon = 1e-6f, .n_samples = 1, .clip = 1e30f};
+    const struct ps_optim_args a = {
+        .lr = learning_rate, .epsilon = 1e-6f, .n_samples = 1, .clip = 1e30f};
     struct ps_table *t;
     struct ps_table_opts to = {.name = "t", .dim = dim, .state = 1, .seed = 1, .std = 0.01f};
     uint32_t *at = malloc(q->n * sizeof *at);
@@ -248,7 +265,8 @@ static struct speed here(uint32_t dim, uint64_t rows, const struct requests *q, 
         pull += (double)(y - x);
         push += seconds_since(y) * 1e9;
     }
-    struct speed s = {(double)(n * q->n) * 1e3 / pull, (double)(n * q->n) * 1e3 / push, {0, 0}, {0, 0}};
+    struct speed s = {
+        (double)(n * q->n) * 1e3 / pull, (double)(n * q->n) * 1e3 / push, {0, 0}, {0, 0}};
     ps_table_free(t);
     free(at);
     free(w);
@@ -260,9 +278,11 @@ static void sparse(uint32_t dim, uint64_t rows, size_t n, double limit) {
     struct requests q;
     make_requests(&q, rows, n);
     struct speed h = here(dim, rows, &q, limit / 2), r = remote(dim, rows, &q, limit);
-    printf("sparse dim %u rows %llu pull %.2f push %.2f Mkeys/s p99 pull %.2f push %.2f ms here pull %.1f push %.1f Mkeys/s"
-           " best window p99 pull %.2f push %.2f ms\n", dim, (unsigned long long)rows, r.pull, r.push, r.pull_p99.all, r.push_p99.all,
-           h.pull, h.push, r.pull_p99.window, r.push_p99.window);
+    printf("sparse dim %u rows %llu pull %.2f push %.2f Mkeys/s p99 pull %.2f push %.2f ms here "
+           "pull %.1f push %.1f Mkeys/s"
+           " best window p99 pull %.2f push %.2f ms\n",
+           dim, (unsigned long long)rows, r.pull, r.push, r.pull_p99.all, r.push_p99.all, h.pull,
+           h.push, r.pull_p99.window, r.push_p99.window);
     for (int i = 0; i < DISTINCT; i++)
         free(q.keys[i]);
 }
@@ -283,7 +303,8 @@ static void small(size_t n, int in_flight, double limit) {
     must(c, id, "declare");
     must(c, ps_start(c), "start");
     float *w = malloc((size_t)in_flight * n * 16 * sizeof *w);
-    for (int r = 0; r < DISTINCT; r++) { /* rows that are not there cost their random numbers at every pull */
+    for (int r = 0; r < DISTINCT;
+         r++) { /* rows that are not there cost their random numbers at every pull */
         must(c, ps_pull_rows(c, id, n, q.keys[r], w, PS_CREATE), "pull");
         must(c, ps_wait(c), "wait");
     }
@@ -292,12 +313,16 @@ static void small(size_t n, int in_flight, double limit) {
     for (; k < SAMPLES && seconds_since(t0) < limit; k++) {
         uint64_t a = pd_mono_ns();
         for (int i = 0; i < in_flight; i++, done++)
-            must(c, ps_pull_rows(c, id, n, q.keys[done % DISTINCT], w + (size_t)i * n * 16, PS_NO_CREATE), "pull");
+            must(c,
+                 ps_pull_rows(c, id, n, q.keys[done % DISTINCT], w + (size_t)i * n * 16,
+                              PS_NO_CREATE),
+                 "pull");
         must(c, ps_wait(c), "wait");
         us[k] = (double)(pd_mono_ns() - a) / 1e3;
     }
     double s = seconds_since(t0);
-    printf("small keys %zu in-flight %d p50 us %.1f requests/s %.0f\n", n, in_flight, quantile(us, k, 0.5), (double)done / s);
+    printf("small keys %zu in-flight %d p50 us %.1f requests/s %.0f\n", n, in_flight,
+           quantile(us, k, 0.5), (double)done / s);
     close_all(c, server);
     free(w);
     for (int i = 0; i < DISTINCT; i++)
@@ -332,7 +357,8 @@ static void rtt(size_t up, size_t down, double limit) {
     socklen_t len = sizeof sa;
     int l = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
     uint8_t *b = calloc(1, up > down ? up : down);
-    if (bind(l, (struct sockaddr *)&sa, sizeof sa) || listen(l, 1) || getsockname(l, (struct sockaddr *)&sa, &len))
+    if (bind(l, (struct sockaddr *)&sa, sizeof sa) || listen(l, 1) ||
+        getsockname(l, (struct sockaddr *)&sa, &len))
         die("listen", NULL);
     pid_t pid = fork();
     if (!pid) {
@@ -347,7 +373,8 @@ static void rtt(size_t up, size_t down, double limit) {
     size_t n = 0;
     for (uint64_t t0 = pd_mono_ns(); n < SAMPLES && seconds_since(t0) < limit; n++) {
         uint64_t a = pd_mono_ns();
-        if (send(fd, b, up, MSG_NOSIGNAL) != (ssize_t)up || recv(fd, b, down, MSG_WAITALL) != (ssize_t)down)
+        if (send(fd, b, up, MSG_NOSIGNAL) != (ssize_t)up ||
+            recv(fd, b, down, MSG_WAITALL) != (ssize_t)down)
             die("round trip", NULL);
         us[n] = (double)(pd_mono_ns() - a) / 1e3;
     }
@@ -368,12 +395,16 @@ int main(int argc, char **argv) {
     else if (!strcmp(what, "copy") && argc == 4)
         copy(strtoull(argv[2], NULL, 10), strtod(argv[3], NULL));
     else if (!strcmp(what, "sparse") && argc == 6)
-        sparse((uint32_t)strtoul(argv[2], NULL, 10), strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), strtod(argv[5], NULL));
+        sparse((uint32_t)strtoul(argv[2], NULL, 10), strtoull(argv[3], NULL, 10),
+               strtoull(argv[4], NULL, 10), strtod(argv[5], NULL));
     else if (!strcmp(what, "small") && argc == 5)
         small(strtoull(argv[2], NULL, 10), (int)strtol(argv[3], NULL, 10), strtod(argv[4], NULL));
     else if (!strcmp(what, "rtt") && argc == 5)
         rtt(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10), strtod(argv[4], NULL));
     else
-        return fputs("usage: ps dense MB S | copy MB S | sparse DIM ROWS KEYS S | small KEYS IN_FLIGHT S | rtt UP DOWN S\n", stderr), 2;
+        return fputs("usage: ps dense MB S | copy MB S | sparse DIM ROWS KEYS S | small KEYS "
+                     "IN_FLIGHT S | rtt UP DOWN S\n",
+                     stderr),
+               2;
     return 0;
 }

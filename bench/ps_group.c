@@ -1,7 +1,8 @@
-/* ps_group.c - N trainers and N parameter servers, each a process: synchronous steps of a dense model.
- * All are on 127.0.0.1, or in two network namespaces (place.h).
+/* ps_group.c - N trainers and N parameter servers, each a process: synchronous steps of a dense
+ * model. All are on 127.0.0.1, or in two network namespaces (place.h).
  *
- *     ps_group N MB SECONDS      "group 2 MB 64 ms/step 81.2 GB/s 3.15": bytes of all trainers, up and down
+ *     ps_group N MB SECONDS      "group 2 MB 64 ms/step 81.2 GB/s 3.15": bytes of all trainers, up
+ * and down
  */
 #include <signal.h>
 #include <stdio.h>
@@ -28,7 +29,8 @@ static void die(const char *what, const struct pd_err *err) {
 static void run_server(int fd, uint32_t n_trainers) {
     struct pd_err err = {0};
     struct ps_server *s;
-    struct ps_server_opts o = {.fds = &fd, .n_dense = 1, .n_trainers = n_trainers, .job = "bench", .key = key32};
+    struct ps_server_opts o = {
+        .fds = &fd, .n_dense = 1, .n_trainers = n_trainers, .job = "bench", .key = key32};
     if (ps_server_new(&s, &o, &err) || ps_server_run(s, &err))
         die("server", &err);
     ps_server_free(s);
@@ -50,11 +52,17 @@ static void step(struct ps_client *c, const int *id, const float *g, float *w, s
 }
 
 /* Everybody does as many steps: trainer 0 measures a few, and says how many fit into the time. */
-static void run_trainer(const char *list, uint32_t t, uint32_t n_trainers, size_t mb, double seconds, int out) {
+static void run_trainer(const char *list, uint32_t t, uint32_t n_trainers, size_t mb,
+                        double seconds, int out) {
     struct pd_err err = {0};
     struct ps_client *c;
-    struct ps_client_opts o = {.pservers = list, .trainer_id = t, .n_trainers = n_trainers, .seed = 1,
-                               .optimizer = {"sgd", 0.01, 0}, .job = "bench", .key = key32};
+    struct ps_client_opts o = {.pservers = list,
+                               .trainer_id = t,
+                               .n_trainers = n_trainers,
+                               .seed = 1,
+                               .optimizer = {"sgd", 0.01, 0},
+                               .job = "bench",
+                               .key = key32};
     if (ps_client_new(&c, &o, &err))
         die("client", &err);
     size_t n = mb * 1000000 / sizeof(float) / PARTS;
@@ -103,7 +111,8 @@ int main(int argc, char **argv) {
         int port;
         if ((fds[i] = net_bind_first_free(address, 0, 1, &port, &err)) < 0)
             die("bind", &err);
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s:%d", i ? "," : "", address, port);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s:%d", i ? "," : "", address,
+                 port);
     }
     if (pipe(pipes))
         return perror("pipe"), 1;
@@ -127,6 +136,7 @@ int main(int argc, char **argv) {
         failed |= status;
     if (!got || failed)
         return fputs("ps_group: a process failed\n", stderr), 1;
-    printf("group %u MB %zu ms/step %.2f GB/s %.3f\n", n, mb, ms, 2.0 * (double)n * (double)mb / ms);
+    printf("group %u MB %zu ms/step %.2f GB/s %.3f\n", n, mb, ms,
+           2.0 * (double)n * (double)mb / ms);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* reader.c - lines of Criteo TSV a CPU second: our reader, and a loop of getline, strtok-like splitting and strtoul over the same file.
+/* reader.c - lines of Criteo TSV a CPU second: our reader, and a loop of getline, strtok-like
+ * splitting and strtoul over the same file.
  *
  *   reader gen N FILE     N made-up lines of about the lengths of Criteo's
  *   reader ours FILE      prints lines and lines per CPU second (all in this thread)
@@ -54,7 +55,8 @@ static int ours(const char *path) {
     for (uint32_t k = 0; k < s->n_fields; k++)
         f[k] = s->field[k].batch;
     struct data_spec spec = {.schema = s};
-    if (data_reader_new(&r, &spec, ".", &files, 0, 1, &err) || pd_batch_init_fields(&b, f, s->n_fields, 512))
+    if (data_reader_new(&r, &spec, ".", &files, 0, 1, &err) ||
+        pd_batch_init_fields(&b, f, s->n_fields, 512))
         return 1;
     double t0 = cpu_s();
     while ((n = data_reader_next(r, 512, &b, &err)) > 0) {
@@ -62,7 +64,8 @@ static int ours(const char *path) {
         sum += b.ids[5][0];
         pd_batch_clear(&b);
     }
-    printf("%llu lines %.0f per CPU second (%llx)\n", (unsigned long long)lines, (double)lines / (cpu_s() - t0), (unsigned long long)sum);
+    printf("%llu lines %.0f per CPU second (%llx)\n", (unsigned long long)lines,
+           (double)lines / (cpu_s() - t0), (unsigned long long)sum);
     if (n < 0)
         fprintf(stderr, "%s\n", err.msg);
     pd_batch_release(&b);
@@ -72,7 +75,8 @@ static int ours(const char *path) {
     return n < 0;
 }
 
-/* What a first program would do: getline, and strtoul of every column, the categories as hexadecimal numbers. */
+/* What a first program would do: getline, and strtoul of every column, the categories as
+ * hexadecimal numbers. */
 static int plain(const char *path) {
     FILE *f = fopen(path, "r");
     char *line = NULL;
@@ -90,7 +94,8 @@ static int plain(const char *path) {
         }
         lines++;
     }
-    printf("%llu lines %.0f per CPU second (%llx)\n", (unsigned long long)lines, (double)lines / (cpu_s() - t0), (unsigned long long)sum);
+    printf("%llu lines %.0f per CPU second (%llx)\n", (unsigned long long)lines,
+           (double)lines / (cpu_s() - t0), (unsigned long long)sum);
     free(line);
     return fclose(f) != 0;
 }

@@ -21,8 +21,8 @@ static inline void server_check(int rc, const char *what, const struct pd_err *e
 }
 
 /* One dense and one sparse thread, for one trainer of the job "bench": its pid, and its address as
- * ps_client_opts takes it. It ends when the trainer has said goodbye. The caller is then where trainers
- * are (place.h). */
+ * ps_client_opts takes it. It ends when the trainer has said goodbye. The caller is then where
+ * trainers are (place.h). */
 static inline pid_t start_server(char *list, size_t cap) {
     struct pd_err err = {0};
     int fds[2], port = 0, first = 0;
@@ -39,7 +39,8 @@ static inline pid_t start_server(char *list, size_t cap) {
         return pid;
     }
     struct ps_server *s;
-    struct ps_server_opts o = {.fds = fds, .n_dense = 1, .n_sparse = 1, .n_trainers = 1, .job = "bench", .key = key32};
+    struct ps_server_opts o = {
+        .fds = fds, .n_dense = 1, .n_sparse = 1, .n_trainers = 1, .job = "bench", .key = key32};
     server_check(ps_server_new(&s, &o, &err), "server", &err);
     server_check(ps_server_run(s, &err), "server", &err);
     ps_server_free(s);

@@ -1,6 +1,8 @@
-/* table.c - one server thread's table, in this process, from 1M to 30M rows of 16 floats with AdaGrad's state: memory per row,
- * cost of making, reading and updating rows, and the longest pause while it grows; beside it what a first touch of 2 MiB that the
- * table has nothing to do with takes at that moment: a virtual machine's host makes its memory only then. Usage: table [ROWS_IN_MILLIONS].
+/* table.c - one server thread's table, in this process, from 1M to 30M rows of 16 floats with
+ * AdaGrad's state: memory per row, cost of making, reading and updating rows, and the longest pause
+ * while it grows; beside it what a first touch of 2 MiB that the table has nothing to do with takes
+ * at that moment: a virtual machine's host makes its memory only then. Usage: table
+ * [ROWS_IN_MILLIONS].
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +75,8 @@ int main(int argc, char **argv) {
     size_t n_ms = 0, from = 0;
     if (!keys || !rows || !values || !ms || ps_table_new(&t, &o))
         return 1;
-    printf("   rows  bytes/row (values and state %d)   make  read  update Mkeys/s   request of %d new rows: median, worst ms   2 MiB touched first: worst ms\n",
+    printf("   rows  bytes/row (values and state %d)   make  read  update Mkeys/s   request of %d "
+           "new rows: median, worst ms   2 MiB touched first: worst ms\n",
            DIM * 2 * 4, REQUEST);
     double worst_ratio = 0;
     for (uint64_t made = 0; made < target;) {
@@ -94,13 +97,16 @@ int main(int argc, char **argv) {
         if (from && worst / median > worst_ratio)
             worst_ratio = worst / median;
         printf("%6.1fM  %9.1f %33.1f %6.1f %6.1f %21.2f %8.2f %21.2f\n", (double)made / MILLION,
-               (double)ps_table_bytes(t) / (double)ps_table_rows(t), (double)REQUEST * (double)(n_ms - from) / sum / 1e3,
-               speed(t, 0, keys, rows, values), speed(t, 1, keys, rows, values), median, worst, first_touch());
+               (double)ps_table_bytes(t) / (double)ps_table_rows(t),
+               (double)REQUEST * (double)(n_ms - from) / sum / 1e3, speed(t, 0, keys, rows, values),
+               speed(t, 1, keys, rows, values), median, worst, first_touch());
         fflush(stdout);
         from = n_ms;
         next = next < 10 * MILLION ? next * 2 : next + 10 * MILLION;
     }
-    printf("bench table ratio %.2f target <=5 peer \"median request\" ours %.2f x worst theirs 1 x\n", worst_ratio, worst_ratio);
+    printf(
+        "bench table ratio %.2f target <=5 peer \"median request\" ours %.2f x worst theirs 1 x\n",
+        worst_ratio, worst_ratio);
     ps_table_free(t);
     free(keys);
     free(rows);

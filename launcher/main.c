@@ -14,21 +14,25 @@
 #include "launcher/cmd/cmd.h"
 
 static const struct command commands[] = {
-    {"run", cmd_run, "dispatch, start, follow until the end, fetch the outputs; Ctrl-C stops the job"},
+    {"run", cmd_run,
+     "dispatch, start, follow until the end, fetch the outputs; Ctrl-C stops the job"},
     {"check", cmd_check, "can the hosts run a job? what is wrong, and what helps"},
     {"dispatch", cmd_dispatch, "only deploy the workspace; prints the path for --job_workspace"},
     {"ps", cmd_ps, "the jobs on the hosts: whose, in which state, since when, how far"},
-    {"status", cmd_status, "one job, node by node: processes, CPUs, memory, speed, the first failure"},
+    {"status", cmd_status,
+     "one job, node by node: processes, CPUs, memory, speed, the first failure"},
     {"logs", cmd_logs, "what a job's processes write, of all nodes in one order"},
     {"attach", cmd_attach, "follow a job that runs; Ctrl-C leaves it running"},
     {"stop", cmd_stop, "end a job: all its processes, on all nodes"},
     {"fetch", cmd_fetch, "bring the outputs of a job, and its logs"},
     {"exec", cmd_exec, "run a command on the hosts; equal outputs are shown once"},
-    {"clean", cmd_clean, "remove what earlier jobs left on the hosts; keeps what runs and the newest"},
+    {"clean", cmd_clean,
+     "remove what earlier jobs left on the hosts; keeps what runs and the newest"},
     {"prepare", cmd_prepare, "text files into a dictionary and shards of ids"},
     {"split", cmd_split, "deal the lines of files into shards"},
     {"infer", cmd_infer, "what a saved model says of data, here, without a cluster"},
-    {"export", cmd_export, "a saved model in a format of numpy's, word2vec's or the original system's"},
+    {"export", cmd_export,
+     "a saved model in a format of numpy's, word2vec's or the original system's"},
     {"init", cmd_init, "copy a workspace template and a conf.ini to begin with"},
     {"conf", cmd_conf, "show the effective configuration and where each value comes from"},
     {"help", NULL, "show what a command does and its options"},
@@ -36,7 +40,8 @@ static const struct command commands[] = {
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
-/* Some descriptors a host: hundreds of hosts need more than the 1024 that a shell allows by default. */
+/* Some descriptors a host: hundreds of hosts need more than the 1024 that a shell allows by
+ * default. */
 static void raise_file_limit(void) {
     struct rlimit r;
     if (!getrlimit(RLIMIT_NOFILE, &r) && r.rlim_cur < r.rlim_max) {
@@ -45,7 +50,8 @@ static void raise_file_limit(void) {
     }
 }
 
-/* Without its stdin, stdout or stderr a program's next file gets that number, and what is printed lands in it. */
+/* Without its stdin, stdout or stderr a program's next file gets that number, and what is printed
+ * lands in it. */
 static int fill_standard_files(void) {
     int fd;
     do
@@ -71,7 +77,8 @@ int main(int argc, char **argv) {
     if (fill_standard_files())
         return 1;
     raise_file_limit();
-    signal(SIGPIPE, SIG_IGN); /* a closed terminal or peer is an error where it is written to, not our end */
+    signal(SIGPIPE,
+           SIG_IGN); /* a closed terminal or peer is an error where it is written to, not our end */
     if (sodium_init() < 0)
         return 1;
     struct pd_err err = {0};
@@ -88,5 +95,6 @@ int main(int argc, char **argv) {
     const struct command *c = cmd_find(commands, N_COMMANDS, argv[1], &err);
     if (!c)
         return cmd_fail(&err);
-    return finish(c->run ? c->run(argc - 1, argv + 1) : cmd_help(commands, N_COMMANDS, argc - 1, argv + 1));
+    return finish(c->run ? c->run(argc - 1, argv + 1)
+                         : cmd_help(commands, N_COMMANDS, argc - 1, argv + 1));
 }

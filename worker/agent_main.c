@@ -20,10 +20,11 @@
 
 enum { LINGER_MS = 2000, EXIT_USAGE = 2 };
 
-static const char usage[] =
-    "usage: paddle_agent relay --root=DIR [--build=HASH] [--job=ID [--start [--node=N] [--lease=MS]]]\n"
-    "       paddle_agent --version\n"
-    "The node's side of paddlectl, which starts it; speaks the protocol of docs/protocol.md on stdin and stdout.\n";
+static const char usage[] = "usage: paddle_agent relay --root=DIR [--build=HASH] [--job=ID "
+                            "[--start [--node=N] [--lease=MS]]]\n"
+                            "       paddle_agent --version\n"
+                            "The node's side of paddlectl, which starts it; speaks the protocol of "
+                            "docs/protocol.md on stdin and stdout.\n";
 
 struct options {
     const char *root, *job, *build;
@@ -33,9 +34,13 @@ struct options {
 
 static int parse(int argc, char **argv, struct options *o) {
     static const struct option known[] = {
-        {"root", required_argument, NULL, 'r'}, {"job", required_argument, NULL, 'j'},
-        {"start", no_argument, NULL, 's'},      {"node", required_argument, NULL, 'n'},
-        {"lease", required_argument, NULL, 'l'}, {"build", required_argument, NULL, 'b'}, {NULL, 0, NULL, 0},
+        {"root", required_argument, NULL, 'r'},
+        {"job", required_argument, NULL, 'j'},
+        {"start", no_argument, NULL, 's'},
+        {"node", required_argument, NULL, 'n'},
+        {"lease", required_argument, NULL, 'l'},
+        {"build", required_argument, NULL, 'b'},
+        {NULL, 0, NULL, 0},
     };
     *o = (struct options){.node = -1};
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -51,7 +56,9 @@ static int parse(int argc, char **argv, struct options *o) {
                           : c != 'l' || pd_parse_i64(optarg, 1, 86400000, &o->lease_ms))
             return -1;
     }
-    return argc - optind == 1 && !strcmp(argv[optind], "relay") && o->root && (!o->start || o->job) ? 0 : -1;
+    return argc - optind == 1 && !strcmp(argv[optind], "relay") && o->root && (!o->start || o->job)
+               ? 0
+               : -1;
 }
 
 static int relay(const struct options *o, struct pd_err *err) {

@@ -1,4 +1,5 @@
-/* infer_main.c - `paddle_worker infer`: --name=value words, as `paddlectl infer` hands them on, then the predictions. */
+/* infer_main.c - `paddle_worker infer`: --name=value words, as `paddlectl infer` hands them on,
+ * then the predictions. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,18 +39,21 @@ static int parse(int argc, char **argv, struct args *a, struct pd_err *err) {
         while (k < n && !(pd_starts(argv[i], "--") && pd_starts(argv[i] + 2, known[k].name)))
             k++;
         if (k == n)
-            return pd_fail(err, PD_EUSAGE, "unknown option '%s'; see paddle_worker infer --help", argv[i]);
+            return pd_fail(err, PD_EUSAGE, "unknown option '%s'; see paddle_worker infer --help",
+                           argv[i]);
         *known[k].value = argv[i] + 2 + strlen(known[k].name);
     }
     return a->model && a->data ? 0 : pd_fail(err, PD_EUSAGE, "give --model=FOLDER and --data=FILE");
 }
 
-static int number(const char *name, const char *text, uint64_t max, uint32_t *out, struct pd_err *err) {
+static int number(const char *name, const char *text, uint64_t max, uint32_t *out,
+                  struct pd_err *err) {
     uint64_t v;
     if (!text)
         return 0;
     if (pd_parse_u64(text, max, &v) || v < 1)
-        return pd_fail(err, PD_EUSAGE, "%s is 1..%llu, not '%s'", name, (unsigned long long)max, text);
+        return pd_fail(err, PD_EUSAGE, "%s is 1..%llu, not '%s'", name, (unsigned long long)max,
+                       text);
     *out = (uint32_t)v;
     return 0;
 }
@@ -63,8 +67,14 @@ int infer_main(int argc, char **argv) {
     if (argc && (!strcmp(argv[0], "--help") || !strcmp(argv[0], "-h")))
         return usage(stdout);
     int rc = parse(argc, argv, &a, &err);
-    struct train_infer x = {.model = a.model, .data = a.data, .workspace = a.workspace ? a.workspace : ".", .config = a.train_ini,
-                            .layer = a.layer, .batch_size = 256, .out_fd = 1, .log = &log,
+    struct train_infer x = {.model = a.model,
+                            .data = a.data,
+                            .workspace = a.workspace ? a.workspace : ".",
+                            .config = a.train_ini,
+                            .layer = a.layer,
+                            .batch_size = 256,
+                            .out_fd = 1,
+                            .log = &log,
                             .trust = a.verify && !strcmp(a.verify, "false")};
     if (!rc)
         rc = number("batch_size", a.batch_size, MAX_BATCH, &x.batch_size, &err);

@@ -1,5 +1,6 @@
-/* model_main.c - `paddle_worker model TRAIN.INI`: the network as a table; `paddlectl conf --model` runs it. With --check before the file it only says
- * what is wrong with it: `paddlectl run` runs that. */
+/* model_main.c - `paddle_worker model TRAIN.INI`: the network as a table; `paddlectl conf --model`
+ * runs it. With --check before the file it only says what is wrong with it: `paddlectl run` runs
+ * that. */
 #include <stdio.h>
 #include <string.h>
 

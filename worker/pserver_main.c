@@ -1,4 +1,5 @@
-/* pserver_main.c - `paddle_worker pserver`: options, sockets, then the server until the job is over. */
+/* pserver_main.c - `paddle_worker pserver`: options, sockets, then the server until the job is
+ * over. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -49,20 +50,26 @@ static int listen_ip(const char *nics, char *ip, size_t cap, struct pd_err *err)
     return found ? 0 : pd_fail(err, PD_ECONF, "nics: there is no interface or address '%s'", nics);
 }
 
-/* PADDLE_LISTEN_FDS="3,4": whoever started us has bound the ports already, so nobody could take them meanwhile. */
+/* PADDLE_LISTEN_FDS="3,4": whoever started us has bound the ports already, so nobody could take
+ * them meanwhile. */
 static int inherit(const char *list, int want, struct sockets *s, struct pd_err *err) {
     for (const char *p = list; *p; p += *p == ',') {
         char item[16];
         int64_t fd;
         size_t k = strcspn(p, ",");
-        if (pd_fmt(item, sizeof item, "%.*s", (int)(k < 100 ? k : 100), p) || pd_parse_i64(item, 3, 1 << 20, &fd) ||
-            s->n == PS_SERVER_THREADS_MAX || fcntl((int)fd, F_SETFD, FD_CLOEXEC))
-            return pd_fail(err, PD_ECONF, "PADDLE_LISTEN_FDS='%s' does not list open sockets", list);
+        if (pd_fmt(item, sizeof item, "%.*s", (int)(k < 100 ? k : 100), p) ||
+            pd_parse_i64(item, 3, 1 << 20, &fd) || s->n == PS_SERVER_THREADS_MAX ||
+            fcntl((int)fd, F_SETFD, FD_CLOEXEC))
+            return pd_fail(err, PD_ECONF, "PADDLE_LISTEN_FDS='%s' does not list open sockets",
+                           list);
         s->fd[s->n++] = (int)fd;
         p += k;
     }
-    return s->n == want ? 0 : pd_fail(err, PD_ECONF, "PADDLE_LISTEN_FDS='%s' has %d sockets, ports_num and "
-                                      "ports_num_for_sparse ask for %d", list, s->n, want);
+    return s->n == want ? 0
+                        : pd_fail(err, PD_ECONF,
+                                  "PADDLE_LISTEN_FDS='%s' has %d sockets, ports_num and "
+                                  "ports_num_for_sparse ask for %d",
+                                  list, s->n, want);
 }
 
 static int bind_ports(const char *ip, int port, int want, struct sockets *s, struct pd_err *err) {
@@ -97,7 +104,8 @@ static int describe(int fd, char *ip, size_t cap, int *port, int *loopback) {
 enum { PORTS_TEXT = PS_SERVER_THREADS_MAX * 7 + 80 };
 
 /* "10.0.0.2, ports (dense; sparse): 7164; 7165". Refuses to be open to a network without a key. */
-static int check_sockets(const struct worker *w, const struct sockets *s, char text[PORTS_TEXT], struct pd_err *err) {
+static int check_sockets(const struct worker *w, const struct sockets *s, char text[PORTS_TEXT],
+                         struct pd_err *err) {
     char ip[64] = "?";
     size_t n = 0;
     for (int i = 0; i < s->n; i++) {
@@ -105,13 +113,17 @@ static int check_sockets(const struct worker *w, const struct sockets *s, char t
         if (describe(s->fd[i], ip, sizeof ip, &port, &loopback))
             return pd_fail(err, PD_ECONF, "socket %d is not a bound TCP socket", s->fd[i]);
         if (!loopback && !w->has_key)
-            return pd_fail(err, PD_ECONF, "without a key anybody could read and change the parameters on %s: make one with\n"
-                           "    head -c 32 /dev/urandom > key; chmod 600 key\n"
-                           "copy it to every node and give --key_file=key to all pservers and trainers "
-                           "(--nics=127.0.0.1 serves this machine alone, without a key)", ip);
+            return pd_fail(
+                err, PD_ECONF,
+                "without a key anybody could read and change the parameters on %s: make one with\n"
+                "    head -c 32 /dev/urandom > key; chmod 600 key\n"
+                "copy it to every node and give --key_file=key to all pservers and trainers "
+                "(--nics=127.0.0.1 serves this machine alone, without a key)",
+                ip);
         if (i == 0)
             n = (size_t)snprintf(text, PORTS_TEXT, "%s, ports (dense; sparse):", ip);
-        n += (size_t)snprintf(text + n, PORTS_TEXT - n, "%s %d", i == (int)w->options.ports_num ? ";" : "", port);
+        n += (size_t)snprintf(text + n, PORTS_TEXT - n, "%s %d",
+                              i == (int)w->options.ports_num ? ";" : "", port);
     }
     return 0;
 }
@@ -121,7 +133,8 @@ static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
     const struct pd_options *o = &w->options;
     const char *inherited = getenv("PADDLE_LISTEN_FDS");
     int want = (int)(o->ports_num + o->ports_num_for_sparse);
-    int rc = inherited && *inherited ? inherit(inherited, want, s, err) : listen_ip(o->nics, ip, sizeof ip, err);
+    int rc = inherited && *inherited ? inherit(inherited, want, s, err)
+                                     : listen_ip(o->nics, ip, sizeof ip, err);
     if (!rc && !(inherited && *inherited))
         rc = bind_ports(ip, (int)o->port, want, s, err);
     char ports[PORTS_TEXT];
@@ -145,10 +158,12 @@ static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
                                 .log = &w->log};
     struct ps_server *server = NULL;
     rc = ps_server_new(&server, &so, err);
-    s->n = 0; /* they are the server's now */
+    s->n = 0;  /* they are the server's now */
     if (!rc) { /* it accepts, and signals are heard */
-        printf("pserver listens on %s; trainers to come: %lld\n", ports, (long long)o->num_gradient_servers);
-        pd_info(&w->log, "listening on %s; trainers to come: %lld", ports, (long long)o->num_gradient_servers);
+        printf("pserver listens on %s; trainers to come: %lld\n", ports,
+               (long long)o->num_gradient_servers);
+        pd_info(&w->log, "listening on %s; trainers to come: %lld", ports,
+                (long long)o->num_gradient_servers);
         rc = ps_server_run(server, err);
     }
     ps_server_free(server);

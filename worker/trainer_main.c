@@ -8,8 +8,9 @@
 #include "train/trainer.h"
 #include "worker/worker.h"
 
-/* SIGUSR1 asks for an end with a saved model; with save_on_stop so does the first INT or TERM, and the second one ends at once.
- * They are blocked and fetched between steps, so that no handler and no global is needed. */
+/* SIGUSR1 asks for an end with a saved model; with save_on_stop so does the first INT or TERM, and
+ * the second one ends at once. They are blocked and fetched between steps, so that no handler and
+ * no global is needed. */
 struct stop {
     sigset_t blocked;
 };
@@ -44,14 +45,26 @@ int trainer_main(int argc, char **argv) {
     int rc = worker_init(&w, "trainer", PD_TRAINER, argc, argv, &err);
     if (!rc && w.cpus.n && pd_pin_thread(&w.cpus, 0))
         rc = pd_fail_errno(&err, PD_EHOST, errno, "cannot pin the trainer's thread");
-    if (!rc && (w.options.save_on_stop || w.options.job == PD_JOB_ONLINE)) /* which has no other end */
+    if (!rc &&
+        (w.options.save_on_stop || w.options.job == PD_JOB_ONLINE)) /* which has no other end */
         stop_add_terminal(&stop);
     if (!rc) {
-        const char *restarts = getenv("PADDLE_RESTART_COUNT"), *first = getenv("PADDLE_FIRST_TRAINERS_NUM");
+        const char *restarts = getenv("PADDLE_RESTART_COUNT"),
+                   *first = getenv("PADDLE_FIRST_TRAINERS_NUM");
         uint64_t n_first = 0;
-        struct train_setup setup = {.options = &w.options, .job_id = w.job_id, .key = w.has_key ? w.key : NULL,
-                                    .output_dir = getenv("PADDLE_OUTPUT_DIR"), .cpus = w.cpus.n ? &w.cpus : NULL, .log = &w.log, .out_fd = 1, .log_lines = w.log_fd != 2, .data_fd = worker_fd("PADDLE_DATA_FD"), .event_fd = w.event_fd,
-                                    .stop = stop_asked, .stop_arg = &stop, .lost_nodes = getenv("PADDLE_LOST_NODES")};
+        struct train_setup setup = {.options = &w.options,
+                                    .job_id = w.job_id,
+                                    .key = w.has_key ? w.key : NULL,
+                                    .output_dir = getenv("PADDLE_OUTPUT_DIR"),
+                                    .cpus = w.cpus.n ? &w.cpus : NULL,
+                                    .log = &w.log,
+                                    .out_fd = 1,
+                                    .log_lines = w.log_fd != 2,
+                                    .data_fd = worker_fd("PADDLE_DATA_FD"),
+                                    .event_fd = w.event_fd,
+                                    .stop = stop_asked,
+                                    .stop_arg = &stop,
+                                    .lost_nodes = getenv("PADDLE_LOST_NODES")};
         if (restarts && pd_parse_u64(restarts, UINT32_MAX, &setup.restarts))
             setup.restarts = 0;
         if (first && !pd_parse_u64(first, UINT32_MAX, &n_first))

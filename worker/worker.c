@@ -19,10 +19,11 @@ enum { DEFAULT_LOG_SIZE = 256 << 20, DEFAULT_LOG_KEEP = 4 };
 
 extern char **environ;
 
-/* OpenBLAS picks its kernels in a constructor of its own, from a variable that some machines export in login
- * environments and sshd does not pass on: the same job would then run other kernels, with other bits, here and
- * there. So the worker decides by itself: its constructor has a priority, runs first, and only
- * PADDLE_BLAS_CORETYPE (say Haswell, to get the same bits on unequal machines) is heard. */
+/* OpenBLAS picks its kernels in a constructor of its own, from a variable that some machines export
+ * in login environments and sshd does not pass on: the same job would then run other kernels, with
+ * other bits, here and there. So the worker decides by itself: its constructor has a priority, runs
+ * first, and only PADDLE_BLAS_CORETYPE (say Haswell, to get the same bits on unequal machines) is
+ * heard. */
 __attribute__((constructor(101))) static void decide_blas(void) {
     const char *core = getenv("PADDLE_BLAS_CORETYPE");
     if (core && *core)
@@ -37,7 +38,9 @@ static int limit_log(struct pd_log *log, struct pd_err *err) {
     const char *size = getenv("PADDLE_LOG_MAX_SIZE"), *files = getenv("PADDLE_LOG_KEEP");
     uint64_t max = DEFAULT_LOG_SIZE, keep = DEFAULT_LOG_KEEP;
     if (size && *size && pd_parse_size(size, INT64_MAX / 4, &max))
-        return pd_fail(err, PD_ECONF, "PADDLE_LOG_MAX_SIZE is a number of bytes (suffixes K, M, G), not '%.40s'", size);
+        return pd_fail(err, PD_ECONF,
+                       "PADDLE_LOG_MAX_SIZE is a number of bytes (suffixes K, M, G), not '%.40s'",
+                       size);
     if (files && *files && pd_parse_u64(files, 100, &keep))
         return pd_fail(err, PD_ECONF, "PADDLE_LOG_KEEP is 0..100, not '%.40s'", files);
     pd_log_limit(log, max, (unsigned)keep);
@@ -68,7 +71,8 @@ int worker_fd(const char *name) {
     return (int)fd;
 }
 
-static int read_options(struct worker *w, enum pd_opt_who who, int argc, char **argv, struct pd_err *err) {
+static int read_options(struct worker *w, enum pd_opt_who who, int argc, char **argv,
+                        struct pd_err *err) {
     const char **rest = pd_calloc((size_t)argc + 1, sizeof *rest);
     int n_rest = 0, rc = rest ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
     if (!rc)
@@ -83,14 +87,16 @@ static int read_options(struct worker *w, enum pd_opt_who who, int argc, char **
     return rc ? rc : pd_options_complete_pservers(&w->options, err);
 }
 
-/* Messages of megabytes come and go with every step. By default glibc would give such memory back to the kernel each
- * time and fault it in again page by page, which costs more than the copying (measured: twice the steps per second). */
+/* Messages of megabytes come and go with every step. By default glibc would give such memory back
+ * to the kernel each time and fault it in again page by page, which costs more than the copying
+ * (measured: twice the steps per second). */
 static void keep_freed_memory(void) {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 256 << 20);
 }
 
-/* PADDLE_BIND=cores: whoever started us (the agent, or taskset) has given us these CPUs; a thread a core in turn. */
+/* PADDLE_BIND=cores: whoever started us (the agent, or taskset) has given us these CPUs; a thread a
+ * core in turn. */
 static int read_cpus(struct worker *w, struct pd_err *err) {
     const char *bind = getenv("PADDLE_BIND");
     struct pd_cpuset may;
@@ -98,7 +104,8 @@ static int read_cpus(struct worker *w, struct pd_err *err) {
     if (!bind || strcmp(bind, "cores"))
         return 0;
     if (pd_cpuset_mine(&may))
-        return pd_fail_errno(err, PD_EHOST, errno, "PADDLE_BIND=cores: cannot ask for the CPUs of this process");
+        return pd_fail_errno(err, PD_EHOST, errno,
+                             "PADDLE_BIND=cores: cannot ask for the CPUs of this process");
     int rc = pd_cpus_read(&w->cpus, PD_SYS_DEVICES, &may, err);
     pd_cpuset_text(&may, text, sizeof text);
     if (!rc)
@@ -106,7 +113,8 @@ static int read_cpus(struct worker *w, struct pd_err *err) {
     return rc;
 }
 
-int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int argc, char **argv, struct pd_err *err) {
+int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int argc, char **argv,
+                struct pd_err *err) {
     char name[32];
     memset(w, 0, sizeof *w);
     w->log_fd = 2;
@@ -147,15 +155,18 @@ void worker_release(struct worker *w) {
     memset(w->key, 0, sizeof w->key);
 }
 
-/* Data, configuration and numbers are the same next time; a lost peer, a full disk or a killed process may not be. */
+/* Data, configuration and numbers are the same next time; a lost peer, a full disk or a killed
+ * process may not be. */
 static int would_fail_again(int code) {
-    return code == PD_EDATA || code == PD_EUSAGE || code == PD_ECONF || code == PD_ENOENT || code == PD_ENUM;
+    return code == PD_EDATA || code == PD_EUSAGE || code == PD_ECONF || code == PD_ENOENT ||
+           code == PD_ENUM;
 }
 
 static void tell_agent(const char *role, int code) {
     char line[200];
     int fd = worker_fd("PADDLE_EVENT_FD");
-    int n = snprintf(line, sizeof line, "{\"ev\":\"failed\",\"role\":\"%s\",\"code\":\"%s\",\"final\":%s}\n", role,
+    int n = snprintf(line, sizeof line,
+                     "{\"ev\":\"failed\",\"role\":\"%s\",\"code\":\"%s\",\"final\":%s}\n", role,
                      pd_code_name(code), would_fail_again(code) ? "true" : "false");
     if (fd >= 0)
         (void)pd_write_all(fd, line, (size_t)n);

@@ -11,8 +11,11 @@ static int usage(FILE *to, unsigned who) {
     struct pd_buf b;
     pd_buf_init(&b);
     pd_options_help(who, NULL, NULL, 100, &b);
-    fprintf(to, "usage: paddle_worker pserver|trainer [--option=value ...]\n       paddle_worker infer --help\n       paddle_worker model [--check] TRAIN.INI\n\n"
-                "Every option may also come as PADDLE_INIT_<OPTION>; those of [train] also from train.ini.\n%.*s",
+    fprintf(to,
+            "usage: paddle_worker pserver|trainer [--option=value ...]\n       paddle_worker infer "
+            "--help\n       paddle_worker model [--check] TRAIN.INI\n\n"
+            "Every option may also come as PADDLE_INIT_<OPTION>; those of [train] also from "
+            "train.ini.\n%.*s",
             (int)b.len, (char *)b.data);
     pd_buf_release(&b);
     return to == stdout ? 0 : 2;
@@ -23,7 +26,10 @@ int main(int argc, char **argv) {
         const char *name;
         unsigned who;
         int (*run)(int argc, char **argv);
-    } roles[] = {{"pserver", PD_PSERVER, pserver_main}, {"trainer", PD_TRAINER, trainer_main}, {"infer", 0, infer_main}, {"model", 0, model_main}};
+    } roles[] = {{"pserver", PD_PSERVER, pserver_main},
+                 {"trainer", PD_TRAINER, trainer_main},
+                 {"infer", 0, infer_main},
+                 {"model", 0, model_main}};
     signal(SIGPIPE, SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc < 2)

@@ -1,4 +1,5 @@
-/* allreduce_mpi.c - ms of an MPI_Allreduce of MB megabytes of floats, for SECONDS. Its only user is bench/ps_step.sh. */
+/* allreduce_mpi.c - ms of an MPI_Allreduce of MB megabytes of floats, for SECONDS. Its only user is
+ * bench/ps_step.sh. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,15 +1,19 @@
-/* word2vec.c - the original word2vec algorithm, skip-gram with negative sampling, as the bench's and the tests' peer: one thread, one
- * step of plain gradient descent for each pair, as Mikolov et al. (NIPS 2013) published it and their program does it:
+/* word2vec.c - the original word2vec algorithm, skip-gram with negative sampling, as the bench's
+ * and the tests' peer: one thread, one step of plain gradient descent for each pair, as Mikolov et
+ * al. (NIPS 2013) published it and their program does it:
  *
- *   frequent words are left out with probability 1 - (sqrt(f/t) + 1) t/f; a window of 1 to W words to each side, drawn for each word;
- *   for each word near, `negative` words from a table filled in proportion to count^0.75 beside the word itself; sigmoid by a
- *   table of 1000 values between -6 and 6, beyond which it is 0 or 1; the rate falls linearly to 1e-4 of itself, told anew every
- *   10,000 words; the in-vectors begin uniform within 0.5 / size, the out-vectors with 0
+ *   frequent words are left out with probability 1 - (sqrt(f/t) + 1) t/f; a window of 1 to W words
+ * to each side, drawn for each word; for each word near, `negative` words from a table filled in
+ * proportion to count^0.75 beside the word itself; sigmoid by a table of 1000 values between -6 and
+ * 6, beyond which it is 0 or 1; the rate falls linearly to 1e-4 of itself, told anew every 10,000
+ * words; the in-vectors begin uniform within 0.5 / size, the out-vectors with 0
  *
- *   word2vec COUNTS OUT size=100 window=5 negative=5 sample=1e-3 alpha=0.025 passes=5 seed=1 -- FILE...
+ *   word2vec COUNTS OUT size=100 window=5 negative=5 sample=1e-3 alpha=0.025 passes=5 seed=1 --
+ * FILE...
  *
- * COUNTS has the count of word i in line i; a line of a FILE is a sentence of ids, so nothing is hashed (which favours it). OUT.in
- * and OUT.out are word2vec's binary format with numbers for words. Prints "words N cpu_s S", the reading of files included.
+ * COUNTS has the count of word i in line i; a line of a FILE is a sentence of ids, so nothing is
+ * hashed (which favours it). OUT.in and OUT.out are word2vec's binary format with numbers for
+ * words. Prints "words N cpu_s S", the reading of files included.
  */
 #include <math.h>
 #include <stdint.h>
@@ -172,21 +176,35 @@ static void save(const struct model *m, const char *out, const char *suffix, con
 }
 
 int main(int argc, char **argv) {
-    struct model m = {.size = 100, .window = 5, .negative = 5, .passes = 5, .alpha = 0.025, .sample = 1e-3, .random = 1};
+    struct model m = {.size = 100,
+                      .window = 5,
+                      .negative = 5,
+                      .passes = 5,
+                      .alpha = 0.025,
+                      .sample = 1e-3,
+                      .random = 1};
     int i = 3;
     for (; i < argc && strcmp(argv[i], "--"); i++) {
         const char *v = strchr(argv[i], '=');
         if (!v)
             fail("NAME=VALUE is wanted");
         double x = strtod(v + 1, NULL);
-        if (!strncmp(argv[i], "size=", 5)) m.size = (long)x;
-        else if (!strncmp(argv[i], "window=", 7)) m.window = (long)x;
-        else if (!strncmp(argv[i], "negative=", 9)) m.negative = (long)x;
-        else if (!strncmp(argv[i], "sample=", 7)) m.sample = x;
-        else if (!strncmp(argv[i], "alpha=", 6)) m.alpha = x;
-        else if (!strncmp(argv[i], "passes=", 7)) m.passes = (long)x;
-        else if (!strncmp(argv[i], "seed=", 5)) m.random = (uint64_t)x;
-        else fail("unknown setting");
+        if (!strncmp(argv[i], "size=", 5))
+            m.size = (long)x;
+        else if (!strncmp(argv[i], "window=", 7))
+            m.window = (long)x;
+        else if (!strncmp(argv[i], "negative=", 9))
+            m.negative = (long)x;
+        else if (!strncmp(argv[i], "sample=", 7))
+            m.sample = x;
+        else if (!strncmp(argv[i], "alpha=", 6))
+            m.alpha = x;
+        else if (!strncmp(argv[i], "passes=", 7))
+            m.passes = (long)x;
+        else if (!strncmp(argv[i], "seed=", 5))
+            m.random = (uint64_t)x;
+        else
+            fail("unknown setting");
     }
     if (i + 1 >= argc)
         fail("usage: word2vec COUNTS OUT [NAME=VALUE]... -- FILE...");
@@ -199,6 +217,7 @@ int main(int argc, char **argv) {
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t1);
     save(&m, argv[2], "in", m.in);
     save(&m, argv[2], "out", m.out);
-    printf("words %llu cpu_s %.3f\n", (unsigned long long)m.done, (double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-9);
+    printf("words %llu cpu_s %.3f\n", (unsigned long long)m.done,
+           (double)(t1.tv_sec - t0.tv_sec) + (double)(t1.tv_nsec - t0.tv_nsec) * 1e-9);
     return 0;
 }

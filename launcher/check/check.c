@@ -1,8 +1,8 @@
 /* check.c - see check.h: the conversation.
  *
- *     hello -> clock, five times -> facts -> listen ...        all hosts at once; those that failed are left out from here on
- *     probe: node i tries i+1, i+2, i+4, i+8 ...               so each is tried by CHECK_PEERS others, and a cut in the
- *                                                              network is found however the nodes lie on its sides
+ *     hello -> clock, five times -> facts -> listen ...        all hosts at once; those that failed
+ * are left out from here on probe: node i tries i+1, i+2, i+4, i+8 ...               so each is
+ * tried by CHECK_PEERS others, and a cut in the network is found however the nodes lie on its sides
  */
 #include "launcher/check/check.h"
 
@@ -21,10 +21,13 @@ struct asking {
     struct check_node *v;
     char token[40];
     uint8_t key[WIRE_KEY_BYTES];
-    struct began { uint64_t mono_ns, wall_us; } *began; /* per node: when its clock was asked */
+    struct began {
+        uint64_t mono_ns, wall_us;
+    } * began; /* per node: when its clock was asked */
 };
 
-static void ask(struct gather_node *n, unsigned type, json_t *body, const void *sec1, size_t n1, const char *what, link_answer answer) {
+static void ask(struct gather_node *n, unsigned type, json_t *body, const void *sec1, size_t n1,
+                const char *what, link_answer answer) {
     struct pd_err err = {0};
     if (!link_request(n->link, type, body, sec1, n1, ASK_MS, what, answer, n))
         return;
@@ -32,9 +35,10 @@ static void ask(struct gather_node *n, unsigned type, json_t *body, const void *
     gather_fail(n, &err);
 }
 
-/* --- facts ------------------------------------------------------------------------------------------------- */
+/* --- facts --- */
 
-static int on_listening(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_listening(struct link *l, const struct wire_frame *f, json_t *body,
+                        const struct pd_err *err, void *arg) {
     struct gather_node *n = arg;
     struct asking *a = n->g->arg;
     (void)l;
@@ -45,7 +49,8 @@ static int on_listening(struct link *l, const struct wire_frame *f, json_t *body
     return 1;
 }
 
-static int on_facts(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_facts(struct link *l, const struct wire_frame *f, json_t *body,
+                    const struct pd_err *err, void *arg) {
     struct gather_node *n = arg;
     struct asking *a = n->g->arg;
     (void)l;
@@ -55,14 +60,17 @@ static int on_facts(struct link *l, const struct wire_frame *f, json_t *body, co
         return 1;
     }
     a->v[n->id].facts = json_incref(body);
-    ask(n, WIRE_AG_CHECK_LISTEN, json_pack("{s:i, s:s, s:I}", "node", n->id, "token", a->token, "port", (json_int_t)a->c->opts->port),
+    ask(n, WIRE_AG_CHECK_LISTEN,
+        json_pack("{s:i, s:s, s:I}", "node", n->id, "token", a->token, "port",
+                  (json_int_t)a->c->opts->port),
         a->key, sizeof a->key, "opening a port", on_listening);
     return 1;
 }
 
 static void ask_clock(struct gather_node *n);
 
-static int on_clock(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_clock(struct link *l, const struct wire_frame *f, json_t *body,
+                    const struct pd_err *err, void *arg) {
     struct gather_node *n = arg;
     struct asking *a = n->g->arg;
     struct check_node *v = &a->v[n->id];
@@ -84,8 +92,10 @@ static int on_clock(struct link *l, const struct wire_frame *f, json_t *body, co
         ask_clock(n);
         return 1;
     }
-    ask(n, WIRE_AG_CHECK, json_pack("{s:s, s:I, s:i}", "nic", o->nic, "port", (json_int_t)o->port, "needed", v->needed), NULL, 0,
-        "looking around", on_facts);
+    ask(n, WIRE_AG_CHECK,
+        json_pack("{s:s, s:I, s:i}", "nic", o->nic, "port", (json_int_t)o->port, "needed",
+                  v->needed),
+        NULL, 0, "looking around", on_facts);
     return 1;
 }
 
@@ -102,7 +112,7 @@ static void talk(struct gather_node *n) {
     ask_clock(n);
 }
 
-/* --- probes ------------------------------------------------------------------------------------------------ */
+/* --- probes --- */
 
 static const char *fact(const struct check_node *v, const char *name) {
     const char *s = json_string_value(json_object_get(v->facts, name));
@@ -114,7 +124,7 @@ static json_t *addresses(const struct check_node *from, const struct check_node 
     int one = !strcmp(fact(from, "net_id"), fact(to, "net_id"));
     json_t *list = json_array(), *a;
     size_t i;
-    json_array_foreach(json_object_get(to->facts, "addrs"), i, a) {
+    json_array_foreach (json_object_get(to->facts, "addrs"), i, a) {
         const char *s = json_string_value(a);
         if (s && (one || !(pd_starts(s, "127.") || !strcmp(s, "::1"))))
             json_array_append(list, a);
@@ -122,7 +132,8 @@ static json_t *addresses(const struct check_node *from, const struct check_node 
     return list;
 }
 
-static int on_probed(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_probed(struct link *l, const struct wire_frame *f, json_t *body,
+                     const struct pd_err *err, void *arg) {
     struct gather_node *n = arg;
     struct asking *a = n->g->arg;
     (void)l;
@@ -155,15 +166,19 @@ static void probe(struct gather_node *n) {
         for (size_t k = 0; i < hosts; i++)
             if (a->v[i].port && k++ == want)
                 break;
-        json_array_append_new(peers, json_pack("{s:I, s:o, s:i}", "node", (json_int_t)i, "addrs", addresses(&a->v[n->id], &a->v[i]),
-                                               "port", a->v[i].port));
+        json_array_append_new(peers,
+                              json_pack("{s:I, s:o, s:i}", "node", (json_int_t)i, "addrs",
+                                        addresses(&a->v[n->id], &a->v[i]), "port", a->v[i].port));
     }
-    ask(n, WIRE_AG_CHECK_PROBE, json_pack("{s:o}", "peers", peers), NULL, 0, "probing the other nodes", on_probed);
+    ask(n, WIRE_AG_CHECK_PROBE, json_pack("{s:o}", "peers", peers), NULL, 0,
+        "probing the other nodes", on_probed);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- */
+/* -----------------------------------------------------------------------------------------------------------
+ */
 
-/* What a job would bind on each node: the ports of its pserver, and one for a program of the user's. */
+/* What a job would bind on each node: the ports of its pserver, and one for a program of the
+ * user's. */
 static void count_ports(struct cluster *c, struct check_node *v) {
     for (size_t i = 0; i < c->n_pservers; i++)
         v[c->pservers[i]].needed += (int)(c->opts->ports_num + c->opts->ports_num_for_sparse);
@@ -178,7 +193,8 @@ int check_ask(struct cluster *c, struct check_node *v, struct pd_err *err) {
     char hex[17];
     int interrupted = 0;
     for (size_t i = 0; i < c->hosts.n; i++)
-        v[i] = (struct check_node){.name = c->hosts.v[i].label, .local = c->hosts.v[i].local, .node = (int)i};
+        v[i] = (struct check_node){
+            .name = c->hosts.v[i].label, .local = c->hosts.v[i].local, .node = (int)i};
     randombytes_buf(random, sizeof random);
     randombytes_buf(a.key, sizeof a.key);
     pd_hex(hex, random, sizeof random);

@@ -1,7 +1,8 @@
 /* check.h - what `paddlectl check` asks of all hosts at once, and what it thinks of the answers.
  *
- *     check_ask     check.c         the conversation: facts, clocks, then probes between nodes; nothing stays there
- *     check_judge   check_judge.c   findings of each host, worst first, each with what to do about it
+ *     check_ask     check.c         the conversation: facts, clocks, then probes between nodes;
+ * nothing stays there check_judge   check_judge.c   findings of each host, worst first, each with
+ * what to do about it
  */
 #ifndef LAUNCHER_CHECK_H
 #define LAUNCHER_CHECK_H
@@ -20,13 +21,14 @@ enum { CHECK_FINDINGS_MAX = 12, CHECK_PEERS = 4, CHECK_SLOW_LOGIN_MS = 2000 };
 struct check_node {
     const char *name;
     int local, node;
-    struct pd_err err;     /* it could not be reached or asked */
-    json_t *facts;         /* AG_CHECK's answer, or NULL */
+    struct pd_err err; /* it could not be reached or asked */
+    json_t *facts;     /* AG_CHECK's answer, or NULL */
     size_t login_printed;
     uint64_t login_ms;
-    int n_clocks, needed;  /* needed: ports that a job takes here */
-    double offset_ms, rtt_ms; /* of the ping that came back fastest: the offset is right to half of it */
-    int port;              /* where it listened for the others; 0: it did not */
+    int n_clocks, needed; /* needed: ports that a job takes here */
+    double offset_ms,
+        rtt_ms; /* of the ping that came back fastest: the offset is right to half of it */
+    int port;   /* where it listened for the others; 0: it did not */
     json_t *reached, *shared; /* AG_CHECK_PROBE's answer, or NULL */
 
     struct check_finding findings[CHECK_FINDINGS_MAX];

@@ -1,5 +1,5 @@
-/* check_judge.c - see check.h: what is wrong with a host, and what to do about it. Each rule is a function of one host or of all;
- * none asks anything, so tests give them made-up answers. */
+/* check_judge.c - see check.h: what is wrong with a host, and what to do about it. Each rule is a
+ * function of one host or of all; none asks anything, so tests give them made-up answers. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +8,19 @@
 #include "base/str.h"
 #include "launcher/check/check.h"
 
-enum { DISK_BAD = 64 << 20, DISK_LOW = 1 << 30, INODES_LOW = 10000, FILES_LOW = 1024, CLOCK_MS = 1000 };
+enum {
+    DISK_BAD = 64 << 20,
+    DISK_LOW = 1 << 30,
+    INODES_LOW = 10000,
+    FILES_LOW = 1024,
+    CLOCK_MS = 1000
+};
 
-static void find(struct check_node *v, enum check_level level, const char *hint, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+static void find(struct check_node *v, enum check_level level, const char *hint, const char *fmt,
+                 ...) __attribute__((format(printf, 4, 5)));
 
-static void find(struct check_node *v, enum check_level level, const char *hint, const char *fmt, ...) {
+static void find(struct check_node *v, enum check_level level, const char *hint, const char *fmt,
+                 ...) {
     if (level > v->worst)
         v->worst = level;
     if (v->n_findings == CHECK_FINDINGS_MAX)
@@ -32,28 +39,38 @@ static const char *text_of(const json_t *o, const char *name) {
     return s ? s : "";
 }
 
-static int64_t int_of(const json_t *o, const char *name) { return json_integer_value(json_object_get(o, name)); }
+static int64_t int_of(const json_t *o, const char *name) {
+    return json_integer_value(json_object_get(o, name));
+}
 static int has(const json_t *o, const char *name) { return json_object_get(o, name) != NULL; }
 
-/* --- hosts that could not be asked ------------------------------------------------------------------------- */
+/* --- hosts that could not be asked --- */
 
 /* The link's message has the step; here is what usually helps. */
 static const struct {
     const char *part, *hint;
 } hints[] = {
-    {"cannot resolve the name", "is it spelled right? [host NAME] address = 10.0.0.7 tells its address"},
+    {"cannot resolve the name",
+     "is it spelled right? [host NAME] address = 10.0.0.7 tells its address"},
     {"Connection refused", "is sshd running there, on that port?"},
-    {"No route to host", "is the machine on, and in this network? [ssh] proxy_jump goes through another host"},
-    {"while connecting", "is the machine on? does a firewall drop port 22? [ssh] connect_timeout is the limit"},
+    {"No route to host",
+     "is the machine on, and in this network? [ssh] proxy_jump goes through another host"},
+    {"while connecting",
+     "is the machine on? does a firewall drop port 22? [ssh] connect_timeout is the limit"},
     {"HOST KEY CHANGED", ""}, /* says it itself */
     {"is revoked", ""},
-    {"is not in", "ssh-keyscan, compare the key, add it to known_hosts; or host_key_policy = accept-new"},
-    {"authentication failed", "ssh-copy-id USER@HOST; or [ssh] identity_file, user@ in hosts, an ssh agent"},
-    {"while logging in", "a start-up file of the login shell (~/.bashrc, /etc/profile.d) waits or loops"},
+    {"is not in",
+     "ssh-keyscan, compare the key, add it to known_hosts; or host_key_policy = accept-new"},
+    {"authentication failed",
+     "ssh-copy-id USER@HOST; or [ssh] identity_file, user@ in hosts, an ssh agent"},
+    {"while logging in",
+     "a start-up file of the login shell (~/.bashrc, /etc/profile.d) waits or loops"},
     {"start-up in order", "a start-up file of the login shell prints without end"},
     {"cannot make the folder", "root_dir must be below a folder that the user may write to"},
-    {"Permission denied", "root_dir must be below a folder that the user may write to, and not mounted noexec"},
-    {"o space left", "free some room (paddlectl clean removes old jobs), or choose another root_dir"},
+    {"Permission denied",
+     "root_dir must be below a folder that the user may write to, and not mounted noexec"},
+    {"o space left",
+     "free some room (paddlectl clean removes old jobs), or choose another root_dir"},
     {"is not built for it", "all nodes need the architecture of these programs"},
     {"Exec format error", "all nodes need the architecture of these programs"},
     {"before its greeting", "sshd has too many log-ins under way (MaxStartups)"},
@@ -69,74 +86,91 @@ static void judge_error(struct check_node *v) {
     find(v, CHECK_BAD, hint, "%s", v->err.msg);
 }
 
-/* --- one host ---------------------------------------------------------------------------------------------- */
+/* --- one host --- */
 
 static void judge_login(struct check_node *v) {
     if (v->login_printed)
-        find(v, CHECK_WARNING, "start-up files should print only in interactive shells: case $- in *i*) ;; *) return;; esac",
+        find(v, CHECK_WARNING,
+             "start-up files should print only in interactive shells: case $- in *i*) ;; *) "
+             "return;; esac",
              "the login shell's start-up files print %zu bytes", v->login_printed);
     if (v->login_ms > CHECK_SLOW_LOGIN_MS)
-        find(v, CHECK_WARNING, "each command pays it: what is slow belongs below the test for interactive shells",
+        find(v, CHECK_WARNING,
+             "each command pays it: what is slow belongs below the test for interactive shells",
              "the login shell's start-up files take %.1f s", (double)v->login_ms / 1000);
 }
 
 static void judge_root(struct check_node *v) {
     const json_t *r = json_object_get(v->facts, "root_dir");
     if (*text_of(r, "error")) {
-        find(v, CHECK_BAD, "root_dir must be a folder that the user may write to", "root_dir: %s", text_of(r, "error"));
+        find(v, CHECK_BAD, "root_dir must be a folder that the user may write to", "root_dir: %s",
+             text_of(r, "error"));
         return;
     }
     int64_t left = int_of(r, "free"), inodes = int_of(r, "inodes_free");
     if (left < DISK_LOW)
-        find(v, left < DISK_BAD ? CHECK_BAD : CHECK_WARNING, "free some room (paddlectl clean removes old jobs), or choose another root_dir",
+        find(v, left < DISK_BAD ? CHECK_BAD : CHECK_WARNING,
+             "free some room (paddlectl clean removes old jobs), or choose another root_dir",
              "only %.0f MiB are free in root_dir (%s)", (double)left / 1048576, text_of(r, "path"));
     if (int_of(r, "inodes") && inodes < INODES_LOW) /* some file systems do not count them */
-        find(v, inodes < 100 ? CHECK_BAD : CHECK_WARNING, "files are left to make, not room: remove many small ones",
+        find(v, inodes < 100 ? CHECK_BAD : CHECK_WARNING,
+             "files are left to make, not room: remove many small ones",
              "only %lld inodes are free in root_dir (%s)", (long long)inodes, text_of(r, "path"));
 }
 
 static void judge_machine(struct check_node *v, const char *own_arch) {
     const char *arch = text_of(v->facts, "arch");
     if (strcmp(arch, own_arch))
-        find(v, CHECK_BAD, "all nodes need the architecture of these programs", "it is %s, our programs are %s", arch, own_arch);
-    int64_t cores = int_of(v->facts, "cores"), all = int_of(v->facts, "mem_bytes"), left = int_of(v->facts, "mem_available");
+        find(v, CHECK_BAD, "all nodes need the architecture of these programs",
+             "it is %s, our programs are %s", arch, own_arch);
+    int64_t cores = int_of(v->facts, "cores"), all = int_of(v->facts, "mem_bytes"),
+            left = int_of(v->facts, "mem_available");
     double load = json_number_value(json_object_get(v->facts, "load"));
     if (cores > 0 && load > (double)cores)
-        find(v, load > 2 * (double)cores ? CHECK_WARNING : CHECK_NOTE, "", "it is busy: load %.1f on %lld core%s", load, (long long)cores, cores == 1 ? "" : "s");
+        find(v, load > 2 * (double)cores ? CHECK_WARNING : CHECK_NOTE, "",
+             "it is busy: load %.1f on %lld core%s", load, (long long)cores, cores == 1 ? "" : "s");
     if (left > 0 && left < all / 20)
         find(v, CHECK_WARNING, "", "only %.0f MiB of memory are available", (double)left / 1048576);
-    if (has(v->facts, "open_files") && int_of(v->facts, "open_files") >= 0 && int_of(v->facts, "open_files") < FILES_LOW)
-        find(v, CHECK_WARNING, "raise nofile in /etc/security/limits.conf", "a process may open only %lld files",
-             (long long)int_of(v->facts, "open_files"));
+    if (has(v->facts, "open_files") && int_of(v->facts, "open_files") >= 0 &&
+        int_of(v->facts, "open_files") < FILES_LOW)
+        find(v, CHECK_WARNING, "raise nofile in /etc/security/limits.conf",
+             "a process may open only %lld files", (long long)int_of(v->facts, "open_files"));
 }
 
 static void judge_clock(struct check_node *v) {
     double off = fabs(v->offset_ms);
     if (v->n_clocks && off - v->rtt_ms / 2 > CLOCK_MS)
-        find(v, CHECK_WARNING, "logs are merged by time: run chrony, ntpd or systemd-timesyncd there",
-             "its clock is %.1f s %s of the one here", off / 1000, v->offset_ms > 0 ? "ahead" : "behind");
+        find(v, CHECK_WARNING,
+             "logs are merged by time: run chrony, ntpd or systemd-timesyncd there",
+             "its clock is %.1f s %s of the one here", off / 1000,
+             v->offset_ms > 0 ? "ahead" : "behind");
 }
 
 static void judge_net(struct check_node *v) {
     if (*text_of(v->facts, "nic_error"))
-        find(v, CHECK_BAD, "nic is an interface's name or a subnet; empty: probing finds the address", "%s", text_of(v->facts, "nic_error"));
+        find(v, CHECK_BAD,
+             "nic is an interface's name or a subnet; empty: probing finds the address", "%s",
+             text_of(v->facts, "nic_error"));
     if ((int)json_array_size(json_object_get(v->facts, "ports")) < v->needed)
-        find(v, CHECK_BAD, "choose another port in [cluster]", "only %zu of the %d ports that a job needs are free",
+        find(v, CHECK_BAD, "choose another port in [cluster]",
+             "only %zu of the %d ports that a job needs are free",
              json_array_size(json_object_get(v->facts, "ports")), v->needed);
     else if (!v->port)
-        find(v, CHECK_BAD, "choose another port in [cluster]", "no port could be opened for the other nodes");
+        find(v, CHECK_BAD, "choose another port in [cluster]",
+             "no port could be opened for the other nodes");
 }
 
-/* --- among hosts ------------------------------------------------------------------------------------------- */
+/* --- among hosts --- */
 
-/* Who tried it; who did not reach it. A host that no one reaches is bad; between two, both are looked at by the user. */
+/* Who tried it; who did not reach it. A host that no one reaches is bad; between two, both are
+ * looked at by the user. */
 static void judge_reached(struct check_node *v, size_t n, size_t who) {
     char names[300] = "", first[300] = "";
     size_t tried = 0, failed = 0;
     for (size_t i = 0; i < n; i++) {
         size_t k;
         json_t *r;
-        json_array_foreach(v[i].reached, k, r) {
+        json_array_foreach (v[i].reached, k, r) {
             if ((size_t)int_of(r, "node") != who)
                 continue;
             tried++;
@@ -149,7 +183,8 @@ static void judge_reached(struct check_node *v, size_t n, size_t who) {
         }
     }
     if (failed)
-        find(&v[who], CHECK_BAD, "a firewall between the nodes? nic = names the interface or subnet between them",
+        find(&v[who], CHECK_BAD,
+             "a firewall between the nodes? nic = names the interface or subnet between them",
              "%zu of %zu nodes that tried do not reach it: %s (%s)", failed, tried, names, first);
 }
 
@@ -162,16 +197,19 @@ static void judge_shared(struct check_node *v, size_t n, size_t who) {
         int same = 0;
         size_t k;
         json_t *e;
-        json_array_foreach(v[who].shared, k, e)
+        json_array_foreach (v[who].shared, k, e)
             same |= (size_t)json_integer_value(e) == i;
-        /* A folder that is not made yet holds no marks: then one machine's same path, or the same file. */
-        if (*text_of(v[i].facts, "boot") && !strcmp(text_of(v[i].facts, "boot"), text_of(v[who].facts, "boot")) &&
-            !strcmp(text_of(mine, "path"), text_of(theirs, "path")) && !strcmp(text_of(mine, "device"), text_of(theirs, "device")))
+        /* A folder that is not made yet holds no marks: then one machine's same path, or the same
+         * file. */
+        if (*text_of(v[i].facts, "boot") &&
+            !strcmp(text_of(v[i].facts, "boot"), text_of(v[who].facts, "boot")) &&
+            !strcmp(text_of(mine, "path"), text_of(theirs, "path")) &&
+            !strcmp(text_of(mine, "device"), text_of(theirs, "device")))
             same = 1;
         if (!same)
             continue;
-        find(&v[who], CHECK_BAD, "%n in root_dir is the node's id: root_dir = ~/paddle/node%n", "it shares root_dir %s with %s",
-             text_of(mine, "path"), v[i].name);
+        find(&v[who], CHECK_BAD, "%n in root_dir is the node's id: root_dir = ~/paddle/node%n",
+             "it shares root_dir %s with %s", text_of(mine, "path"), v[i].name);
         return;
     }
 }
@@ -197,7 +235,8 @@ static void judge_alike(struct check_node *v, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (v[i].facts && strcmp(text_of(v[i].facts, "blas"), blas))
             find(&v[i], CHECK_NOTE, "PADDLE_BLAS_CORETYPE in [env] makes them equal",
-                 "OpenBLAS takes its %s kernels, most hosts' %s: results may differ in bits", text_of(v[i].facts, "blas"), blas);
+                 "OpenBLAS takes its %s kernels, most hosts' %s: results may differ in bits",
+                 text_of(v[i].facts, "blas"), blas);
 }
 
 static int worst_first(const void *a, const void *b) {

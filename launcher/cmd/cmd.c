@@ -19,7 +19,8 @@ int cmd_fail(const struct pd_err *err) {
 }
 
 static int print_json(json_t *v, size_t flags) {
-    int bad = !v || json_dumpf(v, stdout, flags | JSON_PRESERVE_ORDER) || putchar('\n') == EOF || fflush(stdout);
+    int bad = !v || json_dumpf(v, stdout, flags | JSON_PRESERVE_ORDER) || putchar('\n') == EOF ||
+              fflush(stdout);
     json_decref(v);
     if (bad)
         fputs("paddlectl: the result cannot be written\n", stderr);
@@ -34,7 +35,8 @@ static int help(const struct manual *m, const char *kind) {
     static const struct {
         const char *kind;
         void (*write)(const struct manual *m, struct pd_buf *out);
-    } kinds[] = {{"text", manual_help}, {"man", manual_man}, {"bash", manual_bash}, {"zsh", manual_zsh}};
+    } kinds[] = {
+        {"text", manual_help}, {"man", manual_man}, {"bash", manual_bash}, {"zsh", manual_zsh}};
     struct pd_buf out;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(kinds[i].kind, kind))
@@ -57,10 +59,13 @@ static int read_conf(struct pd_options *o, const char *path, struct pd_err *err)
         return pd_options_read_conf(o, "conf.ini", err);
     if (*o->hosts) /* all of it on the command line */
         return 0;
-    return pd_fail(err, PD_ENOENT, "there is no conf.ini here; give --conf=FILE, or make one with 'paddlectl init'");
+    return pd_fail(
+        err, PD_ENOENT,
+        "there is no conf.ini here; give --conf=FILE, or make one with 'paddlectl init'");
 }
 
-int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_options *o, const char **rest, int *n_rest) {
+int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_options *o,
+              const char **rest, int *n_rest) {
     int want_help = 0, n = 0;
     const char *conf = NULL;
     struct pd_extra extra[MAX_EXTRA] = {{0}};
@@ -70,7 +75,8 @@ int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_opti
         extra[n++] = *e;
     }
     if (line->needs_conf)
-        extra[n++] = (struct pd_extra){"conf=FILE", NULL, &conf, "the configuration; default: ./conf.ini"};
+        extra[n++] =
+            (struct pd_extra){"conf=FILE", NULL, &conf, "the configuration; default: ./conf.ini"};
     extra[n++] = (struct pd_extra){"help", &want_help, NULL, "show this"};
     struct manual m = {argv[0], "", line, extra};
     if (argc > 1 && pd_starts(argv[1], "--help=")) {
@@ -82,7 +88,8 @@ int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_opti
     *n_rest = 0;
     int rc = argc > CMD_REST_MAX ? pd_fail(&err, PD_EUSAGE, "more than %d words", CMD_REST_MAX) : 0;
     if (!rc)
-        rc = (line->rest_is_command ? pd_options_command : pd_options_args)(o, line->who, argc - 1, argv + 1, extra, rest, n_rest, &err);
+        rc = (line->rest_is_command ? pd_options_command : pd_options_args)(
+            o, line->who, argc - 1, argv + 1, extra, rest, n_rest, &err);
     if (!rc && want_help) {
         pd_options_release(o);
         return help(&m, "text");
@@ -120,5 +127,6 @@ int cmd_share_dir(const char *name, char *out, size_t cap, struct pd_err *err) {
         return 0;
     if (!pd_fmt(out, cap, "%s/../../%s", self, name) && !access(out, R_OK | X_OK))
         return 0;
-    return pd_fail(err, PD_ENOENT, "%s is neither in %s/../share/paddlectl nor in %s/../..", name, self, self);
+    return pd_fail(err, PD_ENOENT, "%s is neither in %s/../share/paddlectl nor in %s/../..", name,
+                   self, self);
 }

@@ -16,9 +16,11 @@ int cmd_attach(int argc, char **argv) {
         {0},
     };
     const struct cmd_line line = {
-        .usage = "paddlectl attach [options] [JOB]\n"
-                 "Follows a job that runs, from any machine, as 'run' does: its logs and its progress, until it ends; the exit\n"
-                 "status is the job's. Without JOB: the only one that runs. Ctrl-C leaves it running.",
+        .usage =
+            "paddlectl attach [options] [JOB]\n"
+            "Follows a job that runs, from any machine, as 'run' does: its logs and its progress, "
+            "until it ends; the exit\n"
+            "status is the job's. Without JOB: the only one that runs. Ctrl-C leaves it running.",
         .examples = "paddlectl attach\tthe job that runs\n"
                     "paddlectl attach --lines=all latest\tthe newest one, from its first line\n",
         .extra = extra,

@@ -1,4 +1,5 @@
-/* cmd_check.c - paddlectl check: can these hosts run a job? One line a host, what is wrong and what helps, a verdict. */
+/* cmd_check.c - paddlectl check: can these hosts run a job? One line a host, what is wrong and what
+ * helps, a verdict. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,31 +17,38 @@ static const char *text_of(const json_t *o, const char *name) {
     return s ? s : "";
 }
 
-static double gib(const json_t *o, const char *name) { return (double)json_integer_value(json_object_get(o, name)) / 1073741824; }
+static double gib(const json_t *o, const char *name) {
+    return (double)json_integer_value(json_object_get(o, name)) / 1073741824;
+}
 
 /* The address at which the others reached it. */
 static const char *address(const struct check_node *v, size_t n, size_t who) {
     for (size_t i = 0; i < n; i++) {
         size_t k;
         json_t *r;
-        json_array_foreach(v[i].reached, k, r)
-            if ((size_t)json_integer_value(json_object_get(r, "node")) == who && *text_of(r, "addr"))
+        json_array_foreach (v[i].reached, k, r)
+            if ((size_t)json_integer_value(json_object_get(r, "node")) == who &&
+                *text_of(r, "addr"))
                 return text_of(r, "addr");
     }
     return "";
 }
 
 static void print_facts(const struct check_node *v, const char *addr) {
-    const json_t *f = v->facts, *root = json_object_get(f, "root_dir"), *ports = json_object_get(f, "ports");
-    printf("%s %s, %lld cores (load %.1f), memory %.1f of %.1f GiB free, disk %.1f GiB free", text_of(f, "arch"), text_of(f, "libc"),
-           (long long)json_integer_value(json_object_get(f, "cores")), json_number_value(json_object_get(f, "load")), gib(f, "mem_available"),
+    const json_t *f = v->facts, *root = json_object_get(f, "root_dir"),
+                 *ports = json_object_get(f, "ports");
+    printf("%s %s, %lld cores (load %.1f), memory %.1f of %.1f GiB free, disk %.1f GiB free",
+           text_of(f, "arch"), text_of(f, "libc"),
+           (long long)json_integer_value(json_object_get(f, "cores")),
+           json_number_value(json_object_get(f, "load")), gib(f, "mem_available"),
            gib(f, "mem_bytes"), gib(root, "free"));
     if (v->n_clocks)
         printf(", clock %+.0f ms", v->offset_ms);
     if (*addr)
         printf(", at %s", addr);
     for (size_t i = 0; i < json_array_size(ports); i++)
-        printf("%s%lld", i ? " " : ", ports ", (long long)json_integer_value(json_array_get(ports, i)));
+        printf("%s%lld", i ? " " : ", ports ",
+               (long long)json_integer_value(json_array_get(ports, i)));
     if (*text_of(f, "blas"))
         printf(", BLAS %s", text_of(f, "blas"));
     putchar('\n');
@@ -56,7 +64,8 @@ static void print_host(const struct check_node *v, size_t n, size_t i, int width
     if (!v[i].facts && v[i].n_findings && *v[i].findings[0].hint)
         printf("%*s  -> %s\n", width + 10, "", v[i].findings[0].hint);
     for (k = v[i].facts ? 0 : 1; k < v[i].n_findings; k++) {
-        printf("%*s  %s: %s\n", width, "", v[i].findings[k].level == CHECK_NOTE ? "note" : levels[v[i].findings[k].level],
+        printf("%*s  %s: %s\n", width, "",
+               v[i].findings[k].level == CHECK_NOTE ? "note" : levels[v[i].findings[k].level],
                v[i].findings[k].text);
         if (*v[i].findings[k].hint)
             printf("%*s  -> %s\n", width + 10, "", v[i].findings[k].hint);
@@ -80,10 +89,11 @@ static json_t *json_host(const struct check_node *v, size_t n, size_t i) {
     json_t *findings = json_array(), *o;
     for (int k = 0; k < v[i].n_findings; k++) {
         const struct check_finding *f = &v[i].findings[k];
-        json_array_append_new(findings, json_pack("{s:s, s:s, s:s}", "level", names[f->level], "text", f->text, "hint", f->hint));
+        json_array_append_new(findings, json_pack("{s:s, s:s, s:s}", "level", names[f->level],
+                                                  "text", f->text, "hint", f->hint));
     }
-    o = json_pack("{s:i, s:s, s:s, s:o}", "node", (int)i, "host", v[i].name, "verdict", v[i].worst == CHECK_NOTE ? "ok" : names[v[i].worst],
-                  "findings", findings);
+    o = json_pack("{s:i, s:s, s:s, s:o}", "node", (int)i, "host", v[i].name, "verdict",
+                  v[i].worst == CHECK_NOTE ? "ok" : names[v[i].worst], "findings", findings);
     if (!v[i].facts)
         return o;
     json_object_set_new(o, "address", json_string(address(v, n, i)));
@@ -138,17 +148,25 @@ int cmd_check(int argc, char **argv) {
     };
     const struct cmd_line line = {
         .usage = "paddlectl check [options]\n"
-                 "Looks at all hosts at the same time: whether a job can run there, and if not, what helps. Nothing stays there but the\n"
+                 "Looks at all hosts at the same time: whether a job can run there, and if not, "
+                 "what helps. Nothing stays there but the\n"
                  "node's program in its cache.",
-        .about = "Checked are: name, connection, host key and log-in; what the login shell's start-up files print and how long they take;\n"
-                 "architecture; room, inodes and writing in root_dir, and that no two nodes share it; memory, cores, load; the clock,\n"
-                 "against this machine's; the ports that a job would get; and whether the nodes reach each other: each tries up to four\n"
-                 "others at all their addresses, from the port range of the job, with a handshake that only this check's nodes know, so\n"
-                 "that a wrong machine behind an address does not pass. The line of a host shows the address that worked.\n\n"
-                 "The C library's version and the kernels that OpenBLAS takes are shown for programs of your own, and because results may\n"
+        .about = "Checked are: name, connection, host key and log-in; what the login shell's "
+                 "start-up files print and how long they take;\n"
+                 "architecture; room, inodes and writing in root_dir, and that no two nodes share "
+                 "it; memory, cores, load; the clock,\n"
+                 "against this machine's; the ports that a job would get; and whether the nodes "
+                 "reach each other: each tries up to four\n"
+                 "others at all their addresses, from the port range of the job, with a handshake "
+                 "that only this check's nodes know, so\n"
+                 "that a wrong machine behind an address does not pass. The line of a host shows "
+                 "the address that worked.\n\n"
+                 "The C library's version and the kernels that OpenBLAS takes are shown for "
+                 "programs of your own, and because results may\n"
                  "differ in bits between different kernels.",
-        .examples = "paddlectl check\tall hosts of conf.ini\n"
-                    "paddlectl check --hosts='node[1-8]' --root_dir=/data/paddle\tbefore there is one\n",
+        .examples =
+            "paddlectl check\tall hosts of conf.ini\n"
+            "paddlectl check --hosts='node[1-8]' --root_dir=/data/paddle\tbefore there is one\n",
         .status = "0\tall hosts can be used, perhaps with warnings\n"
                   "2\twrong usage or configuration\n"
                   "3\tsome host cannot be used\n"

@@ -14,7 +14,8 @@ struct clean {
     int64_t store_limit;
 };
 
-static int on_cleaned(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_cleaned(struct link *l, const struct wire_frame *f, json_t *body,
+                      const struct pd_err *err, void *arg) {
     struct gather_node *n = arg;
     (void)l;
     (void)f;
@@ -31,7 +32,8 @@ static void talk(struct gather_node *n) {
     const struct clean *c = n->g->arg;
     struct pd_err err = {0};
     if (!link_request(n->link, WIRE_AG_CLEAN,
-                      json_pack("{s:i, s:b, s:b, s:I}", "keep", c->keep, "workspaces", c->workspaces, "dry_run", c->dry_run, "store_limit",
+                      json_pack("{s:i, s:b, s:b, s:I}", "keep", c->keep, "workspaces",
+                                c->workspaces, "dry_run", c->dry_run, "store_limit",
                                 (json_int_t)c->store_limit),
                       NULL, 0, CLEAN_MS, "removing what earlier jobs left", on_cleaned, n))
         return;
@@ -49,7 +51,7 @@ static int count(const json_t *removed, const char *kind, char *out, size_t cap)
     const json_t *e;
     size_t i;
     int n = 0;
-    json_array_foreach(removed, i, e)
+    json_array_foreach (removed, i, e)
         n += !strcmp(text_of(e, "kind"), kind);
     pd_fmt(out, cap, "%d %s%s", n, kind, n == 1 ? "" : "s");
     return n;
@@ -61,26 +63,33 @@ static int say(const struct gather *g, const struct clean *c) {
     int bad = 0;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         const struct gather_node *n = &g->nodes[i];
-        const json_t *removed = json_object_get(n->data, "removed"), *failed = json_object_get(n->data, "failed"), *e;
+        const json_t *removed = json_object_get(n->data, "removed"),
+                     *failed = json_object_get(n->data, "failed"), *e;
         char bytes[32], what[200] = "", one[60];
         size_t k;
         if (!n->data)
             continue;
         for (size_t j = 0; j < sizeof kinds / sizeof kinds[0]; j++)
             if (count(removed, kinds[j], one, sizeof one))
-                pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%s", *what ? ", " : "", one);
-        json_array_foreach(removed, k, e)
+                pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%s", *what ? ", " : "",
+                       one);
+        json_array_foreach (removed, k, e)
             if (!strcmp(text_of(e, "kind"), "chunks")) /* its name: how many packages' */
-                pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%.40s of the store", *what ? ", " : "", text_of(e, "name"));
-        table_bytes(bytes, sizeof bytes, (double)json_integer_value(json_object_get(n->data, "freed")));
-        printf("%s: %s %s%s%s%s; %zu job%s kept\n", n->host->label, c->dry_run ? "would remove" : "removed", *what ? what : "nothing",
-               *what ? " (" : "", *what ? bytes : "", *what ? ")" : "", json_array_size(json_object_get(n->data, "kept")),
+                pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%.40s of the store",
+                       *what ? ", " : "", text_of(e, "name"));
+        table_bytes(bytes, sizeof bytes,
+                    (double)json_integer_value(json_object_get(n->data, "freed")));
+        printf("%s: %s %s%s%s%s; %zu job%s kept\n", n->host->label,
+               c->dry_run ? "would remove" : "removed", *what ? what : "nothing", *what ? " (" : "",
+               *what ? bytes : "", *what ? ")" : "",
+               json_array_size(json_object_get(n->data, "kept")),
                json_array_size(json_object_get(n->data, "kept")) == 1 ? "" : "s");
-        json_array_foreach(removed, k, e)
+        json_array_foreach (removed, k, e)
             if (c->dry_run)
                 printf("  %s %s\n", text_of(e, "kind"), text_of(e, "name"));
-        json_array_foreach(failed, k, e) {
-            fprintf(stderr, "paddlectl: %s: %s: %s\n", n->host->label, text_of(e, "path"), text_of(e, "error"));
+        json_array_foreach (failed, k, e) {
+            fprintf(stderr, "paddlectl: %s: %s: %s\n", n->host->label, text_of(e, "path"),
+                    text_of(e, "error"));
             bad++;
         }
     }
@@ -112,7 +121,9 @@ static int clean(const struct pd_options *o, struct clean *c, struct pd_err *err
     if (!rc) {
         gather_run(&g, talk, c);
         bad = c->json ? as_json(&g) : say(&g, c);
-        bad = gather_bad(&g) || g.interrupted ? gather_say(&g) : bad ? pd_code_exit_status(PD_EHOST) : 0;
+        bad = gather_bad(&g) || g.interrupted ? gather_say(&g)
+              : bad                           ? pd_code_exit_status(PD_EHOST)
+                                              : 0;
     }
     gather_release(&g);
     cluster_release(&cl);
@@ -123,18 +134,24 @@ int cmd_clean(int argc, char **argv) {
     struct clean c = {0};
     const char *keep = NULL;
     const struct pd_extra extra[] = {
-        {"keep=N", NULL, &keep, "jobs that are over and stay, the newest; default: keep_jobs of conf.ini"},
-        {"workspaces", &c.workspaces, NULL, "also deployed workspaces that no job which stays works in, and that are older than a day"},
+        {"keep=N", NULL, &keep,
+         "jobs that are over and stay, the newest; default: keep_jobs of conf.ini"},
+        {"workspaces", &c.workspaces, NULL,
+         "also deployed workspaces that no job which stays works in, and that are older than a "
+         "day"},
         {"dry_run", &c.dry_run, NULL, "only say what would be removed"},
         CMD_JSON(&c.json),
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl clean [options]\n"
-                 "Removes what earlier jobs left below root_dir on all hosts: the folders of all but the newest jobs, executables\n"
-                 "that are older than a day, and what is known of packages beyond store_limit. What runs, or is on its way, is\n"
+                 "Removes what earlier jobs left below root_dir on all hosts: the folders of all "
+                 "but the newest jobs, executables\n"
+                 "that are older than a day, and what is known of packages beyond store_limit. "
+                 "What runs, or is on its way, is\n"
                  "never touched.",
-        .about = "Outputs that were not fetched are removed with their job: paddlectl ps lists the jobs, paddlectl fetch brings them.\n"
+        .about = "Outputs that were not fetched are removed with their job: paddlectl ps lists the "
+                 "jobs, paddlectl fetch brings them.\n"
                  "Processes that a lost job (its agent was killed) left behind are ended first.\n",
         .examples = "paddlectl clean --dry-run\twhat would be removed\n"
                     "paddlectl clean --keep=0\tall jobs that are over\n",

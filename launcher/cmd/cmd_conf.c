@@ -1,4 +1,5 @@
-/* cmd_conf.c - paddlectl conf: every option's value and where it came from, and what they come to for each node. */
+/* cmd_conf.c - paddlectl conf: every option's value and where it came from, and what they come to
+ * for each node. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,9 @@ static int expand_roots(struct hosts *hosts, const struct pd_options *o, struct 
         struct host *h = &hosts->v[i];
         char root[4096];
         if (root_for_node(h->root_dir, (int)i, root, sizeof root, err)) {
-            pd_err_prefix(err, "%s", h->from[PD_HOST_ROOT_DIR] ? h->from[PD_HOST_ROOT_DIR] : option_where(o, "root_dir"));
+            pd_err_prefix(err, "%s",
+                          h->from[PD_HOST_ROOT_DIR] ? h->from[PD_HOST_ROOT_DIR]
+                                                    : option_where(o, "root_dir"));
             return err->code;
         }
         char *copy = pd_strdup(root);
@@ -47,11 +50,14 @@ static int expand_roots(struct hosts *hosts, const struct pd_options *o, struct 
 
 static int nodes_load(struct nodes *n, const struct pd_options *o, struct pd_err *err) {
     memset(n, 0, sizeof *n);
-    int rc = *o->hosts ? hosts_load(&n->hosts, o, err) : 0; /* no hosts yet: not this command's business */
+    int rc = *o->hosts ? hosts_load(&n->hosts, o, err)
+                       : 0; /* no hosts yet: not this command's business */
     if (!rc && n->hosts.n)
-        rc = hosts_roles(&n->pservers, &n->n_pservers, o->pservers, n->hosts.n, "pservers", option_where(o, "pservers"), err);
+        rc = hosts_roles(&n->pservers, &n->n_pservers, o->pservers, n->hosts.n, "pservers",
+                         option_where(o, "pservers"), err);
     if (!rc && n->hosts.n)
-        rc = hosts_roles(&n->trainers, &n->n_trainers, o->trainers, n->hosts.n, "trainers", option_where(o, "trainers"), err);
+        rc = hosts_roles(&n->trainers, &n->n_trainers, o->trainers, n->hosts.n, "trainers",
+                         option_where(o, "trainers"), err);
     if (!rc)
         rc = expand_roots(&n->hosts, o, err);
     if (rc)
@@ -66,7 +72,7 @@ static int rank_of(const int *ids, size_t n, size_t node) {
     return -1;
 }
 
-/* --- text: a conf.ini again, with comments that say where each line is from ---------------------------------------- */
+/* --- text: a conf.ini again, with comments that say where each line is from --- */
 
 static void line(const char *name, const char *value, int n, const char *where) {
     int width = (int)strlen(name) + n;
@@ -93,7 +99,8 @@ static void show_sections(const struct pd_options *o) {
         printf("\n[host %s] ; %s\n", h->pattern, h->where);
         for (int k = 0; k < PD_HOST_N_KEYS; k++)
             if (h->value[k].text)
-                line(pd_host_keys[k].name, h->value[k].text, (int)strlen(h->value[k].text), h->value[k].where);
+                line(pd_host_keys[k].name, h->value[k].text, (int)strlen(h->value[k].text),
+                     h->value[k].where);
         env_lines("env.", h->env, h->n_env);
     }
 }
@@ -128,7 +135,8 @@ static void show_nodes(const struct nodes *n) {
         int p = rank_of(n->pservers, n->n_pservers, i), t = rank_of(n->trainers, n->n_trainers, i);
         printf("%zu\t%s\t", i, h->label);
         const char *to = h->local ? "-" : h->address ? h->address : h->addr;
-        printf(strchr(to, ':') ? "%s%s[%s]" : "%s%s%s", h->user ? h->user : "", h->user ? "@" : "", to);
+        printf(strchr(to, ':') ? "%s%s[%s]" : "%s%s%s", h->user ? h->user : "", h->user ? "@" : "",
+               to);
         if (h->port)
             printf(":%d", h->port);
         putchar('\t');
@@ -141,7 +149,7 @@ static void show_nodes(const struct nodes *n) {
     }
 }
 
-/* --- JSON ---------------------------------------------------------------------------------------------------------- */
+/* --- JSON --- */
 
 static json_t *options_json(const struct pd_options *o) {
     size_t n;
@@ -153,21 +161,24 @@ static json_t *options_json(const struct pd_options *o) {
             continue;
         pd_buf_init(&v);
         pd_options_text(o, i, &v);
-        json_array_append_new(all, json_pack("{s:s, s:s, s:s%, s:s}", "section", t[i].section, "name", t[i].name, "value",
-                                             v.data ? (char *)v.data : "", v.len, "from", o->origin[i].where));
+        json_array_append_new(all,
+                              json_pack("{s:s, s:s, s:s%, s:s}", "section", t[i].section, "name",
+                                        t[i].name, "value", v.data ? (char *)v.data : "", v.len,
+                                        "from", o->origin[i].where));
         pd_buf_release(&v);
     }
     for (size_t i = 0; i < o->n_env; i++)
-        json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s}", "section", "env", "name", o->env[i].name, "value",
-                                             o->env[i].value, "from", o->env[i].where));
+        json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s}", "section", "env", "name",
+                                             o->env[i].name, "value", o->env[i].value, "from",
+                                             o->env[i].where));
     return all;
 }
 
 static json_t *groups_json(const struct pd_options *o) {
     json_t *all = json_array();
     for (size_t i = 0; i < o->n_groups; i++)
-        json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "name", o->groups[i].name, "hosts", o->groups[i].hosts, "from",
-                                             o->groups[i].where));
+        json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "name", o->groups[i].name, "hosts",
+                                             o->groups[i].hosts, "from", o->groups[i].where));
     return all;
 }
 
@@ -190,32 +201,38 @@ static json_t *nodes_json(const struct nodes *n, const struct pd_options *o) {
             if (h->from[k])
                 json_object_set_new(from, pd_host_keys[k].name, json_string(h->from[k]));
         json_array_append_new(
-            all, json_pack("{s:i, s:s, s:s, s:b, s:s?, s:s?, s:s?, s:o, s:s?, s:s, s:o, s:o, s:o, s:o}", "node", (int)i, "name",
-                           h->label, "spec", h->spec, "local", h->local, "host", h->addr, "address", h->address, "user", h->user,
-                           "port", h->port ? json_integer(h->port) : json_null(), "identity_file",
-                           h->identity_file, "root_dir", h->root_dir, "pserver", rank_json(rank_of(n->pservers, n->n_pservers, i)),
-                           "trainer", rank_json(rank_of(n->trainers, n->n_trainers, i)), "env", env, "from", from));
+            all,
+            json_pack("{s:i, s:s, s:s, s:b, s:s?, s:s?, s:s?, s:o, s:s?, s:s, s:o, s:o, s:o, s:o}",
+                      "node", (int)i, "name", h->label, "spec", h->spec, "local", h->local, "host",
+                      h->addr, "address", h->address, "user", h->user, "port",
+                      h->port ? json_integer(h->port) : json_null(), "identity_file",
+                      h->identity_file, "root_dir", h->root_dir, "pserver",
+                      rank_json(rank_of(n->pservers, n->n_pservers, i)), "trainer",
+                      rank_json(rank_of(n->trainers, n->n_trainers, i)), "env", env, "from", from));
     }
     return all;
 }
 
-/* --- the command --------------------------------------------------------------------------------------------------- */
+/* --- the command --- */
 
 /* The workspace's train.ini counts too, when the workspace is a folder here. */
 static int read_train(struct pd_options *o, struct pd_err *err) {
     char path[4096];
     struct stat st;
-    if (!*o->job_dispatch_package || pd_fmt(path, sizeof path, "%s/%s", o->job_dispatch_package, o->config) || stat(path, &st))
+    if (!*o->job_dispatch_package ||
+        pd_fmt(path, sizeof path, "%s/%s", o->job_dispatch_package, o->config) || stat(path, &st))
         return 0;
     return pd_options_read_train(o, path, err);
 }
 
-/* The worker has the network's code: it says what the workspace's train.ini comes to. Returns only when it can't be run. */
+/* The worker has the network's code: it says what the workspace's train.ini comes to. Returns only
+ * when it can't be run. */
 static int show_model(const struct pd_options *o, struct pd_err *err) {
     char path[4096], config[4096], role[] = "model", *argv[] = {path, role, config, NULL};
     int rc = node_program_path("paddle_worker", path, sizeof path, err);
-    if (!rc && pd_fmt(config, sizeof config, "%s%s%s", *o->config == '/' ? "" : o->job_dispatch_package, *o->config == '/' || !*o->job_dispatch_package ? "" : "/",
-                      o->config))
+    if (!rc &&
+        pd_fmt(config, sizeof config, "%s%s%s", *o->config == '/' ? "" : o->job_dispatch_package,
+               *o->config == '/' || !*o->job_dispatch_package ? "" : "/", o->config))
         rc = pd_fail(err, PD_ECONF, "the path of the workspace is too long");
     if (rc)
         return rc;
@@ -227,21 +244,30 @@ static int show_model(const struct pd_options *o, struct pd_err *err) {
 int cmd_conf(int argc, char **argv) {
     int json = 0, only_nodes = 0, model = 0;
     const struct pd_extra extra[] = {
-        {"nodes", &only_nodes, NULL, "a line for each node: id, name, [user@]address[:port], root_dir, roles; separated by tabs"},
-        {"model", &model, NULL, "the network of the workspace's train.ini as a table: shapes, parameters, FLOPs"},
+        {"nodes", &only_nodes, NULL,
+         "a line for each node: id, name, [user@]address[:port], root_dir, roles; separated by "
+         "tabs"},
+        {"model", &model, NULL,
+         "the network of the workspace's train.ini as a table: shapes, parameters, FLOPs"},
         CMD_JSON(&json),
         {0},
     };
     const struct cmd_line line_ = {
         .usage = "paddlectl conf [options]\n"
-                 "Shows the value of every option, and whether it comes from conf.ini (with the line), the workspace's train.ini,\n"
-                 "the command line, or is the default; groups and sections of hosts likewise. What is printed is a conf.ini.",
-        .about = "With --json also the nodes are listed, with what conf.ini says of each in the end: user, port, address, root_dir,\n"
-                 "identity_file, environment, and the ranks of its parameter server and trainer. null is what conf.ini leaves open: your name\n"
+                 "Shows the value of every option, and whether it comes from conf.ini (with the "
+                 "line), the workspace's train.ini,\n"
+                 "the command line, or is the default; groups and sections of hosts likewise. What "
+                 "is printed is a conf.ini.",
+        .about = "With --json also the nodes are listed, with what conf.ini says of each in the "
+                 "end: user, port, address, root_dir,\n"
+                 "identity_file, environment, and the ranks of its parameter server and trainer. "
+                 "null is what conf.ini leaves open: your name\n"
                  "and port 22, unless ~/.ssh/config says otherwise.",
-        .examples = "paddlectl conf --num_passes=5\twhere a value comes from, and what the command line would change\n"
-                    "paddlectl conf --nodes\twhat the list of hosts expands to\n"
-                    "paddlectl conf --model\tthe network: is train.ini right, and how large is it?\n",
+        .examples =
+            "paddlectl conf --num_passes=5\twhere a value comes from, and what the command line "
+            "would change\n"
+            "paddlectl conf --nodes\twhat the list of hosts expands to\n"
+            "paddlectl conf --model\tthe network: is train.ini right, and how large is it?\n",
         .sections = "cluster ssh job train",
         .who = PD_LAUNCHER,
         .extra = extra,
@@ -266,8 +292,8 @@ int cmd_conf(int argc, char **argv) {
         if (nodes_load(&n, &o, &err))
             rc = cmd_fail(&err);
         else if (json)
-            rc = cmd_print_json(json_pack("{s:o, s:o, s:o}", "options", options_json(&o), "groups", groups_json(&o), "nodes",
-                                          nodes_json(&n, &o)));
+            rc = cmd_print_json(json_pack("{s:o, s:o, s:o}", "options", options_json(&o), "groups",
+                                          groups_json(&o), "nodes", nodes_json(&n, &o)));
         else if (only_nodes)
             show_nodes(&n);
         nodes_release(&n);

@@ -21,7 +21,8 @@ int cmd_show_counts(const struct cmd_count *c, int json) {
     return 0;
 }
 
-int cmd_number(const char *name, const char *text, uint64_t max, uint64_t *out, struct pd_err *err) {
+int cmd_number(const char *name, const char *text, uint64_t max, uint64_t *out,
+               struct pd_err *err) {
     if (!text || !pd_parse_u64(text, max, out))
         return 0;
     return pd_fail(err, PD_EUSAGE, "%s is 0..%llu, not '%s'", name, (unsigned long long)max, text);
@@ -39,7 +40,8 @@ int cmd_truth(const char *name, const char *text, int *out, struct pd_err *err) 
     return 0;
 }
 
-int cmd_data_parse(const struct cmd_line *line, int argc, char **argv, const char **rest, int *n_rest) {
+int cmd_data_parse(const struct cmd_line *line, int argc, char **argv, const char **rest,
+                   int *n_rest) {
     struct pd_options o;
     int rc = cmd_parse(line, argc, argv, &o, rest, n_rest);
     if (rc != CMD_GO_ON)

@@ -28,7 +28,7 @@ struct command_dispatch {
     int json, dry_run;
 };
 
-/* --- the conversation with each host ---------------------------------------------------------------------------- */
+/* --- the conversation with each host --- */
 
 static void talk(struct gather_node *n) {
     struct command_dispatch *c = n->g->arg;
@@ -75,10 +75,11 @@ static void put_object(void *arg, json_t *o) {
     cmd_print_json_line(o);
 }
 
-/* --- the report ----------------------------------------------------------------------------------------------------- */
+/* --- the report --- */
 
 /* As run takes it for all nodes: with ~ and %n, or relative to root_dir when that differs. */
-static void path_of(const struct cluster *c, const char *name, const struct scan *s, char out[PATH_MAX]) {
+static void path_of(const struct cluster *c, const char *name, const struct scan *s,
+                    char out[PATH_MAX]) {
     char hex[2 * OBJECT_ID + 1];
     struct object_id id;
     size_t n;
@@ -87,7 +88,8 @@ static void path_of(const struct cluster *c, const char *name, const struct scan
         root = strcmp(root, c->hosts.v[i].root_dir) ? NULL : root;
     scan_root(s, &id, &n);
     object_hex(&id, hex);
-    snprintf(out, PATH_MAX, "%s%sworkspaces/%s-%.16s", root ? root : "", root ? "/" : "", name, hex);
+    snprintf(out, PATH_MAX, "%s%sworkspaces/%s-%.16s", root ? root : "", root ? "/" : "", name,
+             hex);
 }
 
 static int report(const struct command_dispatch *c) {
@@ -104,14 +106,19 @@ static int report(const struct command_dispatch *c) {
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         const struct gather_node *n = &g->nodes[i];
         n_bad += n->err.code != 0;
-        json_array_append_new(n->err.code ? bad : dispatch_had(c->d, (int)i, 0) ? had : sent, json_string(n->host->label));
+        json_array_append_new(n->err.code                     ? bad
+                              : dispatch_had(c->d, (int)i, 0) ? had
+                                                              : sent,
+                              json_string(n->host->label));
     }
     if (c->json)
-        rc = cmd_print_json_line(json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:{s:I, s:I}, s:b, s:O, s:O, s:O}", "event", "result", "path", path,
-                                           "files", (json_int_t)t.files, "bytes", (json_int_t)t.bytes, "sent_bytes", (json_int_t)p.sent,
-                                           "agent_bytes", (json_int_t)seeding_sent(g->c->env.seeding), "bypassed", p.n_bypassed,
-                                           "peak_memory", "launcher", (json_int_t)pd_peak_memory(), "agents", (json_int_t)p.agent_peak,
-                                           "dry_run", 0, "sent", sent, "had", had, "failed", bad));
+        rc = cmd_print_json_line(json_pack(
+            "{s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:{s:I, s:I}, s:b, s:O, s:O, s:O}", "event",
+            "result", "path", path, "files", (json_int_t)t.files, "bytes", (json_int_t)t.bytes,
+            "sent_bytes", (json_int_t)p.sent, "agent_bytes",
+            (json_int_t)seeding_sent(g->c->env.seeding), "bypassed", p.n_bypassed, "peak_memory",
+            "launcher", (json_int_t)pd_peak_memory(), "agents", (json_int_t)p.agent_peak, "dry_run",
+            0, "sent", sent, "had", had, "failed", bad));
     else if (!n_bad)
         puts(path);
     json_decref(sent);
@@ -122,7 +129,7 @@ static int report(const struct command_dispatch *c) {
     return rc;
 }
 
-/* --- the command ------------------------------------------------------------------------------------------------------ */
+/* --- the command --- */
 
 /* "word2vec" of "./word2vec/" or "/w/word2vec.tar.gz", with only what an agent takes in a name. */
 static void name_of(const char *path, char *out, size_t cap) {
@@ -134,18 +141,30 @@ static void name_of(const char *path, char *out, size_t cap) {
     size_t n = 0;
     const char *dot = strstr(base, ".tar");
     for (const char *s = base; *s && s != dot && n < cap - 1; s++)
-        out[n++] = strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.", *s) ? *s : '_';
+        out[n++] = strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.", *s)
+                       ? *s
+                       : '_';
     out[n] = 0;
     if (!n || *out == '.')
         pd_fmt(out, cap, "workspace");
 }
 
-static int run(struct command_dispatch *c, struct gather *g, struct scan *scan, struct pd_err *err) {
-    const struct dispatch_conf conf = {.loop = &g->c->loop, .n_nodes = (int)g->c->hosts.n, .relay = c->o->relay == PD_RELAY_AUTO,
-                                       .encrypt = c->o->encrypt != PD_ENCRYPT_OFF, .port = (int)c->o->port,
+static int run(struct command_dispatch *c, struct gather *g, struct scan *scan,
+               struct pd_err *err) {
+    const struct dispatch_conf conf = {.loop = &g->c->loop,
+                                       .n_nodes = (int)g->c->hosts.n,
+                                       .relay = c->o->relay == PD_RELAY_AUTO,
+                                       .encrypt = c->o->encrypt != PD_ENCRYPT_OFF,
+                                       .port = (int)c->o->port,
                                        .store_limit = (uint64_t)c->o->store_limit,
-                                       .silence_ms = (uint64_t)(c->o->silence_timeout * 1000), .at_once = 1, .on_done = on_done,
-                                       .on_failed = on_failed, .on_broken = on_broken, .on_scanned = on_scanned, .on_change = on_change, .arg = c};
+                                       .silence_ms = (uint64_t)(c->o->silence_timeout * 1000),
+                                       .at_once = 1,
+                                       .on_done = on_done,
+                                       .on_failed = on_failed,
+                                       .on_broken = on_broken,
+                                       .on_scanned = on_scanned,
+                                       .on_change = on_change,
+                                       .arg = c};
     int rc = view_new(&c->view, STDERR_FILENO, VIEW_COLOUR_AUTO, err), status = 0;
     if (rc || (rc = dispatch_new(&c->d, &conf, err))) {
         scan_free(scan);
@@ -169,7 +188,8 @@ static int run(struct command_dispatch *c, struct gather *g, struct scan *scan, 
     return rc ? rc : status;
 }
 
-static int dry_run(const struct command_dispatch *c, const struct cluster *cl, struct scan *scan, struct pd_err *err) {
+static int dry_run(const struct command_dispatch *c, const struct cluster *cl, struct scan *scan,
+                   struct pd_err *err) {
     char path[PATH_MAX];
     struct scan_totals t;
     int rc = scan_run(scan, err);
@@ -185,8 +205,9 @@ static int dry_run(const struct command_dispatch *c, const struct cluster *cl, s
             rc = cmd_print_json(o);
         } else {
             listing_print(scan, c->o->job_dispatch_package, stdout);
-            printf("would send %s to %zu host%s: %llu files, %llu bytes, to %s\n", c->o->job_dispatch_package, cl->hosts.n,
-                   cl->hosts.n == 1 ? "" : "s", (unsigned long long)t.files, (unsigned long long)t.bytes, path);
+            printf("would send %s to %zu host%s: %llu files, %llu bytes, to %s\n",
+                   c->o->job_dispatch_package, cl->hosts.n, cl->hosts.n == 1 ? "" : "s",
+                   (unsigned long long)t.files, (unsigned long long)t.bytes, path);
         }
     }
     scan_free(scan);
@@ -204,7 +225,8 @@ static int dispatch(void *arg, const struct pd_options *o, const char *want, str
     c->o = o;
     c->g = &g;
     if (!*o->job_dispatch_package)
-        return pd_fail(err, PD_ECONF, "give job_dispatch_package: the workspace, a folder or tar archive here");
+        return pd_fail(err, PD_ECONF,
+                       "give job_dispatch_package: the workspace, a folder or tar archive here");
     if ((rc = cluster_init(&cl, o, err)))
         return rc;
     name_of(o->job_dispatch_package, c->name, sizeof c->name);
@@ -231,23 +253,31 @@ static int dispatch(void *arg, const struct pd_options *o, const char *want, str
 int cmd_dispatch(int argc, char **argv) {
     struct command_dispatch c = {0};
     const struct pd_extra extra[] = {
-        {"dry_run", &c.dry_run, NULL, "list what would be sent, by size, and why (new, changed, ignored), and do nothing"},
-        {"json", &c.json, NULL, "one object a line: progress (event: dispatch), then the result (event: result), with peak_memory of paddlectl and of the agents, in bytes"},
+        {"dry_run", &c.dry_run, NULL,
+         "list what would be sent, by size, and why (new, changed, ignored), and do nothing"},
+        {"json", &c.json, NULL,
+         "one object a line: progress (event: dispatch), then the result (event: result), with "
+         "peak_memory of paddlectl and of the agents, in bytes"},
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl dispatch [options]\n"
-                 "Deploys job_dispatch_package to every host, below root_dir, and prints its path there, for\n"
+                 "Deploys job_dispatch_package to every host, below root_dir, and prints its path "
+                 "there, for\n"
                  "'paddlectl run --job_workspace=PATH'. A host that has it already gets nothing.",
-        .about = "Only what a host lacks travels: contents are cut where they say so and compared by hash, so of a large file with an edit some "
-                 "64 kB. It leaves this machine once and goes from host to host; a host that fails or is slow is passed by, and hosts that can't "
+        .about = "Only what a host lacks travels: contents are cut where they say so and compared "
+                 "by hash, so of a large file with an edit some "
+                 "64 kB. It leaves this machine once and goes from host to host; a host that fails "
+                 "or is slow is passed by, and hosts that can't "
                  "reach each other get it from here over ssh (relay = off: all do).\n"
                  "\n"
-                 "Files named in .paddleignore, which means what .gitignore means, stay here, and so do .git and the workspace's output, unless\n"
+                 "Files named in .paddleignore, which means what .gitignore means, stay here, and "
+                 "so do .git and the workspace's output, unless\n"
                  "it has a line !.git or !/output. --dry-run compares with what was last "
                  "dispatched from here.",
-        .examples = "paddlectl run --job_workspace=\"$(paddlectl dispatch)\"\tdeploy once, run often\n"
-                    "paddlectl dispatch --dry-run\twhat would be sent, the largest files first\n",
+        .examples =
+            "paddlectl run --job_workspace=\"$(paddlectl dispatch)\"\tdeploy once, run often\n"
+            "paddlectl dispatch --dry-run\twhat would be sent, the largest files first\n",
         .extra = extra,
         .sections = "cluster ssh job",
         .who = PD_LAUNCHER,

@@ -25,9 +25,9 @@ struct exec {
     struct cluster c;
     struct shell_job job;
     const char **names;
-    struct spool *spools;      /* 2i: stdout of host i, 2i+1: its stderr; unless streams */
+    struct spool *spools; /* 2i: stdout of host i, 2i+1: its stderr; unless streams */
     struct stream_view *stream;
-    struct pd_err *cut;        /* per host: its output could not be kept */
+    struct pd_err *cut; /* per host: its output could not be kept */
     void *mapped;
     size_t n_over, n_asked;
     int broken, interrupted;
@@ -38,9 +38,10 @@ static size_t host_memory(size_t n) {
     return m > HOST_MEMORY_MAX ? HOST_MEMORY_MAX : m < HOST_MEMORY_MIN ? HOST_MEMORY_MIN : m;
 }
 
-/* --- what comes ------------------------------------------------------------------------------------------- */
+/* --- what comes --- */
 
-static void on_output(void *arg, size_t host, enum shell_stream stream, const uint8_t *p, size_t n) {
+static void on_output(void *arg, size_t host, enum shell_stream stream, const uint8_t *p,
+                      size_t n) {
     struct exec *x = arg;
     if (x->stream)
         stream_view_put(x->stream, host, stream == SHELL_ERR, p, n, &x->cut[host]);
@@ -65,7 +66,7 @@ static void on_broken(void *arg) {
     shell_stop(&x->job);
 }
 
-/* --- what is told at the end -------------------------------------------------------------------------------- */
+/* --- what is told at the end --- */
 
 static void describe(const struct exec *x, size_t i, char *out, size_t cap) {
     const struct shell_host *h = &x->job.hosts[i];
@@ -80,7 +81,8 @@ static void describe(const struct exec *x, size_t i, char *out, size_t cap) {
         snprintf(out, cap, "exit status %d", h->status);
     if (x->cut[i].code) {
         size_t n = strlen(out);
-        snprintf(out + n, cap - n, "%sits output is not complete: %s", n ? "; " : "", x->cut[i].msg);
+        snprintf(out + n, cap - n, "%sits output is not complete: %s", n ? "; " : "",
+                 x->cut[i].msg);
     }
 }
 
@@ -128,11 +130,12 @@ static int show_folded(struct exec *x, struct pd_err *err) {
 
 static int json_host(struct exec *x, size_t i) {
     const struct shell_host *h = &x->job.hosts[i];
-    json_t *name = json_string(x->names[i]), *why = json_string(h->err.msg), *cut = json_string(x->cut[i].msg);
-    char *name_text = json_dumps(name, JSON_ENCODE_ANY), *why_text = json_dumps(why, JSON_ENCODE_ANY),
-         *cut_text = json_dumps(cut, JSON_ENCODE_ANY);
-    printf("{\"node\":%zu,\"host\":%s,\"status\":%d,\"ms\":%llu", i, name_text ? name_text : "\"?\"", h->status,
-           (unsigned long long)h->ms);
+    json_t *name = json_string(x->names[i]), *why = json_string(h->err.msg),
+           *cut = json_string(x->cut[i].msg);
+    char *name_text = json_dumps(name, JSON_ENCODE_ANY),
+         *why_text = json_dumps(why, JSON_ENCODE_ANY), *cut_text = json_dumps(cut, JSON_ENCODE_ANY);
+    printf("{\"node\":%zu,\"host\":%s,\"status\":%d,\"ms\":%llu", i,
+           name_text ? name_text : "\"?\"", h->status, (unsigned long long)h->ms);
     if (*h->signal)
         printf(",\"signal\":\"%s\"", h->signal);
     if (h->err.code)
@@ -161,12 +164,13 @@ static int show_json(struct exec *x, struct pd_err *err) {
     return bad || fflush(stdout) ? pd_fail(err, PD_EIO, "the result cannot be written") : 0;
 }
 
-/* --- before ------------------------------------------------------------------------------------------------- */
+/* --- before --- */
 
 /* For everybody's stdin: a file as it stands, or ours up to its end. */
 static int map_input(struct exec *x, struct pd_err *err) {
     struct stat st;
-    int own = !strcmp(x->input, "-"), fd = own ? dup(0) : open(x->input, O_RDONLY | O_CLOEXEC), rc = 0;
+    int own = !strcmp(x->input, "-"), fd = own ? dup(0) : open(x->input, O_RDONLY | O_CLOEXEC),
+        rc = 0;
     if (fd < 0 || fstat(fd, &st))
         rc = pd_fail_errno(err, PD_ENOENT, errno, "cannot read %s", own ? "stdin" : x->input);
     if (!rc && S_ISDIR(st.st_mode))
@@ -175,7 +179,8 @@ static int map_input(struct exec *x, struct pd_err *err) {
         FILE *f = tmpfile();
         char buf[32768];
         ssize_t k = 0;
-        while (f && (k = read(fd, buf, sizeof buf)) > 0 && fwrite(buf, 1, (size_t)k, f) == (size_t)k)
+        while (f && (k = read(fd, buf, sizeof buf)) > 0 &&
+               fwrite(buf, 1, (size_t)k, f) == (size_t)k)
             ;
         if (!f || k || fflush(f) || dup2(fileno(f), fd) < 0 || fstat(fd, &st))
             rc = pd_fail_errno(err, PD_EIO, errno, "cannot keep what comes on stdin");
@@ -240,7 +245,8 @@ static int prepare(struct exec *x, struct pd_err *err) {
     if (!rc && x->input)
         rc = map_input(x, err);
     if (!rc && x->no_fold)
-        rc = stream_view_new(&x->stream, &x->c.loop, x->names, n, host_memory(n), on_broken, x, err);
+        rc =
+            stream_view_new(&x->stream, &x->c.loop, x->names, n, host_memory(n), on_broken, x, err);
     return rc;
 }
 
@@ -291,31 +297,42 @@ static int run(struct exec *x, const struct pd_options *o, struct pd_err *err) {
 int cmd_exec(int argc, char **argv) {
     struct exec x = {0};
     const struct pd_extra extra[] = {
-        {"node=LIST", NULL, &x.nodes, "on these hosts: ids (0-3,7) or names (gpu-[01-04], gpu-1*, @GROUP)"},
+        {"node=LIST", NULL, &x.nodes,
+         "on these hosts: ids (0-3,7) or names (gpu-[01-04], gpu-1*, @GROUP)"},
         {"no_fold", &x.no_fold, NULL, "show lines as they come, each behind its host's name"},
-        {"timeout=SECONDS", NULL, &x.timeout, "end the command on a host where it takes longer; exit status 124"},
-        {"stdin=FILE", NULL, &x.input, "the command's stdin on every host; - is ours; else it is empty"},
-        {"json", &x.json, NULL, "one JSON object a host and line: node, host, status, signal, error, ms, stdout, stderr"},
+        {"timeout=SECONDS", NULL, &x.timeout,
+         "end the command on a host where it takes longer; exit status 124"},
+        {"stdin=FILE", NULL, &x.input,
+         "the command's stdin on every host; - is ours; else it is empty"},
+        {"json", &x.json, NULL,
+         "one JSON object a host and line: node, host, status, signal, error, ms, stdout, stderr"},
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl exec [options] [--] COMMAND...\n"
-                 "Runs a command on all hosts at the same time, as 'ssh HOST COMMAND...' does: the words are joined by blanks and\n"
-                 "given to the user's shell there. When all are done, equal outputs are shown once, with the names of their\n"
+                 "Runs a command on all hosts at the same time, as 'ssh HOST COMMAND...' does: the "
+                 "words are joined by blanks and\n"
+                 "given to the user's shell there. When all are done, equal outputs are shown "
+                 "once, with the names of their\n"
                  "hosts. Options of paddlectl stand before the command.",
-        .about = "The command ends when paddlectl does, however that ends: what runs in its session on the hosts then gets TERM, and\n"
-                 "KILL a second later. What it has left running in the background when it ends by itself stays.\n\n"
-                 "Output that does not fit into memory waits in a file without a name in $TMPDIR or /tmp.",
+        .about = "The command ends when paddlectl does, however that ends: what runs in its "
+                 "session on the hosts then gets TERM, and\n"
+                 "KILL a second later. What it has left running in the background when it ends by "
+                 "itself stays.\n\n"
+                 "Output that does not fit into memory waits in a file without a name in $TMPDIR "
+                 "or /tmp.",
         .examples = "paddlectl exec uptime\ton all hosts of conf.ini\n"
                     "paddlectl exec --node=0-3 'nproc; free -g'\ton the first four\n"
                     "paddlectl exec --no-fold tail -f /var/log/syslog\tline by line, until Ctrl-C\n"
-                    "paddlectl exec --stdin=setup.sh sh -s -- --quick\ta script from here, with an argument\n",
-        .status = "0\tthe command ended with 0 on all hosts\n"
-                  "1..\tthe highest of its exit statuses; 128 and the number of a signal that ended it\n"
-                  "2\twrong usage or configuration; nothing was done\n"
-                  "124\tit was ended after --timeout\n"
-                  "130\tstopped by Ctrl-C\n"
-                  "255\ta host could not be reached\n",
+                    "paddlectl exec --stdin=setup.sh sh -s -- --quick\ta script from here, with an "
+                    "argument\n",
+        .status =
+            "0\tthe command ended with 0 on all hosts\n"
+            "1..\tthe highest of its exit statuses; 128 and the number of a signal that ended it\n"
+            "2\twrong usage or configuration; nothing was done\n"
+            "124\tit was ended after --timeout\n"
+            "130\tstopped by Ctrl-C\n"
+            "255\ta host could not be reached\n",
         .extra = extra,
         .who = PD_LAUNCHER | PD_UP_TO_WORD,
         .max_rest = CMD_REST_MAX,
@@ -332,9 +349,11 @@ int cmd_exec(int argc, char **argv) {
     if (!command)
         rc = pd_code_exit_status(pd_fail(&err, PD_ENOMEM, "out of memory"));
     else if (!n_rest)
-        rc = pd_code_exit_status(pd_fail(&err, PD_EUSAGE, "which command? see 'paddlectl exec --help'"));
+        rc = pd_code_exit_status(
+            pd_fail(&err, PD_EUSAGE, "which command? see 'paddlectl exec --help'"));
     else if (x.json && x.no_fold)
-        rc = pd_code_exit_status(pd_fail(&err, PD_EUSAGE, "--json tells what each host said; it does not go with --no-fold"));
+        rc = pd_code_exit_status(pd_fail(
+            &err, PD_EUSAGE, "--json tells what each host said; it does not go with --no-fold"));
     else
         rc = run(&x, &o, &err);
     free(command);

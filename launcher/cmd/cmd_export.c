@@ -1,4 +1,5 @@
-/* cmd_export.c - paddlectl export: a saved model in a format of numpy's, word2vec's or the original system's. */
+/* cmd_export.c - paddlectl export: a saved model in a format of numpy's, word2vec's or the original
+ * system's. */
 #include <stdio.h>
 
 #include "launcher/cmd/cmd.h"
@@ -10,22 +11,28 @@ int cmd_export(int argc, char **argv) {
     struct model_export x = {.format = "npz"};
     const struct pd_extra extra[] = {
         {"model=FOLDER", NULL, &model, "the saved model; required"},
-        {"format=npz|word2vec|word2vec-binary|original", NULL, &x.format, "what to write; default: npz"},
+        {"format=npz|word2vec|word2vec-binary|original", NULL, &x.format,
+         "what to write; default: npz"},
         {"out=FILE", NULL, &x.out, "the file to write; a folder for original; required"},
         {"param=NAME", NULL, &x.param, "word2vec: the embedding, when the model has several"},
-        {"vocabulary=FILE", NULL, &x.vocabulary, "word2vec: a word a line; without it the words are the rows' numbers"},
+        {"vocabulary=FILE", NULL, &x.vocabulary,
+         "word2vec: a word a line; without it the words are the rows' numbers"},
         CMD_JSON(&json),
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl export --model=FOLDER --out=FILE [options]\n"
                  "Writes a saved model in another format.",
-        .about = "npz is an archive that numpy.load reads: an array for each dense parameter; of a table two, NAME with its rows and NAME.ids "
-                 "with their ids, ascending. word2vec and word2vec-binary are an embedding as the word2vec tool writes it and gensim "
-                 "reads it. original is a folder with a file for each parameter: int32 0, uint32 4, uint64 number of values, float32 "
+        .about = "npz is an archive that numpy.load reads: an array for each dense parameter; of a "
+                 "table two, NAME with its rows and NAME.ids "
+                 "with their ids, ascending. word2vec and word2vec-binary are an embedding as the "
+                 "word2vec tool writes it and gensim "
+                 "reads it. original is a folder with a file for each parameter: int32 0, uint32 "
+                 "4, uint64 number of values, float32 "
                  "values; rows of a table that the model lacks are zeros.",
         .examples = "paddlectl export --model=output/pass-00001 --out=model.npz\tfor numpy\n"
-                    "paddlectl export --model=output/pass-00001 --format=word2vec --vocabulary=dict.txt --out=words.txt\tfor gensim\n",
+                    "paddlectl export --model=output/pass-00001 --format=word2vec "
+                    "--vocabulary=dict.txt --out=words.txt\tfor gensim\n",
         .extra = extra,
     };
     struct pd_options o;
@@ -38,7 +45,8 @@ int cmd_export(int argc, char **argv) {
         return rc;
     pd_options_release(&o);
     if (!model || !x.out)
-        rc = pd_fail(&err, PD_EUSAGE, "%s", model ? "where to? give --out=FILE" : "which model? give --model=FOLDER");
+        rc = pd_fail(&err, PD_EUSAGE, "%s",
+                     model ? "where to? give --out=FILE" : "which model? give --model=FOLDER");
     else
         rc = model_open(&m, model, &err);
     if (!rc)
@@ -47,9 +55,12 @@ int cmd_export(int argc, char **argv) {
     if (rc)
         return cmd_fail(&err);
     if (json)
-        return cmd_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I}", "out", x.out, "parameters", (json_int_t)c.params, "rows",
-                                        (json_int_t)c.rows, "values", (json_int_t)c.values, "missing_rows", (json_int_t)c.missing));
-    printf("%s: %llu parameter%s, %llu values", x.out, (unsigned long long)c.params, c.params == 1 ? "" : "s", (unsigned long long)c.values);
+        return cmd_print_json(json_pack("{s:s, s:I, s:I, s:I, s:I}", "out", x.out, "parameters",
+                                        (json_int_t)c.params, "rows", (json_int_t)c.rows, "values",
+                                        (json_int_t)c.values, "missing_rows",
+                                        (json_int_t)c.missing));
+    printf("%s: %llu parameter%s, %llu values", x.out, (unsigned long long)c.params,
+           c.params == 1 ? "" : "s", (unsigned long long)c.values);
     if (c.missing)
         printf("; %llu rows that the model lacks are zeros", (unsigned long long)c.missing);
     printf("\n");

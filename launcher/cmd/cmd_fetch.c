@@ -1,4 +1,5 @@
-/* cmd_fetch.c - paddlectl fetch: the outputs, and with --log the logs, of a job that runs or is over. */
+/* cmd_fetch.c - paddlectl fetch: the outputs, and with --log the logs, of a job that runs or is
+ * over. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +18,8 @@ struct fetch {
 
 static void fetch_dir(struct gather_node *n, const char *dir);
 
-static void came(struct gather_node *n, const char *dir, int missing, const char *skipped, const struct pd_err *err) {
+static void came(struct gather_node *n, const char *dir, int missing, const char *skipped,
+                 const struct pd_err *err) {
     struct fetch *f = n->g->arg;
     struct pd_err e = {0};
     if (*skipped)
@@ -49,7 +51,8 @@ static void fetch_dir(struct gather_node *n, const char *dir) {
     struct pd_err err = {0};
     if (id < 0)
         pd_fail(&err, PD_EHOST, "it does not know which node of %s it is", f->job->id);
-    else if (package_fetch(n->link, &n->g->c->loop, dir, logs ? f->out.logs_aside : f->out.aside, id, logs ? on_logs : on_outputs, n))
+    else if (package_fetch(n->link, &n->g->c->loop, dir, logs ? f->out.logs_aside : f->out.aside,
+                           id, logs ? on_logs : on_outputs, n))
         pd_fail(&err, PD_EIO, "cannot write below %.600s", f->out.aside);
     if (err.code)
         gather_fail(n, &err);
@@ -67,20 +70,26 @@ static int report(const struct gather *g, const struct fetch *f, int n_renamed) 
             json_array_append_new(hosts, json_string(g->nodes[i].host->label));
     }
     if (f->json)
-        return cmd_print_json(json_pack("{s:s, s:s, s:s, s:b, s:i, s:o, s:o}", "job", f->job->id, "state", f->job->state, "path",
-                                        f->out.dir, "logs", f->logs, "renamed", n_renamed, "fetched", hosts, "failed", bad));
+        return cmd_print_json(json_pack("{s:s, s:s, s:s, s:b, s:i, s:o, s:o}", "job", f->job->id,
+                                        "state", f->job->state, "path", f->out.dir, "logs", f->logs,
+                                        "renamed", n_renamed, "fetched", hosts, "failed", bad));
     json_decref(hosts);
     json_decref(bad);
     if (n_renamed)
-        printf("%d output files of different nodes have the same name; the later are called NAME.node-N\n", n_renamed);
+        printf("%d output files of different nodes have the same name; the later are called "
+               "NAME.node-N\n",
+               n_renamed);
     if (!f->n_with_outputs)
         printf("%s (%s) has no outputs\n", f->job->id, f->job->state);
-    printf("%s (%s): fetched from %d node%s into %s\n", f->job->id, f->job->state, n, n == 1 ? "" : "s", f->out.dir);
+    printf("%s (%s): fetched from %d node%s into %s\n", f->job->id, f->job->state, n,
+           n == 1 ? "" : "s", f->out.dir);
     return 0;
 }
 
-static int fetch_from(struct gather *g, const struct pd_options *o, struct fetch *f, struct pd_err *err) {
-    int most = 0, renamed = 0, rc = outputs_init(&f->out, o->outputs, f->job->id, option_where(o, "outputs"), err);
+static int fetch_from(struct gather *g, const struct pd_options *o, struct fetch *f,
+                      struct pd_err *err) {
+    int most = 0, renamed = 0,
+        rc = outputs_init(&f->out, o->outputs, f->job->id, option_where(o, "outputs"), err);
     if (!rc)
         rc = outputs_try(&f->out, option_where(o, "outputs"), err);
     if (!rc)
@@ -137,9 +146,11 @@ int cmd_fetch(int argc, char **argv) {
     };
     const struct cmd_line line = {
         .usage = "paddlectl fetch [options] [JOB]\n"
-                 "Brings the outputs of a job into output/<job id>, from any machine, also while it runs and after it failed or was\n"
+                 "Brings the outputs of a job into output/<job id>, from any machine, also while "
+                 "it runs and after it failed or was\n"
                  "stopped. Without JOB: of the only one that runs, else of the newest.",
-        .about = "Files that an earlier fetch brought are replaced, all others stay. output/latest then points at this job.\n",
+        .about = "Files that an earlier fetch brought are replaced, all others stay. output/latest "
+                 "then points at this job.\n",
         .examples = "paddlectl fetch\tthe outputs of the newest job\n"
                     "paddlectl fetch --log ab12\toutputs and logs of the job whose id ends so\n",
         .extra = extra,

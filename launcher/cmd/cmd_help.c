@@ -1,4 +1,5 @@
-/* cmd_help.c - paddlectl help: what there is, a command's --help, and the manual and completions that 'make' installs. */
+/* cmd_help.c - paddlectl help: what there is, a command's --help, and the manual and completions
+ * that 'make' installs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,10 +11,12 @@ static int ask(const struct command *table, size_t n, const struct command *c, c
     char kind[20];
     const char *argv[] = {c->name, kind, c->text, NULL};
     pd_fmt(kind, sizeof kind, "--help=%s", what);
-    return c->run ? c->run(3, (char **)(uintptr_t)argv) : cmd_help(table, n, 3, (char **)(uintptr_t)argv);
+    return c->run ? c->run(3, (char **)(uintptr_t)argv)
+                  : cmd_help(table, n, 3, (char **)(uintptr_t)argv);
 }
 
-const struct command *cmd_find(const struct command *table, size_t n, const char *name, struct pd_err *err) {
+const struct command *cmd_find(const struct command *table, size_t n, const char *name,
+                               struct pd_err *err) {
     const char *near = NULL;
     for (size_t i = 0, best = 3; i < n; i++) {
         size_t d = pd_distance(name, table[i].name);
@@ -24,7 +27,9 @@ const struct command *cmd_find(const struct command *table, size_t n, const char
             near = table[i].name;
         }
     }
-    pd_fail(err, PD_EUSAGE, near ? "there is no command '%.100s', did you mean '%s'?" : "there is no command '%.100s'; 'paddlectl help' lists them",
+    pd_fail(err, PD_EUSAGE,
+            near ? "there is no command '%.100s', did you mean '%s'?"
+                 : "there is no command '%.100s'; 'paddlectl help' lists them",
             name, near);
     return NULL;
 }
@@ -33,7 +38,9 @@ int cmd_list(const struct command *table, size_t n, FILE *f) {
     fputs("usage: paddlectl COMMAND [options]\n\n", f);
     for (size_t i = 0; i < n; i++)
         fprintf(f, "  %-10s %s\n", table[i].name, table[i].text);
-    fputs("\n'paddlectl COMMAND --help' or 'paddlectl help COMMAND' lists the options of a command.\n", f);
+    fputs("\n'paddlectl COMMAND --help' or 'paddlectl help COMMAND' lists the options of a "
+          "command.\n",
+          f);
     return fflush(f) ? 1 : 0;
 }
 
@@ -57,8 +64,10 @@ static int man_page(const struct command *table, size_t n, const char *page, str
         return print(&b);
     }
     if (!pd_starts(page, "paddlectl-") || !pd_ends(page, ".1") ||
-        pd_fmt(name, sizeof name, "%.*s", (int)(strlen(page) - strlen("paddlectl-.1")), page + strlen("paddlectl-")))
-        return pd_fail(err, PD_EUSAGE, "there is no page '%.100s'; 'paddlectl help --pages' lists them", page);
+        pd_fmt(name, sizeof name, "%.*s", (int)(strlen(page) - strlen("paddlectl-.1")),
+               page + strlen("paddlectl-")))
+        return pd_fail(err, PD_EUSAGE,
+                       "there is no page '%.100s'; 'paddlectl help --pages' lists them", page);
     const struct command *c = cmd_find(table, n, name, err);
     return c ? ask(table, n, c, "man") : err->code;
 }
@@ -81,7 +90,8 @@ static int bash(const struct command *table, size_t n) {
           "        return\n"
           "    fi\n"
           "    cmd=${COMP_WORDS[1]}\n"
-          "    case $cmd in\n", stdout);
+          "    case $cmd in\n",
+          stdout);
     for (size_t i = 0; i < n && !bad; i++)
         bad = ask(table, n, &table[i], "bash");
     fputs(complete_bash_tail, stdout);
@@ -105,7 +115,8 @@ static int zsh(const struct command *table, size_t n) {
           "    local cmd=$words[2]\n"
           "    shift words\n"
           "    ((CURRENT--))\n"
-          "    case $cmd in\n", stdout);
+          "    case $cmd in\n",
+          stdout);
     for (size_t i = 0; i < n && !bad; i++)
         bad = ask(table, n, &table[i], "zsh");
     fputs(complete_zsh_tail, stdout);
@@ -116,7 +127,8 @@ int cmd_help(const struct command *table, size_t n, int argc, char **argv) {
     const char *page = NULL;
     int list = 0, for_bash = 0, for_zsh = 0;
     const struct pd_extra extra[] = {
-        {"man=PAGE", NULL, &page, "print a page of the manual for man(1), for example paddlectl-run.1"},
+        {"man=PAGE", NULL, &page,
+         "print a page of the manual for man(1), for example paddlectl-run.1"},
         {"pages", &list, NULL, "list the pages of the manual"},
         {"bash", &for_bash, NULL, "print the completion for bash"},
         {"zsh", &for_zsh, NULL, "print the completion for zsh"},
@@ -125,7 +137,8 @@ int cmd_help(const struct command *table, size_t n, int argc, char **argv) {
     const struct cmd_line line = {
         .usage = "paddlectl help [SUBCOMMAND]\n"
                  "Shows what a command does and its options; without one, lists the commands.",
-        .about = "The manual and the completions are made from the same tables as the program's own help and installed by 'make install'.\n"
+        .about = "The manual and the completions are made from the same tables as the program's "
+                 "own help and installed by 'make install'.\n"
                  "Where paddlectl was not installed so, the options below print them.",
         .examples = "paddlectl help run\tthe options of run\n"
                     "source <(paddlectl help --bash)\tcompletion in this shell\n"

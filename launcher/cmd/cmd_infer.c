@@ -1,4 +1,5 @@
-/* cmd_infer.c - paddlectl infer: runs the worker, which has the network's code, on this machine with the same options. */
+/* cmd_infer.c - paddlectl infer: runs the worker, which has the network's code, on this machine
+ * with the same options. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -32,15 +33,20 @@ int cmd_infer(int argc, char **argv) {
 #define X(name, usage, text) {usage, NULL, &name, text},
         PD_INFER_ARGS(X)
 #undef X
-        {0},
+            {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl infer --model=FOLDER --data=FILE [options]\n"
-                 "Prints what a saved model says of each sample, a line each, on this machine and without a cluster.",
-        .about = "The data has the format that the model was trained on, labels included; they are read and not used. Tables are mapped "
-                 "and not loaded, so that they may be larger than memory; an id without a row counts as a row of zeros.",
-        .examples = "paddlectl infer --model=output/pass-00001 --data=test.txt >scores.txt\tan output line for each sample\n"
-                    "tail -f log | paddlectl infer --model=output/pass-00001 --data=- --batch_size=1\teach line is answered at once\n",
+                 "Prints what a saved model says of each sample, a line each, on this machine and "
+                 "without a cluster.",
+        .about = "The data has the format that the model was trained on, labels included; they are "
+                 "read and not used. Tables are mapped "
+                 "and not loaded, so that they may be larger than memory; an id without a row "
+                 "counts as a row of zeros.",
+        .examples = "paddlectl infer --model=output/pass-00001 --data=test.txt >scores.txt\tan "
+                    "output line for each sample\n"
+                    "tail -f log | paddlectl infer --model=output/pass-00001 --data=- "
+                    "--batch_size=1\teach line is answered at once\n",
         .extra = extra,
     };
     char words[MAX_ARGS][PATH_MAX];
@@ -52,13 +58,15 @@ int cmd_infer(int argc, char **argv) {
         return rc;
     pd_options_release(&o);
     rc = 0;
-#define X(name, usage, text)                                                                      \
-    if (name && !rc && pd_fmt(words[n++], PATH_MAX, "--" #name "=%s", name))                        \
+#define X(name, usage, text)                                                 \
+    if (name && !rc && pd_fmt(words[n++], PATH_MAX, "--" #name "=%s", name)) \
         rc = pd_fail(&err, PD_EUSAGE, #name " is too long");
     PD_INFER_ARGS(X)
 #undef X
     if (!rc && (!model || !data))
-        rc = pd_fail(&err, PD_EUSAGE, "%s", model ? "which data? give --data=FILE, or --data=- for standard input" : "which model? give --model=FOLDER");
+        rc = pd_fail(&err, PD_EUSAGE, "%s",
+                     model ? "which data? give --data=FILE, or --data=- for standard input"
+                           : "which model? give --model=FOLDER");
     if (!rc)
         rc = run_worker(words, n, &err);
     return cmd_fail(&err);

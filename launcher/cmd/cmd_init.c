@@ -28,13 +28,15 @@ static int copy_file(const char *from, const char *to, mode_t mode, struct pd_er
 static int copy_tree(const char *from, const char *to, int depth, struct pd_err *err) {
     DIR *d = opendir(from);
     struct dirent *e;
-    int rc = d ? pd_mkdirs(to, 0755, err) : pd_fail_errno(err, PD_ENOENT, errno, "cannot read %s", from);
+    int rc =
+        d ? pd_mkdirs(to, 0755, err) : pd_fail_errno(err, PD_ENOENT, errno, "cannot read %s", from);
     while (!rc && (e = readdir(d))) {
         char a[PATH_MAX], b[PATH_MAX];
         struct stat st;
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
             continue;
-        if (depth > MAX_DEPTH || pd_fmt(a, sizeof a, "%s/%s", from, e->d_name) || pd_fmt(b, sizeof b, "%s/%s", to, e->d_name))
+        if (depth > MAX_DEPTH || pd_fmt(a, sizeof a, "%s/%s", from, e->d_name) ||
+            pd_fmt(b, sizeof b, "%s/%s", to, e->d_name))
             rc = pd_fail(err, PD_EIO, "path too long: %s/%s", from, e->d_name);
         else if (stat(a, &st))
             rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", a);
@@ -84,8 +86,8 @@ static int list_templates(const char *dir, struct pd_err *err) {
 }
 
 static int init(const char *name, const char *to, struct pd_err *err) {
-    char templates[PATH_MAX], from[PATH_MAX], conf_dir[PATH_MAX], conf[PATH_MAX], new_conf[PATH_MAX], workspace[PATH_MAX],
-        own_conf[PATH_MAX];
+    char templates[PATH_MAX], from[PATH_MAX], conf_dir[PATH_MAX], conf[PATH_MAX],
+        new_conf[PATH_MAX], workspace[PATH_MAX], own_conf[PATH_MAX];
     struct stat st;
     int rc = cmd_share_dir("workspace_template", templates, sizeof templates, err);
     if (!rc)
@@ -94,33 +96,42 @@ static int init(const char *name, const char *to, struct pd_err *err) {
         return rc;
     if (!name)
         return list_templates(templates, err);
-    if (strchr(name, '/') || name[0] == '.' || pd_fmt(from, sizeof from, "%s/%s", templates, name) || stat(from, &st))
-        return pd_fail(err, PD_ENOENT, "there is no template '%s'; 'paddlectl init' lists them", name);
-    if (pd_fmt(conf, sizeof conf, "%s/conf.ini", conf_dir) || pd_fmt(new_conf, sizeof new_conf, "%s/conf.ini", to) ||
+    if (strchr(name, '/') || name[0] == '.' ||
+        pd_fmt(from, sizeof from, "%s/%s", templates, name) || stat(from, &st))
+        return pd_fail(err, PD_ENOENT, "there is no template '%s'; 'paddlectl init' lists them",
+                       name);
+    if (pd_fmt(conf, sizeof conf, "%s/conf.ini", conf_dir) ||
+        pd_fmt(new_conf, sizeof new_conf, "%s/conf.ini", to) ||
         pd_fmt(workspace, sizeof workspace, "%s/workspace", to))
         return pd_fail(err, PD_EUSAGE, "path too long: %s", to);
     if (!lstat(new_conf, &st) || !lstat(workspace, &st))
-        return pd_fail(err, PD_EUSAGE, "%s has a conf.ini or workspace already; nothing was changed", to);
+        return pd_fail(err, PD_EUSAGE,
+                       "%s has a conf.ini or workspace already; nothing was changed", to);
     rc = copy_tree(from, workspace, 0, err);
-    /* A template with a conf.ini of its own (a trainer_command, say) brings it; it stands beside the workspace, not in it. */
-    int own = !rc && !pd_fmt(own_conf, sizeof own_conf, "%s/conf.ini", workspace) && !lstat(own_conf, &st);
+    /* A template with a conf.ini of its own (a trainer_command, say) brings it; it stands beside
+     * the workspace, not in it. */
+    int own = !rc && !pd_fmt(own_conf, sizeof own_conf, "%s/conf.ini", workspace) &&
+              !lstat(own_conf, &st);
     if (own && rename(own_conf, new_conf))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", new_conf);
     if (!rc && !own)
         rc = copy_file(conf, new_conf, 0644, err);
     if (!rc)
         printf("%s: write your hosts there\n%s: the workspace; its README.md says what it does\n"
-               "then: %s/prepare makes its data, and 'paddlectl run' in %s starts the job\n", new_conf, workspace, workspace, to);
+               "then: %s/prepare makes its data, and 'paddlectl run' in %s starts the job\n",
+               new_conf, workspace, workspace, to);
     return rc;
 }
 
 int cmd_init(int argc, char **argv) {
     const char *template = NULL;
-    const struct pd_extra extra[] = {{"template=TEMPLATE", NULL, &template, "the template, instead of the word"}, {0}};
+    const struct pd_extra extra[] = {
+        {"template=TEMPLATE", NULL, &template, "the template, instead of the word"}, {0}};
     const struct cmd_line line = {
         .usage = "paddlectl init [TEMPLATE [FOLDER]]\n"
                  "paddlectl init --template=TEMPLATE [FOLDER]\n"
-                 "Makes FOLDER (default: named as the template) with a conf.ini and a workspace copied from the template. Without\n"
+                 "Makes FOLDER (default: named as the template) with a conf.ini and a workspace "
+                 "copied from the template. Without\n"
                  "a template: lists them.",
         .examples = "paddlectl init word2vec\tword2vec/conf.ini and word2vec/workspace\n",
         .extra = extra,
@@ -137,7 +148,10 @@ int cmd_init(int argc, char **argv) {
         pd_fail(&err, PD_EUSAGE, "'%s' is one word too many; see 'paddlectl init --help'", rest[1]);
         return cmd_fail(&err);
     }
-    const char *name = template ? template : n_rest ? rest[0] : NULL, *last = n_rest ? rest[n_rest - 1] : name;
+    const char *name = template ? template
+                       : n_rest ? rest[0]
+                                : NULL,
+               *last = n_rest ? rest[n_rest - 1] : name;
     if (init(name, last, &err))
         return cmd_fail(&err);
     return 0;

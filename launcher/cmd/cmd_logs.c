@@ -1,4 +1,5 @@
-/* cmd_logs.c - paddlectl logs: what a job's processes wrote, of all its nodes in one order, running or over. */
+/* cmd_logs.c - paddlectl logs: what a job's processes wrote, of all its nodes in one order, running
+ * or over. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <signal.h>
@@ -29,7 +30,7 @@ struct logs_cmd {
     int broken;
 };
 
-/* --- which nodes ----------------------------------------------------------------------------------------------- */
+/* --- which nodes --- */
 
 /* "3", "0-7": the job's node ids. */
 static int is_ids(const char *s, int64_t *lo, int64_t *hi) {
@@ -50,12 +51,14 @@ static int is_host(const struct host *h, const char *text) {
     char name[300];
     if (!fnmatch(text, h->label, 0))
         return 1;
-    if (host_split(text, &p, 1, "--node", NULL) || pd_fmt(name, sizeof name, "%.*s", (int)p.n_addr, p.addr))
+    if (host_split(text, &p, 1, "--node", NULL) ||
+        pd_fmt(name, sizeof name, "%.*s", (int)p.n_addr, p.addr))
         return 0;
     return h->addr && !fnmatch(name, h->addr, 0) && (!p.port || p.port == h->port);
 }
 
-static int take_item(struct logs_cmd *m, const struct cluster *c, const struct found_job *job, const char *item, struct pd_err *err) {
+static int take_item(struct logs_cmd *m, const struct cluster *c, const struct found_job *job,
+                     const char *item, struct pd_err *err) {
     int64_t lo = 0, hi = 0;
     int ids = is_ids(item, &lo, &hi), n = 0;
     for (size_t i = 0; i < c->hosts.n; i++) {
@@ -65,11 +68,14 @@ static int take_item(struct logs_cmd *m, const struct cluster *c, const struct f
             n++;
         }
     }
-    return n ? 0 : pd_fail(err, PD_EUSAGE, "--node: %s has no node %s%s", job->id, ids ? "" : "on ", item);
+    return n ? 0
+             : pd_fail(err, PD_EUSAGE, "--node: %s has no node %s%s", job->id, ids ? "" : "on ",
+                       item);
 }
 
 /* Which hosts' logs are asked for. */
-static int choose_nodes(struct logs_cmd *m, const struct cluster *c, const struct found_job *job, struct pd_err *err) {
+static int choose_nodes(struct logs_cmd *m, const struct cluster *c, const struct found_job *job,
+                        struct pd_err *err) {
     struct expanded x;
     m->asked = pd_calloc(c->hosts.n, 1);
     if (!m->asked)
@@ -91,21 +97,24 @@ static int choose_roles(const struct logs_cmd *m, unsigned *streams, struct pd_e
     static const struct {
         const char *name;
         unsigned bits;
-    } roles[] = {{"pserver", FOLLOW_SERVER_LOG}, {"trainer", FOLLOW_TRAIN_LOG}, {"all", FOLLOW_SERVER_LOG | FOLLOW_TRAIN_LOG}};
+    } roles[] = {{"pserver", FOLLOW_SERVER_LOG},
+                 {"trainer", FOLLOW_TRAIN_LOG},
+                 {"all", FOLLOW_SERVER_LOG | FOLLOW_TRAIN_LOG}};
     *streams = 0;
     for (const char *p = m->roles ? m->roles : "all"; *p;) {
         size_t n = strcspn(p, ","), i = 0, k = sizeof roles / sizeof roles[0];
         while (i < k && (strlen(roles[i].name) != n || strncmp(roles[i].name, p, n)))
             i++;
         if (i == k)
-            return pd_fail(err, PD_EUSAGE, "--role is trainer, pserver or both, not '%.*s'", (int)n, p);
+            return pd_fail(err, PD_EUSAGE, "--role is trainer, pserver or both, not '%.*s'", (int)n,
+                           p);
         *streams |= roles[i].bits;
         p += n + (p[n] == ',');
     }
     return *streams ? 0 : pd_fail(err, PD_EUSAGE, "--role is trainer, pserver or both");
 }
 
-/* --- the conversation ------------------------------------------------------------------------------------------ */
+/* --- the conversation --- */
 
 /* Also when a lost link is back. */
 static void talk(struct gather_node *n) {
@@ -149,7 +158,8 @@ static void on_broken(void *arg) {
         gather_done(&m->g->nodes[i]);
 }
 
-static int open_follow(struct logs_cmd *m, struct gather *g, const struct follow_opts *o, struct pd_err *err) {
+static int open_follow(struct logs_cmd *m, struct gather *g, const struct follow_opts *o,
+                       struct pd_err *err) {
     enum view_colour colour;
     int rc = view_colour_parse(&colour, m->colour, err);
     if (!rc)
@@ -162,7 +172,8 @@ static int open_follow(struct logs_cmd *m, struct gather *g, const struct follow
         return pd_fail(err, PD_ENOMEM, "out of memory");
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         g->nodes[i].skip |= !m->asked[i];
-        m->names[i] = (struct follow_node){.host = g->nodes[i].host->label, .skip = g->nodes[i].skip};
+        m->names[i] =
+            (struct follow_node){.host = g->nodes[i].host->label, .skip = g->nodes[i].skip};
     }
     struct follow_opts fo = *o;
     fo.view = m->view;
@@ -180,7 +191,8 @@ static void show_all(struct logs_cmd *m, struct gather *g) {
     follow_close(m->f);
 }
 
-static int run(struct logs_cmd *m, struct gather *g, const struct found_job *job, struct follow_opts *o, struct pd_err *err) {
+static int run(struct logs_cmd *m, struct gather *g, const struct found_job *job,
+               struct follow_opts *o, struct pd_err *err) {
     int bad = 0, status = 0, n;
     for (size_t i = 0; i < g->c->hosts.n; i++) /* now, not when everything has been shown */
         if (g->nodes[i].err.code && m->asked[i]) {
@@ -189,7 +201,8 @@ static int run(struct logs_cmd *m, struct gather *g, const struct found_job *job
         }
     n = find_join(g, job, 0);
     if (n < job->n_nodes && !bad && !m->nodes) {
-        fprintf(stderr, "paddlectl: %s has %d nodes, of which %d %s on the hosts of conf.ini\n", job->id, job->n_nodes, n, n == 1 ? "is" : "are");
+        fprintf(stderr, "paddlectl: %s has %d nodes, of which %d %s on the hosts of conf.ini\n",
+                job->id, job->n_nodes, n, n == 1 ? "is" : "are");
         bad++;
     }
     int rc = open_follow(m, g, o, err);
@@ -197,19 +210,25 @@ static int run(struct logs_cmd *m, struct gather *g, const struct found_job *job
         show_all(m, g);
         follow_flush(m->f);
         if (m->stats)
-            fprintf(stderr, "paddlectl: at most %zu bytes of logs were held\n", follow_peak_bytes(m->f));
+            fprintf(stderr, "paddlectl: at most %zu bytes of logs were held\n",
+                    follow_peak_bytes(m->f));
         for (size_t i = 0; i < g->c->hosts.n; i++)
             bad += !g->nodes[i].skip && g->nodes[i].err.code && !m->broken;
-        status = g->interrupted ? pd_code_exit_status(PD_ECANCELED) : bad ? pd_code_exit_status(PD_EHOST) : 0;
+        status = g->interrupted ? pd_code_exit_status(PD_ECANCELED)
+                 : bad          ? pd_code_exit_status(PD_EHOST)
+                                : 0;
         int why = view_why_broken(m->view);
-        if (why && why != EPIPE) /* a full disk, say; a reader that has had enough is none of our business */
+        if (why &&
+            why !=
+                EPIPE) /* a full disk, say; a reader that has had enough is none of our business */
             rc = pd_fail(err, PD_EFAIL, "the logs cannot be written: %s", strerror(why));
     }
     view_free(m->view, g->interrupted ? QUICK_WAIT_MS : FLUSH_MS);
     return rc ? rc : status;
 }
 
-static int logs_of(struct logs_cmd *m, const struct pd_options *opts, struct follow_opts *o, struct pd_err *err) {
+static int logs_of(struct logs_cmd *m, const struct pd_options *opts, struct follow_opts *o,
+                   struct pd_err *err) {
     struct cluster c;
     struct gather g;
     struct found found = {0};
@@ -224,7 +243,8 @@ static int logs_of(struct logs_cmd *m, const struct pd_options *opts, struct fol
     o->arg = m;
     if (!rc)
         rc = find_jobs(&g, &found, err);
-    if (!rc && (rc = find_choose(&found, m->want, FIND_NEWEST, &job, err)) && rc == PD_ENOENT && gather_bad(&g)) {
+    if (!rc && (rc = find_choose(&found, m->want, FIND_NEWEST, &job, err)) && rc == PD_ENOENT &&
+        gather_bad(&g)) {
         gather_say(&g); /* not found where we could look: that is no answer */
         rc = err->code = PD_EHOST;
     }
@@ -253,9 +273,11 @@ static int read_options(struct logs_cmd *m, struct follow_opts *o, struct pd_err
     if (!rc && m->until)
         rc = when_parse(m->until, "--until", now_us, &o->show.until_us, err);
     if (!rc && m->tail && (pd_parse_u64(m->tail, SHOW_TAIL_MAX, &tail) || !tail))
-        rc = pd_fail(err, PD_EUSAGE, "--tail is a number of lines, 1..%d, not '%s'", SHOW_TAIL_MAX, m->tail);
+        rc = pd_fail(err, PD_EUSAGE, "--tail is a number of lines, 1..%d, not '%s'", SHOW_TAIL_MAX,
+                     m->tail);
     if (!rc && m->json && m->fold)
-        rc = pd_fail(err, PD_EUSAGE, "--json tells each line of each node; it does not go with --fold");
+        rc = pd_fail(err, PD_EUSAGE,
+                     "--json tells each line of each node; it does not go with --fold");
     if (!rc && m->follow && m->until)
         rc = pd_fail(err, PD_EUSAGE, "--follow and --until contradict each other");
     if (rc)
@@ -279,9 +301,9 @@ static char **long_forms(int *argc, char **argv) {
     int n = 0;
     for (int i = 0; v && i < *argc; i++) {
         if (!strcmp(argv[i], "-f")) {
-            v[n++] = (char *)(uintptr_t)"--follow";
+            v[n++] = (char *)(uintptr_t) "--follow";
         } else if (!strncmp(argv[i], "-n", 2)) {
-            v[n++] = (char *)(uintptr_t)"--tail";
+            v[n++] = (char *)(uintptr_t) "--tail";
             if (argv[i][2])
                 v[n++] = argv[i] + 2;
         } else {
@@ -297,23 +319,31 @@ int cmd_logs(int argc, char **argv) {
     struct follow_opts fo = {0};
     const struct pd_extra extra[] = {
         {"follow", &m.follow, NULL, "go on until the job is over (also -f)"},
-        {"tail=LINES", NULL, &m.tail, "only the last so many lines (also -n LINES), and with --follow what comes after them"},
-        {"since=TIME", NULL, &m.since, "only what came after: 10m, 1h30m (ago), 2026-11-21T10:00, 10:00 or @SECONDS"},
+        {"tail=LINES", NULL, &m.tail,
+         "only the last so many lines (also -n LINES), and with --follow what comes after them"},
+        {"since=TIME", NULL, &m.since,
+         "only what came after: 10m, 1h30m (ago), 2026-11-21T10:00, 10:00 or @SECONDS"},
         {"until=TIME", NULL, &m.until, "only what came before"},
-        {"node=LIST", NULL, &m.nodes, "of these nodes: ids (0-3,7) or hosts (gpu-[01-04], gpu-1*, @GROUP)"},
+        {"node=LIST", NULL, &m.nodes,
+         "of these nodes: ids (0-3,7) or hosts (gpu-[01-04], gpu-1*, @GROUP)"},
         {"role=trainer|pserver", NULL, &m.roles, "only the trainers' or the pservers' output"},
         {"grep=REGEX", NULL, &m.grep, "only lines that match (POSIX extended)"},
-        {"fold", &m.fold, NULL, "show a line that several nodes say within half a second once, with all their names"},
+        {"fold", &m.fold, NULL,
+         "show a line that several nodes say within half a second once, with all their names"},
         {"timestamps", &m.timestamps, NULL, "the time at which a line came, in front of it"},
-        {"color=auto|always|never", NULL, &m.colour, "colour the nodes' names; auto: on a terminal, unless NO_COLOR is set"},
+        {"color=auto|always|never", NULL, &m.colour,
+         "colour the nodes' names; auto: on a terminal, unless NO_COLOR is set"},
         {"stats", &m.stats, NULL, "say in the end how much memory the lines took"},
-        {"json", &m.json, NULL, "one JSON object a line: time, node, host, role, stream, offset, text"},
+        {"json", &m.json, NULL,
+         "one JSON object a line: time, node, host, role, stream, offset, text"},
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl logs [options] [JOB]\n"
-                 "Shows what the processes of a job wrote, of all nodes, in the order of the time at which it came to them; of a job\n"
-                 "that runs or one that is over, from any machine. Without JOB: of the newest. The beginning or the end of its id\n"
+                 "Shows what the processes of a job wrote, of all nodes, in the order of the time "
+                 "at which it came to them; of a job\n"
+                 "that runs or one that is over, from any machine. Without JOB: of the newest. The "
+                 "beginning or the end of its id\n"
                  "suffices.",
         .examples = "paddlectl logs -f\tfollow the newest job\n"
                     "paddlectl logs --role=trainer --since=10m --grep='nan|inf'\tlook for trouble\n"

@@ -1,4 +1,5 @@
-/* cmd_prepare.c - paddlectl prepare: texts by src/data/prepare/prepare.h, files of samples by src/data/prepare/records.h. */
+/* cmd_prepare.c - paddlectl prepare: texts by src/data/prepare/prepare.h, files of samples by
+ * src/data/prepare/records.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,9 +12,10 @@
 
 /* As on the command line; NULL: not given. */
 struct given {
-    const char *out, *format, *config, *shards, *holdout, *shuffle, *seed;             /* both kinds */
-    const char *tokens, *min_word_freq, *dict, *unknown, *share;                             /* of texts */
-    const char *test, *holdout_last, *max_bad_lines, *pack, *encode, *min_count, *buckets; /* of samples */
+    const char *out, *format, *config, *shards, *holdout, *shuffle, *seed; /* both kinds */
+    const char *tokens, *min_word_freq, *dict, *unknown, *share;           /* of texts */
+    const char *test, *holdout_last, *max_bad_lines, *pack, *encode, *min_count,
+        *buckets; /* of samples */
     int json;
 };
 
@@ -21,7 +23,7 @@ static int not_with(const char *name, const char *text, const char *format, stru
     return text ? pd_fail(err, PD_EUSAGE, "%s means nothing with format %s", name, format) : 0;
 }
 
-/* --- texts --------------------------------------------------------------------------------------- */
+/* --- texts --- */
 
 static int texts(const struct given *g, const char *const *input, size_t n, struct pd_err *err) {
     struct data_prepare_opts d;
@@ -37,14 +39,21 @@ static int texts(const struct given *g, const char *const *input, size_t n, stru
     d.tokens = g->tokens ? g->tokens : d.tokens;
     const struct {
         const char *name, *text;
-    } foreign[] = {{"test", g->test}, {"holdout_last", g->holdout_last}, {"max_bad_lines", g->max_bad_lines}, {"pack", g->pack},
-                   {"encode", g->encode}, {"min_count", g->min_count}, {"buckets", g->buckets}};
+    } foreign[] = {{"test", g->test},
+                   {"holdout_last", g->holdout_last},
+                   {"max_bad_lines", g->max_bad_lines},
+                   {"pack", g->pack},
+                   {"encode", g->encode},
+                   {"min_count", g->min_count},
+                   {"buckets", g->buckets}};
     int rc = 0;
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0] && !rc; i++)
         rc = not_with(foreign[i].name, foreign[i].text, d.format, err);
-    if (rc || (rc = cmd_number("min_word_freq", g->min_word_freq, UINT64_MAX, &d.min_word_freq, err)) ||
+    if (rc ||
+        (rc = cmd_number("min_word_freq", g->min_word_freq, UINT64_MAX, &d.min_word_freq, err)) ||
         (rc = cmd_number("shards", g->shards, DATA_MAX_SHARDS, &shards, err)) ||
-        (rc = cmd_number("holdout", g->holdout, UINT64_MAX, &d.holdout, err)) || (rc = cmd_number("seed", g->seed, UINT64_MAX, &d.seed, err)) ||
+        (rc = cmd_number("holdout", g->holdout, UINT64_MAX, &d.holdout, err)) ||
+        (rc = cmd_number("seed", g->seed, UINT64_MAX, &d.seed, err)) ||
         (rc = cmd_truth("shuffle", g->shuffle, &d.shuffle, err)))
         return rc;
     if (g->share && pd_parse_f64(g->share, 0, 1, &d.share))
@@ -56,18 +65,25 @@ static int texts(const struct given *g, const char *const *input, size_t n, stru
     if ((rc = data_prepare(&d, &c, err)))
         return rc;
     const struct cmd_count counts[] = {
-        {"lines", c.lines},             {"words", c.words},           {"vocabulary", c.vocabulary},
-        {"train_lines", c.train_lines}, {"train_words", c.train_words}, {"train_unknown", c.train_unknown},
-        {"test_lines", c.test_lines},   {"test_words", c.test_words}, {"test_unknown", c.test_unknown},
+        {"lines", c.lines},
+        {"words", c.words},
+        {"vocabulary", c.vocabulary},
+        {"train_lines", c.train_lines},
+        {"train_words", c.train_words},
+        {"train_unknown", c.train_unknown},
+        {"test_lines", c.test_lines},
+        {"test_words", c.test_words},
+        {"test_unknown", c.test_unknown},
         {NULL, 0},
     };
     return cmd_show_counts(counts, g->json) ? pd_fail(err, PD_EIO, "cannot write the counts") : 0;
 }
 
-/* --- samples ------------------------------------------------------------------------------------- */
+/* --- samples --- */
 
 /* What the format says by itself; images are as large as the first file's. */
-static int own_schema(struct data_schema **out, const char *format, const char *first, struct pd_err *err) {
+static int own_schema(struct data_schema **out, const char *format, const char *first,
+                      struct pd_err *err) {
     struct data_idx_shape shape = {0};
     char size[24];
     int line, images = !strcmp(format, "idx"), rc = images ? data_idx_shape(first, &shape, err) : 0;
@@ -75,8 +91,10 @@ static int own_schema(struct data_schema **out, const char *format, const char *
     const struct data_setting set[] = {{"", "format", format, 0}, {"image", "size", size, 0}};
     struct pd_err why = {0};
     if (!rc && data_schema_make(out, set, images ? 2 : 1, 0, 0, 0, &line, &why))
-        rc = pd_fail(err, why.code == PD_ECONF ? PD_EUSAGE : why.code, "format %s: %s (texts: lines, wordnet; --config=train.ini says what the "
-                     "columns of other files are)", format, why.msg);
+        rc = pd_fail(err, why.code == PD_ECONF ? PD_EUSAGE : why.code,
+                     "format %s: %s (texts: lines, wordnet; --config=train.ini says what the "
+                     "columns of other files are)",
+                     format, why.msg);
     return rc;
 }
 
@@ -88,15 +106,23 @@ static void show_bad(void *arg, const char *message) {
 static int samples(const struct given *g, const char *const *input, size_t n, struct pd_err *err) {
     struct model_ini *ini = NULL;
     struct data_schema *own = NULL;
-    struct data_records_opts d = {.input = input, .n_inputs = n, .test = g->test, .dir = ".", .out = g->out ? g->out : ".", .seed = 1,
-                                  .pack = g->pack ? g->pack : "none", .on_bad = show_bad};
+    struct data_records_opts d = {.input = input,
+                                  .n_inputs = n,
+                                  .test = g->test,
+                                  .dir = ".",
+                                  .out = g->out ? g->out : ".",
+                                  .seed = 1,
+                                  .pack = g->pack ? g->pack : "none",
+                                  .on_bad = show_bad};
     struct data_records_counts c;
     uint64_t shards = 1;
-    int rc = g->config ? model_ini_read(&ini, g->config, NULL, err) : own_schema(&own, g->format, input[0], err);
+    int rc = g->config ? model_ini_read(&ini, g->config, NULL, err)
+                       : own_schema(&own, g->format, input[0], err);
     if (!rc && ini && !ini->schema)
         rc = pd_fail(err, PD_ECONF, "%s: [data] has no format", g->config);
     if (!rc && ini && g->format && strcmp(g->format, data_schema_format(ini->schema)))
-        rc = pd_fail(err, PD_EUSAGE, "format is %s, but %s says %s", g->format, g->config, data_schema_format(ini->schema));
+        rc = pd_fail(err, PD_EUSAGE, "format is %s, but %s says %s", g->format, g->config,
+                     data_schema_format(ini->schema));
     if (rc)
         goto out;
     d.schema = ini ? ini->schema : own;
@@ -106,22 +132,30 @@ static int samples(const struct given *g, const char *const *input, size_t n, st
     if (encode < 0)
         rc = pd_fail(err, PD_EUSAGE, "encode is text, index or hash, not '%s'", g->encode);
     d.encode = encode < 0 ? DATA_ENCODE_TEXT : (enum data_encode)encode;
-    if (rc || (rc = not_with("tokens", g->tokens, format, err)) || (rc = not_with("min_word_freq", g->min_word_freq, format, err)) ||
-        (rc = not_with("dict", g->dict, format, err)) || (rc = not_with("unknown", g->unknown, format, err)) ||
+    if (rc || (rc = not_with("tokens", g->tokens, format, err)) ||
+        (rc = not_with("min_word_freq", g->min_word_freq, format, err)) ||
+        (rc = not_with("dict", g->dict, format, err)) ||
+        (rc = not_with("unknown", g->unknown, format, err)) ||
         (rc = not_with("share", g->share, format, err)) ||
         (rc = cmd_number("shards", g->shards, DATA_MAX_SHARDS, &shards, err)) ||
         (rc = cmd_number("holdout", g->holdout, UINT64_MAX, &d.holdout, err)) ||
         (rc = cmd_number("holdout_last", g->holdout_last, INT64_MAX, &d.holdout_last, err)) ||
         (rc = cmd_number("max_bad_lines", g->max_bad_lines, INT64_MAX, &d.max_bad_lines, err)) ||
         (rc = cmd_number("min_count", g->min_count, INT64_MAX, &d.min_count, err)) ||
-        (rc = cmd_number("buckets", g->buckets, INT64_MAX, &d.buckets, err)) || (rc = cmd_number("seed", g->seed, UINT64_MAX, &d.seed, err)) ||
+        (rc = cmd_number("buckets", g->buckets, INT64_MAX, &d.buckets, err)) ||
+        (rc = cmd_number("seed", g->seed, UINT64_MAX, &d.seed, err)) ||
         (rc = cmd_truth("shuffle", g->shuffle, &d.shuffle, err)))
         goto out;
     d.shards = (uint32_t)shards;
     if ((rc = data_records(&d, &c, err)))
         goto out;
-    const struct cmd_count counts[] = {{"lines", c.lines},           {"bad_lines", c.bad_lines},   {"train_lines", c.train_lines},
-                                       {"test_lines", c.test_lines}, {"categories", c.categories}, {"rare", c.rare}, {NULL, 0}};
+    const struct cmd_count counts[] = {{"lines", c.lines},
+                                       {"bad_lines", c.bad_lines},
+                                       {"train_lines", c.train_lines},
+                                       {"test_lines", c.test_lines},
+                                       {"categories", c.categories},
+                                       {"rare", c.rare},
+                                       {NULL, 0}};
     if (cmd_show_counts(counts, g->json))
         rc = pd_fail(err, PD_EIO, "cannot write the counts");
 out:
@@ -133,48 +167,81 @@ out:
 int cmd_prepare(int argc, char **argv) {
     struct given g = {0};
     const struct pd_extra extra[] = {
-        {"out=FOLDER", NULL, &g.out, "where train_data_dir, test_data_dir, dict.txt and counts.txt or vocabulary go; default: the current folder"},
+        {"out=FOLDER", NULL, &g.out,
+         "where train_data_dir, test_data_dir, dict.txt and counts.txt or vocabulary go; default: "
+         "the current folder"},
         {"format=lines|wordnet|criteo|movielens|libsvm|idx|csv|tsv", NULL, &g.format,
-         "texts: lines (the default), or wordnet: what follows the first bar of a line. Samples: criteo, movielens, libsvm, "
+         "texts: lines (the default), or wordnet: what follows the first bar of a line. Samples: "
+         "criteo, movielens, libsvm, "
          "idx (MNIST's files of images); others with --config"},
-        {"config=FILE", NULL, &g.config, "samples as the [data] of this train.ini describes them, in any format"},
-        {"shards=N", NULL, &g.shards, "files of training lines, and as many of held-out lines; default: 1"},
+        {"config=FILE", NULL, &g.config,
+         "samples as the [data] of this train.ini describes them, in any format"},
+        {"shards=N", NULL, &g.shards,
+         "files of training lines, and as many of held-out lines; default: 1"},
         {"holdout=K", NULL, &g.holdout, "hold out every k-th line for testing; 0: none"},
-        {"shuffle=true|false", NULL, &g.shuffle, "shuffle the lines, in memory; default: true for texts, false for samples"},
+        {"shuffle=true|false", NULL, &g.shuffle,
+         "shuffle the lines, in memory; default: true for texts, false for samples"},
         {"seed=N", NULL, &g.seed, "of the shuffle; default: 1"},
-        {"tokens=words|blanks", NULL, &g.tokens, "texts. words: lower case, [0-9]+ or [a-z]+(['-][a-z]+)*; or blanks: as they stand between blanks"},
-        {"min_word_freq=N", NULL, &g.min_word_freq, "texts: words seen at least so often are in the dictionary; default: 1"},
+        {"tokens=words|blanks", NULL, &g.tokens,
+         "texts. words: lower case, [0-9]+ or [a-z]+(['-][a-z]+)*; or blanks: as they stand "
+         "between blanks"},
+        {"min_word_freq=N", NULL, &g.min_word_freq,
+         "texts: words seen at least so often are in the dictionary; default: 1"},
         {"dict=FILE", NULL, &g.dict, "texts: use this dictionary instead of building one"},
-        {"unknown=keep|drop", NULL, &g.unknown, "texts: words that are not in the dictionary are kept, as <unk>, or left out; default: keep"},
-        {"share=SHARE", NULL, &g.share, "texts: use this share of the lines, 0 < share <= 1; default: 1"},
-        {"test=FILE", NULL, &g.test, "samples: files (or a pattern) that are for testing as a whole"},
-        {"holdout_last=N", NULL, &g.holdout_last, "samples: hold out the last N lines, where they are in the order of time"},
-        {"max_bad_lines=N", NULL, &g.max_bad_lines, "samples: leave out so many lines that can't be read, and name them; default: 0"},
-        {"pack=none|gzip|zstd", NULL, &g.pack, "samples: what the shards are packed with; default: none"},
-        {"encode=text|index|hash", NULL, &g.encode, "samples: categories as they stand, as numbers in vocabulary/COLUMN.tsv, or as hashes"},
-        {"min_count=N", NULL, &g.min_count, "samples: categories seen less often in training lines become <rare>; default: 1"},
+        {"unknown=keep|drop", NULL, &g.unknown,
+         "texts: words that are not in the dictionary are kept, as <unk>, or left out; default: "
+         "keep"},
+        {"share=SHARE", NULL, &g.share,
+         "texts: use this share of the lines, 0 < share <= 1; default: 1"},
+        {"test=FILE", NULL, &g.test,
+         "samples: files (or a pattern) that are for testing as a whole"},
+        {"holdout_last=N", NULL, &g.holdout_last,
+         "samples: hold out the last N lines, where they are in the order of time"},
+        {"max_bad_lines=N", NULL, &g.max_bad_lines,
+         "samples: leave out so many lines that can't be read, and name them; default: 0"},
+        {"pack=none|gzip|zstd", NULL, &g.pack,
+         "samples: what the shards are packed with; default: none"},
+        {"encode=text|index|hash", NULL, &g.encode,
+         "samples: categories as they stand, as numbers in vocabulary/COLUMN.tsv, or as hashes"},
+        {"min_count=N", NULL, &g.min_count,
+         "samples: categories seen less often in training lines become <rare>; default: 1"},
         {"buckets=N", NULL, &g.buckets, "samples: hashes are taken modulo N; 0: they have 64 bits"},
         CMD_JSON(&g.json),
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl prepare [options] FILE...\n"
-                 "Makes shards of data files: of texts (- is standard input) a dictionary and lines of word ids, of samples\n"
-                 "(click logs, ratings, tables, images) the lines themselves, each tried as the trainer will read it.",
-        .about = "Files may be packed with gzip or zstd. Training lines go to train_data_dir/train.txt-00000, ..., held-out lines to "
-                 "test_data_dir/test.txt-00000, ..., in turn; files of an earlier run are replaced.\n\n"
-                 "Texts: dict.txt has a word a line, the line's number from 0 is its id; counts.txt how often each is in the training "
-                 "lines.\n\n"
-                 "Samples: a line that can't be read is named with its file and number. min_count and encode rewrite the columns of "
-                 "categories; what was counted (in training lines only) stands in vocabulary/COLUMN.tsv, a text and its count a line. "
-                 "encode=index gives the line's number, 0 for what is rare or new; such a column is a field of type id with the "
-                 "vocabulary's number of lines. encode=hash gives the id that training would make of the text. Images come with the "
-                 "file of their labels beside them and become train-images-idx3-ubyte-00000 and train-labels-idx1-ubyte-00000, ...",
-        .examples = "paddlectl prepare --out=workspace --shards=8 --holdout=20 corpus.txt\t8 shards of word ids, every 20th line for testing\n"
-                    "paddlectl prepare --format=criteo --out=workspace --shards=12 --pack=zstd day_0.gz\tclick logs\n"
-                    "paddlectl prepare --format=criteo --out=workspace --shards=12 --min_count=10 --holdout_last=100000 train.txt\trare categories are one\n"
-                    "paddlectl prepare --config=workspace/train.ini --out=workspace --shards=4 --test=adult.test adult.data\tcolumns as train.ini says\n"
-                    "paddlectl prepare --format=idx --out=workspace --shards=4 --test=t10k-images-idx3-ubyte.gz train-images-idx3-ubyte.gz\tMNIST\n",
+                 "Makes shards of data files: of texts (- is standard input) a dictionary and "
+                 "lines of word ids, of samples\n"
+                 "(click logs, ratings, tables, images) the lines themselves, each tried as the "
+                 "trainer will read it.",
+        .about =
+            "Files may be packed with gzip or zstd. Training lines go to "
+            "train_data_dir/train.txt-00000, ..., held-out lines to "
+            "test_data_dir/test.txt-00000, ..., in turn; files of an earlier run are replaced.\n\n"
+            "Texts: dict.txt has a word a line, the line's number from 0 is its id; counts.txt how "
+            "often each is in the training "
+            "lines.\n\n"
+            "Samples: a line that can't be read is named with its file and number. min_count and "
+            "encode rewrite the columns of "
+            "categories; what was counted (in training lines only) stands in "
+            "vocabulary/COLUMN.tsv, a text and its count a line. "
+            "encode=index gives the line's number, 0 for what is rare or new; such a column is a "
+            "field of type id with the "
+            "vocabulary's number of lines. encode=hash gives the id that training would make of "
+            "the text. Images come with the "
+            "file of their labels beside them and become train-images-idx3-ubyte-00000 and "
+            "train-labels-idx1-ubyte-00000, ...",
+        .examples = "paddlectl prepare --out=workspace --shards=8 --holdout=20 corpus.txt\t8 "
+                    "shards of word ids, every 20th line for testing\n"
+                    "paddlectl prepare --format=criteo --out=workspace --shards=12 --pack=zstd "
+                    "day_0.gz\tclick logs\n"
+                    "paddlectl prepare --format=criteo --out=workspace --shards=12 --min_count=10 "
+                    "--holdout_last=100000 train.txt\trare categories are one\n"
+                    "paddlectl prepare --config=workspace/train.ini --out=workspace --shards=4 "
+                    "--test=adult.test adult.data\tcolumns as train.ini says\n"
+                    "paddlectl prepare --format=idx --out=workspace --shards=4 "
+                    "--test=t10k-images-idx3-ubyte.gz train-images-idx3-ubyte.gz\tMNIST\n",
         .extra = extra,
         .max_rest = CMD_REST_MAX,
     };
@@ -183,7 +250,8 @@ int cmd_prepare(int argc, char **argv) {
     int n_rest, rc = cmd_data_parse(&line, argc, argv, rest, &n_rest);
     if (rc != CMD_GO_ON)
         return rc;
-    int is_text = !g.config && (!g.format || !strcmp(g.format, "lines") || !strcmp(g.format, "wordnet"));
+    int is_text =
+        !g.config && (!g.format || !strcmp(g.format, "lines") || !strcmp(g.format, "wordnet"));
     rc = is_text ? texts(&g, rest, (size_t)n_rest, &err) : samples(&g, rest, (size_t)n_rest, &err);
     return rc ? cmd_fail(&err) : 0;
 }

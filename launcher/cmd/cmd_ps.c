@@ -13,7 +13,10 @@
 #include "launcher/view/table.h"
 #include "launcher/view/when.h"
 
-enum { ASK_MS = 10000, PROGRESS_JOBS = 16 }; /* of more running jobs than these the progress is not asked for */
+enum {
+    ASK_MS = 10000,
+    PROGRESS_JOBS = 16
+}; /* of more running jobs than these the progress is not asked for */
 
 struct ps {
     int running, json;
@@ -24,7 +27,8 @@ struct ask {
     json_t *progress;
 };
 
-static int on_status(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_status(struct link *l, const struct wire_frame *f, json_t *body,
+                     const struct pd_err *err, void *arg) {
     struct gather_node *n = arg;
     struct ask *a = n->g->arg;
     (void)l;
@@ -38,11 +42,13 @@ static int on_status(struct link *l, const struct wire_frame *f, json_t *body, c
 }
 
 static void talk(struct gather_node *n) {
-    if (link_request(n->link, WIRE_AG_STATUS, json_object(), NULL, 0, ASK_MS, "asking for the status", on_status, n))
+    if (link_request(n->link, WIRE_AG_STATUS, json_object(), NULL, 0, ASK_MS,
+                     "asking for the status", on_status, n))
         gather_done(n);
 }
 
-/* Of one job: its node with the first trainer says how far it is; so only that one is asked, or any that is there. */
+/* Of one job: its node with the first trainer says how far it is; so only that one is asked, or any
+ * that is there. */
 static json_t *ask_progress(struct gather *g, const struct found_job *job) {
     struct ask a = {0};
     int first = -1;
@@ -62,7 +68,8 @@ static json_t *ask_progress(struct gather *g, const struct found_job *job) {
 }
 
 static void print_table(const struct ps *p, const struct found *found) {
-    static const char *const heads[] = {"JOB", "USER", "STATE", "NODES", "STARTED", "FOR", "MODE", "PROGRESS"};
+    static const char *const heads[] = {"JOB",     "USER", "STATE", "NODES",
+                                        "STARTED", "FOR",  "MODE",  "PROGRESS"};
     struct table t;
     table_init(&t, 8, NULL);
     table_row(&t, heads);
@@ -75,21 +82,31 @@ static void print_table(const struct ps *p, const struct found *found) {
         uint64_t end = j->ended_us > 0 ? (uint64_t)j->ended_us : j->n_running ? pd_wall_us() : 0;
         if (p->running && !j->n_running)
             continue;
-        pd_fmt(nodes, sizeof nodes, "%d/%d", j->n_running ? j->n_running : j->n_here, j->n_nodes ? j->n_nodes : j->n_here);
+        pd_fmt(nodes, sizeof nodes, "%d/%d", j->n_running ? j->n_running : j->n_here,
+               j->n_nodes ? j->n_nodes : j->n_here);
         if (at && localtime_r(&at, &tm))
             strftime(started, sizeof started, "%Y-%m-%d %H:%M:%S", &tm);
         if (at && end > (uint64_t)j->started_us)
             when_span(span, sizeof span, end - (uint64_t)j->started_us);
         if (p->progress[i] && !progress_parse(&how, p->progress[i]))
             progress_text(&how, progress, sizeof progress);
-        const char *const row[] = {j->id, j->user, j->state, nodes, started, span,
-                                   !j->n_running ? "" : j->attached ? "attached" : "detached", progress};
+        const char *const row[] = {j->id,
+                                   j->user,
+                                   j->state,
+                                   nodes,
+                                   started,
+                                   span,
+                                   !j->n_running ? ""
+                                   : j->attached ? "attached"
+                                                 : "detached",
+                                   progress};
         table_row(&t, row);
     }
     if (t.n > 1)
         table_print(&t, stdout);
     else
-        fprintf(stderr, "paddlectl: no job is %s the hosts of conf.ini\n", p->running ? "running on" : "known on");
+        fprintf(stderr, "paddlectl: no job is %s the hosts of conf.ini\n",
+                p->running ? "running on" : "known on");
     table_release(&t);
 }
 
@@ -97,7 +114,8 @@ static json_t *unreachable(const struct gather *g) {
     json_t *bad = json_array();
     for (size_t i = 0; i < g->c->hosts.n; i++)
         if (g->nodes[i].err.code)
-            json_array_append_new(bad, json_pack("{s:s, s:s}", "host", g->nodes[i].host->label, "error", g->nodes[i].err.msg));
+            json_array_append_new(bad, json_pack("{s:s, s:s}", "host", g->nodes[i].host->label,
+                                                 "error", g->nodes[i].err.msg));
     return bad;
 }
 
@@ -107,10 +125,13 @@ static json_t *as_json(const struct ps *p, const struct found *found) {
         const struct found_job *j = &found->v[i];
         if (p->running && !j->n_running)
             continue;
-        json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:b, s:I, s:I}", "job", j->id, "user", j->user, "state", j->state,
-                              "nodes_running", j->n_running, "nodes_here", j->n_here, "n_nodes", j->n_nodes, "attached", j->attached,
-                              "started_us", (json_int_t)j->started_us, "ended_us", (json_int_t)j->ended_us);
-        json_object_set_new(o, "progress", p->progress[i] ? json_incref(p->progress[i]) : json_null());
+        json_t *o =
+            json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:b, s:I, s:I}", "job", j->id, "user",
+                      j->user, "state", j->state, "nodes_running", j->n_running, "nodes_here",
+                      j->n_here, "n_nodes", j->n_nodes, "attached", j->attached, "started_us",
+                      (json_int_t)j->started_us, "ended_us", (json_int_t)j->ended_us);
+        json_object_set_new(o, "progress",
+                            p->progress[i] ? json_incref(p->progress[i]) : json_null());
         json_array_append_new(jobs, o);
     }
     return jobs;
@@ -143,7 +164,10 @@ static int list_jobs(void *arg, const struct pd_options *o, const char *want, st
     if (!rc && g.interrupted)
         rc = pd_fail(err, PD_ECANCELED, "interrupted");
     else if (!rc && p->json)
-        status = cmd_print_json(json_pack("{s:o, s:O}", "jobs", as_json(p, &found), "unreachable", bad)) ? 1 : status;
+        status =
+            cmd_print_json(json_pack("{s:o, s:O}", "jobs", as_json(p, &found), "unreachable", bad))
+                ? 1
+                : status;
     else if (!rc)
         print_table(p, &found);
     for (size_t i = 0; p->progress && i < found.n; i++)
@@ -165,8 +189,10 @@ int cmd_ps(int argc, char **argv) {
     };
     const struct cmd_line line = {
         .usage = "paddlectl ps [options]\n"
-                 "Lists the jobs that the hosts of conf.ini know of, the newest first: whose, in which state, on how many of its\n"
-                 "nodes, since when, and how far it is. 'lost' is a job whose agents are gone without a result.",
+                 "Lists the jobs that the hosts of conf.ini know of, the newest first: whose, in "
+                 "which state, on how many of its\n"
+                 "nodes, since when, and how far it is. 'lost' is a job whose agents are gone "
+                 "without a result.",
         .extra = extra,
         .who = PD_LAUNCHER,
         .needs_conf = 1,

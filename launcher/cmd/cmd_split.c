@@ -10,10 +10,14 @@ int cmd_split(int argc, char **argv) {
     const struct pd_extra extra[] = {
         {"shards=N", NULL, &shards, "how many; required"},
         {"out=FOLDER", NULL, &d.out, "folder for the shards; default: the current one"},
-        {"prefix=PREFIX", NULL, &d.prefix, "shards are PREFIX-00000, PREFIX-00001, ...; default: train.txt"},
-        {"header", &d.header, NULL, "the first line of each file is a header: every shard begins with it"},
-        {"holdout=K", NULL, &holdout, "every k-th line goes to shards of its own, for testing; 0: none"},
-        {"test_prefix=PREFIX", NULL, &d.test_prefix, "those are TEST_PREFIX-00000, ...; default: test.txt"},
+        {"prefix=PREFIX", NULL, &d.prefix,
+         "shards are PREFIX-00000, PREFIX-00001, ...; default: train.txt"},
+        {"header", &d.header, NULL,
+         "the first line of each file is a header: every shard begins with it"},
+        {"holdout=K", NULL, &holdout,
+         "every k-th line goes to shards of its own, for testing; 0: none"},
+        {"test_prefix=PREFIX", NULL, &d.test_prefix,
+         "those are TEST_PREFIX-00000, ...; default: test.txt"},
         {"shuffle", &d.shuffle, NULL, "shuffle all lines first; this holds them in memory"},
         {"seed=N", NULL, &seed, "of the shuffle; default: 1"},
         {"pack=none|gzip|zstd", NULL, &d.pack, "what the shards are packed with; default: none"},
@@ -22,10 +26,13 @@ int cmd_split(int argc, char **argv) {
     };
     const struct cmd_line line = {
         .usage = "paddlectl split --shards=N [options] FILE...\n"
-                 "Deals the lines of the files round-robin: line i goes to shard i mod N. Files may be packed\n"
+                 "Deals the lines of the files round-robin: line i goes to shard i mod N. Files "
+                 "may be packed\n"
                  "with gzip or zstd.",
-        .examples = "paddlectl split --shards=8 --out=workspace/train_data_dir part-*\t8 shards of about equal size\n"
-                    "paddlectl split --shards=8 --header --holdout=20 --shuffle clicks.csv.gz\tevery 20th line for testing, each shard with the header\n",
+        .examples = "paddlectl split --shards=8 --out=workspace/train_data_dir part-*\t8 shards of "
+                    "about equal size\n"
+                    "paddlectl split --shards=8 --header --holdout=20 --shuffle "
+                    "clicks.csv.gz\tevery 20th line for testing, each shard with the header\n",
         .extra = extra,
         .max_rest = CMD_REST_MAX,
     };
@@ -49,6 +56,10 @@ int cmd_split(int argc, char **argv) {
     d.shards = (uint32_t)n;
     if (data_split(&d, &c, &err))
         return cmd_fail(&err);
-    const struct cmd_count counts[] = {{"lines", c.lines}, {"bytes", c.bytes}, {"shards", c.shards}, {"test_lines", c.test_lines}, {NULL, 0}};
+    const struct cmd_count counts[] = {{"lines", c.lines},
+                                       {"bytes", c.bytes},
+                                       {"shards", c.shards},
+                                       {"test_lines", c.test_lines},
+                                       {NULL, 0}};
     return cmd_show_counts(counts, json);
 }

@@ -19,7 +19,7 @@ enum { ASK_MS = 10000, CPU_MS = 400 }; /* the time over which the use of CPUs is
 struct asked { /* by host of conf.ini */
     struct gather_node *n;
     json_t *status, *result;
-    json_t *before;     /* the processes as they were CPU_MS ago; NULL: asked once */
+    json_t *before; /* the processes as they were CPU_MS ago; NULL: asked once */
     int64_t before_us;
     uv_timer_t again;
     int has_timer;
@@ -35,9 +35,11 @@ static const char *text_of(const json_t *o, const char *key) {
     return s ? s : "";
 }
 
-static int64_t int_of(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }
+static int64_t int_of(const json_t *o, const char *key) {
+    return json_integer_value(json_object_get(o, key));
+}
 
-/* --- asking ---------------------------------------------------------------------------------------------------- */
+/* --- asking --- */
 
 static void ask(struct asked *a);
 static void on_again(uv_timer_t *t) {
@@ -49,13 +51,14 @@ static void on_again(uv_timer_t *t) {
 static int runs_any(const json_t *processes) {
     size_t i;
     json_t *p;
-    json_array_foreach(processes, i, p)
+    json_array_foreach (processes, i, p)
         if (!strcmp(text_of(p, "state"), "running"))
             return 1;
     return 0;
 }
 
-static int on_status(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_status(struct link *l, const struct wire_frame *f, json_t *body,
+                     const struct pd_err *err, void *arg) {
     struct asked *a = arg;
     (void)l;
     (void)f;
@@ -77,7 +80,8 @@ static int on_status(struct link *l, const struct wire_frame *f, json_t *body, c
 
 static void ask(struct asked *a) {
     struct pd_err err = {0};
-    if (!link_request(a->n->link, WIRE_AG_STATUS, json_object(), NULL, 0, ASK_MS, "asking for the status", on_status, a))
+    if (!link_request(a->n->link, WIRE_AG_STATUS, json_object(), NULL, 0, ASK_MS,
+                      "asking for the status", on_status, a))
         return;
     pd_fail(&err, PD_ENOMEM, "out of memory");
     gather_fail(a->n, &err);
@@ -99,16 +103,18 @@ static void on_frame(struct gather_node *n, const struct wire_frame *f, json_t *
         a->result = json_incref(body);
 }
 
-/* The CPU time that a process took between the two answers, in percent of one CPU; -1: not known. */
+/* The CPU time that a process took between the two answers, in percent of one CPU; -1: not known.
+ */
 static double cpu_percent(const struct asked *a, size_t i, const json_t *p) {
     int64_t us = int_of(a->status, "now_us") - a->before_us;
     const json_t *old = json_array_get(a->before, i);
-    if (!old || us <= 0 || int_of(old, "pid") != int_of(p, "pid") || strcmp(text_of(p, "state"), "running"))
+    if (!old || us <= 0 || int_of(old, "pid") != int_of(p, "pid") ||
+        strcmp(text_of(p, "state"), "running"))
         return -1;
     return (double)(int_of(p, "cpu_ms") - int_of(old, "cpu_ms")) * 1e5 / (double)us;
 }
 
-/* --- the job as a whole ---------------------------------------------------------------------------------------- */
+/* --- the job as a whole --- */
 
 /* What the head says of it, else any node. */
 static const struct asked *head_of(const struct status_cmd *s, const struct gather *g) {
@@ -121,35 +127,43 @@ static const struct asked *head_of(const struct status_cmd *s, const struct gath
     return best;
 }
 
-/* Has the job gone on without the host? As node 0 says; of a host that can't be reached only the name is known. */
-static const char *lost_why(const struct status_cmd *s, const struct gather *g, const struct found_job *job, int host) {
+/* Has the job gone on without the host? As node 0 says; of a host that can't be reached only the
+ * name is known. */
+static const char *lost_why(const struct status_cmd *s, const struct gather *g,
+                            const struct found_job *job, int host) {
     const struct asked *head = head_of(s, g);
     const json_t *v;
     size_t i;
-    json_array_foreach(json_object_get(head ? head->status : NULL, "lost"), i, v)
-        if (job->at[host].node >= 0 ? job->at[host].node == int_of(v, "node") : !strcmp(text_of(v, "host"), g->nodes[host].host->label))
+    json_array_foreach (json_object_get(head ? head->status : NULL, "lost"), i, v)
+        if (job->at[host].node >= 0 ? job->at[host].node == int_of(v, "node")
+                                    : !strcmp(text_of(v, "host"), g->nodes[host].host->label))
             return text_of(v, "reason");
     return NULL;
 }
 
 /* The first trainer's, else any. */
-static json_t *progress_of(const struct status_cmd *s, const struct gather *g, const struct found_job *job) {
+static json_t *progress_of(const struct status_cmd *s, const struct gather *g,
+                           const struct found_job *job) {
     json_t *best = NULL;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         json_t *p = json_object_get(s->asked[i].status, "progress");
-        if (json_is_object(p) && (!best || int_of(p, "rank") < int_of(best, "rank")) && !lost_why(s, g, job, (int)i))
+        if (json_is_object(p) && (!best || int_of(p, "rank") < int_of(best, "rank")) &&
+            !lost_why(s, g, job, (int)i))
             best = p;
     }
     return best;
 }
 
-/* The head's view of the first failure is worth most, and one that names a process more than none. */
-static json_t *failure_of(const struct status_cmd *s, const struct gather *g, const struct found_job *job, int64_t *later) {
+/* The head's view of the first failure is worth most, and one that names a process more than none.
+ */
+static json_t *failure_of(const struct status_cmd *s, const struct gather *g,
+                          const struct found_job *job, int64_t *later) {
     json_t *best = NULL;
     *later = 0;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         json_t *f = json_object_get(s->asked[i].result, "first_failure");
-        if (!json_is_object(f) || (best && int_of(s->asked[i].result, "node")) || lost_why(s, g, job, (int)i))
+        if (!json_is_object(f) || (best && int_of(s->asked[i].result, "node")) ||
+            lost_why(s, g, job, (int)i))
             continue;
         best = f;
         *later = int_of(s->asked[i].result, "later_failures");
@@ -177,7 +191,8 @@ static void print_failure(const json_t *f, int64_t later, const char *host) {
         printf("  %lld more failed after it\n", (long long)later);
 }
 
-static void print_head(const struct status_cmd *s, const struct gather *g, const struct found_job *job) {
+static void print_head(const struct status_cmd *s, const struct gather *g,
+                       const struct found_job *job) {
     const struct asked *head = head_of(s, g);
     char text[200], span[40] = "", when[40] = "";
     struct progress p;
@@ -190,11 +205,16 @@ static void print_head(const struct status_cmd *s, const struct gather *g, const
         strftime(when, sizeof when, ", started %Y-%m-%d %H:%M:%S", &tm);
     if (at && end > (uint64_t)job->started_us)
         when_span(span, sizeof span, end - (uint64_t)job->started_us);
-    printf("%s: %s%s%s, %d node%s%s%s%s%s\n", job->id, job->n_running ? "running" : state, *span ? job->n_running ? " for " : " after " : "",
-           span, job->n_nodes, job->n_nodes == 1 ? "" : "s", !job->n_running ? "" : job->attached ? ", attached" : ", detached",
+    printf("%s: %s%s%s, %d node%s%s%s%s%s\n", job->id, job->n_running ? "running" : state,
+           *span ? job->n_running ? " for " : " after " : "", span, job->n_nodes,
+           job->n_nodes == 1 ? "" : "s",
+           !job->n_running ? ""
+           : job->attached ? ", attached"
+                           : ", detached",
            *job->user ? ", of " : "", job->user, when);
     if (head && job->n_running)
-        printf("now: %s%s%s\n", state, *text_of(head->status, "text") ? ": " : "", text_of(head->status, "text"));
+        printf("now: %s%s%s\n", state, *text_of(head->status, "text") ? ": " : "",
+               text_of(head->status, "text"));
     for (int i = 0; i < (int)g->c->hosts.n; i++)
         if (lost_why(s, g, job, i))
             printf("lost: %s: %s\n", g->nodes[i].host->label, lost_why(s, g, job, i));
@@ -213,12 +233,13 @@ static void print_head(const struct status_cmd *s, const struct gather *g, const
     }
 }
 
-/* --- the nodes ------------------------------------------------------------------------------------------------- */
+/* --- the nodes --- */
 
 static void state_of_process(char *out, size_t cap, const json_t *p) {
     int64_t code = int_of(p, "exit_code"), sig = int_of(p, "signal");
     if (!strcmp(text_of(p, "state"), "running"))
-        pd_fmt(out, cap, "%s", json_is_true(json_object_get(p, "listening")) ? "serving" : "running");
+        pd_fmt(out, cap, "%s",
+               json_is_true(json_object_get(p, "listening")) ? "serving" : "running");
     else if (sig > 0)
         pd_fmt(out, cap, "signal %lld", (long long)sig);
     else if (code >= 0)
@@ -227,10 +248,11 @@ static void state_of_process(char *out, size_t cap, const json_t *p) {
         pd_fmt(out, cap, "ended");
 }
 
-static void add_process(struct table *t, const struct asked *a, const char *id, const char *host, const char *state, size_t i,
-                        const char *restarts, const char *note) {
+static void add_process(struct table *t, const struct asked *a, const char *id, const char *host,
+                        const char *state, size_t i, const char *restarts, const char *note) {
     const json_t *p = json_array_get(json_object_get(a->status, "processes"), i);
-    char who[32], how[32], pid[16], cpus[64], rss[16] = "", cpu[16] = "", threads[16] = "", up[40] = "", port[16] = "";
+    char who[32], how[32], pid[16], cpus[64], rss[16] = "", cpu[16] = "", threads[16] = "",
+                                              up[40] = "", port[16] = "";
     int64_t began = int_of(p, "started_us"), end = int_of(p, "ended_us");
     double percent = cpu_percent(a, i, p);
     int runs = !strcmp(text_of(p, "state"), "running");
@@ -238,8 +260,8 @@ static void add_process(struct table *t, const struct asked *a, const char *id, 
     pd_fmt(who, sizeof who, "%.16s %lld", text_of(p, "role"), (long long)int_of(p, "rank"));
     state_of_process(how, sizeof how, p);
     pd_fmt(pid, sizeof pid, "%lld", (long long)int_of(p, "pid"));
-    if (pd_fmt(cpus, sizeof cpus, "%s%s%s", text_of(p, "cpus"), *bind && strcmp(bind, "none") ? " " : "",
-               *bind && strcmp(bind, "none") ? bind : ""))
+    if (pd_fmt(cpus, sizeof cpus, "%s%s%s", text_of(p, "cpus"),
+               *bind && strcmp(bind, "none") ? " " : "", *bind && strcmp(bind, "none") ? bind : ""))
         pd_fmt(cpus, sizeof cpus, "many");
     if (runs) {
         table_bytes(rss, sizeof rss, (double)int_of(p, "rss_bytes"));
@@ -252,11 +274,13 @@ static void add_process(struct table *t, const struct asked *a, const char *id, 
     end = runs || !end ? int_of(a->status, "now_us") : end;
     if (began > 0 && end > began)
         when_span(up, sizeof up, (uint64_t)(end - began));
-    const char *const row[] = {id, host, state, who, how, pid, port, cpus, rss, cpu, threads, up, restarts, note};
+    const char *const row[] = {id,   host, state, who,     how, pid,      port,
+                               cpus, rss,  cpu,   threads, up,  restarts, note};
     table_row(t, row);
 }
 
-static void add_node(struct table *t, const struct status_cmd *s, const struct gather_node *n, const struct found_job *job) {
+static void add_node(struct table *t, const struct status_cmd *s, const struct gather_node *n,
+                     const struct found_job *job) {
     const struct asked *a = &s->asked[n->id];
     const char *lost = lost_why(s, n->g, job, n->id);
     char id[16] = "", restarts[16] = "", note[200] = "";
@@ -272,7 +296,8 @@ static void add_node(struct table *t, const struct status_cmd *s, const struct g
     if (int_of(a->status, "restarts") > 0)
         pd_fmt(restarts, sizeof restarts, "%lld", (long long)int_of(a->status, "restarts"));
     if (!progress_parse(&p, json_object_get(a->status, "progress")) && p.own_rate >= 0)
-        snprintf(note, sizeof note, p.wait >= 0 ? "%.0f %s/s, waits %.0f %%" : "%.0f %s/s", p.own_rate, p.unit, p.wait * 100);
+        snprintf(note, sizeof note, p.wait >= 0 ? "%.0f %s/s, waits %.0f %%" : "%.0f %s/s",
+                 p.own_rate, p.unit, p.wait * 100);
     const char *state = text_of(a->status, "state");
     if (!n_processes) {
         const char *const row[TABLE_COLUMNS] = {id, n->host->label, state};
@@ -281,13 +306,17 @@ static void add_node(struct table *t, const struct status_cmd *s, const struct g
     for (size_t i = 0; i < n_processes; i++) {
         const json_t *q = json_array_get(json_object_get(a->status, "processes"), i);
         int trains = !strcmp(text_of(q, "role"), "trainer");
-        add_process(t, a, i ? "" : id, i ? "" : n->host->label, i ? "" : state, i, i ? "" : restarts, trains && !strcmp(text_of(q, "state"), "running") ? note : "");
+        add_process(t, a, i ? "" : id, i ? "" : n->host->label, i ? "" : state, i,
+                    i ? "" : restarts,
+                    trains && !strcmp(text_of(q, "state"), "running") ? note : "");
     }
 }
 
-static void print_nodes(const struct status_cmd *s, const struct gather *g, const struct found_job *job) {
-    static const char *const heads[] = {"NODE", "HOST", "STATE", "PROCESS", "IS", "PID", "PORT", "CPUS", "MEMORY", "CPU", "THREADS",
-                                        "FOR", "RESTARTS", "SPEED"};
+static void print_nodes(const struct status_cmd *s, const struct gather *g,
+                        const struct found_job *job) {
+    static const char *const heads[] = {"NODE",    "HOST", "STATE",    "PROCESS", "IS",
+                                        "PID",     "PORT", "CPUS",     "MEMORY",  "CPU",
+                                        "THREADS", "FOR",  "RESTARTS", "SPEED"};
     struct table t;
     table_init(&t, 14, "r....rr.rrr.r.");
     table_row(&t, heads);
@@ -301,7 +330,8 @@ static void print_nodes(const struct status_cmd *s, const struct gather *g, cons
 
 static json_t *or_null(json_t *o) { return o ? json_incref(o) : json_null(); }
 
-static int print_json(const struct status_cmd *s, const struct gather *g, const struct found_job *job) {
+static int print_json(const struct status_cmd *s, const struct gather *g,
+                      const struct found_job *job) {
     const struct asked *head = head_of(s, g);
     json_t *nodes = json_array(), *bad = json_array();
     int64_t later;
@@ -309,22 +339,25 @@ static int print_json(const struct status_cmd *s, const struct gather *g, const 
         const struct gather_node *n = &g->nodes[i];
         struct asked *a = &s->asked[i];
         if (n->err.code)
-            json_array_append_new(bad, json_pack("{s:s, s:s}", "host", n->host->label, "error", n->err.msg));
+            json_array_append_new(
+                bad, json_pack("{s:s, s:s}", "host", n->host->label, "error", n->err.msg));
         if (!a->status)
             continue;
         json_t *o = json_copy(a->status), *p;
         size_t k;
         json_object_set_new(o, "host", json_string(n->host->label));
-        json_array_foreach(json_object_get(o, "processes"), k, p) {
+        json_array_foreach (json_object_get(o, "processes"), k, p) {
             double percent = cpu_percent(a, k, p);
             json_object_set_new(p, "cpu_percent", percent >= 0 ? json_real(percent) : json_null());
         }
         json_array_append_new(nodes, o);
     }
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:b, s:b, s:i, s:I, s:I}", "job", job->id, "user", job->user, "state",
-                          head ? text_of(head->status, "state") : job->state, "text", head ? text_of(head->status, "text") : "", "running",
-                          job->n_running > 0, "attached", job->attached, "n_nodes", job->n_nodes, "started_us",
-                          (json_int_t)job->started_us, "ended_us", (json_int_t)job->ended_us);
+    json_t *o =
+        json_pack("{s:s, s:s, s:s, s:s, s:b, s:b, s:i, s:I, s:I}", "job", job->id, "user",
+                  job->user, "state", head ? text_of(head->status, "state") : job->state, "text",
+                  head ? text_of(head->status, "text") : "", "running", job->n_running > 0,
+                  "attached", job->attached, "n_nodes", job->n_nodes, "started_us",
+                  (json_int_t)job->started_us, "ended_us", (json_int_t)job->ended_us);
     json_object_set_new(o, "progress", or_null(progress_of(s, g, job)));
     json_object_set_new(o, "first_failure", or_null(failure_of(s, g, job, &later)));
     json_object_set_new(o, "later_failures", json_integer(later));
@@ -334,9 +367,10 @@ static int print_json(const struct status_cmd *s, const struct gather *g, const 
     return cmd_print_json(o);
 }
 
-/* --- the command ----------------------------------------------------------------------------------------------- */
+/* --- the command --- */
 
-static int report(struct status_cmd *s, struct gather *g, const struct found_job *job, struct pd_err *err) {
+static int report(struct status_cmd *s, struct gather *g, const struct found_job *job,
+                  struct pd_err *err) {
     s->asked = pd_calloc(g->c->hosts.n, sizeof *s->asked);
     if (!s->asked)
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -401,8 +435,10 @@ int cmd_status(int argc, char **argv) {
     const struct pd_extra extra[] = {CMD_JSON(&s.json), {0}};
     const struct cmd_line line = {
         .usage = "paddlectl status [options] [JOB]\n"
-                 "Shows a job as its nodes see it now: what it does and who is waited for, how far it is, the first failure, and every\n"
-                 "process with its CPUs, memory and speed. Without JOB: the one that runs, else the newest.",
+                 "Shows a job as its nodes see it now: what it does and who is waited for, how far "
+                 "it is, the first failure, and every\n"
+                 "process with its CPUs, memory and speed. Without JOB: the one that runs, else "
+                 "the newest.",
         .extra = extra,
         .who = PD_LAUNCHER,
         .max_rest = 1,

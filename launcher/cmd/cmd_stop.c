@@ -12,7 +12,8 @@ struct stop {
     int save, force, json;
 };
 
-static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body,
+                      const struct pd_err *err, void *arg) {
     struct gather_node *n = arg;
     (void)l;
     (void)f;
@@ -27,11 +28,14 @@ static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body, 
 static void talk(struct gather_node *n) {
     const struct stop *s = n->g->arg;
     struct pd_err err = {0};
-    json_t *body = json_pack("{s:i, s:s, s:b}", "grace_ms", s->force ? 0 : GRACE_MS, "reason", "paddlectl stop", "save", s->save);
+    json_t *body = json_pack("{s:i, s:s, s:b}", "grace_ms", s->force ? 0 : GRACE_MS, "reason",
+                             "paddlectl stop", "save", s->save);
     if (s->save)
         json_object_set_new(body, "save_ms", json_integer(SAVE_MS));
     if (!link_request(n->link, WIRE_AG_STOP, body, NULL, 0, STOP_MS + (s->save ? SAVE_MS : 0),
-                      s->save ? "saving the model and ending the processes" : "ending the processes", on_stopped, n))
+                      s->save ? "saving the model and ending the processes"
+                              : "ending the processes",
+                      on_stopped, n))
         return;
     pd_fail(&err, PD_ENOMEM, "out of memory");
     gather_fail(n, &err);
@@ -48,7 +52,8 @@ static int report(const struct gather *g, const struct stop *s, const struct fou
             json_array_append_new(hosts, json_string(g->nodes[i].host->label));
     }
     if (s->json)
-        return cmd_print_json(json_pack("{s:s, s:b, s:o, s:o}", "job", job->id, "was_running", runs > 0, "stopped", hosts, "failed", bad));
+        return cmd_print_json(json_pack("{s:s, s:b, s:o, s:o}", "job", job->id, "was_running",
+                                        runs > 0, "stopped", hosts, "failed", bad));
     json_decref(hosts);
     json_decref(bad);
     if (runs)
@@ -100,7 +105,8 @@ int cmd_stop(int argc, char **argv) {
     };
     const struct cmd_line line = {
         .usage = "paddlectl stop [options] [JOB]\n"
-                 "Ends the processes of a job on all hosts of conf.ini. Without JOB: of the only one that runs. The beginning or the\n"
+                 "Ends the processes of a job on all hosts of conf.ini. Without JOB: of the only "
+                 "one that runs. The beginning or the\n"
                  "end of its id suffices; 'latest' is the newest.",
         .examples = "paddlectl stop\tends the only job that runs\n"
                     "paddlectl stop --save latest\tends the newest job when its model is saved\n",

@@ -1,6 +1,7 @@
-/* complete.c - completion for bash and zsh. The scripts are generated whole, so that completing asks paddlectl for nothing but the
- * names of templates. A command's branch lists its options as "--name=KIND", where KIND says what comes behind the =: FILE, FOLDER,
- * JOB, words with | between them, or anything else for what nobody can guess. */
+/* complete.c - completion for bash and zsh. The scripts are generated whole, so that completing
+ * asks paddlectl for nothing but the names of templates. A command's branch lists its options as
+ * "--name=KIND", where KIND says what comes behind the =: FILE, FOLDER, JOB, words with | between
+ * them, or anything else for what nobody can guess. */
 #include <ctype.h>
 #include <string.h>
 
@@ -8,7 +9,9 @@
 #include "launcher/cmd/manual.h"
 
 /* "--name", "--name=KIND" of every option that --help shows. */
-static void each_option(const struct manual *m, void (*give)(struct pd_buf *out, const char *name, const char *kind, const char *text),
+static void each_option(const struct manual *m,
+                        void (*give)(struct pd_buf *out, const char *name, const char *kind,
+                                     const char *text),
                         struct pd_buf *out) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
@@ -27,17 +30,20 @@ static void each_option(const struct manual *m, void (*give)(struct pd_buf *out,
     }
 }
 
-/* --- bash ---------------------------------------------------------------------------------------------------------- */
+/* --- bash --- */
 
-/* In COMP_WORDS an = is a word of its own, since it is in COMP_WORDBREAKS. An option may be typed with - or _. */
+/* In COMP_WORDS an = is a word of its own, since it is in COMP_WORDBREAKS. An option may be typed
+ * with - or _. */
 const char complete_bash_head[] =
     "# bash completion of paddlectl; made by 'paddlectl help --bash'\n"
     "_paddlectl_values() { # KIND TEXT: what may stand there\n"
     "    case $1 in\n"
     "    FILE) compopt -o filenames; COMPREPLY=($(compgen -f -- \"$2\")) ;;\n"
     "    FOLDER) compopt -o filenames; COMPREPLY=($(compgen -d -- \"$2\")) ;;\n"
-    "    JOB) COMPREPLY=($(compgen -W \"$(cd output 2>/dev/null && printf '%s\\n' JOB*)\" -- \"$2\")) ;;\n"
-    "    TEMPLATE) COMPREPLY=($(compgen -W \"$(paddlectl init 2>/dev/null | sed -n 's/^  \\([^ ]*\\).*/\\1/p')\" -- \"$2\")) ;;\n"
+    "    JOB) COMPREPLY=($(compgen -W \"$(cd output 2>/dev/null && printf '%s\\n' JOB*)\" -- "
+    "\"$2\")) ;;\n"
+    "    TEMPLATE) COMPREPLY=($(compgen -W \"$(paddlectl init 2>/dev/null | sed -n 's/^  \\([^ "
+    "]*\\).*/\\1/p')\" -- \"$2\")) ;;\n"
     "    SUBCOMMAND) COMPREPLY=($(compgen -W \"$commands\" -- \"$2\")) ;;\n"
     "    COMMAND) COMPREPLY=($(compgen -c -- \"$2\")) ;;\n"
     "    *[a-z01]*) COMPREPLY=($(compgen -W \"${1//|/ }\" -- \"$2\")) ;;\n"
@@ -45,7 +51,8 @@ const char complete_bash_head[] =
     "}\n"
     "\n"
     "_paddlectl() {\n"
-    "    local IFS=$' \\t\\n' cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} cmd= options= words= key= o i n=0\n"
+    "    local IFS=$' \\t\\n' cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} cmd= "
+    "options= words= key= o i n=0\n"
     "    local commands='";
 
 const char complete_bash_tail[] =
@@ -68,7 +75,8 @@ const char complete_bash_tail[] =
     "        key=${cur#--}\n"
     "        for o in $options; do\n"
     "            i=${o%%=*}\n"
-    "            [[ ${i#--} == \"${key//-/_}\"* || ${i#--} == \"$key\"* || $cur == - ]] || continue\n"
+    "            [[ ${i#--} == \"${key//-/_}\"* || ${i#--} == \"$key\"* || $cur == - ]] || "
+    "continue\n"
     "            [[ $o == *=* ]] && i+== || i+=' '\n"
     "            COMPREPLY+=(\"$i\")\n"
     "        done\n"
@@ -77,7 +85,8 @@ const char complete_bash_tail[] =
     "    fi\n"
     "    # a word: the n-th, the last kind for all that follow\n"
     "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
-    "        [[ ${COMP_WORDS[i]} == -* || ${COMP_WORDS[i]} == = || ${COMP_WORDS[i-1]} == = ]] || n=$((n + 1))\n"
+    "        [[ ${COMP_WORDS[i]} == -* || ${COMP_WORDS[i]} == = || ${COMP_WORDS[i-1]} == = ]] || "
+    "n=$((n + 1))\n"
     "    done\n"
     "    words=($words)\n"
     "    ((n < ${#words[@]})) || n=$((${#words[@]} - 1))\n"
@@ -101,25 +110,25 @@ void manual_bash(const struct manual *m, struct pd_buf *out) {
     pd_put_fmt(out, "'\n        ;;\n");
 }
 
-/* --- zsh ----------------------------------------------------------------------------------------------------------- */
+/* --- zsh --- */
 
 const char complete_zsh_head[] =
     "#compdef paddlectl\n"
     "# zsh completion of paddlectl; made by 'paddlectl help --zsh'\n"
     "\n"
     "_paddlectl_job() { local -a j; j=(output/JOB*(N:t)); compadd -a j }\n"
-    "_paddlectl_template() { local -a t; t=(${(f)\"$(paddlectl init 2>/dev/null | sed -n 's/^  \\([^ ]*\\).*/\\1/p')\"}); compadd -a t }\n"
+    "_paddlectl_template() { local -a t; t=(${(f)\"$(paddlectl init 2>/dev/null | sed -n 's/^  "
+    "\\([^ ]*\\).*/\\1/p')\"}); compadd -a t }\n"
     "\n"
     "_paddlectl() {\n"
     "    local curcontext=$curcontext ret=1\n"
     "    local -a commands\n"
     "    commands=(\n";
 
-const char complete_zsh_tail[] =
-    "    esac\n"
-    "    return ret\n"
-    "}\n"
-    "_paddlectl \"$@\"\n";
+const char complete_zsh_tail[] = "    esac\n"
+                                 "    return ret\n"
+                                 "}\n"
+                                 "_paddlectl \"$@\"\n";
 
 /* Within '...[text]': quotes and brackets are escaped. */
 static void zsh_text(struct pd_buf *out, const char *s) {

@@ -1,4 +1,5 @@
-/* manual.c - see manual.h: --help and what a page of the manual is made of. Completion is in complete.c. */
+/* manual.c - see manual.h: --help and what a page of the manual is made of. Completion is in
+ * complete.c. */
 #include "launcher/cmd/manual.h"
 
 #include <ctype.h>
@@ -9,7 +10,8 @@
 #include "base/version.h"
 #include "launcher/view/term.h"
 
-/* The lines of `usage` that begin with "paddlectl" are ways to call it; the rest says what it does. */
+/* The lines of `usage` that begin with "paddlectl" are ways to call it; the rest says what it does.
+ */
 static const char *description(const char *usage) {
     while (pd_starts(usage, "paddlectl ")) {
         const char *nl = strchr(usage, '\n');
@@ -20,21 +22,26 @@ static const char *description(const char *usage) {
     return usage;
 }
 
-const char *manual_which(const struct cmd_line *line) { return line->sections ? line->sections : "cluster.hosts cluster.root_dir ssh"; }
+const char *manual_which(const struct cmd_line *line) {
+    return line->sections ? line->sections : "cluster.hosts cluster.root_dir ssh";
+}
 
 static const struct {
     int status, talks; /* talks: only of a command that talks to hosts */
     const char *text;
 } statuses[] = {
     {0, 0, "done"},
-    {1, 0, "it failed; of a job, bad data included: host, role and last lines of the first failed process are shown"},
+    {1, 0,
+     "it failed; of a job, bad data included: host, role and last lines of the first failed "
+     "process are shown"},
     {2, 0, "wrong usage or configuration, or a missing workspace; nothing was done"},
     {3, 1, "a host could not be reached or used: a wrong key, a full disk"},
     {130, 1, "stopped by Ctrl-C"},
 };
 
 /* A line "left<TAB>right" of examples or status; the next line, or NULL. */
-static const char *split_line(const char *s, const char **left, size_t *n_left, const char **right, size_t *n_right) {
+static const char *split_line(const char *s, const char **left, size_t *n_left, const char **right,
+                              size_t *n_right) {
     size_t n = strcspn(s, "\n"), tab = strcspn(s, "\t\n");
     *left = s;
     *n_left = tab;
@@ -43,7 +50,7 @@ static const char *split_line(const char *s, const char **left, size_t *n_left, 
     return s[n] && s[n + 1] ? s + n + 1 : NULL;
 }
 
-/* --- --help -------------------------------------------------------------------------------------------------------- */
+/* --- --help --- */
 
 void manual_help(const struct manual *m, struct pd_buf *out) {
     const struct cmd_line *line = m->line;
@@ -57,7 +64,8 @@ void manual_help(const struct manual *m, struct pd_buf *out) {
     pd_put_fmt(out, "\nOptions:\n");
     pd_options_help(line->who, line->who ? manual_which(line) : "", m->extra, width, out);
     if (line->who && !strstr(manual_which(line), "train"))
-        pd_put_fmt(out, "\nEvery other option of conf.ini may be given too; see paddlectl.ini(5).\n");
+        pd_put_fmt(out,
+                   "\nEvery other option of conf.ini may be given too; see paddlectl.ini(5).\n");
     if (line->examples)
         pd_put_fmt(out, "\nExamples:\n");
     for (const char *s = line->examples, *left, *right; s;) {
@@ -69,9 +77,10 @@ void manual_help(const struct manual *m, struct pd_buf *out) {
     }
 }
 
-/* --- man pages ----------------------------------------------------------------------------------------------------- */
+/* --- man pages --- */
 
-/* Text for roff: what it would take for its own, or print as another sign, is named. An empty line is a new paragraph. */
+/* Text for roff: what it would take for its own, or print as another sign, is named. An empty line
+ * is a new paragraph. */
 static void roff_n(struct pd_buf *out, const char *s, size_t n, int at_start) {
     static const char signs[] = "\\-'`^~";
     static const char *const names[] = {"\\e", "\\-", "\\(aq", "\\(ga", "\\(ha", "\\(ti"};
@@ -103,10 +112,12 @@ static void para(struct pd_buf *out, const char *s) {
 }
 
 static void head(struct pd_buf *out, const char *name, int section, const char *text) {
-    pd_put_fmt(out, ".\\\" made by 'paddlectl help --man': change the tables in the sources\n.TH \"");
+    pd_put_fmt(out,
+               ".\\\" made by 'paddlectl help --man': change the tables in the sources\n.TH \"");
     for (const char *s = name; *s; s++)
         pd_put_u8(out, (uint8_t)toupper((unsigned char)*s));
-    pd_put_fmt(out, "\" %d \"\" \"paddlectl %s\" \"paddlectl manual\"\n.SH NAME\n", section, PD_VERSION);
+    pd_put_fmt(out, "\" %d \"\" \"paddlectl %s\" \"paddlectl manual\"\n.SH NAME\n", section,
+               PD_VERSION);
     roff(out, name);
     pd_put_fmt(out, " \\- ");
     roff(out, text);
@@ -114,7 +125,8 @@ static void head(struct pd_buf *out, const char *name, int section, const char *
 }
 
 /* ".TP", a bold left part with the value in italics, the text. */
-static void option(struct pd_buf *out, const char *prefix, const char *name, const char *value, const char *text, const char *note) {
+static void option(struct pd_buf *out, const char *prefix, const char *name, const char *value,
+                   const char *text, const char *note) {
     pd_put_fmt(out, ".TP\n\\fB");
     roff(out, prefix);
     roff(out, name);
@@ -134,14 +146,16 @@ static void option(struct pd_buf *out, const char *prefix, const char *name, con
     pd_put_fmt(out, "\n");
 }
 
-static void table_options(struct pd_buf *out, unsigned who, const char *section, const char *which, const char *prefix) {
+static void table_options(struct pd_buf *out, unsigned who, const char *section, const char *which,
+                          const char *prefix) {
     const char *above = NULL;
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     for (size_t i = 0; i < n; i++) {
         char name[128];
         struct pd_buf note;
-        if (!(t[i].who & who) || (section && strcmp(t[i].section, section)) || !pd_option_shown(&t[i], which))
+        if (!(t[i].who & who) || (section && strcmp(t[i].section, section)) ||
+            !pd_option_shown(&t[i], which))
             continue;
         if (!section && (!above || strcmp(above, t[i].section)))
             pd_put_fmt(out, ".SS [%s]\n", above = t[i].section);
@@ -152,7 +166,8 @@ static void table_options(struct pd_buf *out, unsigned who, const char *section,
         pd_buf_init(&note);
         pd_option_note(&t[i], &note);
         pd_put_u8(&note, 0);
-        option(out, prefix, name, pd_option_value(&t[i]), t[i].text, note.failed ? "" : (char *)note.data);
+        option(out, prefix, name, pd_option_value(&t[i]), t[i].text,
+               note.failed ? "" : (char *)note.data);
         pd_buf_release(&note);
     }
 }
@@ -186,7 +201,8 @@ static void own_options(const struct manual *m, struct pd_buf *out) {
     }
     if (!m->line->who)
         return;
-    pd_put_fmt(out, ".PP\nThe options of conf.ini can be given too, and win over the file; those that this command looks at first:\n");
+    pd_put_fmt(out, ".PP\nThe options of conf.ini can be given too, and win over the file; those "
+                    "that this command looks at first:\n");
     table_options(out, m->line->who, NULL, manual_which(m->line), "--");
 }
 
@@ -198,7 +214,8 @@ void manual_man(const struct manual *m, struct pd_buf *out) {
     head(out, name, 1, m->text);
     pd_put_fmt(out, ".SH SYNOPSIS\n");
     for (const char *s = line->usage; s < what; s += strcspn(s, "\n") + 1) {
-        pd_put_fmt(out, s > line->usage ? ".br\n\\fBpaddlectl %s\\fR" : "\\fBpaddlectl %s\\fR", m->name);
+        pd_put_fmt(out, s > line->usage ? ".br\n\\fBpaddlectl %s\\fR" : "\\fBpaddlectl %s\\fR",
+                   m->name);
         const char *rest = s + strlen("paddlectl ") + strlen(m->name);
         roff_n(out, rest, strcspn(rest, "\n"), 0);
         pd_put_fmt(out, "\n");
@@ -228,24 +245,32 @@ void manual_man(const struct manual *m, struct pd_buf *out) {
 void manual_main_man(const struct command *table, size_t n, struct pd_buf *out) {
     head(out, "paddlectl", 1, "train a model on machines that you can ssh into");
     pd_put_fmt(out, ".SH SYNOPSIS\n\\fBpaddlectl\\fR \\fICOMMAND\\fR [options]\n.SH DESCRIPTION\n");
-    para(out, "paddlectl sends a workspace to a list of Linux machines over ssh, starts parameter servers and trainers there, shows their\n"
-              "logs until they end, and fetches what they wrote. The machines need sshd and /bin/sh; nothing is installed on them and\n"
-              "nothing is left running. The machines and the job are described in conf.ini, see paddlectl.ini(5); each of its\n"
-              "options can also be given on the command line: --num_passes=5, --num_passes 5 and --num-passes=5 are the same.");
+    para(out, "paddlectl sends a workspace to a list of Linux machines over ssh, starts parameter "
+              "servers and trainers there, shows their\n"
+              "logs until they end, and fetches what they wrote. The machines need sshd and "
+              "/bin/sh; nothing is installed on them and\n"
+              "nothing is left running. The machines and the job are described in conf.ini, see "
+              "paddlectl.ini(5); each of its\n"
+              "options can also be given on the command line: --num_passes=5, --num_passes 5 and "
+              "--num-passes=5 are the same.");
     pd_put_fmt(out, ".SH COMMANDS\n");
     for (size_t i = 0; i < n; i++) {
         pd_put_fmt(out, ".TP\n\\fB%s\\fR\n", table[i].name);
         para(out, table[i].text);
     }
-    pd_put_fmt(out, ".PP\nEach has a page of its own, \\fBpaddlectl\\-\\fICOMMAND\\fR(1), and \\fB\\-\\-help\\fR.\n");
+    pd_put_fmt(out, ".PP\nEach has a page of its own, \\fBpaddlectl\\-\\fICOMMAND\\fR(1), and "
+                    "\\fB\\-\\-help\\fR.\n");
     exit_status(out, NULL);
     pd_put_fmt(out, ".SH ENVIRONMENT\n");
     option(out, "", "NO_COLOR", NULL, "when it is set to anything, no colours are used", "");
     option(out, "", "SSH_AUTH_SOCK", NULL, "the ssh agent", "");
-    option(out, "", "PADDLECTL_LIBEXEC", NULL, "folder of paddle_agent and paddle_worker, when they are not where they were installed", "");
+    option(out, "", "PADDLECTL_LIBEXEC", NULL,
+           "folder of paddle_agent and paddle_worker, when they are not where they were installed",
+           "");
     pd_put_fmt(out, ".SH FILES\n");
     option(out, "", "conf.ini", NULL, "in the current folder, unless --conf names another", "");
-    option(out, "", "output/", NULL, "what jobs wrote, a folder each; output/latest is the last one's", "");
+    option(out, "", "output/", NULL,
+           "what jobs wrote, a folder each; output/latest is the last one's", "");
     pd_put_fmt(out, ".SH SEE ALSO\n.BR paddlectl.ini (5)");
     for (size_t i = 0; i < n; i++)
         pd_put_fmt(out, ",\n.BR paddlectl\\-%s (1)", table[i].name);
@@ -254,16 +279,23 @@ void manual_main_man(const struct command *table, size_t n, struct pd_buf *out) 
 
 void manual_ini_man(struct pd_buf *out) {
     static const char *const about[N_SECTIONS] = {
-        "The machines and what runs on them.", "How they are reached.", "What is sent, started and fetched.",
+        "The machines and what runs on them.",
+        "How they are reached.",
+        "What is sent, started and fetched.",
         "Options of parameter servers and trainers; they win over the workspace's train.ini.",
     };
     head(out, "paddlectl.ini", 5, "conf.ini, the machines and the job of paddlectl(1)");
     pd_put_fmt(out, ".SH DESCRIPTION\n");
-    para(out, "Sections in brackets hold lines 'name = value'. A line that starts with # or ; is a comment, and so is what follows a blank\n"
-              "and a semicolon. An indented line continues the value above. Paths are relative to the file's folder. A section or name\n"
-              "that is not known, a value out of range and a name given twice are errors with file and line.\n\n"
-              "Every option is also one of the command line, where paths are relative to the current folder. What is said on the command line\n"
-              "wins over the environment (PADDLE_INIT_NAME, on the nodes), that over conf.ini, that over train.ini's [train], and that\n"
+    para(out, "Sections in brackets hold lines 'name = value'. A line that starts with # or ; is a "
+              "comment, and so is what follows a blank\n"
+              "and a semicolon. An indented line continues the value above. Paths are relative to "
+              "the file's folder. A section or name\n"
+              "that is not known, a value out of range and a name given twice are errors with file "
+              "and line.\n\n"
+              "Every option is also one of the command line, where paths are relative to the "
+              "current folder. What is said on the command line\n"
+              "wins over the environment (PADDLE_INIT_NAME, on the nodes), that over conf.ini, "
+              "that over train.ini's [train], and that\n"
               "over the default. 'paddlectl conf' shows every value and where it comes from.");
     for (size_t i = 0; i < N_SECTIONS; i++) {
         pd_put_fmt(out, ".SH \"[%s]\"\n", sections[i]);
@@ -272,28 +304,49 @@ void manual_ini_man(struct pd_buf *out) {
         if (i)
             continue;
         pd_put_fmt(out, ".SH \"[groups]\"\n");
-        option(out, "", "NAME", "HOSTS", "a name for hosts, used as @NAME in hosts, in other groups and in [host ...]", "");
+        option(out, "", "NAME", "HOSTS",
+               "a name for hosts, used as @NAME in hosts, in other groups and in [host ...]", "");
         pd_put_fmt(out, ".SH \"[host PATTERN]\"\n");
-        para(out, "What is different on some hosts. PATTERN is written like hosts, and * and ? stand for any letters. Of several sections for a host\n"
-                  "the later wins, name by name; the command line wins over all. A section that is right for no host is an error.");
+        para(out, "What is different on some hosts. PATTERN is written like hosts, and * and ? "
+                  "stand for any letters. Of several sections for a host\n"
+                  "the later wins, name by name; the command line wins over all. A section that is "
+                  "right for no host is an error.");
         for (int k = 0; k < PD_HOST_N_KEYS; k++)
-            option(out, "", pd_host_keys[k].name, pd_host_keys[k].type == PD_INT ? "N" : pd_host_keys[k].type == PD_PATH ? "FILE" : "TEXT",
+            option(out, "", pd_host_keys[k].name,
+                   pd_host_keys[k].type == PD_INT    ? "N"
+                   : pd_host_keys[k].type == PD_PATH ? "FILE"
+                                                     : "TEXT",
                    pd_host_keys[k].text, "");
-        option(out, "", "env.NAME", "TEXT", "environment of the processes there, over that of [env]", "");
+        option(out, "", "env.NAME", "TEXT",
+               "environment of the processes there, over that of [env]", "");
     }
     pd_put_fmt(out, ".SH \"[env]\"\n");
     option(out, "", "NAME", "TEXT", "environment of every process of the job", "");
     pd_put_fmt(out, ".SH \"LISTS OF HOSTS\"\n");
-    para(out, "Hosts are written [user@]host[:port], with commas or blanks between them; the order is that of the node ids, and a host given\n"
-              "twice is an error. Brackets hold numbers and ranges: node[1-3,7], node-[01-16] with leading zeros, node[0-30/10] with a\n"
-              "step; several brackets multiply. IPv6 addresses stand in brackets: [fe80::1]:22. !node3 takes away what stands before it;\n"
-              "what is not there is an error. @NAME is a group, or else a file with such a list on each line and # comments.\n"
+    para(out, "Hosts are written [user@]host[:port], with commas or blanks between them; the order "
+              "is that of the node ids, and a host given\n"
+              "twice is an error. Brackets hold numbers and ranges: node[1-3,7], node-[01-16] with "
+              "leading zeros, node[0-30/10] with a\n"
+              "step; several brackets multiply. IPv6 addresses stand in brackets: [fe80::1]:22. "
+              "!node3 takes away what stands before it;\n"
+              "what is not there is an error. @NAME is a group, or else a file with such a list on "
+              "each line and # comments.\n"
               "local is a node on this machine, reached without ssh; local*3 are three.");
     pd_put_fmt(out, ".SH EXAMPLE\n.nf\n");
-    static const char *const example[] = {
-        "[cluster]", "hosts = root@192.168.1.[10-17], gpu-[01-04], !gpu-03", "pservers = 4", "root_dir = /home/paddle", "",
-        "[host gpu-*]", "port = 2222", "env.OMP_NUM_THREADS = 4", "", "[job]", "job_dispatch_package = ./workspace", "",
-        "[train]", "num_passes = 2"};
+    static const char *const example[] = {"[cluster]",
+                                          "hosts = root@192.168.1.[10-17], gpu-[01-04], !gpu-03",
+                                          "pservers = 4",
+                                          "root_dir = /home/paddle",
+                                          "",
+                                          "[host gpu-*]",
+                                          "port = 2222",
+                                          "env.OMP_NUM_THREADS = 4",
+                                          "",
+                                          "[job]",
+                                          "job_dispatch_package = ./workspace",
+                                          "",
+                                          "[train]",
+                                          "num_passes = 2"};
     for (size_t i = 0; i < sizeof example / sizeof example[0]; i++)
         para(out, example[i]);
     pd_put_fmt(out, ".fi\n.SH SEE ALSO\n.BR paddlectl (1),\n.BR paddlectl\\-conf (1)\n");
@@ -304,7 +357,8 @@ void manual_words(const char *usage, char *out, size_t cap) {
     out[0] = 0;
     for (const char *s = usage; *s && *s != '\n'; s++) {
         size_t k = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-        if (k > 1 && s > usage && s[-1] != '=' && !isalnum((unsigned char)s[-1]) && n + k + 2 < cap) {
+        if (k > 1 && s > usage && s[-1] != '=' && !isalnum((unsigned char)s[-1]) &&
+            n + k + 2 < cap) {
             n += (size_t)(n ? (out[n] = ' ', 1) : 0);
             memcpy(out + n, s, k);
             out[n += k] = 0;

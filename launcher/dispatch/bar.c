@@ -28,8 +28,10 @@ static const char *duration(uint64_t s, char out[24]) {
     return out;
 }
 
-void bar_init(struct bar *b, struct view *view, void (*object)(void *arg, json_t *o), void *arg, uint64_t now_ms) {
-    *b = (struct bar){.view = view, .object = object, .arg = arg, .began_ms = now_ms, .shown_ms = now_ms};
+void bar_init(struct bar *b, struct view *view, void (*object)(void *arg, json_t *o), void *arg,
+              uint64_t now_ms) {
+    *b = (struct bar){
+        .view = view, .object = object, .arg = arg, .began_ms = now_ms, .shown_ms = now_ms};
 }
 
 static void put_bar(struct pd_buf *b, double part, int cells) {
@@ -43,24 +45,28 @@ static void put_bar(struct pd_buf *b, double part, int cells) {
 static void put_line(struct pd_buf *b, const struct dispatch_progress *p, int cells) {
     char x[24], y[24];
     if (!p->of && p->scanning && p->to_scan) {
-        pd_put_fmt(b, "reading the workspace: %s of %s", bar_bytes(p->scanned, x), bar_bytes(p->to_scan, y));
+        pd_put_fmt(b, "reading the workspace: %s of %s", bar_bytes(p->scanned, x),
+                   bar_bytes(p->to_scan, y));
         return;
     }
     double part = p->most ? (double)p->least / (double)p->most : 0;
     pd_put_fmt(b, "dispatch ");
     if (cells > 0)
         put_bar(b, part > 1 ? 1 : part, cells);
-    pd_put_fmt(b, "%s of %s  %d of %d node%s", bar_bytes(p->least, x), bar_bytes(p->most, y), p->n_done, p->n_nodes, p->n_nodes == 1 ? "" : "s");
+    pd_put_fmt(b, "%s of %s  %d of %d node%s", bar_bytes(p->least, x), bar_bytes(p->most, y),
+               p->n_done, p->n_nodes, p->n_nodes == 1 ? "" : "s");
     if (p->rate)
-        pd_put_fmt(b, "  %s/s  ETA %s", bar_bytes(p->rate, x), duration((p->most - p->least) / p->rate + 1, y));
+        pd_put_fmt(b, "  %s/s  ETA %s", bar_bytes(p->rate, x),
+                   duration((p->most - p->least) / p->rate + 1, y));
     if (p->n_bypassed)
         pd_put_fmt(b, "  %d bypassed", p->n_bypassed);
 }
 
 static json_t *as_object(const char *event, const struct dispatch_progress *p, uint64_t ms) {
-    return json_pack("{s:s, s:I, s:I, s:i, s:i, s:I, s:I, s:i, s:i, s:I}", "event", event, "have", (json_int_t)p->least, "of", (json_int_t)p->most,
-                     "nodes", p->n_nodes, "done", p->n_done, "rate", (json_int_t)p->rate, "sent", (json_int_t)p->sent, "bypassed",
-                     p->n_bypassed, "direct", p->n_direct, "ms", (json_int_t)ms);
+    return json_pack("{s:s, s:I, s:I, s:i, s:i, s:I, s:I, s:i, s:i, s:I}", "event", event, "have",
+                     (json_int_t)p->least, "of", (json_int_t)p->most, "nodes", p->n_nodes, "done",
+                     p->n_done, "rate", (json_int_t)p->rate, "sent", (json_int_t)p->sent,
+                     "bypassed", p->n_bypassed, "direct", p->n_direct, "ms", (json_int_t)ms);
 }
 
 void bar_update(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
@@ -110,7 +116,8 @@ void bar_end(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
     if (b->is_shown)
         view_live(b->view, "", 0);
     if (p.of && (b->n_lines || now_ms - b->began_ms >= TELL_MS))
-        view_say(b->view, "dispatched %s to %d node%s in %.1f s; %s sent from here", bar_bytes(p.most, x), p.n_done, p.n_done == 1 ? "" : "s",
+        view_say(b->view, "dispatched %s to %d node%s in %.1f s; %s sent from here",
+                 bar_bytes(p.most, x), p.n_done, p.n_done == 1 ? "" : "s",
                  (double)(now_ms - b->began_ms) / 1000, bar_bytes(p.sent, y));
     b->is_shown = 0;
 }

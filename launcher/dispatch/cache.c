@@ -18,7 +18,10 @@ int cache_file(const char *kind, const char *workspace, char out[PATH_MAX]) {
     pd_hex(hex, h, sizeof h);
     if (home && *home == '/')
         pd_fmt(dir, sizeof dir, "%s/paddlectl", home);
-    else if (!(home = getenv("HOME")) || *home != '/' || pd_fmt(dir, sizeof dir, "%s/.cache/paddlectl", home))
+    else if (!(home = getenv("HOME")) || *home != '/' ||
+             pd_fmt(dir, sizeof dir, "%s/.cache/paddlectl", home))
         return -1;
-    return *dir && !pd_fmt(out, PATH_MAX, "%s/%s-%s", dir, kind, hex) && !pd_mkdirs(dir, 0700, NULL) ? 0 : -1;
+    return *dir && !pd_fmt(out, PATH_MAX, "%s/%s-%s", dir, kind, hex) && !pd_mkdirs(dir, 0700, NULL)
+               ? 0
+               : -1;
 }

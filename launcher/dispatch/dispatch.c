@@ -9,12 +9,13 @@
 #include "base/str.h"
 
 enum {
-    BEGIN_MS = 120000,  /* for an agent to say whether it has a package; it may look at what is there */
+    BEGIN_MS =
+        120000, /* for an agent to say whether it has a package; it may look at what is there */
     ASK_MS = 30000,
     TICK_MS = 200,
-    REACH_MS = 4000,    /* a source that is not reached by then, */
-    IDLE_MS = 5000,     /* or that has what is asked for and sends nothing, is passed by */
-    SILENT_MS = 2500,   /* so is one that says nothing of itself while another one waits for it; */
+    REACH_MS = 4000,  /* a source that is not reached by then, */
+    IDLE_MS = 5000,   /* or that has what is asked for and sends nothing, is passed by */
+    SILENT_MS = 2500, /* so is one that says nothing of itself while another one waits for it; */
     SILENT_BULK_MS = 1200, /* when much was to come it spoke twice a second or more often */
     BULK = 1 << 20,
     LATE_TICK_MS = 2000, /* a tick so long after the one before it: we were not there */
@@ -27,7 +28,7 @@ void dispatch_changed(struct dispatch *d) {
         d->c.on_change(d->c.arg);
 }
 
-/* --- sources -------------------------------------------------------------------------------------------------- */
+/* --- sources --- */
 
 static void on_drain(struct link *l, void *arg) {
     struct dnode *n = arg;
@@ -37,7 +38,8 @@ static void on_drain(struct link *l, void *arg) {
             feed_more(n->m[i].taker);
 }
 
-/* A link that has something to be called for is not judged by its silence (link_keep.c): only while it carries a package. */
+/* A link that has something to be called for is not judged by its silence (link_keep.c): only while
+ * it carries a package. */
 static void stop_taking_here(struct member *m) {
     struct dnode *n = &m->d->nodes[m->node];
     int any = 0;
@@ -56,7 +58,8 @@ static void tell_source(struct dispatch *d, struct member *m, int source) {
     m->told_ms = now(d);
     if (s) {
         stop_taking_here(m);
-        body = json_pack("{s:i, s:O, s:i, s:s, s:b}", "node", source, "addrs", s->addrs, "port", s->port, "token", d->token, "encrypt", d->c.encrypt);
+        body = json_pack("{s:i, s:O, s:i, s:s, s:b}", "node", source, "addrs", s->addrs, "port",
+                         s->port, "token", d->token, "encrypt", d->c.encrypt);
     } else {
         if (m->taker)
             feed_forget(m->taker);
@@ -89,7 +92,7 @@ static void send_plans(struct dispatch *d) {
     d->sending_plans = 0;
 }
 
-/* --- one node --------------------------------------------------------------------------------------------------- */
+/* --- one node --- */
 
 void dispatch_drop(struct member *m) {
     struct dpackage *p = &m->d->packages[m->package];
@@ -122,18 +125,26 @@ void dispatch_fail_node(struct dispatch *d, int node, const struct pd_err *err) 
     dispatch_changed(d);
 }
 
-static int is_worker(const struct dpackage *p) { return !strcmp(p->kind, "worker") || !strcmp(p->kind, "packed-worker"); }
+static int is_worker(const struct dpackage *p) {
+    return !strcmp(p->kind, "worker") || !strcmp(p->kind, "packed-worker");
+}
 
 static const char *sending(const struct dpackage *p) {
-    return p->is_parts ? "sending the data files" : is_worker(p) ? "sending the worker" : "sending the workspace";
+    return p->is_parts    ? "sending the data files"
+           : is_worker(p) ? "sending the worker"
+                          : "sending the workspace";
 }
 
 static const char *taking(const struct dpackage *p) {
-    return p->is_parts ? "taking the data files" : is_worker(p) ? "taking the worker" : "taking the workspace";
+    return p->is_parts    ? "taking the data files"
+           : is_worker(p) ? "taking the worker"
+                          : "taking the workspace";
 }
 
 static const char *asking(const struct dpackage *p) {
-    return p->is_parts ? "asking for the data files" : is_worker(p) ? "asking for the worker" : "asking for the workspace";
+    return p->is_parts    ? "asking for the data files"
+           : is_worker(p) ? "asking for the worker"
+                          : "asking for the workspace";
 }
 
 static void wants_nothing_more(struct dispatch *d, int node) {
@@ -164,7 +175,8 @@ static uint64_t number(json_t *body, const char *name) {
     return v > 0 ? (uint64_t)v : 0;
 }
 
-/* A node that fetches tells of itself once or twice a second. One that does not is cut off, long before ssh gives it up. */
+/* A node that fetches tells of itself once or twice a second. One that does not is cut off, long
+ * before ssh gives it up. */
 static int is_silent(const struct dispatch *d, int node, int package, uint64_t waited_ms) {
     const struct member *m = &d->nodes[node].m[package];
     uint64_t limit = m->asked >= BULK ? SILENT_BULK_MS : SILENT_MS;
@@ -177,7 +189,10 @@ static void take_status(struct member *m, json_t *body) {
     const char *why = json_string_value(json_object_get(body, "why"));
     json_t *from = json_object_get(body, "source");
     int source = json_is_integer(from) ? (int)json_integer_value(from) : PLAN_NOBODY;
-    struct plan_report r = {.have = number(body, "have"), .of = number(body, "of"), .rate = number(body, "rate"), .asks = number(body, "asked") > 0,
+    struct plan_report r = {.have = number(body, "have"),
+                            .of = number(body, "of"),
+                            .rate = number(body, "rate"),
+                            .asks = number(body, "asked") > 0,
                             .reached = json_is_true(json_object_get(body, "reached"))};
     m->have = r.have;
     m->rate = r.rate;
@@ -186,16 +201,19 @@ static void take_status(struct member *m, json_t *body) {
     m->of = number(body, "of");
     if (m->state != LACKS || source != plan_source(plan, m->node))
         return; /* it does not know yet what we told it */
-    if (source >= 0 && ((!r.reached && why && *why) || (!r.reached && now(d) - m->told_ms > REACH_MS) ||
-                        (r.asks && number(body, "idle_ms") > IDLE_MS && d->nodes[source].m[m->package].have > m->have) ||
-                        (r.asks && is_silent(d, source, m->package, number(body, "idle_ms")))))
+    if (source >= 0 &&
+        ((!r.reached && why && *why) || (!r.reached && now(d) - m->told_ms > REACH_MS) ||
+         (r.asks && number(body, "idle_ms") > IDLE_MS &&
+          d->nodes[source].m[m->package].have > m->have) ||
+         (r.asks && is_silent(d, source, m->package, number(body, "idle_ms")))))
         plan_unreached(plan, m->node, source, now(d));
     else
         plan_status(plan, m->node, &r, now(d));
     send_plans(d);
 }
 
-static int on_package_frame(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_package_frame(struct link *l, const struct wire_frame *f, json_t *body,
+                            const struct pd_err *err, void *arg) {
     struct member *m = arg;
     struct dispatch *d = m->d;
     struct pd_err e = {0};
@@ -251,7 +269,8 @@ void dispatch_begin(struct dispatch *d, int node, int package) {
     struct object_id id;
     struct pd_err err = {0};
     size_t len;
-    if (!n->l || !(n->wants & 1u << package) || m->state != OFF || !p->scanned || (p->is_parts && !p->parts_ready))
+    if (!n->l || !(n->wants & 1u << package) || m->state != OFF || !p->scanned ||
+        (p->is_parts && !p->parts_ready))
         return;
     const struct scan_root *part = p->is_parts ? p->roots[node] : NULL;
     if (p->is_parts && !part) {
@@ -276,12 +295,15 @@ void dispatch_begin(struct dispatch *d, int node, int package) {
     m->had = 0;
     m->have = m->rate = m->heard_ms = m->asked = 0;
     m->of = t.bytes;
-    link_send(n->l, WIRE_DS_BEGIN, m->req, json_pack("{s:s, s:s, s:I}", "kind", p->kind, "name", p->name, "store_limit",
-                                                     (json_int_t)d->c.store_limit), root, len);
+    link_send(n->l, WIRE_DS_BEGIN, m->req,
+              json_pack("{s:s, s:s, s:I}", "kind", p->kind, "name", p->name, "store_limit",
+                        (json_int_t)d->c.store_limit),
+              root, len);
 }
 
 /* An agent that can't listen takes all the same. */
-static int on_serve(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_serve(struct link *l, const struct wire_frame *f, json_t *body,
+                    const struct pd_err *err, void *arg) {
     struct dnode *n = arg;
     (void)f;
     if (err || n->l != l)
@@ -289,7 +311,8 @@ static int on_serve(struct link *l, const struct wire_frame *f, json_t *body, co
     json_decref(n->addrs);
     n->addrs = json_incref(json_object_get(body, "addrs"));
     n->port = (int)json_integer_value(json_object_get(body, "port"));
-    n->serves = json_is_array(n->addrs) && json_array_size(n->addrs) && n->port > 0 && n->port <= 65535;
+    n->serves =
+        json_is_array(n->addrs) && json_array_size(n->addrs) && n->port > 0 && n->port <= 65535;
     return 1;
 }
 
@@ -303,7 +326,9 @@ void dispatch_node(struct dispatch *d, int node, struct link *l, unsigned packag
     n->failed = 0;
     n->wants = packages & ((1u << d->n_packages) - 1);
     if (d->c.relay && d->c.n_nodes > 1) /* its answer comes before those of the packages */
-        link_request(l, WIRE_DS_SERVE, json_pack("{s:i, s:s, s:i, s:b}", "node", node, "token", d->token, "port", d->c.port, "encrypt", d->c.encrypt),
+        link_request(l, WIRE_DS_SERVE,
+                     json_pack("{s:i, s:s, s:i, s:b}", "node", node, "token", d->token, "port",
+                               d->c.port, "encrypt", d->c.encrypt),
                      d->secret, sizeof d->secret, ASK_MS, "asking it to listen", on_serve, n);
     for (int i = 0; i < d->n_packages && n->l; i++) {
         struct pd_err err = d->packages[i].err;
@@ -330,10 +355,11 @@ void dispatch_more(struct dispatch *d, int node, struct link *l, unsigned packag
     }
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------------ */
+/* --- the whole --- */
 
-/* An agent that stands still keeps its connection: without this its package would never be over. Silence while we did not look (this
- * machine was suspended, a step of ours took long) is not the node's. */
+/* An agent that stands still keeps its connection: without this its package would never be over.
+ * Silence while we did not look (this machine was suspended, a step of ours took long) is not the
+ * node's. */
 static void give_up_silent(struct dispatch *d) {
     struct pd_err err;
     if (now(d) - d->ticked_ms > LATE_TICK_MS)
@@ -346,7 +372,8 @@ static void give_up_silent(struct dispatch *d) {
             if (m->state != LACKS || now(d) - since < d->c.silence_ms)
                 continue;
             pd_err_clear(&err);
-            pd_fail(&err, PD_ETIMEOUT, "it was silent for %.3g s while %s", (double)d->c.silence_ms / 1000, taking(&d->packages[k]));
+            pd_fail(&err, PD_ETIMEOUT, "it was silent for %.3g s while %s",
+                    (double)d->c.silence_ms / 1000, taking(&d->packages[k]));
             dispatch_fail_node(d, i, &err);
         }
 }
@@ -444,13 +471,20 @@ void dispatch_free(struct dispatch *d) {
     free(d);
 }
 
-const struct scan *dispatch_scan(const struct dispatch *d, int package) { return d->packages[package].scan; }
-int dispatch_is_scanned(const struct dispatch *d, int package) { return package < d->n_packages && d->packages[package].scanned; }
+const struct scan *dispatch_scan(const struct dispatch *d, int package) {
+    return d->packages[package].scan;
+}
+int dispatch_is_scanned(const struct dispatch *d, int package) {
+    return package < d->n_packages && d->packages[package].scanned;
+}
 
-int dispatch_had(const struct dispatch *d, int node, int package) { return d->nodes[node].m[package].had; }
+int dispatch_had(const struct dispatch *d, int node, int package) {
+    return d->nodes[node].m[package].had;
+}
 
 void dispatch_get_progress(const struct dispatch *d, struct dispatch_progress *p) {
-    *p = (struct dispatch_progress){.scanning = d->n_scanning, .rate = d->rate, .agent_peak = d->peak};
+    *p = (struct dispatch_progress){
+        .scanning = d->n_scanning, .rate = d->rate, .agent_peak = d->peak};
     for (int i = 0; i < d->n_packages; i++) {
         const struct dpackage *k = &d->packages[i];
         uint64_t entries, scanned, total;

@@ -1,4 +1,5 @@
-/* dispatch_int.h - what dispatch.c (nodes, sources, the whole) and dispatch_package.c (hashing, parts) share. */
+/* dispatch_int.h - what dispatch.c (nodes, sources, the whole) and dispatch_package.c (hashing,
+ * parts) share. */
 #ifndef LAUNCHER_DISPATCH_INT_H
 #define LAUNCHER_DISPATCH_INT_H
 
@@ -39,11 +40,11 @@ struct dpackage {
     struct pd_err err; /* of the thread */
     uv_work_t work;
     /* dispatch_add_parts */
-    int is_parts, parts_ready;   /* ready: roots and plan are there */
-    dispatch_make make;          /* to be made; NULL: nothing is */
+    int is_parts, parts_ready; /* ready: roots and plan are there */
+    dispatch_make make;        /* to be made; NULL: nothing is */
     void *make_arg;
-    struct scan_root **roots;    /* of each node; NULL: it gets nothing */
-    uint64_t sent_before;        /* by feeds that are gone */
+    struct scan_root **roots; /* of each node; NULL: it gets nothing */
+    uint64_t sent_before;     /* by feeds that are gone */
 };
 
 struct dispatch {
@@ -65,7 +66,8 @@ struct dispatch {
 /* dispatch.c */
 void dispatch_changed(struct dispatch *d);
 void dispatch_fail_node(struct dispatch *d, int node, const struct pd_err *err);
-void dispatch_begin(struct dispatch *d, int node, int package); /* asks the node, if it is there, wants it, and it can be sent */
+void dispatch_begin(struct dispatch *d, int node,
+                    int package); /* asks the node, if it is there, wants it, and it can be sent */
 void dispatch_drop(struct member *m);
 
 #endif

@@ -1,4 +1,5 @@
-/* dispatch_package.c - packages of a dispatch: hashed on a thread, then asked for at the nodes; parts of one, each for a node. */
+/* dispatch_package.c - packages of a dispatch: hashed on a thread, then asked for at the nodes;
+ * parts of one, each for a node. */
 #include <stdlib.h>
 
 #include "base/fault.h"
@@ -14,7 +15,8 @@ static void break_package(struct dpackage *p, const struct pd_err *err) {
     if (d->c.on_broken)
         d->c.on_broken(d->c.arg, err);
     for (int i = 0; i < d->c.n_nodes && !d->over; i++)
-        if (d->nodes[i].wants & 1u << (p - d->packages) && d->nodes[i].m[p - d->packages].state != DONE)
+        if (d->nodes[i].wants & 1u << (p - d->packages) &&
+            d->nodes[i].m[p - d->packages].state != DONE)
             dispatch_fail_node(d, i, err);
 }
 
@@ -29,7 +31,9 @@ static void scan_work(uv_work_t *w) {
 static int can_be_fed(struct dpackage *p) {
     struct dispatch *d = p->d;
     int relayed = d->c.relay && !p->is_parts;
-    if (!p->err.code && (!(p->feed = feed_new(d->c.loop, p->scan, relayed && d->c.n_nodes > 1, on_feed_failed, p)) || !(p->plan = plan_new(d->c.n_nodes, relayed))))
+    if (!p->err.code && (!(p->feed = feed_new(d->c.loop, p->scan, relayed && d->c.n_nodes > 1,
+                                              on_feed_failed, p)) ||
+                         !(p->plan = plan_new(d->c.n_nodes, relayed))))
         pd_fail(&p->err, PD_ENOMEM, "out of memory");
     if (p->err.code) {
         struct pd_err err = p->err;
@@ -45,7 +49,8 @@ static void parts_work(uv_work_t *w) {
     struct dpackage *p = w->data;
     for (int i = 0; i < p->d->c.n_nodes && !p->err.code; i++) {
         struct scan_root *r = pd_malloc(sizeof *r);
-        int rc = r ? p->make(p->make_arg, p->scan, i, r, &p->err) : pd_fail(&p->err, PD_ENOMEM, "out of memory");
+        int rc = r ? p->make(p->make_arg, p->scan, i, r, &p->err)
+                   : pd_fail(&p->err, PD_ENOMEM, "out of memory");
         if (rc == 1) {
             p->roots[i] = r;
             continue;
@@ -146,7 +151,8 @@ static void on_scanned(uv_work_t *w, int status) {
     dispatch_changed(d);
 }
 
-int dispatch_add(struct dispatch *d, const char *kind, const char *name, struct scan *scan, struct pd_err *err) {
+int dispatch_add(struct dispatch *d, const char *kind, const char *name, struct scan *scan,
+                 struct pd_err *err) {
     if (d->n_packages == DISPATCH_PACKAGES) {
         scan_free(scan);
         return pd_fail(err, PD_EFAIL, "too many packages");
@@ -162,10 +168,10 @@ int dispatch_add(struct dispatch *d, const char *kind, const char *name, struct 
     return d->n_packages++;
 }
 
-int dispatch_add_parts(struct dispatch *d, const char *kind, struct scan *scan, struct pd_err *err) {
+int dispatch_add_parts(struct dispatch *d, const char *kind, struct scan *scan,
+                       struct pd_err *err) {
     int package = dispatch_add(d, kind, "", scan, err);
     if (package >= 0)
         d->packages[package].is_parts = 1;
     return package;
 }
-

@@ -7,20 +7,21 @@
 #include "base/fault.h"
 
 enum {
-    BATCH_RAW = 1 << 20,     /* encoded by one job */
+    BATCH_RAW = 1 << 20,       /* encoded by one job */
     BATCH_MAX = SCAN_READ_MAX, /* objects */
-    JOBS = 3,                /* at once: reading, hashing and compressing keep ahead of sending */
-    AHEAD = 1 << 20,         /* bytes on a link that are not sent yet */
-    FRAME_RELAYED = 64 << 10, /* small: a relay hands on what it has got */
-    FRAME_MAX = 512 << 10,   /* many records are hashed side by side */
-    FRAME_PARTS = 64,        /* records */
+    JOBS = 3,                  /* at once: reading, hashing and compressing keep ahead of sending */
+    AHEAD = 1 << 20,           /* bytes on a link that are not sent yet */
+    FRAME_RELAYED = 64 << 10,  /* small: a relay hands on what it has got */
+    FRAME_MAX = 512 << 10,     /* many records are hashed side by side */
+    FRAME_PARTS = 64,          /* records */
     CACHE_MAX = 48 << 20,
-    ASKED_MAX = 1 << 20,     /* ids that wait */
+    ASKED_MAX = 1 << 20, /* ids that wait */
 };
 
 enum rec_state { NONE, RUNNING, READY };
 
-/* The records of a job, each in a place that is as large as its object and a header: made where they were read, sent from there. */
+/* The records of a job, each in a place that is as large as its object and a header: made where
+ * they were read, sent from there. */
 struct block {
     unsigned n_used; /* by records */
     uint8_t data[];
@@ -46,9 +47,9 @@ struct job {
     uv_work_t work;
     struct feed *f;
     uint32_t object[BATCH_MAX];
-    size_t len[BATCH_MAX];   /* of their records */
+    size_t len[BATCH_MAX]; /* of their records */
     unsigned n;
-    size_t raw;              /* bytes of the objects */
+    size_t raw; /* bytes of the objects */
     struct block *block;
     struct object_codec *codec;
     struct pd_err err;
@@ -57,14 +58,15 @@ struct job {
 struct feed {
     uv_loop_t *loop;
     const struct scan *scan;
-    size_t frame;           /* bytes in one message, more or less */
+    size_t frame; /* bytes in one message, more or less */
     void (*failed)(void *, const struct pd_err *);
     void *arg;
-    struct rec *recs;       /* index: object */
-    uint32_t *fifo;         /* READY objects, the oldest first: a ring as large as there are objects */
+    struct rec *recs; /* index: object */
+    uint32_t *fifo;   /* READY objects, the oldest first: a ring as large as there are objects */
     size_t n_objects, fifo_first, fifo_n, cached;
     struct feed_taker *takers;
-    struct object_codec *codecs[JOBS]; /* [0, n_codecs): no job has them. Making one costs as much as packing some objects */
+    struct object_codec *codecs[JOBS]; /* [0, n_codecs): no job has them. Making one costs as much
+                                          as packing some objects */
     unsigned n_codecs, n_jobs;
     int has_failed, leaving;
     void (*gone)(void *);
@@ -72,13 +74,19 @@ struct feed {
     uint64_t sent;
 };
 
-struct feed *feed_new(uv_loop_t *loop, const struct scan *scan, int relayed, void (*failed)(void *arg, const struct pd_err *err), void *arg) {
+struct feed *feed_new(uv_loop_t *loop, const struct scan *scan, int relayed,
+                      void (*failed)(void *arg, const struct pd_err *err), void *arg) {
     struct feed *f = pd_calloc(1, sizeof *f);
     struct scan_totals t;
     if (!f)
         return NULL;
     scan_get_totals(scan, &t);
-    *f = (struct feed){.loop = loop, .scan = scan, .frame = relayed ? FRAME_RELAYED : FRAME_MAX, .failed = failed, .arg = arg, .n_objects = (size_t)t.objects};
+    *f = (struct feed){.loop = loop,
+                       .scan = scan,
+                       .frame = relayed ? FRAME_RELAYED : FRAME_MAX,
+                       .failed = failed,
+                       .arg = arg,
+                       .n_objects = (size_t)t.objects};
     f->recs = pd_calloc(f->n_objects + 1, sizeof *f->recs);
     f->fifo = pd_calloc(f->n_objects + 1, sizeof *f->fifo);
     if (!f->recs || !f->fifo) {
@@ -138,14 +146,16 @@ void feed_taker_free(struct feed_taker *t) {
 
 void feed_forget(struct feed_taker *t) { t->first = t->n = 0; }
 
-/* --- encoding ------------------------------------------------------------------------------------------------- */
+/* --- encoding --- */
 
 static void work(uv_work_t *w) {
     struct job *j = w->data;
     struct object_codec *c = j->codec = j->codec ? j->codec : object_codec_new();
     const struct scan *s = j->f->scan;
     j->block = pd_malloc(sizeof *j->block + j->raw + j->n * (size_t)OBJECT_HEADER);
-    int rc = c && j->block ? scan_read_all(s, j->object, j->n, j->block->data, OBJECT_HEADER, &j->err) : pd_fail(&j->err, PD_ENOMEM, "out of memory");
+    int rc = c && j->block
+                 ? scan_read_all(s, j->object, j->n, j->block->data, OBJECT_HEADER, &j->err)
+                 : pd_fail(&j->err, PD_ENOMEM, "out of memory");
     uint8_t *at = j->block ? j->block->data : NULL;
     for (unsigned i = 0; i < j->n && !rc; i++) {
         uint32_t n = scan_raw_len(s, j->object[i]);
@@ -154,7 +164,9 @@ static void work(uv_work_t *w) {
     }
 }
 
-static size_t place_of(const struct feed *f, uint32_t object) { return OBJECT_HEADER + scan_raw_len(f->scan, object); }
+static size_t place_of(const struct feed *f, uint32_t object) {
+    return OBJECT_HEADER + scan_raw_len(f->scan, object);
+}
 
 static void drop_oldest(struct feed *f, size_t room) {
     while (f->fifo_n && f->cached + room > CACHE_MAX) {
@@ -166,7 +178,8 @@ static void drop_oldest(struct feed *f, size_t room) {
     }
 }
 
-static void keep_record(struct feed *f, uint32_t object, struct block *b, const uint8_t *p, size_t n) {
+static void keep_record(struct feed *f, uint32_t object, struct block *b, const uint8_t *p,
+                        size_t n) {
     drop_oldest(f, place_of(f, object));
     f->recs[object] = (struct rec){b, p, (uint32_t)n, READY};
     b->n_used++;
@@ -248,7 +261,7 @@ static void encode_ahead(struct feed_taker *t) {
     }
 }
 
-/* --- sending ---------------------------------------------------------------------------------------------------- */
+/* --- sending --- */
 
 struct frame {
     struct link_part part[FRAME_PARTS];
@@ -306,7 +319,8 @@ int feed_ask(struct feed_taker *t, const uint8_t *ids, size_t n_bytes, struct pd
         memcpy(&id, ids + i * OBJECT_ID, OBJECT_ID);
         long o = scan_find(t->f->scan, &id);
         if (o < 0)
-            return pd_fail(err, PD_EPROTO, "the agent asks for an object that is none of this package");
+            return pd_fail(err, PD_EPROTO,
+                           "the agent asks for an object that is none of this package");
         t->asked[t->n++] = (uint32_t)o;
     }
     feed_more(t);

@@ -40,8 +40,10 @@ char *listing_of_large(const struct scan *s) {
     if (t.bytes <= LARGE)
         return NULL;
     pd_buf_init(&b);
-    pd_put_fmt(&b, "the workspace has %s in %llu files; the largest (" ".paddleignore leaves out what is not needed):", bar_bytes(t.bytes, bytes),
-               (unsigned long long)t.files);
+    pd_put_fmt(&b,
+               "the workspace has %s in %llu files; the largest ("
+               ".paddleignore leaves out what is not needed):",
+               bar_bytes(t.bytes, bytes), (unsigned long long)t.files);
     for (size_t i = 0, n = scan_largest(s, v, N_LARGEST); i < n; i++) {
         struct scan_item item;
         scan_item(s, v[i], &item);
@@ -51,9 +53,10 @@ char *listing_of_large(const struct scan *s) {
     return text_of(&b);
 }
 
-/* --- what was sent before ------------------------------------------------------------------------------------------ */
+/* --- what was sent before --- */
 
-/* "# ROOT" with the package's id, then one line an entry with contents: its hash, a blank, its path in hex. The hash is that of its objects' ids. */
+/* "# ROOT" with the package's id, then one line an entry with contents: its hash, a blank, its path
+ * in hex. The hash is that of its objects' ids. */
 struct before {
     char hash[33];
     const char *path; /* hex */
@@ -138,7 +141,9 @@ void listing_remember(const struct scan *s, const char *workspace) {
     pd_buf_release(&b);
 }
 
-static int by_path(const void *a, const void *b) { return strcmp(((const struct before *)a)->path, ((const struct before *)b)->path); }
+static int by_path(const void *a, const void *b) {
+    return strcmp(((const struct before *)a)->path, ((const struct before *)b)->path);
+}
 
 static struct before *load(const char *workspace, struct pd_buf *text, size_t *n) {
     char file[PATH_MAX];
@@ -170,7 +175,8 @@ static struct before *load(const char *workspace, struct pd_buf *text, size_t *n
 }
 
 /* "new", "changed", or NULL: it was sent like this before. */
-static const char *why(const struct scan *s, size_t i, const char *path, const struct before *v, size_t n) {
+static const char *why(const struct scan *s, size_t i, const char *path, const struct before *v,
+                       size_t n) {
     char hex[2 * PATH_MAX + 1], hash[33];
     pd_hex(hex, path, strlen(path) < PATH_MAX ? strlen(path) : PATH_MAX);
     struct before key = {.path = hex};
@@ -181,7 +187,7 @@ static const char *why(const struct scan *s, size_t i, const char *path, const s
     return strcmp(hash, b->hash) ? "changed" : NULL;
 }
 
-/* --- what is shown ---------------------------------------------------------------------------------------------------- */
+/* --- what is shown --- */
 
 struct line {
     size_t item;
@@ -191,7 +197,9 @@ struct line {
 
 static int by_size(const void *a, const void *b) {
     const struct line *x = a, *y = b;
-    return x->size != y->size ? (x->size < y->size ? 1 : -1) : x->item < y->item ? -1 : x->item > y->item;
+    return x->size != y->size  ? (x->size < y->size ? 1 : -1)
+           : x->item < y->item ? -1
+                               : x->item > y->item;
 }
 
 static struct line *lines_of(const struct scan *s, const char *workspace, size_t *n) {
@@ -218,7 +226,8 @@ static void print_line(FILE *out, const char *reason, uint64_t size, const char 
     struct pd_buf b;
     pd_buf_init(&b);
     put_name(&b, path);
-    fprintf(out, "%-8s %12llu  %.*s\n", reason, (unsigned long long)size, (int)b.len, b.len ? (char *)b.data : "");
+    fprintf(out, "%-8s %12llu  %.*s\n", reason, (unsigned long long)size, (int)b.len,
+            b.len ? (char *)b.data : "");
     pd_buf_release(&b);
 }
 
@@ -240,8 +249,9 @@ void listing_print(const struct scan *s, const char *workspace, FILE *out) {
     for (size_t i = 0; (path = scan_ignored(s, i, &size)); i++)
         print_line(out, "ignored", size, path);
     scan_get_totals(s, &t);
-    fprintf(out, "%zu of %llu files are new or changed since the last dispatch from here: %s of %s\n", n, (unsigned long long)t.files,
-            bar_bytes(bytes, x), bar_bytes(t.bytes, y));
+    fprintf(out,
+            "%zu of %llu files are new or changed since the last dispatch from here: %s of %s\n", n,
+            (unsigned long long)t.files, bar_bytes(bytes, x), bar_bytes(t.bytes, y));
 }
 
 static json_t *name_of(const char *path) {
@@ -264,10 +274,12 @@ json_t *listing_json(const struct scan *s, const char *workspace) {
     for (size_t i = 0; v && i < n; i++) {
         struct scan_item item;
         scan_item(s, v[i].item, &item);
-        json_array_append_new(files, json_pack("{s:o, s:I, s:s}", "path", name_of(item.path), "bytes", (json_int_t)item.size, "why", v[i].why));
+        json_array_append_new(files, json_pack("{s:o, s:I, s:s}", "path", name_of(item.path),
+                                               "bytes", (json_int_t)item.size, "why", v[i].why));
     }
     free(v);
     for (size_t i = 0; (path = scan_ignored(s, i, &size)); i++)
-        json_array_append_new(ignored, json_pack("{s:o, s:I}", "path", name_of(path), "bytes", (json_int_t)size));
+        json_array_append_new(
+            ignored, json_pack("{s:o, s:I}", "path", name_of(path), "bytes", (json_int_t)size));
     return json_pack("{s:o, s:o}", "files", files, "ignored", ignored);
 }

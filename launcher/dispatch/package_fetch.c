@@ -52,11 +52,12 @@ static void note_end(struct fetch *f, json_t *body) {
     pd_fmt(f->sha256, sizeof f->sha256, "%.64s", hash ? hash : "");
     f->bytes = (uint64_t)json_integer_value(json_object_get(body, "bytes"));
     if (n > 0)
-        pd_fmt(f->skipped, sizeof f->skipped, "%lld entries could not travel, the first: %.200s", (long long)n,
-               first ? first : "?");
+        pd_fmt(f->skipped, sizeof f->skipped, "%lld entries could not travel, the first: %.200s",
+               (long long)n, first ? first : "?");
 }
 
-static int on_piece(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_piece(struct link *l, const struct wire_frame *f, json_t *body,
+                    const struct pd_err *err, void *arg) {
     struct fetch *t = arg;
     uv_loop_t *loop = t->work.data;
     (void)l;
@@ -90,16 +91,18 @@ static int on_piece(struct link *l, const struct wire_frame *f, json_t *body, co
     return 1;
 }
 
-int package_fetch(struct link *l, uv_loop_t *loop, const char *dir, const char *aside, int node, fetch_done done, void *arg) {
+int package_fetch(struct link *l, uv_loop_t *loop, const char *dir, const char *aside, int node,
+                  fetch_done done, void *arg) {
     struct fetch *f = pd_calloc(1, sizeof *f);
     if (!f)
         return PD_ENOMEM;
     f->done = done;
     f->arg = arg;
     f->work.data = loop;
-    if (pd_fmt(f->target, sizeof f->target, "%s/node-%d", aside, node) || pack_spool_new(&f->spool, aside, &f->err) ||
-        link_request(l, WIRE_AG_FETCH, json_pack("{s:s}", "dir", dir), NULL, 0, FETCH_PATIENCE_MS, "fetching outputs",
-                     on_piece, f)) {
+    if (pd_fmt(f->target, sizeof f->target, "%s/node-%d", aside, node) ||
+        pack_spool_new(&f->spool, aside, &f->err) ||
+        link_request(l, WIRE_AG_FETCH, json_pack("{s:s}", "dir", dir), NULL, 0, FETCH_PATIENCE_MS,
+                     "fetching outputs", on_piece, f)) {
         pack_spool_free(f->spool);
         free(f);
         return PD_EIO;
@@ -107,7 +110,7 @@ int package_fetch(struct link *l, uv_loop_t *loop, const char *dir, const char *
     return 0;
 }
 
-/* --- merging --------------------------------------------------------------------------------------------- */
+/* --- merging --- */
 
 static int same_file(const char *a, const char *b) {
     char x[4096], y[4096];
@@ -127,8 +130,9 @@ static int same_file(const char *a, const char *b) {
 }
 
 /* `one` for each entry of a folder: its path, and the same name in `to`. */
-static int each_entry(const char *from, const char *to, int (*one)(void *arg, const char *from, const char *to, struct pd_err *err), void *arg,
-                      struct pd_err *err) {
+static int each_entry(const char *from, const char *to,
+                      int (*one)(void *arg, const char *from, const char *to, struct pd_err *err),
+                      void *arg, struct pd_err *err) {
     DIR *d = opendir(from);
     struct dirent *e;
     int rc = d ? 0 : pd_fail_errno(err, PD_EIO, errno, "cannot read %s", from);
@@ -136,7 +140,8 @@ static int each_entry(const char *from, const char *to, int (*one)(void *arg, co
         char a[PATH_MAX], b[PATH_MAX];
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
             continue;
-        if (pd_fmt(a, sizeof a, "%s/%s", from, e->d_name) || pd_fmt(b, sizeof b, "%s/%s", to, e->d_name))
+        if (pd_fmt(a, sizeof a, "%s/%s", from, e->d_name) ||
+            pd_fmt(b, sizeof b, "%s/%s", to, e->d_name))
             rc = pd_fail(err, PD_EIO, "path too long: %s/%s", from, e->d_name);
         else
             rc = one(arg, a, b, err);
@@ -158,7 +163,9 @@ static int merge_one(void *arg, const char *from, const char *to, struct pd_err 
     if (lstat(from, &a))
         return pd_fail_errno(err, PD_EIO, errno, "cannot read %s", from);
     if (lstat(to, &b))
-        return rename(from, to) ? pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", from, to) : 0;
+        return rename(from, to)
+                   ? pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", from, to)
+                   : 0;
     if (S_ISDIR(a.st_mode) && S_ISDIR(b.st_mode))
         return each_entry(from, to, merge_one, arg, err);
     if (S_ISREG(a.st_mode) && S_ISREG(b.st_mode) && a.st_size == b.st_size && same_file(from, to))
@@ -169,7 +176,8 @@ static int merge_one(void *arg, const char *from, const char *to, struct pd_err 
     return 0;
 }
 
-int package_merge(const char *aside, int n_nodes, const char *target, int *n_renamed, struct pd_err *err) {
+int package_merge(const char *aside, int n_nodes, const char *target, int *n_renamed,
+                  struct pd_err *err) {
     *n_renamed = 0;
     int rc = pd_mkdirs(target, 0755, err);
     for (int i = 0; !rc && i < n_nodes; i++) {
@@ -192,7 +200,10 @@ static int overlay_one(void *arg, const char *from, const char *to, struct pd_er
         return each_entry(from, to, overlay_one, arg, err);
     if (there && (S_ISDIR(a.st_mode) || S_ISDIR(b.st_mode))) /* one is a folder, the other is not */
         pd_rm_tree(to, NULL);
-    return rename(from, to) ? pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", from, to) : 0;
+    return rename(from, to) ? pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", from, to)
+                            : 0;
 }
 
-int package_overlay(const char *from, const char *to, struct pd_err *err) { return each_entry(from, to, overlay_one, NULL, err); }
+int package_overlay(const char *from, const char *to, struct pd_err *err) {
+    return each_entry(from, to, overlay_one, NULL, err);
+}

@@ -13,7 +13,7 @@ enum { CONFIG_MAX = 1 << 20 };
 struct config {
     char *train, *test;
     uint32_t n_streams;
-    int queue, online; /* data = queue, job = online */
+    int queue, online;       /* data = queue, job = online */
     struct data_files named; /* values of other keys, some of which are files */
 };
 
@@ -29,9 +29,10 @@ void split_release(struct split *s) {
     pd_buf_release(&s->list);
 }
 
-/* --- train.ini ---------------------------------------------------------------------------------------------------- */
+/* --- train.ini --- */
 
-static int on_pair(void *arg, const char *section, const char *name, const char *value, int line, struct pd_err *err) {
+static int on_pair(void *arg, const char *section, const char *name, const char *value, int line,
+                   struct pd_err *err) {
     struct config *c = arg;
     int data = !strcmp(section, "data");
     uint64_t n;
@@ -42,7 +43,8 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
         *to = pd_strdup(value);
         return *to ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
     }
-    if (!strcmp(section, "train") && !strcmp(name, "n_streams") && !pd_parse_u64(value, UINT32_MAX, &n))
+    if (!strcmp(section, "train") && !strcmp(name, "n_streams") &&
+        !pd_parse_u64(value, UINT32_MAX, &n))
         c->n_streams = (uint32_t)n;
     if (!strcmp(section, "train") && !strcmp(name, "data"))
         c->queue = !strcmp(value, "queue");
@@ -57,7 +59,8 @@ static void config_release(struct config *c) {
     data_files_release(&c->named);
 }
 
-/* What the workspace's train.ini says. 1; 0: it says nothing that can be used, the trainers will tell why. */
+/* What the workspace's train.ini says. 1; 0: it says nothing that can be used, the trainers will
+ * tell why. */
 static int read_config(struct config *c, const struct scan *scan, const char *name) {
     struct scan_item item;
     for (size_t i = 0, n = scan_n_items(scan); i < n; i++) {
@@ -65,30 +68,35 @@ static int read_config(struct config *c, const struct scan *scan, const char *na
         if (strcmp(item.path, name) || item.type != MANIFEST_FILE)
             continue;
         char *text = item.size && item.size <= CONFIG_MAX ? pd_malloc(item.size) : NULL;
-        int ok = text && !scan_item_read(scan, i, text, item.size, NULL) && !pd_ini_read_text(name, text, item.size, on_pair, c, NULL);
+        int ok = text && !scan_item_read(scan, i, text, item.size, NULL) &&
+                 !pd_ini_read_text(name, text, item.size, on_pair, c, NULL);
         free(text);
         return ok && (c->train || c->test);
     }
     return 0;
 }
 
-/* --- lists ---------------------------------------------------------------------------------------------------------- */
+/* --- lists --- */
 
-static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 static long place_of(const struct data_files *f, const char *path) {
     char **found = f->n ? bsearch(&path, f->path, f->n, sizeof *f->path, by_bytes) : NULL;
     return found ? found - f->path : -1;
 }
 
-/* What a glob on a node would find is what the entries' names say: no links on the way, nothing outside. */
+/* What a glob on a node would find is what the entries' names say: no links on the way, nothing
+ * outside. */
 static int can_list(const struct scan *scan, const char *patterns) {
     struct scan_item item;
     if (!data_files_inside(patterns))
         return 0;
     for (size_t i = 0, n = scan_n_items(scan); i < n; i++) {
         scan_item(scan, i, &item);
-        if (item.type == MANIFEST_LINK && (data_files_match(patterns, item.path, 0) || data_files_match(patterns, item.path, 1)))
+        if (item.type == MANIFEST_LINK &&
+            (data_files_match(patterns, item.path, 0) || data_files_match(patterns, item.path, 1)))
             return 0;
     }
     return 1;
@@ -98,16 +106,19 @@ static int list(struct data_files *f, const struct scan *scan, const char *patte
     struct scan_item item;
     for (size_t i = 0, n = scan_n_items(scan); i < n; i++) {
         scan_item(scan, i, &item);
-        if (item.type == MANIFEST_FILE && data_files_match(patterns, item.path, 0) && data_files_add(f, item.path))
+        if (item.type == MANIFEST_FILE && data_files_match(patterns, item.path, 0) &&
+            data_files_add(f, item.path))
             return PD_ENOMEM;
     }
     data_files_sort(f);
     return 0;
 }
 
-static int add_apart(struct split *s, const struct data_files *from, const struct data_files *named, const char *config) {
+static int add_apart(struct split *s, const struct data_files *from, const struct data_files *named,
+                     const char *config) {
     for (size_t i = 0; i < from->n; i++)
-        if (strcmp(from->path[i], config) && place_of(named, from->path[i]) < 0 && data_files_add(&s->apart, from->path[i]))
+        if (strcmp(from->path[i], config) && place_of(named, from->path[i]) < 0 &&
+            data_files_add(&s->apart, from->path[i]))
             return PD_ENOMEM;
     return 0;
 }
@@ -124,18 +135,22 @@ static int put_list(struct split *s) {
     return rc || s->list.failed ? PD_ENOMEM : 0;
 }
 
-int split_find(struct split *s, const struct scan *scan, const struct pd_options *o, struct pd_err *err) {
+int split_find(struct split *s, const struct scan *scan, const struct pd_options *o,
+               struct pd_err *err) {
     struct config c = {0};
-    int at = pd_options_find("n_streams", PD_LAUNCHER), data = pd_options_find("data", PD_LAUNCHER), job = pd_options_find("job", PD_LAUNCHER);
+    int at = pd_options_find("n_streams", PD_LAUNCHER), data = pd_options_find("data", PD_LAUNCHER),
+        job = pd_options_find("job", PD_LAUNCHER);
     int rc = 0, read = read_config(&c, scan, o->config);
     if (data >= 0 && o->origin[data].level > PD_FROM_TRAIN_INI)
         c.queue = o->data == PD_DATA_QUEUE;
     if (job >= 0 && o->origin[job].level > PD_FROM_TRAIN_INI)
         c.online = o->job == PD_JOB_ONLINE;
-    if (!read || c.online || (c.train && !can_list(scan, c.train)) || (c.test && !can_list(scan, c.test)))
+    if (!read || c.online || (c.train && !can_list(scan, c.train)) ||
+        (c.test && !can_list(scan, c.test)))
         goto out;
     s->queue = c.queue;
-    s->n_streams = at >= 0 && o->origin[at].level > PD_FROM_TRAIN_INI ? (uint32_t)o->n_streams : c.n_streams;
+    s->n_streams =
+        at >= 0 && o->origin[at].level > PD_FROM_TRAIN_INI ? (uint32_t)o->n_streams : c.n_streams;
     data_files_sort(&c.named);
     rc = c.train ? list(&s->train, scan, c.train) : 0;
     if (!rc && c.test)
@@ -157,12 +172,14 @@ out:
 long split_place(const struct split *s, const char *path) { return place_of(&s->apart, path); }
 int split_is_apart(const struct split *s, const char *path) { return split_place(s, path) >= 0; }
 
-static int reader(const struct data_files *f, const char *path, uint32_t n_streams, uint32_t n_trainers) {
+static int reader(const struct data_files *f, const char *path, uint32_t n_streams,
+                  uint32_t n_trainers) {
     long i = place_of(f, path);
     if (i < 0 || !n_trainers)
         return -1;
     uint32_t n = n_streams ? n_streams : n_trainers, stream = data_stream_of((size_t)i, n), lo, hi;
-    for (uint32_t t = (uint32_t)((uint64_t)stream * n_trainers / n); t < n_trainers; t++) { /* this one, or the next */
+    for (uint32_t t = (uint32_t)((uint64_t)stream * n_trainers / n); t < n_trainers;
+         t++) { /* this one, or the next */
         data_stream_range(n, n_trainers, t, &lo, &hi);
         if (stream >= lo && stream < hi)
             return (int)t;

@@ -1,5 +1,6 @@
-/* expand.c - see expand.h. One pass from left to right: an item's brackets are expanded by recursion, each result is a host or
- * a reference whose text is expanded in its place. What an exclusion names is expanded behind the list and taken out of it. */
+/* expand.c - see expand.h. One pass from left to right: an item's brackets are expanded by
+ * recursion, each result is a host or a reference whose text is expanded in its place. What an
+ * exclusion names is expanded behind the list and taken out of it. */
 #include "launcher/hosts/expand.h"
 
 #include <ctype.h>
@@ -14,7 +15,14 @@
 #include "base/fs.h"
 #include "base/str.h"
 
-enum { MAX_RANGES = 4, MAX_DEPTH = 16, MAX_REFS = 20000, MAX_FILE = 4 << 20, MAX_TEXT = 1024, MAX_ADDR = 255 };
+enum {
+    MAX_RANGES = 4,
+    MAX_DEPTH = 16,
+    MAX_REFS = 20000,
+    MAX_FILE = 4 << 20,
+    MAX_TEXT = 1024,
+    MAX_ADDR = 255
+};
 
 /* The group or file whose text is being read; `up` is who refers to it. */
 struct frame {
@@ -56,7 +64,9 @@ void expanded_release(struct expanded *x) {
     memset(x, 0, sizeof *x);
 }
 
-static int no_memory(struct expansion *x, const char *where) { return pd_fail(x->err, PD_ENOMEM, "%s: out of memory", where); }
+static int no_memory(struct expansion *x, const char *where) {
+    return pd_fail(x->err, PD_ENOMEM, "%s: out of memory", where);
+}
 
 static int add(struct expansion *x, const struct item *it, const char *text) {
     struct expanded *out = x->out;
@@ -77,7 +87,7 @@ static int add(struct expansion *x, const struct item *it, const char *text) {
     return 0;
 }
 
-/* --- one host ------------------------------------------------------------------------------------------------- */
+/* --- one host --- */
 
 static int valid(const char *s, size_t n, size_t max, const char *marks) {
     if (!n || n > max || s[0] == '-') /* a leading dash would be taken for an option */
@@ -88,7 +98,8 @@ static int valid(const char *s, size_t n, size_t max, const char *marks) {
     return 1;
 }
 
-int host_split(const char *text, struct host_parts *out, int globs, const char *where, struct pd_err *err) {
+int host_split(const char *text, struct host_parts *out, int globs, const char *where,
+               struct pd_err *err) {
     const char *at = strrchr(text, '@'), *host = at ? at + 1 : text, *end, *colon = NULL;
     int v6 = *host == '[';
     if (v6) {
@@ -103,40 +114,49 @@ int host_split(const char *text, struct host_parts *out, int globs, const char *
         colon = strchr(host, ':');
         end = colon ? colon : host + strlen(host);
         if (colon && strchr(colon + 1, ':'))
-            return pd_fail(err, PD_ECONF, "%s: write an IPv6 address in brackets: '[%s]', not '%s'", where, host, text);
+            return pd_fail(err, PD_ECONF, "%s: write an IPv6 address in brackets: '[%s]', not '%s'",
+                           where, host, text);
     }
     uint64_t port = 0;
     if (colon && (pd_parse_u64(colon + 1, 65535, &port) || !port))
-        return pd_fail(err, PD_ECONF, "%s: port of %s is 1..65535, not '%s'", where, text, colon + 1);
+        return pd_fail(err, PD_ECONF, "%s: port of %s is 1..65535, not '%s'", where, text,
+                       colon + 1);
     if (at && !valid(text, (size_t)(at - text), 64, "._-$+\\"))
         return pd_fail(err, PD_ECONF, "%s: not a user name in '%s'", where, text);
     if (!valid(host, (size_t)(end - host), MAX_ADDR, v6 ? ":.%" : globs ? "._-*?" : "._-"))
         return pd_fail(err, PD_ECONF, "%s: not a host: '%s'", where, text);
-    *out = (struct host_parts){text, host, at ? (size_t)(at - text) : 0, (size_t)(end - host), (int)port};
+    *out = (struct host_parts){text, host, at ? (size_t)(at - text) : 0, (size_t)(end - host),
+                               (int)port};
     return 0;
 }
 
-static int is_local(const char *text) { return !strcmp(text, "local") || pd_starts(text, "local*"); }
+static int is_local(const char *text) {
+    return !strcmp(text, "local") || pd_starts(text, "local*");
+}
 
 static int add_local(struct expansion *x, const struct item *it, const char *text) {
     uint64_t n = 1;
     if (text[5] && (text[5] != '*' || pd_parse_u64(text + 6, HOSTS_MAX, &n) || !n))
-        return pd_fail(x->err, PD_ECONF, "%s: write local*N with N from 1 to %d, not '%s'", it->f->where, HOSTS_MAX, text);
+        return pd_fail(x->err, PD_ECONF, "%s: write local*N with N from 1 to %d, not '%s'",
+                       it->f->where, HOSTS_MAX, text);
     for (size_t i = 0; i < x->out->n; i++)
         if (!strcmp(x->out->v[i].text, "local"))
-            return pd_fail(x->err, PD_ECONF, "%s: local is given twice; write local*N for N nodes here", it->f->where);
+            return pd_fail(x->err, PD_ECONF,
+                           "%s: local is given twice; write local*N for N nodes here",
+                           it->f->where);
     int rc = 0;
     while (n-- && !rc)
         rc = add(x, it, "local");
     return rc;
 }
 
-/* --- groups and files ------------------------------------------------------------------------------------------ */
+/* --- groups and files --- */
 
 static int expand_text(struct expansion *x, const char *text, const struct frame *f);
 
 /* "@a -> @b -> @a" */
-static int say_loop(struct expansion *x, const struct item *it, const struct frame *first, const char *name) {
+static int say_loop(struct expansion *x, const struct item *it, const struct frame *first,
+                    const char *name) {
     const struct frame *chain[MAX_DEPTH + 2];
     char text[600] = "";
     int n = 0;
@@ -147,14 +167,20 @@ static int say_loop(struct expansion *x, const struct item *it, const struct fra
     }
     while (n-- > 0)
         snprintf(text + strlen(text), sizeof text - strlen(text), "@%s -> ", chain[n]->name);
-    return pd_fail(x->err, PD_ECONF, "%s: @%s leads back to itself: %s@%s", it->f->where, name, text, name);
+    return pd_fail(x->err, PD_ECONF, "%s: @%s leads back to itself: %s@%s", it->f->where, name,
+                   text, name);
 }
 
 static int ref_group(struct expansion *x, const struct item *it, const struct pd_group *g) {
     for (const struct frame *f = it->f; f; f = f->up)
         if (f->group == g)
             return say_loop(x, it, f, g->name);
-    struct frame f = {.up = it->f, .name = g->name, .group = g, .dir = x->opts->conf_dir, .where = g->where, .depth = it->f->depth + 1};
+    struct frame f = {.up = it->f,
+                      .name = g->name,
+                      .group = g,
+                      .dir = x->opts->conf_dir,
+                      .where = g->where,
+                      .depth = it->f->depth + 1};
     size_t before = x->out->n;
     int rc = expand_text(x, g->hosts, &f);
     if (!rc && x->out->n == before)
@@ -205,8 +231,10 @@ static int ref_file(struct expansion *x, const struct item *it, const char *name
         return pd_fail(x->err, PD_ECONF, "%s: the path of @%s is too long", it->f->where, name);
     if (stat(path, &st)) {
         const char *near = near_group(x, name);
-        return pd_fail(x->err, PD_ECONF, "%s: @%s is neither a group of [groups] nor a file (%s)%s%s%s", it->f->where, name, path,
-                       near ? "; did you mean @" : "", near ? near : "", near ? "?" : "");
+        return pd_fail(x->err, PD_ECONF,
+                       "%s: @%s is neither a group of [groups] nor a file (%s)%s%s%s", it->f->where,
+                       name, path, near ? "; did you mean @" : "", near ? near : "",
+                       near ? "?" : "");
     }
     if (!S_ISREG(st.st_mode)) /* a pipe would block, a folder has no lines */
         return pd_fail(x->err, PD_ECONF, "%s: @%s: %s is not a file", it->f->where, name, path);
@@ -216,7 +244,12 @@ static int ref_file(struct expansion *x, const struct item *it, const char *name
     pd_fmt(dir, sizeof dir, "%s", path);
     char *slash = strrchr(dir, '/');
     dir[slash ? (slash == dir ? 1 : slash - dir) : 0] = 0;
-    struct frame f = {.up = it->f, .name = name, .dev = st.st_dev, .ino = st.st_ino, .dir = dir, .depth = it->f->depth + 1};
+    struct frame f = {.up = it->f,
+                      .name = name,
+                      .dev = st.st_dev,
+                      .ino = st.st_ino,
+                      .dir = dir,
+                      .depth = it->f->depth + 1};
     size_t before = x->out->n;
     pd_buf_init(&text);
     rc = pd_read_file(path, MAX_FILE, &text, x->err);
@@ -234,16 +267,19 @@ static int ref_file(struct expansion *x, const struct item *it, const char *name
 
 static int add_ref(struct expansion *x, const struct item *it, const char *name) {
     if (!*name)
-        return pd_fail(x->err, PD_ECONF, "%s: a group's or file's name is missing behind @", it->f->where);
+        return pd_fail(x->err, PD_ECONF, "%s: a group's or file's name is missing behind @",
+                       it->f->where);
     if (it->f->depth == MAX_DEPTH || ++x->n_refs > MAX_REFS)
-        return pd_fail(x->err, PD_ECONF, "%s: @%s: groups and files refer to each other too often or too deep", it->f->where, name);
+        return pd_fail(x->err, PD_ECONF,
+                       "%s: @%s: groups and files refer to each other too often or too deep",
+                       it->f->where, name);
     for (size_t i = 0; x->opts && i < x->opts->n_groups; i++)
         if (!strcmp(x->opts->groups[i].name, name))
             return ref_group(x, it, &x->opts->groups[i]);
     return ref_file(x, it, name);
 }
 
-/* --- ranges ---------------------------------------------------------------------------------------------------- */
+/* --- ranges --- */
 
 static const char *blanks(const char *s) {
     while (isblank((unsigned char)*s))
@@ -266,7 +302,8 @@ static const char *range_open(const char *s) {
     for (; (s = strchr(s, '[')); s++) {
         const char *close = strchr(s, ']');
         if (!close || !memchr(s, ':', (size_t)(close - s)))
-            return s; /* a bracket without a colon inside is a range; with one it is an IPv6 address */
+            return s; /* a bracket without a colon inside is a range; with one it is an IPv6 address
+                       */
     }
     return NULL;
 }
@@ -274,7 +311,8 @@ static const char *range_open(const char *s) {
 static int expand(struct expansion *x, const struct item *it, const char *pattern, int depth);
 
 /* "lo[-hi[/step]]" at *s. */
-static int read_range(struct expansion *x, const struct item *it, const char **s, long *lo, long *hi, long *step, int *width) {
+static int read_range(struct expansion *x, const struct item *it, const char **s, long *lo,
+                      long *hi, long *step, int *width) {
     int width_hi, w;
     *step = 1;
     if (number(s, lo, width))
@@ -286,11 +324,15 @@ static int read_range(struct expansion *x, const struct item *it, const char **s
     const char *digits = *s;
     if (number(s, hi, &width_hi))
         return -1;
-    if (*width != width_hi && ((*digits == '0' && width_hi > 1) || (*width > 1 && digits[-1 - *width] == '0')))
-        return pd_fail(x->err, PD_ECONF, "%s: both ends of a padded range have as many digits, as in [01-12], not as in '%s'", it->f->where,
-                       it->text);
+    if (*width != width_hi &&
+        ((*digits == '0' && width_hi > 1) || (*width > 1 && digits[-1 - *width] == '0')))
+        return pd_fail(
+            x->err, PD_ECONF,
+            "%s: both ends of a padded range have as many digits, as in [01-12], not as in '%s'",
+            it->f->where, it->text);
     if (*hi < *lo)
-        return pd_fail(x->err, PD_ECONF, "%s: the range in '%s' runs backwards", it->f->where, it->text);
+        return pd_fail(x->err, PD_ECONF, "%s: the range in '%s' runs backwards", it->f->where,
+                       it->text);
     if (**s == '/') {
         ++*s;
         if (number(s, step, &w))
@@ -303,7 +345,8 @@ static int read_range(struct expansion *x, const struct item *it, const char **s
     return 0;
 }
 
-static int expand_range(struct expansion *x, const struct item *it, const char *pattern, const char *open, const char *close, int depth) {
+static int expand_range(struct expansion *x, const struct item *it, const char *pattern,
+                        const char *open, const char *close, int depth) {
     const char *s = open + 1;
     for (;;) {
         long lo, hi, step;
@@ -313,8 +356,10 @@ static int expand_range(struct expansion *x, const struct item *it, const char *
             break;
         for (long v = lo; v <= hi && !rc; v += step) {
             char one[MAX_TEXT];
-            rc = pd_fmt(one, sizeof one, "%.*s%0*ld%s", (int)(open - pattern), pattern, width, v, close + 1)
-                     ? pd_fail(x->err, PD_ECONF, "%s: host name too long: '%.100s'", it->f->where, it->text)
+            rc = pd_fmt(one, sizeof one, "%.*s%0*ld%s", (int)(open - pattern), pattern, width, v,
+                        close + 1)
+                     ? pd_fail(x->err, PD_ECONF, "%s: host name too long: '%.100s'", it->f->where,
+                               it->text)
                      : expand(x, it, one, depth + 1);
         }
         if (rc)
@@ -325,14 +370,18 @@ static int expand_range(struct expansion *x, const struct item *it, const char *
         if (*s++ != ',')
             break;
     }
-    return pd_fail(x->err, PD_ECONF, "%s: not a range in '%.100s' (write [1-3,7], [01-12] or [0-30/10])", it->f->where, it->text);
+    return pd_fail(x->err, PD_ECONF,
+                   "%s: not a range in '%.100s' (write [1-3,7], [01-12] or [0-30/10])",
+                   it->f->where, it->text);
 }
 
 static int expand(struct expansion *x, const struct item *it, const char *pattern, int depth) {
-    const char *open = range_open(pattern), *close = open ? strchr(open, ']') : NULL, *where = it->f->where;
+    const char *open = range_open(pattern), *close = open ? strchr(open, ']') : NULL,
+               *where = it->f->where;
     struct host_parts parts;
     if (open && (!close || depth == MAX_RANGES))
-        return pd_fail(x->err, PD_ECONF, "%s: %s in '%.100s'", where, close ? "too many ranges" : "']' is missing", it->text);
+        return pd_fail(x->err, PD_ECONF, "%s: %s in '%.100s'", where,
+                       close ? "too many ranges" : "']' is missing", it->text);
     if (open)
         return expand_range(x, it, pattern, open, close, depth);
     if (*pattern == '@' && !strchr(pattern + 1, '@'))
@@ -345,7 +394,7 @@ static int expand(struct expansion *x, const struct item *it, const char *patter
     return rc ? rc : add(x, it, pattern);
 }
 
-/* --- exclusion ------------------------------------------------------------------------------------------------- */
+/* --- exclusion --- */
 
 /* Does the exclusion `a` name the host `b`? What it leaves out (user, port) may be anything. */
 static int names(const struct host_parts *a, const struct host_parts *b) {
@@ -373,7 +422,8 @@ static int exclude(struct expansion *x, const struct item *it, size_t base, size
     char *gone = pd_calloc(start - base + 1, 1);
     int rc = list && gone ? 0 : no_memory(x, it->f->where);
     for (size_t i = base; i < start && !rc; i++)
-        if (strcmp(out->v[i].text, "local") && !(rc = host_split(out->v[i].text, &list[n].p, 0, it->f->where, x->err)))
+        if (strcmp(out->v[i].text, "local") &&
+            !(rc = host_split(out->v[i].text, &list[n].p, 0, it->f->where, x->err)))
             list[n++].i = i;
     if (!rc)
         qsort(list, n, sizeof *list, by_addr);
@@ -394,7 +444,9 @@ static int exclude(struct expansion *x, const struct item *it, size_t base, size
             if (names(&want.p, &list[lo].p))
                 gone[list[lo].i - base] = found = 1;
         if (!found)
-            rc = pd_fail(x->err, PD_ECONF, "%s: %s takes away %s, which is not in the list before it", it->f->where, it->text, out->v[e].text);
+            rc = pd_fail(x->err, PD_ECONF,
+                         "%s: %s takes away %s, which is not in the list before it", it->f->where,
+                         it->text, out->v[e].text);
     }
     for (size_t i = base; i < out->n && !rc; i++) {
         if (i >= start || gone[i - base])
@@ -409,7 +461,7 @@ static int exclude(struct expansion *x, const struct item *it, size_t base, size
     return rc;
 }
 
-/* --- an expression --------------------------------------------------------------------------------------------- */
+/* --- an expression --- */
 
 static int add_place(struct expansion *x, struct item *it) {
     struct expand_place *p = pd_calloc(1, sizeof *p);
@@ -439,7 +491,8 @@ static int one_item(struct expansion *x, const char *text, const struct frame *f
     size_t start = x->out->n;
     int rc = add_place(x, &it), out = *text == '!';
     if (!rc && out && is_local(text + 1))
-        rc = pd_fail(x->err, PD_ECONF, "%s: local cannot be taken away; write local*N with fewer", f->where);
+        rc = pd_fail(x->err, PD_ECONF, "%s: local cannot be taken away; write local*N with fewer",
+                     f->where);
     if (!rc)
         rc = expand(x, &it, text + out, 0);
     if (!rc && out)
@@ -453,7 +506,8 @@ static int expand_text(struct expansion *x, const char *text, const struct frame
     for (const char *s = text; !rc;) {
         while (isspace((unsigned char)*s))
             s++;
-        if ((!*s && after_comma) || (*s == ',' && (after_comma || !n_items))) /* "a, ,b" and "a," are slips worth telling */
+        if ((!*s && after_comma) ||
+            (*s == ',' && (after_comma || !n_items))) /* "a, ,b" and "a," are slips worth telling */
             return pd_fail(x->err, PD_ECONF, "%s: an empty place in the host list", f->where);
         if (!*s)
             break;
@@ -467,8 +521,9 @@ static int expand_text(struct expansion *x, const char *text, const struct frame
         if (!item)
             return no_memory(x, f->where);
         pd_fmt(item, room, "%s%.*s", from > s ? "!" : "", (int)(end - from), from);
-        rc = end == from ? pd_fail(x->err, PD_ECONF, "%s: '!' takes nothing away: write !host", f->where)
-                         : one_item(x, item, f, base);
+        rc = end == from
+                 ? pd_fail(x->err, PD_ECONF, "%s: '!' takes nothing away: write !host", f->where)
+                 : one_item(x, item, f, base);
         free(item);
         s = end;
         n_items++;
@@ -478,8 +533,8 @@ static int expand_text(struct expansion *x, const char *text, const struct frame
     return rc;
 }
 
-int expand_hosts(struct expanded *out, const char *text, const char *where, const struct pd_options *opts, const char *dir,
-                 int globs, struct pd_err *err) {
+int expand_hosts(struct expanded *out, const char *text, const char *where,
+                 const struct pd_options *opts, const char *dir, int globs, struct pd_err *err) {
     struct pd_err own = {0};
     struct expansion x = {.out = out, .opts = opts, .globs = globs, .err = err ? err : &own};
     struct frame f = {.name = "", .dir = dir, .where = where};

@@ -1,11 +1,14 @@
 /* expand.h - a host expression taken apart into single hosts, in the order written.
  *
- *     root@10.0.0.[1-9]:22, gpu-[01-16/2], rack[1-2]n[1-4], [fe80::1]:22, @web, @hosts.txt, !gpu-05, local*3
+ *     root@10.0.0.[1-9]:22, gpu-[01-16/2], rack[1-2]n[1-4], [fe80::1]:22, @web, @hosts.txt,
+ * !gpu-05, local*3
  *
- * Items are separated by commas or blanks. Brackets hold numbers and ranges with an optional step, as clustershell's; leading
- * zeros pad; several brackets multiply. A bracket with a colon inside is an IPv6 address. `!` takes hosts away from what stands
- * before it in the same expression. `@NAME` is a group of conf.ini's [groups], else a file: one expression a line, # begins
- * a comment, relative to conf.ini's folder, in a file relative to that file's, on the command line to the current one.
+ * Items are separated by commas or blanks. Brackets hold numbers and ranges with an optional step,
+ * as clustershell's; leading zeros pad; several brackets multiply. A bracket with a colon inside is
+ * an IPv6 address. `!` takes hosts away from what stands before it in the same expression. `@NAME`
+ * is a group of conf.ini's [groups], else a file: one expression a line, # begins a comment,
+ * relative to conf.ini's folder, in a file relative to that file's, on the command line to the
+ * current one.
  */
 #ifndef LAUNCHER_EXPAND_H
 #define LAUNCHER_EXPAND_H
@@ -27,7 +30,7 @@ struct expanded {
     struct expanded_host {
         char *text; /* "root@10.0.0.7:22"; "local" */
         const struct expand_place *from;
-    } *v;
+    } * v;
     size_t n, cap;
     struct expand_place *places;
 };
@@ -39,13 +42,16 @@ struct host_parts {
     int port;              /* 0: not given */
 };
 
-/* groups: those of `opts`, or none when it is NULL. `dir`: what @FILE is relative to; NULL: the current folder. `globs`: hosts may hold
- * * and ?. On success the caller expanded_release()s *out; nothing is left after a failure: PD_ECONF or PD_ENOMEM. */
-int expand_hosts(struct expanded *out, const char *text, const char *where, const struct pd_options *opts, const char *dir,
-                 int globs, struct pd_err *err);
+/* groups: those of `opts`, or none when it is NULL. `dir`: what @FILE is relative to; NULL: the
+ * current folder. `globs`: hosts may hold
+ * * and ?. On success the caller expanded_release()s *out; nothing is left after a failure:
+ * PD_ECONF or PD_ENOMEM. */
+int expand_hosts(struct expanded *out, const char *text, const char *where,
+                 const struct pd_options *opts, const char *dir, int globs, struct pd_err *err);
 void expanded_release(struct expanded *x);
 
 /* "[user@]host[:port]" or "[user@][v6][:port]"; PD_ECONF with `where` in front. */
-int host_split(const char *text, struct host_parts *out, int globs, const char *where, struct pd_err *err);
+int host_split(const char *text, struct host_parts *out, int globs, const char *where,
+               struct pd_err *err);
 
 #endif

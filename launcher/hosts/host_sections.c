@@ -1,7 +1,9 @@
-/* host_sections.c - which hosts a [host PATTERN] section speaks of, and what it changes for them: hosts_apply_sections of hosts.h.
+/* host_sections.c - which hosts a [host PATTERN] section speaks of, and what it changes for them:
+ * hosts_apply_sections of hosts.h.
  *
- * A pattern is a host expression (expand.h) in which * and ? may stand for any letters. A name in it is a host's address, its
- * label (local.2) or all of its entry in the list (root@10.0.0.7:2222). */
+ * A pattern is a host expression (expand.h) in which * and ? may stand for any letters. A name in
+ * it is a host's address, its label (local.2) or all of its entry in the list (root@10.0.0.7:2222).
+ */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +23,9 @@ struct names { /* of all hosts, sorted: a section may name thousands */
     size_t n;
 };
 
-static int by_text(const void *a, const void *b) { return strcasecmp(((const struct name *)a)->text, ((const struct name *)b)->text); }
+static int by_text(const void *a, const void *b) {
+    return strcasecmp(((const struct name *)a)->text, ((const struct name *)b)->text);
+}
 
 static int names_init(struct names *t, const struct hosts *h, struct pd_err *err) {
     t->n = 0;
@@ -63,7 +67,8 @@ static size_t mark(const struct names *t, const char *pattern, char *hit) {
 }
 
 /* A name without user and port is compared as an address, so that [fe80::1] loses its brackets. */
-static int match(const struct names *t, const char *text, const char *where, char *hit, size_t *n, struct pd_err *err) {
+static int match(const struct names *t, const char *text, const char *where, char *hit, size_t *n,
+                 struct pd_err *err) {
     struct host_parts p;
     char addr[300];
     int rc = host_split(text, &p, 1, where, err);
@@ -74,7 +79,7 @@ static int match(const struct names *t, const char *text, const char *where, cha
     return 0;
 }
 
-/* --- what a section changes -------------------------------------------------------------------------------------- */
+/* --- what a section changes --- */
 
 static int set_text(char **field, const char *value) {
     char *copy = pd_strdup(value);
@@ -106,17 +111,24 @@ static int from_argv(const struct pd_options *o, const char *name) {
 
 static int is_overridden(const struct pd_options *o, const struct host *h, int key) {
     switch (key) {
-    case PD_HOST_USER: return h->user && from_argv(o, "hosts");
-    case PD_HOST_PORT: return h->port && from_argv(o, "hosts");
-    case PD_HOST_IDENTITY_FILE: return from_argv(o, "identity_file");
-    case PD_HOST_ROOT_DIR: return from_argv(o, "root_dir");
-    default: return 0;
+    case PD_HOST_USER:
+        return h->user && from_argv(o, "hosts");
+    case PD_HOST_PORT:
+        return h->port && from_argv(o, "hosts");
+    case PD_HOST_IDENTITY_FILE:
+        return from_argv(o, "identity_file");
+    case PD_HOST_ROOT_DIR:
+        return from_argv(o, "root_dir");
+    default:
+        return 0;
     }
 }
 
 static int apply(struct host *h, const struct pd_host_section *s, const struct pd_options *o) {
     char **field[PD_HOST_N_KEYS] = {
-        [PD_HOST_USER] = &h->user, [PD_HOST_ADDRESS] = &h->address, [PD_HOST_IDENTITY_FILE] = &h->identity_file,
+        [PD_HOST_USER] = &h->user,
+        [PD_HOST_ADDRESS] = &h->address,
+        [PD_HOST_IDENTITY_FILE] = &h->identity_file,
         [PD_HOST_ROOT_DIR] = &h->root_dir,
     };
     int bad = 0;
@@ -139,13 +151,14 @@ static int apply(struct host *h, const struct pd_host_section *s, const struct p
 static int check_local(const struct host *h, const struct pd_host_section *s, struct pd_err *err) {
     for (int k = 0; k < PD_HOST_N_KEYS && h->local && !strpbrk(s->pattern, "*?"); k++)
         if (s->value[k].text && k != PD_HOST_ROOT_DIR)
-            return pd_fail(err, PD_ECONF, "%s: %s means nothing for %s, which is reached without ssh", s->value[k].where,
-                           pd_host_keys[k].name, h->label);
+            return pd_fail(err, PD_ECONF,
+                           "%s: %s means nothing for %s, which is reached without ssh",
+                           s->value[k].where, pd_host_keys[k].name, h->label);
     return 0;
 }
 
-static int apply_section(struct hosts *h, const struct names *t, const struct pd_host_section *s, const struct pd_options *o,
-                         char *hit, struct pd_err *err) {
+static int apply_section(struct hosts *h, const struct names *t, const struct pd_host_section *s,
+                         const struct pd_options *o, char *hit, struct pd_err *err) {
     struct expanded x;
     size_t n = 0;
     int rc = expand_hosts(&x, s->pattern, s->where, o, o->conf_dir, 1, err);
@@ -155,9 +168,10 @@ static int apply_section(struct hosts *h, const struct names *t, const struct pd
     for (size_t i = 0; i < x.n && !rc; i++)
         rc = match(t, x.v[i].text, s->where, hit, &n, err);
     expanded_release(&x);
-    if (!rc && !n && !from_argv(o, "hosts")) /* hosts of the command line may be some of conf.ini's */
-        rc = pd_fail(err, PD_ECONF, "%s: [host %.200s]: there is no such host in the list of %s", s->where, s->pattern,
-                     o->origin[pd_options_find("hosts", PD_LAUNCHER)].where);
+    if (!rc && !n &&
+        !from_argv(o, "hosts")) /* hosts of the command line may be some of conf.ini's */
+        rc = pd_fail(err, PD_ECONF, "%s: [host %.200s]: there is no such host in the list of %s",
+                     s->where, s->pattern, o->origin[pd_options_find("hosts", PD_LAUNCHER)].where);
     for (size_t i = 0; i < h->n && !rc; i++) {
         if (!hit[i])
             continue;

@@ -1,4 +1,5 @@
-/* hosts.c - see hosts.h. The expression is expanded by expand.c; here its results are taken apart, checked and labelled. */
+/* hosts.c - see hosts.h. The expression is expanded by expand.c; here its results are taken apart,
+ * checked and labelled. */
 #include "launcher/hosts/hosts.h"
 
 #include <stdlib.h>
@@ -48,7 +49,8 @@ static int take_apart(struct host *h, const char *text, const char *where, struc
     h->port = p.port;
     h->addr = dup_range(p.addr, p.n_addr);
     h->user = p.n_user ? dup_range(p.user, p.n_user) : NULL;
-    return h->addr && (h->user || !p.n_user) ? 0 : pd_fail(err, PD_ENOMEM, "%s: out of memory", where);
+    return h->addr && (h->user || !p.n_user) ? 0
+                                             : pd_fail(err, PD_ENOMEM, "%s: out of memory", where);
 }
 
 /* Two entries are the same host when user, address and port agree; a missing port is 22. */
@@ -66,16 +68,22 @@ static int by_address(const void *x, const void *y, void *arg) {
     return c ? c : (a > b) - (a < b);
 }
 
-static int say_twice(const struct expanded *x, const struct host *v, size_t a, size_t b, const char *where, struct pd_err *err) {
+static int say_twice(const struct expanded *x, const struct host *v, size_t a, size_t b,
+                     const char *where, struct pd_err *err) {
     const struct expand_place *p = x->v[a].from, *q = x->v[b].from;
-    if (strcmp(v[a].spec, v[b].spec) || strcmp(p->item, v[a].spec) || strcmp(q->item, v[b].spec) || strcmp(p->where, q->where))
-        return pd_fail(err, PD_ECONF, "%s: host %s is given twice: by '%.100s' (%s) and by '%.100s' (%s)", where, v[b].spec, p->item,
-                       p->where, q->item, q->where);
-    return pd_fail(err, PD_ECONF, "%s: host %s is given twice, as entries %zu and %zu of the list", where, v[b].spec, a + 1, b + 1);
+    if (strcmp(v[a].spec, v[b].spec) || strcmp(p->item, v[a].spec) || strcmp(q->item, v[b].spec) ||
+        strcmp(p->where, q->where))
+        return pd_fail(err, PD_ECONF,
+                       "%s: host %s is given twice: by '%.100s' (%s) and by '%.100s' (%s)", where,
+                       v[b].spec, p->item, p->where, q->item, q->where);
+    return pd_fail(err, PD_ECONF, "%s: host %s is given twice, as entries %zu and %zu of the list",
+                   where, v[b].spec, a + 1, b + 1);
 }
 
-/* Refuse duplicates and give every node its label: the address where that is unique, else the spec. */
-static int finish(struct hosts *h, const struct expanded *x, const char *where, struct pd_err *err) {
+/* Refuse duplicates and give every node its label: the address where that is unique, else the spec.
+ */
+static int finish(struct hosts *h, const struct expanded *x, const char *where,
+                  struct pd_err *err) {
     size_t *order = pd_malloc(h->n * sizeof *order);
     int rc = order ? 0 : pd_fail(err, PD_ENOMEM, "%s: out of memory", where);
     for (size_t i = 0; !rc && i < h->n; i++)
@@ -90,8 +98,9 @@ static int finish(struct hosts *h, const struct expanded *x, const char *where, 
             rc = say_twice(x, h->v, order[i], order[i + 1], where, err);
             break;
         }
-        int shared = !a->local && ((b && !b->local && !strcasecmp(a->addr, b->addr)) ||
-                                   (before && !before->local && !strcasecmp(a->addr, before->addr)));
+        int shared =
+            !a->local && ((b && !b->local && !strcasecmp(a->addr, b->addr)) ||
+                          (before && !before->local && !strcasecmp(a->addr, before->addr)));
         if (a->local)
             pd_fmt(label, sizeof label, "local.%zu", order[i]);
         else
@@ -103,8 +112,8 @@ static int finish(struct hosts *h, const struct expanded *x, const char *where, 
     return rc;
 }
 
-static int parse(struct hosts *out, const char *text, const char *where, const struct pd_options *opts, const char *dir,
-                 struct pd_err *err) {
+static int parse(struct hosts *out, const char *text, const char *where,
+                 const struct pd_options *opts, const char *dir, struct pd_err *err) {
     struct expanded x;
     memset(out, 0, sizeof *out);
     int rc = expand_hosts(&x, text, where, opts, dir, 0, err);
@@ -134,10 +143,16 @@ int hosts_load(struct hosts *out, const struct pd_options *opts, struct pd_err *
     const struct pd_origin *from = &opts->origin[pd_options_find("hosts", PD_LAUNCHER)];
     memset(out, 0, sizeof *out);
     if (!*opts->hosts && from->level != PD_FROM_DEFAULT)
-        return pd_fail(err, PD_ECONF, "%s: hosts is empty: it names the nodes, as in hosts = root@192.168.1.[10-17], or local", from->where);
+        return pd_fail(err, PD_ECONF,
+                       "%s: hosts is empty: it names the nodes, as in hosts = "
+                       "root@192.168.1.[10-17], or local",
+                       from->where);
     if (!*opts->hosts)
-        return pd_fail(err, PD_ECONF, "there are no hosts: conf.ini needs [cluster] hosts = ..., or give --hosts=");
-    int rc = parse(out, opts->hosts, from->where, opts, from->level == PD_FROM_CONF_INI ? opts->conf_dir : NULL, err);
+        return pd_fail(
+            err, PD_ECONF,
+            "there are no hosts: conf.ini needs [cluster] hosts = ..., or give --hosts=");
+    int rc = parse(out, opts->hosts, from->where, opts,
+                   from->level == PD_FROM_CONF_INI ? opts->conf_dir : NULL, err);
     if (!rc)
         rc = hosts_apply_sections(out, opts, err);
     if (rc)

@@ -24,12 +24,14 @@ static int is_host(const struct host *h, const char *text) {
     char name[300];
     if (!fnmatch(text, h->label, 0) || !strcmp(text, h->spec))
         return 1;
-    if (host_split(text, &p, 1, "--node", NULL) || pd_fmt(name, sizeof name, "%.*s", (int)p.n_addr, p.addr))
+    if (host_split(text, &p, 1, "--node", NULL) ||
+        pd_fmt(name, sizeof name, "%.*s", (int)p.n_addr, p.addr))
         return 0;
     return h->addr && !fnmatch(name, h->addr, 0) && (!p.port || p.port == h->port);
 }
 
-int hosts_choose(const struct hosts *h, const char *list, const struct pd_options *opts, char *chosen, struct pd_err *err) {
+int hosts_choose(const struct hosts *h, const char *list, const struct pd_options *opts,
+                 char *chosen, struct pd_err *err) {
     struct expanded x;
     int rc = expand_hosts(&x, list, "--node", opts, NULL, 1, err);
     if (rc)
@@ -43,8 +45,9 @@ int hosts_choose(const struct hosts *h, const char *list, const struct pd_option
                 n++;
             }
         if (!n)
-            rc = pd_fail(err, PD_EUSAGE, "--node: there is no %s%s; 'paddlectl conf --nodes' shows the hosts", ids ? "node " : "host ",
-                         x.v[k].text);
+            rc = pd_fail(err, PD_EUSAGE,
+                         "--node: there is no %s%s; 'paddlectl conf --nodes' shows the hosts",
+                         ids ? "node " : "host ", x.v[k].text);
     }
     expanded_release(&x);
     return rc;

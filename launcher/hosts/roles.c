@@ -15,29 +15,36 @@ static int add_id(int *ids, size_t *n, char *seen, uint64_t id) {
 }
 
 /* "0-3,7" */
-static int role_list(int *ids, size_t *n, char *seen, char *list, size_t n_nodes, const char *what, const char *where,
-                     struct pd_err *err) {
+static int role_list(int *ids, size_t *n, char *seen, char *list, size_t n_nodes, const char *what,
+                     const char *where, struct pd_err *err) {
     for (char *save = NULL, *s = strtok_r(list, ",", &save); s; s = strtok_r(NULL, ",", &save)) {
         uint64_t lo, hi;
         s = pd_trim(s);
         char *dash = strchr(s, '-');
         if (dash)
             *dash = 0;
-        if (pd_parse_u64(pd_trim(s), UINT32_MAX, &lo) || pd_parse_u64(dash ? pd_trim(dash + 1) : s, UINT32_MAX, &hi) || hi < lo)
-            return pd_fail(err, PD_ECONF, "%s: %s: write all, none, a number, or nodes 0-3,7", where, what);
+        if (pd_parse_u64(pd_trim(s), UINT32_MAX, &lo) ||
+            pd_parse_u64(dash ? pd_trim(dash + 1) : s, UINT32_MAX, &hi) || hi < lo)
+            return pd_fail(err, PD_ECONF, "%s: %s: write all, none, a number, or nodes 0-3,7",
+                           where, what);
         if (hi >= n_nodes)
-            return n_nodes == 1 ? pd_fail(err, PD_ECONF, "%s: %s: there is no node %llu, the only host is node 0", where, what, (unsigned long long)hi)
-                                : pd_fail(err, PD_ECONF, "%s: %s: there is no node %llu, the %zu hosts are nodes 0 to %zu", where, what,
-                                          (unsigned long long)hi, n_nodes, n_nodes - 1);
+            return n_nodes == 1
+                       ? pd_fail(err, PD_ECONF,
+                                 "%s: %s: there is no node %llu, the only host is node 0", where,
+                                 what, (unsigned long long)hi)
+                       : pd_fail(err, PD_ECONF,
+                                 "%s: %s: there is no node %llu, the %zu hosts are nodes 0 to %zu",
+                                 where, what, (unsigned long long)hi, n_nodes, n_nodes - 1);
         for (uint64_t id = lo; id <= hi; id++)
             if (add_id(ids, n, seen, id))
-                return pd_fail(err, PD_ECONF, "%s: %s: node %llu is given twice", where, what, (unsigned long long)id);
+                return pd_fail(err, PD_ECONF, "%s: %s: node %llu is given twice", where, what,
+                               (unsigned long long)id);
     }
     return *n ? 0 : pd_fail(err, PD_ECONF, "%s: %s: no nodes", where, what);
 }
 
-int hosts_roles(int **out, size_t *n_out, const char *text, size_t n_nodes, const char *what, const char *where,
-                struct pd_err *err) {
+int hosts_roles(int **out, size_t *n_out, const char *text, size_t n_nodes, const char *what,
+                const char *where, struct pd_err *err) {
     int *ids = pd_malloc(n_nodes * sizeof *ids), rc = 0;
     char *seen = pd_calloc(n_nodes, 1), *copy = pd_strdup(text);
     size_t n = 0;
@@ -54,10 +61,11 @@ int hosts_roles(int **out, size_t *n_out, const char *text, size_t n_nodes, cons
     if (!strcmp(s, "none"))
         count = 0;
     else if (strcmp(s, "all") && pd_parse_u64(s, UINT32_MAX, &count))
-        rc = pd_fail(err, PD_ECONF, "%s: %s: write all, none, a number, or nodes 0-3,7, not '%s'", where, what, s);
+        rc = pd_fail(err, PD_ECONF, "%s: %s: write all, none, a number, or nodes 0-3,7, not '%s'",
+                     where, what, s);
     else if (count > n_nodes)
-        rc = pd_fail(err, PD_ECONF, "%s: %s: %llu nodes wanted, the list has %zu host%s", where, what,
-                     (unsigned long long)count, n_nodes, n_nodes == 1 ? "" : "s");
+        rc = pd_fail(err, PD_ECONF, "%s: %s: %llu nodes wanted, the list has %zu host%s", where,
+                     what, (unsigned long long)count, n_nodes, n_nodes == 1 ? "" : "s");
     for (uint64_t i = 0; !rc && i < count; i++)
         add_id(ids, &n, seen, i);
 out:

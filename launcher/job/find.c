@@ -10,9 +10,10 @@
 
 enum { ASK_MS = 30000, NAMED_MAX = 8, NODES_MAX = 65536 };
 
-/* --- asking ---------------------------------------------------------------------------------------------- */
+/* --- asking --- */
 
-static int on_list(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_list(struct link *l, const struct wire_frame *f, json_t *body,
+                   const struct pd_err *err, void *arg) {
     struct gather_node *n = arg;
     (void)l;
     (void)f;
@@ -28,13 +29,14 @@ static int on_list(struct link *l, const struct wire_frame *f, json_t *body, con
 
 static void ask(struct gather_node *n) {
     struct pd_err err = {0};
-    if (!link_request(n->link, WIRE_AG_LIST, json_object(), NULL, 0, ASK_MS, "listing jobs", on_list, n))
+    if (!link_request(n->link, WIRE_AG_LIST, json_object(), NULL, 0, ASK_MS, "listing jobs",
+                      on_list, n))
         return;
     pd_fail(&err, PD_ENOMEM, "out of memory");
     gather_fail(n, &err);
 }
 
-/* --- putting together ------------------------------------------------------------------------------------ */
+/* --- putting together --- */
 
 static int is_over(const char *state) {
     static const char *const over[] = {"done", "failed", "stopped", "lost"};
@@ -77,7 +79,8 @@ static int id_of(const json_t *o) {
 static void take(struct found_job *j, size_t host, const json_t *e) {
     struct found_at *at = &j->at[host];
     const json_t *node = json_object_get(e, "node");
-    int64_t started = json_integer_value(json_object_get(e, "started_us")), ended = json_integer_value(json_object_get(e, "ended_us"));
+    int64_t started = json_integer_value(json_object_get(e, "started_us")),
+            ended = json_integer_value(json_object_get(e, "ended_us"));
     int n_nodes = id_of(json_object_get(e, "n_nodes"));
     snprintf(at->state, sizeof at->state, "%.15s", text_of(e, "state"));
     at->here = 1;
@@ -107,14 +110,16 @@ static int newer(const void *a, const void *b) {
 
 /* A job's id becomes the name of a folder here: what a node says may not lead anywhere else. */
 static int is_id(const char *s) {
-    static const char allowed[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_.";
-    return *s && *s != '.' && *s != '-' && strlen(s) < sizeof((struct found_job *)0)->id && !s[strspn(s, allowed)];
+    static const char allowed[] =
+        "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_.";
+    return *s && *s != '.' && *s != '-' && strlen(s) < sizeof((struct found_job *)0)->id &&
+           !s[strspn(s, allowed)];
 }
 
 int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts) {
     size_t k;
     json_t *e;
-    json_array_foreach(jobs, k, e) {
+    json_array_foreach (jobs, k, e) {
         const char *id = text_of(e, "job");
         if (!is_id(id))
             continue;
@@ -153,13 +158,15 @@ void find_release(struct found *f) {
     *f = (struct found){0};
 }
 
-/* --- choosing -------------------------------------------------------------------------------------------- */
+/* --- choosing --- */
 
 static int matches(const struct found_job *j, const char *want) {
-    return pd_starts(j->id, want) || pd_ends(j->id, want) || (pd_starts(j->id, "JOB") && pd_starts(j->id + 3, want));
+    return pd_starts(j->id, want) || pd_ends(j->id, want) ||
+           (pd_starts(j->id, "JOB") && pd_starts(j->id + 3, want));
 }
 
-static int several(const struct found *f, const char *want, size_t n, const char *what, struct pd_err *err) {
+static int several(const struct found *f, const char *want, size_t n, const char *what,
+                   struct pd_err *err) {
     char names[NAMED_MAX * 66 + 8] = "";
     size_t shown = 0;
     for (size_t i = 0; i < f->n; i++) {
@@ -174,8 +181,8 @@ static int several(const struct found *f, const char *want, size_t n, const char
                 : pd_fail(err, PD_EUSAGE, "%zu %s, say which:%s", n, what, names);
 }
 
-int find_choose(const struct found *f, const char *want, enum find_which which, const struct found_job **job,
-                struct pd_err *err) {
+int find_choose(const struct found *f, const char *want, enum find_which which,
+                const struct found_job **job, struct pd_err *err) {
     const struct found_job *found = NULL;
     size_t n = 0;
     if (want && !*want)
@@ -217,7 +224,8 @@ int find_join(struct gather *g, const struct found_job *job, int running) {
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         const struct found_at *at = &job->at[i];
         int skip = g->nodes[i].err.code || !at->here || (running && !at->runs);
-        if (!skip && seen && at->node >= 0) { /* hosts that share a root_dir tell of the same node */
+        if (!skip && seen &&
+            at->node >= 0) { /* hosts that share a root_dir tell of the same node */
             skip = seen[at->node];
             seen[at->node] = 1;
         }

@@ -1,4 +1,5 @@
-/* follow.c - see follow.h. Source node * n_logs + k of the merge is the k-th log of the node that is shown. */
+/* follow.c - see follow.h. Source node * n_logs + k of the merge is the k-th log of the node that
+ * is shown. */
 #include "launcher/job/follow.h"
 
 #include <stdlib.h>
@@ -8,13 +9,16 @@
 #include "base/fault.h"
 
 enum {
-    N_STREAMS = 3, EVENTS = 2,       /* server.log, train.log, events: the order of docs/protocol.md */
-    HOLD_MS = 80, STALL_MS = 10000, /* see merge.h */
-    PUMP_MS = 10,                    /* frames that come together are looked at together */
-    WINDOW_ALL = 32 << 20,           /* bytes on their way or waiting, of all sources */
-    WINDOW_MIN = 64 << 10, WINDOW_MAX = 1 << 20,
+    N_STREAMS = 3,
+    EVENTS = 2, /* server.log, train.log, events: the order of docs/protocol.md */
+    HOLD_MS = 80,
+    STALL_MS = 10000,      /* see merge.h */
+    PUMP_MS = 10,          /* frames that come together are looked at together */
+    WINDOW_ALL = 32 << 20, /* bytes on their way or waiting, of all sources */
+    WINDOW_MIN = 64 << 10,
+    WINDOW_MAX = 1 << 20,
     ASK_MS = 60000,
-    EVENTS_BACK = 20,                /* of events that were there before only the last are of interest */
+    EVENTS_BACK = 20, /* of events that were there before only the last are of interest */
     EVENT_LINE_MAX = 65536,
 };
 
@@ -24,14 +28,14 @@ static const char *const roles[EVENTS] = {"pserver", "trainer"};
 struct node {
     struct follow *f;
     unsigned id;
-    struct link *link;      /* NULL while there is none */
-    int begun, gone, told;  /* `told`: on_done was called */
+    struct link *link;     /* NULL while there is none */
+    int begun, gone, told; /* `told`: on_done was called */
     int ended[N_STREAMS];
     uint64_t stop[EVENTS];  /* only_history: where each log ends */
     uint64_t acked[EVENTS]; /* as the agent knows it */
     struct pd_buf event;    /* an event line that is not complete */
     uint64_t event_next;
-    int event_cut;          /* ... whose beginning is missing */
+    int event_cut; /* ... whose beginning is missing */
 };
 
 struct follow {
@@ -48,19 +52,24 @@ struct follow {
 };
 
 static uint64_t now(const struct follow *f) { return uv_now(f->o.loop); }
-static unsigned source_of(const struct follow *f, unsigned node, unsigned k) { return node * f->n_logs + k; }
+static unsigned source_of(const struct follow *f, unsigned node, unsigned k) {
+    return node * f->n_logs + k;
+}
 
 static void pump(struct follow *f);
 static void on_pump(uv_timer_t *t) { pump(t->data); }
 static void on_room(uv_async_t *a) { pump(a->data); }
-static void wake(void *arg) { uv_async_send(&((struct follow *)arg)->room); } /* from the view's thread */
+static void wake(void *arg) {
+    uv_async_send(&((struct follow *)arg)->room);
+} /* from the view's thread */
 
 static void pump_in(struct follow *f, uint64_t ms) {
-    if (!f->closed && (!uv_is_active((uv_handle_t *)&f->pump) || uv_timer_get_due_in(&f->pump) > ms))
+    if (!f->closed &&
+        (!uv_is_active((uv_handle_t *)&f->pump) || uv_timer_get_due_in(&f->pump) > ms))
         uv_timer_start(&f->pump, on_pump, ms, 0);
 }
 
-/* --- what comes out of the merge ------------------------------------------------------------------------------- */
+/* --- what comes out of the merge --- */
 
 static int on_line(void *arg, const struct merge_line *l) {
     struct follow *f = arg;
@@ -115,7 +124,7 @@ static void pump(struct follow *f) {
         pump_in(f, wait);
 }
 
-/* --- what comes in --------------------------------------------------------------------------------------------- */
+/* --- what comes in --- */
 
 static int is_done(const struct node *n) {
     const struct follow *f = n->f;
@@ -139,7 +148,8 @@ static void end_log(struct node *n, unsigned k) {
     pump_in(n->f, PUMP_MS);
 }
 
-static void take_log(struct node *n, unsigned k, uint64_t offset, uint64_t time_us, const struct wire_frame *frame) {
+static void take_log(struct node *n, unsigned k, uint64_t offset, uint64_t time_us,
+                     const struct wire_frame *frame) {
     struct follow *f = n->f;
     size_t size = frame->len[1], n_times = frame->n_sec > 2 ? frame->len[2] / 16 : 0;
     if (f->o.only_history && offset + size > n->stop[k])
@@ -150,9 +160,11 @@ static void take_log(struct node *n, unsigned k, uint64_t offset, uint64_t time_
         if (pd_get_u64(&r) >= offset + size)
             n_times = i;
     f->fed += size;
-    int rc = merge_feed(f->merge, source_of(f, n->id, k), offset, time_us, frame->sec[1], size, frame->sec[2], n_times, now(f));
+    int rc = merge_feed(f->merge, source_of(f, n->id, k), offset, time_us, frame->sec[1], size,
+                        frame->sec[2], n_times, now(f));
     if (rc)
-        view_say(f->o.view, "%s: a piece of its log can't be used: %s", f->o.nodes[n->id].host, pd_code_text(rc));
+        view_say(f->o.view, "%s: a piece of its log can't be used: %s", f->o.nodes[n->id].host,
+                 pd_code_text(rc));
     if (f->o.only_history && offset + size >= n->stop[k] && !n->ended[f->log[k]])
         end_log(n, k);
     pump_in(f, PUMP_MS);
@@ -191,7 +203,8 @@ static int shown_log(const struct follow *f, unsigned stream) {
     return -1;
 }
 
-int follow_frame(struct follow *f, unsigned node, const struct wire_frame *frame, const json_t *body) {
+int follow_frame(struct follow *f, unsigned node, const struct wire_frame *frame,
+                 const json_t *body) {
     struct node *n = &f->nodes[node];
     struct pd_rd r;
     if (frame->type == WIRE_AG_LOG_END) {
@@ -212,7 +225,8 @@ int follow_frame(struct follow *f, unsigned node, const struct wire_frame *frame
     pd_get_u32(&r); /* the node: known by the connection */
     unsigned stream = pd_get_u32(&r);
     uint64_t offset = pd_get_u64(&r), time_us = pd_get_u64(&r);
-    if (r.failed || frame->n_sec < 2 || stream >= N_STREAMS || offset > INT64_MAX) /* a stream of a later version */
+    if (r.failed || frame->n_sec < 2 || stream >= N_STREAMS ||
+        offset > INT64_MAX) /* a stream of a later version */
         return 1;
     if (stream == EVENTS && f->o.on_event)
         take_events(n, offset, (const char *)frame->sec[1], frame->len[1]);
@@ -222,14 +236,15 @@ int follow_frame(struct follow *f, unsigned node, const struct wire_frame *frame
     return 1;
 }
 
-/* --- subscriptions --------------------------------------------------------------------------------------------- */
+/* --- subscriptions --- */
 
 static uint64_t number(const json_t *o, const char *key) {
     json_int_t v = json_integer_value(json_object_get(o, key));
     return v > 0 ? (uint64_t)v : 0;
 }
 
-static int on_subscribed(struct link *l, const struct wire_frame *frame, json_t *body, const struct pd_err *err, void *arg) {
+static int on_subscribed(struct link *l, const struct wire_frame *frame, json_t *body,
+                         const struct pd_err *err, void *arg) {
     struct node *n = arg;
     struct follow *f = n->f;
     (void)frame;
@@ -284,8 +299,12 @@ void follow_begin(struct follow *f, unsigned node, struct link *l) {
         unsigned source = source_of(f, node, k);
         if (n->ended[f->log[k]])
             continue;
-        json_object_set_new(streams, names[f->log[k]], json_integer((json_int_t)(n->begun ? merge_next(f->merge, source) : 0)));
-        json_object_set_new(acked, names[f->log[k]], json_integer((json_int_t)(n->begun ? merge_acked(f->merge, source) : 0)));
+        json_object_set_new(
+            streams, names[f->log[k]],
+            json_integer((json_int_t)(n->begun ? merge_next(f->merge, source) : 0)));
+        json_object_set_new(
+            acked, names[f->log[k]],
+            json_integer((json_int_t)(n->begun ? merge_acked(f->merge, source) : 0)));
     }
     json_t *body = json_pack("{s:o, s:I}", "streams", streams, "window", (json_int_t)f->window);
     if (n->begun)
@@ -295,10 +314,13 @@ void follow_begin(struct follow *f, unsigned node, struct link *l) {
         json_object_set_new(body, "onlooker", json_true());
     if (!n->begun && f->o.show.since_us)
         json_object_set_new(body, "since_us", json_integer((json_int_t)f->o.show.since_us));
-    /* The last lines of all are among the last lines of each; those that match a pattern may be anywhere. */
-    if (!n->begun && f->o.show.tail && !f->o.show.grep && !f->o.show.until_us && f->o.show.tail <= 10000)
+    /* The last lines of all are among the last lines of each; those that match a pattern may be
+     * anywhere. */
+    if (!n->begun && f->o.show.tail && !f->o.show.grep && !f->o.show.until_us &&
+        f->o.show.tail <= 10000)
         json_object_set_new(body, "tail", json_integer(f->o.show.tail));
-    link_request(l, WIRE_AG_LOG_SUBSCRIBE, body, NULL, 0, ASK_MS, "asking for the logs", on_subscribed, n);
+    link_request(l, WIRE_AG_LOG_SUBSCRIBE, body, NULL, 0, ASK_MS, "asking for the logs",
+                 on_subscribed, n);
 }
 
 void follow_lost(struct follow *f, unsigned node) {
@@ -332,12 +354,13 @@ int follow_is_shown(const struct follow *f) {
 }
 
 int follow_is_moving(struct follow *f) {
-    int moving = f->fed != f->fed_seen || (view_backlog(f->o.view) > 0 && !view_is_broken(f->o.view));
+    int moving =
+        f->fed != f->fed_seen || (view_backlog(f->o.view) > 0 && !view_is_broken(f->o.view));
     f->fed_seen = f->fed;
     return moving;
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------ */
+/* --- life --- */
 
 void follow_flush(struct follow *f) {
     f->flushing = 1;
@@ -382,13 +405,19 @@ static int make_parts(struct follow *f, struct pd_err *err) {
         f->nodes[i].id = i;
         pd_buf_init(&f->nodes[i].event);
         for (unsigned k = 0; k < f->n_logs; k++)
-            f->sources[source_of(f, i, k)] =
-                (struct show_source){.node = i, .host = f->o.nodes[i].host, .role = roles[f->log[k]], .stream = names[f->log[k]]};
+            f->sources[source_of(f, i, k)] = (struct show_source){.node = i,
+                                                                  .host = f->o.nodes[i].host,
+                                                                  .role = roles[f->log[k]],
+                                                                  .stream = names[f->log[k]]};
     }
     struct show_opts so = f->o.show;
     so.sources = f->sources;
     so.n_sources = n;
-    const struct merge_opts mo = {.n_sources = n, .hold_ms = HOLD_MS, .stall_ms = STALL_MS, .ev = {on_line, on_stall}, .arg = f};
+    const struct merge_opts mo = {.n_sources = n,
+                                  .hold_ms = HOLD_MS,
+                                  .stall_ms = STALL_MS,
+                                  .ev = {on_line, on_stall},
+                                  .arg = f};
     int rc = show_new(&f->show, f->o.view, &so, err);
     return rc ? rc : merge_new(&f->merge, &mo, err);
 }

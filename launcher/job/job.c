@@ -1,8 +1,8 @@
 /* job.c - the phases of a job; see job.h.
  *
- * One table: what the job does on entering a phase, which steps of all its nodes end it, and how long it may take. job_enter alone
- * writes the phase. Callbacks of nodes only enter steps (job_node.c); the phase is looked at from the loop, never inside another
- * node's callback. */
+ * One table: what the job does on entering a phase, which steps of all its nodes end it, and how
+ * long it may take. job_enter alone writes the phase. Callbacks of nodes only enter steps
+ * (job_node.c); the phase is looked at from the loop, never inside another node's callback. */
 #include <signal.h>
 #include <sodium.h>
 #include <stdlib.h>
@@ -14,8 +14,12 @@
 #include "launcher/job/job_internal.h"
 
 enum {
-    STOP_WAIT_MS = 1600, DRAIN_WAIT_MS = 10000, BYE_WAIT_MS = 3000, FLUSH_MS = 30000,
-    SETTLE_MS = 600, /* a detached job whose processes end at once has failed to start; its head takes 300 ms to be sure why */
+    STOP_WAIT_MS = 1600,
+    DRAIN_WAIT_MS = 10000,
+    BYE_WAIT_MS = 3000,
+    FLUSH_MS = 30000,
+    SETTLE_MS = 600, /* a detached job whose processes end at once has failed to start; its head
+                        takes 300 ms to be sure why */
     RESULT_MS = 30000,
 };
 
@@ -47,19 +51,23 @@ static const struct {
     void (*begin)(struct job *);
     unsigned done; /* it is over when every node is in one of these steps */
     enum job_phase (*next)(struct job *);
-    int limit_ms;  /* what is not done by then has failed; 0: no limit of its own */
-    int quick;     /* QUICK_WAIT_MS instead when the user has pressed Ctrl-C */
+    int limit_ms; /* what is not done by then has failed; 0: no limit of its own */
+    int quick;    /* QUICK_WAIT_MS instead when the user has pressed Ctrl-C */
 } phases[N_JOB_PHASES] = {
-    [JOB_PREPARE] = {begin_prepare, AT(NODE_STOCKED) | LOST, after_prepare, 0, 0}, /* what is on its way takes as long as it takes */
+    [JOB_PREPARE] = {begin_prepare, AT(NODE_STOCKED) | LOST, after_prepare, 0,
+                     0}, /* what is on its way takes as long as it takes */
     [JOB_DATA] = {begin_data, AT(NODE_STOCKED) | LOST, after_data, 0, 0},
     [JOB_SETUP] = {begin_setup, AT(NODE_READY) | LOST, after_setup, 0, 0},
     [JOB_PEERS] = {begin_peers, AT(NODE_PEERED) | LOST, after_peers, START_WAIT_MS, 0},
     [JOB_RUN] = {begin_run, AT(NODE_RUNNING) | AT(NODE_ENDED) | LOST, after_run, START_WAIT_MS, 0},
-    [JOB_JOIN] = {begin_join, AT(NODE_RUNNING) | AT(NODE_ENDED) | LOST, after_join, 0, 0}, /* as a link takes */
-    [JOB_FOLLOW] = {begin_follow, AT(NODE_ENDED) | LOST, after_follow, 0, 0}, /* a job takes as long as it takes; see on_patience */
+    [JOB_JOIN] = {begin_join, AT(NODE_RUNNING) | AT(NODE_ENDED) | LOST, after_join, 0,
+                  0}, /* as a link takes */
+    [JOB_FOLLOW] = {begin_follow, AT(NODE_ENDED) | LOST, after_follow, 0,
+                    0}, /* a job takes as long as it takes; see on_patience */
     [JOB_STOP] = {begin_stop, AT(NODE_STOPPED) | LOST, after_stop, STOP_WAIT_MS, 0},
     [JOB_DRAIN] = {begin_drain, AT(NODE_DRAINED) | LOST, after_drain, DRAIN_WAIT_MS, 1},
-    [JOB_FETCH] = {begin_fetch, AT(NODE_FETCHED) | LOST, after_fetch, 0, 0}, /* each piece has its own limit */
+    [JOB_FETCH] = {begin_fetch, AT(NODE_FETCHED) | LOST, after_fetch, 0,
+                   0}, /* each piece has its own limit */
     [JOB_BYE] = {begin_bye, AT(NODE_GONE), after_bye, BYE_WAIT_MS, 1},
     [JOB_OVER] = {begin_over, 0, NULL, 0, 0},
 };
@@ -70,8 +78,9 @@ static void on_check(uv_timer_t *t);
 static int limit_of(const struct job *j, enum job_phase phase) {
     if (phase == JOB_STOP && j->saving)
         return STOP_WAIT_MS + SAVE_MS;
-    return phases[phase].quick && (j->stopped_by_user > 1 || (j->stopped_by_user && !j->saving)) ? QUICK_WAIT_MS
-                                                                                                  : phases[phase].limit_ms;
+    return phases[phase].quick && (j->stopped_by_user > 1 || (j->stopped_by_user && !j->saving))
+               ? QUICK_WAIT_MS
+               : phases[phase].limit_ms;
 }
 
 static void job_enter(struct job *j, enum job_phase phase) {
@@ -91,7 +100,9 @@ void job_look(struct job *j) {
         uv_timer_start(&j->check, on_check, 0, 0);
 }
 
-static int is_done(const struct job *j, const struct node *n) { return (AT(n->step) & (phases[j->phase].done | AT(NODE_LEFT_OUT))) != 0; }
+static int is_done(const struct job *j, const struct node *n) {
+    return (AT(n->step) & (phases[j->phase].done | AT(NODE_LEFT_OUT))) != 0;
+}
 
 static void on_check(uv_timer_t *t) {
     struct job *j = t->data;
@@ -106,7 +117,8 @@ static void on_check(uv_timer_t *t) {
 
 static void on_deadline(uv_timer_t *t) {
     struct job *j = t->data;
-    if (j->phase == JOB_DRAIN && !j->stopped_by_user && watch_is_moving(j)) { /* a pager may take its time */
+    if (j->phase == JOB_DRAIN && !j->stopped_by_user &&
+        watch_is_moving(j)) { /* a pager may take its time */
         uv_timer_start(&j->deadline, on_deadline, (uint64_t)phases[JOB_DRAIN].limit_ms, 0);
         return;
     }
@@ -126,7 +138,8 @@ static void on_deadline(uv_timer_t *t) {
     }
 }
 
-/* A node was lost, or some have ended, and the others are silent about it; or a detached job has begun well. */
+/* A node was lost, or some have ended, and the others are silent about it; or a detached job has
+ * begun well. */
 static void on_patience(uv_timer_t *t) {
     struct job *j = t->data;
     if (j->phase != JOB_FOLLOW)
@@ -136,7 +149,8 @@ static void on_patience(uv_timer_t *t) {
 }
 
 void job_be_patient(struct job *j, uint64_t ms) {
-    int waits = uv_is_active((uv_handle_t *)&j->patience) && !j->settling && uv_timer_get_due_in(&j->patience) <= ms;
+    int waits = uv_is_active((uv_handle_t *)&j->patience) && !j->settling &&
+                uv_timer_get_due_in(&j->patience) <= ms;
     if (j->phase != JOB_FOLLOW || waits)
         return;
     j->settling = 0;
@@ -175,7 +189,9 @@ int job_any(const struct job *j, unsigned steps) {
 
 static void begin_prepare(struct job *j) { job_move(j, AT(NODE_NEW), NODE_CONNECT); }
 
-static enum job_phase after_prepare(struct job *j) { return !j->err.code && job_choose_nodes(j) ? JOB_DATA : JOB_BYE; }
+static enum job_phase after_prepare(struct job *j) {
+    return !j->err.code && job_choose_nodes(j) ? JOB_DATA : JOB_BYE;
+}
 
 static void begin_data(struct job *j) {
     if (j->data_package < 0)
@@ -211,8 +227,12 @@ static void begin_follow(struct job *j) { /* the head may have been quicker than
         job_state_changed(j, "trainers");
 }
 
-static enum job_phase after_join(struct job *j) { return job_any(j, AT(NODE_RUNNING) | AT(NODE_ENDED)) ? JOB_FOLLOW : JOB_BYE; }
-static enum job_phase after_follow(struct job *j) { return job_any(j, AT(NODE_ENDED)) ? JOB_DRAIN : JOB_BYE; }
+static enum job_phase after_join(struct job *j) {
+    return job_any(j, AT(NODE_RUNNING) | AT(NODE_ENDED)) ? JOB_FOLLOW : JOB_BYE;
+}
+static enum job_phase after_follow(struct job *j) {
+    return job_any(j, AT(NODE_ENDED)) ? JOB_DRAIN : JOB_BYE;
+}
 
 static void begin_stop(struct job *j) {
     for (int i = 0; i < j->n_nodes; i++) {
@@ -227,7 +247,9 @@ static enum job_phase after_stop(struct job *j) {
     return JOB_DRAIN;
 }
 
-static void begin_drain(struct job *j) { job_move(j, AT(NODE_ENDED) | AT(NODE_STOPPED), NODE_DRAIN); }
+static void begin_drain(struct job *j) {
+    job_move(j, AT(NODE_ENDED) | AT(NODE_STOPPED), NODE_DRAIN);
+}
 
 static int wants_outputs(const struct job *j) {
     if (j->joined || job_any(j, LOST))
@@ -245,15 +267,19 @@ static void begin_fetch(struct job *j) {
 }
 
 static void tell_incomplete(void *arg, const char *model, const char *part, int n_missing) {
-    watch_say(arg, "%s is not whole: %s%s missing: a node that was lost had %s", model, part, n_missing > 1 ? " and others are" : " is",
-              n_missing > 1 ? "them" : "it");
+    watch_say(arg, "%s is not whole: %s%s missing: a node that was lost had %s", model, part,
+              n_missing > 1 ? " and others are" : " is", n_missing > 1 ? "them" : "it");
 }
 
 static enum job_phase after_fetch(struct job *j) {
     int renamed = 0;
-    j->fetched = !j->err.code && !job_any(j, LOST) && !outputs_place(&j->out, j->n_nodes, &renamed, &j->err);
+    j->fetched =
+        !j->err.code && !job_any(j, LOST) && !outputs_place(&j->out, j->n_nodes, &renamed, &j->err);
     if (renamed)
-        watch_say(j, "%d output files of different nodes have the same name; the later are called NAME.node-N", renamed);
+        watch_say(j,
+                  "%d output files of different nodes have the same name; the later are called "
+                  "NAME.node-N",
+                  renamed);
     for (int i = 0, told = 0; i < j->n_hosts && j->fetched && !told; i++)
         if ((told = *j->nodes[i].lost != 0))
             outputs_incomplete(&j->out, tell_incomplete, j);
@@ -279,7 +305,7 @@ static void begin_over(struct job *j) {
     watch_close(j);
 }
 
-/* --- from outside -------------------------------------------------------------------------------------------- */
+/* --- from outside --- */
 
 static void on_tick(uv_timer_t *t) {
     struct job *j = t->data;
@@ -305,7 +331,10 @@ static void on_signal(uv_signal_t *s, int signum) {
             job_enter(j, JOB_BYE);
     } else if (j->phase == JOB_RUN || j->phase == JOB_FOLLOW) {
         j->saving = j->opts->job_save_on_stop && signum == SIGINT;
-        watch_say(j, j->saving ? "%s: saving the model and stopping %s; Ctrl-C again to stop at once" : "%s: stopping %s", what, j->id);
+        watch_say(j,
+                  j->saving ? "%s: saving the model and stopping %s; Ctrl-C again to stop at once"
+                            : "%s: stopping %s",
+                  what, j->id);
         job_enter(j, JOB_STOP);
     } else if (j->phase == JOB_STOP) { /* a second time: no grace */
         stop_again(j);
@@ -329,7 +358,8 @@ static void start_loop(struct job *j) {
     uv_timer_start(&j->tick, on_tick, 1000, 1000);
 }
 
-int job_new(struct job **out, const struct pd_options *opts, const struct job_flags *flags, struct pd_err *err) {
+int job_new(struct job **out, const struct pd_options *opts, const struct job_flags *flags,
+            struct pd_err *err) {
     struct job *j = pd_calloc(1, sizeof *j);
     if (!j)
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -386,7 +416,8 @@ int job_loop(struct job *j, enum job_phase first) {
         return pd_code_exit_status(rc);
     }
     if (j->joined)
-        watch_say(j, "%s, %d of its %d node%s", j->id, j->n_hosts, j->n_nodes, j->n_nodes == 1 ? "" : "s");
+        watch_say(j, "%s, %d of its %d node%s", j->id, j->n_hosts, j->n_nodes,
+                  j->n_nodes == 1 ? "" : "s");
     else
         watch_say(j, "%s on %d node%s", j->id, j->n_nodes, j->n_nodes == 1 ? "" : "s");
     job_dispatch_show(j);
@@ -399,7 +430,7 @@ int job_loop(struct job *j, enum job_phase first) {
     return job_conclude(j);
 }
 
-/* --- paddlectl run ------------------------------------------------------------------------------------------- */
+/* --- paddlectl run --- */
 
 int job_run(const struct pd_options *opts, const struct job_flags *flags) {
     struct job *j = NULL;

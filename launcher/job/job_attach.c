@@ -1,5 +1,5 @@
-/* job_attach.c - paddlectl attach: find a job on the nodes, and follow it as its launcher does. The links that found it go on
- * with it. */
+/* job_attach.c - paddlectl attach: find a job on the nodes, and follow it as its launcher does. The
+ * links that found it go on with it. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,7 +9,8 @@
 #include "launcher/job/job_internal.h"
 
 /* The job's nodes among the hosts; a link that was kept is handed over. */
-static int take_job(struct job *j, struct gather *g, const struct found_job *f, struct pd_err *err) {
+static int take_job(struct job *j, struct gather *g, const struct found_job *f,
+                    struct pd_err *err) {
     int most = f->n_nodes;
     find_join(g, f, 0);
     for (int i = 0; i < j->n_hosts; i++)

@@ -1,12 +1,14 @@
-/* job_check.c - what is wrong with the training of a workspace that is here, before anything is done: options that do not go together, and a
- * train.ini whose network or optimizer does not hold. The nodes would say the same, when everybody has everything.
+/* job_check.c - what is wrong with the training of a workspace that is here, before anything is
+ * done: options that do not go together, and a train.ini whose network or optimizer does not hold.
+ * The nodes would say the same, when everybody has everything.
  *
  *     conf.ini, command line ─┐
  *     train.ini's [train] ────┴▶ pd_train_check               here
  *     train.ini ───────────────▶ paddle_worker model --check  a process: this program has no layers
  *
- * Of an archive, train.ini and the files that its network names are put aside for that. Names that lead out of the workspace mean other files here
- * than on the nodes: then the network is left to the nodes, as all of a job_workspace is. */
+ * Of an archive, train.ini and the files that its network names are put aside for that. Names that
+ * lead out of the workspace mean other files here than on the nodes: then the network is left to
+ * the nodes, as all of a job_workspace is. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -38,35 +40,43 @@ struct check {
     const struct job *j;
     const char *package, *config; /* config: its name in the package */
     int archive;
-    struct pd_buf text;           /* of train.ini */
-    struct data_files named;      /* by its network */
-    char shown[PATH_MAX];         /* train.ini for messages */
+    struct pd_buf text;      /* of train.ini */
+    struct data_files named; /* by its network */
+    char shown[PATH_MAX];    /* train.ini for messages */
 };
 
-/* --- options ----------------------------------------------------------------------------------------------------- */
+/* --- options --- */
 
-/* Which option reads what lies in the workspace's output: checkpoints by their names in save_dir, and paths. NULL: none does. */
+/* Which option reads what lies in the workspace's output: checkpoints by their names in save_dir,
+ * and paths. NULL: none does. */
 static const char *reads_output(const struct pd_options *o) {
     const int saved_there = !strcmp(o->save_dir, OUTPUT);
     if (pd_starts(o->init_model_path, OUTPUT "/"))
         return "init_model_path";
-    if (*o->resume && (pd_starts(o->resume, OUTPUT "/") || (saved_there && !strchr(o->resume, '/'))))
+    if (*o->resume &&
+        (pd_starts(o->resume, OUTPUT "/") || (saved_there && !strchr(o->resume, '/'))))
         return "resume";
     return o->start_pass && saved_there ? "start_pass" : NULL;
 }
 
-/* Left there by a training on this machine, it does not travel: nothing else would tell, since with resume = latest there need not be any. */
+/* Left there by a training on this machine, it does not travel: nothing else would tell, since with
+ * resume = latest there need not be any. */
 static int check_output(const struct check *c, const struct pd_options *o, struct pd_err *err) {
     const char *name = reads_output(o);
     char path[PATH_MAX];
     struct stat st;
-    if (c->archive || !name || pd_fmt(path, sizeof path, "%s/" OUTPUT, c->package) || stat(path, &st) || !S_ISDIR(st.st_mode))
+    if (c->archive || !name || pd_fmt(path, sizeof path, "%s/" OUTPUT, c->package) ||
+        stat(path, &st) || !S_ISDIR(st.st_mode))
         return 0;
     int rc = scan_leaves_out(c->package, OUTPUT, err);
     if (rc <= 0)
         return rc;
-    return pd_fail(err, PD_ECONF, "%s: %s reads the workspace's " OUTPUT ", which is not dispatched: write a line !/" OUTPUT " into %s/.paddleignore to go on "
-                   "from what is in it, or remove it to begin anew", option_where(o, name), name, c->package);
+    return pd_fail(err, PD_ECONF,
+                   "%s: %s reads the workspace's " OUTPUT
+                   ", which is not dispatched: write a line !/" OUTPUT
+                   " into %s/.paddleignore to go on "
+                   "from what is in it, or remove it to begin anew",
+                   option_where(o, name), name, c->package);
 }
 
 /* A host may still be left out: then what needs fewer trainers is left to the nodes. */
@@ -86,11 +96,13 @@ static int check_options(const struct check *c, struct pd_err *err) {
     return rc;
 }
 
-/* --- the network ------------------------------------------------------------------------------------------------- */
+/* --- the network --- */
 
-static int on_pair(void *arg, const char *section, const char *name, const char *value, int line, struct pd_err *err) {
+static int on_pair(void *arg, const char *section, const char *name, const char *value, int line,
+                   struct pd_err *err) {
     struct check *c = arg;
-    int file = (!strcmp(section, "data") && !strcmp(name, "vocabulary_file")) || (pd_starts(section, "layer") && !strcmp(name, "counts"));
+    int file = (!strcmp(section, "data") && !strcmp(name, "vocabulary_file")) ||
+               (pd_starts(section, "layer") && !strcmp(name, "counts"));
     (void)line;
     return file && data_files_add(&c->named, value) ? pd_fail(err, PD_ENOMEM, "out of memory") : 0;
 }
@@ -105,7 +117,8 @@ static int leads_out(const char *name) {
 }
 
 /* A file of the archive, in folder `dir`. */
-static int put_aside(const struct check *c, const char *dir, const char *name, const struct pd_buf *text, struct pd_err *err) {
+static int put_aside(const struct check *c, const char *dir, const char *name,
+                     const struct pd_buf *text, struct pd_err *err) {
     char path[PATH_MAX];
     if (pd_fmt(path, sizeof path, "%s/%s", dir, name))
         return pd_fail(err, PD_ECONF, "path too long: %s in %s", name, c->package);
@@ -124,7 +137,8 @@ static int read_named(const struct check *c, struct pd_buf *texts, struct pd_err
     return found;
 }
 
-static int put_all_aside(const struct check *c, const char *dir, const struct pd_buf *texts, struct pd_err *err) {
+static int put_all_aside(const struct check *c, const char *dir, const struct pd_buf *texts,
+                         struct pd_err *err) {
     int rc = put_aside(c, dir, c->config, &c->text, err);
     for (size_t i = 0; i < c->named.n && !rc; i++)
         rc = put_aside(c, dir, c->named.path[i], &texts[i], err);
@@ -132,8 +146,11 @@ static int put_all_aside(const struct check *c, const char *dir, const struct pd
 }
 
 /* `signals`: those that wait until the process is to have. */
-static int start(pid_t *pid, const char *dir, const char *config, int out, const sigset_t *signals, struct pd_err *err) {
-    char worker[PATH_MAX], *argv[] = {worker, (char *)(uintptr_t)"model", (char *)(uintptr_t)"--check", (char *)(uintptr_t)config, NULL};
+static int start(pid_t *pid, const char *dir, const char *config, int out, const sigset_t *signals,
+                 struct pd_err *err) {
+    char worker[PATH_MAX],
+        *argv[] = {worker, (char *)(uintptr_t) "model", (char *)(uintptr_t) "--check",
+                   (char *)(uintptr_t)config, NULL};
     posix_spawn_file_actions_t acts;
     int rc = node_program_path("paddle_worker", worker, sizeof worker, err);
     if (rc)
@@ -155,7 +172,8 @@ static int start(pid_t *pid, const char *dir, const char *config, int out, const
 }
 
 /* `config` from folder `dir` (NULL: the current one). */
-static int ask_worker(const char *dir, const char *config, const sigset_t *signals, struct pd_err *err) {
+static int ask_worker(const char *dir, const char *config, const sigset_t *signals,
+                      struct pd_err *err) {
     int fd[2], status = 0;
     char said[sizeof err->msg];
     pid_t pid;
@@ -174,7 +192,8 @@ static int ask_worker(const char *dir, const char *config, const sigset_t *signa
     return WIFEXITED(status) && WEXITSTATUS(status) == 2 ? pd_fail(err, PD_ECONF, "%s", said) : 0;
 }
 
-static int check_aside(const struct check *c, const struct pd_buf *texts, const sigset_t *signals, struct pd_err *err) {
+static int check_aside(const struct check *c, const struct pd_buf *texts, const sigset_t *signals,
+                       struct pd_err *err) {
     const char *tmp = getenv("TMPDIR");
     char dir[PATH_MAX];
     if (pd_fmt(dir, sizeof dir, "%s/paddlectl-XXXXXX", tmp && *tmp ? tmp : "/tmp") || !mkdtemp(dir))
@@ -220,9 +239,10 @@ static int check_network(struct check *c, struct pd_err *err) {
     return c->archive ? check_archive(c, err) : ask_worker(NULL, c->shown, &now, err);
 }
 
-/* --- train.ini --------------------------------------------------------------------------------------------------- */
+/* --- train.ini --- */
 
-/* 1: it is here; 0: nothing can be said here. What is wrong with the package as such is found when it is read. */
+/* 1: it is here; 0: nothing can be said here. What is wrong with the package as such is found when
+ * it is read. */
 static int read_config(struct check *c, struct pd_err *err) {
     struct stat st;
     if (stat(c->package, &st) || leads_out(c->config))

@@ -1,11 +1,13 @@
-/* job_data.c - data files apart from the rest of the workspace: each trainer gets those of its streams (data_layout = dispatched).
+/* job_data.c - data files apart from the rest of the workspace: each trainer gets those of its
+ * streams (data_layout = dispatched).
  *
- *     package "workspace": all but the data files, and the list of them      to all nodes, while the job is prepared
- *     package "data":      the data files; each trainer has a part of it     once it is known who is which trainer
+ *     package "workspace": all but the data files, and the list of them      to all nodes, while
+ * the job is prepared package "data":      the data files; each trainer has a part of it     once
+ * it is known who is which trainer
  *
- * Which files these are is found from the entries of the package (dispatch/split.h), for each of the two on the thread that hashes it.
- * Node 0 also gets a list of them (AG_DATA_LIST), so that a trainer that needs another one later gets it from whoever has it, or from
- * here (job_feed.c). */
+ * Which files these are is found from the entries of the package (dispatch/split.h), for each of
+ * the two on the thread that hashes it. Node 0 also gets a list of them (AG_DATA_LIST), so that a
+ * trainer that needs another one later gets it from whoever has it, or from here (job_feed.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,13 +20,13 @@ enum { ROWS_BYTES = 512 << 10 };
 
 struct job_data {
     const struct pd_options *opts;
-    struct split rest, data;   /* as the scan of each of the packages found it */
+    struct split rest, data; /* as the scan of each of the packages found it */
     int n_trainers;
-    int *rank;                 /* by host; -1: no trainer */
-    int (*readers)[2];         /* by item of the data's scan: split_readers */
+    int *rank;         /* by host; -1: no trainer */
+    int (*readers)[2]; /* by item of the data's scan: split_readers */
     /* by place in data.apart */
-    size_t *item;              /* of the data's scan */
-    struct object_id *id;      /* file_pieces_id */
+    size_t *item;         /* of the data's scan */
+    struct object_id *id; /* file_pieces_id */
 };
 
 static int keep_rest(void *arg, const char *path, int is_folder) {
@@ -40,7 +42,9 @@ static int keep_data(void *arg, const char *path, int is_folder) {
 static int on_rest_listed(void *arg, struct scan *s, struct pd_err *err) {
     struct job_data *t = arg;
     int rc = split_find(&t->rest, s, t->opts, err);
-    return rc || !t->rest.apart.n ? rc : scan_add_file(s, DATA_LIST, t->rest.list.data, t->rest.list.len, err);
+    return rc || !t->rest.apart.n
+               ? rc
+               : scan_add_file(s, DATA_LIST, t->rest.list.data, t->rest.list.len, err);
 }
 
 static int on_data_listed(void *arg, struct scan *s, struct pd_err *err) {
@@ -80,7 +84,7 @@ void job_data_keep(struct job_data *t, struct scan *data) {
     scan_on_listed(data, on_data_listed, t);
 }
 
-/* --- shares ---------------------------------------------------------------------------------------------------------- */
+/* --- shares --- */
 
 struct picking {
     const struct job_data *t;
@@ -97,7 +101,8 @@ static int check_same(const struct job_data *t, struct pd_err *err) {
     const struct pd_buf *a = &t->rest.list, *b = &t->data.list;
     return a->len == b->len && (!a->len || !memcmp(a->data, b->data, a->len))
                ? 0
-               : pd_fail(err, PD_EDATA, "the data files in %s came or went while they were listed", t->opts->job_dispatch_package);
+               : pd_fail(err, PD_EDATA, "the data files in %s came or went while they were listed",
+                         t->opts->job_dispatch_package);
 }
 
 static int find_readers(struct job_data *t, const struct scan *scan, struct pd_err *err) {
@@ -120,7 +125,8 @@ static int find_ids(struct job_data *t, const struct scan *scan, struct pd_err *
     struct scan_item item;
     size_t n = t->data.apart.n;
     int rc = 0;
-    if (!t->item && (!(t->item = pd_calloc(n + 1, sizeof *t->item)) || !(t->id = pd_calloc(n + 1, sizeof *t->id))))
+    if (!t->item && (!(t->item = pd_calloc(n + 1, sizeof *t->item)) ||
+                     !(t->id = pd_calloc(n + 1, sizeof *t->id))))
         return pd_fail(err, PD_ENOMEM, "out of memory");
     for (size_t i = 0, all = scan_n_items(scan); i < all && !rc; i++) {
         scan_item(scan, i, &item);
@@ -131,7 +137,8 @@ static int find_ids(struct job_data *t, const struct scan *scan, struct pd_err *
         rc = rc ? rc : file_pieces_id(&f, &t->id[at]);
         t->item[at] = i;
         if (rc == PD_EDATA)
-            pd_fail(err, rc, "%s/%s is too large to be sent apart (data_layout = dispatched)", t->opts->job_dispatch_package, item.path);
+            pd_fail(err, rc, "%s/%s is too large to be sent apart (data_layout = dispatched)",
+                    t->opts->job_dispatch_package, item.path);
         else if (rc)
             pd_fail(err, rc, "out of memory");
     }

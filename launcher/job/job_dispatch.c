@@ -1,7 +1,8 @@
 /* job_dispatch.c - worker and workspace to the nodes of a job, while it is prepared.
  *
- * Hashing begins before the first log-in. When all nodes are needed, nothing is sent before all have answered: one host that
- * can't be reached ends the job, and must not cost the others a gigabyte first. */
+ * Hashing begins before the first log-in. When all nodes are needed, nothing is sent before all
+ * have answered: one host that can't be reached ends the job, and must not cost the others a
+ * gigabyte first. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,8 @@ static void on_broken(void *arg, const struct pd_err *err) {
 
 static void on_scanned(void *arg, int package) {
     struct job *j = arg;
-    char *text = package != j->worker_package ? listing_of_large(dispatch_scan(j->dispatch, package)) : NULL;
+    char *text =
+        package != j->worker_package ? listing_of_large(dispatch_scan(j->dispatch, package)) : NULL;
     if (text)
         watch_say(j, "%s", text);
     free(text);
@@ -50,10 +52,13 @@ static void on_change(void *arg) {
         bar_update(&j->bar, j->dispatch, uv_now(&j->c.loop));
 }
 
-/* `hashes`: the kind of its cache (cache.h); two packages of one workspace have different parts of it. */
-static int open_workspace(const struct job *j, const char *hashes, unsigned flags, struct scan **out, struct pd_err *err) {
+/* `hashes`: the kind of its cache (cache.h); two packages of one workspace have different parts of
+ * it. */
+static int open_workspace(const struct job *j, const char *hashes, unsigned flags,
+                          struct scan **out, struct pd_err *err) {
     char hashed[PATH_MAX];
-    int rc = scan_new(out, j->opts->job_dispatch_package, flags | (j->flags.dry_run ? SCAN_IGNORED : 0), err);
+    int rc = scan_new(out, j->opts->job_dispatch_package,
+                      flags | (j->flags.dry_run ? SCAN_IGNORED : 0), err);
     if (rc)
         pd_err_prefix(err, "%s", option_where(j->opts, "job_dispatch_package"));
     else if (!cache_file(hashes, j->opts->job_dispatch_package, hashed))
@@ -61,17 +66,19 @@ static int open_workspace(const struct job *j, const char *hashes, unsigned flag
     return rc;
 }
 
-static int add(struct job *j, const char *kind, const char *name, struct scan *scan, int *package, struct pd_err *err) {
+static int add(struct job *j, const char *kind, const char *name, struct scan *scan, int *package,
+               struct pd_err *err) {
     *package = dispatch_add(j->dispatch, kind, name, scan, err);
     return *package < 0 ? *package : 0;
 }
 
-/* The worker as the build has packed it lies beside it, and is none of an older worker: `path` becomes its path. */
+/* The worker as the build has packed it lies beside it, and is none of an older worker: `path`
+ * becomes its path. */
 static int use_packed(char path[PATH_MAX]) {
     struct stat raw, packed;
     char with[PATH_MAX];
-    if (pd_fmt(with, sizeof with, "%s.zst", path) || stat(path, &raw) || stat(with, &packed) || packed.st_mtime < raw.st_mtime ||
-        packed_size(with) != (uint64_t)raw.st_size)
+    if (pd_fmt(with, sizeof with, "%s.zst", path) || stat(path, &raw) || stat(with, &packed) ||
+        packed.st_mtime < raw.st_mtime || packed_size(with) != (uint64_t)raw.st_size)
         return 0;
     memcpy(path, with, sizeof with);
     return 1;
@@ -79,15 +86,24 @@ static int use_packed(char path[PATH_MAX]) {
 
 /* What a user's own trainer reads is not known here. */
 int job_has_data_apart(const struct job *j) {
-    return j->opts->data_layout == PD_DATA_DISPATCHED && j->c.n_trainers && !*j->opts->trainer_command && !strchr(j->opts->config, '/');
+    return j->opts->data_layout == PD_DATA_DISPATCHED && j->c.n_trainers &&
+           !*j->opts->trainer_command && !strchr(j->opts->config, '/');
 }
 
 int job_dispatch_open(struct job *j, struct pd_err *err) {
-    struct dispatch_conf conf = {.loop = &j->c.loop, .n_nodes = j->n_hosts, .relay = j->opts->relay == PD_RELAY_AUTO,
-                                 .encrypt = j->opts->encrypt != PD_ENCRYPT_OFF, .port = (int)j->opts->port,
+    struct dispatch_conf conf = {.loop = &j->c.loop,
+                                 .n_nodes = j->n_hosts,
+                                 .relay = j->opts->relay == PD_RELAY_AUTO,
+                                 .encrypt = j->opts->encrypt != PD_ENCRYPT_OFF,
+                                 .port = (int)j->opts->port,
                                  .store_limit = (uint64_t)j->opts->store_limit,
-                                 .silence_ms = (uint64_t)(j->opts->silence_timeout * 1000), .on_done = on_done, .on_failed = on_failed, .on_broken = on_broken,
-                                 .on_scanned = on_scanned, .on_change = on_change, .arg = j};
+                                 .silence_ms = (uint64_t)(j->opts->silence_timeout * 1000),
+                                 .on_done = on_done,
+                                 .on_failed = on_failed,
+                                 .on_broken = on_broken,
+                                 .on_scanned = on_scanned,
+                                 .on_change = on_change,
+                                 .arg = j};
     struct scan *scan;
     char path[PATH_MAX];
     int rc = 0;
@@ -99,7 +115,9 @@ int job_dispatch_open(struct job *j, struct pd_err *err) {
         rc = node_program_path("paddle_worker", path, sizeof path, err);
         int packed = !rc && use_packed(path);
         rc = rc ? rc : scan_new_file(&scan, path, "paddle_worker", err);
-        rc = rc ? rc : add(j, packed ? "packed-worker" : "worker", "paddle_worker", scan, &j->worker_package, err);
+        rc = rc ? rc
+                : add(j, packed ? "packed-worker" : "worker", "paddle_worker", scan,
+                      &j->worker_package, err);
     }
     int apart = j->sends_workspace && job_has_data_apart(j);
     if (!rc && apart)
@@ -152,7 +170,8 @@ static unsigned packages_of(const struct node *n) {
 /* After a lost connection all of it is asked for again: what is there is there. */
 void enter_data(struct node *n) {
     if (job_data_wants(n))
-        dispatch_more(n->job->dispatch, n->place, n->link, packages_of(n) | 1u << n->job->data_package);
+        dispatch_more(n->job->dispatch, n->place, n->link,
+                      packages_of(n) | 1u << n->job->data_package);
     else
         node_enter(n, NODE_STOCKED);
 }
@@ -160,7 +179,8 @@ void enter_data(struct node *n) {
 const char *job_data_id(const struct node *n, char hex[2 * OBJECT_ID + 1]) {
     struct object_id id;
     *hex = 0;
-    if (n->job->data_package >= 0 && dispatch_part_id(n->job->dispatch, n->place, n->job->data_package, &id))
+    if (n->job->data_package >= 0 &&
+        dispatch_part_id(n->job->dispatch, n->place, n->job->data_package, &id))
         object_hex(&id, hex);
     return hex;
 }
@@ -188,7 +208,8 @@ void job_dispatch_look(struct job *j) {
     if (j->opts->min_nodes ? j->n_hosts - n_lost >= j->opts->min_nodes : !n_lost)
         dispatch_start(j->dispatch);
     else
-        job_move(j, AT(NODE_DISPATCH), NODE_STOCKED); /* it can't be started: they are only told goodbye */
+        job_move(j, AT(NODE_DISPATCH),
+                 NODE_STOCKED); /* it can't be started: they are only told goodbye */
 }
 
 void job_dispatch_end(struct job *j) {

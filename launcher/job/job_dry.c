@@ -38,7 +38,8 @@ struct share { /* of a trainer */
 static void add_to(struct share *s, const struct scan_item *item) {
     s->files++;
     s->bytes += item->size;
-    json_array_append_new(s->paths, json_pack("{s:o, s:I}", "path", path_text(item->path), "bytes", (json_int_t)item->size));
+    json_array_append_new(s->paths, json_pack("{s:o, s:I}", "path", path_text(item->path), "bytes",
+                                              (json_int_t)item->size));
 }
 
 /* What each trainer's node gets of the data files, by rank; NULL: all nodes get all files. */
@@ -64,8 +65,11 @@ static json_t *shares(const struct job *j, const struct scan *scan, struct pd_er
         }
         out = json_array();
         for (size_t r = 0; r < n; r++)
-            json_array_append_new(out, json_pack("{s:i, s:s, s:i, s:I, s:I, s:O}", "trainer", (int)r, "host", j->nodes[j->c.trainers[r]].host->label, "node",
-                                                 j->c.trainers[r], "n_files", (json_int_t)v[r].files, "bytes", (json_int_t)v[r].bytes, "files", v[r].paths));
+            json_array_append_new(out,
+                                  json_pack("{s:i, s:s, s:i, s:I, s:I, s:O}", "trainer", (int)r,
+                                            "host", j->nodes[j->c.trainers[r]].host->label, "node",
+                                            j->c.trainers[r], "n_files", (json_int_t)v[r].files,
+                                            "bytes", (json_int_t)v[r].bytes, "files", v[r].paths));
     }
     for (size_t r = 0; v && r < n; r++)
         json_decref(v[r].paths);
@@ -78,19 +82,23 @@ static void print_shares(const struct job *j, const json_t *list) {
     const json_t *t, *f;
     size_t i, k;
     uint64_t files = 0, bytes = 0;
-    json_array_foreach(list, i, t) {
+    json_array_foreach (list, i, t) {
         files += (uint64_t)json_integer_value(json_object_get(t, "n_files"));
         bytes += (uint64_t)json_integer_value(json_object_get(t, "bytes"));
     }
-    printf("of these, %llu data files, %llu bytes, each to its trainer only (data_layout = dispatched):\n", (unsigned long long)files,
-           (unsigned long long)bytes);
-    json_array_foreach(list, i, t) {
-        printf("  trainer %zu  %s  %lld files, %lld bytes\n", i, json_string_value(json_object_get(t, "host")),
-               (long long)json_integer_value(json_object_get(t, "n_files")), (long long)json_integer_value(json_object_get(t, "bytes")));
+    printf("of these, %llu data files, %llu bytes, each to its trainer only (data_layout = "
+           "dispatched):\n",
+           (unsigned long long)files, (unsigned long long)bytes);
+    json_array_foreach (list, i, t) {
+        printf("  trainer %zu  %s  %lld files, %lld bytes\n", i,
+               json_string_value(json_object_get(t, "host")),
+               (long long)json_integer_value(json_object_get(t, "n_files")),
+               (long long)json_integer_value(json_object_get(t, "bytes")));
         if (!j->flags.verbose)
             continue;
-        json_array_foreach(json_object_get(t, "files"), k, f)
-            printf("    %s  %lld\n", json_string_value(json_object_get(f, "path")), (long long)json_integer_value(json_object_get(f, "bytes")));
+        json_array_foreach (json_object_get(t, "files"), k, f)
+            printf("    %s  %lld\n", json_string_value(json_object_get(f, "path")),
+                   (long long)json_integer_value(json_object_get(f, "bytes")));
     }
 }
 
@@ -107,15 +115,19 @@ static json_t *plan(const struct job *j, const struct scan_totals *t) {
             json_array_append_new(roles, json_string("pserver"));
         if (has(c->trainers, c->n_trainers, i))
             json_array_append_new(roles, json_string("trainer"));
-        json_array_append_new(hosts, json_pack("{s:i, s:s, s:s, s:s, s:o}", "node", i, "host", j->nodes[i].host->label, "spec",
-                                               j->nodes[i].host->spec, "root_dir", root, "roles", roles));
+        json_array_append_new(hosts,
+                              json_pack("{s:i, s:s, s:s, s:s, s:o}", "node", i, "host",
+                                        j->nodes[i].host->label, "spec", j->nodes[i].host->spec,
+                                        "root_dir", root, "roles", roles));
     }
-    json_t *o = json_pack("{s:o, s:I, s:I, s:s, s:b}", "hosts", hosts, "pservers", (json_int_t)c->n_pservers, "trainers",
-                          (json_int_t)c->n_trainers, "outputs", j->out.root, "worker", j->needs_worker);
+    json_t *o = json_pack("{s:o, s:I, s:I, s:s, s:b}", "hosts", hosts, "pservers",
+                          (json_int_t)c->n_pservers, "trainers", (json_int_t)c->n_trainers,
+                          "outputs", j->out.root, "worker", j->needs_worker);
     if (j->sends_workspace)
-        json_object_set_new(o, "package", json_pack("{s:s, s:I, s:I, s:I}", "path", j->opts->job_dispatch_package, "files",
-                                                    (json_int_t)t->files, "bytes", (json_int_t)t->bytes, "object_bytes",
-                                                    (json_int_t)t->object_bytes));
+        json_object_set_new(o, "package",
+                            json_pack("{s:s, s:I, s:I, s:I}", "path", j->opts->job_dispatch_package,
+                                      "files", (json_int_t)t->files, "bytes", (json_int_t)t->bytes,
+                                      "object_bytes", (json_int_t)t->object_bytes));
     else
         json_object_set_new(o, "job_workspace", json_string(j->opts->job_workspace));
     return o;
@@ -143,17 +155,23 @@ int job_dry_run(struct job *j) {
         json_decref(o);
         return fflush(stdout) ? 1 : 0;
     }
-    printf("would run on %d host%s: %zu pserver%s, %zu trainer%s\n", j->n_hosts, j->n_hosts == 1 ? "" : "s", j->c.n_pservers,
-           j->c.n_pservers == 1 ? "" : "s", j->c.n_trainers, j->c.n_trainers == 1 ? "" : "s");
-    json_array_foreach(json_object_get(o, "hosts"), i, h) {
-        int p = has(j->c.pservers, j->c.n_pservers, (int)i), t = has(j->c.trainers, j->c.n_trainers, (int)i);
+    printf("would run on %d host%s: %zu pserver%s, %zu trainer%s\n", j->n_hosts,
+           j->n_hosts == 1 ? "" : "s", j->c.n_pservers, j->c.n_pservers == 1 ? "" : "s",
+           j->c.n_trainers, j->c.n_trainers == 1 ? "" : "s");
+    json_array_foreach (json_object_get(o, "hosts"), i, h) {
+        int p = has(j->c.pservers, j->c.n_pservers, (int)i),
+            t = has(j->c.trainers, j->c.n_trainers, (int)i);
         printf("  node %zu  %s  %s, below %s\n", i, json_string_value(json_object_get(h, "spec")),
-               p && t ? "pserver and trainer" : p ? "pserver" : t ? "trainer" : "nothing",
+               p && t ? "pserver and trainer"
+               : p    ? "pserver"
+               : t    ? "trainer"
+                      : "nothing",
                json_string_value(json_object_get(h, "root_dir")));
     }
     if (j->sends_workspace)
-        printf("would send %s: %llu files, %llu bytes; 'paddlectl dispatch --dry-run' lists them\n", j->opts->job_dispatch_package,
-               (unsigned long long)totals.files, (unsigned long long)totals.bytes);
+        printf("would send %s: %llu files, %llu bytes; 'paddlectl dispatch --dry-run' lists them\n",
+               j->opts->job_dispatch_package, (unsigned long long)totals.files,
+               (unsigned long long)totals.bytes);
     if (data)
         print_shares(j, data);
     if (!j->sends_workspace)

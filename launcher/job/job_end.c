@@ -1,4 +1,5 @@
-/* job_end.c - how a job ended: the first failure, the hosts that could not be used, the exit status. */
+/* job_end.c - how a job ended: the first failure, the hosts that could not be used, the exit
+ * status. */
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,9 +24,11 @@ static const char *text_of(const json_t *o, const char *name) {
     return s ? s : "";
 }
 
-/* On a terminal the first failure stands between two lines, so that it is found in a long scroll. */
+/* On a terminal the first failure stands between two lines, so that it is found in a long scroll.
+ */
 static void put_rule(struct pd_buf *b) {
-    int width = term_is_live(STDERR_FILENO) ? term_width(STDERR_FILENO) - 1 : 0, colour = term_has_colour(STDERR_FILENO);
+    int width = term_is_live(STDERR_FILENO) ? term_width(STDERR_FILENO) - 1 : 0,
+        colour = term_has_colour(STDERR_FILENO);
     if (!width)
         return;
     pd_put_fmt(b, "%s", colour ? "\033[1;31m" : "");
@@ -36,8 +39,11 @@ static void put_rule(struct pd_buf *b) {
 
 static void put_failure(const struct job *j, struct pd_buf *b) {
     const json_t *f = j->failure;
-    json_int_t id = json_is_integer(json_object_get(f, "node")) ? json_integer_value(json_object_get(f, "node")) : -1;
-    json_int_t code = json_integer_value(json_object_get(f, "exit_code")), sig = json_integer_value(json_object_get(f, "signal"));
+    json_int_t id = json_is_integer(json_object_get(f, "node"))
+                        ? json_integer_value(json_object_get(f, "node"))
+                        : -1;
+    json_int_t code = json_integer_value(json_object_get(f, "exit_code")),
+               sig = json_integer_value(json_object_get(f, "signal"));
     const struct node *n = job_node(j, id);
     const char *host = n ? n->host->label : text_of(f, "host"), *role = text_of(f, "role");
     const char *reason = text_of(f, "reason");
@@ -48,25 +54,31 @@ static void put_failure(const struct job *j, struct pd_buf *b) {
     if (sig > 0)
         pd_put_fmt(b, ": ended by signal %lld (%s)", (long long)sig, strsignal((int)sig));
     else if (code > 128 && code < 128 + NSIG) /* a shell between us and the program says it so */
-        pd_put_fmt(b, ": exit status %lld (signal %lld: %s)", (long long)code, (long long)code - 128, strsignal((int)code - 128));
+        pd_put_fmt(b, ": exit status %lld (signal %lld: %s)", (long long)code,
+                   (long long)code - 128, strsignal((int)code - 128));
     else if (code > 0)
         pd_put_fmt(b, ": exit status %lld", (long long)code);
     pd_put_fmt(b, "%s%s\n", *reason ? ": " : "", reason);
     put_indented(b, text_of(f, "last_lines"));
     if (j->n_restarts > 0)
-        pd_put_fmt(b, "  it was restarted %lld time%s before\n", (long long)j->n_restarts, j->n_restarts == 1 ? "" : "s");
+        pd_put_fmt(b, "  it was restarted %lld time%s before\n", (long long)j->n_restarts,
+                   j->n_restarts == 1 ? "" : "s");
     for (int i = 0; i < j->n_hosts; i++)
         if (*j->nodes[i].lost)
-            pd_put_fmt(b, "  it had lost %s before: %s\n", j->nodes[i].host->label, j->nodes[i].lost);
+            pd_put_fmt(b, "  it had lost %s before: %s\n", j->nodes[i].host->label,
+                       j->nodes[i].lost);
     if (j->n_later > 0)
         pd_put_fmt(b, "  %lld more failed after it\n", (long long)j->n_later);
     if (n && *n->job_dir)
-        pd_put_fmt(b, "  its logs: %s:%s/log; 'paddlectl fetch --log %s' brings all of them and the outputs\n", host, n->job_dir, j->id);
+        pd_put_fmt(b,
+                   "  its logs: %s:%s/log; 'paddlectl fetch --log %s' brings all of them and the "
+                   "outputs\n",
+                   host, n->job_dir, j->id);
     put_rule(b);
 }
 
-/* Every host that failed before the job ran, or whose connection broke. Status 2 when all of them are about what the user
- * wrote, else 3. */
+/* Every host that failed before the job ran, or whose connection broke. Status 2 when all of them
+ * are about what the user wrote, else 3. */
 static int put_bad_hosts(const struct job *j, struct pd_buf *b) {
     int n = 0, status = 2;
     for (int i = 0; i < j->n_hosts; i++) {
@@ -80,7 +92,8 @@ static int put_bad_hosts(const struct job *j, struct pd_buf *b) {
         pd_put_fmt(b, "paddlectl: %d of %d hosts cannot be used:\n", n, j->n_hosts);
     for (int i = 0; i < j->n_hosts; i++)
         if (j->nodes[i].err.code && j->nodes[i].step != NODE_LEFT_OUT)
-            pd_put_fmt(b, "%s%s: %s\n", n > 1 ? "  " : "paddlectl: ", j->nodes[i].host->label, j->nodes[i].err.msg);
+            pd_put_fmt(b, "%s%s: %s\n", n > 1 ? "  " : "paddlectl: ", j->nodes[i].host->label,
+                       j->nodes[i].err.msg);
     return n ? status : 0;
 }
 
@@ -115,7 +128,10 @@ static int conclude_joined(struct job *j, struct pd_buf *b) {
         return pd_code_exit_status(PD_ECANCELED);
     }
     if (j->stopped_by_user) {
-        pd_put_fmt(b, "paddlectl: %s goes on; 'paddlectl attach %s' shows it again, 'paddlectl stop %s' ends it\n", j->id, j->id, j->id);
+        pd_put_fmt(b,
+                   "paddlectl: %s goes on; 'paddlectl attach %s' shows it again, 'paddlectl stop "
+                   "%s' ends it\n",
+                   j->id, j->id, j->id);
         return pd_code_exit_status(PD_ECANCELED);
     }
     return bad ? pd_code_exit_status(PD_EHOST) : 0;
@@ -152,16 +168,22 @@ static int conclude(struct job *j, struct pd_buf *b) {
         return pd_code_exit_status(PD_ECANCELED);
     }
     if (!j->fetched) {
-        pd_put_fmt(b, "paddlectl: %s: the outputs were not fetched: %s; they are in %s/output of each node\n", j->id,
-                   j->err.code ? j->err.msg : "see above", j->by_id[0]->job_dir);
+        pd_put_fmt(
+            b,
+            "paddlectl: %s: the outputs were not fetched: %s; they are in %s/output of each node\n",
+            j->id, j->err.code ? j->err.msg : "see above", j->by_id[0]->job_dir);
         return 1;
     }
     return 0;
 }
 
 static const char *status_word(const struct job *j, int status) {
-    return j->left ? "running" : j->failed ? "failed" : !status ? "done" : j->stopped || j->stopped_by_user ? "stopped"
-           : j->ran || j->joined ? "failed" : "not started";
+    return j->left                            ? "running"
+           : j->failed                        ? "failed"
+           : !status                          ? "done"
+           : j->stopped || j->stopped_by_user ? "stopped"
+           : j->ran || j->joined              ? "failed"
+                                              : "not started";
 }
 
 static void say_json(const struct job *j, int status, const struct pd_buf *text) {
@@ -172,11 +194,13 @@ static void say_json(const struct job *j, int status, const struct pd_buf *text)
         if (*j->nodes[i].lost)
             json_object_set_new(lost, j->nodes[i].host->label, json_string(j->nodes[i].lost));
     }
-    json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:O?, s:o, s:o, s:o, s:o}", "event", "result", "job", j->id, "status",
-                          j->joined && j->stopped_by_user && !j->failed && !j->stopped ? "running" : status_word(j, status),
-                          "exit_status", status, "first_failure", j->failure, "bad_hosts", hosts, "lost", lost, "outputs",
-                          j->fetched ? json_string(j->out.dir) : json_null(), "text",
-                          text->len ? json_stringn((const char *)text->data, text->len) : json_string(""));
+    json_t *o = json_pack(
+        "{s:s, s:s, s:s, s:i, s:O?, s:o, s:o, s:o, s:o}", "event", "result", "job", j->id, "status",
+        j->joined && j->stopped_by_user && !j->failed && !j->stopped ? "running"
+                                                                     : status_word(j, status),
+        "exit_status", status, "first_failure", j->failure, "bad_hosts", hosts, "lost", lost,
+        "outputs", j->fetched ? json_string(j->out.dir) : json_null(), "text",
+        text->len ? json_stringn((const char *)text->data, text->len) : json_string(""));
     if (o && !json_dumpf(o, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER))
         putchar('\n');
     fflush(stdout);
@@ -186,14 +210,16 @@ static void say_json(const struct job *j, int status, const struct pd_buf *text)
 static void say_good_end(const struct job *j) {
     int fd = j->flags.detach ? STDERR_FILENO : STDOUT_FILENO;
     if (j->left)
-        dprintf(fd, "paddlectl | it runs; 'paddlectl attach' shows it, 'paddlectl stop' ends it, 'paddlectl fetch' brings its outputs\n");
+        dprintf(fd, "paddlectl | it runs; 'paddlectl attach' shows it, 'paddlectl stop' ends it, "
+                    "'paddlectl fetch' brings its outputs\n");
     else if (j->joined)
         dprintf(fd, "paddlectl | done; 'paddlectl fetch %s' brings its outputs\n", j->id);
     else
         dprintf(fd, "paddlectl | done; the outputs are in %s\n", j->out.dir);
     for (int i = 0; i < j->n_hosts && !j->left; i++)
         if (*j->nodes[i].lost)
-            dprintf(fd, "paddlectl | it lost %s on the way: %s\n", j->nodes[i].host->label, j->nodes[i].lost);
+            dprintf(fd, "paddlectl | it lost %s on the way: %s\n", j->nodes[i].host->label,
+                    j->nodes[i].lost);
     if (j->flags.detach)
         dprintf(STDOUT_FILENO, "%s\n", j->id); /* alone there, for scripts */
 }

@@ -1,5 +1,6 @@
-/* job_feed.c - a data file again, for a node whose trainer needs it and that nobody else could give it to: this machine still has the package
- * as it was hashed. What the node asks for (docs/protocol.md, "Data files") is read, hashed again and packed on threads of the pool. */
+/* job_feed.c - a data file again, for a node whose trainer needs it and that nobody else could give
+ * it to: this machine still has the package as it was hashed. What the node asks for
+ * (docs/protocol.md, "Data files") is read, hashed again and packed on threads of the pool. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,8 @@ void job_feed_offer(struct node *n) {
 
 static void refuse(struct node *n, uint64_t pull, const char *why) {
     if (n->link)
-        link_send(n->link, WIRE_DF_DATA, pull, json_pack("{s:s%}", "error", why, pd_utf8_valid(why, strlen(why))), NULL, 0);
+        link_send(n->link, WIRE_DF_DATA, pull,
+                  json_pack("{s:s%}", "error", why, pd_utf8_valid(why, strlen(why))), NULL, 0);
 }
 
 static void send_pieces(struct node *n, uint64_t pull, const struct wire_frame *f) {
@@ -50,7 +52,8 @@ static void send_pieces(struct node *n, uint64_t pull, const struct wire_frame *
     } else {
         file_pieces_put(&b, &pieces);
         for (size_t at = 0; at < b.len && n->link && !b.failed; at += PIECES_FRAME)
-            link_send(n->link, WIRE_DF_FILE, pull, NULL, b.data + at, b.len - at < PIECES_FRAME ? b.len - at : PIECES_FRAME);
+            link_send(n->link, WIRE_DF_FILE, pull, NULL, b.data + at,
+                      b.len - at < PIECES_FRAME ? b.len - at : PIECES_FRAME);
         if (b.failed)
             refuse(n, pull, "out of memory");
     }
@@ -87,7 +90,8 @@ static void on_worked(uv_work_t *w, int status) {
         pd_fail(&x->err, PD_ECANCELED, "it is ending");
     if (x->err.code)
         refuse(n, x->pull, x->err.msg);
-    for (size_t i = 0, from = 0; i < x->n && !x->err.code && n->link; i++) /* whole records in each frame */
+    for (size_t i = 0, from = 0; i < x->n && !x->err.code && n->link;
+         i++) /* whole records in each frame */
         if (i + 1 == x->n || x->end[i + 1] - from > PIECES_FRAME) {
             link_send(n->link, WIRE_DF_DATA, x->pull, NULL, x->out.data + from, x->end[i] - from);
             from = x->end[i];
@@ -98,7 +102,9 @@ static void on_worked(uv_work_t *w, int status) {
 
 static void send_objects(struct node *n, uint64_t pull, const struct wire_frame *f) {
     size_t len = f->n_sec > 1 ? f->len[1] : 0;
-    struct feeding *x = len && len % OBJECT_ID == 0 && len / OBJECT_ID <= NEED_MAX ? pd_calloc(1, sizeof *x + len) : NULL;
+    struct feeding *x = len && len % OBJECT_ID == 0 && len / OBJECT_ID <= NEED_MAX
+                            ? pd_calloc(1, sizeof *x + len)
+                            : NULL;
     if (!x) {
         refuse(n, pull, "that is more than may be asked for at once");
         return;

@@ -1,5 +1,6 @@
-/* job_node.c - the steps of a node, as one table: what it does on entering each. Callbacks of its link only enter steps; node_enter
- * alone writes them, and notes that the job's phase is to be looked at. */
+/* job_node.c - the steps of a node, as one table: what it does on entering each. Callbacks of its
+ * link only enter steps; node_enter alone writes them, and notes that the job's phase is to be
+ * looked at. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,10 +9,12 @@
 #include "launcher/job/outputs.h"
 
 enum {
-    LOST_PATIENCE_MS = 3000, /* after a lost connection: the other agents see it too and may know more */
-    END_PATIENCE_MS = 30000, /* after the first result: the others end their processes, TERM, then KILL */
-    HEAD_SLACK_MS = 20000,   /* until it knows that a cable is pulled */
-    PREPARATIONS = 2,        /* a connection that is lost meanwhile: once more, from the beginning */
+    LOST_PATIENCE_MS =
+        3000, /* after a lost connection: the other agents see it too and may know more */
+    END_PATIENCE_MS =
+        30000, /* after the first result: the others end their processes, TERM, then KILL */
+    HEAD_SLACK_MS = 20000, /* until it knows that a cable is pulled */
+    PREPARATIONS = 2,      /* a connection that is lost meanwhile: once more, from the beginning */
 };
 
 static void enter_connect(struct node *n);
@@ -61,7 +64,8 @@ void node_enter(struct node *n, enum node_step step) {
     job_look(n->job);
 }
 
-/* A request that failed because its link is lost is made again when it is back (resume), or on_close fails the node. */
+/* A request that failed because its link is lost is made again when it is back (resume), or
+ * on_close fails the node. */
 void node_fail(struct node *n, const struct pd_err *err) {
     if (AT(n->step) & (LOST | AT(NODE_BYE) | AT(NODE_LEFT_OUT)))
         return;
@@ -78,10 +82,11 @@ void node_fail_memory(struct node *n) {
     node_fail(n, &err);
 }
 
-/* --- the link ---------------------------------------------------------------------------------------------- */
+/* --- the link --- */
 
-/* The node is back after a loss. What it was doing goes on where it was; what was asked for is asked again, where that is
- * safe. Its state and its result, should there be one, come by themselves. */
+/* The node is back after a loss. What it was doing goes on where it was; what was asked for is
+ * asked again, where that is safe. Its state and its result, should there be one, come by
+ * themselves. */
 static void resume(struct node *n) {
     struct job *j = n->job;
     watch_say(j, "%s: connected again", n->host->label);
@@ -91,7 +96,8 @@ static void resume(struct node *n) {
         n->subscribed = 0;
         watch_subscribe(n);
     }
-    if (AT(n->step) & (AT(NODE_DATA) | AT(NODE_SETUP) | AT(NODE_PEERS) | AT(NODE_STOPPING) | AT(NODE_FETCH)))
+    if (AT(n->step) &
+        (AT(NODE_DATA) | AT(NODE_SETUP) | AT(NODE_PEERS) | AT(NODE_STOPPING) | AT(NODE_FETCH)))
         node_enter(n, n->step);
     else if (AT(n->step) & AT(NODE_DISPATCH))
         node_enter(n, NODE_DISPATCH);
@@ -167,9 +173,10 @@ static void enter_join(struct node *n) {
         enter_connect(n);
 }
 
-/* --- running, and its end ---------------------------------------------------------------------------------- */
+/* --- running, and its end --- */
 
-static int on_run_answer(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_run_answer(struct link *l, const struct wire_frame *f, json_t *body,
+                         const struct pd_err *err, void *arg) {
     struct node *n = arg;
     (void)l;
     (void)f;
@@ -182,16 +189,19 @@ static int on_run_answer(struct link *l, const struct wire_frame *f, json_t *bod
 }
 
 void node_run(struct node *n) {
-    if (link_request(n->link, WIRE_AG_JOB_RUN, json_object(), NULL, 0, START_WAIT_MS, "starting the job", on_run_answer, n))
+    if (link_request(n->link, WIRE_AG_JOB_RUN, json_object(), NULL, 0, START_WAIT_MS,
+                     "starting the job", on_run_answer, n))
         node_fail_memory(n);
 }
 
-/* A node other than the head's is lost, or says that it has ended, while the head says nothing: where the job may be restarted the head
- * waits for it as long as a lease, and has to notice first that it is away (docs/design.md, "Leases"). */
+/* A node other than the head's is lost, or says that it has ended, while the head says nothing:
+ * where the job may be restarted the head waits for it as long as a lease, and has to notice first
+ * that it is away (docs/design.md, "Leases"). */
 static uint64_t patience_ms(const struct node *n, uint64_t otherwise) {
     const struct pd_options *o = n->job->opts;
     int may_go_on = n->id != 0 && o->on_failure == PD_FAILURE_RESTART && o->max_restarts > 0;
-    return may_go_on ? (uint64_t)((o->attach_lease + o->detach_lease) * 1000) + HEAD_SLACK_MS : otherwise;
+    return may_go_on ? (uint64_t)((o->attach_lease + o->detach_lease) * 1000) + HEAD_SLACK_MS
+                     : otherwise;
 }
 
 static void enter_running(struct node *n) {
@@ -203,7 +213,8 @@ void node_has_result(struct node *n) {
     n->has_result = 1;
     if (n->step == NODE_RUNNING)
         node_enter(n, NODE_ENDED);
-    /* The head has its result when all others have ended; without it (it was killed) they would wait for it. */
+    /* The head has its result when all others have ended; without it (it was killed) they would
+     * wait for it. */
     job_be_patient(n->job, n->id == 0 ? LOST_PATIENCE_MS : patience_ms(n, END_PATIENCE_MS));
 }
 
@@ -223,7 +234,8 @@ void node_leave_lost(struct node *n, const char *why) {
     job_patience_over(j);
 }
 
-static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body,
+                      const struct pd_err *err, void *arg) {
     struct node *n = arg;
     (void)l;
     (void)f;
@@ -244,11 +256,14 @@ void node_stop(struct node *n, int grace_ms, int save) {
         json_object_set_new(body, "save", json_true());
         json_object_set_new(body, "save_ms", json_integer(SAVE_MS));
     }
-    if (link_request(n->link, WIRE_AG_STOP, body, NULL, 0, START_WAIT_MS + (save ? SAVE_MS : 0), "ending the processes", on_stopped, n))
+    if (link_request(n->link, WIRE_AG_STOP, body, NULL, 0, START_WAIT_MS + (save ? SAVE_MS : 0),
+                     "ending the processes", on_stopped, n))
         node_fail_memory(n);
 }
 
-static void enter_stopping(struct node *n) { node_stop(n, STOP_GRACE_MS, n->job->saving && n->job->stopped_by_user < 2); }
+static void enter_stopping(struct node *n) {
+    node_stop(n, STOP_GRACE_MS, n->job->saving && n->job->stopped_by_user < 2);
+}
 
 static void enter_drain(struct node *n) {
     if (!n->subscribed || watch_drained(n))
@@ -273,7 +288,8 @@ static void on_fetched(void *arg, int missing, const char *skipped, const struct
 
 static void enter_fetch(struct node *n) {
     struct pd_err err = {0};
-    if (package_fetch(n->link, &n->job->c.loop, "output", n->job->out.aside, n->id, on_fetched, n)) {
+    if (package_fetch(n->link, &n->job->c.loop, "output", n->job->out.aside, n->id, on_fetched,
+                      n)) {
         pd_fail(&err, PD_EIO, "cannot write below %.600s", n->job->out.dir);
         node_fail(n, &err);
     }
@@ -285,7 +301,8 @@ static void enter_bye(struct node *n) {
     else if (!n->greeted || !link_is_open(n->link))
         link_close(n->link); /* what may start there all the same finds no client and ends */
     else
-        link_send(n->link, WIRE_AG_BYE, 0, n->job->ran ? json_object() : json_pack("{s:b}", "abandon", 1), NULL, 0);
+        link_send(n->link, WIRE_AG_BYE, 0,
+                  n->job->ran ? json_object() : json_pack("{s:b}", "abandon", 1), NULL, 0);
 }
 
 static void enter_failed(struct node *n) {
@@ -299,7 +316,10 @@ static void enter_failed(struct node *n) {
 static void enter_left_out(struct node *n) {
     if (n->link && n->greeted && link_is_open(n->link)) {
         if (*n->lost) /* by the head; we reach it */
-            link_send(n->link, WIRE_AG_STOP, 0, json_pack("{s:i, s:s}", "grace_ms", STOP_GRACE_MS, "reason", "the job went on without it"), NULL, 0);
+            link_send(n->link, WIRE_AG_STOP, 0,
+                      json_pack("{s:i, s:s}", "grace_ms", STOP_GRACE_MS, "reason",
+                                "the job went on without it"),
+                      NULL, 0);
         link_send(n->link, WIRE_AG_BYE, 0, json_pack("{s:b}", "abandon", 1), NULL, 0);
         link_close_soon(n->link);
     } else if (n->link) {

@@ -1,5 +1,6 @@
-/* job_place.c - which hosts a job uses, and what each of them runs. The nodes of a job are numbered without gaps: when hosts are left
- * out (min_nodes), roles are dealt anew over those that are there. */
+/* job_place.c - which hosts a job uses, and what each of them runs. The nodes of a job are numbered
+ * without gaps: when hosts are left out (min_nodes), roles are dealt anew over those that are
+ * there. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@ static const char *usual_arch(const struct job *j, int *n_usual) {
         if (!strcmp(arch, best))
             continue;
         for (int k = 0; k < j->n_hosts; k++)
-            n += j->nodes[k].step == NODE_STOCKED && !strcmp(link_facts(j->nodes[k].link)->arch, arch);
+            n += j->nodes[k].step == NODE_STOCKED &&
+                 !strcmp(link_facts(j->nodes[k].link)->arch, arch);
         if (n > *n_usual) {
             best = arch;
             *n_usual = n;
@@ -28,7 +30,8 @@ static const char *usual_arch(const struct job *j, int *n_usual) {
     return best;
 }
 
-/* One program runs everywhere, and equal bits are promised: machines of another kind are refused. */
+/* One program runs everywhere, and equal bits are promised: machines of another kind are refused.
+ */
 static void refuse_other_archs(struct job *j) {
     int n_usual;
     const char *usual = usual_arch(j, &n_usual);
@@ -37,8 +40,9 @@ static void refuse_other_archs(struct job *j) {
         struct pd_err err = {0};
         if (n->step != NODE_STOCKED || !strcmp(link_facts(n->link)->arch, usual))
             continue;
-        pd_fail(&err, PD_EHOST, "it is %s, but %d of the hosts are %s: one job needs one architecture", link_facts(n->link)->arch,
-                n_usual, usual);
+        pd_fail(&err, PD_EHOST,
+                "it is %s, but %d of the hosts are %s: one job needs one architecture",
+                link_facts(n->link)->arch, n_usual, usual);
         node_fail(n, &err);
     }
 }
@@ -61,9 +65,11 @@ static void leave_out(struct job *j) {
     watch_say(j, "%d of %d hosts are used", j->n_nodes, j->n_hosts);
 }
 
-/* "nodes 0-3,7" are hosts of conf.ini, and those left out are missing; "all" and "4" (the first four) mean hosts that are there. `all`:
- * the hosts as they were given, kept when this is called first: it is called again when more are left out. */
-static int place_role(struct job *j, struct job_role *all, int *ids, size_t *n_ids, const char *text, const char *what, struct pd_err *err) {
+/* "nodes 0-3,7" are hosts of conf.ini, and those left out are missing; "all" and "4" (the first
+ * four) mean hosts that are there. `all`: the hosts as they were given, kept when this is called
+ * first: it is called again when more are left out. */
+static int place_role(struct job *j, struct job_role *all, int *ids, size_t *n_ids,
+                      const char *text, const char *what, struct pd_err *err) {
     size_t n = 0;
     const char *s = text + strspn(text, " \t");
     if (!all->hosts) {
@@ -88,8 +94,11 @@ static int place_role(struct job *j, struct job_role *all, int *ids, size_t *n_i
 }
 
 static int place_roles(struct job *j, struct pd_err *err) {
-    int rc = place_role(j, &j->pserver_hosts, j->c.pservers, &j->c.n_pservers, j->opts->pservers, "pservers", err);
-    return rc ? rc : place_role(j, &j->trainer_hosts, j->c.trainers, &j->c.n_trainers, j->opts->trainers, "trainers", err);
+    int rc = place_role(j, &j->pserver_hosts, j->c.pservers, &j->c.n_pservers, j->opts->pservers,
+                        "pservers", err);
+    return rc ? rc
+              : place_role(j, &j->trainer_hosts, j->c.trainers, &j->c.n_trainers, j->opts->trainers,
+                           "trainers", err);
 }
 
 int job_choose_nodes(struct job *j) {
@@ -99,7 +108,8 @@ int job_choose_nodes(struct job *j) {
         n_ok += j->nodes[i].step == NODE_STOCKED;
     if (n_ok < j->n_hosts) {
         if (want && n_ok < want)
-            pd_fail(&j->err, PD_EHOST, "%d of %d hosts can be used, min_nodes is %d", n_ok, j->n_hosts, want);
+            pd_fail(&j->err, PD_EHOST, "%d of %d hosts can be used, min_nodes is %d", n_ok,
+                    j->n_hosts, want);
         if (!want || n_ok < want)
             return 0;
         leave_out(j);

@@ -1,4 +1,5 @@
-/* job_setup.c - what a job is (id, key, packages, spec), and the requests that bring one node up. */
+/* job_setup.c - what a job is (id, key, packages, spec), and the requests that bring one node up.
+ */
 #include <errno.h>
 #include <limits.h>
 #include <sodium.h>
@@ -11,9 +12,13 @@
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
 
-enum { ASK_MS = 30000, SETUP_MS = 60000, NODE_GRACE_MS = 1000 }; /* a job without its client is gone attach_lease + 2 s later */
+enum {
+    ASK_MS = 30000,
+    SETUP_MS = 60000,
+    NODE_GRACE_MS = 1000
+}; /* a job without its client is gone attach_lease + 2 s later */
 
-/* --- the job as a whole -------------------------------------------------------------------------------------- */
+/* --- the job as a whole --- */
 
 /* JOB<YYYYmmddHHMMSS>-<4 hex>: sorts by time, and two started in one second differ. */
 static void make_id(char *out, size_t cap) {
@@ -27,7 +32,8 @@ static void make_id(char *out, size_t cap) {
     pd_fmt(out, cap, "JOB%s-%02x%02x", stamp, r[0], r[1]);
 }
 
-/* "0-999,7": in rank order; as ranges, so that every node can be told all without a cost that is quadratic in nodes. */
+/* "0-999,7": in rank order; as ranges, so that every node can be told all without a cost that is
+ * quadratic in nodes. */
 static json_t *ids(const int *v, size_t n) {
     struct pd_buf b;
     pd_buf_init(&b);
@@ -45,15 +51,21 @@ static json_t *ids(const int *v, size_t n) {
 static int check_roles(const struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     if (!j->c.n_pservers && !j->c.n_trainers)
-        return pd_fail(err, PD_ECONF, "%s: neither a pserver nor a trainer is to run", option_where(o, "trainers"));
+        return pd_fail(err, PD_ECONF, "%s: neither a pserver nor a trainer is to run",
+                       option_where(o, "trainers"));
     if (o->min_nodes > (int64_t)j->c.hosts.n)
-        return pd_fail(err, PD_ECONF, "%s: min_nodes is %lld, the list has %zu host%s", option_where(o, "min_nodes"),
-                       (long long)o->min_nodes, j->c.hosts.n, j->c.hosts.n == 1 ? "" : "s");
+        return pd_fail(err, PD_ECONF, "%s: min_nodes is %lld, the list has %zu host%s",
+                       option_where(o, "min_nodes"), (long long)o->min_nodes, j->c.hosts.n,
+                       j->c.hosts.n == 1 ? "" : "s");
     if (!j->c.n_pservers && !*o->trainer_command)
-        return pd_fail(err, PD_ECONF, "%s: our trainer needs at least one pserver; a program of your own is given with trainer_command",
+        return pd_fail(err, PD_ECONF,
+                       "%s: our trainer needs at least one pserver; a program of your own is given "
+                       "with trainer_command",
                        option_where(o, "pservers"));
     if (!j->c.n_trainers && !*o->pserver_command)
-        return pd_fail(err, PD_ECONF, "%s: our pserver needs at least one trainer; a program of your own is given with pserver_command",
+        return pd_fail(err, PD_ECONF,
+                       "%s: our pserver needs at least one trainer; a program of your own is given "
+                       "with pserver_command",
                        option_where(o, "trainers"));
     return 0;
 }
@@ -74,8 +86,8 @@ static json_t *option(const struct pd_options *o, size_t i) {
     return j;
 }
 
-/* What conf.ini and the command line say of [train]: it wins over the workspace's train.ini, whose values the workers
- * read themselves. */
+/* What conf.ini and the command line say of [train]: it wins over the workspace's train.ini, whose
+ * values the workers read themselves. */
 static json_t *train_object(const struct pd_options *o) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
@@ -116,11 +128,16 @@ int job_describe(struct job *j, struct pd_err *err) {
     randombytes_buf(j->key, sizeof j->key);
     if (outputs_init(&j->out, o->outputs, j->id, option_where(o, "outputs"), err))
         return err->code;
-    j->needs_worker = (j->c.n_pservers && !*o->pserver_command) || (j->c.n_trainers && !*o->trainer_command);
-    if (!*o->job_workspace && !*o->job_dispatch_package && j->needs_worker) /* users' own commands may do without */
-        return pd_fail(err, PD_ECONF, "there is no workspace: give job_dispatch_package (a folder or tar archive here) or "
-                                      "job_workspace (a folder on the nodes)");
-    if (check_roles(j, err) || (!j->flags.dry_run && outputs_try(&j->out, option_where(o, "outputs"), err)))
+    j->needs_worker =
+        (j->c.n_pservers && !*o->pserver_command) || (j->c.n_trainers && !*o->trainer_command);
+    if (!*o->job_workspace && !*o->job_dispatch_package &&
+        j->needs_worker) /* users' own commands may do without */
+        return pd_fail(
+            err, PD_ECONF,
+            "there is no workspace: give job_dispatch_package (a folder or tar archive here) or "
+            "job_workspace (a folder on the nodes)");
+    if (check_roles(j, err) ||
+        (!j->flags.dry_run && outputs_try(&j->out, option_where(o, "outputs"), err)))
         return err->code;
     j->sends_workspace = !*o->job_workspace && *o->job_dispatch_package;
     rc = job_check(j, err);
@@ -132,10 +149,10 @@ int job_describe(struct job *j, struct pd_err *err) {
     return rc;
 }
 
-/* --- one node -------------------------------------------------------------------------------------------------- */
+/* --- one node --- */
 
-static void request(struct node *n, unsigned type, json_t *body, const void *sec1, size_t n1, uint64_t ms, const char *what,
-                    link_answer answer) {
+static void request(struct node *n, unsigned type, json_t *body, const void *sec1, size_t n1,
+                    uint64_t ms, const char *what, link_answer answer) {
     if (!body || link_request(n->link, type, body, sec1, n1, ms, what, answer, n))
         node_fail_memory(n);
 }
@@ -147,7 +164,8 @@ static int has_place(const int *places, size_t n, int place) {
     return 0;
 }
 
-/* Only who runs a program of ours gets it; when hosts may still be left out, or take the place of one that is lost, that may be anybody. */
+/* Only who runs a program of ours gets it; when hosts may still be left out, or take the place of
+ * one that is lost, that may be anybody. */
 int node_needs_worker(const struct node *n) {
     const struct job *j = n->job;
     if (!j->needs_worker || j->opts->min_nodes || j->opts->on_failure == PD_FAILURE_RESTART)
@@ -156,8 +174,8 @@ int node_needs_worker(const struct node *n) {
            (!*j->opts->trainer_command && has_place(j->c.trainers, j->c.n_trainers, n->place));
 }
 
-/* job_workspace for this node: %n replaced; relative: below root_dir; ~: possible when root_dir begins with it too, since
- * then the agent's answer shows the home folder. */
+/* job_workspace for this node: %n replaced; relative: below root_dir; ~: possible when root_dir
+ * begins with it too, since then the agent's answer shows the home folder. */
 static int workspace_path(struct node *n, char *out, size_t cap, struct pd_err *err) {
     const struct pd_options *o = n->job->opts;
     const char *root = link_facts(n->link)->root;
@@ -174,14 +192,17 @@ static int workspace_path(struct node *n, char *out, size_t cap, struct pd_err *
     else if (template[0] == '~' && pd_ends(root, template + 1))
         rc = pd_fmt(out, cap, "%.*s%s", (int)(strlen(root) - strlen(template + 1)), root, path + 1);
     else
-        return pd_fail(err, PD_ECONF, "%s: job_workspace %s: give the whole path, or one below root_dir",
+        return pd_fail(err, PD_ECONF,
+                       "%s: job_workspace %s: give the whole path, or one below root_dir",
                        option_where(o, "job_workspace"), o->job_workspace);
-    return rc ? pd_fail(err, PD_ECONF, "%s: the path is too long", option_where(o, "job_workspace")) : 0;
+    return rc ? pd_fail(err, PD_ECONF, "%s: the path is too long", option_where(o, "job_workspace"))
+              : 0;
 }
 
 static void send_data_list(struct node *n, size_t first);
 
-static int on_data_list(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_data_list(struct link *l, const struct wire_frame *f, json_t *body,
+                        const struct pd_err *err, void *arg) {
     struct node *n = arg;
     (void)l;
     (void)f;
@@ -207,12 +228,14 @@ static void send_data_list(struct node *n, size_t first) {
     if (rows.failed)
         node_fail_memory(n);
     else
-        request(n, WIRE_AG_DATA_LIST, json_pack("{s:I, s:I}", "first", (json_int_t)first, "of", (json_int_t)of), rows.data, rows.len, ASK_MS,
-                "naming the data files", on_data_list);
+        request(n, WIRE_AG_DATA_LIST,
+                json_pack("{s:I, s:I}", "first", (json_int_t)first, "of", (json_int_t)of),
+                rows.data, rows.len, ASK_MS, "naming the data files", on_data_list);
     pd_buf_release(&rows);
 }
 
-static int on_setup(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_setup(struct link *l, const struct wire_frame *f, json_t *body,
+                    const struct pd_err *err, void *arg) {
     struct node *n = arg;
     (void)l;
     (void)f;
@@ -224,7 +247,8 @@ static int on_setup(struct link *l, const struct wire_frame *f, json_t *body, co
     struct pd_err e = {0};
     if (err) {
         e = *err;
-    } else if (!json_is_array(addrs) || json_integer_value(port) <= 0 || json_integer_value(port) > 65535) {
+    } else if (!json_is_array(addrs) || json_integer_value(port) <= 0 ||
+               json_integer_value(port) > 65535) {
         pd_fail(&e, PD_EPROTO, "the agent's answer to the set-up has no address");
     } else {
         n->addrs = json_incref(addrs);
@@ -237,7 +261,8 @@ static int on_setup(struct link *l, const struct wire_frame *f, json_t *body, co
     return 1;
 }
 
-/* The spec as this node gets it: its own variables of [host ...] over those of [env]. A new reference. */
+/* The spec as this node gets it: its own variables of [host ...] over those of [env]. A new
+ * reference. */
 static json_t *spec_for(const struct node *n) {
     if (!n->host->n_env)
         return json_incref(n->job->spec);
@@ -257,12 +282,16 @@ void send_setup(struct node *n) {
         return;
     }
     request(n, WIRE_AG_JOB_SETUP,
-            json_pack("{s:s, s:i, s:i, s:o, s:s, s:s, s:b, s:s}", "job", j->id, "node", n->id, "n_nodes", j->n_nodes, "spec", spec_for(n),
-                      "worker", node_needs_worker(n) ? job_worker_id(j, worker) : "", "data", job_data_id(n, data), "data_apart", job_data_n(j) > 0, "workspace", workspace),
+            json_pack("{s:s, s:i, s:i, s:o, s:s, s:s, s:b, s:s}", "job", j->id, "node", n->id,
+                      "n_nodes", j->n_nodes, "spec", spec_for(n), "worker",
+                      node_needs_worker(n) ? job_worker_id(j, worker) : "", "data",
+                      job_data_id(n, data), "data_apart", job_data_n(j) > 0, "workspace",
+                      workspace),
             j->key, sizeof j->key, SETUP_MS, "setting up the job", on_setup);
 }
 
-static int on_peers(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_peers(struct link *l, const struct wire_frame *f, json_t *body,
+                    const struct pd_err *err, void *arg) {
     struct node *n = arg;
     (void)l;
     (void)f;
@@ -278,10 +307,13 @@ static int on_peers(struct link *l, const struct wire_frame *f, json_t *body, co
 
 void send_peers(struct node *n) {
     struct job *j = n->job;
-    /* Only the head needs to know all: with thousands of nodes the list is long. The others learn where it is. */
+    /* Only the head needs to know all: with thousands of nodes the list is long. The others learn
+     * where it is. */
     json_t *nodes = json_array();
     for (int i = 0; i < (n->id ? 1 : j->n_nodes); i++)
-        json_array_append_new(nodes, json_pack("{s:s, s:O, s:i}", "name", j->by_id[i]->host->label, "addrs", j->by_id[i]->addrs,
-                                               "port", j->by_id[i]->port));
-    request(n, WIRE_AG_JOB_PEERS, json_pack("{s:o}", "nodes", nodes), NULL, 0, ASK_MS, "introducing the nodes", on_peers);
+        json_array_append_new(nodes,
+                              json_pack("{s:s, s:O, s:i}", "name", j->by_id[i]->host->label,
+                                        "addrs", j->by_id[i]->addrs, "port", j->by_id[i]->port));
+    request(n, WIRE_AG_JOB_PEERS, json_pack("{s:o}", "nodes", nodes), NULL, 0, ASK_MS,
+            "introducing the nodes", on_peers);
 }

@@ -31,7 +31,8 @@ void watch_say(struct job *j, const char *fmt, ...) {
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     if (j->flags.json)
-        watch_event(j, json_pack("{s:s, s:s, s:s}", "event", "message", "job", j->id, "text", text));
+        watch_event(j,
+                    json_pack("{s:s, s:s, s:s}", "event", "message", "job", j->id, "text", text));
     else
         view_say(j->view, "%s", text);
 }
@@ -71,15 +72,24 @@ int watch_open(struct job *j, struct pd_err *err) {
     unsigned unused = AT(NODE_LEFT_OUT) | LOST;
     for (int i = 0; i < j->n_hosts; i++) {
         j->labels[i] = j->nodes[i].host->label;
-        j->names[i] = (struct follow_node){.host = j->labels[i], .skip = (AT(j->nodes[i].step) & unused) != 0};
+        j->names[i] = (struct follow_node){.host = j->labels[i],
+                                           .skip = (AT(j->nodes[i].step) & unused) != 0};
     }
-    int rc = view_new(&j->view, j->flags.detach && !j->flags.json ? STDERR_FILENO : STDOUT_FILENO, VIEW_COLOUR_AUTO, err);
+    int rc = view_new(&j->view, j->flags.detach && !j->flags.json ? STDERR_FILENO : STDOUT_FILENO,
+                      VIEW_COLOUR_AUTO, err);
     if (rc)
         return rc;
-    const struct follow_opts o = {.loop = &j->c.loop, .view = j->view, .nodes = j->names, .n_nodes = (unsigned)j->n_hosts,
+    const struct follow_opts o = {.loop = &j->c.loop,
+                                  .view = j->view,
+                                  .nodes = j->names,
+                                  .n_nodes = (unsigned)j->n_hosts,
                                   .streams = FOLLOW_SERVER_LOG | FOLLOW_TRAIN_LOG,
-                                  .show = {.json = j->flags.json, .tail = j->flags.tail}, .on_event = on_event, .on_done = on_done,
-                                  .on_fail = on_fail, .onlooker = j->joined, .arg = j};
+                                  .show = {.json = j->flags.json, .tail = j->flags.tail},
+                                  .on_event = on_event,
+                                  .on_done = on_done,
+                                  .on_fail = on_fail,
+                                  .onlooker = j->joined,
+                                  .arg = j};
     rc = live_new(&j->live, &j->c.loop, j->view, j->labels, (unsigned)j->n_hosts, err);
     return rc ? rc : follow_new(&j->follow, &o, err);
 }
@@ -109,7 +119,9 @@ void watch_subscribe(struct node *n) {
 void watch_lost(struct node *n) { follow_lost(n->job->follow, (unsigned)n->place); }
 void watch_gone(struct node *n) { follow_gone(n->job->follow, (unsigned)n->place); }
 int watch_is_moving(struct job *j) { return follow_is_moving(j->follow); }
-int watch_drained(const struct node *n) { return follow_is_done(n->job->follow, (unsigned)n->place); }
+int watch_drained(const struct node *n) {
+    return follow_is_done(n->job->follow, (unsigned)n->place);
+}
 
 /* Of a job that was joined a host that can't be reached is known by its name only. */
 static struct node *find_lost(const struct job *j, const json_t *v) {
@@ -128,7 +140,7 @@ static void take_lost(struct node *n, const json_t *body) {
     size_t i;
     if (n->id != 0)
         return;
-    json_array_foreach(json_object_get(body, "lost"), i, v) {
+    json_array_foreach (json_object_get(body, "lost"), i, v) {
         const char *why = json_string_value(json_object_get(v, "reason"));
         struct node *lost = find_lost(n->job, v);
         if (lost)
@@ -136,12 +148,13 @@ static void take_lost(struct node *n, const json_t *body) {
     }
 }
 
-/* The head's states tell what the job as a whole does. Short steps are shown only once they last: they then say who is
- * waited for. */
+/* The head's states tell what the job as a whole does. Short steps are shown only once they last:
+ * they then say who is waited for. */
 static void take_state(struct node *n, json_t *body) {
     static const char *const at_once[] = {"pservers", "trainers", "restarting", "saving", "ending"};
     struct job *j = n->job;
-    const char *state = json_string_value(json_object_get(body, "state")), *text = json_string_value(json_object_get(body, "text"));
+    const char *state = json_string_value(json_object_get(body, "state")),
+               *text = json_string_value(json_object_get(body, "text"));
     take_lost(n, body);
     if (state && !strcmp(state, "lost")) { /* nobody is there who could say more */
         struct pd_err err = {0};
@@ -152,8 +165,11 @@ static void take_state(struct node *n, json_t *body) {
     if (n->id != 0 || !state || n->has_result)
         return;
     live_state(j->live, state);
-    snprintf(j->state, sizeof j->state, "%s%s%s", state, text && *text ? ": " : "", text ? text : "");
-    int said = !(text && *text) && !strncmp(j->shown_state, state, strlen(state)); /* it only has nothing to add any more */
+    snprintf(j->state, sizeof j->state, "%s%s%s", state, text && *text ? ": " : "",
+             text ? text : "");
+    int said =
+        !(text && *text) &&
+        !strncmp(j->shown_state, state, strlen(state)); /* it only has nothing to add any more */
     for (size_t i = 0; i < sizeof at_once / sizeof at_once[0] && !said; i++)
         if (j->ran && !strcmp(state, at_once[i]))
             watch_show_state(j);
@@ -166,23 +182,26 @@ void watch_show_state(struct job *j) {
         if (j->flags.json) {
             size_t n = strcspn(j->state, ":");
             const char *text = j->state[n] ? j->state + n + 2 : "";
-            watch_event(j, json_pack("{s:s, s:s, s:s%, s:s}", "event", "state", "job", j->id, "state", j->state, n, "text", text));
+            watch_event(j, json_pack("{s:s, s:s, s:s%, s:s}", "event", "state", "job", j->id,
+                                     "state", j->state, n, "text", text));
         } else
             view_say(j->view, "%s", j->state);
     }
 }
 
-/* How much a node's view of the first failure is worth: the head has seen all, an agent that only ended because of it
- * knows nothing. */
+/* How much a node's view of the first failure is worth: the head has seen all, an agent that only
+ * ended because of it knows nothing. */
 static int worth(const struct node *n, const json_t *f) {
-    const char *role = json_string_value(json_object_get(f, "role")), *reason = json_string_value(json_object_get(f, "reason"));
+    const char *role = json_string_value(json_object_get(f, "role")),
+               *reason = json_string_value(json_object_get(f, "reason"));
     int knows = (role && strcmp(role, "agent")) || (reason && *reason);
     return !json_is_object(f) || !knows ? 0 : n->id == 0 ? 2 : 1;
 }
 
 static void add_result(struct job *j, const struct node *n) {
     const json_t *body = n->result;
-    const char *status = json_string_value(json_object_get(body, "status")), *saved = json_string_value(json_object_get(body, "saved"));
+    const char *status = json_string_value(json_object_get(body, "status")),
+               *saved = json_string_value(json_object_get(body, "saved"));
     json_t *first = json_object_get(body, "first_failure");
     json_int_t node_restarts = json_integer_value(json_object_get(body, "restarts"));
     j->failed |= status && !strcmp(status, "failed");
@@ -198,7 +217,8 @@ static void add_result(struct job *j, const struct node *n) {
     }
 }
 
-/* From the beginning each time: a node that had one may turn out to be lost, and then its own does not count. */
+/* From the beginning each time: a node that had one may turn out to be lost, and then its own does
+ * not count. */
 void watch_sum_up(struct job *j) {
     json_decref(j->failure);
     j->failure = NULL;

@@ -19,10 +19,12 @@
 
 enum { LOCK_TRIES = 10, MANIFEST_MAX = 256 << 20 };
 
-int outputs_init(struct outputs *o, const char *root, const char *job, const char *where, struct pd_err *err) {
+int outputs_init(struct outputs *o, const char *root, const char *job, const char *where,
+                 struct pd_err *err) {
     o->lock = -1;
     if (pd_fmt(o->root, sizeof o->root, "%s", root) || pd_fmt(o->id, sizeof o->id, "%s", job) ||
-        pd_fmt(o->dir, sizeof o->dir, "%s/%s", root, job) || pd_fmt(o->aside, sizeof o->aside, "%s/.%s.part", root, job) ||
+        pd_fmt(o->dir, sizeof o->dir, "%s/%s", root, job) ||
+        pd_fmt(o->aside, sizeof o->aside, "%s/.%s.part", root, job) ||
         pd_fmt(o->logs_aside, sizeof o->logs_aside, "%s/.%s.part/logs", root, job))
         return pd_fail(err, PD_ECONF, "%s: the path is too long", where);
     return 0;
@@ -41,7 +43,8 @@ int outputs_try(const struct outputs *o, const char *where, struct pd_err *err) 
     }
     pd_fmt(probe, sizeof probe, "%s/.paddlectl-XXXXXX", dir);
     if (!mkdtemp(probe))
-        return pd_fail_errno(err, PD_ECONF, errno, "%s: outputs %s: cannot write to %s", where, o->root, dir);
+        return pd_fail_errno(err, PD_ECONF, errno, "%s: outputs %s: cannot write to %s", where,
+                             o->root, dir);
     rmdir(probe);
     return 0;
 }
@@ -51,13 +54,15 @@ static void clear(const char *dir) {
     struct dirent *e;
     char path[4600];
     while (d && (e = readdir(d)))
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !pd_fmt(path, sizeof path, "%s/%s", dir, e->d_name))
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
+            !pd_fmt(path, sizeof path, "%s/%s", dir, e->d_name))
             pd_rm_tree(path, NULL);
     if (d)
         closedir(d);
 }
 
-/* What a killed fetch left is removed with its folder; so the lock counts only if the folder is still the one at that path. */
+/* What a killed fetch left is removed with its folder; so the lock counts only if the folder is
+ * still the one at that path. */
 int outputs_begin(struct outputs *o, struct pd_err *err) {
     struct stat mine, there;
     for (int i = 0; i < LOCK_TRIES; i++) {
@@ -69,9 +74,12 @@ int outputs_begin(struct outputs *o, struct pd_err *err) {
             continue;
         if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
             close(fd);
-            return pd_fail(err, PD_EEXIST, "another paddlectl is fetching the outputs of %s into %.600s", o->id, o->root);
+            return pd_fail(err, PD_EEXIST,
+                           "another paddlectl is fetching the outputs of %s into %.600s", o->id,
+                           o->root);
         }
-        if (!fstat(fd, &mine) && !stat(o->aside, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev) {
+        if (!fstat(fd, &mine) && !stat(o->aside, &there) && mine.st_ino == there.st_ino &&
+            mine.st_dev == there.st_dev) {
             o->lock = fd; /* where there are no locks (an old NFS) we go on without */
             clear(o->aside);
             return pd_mkdirs(o->logs_aside, 0755, err);
@@ -81,10 +89,12 @@ int outputs_begin(struct outputs *o, struct pd_err *err) {
     return pd_fail(err, PD_EIO, "cannot make %.600s", o->aside);
 }
 
-/* output/latest points at the job whose outputs came last; replaced by a rename, so it always points somewhere. */
+/* output/latest points at the job whose outputs came last; replaced by a rename, so it always
+ * points somewhere. */
 static int point_latest(const struct outputs *o, struct pd_err *err) {
     char tmp[4200], latest[4200];
-    if (pd_fmt(latest, sizeof latest, "%s/latest", o->root) || pd_fmt(tmp, sizeof tmp, "%s/.latest-%s", o->root, o->id) ||
+    if (pd_fmt(latest, sizeof latest, "%s/latest", o->root) ||
+        pd_fmt(tmp, sizeof tmp, "%s/.latest-%s", o->root, o->id) ||
         (unlink(tmp) && errno != ENOENT) || symlink(o->id, tmp) || rename(tmp, latest)) {
         unlink(tmp);
         return pd_fail(err, PD_EIO, "cannot point %.600s at %s", latest, o->id);
@@ -95,7 +105,8 @@ static int point_latest(const struct outputs *o, struct pd_err *err) {
 int outputs_place(const struct outputs *o, int n_nodes, int *n_renamed, struct pd_err *err) {
     char fresh[4300], logs[4300];
     struct stat st;
-    if (pd_fmt(fresh, sizeof fresh, "%s/all", o->aside) || pd_fmt(logs, sizeof logs, "%s/log", o->dir))
+    if (pd_fmt(fresh, sizeof fresh, "%s/all", o->aside) ||
+        pd_fmt(logs, sizeof logs, "%s/log", o->dir))
         return pd_fail(err, PD_EIO, "path too long: %s", o->aside);
     int rc = package_merge(o->aside, n_nodes, fresh, n_renamed, err);
     if (!rc)
@@ -109,7 +120,8 @@ int outputs_place(const struct outputs *o, int n_nodes, int *n_renamed, struct p
     return rc ? rc : point_latest(o, err);
 }
 
-/* How many of a saved model's parts are missing, and the first; 0 as well when it is none that can be read. */
+/* How many of a saved model's parts are missing, and the first; 0 as well when it is none that can
+ * be read. */
 static int missing_parts(const char *folder, char first[MODEL_FILE_MAX + 1]) {
     char path[PATH_MAX];
     struct model_manifest m = {0};
@@ -117,22 +129,28 @@ static int missing_parts(const char *folder, char first[MODEL_FILE_MAX + 1]) {
     struct pd_err err = {0};
     int n = 0;
     pd_buf_init(&text);
-    int rc = pd_fmt(path, sizeof path, "%s/manifest.json", folder) || pd_read_file(path, MANIFEST_MAX, &text, &err) ||
+    int rc = pd_fmt(path, sizeof path, "%s/manifest.json", folder) ||
+             pd_read_file(path, MANIFEST_MAX, &text, &err) ||
              model_manifest_parse(&m, (const char *)text.data, text.len, &err);
     for (size_t i = 0; !rc && i < m.n_parts; i++)
-        if (!pd_fmt(path, sizeof path, "%s/%s", folder, m.parts[i].file) && access(path, F_OK) && !n++)
+        if (!pd_fmt(path, sizeof path, "%s/%s", folder, m.parts[i].file) && access(path, F_OK) &&
+            !n++)
             memcpy(first, m.parts[i].file, sizeof m.parts[i].file);
     model_manifest_release(&m);
     pd_buf_release(&text);
     return n;
 }
 
-void outputs_incomplete(const struct outputs *o, void (*tell)(void *arg, const char *model, const char *part, int n_missing), void *arg) {
+void outputs_incomplete(const struct outputs *o,
+                        void (*tell)(void *arg, const char *model, const char *part, int n_missing),
+                        void *arg) {
     DIR *d = opendir(o->dir);
     struct dirent *e;
     char folder[PATH_MAX], part[MODEL_FILE_MAX + 1];
     while (d && (e = readdir(d))) {
-        int n = *e->d_name == '.' || pd_fmt(folder, sizeof folder, "%s/%s", o->dir, e->d_name) ? 0 : missing_parts(folder, part);
+        int n = *e->d_name == '.' || pd_fmt(folder, sizeof folder, "%s/%s", o->dir, e->d_name)
+                    ? 0
+                    : missing_parts(folder, part);
         if (n)
             tell(arg, e->d_name, part, n);
     }

@@ -95,7 +95,8 @@ static void on_close(struct link *l, const struct pd_err *why, void *arg) {
     maybe_end(n->g);
 }
 
-static const struct link_events events = {.on_hello = on_hello, .on_frame = on_frame, .on_close = on_close, .on_lost = on_lost};
+static const struct link_events events = {
+    .on_hello = on_hello, .on_frame = on_frame, .on_close = on_close, .on_lost = on_lost};
 
 void gather_interrupt(struct gather *g) {
     g->interrupted = 1;

@@ -19,11 +19,13 @@
 
 enum { AGENT_MAX_BYTES = 256 << 20, SEED_MAX_BYTES = 4 << 20 };
 
-/* The user's login shell, whichever it is, sees one line: exec /bin/sh -c '...' with quoted words. So the script holds
- * no single quote, backslash or exclamation mark. $1 root, $2 hash, $3 size, $4 checksum (of `cksum`, which takes a twentieth of
- * sha256sum's time), $5 $6 halves of the marker, then options of the relay. A cached agent that a power cut has damaged is
- * replaced; where there is no cksum, the build in AG_HELLO, which the agent then computes itself, tells of damage that keeps the size.
- * It travels to every host at every start, so what only the first start needs is sent when it is asked for: `script_rest`. */
+/* The user's login shell, whichever it is, sees one line: exec /bin/sh -c '...' with quoted words.
+ * So the script holds no single quote, backslash or exclamation mark. $1 root, $2 hash, $3 size, $4
+ * checksum (of `cksum`, which takes a twentieth of sha256sum's time), $5 $6 halves of the marker,
+ * then options of the relay. A cached agent that a power cut has damaged is replaced; where there
+ * is no cksum, the build in AG_HELLO, which the agent then computes itself, tells of damage that
+ * keeps the size. It travels to every host at every start, so what only the first start needs is
+ * sent when it is asked for: `script_rest`. */
 static const char script[] =
     "r=$1; h=$2; s=$3; k=$4; m=$5$6; shift 6; "
     "case $r in \"~\") r=$HOME;; \"~/\"*) r=$HOME/${r#??};; /*) ;; *) r=$HOME/$r;; esac; "
@@ -34,20 +36,25 @@ static const char script[] =
     "[ -x \"$a\" ] && whole \"$a\" && go \"$@\"; "
     "echo \"$m more\"; IFS= read -r x; eval \"$x\"";
 
-/* One line on stdin, behind g=BYTES (of the agent as gzip; 0: there is none) and e=BYTES (of the seed; 0: none). What goes wrong is on stderr,
- * which paddlectl shows. A seed that can't begin (another kernel, a shell that can't exec it) leaves its file unmade, and stdin unread. */
+/* One line on stdin, behind g=BYTES (of the agent as gzip; 0: there is none) and e=BYTES (of the
+ * seed; 0: none). What goes wrong is on stderr, which paddlectl shows. A seed that can't begin
+ * (another kernel, a shell that can't exec it) leaves its file unmade, and stdin unread. */
 static const char script_rest[] =
     "bad() { echo \"$m fail $1\"; exit 1; }; "
     "mkdir -p \"$d\" || bad \"cannot make the folder $d\"; "
     "[ \"$g\" -gt 0 ] && command -v gzip >/dev/null || { g=0; e=0; }; "
-    "t=$d/tmp-$$-$h; clean() { rm -f \"$t\" \"$t.gz\" \"$t.seed\"; }; trap clean 0; trap \"exit 1\" 1 2 13 15; "
+    "t=$d/tmp-$$-$h; clean() { rm -f \"$t\" \"$t.gz\" \"$t.seed\"; }; trap clean 0; trap \"exit "
+    "1\" 1 2 13 15; "
     "if [ \"$e\" -gt 0 ]; then echo \"$m send seed $(uname -m) $SSH_CONNECTION\"; "
-    "head -c \"$e\" >\"$t.seed\" && [ \"$(wc -c <\"$t.seed\")\" -eq \"$e\" ] && chmod 700 \"$t.seed\" || bad \"cannot write $t.seed\"; "
+    "head -c \"$e\" >\"$t.seed\" && [ \"$(wc -c <\"$t.seed\")\" -eq \"$e\" ] && chmod 700 "
+    "\"$t.seed\" || bad \"cannot write $t.seed\"; "
     "\"$t.seed\" \"$t.gz\" \"$m\"; x=$?; "
-    "case $x in 0) ;; 3) bad \"cannot write $t.gz\";; 4) bad \"cannot write $t.gz: No space left on device\";; *) [ -e \"$t.gz\" ] && bad \"the seed failed ($x)\"; e=0;; esac; fi; "
+    "case $x in 0) ;; 3) bad \"cannot write $t.gz\";; 4) bad \"cannot write $t.gz: No space left "
+    "on device\";; *) [ -e \"$t.gz\" ] && bad \"the seed failed ($x)\"; e=0;; esac; fi; "
     "if [ \"$e\" -gt 0 ]; then gzip -dc <\"$t.gz\"; "
     "elif [ \"$g\" -gt 0 ]; then echo \"$m send gzip $(uname -m)\" >&3; head -c \"$g\" | gzip -dc; "
-    "else echo \"$m send plain $(uname -m)\" >&3; head -c \"$s\"; fi 3>&1 >\"$t\" || bad \"cannot write $t\"; "
+    "else echo \"$m send plain $(uname -m)\" >&3; head -c \"$s\"; fi 3>&1 >\"$t\" || bad \"cannot "
+    "write $t\"; "
     "whole \"$t\" || bad \"$t is incomplete\"; rm -f \"$t.gz\" \"$t.seed\"; "
     "sync \"$t\" 2>/dev/null; chmod 755 \"$t\" && mv -f \"$t\" \"$a\" || bad \"cannot store $a\"; "
     "trap - 0 1 2 13 15; go \"$@\"\n";
@@ -66,18 +73,24 @@ int node_program_path(const char *name, char *out, size_t cap, struct pd_err *er
         return 0;
     if (!pd_fmt(out, cap, "%s/../libexec/paddlectl/%s", self, name) && !access(out, R_OK))
         return 0;
-    return pd_fail(err, PD_ENOENT, "%s is neither in %s nor in %s/../libexec/paddlectl", name, self, self);
+    return pd_fail(err, PD_ENOENT, "%s is neither in %s nor in %s/../libexec/paddlectl", name, self,
+                   self);
 }
 
-static uint32_t le32(const uint8_t *p) { return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+static uint32_t le32(const uint8_t *p) {
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
 
-/* The same bytes as the build has packed them, if they lie beside it. gzip ends with CRC-32 and length of what it holds. */
+/* The same bytes as the build has packed them, if they lie beside it. gzip ends with CRC-32 and
+ * length of what it holds. */
 static void load_gzip(struct agent_image *img) {
     char path[PATH_MAX];
     struct pd_buf b;
     pd_buf_init(&b);
-    if (pd_fmt(path, sizeof path, "%s.gz", img->path) || access(path, R_OK) || pd_read_file(path, AGENT_MAX_BYTES, &b, NULL) || b.len < 18 ||
-        le32(b.data + b.len - 4) != img->size || le32(b.data + b.len - 8) != (uint32_t)crc32_z(crc32(0, NULL, 0), img->bytes, img->size)) {
+    if (pd_fmt(path, sizeof path, "%s.gz", img->path) || access(path, R_OK) ||
+        pd_read_file(path, AGENT_MAX_BYTES, &b, NULL) || b.len < 18 ||
+        le32(b.data + b.len - 4) != img->size ||
+        le32(b.data + b.len - 8) != (uint32_t)crc32_z(crc32(0, NULL, 0), img->bytes, img->size)) {
         pd_buf_release(&b);
         return;
     }
@@ -85,20 +98,24 @@ static void load_gzip(struct agent_image *img) {
     img->gzip_size = b.len;
 }
 
-/* The seed, and what it checks the packed agent with. Without them every host gets its agent from here. */
+/* The seed, and what it checks the packed agent with. Without them every host gets its agent from
+ * here. */
 static void load_seed(struct agent_image *img) {
     char path[PATH_MAX];
     struct pd_buf b;
     size_t n = (img->gzip_size + SEED_CHUNK - 1) / SEED_CHUNK;
     pd_buf_init(&b);
-    if (!n || n > SEED_CHUNKS_MAX || node_program_path("paddle_seed", path, sizeof path, &(struct pd_err){0}) ||
-        pd_read_file(path, SEED_MAX_BYTES, &b, NULL) || !b.len || !(img->chunk_ids = pd_calloc(n, SEED_HASH))) {
+    if (!n || n > SEED_CHUNKS_MAX ||
+        node_program_path("paddle_seed", path, sizeof path, &(struct pd_err){0}) ||
+        pd_read_file(path, SEED_MAX_BYTES, &b, NULL) || !b.len ||
+        !(img->chunk_ids = pd_calloc(n, SEED_HASH))) {
         pd_buf_release(&b);
         return;
     }
     for (size_t i = 0; i < n; i++) {
         size_t at = i * SEED_CHUNK, left = img->gzip_size - at;
-        crypto_generichash(img->chunk_ids + i * SEED_HASH, SEED_HASH, img->gzip + at, left < SEED_CHUNK ? left : SEED_CHUNK, NULL, 0);
+        crypto_generichash(img->chunk_ids + i * SEED_HASH, SEED_HASH, img->gzip + at,
+                           left < SEED_CHUNK ? left : SEED_CHUNK, NULL, 0);
     }
     img->seed = b.data;
     img->seed_size = b.len;
@@ -166,7 +183,9 @@ int root_for_local(const char *root_dir, int node, char *out, size_t cap, struct
     if (!home || !*home)
         return pd_fail(err, PD_ECONF, "root_dir is below the home folder, but HOME is not set");
     const char *rest = !strcmp(root, "~") ? "" : pd_starts(root, "~/") ? root + 2 : root;
-    return pd_fmt(out, cap, *rest ? "%s/%s" : "%s", home, rest) ? pd_fail(err, PD_ECONF, "root_dir is too long") : 0;
+    return pd_fmt(out, cap, *rest ? "%s/%s" : "%s", home, rest)
+               ? pd_fail(err, PD_ECONF, "root_dir is too long")
+               : 0;
 }
 
 static void put_quoted(struct pd_buf *b, const char *s) {
@@ -179,8 +198,8 @@ static void put_quoted(struct pd_buf *b, const char *s) {
     pd_put_u8(b, '\'');
 }
 
-int boot_command(struct boot *b, const char *root, const struct agent_image *img, const char *job, int start_node,
-                 unsigned lease_ms, struct pd_buf *out) {
+int boot_command(struct boot *b, const char *root, const struct agent_image *img, const char *job,
+                 int start_node, unsigned lease_ms, struct pd_buf *out) {
     uint8_t random[BOOT_MARKER / 2];
     char size[24], sum[24], first[BOOT_MARKER / 2 + 1], job_arg[100], node_arg[24], lease_arg[24];
     memset(b, 0, sizeof *b);
@@ -193,8 +212,9 @@ int boot_command(struct boot *b, const char *root, const struct agent_image *img
     memcpy(first, b->marker, BOOT_MARKER / 2);
     pd_fmt(lease_arg, sizeof lease_arg, "--lease=%u", lease_ms);
     first[BOOT_MARKER / 2] = 0;
-    const char *words[] = {script, "paddlectl", root, img->hash, size, sum, first, b->marker + BOOT_MARKER / 2,
-                           job_arg, node_arg, lease_arg, "--start"};
+    const char *words[] = {script,  "paddlectl", root,      img->hash,
+                           size,    sum,         first,     b->marker + BOOT_MARKER / 2,
+                           job_arg, node_arg,    lease_arg, "--start"};
     size_t n = !job ? 8 : start_node < 0 ? 9 : 12;
     pd_put(out, "exec /bin/sh -c", 15);
     for (size_t i = 0; i < n; i++) {
@@ -206,7 +226,8 @@ int boot_command(struct boot *b, const char *root, const struct agent_image *img
 }
 
 int boot_rest(const struct agent_image *img, int with_seed, struct pd_buf *out) {
-    pd_put_fmt(out, "g=%zu; e=%zu; %s", img->gzip_size, with_seed ? img->seed_size : 0, script_rest);
+    pd_put_fmt(out, "g=%zu; e=%zu; %s", img->gzip_size, with_seed ? img->seed_size : 0,
+               script_rest);
     return out->failed;
 }
 
@@ -215,8 +236,13 @@ static enum boot_event judge(struct boot *b, char *text, size_t cap) {
     static const struct {
         const char *word;
         enum boot_event event;
-    } words[] = {{" run", BOOT_RUN}, {" more", BOOT_REST}, {" send gzip ", BOOT_SEND_GZIP}, {" send plain ", BOOT_SEND},
-                 {" send seed ", BOOT_SEND_SEED}, {" seed ", BOOT_SEED}, {" fail ", BOOT_FAIL}};
+    } words[] = {{" run", BOOT_RUN},
+                 {" more", BOOT_REST},
+                 {" send gzip ", BOOT_SEND_GZIP},
+                 {" send plain ", BOOT_SEND},
+                 {" send seed ", BOOT_SEND_SEED},
+                 {" seed ", BOOT_SEED},
+                 {" fail ", BOOT_FAIL}};
     b->line[b->line_len] = 0;
     if (b->line_len && b->line[b->line_len - 1] == '\r')
         b->line[b->line_len - 1] = 0;
@@ -237,18 +263,21 @@ static enum boot_event judge(struct boot *b, char *text, size_t cap) {
     return BOOT_MORE;
 }
 
-enum boot_event boot_input(struct boot *b, const uint8_t *p, size_t n, size_t *used, char *text, size_t cap) {
+enum boot_event boot_input(struct boot *b, const uint8_t *p, size_t n, size_t *used, char *text,
+                           size_t cap) {
     text[0] = 0;
     for (size_t i = 0; i < n; i++) {
         if (p[i] != '\n') {
             b->taken++;
-            if (b->line_len == sizeof b->line - 1) { /* keep the end: the marker may come after a long prompt */
+            if (b->line_len ==
+                sizeof b->line - 1) { /* keep the end: the marker may come after a long prompt */
                 memmove(b->line, b->line + sizeof b->line / 2, b->line_len - sizeof b->line / 2);
                 b->line_len -= sizeof b->line / 2;
             }
             b->line[b->line_len++] = (char)p[i];
             if (++b->noise > BOOT_NOISE_MAX) {
-                pd_fmt(text, cap, "the login prints without end; is the user's shell start-up in order?");
+                pd_fmt(text, cap,
+                       "the login prints without end; is the user's shell start-up in order?");
                 *used = i + 1;
                 return BOOT_FAIL;
             }

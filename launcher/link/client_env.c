@@ -22,13 +22,17 @@ static int check_hosts(struct cluster *c, struct pd_err *err) {
     char root[PATH_MAX];
     int rc = hosts_load(&c->hosts, o, err);
     if (!rc)
-        rc = hosts_roles(&c->pservers, &c->n_pservers, o->pservers, c->hosts.n, "pservers", option_where(o, "pservers"), err);
+        rc = hosts_roles(&c->pservers, &c->n_pservers, o->pservers, c->hosts.n, "pservers",
+                         option_where(o, "pservers"), err);
     if (!rc)
-        rc = hosts_roles(&c->trainers, &c->n_trainers, o->trainers, c->hosts.n, "trainers", option_where(o, "trainers"), err);
+        rc = hosts_roles(&c->trainers, &c->n_trainers, o->trainers, c->hosts.n, "trainers",
+                         option_where(o, "trainers"), err);
     for (size_t i = 0; i < c->hosts.n && !rc; i++) {
         const struct host *h = &c->hosts.v[i];
         if ((rc = root_for_node(h->root_dir, (int)i, root, sizeof root, err)))
-            pd_err_prefix(err, "%s", h->from[PD_HOST_ROOT_DIR] ? h->from[PD_HOST_ROOT_DIR] : option_where(o, "root_dir"));
+            pd_err_prefix(err, "%s",
+                          h->from[PD_HOST_ROOT_DIR] ? h->from[PD_HOST_ROOT_DIR]
+                                                    : option_where(o, "root_dir"));
     }
     return rc;
 }
@@ -50,19 +54,21 @@ static int open_pool(struct cluster *c, struct pd_err *err) {
         .fanout = (int)o->fanout,
         .warn = warn,
     };
-    s.policy_named = o->origin[pd_options_find("host_key_policy", PD_LAUNCHER)].level != PD_FROM_DEFAULT;
+    s.policy_named =
+        o->origin[pd_options_find("host_key_policy", PD_LAUNCHER)].level != PD_FROM_DEFAULT;
     int remote = 0;
     for (size_t i = 0; i < c->hosts.n; i++) {
         const struct host *h = &c->hosts.v[i];
         remote |= !h->local;
         if (!h->local && h->identity_file && access(h->identity_file, R_OK))
-            return pd_fail_errno(err, PD_ECONF, errno, "%s: identity_file: cannot read %s", h->from[PD_HOST_IDENTITY_FILE],
-                                 h->identity_file);
+            return pd_fail_errno(err, PD_ECONF, errno, "%s: identity_file: cannot read %s",
+                                 h->from[PD_HOST_IDENTITY_FILE], h->identity_file);
     }
     return remote ? ssh_pool_new(&c->ssh, &c->loop, &s, err) : 0;
 }
 
-static int init(struct cluster *c, const struct pd_options *opts, int with_agent, struct pd_err *err) {
+static int init(struct cluster *c, const struct pd_options *opts, int with_agent,
+                struct pd_err *err) {
     memset(c, 0, sizeof *c);
     c->opts = opts;
     int rc = check_hosts(c, err);
@@ -74,17 +80,28 @@ static int init(struct cluster *c, const struct pd_options *opts, int with_agent
         c->has_loop = 1;
         rc = open_pool(c, err);
     }
-    if (!rc && with_agent && !(c->env.seeding = seeding_new(&c->loop, &c->agent, (int)c->hosts.n, opts->relay == PD_RELAY_AUTO)))
+    if (!rc && with_agent &&
+        !(c->env.seeding =
+              seeding_new(&c->loop, &c->agent, (int)c->hosts.n, opts->relay == PD_RELAY_AUTO)))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
-    c->env = (struct link_env){.loop = &c->loop, .ssh = c->ssh, .agent = &c->agent, .seeding = c->env.seeding, .root_dir = opts->root_dir,
-                               .login_timeout_ms = LOGIN_TIMEOUT_MS, .upload_timeout_ms = UPLOAD_TIMEOUT_MS};
+    c->env = (struct link_env){.loop = &c->loop,
+                               .ssh = c->ssh,
+                               .agent = &c->agent,
+                               .seeding = c->env.seeding,
+                               .root_dir = opts->root_dir,
+                               .login_timeout_ms = LOGIN_TIMEOUT_MS,
+                               .upload_timeout_ms = UPLOAD_TIMEOUT_MS};
     if (rc)
         cluster_release(c);
     return rc;
 }
 
-int cluster_init(struct cluster *c, const struct pd_options *opts, struct pd_err *err) { return init(c, opts, 1, err); }
-int cluster_init_plain(struct cluster *c, const struct pd_options *opts, struct pd_err *err) { return init(c, opts, 0, err); }
+int cluster_init(struct cluster *c, const struct pd_options *opts, struct pd_err *err) {
+    return init(c, opts, 1, err);
+}
+int cluster_init_plain(struct cluster *c, const struct pd_options *opts, struct pd_err *err) {
+    return init(c, opts, 0, err);
+}
 
 void cluster_release(struct cluster *c) {
     ssh_pool_free(c->ssh);

@@ -1,6 +1,6 @@
-/* cluster.h - what every subcommand that talks to nodes begins with: the hosts of conf.ini, their roles, the agent's
- * executable, the ssh sessions' common part, and the loop. Everything that can be wrong with the configuration is found
- * here, before the first connection. */
+/* cluster.h - what every subcommand that talks to nodes begins with: the hosts of conf.ini, their
+ * roles, the agent's executable, the ssh sessions' common part, and the loop. Everything that can
+ * be wrong with the configuration is found here, before the first connection. */
 #ifndef LAUNCHER_CLUSTER_H
 #define LAUNCHER_CLUSTER_H
 

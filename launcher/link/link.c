@@ -8,8 +8,14 @@
 
 enum { BYE_MS = 1000 };
 
-const char *const link_doings[] = {"connecting", "logging in (the shell's start-up files)", "receiving the agent",
-                                   "failing", "starting the agent", "running", "waiting to connect again", "closing"};
+const char *const link_doings[] = {"connecting",
+                                   "logging in (the shell's start-up files)",
+                                   "receiving the agent",
+                                   "failing",
+                                   "starting the agent",
+                                   "running",
+                                   "waiting to connect again",
+                                   "closing"};
 
 struct request {
     uint64_t id, deadline_ms;
@@ -53,14 +59,15 @@ void link_finish(struct link *l, const struct pd_err *why) {
     struct pd_err gone = {0};
     l->phase = PHASE_CLOSED;
     link_unseed(l);
-    pd_fail(&gone, why->code ? why->code : PD_ECLOSED, "%s", why->code ? why->msg : "the connection was closed");
+    pd_fail(&gone, why->code ? why->code : PD_ECLOSED, "%s",
+            why->code ? why->msg : "the connection was closed");
     link_fail_requests(l, &gone);
     l->ev->on_close(l, why, l->arg);
     uv_close((uv_handle_t *)&l->timer, on_handle_closed);
     uv_close((uv_handle_t *)&l->beat, on_handle_closed);
 }
 
-/* --- deadlines ------------------------------------------------------------------------------------------- */
+/* --- deadlines --- */
 
 static void on_timer(uv_timer_t *t);
 
@@ -106,8 +113,10 @@ static void on_timer(uv_timer_t *t) {
     } else if (l->phase == PHASE_OPEN) {
         take_time(l);
     } else {
-        uint64_t ms = l->phase == PHASE_UPLOAD ? l->env->upload_timeout_ms : l->env->login_timeout_ms;
-        pd_fmt(msg, sizeof msg, "timed out after %.3g s while %s", (double)ms / 1000, link_doings[l->phase]);
+        uint64_t ms =
+            l->phase == PHASE_UPLOAD ? l->env->upload_timeout_ms : l->env->login_timeout_ms;
+        pd_fmt(msg, sizeof msg, "timed out after %.3g s while %s", (double)ms / 1000,
+               link_doings[l->phase]);
         link_break(l, PD_ETIMEOUT, msg);
     }
 }
@@ -117,9 +126,10 @@ void link_enter(struct link *l, enum link_phase p, uint64_t timeout_ms) {
     uv_timer_start(&l->timer, on_timer, timeout_ms, 0);
 }
 
-/* --- sending --------------------------------------------------------------------------------------------- */
+/* --- sending --- */
 
-static int put_frame(struct link *l, unsigned type, uint64_t req, const char *text, const void *sec1, size_t n1) {
+static int put_frame(struct link *l, unsigned type, uint64_t req, const char *text,
+                     const void *sec1, size_t n1) {
     static const uint8_t zeros[WIRE_ALIGN];
     uint8_t head[WIRE_HEADER];
     size_t len[2] = {strlen(text), n1};
@@ -136,7 +146,8 @@ static int put_frame(struct link *l, unsigned type, uint64_t req, const char *te
     return rc;
 }
 
-int link_send_parts(struct link *l, unsigned type, uint64_t req, const struct link_part *parts, size_t n_parts) {
+int link_send_parts(struct link *l, unsigned type, uint64_t req, const struct link_part *parts,
+                    size_t n_parts) {
     static const uint8_t zeros[WIRE_ALIGN];
     uint8_t head[WIRE_HEADER];
     size_t len[2] = {0, 0};
@@ -155,7 +166,8 @@ int link_send_parts(struct link *l, unsigned type, uint64_t req, const struct li
     return rc;
 }
 
-int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const void *sec1, size_t n1) {
+int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const void *sec1,
+              size_t n1) {
     if (type == WIRE_AG_BYE) /* what follows is no loss */
         l->keep.lease_ms = 0;
     if (l->phase != PHASE_OPEN) {
@@ -173,12 +185,17 @@ int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const v
     return rc;
 }
 
-uint64_t link_expect(struct link *l, unsigned type, uint64_t timeout_ms, const char *what, link_answer answer, void *arg) {
+uint64_t link_expect(struct link *l, unsigned type, uint64_t timeout_ms, const char *what,
+                     link_answer answer, void *arg) {
     struct request *r = pd_calloc(1, sizeof *r);
     if (!r)
         return 0;
-    *r = (struct request){.id = ++l->next_id, .deadline_ms = uv_now(l->env->loop) + timeout_ms, .type = type,
-                          .what = what, .answer = answer, .arg = arg};
+    *r = (struct request){.id = ++l->next_id,
+                          .deadline_ms = uv_now(l->env->loop) + timeout_ms,
+                          .type = type,
+                          .what = what,
+                          .answer = answer,
+                          .arg = arg};
     struct request **p = &l->requests;
     while (*p)
         p = &(*p)->next;
@@ -188,14 +205,15 @@ uint64_t link_expect(struct link *l, unsigned type, uint64_t timeout_ms, const c
     return r->id;
 }
 
-int link_request(struct link *l, unsigned type, json_t *body, const void *sec1, size_t n1, uint64_t timeout_ms,
-                 const char *what, link_answer answer, void *arg) {
+int link_request(struct link *l, unsigned type, json_t *body, const void *sec1, size_t n1,
+                 uint64_t timeout_ms, const char *what, link_answer answer, void *arg) {
     uint64_t id = link_expect(l, type, timeout_ms, what, answer, arg);
     if (!id) {
         json_decref(body);
         return PD_ENOMEM;
     }
-    link_send(l, type, id, body, sec1, n1); /* a failure breaks the link, which answers the request */
+    link_send(l, type, id, body, sec1,
+              n1); /* a failure breaks the link, which answers the request */
     return 0;
 }
 
@@ -208,7 +226,7 @@ size_t link_queued(const struct link *l) { return l->t ? transport_queued(l->t) 
 const struct agent_facts *link_facts(const struct link *l) { return &l->facts; }
 int link_is_open(const struct link *l) { return l->phase == PHASE_OPEN; }
 
-/* --- receiving ------------------------------------------------------------------------------------------- */
+/* --- receiving --- */
 
 /* What a node says may reach the user's terminal: no control codes. 0 or PD_ENOMEM. */
 static int make_plain(json_t *v) {
@@ -216,20 +234,23 @@ static int make_plain(json_t *v) {
     size_t i;
     json_t *e;
     int rc = 0;
-    json_object_foreach(v, key, e)
+    json_object_foreach (v, key, e)
         rc |= make_plain(e);
-    json_array_foreach(v, i, e)
+    json_array_foreach (v, i, e)
         rc |= make_plain(e);
     if (!json_is_string(v))
         return rc;
     char *s = pd_strdup(json_string_value(v));
-    rc = !s || (strcmp(pd_plain(s), json_string_value(v)) && json_string_set_nocheck(v, s)) ? PD_ENOMEM : 0;
+    rc = !s || (strcmp(pd_plain(s), json_string_value(v)) && json_string_set_nocheck(v, s))
+             ? PD_ENOMEM
+             : 0;
     free(s);
     return rc;
 }
 
 static json_t *parse_body(const struct wire_frame *f) {
-    if (f->type == WIRE_AG_LOG || f->type == WIRE_AG_PKG_DATA || (f->flags & WIRE_F_ERROR) || !f->sec[0] || !f->len[0])
+    if (f->type == WIRE_AG_LOG || f->type == WIRE_AG_PKG_DATA || (f->flags & WIRE_F_ERROR) ||
+        !f->sec[0] || !f->len[0])
         return json_object();
     if (f->len[0] > WIRE_JSON_MAX)
         return NULL;
@@ -262,13 +283,19 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     struct agent_facts *a = &l->facts;
     const char *build = json_string_value(json_object_get(body, "build"));
     char msg[300];
-    if (f->type == WIRE_AG_HELLO && (f->flags & WIRE_F_ERROR)) { /* it could not start, and says why */
+    if (f->type == WIRE_AG_HELLO &&
+        (f->flags & WIRE_F_ERROR)) { /* it could not start, and says why */
         struct pd_err err = {0};
         error_of(f, &err);
-        link_break(l, err.code == PD_EEXIST ? PD_ECONF : pd_code_exit_status(err.code) == 1 ? PD_EHOST : err.code, err.msg);
+        link_break(l,
+                   err.code == PD_EEXIST                ? PD_ECONF
+                   : pd_code_exit_status(err.code) == 1 ? PD_EHOST
+                                                        : err.code,
+                   err.msg);
         return;
     }
-    if (f->type != WIRE_AG_HELLO || json_integer_value(json_object_get(body, "version")) != WIRE_VERSION) {
+    if (f->type != WIRE_AG_HELLO ||
+        json_integer_value(json_object_get(body, "version")) != WIRE_VERSION) {
         pd_fmt(msg, sizeof msg, "the agent speaks another version of the protocol (%lld, not %d)",
                (long long)json_integer_value(json_object_get(body, "version")), WIRE_VERSION);
         link_break(l, PD_EHOST, msg);
@@ -284,8 +311,10 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     json_decref(a->addrs);
     a->addrs = json_incref(json_object_get(body, "addrs"));
     /* One that was found running may be of another build, a started one may not. */
-    if (!l->keep.lost && (!*l->job || l->env->start) && build && strcmp(build, l->env->agent->hash)) {
-        pd_fmt(msg, sizeof msg, "the cached agent is damaged; remove %.150s/.paddlectl/bin/agent-%.12s*", a->root,
+    if (!l->keep.lost && (!*l->job || l->env->start) && build &&
+        strcmp(build, l->env->agent->hash)) {
+        pd_fmt(msg, sizeof msg,
+               "the cached agent is damaged; remove %.150s/.paddlectl/bin/agent-%.12s*", a->root,
                l->env->agent->hash);
         link_break(l, PD_EHOST, msg);
         return;
@@ -294,7 +323,8 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
         link_break(l, PD_ENOENT, "the job's agent is gone and left no result");
         return;
     }
-    link_is_back(l); /* not open yet: who made a request in vain sees that the link is coming back */
+    link_is_back(
+        l); /* not open yet: who made a request in vain sees that the link is coming back */
     if (l->phase == PHASE_CLOSED)
         return;
     l->phase = PHASE_OPEN;
@@ -302,14 +332,19 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     l->ev->on_hello(l, l->arg);
 }
 
-static int has_many_answers(const struct request *r) { return r->type == WIRE_AG_FETCH || r->type == WIRE_DS_BEGIN; }
+static int has_many_answers(const struct request *r) {
+    return r->type == WIRE_AG_FETCH || r->type == WIRE_DS_BEGIN;
+}
 
-/* An answer repeats the id and the type; the frames of a package are the exception (types differ). */
-static void take_answer(struct link *l, struct request *r, const struct wire_frame *f, json_t *body) {
+/* An answer repeats the id and the type; the frames of a package are the exception (types differ).
+ */
+static void take_answer(struct link *l, struct request *r, const struct wire_frame *f,
+                        json_t *body) {
     struct pd_err err = {0};
     if (f->flags & WIRE_F_ERROR)
         error_of(f, &err);
-    /* Taken out before the call, which may add requests or close the link; put back if more frames are to come. */
+    /* Taken out before the call, which may add requests or close the link; put back if more frames
+     * are to come. */
     struct request **p = &l->requests;
     while (*p != r)
         p = &(*p)->next;
@@ -318,7 +353,8 @@ static void take_answer(struct link *l, struct request *r, const struct wire_fra
     if (!has_many_answers(r) || err.code || last || l->phase != PHASE_OPEN) {
         free(r);
     } else {
-        /* Between the pieces of a folder a long silence is a failure; a node that waits for another one's objects may be silent. */
+        /* Between the pieces of a folder a long silence is a failure; a node that waits for another
+         * one's objects may be silent. */
         r->deadline_ms = r->type == WIRE_AG_FETCH ? uv_now(l->env->loop) + 60000 : UINT64_MAX;
         r->next = l->requests;
         l->requests = r;
@@ -378,7 +414,7 @@ void link_join(struct link *l, const char *job, const struct link_events *ev, vo
         link_enter(l, PHASE_HELLO, l->env->login_timeout_ms);
 }
 
-/* --- the end --------------------------------------------------------------------------------------------- */
+/* --- the end --- */
 
 void link_close(struct link *l) {
     l->keep.lease_ms = 0;

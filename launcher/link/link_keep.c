@@ -1,11 +1,13 @@
-/* link_keep.c - a link that is kept: pings, noticing that nothing comes back, and joining the job again after a loss.
+/* link_keep.c - a link that is kept: pings, noticing that nothing comes back, and joining the job
+ * again after a loss.
  *
  *   OPEN ── lost, or silent for two periods ──▶ LOST ── 100 ms .. 1 s ──▶ CONNECT .. HELLO ──▶ OPEN
  *                                                ▲                            │
  *                                                └────────── failed ◀─────────┘
  *
- * The agent's lease decides: it ends the job when it has not heard of us for so long, and counts from the last frame that
- * reached it; so an attempt that is under way at the end of the lease has one period more. */
+ * The agent's lease decides: it ends the job when it has not heard of us for so long, and counts
+ * from the last frame that reached it; so an attempt that is under way at the end of the lease has
+ * one period more. */
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +25,8 @@ static void note(struct link *l, const struct pd_err *why) {
     char text[sizeof l->keep.reasons[0].text];
     int i = l->keep.tries ? 1 : 0;
     static const char lost[] = "the connection was lost: "; /* that is said already */
-    snprintf(text, sizeof text, "%.199s", why->msg + (pd_starts(why->msg, lost) ? strlen(lost) : 0));
+    snprintf(text, sizeof text, "%.199s",
+             why->msg + (pd_starts(why->msg, lost) ? strlen(lost) : 0));
     while (i < LINK_REASONS - 1 && l->keep.reasons[i].n && strcmp(l->keep.reasons[i].text, text))
         i++;
     if (strcmp(l->keep.reasons[i].text, text)) {
@@ -33,15 +36,17 @@ static void note(struct link *l, const struct pd_err *why) {
     l->keep.reasons[i].n++;
 }
 
-/* "the connection was lost at 13:04:05 (reason) and not made again in 5 s: reason (3 times); reason" */
+/* "the connection was lost at 13:04:05 (reason) and not made again in 5 s: reason (3 times);
+ * reason" */
 static void give_up_text(const struct link *l, struct pd_err *out) {
     char when[16] = "?", text[sizeof out->msg];
     struct tm tm;
     time_t at = (time_t)l->keep.lost_at;
     if (localtime_r(&at, &tm))
         strftime(when, sizeof when, "%H:%M:%S", &tm);
-    snprintf(text, sizeof text, "the connection was lost at %s (%s) and not made again in %.3g s", when,
-             l->keep.reasons[0].text, (double)(uv_now(l->env->loop) - l->keep.heard_ms) / 1000);
+    snprintf(text, sizeof text, "the connection was lost at %s (%s) and not made again in %.3g s",
+             when, l->keep.reasons[0].text,
+             (double)(uv_now(l->env->loop) - l->keep.heard_ms) / 1000);
     for (int i = 1; i < LINK_REASONS && l->keep.reasons[i].n; i++) {
         size_t n = strlen(text);
         snprintf(text + n, sizeof text - n, "%s%s", i == 1 ? ": " : "; ", l->keep.reasons[i].text);
@@ -53,8 +58,11 @@ static void give_up_text(const struct link *l, struct pd_err *out) {
     pd_fail(out, PD_ECLOSED, "%s", text);
 }
 
-/* What another attempt would only meet again: there is no such job, or what conf.ini says can't be. */
-static int is_final(int code) { return code == PD_ENOENT || code == PD_ECONF || code == PD_ENOMEM || code == PD_EPROTO; }
+/* What another attempt would only meet again: there is no such job, or what conf.ini says can't be.
+ */
+static int is_final(int code) {
+    return code == PD_ENOENT || code == PD_ECONF || code == PD_ENOMEM || code == PD_EPROTO;
+}
 
 static void wait_for_retry(struct link *l) {
     unsigned range = BACKOFF_MIN_MS << (l->keep.tries < 4 ? l->keep.tries : 4);
@@ -142,7 +150,8 @@ static void beat_open(struct link *l, uint64_t now) {
     if (l->drain) /* a package is on its way out, and our pings are behind it */
         l->keep.heard_ms = now;
     if (l->keep.answers_pings && now - l->keep.heard_ms > 2 * period_ms(l)) {
-        pd_fmt(why, sizeof why, "nothing was heard for %.3g s", (double)(now - l->keep.heard_ms) / 1000);
+        pd_fmt(why, sizeof why, "nothing was heard for %.3g s",
+               (double)(now - l->keep.heard_ms) / 1000);
         cut(l, why);
     } else if (l->keep.n_beats % BEATS == 0) {
         link_send(l, WIRE_AG_PING, 0, json_object(), NULL, 0);
@@ -157,13 +166,15 @@ static void beat_lost(struct link *l, uint64_t now) {
         limit = l->keep.lease_ms / 4;
     if (limit < TRY_MIN_MS)
         limit = TRY_MIN_MS;
-    int over = now - l->keep.heard_ms >= l->keep.lease_ms + period_ms(l), slow = now - l->keep.try_ms >= limit;
+    int over = now - l->keep.heard_ms >= l->keep.lease_ms + period_ms(l),
+        slow = now - l->keep.try_ms >= limit;
     l->keep.gave_up = over;
     if (over && !l->t) {
         give_up_text(l, &gone);
         link_finish(l, &gone);
     } else if (!l->keep.cut && l->t && (over || (slow && l->phase == PHASE_CONNECT))) {
-        pd_fmt(why, sizeof why, "no answer in %.3g s while %s", (double)(now - l->keep.try_ms) / 1000, link_doings[l->phase]);
+        pd_fmt(why, sizeof why, "no answer in %.3g s while %s",
+               (double)(now - l->keep.try_ms) / 1000, link_doings[l->phase]);
         cut(l, why);
     } else {
         pd_fail(&gone, PD_ECLOSED, "the connection is lost");
@@ -178,7 +189,8 @@ static void on_beat(uv_timer_t *t) {
     l->keep.beat_ms = now;
     if (l->phase == PHASE_CLOSED || !l->keep.lease_ms)
         return;
-    if (late && !l->keep.lost) /* we stood still ourselves; what came meanwhile is still to be read */
+    if (late &&
+        !l->keep.lost) /* we stood still ourselves; what came meanwhile is still to be read */
         l->keep.heard_ms = now;
     if (l->keep.lost)
         beat_lost(l, now);
@@ -193,5 +205,6 @@ void link_keep(struct link *l, uint64_t lease_ms) {
     l->keep.lease_ms = lease_ms;
     l->keep.heard_ms = l->keep.beat_ms = now;
     uv_timer_start(&l->beat, on_beat, every, every);
-    link_send(l, WIRE_AG_PING, 0, json_object(), NULL, 0); /* only who has answered one can be found silent */
+    link_send(l, WIRE_AG_PING, 0, json_object(), NULL,
+              0); /* only who has answered one can be found silent */
 }

@@ -1,4 +1,5 @@
-/* link_open.c - from a host to frames: the transport, the bootstrap's lines, the agent's bytes; see link_int.h. */
+/* link_open.c - from a host to frames: the transport, the bootstrap's lines, the agent's bytes; see
+ * link_int.h. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 enum { UPLOAD_PIECE = 256 << 10, FAIL_MS = 1000 };
 
-/* --- boot ------------------------------------------------------------------------------------------------ */
+/* --- boot --- */
 
 static void upload_some(struct link *l) {
     while (l->uploaded < l->upload_size && transport_queued(l->t) < 2 * UPLOAD_PIECE) {
@@ -53,7 +54,8 @@ static void begin_seed(struct link *l, const char *text) {
     const struct agent_image *img = l->env->agent;
     const char *connection = strchr(text, ' ');
     if (!l->seedling || transport_write(l->t, img->seed, img->seed_size))
-        link_break(l, l->seedling ? PD_ENOMEM : PD_EPROTO, l->seedling ? "out of memory" : "the host asks for a seed that was not offered");
+        link_break(l, l->seedling ? PD_ENOMEM : PD_EPROTO,
+                   l->seedling ? "out of memory" : "the host asks for a seed that was not offered");
     else
         seedling_begin(l->seedling, l->t, connection ? connection + 1 : "");
 }
@@ -84,7 +86,8 @@ static void take_boot(struct link *l, const uint8_t *p, size_t n) {
         }
         int send = e == BOOT_SEND || e == BOOT_SEND_GZIP || e == BOOT_SEND_SEED;
         if (send && !arch_fits(text)) {
-            pd_fmt(msg, sizeof msg, "the node is %.*s, but %s is not built for it", (int)strcspn(text, " "), text, l->env->agent->path);
+            pd_fmt(msg, sizeof msg, "the node is %.*s, but %s is not built for it",
+                   (int)strcspn(text, " "), text, l->env->agent->path);
             link_break(l, PD_EHOST, msg);
         } else if (e == BOOT_REST) {
             send_rest(l);
@@ -101,14 +104,15 @@ static void take_boot(struct link *l, const uint8_t *p, size_t n) {
         } else if (e == BOOT_FAIL) {
             pd_fail(&l->why, PD_EHOST, "%s", text);
             l->boot_failed = 1;
-            link_enter(l, PHASE_BOOT_FAILED, FAIL_MS); /* the reason may still be on its way, on stderr */
+            link_enter(l, PHASE_BOOT_FAILED,
+                       FAIL_MS); /* the reason may still be on its way, on stderr */
         }
     }
     if (n && l->phase == PHASE_HELLO)
         link_take_frames(l, p, n);
 }
 
-/* --- the transport's events ------------------------------------------------------------------------------ */
+/* --- the transport's events --- */
 
 static void on_open(void *arg) {
     struct link *l = arg;
@@ -150,7 +154,8 @@ static void on_close(const struct pd_err *why, void *arg) {
         char *reason = pd_trim(tail);
         size_t n = strlen(reason);
         if (n)
-            snprintf(end.msg + strlen(end.msg), sizeof end.msg - strlen(end.msg), ": %s", reason + (n > 400 ? n - 400 : 0));
+            snprintf(end.msg + strlen(end.msg), sizeof end.msg - strlen(end.msg), ": %s",
+                     reason + (n > 400 ? n - 400 : 0));
     }
     /* Before the agent has spoken, whatever ended the command makes the host unusable. */
     if (end.code == PD_ECLOSED && was != PHASE_OPEN && !l->keep.cut) {
@@ -167,15 +172,22 @@ static const struct transport_events events = {
 
 static int open_local(struct link *l, int start, struct pd_err *err) {
     char root[PATH_MAX], root_arg[PATH_MAX + 8], job_arg[80], node_arg[24], lease_arg[24];
-    int rc = root_for_local(l->host->root_dir ? l->host->root_dir : l->env->root_dir, l->node, root, sizeof root, err);
+    int rc = root_for_local(l->host->root_dir ? l->host->root_dir : l->env->root_dir, l->node, root,
+                            sizeof root, err);
     if (rc)
         return rc;
     pd_fmt(root_arg, sizeof root_arg, "--root=%s", root);
     pd_fmt(job_arg, sizeof job_arg, "--job=%s", l->job);
     pd_fmt(node_arg, sizeof node_arg, "--node=%d", l->node);
     pd_fmt(lease_arg, sizeof lease_arg, "--lease=%u", l->env->lease_ms);
-    char *argv[] = {(char *)(uintptr_t)l->env->agent->path, (char *)(uintptr_t)"relay", root_arg,
-                    *l->job ? job_arg : NULL, start ? node_arg : NULL, lease_arg, (char *)(uintptr_t)"--start", NULL};
+    char *argv[] = {(char *)(uintptr_t)l->env->agent->path,
+                    (char *)(uintptr_t) "relay",
+                    root_arg,
+                    *l->job ? job_arg : NULL,
+                    start ? node_arg : NULL,
+                    lease_arg,
+                    (char *)(uintptr_t) "--start",
+                    NULL};
     if (!start)
         argv[4] = NULL;
     return transport_local(&l->t, l->env->loop, argv, &events, l, err);
@@ -184,13 +196,15 @@ static int open_local(struct link *l, int start, struct pd_err *err) {
 static int open_ssh(struct link *l, int start, struct pd_err *err) {
     char root[PATH_MAX];
     struct pd_buf command;
-    int rc = root_for_node(l->host->root_dir ? l->host->root_dir : l->env->root_dir, l->node, root, sizeof root, err);
+    int rc = root_for_node(l->host->root_dir ? l->host->root_dir : l->env->root_dir, l->node, root,
+                           sizeof root, err);
     if (rc)
         return rc;
     if (!l->seedling)
         l->seedling = seedling_new(l->env->seeding, l->node, on_seed_broken, l);
     pd_buf_init(&command);
-    if (boot_command(&l->boot, root, l->env->agent, *l->job ? l->job : NULL, start ? l->node : -1, l->env->lease_ms, &command))
+    if (boot_command(&l->boot, root, l->env->agent, *l->job ? l->job : NULL, start ? l->node : -1,
+                     l->env->lease_ms, &command))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     else
         rc = ssh_pool_open(&l->t, l->env->ssh, l->host, (char *)command.data, &events, l, err);

@@ -6,17 +6,18 @@
 #include "base/fault.h"
 
 enum {
-    UNREACHED_MAX = 2,      /* after so many nodes that it can't reach a node takes from the launcher */
-    HOPELESS = 3,           /* so many failures without one success: these nodes do not reach each other */
-    JUDGE_MS = 150,         /* a rate says something after this time, */
-    SLOW_MS = 200,          /* when all reports of this time say the same */
-    SLOWER = 3,             /* than what its source gets: slow, */
+    UNREACHED_MAX = 2, /* after so many nodes that it can't reach a node takes from the launcher */
+    HOPELESS = 3,   /* so many failures without one success: these nodes do not reach each other */
+    JUDGE_MS = 150, /* a rate says something after this time, */
+    SLOW_MS = 200,  /* when all reports of this time say the same */
+    SLOWER = 3,     /* than what its source gets: slow, */
     AHEAD_BYTES = 512 << 10, /* when the source has so much more, */
-    AHEAD_PART = 10,        /* and more than it gets in this part of a second */
+    AHEAD_PART = 10,         /* and more than it gets in this part of a second */
     TRIAL_JUDGE_MS = 600,
     TRIAL_MS = 1500,
     TRIALS = 3,
-    TRIAL_WORTH_MS = 8 * TRIAL_MS, /* while a trial lasts the first node gets half: it must have longer to go than this */
+    TRIAL_WORTH_MS = 8 * TRIAL_MS, /* while a trial lasts the first node gets half: it must have
+                                      longer to go than this */
 };
 
 enum state { ABSENT, TAKES, HAS_ALL };
@@ -25,22 +26,25 @@ struct pnode {
     enum state state;
     int source;
     int leaf, queued;
-    int n_children;          /* that are no leaves */
+    int n_children; /* that are no leaves */
     int unreached[UNREACHED_MAX], n_unreached;
-    uint64_t have, rate, since_ms, report_ms, first_ms; /* since: it has this source; first: it told of it */
-    uint64_t usual_rate;     /* of the last few reports */
-    uint64_t slow_ms;        /* for so long it is slow */
-    long place;              /* in the chain: the order of arrival */
-    int mark, tried;         /* tried: another node had its turn to show that it is faster than those before it */
+    uint64_t have, rate, since_ms, report_ms,
+        first_ms;        /* since: it has this source; first: it told of it */
+    uint64_t usual_rate; /* of the last few reports */
+    uint64_t slow_ms;    /* for so long it is slow */
+    long place;          /* in the chain: the order of arrival */
+    int mark,
+        tried; /* tried: another node had its turn to show that it is faster than those before it */
 };
 
 struct plan {
     int n, relay;
     struct pnode *v;
-    int *queue, n_queue;     /* nodes whose source is to be told */
+    int *queue, n_queue; /* nodes whose source is to be told */
     long n_joined;
     int n_reached, n_unreached, hopeless, n_bypassed, marks;
-    struct {                 /* is the first node slow, or the launcher's link? another one takes from the launcher, too, for a while */
+    struct { /* is the first node slow, or the launcher's link? another one takes from the launcher,
+                too, for a while */
         int on, first, other, back; /* back: where the other one took from */
         uint64_t since_ms, first_had, other_had;
         int n;
@@ -87,7 +91,8 @@ static int mark_descendants(struct plan *p, int node) {
     v[node].mark = mark;
     if (!v[node].n_children && !v[node].leaf)
         return mark;
-    for (int i = 0; i < p->n; i++) { /* each node is passed once: a chain of thousands may fall apart node by node */
+    for (int i = 0; i < p->n;
+         i++) { /* each node is passed once: a chain of thousands may fall apart node by node */
         int at = i;
         for (; at >= 0 && v[at].mark < mark; at = v[at].source)
             v[at].mark = other;
@@ -98,7 +103,8 @@ static int mark_descendants(struct plan *p, int node) {
     return mark;
 }
 
-/* The end of the chain; where no node ends it (leaves do not count), the one with the fewest successors. */
+/* The end of the chain; where no node ends it (leaves do not count), the one with the fewest
+ * successors. */
 static int choose(struct plan *p, int node) {
     const struct pnode *me = &p->v[node];
     int best = PLAN_LAUNCHER;
@@ -107,7 +113,8 @@ static int choose(struct plan *p, int node) {
     int mark = mark_descendants(p, node);
     for (int i = 0; i < p->n; i++) {
         const struct pnode *x = &p->v[i];
-        if (x->state == ABSENT || x->leaf || x->mark == mark || (x->state == TAKES && x->source == PLAN_NOBODY) || can_not_reach(me, i))
+        if (x->state == ABSENT || x->leaf || x->mark == mark ||
+            (x->state == TAKES && x->source == PLAN_NOBODY) || can_not_reach(me, i))
             continue;
         if (best < 0 || x->n_children < p->v[best].n_children ||
             (x->n_children == p->v[best].n_children && x->place > p->v[best].place))
@@ -142,11 +149,13 @@ static void bypass(struct plan *p, int node, uint64_t now_ms) {
     p->n_bypassed += any;
 }
 
-/* `node` has all: who takes from the launcher takes from it, so that no more crosses the launcher's link. */
+/* `node` has all: who takes from the launcher takes from it, so that no more crosses the launcher's
+ * link. */
 static void spare_launcher(struct plan *p, int node, uint64_t now_ms) {
     for (int i = 0; i < p->n && p->relay && !p->hopeless; i++) {
         const struct pnode *x = &p->v[i];
-        if (x->state == TAKES && x->source == PLAN_LAUNCHER && x->n_unreached < UNREACHED_MAX && !can_not_reach(x, node))
+        if (x->state == TAKES && x->source == PLAN_LAUNCHER && x->n_unreached < UNREACHED_MAX &&
+            !can_not_reach(x, node))
             take_from(p, i, node, now_ms);
     }
 }
@@ -181,7 +190,8 @@ void plan_leave(struct plan *p, int node, uint64_t now_ms) {
     bypass(p, node, now_ms);
 }
 
-/* Nobody waits for it any more, and it takes from where nobody is kept waiting by it: the end of the chain. */
+/* Nobody waits for it any more, and it takes from where nobody is kept waiting by it: the end of
+ * the chain. */
 static void make_leaf(struct plan *p, int node, uint64_t now_ms) {
     struct pnode *x = &p->v[node];
     if (x->source >= 0)
@@ -191,16 +201,18 @@ static void make_leaf(struct plan *p, int node, uint64_t now_ms) {
     take_from(p, node, choose(p, node), now_ms);
 }
 
-/* A node whose source is the launcher is judged by a trial: what the launcher's link could give is not known otherwise. */
+/* A node whose source is the launcher is judged by a trial: what the launcher's link could give is
+ * not known otherwise. */
 static void begin_trial(struct plan *p, int first, const struct plan_report *r, uint64_t now_ms) {
     int other = -1;
     uint64_t rate = p->v[first].usual_rate;
-    if (p->trial.on || p->trial.n == TRIALS || !p->relay || p->hopeless || !rate || r->of <= r->have ||
-        (r->of - r->have) * 1000 / rate < TRIAL_WORTH_MS)
+    if (p->trial.on || p->trial.n == TRIALS || !p->relay || p->hopeless || !rate ||
+        r->of <= r->have || (r->of - r->have) * 1000 / rate < TRIAL_WORTH_MS)
         return;
     for (int i = 0; i < p->n; i++) {
         const struct pnode *x = &p->v[i];
-        if (x->state == TAKES && !x->leaf && !x->tried && x->source >= 0 && i != first && (other < 0 || x->place < p->v[other].place))
+        if (x->state == TAKES && !x->leaf && !x->tried && x->source >= 0 && i != first &&
+            (other < 0 || x->place < p->v[other].place))
             other = i;
     }
     if (other < 0)
@@ -222,13 +234,17 @@ static void end_trial(struct plan *p, uint64_t now_ms) {
     struct pnode *x = &p->v[first], *o = &p->v[other];
     uint64_t got = x->have - p->trial.first_had, other_got = o->have - p->trial.other_had;
     p->trial.on = 0;
-    if (x->state != TAKES || x->source != PLAN_LAUNCHER || o->state != TAKES || o->source != PLAN_LAUNCHER)
+    if (x->state != TAKES || x->source != PLAN_LAUNCHER || o->state != TAKES ||
+        o->source != PLAN_LAUNCHER)
         return;
-    if (other_got > AHEAD_BYTES && other_got / SLOWER > got) { /* from now on what the first one lacks comes to it from the others */
+    if (other_got > AHEAD_BYTES &&
+        other_got / SLOWER >
+            got) { /* from now on what the first one lacks comes to it from the others */
         make_leaf(p, first, now_ms);
         return;
     }
-    int mark = mark_descendants(p, other), is_there = p->v[back].state != ABSENT && !p->v[back].leaf && p->v[back].mark != mark;
+    int mark = mark_descendants(p, other),
+        is_there = p->v[back].state != ABSENT && !p->v[back].leaf && p->v[back].mark != mark;
     take_from(p, other, is_there && !can_not_reach(o, back) ? back : choose(p, other), now_ms);
 }
 
@@ -236,8 +252,11 @@ void plan_status(struct plan *p, int node, const struct plan_report *r, uint64_t
     struct pnode *x = &p->v[node];
     if (x->state == ABSENT)
         return;
-    uint64_t from_ms = x->report_ms > x->since_ms ? x->report_ms : x->since_ms; /* what its source gives: the time that this tells of */
-    if (x->report_ms <= x->since_ms) /* the first one of this source: its rate is also of the time before anything was sent */
+    uint64_t from_ms = x->report_ms > x->since_ms
+                           ? x->report_ms
+                           : x->since_ms; /* what its source gives: the time that this tells of */
+    if (x->report_ms <= x->since_ms) /* the first one of this source: its rate is also of the time
+                                        before anything was sent */
         x->first_ms = now_ms;
     x->report_ms = now_ms;
     x->have = r->have;
@@ -252,14 +271,16 @@ void plan_status(struct plan *p, int node, const struct plan_report *r, uint64_t
         end_trial(p, now_ms);
         return;
     }
-    if (x->state != TAKES || x->leaf || !x->n_children || !r->asks || now_ms - x->since_ms < JUDGE_MS)
+    if (x->state != TAKES || x->leaf || !x->n_children || !r->asks ||
+        now_ms - x->since_ms < JUDGE_MS)
         return;
     if (x->source == PLAN_LAUNCHER && now_ms - x->first_ms >= TRIAL_JUDGE_MS)
         begin_trial(p, node, r, now_ms);
     if (x->source < 0)
         return;
     const struct pnode *s = &p->v[x->source];
-    int slow = s->have > x->have + AHEAD_BYTES && s->have - x->have > s->rate / AHEAD_PART && x->rate < s->rate / SLOWER;
+    int slow = s->have > x->have + AHEAD_BYTES && s->have - x->have > s->rate / AHEAD_PART &&
+               x->rate < s->rate / SLOWER;
     x->slow_ms = slow ? x->slow_ms + now_ms - from_ms : 0;
     if (x->slow_ms >= SLOW_MS)
         make_leaf(p, node, now_ms);

@@ -14,8 +14,8 @@
 
 enum {
     TICK_MS = 100,
-    STUCK_MS = 4000,       /* nothing came for so long, and its source has more: that one is passed by */
-    HOLD_MS = 300,         /* so long one with all waits for hosts that are still being logged in to */
+    STUCK_MS = 4000, /* nothing came for so long, and its source has more: that one is passed by */
+    HOLD_MS = 300,   /* so long one with all waits for hosts that are still being logged in to */
     QUEUE = 4 * SEED_CHUNK,
 };
 
@@ -30,10 +30,10 @@ struct seedling {
     struct transport *t;
     uint32_t family, port; /* 4 or 6; 0: nobody can take from it */
     uint8_t addr[16];
-    uint32_t have, had;    /* chunks; at the last tick */
+    uint32_t have, had; /* chunks; at the last tick */
     int from_here;
-    uint32_t next;         /* the chunk to send from here */
-    uint64_t moved_ms;     /* when `have` grew, it got its source, or it had all */
+    uint32_t next;     /* the chunk to send from here */
+    uint64_t moved_ms; /* when `have` grew, it got its source, or it had all */
 };
 
 struct seeding {
@@ -41,9 +41,9 @@ struct seeding {
     const struct agent_image *img;
     int n_nodes, n_here, n_coming, telling;
     uint32_t n_chunks;
-    struct seedling **v;   /* by node */
-    int *n_takers;         /* by node: scratch */
-    struct plan *plan;     /* NULL: no seeds */
+    struct seedling **v; /* by node */
+    int *n_takers;       /* by node: scratch */
+    struct plan *plan;   /* NULL: no seeds */
     uint8_t secret[32];
     uint64_t sent;
     uv_timer_t tick;
@@ -51,7 +51,7 @@ struct seeding {
 
 static uint64_t now(const struct seeding *s) { return uv_now(s->loop); }
 
-/* --- what a seed is told --------------------------------------------------------------------------------------- */
+/* --- what a seed is told --- */
 
 /* 0: it is on its way; else the seedling may be gone. */
 static int tell(struct seedling *l, const struct seed_record *r, const void *body, size_t n) {
@@ -67,7 +67,8 @@ static void feed(struct seedling *l) {
     struct seeding *s = l->s;
     const struct agent_image *img = s->img;
     while (l->from_here && l->next < s->n_chunks && transport_queued(l->t) < QUEUE) {
-        size_t at = (size_t)l->next * SEED_CHUNK, n = img->gzip_size - at < SEED_CHUNK ? img->gzip_size - at : SEED_CHUNK;
+        size_t at = (size_t)l->next * SEED_CHUNK,
+               n = img->gzip_size - at < SEED_CHUNK ? img->gzip_size - at : SEED_CHUNK;
         struct seed_record r = {.op = SEED_OP_CHUNK, .a = l->next, .b = (uint32_t)n};
         l->next++;
         if (tell(l, &r, img->gzip + at, n))
@@ -117,7 +118,8 @@ static void retire(struct seedling *l) {
     }
 }
 
-/* Those with all from which nobody takes go on, but for one while hosts may still come that could take from it. */
+/* Those with all from which nobody takes go on, but for one while hosts may still come that could
+ * take from it. */
 static void let_go(struct seeding *s) {
     int waits = 0;
     memset(s->n_takers, 0, (size_t)s->n_nodes * sizeof *s->n_takers);
@@ -138,7 +140,7 @@ static void let_go(struct seeding *s) {
     }
 }
 
-/* --- what a seed says -------------------------------------------------------------------------------------------- */
+/* --- what a seed says --- */
 
 static int begins(struct seedling *l, unsigned long port) {
     struct seeding *s = l->s;
@@ -179,7 +181,8 @@ static int is_done(struct seedling *l) {
     return 0;
 }
 
-/* It can't take from its source. What was said of one before is not known from this: then a good one is passed by, too. */
+/* It can't take from its source. What was said of one before is not known from this: then a good
+ * one is passed by, too. */
 static int lost(struct seedling *l) {
     struct seeding *s = l->s; /* telling it may be the end of it */
     int source = plan_source(s->plan, l->node);
@@ -209,7 +212,7 @@ int seedling_heard(struct seedling *l, const char *words, struct pd_err *err) {
 
 void seedling_drain(struct seedling *l) { feed(l); }
 
-/* --- time ------------------------------------------------------------------------------------------------------------ */
+/* --- time --- */
 
 static void on_tick(uv_timer_t *t) {
     struct seeding *s = t->data;
@@ -217,11 +220,15 @@ static void on_tick(uv_timer_t *t) {
         struct seedling *l = s->v[i];
         if (!l || l->state != TAKES)
             continue;
-        struct plan_report r = {.have = (uint64_t)l->have * SEED_CHUNK, .of = (uint64_t)s->n_chunks * SEED_CHUNK, .asks = 1, .reached = l->have > l->had,
+        struct plan_report r = {.have = (uint64_t)l->have * SEED_CHUNK,
+                                .of = (uint64_t)s->n_chunks * SEED_CHUNK,
+                                .asks = 1,
+                                .reached = l->have > l->had,
                                 .rate = (uint64_t)(l->have - l->had) * SEED_CHUNK * 1000 / TICK_MS};
         int source = plan_source(s->plan, i);
         l->had = l->have;
-        if (source >= 0 && now(s) - l->moved_ms > STUCK_MS && s->v[source] && s->v[source]->have > l->have)
+        if (source >= 0 && now(s) - l->moved_ms > STUCK_MS && s->v[source] &&
+            s->v[source]->have > l->have)
             plan_unreached(s->plan, i, source, now(s));
         else
             plan_status(s->plan, i, &r, now(s));
@@ -230,7 +237,7 @@ static void on_tick(uv_timer_t *t) {
     let_go(s);
 }
 
-/* --- seedlings --------------------------------------------------------------------------------------------------------- */
+/* --- seedlings --- */
 
 struct seedling *seedling_new(struct seeding *s, int node, void (*broken)(void *arg), void *arg) {
     struct seedling *l = s && s->plan && !s->v[node] ? pd_calloc(1, sizeof *l) : NULL;
@@ -261,13 +268,15 @@ void seedling_begin(struct seedling *l, struct transport *t, const char *connect
         return;
     if (inet_pton(AF_INET, addr, l->addr) == 1)
         l->family = 4;
-    else if (inet_pton(AF_INET6, addr, l->addr) == 1) /* of one link only ("fe80::1%eth0"): not for others */
+    else if (inet_pton(AF_INET6, addr, l->addr) ==
+             1) /* of one link only ("fe80::1%eth0"): not for others */
         l->family = 6;
 }
 
-/* --- all of them --------------------------------------------------------------------------------------------------------- */
+/* --- all of them --- */
 
-struct seeding *seeding_new(uv_loop_t *loop, const struct agent_image *img, int n_nodes, int relay) {
+struct seeding *seeding_new(uv_loop_t *loop, const struct agent_image *img, int n_nodes,
+                            int relay) {
     struct seeding *s = pd_calloc(1, sizeof *s);
     if (!s)
         return NULL;
@@ -277,7 +286,8 @@ struct seeding *seeding_new(uv_loop_t *loop, const struct agent_image *img, int 
     s->n_chunks = (uint32_t)((img->gzip_size + SEED_CHUNK - 1) / SEED_CHUNK);
     s->v = pd_calloc((size_t)n_nodes + 1, sizeof(struct seedling *));
     s->n_takers = pd_calloc((size_t)n_nodes + 1, sizeof *s->n_takers);
-    if (!s->v || !s->n_takers || (relay && img->seed && n_nodes > 1 && !(s->plan = plan_new(n_nodes, 1)))) {
+    if (!s->v || !s->n_takers ||
+        (relay && img->seed && n_nodes > 1 && !(s->plan = plan_new(n_nodes, 1)))) {
         free(s->v);
         free(s->n_takers);
         free(s);

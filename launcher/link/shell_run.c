@@ -14,9 +14,9 @@
 
 enum { KILL_MS = 1000, INPUT_PIECE = 256 << 10, N_SIGNALS = 3 };
 
-/* Every shell there is understands `/bin/sh -c '...'; COMMAND`, so the user's own shell runs the command, once, with what its
- * start-up files define. Hence no single quote, backslash, exclamation mark or newline in here. stat(5) after the name: state,
- * parent, group, session. */
+/* Every shell there is understands `/bin/sh -c '...'; COMMAND`, so the user's own shell runs the
+ * command, once, with what its start-up files define. Hence no single quote, backslash, exclamation
+ * mark or newline in here. stat(5) after the name: state, parent, group, session. */
 static const char watch[] =
     "/bin/sh -c 'l=$PPID; "
     "f() { read -r x </proc/$1/stat || return 1; x=${x##*) }; set -- $x; z=$1; p=$2; e=$4; }; "
@@ -66,10 +66,11 @@ static void host_over(struct shell_run *r, size_t id) {
         r->ev->on_over(r->arg, id);
 }
 
-/* --- ending a command ------------------------------------------------------------------------------------ */
+/* --- ending a command --- */
 
-/* On this machine we are the login shell's parent, and do what the watch does elsewhere. The session stays the shell's after it
- * is gone, and its number is not given away while anybody is in it. */
+/* On this machine we are the login shell's parent, and do what the watch does elsewhere. The
+ * session stays the shell's after it is gone, and its number is not given away while anybody is in
+ * it. */
 static void signal_session(pid_t session, int sig) {
     DIR *d = opendir("/proc");
     struct dirent *e;
@@ -121,7 +122,8 @@ void shell_stop(struct shell_job *job) {
 
 static void on_signal(uv_signal_t *s, int signum) {
     struct shell_run *r = s->data;
-    if (r->interrupted) { /* as it would end a program that does not catch it; remote commands end all the same */
+    if (r->interrupted) { /* as it would end a program that does not catch it; remote commands end
+                             all the same */
         signal(signum, SIG_DFL);
         raise(signum);
     }
@@ -129,7 +131,7 @@ static void on_signal(uv_signal_t *s, int signum) {
     end_all(r);
 }
 
-/* --- one host -------------------------------------------------------------------------------------------- */
+/* --- one host --- */
 
 static void feed(struct one *o) {
     const struct shell_job *j = o->run->job;
@@ -200,7 +202,8 @@ static void on_close(const struct pd_err *why, void *arg) {
         h->ms = uv_now(&o->run->c->loop) - o->opened_ms;
     if (h->timed_out) {
         h->status = SHELL_TIMED_OUT;
-    } else if ((o->run->interrupted || o->run->stopped) && !(why->code == PD_ECLOSED && status >= 0)) {
+    } else if ((o->run->interrupted || o->run->stopped) &&
+               !(why->code == PD_ECLOSED && status >= 0)) {
         pd_fail(&h->err, PD_ECANCELED, "interrupted");
         h->status = SHELL_NO_HOST;
     } else if (sig) {
@@ -209,7 +212,8 @@ static void on_close(const struct pd_err *why, void *arg) {
     } else if (why->code == PD_ECLOSED && status >= 0 && !h->err.code) {
         h->status = status & 255;
     } else {
-        pd_fail(&h->err, why->code ? why->code : PD_ECLOSED, "%s", why->code ? why->msg : "the connection was closed");
+        pd_fail(&h->err, why->code ? why->code : PD_ECLOSED, "%s",
+                why->code ? why->msg : "the connection was closed");
         h->status = SHELL_NO_HOST;
     }
     o->t = NULL;
@@ -217,8 +221,11 @@ static void on_close(const struct pd_err *why, void *arg) {
     uv_close((uv_handle_t *)&o->timer, on_timer_closed);
 }
 
-static const struct transport_events events = {
-    .on_open = on_open, .on_bytes = on_bytes, .on_drain = on_drain, .on_close = on_close, .on_stderr = on_stderr};
+static const struct transport_events events = {.on_open = on_open,
+                                               .on_bytes = on_bytes,
+                                               .on_drain = on_drain,
+                                               .on_close = on_close,
+                                               .on_stderr = on_stderr};
 
 static void begin(struct shell_run *r, size_t i) {
     struct one *o = &r->v[i];

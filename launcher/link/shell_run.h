@@ -1,12 +1,15 @@
-/* shell_run.h - one command on many hosts, through each user's login shell as `ssh host COMMAND` runs it; without our agent.
+/* shell_run.h - one command on many hosts, through each user's login shell as `ssh host COMMAND`
+ * runs it; without our agent.
  *
  *     shell_run --> on_output ... --> on_over         for each host; returns when all are over
  *
- * The command ends with us. A remote command without a terminal outlives its connection, so a small shell script is put in front
- * of it, whose child looks a few times a second whether the sshd process (or the paddlectl, on this machine) that started
- * the login shell is still its parent. When it is not, while the login shell lives, it ends everything in the shell's session:
- * TERM, a second later KILL. So it does not matter how we end. What a command that has ended left behind, a daemon of the
- * user's, is not touched. The stdin of the command is empty, or what the caller gives.
+ * The command ends with us. A remote command without a terminal outlives its connection, so a small
+ * shell script is put in front of it, whose child looks a few times a second whether the sshd
+ * process (or the paddlectl, on this machine) that started the login shell is still its parent.
+ * When it is not, while the login shell lives, it ends everything in the shell's session: TERM, a
+ * second later KILL. So it does not matter how we end. What a command that has ended left behind, a
+ * daemon of the user's, is not touched. The stdin of the command is empty, or what the caller
+ * gives.
  */
 #ifndef LAUNCHER_SHELL_RUN_H
 #define LAUNCHER_SHELL_RUN_H
@@ -19,8 +22,8 @@ enum shell_stream { SHELL_OUT, SHELL_ERR, SHELL_N_STREAMS };
 enum { SHELL_TIMED_OUT = 124, SHELL_NO_HOST = 255 };
 
 struct shell_host {
-    int asked;         /* set by the caller: run it here */
-    int over, status;  /* 0..255; a signal is 128 and its number */
+    int asked;        /* set by the caller: run it here */
+    int over, status; /* 0..255; a signal is 128 and its number */
     int timed_out;
     char signal[32];   /* "" or "KILL" */
     struct pd_err err; /* why there is no exit status */
@@ -43,8 +46,9 @@ struct shell_job {
     struct shell_run *run;    /* while it runs */
 };
 
-/* Runs the loop until all hosts are over, and then as long as handles of the caller's are open. Ctrl-C, TERM and HUP end the
- * commands; a second one, for who does not want to wait for anything, is like the default. 1: interrupted. */
+/* Runs the loop until all hosts are over, and then as long as handles of the caller's are open.
+ * Ctrl-C, TERM and HUP end the commands; a second one, for who does not want to wait for anything,
+ * is like the default. 1: interrupted. */
 int shell_run(struct cluster *c, struct shell_job *job, const struct shell_events *ev, void *arg);
 void shell_stop(struct shell_job *job); /* end the commands, as Ctrl-C does; from a callback */
 

@@ -128,7 +128,8 @@ static int load_file(struct known_hosts *kh, int file, struct pd_err *err) {
     return rc;
 }
 
-int known_hosts_load(struct known_hosts **out, const char *const *files, size_t n_files, struct pd_err *err) {
+int known_hosts_load(struct known_hosts **out, const char *const *files, size_t n_files,
+                     struct pd_err *err) {
     struct known_hosts *kh = pd_calloc(1, sizeof *kh);
     if (!kh)
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -180,7 +181,8 @@ static int wildcard(const char *p, size_t n, const char *s) {
     return !*s;
 }
 
-/* Does the names field of a line cover `name` (lower case)? Hashed names are compared by libssh, which has the HMAC. */
+/* Does the names field of a line cover `name` (lower case)? Hashed names are compared by libssh,
+ * which has the HMAC. */
 static int covers(const struct entry *e, const char *name) {
     if (e->names[0] == '|') {
         char line[LINE_BUF];
@@ -211,8 +213,8 @@ static void say_where(const struct known_hosts *kh, const struct entry *e, struc
         pd_fmt(out->where, sizeof out->where, "line %d", e->line_no);
 }
 
-static void check_name(const struct known_hosts *kh, const char *name, const char *type, const char *key,
-                       struct kh_answer *out) {
+static void check_name(const struct known_hosts *kh, const char *name, const char *type,
+                       const char *key, struct kh_answer *out) {
     memset(out, 0, sizeof *out);
     out->verdict = KH_UNKNOWN;
     const struct entry *ok = NULL;
@@ -255,8 +257,8 @@ static int plain_name(char *out, size_t cap, const char *host, int port) {
     return rc;
 }
 
-void known_hosts_check(const struct known_hosts *kh, const char *host, int port, const char *type, const char *key,
-                       struct kh_answer *out) {
+void known_hosts_check(const struct known_hosts *kh, const char *host, int port, const char *type,
+                       const char *key, struct kh_answer *out) {
     char name[NAME_BUF];
     memset(out, 0, sizeof *out);
     out->verdict = KH_UNKNOWN;
@@ -265,7 +267,8 @@ void known_hosts_check(const struct known_hosts *kh, const char *host, int port,
     check_name(kh, name, type, key, out);
     if (out->verdict != KH_UNKNOWN || port == 22)
         return;
-    /* As ssh does: a key listed for the host without a port counts on any port, but only if it is the very key. */
+    /* As ssh does: a key listed for the host without a port counts on any port, but only if it is
+     * the very key. */
     struct kh_answer plain;
     if (plain_name(name, sizeof name, host, 22))
         return;
@@ -274,11 +277,12 @@ void known_hosts_check(const struct known_hosts *kh, const char *host, int port,
         *out = plain;
 }
 
-int known_hosts_add(struct known_hosts *kh, const char *file, const char *host, int port, const char *type,
-                    const char *key, struct pd_err *err) {
+int known_hosts_add(struct known_hosts *kh, const char *file, const char *host, int port,
+                    const char *type, const char *key, struct pd_err *err) {
     char name[NAME_BUF], line[LINE_BUF], dir[PATH_MAX];
     int rc = 0, fd = -1;
-    if (plain_name(name, sizeof name, host, port) || pd_fmt(line, sizeof line, "%s %s %s\n", name, type, key) ||
+    if (plain_name(name, sizeof name, host, port) ||
+        pd_fmt(line, sizeof line, "%s %s %s\n", name, type, key) ||
         pd_fmt(dir, sizeof dir, "%s", file))
         return pd_fail(err, PD_EDATA, "host key of %s is too long", host);
     char *slash = strrchr(dir, '/');
@@ -287,8 +291,9 @@ int known_hosts_add(struct known_hosts *kh, const char *file, const char *host, 
         if ((rc = pd_mkdirs(dir, 0700, err)))
             return rc;
     }
-    /* One write to a file opened for appending: two runs at once never tear each other's lines. The last line of a file that somebody
-     * has edited may lack its end: ours would become a part of it. */
+    /* One write to a file opened for appending: two runs at once never tear each other's lines. The
+     * last line of a file that somebody has edited may lack its end: ours would become a part of
+     * it. */
     char both[LINE_BUF + 1], last = '\n';
     fd = open(file, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);

@@ -1,10 +1,12 @@
 /* known_hosts.h - the host keys this user trusts, read once per run and indexed by key.
  *
- * A file of thousands of hashed lines costs one HMAC a line for each host that is looked up by name, so the lookup goes
- * the other way: the server shows its key, the index gives the few lines that hold this very key, and only those are
- * compared with the name. The whole list is walked only when none of them fits, to tell "unknown" from "changed".
+ * A file of thousands of hashed lines costs one HMAC a line for each host that is looked up by
+ * name, so the lookup goes the other way: the server shows its key, the index gives the few lines
+ * that hold this very key, and only those are compared with the name. The whole list is walked only
+ * when none of them fits, to tell "unknown" from "changed".
  *
- * Lines are OpenSSH's (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT): patterns with * ? and !, [host]:port, |1|salt|hash,
+ * Lines are OpenSSH's (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT): patterns with * ? and !, [host]:port,
+ * |1|salt|hash,
  * @revoked; @cert-authority lines are skipped, since certificates of hosts are not supported.
  */
 #ifndef LAUNCHER_KNOWN_HOSTS_H
@@ -31,15 +33,17 @@ struct kh_answer {
 struct known_hosts;
 
 /* Read the files; one that does not exist counts as empty. */
-int known_hosts_load(struct known_hosts **out, const char *const *files, size_t n_files, struct pd_err *err);
+int known_hosts_load(struct known_hosts **out, const char *const *files, size_t n_files,
+                     struct pd_err *err);
 void known_hosts_free(struct known_hosts *kh);
 
 /* `type` is "ssh-ed25519", `key` its base64 as in the file. */
-void known_hosts_check(const struct known_hosts *kh, const char *host, int port, const char *type, const char *key,
-                       struct kh_answer *out);
+void known_hosts_check(const struct known_hosts *kh, const char *host, int port, const char *type,
+                       const char *key, struct kh_answer *out);
 
-/* Append a line for this host to `file` (made, with its folder, if missing) and to the list in memory. */
-int known_hosts_add(struct known_hosts *kh, const char *file, const char *host, int port, const char *type,
-                    const char *key, struct pd_err *err);
+/* Append a line for this host to `file` (made, with its folder, if missing) and to the list in
+ * memory. */
+int known_hosts_add(struct known_hosts *kh, const char *file, const char *host, int port,
+                    const char *type, const char *key, struct pd_err *err);
 
 #endif

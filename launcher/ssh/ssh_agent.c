@@ -1,8 +1,9 @@
 /* ssh_agent.c - authentication by the ssh agent.
  *
- * Talking to an agent blocks without a limit inside libssh, so that step runs on a worker thread, over a socket of ours: when
- * the deadline comes, shutting it down makes the worker come back. libssh offers all keys of the agent; with IdentitiesOnly a
- * second thread stands between the two and leaves out of the agent's list what no IdentityFile names:
+ * Talking to an agent blocks without a limit inside libssh, so that step runs on a worker thread,
+ * over a socket of ours: when the deadline comes, shutting it down makes the worker come back.
+ * libssh offers all keys of the agent; with IdentitiesOnly a second thread stands between the two
+ * and leaves out of the agent's list what no IdentityFile names:
  *
  *     libssh (worker) <--socketpair--> filter <--unix socket--> agent
  */
@@ -24,13 +25,18 @@
 #include "base/str.h"
 #include "launcher/ssh/ssh_internal.h"
 
-enum { AGENT_REQUEST_IDENTITIES = 11, AGENT_IDENTITIES = 12, AGENT_MESSAGE_MAX = 256 << 10, AGENT_KEYS_MAX = 1000 };
+enum {
+    AGENT_REQUEST_IDENTITIES = 11,
+    AGENT_IDENTITIES = 12,
+    AGENT_MESSAGE_MAX = 256 << 10,
+    AGENT_KEYS_MAX = 1000
+};
 
 struct ssh_agent_call {
     uv_work_t work;
     struct session *s;
-    int fd;         /* to the agent; ours, so that it can be cut */
-    int pair[2];    /* with a filter: libssh's end, its end; else -1 */
+    int fd;      /* to the agent; ours, so that it can be cut */
+    int pair[2]; /* with a filter: libssh's end, its end; else -1 */
     int rc, done;
     char *wanted[SSH_KEYS_MAX]; /* with a filter: base64 of public keys */
     int n_wanted;
@@ -59,9 +65,11 @@ void agent_cut(struct session *s) {
     shutdown(s->fd, SHUT_RDWR);
 }
 
-/* --- the filter: draft-miller-ssh-agent, 4.4 --------------------------------------------------------------- */
+/* --- the filter: draft-miller-ssh-agent, 4.4 --- */
 
-static uint32_t get_u32(const uint8_t *p) { return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]; }
+static uint32_t get_u32(const uint8_t *p) {
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
 
 static void put_u32(struct pd_buf *b, uint32_t v) {
     uint8_t p[4] = {(uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8), (uint8_t)v};
@@ -79,7 +87,8 @@ static int is_wanted(const struct ssh_agent_call *c, const uint8_t *blob, size_t
     return 0;
 }
 
-/* byte 12, u32 count, then (blob, comment) each a length and bytes. What can't be read ends the list. */
+/* byte 12, u32 count, then (blob, comment) each a length and bytes. What can't be read ends the
+ * list. */
 static void filter_keys(const struct ssh_agent_call *c, struct pd_buf *msg) {
     struct pd_buf out;
     pd_buf_init(&out);
@@ -115,15 +124,18 @@ static int read_message(int fd, struct pd_buf *msg) {
         return -1;
     uint32_t n = get_u32(head);
     pd_buf_clear(msg);
-    if (!n || n > AGENT_MESSAGE_MAX || pd_buf_reserve(msg, n) || pd_read_full(fd, msg->data, n) != (ssize_t)n)
+    if (!n || n > AGENT_MESSAGE_MAX || pd_buf_reserve(msg, n) ||
+        pd_read_full(fd, msg->data, n) != (ssize_t)n)
         return -1;
     msg->len = n;
     return 0;
 }
 
 static int write_message(int fd, const struct pd_buf *msg) {
-    uint8_t head[4] = {(uint8_t)(msg->len >> 24), (uint8_t)(msg->len >> 16), (uint8_t)(msg->len >> 8), (uint8_t)msg->len};
-    return msg->failed || pd_write_all(fd, head, 4) || pd_write_all(fd, msg->data, msg->len) ? -1 : 0;
+    uint8_t head[4] = {(uint8_t)(msg->len >> 24), (uint8_t)(msg->len >> 16),
+                       (uint8_t)(msg->len >> 8), (uint8_t)msg->len};
+    return msg->failed || pd_write_all(fd, head, 4) || pd_write_all(fd, msg->data, msg->len) ? -1
+                                                                                             : 0;
 }
 
 static void *filter(void *arg) {
@@ -144,7 +156,7 @@ static void *filter(void *arg) {
     return NULL;
 }
 
-/* --- the call ------------------------------------------------------------------------------------------------ */
+/* --- the call --- */
 
 /* libssh 0.11 offers the agent's next key after a DISCONNECT; then its error is that of the closed
  * socket, and the server's reason is in its log alone. */
@@ -157,7 +169,8 @@ static void on_log(int priority, const char *function, const char *text, void *a
         snprintf(s->disconnect, sizeof s->disconnect, "%s", at);
 }
 
-/* Not in libssh's blocking mode, which goes on waiting when the server has hung up. No deadline: agent_cut ends it. */
+/* Not in libssh's blocking mode, which goes on waiting when the server has hung up. No deadline:
+ * agent_cut ends it. */
 static int talk(struct session *s) {
     int rc;
     while ((rc = ssh_userauth_agent(s->ssh, NULL)) == SSH_AUTH_AGAIN) {
@@ -215,7 +228,8 @@ static int agent_connect(struct session *s) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     if (pd_fmt(a.sun_path, sizeof a.sun_path, "%s", s->to.agent_path))
         return -1;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); /* one that is full must not stop the loop */
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                    0); /* one that is full must not stop the loop */
     if (fd < 0)
         return -1;
     if (connect(fd, (struct sockaddr *)&a, sizeof a)) {
@@ -253,7 +267,8 @@ static int call_begin(struct session *s) {
     int rc = s->to.only_named_keys && set_filter(s, c) ? PD_EFAIL : 0;
     /* libssh closes its one with the session; ours is for cutting it. */
     int theirs = rc ? -1 : c->pair[0] >= 0 ? c->pair[0] : fcntl(c->fd, F_DUPFD_CLOEXEC, 3);
-    if (theirs >= 0) { /* before the thread begins: without one libssh would connect by itself, where nothing can cut it */
+    if (theirs >= 0) { /* before the thread begins: without one libssh would connect by itself,
+                          where nothing can cut it */
         ssh_set_agent_socket(s->ssh, theirs);
         c->pair[0] = -1;
     }
@@ -268,9 +283,11 @@ static int call_begin(struct session *s) {
 
 enum ssh_step run_agent(struct session *s) {
     if (!s->agent) {
-        int rc = s->to.agent_path && (s->to.methods & SSH_AUTH_METHOD_PUBLICKEY) ? call_begin(s) : 1;
+        int rc =
+            s->to.agent_path && (s->to.methods & SSH_AUTH_METHOD_PUBLICKEY) ? call_begin(s) : 1;
         if (rc < 0)
-            return session_fail(s, rc, "cannot reach the ssh agent: %s", rc == PD_ENOMEM ? "out of memory" : strerror(errno));
+            return session_fail(s, rc, "cannot reach the ssh agent: %s",
+                                rc == PD_ENOMEM ? "out of memory" : strerror(errno));
         return rc ? STEP_LOCKED_KEY_AUTH : STEP_AGENT_AUTH;
     }
     if (!s->agent->done)

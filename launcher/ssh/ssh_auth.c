@@ -1,9 +1,11 @@
 /* ssh_auth.c - who we are.
  *
- *     none (only to learn what the server takes) -> key files -> ssh agent -> locked key files -> questions -> password
+ *     none (only to learn what the server takes) -> key files -> ssh agent -> locked key files ->
+ * questions -> password
  *
- * What needs a person comes last, and each secret is asked for once for all hosts (ssh_secret.c). A session that waits for
- * an answer is in STEP_ASK; its connection may be gone by then (LoginGraceTime), so it may be made anew once.
+ * What needs a person comes last, and each secret is asked for once for all hosts (ssh_secret.c). A
+ * session that waits for an answer is in STEP_ASK; its connection may be gone by then
+ * (LoginGraceTime), so it may be made anew once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +18,8 @@ enum { RECONNECTS_MAX = 3 };
 
 void auth_note(struct session *s, const char *what, const char *why) {
     size_t n = strlen(s->tried);
-    snprintf(s->tried + n, sizeof s->tried - n, "%s%s%s%s%s", n ? ", " : "", what, why ? " (" : "", why ? why : "",
-             why ? ")" : "");
+    snprintf(s->tried + n, sizeof s->tried - n, "%s%s%s%s%s", n ? ", " : "", what, why ? " (" : "",
+             why ? why : "", why ? ")" : "");
 }
 
 void auth_begin(struct session *s) {
@@ -53,12 +55,14 @@ static enum ssh_step denied(struct session *s) {
             size_t n = strlen(offers);
             snprintf(offers + n, sizeof offers - n, "%s%s", n ? ", " : "", methods[i].name);
         }
-    return session_fail(s, PD_EAUTH, "authentication failed for user %s; tried: %s%s%s%s%s", s->to.user,
-                        s->tried[0] ? s->tried : "nothing (no key file, no ssh agent)", offers[0] ? "; the server offers: " : "",
-                        offers, s->no_answer[0] ? "; " : "", s->no_answer);
+    return session_fail(s, PD_EAUTH, "authentication failed for user %s; tried: %s%s%s%s%s",
+                        s->to.user, s->tried[0] ? s->tried : "nothing (no key file, no ssh agent)",
+                        offers[0] ? "; the server offers: " : "", offers,
+                        s->no_answer[0] ? "; " : "", s->no_answer);
 }
 
-/* The result of a libssh call. libssh 0.11 takes a DISCONNECT ("too many failures") for a refusal. */
+/* The result of a libssh call. libssh 0.11 takes a DISCONNECT ("too many failures") for a refusal.
+ */
 static int auth_answer(const struct session *s, int rc) {
     int closed = ssh_get_status(s->ssh) & (SSH_CLOSED | SSH_CLOSED_ERROR);
     return closed && rc == SSH_AUTH_DENIED ? SSH_AUTH_ERROR : rc;
@@ -75,10 +79,12 @@ enum ssh_step auth_broken(struct session *s) {
     const char *jump = jump_failure(s);
     return session_fail(s, PD_EAUTH, "authentication failed for user %s; tried: %s: %s", s->to.user,
                         s->tried[0] ? s->tried : "nothing yet",
-                        jump ? jump : s->disconnect[0] ? s->disconnect : ssh_get_error(s->ssh));
+                        jump               ? jump
+                        : s->disconnect[0] ? s->disconnect
+                                           : ssh_get_error(s->ssh));
 }
 
-/* --- what the server takes ------------------------------------------------------------------------------- */
+/* --- what the server takes --- */
 
 enum ssh_step run_none(struct session *s) {
     for (int i = 0; i < s->to.n_keys; i++)
@@ -92,16 +98,18 @@ enum ssh_step run_none(struct session *s) {
     return rc == SSH_AUTH_ERROR ? auth_broken(s) : STEP_KEY_AUTH;
 }
 
-/* --- key files ------------------------------------------------------------------------------------------- */
+/* --- key files --- */
 
-/* One key: the step to be in, or STEP_FAILED for "the next one, please" (then nothing is set in `why`). */
+/* One key: the step to be in, or STEP_FAILED for "the next one, please" (then nothing is set in
+ * `why`). */
 static enum ssh_step try_key(struct session *s, const struct ssh_key_file *k) {
     int rc = auth_answer(s, ssh_userauth_publickey(s->ssh, NULL, k->key));
     if (rc == SSH_AUTH_AGAIN)
         return s->step;
     if (rc == SSH_AUTH_SUCCESS)
         return auth_in(s);
-    auth_note(s, k->path, rc == SSH_AUTH_PARTIAL ? "accepted, but the server wants more than a key" : NULL);
+    auth_note(s, k->path,
+              rc == SSH_AUTH_PARTIAL ? "accepted, but the server wants more than a key" : NULL);
     return rc == SSH_AUTH_ERROR ? auth_broken(s) : STEP_FAILED;
 }
 
@@ -149,7 +157,8 @@ static int offer(struct session *s, const struct ssh_key_file *k) {
 }
 
 enum ssh_step run_locked_key(struct session *s) {
-    for (; s->next_key < s->to.n_keys && allowed(s, SSH_AUTH_METHOD_PUBLICKEY); s->next_key++, s->offered = 0) {
+    for (; s->next_key < s->to.n_keys && allowed(s, SSH_AUTH_METHOD_PUBLICKEY);
+         s->next_key++, s->offered = 0) {
         const struct ssh_key_file *k = s->to.keys[s->next_key];
         char prompt[400];
         if (!k->locked)
@@ -158,13 +167,17 @@ enum ssh_step run_locked_key(struct session *s) {
         if (takes < 0)
             return takes == -1 ? STEP_LOCKED_KEY_AUTH : auth_broken(s);
         if (!takes || !s->to.ask || k->locked->state == SECRET_REFUSED) {
-            auth_note(s, k->path, !takes ? NULL : s->to.ask ? k->locked->why : "locked by a passphrase, and BatchMode is on");
+            auth_note(s, k->path,
+                      !takes      ? NULL
+                      : s->to.ask ? k->locked->why
+                                  : "locked by a passphrase, and BatchMode is on");
             continue;
         }
         if (!k->key) {
             const char *home = s->pool->home;
             int below = pd_starts(k->path, home) && k->path[strlen(home)] == '/';
-            snprintf(prompt, sizeof prompt, "Passphrase for %s%s: ", below ? "~" : "", k->path + (below ? strlen(home) : 0));
+            snprintf(prompt, sizeof prompt, "Passphrase for %s%s: ", below ? "~" : "",
+                     k->path + (below ? strlen(home) : 0));
             return ask(s, k->locked, prompt);
         }
         enum ssh_step next = try_key(s, k);
@@ -174,7 +187,7 @@ enum ssh_step run_locked_key(struct session *s) {
     return STEP_KBDINT_AUTH;
 }
 
-/* --- passwords and questions ------------------------------------------------------------------------------- */
+/* --- passwords and questions --- */
 
 /* A server's text on the user's terminal: no control codes. */
 static void put_plain(char *out, size_t cap, const char *text) {
@@ -190,8 +203,9 @@ static struct ssh_secret *password_of(struct session *s) {
     if (s->password)
         return s->password;
     /* The hosts of a list share it; a jump host may be somebody else's. */
-    int rc = s->jump ? pd_fmt(name, sizeof name, "password %s@%s:%d", s->to.user, s->to.host, s->to.port)
-                     : pd_fmt(name, sizeof name, "password %s", s->to.user);
+    int rc =
+        s->jump ? pd_fmt(name, sizeof name, "password %s@%s:%d", s->to.user, s->to.host, s->to.port)
+                : pd_fmt(name, sizeof name, "password %s", s->to.user);
     return s->password = rc ? NULL : ssh_secret_get(s->pool, name);
 }
 
@@ -214,11 +228,15 @@ static enum ssh_step want_password(struct session *s) {
     if (x->state == SECRET_HAVE && x->n_asked >= SSH_ASK_MAX)
         return denied(s);
     if (s->jump)
-        pd_fmt(prompt, sizeof prompt, "%sPassword for %s@%s: ", x->n_asked ? "That was wrong. " : "", s->to.user, s->to.host);
+        pd_fmt(prompt, sizeof prompt,
+               "%sPassword for %s@%s: ", x->n_asked ? "That was wrong. " : "", s->to.user,
+               s->to.host);
     else if (x->n_asked)
-        pd_fmt(prompt, sizeof prompt, "%s says that is wrong. Password for %s: ", s->to.alias, s->to.user);
+        pd_fmt(prompt, sizeof prompt, "%s says that is wrong. Password for %s: ", s->to.alias,
+               s->to.user);
     else
-        pd_fmt(prompt, sizeof prompt, "Password for %s (%s and others that want it): ", s->to.user, s->to.alias);
+        pd_fmt(prompt, sizeof prompt, "Password for %s (%s and others that want it): ", s->to.user,
+               s->to.alias);
     return ask(s, x, prompt);
 }
 
@@ -241,14 +259,16 @@ static enum ssh_step answer(struct session *s, unsigned i, int n) {
         if (!password_ready(s))
             return want_password(s);
         s->password_sent = (int)s->password->generation;
-        return ssh_userauth_kbdint_setanswer(s->ssh, i, s->password->text) < 0 ? auth_broken(s) : STEP_KBDINT_AUTH;
+        return ssh_userauth_kbdint_setanswer(s->ssh, i, s->password->text) < 0 ? auth_broken(s)
+                                                                               : STEP_KBDINT_AUTH;
     }
     pd_fmt(name, sizeof name, "answer %p", (void *)s);
     struct ssh_secret *x = ssh_secret_get(s->pool, name);
     if (!x)
         return session_fail(s, PD_ENOMEM, "out of memory");
     if (x->state == SECRET_REFUSED || !s->to.ask) {
-        pd_fmt(s->no_answer, sizeof s->no_answer, "it asks '%.60s': %.100s", text, s->to.ask ? x->why : "BatchMode is on");
+        pd_fmt(s->no_answer, sizeof s->no_answer, "it asks '%.60s': %.100s", text,
+               s->to.ask ? x->why : "BatchMode is on");
         return denied(s);
     }
     if (x->state != SECRET_HAVE) {
@@ -297,7 +317,8 @@ enum ssh_step run_kbdint(struct session *s) {
 }
 
 enum ssh_step run_password(struct session *s) {
-    while (allowed(s, SSH_AUTH_METHOD_PASSWORD) && (ssh_userauth_list(s->ssh, NULL) & SSH_AUTH_METHOD_PASSWORD)) {
+    while (allowed(s, SSH_AUTH_METHOD_PASSWORD) &&
+           (ssh_userauth_list(s->ssh, NULL) & SSH_AUTH_METHOD_PASSWORD)) {
         if (!password_of(s))
             return session_fail(s, PD_ENOMEM, "out of memory");
         if (!s->password_sent && !password_ready(s))

@@ -12,8 +12,8 @@ static void on_exit_status(ssh_session ssh, ssh_channel ch, int status, void *ar
     ((struct session *)arg)->base.status = status;
 }
 
-static void on_exit_signal(ssh_session ssh, ssh_channel ch, const char *signal, int core, const char *msg,
-                           const char *lang, void *arg) {
+static void on_exit_signal(ssh_session ssh, ssh_channel ch, const char *signal, int core,
+                           const char *msg, const char *lang, void *arg) {
     (void)ssh;
     (void)ch;
     (void)core;
@@ -45,14 +45,18 @@ enum ssh_step run_channel(struct session *s) {
     int rc = ssh_channel_open_session(s->channel);
     if (rc == SSH_AGAIN)
         return STEP_CHANNEL;
-    return rc == SSH_OK ? STEP_EXEC : session_fail(s, PD_EHOST, "cannot open a channel: %s", ssh_get_error(s->ssh));
+    return rc == SSH_OK
+               ? STEP_EXEC
+               : session_fail(s, PD_EHOST, "cannot open a channel: %s", ssh_get_error(s->ssh));
 }
 
 enum ssh_step run_exec(struct session *s) {
     int rc = ssh_channel_request_exec(s->channel, s->command);
     if (rc == SSH_AGAIN)
         return STEP_EXEC;
-    return rc == SSH_OK ? STEP_OPEN : session_fail(s, PD_EHOST, "cannot run a command: %s", ssh_get_error(s->ssh));
+    return rc == SSH_OK
+               ? STEP_OPEN
+               : session_fail(s, PD_EHOST, "cannot run a command: %s", ssh_get_error(s->ssh));
 }
 
 void channel_release(struct session *s) {
@@ -64,11 +68,13 @@ void channel_release(struct session *s) {
 }
 
 int channel_wants_write(const struct session *s) {
-    return s->step == STEP_OPEN && transport_queued(&s->base) && ssh_channel_window_size(s->channel) > 0;
+    return s->step == STEP_OPEN && transport_queued(&s->base) &&
+           ssh_channel_window_size(s->channel) > 0;
 }
 
-/* Read one stream once: the number of bytes, 0 for none now, -1 for a lost connection. A large count makes libssh open
- * its window that far, which costs a message each time: only for streams that carry much, and seldom. */
+/* Read one stream once: the number of bytes, 0 for none now, -1 for a lost connection. A large
+ * count makes libssh open its window that far, which costs a message each time: only for streams
+ * that carry much, and seldom. */
 static int read_some(struct session *s, int is_stderr) {
     uint32_t want = 65536;
     if (s->read_since_grow >= GROW_AFTER) {
@@ -88,8 +94,9 @@ static int read_all(struct session *s) {
     size_t total = 0;
     for (;;) {
         int closed = s->remote_closed;
-        /* After EOF reads and polls of libssh return at once without looking at the socket, where the CLOSE is still
-         * to come. Of its public calls this one takes what has arrived and does nothing else here. */
+        /* After EOF reads and polls of libssh return at once without looking at the socket, where
+         * the CLOSE is still to come. Of its public calls this one takes what has arrived and does
+         * nothing else here. */
         if (ssh_channel_is_eof(s->channel))
             ssh_channel_accept_x11(s->channel, 0);
         int n = read_some(s, 0);
@@ -104,7 +111,8 @@ static int read_all(struct session *s) {
         if (s->step != STEP_OPEN)
             return 0;
         total += (size_t)n + (size_t)m;
-        if (!n && !m && closed == s->remote_closed) /* the read of stderr may have brought the last of stdout */
+        if (!n && !m &&
+            closed == s->remote_closed) /* the read of stderr may have brought the last of stdout */
             return 0;
         if (total > DRIVE_BUDGET) { /* the other hosts' turn; the loop comes back at once */
             s->more = 1;
@@ -149,14 +157,16 @@ enum ssh_step run_open(struct session *s) {
         return s->step;
     if (write_all(s))
         return session_lost(s);
-    /* Writing takes in what has arrived, too: it lies in libssh's buffers, and no event of the socket will tell of it. */
+    /* Writing takes in what has arrived, too: it lies in libssh's buffers, and no event of the
+     * socket will tell of it. */
     if (s->step != STEP_OPEN)
         return s->step;
-    /* Looking takes in packets as well: the CLOSE, so first look, then ask whether it is closed; and, while stderr is looked at, bytes
-     * of stdout or room to write, of which no event of the socket would tell any more. So a look that took a packet in is followed by
-     * another turn. */
+    /* Looking takes in packets as well: the CLOSE, so first look, then ask whether it is closed;
+     * and, while stderr is looked at, bytes of stdout or room to write, of which no event of the
+     * socket would tell any more. So a look that took a packet in is followed by another turn. */
     uint64_t before = s->packets.in_packets;
     int out = ssh_channel_poll(s->channel, 0), err = ssh_channel_poll(s->channel, 1);
-    s->more |= s->packets.in_packets != before || s->remote_closed || out > 0 || err > 0 || out == SSH_ERROR || err == SSH_ERROR;
+    s->more |= s->packets.in_packets != before || s->remote_closed || out > 0 || err > 0 ||
+               out == SSH_ERROR || err == SSH_ERROR;
     return s->step;
 }

@@ -77,9 +77,20 @@ static const struct keyword {
 
 /* What would change how we log in, and is not followed. */
 static const char *const not_followed[] = {
-    "certificatefile", "pkcs11provider", "securitykeyprovider", "ciphers", "macs", "kexalgorithms", "hostkeyalgorithms",
-    "pubkeyacceptedalgorithms", "preferredauthentications", "bindinterface", "knownhostscommand", "verifyhostkeydns",
-    "hostbasedauthentication", "revokedhostkeys",
+    "certificatefile",
+    "pkcs11provider",
+    "securitykeyprovider",
+    "ciphers",
+    "macs",
+    "kexalgorithms",
+    "hostkeyalgorithms",
+    "pubkeyacceptedalgorithms",
+    "preferredauthentications",
+    "bindinterface",
+    "knownhostscommand",
+    "verifyhostkeydns",
+    "hostbasedauthentication",
+    "revokedhostkeys",
 };
 
 static const struct keyword *keyword_of(const char *name) {
@@ -96,11 +107,12 @@ static int is_not_followed(const char *keyword) {
     return 0;
 }
 
-/* --- reading the files ------------------------------------------------------------------------------------ */
+/* --- reading the files --- */
 
 static const char *system_folder(void) { return "/etc/ssh"; }
 
-int ssh_config_new(struct ssh_config **out, struct ssh_pool *pool, const char *file, int named, struct pd_err *err) {
+int ssh_config_new(struct ssh_config **out, struct ssh_pool *pool, const char *file, int named,
+                   struct pd_err *err) {
     char folder[4096], system[4096];
     struct ssh_config *c = pd_calloc(1, sizeof *c);
     if (!c)
@@ -122,7 +134,8 @@ int ssh_config_new(struct ssh_config **out, struct ssh_pool *pool, const char *f
         const struct ssh_line *x = &c->lines.v[i];
         const struct keyword *k = keyword_of(x->keyword);
         c->matters |= k || is_not_followed(x->keyword);
-        if ((k && k->by_name && strchr(x->args, '%')) || (!strcmp(x->keyword, "canonicalizehostname") && strcasecmp(x->args, "no")))
+        if ((k && k->by_name && strchr(x->args, '%')) ||
+            (!strcmp(x->keyword, "canonicalizehostname") && strcasecmp(x->args, "no")))
             c->own_classes = 1;
     }
     if (!rc && !(c->warned = pd_calloc(c->lines.n + 1, 1)))
@@ -163,7 +176,7 @@ void ssh_config_free(struct ssh_config *c) {
     free(c);
 }
 
-/* --- values ------------------------------------------------------------------------------------------------ */
+/* --- values --- */
 
 static int add_identity(struct ssh_conf *conf, const char *value) {
     char **v = pd_realloc(conf->identities, (size_t)(conf->n_identities + 1) * sizeof *v);
@@ -210,7 +223,8 @@ static void take_answer(struct ssh_class *k) {
         pd_fail(&k->why, PD_ENOMEM, "out of memory");
         return;
     }
-    for (char *line = strtok_r((char *)k->answer.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+    for (char *line = strtok_r((char *)k->answer.data, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save)) {
         char *value = strchr(line, ' ');
         if (!value)
             continue;
@@ -220,7 +234,7 @@ static void take_answer(struct ssh_class *k) {
     }
 }
 
-/* --- without ssh: evaluate ---------------------------------------------------------------------------------- */
+/* --- without ssh: evaluate --- */
 
 static void expand_name(char *out, size_t cap, const char *pattern, const char *alias) {
     size_t n = 0;
@@ -244,15 +258,20 @@ static void evaluate(struct ssh_class *k) {
     for (size_t i = 0; i < c->lines.n && !k->why.code; i++) {
         const struct ssh_line *x = &c->lines.v[i];
         char word[1024], name[1024];
-        const char *args = x->args, *user = k->user ? k->user : k->conf.user ? k->conf.user : pw ? pw->pw_name : NULL;
+        const char *args = x->args, *user = k->user        ? k->user
+                                            : k->conf.user ? k->conf.user
+                                            : pw           ? pw->pw_name
+                                                           : NULL;
         const struct keyword *w = keyword_of(x->keyword);
         if (!w)
             continue;
-        enum ssh_cover covers = ssh_block_covers(&c->lines, x->block, k->alias,
-                                                 k->conf.hostname ? k->conf.hostname : k->alias, user);
+        enum ssh_cover covers = ssh_block_covers(
+            &c->lines, x->block, k->alias, k->conf.hostname ? k->conf.hostname : k->alias, user);
         if (covers == COVER_UNKNOWN && !c->warned_unknown) {
             c->warned_unknown = 1;
-            ssh_pool_warn(c->pool, "%s:%d: there is no ssh program to ask whether this Match counts; it is passed over",
+            ssh_pool_warn(c->pool,
+                          "%s:%d: there is no ssh program to ask whether this Match counts; it is "
+                          "passed over",
                           c->lines.files[x->file], x->no);
         }
         if (covers != COVER_YES || !ssh_word(&args, word, sizeof word))
@@ -260,13 +279,16 @@ static void evaluate(struct ssh_class *k) {
         int whole = !strcmp(w->name, "proxycommand") || strstr(w->name, "knownhostsfile");
         if (!strcmp(w->name, "hostname"))
             expand_name(name, sizeof name, word, k->alias);
-        if (set_value(&k->conf, w->name, whole ? x->args : !strcmp(w->name, "hostname") ? name : word))
+        if (set_value(&k->conf, w->name,
+                      whole                          ? x->args
+                      : !strcmp(w->name, "hostname") ? name
+                                                     : word))
             pd_fail(&k->why, PD_ENOMEM, "out of memory");
     }
     class_over(k);
 }
 
-/* --- asking ssh --------------------------------------------------------------------------------------------- */
+/* --- asking ssh --- */
 
 static void ask_some(struct ssh_config *c);
 
@@ -292,7 +314,8 @@ static void on_class_closed(uv_handle_t *h) {
 static void judge_answer(struct ssh_class *k) {
     pd_put_u8(&k->complaint, 0);
     if (k->late)
-        pd_fail(&k->why, PD_ETIMEOUT, "ssh -G %s did not answer within %d s", k->alias, ASK_LIMIT_MS / 1000);
+        pd_fail(&k->why, PD_ETIMEOUT, "ssh -G %s did not answer within %d s", k->alias,
+                ASK_LIMIT_MS / 1000);
     else if (k->status)
         pd_fail(&k->why, PD_ECONF, "ssh -G %s: %.600s", k->alias,
                 k->complaint.failed ? "failed" : pd_trim((char *)k->complaint.data));
@@ -385,7 +408,10 @@ static int spawn(struct ssh_class *k) {
         {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&k->out},
         {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&k->err},
     };
-    uv_process_options_t o = {.file = "ssh", .args = (char **)(uintptr_t)argv, .exit_cb = on_exit_cb, .stdio = io,
+    uv_process_options_t o = {.file = "ssh",
+                              .args = (char **)(uintptr_t)argv,
+                              .exit_cb = on_exit_cb,
+                              .stdio = io,
                               .stdio_count = 3};
     return uv_spawn(c->pool->loop, &k->process, &o);
 }
@@ -435,7 +461,7 @@ void ssh_config_cancel(struct ssh_config *c) {
     }
 }
 
-/* --- classes ------------------------------------------------------------------------------------------------ */
+/* --- classes --- */
 
 static void warn_not_followed(struct ssh_config *c, const char *alias, const char *user) {
     for (size_t i = 0; i < c->lines.n; i++) {
@@ -444,12 +470,13 @@ static void warn_not_followed(struct ssh_config *c, const char *alias, const cha
             ssh_block_covers(&c->lines, x->block, alias, alias, user) != COVER_YES)
             continue;
         c->warned[i] = 1;
-        ssh_pool_warn(c->pool, "%s:%d: %s is not followed", c->lines.files[x->file], x->no, x->keyword);
+        ssh_pool_warn(c->pool, "%s:%d: %s is not followed", c->lines.files[x->file], x->no,
+                      x->keyword);
     }
 }
 
-int ssh_config_class(struct ssh_class **out, struct ssh_config *c, const char *alias, const char *user, int port,
-                     struct pd_err *err) {
+int ssh_config_class(struct ssh_class **out, struct ssh_config *c, const char *alias,
+                     const char *user, int port, struct pd_err *err) {
     struct pd_buf key;
     pd_buf_init(&key);
     pd_put_fmt(&key, "%s %d ", user ? user : "", port);

@@ -44,7 +44,11 @@ static int add_line(struct ssh_lines *l, const char *keyword, const char *args, 
         l->cap = cap;
     }
     struct ssh_line *x = &l->v[l->n];
-    *x = (struct ssh_line){.keyword = pd_strdup(keyword), .args = pd_strdup(args), .block = l->current, .file = file, .no = no};
+    *x = (struct ssh_line){.keyword = pd_strdup(keyword),
+                           .args = pd_strdup(args),
+                           .block = l->current,
+                           .file = file,
+                           .no = no};
     if (!x->keyword || !x->args) {
         free(x->keyword);
         free(x->args);
@@ -94,14 +98,14 @@ int ssh_word(const char **args, char *out, size_t cap) {
     return 1;
 }
 
-/* --- reading --------------------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 static int include(struct ssh_lines *l, const char *args, const char *folder, struct pd_err *err) {
     char word[WORD_MAX], path[2 * WORD_MAX];
     int rc = 0, outer = l->current;
     while (!rc && ssh_word(&args, word, sizeof word)) {
         glob_t found;
-        if (word[0] == '/' ? pd_fmt(path, sizeof path, "%s", word)
+        if (word[0] == '/'   ? pd_fmt(path, sizeof path, "%s", word)
             : word[0] == '~' ? pd_fmt(path, sizeof path, "%s%s", l->home, word + 1)
                              : pd_fmt(path, sizeof path, "%s/%s", folder, word))
             continue;
@@ -118,7 +122,8 @@ static int include(struct ssh_lines *l, const char *args, const char *folder, st
 }
 
 /* One line, in place. */
-static int take_line(struct ssh_lines *l, char *line, int file, int no, int parent, const char *folder, struct pd_err *err) {
+static int take_line(struct ssh_lines *l, char *line, int file, int no, int parent,
+                     const char *folder, struct pd_err *err) {
     char *s = pd_trim(line);
     if (!*s || *s == '#')
         return 0;
@@ -174,7 +179,7 @@ int ssh_lines_read(struct ssh_lines *l, const char *path, const char *folder, st
     return rc;
 }
 
-/* --- covering -------------------------------------------------------------------------------------------- */
+/* --- covering --- */
 
 static int wildcard(const char *p, size_t n, const char *s, int fold) {
     for (; n; p++, n--) {
@@ -225,7 +230,8 @@ static int host_covers(const char *args, const char *alias) {
     return hit;
 }
 
-static enum ssh_cover match_covers(const char *args, const char *alias, const char *host, const char *user) {
+static enum ssh_cover match_covers(const char *args, const char *alias, const char *host,
+                                   const char *user) {
     char what[WORD_MAX], list[WORD_MAX];
     enum ssh_cover verdict = COVER_YES;
     while (ssh_word(&args, what, sizeof what)) {
@@ -252,13 +258,14 @@ static enum ssh_cover match_covers(const char *args, const char *alias, const ch
     return verdict;
 }
 
-enum ssh_cover ssh_block_covers(const struct ssh_lines *l, int block, const char *alias, const char *host,
-                                const char *user) {
+enum ssh_cover ssh_block_covers(const struct ssh_lines *l, int block, const char *alias,
+                                const char *host, const char *user) {
     enum ssh_cover verdict = COVER_YES;
     for (; block > 0 && verdict != COVER_NO; block = l->blocks[block].parent) {
         const struct ssh_block *b = &l->blocks[block];
         enum ssh_cover one = b->match ? match_covers(b->args, alias, host, user)
-                                      : host_covers(b->args, alias) ? COVER_YES : COVER_NO;
+                             : host_covers(b->args, alias) ? COVER_YES
+                                                           : COVER_NO;
         if (one != COVER_YES)
             verdict = one;
     }
@@ -278,10 +285,12 @@ int ssh_lines_signature(const struct ssh_lines *l, const char *alias, struct pd_
             int of_host = !strcasecmp(name, "host") || !strcasecmp(name, "originalhost");
             if (!strcasecmp(name, "all"))
                 continue;
-            if ((!of_host && strcasecmp(name, "user") && strcasecmp(name, "localuser")) || !ssh_word(&args, list, sizeof list))
+            if ((!of_host && strcasecmp(name, "user") && strcasecmp(name, "localuser")) ||
+                !ssh_word(&args, list, sizeof list))
                 own_class = 1;
             else if (of_host)
-                pd_put_u8(out, list_covers(list, ",", alias, !strcasecmp(name, "host")) ? '1' : '0');
+                pd_put_u8(out,
+                          list_covers(list, ",", alias, !strcasecmp(name, "host")) ? '1' : '0');
         }
         pd_put_u8(out, '.');
     }

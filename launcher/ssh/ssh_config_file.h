@@ -1,4 +1,5 @@
-/* ssh_config_file.h - the lines of OpenSSH client configurations, and which of them cover a name (see ssh_config.h). */
+/* ssh_config_file.h - the lines of OpenSSH client configurations, and which of them cover a name
+ * (see ssh_config.h). */
 #ifndef LAUNCHER_SSH_CONFIG_FILE_H
 #define LAUNCHER_SSH_CONFIG_FILE_H
 
@@ -34,16 +35,19 @@ struct ssh_lines {
     int current, depth;
 };
 
-int ssh_lines_init(struct ssh_lines *l, const char *home, struct pd_err *err); /* `home` stays in use */
+int ssh_lines_init(struct ssh_lines *l, const char *home,
+                   struct pd_err *err); /* `home` stays in use */
 /* Read one file with all that it includes (relative to `folder`); a missing one is empty. */
 int ssh_lines_read(struct ssh_lines *l, const char *path, const char *folder, struct pd_err *err);
 void ssh_lines_release(struct ssh_lines *l);
 
-/* Does a block cover the host? `host` is what HostName has made of the alias so far, `user` the one to log in as. */
-enum ssh_cover ssh_block_covers(const struct ssh_lines *l, int block, const char *alias, const char *host, const char *user);
+/* Does a block cover the host? `host` is what HostName has made of the alias so far, `user` the one
+ * to log in as. */
+enum ssh_cover ssh_block_covers(const struct ssh_lines *l, int block, const char *alias,
+                                const char *host, const char *user);
 
-/* Which names each Host and Match line covers, as text: what ssh makes of two aliases with the same one differs by nothing
- * but the alias. 1: some line may tell them apart by other means. */
+/* Which names each Host and Match line covers, as text: what ssh makes of two aliases with the same
+ * one differs by nothing but the alias. 1: some line may tell them apart by other means. */
 int ssh_lines_signature(const struct ssh_lines *l, const char *alias, struct pd_buf *out);
 
 /* The next word of `args` (quotes taken off) into `out`; 0 at the end. */

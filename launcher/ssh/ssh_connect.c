@@ -1,7 +1,8 @@
 /* ssh_connect.c - the steps from a name to a connection with keys exchanged.
  *
- * Three ways: a socket of our own to each of the name's addresses in turn, a channel of a jump host, a command's stdin and
- * stdout. A copy of the file descriptor is handed to libssh, which would resolve names and connect without letting the loop go on.
+ * Three ways: a socket of our own to each of the name's addresses in turn, a channel of a jump
+ * host, a command's stdin and stdout. A copy of the file descriptor is handed to libssh, which
+ * would resolve names and connect without letting the loop go on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 
 enum { LOST_AFTER_MS = 8000, KEEPALIVE_IDLE_S = 5, KEEPALIVE_EVERY_S = 3 };
 
-/* --- names ----------------------------------------------------------------------------------------------- */
+/* --- names --- */
 
 static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *res) {
     struct session *s = req->data;
@@ -64,7 +65,7 @@ void connect_release(struct session *s) {
     s->addrs = s->addr = NULL;
 }
 
-/* --- a command that connects ------------------------------------------------------------------------------- */
+/* --- a command that connects --- */
 
 static void on_proxy_closed(uv_handle_t *h) {
     struct session *s = h->data;
@@ -93,11 +94,15 @@ static enum ssh_step proxy_begin(struct session *s) {
     }
     const char *shell = getenv("SHELL");
     shell = shell && *shell ? shell : "/bin/sh";
-    char *argv[] = {(char *)(uintptr_t)shell, (char *)(uintptr_t)"-c", command, NULL};
+    char *argv[] = {(char *)(uintptr_t)shell, (char *)(uintptr_t) "-c", command, NULL};
     uv_stdio_container_t io[3] = {{.flags = UV_INHERIT_FD, .data.fd = pair[1]},
                                   {.flags = UV_INHERIT_FD, .data.fd = pair[1]},
                                   {.flags = UV_INHERIT_FD, .data.fd = 2}};
-    uv_process_options_t o = {.file = shell, .args = argv, .exit_cb = on_proxy_exit, .stdio = io, .stdio_count = 3,
+    uv_process_options_t o = {.file = shell,
+                              .args = argv,
+                              .exit_cb = on_proxy_exit,
+                              .stdio = io,
+                              .stdio_count = 3,
                               .flags = UV_PROCESS_DETACHED}; /* Ctrl-C is ours to handle */
     p->data = s;
     s->n_handles++;
@@ -125,13 +130,13 @@ enum ssh_step run_forward(struct session *s) {
     return session_watch(s, fd) ? session_fail(s, PD_ENOMEM, "out of memory") : STEP_KEX;
 }
 
-/* --- sockets ----------------------------------------------------------------------------------------------- */
+/* --- sockets --- */
 
 static void set_socket_options(int fd) {
     int one = 1, ms = LOST_AFTER_MS, idle = KEEPALIVE_IDLE_S, every = KEEPALIVE_EVERY_S;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    /* A peer that is gone must show: what we send is acknowledged within this time, or it is lost; and when nobody has
-     * anything to send, the kernel asks. */
+    /* A peer that is gone must show: what we send is acknowledged within this time, or it is lost;
+     * and when nobody has anything to send, the kernel asks. */
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
@@ -139,7 +144,8 @@ static void set_socket_options(int fd) {
 }
 
 static int bind_to(struct session *s) { /* 0 or an errno */
-    struct addrinfo hints = {.ai_family = s->addr->ai_family, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
+    struct addrinfo hints = {
+        .ai_family = s->addr->ai_family, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
     struct addrinfo *own = NULL;
     if (!s->to.bind)
         return 0;
@@ -201,24 +207,30 @@ enum ssh_step run_connect(struct session *s) {
             return STEP_CONNECT;
         next_address(s);
     }
-    return session_fail(s, PD_EHOST, "cannot connect to port %d: %s%s", s->to.port, strerror(e),
-                        e == ECONNREFUSED ? " (the port of its sshd is written in hosts: user@host:port)" : "");
+    return session_fail(
+        s, PD_EHOST, "cannot connect to port %d: %s%s", s->to.port, strerror(e),
+        e == ECONNREFUSED ? " (the port of its sshd is written in hosts: user@host:port)" : "");
 }
 
-/* --- keys ---------------------------------------------------------------------------------------------------- */
+/* --- keys --- */
 
 static int open_session(struct session *s) {
     int off = 0;
     long seconds = (long)(s->budget_ms / 1000) + 1;
     /* GCM first: with the AES instructions it costs two thirds of what ChaCha20 does. */
-    const char *ciphers = "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,"
-                          "aes128-ctr,aes256-ctr";
-    /* In sshd curve25519 is the portable C of its own, P-256 OpenSSL's assembly: 5 ms less of CPU a log-in, of some 35. A libssh that has
-     * exchanges for the time after quantum computers (0.10 has none) should be asked for those first. */
-    const char *exchanges = "ecdh-sha2-nistp256,curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp384,ecdh-sha2-nistp521,"
-                            "diffie-hellman-group18-sha512,diffie-hellman-group16-sha512,diffie-hellman-group-exchange-sha256,"
+    const char *ciphers =
+        "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,"
+        "aes128-ctr,aes256-ctr";
+    /* In sshd curve25519 is the portable C of its own, P-256 OpenSSL's assembly: 5 ms less of CPU a
+     * log-in, of some 35. A libssh that has exchanges for the time after quantum computers (0.10
+     * has none) should be asked for those first. */
+    const char *exchanges = "ecdh-sha2-nistp256,curve25519-sha256,curve25519-sha256@libssh.org,"
+                            "ecdh-sha2-nistp384,ecdh-sha2-nistp521,"
+                            "diffie-hellman-group18-sha512,diffie-hellman-group16-sha512,diffie-"
+                            "hellman-group-exchange-sha256,"
                             "diffie-hellman-group14-sha256";
-    /* libssh closes its one whenever the socket fails; ours is being polled, and its number must not become another's. */
+    /* libssh closes its one whenever the socket fails; ours is being polled, and its number must
+     * not become another's. */
     int theirs = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
     s->ssh = ssh_new();
     if (!s->ssh || theirs < 0 || ssh_options_set(s->ssh, SSH_OPTIONS_FD, &theirs)) {
@@ -229,10 +241,12 @@ static int open_session(struct session *s) {
     s->packets = (struct ssh_counter_struct){0};
     ssh_set_counters(s->ssh, NULL, &s->packets);
     ssh_set_blocking(s->ssh, 0);
-    /* Our own list decides on host keys: libssh would read the files twice per host. It needs no name of the host either,
-     * and does not take all that resolve. */
-    if (ssh_options_set(s->ssh, SSH_OPTIONS_PROCESS_CONFIG, &off) || ssh_options_set(s->ssh, SSH_OPTIONS_HOST, "host") ||
-        ssh_options_set(s->ssh, SSH_OPTIONS_USER, s->to.user) || ssh_options_set(s->ssh, SSH_OPTIONS_PORT, &s->to.port) ||
+    /* Our own list decides on host keys: libssh would read the files twice per host. It needs no
+     * name of the host either, and does not take all that resolve. */
+    if (ssh_options_set(s->ssh, SSH_OPTIONS_PROCESS_CONFIG, &off) ||
+        ssh_options_set(s->ssh, SSH_OPTIONS_HOST, "host") ||
+        ssh_options_set(s->ssh, SSH_OPTIONS_USER, s->to.user) ||
+        ssh_options_set(s->ssh, SSH_OPTIONS_PORT, &s->to.port) ||
         ssh_options_set(s->ssh, SSH_OPTIONS_TIMEOUT, &seconds) ||
         ssh_options_set(s->ssh, SSH_OPTIONS_KNOWNHOSTS, "/dev/null") ||
         ssh_options_set(s->ssh, SSH_OPTIONS_GLOBAL_KNOWNHOSTS, "/dev/null") ||
@@ -248,7 +262,8 @@ static int open_session(struct session *s) {
 
 enum ssh_step run_kex(struct session *s) {
     if (!s->ssh && open_session(s))
-        return session_fail(s, PD_EHOST, "cannot set up ssh: %s", s->ssh ? ssh_get_error(s->ssh) : "out of memory");
+        return session_fail(s, PD_EHOST, "cannot set up ssh: %s",
+                            s->ssh ? ssh_get_error(s->ssh) : "out of memory");
     int rc = ssh_connect(s->ssh);
     fcntl(s->fd, F_SETFL, fcntl(s->fd, F_GETFL) | O_NONBLOCK); /* ssh_connect clears it */
     if (rc == SSH_AGAIN)
@@ -259,13 +274,17 @@ enum ssh_step run_kex(struct session *s) {
     if (jump)
         return session_fail(s, PD_EHOST, "%s", jump);
     if (s->hostkey_types[0] && strstr(ssh_get_error(s->ssh), "no match for method server host key"))
-        return session_fail(s, PD_EHOST,
-                            "HOST KEY CHANGED: known_hosts lists other types of keys (%s) than the server has; "
-                            "connection refused", s->hostkey_types);
+        return session_fail(
+            s, PD_EHOST,
+            "HOST KEY CHANGED: known_hosts lists other types of keys (%s) than the server has; "
+            "connection refused",
+            s->hostkey_types);
     if (s->to.proxy)
-        return session_fail(s, PD_EHOST, "ssh by the ProxyCommand '%.300s': %s", s->to.proxy, ssh_get_error(s->ssh));
+        return session_fail(s, PD_EHOST, "ssh by the ProxyCommand '%.300s': %s", s->to.proxy,
+                            ssh_get_error(s->ssh));
     /* Closed before it has said who it is: sshd has too many logins under way. */
     s->dropped_early = !ssh_get_serverbanner(s->ssh);
-    return session_fail(s, PD_EHOST, "ssh: %s", s->dropped_early ? "the server closed the connection before its greeting"
-                                                                 : ssh_get_error(s->ssh));
+    return session_fail(s, PD_EHOST, "ssh: %s",
+                        s->dropped_early ? "the server closed the connection before its greeting"
+                                         : ssh_get_error(s->ssh));
 }

@@ -1,9 +1,11 @@
 /* ssh_forward.c - connections that a jump host carries.
  *
- *     session of a host --(libssh, socketpair)-- forward --(direct-tcpip channel)-- session of the jump host -- network
+ *     session of a host --(libssh, socketpair)-- forward --(direct-tcpip channel)-- session of the
+ * jump host -- network
  *
- * Bytes are kept in bounds both ways: what the host's side does not take stays in libssh, whose window fills; what the jump
- * host's connection or the channel's window does not take stays in the socketpair.
+ * Bytes are kept in bounds both ways: what the host's side does not take stays in libssh, whose
+ * window fills; what the jump host's connection or the channel's window does not take stays in the
+ * socketpair.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -31,8 +33,8 @@ struct ssh_forward {
     int ours, theirs; /* the pair; -1: closed, or taken over */
     uv_poll_t *poll;
     int events, readable, left; /* left: bytes that on_data did not take off libssh */
-    struct pd_buf to_host;   /* from the channel, not yet written to `ours` */
-    struct pd_buf to_remote; /* from `ours`, not yet taken by the channel */
+    struct pd_buf to_host;      /* from the channel, not yet written to `ours` */
+    struct pd_buf to_remote;    /* from `ours`, not yet taken by the channel */
     int local_ended, remote_ended, remote_closed;
     struct ssh_forward *next;
 };
@@ -72,8 +74,10 @@ static void on_pair(uv_poll_t *h, int status, int events) {
     session_drive(f->jump->s);
 }
 
-/* What the channel brings is written at once; the rest is kept, and above a limit left in libssh, whose window fills. */
-static int on_data(ssh_session ssh, ssh_channel ch, void *data, uint32_t len, int is_stderr, void *arg) {
+/* What the channel brings is written at once; the rest is kept, and above a limit left in libssh,
+ * whose window fills. */
+static int on_data(ssh_session ssh, ssh_channel ch, void *data, uint32_t len, int is_stderr,
+                   void *arg) {
     struct ssh_forward *f = arg;
     (void)ssh;
     (void)ch;
@@ -112,7 +116,8 @@ static struct ssh_forward *forward_new(struct ssh_jump *j, struct session *s) {
     f->port = s->to.port;
     pd_buf_init(&f->to_host);
     pd_buf_init(&f->to_remote);
-    if (!(f->host = pd_strdup(s->to.host)) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair))
+    if (!(f->host = pd_strdup(s->to.host)) ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair))
         goto fail;
     f->ours = pair[0];
     f->theirs = pair[1];
@@ -125,7 +130,9 @@ static struct ssh_forward *forward_new(struct ssh_jump *j, struct session *s) {
     }
     j->s->n_handles++;
     f->poll->data = f;
-    f->cb = (struct ssh_channel_callbacks_struct){.userdata = f, .channel_data_function = on_data, .channel_eof_function = on_eof,
+    f->cb = (struct ssh_channel_callbacks_struct){.userdata = f,
+                                                  .channel_data_function = on_data,
+                                                  .channel_eof_function = on_eof,
                                                   .channel_close_function = on_close_cb};
     ssh_callbacks_init(&f->cb);
     ssh_set_channel_callbacks(f->channel, &f->cb);
@@ -153,7 +160,8 @@ int ssh_forward_open(struct session *s, int *fd, struct pd_err *err) {
         return 0;
     }
     if (f->denied)
-        return pd_fail(err, PD_EHOST, "jump host %s cannot connect to %s, port %d: %s", name, f->host, f->port, f->why);
+        return pd_fail(err, PD_EHOST, "jump host %s cannot connect to %s, port %d: %s", name,
+                       f->host, f->port, f->why);
     if (f->open) {
         *fd = f->theirs;
         f->theirs = -1;
@@ -175,7 +183,8 @@ void ssh_forward_leave(struct session *s) {
 }
 
 static void forward_denied(struct ssh_forward *f, const char *why) {
-    const char *reason = strstr(why, ") "); /* "Channel opening failure: channel 43 error (2) Connection refused" */
+    const char *reason =
+        strstr(why, ") "); /* "Channel opening failure: channel 43 error (2) Connection refused" */
     f->denied = 1;
     reason = reason ? reason + 2 : why;
     pd_fmt(f->why, sizeof f->why, "%s", *reason ? reason : "it does not say why");
@@ -207,7 +216,7 @@ void jump_forwards_drop(struct ssh_jump *j) {
     }
 }
 
-/* --- carrying ------------------------------------------------------------------------------------------------- */
+/* --- carrying --- */
 
 static void take_off(struct pd_buf *b, size_t n) {
     memmove(b->data, b->data + n, b->len - n);
@@ -229,7 +238,8 @@ static void towards_host(struct ssh_forward *f) {
         }
         if (!f->left)
             break;
-        int n = ssh_channel_read_nonblocking(f->channel, buf, CARRY_BYTES, 0); /* its window opens again by that */
+        int n = ssh_channel_read_nonblocking(f->channel, buf, CARRY_BYTES,
+                                             0); /* its window opens again by that */
         f->left = n > 0;
         if (n > 0)
             pd_put(&f->to_host, buf, (size_t)n);
@@ -290,7 +300,8 @@ static void forward_arm(struct ssh_forward *f) {
 }
 
 static int carry_one(struct ssh_forward *f) {
-    if (!f->open && !f->denied) /* also when its host has left: what libssh has asked for is closed in order */
+    if (!f->open &&
+        !f->denied) /* also when its host has left: what libssh has asked for is closed in order */
         forward_opening(f);
     if (!f->open || f->denied)
         return 0;
@@ -303,8 +314,8 @@ static enum ssh_step carry_lost(struct session *s) {
     return session_fail(s, PD_ECLOSED, "%s", jump ? jump : ssh_get_error(s->ssh));
 }
 
-/* Take in what one read of the socket brings; on_data hands it on. The second call does that and nothing else here, but
- * leaves a message of its own where a refusal's reason would be. */
+/* Take in what one read of the socket brings; on_data hands it on. The second call does that and
+ * nothing else here, but leaves a message of its own where a refusal's reason would be. */
 static void take_in(struct session *s) {
     struct ssh_forward *f = s->jump->forwards;
     while (f && (f->open || f->denied))
@@ -337,7 +348,8 @@ enum ssh_step run_carry(struct session *s) {
             p = &f->next;
             continue;
         }
-        if (f->open && (ssh_get_poll_flags(s->ssh) & SSH_WRITE_PENDING)) { /* else libssh would forget to send the CLOSE */
+        if (f->open && (ssh_get_poll_flags(s->ssh) &
+                        SSH_WRITE_PENDING)) { /* else libssh would forget to send the CLOSE */
             p = &f->next;
             continue;
         }
@@ -346,13 +358,15 @@ enum ssh_step run_carry(struct session *s) {
     }
     /* Writing takes in what has arrived, too, and no event of the socket will tell of it. */
     for (struct ssh_forward *f = j->forwards; f; f = f->next)
-        s->more |= (f->remote_closed && !f->to_host.len && !f->left) || (!f->open && !f->denied && ssh_channel_is_open(f->channel));
+        s->more |= (f->remote_closed && !f->to_host.len && !f->left) ||
+                   (!f->open && !f->denied && ssh_channel_is_open(f->channel));
     return STEP_CARRY;
 }
 
 int jump_carries(const struct session *s) {
     for (struct ssh_forward *f = s->step == STEP_CARRY ? s->jump->forwards : NULL; f; f = f->next)
-        if (f->open && !f->remote_closed && f->to_remote.len && ssh_channel_window_size(f->channel) > 0)
+        if (f->open && !f->remote_closed && f->to_remote.len &&
+            ssh_channel_window_size(f->channel) > 0)
             return 1;
     return 0;
 }

@@ -28,11 +28,14 @@ static void say_unknown(struct session *s, const char *name, const char *type, c
     if (s->pool->known_named)
         pd_fmt(file, sizeof file, "-o UserKnownHostsFile=%s ", t->known->first);
     session_fail(s, PD_EHOST,
-                 "the host key of %s (%s %s) is not in %s; compare it and log in once: ssh %s%s%s%s@%s, or take the keys of all "
-                 "new hosts: --host_key_policy=accept-new", name, type, print, t->known->first, port, jump, file, t->user, t->host);
+                 "the host key of %s (%s %s) is not in %s; compare it and log in once: ssh "
+                 "%s%s%s%s@%s, or take the keys of all "
+                 "new hosts: --host_key_policy=accept-new",
+                 name, type, print, t->known->first, port, jump, file, t->user, t->host);
 }
 
-static enum ssh_step judge(struct session *s, const char *type, const char *b64, const char *print) {
+static enum ssh_step judge(struct session *s, const char *type, const char *b64,
+                           const char *print) {
     const struct ssh_target *t = &s->to;
     const char *host = t->key_name ? t->key_name : t->host;
     int port = t->key_name ? 22 : t->port; /* an alias stands there without a port */
@@ -45,8 +48,9 @@ static enum ssh_step judge(struct session *s, const char *type, const char *b64,
     case KH_OK:
         return STEP_NONE_AUTH;
     case KH_REVOKED:
-        return session_fail(s, PD_EHOST, "%s: the host key of %s (%s %s) is revoked; connection refused", a.where, name,
-                            type, print);
+        return session_fail(s, PD_EHOST,
+                            "%s: the host key of %s (%s %s) is revoked; connection refused",
+                            a.where, name, type, print);
     case KH_OTHER_TYPES:
         if (!s->retried_types) {
             s->retried_types = 1;
@@ -56,9 +60,11 @@ static enum ssh_step judge(struct session *s, const char *type, const char *b64,
         } /* fall through */
     case KH_CHANGED:
         return session_fail(s, PD_EHOST,
-                            "%s: HOST KEY CHANGED: %s now shows %s %s; someone may be listening in. Connection refused. "
-                            "If the host was set up anew: ssh-keygen -R '%s'%s%s", a.where, name, type, print, name,
-                            s->pool->known_named ? " -f " : "", s->pool->known_named ? t->known->first : "");
+                            "%s: HOST KEY CHANGED: %s now shows %s %s; someone may be listening "
+                            "in. Connection refused. "
+                            "If the host was set up anew: ssh-keygen -R '%s'%s%s",
+                            a.where, name, type, print, name, s->pool->known_named ? " -f " : "",
+                            s->pool->known_named ? t->known->first : "");
     case KH_UNKNOWN:
         break;
     }
@@ -67,7 +73,8 @@ static enum ssh_step judge(struct session *s, const char *type, const char *b64,
         return STEP_FAILED;
     }
     struct pd_err err = {0};
-    if (*t->known->first && known_hosts_add(t->known->keys, t->known->first, host, port, type, b64, &err))
+    if (*t->known->first &&
+        known_hosts_add(t->known->keys, t->known->first, host, port, type, b64, &err))
         return session_fail(s, PD_EHOST, "%s", err.msg);
     return STEP_NONE_AUTH;
 }

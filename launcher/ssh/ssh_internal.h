@@ -1,15 +1,15 @@
 /* ssh_impl.h - what the files of this folder know of each other.
  *
  *     ssh_pool.c      what all sessions share: options, key files, lists of host keys, turns
- *     ssh_config.c    ~/.ssh/config: what OpenSSH says of a host, asked once for each class of hosts
- *     ssh_target.c    one host's user, port, keys and jumps, out of conf.ini and of that answer
+ *     ssh_config.c    ~/.ssh/config: what OpenSSH says of a host, asked once for each class of
+ * hosts ssh_target.c    one host's user, port, keys and jumps, out of conf.ini and of that answer
  *     ssh_session.c   one host's table of steps; its handles, deadlines and end
  *     ssh_connect.c   the steps from a name to a connection with keys exchanged
  *     ssh_hostkey.c   the step that judges who the server is
  *     ssh_auth.c      the steps that tell it who we are; ssh_agent.c the part of the ssh agent
- *     ssh_secret.c    passphrases and passwords, asked once for all sessions by a thread; ssh_prompt.c is the terminal
- *     ssh_channel.c   the open channel of a command
- *     ssh_jump.c      the open connection to a jump host; ssh_forward.c what it carries
+ *     ssh_secret.c    passphrases and passwords, asked once for all sessions by a thread;
+ * ssh_prompt.c is the terminal ssh_channel.c   the open channel of a command ssh_jump.c      the
+ * open connection to a jump host; ssh_forward.c what it carries
  */
 #ifndef LAUNCHER_SSH_IMPL_H
 #define LAUNCHER_SSH_IMPL_H
@@ -25,13 +25,14 @@ enum {
     SSH_KEYS_MAX = 16,
     SSH_READ_BYTES = 8 << 20,
     SSH_WRITE_BYTES = 256 << 10,
-    SSH_ASK_MAX = 3,    /* times that a person is asked for the same secret */
-    SSH_JUMPS_MAX = 8,  /* connections inside each other */
+    SSH_ASK_MAX = 3,   /* times that a person is asked for the same secret */
+    SSH_JUMPS_MAX = 8, /* connections inside each other */
 };
 
 struct session;
 
-/* Sessions that wait for the same thing, first come, first served. A session is in one list at most. */
+/* Sessions that wait for the same thing, first come, first served. A session is in one list at
+ * most. */
 struct wait_list {
     struct session *head, *tail;
 };
@@ -39,15 +40,17 @@ struct wait_list {
 /* A private key file, read once for all sessions. */
 struct ssh_key_file {
     char *path;
-    ssh_key key;               /* NULL: it can't be used, or it is locked */
-    ssh_key pub;               /* of a locked one, if it is known: its passphrase is asked for only when a server wants it */
+    ssh_key key; /* NULL: it can't be used, or it is locked */
+    ssh_key pub; /* of a locked one, if it is known: its passphrase is asked for only when a server
+                    wants it */
     struct ssh_secret *locked; /* its passphrase; NULL when it has none */
     char why[200];             /* why it can't be used */
     int missing;               /* that is because it is not there */
     struct ssh_key_file *next;
 };
 
-/* One address:port and its unauthenticated connections. A server that drops some gets fewer at a time. */
+/* One address:port and its unauthenticated connections. A server that drops some gets fewer at a
+ * time. */
 struct ssh_slot {
     char *name;
     int active, limit, n_in; /* n_in: let in since the limit changed */
@@ -56,8 +59,8 @@ struct ssh_slot {
 
 /* The lists of host keys that count for a host; most hosts have the same. */
 struct ssh_known {
-    char *files;  /* their names, one a line */
-    char *first;  /* where accept-new writes */
+    char *files; /* their names, one a line */
+    char *first; /* where accept-new writes */
     struct known_hosts *keys;
     struct ssh_known *next;
 };
@@ -76,12 +79,13 @@ struct ssh_pool {
     struct ssh_slot *slots;
     struct ssh_jump *jumps;
     struct ssh_secrets *secrets;
-    int active;               /* sessions being set up */
+    int active; /* sessions being set up */
     struct wait_list turns;
-    int n_sessions;           /* of callers */
-    int n_background;         /* jump hosts, questions to ssh and to the user: gone before the last session tells its end */
-    struct session *last;     /* has ended, but waits for that */
-    uint8_t *read_buf;        /* SSH_READ_BYTES, shared: a read is handed on before the next one */
+    int n_sessions;   /* of callers */
+    int n_background; /* jump hosts, questions to ssh and to the user: gone before the last session
+                         tells its end */
+    struct session *last; /* has ended, but waits for that */
+    uint8_t *read_buf;    /* SSH_READ_BYTES, shared: a read is handed on before the next one */
 };
 
 /* Where a session goes, and with what. Strings are owned. */
@@ -89,11 +93,11 @@ struct ssh_target {
     char *alias; /* as it stands in the list of hosts */
     char *host;  /* to connect to */
     char *user;
-    char *key_name;    /* known_hosts lists it under this name; NULL: host and port */
-    char *agent_path;  /* the ssh agent's socket; NULL: there is none to be asked */
-    char *jump;        /* the jump hosts, with commas, the last one nearest to the host; NULL: none */
-    char *proxy;       /* command that connects instead; NULL: none */
-    char *bind;        /* address of ours to connect from; NULL: any */
+    char *key_name;   /* known_hosts lists it under this name; NULL: host and port */
+    char *agent_path; /* the ssh agent's socket; NULL: there is none to be asked */
+    char *jump;  /* the jump hosts, with commas, the last one nearest to the host; NULL: none */
+    char *proxy; /* command that connects instead; NULL: none */
+    char *bind;  /* address of ours to connect from; NULL: any */
     int port, family;
     int accept_new, only_named_keys, ask;
     unsigned methods; /* SSH_AUTH_METHOD_*: those that may be tried */
@@ -103,9 +107,29 @@ struct ssh_target {
 };
 
 enum ssh_step {
-    STEP_CONFIG, STEP_JUMP, STEP_TURN, STEP_RESOLVE, STEP_FORWARD, STEP_CONNECT, STEP_KEX, STEP_HOST_KEY, STEP_NONE_AUTH,
-    STEP_KEY_AUTH, STEP_AGENT_AUTH, STEP_LOCKED_KEY_AUTH, STEP_KBDINT_AUTH, STEP_PASSWORD_AUTH, STEP_ASK, STEP_CHANNEL,
-    STEP_EXEC, STEP_OPEN, STEP_CARRY, STEP_BACKOFF, STEP_CLOSING, STEP_FAILED, SSH_N_STEPS,
+    STEP_CONFIG,
+    STEP_JUMP,
+    STEP_TURN,
+    STEP_RESOLVE,
+    STEP_FORWARD,
+    STEP_CONNECT,
+    STEP_KEX,
+    STEP_HOST_KEY,
+    STEP_NONE_AUTH,
+    STEP_KEY_AUTH,
+    STEP_AGENT_AUTH,
+    STEP_LOCKED_KEY_AUTH,
+    STEP_KBDINT_AUTH,
+    STEP_PASSWORD_AUTH,
+    STEP_ASK,
+    STEP_CHANNEL,
+    STEP_EXEC,
+    STEP_OPEN,
+    STEP_CARRY,
+    STEP_BACKOFF,
+    STEP_CLOSING,
+    STEP_FAILED,
+    SSH_N_STEPS,
 };
 
 struct session {
@@ -131,18 +155,19 @@ struct session {
     int deadline_runs;
     uint64_t started_ms, budget_ms; /* of connect_timeout, what is left when it waits again */
     int attempts;
-    uint64_t backed_off_ms; /* after connections that were dropped before the greeting; connect_timeout bounds it */
-    int n_handles; /* handles and requests whose callback is still to come */
+    uint64_t backed_off_ms; /* after connections that were dropped before the greeting;
+                               connect_timeout bounds it */
+    int n_handles;          /* handles and requests whose callback is still to come */
 
     /* the connection */
-    struct ssh_jump *via;       /* the jump host that carries it */
+    struct ssh_jump *via; /* the jump host that carries it */
     struct ssh_forward *forward;
     uv_getaddrinfo_t resolve;
     uv_process_t *proxy; /* on the heap, as poll; NULL: none runs */
     struct addrinfo *addrs, *addr;
     int n_addrs_left;
     uint64_t addr_until_ms; /* then the next address has its try */
-    int fd; /* libssh has a duplicate */
+    int fd;                 /* libssh has a duplicate */
     uv_poll_t *poll; /* on the heap: it outlives the socket of a retry until its close callback */
     ssh_session ssh;
     char hostkey_types[300]; /* asked for after KH_OTHER_TYPES */
@@ -150,17 +175,18 @@ struct session {
     int in_drive, more, close_in_drive;
 
     /* authentication */
-    int next_key, offered;  /* offered: the server would take this locked key */
-    int asked, reconnects;  /* asked: since the connection was made, so it may be one that waited too long */
-    char tried[600];     /* for the message when nobody lets us in */
-    char no_answer[200]; /* why nobody could be asked */
-    char disconnect[200]; /* the server's SSH_MSG_DISCONNECT while the agent's keys were offered */
+    int next_key, offered; /* offered: the server would take this locked key */
+    int asked, reconnects; /* asked: since the connection was made, so it may be one that waited too
+                              long */
+    char tried[600];       /* for the message when nobody lets us in */
+    char no_answer[200];   /* why nobody could be asked */
+    char disconnect[200];  /* the server's SSH_MSG_DISCONNECT while the agent's keys were offered */
     struct ssh_agent_call *agent;
-    struct ssh_secret *secret;     /* what STEP_ASK waits for */
-    enum ssh_step ask_for;         /* and the step that wants it */
+    struct ssh_secret *secret; /* what STEP_ASK waits for */
+    enum ssh_step ask_for;     /* and the step that wants it */
     struct ssh_secret *password;
-    unsigned password_tried;       /* its generation that the server has refused */
-    int password_sent;             /* the one that it judges now */
+    unsigned password_tried; /* its generation that the server has refused */
+    int password_sent;       /* the one that it judges now */
     int kbd_rounds, kbd_prompt, kbd_info;
 
     /* the channel */
@@ -178,12 +204,14 @@ struct ssh_key_file *ssh_pool_key(struct ssh_pool *pool, const char *path);
 char *ssh_pool_expand(const struct ssh_pool *pool, const char *path); /* a leading ~/ */
 struct ssh_slot *ssh_pool_slot(struct ssh_pool *pool, const char *name);
 /* `files`: names apart by blanks; NULL: the usual ones. NULL when memory is out. */
-const struct ssh_known *ssh_pool_known(struct ssh_pool *pool, const char *files, const char *global, struct pd_err *err);
+const struct ssh_known *ssh_pool_known(struct ssh_pool *pool, const char *files, const char *global,
+                                       struct pd_err *err);
 void ssh_pool_want_turn(struct session *s); /* has_slot, and woken, once it is its turn */
 void ssh_pool_leave(struct session *s);     /* give the slot back, or stop waiting */
 void ssh_slot_dropped(struct ssh_slot *slot);
 void ssh_slot_let_in(struct ssh_slot *slot);
-void ssh_pool_warn(const struct ssh_pool *pool, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void ssh_pool_warn(const struct ssh_pool *pool, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 void ssh_pool_background(struct ssh_pool *pool, int change);
 
 void wait_add(struct wait_list *list, struct session *s);
@@ -195,17 +223,19 @@ int ssh_target_make(struct session *s, const struct ssh_conf *conf, struct pd_er
 void ssh_target_release(struct ssh_target *t);
 
 /* ssh_session.c */
-int ssh_session_open(struct session **out, struct ssh_pool *pool, const struct host *host, const char *command,
-                 const struct transport_events *ev, void *arg, struct pd_err *err);
+int ssh_session_open(struct session **out, struct ssh_pool *pool, const struct host *host,
+                     const char *command, const struct transport_events *ev, void *arg,
+                     struct pd_err *err);
 void session_drive(struct session *s);
 void session_wake(struct session *s); /* from any callback: its step runs again, from the loop */
 void session_wake_after(struct session *s, uint64_t ms);
 int session_watch(struct session *s, int fd); /* a uv_poll_t for it */
 void session_drop(struct session *s);         /* the connection goes, the session stays */
 enum ssh_step session_first_step(const struct session *s); /* of a connection */
-void session_handle_gone(struct session *s);  /* from a close callback: one handle less */
-void session_finish(struct session *s);       /* tell the end, free it */
-enum ssh_step session_fail(struct session *s, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void session_handle_gone(struct session *s); /* from a close callback: one handle less */
+void session_finish(struct session *s);      /* tell the end, free it */
+enum ssh_step session_fail(struct session *s, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 enum ssh_step session_lost(struct session *s); /* the open connection broke */
 
 /* ssh_connect.c */
@@ -219,7 +249,7 @@ void connect_release(struct session *s);
 enum ssh_step run_host_key(struct session *s);
 
 /* ssh_auth.c */
-void auth_begin(struct session *s); /* of each connection */
+void auth_begin(struct session *s);                                   /* of each connection */
 void auth_note(struct session *s, const char *what, const char *why); /* for "tried: ..." */
 enum ssh_step run_none(struct session *s);
 enum ssh_step run_key(struct session *s);
@@ -240,15 +270,16 @@ enum ssh_secret_state { SECRET_NONE, SECRET_QUEUED, SECRET_HAVE, SECRET_REFUSED 
 
 struct ssh_secret {
     struct ssh_pool *pool;
-    char *name;      /* what it is the secret of; unique in the pool */
+    char *name; /* what it is the secret of; unique in the pool */
     char *prompt;
     int echo;
-    struct ssh_key_file *unlocks; /* a passphrase: tried at once, and asked for again when it is wrong */
+    struct ssh_key_file
+        *unlocks; /* a passphrase: tried at once, and asked for again when it is wrong */
     enum ssh_secret_state state;
     char *text;          /* SECRET_HAVE, not of a passphrase */
     unsigned generation; /* of text: 1, 2, ... */
     int n_asked;
-    char why[200];       /* SECRET_REFUSED */
+    char why[200]; /* SECRET_REFUSED */
     struct wait_list waiters;
     struct ssh_secret *next, *next_queued;
 };
@@ -269,12 +300,13 @@ int channel_wants_write(const struct session *s);
 void channel_release(struct session *s);
 
 /* ssh_jump.c */
-int ssh_jump_get(struct ssh_jump **out, struct session *s, const char *spec, struct pd_err *err); /* the one `s` goes by */
+int ssh_jump_get(struct ssh_jump **out, struct session *s, const char *spec,
+                 struct pd_err *err); /* the one `s` goes by */
 void ssh_jumps_close(struct ssh_pool *pool);
 void ssh_jumps_free(struct ssh_pool *pool);
 enum ssh_step run_jump(struct session *s);
 void jump_dropped(struct ssh_jump *j, const struct pd_err *why); /* its connection is going */
-const char *jump_failure(const struct session *s);              /* why the host behind it was lost, or NULL */
+const char *jump_failure(const struct session *s); /* why the host behind it was lost, or NULL */
 
 /* ssh_forward.c */
 enum ssh_step run_carry(struct session *s);

@@ -1,8 +1,9 @@
 /* ssh_jump.c - jump hosts: one connection to each, which carries those to all hosts behind it.
  *
- * A jump host is known by the chain that leads to it ("first,second"): the session of the last one is reached through the
- * jump host of the chain before it. sshd's MaxSessions does not count the channels that it carries. It stays connected until
- * the pool's last session has ended; one that was lost is connected anew for whoever comes later.
+ * A jump host is known by the chain that leads to it ("first,second"): the session of the last one
+ * is reached through the jump host of the chain before it. sshd's MaxSessions does not count the
+ * channels that it carries. It stays connected until the pool's last session has ended; one that
+ * was lost is connected anew for whoever comes later.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +22,11 @@ const char *jump_failure(const struct session *s) {
 }
 
 void jump_dropped(struct ssh_jump *j, const struct pd_err *why) {
-    if (!j->down && why->code && j->s && j->s->step == STEP_CLOSING) { /* else it is only connecting anew */
+    if (!j->down && why->code && j->s &&
+        j->s->step == STEP_CLOSING) { /* else it is only connecting anew */
         j->down = 1;
-        pd_fail(&j->why, why->code == PD_ECLOSED ? PD_EHOST : why->code, "jump host %s: %s", jump_name(j), why->msg);
+        pd_fail(&j->why, why->code == PD_ECLOSED ? PD_EHOST : why->code, "jump host %s: %s",
+                jump_name(j), why->msg);
     }
     jump_forwards_drop(j);
 }
@@ -47,7 +50,8 @@ static void on_close(const struct pd_err *why, void *arg) {
     ssh_pool_background(pool, -1);
 }
 
-static const struct transport_events events = {.on_open = on_up, .on_close = on_close}; /* it runs no command */
+static const struct transport_events events = {.on_open = on_up,
+                                               .on_close = on_close}; /* it runs no command */
 
 /* "[user@]host[:port]", also "[::1]:22" and "ssh://user@host:port", of the chain's last link. */
 static int parse_link(struct host *h, char *text, struct pd_err *err) {
@@ -83,7 +87,8 @@ static int jump_open(struct ssh_jump *j, int depth, struct pd_err *err) {
     struct host h;
     size_t before = (size_t)(jump_name(j) - j->spec);
     char *chain = before ? pd_strdup(j->spec) : NULL, *link = pd_strdup(jump_name(j));
-    int rc = !link || (before && !chain) ? pd_fail(err, PD_ENOMEM, "out of memory") : parse_link(&h, link, err);
+    int rc = !link || (before && !chain) ? pd_fail(err, PD_ENOMEM, "out of memory")
+                                         : parse_link(&h, link, err);
     if (chain)
         chain[before - 1] = 0;
     if (!rc)
@@ -114,13 +119,15 @@ int ssh_jump_get(struct ssh_jump **out, struct session *s, const char *spec, str
     for (struct ssh_jump *j = pool->jumps; j; j = j->next)
         if (!j->down && !strcmp(j->spec, spec)) {
             if (s->jump && goes_by(j, s->jump))
-                return pd_fail(err, PD_ECONF, "jump hosts in a circle: %s is reached by way of itself", spec);
+                return pd_fail(err, PD_ECONF,
+                               "jump hosts in a circle: %s is reached by way of itself", spec);
             *out = j;
             return 0;
         }
     int depth = s->depth + 1;
     if (depth > SSH_JUMPS_MAX)
-        return pd_fail(err, PD_ECONF, "more than %d jump hosts behind each other, up to %s", SSH_JUMPS_MAX, spec);
+        return pd_fail(err, PD_ECONF, "more than %d jump hosts behind each other, up to %s",
+                       SSH_JUMPS_MAX, spec);
     struct ssh_jump *j = pd_calloc(1, sizeof *j);
     if (!j || !(j->spec = pd_strdup(spec))) {
         free(j);

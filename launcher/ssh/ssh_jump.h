@@ -1,4 +1,5 @@
-/* ssh_jump.h - a jump host, as its session (ssh_jump.c) and what it carries (ssh_forward.c) see it. */
+/* ssh_jump.h - a jump host, as its session (ssh_jump.c) and what it carries (ssh_forward.c) see it.
+ */
 #ifndef LAUNCHER_SSH_JUMP_H
 #define LAUNCHER_SSH_JUMP_H
 
@@ -15,7 +16,7 @@ struct ssh_jump {
     struct ssh_jump *next;
 };
 
-const char *jump_name(const struct ssh_jump *j);   /* the last of its chain */
-void jump_forwards_drop(struct ssh_jump *j);       /* whoever waits for one is woken */
+const char *jump_name(const struct ssh_jump *j); /* the last of its chain */
+void jump_forwards_drop(struct ssh_jump *j);     /* whoever waits for one is woken */
 
 #endif

@@ -32,7 +32,7 @@ void ssh_pool_warn(const struct ssh_pool *pool, const char *fmt, ...) {
         pool->warn(text, pool->warn_arg);
 }
 
-/* --- waiting ----------------------------------------------------------------------------------------------- */
+/* --- waiting --- */
 
 void wait_add(struct wait_list *list, struct session *s) {
     if (s->waits_in == list)
@@ -71,7 +71,8 @@ void wait_wake_all(struct wait_list *list) {
     }
 }
 
-/* First come, first served, except that a session whose address is full does not hold up the others. */
+/* First come, first served, except that a session whose address is full does not hold up the
+ * others. */
 static void give_turns(struct ssh_pool *pool) {
     for (struct session *s = pool->turns.head, *next; s && pool->active < pool->fanout; s = next) {
         next = s->next_waiting;
@@ -100,7 +101,8 @@ void ssh_pool_leave(struct session *s) {
     give_turns(s->pool);
 }
 
-/* Its sshd takes fewer at a time than we thought, or others use it, too: half as many, and slowly more again. */
+/* Its sshd takes fewer at a time than we thought, or others use it, too: half as many, and slowly
+ * more again. */
 void ssh_slot_dropped(struct ssh_slot *slot) {
     slot->limit = slot->limit > 1 ? slot->limit / 2 : 1;
     slot->n_in = 0;
@@ -113,7 +115,8 @@ void ssh_slot_let_in(struct ssh_slot *slot) {
     }
 }
 
-/* What goes on beside the sessions must be over when the last of them tells its end: then the loop may be closed. */
+/* What goes on beside the sessions must be over when the last of them tells its end: then the loop
+ * may be closed. */
 void ssh_pool_background(struct ssh_pool *pool, int change) {
     pool->n_background += change;
     struct session *s = pool->last;
@@ -123,7 +126,7 @@ void ssh_pool_background(struct ssh_pool *pool, int change) {
     }
 }
 
-/* --- shared files -------------------------------------------------------------------------------------------- */
+/* --- shared files --- */
 
 static int note_locked(const char *prompt, char *buf, size_t len, int echo, int verify, void *arg) {
     (void)prompt;
@@ -141,17 +144,22 @@ static void read_key(struct ssh_pool *pool, struct ssh_key_file *k) {
     if (access(k->path, R_OK)) {
         pd_fmt(k->why, sizeof k->why, "%s", strerror(errno));
         k->missing = errno == ENOENT;
-    } else if (ssh_pki_import_privkey_file(k->path, NULL, note_locked, &locked, &k->key) != SSH_OK) {
+    } else if (ssh_pki_import_privkey_file(k->path, NULL, note_locked, &locked, &k->key) !=
+               SSH_OK) {
         k->key = NULL;
-        pd_fmt(k->why, sizeof k->why, locked ? "it is locked by a passphrase" : "it is not a private key");
+        pd_fmt(k->why, sizeof k->why,
+               locked ? "it is locked by a passphrase" : "it is not a private key");
     }
     if (k->key)
         return;
-    /* OpenSSH's format has the public part in the file itself; beside it, it also tells which key of an agent is meant. */
-    if (pd_fmt(pub, sizeof pub, "%s.pub", k->path) || ssh_pki_import_pubkey_file(pub, &k->pub) != SSH_OK)
+    /* OpenSSH's format has the public part in the file itself; beside it, it also tells which key
+     * of an agent is meant. */
+    if (pd_fmt(pub, sizeof pub, "%s.pub", k->path) ||
+        ssh_pki_import_pubkey_file(pub, &k->pub) != SSH_OK)
         if (ssh_pki_import_pubkey_file(k->path, &k->pub) != SSH_OK)
             k->pub = NULL;
-    if (locked && !pd_fmt(name, sizeof name, "key %s", k->path) && (k->locked = ssh_secret_get(pool, name)))
+    if (locked && !pd_fmt(name, sizeof name, "key %s", k->path) &&
+        (k->locked = ssh_secret_get(pool, name)))
         k->locked->unlocks = k;
 }
 
@@ -192,7 +200,8 @@ static int split_files(const struct ssh_pool *pool, const char *text, char **v, 
     char *copy = pd_strdup(text), *save = NULL;
     if (!copy)
         return PD_ENOMEM;
-    for (char *w = strtok_r(copy, " \t", &save); w && *n < LISTS_MAX; w = strtok_r(NULL, " \t", &save)) {
+    for (char *w = strtok_r(copy, " \t", &save); w && *n < LISTS_MAX;
+         w = strtok_r(NULL, " \t", &save)) {
         if (!strcasecmp(w, "none"))
             continue;
         if (!(v[*n] = ssh_pool_expand(pool, w))) {
@@ -205,7 +214,8 @@ static int split_files(const struct ssh_pool *pool, const char *text, char **v, 
     return 0;
 }
 
-static const struct ssh_known *load_known(struct ssh_pool *pool, char *const *v, size_t n, struct pd_err *err) {
+static const struct ssh_known *load_known(struct ssh_pool *pool, char *const *v, size_t n,
+                                          struct pd_err *err) {
     struct pd_buf name;
     pd_buf_init(&name);
     for (size_t i = 0; i < n; i++)
@@ -234,7 +244,8 @@ static const struct ssh_known *load_known(struct ssh_pool *pool, char *const *v,
     return k;
 }
 
-const struct ssh_known *ssh_pool_known(struct ssh_pool *pool, const char *files, const char *global, struct pd_err *err) {
+const struct ssh_known *ssh_pool_known(struct ssh_pool *pool, const char *files, const char *global,
+                                       struct pd_err *err) {
     char *v[LISTS_MAX] = {0};
     size_t n = 0;
     const struct ssh_known *k = NULL;
@@ -244,7 +255,9 @@ const struct ssh_known *ssh_pool_known(struct ssh_pool *pool, const char *files,
     } else {
         rc = split_files(pool, files ? files : "~/.ssh/known_hosts ~/.ssh/known_hosts2", v, &n);
         if (!rc)
-            rc = split_files(pool, global ? global : "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2", v, &n);
+            rc = split_files(pool,
+                             global ? global : "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2",
+                             v, &n);
     }
     if (rc)
         pd_fail(err, rc, "out of memory");
@@ -255,7 +268,7 @@ const struct ssh_known *ssh_pool_known(struct ssh_pool *pool, const char *files,
     return k;
 }
 
-/* --- the pool ------------------------------------------------------------------------------------------------ */
+/* --- the pool --- */
 
 static char *home_dir(void) {
     const char *home = getenv("HOME");
@@ -276,7 +289,8 @@ static int copy_options(struct ssh_pool *pool, const struct ssh_opts *o, char **
     pool->connect_timeout_ms = o->connect_timeout_ms;
     pool->warn = o->warn;
     pool->warn_arg = o->warn_arg;
-    if (!(pool->home = home_dir()) || !(pool->identity_file = ssh_pool_expand(pool, o->identity_file ? o->identity_file : "")) ||
+    if (!(pool->home = home_dir()) ||
+        !(pool->identity_file = ssh_pool_expand(pool, o->identity_file ? o->identity_file : "")) ||
         !(pool->known_hosts_file = ssh_pool_expand(pool, known)) ||
         !(pool->proxy_jump = pd_strdup(o->proxy_jump ? o->proxy_jump : "")) ||
         !(*config = ssh_pool_expand(pool, o->config && *o->config ? o->config : "~/.ssh/config")) ||
@@ -291,25 +305,29 @@ static int check_files(struct ssh_pool *pool, const char *config, struct pd_err 
     int config_named = !is_usual(pool, config, "/.ssh/config");
     pool->known_named = !is_usual(pool, pool->known_hosts_file, "/.ssh/known_hosts");
     if (pool->known_named && !pool->accept_new && stat(pool->known_hosts_file, &st))
-        return pd_fail_errno(err, PD_ECONF, errno, "known_hosts: cannot read %s", pool->known_hosts_file);
+        return pd_fail_errno(err, PD_ECONF, errno, "known_hosts: cannot read %s",
+                             pool->known_hosts_file);
     int rc = ssh_config_new(&pool->config, pool, config, config_named, err);
     if (rc)
         return rc;
     if (pool->known_named && !ssh_pool_known(pool, NULL, NULL, err))
         return err ? err->code : PD_EFAIL;
     if (*pool->identity_file && access(pool->identity_file, R_OK))
-        return pd_fail_errno(err, PD_ECONF, errno, "identity_file: cannot read %s", pool->identity_file);
+        return pd_fail_errno(err, PD_ECONF, errno, "identity_file: cannot read %s",
+                             pool->identity_file);
     return 0;
 }
 
-int ssh_pool_new(struct ssh_pool **out, uv_loop_t *loop, const struct ssh_opts *o, struct pd_err *err) {
+int ssh_pool_new(struct ssh_pool **out, uv_loop_t *loop, const struct ssh_opts *o,
+                 struct pd_err *err) {
     struct pd_err own = {0};
     struct ssh_pool *pool = pd_calloc(1, sizeof *pool);
     char *config = NULL;
     if (!pool)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     pool->loop = loop;
-    int rc = copy_options(pool, o, &config) ? pd_fail(&own, PD_ENOMEM, "out of memory") : check_files(pool, config, &own);
+    int rc = copy_options(pool, o, &config) ? pd_fail(&own, PD_ENOMEM, "out of memory")
+                                            : check_files(pool, config, &own);
     free(config);
     if (rc) {
         ssh_pool_free(pool);
@@ -355,8 +373,9 @@ void ssh_pool_free(struct ssh_pool *pool) {
     free(pool);
 }
 
-int ssh_pool_open(struct transport **out, struct ssh_pool *pool, const struct host *host, const char *command,
-                  const struct transport_events *ev, void *arg, struct pd_err *err) {
+int ssh_pool_open(struct transport **out, struct ssh_pool *pool, const struct host *host,
+                  const char *command, const struct transport_events *ev, void *arg,
+                  struct pd_err *err) {
     struct session *s;
     int rc = ssh_session_open(&s, pool, host, command, ev, arg, err);
     if (!rc)

@@ -20,7 +20,8 @@
 
 extern char **environ;
 
-static int __attribute__((format(printf, 2, 3))) no_answer(struct ssh_prompt *p, const char *fmt, ...) {
+static int __attribute__((format(printf, 2, 3)))
+no_answer(struct ssh_prompt *p, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(p->why, sizeof p->why, fmt, ap);
@@ -33,7 +34,8 @@ static int read_line(struct ssh_prompt *p, int fd) {
     size_t n = 0;
     for (;;) {
         struct pollfd v[2] = {{.fd = fd, .events = POLLIN}, {.fd = p->cancel_fd, .events = POLLIN}};
-        if (poll(v, 2, -1) < 0) { /* no deadline: a person takes as long as it takes, cancel_fd ends it */
+        if (poll(v, 2, -1) <
+            0) { /* no deadline: a person takes as long as it takes, cancel_fd ends it */
             if (errno == EINTR)
                 continue;
             return no_answer(p, "cannot read the answer: %s", strerror(errno));
@@ -112,7 +114,8 @@ static int set(const char *name) {
 int ssh_prompt_ask(struct ssh_prompt *p) {
     const char *program = getenv("SSH_ASKPASS"), *require = getenv("SSH_ASKPASS_REQUIRE");
     int display = set("DISPLAY") || set("WAYLAND_DISPLAY");
-    int force = require && !strcmp(require, "force"), prefer = require && !strcmp(require, "prefer");
+    int force = require && !strcmp(require, "force"),
+        prefer = require && !strcmp(require, "prefer");
     p->answer[0] = p->why[0] = 0;
     p->canceled = 0;
     if (!program || !*program || (require && !strcmp(require, "never")))

@@ -1,8 +1,10 @@
-/* ssh_secret.c - passphrases and passwords: asked once for all sessions, one question at a time, by a thread.
+/* ssh_secret.c - passphrases and passwords: asked once for all sessions, one question at a time, by
+ * a thread.
  *
- * The thread has a struct ask of its own; the loop looks into it when the thread has said that it is done. A signal while
- * the terminal's echo is off withdraws the question, so that the thread puts the terminal right; where nobody else handles
- * that signal it is raised again then. Secrets are in memory that is locked and wiped; they are in no log and no argv.
+ * The thread has a struct ask of its own; the loop looks into it when the thread has said that it
+ * is done. A signal while the terminal's echo is off withdraws the question, so that the thread
+ * puts the terminal right; where nobody else handles that signal it is raised again then. Secrets
+ * are in memory that is locked and wiped; they are in no log and no argv.
  */
 #include <signal.h>
 #include <sodium.h>
@@ -26,7 +28,7 @@ struct ask {
     uv_signal_t signals[N_SIGNALS];
     int is_default[N_SIGNALS], raised; /* raised: a signal to be raised again */
     int n_handles, over;
-    int cancel[2]; /* a pipe */
+    int cancel[2];             /* a pipe */
     struct ssh_prompt *prompt; /* sodium_malloc'ed */
     char *text;
     int rc;
@@ -79,7 +81,7 @@ struct ssh_secret *ssh_secret_get(struct ssh_pool *pool, const char *name) {
     return x;
 }
 
-/* --- the thread ---------------------------------------------------------------------------------------------- */
+/* --- the thread --- */
 
 /* A passphrase is tried at once: nobody is asked again over ssh for what can be told here. */
 static void ask_passphrase(struct ask *a) {
@@ -92,7 +94,8 @@ static void ask_passphrase(struct ask *a) {
             a->rc = -1;
             return;
         }
-        if (ssh_pki_import_privkey_file(a->x->unlocks->path, a->prompt->answer, NULL, NULL, &a->key) == SSH_OK)
+        if (ssh_pki_import_privkey_file(a->x->unlocks->path, a->prompt->answer, NULL, NULL,
+                                        &a->key) == SSH_OK)
             return;
         a->key = NULL;
         pd_fmt(again, sizeof again, "That was wrong. %s", a->text);
@@ -111,7 +114,7 @@ static void on_thread(void *arg) {
     uv_async_send(&a->done);
 }
 
-/* --- the loop -------------------------------------------------------------------------------------------------- */
+/* --- the loop --- */
 
 static void ask_next(struct ssh_secrets *all);
 
@@ -157,7 +160,8 @@ static void take_answer(struct ask *a) {
     size_t n = strlen(a->prompt->answer);
     if (a->prompt->canceled) {
         x->state = SECRET_NONE;
-        if (x->waiters.head) /* a signal: those who wait are told, and their owner hears of it, too */
+        if (x->waiters
+                .head) /* a signal: those who wait are told, and their owner hears of it, too */
             refuse(x, a->prompt->why);
     } else if (a->rc) {
         refuse(x, a->prompt->why);
@@ -242,7 +246,8 @@ static void ask_next(struct ssh_secrets *all) {
             continue;
         }
         a->done.data = a;
-        if (watch_signals(a, all->pool->loop)) { /* the loop has no more descriptors: nothing else will work, either */
+        if (watch_signals(a, all->pool->loop)) { /* the loop has no more descriptors: nothing else
+                                                    will work, either */
             refuse(x, "cannot ask: out of file descriptors");
             wait_wake_all(&x->waiters);
             a->n_handles = N_SIGNALS;

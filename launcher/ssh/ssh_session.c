@@ -1,9 +1,9 @@
 /* ssh_session.c - one host: from a name to a command that runs, as a table of steps.
  *
- * Callbacks of libuv only report (they store what happened and call session_drive); session_drive runs the current
- * step's function, which returns the step to be in: its own while there is nothing to do but wait. enter_step alone
- * writes the state. Everything that libssh has buffered is handled before the loop is asked to wait again, since the
- * socket does not become readable for it.
+ * Callbacks of libuv only report (they store what happened and call session_drive); session_drive
+ * runs the current step's function, which returns the step to be in: its own while there is nothing
+ * to do but wait. enter_step alone writes the state. Everything that libssh has buffered is handled
+ * before the loop is asked to wait again, since the socket does not become readable for it.
  *
  * The session of a jump host has no command; it ends in STEP_CARRY instead of STEP_OPEN.
  */
@@ -38,8 +38,9 @@ static const struct {
     enum ssh_step (*run)(struct session *); /* NULL: this step ends by an event only */
     int timed;                              /* connect_timeout counts */
 } steps[SSH_N_STEPS] = {
-    [STEP_CONFIG] = {"asking for its configuration", NULL, run_config, 0}, /* has a limit of its own */
-    [STEP_JUMP] = {"waiting for the jump host", NULL, run_jump, 0},        /* likewise */
+    [STEP_CONFIG] = {"asking for its configuration", NULL, run_config,
+                     0},                                            /* has a limit of its own */
+    [STEP_JUMP] = {"waiting for the jump host", NULL, run_jump, 0}, /* likewise */
     [STEP_TURN] = {"waiting for its turn", NULL, run_turn, 0},
     [STEP_RESOLVE] = {"resolving the name", NULL, run_resolve, 1},
     [STEP_FORWARD] = {"connecting through the jump host", NULL, run_forward, 1},
@@ -52,7 +53,8 @@ static const struct {
     [STEP_LOCKED_KEY_AUTH] = {"authenticating with a locked key file", NULL, run_locked_key, 1},
     [STEP_KBDINT_AUTH] = {"answering the server's questions", NULL, run_kbdint, 1},
     [STEP_PASSWORD_AUTH] = {"authenticating with a password", NULL, run_password, 1},
-    [STEP_ASK] = {"waiting for your answer", NULL, run_ask, 0}, /* a person takes as long as it takes; Ctrl-C ends it */
+    [STEP_ASK] = {"waiting for your answer", NULL, run_ask,
+                  0}, /* a person takes as long as it takes; Ctrl-C ends it */
     [STEP_CHANNEL] = {"opening a channel", enter_channel, run_channel, 1},
     [STEP_EXEC] = {"starting a command", NULL, run_exec, 1},
     [STEP_OPEN] = {"running", enter_open, run_open, 0}, /* its silence is watched instead */
@@ -73,7 +75,8 @@ static void enter_step(struct session *s, enum ssh_step next) {
     } else if (!steps[next].timed && s->deadline_runs) {
         s->deadline_runs = 0;
         uv_timer_stop(&s->deadline);
-        s->budget_ms = now - s->started_ms < s->budget_ms ? s->budget_ms - (now - s->started_ms) : 1;
+        s->budget_ms =
+            now - s->started_ms < s->budget_ms ? s->budget_ms - (now - s->started_ms) : 1;
     }
     s->step = next;
     if (steps[next].enter)
@@ -97,7 +100,7 @@ enum ssh_step session_lost(struct session *s) {
     return session_fail(s, PD_ECLOSED, "the connection was lost: %s", ssh_get_error(s->ssh));
 }
 
-/* --- handles, counted ---------------------------------------------------------------------------------- */
+/* --- handles, counted --- */
 
 static void session_free(struct session *s) {
     transport_release(&s->base);
@@ -177,7 +180,8 @@ void session_drop(struct session *s) {
         jump_dropped(s->jump, &s->why);
     channel_release(s);
     if (s->ssh) {
-        ssh_options_set(s->ssh, SSH_OPTIONS_FD, NULL); /* else ssh_disconnect leaves its descriptor open */
+        ssh_options_set(s->ssh, SSH_OPTIONS_FD,
+                        NULL); /* else ssh_disconnect leaves its descriptor open */
         ssh_disconnect(s->ssh);
         ssh_free(s->ssh);
         s->ssh = NULL;
@@ -194,32 +198,36 @@ enum ssh_step session_first_step(const struct session *s) {
     return s->via ? STEP_FORWARD : s->to.proxy || s->addrs ? STEP_CONNECT : STEP_RESOLVE;
 }
 
-/* --- waiting --------------------------------------------------------------------------------------------- */
+/* --- waiting --- */
 
 static void arm(struct session *s, int again) {
     if (!s->poll)
         return;
-    if (agent_busy(s) || s->step == STEP_ASK) { /* a thread has the session now; or nobody looks what the server says */
+    if (agent_busy(s) ||
+        s->step ==
+            STEP_ASK) { /* a thread has the session now; or nobody looks what the server says */
         uv_poll_stop(s->poll);
         return;
     }
     int events = UV_READABLE;
     if (s->step == STEP_CONNECT)
         events = UV_WRITABLE;
-    else if (again || (s->ssh && (ssh_get_poll_flags(s->ssh) & SSH_WRITE_PENDING)) || channel_wants_write(s) ||
-             jump_carries(s))
+    else if (again || (s->ssh && (ssh_get_poll_flags(s->ssh) & SSH_WRITE_PENDING)) ||
+             channel_wants_write(s) || jump_carries(s))
         events |= UV_WRITABLE;
-    if (s->step < STEP_OPEN) { /* else the server's small messages wait 40 ms for our delayed acknowledgement */
+    if (s->step < STEP_OPEN) { /* else the server's small messages wait 40 ms for our delayed
+                                  acknowledgement */
         int one = 1;
         setsockopt(s->fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof one);
     }
     uv_poll_start(s->poll, events, on_poll);
 }
 
-/* In these steps libssh's calls go on saying "later" when the server has sent a DISCONNECT ("too many failures"). */
+/* In these steps libssh's calls go on saying "later" when the server has sent a DISCONNECT ("too
+ * many failures"). */
 static int hung_up(const struct session *s) {
-    return s->step > STEP_HOST_KEY && s->step < STEP_OPEN && s->step != STEP_ASK && s->ssh && !agent_busy(s) &&
-           (ssh_get_status(s->ssh) & (SSH_CLOSED | SSH_CLOSED_ERROR));
+    return s->step > STEP_HOST_KEY && s->step < STEP_OPEN && s->step != STEP_ASK && s->ssh &&
+           !agent_busy(s) && (ssh_get_status(s->ssh) & (SSH_CLOSED | SSH_CLOSED_ERROR));
 }
 
 void session_drive(struct session *s) {
@@ -260,8 +268,8 @@ void session_wake(struct session *s) { session_wake_after(s, 0); }
 
 static void on_deadline(uv_timer_t *t) {
     struct session *s = t->data;
-    session_fail(s, PD_ETIMEOUT, "timed out after %.3g s while %s", (double)s->pool->connect_timeout_ms / 1000,
-                 steps[s->step].doing);
+    session_fail(s, PD_ETIMEOUT, "timed out after %.3g s while %s",
+                 (double)s->pool->connect_timeout_ms / 1000, steps[s->step].doing);
     if (agent_busy(s)) {
         agent_cut(s); /* the thread comes back and finds the error */
         return;
@@ -269,8 +277,8 @@ static void on_deadline(uv_timer_t *t) {
     enter_step(s, STEP_CLOSING);
 }
 
-/* An open connection: some ticks without a word, although asked, and it is lost. One tick may be long (a laptop that
- * slept), so ticks are counted, not seconds. */
+/* An open connection: some ticks without a word, although asked, and it is lost. One tick may be
+ * long (a laptop that slept), so ticks are counted, not seconds. */
 static void on_alive(uv_timer_t *t) {
     struct session *s = t->data;
     if (s->heard) {
@@ -283,20 +291,22 @@ static void on_alive(uv_timer_t *t) {
         enter_step(s, STEP_CLOSING);
         return;
     }
-    /* The first call may only take in the answer to the one before. What else it takes in the drive handles. */
+    /* The first call may only take in the answer to the one before. What else it takes in the drive
+     * handles. */
     ssh_send_keepalive(s->ssh);
     ssh_send_keepalive(s->ssh);
     session_drive(s);
 }
 
-/* --- steps ----------------------------------------------------------------------------------------------- */
+/* --- steps --- */
 
 static enum ssh_step run_config(struct session *s) {
     switch (ssh_class_state(s->config, s)) {
     case CLASS_ASKED:
         return STEP_CONFIG;
     case CLASS_FAILED:
-        return session_fail(s, ssh_class_error(s->config)->code, "%s", ssh_class_error(s->config)->msg);
+        return session_fail(s, ssh_class_error(s->config)->code, "%s",
+                            ssh_class_error(s->config)->msg);
     case CLASS_KNOWN:
         break;
     }
@@ -329,10 +339,11 @@ static void enter_open(struct session *s) {
     s->base.ev->on_open(s->base.arg);
 }
 
-/* --- ends -------------------------------------------------------------------------------------------------- */
+/* --- ends --- */
 
 static enum ssh_step run_failed(struct session *s) {
-    if (s->dropped_early && s->attempts + 1 < MAX_ATTEMPTS && s->backed_off_ms < s->pool->connect_timeout_ms) {
+    if (s->dropped_early && s->attempts + 1 < MAX_ATTEMPTS &&
+        s->backed_off_ms < s->pool->connect_timeout_ms) {
         s->dropped_early = 0;
         return STEP_BACKOFF;
     }
@@ -344,7 +355,8 @@ static void enter_backoff(struct session *s) {
     session_drop(s);
     ssh_slot_dropped(s->slot);
     ssh_pool_leave(s);
-    uint32_t range = 100u << (s->attempts < 4 ? s->attempts : 4); /* 100 ms .. 1.6 s, half of it random */
+    uint32_t range =
+        100u << (s->attempts < 4 ? s->attempts : 4); /* 100 ms .. 1.6 s, half of it random */
     uint32_t ms = range / 2 + randombytes_uniform(range / 2 + 1);
     s->attempts++;
     s->backed_off_ms += ms;
@@ -352,7 +364,8 @@ static void enter_backoff(struct session *s) {
 }
 
 static void enter_closing(struct session *s) {
-    if (s->in_drive && !s->why.code) { /* transport_close from a callback: libssh may be on the stack */
+    if (s->in_drive &&
+        !s->why.code) { /* transport_close from a callback: libssh may be on the stack */
         s->close_in_drive = 1;
         return;
     }
@@ -360,7 +373,8 @@ static void enter_closing(struct session *s) {
     uv_close((uv_handle_t *)&s->deadline, on_timer_closed);
     uv_close((uv_handle_t *)&s->wake, on_timer_closed);
     if (agent_busy(s))
-        agent_cut(s); /* the connection goes when the thread has come back (session_handle_gone follows) */
+        agent_cut(s); /* the connection goes when the thread has come back (session_handle_gone
+                         follows) */
     else
         session_drop(s);
     connect_release(s);
@@ -391,12 +405,15 @@ static void session_eof(struct transport *t) {
         arm(s, 1);
 }
 
-/* --- opening ----------------------------------------------------------------------------------------------- */
+/* --- opening --- */
 
-static int copy_given(char **to, const char *from) { return from && !(*to = pd_strdup(from)) ? PD_ENOMEM : 0; }
+static int copy_given(char **to, const char *from) {
+    return from && !(*to = pd_strdup(from)) ? PD_ENOMEM : 0;
+}
 
-int ssh_session_open(struct session **out, struct ssh_pool *pool, const struct host *host, const char *command,
-                 const struct transport_events *ev, void *arg, struct pd_err *err) {
+int ssh_session_open(struct session **out, struct ssh_pool *pool, const struct host *host,
+                     const char *command, const struct transport_events *ev, void *arg,
+                     struct pd_err *err) {
     struct session *s = pd_calloc(1, sizeof *s);
     int rc = 0;
     if (!s)
@@ -409,11 +426,13 @@ int ssh_session_open(struct session **out, struct ssh_pool *pool, const struct h
     s->fd = -1;
     s->budget_ms = pool->connect_timeout_ms;
     s->given_port = host->port;
-    if (copy_given(&s->command, command) || copy_given(&s->alias, host->addr) || copy_given(&s->given_user, host->user) ||
-        copy_given(&s->given_address, host->address) || copy_given(&s->given_identity, host->identity_file))
+    if (copy_given(&s->command, command) || copy_given(&s->alias, host->addr) ||
+        copy_given(&s->given_user, host->user) || copy_given(&s->given_address, host->address) ||
+        copy_given(&s->given_identity, host->identity_file))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     if (!rc)
-        rc = ssh_config_class(&s->config, pool->config, s->alias, s->given_user, s->given_port, err);
+        rc =
+            ssh_config_class(&s->config, pool->config, s->alias, s->given_user, s->given_port, err);
     if (rc) {
         session_free(s);
         return rc;

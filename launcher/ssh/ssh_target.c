@@ -1,4 +1,5 @@
-/* ssh_target.c - where a session goes, and with what: conf.ini first, then what ~/.ssh/config says, then the usual. */
+/* ssh_target.c - where a session goes, and with what: conf.ini first, then what ~/.ssh/config says,
+ * then the usual. */
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -25,8 +26,12 @@ void ssh_target_release(struct ssh_target *t) {
     memset(t, 0, sizeof *t);
 }
 
-static int is_no(const char *value) { return value && (!strcasecmp(value, "no") || !strcasecmp(value, "false")); }
-static int is_yes(const char *value) { return value && (!strcasecmp(value, "yes") || !strcasecmp(value, "true")); }
+static int is_no(const char *value) {
+    return value && (!strcasecmp(value, "no") || !strcasecmp(value, "false"));
+}
+static int is_yes(const char *value) {
+    return value && (!strcasecmp(value, "yes") || !strcasecmp(value, "true"));
+}
 
 /* 0 also when there is nothing to copy. */
 static int copy(char **to, const char *from) {
@@ -41,7 +46,8 @@ static const char *my_name(void) {
 }
 
 /* ssh_config(5), TOKENS; the value is malloc'ed, or NULL when memory is out. */
-static char *expand_tokens(const struct ssh_pool *pool, const struct ssh_target *t, const char *text) {
+static char *expand_tokens(const struct ssh_pool *pool, const struct ssh_target *t,
+                           const char *text) {
     char name[300], number[24], *out;
     struct pd_buf b;
     pd_buf_init(&b);
@@ -53,17 +59,40 @@ static char *expand_tokens(const struct ssh_pool *pool, const struct ssh_target 
         pd_fmt(number, sizeof number, "%d", s[0] == '%' && s[1] == 'i' ? (int)getuid() : t->port);
         if (s[0] == '%')
             switch (s[1]) {
-            case 'd': put = pool->home; break;
-            case 'h': put = t->host; break;
-            case 'k': put = t->key_name ? t->key_name : t->alias; break;
-            case 'n': put = t->alias; break;
-            case 'r': put = t->user; break;
-            case 'u': put = my_name(); break;
-            case 'l': put = name; break;
-            case 'L': name[strcspn(name, ".")] = 0, put = name; break;
-            case 'i': case 'p': put = number; break;
-            case 'j': put = t->jump ? t->jump : ""; break;
-            case '%': put = "%"; break;
+            case 'd':
+                put = pool->home;
+                break;
+            case 'h':
+                put = t->host;
+                break;
+            case 'k':
+                put = t->key_name ? t->key_name : t->alias;
+                break;
+            case 'n':
+                put = t->alias;
+                break;
+            case 'r':
+                put = t->user;
+                break;
+            case 'u':
+                put = my_name();
+                break;
+            case 'l':
+                put = name;
+                break;
+            case 'L':
+                name[strcspn(name, ".")] = 0, put = name;
+                break;
+            case 'i':
+            case 'p':
+                put = number;
+                break;
+            case 'j':
+                put = t->jump ? t->jump : "";
+                break;
+            case '%':
+                put = "%";
+                break;
             }
         if (s[0] == '$' && s[1] == '{' && strchr(s, '}')) {
             char variable[100];
@@ -86,7 +115,8 @@ static char *expand_tokens(const struct ssh_pool *pool, const struct ssh_target 
 }
 
 static int add_key(struct ssh_pool *pool, struct ssh_target *t, const char *text) {
-    char *tokens = expand_tokens(pool, t, text), *path = tokens ? ssh_pool_expand(pool, tokens) : NULL;
+    char *tokens = expand_tokens(pool, t, text),
+         *path = tokens ? ssh_pool_expand(pool, tokens) : NULL;
     struct ssh_key_file *k = path ? ssh_pool_key(pool, path) : NULL;
     free(tokens);
     free(path);
@@ -128,14 +158,16 @@ static int set_agent(struct session *s, const struct ssh_conf *conf) {
     return s->to.agent_path ? 0 : PD_ENOMEM;
 }
 
-/* [ssh] proxy_jump is the way to the nodes, not to the jump hosts; those of ~/.ssh/config count for both. */
+/* [ssh] proxy_jump is the way to the nodes, not to the jump hosts; those of ~/.ssh/config count for
+ * both. */
 static int set_way(struct session *s, const struct ssh_conf *conf) {
     struct ssh_target *t = &s->to;
     if (s->given_jump)
         return copy(&t->jump, s->given_jump);
     if (!s->jump && *s->pool->proxy_jump)
         return copy(&t->jump, s->pool->proxy_jump);
-    if (conf->proxy_jump && strcmp(conf->proxy_jump, s->alias)) /* under "Host *" it covers the jump host itself */
+    if (conf->proxy_jump &&
+        strcmp(conf->proxy_jump, s->alias)) /* under "Host *" it covers the jump host itself */
         return copy(&t->jump, conf->proxy_jump);
     if (!conf->proxy_command || !strcasecmp(conf->proxy_command, "none"))
         return 0;
@@ -163,22 +195,28 @@ int ssh_target_make(struct session *s, const struct ssh_conf *conf, struct pd_er
     if (conf->port && pd_parse_i64(conf->port, 1, 65535, &port))
         return pd_fail(err, PD_ECONF, "ssh_config: port is 1..65535, not '%s'", conf->port);
     t->port = s->given_port ? s->given_port : (int)port;
-    const char *host = s->given_address ? s->given_address : conf->hostname ? conf->hostname : s->alias;
+    const char *host = s->given_address ? s->given_address
+                       : conf->hostname ? conf->hostname
+                                        : s->alias;
     const char *user = s->given_user ? s->given_user : conf->user ? conf->user : my_name();
-    const char *family = conf->family ? conf->family : "any", *strict = conf->strict ? conf->strict : "ask";
-    t->family = !strcasecmp(family, "inet") ? AF_INET : !strcasecmp(family, "inet6") ? AF_INET6 : AF_UNSPEC;
+    const char *family = conf->family ? conf->family : "any",
+               *strict = conf->strict ? conf->strict : "ask";
+    t->family = !strcasecmp(family, "inet")    ? AF_INET
+                : !strcasecmp(family, "inet6") ? AF_INET6
+                                               : AF_UNSPEC;
     t->accept_new = pool->accept_new;
-    if (!pool->policy_named && (!strcasecmp(strict, "accept-new") || !strcasecmp(strict, "off") || is_no(strict)))
+    if (!pool->policy_named &&
+        (!strcasecmp(strict, "accept-new") || !strcasecmp(strict, "off") || is_no(strict)))
         t->accept_new = 1;
     t->only_named_keys = is_yes(conf->identities_only);
     t->ask = !is_yes(conf->batch);
     t->methods = (is_no(conf->publickey) ? 0 : SSH_AUTH_METHOD_PUBLICKEY) |
                  (is_no(conf->password) ? 0 : SSH_AUTH_METHOD_PASSWORD) |
                  (is_no(conf->kbdint) ? 0 : SSH_AUTH_METHOD_INTERACTIVE);
-    if (copy(&t->alias, s->alias) || !t->alias || !(t->host = pd_strdup(host)) || !(t->user = pd_strdup(user)) ||
-        copy(&t->bind, conf->bind_address) || set_way(s, conf) ||
-        (conf->key_alias && !(t->key_name = expand_tokens(pool, t, conf->key_alias))) || add_keys(s, conf) ||
-        set_agent(s, conf) || set_slot(s))
+    if (copy(&t->alias, s->alias) || !t->alias || !(t->host = pd_strdup(host)) ||
+        !(t->user = pd_strdup(user)) || copy(&t->bind, conf->bind_address) || set_way(s, conf) ||
+        (conf->key_alias && !(t->key_name = expand_tokens(pool, t, conf->key_alias))) ||
+        add_keys(s, conf) || set_agent(s, conf) || set_slot(s))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     if (!rc && !(t->known = ssh_pool_known(pool, conf->known_hosts, conf->global_known_hosts, err)))
         rc = err->code;

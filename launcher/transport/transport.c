@@ -15,7 +15,9 @@ void transport_init(struct transport *t, const struct transport_events *ev, void
 
 void transport_release(struct transport *t) { pd_buf_release(&t->queue); }
 
-int transport_write(struct transport *t, const void *p, size_t n) { return t->at_eof ? 0 : t->write(t, p, n); }
+int transport_write(struct transport *t, const void *p, size_t n) {
+    return t->at_eof ? 0 : t->write(t, p, n);
+}
 
 void transport_eof(struct transport *t) {
     if (t->at_eof)
@@ -50,7 +52,8 @@ int transport_push(struct transport *t, const void *p, size_t n) {
     return 0;
 }
 
-/* A queue that was long once, for the agent or a package, gives its memory back: there may be thousands of them. */
+/* A queue that was long once, for the agent or a package, gives its memory back: there may be
+ * thousands of them. */
 void transport_pop(struct transport *t, size_t n) {
     t->queue_off += n;
     t->queued -= n;
@@ -72,7 +75,8 @@ void transport_add_stderr(struct transport *t, const uint8_t *p, size_t n) {
         memmove(t->tail, t->tail + drop, t->tail_len - drop);
         t->tail_len -= drop;
     }
-    for (size_t i = 0; i < n; i++) /* terminal control codes of a node must not reach the user's terminal */
+    for (size_t i = 0; i < n;
+         i++) /* terminal control codes of a node must not reach the user's terminal */
         t->tail[t->tail_len++] = p[i] < 32 && p[i] != '\n' && p[i] != '\t' ? ' ' : (char)p[i];
     t->tail[t->tail_len] = 0;
 }

@@ -1,6 +1,7 @@
 /* transport_local.c - a node on this machine: the agent is a child process that speaks over pipes.
  *
- * Open handles are counted; the transport ends when the process has exited and every handle is closed. */
+ * Open handles are counted; the transport ends when the process has exited and every handle is
+ * closed. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,8 +145,8 @@ static void on_opened(uv_timer_t *timer) {
         l->base.ev->on_open(l->base.arg);
 }
 
-int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv, const struct transport_events *ev,
-                    void *arg, struct pd_err *err) {
+int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv,
+                    const struct transport_events *ev, void *arg, struct pd_err *err) {
     struct local *l = pd_calloc(1, sizeof *l);
     if (!l)
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -164,9 +165,14 @@ int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv, 
         {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&l->out},
         {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&l->err},
     };
-    uv_process_options_t o = {.file = argv[0], .args = (char **)argv, .exit_cb = on_exit_cb, .stdio = io, .stdio_count = 3,
-                              /* a session of its own: a Ctrl-C at the terminal is ours to handle, not the agent's */
-                              .flags = UV_PROCESS_DETACHED};
+    uv_process_options_t o = {
+        .file = argv[0],
+        .args = (char **)argv,
+        .exit_cb = on_exit_cb,
+        .stdio = io,
+        .stdio_count = 3,
+        /* a session of its own: a Ctrl-C at the terminal is ours to handle, not the agent's */
+        .flags = UV_PROCESS_DETACHED};
     int rc = uv_spawn(loop, &l->process, &o);
     *out = &l->base;
     if (rc) { /* the handle needs its uv_close all the same; the failure is told by on_close */

@@ -51,8 +51,9 @@ static int show(struct block *v, size_t n, const char **names, FILE *f) {
     int line = who ? is_line(v->text) : -1;
     if (k > 1)
         pd_fmt(count, sizeof count, " (%zu)", k);
-    if (line >= 0 && (line ? fprintf(f, "%s: ", who)
-                           : fprintf(f, "---------------\n%s%s\n---------------\n", who, count)) < 0)
+    if (line >= 0 &&
+        (line ? fprintf(f, "%s: ", who)
+              : fprintf(f, "---------------\n%s%s\n---------------\n", who, count)) < 0)
         line = -1;
     if (line >= 0 && copy(v->text, f))
         line = -1;
@@ -77,7 +78,8 @@ int blocks_show(struct block *v, size_t n, FILE *f, struct pd_err *err) {
     return pd_fail(err, PD_EIO, "cannot write the output: %s", strerror(errno));
 }
 
-/* One piece of UTF-8. Returns how many bytes were used: a character that the end of the piece cuts is left for the next. */
+/* One piece of UTF-8. Returns how many bytes were used: a character that the end of the piece cuts
+ * is left for the next. */
 static size_t json_piece(const char *s, size_t n, int last, FILE *f) {
     size_t i = 0;
     while (i < n) {

@@ -1,4 +1,5 @@
-/* blocks.h - what many hosts said when they are done: equal texts once, below the folded names of the hosts that said it.
+/* blocks.h - what many hosts said when they are done: equal texts once, below the folded names of
+ * the hosts that said it.
  *
  *     node[1-3]: one line                 a text of one line
  *     ---------------
@@ -22,7 +23,8 @@ struct block {
     int shown;
 };
 
-/* In the order of the first of each; nothing for an empty text. 0, or PD_EIO when f or a text has failed. */
+/* In the order of the first of each; nothing for an empty text. 0, or PD_EIO when f or a text has
+ * failed. */
 int blocks_show(struct block *v, size_t n, FILE *f, struct pd_err *err);
 
 /* The bytes as a JSON string, what is no UTF-8 as U+FFFD. 0 or -1. */

@@ -1,8 +1,9 @@
 /* fold.c - see fold.h.
  *
- * A name is its text with every run of digits replaced by a mark (the pattern) and a vector of those numbers. Of the vectors of
- * one pattern those that agree in all numbers but one become one vector of sets there; repeated for every place until
- * nothing changes. A set is written as ranges in the end. */
+ * A name is its text with every run of digits replaced by a mark (the pattern) and a vector of
+ * those numbers. Of the vectors of one pattern those that agree in all numbers but one become one
+ * vector of sets there; repeated for every place until nothing changes. A set is written as ranges
+ * in the end. */
 #include "launcher/view/fold.h"
 
 #include <stdint.h>
@@ -137,7 +138,8 @@ static int merge_run(struct item *a, size_t run, unsigned k) {
     return 0;
 }
 
-/* Merge along place k; for k beyond an item's places equal names become one. 1: something was merged. */
+/* Merge along place k; for k beyond an item's places equal names become one. 1: something was
+ * merged. */
 static int merge_along(struct item *a, size_t *n, unsigned k) {
     size_t kept = 0, run;
     qsort_r(a, *n, sizeof *a, cmp_items, &k);
@@ -161,7 +163,8 @@ static int merge_along(struct item *a, size_t *n, unsigned k) {
 static int merge_all(struct item *a, size_t *n) {
     for (int merged = 1; merged;) {
         merged = 0;
-        for (unsigned k = PLACES_MAX + 1; k-- > 0;) { /* the last number first: that is the one that counts hosts */
+        for (unsigned k = PLACES_MAX + 1;
+             k-- > 0;) { /* the last number first: that is the one that counts hosts */
             int rc = merge_along(a, n, k);
             if (rc < 0)
                 return -1;
@@ -183,7 +186,8 @@ static int has_leading_zero(const struct number *x) {
 }
 
 static void put_set(struct pd_buf *b, const struct set *s) {
-    int padded = 0; /* then only numbers of one length make a range: "[08-100]" would be neither 99 nor 099 */
+    int padded = 0; /* then only numbers of one length make a range: "[08-100]" would be neither 99
+                       nor 099 */
     for (size_t i = 0; i < s->n; i++)
         padded |= has_leading_zero(&s->v[i]);
     if (s->n > 1)

@@ -14,12 +14,14 @@
 
 enum {
     PIPE_PROGRESS_MS = 5000,
-    DRAW_MS = VIEW_LIVE_MS, REFRESH_MS = 1000, /* after an event; without one */
+    DRAW_MS = VIEW_LIVE_MS,
+    REFRESH_MS = 1000, /* after an event; without one */
     SILENT_MS = 10000,
     ETA_AFTER_MS = 3000,
-    BAR_MIN = 8, BAR_MAX = 40,
-    ROWS_MAX = 4,    /* of nodes */
-    SHOWN_MAX = 48,  /* more nodes than these: only the slowest */
+    BAR_MIN = 8,
+    BAR_MAX = 40,
+    ROWS_MAX = 4,   /* of nodes */
+    SHOWN_MAX = 48, /* more nodes than these: only the slowest */
     SLOWEST = 8,
 };
 
@@ -38,13 +40,13 @@ struct live {
     unsigned n_known, n_restarts;
     int closed, has_handles, was_restarting;
     uint64_t pipe_ms;
-    double first_done;     /* of the whole job, when the first event came ... */
-    uint64_t first_ms;     /* ... at this time; 0: none came */
+    double first_done; /* of the whole job, when the first event came ... */
+    uint64_t first_ms; /* ... at this time; 0: none came */
     uv_timer_t tick;
     uv_signal_t winch;
 };
 
-/* --- what the events say together ------------------------------------------------------------------------------ */
+/* --- what the events say together --- */
 
 static int by_number(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -82,7 +84,8 @@ static void mark(struct live *l) {
     free(wait);
 }
 
-/* The trainer of the lowest rank, who tells of the job; its fraction is that of who is least far. */
+/* The trainer of the lowest rank, who tells of the job; its fraction is that of who is least far.
+ */
 static int summary(const struct live *l, struct progress *out) {
     const struct trainer *first = NULL;
     double fraction = 2, rates = 0;
@@ -111,7 +114,9 @@ static int summary(const struct live *l, struct progress *out) {
 }
 
 static double done_of(const struct progress *p) {
-    return p->num_passes && p->fraction >= 0 ? ((double)p->pass + p->fraction) / (double)p->num_passes : -1;
+    return p->num_passes && p->fraction >= 0
+               ? ((double)p->pass + p->fraction) / (double)p->num_passes
+               : -1;
 }
 
 /* "" until there is something to go by. */
@@ -119,14 +124,16 @@ static void eta_text(const struct live *l, const struct progress *p, char *out, 
     double done = done_of(p);
     uint64_t ms = uv_now(l->loop) - l->first_ms;
     *out = 0;
-    if (done < 0 || l->first_done < 0 || ms < ETA_AFTER_MS || done - l->first_done < 0.002 || done >= 1)
+    if (done < 0 || l->first_done < 0 || ms < ETA_AFTER_MS || done - l->first_done < 0.002 ||
+        done >= 1)
         return;
     char span[40];
-    when_span(span, sizeof span, (uint64_t)((1 - done) / (done - l->first_done) * (double)ms * 1000));
+    when_span(span, sizeof span,
+              (uint64_t)((1 - done) / (done - l->first_done) * (double)ms * 1000));
     pd_fmt(out, cap, "  ETA %s", span);
 }
 
-/* --- the block ------------------------------------------------------------------------------------------------- */
+/* --- the block --- */
 
 /* As many columns as there are at most; everything here is ASCII. */
 static void add(struct pd_buf *b, size_t *left, const char *text) {
@@ -148,11 +155,13 @@ static void add_bar(struct pd_buf *b, size_t *left, double fraction, size_t room
     add(b, left, text);
 }
 
-static void add_first_line(const struct live *l, struct pd_buf *b, const struct progress *p, size_t width) {
+static void add_first_line(const struct live *l, struct pd_buf *b, const struct progress *p,
+                           size_t width) {
     char pass[60], eta[60], figures[300] = "", percent[16] = "";
     size_t left = width, n = 0;
     if (p->num_passes)
-        pd_fmt(pass, sizeof pass, "pass %lld/%lld ", (long long)p->pass + 1, (long long)p->num_passes);
+        pd_fmt(pass, sizeof pass, "pass %lld/%lld ", (long long)p->pass + 1,
+               (long long)p->num_passes);
     else
         pd_fmt(pass, sizeof pass, "pass %lld ", (long long)p->pass + 1);
     eta_text(l, p, eta, sizeof eta);
@@ -160,7 +169,8 @@ static void add_first_line(const struct live *l, struct pd_buf *b, const struct 
         pd_fmt(percent, sizeof percent, "%3.0f %%", floor(p->fraction * 100));
     else
         pd_fmt(percent, sizeof percent, "batch %lld", (long long)p->batch);
-#define FIGURE(...) (n += n < sizeof figures ? (size_t)snprintf(figures + n, sizeof figures - n, __VA_ARGS__) : 0)
+#define FIGURE(...) \
+    (n += n < sizeof figures ? (size_t)snprintf(figures + n, sizeof figures - n, __VA_ARGS__) : 0)
     if (!isnan(p->cost))
         FIGURE("  cost %.4g", p->cost);
     for (int i = 0; i < p->n_metrics; i++)
@@ -182,7 +192,8 @@ static void add_first_line(const struct live *l, struct pd_buf *b, const struct 
 static void cell_of(const struct live *l, unsigned i, char *out, size_t cap) {
     const struct trainer *t = &l->t[i];
     if (t->silent)
-        snprintf(out, cap, "%s silent for %llu s", l->names[i], (unsigned long long)(uv_now(l->loop) - t->at_ms) / 1000);
+        snprintf(out, cap, "%s silent for %llu s", l->names[i],
+                 (unsigned long long)(uv_now(l->loop) - t->at_ms) / 1000);
     else if (t->p.own_rate >= 0)
         snprintf(out, cap, "%s %.0f/s%s", l->names[i], t->p.own_rate, t->slow ? ", slow" : "");
     else
@@ -220,7 +231,8 @@ static unsigned choose(const struct live *l, unsigned *out, unsigned max) {
 }
 
 /* Lines of at most `max` trainers. -1: they need more rows. */
-static int add_nodes(const struct live *l, struct pd_buf *b, size_t width, size_t rows, unsigned max) {
+static int add_nodes(const struct live *l, struct pd_buf *b, size_t width, size_t rows,
+                     unsigned max) {
     unsigned shown[SHOWN_MAX], n = choose(l, shown, max);
     int colour = view_has_colour(l->view);
     char cell[400], head[60] = "";
@@ -288,7 +300,7 @@ static void on_winch(uv_signal_t *s, int signum) {
         draw_soon(l);
 }
 
-/* --- a pipe ---------------------------------------------------------------------------------------------------- */
+/* --- a pipe --- */
 
 /* "progress | pass 1/2 41 %, batch 300, cost 4.1, 12300 words/s, slow: gpu-03" */
 static void say(struct live *l) {
@@ -296,7 +308,8 @@ static void say(struct live *l) {
     char text[300];
     uint64_t now = uv_now(l->loop);
     struct pd_buf b;
-    if ((l->pipe_ms && now - l->pipe_ms < PIPE_PROGRESS_MS) || summary(l, &p) || view_backlog(l->view) > VIEW_ROOM)
+    if ((l->pipe_ms && now - l->pipe_ms < PIPE_PROGRESS_MS) || summary(l, &p) ||
+        view_backlog(l->view) > VIEW_ROOM)
         return;
     l->pipe_ms = now;
     mark(l);
@@ -316,7 +329,7 @@ static void say(struct live *l) {
     pd_buf_release(&b);
 }
 
-/* --- from outside ---------------------------------------------------------------------------------------------- */
+/* --- from outside --- */
 
 void live_event(struct live *l, unsigned node, const char *json, size_t n) {
     struct progress p;
@@ -359,7 +372,8 @@ void live_state(struct live *l, const char *state) {
         draw_soon(l);
 }
 
-int live_new(struct live **out, uv_loop_t *loop, struct view *v, const char *const *names, unsigned n_nodes, struct pd_err *err) {
+int live_new(struct live **out, uv_loop_t *loop, struct view *v, const char *const *names,
+             unsigned n_nodes, struct pd_err *err) {
     struct live *l = pd_calloc(1, sizeof *l);
     if (l)
         l->t = pd_calloc(n_nodes ? n_nodes : 1, sizeof *l->t);

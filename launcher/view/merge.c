@@ -1,9 +1,11 @@
 /* merge.c - see merge.h.
  *
- * A source has a list of pieces as they were fed and a cursor in it. Its head is its next complete line, found by looking for
- * the newline; it stays in the piece (no copy) unless it began in an earlier one or holds a "\r": then it is put together in
- * `part`. Sources with a head are in a heap by (time, source). Of those without one, what they last had bounds what may be
- * emitted: `hard` for history, `soft` for live ones, which counts no longer for heads that have been held long enough. */
+ * A source has a list of pieces as they were fed and a cursor in it. Its head is its next complete
+ * line, found by looking for the newline; it stays in the piece (no copy) unless it began in an
+ * earlier one or holds a "\r": then it is put together in `part`. Sources with a head are in a heap
+ * by (time, source). Of those without one, what they last had bounds what may be emitted: `hard`
+ * for history, `soft` for live ones, which counts no longer for heads that have been held long
+ * enough. */
 #include "launcher/view/merge.h"
 
 #include <stdlib.h>
@@ -19,26 +21,27 @@ enum state { WAITING, HISTORY, LIVE, AWAY, ENDED };
 struct piece {
     struct piece *next;
     uint64_t offset, received_ms, time_us;
-    uint64_t missing;       /* bytes that should have come before it */
-    size_t n, n_times, t;   /* times[0..t) begin at or before the cursor */
-    const uint8_t *times;   /* behind the bytes */
+    uint64_t missing;     /* bytes that should have come before it */
+    size_t n, n_times, t; /* times[0..t) begin at or before the cursor */
+    const uint8_t *times; /* behind the bytes */
     uint8_t bytes[];
 };
 
 struct source {
     enum state state;
     uint64_t next, history_end, last_ms;
-    uint64_t live_from_us;  /* what is not history came after this */
+    uint64_t live_from_us; /* what is not history came after this */
     struct piece *first, **last;
-    size_t at;              /* the cursor, in the first piece */
-    uint64_t seen_us;       /* time of the last bytes fed; never goes back */
-    struct pd_buf part;     /* a line that is not complete, or the head, if it could not stay in its piece */
+    size_t at;        /* the cursor, in the first piece */
+    uint64_t seen_us; /* time of the last bytes fed; never goes back */
+    struct pd_buf
+        part; /* a line that is not complete, or the head, if it could not stay in its piece */
     uint64_t part_offset;
     int has_head, in_heap;
     struct merge_line head;
-    uint64_t key_us;        /* the head's time; never goes back, whatever the node's clock does */
-    uint64_t head_ms;       /* when it was received */
-    size_t head_used;       /* bytes at the cursor that it takes up; 0: it is in `part` */
+    uint64_t key_us;  /* the head's time; never goes back, whatever the node's clock does */
+    uint64_t head_ms; /* when it was received */
+    size_t head_used; /* bytes at the cursor that it takes up; 0: it is in `part` */
 };
 
 struct bound { /* only heads before it may go */
@@ -56,9 +59,15 @@ struct merge {
 
 static const struct bound no_bound = {UINT64_MAX, UINT32_MAX};
 
-static int before(uint64_t t, unsigned s, struct bound b) { return t < b.time_us || (t == b.time_us && s < b.source); }
-static struct bound least(struct bound a, struct bound b) { return before(a.time_us, a.source, b) ? a : b; }
-static struct bound most(struct bound a, struct bound b) { return before(a.time_us, a.source, b) ? b : a; }
+static int before(uint64_t t, unsigned s, struct bound b) {
+    return t < b.time_us || (t == b.time_us && s < b.source);
+}
+static struct bound least(struct bound a, struct bound b) {
+    return before(a.time_us, a.source, b) ? a : b;
+}
+static struct bound most(struct bound a, struct bound b) {
+    return before(a.time_us, a.source, b) ? b : a;
+}
 
 static void count(struct merge *m, size_t more, size_t less) {
     m->bytes += more - less;
@@ -108,7 +117,7 @@ void merge_free(struct merge *m) {
     free(m);
 }
 
-/* --- the heap: sources that have a head, the earliest on top --------------------------------------------------- */
+/* --- the heap: sources that have a head, the earliest on top --- */
 
 static int earlier(const struct merge *m, unsigned a, unsigned b) {
     return before(m->src[a].key_us, a, (struct bound){m->src[b].key_us, b});
@@ -149,7 +158,7 @@ static void pop(struct merge *m) {
     sift_down(m, 0);
 }
 
-/* --- bytes into lines ------------------------------------------------------------------------------------------ */
+/* --- bytes into lines --- */
 
 /* The time of the byte at index `i` of the piece; asked with ascending i. */
 static uint64_t time_at(struct piece *p, size_t i) {
@@ -188,11 +197,13 @@ static void part_add(struct merge *m, struct source *s, const uint8_t *p, size_t
         p = cr ? cr + 1 : p;
     }
     pd_put(&s->part, p, n);
-    s->part.failed = 0; /* out of memory loses a part of a line that is shown, and nothing of the job */
+    s->part.failed =
+        0; /* out of memory loses a part of a line that is shown, and nothing of the job */
     count(m, s->part.len, old);
 }
 
-static void set_head(struct source *s, const char *text, size_t n, uint64_t offset, uint64_t time_us, uint64_t received_ms) {
+static void set_head(struct source *s, const char *text, size_t n, uint64_t offset,
+                     uint64_t time_us, uint64_t received_ms) {
     s->has_head = 1;
     s->head.text = last_version(text, &n);
     s->head.n = n;
@@ -230,7 +241,8 @@ static void find_head(struct merge *m, struct source *s) {
         }
         const uint8_t *from = p->bytes + s->at, *nl = memchr(from, '\n', p->n - s->at);
         size_t n = nl ? (size_t)(nl - from) : p->n - s->at;
-        uint64_t offset = p->offset + s->at, received_ms = p->received_ms, time_us = time_at(p, s->at + n - !nl);
+        uint64_t offset = p->offset + s->at, received_ms = p->received_ms,
+                 time_us = time_at(p, s->at + n - !nl);
         if (nl && !s->part.len) {
             set_head(s, (const char *)from, n, offset, time_us, received_ms);
             s->head_used = n + 1;
@@ -263,9 +275,10 @@ static void head_is_out(struct merge *m, struct source *s) {
     pd_buf_clear(&s->part);
 }
 
-/* --- from outside ---------------------------------------------------------------------------------------------- */
+/* --- from outside --- */
 
-void merge_begin(struct merge *m, unsigned source, uint64_t start, uint64_t history_end, uint64_t node_now_us, uint64_t now_ms) {
+void merge_begin(struct merge *m, unsigned source, uint64_t start, uint64_t history_end,
+                 uint64_t node_now_us, uint64_t now_ms) {
     struct source *s = &m->src[source];
     s->state = s->state == AWAY || start >= history_end ? LIVE : HISTORY;
     s->next = start;
@@ -275,7 +288,8 @@ void merge_begin(struct merge *m, unsigned source, uint64_t start, uint64_t hist
 }
 
 /* Ascending, and within the bytes. The time of the last bytes goes to *last_us. */
-static int check_times(uint64_t offset, size_t n, const uint8_t *times, size_t n_times, uint64_t *last_us) {
+static int check_times(uint64_t offset, size_t n, const uint8_t *times, size_t n_times,
+                       uint64_t *last_us) {
     struct pd_rd r;
     uint64_t last = offset;
     pd_rd_init(&r, times, n_times * 16);
@@ -289,8 +303,8 @@ static int check_times(uint64_t offset, size_t n, const uint8_t *times, size_t n
     return 0;
 }
 
-int merge_feed(struct merge *m, unsigned source, uint64_t offset, uint64_t time_us, const void *bytes, size_t n,
-               const uint8_t *times, size_t n_times, uint64_t now_ms) {
+int merge_feed(struct merge *m, unsigned source, uint64_t offset, uint64_t time_us,
+               const void *bytes, size_t n, const uint8_t *times, size_t n_times, uint64_t now_ms) {
     struct source *s = &m->src[source];
     uint64_t last_us = time_us, old = offset < s->next ? s->next - offset : 0; /* seen before */
     s->last_ms = now_ms;
@@ -302,8 +316,13 @@ int merge_feed(struct merge *m, unsigned source, uint64_t offset, uint64_t time_
     struct piece *p = pd_malloc(sizeof *p + n + n_times * 16);
     if (!p)
         return PD_ENOMEM;
-    *p = (struct piece){.offset = offset + old, .received_ms = now_ms, .time_us = time_us, .n = n, .n_times = n_times,
-                        .times = p->bytes + n, .missing = offset > s->next ? offset - s->next : 0};
+    *p = (struct piece){.offset = offset + old,
+                        .received_ms = now_ms,
+                        .time_us = time_us,
+                        .n = n,
+                        .n_times = n_times,
+                        .times = p->bytes + n,
+                        .missing = offset > s->next ? offset - s->next : 0};
     memcpy(p->bytes, (const uint8_t *)bytes + old, n);
     if (n_times)
         memcpy(p->bytes + n, times, n_times * 16);
@@ -332,12 +351,15 @@ uint64_t merge_acked(const struct merge *m, unsigned source) {
     return s->first ? s->first->offset + s->at : s->next;
 }
 
-int merge_is_empty(const struct merge *m, unsigned source) { return !m->src[source].has_head && !m->src[source].first; }
+int merge_is_empty(const struct merge *m, unsigned source) {
+    return !m->src[source].has_head && !m->src[source].first;
+}
 
 int merge_in_history(const struct merge *m) {
     for (unsigned i = 0; i < m->o.n_sources; i++) {
         const struct source *s = &m->src[i];
-        if (s->state == WAITING || s->state == HISTORY || (s->has_head && s->head.offset < s->history_end) ||
+        if (s->state == WAITING || s->state == HISTORY ||
+            (s->has_head && s->head.offset < s->history_end) ||
             (s->first && s->first->offset + s->at < s->history_end))
             return 1;
     }
@@ -346,7 +368,7 @@ int merge_in_history(const struct merge *m) {
 
 size_t merge_peak_bytes(const struct merge *m) { return m->peak; }
 
-/* --- the order ------------------------------------------------------------------------------------------------- */
+/* --- the order --- */
 
 /* How far the others may go while this source, which has no line, may still have an earlier one. */
 static void bound_of(struct merge *m, unsigned i, struct bound *hard, struct bound *soft) {
@@ -370,7 +392,8 @@ static void check_stall(struct merge *m, unsigned i, uint64_t now_ms) {
         m->o.ev.on_stall(m->o.arg, i);
 }
 
-/* Emit lines of the earliest source as long as they come before those of all others. 1: on_line has had enough. */
+/* Emit lines of the earliest source as long as they come before those of all others. 1: on_line has
+ * had enough. */
 static int emit_run(struct merge *m, struct bound limit) {
     unsigned i = m->heap[0];
     struct source *s = &m->src[i];
@@ -413,7 +436,8 @@ uint64_t merge_run(struct merge *m, uint64_t now_ms) {
         else if (!s->in_heap)
             push(m, i);
     }
-    for (unsigned k = 0; k < m->n_heap; k++) { /* what has waited long enough goes, and all that comes before it */
+    for (unsigned k = 0; k < m->n_heap;
+         k++) { /* what has waited long enough goes, and all that comes before it */
         const struct source *s = &m->src[m->heap[k]];
         if (now_ms - s->head_ms >= m->o.hold_ms)
             held = most(held, (struct bound){s->key_us, m->heap[k] + 1});

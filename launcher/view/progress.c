@@ -25,13 +25,19 @@ static void copy(char *out, size_t cap, const char *s) {
 }
 
 int progress_parse(struct progress *p, const json_t *event) {
-    const char *ev = json_string_value(json_object_get(event, "ev")), *unit = json_string_value(json_object_get(event, "unit"));
+    const char *ev = json_string_value(json_object_get(event, "ev")),
+               *unit = json_string_value(json_object_get(event, "unit"));
     if (!ev || strcmp(ev, "progress"))
         return -1;
-    *p = (struct progress){.rank = count(event, "rank"), .pass = count(event, "pass"), .num_passes = count(event, "num_passes"),
-                           .batch = count(event, "batch"), .samples = count(event, "samples"),
-                           .fraction = number(event, "fraction", -1), .cost = number(event, "cost", NAN),
-                           .rate = number(event, "rate", -1), .own_rate = number(event, "own_rate", -1),
+    *p = (struct progress){.rank = count(event, "rank"),
+                           .pass = count(event, "pass"),
+                           .num_passes = count(event, "num_passes"),
+                           .batch = count(event, "batch"),
+                           .samples = count(event, "samples"),
+                           .fraction = number(event, "fraction", -1),
+                           .cost = number(event, "cost", NAN),
+                           .rate = number(event, "rate", -1),
+                           .own_rate = number(event, "own_rate", -1),
                            .wait = number(event, "wait", -1)};
     if (p->fraction > 1)
         p->fraction = 1;
@@ -40,7 +46,7 @@ int progress_parse(struct progress *p, const json_t *event) {
     copy(p->unit, sizeof p->unit, unit ? unit : "samples");
     const char *name;
     json_t *value;
-    json_object_foreach(json_object_get(event, "metrics"), name, value) {
+    json_object_foreach (json_object_get(event, "metrics"), name, value) {
         if (p->n_metrics == PROGRESS_METRICS || !json_is_number(value))
             continue;
         copy(p->metric[p->n_metrics].name, sizeof p->metric[0].name, name);

@@ -1,4 +1,5 @@
-/* progress.h - a trainer's progress event (docs/protocol.md, the stream "events") taken apart, and as text. */
+/* progress.h - a trainer's progress event (docs/protocol.md, the stream "events") taken apart, and
+ * as text. */
 #ifndef LAUNCHER_PROGRESS_H
 #define LAUNCHER_PROGRESS_H
 
@@ -10,11 +11,11 @@ enum { PROGRESS_METRICS = 8 };
 
 struct progress {
     int64_t rank, pass, num_passes, batch, samples; /* num_passes 0: unknown */
-    double fraction;            /* of this pass that is done, 0..1; -1: unknown */
-    double cost;                /* NAN: unknown */
-    double rate, own_rate;      /* samples per second of the job, of this trainer; -1: unknown */
-    double wait;                /* part of its time that the trainer waited for servers, 0..1; -1: unknown */
-    char unit[24];              /* what a sample is: "words" */
+    double fraction;       /* of this pass that is done, 0..1; -1: unknown */
+    double cost;           /* NAN: unknown */
+    double rate, own_rate; /* samples per second of the job, of this trainer; -1: unknown */
+    double wait;   /* part of its time that the trainer waited for servers, 0..1; -1: unknown */
+    char unit[24]; /* what a sample is: "words" */
     struct {
         char name[24];
         double value;

@@ -1,8 +1,9 @@
 /* repeat.c - see repeat.h: a queue in the order of coming, and a hash table over it.
  *
- * Everybody's k-th "x" belongs to the k-th entry of "x": of those that say the same, the ones that have a source are older than the
- * ones that lack it. So the next one of a source is the newer neighbour of its last one, which `recent` remembers: a process
- * that says "x" a hundred thousand times does not look through a hundred thousand entries each time. */
+ * Everybody's k-th "x" belongs to the k-th entry of "x": of those that say the same, the ones that
+ * have a source are older than the ones that lack it. So the next one of a source is the newer
+ * neighbour of its last one, which `recent` remembers: a process that says "x" a hundred thousand
+ * times does not look through a hundred thousand entries each time. */
 #include "launcher/view/repeat.h"
 
 #include <stdlib.h>
@@ -24,7 +25,8 @@ struct entry {
     char text[];
 };
 
-struct recent { /* the entry that `source` was added to last; it is gone if its seq is before the first's */
+struct recent { /* the entry that `source` was added to last; it is gone if its seq is before the
+                   first's */
     struct entry *e;
     uint64_t seq;
     unsigned source;
@@ -93,18 +95,22 @@ static int add_one(struct entry *e, unsigned one) {
 }
 
 static int same(const struct entry *e, uint64_t hash, const struct repeat_line *l) {
-    return e->hash == hash && e->line.group == l->group && e->line.n == l->n && !memcmp(e->text, l->text, l->n);
+    return e->hash == hash && e->line.group == l->group && e->line.n == l->n &&
+           !memcmp(e->text, l->text, l->n);
 }
 
 static struct recent *recent_of(struct repeat *r, uint64_t hash, unsigned source) {
     return &r->recent[(hash ^ source * UINT64_C(0x9e3779b97f4a7c15)) % N_RECENT];
 }
 
-/* The oldest of those that say the same and lack this one; *newest is the last of those that say the same. */
-static struct entry *find(struct repeat *r, uint64_t hash, const struct repeat_line *l, struct entry **newest) {
+/* The oldest of those that say the same and lack this one; *newest is the last of those that say
+ * the same. */
+static struct entry *find(struct repeat *r, uint64_t hash, const struct repeat_line *l,
+                          struct entry **newest) {
     const struct recent *c = recent_of(r, hash, l->who[0]);
     *newest = NULL;
-    if (c->e && r->first && c->seq >= r->first->seq && c->source == l->who[0] && same(c->e, hash, l)) {
+    if (c->e && r->first && c->seq >= r->first->seq && c->source == l->who[0] &&
+        same(c->e, hash, l)) {
         *newest = c->e; /* it is, if there is no newer one */
         return c->e->newer;
     }
@@ -131,7 +137,8 @@ static void emit_first(struct repeat *r) {
 
 int repeat_add(struct repeat *r, const struct repeat_line *l, uint64_t now_ms) {
     uint64_t hash = XXH3_64bits_withSeed(l->text, l->n, l->group);
-    while (r->first && (l->time_us > r->first->line.time_us + REPEAT_SPAN_US || r->bytes > REPEAT_MAX_BYTES))
+    while (r->first &&
+           (l->time_us > r->first->line.time_us + REPEAT_SPAN_US || r->bytes > REPEAT_MAX_BYTES))
         emit_first(r);
     struct entry *newest, *e = find(r, hash, l, &newest);
     if (e)

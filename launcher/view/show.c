@@ -1,5 +1,5 @@
-/* show.c - see show.h. A line passes: time and grep, the last lines, folding, the form. No memory is taken and nothing is
- * formatted that the line's form does not need. */
+/* show.c - see show.h. A line passes: time and grep, the last lines, folding, the form. No memory
+ * is taken and nothing is formatted that the line's form does not need. */
 #include "launcher/view/show.h"
 
 #include <jansson.h>
@@ -34,14 +34,14 @@ struct show {
     regex_t grep;
     int has_grep, terminal, is_history;
     struct repeat *repeat;
-    struct kept *tail;      /* a ring of o.tail, `tail_at` is the oldest once it is full */
+    struct kept *tail; /* a ring of o.tail, `tail_at` is the oldest once it is full */
     unsigned tail_n, tail_at;
     char second[40], zone[10]; /* the time of the last line, and its second as text */
     uint64_t second_us;
     uint64_t now_ms;
 };
 
-/* --- pieces of a line ------------------------------------------------------------------------------------------ */
+/* --- pieces of a line --- */
 
 /* "2026-11-21T10:00:00.123456+01:00"; the part up to the second is made once a second. */
 static void put_time(struct show *s, uint64_t us) {
@@ -75,7 +75,8 @@ static void put_json_text(struct pd_buf *b, const char *p, size_t n) {
         size_t ok = pd_utf8_valid(p, n), k = 0;
         while (k < ok) {
             size_t run = k;
-            while (run < ok && (unsigned char)p[run] >= 32 && p[run] != '"' && p[run] != '\\' && p[run] != 127)
+            while (run < ok && (unsigned char)p[run] >= 32 && p[run] != '"' && p[run] != '\\' &&
+                   p[run] != 127)
                 run++;
             pd_put(b, p + k, run - k);
             if (run < ok && (p[run] == '"' || p[run] == '\\')) {
@@ -114,7 +115,8 @@ static void put_terminal_text(struct pd_buf *b, const char *p, size_t n) {
         unsigned char c = (unsigned char)p[i];
         if (c == 033 && i + 1 < n && p[i + 1] == '[') {
             size_t end = i + 2;
-            while (end < n && ((p[end] >= '0' && p[end] <= '9') || (p[end] && strchr(";:?<=>", p[end]))))
+            while (end < n &&
+                   ((p[end] >= '0' && p[end] <= '9') || (p[end] && strchr(";:?<=>", p[end]))))
                 end++;
             if (end < n && p[end] == 'm') {
                 pd_put(b, p + i, end + 1 - i);
@@ -129,20 +131,23 @@ static void put_terminal_text(struct pd_buf *b, const char *p, size_t n) {
         pd_put(b, "\033[m", 3);
 }
 
-/* --- a line ---------------------------------------------------------------------------------------------------- */
+/* --- a line --- */
 
-static void put_json(struct show *s, const struct look *k, uint64_t time_us, uint64_t offset, const char *text, size_t n) {
+static void put_json(struct show *s, const struct look *k, uint64_t time_us, uint64_t offset,
+                     const char *text, size_t n) {
     char number[24];
     pd_put(&s->out, "{\"time\":\"", 9);
     put_time(s, time_us);
     pd_put(&s->out, k->before.data, k->before.len);
-    pd_put(&s->out, number, (size_t)snprintf(number, sizeof number, "%llu", (unsigned long long)offset));
+    pd_put(&s->out, number,
+           (size_t)snprintf(number, sizeof number, "%llu", (unsigned long long)offset));
     pd_put(&s->out, ",\"text\":\"", 9);
     put_json_text(&s->out, text, n);
     pd_put(&s->out, "\"}\n", 3);
 }
 
-static void put_text(struct show *s, const void *before, size_t n_before, uint64_t time_us, const char *text, size_t n) {
+static void put_text(struct show *s, const void *before, size_t n_before, uint64_t time_us,
+                     const char *text, size_t n) {
     if (s->o.timestamps) {
         put_time(s, time_us);
         pd_put_u8(&s->out, ' ');
@@ -155,14 +160,16 @@ static void put_text(struct show *s, const void *before, size_t n_before, uint64
     pd_put_u8(&s->out, '\n');
 }
 
-static void put_one(struct show *s, unsigned source, uint64_t time_us, uint64_t offset, const char *text, size_t n) {
+static void put_one(struct show *s, unsigned source, uint64_t time_us, uint64_t offset,
+                    const char *text, size_t n) {
     const struct look *k = &s->looks[source];
     size_t old = s->out.len;
     if (s->o.json)
         put_json(s, k, time_us, offset, text, n);
     else
         put_text(s, k->before.data, k->before.len, time_us, text, n);
-    if (s->out.failed) { /* out of memory loses a line of the screen; it stands in the node's file */
+    if (s->out
+            .failed) { /* out of memory loses a line of the screen; it stands in the node's file */
         s->out.failed = 0;
         s->out.len = old;
     }
@@ -184,7 +191,8 @@ static void put_folded(void *arg, const struct repeat_line *l) {
     }
     struct pd_buf before;
     pd_buf_init(&before);
-    pd_put_fmt(&before, view_has_colour(s->view) ? "\033[1m%s/%s |\033[m " : "%s/%s | ", hosts, s->looks[l->source].of.role);
+    pd_put_fmt(&before, view_has_colour(s->view) ? "\033[1m%s/%s |\033[m " : "%s/%s | ", hosts,
+               s->looks[l->source].of.role);
     put_text(s, before.data, before.len, l->time_us, l->text, l->n);
     s->out.failed = 0;
     pd_buf_release(&before);
@@ -193,8 +201,14 @@ static void put_folded(void *arg, const struct repeat_line *l) {
 
 static void pass_on(struct show *s, const struct merge_line *l) {
     const struct look *k = &s->looks[l->source];
-    const struct repeat_line r = {.group = k->group, .who = &l->source, .n_who = 1, .time_us = l->time_us, .offset = l->offset,
-                                  .source = l->source, .text = l->text, .n = l->n};
+    const struct repeat_line r = {.group = k->group,
+                                  .who = &l->source,
+                                  .n_who = 1,
+                                  .time_us = l->time_us,
+                                  .offset = l->offset,
+                                  .source = l->source,
+                                  .text = l->text,
+                                  .n = l->n};
     if (!s->repeat || repeat_add(s->repeat, &r, s->now_ms))
         put_one(s, l->source, l->time_us, l->offset, l->text, l->n);
 }
@@ -217,7 +231,8 @@ static int keep_for_tail(struct show *s, const struct merge_line *l) {
     return 1;
 }
 
-/* In a copy: regexec wants a NUL behind the text, also with REG_STARTEND, which lets one be inside it. */
+/* In a copy: regexec wants a NUL behind the text, also with REG_STARTEND, which lets one be inside
+ * it. */
 static int matches(struct show *s, const struct merge_line *l) {
     regmatch_t span = {.rm_so = 0, .rm_eo = (regoff_t)l->n};
     pd_buf_clear(&s->line);
@@ -262,7 +277,7 @@ uint64_t show_flush(struct show *s, int last, uint64_t now_ms) {
     return wait;
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------ */
+/* --- life --- */
 
 /* The same for a host whichever machine shows it; red is left for what went wrong. */
 static unsigned colour_of(const char *host) {
@@ -282,7 +297,8 @@ static int make_look(struct show *s, unsigned i, const struct show_source *of) {
     if (s->o.json) {
         pd_put_fmt(&k->before, "\",\"node\":%u,\"host\":\"", of->node);
         put_json_text(&k->before, of->host, strlen(of->host));
-        pd_put_fmt(&k->before, "\",\"role\":\"%s\",\"stream\":\"%s\",\"offset\":", of->role, of->stream);
+        pd_put_fmt(&k->before, "\",\"role\":\"%s\",\"stream\":\"%s\",\"offset\":", of->role,
+                   of->stream);
     } else if (view_has_colour(s->view)) {
         pd_put_fmt(&k->before, "\033[%um%s/%s |\033[m ", colour_of(of->host), of->host, of->role);
     } else {
@@ -325,7 +341,9 @@ int show_new(struct show **out, struct view *v, const struct show_opts *o, struc
         bad = !(s->tail = pd_calloc(o->tail, sizeof *s->tail));
     if (!bad && o->fold)
         bad = !(s->repeat = repeat_new(put_folded, s));
-    int rc = bad ? pd_fail(err, PD_ENOMEM, "out of memory") : o->grep ? compile_grep(&s->grep, o->grep, err) : 0;
+    int rc = bad       ? pd_fail(err, PD_ENOMEM, "out of memory")
+             : o->grep ? compile_grep(&s->grep, o->grep, err)
+                       : 0;
     s->has_grep = !rc && o->grep;
     if (rc) {
         show_free(s);

@@ -119,7 +119,8 @@ int spool_digest(const struct spool *s, uint8_t out[SPOOL_DIGEST]) {
     uint8_t buf[32768];
     ssize_t k = 0;
     crypto_generichash_init(&hash, NULL, 0, SPOOL_DIGEST);
-    for (uint64_t at = 0; at < s->size && (k = spool_read(s, at, buf, sizeof buf)) > 0; at += (uint64_t)k)
+    for (uint64_t at = 0; at < s->size && (k = spool_read(s, at, buf, sizeof buf)) > 0;
+         at += (uint64_t)k)
         crypto_generichash_update(&hash, buf, (size_t)k);
     crypto_generichash_final(&hash, out, SPOOL_DIGEST);
     return k < 0 ? -1 : 0;

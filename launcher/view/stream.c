@@ -22,9 +22,10 @@ struct stream_view {
     const char *const *names;
     size_t n;
     struct text *v; /* stdout and stderr of host i are 2i and 2i+1 */
-    struct view *out, *err; /* the same one when both lead to the same place: so their order stays */
+    struct view *out,
+        *err; /* the same one when both lead to the same place: so their order stays */
     uv_async_t room;
-    char *buf; /* STREAM_LINE_MAX */
+    char *buf;   /* STREAM_LINE_MAX */
     size_t next; /* whose turn it is */
     int closing, is_broken;
     void (*broken)(void *arg);
@@ -78,7 +79,8 @@ static int show_some(struct stream_view *v, size_t at) {
     if (t->shown && t->shown == t->spool.size) {
         spool_restart(&t->spool);
         t->shown = 0;
-    } else if (t->shown > KEEP_FILE && t->spool.size - t->shown < STREAM_LINE_MAX) { /* the beginning of a line */
+    } else if (t->shown > KEEP_FILE &&
+               t->spool.size - t->shown < STREAM_LINE_MAX) { /* the beginning of a line */
         struct pd_err ignored = {0};
         ssize_t k = spool_read(&t->spool, t->shown, v->buf, STREAM_LINE_MAX);
         if (k > 0) {
@@ -134,8 +136,8 @@ static int same_place(int a, int b) {
     return !fstat(a, &x) && !fstat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-int stream_view_new(struct stream_view **out, uv_loop_t *loop, const char *const *names, size_t n, size_t memory,
-                    void (*broken)(void *arg), void *arg, struct pd_err *err) {
+int stream_view_new(struct stream_view **out, uv_loop_t *loop, const char *const *names, size_t n,
+                    size_t memory, void (*broken)(void *arg), void *arg, struct pd_err *err) {
     struct stream_view *v = pd_calloc(1, sizeof *v);
     int rc = v ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
     if (rc)
@@ -173,7 +175,8 @@ int stream_view_new(struct stream_view **out, uv_loop_t *loop, const char *const
     return 0;
 }
 
-int stream_view_put(struct stream_view *v, size_t host, int is_stderr, const void *p, size_t n, struct pd_err *err) {
+int stream_view_put(struct stream_view *v, size_t host, int is_stderr, const void *p, size_t n,
+                    struct pd_err *err) {
     size_t at = 2 * host + (is_stderr != 0);
     if (v->is_broken)
         return 0;

@@ -1,7 +1,9 @@
-/* stream.h - what many hosts say, while they say it: "node3: text", whole lines, on stdout and stderr.
+/* stream.h - what many hosts say, while they say it: "node3: text", whole lines, on stdout and
+ * stderr.
  *
- * The output may be slower than the hosts, or stand still (a pager): what is not shown yet waits in spools, on disk when it is
- * much. A line of more than STREAM_LINE_MAX bytes is shown in several. */
+ * The output may be slower than the hosts, or stand still (a pager): what is not shown yet waits in
+ * spools, on disk when it is much. A line of more than STREAM_LINE_MAX bytes is shown in several.
+ */
 #ifndef LAUNCHER_STREAM_H
 #define LAUNCHER_STREAM_H
 
@@ -13,10 +15,12 @@ enum { STREAM_LINE_MAX = 256 << 10 };
 
 struct stream_view;
 
-/* names: of the hosts. `broken` is called once when nobody reads the output any more. All are in use as long as the view. */
-int stream_view_new(struct stream_view **out, uv_loop_t *loop, const char *const *names, size_t n, size_t memory,
-                    void (*broken)(void *arg), void *arg, struct pd_err *err);
-int stream_view_put(struct stream_view *v, size_t host, int is_stderr, const void *p, size_t n, struct pd_err *err);
+/* names: of the hosts. `broken` is called once when nobody reads the output any more. All are in
+ * use as long as the view. */
+int stream_view_new(struct stream_view **out, uv_loop_t *loop, const char *const *names, size_t n,
+                    size_t memory, void (*broken)(void *arg), void *arg, struct pd_err *err);
+int stream_view_put(struct stream_view *v, size_t host, int is_stderr, const void *p, size_t n,
+                    struct pd_err *err);
 void stream_view_end(struct stream_view *v, size_t host); /* its last line may lack the newline */
 /* When all is shown the view has no handle in the loop any more. */
 void stream_view_end_all(struct stream_view *v);

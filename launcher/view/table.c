@@ -50,7 +50,8 @@ void table_print(const struct table *t, FILE *f) {
         int pending = 0; /* blanks that are printed only if something follows */
         for (int c = 0; c <= last; c++) {
             const char *s = t->rows[r][c] ? t->rows[r][c] : "";
-            int pad = width[c] - width_of(s), right = t->right && strlen(t->right) > (size_t)c && t->right[c] == 'r';
+            int pad = width[c] - width_of(s),
+                right = t->right && strlen(t->right) > (size_t)c && t->right[c] == 'r';
             if (!used[c])
                 continue;
             pending += right ? pad : 0;

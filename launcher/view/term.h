@@ -5,7 +5,8 @@
 /* Is `fd` a terminal on which a line can be written over? No for TERM=dumb and TERM unset. */
 int term_is_live(int fd);
 
-/* May colours be written to `fd`? A live terminal, and NO_COLOR (https://no-color.org) is unset or empty. */
+/* May colours be written to `fd`? A live terminal, and NO_COLOR (https://no-color.org) is unset or
+ * empty. */
 int term_has_colour(int fd);
 
 int term_width(int fd);  /* columns; 80 when unknown */

@@ -1,4 +1,5 @@
-/* view.c - see view.h. The loop's thread appends to a queue, the writer's thread empties it and draws the live block. */
+/* view.c - see view.h. The loop's thread appends to a queue, the writer's thread empties it and
+ * draws the live block. */
 #include "launcher/view/view.h"
 
 #include <errno.h>
@@ -23,14 +24,14 @@ struct view {
     pthread_cond_t work, idle;
     /* under the lock */
     struct pd_buf queue, live;
-    size_t in_flight;       /* what the thread is writing; never 0 while it does */
+    size_t in_flight; /* what the thread is writing; never 0 while it does */
     int live_changed, block_shown, quit, broken, abandoned;
-    int why;                /* broken: an errno */
+    int why; /* broken: an errno */
     uint64_t dropped;
     void (*room)(void *);
     void *room_arg;
     /* the thread's */
-    struct pd_buf drawn;    /* the block that stands on the terminal */
+    struct pd_buf drawn; /* the block that stands on the terminal */
     uint64_t drawn_ns;
 };
 
@@ -63,7 +64,7 @@ static void destroy(struct view *v) {
     free(v);
 }
 
-/* --- the live block -------------------------------------------------------------------------------------------- */
+/* --- the live block --- */
 
 /* Columns of a line: characters of one column each, and "\033[..m", which takes none. */
 static size_t columns_of(const uint8_t *p, size_t n) {
@@ -111,7 +112,7 @@ static int write_with_block(struct view *v, struct pd_buf *mine, const struct pd
     return bad;
 }
 
-/* --- the thread ------------------------------------------------------------------------------------------------ */
+/* --- the thread --- */
 
 /* Wait for work; with a live block on the terminal not more often than VIEW_LIVE_MS. Locked. */
 static void wait_for_work(struct view *v) {
@@ -119,7 +120,8 @@ static void wait_for_work(struct view *v) {
         pthread_cond_wait(&v->work, &v->lock);
     while (!v->quit && (v->live.len || v->drawn.len)) {
         uint64_t due = v->drawn_ns + VIEW_LIVE_MS * 1000000ull;
-        struct timespec until = {.tv_sec = (time_t)(due / 1000000000u), .tv_nsec = (long)(due % 1000000000u)};
+        struct timespec until = {.tv_sec = (time_t)(due / 1000000000u),
+                                 .tv_nsec = (long)(due % 1000000000u)};
         if (pd_mono_ns() >= due || pthread_cond_timedwait(&v->work, &v->lock, &until) == ETIMEDOUT)
             break;
     }
@@ -145,7 +147,8 @@ static void *writer(void *arg) {
         if (!v->quit)
             pd_put(&live, v->live.data, v->live.len);
         pthread_mutex_unlock(&v->lock);
-        int bad = v->tty && (live.len || v->drawn.len) ? write_with_block(v, &mine, &live) : write_out(v->fd, mine.data, mine.len);
+        int bad = v->tty && (live.len || v->drawn.len) ? write_with_block(v, &mine, &live)
+                                                       : write_out(v->fd, mine.data, mine.len);
         int e = errno;
         pd_buf_clear(&mine);
         pthread_mutex_lock(&v->lock);
@@ -201,11 +204,14 @@ int view_new(struct view **out, int fd, enum view_colour colour, struct pd_err *
     return 0;
 }
 
-static int has_more(const struct view *v) { return (v->queue.len || v->in_flight || v->block_shown) && !v->broken; }
+static int has_more(const struct view *v) {
+    return (v->queue.len || v->in_flight || v->block_shown) && !v->broken;
+}
 
 void view_free(struct view *v, uint64_t wait_ms) {
     uint64_t due = pd_mono_ns() + wait_ms * 1000000u;
-    struct timespec until = {.tv_sec = (time_t)(due / 1000000000u), .tv_nsec = (long)(due % 1000000000u)};
+    struct timespec until = {.tv_sec = (time_t)(due / 1000000000u),
+                             .tv_nsec = (long)(due % 1000000000u)};
     if (!v)
         return;
     pthread_mutex_lock(&v->lock);
@@ -215,7 +221,8 @@ void view_free(struct view *v, uint64_t wait_ms) {
     int rc = 0;
     while (has_more(v) && rc != ETIMEDOUT)
         rc = pthread_cond_timedwait(&v->idle, &v->lock, &until);
-    /* Inside a write that nobody reads the thread ends with the process, or cleans up when the write comes back. */
+    /* Inside a write that nobody reads the thread ends with the process, or cleans up when the
+     * write comes back. */
     int stuck = v->abandoned = has_more(v);
     pthread_t thread = v->thread;
     pthread_mutex_unlock(&v->lock);
@@ -227,7 +234,7 @@ void view_free(struct view *v, uint64_t wait_ms) {
     destroy(v);
 }
 
-/* --- from the loop's thread ------------------------------------------------------------------------------------ */
+/* --- from the loop's thread --- */
 
 int view_is_live(const struct view *v) { return v->tty; }
 int view_has_colour(const struct view *v) { return v->colour; }
@@ -243,7 +250,8 @@ void view_put(struct view *v, const void *lines, size_t n) {
         v->dropped++;
     } else {
         if (v->dropped)
-            pd_put_fmt(q, "paddlectl | %llu messages are not shown here, the output was not read\n", (unsigned long long)v->dropped);
+            pd_put_fmt(q, "paddlectl | %llu messages are not shown here, the output was not read\n",
+                       (unsigned long long)v->dropped);
         v->dropped = 0;
         pd_put(q, lines, n);
         q->failed = 0; /* out of memory loses lines of the screen, not the job */

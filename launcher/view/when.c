@@ -57,7 +57,8 @@ static int parse_span(const char *p, uint64_t *seconds) {
 }
 
 static int parse_clock(const char **p, struct tm *tm, uint64_t *us) {
-    if (take_number(p, 2, &tm->tm_hour) || *(*p)++ != ':' || take_number(p, 2, &tm->tm_min) || tm->tm_hour > 23 || tm->tm_min > 59)
+    if (take_number(p, 2, &tm->tm_hour) || *(*p)++ != ':' || take_number(p, 2, &tm->tm_min) ||
+        tm->tm_hour > 23 || tm->tm_min > 59)
         return -1;
     if (**p != ':')
         return 0;
@@ -70,8 +71,9 @@ static int parse_clock(const char **p, struct tm *tm, uint64_t *us) {
 
 static int parse_date(const char **p, struct tm *tm) {
     int year, month;
-    if (take_number(p, 4, &year) || *(*p)++ != '-' || take_number(p, 2, &month) || *(*p)++ != '-' || take_number(p, 2, &tm->tm_mday) ||
-        year < 1970 || month < 1 || month > 12 || tm->tm_mday < 1 || tm->tm_mday > 31)
+    if (take_number(p, 4, &year) || *(*p)++ != '-' || take_number(p, 2, &month) || *(*p)++ != '-' ||
+        take_number(p, 2, &tm->tm_mday) || year < 1970 || month < 1 || month > 12 ||
+        tm->tm_mday < 1 || tm->tm_mday > 31)
         return -1;
     tm->tm_year = year - 1900;
     tm->tm_mon = month - 1;
@@ -122,7 +124,8 @@ static int parse_point(const char *p, uint64_t now_us, uint64_t *us) {
     return 0;
 }
 
-int when_parse(const char *text, const char *option, uint64_t now_us, uint64_t *us, struct pd_err *err) {
+int when_parse(const char *text, const char *option, uint64_t now_us, uint64_t *us,
+               struct pd_err *err) {
     uint64_t seconds;
     double epoch;
     if (*text == '@' && !pd_parse_f64(text + 1, 0, 1e11, &epoch)) {
@@ -135,7 +138,9 @@ int when_parse(const char *text, const char *option, uint64_t now_us, uint64_t *
     }
     if (!parse_point(text, now_us, us))
         return 0;
-    return pd_fail(err, PD_EUSAGE, "%s is a span like 10m or 1h30m, a time like 2026-11-21T10:00 or 10:00, or @SECONDS since 1970, not '%s'",
+    return pd_fail(err, PD_EUSAGE,
+                   "%s is a span like 10m or 1h30m, a time like 2026-11-21T10:00 or 10:00, or "
+                   "@SECONDS since 1970, not '%s'",
                    option, text);
 }
 

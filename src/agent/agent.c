@@ -1,4 +1,5 @@
-/* agent.c - see agent.h: the table of services, greeting and state, the loop, the socket, and the end. */
+/* agent.c - see agent.h: the table of services, greeting and state, the loop, the socket, and the
+ * end. */
 #include "agent/agent.h"
 
 #include <errno.h>
@@ -22,16 +23,22 @@
 #include "base/fs.h"
 #include "wire/msg.h"
 
-enum { TICK_MS = 50, TERM_GRACE_MS = 1000, QUIT_MS = 2000, FIRST_LEASE_MS = 10000, N_SERVICES = 10 };
+enum {
+    TICK_MS = 50,
+    TERM_GRACE_MS = 1000,
+    QUIT_MS = 2000,
+    FIRST_LEASE_MS = 10000,
+    N_SERVICES = 10
+};
 
 struct agent {
     struct agent_core core;
-    char state[16], text[400];  /* the last AG_STATE */
-    json_t *result;             /* AG_RESULT once the job is over on this node, else NULL */
+    char state[16], text[400]; /* the last AG_STATE */
+    json_t *result;            /* AG_RESULT once the job is over on this node, else NULL */
     struct clients *clients;
     struct client_use uses[N_SERVICES];
-    struct ag_job *job;         /* in job mode, else NULL */
-    struct logs logs;           /* of a job that is over */
+    struct ag_job *job; /* in job mode, else NULL */
+    struct logs logs;   /* of a job that is over */
     int logs_open;
     struct log_source log_source;
     struct status_source status_source;
@@ -39,11 +46,11 @@ struct agent {
     uv_pipe_t listener;
     uv_timer_t tick;
     uv_signal_t on_term;
-    int has_daemon_handles;     /* the three above are open */
-    uv_timer_t give_up;         /* the deadline of quitting */
+    int has_daemon_handles; /* the three above are open */
+    uv_timer_t give_up;     /* the deadline of quitting */
     int give_up_open;
     int quitting, quit_soon;
-    char join[64];              /* AG_JOIN: the job that this client goes on with */
+    char join[64]; /* AG_JOIN: the job that this client goes on with */
 };
 
 /* --- quitting --- */
@@ -56,7 +63,8 @@ static void on_give_up(uv_timer_t *t) {
     ag->give_up_open = 0;
 }
 
-/* Everything is closed when what is queued has gone out, but a client that reads no more does not keep us. */
+/* Everything is closed when what is queued has gone out, but a client that reads no more does not
+ * keep us. */
 static void quit(struct agent *ag) {
     if (ag->quitting)
         return;
@@ -67,7 +75,8 @@ static void quit(struct agent *ag) {
         ag->give_up.data = ag;
         ag->give_up_open = 1;
         uv_timer_start(&ag->give_up, on_give_up, QUIT_MS, 0);
-        uv_unref((uv_handle_t *)&ag->give_up); /* it does not keep the loop when all is closed before */
+        uv_unref(
+            (uv_handle_t *)&ag->give_up); /* it does not keep the loop when all is closed before */
     }
     if (ag->has_daemon_handles) {
         uv_close((uv_handle_t *)&ag->listener, NULL);
@@ -107,8 +116,9 @@ static void send_state(struct client *c, void *arg) {
     const struct agent *ag = arg;
     if (*ag->state)
         client_send(c, WIRE_AG_STATE, 0,
-                    json_pack("{s:i, s:s, s:o, s:o}", "node", agent_node_id(&ag->core), "state", ag->state, "text",
-                              msg_text(ag->text, strlen(ag->text)), "lost", ag_job_lost_nodes(ag->job)));
+                    json_pack("{s:i, s:s, s:o, s:o}", "node", agent_node_id(&ag->core), "state",
+                              ag->state, "text", msg_text(ag->text, strlen(ag->text)), "lost",
+                              ag_job_lost_nodes(ag->job)));
 }
 
 static void on_job_state(void *arg, const char *state, const char *text) {
@@ -119,7 +129,9 @@ static void on_job_state(void *arg, const char *state, const char *text) {
     clients_each(ag->clients, send_state, ag);
 }
 
-static void send_result(struct client *c, void *arg) { client_send(c, WIRE_AG_RESULT, 0, json_incref(((struct agent *)arg)->result)); }
+static void send_result(struct client *c, void *arg) {
+    client_send(c, WIRE_AG_RESULT, 0, json_incref(((struct agent *)arg)->result));
+}
 
 static void on_job_over(void *arg, json_t *result) {
     struct agent *ag = arg;
@@ -157,13 +169,16 @@ static void status_now(void *arg, struct status_now *out) {
 
 static const struct client_service own_service;
 
-static int on_ping(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_ping(struct client *c, const struct wire_frame *f, const json_t *body,
+                   struct pd_err *err) {
     (void)body;
     return client_answer(c, f, json_object(), err); /* so that the client, too, notices a loss */
 }
 
-/* A client that has seen the list goes on with one of the jobs: on the same stream, so that it need not log in again. */
-static int on_join(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+/* A client that has seen the list goes on with one of the jobs: on the same stream, so that it need
+ * not log in again. */
+static int on_join(struct client *c, const struct wire_frame *f, const json_t *body,
+                   struct pd_err *err) {
     struct agent *ag = client_context(c, &own_service);
     const char *job = msg_str(body, "job");
     struct node_paths p;
@@ -177,7 +192,8 @@ static int on_join(struct client *c, const struct wire_frame *f, const json_t *b
     return 0;
 }
 
-static int on_bye(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_bye(struct client *c, const struct wire_frame *f, const json_t *body,
+                  struct pd_err *err) {
     struct agent *ag = client_context(c, &own_service);
     json_t *o = NULL;
     (void)body;
@@ -221,8 +237,8 @@ static void use_services(struct agent *ag) {
 }
 
 /* On failure nothing is left of it. */
-static int agent_init(struct agent *ag, const struct node_paths *p, enum agent_mode mode, unsigned first_lease_ms, const char *build,
-                      struct pd_err *err) {
+static int agent_init(struct agent *ag, const struct node_paths *p, enum agent_mode mode,
+                      unsigned first_lease_ms, const char *build, struct pd_err *err) {
     static const struct client_events ev = {on_client_open, on_client_close};
     static const struct ag_job_events job_ev = {on_job_state, on_job_over, on_job_quit};
     *ag = (struct agent){0};
@@ -230,8 +246,13 @@ static int agent_init(struct agent *ag, const struct node_paths *p, enum agent_m
     if (rc)
         return rc;
     rc = clients_new(&ag->clients, &ag->core, &ev, ag, err);
-    const struct ag_job_opts o = {.core = &ag->core, .clients = ag->clients, .logs = &ag->log_source, .kept = &ag->kept,
-                                  .first_lease_ms = first_lease_ms, .events = &job_ev, .arg = ag};
+    const struct ag_job_opts o = {.core = &ag->core,
+                                  .clients = ag->clients,
+                                  .logs = &ag->log_source,
+                                  .kept = &ag->kept,
+                                  .first_lease_ms = first_lease_ms,
+                                  .events = &job_ev,
+                                  .arg = ag};
     if (!rc && mode == AGENT_JOB)
         rc = ag_job_new(&ag->job, &o, err);
     if (!rc) {
@@ -285,13 +306,16 @@ static void load_over(struct agent *ag) {
     ag->result = result_read(p);
     ag->logs_open = !logs_open(&ag->logs, p->dir, 1, NULL);
     ag->log_source.logs = ag->logs_open ? &ag->logs : NULL;
-    snprintf(ag->state, sizeof ag->state, "%s", ag->result ? msg_str(ag->result, "status") : "lost");
-    snprintf(ag->text, sizeof ag->text, ag->result ? "the job is over" : "the job's agent is gone and left no result");
+    snprintf(ag->state, sizeof ag->state, "%s",
+             ag->result ? msg_str(ag->result, "status") : "lost");
+    snprintf(ag->text, sizeof ag->text,
+             ag->result ? "the job is over" : "the job's agent is gone and left no result");
     const char *why = msg_str(json_object_get(ag->result, "first_failure"), "reason");
     clients_set_over(ag->clients, *why ? why : ag->text);
 }
 
-int agent_run_stdio(const struct node_paths *p, enum agent_mode mode, const char *build, char join[64]) {
+int agent_run_stdio(const struct node_paths *p, enum agent_mode mode, const char *build,
+                    char join[64]) {
     struct agent ag;
     struct pd_err err = {0};
     int kept[2] = {-1, -1};
@@ -339,7 +363,8 @@ static void on_connection(uv_stream_t *l, int status) {
         free(p);
         return;
     }
-    if (uv_accept(l, (uv_stream_t *)p) || ag->quitting || client_open(ag->clients, (uv_stream_t *)p, (uv_stream_t *)p, &err)) {
+    if (uv_accept(l, (uv_stream_t *)p) || ag->quitting ||
+        client_open(ag->clients, (uv_stream_t *)p, (uv_stream_t *)p, &err)) {
         pd_warn(&ag->core.log, "a client was turned away: %s", err.msg);
         uv_close((uv_handle_t *)p, free_handle);
     }
@@ -353,7 +378,8 @@ static void on_tick(uv_timer_t *t) {
         ag_job_tick(ag->job, TICK_MS);
 }
 
-/* The guardian is gone, or somebody wants this agent to end: the job has failed, and nothing of it stays. */
+/* The guardian is gone, or somebody wants this agent to end: the job has failed, and nothing of it
+ * stays. */
 static void on_term(uv_signal_t *h, int sig) {
     char reason[60];
     snprintf(reason, sizeof reason, "the agent got signal %d", sig);
@@ -376,7 +402,9 @@ static int listen_here(struct agent *ag, struct pd_err *err) {
         rc = uv_timer_start(&ag->tick, on_tick, TICK_MS, TICK_MS);
     if (!rc)
         rc = uv_signal_start(&ag->on_term, on_term, SIGTERM);
-    return rc ? pd_fail(err, PD_EIO, "cannot listen on %s/.agent/sock: %s", ag->core.paths.dir, uv_strerror(rc)) : 0;
+    return rc ? pd_fail(err, PD_EIO, "cannot listen on %s/.agent/sock: %s", ag->core.paths.dir,
+                        uv_strerror(rc))
+              : 0;
 }
 
 static int open_log(struct agent *ag, struct pd_err *err) {

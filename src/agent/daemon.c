@@ -23,14 +23,16 @@ enum { TERM_GRACE_MS = 1000 };
 
 static void say(int fd, const char *text) { (void)!write(fd, text, strlen(text)); }
 
-/* stdin from nowhere, stdout and stderr into log/agent.log, no other descriptor but `keep` (which becomes 3). */
+/* stdin from nowhere, stdout and stderr into log/agent.log, no other descriptor but `keep` (which
+ * becomes 3). */
 static int own_stdio(const struct node_paths *p, int keep) {
     char path[PATH_MAX];
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int log = node_paths_join(p->dir, "log/agent.log", path, NULL)
                   ? -1
                   : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (null < 0 || log < 0 || chdir(p->dir) || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
+    if (null < 0 || log < 0 || chdir(p->dir) || dup2(null, 0) < 0 || dup2(log, 1) < 0 ||
+        dup2(log, 2) < 0)
         return -1;
     if (keep != 3 && dup2(keep, 3) < 0)
         return -1;
@@ -43,20 +45,20 @@ static int own_stdio(const struct node_paths *p, int keep) {
 
 /* --- watcher, guardian, agent ---
  *
- * Each of the three is the parent of the next and a sub-reaper; the death of a parent is a TERM for its child. So
- *     the agent dies                     its parent ends what is below
- *     the guardian, or the watcher       the agent is told, and ends all itself
- *     two of them at once                the third does one or the other: orphans come to it, or it is the agent
- * A parent whose child died waits for the agent as for its own, which it then is.
+ * Each of the three is the parent of the next and a sub-reaper; the death of a parent is a TERM for
+ * its child. So the agent dies                     its parent ends what is below the guardian, or
+ * the watcher       the agent is told, and ends all itself two of them at once                the
+ * third does one or the other: orphans come to it, or it is the agent A parent whose child died
+ * waits for the agent as for its own, which it then is.
  */
 
 /* In memory that the three share. */
 struct guard_chain {
-    volatile pid_t agent;      /* 0: not started yet */
+    volatile pid_t agent;        /* 0: not started yet */
     volatile int reaped, status; /* the agent's end, seen by one of them */
-    unsigned lease_ms;         /* of an agent that is not set up */
-    const char *build;         /* as in agent.h */
-    uint64_t since;            /* when the job's first process can have started, in ticks since boot */
+    unsigned lease_ms;           /* of an agent that is not set up */
+    const char *build;           /* as in agent.h */
+    uint64_t since; /* when the job's first process can have started, in ticks since boot */
 };
 
 static void watched_signals(sigset_t *set) {
@@ -67,7 +69,8 @@ static void watched_signals(sigset_t *set) {
     sigaddset(set, SIGHUP);
 }
 
-/* The agent is dead: nothing of the job may outlive it. Its folder is the current one; what has that name may already be the next job's. */
+/* The agent is dead: nothing of the job may outlive it. Its folder is the current one; what has
+ * that name may already be the next job's. */
 static void clean_up(const struct node_paths *p, const struct guard_chain *c) {
     static const char *const files[] = {".agent/sock", ".agent/key", ".agent/pid"};
     const int status = c->status;
@@ -82,14 +85,17 @@ static void clean_up(const struct node_paths *p, const struct guard_chain *c) {
     if (c->reaped && WIFSIGNALED(status))
         snprintf(how, sizeof how, "the agent was killed by signal %d", WTERMSIG(status));
     else if (c->reaped)
-        snprintf(how, sizeof how, "the agent ended with status %d before the job did", WEXITSTATUS(status));
+        snprintf(how, sizeof how, "the agent ended with status %d before the job did",
+                 WEXITSTATUS(status));
     result_write_if_missing(&here, how);
 }
 
-/* The agent is dead, or it will never be a child of this process. Only when the one between them is gone, too. */
+/* The agent is dead, or it will never be a child of this process. Only when the one between them is
+ * gone, too. */
 static int agent_is_gone(const struct guard_chain *c) {
     siginfo_t si;
-    return c->reaped || !c->agent || (waitid(P_PID, (id_t)c->agent, &si, WEXITED | WNOHANG | WNOWAIT) && errno == ECHILD);
+    return c->reaped || !c->agent ||
+           (waitid(P_PID, (id_t)c->agent, &si, WEXITED | WNOHANG | WNOWAIT) && errno == ECHILD);
 }
 
 static void note_end(struct guard_chain *c, int status) {
@@ -126,7 +132,8 @@ static int begin_below(pid_t parent, const char *name) {
     return prctl(PR_SET_PDEATHSIG, SIGTERM) || getppid() != parent ? -1 : 0;
 }
 
-static int agent(const struct node_paths *p, struct guard_chain *c, pid_t parent, const sigset_t *mask) {
+static int agent(const struct node_paths *p, struct guard_chain *c, pid_t parent,
+                 const sigset_t *mask) {
     c->agent = getpid();
     if (begin_below(parent, "paddle_agent"))
         return 1;
@@ -134,7 +141,8 @@ static int agent(const struct node_paths *p, struct guard_chain *c, pid_t parent
     return agent_run_daemon(p, c->lease_ms, c->build, 3);
 }
 
-static int guardian(const struct node_paths *p, struct guard_chain *c, pid_t parent, const sigset_t *mask) {
+static int guardian(const struct node_paths *p, struct guard_chain *c, pid_t parent,
+                    const sigset_t *mask) {
     if (begin_below(parent, "paddle_guardian"))
         return 1;
     pid_t self = getpid(), pid = fork();
@@ -154,7 +162,8 @@ static int watcher(const struct node_paths *p, unsigned lease_ms, const char *bu
         say(ready, "cannot set up the agent's log and folder");
         return 1;
     }
-    struct guard_chain *c = mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct guard_chain *c =
+        mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (c == MAP_FAILED) {
         say(3, "cannot start the agent: out of memory");
         return 1;
@@ -181,16 +190,20 @@ static int watcher(const struct node_paths *p, unsigned lease_ms, const char *bu
 static int wait_ready(const struct node_paths *p, int fd, struct pd_err *err) {
     char text[900];
     ssize_t n = 0, k;
-    while ((size_t)n < sizeof text - 1 && ((k = read(fd, text + n, sizeof text - 1 - (size_t)n)) > 0 || (k < 0 && errno == EINTR))) {
+    while (
+        (size_t)n < sizeof text - 1 &&
+        ((k = read(fd, text + n, sizeof text - 1 - (size_t)n)) > 0 || (k < 0 && errno == EINTR))) {
         n += k > 0 ? k : 0;
         if (n && text[0] == '1')
             return 0;
     }
     text[n > 0 ? n : 0] = 0;
-    return pd_fail(err, PD_EHOST, "the agent could not start in %s: %s", p->dir, *text ? text : "it ended at once");
+    return pd_fail(err, PD_EHOST, "the agent could not start in %s: %s", p->dir,
+                   *text ? text : "it ended at once");
 }
 
-int daemon_start(const struct node_paths *p, int node, unsigned lease_ms, const char *build, struct pd_err *err) {
+int daemon_start(const struct node_paths *p, int node, unsigned lease_ms, const char *build,
+                 struct pd_err *err) {
     int fd[2], status;
     int rc = node_paths_make_job(p, node, err);
     if (rc)

@@ -1,4 +1,5 @@
-/* job.c - see job.h: messages between head, node and the other agents, leases, and the end. A client's requests: job_requests.c. */
+/* job.c - see job.h: messages between head, node and the other agents, leases, and the end. A
+ * client's requests: job_requests.c. */
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ struct job_post {
     struct pd_err err;
 };
 
-static void __attribute__((format(printf, 3, 4))) set_state(struct ag_job *j, const char *state, const char *fmt, ...) {
+static void __attribute__((format(printf, 3, 4)))
+set_state(struct ag_job *j, const char *state, const char *fmt, ...) {
     char text[400];
     va_list ap;
     va_start(ap, fmt);
@@ -41,8 +43,13 @@ json_t *ag_job_lost_nodes(const struct ag_job *j) {
 json_t *ag_job_state(const struct ag_job *j) {
     if (!j || !j->node)
         return NULL;
-    const struct status_job s = {.node = j->spec.node, .n_nodes = j->spec.n_nodes, .attached = j->spec.attached, .started_us = j->started_us,
-                                 .ended_us = j->ended_us, .restarts = j->restarts, .processes = node_processes(j->node)};
+    const struct status_job s = {.node = j->spec.node,
+                                 .n_nodes = j->spec.n_nodes,
+                                 .attached = j->spec.attached,
+                                 .started_us = j->started_us,
+                                 .ended_us = j->ended_us,
+                                 .restarts = j->restarts,
+                                 .processes = node_processes(j->node)};
     return status_state(j->o.core, &s);
 }
 
@@ -51,7 +58,9 @@ void job_save_state(struct ag_job *j) {
         status_save(j->o.core, ag_job_state(j));
 }
 
-struct file_fetch *const *ag_job_files(const struct ag_job *j) { return &j->data; }
+struct file_fetch *const *ag_job_files(const struct ag_job *j) {
+    return &j->data;
+}
 int ag_job_started(const struct ag_job *j) { return j && j->started; }
 
 /* --- how it ended here --- */
@@ -62,7 +71,9 @@ static void over(struct ag_job *j, const char *status, const json_t *first_failu
         return;
     j->result = result_make(&j->o.core->paths, j->spec.node, status, first_failure, later);
     json_object_set_new(j->result, "restarts", json_integer((json_int_t)j->restarts));
-    json_object_set_new(j->result, "saved", json_string(j->head ? head_saved(j->head) : "")); /* node 0 knows, as it does of ... */
+    json_object_set_new(
+        j->result, "saved",
+        json_string(j->head ? head_saved(j->head) : "")); /* node 0 knows, as it does of ... */
     json_object_set_new(j->result, "lost", ag_job_lost_nodes(j));
     if (j->started && result_write(&j->o.core->paths, j->result, &err))
         pd_error(job_log(j), "%s", err.msg);
@@ -75,7 +86,8 @@ static void over(struct ag_job *j, const char *status, const json_t *first_failu
 }
 
 void job_over_with_reason(struct ag_job *j, const char *status, const char *reason) {
-    json_t *f = *reason && !strcmp(status, "failed") ? result_reason(j->spec.node, reason) : NULL; /* else node 0 knows */
+    json_t *f = *reason && !strcmp(status, "failed") ? result_reason(j->spec.node, reason)
+                                                     : NULL; /* else node 0 knows */
     over(j, status, f, 0);
     json_decref(f);
 }
@@ -100,13 +112,15 @@ static void on_post(uv_timer_t *t) {
     }
 }
 
-static void post(struct ag_job *j, int to_head, uint16_t type, uint64_t req, json_t *body, const struct pd_err *refused) {
+static void post(struct ag_job *j, int to_head, uint16_t type, uint64_t req, json_t *body,
+                 const struct pd_err *refused) {
     struct job_post *p = j->quitting ? NULL : pd_calloc(1, sizeof *p);
     if (!p) {
         json_decref(body);
         return;
     }
-    *p = (struct job_post){.to_head = to_head, .type = type, .req = req, .body = body, .is_refusal = refused != NULL};
+    *p = (struct job_post){
+        .to_head = to_head, .type = type, .req = req, .body = body, .is_refusal = refused != NULL};
     if (refused)
         p->err = *refused;
     *j->posts_end = p;
@@ -130,7 +144,9 @@ static void to_head(struct ag_job *j, uint16_t type, uint64_t req, json_t *body)
         job_over_with_reason(j, *j->end_status ? j->end_status : "done", j->failed);
 }
 
-static void on_node_send(void *arg, uint16_t type, uint64_t req, json_t *body) { to_head(arg, type, req, body); }
+static void on_node_send(void *arg, uint16_t type, uint64_t req, json_t *body) {
+    to_head(arg, type, req, body);
+}
 
 static void on_node_refuse(void *arg, uint16_t type, uint64_t req, const struct pd_err *e) {
     struct ag_job *j = arg;
@@ -141,8 +157,8 @@ static void on_node_refuse(void *arg, uint16_t type, uint64_t req, const struct 
         peer_link_refuse(j->link, 0, type, req, e);
 }
 
-/* At once for what comes after a silence; a process that writes line by line makes a message every LOG_TURN_MS, not one a
- * line. */
+/* At once for what comes after a silence; a process that writes line by line makes a message every
+ * LOG_TURN_MS, not one a line. */
 static void on_log_turn(uv_timer_t *t) {
     struct ag_job *j = t->data;
     if (!j->log_grew)
@@ -181,7 +197,8 @@ static void on_probed(void *arg, const struct probe_result *v, size_t n) {
             pd_info(job_log(j), "probe of node %d at %s: %s", r->node, v[i].addr, v[i].why);
     pd_info(job_log(j), "node %d is reached at '%s' (%zu tried)", r->node, addr, n);
     if (!j->quitting)
-        to_head(j, WIRE_HD_PROBE, r->req, json_pack("{s:[{s:i, s:s}]}", "ok", "node", r->node, "addr", addr));
+        to_head(j, WIRE_HD_PROBE, r->req,
+                json_pack("{s:[{s:i, s:s}]}", "ok", "node", r->node, "addr", addr));
     free(r);
 }
 
@@ -189,7 +206,9 @@ static void on_probed(void *arg, const struct probe_result *v, size_t n) {
 static void probe(struct ag_job *j, uint64_t req, const json_t *body) {
     const json_t *of = json_array_get(json_object_get(body, "nodes"), 0);
     const int node = (int)msg_int(of, "node", 0, SPEC_MAX_NODES, 0);
-    const struct probe_target target = {.addrs = json_object_get(of, "addrs"), .max = PROBE_ADDRS_MAX, .port = (int)msg_int(of, "port", 1, 65535, 1),
+    const struct probe_target target = {.addrs = json_object_get(of, "addrs"),
+                                        .max = PROBE_ADDRS_MAX,
+                                        .port = (int)msg_int(of, "port", 1, 65535, 1),
                                         .node = (uint32_t)node};
     struct wire_hs_opts hs;
     struct pd_err err = {0};
@@ -207,14 +226,18 @@ static void tell_state(struct ag_job *j, uint16_t type, const json_t *body) {
     static const struct {
         uint16_t type;
         const char *state;
-    } states[] = {{WIRE_HD_PROBE, "probing"}, {WIRE_HD_BIND, "binding"}, {WIRE_HD_STOP, "ending"}, {WIRE_HD_END, "ending"}};
+    } states[] = {{WIRE_HD_PROBE, "probing"},
+                  {WIRE_HD_BIND, "binding"},
+                  {WIRE_HD_STOP, "ending"},
+                  {WIRE_HD_END, "ending"}};
     if (j->spec.node == 0 || j->result)
         return;
     for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
         if (states[i].type == type)
             set_state(j, msg_bool(body, "restart") ? "restarting" : states[i].state, "%s", "");
     if (type == WIRE_HD_START)
-        set_state(j, role_of(msg_str(body, "role")) == ROLE_PSERVER ? "pservers" : "trainers", "%s", "");
+        set_state(j, role_of(msg_str(body, "role")) == ROLE_PSERVER ? "pservers" : "trainers", "%s",
+                  "");
 }
 
 /* A request of the head, on whichever node. */
@@ -253,8 +276,12 @@ static void on_head_send(void *arg, int node, uint16_t type, uint64_t req, json_
         peer_link_send(j->link, node, type, req, body);
 }
 
-static void on_head_state(void *arg, const char *state, const char *text) { set_state(arg, state, "%s", text); }
-static void on_head_over(void *arg, const char *status, const json_t *first, int later) { over(arg, status, first, later); }
+static void on_head_state(void *arg, const char *state, const char *text) {
+    set_state(arg, state, "%s", text);
+}
+static void on_head_over(void *arg, const char *status, const json_t *first, int later) {
+    over(arg, status, first, later);
+}
 
 /* --- the other agents --- */
 
@@ -281,7 +308,8 @@ static void answer_file(struct ag_job *j, int node, const struct wire_frame *f) 
         peer_link_refuse(j->link, node, f->type, f->req, &err);
 }
 
-static void on_message(void *arg, int node, const struct wire_frame *f, const json_t *body, const struct pd_err *refused) {
+static void on_message(void *arg, int node, const struct wire_frame *f, const json_t *body,
+                       const struct pd_err *refused) {
     struct ag_job *j = arg;
     if (node) {
         if (f->type == WIRE_HD_FILE || f->type == WIRE_HD_FILE_HERE)
@@ -299,8 +327,8 @@ static void on_message(void *arg, int node, const struct wire_frame *f, const js
 json_t *job_join_body(void *arg) {
     struct ag_job *j = arg;
     json_t *o = json_pack("{s:i, s:I, s:s, s:s, s:s, s:s}", "node", j->spec.node, "incarnation",
-                          (json_int_t)(j->self.incarnation >> 1), "net_id", j->net_id, "machine", j->machine, "failed", j->failed,
-                          "failed_role", j->failed_role);
+                          (json_int_t)(j->self.incarnation >> 1), "net_id", j->net_id, "machine",
+                          j->machine, "failed", j->failed, "failed_role", j->failed_role);
     if (o)
         node_describe(j->node, o);
     return o;
@@ -312,8 +340,12 @@ static void on_joined(void *arg) {
         set_state(j, "connecting", "node %d has joined", j->spec.node);
 }
 
-static void on_taker_frame(void *arg, struct net_conn *c, struct wire_frame *f) { file_serve_frame(file_fetch_server(((struct ag_job *)arg)->data), c, f); }
-static void on_taker_gone(void *arg, struct net_conn *c) { file_serve_gone(file_fetch_server(((struct ag_job *)arg)->data), c); }
+static void on_taker_frame(void *arg, struct net_conn *c, struct wire_frame *f) {
+    file_serve_frame(file_fetch_server(((struct ag_job *)arg)->data), c, f);
+}
+static void on_taker_gone(void *arg, struct net_conn *c) {
+    file_serve_gone(file_fetch_server(((struct ag_job *)arg)->data), c);
+}
 
 /* --- data files that are needed elsewhere --- */
 
@@ -328,13 +360,15 @@ static json_t *peer_of(void *arg, int node) {
     const json_t *peer = json_array_get(j->peers, (size_t)node);
     if (!j->head)
         return NULL;
-    return json_pack("{s:i, s:O?, s:o, s:O?, s:b}", "node", node, "name", json_object_get(peer, "name"), "addrs", head_addrs(j->head, node), "port",
+    return json_pack("{s:i, s:O?, s:o, s:O?, s:b}", "node", node, "name",
+                     json_object_get(peer, "name"), "addrs", head_addrs(j->head, node), "port",
                      json_object_get(peer, "port"), "lost", !head_has(j->head, node));
 }
 
 const struct node_io job_node_io = {on_node_send, on_node_refuse, on_log_grew, on_data_channel};
 const struct head_io job_head_io = {on_head_send, on_head_state, on_head_over};
-const struct peer_events job_peer_events = {on_join, on_lost, on_message, job_join_body, on_joined, on_taker_frame, on_taker_gone};
+const struct peer_events job_peer_events = {on_join,   on_lost,        on_message,   job_join_body,
+                                            on_joined, on_taker_frame, on_taker_gone};
 const struct file_fetch_io job_data_io = {ask_head, is_joined, peer_of};
 
 /* --- leases and the end --- */
@@ -363,7 +397,8 @@ void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *reason) {
         snprintf(j->failed, sizeof j->failed, "%s", reason);
         *j->failed_role = 0;
     }
-    /* The head ends the whole job first: every node's end is part of that, and ag_job_tick then quits. */
+    /* The head ends the whole job first: every node's end is part of that, and ag_job_tick then
+     * quits. */
     if (!j->head || j->result || !j->ran)
         node_end(j->node, NODE_END, grace_ms, on_ended_then_quit, j);
 }
@@ -391,10 +426,12 @@ static void tick_live(struct ag_job *j, uint64_t silent_ms) {
     } else if (j->ending) {
         return;
     } else if ((j->spec.attached || !j->ran) && silent_ms >= lease) {
-        snprintf(reason, sizeof reason, "the launcher's connection to node %d was lost for %llu ms", j->spec.node, (unsigned long long)silent_ms);
+        snprintf(reason, sizeof reason, "the launcher's connection to node %d was lost for %llu ms",
+                 j->spec.node, (unsigned long long)silent_ms);
         end_by_lease(j, reason);
     } else if (j->ran && head_ms >= j->spec.detach_lease_ms) {
-        snprintf(reason, sizeof reason, "node %d has not heard of node 0 for %llu ms", j->spec.node, (unsigned long long)head_ms);
+        snprintf(reason, sizeof reason, "node %d has not heard of node 0 for %llu ms", j->spec.node,
+                 (unsigned long long)head_ms);
         end_by_lease(j, reason);
     }
 }

@@ -1,4 +1,5 @@
-/* job_requests.c - what a client asks of this agent's job: AG_JOB_SETUP, AG_JOB_PEERS, AG_JOB_RUN, AG_STOP. */
+/* job_requests.c - what a client asks of this agent's job: AG_JOB_SETUP, AG_JOB_PEERS, AG_JOB_RUN,
+ * AG_STOP. */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,8 @@ static void on_child(uv_signal_t *h, int sig) {
     node_reap(((struct ag_job *)h->data)->node);
 }
 
-_Static_assert((int)SPEC_MAX_LOG_KEEP <= (int)LOGS_KEEP_MAX, "a job may keep more log files than struct log_file has places for");
+_Static_assert((int)SPEC_MAX_LOG_KEEP <= (int)LOGS_KEEP_MAX,
+               "a job may keep more log files than struct log_file has places for");
 
 static int open_logs(struct ag_job *j, struct pd_err *err) {
     int rc = logs_open(&j->logs, j->o.core->paths.dir, 0, err);
@@ -31,7 +33,12 @@ static int open_logs(struct ag_job *j, struct pd_err *err) {
 }
 
 static int open_files(struct ag_job *j, struct pd_err *err) {
-    const struct file_fetch_opts o = {.core = j->o.core, .spec = &j->spec, .self = &j->self, .kept = j->o.kept, .io = &job_data_io, .arg = j};
+    const struct file_fetch_opts o = {.core = j->o.core,
+                                      .spec = &j->spec,
+                                      .self = &j->self,
+                                      .kept = j->o.kept,
+                                      .io = &job_data_io,
+                                      .arg = j};
     if (j->spec.data_apart)
         return file_fetch_new(&j->data, &o, err);
     kept_data_unlock(j->o.kept); /* nobody will ask for them here */
@@ -40,9 +47,16 @@ static int open_files(struct ag_job *j, struct pd_err *err) {
 
 static int open_link(struct ag_job *j, struct pd_err *err) {
     const struct spec *s = &j->spec;
-    int from = s->port ? s->port + s->n_dense + s->n_sparse : 0; /* behind the ports that pservers would like to have */
-    const struct peer_link_opts o = {.core = j->o.core, .self = &j->self, .n_nodes = s->n_nodes, .from_port = from > 65000 ? s->port : from,
-                                     .takers = j->data != NULL, .lease_ms = s->detach_lease_ms, .events = &job_peer_events, .arg = j};
+    int from = s->port ? s->port + s->n_dense + s->n_sparse
+                       : 0; /* behind the ports that pservers would like to have */
+    const struct peer_link_opts o = {.core = j->o.core,
+                                     .self = &j->self,
+                                     .n_nodes = s->n_nodes,
+                                     .from_port = from > 65000 ? s->port : from,
+                                     .takers = j->data != NULL,
+                                     .lease_ms = s->detach_lease_ms,
+                                     .events = &job_peer_events,
+                                     .arg = j};
     return peer_link_new(&j->link, &o, &j->port, err);
 }
 
@@ -60,7 +74,8 @@ static int open_parts(struct ag_job *j, json_t *body, struct pd_err *err) {
     if (!rc)
         rc = open_logs(j, err);
     if (!rc)
-        rc = node_new(&j->node, &j->o.core->loop, &core->paths, &j->spec, &j->logs, &core->log, &job_node_io, j, err);
+        rc = node_new(&j->node, &j->o.core->loop, &core->paths, &j->spec, &j->logs, &core->log,
+                      &job_node_io, j, err);
     if (!rc)
         rc = open_files(j, err);
     if (!rc)
@@ -68,10 +83,13 @@ static int open_parts(struct ag_job *j, json_t *body, struct pd_err *err) {
     return rc;
 }
 
-static int answer_setup(struct client *c, const struct ag_job *j, const struct wire_frame *f, struct pd_err *err) {
+static int answer_setup(struct client *c, const struct ag_job *j, const struct wire_frame *f,
+                        struct pd_err *err) {
     const json_t *first = json_array_get(j->addrs, 0);
-    return client_answer(c, f, json_pack("{s:O, s:i, s:s}", "addrs", j->addrs, "port", j->port, "nic_addr",
-                                         *j->spec.nic ? json_string_value(first) : ""), err);
+    return client_answer(c, f,
+                         json_pack("{s:O, s:i, s:s}", "addrs", j->addrs, "port", j->port,
+                                   "nic_addr", *j->spec.nic ? json_string_value(first) : ""),
+                         err);
 }
 
 static void begin(struct ag_job *j, const uint8_t *key) {
@@ -90,7 +108,8 @@ static void begin(struct ag_job *j, const uint8_t *key) {
     j->started_us = pd_wall_us();
 }
 
-static int on_setup(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_setup(struct client *c, const struct wire_frame *f, const json_t *body,
+                    struct pd_err *err) {
     struct ag_job *j = client_context(c, &ag_job_service);
     if (client_over(c, err))
         return err->code;
@@ -99,7 +118,8 @@ static int on_setup(struct client *c, const struct wire_frame *f, const json_t *
     if (f->n_sec < 2 || f->len[1] != sizeof j->self.key)
         return pd_fail(err, PD_EPROTO, "AG_JOB_SETUP: section 1 is not a key of 32 bytes");
     if (job_is_live(j) && !sodium_memcmp(j->self.key, f->sec[1], sizeof j->self.key))
-        return answer_setup(c, j, f, err); /* the connection broke before the answer to the first one had arrived */
+        return answer_setup(
+            c, j, f, err); /* the connection broke before the answer to the first one had arrived */
     if (j->set_up)
         return pd_fail(err, PD_EEXIST, "the job was set up already");
     json_t *copy = json_deep_copy(body);
@@ -114,7 +134,8 @@ static int on_setup(struct client *c, const struct wire_frame *f, const json_t *
         return rc;
     }
     clients_set_lease(j->o.clients, (unsigned)j->spec.attach_lease_ms);
-    packages_drop(c); /* all nodes have their packages; the port where this one served them is for a pserver */
+    packages_drop(c); /* all nodes have their packages; the port where this one served them is for a
+                         pserver */
     job_save_state(j);
     uv_signal_start(&j->on_child, on_child, SIGCHLD);
     pd_info(job_log(j), "node %d of %d, port %d", j->spec.node, j->spec.n_nodes, j->port);
@@ -133,7 +154,8 @@ static struct ag_job *usable(struct client *c, struct pd_err *err) {
 }
 
 static int begin_head(struct ag_job *j, struct pd_err *err) {
-    int rc = head_new(&j->head, &j->o.core->loop, &j->spec, j->peers, job_log(j), &job_head_io, j, err);
+    int rc =
+        head_new(&j->head, &j->o.core->loop, &j->spec, j->peers, job_log(j), &job_head_io, j, err);
     if (rc)
         return rc;
     json_t *own = job_join_body(j);
@@ -143,14 +165,17 @@ static int begin_head(struct ag_job *j, struct pd_err *err) {
     return 0;
 }
 
-static int on_peers(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_peers(struct client *c, const struct wire_frame *f, const json_t *body,
+                    struct pd_err *err) {
     struct ag_job *j = usable(c, err);
     const json_t *nodes = json_object_get(body, "nodes");
     if (!j)
         return err->code;
-    int n = json_is_array(nodes) ? (int)json_array_size(nodes) : 0, rc = 0; /* only the head has to know all */
+    int n = json_is_array(nodes) ? (int)json_array_size(nodes) : 0,
+        rc = 0; /* only the head has to know all */
     if (j->spec.node == 0 ? n != j->spec.n_nodes : n < 1)
-        return pd_fail(err, PD_EPROTO, "AG_JOB_PEERS: it has to list %s", j->spec.node ? "node 0 at least" : "all nodes");
+        return pd_fail(err, PD_EPROTO, "AG_JOB_PEERS: it has to list %s",
+                       j->spec.node ? "node 0 at least" : "all nodes");
     if (j->peers)
         return client_answer(c, f, json_object(), err);
     if (!(j->peers = json_deep_copy(nodes)))
@@ -162,7 +187,8 @@ static int on_peers(struct client *c, const struct wire_frame *f, const json_t *
     return rc ? rc : client_answer(c, f, json_object(), err);
 }
 
-static int on_run(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_run(struct client *c, const struct wire_frame *f, const json_t *body,
+                  struct pd_err *err) {
     struct ag_job *j = usable(c, err);
     (void)body;
     if (!j)
@@ -184,15 +210,16 @@ struct stop_request {
 static void on_stopped(void *arg) {
     struct stop_request *r = arg;
     struct ag_job *j = r->j;
-    client_send(r->c, WIRE_AG_STOP, r->req, json_pack("{s:s}", "saved", j->head ? head_saved(j->head) : ""));
+    client_send(r->c, WIRE_AG_STOP, r->req,
+                json_pack("{s:s}", "saved", j->head ? head_saved(j->head) : ""));
     if (!j->head)
         job_over_with_reason(j, "stopped", "");
     client_unref(r->c);
     free(r);
 }
 
-/* Saving is the whole job's: this node ends with it. Without the head there is nobody to agree with. The head hears of a stop before the
- * exits that it causes. */
+/* Saving is the whole job's: this node ends with it. Without the head there is nobody to agree
+ * with. The head hears of a stop before the exits that it causes. */
 static void stop(struct ag_job *j, const json_t *body, struct stop_request *r) {
     const unsigned grace = (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000);
     const unsigned save_ms = (unsigned)msg_int(body, "save_ms", 0, SAVE_MS_MAX, 60000);
@@ -205,13 +232,15 @@ static void stop(struct ag_job *j, const json_t *body, struct stop_request *r) {
     else if (j->head)
         head_stop(j->head, grace, reason);
     else
-        peer_link_send(j->link, 0, WIRE_HD_STOP_JOB, 0, json_pack("{s:s, s:b, s:i, s:i}", "reason", reason, "save", save, "save_ms", (int)save_ms,
-                                                                 "grace_ms", (int)grace));
+        peer_link_send(j->link, 0, WIRE_HD_STOP_JOB, 0,
+                       json_pack("{s:s, s:b, s:i, s:i}", "reason", reason, "save", save, "save_ms",
+                                 (int)save_ms, "grace_ms", (int)grace));
     if (!save)
         node_end(j->node, NODE_STOP, grace, on_stopped, r);
 }
 
-static int on_stop(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_stop(struct client *c, const struct wire_frame *f, const json_t *body,
+                   struct pd_err *err) {
     struct ag_job *j = client_context(c, &ag_job_service);
     if (!j || !job_is_live(j) || j->result) { /* nothing runs here */
         client_send(c, f->type, f->req, json_object());

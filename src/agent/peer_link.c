@@ -35,7 +35,8 @@ struct peer_link {
     uint64_t heard_ns, retry_ns;
     uint64_t pinged_ns;
     int closing;
-    struct accepted *conns; /* accepted and not yet closed: probes, members before and after HD_JOIN */
+    struct accepted
+        *conns; /* accepted and not yet closed: probes, members before and after HD_JOIN */
     unsigned n_conns, cap_conns;
     int listener_closed;
     struct peer_link **slot; /* of the owner: NULL once the link is gone */
@@ -84,18 +85,23 @@ static void forget(struct peer_link *l, const struct net_conn *c) {
         }
 }
 
-static int is_taker(const struct peer_link *l, const struct net_conn *c) { return net_peer(c)->role == WIRE_ROLE_TAKER && l->o.takers; }
+static int is_taker(const struct peer_link *l, const struct net_conn *c) {
+    return net_peer(c)->role == WIRE_ROLE_TAKER && l->o.takers;
+}
 
 static void on_accepted(struct net_conn *c, void *arg) {
     struct peer_link *l = arg;
     const struct wire_hello *h = net_peer(c);
-    if (remember(l, c) || l->closing || (h->role != WIRE_ROLE_PROBE && !is_taker(l, c) && !node_of(l, c))) {
-        pd_warn(log_of(l), "%s: role %u, id %u has no business here", net_peer_addr(c), h->role, h->id);
+    if (remember(l, c) || l->closing ||
+        (h->role != WIRE_ROLE_PROBE && !is_taker(l, c) && !node_of(l, c))) {
+        pd_warn(log_of(l), "%s: role %u, id %u has no business here", net_peer_addr(c), h->role,
+                h->id);
         net_close(c);
     }
 }
 
-static void take_join(struct peer_link *l, struct net_conn *c, struct peer_node *p, uint64_t req, json_t *body) {
+static void take_join(struct peer_link *l, struct net_conn *c, struct peer_node *p, uint64_t req,
+                      json_t *body) {
     int node = (int)net_peer(c)->id;
     if (p->conn && p->conn != c) {
         struct net_conn *old = p->conn;
@@ -113,7 +119,8 @@ static void take_join(struct peer_link *l, struct net_conn *c, struct peer_node 
 }
 
 /* Of a node of the job, whether it has joined or not. */
-static void take_frame(struct peer_link *l, struct peer_node *p, struct net_conn *c, const struct wire_frame *f) {
+static void take_frame(struct peer_link *l, struct peer_node *p, struct net_conn *c,
+                       const struct wire_frame *f) {
     struct pd_err err = {0};
     json_t *body = NULL;
     const int refused = f->flags & WIRE_F_ERROR;
@@ -225,18 +232,21 @@ static void on_head_close(struct net_conn *c, const struct pd_err *why, void *ar
 /* Node 0's addresses in turn; whoever answers has to prove the key and be node 0. */
 static void connect_head(struct peer_link *l) {
     static const struct net_events ev = {on_head_open, on_head_frame, NULL, on_head_close};
-    const struct net_opts opts = {.max_frame = MSG_MAX_FRAME, .handshake_timeout_ms = CONNECT_MS, .log = log_of(l)};
+    const struct net_opts opts = {
+        .max_frame = MSG_MAX_FRAME, .handshake_timeout_ms = CONNECT_MS, .log = log_of(l)};
     const json_t *addrs = json_object_get(l->head_at, "addrs");
     struct wire_hs_opts hs;
     struct pd_err err = {0};
     if (!json_array_size(addrs))
         return;
-    const char *ip = json_string_value(json_array_get(addrs, l->next_addr++ % json_array_size(addrs)));
+    const char *ip =
+        json_string_value(json_array_get(addrs, l->next_addr++ % json_array_size(addrs)));
     peer_id_put(l->o.self, WIRE_ROLE_AGENT, &hs);
     l->retry_ns = pd_mono_ns() + RETRY_MS * UINT64_C(1000000);
     if (!l->heard_ns)
         l->heard_ns = pd_mono_ns();
-    if (net_connect(&l->head, &l->o.core->loop, ip ? ip : "", (int)msg_int(l->head_at, "port", 1, 65535, 0), CONNECT_MS, &hs, &opts, &ev, l,
+    if (net_connect(&l->head, &l->o.core->loop, ip ? ip : "",
+                    (int)msg_int(l->head_at, "port", 1, 65535, 0), CONNECT_MS, &hs, &opts, &ev, l,
                     &err)) {
         pd_warn(log_of(l), "node 0: %s", err.msg);
         l->head = NULL;
@@ -258,15 +268,16 @@ uint64_t peer_link_silent_ms(const struct peer_link *l) {
 
 /* --- both --- */
 
-/* The connection of a node that has joined, or to node 0; NULL: what is said now is dropped. The head sends it again when the node has joined
- * again, and a member's HD_JOIN tells what matters. */
+/* The connection of a node that has joined, or to node 0; NULL: what is said now is dropped. The
+ * head sends it again when the node has joined again, and a member's HD_JOIN tells what matters. */
 static struct net_conn *conn_of(const struct peer_link *l, int node) {
     if (l->nodes)
         return l->nodes[node].conn;
     return l->joined ? l->head : NULL;
 }
 
-void peer_link_send_with(struct peer_link *l, int node, uint16_t type, uint64_t req, json_t *body, const void *p, size_t n) {
+void peer_link_send_with(struct peer_link *l, int node, uint16_t type, uint64_t req, json_t *body,
+                         const void *p, size_t n) {
     struct net_conn *c = conn_of(l, node);
     if (c)
         msg_send_with(c, type, req, body, p, n);
@@ -278,7 +289,8 @@ void peer_link_send(struct peer_link *l, int node, uint16_t type, uint64_t req, 
     peer_link_send_with(l, node, type, req, body, NULL, 0);
 }
 
-void peer_link_refuse(struct peer_link *l, int node, uint16_t type, uint64_t req, const struct pd_err *e) {
+void peer_link_refuse(struct peer_link *l, int node, uint16_t type, uint64_t req,
+                      const struct pd_err *e) {
     struct net_conn *c = conn_of(l, node);
     if (c)
         net_send_error(c, type, req, e);
@@ -291,12 +303,14 @@ static void tick_accepted(struct peer_link *l, uint64_t now, int ping) {
             net_close(p->conn);
         else if (p->conn && ping) {
             msg_send(p->conn, WIRE_HD_PING, 0, json_object());
-            net_check_host(p->conn); /* whose cable is pulled is away long before its lease is over */
+            net_check_host(
+                p->conn); /* whose cable is pulled is away long before its lease is over */
         }
     }
     for (unsigned i = 0; i < l->n_conns; i++) { /* a probe says nothing, a member joins at once */
         const struct peer_node *p = node_of(l, l->conns[i].conn);
-        if ((!p || p->conn != l->conns[i].conn) && !is_taker(l, l->conns[i].conn) && now - l->conns[i].since_ns > JOIN_MS * UINT64_C(1000000))
+        if ((!p || p->conn != l->conns[i].conn) && !is_taker(l, l->conns[i].conn) &&
+            now - l->conns[i].since_ns > JOIN_MS * UINT64_C(1000000))
             net_close(l->conns[i].conn);
     }
 }
@@ -319,7 +333,8 @@ void peer_link_tick(struct peer_link *l) {
     }
 }
 
-int peer_link_new(struct peer_link **out, const struct peer_link_opts *o, int *port, struct pd_err *err) {
+int peer_link_new(struct peer_link **out, const struct peer_link_opts *o, int *port,
+                  struct pd_err *err) {
     static const struct net_events ev = {on_accepted, on_peer_frame, NULL, on_peer_close};
     const struct net_opts opts = {.max_frame = MSG_MAX_FRAME, .log = &o->core->log};
     const int is_head = o->self->node == 0;

@@ -1,9 +1,11 @@
-/* peer_link.h - TCP between the agents of a job. Each listens: for its peers' probes, for takers of data files, and on node 0 for the
- * other agents. Each but node 0's holds a connection to node 0 and makes it again when it breaks.
+/* peer_link.h - TCP between the agents of a job. Each listens: for its peers' probes, for takers of
+ * data files, and on node 0 for the other agents. Each but node 0's holds a connection to node 0
+ * and makes it again when it breaks.
  *
  *     member: connecting ─▶ open ─▶ HD_JOIN ─▶ joined ─▶ broken ─▶ connecting ...
  *
- * The link carries messages and knows none but HD_JOIN and HD_PING. What it hears goes to `peer_events`.
+ * The link carries messages and knows none but HD_JOIN and HD_PING. What it hears goes to
+ * `peer_events`.
  */
 #ifndef PD_AGENT_PEER_LINK_H
 #define PD_AGENT_PEER_LINK_H
@@ -17,13 +19,18 @@
 struct peer_link;
 
 struct peer_events {
-    /* Node 0: a node's HD_JOIN, once more for those that joined before when peer_link_replay is called. */
+    /* Node 0: a node's HD_JOIN, once more for those that joined before when peer_link_replay is
+     * called. */
     void (*on_join)(void *arg, int node, const json_t *join);
-    void (*on_lost)(void *arg, int node);  /* node 0: the connection to it broke, or another one took its place */
-    /* From a node, or (member) from node 0. `refused` instead of a body when it carries an error. */
-    void (*on_message)(void *arg, int node, const struct wire_frame *f, const json_t *body, const struct pd_err *refused);
-    json_t *(*join_body)(void *arg);       /* member: of HD_JOIN */
-    void (*on_joined)(void *arg);          /* member: node 0 has answered it */
+    void (*on_lost)(
+        void *arg,
+        int node); /* node 0: the connection to it broke, or another one took its place */
+    /* From a node, or (member) from node 0. `refused` instead of a body when it carries an error.
+     */
+    void (*on_message)(void *arg, int node, const struct wire_frame *f, const json_t *body,
+                       const struct pd_err *refused);
+    json_t *(*join_body)(void *arg); /* member: of HD_JOIN */
+    void (*on_joined)(void *arg);    /* member: node 0 has answered it */
     /* Nodes that take data files from this one. The frame is the callee's. */
     void (*on_taker_frame)(void *arg, struct net_conn *c, struct wire_frame *f);
     void (*on_taker_gone)(void *arg, struct net_conn *c);
@@ -40,22 +47,30 @@ struct peer_link_opts {
     void *arg;
 };
 
-/* Listens; *port says where. What the options point to, and `*out`, outlive the link. It frees itself some time after peer_link_close and
- * sets *out to NULL. */
-int peer_link_new(struct peer_link **out, const struct peer_link_opts *o, int *port, struct pd_err *err);
-void peer_link_join(struct peer_link *l, const json_t *head); /* member: begin, with node 0's {addrs, port}, which outlives the link */
+/* Listens; *port says where. What the options point to, and `*out`, outlive the link. It frees
+ * itself some time after peer_link_close and sets *out to NULL. */
+int peer_link_new(struct peer_link **out, const struct peer_link_opts *o, int *port,
+                  struct pd_err *err);
+void peer_link_join(
+    struct peer_link *l,
+    const json_t *head); /* member: begin, with node 0's {addrs, port}, which outlives the link */
 void peer_link_replay(struct peer_link *l); /* node 0 */
 void peer_link_tick(struct peer_link *l);   /* a few times a second: pings, leases, another try */
-void peer_link_rest(struct peer_link *l);   /* member: the job is over here, a connection that breaks stays broken */
-void peer_link_close(struct peer_link *l);  /* when what is queued has gone out; NULL is fine */
-void peer_link_cut(struct peer_link *l);    /* what is still open is closed at once; NULL is fine */
+void peer_link_rest(
+    struct peer_link *l); /* member: the job is over here, a connection that breaks stays broken */
+void peer_link_close(struct peer_link *l); /* when what is queued has gone out; NULL is fine */
+void peer_link_cut(struct peer_link *l);   /* what is still open is closed at once; NULL is fine */
 
-/* To a node (node 0's), or to node 0 (a member's: `node` is 0). Dropped when it has not joined. Bodies are taken over. */
+/* To a node (node 0's), or to node 0 (a member's: `node` is 0). Dropped when it has not joined.
+ * Bodies are taken over. */
 void peer_link_send(struct peer_link *l, int node, uint16_t type, uint64_t req, json_t *body);
-void peer_link_send_with(struct peer_link *l, int node, uint16_t type, uint64_t req, json_t *body, const void *p, size_t n);
-void peer_link_refuse(struct peer_link *l, int node, uint16_t type, uint64_t req, const struct pd_err *e);
+void peer_link_send_with(struct peer_link *l, int node, uint16_t type, uint64_t req, json_t *body,
+                         const void *p, size_t n);
+void peer_link_refuse(struct peer_link *l, int node, uint16_t type, uint64_t req,
+                      const struct pd_err *e);
 
-int peer_link_is_joined(const struct peer_link *l);       /* member: node 0 hears it */
-uint64_t peer_link_silent_ms(const struct peer_link *l);  /* member: since node 0 was heard last; 0 on node 0 */
+int peer_link_is_joined(const struct peer_link *l); /* member: node 0 hears it */
+uint64_t peer_link_silent_ms(
+    const struct peer_link *l); /* member: since node 0 was heard last; 0 on node 0 */
 
 #endif

@@ -1,5 +1,5 @@
-/* relay.c - see relay.h. One poll loop, one buffer a direction; a full buffer stops reading, so a slow reader
- * slows the writer down and memory stays bounded. */
+/* relay.c - see relay.h. One poll loop, one buffer a direction; a full buffer stops reading, so a
+ * slow reader slows the writer down and memory stays bounded. */
 #include "agent/relay.h"
 
 #include <errno.h>
@@ -42,7 +42,8 @@ static int flow_write(struct flow *f, int fd) {
 
 static int flow_empty(const struct flow *f) { return f->off == f->len; }
 
-static int relay_loop(int in, int out, int sock, uint64_t linger_ms, struct flow *up, struct flow *down) {
+static int relay_loop(int in, int out, int sock, uint64_t linger_ms, struct flow *up,
+                      struct flow *down) {
     uint64_t deadline = 0;
     int shut = 0;
     for (;;) {
@@ -58,8 +59,12 @@ static int relay_loop(int in, int out, int sock, uint64_t linger_ms, struct flow
             return 0;
         struct pollfd p[3] = {
             {.fd = !up->eof && flow_empty(up) ? in : -1, .events = POLLIN},
-            {.fd = out, .events = flow_empty(down) ? 0 : POLLOUT}, /* 0: only to hear that the reader is gone */
-            {.fd = sock, .events = (short)((!down->eof && flow_empty(down) ? POLLIN : 0) | (flow_empty(up) ? 0 : POLLOUT))},
+            {.fd = out,
+             .events =
+                 flow_empty(down) ? 0 : POLLOUT}, /* 0: only to hear that the reader is gone */
+            {.fd = sock,
+             .events = (short)((!down->eof && flow_empty(down) ? POLLIN : 0) |
+                               (flow_empty(up) ? 0 : POLLOUT))},
         };
         if (!p[2].events)
             p[2].fd = -1;
@@ -73,7 +78,8 @@ static int relay_loop(int in, int out, int sock, uint64_t linger_ms, struct flow
             up->eof = 1; /* the agent is gone; read what it said last */
             up->off = up->len;
         }
-        if ((p[1].revents & (POLLERR | POLLHUP | POLLNVAL)) || (p[1].revents & POLLOUT && flow_write(down, out)))
+        if ((p[1].revents & (POLLERR | POLLHUP | POLLNVAL)) ||
+            (p[1].revents & POLLOUT && flow_write(down, out)))
             return 0;
     }
 }

@@ -1,7 +1,8 @@
 /* buf.h - a growable byte buffer for writing messages, and a bounded reader for taking them apart.
  *
- * All integers are little-endian. Both sides have a sticky error: write or read a whole message, then
- * check once. After an error a reader returns zeros and empty spans, never bytes outside its span.
+ * All integers are little-endian. Both sides have a sticky error: write or read a whole message,
+ * then check once. After an error a reader returns zeros and empty spans, never bytes outside its
+ * span.
  */
 #ifndef PD_BASE_BUF_H
 #define PD_BASE_BUF_H
@@ -17,8 +18,8 @@ struct pd_buf {
 
 void pd_buf_init(struct pd_buf *b);
 void pd_buf_release(struct pd_buf *b);
-void pd_buf_clear(struct pd_buf *b);                     /* keeps the memory */
-int pd_buf_reserve(struct pd_buf *b, size_t more);       /* 0 or PD_ENOMEM */
+void pd_buf_clear(struct pd_buf *b);               /* keeps the memory */
+int pd_buf_reserve(struct pd_buf *b, size_t more); /* 0 or PD_ENOMEM */
 void pd_put(struct pd_buf *b, const void *p, size_t n);
 void pd_put_u8(struct pd_buf *b, uint8_t v);
 void pd_put_u16(struct pd_buf *b, uint16_t v);
@@ -26,9 +27,10 @@ void pd_put_u32(struct pd_buf *b, uint32_t v);
 void pd_put_u64(struct pd_buf *b, uint64_t v);
 void pd_put_f32(struct pd_buf *b, float v);
 void pd_put_f64(struct pd_buf *b, double v);
-void pd_put_str(struct pd_buf *b, const char *s);        /* u32 length, bytes; no NUL on the wire */
+void pd_put_str(struct pd_buf *b, const char *s); /* u32 length, bytes; no NUL on the wire */
 void pd_put_blob(struct pd_buf *b, const void *p, size_t n); /* u32 length, bytes */
-void pd_put_fmt(struct pd_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* text */
+void pd_put_fmt(struct pd_buf *b, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3))); /* text */
 
 struct pd_rd {
     const uint8_t *p, *end;
@@ -42,10 +44,11 @@ uint32_t pd_get_u32(struct pd_rd *r);
 uint64_t pd_get_u64(struct pd_rd *r);
 float pd_get_f32(struct pd_rd *r);
 double pd_get_f64(struct pd_rd *r);
-const uint8_t *pd_get(struct pd_rd *r, size_t n);        /* n bytes in place, or NULL */
-/* A string of at most cap-1 bytes into `out`, NUL-terminated. A longer one, or one with a NUL inside, fails. */
+const uint8_t *pd_get(struct pd_rd *r, size_t n); /* n bytes in place, or NULL */
+/* A string of at most cap-1 bytes into `out`, NUL-terminated. A longer one, or one with a NUL
+ * inside, fails. */
 void pd_get_str(struct pd_rd *r, char *out, size_t cap);
-const uint8_t *pd_get_blob(struct pd_rd *r, size_t *n);  /* in place; NULL and 0 on failure */
-int pd_rd_done(const struct pd_rd *r);                   /* 1: no failure and nothing left */
+const uint8_t *pd_get_blob(struct pd_rd *r, size_t *n); /* in place; NULL and 0 on failure */
+int pd_rd_done(const struct pd_rd *r);                  /* 1: no failure and nothing left */
 
 #endif

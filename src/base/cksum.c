@@ -1,4 +1,5 @@
-/* cksum.c - see cksum.h. Eight bytes at a time: row[k][b] is what byte b does to the register k bytes later. */
+/* cksum.c - see cksum.h. Eight bytes at a time: row[k][b] is what byte b does to the register k
+ * bytes later. */
 #include "base/cksum.h"
 
 #define POLYNOMIAL 0x04c11db7u
@@ -21,8 +22,9 @@ uint32_t pd_cksum(const void *data, size_t n) {
     size_t left = n;
     make_rows(row);
     for (; left >= 8; p += 8, left -= 8)
-        c = row[7][p[0] ^ c >> 24] ^ row[6][p[1] ^ (c >> 16 & 255)] ^ row[5][p[2] ^ (c >> 8 & 255)] ^ row[4][p[3] ^ (c & 255)] ^ row[3][p[4]] ^
-            row[2][p[5]] ^ row[1][p[6]] ^ row[0][p[7]];
+        c = row[7][p[0] ^ c >> 24] ^ row[6][p[1] ^ (c >> 16 & 255)] ^
+            row[5][p[2] ^ (c >> 8 & 255)] ^ row[4][p[3] ^ (c & 255)] ^ row[3][p[4]] ^ row[2][p[5]] ^
+            row[1][p[6]] ^ row[0][p[7]];
     for (; left; left--)
         c = c << 8 ^ row[0][c >> 24 ^ *p++];
     for (; n; n >>= 8)

@@ -8,14 +8,14 @@
 static const struct {
     int code, status;
     const char *name, *text;
-} codes[] = {
-    {0, 0, "PD_OK", "done"},
+} codes[] = {{0, 0, "PD_OK", "done"},
 #define X(name, number, status, text) {number, status, #name, text},
-    PD_ERR_TABLE(X)
+             PD_ERR_TABLE(X)
 #undef X
 };
 
-__attribute__((format(printf, 3, 0))) static void set(struct pd_err *err, int code, const char *fmt, va_list ap) {
+__attribute__((format(printf, 3, 0))) static void set(struct pd_err *err, int code, const char *fmt,
+                                                      va_list ap) {
     err->code = code;
     vsnprintf(err->msg, sizeof err->msg, fmt, ap);
 }
@@ -57,7 +57,8 @@ void pd_err_prefix(struct pd_err *err, const char *fmt, ...) {
     va_end(ap);
     int n = snprintf(err->msg, sizeof err->msg, "%s: ", head);
     if (n >= 0 && (size_t)n < sizeof err->msg)
-        snprintf(err->msg + n, sizeof err->msg - (size_t)n, "%.*s", (int)(sizeof err->msg - (size_t)n - 1), old);
+        snprintf(err->msg + n, sizeof err->msg - (size_t)n, "%.*s",
+                 (int)(sizeof err->msg - (size_t)n - 1), old);
 }
 
 void pd_err_clear(struct pd_err *err) {

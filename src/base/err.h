@@ -1,8 +1,8 @@
 /* err.h - how every library here reports failure.
  *
  * A function that can fail returns 0 or one of the negative PD_E* codes and, where it takes a
- * `struct pd_err *`, writes the message a person will read. The first error wins: once an err is set,
- * later pd_fail calls on it keep the old message, so that the root cause reaches the user.
+ * `struct pd_err *`, writes the message a person will read. The first error wins: once an err is
+ * set, later pd_fail calls on it keep the old message, so that the root cause reaches the user.
  */
 #ifndef PD_BASE_ERR_H
 #define PD_BASE_ERR_H
@@ -10,23 +10,23 @@
 #include <stdarg.h>
 
 /* X(name, number, exit status, text) - exit statuses are those of docs/design.md, "Exit status". */
-#define PD_ERR_TABLE(X)                                                                       \
-    X(PD_EFAIL, -1, 1, "failed")                                                              \
-    X(PD_ENOMEM, -2, 1, "out of memory")                                                      \
-    X(PD_EIO, -3, 1, "input/output error")                                                    \
-    X(PD_EDATA, -4, 1, "bad data")                                                            \
-    X(PD_EPROTO, -5, 1, "protocol error")                                                     \
-    X(PD_EAUTH, -6, 3, "authentication failed")                                               \
-    X(PD_ECLOSED, -7, 1, "connection closed")                                                 \
-    X(PD_ETIMEOUT, -8, 3, "timed out")                                                        \
-    X(PD_EUSAGE, -9, 2, "wrong usage")                                                        \
-    X(PD_ECONF, -10, 2, "wrong configuration")                                                \
-    X(PD_ENOENT, -11, 2, "not found")                                                         \
-    X(PD_EHOST, -12, 3, "host cannot be used")                                                \
-    X(PD_ENOSPC, -13, 3, "no space left")                                                     \
-    X(PD_ECANCELED, -14, 130, "stopped")                                                      \
-    X(PD_EEXIST, -15, 1, "exists already")                                                    \
-    X(PD_ENUM, -16, 1, "not a finite number")                                                 \
+#define PD_ERR_TABLE(X)                         \
+    X(PD_EFAIL, -1, 1, "failed")                \
+    X(PD_ENOMEM, -2, 1, "out of memory")        \
+    X(PD_EIO, -3, 1, "input/output error")      \
+    X(PD_EDATA, -4, 1, "bad data")              \
+    X(PD_EPROTO, -5, 1, "protocol error")       \
+    X(PD_EAUTH, -6, 3, "authentication failed") \
+    X(PD_ECLOSED, -7, 1, "connection closed")   \
+    X(PD_ETIMEOUT, -8, 3, "timed out")          \
+    X(PD_EUSAGE, -9, 2, "wrong usage")          \
+    X(PD_ECONF, -10, 2, "wrong configuration")  \
+    X(PD_ENOENT, -11, 2, "not found")           \
+    X(PD_EHOST, -12, 3, "host cannot be used")  \
+    X(PD_ENOSPC, -13, 3, "no space left")       \
+    X(PD_ECANCELED, -14, 130, "stopped")        \
+    X(PD_EEXIST, -15, 1, "exists already")      \
+    X(PD_ENUM, -16, 1, "not a finite number")   \
     X(PD_EGONE, -17, 1, "given up by the others")
 
 enum pd_code {
@@ -42,19 +42,22 @@ struct pd_err {
 };
 
 /* Set code and message unless `err` already holds an error. `err` may be NULL. Returns `code`. */
-int pd_fail(struct pd_err *err, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int pd_fail(struct pd_err *err, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
-/* Same, followed by ": " and strerror(errnum). ENOSPC and EDQUOT become PD_ENOSPC whatever `code`. */
+/* Same, followed by ": " and strerror(errnum). ENOSPC and EDQUOT become PD_ENOSPC whatever `code`.
+ */
 int pd_fail_errno(struct pd_err *err, int code, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Put "prefix: " before the message already in `err`; for adding a host, role or step on the way up. */
+/* Put "prefix: " before the message already in `err`; for adding a host, role or step on the way
+ * up. */
 void pd_err_prefix(struct pd_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 void pd_err_clear(struct pd_err *err);
 
-const char *pd_code_name(int code);   /* "PD_EIO"; "PD_OK" for 0; "?" if unknown */
-const char *pd_code_text(int code);   /* "input/output error" */
-int pd_code_exit_status(int code);    /* 0, 1, 2, 3 or 130 */
+const char *pd_code_name(int code); /* "PD_EIO"; "PD_OK" for 0; "?" if unknown */
+const char *pd_code_text(int code); /* "input/output error" */
+int pd_code_exit_status(int code);  /* 0, 1, 2, 3 or 130 */
 
 #endif

@@ -1,5 +1,5 @@
-/* fault.c - the armed points are process-wide on purpose: a fault is a property of a test run, set once
- * before threads start; the counters are atomic because any thread may reach a point. */
+/* fault.c - the armed points are process-wide on purpose: a fault is a property of a test run, set
+ * once before threads start; the counters are atomic because any thread may reach a point. */
 #include "base/fault.h"
 
 #include <signal.h>
@@ -60,7 +60,9 @@ int pd_fault(const char *name) {
 }
 
 void *pd_malloc(size_t n) { return pd_fault("alloc") ? NULL : malloc(n ? n : 1); }
-void *pd_calloc(size_t n, size_t size) { return pd_fault("alloc") ? NULL : calloc(n ? n : 1, size ? size : 1); }
+void *pd_calloc(size_t n, size_t size) {
+    return pd_fault("alloc") ? NULL : calloc(n ? n : 1, size ? size : 1);
+}
 void *pd_realloc(void *p, size_t n) { return pd_fault("alloc") ? NULL : realloc(p, n ? n : 1); }
 
 char *pd_strdup(const char *s) {

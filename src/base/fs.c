@@ -74,7 +74,8 @@ int pd_mkdirs(const char *path, mode_t mode, struct pd_err *err) {
 int pd_read_file(const char *path, size_t max, struct pd_buf *out, struct pd_err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_EIO, errno, "cannot open %s", path);
+        return pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_EIO, errno, "cannot open %s",
+                             path);
     int rc = 0;
     for (;;) {
         if (pd_buf_reserve(out, 65536)) {
@@ -111,9 +112,11 @@ int pd_fsync_dir(const char *path, struct pd_err *err) {
     return rc;
 }
 
-static int write_aside(const char *path, const void *p, size_t n, mode_t mode, int durable, struct pd_err *err) {
+static int write_aside(const char *path, const void *p, size_t n, mode_t mode, int durable,
+                       struct pd_err *err) {
     char tmp[PATH_MAX], dir[PATH_MAX];
-    if (pd_fmt(tmp, sizeof tmp, "%s.tmp-%ld", path, (long)getpid()) || pd_fmt(dir, sizeof dir, "%s", path))
+    if (pd_fmt(tmp, sizeof tmp, "%s.tmp-%ld", path, (long)getpid()) ||
+        pd_fmt(dir, sizeof dir, "%s", path))
         return pd_fail(err, PD_EIO, "path too long: %s", path);
     int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)
@@ -135,11 +138,13 @@ static int write_aside(const char *path, const void *p, size_t n, mode_t mode, i
     return durable ? pd_fsync_dir(slash ? dir : ".", err) : 0;
 }
 
-int pd_write_file_atomic(const char *path, const void *p, size_t n, mode_t mode, struct pd_err *err) {
+int pd_write_file_atomic(const char *path, const void *p, size_t n, mode_t mode,
+                         struct pd_err *err) {
     return write_aside(path, p, n, mode, 1, err);
 }
 
-int pd_write_file_quick(const char *path, const void *p, size_t n, mode_t mode, struct pd_err *err) {
+int pd_write_file_quick(const char *path, const void *p, size_t n, mode_t mode,
+                        struct pd_err *err) {
     return write_aside(path, p, n, mode, 0, err);
 }
 
@@ -162,8 +167,8 @@ int pd_rm_tree(const char *path, struct pd_err *err) {
     int e = EACCES;
     if (lstat(path, &st))
         return errno == ENOENT ? 0 : pd_fail_errno(err, PD_EIO, errno, "cannot remove %s", path);
-    /* A folder without write permission keeps what is in it from being removed; one that can't be read shows the
-     * folders below it only after the next round. */
+    /* A folder without write permission keeps what is in it from being removed; one that can't be
+     * read shows the folders below it only after the next round. */
     for (int round = 0; e == EACCES && round < UNLOCK_ROUNDS; round++) {
         if (round)
             nftw(path, unlock_one, 32, FTW_PHYS);
@@ -191,9 +196,11 @@ static int merge_folder(int from, int to, const char *name, struct pd_err *err) 
             close(to);
         return rc;
     }
-    if (((a.st_mode & 0700) != 0700 && fchmod(from, 0700)) || ((b.st_mode & 0700) != 0700 && fchmod(to, (b.st_mode & 07777) | 0700)))
+    if (((a.st_mode & 0700) != 0700 && fchmod(from, 0700)) ||
+        ((b.st_mode & 0700) != 0700 && fchmod(to, (b.st_mode & 07777) | 0700)))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot change the mode of folder %s", name);
-    for (; !rc && moved; rewinddir(d)) /* again, until nothing is left: what a folder that changes shows is not certain */
+    for (; !rc && moved; rewinddir(
+             d)) /* again, until nothing is left: what a folder that changes shows is not certain */
         for (moved = 0; !rc && (errno = 0, e = readdir(d));)
             if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) {
                 rc = merge_one(from, to, e->d_name, err);
@@ -213,13 +220,19 @@ static int merge_one(int from, int to, const char *name, struct pd_err *err) {
     if (fstatat(from, name, &a, AT_SYMLINK_NOFOLLOW))
         return pd_fail_errno(err, PD_EIO, errno, "cannot look at %s", name);
     if (!S_ISDIR(a.st_mode) || fstatat(to, name, &b, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(b.st_mode))
-        return renameat(from, name, to, name) ? pd_fail_errno(err, PD_EIO, errno, "cannot move %s", name) : 0;
-    int sub = openat(from, name, HOW), rc = merge_folder(sub, sub < 0 ? -1 : openat(to, name, HOW), name, err);
-    return !rc && unlinkat(from, name, AT_REMOVEDIR) ? pd_fail_errno(err, PD_EIO, errno, "cannot remove %s", name) : rc;
+        return renameat(from, name, to, name)
+                   ? pd_fail_errno(err, PD_EIO, errno, "cannot move %s", name)
+                   : 0;
+    int sub = openat(from, name, HOW),
+        rc = merge_folder(sub, sub < 0 ? -1 : openat(to, name, HOW), name, err);
+    return !rc && unlinkat(from, name, AT_REMOVEDIR)
+               ? pd_fail_errno(err, PD_EIO, errno, "cannot remove %s", name)
+               : rc;
 }
 
 int pd_merge_tree(const char *from, const char *to, struct pd_err *err) {
-    int a = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = merge_folder(a, a < 0 ? -1 : open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC), from, err);
+    int a = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+        rc = merge_folder(a, a < 0 ? -1 : open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC), from, err);
     return !rc && rmdir(from) ? pd_fail_errno(err, PD_EIO, errno, "cannot remove %s", from) : rc;
 }
 

@@ -15,7 +15,8 @@ void pd_log_init(struct pd_log *log, int fd, int also_fd, enum pd_level level) {
     *log = (struct pd_log){.fd = fd, .also_fd = also_fd, .level = level};
 }
 
-void pd_log_at(const struct pd_log *log, enum pd_level level, const char *file, int line, const char *fmt, ...) {
+void pd_log_at(const struct pd_log *log, enum pd_level level, const char *file, int line,
+               const char *fmt, ...) {
     if (!log || level < log->level || (log->fd < 0 && log->also_fd < 0))
         return;
     int saved = errno;
@@ -25,9 +26,9 @@ void pd_log_at(const struct pd_log *log, enum pd_level level, const char *file, 
     localtime_r(&ts.tv_sec, &tm);
     const char *base = strrchr(file, '/');
     char text[2048];
-    int n = snprintf(text, sizeof text, "%c%02d%02d %02d:%02d:%02d.%06ld %5ld %s:%d] ", "DIWE"[level], tm.tm_mon + 1,
-                     tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, ts.tv_nsec / 1000, syscall(SYS_gettid),
-                     base ? base + 1 : file, line);
+    int n = snprintf(text, sizeof text, "%c%02d%02d %02d:%02d:%02d.%06ld %5ld %s:%d] ",
+                     "DIWE"[level], tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
+                     ts.tv_nsec / 1000, syscall(SYS_gettid), base ? base + 1 : file, line);
     va_list ap;
     va_start(ap, fmt);
     int m = vsnprintf(text + n, sizeof text - (size_t)n - 1, fmt, ap);

@@ -1,8 +1,9 @@
 /* log_file.c - a log in files of limited size: PATH, and PATH.1 (the newest) to PATH.keep.
  *
- * The descriptor keeps its number over a rotation (dup3 puts the new file behind it), so that threads that are about to
- * write need no lock: a record lands in the old file or in the new one, whole. Several processes may write to one PATH:
- * the one that finds it too long rotates it, under a lock on the file; the others notice that PATH is another file now.
+ * The descriptor keeps its number over a rotation (dup3 puts the new file behind it), so that
+ * threads that are about to write need no lock: a record lands in the old file or in the new one,
+ * whole. Several processes may write to one PATH: the one that finds it too long rotates it, under
+ * a lock on the file; the others notice that PATH is another file now.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,12 +31,15 @@ struct pd_log_file {
 
 enum { OPEN_FLAGS = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC };
 
-int pd_log_open(struct pd_log *log, const char *path, int also_fd, enum pd_level level, struct pd_err *err) {
+int pd_log_open(struct pd_log *log, const char *path, int also_fd, enum pd_level level,
+                struct pd_err *err) {
     struct stat st;
     struct pd_log_file *f = pd_calloc(1, sizeof *f);
     if (!f)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    int rc = pd_fmt(f->path, sizeof f->path, "%s", path) ? pd_fail(err, PD_ECONF, "path too long: %s", path) : 0;
+    int rc = pd_fmt(f->path, sizeof f->path, "%s", path)
+                 ? pd_fail(err, PD_ECONF, "path too long: %s", path)
+                 : 0;
     if (!rc && ((f->fd = open(path, OPEN_FLAGS, 0644)) < 0 || fstat(f->fd, &st)))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot open %s", path);
     if (rc) {
@@ -74,9 +78,10 @@ static void put_behind(struct pd_log_file *f, int fd, uint64_t size) {
     atomic_store(&f->limit, f->max);
 }
 
-/* PATH has the name PATH.1 too, and what had it is .2, and so on; .keep goes. A number that is missing does not matter. PATH keeps its own
- * name until the new file takes it: were there a moment without one, another process would make a file of its own there, and what it wrote
- * would be lost. Only where the file system has no hard links there is such a moment. */
+/* PATH has the name PATH.1 too, and what had it is .2, and so on; .keep goes. A number that is
+ * missing does not matter. PATH keeps its own name until the new file takes it: were there a moment
+ * without one, another process would make a file of its own there, and what it wrote would be lost.
+ * Only where the file system has no hard links there is such a moment. */
 static int shift(const struct pd_log_file *f, const struct stat *its) {
     char from[PATH_MAX + 16], to[PATH_MAX + 16];
     struct stat first;
@@ -100,7 +105,8 @@ static int rotate(struct pd_log_file *f, size_t len) {
     int fd;
     if (fstat(f->fd, &mine))
         return -1;
-    if (stat(f->path, &there) || there.st_ino != mine.st_ino || there.st_dev != mine.st_dev) { /* another process did it */
+    if (stat(f->path, &there) || there.st_ino != mine.st_ino ||
+        there.st_dev != mine.st_dev) { /* another process did it */
         if ((fd = open(f->path, OPEN_FLAGS, 0644)) < 0)
             return -1;
         put_behind(f, fd, (uint64_t)(fstat(fd, &there) ? 0 : there.st_size) + len);
@@ -110,7 +116,8 @@ static int rotate(struct pd_log_file *f, size_t len) {
         atomic_store(&f->size, (unsigned long long)mine.st_size + len);
         return 0;
     }
-    if (pd_fmt(fresh, sizeof fresh, "%s.new", f->path) || (fd = open(fresh, OPEN_FLAGS | O_TRUNC, 0644)) < 0)
+    if (pd_fmt(fresh, sizeof fresh, "%s.new", f->path) ||
+        (fd = open(fresh, OPEN_FLAGS | O_TRUNC, 0644)) < 0)
         return -1;
     if (shift(f, &mine) || rename(fresh, f->path)) {
         unlink(fresh);
@@ -125,7 +132,8 @@ void pd_log_file_grows(struct pd_log_file *f, size_t len) {
     const unsigned long long size = atomic_fetch_add(&f->size, len) + len;
     if (size <= atomic_load(&f->limit) || atomic_flag_test_and_set(&f->busy))
         return;
-    /* The lock belongs to the open file, which put_behind replaces: it is taken on a descriptor of its own. */
+    /* The lock belongs to the open file, which put_behind replaces: it is taken on a descriptor of
+     * its own. */
     int lock = open(f->path, O_RDONLY | O_CLOEXEC);
     if (lock < 0 || !flock(lock, LOCK_EX | LOCK_NB)) {
         if (rotate(f, len))

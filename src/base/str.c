@@ -52,7 +52,8 @@ int pd_parse_size(const char *s, uint64_t max, uint64_t *out) {
     size_t n = strlen(s);
     const char *at = n > 1 ? strchr(suffixes, toupper((unsigned char)s[n - 1])) : NULL;
     double v, unit = at ? (double)(UINT64_C(1) << (10 * (at - suffixes + 1))) : 1;
-    if (*s == '-' || pd_fmt(digits, sizeof digits, "%.*s", (int)(at ? n - 1 : n), s) || pd_parse_f64(digits, 0, (double)max / unit, &v))
+    if (*s == '-' || pd_fmt(digits, sizeof digits, "%.*s", (int)(at ? n - 1 : n), s) ||
+        pd_parse_f64(digits, 0, (double)max / unit, &v))
         return -1;
     v *= unit;
     if (v != (double)(uint64_t)v)
@@ -82,17 +83,20 @@ int pd_fmt(char *out, size_t cap, const char *fmt, ...) {
     return -1;
 }
 
-/* Bytes of the valid sequence at p, or 0. Overlong forms, surrogates and values above U+10FFFF are not valid. */
+/* Bytes of the valid sequence at p, or 0. Overlong forms, surrogates and values above U+10FFFF are
+ * not valid. */
 static size_t utf8_one(const unsigned char *p, size_t n) {
     static const struct {
         unsigned char lo, hi, len, min2, max2; /* first byte, length, bounds of the second byte */
-    } forms[] = {{0x00, 0x7f, 1, 0, 0},       {0xc2, 0xdf, 2, 0x80, 0xbf}, {0xe0, 0xe0, 3, 0xa0, 0xbf},
-                 {0xe1, 0xec, 3, 0x80, 0xbf}, {0xed, 0xed, 3, 0x80, 0x9f}, {0xee, 0xef, 3, 0x80, 0xbf},
-                 {0xf0, 0xf0, 4, 0x90, 0xbf}, {0xf1, 0xf3, 4, 0x80, 0xbf}, {0xf4, 0xf4, 4, 0x80, 0x8f}};
+    } forms[] = {
+        {0x00, 0x7f, 1, 0, 0},       {0xc2, 0xdf, 2, 0x80, 0xbf}, {0xe0, 0xe0, 3, 0xa0, 0xbf},
+        {0xe1, 0xec, 3, 0x80, 0xbf}, {0xed, 0xed, 3, 0x80, 0x9f}, {0xee, 0xef, 3, 0x80, 0xbf},
+        {0xf0, 0xf0, 4, 0x90, 0xbf}, {0xf1, 0xf3, 4, 0x80, 0xbf}, {0xf4, 0xf4, 4, 0x80, 0x8f}};
     for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
         if (p[0] < forms[f].lo || p[0] > forms[f].hi)
             continue;
-        if (forms[f].len > n || (forms[f].len > 1 && (p[1] < forms[f].min2 || p[1] > forms[f].max2)))
+        if (forms[f].len > n ||
+            (forms[f].len > 1 && (p[1] < forms[f].min2 || p[1] > forms[f].max2)))
             return 0;
         for (size_t i = 2; i < forms[f].len; i++)
             if (p[i] < 0x80 || p[i] > 0xbf)
@@ -113,7 +117,8 @@ char *pd_plain(char *s) {
     for (unsigned char *p = (unsigned char *)s; *p; p++)
         if ((*p < 32 && *p != '\n' && *p != '\t') || *p == 127)
             *p = ' ';
-        else if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0) /* U+0080 to U+009f: the same codes in one character */
+        else if (*p == 0xc2 && p[1] >= 0x80 &&
+                 p[1] < 0xa0) /* U+0080 to U+009f: the same codes in one character */
             *p = p[1] = ' ';
     return s;
 }

@@ -1,4 +1,5 @@
-/* calls.c - declare, pull, push, save: the client's own calls, with what a caller could get wrong checked and said in words. */
+/* calls.c - declare, pull, push, save: the client's own calls, with what a caller could get wrong
+ * checked and said in words. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,10 +9,10 @@
 #include "capi/capi_internal.h"
 
 /* Every call begins so: an error that was stays. */
-#define CHECK_OK(ps)                                                                                                                   \
-    do {                                                                                                                               \
-        if ((ps)->err.code)                                                                                                            \
-            return (ps)->err.code;                                                                                                     \
+#define CHECK_OK(ps)               \
+    do {                           \
+        if ((ps)->err.code)        \
+            return (ps)->err.code; \
     } while (0)
 
 struct attributes {
@@ -19,7 +20,8 @@ struct attributes {
     struct pd_row_life life;
 };
 
-/* The number that a name stands for; of a table's rows also those of base/row_life.h. NULL: there is none. */
+/* The number that a name stands for; of a table's rows also those of base/row_life.h. NULL: there
+ * is none. */
 static double *life_at(struct attributes *a, const char *name) {
     for (size_t i = 0; i < PD_ROW_LIFE_N; i++)
         if (!strcmp(pd_row_life_settings[i].name, name))
@@ -31,14 +33,16 @@ static float *plain_at(struct attributes *a, const char *name) {
     const struct {
         const char *name;
         float *at;
-    } known[] = {{"mean", &a->mean}, {"std", &a->std}, {"lr", &a->lr}, {"l1", &a->l1}, {"l2", &a->l2}};
+    } known[] = {
+        {"mean", &a->mean}, {"std", &a->std}, {"lr", &a->lr}, {"l1", &a->l1}, {"l2", &a->l2}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (!strcmp(known[i].name, name))
             return known[i].at;
     return NULL;
 }
 
-static int read_attributes(const char *name, const char *text, int is_table, struct attributes *a, struct pd_err *err) {
+static int read_attributes(const char *name, const char *text, int is_table, struct attributes *a,
+                           struct pd_err *err) {
     struct capi_word w;
     int rc = 0;
     *a = (struct attributes){.lr = 1};
@@ -47,10 +51,12 @@ static int read_attributes(const char *name, const char *text, int is_table, str
         float *at = plain_at(a, w.name);
         double v, *life = is_table && !at ? life_at(a, w.name) : NULL;
         if (!at && !life)
-            return pd_fail(err, PD_ECONF, "parameter '%s': there is no attribute '%s' (mean std lr l1 l2%s)", name, w.name,
-                           is_table ? ", admit_count ... of docs/online.md" : "");
+            return pd_fail(err, PD_ECONF,
+                           "parameter '%s': there is no attribute '%s' (mean std lr l1 l2%s)", name,
+                           w.name, is_table ? ", admit_count ... of docs/online.md" : "");
         if (pd_parse_f64(w.value, -1e30, 1e30, &v))
-            return pd_fail(err, PD_ECONF, "parameter '%s': %s is a number, not '%.40s'", name, w.name, w.value);
+            return pd_fail(err, PD_ECONF, "parameter '%s': %s is a number, not '%.40s'", name,
+                           w.name, w.value);
         if (at)
             *at = (float)v;
         else
@@ -68,15 +74,22 @@ static int append(void **list, int n, size_t size, const void *item) {
     return 0;
 }
 
-CAPI int paddle_ps_dense(paddle_ps *ps, const char *name, unsigned n_dims, const uint64_t *shape, const char *attributes) {
+CAPI int paddle_ps_dense(paddle_ps *ps, const char *name, unsigned n_dims, const uint64_t *shape,
+                         const char *attributes) {
     struct attributes a;
     CHECK_OK(ps);
     int rc = read_attributes(name, attributes, 0, &a, &ps->err);
     if (rc)
         return rc;
     if (n_dims < 1 || n_dims > PS_DIMS_MAX)
-        return capi_fail(ps, PD_EUSAGE, "parameter '%s' has %u dimensions, not 1 to %d", name, n_dims, PS_DIMS_MAX);
-    struct ps_dense_spec spec = {.name = name, .n_dims = n_dims, .init_mean = a.mean, .init_std = a.std, .lr_factor = a.lr, .l1 = a.l1,
+        return capi_fail(ps, PD_EUSAGE, "parameter '%s' has %u dimensions, not 1 to %d", name,
+                         n_dims, PS_DIMS_MAX);
+    struct ps_dense_spec spec = {.name = name,
+                                 .n_dims = n_dims,
+                                 .init_mean = a.mean,
+                                 .init_std = a.std,
+                                 .lr_factor = a.lr,
+                                 .l1 = a.l1,
                                  .l2 = a.l2};
     uint64_t n = 1;
     for (unsigned i = 0; i < n_dims; i++)
@@ -89,14 +102,22 @@ CAPI int paddle_ps_dense(paddle_ps *ps, const char *name, unsigned n_dims, const
     return capi_done(ps, id);
 }
 
-CAPI int paddle_ps_table(paddle_ps *ps, const char *name, uint32_t dim, uint64_t n_rows, const char *attributes) {
+CAPI int paddle_ps_table(paddle_ps *ps, const char *name, uint32_t dim, uint64_t n_rows,
+                         const char *attributes) {
     struct attributes a;
     CHECK_OK(ps);
     int rc = read_attributes(name, attributes, 1, &a, &ps->err);
     if (rc)
         return rc;
-    struct ps_table_spec spec = {.name = name, .dim = dim, .n_rows = n_rows, .init_mean = a.mean, .init_std = a.std, .lr_factor = a.lr,
-                                 .l1 = a.l1, .l2 = a.l2, .life = &a.life};
+    struct ps_table_spec spec = {.name = name,
+                                 .dim = dim,
+                                 .n_rows = n_rows,
+                                 .init_mean = a.mean,
+                                 .init_std = a.std,
+                                 .lr_factor = a.lr,
+                                 .l1 = a.l1,
+                                 .l2 = a.l2,
+                                 .life = &a.life};
     const struct capi_table t = {dim, pd_row_life_active(&a.life)};
     int id = ps_declare_table(ps->client, &spec);
     if (id >= 0 && append((void **)&ps->table, id, sizeof t, &t))
@@ -119,14 +140,18 @@ static int check_dense(paddle_ps *ps, int id) {
     CHECK_OK(ps);
     if (!ps->started)
         return capi_fail(ps, PD_EUSAGE, "before paddle_ps_start there are no values");
-    return id >= 0 && id < ps->n_dense ? 0 : capi_fail(ps, PD_EUSAGE, "there is no dense parameter %d", id);
+    return id >= 0 && id < ps->n_dense
+               ? 0
+               : capi_fail(ps, PD_EUSAGE, "there is no dense parameter %d", id);
 }
 
 static int check_table(paddle_ps *ps, int table) {
     CHECK_OK(ps);
     if (!ps->started)
         return capi_fail(ps, PD_EUSAGE, "before paddle_ps_start there are no rows");
-    return table >= 0 && table < ps->n_tables ? 0 : capi_fail(ps, PD_EUSAGE, "there is no table %d", table);
+    return table >= 0 && table < ps->n_tables
+               ? 0
+               : capi_fail(ps, PD_EUSAGE, "there is no table %d", table);
 }
 
 CAPI int paddle_ps_pull_dense(paddle_ps *ps, int id, float *out) {
@@ -139,20 +164,23 @@ CAPI int paddle_ps_push_dense(paddle_ps *ps, int id, const float *grad) {
     return rc ? rc : capi_done(ps, ps_push_dense(ps->client, id, grad, ps->size[id]));
 }
 
-CAPI int paddle_ps_pull_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, float *out, int create) {
+CAPI int paddle_ps_pull_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, float *out,
+                             int create) {
     int rc = check_table(ps, table);
     if (rc || !n)
         return rc;
     struct capi_rows *r = capi_rows_take(ps, n, ids, ps->table[table].dim);
     if (!r)
         return capi_fail(ps, PD_ENOMEM, "no memory for %zu rows of table %d", n, table);
-    rc = ps_pull_rows(ps->client, table, r->n_keys, r->key, r->value, create ? PS_CREATE : PS_NO_CREATE);
+    rc = ps_pull_rows(ps->client, table, r->n_keys, r->key, r->value,
+                      create ? PS_CREATE : PS_NO_CREATE);
     if (!rc)
         r->out = out;
     return capi_done(ps, rc);
 }
 
-static int push_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, const float *grad, const uint32_t *seen) {
+static int push_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, const float *grad,
+                     const uint32_t *seen) {
     struct capi_rows *r = capi_rows_take(ps, n, ids, ps->table[table].dim);
     if (!r)
         return capi_fail(ps, PD_ENOMEM, "no memory for %zu rows of table %d", n, table);
@@ -167,23 +195,30 @@ static int push_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, co
         return capi_done(ps, ps_push_rows(ps->client, table, r->n_keys, r->key, r->value));
     if (capi_rows_seen(r, seen))
         return capi_fail(ps, PD_ENOMEM, "no memory for %zu rows of table %d", n, table);
-    return capi_done(ps, ps_push_seen_rows(ps->client, table, r->n_keys, r->key, r->value, r->seen));
+    return capi_done(ps,
+                     ps_push_seen_rows(ps->client, table, r->n_keys, r->key, r->value, r->seen));
 }
 
-CAPI int paddle_ps_push_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, const float *grad) {
+CAPI int paddle_ps_push_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids,
+                             const float *grad) {
     int rc = check_table(ps, table);
     return rc || !n ? rc : push_rows(ps, table, n, ids, grad, NULL);
 }
 
-CAPI int paddle_ps_push_seen_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, const float *grad, const uint32_t *seen) {
+CAPI int paddle_ps_push_seen_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids,
+                                  const float *grad, const uint32_t *seen) {
     int rc = check_table(ps, table);
     if (rc || !n)
         return rc;
     if (!ps->table[table].life)
-        return capi_fail(ps, PD_EUSAGE, "the rows of table %d do not come and go: it has neither admit_count, admit_probability nor ageing", table);
+        return capi_fail(ps, PD_EUSAGE,
+                         "the rows of table %d do not come and go: it has neither admit_count, "
+                         "admit_probability nor ageing",
+                         table);
     for (size_t i = 0; i < n; i++)
         if (seen[2 * i + 1] > seen[2 * i])
-            return capi_fail(ps, PD_EUSAGE, "id %llu was clicked %u times of %u shows", (unsigned long long)ids[i], seen[2 * i + 1], seen[2 * i]);
+            return capi_fail(ps, PD_EUSAGE, "id %llu was clicked %u times of %u shows",
+                             (unsigned long long)ids[i], seen[2 * i + 1], seen[2 * i]);
     return push_rows(ps, table, n, ids, grad, seen);
 }
 
@@ -198,12 +233,15 @@ CAPI int paddle_ps_wait(paddle_ps *ps) {
 CAPI int paddle_ps_step_end(paddle_ps *ps, uint64_t n_samples, const double *sums, size_t n_sums) {
     CHECK_OK(ps);
     if (n_sums > PS_STATS_MAX)
-        return capi_fail(ps, PD_EUSAGE, "at most %d sums travel with a step, not %zu", PS_STATS_MAX, n_sums);
+        return capi_fail(ps, PD_EUSAGE, "at most %d sums travel with a step, not %zu", PS_STATS_MAX,
+                         n_sums);
     int rc = ps_step_end(ps->client, n_samples, sums, n_sums);
-    return capi_done(ps, rc ? rc : ps_flush(ps->client)); /* nobody knows when its next call comes */
+    return capi_done(ps,
+                     rc ? rc : ps_flush(ps->client)); /* nobody knows when its next call comes */
 }
 
-CAPI int paddle_ps_step_sums(paddle_ps *ps, uint64_t *step, uint64_t *n_samples, double *sums, size_t n_sums) {
+CAPI int paddle_ps_step_sums(paddle_ps *ps, uint64_t *step, uint64_t *n_samples, double *sums,
+                             size_t n_sums) {
     double all[PS_STATS_MAX] = {0};
     uint64_t s = 0, n = 0;
     CHECK_OK(ps);
@@ -257,7 +295,8 @@ CAPI int paddle_ps_save(paddle_ps *ps, const char *dir, const char *name) {
     CHECK_OK(ps);
     int rc = 0;
     if (ps->options.trainer_id == 0) {
-        struct ps_save_opts s = {.dir = dir, .name = name, .pass = ps->pass ? ps->pass - 1 : 0, .config = ""};
+        struct ps_save_opts s = {
+            .dir = dir, .name = name, .pass = ps->pass ? ps->pass - 1 : 0, .config = ""};
         rc = ps_save(ps->client, &s);
     }
     return capi_done(ps, rc ? rc : ps_barrier(ps->client));

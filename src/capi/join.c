@@ -30,12 +30,13 @@ int capi_word_next(const char **text, struct capi_word *w, struct pd_err *err) {
     return 1;
 }
 
-static int read_settings(const char *text, struct pd_options *o, struct ps_optim_conf *optim, int *has_optim, int optimizer_words,
-                         struct pd_err *err) {
+static int read_settings(const char *text, struct pd_options *o, struct ps_optim_conf *optim,
+                         int *has_optim, int optimizer_words, struct pd_err *err) {
     struct capi_word w;
     int rc;
     while ((rc = capi_word_next(&text, &w, err)) > 0) {
-        if (!strcmp(w.name, "optimizer")) { /* the name first: its settings have their defaults from it */
+        if (!strcmp(w.name,
+                    "optimizer")) { /* the name first: its settings have their defaults from it */
             if (!optimizer_words && (rc = ps_optim_conf_init(optim, w.value, err)))
                 return rc;
             *has_optim = 1;
@@ -48,7 +49,8 @@ static int read_settings(const char *text, struct pd_options *o, struct ps_optim
             const struct pd_option *t = pd_option_table(&n);
             if (row < 0)
                 return pd_fail(err, PD_ECONF, "there is no setting '%s'", w.name);
-            rc = pd_options_set(o, PD_TRAINER, t[row].section, t[row].name, w.value, PD_FROM_ARGV, w.name, NULL, err);
+            rc = pd_options_set(o, PD_TRAINER, t[row].section, t[row].name, w.value, PD_FROM_ARGV,
+                                w.name, NULL, err);
             if (rc)
                 return rc;
         }
@@ -57,17 +59,20 @@ static int read_settings(const char *text, struct pd_options *o, struct ps_optim
 }
 
 /* An option that was not set takes the variable that every process of a launched job has. */
-static int from_job(struct pd_options *o, const char *name, const char *variable, struct pd_err *err) {
+static int from_job(struct pd_options *o, const char *name, const char *variable,
+                    struct pd_err *err) {
     const char *value = getenv(variable);
     int row = pd_options_find(name, PD_TRAINER);
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     if (!value || row < 0 || o->origin[row].level >= PD_FROM_ENV)
         return 0;
-    return pd_options_set(o, PD_TRAINER, t[row].section, t[row].name, value, PD_FROM_ENV, variable, NULL, err);
+    return pd_options_set(o, PD_TRAINER, t[row].section, t[row].name, value, PD_FROM_ENV, variable,
+                          NULL, err);
 }
 
-static int find_place(struct paddle_ps *ps, const char *settings, struct ps_optim_conf *optim, struct pd_err *err) {
+static int find_place(struct paddle_ps *ps, const char *settings, struct ps_optim_conf *optim,
+                      struct pd_err *err) {
     struct pd_options *o = &ps->options;
     const char *texts[] = {getenv("PADDLE_PS_SETTINGS"), settings};
     int has_optim = 0, rc = pd_options_read_environ(o, PD_TRAINER, environ, err);
@@ -80,12 +85,16 @@ static int find_place(struct paddle_ps *ps, const char *settings, struct ps_opti
     }
     if (!rc)
         rc = ps_optim_conf_check(optim, err);
-    static const char *const variables[][2] = {{"trainer_id", "PADDLE_TRAINER_ID"}, {"num_gradient_servers", "PADDLE_TRAINERS_NUM"},
-                                               {"pservers", "PADDLE_PSERVERS_IP_PORT_LIST"}, {"key_file", "PADDLE_KEY_FILE"}};
+    static const char *const variables[][2] = {{"trainer_id", "PADDLE_TRAINER_ID"},
+                                               {"num_gradient_servers", "PADDLE_TRAINERS_NUM"},
+                                               {"pservers", "PADDLE_PSERVERS_IP_PORT_LIST"},
+                                               {"key_file", "PADDLE_KEY_FILE"}};
     for (size_t i = 0; i < sizeof variables / sizeof variables[0] && !rc; i++)
         rc = from_job(o, variables[i][0], variables[i][1], err);
     if (!rc && !o->local && !*o->pserver_list)
-        rc = pd_fail(err, PD_ECONF, "no pservers: neither pservers=ip:port,... nor PADDLE_PSERVERS_IP_PORT_LIST; local=1 needs none");
+        rc = pd_fail(err, PD_ECONF,
+                     "no pservers: neither pservers=ip:port,... nor PADDLE_PSERVERS_IP_PORT_LIST; "
+                     "local=1 needs none");
     if (!rc && !o->local)
         rc = pd_options_complete_pservers(o, err);
     if (!rc && *o->key_file)
@@ -93,12 +102,15 @@ static int find_place(struct paddle_ps *ps, const char *settings, struct ps_opti
     return rc;
 }
 
-static int connect_client(struct paddle_ps *ps, const struct ps_optim_conf *optim, struct pd_err *err) {
+static int connect_client(struct paddle_ps *ps, const struct ps_optim_conf *optim,
+                          struct pd_err *err) {
     const struct pd_options *o = &ps->options;
-    uint32_t id = (uint32_t)o->trainer_id, n = (uint32_t)o->num_gradient_servers, n_streams = o->n_streams ? (uint32_t)o->n_streams : n;
+    uint32_t id = (uint32_t)o->trainer_id, n = (uint32_t)o->num_gradient_servers,
+             n_streams = o->n_streams ? (uint32_t)o->n_streams : n;
     char job[PS_JOB_MAX];
     if (id >= n || n_streams < n)
-        return pd_fail(err, PD_ECONF, "trainer_id %u of %u trainers with %u streams", id, n, n_streams);
+        return pd_fail(err, PD_ECONF, "trainer_id %u of %u trainers with %u streams", id, n,
+                       n_streams);
     if (ps_job_of_environ(job, err))
         return err->code;
     struct ps_client_opts opts = {
@@ -128,7 +140,8 @@ static int connect_client(struct paddle_ps *ps, const struct ps_optim_conf *opti
     return ps_client_new(&ps->client, &opts, err);
 }
 
-/* A server that goes away would end the whole program by SIGPIPE; a program that has an opinion about that signal keeps it. */
+/* A server that goes away would end the whole program by SIGPIPE; a program that has an opinion
+ * about that signal keeps it. */
 static void spare_sigpipe(void) {
     struct sigaction now;
     if (!sigaction(SIGPIPE, NULL, &now) && now.sa_handler == SIG_DFL)

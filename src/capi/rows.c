@@ -1,4 +1,5 @@
-/* rows.c - a caller's ids, in any order and repeated, as the sorted unique keys that servers take, and rows back in the caller's order. */
+/* rows.c - a caller's ids, in any order and repeated, as the sorted unique keys that servers take,
+ * and rows back in the caller's order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,12 +16,14 @@ static int grow(void **p, size_t n, size_t size) {
 
 static int make_room(paddle_ps *ps, struct capi_rows *r, size_t n) {
     if (n > ps->room_sort) {
-        if (grow((void **)&ps->sort, n, sizeof *ps->sort) || grow((void **)&ps->spare, n, sizeof *ps->spare))
+        if (grow((void **)&ps->sort, n, sizeof *ps->sort) ||
+            grow((void **)&ps->spare, n, sizeof *ps->spare))
             return -1;
         ps->room_sort = n;
     }
     if (n > r->room_ids) {
-        if (grow((void **)&r->key, n, sizeof *r->key) || grow((void **)&r->slot, n, sizeof *r->slot))
+        if (grow((void **)&r->key, n, sizeof *r->key) ||
+            grow((void **)&r->slot, n, sizeof *r->slot))
             return -1;
         r->room_ids = n;
     }

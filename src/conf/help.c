@@ -10,19 +10,27 @@ enum { TEXT_COLUMN = 30 };
 void pd_option_spelling(size_t i, unsigned who, char out[128]) {
     size_t n;
     const struct pd_option *t = &pd_option_table(&n)[i];
-    int shadowed = pd_options_find(t->name, who) != (int)i; /* a name that two sections have is the later one's */
+    int shadowed = pd_options_find(t->name, who) !=
+                   (int)i; /* a name that two sections have is the later one's */
     snprintf(out, 128, "%s%s%s", shadowed ? t->section : "", shadowed ? "." : "", t->name);
 }
 
 const char *pd_option_value(const struct pd_option *t) {
     switch (t->type) {
-    case PD_CHOICE: return t->choices;
-    case PD_BOOL: return "0|1";
-    case PD_INT: return "N";
-    case PD_SIZE: return "BYTES";
-    case PD_F64: return !strcmp(t->unit, "s") ? "SECONDS" : "NUMBER";
-    case PD_PATH: return "FILE";
-    default: return "TEXT";
+    case PD_CHOICE:
+        return t->choices;
+    case PD_BOOL:
+        return "0|1";
+    case PD_INT:
+        return "N";
+    case PD_SIZE:
+        return "BYTES";
+    case PD_F64:
+        return !strcmp(t->unit, "s") ? "SECONDS" : "NUMBER";
+    case PD_PATH:
+        return "FILE";
+    default:
+        return "TEXT";
     }
 }
 
@@ -33,14 +41,17 @@ void pd_option_note(const struct pd_option *t, struct pd_buf *out) {
     else if (t->type == PD_INT && t->max >= 1 << 24)
         snprintf(range, sizeof range, "%s%sat least %.0f", t->unit, *t->unit ? ", " : "", t->min);
     else if (t->type == PD_INT)
-        snprintf(range, sizeof range, "%.0f..%.0f%s%s", t->min, t->max, *t->unit ? " " : "", t->unit);
+        snprintf(range, sizeof range, "%.0f..%.0f%s%s", t->min, t->max, *t->unit ? " " : "",
+                 t->unit);
     else if (t->type == PD_SIZE)
-        snprintf(range, sizeof range, "%s..%s", pd_size_text((uint64_t)t->min, low), pd_size_text((uint64_t)t->max, high));
+        snprintf(range, sizeof range, "%s..%s", pd_size_text((uint64_t)t->min, low),
+                 pd_size_text((uint64_t)t->max, high));
     else if (t->type == PD_F64)
         snprintf(range, sizeof range, "%g..%g%s%s%s", t->min, t->max, *t->unit ? " " : "", t->unit,
                  t->choices ? ", or 0" : "");
     if (*range || *t->def)
-        pd_put_fmt(out, "%s%s%s%s", range, *range && *t->def ? "; " : "", *t->def ? "default: " : "", t->def);
+        pd_put_fmt(out, "%s%s%s%s", range, *range && *t->def ? "; " : "",
+                   *t->def ? "default: " : "", t->def);
 }
 
 static int has_word(const char *list, const char *word) {
@@ -78,7 +89,9 @@ static void wrap(struct pd_buf *out, const char *text, size_t at, size_t from, s
     pd_put_fmt(out, "\n");
 }
 
-void pd_help_text(struct pd_buf *out, const char *text, int width) { wrap(out, text, 0, 0, width < 60 ? 60 : (size_t)width); }
+void pd_help_text(struct pd_buf *out, const char *text, int width) {
+    wrap(out, text, 0, 0, width < 60 ? 60 : (size_t)width);
+}
 
 /* One line of a list. */
 static void help_row(struct pd_buf *out, const char *left, const char *text, int width) {
@@ -97,7 +110,8 @@ static void extra_row(struct pd_buf *out, const struct pd_extra *e, int width) {
     help_row(out, left, e->text, width);
 }
 
-void pd_options_help(unsigned who, const char *which, const struct pd_extra *extra, int width, struct pd_buf *out) {
+void pd_options_help(unsigned who, const char *which, const struct pd_extra *extra, int width,
+                     struct pd_buf *out) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     for (; extra && extra->name; extra++)

@@ -1,8 +1,9 @@
 /* ini_file.c - feeds inih line by line.
  *
- * inih reads at most 199 bytes a line into its own buffer and joins lines that begin with a blank. So a longer
- * line is handed over in pieces, each but the first with a blank in front, and put together again here; a line that only
- * looks continued because it is indented loses its indentation. It also ends a section's name at the first ']', which
+ * inih reads at most 199 bytes a line into its own buffer and joins lines that begin with a blank.
+ * So a longer line is handed over in pieces, each but the first with a blank in front, and put
+ * together again here; a line that only looks continued because it is indented loses its
+ * indentation. It also ends a section's name at the first ']', which
  * "[host node[1-3]]" has inside: section lines are read here, and inih sees "[s]" in their place.
  */
 #include "conf/ini_file.h"
@@ -24,17 +25,17 @@ enum join { FRESH, CONTINUED, SPLIT }; /* what the piece that inih sees is to th
 
 struct reading {
     const char *path;
-    const char *at, *end;   /* the file's text still to read */
-    const char *rest;       /* of a long line */
+    const char *at, *end; /* the file's text still to read */
+    const char *rest;     /* of a long line */
     size_t rest_len;
-    int line;               /* of the file */
+    int line; /* of the file */
     enum join join;
     pd_ini_pair on_pair;
     pd_ini_section on_section;
     void *arg;
-    char header[MAX_SECTION + 1];  /* of the line being read ... */
+    char header[MAX_SECTION + 1];                      /* of the line being read ... */
     char section[MAX_SECTION + 1], name[MAX_NAME + 1]; /* ... and of the pair being put together */
-    struct pd_buf value;    /* of the pair being put together */
+    struct pd_buf value;                               /* of the pair being put together */
     int value_line, have;
     int rc;
     struct pd_err *err;
@@ -49,7 +50,8 @@ static int flush(struct reading *r) {
     pd_put_u8(&r->value, 0);
     if (r->value.failed)
         return r->rc = pd_fail(r->err, PD_ENOMEM, "%s: out of memory", r->path);
-    return r->rc = r->on_pair(r->arg, r->section, r->name, (const char *)r->value.data, r->value_line, r->err);
+    return r->rc = r->on_pair(r->arg, r->section, r->name, (const char *)r->value.data,
+                              r->value_line, r->err);
 }
 
 static int on_piece(void *arg, const char *section, const char *name, const char *value) {
@@ -89,12 +91,14 @@ static int looks_like_pair(const char *s, const char *end) {
 static int check_line(struct reading *r, const char *s, const char *end) {
     size_t n = (size_t)(end - s);
     if (n > MAX_LINE)
-        return pd_fail(r->err, PD_ECONF, "%s:%d: the line has %zu bytes, the limit is %d", r->path, r->line, n, MAX_LINE);
+        return pd_fail(r->err, PD_ECONF, "%s:%d: the line has %zu bytes, the limit is %d", r->path,
+                       r->line, n, MAX_LINE);
     if (memchr(s, 0, n))
         return pd_fail(r->err, PD_ECONF, "%s:%d: the line holds a NUL byte", r->path, r->line);
     size_t name = strcspn(s, "=:\n");
     if (s < end && !strchr(";#[", *s) && !isblank((unsigned char)*s) && name > MAX_NAME && name < n)
-        return pd_fail(r->err, PD_ECONF, "%s:%d: a name of %zu bytes, the limit is %d", r->path, r->line, name, MAX_NAME);
+        return pd_fail(r->err, PD_ECONF, "%s:%d: a name of %zu bytes, the limit is %d", r->path,
+                       r->line, name, MAX_NAME);
     return 0;
 }
 
@@ -110,10 +114,11 @@ static int read_header(struct reading *r, const char *s, const char *end) {
         stop = end - 1;
     size_t n = (size_t)(stop - s);
     if (!n)
-        return pd_fail(r->err, PD_ECONF, "%s:%d: a section is written [name], not '%.*s'", r->path, r->line,
-                       end - s > 100 ? 100 : (int)(end - s), s);
+        return pd_fail(r->err, PD_ECONF, "%s:%d: a section is written [name], not '%.*s'", r->path,
+                       r->line, end - s > 100 ? 100 : (int)(end - s), s);
     if (--n > MAX_SECTION)
-        return pd_fail(r->err, PD_ECONF, "%s:%d: a section's name of %zu bytes, the limit is %d", r->path, r->line, n, MAX_SECTION);
+        return pd_fail(r->err, PD_ECONF, "%s:%d: a section's name of %zu bytes, the limit is %d",
+                       r->path, r->line, n, MAX_SECTION);
     if (flush(r)) /* the pair above belongs to the section above */
         return r->rc;
     memcpy(r->header, s + 1, n);
@@ -121,13 +126,14 @@ static int read_header(struct reading *r, const char *s, const char *end) {
     return r->on_section ? r->on_section(r->arg, r->header, r->line, r->err) : 0;
 }
 
-/* Where to cut a long text so that no blank is lost and no comment is made: after a byte, before a byte, neither of
- * them blank, the second no comment sign. 0: there is no such place. */
+/* Where to cut a long text so that no blank is lost and no comment is made: after a byte, before a
+ * byte, neither of them blank, the second no comment sign. 0: there is no such place. */
 static size_t cut_at(const char *s, size_t n) {
     if (n <= PIECE)
         return n;
     for (size_t i = PIECE; i > 60; i--)
-        if (!isspace((unsigned char)s[i - 1]) && !isspace((unsigned char)s[i]) && s[i] != ';' && s[i] != '#')
+        if (!isspace((unsigned char)s[i - 1]) && !isspace((unsigned char)s[i]) && s[i] != ';' &&
+            s[i] != '#')
             return i;
     return 0;
 }
@@ -135,7 +141,8 @@ static size_t cut_at(const char *s, size_t n) {
 static char *give(struct reading *r, char *out, const char *s, size_t n, const char *prefix) {
     size_t k = cut_at(s, n);
     if (!k && n) {
-        r->rc = pd_fail(r->err, PD_ECONF, "%s:%d: a run of blanks in a long line", r->path, r->line);
+        r->rc =
+            pd_fail(r->err, PD_ECONF, "%s:%d: a run of blanks in a long line", r->path, r->line);
         return NULL;
     }
     snprintf(out, 199, "%s%.*s\n", prefix, (int)k, s);
@@ -184,9 +191,15 @@ static char *next_piece(char *out, int size, void *arg) {
     return give(r, out, s, (size_t)(end - s), "");
 }
 
-static int read_text(const char *path, const char *text, size_t n, pd_ini_section on_section, pd_ini_pair on_pair, void *arg,
-                     struct pd_err *err) {
-    struct reading r = {.path = path, .at = text, .end = text + n, .on_pair = on_pair, .on_section = on_section, .arg = arg, .err = err};
+static int read_text(const char *path, const char *text, size_t n, pd_ini_section on_section,
+                     pd_ini_pair on_pair, void *arg, struct pd_err *err) {
+    struct reading r = {.path = path,
+                        .at = text,
+                        .end = text + n,
+                        .on_pair = on_pair,
+                        .on_section = on_section,
+                        .arg = arg,
+                        .err = err};
     pd_buf_init(&r.value);
     if (n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
         r.at += 3;
@@ -198,8 +211,10 @@ static int read_text(const char *path, const char *text, size_t n, pd_ini_sectio
         char piece[200];
         for (int i = 0; i < bad_read && next_piece(piece, sizeof piece, &again); i++)
             again.have = 1;
-        r.rc = bad_read < 0 ? pd_fail(err, PD_EIO, "%s: cannot be read", path)
-                            : pd_fail(err, PD_ECONF, "%s:%d: neither 'name = value' nor '[section]'", path, again.line);
+        r.rc = bad_read < 0
+                   ? pd_fail(err, PD_EIO, "%s: cannot be read", path)
+                   : pd_fail(err, PD_ECONF, "%s:%d: neither 'name = value' nor '[section]'", path,
+                             again.line);
     }
     pd_buf_release(&r.value);
     return r.rc;
@@ -209,11 +224,14 @@ int pd_ini_read(const char *path, pd_ini_pair on_pair, void *arg, struct pd_err 
     return pd_ini_read_sections(path, NULL, on_pair, arg, err);
 }
 
-int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pair on_pair, void *arg, struct pd_err *err) {
+int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pair on_pair,
+                         void *arg, struct pd_err *err) {
     struct pd_buf text;
     pd_buf_init(&text);
     int rc = pd_read_file(path, MAX_FILE, &text, err);
-    if (rc == PD_EIO || rc == PD_EDATA) { /* a folder, a file of somebody else's, one without an end: the wrong one */
+    if (rc == PD_EIO ||
+        rc ==
+            PD_EDATA) { /* a folder, a file of somebody else's, one without an end: the wrong one */
         rc = PD_ECONF;
         if (err)
             err->code = rc;
@@ -224,6 +242,7 @@ int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pai
     return rc;
 }
 
-int pd_ini_read_text(const char *name, const char *text, size_t n, pd_ini_pair on_pair, void *arg, struct pd_err *err) {
+int pd_ini_read_text(const char *name, const char *text, size_t n, pd_ini_pair on_pair, void *arg,
+                     struct pd_err *err) {
     return read_text(name, text, n, NULL, on_pair, arg, err);
 }

@@ -49,8 +49,8 @@ static int ends_with(const char *s, const char *end) {
     return n >= k && !strcmp(s + n - k, end);
 }
 
-int pd_option_assign(struct pd_options *o, size_t i, const char *value, const char *where, const char *base_dir,
-                     struct pd_err *err) {
+int pd_option_assign(struct pd_options *o, size_t i, const char *value, const char *where,
+                     const char *base_dir, struct pd_err *err) {
     size_t n;
     const struct pd_option *row = &pd_option_table(&n)[i];
     void *field = pd_option_field(o, i);
@@ -60,7 +60,8 @@ int pd_option_assign(struct pd_options *o, size_t i, const char *value, const ch
     case PD_STR:
     case PD_PATH: {
         if ((*value == '"' || *value == '\'') && !ends_with(row->name, "_command"))
-            return pd_fail(err, PD_ECONF, "%s: %s is written without quotes, not %s", where, row->name, value);
+            return pd_fail(err, PD_ECONF, "%s: %s is written without quotes, not %s", where,
+                           row->name, value);
         char *s = row->type == PD_PATH ? pd_option_path(value, base_dir) : pd_strdup(value);
         if (!s)
             return pd_fail(err, PD_ECONF, "%s: %s: the value is too long", where, row->name);
@@ -78,15 +79,18 @@ int pd_option_assign(struct pd_options *o, size_t i, const char *value, const ch
     case PD_INT:
         if (pd_parse_i64(value, (int64_t)row->min, (int64_t)row->max, (int64_t *)field))
             return row->min >= row->max
-                       ? pd_fail(err, PD_ECONF, "%s: %s can only be %.0f, not '%s'", where, row->name, row->min, value)
-                       : pd_fail(err, PD_ECONF, "%s: %s is %.0f..%.0f%s%s, not '%s'", where, row->name, row->min, row->max,
-                                 *row->unit ? " " : "", row->unit, value);
+                       ? pd_fail(err, PD_ECONF, "%s: %s can only be %.0f, not '%s'", where,
+                                 row->name, row->min, value)
+                       : pd_fail(err, PD_ECONF, "%s: %s is %.0f..%.0f%s%s, not '%s'", where,
+                                 row->name, row->min, row->max, *row->unit ? " " : "", row->unit,
+                                 value);
         return 0;
     case PD_SIZE:
         if (pd_parse_size(value, (uint64_t)row->max, &bytes) || bytes < (uint64_t)row->min) {
             char low[32], high[32];
-            return pd_fail(err, PD_ECONF, "%s: %s is %s..%s bytes (suffixes K, M, G), not '%s'", where, row->name,
-                           pd_size_text((uint64_t)row->min, low), pd_size_text((uint64_t)row->max, high), value);
+            return pd_fail(err, PD_ECONF, "%s: %s is %s..%s bytes (suffixes K, M, G), not '%s'",
+                           where, row->name, pd_size_text((uint64_t)row->min, low),
+                           pd_size_text((uint64_t)row->max, high), value);
         }
         v = (int64_t)bytes;
         break;
@@ -96,7 +100,8 @@ int pd_option_assign(struct pd_options *o, size_t i, const char *value, const ch
         break;
     case PD_CHOICE:
         if ((v = choice_index(row->choices, value)) < 0)
-            return pd_fail(err, PD_ECONF, "%s: %s is one of %s, not '%s'", where, row->name, row->choices, value);
+            return pd_fail(err, PD_ECONF, "%s: %s is one of %s, not '%s'", where, row->name,
+                           row->choices, value);
         break;
     }
     *(int64_t *)field = v;
@@ -109,7 +114,8 @@ static void normalize(char *out, size_t cap, const char *name) {
         *s = *s == '-' ? '_' : *s;
 }
 
-/* Without a section, "section.name" says it; a bare name that two sections have is [train]'s (the later row). */
+/* Without a section, "section.name" says it; a bare name that two sections have is [train]'s (the
+ * later row). */
 static int find(const char *section, const char *name, unsigned who) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
@@ -118,7 +124,8 @@ static int find(const char *section, const char *name, unsigned who) {
         if (!(t[i].who & who) || strcmp(t[i].name, dot ? dot + 1 : name))
             continue;
         if (section ? !strcmp(section, t[i].section)
-                    : !dot || (!strncmp(t[i].section, name, (size_t)(dot - name)) && !t[i].section[dot - name]))
+                    : !dot || (!strncmp(t[i].section, name, (size_t)(dot - name)) &&
+                               !t[i].section[dot - name]))
             return (int)i;
     }
     return -1;
@@ -143,7 +150,9 @@ static int nearest(const char *section, const char *name, unsigned who, size_t *
     const struct pd_option *t = pd_option_table(&n);
     int at = -1;
     for (size_t i = 0; i < n; i++) {
-        size_t d = t[i].who & who && (!section || !strcmp(section, t[i].section)) ? pd_distance(name, t[i].name) : 99;
+        size_t d = t[i].who & who && (!section || !strcmp(section, t[i].section))
+                       ? pd_distance(name, t[i].name)
+                       : 99;
         if (d < *best) {
             *best = d;
             at = (int)i;
@@ -153,7 +162,8 @@ static int nearest(const char *section, const char *name, unsigned who, size_t *
 }
 
 /* In a file. */
-static int unknown_key(const char *section, const char *name, unsigned who, int code, const char *where, struct pd_err *err) {
+static int unknown_key(const char *section, const char *name, unsigned who, int code,
+                       const char *where, struct pd_err *err) {
     size_t n, best = 3;
     const struct pd_option *t = pd_option_table(&n);
     const char *why = why_refused(name);
@@ -161,14 +171,17 @@ static int unknown_key(const char *section, const char *name, unsigned who, int 
     if (why)
         return pd_fail(err, code, "%s: '%s' has no meaning here: %s", where, name, why);
     if (section && elsewhere >= 0)
-        return pd_fail(err, code, "%s: '%s' does not belong to [%s] but to [%s]", where, name, section, t[elsewhere].section);
+        return pd_fail(err, code, "%s: '%s' does not belong to [%s] but to [%s]", where, name,
+                       section, t[elsewhere].section);
     if (at >= 0)
-        return pd_fail(err, code, "%s: unknown option '%s', did you mean '%s'?", where, name, t[at].name);
+        return pd_fail(err, code, "%s: unknown option '%s', did you mean '%s'?", where, name,
+                       t[at].name);
     return pd_fail(err, code, "%s: unknown option '%s'", where, name);
 }
 
 /* On the command line, where a command's own options count too. */
-static int unknown_word(const char *name, unsigned who, const struct pd_extra *extra, struct pd_err *err) {
+static int unknown_word(const char *name, unsigned who, const struct pd_extra *extra,
+                        struct pd_err *err) {
     size_t n, best = 3;
     const struct pd_option *t = pd_option_table(&n);
     const char *why = why_refused(name);
@@ -192,13 +205,15 @@ static int unknown_word(const char *name, unsigned who, const struct pd_extra *e
     return pd_fail(err, PD_EUSAGE, "unknown option --%s", name);
 }
 
-int pd_options_set(struct pd_options *o, unsigned who, const char *section, const char *name, const char *value,
-                   enum pd_origin_level level, const char *where, const char *base_dir, struct pd_err *err) {
+int pd_options_set(struct pd_options *o, unsigned who, const char *section, const char *name,
+                   const char *value, enum pd_origin_level level, const char *where,
+                   const char *base_dir, struct pd_err *err) {
     char norm[64];
     normalize(norm, sizeof norm, name);
     int i = find(section, norm, who);
     if (i < 0)
-        return unknown_key(section, norm, who, level == PD_FROM_ARGV ? PD_EUSAGE : PD_ECONF, where, err);
+        return unknown_key(section, norm, who, level == PD_FROM_ARGV ? PD_EUSAGE : PD_ECONF, where,
+                           err);
     if (o->origin[i].level > level) {
         /* A higher source has spoken; the value must be right all the same. */
         struct pd_options scratch;
@@ -242,7 +257,8 @@ static int on_section(void *arg, const char *section, int line, struct pd_err *e
     if (pattern)
         return pd_host_section_begin(f->o, pattern, where, err);
     if (!strcmp(section, "host"))
-        return pd_fail(err, PD_ECONF, "%s: which host? write [host node3] or [host node[3-5]]", where);
+        return pd_fail(err, PD_ECONF, "%s: which host? write [host node3] or [host node[3-5]]",
+                       where);
     for (size_t k = 0; k < sizeof sections / sizeof sections[0]; k++) {
         size_t d = pd_distance(sections[k], section);
         if (!d)
@@ -253,12 +269,16 @@ static int on_section(void *arg, const char *section, int line, struct pd_err *e
         }
     }
     if (near)
-        return pd_fail(err, PD_ECONF, "%s: unknown section [%.100s], did you mean [%s]?", where, section, near);
-    return pd_fail(err, PD_ECONF, "%s: unknown section [%.100s] (known: cluster, groups, host NAME, ssh, job, env, train)", where,
-                   section);
+        return pd_fail(err, PD_ECONF, "%s: unknown section [%.100s], did you mean [%s]?", where,
+                       section, near);
+    return pd_fail(
+        err, PD_ECONF,
+        "%s: unknown section [%.100s] (known: cluster, groups, host NAME, ssh, job, env, train)",
+        where, section);
 }
 
-static int on_pair(void *arg, const char *section, const char *name, const char *value, int line, struct pd_err *err) {
+static int on_pair(void *arg, const char *section, const char *name, const char *value, int line,
+                   struct pd_err *err) {
     struct file *f = arg;
     char where[300];
     snprintf(where, sizeof where, "%s:%d", f->path, line);
@@ -275,7 +295,8 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
     int row = find(section, name, PD_LAUNCHER | (f->train ? PD_WORKER : 0));
     for (int i = 0; i < f->n_seen; i++)
         if (f->seen[i].row == row && row >= 0)
-            return pd_fail(err, PD_ECONF, "%s: %s is set twice, first in line %d", where, name, f->seen[i].line);
+            return pd_fail(err, PD_ECONF, "%s: %s is set twice, first in line %d", where, name,
+                           f->seen[i].line);
     if (row >= 0 && f->n_seen < 128) {
         f->seen[f->n_seen].row = row;
         f->seen[f->n_seen++].line = line;
@@ -311,15 +332,21 @@ static int read_file(struct pd_options *o, const char *path, int train, struct p
     return rc || train ? rc : place_defaults(&f, err);
 }
 
-int pd_options_read_conf(struct pd_options *o, const char *path, struct pd_err *err) { return read_file(o, path, 0, err); }
-int pd_options_read_train(struct pd_options *o, const char *path, struct pd_err *err) { return read_file(o, path, 1, err); }
+int pd_options_read_conf(struct pd_options *o, const char *path, struct pd_err *err) {
+    return read_file(o, path, 0, err);
+}
+int pd_options_read_train(struct pd_options *o, const char *path, struct pd_err *err) {
+    return read_file(o, path, 1, err);
+}
 
-int pd_options_read_train_text(struct pd_options *o, const char *name, const char *text, size_t n, struct pd_err *err) {
+int pd_options_read_train_text(struct pd_options *o, const char *name, const char *text, size_t n,
+                               struct pd_err *err) {
     struct file f = {.o = o, .path = name, .train = 1};
     return pd_ini_read_text(name, text, n, on_pair, &f, err);
 }
 
-int pd_options_read_environ(struct pd_options *o, unsigned who, char *const *env, struct pd_err *err) {
+int pd_options_read_environ(struct pd_options *o, unsigned who, char *const *env,
+                            struct pd_err *err) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     for (; *env; env++) {
@@ -336,16 +363,18 @@ int pd_options_read_environ(struct pd_options *o, unsigned who, char *const *env
         if (row < 0)
             continue;
         snprintf(where, sizeof where, "%.*s", (int)(eq - *env), *env);
-        int rc = pd_options_set(o, who, t[row].section, name, eq + 1, PD_FROM_ENV, where, NULL, err);
+        int rc =
+            pd_options_set(o, who, t[row].section, name, eq + 1, PD_FROM_ENV, where, NULL, err);
         if (rc)
             return rc;
     }
     return 0;
 }
 
-/* Is this word an option of the extra list? Fills it. 1 yes, 0 no, PD_EUSAGE. *used: words taken beyond the first. */
-static int take_extra(const struct pd_extra *extra, const char *name, const char *value, const char *next, int *used,
-                      struct pd_err *err) {
+/* Is this word an option of the extra list? Fills it. 1 yes, 0 no, PD_EUSAGE. *used: words taken
+ * beyond the first. */
+static int take_extra(const struct pd_extra *extra, const char *name, const char *value,
+                      const char *next, int *used, struct pd_err *err) {
     for (; extra && extra->name; extra++) {
         char norm[64];
         int len = (int)strcspn(extra->name, "=");
@@ -355,7 +384,8 @@ static int take_extra(const struct pd_extra *extra, const char *name, const char
         int64_t v = 1;
         if (extra->flag) {
             if (value && parse_bool(value, &v))
-                return pd_fail(err, PD_EUSAGE, "--%.*s is 0 or 1, not '%s'", len, extra->name, value);
+                return pd_fail(err, PD_EUSAGE, "--%.*s is 0 or 1, not '%s'", len, extra->name,
+                               value);
             *extra->flag = (int)v;
             return 1;
         }
@@ -368,8 +398,9 @@ static int take_extra(const struct pd_extra *extra, const char *name, const char
     return 0;
 }
 
-static int take_args(struct pd_options *o, unsigned who, int argc, char **argv, const struct pd_extra *extra, int command,
-                     const char **rest, int *n_rest, struct pd_err *err) {
+static int take_args(struct pd_options *o, unsigned who, int argc, char **argv,
+                     const struct pd_extra *extra, int command, const char **rest, int *n_rest,
+                     struct pd_err *err) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     *n_rest = 0;
@@ -383,14 +414,16 @@ static int take_args(struct pd_options *o, unsigned who, int argc, char **argv, 
         }
         if (!pd_starts(word, "--")) {
             if (word[0] == '-' && word[1])
-                return pd_fail(err, PD_EUSAGE, "unknown option '%s'; options are written --name=value", word);
+                return pd_fail(err, PD_EUSAGE,
+                               "unknown option '%s'; options are written --name=value", word);
             rest[(*n_rest)++] = word;
             while (command && i + 1 < argc) /* what follows is the command's own */
                 rest[(*n_rest)++] = argv[++i];
             continue;
         }
         char name[64], where[80];
-        const char *eq = strchr(word, '='), *value = eq ? eq + 1 : NULL, *next = i + 1 < argc ? argv[i + 1] : NULL;
+        const char *eq = strchr(word, '='), *value = eq ? eq + 1 : NULL,
+                   *next = i + 1 < argc ? argv[i + 1] : NULL;
         size_t len = eq ? (size_t)(eq - word) - 2 : strlen(word) - 2;
         if (len >= sizeof name)
             return pd_fail(err, PD_EUSAGE, "unknown option '%.40s...'", word);
@@ -413,20 +446,23 @@ static int take_args(struct pd_options *o, unsigned who, int argc, char **argv, 
             return pd_fail(err, PD_EUSAGE, "%s needs a value", where);
         else if (!value)
             value = argv[++i];
-        rc = pd_options_set(o, who, t[row].section, t[row].name, value, PD_FROM_ARGV, where, NULL, err);
+        rc = pd_options_set(o, who, t[row].section, t[row].name, value, PD_FROM_ARGV, where, NULL,
+                            err);
         if (rc)
             return rc;
     }
     return 0;
 }
 
-int pd_options_args(struct pd_options *o, unsigned who, int argc, char **argv, const struct pd_extra *extra,
-                    const char **rest, int *n_rest, struct pd_err *err) {
+int pd_options_args(struct pd_options *o, unsigned who, int argc, char **argv,
+                    const struct pd_extra *extra, const char **rest, int *n_rest,
+                    struct pd_err *err) {
     return take_args(o, who, argc, argv, extra, 0, rest, n_rest, err);
 }
 
-int pd_options_command(struct pd_options *o, unsigned who, int argc, char **argv, const struct pd_extra *extra,
-                       const char **rest, int *n_rest, struct pd_err *err) {
+int pd_options_command(struct pd_options *o, unsigned who, int argc, char **argv,
+                       const struct pd_extra *extra, const char **rest, int *n_rest,
+                       struct pd_err *err) {
     return take_args(o, who, argc, argv, extra, 1, rest, n_rest, err);
 }
 

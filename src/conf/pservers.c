@@ -12,9 +12,11 @@ int pd_options_complete_pservers(struct pd_options *o, struct pd_err *err) {
     for (const char *s = o->pserver_list; *s;) {
         size_t n = strcspn(s, ", ");
         if (n) {
-            const char *close = memchr(s, ']', n), *from = close ? close : s, *colon = memchr(from, ':', (size_t)(s + n - from));
+            const char *close = memchr(s, ']', n), *from = close ? close : s,
+                       *colon = memchr(from, ':', (size_t)(s + n - from));
             int bare_v6 = colon && !close && memchr(colon + 1, ':', (size_t)(s + n - colon - 1));
-            pd_put_fmt(&b, "%s%s%.*s%s", b.len ? "," : "", bare_v6 ? "[" : "", (int)n, s, bare_v6 ? "]" : "");
+            pd_put_fmt(&b, "%s%s%.*s%s", b.len ? "," : "", bare_v6 ? "[" : "", (int)n, s,
+                       bare_v6 ? "]" : "");
             if (!colon || bare_v6)
                 pd_put_fmt(&b, ":%lld", (long long)o->port);
         }

@@ -1,4 +1,5 @@
-/* sections.c - the sections of conf.ini whose keys the table of options does not hold: [env], [groups], [host PATTERN]. */
+/* sections.c - the sections of conf.ini whose keys the table of options does not hold: [env],
+ * [groups], [host PATTERN]. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,25 +12,32 @@
 const struct pd_host_option pd_host_keys[PD_HOST_N_KEYS] = {
     [PD_HOST_USER] = {"user", PD_STR, 0, 0, "who logs in"},
     [PD_HOST_PORT] = {"port", PD_INT, 1, 65535, "port of its sshd"},
-    [PD_HOST_ADDRESS] = {"address", PD_STR, 0, 0, "what ssh connects to in place of the name in hosts, as HostName of ~/.ssh/config; the "
-                         "nodes find each other's addresses by themselves, see nic"},
+    [PD_HOST_ADDRESS] =
+        {"address", PD_STR, 0, 0,
+         "what ssh connects to in place of the name in hosts, as HostName of ~/.ssh/config; the "
+         "nodes find each other's addresses by themselves, see nic"},
     [PD_HOST_IDENTITY_FILE] = {"identity_file", PD_PATH, 0, 0, "private key to log in with"},
-    [PD_HOST_ROOT_DIR] = {"root_dir", PD_STR, 0, 0, "folder below which everything is written there; ~ and %n (node id) are replaced"},
+    [PD_HOST_ROOT_DIR] =
+        {"root_dir", PD_STR, 0, 0,
+         "folder below which everything is written there; ~ and %n (node id) are replaced"},
 };
 
 enum { MAX_GROUPS = 4096, MAX_HOST_SECTIONS = 4096 };
 
-int pd_env_set(struct pd_env_var **env, size_t *n, const char *name, const char *value, const char *where, struct pd_err *err) {
+int pd_env_set(struct pd_env_var **env, size_t *n, const char *name, const char *value,
+               const char *where, struct pd_err *err) {
     for (const char *s = name; *s; s++)
         if (!(isalnum((unsigned char)*s) || *s == '_') || isdigit((unsigned char)*name))
-            return pd_fail(err, PD_ECONF, "%s: '%s' is no name of an environment variable", where, name);
+            return pd_fail(err, PD_ECONF, "%s: '%s' is no name of an environment variable", where,
+                           name);
     if (!*name)
         return pd_fail(err, PD_ECONF, "%s: an environment variable without a name", where);
     if (pd_utf8_valid(value, strlen(value)) != strlen(value)) /* it travels as JSON */
         return pd_fail(err, PD_ECONF, "%s: the value of %s is not UTF-8 text", where, name);
     for (size_t i = 0; i < *n; i++)
         if (!strcmp((*env)[i].name, name))
-            return pd_fail(err, PD_ECONF, "%s: %s is set twice, first at %s", where, name, (*env)[i].where);
+            return pd_fail(err, PD_ECONF, "%s: %s is set twice, first at %s", where, name,
+                           (*env)[i].where);
     struct pd_env_var *v = pd_realloc(*env, (*n + 1) * sizeof *v);
     if (!v)
         return pd_fail(err, PD_ENOMEM, "%s: out of memory", where);
@@ -40,13 +48,17 @@ int pd_env_set(struct pd_env_var **env, size_t *n, const char *name, const char 
     return v->name && v->value ? 0 : pd_fail(err, PD_ENOMEM, "%s: out of memory", where);
 }
 
-int pd_group_set(struct pd_options *o, const char *name, const char *hosts, const char *where, struct pd_err *err) {
+int pd_group_set(struct pd_options *o, const char *name, const char *hosts, const char *where,
+                 struct pd_err *err) {
     for (const char *s = name; *s; s++)
         if (!isalnum((unsigned char)*s) && !strchr("_-.", *s))
-            return pd_fail(err, PD_ECONF, "%s: '%s' is no name of a group: letters, digits, _ - and .", where, name);
+            return pd_fail(err, PD_ECONF,
+                           "%s: '%s' is no name of a group: letters, digits, _ - and .", where,
+                           name);
     for (size_t i = 0; i < o->n_groups; i++)
         if (!strcmp(o->groups[i].name, name))
-            return pd_fail(err, PD_ECONF, "%s: group %s is there twice, first at %s", where, name, o->groups[i].where);
+            return pd_fail(err, PD_ECONF, "%s: group %s is there twice, first at %s", where, name,
+                           o->groups[i].where);
     if (o->n_groups == MAX_GROUPS)
         return pd_fail(err, PD_ECONF, "%s: more than %d groups", where, MAX_GROUPS);
     struct pd_group *g = pd_realloc(o->groups, (o->n_groups + 1) * sizeof *g);
@@ -68,9 +80,11 @@ const char *pd_host_pattern(const char *section) {
     return *section ? section : NULL;
 }
 
-int pd_host_section_begin(struct pd_options *o, const char *pattern, const char *where, struct pd_err *err) {
+int pd_host_section_begin(struct pd_options *o, const char *pattern, const char *where,
+                          struct pd_err *err) {
     if (o->n_host_sections == MAX_HOST_SECTIONS)
-        return pd_fail(err, PD_ECONF, "%s: more than %d sections of hosts", where, MAX_HOST_SECTIONS);
+        return pd_fail(err, PD_ECONF, "%s: more than %d sections of hosts", where,
+                       MAX_HOST_SECTIONS);
     struct pd_host_section *h = pd_realloc(o->host_sections, (o->n_host_sections + 1) * sizeof *h);
     if (!h)
         return pd_fail(err, PD_ENOMEM, "%s: out of memory", where);
@@ -81,7 +95,8 @@ int pd_host_section_begin(struct pd_options *o, const char *pattern, const char 
     return h->pattern ? 0 : pd_fail(err, PD_ENOMEM, "%s: out of memory", where);
 }
 
-static int unknown_key(const struct pd_options *o, const char *name, const char *where, struct pd_err *err) {
+static int unknown_key(const struct pd_options *o, const char *name, const char *where,
+                       struct pd_err *err) {
     size_t best = 3;
     const char *near = NULL;
     for (int k = 0; k < PD_HOST_N_KEYS; k++) {
@@ -95,15 +110,22 @@ static int unknown_key(const struct pd_options *o, const char *name, const char 
     int row = near ? -1 : pd_options_find(name, PD_LAUNCHER);
     size_t n;
     if (near)
-        return pd_fail(err, PD_ECONF, "%s: unknown key '%s' in [host %.100s], did you mean '%s'?", where, name, pattern, near);
+        return pd_fail(err, PD_ECONF, "%s: unknown key '%s' in [host %.100s], did you mean '%s'?",
+                       where, name, pattern, near);
     if (row >= 0)
-        return pd_fail(err, PD_ECONF, "%s: '%s' is the same for all hosts and belongs to [%s]; a [host ...] may have user, port, "
-                       "address, identity_file, root_dir and env.NAME", where, name, pd_option_table(&n)[row].section);
-    return pd_fail(err, PD_ECONF, "%s: unknown key '%s' in [host %.100s] (known: user, port, address, identity_file, root_dir, env.NAME)",
+        return pd_fail(err, PD_ECONF,
+                       "%s: '%s' is the same for all hosts and belongs to [%s]; a [host ...] may "
+                       "have user, port, "
+                       "address, identity_file, root_dir and env.NAME",
+                       where, name, pd_option_table(&n)[row].section);
+    return pd_fail(err, PD_ECONF,
+                   "%s: unknown key '%s' in [host %.100s] (known: user, port, address, "
+                   "identity_file, root_dir, env.NAME)",
                    where, name, pattern);
 }
 
-/* What would be taken for an option of another program, or garble a terminal, is no name of a user or host. */
+/* What would be taken for an option of another program, or garble a terminal, is no name of a user
+ * or host. */
 static int bad_word(const char *s) {
     if (!*s || *s == '-')
         return 1;
@@ -113,8 +135,8 @@ static int bad_word(const char *s) {
     return 0;
 }
 
-int pd_host_section_set(struct pd_options *o, const char *name, const char *value, const char *where, const char *base_dir,
-                        struct pd_err *err) {
+int pd_host_section_set(struct pd_options *o, const char *name, const char *value,
+                        const char *where, const char *base_dir, struct pd_err *err) {
     struct pd_host_section *h = &o->host_sections[o->n_host_sections - 1];
     int k = 0;
     int64_t port;
@@ -126,16 +148,20 @@ int pd_host_section_set(struct pd_options *o, const char *name, const char *valu
         return unknown_key(o, name, where, err);
     const struct pd_host_option *row = &pd_host_keys[k];
     if (h->value[k].text)
-        return pd_fail(err, PD_ECONF, "%s: %s is set twice, first at %s", where, name, h->value[k].where);
+        return pd_fail(err, PD_ECONF, "%s: %s is set twice, first at %s", where, name,
+                       h->value[k].where);
     if (!*value)
         return pd_fail(err, PD_ECONF, "%s: %s is empty; leave the line out", where, name);
     if (row->type == PD_INT && pd_parse_i64(value, (int64_t)row->min, (int64_t)row->max, &port))
-        return pd_fail(err, PD_ECONF, "%s: %s is %.0f..%.0f, not '%s'", where, name, row->min, row->max, value);
+        return pd_fail(err, PD_ECONF, "%s: %s is %.0f..%.0f, not '%s'", where, name, row->min,
+                       row->max, value);
     if ((k == PD_HOST_USER || k == PD_HOST_ADDRESS) && bad_word(value))
-        return pd_fail(err, PD_ECONF, "%s: not %s: '%s'", where, k == PD_HOST_USER ? "a user name" : "a host's name or address", value);
+        return pd_fail(err, PD_ECONF, "%s: not %s: '%s'", where,
+                       k == PD_HOST_USER ? "a user name" : "a host's name or address", value);
     h->value[k].text = row->type == PD_PATH ? pd_option_path(value, base_dir) : pd_strdup(value);
     snprintf(h->value[k].where, sizeof h->value[k].where, "%s", where);
-    return h->value[k].text ? 0 : pd_fail(err, PD_ECONF, "%s: %s: the value is too long", where, name);
+    return h->value[k].text ? 0
+                            : pd_fail(err, PD_ECONF, "%s: %s: the value is too long", where, name);
 }
 
 static void env_release(struct pd_env_var *env, size_t n) {

@@ -21,7 +21,9 @@ static int check_place(const struct pd_options *o, const struct pd_train_place *
     const long long id = o->trainer_id, n = o->num_gradient_servers;
     const long long streams = pd_train_streams(o, place);
     if (id >= n)
-        return pd_fail(err, PD_EUSAGE, "trainer_id is %lld, but there are %lld trainers (num_gradient_servers)", id, n);
+        return pd_fail(err, PD_EUSAGE,
+                       "trainer_id is %lld, but there are %lld trainers (num_gradient_servers)", id,
+                       n);
     if (o->local && n > 1)
         return pd_fail(err, PD_EUSAGE, "local = 1 is one process: num_gradient_servers must be 1");
     if (o->checkpoint_copies > 1 && !place->restarted && (o->local || place->n_pservers < 2)) {
@@ -33,7 +35,8 @@ static int check_place(const struct pd_options *o, const struct pd_train_place *
         return wrong(o, "n_streams", err);
     }
     if (o->batch_size < streams) {
-        pd_fail(err, PD_ECONF, "batch_size is %lld, fewer than one sample for each of %lld streams", (long long)o->batch_size, streams);
+        pd_fail(err, PD_ECONF, "batch_size is %lld, fewer than one sample for each of %lld streams",
+                (long long)o->batch_size, streams);
         return wrong(o, "batch_size", err);
     }
     return 0;
@@ -41,22 +44,34 @@ static int check_place(const struct pd_options *o, const struct pd_train_place *
 
 int pd_train_check(const struct pd_options *o, const struct pd_train_place *place,
                    struct pd_err *err) {
-    const int sync = o->update == PD_UPDATE_SYNC, topology = o->reproducible == PD_REPRODUCIBLE_TOPOLOGY, queue = o->data == PD_DATA_QUEUE,
-              online = o->job == PD_JOB_ONLINE, trains = online || o->job == PD_JOB_TRAIN;
+    const int sync = o->update == PD_UPDATE_SYNC,
+              topology = o->reproducible == PD_REPRODUCIBLE_TOPOLOGY,
+              queue = o->data == PD_DATA_QUEUE, online = o->job == PD_JOB_ONLINE,
+              trains = online || o->job == PD_JOB_TRAIN;
     const struct {
         int is_so;
         const char *option, *text;
     } rules[] = {
-        {topology && !sync, "reproducible", "reproducible = topology needs update = sync: under the other rules the result depends on timing"},
+        {topology && !sync, "reproducible",
+         "reproducible = topology needs update = sync: under the other rules the result depends on "
+         "timing"},
         {topology && !o->n_streams, "reproducible",
-         "reproducible = topology needs n_streams, the same for every number of trainers (12 suits 1, 2, 3, 4, 6 and 12)"},
-        {queue && sync, "data", "data = queue needs update = async, ssp or geo: under sync all trainers read the same number of samples"},
-        {queue && o->n_streams, "n_streams", "n_streams means nothing with data = queue: each file is a stream by itself"},
-        {queue && o->data_layout == PD_DATA_LOCAL, "data", "data = queue needs a list of files that is the same for all: not data_layout = local"},
-        {queue && online, "data", "data = queue hands out the files of a pass of job = train; job = online deals those of a folder"},
+         "reproducible = topology needs n_streams, the same for every number of trainers (12 suits "
+         "1, 2, 3, 4, 6 and 12)"},
+        {queue && sync, "data",
+         "data = queue needs update = async, ssp or geo: under sync all trainers read the same "
+         "number of samples"},
+        {queue && o->n_streams, "n_streams",
+         "n_streams means nothing with data = queue: each file is a stream by itself"},
+        {queue && o->data_layout == PD_DATA_LOCAL, "data",
+         "data = queue needs a list of files that is the same for all: not data_layout = local"},
+        {queue && online, "data",
+         "data = queue hands out the files of a pass of job = train; job = online deals those of a "
+         "folder"},
         {online && o->on_trainer_lost != PD_TRAINER_LOST_FAIL, "on_trainer_lost",
          "job = online goes on after a failure by on_failure = restart, not by on_trainer_lost"},
-        {o->job == PD_JOB_TEST && !*o->init_model_path, "job", "job = test needs init_model_path, the saved model to test"},
+        {o->job == PD_JOB_TEST && !*o->init_model_path, "job",
+         "job = test needs init_model_path, the saved model to test"},
         {trains && *o->resume && *o->init_model_path, "resume",
          "resume goes on from a checkpoint, init_model_path begins from a model: one of them"},
     };

@@ -1,6 +1,8 @@
-/* few.h - copying and adding a few floats: rows of tables are short, and a call for each would cost more than its values.
+/* few.h - copying and adding a few floats: rows of tables are short, and a call for each would cost
+ * more than its values.
  *
- * The last vector overlaps the one before it, so that no rest is left: `to` overlaps neither source. The bits are those of a plain loop.
+ * The last vector overlaps the one before it, so that no rest is left: `to` overlaps neither
+ * source. The bits are those of a plain loop.
  */
 #ifndef PD_BASE_FEW_H
 #define PD_BASE_FEW_H
@@ -25,7 +27,8 @@ static inline void pd_few_copy(float *restrict to, const float *restrict from, s
     }
 }
 
-static inline void pd_few_sum(float *restrict to, const float *restrict a, const float *restrict b, size_t n) {
+static inline void pd_few_sum(float *restrict to, const float *restrict a, const float *restrict b,
+                              size_t n) {
     if (n < PD_FEW) {
         for (size_t i = 0; i < n; i++)
             to[i] = a[i] + b[i];

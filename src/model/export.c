@@ -12,11 +12,13 @@
 
 enum { PIECE = 1 << 16 };
 
-static const struct model_export_format *const formats[] = {&model_export_npz, &model_export_word2vec, &model_export_word2vec_binary,
-                                                            &model_export_original};
+static const struct model_export_format *const formats[] = {
+    &model_export_npz, &model_export_word2vec, &model_export_word2vec_binary,
+    &model_export_original};
 #define FORMATS "npz|word2vec|word2vec-binary|original"
 
-int model_export(struct model *m, const struct model_export *x, struct model_export_counts *counts, struct pd_err *err) {
+int model_export(struct model *m, const struct model_export *x, struct model_export_counts *counts,
+                 struct pd_err *err) {
     *counts = (struct model_export_counts){0};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (!strcmp(formats[i]->name, x->format))
@@ -26,7 +28,8 @@ int model_export(struct model *m, const struct model_export *x, struct model_exp
 
 int export_file_open(struct export_file *f, const char *path, struct pd_err *err) {
     f->f = NULL;
-    if (pd_fmt(f->path, sizeof f->path, "%s", path) || pd_fmt(f->part, sizeof f->part, "%s.part", path))
+    if (pd_fmt(f->path, sizeof f->path, "%s", path) ||
+        pd_fmt(f->part, sizeof f->part, "%s.part", path))
         return pd_fail(err, PD_EUSAGE, "path too long: %s", path);
     f->f = fopen(f->part, "we");
     return f->f ? 0 : pd_fail_errno(err, PD_EIO, errno, "cannot write %s", f->part);
@@ -54,7 +57,8 @@ int export_file_end(struct export_file *f, int rc, struct pd_err *err) {
 }
 
 int export_dense(struct model *m, const struct model_param *p,
-                 int (*each)(void *arg, const float *v, size_t n, struct pd_err *err), void *arg, struct pd_err *err) {
+                 int (*each)(void *arg, const float *v, size_t n, struct pd_err *err), void *arg,
+                 struct pd_err *err) {
     uint64_t total = model_param_values(p);
     float *v = pd_calloc(PIECE, sizeof *v);
     int rc = v ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");

@@ -1,5 +1,5 @@
-/* export_npz.c - numpy's archive: a zip file, not compressed, with an array in numpy's own format for each name.
- *   Source: docs/sources.md#npy
+/* export_npz.c - numpy's archive: a zip file, not compressed, with an array in numpy's own format
+ * for each name. Source: docs/sources.md#npy
  */
 #include <archive.h>
 #include <archive_entry.h>
@@ -21,7 +21,8 @@ struct out {
 
 static int failed(const struct out *o, struct pd_err *err) {
     const char *why = archive_error_string(o->a);
-    return pd_fail(err, archive_errno(o->a) == ENOSPC ? PD_ENOSPC : PD_EIO, "cannot write %s: %s", o->path, why ? why : "unknown error");
+    return pd_fail(err, archive_errno(o->a) == ENOSPC ? PD_ENOSPC : PD_EIO, "cannot write %s: %s",
+                   o->path, why ? why : "unknown error");
 }
 
 static int put(struct out *o, const void *p, size_t n, struct pd_err *err) {
@@ -34,11 +35,13 @@ static int put(struct out *o, const void *p, size_t n, struct pd_err *err) {
     return 0;
 }
 
-/* An array's place in the archive and its header: "\x93NUMPY", version 1.0, u16 length, a dictionary as text, padded so that
- * the values begin at a multiple of 64. shape: "(3, 4)". */
-static int begin(struct out *o, const char *name, const char *type, const char *shape, uint64_t bytes, struct pd_err *err) {
+/* An array's place in the archive and its header: "\x93NUMPY", version 1.0, u16 length, a
+ * dictionary as text, padded so that the values begin at a multiple of 64. shape: "(3, 4)". */
+static int begin(struct out *o, const char *name, const char *type, const char *shape,
+                 uint64_t bytes, struct pd_err *err) {
     char file[MODEL_NAME_MAX + 20], head[256] = "\x93NUMPY\x01";
-    int n = snprintf(head + 10, sizeof head - 10, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", type, shape);
+    int n = snprintf(head + 10, sizeof head - 10,
+                     "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", type, shape);
     size_t total = ((size_t)n + 10 + 1 + 63) / 64 * 64;
     memset(head + 10 + n, ' ', total - 10 - (size_t)n);
     head[total - 1] = '\n';
@@ -57,7 +60,9 @@ static int begin(struct out *o, const char *name, const char *type, const char *
     return rc ? rc : put(o, head, total, err);
 }
 
-static int end(struct out *o, struct pd_err *err) { return archive_write_finish_entry(o->a) == ARCHIVE_OK ? 0 : failed(o, err); }
+static int end(struct out *o, struct pd_err *err) {
+    return archive_write_finish_entry(o->a) == ARCHIVE_OK ? 0 : failed(o, err);
+}
 
 static int put_values(void *arg, const float *v, size_t n, struct pd_err *err) {
     struct out *o = arg;
@@ -65,10 +70,12 @@ static int put_values(void *arg, const float *v, size_t n, struct pd_err *err) {
     return put(o, v, n * sizeof *v, err);
 }
 
-static int put_dense(struct model *m, const struct model_param *p, struct out *o, struct pd_err *err) {
+static int put_dense(struct model *m, const struct model_param *p, struct out *o,
+                     struct pd_err *err) {
     char shape[120] = "(";
     for (uint32_t i = 0; i < p->n_dims; i++)
-        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%llu,", (unsigned long long)p->shape[i]);
+        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%llu,",
+                 (unsigned long long)p->shape[i]);
     snprintf(shape + strlen(shape), sizeof shape - strlen(shape), ")");
     int rc = begin(o, p->name, "<f4", shape, model_param_values(p) * sizeof(float), err);
     if (!rc)
@@ -88,7 +95,8 @@ static int put_row(void *arg, uint64_t key, const float *row, struct pd_err *err
     return put_values(o, row, o->dim, err);
 }
 
-static int put_table(struct model *m, const struct model_param *p, struct out *o, struct pd_err *err) {
+static int put_table(struct model *m, const struct model_param *p, struct out *o,
+                     struct pd_err *err) {
     struct model_table *t = NULL;
     char shape[80], ids[MODEL_NAME_MAX + 8];
     int rc = model_table_open(&t, m, p->name, err);
@@ -116,7 +124,8 @@ static int put_table(struct model *m, const struct model_param *p, struct out *o
     return rc;
 }
 
-static int write_zip(struct model *m, const struct model_export *x, struct model_export_counts *c, struct pd_err *err) {
+static int write_zip(struct model *m, const struct model_export *x, struct model_export_counts *c,
+                     struct pd_err *err) {
     const struct model_manifest *info = model_info(m);
     struct export_file file;
     int rc = export_file_open(&file, x->out, err);
@@ -125,11 +134,13 @@ static int write_zip(struct model *m, const struct model_export *x, struct model
     struct out o = {.a = archive_write_new(), .path = file.part, .c = c};
     if (!o.a)
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
-    else if (archive_write_set_format_zip(o.a) != ARCHIVE_OK || archive_write_set_options(o.a, "zip:compression=store") != ARCHIVE_OK ||
+    else if (archive_write_set_format_zip(o.a) != ARCHIVE_OK ||
+             archive_write_set_options(o.a, "zip:compression=store") != ARCHIVE_OK ||
              archive_write_open_FILE(o.a, file.f) != ARCHIVE_OK)
         rc = failed(&o, err);
     for (size_t i = 0; i < info->n_params && !rc; i++, c->params++)
-        rc = info->params[i].kind == MODEL_TABLE ? put_table(m, &info->params[i], &o, err) : put_dense(m, &info->params[i], &o, err);
+        rc = info->params[i].kind == MODEL_TABLE ? put_table(m, &info->params[i], &o, err)
+                                                 : put_dense(m, &info->params[i], &o, err);
     if (!rc && archive_write_close(o.a) != ARCHIVE_OK)
         rc = failed(&o, err);
     if (o.a)

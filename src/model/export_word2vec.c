@@ -1,4 +1,5 @@
-/* export_word2vec.c - an embedding as the word2vec tool writes it, text and binary; gensim's KeyedVectors reads both. */
+/* export_word2vec.c - an embedding as the word2vec tool writes it, text and binary; gensim's
+ * KeyedVectors reads both. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,14 +36,17 @@ static int read_words(struct words *w, const char *path, struct pd_err *err) {
         w->at[i] = s;
         s[n] = 0;
         if (!*s || strpbrk(s, " \t\r") || memchr(s, 0, n))
-            return pd_fail(err, PD_EDATA, "%s:%llu: a word of the vocabulary is not empty and has no blanks", path, (unsigned long long)i + 1);
+            return pd_fail(err, PD_EDATA,
+                           "%s:%llu: a word of the vocabulary is not empty and has no blanks", path,
+                           (unsigned long long)i + 1);
         s = s + n < end ? s + n + 1 : end;
     }
     return 0;
 }
 
 /* Which parameter is meant. */
-static const struct model_param *choose(struct model *m, const struct model_export *x, uint64_t n_words, struct pd_err *err) {
+static const struct model_param *choose(struct model *m, const struct model_export *x,
+                                        uint64_t n_words, struct pd_err *err) {
     const struct model_manifest *info = model_info(m);
     const struct model_param *found = NULL;
     int n = 0;
@@ -62,8 +66,10 @@ static const struct model_param *choose(struct model *m, const struct model_expo
     }
     if (n == 1)
         return found;
-    pd_fail(err, PD_EUSAGE, n ? "the model has %d embeddings: which one? (--param=NAME)"
-                              : "no parameter of the model is an embedding for sure (%d): give --param=NAME", n);
+    pd_fail(err, PD_EUSAGE,
+            n ? "the model has %d embeddings: which one? (--param=NAME)"
+              : "no parameter of the model is an embedding for sure (%d): give --param=NAME",
+            n);
     return NULL;
 }
 
@@ -83,8 +89,8 @@ static int put_row(void *arg, uint64_t key, const float *row, struct pd_err *err
     snprintf(number, sizeof number, "%llu", (unsigned long long)key);
     if (o->vocabulary) {
         if (key >= o->words->n)
-            return pd_fail(err, PD_EDATA, "%s has %llu words, but the model a row %llu", o->vocabulary, (unsigned long long)o->words->n,
-                           (unsigned long long)key);
+            return pd_fail(err, PD_EDATA, "%s has %llu words, but the model a row %llu",
+                           o->vocabulary, (unsigned long long)o->words->n, (unsigned long long)key);
         word = o->words->at[key];
     }
     o->c->rows++;
@@ -97,12 +103,14 @@ static int put_row(void *arg, uint64_t key, const float *row, struct pd_err *err
     }
     for (uint32_t i = 0; !rc && !o->binary && i < o->dim; i++) {
         char v[40];
-        rc = export_file_put(&o->file, v, (size_t)snprintf(v, sizeof v, " %.9g", (double)row[i]), err);
+        rc = export_file_put(&o->file, v, (size_t)snprintf(v, sizeof v, " %.9g", (double)row[i]),
+                             err);
     }
     return rc ? rc : export_file_put(&o->file, "\n", 1, err);
 }
 
-static int put_matrix(struct model *m, const struct model_param *p, struct out *o, struct pd_err *err) {
+static int put_matrix(struct model *m, const struct model_param *p, struct out *o,
+                      struct pd_err *err) {
     float *row = pd_calloc(o->dim, sizeof *row);
     int rc = row ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
     for (uint64_t i = 0; !rc && i < p->shape[0]; i++) {
@@ -114,7 +122,8 @@ static int put_matrix(struct model *m, const struct model_param *p, struct out *
     return rc;
 }
 
-static int write_one(struct model *m, const struct model_export *x, int binary, struct model_export_counts *c, struct pd_err *err) {
+static int write_one(struct model *m, const struct model_export *x, int binary,
+                     struct model_export_counts *c, struct pd_err *err) {
     struct words words = {.n = 0};
     struct model_table *t = NULL;
     struct out o = {.words = &words, .vocabulary = x->vocabulary, .binary = binary, .c = c};
@@ -136,9 +145,12 @@ static int write_one(struct model *m, const struct model_export *x, int binary, 
         char head[64];
         c->params = 1;
         o.dim = p->kind == MODEL_TABLE ? p->dim : (uint32_t)p->shape[1];
-        rc = export_file_put(&o.file, head, (size_t)snprintf(head, sizeof head, "%llu %u\n", (unsigned long long)rows, o.dim), err);
+        rc = export_file_put(
+            &o.file, head,
+            (size_t)snprintf(head, sizeof head, "%llu %u\n", (unsigned long long)rows, o.dim), err);
         if (!rc)
-            rc = p->kind == MODEL_TABLE ? model_table_walk(t, put_row, &o, err) : put_matrix(m, p, &o, err);
+            rc = p->kind == MODEL_TABLE ? model_table_walk(t, put_row, &o, err)
+                                        : put_matrix(m, p, &o, err);
     }
     rc = export_file_end(&o.file, rc, err);
     model_table_close(t);
@@ -146,11 +158,13 @@ static int write_one(struct model *m, const struct model_export *x, int binary, 
     return rc;
 }
 
-static int write_text(struct model *m, const struct model_export *x, struct model_export_counts *c, struct pd_err *err) {
+static int write_text(struct model *m, const struct model_export *x, struct model_export_counts *c,
+                      struct pd_err *err) {
     return write_one(m, x, 0, c, err);
 }
 
-static int write_binary(struct model *m, const struct model_export *x, struct model_export_counts *c, struct pd_err *err) {
+static int write_binary(struct model *m, const struct model_export *x,
+                        struct model_export_counts *c, struct pd_err *err) {
     return write_one(m, x, 1, c, err);
 }
 

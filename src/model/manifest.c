@@ -36,8 +36,9 @@ uint64_t model_param_values(const struct model_param *p) {
 
 static json_t *param_json(const struct model_param *p) {
     if (p->kind == MODEL_TABLE)
-        return json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", p->name, "kind", "table", "dim", (json_int_t)p->dim, "rows",
-                         (json_int_t)p->rows, "n_rows", (json_int_t)p->n_rows);
+        return json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", p->name, "kind", "table", "dim",
+                         (json_int_t)p->dim, "rows", (json_int_t)p->rows, "n_rows",
+                         (json_int_t)p->n_rows);
     json_t *shape = json_array();
     for (uint32_t i = 0; i < p->n_dims; i++)
         json_array_append_new(shape, json_integer((json_int_t)p->shape[i]));
@@ -47,8 +48,8 @@ static json_t *param_json(const struct model_param *p) {
 static json_t *part_json(const struct model_part *p) {
     char hex[2 * sizeof p->hash + 1];
     pd_hex(hex, p->hash, sizeof p->hash);
-    json_t *o = json_pack("{s:s, s:I, s:s, s:I}", "file", p->file, "bytes", (json_int_t)p->bytes, "xxh3_128", hex, "rows",
-                          (json_int_t)p->rows);
+    json_t *o = json_pack("{s:s, s:I, s:s, s:I}", "file", p->file, "bytes", (json_int_t)p->bytes,
+                          "xxh3_128", hex, "rows", (json_int_t)p->rows);
     if (o && p->layer && json_object_set_new(o, "layer", json_integer(p->layer))) {
         json_decref(o);
         return NULL;
@@ -60,8 +61,9 @@ static json_t *resume_json(const struct model_resume *r) {
     json_t *streams = json_array();
     for (size_t i = 0; i < r->n_streams; i++)
         json_array_append_new(streams, json_string(r->streams[i]));
-    json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:o}", "updates", (json_int_t)r->updates, "samples", (json_int_t)r->samples, "pass",
-                          (json_int_t)r->pass, "batch", (json_int_t)r->batch, "streams", streams);
+    json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:o}", "updates", (json_int_t)r->updates, "samples",
+                          (json_int_t)r->samples, "pass", (json_int_t)r->pass, "batch",
+                          (json_int_t)r->batch, "streams", streams);
     if (o && r->data && json_object_set_new(o, "data", json_string(r->data))) {
         json_decref(o);
         return NULL;
@@ -75,17 +77,21 @@ int model_manifest_write(const struct model_manifest *m, struct pd_buf *out, str
         json_array_append_new(params, param_json(&m->params[i]));
     for (size_t i = 0; i < m->n_parts; i++)
         json_array_append_new(parts, part_json(&m->parts[i]));
-    json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:b, s:o, s:o, s:s}", "format", "paddle-model", "version", 1, "step",
-                             (json_int_t)m->step, "pass", (json_int_t)m->pass, "optimizer_state", m->optimizer_state, "parameters",
-                             params, "parts", parts, "config", m->config ? m->config : "");
-    if (root && m->optimizer_state && json_object_set_new(root, "resume", resume_json(&m->resume))) {
+    json_t *root = json_pack("{s:s, s:i, s:I, s:I, s:b, s:o, s:o, s:s}", "format", "paddle-model",
+                             "version", 1, "step", (json_int_t)m->step, "pass", (json_int_t)m->pass,
+                             "optimizer_state", m->optimizer_state, "parameters", params, "parts",
+                             parts, "config", m->config ? m->config : "");
+    if (root && m->optimizer_state &&
+        json_object_set_new(root, "resume", resume_json(&m->resume))) {
         json_decref(root);
         root = NULL;
     }
     char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
     json_decref(root);
     if (!text)
-        return pd_fail(err, PD_EDATA, "cannot write the manifest: the configuration is not UTF-8, or memory is short");
+        return pd_fail(
+            err, PD_EDATA,
+            "cannot write the manifest: the configuration is not UTF-8, or memory is short");
     pd_put(out, text, strlen(text));
     pd_put(out, "\n", 1);
     free(text);
@@ -114,13 +120,15 @@ static int read_param(const json_t *o, struct model_param *p) {
         return -1;
     if (!strcmp(kind, "table")) {
         p->kind = MODEL_TABLE;
-        if (whole(o, "dim", &dim) || dim < 1 || dim > 1 << 20 || whole(o, "rows", &p->rows) || whole(o, "n_rows", &p->n_rows))
+        if (whole(o, "dim", &dim) || dim < 1 || dim > 1 << 20 || whole(o, "rows", &p->rows) ||
+            whole(o, "n_rows", &p->n_rows))
             return -1;
         p->dim = (uint32_t)dim;
         return 0;
     }
     const json_t *shape = json_object_get(o, "shape");
-    if (strcmp(kind, "dense") || json_array_size(shape) < 1 || json_array_size(shape) > MODEL_DIMS_MAX)
+    if (strcmp(kind, "dense") || json_array_size(shape) < 1 ||
+        json_array_size(shape) > MODEL_DIMS_MAX)
         return -1;
     p->kind = MODEL_DENSE;
     p->n_dims = (uint32_t)json_array_size(shape);
@@ -140,15 +148,16 @@ static int read_part(const json_t *o, struct model_part *p) {
         return -1;
     p->layer = (uint32_t)layer;
     return text(o, "file", p->file, sizeof p->file) || strchr(p->file, '/') || p->file[0] == '.' ||
-           whole(o, "bytes", &p->bytes) || whole(o, "rows", &p->rows) || text(o, "xxh3_128", hex, sizeof hex) ||
-           pd_unhex(p->hash, sizeof p->hash, hex);
+           whole(o, "bytes", &p->bytes) || whole(o, "rows", &p->rows) ||
+           text(o, "xxh3_128", hex, sizeof hex) || pd_unhex(p->hash, sizeof p->hash, hex);
 }
 
 static int read_resume(const json_t *o, struct model_resume *r) {
     const json_t *streams = json_object_get(o, "streams");
     size_t n = json_array_size(streams);
-    if (whole(o, "updates", &r->updates) || whole(o, "samples", &r->samples) || whole(o, "pass", &r->pass) ||
-        whole(o, "batch", &r->batch) || !json_is_array(streams) || n > MAX_STREAMS || !(r->streams = pd_calloc(n, sizeof *r->streams)))
+    if (whole(o, "updates", &r->updates) || whole(o, "samples", &r->samples) ||
+        whole(o, "pass", &r->pass) || whole(o, "batch", &r->batch) || !json_is_array(streams) ||
+        n > MAX_STREAMS || !(r->streams = pd_calloc(n, sizeof *r->streams)))
         return -1;
     for (; r->n_streams < n; r->n_streams++) {
         const char *s = json_string_value(json_array_get(streams, r->n_streams));
@@ -164,16 +173,21 @@ static int read_resume(const json_t *o, struct model_resume *r) {
 static int read_root(const json_t *root, struct model_manifest *m, struct pd_err *err) {
     char format[32];
     uint64_t version;
-    if (text(root, "format", format, sizeof format) || strcmp(format, "paddle-model") || whole(root, "version", &version))
+    if (text(root, "format", format, sizeof format) || strcmp(format, "paddle-model") ||
+        whole(root, "version", &version))
         return pd_fail(err, PD_EDATA, "not the manifest of a model");
     if (version != 1)
-        return pd_fail(err, PD_EDATA, "model of format version %llu, this program reads 1", (unsigned long long)version);
-    const json_t *params = json_object_get(root, "parameters"), *parts = json_object_get(root, "parts");
+        return pd_fail(err, PD_EDATA, "model of format version %llu, this program reads 1",
+                       (unsigned long long)version);
+    const json_t *params = json_object_get(root, "parameters"),
+                 *parts = json_object_get(root, "parts");
     const char *config = json_string_value(json_object_get(root, "config"));
     size_t n_params = json_array_size(params), n_parts = json_array_size(parts);
-    if (whole(root, "step", &m->step) || whole(root, "pass", &m->pass) || !config || !json_is_array(params) ||
-        !json_is_array(parts) || n_params > MAX_PARAMS || n_parts > MAX_PARTS)
-        return pd_fail(err, PD_EDATA, "the manifest lacks one of step, pass, parameters, parts, config");
+    if (whole(root, "step", &m->step) || whole(root, "pass", &m->pass) || !config ||
+        !json_is_array(params) || !json_is_array(parts) || n_params > MAX_PARAMS ||
+        n_parts > MAX_PARTS)
+        return pd_fail(err, PD_EDATA,
+                       "the manifest lacks one of step, pass, parameters, parts, config");
     m->optimizer_state = json_is_true(json_object_get(root, "optimizer_state"));
     if (m->optimizer_state && read_resume(json_object_get(root, "resume"), &m->resume))
         return pd_fail(err, PD_EDATA, "the manifest's resume is malformed");
@@ -189,8 +203,10 @@ static int read_root(const json_t *root, struct model_manifest *m, struct pd_err
         if (read_part(json_array_get(parts, m->n_parts), &m->parts[m->n_parts]))
             return pd_fail(err, PD_EDATA, "the manifest's part %zu is malformed", m->n_parts);
     for (size_t i = 0; i < n_parts; i++)
-        if (m->parts[i].layer && (i + 1 == n_parts || m->parts[i + 1].layer != m->parts[i].layer - 1))
-            return pd_fail(err, PD_EDATA, "the manifest lacks the layer below %s", m->parts[i].file);
+        if (m->parts[i].layer &&
+            (i + 1 == n_parts || m->parts[i + 1].layer != m->parts[i].layer - 1))
+            return pd_fail(err, PD_EDATA, "the manifest lacks the layer below %s",
+                           m->parts[i].file);
     return 0;
 }
 

@@ -1,15 +1,24 @@
-/* internal.h - the numbers of a part's layout (model.h), for the writer and the reader; an open model, for reader.c and rows.c. */
+/* internal.h - the numbers of a part's layout (model.h), for the writer and the reader; an open
+ * model, for reader.c and rows.c. */
 #ifndef PD_MODEL_INTERNAL_H
 #define PD_MODEL_INTERNAL_H
 
 #include "model/model.h"
 
 #define MODEL_MAGIC "PDMODEL1"
-enum { MODEL_VERSION = 1, MODEL_HEADER = 64, MODEL_ENTRY = 192, MODEL_ALIGN = 64, MODEL_ENTRIES_MAX = 1 << 17 };
+enum {
+    MODEL_VERSION = 1,
+    MODEL_HEADER = 64,
+    MODEL_ENTRY = 192,
+    MODEL_ALIGN = 64,
+    MODEL_ENTRIES_MAX = 1 << 17
+};
 
 enum { MODEL_F_STATE = 1 };
 
-static inline uint64_t model_align(uint64_t n) { return (n + MODEL_ALIGN - 1) / MODEL_ALIGN * MODEL_ALIGN; }
+static inline uint64_t model_align(uint64_t n) {
+    return (n + MODEL_ALIGN - 1) / MODEL_ALIGN * MODEL_ALIGN;
+}
 
 struct entry {
     struct model_entry e;
@@ -34,6 +43,8 @@ struct model {
 /* Part i is mapped and verified, or not there at all. */
 int model_use_part(struct model *m, size_t i, struct pd_err *err);
 /* Of its layers the highest? */
-static inline int model_is_top(const struct model *m, size_t i) { return i == 0 || m->info.parts[i - 1].layer == 0; }
+static inline int model_is_top(const struct model *m, size_t i) {
+    return i == 0 || m->info.parts[i - 1].layer == 0;
+}
 
 #endif

@@ -41,17 +41,20 @@ static int set_direct(const struct outfile *o, int on) {
     return flags < 0 ? -1 : fcntl(o->fd, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT);
 }
 
-/* The first write: how? Blocks are reserved so that a write does not make the file longer, which would have to be waited for. */
+/* The first write: how? Blocks are reserved so that a write does not make the file longer, which
+ * would have to be waited for. */
 static void choose_way(struct outfile *o) {
     o->way = OUTFILE_CACHED;
-    if (o->total < LARGE || pd_fault("outfile.cached") || fallocate(o->fd, 0, 0, (off_t)o->total) || set_direct(o, 1))
+    if (o->total < LARGE || pd_fault("outfile.cached") || fallocate(o->fd, 0, 0, (off_t)o->total) ||
+        set_direct(o, 1))
         return;
     o->way = OUTFILE_DIRECT;
     if (!pd_fault("outfile.direct") && !syscall(SYS_io_setup, 1, &o->aio))
         o->way = OUTFILE_ASYNC;
 }
 
-/* Whatever of a piece is not written yet. A file system that takes O_DIRECT may still refuse it, or end a write early. */
+/* Whatever of a piece is not written yet. A file system that takes O_DIRECT may still refuse it, or
+ * end a write early. */
 static int write_plain(struct outfile *o, const uint8_t *p, size_t n, uint64_t at) {
     while (n) {
         const ssize_t k = pwrite(o->fd, p, n, (off_t)at);
@@ -65,7 +68,8 @@ static int write_plain(struct outfile *o, const uint8_t *p, size_t n, uint64_t a
             errno = k ? errno : EIO;
             return -1;
         }
-        if (o->way != OUTFILE_CACHED && (size_t)k < n && k % PAGE) { /* what is left begins at no boundary */
+        if (o->way != OUTFILE_CACHED && (size_t)k < n &&
+            k % PAGE) { /* what is left begins at no boundary */
             if (set_direct(o, 0))
                 return -1;
             o->way = OUTFILE_CACHED;
@@ -94,13 +98,18 @@ static int wait_other(struct outfile *o) {
         errno = (int)-e.res;
         return -1;
     }
-    return done < n ? write_plain(o, o->buffer[1 - o->current] + done, n - done, (uint64_t)o->io.aio_offset + done) : 0;
+    return done < n ? write_plain(o, o->buffer[1 - o->current] + done, n - done,
+                                  (uint64_t)o->io.aio_offset + done)
+                    : 0;
 }
 
 static int submit(struct outfile *o, size_t n) {
     struct iocb *list = &o->io;
-    o->io = (struct iocb){.aio_lio_opcode = IOCB_CMD_PWRITE, .aio_fildes = (uint32_t)o->fd, .aio_buf = (uintptr_t)outfile_room(o),
-                          .aio_nbytes = n, .aio_offset = (int64_t)o->written};
+    o->io = (struct iocb){.aio_lio_opcode = IOCB_CMD_PWRITE,
+                          .aio_fildes = (uint32_t)o->fd,
+                          .aio_buf = (uintptr_t)outfile_room(o),
+                          .aio_nbytes = n,
+                          .aio_offset = (int64_t)o->written};
     if (syscall(SYS_io_submit, o->aio, 1, &list) != 1)
         return -1;
     o->n_under_way = n;
@@ -129,8 +138,10 @@ int outfile_write(struct outfile *o, size_t n, struct pd_err *err) {
         return pd_fail_errno(err, PD_EIO, errno, "cannot write %s", o->path);
     o->written += n;
     o->current = 1 - o->current;
-    if (o->way == OUTFILE_CACHED && o->written - o->on_its_way >= WRITE_BACK) { /* else the disk begins with the fsync */
-        (void)sync_file_range(o->fd, (off_t)o->on_its_way, (off_t)(o->written - o->on_its_way), SYNC_FILE_RANGE_WRITE);
+    if (o->way == OUTFILE_CACHED &&
+        o->written - o->on_its_way >= WRITE_BACK) { /* else the disk begins with the fsync */
+        (void)sync_file_range(o->fd, (off_t)o->on_its_way, (off_t)(o->written - o->on_its_way),
+                              SYNC_FILE_RANGE_WRITE);
         o->on_its_way = o->written;
     }
     return 0;
@@ -138,7 +149,8 @@ int outfile_write(struct outfile *o, size_t n, struct pd_err *err) {
 
 static void destroy(void *aio) { (void)syscall(SYS_io_destroy, (aio_context_t)(uintptr_t)aio); }
 
-/* It takes the kernel 10 to 30 ms to let go of one, even with nothing under way; else that is waited for. */
+/* It takes the kernel 10 to 30 ms to let go of one, even with nothing under way; else that is
+ * waited for. */
 static void end_async(struct outfile *o) {
     void *aio = (void *)(uintptr_t)o->aio;
     if (o->aio && !o->n_under_way && getpid() == o->opened_by)

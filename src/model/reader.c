@@ -32,7 +32,8 @@ int model_open(struct model **out, const char *folder, struct pd_err *err) {
     int rc = 0;
     if (!m)
         rc = pd_fail(err, PD_ENOMEM, "no memory for model %s", folder);
-    else if (pd_fmt(m->folder, sizeof m->folder, "%s", folder) || pd_fmt(path, sizeof path, "%s/manifest.json", folder))
+    else if (pd_fmt(m->folder, sizeof m->folder, "%s", folder) ||
+             pd_fmt(path, sizeof path, "%s/manifest.json", folder))
         rc = pd_fail(err, PD_EIO, "path too long: %s", folder);
     if (!rc)
         rc = pd_read_file(path, MANIFEST_MAX, &b, err);
@@ -102,13 +103,15 @@ static int read_entry(const struct model *m, struct pd_rd *r, uint64_t bytes, st
     x->e.state_width = pd_get_u32(r);
     (void)pd_get(r, MODEL_ENTRY - 180);
     const struct model_param *p = model_find(m, x->e.name);
-    int history = kind == MODEL_HISTORY, waiting = kind == MODEL_WAITING, of_table = history || waiting || kind == MODEL_CHANGES;
+    int history = kind == MODEL_HISTORY, waiting = kind == MODEL_WAITING,
+        of_table = history || waiting || kind == MODEL_CHANGES;
     if (r->failed || !p || (of_table ? MODEL_TABLE : kind) != (uint32_t)p->kind || x->e.dim < 1)
         return -1;
     x->e.kind = (enum model_kind)kind;
     if (!inside(x->values, x->e.count, 4 * (uint64_t)x->e.dim, bytes))
         return -1;
-    if (x->e.state_width ? x->e.state_width > 1u << 28 || !inside(x->state, x->e.count, 4 * (uint64_t)x->e.state_width, bytes)
+    if (x->e.state_width ? x->e.state_width > 1u << 28 ||
+                               !inside(x->state, x->e.count, 4 * (uint64_t)x->e.state_width, bytes)
                          : x->state != 0)
         return -1;
     if (history)
@@ -121,8 +124,8 @@ static int read_entry(const struct model *m, struct pd_rd *r, uint64_t bytes, st
     return x->e.dim != 1 || x->e.first > n || x->e.count > n - x->e.first ? -1 : 0;
 }
 
-static int read_entries(const struct model *m, const struct model_part *info, struct part *p, const char *path,
-                        struct pd_err *err) {
+static int read_entries(const struct model *m, const struct model_part *info, struct part *p,
+                        const char *path, struct pd_err *err) {
     struct pd_rd r;
     pd_rd_init(&r, p->map, info->bytes);
     const uint8_t *magic = pd_get(&r, 8);
@@ -131,7 +134,8 @@ static int read_entries(const struct model *m, const struct model_part *info, st
     if (r.failed || memcmp(magic, MODEL_MAGIC, 8))
         return pd_fail(err, PD_EDATA, "%s is not a part of a model", path);
     if (version != MODEL_VERSION || flags & ~(uint32_t)MODEL_F_STATE)
-        return pd_fail(err, PD_EDATA, "%s: format version %u, flags %u are not known", path, version, flags);
+        return pd_fail(err, PD_EDATA, "%s: format version %u, flags %u are not known", path,
+                       version, flags);
     if (n > MODEL_ENTRIES_MAX || n > (info->bytes - MODEL_HEADER) / MODEL_ENTRY)
         return pd_fail(err, PD_EDATA, "%s: %u entries", path, n);
     p->entries = pd_calloc(n, sizeof *p->entries);
@@ -150,7 +154,8 @@ static int map_part(const struct model *m, size_t i, struct part *p, struct pd_e
         return pd_fail(err, PD_EIO, "path too long: %s", m->folder);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
-        return pd_fail(err, PD_ENOENT, "%s is missing: the folders of all servers must be merged", path);
+        return pd_fail(err, PD_ENOENT, "%s is missing: the folders of all servers must be merged",
+                       path);
     if (fd < 0)
         return pd_fail_errno(err, PD_EIO, errno, "cannot open %s", path);
     struct stat st;
@@ -159,8 +164,8 @@ static int map_part(const struct model *m, size_t i, struct part *p, struct pd_e
     if (fstat(fd, &st))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", path);
     else if ((uint64_t)st.st_size != info->bytes || info->bytes < MODEL_HEADER)
-        rc = pd_fail(err, PD_EDATA, "%s has %llu bytes instead of %llu", path, (unsigned long long)st.st_size,
-                     (unsigned long long)info->bytes);
+        rc = pd_fail(err, PD_EDATA, "%s has %llu bytes instead of %llu", path,
+                     (unsigned long long)st.st_size, (unsigned long long)info->bytes);
     else if ((map = mmap(NULL, info->bytes, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", path);
     close(fd);
@@ -172,7 +177,8 @@ static int map_part(const struct model *m, size_t i, struct part *p, struct pd_e
         return read_entries(m, info, p, path, err);
     model_hash(map, info->bytes, hash);
     if (memcmp(hash, info->hash, sizeof hash))
-        return pd_fail(err, PD_EDATA, "%s is damaged: its checksum differs from the manifest's", path);
+        return pd_fail(err, PD_EDATA, "%s is damaged: its checksum differs from the manifest's",
+                       path);
     return read_entries(m, info, p, path, err);
 }
 
@@ -209,7 +215,8 @@ int model_verify_here(struct model *m, struct pd_err *err) {
     int rc = 0;
     for (size_t i = 0; i < m->info.n_parts && !rc; i++) {
         char path[PATH_MAX];
-        if (!pd_fmt(path, sizeof path, "%s/%s", m->folder, m->info.parts[i].file) && !access(path, F_OK))
+        if (!pd_fmt(path, sizeof path, "%s/%s", m->folder, m->info.parts[i].file) &&
+            !access(path, F_OK))
             rc = model_use_part(m, i, err);
     }
     return rc;
@@ -230,10 +237,13 @@ struct span {
     uint64_t lo, hi;
 };
 
-/* What of [first, first + n) an entry of the dense parameter holds goes to `out`: `plane` -1 its values, else of its state. */
-static struct span copy_dense(const struct part *p, const struct entry *x, uint64_t first, uint64_t n, int64_t plane, float *out) {
+/* What of [first, first + n) an entry of the dense parameter holds goes to `out`: `plane` -1 its
+ * values, else of its state. */
+static struct span copy_dense(const struct part *p, const struct entry *x, uint64_t first,
+                              uint64_t n, int64_t plane, float *out) {
     struct span s = {.lo = x->e.first > first ? x->e.first : first,
-                     .hi = x->e.first + x->e.count < first + n ? x->e.first + x->e.count : first + n};
+                     .hi =
+                         x->e.first + x->e.count < first + n ? x->e.first + x->e.count : first + n};
     uint64_t at = plane < 0 ? x->values : x->state + (uint64_t)plane * x->e.count * 4;
     if (s.lo >= s.hi)
         return (struct span){0, 0};
@@ -246,7 +256,8 @@ static int by_lo(const void *a, const void *b) {
     return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
-/* How many values they are together: entries of a damaged model may overlap, and then not all is there although the sum is right. */
+/* How many values they are together: entries of a damaged model may overlap, and then not all is
+ * there although the sum is right. */
 static uint64_t count_together(struct span *v, size_t n) {
     uint64_t sum = 0, at = 0;
     if (n)
@@ -261,7 +272,8 @@ static uint64_t count_together(struct span *v, size_t n) {
     return sum;
 }
 
-static int room_for_span(struct span **v, size_t n, size_t *cap, const char *folder, struct pd_err *err) {
+static int room_for_span(struct span **v, size_t n, size_t *cap, const char *folder,
+                         struct pd_err *err) {
     if (n < *cap)
         return 0;
     size_t more = *cap ? 2 * *cap : 16;
@@ -274,11 +286,13 @@ static int room_for_span(struct span **v, size_t n, size_t *cap, const char *fol
 }
 
 /* planes 0: the values. */
-static int read_dense(struct model *m, const char *name, uint64_t first, uint64_t n, uint32_t planes, float *out, size_t stride,
-                      struct pd_err *err) {
+static int read_dense(struct model *m, const char *name, uint64_t first, uint64_t n,
+                      uint32_t planes, float *out, size_t stride, struct pd_err *err) {
     const struct model_param *p = model_find(m, name);
-    if (!p || p->kind != MODEL_DENSE || first > model_param_values(p) || n > model_param_values(p) - first)
-        return pd_fail(err, PD_ENOENT, "%s has no dense parameter '%s' of that size", m->folder, name);
+    if (!p || p->kind != MODEL_DENSE || first > model_param_values(p) ||
+        n > model_param_values(p) - first)
+        return pd_fail(err, PD_ENOENT, "%s has no dense parameter '%s' of that size", m->folder,
+                       name);
     struct span *spans = NULL;
     size_t n_spans = 0, cap = 0;
     uint64_t got = 0;
@@ -294,13 +308,16 @@ static int read_dense(struct model *m, const char *name, uint64_t first, uint64_
             if (x->e.kind != MODEL_DENSE || strcmp(x->e.name, name))
                 continue;
             if (planes && x->e.count && x->e.state_width != planes) {
-                rc = pd_fail(err, PD_ECONF, "%s: '%s' has %u floats of optimizer state per value, this optimizer has %u", m->folder, name,
-                             x->e.state_width, planes);
+                rc = pd_fail(
+                    err, PD_ECONF,
+                    "%s: '%s' has %u floats of optimizer state per value, this optimizer has %u",
+                    m->folder, name, x->e.state_width, planes);
                 break;
             }
             for (uint32_t k2 = 0; k2 + 1 < planes; k2++)
                 (void)copy_dense(q, x, first, n, k2, out + k2 * stride);
-            struct span s = copy_dense(q, x, first, n, (int64_t)planes - 1, planes ? out + (planes - 1) * stride : out);
+            struct span s = copy_dense(q, x, first, n, (int64_t)planes - 1,
+                                       planes ? out + (planes - 1) * stride : out);
             if (s.hi > s.lo && !(rc = room_for_span(&spans, n_spans, &cap, m->folder, err)))
                 spans[n_spans++] = s;
             got += s.hi - s.lo;
@@ -308,15 +325,18 @@ static int read_dense(struct model *m, const char *name, uint64_t first, uint64_
     }
     got = rc ? 0 : count_together(spans, n_spans);
     free(spans);
-    return rc || got == n ? rc : pd_fail(err, PD_EDATA, "%s: the parts hold %llu of %llu values of '%s'", m->folder,
-                                         (unsigned long long)got, (unsigned long long)n, name);
+    return rc || got == n
+               ? rc
+               : pd_fail(err, PD_EDATA, "%s: the parts hold %llu of %llu values of '%s'", m->folder,
+                         (unsigned long long)got, (unsigned long long)n, name);
 }
 
-int model_read_dense(struct model *m, const char *name, uint64_t first, uint64_t n, float *out, struct pd_err *err) {
+int model_read_dense(struct model *m, const char *name, uint64_t first, uint64_t n, float *out,
+                     struct pd_err *err) {
     return read_dense(m, name, first, n, 0, out, 0, err);
 }
 
-int model_read_state(struct model *m, const char *name, uint64_t first, uint64_t n, uint32_t planes, float *out, size_t stride,
-                     struct pd_err *err) {
+int model_read_state(struct model *m, const char *name, uint64_t first, uint64_t n, uint32_t planes,
+                     float *out, size_t stride, struct pd_err *err) {
     return planes ? read_dense(m, name, first, n, planes, out, stride, err) : 0;
 }

@@ -1,11 +1,12 @@
-/* rows.c - the rows of a saved table, whatever number of parts and layers it was written in. See model.h. */
+/* rows.c - the rows of a saved table, whatever number of parts and layers it was written in. See
+ * model.h. */
 #include <string.h>
 
 #include "base/fault.h"
 #include "model/model_internal.h"
 
-/* The entries of a table that count, in the order of the manifest: of each part the layers from the highest down to one that has all
- * rows, or only the highest (top_only). */
+/* The entries of a table that count, in the order of the manifest: of each part the layers from the
+ * highest down to one that has all rows, or only the highest (top_only). */
 struct walk {
     const char *name;
     enum model_kind kind; /* MODEL_TABLE: changes too */
@@ -29,7 +30,8 @@ static int enter(const struct model *m, struct walk *w) {
 }
 
 /* 1: *x is the next one, in file *at; 0: there is none. */
-static int next_entry(struct model *m, struct walk *w, size_t *at, const struct entry **x, struct pd_err *err) {
+static int next_entry(struct model *m, struct walk *w, size_t *at, const struct entry **x,
+                      struct pd_err *err) {
     for (; w->part < m->info.n_parts; w->part++, w->entry = 0) {
         if (!w->entry && !enter(m, w))
             continue;
@@ -59,10 +61,13 @@ static const float *floats_at(const struct model *m, size_t part, uint64_t offse
 
 static int check_table(const struct model *m, const char *name, struct pd_err *err) {
     const struct model_param *p = model_find(m, name);
-    return p && p->kind == MODEL_TABLE ? 0 : pd_fail(err, PD_ENOENT, "%s has no table '%s'", m->folder, name);
+    return p && p->kind == MODEL_TABLE
+               ? 0
+               : pd_fail(err, PD_ENOENT, "%s has no table '%s'", m->folder, name);
 }
 
-int model_each_span(struct model *m, const char *name, int (*each)(void *arg, const struct model_span *s, struct pd_err *err),
+int model_each_span(struct model *m, const char *name,
+                    int (*each)(void *arg, const struct model_span *s, struct pd_err *err),
                     void *arg, struct pd_err *err) {
     struct walk w = {.name = name, .kind = MODEL_TABLE};
     const struct entry *x = NULL;
@@ -71,14 +76,16 @@ int model_each_span(struct model *m, const char *name, int (*each)(void *arg, co
     if (rc)
         return rc;
     while ((rc = next_entry(m, &w, &at, &x, err)) == 1) {
-        const struct model_span s = {keys_of(m, at, x), floats_at(m, at, x->values), x->e.count, w.top};
+        const struct model_span s = {keys_of(m, at, x), floats_at(m, at, x->values), x->e.count,
+                                     w.top};
         if (s.n && (rc = each(arg, &s, err)))
             return rc;
     }
     return rc;
 }
 
-int model_history(struct model *m, const char *name, const double **pairs, uint64_t *n, struct pd_err *err) {
+int model_history(struct model *m, const char *name, const double **pairs, uint64_t *n,
+                  struct pd_err *err) {
     struct walk w = {.name = name, .kind = MODEL_HISTORY, .top_only = 1};
     const struct entry *x = NULL;
     size_t at = 0;
@@ -98,8 +105,9 @@ int model_has_seen(struct model *m, const char *name, struct pd_err *err) {
     return next_entry(m, &w, &at, &x, err);
 }
 
-int model_each_waiting(struct model *m, const char *name, int (*each)(void *arg, uint64_t key, uint32_t state, struct pd_err *err), void *arg,
-                       struct pd_err *err) {
+int model_each_waiting(struct model *m, const char *name,
+                       int (*each)(void *arg, uint64_t key, uint32_t state, struct pd_err *err),
+                       void *arg, struct pd_err *err) {
     struct walk w = {.name = name, .kind = MODEL_WAITING, .top_only = 1};
     const struct entry *x = NULL;
     size_t at = 0;
@@ -117,7 +125,8 @@ int model_each_waiting(struct model *m, const char *name, int (*each)(void *arg,
 /* --- all rows with their state --- */
 
 struct row_sink {
-    int (*each)(void *arg, uint64_t key, const float *row, const float *state, uint32_t width, struct pd_err *err);
+    int (*each)(void *arg, uint64_t key, const float *row, const float *state, uint32_t width,
+                struct pd_err *err);
     void *arg;
 };
 
@@ -130,17 +139,22 @@ struct layer {
 };
 
 static struct layer layer_of(const struct model *m, size_t part, const struct entry *x) {
-    return (struct layer){.keys = keys_of(m, part, x), .rows = floats_at(m, part, x->values),
-                          .state = x->e.state_width ? floats_at(m, part, x->state) : NULL, .n = x->e.count, .dim = x->e.dim,
+    return (struct layer){.keys = keys_of(m, part, x),
+                          .rows = floats_at(m, part, x->values),
+                          .state = x->e.state_width ? floats_at(m, part, x->state) : NULL,
+                          .n = x->e.count,
+                          .dim = x->e.dim,
                           .width = x->e.state_width};
 }
 
 static int give_row(struct layer *l, const struct row_sink *to, struct pd_err *err) {
     uint64_t i = l->at++;
-    return to->each(to->arg, l->keys[i], l->rows + i * l->dim, l->state ? l->state + i * l->width : NULL, l->width, err);
+    return to->each(to->arg, l->keys[i], l->rows + i * l->dim,
+                    l->state ? l->state + i * l->width : NULL, l->width, err);
 }
 
-/* A part's layers, the highest first: the least of their next keys, from the first that has it; the others pass it by. */
+/* A part's layers, the highest first: the least of their next keys, from the first that has it; the
+ * others pass it by. */
 static int merge(struct layer *l, size_t n, const struct row_sink *to, struct pd_err *err) {
     int rc = 0;
     while (!rc && n == 1 && l->at < l->n)
@@ -161,7 +175,8 @@ static int merge(struct layer *l, size_t n, const struct row_sink *to, struct pd
 }
 
 int model_each_state(struct model *m, const char *name,
-                     int (*each)(void *arg, uint64_t key, const float *row, const float *state, uint32_t width, struct pd_err *err),
+                     int (*each)(void *arg, uint64_t key, const float *row, const float *state,
+                                 uint32_t width, struct pd_err *err),
                      void *arg, struct pd_err *err) {
     const struct row_sink to = {each, arg};
     struct walk w = {.name = name, .kind = MODEL_TABLE};
@@ -179,7 +194,8 @@ int model_each_state(struct model *m, const char *name,
         }
         top = w.top;
         if (more == 1 && n > MODEL_LAYERS_MAX)
-            rc = pd_fail(err, PD_EDATA, "%s: table '%s' is in a part more than once", m->folder, name);
+            rc = pd_fail(err, PD_EDATA, "%s: table '%s' is in a part more than once", m->folder,
+                         name);
         else if (more == 1)
             layers[n++] = layer_of(m, at, x);
     } while (!rc && more == 1);
@@ -191,7 +207,8 @@ struct plain {
     void *arg;
 };
 
-static int without_state(void *arg, uint64_t key, const float *row, const float *state, uint32_t width, struct pd_err *err) {
+static int without_state(void *arg, uint64_t key, const float *row, const float *state,
+                         uint32_t width, struct pd_err *err) {
     const struct plain *p = arg;
     (void)state;
     (void)width;
@@ -199,8 +216,8 @@ static int without_state(void *arg, uint64_t key, const float *row, const float 
 }
 
 int model_each_row(struct model *m, const char *name,
-                   int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err), void *arg,
-                   struct pd_err *err) {
+                   int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err),
+                   void *arg, struct pd_err *err) {
     struct plain p = {each, arg};
     return model_each_state(m, name, without_state, &p, err);
 }

@@ -27,7 +27,8 @@ static int add_span(void *arg, const struct model_span *s, struct pd_err *err) {
     return 0;
 }
 
-int model_table_open(struct model_table **out, struct model *m, const char *name, struct pd_err *err) {
+int model_table_open(struct model_table **out, struct model *m, const char *name,
+                     struct pd_err *err) {
     struct model_table *t = pd_calloc(1, sizeof *t);
     if (!t)
         return pd_fail(err, PD_ENOMEM, "out of memory for table '%s'", name);
@@ -51,17 +52,18 @@ void model_table_close(struct model_table *t) {
     free(t);
 }
 
-
 /* Where the key would stand if the keys between the ends were spread evenly. */
 static uint64_t guess(uint64_t lo, uint64_t hi, uint64_t first, uint64_t last, uint64_t key) {
     return lo + (uint64_t)((unsigned __int128)(hi - lo) * (key - first) / (last - first));
 }
 
-/* Its place among keys[0..n), or n. Every second probe halves, so that there are at most 2 log2(n) whatever the keys are. */
+/* Its place among keys[0..n), or n. Every second probe halves, so that there are at most 2 log2(n)
+ * whatever the keys are. */
 static uint64_t place(const uint64_t *keys, uint64_t n, uint64_t key) {
     uint64_t lo = 0, hi = n - 1;
     for (int probe = 0; lo <= hi && key >= keys[lo] && key <= keys[hi]; probe++) {
-        uint64_t mid = keys[lo] == keys[hi] || probe % 2 ? lo + (hi - lo) / 2 : guess(lo, hi, keys[lo], keys[hi], key);
+        uint64_t mid = keys[lo] == keys[hi] || probe % 2 ? lo + (hi - lo) / 2
+                                                         : guess(lo, hi, keys[lo], keys[hi], key);
         if (keys[mid] == key)
             return mid;
         if (keys[mid] < key)
@@ -113,7 +115,8 @@ static void sift(struct head *heap, size_t n, size_t i) {
     }
 }
 
-int model_table_walk(const struct model_table *t, int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err),
+int model_table_walk(const struct model_table *t,
+                     int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err),
                      void *arg, struct pd_err *err) {
     struct head *heap = pd_calloc(t->n_spans + 1, sizeof *heap);
     size_t n = 0;
@@ -128,8 +131,10 @@ int model_table_walk(const struct model_table *t, int (*each)(void *arg, uint64_
         uint64_t key = key_of(heap);
         int older = of && key == last && of != heap->s && of->part == heap->s->part;
         if (of && key <= last && !older)
-            rc = pd_fail(err, PD_EDATA, "table '%s': key %llu comes after %llu: a part is not in order, or two have the same row", t->name,
-                         (unsigned long long)key, (unsigned long long)last);
+            rc = pd_fail(err, PD_EDATA,
+                         "table '%s': key %llu comes after %llu: a part is not in order, or two "
+                         "have the same row",
+                         t->name, (unsigned long long)key, (unsigned long long)last);
         else if (!older)
             rc = each(arg, key, heap->s->rows + heap->at * t->dim, err);
         of = heap->s;

@@ -1,4 +1,5 @@
-/* writer.c - one part of a model, hashed while it is written, and the folder's life: staged, committed. */
+/* writer.c - one part of a model, hashed while it is written, and the folder's life: staged,
+ * committed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <dirent.h>
@@ -85,9 +86,12 @@ static uint64_t place(struct model_writer *w, uint64_t bytes) {
     return off;
 }
 
-static int has_keys(enum model_kind kind) { return kind == MODEL_TABLE || kind == MODEL_CHANGES || kind == MODEL_WAITING; }
+static int has_keys(enum model_kind kind) {
+    return kind == MODEL_TABLE || kind == MODEL_CHANGES || kind == MODEL_WAITING;
+}
 
-static int put_head(struct model_writer *w, const struct model_entry *e, size_t n, struct pd_err *err) {
+static int put_head(struct model_writer *w, const struct model_entry *e, size_t n,
+                    struct pd_err *err) {
     struct pd_buf b;
     uint32_t flags = 0;
     pd_buf_init(&b);
@@ -126,8 +130,8 @@ static int put_head(struct model_writer *w, const struct model_entry *e, size_t 
     return rc;
 }
 
-int model_writer_new(struct model_writer **out, const char *folder, const char *file, const struct model_entry *entries,
-                     size_t n, struct pd_err *err) {
+int model_writer_new(struct model_writer **out, const char *folder, const char *file,
+                     const struct model_entry *entries, size_t n, struct pd_err *err) {
     struct model_writer *w = pd_calloc(1, sizeof *w);
     if (!w)
         return pd_fail(err, PD_ENOMEM, "no memory to write %s/%s", folder, file);
@@ -138,7 +142,8 @@ int model_writer_new(struct model_writer **out, const char *folder, const char *
     w->hash = pd_fault("alloc") ? NULL : XXH3_createState();
     if (!w->sections || !w->hash)
         rc = pd_fail(err, PD_ENOMEM, "no memory to write %s/%s", folder, file);
-    else if (pd_fmt(path, sizeof path, "%s/%s", folder, file) || pd_fmt(w->file, sizeof w->file, "%s", file))
+    else if (pd_fmt(path, sizeof path, "%s/%s", folder, file) ||
+             pd_fmt(w->file, sizeof w->file, "%s", file))
         rc = pd_fail(err, PD_EIO, "path too long: %s/%s", folder, file);
     if (!rc)
         rc = outfile_open(&w->out, path, err);
@@ -243,21 +248,25 @@ int model_is_layer_of(const char *file, const char *base) {
     return !strcmp(file, base) || (!strncmp(file, base, stem) && pd_starts(file + stem, ".delta-"));
 }
 
-int model_staged(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX], struct pd_err *err) {
+int model_staged(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX],
+                 struct pd_err *err) {
     if (!*name || *name == '.' || strchr(name, '/') || strlen(name) > 200)
         return pd_fail(err, PD_EUSAGE, "'%s' cannot be the name of a model's folder", name);
-    if (pd_fmt(path, PATH_MAX, "%s/.%s.tmp-%016llx", *dir ? dir : ".", name, (unsigned long long)tag))
+    if (pd_fmt(path, PATH_MAX, "%s/.%s.tmp-%016llx", *dir ? dir : ".", name,
+               (unsigned long long)tag))
         return pd_fail(err, PD_EIO, "path too long: %s/%s", dir, name);
     return 0;
 }
 
-int model_stage(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX], struct pd_err *err) {
+int model_stage(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX],
+                struct pd_err *err) {
     int rc = model_staged(dir, name, tag, path, err);
     return rc ? rc : pd_mkdirs(path, 0755, err);
 }
 
 /* Somebody who shares the folder was first: fine if it is the same model. */
-static int committed_already(const char *final, const void *manifest, size_t n, struct pd_err *err) {
+static int committed_already(const char *final, const void *manifest, size_t n,
+                             struct pd_err *err) {
     char path[PATH_MAX];
     struct pd_buf b;
     pd_buf_init(&b);
@@ -286,7 +295,8 @@ static void remove_stale(const char *dir, const char *name) {
     closedir(d);
 }
 
-/* Put the staged folder in the place of an older one: exchanged, so that there is a whole model at every moment. */
+/* Put the staged folder in the place of an older one: exchanged, so that there is a whole model at
+ * every moment. */
 static int move_into_place(const char *staged, const char *final, struct pd_err *err) {
     if (!rename(staged, final))
         return 0;
@@ -301,7 +311,8 @@ static int move_into_place(const char *staged, const char *final, struct pd_err 
     return rc;
 }
 
-int model_commit(const char *dir, const char *name, uint64_t tag, const void *manifest, size_t n, struct pd_err *err) {
+int model_commit(const char *dir, const char *name, uint64_t tag, const void *manifest, size_t n,
+                 struct pd_err *err) {
     char staged[PATH_MAX], final[PATH_MAX], path[PATH_MAX];
     struct stat st;
     if (!*dir)
@@ -309,7 +320,8 @@ int model_commit(const char *dir, const char *name, uint64_t tag, const void *ma
     int rc = model_staged(dir, name, tag, staged, err);
     if (rc)
         return rc;
-    if (pd_fmt(final, sizeof final, "%s/%s", dir, name) || pd_fmt(path, sizeof path, "%s/manifest.json", staged))
+    if (pd_fmt(final, sizeof final, "%s/%s", dir, name) ||
+        pd_fmt(path, sizeof path, "%s/manifest.json", staged))
         return pd_fail(err, PD_EIO, "path too long: %s/%s", dir, name);
     if (stat(staged, &st) && errno == ENOENT)
         return committed_already(final, manifest, n, err);

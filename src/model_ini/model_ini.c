@@ -1,4 +1,5 @@
-/* model_ini.c - see model_ini.h. One table says which keys there are; the rest is its interpreter. */
+/* model_ini.c - see model_ini.h. One table says which keys there are; the rest is its interpreter.
+ */
 #include "model_ini/model_ini.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@
 enum value_type { V_NAME, V_NAMES, V_TEXT, V_SIZE, V_SIZE_OR_VOCABULARY, V_NUMBER, V_BOOL };
 enum section { S_DATA, S_FIELD, S_LAYER, S_COST, S_OPTIMIZER, S_EVALUATOR, N_SECTIONS };
 
-static const char *const section_name[N_SECTIONS] = {"data", "field", "layer", "cost", "optimizer", "evaluator"};
+static const char *const section_name[N_SECTIONS] = {"data", "field",     "layer",
+                                                     "cost", "optimizer", "evaluator"};
 
 struct key {
     enum section section;
@@ -24,11 +26,16 @@ struct key {
     double min, max; /* of a number or size */
 };
 
-#define DATA(k, t, lo, hi) {S_DATA, #k, t, offsetof(struct data_ini, k), lo, hi}
-#define LAYER(k, t, lo, hi) {S_LAYER, #k, t, offsetof(struct layer_ini, k), lo, hi}
-#define COST(k, t, lo, hi) {S_COST, #k, t, offsetof(struct cost_ini, k), lo, hi}
-#define OPT(k, t, lo, hi) {S_OPTIMIZER, #k, t, offsetof(struct optimizer_ini, k), lo, hi}
-#define EVAL(k, t, lo, hi) {S_EVALUATOR, #k, t, offsetof(struct evaluator_ini, k), lo, hi}
+#define DATA(k, t, lo, hi) \
+    { S_DATA, #k, t, offsetof(struct data_ini, k), lo, hi }
+#define LAYER(k, t, lo, hi) \
+    { S_LAYER, #k, t, offsetof(struct layer_ini, k), lo, hi }
+#define COST(k, t, lo, hi) \
+    { S_COST, #k, t, offsetof(struct cost_ini, k), lo, hi }
+#define OPT(k, t, lo, hi) \
+    { S_OPTIMIZER, #k, t, offsetof(struct optimizer_ini, k), lo, hi }
+#define EVAL(k, t, lo, hi) \
+    { S_EVALUATOR, #k, t, offsetof(struct evaluator_ini, k), lo, hi }
 static const struct key keys[] = {
     DATA(train, V_TEXT, 0, 0),
     DATA(test, V_TEXT, 0, 0),
@@ -62,11 +69,13 @@ static const struct key keys[] = {
     LAYER(counts, V_TEXT, 0, 0),
     LAYER(power, V_NUMBER, 0, 1),
     LAYER(click, V_NAME, 0, 0),
-#define X(name, least, most, def, text) \
-    {S_LAYER, #name, V_NUMBER, offsetof(struct layer_ini, life) + PD_ROW_LIFE_##name * sizeof(struct ini_number), least, most},
+#define X(name, least, most, def, text)                                                           \
+    {S_LAYER,  #name,                                                                             \
+     V_NUMBER, offsetof(struct layer_ini, life) + PD_ROW_LIFE_##name * sizeof(struct ini_number), \
+     least,    most},
     PD_ROW_LIFE_TABLE(X)
 #undef X
-    LAYER(init, V_NAME, 0, 0),
+        LAYER(init, V_NAME, 0, 0),
     LAYER(init_std, V_NUMBER, 0, 1e6),
     LAYER(init_mean, V_NUMBER, -1e6, 1e6),
     LAYER(init_max, V_NUMBER, 0, 1e6),
@@ -94,13 +103,19 @@ enum { N_KEYS = sizeof keys / sizeof keys[0] };
 static int *line_of(const struct key *k, void *base) {
     void *p = (char *)base + k->offset;
     switch (k->type) {
-    case V_NAME: return &((struct ini_name *)p)->line;
-    case V_NAMES: return &((struct ini_names *)p)->line;
-    case V_TEXT: return &((struct ini_text *)p)->line;
+    case V_NAME:
+        return &((struct ini_name *)p)->line;
+    case V_NAMES:
+        return &((struct ini_names *)p)->line;
+    case V_TEXT:
+        return &((struct ini_text *)p)->line;
     case V_SIZE:
-    case V_SIZE_OR_VOCABULARY: return &((struct ini_size *)p)->line;
-    case V_NUMBER: return &((struct ini_number *)p)->line;
-    case V_BOOL: return &((struct ini_bool *)p)->line;
+    case V_SIZE_OR_VOCABULARY:
+        return &((struct ini_size *)p)->line;
+    case V_NUMBER:
+        return &((struct ini_number *)p)->line;
+    case V_BOOL:
+        return &((struct ini_bool *)p)->line;
     }
     return NULL;
 }
@@ -121,7 +136,7 @@ int model_ini_foreign_key(const struct layer_ini *l, const char *const *takes, c
     return 0;
 }
 
-/* --- values -------------------------------------------------------------------------------------- */
+/* --- values --- */
 
 struct parse {
     struct model_ini *m;
@@ -132,25 +147,26 @@ static int name_ok(const char *s, size_t n) {
     if (n == 0 || n >= NN_NAME_MAX)
         return 0;
     for (size_t i = 0; i < n; i++)
-        if (!((s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') || (s[i] >= '0' && s[i] <= '9') ||
-              s[i] == '_' || s[i] == '.' || s[i] == '-'))
+        if (!((s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') ||
+              (s[i] >= '0' && s[i] <= '9') || s[i] == '_' || s[i] == '.' || s[i] == '-'))
             return 0;
     return 1;
 }
 
-static int set_name(struct ini_name *out, const char *s, size_t n, const char *file, int line, const char *what,
-                    struct pd_err *err) {
+static int set_name(struct ini_name *out, const char *s, size_t n, const char *file, int line,
+                    const char *what, struct pd_err *err) {
     if (!name_ok(s, n))
-        return pd_fail(err, PD_ECONF, "%s:%d: %s: a name is 1 to %d letters, digits or _ . -, not '%.*s'", file, line,
-                       what, NN_NAME_MAX - 1, (int)(n < 200 ? n : 200), s);
+        return pd_fail(err, PD_ECONF,
+                       "%s:%d: %s: a name is 1 to %d letters, digits or _ . -, not '%.*s'", file,
+                       line, what, NN_NAME_MAX - 1, (int)(n < 200 ? n : 200), s);
     memcpy(out->text, s, n);
     out->text[n] = 0;
     out->line = line;
     return 0;
 }
 
-static int set_names(struct ini_names *out, const char *s, const char *file, int line, const char *what,
-                     struct pd_err *err) {
+static int set_names(struct ini_names *out, const char *s, const char *file, int line,
+                     const char *what, struct pd_err *err) {
     const char *sep = " \t,";
     uint32_t n = 0;
     for (const char *p = s + strspn(s, sep); *p; n++, p += strspn(p, sep))
@@ -172,49 +188,56 @@ static int set_names(struct ini_names *out, const char *s, const char *file, int
     return 0;
 }
 
-static int set_size(const struct key *k, struct ini_size *out, const char *s, const char *file, int line,
-                    struct pd_err *err) {
+static int set_size(const struct key *k, struct ini_size *out, const char *s, const char *file,
+                    int line, struct pd_err *err) {
     out->line = line;
     if (k->type == V_SIZE_OR_VOCABULARY && !strcmp(s, "vocabulary")) {
         out->is_vocabulary = 1;
         return 0;
     }
     if (pd_parse_u64(s, (uint64_t)k->max, &out->value) || out->value < (uint64_t)k->min)
-        return pd_fail(err, PD_ECONF, "%s:%d: %s is a whole number from %.0f to %.0f%s, not '%s'", file, line, k->name,
-                       k->min, k->max, k->type == V_SIZE_OR_VOCABULARY ? " or the word vocabulary" : "", s);
+        return pd_fail(err, PD_ECONF, "%s:%d: %s is a whole number from %.0f to %.0f%s, not '%s'",
+                       file, line, k->name, k->min, k->max,
+                       k->type == V_SIZE_OR_VOCABULARY ? " or the word vocabulary" : "", s);
     return 0;
 }
 
-static int set_value(const struct parse *ps, const char *section, const struct key *k, void *base, const char *s, int line,
-                     struct pd_err *err) {
+static int set_value(const struct parse *ps, const char *section, const struct key *k, void *base,
+                     const char *s, int line, struct pd_err *err) {
     void *p = (char *)base + k->offset;
     int *seen = line_of(k, base);
     if (*seen)
-        return pd_fail(err, PD_ECONF, "%s:%d: %s of [%s] is given twice (first on line %d)", ps->file, line, k->name, section, *seen);
+        return pd_fail(err, PD_ECONF, "%s:%d: %s of [%s] is given twice (first on line %d)",
+                       ps->file, line, k->name, section, *seen);
     switch (k->type) {
-    case V_NAME: return set_name(p, s, strlen(s), ps->file, line, k->name, err);
-    case V_NAMES: return set_names(p, s, ps->file, line, k->name, err);
+    case V_NAME:
+        return set_name(p, s, strlen(s), ps->file, line, k->name, err);
+    case V_NAMES:
+        return set_names(p, s, ps->file, line, k->name, err);
     case V_TEXT: {
         struct ini_text *t = p;
         if (!*s || pd_fmt(t->text, sizeof t->text, "%s", s))
-            return pd_fail(err, PD_ECONF, "%s:%d: %s is empty or too long", ps->file, line, k->name);
+            return pd_fail(err, PD_ECONF, "%s:%d: %s is empty or too long", ps->file, line,
+                           k->name);
         t->line = line;
         return 0;
     }
     case V_SIZE:
-    case V_SIZE_OR_VOCABULARY: return set_size(k, p, s, ps->file, line, err);
+    case V_SIZE_OR_VOCABULARY:
+        return set_size(k, p, s, ps->file, line, err);
     case V_NUMBER: {
         struct ini_number *v = p;
         if (pd_parse_f64(s, k->min, k->max, &v->value))
-            return pd_fail(err, PD_ECONF, "%s:%d: %s is a number from %g to %g, not '%s'", ps->file, line, k->name,
-                           k->min, k->max, s);
+            return pd_fail(err, PD_ECONF, "%s:%d: %s is a number from %g to %g, not '%s'", ps->file,
+                           line, k->name, k->min, k->max, s);
         v->line = line;
         return 0;
     }
     case V_BOOL: {
         struct ini_bool *b = p;
         if (strcmp(s, "true") && strcmp(s, "false"))
-            return pd_fail(err, PD_ECONF, "%s:%d: %s is true or false, not '%s'", ps->file, line, k->name, s);
+            return pd_fail(err, PD_ECONF, "%s:%d: %s is true or false, not '%s'", ps->file, line,
+                           k->name, s);
         b->value = s[0] == 't';
         b->line = line;
         return 0;
@@ -223,11 +246,12 @@ static int set_value(const struct parse *ps, const char *section, const struct k
     return PD_EFAIL;
 }
 
-/* --- sections ------------------------------------------------------------------------------------ */
+/* --- sections --- */
 
-/* The element called `name` of an array of `size`-byte structs that start with their name; appended if new. */
-static void *named(void **array, uint32_t *n, size_t size, const struct parse *ps, const char *name, int line,
-                   struct pd_err *err) {
+/* The element called `name` of an array of `size`-byte structs that start with their name; appended
+ * if new. */
+static void *named(void **array, uint32_t *n, size_t size, const struct parse *ps, const char *name,
+                   int line, struct pd_err *err) {
     for (uint32_t i = 0; i < *n; i++) {
         struct ini_name *at = (void *)((char *)*array + i * size);
         if (!strcmp(at->text, name))
@@ -282,36 +306,48 @@ static void *section_at(const struct parse *ps, const char *section, int line, e
     size_t word = strcspn(section, " \t");
     const char *name = section + word + strspn(section + word, " \t");
     int s = 0;
-    while (s < N_SECTIONS && (strlen(section_name[s]) != word || memcmp(section, section_name[s], word)))
+    while (s < N_SECTIONS &&
+           (strlen(section_name[s]) != word || memcmp(section, section_name[s], word)))
         s++;
     if (s == N_SECTIONS) {
         pd_fail(err, PD_ECONF,
-                "%s:%d: unknown section [%s] (known: data, field NAME, layer NAME, cost NAME, optimizer, evaluator NAME, train)",
+                "%s:%d: unknown section [%s] (known: data, field NAME, layer NAME, cost NAME, "
+                "optimizer, evaluator NAME, train)",
                 ps->file, line, section);
         return NULL;
     }
     int unnamed = s == S_DATA || s == S_OPTIMIZER;
     if (unnamed != !*name) {
-        pd_fail(err, PD_ECONF, unnamed ? "%s:%d: section [%s] takes no name" : "%s:%d: section [%s] needs a name: [%s NAME]",
+        pd_fail(err, PD_ECONF,
+                unnamed ? "%s:%d: section [%s] takes no name"
+                        : "%s:%d: section [%s] needs a name: [%s NAME]",
                 ps->file, line, section, section_name[s]);
         return NULL;
     }
     *which = (enum section)s;
     switch (*which) {
-    case S_DATA: ps->m->data.line = ps->m->data.line ? ps->m->data.line : line; return &ps->m->data;
+    case S_DATA:
+        ps->m->data.line = ps->m->data.line ? ps->m->data.line : line;
+        return &ps->m->data;
     case S_OPTIMIZER:
         ps->m->optimizer.line = ps->m->optimizer.line ? ps->m->optimizer.line : line;
         return &ps->m->optimizer;
-    case S_FIELD: return ps->m; /* its keys are handed on */
-    case S_LAYER: return layer_at(ps, name, line, err);
-    case S_COST: return cost_at(ps, name, line, err);
-    case S_EVALUATOR: return evaluator_at(ps, name, line, err);
-    case N_SECTIONS: break;
+    case S_FIELD:
+        return ps->m; /* its keys are handed on */
+    case S_LAYER:
+        return layer_at(ps, name, line, err);
+    case S_COST:
+        return cost_at(ps, name, line, err);
+    case S_EVALUATOR:
+        return evaluator_at(ps, name, line, err);
+    case N_SECTIONS:
+        break;
     }
     return NULL;
 }
 
-static int unknown_key(const struct parse *ps, enum section s, const char *name, int line, struct pd_err *err) {
+static int unknown_key(const struct parse *ps, enum section s, const char *name, int line,
+                       struct pd_err *err) {
     char known[800] = "";
     for (int i = 0; i < N_KEYS; i++) {
         size_t n = strlen(known);
@@ -323,18 +359,20 @@ static int unknown_key(const struct parse *ps, enum section s, const char *name,
         snprintf(known + n, sizeof known - n, ", ");
         data_schema_keys(0, known + n + 2, sizeof known - n - 2);
     }
-    return pd_fail(err, PD_ECONF, "%s:%d: unknown key '%s' in [%s] (known: %s)", ps->file, line, name, section_name[s],
-                   known);
+    return pd_fail(err, PD_ECONF, "%s:%d: unknown key '%s' in [%s] (known: %s)", ps->file, line,
+                   name, section_name[s], known);
 }
 
-static int add_setting(const struct parse *ps, const char *name, const char *value, int line, struct pd_err *err) {
+static int add_setting(const struct parse *ps, const char *name, const char *value, int line,
+                       struct pd_err *err) {
     struct optimizer_ini *o = &ps->m->optimizer;
     for (uint32_t i = 0; i < o->n_settings; i++)
         if (!strcmp(o->setting[i].name.text, name))
-            return pd_fail(err, PD_ECONF, "%s:%d: %s is given twice (first on line %d)", ps->file, line, name,
-                           o->setting[i].name.line);
+            return pd_fail(err, PD_ECONF, "%s:%d: %s is given twice (first on line %d)", ps->file,
+                           line, name, o->setting[i].name.line);
     if (o->n_settings == NN_MAX_SETTINGS)
-        return pd_fail(err, PD_ECONF, "%s:%d: more than %d settings in [optimizer]", ps->file, line, NN_MAX_SETTINGS);
+        return pd_fail(err, PD_ECONF, "%s:%d: more than %d settings in [optimizer]", ps->file, line,
+                       NN_MAX_SETTINGS);
     struct optimizer_setting *s = &o->setting[o->n_settings];
     int rc = set_name(&s->name, name, strlen(name), ps->file, line, "key", err);
     if (!rc && (!*value || pd_fmt(s->value, sizeof s->value, "%s", value)))
@@ -351,18 +389,22 @@ const char *model_ini_setting(const struct model_ini *m, const char *name) {
     return NULL;
 }
 
-static int add_data_setting(const struct parse *ps, const char *field, const char *key, const char *value, int line,
-                            struct pd_err *err) {
+static int add_data_setting(const struct parse *ps, const char *field, const char *key,
+                            const char *value, int line, struct pd_err *err) {
     struct model_ini *m = ps->m;
-    struct data_setting *grown = pd_realloc(m->data_setting, (m->n_data_settings + 1) * sizeof *grown), *s;
+    struct data_setting *grown =
+                            pd_realloc(m->data_setting, (m->n_data_settings + 1) * sizeof *grown),
+                        *s;
     if (!grown)
         return pd_fail(err, PD_ENOMEM, "%s: out of memory", ps->file);
     m->data_setting = grown;
     s = &grown[m->n_data_settings];
     *s = (struct data_setting){.line = line};
-    if (*field && (!name_ok(field, strlen(field)) || pd_fmt(s->field, sizeof s->field, "%s", field)))
-        return pd_fail(err, PD_ECONF, "%s:%d: [field %s]: a name is 1 to %d letters, digits or _ . -", ps->file, line, field,
-                       NN_NAME_MAX - 1);
+    if (*field &&
+        (!name_ok(field, strlen(field)) || pd_fmt(s->field, sizeof s->field, "%s", field)))
+        return pd_fail(err, PD_ECONF,
+                       "%s:%d: [field %s]: a name is 1 to %d letters, digits or _ . -", ps->file,
+                       line, field, NN_NAME_MAX - 1);
     if (!*value)
         return pd_fail(err, PD_ECONF, "%s:%d: %s is empty", ps->file, line, key);
     if (pd_fmt(s->key, sizeof s->key, "%s", key))
@@ -373,19 +415,22 @@ static int add_data_setting(const struct parse *ps, const char *field, const cha
     return 0;
 }
 
-static int on_pair(void *arg, const char *section, const char *name, const char *value, int line, struct pd_err *err) {
+static int on_pair(void *arg, const char *section, const char *name, const char *value, int line,
+                   struct pd_err *err) {
     struct parse *ps = arg;
     enum section which;
     if (!strcmp(section, "train"))
         return 0;
     if (!*section)
-        return pd_fail(err, PD_ECONF, "%s:%d: '%s' stands before the first [section]", ps->file, line, name);
+        return pd_fail(err, PD_ECONF, "%s:%d: '%s' stands before the first [section]", ps->file,
+                       line, name);
     void *base = section_at(ps, section, line, &which, err);
     if (!base)
         return err && err->code ? err->code : PD_ECONF;
     const char *of = section + strcspn(section, " \t");
     if (which == S_FIELD || (which == S_DATA && data_schema_key(0, name)))
-        return add_data_setting(ps, which == S_FIELD ? of + strspn(of, " \t") : "", name, value, line, err);
+        return add_data_setting(ps, which == S_FIELD ? of + strspn(of, " \t") : "", name, value,
+                                line, err);
     for (int i = 0; i < N_KEYS; i++)
         if (keys[i].section == which && !strcmp(keys[i].name, name))
             return set_value(ps, section, &keys[i], base, value, line, err);
@@ -394,14 +439,15 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
     return unknown_key(ps, which, name, line, err);
 }
 
-/* --- the vocabulary file ------------------------------------------------------------------------- */
+/* --- the vocabulary file --- */
 
 /* Counts lines; the ids of <s> and <e> are the numbers of their lines, from 0. */
 static int scan_vocabulary(struct model_ini *m, struct pd_err *err) {
     struct data_ini *d = &m->data;
     char path[PATH_MAX], word[8];
     int absolute = d->vocabulary_file.text[0] == '/';
-    if (pd_fmt(path, sizeof path, "%s%s%s", absolute ? "" : m->dir, absolute ? "" : "/", d->vocabulary_file.text))
+    if (pd_fmt(path, sizeof path, "%s%s%s", absolute ? "" : m->dir, absolute ? "" : "/",
+               d->vocabulary_file.text))
         return pd_fail(err, PD_ECONF, "%s:%d: path too long", m->file, d->vocabulary_file.line);
     FILE *f = fopen(path, "re");
     if (!f)
@@ -437,16 +483,18 @@ static int scan_vocabulary(struct model_ini *m, struct pd_err *err) {
     if (bad)
         return pd_fail(err, PD_EIO, "cannot read %s", path);
     if (n == 0)
-        return pd_fail(err, PD_ECONF, "%s:%d: vocabulary_file %s is empty", m->file, d->vocabulary_file.line, path);
+        return pd_fail(err, PD_ECONF, "%s:%d: vocabulary_file %s is empty", m->file,
+                       d->vocabulary_file.line, path);
     if (d->vocabulary.line && d->vocabulary.value != n)
-        return pd_fail(err, PD_ECONF, "%s:%d: vocabulary is %llu, but %s has %llu lines", m->file, d->vocabulary.line,
-                       (unsigned long long)d->vocabulary.value, path, (unsigned long long)n);
+        return pd_fail(err, PD_ECONF, "%s:%d: vocabulary is %llu, but %s has %llu lines", m->file,
+                       d->vocabulary.line, (unsigned long long)d->vocabulary.value, path,
+                       (unsigned long long)n);
     d->vocabulary.value = n;
     d->vocabulary.line = d->vocabulary_file.line;
     return 0;
 }
 
-/* --- the data ------------------------------------------------------------------------------------ */
+/* --- the data --- */
 
 static const struct data_setting *data_setting(const struct model_ini *m, const char *key) {
     for (uint32_t i = 0; i < m->n_data_settings; i++)
@@ -458,12 +506,13 @@ static const struct data_setting *data_setting(const struct model_ini *m, const 
 /* The schema, and its format and fields as names of the file. */
 static int make_schema(struct model_ini *m, struct pd_err *err) {
     struct data_ini *d = &m->data;
-    const struct data_setting *format = data_setting(m, "format"), *fields = data_setting(m, "fields");
+    const struct data_setting *format = data_setting(m, "format"),
+                              *fields = data_setting(m, "fields");
     int line = 0;
     if (!format)
         return 0; /* nn_graph_new says so, or it is not asked */
-    int rc = data_schema_make(&m->schema, m->data_setting, m->n_data_settings, d->vocabulary.value, d->start_id.value,
-                              d->end_id.value, &line, err);
+    int rc = data_schema_make(&m->schema, m->data_setting, m->n_data_settings, d->vocabulary.value,
+                              d->start_id.value, d->end_id.value, &line, err);
     if (rc) {
         char where[PATH_MAX + 20];
         snprintf(where, sizeof where, "%s:%d", m->file, line ? line : d->line);
@@ -483,7 +532,7 @@ static int make_schema(struct model_ini *m, struct pd_err *err) {
     return 0;
 }
 
-/* --- in and out ---------------------------------------------------------------------------------- */
+/* --- in and out --- */
 
 int model_ini_read(struct model_ini **out, const char *path, const char *text, struct pd_err *err) {
     struct model_ini *m = pd_calloc(1, sizeof *m);
@@ -500,7 +549,8 @@ int model_ini_read(struct model_ini **out, const char *path, const char *text, s
         slash[slash == m->dir] = 0;
     else
         memcpy(m->dir, ".", 2);
-    rc = text ? pd_ini_read_text(path, text, strlen(text), on_pair, &ps, err) : pd_ini_read(path, on_pair, &ps, err);
+    rc = text ? pd_ini_read_text(path, text, strlen(text), on_pair, &ps, err)
+              : pd_ini_read(path, on_pair, &ps, err);
     if (!rc && m->data.vocabulary_file.line)
         rc = scan_vocabulary(m, err);
     if (!rc)

@@ -1,7 +1,8 @@
-/* model_ini.h - the model part of train.ini as typed structs: what the file says, each value with its line,
- * before anyone asks whether the layers fit together (that is nn_graph_new).
+/* model_ini.h - the model part of train.ini as typed structs: what the file says, each value with
+ * its line, before anyone asks whether the layers fit together (that is nn_graph_new).
  *
- *   [data] [field NAME]... [layer NAME]... [cost NAME]... [optimizer] [evaluator NAME]...     [train] is src/conf's
+ *   [data] [field NAME]... [layer NAME]... [cost NAME]... [optimizer] [evaluator NAME]... [train]
+ * is src/conf's
  *
  * Which keys a section takes and their types is ONE table in model_ini.c.
  */
@@ -18,12 +19,12 @@
 
 enum { NN_NAME_MAX = 64, NN_MAX_INPUTS = 64, NN_MAX_LAYERS = 1024 };
 
-struct ini_name {  /* a word of the file and where it stands; line 0: not given */
+struct ini_name { /* a word of the file and where it stands; line 0: not given */
     char text[NN_NAME_MAX];
     int line;
 };
 
-struct ini_names { /* a list: "w1, w2 w3" */
+struct ini_names {       /* a list: "w1, w2 w3" */
     struct ini_name *at; /* [n], each with the list's line */
     uint32_t n;
     int line;
@@ -36,11 +37,11 @@ struct ini_text {
 
 struct ini_number {
     double value;
-    int line;            /* 0: not given, value is the default */
+    int line; /* 0: not given, value is the default */
 };
 
 struct ini_size {
-    uint64_t value;      /* 0 with is_vocabulary: "size = vocabulary" */
+    uint64_t value; /* 0 with is_vocabulary: "size = vocabulary" */
     int is_vocabulary;
     int line;
 };
@@ -50,8 +51,8 @@ struct ini_bool {
 };
 
 struct data_ini {
-    int line;                 /* of the section; 0: there is none */
-    struct ini_name format;   /* of the schema */
+    int line;                    /* of the section; 0: there is none */
+    struct ini_name format;      /* of the schema */
     struct ini_text train, test; /* patterns, relative to the folder of train.ini */
     struct ini_names fields;     /* of the schema */
     struct ini_size vocabulary;  /* given, or the number of lines of vocabulary_file */
@@ -66,10 +67,10 @@ struct layer_ini {
     struct ini_name act, pooling, combine, init;
     struct ini_bool bias, sparse_update, is_distributed, is_static;
     struct ini_number init_std, init_mean, init_max, rate, lr_factor, l1, l2;
-    struct ini_size dim;                                   /* factorization machine */
+    struct ini_size dim;                                              /* factorization machine */
     struct ini_size channels, height, width, filter, stride, padding; /* images */
-    struct ini_number eps, momentum, scale;                /* normalisation; cosine */
-    struct ini_size negatives, share;                      /* sampled output layers */
+    struct ini_number eps, momentum, scale;                           /* normalisation; cosine */
+    struct ini_size negatives, share;                                 /* sampled output layers */
     struct ini_text counts;
     struct ini_number power;
     struct ini_number life[PD_ROW_LIFE_N]; /* how a table's rows come and go: base/row_life.h */
@@ -91,7 +92,8 @@ struct evaluator_ini {
 
 enum { NN_MAX_SETTINGS = 32, NN_SETTING_MAX = 1024 };
 
-/* What the optimizers take is known to who runs them (src/ps/plan/optim_conf.h): handed on as text. */
+/* What the optimizers take is known to who runs them (src/ps/plan/optim_conf.h): handed on as text.
+ */
 struct optimizer_ini {
     int line;
     struct ini_name type;
@@ -104,12 +106,13 @@ struct optimizer_ini {
 };
 
 struct model_ini {
-    char file[PATH_MAX];      /* as given, for messages */
-    char dir[PATH_MAX];       /* its folder, "." if none */
+    char file[PATH_MAX]; /* as given, for messages */
+    char dir[PATH_MAX];  /* its folder, "." if none */
     struct data_ini data;
-    struct data_setting *data_setting; /* of [data] and [field NAME]: src/data knows what they mean */
+    struct data_setting
+        *data_setting; /* of [data] and [field NAME]: src/data knows what they mean */
     uint32_t n_data_settings;
-    struct data_schema *schema;        /* made of them; NULL: there is no [data], or it has no format */
+    struct data_schema *schema; /* made of them; NULL: there is no [data], or it has no format */
     struct layer_ini *layer;
     uint32_t n_layers;
     struct cost_ini *cost;
@@ -119,9 +122,11 @@ struct model_ini {
     struct optimizer_ini optimizer;
 };
 
-/* Read `path`, or `text` if that is not NULL, as if it stood in that file; counts the lines of vocabulary_file. Errors: PD_ECONF with "path:line: ...", PD_ENOENT, PD_EIO. */
+/* Read `path`, or `text` if that is not NULL, as if it stood in that file; counts the lines of
+ * vocabulary_file. Errors: PD_ECONF with "path:line: ...", PD_ENOENT, PD_EIO. */
 int model_ini_read(struct model_ini **out, const char *path, const char *text, struct pd_err *err);
 void model_ini_free(struct model_ini *m);
-const char *model_ini_setting(const struct model_ini *m, const char *name); /* of [optimizer]; NULL: not given */
+const char *model_ini_setting(const struct model_ini *m,
+                              const char *name); /* of [optimizer]; NULL: not given */
 
 #endif

@@ -4,8 +4,8 @@
 
 #include "model_ini/model_ini.h"
 
-/* The line of a key that the section gives but that is not among `takes` (ended by NULL; "type" always is), and
- * that key's name; 0 if there is none. */
+/* The line of a key that the section gives but that is not among `takes` (ended by NULL; "type"
+ * always is), and that key's name; 0 if there is none. */
 int model_ini_foreign_key(const struct layer_ini *l, const char *const *takes, const char **name);
 
 #endif

@@ -22,8 +22,8 @@ static void conn_free(struct net_conn *c) {
     free(c);
 }
 
-struct net_conn *net_conn_new(uv_loop_t *loop, const struct wire_hs_opts *hs, int connector, const struct net_opts *opts,
-                              const struct net_events *ev, void *arg) {
+struct net_conn *net_conn_new(uv_loop_t *loop, const struct wire_hs_opts *hs, int connector,
+                              const struct net_opts *opts, const struct net_events *ev, void *arg) {
     struct net_conn *c = pd_calloc(1, sizeof *c);
     if (!c)
         return NULL;
@@ -53,8 +53,8 @@ static void on_handle_closed(uv_handle_t *h) {
     net_listener_opened(c);
     /* Who only looks whether the port accepts says nothing and leaves; that is no news. */
     if (silent && c->why.code)
-        pd_log_at(c->opts.log, c->why.code == PD_ECLOSED ? PD_DEBUG : PD_WARN, __FILE__, __LINE__, "%s: refused: %s", c->addr,
-                  c->why.msg);
+        pd_log_at(c->opts.log, c->why.code == PD_ECLOSED ? PD_DEBUG : PD_WARN, __FILE__, __LINE__,
+                  "%s: refused: %s", c->addr, c->why.msg);
     if (!silent && c->ev.on_close)
         c->ev.on_close(c, &c->why, c->arg);
     conn_free(c);
@@ -111,9 +111,12 @@ void net_conn_set_addr(struct net_conn *c) {
         uv_ip6_name((struct sockaddr_in6 *)&sa, ip, sizeof ip);
     else
         uv_ip4_name((struct sockaddr_in *)&sa, ip, sizeof ip);
-    int port = ntohs(v6 ? ((struct sockaddr_in6 *)&sa)->sin6_port : ((struct sockaddr_in *)&sa)->sin_port);
+    int port =
+        ntohs(v6 ? ((struct sockaddr_in6 *)&sa)->sin6_port : ((struct sockaddr_in *)&sa)->sin_port);
     static const char mapped[] = "::ffff:"; /* IPv4 that came to a socket for both */
-    const int skip = v6 && !strncmp(ip, mapped, sizeof mapped - 1) && strchr(ip, '.') ? (int)sizeof mapped - 1 : 0;
+    const int skip = v6 && !strncmp(ip, mapped, sizeof mapped - 1) && strchr(ip, '.')
+                         ? (int)sizeof mapped - 1
+                         : 0;
     net_endpoint(ip + skip, port, c->addr);
 }
 
@@ -126,7 +129,8 @@ static void now_open(struct net_conn *c) {
         c->ev.on_open(c, c->arg);
 }
 
-/* Send what the handshake has to say. Its frames are small: they go through the ordinary queue as bytes. */
+/* Send what the handshake has to say. Its frames are small: they go through the ordinary queue as
+ * bytes. */
 static void hs_speak(struct net_conn *c) {
     struct pd_buf b;
     struct pd_err err = {0};
@@ -136,7 +140,8 @@ static void hs_speak(struct net_conn *c) {
     else if (b.len) {
         uv_buf_t buf = uv_buf_init((char *)b.data, (unsigned)b.len);
         int n = uv_try_write(c->out, &buf, 1);
-        /* A fresh socket's buffer takes these few hundred bytes, or the peer is not worth waiting for. */
+        /* A fresh socket's buffer takes these few hundred bytes, or the peer is not worth waiting
+         * for. */
         if (n < 0 || (size_t)n != b.len)
             net_conn_fail(c, PD_ECLOSED, "handshake: the connection broke");
     }
@@ -204,12 +209,14 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
         net_conn_fail(c, PD_ECLOSED, "the peer closed the connection");
     } else if (n < 0) {
         net_conn_fail(c, n == UV_EOF ? PD_EIO : PD_ECLOSED, "the connection broke%s: %s",
-                      wire_decoder_idle(c->decoder) ? "" : " in the middle of a message", uv_strerror((int)n));
+                      wire_decoder_idle(c->decoder) ? "" : " in the middle of a message",
+                      uv_strerror((int)n));
     } else {
         struct pd_err err = {0};
         c->received += (uint64_t)n;
         net_share_look(c->share); /* before what came is heard: it may come behind what was read */
-        (void)wire_decoder_commit(c->decoder, (size_t)n, &err); /* pump reports the error behind the good frames */
+        (void)wire_decoder_commit(c->decoder, (size_t)n,
+                                  &err); /* pump reports the error behind the good frames */
         pump(c);
     }
 }
@@ -290,9 +297,9 @@ static void adopt(struct net_conn *c, uv_handle_t *h) {
     c->n_handles++;
 }
 
-int net_connect(struct net_conn **out, uv_loop_t *loop, const char *ip, int port, uint64_t timeout_ms,
-                const struct wire_hs_opts *hs, const struct net_opts *opts, const struct net_events *ev, void *arg,
-                struct pd_err *err) {
+int net_connect(struct net_conn **out, uv_loop_t *loop, const char *ip, int port,
+                uint64_t timeout_ms, const struct wire_hs_opts *hs, const struct net_opts *opts,
+                const struct net_events *ev, void *arg, struct pd_err *err) {
     struct sockaddr_storage sa;
     if (net_ip_addr(ip, port, &sa))
         return pd_fail(err, PD_ECONF, "'%s' is not a numeric address", ip);
@@ -322,8 +329,9 @@ int net_connect(struct net_conn **out, uv_loop_t *loop, const char *ip, int port
     return 0;
 }
 
-int net_conn_over(struct net_conn **out, uv_stream_t *in, uv_stream_t *outs, const struct net_opts *opts,
-                  const struct net_events *ev, void *arg, struct pd_err *err) {
+int net_conn_over(struct net_conn **out, uv_stream_t *in, uv_stream_t *outs,
+                  const struct net_opts *opts, const struct net_events *ev, void *arg,
+                  struct pd_err *err) {
     struct net_conn *c = net_conn_new(in->loop, NULL, 0, opts, ev, arg);
     if (!c)
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -351,8 +359,12 @@ const char *net_peer_addr(const struct net_conn *c) { return c->addr; }
 int net_was_refused(const struct net_conn *c) { return c->refused; }
 uint64_t net_received_bytes(const struct net_conn *c) { return c->received; }
 size_t net_queued_bytes(const struct net_conn *c) { return c->queued; }
-const struct wire_hello *net_peer(const struct net_conn *c) { return c->hs ? wire_hs_peer(c->hs) : NULL; }
-const uint8_t *net_session_key(const struct net_conn *c) { return c->hs ? wire_hs_session_key(c->hs) : NULL; }
+const struct wire_hello *net_peer(const struct net_conn *c) {
+    return c->hs ? wire_hs_peer(c->hs) : NULL;
+}
+const uint8_t *net_session_key(const struct net_conn *c) {
+    return c->hs ? wire_hs_session_key(c->hs) : NULL;
+}
 
 const uint8_t *net_greeting(const struct net_conn *c, size_t *n) {
     *n = 0;

@@ -27,7 +27,7 @@ struct net_conn {
     int held;           /* net_hold */
     struct pd_buf cork; /* what waits to leave for either reason */
     uint64_t received;
-    struct net_share *share; /* NULL: all goes through the socket */
+    struct net_share *share;         /* NULL: all goes through the socket */
     const struct net_region *region; /* net_lend */
     char addr[80];
     /* of an accepted connection that is not open yet */
@@ -36,14 +36,17 @@ struct net_conn {
 };
 
 /* A conn without handles yet; NULL: out of memory. */
-struct net_conn *net_conn_new(uv_loop_t *loop, const struct wire_hs_opts *hs, int connector, const struct net_opts *opts,
-                              const struct net_events *ev, void *arg);
+struct net_conn *net_conn_new(uv_loop_t *loop, const struct wire_hs_opts *hs, int connector,
+                              const struct net_opts *opts, const struct net_events *ev, void *arg);
 uint64_t net_conn_handshake_ms(const struct net_conn *c); /* how long the handshake may take */
-int net_conn_begin(struct net_conn *c); /* handshake (or on_open) and reading start; 0 or a libuv error */
-void net_conn_fail(struct net_conn *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int net_conn_begin(
+    struct net_conn *c); /* handshake (or on_open) and reading start; 0 or a libuv error */
+void net_conn_fail(struct net_conn *c, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 void net_conn_set_addr(struct net_conn *c);
-int net_same_machine(uv_stream_t *s); /* a TCP connection from this machine to itself, as its addresses say */
-void net_tune(uv_tcp_t *tcp); /* a connection was made: no delays; tune.c */
+int net_same_machine(
+    uv_stream_t *s); /* a TCP connection from this machine to itself, as its addresses say */
+void net_tune(uv_tcp_t *tcp);           /* a connection was made: no delays; tune.c */
 int net_conn_flush(struct net_conn *c); /* what is corked leaves; 0 or PD_ENOMEM (conn closes) */
 void net_listener_opened(struct net_conn *c); /* takes c off its listener's list */
 

@@ -9,7 +9,10 @@ enum { IDLE_S = 5, INTERVAL_S = 2, PROBES = 3, UNANSWERED = 3 };
 
 static int fd_of(const struct net_conn *c) {
     uv_os_fd_t fd;
-    return c->closing || c->in != c->out || c->in->type != UV_TCP || uv_fileno((const uv_handle_t *)c->in, &fd) ? -1 : fd;
+    return c->closing || c->in != c->out || c->in->type != UV_TCP ||
+                   uv_fileno((const uv_handle_t *)c->in, &fd)
+               ? -1
+               : fd;
 }
 
 void net_watch_host(struct net_conn *c) {
@@ -40,7 +43,10 @@ void net_check_host(struct net_conn *c) {
     struct tcp_info info = {0};
     if (ask(c, &info))
         return;
-    /* Data sent again and again, or a closed window asked about again and again, and nothing at all has come back. */
-    if ((info.tcpi_retransmits >= UNANSWERED || info.tcpi_probes >= UNANSWERED) && info.tcpi_last_ack_recv > LIMIT_MS)
-        net_conn_fail(c, PD_ECLOSED, "its host has acknowledged nothing for %u s", info.tcpi_last_ack_recv / 1000);
+    /* Data sent again and again, or a closed window asked about again and again, and nothing at all
+     * has come back. */
+    if ((info.tcpi_retransmits >= UNANSWERED || info.tcpi_probes >= UNANSWERED) &&
+        info.tcpi_last_ack_recv > LIMIT_MS)
+        net_conn_fail(c, PD_ECLOSED, "its host has acknowledged nothing for %u s",
+                      info.tcpi_last_ack_recv / 1000);
 }

@@ -44,16 +44,19 @@ static void drop_pending(struct net_conn *c) {
     net_close(c);
 }
 
-/* Room for one more handshake: who holds the key is through in milliseconds, so one that takes long makes way. */
+/* Room for one more handshake: who holds the key is through in milliseconds, so one that takes long
+ * makes way. */
 static int has_room(struct net_listener *l) {
     if (l->n_pending < MAX_HANDSHAKES)
         return 1;
     struct net_conn *oldest = l->pending;
     while (oldest->next)
         oldest = oldest->next;
-    if (oldest->closing || uv_timer_get_due_in(&oldest->timer) + LONG_MS > net_conn_handshake_ms(oldest))
+    if (oldest->closing ||
+        uv_timer_get_due_in(&oldest->timer) + LONG_MS > net_conn_handshake_ms(oldest))
         return 0;
-    pd_warn(l->opts.log, "%s: refused: handshake: no answer in time, while others wait", oldest->addr);
+    pd_warn(l->opts.log, "%s: refused: handshake: no answer in time, while others wait",
+            oldest->addr);
     drop_pending(oldest);
     return 1;
 }
@@ -116,11 +119,13 @@ int net_bound_port(int fd) {
     socklen_t n = sizeof sa;
     if (getsockname(fd, (struct sockaddr *)&sa, &n))
         return -1;
-    return ntohs(sa.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&sa)->sin6_port : ((struct sockaddr_in *)&sa)->sin_port);
+    return ntohs(sa.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&sa)->sin6_port
+                                          : ((struct sockaddr_in *)&sa)->sin_port);
 }
 
 int net_listen_fd(struct net_listener **out, uv_loop_t *loop, int fd, const struct wire_hs_opts *hs,
-                  const struct net_opts *opts, const struct net_events *ev, void *arg, struct pd_err *err) {
+                  const struct net_opts *opts, const struct net_events *ev, void *arg,
+                  struct pd_err *err) {
     struct net_listener *l = pd_calloc(1, sizeof *l);
     void *greeting = l && hs->greeting_len ? pd_malloc(hs->greeting_len) : NULL;
     if (!l || (hs->greeting_len && !greeting)) {
@@ -154,7 +159,10 @@ int net_listen_fd(struct net_listener **out, uv_loop_t *loop, int fd, const stru
 
 int net_ip_addr(const char *ip, int port, struct sockaddr_storage *sa) {
     memset(sa, 0, sizeof *sa);
-    return uv_ip4_addr(ip, port, (struct sockaddr_in *)sa) && uv_ip6_addr(ip, port, (struct sockaddr_in6 *)sa) ? -1 : 0;
+    return uv_ip4_addr(ip, port, (struct sockaddr_in *)sa) &&
+                   uv_ip6_addr(ip, port, (struct sockaddr_in6 *)sa)
+               ? -1
+               : 0;
 }
 
 int net_is_ip(const char *ip) {
@@ -170,7 +178,8 @@ const char *net_endpoint(const char *ip, int port, char out[NET_ENDPOINT_MAX]) {
 const char *net_any_ip(void) {
     struct sockaddr_in6 sa = {.sin6_family = AF_INET6};
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), off = 0;
-    int ok = fd >= 0 && !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) && !bind(fd, (struct sockaddr *)&sa, sizeof sa);
+    int ok = fd >= 0 && !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) &&
+             !bind(fd, (struct sockaddr *)&sa, sizeof sa);
     if (fd >= 0)
         close(fd);
     return ok ? "::" : "0.0.0.0";
@@ -182,14 +191,16 @@ static int bind_one(const char *ip, int port, int reuse) {
         errno = EINVAL;
         return -1;
     }
-    int fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, only = strcmp(ip, "::") != 0;
+    int fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1,
+        only = strcmp(ip, "::") != 0;
     if (fd < 0)
         return -1;
     if (sa.ss_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
     if (reuse)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (bind(fd, (struct sockaddr *)&sa, sa.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in))) {
+    if (bind(fd, (struct sockaddr *)&sa,
+             sa.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in))) {
         int e = errno;
         close(fd);
         errno = e;
@@ -206,13 +217,15 @@ int net_bind_first_free(const char *ip, int port, int tries, int *got, struct pd
             break;
     }
     if (fd < 0)
-        return pd_fail_errno(err, PD_EIO, errno, "no free port on %s from %d on (%d tried)", ip, port, tries);
+        return pd_fail_errno(err, PD_EIO, errno, "no free port on %s from %d on (%d tried)", ip,
+                             port, tries);
     *got = net_bound_port(fd);
     return fd;
 }
 
-int net_listen(struct net_listener **out, uv_loop_t *loop, const char *ip, int port, const struct wire_hs_opts *hs,
-               const struct net_opts *opts, const struct net_events *ev, void *arg, struct pd_err *err) {
+int net_listen(struct net_listener **out, uv_loop_t *loop, const char *ip, int port,
+               const struct wire_hs_opts *hs, const struct net_opts *opts,
+               const struct net_events *ev, void *arg, struct pd_err *err) {
     int fd = bind_one(ip, port, port != 0);
     if (fd < 0)
         return pd_fail_errno(err, PD_EIO, errno, "cannot bind %s:%d", ip, port);

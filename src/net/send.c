@@ -7,16 +7,18 @@
 
 enum {
     MAX_BUFS = 1 + 2 * WIRE_SECTIONS,
-    CORK_FRAME = 16 << 10, /* a larger frame leaves at once: copying it would cost more than a call */
+    CORK_FRAME =
+        16 << 10, /* a larger frame leaves at once: copying it would cost more than a call */
     CORK_MOST = 64 << 10,
 };
 
 static const char padding[WIRE_ALIGN];
 
-/* A write failed. A peer that gave up has said why before it closed, and those bytes may lie unread: on a socket the
- * reading side goes on and closes the connection at its end. */
+/* A write failed. A peer that gave up has said why before it closed, and those bytes may lie
+ * unread: on a socket the reading side goes on and closes the connection at its end. */
 static void write_failed(struct net_conn *c, int status) {
-    if (c->in == c->out && c->open && !c->paused && !c->flush_then_close && (status == UV_EPIPE || status == UV_ECONNRESET))
+    if (c->in == c->out && c->open && !c->paused && !c->flush_then_close &&
+        (status == UV_EPIPE || status == UV_ECONNRESET))
         c->deaf = 1;
     else
         net_conn_fail(c, PD_ECLOSED, "the connection broke: %s", uv_strerror(status));
@@ -28,7 +30,8 @@ struct pending {
     size_t n;
     void (*release)(void *);
     void *release_arg;
-    uint8_t header[WIRE_HEADER]; /* the header outlives the call even when the sections are the caller's */
+    uint8_t header[WIRE_HEADER]; /* the header outlives the call even when the sections are the
+                                    caller's */
     uint8_t copy[];
 };
 
@@ -53,7 +56,9 @@ static void on_written(uv_write_t *req, int status) {
         c->ev.on_drain(c, c->arg);
 }
 
-static uv_buf_t span(const void *p, size_t n) { return (uv_buf_t){.base = (char *)(uintptr_t)p, .len = n}; }
+static uv_buf_t span(const void *p, size_t n) {
+    return (uv_buf_t){.base = (char *)(uintptr_t)p, .len = n};
+}
 
 /* Drop the first n bytes of the list. Returns how many buffers are left, moved to the front. */
 static unsigned skip(uv_buf_t *bufs, unsigned n_bufs, size_t n) {
@@ -68,8 +73,8 @@ static unsigned skip(uv_buf_t *bufs, unsigned n_bufs, size_t n) {
     return n_bufs - i;
 }
 
-static int queue_rest(struct net_conn *c, uv_buf_t *bufs, unsigned n_bufs, const uint8_t *header, void (*release)(void *),
-                      void *release_arg) {
+static int queue_rest(struct net_conn *c, uv_buf_t *bufs, unsigned n_bufs, const uint8_t *header,
+                      void (*release)(void *), void *release_arg) {
     size_t left = 0;
     for (unsigned i = 0; i < n_bufs; i++)
         left += bufs[i].len;
@@ -82,7 +87,8 @@ static int queue_rest(struct net_conn *c, uv_buf_t *bufs, unsigned n_bufs, const
     p->release_arg = release_arg;
     if (release) {
         memcpy(p->header, header, WIRE_HEADER);
-        if (bufs[0].base >= (const char *)header && bufs[0].base < (const char *)header + WIRE_HEADER)
+        if (bufs[0].base >= (const char *)header &&
+            bufs[0].base < (const char *)header + WIRE_HEADER)
             bufs[0].base = (char *)p->header + (bufs[0].base - (const char *)header);
     } else {
         size_t at = 0;
@@ -126,7 +132,8 @@ int net_conn_flush(struct net_conn *c) {
     return rc;
 }
 
-/* Appends the frame to what leaves when all received frames are handled. PD_ENOMEM: it is not there. */
+/* Appends the frame to what leaves when all received frames are handled. PD_ENOMEM: it is not
+ * there. */
 static int cork(struct net_conn *c, const uv_buf_t *bufs, unsigned n_bufs, size_t total) {
     if (pd_buf_reserve(&c->cork, total))
         return PD_ENOMEM;
@@ -135,8 +142,9 @@ static int cork(struct net_conn *c, const uv_buf_t *bufs, unsigned n_bufs, size_
     return c->cork.len > CORK_MOST ? net_conn_flush(c) : 0;
 }
 
-int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, const struct net_sec *sec,
-             uint32_t n_sec, void (*release)(void *), void *release_arg) {
+int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req,
+             const struct net_sec *sec, uint32_t n_sec, void (*release)(void *),
+             void *release_arg) {
     uint8_t header[WIRE_HEADER], shared[WIRE_HEADER + WIRE_ELSEWHERE];
     size_t len[WIRE_SECTIONS] = {0};
     uv_buf_t bufs[MAX_BUFS];
@@ -147,7 +155,8 @@ int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req, co
     for (uint32_t i = 0; i < n_sec; i++)
         len[i] = sec[i].n;
     size_t total = wire_header(header, type, flags, req, n_sec, len);
-    if (net_share_sends(c->share) && total >= NET_SHARE_LEAST && net_share_put(c->share, type, flags, req, sec, n_sec, len, release, release_arg, shared)) {
+    if (net_share_sends(c->share) && total >= NET_SHARE_LEAST &&
+        net_share_put(c->share, type, flags, req, sec, n_sec, len, release, release_arg, shared)) {
         release = NULL;
         total = sizeof shared;
         bufs[n_bufs++] = span(shared, sizeof shared);

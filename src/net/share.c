@@ -45,7 +45,10 @@ static uint8_t *frame_at(void *arg, uint64_t offset, uint64_t n) {
 
 static uint8_t *lent_at(void *arg, uint64_t offset, uint64_t n) {
     const struct net_memory *m = &((struct net_share *)arg)->lent;
-    return m->map && offset >= NET_MEMORY_DATA && offset % WIRE_ALIGN == 0 && offset <= m->bytes && n <= m->bytes - offset ? m->map + offset : NULL;
+    return m->map && offset >= NET_MEMORY_DATA && offset % WIRE_ALIGN == 0 && offset <= m->bytes &&
+                   n <= m->bytes - offset
+               ? m->map + offset
+               : NULL;
 }
 
 static void frame_done(void *arg, uint32_t turn) {
@@ -151,7 +154,8 @@ static int on_offer(struct net_conn *c, const struct wire_frame *f, struct pd_er
         answer(c, 0);
         return 0;
     }
-    if (net_arena_open(&c->share->theirs, &name) || (lends && net_memory_open(&c->share->lent, &lent, 0))) {
+    if (net_arena_open(&c->share->theirs, &name) ||
+        (lends && net_memory_open(&c->share->lent, &lent, 0))) {
         net_share_end(c);
         answer(c, 0);
         return 0;
@@ -170,7 +174,8 @@ static int on_answer(struct net_conn *c, const struct wire_frame *f, struct pd_e
     struct pd_rd r;
     pd_rd_init(&r, f->sec[0], f->len[0]);
     const uint32_t found = pd_get_u32(&r);
-    if (!pd_rd_done(&r) || found > 1 || !c->share || c->share->sending || (found && !c->share->theirs))
+    if (!pd_rd_done(&r) || found > 1 || !c->share || c->share->sending ||
+        (found && !c->share->theirs))
         return pd_fail(err, PD_EPROTO, "HS_SHARED of %zu bytes", f->len[0]);
     if (!found) {
         net_share_end(c);
@@ -187,15 +192,18 @@ int net_share_frame(struct net_conn *c, const struct wire_frame *f, struct pd_er
 /* --- sending --- */
 
 /* The section that lies in what we lend and is worth it: its index plus one, or 0. */
-static uint32_t lent_section(const struct net_share *s, const struct net_sec *sec, uint32_t n_sec, uint64_t *offset) {
+static uint32_t lent_section(const struct net_share *s, const struct net_sec *sec, uint32_t n_sec,
+                             uint64_t *offset) {
     for (uint32_t i = 0; s->region && i < n_sec; i++)
         if (sec[i].n >= NET_SHARE_LEAST && net_region_has(s->region, sec[i].p, sec[i].n, offset))
             return i + 1;
     return 0;
 }
 
-int net_share_put(struct net_share *s, uint16_t type, uint16_t flags, uint64_t req, const struct net_sec *sec, uint32_t n_sec,
-                  const size_t *len, void (*release)(void *), void *release_arg, uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE]) {
+int net_share_put(struct net_share *s, uint16_t type, uint16_t flags, uint64_t req,
+                  const struct net_sec *sec, uint32_t n_sec, const size_t *len,
+                  void (*release)(void *), void *release_arg,
+                  uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE]) {
     struct wire_place w = {0};
     size_t n = 0;
     w.lent = lent_section(s, sec, n_sec, &w.lent_offset);

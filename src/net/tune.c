@@ -1,4 +1,5 @@
-/* tune.c - what is asked of the kernel for a connection. All of it is advice: a kernel that knows it not is only slower. */
+/* tune.c - what is asked of the kernel for a connection. All of it is advice: a kernel that knows
+ * it not is only slower. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -6,7 +7,8 @@
 
 #include "net/conn_internal.h"
 
-static int on_this_machine(const struct sockaddr_storage *own, const struct sockaddr_storage *peer) {
+static int on_this_machine(const struct sockaddr_storage *own,
+                           const struct sockaddr_storage *peer) {
     if (own->ss_family != peer->ss_family)
         return 0;
     if (own->ss_family == AF_INET) {
@@ -15,7 +17,8 @@ static int on_this_machine(const struct sockaddr_storage *own, const struct sock
         return a == b || (a >> 24 == IN_LOOPBACKNET && b >> 24 == IN_LOOPBACKNET);
     }
     return own->ss_family == AF_INET6 &&
-           !memcmp(&((const struct sockaddr_in6 *)own)->sin6_addr, &((const struct sockaddr_in6 *)peer)->sin6_addr, sizeof(struct in6_addr));
+           !memcmp(&((const struct sockaddr_in6 *)own)->sin6_addr,
+                   &((const struct sockaddr_in6 *)peer)->sin6_addr, sizeof(struct in6_addr));
 }
 
 int net_same_machine(uv_stream_t *s) {
@@ -23,11 +26,13 @@ int net_same_machine(uv_stream_t *s) {
     int n_own = sizeof own, n_peer = sizeof peer;
     const uv_tcp_t *tcp = (const uv_tcp_t *)s;
     return s->type == UV_TCP && !uv_tcp_getsockname(tcp, (struct sockaddr *)&own, &n_own) &&
-           !uv_tcp_getpeername(tcp, (struct sockaddr *)&peer, &n_peer) && on_this_machine(&own, &peer);
+           !uv_tcp_getpeername(tcp, (struct sockaddr *)&peer, &n_peer) &&
+           on_this_machine(&own, &peer);
 }
 
-/* Nothing is lost on the way from a machine to itself, and no link is to be shared: a congestion control that paces what it sends (BBR, the
- * default of many systems) only makes the two wait for its timers. "reno" is in every kernel, and anybody may choose it. */
+/* Nothing is lost on the way from a machine to itself, and no link is to be shared: a congestion
+ * control that paces what it sends (BBR, the default of many systems) only makes the two wait for
+ * its timers. "reno" is in every kernel, and anybody may choose it. */
 static void dont_pace(int fd) {
     static const char reno[] = "reno";
     (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, reno, sizeof reno - 1);

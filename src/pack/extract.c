@@ -1,8 +1,9 @@
-/* extract.c - a tar.zst stream into a folder, written through openat alone, so that nothing an archive says can
- * reach outside: every component is opened with O_NOFOLLOW from the descriptor of the one above it.
+/* extract.c - a tar.zst stream into a folder, written through openat alone, so that nothing an
+ * archive says can reach outside: every component is opened with O_NOFOLLOW from the descriptor of
+ * the one above it.
  *
- *     target.part-XXXXXX/   built here       folders get their mode and time last: they may be read-only
- *     target                after renameat   either all of it or nothing
+ *     target.part-XXXXXX/   built here       folders get their mode and time last: they may be
+ * read-only target                after renameat   either all of it or nothing
  */
 #include <archive.h>
 #include <archive_entry.h>
@@ -39,13 +40,14 @@ struct extract {
 
 static int damaged(struct extract *x) {
     const char *s = archive_error_string(x->a);
-    return pd_fail(x->err, archive_errno(x->a) == ENOMEM ? PD_ENOMEM : PD_EDATA, "the package is damaged: %s",
-                   s ? s : "unknown");
+    return pd_fail(x->err, archive_errno(x->a) == ENOMEM ? PD_ENOMEM : PD_EDATA,
+                   "the package is damaged: %s", s ? s : "unknown");
 }
 
 static int cannot(struct extract *x, int e, const char *what, const char *path) {
     if (e == ELOOP || e == ENOTDIR || e == EMLINK)
-        return pd_fail(x->err, PD_EDATA, "the package writes through a link or a file: %.300s", path);
+        return pd_fail(x->err, PD_EDATA, "the package writes through a link or a file: %.300s",
+                       path);
     return pd_fail_errno(x->err, PD_EIO, e, "cannot %s %.300s", what, path);
 }
 
@@ -76,7 +78,8 @@ static int open_parent(struct extract *x, const char *path, const char **name) {
     return dir;
 }
 
-static int remember_folder(struct extract *x, const char *path, mode_t mode, struct timespec mtime) {
+static int remember_folder(struct extract *x, const char *path, mode_t mode,
+                           struct timespec mtime) {
     if (x->n_folders == x->cap_folders) {
         size_t cap = x->cap_folders ? 2 * x->cap_folders : 64;
         struct folder *f = pd_realloc(x->folders, cap * sizeof *f);
@@ -100,11 +103,13 @@ static int put_folder(struct extract *x, const char *path, mode_t mode, struct t
             return x->err->code;
         struct stat st;
         int bad = mkdirat(dir, name, 0700) &&
-                  (errno != EEXIST || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(st.st_mode));
+                  (errno != EEXIST || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) ||
+                   !S_ISDIR(st.st_mode));
         int e = errno;
         close(dir);
         if (bad)
-            return e == EEXIST ? pd_fail(x->err, PD_EDATA, "the package has %.300s twice, once as a folder", path)
+            return e == EEXIST ? pd_fail(x->err, PD_EDATA,
+                                         "the package has %.300s twice, once as a folder", path)
                                : cannot(x, e, "make folder", path);
     }
     return remember_folder(x, path, mode, mtime);
@@ -121,7 +126,8 @@ static int copy_blocks(struct extract *x, int fd, uint64_t size, const char *pat
         if (r != ARCHIVE_OK)
             return damaged(x);
         if (at < 0 || (uint64_t)at > size || n > size - (uint64_t)at)
-            return pd_fail(x->err, PD_EDATA, "the package is damaged: %.300s is longer than it says", path);
+            return pd_fail(x->err, PD_EDATA,
+                           "the package is damaged: %.300s is longer than it says", path);
         const char *s = p;
         while (n) {
             ssize_t k = pd_fault("pack.write") ? (errno = ENOSPC, -1) : pwrite(fd, s, n, at);
@@ -134,10 +140,13 @@ static int copy_blocks(struct extract *x, int fd, uint64_t size, const char *pat
             at += k;
         }
     }
-    return ftruncate(fd, (off_t)size) ? pd_fail_errno(x->err, PD_EIO, errno, "cannot write %.300s", path) : 0;
+    return ftruncate(fd, (off_t)size)
+               ? pd_fail_errno(x->err, PD_EIO, errno, "cannot write %.300s", path)
+               : 0;
 }
 
-static int put_file(struct extract *x, struct archive_entry *e, const char *path, struct timespec mtime) {
+static int put_file(struct extract *x, struct archive_entry *e, const char *path,
+                    struct timespec mtime) {
     la_int64_t size = archive_entry_size(e);
     if (size < 0 || (uint64_t)size > x->lim.max_bytes - x->res->bytes)
         return pd_fail(x->err, PD_EDATA, "the package unpacks to more than %llu bytes",
@@ -148,11 +157,13 @@ static int put_file(struct extract *x, struct archive_entry *e, const char *path
     if (dir < 0)
         return x->err->code;
     int rc = 0;
-    if (unlinkat(dir, name, 0) && errno != ENOENT) /* a later entry of the same name wins, as in tar */
+    if (unlinkat(dir, name, 0) &&
+        errno != ENOENT) /* a later entry of the same name wins, as in tar */
         rc = errno == EISDIR || errno == EPERM
                  ? pd_fail(x->err, PD_EDATA, "the package has %.300s twice, once as a folder", path)
                  : cannot(x, errno, "replace", path);
-    int fd = rc ? -1 : openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd =
+        rc ? -1 : openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (!rc && fd < 0)
         rc = cannot(x, errno, "create", path);
     if (!rc)
@@ -166,7 +177,8 @@ static int put_file(struct extract *x, struct archive_entry *e, const char *path
     return rc;
 }
 
-static int put_symlink(struct extract *x, const char *target, const char *path, struct timespec mtime) {
+static int put_symlink(struct extract *x, const char *target, const char *path,
+                       struct timespec mtime) {
     int rc = pack_check_link(path, target ? target : "", x->err);
     if (rc)
         return rc;
@@ -193,7 +205,8 @@ static int put_hardlink(struct extract *x, const char *source, const char *path)
     if (from_dir < 0)
         return x->err->code;
     if (fstatat(from_dir, from_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
-        rc = pd_fail(x->err, PD_EDATA, "the package links %.200s to %.200s, which is no file in it", path, from);
+        rc = pd_fail(x->err, PD_EDATA, "the package links %.200s to %.200s, which is no file in it",
+                     path, from);
     if (!rc && (dir = open_parent(x, path, &name)) < 0)
         rc = x->err->code;
     if (!rc && strcmp(from, path) &&
@@ -232,12 +245,14 @@ static int put_entry(struct extract *x, struct archive_entry *e) {
     case AE_IFLNK:
         return put_symlink(x, archive_entry_symlink(e), path, mtime);
     default:
-        return pd_fail(x->err, PD_EDATA, "the package has something that is neither file nor folder nor link: %.300s",
+        return pd_fail(x->err, PD_EDATA,
+                       "the package has something that is neither file nor folder nor link: %.300s",
                        path);
     }
 }
 
-/* The folder an earlier entry named; -1 with errno when a later entry turned it into something else. */
+/* The folder an earlier entry named; -1 with errno when a later entry turned it into something
+ * else. */
 static int open_folder(struct extract *x, const char *path) {
     const char *name = ".";
     int dir = *path ? open_parent(x, path, &name) : fcntl(x->root, F_DUPFD_CLOEXEC, 3);
@@ -302,11 +317,14 @@ static int extract_all(struct extract *x, int fd) {
     return finish_folders(x);
 }
 
-int pack_extract(int fd, const char *target, const struct pack_limits *limits, struct pack_result *res,
-                 struct pd_err *err) {
+int pack_extract(int fd, const char *target, const struct pack_limits *limits,
+                 struct pack_result *res, struct pd_err *err) {
     struct pack_result own_res;
     struct pd_err own_err = {0};
-    struct extract x = {.root = -1, .lim = limits ? *limits : (struct pack_limits){0}, .res = &own_res, .err = &own_err};
+    struct extract x = {.root = -1,
+                        .lim = limits ? *limits : (struct pack_limits){0},
+                        .res = &own_res,
+                        .err = &own_err};
     char part[PATH_MAX];
     struct stat st;
     memset(&own_res, 0, sizeof own_res);
@@ -319,7 +337,9 @@ int pack_extract(int fd, const char *target, const struct pack_limits *limits, s
     if (!mkdtemp(part))
         return pd_fail_errno(err, PD_EIO, errno, "cannot make folder %s", part);
     x.root = open(part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int rc = x.root < 0 || fchmod(x.root, 0755) ? pd_fail_errno(&own_err, PD_EIO, errno, "cannot open %s", part) : 0;
+    int rc = x.root < 0 || fchmod(x.root, 0755)
+                 ? pd_fail_errno(&own_err, PD_EIO, errno, "cannot open %s", part)
+                 : 0;
     if (!rc)
         rc = extract_all(&x, fd);
     if (!rc && rename(part, target))

@@ -22,7 +22,8 @@ enum { HEAD = 18 }; /* the largest frame header */
 static uint64_t size_of(int fd) {
     uint8_t head[HEAD];
     ssize_t k = pd_read_full(fd, head, sizeof head);
-    unsigned long long n = k > 0 ? ZSTD_getFrameContentSize(head, (size_t)k) : ZSTD_CONTENTSIZE_ERROR;
+    unsigned long long n =
+        k > 0 ? ZSTD_getFrameContentSize(head, (size_t)k) : ZSTD_CONTENTSIZE_ERROR;
     return n == ZSTD_CONTENTSIZE_UNKNOWN || n == ZSTD_CONTENTSIZE_ERROR ? 0 : n;
 }
 
@@ -62,7 +63,8 @@ static int unpack_all(struct unpacking *u, const char *from, struct pd_err *err)
         full = out.pos == out.size;
         if (ZSTD_isError(left) || u->done > u->size || (!left && in.pos < in.size))
             return pd_fail(err, PD_EDATA, "%s is damaged", from);
-        if (pd_fault("packed.write") ? (errno = ENOSPC, 1) : out.pos && pd_write_all(u->out, u->out_buf, out.pos))
+        if (pd_fault("packed.write") ? (errno = ENOSPC, 1)
+                                     : out.pos && pd_write_all(u->out, u->out_buf, out.pos))
             return pd_fail_errno(err, PD_EIO, errno, "cannot unpack %s", from);
     }
     return left || u->done != u->size ? pd_fail(err, PD_EDATA, "%s is damaged", from) : 0;
@@ -78,7 +80,8 @@ int packed_unpack(const char *from, const char *to, struct pd_err *err) {
     u.size = size_of(u.in);
     if (!u.size || u.size > MAX_BYTES || lseek(u.in, 0, SEEK_SET))
         rc = pd_fail(err, PD_EDATA, "%s is not a packed file", from);
-    else if (pd_fmt(dir, sizeof dir, "%.*s", (int)(slash - to), to) || pd_fmt(aside, sizeof aside, "%s/tmp-%08x", dir, randombytes_random()))
+    else if (pd_fmt(dir, sizeof dir, "%.*s", (int)(slash - to), to) ||
+             pd_fmt(aside, sizeof aside, "%s/tmp-%08x", dir, randombytes_random()))
         rc = pd_fail(err, PD_EIO, "path too long: %s", to);
     else if ((u.out = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700)) < 0)
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot make %s", aside);
@@ -89,7 +92,8 @@ int packed_unpack(const char *from, const char *to, struct pd_err *err) {
     u.d = ZSTD_createDCtx();
     u.in_buf = pd_malloc(ZSTD_DStreamInSize());
     u.out_buf = pd_malloc(ZSTD_DStreamOutSize());
-    rc = u.d && u.in_buf && u.out_buf ? unpack_all(&u, from, err) : pd_fail(err, PD_ENOMEM, "out of memory");
+    rc = u.d && u.in_buf && u.out_buf ? unpack_all(&u, from, err)
+                                      : pd_fail(err, PD_ENOMEM, "out of memory");
     if (!rc && (fchmod(u.out, 0755) || fsync(u.out) || rename(aside, to)))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot finish %s", to);
     if (rc)

@@ -60,7 +60,8 @@ int pack_spool_write(struct pack_spool *s, const void *p, size_t n, struct pd_er
     return 0;
 }
 
-int pack_spool_verify(struct pack_spool *s, const char *sha256, uint64_t bytes, struct pd_err *err) {
+int pack_spool_verify(struct pack_spool *s, const char *sha256, uint64_t bytes,
+                      struct pd_err *err) {
     uint8_t h[crypto_hash_sha256_BYTES];
     crypto_hash_sha256_final(&s->sha, h);
     pd_hex(s->hex, h, sizeof h);
@@ -68,7 +69,8 @@ int pack_spool_verify(struct pack_spool *s, const char *sha256, uint64_t bytes, 
         return pd_fail(err, PD_EDATA, "the package arrived with %llu bytes instead of %llu",
                        (unsigned long long)s->bytes, (unsigned long long)bytes);
     if (strcmp(s->hex, sha256))
-        return pd_fail(err, PD_EDATA, "the package arrived with SHA-256 %s instead of %.64s", s->hex, sha256);
+        return pd_fail(err, PD_EDATA, "the package arrived with SHA-256 %s instead of %.64s",
+                       s->hex, sha256);
     s->verified = 1;
     return 0;
 }

@@ -22,11 +22,13 @@ struct walk {
 };
 
 static int fail_names(struct walk *k, int rc, int no) {
-    return rc == PD_ENOMEM ? pd_fail(k->err, rc, "%s: out of memory", k->top)
-                           : pd_fail_errno(k->err, PD_EIO, no, "cannot read folder %s/%s", k->top, k->path);
+    return rc == PD_ENOMEM
+               ? pd_fail(k->err, rc, "%s: out of memory", k->top)
+               : pd_fail_errno(k->err, PD_EIO, no, "cannot read folder %s/%s", k->top, k->path);
 }
 
-static struct archive_entry *entry_new(const char *path, unsigned type, unsigned perm, const struct stat *st) {
+static struct archive_entry *entry_new(const char *path, unsigned type, unsigned perm,
+                                       const struct stat *st) {
     struct archive_entry *e = archive_entry_new();
     if (!e)
         return NULL;
@@ -98,7 +100,8 @@ static int walk_link(struct walk *k, int dirfd, const char *name, const struct s
     char target[PATH_MAX];
     ssize_t n = readlinkat(dirfd, name, target, sizeof target);
     if (n < 0 || (size_t)n >= sizeof target)
-        return pd_fail_errno(k->err, PD_EIO, n < 0 ? errno : ENAMETOOLONG, "cannot read link %s/%s", k->top, k->path);
+        return pd_fail_errno(k->err, PD_EIO, n < 0 ? errno : ENAMETOOLONG, "cannot read link %s/%s",
+                             k->top, k->path);
     target[n] = 0;
     struct pd_err why = {0};
     if (pack_check_link(k->path, target, &why))
@@ -121,7 +124,8 @@ static int walk_one(struct walk *k, int dirfd, const char *name) {
     if (S_ISLNK(st.st_mode))
         return walk_link(k, dirfd, name, &st);
     if (!S_ISDIR(st.st_mode))
-        return S_ISREG(st.st_mode) ? walk_file(k, dirfd, name) : refuse(k, "not a regular file, folder or link");
+        return S_ISREG(st.st_mode) ? walk_file(k, dirfd, name)
+                                   : refuse(k, "not a regular file, folder or link");
     int rc = write_entry(k, entry_new(k->path, AE_IFDIR, st.st_mode & 01777, &st));
     if (rc)
         return rc;
@@ -144,7 +148,8 @@ static int walk_dir(struct walk *k, int fd) {
     for (size_t i = 0; i < l.n && !rc; i++) {
         size_t n = strlen(l.v[i]);
         if (len + n + 2 > sizeof k->path) {
-            rc = pd_fail(k->err, PD_EDATA, "a path below %s is too long: %.100s...", k->top, k->path);
+            rc = pd_fail(k->err, PD_EDATA, "a path below %s is too long: %.100s...", k->top,
+                         k->path);
             break;
         }
         if (len)
@@ -160,7 +165,8 @@ static int walk_dir(struct walk *k, int fd) {
     return rc;
 }
 
-int pack_tree(const char *dir, unsigned flags, pack_sink sink, void *arg, struct pack_result *res, struct pd_err *err) {
+int pack_tree(const char *dir, unsigned flags, pack_sink sink, void *arg, struct pack_result *res,
+              struct pd_err *err) {
     struct pack_writer w;
     struct walk *k = pd_calloc(1, sizeof *k);
     if (!k)
@@ -169,8 +175,8 @@ int pack_tree(const char *dir, unsigned flags, pack_sink sink, void *arg, struct
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int rc = 0;
     if (fd < 0)
-        rc = pd_fail_errno(err, errno == ENOENT || errno == ENOTDIR ? PD_ENOENT : PD_EIO, errno, "cannot open folder %s",
-                           dir);
+        rc = pd_fail_errno(err, errno == ENOENT || errno == ENOTDIR ? PD_ENOENT : PD_EIO, errno,
+                           "cannot open folder %s", dir);
     if (!rc) {
         rc = pack_writer_open(&w, sink, arg, res, err);
         if (rc)

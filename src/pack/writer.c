@@ -8,8 +8,8 @@
 #include "base/fault.h"
 #include "base/str.h"
 
-/* Never fails towards libarchive: a writer that was told of a failed write leaks its buffer (3.6.2). The sink's
- * failure is kept, what follows is dropped, and every step checks `own`. */
+/* Never fails towards libarchive: a writer that was told of a failed write leaks its buffer
+ * (3.6.2). The sink's failure is kept, what follows is dropped, and every step checks `own`. */
 static la_ssize_t on_write(struct archive *a, void *arg, const void *p, size_t n) {
     struct pack_writer *w = arg;
     (void)a;
@@ -27,11 +27,12 @@ static int failed(struct pack_writer *w) {
     if (w->own.code)
         return pd_fail(w->err, w->own.code, "%s", w->own.msg);
     const char *s = w->a ? archive_error_string(w->a) : NULL;
-    return pd_fail(w->err, w->a && archive_errno(w->a) == ENOMEM ? PD_ENOMEM : PD_EIO, "packing failed: %s",
-                   s ? s : "unknown");
+    return pd_fail(w->err, w->a && archive_errno(w->a) == ENOMEM ? PD_ENOMEM : PD_EIO,
+                   "packing failed: %s", s ? s : "unknown");
 }
 
-int pack_writer_open(struct pack_writer *w, pack_sink sink, void *arg, struct pack_result *res, struct pd_err *err) {
+int pack_writer_open(struct pack_writer *w, pack_sink sink, void *arg, struct pack_result *res,
+                     struct pd_err *err) {
     *w = (struct pack_writer){.sink = sink, .arg = arg, .res = res, .err = err};
     memset(res, 0, sizeof *res);
     crypto_hash_sha256_init(&w->sha);
@@ -41,7 +42,8 @@ int pack_writer_open(struct pack_writer *w, pack_sink sink, void *arg, struct pa
     /* BINARY: names are bytes; libarchive converts nothing, so the locale does not matter. */
     if (archive_write_add_filter_zstd(w->a) || archive_write_set_format_pax(w->a) ||
         archive_write_set_format_option(w->a, "pax", "hdrcharset", "BINARY") ||
-        archive_write_set_bytes_per_block(w->a, PACK_CHUNK) || archive_write_set_bytes_in_last_block(w->a, 1) ||
+        archive_write_set_bytes_per_block(w->a, PACK_CHUNK) ||
+        archive_write_set_bytes_in_last_block(w->a, 1) ||
         archive_write_open(w->a, w, NULL, on_write, NULL))
         return failed(w);
     return 0;
@@ -58,7 +60,8 @@ static int write_data(struct pack_writer *w, const void *p, size_t n) {
     return archive_write_data(w->a, p, n) == (la_ssize_t)n && !w->own.code ? 0 : failed(w);
 }
 
-int pack_writer_copy(struct pack_writer *w, int fd, uint64_t size, const char *path, uint64_t *lacks) {
+int pack_writer_copy(struct pack_writer *w, int fd, uint64_t size, const char *path,
+                     uint64_t *lacks) {
     char buf[65536];
     *lacks = 0;
     while (size) {

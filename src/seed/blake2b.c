@@ -33,7 +33,8 @@ static void compress(uint64_t h[8], const uint8_t *block, uint64_t n_so_far, int
         for (int i = 0; i < 4; i++)
             mix(&v[i], &v[4 + i], &v[8 + i], &v[12 + i], m[s[2 * i]], m[s[2 * i + 1]]);
         for (int i = 0; i < 4; i++)
-            mix(&v[i], &v[4 + (i + 1) % 4], &v[8 + (i + 2) % 4], &v[12 + (i + 3) % 4], m[s[8 + 2 * i]], m[s[9 + 2 * i]]);
+            mix(&v[i], &v[4 + (i + 1) % 4], &v[8 + (i + 2) % 4], &v[12 + (i + 3) % 4],
+                m[s[8 + 2 * i]], m[s[9 + 2 * i]]);
     }
     for (int i = 0; i < 8; i++)
         h[i] ^= v[i] ^ v[i + 8];

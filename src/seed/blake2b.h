@@ -1,4 +1,5 @@
-/* blake2b.h - BLAKE2b-256 without a libc; libsodium's crypto_generichash gives the same (a test compares). */
+/* blake2b.h - BLAKE2b-256 without a libc; libsodium's crypto_generichash gives the same (a test
+ * compares). */
 #ifndef PD_SEED_BLAKE2B_H
 #define PD_SEED_BLAKE2B_H
 

@@ -1,15 +1,17 @@
-/* seed.c - the agent's forerunner on a node that has no agent: a program of some kB that takes the packed agent from a neighbour that is
- * taking it too, or from paddlectl, checks each chunk against the hash that paddlectl named, and hands it on at once.
+/* seed.c - the agent's forerunner on a node that has no agent: a program of some kB that takes the
+ * packed agent from a neighbour that is taking it too, or from paddlectl, checks each chunk against
+ * the hash that paddlectl named, and hands it on at once.
  *
  *     paddlectl ──ssh──▶ seed 0 ──TCP──▶ seed 1 ──TCP──▶ seed 2 ...
  *         └─── ssh: hashes, whom to take from, when to end ───┘
  *
- *     paddle_seed FILE MARKER      FILE is written; what it says are lines "MARKER seed ..." on stdout. docs/protocol.md, "The seed".
+ *     paddle_seed FILE MARKER      FILE is written; what it says are lines "MARKER seed ..." on
+ * stdout. docs/protocol.md, "The seed".
  *
- * Exit: 0 when FILE is whole and paddlectl has said that nobody takes from here any more, else enum seed_exit. What stands on stdin behind the
- * last record that was read is left there.
- * Nothing here trusts a neighbour: a chunk counts when its hash is right. A stranger that can't prove the secret gets nothing.
- * There is no libc below it (sys.h). */
+ * Exit: 0 when FILE is whole and paddlectl has said that nobody takes from here any more, else enum
+ * seed_exit. What stands on stdin behind the last record that was read is left there. Nothing here
+ * trusts a neighbour: a chunk counts when its hash is right. A stranger that can't prove the secret
+ * gets nothing. There is no libc below it (sys.h). */
 #include <asm/errno.h>
 #include <linux/fcntl.h>
 #include <linux/in.h>
@@ -25,8 +27,24 @@
 #include "seed/start.h"
 #include "seed/sys.h"
 
-enum { PAYLOAD_MAX = SEED_CHUNKS_MAX * SEED_CHUNK, STRANGER_MS = 5000, REACH_MS = 3000, ALONE_MS = 15 * 60000, SAY_MS = 50, LINE = 300, MAX_FDS = 3 + SEED_TAKERS };
-enum { STREAM = 1, NONBLOCK = 04000, CLOEXEC = 02000000, DONTWAIT = 0x40, NOSIGNAL = 0x4000, LEVEL_SOCKET = 1, OPT_ERROR = 4 }; /* <sys/socket.h> is libc's */
+enum {
+    PAYLOAD_MAX = SEED_CHUNKS_MAX * SEED_CHUNK,
+    STRANGER_MS = 5000,
+    REACH_MS = 3000,
+    ALONE_MS = 15 * 60000,
+    SAY_MS = 50,
+    LINE = 300,
+    MAX_FDS = 3 + SEED_TAKERS
+};
+enum {
+    STREAM = 1,
+    NONBLOCK = 04000,
+    CLOEXEC = 02000000,
+    DONTWAIT = 0x40,
+    NOSIGNAL = 0x4000,
+    LEVEL_SOCKET = 1,
+    OPT_ERROR = 4
+}; /* <sys/socket.h> is libc's */
 
 static const char UNREACHED[] = "the neighbour can't be reached";
 
@@ -38,7 +56,7 @@ struct taker {
     uint64_t sent; /* bytes of the payload */
 };
 
-struct source { /* a neighbour */
+struct source {        /* a neighbour */
     int fd, connected; /* fd 0: none */
     uint64_t since_ms;
     uint32_t n_greeting, chunk, n; /* the chunk that comes, and how much of it is here */
@@ -61,7 +79,8 @@ struct seed {
     struct source source;
     struct taker takers[SEED_TAKERS];
     uint32_t said;
-    uint64_t said_ms, moved_ms; /* moved_ms: when a record or a chunk came, or somebody took something */
+    uint64_t said_ms,
+        moved_ms; /* moved_ms: when a record or a chunk came, or somebody took something */
 };
 
 static void end(int status) {
@@ -70,12 +89,14 @@ static void end(int status) {
 }
 
 static uint64_t now_ms(void) {
-    struct { int64_t s, ns; } t = {0, 0};
+    struct {
+        int64_t s, ns;
+    } t = {0, 0};
     SYS(clock_gettime, 1, &t); /* CLOCK_MONOTONIC */
     return (uint64_t)t.s * 1000 + (uint64_t)t.ns / 1000000;
 }
 
-/* --- lines ------------------------------------------------------------------------------------------------------- */
+/* --- lines --- */
 
 static char *put(char *to, const char *limit, const char *s) {
     while (*s && to < limit)
@@ -117,13 +138,15 @@ static void say_have(struct seed *s) {
     say(s, SEED_SAYS_HAVE, s->have, "");
 }
 
-/* --- the payload ----------------------------------------------------------------------------------------------------- */
+/* --- the payload --- */
 
 static uint32_t chunk_bytes(const struct seed *s, uint32_t i) {
     return i + 1 < s->n_chunks ? SEED_CHUNK : s->size - (s->n_chunks - 1) * SEED_CHUNK;
 }
 
-static uint64_t have_bytes(const struct seed *s) { return s->have == s->n_chunks ? s->size : (uint64_t)s->have * SEED_CHUNK; }
+static uint64_t have_bytes(const struct seed *s) {
+    return s->have == s->n_chunks ? s->size : (uint64_t)s->have * SEED_CHUNK;
+}
 
 static void *room(size_t n) {
     long p = SYS(mmap, 0, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -166,7 +189,8 @@ static int take_chunk(struct seed *s, uint32_t i, const uint8_t *p, uint32_t n) 
     return 0;
 }
 
-static void proof_of(const struct seed *s, const uint8_t *nonce, uint32_t first, uint8_t out[SEED_HASH]) {
+static void proof_of(const struct seed *s, const uint8_t *nonce, uint32_t first,
+                     uint8_t out[SEED_HASH]) {
     uint8_t text[sizeof SEED_PROOF_LABEL - 1 + SEED_NONCE + 4];
     mem_copy(text, SEED_PROOF_LABEL, sizeof SEED_PROOF_LABEL - 1);
     mem_copy(text + sizeof SEED_PROOF_LABEL - 1, nonce, SEED_NONCE);
@@ -174,7 +198,7 @@ static void proof_of(const struct seed *s, const uint8_t *nonce, uint32_t first,
     blake2b_256(out, s->secret, sizeof s->secret, text, sizeof text);
 }
 
-/* --- the source --------------------------------------------------------------------------------------------------------- */
+/* --- the source --- */
 
 static void leave_source(struct seed *s) {
     if (s->source.fd)
@@ -223,7 +247,8 @@ static void greet(struct seed *s) {
     s->source.chunk = s->have;
     mem_copy(proof, &s->source.chunk, 4);
     proof_of(s, s->source.greeting, s->source.chunk, proof + 4);
-    if (SYS(sendto, s->source.fd, proof, sizeof proof, DONTWAIT | NOSIGNAL, 0, 0) != (long)sizeof proof)
+    if (SYS(sendto, s->source.fd, proof, sizeof proof, DONTWAIT | NOSIGNAL, 0, 0) !=
+        (long)sizeof proof)
         lose_source(s, "the neighbour takes nothing");
 }
 
@@ -268,7 +293,7 @@ static void hear_source(struct seed *s) {
         leave_source(s);
 }
 
-/* --- takers ---------------------------------------------------------------------------------------------------------------- */
+/* --- takers --- */
 
 static void leave_taker(struct taker *t) {
     SYS(close, t->fd);
@@ -291,14 +316,19 @@ static void welcome(struct seed *s) {
     t->came_ms = now_ms();
     no_delay(t->fd);
     if (SYS(getrandom, t->nonce, sizeof t->nonce, 0) != (long)sizeof t->nonce ||
-        SYS(sendto, fd, t->nonce, sizeof t->nonce, DONTWAIT | NOSIGNAL, 0, 0) != (long)sizeof t->nonce)
+        SYS(sendto, fd, t->nonce, sizeof t->nonce, DONTWAIT | NOSIGNAL, 0, 0) !=
+            (long)sizeof t->nonce)
         leave_taker(t);
 }
 
 static void hear_taker(struct seed *s, struct taker *t) {
     uint8_t right[SEED_HASH];
     uint32_t first;
-    uint8_t *to = t->proved ? right : t->proof + t->n_proof; /* behind the proof nothing is said: this is to hear of the end */
+    uint8_t *to =
+        t->proved
+            ? right
+            : t->proof +
+                  t->n_proof; /* behind the proof nothing is said: this is to hear of the end */
     long n = SYS(recvfrom, t->fd, to, t->proved ? 1 : SEED_PROOF - t->n_proof, DONTWAIT, 0, 0);
     if (n == -EAGAIN || n == -EINTR)
         return;
@@ -331,10 +361,12 @@ static void feed_taker(struct seed *s, struct taker *t) {
     s->moved_ms = now_ms();
 }
 
-/* --- paddlectl ------------------------------------------------------------------------------------------------------------ */
+/* --- paddlectl --- */
 
 static uint32_t body_bytes(const struct seed_record *r) {
-    return r->op == SEED_OP_INIT ? (r->a + SEED_CHUNK - 1) / SEED_CHUNK * SEED_HASH : r->op == SEED_OP_CHUNK ? r->b : 0;
+    return r->op == SEED_OP_INIT    ? (r->a + SEED_CHUNK - 1) / SEED_CHUNK * SEED_HASH
+           : r->op == SEED_OP_CHUNK ? r->b
+                                    : 0;
 }
 
 static int record_ok(const struct seed *s, const struct seed_record *r) {
@@ -379,10 +411,13 @@ static void obey(struct seed *s) {
     }
 }
 
-/* Never more than the record's: what follows the last one is the script's, which goes on behind us. */
+/* Never more than the record's: what follows the last one is the script's, which goes on behind us.
+ */
 static void hear_launcher(struct seed *s) {
-    uint8_t *to = s->n_record < SEED_RECORD ? (uint8_t *)&s->record + s->n_record : s->body + s->n_body;
-    uint32_t left = s->n_record < SEED_RECORD ? SEED_RECORD - s->n_record : body_bytes(&s->record) - s->n_body;
+    uint8_t *to =
+        s->n_record < SEED_RECORD ? (uint8_t *)&s->record + s->n_record : s->body + s->n_body;
+    uint32_t left =
+        s->n_record < SEED_RECORD ? SEED_RECORD - s->n_record : body_bytes(&s->record) - s->n_body;
     long n = SYS(read, 0, to, left);
     if (n == -EAGAIN || n == -EINTR)
         return;
@@ -404,15 +439,19 @@ static void hear_launcher(struct seed *s) {
     s->moved_ms = now_ms();
 }
 
-/* --- the loop --------------------------------------------------------------------------------------------------------------- */
+/* --- the loop --- */
 
 static int listen_somewhere(int *port) {
     struct sockaddr_in6 a6 = {.sin6_family = 10};
     struct sockaddr_in a4 = {.sin_family = 2};
-    struct { uint16_t family, port; uint8_t rest[124]; } name;
+    struct {
+        uint16_t family, port;
+        uint8_t rest[124];
+    } name;
     int len = sizeof name;
     long fd = SYS(socket, 10, STREAM | NONBLOCK | CLOEXEC, 0);
-    if (fd > 0 && SYS(bind, fd, &a6, sizeof a6)) { /* "::" is both, unless the machine has it otherwise: then the neighbour is told */
+    if (fd > 0 && SYS(bind, fd, &a6, sizeof a6)) { /* "::" is both, unless the machine has it
+                                                      otherwise: then the neighbour is told */
         SYS(close, fd);
         fd = -1;
     }
@@ -432,8 +471,8 @@ static int listen_somewhere(int *port) {
 
 static int is_over(const struct seed *s) { return s->go && s->have == s->n_chunks; }
 
-/* Those that have said nothing for too long. Were it paddlectl itself, it has given this host up long ago: its machine may be gone, without
- * that sshd has noticed. */
+/* Those that have said nothing for too long. Were it paddlectl itself, it has given this host up
+ * long ago: its machine may be gone, without that sshd has noticed. */
 static void forget_silent(struct seed *s) {
     uint64_t now = now_ms();
     if (now - s->moved_ms > ALONE_MS)
@@ -448,18 +487,25 @@ static void forget_silent(struct seed *s) {
 static void wait_and_serve(struct seed *s) {
     struct pollfd fds[MAX_FDS];
     struct taker *of[MAX_FDS];
-    struct { int64_t sec, ns; } timeout = {0, 200000000};
+    struct {
+        int64_t sec, ns;
+    } timeout = {0, 200000000};
     uint32_t n = 0, first_taker;
     forget_silent(s);
     fds[n++] = (struct pollfd){.fd = 0, .events = POLLIN};
-    fds[n++] = (struct pollfd){.fd = s->bytes ? s->listener : -1, .events = POLLIN}; /* -1: ignored. Before that nobody can be answered */
-    fds[n++] = (struct pollfd){.fd = s->source.fd ? s->source.fd : -1, .events = s->source.connected ? POLLIN : POLLOUT};
+    fds[n++] =
+        (struct pollfd){.fd = s->bytes ? s->listener : -1,
+                        .events = POLLIN}; /* -1: ignored. Before that nobody can be answered */
+    fds[n++] = (struct pollfd){.fd = s->source.fd ? s->source.fd : -1,
+                               .events = s->source.connected ? POLLIN : POLLOUT};
     first_taker = n;
     for (struct taker *t = s->takers; t < s->takers + SEED_TAKERS; t++) {
         if (!t->fd)
             continue;
         of[n] = t;
-        fds[n++] = (struct pollfd){.fd = t->fd, .events = (short)(POLLIN | (t->proved && t->sent < have_bytes(s) ? POLLOUT : 0))};
+        fds[n++] = (struct pollfd){
+            .fd = t->fd,
+            .events = (short)(POLLIN | (t->proved && t->sent < have_bytes(s) ? POLLOUT : 0))};
     }
     if (SYS(ppoll, fds, n, &timeout, 0, 8) <= 0) {
         say_have(s);
@@ -485,7 +531,8 @@ int seed_main(const char *path, const char *marker) {
     int port;
     s->marker = marker;
     s->hashes = room((size_t)SEED_CHUNKS_MAX * SEED_HASH);
-    s->body = room(SEED_CHUNK > SEED_CHUNKS_MAX * SEED_HASH ? SEED_CHUNK : SEED_CHUNKS_MAX * SEED_HASH);
+    s->body =
+        room(SEED_CHUNK > SEED_CHUNKS_MAX * SEED_HASH ? SEED_CHUNK : SEED_CHUNKS_MAX * SEED_HASH);
     s->listener = listen_somewhere(&port);
     long fd = SYS(openat, -100, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd <= 0)

@@ -1,26 +1,34 @@
-/* seed.h - what the launcher and a seed say to each other; docs/protocol.md, "The seed", is the norm. Both ends include this. */
+/* seed.h - what the launcher and a seed say to each other; docs/protocol.md, "The seed", is the
+ * norm. Both ends include this. */
 #ifndef PD_SEED_SEED_H
 #define PD_SEED_SEED_H
 
 #include <stdint.h>
 
 enum {
-    SEED_RECORD = 64,          /* bytes of a record on the seed's stdin */
-    SEED_CHUNK = 32 << 10,     /* the unit that is checked and handed on; the last one may be shorter */
+    SEED_RECORD = 64,      /* bytes of a record on the seed's stdin */
+    SEED_CHUNK = 32 << 10, /* the unit that is checked and handed on; the last one may be shorter */
     SEED_CHUNKS_MAX = 1024,
-    SEED_HASH = 32,            /* BLAKE2b-256 */
+    SEED_HASH = 32, /* BLAKE2b-256 */
     SEED_NONCE = 32,
-    SEED_GREETING = SEED_NONCE,             /* source to taker, first */
-    SEED_PROOF = 4 + SEED_HASH,             /* taker to source: u32 first chunk, keyed hash */
+    SEED_GREETING = SEED_NONCE, /* source to taker, first */
+    SEED_PROOF = 4 + SEED_HASH, /* taker to source: u32 first chunk, keyed hash */
     SEED_TAKERS = 8,
 };
 
-/* Its exit status. NOT_BEGUN: its file is not made and nothing of stdin is read. LOST: paddlectl is gone, or sent what is no record. */
-enum seed_exit { SEED_EXIT_LOST = 1, SEED_EXIT_NOT_BEGUN = 2, SEED_EXIT_WRITE = 3, SEED_EXIT_FULL = 4 };
+/* Its exit status. NOT_BEGUN: its file is not made and nothing of stdin is read. LOST: paddlectl is
+ * gone, or sent what is no record. */
+enum seed_exit {
+    SEED_EXIT_LOST = 1,
+    SEED_EXIT_NOT_BEGUN = 2,
+    SEED_EXIT_WRITE = 3,
+    SEED_EXIT_FULL = 4
+};
 
 enum seed_op { SEED_OP_INIT = 1, SEED_OP_CHUNK, SEED_OP_PEER, SEED_OP_LAUNCHER, SEED_OP_GO };
 
-/* A record: u32 op, u32 a, u32 b, u32 0, 16 bytes address, 32 bytes secret. Little-endian, as both machines are. */
+/* A record: u32 op, u32 a, u32 b, u32 0, 16 bytes address, 32 bytes secret. Little-endian, as both
+ * machines are. */
 struct seed_record {
     uint32_t op, a, b, zero;
     uint8_t addr[16], secret[32];
@@ -32,6 +40,8 @@ struct seed_record {
 #define SEED_SAYS_LOST "lost "
 #define SEED_SAYS_DONE "done"
 
-#define SEED_PROOF_LABEL "paddlectl seed" /* without its NUL: keyed hash over it, the nonce and the first chunk's number */
+#define SEED_PROOF_LABEL                                                                     \
+    "paddlectl seed" /* without its NUL: keyed hash over it, the nonce and the first chunk's \
+                        number */
 
 #endif

@@ -5,7 +5,9 @@
 #include "seed/seed.h"
 #include "seed/sys.h"
 
-static int begin(int argc, char **argv) { return argc == 3 ? seed_main(argv[1], argv[2]) : SEED_EXIT_NOT_BEGUN; }
+static int begin(int argc, char **argv) {
+    return argc == 3 ? seed_main(argv[1], argv[2]) : SEED_EXIT_NOT_BEGUN;
+}
 
 #ifdef SEED_LIBC
 
@@ -37,7 +39,8 @@ void seed_begin(long *stack) {
 }
 
 #ifdef __x86_64__
-__asm__(".globl _start\n_start:\n xor %ebp, %ebp\n mov %rsp, %rdi\n and $-16, %rsp\n call seed_begin\n");
+__asm__(".globl _start\n_start:\n xor %ebp, %ebp\n mov %rsp, %rdi\n and $-16, %rsp\n call "
+        "seed_begin\n");
 #else
 __asm__(".globl _start\n_start:\n mov x29, #0\n mov x30, #0\n mov x0, sp\n bl seed_begin\n");
 #endif

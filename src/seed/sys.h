@@ -1,5 +1,6 @@
-/* sys.h - the few calls of the kernel that the seed makes, without a libc: a static program with one is 700 kB, this one 8. Each returns
- * what the kernel does: a result, or -E*. With SEED_LIBC (sanitizers) the same through libc's syscall(). */
+/* sys.h - the few calls of the kernel that the seed makes, without a libc: a static program with
+ * one is 700 kB, this one 8. Each returns what the kernel does: a result, or -E*. With SEED_LIBC
+ * (sanitizers) the same through libc's syscall(). */
 #ifndef PD_SEED_SYS_H
 #define PD_SEED_SYS_H
 
@@ -19,16 +20,23 @@ static inline long sys6(long n, long a, long b, long c, long d, long e, long f) 
 static inline long sys6(long n, long a, long b, long c, long d, long e, long f) {
     register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
     long r;
-    __asm__ volatile("syscall" : "=a"(r) : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "=a"(r)
+                     : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
     return r;
 }
 
 #elif defined __aarch64__
 
 static inline long sys6(long n, long a, long b, long c, long d, long e, long f) {
-    register long x8 __asm__("x8") = n, x0 __asm__("x0") = a, x1 __asm__("x1") = b, x2 __asm__("x2") = c, x3 __asm__("x3") = d,
-                  x4 __asm__("x4") = e, x5 __asm__("x5") = f;
-    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
+    register long x8 __asm__("x8") = n, x0 __asm__("x0") = a, x1 __asm__("x1") = b,
+                     x2 __asm__("x2") = c, x3 __asm__("x3") = d, x4 __asm__("x4") = e,
+                     x5 __asm__("x5") = f;
+    __asm__ volatile("svc 0"
+                     : "+r"(x0)
+                     : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+                     : "memory");
     return x0;
 }
 
@@ -37,6 +45,7 @@ static inline long sys6(long n, long a, long b, long c, long d, long e, long f) 
 #endif
 
 #define SYS(name, ...) SYS_N(__NR_##name, __VA_ARGS__, 0L, 0L, 0L, 0L, 0L, 0L)
-#define SYS_N(n, a, b, c, d, e, f, ...) sys6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+#define SYS_N(n, a, b, c, d, e, f, ...) \
+    sys6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 #endif

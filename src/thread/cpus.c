@@ -19,7 +19,9 @@ enum { WORD_BITS = 8 * sizeof(unsigned long), FILE_MAX_BYTES = 65536 };
 
 /* --- sets --- */
 
-void pd_cpuset_add(struct pd_cpuset *s, int cpu) { s->w[cpu / WORD_BITS] |= 1ul << (cpu % WORD_BITS); }
+void pd_cpuset_add(struct pd_cpuset *s, int cpu) {
+    s->w[cpu / WORD_BITS] |= 1ul << (cpu % WORD_BITS);
+}
 
 int pd_cpuset_has(const struct pd_cpuset *s, int cpu) {
     return cpu >= 0 && cpu < PD_CPUS_MAX && (s->w[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1);
@@ -90,18 +92,21 @@ int pd_cpuset_mine(struct pd_cpuset *s) {
 /* --- the machine --- */
 
 /* A small file of sysfs as text in `b`, or -1. */
-__attribute__((format(printf, 3, 0))) static int vslurp(struct pd_buf *b, const char *dir, const char *fmt, va_list ap) {
+__attribute__((format(printf, 3, 0))) static int vslurp(struct pd_buf *b, const char *dir,
+                                                        const char *fmt, va_list ap) {
     char name[80], path[PATH_MAX];
     vsnprintf(name, sizeof name, fmt, ap);
     pd_buf_init(b);
-    if (pd_fmt(path, sizeof path, "%s/%s", dir, name) || pd_read_file(path, FILE_MAX_BYTES, b, NULL)) {
+    if (pd_fmt(path, sizeof path, "%s/%s", dir, name) ||
+        pd_read_file(path, FILE_MAX_BYTES, b, NULL)) {
         pd_buf_release(b);
         return -1;
     }
     return 0;
 }
 
-__attribute__((format(printf, 3, 4))) static int slurp(struct pd_buf *b, const char *dir, const char *fmt, ...) {
+__attribute__((format(printf, 3, 4))) static int slurp(struct pd_buf *b, const char *dir,
+                                                       const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     int rc = vslurp(b, dir, fmt, ap);
@@ -109,7 +114,8 @@ __attribute__((format(printf, 3, 4))) static int slurp(struct pd_buf *b, const c
     return rc;
 }
 
-__attribute__((format(printf, 3, 4))) static int read_set(struct pd_cpuset *s, const char *dir, const char *fmt, ...) {
+__attribute__((format(printf, 3, 4))) static int read_set(struct pd_cpuset *s, const char *dir,
+                                                          const char *fmt, ...) {
     struct pd_buf b;
     va_list ap;
     va_start(ap, fmt);
@@ -135,7 +141,8 @@ static int is_online(const char *dir, int cpu) {
 static int core_of(const char *dir, int cpu) {
     struct pd_cpuset s;
     if ((read_set(&s, dir, "cpu/cpu%d/topology/thread_siblings_list", cpu) &&
-         read_set(&s, dir, "cpu/cpu%d/topology/core_cpus_list", cpu)) || !pd_cpuset_has(&s, cpu))
+         read_set(&s, dir, "cpu/cpu%d/topology/core_cpus_list", cpu)) ||
+        !pd_cpuset_has(&s, cpu))
         return cpu;
     int first = 0;
     while (!pd_cpuset_has(&s, first))
@@ -150,7 +157,8 @@ static void read_nodes(struct pd_cpus *c, const char *dir) {
     while (d && (e = readdir(d))) {
         int64_t node;
         struct pd_cpuset s;
-        if (!pd_starts(e->d_name, "node") || pd_parse_i64(e->d_name + 4, 0, PD_CPUS_MAX - 1, &node) ||
+        if (!pd_starts(e->d_name, "node") ||
+            pd_parse_i64(e->d_name + 4, 0, PD_CPUS_MAX - 1, &node) ||
             read_set(&s, dir, "node/node%d/cpulist", (int)node))
             continue;
         for (int i = 0; i < c->n; i++)
@@ -159,17 +167,21 @@ static void read_nodes(struct pd_cpus *c, const char *dir) {
     }
     if (d)
         closedir(d);
-    if (read_set(&c->memory, dir, "node/has_memory") && read_set(&c->memory, dir, "node/has_normal_memory"))
+    if (read_set(&c->memory, dir, "node/has_memory") &&
+        read_set(&c->memory, dir, "node/has_normal_memory"))
         memset(&c->memory, 0, sizeof c->memory);
     c->n_memory = pd_cpuset_count(&c->memory);
 }
 
 static int by_place(const void *a, const void *b) {
     const struct pd_cpu *x = a, *y = b;
-    return x->node != y->node ? x->node - y->node : x->core != y->core ? x->core - y->core : x->id - y->id;
+    return x->node != y->node   ? x->node - y->node
+           : x->core != y->core ? x->core - y->core
+                                : x->id - y->id;
 }
 
-int pd_cpus_read(struct pd_cpus *out, const char *dir, const struct pd_cpuset *may, struct pd_err *err) {
+int pd_cpus_read(struct pd_cpus *out, const char *dir, const struct pd_cpuset *may,
+                 struct pd_err *err) {
     struct pd_cpus c = {0};
     int count = pd_cpuset_count(may);
     if (!(c.v = pd_calloc((size_t)count + 1, sizeof *c.v)))

@@ -3,8 +3,8 @@
  *     DIR/cpu/cpuN/{online, topology/thread_siblings_list}   hyperthreads of one core
  *     DIR/node/nodeN/cpulist, DIR/node/has_memory            which memory is near
  *
- * DIR is normally PD_SYS_DEVICES. What it does not tell (a container may hide it) is taken as the simplest machine: each
- * CPU is a core, all are near to all memory.
+ * DIR is normally PD_SYS_DEVICES. What it does not tell (a container may hide it) is taken as the
+ * simplest machine: each CPU is a core, all are near to all memory.
  */
 #ifndef PD_BASE_CPUS_H
 #define PD_BASE_CPUS_H
@@ -24,7 +24,8 @@ struct pd_cpuset {
 void pd_cpuset_add(struct pd_cpuset *s, int cpu); /* 0..PD_CPUS_MAX-1 */
 int pd_cpuset_has(const struct pd_cpuset *s, int cpu);
 int pd_cpuset_count(const struct pd_cpuset *s);
-/* "0-3,8" as the kernel writes it, a newline at the end allowed; -1 when it is no such list or a number is too large. */
+/* "0-3,8" as the kernel writes it, a newline at the end allowed; -1 when it is no such list or a
+ * number is too large. */
 int pd_cpuset_parse(struct pd_cpuset *s, const char *list);
 /* The same back; what does not fit is left out, and "..." says so. */
 void pd_cpuset_text(const struct pd_cpuset *s, char *out, size_t cap);
@@ -45,10 +46,12 @@ struct pd_cpus {
 };
 
 /* Of the CPUs in `may` those that are online. PD_ENOMEM, or PD_EHOST when none is. */
-int pd_cpus_read(struct pd_cpus *out, const char *dir, const struct pd_cpuset *may, struct pd_err *err);
+int pd_cpus_read(struct pd_cpus *out, const char *dir, const struct pd_cpuset *may,
+                 struct pd_err *err);
 void pd_cpus_release(struct pd_cpus *c);
 
-/* Pin the calling thread, the i-th of its process, to the i-th physical core of `c`, in turn. 0 or -1 with errno. */
+/* Pin the calling thread, the i-th of its process, to the i-th physical core of `c`, in turn. 0 or
+ * -1 with errno. */
 int pd_pin_thread(const struct pd_cpus *c, unsigned i);
 
 #endif

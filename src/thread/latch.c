@@ -34,7 +34,9 @@ static void pause_cpu(void) {
 #endif
 }
 
-static int reached(struct pd_gate *g, uint64_t count) { return atomic_load_explicit(&g->count, memory_order_acquire) >= count; }
+static int reached(struct pd_gate *g, uint64_t count) {
+    return atomic_load_explicit(&g->count, memory_order_acquire) >= count;
+}
 
 /* Until the number is there, or `until`. */
 static int look(struct pd_gate *g, uint64_t count, uint64_t until) {

@@ -1,11 +1,13 @@
-/* gate.h - a number that only grows, and threads that wait until it is large enough: start, end and meeting points of threads that work
- * in short runs.
+/* gate.h - a number that only grows, and threads that wait until it is large enough: start, end and
+ * meeting points of threads that work in short runs.
  *
- *     all of n threads meet for the k-th time:     pd_gate_add(&g, 1); pd_gate_wait(&g, k * n, &patience);
+ *     all of n threads meet for the k-th time:     pd_gate_add(&g, 1); pd_gate_wait(&g, k * n,
+ * &patience);
  *
- * Who waits looks at the number for a short while before it sleeps: waking a thread takes longer than many of these waits last, above all
- * where an idle CPU is a virtual one. How long it looks is learnt from how long it had to wait before, at most GATE_PATIENCE_NS: where waits
- * are long, or other threads have its CPU, it sleeps at once.
+ * Who waits looks at the number for a short while before it sleeps: waking a thread takes longer
+ * than many of these waits last, above all where an idle CPU is a virtual one. How long it looks is
+ * learnt from how long it had to wait before, at most GATE_PATIENCE_NS: where waits are long, or
+ * other threads have its CPU, it sleeps at once.
  *
  * What was written before pd_gate_add is seen behind the pd_gate_wait that it ends. */
 #ifndef PD_BASE_GATE_H

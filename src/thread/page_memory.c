@@ -10,7 +10,8 @@
 void *pd_huge_map(size_t bytes) {
     if (pd_fault("alloc"))
         return NULL;
-    char *p = mmap(NULL, bytes + PD_HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p = mmap(NULL, bytes + PD_HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                   -1, 0);
     if (p == MAP_FAILED)
         return NULL;
     size_t before = PD_HUGE_PAGE - (uintptr_t)p % PD_HUGE_PAGE;

@@ -1,6 +1,8 @@
-/* pool.c - see pool.h. A block's head tells its size; free ones of a size class form a list through it.
+/* pool.c - see pool.h. A block's head tells its size; free ones of a size class form a list through
+ * it.
  *
- * Classes: 4 of each power of two, from 128 bytes with the head: a step that runs well then allocates nothing.
+ * Classes: 4 of each power of two, from 128 bytes with the head: a step that runs well then
+ * allocates nothing.
  */
 #include "thread/pool.h"
 
@@ -36,12 +38,14 @@ _Static_assert(sizeof(struct block) <= HEAD, "the head keeps the alignment");
 
 struct pd_pool {
     struct block *free[N_CLASSES];
-    size_t in_use, kept;  /* bytes */
-    size_t peak, before;  /* most in use in this window, in the last one */
-    uint32_t n_puts;      /* of this window */
+    size_t in_use, kept; /* bytes */
+    size_t peak, before; /* most in use in this window, in the last one */
+    uint32_t n_puts;     /* of this window */
 };
 
-struct pd_pool *pd_pool_new(void) { return pd_calloc(1, sizeof(struct pd_pool)); }
+struct pd_pool *pd_pool_new(void) {
+    return pd_calloc(1, sizeof(struct pd_pool));
+}
 
 static void release(struct block *b) {
     SHOW(b, b->bytes);
@@ -74,11 +78,12 @@ static int class_of(size_t *n) {
     int bits = LEAST_BITS;
     if (*n <= (size_t)1 << (LEAST_BITS - 1))
         return NOT_KEPT;
-    while (bits < MOST_BITS && *n > (size_t)1 << bits)
+    while (bits<MOST_BITS && * n>(size_t) 1 << bits)
         bits++;
     if (bits == MOST_BITS)
         return NOT_KEPT;
-    size_t quarter = (size_t)1 << (bits - 3), k = (*n + quarter - 1) / quarter - PER_BIT; /* 1 to 4 */
+    size_t quarter = (size_t)1 << (bits - 3),
+           k = (*n + quarter - 1) / quarter - PER_BIT; /* 1 to 4 */
     *n = quarter * (PER_BIT + k);
     return (bits - LEAST_BITS) * PER_BIT + (int)k - 1;
 }

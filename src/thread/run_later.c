@@ -19,7 +19,8 @@ static void *run(void *p) {
 
 /* 0: it will be done. */
 static int begin(void (*f)(void *), void *arg) {
-    struct work *w = malloc(sizeof *w); /* that there is none is no failure of anything: no fault point */
+    struct work *w =
+        malloc(sizeof *w); /* that there is none is no failure of anything: no fault point */
     pthread_t thread;
     sigset_t all, mask;
     if (!w)

@@ -1,6 +1,8 @@
-/* crew.h - threads of somebody else's that share out a piece of work: a callback, so that who has work need not know who has threads.
+/* crew.h - threads of somebody else's that share out a piece of work: a callback, so that who has
+ * work need not know who has threads.
  *
- *     run(crew, job, arg)  calls job(arg, i, n) once for each i below n, on as many threads, and is back when all are done
+ *     run(crew, job, arg)  calls job(arg, i, n) once for each i below n, on as many threads, and is
+ * back when all are done
  */
 #ifndef PD_BASE_CREW_H
 #define PD_BASE_CREW_H

@@ -8,7 +8,8 @@
 #include "base/str.h"
 #include "train/checkpoint_internal.h"
 
-int train_checkpoints_new(struct train_checkpoints **out, const char *config, int may_copy, struct pd_err *err) {
+int train_checkpoints_new(struct train_checkpoints **out, const char *config, int may_copy,
+                          struct pd_err *err) {
     struct train_checkpoints *k = pd_calloc(1, sizeof *k);
     if (!k)
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -27,7 +28,9 @@ void train_checkpoints_free(struct train_checkpoints *k) {
     free(k);
 }
 
-void train_checkpoints_online(struct train_loop *l, const struct train_saves *online) { l->checkpoints->online = *online; }
+void train_checkpoints_online(struct train_loop *l, const struct train_saves *online) {
+    l->checkpoints->online = *online;
+}
 
 void train_checkpoints_data(struct train_loop *l, const char *data, int base) {
     (void)pd_fmt(l->checkpoints->data, sizeof l->checkpoints->data, "%s", data);
@@ -36,8 +39,8 @@ void train_checkpoints_data(struct train_loop *l, const char *data, int base) {
 
 /* --- how far the streams are --- */
 
-static int send_note(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], uint64_t after, int unused,
-                     struct pd_err *err) {
+static int send_note(struct train_loop *l, const struct train_streams *streams,
+                     double (*sums)[N_SUMS], uint64_t after, int unused, struct pd_err *err) {
     if (l->options->data == PD_DATA_QUEUE) /* no stream belongs to a trainer */
         return 0;
     struct pd_buf *b = &l->checkpoints->note;
@@ -57,19 +60,23 @@ static int send_note(struct train_loop *l, const struct train_streams *streams, 
     return train_client_error(l, ps_note(l->client, after, (const char *)b->data, b->len), err);
 }
 
-/* Behind step number `batches` of the pass? Under the other rules trainers are at different steps when trainer 0 saves. */
+/* Behind step number `batches` of the pass? Under the other rules trainers are at different steps
+ * when trainer 0 saves. */
 static int is_due(const struct train_loop *l, uint64_t batches) {
     uint64_t period = (uint64_t)l->options->saving_period_by_batches;
     return period && batches % period == 0;
 }
 
 int train_checkpoint_keeps_pace(const struct train_loop *l) {
-    return l->options->saving_period_by_batches && l->options->update == PD_UPDATE_SYNC && !l->report->trainer_id;
+    return l->options->saving_period_by_batches && l->options->update == PD_UPDATE_SYNC &&
+           !l->report->trainer_id;
 }
 
-int train_checkpoint_note(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], int unused, struct pd_err *err) {
+int train_checkpoint_note(struct train_loop *l, const struct train_streams *streams,
+                          double (*sums)[N_SUMS], int unused, struct pd_err *err) {
     int sync = l->options->update == PD_UPDATE_SYNC;
-    if (!l->options->saving_period_by_batches || !l->options->save_state || (sync && !is_due(l, l->batches + 1)))
+    if (!l->options->saving_period_by_batches || !l->options->save_state ||
+        (sync && !is_due(l, l->batches + 1)))
         return 0;
     return send_note(l, streams, sums, ps_step(l->client) + 1, unused, err);
 }
@@ -89,19 +96,22 @@ int train_checkpoint_note_begin(struct train_loop *l, const struct train_streams
     return rc ? rc : train_client_error(l, ps_barrier(l->client), err);
 }
 
-int train_checkpoint_note_end(struct train_loop *l, const struct train_streams *streams, double (*sums)[N_SUMS], int unused,
-                              struct pd_err *err) {
-    return l->options->save_state ? send_note(l, streams, sums, ps_step(l->client), unused, err) : 0;
+int train_checkpoint_note_end(struct train_loop *l, const struct train_streams *streams,
+                              double (*sums)[N_SUMS], int unused, struct pd_err *err) {
+    return l->options->save_state ? send_note(l, streams, sums, ps_step(l->client), unused, err)
+                                  : 0;
 }
 
-/* With data = queue nobody can say which samples are in the model: going on from inside a pass begins the pass again. */
+/* With data = queue nobody can say which samples are in the model: going on from inside a pass
+ * begins the pass again. */
 static struct ps_progress inside(const struct train_loop *l, uint64_t pass) {
     return (struct ps_progress){pass, l->options->data == PD_DATA_QUEUE ? 0 : l->batches};
 }
 
 /* --- a save's life --- */
 
-/* What is no further than the one that is complete now, or of an online job older than what is kept. */
+/* What is no further than the one that is complete now, or of an online job older than what is
+ * kept. */
 static int remove_older(struct train_loop *l, struct pd_err *err) {
     const struct train_checkpoints *k = l->checkpoints;
     struct ps_models *m = NULL;
@@ -109,7 +119,8 @@ static int remove_older(struct train_loop *l, struct pd_err *err) {
     for (size_t i = 0; !rc && i < ps_models_n(m); i++) {
         const struct ps_checkpoint *c = ps_models_at(m, i);
         int older = k->online.keep ? c->pass + k->online.keep <= k->progress.pass
-                                   : c->pass < k->progress.pass || (c->pass == k->progress.pass && c->batch <= k->progress.batch);
+                                   : c->pass < k->progress.pass || (c->pass == k->progress.pass &&
+                                                                    c->batch <= k->progress.batch);
         if (strcmp(c->name, k->name) && strcmp(c->name, "pass-init") && older)
             rc = ps_models_remove(l->client, l->options->save_dir, c->name);
     }
@@ -151,7 +162,8 @@ static enum ps_chain next_in_chain(struct train_loop *l) {
 }
 
 /* state: with the optimizer's, as the options want it; else it is the initial model. */
-static int start(struct train_loop *l, uint64_t pass, int create_rows, int state, struct pd_err *err) {
+static int start(struct train_loop *l, uint64_t pass, int create_rows, int state,
+                 struct pd_err *err) {
     struct train_checkpoints *k = l->checkpoints;
     struct ps_save_opts s = {
         .dir = l->options->save_dir,
@@ -192,14 +204,16 @@ int train_checkpoint_step(struct train_loop *l, uint64_t pass, struct pd_err *er
         return rc;
     if (!is_due(l, l->batches))
         return 0;
-    snprintf(k->next, sizeof k->next, "pass-%05llu-batch-%06llu", (unsigned long long)pass, (unsigned long long)l->batches);
+    snprintf(k->next, sizeof k->next, "pass-%05llu-batch-%06llu", (unsigned long long)pass,
+             (unsigned long long)l->batches);
     k->next_progress = inside(l, pass);
     return start(l, pass, 0, 1, err);
 }
 
 /* The trainer that speaks and saves for all: 0, or the first that is left. */
 static int choose_speaker(struct train_loop *l, struct pd_err *err) {
-    const uint32_t n = (uint32_t)l->options->num_gradient_servers, id = (uint32_t)l->options->trainer_id;
+    const uint32_t n = (uint32_t)l->options->num_gradient_servers,
+                   id = (uint32_t)l->options->trainer_id;
     uint32_t who = 0;
     if (l->options->on_trainer_lost != PD_TRAINER_LOST_CONTINUE || n == 1)
         return 0;
@@ -216,13 +230,16 @@ static int choose_speaker(struct train_loop *l, struct pd_err *err) {
     return train_client_error(l, rc, err);
 }
 
-/* Under the synchronous rule no step can come between trainer 0's request and its next push: it may go on, and so may the others. */
+/* Under the synchronous rule no step can come between trainer 0's request and its next push: it may
+ * go on, and so may the others. */
 int train_save_pass(struct train_loop *l, uint64_t pass, int last, struct pd_err *err) {
     struct train_checkpoints *k = l->checkpoints;
-    int wait = last || l->options->update != PD_UPDATE_SYNC || l->options->on_trainer_lost == PD_TRAINER_LOST_WAIT;
+    int wait = last || l->options->update != PD_UPDATE_SYNC ||
+               l->options->on_trainer_lost == PD_TRAINER_LOST_WAIT;
     int rc = choose_speaker(l, err);
     if (!rc && !l->report->trainer_id && !ps_repeated(l->client)) {
-        snprintf(k->next, sizeof k->next, "pass-%05llu%s", (unsigned long long)pass, l->cut ? "-stopped" : "");
+        snprintf(k->next, sizeof k->next, "pass-%05llu%s", (unsigned long long)pass,
+                 l->cut ? "-stopped" : "");
         k->next_progress = l->cut ? inside(l, pass) : (struct ps_progress){pass + 1, 0};
         rc = start(l, pass, 0, 1, err);
         if (!rc && wait)

@@ -21,10 +21,11 @@ struct train_checkpoints {
     struct ps_progress progress, next_progress;
     int has_base; /* it has, and behind it so many saves of changes only */
     int64_t n_deltas;
-    char data[TRAIN_DATA_MAX], saved_data[TRAIN_DATA_MAX]; /* of an online job: of the save to be started, of the one under way */
+    char data[TRAIN_DATA_MAX], saved_data[TRAIN_DATA_MAX]; /* of an online job: of the save to be
+                                                              started, of the one under way */
     uint64_t saved_pass;
-    enum ps_chain chain;                                   /* of its next one */
-    struct train_saves online;                             /* who hears of it; saved NULL: it is none */
+    enum ps_chain chain;       /* of its next one */
+    struct train_saves online; /* who hears of it; saved NULL: it is none */
     /* what this process goes on from */
     int resumed;
     struct model_resume from;

@@ -17,7 +17,9 @@ static int read_text(struct train_config *c, const char *path, struct pd_err *er
     size_t valid = pd_utf8_valid(text, c->text.len);
     for (size_t i = 0; i < valid; i++)
         line += text[i] == '\n';
-    return valid == c->text.len ? 0 : pd_fail(err, PD_ECONF, "%s:%d: this line is not UTF-8", path, line);
+    return valid == c->text.len
+               ? 0
+               : pd_fail(err, PD_ECONF, "%s:%d: this line is not UTF-8", path, line);
 }
 
 /* [optimizer], as the servers understand it. */

@@ -1,5 +1,6 @@
-/* config.h - train.ini as a trainer takes it: the network, the optimizer's settings, and its text, which goes into the model's manifest. All that can
- * be wrong with it is said here, with file:line; `paddle_worker model` says the same without training (src/conf/train_check.h has the options). */
+/* config.h - train.ini as a trainer takes it: the network, the optimizer's settings, and its text,
+ * which goes into the model's manifest. All that can be wrong with it is said here, with file:line;
+ * `paddle_worker model` says the same without training (src/conf/train_check.h has the options). */
 #ifndef PD_TRAIN_CONFIG_H
 #define PD_TRAIN_CONFIG_H
 

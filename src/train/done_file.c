@@ -8,14 +8,16 @@
 #include "base/fs.h"
 #include "base/str.h"
 
-int train_done_init(struct train_done *d, const struct ps_client *client, const char *save_dir, const char *output_dir, struct pd_err *err) {
+int train_done_init(struct train_done *d, const struct ps_client *client, const char *save_dir,
+                    const char *output_dir, struct pd_err *err) {
     *d = (struct train_done){.client = client, .save_dir = save_dir};
     const char *at = save_dir;
     while (at[0] == '.' && at[1] == '/')
         for (at++; *at == '/'; at++)
             ;
     int output = output_dir && *output_dir && !strncmp(at, "output", 6) && (!at[6] || at[6] == '/');
-    return pd_fmt(d->dir, sizeof d->dir, "%s%s/online", output ? output_dir : at, output ? at + 6 : "")
+    return pd_fmt(d->dir, sizeof d->dir, "%s%s/online", output ? output_dir : at,
+                  output ? at + 6 : "")
                ? pd_fail(err, PD_ECONF, "save_dir is too long")
                : 0;
 }
@@ -34,11 +36,13 @@ int train_done_write(void *done, const struct train_saved *s, struct pd_err *err
     if (!last->changes)
         (void)pd_fmt(d->base, sizeof d->base, "%s", s->name);
     pd_hex(hash, last->hash, sizeof last->hash);
-    if (pd_fmt(path, sizeof path, "%s/%s", d->save_dir, s->name) || pd_fmt(base, sizeof base, "%s/%s", d->save_dir, d->base))
+    if (pd_fmt(path, sizeof path, "%s/%s", d->save_dir, s->name) ||
+        pd_fmt(base, sizeof base, "%s/%s", d->save_dir, d->base))
         return pd_fail(err, PD_EIO, "path too long: %s", d->save_dir);
-    json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:s}", "kind", last->changes ? "delta" : "base", "path", path, "base", base, "pass",
-                          (json_int_t)s->pass, "data", s->data, "step", (json_int_t)last->step, "bytes", (json_int_t)last->bytes, "manifest_xxh3_128",
-                          hash);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:s}", "kind",
+                          last->changes ? "delta" : "base", "path", path, "base", base, "pass",
+                          (json_int_t)s->pass, "data", s->data, "step", (json_int_t)last->step,
+                          "bytes", (json_int_t)last->bytes, "manifest_xxh3_128", hash);
     char *text = o ? json_dumps(o, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
     json_decref(o);
     if (!text)

@@ -1,4 +1,5 @@
-/* done.h - files that tell a serving system of saved models: written when a model is complete on every server, last, each by rename.
+/* done.h - files that tell a serving system of saved models: written when a model is complete on
+ * every server, last, each by rename.
  *
  *     save_dir/online/pass-00012.json   this one
  *                     latest.json       the same bytes: what to poll
@@ -19,7 +20,9 @@ struct train_done {
 };
 
 /* output_dir: where the folder "output" really is, or NULL. */
-int train_done_init(struct train_done *d, const struct ps_client *client, const char *save_dir, const char *output_dir, struct pd_err *err);
-int train_done_write(void *done, const struct train_saved *s, struct pd_err *err); /* struct train_saves */
+int train_done_init(struct train_done *d, const struct ps_client *client, const char *save_dir,
+                    const char *output_dir, struct pd_err *err);
+int train_done_write(void *done, const struct train_saved *s,
+                     struct pd_err *err); /* struct train_saves */
 
 #endif

@@ -26,13 +26,18 @@ int train_watch_new(struct watch **out, const struct watch_opts *opts, struct pd
     for (const char *s = p; file && s < file; s++)
         if (*s == '/')
             minute = s;
-    if (!file || !minute || !file[1] || file == minute + 1 || minute == p || strpbrk(p, " ,\t") || strlen(file + 1) > NAME_MAX)
-        return pd_fail(err, PD_ECONF, "train = %s: job = online takes one pattern of files in folders of a day and a minute, like stream/*/*/part-*", p);
+    if (!file || !minute || !file[1] || file == minute + 1 || minute == p || strpbrk(p, " ,\t") ||
+        strlen(file + 1) > NAME_MAX)
+        return pd_fail(err, PD_ECONF,
+                       "train = %s: job = online takes one pattern of files in folders of a day "
+                       "and a minute, like stream/*/*/part-*",
+                       p);
     struct watch *w = pd_calloc(1, sizeof *w);
     if (!w)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     w->o = *opts;
-    if (pd_fmt(w->folders, sizeof w->folders, "%s%s%.*s", *p == '/' ? "" : opts->dir, *p == '/' ? "" : "/", (int)(file - p), p) ||
+    if (pd_fmt(w->folders, sizeof w->folders, "%s%s%.*s", *p == '/' ? "" : opts->dir,
+               *p == '/' ? "" : "/", (int)(file - p), p) ||
         pd_fmt(w->files, sizeof w->files, "%s", file + 1)) {
         free(w);
         return pd_fail(err, PD_ECONF, "train = %s: too long", p);
@@ -51,7 +56,9 @@ static int key_of(const char *path, char key[WATCH_KEY_MAX + 1]) {
     return pd_fmt(key, WATCH_KEY_MAX + 1, "%s", s);
 }
 
-void train_watch_day(const char *key, char day[WATCH_KEY_MAX + 1]) { (void)pd_fmt(day, WATCH_KEY_MAX + 1, "%.*s", (int)strcspn(key, "/"), key); }
+void train_watch_day(const char *key, char day[WATCH_KEY_MAX + 1]) {
+    (void)pd_fmt(day, WATCH_KEY_MAX + 1, "%.*s", (int)strcspn(key, "/"), key);
+}
 
 static int is_dir(const char *path) {
     struct stat st;
@@ -59,15 +66,18 @@ static int is_dir(const char *path) {
 }
 
 /* The path of the folder with that key (`same`), or of the first behind it. */
-static int find(const struct watch *w, const char *key, int same, char path[PATH_MAX], char found[WATCH_KEY_MAX + 1], struct pd_err *err) {
+static int find(const struct watch *w, const char *key, int same, char path[PATH_MAX],
+                char found[WATCH_KEY_MAX + 1], struct pd_err *err) {
     glob_t g = {0};
     int rc = glob(w->folders, GLOB_NOSORT, NULL, &g);
     if (rc && rc != GLOB_NOMATCH)
-        return pd_fail(err, rc == GLOB_NOSPACE ? PD_ENOMEM : PD_EIO, "cannot look through %s", w->folders);
+        return pd_fail(err, rc == GLOB_NOSPACE ? PD_ENOMEM : PD_EIO, "cannot look through %s",
+                       w->folders);
     *found = 0;
     for (size_t i = 0; i < g.gl_pathc; i++) {
         char k[WATCH_KEY_MAX + 1];
-        if (key_of(g.gl_pathv[i], k) || (same ? strcmp(k, key) : strcmp(k, key) <= 0) || (*found && strcmp(k, found) >= 0) || !is_dir(g.gl_pathv[i]) ||
+        if (key_of(g.gl_pathv[i], k) || (same ? strcmp(k, key) : strcmp(k, key) <= 0) ||
+            (*found && strcmp(k, found) >= 0) || !is_dir(g.gl_pathv[i]) ||
             pd_fmt(path, PATH_MAX, "%s", g.gl_pathv[i]))
             continue;
         pd_fmt(found, WATCH_KEY_MAX + 1, "%s", k);
@@ -77,14 +87,16 @@ static int find(const struct watch *w, const char *key, int same, char path[PATH
 }
 
 /* All names in the folder that are files of the data. */
-static int list(const struct watch *w, const char *path, struct data_files *out, struct pd_err *err) {
+static int list(const struct watch *w, const char *path, struct data_files *out,
+                struct pd_err *err) {
     char pattern[PATH_MAX];
     glob_t g = {0};
     if (pd_fmt(pattern, sizeof pattern, "%s/%s", path, w->files))
         return pd_fail(err, PD_EIO, "path too long: %s", path);
     int rc = glob(pattern, 0, NULL, &g);
     if (rc && rc != GLOB_NOMATCH)
-        return pd_fail(err, rc == GLOB_NOSPACE ? PD_ENOMEM : PD_EIO, "cannot look through %s", pattern);
+        return pd_fail(err, rc == GLOB_NOSPACE ? PD_ENOMEM : PD_EIO, "cannot look through %s",
+                       pattern);
     rc = 0;
     for (size_t i = 0; i < g.gl_pathc && !rc; i++) {
         const char *name = g.gl_pathv[i], *base = strrchr(name, '/') + 1;
@@ -100,7 +112,8 @@ static int list(const struct watch *w, const char *path, struct data_files *out,
     return rc;
 }
 
-int train_watch_files(const struct watch *w, const char *key, struct data_files *out, struct pd_err *err) {
+int train_watch_files(const struct watch *w, const char *key, struct data_files *out,
+                      struct pd_err *err) {
     char path[PATH_MAX], found[WATCH_KEY_MAX + 1];
     int rc = find(w, key, 1, path, found, err);
     if (rc == PD_ENOENT)
@@ -116,11 +129,13 @@ static int looks(const struct watch *w, const char *path, uint64_t *out, struct 
     for (size_t i = 0; i < f.n && !rc; i++) {
         char file[PATH_MAX];
         struct stat st = {0};
-        if (!pd_fmt(file, sizeof file, "%s%s%s", *f.path[i] == '/' ? "" : w->o.dir, *f.path[i] == '/' ? "" : "/", f.path[i]))
+        if (!pd_fmt(file, sizeof file, "%s%s%s", *f.path[i] == '/' ? "" : w->o.dir,
+                    *f.path[i] == '/' ? "" : "/", f.path[i]))
             (void)stat(file, &st);
         for (const char *s = f.path[i]; *s; s++)
             *out = pd_mix64(*out ^ (uint64_t)(unsigned char)*s) + 1;
-        *out = pd_mix64(*out ^ (uint64_t)st.st_size) + (uint64_t)st.st_mtim.tv_sec * 1000000007u + (uint64_t)st.st_mtim.tv_nsec;
+        *out = pd_mix64(*out ^ (uint64_t)st.st_size) + (uint64_t)st.st_mtim.tv_sec * 1000000007u +
+               (uint64_t)st.st_mtim.tv_nsec;
     }
     data_files_release(&f);
     return rc;
@@ -149,7 +164,8 @@ int train_watch_complete(struct watch *w, const char *key, struct pd_err *err) {
     return rc ? rc : complete(w, key, path, err);
 }
 
-int train_watch_next(struct watch *w, const char *last, char key[WATCH_KEY_MAX + 1], struct pd_err *err) {
+int train_watch_next(struct watch *w, const char *last, char key[WATCH_KEY_MAX + 1],
+                     struct pd_err *err) {
     char path[PATH_MAX];
     int rc = find(w, last, 0, path, key, err);
     return rc ? rc : complete(w, key, path, err);

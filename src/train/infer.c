@@ -15,9 +15,9 @@
 #include "nn/kernels/kernel.h"
 #include "train/streams.h"
 
-struct source {          /* of a parameter's values */
-    float *w;            /* dense: all; table: the rows of the batch */
-    size_t cap;          /* rows that there is room for */
+struct source { /* of a parameter's values */
+    float *w;   /* dense: all; table: the rows of the batch */
+    size_t cap; /* rows that there is room for */
     struct model_table *table;
 };
 
@@ -32,7 +32,7 @@ struct infer {
     struct source *source; /* [n_params] */
     const char *layer;
     struct pd_buf out;
-    uint32_t *best;        /* [top] */
+    uint32_t *best; /* [top] */
     uint64_t n_samples;
 };
 
@@ -57,13 +57,16 @@ static int open_param(struct infer *f, uint32_t i, struct pd_err *err) {
         return pd_fail(err, PD_EDATA, "model %s has no parameter '%s'", f->x->model, p->name);
     if (p->kind == NN_TABLE) {
         if (q->kind != MODEL_TABLE || q->dim != p->cols)
-            return pd_fail(err, PD_EDATA, "'%s' is a table with rows of %llu values in the network, but not in model %s", p->name,
-                           (unsigned long long)p->cols, f->x->model);
+            return pd_fail(
+                err, PD_EDATA,
+                "'%s' is a table with rows of %llu values in the network, but not in model %s",
+                p->name, (unsigned long long)p->cols, f->x->model);
         return model_table_open(&s->table, f->model, p->name, err);
     }
     uint64_t n = p->rows * p->cols;
     if (q->kind != MODEL_DENSE || model_param_values(q) != n)
-        return pd_fail(err, PD_EDATA, "'%s' has %llu x %llu values in the network, but not in model %s", p->name,
+        return pd_fail(err, PD_EDATA,
+                       "'%s' has %llu x %llu values in the network, but not in model %s", p->name,
                        (unsigned long long)p->rows, (unsigned long long)p->cols, f->x->model);
     if (!(s->w = pd_alloc64(n * sizeof *s->w)))
         return pd_fail(err, PD_ENOMEM, "no memory for '%s'", p->name);
@@ -77,7 +80,8 @@ static int open_data(struct infer *f, struct pd_err *err) {
     struct data_spec spec = {.schema = m->schema};
     const struct train_files files = {".", data, "data", PD_DATA_SHARED};
     int rc = train_streams_new(&f->streams, &spec, &files, 1, 0, 1, x->batch_size, 0, err);
-    if (!rc && pd_batch_init_fields(&f->batch, nn_graph_field(f->graph, 0), m->schema->n_fields, x->batch_size))
+    if (!rc && pd_batch_init_fields(&f->batch, nn_graph_field(f->graph, 0), m->schema->n_fields,
+                                    x->batch_size))
         rc = pd_fail(err, PD_ENOMEM, "no memory for a batch of %u samples", x->batch_size);
     if (!rc)
         rc = nn_feed_new(&f->feed, f->graph, x->batch_size, err);

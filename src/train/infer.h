@@ -2,8 +2,8 @@
  *
  *     lines of data, as in training ── network of the model's own train.ini ──▶ a line for each sample
  *
- * Dense parameters are read; tables stay mapped, and a batch copies the rows it needs, so that a table may be larger than memory.
- * An id that the table has no row for is a row of zeros.
+ * Dense parameters are read; tables stay mapped, and a batch copies the rows it needs, so that a
+ * table may be larger than memory. An id that the table has no row for is a row of zeros.
  */
 #ifndef PD_TRAIN_INFER_H
 #define PD_TRAIN_INFER_H
@@ -20,8 +20,9 @@ struct train_infer {
     const char *config;    /* a train.ini instead of the one in the model; NULL: that one */
     const char *layer;     /* whose output is told; NULL: what the first cost looks at */
     uint32_t batch_size;
-    uint32_t top;          /* 0: all values of the layer, blanks between; else the largest so many, as "class:value" */
-    int trust;             /* the checksums of the model's files are not computed before */
+    uint32_t top; /* 0: all values of the layer, blanks between; else the largest so many, as
+                     "class:value" */
+    int trust;    /* the checksums of the model's files are not computed before */
     int out_fd;
     const struct pd_log *log;
 };

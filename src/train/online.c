@@ -16,8 +16,15 @@
 #include "train/done_file.h"
 #include "train/folder_watch.h"
 
-enum { PER_DOUBLE = 6, SAID = 1 + (WATCH_KEY_MAX + PER_DOUBLE) / PER_DOUBLE }; /* bytes of a key that a double holds exactly */
-enum { SAY_END = 1, SAY_FOLDER = 2, SAY_WAIT = 3 }; /* wait: nothing yet, so that nobody takes trainer 0 for lost */
+enum {
+    PER_DOUBLE = 6,
+    SAID = 1 + (WATCH_KEY_MAX + PER_DOUBLE) / PER_DOUBLE
+}; /* bytes of a key that a double holds exactly */
+enum {
+    SAY_END = 1,
+    SAY_FOLDER = 2,
+    SAY_WAIT = 3
+}; /* wait: nothing yet, so that nobody takes trainer 0 for lost */
 static const double SAY_SOMETHING_S = 4;
 
 struct online {
@@ -28,7 +35,8 @@ struct online {
     char last[WATCH_KEY_MAX + 1]; /* the folder that was trained last; "": none */
     int has_base;                 /* this process has saved all rows */
     int unsaved;                  /* something was trained since the last save */
-    uint64_t waits_ns, told_ns;   /* since when trainer 0 waits for a folder, and when it said so; 0: it does not */
+    uint64_t waits_ns,
+        told_ns; /* since when trainer 0 waits for a folder, and when it said so; 0: it does not */
 };
 
 static int is_first(const struct online *x) { return x->l->options->trainer_id == 0; }
@@ -40,11 +48,14 @@ static void pause_ms(long ms) {
     (void)nanosleep(&t, NULL);
 }
 
-static int stop_file(const struct pd_options *o) { return *o->online_stop_file && !access(o->online_stop_file, F_OK); }
+static int stop_file(const struct pd_options *o) {
+    return *o->online_stop_file && !access(o->online_stop_file, F_OK);
+}
 
 /* A folder behind the last one wanted is there (key, or ""), or this one was the last. */
 static int is_the_end(const struct pd_options *o, const char *last, const char *key) {
-    return *o->online_until && (!strcmp(last, o->online_until) || strncmp(key, o->online_until, strlen(o->online_until)) > 0);
+    return *o->online_until && (!strcmp(last, o->online_until) ||
+                                strncmp(key, o->online_until, strlen(o->online_until)) > 0);
 }
 
 static double seconds_since(uint64_t ns) { return (double)(pd_mono_ns() - ns) * 1e-9; }
@@ -71,7 +82,8 @@ static int look_out(struct online *x, int *say, char key[WATCH_KEY_MAX + 1], str
             why = "no folder was complete for online_idle";
         if (why || rc == 1) {
             if (why)
-                train_report_say(l->report, "Ending behind %s: %s", *x->last ? x->last : "no folder", why);
+                train_report_say(l->report, "Ending behind %s: %s",
+                                 *x->last ? x->last : "no folder", why);
             *say = why ? SAY_END : SAY_FOLDER;
             x->waits_ns = 0;
             return 0;
@@ -81,16 +93,20 @@ static int look_out(struct online *x, int *say, char key[WATCH_KEY_MAX + 1], str
             return 0;
         if (seconds_since(x->told_ns) >= 60) {
             x->told_ns = pd_mono_ns();
-            train_report_say(l->report, *key ? "Waiting for folder %s%s to be complete" : "Waiting for a folder behind %s%s", *key ? key : x->last,
-                             *key || *x->last ? "" : "none");
+            train_report_say(l->report,
+                             *key ? "Waiting for folder %s%s to be complete"
+                                  : "Waiting for a folder behind %s%s",
+                             *key ? key : x->last, *key || *x->last ? "" : "none");
         }
-        if ((rc = train_client_error(l, ps_flush(l->client), err)) || (rc = train_checkpoint_poll(l, err)))
+        if ((rc = train_client_error(l, ps_flush(l->client), err)) ||
+            (rc = train_checkpoint_poll(l, err)))
             return rc;
         pause_ms(100);
     }
 }
 
-/* The others have heard of it: a shared disk may show it a little later, and a local one has its own. */
+/* The others have heard of it: a shared disk may show it a little later, and a local one has its
+ * own. */
 static int wait_for_it(struct online *x, const char *key, struct pd_err *err) {
     struct train_loop *l = x->l;
     const double patience = 300 + l->options->online_quiet;
@@ -101,14 +117,17 @@ static int wait_for_it(struct online *x, const char *key, struct pd_err *err) {
         if (rc < 0 && rc != PD_ENOENT)
             return rc;
         if (seconds_since(began) > patience)
-            return pd_fail(err, PD_ENOENT, "trainer 0 trains folder %s, which is not complete here after %.0f s", key, patience);
+            return pd_fail(err, PD_ENOENT,
+                           "trainer 0 trains folder %s, which is not complete here after %.0f s",
+                           key, patience);
         if ((rc = train_client_error(l, ps_flush(l->client), err)))
             return rc;
         pause_ms(100);
     }
 }
 
-static int next_folder(struct online *x, int *say, char key[WATCH_KEY_MAX + 1], struct pd_err *err) {
+static int next_folder(struct online *x, int *say, char key[WATCH_KEY_MAX + 1],
+                       struct pd_err *err) {
     double v[SAID] = {0};
     int rc = is_first(x) ? look_out(x, say, key, err) : 0;
     if (!rc && is_first(x)) {
@@ -141,12 +160,14 @@ struct dealt {
 
 static int by_rank(const void *a, const void *b) {
     const struct dealt *x = a, *y = b;
-    return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : (x->file > y->file) - (x->file < y->file);
+    return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1)
+                              : (x->file > y->file) - (x->file < y->file);
 }
 
-/* File i of the list goes to stream i mod n_streams, so the order is what deals them. Of files of its own a trainer makes a list in which they
- * come to its own streams. */
-static int deal(struct online *x, const char *key, uint64_t pass, struct data_files *out, struct pd_err *err) {
+/* File i of the list goes to stream i mod n_streams, so the order is what deals them. Of files of
+ * its own a trainer makes a list in which they come to its own streams. */
+static int deal(struct online *x, const char *key, uint64_t pass, struct data_files *out,
+                struct pd_err *err) {
     const struct train_loop *l = x->l;
     const uint32_t own = l->stream_hi - l->stream_lo;
     const int local = l->options->data_layout == PD_DATA_LOCAL;
@@ -166,8 +187,13 @@ static int deal(struct online *x, const char *key, uint64_t pass, struct data_fi
     for (size_t i = 0; i < n && !rc; i++) {
         size_t stream = i % l->n_streams, at = i;
         if (local)
-            at = stream < l->stream_lo || stream >= l->stream_hi ? SIZE_MAX : i / l->n_streams * own + stream - l->stream_lo;
-        if (data_files_add(out, at < f.n ? f.path[d[at].file] : "")) /* "": another's place, or one that an own stream has nothing for */
+            at = stream < l->stream_lo || stream >= l->stream_hi
+                     ? SIZE_MAX
+                     : i / l->n_streams * own + stream - l->stream_lo;
+        if (data_files_add(
+                out, at < f.n
+                         ? f.path[d[at].file]
+                         : "")) /* "": another's place, or one that an own stream has nothing for */
             rc = pd_fail(err, PD_ENOMEM, "out of memory");
     }
     free(d);
@@ -178,7 +204,8 @@ static int deal(struct online *x, const char *key, uint64_t pass, struct data_fi
 /* Lists that differ would train some files twice and others never. */
 static int agree(struct online *x, const char *key, uint64_t fingerprint, struct pd_err *err) {
     const struct train_loop *l = x->l;
-    const uint32_t n = (uint32_t)l->options->num_gradient_servers, id = (uint32_t)l->options->trainer_id;
+    const uint32_t n = (uint32_t)l->options->num_gradient_servers,
+                   id = (uint32_t)l->options->trainer_id;
     if (n == 1 || l->options->data_layout == PD_DATA_LOCAL)
         return 0;
     double *all = pd_calloc(n, sizeof *all);
@@ -188,21 +215,28 @@ static int agree(struct online *x, const char *key, uint64_t fingerprint, struct
     int rc = train_client_error(l, ps_reduce(l->client, all, n), err);
     for (uint32_t i = 0; i < n && !rc; i++)
         if (all[i] != all[id])
-            rc = pd_fail(err, PD_ECONF, "folder %s: trainer %u sees other files than trainer %u (data_layout = shared: all see the same; local: each trains its own)", key, i, id);
+            rc = pd_fail(err, PD_ECONF,
+                         "folder %s: trainer %u sees other files than trainer %u (data_layout = "
+                         "shared: all see the same; local: each trains its own)",
+                         key, i, id);
     free(all);
     return rc;
 }
 
-static int open_folder(struct online *x, const char *key, uint64_t pass, struct train_streams **train, struct train_streams **test, struct pd_err *err) {
+static int open_folder(struct online *x, const char *key, uint64_t pass,
+                       struct train_streams **train, struct train_streams **test,
+                       struct pd_err *err) {
     const struct train_online *o = x->o;
     const struct train_loop *l = x->l;
     struct data_files f = {0};
     const uint64_t batch = (uint64_t)l->options->batch_size;
     int rc = deal(x, key, pass, &f, err);
     if (!rc)
-        rc = train_streams_of(train, o->train, o->dir, &f, l->n_streams, l->stream_lo, l->stream_hi, batch, o->own_batches, err);
+        rc = train_streams_of(train, o->train, o->dir, &f, l->n_streams, l->stream_lo, l->stream_hi,
+                              batch, o->own_batches, err);
     if (!rc && test)
-        rc = train_streams_of(test, o->test, o->dir, &f, l->n_streams, l->stream_lo, l->stream_hi, batch, o->own_batches, err);
+        rc = train_streams_of(test, o->test, o->dir, &f, l->n_streams, l->stream_lo, l->stream_hi,
+                              batch, o->own_batches, err);
     data_files_release(&f);
     return rc ? rc : agree(x, key, train_streams_fingerprint(*train), err);
 }
@@ -227,14 +261,17 @@ static int save_now(struct online *x, uint64_t pass, int base, struct pd_err *er
 /* first: of its day. */
 static int save(struct online *x, uint64_t pass, int first, struct pd_err *err) {
     const struct pd_options *o = x->l->options;
-    const uint64_t base_period = (uint64_t)o->online_base_period, delta_period = (uint64_t)o->online_delta_period;
-    int base = base_period ? (pass + 1) % base_period == 0 : first, due = base || (delta_period && (pass + 1) % delta_period == 0);
+    const uint64_t base_period = (uint64_t)o->online_base_period,
+                   delta_period = (uint64_t)o->online_delta_period;
+    int base = base_period ? (pass + 1) % base_period == 0 : first,
+        due = base || (delta_period && (pass + 1) % delta_period == 0);
     x->unsaved = 1;
     return due || x->l->leave ? save_now(x, pass, base, err) : 0;
 }
 
-/* pass: behind the last one of the day. What a later save has is told from what this one has by its folder: one behind the end of the day would
- * go on with ending it again. So the day's last passes are saved first. */
+/* pass: behind the last one of the day. What a later save has is told from what this one has by its
+ * folder: one behind the end of the day would go on with ending it again. So the day's last passes
+ * are saved first. */
 static int end_day(struct online *x, uint64_t pass, struct pd_err *err) {
     struct train_loop *l = x->l;
     char day[WATCH_KEY_MAX + 1];
@@ -246,24 +283,29 @@ static int end_day(struct online *x, uint64_t pass, struct pd_err *err) {
         train_watch_day(x->last, day);
         rc = train_client_error(l, ps_day_end(l->client, &d), err);
         if (!rc)
-            train_report_say(l->report, "Day %s is over: %llu rows went, %llu are left, %llu ids wait for one", day, (unsigned long long)d.removed,
-                             (unsigned long long)d.rows, (unsigned long long)d.candidates);
+            train_report_say(l->report,
+                             "Day %s is over: %llu rows went, %llu are left, %llu ids wait for one",
+                             day, (unsigned long long)d.removed, (unsigned long long)d.rows,
+                             (unsigned long long)d.candidates);
     }
     return rc ? rc : train_client_error(l, ps_barrier(l->client), err);
 }
 
-static int test_first(struct online *x, struct train_streams *test, const char *key, uint64_t pass, struct pd_err *err) {
+static int test_first(struct online *x, struct train_streams *test, const char *key, uint64_t pass,
+                      struct pd_err *err) {
     char when[WATCH_KEY_MAX + 60];
     (void)pd_fmt(when, sizeof when, "before pass %llu (%s)", (unsigned long long)pass, key);
     return train_evaluate(x->l, test, when, err);
 }
 
 /* inside: some of it was trained by the process before. */
-static int train_folder(struct online *x, const char *key, uint64_t pass, int inside, struct pd_err *err) {
+static int train_folder(struct online *x, const char *key, uint64_t pass, int inside,
+                        struct pd_err *err) {
     struct train_loop *l = x->l;
     struct train_streams *train = NULL, *test = NULL;
     const int first = !*x->last || !same_day(x->last, key);
-    int rc = open_folder(x, key, pass, &train, l->options->online_test && !inside ? &test : NULL, err);
+    int rc =
+        open_folder(x, key, pass, &train, l->options->online_test && !inside ? &test : NULL, err);
     l->report->n_passes = pass + 1;
     if (!rc && first && *x->last)
         rc = end_day(x, pass - 1, err);
@@ -286,8 +328,12 @@ static int train_folder(struct online *x, const char *key, uint64_t pass, int in
 int train_online(const struct train_online *o, struct pd_err *err) {
     struct train_loop *l = o->loop;
     struct online x = {.o = o, .l = l};
-    const struct watch_opts w = {.dir = o->dir, .pattern = o->pattern, .done_file = l->options->online_done_file, .quiet = l->options->online_quiet};
-    const struct train_saves saves = {.saved = train_done_write, .arg = &x.done, .keep = (uint64_t)l->options->online_keep};
+    const struct watch_opts w = {.dir = o->dir,
+                                 .pattern = o->pattern,
+                                 .done_file = l->options->online_done_file,
+                                 .quiet = l->options->online_quiet};
+    const struct train_saves saves = {
+        .saved = train_done_write, .arg = &x.done, .keep = (uint64_t)l->options->online_keep};
     uint64_t pass = train_first_pass(l);
     int rc = train_watch_new(&x.w, &w, err), inside = train_resumed_inside(l);
     if (!rc)
@@ -295,7 +341,9 @@ int train_online(const struct train_online *o, struct pd_err *err) {
     if (!rc && pd_fmt(x.last, sizeof x.last, "%s", train_resumed_data(l)))
         rc = pd_fail(err, PD_EDATA, "the checkpoint's folder of data has too long a name");
     if (!rc && train_resumed(l) && !*x.last)
-        rc = pd_fail(err, PD_ECONF, "the checkpoint is not one of an online job: begin from it with init_model_path");
+        rc = pd_fail(
+            err, PD_ECONF,
+            "the checkpoint is not one of an online job: begin from it with init_model_path");
     if (!rc && l->options->save_initial && !train_resumed(l))
         rc = train_save_initial(l, err);
     train_checkpoints_online(l, &saves);

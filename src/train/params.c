@@ -9,10 +9,11 @@
 #include "base/fault.h"
 #include "nn/kernels/kernel.h"
 
-struct slot { /* a parameter: dense is [rows x cols]; of a table, the rows that the current batch uses */
+struct slot { /* a parameter: dense is [rows x cols]; of a table, the rows that the current batch
+                 uses */
     int id;
     const struct nn_param *param;
-    const float *local;       /* dense: where a local client has it; else NULL, and it is in now.w */
+    const float *local; /* dense: where a local client has it; else NULL, and it is in now.w */
     struct values {
         float *w;
         const uint64_t *keys; /* the feed's */
@@ -21,20 +22,20 @@ struct slot { /* a parameter: dense is [rows x cols]; of a table, the rows that 
     } now, next;              /* next: tables only, of the feed behind this one */
 };
 
-struct buffer { /* gradients of one parameter */
-    float *g;             /* zeros behind n_dirty */
-    size_t cap, n_dirty;  /* rows */
-    uint64_t *used;       /* tables: a bit for each row of the feed */
-    uint64_t *keys;       /* scratch for a push of some rows */
-    int pushed, lent; /* lent: g is the client's */
+struct buffer {          /* gradients of one parameter */
+    float *g;            /* zeros behind n_dirty */
+    size_t cap, n_dirty; /* rows */
+    uint64_t *used;      /* tables: a bit for each row of the feed */
+    uint64_t *keys;      /* scratch for a push of some rows */
+    int pushed, lent;    /* lent: g is the client's */
 };
 
 struct train_grads {
     struct train_grads *next;
     uint32_t first, n; /* of these samples of the feed */
     enum train_grads_kind what;
-    uint32_t n_feed;   /* samples of the whole feed */
-    int some;          /* only the rows in `used` are meant */
+    uint32_t n_feed; /* samples of the whole feed */
+    int some;        /* only the rows in `used` are meant */
     struct buffer of[];
 };
 
@@ -48,19 +49,33 @@ struct train_params {
     struct slot slot[];
 };
 
-static size_t n_rows(const struct slot *s) { return s->param->kind == NN_TABLE ? s->now.n_keys : s->param->rows; }
+static size_t n_rows(const struct slot *s) {
+    return s->param->kind == NN_TABLE ? s->now.n_keys : s->param->rows;
+}
 
 static size_t n_values(const struct slot *s) { return n_rows(s) * s->param->cols; }
 
 static int declare(struct ps_client *c, const struct nn_param *p) {
     if (p->kind == NN_TABLE) {
-        struct ps_table_spec t = {.name = p->name, .dim = (uint32_t)p->cols, .n_rows = p->rows, .init_mean = (float)p->init_mean, .init_std = (float)p->init_std,
-                                  .lr_factor = (float)p->lr_factor, .l1 = (float)p->l1, .l2 = (float)p->l2,
+        struct ps_table_spec t = {.name = p->name,
+                                  .dim = (uint32_t)p->cols,
+                                  .n_rows = p->rows,
+                                  .init_mean = (float)p->init_mean,
+                                  .init_std = (float)p->init_std,
+                                  .lr_factor = (float)p->lr_factor,
+                                  .l1 = (float)p->l1,
+                                  .l2 = (float)p->l2,
                                   .life = &p->life};
         return ps_declare_table(c, &t);
     }
-    struct ps_dense_spec d = {.name = p->name, .n_dims = p->rows > 1 ? 2 : 1, .shape = {p->rows, p->cols},
-                              .init_mean = (float)p->init_mean, .init_std = (float)p->init_std, .lr_factor = (float)p->lr_factor, .l1 = (float)p->l1, .l2 = (float)p->l2,
+    struct ps_dense_spec d = {.name = p->name,
+                              .n_dims = p->rows > 1 ? 2 : 1,
+                              .shape = {p->rows, p->cols},
+                              .init_mean = (float)p->init_mean,
+                              .init_std = (float)p->init_std,
+                              .lr_factor = (float)p->lr_factor,
+                              .l1 = (float)p->l1,
+                              .l2 = (float)p->l2,
                               .average = (float)p->average};
     if (p->rows == 1)
         d.shape[0] = p->cols;
@@ -79,7 +94,8 @@ static int make_room(const struct slot *s, struct values *v, size_t rows) {
     return v->w ? 0 : PD_ENOMEM;
 }
 
-int train_params_new(struct train_params **out, const struct nn_graph *g, struct ps_client *c, struct pd_err *err) {
+int train_params_new(struct train_params **out, const struct nn_graph *g, struct ps_client *c,
+                     struct pd_err *err) {
     uint32_t n = nn_graph_n_params(g);
     struct train_params *p = pd_calloc(1, sizeof *p + n * sizeof p->slot[0]);
     int rc = p ? 0 : PD_ENOMEM;
@@ -92,7 +108,9 @@ int train_params_new(struct train_params **out, const struct nn_graph *g, struct
         rc = s->id < 0 ? s->id : 0;
     }
     if (rc) {
-        pd_fail(err, rc, "%s", p && ps_client_err(c)->code ? ps_client_err(c)->msg : "out of memory for the parameters");
+        pd_fail(err, rc, "%s",
+                p && ps_client_err(c)->code ? ps_client_err(c)->msg
+                                            : "out of memory for the parameters");
         train_params_free(p);
         return rc;
     }
@@ -131,7 +149,8 @@ int train_params_pull_dense(struct train_params *p) {
     int rc = 0;
     for (uint32_t i = 0; i < p->n && !rc; i++) {
         struct slot *s = &p->slot[i];
-        if (s->param->kind != NN_DENSE || (s->local = ps_local_dense(p->client, s->id, n_values(s))))
+        if (s->param->kind != NN_DENSE ||
+            (s->local = ps_local_dense(p->client, s->id, n_values(s))))
             continue;
         rc = make_room(s, &s->now, s->param->rows);
         if (!rc)
@@ -140,7 +159,8 @@ int train_params_pull_dense(struct train_params *p) {
     return rc;
 }
 
-static int pull_rows(struct train_params *p, const struct nn_feed *feed, int next, enum ps_pull_mode mode, struct pd_err *err) {
+static int pull_rows(struct train_params *p, const struct nn_feed *feed, int next,
+                     enum ps_pull_mode mode, struct pd_err *err) {
     *(next ? &p->next_feed : &p->feed) = feed;
     for (uint32_t i = 0; i < p->n; i++) {
         struct slot *s = &p->slot[i];
@@ -152,18 +172,22 @@ static int pull_rows(struct train_params *p, const struct nn_feed *feed, int nex
         if (make_room(s, v, n))
             return pd_fail(err, PD_ENOMEM, "%s: no memory for %u rows", s->param->name, n);
         v->n_keys = n;
-        int rc = !n ? 0 : next ? ps_pull_rows_next(p->client, s->id, n, v->keys, v->w) : ps_pull_rows(p->client, s->id, n, v->keys, v->w, mode);
+        int rc = !n     ? 0
+                 : next ? ps_pull_rows_next(p->client, s->id, n, v->keys, v->w)
+                        : ps_pull_rows(p->client, s->id, n, v->keys, v->w, mode);
         if (rc)
             return pd_fail(err, rc, "%s", ps_client_err(p->client)->msg);
     }
     return 0;
 }
 
-int train_params_pull_rows(struct train_params *p, const struct nn_feed *feed, int train, struct pd_err *err) {
+int train_params_pull_rows(struct train_params *p, const struct nn_feed *feed, int train,
+                           struct pd_err *err) {
     return pull_rows(p, feed, 0, train ? PS_CREATE : PS_NO_CREATE, err);
 }
 
-int train_params_pull_next_rows(struct train_params *p, const struct nn_feed *feed, struct pd_err *err) {
+int train_params_pull_next_rows(struct train_params *p, const struct nn_feed *feed,
+                                struct pd_err *err) {
     return pull_rows(p, feed, 1, PS_CREATE, err);
 }
 
@@ -179,17 +203,20 @@ void train_params_next_rows(struct train_params *p) {
 
 void train_params_bind(struct train_params *p, struct nn_exec *exec, struct train_grads *g) {
     for (uint32_t i = 0; i < p->n; i++)
-        nn_exec_bind(exec, i, p->slot[i].local ? p->slot[i].local : p->slot[i].now.w, g && !p->slot[i].param->is_static ? g->of[i].g : NULL);
+        nn_exec_bind(exec, i, p->slot[i].local ? p->slot[i].local : p->slot[i].now.w,
+                     g && !p->slot[i].param->is_static ? g->of[i].g : NULL);
 }
 
 /* --- gradients --- */
 
 static size_t n_words(size_t rows) { return (rows + 63) / 64; }
 
-/* A dense one never grows: it is taken once, from where servers read it. It is used again when the values behind its step are here. */
+/* A dense one never grows: it is taken once, from where servers read it. It is used again when the
+ * values behind its step are here. */
 static int grow(const struct train_params *p, const struct slot *s, struct buffer *b) {
     int table = s->param->kind == NN_TABLE;
-    size_t cap = table ? n_rows(s) + n_rows(s) / 2 + 1 : s->param->rows, bytes = cap * s->param->cols * sizeof *b->g;
+    size_t cap = table ? n_rows(s) + n_rows(s) / 2 + 1 : s->param->rows,
+           bytes = cap * s->param->cols * sizeof *b->g;
     free(b->g);
     free(b->used);
     free(b->keys);
@@ -210,7 +237,9 @@ static int grow(const struct train_params *p, const struct slot *s, struct buffe
 }
 
 /* Is the gradient of that parameter made for all pieces at once? */
-static int together(const struct slot *s, const struct train_grads *g) { return g->what != TRAIN_GRADS_ALONE && nn_param_together(s->param, g->n_feed); }
+static int together(const struct slot *s, const struct train_grads *g) {
+    return g->what != TRAIN_GRADS_ALONE && nn_param_together(s->param, g->n_feed);
+}
 
 /* Zeros again, with room for the rows of the feed. */
 static int make_ready(const struct train_params *p, struct train_grads *g) {
@@ -232,7 +261,8 @@ static int make_ready(const struct train_params *p, struct train_grads *g) {
     return 0;
 }
 
-int train_grads_take(struct train_params *p, enum train_grads_kind what, struct train_grads **out, struct pd_err *err) {
+int train_grads_take(struct train_params *p, enum train_grads_kind what, struct train_grads **out,
+                     struct pd_err *err) {
     struct train_grads *g = p->free;
     if (g)
         p->free = g->next;
@@ -250,7 +280,8 @@ int train_grads_take(struct train_params *p, enum train_grads_kind what, struct 
     return 0;
 }
 
-void train_grads_of(struct train_params *p, struct train_grads *g, const struct nn_feed *feed, uint32_t first, uint32_t n) {
+void train_grads_of(struct train_params *p, struct train_grads *g, const struct nn_feed *feed,
+                    uint32_t first, uint32_t n) {
     g->some = 1;
     g->first = first;
     g->n = n;
@@ -272,8 +303,10 @@ static size_t next_row(const struct train_grads *g, const struct buffer *b, size
     return n;
 }
 
-/* `from` is left clean: its next user need not clear what this has in the cache. Slices of a table are whole words of `used`. */
-void train_grads_add_slice(const struct train_params *p, struct train_grads *into, struct train_grads *from, uint32_t k, uint32_t n) {
+/* `from` is left clean: its next user need not clear what this has in the cache. Slices of a table
+ * are whole words of `used`. */
+void train_grads_add_slice(const struct train_params *p, struct train_grads *into,
+                           struct train_grads *from, uint32_t k, uint32_t n) {
     for (uint32_t i = 0; i < p->n; i++) {
         const struct slot *s = &p->slot[i];
         struct buffer *a = &into->of[i], *b = &from->of[i];
@@ -281,14 +314,17 @@ void train_grads_add_slice(const struct train_params *p, struct train_grads *int
         if (together(s, from))
             continue;
         if (!b->used) {
-            size_t blocks = (n_values(s) + 15) / 16, lo = blocks * k / n * 16, hi = blocks * (k + 1) / n * 16;
+            size_t blocks = (n_values(s) + 15) / 16, lo = blocks * k / n * 16,
+                   hi = blocks * (k + 1) / n * 16;
             hi = hi < n_values(s) ? hi : n_values(s);
             if (lo < hi)
                 nn_add_clear(hi - lo, b->g + lo, a->g + lo);
             continue;
         }
-        size_t words = n_words(n_rows(s)), lo = words * k / n, hi = words * (k + 1) / n, end = hi * 64 < n_rows(s) ? hi * 64 : n_rows(s);
-        for (size_t r = lo < hi ? next_row(from, b, lo * 64, end) : end; r < end; r = next_row(from, b, r + 1, end))
+        size_t words = n_words(n_rows(s)), lo = words * k / n, hi = words * (k + 1) / n,
+               end = hi * 64 < n_rows(s) ? hi * 64 : n_rows(s);
+        for (size_t r = lo < hi ? next_row(from, b, lo * 64, end) : end; r < end;
+             r = next_row(from, b, r + 1, end))
             if (a->used[r / 64] >> r % 64 & 1) {
                 nn_add_clear(cols, b->g + r * cols, a->g + r * cols);
             } else {
@@ -303,7 +339,8 @@ void train_grads_add_slice(const struct train_params *p, struct train_grads *int
 }
 
 void train_grads_added(struct train_params *p, struct train_grads *into, struct train_grads *from) {
-    const uint32_t end = into->first + into->n > from->first + from->n ? into->first + into->n : from->first + from->n;
+    const uint32_t end = into->first + into->n > from->first + from->n ? into->first + into->n
+                                                                       : from->first + from->n;
     into->first = from->first < into->first ? from->first : into->first;
     into->n = end - into->first;
     for (uint32_t i = 0; i < p->n; i++)
@@ -313,14 +350,18 @@ void train_grads_added(struct train_params *p, struct train_grads *into, struct 
     p->free = from;
 }
 
-static int is_gradient(const struct slot *s) { return !(s->param->average > 0); } /* else the sum for a running mean */
+static int is_gradient(const struct slot *s) {
+    return !(s->param->average > 0);
+} /* else the sum for a running mean */
 
 /* In double and in a fixed order, so that the same gradients give the same bits. */
-void train_grads_clip(const struct train_params *p, struct train_grads *g, uint64_t n_samples, double max_norm) {
+void train_grads_clip(const struct train_params *p, struct train_grads *g, uint64_t n_samples,
+                      double max_norm) {
     double sum = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         const struct buffer *b = &g->of[i];
-        size_t n = is_gradient(&p->slot[i]) ? n_rows(&p->slot[i]) : 0, cols = p->slot[i].param->cols;
+        size_t n = is_gradient(&p->slot[i]) ? n_rows(&p->slot[i]) : 0,
+               cols = p->slot[i].param->cols;
         for (size_t r = next_row(g, b, 0, n); r < n; r = next_row(g, b, r + 1, n))
             for (size_t k = r * cols; k < (r + 1) * cols; k++)
                 sum += (double)b->g[k] * (double)b->g[k];
@@ -331,7 +372,8 @@ void train_grads_clip(const struct train_params *p, struct train_grads *g, uint6
     const float scale = (float)(max_norm / norm);
     for (uint32_t i = 0; i < p->n; i++) {
         const struct buffer *b = &g->of[i];
-        size_t n = is_gradient(&p->slot[i]) ? n_rows(&p->slot[i]) : 0, cols = p->slot[i].param->cols;
+        size_t n = is_gradient(&p->slot[i]) ? n_rows(&p->slot[i]) : 0,
+               cols = p->slot[i].param->cols;
         for (size_t r = next_row(g, b, 0, n); r < n; r = next_row(g, b, r + 1, n))
             nn_scale(cols, scale, b->g + r * cols);
     }
@@ -354,12 +396,14 @@ static int look_at(struct train_params *p, uint32_t param, const struct train_gr
 }
 
 /* The rows that the set holds move together; when they are all, the keys need not be sent again. */
-static int push_rows(struct train_params *p, uint32_t param, const struct train_grads *g, struct buffer *b) {
+static int push_rows(struct train_params *p, uint32_t param, const struct train_grads *g,
+                     struct buffer *b) {
     const struct slot *s = &p->slot[param];
     size_t n = n_rows(s), cols = s->param->cols, held = g->some ? 0 : n;
     const int life = pd_row_life_active(&s->param->life);
     int rc = life && n ? look_at(p, param, g) : 0;
-    for (size_t r = g->some && !rc ? next_row(g, b, 0, n) : n; r < n; r = next_row(g, b, r + 1, n)) {
+    for (size_t r = g->some && !rc ? next_row(g, b, 0, n) : n; r < n;
+         r = next_row(g, b, r + 1, n)) {
         if (held != r)
             memcpy(b->g + held * cols, b->g + r * cols, cols * sizeof *b->g);
         if (held != r && life)
@@ -369,7 +413,8 @@ static int push_rows(struct train_params *p, uint32_t param, const struct train_
     const uint64_t *keys = held == n ? s->now.keys : b->keys;
     if (rc || !held)
         return rc;
-    return life ? ps_push_seen_rows(p->client, s->id, held, keys, b->g, p->seen) : ps_push_rows(p->client, s->id, held, keys, b->g);
+    return life ? ps_push_seen_rows(p->client, s->id, held, keys, b->g, p->seen)
+                : ps_push_rows(p->client, s->id, held, keys, b->g);
 }
 
 int train_grads_push_one(struct train_params *p, struct train_grads *g, uint32_t param) {
@@ -378,7 +423,8 @@ int train_grads_push_one(struct train_params *p, struct train_grads *g, uint32_t
     if (b->pushed || s->param->is_static)
         return 0;
     b->pushed = 1;
-    return s->param->kind == NN_DENSE ? ps_push_dense(p->client, s->id, b->g, n_values(s)) : push_rows(p, param, g, b);
+    return s->param->kind == NN_DENSE ? ps_push_dense(p->client, s->id, b->g, n_values(s))
+                                      : push_rows(p, param, g, b);
 }
 
 int train_grads_push(struct train_params *p, struct train_grads *g) {

@@ -1,10 +1,12 @@
 /* pass.c - see pass.h.
  *
- *     read batch k+1 ─ wait for k's values ─ ask for k+1's rows as after step k ─ forward, backward ─ step_end ─┐
+ *     read batch k+1 ─ wait for k's values ─ ask for k+1's rows as after step k ─ forward, backward
+ * ─ step_end ─┐
  *          ^                                                           gradients leave one by one               │
  *          └──── batch k+2 is read while they travel ◀──── the dense values of step k+1 are asked for ◀─────────┘
  *
- * Without overlap the rows of k+1 are asked for with the dense values, and gradients leave behind backward.
+ * Without overlap the rows of k+1 are asked for with the dense values, and gradients leave behind
+ * backward.
  */
 #include "train/checkpoint.h"
 
@@ -21,19 +23,23 @@ static int sum_over_trainers(void *arg, double *v, size_t n, struct pd_err *err)
 }
 
 static int total_evaluators(struct train_loop *l, struct pd_err *err) {
-    const struct nn_eval_all all = {.rank = (uint32_t)l->options->trainer_id, .n_ranks = (uint32_t)l->options->num_gradient_servers,
-                                    .sum = sum_over_trainers, .arg = l};
+    const struct nn_eval_all all = {.rank = (uint32_t)l->options->trainer_id,
+                                    .n_ranks = (uint32_t)l->options->num_gradient_servers,
+                                    .sum = sum_over_trainers,
+                                    .arg = l};
     int rc = train_team_gather(l->team, err);
     return rc ? rc : nn_eval_total(l->eval, &all, err);
 }
 
 /* The next batch into *in: read, and made ready. */
-static int read_batch(struct train_loop *l, struct train_streams *streams, struct train_input *in, int train, struct pd_err *err) {
+static int read_batch(struct train_loop *l, struct train_streams *streams, struct train_input *in,
+                      int train, struct pd_err *err) {
     int n = train_streams_next(streams, l->batch, err);
     in->n = 0;
     if (n <= 0)
         return n;
-    memcpy(in->counts, train_streams_counts(streams), (l->stream_hi - l->stream_lo) * sizeof *in->counts);
+    memcpy(in->counts, train_streams_counts(streams),
+           (l->stream_hi - l->stream_lo) * sizeof *in->counts);
     in->fraction = train_streams_fraction(streams);
     nn_feed_seed(in->feed, (uint64_t)l->options->seed, train ? l->report->pass : 0);
     int rc = nn_feed_set(in->feed, l->batch, err);
@@ -45,7 +51,8 @@ static int read_batch(struct train_loop *l, struct train_streams *streams, struc
 }
 
 /* The same into l->now, and its rows are asked for. */
-static int next_batch(struct train_loop *l, struct train_streams *streams, int train, struct pd_err *err) {
+static int next_batch(struct train_loop *l, struct train_streams *streams, int train,
+                      struct pd_err *err) {
     int rc = read_batch(l, streams, &l->now, train, err);
     return rc || !l->now.n ? rc : train_params_pull_rows(l->params, l->now.feed, train, err);
 }
@@ -54,13 +61,15 @@ static int next_batch(struct train_loop *l, struct train_streams *streams, int t
 static int asked(struct train_loop *l) {
     if (!l->asked && l->stop && l->stop(l->stop_arg)) {
         l->asked = 1;
-        train_report_say(l->report, "Asked to stop: the trainers finish this step and save the model");
+        train_report_say(l->report,
+                         "Asked to stop: the trainers finish this step and save the model");
     }
     return l->asked;
 }
 
-/* Hand the sums that have arrived to the report; a cost that is no number ends the job. The request to stop is one more number
- * that travels with a step, so all that take part in it hear of it at the same one. */
+/* Hand the sums that have arrived to the report; a cost that is no number ends the job. The request
+ * to stop is one more number that travels with a step, so all that take part in it hear of it at
+ * the same one. */
 static int collect(struct train_loop *l, int *leave, struct pd_err *err) {
     uint64_t step, n;
     double sums[PS_STATS_MAX];
@@ -70,8 +79,10 @@ static int collect(struct train_loop *l, int *leave, struct pd_err *err) {
         *leave |= sums[STEP_ASKED] > 0;
         l->others = sums[STEP_MORE];
         if (!isfinite(sums[STEP_COST]) && l->options->stop_on_nan)
-            return pd_fail(err, PD_ENUM, "the cost is not a finite number in pass %llu, batch %llu (stop_on_nan)",
-                           (unsigned long long)l->report->pass, (unsigned long long)l->report->batches);
+            return pd_fail(err, PD_ENUM,
+                           "the cost is not a finite number in pass %llu, batch %llu (stop_on_nan)",
+                           (unsigned long long)l->report->pass,
+                           (unsigned long long)l->report->batches);
     }
     return train_client_error(l, rc, err);
 }
@@ -79,13 +90,16 @@ static int collect(struct train_loop *l, int *leave, struct pd_err *err) {
 static int wait_for_servers(struct train_loop *l, struct pd_err *err) {
     uint64_t began = pd_mono_ns();
     int rc = ps_wait(l->client);
-    if (!rc && l->options->update == PD_UPDATE_SYNC) /* the sums of the step before: all have them and break here, or none */
+    if (!rc &&
+        l->options->update ==
+            PD_UPDATE_SYNC) /* the sums of the step before: all have them and break here, or none */
         rc = ps_wait_stats(l->client);
     l->report->waited_ns += pd_mono_ns() - began;
     return train_client_error(l, rc, err);
 }
 
-/* The step of l->now is over: the values of the next one are asked for, and it is the one in use. */
+/* The step of l->now is over: the values of the next one are asked for, and it is the one in use.
+ */
 static int step_on(struct train_loop *l, struct pd_err *err) {
     int rc = train_client_error(l, train_params_pull_dense(l->params), err);
     struct train_input done = l->now;
@@ -108,9 +122,10 @@ static void count_once(const struct train_loop *l, double (*sums)[N_SUMS]) {
     sums[0][SUM_SAMPLES] = l->before_samples;
 }
 
-/* The steps of a pass, until the data ends here or somebody is asked to stop. unused: batches that were read and are not trained. */
-static int run_steps(struct train_loop *l, struct train_streams *streams, uint64_t pass, double (*sums)[N_SUMS], int *leave,
-                     int *unused, struct pd_err *err) {
+/* The steps of a pass, until the data ends here or somebody is asked to stop. unused: batches that
+ * were read and are not trained. */
+static int run_steps(struct train_loop *l, struct train_streams *streams, uint64_t pass,
+                     double (*sums)[N_SUMS], int *leave, int *unused, struct pd_err *err) {
     int rc = 0, n;
     for (; l->skip && !rc; l->skip--, l->batches++)
         if ((n = train_streams_next(streams, l->batch, err)) < 0)
@@ -120,7 +135,8 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
     if (!rc)
         rc = next_batch(l, streams, 1, err);
     while (!rc && l->now.n) {
-        rc = train_client_error(l, ps_flush(l->client), err); /* requests leave now, not when the next batch is read */
+        rc = train_client_error(l, ps_flush(l->client),
+                                err); /* requests leave now, not when the next batch is read */
         if (rc || (rc = read_batch(l, streams, &l->next, 1, err)))
             break;
         l->report->fraction = l->now.fraction;
@@ -128,7 +144,8 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
             *unused = 2;
             break;
         }
-        if (l->overlap && l->next.n && (rc = train_params_pull_next_rows(l->params, l->next.feed, err)))
+        if (l->overlap && l->next.n &&
+            (rc = train_params_pull_next_rows(l->params, l->next.feed, err)))
             break;
         l->report->own_samples += l->now.n;
         (void)pd_fault("train.compute");
@@ -145,23 +162,28 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
     return rc;
 }
 
-/* This trainer's data has ended, the others' has not: it ends their steps with them, without samples, so that a checkpoint can come
- * behind each. */
-static int keep_pace(struct train_loop *l, const struct train_streams *streams, uint64_t pass, double (*sums)[N_SUMS], int *leave,
-                     struct pd_err *err) {
+/* This trainer's data has ended, the others' has not: it ends their steps with them, without
+ * samples, so that a checkpoint can come behind each. */
+static int keep_pace(struct train_loop *l, const struct train_streams *streams, uint64_t pass,
+                     double (*sums)[N_SUMS], int *leave, struct pd_err *err) {
     int rc = 0;
     while (!rc) {
         int left = 0;
         rc = wait_for_servers(l, err);
         if (!rc)
             rc = collect(l, &left, err);
-        if (rc || !(l->others > 0)) /* all data has ended: the pass is complete, whoever was asked to stop */
+        if (rc || !(l->others >
+                    0)) /* all data has ended: the pass is complete, whoever was asked to stop */
             return rc;
         if ((*leave = left))
             return 0;
         rc = train_checkpoint_note(l, streams, sums, 0, err);
         if (!rc)
-            rc = train_client_error(l, ps_step_end(l->client, 0, (const double[N_STEP_STATS]){0, asked(l), 0}, N_STEP_STATS), err);
+            rc = train_client_error(l,
+                                    ps_step_end(l->client, 0,
+                                                (const double[N_STEP_STATS]){0, asked(l), 0},
+                                                N_STEP_STATS),
+                                    err);
         if (rc)
             return rc;
         l->batches++;
@@ -171,7 +193,8 @@ static int keep_pace(struct train_loop *l, const struct train_streams *streams, 
 }
 
 /* data = queue: one file after the other, as they are handed out. */
-static int run_files(struct train_loop *l, struct train_streams *streams, uint64_t pass, double (*sums)[N_SUMS], int *leave, struct pd_err *err) {
+static int run_files(struct train_loop *l, struct train_streams *streams, uint64_t pass,
+                     double (*sums)[N_SUMS], int *leave, struct pd_err *err) {
     const uint64_t n = train_streams_n_files(streams);
     uint64_t file, next, n_read = 0;
     int rc = 0, unused;
@@ -189,28 +212,33 @@ static int run_files(struct train_loop *l, struct train_streams *streams, uint64
             train_streams_expect(streams, next); /* it comes while this one is read */
         rc = run_steps(l, streams, pass, sums, leave, &unused, err);
         if (!rc)
-            rc = train_client_error(l, ps_wait(l->client), err); /* its gradients are on their way */
+            rc =
+                train_client_error(l, ps_wait(l->client), err); /* its gradients are on their way */
         n_read += !rc && !*leave;
     }
     if (!rc)
-        train_report_say(l->report, "Pass %llu: this trainer read %llu of %llu files, %.0f samples", (unsigned long long)pass, (unsigned long long)n_read,
+        train_report_say(l->report, "Pass %llu: this trainer read %llu of %llu files, %.0f samples",
+                         (unsigned long long)pass, (unsigned long long)n_read,
                          (unsigned long long)n, sums[0][SUM_SAMPLES]);
     return rc;
 }
 
-int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, struct pd_err *err) {
+int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass,
+               struct pd_err *err) {
     train_report_pass_begin(l->report, pass);
     train_team_clear(l->team);
     int leave = 0, unused = 0;
     double all[N_SUMS], (*sums)[N_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
-    int rc = sums ? train_begin_pass(l, streams, pass, sums, err) : pd_fail(err, PD_ENOMEM, "no memory for a pass");
+    int rc = sums ? train_begin_pass(l, streams, pass, sums, err)
+                  : pd_fail(err, PD_ENOMEM, "no memory for a pass");
     /* Of a process that took another's place: it may be inside the pass, or behind it. */
     uint64_t first = ps_step(l->client) - (l->only_end ? l->before_steps : l->batches + l->skip);
     if (!rc && !l->only_end)
         rc = train_checkpoint_note_begin(l, streams, sums, err);
     if (!rc && !l->only_end) {
-        rc = l->options->data == PD_DATA_QUEUE ? run_files(l, streams, pass, sums, &leave, err)
-                                               : run_steps(l, streams, pass, sums, &leave, &unused, err);
+        rc = l->options->data == PD_DATA_QUEUE
+                 ? run_files(l, streams, pass, sums, &leave, err)
+                 : run_steps(l, streams, pass, sums, &leave, &unused, err);
         if (!rc && !leave && train_checkpoint_keeps_pace(l))
             rc = keep_pace(l, streams, pass, sums, &leave, err);
         if (!rc)
@@ -228,8 +256,10 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
         sums[0][SUM_ASKED] = asked(l);
         rc = collect(l, &leave, err);
     }
-    const int said = !rc && ps_repeated(l->client); /* by the process whose place this one has taken */
-    /* A step's sums reach who took part in it; the pass's totals include those of trainers that went on longer. */
+    const int said =
+        !rc && ps_repeated(l->client); /* by the process whose place this one has taken */
+    /* A step's sums reach who took part in it; the pass's totals include those of trainers that
+     * went on longer. */
     if (!rc)
         rc = train_sum(l, sums[0], N_SUMS, all, err);
     if (!rc)
@@ -246,11 +276,13 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
     return 0;
 }
 
-/* What the evaluation adds up beside the evaluators, by part: cost, samples (a double counts them exactly up to 2^53), asked. */
+/* What the evaluation adds up beside the evaluators, by part: cost, samples (a double counts them
+ * exactly up to 2^53), asked. */
 enum { TEST_COST, TEST_SAMPLES, TEST_ASKED, N_TEST_SUMS };
 
 /* The n samples in the feed: parts one after the other, each cut over the threads. */
-static int test_batch(struct train_loop *l, uint32_t n, double (*sums)[N_TEST_SUMS], struct pd_err *err) {
+static int test_batch(struct train_loop *l, uint32_t n, double (*sums)[N_TEST_SUMS],
+                      struct pd_err *err) {
     const struct train_work w = {l->params, l->now.feed, (uint64_t)l->options->seed, 0, NULL, NULL};
     struct train_piece *p = train_team_pieces(l->team);
     uint32_t at = 0, n_pieces = 0;
@@ -258,9 +290,11 @@ static int test_batch(struct train_loop *l, uint32_t n, double (*sums)[N_TEST_SU
     for (uint32_t k = 0; k < train_n_parts(l) && !rc; k++) {
         uint32_t part = train_part(l, k, n), cuts = whole ? part > 0 : train_team_size(l->team);
         for (uint32_t i = 0; i < cuts; i++) {
-            uint32_t end = (uint32_t)((uint64_t)part * (i + 1) / cuts), first = (uint32_t)((uint64_t)part * i / cuts);
+            uint32_t end = (uint32_t)((uint64_t)part * (i + 1) / cuts),
+                     first = (uint32_t)((uint64_t)part * i / cuts);
             if (first < end)
-                p[n_pieces++] = (struct train_piece){.part = k, .first = at + first, .n = end - first};
+                p[n_pieces++] =
+                    (struct train_piece){.part = k, .first = at + first, .n = end - first};
         }
         at += part;
         if (n_pieces == train_team_size(l->team) || k + 1 == train_n_parts(l)) {
@@ -275,7 +309,8 @@ static int test_batch(struct train_loop *l, uint32_t n, double (*sums)[N_TEST_SU
     return rc;
 }
 
-static int run_tests(struct train_loop *l, struct train_streams *streams, double (*sums)[N_TEST_SUMS], struct pd_err *err) {
+static int run_tests(struct train_loop *l, struct train_streams *streams,
+                     double (*sums)[N_TEST_SUMS], struct pd_err *err) {
     int rc = train_client_error(l, train_params_pull_dense(l->params), err);
     while (!rc && !asked(l) && !(rc = next_batch(l, streams, 0, err)) && l->now.n) {
         rc = train_client_error(l, ps_wait(l->client), err);
@@ -285,12 +320,14 @@ static int run_tests(struct train_loop *l, struct train_streams *streams, double
     return rc;
 }
 
-int train_evaluate(struct train_loop *l, struct train_streams *streams, const char *when, struct pd_err *err) {
+int train_evaluate(struct train_loop *l, struct train_streams *streams, const char *when,
+                   struct pd_err *err) {
     double all[N_TEST_SUMS], (*sums)[N_TEST_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
     train_streams_rewind(streams, 0);
     train_team_clear(l->team);
     int rc = sums ? 0 : pd_fail(err, PD_ENOMEM, "no memory for an evaluation");
-    const int said = ps_repeated(l->client) > 0; /* by the process whose place this one has taken: the result is known */
+    const int said = ps_repeated(l->client) >
+                     0; /* by the process whose place this one has taken: the result is known */
     if (!rc && !said)
         rc = run_tests(l, streams, sums, err);
     if (!rc)
@@ -308,6 +345,7 @@ int train_evaluate(struct train_loop *l, struct train_streams *streams, const ch
     if (!said)
         train_report_test(l->report, when, (uint64_t)all[TEST_SAMPLES], all[TEST_COST], l->eval);
     if (!isfinite(all[TEST_COST]) && l->options->stop_on_nan)
-        return pd_fail(err, PD_ENUM, "the cost of the test data %s is not a finite number (stop_on_nan)", when);
+        return pd_fail(err, PD_ENUM,
+                       "the cost of the test data %s is not a finite number (stop_on_nan)", when);
     return 0;
 }

@@ -40,7 +40,8 @@ static void *run(void *arg) {
     return NULL;
 }
 
-int train_ahead_new(struct train_ahead **out, uint32_t n, int (*fill)(void *arg, uint32_t i), void *arg, struct pd_err *err) {
+int train_ahead_new(struct train_ahead **out, uint32_t n, int (*fill)(void *arg, uint32_t i),
+                    void *arg, struct pd_err *err) {
     struct train_ahead *a = pd_calloc(1, sizeof *a);
     sigset_t all, before;
     if (!a)

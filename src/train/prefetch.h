@@ -13,11 +13,14 @@
 
 struct train_ahead;
 
-/* `fill` makes item number i of the n (a ring). It returns 1, or 0: there is nothing more to make until the next stop. */
-int train_ahead_new(struct train_ahead **out, uint32_t n, int (*fill)(void *arg, uint32_t i), void *arg, struct pd_err *err);
+/* `fill` makes item number i of the n (a ring). It returns 1, or 0: there is nothing more to make
+ * until the next stop. */
+int train_ahead_new(struct train_ahead **out, uint32_t n, int (*fill)(void *arg, uint32_t i),
+                    void *arg, struct pd_err *err);
 void train_ahead_free(struct train_ahead *a);
 
-/* The next item, when it is made; the user's until given back. After one for which `fill` returned 0: only stop. */
+/* The next item, when it is made; the user's until given back. After one for which `fill` returned
+ * 0: only stop. */
 uint32_t train_ahead_take(struct train_ahead *a);
 void train_ahead_give(struct train_ahead *a);
 

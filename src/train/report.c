@@ -43,7 +43,8 @@ static double rate(const struct train_report *r, int whole) {
 /* JSON has no NaN; a cost that is none is left out. */
 static void event(struct train_report *r, double cost, int last) {
     uint64_t now = pd_mono_ns(), since = r->last_event_ns ? r->last_event_ns : r->started_ns;
-    if (r->event_fd < 0 || (!last && now - since < (r->trainer_id ? OTHERS_PERIOD_NS : EVENT_PERIOD_NS)))
+    if (r->event_fd < 0 ||
+        (!last && now - since < (r->trainer_id ? OTHERS_PERIOD_NS : EVENT_PERIOD_NS)))
         return;
     char line[1400], dropped[80] = "", c[40] = "", m[sizeof r->test_metrics + 40] = "", f[40] = "",
                      whole[60] = "", own[80] = "";
@@ -62,8 +63,8 @@ static void event(struct train_report *r, double cost, int last) {
     if (!r->trainer_id)
         snprintf(whole, sizeof whole, ",\"rate\":%.1f", rate(r, last));
     if (now - since >= EVENT_PERIOD_NS / 2) { /* of a shorter time there is no speed to tell */
-        snprintf(own, sizeof own, ",\"own_rate\":%.1f,\"wait\":%.3f", (double)r->own_samples / period,
-                 fmin((double)r->waited_ns * 1e-9 / period, 1));
+        snprintf(own, sizeof own, ",\"own_rate\":%.1f,\"wait\":%.3f",
+                 (double)r->own_samples / period, fmin((double)r->waited_ns * 1e-9 / period, 1));
         r->own_samples = r->waited_ns = 0;
         r->last_event_ns = now;
     }
@@ -105,9 +106,10 @@ void train_report_step(struct train_report *r, uint64_t n_samples, double cost_s
     if (r->trainer_id)
         return;
     if (r->batches % r->log_period == 0)
-        train_report_say(r, "Pass %llu, Batch %llu, Cost %.8g (average %.5g), %llu samples, %.0f %s/s",
-                         (unsigned long long)r->pass, (unsigned long long)r->batches, cost, r->cost / (double)r->samples,
-                         (unsigned long long)r->samples, rate(r, 0), r->unit);
+        train_report_say(
+            r, "Pass %llu, Batch %llu, Cost %.8g (average %.5g), %llu samples, %.0f %s/s",
+            (unsigned long long)r->pass, (unsigned long long)r->batches, cost,
+            r->cost / (double)r->samples, (unsigned long long)r->samples, rate(r, 0), r->unit);
 }
 
 /* ", auc 0.93125, error 0.141" */
@@ -115,7 +117,8 @@ static void values_text(const struct nn_eval *eval, char *out, size_t cap) {
     size_t n = 0;
     *out = 0;
     for (uint32_t i = 0; eval && i < nn_eval_n_values(eval) && n < cap; i++)
-        n += (size_t)snprintf(out + n, cap - n, ", %s %.6g", nn_eval_name(eval, i), nn_eval_value(eval, i));
+        n += (size_t)snprintf(out + n, cap - n, ", %s %.6g", nn_eval_name(eval, i),
+                              nn_eval_value(eval, i));
 }
 
 /* For the events; JSON has no NaN. */
@@ -125,8 +128,8 @@ static void keep_metrics(struct train_report *r, const struct nn_eval *eval) {
     for (uint32_t i = 0; eval && i < nn_eval_n_values(eval); i++) {
         if (!isfinite(nn_eval_value(eval, i)))
             continue;
-        size_t more = (size_t)snprintf(r->test_metrics + n, cap - n, "%s\"test.%s\":%.6g", n ? "," : "", nn_eval_name(eval, i),
-                                       nn_eval_value(eval, i));
+        size_t more = (size_t)snprintf(r->test_metrics + n, cap - n, "%s\"test.%s\":%.6g",
+                                       n ? "," : "", nn_eval_name(eval, i), nn_eval_value(eval, i));
         if (more >= cap - n) { /* whole members only */
             r->test_metrics[n] = 0;
             return;
@@ -135,14 +138,15 @@ static void keep_metrics(struct train_report *r, const struct nn_eval *eval) {
     }
 }
 
-void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum, const struct nn_eval *eval,
-                           uint64_t bad_lines, int cut) {
+void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples,
+                           double cost_sum, const struct nn_eval *eval, uint64_t bad_lines,
+                           int cut) {
     r->batches = batches;
     r->samples = samples;
     r->cost = cost_sum;
     if (bad_lines)
-        train_report_say(r, "Pass %llu: %llu unreadable lines were skipped", (unsigned long long)r->pass,
-                         (unsigned long long)bad_lines);
+        train_report_say(r, "Pass %llu: %llu unreadable lines were skipped",
+                         (unsigned long long)r->pass, (unsigned long long)bad_lines);
     event(r, r->samples ? r->cost / (double)r->samples : NAN, 1);
     if (r->trainer_id)
         return;
@@ -162,7 +166,8 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
         r->samples ? r->cost / (double)r->samples : NAN, more);
 }
 
-/* What JSON would not take as it is in a string is left out of the event; the line for people has it. */
+/* What JSON would not take as it is in a string is left out of the event; the line for people has
+ * it. */
 void train_report_saved(struct train_report *r, const char *dir, const char *name) {
     char line[700], path[300], *to = path;
     train_report_say(r, "Saved %s/%s", dir, name);
@@ -173,11 +178,14 @@ void train_report_saved(struct train_report *r, const char *dir, const char *nam
         if ((unsigned char)*s >= 32 && *s != '"' && *s != '\\')
             *to++ = *s;
     *to = 0;
-    n = snprintf(line, sizeof line, "{\"ev\":\"saved\",\"role\":\"trainer\",\"rank\":%u,\"path\":\"%s\"}\n", r->trainer_id, path);
+    n = snprintf(line, sizeof line,
+                 "{\"ev\":\"saved\",\"role\":\"trainer\",\"rank\":%u,\"path\":\"%s\"}\n",
+                 r->trainer_id, path);
     (void)pd_write_all(r->event_fd, line, (size_t)n);
 }
 
-void train_report_test(struct train_report *r, const char *when, uint64_t n_samples, double cost_sum, const struct nn_eval *eval) {
+void train_report_test(struct train_report *r, const char *when, uint64_t n_samples,
+                       double cost_sum, const struct nn_eval *eval) {
     double cost = n_samples ? cost_sum / (double)n_samples : NAN;
     char p[60] = "", more[700];
     keep_metrics(r, eval);
@@ -186,5 +194,6 @@ void train_report_test(struct train_report *r, const char *when, uint64_t n_samp
     if (r->perplexity)
         snprintf(p, sizeof p, ", perplexity %.4f", exp(cost));
     values_text(eval, more, sizeof more);
-    train_report_say(r, "Test %s: cost %.6f%s%s, %llu samples", when, cost, p, more, (unsigned long long)n_samples);
+    train_report_say(r, "Test %s: cost %.6f%s%s, %llu samples", when, cost, p, more,
+                     (unsigned long long)n_samples);
 }

@@ -20,19 +20,24 @@ struct wanted {
     const char *lost_nodes;        /* NULL: none */
 };
 
-static int read_wanted(const struct train_loop *l, uint64_t restarts, struct wanted *w, struct pd_err *err) {
+static int read_wanted(const struct train_loop *l, uint64_t restarts, struct wanted *w,
+                       struct pd_err *err) {
     const struct pd_options *o = l->options;
     const char *from = o->resume, *slash;
     *w = (struct wanted){.older = o->resume_older || restarts, .may_lack = 1};
-    if (restarts) /* whatever it began with, it has gone further, or has saved nothing (began_elsewhere) */
+    if (restarts) /* whatever it began with, it has gone further, or has saved nothing
+                     (began_elsewhere) */
         from = "latest";
     if (!*from && !o->start_pass)
         return 0;
     if (!*from || !strcmp(from, "latest")) {
         w->may_lack = *from != 0;
-        if (!*from && pd_fmt(w->name, sizeof w->name, "pass-%05llu", (unsigned long long)o->start_pass - 1))
+        if (!*from &&
+            pd_fmt(w->name, sizeof w->name, "pass-%05llu", (unsigned long long)o->start_pass - 1))
             return pd_fail(err, PD_ECONF, "start_pass is too large");
-        return pd_fmt(w->dir, sizeof w->dir, "%s", o->save_dir) ? pd_fail(err, PD_ECONF, "save_dir is too long") : 1;
+        return pd_fmt(w->dir, sizeof w->dir, "%s", o->save_dir)
+                   ? pd_fail(err, PD_ECONF, "save_dir is too long")
+                   : 1;
     }
     size_t n = strlen(from);
     char folder[PATH_MAX];
@@ -42,25 +47,35 @@ static int read_wanted(const struct train_loop *l, uint64_t restarts, struct wan
     if (pd_fmt(folder, sizeof folder, "%.*s", (int)n, from))
         return pd_fail(err, PD_ECONF, "resume is too long");
     slash = strrchr(folder, '/');
-    if (pd_fmt(w->dir, sizeof w->dir, "%.*s", slash ? (int)(slash - folder) + (slash == folder) : (int)strlen(o->save_dir),
-               slash ? folder : o->save_dir) || pd_fmt(w->name, sizeof w->name, "%s", slash ? slash + 1 : folder))
+    if (pd_fmt(w->dir, sizeof w->dir, "%.*s",
+               slash ? (int)(slash - folder) + (slash == folder) : (int)strlen(o->save_dir),
+               slash ? folder : o->save_dir) ||
+        pd_fmt(w->name, sizeof w->name, "%s", slash ? slash + 1 : folder))
         return pd_fail(err, PD_ECONF, "resume is too long");
     return 1;
 }
 
 /* A job that is started again before it has saved anything begins where it did the first time. */
-static int began_elsewhere(const struct pd_options *o) { return (*o->resume && strcmp(o->resume, "latest")) || o->start_pass; }
+static int began_elsewhere(const struct pd_options *o) {
+    return (*o->resume && strcmp(o->resume, "latest")) || o->start_pass;
+}
 
 static void none_is_whole(const struct wanted *w, const struct pd_err *last, struct pd_err *err) {
     if (w->lost_nodes)
-        pd_fail(err, PD_EDATA, "there is no whole checkpoint %s/pass-*: %.500s; lost: %.200s, with the parts of checkpoints that only it had "
-                "(checkpoint_copies = 2 keeps each on a second pserver)", w->dir, last->msg, w->lost_nodes);
+        pd_fail(err, PD_EDATA,
+                "there is no whole checkpoint %s/pass-*: %.500s; lost: %.200s, with the parts of "
+                "checkpoints that only it had "
+                "(checkpoint_copies = 2 keeps each on a second pserver)",
+                w->dir, last->msg, w->lost_nodes);
     else
-        pd_fail(err, PD_EDATA, "there is no whole checkpoint %s/%s: %.500s", w->dir, *w->name ? w->name : "pass-*", last->msg);
+        pd_fail(err, PD_EDATA, "there is no whole checkpoint %s/%s: %.500s", w->dir,
+                *w->name ? w->name : "pass-*", last->msg);
 }
 
-/* Trainer 0: the number in the list of the checkpoint to go on from, -1 when there is none and need not be, or in *err why not. */
-static int64_t choose(struct train_loop *l, const struct wanted *w, struct ps_models *m, struct pd_err *err) {
+/* Trainer 0: the number in the list of the checkpoint to go on from, -1 when there is none and need
+ * not be, or in *err why not. */
+static int64_t choose(struct train_loop *l, const struct wanted *w, struct ps_models *m,
+                      struct pd_err *err) {
     const struct ps_checkpoint *first = NULL;
     struct pd_err why = {0}, last = {0};
     for (size_t i = 0; i < ps_models_n(m); i++) {
@@ -68,8 +83,11 @@ static int64_t choose(struct train_loop *l, const struct wanted *w, struct ps_mo
         if (!first && *w->name && strcmp(c->name, w->name))
             continue;
         if (!c->state && *w->name && !strcmp(c->name, w->name)) {
-            pd_fail(err, PD_ECONF, "%s/%s was saved without the optimizer's state (save_state): training can begin with it "
-                    "(init_model_path), not go on from it", w->dir, c->name);
+            pd_fail(err, PD_ECONF,
+                    "%s/%s was saved without the optimizer's state (save_state): training can "
+                    "begin with it "
+                    "(init_model_path), not go on from it",
+                    w->dir, c->name);
             return -1;
         }
         if (!c->state)
@@ -81,7 +99,9 @@ static int64_t choose(struct train_loop *l, const struct wanted *w, struct ps_mo
         if (!why.code)
             return (int64_t)i;
         if (!w->older) {
-            pd_fail(err, PD_EDATA, "%s/%s: %s (resume_older = 1 goes on from the checkpoint before it)", w->dir, c->name, why.msg);
+            pd_fail(err, PD_EDATA,
+                    "%s/%s: %s (resume_older = 1 goes on from the checkpoint before it)", w->dir,
+                    c->name, why.msg);
             return -1;
         }
         train_report_say(l->report, "%s/%s cannot be used: %s", w->dir, c->name, why.msg);
@@ -91,7 +111,8 @@ static int64_t choose(struct train_loop *l, const struct wanted *w, struct ps_mo
     if (first)
         none_is_whole(w, &last, err);
     else if (!w->may_lack)
-        pd_fail(err, PD_ENOENT, "there is no checkpoint %s/%s on the pservers", w->dir, *w->name ? w->name : "pass-*");
+        pd_fail(err, PD_ENOENT, "there is no checkpoint %s/%s on the pservers", w->dir,
+                *w->name ? w->name : "pass-*");
     return -1;
 }
 
@@ -103,20 +124,27 @@ static int from_first(struct train_loop *l, double *v, size_t n, struct pd_err *
 }
 
 /* The checkpoint is here, whole. */
-static int go_on(struct train_loop *l, const struct wanted *w, const struct ps_models *m, size_t i, struct pd_err *err) {
+static int go_on(struct train_loop *l, const struct wanted *w, const struct ps_models *m, size_t i,
+                 struct pd_err *err) {
     struct train_checkpoints *k = l->checkpoints;
     const struct ps_checkpoint *c = ps_models_at(m, i);
     char folder[PATH_MAX];
     double at[2] = {0};
     int rc = train_client_error(l, ps_models_resume(l->client, m, i, w->dir, &k->from), err);
     if (!rc && k->from.batch && k->from.n_streams != l->n_streams)
-        rc = pd_fail(err, PD_ECONF, "%s/%s is inside a pass over %zu streams of data, this job has %u: give n_streams = %zu", w->dir, c->name,
-                     k->from.n_streams, l->n_streams, k->from.n_streams);
+        rc = pd_fail(err, PD_ECONF,
+                     "%s/%s is inside a pass over %zu streams of data, this job has %u: give "
+                     "n_streams = %zu",
+                     w->dir, c->name, k->from.n_streams, l->n_streams, k->from.n_streams);
     if (!rc && pd_fmt(folder, sizeof folder, "%s/%s", w->dir, c->name))
         rc = pd_fail(err, PD_ECONF, "path too long: %s", w->dir);
     if (!rc && !l->report->trainer_id) {
         uint64_t step, pass;
-        rc = train_client_error(l, ps_resume(l->client, folder, (enum ps_missing)l->options->load_missing_parameter_strategy, &step, &pass), err);
+        rc = train_client_error(
+            l,
+            ps_resume(l->client, folder,
+                      (enum ps_missing)l->options->load_missing_parameter_strategy, &step, &pass),
+            err);
         at[0] = (double)step;
         at[1] = (double)pass;
     }
@@ -125,34 +153,39 @@ static int go_on(struct train_loop *l, const struct wanted *w, const struct ps_m
     if (!rc)
         rc = train_client_error(l, ps_continue(l->client, (uint64_t)at[0], (uint64_t)at[1]), err);
     if (!rc && !l->report->trainer_id)
-        train_report_say(l->report, "Going on from %s: pass %llu, batch %llu", folder, (unsigned long long)k->from.pass,
-                         (unsigned long long)k->from.batch);
+        train_report_say(l->report, "Going on from %s: pass %llu, batch %llu", folder,
+                         (unsigned long long)k->from.pass, (unsigned long long)k->from.batch);
     k->resumed = !rc;
     return rc;
 }
 
-static int resume(struct train_loop *l, uint64_t restarts, const char *lost_nodes, int *found, struct pd_err *err) {
+static int resume(struct train_loop *l, uint64_t restarts, const char *lost_nodes, int *found,
+                  struct pd_err *err) {
     struct wanted w;
     struct ps_models *m = NULL;
     int rc = read_wanted(l, restarts, &w, err);
     if (rc <= 0)
         return rc;
     w.lost_nodes = lost_nodes;
-    rc = train_client_error(l, ps_models(l->client, w.dir, w.older || !*w.name ? NULL : w.name, &m), err);
+    rc = train_client_error(l, ps_models(l->client, w.dir, w.older || !*w.name ? NULL : w.name, &m),
+                            err);
     if (!rc)
-        rc = train_client_error(l, ps_barrier(l->client), err); /* all have the list before anything is changed */
+        rc = train_client_error(l, ps_barrier(l->client),
+                                err); /* all have the list before anything is changed */
     double which = 0;
     if (!rc && !l->report->trainer_id && !ps_repeated(l->client)) {
         which = (double)choose(l, &w, m, err) + 1;
         rc = err->code;
         if (!rc && !which)
             train_report_say(l->report, "There is no checkpoint in %s: %s", w.dir,
-                             began_elsewhere(l->options) ? "it goes on from where it began" : "training begins anew");
+                             began_elsewhere(l->options) ? "it goes on from where it began"
+                                                         : "training begins anew");
     }
     if (!rc)
         rc = from_first(l, &which, 1, err);
     if (!rc && which > (double)ps_models_n(m))
-        rc = pd_fail(err, PD_EFAIL, "the list of checkpoints has changed while trainers looked at it");
+        rc = pd_fail(err, PD_EFAIL,
+                     "the list of checkpoints has changed while trainers looked at it");
     *found = which > 0;
     if (!rc && *found)
         rc = go_on(l, &w, m, (size_t)which - 1, err);
@@ -160,9 +193,12 @@ static int resume(struct train_loop *l, uint64_t restarts, const char *lost_node
     return rc;
 }
 
-int train_resume(struct train_loop *l, uint64_t restarts, const char *lost_nodes, struct pd_err *err) {
+int train_resume(struct train_loop *l, uint64_t restarts, const char *lost_nodes,
+                 struct pd_err *err) {
     int found = 0, rc = resume(l, restarts, lost_nodes, &found, err);
-    return !rc && !found && restarts && began_elsewhere(l->options) ? resume(l, 0, lost_nodes, &found, err) : rc;
+    return !rc && !found && restarts && began_elsewhere(l->options)
+               ? resume(l, 0, lost_nodes, &found, err)
+               : rc;
 }
 
 int train_resumed(const struct train_loop *l) { return l->checkpoints->resumed; }
@@ -170,8 +206,12 @@ const char *train_resumed_data(const struct train_loop *l) {
     const struct train_checkpoints *k = l->checkpoints;
     return k->resumed && k->from.data ? k->from.data : "";
 }
-int train_resumed_inside(const struct train_loop *l) { return l->checkpoints->resumed && l->checkpoints->from.batch > 0; }
-uint64_t train_first_pass(const struct train_loop *l) { return l->checkpoints->resumed ? l->checkpoints->from.pass : 0; }
+int train_resumed_inside(const struct train_loop *l) {
+    return l->checkpoints->resumed && l->checkpoints->from.batch > 0;
+}
+uint64_t train_first_pass(const struct train_loop *l) {
+    return l->checkpoints->resumed ? l->checkpoints->from.pass : 0;
+}
 
 struct line { /* of a note */
     char pos[TRAIN_POS_TEXT];
@@ -204,7 +244,8 @@ static void take_over(struct train_loop *l, uint64_t pass, double (*sums)[N_SUMS
     train_report_go_on(l->report, 0, 0, 0, (double)before.ms / 1000);
 }
 
-int train_begin_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass, double (*sums)[N_SUMS], struct pd_err *err) {
+int train_begin_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass,
+                     double (*sums)[N_SUMS], struct pd_err *err) {
     const struct model_resume *from = &l->checkpoints->from;
     double all_cost = 0, all_samples = 0, took = 0;
     train_streams_rewind(streams, pass);

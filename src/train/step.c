@@ -8,20 +8,28 @@
 #include "ps/plan/tree.h"
 #include "train/checkpoint.h"
 
-static int by_stream(const struct train_loop *l) { return l->options->reproducible == PD_REPRODUCIBLE_TOPOLOGY; }
+static int by_stream(const struct train_loop *l) {
+    return l->options->reproducible == PD_REPRODUCIBLE_TOPOLOGY;
+}
 
-uint32_t train_n_parts(const struct train_loop *l) { return by_stream(l) ? l->stream_hi - l->stream_lo : 1; }
+uint32_t train_n_parts(const struct train_loop *l) {
+    return by_stream(l) ? l->stream_hi - l->stream_lo : 1;
+}
 
-uint32_t train_part(const struct train_loop *l, uint32_t k, uint32_t n) { return by_stream(l) ? l->now.counts[k] : n; }
+uint32_t train_part(const struct train_loop *l, uint32_t k, uint32_t n) {
+    return by_stream(l) ? l->now.counts[k] : n;
+}
 
 /* A step under way. */
 struct step {
     struct train_loop *l;
     const struct train_streams *streams;
     uint64_t pass;
-    uint32_t at; /* samples of the feed that were taken: parts are computed in the order in which they stand there */
+    uint32_t at; /* samples of the feed that were taken: parts are computed in the order in which
+                    they stand there */
     double (*sums)[N_SUMS];
-    uint32_t n_wave, wave; /* by stream: pieces that the threads have computed, and those of them that were used */
+    uint32_t n_wave, wave; /* by stream: pieces that the threads have computed, and those of them
+                              that were used */
     struct train_grads *leaving; /* what backward makes leaves at once; NULL: when it is complete */
     int rc;                      /* of that */
 };
@@ -39,7 +47,8 @@ struct sum {
 };
 
 /* The next n samples of the feed, as a piece of part k. */
-static int take_piece(struct step *s, struct train_piece *p, enum train_grads_kind kind, uint32_t k, uint32_t n, struct pd_err *err) {
+static int take_piece(struct step *s, struct train_piece *p, enum train_grads_kind kind, uint32_t k,
+                      uint32_t n, struct pd_err *err) {
     *p = (struct train_piece){.part = k, .first = s->at, .n = n};
     s->at += n;
     return train_grads_take(s->l->params, kind, &p->grads, err);
@@ -48,10 +57,15 @@ static int take_piece(struct step *s, struct train_piece *p, enum train_grads_ki
 /* batch: the n pieces are all of it, and become one. */
 static int compute(struct step *s, uint32_t n, int batch, struct pd_err *err) {
     struct train_loop *l = s->l;
-    const struct train_work w = {l->params, l->now.feed, (uint64_t)l->options->seed, s->pass,
-                                 s->leaving ? on_gradient : NULL, s};
+    const struct train_work w = {l->params,
+                                 l->now.feed,
+                                 (uint64_t)l->options->seed,
+                                 s->pass,
+                                 s->leaving ? on_gradient : NULL,
+                                 s};
     struct train_piece *p = train_team_pieces(l->team);
-    int rc = batch ? train_team_compute_batch(l->team, &w, p, n, err) : train_team_compute(l->team, &w, p, n, err);
+    int rc = batch ? train_team_compute_batch(l->team, &w, p, n, err)
+                   : train_team_compute(l->team, &w, p, n, err);
     for (uint32_t i = 0; i < n && !rc; i++) {
         s->sums[p[i].part][SUM_COST] += p[i].cost.sum;
         s->sums[p[i].part][SUM_SAMPLES] += p[i].cost.n;
@@ -66,8 +80,12 @@ static int compute_batch(struct step *s, uint32_t n, struct sum *out, struct pd_
     const uint32_t n_threads = train_team_size(l->team), n_pieces = n_threads < n ? n_threads : n;
     int rc = 0;
     for (uint32_t i = 0; i < n_pieces && !rc; i++) {
-        const enum train_grads_kind kind = n_threads == 1 ? TRAIN_GRADS_ALONE : i ? TRAIN_GRADS_OTHER : TRAIN_GRADS_FIRST;
-        rc = take_piece(s, &p[i], kind, 0, (uint32_t)((uint64_t)n * (i + 1) / n_pieces - (uint64_t)n * i / n_pieces), err);
+        const enum train_grads_kind kind = n_threads == 1 ? TRAIN_GRADS_ALONE
+                                           : i            ? TRAIN_GRADS_OTHER
+                                                          : TRAIN_GRADS_FIRST;
+        rc = take_piece(s, &p[i], kind, 0,
+                        (uint32_t)((uint64_t)n * (i + 1) / n_pieces - (uint64_t)n * i / n_pieces),
+                        err);
         if (!rc && n_pieces > 1)
             train_grads_of(l->params, p[i].grads, l->now.feed, p[i].first, p[i].n);
     }
@@ -85,14 +103,16 @@ static int compute_batch(struct step *s, uint32_t n, struct sum *out, struct pd_
     return 0;
 }
 
-/* Part k, which has samples. Parts are asked for in their order: the threads compute as many at a time as they are. */
+/* Part k, which has samples. Parts are asked for in their order: the threads compute as many at a
+ * time as they are. */
 static int compute_part(struct step *s, uint32_t k, struct sum *out, struct pd_err *err) {
     struct train_loop *l = s->l;
     struct train_piece *p = train_team_pieces(l->team);
     int rc = 0;
     if (s->wave == s->n_wave) {
         s->wave = s->n_wave = 0;
-        for (uint32_t i = k; i < train_n_parts(l) && s->n_wave < train_team_size(l->team) && !rc; i++) {
+        for (uint32_t i = k; i < train_n_parts(l) && s->n_wave < train_team_size(l->team) && !rc;
+             i++) {
             uint32_t n = train_part(l, i, 0);
             if (!n)
                 continue;
@@ -158,8 +178,8 @@ static int step_of_nodes(struct step *s, int asked, struct pd_err *err) {
     return rc ? rc : train_client_error(l, ps_step_end(l->client, s->at, NULL, 0), err);
 }
 
-int train_step(struct train_loop *l, const struct train_streams *streams, uint64_t pass, uint32_t n, int asked,
-               double (*sums)[N_SUMS], struct pd_err *err) {
+int train_step(struct train_loop *l, const struct train_streams *streams, uint64_t pass, uint32_t n,
+               int asked, double (*sums)[N_SUMS], struct pd_err *err) {
     struct step s = {.l = l, .streams = streams, .pass = pass, .sums = sums};
     train_grads_reclaim(l->params);
     if (by_stream(l))
@@ -174,22 +194,30 @@ int train_step(struct train_loop *l, const struct train_streams *streams, uint64
         rc = train_checkpoint_note(l, streams, sums, 1, err);
     if (rc)
         return rc;
-    rc = ps_step_end(l->client, n, (const double[N_STEP_STATS]){sum.cost, asked, l->next.n > 0}, N_STEP_STATS);
+    rc = ps_step_end(l->client, n, (const double[N_STEP_STATS]){sum.cost, asked, l->next.n > 0},
+                     N_STEP_STATS);
     return train_client_error(l, rc, err);
 }
 
-/* Every stream's numbers come to everybody, each in a place of its own of a sum, and are then added here. */
-static int sum_by_stream(struct train_loop *l, const double *v, size_t k, double *sum, struct pd_err *err) {
+/* Every stream's numbers come to everybody, each in a place of its own of a sum, and are then added
+ * here. */
+static int sum_by_stream(struct train_loop *l, const double *v, size_t k, double *sum,
+                         struct pd_err *err) {
     uint32_t n = l->n_streams, own = l->stream_hi - l->stream_lo;
     size_t total = n * k;
     double *all = pd_calloc(total, sizeof *all), **of = pd_calloc(n, sizeof *of);
     struct ps_range *r = pd_calloc(n, sizeof *r);
     struct ps_add *plan = pd_calloc(n, sizeof *plan);
-    int rc = all && of && r && plan ? 0 : pd_fail(err, PD_ENOMEM, "no memory to add up %zu numbers", total);
+    int rc = all && of && r && plan
+                 ? 0
+                 : pd_fail(err, PD_ENOMEM, "no memory to add up %zu numbers", total);
     if (!rc)
         memcpy(all + l->stream_lo * k, v, own * k * sizeof *v);
     for (size_t at = 0; at < total && !rc; at += PS_REDUCE_MAX)
-        rc = train_client_error(l, ps_reduce(l->client, all + at, total - at < PS_REDUCE_MAX ? total - at : PS_REDUCE_MAX), err);
+        rc = train_client_error(
+            l,
+            ps_reduce(l->client, all + at, total - at < PS_REDUCE_MAX ? total - at : PS_REDUCE_MAX),
+            err);
     for (uint32_t i = 0; i < n && !rc; i++) {
         r[i] = (struct ps_range){i, i + 1};
         of[i] = all + i * k;

@@ -16,9 +16,9 @@
 
 enum { AHEAD = 2 }; /* batches */
 
-struct made { /* a batch, and how things stand behind it */
-    struct pd_batch batch;  /* cap 0: read straight into the caller's */
-    uint32_t *count;        /* [hi - lo] samples of each stream */
+struct made {                      /* a batch, and how things stand behind it */
+    struct pd_batch batch;         /* cap 0: read straight into the caller's */
+    uint32_t *count;               /* [hi - lo] samples of each stream */
     struct data_pos *before, *pos; /* [hi - lo] of each stream, before it and behind it */
     double fraction;
     uint64_t bad_lines;
@@ -28,20 +28,23 @@ struct made { /* a batch, and how things stand behind it */
 };
 
 struct train_streams {
-    uint32_t lo, hi, first, n_shares; /* a batch is cut into n_shares, of which stream i gets number i - first */
+    uint32_t lo, hi, first,
+        n_shares; /* a batch is cut into n_shares, of which stream i gets number i - first */
     uint64_t batch_size, fingerprint;
     struct data_reader **reader; /* [hi - lo] */
-    struct made made[AHEAD + 1];   /* the last one is what was given out last */
-    struct data_pos *earlier;      /* [hi - lo] of each stream, before the batch that was given out before the last */
-    struct made *filling;          /* being read into, by whichever thread does it */
-    struct train_ahead *ahead;     /* NULL: read when asked */
-    int ran;                       /* it has, since readers were put where they belong */
-    int over;                      /* the last batch was empty, or an error */
+    struct made made[AHEAD + 1]; /* the last one is what was given out last */
+    struct data_pos *
+        earlier; /* [hi - lo] of each stream, before the batch that was given out before the last */
+    struct made *filling;      /* being read into, by whichever thread does it */
+    struct train_ahead *ahead; /* NULL: read when asked */
+    int ran;                   /* it has, since readers were put where they belong */
+    int over;                  /* the last batch was empty, or an error */
     void (*on_bad)(void *arg, const char *message);
     void *on_bad_arg;
     uint32_t n_streams;
-    uint64_t *before;            /* by file of the job's list, and one more of each stream: bytes of its stream before it */
-    uint64_t total;              /* bytes of all own files */
+    uint64_t *before; /* by file of the job's list, and one more of each stream: bytes of its stream
+                         before it */
+    uint64_t total;   /* bytes of all own files */
 };
 
 uint32_t train_stream_share(uint64_t batch_size, uint32_t n_streams, uint32_t s) {
@@ -52,14 +55,20 @@ uint32_t train_stream_share(uint64_t batch_size, uint32_t n_streams, uint32_t s)
 static uint64_t size_of(const char *dir, const char *path) {
     char full[PATH_MAX];
     struct stat st;
-    int ok = *path && !pd_fmt(full, sizeof full, "%s%s%s", *path == '/' ? "" : dir, *path == '/' ? "" : "/", path) && !stat(full, &st);
+    int ok = *path &&
+             !pd_fmt(full, sizeof full, "%s%s%s", *path == '/' ? "" : dir, *path == '/' ? "" : "/",
+                     path) &&
+             !stat(full, &st);
     return ok ? (uint64_t)st.st_size : UINT64_MAX;
 }
 
-/* How large the own files are, for telling how far a pass is. One that can't be looked at counts as empty, and whoever reads it says
- * what is wrong; or, where it comes when it is read, as large as the others are on average. */
-static void measure(struct train_streams *s, const char *dir, const struct data_files *files, uint32_t n_streams, int comes_later) {
-    uint64_t *size = s->before + n_streams, n = 0, sum = 0; /* by file: first its size, then what is before the next one of its stream */
+/* How large the own files are, for telling how far a pass is. One that can't be looked at counts as
+ * empty, and whoever reads it says what is wrong; or, where it comes when it is read, as large as
+ * the others are on average. */
+static void measure(struct train_streams *s, const char *dir, const struct data_files *files,
+                    uint32_t n_streams, int comes_later) {
+    uint64_t *size = s->before + n_streams, n = 0,
+             sum = 0; /* by file: first its size, then what is before the next one of its stream */
     s->n_streams = n_streams;
     for (size_t i = 0; i < files->n; i++) {
         uint32_t stream = data_stream_of(i, n_streams);
@@ -95,11 +104,13 @@ static int made_init(struct train_streams *s, struct made *m, const struct data_
         return PD_ENOMEM;
     for (uint32_t k = 0; schema && k < schema->n_fields; k++)
         fields[k] = schema->field[k].batch;
-    return schema ? pd_batch_init_fields(&m->batch, fields, schema->n_fields, train_streams_max_batch(s)) : 0;
+    return schema ? pd_batch_init_fields(&m->batch, fields, schema->n_fields,
+                                         train_streams_max_batch(s))
+                  : 0;
 }
 
-static int open_readers(struct train_streams *s, const struct data_spec *spec, const char *dir, const struct data_files *files,
-                        struct pd_err *err) {
+static int open_readers(struct train_streams *s, const struct data_spec *spec, const char *dir,
+                        const struct data_files *files, struct pd_err *err) {
     struct data_spec own = *spec;
     int ahead = spec->workers && spec->schema, rc = 0;
     s->on_bad = spec->on_bad;
@@ -114,7 +125,8 @@ static int open_readers(struct train_streams *s, const struct data_spec *spec, c
     return !rc && ahead ? train_ahead_new(&s->ahead, AHEAD, make_ahead, s, err) : rc;
 }
 
-/* A node's own files become those of its own streams, in a list where the others' places are empty. */
+/* A node's own files become those of its own streams, in a list where the others' places are empty.
+ */
 static int deal_own(struct data_files *files, uint32_t n_streams, uint32_t lo, uint32_t hi) {
     size_t rounds = (files->n + hi - lo - 1) / (hi - lo), n = rounds * n_streams;
     char **path = pd_calloc(n + 1, sizeof *path);
@@ -135,10 +147,12 @@ static int deal_own(struct data_files *files, uint32_t n_streams, uint32_t lo, u
 }
 
 /* The job's list of files, as far as this trainer can know it. */
-static int list_files(struct data_files *files, const struct train_files *w, uint32_t n_streams, uint32_t lo, uint32_t hi, struct pd_err *err) {
+static int list_files(struct data_files *files, const struct train_files *w, uint32_t n_streams,
+                      uint32_t lo, uint32_t hi, struct pd_err *err) {
     struct pd_buf list;
     pd_buf_init(&list);
-    int local = w->layout == PD_DATA_LOCAL, here = w->layout == PD_DATA_DISPATCHED && !strcmp(w->dir, ".");
+    int local = w->layout == PD_DATA_LOCAL,
+        here = w->layout == PD_DATA_DISPATCHED && !strcmp(w->dir, ".");
     int rc = here ? data_files_read_list(&list, err) : 0;
     if (rc >= 0)
         rc = rc ? data_files_expand_list(files, (const char *)list.data, list.len, w->pattern, err)
@@ -147,15 +161,17 @@ static int list_files(struct data_files *files, const struct train_files *w, uin
     uint32_t need = local ? hi - lo : n_streams;
     if (!rc && files->n < need)
         rc = pd_fail(err, PD_EDATA,
-                     "'%s = %s' matches %zu files for %u streams%s: each stream needs at least one (paddlectl split makes them)", w->what,
-                     w->pattern, files->n, need, local ? " of this node" : "");
+                     "'%s = %s' matches %zu files for %u streams%s: each stream needs at least one "
+                     "(paddlectl split makes them)",
+                     w->what, w->pattern, files->n, need, local ? " of this node" : "");
     if (!rc && local && deal_own(files, n_streams, lo, hi))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     return rc;
 }
 
-int train_streams_of(struct train_streams **out, const struct data_spec *spec, const char *dir, const struct data_files *files,
-                     uint32_t n_streams, uint32_t lo, uint32_t hi, uint64_t batch_size, int own_batches, struct pd_err *err) {
+int train_streams_of(struct train_streams **out, const struct data_spec *spec, const char *dir,
+                     const struct data_files *files, uint32_t n_streams, uint32_t lo, uint32_t hi,
+                     uint64_t batch_size, int own_batches, struct pd_err *err) {
     struct train_streams *s = pd_calloc(1, sizeof *s);
     if (!s)
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -167,7 +183,8 @@ int train_streams_of(struct train_streams **out, const struct data_spec *spec, c
     s->n_shares = own_batches ? hi - lo : n_streams;
     s->batch_size = batch_size;
     for (size_t i = 0; i < files->n; i++)
-        for (const char *p = files->path[i]; p == files->path[i] || p[-1]; p++) /* the NUL parts the names */
+        for (const char *p = files->path[i]; p == files->path[i] || p[-1];
+             p++) /* the NUL parts the names */
             s->fingerprint = pd_mix64(s->fingerprint ^ (uint64_t)(unsigned char)*p) + 1;
     s->reader = pd_calloc(hi - lo, sizeof *s->reader);
     s->before = pd_calloc(files->n + n_streams, sizeof *s->before);
@@ -186,12 +203,14 @@ int train_streams_of(struct train_streams **out, const struct data_spec *spec, c
     return 0;
 }
 
-int train_streams_new(struct train_streams **out, const struct data_spec *spec, const struct train_files *where, uint32_t n_streams, uint32_t lo,
-                      uint32_t hi, uint64_t batch_size, int own_batches, struct pd_err *err) {
+int train_streams_new(struct train_streams **out, const struct data_spec *spec,
+                      const struct train_files *where, uint32_t n_streams, uint32_t lo, uint32_t hi,
+                      uint64_t batch_size, int own_batches, struct pd_err *err) {
     struct data_files files = {0};
     int rc = list_files(&files, where, n_streams, lo, hi, err);
     if (!rc)
-        rc = train_streams_of(out, spec, where->dir, &files, n_streams, lo, hi, batch_size, own_batches, err);
+        rc = train_streams_of(out, spec, where->dir, &files, n_streams, lo, hi, batch_size,
+                              own_batches, err);
     if (!rc && where->layout == PD_DATA_LOCAL)
         (*out)->fingerprint = 0; /* every trainer's is another one */
     data_files_release(&files);
@@ -243,7 +262,8 @@ static double fraction(const struct train_streams *s) {
     for (uint32_t i = s->lo; i < s->hi; i++) {
         uint64_t file, bytes;
         data_reader_progress(s->reader[i - s->lo], &file, &bytes);
-        done += s->before[i + file * s->n_streams] + bytes; /* the job's number of the file: data_stream_of */
+        done += s->before[i + file * s->n_streams] +
+                bytes; /* the job's number of the file: data_stream_of */
     }
     return s->total ? (double)done / (double)s->total : -1;
 }
@@ -348,11 +368,16 @@ void train_streams_only(struct train_streams *s, uint64_t pass, uint64_t file) {
     begin(s);
 }
 
-void train_streams_expect(struct train_streams *s, uint64_t file) { data_reader_expect(s->reader[0], file); }
+void train_streams_expect(struct train_streams *s, uint64_t file) {
+    data_reader_expect(s->reader[0], file);
+}
 
-uint64_t train_streams_n_files(const struct train_streams *s) { return data_reader_n_files(s->reader[0]); }
+uint64_t train_streams_n_files(const struct train_streams *s) {
+    return data_reader_n_files(s->reader[0]);
+}
 
-void train_streams_tell(const struct train_streams *s, uint32_t i, int back, char out[TRAIN_POS_TEXT]) {
+void train_streams_tell(const struct train_streams *s, uint32_t i, int back,
+                        char out[TRAIN_POS_TEXT]) {
     const struct made *m = &s->made[AHEAD];
     data_pos_format(back > 1 ? &s->earlier[i] : back ? &m->before[i] : &m->pos[i], out);
 }

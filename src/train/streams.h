@@ -1,8 +1,8 @@
 /* streams.h - the batches of one trainer, made of its share of each of its streams.
  *
- * Of a batch of B samples over S streams, stream s gives floor((s+1)B/S) - floor(sB/S) samples, so the same samples
- * make up step k whichever trainer owns the stream. Streams that have ended give none; the pass of a trainer ends
- * when all its streams have.
+ * Of a batch of B samples over S streams, stream s gives floor((s+1)B/S) - floor(sB/S) samples, so
+ * the same samples make up step k whichever trainer owns the stream. Streams that have ended give
+ * none; the pass of a trainer ends when all its streams have.
  */
 #ifndef PD_TRAIN_STREAMS_H
 #define PD_TRAIN_STREAMS_H
@@ -15,23 +15,28 @@ uint32_t train_stream_share(uint64_t batch_size, uint32_t n_streams, uint32_t s)
 
 struct train_streams;
 
-/* With threads to read ahead (spec->workers) batches are made ahead by one more; what comes out is the same. spec->on_bad is called
- * from within train_streams_next.
+/* With threads to read ahead (spec->workers) batches are made ahead by one more; what comes out is
+ * the same. spec->on_bad is called from within train_streams_next.
  *
- * With own_batches, batch_size is that of this trainer alone, cut over its streams: there is no step of all. */
+ * With own_batches, batch_size is that of this trainer alone, cut over its streams: there is no
+ * step of all. */
 struct train_files {
     const char *dir, *pattern; /* relative to dir */
     const char *what;          /* "train", "test": for messages */
     enum pd_data_layout layout;
 };
-int train_streams_new(struct train_streams **out, const struct data_spec *spec, const struct train_files *where, uint32_t n_streams, uint32_t lo,
-                      uint32_t hi, uint64_t batch_size, int own_batches, struct pd_err *err);
-/* The same of a list of files in its order; streams may be without one, and places in it empty (""). */
-int train_streams_of(struct train_streams **out, const struct data_spec *spec, const char *dir, const struct data_files *files,
-                     uint32_t n_streams, uint32_t lo, uint32_t hi, uint64_t batch_size, int own_batches, struct pd_err *err);
+int train_streams_new(struct train_streams **out, const struct data_spec *spec,
+                      const struct train_files *where, uint32_t n_streams, uint32_t lo, uint32_t hi,
+                      uint64_t batch_size, int own_batches, struct pd_err *err);
+/* The same of a list of files in its order; streams may be without one, and places in it empty
+ * (""). */
+int train_streams_of(struct train_streams **out, const struct data_spec *spec, const char *dir,
+                     const struct data_files *files, uint32_t n_streams, uint32_t lo, uint32_t hi,
+                     uint64_t batch_size, int own_batches, struct pd_err *err);
 void train_streams_free(struct train_streams *s);
 
-/* A hash of the whole list of files, equal on all trainers of a job; 0 for NULL, and where each trainer has a list of its own. */
+/* A hash of the whole list of files, equal on all trainers of a job; 0 for NULL, and where each
+ * trainer has a list of its own. */
 uint64_t train_streams_fingerprint(const struct train_streams *s);
 
 uint32_t train_streams_max_batch(const struct train_streams *s);
@@ -39,19 +44,26 @@ uint32_t train_streams_max_share(const struct train_streams *s); /* of one strea
 
 /* Replace `b` by the next step's samples. Their number; 0: all streams have ended; or PD_E*. */
 int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_err *err);
-/* How many of them each stream gave, first stream first; their samples stand in `b` in this order. */
+/* How many of them each stream gave, first stream first; their samples stand in `b` in this order.
+ */
 const uint32_t *train_streams_counts(const struct train_streams *s);
-/* Where stream number lo + i stands, as text without blanks: behind the last batch that was given out (back 0), in front of it (1),
- * or in front of the one before that (2). seek: this stream goes on there, the others where they are. PD_EDATA. */
+/* Where stream number lo + i stands, as text without blanks: behind the last batch that was given
+ * out (back 0), in front of it (1), or in front of the one before that (2). seek: this stream goes
+ * on there, the others where they are. PD_EDATA. */
 enum { TRAIN_POS_TEXT = 256 };
-void train_streams_tell(const struct train_streams *s, uint32_t i, int back, char out[TRAIN_POS_TEXT]);
+void train_streams_tell(const struct train_streams *s, uint32_t i, int back,
+                        char out[TRAIN_POS_TEXT]);
 int train_streams_seek(struct train_streams *s, uint32_t i, const char *text, struct pd_err *err);
 void train_streams_rewind(struct train_streams *s, uint64_t pass);
-/* The same, but this file of the first stream's is all that is read until the next rewind: see data_reader_only. */
+/* The same, but this file of the first stream's is all that is read until the next rewind: see
+ * data_reader_only. */
 void train_streams_only(struct train_streams *s, uint64_t pass, uint64_t file);
-void train_streams_expect(struct train_streams *s, uint64_t file); /* this file of the first stream's may be next: see data_fetch_ahead */
-uint64_t train_streams_n_files(const struct train_streams *s); /* of the first stream */
-double train_streams_fraction(const struct train_streams *s); /* of this pass that has been read, 0..1, by bytes; -1: unknown */
+void train_streams_expect(
+    struct train_streams *s,
+    uint64_t file); /* this file of the first stream's may be next: see data_fetch_ahead */
+uint64_t train_streams_n_files(const struct train_streams *s);   /* of the first stream */
+double train_streams_fraction(const struct train_streams *s);    /* of this pass that has been read,
+                                                                    0..1, by bytes; -1: unknown */
 uint64_t train_streams_bad_lines(const struct train_streams *s); /* of this pass */
 
 #endif

@@ -26,7 +26,8 @@ struct trainer {
     struct data_workers *workers;       /* NULL: none */
     struct data_fetch *fetch;           /* NULL: all files are here */
     struct data_spec spec[2];           /* of training data, of test data */
-    struct train_streams *train, *test; /* test: NULL without test data; of an online job, whose folders come later, without files */
+    struct train_streams *train, *test; /* test: NULL without test data; of an online job, whose
+                                           folders come later, without files */
     struct ps_client *client;
     struct train_params *params;
     struct train_input input[2];
@@ -50,7 +51,9 @@ static uint32_t n_pservers(const struct pd_options *o) {
     return n;
 }
 
-static int has_no_second_server(const struct pd_options *o) { return o->checkpoint_copies > 1 && (o->local || n_pservers(o) < 2); }
+static int has_no_second_server(const struct pd_options *o) {
+    return o->checkpoint_copies > 1 && (o->local || n_pservers(o) < 2);
+}
 
 static int check_options(struct trainer *t, struct pd_err *err) {
     const struct pd_options *o = t->o;
@@ -70,28 +73,40 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     const struct model_ini *m = nn_graph_model(t->graph);
     const struct data_spec *train = &t->spec[0], *test = &t->spec[1];
     const struct data_files none = {0};
-    if (t->setup->data_fd > 2 && !strcmp(m->dir, ".") && t->o->data_layout == PD_DATA_DISPATCHED && data_fetch_new(&t->fetch, t->setup->data_fd, err))
+    if (t->setup->data_fd > 2 && !strcmp(m->dir, ".") && t->o->data_layout == PD_DATA_DISPATCHED &&
+        data_fetch_new(&t->fetch, t->setup->data_fd, err))
         return err->code;
-    t->spec[1] = (struct data_spec){.schema = m->schema, .max_bad_lines = (uint64_t)t->o->max_bad_lines, .seed = (uint64_t)t->o->seed,
-                                    .fetch = t->fetch, .workers = t->workers, .on_bad = on_bad_line, .arg = t};
+    t->spec[1] = (struct data_spec){.schema = m->schema,
+                                    .max_bad_lines = (uint64_t)t->o->max_bad_lines,
+                                    .seed = (uint64_t)t->o->seed,
+                                    .fetch = t->fetch,
+                                    .workers = t->workers,
+                                    .on_bad = on_bad_line,
+                                    .arg = t};
     t->spec[0] = *test;
     t->spec[0].shuffle_buffer = (uint64_t)t->o->shuffle_buffer;
     uint64_t batch = (uint64_t)t->o->batch_size;
     int own = t->o->update != PD_UPDATE_SYNC;
-    const struct train_files train_files = {m->dir, m->data.train.text, "train", (enum pd_data_layout)t->o->data_layout};
-    const struct train_files test_files = {m->dir, m->data.test.text, "test", (enum pd_data_layout)t->o->data_layout};
+    const struct train_files train_files = {m->dir, m->data.train.text, "train",
+                                            (enum pd_data_layout)t->o->data_layout};
+    const struct train_files test_files = {m->dir, m->data.test.text, "test",
+                                           (enum pd_data_layout)t->o->data_layout};
     int rc = 0;
     if (data_schema_is_text(m->schema)) /* each sample predicts one word */
         t->report.unit = "words";
     t->report.perplexity = m->n_costs == 1 && !strcmp(m->cost[0].type.text, "cross_entropy");
     if (t->o->job == PD_JOB_TRAIN)
-        rc = t->o->data == PD_DATA_QUEUE /* all files are one list, which each trainer may read any of */
+        rc = t->o->data ==
+                     PD_DATA_QUEUE /* all files are one list, which each trainer may read any of */
                  ? train_streams_new(&t->train, train, &train_files, 1, 0, 1, batch, own, err)
-                 : train_streams_new(&t->train, train, &train_files, t->n_streams, t->lo, t->hi, batch, own, err);
+                 : train_streams_new(&t->train, train, &train_files, t->n_streams, t->lo, t->hi,
+                                     batch, own, err);
     if (t->o->job == PD_JOB_ONLINE)
-        rc = train_streams_of(&t->train, train, m->dir, &none, t->n_streams, t->lo, t->hi, batch, own, err);
+        rc = train_streams_of(&t->train, train, m->dir, &none, t->n_streams, t->lo, t->hi, batch,
+                              own, err);
     if (!rc && *m->data.test.text && t->o->job != PD_JOB_ONLINE)
-        rc = train_streams_new(&t->test, test, &test_files, t->n_streams, t->lo, t->hi, batch, own, err);
+        rc = train_streams_new(&t->test, test, &test_files, t->n_streams, t->lo, t->hi, batch, own,
+                               err);
     if (!rc && t->o->job == PD_JOB_TEST && !t->test)
         rc = pd_fail(err, PD_ECONF, "%s: job = test, but [data] names no test files", m->file);
     if (rc)
@@ -111,7 +126,9 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     }
     if (!rc)
         rc = nn_eval_new(&t->eval, t->graph, err);
-    return rc ? rc : train_team_new(&t->team, t->graph, n_threads, piece, max, t->eval, t->setup->cpus, err);
+    return rc ? rc
+              : train_team_new(&t->team, t->graph, n_threads, piece, max, t->eval, t->setup->cpus,
+                               err);
 }
 
 static int join_servers(struct trainer *t, struct pd_err *err) {
@@ -125,7 +142,8 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
         .stream_hi = t->hi,
         .seed = (uint64_t)t->o->seed,
         .optimizer = {.conf = &t->config.optimizer},
-        .update = ps_rule_at((size_t)t->o->update)->name, /* the option's choices are the table's names: a test compares them */
+        .update = ps_rule_at((size_t)t->o->update)
+                      ->name, /* the option's choices are the table's names: a test compares them */
         .staleness = (uint32_t)t->o->staleness,
         .async_lagged_grad_discard_ratio = t->o->async_lagged_grad_discard_ratio,
         .geo_sgd_need_push_nums = (uint32_t)t->o->geo_sgd_need_push_nums,
@@ -146,8 +164,9 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
     if (!rc && (rc = ps_start(t->client)))
         pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
     if (!rc && ps_resumed(t->client, &t->from_pass, &t->from_batch))
-        train_report_say(&t->report, "Started again: going on in pass %llu after %llu batches of this trainer", (unsigned long long)t->from_pass,
-                         (unsigned long long)t->from_batch);
+        train_report_say(&t->report,
+                         "Started again: going on in pass %llu after %llu batches of this trainer",
+                         (unsigned long long)t->from_pass, (unsigned long long)t->from_batch);
     return rc;
 }
 
@@ -156,28 +175,54 @@ static int load(struct trainer *t, struct pd_err *err) {
     int rc = 0;
     /* The two enumerations name the same choices in the same order. */
     if (t->id == 0 && !ps_repeated(t->client))
-        rc = ps_load(t->client, t->o->init_model_path, (enum ps_missing)t->o->load_missing_parameter_strategy);
+        rc = ps_load(t->client, t->o->init_model_path,
+                     (enum ps_missing)t->o->load_missing_parameter_strategy);
     if (!rc)
         rc = ps_barrier(t->client);
-    return rc ? pd_fail(err, rc, "%s", ps_client_err(t->client)->code ? ps_client_err(t->client)->msg : "out of memory") : 0;
+    return rc ? pd_fail(err, rc, "%s",
+                        ps_client_err(t->client)->code ? ps_client_err(t->client)->msg
+                                                       : "out of memory")
+              : 0;
 }
 
-/* Every trainer lists its files and reads its options by itself; lists that differ would train some files twice and others
- * never, options that differ would change the mathematics in silence. So all compare before the first step: each puts its
- * fingerprints into places of its own of a sum, and reads those of all. */
+/* Every trainer lists its files and reads its options by itself; lists that differ would train some
+ * files twice and others never, options that differ would change the mathematics in silence. So all
+ * compare before the first step: each puts its fingerprints into places of its own of a sum, and
+ * reads those of all. */
 static int agree(struct trainer *t, struct pd_err *err) {
-    static const char *const what[] = {"another list of training files", "another list of test files",
-                                       "other options (batch_size, num_passes, saving_period, saving_period_by_batches, save_initial, "
-                                       "save_state, resume, resume_older, start_pass, seed, shuffle_buffer, data, data_layout, reproducible, job, online_* or evaluators)"};
+    static const char *const what[] = {
+        "another list of training files", "another list of test files",
+        "other options (batch_size, num_passes, saving_period, saving_period_by_batches, "
+        "save_initial, "
+        "save_state, resume, resume_older, start_pass, seed, shuffle_buffer, data, data_layout, "
+        "reproducible, job, online_* or evaluators)"};
     const struct pd_options *o = t->o;
     uint64_t options = 0;
-    const int64_t values[] = {o->batch_size, o->num_passes, o->saving_period, o->save_initial, o->seed, o->reproducible, o->job, nn_graph_n_evaluators(t->graph),
-                              o->saving_period_by_batches, o->save_state, o->resume_older, o->start_pass, (int64_t)t->setup->restarts,
-                              (int64_t)ps_name_hash(o->resume), o->shuffle_buffer, o->data, o->data_layout, o->online_shuffle, o->online_test, o->online_base_period,
+    const int64_t values[] = {o->batch_size,
+                              o->num_passes,
+                              o->saving_period,
+                              o->save_initial,
+                              o->seed,
+                              o->reproducible,
+                              o->job,
+                              nn_graph_n_evaluators(t->graph),
+                              o->saving_period_by_batches,
+                              o->save_state,
+                              o->resume_older,
+                              o->start_pass,
+                              (int64_t)t->setup->restarts,
+                              (int64_t)ps_name_hash(o->resume),
+                              o->shuffle_buffer,
+                              o->data,
+                              o->data_layout,
+                              o->online_shuffle,
+                              o->online_test,
+                              o->online_base_period,
                               o->online_delta_period};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         options = pd_mix64(options ^ pd_mix64((uint64_t)values[i] + i));
-    const uint64_t mine[] = {train_streams_fingerprint(t->train), train_streams_fingerprint(t->test), options};
+    const uint64_t mine[] = {train_streams_fingerprint(t->train),
+                             train_streams_fingerprint(t->test), options};
     double *all = pd_calloc(t->n_trainers, sizeof *all);
     int rc = all ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
     for (size_t k = 0; k < sizeof what / sizeof what[0] && !rc; k++) {
@@ -186,14 +231,17 @@ static int agree(struct trainer *t, struct pd_err *err) {
         if ((rc = ps_reduce(t->client, all, t->n_trainers)))
             pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
         for (uint32_t i = 0; i < t->n_trainers && !rc; i++)
-            if (all[i] != all[t->id] && (all[i] != 0 || t->o->on_trainer_lost != PD_TRAINER_LOST_CONTINUE)) /* 0: it is lost already */
+            if (all[i] != all[t->id] &&
+                (all[i] != 0 ||
+                 t->o->on_trainer_lost != PD_TRAINER_LOST_CONTINUE)) /* 0: it is lost already */
                 rc = pd_fail(err, PD_ECONF, "trainer %u has %s than trainer %u", i, what[k], t->id);
     }
     free(all);
     return rc;
 }
 
-static int evaluate(struct trainer *t, struct train_loop *l, const char *word, uint64_t pass, struct pd_err *err) {
+static int evaluate(struct trainer *t, struct train_loop *l, const char *word, uint64_t pass,
+                    struct pd_err *err) {
     char when[40];
     if (!t->test)
         return 0;
@@ -205,20 +253,26 @@ static int evaluate(struct trainer *t, struct train_loop *l, const char *word, u
 static int check_samples(const struct trainer *t, const struct train_loop *l, struct pd_err *err) {
     const struct model_ini *m = nn_graph_model(t->graph);
     int whole = !l->cut && !t->from_pass && !train_resumed(l);
-    return !whole || l->batches || t->report.samples ? 0 : pd_fail(err, PD_EDATA, "%s:%d: there is no sample in the files of 'train = %s'", m->file,
-                                                                  m->data.train.line, m->data.train.text);
+    return !whole || l->batches || t->report.samples
+               ? 0
+               : pd_fail(err, PD_EDATA, "%s:%d: there is no sample in the files of 'train = %s'",
+                         m->file, m->data.train.line, m->data.train.text);
 }
 
 static int run_passes(struct trainer *t, struct train_loop *l, struct pd_err *err) {
     const struct pd_options *o = t->o;
-    const uint64_t first = t->from_pass ? t->from_pass - 1 : train_first_pass(l); /* of a pass that had ended, what comes behind it */
-    int begins = !t->from_pass && !train_resumed(l), rc = o->save_initial && begins ? train_save_initial(l, err) : 0;
+    const uint64_t first =
+        t->from_pass ? t->from_pass - 1
+                     : train_first_pass(l); /* of a pass that had ended, what comes behind it */
+    int begins = !t->from_pass && !train_resumed(l),
+        rc = o->save_initial && begins ? train_save_initial(l, err) : 0;
     if (!rc && begins)
         rc = evaluate(t, l, "before", 0, err);
     if (first >= (uint64_t)o->num_passes)
         train_report_say(&t->report, "All %llu passes are done", (unsigned long long)first);
     l->only_end = t->from_pass > 0;
-    for (uint64_t pass = first; pass < (uint64_t)o->num_passes && !rc && !l->leave; pass++) { /* asked before: nothing new to save */
+    for (uint64_t pass = first; pass < (uint64_t)o->num_passes && !rc && !l->leave;
+         pass++) { /* asked before: nothing new to save */
         l->skip = pass == t->from_pass ? t->from_batch : 0;
         rc = train_pass(l, t->train, pass, err);
         if (!rc)
@@ -234,8 +288,13 @@ static int run_passes(struct trainer *t, struct train_loop *l, struct pd_err *er
 
 static int run_online(struct trainer *t, struct train_loop *l, struct pd_err *err) {
     const struct model_ini *m = nn_graph_model(t->graph);
-    const struct train_online o = {.loop = l, .train = &t->spec[0], .test = &t->spec[1], .dir = m->dir, .pattern = m->data.train.text,
-                                   .output_dir = t->setup->output_dir, .own_batches = t->o->update != PD_UPDATE_SYNC};
+    const struct train_online o = {.loop = l,
+                                   .train = &t->spec[0],
+                                   .test = &t->spec[1],
+                                   .dir = m->dir,
+                                   .pattern = m->data.train.text,
+                                   .output_dir = t->setup->output_dir,
+                                   .own_batches = t->o->update != PD_UPDATE_SYNC};
     return train_online(&o, err);
 }
 
@@ -246,7 +305,9 @@ static int run_job(struct trainer *t, struct train_loop *l, struct pd_err *err) 
 }
 
 static int train_or_test(struct trainer *t, struct pd_err *err) {
-    int rc = t->o->reader_threads ? data_workers_new(&t->workers, (uint32_t)t->o->reader_threads, err) : 0;
+    int rc = t->o->reader_threads
+                 ? data_workers_new(&t->workers, (uint32_t)t->o->reader_threads, err)
+                 : 0;
     if (!rc)
         rc = open_data(t, err);
     if (!rc)
@@ -255,14 +316,29 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
         rc = agree(t, err);
     if (rc)
         return rc;
-    struct train_loop l = {.options = t->o, .graph = t->graph, .client = t->client, .params = t->params, .n_streams = t->n_streams,
-                           .stream_lo = t->lo, .stream_hi = t->hi, .clip_norm = t->config.optimizer.clip_norm, .now = t->input[0],
-                           .next = t->input[1], .overlap = t->o->overlap && !t->o->local, .files_apart = t->fetch != NULL,
-                           .team = t->team, .eval = t->eval, .batch = &t->batch, .report = &t->report,
-                           .stop = t->setup->stop, .stop_arg = t->setup->stop_arg};
+    struct train_loop l = {.options = t->o,
+                           .graph = t->graph,
+                           .client = t->client,
+                           .params = t->params,
+                           .n_streams = t->n_streams,
+                           .stream_lo = t->lo,
+                           .stream_hi = t->hi,
+                           .clip_norm = t->config.optimizer.clip_norm,
+                           .now = t->input[0],
+                           .next = t->input[1],
+                           .overlap = t->o->overlap && !t->o->local,
+                           .files_apart = t->fetch != NULL,
+                           .team = t->team,
+                           .eval = t->eval,
+                           .batch = &t->batch,
+                           .report = &t->report,
+                           .stop = t->setup->stop,
+                           .stop_arg = t->setup->stop_arg};
     if (has_no_second_server(t->o) && !t->id)
-        train_report_say(&t->report, "One pserver is left: from here on checkpoints have no second copy (checkpoint_copies = 2)");
-    rc = train_checkpoints_new(&l.checkpoints, (const char *)t->config.text.data, !has_no_second_server(t->o), err);
+        train_report_say(&t->report, "One pserver is left: from here on checkpoints have no second "
+                                     "copy (checkpoint_copies = 2)");
+    rc = train_checkpoints_new(&l.checkpoints, (const char *)t->config.text.data,
+                               !has_no_second_server(t->o), err);
     if (!rc && t->o->job != PD_JOB_TEST && !t->from_pass)
         rc = train_resume(&l, t->setup->restarts, t->setup->lost_nodes, err);
     if (!rc && *t->o->init_model_path && !t->from_pass && !train_resumed(&l))
@@ -279,26 +355,38 @@ static void on_checked(void *arg, const struct nn_check *c) {
     struct trainer *t = arg;
     char skipped[80] = "";
     if (c->n_skipped)
-        snprintf(skipped, sizeof skipped, "; %llu at a kink of an activation, skipped", (unsigned long long)c->n_skipped);
-    train_report_say(&t->report, "checkgrad %-20s %s: largest relative error %.3g in %llu values (at %llu: %.8g, numeric %.8g)%s",
-                     c->param, c->ok ? "ok" : "WRONG", c->max_relative, (unsigned long long)(c->n_checked - c->n_skipped),
+        snprintf(skipped, sizeof skipped, "; %llu at a kink of an activation, skipped",
+                 (unsigned long long)c->n_skipped);
+    train_report_say(&t->report,
+                     "checkgrad %-20s %s: largest relative error %.3g in %llu values (at %llu: "
+                     "%.8g, numeric %.8g)%s",
+                     c->param, c->ok ? "ok" : "WRONG", c->max_relative,
+                     (unsigned long long)(c->n_checked - c->n_skipped),
                      (unsigned long long)c->worst, c->analytic, c->numeric, skipped);
 }
 
 int train_run(const struct train_setup *setup, struct pd_err *err) {
     struct trainer t = {.setup = setup, .o = setup->options};
     int rc = check_options(&t, err);
-    t.report = (struct train_report){.out_fd = setup->out_fd, .event_fd = setup->event_fd, .log = setup->log_lines ? setup->log : NULL,
+    t.report = (struct train_report){.out_fd = setup->out_fd,
+                                     .event_fd = setup->event_fd,
+                                     .log = setup->log_lines ? setup->log : NULL,
                                      .trainer_id = t.id,
-                                     .log_period = (uint64_t)t.o->log_period, .n_passes = (uint64_t)t.o->num_passes, .unit = "samples"};
+                                     .log_period = (uint64_t)t.o->log_period,
+                                     .n_passes = (uint64_t)t.o->num_passes,
+                                     .unit = "samples"};
     if (!rc)
         rc = train_config_load(&t.config, t.o->config, err);
     t.graph = t.config.graph;
     if (!rc) {
-        pd_info(setup->log, "trainer %u of %u, streams %u to %u of %u, %lld thread(s), OpenBLAS for %s with %d each", t.id, t.n_trainers,
-                t.lo, t.hi - 1, t.n_streams, (long long)t.o->trainer_count, openblas_get_corename(), openblas_get_num_threads());
+        pd_info(setup->log,
+                "trainer %u of %u, streams %u to %u of %u, %lld thread(s), OpenBLAS for %s with %d "
+                "each",
+                t.id, t.n_trainers, t.lo, t.hi - 1, t.n_streams, (long long)t.o->trainer_count,
+                openblas_get_corename(), openblas_get_num_threads());
         struct nn_check_opts check = {.seed = (uint64_t)t.o->seed};
-        rc = t.o->job == PD_JOB_CHECKGRAD ? nn_checkgrad(t.graph, &check, on_checked, &t, err) : train_or_test(&t, err);
+        rc = t.o->job == PD_JOB_CHECKGRAD ? nn_checkgrad(t.graph, &check, on_checked, &t, err)
+                                          : train_or_test(&t, err);
     }
     if (rc && t.client)
         ps_abandon(t.client, err); /* the others learn why, not only that this trainer is gone */

@@ -12,12 +12,12 @@
 struct mate {
     struct train_team *team;
     uint32_t index;
-    int running;           /* its thread is there */
+    int running; /* its thread is there */
     pthread_t thread;
     struct nn_exec *exec;
-    struct nn_eval *eval;  /* of thread 0: the caller's */
+    struct nn_eval *eval;               /* of thread 0: the caller's */
     struct pd_patience between, within; /* for the next run; for the others of this one */
-    uint64_t n_met;        /* meetings within runs that it was at */
+    uint64_t n_met;                     /* meetings within runs that it was at */
     int rc;
     struct pd_err err;
 };
@@ -26,7 +26,8 @@ struct train_team {
     uint32_t n;
     const struct pd_cpus *cpus;
     struct train_piece *piece;
-    struct pd_gate begun, done, met; /* runs; mates that ended one; threads that came to a meeting */
+    struct pd_gate begun, done,
+        met; /* runs; mates that ended one; threads that came to a meeting */
     uint64_t n_runs;
     int quit;
     void (*job)(struct mate *m, void *arg);
@@ -76,8 +77,10 @@ static int start(struct mate *m, struct pd_err *err) {
 
 static void pin(struct mate *m, void *arg) {
     const struct pd_cpus *cpus = arg;
-    if (m->index && pd_pin_thread(cpus, m->index)) /* thread 0 is the caller's, which pinned itself */
-        m->rc = pd_fail_errno(&m->err, PD_EHOST, errno, "cannot pin thread %u of the trainer", m->index);
+    if (m->index &&
+        pd_pin_thread(cpus, m->index)) /* thread 0 is the caller's, which pinned itself */
+        m->rc = pd_fail_errno(&m->err, PD_EHOST, errno, "cannot pin thread %u of the trainer",
+                              m->index);
 }
 
 static int first_error(struct train_team *t, struct pd_err *err) {
@@ -91,7 +94,8 @@ static int first_error(struct train_team *t, struct pd_err *err) {
     return 0;
 }
 
-static int make_execs(struct train_team *t, const struct nn_graph *g, uint32_t max_piece, uint32_t max_batch, struct pd_err *err) {
+static int make_execs(struct train_team *t, const struct nn_graph *g, uint32_t max_piece,
+                      uint32_t max_batch, struct pd_err *err) {
     struct nn_exec *e[TRAIN_MAX_THREADS];
     int rc = 0;
     if (t->n > 1 && max_batch) {
@@ -105,8 +109,9 @@ static int make_execs(struct train_team *t, const struct nn_graph *g, uint32_t m
     return rc;
 }
 
-int train_team_new(struct train_team **out, const struct nn_graph *g, uint32_t n_threads, uint32_t max_piece, uint32_t max_batch,
-                   struct nn_eval *eval, const struct pd_cpus *cpus, struct pd_err *err) {
+int train_team_new(struct train_team **out, const struct nn_graph *g, uint32_t n_threads,
+                   uint32_t max_piece, uint32_t max_batch, struct nn_eval *eval,
+                   const struct pd_cpus *cpus, struct pd_err *err) {
     struct train_team *t = pd_calloc(1, sizeof *t + n_threads * sizeof t->mate[0]);
     int rc = 0;
     if (!t)
@@ -166,7 +171,9 @@ void train_team_free(struct train_team *t) {
 }
 
 uint32_t train_team_size(const struct train_team *t) { return t->n; }
-struct train_piece *train_team_pieces(struct train_team *t) { return t->piece; }
+struct train_piece *train_team_pieces(struct train_team *t) {
+    return t->piece;
+}
 
 /* --- pieces --- */
 
@@ -181,7 +188,8 @@ static void compute(struct mate *m, void *arg) {
     for (uint32_t i = m->index; i < c->n && !m->rc; i += m->team->n) {
         struct train_piece *p = &c->piece[i];
         train_params_bind(c->w->params, m->exec, p->grads);
-        nn_exec_forward(m->exec, c->w->feed, p->first, p->n, p->grads ? NN_TRAIN : NN_TEST, c->w->seed, c->w->pass, &p->cost);
+        nn_exec_forward(m->exec, c->w->feed, p->first, p->n, p->grads ? NN_TRAIN : NN_TEST,
+                        c->w->seed, c->w->pass, &p->cost);
         m->rc = nn_eval_add(m->eval, m->exec, &m->err);
         nn_exec_on_gradient(m->exec, c->w->on_gradient, c->w->arg);
         if (!m->rc && p->grads)
@@ -189,7 +197,8 @@ static void compute(struct mate *m, void *arg) {
     }
 }
 
-int train_team_compute(struct train_team *t, const struct train_work *w, struct train_piece *piece, uint32_t n, struct pd_err *err) {
+int train_team_compute(struct train_team *t, const struct train_work *w, struct train_piece *piece,
+                       uint32_t n, struct pd_err *err) {
     struct compute c = {w, piece, n};
     if (n == 1)
         compute(&t->mate[0], &c);
@@ -216,10 +225,12 @@ static void compute_batch(struct mate *m, void *arg) {
     if (m->team->n > 1)
         nn_exec_together(m->exec, c->w->feed, m->index, m->team->n);
     for (uint32_t i = 1; i < c->n; i++)
-        train_grads_add_slice(c->w->params, c->piece[0].grads, c->piece[i].grads, m->index, m->team->n);
+        train_grads_add_slice(c->w->params, c->piece[0].grads, c->piece[i].grads, m->index,
+                              m->team->n);
 }
 
-int train_team_compute_batch(struct train_team *t, const struct train_work *w, struct train_piece *piece, uint32_t n, struct pd_err *err) {
+int train_team_compute_batch(struct train_team *t, const struct train_work *w,
+                             struct train_piece *piece, uint32_t n, struct pd_err *err) {
     struct compute c = {w, piece, n};
     run(t, compute_batch, &c);
     int rc = first_error(t, err);
@@ -238,7 +249,8 @@ static void add(struct mate *m, void *arg) {
     train_grads_add_slice(a->p, a->into, a->from, m->index, m->team->n);
 }
 
-void train_team_add(struct train_team *t, struct train_params *p, struct train_grads *into, struct train_grads *from) {
+void train_team_add(struct train_team *t, struct train_params *p, struct train_grads *into,
+                    struct train_grads *from) {
     struct add a = {p, into, from};
     run(t, add, &a);
     train_grads_added(p, into, from);
@@ -259,7 +271,9 @@ static void crew_run(void *crew, pd_crew_job job, void *arg) {
     run(crew, crew_job, &c);
 }
 
-struct pd_crew train_team_crew(struct train_team *t) { return (struct pd_crew){t->n > 1 ? crew_run : NULL, t}; }
+struct pd_crew train_team_crew(struct train_team *t) {
+    return (struct pd_crew){t->n > 1 ? crew_run : NULL, t};
+}
 
 int train_team_gather(struct train_team *t, struct pd_err *err) {
     int rc = 0;

@@ -1,16 +1,18 @@
-/* team.h - the threads of a trainer (trainer_count): each has the buffers of an execution and evaluators of its own, and computes
- * pieces of a batch; values of the parameters, and the feed, are shared and only read.
+/* team.h - the threads of a trainer (trainer_count): each has the buffers of an execution and
+ * evaluators of its own, and computes pieces of a batch; values of the parameters, and the feed,
+ * are shared and only read.
  *
  *     caller = thread 0       thread 1 ... n-1
- *     pieces 0, n, 2n, ...    pieces 1, n+1, ...      <- which thread computes a piece changes no bit of it
+ *     pieces 0, n, 2n, ...    pieces 1, n+1, ...      <- which thread computes a piece changes no
+ * bit of it
  *
  * Pieces that are a whole batch, one for each thread, become one gradient in the same run:
  *
  *     forward, backward of its piece  │ all meet │  its slice of the gradients of matrices, of all samples (nn_exec_together);
  *                                     │          │  its slice of the others is added up
  *
- * No lock is taken per sample: the threads meet at the beginning and the end of a run, and in that one between. With one thread nothing
- * is started.
+ * No lock is taken per sample: the threads meet at the beginning and the end of a run, and in that
+ * one between. With one thread nothing is started.
  */
 #ifndef PD_TRAIN_TEAM_H
 #define PD_TRAIN_TEAM_H
@@ -34,28 +36,36 @@ struct train_work {
     struct train_params *params; /* whose rows and values are here */
     const struct nn_feed *feed;
     uint64_t seed, pass;
-    void (*on_gradient)(void *arg, uint32_t param); /* NULL; or of a single piece: nn_exec_on_gradient, in the caller's thread */
+    void (*on_gradient)(void *arg,
+                        uint32_t param); /* NULL; or of a single piece: nn_exec_on_gradient, in the
+                                            caller's thread */
     void *arg;
 };
 
-/* 1 <= n_threads <= TRAIN_MAX_THREADS; a piece has at most max_piece samples, a feed whose pieces become one gradient max_batch; 0: there
- * are none such. `eval` is the caller's and thread 0's; cpus: thread i is pinned to the
- * i-th core in turn, NULL: not. PD_ENOMEM, PD_EHOST. */
-int train_team_new(struct train_team **out, const struct nn_graph *g, uint32_t n_threads, uint32_t max_piece, uint32_t max_batch,
-                   struct nn_eval *eval, const struct pd_cpus *cpus, struct pd_err *err);
+/* 1 <= n_threads <= TRAIN_MAX_THREADS; a piece has at most max_piece samples, a feed whose pieces
+ * become one gradient max_batch; 0: there are none such. `eval` is the caller's and thread 0's;
+ * cpus: thread i is pinned to the i-th core in turn, NULL: not. PD_ENOMEM, PD_EHOST. */
+int train_team_new(struct train_team **out, const struct nn_graph *g, uint32_t n_threads,
+                   uint32_t max_piece, uint32_t max_batch, struct nn_eval *eval,
+                   const struct pd_cpus *cpus, struct pd_err *err);
 void train_team_free(struct train_team *t);
 uint32_t train_team_size(const struct train_team *t);
 struct train_piece *train_team_pieces(struct train_team *t); /* [size], for the caller to use */
 
 /* Compute all pieces, with their evaluators. The first error in the order of the threads, or 0. */
-int train_team_compute(struct train_team *t, const struct train_work *w, struct train_piece *piece, uint32_t n, struct pd_err *err);
-/* The same of 1 <= n <= size pieces that are the whole feed, of which none is empty. Their sets were taken as the first and others, and marked by train_grads_of if
- * n > 1; the gradient is in that of the first, the others are free again. */
-int train_team_compute_batch(struct train_team *t, const struct train_work *w, struct train_piece *piece, uint32_t n, struct pd_err *err);
+int train_team_compute(struct train_team *t, const struct train_work *w, struct train_piece *piece,
+                       uint32_t n, struct pd_err *err);
+/* The same of 1 <= n <= size pieces that are the whole feed, of which none is empty. Their sets
+ * were taken as the first and others, and marked by train_grads_of if n > 1; the gradient is in
+ * that of the first, the others are free again. */
+int train_team_compute_batch(struct train_team *t, const struct train_work *w,
+                             struct train_piece *piece, uint32_t n, struct pd_err *err);
 /* into += from, cut over the threads; `from` is free again. Both were marked by train_grads_of. */
-void train_team_add(struct train_team *t, struct train_params *p, struct train_grads *into, struct train_grads *from);
+void train_team_add(struct train_team *t, struct train_params *p, struct train_grads *into,
+                    struct train_grads *from);
 
-struct pd_crew train_team_crew(struct train_team *t); /* its threads for other work between two runs; with one thread: none */
+struct pd_crew train_team_crew(
+    struct train_team *t); /* its threads for other work between two runs; with one thread: none */
 
 /* The evaluators of all threads into that of the caller; and forget what they hold. */
 int train_team_gather(struct train_team *t, struct pd_err *err);

@@ -1,7 +1,7 @@
 /* frame.c - the frame codec.
  *
- * The decoder owns a staging buffer for headers and small bodies; when at least DIRECT bytes of a body are
- * missing, the next read goes straight into the body.
+ * The decoder owns a staging buffer for headers and small bodies; when at least DIRECT bytes of a
+ * body are missing, the next read goes straight into the body.
  */
 #include "wire/frame.h"
 
@@ -26,7 +26,7 @@ struct wire_decoder {
     struct wire_elsewhere elsewhere;
     uint8_t *stage;
     size_t stage_at, stage_len; /* bytes read and not yet taken apart */
-    int direct; /* the last space() pointed into the body */
+    int direct;                 /* the last space() pointed into the body */
     uint8_t header[WIRE_HEADER];
     size_t header_got;
     struct wire_frame *cur;
@@ -49,8 +49,8 @@ static void put_le(uint8_t *p, uint64_t v, size_t n) {
         p[i] = (uint8_t)(v >> (8 * i));
 }
 
-uint64_t wire_header(uint8_t out[WIRE_HEADER], uint16_t type, uint16_t flags, uint64_t req, uint32_t n_sec,
-                     const size_t *len) {
+uint64_t wire_header(uint8_t out[WIRE_HEADER], uint16_t type, uint16_t flags, uint64_t req,
+                     uint32_t n_sec, const size_t *len) {
     uint64_t total = WIRE_HEADER;
     memset(out, 0, WIRE_HEADER);
     for (uint32_t i = 0; i < n_sec; i++) {
@@ -66,8 +66,9 @@ uint64_t wire_header(uint8_t out[WIRE_HEADER], uint16_t type, uint16_t flags, ui
     return total;
 }
 
-void wire_header_elsewhere(uint8_t out[WIRE_HEADER + WIRE_ELSEWHERE], uint16_t type, uint16_t flags, uint64_t req, uint32_t n_sec,
-                           const size_t *len, const struct wire_place *at) {
+void wire_header_elsewhere(uint8_t out[WIRE_HEADER + WIRE_ELSEWHERE], uint16_t type, uint16_t flags,
+                           uint64_t req, uint32_t n_sec, const size_t *len,
+                           const struct wire_place *at) {
     (void)wire_header(out, type, flags | WIRE_F_ELSEWHERE, req, n_sec, len);
     put_le(out + 16, WIRE_HEADER + WIRE_ELSEWHERE, 8);
     memset(out + WIRE_HEADER, 0, WIRE_ELSEWHERE);
@@ -146,8 +147,9 @@ static int find_sections(struct wire_decoder *d, struct wire_frame *f) {
     }
     uint8_t *p = e->at && (lent || !w.lent) ? e->at(e->arg, w.offset, bytes) : NULL;
     if (!p)
-        return pd_fail(&d->err, PD_EPROTO, "%s: %zu bytes at %llu and %llu of the shared memory", wire_msg_name(f->type), f->total - WIRE_HEADER,
-                       (unsigned long long)w.offset, (unsigned long long)w.lent_offset);
+        return pd_fail(&d->err, PD_EPROTO, "%s: %zu bytes at %llu and %llu of the shared memory",
+                       wire_msg_name(f->type), f->total - WIRE_HEADER, (unsigned long long)w.offset,
+                       (unsigned long long)w.lent_offset);
     f->data = p;
     place_sections(f, w.lent);
     if (lent)
@@ -170,8 +172,10 @@ static int begin_frame(struct wire_decoder *d) {
     if (magic != WIRE_MAGIC)
         return pd_fail(&d->err, PD_EPROTO, "not a frame: magic 0x%08x", magic);
     const int elsewhere = (flags & WIRE_F_ELSEWHERE) && d->elsewhere.at;
-    if (flags & ~(WIRE_F_ERROR | (elsewhere ? WIRE_F_ELSEWHERE : 0)) || reserved || n_sec > WIRE_SECTIONS)
-        return pd_fail(&d->err, PD_EPROTO, "%s: flags 0x%x, %u sections", wire_msg_name(type), flags, n_sec);
+    if (flags & ~(WIRE_F_ERROR | (elsewhere ? WIRE_F_ELSEWHERE : 0)) || reserved ||
+        n_sec > WIRE_SECTIONS)
+        return pd_fail(&d->err, PD_EPROTO, "%s: flags 0x%x, %u sections", wire_msg_name(type),
+                       flags, n_sec);
     if (total > d->max_frame)
         return pd_fail(&d->err, PD_EPROTO, "%s: %llu bytes, limit %llu", wire_msg_name(type),
                        (unsigned long long)total, (unsigned long long)d->max_frame);
@@ -179,24 +183,30 @@ static int begin_frame(struct wire_decoder *d) {
     for (uint32_t i = 0; i < WIRE_SECTIONS; i++) {
         len[i] = pd_get_u64(&r);
         if (len[i] > d->max_frame || (i >= n_sec && len[i]))
-            return pd_fail(&d->err, PD_EPROTO, "%s: section %u of %llu bytes", wire_msg_name(type), i,
-                           (unsigned long long)len[i]);
+            return pd_fail(&d->err, PD_EPROTO, "%s: section %u of %llu bytes", wire_msg_name(type),
+                           i, (unsigned long long)len[i]);
         sum += len[i] + wire_pad(len[i]);
     }
     if (elsewhere && total == WIRE_HEADER + WIRE_ELSEWHERE) {
         if (sum > d->max_frame)
-            return pd_fail(&d->err, PD_EPROTO, "%s: %llu bytes, limit %llu", wire_msg_name(type), (unsigned long long)sum,
-                           (unsigned long long)d->max_frame);
+            return pd_fail(&d->err, PD_EPROTO, "%s: %llu bytes, limit %llu", wire_msg_name(type),
+                           (unsigned long long)sum, (unsigned long long)d->max_frame);
     } else if (elsewhere || sum != total)
-        return pd_fail(&d->err, PD_EPROTO, "%s: sections of %llu bytes in a frame of %llu", wire_msg_name(type),
-                       (unsigned long long)sum, (unsigned long long)total);
+        return pd_fail(&d->err, PD_EPROTO, "%s: sections of %llu bytes in a frame of %llu",
+                       wire_msg_name(type), (unsigned long long)sum, (unsigned long long)total);
     uint64_t bytes = FRAME_SPACE + (total - WIRE_HEADER);
     uint8_t *mem = d->pool ? pd_pool_get(d->pool, bytes) : pd_alloc64(bytes);
     if (!mem)
-        return pd_fail(&d->err, PD_ENOMEM, "no memory for a frame of %llu bytes", (unsigned long long)total);
+        return pd_fail(&d->err, PD_ENOMEM, "no memory for a frame of %llu bytes",
+                       (unsigned long long)total);
     struct wire_frame *f = (struct wire_frame *)mem;
-    *f = (struct wire_frame){.type = type, .flags = flags, .req = req, .n_sec = n_sec, .total = total,
-                             .data = mem + FRAME_SPACE, .pool = d->pool};
+    *f = (struct wire_frame){.type = type,
+                             .flags = flags,
+                             .req = req,
+                             .n_sec = n_sec,
+                             .total = total,
+                             .data = mem + FRAME_SPACE,
+                             .pool = d->pool};
     memcpy(f->len, len, sizeof f->len);
     place_sections(f, 0);
     if (elsewhere)
@@ -207,8 +217,8 @@ static int begin_frame(struct wire_decoder *d) {
     return 0;
 }
 
-/* Take the staged bytes apart up to the end of one frame. The rest stays: what the frame says (the end of the
- * handshake raises the limit) counts for the bytes behind it. */
+/* Take the staged bytes apart up to the end of one frame. The rest stays: what the frame says (the
+ * end of the handshake raises the limit) counts for the bytes behind it. */
 static struct wire_frame *parse_one(struct wire_decoder *d) {
     while (!d->err.code) {
         if (d->cur && d->body_got == d->body_len) {
@@ -225,7 +235,8 @@ static struct wire_frame *parse_one(struct wire_decoder *d) {
         const uint8_t *p = d->stage + d->stage_at;
         if (!n)
             return NULL;
-        size_t want = d->cur ? d->body_len - d->body_got : WIRE_HEADER - d->header_got, k = want < n ? want : n;
+        size_t want = d->cur ? d->body_len - d->body_got : WIRE_HEADER - d->header_got,
+               k = want < n ? want : n;
         d->stage_at += k;
         if (d->cur) {
             memcpy(d->cur->data + d->body_got, p, k);
@@ -292,4 +303,6 @@ int wire_decoder_error(const struct wire_decoder *d, struct pd_err *err) {
     return d->err.code ? pd_fail(err, d->err.code, "%s", d->err.msg) : 0;
 }
 
-int wire_decoder_idle(const struct wire_decoder *d) { return !d->cur && d->header_got == 0 && d->stage_at == d->stage_len; }
+int wire_decoder_idle(const struct wire_decoder *d) {
+    return !d->cur && d->header_got == 0 && d->stage_at == d->stage_len;
+}

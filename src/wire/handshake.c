@@ -16,7 +16,17 @@
 
 _Static_assert(WIRE_KEY_BYTES == crypto_auth_KEYBYTES, "the job's key is an HMAC key");
 
-enum step { SEND_HELLO, WAIT_CHALLENGE, SEND_PROOF, WAIT_WELCOME, WAIT_HELLO, SEND_CHALLENGE, WAIT_PROOF, SEND_WELCOME, OPEN };
+enum step {
+    SEND_HELLO,
+    WAIT_CHALLENGE,
+    SEND_PROOF,
+    WAIT_WELCOME,
+    WAIT_HELLO,
+    SEND_CHALLENGE,
+    WAIT_PROOF,
+    SEND_WELCOME,
+    OPEN
+};
 
 struct wire_hs {
     enum step step;
@@ -38,7 +48,8 @@ struct wire_hs *wire_hs_new(const struct wire_hs_opts *opts, int connector) {
     pd_buf_init(&hs->transcript);
     randombytes_buf(hs->nonce, sizeof hs->nonce);
     if (!connector && opts->greeting_len) {
-        hs->greeting = opts->greeting_len <= WIRE_GREETING_MAX ? pd_malloc(opts->greeting_len) : NULL;
+        hs->greeting =
+            opts->greeting_len <= WIRE_GREETING_MAX ? pd_malloc(opts->greeting_len) : NULL;
         if (!hs->greeting) {
             wire_hs_free(hs);
             return NULL;
@@ -59,7 +70,8 @@ void wire_hs_free(struct wire_hs *hs) {
 }
 
 /* HMAC(key, label || transcript || greeting); the greeting only in the acceptor's proof. */
-static void proof(const struct wire_hs *hs, const char *label, const void *extra, size_t n, uint8_t mac[crypto_auth_BYTES]) {
+static void proof(const struct wire_hs *hs, const char *label, const void *extra, size_t n,
+                  uint8_t mac[crypto_auth_BYTES]) {
     crypto_auth_hmacsha512256_state st;
     crypto_auth_hmacsha512256_init(&st, hs->self.key, sizeof hs->self.key);
     crypto_auth_hmacsha512256_update(&st, (const uint8_t *)label, strlen(label));
@@ -78,8 +90,8 @@ static void put_self(struct pd_buf *b, const struct wire_hs *hs) {
 }
 
 /* The frame's body, once encoded, is also what both proofs cover. */
-static int emit(struct wire_hs *hs, uint16_t type, const struct pd_buf *body, int in_transcript, struct pd_buf *out,
-                struct pd_err *err) {
+static int emit(struct wire_hs *hs, uint16_t type, const struct pd_buf *body, int in_transcript,
+                struct pd_buf *out, struct pd_err *err) {
     uint8_t header[WIRE_HEADER];
     static const uint8_t zeros[WIRE_ALIGN];
     size_t len[1] = {body->len};
@@ -89,7 +101,9 @@ static int emit(struct wire_hs *hs, uint16_t type, const struct pd_buf *body, in
     pd_put(out, zeros, wire_pad(body->len));
     if (in_transcript)
         pd_put(&hs->transcript, body->data, body->len);
-    return body->failed || out->failed || hs->transcript.failed ? pd_fail(err, PD_ENOMEM, "handshake: out of memory") : 0;
+    return body->failed || out->failed || hs->transcript.failed
+               ? pd_fail(err, PD_ENOMEM, "handshake: out of memory")
+               : 0;
 }
 
 int wire_hs_output(struct wire_hs *hs, struct pd_buf *out, struct pd_err *err) {
@@ -139,7 +153,8 @@ static void get_peer(struct wire_hs *hs, struct pd_rd *r) {
     (void)pd_get(r, WIRE_NONCE_BYTES);
 }
 
-static int take_opening(struct wire_hs *hs, const struct wire_frame *f, int is_hello, struct pd_err *err) {
+static int take_opening(struct wire_hs *hs, const struct wire_frame *f, int is_hello,
+                        struct pd_err *err) {
     struct pd_rd r;
     pd_rd_init(&r, f->sec[0], f->len[0]);
     uint32_t lo = pd_get_u32(&r), hi = is_hello ? pd_get_u32(&r) : lo;
@@ -147,20 +162,25 @@ static int take_opening(struct wire_hs *hs, const struct wire_frame *f, int is_h
     if (!pd_rd_done(&r))
         return pd_fail(err, PD_EPROTO, "handshake: malformed %s", wire_msg_name(f->type));
     if (WIRE_VERSION < lo || WIRE_VERSION > hi)
-        return pd_fail(err, PD_EPROTO, "handshake: the peer speaks versions %u to %u, this program %d", lo, hi, WIRE_VERSION);
+        return pd_fail(err, PD_EPROTO,
+                       "handshake: the peer speaks versions %u to %u, this program %d", lo, hi,
+                       WIRE_VERSION);
     if (strcmp(hs->peer.job, hs->self.self.job))
-        return pd_fail(err, PD_EAUTH, "handshake: the peer belongs to job '%s', this process to '%s'", hs->peer.job,
-                       hs->self.self.job);
+        return pd_fail(err, PD_EAUTH,
+                       "handshake: the peer belongs to job '%s', this process to '%s'",
+                       hs->peer.job, hs->self.self.job);
     pd_put(&hs->transcript, f->sec[0], f->len[0]);
     return hs->transcript.failed ? pd_fail(err, PD_ENOMEM, "handshake: out of memory") : 0;
 }
 
-static int take_proof(struct wire_hs *hs, const struct wire_frame *f, const char *label, int greeting, struct pd_err *err) {
+static int take_proof(struct wire_hs *hs, const struct wire_frame *f, const char *label,
+                      int greeting, struct pd_err *err) {
     struct pd_rd r;
     uint8_t want[crypto_auth_BYTES];
     size_t n = 0;
     pd_rd_init(&r, f->sec[0], f->len[0]);
-    const uint8_t *mac = pd_get(&r, crypto_auth_BYTES), *extra = greeting ? pd_get_blob(&r, &n) : NULL;
+    const uint8_t *mac = pd_get(&r, crypto_auth_BYTES),
+                  *extra = greeting ? pd_get_blob(&r, &n) : NULL;
     if (!pd_rd_done(&r) || n > WIRE_GREETING_MAX)
         return pd_fail(err, PD_EPROTO, "handshake: malformed %s", wire_msg_name(f->type));
     proof(hs, label, extra, n, want);
@@ -173,8 +193,8 @@ static int take_proof(struct wire_hs *hs, const struct wire_frame *f, const char
         memcpy(hs->greeting, extra, n);
         hs->greeting_len = n;
     }
-    crypto_generichash(hs->session_key, sizeof hs->session_key, hs->transcript.data, hs->transcript.len, hs->self.key,
-                       sizeof hs->self.key);
+    crypto_generichash(hs->session_key, sizeof hs->session_key, hs->transcript.data,
+                       hs->transcript.len, hs->self.key, sizeof hs->self.key);
     return 0;
 }
 
@@ -199,7 +219,8 @@ int wire_hs_input(struct wire_hs *hs, const struct wire_frame *f, struct pd_err 
         hs->step = expect[i].next;
         return hs->step == OPEN || hs->step == SEND_WELCOME;
     }
-    return pd_fail(err, PD_EPROTO, "handshake: unexpected %s (0x%x)", wire_msg_name(f->type), f->type);
+    return pd_fail(err, PD_EPROTO, "handshake: unexpected %s (0x%x)", wire_msg_name(f->type),
+                   f->type);
 }
 
 int wire_hs_done(const struct wire_hs *hs) { return hs->step == OPEN; }
@@ -229,5 +250,7 @@ int wire_key_read(const char *path, uint8_t key[WIRE_KEY_BYTES], struct pd_err *
     else if (pd_unhex(key, WIRE_KEY_BYTES, pd_trim((char *)raw)))
         n = -1;
     sodium_memzero(raw, sizeof raw);
-    return n < 0 ? pd_fail(err, PD_EAUTH, "the key file %s holds neither 32 bytes nor 64 hex digits", path) : 0;
+    return n < 0 ? pd_fail(err, PD_EAUTH,
+                           "the key file %s holds neither 32 bytes nor 64 hex digits", path)
+                 : 0;
 }

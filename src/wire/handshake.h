@@ -6,9 +6,9 @@
  *     PROOF  {mac_c}                  -->    verified, else closed without an answer
  *                                     <--    WELCOME {mac_s, greeting}
  *
- * mac_x = HMAC-SHA-512-256(key, label_x || HELLO body || CHALLENGE body) with different labels, so neither can be
- * reflected. A peer without the key learns a version and a nonce, nothing else. Source: libsodium crypto_auth;
- * the pattern is ISO/IEC 9798-4 three-pass mutual authentication.
+ * mac_x = HMAC-SHA-512-256(key, label_x || HELLO body || CHALLENGE body) with different labels, so
+ * neither can be reflected. A peer without the key learns a version and a nonce, nothing else.
+ * Source: libsodium crypto_auth; the pattern is ISO/IEC 9798-4 three-pass mutual authentication.
  */
 #ifndef PD_WIRE_HANDSHAKE_H
 #define PD_WIRE_HANDSHAKE_H
@@ -21,7 +21,14 @@
 
 enum { WIRE_VERSION = 1, WIRE_KEY_BYTES = 32, WIRE_NONCE_BYTES = 32, WIRE_GREETING_MAX = 2048 };
 
-enum wire_role { WIRE_ROLE_NONE, WIRE_ROLE_AGENT, WIRE_ROLE_PSERVER, WIRE_ROLE_TRAINER, WIRE_ROLE_PROBE, WIRE_ROLE_TAKER };
+enum wire_role {
+    WIRE_ROLE_NONE,
+    WIRE_ROLE_AGENT,
+    WIRE_ROLE_PSERVER,
+    WIRE_ROLE_TRAINER,
+    WIRE_ROLE_PROBE,
+    WIRE_ROLE_TAKER
+};
 
 /* What one end says of itself. */
 struct wire_hello {
@@ -34,12 +41,14 @@ struct wire_hello {
 struct wire_hs_opts {
     struct wire_hello self;
     uint8_t key[WIRE_KEY_BYTES];
-    const void *greeting; /* acceptor: sent inside WELCOME, e.g. the list of its other ports; may be NULL */
-    size_t greeting_len;  /* at most WIRE_GREETING_MAX */
+    const void *
+        greeting; /* acceptor: sent inside WELCOME, e.g. the list of its other ports; may be NULL */
+    size_t greeting_len; /* at most WIRE_GREETING_MAX */
 };
 
 struct wire_hs;
-/* connector = 1 starts with the first output. Copies opts (the greeting too). NULL: out of memory. */
+/* connector = 1 starts with the first output. Copies opts (the greeting too). NULL: out of memory.
+ */
 struct wire_hs *wire_hs_new(const struct wire_hs_opts *opts, int connector);
 void wire_hs_free(struct wire_hs *hs); /* wipes the key */
 

@@ -1,5 +1,5 @@
-/* fuzz_manifest.c - libFuzzer: records of objects, roots, indexes and leaves against arbitrary bytes. What a leaf's reader hands on
- * must hold to the rules, whatever the bytes were. */
+/* fuzz_manifest.c - libFuzzer: records of objects, roots, indexes and leaves against arbitrary
+ * bytes. What a leaf's reader hands on must hold to the rules, whatever the bytes were. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +18,14 @@ struct seen {
 static int on_entry(void *arg, const struct manifest_entry *e, struct pd_err *err) {
     struct seen *s = arg;
     (void)err;
-    if (e->path[0] == '/' || !e->path_len || strlen(e->path) != e->path_len || e->path_len > 4095 || strstr(e->path, "//") ||
-        !strncmp(e->path, "../", 3) || strstr(e->path, "/../") || e->mode & 06000 || e->size > MANIFEST_BYTES)
+    if (e->path[0] == '/' || !e->path_len || strlen(e->path) != e->path_len || e->path_len > 4095 ||
+        strstr(e->path, "//") || !strncmp(e->path, "../", 3) || strstr(e->path, "/../") ||
+        e->mode & 06000 || e->size > MANIFEST_BYTES)
         abort();
     if (s->last[0] && manifest_path_cmp(s->last, e->path) >= 0)
         abort();
-    if (e->type == MANIFEST_LINK && (e->target[0] == '/' || pack_check_link(e->path, e->target, NULL)))
+    if (e->type == MANIFEST_LINK &&
+        (e->target[0] == '/' || pack_check_link(e->path, e->target, NULL)))
         abort();
     memcpy(s->last, e->path, e->path_len + 1);
     s->size = e->type == MANIFEST_FILE ? e->size : 0;
@@ -34,7 +36,8 @@ static int on_entry(void *arg, const struct manifest_entry *e, struct pd_err *er
 static int on_extent(void *arg, const struct manifest_extent *x, struct pd_err *err) {
     struct seen *s = arg;
     (void)err;
-    if (!x->len || x->raw_len > OBJECT_MAX || x->obj_off + x->len > x->raw_len || x->file_off < s->end || x->file_off + x->len > s->size)
+    if (!x->len || x->raw_len > OBJECT_MAX || x->obj_off + x->len > x->raw_len ||
+        x->file_off < s->end || x->file_off + x->len > s->size)
         abort();
     s->end = x->file_off + x->len;
     return 0;
@@ -69,7 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (manifest_reader_new(&r, NULL, NULL))
             return 0;
         (void)(manifest_read_leaf(r, p, (size_t)(end - p) / 2, &ev, &s, NULL) ||
-               manifest_read_leaf(r, p + (end - p) / 2, (size_t)(end - p) - (size_t)(end - p) / 2, &ev, &s, NULL));
+               manifest_read_leaf(r, p + (end - p) / 2, (size_t)(end - p) - (size_t)(end - p) / 2,
+                                  &ev, &s, NULL));
         manifest_reader_free(r);
     }
     return 0;

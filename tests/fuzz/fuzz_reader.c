@@ -1,5 +1,6 @@
-/* fuzz_reader.c - any bytes as a data file: read to the end in every format, plain or packed, and again from a position in the middle,
- * which must give what followed. The first byte chooses format and buffer. */
+/* fuzz_reader.c - any bytes as a data file: read to the end in every format, plain or packed, and
+ * again from a position in the middle, which must give what followed. The first byte chooses format
+ * and buffer. */
 #include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -63,21 +64,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     struct data_schema *s = make(data[0] % N_SCHEMAS);
-    struct data_spec spec = {.schema = s, .max_bad_lines = data[0] & 64 ? 1u << 20 : 2, .shuffle_buffer = data[0] & 128 ? 5 : 0};
+    struct data_spec spec = {.schema = s,
+                             .max_bad_lines = data[0] & 64 ? 1u << 20 : 2,
+                             .shuffle_buffer = data[0] & 128 ? 5 : 0};
     if (data_files_add(&files, path))
         abort();
-    if (!data_reader_new(&r, &spec, ".", &files, 0, 1, NULL) && !data_reader_new(&other, &spec, ".", &files, 0, 1, NULL)) {
+    if (!data_reader_new(&r, &spec, ".", &files, 0, 1, NULL) &&
+        !data_reader_new(&other, &spec, ".", &files, 0, 1, NULL)) {
         batch(&a, s, 7);
         batch(&b, s, 7);
         int n, m;
-        for (int step = 0; (data_reader_tell(r, &pos), n = data_reader_next(r, 7, &a, NULL)) > 0; step++) {
+        for (int step = 0; (data_reader_tell(r, &pos), n = data_reader_next(r, 7, &a, NULL)) > 0;
+             step++) {
             if (step % 3 == 0) {
                 int rc = data_reader_seek(other, &pos, NULL);
                 assert(!rc);
                 m = data_reader_next(other, 7, &b, NULL);
                 assert(m == n && !memcmp(a.index, b.index, (size_t)n * sizeof *a.index));
                 for (uint32_t k = 0; k < s->n_fields; k++)
-                    assert(!a.ids[k] || !memcmp(a.ids[k], b.ids[k], (a.offset[k] ? a.offset[k][n] : (size_t)n) * sizeof **a.ids));
+                    assert(!a.ids[k] ||
+                           !memcmp(a.ids[k], b.ids[k],
+                                   (a.offset[k] ? a.offset[k][n] : (size_t)n) * sizeof **a.ids));
             }
             pd_batch_clear(&a);
             pd_batch_clear(&b);

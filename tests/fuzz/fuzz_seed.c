@@ -1,13 +1,16 @@
-/* fuzz_seed.c - libFuzzer: a seed (src/seed) on a kernel of the fuzzer's own, which says what is ready, what comes, and what fails.
+/* fuzz_seed.c - libFuzzer: a seed (src/seed) on a kernel of the fuzzer's own, which says what is
+ * ready, what comes, and what fails.
  *
- * The payload is bytes of one value. A stream (stdin, a source, a taker) gets pieces that the input chooses: a record, a proof or chunks that
- * are right, or bytes of the input. Whatever comes: only checked bytes are handed on or written, and only to who has proved the secret. */
+ * The payload is bytes of one value. A stream (stdin, a source, a taker) gets pieces that the input
+ * chooses: a record, a proof or chunks that are right, or bytes of the input. Whatever comes: only
+ * checked bytes are handed on or written, and only to who has proved the secret. */
 #define PD_SEED_SYS_H /* instead of seed/sys.h */
 #include <asm/unistd.h>
 
 static long sys6(long n, long a, long b, long c, long d, long e, long f);
 #define SYS(name, ...) SYS_N(__NR_##name, __VA_ARGS__, 0L, 0L, 0L, 0L, 0L, 0L)
-#define SYS_N(n, a, b, c, d, e, f, ...) sys6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+#define SYS_N(n, a, b, c, d, e, f, ...) \
+    sys6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 #include "seed/blake2b.c"
 #include "seed/seed.c"
@@ -26,7 +29,12 @@ static struct {
     uint64_t ms;
     void *rooms[ROOMS];
     int n_rooms;
-    struct { enum kind kind; int sent, said, proved; uint8_t *in; size_t n_in, at; } fd[FDS]; /* in: what is still to be read there */
+    struct {
+        enum kind kind;
+        int sent, said, proved;
+        uint8_t *in;
+        size_t n_in, at;
+    } fd[FDS]; /* in: what is still to be read there */
 } k;
 
 static uint8_t next(void) { return k.p < k.end ? *k.p++ : 0; }
@@ -48,7 +56,9 @@ static void queue_input(int fd) {
     k.p += n;
 }
 
-static uint32_t bytes_of(uint32_t chunk) { return chunk + 1 < CHUNKS ? SEED_CHUNK : PAYLOAD - (CHUNKS - 1) * SEED_CHUNK; }
+static uint32_t bytes_of(uint32_t chunk) {
+    return chunk + 1 < CHUNKS ? SEED_CHUNK : PAYLOAD - (CHUNKS - 1) * SEED_CHUNK;
+}
 
 static const uint8_t *hashes(void) {
     static uint8_t of[CHUNKS][SEED_HASH], chunk[SEED_CHUNK];
@@ -88,7 +98,8 @@ static void queue_record(void) {
 }
 
 static void queue_for_taker(int fd) {
-    uint8_t text[sizeof SEED_PROOF_LABEL - 1 + SEED_NONCE + 4] = SEED_PROOF_LABEL, proof[SEED_PROOF], secret[32] = {0};
+    uint8_t text[sizeof SEED_PROOF_LABEL - 1 + SEED_NONCE + 4] = SEED_PROOF_LABEL,
+                                                            proof[SEED_PROOF], secret[32] = {0};
     const uint8_t how = next();
     const uint32_t first = how & 3;
     const int right = !(how & 4);

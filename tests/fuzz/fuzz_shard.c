@@ -16,20 +16,22 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const uint16_t types[] = {WIRE_PS_DECLARE,    WIRE_PS_PUSH_DENSE, WIRE_PS_PUSH_ROWS, WIRE_PS_STEP_END, WIRE_PS_PULL_DENSE,
-                                 WIRE_PS_PULL_ROWS,  WIRE_PS_PASS_END,   WIRE_PS_REDUCE,    WIRE_PS_BYE,      0x4ff,
-                                 WIRE_PS_TASK,       WIRE_PS_NOTE,       WIRE_PS_DAY_END};
+static const uint16_t types[] = {
+    WIRE_PS_DECLARE,   WIRE_PS_PUSH_DENSE, WIRE_PS_PUSH_ROWS, WIRE_PS_STEP_END, WIRE_PS_PULL_DENSE,
+    WIRE_PS_PULL_ROWS, WIRE_PS_PASS_END,   WIRE_PS_REDUCE,    WIRE_PS_BYE,      0x4ff,
+    WIRE_PS_TASK,      WIRE_PS_NOTE,       WIRE_PS_DAY_END};
 
 /* The last 8 bytes a key are what was seen of it. */
-static struct wire_frame *message(uint16_t type, uint64_t req, const uint8_t *p0, size_t n0, const uint8_t *p1, size_t n1, const uint8_t *p2,
-                                  size_t n2) {
+static struct wire_frame *message(uint16_t type, uint64_t req, const uint8_t *p0, size_t n0,
+                                  const uint8_t *p1, size_t n1, const uint8_t *p2, size_t n2) {
     const size_t seen = type == WIRE_PS_PUSH_ROWS && fr_life && n1 <= n2 ? n1 : 0;
     struct wire_frame *f = frame(type, req, p0, n0, p1, n1, p2, n2 - seen);
     return seen ? with_seen(f, p2 + n2 - seen, seen) : f;
 }
 
 /* A message that fits, if step and pass do. */
-static struct wire_frame *well_formed(uint16_t type, uint32_t t, uint8_t step, uint8_t a, uint8_t b) {
+static struct wire_frame *well_formed(uint16_t type, uint32_t t, uint8_t step, uint8_t a,
+                                      uint8_t b) {
     static const float values[64] = {1, -2, 0.5f};
     static const double stats[64] = {1, 2};
     static const uint64_t keys[] = {1, 3, 5, 7, 11, 13, 17, 19};
@@ -38,34 +40,45 @@ static struct wire_frame *well_formed(uint16_t type, uint32_t t, uint8_t step, u
     const size_t n = 1 + b % 8;
     struct wire_frame *f;
     switch (type) {
-    case WIRE_PS_PUSH_DENSE: return f_push_dense(step, t, a % 2, values, a % 2 ? 3 : FR_VALUES);
+    case WIRE_PS_PUSH_DENSE:
+        return f_push_dense(step, t, a % 2, values, a % 2 ? 3 : FR_VALUES);
     case WIRE_PS_PUSH_ROWS:
         f = f_push_rows(step, t, 0, a % 4, keys, n, values);
         return fr_life ? with_seen(f, seen, n * 8) : f;
-    case WIRE_PS_STEP_END: return f_step_end(step, t, a, stats, b % 4);
-    case WIRE_PS_PULL_DENSE: return f_pull_dense(step, b % 3, ids);
-    case WIRE_PS_PULL_ROWS: return f_pull_rows(step, 0, a & 1, a >> 1 & 3, keys, n);
-    case WIRE_PS_PASS_END: return f_pass_end(step, a);
-    case WIRE_PS_REDUCE: return f_reduce(a % 8, stats);
+    case WIRE_PS_STEP_END:
+        return f_step_end(step, t, a, stats, b % 4);
+    case WIRE_PS_PULL_DENSE:
+        return f_pull_dense(step, b % 3, ids);
+    case WIRE_PS_PULL_ROWS:
+        return f_pull_rows(step, 0, a & 1, a >> 1 & 3, keys, n);
+    case WIRE_PS_PASS_END:
+        return f_pass_end(step, a);
+    case WIRE_PS_REDUCE:
+        return f_reduce(a % 8, stats);
     case WIRE_PS_TASK:
-        return FRAME(PS_TASK, task, .epoch = FR_EPOCH, .pass = step, .n_files = 4, .done = a % 5, .own_first = b & 1);
+        return FRAME(PS_TASK, task, .epoch = FR_EPOCH, .pass = step, .n_files = 4, .done = a % 5,
+                     .own_first = b & 1);
     case WIRE_PS_NOTE:
-        return FRAME(PS_NOTE, note, .after = step, .text = (const uint8_t *)"a\nb\nc\nd\n", .n_text = 8);
-    case WIRE_PS_DAY_END: return FRAME(PS_DAY_END, day_end, .after = step);
-    case WIRE_PS_DECLARE: return f_declare(2, t);
-    default: return f_bye();
+        return FRAME(PS_NOTE, note, .after = step, .text = (const uint8_t *)"a\nb\nc\nd\n",
+                     .n_text = 8);
+    case WIRE_PS_DAY_END:
+        return FRAME(PS_DAY_END, day_end, .after = step);
+    case WIRE_PS_DECLARE:
+        return f_declare(2, t);
+    default:
+        return f_bye();
     }
 }
 
 /* --- bodies --- */
 
-#define CHECK(body, label)                                                                        \
-    static int put_again_##body(const struct ps_body *in, struct ps_body *out) {                  \
-        static struct ps_msg_##body m;                                                            \
-        const int rc = ps_get_##body(in, &m, NULL);                                               \
-        if (!rc)                                                                                  \
-            ps_put_##body(out, &m);                                                               \
-        return rc;                                                                                \
+#define CHECK(body, label)                                                       \
+    static int put_again_##body(const struct ps_body *in, struct ps_body *out) { \
+        static struct ps_msg_##body m;                                           \
+        const int rc = ps_get_##body(in, &m, NULL);                              \
+        if (!rc)                                                                 \
+            ps_put_##body(out, &m);                                              \
+        return rc;                                                               \
     }
 PS_BODIES(CHECK)
 static int (*const put_again[])(const struct ps_body *in, struct ps_body *out) = {
@@ -104,7 +117,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     life.admit_candidates = 1024;
     life.ageing = 1;
     fr_update = rules[size ? data[0] >> 1 & 3 : 0];
-    fr_life = size && data[0] & 8 && strcmp(fr_update, "geo") ? &life : NULL; /* under geo there are none */
+    fr_life = size && data[0] & 8 && strcmp(fr_update, "geo") ? &life
+                                                              : NULL; /* under geo there are none */
     fr_on_lost = size ? (enum ps_lost)(data[0] >> 4 & 3) % 3 : PS_LOST_FAIL;
     struct ps_shard *s = rec_shard(&r, 2);
     struct pd_rd rd;
@@ -120,7 +134,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         uint16_t type = types[pd_get_u8(&rd) % (sizeof types / sizeof types[0])];
         const uint8_t a = pd_get_u8(&rd), b = pd_get_u8(&rd), e = pd_get_u8(&rd);
         const int fits = who & 0x20;
-        const size_t n0 = fits ? 0 : a, n1 = fits ? 0 : 8 * (size_t)b, n2 = fits ? 0 : 4 * (size_t)e;
+        const size_t n0 = fits ? 0 : a, n1 = fits ? 0 : 8 * (size_t)b,
+                     n2 = fits ? 0 : 4 * (size_t)e;
         const uint8_t *p0 = pd_get(&rd, n0), *p1 = pd_get(&rd, n1), *p2 = pd_get(&rd, n2);
         if (rd.failed)
             continue;
@@ -128,13 +143,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (who & 0xc0) {
             (void)ps_shard_detach(s, t);
             incarnation[t] += who & 0x80 ? 2 : 0;
-            gone[t] = ps_shard_frame(s, t, "fuzz", f_declare_again(2, t, incarnation[t], 0), NULL) != 0;
+            gone[t] =
+                ps_shard_frame(s, t, "fuzz", f_declare_again(2, t, incarnation[t], 0), NULL) != 0;
             if (gone[t])
                 ps_shard_gone(s, t, NULL, NULL);
         }
         if (gone[t])
             continue;
-        struct wire_frame *f = fits ? well_formed(type, t, a, b, e) : message(type, n0 % 16 == 15 ? 3 : next_req(), p0, n0, p1, n1, p2, n2);
+        struct wire_frame *f =
+            fits ? well_formed(type, t, a, b, e)
+                 : message(type, n0 % 16 == 15 ? 3 : next_req(), p0, n0, p1, n1, p2, n2);
         if (ps_shard_frame(s, t, "fuzz", f, &err)) {
             ps_shard_gone(s, t, &err, NULL); /* as the server does with a connection that lies */
             gone[t] = 1;

@@ -1,8 +1,9 @@
-/* fuzz_share.c - libFuzzer: one end of a connection within a machine, whose peer says anything about shared memory, and writes anything into
- * the memory that it shares.
+/* fuzz_share.c - libFuzzer: one end of a connection within a machine, whose peer says anything
+ * about shared memory, and writes anything into the memory that it shares.
  *
- * The input is a list of what the peer does (its offer, right or not; its answer; a frame elsewhere; bytes; turns given back) and of what this end
- * does: offer, send, lend, free frames that it has kept. */
+ * The input is a list of what the peer does (its offer, right or not; its answer; a frame
+ * elsewhere; bytes; turns given back) and of what this end does: offer, send, lend, free frames
+ * that it has kept. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -66,13 +67,16 @@ static void connect_ends(int fd[2]) {
     if (listener < 0) {
         a = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (bind(listener, (struct sockaddr *)&a, sizeof a) || listen(listener, 8) || getsockname(listener, (struct sockaddr *)&a, &n))
+        if (bind(listener, (struct sockaddr *)&a, sizeof a) || listen(listener, 8) ||
+            getsockname(listener, (struct sockaddr *)&a, &n))
             abort();
     }
     const struct linger none = {1, 0}; /* no TIME_WAIT: there are thousands of runs */
     fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connect(fd[0], (struct sockaddr *)&a, sizeof a) || (fd[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0 ||
-        setsockopt(fd[0], SOL_SOCKET, SO_LINGER, &none, sizeof none) || fcntl(fd[0], F_SETFL, O_NONBLOCK))
+    if (connect(fd[0], (struct sockaddr *)&a, sizeof a) ||
+        (fd[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0 ||
+        setsockopt(fd[0], SOL_SOCKET, SO_LINGER, &none, sizeof none) ||
+        fcntl(fd[0], F_SETFL, O_NONBLOCK))
         abort();
 }
 
@@ -86,7 +90,8 @@ static void peer_says(int fd, uint16_t type, const void *p, size_t n) {
     (void)!send(fd, zeros, wire_pad(n), MSG_NOSIGNAL);
 }
 
-static void put_name(struct pd_buf *b, const struct net_memory_name *name, uint8_t wrong, struct pd_rd *r) {
+static void put_name(struct pd_buf *b, const struct net_memory_name *name, uint8_t wrong,
+                     struct pd_rd *r) {
     pd_put_u32(b, wrong & 1 ? pd_get_u32(r) : name->pid);
     pd_put_u32(b, wrong & 2 ? pd_get_u8(r) : name->fd);
     pd_put_u64(b, wrong & 4 ? pd_get_u32(r) : name->bytes);
@@ -129,7 +134,9 @@ static void ours_sends(struct end *e, size_t n) {
 static void on_released(void *arg) { ((struct end *)arg)->n_released++; }
 
 static void ours_lends(struct end *e, size_t at, size_t n) {
-    const struct net_sec sec[2] = {{e->lent, 100}, {e->lent + at % LENT / WIRE_ALIGN * WIRE_ALIGN, n < LENT - at % LENT ? n : LENT - at % LENT}};
+    const struct net_sec sec[2] = {{e->lent, 100},
+                                   {e->lent + at % LENT / WIRE_ALIGN * WIRE_ALIGN,
+                                    n < LENT - at % LENT ? n : LENT - at % LENT}};
     e->n_lent++;
     (void)net_send(e->conn, WIRE_PS_REDUCE, 0, 1, sec, 2, on_released, e);
 }
@@ -183,8 +190,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int fd[2];
     char seen[4096];
     connect_ends(fd);
-    if (uv_loop_init(&loop) || uv_tcp_init(&loop, tcp) || uv_tcp_open(tcp, fd[1]) || net_arena_new(&peer.arena, &peer.arena_name) ||
-        net_region_new(&peer.region, LENT, NET_LENT_AT_ONCE) || net_region_new(&e.region, LENT, size & 1 ? NET_LENT_AT_ONCE : NET_LENT_UNTIL_READ) ||
+    if (uv_loop_init(&loop) || uv_tcp_init(&loop, tcp) || uv_tcp_open(tcp, fd[1]) ||
+        net_arena_new(&peer.arena, &peer.arena_name) ||
+        net_region_new(&peer.region, LENT, NET_LENT_AT_ONCE) ||
+        net_region_new(&e.region, LENT, size & 1 ? NET_LENT_AT_ONCE : NET_LENT_UNTIL_READ) ||
         !net_region_take(peer.region, LENT / 2) || !(e.lent = net_region_take(e.region, LENT)) ||
         net_conn_over(&e.conn, (uv_stream_t *)tcp, (uv_stream_t *)tcp, &opts, &events, &e, NULL))
         abort();

@@ -1,6 +1,8 @@
-/* fuzz_wire.c - libFuzzer: the frame decoder and both ends of the handshake against arbitrary bytes.
+/* fuzz_wire.c - libFuzzer: the frame decoder and both ends of the handshake against arbitrary
+ * bytes.
  *
- * The first byte chooses: decoder alone (fed in pieces of its size), or handshake as acceptor or connector. */
+ * The first byte chooses: decoder alone (fed in pieces of its size), or handshake as acceptor or
+ * connector. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +21,8 @@ static void decode(const uint8_t *data, size_t size, size_t piece, struct wire_h
         alive = wire_decoder_feed(d, data + at, n, NULL) == 0;
         while ((f = wire_decoder_next(d))) {
             for (uint32_t i = 0; i < f->n_sec; i++)
-                if (f->len[i] && f->sec[i][0] == 1 && f->sec[i][f->len[i] - 1] == 2 && f->len[i] > 100000)
+                if (f->len[i] && f->sec[i][0] == 1 && f->sec[i][f->len[i] - 1] == 2 &&
+                    f->len[i] > 100000)
                     abort(); /* a section longer than its frame's limit */
             if (hs && alive) {
                 struct pd_buf out;

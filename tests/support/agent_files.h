@@ -1,5 +1,6 @@
-/* agent_files.h - three agents with sockets of this machine, of which the first is asked by a trainer for data files that it has not, one or
- * two that hold them, and a client (the launcher) that has the package. One set at a time: set_up, teardown. */
+/* agent_files.h - three agents with sockets of this machine, of which the first is asked by a
+ * trainer for data files that it has not, one or two that hold them, and a client (the launcher)
+ * that has the package. One set at a time: set_up, teardown. */
 #ifndef TESTS_SUPPORT_AGENT_DATA_H
 #define TESTS_SUPPORT_AGENT_DATA_H
 
@@ -41,19 +42,21 @@ struct made {
     int port, lost;
 };
 
-static const char *const names[] = {"data/big", "data/small", "data/empty", "data/new\nline", "data/\xff quote\" '", "data/deep/er/x", "data/sparse"};
+static const char *const names[] = {"data/big",       "data/small",          "data/empty",
+                                    "data/new\nline", "data/\xff quote\" '", "data/deep/er/x",
+                                    "data/sparse"};
 enum { BIG, SMALL, EMPTY, N_NAMES = sizeof names / sizeof names[0] };
 
 static char top[64], src[100];
 static struct made *node[NODES];
 static struct scan *scan;
-static int n_holders; /* nodes 1, or 1 and 2, have the files */
+static int n_holders;           /* nodes 1, or 1 and 2, have the files */
 static struct net_conn *client; /* the launcher; NULL: there is none */
 static struct pd_err client_said;
 static enum { FEED_WELL, FEED_OTHER_PIECES, FEED_OTHER_BYTES } feeding;
 static int n_fed;
 
-/* --- agents --------------------------------------------------------------------------------------------------------- */
+/* --- agents --- */
 
 static inline void spin(void) {
     for (int i = 0; i < NODES; i++)
@@ -106,26 +109,44 @@ static inline void give(struct made *m) {
 
 /* --- what the data files of an agent ask for, and its listener hears --- */
 
-static inline void no_ask(void *arg, uint16_t type, uint64_t req, const void *p, size_t n) { (void)arg, (void)type, (void)req, (void)p, (void)n; }
+static inline void no_ask(void *arg, uint16_t type, uint64_t req, const void *p, size_t n) {
+    (void)arg, (void)type, (void)req, (void)p, (void)n;
+}
 static inline int not_joined(void *arg) { return (void)arg, 0; }
 static inline json_t *peer(void *arg, int i) {
     (void)arg;
-    return json_pack("{s:i, s:s, s:[s], s:i, s:b}", "node", i, "name", i == 1 ? "host-b" : "host-x", "addrs", "127.0.0.1", "port", node[i]->port, "lost",
-                     node[i]->lost);
+    return json_pack("{s:i, s:s, s:[s], s:i, s:b}", "node", i, "name", i == 1 ? "host-b" : "host-x",
+                     "addrs", "127.0.0.1", "port", node[i]->port, "lost", node[i]->lost);
 }
 
-static inline void on_taker_frame(void *arg, struct net_conn *c, struct wire_frame *f) { file_serve_frame(file_fetch_server(((struct made *)arg)->data), c, f); }
-static inline void on_taker_gone(void *arg, struct net_conn *c) { file_serve_gone(file_fetch_server(((struct made *)arg)->data), c); }
+static inline void on_taker_frame(void *arg, struct net_conn *c, struct wire_frame *f) {
+    file_serve_frame(file_fetch_server(((struct made *)arg)->data), c, f);
+}
+static inline void on_taker_gone(void *arg, struct net_conn *c) {
+    file_serve_gone(file_fetch_server(((struct made *)arg)->data), c);
+}
 static inline void on_lost(void *arg, int i) { (void)arg, (void)i; }
 static inline void on_open(struct client *c, void *arg) { (void)c, (void)arg; }
 static inline void on_close(void *arg) { (void)arg; }
 
 static inline void open_parts(struct made *m) {
     static const struct file_fetch_io io = {no_ask, not_joined, peer};
-    static const struct peer_events ev = {.on_lost = on_lost, .on_taker_frame = on_taker_frame, .on_taker_gone = on_taker_gone};
+    static const struct peer_events ev = {
+        .on_lost = on_lost, .on_taker_frame = on_taker_frame, .on_taker_gone = on_taker_gone};
     static const struct client_events client_ev = {on_open, on_close};
-    const struct file_fetch_opts o = {.core = &m->core, .spec = &m->spec, .self = &m->self, .kept = &m->kept, .io = &io, .arg = m};
-    const struct peer_link_opts link = {.core = &m->core, .self = &m->self, .n_nodes = NODES, .takers = 1, .lease_ms = 60000, .events = &ev, .arg = m};
+    const struct file_fetch_opts o = {.core = &m->core,
+                                      .spec = &m->spec,
+                                      .self = &m->self,
+                                      .kept = &m->kept,
+                                      .io = &io,
+                                      .arg = m};
+    const struct peer_link_opts link = {.core = &m->core,
+                                        .self = &m->self,
+                                        .n_nodes = NODES,
+                                        .takers = 1,
+                                        .lease_ms = 60000,
+                                        .events = &ev,
+                                        .arg = m};
     struct pd_err err = {0};
     must(file_fetch_new(&m->data, &o, &err), &err);
     must(peer_link_new(&m->link, &link, &m->port, &err), &err);
@@ -146,7 +167,8 @@ static inline struct made *make_agent(int i) {
     must(node_paths_join(p.dir, "workspace", path, &err), &err);
     assert_int_equal(mkdir(path, 0755), 0);
     m->spec = (struct spec){.node = i, .n_nodes = NODES, .encrypt = 1, .roles.n_nodes = NODES};
-    assert_int_equal(roles_init(&m->spec.roles, ROLE_PSERVER) | roles_init(&m->spec.roles, ROLE_TRAINER), 0);
+    assert_int_equal(
+        roles_init(&m->spec.roles, ROLE_PSERVER) | roles_init(&m->spec.roles, ROLE_TRAINER), 0);
     for (int k = 0; k < NODES; k++)
         roles_add(&m->spec.roles, ROLE_TRAINER, k);
     m->self.node = i;
@@ -175,7 +197,7 @@ static inline void write_source(void) {
     }
 }
 
-/* --- the client ------------------------------------------------------------------------------------------------------- */
+/* --- the client --- */
 
 static inline size_t item_of(const char *path) {
     struct scan_item it;
@@ -213,7 +235,8 @@ static inline void feed(const struct wire_frame *f, uint64_t pull) {
         }
     }
     const struct net_sec sec[2] = {{"{}", 2}, {b.data, b.len}};
-    net_send(client, f->type == WIRE_DF_FILE ? WIRE_DF_FILE : WIRE_DF_DATA, 0, pull, sec, 2, NULL, NULL);
+    net_send(client, f->type == WIRE_DF_FILE ? WIRE_DF_FILE : WIRE_DF_DATA, 0, pull, sec, 2, NULL,
+             NULL);
     object_codec_free(codec);
     file_pieces_release(&pieces);
     pd_buf_release(&b);
@@ -266,7 +289,9 @@ static inline void close_client(void) {
         spin();
 }
 
-static inline int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static inline int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 /* AG_DATA_LIST: all files, those of rank[i] being names[i]'s. */
 static inline void send_list(const int (*rank)[2]) {
@@ -304,7 +329,7 @@ static inline void offer(void) {
     net_send(client, WIRE_AG_DATA_FEED, 0, 0, &sec, 1, NULL, NULL);
 }
 
-/* --- the trainer --------------------------------------------------------------------------------------------------------- */
+/* --- the trainer --- */
 
 struct asking {
     const char *path;
@@ -338,7 +363,8 @@ static inline int fetch(const char *path, struct pd_err *err) {
     return err->code;
 }
 
-static inline void read_whole(const char *dir, const char *name, struct pd_buf *b, struct stat *st) {
+static inline void read_whole(const char *dir, const char *name, struct pd_buf *b,
+                              struct stat *st) {
     char path[PATH_MAX];
     struct pd_err err = {0};
     pd_buf_init(b);
@@ -366,7 +392,8 @@ static inline void must_have(const char *name) {
 
 static inline void lose(int i, const char *name) {
     char path[PATH_MAX];
-    assert_int_equal(pd_fmt(path, sizeof path, "%s/workspace/%s", node[i]->core.paths.dir, name), 0);
+    assert_int_equal(pd_fmt(path, sizeof path, "%s/workspace/%s", node[i]->core.paths.dir, name),
+                     0);
     assert_int_equal(unlink(path), 0);
 }
 
@@ -376,7 +403,7 @@ static inline void must_fetch(const char *name) {
     must_have(name);
 }
 
-/* --- tests ---------------------------------------------------------------------------------------------------------------- */
+/* --- tests --- */
 
 static inline int set_up(int holders) {
     struct pd_err err = {0};
@@ -424,7 +451,8 @@ static inline int teardown(void **state) {
     return pd_rm_tree(top, NULL);
 }
 
-static const int on_one[N_NAMES][2] = {{1, -1}, {1, -1}, {1, 2}, {1, -1}, {-1, 1}, {1, -1}, {1, -1}};
+static const int on_one[N_NAMES][2] = {{1, -1}, {1, -1}, {1, 2}, {1, -1},
+                                       {-1, 1}, {1, -1}, {1, -1}};
 static const int on_both[N_NAMES][2] = {{1, 2}, {1, 2}, {1, 2}, {1, 2}, {1, 2}, {1, 2}, {1, 2}};
 
 #endif

@@ -1,4 +1,5 @@
-/* agent_head.h - the head against nodes that are made up, for tests/unit/agent/test_agent_{head,restart,lost}.c. */
+/* agent_head.h - the head against nodes that are made up, for
+ * tests/unit/agent/test_agent_{head,restart,lost}.c. */
 #ifndef TESTS_AGENT_HEAD_H
 #define TESTS_AGENT_HEAD_H
 
@@ -71,13 +72,15 @@ static inline void on_over(void *arg, const char *status, const json_t *first, i
 static inline void on_tick(uv_timer_t *t) { (void)t; }
 
 /* "0-2": nodes in rank order. */
-static inline struct env *begin_with(const char *pservers, const char *trainers, const char *pserver_command, int extra_ms) {
+static inline struct env *begin_with(const char *pservers, const char *trainers,
+                                     const char *pserver_command, int extra_ms) {
     static const struct head_io io = {on_send, on_state, on_over};
     struct env *e = calloc(1, sizeof *e);
     struct pd_err err = {0};
-    json_t *body = json_pack("{s:s, s:i, s:i, s:{s:b, s:s, s:s, s:s, s:i, s:i, s:i, s:i}}", "job", "J", "node", 0,
-                             "n_nodes", N, "spec", "attached", 1, "pserver_nodes", pservers, "trainer_nodes", trainers,
-                             "pserver_command", pserver_command, "connect_ms", extra_ms, "end_ms", extra_ms,
+    json_t *body = json_pack("{s:s, s:i, s:i, s:{s:b, s:s, s:s, s:s, s:i, s:i, s:i, s:i}}", "job",
+                             "J", "node", 0, "n_nodes", N, "spec", "attached", 1, "pserver_nodes",
+                             pservers, "trainer_nodes", trainers, "pserver_command",
+                             pserver_command, "connect_ms", extra_ms, "end_ms", extra_ms,
                              "detach_lease_ms", extra_ms, "attach_lease_ms", 60000);
     assert_int_equal(spec_parse(&e->spec, body, "J", &err), 0);
     json_decref(body);
@@ -87,7 +90,8 @@ static inline struct env *begin_with(const char *pservers, const char *trainers,
         snprintf(name, sizeof name, "host-%d", i);
         snprintf(a, sizeof a, "10.0.0.%d", i + 1);
         snprintf(b, sizeof b, "127.0.0.%d", i + 1);
-        json_array_append_new(e->peers, json_pack("{s:s, s:[ss], s:i}", "name", name, "addrs", a, b, "port", 7000 + i));
+        json_array_append_new(e->peers, json_pack("{s:s, s:[ss], s:i}", "name", name, "addrs", a, b,
+                                                  "port", 7000 + i));
     }
     uv_loop_init(&e->loop);
     uv_timer_init(&e->loop, &e->tick);
@@ -117,8 +121,8 @@ static inline void finish(struct env *e) {
 }
 
 static inline void join(struct env *e, int node, const char *net_id, int incarnation) {
-    json_t *j = json_pack("{s:i, s:i, s:s, s:[], s:[]}", "node", node, "incarnation", incarnation, "net_id", net_id, "ready",
-                          "exited");
+    json_t *j = json_pack("{s:i, s:i, s:s, s:[], s:[]}", "node", node, "incarnation", incarnation,
+                          "net_id", net_id, "ready", "exited");
     head_joined(e->head, node, j);
     json_decref(j);
 }
@@ -158,11 +162,13 @@ static inline void reply_probe(struct env *e, int node) {
     int target = (node + N - 1) % N;
     reply(e, node, WIRE_HD_PROBE,
           json_pack("{s:[{s:i, s:O}]}", "ok", "node", target, "addr",
-                    json_array_get(json_object_get(json_array_get(e->peers, (size_t)target), "addrs"), 0)));
+                    json_array_get(
+                        json_object_get(json_array_get(e->peers, (size_t)target), "addrs"), 0)));
 }
 
 static inline void reply_bind(struct env *e, int node) {
-    reply(e, node, WIRE_HD_BIND, json_pack("{s:[ii], s:i}", "pserver_ports", 7164, 7165, "trainer_port", 7166));
+    reply(e, node, WIRE_HD_BIND,
+          json_pack("{s:[ii], s:i}", "pserver_ports", 7164, 7165, "trainer_port", 7166));
 }
 
 static inline void ready(struct env *e, int node) {
@@ -172,8 +178,8 @@ static inline void ready(struct env *e, int node) {
 }
 
 static inline void exited(struct env *e, int node, const char *role, int code, int sig, long time) {
-    json_t *b = json_pack("{s:s, s:i, s:i, s:i, s:I, s:s}", "role", role, "rank", node, "exit_code", code, "signal", sig, "time",
-                          (json_int_t)time, "last_lines", "last\n");
+    json_t *b = json_pack("{s:s, s:i, s:i, s:i, s:I, s:s}", "role", role, "rank", node, "exit_code",
+                          code, "signal", sig, "time", (json_int_t)time, "last_lines", "last\n");
     head_message(e->head, node, WIRE_HD_EXITED, 0, b, NULL);
     json_decref(b);
 }
@@ -191,7 +197,8 @@ static inline void until_over(struct env *e) {
     assert_true(e->over);
 }
 
-/* Bring the job to where `stage` begins: 0 idle, 1 connecting, 2 probing, 3 binding, 4 pservers, 5 trainers. */
+/* Bring the job to where `stage` begins: 0 idle, 1 connecting, 2 probing, 3 binding, 4 pservers, 5
+ * trainers. */
 static inline void advance(struct env *e, int stage, int same) {
     if (stage >= 1)
         head_run(e->head);

@@ -1,7 +1,8 @@
-/* cut_proxy.h - a TCP proxy that breaks connections: a process of its own, one more for each connection, everything from a seed.
+/* cut_proxy.h - a TCP proxy that breaks connections: a process of its own, one more for each
+ * connection, everything from a seed.
  *
- * What happens to connection i is a pure function of (seed, i): after `bytes` bytes from the server it goes on, ends, is reset,
- * or falls silent. */
+ * What happens to connection i is a pure function of (seed, i): after `bytes` bytes from the server
+ * it goes on, ends, is reset, or falls silent. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -26,12 +27,14 @@ struct cut_proxy {
 };
 
 static inline struct cut cut_of(uint64_t seed, uint64_t i) {
-    static const size_t ranges[] = {1, 60, 1200, 6000, 20000}; /* before the greeting, in it, in the key exchange, ... */
+    static const size_t ranges[] = {
+        1, 60, 1200, 6000, 20000}; /* before the greeting, in it, in the key exchange, ... */
     uint64_t h = (seed + i * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
     h ^= h >> 29;
     h *= 0x94d049bb133111ebu;
     h ^= h >> 32;
-    return (struct cut){.kind = (enum cut_kind)(h % CUT_N_KINDS), .bytes = (h >> 20) % ranges[(h >> 8) % 5]};
+    return (struct cut){.kind = (enum cut_kind)(h % CUT_N_KINDS),
+                        .bytes = (h >> 20) % ranges[(h >> 8) % 5]};
 }
 
 static inline void cut_finish(int client, enum cut_kind kind) {
@@ -39,7 +42,8 @@ static inline void cut_finish(int client, enum cut_kind kind) {
     char sink[4096];
     if (kind == CUT_RESET)
         setsockopt(client, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
-    while (kind == CUT_SILENCE && read(client, sink, sizeof sink) > 0) /* it takes everything and says nothing */
+    while (kind == CUT_SILENCE &&
+           read(client, sink, sizeof sink) > 0) /* it takes everything and says nothing */
         ;
     _exit(0); /* closes */
 }
@@ -78,14 +82,18 @@ static inline void cut_relay(int client, const struct sockaddr_in *to, struct cu
     }
 }
 
-/* To 127.0.0.1:`port`; listens on every address. `one` != NULL: this for every connection. Call before the test has threads. */
+/* To 127.0.0.1:`port`; listens on every address. `one` != NULL: this for every connection. Call
+ * before the test has threads. */
 static inline struct cut_proxy cut_proxy_start(int port, uint64_t seed, const struct cut *one) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                             .sin_port = htons((uint16_t)port)};
     socklen_t n = sizeof a;
     struct cut_proxy p = {.pid = -1};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) || listen(fd, 256) || getsockname(fd, (struct sockaddr *)&a, &n))
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) || listen(fd, 256) ||
+        getsockname(fd, (struct sockaddr *)&a, &n))
         return p;
     p.port = ntohs(a.sin_port);
     p.pid = fork();

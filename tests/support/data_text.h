@@ -1,4 +1,5 @@
-/* data_text.h - for tests of readers: schemas from one line of text, samples as text, files in a folder that goes with the test. */
+/* data_text.h - for tests of readers: schemas from one line of text, samples as text, files in a
+ * folder that goes with the test. */
 #ifndef TESTS_DATA_TEXT_H
 #define TESTS_DATA_TEXT_H
 
@@ -42,7 +43,8 @@ static inline void print_sample(struct pd_buf *out, const struct pd_batch *b, ui
         pd_put_fmt(out, "%s", k ? " " : "");
         if (b->offset[k]) {
             for (uint32_t j = b->offset[k][i]; j < b->offset[k][i + 1]; j++) {
-                pd_put_fmt(out, "%s%llu", j > b->offset[k][i] ? "," : "[", (unsigned long long)b->ids[k][j]);
+                pd_put_fmt(out, "%s%llu", j > b->offset[k][i] ? "," : "[",
+                           (unsigned long long)b->ids[k][j]);
                 if (b->field[k].weighted)
                     pd_put_fmt(out, ":%g", (double)b->values[k][j]);
             }
@@ -51,7 +53,8 @@ static inline void print_sample(struct pd_buf *out, const struct pd_batch *b, ui
             pd_put_fmt(out, "%llu", (unsigned long long)b->ids[k][i]);
         } else {
             for (uint32_t j = 0; j < b->field[k].width; j++)
-                pd_put_fmt(out, "%s%.6g", j ? "," : "(", (double)b->values[k][(size_t)i * b->field[k].width + j]);
+                pd_put_fmt(out, "%s%.6g", j ? "," : "(",
+                           (double)b->values[k][(size_t)i * b->field[k].width + j]);
             pd_put_fmt(out, ")");
         }
     }
@@ -68,7 +71,8 @@ static inline void batch_of(struct pd_batch *b, const struct data_schema *s, uin
 }
 
 /* The rest of a pass in batches of `per`, into `out` (no NUL). */
-static inline int read_on(struct data_reader *r, const struct data_schema *s, uint32_t per, struct pd_buf *out, struct pd_err *err) {
+static inline int read_on(struct data_reader *r, const struct data_schema *s, uint32_t per,
+                          struct pd_buf *out, struct pd_err *err) {
     struct pd_batch b;
     int n;
     batch_of(&b, s, per);

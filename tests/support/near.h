@@ -59,9 +59,7 @@ struct num {
     double v, e; /* value, largest error */
 };
 
-static inline struct num num_of(float x) {
-    return (struct num){(double)x, 0};
-}
+static inline struct num num_of(float x) { return (struct num){(double)x, 0}; }
 
 /* f(a), where f' is `slope` at a: `ulps` is the error of the function itself. */
 static inline struct num num_f(struct num a, double v, double slope, double ulps) {

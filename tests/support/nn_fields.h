@@ -1,13 +1,19 @@
-/* nn_fields.h - small networks over fields of every kind, as text, for tests of layers and of their gradients. */
+/* nn_fields.h - small networks over fields of every kind, as text, for tests of layers and of their
+ * gradients. */
 #ifndef TESTS_NN_FIELDS_H
 #define TESTS_NN_FIELDS_H
 
-/* Fields: a, b numbers [6]; i, j ids; l a list, w a list with weights; t a number; y a class; c a click of 0 or 1. */
-#define HEAD                                                                                                             \
-    "[data]\nformat = ids\nfields = a b i j l w t y c\nvocabulary = 20\n[optimizer]\ntype = sgd\nlearning_rate = 1\n"    \
-    "[field a]\ntype = dense\nsize = 6\n[field b]\ntype = dense\nsize = 6\n[field t]\ntype = dense\n"                    \
-    "[field l]\ntype = list\n[field w]\ntype = list\nweights = true\nmax_ids = 7\n[field c]\nvocabulary = 2\n"
-#define LAYER(name, type, inputs, rest) "[layer " name "]\ntype = " type "\ninputs = " inputs "\n" rest
+/* Fields: a, b numbers [6]; i, j ids; l a list, w a list with weights; t a number; y a class; c a
+ * click of 0 or 1. */
+#define HEAD                                                                                   \
+    "[data]\nformat = ids\nfields = a b i j l w t y c\nvocabulary = 20\n[optimizer]\ntype = "  \
+    "sgd\nlearning_rate = 1\n"                                                                 \
+    "[field a]\ntype = dense\nsize = 6\n[field b]\ntype = dense\nsize = 6\n[field t]\ntype = " \
+    "dense\n"                                                                                  \
+    "[field l]\ntype = list\n[field w]\ntype = list\nweights = true\nmax_ids = 7\n[field "     \
+    "c]\nvocabulary = 2\n"
+#define LAYER(name, type, inputs, rest) \
+    "[layer " name "]\ntype = " type "\ninputs = " inputs "\n" rest
 #define FC(name, inputs, size, act) LAYER(name, "fc", inputs, "size = " size "\nact = " act "\n")
 #define EMB(name, inputs, rest) LAYER(name, "embedding", inputs, "size = 3\ninit_std = 0.5\n" rest)
 #define COST(type, input, label) "[cost c]\ntype = " type "\ninput = " input "\nlabel = " label "\n"

@@ -1,4 +1,5 @@
-/* pack_deploy.h - a random tree deployed from its objects, as one process does it, for the tests of assembling and of the store. */
+/* pack_deploy.h - a random tree deployed from its objects, as one process does it, for the tests of
+ * assembling and of the store. */
 #ifndef TESTS_PACK_DEPLOY_H
 #define TESTS_PACK_DEPLOY_H
 
@@ -28,7 +29,8 @@ static inline uint64_t seed_of(const char *name) {
 
 static inline int make_top(void **state) {
     (void)state;
-    snprintf(top, sizeof top, "%s/paddle-assemble-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    snprintf(top, sizeof top, "%s/paddle-assemble-XXXXXX",
+             access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
     return mkdtemp(top) ? 0 : -1;
 }
 
@@ -43,7 +45,8 @@ struct made {
 };
 
 /* What one process does to deploy t as `target`; answers its needs in batches, in random order. */
-static inline int deploy(struct rt *t, const char *root, const char *target, uint64_t window, struct made *made, struct pd_err *err) {
+static inline int deploy(struct rt *t, const char *root, const char *target, uint64_t window,
+                         struct made *made, struct pd_err *err) {
     struct store *st = NULL;
     struct assemble *a = NULL;
     const struct assemble_opts o = {.root = root, .target = target, .window = window};
@@ -66,13 +69,15 @@ static inline int deploy(struct rt *t, const char *root, const char *target, uin
             rc = pd_fail(err, PD_EFAIL, "it waits and asks for nothing");
         for (size_t i = n; i-- > 0 && !rc;) { /* backwards: any order will do */
             const struct rt_object *ob = rt_find(t, &ids[i]);
-            rc = ob ? assemble_put(a, &ids[i], ob->raw, ob->n, err) : pd_fail(err, PD_EFAIL, "it asks for what is in no package");
+            rc = ob ? assemble_put(a, &ids[i], ob->raw, ob->n, err)
+                    : pd_fail(err, PD_EFAIL, "it asks for what is in no package");
             m.bytes += ob ? ob->n : 0;
             m.objects++;
             if (!rc && m.objects % 7 == 0) { /* a relay can have it at once */
                 static uint8_t buf[OBJECT_MAX];
                 uint32_t len;
-                if (!assemble_read(a, &ids[i], buf, &len) || len != ob->n || memcmp(buf, ob->raw, len))
+                if (!assemble_read(a, &ids[i], buf, &len) || len != ob->n ||
+                    memcmp(buf, ob->raw, len))
                     rc = pd_fail(err, PD_EFAIL, "an object that came cannot be read");
             }
         }
@@ -82,7 +87,8 @@ static inline int deploy(struct rt *t, const char *root, const char *target, uin
     for (size_t i = 0; !rc && i < t->n_o; i += 1 + t->n_o / 50) { /* and later, too */
         static uint8_t buf[OBJECT_MAX];
         uint32_t len;
-        if (!assemble_read(a, &t->o[i].id, buf, &len) || len != t->o[i].n || memcmp(buf, t->o[i].raw, len))
+        if (!assemble_read(a, &t->o[i].id, buf, &len) || len != t->o[i].n ||
+            memcmp(buf, t->o[i].raw, len))
             rc = pd_fail(err, PD_EFAIL, "an object of the finished package cannot be read");
     }
     assemble_free(a);
@@ -109,7 +115,8 @@ static inline size_t left_over(const char *root) {
 }
 
 /* A child deploys `t` with a fault armed; returns its wait status. */
-static inline int in_a_child(struct rt *t, const char *root, const char *target, const char *fault) {
+static inline int in_a_child(struct rt *t, const char *root, const char *target,
+                             const char *fault) {
     fflush(NULL);
     pid_t pid = fork();
     if (!pid) {

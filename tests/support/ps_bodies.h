@@ -1,5 +1,5 @@
-/* ps_bodies.h - what a test makes from the field lists of ps/plan/message.h, by kind of field: a random
- * sample, a comparison, a field beyond its bound, and the text of docs/protocol.md.
+/* ps_bodies.h - what a test makes from the field lists of ps/plan/message.h, by kind of field: a
+ * random sample, a comparison, a field beyond its bound, and the text of docs/protocol.md.
  */
 #ifndef TESTS_PS_BODIES_H
 #define TESTS_PS_BODIES_H
@@ -20,7 +20,9 @@ static uint64_t random_u64(void) { /* splitmix64 */
     return x ^ x >> 31;
 }
 
-static uint64_t at_most(uint64_t most) { return most == UINT64_MAX ? random_u64() : random_u64() % (most + 1); }
+static uint64_t at_most(uint64_t most) {
+    return most == UINT64_MAX ? random_u64() : random_u64() % (most + 1);
+}
 
 static int fill_pool(void **state) {
     (void)state;
@@ -50,11 +52,11 @@ static const char *some_str(size_t cap) {
 #define FILL_zero(name, x)
 #define FILL_str(name, cap) m->name = some_str(cap);
 #define FILL_hash(name, bytes) memcpy(m->name, some(), bytes);
-#define FILL_blob(name, most)                                                                     \
-    m->name = some();                                                                             \
+#define FILL_blob(name, most) \
+    m->name = some();         \
     m->n_##name = (uint32_t)at_most(300);
-#define FILL_ARRAY(name, count)                                                                   \
-    m->count = (uint32_t)at_most(3);                                                              \
+#define FILL_ARRAY(name, count)      \
+    m->count = (uint32_t)at_most(3); \
     m->name = some();
 #define FILL_f64s FILL_ARRAY
 #define FILL_u32s FILL_ARRAY
@@ -62,24 +64,24 @@ static const char *some_str(size_t cap) {
 #define FILL_u64_bytes FILL_ARRAY
 #define FILL_f64_bytes FILL_ARRAY
 static struct ps_segment_head segments[4] = {{1, 0, 5}, {UINT32_MAX, 0, UINT64_MAX}, {0, 0, 0}};
-#define FILL_segments(name, count)                                                                \
-    m->count = (uint32_t)at_most(3);                                                              \
+#define FILL_segments(name, count)   \
+    m->count = (uint32_t)at_most(3); \
     m->name = segments;
-#define FILL_rest(name, most)                                                                     \
-    m->name = some();                                                                             \
+#define FILL_rest(name, most) \
+    m->name = some();         \
     m->n_##name = (uint32_t)at_most(5);
 #define FILL_sums(name, x) memcpy(&m->name, some(), sizeof m->name);
 #define FILL_step_parts(name, x) m->name = some();
-#define FILL_list(name, element)                                                                  \
-    static struct pd_buf list_##name;                                                             \
-    pd_buf_release(&list_##name);                                                                 \
-    m->n_##name = (uint32_t)at_most(3);                                                           \
-    for (uint32_t i = 0; i < m->n_##name; i++)                                                    \
-        append_##element(&list_##name);                                                           \
-    m->name = list_##name.data;                                                                   \
+#define FILL_list(name, element)               \
+    static struct pd_buf list_##name;          \
+    pd_buf_release(&list_##name);              \
+    m->n_##name = (uint32_t)at_most(3);        \
+    for (uint32_t i = 0; i < m->n_##name; i++) \
+        append_##element(&list_##name);        \
+    m->name = list_##name.data;                \
     m->name##_bytes = list_##name.len;
-#define FILL_SECTION(name, section)                                                               \
-    m->name = some();                                                                             \
+#define FILL_SECTION(name, section) \
+    m->name = some();               \
     m->n_##name = at_most(20);
 #define FILL_keys FILL_SECTION
 #define FILL_floats FILL_SECTION
@@ -100,25 +102,28 @@ static int same_bytes(const void *a, const void *b, size_t n) { return !n || !me
 #define SAME_zero(name, x)
 #define SAME_str(name, cap) same &= !strcmp(a->name, b->name);
 #define SAME_hash(name, bytes) same &= same_bytes(a->name, b->name, bytes);
-#define SAME_blob(name, x) same &= a->n_##name == b->n_##name && same_bytes(a->name, b->name, a->n_##name);
-#define SAME_f64s(name, count)                                                                    \
+#define SAME_blob(name, x) \
+    same &= a->n_##name == b->n_##name && same_bytes(a->name, b->name, a->n_##name);
+#define SAME_f64s(name, count) \
     same &= a->count == b->count && same_bytes(a->name, b->name, a->count * sizeof *a->name);
 #define SAME_u32s SAME_f64s
 #define SAME_u8s SAME_f64s
 #define SAME_segments SAME_f64s
-#define SAME_u64_bytes(name, count)                                                               \
+#define SAME_u64_bytes(name, count) \
     same &= a->count == b->count && same_bytes(a->name, b->name, a->count * sizeof(uint64_t));
 #define SAME_f64_bytes SAME_u64_bytes
-#define SAME_rest(name, x)                                                                        \
-    same &= a->n_##name == b->n_##name && same_bytes(a->name, b->name, a->n_##name * sizeof *a->name);
+#define SAME_rest(name, x) \
+    same &=                \
+        a->n_##name == b->n_##name && same_bytes(a->name, b->name, a->n_##name * sizeof *a->name);
 #define SAME_keys SAME_rest
 #define SAME_floats SAME_rest
 #define SAME_words SAME_rest
 #define SAME_bytes SAME_rest
-#define SAME_step_parts(name, x)                                                                  \
-    same &= same_bytes(a->name, b->name, 8 * (a->n_parts ? a->n_parts * (1 + a->n_stats) : a->n_stats));
-#define SAME_list(name, element)                                                                  \
-    same &= a->n_##name == b->n_##name && a->name##_bytes == b->name##_bytes &&                   \
+#define SAME_step_parts(name, x)         \
+    same &= same_bytes(a->name, b->name, \
+                       8 * (a->n_parts ? a->n_parts * (1 + a->n_stats) : a->n_stats));
+#define SAME_list(name, element)                                                \
+    same &= a->n_##name == b->n_##name && a->name##_bytes == b->name##_bytes && \
             same_bytes(a->name, b->name, a->name##_bytes);
 #define SAME(kind, name, bound) SAME_##kind(name, bound)
 
@@ -126,41 +131,41 @@ static char too_long[PATH_MAX + 1];
 
 /* --- fields that are beyond their bound: number `which`, counted from 0; 0: there is none --- */
 
-#define BREAK_NUMBER(name, most)                                                                  \
-    if ((uint64_t)(most) < UINT32_MAX - 1 && which-- == 0) {                                      \
-        m->name = (uint32_t)(most) + 1;                                                           \
-        return 1;                                                                                 \
+#define BREAK_NUMBER(name, most)                             \
+    if ((uint64_t)(most) < UINT32_MAX - 1 && which-- == 0) { \
+        m->name = (uint32_t)(most) + 1;                      \
+        return 1;                                            \
     }
 #define BREAK_u32 BREAK_NUMBER
-#define BREAK_u64(name, most)                                                                     \
-    if ((most) != PS_ANY64 && which-- == 0) {                                                     \
-        m->name = (uint64_t)(most) + 1;                                                           \
-        return 1;                                                                                 \
+#define BREAK_u64(name, most)                 \
+    if ((most) != PS_ANY64 && which-- == 0) { \
+        m->name = (uint64_t)(most) + 1;       \
+        return 1;                             \
     }
-#define BREAK_str(name, cap)                                                                      \
-    if (which-- == 0) {                                                                           \
-        memset(too_long, 'x', cap);                                                               \
-        too_long[cap] = 0;                                                                        \
-        m->name = too_long;                                                                       \
-        return 1;                                                                                 \
+#define BREAK_str(name, cap)        \
+    if (which-- == 0) {             \
+        memset(too_long, 'x', cap); \
+        too_long[cap] = 0;          \
+        m->name = too_long;         \
+        return 1;                   \
     }
-#define BREAK_rest(name, most)                                                                    \
-    if (which-- == 0) {                                                                           \
-        m->n_##name = (most) + 1;                                                                 \
-        m->name = (const void *)pool;                                                             \
-        return 1;                                                                                 \
+#define BREAK_rest(name, most)        \
+    if (which-- == 0) {               \
+        m->n_##name = (most) + 1;     \
+        m->name = (const void *)pool; \
+        return 1;                     \
     }
-#define BREAK_list(name, element)                                                                 \
-    if (which-- == 0) {                                                                           \
-        m->n_##name++;                                                                            \
-        return 1;                                                                                 \
+#define BREAK_list(name, element) \
+    if (which-- == 0) {           \
+        m->n_##name++;            \
+        return 1;                 \
     }
 static struct ps_segment_head bad_segment = {.zero = 1};
-#define BREAK_segments(name, count)                                                               \
-    if (which-- == 0) {                                                                           \
-        m->count = 1;                                                                             \
-        m->name = &bad_segment;                                                                   \
-        return 1;                                                                                 \
+#define BREAK_segments(name, count) \
+    if (which-- == 0) {             \
+        m->count = 1;               \
+        m->name = &bad_segment;     \
+        return 1;                   \
     }
 #define BREAK_f64s(name, count) m->name = (const void *)pool; /* enough for a count too high */
 #define BREAK_u64_bytes BREAK_f64s
@@ -198,7 +203,7 @@ static struct ps_segment_head bad_segment = {.zero = 1};
 #define TEXT_segments(name, count) #count " {u32 parameter, u32 0, u64 count}, "
 #define TEXT_rest(name, x) "f64 " #name "[], "
 #define TEXT_sums(name, x) "{u64 steps, u64 samples, f64 stats[16]} " #name ", "
-#define TEXT_step_parts(name, x)                                                                  \
+#define TEXT_step_parts(name, x) \
     "f64 stats[n_stats] or n_parts {u32 stream_lo, u32 stream_hi, f64 stats[n_stats]}, "
 #define TEXT_list(name, element) "u32 n_" #name ", n_" #name " {" #element "}, "
 #define TEXT_keys(name, section) "section " #section ": u64 " #name ", "

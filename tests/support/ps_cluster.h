@@ -1,5 +1,6 @@
-/* ps_cluster.h - pservers on 127.0.0.1 and trainers as threads of one test program, and a small training job whose
- * gradients are a pure function of (stream, step, index), so that any cut of it must give the same result.
+/* ps_cluster.h - pservers on 127.0.0.1 and trainers as threads of one test program, and a small
+ * training job whose gradients are a pure function of (stream, step, index), so that any cut of it
+ * must give the same result.
  */
 #ifndef TESTS_PS_CLUSTER_H
 #define TESTS_PS_CLUSTER_H
@@ -48,10 +49,12 @@ static uint64_t cluster_start_ms;     /* of servers */
 static uint64_t cluster_heartbeat_ms; /* of servers and trainers */
 static enum ps_lost cluster_on_lost;
 
-static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_sparse, int n_trainers,
-                          uint64_t wait_log_ms, int log_fd) {
+static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_sparse,
+                          int n_trainers, uint64_t wait_log_ms, int log_fd) {
     memset(c, 0, sizeof *c);
-    signal(SIGPIPE, SIG_IGN); /* as every program here does: a write to a dead peer is an error, not the end */
+    signal(
+        SIGPIPE,
+        SIG_IGN); /* as every program here does: a write to a dead peer is an error, not the end */
     pd_log_init(&c->log, log_fd, -1, PD_INFO);
     for (int i = 0; i < n_servers; i++) {
         struct pd_err err = {0};
@@ -78,8 +81,8 @@ static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_s
             abort();
         }
         pthread_create(&c->s[i].thread, NULL, server_main, &c->s[i]);
-        snprintf(c->list + strlen(c->list), sizeof c->list - strlen(c->list), "%s127.0.0.1:%d", i ? "," : "",
-                 c->s[i].port);
+        snprintf(c->list + strlen(c->list), sizeof c->list - strlen(c->list), "%s127.0.0.1:%d",
+                 i ? "," : "", c->s[i].port);
         c->n++;
     }
 }
@@ -102,26 +105,37 @@ static int cluster_join(struct cluster *c, struct pd_err *err) {
 /* --- the job --- */
 
 #ifdef TOY_SMALL /* for those who run it hundreds of times */
-enum { TOY_ROWS = 60, TOY_DIM = 8, TOY_MIDDLE = 300, TOY_LARGE = 9000 }; /* the last: half of it is enough to be lent */
+enum {
+    TOY_ROWS = 60,
+    TOY_DIM = 8,
+    TOY_MIDDLE = 300,
+    TOY_LARGE = 9000
+}; /* the last: half of it is enough to be lent */
 #else
 enum { TOY_ROWS = 600, TOY_DIM = 8, TOY_MIDDLE = 3000, TOY_LARGE = 40000 };
 #endif
 static const uint64_t toy_sizes[] = {5, TOY_MIDDLE, TOY_LARGE};
 enum { TOY_DENSE = 3, TOY_VALUES = 5 + TOY_MIDDLE + TOY_LARGE };
 /* Gradients of a contribution: each dense parameter's at a multiple of 64 bytes, then the rows'. */
-enum { TOY_LINE = 16, TOY_GRADS = TOY_LINE + (TOY_MIDDLE + TOY_LINE - 1) / TOY_LINE * TOY_LINE + (TOY_LARGE + TOY_LINE - 1) / TOY_LINE * TOY_LINE };
+enum {
+    TOY_LINE = 16,
+    TOY_GRADS = TOY_LINE + (TOY_MIDDLE + TOY_LINE - 1) / TOY_LINE * TOY_LINE +
+                (TOY_LARGE + TOY_LINE - 1) / TOY_LINE * TOY_LINE
+};
 enum { TOY_PART = TOY_GRADS + TOY_ROWS * TOY_DIM };
 
 struct toy {
-    int n_trainers, n_servers, n_dense, n_sparse, n_streams, n_passes, steps; /* steps of stream 0; stream s: + s % 3 */
+    int n_trainers, n_servers, n_dense, n_sparse, n_streams, n_passes,
+        steps; /* steps of stream 0; stream s: + s % 3 */
     int local, jitter;
     int ahead; /* a step's rows are asked for before the step before it is made */
-    int parts; /* a contribution for each node of the tree that the trainer owns, in place of one of all its streams */
+    int parts; /* a contribution for each node of the tree that the trainer owns, in place of one of
+                  all its streams */
     const char *optimizer, *update;
     double lr;
     float l2;
     const struct pd_log *log;
-    int n_lost;      /* trainers that will be missing in the end */
+    int n_lost; /* trainers that will be missing in the end */
     int reject_nan;
     int short_steps; /* > 0: steps of stream short_stream in a pass */
     int short_stream;
@@ -130,7 +144,8 @@ struct toy {
 struct toy_result {
     float dense[TOY_VALUES];
     float rows[TOY_ROWS * TOY_DIM];
-    double cost_sum, noise; /* of all steps, as the stats brought them; noise: no exact numbers, so their order shows */
+    double cost_sum, noise; /* of all steps, as the stats brought them; noise: no exact numbers, so
+                               their order shows */
     uint64_t steps, samples;
 };
 
@@ -140,15 +155,22 @@ static uint64_t toy_hash(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
 static float toy_grad(uint64_t stream, uint64_t step, uint64_t what, uint64_t i) {
     return (float)((double)(toy_hash(stream, step, what, i) >> 40) / 8388608.0 - 1.0);
 }
-static int toy_has_row(uint64_t stream, uint64_t step, uint64_t key) { return toy_hash(stream, step, 77, key) % 5 == 0; }
+static int toy_has_row(uint64_t stream, uint64_t step, uint64_t key) {
+    return toy_hash(stream, step, 77, key) % 5 == 0;
+}
 static uint64_t toy_key(int i) { return (uint64_t)i * 1000003u + 7; }
-static double toy_noise(uint64_t stream, uint64_t step) { return (double)toy_grad(stream, step, 99, 0) * (1 + 100.0 * (double)stream / 3); }
-static uint64_t toy_samples(uint64_t stream, uint64_t step) { return 4 + toy_hash(stream, step, 5, 5) % 9; }
+static double toy_noise(uint64_t stream, uint64_t step) {
+    return (double)toy_grad(stream, step, 99, 0) * (1 + 100.0 * (double)stream / 3);
+}
+static uint64_t toy_samples(uint64_t stream, uint64_t step) {
+    return 4 + toy_hash(stream, step, 5, 5) % 9;
+}
 static int toy_steps_of(const struct toy *t, int stream) {
     return t->short_steps && stream == t->short_stream ? t->short_steps : t->steps + stream % 3;
 }
 
-/* Sum of f over the streams that have step k of the pass, in the tree; the trainer owns [lo, hi). */
+/* Sum of f over the streams that have step k of the pass, in the tree; the trainer owns [lo, hi).
+ */
 static int toy_streams(const struct toy *t, int lo, int hi, int k, struct ps_range *r) {
     int n = 0;
     for (int s = lo; s < hi; s++)
@@ -156,7 +178,8 @@ static int toy_streams(const struct toy *t, int lo, int hi, int k, struct ps_ran
             r[n++] = (struct ps_range){(uint32_t)s, (uint32_t)s + 1};
     return n;
 }
-static float toy_sum(const struct ps_range *r, int n, const struct ps_add *plan, uint64_t step, uint64_t what, uint64_t i) {
+static float toy_sum(const struct ps_range *r, int n, const struct ps_add *plan, uint64_t step,
+                     uint64_t what, uint64_t i) {
     float v[16] = {0};
     for (int j = 0; j < n; j++)
         v[j] = toy_grad(r[j].lo, step, what, i);
@@ -165,7 +188,8 @@ static float toy_sum(const struct ps_range *r, int n, const struct ps_add *plan,
     return v[0];
 }
 /* The same for rows, where only the streams that have the row count. 0: none has it. */
-static int toy_row_sum(const struct toy *t, const struct ps_range *r, int n, uint64_t step, uint64_t key, float *out) {
+static int toy_row_sum(const struct toy *t, const struct ps_range *r, int n, uint64_t step,
+                       uint64_t key, float *out) {
     struct ps_range sub[16];
     struct ps_add plan[16];
     int m = 0;
@@ -187,7 +211,8 @@ struct toy_trainer {
     struct toy_result *result; /* of trainer 0 */
     struct pd_err err;
     int rc;
-    int (*before_step)(struct toy_trainer *me, struct ps_client *c, uint64_t step); /* != 0: leave like that */
+    int (*before_step)(struct toy_trainer *me, struct ps_client *c,
+                       uint64_t step); /* != 0: leave like that */
     uint64_t incidents;
     double seen; /* the values of all rows that were pulled, added up */
     struct ps_client_stats stats;
@@ -207,19 +232,25 @@ static int toy_declare(struct ps_client *c, const struct toy *t, int *dense, int
     for (int i = 0; i < TOY_DENSE; i++) {
         char name[16];
         snprintf(name, sizeof name, "w%d", i);
-        struct ps_dense_spec s = {.name = name, .n_dims = 1, .shape = {toy_sizes[i]}, .init_std = 0.1f * (float)i,
-                                  .init_mean = 0.25f, .lr_factor = 1, .l2 = t->l2};
+        struct ps_dense_spec s = {.name = name,
+                                  .n_dims = 1,
+                                  .shape = {toy_sizes[i]},
+                                  .init_std = 0.1f * (float)i,
+                                  .init_mean = 0.25f,
+                                  .lr_factor = 1,
+                                  .l2 = t->l2};
         if ((dense[i] = ps_declare_dense(c, &s)) < 0)
             return dense[i];
     }
-    struct ps_table_spec s = {.name = "emb", .dim = TOY_DIM, .init_std = 0.5f, .lr_factor = 2, .l2 = t->l2};
+    struct ps_table_spec s = {
+        .name = "emb", .dim = TOY_DIM, .init_std = 0.5f, .lr_factor = 2, .l2 = t->l2};
     *table = ps_declare_table(c, &s);
     return *table < 0 ? *table : 0;
 }
 
 /* One contribution: step k's gradients of the streams [lo, hi). mem has room for TOY_PART. */
-static int toy_push(struct toy_trainer *me, struct ps_client *c, int lo, int hi, int k, const int *dense, int table, float *mem,
-                    uint64_t *samples, double *stats) {
+static int toy_push(struct toy_trainer *me, struct ps_client *c, int lo, int hi, int k,
+                    const int *dense, int table, float *mem, uint64_t *samples, double *stats) {
     const struct toy *t = me->t;
     struct ps_range r[16];
     struct ps_add plan[16];
@@ -245,7 +276,8 @@ static int toy_push(struct toy_trainer *me, struct ps_client *c, int lo, int hi,
     for (int i = 0; i < TOY_ROWS; i++)
         if (toy_row_sum(t, r, n, step, toy_key(i), rows + n_rows * TOY_DIM))
             keys[n_rows++] = toy_key(i);
-    for (int i = 0; i < TOY_DENSE && !rc; g += (toy_sizes[i++] + TOY_LINE - 1) / TOY_LINE * TOY_LINE) {
+    for (int i = 0; i < TOY_DENSE && !rc;
+         g += (toy_sizes[i++] + TOY_LINE - 1) / TOY_LINE * TOY_LINE) {
         for (uint64_t j = 0; j < toy_sizes[i]; j++)
             g[j] = toy_sum(r, n, plan, step, (uint64_t)i, j);
         rc = ps_push_dense(c, dense[i], g, toy_sizes[i]);
@@ -268,8 +300,9 @@ static int toy_keys(const struct ps_range *r, int n, uint64_t step, uint64_t *ke
 }
 
 /* One step of the streams [lo, hi). */
-static int toy_step(struct toy_trainer *me, struct ps_client *c, int lo, int hi, int k, const int *dense, int table,
-                    float *mem, uint64_t *keys, float *values, float *pulled) {
+static int toy_step(struct toy_trainer *me, struct ps_client *c, int lo, int hi, int k,
+                    const int *dense, int table, float *mem, uint64_t *keys, float *values,
+                    float *pulled) {
     const struct toy *t = me->t;
     struct ps_range r[16], node[PS_NODES_MAX] = {{(uint32_t)lo, (uint32_t)hi}};
     int n = toy_streams(t, lo, hi, k, r), n_rows = 0, rc = 0;
@@ -279,7 +312,9 @@ static int toy_step(struct toy_trainer *me, struct ps_client *c, int lo, int hi,
     for (int i = 0; i < TOY_DENSE; v += toy_sizes[i++])
         rc |= ps_pull_dense(c, dense[i], v, toy_sizes[i]);
     if (!t->ahead || !k)
-        rc |= ps_pull_rows(c, table, (size_t)n_rows, keys, pulled, step % 2 || (t->update && !strcmp(t->update, "geo")) ? PS_CREATE : PS_NO_CREATE);
+        rc |= ps_pull_rows(c, table, (size_t)n_rows, keys, pulled,
+                           step % 2 || (t->update && !strcmp(t->update, "geo")) ? PS_CREATE
+                                                                                : PS_NO_CREATE);
     rc |= ps_wait(c);
     if (rc)
         return ps_client_err(c)->code;
@@ -288,13 +323,16 @@ static int toy_step(struct toy_trainer *me, struct ps_client *c, int lo, int hi,
         me->seen += pulled[i];
     if (t->ahead) {
         n = toy_streams(t, lo, hi, k + 1, r);
-        if (n && ps_pull_rows_next(c, table, (size_t)toy_keys(r, n, step + 1, after), after, pulled))
+        if (n &&
+            ps_pull_rows_next(c, table, (size_t)toy_keys(r, n, step + 1, after), after, pulled))
             return ps_client_err(c)->code;
     }
     double stats[2] = {0};
-    uint32_t n_nodes = t->parts ? ps_tree_nodes((uint32_t)t->n_streams, (uint32_t)lo, (uint32_t)hi, node) : 1;
+    uint32_t n_nodes =
+        t->parts ? ps_tree_nodes((uint32_t)t->n_streams, (uint32_t)lo, (uint32_t)hi, node) : 1;
     for (uint32_t i = 0; i < n_nodes && !rc; i++, mem += TOY_PART)
-        rc = toy_push(me, c, (int)node[i].lo, (int)node[i].hi, k, dense, table, mem, &samples, stats);
+        rc = toy_push(me, c, (int)node[i].lo, (int)node[i].hi, k, dense, table, mem, &samples,
+                      stats);
     return rc ? rc : ps_step_end(c, samples, t->parts ? NULL : stats, t->parts ? 0 : 2);
 }
 
@@ -314,10 +352,12 @@ static int toy_collect(struct toy_trainer *me, struct ps_client *c) {
 
 static int toy_train(struct toy_trainer *me, struct ps_client *c) {
     const struct toy *t = me->t;
-    int lo = t->n_streams * me->id / t->n_trainers, hi = t->n_streams * (me->id + 1) / t->n_trainers;
+    int lo = t->n_streams * me->id / t->n_trainers,
+        hi = t->n_streams * (me->id + 1) / t->n_trainers;
     int dense[TOY_DENSE], table = -1, rc = toy_declare(c, t, dense, &table);
     enum { MAX_NODES = 8 };
-    float *own = calloc((MAX_NODES + 1) * TOY_PART, sizeof *own), *values = own + MAX_NODES * TOY_PART, *pulled = values + TOY_VALUES;
+    float *own = calloc((MAX_NODES + 1) * TOY_PART, sizeof *own),
+          *values = own + MAX_NODES * TOY_PART, *pulled = values + TOY_VALUES;
     uint64_t keys[TOY_ROWS];
     if (!rc)
         rc = ps_start(c);
@@ -344,7 +384,9 @@ static int toy_train(struct toy_trainer *me, struct ps_client *c) {
     double one[3] = {1, me->id, 0.5};
     if (!rc)
         rc = ps_reduce(c, one, 3);
-    if (!rc && !t->n_lost && (one[0] != t->n_trainers || one[1] != t->n_trainers * (t->n_trainers - 1) / 2 || one[2] != 0.5 * t->n_trainers))
+    if (!rc && !t->n_lost &&
+        (one[0] != t->n_trainers || one[1] != t->n_trainers * (t->n_trainers - 1) / 2 ||
+         one[2] != 0.5 * t->n_trainers))
         me->incidents++;
     float *v = me->result->dense;
     for (int i = 0; i < TOY_DENSE && !rc; v += toy_sizes[i++])
@@ -403,7 +445,8 @@ static inline int toy_run(const struct toy *t, struct toy_result *result, struct
     if (!t->local)
         cluster_start(&c, t->n_servers, t->n_dense, t->n_sparse, t->n_trainers, 0, -1);
     for (int i = 0; i < t->n_trainers; i++) {
-        me[i] = (struct toy_trainer){.t = t, .id = i, .servers = t->local ? NULL : c.list, .result = &all[i]};
+        me[i] = (struct toy_trainer){
+            .t = t, .id = i, .servers = t->local ? NULL : c.list, .result = &all[i]};
         pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
     }
     for (int i = 0; i < t->n_trainers; i++) {
@@ -419,7 +462,8 @@ static inline int toy_run(const struct toy *t, struct toy_result *result, struct
     if (!t->local && cluster_join(&c, err))
         rc = rc ? rc : PD_EFAIL;
     *result = all[0];
-    for (int i = 1; i < t->n_trainers; i++) /* sums come for the steps a trainer was in: somebody was in all */
+    for (int i = 1; i < t->n_trainers;
+         i++) /* sums come for the steps a trainer was in: somebody was in all */
         if (all[i].samples > result->samples) {
             result->samples = all[i].samples;
             result->cost_sum = all[i].cost_sum;

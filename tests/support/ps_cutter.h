@@ -1,6 +1,6 @@
-/* ps_cutter.h - a TCP proxy in front of a pserver's ports that cuts one connection at one place: before, inside or behind the
- * n-th message of one direction. The servers listen on 127.0.0.1, the proxy on the same ports of 127.0.0.2, since a server's
- * greeting tells its ports.
+/* ps_cutter.h - a TCP proxy in front of a pserver's ports that cuts one connection at one place:
+ * before, inside or behind the n-th message of one direction. The servers listen on 127.0.0.1, the
+ * proxy on the same ports of 127.0.0.2, since a server's greeting tells its ports.
  */
 #ifndef TESTS_PS_CUTTER_H
 #define TESTS_PS_CUTTER_H
@@ -22,7 +22,7 @@ struct cut_at {
     int port, down; /* which port's connection; down: what the server sends */
     int frame;      /* counted from 0, of the port and direction; -1: nowhere */
     enum cut_place place;
-    int reset;      /* RST, else FIN */
+    int reset; /* RST, else FIN */
 };
 
 struct cutter {
@@ -53,15 +53,18 @@ static inline void cutter_close(struct cut_pair *p, int reset) {
     }
 }
 
-static inline int cutter_is_there(const struct cutter *c, const struct cut_pair *p, int down, enum cut_place place) {
+static inline int cutter_is_there(const struct cutter *c, const struct cut_pair *p, int down,
+                                  enum cut_place place) {
     if (c->at.port != p->port || c->at.down != down || c->at.place != place)
         return 0;
     int frame = c->frames[p->port][down];
-    return frame == c->at.frame || (c->every && frame > c->at.frame && (frame - c->at.frame) % c->every == 0);
+    return frame == c->at.frame ||
+           (c->every && frame > c->at.frame && (frame - c->at.frame) % c->every == 0);
 }
 
 /* How many of n bytes pass before the cut; *cut: there is one. */
-static inline size_t cutter_pass(struct cutter *c, struct cut_pair *p, int down, const uint8_t *data, size_t n, int *cut) {
+static inline size_t cutter_pass(struct cutter *c, struct cut_pair *p, int down,
+                                 const uint8_t *data, size_t n, int *cut) {
     size_t at = 0;
     while (at < n) {
         uint8_t *h = p->dir[down].header;
@@ -80,11 +83,13 @@ static inline size_t cutter_pass(struct cutter *c, struct cut_pair *p, int down,
         } else {
             uint64_t total;
             memcpy(&total, h + 16, 8);
-            uint64_t middle = *left > total / 2 ? *left - total / 2 : *left, k = n - at < middle ? n - at : middle;
+            uint64_t middle = *left > total / 2 ? *left - total / 2 : *left,
+                     k = n - at < middle ? n - at : middle;
             int was_above = *left > total / 2;
             *left -= k;
             at += k;
-            if (was_above && *left <= total / 2 && *left && cutter_is_there(c, p, down, CUT_IN_MIDDLE)) {
+            if (was_above && *left <= total / 2 && *left &&
+                cutter_is_there(c, p, down, CUT_IN_MIDDLE)) {
                 *cut = 1;
                 return at;
             }
@@ -130,8 +135,11 @@ static inline void cutter_pump(struct cutter *c, struct cut_pair *p, int from) {
 }
 
 static inline void cutter_accept(struct cutter *c, int port) {
-    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons((uint16_t)c->ports[port]), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = accept(c->listener[port], NULL, NULL), up = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in sa = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)c->ports[port]),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = accept(c->listener[port], NULL, NULL),
+        up = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct cut_pair *p = c->pairs;
     while (p < c->pairs + CUTTER_PAIRS && p->fd[0] >= 0)
         p++;
@@ -167,20 +175,23 @@ static inline void *cutter_main(void *arg) {
                 cutter_accept(c, i);
         for (int i = 0; i < CUTTER_PAIRS; i++)
             for (int k = 0; k < 2; k++)
-                if (fds[1 + c->n_ports + 2 * i + k].revents && c->pairs[i].fd[k] == fds[1 + c->n_ports + 2 * i + k].fd)
+                if (fds[1 + c->n_ports + 2 * i + k].revents &&
+                    c->pairs[i].fd[k] == fds[1 + c->n_ports + 2 * i + k].fd)
                     cutter_pump(c, &c->pairs[i], k);
     }
 }
 
 /* In front of these ports of 127.0.0.1. 0, or -1: some port is taken on 127.0.0.2. */
-static inline int cutter_start(struct cutter *c, const int *ports, int n, struct cut_at at, int every) {
+static inline int cutter_start(struct cutter *c, const int *ports, int n, struct cut_at at,
+                               int every) {
     memset(c, 0, sizeof *c);
     c->at = at;
     c->every = every;
     for (int i = 0; i < CUTTER_PAIRS; i++)
         c->pairs[i].fd[0] = c->pairs[i].fd[1] = -1;
     for (; c->n_ports < n; c->n_ports++) {
-        struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons((uint16_t)ports[c->n_ports]),
+        struct sockaddr_in sa = {.sin_family = AF_INET,
+                                 .sin_port = htons((uint16_t)ports[c->n_ports]),
                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);

@@ -1,5 +1,5 @@
-/* ps_frames.h - parameter-server messages built by hand, and a shard whose answers are recorded: for tests and the
- * fuzzer that talk to a shard without sockets.
+/* ps_frames.h - parameter-server messages built by hand, and a shard whose answers are recorded:
+ * for tests and the fuzzer that talk to a shard without sockets.
  */
 #ifndef TESTS_PS_FRAMES_H
 #define TESTS_PS_FRAMES_H
@@ -28,7 +28,8 @@ static inline uint64_t next_req(void) {
 }
 
 /* A frame as the decoder makes it: one block of memory, sections aligned. */
-static inline struct wire_frame *frame_of_body(uint16_t type, uint64_t req, const struct ps_body *b) {
+static inline struct wire_frame *frame_of_body(uint16_t type, uint64_t req,
+                                               const struct ps_body *b) {
     size_t at = 0, room = 0;
     for (uint32_t i = 0; i < b->n; i++)
         room += b->len[i] + wire_pad(b->len[i]);
@@ -46,23 +47,23 @@ static inline struct wire_frame *frame_of_body(uint16_t type, uint64_t req, cons
 }
 
 /* One of any content. */
-static inline struct wire_frame *frame(uint16_t type, uint64_t req, const void *s0, size_t n0, const void *s1, size_t n1,
-                                       const void *s2, size_t n2) {
+static inline struct wire_frame *frame(uint16_t type, uint64_t req, const void *s0, size_t n0,
+                                       const void *s1, size_t n1, const void *s2, size_t n2) {
     const struct ps_body b = {.n = 3, .sec = {s0, s1, s2}, .len = {n0, n1, n2}};
     return frame_of_body(type, req, &b);
 }
 
 /* The frame of a message: FRAME(PS_STEP_END, step_end, .step = 1, ...). */
-#define FRAME_AS(type, id, body, ...)                                                             \
-    ({                                                                                            \
-        const struct ps_msg_##body fr_m = {__VA_ARGS__};                                          \
-        struct pd_buf fr_head;                                                                    \
-        pd_buf_init(&fr_head);                                                                    \
-        struct ps_body fr_b = {.head = &fr_head};                                                 \
-        ps_put_##body(&fr_b, &fr_m);                                                              \
-        struct wire_frame *fr_f = frame_of_body(WIRE_##type, id, &fr_b);                          \
-        pd_buf_release(&fr_head);                                                                 \
-        fr_f;                                                                                     \
+#define FRAME_AS(type, id, body, ...)                                    \
+    ({                                                                   \
+        const struct ps_msg_##body fr_m = {__VA_ARGS__};                 \
+        struct pd_buf fr_head;                                           \
+        pd_buf_init(&fr_head);                                           \
+        struct ps_body fr_b = {.head = &fr_head};                        \
+        ps_put_##body(&fr_b, &fr_m);                                     \
+        struct wire_frame *fr_f = frame_of_body(WIRE_##type, id, &fr_b); \
+        pd_buf_release(&fr_head);                                        \
+        fr_f;                                                            \
     })
 #define FRAME(type, body, ...) FRAME_AS(type, next_req(), body, __VA_ARGS__)
 
@@ -71,16 +72,22 @@ static inline struct wire_frame *frame_of(uint16_t type, uint64_t req, const str
 }
 
 /* Two dense parameters (one of FR_VALUES values, one of 3) and one table, all in one thread. */
-static inline struct wire_frame *f_declare_full(uint32_t n_trainers, uint32_t id, const char *optimizer, const char *update,
+static inline struct wire_frame *f_declare_full(uint32_t n_trainers, uint32_t id,
+                                                const char *optimizer, const char *update,
                                                 uint64_t incarnation, uint64_t epoch) {
     struct ps_job job;
     struct pd_err err = {0};
-    struct ps_declare d = {.kind = PS_KIND_BOTH, .stream_lo = id * fr_width, .stream_hi = (id + 1) * fr_width,
-                           .incarnation = incarnation, .epoch = epoch};
+    struct ps_declare d = {.kind = PS_KIND_BOTH,
+                           .stream_lo = id * fr_width,
+                           .stream_hi = (id + 1) * fr_width,
+                           .incarnation = incarnation,
+                           .epoch = epoch};
     struct pd_buf b;
-    struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {FR_VALUES}, .init_std = 1, .lr_factor = 1, .l2 = 0.01f};
+    struct ps_dense_spec w = {
+        .name = "w", .n_dims = 1, .shape = {FR_VALUES}, .init_std = 1, .lr_factor = 1, .l2 = 0.01f};
     struct ps_dense_spec v = {.name = "v", .n_dims = 1, .shape = {3}, .lr_factor = 1};
-    struct ps_table_spec t = {.name = "t", .dim = FR_DIM, .n_rows = 20, .init_std = 1, .lr_factor = 1, .life = fr_life};
+    struct ps_table_spec t = {
+        .name = "t", .dim = FR_DIM, .n_rows = 20, .init_std = 1, .lr_factor = 1, .life = fr_life};
     ps_job_init(&job);
     job.n_trainers = n_trainers;
     job.n_streams = n_trainers * fr_width;
@@ -104,7 +111,8 @@ static inline struct wire_frame *f_declare_full(uint32_t n_trainers, uint32_t id
 }
 
 /* Whose push: trainer `id` in this step. */
-#define PUSH_OF(id, s) .epoch = FR_EPOCH, .step = (s), .stream_lo = (id) * fr_width, .stream_hi = ((id) + 1) * fr_width
+#define PUSH_OF(id, s) \
+    .epoch = FR_EPOCH, .step = (s), .stream_lo = (id)*fr_width, .stream_hi = ((id) + 1) * fr_width
 
 /* A push as one of streams [lo, hi). */
 static inline struct wire_frame *of_streams(struct wire_frame *f, uint32_t lo, uint32_t hi) {
@@ -113,12 +121,14 @@ static inline struct wire_frame *of_streams(struct wire_frame *f, uint32_t lo, u
     return f;
 }
 
-static inline struct wire_frame *f_declare_as(uint32_t n_trainers, uint32_t id, const char *optimizer, const char *update) {
+static inline struct wire_frame *f_declare_as(uint32_t n_trainers, uint32_t id,
+                                              const char *optimizer, const char *update) {
     return f_declare_full(n_trainers, id, optimizer, update, id + 100, 0);
 }
 
 /* The same trainer, on another connection. */
-static inline struct wire_frame *f_declare_again(uint32_t n_trainers, uint32_t id, uint64_t incarnation, uint64_t epoch) {
+static inline struct wire_frame *f_declare_again(uint32_t n_trainers, uint32_t id,
+                                                 uint64_t incarnation, uint64_t epoch) {
     return f_declare_full(n_trainers, id, "adagrad", fr_update, incarnation, epoch);
 }
 
@@ -126,15 +136,18 @@ static inline struct wire_frame *f_declare(uint32_t n_trainers, uint32_t id) {
     return f_declare_as(n_trainers, id, "adagrad", fr_update);
 }
 
-static inline struct wire_frame *f_push_dense(uint64_t step, uint32_t id, uint32_t param, const float *g, size_t n) {
+static inline struct wire_frame *f_push_dense(uint64_t step, uint32_t id, uint32_t param,
+                                              const float *g, size_t n) {
     const struct ps_segment_head segment = {.parameter = param, .count = n};
-    return FRAME(PS_PUSH_DENSE, push_dense, PUSH_OF(id, step), .n = 1, .segments = &segment, .values = g, .n_values = n);
+    return FRAME(PS_PUSH_DENSE, push_dense, PUSH_OF(id, step), .n = 1, .segments = &segment,
+                 .values = g, .n_values = n);
 }
 
-static inline struct wire_frame *f_push_rows(uint64_t step, uint32_t id, uint32_t table, uint32_t list, const uint64_t *keys,
-                                             size_t n, const float *g) {
-    return FRAME(PS_PUSH_ROWS, push_rows, PUSH_OF(id, step), .table = table, .list = list, .n = n, .keys = keys,
-                 .n_keys = list ? 0 : n, .values = g, .n_values = n * FR_DIM);
+static inline struct wire_frame *f_push_rows(uint64_t step, uint32_t id, uint32_t table,
+                                             uint32_t list, const uint64_t *keys, size_t n,
+                                             const float *g) {
+    return FRAME(PS_PUSH_ROWS, push_rows, PUSH_OF(id, step), .table = table, .list = list, .n = n,
+                 .keys = keys, .n_keys = list ? 0 : n, .values = g, .n_values = n * FR_DIM);
 }
 
 /* A push with what was seen of its keys behind the rows. */
@@ -144,7 +157,8 @@ static inline struct wire_frame *with_seen(struct wire_frame *f, const void *see
     memcpy(both, f->sec[2], f->len[2]);
     if (bytes)
         memcpy(both + at, seen, bytes);
-    struct wire_frame *more = frame(f->type, f->req, f->sec[0], f->len[0], f->sec[1], f->len[1], both, at + bytes);
+    struct wire_frame *more =
+        frame(f->type, f->req, f->sec[0], f->len[0], f->sec[1], f->len[1], both, at + bytes);
     more->len[2] = f->len[2];
     more->n_sec = 4;
     more->sec[3] = more->sec[2] + at;
@@ -154,18 +168,22 @@ static inline struct wire_frame *with_seen(struct wire_frame *f, const void *see
     return more;
 }
 
-static inline struct wire_frame *f_step_end(uint64_t step, uint32_t id, uint64_t samples, const double *stats, uint32_t n) {
-    return FRAME(PS_STEP_END, step_end, PUSH_OF(id, step), .n_samples = samples, .n_stats = n, .words = stats);
+static inline struct wire_frame *f_step_end(uint64_t step, uint32_t id, uint64_t samples,
+                                            const double *stats, uint32_t n) {
+    return FRAME(PS_STEP_END, step_end, PUSH_OF(id, step), .n_samples = samples, .n_stats = n,
+                 .words = stats);
 }
 
-/* The same with the numbers of several contributions: v[i] is the one of streams [r[i].lo, r[i].hi). */
-static inline struct wire_frame *f_step_end_parts(uint64_t step, uint32_t id, uint64_t samples, const struct ps_range *r,
-                                                  const double *v, uint32_t parts) {
+/* The same with the numbers of several contributions: v[i] is the one of streams [r[i].lo,
+ * r[i].hi). */
+static inline struct wire_frame *f_step_end_parts(uint64_t step, uint32_t id, uint64_t samples,
+                                                  const struct ps_range *r, const double *v,
+                                                  uint32_t parts) {
     double *words = malloc(2 * (parts + 1) * sizeof *words);
     for (uint32_t i = 0; i < parts; i++)
         ps_step_part_put(words, i, 1, (struct ps_step_part){r[i].lo, r[i].hi}, &v[i]);
-    struct wire_frame *f = FRAME(PS_STEP_END, step_end, PUSH_OF(id, step), .n_samples = samples, .n_stats = 1, .n_parts = parts,
-                                 .words = words);
+    struct wire_frame *f = FRAME(PS_STEP_END, step_end, PUSH_OF(id, step), .n_samples = samples,
+                                 .n_stats = 1, .n_parts = parts, .words = words);
     free(words);
     return f;
 }
@@ -174,17 +192,19 @@ static inline struct wire_frame *f_pull_dense(uint64_t after, uint32_t n, const 
     return FRAME(PS_PULL_DENSE, pull_dense, .after = after, .n = n, .parameters = ids);
 }
 
-static inline struct wire_frame *f_pull_rows(uint64_t after, uint32_t table, uint32_t create, uint32_t list,
-                                             const uint64_t *keys, size_t n) {
-    return FRAME(PS_PULL_ROWS, pull_rows, .after = after, .table = table, .create = create, .list = list, .n = n, .keys = keys,
-                 .n_keys = n);
+static inline struct wire_frame *f_pull_rows(uint64_t after, uint32_t table, uint32_t create,
+                                             uint32_t list, const uint64_t *keys, size_t n) {
+    return FRAME(PS_PULL_ROWS, pull_rows, .after = after, .table = table, .create = create,
+                 .list = list, .n = n, .keys = keys, .n_keys = n);
 }
 
 static inline struct wire_frame *f_pass_end(uint64_t step, uint64_t pass) {
     return FRAME(PS_PASS_END, pass_end, .epoch = FR_EPOCH, .step = step, .pass = pass);
 }
 
-static inline struct wire_frame *f_reduce(uint32_t n, const double *v) { return FRAME(PS_REDUCE, reduce, .n = n, .values = v); }
+static inline struct wire_frame *f_reduce(uint32_t n, const double *v) {
+    return FRAME(PS_REDUCE, reduce, .n = n, .values = v);
+}
 
 static inline struct wire_frame *f_bye(void) { return FRAME(PS_BYE, empty); }
 
@@ -202,8 +222,9 @@ struct recorder {
     struct pd_err last_fail;
 };
 
-static inline void rec_answer(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec,
-                              uint32_t n_sec, void (*release)(void *), void *release_arg) {
+static inline void rec_answer(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
+                              const struct iovec *sec, uint32_t n_sec, void (*release)(void *),
+                              void *release_arg) {
     struct recorder *r = arg;
     (void)req;
     struct recorded *a = &r->a[r->n_answers % 64];
@@ -221,7 +242,8 @@ static inline void rec_answer(void *arg, uint32_t trainer, uint16_t type, uint64
         release(release_arg);
 }
 
-static inline void rec_fail(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why) {
+static inline void rec_fail(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
+                            const struct pd_err *why) {
     struct recorder *r = arg;
     (void)trainer;
     (void)type;
@@ -241,8 +263,10 @@ static inline int rec_congested(void *arg, uint32_t trainer) {
 }
 
 static inline struct ps_shard *rec_shard(struct recorder *r, uint32_t n_trainers) {
-    const struct ps_shard_ops ops = {.answer = rec_answer, .fail = rec_fail, .save = fr_save, .congested = rec_congested};
-    struct ps_shard_opts o = {.kind = PS_KIND_BOTH, .n_trainers = n_trainers, .epoch = FR_EPOCH, .on_lost = fr_on_lost};
+    const struct ps_shard_ops ops = {
+        .answer = rec_answer, .fail = rec_fail, .save = fr_save, .congested = rec_congested};
+    struct ps_shard_opts o = {
+        .kind = PS_KIND_BOTH, .n_trainers = n_trainers, .epoch = FR_EPOCH, .on_lost = fr_on_lost};
     struct ps_shard *s = NULL;
     memset(r, 0, sizeof *r);
     return ps_shard_new(&s, &o, &ops, r) ? NULL : s;

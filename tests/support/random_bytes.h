@@ -1,4 +1,5 @@
-/* random_bytes.h - the same bytes for the same seed, which the test's output names: PADDLE_TEST_SEED=... does it again. */
+/* random_bytes.h - the same bytes for the same seed, which the test's output names:
+ * PADDLE_TEST_SEED=... does it again. */
 #ifndef TESTS_SUPPORT_RANDOM_BYTES_H
 #define TESTS_SUPPORT_RANDOM_BYTES_H
 

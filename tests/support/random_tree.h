@@ -1,5 +1,6 @@
-/* random_tree.h - a package in memory: random files (sparse, small ones in bundles, equal ones), folders, links with any names; its
- * objects and manifest; edits; and the comparison with a folder. For tests of what assembles packages. */
+/* random_tree.h - a package in memory: random files (sparse, small ones in bundles, equal ones),
+ * folders, links with any names; its objects and manifest; edits; and the comparison with a folder.
+ * For tests of what assembles packages. */
 #ifndef TESTS_SUPPORT_RANDOM_TREE_H
 #define TESTS_SUPPORT_RANDOM_TREE_H
 
@@ -55,7 +56,10 @@ static uint8_t rt_byte(const struct rt_entry *e, uint64_t at) {
     return e->seed % 3 ? (uint8_t)(w >> at % 8 * 8) : "some text "[w % 10];
 }
 
-static int rt_by_path(const void *a, const void *b) { return manifest_path_cmp(((const struct rt_entry *)a)->path, ((const struct rt_entry *)b)->path); }
+static int rt_by_path(const void *a, const void *b) {
+    return manifest_path_cmp(((const struct rt_entry *)a)->path,
+                             ((const struct rt_entry *)b)->path);
+}
 
 static void rt_contents(struct rt *t, struct rt_entry *e) {
     static const uint64_t sizes[] = {0, 1, 700, 5000, 30000, 200000, 900000};
@@ -75,7 +79,9 @@ static void rt_contents(struct rt *t, struct rt_entry *e) {
 
 /* A name below a random folder of the tree. */
 static void rt_name(struct rt *t, char *out) {
-    static const char *const names[] = {"a", "data", "with space", "new\nline", "qu'o\"te", "\xff\xfe\x80", "-dash", "..dots", "a-b", "a.b", "\\back", "*", "~"};
+    static const char *const names[] = {
+        "a",   "data", "with space", "new\nline", "qu'o\"te", "\xff\xfe\x80", "-dash", "..dots",
+        "a-b", "a.b",  "\\back",     "*",         "~"};
     char parent[200] = "";
     for (int tries = 0; t->n && tries < 4; tries++) {
         const struct rt_entry *e = &t->v[rt_next(t) % t->n];
@@ -88,7 +94,8 @@ static void rt_name(struct rt *t, char *out) {
 }
 
 static void rt_add(struct rt *t) {
-    struct rt_entry e = {.mtime_ns = (int64_t)(rt_next(t) % 2000000000u) * 1000000000 + (int64_t)(rt_next(t) % 1000000000)};
+    struct rt_entry e = {.mtime_ns = (int64_t)(rt_next(t) % 2000000000u) * 1000000000 +
+                                     (int64_t)(rt_next(t) % 1000000000)};
     rt_name(t, e.path);
     for (size_t i = 0; i < t->n; i++)
         if (!strcmp(t->v[i].path, e.path))
@@ -96,7 +103,9 @@ static void rt_add(struct rt *t) {
     unsigned kind = (unsigned)(rt_next(t) % 10);
     e.type = kind < 2 ? MANIFEST_FOLDER : kind < 3 ? MANIFEST_LINK : MANIFEST_FILE;
     static const unsigned modes[] = {0644, 0755, 0600, 0444, 0400, 0666};
-    e.mode = e.type == MANIFEST_LINK ? 0777 : e.type == MANIFEST_FOLDER ? (rt_next(t) % 4 ? 0755 : 01777) : modes[rt_next(t) % 6];
+    e.mode = e.type == MANIFEST_LINK     ? 0777
+             : e.type == MANIFEST_FOLDER ? (rt_next(t) % 4 ? 0755 : 01777)
+                                         : modes[rt_next(t) % 6];
     if (e.type == MANIFEST_FOLDER && rt_next(t) % 10 == 0)
         e.mode = 0555;
     if (e.type == MANIFEST_LINK)
@@ -116,7 +125,8 @@ static void rt_grow(struct rt *t, size_t n) {
 
 static int rt_has_below(const struct rt *t, size_t i) {
     size_t n = strlen(t->v[i].path);
-    return i + 1 < t->n && !strncmp(t->v[i + 1].path, t->v[i].path, n) && t->v[i + 1].path[n] == '/';
+    return i + 1 < t->n && !strncmp(t->v[i + 1].path, t->v[i].path, n) &&
+           t->v[i + 1].path[n] == '/';
 }
 
 static inline void rt_edit(struct rt *t) {
@@ -124,13 +134,19 @@ static inline void rt_edit(struct rt *t) {
         size_t i = rt_next(t) % t->n;
         struct rt_entry *e = &t->v[i];
         switch (rt_next(t) % 5) {
-        case 0: rt_grow(t, 1 + rt_next(t) % 4); break;
+        case 0:
+            rt_grow(t, 1 + rt_next(t) % 4);
+            break;
         case 1:
             if (!rt_has_below(t, i))
                 memmove(e, e + 1, (--t->n - i) * sizeof *e);
             break;
-        case 2: e->mode = e->type == MANIFEST_LINK ? 0777 : 0750; break;
-        case 3: e->mtime_ns += 1000000007; break;
+        case 2:
+            e->mode = e->type == MANIFEST_LINK ? 0777 : 0750;
+            break;
+        case 3:
+            e->mtime_ns += 1000000007;
+            break;
         default:
             if (e->type == MANIFEST_FILE)
                 rt_contents(t, e);
@@ -146,7 +162,8 @@ static void rt_release(struct rt *t) {
     *t = (struct rt){0};
 }
 
-static int rt_keep(void *arg, const struct object_id *id, const void *raw, size_t n, struct pd_err *err) {
+static int rt_keep(void *arg, const struct object_id *id, const void *raw, size_t n,
+                   struct pd_err *err) {
     struct rt *t = arg;
     (void)err;
     if (t->n_o == t->cap_o) {
@@ -159,7 +176,9 @@ static int rt_keep(void *arg, const struct object_id *id, const void *raw, size_
     return 0;
 }
 
-static int rt_object_cmp(const void *a, const void *b) { return object_cmp(&((const struct rt_object *)a)->id, &((const struct rt_object *)b)->id); }
+static int rt_object_cmp(const void *a, const void *b) {
+    return object_cmp(&((const struct rt_object *)a)->id, &((const struct rt_object *)b)->id);
+}
 
 static const struct rt_object *rt_find(const struct rt *t, const struct object_id *id) {
     struct rt_object key = {.id = *id};
@@ -174,15 +193,23 @@ static struct object_id rt_object_of(struct rt *t, const uint8_t *raw, size_t n)
 }
 
 static int rt_write_entry(struct manifest_writer *w, const struct rt_entry *e, struct pd_err *err) {
-    const struct manifest_entry m = {.type = e->type, .path = e->path, .path_len = strlen(e->path), .mode = e->mode, .mtime_ns = e->mtime_ns,
-                                     .size = e->size, .target = e->target};
+    const struct manifest_entry m = {.type = e->type,
+                                     .path = e->path,
+                                     .path_len = strlen(e->path),
+                                     .mode = e->mode,
+                                     .mtime_ns = e->mtime_ns,
+                                     .size = e->size,
+                                     .target = e->target};
     return manifest_add(w, &m, err);
 }
 
-static int rt_is_small(const struct rt_entry *e) { return e->type == MANIFEST_FILE && e->size && e->size < CHUNKER_SMALL && !e->hole; }
+static int rt_is_small(const struct rt_entry *e) {
+    return e->type == MANIFEST_FILE && e->size && e->size < CHUNKER_SMALL && !e->hole;
+}
 
 /* Entries [i, end) whose small files are one bundle. */
-static int rt_write_bundle(struct rt *t, struct manifest_writer *w, size_t i, size_t end, const uint8_t *raw, size_t n, struct pd_err *err) {
+static int rt_write_bundle(struct rt *t, struct manifest_writer *w, size_t i, size_t end,
+                           const uint8_t *raw, size_t n, struct pd_err *err) {
     struct object_id id = {{0}};
     if (n)
         id = rt_object_of(t, raw, n);
@@ -197,7 +224,8 @@ static int rt_write_bundle(struct rt *t, struct manifest_writer *w, size_t i, si
     return 0;
 }
 
-static int rt_write_file(struct rt *t, struct manifest_writer *w, const struct rt_entry *e, struct pd_err *err) {
+static int rt_write_file(struct rt *t, struct manifest_writer *w, const struct rt_entry *e,
+                         struct pd_err *err) {
     struct chunker c;
     chunker_init(&c, e->size, 0);
     if (rt_write_entry(w, e, err))
@@ -232,7 +260,8 @@ static int rt_pack(struct rt *t, struct pd_err *err) {
     int rc = manifest_writer_new(&w, rt_keep, t, err);
     for (size_t i = 0; i <= t->n && !rc; i++) {
         const struct rt_entry *e = i < t->n ? &t->v[i] : NULL;
-        int large = e && e->type == MANIFEST_FILE && e->size && !rt_is_small(e), small = e && rt_is_small(e);
+        int large = e && e->type == MANIFEST_FILE && e->size && !rt_is_small(e),
+            small = e && rt_is_small(e);
         if (!e || large || (small && n + e->size > CHUNKER_BUNDLE_MAX)) {
             rc = rt_write_bundle(t, w, from, i, bundle, n, err);
             from = i;
@@ -305,17 +334,22 @@ static const char *rt_differs(const struct rt *t, const char *dir) {
         snprintf(path, sizeof path, "%s/%s", dir, e->path);
         if (lstat(path, &st))
             what = "is missing";
-        else if ((st.st_mode & S_IFMT) != (e->type == MANIFEST_FILE ? S_IFREG : e->type == MANIFEST_LINK ? S_IFLNK : S_IFDIR))
+        else if ((st.st_mode & S_IFMT) != (e->type == MANIFEST_FILE   ? S_IFREG
+                                           : e->type == MANIFEST_LINK ? S_IFLNK
+                                                                      : S_IFDIR))
             what = "is of another kind";
         else if (e->type != MANIFEST_LINK && (st.st_mode & 07777) != e->mode)
             what = "has another mode";
         else if (st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec != e->mtime_ns)
             what = "has another time";
-        else if (e->type == MANIFEST_LINK && (readlink(path, target, sizeof target - 1) < 0 || strcmp(target, e->target)))
+        else if (e->type == MANIFEST_LINK &&
+                 (readlink(path, target, sizeof target - 1) < 0 || strcmp(target, e->target)))
             what = "leads elsewhere";
-        else if (e->type == MANIFEST_FILE && ((uint64_t)st.st_size != e->size || !rt_same_bytes(e, path)))
+        else if (e->type == MANIFEST_FILE &&
+                 ((uint64_t)st.st_size != e->size || !rt_same_bytes(e, path)))
             what = "has other bytes";
-        else if (e->type == MANIFEST_FILE && e->hole > 65536 && (uint64_t)st.st_blocks * 512 > e->size - e->hole + 65536)
+        else if (e->type == MANIFEST_FILE && e->hole > 65536 &&
+                 (uint64_t)st.st_blocks * 512 > e->size - e->hole + 65536)
             what = "is not sparse";
         if (what)
             return snprintf(why, sizeof why, "%.500s %s", e->path, what), why;

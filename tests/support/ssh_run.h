@@ -1,4 +1,5 @@
-/* ssh_run.h - for tests of the ssh layer: real sshd's (sshd-fixture), and one command run to its end. Included once by a test. */
+/* ssh_run.h - for tests of the ssh layer: real sshd's (sshd-fixture), and one command run to its
+ * end. Included once by a test. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,7 +79,7 @@ static void need_sshd(void) {
     SKIP("%s", no_sshd);
 }
 
-/* --- one command ----------------------------------------------------------------------------------------- */
+/* --- one command --- */
 
 struct run {
     struct transport *t;
@@ -130,15 +131,22 @@ static void on_close(const struct pd_err *why, void *arg) {
     r->closed++;
     r->why = *why;
     r->status = transport_status(r->t);
-    snprintf(r->signal, sizeof r->signal, "%s", transport_signal(r->t) ? transport_signal(r->t) : "");
+    snprintf(r->signal, sizeof r->signal, "%s",
+             transport_signal(r->t) ? transport_signal(r->t) : "");
 }
 
-static const struct transport_events events = {
-    .on_open = on_open, .on_bytes = on_bytes, .on_drain = on_drain, .on_close = on_close, .on_stderr = on_stderr};
+static const struct transport_events events = {.on_open = on_open,
+                                               .on_bytes = on_bytes,
+                                               .on_drain = on_drain,
+                                               .on_close = on_close,
+                                               .on_stderr = on_stderr};
 
 static struct ssh_opts options(void) {
-    return (struct ssh_opts){.identity_file = key_file, .known_hosts = known_file, .config = "/dev/null",
-                             .connect_timeout_ms = 10000, .fanout = 64};
+    return (struct ssh_opts){.identity_file = key_file,
+                             .known_hosts = known_file,
+                             .config = "/dev/null",
+                             .connect_timeout_ms = 10000,
+                             .fanout = 64};
 }
 
 static int n_descriptors(void) {
@@ -151,7 +159,8 @@ static int n_descriptors(void) {
     return n;
 }
 
-static void run_with(struct run *r, const struct ssh_opts *o, const struct host *host, const char *command) {
+static void run_with(struct run *r, const struct ssh_opts *o, const struct host *host,
+                     const char *command) {
     uv_loop_t loop;
     struct ssh_pool *pool;
     struct pd_err err = {0};
@@ -190,8 +199,9 @@ static void on_later(uv_timer_t *t) {
     uv_close((uv_handle_t *)t, NULL);
 }
 
-static inline void run_many(struct run *runs, int n, const struct ssh_opts *o, const struct host *hosts, int n_hosts,
-                            const char *command, unsigned close_below_ms) {
+static inline void run_many(struct run *runs, int n, const struct ssh_opts *o,
+                            const struct host *hosts, int n_hosts, const char *command,
+                            unsigned close_below_ms) {
     uv_loop_t loop;
     struct ssh_pool *pool;
     struct pd_err err = {0};

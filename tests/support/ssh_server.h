@@ -1,5 +1,6 @@
-/* ssh_server.h - an ssh server that asks for what an ordinary test sshd can't be made to ask for without root and PAM:
- * passwords and questions. libssh's own server side, one process a connection. The user's password is "sesame", the code "4711". */
+/* ssh_server.h - an ssh server that asks for what an ordinary test sshd can't be made to ask for
+ * without root and PAM: passwords and questions. libssh's own server side, one process a
+ * connection. The user's password is "sesame", the code "4711". */
 #include <arpa/inet.h>
 #include <libssh/callbacks.h>
 #include <libssh/libssh.h>
@@ -17,12 +18,13 @@
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 enum server_kind {
-    SERVER_PASSWORD,     /* the method "password" */
-    SERVER_QUESTION,     /* keyboard-interactive: "Password: " */
-    SERVER_CODE,         /* keyboard-interactive: the password, then a code, each a question of its own */
-    SERVER_COLOUR,       /* keyboard-interactive: one question with echo */
+    SERVER_PASSWORD, /* the method "password" */
+    SERVER_QUESTION, /* keyboard-interactive: "Password: " */
+    SERVER_CODE,   /* keyboard-interactive: the password, then a code, each a question of its own */
+    SERVER_COLOUR, /* keyboard-interactive: one question with echo */
     SERVER_KEY_THEN_PASSWORD,
-    SERVER_IMPATIENT,    /* "password", but the first connections are dropped a second after they were made */
+    SERVER_IMPATIENT, /* "password", but the first connections are dropped a second after they were
+                         made */
 };
 
 struct server {
@@ -43,7 +45,8 @@ static inline void server_ask(ssh_message m, const char *question, char echo) {
 
 /* 1: in. *round counts the answers of this connection. */
 static inline int server_auth(ssh_session s, ssh_message m, enum server_kind kind, int *round) {
-    static const char *const questions[] = {"Password: ", "Verification code: ", "Favourite colour: "};
+    static const char *const questions[] = {
+        "Password: ", "Verification code: ", "Favourite colour: "};
     int asks = kind == SERVER_QUESTION || kind == SERVER_CODE || kind == SERVER_COLOUR;
     unsigned methods = asks ? SSH_AUTH_METHOD_INTERACTIVE : SSH_AUTH_METHOD_PASSWORD;
     int type = ssh_message_subtype(m), first = kind == SERVER_COLOUR ? 2 : 0;
@@ -61,7 +64,8 @@ static inline int server_auth(ssh_session s, ssh_message m, enum server_kind kin
         if (!strcmp(ssh_message_auth_password(m), "sesame"))
             return ssh_message_auth_reply_success(m, 0), 1;
         server_reply(m, methods);
-    } else if (type == SSH_AUTH_METHOD_INTERACTIVE && asks && !ssh_message_auth_kbdint_is_response(m)) {
+    } else if (type == SSH_AUTH_METHOD_INTERACTIVE && asks &&
+               !ssh_message_auth_kbdint_is_response(m)) {
         *round = 0;
         server_ask(m, questions[first], kind == SERVER_COLOUR);
     } else if (type == SSH_AUTH_METHOD_INTERACTIVE && asks) {
@@ -110,7 +114,8 @@ static inline void server_connection(int fd, const char *host_key, enum server_k
     ssh_bind_options_set(b, SSH_BIND_OPTIONS_HOSTKEY, host_key);
     alarm(kind == SERVER_IMPATIENT ? 1 : 20);
     if (ssh_bind_accept_fd(b, s, fd) == SSH_OK && ssh_handle_key_exchange(s) == SSH_OK) {
-        ssh_set_auth_methods(s, SSH_AUTH_METHOD_PASSWORD | SSH_AUTH_METHOD_INTERACTIVE | SSH_AUTH_METHOD_PUBLICKEY);
+        ssh_set_auth_methods(s, SSH_AUTH_METHOD_PASSWORD | SSH_AUTH_METHOD_INTERACTIVE |
+                                    SSH_AUTH_METHOD_PUBLICKEY);
         server_talk(s, kind);
     }
     _exit(0);
@@ -122,7 +127,8 @@ static inline struct server server_start(const char *host_key, enum server_kind 
     socklen_t n = sizeof a;
     struct server srv = {.pid = -1};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) || listen(fd, 64) || getsockname(fd, (struct sockaddr *)&a, &n))
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) || listen(fd, 64) ||
+        getsockname(fd, (struct sockaddr *)&a, &n))
         return srv;
     srv.port = ntohs(a.sin_port);
     srv.pid = fork();
@@ -133,7 +139,9 @@ static inline struct server server_start(const char *host_key, enum server_kind 
         for (;;) {
             int c = accept(fd, NULL, NULL);
             if (c >= 0 && !fork())
-                server_connection(c, host_key, kind == SERVER_IMPATIENT && connections >= 2 ? SERVER_PASSWORD : kind);
+                server_connection(c, host_key,
+                                  kind == SERVER_IMPATIENT && connections >= 2 ? SERVER_PASSWORD
+                                                                               : kind);
             if (c >= 0)
                 close(c);
             connections++;

@@ -15,12 +15,12 @@ struct client {
     struct clients *all;
     struct net_conn *conn; /* NULL once closed: what is still under way ends quietly */
     struct client *prev, *next;
-    unsigned refs;         /* the connection, and what client_ref was called for */
-    uint64_t heard_bytes;  /* received when the lease was looked at last */
-    uint64_t heard_ns;     /* when that had grown, or the connection began */
+    unsigned refs;        /* the connection, and what client_ref was called for */
+    uint64_t heard_bytes; /* received when the lease was looked at last */
+    uint64_t heard_ns;    /* when that had grown, or the connection began */
     int onlooker, greeted;
-    int spoke;             /* a frame of it has come */
-    int dropped;           /* its connection is being closed, for another one */
+    int spoke;                /* a frame of it has come */
+    int dropped;              /* its connection is being closed, for another one */
     struct wire_frame *frame; /* that is being handled; NULL: taken over */
     alignas(max_align_t) char state[];
 };
@@ -33,13 +33,16 @@ struct clients {
     void *arg;
     struct client *first; /* the newest */
     unsigned n, n_at_work, lease_ms;
-    uint64_t heard_ns;    /* when bytes of a client came last */
-    char over[600];       /* "": the job is not over */
+    uint64_t heard_ns; /* when bytes of a client came last */
+    char over[600];    /* "": the job is not over */
 };
 
-static size_t padded(size_t n) { return (n + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t); }
+static size_t padded(size_t n) {
+    return (n + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
+}
 
-int clients_new(struct clients **out, struct agent_core *core, const struct client_events *ev, void *arg, struct pd_err *err) {
+int clients_new(struct clients **out, struct agent_core *core, const struct client_events *ev,
+                void *arg, struct pd_err *err) {
     struct clients *all = *out = pd_calloc(1, sizeof *all);
     if (!all)
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -66,10 +69,12 @@ static const struct client_request *request_of(const struct clients *all, uint16
     return NULL;
 }
 
-static int dispatch(struct client *c, const struct client_request *r, const struct wire_frame *f, struct pd_err *err) {
+static int dispatch(struct client *c, const struct client_request *r, const struct wire_frame *f,
+                    struct pd_err *err) {
     json_t *body = NULL;
     if (!r)
-        return pd_fail(err, PD_EPROTO, "a client does not send %s (0x%x)", wire_msg_name(f->type), f->type);
+        return pd_fail(err, PD_EPROTO, "a client does not send %s (0x%x)", wire_msg_name(f->type),
+                       f->type);
     if (r->needs_job && c->all->core->mode == AGENT_TOOL)
         return pd_fail(err, PD_EPROTO, "%s: this agent has no job", wire_msg_name(f->type));
     int rc = r->has_body ? msg_body(f, &body, err) : 0;
@@ -147,8 +152,8 @@ static unsigned n_open(const struct clients *all) {
     return n;
 }
 
-/* A client that was cut off says no goodbye, and its connection may hang for hours. The one that is silent the longest goes,
- * unless all are heard as often as a client that is there. */
+/* A client that was cut off says no goodbye, and its connection may hang for hours. The one that is
+ * silent the longest goes, unless all are heard as often as a client that is there. */
 static void make_room(struct clients *all) {
     struct client *oldest = NULL;
     if (n_open(all) < MAX_CLIENTS)
@@ -159,7 +164,8 @@ static void make_room(struct clients *all) {
     uint64_t silent_ms = oldest ? (pd_mono_ns() - oldest->heard_ns) / 1000000u : 0;
     if (!oldest || silent_ms < all->lease_ms / 2)
         return;
-    pd_warn(&all->core->log, "a client that has been silent for %llu ms makes room for another one", (unsigned long long)silent_ms);
+    pd_warn(&all->core->log, "a client that has been silent for %llu ms makes room for another one",
+            (unsigned long long)silent_ms);
     oldest->dropped = 1;
     net_close(oldest->conn);
 }
@@ -238,13 +244,19 @@ uint64_t clients_silent_ms(struct clients *all) {
 
 int clients_at_work(const struct clients *all) { return all->n_at_work != 0; }
 
-void clients_set_over(struct clients *all, const char *why) { snprintf(all->over, sizeof all->over, "%s", why); }
+void clients_set_over(struct clients *all, const char *why) {
+    snprintf(all->over, sizeof all->over, "%s", why);
+}
 
 /* --- what a service asks of one --- */
 
 int client_is_open(const struct client *c) { return c->conn != NULL; }
-struct agent_core *client_core(const struct client *c) { return c->all->core; }
-struct clients *client_siblings(const struct client *c) { return c->all; }
+struct agent_core *client_core(const struct client *c) {
+    return c->all->core;
+}
+struct clients *client_siblings(const struct client *c) {
+    return c->all;
+}
 void client_set_onlooker(struct client *c) { c->onlooker = 1; }
 
 unsigned client_others(const struct client *c) {
@@ -273,16 +285,20 @@ void *client_context(const struct client *c, const struct client_service *s) {
 
 static int may_send(const struct client *c) { return c->conn && c->greeted; }
 
-int client_send_with(struct client *c, uint16_t type, uint64_t req, json_t *body, const void *p, size_t n) {
+int client_send_with(struct client *c, uint16_t type, uint64_t req, json_t *body, const void *p,
+                     size_t n) {
     if (may_send(c))
         return msg_send_with(c->conn, type, req, body, p, n);
     json_decref(body);
     return 0;
 }
 
-int client_send(struct client *c, uint16_t type, uint64_t req, json_t *body) { return client_send_with(c, type, req, body, NULL, 0); }
+int client_send(struct client *c, uint16_t type, uint64_t req, json_t *body) {
+    return client_send_with(c, type, req, body, NULL, 0);
+}
 
-int client_send_raw(struct client *c, uint16_t type, uint64_t req, const struct net_sec *sec, uint32_t n_sec) {
+int client_send_raw(struct client *c, uint16_t type, uint64_t req, const struct net_sec *sec,
+                    uint32_t n_sec) {
     return may_send(c) ? net_send(c->conn, type, 0, req, sec, n_sec, NULL, NULL) : 0;
 }
 
@@ -295,7 +311,9 @@ void client_refuse(struct client *c, uint16_t type, uint64_t req, const struct p
         net_send_error(c->conn, type, req, e);
 }
 
-size_t client_queued_bytes(const struct client *c) { return c->conn ? net_queued_bytes(c->conn) : 0; }
+size_t client_queued_bytes(const struct client *c) {
+    return c->conn ? net_queued_bytes(c->conn) : 0;
+}
 
 void client_work_begin(struct client *c) { c->all->n_at_work++; }
 
@@ -304,4 +322,6 @@ void client_work_end(struct client *c) {
     c->all->heard_ns = pd_mono_ns();
 }
 
-int client_over(const struct client *c, struct pd_err *err) { return *c->all->over ? pd_fail(err, PD_EHOST, "%s", c->all->over) : 0; }
+int client_over(const struct client *c, struct pd_err *err) {
+    return *c->all->over ? pd_fail(err, PD_EHOST, "%s", c->all->over) : 0;
+}

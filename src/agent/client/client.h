@@ -3,8 +3,9 @@
  *     client.c ──request──▶ service.handle ──client_send──▶ client.c
  *        └──▶ service.on_drain, service.on_close; events.on_open, events.on_close
  *
- * A service is one constant. client.c includes none: whoever makes the agent hands over a table of services, each with a context of its
- * own. What a client has of a service (what it subscribed to, say) is memory that comes zeroed with the client and goes with it.
+ * A service is one constant. client.c includes none: whoever makes the agent hands over a table of
+ * services, each with a context of its own. What a client has of a service (what it subscribed to,
+ * say) is memory that comes zeroed with the client and goes with it.
  */
 #ifndef PD_AGENT_CLIENT_H
 #define PD_AGENT_CLIENT_H
@@ -18,14 +19,16 @@ struct client;
 struct clients; /* all of an agent */
 
 /* Handles a message. 0, or PD_E* with err, which is sent as the answer. */
-typedef int (*client_handler)(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err);
+typedef int (*client_handler)(struct client *c, const struct wire_frame *f, const json_t *body,
+                              struct pd_err *err);
 
 struct client_request {
     uint16_t type;
-    uint8_t needs_job;     /* an agent in tool mode refuses it */
-    uint8_t has_body;      /* section 0 has to be a JSON object; else `body` is NULL */
+    uint8_t needs_job; /* an agent in tool mode refuses it */
+    uint8_t has_body;  /* section 0 has to be a JSON object; else `body` is NULL */
     client_handler handle;
-    void (*on_error)(struct client *c, uint64_t req, const struct pd_err *e); /* it came as an error; NULL: that is only logged */
+    void (*on_error)(struct client *c, uint64_t req,
+                     const struct pd_err *e); /* it came as an error; NULL: that is only logged */
 };
 
 struct client_service {
@@ -46,24 +49,32 @@ struct client_events {
     void (*on_close)(void *arg);                  /* a connection is gone */
 };
 
-int clients_new(struct clients **out, struct agent_core *core, const struct client_events *ev, void *arg, struct pd_err *err);
-/* Before the first client: what they can ask for. The table outlives the clients, its services hear of drains and closes in its order. */
+int clients_new(struct clients **out, struct agent_core *core, const struct client_events *ev,
+                void *arg, struct pd_err *err);
+/* Before the first client: what they can ask for. The table outlives the clients, its services hear
+ * of drains and closes in its order. */
 void clients_serve(struct clients *all, const struct client_use *uses, size_t n);
 void clients_free(struct clients *all); /* once the loop has ended; NULL is fine */
 
-/* Takes the streams over. When there is no room, a client that has been silent for half a lease makes room. */
+/* Takes the streams over. When there is no room, a client that has been silent for half a lease
+ * makes room. */
 int client_open(struct clients *all, uv_stream_t *in, uv_stream_t *out, struct pd_err *err);
 
 /* --- all clients --- */
 
-unsigned clients_count(const struct clients *all); /* also those that are gone while something still works for them */
-void clients_each(struct clients *all, void (*fn)(struct client *c, void *arg), void *arg); /* that are connected and were greeted */
-void clients_close(struct clients *all, int now);  /* now: what is queued is dropped */
+unsigned clients_count(
+    const struct clients *all); /* also those that are gone while something still works for them */
+void clients_each(struct clients *all, void (*fn)(struct client *c, void *arg),
+                  void *arg);                     /* that are connected and were greeted */
+void clients_close(struct clients *all, int now); /* now: what is queued is dropped */
 void clients_set_lease(struct clients *all, unsigned ms);
-/* Since bytes of a client came last, onlookers' apart. Bytes of an incomplete frame count: on a slow line it may take minutes. */
+/* Since bytes of a client came last, onlookers' apart. Bytes of an incomplete frame count: on a
+ * slow line it may take minutes. */
 uint64_t clients_silent_ms(struct clients *all);
-int clients_at_work(const struct clients *all);    /* client_work_begin was called more often than client_work_end */
-void clients_set_over(struct clients *all, const char *why); /* the job is over: client_over fails with this text */
+int clients_at_work(
+    const struct clients *all); /* client_work_begin was called more often than client_work_end */
+void clients_set_over(struct clients *all,
+                      const char *why); /* the job is over: client_over fails with this text */
 
 /* --- one client --- */
 
@@ -77,15 +88,20 @@ void *client_state(struct client *c, const struct client_service *s);
 void *client_context(const struct client *c, const struct client_service *s);
 
 /* Sending to a client that is gone, or was not greeted yet, does nothing and succeeds. */
-int client_send(struct client *c, uint16_t type, uint64_t req, json_t *body); /* takes body over, as msg_send */
-int client_send_with(struct client *c, uint16_t type, uint64_t req, json_t *body, const void *p, size_t n);
-int client_send_raw(struct client *c, uint16_t type, uint64_t req, const struct net_sec *sec, uint32_t n_sec);
-int client_answer(struct client *c, const struct wire_frame *f, json_t *body, struct pd_err *err); /* to request f; PD_ENOMEM */
+int client_send(struct client *c, uint16_t type, uint64_t req,
+                json_t *body); /* takes body over, as msg_send */
+int client_send_with(struct client *c, uint16_t type, uint64_t req, json_t *body, const void *p,
+                     size_t n);
+int client_send_raw(struct client *c, uint16_t type, uint64_t req, const struct net_sec *sec,
+                    uint32_t n_sec);
+int client_answer(struct client *c, const struct wire_frame *f, json_t *body,
+                  struct pd_err *err); /* to request f; PD_ENOMEM */
 void client_refuse(struct client *c, uint16_t type, uint64_t req, const struct pd_err *e);
 size_t client_queued_bytes(const struct client *c);
 
-struct wire_frame *client_take_frame(struct client *c); /* the one that is being handled becomes the caller's */
-void client_set_onlooker(struct client *c);  /* it only looks: what it sends renews no lease */
+struct wire_frame *client_take_frame(
+    struct client *c);                      /* the one that is being handled becomes the caller's */
+void client_set_onlooker(struct client *c); /* it only looks: what it sends renews no lease */
 void client_close(struct client *c, int now);
 /* Something long is done for a client: leases wait for its end, with which a new one begins. */
 void client_work_begin(struct client *c);

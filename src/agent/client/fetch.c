@@ -1,5 +1,6 @@
-/* fetch.c - AG_FETCH: a folder of the job as a package. A thread packs; its chunks wait in a short queue that the
- * loop empties as fast as the client reads, so memory stays bounded and the loop never waits.
+/* fetch.c - AG_FETCH: a folder of the job as a package. A thread packs; its chunks wait in a short
+ * queue that the loop empties as fast as the client reads, so memory stays bounded and the loop
+ * never waits.
  *
  *     thread: pack_tree ─▶ queue of MAX_CHUNKS ─▶ loop: net_send while little is queued ─▶ client
  */
@@ -101,8 +102,9 @@ static void finish(struct folder_fetch *x) {
         client_refuse(x->c, WIRE_AG_PKG_END, x->req, &x->err);
     else
         client_send(x->c, WIRE_AG_PKG_END, x->req,
-                    json_pack("{s:s, s:I, s:I, s:o}", "sha256", x->res.sha256, "bytes", (json_int_t)x->res.packed, "skipped",
-                              (json_int_t)x->res.skipped, "first_skipped",
+                    json_pack("{s:s, s:I, s:I, s:o}", "sha256", x->res.sha256, "bytes",
+                              (json_int_t)x->res.packed, "skipped", (json_int_t)x->res.skipped,
+                              "first_skipped",
                               msg_text(x->res.first_skipped, strlen(x->res.first_skipped))));
     uv_close((uv_handle_t *)&x->wake, on_closed);
 }
@@ -173,7 +175,8 @@ static int begin(struct client *c, struct folder_fetch *x, struct pd_err *err) {
     return 0;
 }
 
-static int on_fetch(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_fetch(struct client *c, const struct wire_frame *f, const json_t *body,
+                    struct pd_err *err) {
     const char *dir = msg_str(body, "dir");
     struct stat st;
     if (strcmp(dir, "output") && strcmp(dir, "log"))
@@ -193,15 +196,20 @@ static int on_fetch(struct client *c, const struct wire_frame *f, const json_t *
     } else if ((rc = begin(c, x, err))) {
         return rc;
     }
-    client_send(c, WIRE_AG_PKG_BEGIN, f->req, json_pack("{s:s, s:s, s:s, s:b}", "kind", dir, "name", client_core(c)->paths.job, "hash", "",
-                                                        "missing", missing));
+    client_send(c, WIRE_AG_PKG_BEGIN, f->req,
+                json_pack("{s:s, s:s, s:s, s:b}", "kind", dir, "name", client_core(c)->paths.job,
+                          "hash", "", "missing", missing));
     if (missing)
         client_send(c, WIRE_AG_PKG_END, f->req,
-                    json_pack("{s:s, s:i, s:i, s:s}", "sha256", "", "bytes", 0, "skipped", 0, "first_skipped", ""));
+                    json_pack("{s:s, s:i, s:i, s:s}", "sha256", "", "bytes", 0, "skipped", 0,
+                              "first_skipped", ""));
     return 0;
 }
 
 static const struct client_request requests[] = {{WIRE_AG_FETCH, 1, 1, on_fetch, NULL}, {0}};
 
-const struct client_service fetch_service = {.name = "fetch", .requests = requests, .state_size = sizeof(struct folder_fetches),
-                                             .on_drain = pump_all, .on_close = pump_all};
+const struct client_service fetch_service = {.name = "fetch",
+                                             .requests = requests,
+                                             .state_size = sizeof(struct folder_fetches),
+                                             .on_drain = pump_all,
+                                             .on_close = pump_all};

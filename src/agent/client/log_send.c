@@ -1,5 +1,5 @@
-/* log_send.c - see log_send.h. A client that reads slowly has at most HIGH_WATER bytes queued here, and at most its window
- * unacknowledged; the rest waits in the files. */
+/* log_send.c - see log_send.h. A client that reads slowly has at most HIGH_WATER bytes queued here,
+ * and at most its window unacknowledged; the rest waits in the files. */
 #include "agent/client/log_send.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@
 enum {
     HIGH_WATER = 1 << 20,
     PIECE = 65536,
-    TIMES_MAX = 4096,         /* times a frame carries */
-    LINE_BACK_MAX = 8 << 20,  /* how far back a line's beginning is looked for */
+    TIMES_MAX = 4096,        /* times a frame carries */
+    LINE_BACK_MAX = 8 << 20, /* how far back a line's beginning is looked for */
     TAIL_LINES_MAX = 10000,
     TAIL_BACK_MAX = 64 << 20, /* ... and the last lines */
 };
@@ -21,7 +21,7 @@ enum {
 struct subscription {
     int on;
     uint64_t offset, hint; /* the next byte to send */
-    uint64_t window;       /* 0: send whatever there is; else at most so many bytes beyond `acked` */
+    uint64_t window; /* 0: send whatever there is; else at most so many bytes beyond `acked` */
     uint64_t acked;
 };
 
@@ -35,9 +35,10 @@ static struct logs *logs_of(const struct client *c) {
     return from->logs;
 }
 
-/* Bytes from sub->offset on, at most PIECE, whenever they came; the times of all but the first go to `times`. */
-static int read_piece(struct logs *l, int i, struct subscription *sub, char *piece, size_t *n, uint64_t *first_us,
-                      struct pd_buf *times, struct pd_err *err) {
+/* Bytes from sub->offset on, at most PIECE, whenever they came; the times of all but the first go
+ * to `times`. */
+static int read_piece(struct logs *l, int i, struct subscription *sub, char *piece, size_t *n,
+                      uint64_t *first_us, struct pd_buf *times, struct pd_err *err) {
     size_t cap = PIECE, got;
     uint64_t time_us, last_us = 0;
     if (sub->window && sub->acked + sub->window - sub->offset < cap)
@@ -45,7 +46,8 @@ static int read_piece(struct logs *l, int i, struct subscription *sub, char *pie
     *n = 0;
     while (*n < cap && times->len < TIMES_MAX * 16) {
         uint64_t at = sub->offset + *n;
-        int rc = logs_read(l, (enum log_stream)i, at, piece + *n, cap - *n, &got, &time_us, &sub->hint, err);
+        int rc = logs_read(l, (enum log_stream)i, at, piece + *n, cap - *n, &got, &time_us,
+                           &sub->hint, err);
         if (rc)
             return *n ? 0 : rc; /* what came before it is good; the next try tells */
         if (!got)
@@ -106,13 +108,16 @@ static int send_stream(struct client *c, struct subscription *sub, int i, struct
     if (sub->offset >= f->size) {
         sub->on = !f->complete;
         if (f->complete)
-            client_send(c, WIRE_AG_LOG_END, 0, json_pack("{s:s, s:I}", "stream", log_names[i], "size", (json_int_t)f->size));
+            client_send(
+                c, WIRE_AG_LOG_END, 0,
+                json_pack("{s:s, s:I}", "stream", log_names[i], "size", (json_int_t)f->size));
         return 0;
     }
     if (!may_send(sub))
         return 0;
     int rc = send_piece(c, sub, i, &err);
-    if (rc && rc != PD_ENOENT) { /* ENOENT: somebody removed a file; the next turn goes on with what is left */
+    if (rc && rc != PD_ENOENT) { /* ENOENT: somebody removed a file; the next turn goes on with what
+                                    is left */
         pd_error(&client_core(c)->log, "%s", err.msg);
         sub->on = 0;
     }
@@ -136,13 +141,15 @@ static void pump_one(struct client *c, void *arg) {
 
 void log_send_all(struct clients *all) { clients_each(all, pump_one, NULL); }
 
-/* --- where a subscription begins ------------------------------------------------------------------------------ */
+/* --- where a subscription begins --- */
 
 /* The bytes [from, from + n), whenever they came; 0 or -1. */
 static int read_span(struct logs *l, int i, uint64_t from, char *buf, size_t n) {
     uint64_t time_us, hint = 0;
     for (size_t at = 0, got; at < n; at += got)
-        if (logs_read(l, (enum log_stream)i, from + at, buf + at, n - at, &got, &time_us, &hint, NULL) || !got)
+        if (logs_read(l, (enum log_stream)i, from + at, buf + at, n - at, &got, &time_us, &hint,
+                      NULL) ||
+            !got)
             return -1;
     return 0;
 }
@@ -171,7 +178,8 @@ static uint64_t first_since(struct logs *l, int i, uint64_t since_us) {
         char byte;
         size_t got = 0;
         hint = 0;
-        if (logs_read(l, (enum log_stream)i, mid, &byte, 1, &got, &time_us, &hint, NULL) || !got || time_us < since_us)
+        if (logs_read(l, (enum log_stream)i, mid, &byte, 1, &got, &time_us, &hint, NULL) || !got ||
+            time_us < since_us)
             lo = mid + 1;
         else
             hi = mid;
@@ -179,7 +187,8 @@ static uint64_t first_since(struct logs *l, int i, uint64_t since_us) {
     return lo;
 }
 
-static uint64_t where_to_begin(struct logs *l, int i, uint64_t asked, uint64_t since_us, int64_t tail) {
+static uint64_t where_to_begin(struct logs *l, int i, uint64_t asked, uint64_t since_us,
+                               int64_t tail) {
     uint64_t size = l->f[i].size, start = asked > l->f[i].first ? asked : l->f[i].first;
     if (since_us) {
         uint64_t at = lines_back(l, i, first_since(l, i, since_us), 1, LINE_BACK_MAX);
@@ -194,8 +203,10 @@ static uint64_t where_to_begin(struct logs *l, int i, uint64_t asked, uint64_t s
     return start;
 }
 
-static int on_subscribe(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
-    const json_t *streams = json_object_get(body, "streams"), *acked = json_object_get(body, "acked");
+static int on_subscribe(struct client *c, const struct wire_frame *f, const json_t *body,
+                        struct pd_err *err) {
+    const json_t *streams = json_object_get(body, "streams"),
+                 *acked = json_object_get(body, "acked");
     struct subscriptions *s = client_state(c, &log_send_service);
     struct logs *l = logs_of(c);
     uint64_t since = (uint64_t)msg_int(body, "since_us", 0, INT64_MAX, 0);
@@ -211,20 +222,26 @@ static int on_subscribe(struct client *c, const struct wire_frame *f, const json
         uint64_t at = (uint64_t)msg_int(streams, log_names[i], 0, INT64_MAX / 2, 0);
         if (l)
             at = where_to_begin(l, i, at, since, tail);
-        s->of[i] = (struct subscription){.on = 1, .offset = at, .window = (uint64_t)msg_int(body, "window", 0, INT64_MAX / 4, 0),
-                                           .acked = (uint64_t)msg_int(acked, log_names[i], 0, (int64_t)at, (int64_t)at)};
+        s->of[i] = (struct subscription){
+            .on = 1,
+            .offset = at,
+            .window = (uint64_t)msg_int(body, "window", 0, INT64_MAX / 4, 0),
+            .acked = (uint64_t)msg_int(acked, log_names[i], 0, (int64_t)at, (int64_t)at)};
         json_object_set_new(answer, log_names[i],
-                            json_pack("{s:I, s:I, s:b}", "start", (json_int_t)at, "size", (json_int_t)(l ? l->f[i].size : 0),
-                                      "ended", l ? l->f[i].complete : 0));
+                            json_pack("{s:I, s:I, s:b}", "start", (json_int_t)at, "size",
+                                      (json_int_t)(l ? l->f[i].size : 0), "ended",
+                                      l ? l->f[i].complete : 0));
     }
     if (f->req)
-        client_send(c, f->type, f->req, json_pack("{s:O, s:I}", "streams", answer, "now_us", (json_int_t)pd_wall_us()));
+        client_send(c, f->type, f->req,
+                    json_pack("{s:O, s:I}", "streams", answer, "now_us", (json_int_t)pd_wall_us()));
     json_decref(answer);
     pump(c);
     return 0;
 }
 
-static int on_ack(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_ack(struct client *c, const struct wire_frame *f, const json_t *body,
+                  struct pd_err *err) {
     const json_t *streams = json_object_get(body, "streams");
     struct subscriptions *s = client_state(c, &log_send_service);
     (void)f;
@@ -246,4 +263,7 @@ static const struct client_request requests[] = {
     {0},
 };
 
-const struct client_service log_send_service = {.name = "logs", .requests = requests, .state_size = sizeof(struct subscriptions), .on_drain = pump};
+const struct client_service log_send_service = {.name = "logs",
+                                                .requests = requests,
+                                                .state_size = sizeof(struct subscriptions),
+                                                .on_drain = pump};

@@ -1,4 +1,5 @@
-/* log_send.h - log subscriptions: what is in the log files goes to each client that asked for it, from the place it asked for. */
+/* log_send.h - log subscriptions: what is in the log files goes to each client that asked for it,
+ * from the place it asked for. */
 #ifndef PD_AGENT_LOG_SEND_H
 #define PD_AGENT_LOG_SEND_H
 
@@ -13,6 +14,7 @@ struct log_source {
     int node;          /* whose logs they are */
 };
 
-void log_send_all(struct clients *all); /* to each client what it has not got yet, as far as it keeps up */
+void log_send_all(
+    struct clients *all); /* to each client what it has not got yet, as far as it keeps up */
 
 #endif

@@ -1,4 +1,5 @@
-/* addrs.c - the addresses of this node (facts.h). The static node programs resolve no names: all addresses are numbers. */
+/* addrs.c - the addresses of this node (facts.h). The static node programs resolve no names: all
+ * addresses are numbers. */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -46,7 +47,8 @@ static int lies_in(const struct ip *a, const struct ip *net) {
     return !rest || !((a->b[whole] ^ net->b[whole]) >> (8 - rest));
 }
 
-/* Addresses that mean something only together with an interface, or nothing as a peer's, are left out. */
+/* Addresses that mean something only together with an interface, or nothing as a peer's, are left
+ * out. */
 static int usable(const struct ifaddrs *i, struct ip *out) {
     if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
         return 0;
@@ -60,12 +62,19 @@ static int usable(const struct ifaddrs *i, struct ip *out) {
     const struct in6_addr *a = &((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr;
     *out = (struct ip){.family = AF_INET6, .bits = 128};
     memcpy(out->b, a, 16);
-    return !IN6_IS_ADDR_LINKLOCAL(a) && !IN6_IS_ADDR_MULTICAST(a) && !IN6_IS_ADDR_UNSPECIFIED(a) && !IN6_IS_ADDR_V4MAPPED(a);
+    return !IN6_IS_ADDR_LINKLOCAL(a) && !IN6_IS_ADDR_MULTICAST(a) && !IN6_IS_ADDR_UNSPECIFIED(a) &&
+           !IN6_IS_ADDR_V4MAPPED(a);
 }
 
 /* "fd770000000000000000000000000001 02 40 00 80     eth0" */
 enum facts_v6 facts_v6_of(const char *table, const uint8_t addr[16]) {
-    enum { TEMPORARY = 0x01, OPTIMISTIC = 0x04, DADFAILED = 0x08, DEPRECATED = 0x20, TENTATIVE = 0x40 };
+    enum {
+        TEMPORARY = 0x01,
+        OPTIMISTIC = 0x04,
+        DADFAILED = 0x08,
+        DEPRECATED = 0x20,
+        TENTATIVE = 0x40
+    };
     char hex[33];
     unsigned flags;
     for (int i = 0; i < 16; i++)
@@ -80,7 +89,8 @@ enum facts_v6 facts_v6_of(const char *table, const uint8_t addr[16]) {
     return FACTS_V6_LASTING;
 }
 
-/* SSH_CONNECTION is "client port server port"; the server's address is one that is known to be reachable. */
+/* SSH_CONNECTION is "client port server port"; the server's address is one that is known to be
+ * reachable. */
 static void ssh_addr(char out[INET6_ADDRSTRLEN]) {
     const char *s = getenv("SSH_CONNECTION");
     char text[200], *save, *tok;
@@ -98,7 +108,7 @@ static void ssh_addr(char out[INET6_ADDRSTRLEN]) {
 static void add_unique(json_t *list, const char *addr) {
     size_t i;
     json_t *v;
-    json_array_foreach(list, i, v)
+    json_array_foreach (list, i, v)
         if (!strcmp(json_string_value(v), addr))
             return;
     json_array_append_new(list, json_string(addr));
@@ -120,14 +130,16 @@ struct kind {
     enum facts_v6 v6; /* of AF_INET6 */
 };
 
-static int is_kind(const struct ifaddrs *i, const struct ip *a, const struct kind *k, const char *v6_table) {
+static int is_kind(const struct ifaddrs *i, const struct ip *a, const struct kind *k,
+                   const char *v6_table) {
     return a->family == k->family && !(i->ifa_flags & IFF_LOOPBACK) == !k->loopback &&
            (a->family == AF_INET || facts_v6_of(v6_table, a->b) == k->v6);
 }
 
 /* Of one kind. `seen` becomes a text of all there are. */
-static void add_kind(json_t *addrs, const struct ifaddrs *list, const struct addr_filter *w, const struct kind *kind,
-                     const char *v6_table, const char *ssh, char seen[400]) {
+static void add_kind(json_t *addrs, const struct ifaddrs *list, const struct addr_filter *w,
+                     const struct kind *kind, const char *v6_table, const char *ssh,
+                     char seen[400]) {
     for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
         struct ip a;
         char text[INET6_ADDRSTRLEN];
@@ -158,9 +170,12 @@ int facts_addrs(const char *nic, json_t **out, struct pd_err *err) {
     if (*ssh && !*w.nic)
         add_unique(addrs, ssh);
     pd_buf_init(&b);
-    const char *v6_table = !pd_read_file("/proc/net/if_inet6", V6_TABLE_MAX, &b, NULL) && b.len ? (char *)b.data : "";
+    const char *v6_table =
+        !pd_read_file("/proc/net/if_inet6", V6_TABLE_MAX, &b, NULL) && b.len ? (char *)b.data : "";
     for (int loopback = 0; loopback < 2; loopback++) {
-        const struct kind kinds[] = {{loopback, AF_INET, 0}, {loopback, AF_INET6, FACTS_V6_LASTING}, {loopback, AF_INET6, FACTS_V6_FLEETING}};
+        const struct kind kinds[] = {{loopback, AF_INET, 0},
+                                     {loopback, AF_INET6, FACTS_V6_LASTING},
+                                     {loopback, AF_INET6, FACTS_V6_FLEETING}};
         for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
             add_kind(addrs, list, &w, &kinds[k], v6_table, ssh, seen);
     }
@@ -169,7 +184,9 @@ int facts_addrs(const char *nic, json_t **out, struct pd_err *err) {
     if (!json_array_size(addrs)) {
         json_decref(addrs);
         if (*w.nic)
-            return pd_fail(err, PD_EHOST, "no interface or address here matches nic = %.60s; there are: %s", nic, seen);
+            return pd_fail(err, PD_EHOST,
+                           "no interface or address here matches nic = %.60s; there are: %s", nic,
+                           seen);
         return pd_fail(err, PD_EHOST, "this host has no address");
     }
     *out = addrs;

@@ -5,7 +5,8 @@
 
 #include "pack/object/object.h"
 
-int agent_core_init(struct agent_core *a, const struct node_paths *p, enum agent_mode mode, const char *build, struct pd_err *err) {
+int agent_core_init(struct agent_core *a, const struct node_paths *p, enum agent_mode mode,
+                    const char *build, struct pd_err *err) {
     *a = (struct agent_core){.mode = mode, .paths = *p};
     pd_log_init(&a->log, -1, -1, PD_INFO);
     if (uv_loop_init(&a->loop))
@@ -20,4 +21,6 @@ int agent_core_init(struct agent_core *a, const struct node_paths *p, enum agent
     return rc;
 }
 
-int agent_node_id(const struct agent_core *a) { return *a->paths.job ? node_paths_read_node(&a->paths) : -1; }
+int agent_node_id(const struct agent_core *a) {
+    return *a->paths.job ? node_paths_read_node(&a->paths) : -1;
+}

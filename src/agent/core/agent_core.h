@@ -1,9 +1,10 @@
-/* agent_core.h - what every part of an agent may know, and nothing else of it: the loop, the folders, the log, the executable's hash and
- * the mode.
+/* agent_core.h - what every part of an agent may know, and nothing else of it: the loop, the
+ * folders, the log, the executable's hash and the mode.
  *
- *   tool    `relay --root`            one client on stdin and stdout, no job: packages, list of jobs
- *   job     the daemon of `--start`   clients on the job's unix socket, TCP towards the other agents
- *   over    `relay --job`, no daemon  one client on stdin and stdout: a finished job, served from disk
+ *   tool    `relay --root`            one client on stdin and stdout, no job: packages, list of
+ * jobs job     the daemon of `--start`   clients on the job's unix socket, TCP towards the other
+ * agents over    `relay --job`, no daemon  one client on stdin and stdout: a finished job, served
+ * from disk
  */
 #ifndef PD_AGENT_AGENT_CORE_H
 #define PD_AGENT_AGENT_CORE_H
@@ -24,7 +25,9 @@ struct agent_core {
 };
 
 /* `build` may be NULL: then the hash is computed. The loop is closed again on failure. */
-int agent_core_init(struct agent_core *a, const struct node_paths *p, enum agent_mode mode, const char *build, struct pd_err *err);
-int agent_node_id(const struct agent_core *a); /* from the job's nodefile; -1: no job, or not known yet */
+int agent_core_init(struct agent_core *a, const struct node_paths *p, enum agent_mode mode,
+                    const char *build, struct pd_err *err);
+int agent_node_id(
+    const struct agent_core *a); /* from the job's nodefile; -1: no job, or not known yet */
 
 #endif

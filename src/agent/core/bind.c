@@ -20,7 +20,8 @@ int bind_of(const char *name) {
     return -1;
 }
 
-/* Cores or NUMA nodes are counted along the sorted CPUs: a new one begins where the number changes. */
+/* Cores or NUMA nodes are counted along the sorted CPUs: a new one begins where the number changes.
+ */
 static int begins_unit(const struct pd_cpus *c, enum bind_how how, int i) {
     const struct pd_cpu *v = c->v;
     return !i || v[i].node != v[i - 1].node || (how != BIND_NUMA && v[i].core != v[i - 1].core);
@@ -33,7 +34,8 @@ static int count_units(const struct pd_cpus *c, enum bind_how how) {
     return n;
 }
 
-/* Units [lo, hi) of agent `index`. With fewer units than agents each has one, and neighbours share it. */
+/* Units [lo, hi) of agent `index`. With fewer units than agents each has one, and neighbours share
+ * it. */
 static void agent_units(int units, int index, int count, int *lo, int *hi) {
     *lo = (int)((long)units * index / count);
     *hi = (int)((long)units * (index + 1) / count);
@@ -53,8 +55,8 @@ static void fill(const struct pd_cpus *c, enum bind_how how, int lo, int hi, str
     }
 }
 
-void bind_deal(const struct pd_cpus *c, enum bind_how how, int index, int count, const unsigned weight[], int n,
-               struct bind_set out[]) {
+void bind_deal(const struct pd_cpus *c, enum bind_how how, int index, int count,
+               const unsigned weight[], int n, struct bind_set out[]) {
     int units = count_units(c, how), lo, hi, share[BIND_MAX];
     assert(n > 0 && n <= BIND_MAX);
     agent_units(units, index, count, &lo, &hi);
@@ -69,10 +71,12 @@ void bind_deal(const struct pd_cpus *c, enum bind_how how, int index, int count,
     int crowded = hi - lo < n;
     for (int i = 0; i < n; i++)
         share[i] = 1;
-    for (int left = hi - lo - n; left > 0; left--) { /* the next one goes where a thread has the least */
+    for (int left = hi - lo - n; left > 0;
+         left--) { /* the next one goes where a thread has the least */
         int best = 0;
         for (int i = 1; i < n; i++)
-            if ((uint64_t)weight[i] * (uint64_t)(share[best] + 1) > (uint64_t)weight[best] * (uint64_t)(share[i] + 1))
+            if ((uint64_t)weight[i] * (uint64_t)(share[best] + 1) >
+                (uint64_t)weight[best] * (uint64_t)(share[i] + 1))
                 best = i;
         share[best]++;
     }
@@ -94,6 +98,7 @@ int bind_apply(const struct bind_set *s) {
         return -1;
     int n = pd_cpuset_count(&s->memory);
     if (n)
-        (void)syscall(SYS_set_mempolicy, n > 1 ? POLICY_PREFERRED_MANY : POLICY_PREFERRED, s->memory.w, (unsigned long)PD_CPUS_MAX);
+        (void)syscall(SYS_set_mempolicy, n > 1 ? POLICY_PREFERRED_MANY : POLICY_PREFERRED,
+                      s->memory.w, (unsigned long)PD_CPUS_MAX);
     return 0;
 }

@@ -38,8 +38,8 @@ json_t *facts_node(const char *root) {
     struct utsname u;
     json_int_t free_bytes = disk_free(root);
     json_int_t mem = (json_int_t)sysconf(_SC_PHYS_PAGES) * (json_int_t)sysconf(_SC_PAGESIZE);
-    return json_pack("{s:s, s:i, s:I, s:I}", "arch", uname(&u) ? "?" : u.machine, "cores", usable_cores(), "mem_bytes",
-                     mem, "disk_free", free_bytes);
+    return json_pack("{s:s, s:i, s:I, s:I}", "arch", uname(&u) ? "?" : u.machine, "cores",
+                     usable_cores(), "mem_bytes", mem, "disk_free", free_bytes);
 }
 
 void facts_boot_id(char out[64]) {

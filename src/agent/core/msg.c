@@ -9,7 +9,8 @@
 #include "base/fs.h"
 #include "wire/msg.h"
 
-int msg_send_with(struct net_conn *c, uint16_t type, uint64_t req, json_t *body, const void *p, size_t n) {
+int msg_send_with(struct net_conn *c, uint16_t type, uint64_t req, json_t *body, const void *p,
+                  size_t n) {
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
     if (!text)
@@ -27,7 +28,8 @@ int msg_send(struct net_conn *c, uint16_t type, uint64_t req, json_t *body) {
 int msg_body(const struct wire_frame *f, json_t **out, struct pd_err *err) {
     json_error_t e;
     if (!f->n_sec || f->len[0] > WIRE_JSON_MAX)
-        return pd_fail(err, PD_EPROTO, "%s: its body is missing or too large", wire_msg_name(f->type));
+        return pd_fail(err, PD_EPROTO, "%s: its body is missing or too large",
+                       wire_msg_name(f->type));
     json_t *o = json_loadb((const char *)f->sec[0], f->len[0], JSON_REJECT_DUPLICATES, &e);
     if (!json_is_object(o)) {
         json_decref(o);
@@ -63,9 +65,14 @@ int64_t msg_int(const json_t *o, const char *key, int64_t min, int64_t max, int6
 
 int msg_bool(const json_t *o, const char *key) { return json_is_true(json_object_get(o, key)); }
 
-/* The length of the UTF-8 sequence at s, 0 if it is none (overlong, surrogate, beyond U+10FFFF, cut off). */
+/* The length of the UTF-8 sequence at s, 0 if it is none (overlong, surrogate, beyond U+10FFFF, cut
+ * off). */
 static size_t utf8_len(const unsigned char *s, size_t n) {
-    size_t k = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >= 0xe0 && *s < 0xf0 ? 3 : *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
+    size_t k = *s < 0x80                 ? 1
+               : *s >= 0xc2 && *s < 0xe0 ? 2
+               : *s >= 0xe0 && *s < 0xf0 ? 3
+               : *s >= 0xf0 && *s < 0xf5 ? 4
+                                         : 0;
     if (!k || k > n || !*s)
         return 0;
     for (size_t i = 1; i < k; i++)

@@ -1,4 +1,5 @@
-/* msg.h - frames whose section 0 is a JSON object: sending, taking apart, and reading fields with bounds. */
+/* msg.h - frames whose section 0 is a JSON object: sending, taking apart, and reading fields with
+ * bounds. */
 #ifndef PD_AGENT_MSG_H
 #define PD_AGENT_MSG_H
 
@@ -13,15 +14,17 @@ enum { MSG_MAX_FRAME = (4 << 20) + (256 << 10) + 1024 };
 
 /* Sends `body` and takes it over (NULL, from a json_pack without memory, is PD_ENOMEM). */
 int msg_send(struct net_conn *c, uint16_t type, uint64_t req, json_t *body);
-int msg_send_with(struct net_conn *c, uint16_t type, uint64_t req, json_t *body, const void *p, size_t n);
+int msg_send_with(struct net_conn *c, uint16_t type, uint64_t req, json_t *body, const void *p,
+                  size_t n);
 
 /* The object in section 0. PD_EPROTO when it is none or too large. */
 int msg_body(const struct wire_frame *f, json_t **out, struct pd_err *err);
 /* A frame with WIRE_F_ERROR into `err`; returns its code (PD_EPROTO if the frame is malformed). */
 int msg_error(const struct wire_frame *f, struct pd_err *err);
 
-const char *msg_str(const json_t *o, const char *key);                  /* "" when absent or no string */
-int64_t msg_int(const json_t *o, const char *key, int64_t min, int64_t max, int64_t absent); /* clamped */
+const char *msg_str(const json_t *o, const char *key); /* "" when absent or no string */
+int64_t msg_int(const json_t *o, const char *key, int64_t min, int64_t max,
+                int64_t absent); /* clamped */
 int msg_bool(const json_t *o, const char *key);
 /* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. */
 json_t *msg_text(const char *s, size_t n);

@@ -31,18 +31,22 @@ int node_paths_init(struct node_paths *p, const char *root, const char *job, str
     if (tilde && (!home || *home != '/'))
         return pd_fail(err, PD_EUSAGE, "root_dir is %s, but HOME is not set here", root);
     if (!tilde && *root != '/')
-        return pd_fail(err, PD_EUSAGE, "root_dir must be absolute or begin with ~/, not '%.200s'", root);
+        return pd_fail(err, PD_EUSAGE, "root_dir must be absolute or begin with ~/, not '%.200s'",
+                       root);
     if (pd_fmt(p->root, sizeof p->root, "%s%s", tilde ? home : "", root + tilde))
         return pd_fail(err, PD_EUSAGE, "root_dir is too long: %.200s", root);
     for (size_t n = strlen(p->root); n > 1 && p->root[n - 1] == '/';)
         p->root[--n] = 0;
-    if (job && (pd_fmt(p->job, sizeof p->job, "%s", job) || pd_fmt(p->dir, sizeof p->dir, "%s/%s", p->root, job)))
+    if (job && (pd_fmt(p->job, sizeof p->job, "%s", job) ||
+                pd_fmt(p->dir, sizeof p->dir, "%s/%s", p->root, job)))
         return pd_fail(err, PD_EUSAGE, "root_dir is too long: %.200s", root);
     return 0;
 }
 
 int node_paths_join(const char *dir, const char *name, char out[PATH_MAX], struct pd_err *err) {
-    return pd_fmt(out, PATH_MAX, "%s/%s", dir, name) ? pd_fail(err, PD_EIO, "path too long: %s/%s", dir, name) : 0;
+    return pd_fmt(out, PATH_MAX, "%s/%s", dir, name)
+               ? pd_fail(err, PD_EIO, "path too long: %s/%s", dir, name)
+               : 0;
 }
 
 int node_paths_write_node(const struct node_paths *p, int node, struct pd_err *err) {
@@ -52,7 +56,8 @@ int node_paths_write_node(const struct node_paths *p, int node, struct pd_err *e
     return rc ? rc : pd_write_file_atomic(path, text, (size_t)n, 0644, err);
 }
 
-static int read_number(const struct node_paths *p, const char *name, int64_t min, int64_t max, int absent) {
+static int read_number(const struct node_paths *p, const char *name, int64_t min, int64_t max,
+                       int absent) {
     char path[PATH_MAX];
     struct pd_buf b;
     int64_t v = absent;
@@ -66,8 +71,12 @@ static int read_number(const struct node_paths *p, const char *name, int64_t min
     return (int)v;
 }
 
-int node_paths_read_node(const struct node_paths *p) { return read_number(p, "nodefile", 0, 1 << 20, -1); }
-int node_paths_read_pid(const struct node_paths *p) { return read_number(p, ".agent/pid", 1, 1 << 30, 0); }
+int node_paths_read_node(const struct node_paths *p) {
+    return read_number(p, "nodefile", 0, 1 << 20, -1);
+}
+int node_paths_read_pid(const struct node_paths *p) {
+    return read_number(p, ".agent/pid", 1, 1 << 30, 0);
+}
 
 void node_paths_read_status(const struct node_paths *p, char status[16]) {
     char path[PATH_MAX];
@@ -91,7 +100,8 @@ static int taken(const struct node_paths *p, int node, struct pd_err *err) {
         return pd_fail(err, PD_EEXIST, "%s exists already", p->dir);
     if (other >= 0)
         snprintf(theirs, sizeof theirs, "node %d", other);
-    return pd_fail(err, PD_EEXIST, "%s and %s share root_dir %s: use %%n in root_dir", mine, theirs, p->root);
+    return pd_fail(err, PD_EEXIST, "%s and %s share root_dir %s: use %%n in root_dir", mine, theirs,
+                   p->root);
 }
 
 int node_paths_make_job(const struct node_paths *p, int node, struct pd_err *err) {
@@ -101,7 +111,8 @@ int node_paths_make_job(const struct node_paths *p, int node, struct pd_err *err
     if (rc)
         return rc;
     if (mkdir(p->dir, 0700))
-        return errno == EEXIST ? taken(p, node, err) : pd_fail_errno(err, PD_EIO, errno, "cannot make folder %s", p->dir);
+        return errno == EEXIST ? taken(p, node, err)
+                               : pd_fail_errno(err, PD_EIO, errno, "cannot make folder %s", p->dir);
     if (node >= 0)
         rc = node_paths_write_node(p, node, err);
     for (size_t i = 0; i < sizeof inside / sizeof inside[0] && !rc; i++) {
@@ -114,7 +125,8 @@ int node_paths_make_job(const struct node_paths *p, int node, struct pd_err *err
     return rc;
 }
 
-/* sun_path holds 108 bytes and a root_dir may be longer: the address is taken relative to a descriptor. */
+/* sun_path holds 108 bytes and a root_dir may be longer: the address is taken relative to a
+ * descriptor. */
 int node_paths_connect(const struct node_paths *p) {
     char path[PATH_MAX];
     if (node_paths_join(p->dir, ".agent", path, NULL))

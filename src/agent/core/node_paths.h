@@ -1,4 +1,5 @@
-/* node_paths.h - where a node keeps things (docs/design.md, "On a node"), and the making of a job's folder.
+/* node_paths.h - where a node keeps things (docs/design.md, "On a node"), and the making of a job's
+ * folder.
  *
  *     ROOT/.paddlectl/bin/            executables by hash
  *     ROOT/workspaces/NAME-HASH/      what `paddlectl dispatch` deployed
@@ -15,20 +16,21 @@
 #include "base/err.h"
 
 struct node_paths {
-    char root[PATH_MAX / 2]; /* absolute, without a slash at the end */
-    char job[64];            /* "" without a job */
+    char root[PATH_MAX / 2];     /* absolute, without a slash at the end */
+    char job[64];                /* "" without a job */
     char dir[PATH_MAX / 2 + 80]; /* ROOT/JOB; "" without a job */
 };
 
-/* `root` is absolute or begins with "~/" (or is "~"): relative ones would mean another folder under sshd than
- * under a shell. `job` may be NULL. PD_EUSAGE says what is wrong. Makes nothing. */
+/* `root` is absolute or begins with "~/" (or is "~"): relative ones would mean another folder under
+ * sshd than under a shell. `job` may be NULL. PD_EUSAGE says what is wrong. Makes nothing. */
 int node_paths_init(struct node_paths *p, const char *root, const char *job, struct pd_err *err);
 
-/* A name that is safe as a single path component: [A-Za-z0-9._-]+, not beginning with a dot, at most 63 bytes. */
+/* A name that is safe as a single path component: [A-Za-z0-9._-]+, not beginning with a dot, at
+ * most 63 bytes. */
 int node_paths_name_ok(const char *s);
 
-/* Make ROOT/JOB and what lies in it, 0700; `node` (-1: not known) goes into nodefile. When another agent has
- * made it already: PD_EEXIST, naming both nodes. On failure nothing is left. */
+/* Make ROOT/JOB and what lies in it, 0700; `node` (-1: not known) goes into nodefile. When another
+ * agent has made it already: PD_EEXIST, naming both nodes. On failure nothing is left. */
 int node_paths_make_job(const struct node_paths *p, int node, struct pd_err *err);
 
 /* "DIR/name" into `out`; too long is PD_EIO. */
@@ -37,7 +39,7 @@ int node_paths_join(const char *dir, const char *name, char out[PATH_MAX], struc
 int node_paths_write_node(const struct node_paths *p, int node, struct pd_err *err);
 int node_paths_read_node(const struct node_paths *p); /* -1: not there yet */
 
-int node_paths_read_pid(const struct node_paths *p);  /* the agent's; 0: it has none, or is gone */
+int node_paths_read_pid(const struct node_paths *p); /* the agent's; 0: it has none, or is gone */
 
 /* What the job's result.json says: "done", "failed", "stopped"; "" without one. */
 void node_paths_read_status(const struct node_paths *p, char status[16]);

@@ -16,7 +16,8 @@ struct peer_id {
 
 /* For a handshake in this role. */
 static inline void peer_id_put(const struct peer_id *p, uint16_t role, struct wire_hs_opts *hs) {
-    *hs = (struct wire_hs_opts){.self = {.role = role, .id = (uint32_t)p->node, .incarnation = p->incarnation}};
+    *hs = (struct wire_hs_opts){
+        .self = {.role = role, .id = (uint32_t)p->node, .incarnation = p->incarnation}};
     memcpy(hs->self.job, p->job, sizeof hs->self.job);
     memcpy(hs->key, p->key, sizeof hs->key);
 }

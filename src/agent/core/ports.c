@@ -18,7 +18,8 @@ static int claim_port(int port) {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     int n = snprintf(sa.sun_path + 1, sizeof sa.sun_path - 1, "paddlectl/port/%d", port);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || !bind(fd, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)))
+    if (fd < 0 || !bind(fd, (struct sockaddr *)&sa,
+                        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)))
         return fd;
     close(fd);
     return -1;

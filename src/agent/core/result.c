@@ -9,14 +9,16 @@
 #include "base/fs.h"
 
 json_t *result_reason(int node, const char *reason) {
-    return json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:o, s:s}", "node", node, "host", "", "role", "agent", "rank", node,
-                     "exit_code", -1, "signal", 0, "reason", msg_text(reason, strlen(reason)), "last_lines", "");
+    return json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:o, s:s}", "node", node, "host", "", "role",
+                     "agent", "rank", node, "exit_code", -1, "signal", 0, "reason",
+                     msg_text(reason, strlen(reason)), "last_lines", "");
 }
 
-json_t *result_make(const struct node_paths *p, int node, const char *status, const json_t *first_failure, int later) {
+json_t *result_make(const struct node_paths *p, int node, const char *status,
+                    const json_t *first_failure, int later) {
     json_t *f = first_failure ? json_deep_copy(first_failure) : json_null();
-    return json_pack("{s:s, s:i, s:s, s:o, s:i}", "job", p->job, "node", node, "status", status, "first_failure", f,
-                     "later_failures", later);
+    return json_pack("{s:s, s:i, s:s, s:o, s:i}", "job", p->job, "node", node, "status", status,
+                     "first_failure", f, "later_failures", later);
 }
 
 int result_write(const struct node_paths *p, const json_t *result, struct pd_err *err) {

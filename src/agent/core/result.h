@@ -6,9 +6,10 @@
 
 #include "agent/core/node_paths.h"
 
-/* {job, node, status, first_failure, later_failures}: the body of AG_RESULT. `first_failure` (borrowed) may be
- * NULL. NULL: out of memory. */
-json_t *result_make(const struct node_paths *p, int node, const char *status, const json_t *first_failure, int later);
+/* {job, node, status, first_failure, later_failures}: the body of AG_RESULT. `first_failure`
+ * (borrowed) may be NULL. NULL: out of memory. */
+json_t *result_make(const struct node_paths *p, int node, const char *status,
+                    const json_t *first_failure, int later);
 json_t *result_reason(int node, const char *reason); /* a first_failure that is not a process's */
 
 int result_write(const struct node_paths *p, const json_t *result, struct pd_err *err);

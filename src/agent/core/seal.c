@@ -6,10 +6,14 @@
 
 #include "base/fault.h"
 
-enum { OVERHEAD = crypto_secretstream_xchacha20poly1305_ABYTES, HEADER = crypto_secretstream_xchacha20poly1305_HEADERBYTES };
+enum {
+    OVERHEAD = crypto_secretstream_xchacha20poly1305_ABYTES,
+    HEADER = crypto_secretstream_xchacha20poly1305_HEADERBYTES
+};
 
 static void key_of(uint8_t *key, const struct net_conn *c, const char *label) {
-    crypto_generichash(key, crypto_secretstream_xchacha20poly1305_KEYBYTES, (const uint8_t *)label, strlen(label), net_session_key(c), WIRE_KEY_BYTES);
+    crypto_generichash(key, crypto_secretstream_xchacha20poly1305_KEYBYTES, (const uint8_t *)label,
+                       strlen(label), net_session_key(c), WIRE_KEY_BYTES);
 }
 
 void seal_init(struct seal *s, const struct net_conn *c, int is_taker, int on) {
@@ -31,7 +35,8 @@ int seal_send(struct seal *s, struct net_conn *c, uint16_t type, const void *p, 
     if (!s->sent)
         crypto_secretstream_xchacha20poly1305_init_push(&s->out, header, s->send_key);
     s->sent = 1;
-    crypto_secretstream_xchacha20poly1305_push(&s->out, sealed, NULL, p, n, (const uint8_t *)&type, sizeof type, 0);
+    crypto_secretstream_xchacha20poly1305_push(&s->out, sealed, NULL, p, n, (const uint8_t *)&type,
+                                               sizeof type, 0);
     struct net_sec sec[3] = {{NULL, 0}, {sealed, n + OVERHEAD}, {header, HEADER}};
     int rc = 0;
     if (n_sec == 3) { /* the header lives on the stack: copied */
@@ -43,11 +48,13 @@ int seal_send(struct seal *s, struct net_conn *c, uint16_t type, const void *p, 
     return rc;
 }
 
-int seal_open(struct seal *s, const struct wire_frame *f, uint8_t **out, size_t *n, struct pd_err *err) {
+int seal_open(struct seal *s, const struct wire_frame *f, uint8_t **out, size_t *n,
+              struct pd_err *err) {
     const uint8_t *p = f->n_sec > 1 ? f->sec[1] : NULL;
     size_t len = f->n_sec > 1 ? f->len[1] : 0;
     if (s->on && !s->received) {
-        if (f->n_sec < 3 || f->len[2] != HEADER || crypto_secretstream_xchacha20poly1305_init_pull(&s->in, f->sec[2], s->receive_key))
+        if (f->n_sec < 3 || f->len[2] != HEADER ||
+            crypto_secretstream_xchacha20poly1305_init_pull(&s->in, f->sec[2], s->receive_key))
             return pd_fail(err, PD_EAUTH, "the peer's first message is not sealed");
         s->received = 1;
     }
@@ -60,7 +67,8 @@ int seal_open(struct seal *s, const struct wire_frame *f, uint8_t **out, size_t 
         memcpy(plain, p, len);
     } else {
         const uint16_t type = f->type;
-        if (crypto_secretstream_xchacha20poly1305_pull(&s->in, plain, NULL, NULL, p, len, (const uint8_t *)&type, sizeof type)) {
+        if (crypto_secretstream_xchacha20poly1305_pull(&s->in, plain, NULL, NULL, p, len,
+                                                       (const uint8_t *)&type, sizeof type)) {
             free(plain);
             return pd_fail(err, PD_EAUTH, "a sealed message is damaged");
         }

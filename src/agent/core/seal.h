@@ -1,5 +1,5 @@
-/* seal.h - the payload of the frames that two agents exchange about packages: sealed with libsodium's secretstream, or plain.
- * docs/protocol.md, "From node to node". */
+/* seal.h - the payload of the frames that two agents exchange about packages: sealed with
+ * libsodium's secretstream, or plain. docs/protocol.md, "From node to node". */
 #ifndef PD_AGENT_SEAL_H
 #define PD_AGENT_SEAL_H
 
@@ -8,8 +8,10 @@
 #include "net/conn.h"
 
 struct seal {
-    int on, sent, received; /* whether frames are sealed; whether the stream of each direction has begun */
-    uint8_t send_key[crypto_secretstream_xchacha20poly1305_KEYBYTES], receive_key[crypto_secretstream_xchacha20poly1305_KEYBYTES];
+    int on, sent,
+        received; /* whether frames are sealed; whether the stream of each direction has begun */
+    uint8_t send_key[crypto_secretstream_xchacha20poly1305_KEYBYTES],
+        receive_key[crypto_secretstream_xchacha20poly1305_KEYBYTES];
     crypto_secretstream_xchacha20poly1305_state out, in;
 };
 
@@ -17,7 +19,9 @@ struct seal {
 void seal_init(struct seal *s, const struct net_conn *c, int is_taker, int on);
 /* Send a frame with this payload in section 1. */
 int seal_send(struct seal *s, struct net_conn *c, uint16_t type, const void *p, size_t n);
-/* A received frame's payload: malloc'ed, the caller's. PD_EAUTH: not from the peer, or not in order. */
-int seal_open(struct seal *s, const struct wire_frame *f, uint8_t **out, size_t *n, struct pd_err *err);
+/* A received frame's payload: malloc'ed, the caller's. PD_EAUTH: not from the peer, or not in
+ * order. */
+int seal_open(struct seal *s, const struct wire_frame *f, uint8_t **out, size_t *n,
+              struct pd_err *err);
 
 #endif

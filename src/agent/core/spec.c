@@ -7,9 +7,11 @@
 #include "base/fault.h"
 #include "base/str.h"
 
-static int add_node(struct spec *s, enum role r, const char *key, json_int_t node, struct pd_err *err) {
+static int add_node(struct spec *s, enum role r, const char *key, json_int_t node,
+                    struct pd_err *err) {
     if (node < 0 || node >= s->n_nodes)
-        return pd_fail(err, PD_EPROTO, "spec.%s names a node that is not one of 0..%d", key, s->n_nodes - 1);
+        return pd_fail(err, PD_EPROTO, "spec.%s names a node that is not one of 0..%d", key,
+                       s->n_nodes - 1);
     if (roles_rank(&s->roles, r, (int)node) >= 0)
         return pd_fail(err, PD_EPROTO, "spec.%s names node %d twice", key, (int)node);
     roles_add(&s->roles, r, (int)node);
@@ -25,7 +27,8 @@ static json_int_t take_number(const char **s) {
     return v;
 }
 
-static int read_ranges(struct spec *s, const char *text, const char *key, enum role r, struct pd_err *err) {
+static int read_ranges(struct spec *s, const char *text, const char *key, enum role r,
+                       struct pd_err *err) {
     while (*text) {
         json_int_t lo = take_number(&text), hi = *text == '-' ? (text++, take_number(&text)) : lo;
         if (lo < 0 || hi < lo || (*text && (*text != ',' || !*++text)))
@@ -37,7 +40,8 @@ static int read_ranges(struct spec *s, const char *text, const char *key, enum r
     return 0;
 }
 
-static int read_nodes(struct spec *s, const json_t *o, const char *key, enum role r, struct pd_err *err) {
+static int read_nodes(struct spec *s, const json_t *o, const char *key, enum role r,
+                      struct pd_err *err) {
     const json_t *v, *a = json_object_get(o, key);
     size_t i;
     if (!json_is_array(a) && !json_is_string(a))
@@ -47,7 +51,7 @@ static int read_nodes(struct spec *s, const json_t *o, const char *key, enum rol
         return pd_fail(err, PD_ENOMEM, "out of memory");
     if (json_is_string(a))
         return read_ranges(s, json_string_value(a), key, r, err);
-    json_array_foreach(a, i, v)
+    json_array_foreach (a, i, v)
         if (add_node(s, r, key, json_is_integer(v) ? json_integer_value(v) : -1, err))
             return err->code;
     return 0;
@@ -62,8 +66,9 @@ static int read_strings(json_t **out, const json_t *o, const char *key, struct p
         return 0;
     if (!json_is_object(t))
         return pd_fail(err, PD_EPROTO, "spec.%s is not an object", key);
-    json_object_foreach(t, name, v) {
-        if (!*name || name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")])
+    json_object_foreach (t, name, v) {
+        if (!*name ||
+            name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")])
             return pd_fail(err, PD_EPROTO, "spec.%s: '%.60s' is not a name", key, name);
         if (!json_is_string(v))
             return pd_fail(err, PD_EPROTO, "spec.%s.%.60s is not a string", key, name);
@@ -71,7 +76,8 @@ static int read_strings(json_t **out, const json_t *o, const char *key, struct p
     return 0;
 }
 
-/* Our programs are two halves; a user's own may be a job by themselves. (Ours without a server says itself what it misses.) */
+/* Our programs are two halves; a user's own may be a job by themselves. (Ours without a server says
+ * itself what it misses.) */
 static int check_roles(const struct spec *s, struct pd_err *err) {
     if (!s->roles.n[ROLE_PSERVER] && !s->roles.n[ROLE_TRAINER])
         return pd_fail(err, PD_ECONF, "the job has neither a pserver nor a trainer");
@@ -94,7 +100,8 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
     if (!json_is_object(o))
         return pd_fail(err, PD_EPROTO, "AG_JOB_SETUP has no spec");
     if (strcmp(msg_str(body, "job"), job))
-        return pd_fail(err, PD_EPROTO, "this agent's job is %s, not %.64s", job, msg_str(body, "job"));
+        return pd_fail(err, PD_EPROTO, "this agent's job is %s, not %.64s", job,
+                       msg_str(body, "job"));
     s->whole = json_incref(body);
     s->n_nodes = (int)msg_int(body, "n_nodes", 0, SPEC_MAX_NODES + 1, 0);
     s->node = (int)msg_int(body, "node", -1, SPEC_MAX_NODES, -1);
@@ -126,7 +133,8 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
     if (s->n_nodes < 1 || s->n_nodes > SPEC_MAX_NODES || s->node < 0 || s->node >= s->n_nodes)
         rc = pd_fail(err, PD_EPROTO, "node %d of %d nodes is no node", s->node, s->n_nodes);
     else if (how < 0)
-        rc = pd_fail(err, PD_ECONF, "bind is none, auto, cores or numa, not '%.20s'", msg_str(o, "bind"));
+        rc = pd_fail(err, PD_ECONF, "bind is none, auto, cores or numa, not '%.20s'",
+                     msg_str(o, "bind"));
     else if (pd_fmt(s->nic, sizeof s->nic, "%s", msg_str(o, "nic")))
         rc = pd_fail(err, PD_ECONF, "nic is too long");
     else if (*s->workspace && *s->workspace != '/')

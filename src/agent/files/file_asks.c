@@ -1,7 +1,8 @@
 /* file_asks.c - the sockets over which trainers ask their agent for data files.
  *
- * On PADDLE_DATA_FD, a stream socket: a trainer sends {u32 n, u32 id, n bytes of a path}; id 0: it will need the file soon, and there is no
- * answer. The answer is {u32 n, u32 id, u32 code (0, or PD_E* as a positive number), n bytes of text}. */
+ * On PADDLE_DATA_FD, a stream socket: a trainer sends {u32 n, u32 id, n bytes of a path}; id 0: it
+ * will need the file soon, and there is no answer. The answer is {u32 n, u32 id, u32 code (0, or
+ * PD_E* as a positive number), n bytes of text}. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,4 +151,3 @@ int file_asks_open(struct file_asks *a, struct pd_err *err) {
     }
     return fd[1];
 }
-

@@ -1,5 +1,5 @@
-/* file_fetch.c - data files apart, after the job has begun: what came here, node 0's answers, the client's messages, beginning and end. What is
- * wanted here: file_want.c. See file_fetch.h. */
+/* file_fetch.c - data files apart, after the job has begun: what came here, node 0's answers, the
+ * client's messages, beginning and end. What is wanted here: file_want.c. See file_fetch.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,9 +19,11 @@ struct came {
 };
 
 const struct file_fetch_opts *file_fetch_opts(const struct file_fetch *d) { return &d->o; }
-struct file_serve *file_fetch_server(const struct file_fetch *d) { return d->serve; }
+struct file_serve *file_fetch_server(const struct file_fetch *d) {
+    return d->serve;
+}
 
-/* --- files that came ------------------------------------------------------------------------------------------------ */
+/* --- files that came --- */
 
 static uint64_t hash_of(const char *path) {
     uint64_t h = 0;
@@ -66,16 +68,18 @@ void file_note_came(struct file_fetch *d, const char *path, struct file_pieces *
         file_index_note(d->list, path, 0);
 }
 
-/* --- on node 0: who has it -------------------------------------------------------------------------------------------- */
+/* --- on node 0: who has it --- */
 
-json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struct object_id *id, struct pd_err *err) {
+json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struct object_id *id,
+                        struct pd_err *err) {
     const struct roles *roles = &d->o.spec->roles; /* as the job began: the files were sent then */
     struct file_holders h;
     int32_t node[FILE_RANKS + 64];
     char text[300];
     size_t n = 0;
     if (!d->list || !file_index_find(d->list, path, &h)) {
-        pd_fail(err, PD_ENOENT, "%s is none of the data files that were sent with this job", file_shown_path(path, text));
+        pd_fail(err, PD_ENOENT, "%s is none of the data files that were sent with this job",
+                file_shown_path(path, text));
         return NULL;
     }
     for (int k = 0; k < FILE_RANKS; k++)
@@ -96,7 +100,8 @@ json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struc
     return body;
 }
 
-int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, json_t **body, struct object_id *id, struct pd_err *err) {
+int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, json_t **body,
+                  struct object_id *id, struct pd_err *err) {
     char path[PATH_MAX];
     size_t n = f->n_sec > 1 ? f->len[1] : 0;
     if (!n || n >= sizeof path)
@@ -112,9 +117,11 @@ int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, js
     return *body ? 0 : err->code;
 }
 
-int file_fetch_channel(struct file_fetch *d, struct pd_err *err) { return file_asks_open(d->asks, err); }
+int file_fetch_channel(struct file_fetch *d, struct pd_err *err) {
+    return file_asks_open(d->asks, err);
+}
 
-/* --- clients --------------------------------------------------------------------------------------------------------- */
+/* --- clients --- */
 
 static struct file_fetch *fetch_of(const struct client *c) {
     struct file_fetch *const *slot = client_context(c, &file_fetch_service);
@@ -128,7 +135,8 @@ static struct file_fetch *must_have(const struct client *c, struct pd_err *err) 
     return d;
 }
 
-static int on_list(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_list(struct client *c, const struct wire_frame *f, const json_t *body,
+                   struct pd_err *err) {
     struct file_fetch *d = must_have(c, err);
     if (!d)
         return err->code;
@@ -136,12 +144,16 @@ static int on_list(struct client *c, const struct wire_frame *f, const json_t *b
         return pd_fail(err, PD_EPROTO, "AG_DATA_LIST goes to node 0, and has rows");
     if (!d->list && !(d->list = file_index_new()))
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    int rc = file_index_take(d->list, (uint64_t)msg_int(body, "first", 0, INT64_MAX, 0), (uint64_t)msg_int(body, "of", 0, INT64_MAX, 0), f->sec[1],
-                            f->len[1], err);
-    return rc ? rc : client_answer(c, f, json_pack("{s:I}", "next", (json_int_t)file_index_n(d->list)), err);
+    int rc =
+        file_index_take(d->list, (uint64_t)msg_int(body, "first", 0, INT64_MAX, 0),
+                        (uint64_t)msg_int(body, "of", 0, INT64_MAX, 0), f->sec[1], f->len[1], err);
+    return rc ? rc
+              : client_answer(c, f, json_pack("{s:I}", "next", (json_int_t)file_index_n(d->list)),
+                              err);
 }
 
-static int on_feed(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_feed(struct client *c, const struct wire_frame *f, const json_t *body,
+                   struct pd_err *err) {
     struct file_fetch *d = must_have(c, err);
     struct file_feeder *its = client_state(c, &file_fetch_service);
     (void)f;
@@ -155,7 +167,8 @@ static int on_feed(struct client *c, const struct wire_frame *f, const json_t *b
     return 0;
 }
 
-static int on_fed(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_fed(struct client *c, const struct wire_frame *f, const json_t *body,
+                  struct pd_err *err) {
     struct file_fetch *d = fetch_of(c);
     (void)err;
     if (d)
@@ -183,10 +196,12 @@ static const struct client_request requests[] = {
     {0},
 };
 
-const struct client_service file_fetch_service = {.name = "data files", .requests = requests, .state_size = sizeof(struct file_feeder),
-                                            .on_close = on_client_gone};
+const struct client_service file_fetch_service = {.name = "data files",
+                                                  .requests = requests,
+                                                  .state_size = sizeof(struct file_feeder),
+                                                  .on_close = on_client_gone};
 
-/* --- the whole --------------------------------------------------------------------------------------------------------- */
+/* --- the whole --- */
 
 static void on_tick(uv_timer_t *t) {
     struct file_fetch *d = t->data;

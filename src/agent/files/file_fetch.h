@@ -1,11 +1,13 @@
-/* file_fetch.h - data files apart, after the job has begun: one that a trainer opens and that is not in its workspace comes from whoever has it.
+/* file_fetch.h - data files apart, after the job has begun: one that a trainer opens and that is
+ * not in its workspace comes from whoever has it.
  *
  *     trainer ─PADDLE_DATA_FD─▶ file_asks.c ─▶ file_want.c ──HD_FILE──▶ node 0: file_fetch.c, file_index.c   which bytes is it, and who has it?
  *                                 └▶ file_pull.c ──DF_*──▶ a holder's file_serve.c, the next one's, the launcher
  *                                      └▶ .agent/data-N, every object compared with its id ─▶ workspace/PATH
  *
- * The launcher tells node 0 the file ids (pack/store/file_pieces.h), so no other node has to be trusted. Nothing here waits on the loop's
- * thread: files are read, checked and written on threads of the pool. Internal to src/agent.
+ * The launcher tells node 0 the file ids (pack/store/file_pieces.h), so no other node has to be
+ * trusted. Nothing here waits on the loop's thread: files are read, checked and written on threads
+ * of the pool. Internal to src/agent.
  */
 #ifndef PD_AGENT_FILE_FETCH_H
 #define PD_AGENT_FILE_FETCH_H
@@ -18,10 +20,12 @@
 #include "pack/store/file_pieces.h"
 
 enum {
-    FILE_WINDOW = 4 << 20, FILE_CLIENT_WINDOW = 1 << 20, /* bytes asked for and not here, of a file: of a node; of a client, who may have many nodes */
-    FILE_NEED_MAX = 512,    /* ids in one DF_NEED */
-    FILE_FRAME = 1 << 20,   /* bytes of records, or of pieces, in one frame */
-    FILE_IDLE_MS = 20000,   /* a source that is silent for so long is given up */
+    FILE_WINDOW = 4 << 20,
+    FILE_CLIENT_WINDOW = 1 << 20, /* bytes asked for and not here, of a file: of a node; of a
+                                     client, who may have many nodes */
+    FILE_NEED_MAX = 512,          /* ids in one DF_NEED */
+    FILE_FRAME = 1 << 20,         /* bytes of records, or of pieces, in one frame */
+    FILE_IDLE_MS = 20000,         /* a source that is silent for so long is given up */
 };
 
 struct file_fetch;
@@ -30,10 +34,12 @@ struct file_fetch;
 
 /* Upwards. */
 struct file_fetch_io {
-    /* Member: HD_FILE or HD_FILE_HERE, with these bytes, to node 0; dropped when it is not joined. */
+    /* Member: HD_FILE or HD_FILE_HERE, with these bytes, to node 0; dropped when it is not joined.
+     */
     void (*ask_head)(void *arg, uint16_t type, uint64_t req, const void *p, size_t n);
     int (*is_joined)(void *arg);
-    /* Node 0: what it knows of a node: {node, name, addrs, port, lost}. A new reference; NULL: nothing. */
+    /* Node 0: what it knows of a node: {node, name, addrs, port, lost}. A new reference; NULL:
+     * nothing. */
     json_t *(*peer)(void *arg, int node);
 };
 
@@ -46,7 +52,8 @@ struct file_fetch_opts {
     void *arg;
 };
 
-/* From a client: AG_DATA_LIST, AG_DATA_FEED, DF_FILE, DF_DATA. The context is a struct file_fetch *const *, which is NULL while there is none. */
+/* From a client: AG_DATA_LIST, AG_DATA_FEED, DF_FILE, DF_DATA. The context is a struct file_fetch
+ * *const *, which is NULL while there is none. */
 extern const struct client_service file_fetch_service;
 
 /* What the options point to outlives it. */
@@ -55,8 +62,10 @@ void file_fetch_close(struct file_fetch *d); /* NULL is fine, for both */
 void file_fetch_free(struct file_fetch *d);  /* once the loop has ended */
 /* A descriptor for a trainer's process, whose other end is read here; -1 with err. */
 int file_fetch_channel(struct file_fetch *d, struct pd_err *err);
-/* On node 0: a node's HD_FILE_HERE, or its HD_FILE. The answer to that is *body with the file's id, or PD_E*; 1: there is no answer. */
-int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, json_t **body, struct object_id *id, struct pd_err *err);
+/* On node 0: a node's HD_FILE_HERE, or its HD_FILE. The answer to that is *body with the file's id,
+ * or PD_E*; 1: there is no answer. */
+int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, json_t **body,
+                  struct object_id *id, struct pd_err *err);
 /* The file's pieces, when it came here after the job began; else NULL. */
 const struct file_pieces *file_came(const struct file_fetch *d, const char *path);
 const struct file_fetch_opts *file_fetch_opts(const struct file_fetch *d);
@@ -70,9 +79,11 @@ const char *file_shown_path(const char *path, char out[300]);
 /* A trainer wants this file; id 0: it will need it soon. */
 struct file_channel;
 void file_want(struct file_fetch *d, struct file_channel *c, uint32_t id, const char *path);
-void file_forget_channel(struct file_fetch *d, const struct file_channel *c); /* its process is gone */
+void file_forget_channel(struct file_fetch *d,
+                         const struct file_channel *c); /* its process is gone */
 /* Node 0's answer to HD_FILE; `refused` instead of a body when it is an error. */
-void file_on_holders(struct file_fetch *d, const struct wire_frame *f, const json_t *body, const struct pd_err *refused);
+void file_on_holders(struct file_fetch *d, const struct wire_frame *f, const json_t *body,
+                     const struct pd_err *refused);
 
 /* --- file_asks.c: trainers' sockets --- */
 
@@ -81,7 +92,8 @@ int file_asks_new(struct file_asks **out, struct file_fetch *d, struct pd_err *e
 int file_asks_open(struct file_asks *a, struct pd_err *err); /* data_channel */
 void file_asks_close(struct file_asks *a);
 void file_asks_free(struct file_asks *a); /* once the loop has ended; NULL is fine */
-void file_answer(struct file_channel *c, uint32_t id, const struct pd_err *err); /* NULL: the file is there */
+void file_answer(struct file_channel *c, uint32_t id,
+                 const struct pd_err *err); /* NULL: the file is there */
 
 /* --- file_index.c: on node 0, all files and their holders --- */
 
@@ -90,8 +102,10 @@ struct file_index *file_index_new(void);
 void file_index_free(struct file_index *l);
 /* Rows of an AG_DATA_LIST, of which `first` have come; 0 begins anew. PD_EPROTO. */
 size_t file_index_n(const struct file_index *l);
-int file_index_take(struct file_index *l, uint64_t first, uint64_t of, const uint8_t *p, size_t n, struct pd_err *err);
-/* Its id, and the nodes that have it: 1; 0: there is no such file. The array is valid until the next call that changes the list. */
+int file_index_take(struct file_index *l, uint64_t first, uint64_t of, const uint8_t *p, size_t n,
+                    struct pd_err *err);
+/* Its id, and the nodes that have it: 1; 0: there is no such file. The array is valid until the
+ * next call that changes the list. */
 struct file_holders {
     struct object_id id;
     const int32_t *rank; /* of trainers: n_ranks of them, -1: none */
@@ -105,14 +119,17 @@ enum { FILE_RANKS = 2 }; /* a file may be training data of one trainer and test 
 /* --- file_pull.c: one file from one source --- */
 
 struct file_pull;
-struct file_source {   /* who is asked */
-    json_t *addrs;        /* of a node; borrowed */
+struct file_source { /* who is asked */
+    json_t *addrs;   /* of a node; borrowed */
     int port;
     struct client *client; /* or the launcher */
 };
-/* `done` is called once, never from inside file_pull_new: err is NULL when the file is in the workspace, and `pieces` may be taken over. */
-int file_pull_new(struct file_pull **out, struct file_fetch *d, const char *path, const struct object_id *id, const struct file_source *from, uint64_t number,
-                  void (*done)(void *arg, struct file_pieces *pieces, const struct pd_err *err), void *arg, struct pd_err *err);
+/* `done` is called once, never from inside file_pull_new: err is NULL when the file is in the
+ * workspace, and `pieces` may be taken over. */
+int file_pull_new(struct file_pull **out, struct file_fetch *d, const char *path,
+                  const struct object_id *id, const struct file_source *from, uint64_t number,
+                  void (*done)(void *arg, struct file_pieces *pieces, const struct pd_err *err),
+                  void *arg, struct pd_err *err);
 /* What came from a client for this pull. */
 void file_pull_frame(struct file_pull *p, uint16_t type, const uint8_t *payload, size_t n);
 void file_pull_fail(struct file_pull *p, const struct pd_err *err);
@@ -133,9 +150,11 @@ void file_serve_gone(struct file_serve *v, struct net_conn *c);
 
 /* Is it a path that may be in a package: relative, clean, without ".."? */
 int file_path_ok(const char *path);
-int file_is_here(const char *job_dir, const char *path);                 /* a regular file, not through links */
-int file_open_here(const char *job_dir, const char *path, struct pd_err *err); /* to read it; PD_ENOENT */
-/* The finished file `aside` (absolute, on the same file system) becomes workspace/PATH; folders on the way are made. On a thread. */
+int file_is_here(const char *job_dir, const char *path); /* a regular file, not through links */
+int file_open_here(const char *job_dir, const char *path,
+                   struct pd_err *err); /* to read it; PD_ENOENT */
+/* The finished file `aside` (absolute, on the same file system) becomes workspace/PATH; folders on
+ * the way are made. On a thread. */
 int file_put_here(const char *job_dir, const char *aside, const char *path, struct pd_err *err);
 
 #endif

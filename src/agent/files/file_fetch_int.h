@@ -1,4 +1,5 @@
-/* file_fetch_int.h - what file_fetch.c (the whole, node 0's answers, the client's messages) and file_want.c (what is wanted here) share. */
+/* file_fetch_int.h - what file_fetch.c (the whole, node 0's answers, the client's messages) and
+ * file_want.c (what is wanted here) share. */
 #ifndef PD_AGENT_FILE_FETCH_INT_H
 #define PD_AGENT_FILE_FETCH_INT_H
 
@@ -7,7 +8,7 @@
 enum { FILE_HOLDERS_MS = 5000 };
 
 struct wanted_file; /* a file that somebody waits for, or will */
-struct came;   /* one that is here since */
+struct came;        /* one that is here since */
 
 /* A client that has the job's data files, too. */
 struct file_feeder {
@@ -18,12 +19,12 @@ struct file_feeder {
 struct file_fetch {
     struct file_fetch_opts o;
     struct file_feeder *feeders; /* the newest first */
-    struct file_index *list; /* node 0 */
+    struct file_index *list;     /* node 0 */
     struct file_serve *serve;
     struct file_asks *asks;
     struct wanted_file *wanted, **wanted_end;
     uint64_t next_number;
-    unsigned where_ms;      /* for node 0's answer; tests have no patience */
+    unsigned where_ms; /* for node 0's answer; tests have no patience */
     struct came *came;
     size_t n_came, cap_came, n_pieces;
     uv_timer_t tick;
@@ -32,9 +33,12 @@ struct file_fetch {
 
 /* --- file_fetch.c --- */
 
-/* {holders: [{node, name, addrs, port, lost}]} for node `asker`, on node 0. NULL: no such file, or out of memory. */
-json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struct object_id *id, struct pd_err *err);
-/* It is in the workspace now: others may have it from here, and node 0 hears of it. Takes `pieces` over, or leaves them. */
+/* {holders: [{node, name, addrs, port, lost}]} for node `asker`, on node 0. NULL: no such file, or
+ * out of memory. */
+json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struct object_id *id,
+                        struct pd_err *err);
+/* It is in the workspace now: others may have it from here, and node 0 hears of it. Takes `pieces`
+ * over, or leaves them. */
 void file_note_came(struct file_fetch *d, const char *path, struct file_pieces *pieces);
 
 /* --- file_want.c --- */
@@ -43,6 +47,7 @@ void wanted_tick(struct file_fetch *d);
 void wanted_end(struct file_fetch *d); /* the job is ending: everybody is told */
 void wanted_client_gone(struct file_fetch *d, const struct client *c);
 /* DF_FILE and DF_DATA of what was asked of a client. */
-void wanted_fed(struct file_fetch *d, const struct client *c, const struct wire_frame *f, const json_t *body);
+void wanted_fed(struct file_fetch *d, const struct client *c, const struct wire_frame *f,
+                const json_t *body);
 
 #endif

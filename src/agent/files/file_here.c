@@ -1,4 +1,5 @@
-/* file_here.c - data files in the job's workspace: folders on the way are never links, so nothing is read or written elsewhere. */
+/* file_here.c - data files in the job's workspace: folders on the way are never links, so nothing
+ * is read or written elsewhere. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -43,7 +44,9 @@ static int open_folder(const char *job_dir, const char *path, int make, const ch
         char one[256];
         memcpy(one, p, (size_t)(slash - p));
         one[slash - p] = 0;
-        int below = make && mkdirat(fd, one, 0755) && errno != EEXIST ? -1 : openat(fd, one, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int below = make && mkdirat(fd, one, 0755) && errno != EEXIST
+                        ? -1
+                        : openat(fd, one, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         int e = errno;
         close(fd);
         errno = e;
@@ -67,7 +70,8 @@ int file_open_here(const char *job_dir, const char *path, struct pd_err *err) {
     const char *name;
     struct stat st;
     int dir = open_folder(job_dir, path, 0, &name);
-    int fd = dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK), e = errno;
+    int fd = dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK),
+        e = errno;
     if (dir >= 0)
         close(dir);
     if (fd < 0)
@@ -84,11 +88,14 @@ int file_put_here(const char *job_dir, const char *aside, const char *path, stru
     char text[300];
     int dir = open_folder(job_dir, path, 1, &name), rc = 0;
     if (dir < 0)
-        return pd_fail_errno(err, PD_EIO, errno, "cannot make the folders of %s", file_shown_path(path, text));
+        return pd_fail_errno(err, PD_EIO, errno, "cannot make the folders of %s",
+                             file_shown_path(path, text));
     if (renameat(AT_FDCWD, aside, dir, name))
-        rc = pd_fail_errno(err, PD_EIO, errno, "cannot rename a file to %s", file_shown_path(path, text));
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot rename a file to %s",
+                           file_shown_path(path, text));
     else if (fsync(dir))
-        rc = pd_fail_errno(err, PD_EIO, errno, "cannot write the folder of %s", file_shown_path(path, text));
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot write the folder of %s",
+                           file_shown_path(path, text));
     close(dir);
     return rc;
 }

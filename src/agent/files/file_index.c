@@ -1,4 +1,5 @@
-/* file_index.c - node 0's list of the job's data files that came apart: what each is, and which nodes have it. */
+/* file_index.c - node 0's list of the job's data files that came apart: what each is, and which
+ * nodes have it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,9 @@ struct file_index {
     uint64_t path_bytes;
 };
 
-struct file_index *file_index_new(void) { return pd_calloc(1, sizeof(struct file_index)); }
+struct file_index *file_index_new(void) {
+    return pd_calloc(1, sizeof(struct file_index));
+}
 
 static void clear(struct file_index *l) {
     for (size_t i = 0; i < l->n; i++) {
@@ -50,7 +53,8 @@ static int take_row(struct file_index *l, struct pd_rd *r, struct pd_err *err) {
     for (int k = 0; k < FILE_RANKS; k++)
         row->rank[k] = (int32_t)pd_get_u32(r);
     l->path_bytes += strlen(path);
-    if (r->failed || !file_path_ok(path) || l->path_bytes > MANIFEST_PATH_BYTES || (l->n && strcmp(l->v[l->n - 1].path, path) >= 0))
+    if (r->failed || !file_path_ok(path) || l->path_bytes > MANIFEST_PATH_BYTES ||
+        (l->n && strcmp(l->v[l->n - 1].path, path) >= 0))
         return pd_fail(err, PD_EPROTO, "AG_DATA_LIST: row %zu is damaged", l->n);
     memcpy(row->id.b, id, OBJECT_ID);
     if (!(row->path = pd_strdup(path)))
@@ -59,23 +63,29 @@ static int take_row(struct file_index *l, struct pd_rd *r, struct pd_err *err) {
     return 0;
 }
 
-int file_index_take(struct file_index *l, uint64_t first, uint64_t of, const uint8_t *p, size_t n, struct pd_err *err) {
+int file_index_take(struct file_index *l, uint64_t first, uint64_t of, const uint8_t *p, size_t n,
+                    struct pd_err *err) {
     struct pd_rd r;
     int rc = 0;
     if (!first)
         clear(l);
     if (first != l->n || of > MANIFEST_ENTRIES || (l->v && of != l->of))
-        return pd_fail(err, PD_EPROTO, "AG_DATA_LIST: row %llu of %llu does not follow row %zu", (unsigned long long)first, (unsigned long long)of, l->n);
+        return pd_fail(err, PD_EPROTO, "AG_DATA_LIST: row %llu of %llu does not follow row %zu",
+                       (unsigned long long)first, (unsigned long long)of, l->n);
     l->of = (size_t)of;
     if (!l->v && !(l->v = pd_calloc((size_t)of + 1, sizeof *l->v)))
         return pd_fail(err, PD_ENOMEM, "out of memory");
     pd_rd_init(&r, p, n);
     while (!rc && r.p < r.end)
-        rc = l->n < l->of && r.end - r.p >= ROW_MIN ? take_row(l, &r, err) : pd_fail(err, PD_EPROTO, "AG_DATA_LIST: more rows than it says");
+        rc = l->n < l->of && r.end - r.p >= ROW_MIN
+                 ? take_row(l, &r, err)
+                 : pd_fail(err, PD_EPROTO, "AG_DATA_LIST: more rows than it says");
     return rc;
 }
 
-static int by_path(const void *a, const void *b) { return strcmp(((const struct row *)a)->path, ((const struct row *)b)->path); }
+static int by_path(const void *a, const void *b) {
+    return strcmp(((const struct row *)a)->path, ((const struct row *)b)->path);
+}
 
 static struct row *find(const struct file_index *l, const char *path) {
     const struct row key = {.path = (char *)(uintptr_t)path};

@@ -1,5 +1,6 @@
-/* file_pull.c - one data file from one source, a node's agent or the launcher. Its pieces come first and have to be those
- * of the file id; then its objects, in order, each compared with its id, into a file aside, which at last takes its place.
+/* file_pull.c - one data file from one source, a node's agent or the launcher. Its pieces come
+ * first and have to be those of the file id; then its objects, in order, each compared with its id,
+ * into a file aside, which at last takes its place.
  *
  *     connecting ─▶ asking (DF_FILE) ─▶ taking (DF_NEED, DF_DATA) ─▶ in place
  */
@@ -41,25 +42,25 @@ struct file_pull {
     struct wire_hs_opts hs;
     struct net_conn *conn;
     struct seal seal;
-    struct pd_err why;     /* of the first address */
+    struct pd_err why; /* of the first address */
     /* the file */
-    struct pd_buf head;    /* its pieces, as they come */
+    struct pd_buf head; /* its pieces, as they come */
     struct file_pieces f;
-    int known;             /* f is what was asked for */
-    size_t asked;          /* pieces */
+    int known;    /* f is what was asked for */
+    size_t asked; /* pieces */
     uint64_t asked_bytes;
     struct input *inputs, **inputs_end;
     size_t inputs_bytes;
     uint64_t active_ns;
     uv_timer_t timer;
-    int over;              /* done was called, or it is not wanted */
+    int over; /* done was called, or it is not wanted */
     int timer_closed;
     /* a turn of work: the thread's while busy */
     uv_work_t work;
     int busy;
     struct input *turn;
     int fd, finished;
-    size_t got;            /* pieces that are written */
+    size_t got; /* pieces that are written */
     uint64_t got_bytes;
     char aside[PATH_MAX];
     struct object_codec *codec;
@@ -121,11 +122,12 @@ static void fail(struct file_pull *p, int code, const char *text) {
     end(p, &err);
 }
 
-/* --- what is sent ----------------------------------------------------------------------------------------------- */
+/* --- what is sent --- */
 
 static void say(struct file_pull *p, uint16_t type, const void *bytes, size_t n) {
     if (p->client)
-        client_send_with(p->client, type, 0, json_pack("{s:I}", "pull", (json_int_t)p->number), bytes, n);
+        client_send_with(p->client, type, 0, json_pack("{s:I}", "pull", (json_int_t)p->number),
+                         bytes, n);
     else if (p->conn && seal_send(&p->seal, p->conn, type, bytes, n))
         net_close(p->conn);
 }
@@ -134,7 +136,9 @@ static void say(struct file_pull *p, uint16_t type, const void *bytes, size_t n)
 static void need(struct file_pull *p) {
     uint8_t ids[FILE_NEED_MAX * OBJECT_ID];
     size_t n = 0;
-    while (p->asked < p->f.n && p->asked_bytes - p->got_bytes < (p->client ? FILE_CLIENT_WINDOW : FILE_WINDOW) && n < FILE_NEED_MAX) {
+    while (p->asked < p->f.n &&
+           p->asked_bytes - p->got_bytes < (p->client ? FILE_CLIENT_WINDOW : FILE_WINDOW) &&
+           n < FILE_NEED_MAX) {
         memcpy(ids + n++ * OBJECT_ID, p->f.v[p->asked].id.b, OBJECT_ID);
         p->asked_bytes += p->f.v[p->asked++].len;
     }
@@ -142,7 +146,7 @@ static void need(struct file_pull *p) {
         say(p, WIRE_DF_NEED, ids, n * OBJECT_ID);
 }
 
-/* --- a turn of work, on a thread of the pool --------------------------------------------------------------------- */
+/* --- a turn of work, on a thread of the pool --- */
 
 static int write_record(struct file_pull *p, const struct object_record *r) {
     const uint8_t *raw;
@@ -162,8 +166,10 @@ static int write_record(struct file_pull *p, const struct object_record *r) {
 }
 
 static int put_in_place(struct file_pull *p) {
-    const struct timespec times[2] = {{0, UTIME_OMIT}, {p->f.mtime_ns / 1000000000, p->f.mtime_ns % 1000000000}};
-    if (ftruncate(p->fd, (off_t)p->f.size) || fchmod(p->fd, p->f.mode) || futimens(p->fd, times) || fsync(p->fd))
+    const struct timespec times[2] = {{0, UTIME_OMIT},
+                                      {p->f.mtime_ns / 1000000000, p->f.mtime_ns % 1000000000}};
+    if (ftruncate(p->fd, (off_t)p->f.size) || fchmod(p->fd, p->f.mode) || futimens(p->fd, times) ||
+        fsync(p->fd))
         return pd_fail_errno(&p->err, PD_EIO, errno, "cannot finish %.600s", p->aside);
     int rc = file_put_here(p->o->core->paths.dir, p->aside, p->path, &p->err);
     p->finished = !rc;
@@ -223,7 +229,7 @@ static void go(struct file_pull *p) {
         p->busy = 1;
 }
 
-/* --- what comes --------------------------------------------------------------------------------------------------- */
+/* --- what comes --- */
 
 static void take_pieces(struct file_pull *p, const uint8_t *bytes, size_t n) {
     struct object_id is;
@@ -258,7 +264,8 @@ void file_pull_frame(struct file_pull *p, uint16_t type, const uint8_t *bytes, s
         take_pieces(p, bytes, n);
         return;
     }
-    const int fits = n <= FILE_FRAME + OBJECT_MAX + OBJECT_HEADER && p->inputs_bytes + n <= 2 * FILE_WINDOW; /* a window is asked for */
+    const int fits = n <= FILE_FRAME + OBJECT_MAX + OBJECT_HEADER &&
+                     p->inputs_bytes + n <= 2 * FILE_WINDOW; /* a window is asked for */
     struct input *in = type == WIRE_DF_DATA && p->known && fits ? pd_malloc(sizeof *in + n) : NULL;
     if (!in) {
         fail(p, PD_EPROTO, "it sent what was not asked for");
@@ -279,7 +286,7 @@ static void on_timer(uv_timer_t *t) {
         fail(p, PD_ETIMEOUT, "it was silent for 20 s");
 }
 
-/* --- a node as the source ------------------------------------------------------------------------------------------ */
+/* --- a node as the source --- */
 
 static void try_next(struct file_pull *p);
 
@@ -333,11 +340,13 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
 
 static void try_next(struct file_pull *p) {
     static const struct net_events ev = {on_open, on_frame, NULL, on_close};
-    const struct net_opts opts = {.max_frame = MSG_MAX_FRAME, .handshake_timeout_ms = CONNECT_MS, .log = &p->o->core->log};
+    const struct net_opts opts = {
+        .max_frame = MSG_MAX_FRAME, .handshake_timeout_ms = CONNECT_MS, .log = &p->o->core->log};
     struct pd_err err = {0};
     while (!p->conn && p->next_addr < json_array_size(p->addrs) && p->next_addr < ADDRS) {
         const char *ip = json_string_value(json_array_get(p->addrs, p->next_addr++));
-        if (net_connect(&p->conn, &p->o->core->loop, ip ? ip : "", p->port, CONNECT_MS, &p->hs, &opts, &ev, p, &err)) {
+        if (net_connect(&p->conn, &p->o->core->loop, ip ? ip : "", p->port, CONNECT_MS, &p->hs,
+                        &opts, &ev, p, &err)) {
             p->conn = NULL;
             pd_fail(&p->why, err.code, "%s", err.msg);
         }
@@ -356,14 +365,19 @@ static int begin(struct file_pull *p, const struct file_source *from, struct pd_
     try_next(p);
     if (p->conn)
         return 0;
-    return p->why.code ? pd_fail(err, p->why.code, "%s", p->why.msg) : pd_fail(err, PD_EHOST, "it has no address");
+    return p->why.code ? pd_fail(err, p->why.code, "%s", p->why.msg)
+                       : pd_fail(err, PD_EHOST, "it has no address");
 }
 
-int file_pull_new(struct file_pull **out, struct file_fetch *d, const char *path, const struct object_id *id, const struct file_source *from, uint64_t number,
-                  void (*done)(void *arg, struct file_pieces *pieces, const struct pd_err *err), void *arg, struct pd_err *err) {
+int file_pull_new(struct file_pull **out, struct file_fetch *d, const char *path,
+                  const struct object_id *id, const struct file_source *from, uint64_t number,
+                  void (*done)(void *arg, struct file_pieces *pieces, const struct pd_err *err),
+                  void *arg, struct pd_err *err) {
     const struct file_fetch_opts *o = file_fetch_opts(d);
     struct file_pull *p = pd_calloc(1, sizeof *p);
-    if (!p || !(p->path = pd_strdup(path)) || pd_fmt(p->aside, sizeof p->aside, "%s/.agent/data-%llu", o->core->paths.dir, (unsigned long long)number)) {
+    if (!p || !(p->path = pd_strdup(path)) ||
+        pd_fmt(p->aside, sizeof p->aside, "%s/.agent/data-%llu", o->core->paths.dir,
+               (unsigned long long)number)) {
         free(p ? p->path : NULL);
         free(p);
         return pd_fail(err, PD_ENOMEM, "out of memory");

@@ -1,6 +1,7 @@
-/* file_serve.c - nodes that take data files from this one: each connection asks for one file, is told its pieces, and then gets the
- * objects it asks for, read from the workspace and compared with their ids, since the job may have changed the file. So many are served at a
- * time; the others wait for their turn, in the order in which they came, and are told so while somebody is served. */
+/* file_serve.c - nodes that take data files from this one: each connection asks for one file, is
+ * told its pieces, and then gets the objects it asks for, read from the workspace and compared with
+ * their ids, since the job may have changed the file. So many are served at a time; the others wait
+ * for their turn, in the order in which they came, and are told so while somebody is served. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +12,14 @@
 #include "base/fault.h"
 #include "wire/msg.h"
 
-enum { TAKERS = 32, CONNECTED = 4096, NEEDS = 16, OUT = 512 << 10, IDLE_MS = 60000, WAIT_SIGN_MS = 5000 };
+enum {
+    TAKERS = 32,
+    CONNECTED = 4096,
+    NEEDS = 16,
+    OUT = 512 << 10,
+    IDLE_MS = 60000,
+    WAIT_SIGN_MS = 5000
+};
 
 struct need {
     struct need *next;
@@ -33,26 +41,26 @@ struct file_taker {
     struct seal seal;
     int refused;
     unsigned n_needs;
-    uint64_t active_ns;    /* when something came from it, or was ready for it */
-    uint64_t told_ns;      /* when it was told last that it waits */
+    uint64_t active_ns; /* when something came from it, or was ready for it */
+    uint64_t told_ns;   /* when it was told last that it waits */
     struct need *needs, **needs_end;
     /* the thread's while busy */
     uv_work_t work;
     int busy, fd, opened;
     char *path;
     struct file_pieces f;
-    int known;             /* f is: it came here later */
-    size_t next_piece;     /* where the next id asked for is looked for first */
-    uint64_t turn_bytes;   /* that this turn has read */
+    int known;           /* f is: it came here later */
+    size_t next_piece;   /* where the next id asked for is looked for first */
+    uint64_t turn_bytes; /* that this turn has read */
     struct need *turn;
     struct file_out *outs, **outs_end;
     struct object_codec *codec;
-    uint8_t *buf;          /* OBJECT_MAX */
+    uint8_t *buf; /* OBJECT_MAX */
     struct pd_err err;
 };
 
-/* The store is opened when the job is set up and stays open: its catalogs are mapped, so that the manifest is there although `clean` or
- * store_limit removes them meanwhile. */
+/* The store is opened when the job is set up and stays open: its catalogs are mapped, so that the
+ * manifest is there although `clean` or store_limit removes them meanwhile. */
 struct file_serve {
     struct file_fetch *d;
     const struct file_fetch_opts *o;
@@ -140,7 +148,7 @@ static void maybe_free(struct file_taker *t) {
     start_waiting(v);
 }
 
-/* --- a turn of work, on a thread of the pool --------------------------------------------------------------------- */
+/* --- a turn of work, on a thread of the pool --- */
 
 static struct pd_buf *new_out(struct file_taker *t, uint16_t type) {
     struct file_out *o = pd_calloc(1, sizeof *o);
@@ -156,7 +164,8 @@ static struct pd_buf *new_out(struct file_taker *t, uint16_t type) {
 static int find_pieces(struct file_taker *t) {
     struct file_serve *v = t->v;
     uv_mutex_lock(&v->lock);
-    int rc = v->st ? file_pieces_find(&t->f, v->st, v->o->kept->root, v->o->kept->root_n, t->path) : 0;
+    int rc =
+        v->st ? file_pieces_find(&t->f, v->st, v->o->kept->root, v->o->kept->root_n, t->path) : 0;
     uv_mutex_unlock(&v->lock);
     if (rc < 0)
         return pd_fail(&t->err, rc, "out of memory");
@@ -232,7 +241,7 @@ static void work(uv_work_t *w) {
         rc = answer(t, q);
 }
 
-/* --- the loop ------------------------------------------------------------------------------------------------------- */
+/* --- the loop --- */
 
 static void go(struct file_taker *t);
 
@@ -241,15 +250,19 @@ static void refuse(struct file_taker *t, const struct pd_err *e) {
     t->refused = 1;
     if (!t->conn)
         return;
-    pd_warn(&t->v->o->core->log, "%s, which asks for data file %s: %s", net_peer_addr(t->conn), t->path ? file_shown_path(t->path, text) : "?", e->msg);
+    pd_warn(&t->v->o->core->log, "%s, which asks for data file %s: %s", net_peer_addr(t->conn),
+            t->path ? file_shown_path(t->path, text) : "?", e->msg);
     net_send_error(t->conn, WIRE_DF_DATA, 0, e); /* it closes then */
 }
 
 static void send_outs(struct file_taker *t) {
     int rc = 0;
     for (struct file_out *o = t->outs; o && t->conn && !rc; o = o->next)
-        for (size_t at = 0; at < o->b.len && !rc;) { /* records are never cut: they are shorter than a frame may be */
-            size_t n = o->type == WIRE_DF_FILE && o->b.len - at > FILE_FRAME ? FILE_FRAME : o->b.len - at;
+        for (size_t at = 0;
+             at < o->b.len &&
+             !rc;) { /* records are never cut: they are shorter than a frame may be */
+            size_t n =
+                o->type == WIRE_DF_FILE && o->b.len - at > FILE_FRAME ? FILE_FRAME : o->b.len - at;
             rc = seal_send(&t->seal, t->conn, o->type, o->b.data + at, n);
             at += n;
             if (pd_fault("data.serve.gone"))
@@ -279,7 +292,9 @@ static void on_worked(uv_work_t *w, int status) {
 }
 
 static int is_served(const struct file_taker *t) { return t->busy || t->opened; }
-static int waits(const struct file_taker *t) { return t->conn && t->path && !t->refused && !is_served(t); }
+static int waits(const struct file_taker *t) {
+    return t->conn && t->path && !t->refused && !is_served(t);
+}
 
 static int has_room(const struct file_serve *v) {
     unsigned n = 0;
@@ -334,7 +349,8 @@ static int take_path(struct file_taker *t, const uint8_t *p, size_t n, struct pd
 }
 
 static int take_need(struct file_taker *t, const uint8_t *p, size_t n, struct pd_err *err) {
-    if (!t->path || n % OBJECT_ID || n > FILE_NEED_MAX * OBJECT_ID || t->n_needs == NEEDS || net_queued_bytes(t->conn) > 2 * FILE_WINDOW)
+    if (!t->path || n % OBJECT_ID || n > FILE_NEED_MAX * OBJECT_ID || t->n_needs == NEEDS ||
+        net_queued_bytes(t->conn) > 2 * FILE_WINDOW)
         return pd_fail(err, PD_EPROTO, "more is asked for than may be at once");
     struct need *q = pd_malloc(sizeof *q + n);
     if (!q)
@@ -380,13 +396,15 @@ void file_serve_frame(struct file_serve *v, struct net_conn *c, struct wire_fram
     uint8_t *p = NULL;
     size_t n;
     if (!t && !(t = new_taker(v, c))) {
-        net_send_error(c, WIRE_DF_DATA, 0, &(struct pd_err){PD_EFAIL, "too many nodes take files from it"});
+        net_send_error(c, WIRE_DF_DATA, 0,
+                       &(struct pd_err){PD_EFAIL, "too many nodes take files from it"});
         net_close_after_flush(c);
     } else if (!t->refused) {
         t->active_ns = pd_mono_ns();
         if (f->type != WIRE_DF_FILE && f->type != WIRE_DF_NEED)
             pd_fail(&err, PD_EPROTO, "a taker does not send %s", wire_msg_name(f->type));
-        else if (!seal_open(&t->seal, f, &p, &n, &err) && !(f->type == WIRE_DF_FILE ? take_path : take_need)(t, p, n, &err))
+        else if (!seal_open(&t->seal, f, &p, &n, &err) &&
+                 !(f->type == WIRE_DF_FILE ? take_path : take_need)(t, p, n, &err))
             go(t);
         if (err.code)
             refuse(t, &err);

@@ -1,4 +1,5 @@
-/* file_want.c - data files that are wanted here and are not here: who asks for them, who is asked for them, in turn. See file_fetch.h.
+/* file_want.c - data files that are wanted here and are not here: who asks for them, who is asked
+ * for them, in turn. See file_fetch.h.
  *
  *     queued ─▶ where (HD_FILE) ─▶ pulling, from one holder after the other, then from the launcher ─▶ here
  *       ▲                            └▶ nobody gave it: pausing ─▶ where ... ROUNDS times ─▶ failed
@@ -31,19 +32,19 @@ struct wanted_file {
     uint64_t since_ns, number; /* in this state; of the request or pull under way */
     int round;
     struct object_id id;
-    json_t *holders;           /* of HD_FILE's answer */
+    json_t *holders; /* of HD_FILE's answer */
     size_t next_holder;
     int asked_client;
-    struct client *client;     /* that the pull takes it from; else NULL */
+    struct client *client; /* that the pull takes it from; else NULL */
     char source[200];
     struct file_pull *pull;
-    struct pd_buf tried;       /* who failed, and why: text */
+    struct pd_buf tried; /* who failed, and why: text */
 };
 
 static void start_some(struct file_fetch *d);
 static void try_next(struct wanted_file *x);
 
-/* --- what is wanted ---------------------------------------------------------------------------------------------------- */
+/* --- what is wanted --- */
 
 static void over(struct wanted_file *x, const struct pd_err *err) {
     struct file_fetch *d = x->d;
@@ -51,7 +52,8 @@ static void over(struct wanted_file *x, const struct pd_err *err) {
     if (err)
         pd_warn(&d->o.core->log, "%s", err->msg);
     else if (*x->source)
-        pd_info(&d->o.core->log, "data file %s came from %s", file_shown_path(x->path, text), x->source);
+        pd_info(&d->o.core->log, "data file %s came from %s", file_shown_path(x->path, text),
+                x->source);
     struct wanted_file **at = &d->wanted;
     while (*at != x)
         at = &(*at)->next;
@@ -135,7 +137,7 @@ void file_want(struct file_fetch *d, struct file_channel *c, uint32_t id, const 
     start_some(d);
 }
 
-/* --- who has it ------------------------------------------------------------------------------------------------------ */
+/* --- who has it --- */
 
 static void enter(struct wanted_file *x, enum wanted_state state) {
     x->state = state;
@@ -154,7 +156,8 @@ static void give_up(struct wanted_file *x) {
         return;
     }
     pd_put_u8(&x->tried, 0);
-    pd_fail(&err, PD_EFAIL, "data file %s is not on node %d, and nobody gave it: %s", file_shown_path(x->path, text), x->d->o.spec->node,
+    pd_fail(&err, PD_EFAIL, "data file %s is not on node %d, and nobody gave it: %s",
+            file_shown_path(x->path, text), x->d->o.spec->node,
             x->tried.failed ? "" : (const char *)x->tried.data);
     over(x, &err);
 }
@@ -169,7 +172,8 @@ static void take_holders(struct wanted_file *x, const json_t *body, const uint8_
     try_next(x);
 }
 
-void file_on_holders(struct file_fetch *d, const struct wire_frame *f, const json_t *body, const struct pd_err *refused) {
+void file_on_holders(struct file_fetch *d, const struct wire_frame *f, const json_t *body,
+                     const struct pd_err *refused) {
     struct wanted_file *x = d->wanted;
     struct pd_err err = {0};
     while (x && !(x->state == WHERE && x->number == f->req))
@@ -194,7 +198,8 @@ static void ask_where(struct wanted_file *x) {
     enter(x, WHERE);
     pd_buf_clear(&x->tried); /* the last round tells why */
     if (d->o.spec->node) {
-        d->o.io->ask_head(d->o.arg, WIRE_HD_FILE, x->number, x->path, strlen(x->path)); /* again after where_ms, should it be lost */
+        d->o.io->ask_head(d->o.arg, WIRE_HD_FILE, x->number, x->path,
+                          strlen(x->path)); /* again after where_ms, should it be lost */
         return;
     }
     json_t *body = file_holders_of(d, 0, x->path, &id, &err);
@@ -205,7 +210,7 @@ static void ask_where(struct wanted_file *x) {
     json_decref(body);
 }
 
-/* --- taking it --------------------------------------------------------------------------------------------------------- */
+/* --- taking it --- */
 
 static void on_pulled(void *arg, struct file_pieces *pieces, const struct pd_err *err) {
     struct wanted_file *x = arg;
@@ -231,7 +236,8 @@ static void try_next(struct wanted_file *x) {
             const json_t *h = json_array_get(x->holders, x->next_holder++);
             from.addrs = json_object_get(h, "addrs");
             from.port = (int)msg_int(h, "port", 1, 65535, 1);
-            snprintf(x->source, sizeof x->source, "node %d (%.150s)", (int)msg_int(h, "node", 0, SPEC_MAX_NODES, 0), msg_str(h, "name"));
+            snprintf(x->source, sizeof x->source, "node %d (%.150s)",
+                     (int)msg_int(h, "node", 0, SPEC_MAX_NODES, 0), msg_str(h, "name"));
             if (msg_bool(h, "lost")) {
                 note_failure(x, x->source, "it is lost");
                 continue;
@@ -240,7 +246,8 @@ static void try_next(struct wanted_file *x) {
             x->asked_client = 1;
             snprintf(x->source, sizeof x->source, "the launcher");
             if (!d->feeders) {
-                note_failure(x, x->source, "it is not connected to this node, or does not have the package");
+                note_failure(x, x->source,
+                             "it is not connected to this node, or does not have the package");
                 continue;
             }
             from.client = d->feeders->client;
@@ -258,8 +265,11 @@ static void try_next(struct wanted_file *x) {
     }
 }
 
-/* The connection to node 0 is broken: whether it comes back in time is the lease's matter, and what is wanted waits. */
-static int hears_nothing(const struct file_fetch *d) { return d->o.spec->node && !d->o.io->is_joined(d->o.arg); }
+/* The connection to node 0 is broken: whether it comes back in time is the lease's matter, and what
+ * is wanted waits. */
+static int hears_nothing(const struct file_fetch *d) {
+    return d->o.spec->node && !d->o.io->is_joined(d->o.arg);
+}
 
 static void start_some(struct file_fetch *d) {
     for (;;) {
@@ -302,9 +312,10 @@ void wanted_end(struct file_fetch *d) {
     }
 }
 
-/* --- from a client --------------------------------------------------------------------------------------------------- */
+/* --- from a client --- */
 
-void wanted_fed(struct file_fetch *d, const struct client *c, const struct wire_frame *f, const json_t *body) {
+void wanted_fed(struct file_fetch *d, const struct client *c, const struct wire_frame *f,
+                const json_t *body) {
     struct wanted_file *x = d->wanted;
     struct pd_err why = {0};
     while (x && !(x->client == c && x->number == f->req))

@@ -1,5 +1,6 @@
-/* head.c - see head.h. States are a table; head_enter alone writes the state. What is asked of nodes is in head_ask.c, which
- * failure counts and what follows from it in head_fail.c, who is away and who is lost in head_lost.c. */
+/* head.c - see head.h. States are a table; head_enter alone writes the state. What is asked of
+ * nodes is in head_ask.c, which failure counts and what follows from it in head_fail.c, who is away
+ * and who is lost in head_lost.c. */
 #include "agent/head/head.h"
 
 #include <stdio.h>
@@ -13,7 +14,15 @@
 #include "net/conn.h"
 #include "wire/msg.h"
 
-enum { PROBE_MS = 60000, BIND_MS = 30000, START_SLACK_MS = 15000, CLOSE_SLACK_MS = 10000, ABORT_SLACK_MS = 500, STOP_SLACK_MS = 100, NOTICE_MS = 500 };
+enum {
+    PROBE_MS = 60000,
+    BIND_MS = 30000,
+    START_SLACK_MS = 15000,
+    CLOSE_SLACK_MS = 10000,
+    ABORT_SLACK_MS = 500,
+    STOP_SLACK_MS = 100,
+    NOTICE_MS = 500
+};
 
 /* --- per state: what has to hold before the next one --- */
 
@@ -33,7 +42,8 @@ static int trainer_done(const struct ag_head *h, int i) {
 
 /* A user's own pserver does not know when to end: it gets TERM at once. */
 static int pserver_done(const struct ag_head *h, int i) {
-    return roles_rank(&h->roles, ROLE_PSERVER, i) < 0 || h->node[i].exited[ROLE_PSERVER] || *h->spec->command[ROLE_PSERVER];
+    return roles_rank(&h->roles, ROLE_PSERVER, i) < 0 || h->node[i].exited[ROLE_PSERVER] ||
+           *h->spec->command[ROLE_PSERVER];
 }
 
 /* Not waited for: nodes that are away, which end by their lease; nodes without a trainer. */
@@ -42,31 +52,45 @@ static int trainer_ended(const struct ag_head *h, int i) {
 }
 
 /* One that is gone ends its processes by itself. */
-static int closed(const struct ag_head *h, int i) { return h->node[i].answered || !h->node[i].joined; }
+static int closed(const struct ag_head *h, int i) {
+    return h->node[i].answered || !h->node[i].joined;
+}
 
 static const struct {
-    const char *name, *waiting_for; /* AG_STATE, and what the text says of nodes that are not done */
-    json_t *(*ask)(struct ag_head *h, int node, uint16_t *type); /* NULL body: nothing to ask of this node */
+    const char *name,
+        *waiting_for; /* AG_STATE, and what the text says of nodes that are not done */
+    json_t *(*ask)(struct ag_head *h, int node,
+                   uint16_t *type);                 /* NULL body: nothing to ask of this node */
     int (*done)(const struct ag_head *h, int node); /* NULL: only time ends it */
-    enum head_state next, late; /* when all are done; after the deadline, which is a failure where `late` is HEAD_IDLE */
+    enum head_state next, late; /* when all are done; after the deadline, which is a failure where
+                                   `late` is HEAD_IDLE */
 } states[N_HEAD_STATES] = {
     [HEAD_IDLE] = {"setup", NULL, NULL, NULL, HEAD_IDLE, HEAD_IDLE},
     [HEAD_CONNECTING] = {"connecting", "waiting for", NULL, node_joined, HEAD_PROBING, HEAD_IDLE},
-    [HEAD_PROBING] = {"probing", "probing addresses with", head_ask_probe, node_answered, HEAD_BINDING, HEAD_IDLE},
-    [HEAD_BINDING] = {"binding", "binding ports on", head_ask_bind, node_answered, HEAD_PSERVERS, HEAD_IDLE},
-    [HEAD_PSERVERS] = {"pservers", "starting pservers on", head_ask_pserver, pserver_listens, HEAD_TRAINERS, HEAD_IDLE},
+    [HEAD_PROBING] = {"probing", "probing addresses with", head_ask_probe, node_answered,
+                      HEAD_BINDING, HEAD_IDLE},
+    [HEAD_BINDING] = {"binding", "binding ports on", head_ask_bind, node_answered, HEAD_PSERVERS,
+                      HEAD_IDLE},
+    [HEAD_PSERVERS] = {"pservers", "starting pservers on", head_ask_pserver, pserver_listens,
+                       HEAD_TRAINERS, HEAD_IDLE},
     [HEAD_TRAINERS] = {"trainers", NULL, head_ask_trainer, trainer_done, HEAD_ENDING, HEAD_IDLE},
-    [HEAD_SAVING] = {"saving", "waiting for the trainers to save on", head_ask_save, trainer_done, HEAD_ENDING, HEAD_CLOSING},
-    [HEAD_RESTARTING] = {"restarting", "ending processes on", head_ask_restart, node_answered, HEAD_BACKOFF, HEAD_IDLE},
+    [HEAD_SAVING] = {"saving", "waiting for the trainers to save on", head_ask_save, trainer_done,
+                     HEAD_ENDING, HEAD_CLOSING},
+    [HEAD_RESTARTING] = {"restarting", "ending processes on", head_ask_restart, node_answered,
+                         HEAD_BACKOFF, HEAD_IDLE},
     [HEAD_BACKOFF] = {"restarting", NULL, NULL, NULL, HEAD_BINDING, HEAD_BINDING},
-    [HEAD_ENDING] = {"ending", "waiting for the pservers to end on", NULL, pserver_done, HEAD_CLOSING, HEAD_CLOSING},
-    [HEAD_STOPPING] = {"ending", "ending the trainers on", head_ask_stop, trainer_ended, HEAD_CLOSING, HEAD_CLOSING},
+    [HEAD_ENDING] = {"ending", "waiting for the pservers to end on", NULL, pserver_done,
+                     HEAD_CLOSING, HEAD_CLOSING},
+    [HEAD_STOPPING] = {"ending", "ending the trainers on", head_ask_stop, trainer_ended,
+                       HEAD_CLOSING, HEAD_CLOSING},
     [HEAD_CLOSING] = {"ending", "ending processes on", head_ask_end, closed, HEAD_OVER, HEAD_OVER},
     [HEAD_OVER] = {NULL, NULL, NULL, NULL, HEAD_OVER, HEAD_OVER},
 };
 
 /* Nobody waits for a node that is gone. */
-static int is_done(const struct ag_head *h, int i) { return h->gone[i] || states[h->state].done(h, i); }
+static int is_done(const struct ag_head *h, int i) {
+    return h->gone[i] || states[h->state].done(h, i);
+}
 
 /* 0: none. Trainers take as long as they take; idle waits for the client, whose lease ends it. */
 static uint64_t deadline_ms(const struct ag_head *h) {
@@ -105,16 +129,20 @@ static int name_missing(const struct ag_head *h, char *out, size_t cap) {
         if (is_done(h, i))
             continue;
         if (++n <= 4 && at < cap)
-            at += (size_t)snprintf(out + at, cap - at, "%snode %d (%.60s)", n > 1 ? ", " : "", i, head_host(h, i));
+            at += (size_t)snprintf(out + at, cap - at, "%snode %d (%.60s)", n > 1 ? ", " : "", i,
+                                   head_host(h, i));
     }
     if (n > 4 && at < cap)
         snprintf(out + at, cap - at, " and %d more", n - 4);
     return n;
 }
 
-static int only_pservers(const struct ag_head *h) { return h->state == HEAD_TRAINERS && !h->roles.n[ROLE_TRAINER]; }
+static int only_pservers(const struct ag_head *h) {
+    return h->state == HEAD_TRAINERS && !h->roles.n[ROLE_TRAINER];
+}
 
-/* A state is told when it begins; who it waits for only once that takes a while, and again when that changes. */
+/* A state is told when it begins; who it waits for only once that takes a while, and again when
+ * that changes. */
 void head_publish(struct ag_head *h, const char *text) {
     if (!states[h->state].name || h->state == HEAD_IDLE)
         return;
@@ -134,7 +162,8 @@ static void on_notice(uv_timer_t *t) {
 
 /* --- the machine --- */
 
-/* It is there and does not end its processes in time, whatever it is: the job may do without it. Of one that is away the lease decides. */
+/* It is there and does not end its processes in time, whatever it is: the job may do without it. Of
+ * one that is away the lease decides. */
 static void give_up_silent(struct ag_head *h, const char *reason) {
     for (int i = h->spec->n_nodes; i-- > 0 && h->state == HEAD_RESTARTING;)
         if (!is_done(h, i) && h->node[i].joined)
@@ -232,18 +261,21 @@ void head_enter(struct ag_head *h, enum head_state state) {
     if (only_pservers(h))
         snprintf(text, sizeof text, "%d pservers run", h->roles.n[ROLE_PSERVER]);
     else if (state == HEAD_TRAINERS)
-        snprintf(text, sizeof text, "%d pservers, %d trainers", h->roles.n[ROLE_PSERVER], h->roles.n[ROLE_TRAINER]);
+        snprintf(text, sizeof text, "%d pservers, %d trainers", h->roles.n[ROLE_PSERVER],
+                 h->roles.n[ROLE_TRAINER]);
     else if (state == HEAD_RESTARTING)
         snprintf(text, sizeof text, "%.390s", h->restart_text);
     else if (state == HEAD_SAVING)
-        snprintf(text, sizeof text, "the trainers save the model and end, for at most %u s", (h->save_ms + 999) / 1000);
+        snprintf(text, sizeof text, "the trainers save the model and end, for at most %u s",
+                 (h->save_ms + 999) / 1000);
     if (state != HEAD_BACKOFF)
         head_publish(h, text);
     uv_timer_start(&h->notice, on_notice, NOTICE_MS, NOTICE_MS);
     head_check(h);
 }
 
-/* Go on when every node is done. Not while a failure waits for its window: what it ends must not seem an end. */
+/* Go on when every node is done. Not while a failure waits for its window: what it ends must not
+ * seem an end. */
 void head_check(struct ag_head *h) {
     if (!states[h->state].done || (h->failure && h->state != HEAD_CLOSING))
         return;
@@ -260,13 +292,15 @@ void head_close(struct ag_head *h) {
 
 /* --- what comes in --- */
 
-/* Our pservers end with the last trainer's goodbye, a moment before its exit is heard: that is no failure. One that
- * ends and leaves trainers running would let them wait for ever. */
+/* Our pservers end with the last trainer's goodbye, a moment before its exit is heard: that is no
+ * failure. One that ends and leaves trainers running would let them wait for ever. */
 static void on_early(uv_timer_t *t) {
     struct ag_head *h = t->data;
     if (h->state == HEAD_TRAINERS)
-        head_note_failure(h, h->early_node, head_process_failure(h, h->early_node, h->early_exit, "it ended before the trainers"),
-                          h->early_time, 1);
+        head_note_failure(
+            h, h->early_node,
+            head_process_failure(h, h->early_node, h->early_exit, "it ended before the trainers"),
+            h->early_time, 1);
 }
 
 static void watch_early(struct ag_head *h, int node, const json_t *body, int64_t time_us) {
@@ -281,7 +315,8 @@ static void watch_early(struct ag_head *h, int node, const json_t *body, int64_t
 static void take_exit(struct ag_head *h, int node, const json_t *body) {
     struct head_node *n = &h->node[node];
     int r = role_of(msg_str(body, "role"));
-    int64_t code = msg_int(body, "exit_code", -1, 255, -1), at = msg_int(body, "time", 0, INT64_MAX, 0);
+    int64_t code = msg_int(body, "exit_code", -1, 255, -1),
+            at = msg_int(body, "time", 0, INT64_MAX, 0);
     if (r < 0 || n->exited[r])
         return;
     if (r == ROLE_TRAINER && msg_int(body, "alone", 0, INT32_MAX, 0) != n->alone)
@@ -293,14 +328,18 @@ static void take_exit(struct ag_head *h, int node, const json_t *body) {
         snprintf(h->saved, sizeof h->saved, "%s", msg_str(body, "saved"));
     if (h->state == HEAD_STOPPING)
         head_check(h);
-    if (h->state == HEAD_RESTARTING || h->state == HEAD_CLOSING || h->state == HEAD_OVER || h->state == HEAD_STOPPING || msg_bool(body, "ending"))
+    if (h->state == HEAD_RESTARTING || h->state == HEAD_CLOSING || h->state == HEAD_OVER ||
+        h->state == HEAD_STOPPING || msg_bool(body, "ending"))
         return; /* that node ends its processes, and has said why */
     if (h->state == HEAD_SAVING && *h->spec->command[r])
         head_check(h); /* a user's program ends by TERM as it likes */
     else if (code != 0)
-        head_note_failure(h, node, head_process_failure(h, node, body, ""), at, !msg_bool(body, "final"));
+        head_note_failure(h, node, head_process_failure(h, node, body, ""), at,
+                          !msg_bool(body, "final"));
     else if (h->state == HEAD_PSERVERS)
-        head_note_failure(h, node, head_process_failure(h, node, body, "it ended before all pservers listened"), at, 1);
+        head_note_failure(
+            h, node, head_process_failure(h, node, body, "it ended before all pservers listened"),
+            at, 1);
     else if (h->state == HEAD_TRAINERS && r == ROLE_PSERVER && h->roles.n[ROLE_TRAINER])
         watch_early(h, node, body, at);
     else
@@ -317,7 +356,9 @@ static void take_probe(struct ag_head *h, int prober, const json_t *body) {
     }
     json_t *c = head_candidates(h, target);
     char *list = json_dumps(c, JSON_COMPACT), reason[500];
-    snprintf(reason, sizeof reason, "node %d (%.60s) reaches none of its addresses %.250s: choose one with nic, or open the ports",
+    snprintf(reason, sizeof reason,
+             "node %d (%.60s) reaches none of its addresses %.250s: choose one with nic, or open "
+             "the ports",
              prober, head_host(h, prober), list ? list : "");
     free(list);
     json_decref(c);
@@ -339,12 +380,14 @@ static void take_reason(struct ag_head *h, int node, const char *reason, int of_
 static void take_stop(struct ag_head *h, const json_t *body) {
     const unsigned grace = (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, h->grace_ms);
     if (msg_bool(body, "save"))
-        head_save(h, (unsigned)msg_int(body, "save_ms", 0, SAVE_MS_MAX, 0), grace, msg_str(body, "reason"));
+        head_save(h, (unsigned)msg_int(body, "save_ms", 0, SAVE_MS_MAX, 0), grace,
+                  msg_str(body, "reason"));
     else
         head_stop(h, grace, msg_str(body, "reason"));
 }
 
-void head_message(struct ag_head *h, int node, uint16_t type, uint64_t req, const json_t *body, const struct pd_err *refused) {
+void head_message(struct ag_head *h, int node, uint16_t type, uint64_t req, const json_t *body,
+                  const struct pd_err *refused) {
     struct head_node *n = &h->node[node];
     if (h->state == HEAD_OVER || h->gone[node])
         return;
@@ -396,16 +439,17 @@ void head_joined(struct ag_head *h, int node, const json_t *join) {
     n->incarnation = incarnation;
     snprintf(n->net_id, sizeof n->net_id, "%s", msg_str(join, "net_id"));
     snprintf(n->machine, sizeof n->machine, "%s", msg_str(join, "machine"));
-    json_array_foreach(json_object_get(join, "ready"), i, v)
+    json_array_foreach (json_object_get(join, "ready"), i, v)
         n->ready = 1;
-    json_array_foreach(json_object_get(join, "exited"), i, v)
+    json_array_foreach (json_object_get(join, "exited"), i, v)
         take_exit(h, node, v);
     if (*msg_str(join, "failed"))
         take_reason(h, node, msg_str(join, "failed"), *msg_str(join, "failed_role") != 0);
     if (h->state == HEAD_OVER) /* it was away when the others were told */
         h->io.send(h->arg, node, WIRE_HD_END, ++h->next_req, head_ask_end(h, node, &type));
     ask(h, node);
-    if (h->state == HEAD_RESTARTING && n->asked && !n->answered) /* it was away when the others were asked, and has as much time */
+    if (h->state == HEAD_RESTARTING && n->asked &&
+        !n->answered) /* it was away when the others were asked, and has as much time */
         uv_timer_start(&h->deadline, on_deadline, deadline_ms(h), 0);
     head_check(h);
 }
@@ -422,7 +466,8 @@ void head_abort(struct ag_head *h, unsigned grace_ms, int node, const char *reas
     h->aborted = 1;
     if (h->state != HEAD_CLOSING || grace_ms < h->grace_ms)
         h->grace_ms = grace_ms;
-    if (h->state == HEAD_CLOSING) { /* nobody is left to hear of a node that is silent; it ends by its own lease */
+    if (h->state == HEAD_CLOSING) { /* nobody is left to hear of a node that is silent; it ends by
+                                       its own lease */
         if (uv_timer_get_due_in(&h->deadline) > deadline_ms(h))
             uv_timer_start(&h->deadline, on_deadline, deadline_ms(h), 0);
         return;
@@ -432,11 +477,13 @@ void head_abort(struct ag_head *h, unsigned grace_ms, int node, const char *reas
 }
 
 static int trainers_may_run(const struct ag_head *h) {
-    return (h->state == HEAD_TRAINERS || h->state == HEAD_SAVING) && h->roles.n[ROLE_TRAINER] && h->roles.n[ROLE_PSERVER];
+    return (h->state == HEAD_TRAINERS || h->state == HEAD_SAVING) && h->roles.n[ROLE_TRAINER] &&
+           h->roles.n[ROLE_PSERVER];
 }
 
 void head_stop(struct ag_head *h, unsigned grace_ms, const char *reason) {
-    if (h->state == HEAD_OVER || h->state == HEAD_CLOSING || (h->state == HEAD_STOPPING && grace_ms >= h->grace_ms))
+    if (h->state == HEAD_OVER || h->state == HEAD_CLOSING ||
+        (h->state == HEAD_STOPPING && grace_ms >= h->grace_ms))
         return;
     h->stopped = 1;
     h->grace_ms = grace_ms;
@@ -484,12 +531,18 @@ static void free_parts(struct ag_head *h) {
     free(h);
 }
 
-int head_new(struct ag_head **out, uv_loop_t *loop, const struct spec *s, json_t *peers, const struct pd_log *log,
-             const struct head_io *io, void *arg, struct pd_err *err) {
+int head_new(struct ag_head **out, uv_loop_t *loop, const struct spec *s, json_t *peers,
+             const struct pd_log *log, const struct head_io *io, void *arg, struct pd_err *err) {
     struct ag_head *h = pd_calloc(1, sizeof *h);
     if (!h)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    *h = (struct ag_head){.loop = loop, .spec = s, .peers = peers, .log = log, .io = *io, .arg = arg, .grace_ms = s->grace_ms};
+    *h = (struct ag_head){.loop = loop,
+                          .spec = s,
+                          .peers = peers,
+                          .log = log,
+                          .io = *io,
+                          .arg = arg,
+                          .grace_ms = s->grace_ms};
     h->node = pd_calloc((size_t)s->n_nodes, sizeof *h->node);
     h->gone = pd_calloc((size_t)s->n_nodes, 1);
     h->lost_nodes = json_array();

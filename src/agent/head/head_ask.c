@@ -1,4 +1,5 @@
-/* head_ask.c - what the head asks of a node in each state. A request without a body means: nothing to do for this node. */
+/* head_ask.c - what the head asks of a node in each state. A request without a body means: nothing
+ * to do for this node. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,9 @@
 
 enum { ENV_MAX = (128 << 10) - 100 }; /* exec takes 128 KiB as one variable, with its name */
 
-static int is_loopback(const char *addr) { return !strncmp(addr, "127.", 4) || !strcmp(addr, "::1"); }
+static int is_loopback(const char *addr) {
+    return !strncmp(addr, "127.", 4) || !strcmp(addr, "::1");
+}
 
 static int one_network(const struct ag_head *h) {
     for (int i = 1; i < h->spec->n_nodes; i++)
@@ -22,14 +25,15 @@ static int one_network(const struct ag_head *h) {
     return 1;
 }
 
-/* Candidates for reaching a node: 127.x and ::1 first where every node shares one network stack, else never. */
+/* Candidates for reaching a node: 127.x and ::1 first where every node shares one network stack,
+ * else never. */
 json_t *head_candidates(const struct ag_head *h, int node) {
     const json_t *all = json_object_get(json_array_get(h->peers, (size_t)node), "addrs"), *v;
     json_t *out = json_array();
     int same = one_network(h);
     size_t i;
     for (int loopback = 1; loopback >= 0; loopback--)
-        json_array_foreach(all, i, v) {
+        json_array_foreach (all, i, v) {
             const char *s = json_string_value(v);
             if (s && is_loopback(s) == loopback && (same || !loopback))
                 json_array_append_new(out, json_string(s));
@@ -59,9 +63,10 @@ static int by_machine(const void *a, const void *b) {
     return order ? order : x->node - y->node;
 }
 
-/* Each node is probed by one on another machine wherever there is one: what a bridge for containers is called (172.17.0.1, say)
- * reaches it from its own machine only. With the nodes of a machine in a row, the one that is as many places away as the largest
- * machine has nodes is on another one, unless that machine has more than half of them. */
+/* Each node is probed by one on another machine wherever there is one: what a bridge for containers
+ * is called (172.17.0.1, say) reaches it from its own machine only. With the nodes of a machine in
+ * a row, the one that is as many places away as the largest machine has nodes is on another one,
+ * unless that machine has more than half of them. */
 void head_plan_probes(struct ag_head *h) {
     int n = h->spec->n_nodes, most = 0;
     struct where *v = pd_calloc((size_t)n, sizeof *v);
@@ -86,11 +91,13 @@ void head_plan_probes(struct ag_head *h) {
 json_t *head_ask_probe(struct ag_head *h, int node, uint16_t *type) {
     int target = h->node[node].probes;
     *type = WIRE_HD_PROBE;
-    return json_pack("{s:[{s:i, s:o, s:O}]}", "nodes", "node", target, "addrs", head_candidates(h, target), "port",
+    return json_pack("{s:[{s:i, s:o, s:O}]}", "nodes", "node", target, "addrs",
+                     head_candidates(h, target), "port",
                      json_object_get(json_array_get(h->peers, (size_t)target), "port"));
 }
 
-/* Agents with processes that share a machine's CPUs divide them: each is told which of how many it is. */
+/* Agents with processes that share a machine's CPUs divide them: each is told which of how many it
+ * is. */
 static void count_machine(const struct ag_head *h, int node, int *index, int *count) {
     *index = *count = 0;
     for (int i = 0; i < h->spec->n_nodes; i++)
@@ -101,17 +108,19 @@ static void count_machine(const struct ag_head *h, int node, int *index, int *co
 }
 
 json_t *head_ask_bind(struct ag_head *h, int node, uint16_t *type) {
-    int ps = roles_rank(&h->roles, ROLE_PSERVER, node) >= 0, tr = roles_rank(&h->roles, ROLE_TRAINER, node) >= 0, index = 0, count = 1;
+    int ps = roles_rank(&h->roles, ROLE_PSERVER, node) >= 0,
+        tr = roles_rank(&h->roles, ROLE_TRAINER, node) >= 0, index = 0, count = 1;
     *type = WIRE_HD_BIND;
     if (!ps && !tr)
         return NULL;
     if (h->spec->bind != BIND_NONE)
         count_machine(h, node, &index, &count);
-    return json_pack("{s:b, s:b, s:s, s:i, s:i}", "pserver", ps, "trainer", tr, "addr", h->node[node].addr, "machine_index",
-                     index, "machine_count", count);
+    return json_pack("{s:b, s:b, s:s, s:i, s:i}", "pserver", ps, "trainer", tr, "addr",
+                     h->node[node].addr, "machine_index", index, "machine_count", count);
 }
 
-/* "10.0.0.1:7164,[2001:db8::2]:7164", in rank order; built once, not for every node. "" without memory or without the role. */
+/* "10.0.0.1:7164,[2001:db8::2]:7164", in rank order; built once, not for every node. "" without
+ * memory or without the role. */
 static const char *endpoints(struct ag_head *h, enum role r) {
     if (h->endpoints[r])
         return h->endpoints[r];
@@ -135,7 +144,8 @@ void head_forget_endpoints(struct ag_head *h) {
     }
 }
 
-/* A list of no servers is left out: programs take an empty one for a list of one. So is one that exec would refuse. */
+/* A list of no servers is left out: programs take an empty one for a list of one. So is one that
+ * exec would refuse. */
 static void put_list(json_t *env, const char *name, const char *list) {
     if (*list && strlen(list) < ENV_MAX)
         json_object_set_new(env, name, json_string(list));
@@ -146,10 +156,11 @@ static json_t *lost_names(const struct ag_head *h) {
     char text[500] = "";
     const json_t *v;
     size_t i, at = 0;
-    json_array_foreach(h->lost_nodes, i, v)
+    json_array_foreach (h->lost_nodes, i, v)
         if (at < sizeof text)
-            at += (size_t)snprintf(text + at, sizeof text - at, "%snode %d (%.60s)", i ? ", " : "", (int)msg_int(v, "node", 0, SPEC_MAX_NODES, 0),
-                                   msg_str(v, "host"));
+            at +=
+                (size_t)snprintf(text + at, sizeof text - at, "%snode %d (%.60s)", i ? ", " : "",
+                                 (int)msg_int(v, "node", 0, SPEC_MAX_NODES, 0), msg_str(v, "host"));
     return msg_text(text, strlen(text));
 }
 
@@ -160,15 +171,16 @@ static json_t *ask_start(struct ag_head *h, int node, enum role r) {
     char own[NET_ENDPOINT_MAX], count[16];
     net_endpoint(h->node[node].addr, h->node[node].ports[r], own);
     snprintf(count, sizeof count, "%d", h->attempt);
-    json_t *env = json_pack("{s:s, s:s, s:s}", "POD_IP", h->node[node].addr, "PADDLE_CURRENT_ENDPOINT", own,
-                            "PADDLE_RESTART_COUNT", count);
+    json_t *env = json_pack("{s:s, s:s, s:s}", "POD_IP", h->node[node].addr,
+                            "PADDLE_CURRENT_ENDPOINT", own, "PADDLE_RESTART_COUNT", count);
     put_list(env, "PADDLE_PSERVERS_IP_PORT_LIST", endpoints(h, ROLE_PSERVER));
     put_list(env, "PADDLE_TRAINER_ENDPOINTS", endpoints(h, ROLE_TRAINER));
     if (json_array_size(h->lost_nodes))
         json_object_set_new(env, "PADDLE_LOST_NODES", lost_names(h));
     int alone = r == ROLE_TRAINER ? h->node[node].alone : 0;
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:o, s:s}", "role", role_names[r], "rank", rank, "trainers", h->roles.n[ROLE_TRAINER], "alone", alone, "restarts",
-                     h->restarts, "env", env, "note", h->attempt || alone ? h->restart_text : "");
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:o, s:s}", "role", role_names[r], "rank", rank,
+                     "trainers", h->roles.n[ROLE_TRAINER], "alone", alone, "restarts", h->restarts,
+                     "env", env, "note", h->attempt || alone ? h->restart_text : "");
 }
 
 json_t *head_ask_pserver(struct ag_head *h, int node, uint16_t *type) {
@@ -183,7 +195,9 @@ json_t *head_ask_trainer(struct ag_head *h, int node, uint16_t *type) {
 
 json_t *head_ask_save(struct ag_head *h, int node, uint16_t *type) {
     *type = WIRE_HD_SAVE;
-    return roles_rank(&h->roles, ROLE_TRAINER, node) < 0 ? NULL : json_pack("{s:i}", "save_ms", (int)h->save_ms);
+    return roles_rank(&h->roles, ROLE_TRAINER, node) < 0
+               ? NULL
+               : json_pack("{s:i}", "save_ms", (int)h->save_ms);
 }
 
 json_t *head_ask_stop(struct ag_head *h, int node, uint16_t *type) {
@@ -192,7 +206,8 @@ json_t *head_ask_stop(struct ag_head *h, int node, uint16_t *type) {
     return json_pack("{s:i}", "grace_ms", (int)h->grace_ms);
 }
 
-/* A user's trainer may be a shell that is gone while what it started still saves: that gets the rest of its time. */
+/* A user's trainer may be a shell that is gone while what it started still saves: that gets the
+ * rest of its time. */
 unsigned head_end_grace_ms(const struct ag_head *h) {
     uint64_t now = pd_mono_ns();
     if (!*h->spec->command[ROLE_TRAINER] || h->save_until_ns <= now)
@@ -204,19 +219,24 @@ unsigned head_end_grace_ms(const struct ag_head *h) {
 json_t *head_ask_end(struct ag_head *h, int node, uint16_t *type) {
     (void)node;
     *type = WIRE_HD_END;
-    return json_pack("{s:i, s:s}", "grace_ms", (int)head_end_grace_ms(h), "status", h->stopped ? "stopped" : h->failure ? "failed" : "done");
+    return json_pack("{s:i, s:s}", "grace_ms", (int)head_end_grace_ms(h), "status",
+                     h->stopped   ? "stopped"
+                     : h->failure ? "failed"
+                                  : "done");
 }
 
 json_t *head_ask_leave(struct ag_head *h, int node, uint16_t *type) {
     char reason[100];
-    snprintf(reason, sizeof reason, "node %d was away for too long: the job went on without it", node);
+    snprintf(reason, sizeof reason, "node %d was away for too long: the job went on without it",
+             node);
     *type = WIRE_HD_END;
-    return json_pack("{s:i, s:s, s:s}", "grace_ms", (int)h->spec->grace_ms, "status", "failed", "reason", reason);
+    return json_pack("{s:i, s:s, s:s}", "grace_ms", (int)h->spec->grace_ms, "status", "failed",
+                     "reason", reason);
 }
 
 json_t *head_ask_restart(struct ag_head *h, int node, uint16_t *type) {
     (void)node;
     *type = WIRE_HD_END;
-    return json_pack("{s:i, s:s, s:b, s:i}", "grace_ms", (int)h->spec->grace_ms, "status", "restarting", "restart", 1, "restarts",
-                     h->restarts);
+    return json_pack("{s:i, s:s, s:b, s:i}", "grace_ms", (int)h->spec->grace_ms, "status",
+                     "restarting", "restart", 1, "restarts", h->restarts);
 }

@@ -1,5 +1,6 @@
-/* head_fail.c - which failure is the first, and whether the job is started again after it. The others of a job that falls
- * apart are its echo: trainers whose pserver is gone, pservers whose trainer is. They are counted, not told. */
+/* head_fail.c - which failure is the first, and whether the job is started again after it. The
+ * others of a job that falls apart are its echo: trainers whose pserver is gone, pservers whose
+ * trainer is. They are counted, not told. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,21 +10,24 @@
 #include "agent/core/msg.h"
 
 const char *head_host(const struct ag_head *h, int node) {
-    const char *s = json_string_value(json_object_get(json_array_get(h->peers, (size_t)node), "name"));
+    const char *s =
+        json_string_value(json_object_get(json_array_get(h->peers, (size_t)node), "name"));
     return s ? s : "";
 }
 
-static json_t *make(const struct ag_head *h, int node, const char *role, int64_t rank, int64_t code, int64_t sig,
-                    const char *reason, const char *last) {
-    return json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:s}", "node", node, "host", node < 0 ? "" : head_host(h, node),
-                     "role", role, "rank", (json_int_t)rank, "exit_code", (json_int_t)code, "signal", (json_int_t)sig,
-                     "reason", msg_text(reason, strlen(reason)), "last_lines", last);
+static json_t *make(const struct ag_head *h, int node, const char *role, int64_t rank, int64_t code,
+                    int64_t sig, const char *reason, const char *last) {
+    return json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:s}", "node", node, "host",
+                     node < 0 ? "" : head_host(h, node), "role", role, "rank", (json_int_t)rank,
+                     "exit_code", (json_int_t)code, "signal", (json_int_t)sig, "reason",
+                     msg_text(reason, strlen(reason)), "last_lines", last);
 }
 
-json_t *head_process_failure(const struct ag_head *h, int node, const json_t *exited, const char *reason) {
+json_t *head_process_failure(const struct ag_head *h, int node, const json_t *exited,
+                             const char *reason) {
     return make(h, node, msg_str(exited, "role"), msg_int(exited, "rank", 0, SPEC_MAX_NODES, 0),
-                msg_int(exited, "exit_code", -1, 255, -1), msg_int(exited, "signal", 0, 255, 0), reason,
-                msg_str(exited, "last_lines"));
+                msg_int(exited, "exit_code", -1, 255, -1), msg_int(exited, "signal", 0, 255, 0),
+                reason, msg_str(exited, "last_lines"));
 }
 
 json_t *head_reason_failure(const struct ag_head *h, int node, const char *reason) {
@@ -43,10 +47,12 @@ uint64_t head_backoff_ms(const struct ag_head *h) {
 
 /* "trainer 2 on gpu-02: exit status 1", "node 1 (gpu-01): its agent is gone" */
 static void describe(const json_t *f, char *out, size_t cap) {
-    int code = (int)msg_int(f, "exit_code", -1, 255, -1), sig = (int)msg_int(f, "signal", 0, 255, 0);
+    int code = (int)msg_int(f, "exit_code", -1, 255, -1),
+        sig = (int)msg_int(f, "signal", 0, 255, 0);
     const char *reason = msg_str(f, "reason");
     int of_node = !strcmp(msg_str(f, "role"), "agent");
-    size_t at = (size_t)snprintf(out, cap, of_node ? "%s %d (%.60s): " : "%s %d on %.60s: ", of_node ? "node" : msg_str(f, "role"),
+    size_t at = (size_t)snprintf(out, cap, of_node ? "%s %d (%.60s): " : "%s %d on %.60s: ",
+                                 of_node ? "node" : msg_str(f, "role"),
                                  (int)msg_int(f, "rank", 0, SPEC_MAX_NODES, 0), msg_str(f, "host"));
     if (at >= cap)
         return;
@@ -60,14 +66,16 @@ static void describe(const json_t *f, char *out, size_t cap) {
 
 /* Binding, too, when it is for another attempt: another node may be lost then. */
 int head_may_restart(const struct ag_head *h) {
-    int state = h->state == HEAD_PSERVERS || h->state == HEAD_TRAINERS || (h->state == HEAD_BINDING && h->restarts);
+    int state = h->state == HEAD_PSERVERS || h->state == HEAD_TRAINERS ||
+                (h->state == HEAD_BINDING && h->restarts);
     return state && !h->stopped && !h->no_retry && h->restarts < h->spec->max_restarts;
 }
 
 void head_name_restart(struct ag_head *h, const json_t *failure) {
     char why[260];
     describe(failure, why, sizeof why);
-    snprintf(h->restart_text, sizeof h->restart_text, "restart %d of %d after %s%s", h->restarts, h->spec->max_restarts, why, h->moves);
+    snprintf(h->restart_text, sizeof h->restart_text, "restart %d of %d after %s%s", h->restarts,
+             h->spec->max_restarts, why, h->moves);
     *h->moves = 0;
 }
 
@@ -87,12 +95,15 @@ static void restart(struct ag_head *h) {
     head_enter(h, HEAD_RESTARTING);
 }
 
-/* With on_trainer_lost = wait the others wait, and a new process goes on where the lost one was. One that had not ended a step failed at
- * taking that place, or at its first one: then all begin again. What a user's program leaves behind is ended with all of the node's. */
+/* With on_trainer_lost = wait the others wait, and a new process goes on where the lost one was.
+ * One that had not ended a step failed at taking that place, or at its first one: then all begin
+ * again. What a user's program leaves behind is ended with all of the node's. */
 static int one_will_do(const struct ag_head *h) {
     int node = h->failure_node;
-    return h->state == HEAD_TRAINERS && !h->later && node >= 0 && !strcmp(msg_str(h->failure, "role"), role_names[ROLE_TRAINER]) &&
-           h->node[node].joined && h->node[node].exited[ROLE_TRAINER] && h->node[node].trained && !*h->spec->command[ROLE_TRAINER] &&
+    return h->state == HEAD_TRAINERS && !h->later && node >= 0 &&
+           !strcmp(msg_str(h->failure, "role"), role_names[ROLE_TRAINER]) && h->node[node].joined &&
+           h->node[node].exited[ROLE_TRAINER] && h->node[node].trained &&
+           !*h->spec->command[ROLE_TRAINER] &&
            !strcmp(msg_str(h->spec->train, "on_trainer_lost"), "wait");
 }
 
@@ -121,8 +132,9 @@ static void on_window(uv_timer_t *t) {
 
 /* --- the first failure --- */
 
-/* A process that was killed (out of memory, say) or crashed is nobody's echo. One that aborts may be: many programs do so
- * when they lose a peer. What an agent says of itself (rank 1) is more than a bare exit status. */
+/* A process that was killed (out of memory, say) or crashed is nobody's echo. One that aborts may
+ * be: many programs do so when they lose a peer. What an agent says of itself (rank 1) is more than
+ * a bare exit status. */
 static int rank_of(const json_t *f) {
     switch (msg_int(f, "signal", 0, 255, 0)) {
     case SIGKILL:
@@ -145,15 +157,17 @@ static int replaces(const struct ag_head *h, int node, int rank, int64_t time_us
     return one_clock && time_us && h->failure_time && time_us < h->failure_time;
 }
 
-void head_note_failure(struct ag_head *h, int node, json_t *failure, int64_t exit_time_us, int retry) {
+void head_note_failure(struct ag_head *h, int node, json_t *failure, int64_t exit_time_us,
+                       int retry) {
     if (!failure || (h->stopped && h->state != HEAD_SAVING) || h->state == HEAD_OVER) {
         json_decref(failure);
         return;
     }
     int rank = rank_of(failure);
     h->no_retry |= !retry;
-    pd_error(h->log, "failure: node %d, %s %lld: exit code %lld, signal %lld %s", node, msg_str(failure, "role"),
-             (long long)msg_int(failure, "rank", -1, SPEC_MAX_NODES, -1), (long long)msg_int(failure, "exit_code", -1, 255, -1),
+    pd_error(h->log, "failure: node %d, %s %lld: exit code %lld, signal %lld %s", node,
+             msg_str(failure, "role"), (long long)msg_int(failure, "rank", -1, SPEC_MAX_NODES, -1),
+             (long long)msg_int(failure, "exit_code", -1, 255, -1),
              (long long)msg_int(failure, "signal", 0, 255, 0), msg_str(failure, "reason"));
     if (h->failure && (h->state == HEAD_CLOSING || !replaces(h, node, rank, exit_time_us))) {
         h->later++;

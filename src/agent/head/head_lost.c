@@ -1,6 +1,7 @@
-/* head_lost.c - nodes whose connection broke. One may come back within a lease, after which it has ended its processes. One that does not is
- * gone: the job fails, or, where it may be started again, goes on without it. Then its roles move (roles.h), no state waits for it, and
- * nothing that it says later is listened to. */
+/* head_lost.c - nodes whose connection broke. One may come back within a lease, after which it has
+ * ended its processes. One that does not is gone: the job fails, or, where it may be started again,
+ * goes on without it. Then its roles move (roles.h), no state waits for it, and nothing that it
+ * says later is listened to. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,16 +11,21 @@
 
 enum { LOST_TURN_MS = 100 };
 
-static const char lost_reason[] = "its agent is gone: the connection to it broke and did not come back";
+static const char lost_reason[] =
+    "its agent is gone: the connection to it broke and did not come back";
 
 static uint64_t rejoin_ms(const struct ag_head *h) {
     const struct spec *s = h->spec;
-    return s->attached && s->attach_lease_ms < s->detach_lease_ms ? s->attach_lease_ms : s->detach_lease_ms;
+    return s->attached && s->attach_lease_ms < s->detach_lease_ms ? s->attach_lease_ms
+                                                                  : s->detach_lease_ms;
 }
 
-/* Until trainers are about to run every node is needed: fewer are min_nodes' business, which was decided before. */
+/* Until trainers are about to run every node is needed: fewer are min_nodes' business, which was
+ * decided before. */
 static int may_go_on(const struct ag_head *h) {
-    return h->state == HEAD_RESTARTING || h->state == HEAD_BACKOFF ? !h->stopped && !h->no_retry && !h->failure : head_may_restart(h);
+    return h->state == HEAD_RESTARTING || h->state == HEAD_BACKOFF
+               ? !h->stopped && !h->no_retry && !h->failure
+               : head_may_restart(h);
 }
 
 int head_waits_for_lost(const struct ag_head *h) {
@@ -41,9 +47,11 @@ static void tell_moves(struct ag_head *h, const int to[N_ROLES]) {
         size_t at = strlen(h->moves);
         char *out = h->moves + at;
         if (to[r] >= 0)
-            snprintf(out, sizeof h->moves - at, "; its %s goes to node %d (%.60s)", role_names[r], to[r], head_host(h, to[r]));
+            snprintf(out, sizeof h->moves - at, "; its %s goes to node %d (%.60s)", role_names[r],
+                     to[r], head_host(h, to[r]));
         else if (to[r] == -1)
-            snprintf(out, sizeof h->moves - at, "; %d %s%s left", h->roles.n[r], role_names[r], h->roles.n[r] == 1 ? " is" : "s are");
+            snprintf(out, sizeof h->moves - at, "; %d %s%s left", h->roles.n[r], role_names[r],
+                     h->roles.n[r] == 1 ? " is" : "s are");
     }
 }
 
@@ -61,12 +69,14 @@ int head_is_gone(struct ag_head *h, int node) {
 
 static void note_gone(struct ag_head *h, int node, const char *reason) {
     h->gone[node] = 1;
-    json_array_append_new(h->lost_nodes, json_pack("{s:i, s:s, s:s}", "node", node, "host", head_host(h, node), "reason", reason));
+    json_array_append_new(h->lost_nodes, json_pack("{s:i, s:s, s:s}", "node", node, "host",
+                                                   head_host(h, node), "reason", reason));
 }
 
 /* A node that runs nothing, in a job that may do without some. */
 static int is_spare(const struct ag_head *h, int node) {
-    return node && !roles_any(&h->roles, node) && h->spec->max_restarts && h->state > HEAD_PROBING && h->state != HEAD_OVER;
+    return node && !roles_any(&h->roles, node) && h->spec->max_restarts &&
+           h->state > HEAD_PROBING && h->state != HEAD_OVER;
 }
 
 /* Nobody notices but who looks for spare nodes, and the client. */
@@ -93,7 +103,8 @@ static void go_on_without(struct ag_head *h, int node, const char *reason) {
     note_gone(h, node, reason);
     roles_leave(&h->roles, node, h->gone, to);
     tell_moves(h, to);
-    pd_warn(h->log, "node %d (%s) is lost, the job goes on without it%s", node, head_host(h, node), h->moves);
+    pd_warn(h->log, "node %d (%s) is lost, the job goes on without it%s", node, head_host(h, node),
+            h->moves);
     if (h->node[node].joined)
         send_away(h, node);
     if (h->state != HEAD_RESTARTING && h->state != HEAD_BACKOFF) {
@@ -111,8 +122,10 @@ void head_give_up(struct ag_head *h, int node, const char *reason) {
     int was_trainer = roles_rank(&h->roles, ROLE_TRAINER, node) >= 0;
     if (is_spare(h, node)) {
         do_without_spare(h, node, reason);
-    } else if (may_go_on(h) && was_trainer && !strcmp(msg_str(h->spec->train, "data_layout"), "local")) {
-        snprintf(text, sizeof text, "%s, and with it the data that only it has (data_layout = local)", reason);
+    } else if (may_go_on(h) && was_trainer &&
+               !strcmp(msg_str(h->spec->train, "data_layout"), "local")) {
+        snprintf(text, sizeof text,
+                 "%s, and with it the data that only it has (data_layout = local)", reason);
         head_fail(h, node, text);
     } else if (may_go_on(h) && node) {
         go_on_without(h, node, reason);

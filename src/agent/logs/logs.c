@@ -14,14 +14,18 @@ const char *const log_names[N_LOG_STREAMS] = {"server.log", "train.log", "events
 
 /* --- in --- */
 
-/* The index's record first: should its bytes not make it, the next record begins at the same offset, and the
- * later one of two with one offset counts. */
-static int write_piece(struct log_file *f, enum log_stream s, uint64_t time_us, const char *p, size_t n, struct pd_err *err) {
+/* The index's record first: should its bytes not make it, the next record begins at the same
+ * offset, and the later one of two with one offset counts. */
+static int write_piece(struct log_file *f, enum log_stream s, uint64_t time_us, const char *p,
+                       size_t n, struct pd_err *err) {
     const struct log_record r = {f->size, time_us};
     int torn = pd_fault("logs.torn") && write(f->index, &r, 5) == 5;
-    if (torn || pd_fault("logs.write") ? (errno = ENOSPC, 1) : pd_write_all(f->index, &r, sizeof r)) {
+    if (torn || pd_fault("logs.write") ? (errno = ENOSPC, 1)
+                                       : pd_write_all(f->index, &r, sizeof r)) {
         int e = errno;
-        (void)!ftruncate(f->index, (off_t)(f->n_records * sizeof r)); /* half a record would shift all later ones */
+        (void)!ftruncate(
+            f->index,
+            (off_t)(f->n_records * sizeof r)); /* half a record would shift all later ones */
         return pd_fail_errno(err, PD_EIO, e, "cannot write the index of %s", log_names[s]);
     }
     f->n_records++;
@@ -51,7 +55,8 @@ static size_t share(const struct log_file *f, uint64_t max, const char *p, size_
     return (size_t)(want < most ? want : most);
 }
 
-int logs_append(struct logs *l, enum log_stream s, uint64_t time_us, const void *bytes, size_t n, struct pd_err *err) {
+int logs_append(struct logs *l, enum log_stream s, uint64_t time_us, const void *bytes, size_t n,
+                struct pd_err *err) {
     struct log_file *f = &l->f[s];
     const char *p = bytes;
     while (n) {
@@ -75,7 +80,8 @@ struct log_part {
     uint64_t start, end, n_records;
 };
 
-static int find_part(struct logs *l, enum log_stream s, uint64_t offset, struct log_part *p, struct pd_err *err) {
+static int find_part(struct logs *l, enum log_stream s, uint64_t offset, struct log_part *p,
+                     struct pd_err *err) {
     struct log_file *f = &l->f[s];
     unsigned i = 0;
     if (offset >= f->start) {
@@ -87,8 +93,10 @@ static int find_part(struct logs *l, enum log_stream s, uint64_t offset, struct 
     if (i < f->n_old && (offset >= f->old[i].start + f->old[i].size || logs_open_old(l, s, i)))
         logs_forget_old(l, s, i);
     if (i >= f->n_old)
-        return pd_fail(err, PD_ENOENT, "log/%s is kept from byte %llu on", log_names[s], (unsigned long long)f->first);
-    *p = (struct log_part){f->old_fd, f->old_index, f->old[i].start, f->old[i].start + f->old[i].size, f->old_records};
+        return pd_fail(err, PD_ENOENT, "log/%s is kept from byte %llu on", log_names[s],
+                       (unsigned long long)f->first);
+    *p = (struct log_part){f->old_fd, f->old_index, f->old[i].start,
+                           f->old[i].start + f->old[i].size, f->old_records};
     return 0;
 }
 
@@ -97,8 +105,8 @@ static int read_record(const struct log_part *f, uint64_t i, struct log_record *
 }
 
 /* The last record at or before `offset`, and where the next one begins. */
-static void find_record(const struct log_part *f, uint64_t offset, uint64_t hint, uint64_t *at, struct log_record *r,
-                        uint64_t *end) {
+static void find_record(const struct log_part *f, uint64_t offset, uint64_t hint, uint64_t *at,
+                        struct log_record *r, uint64_t *end) {
     struct log_record q;
     uint64_t lo = 0, hi = f->n_records; /* record lo is at or before, record hi is behind */
     *r = (struct log_record){0, 0};
@@ -108,7 +116,8 @@ static void find_record(const struct log_part *f, uint64_t offset, uint64_t hint
         return;
     if (hint < hi && !read_record(f, hint, &q) && q.offset <= offset) {
         lo = hint;
-        for (int step = 0; step < 2 && lo + 1 < hi; step++) { /* reading in order moves by one record */
+        for (int step = 0; step < 2 && lo + 1 < hi;
+             step++) { /* reading in order moves by one record */
             if (read_record(f, lo + 1, &q) || q.offset > offset) {
                 hi = lo + 1;
                 break;
@@ -129,8 +138,8 @@ static void find_record(const struct log_part *f, uint64_t offset, uint64_t hint
     *at = lo;
 }
 
-int logs_read(struct logs *l, enum log_stream s, uint64_t offset, void *buf, size_t cap, size_t *n, uint64_t *time_us,
-              uint64_t *hint, struct pd_err *err) {
+int logs_read(struct logs *l, enum log_stream s, uint64_t offset, void *buf, size_t cap, size_t *n,
+              uint64_t *time_us, uint64_t *hint, struct pd_err *err) {
     struct log_record r;
     struct log_part f = {0};
     uint64_t end;
@@ -167,7 +176,8 @@ void logs_tail(struct logs *l, enum log_stream s, uint64_t from, int lines, char
     int whole = f->size - from < cap; /* else the first line may be cut */
     uint64_t at = whole ? from : f->size - (cap - 1);
     size_t k = 0, got = 1;
-    while (got && at + k < f->size && !logs_read(l, s, at + k, buf + k, cap - 1 - k, &got, &time_us, &hint, NULL))
+    while (got && at + k < f->size &&
+           !logs_read(l, s, at + k, buf + k, cap - 1 - k, &got, &time_us, &hint, NULL))
         k += got;
     buf[k] = 0;
     if (!k)

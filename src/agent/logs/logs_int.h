@@ -13,8 +13,8 @@ int logs_file_path(const struct logs *l, enum log_stream s, unsigned number, cha
 /* .agent/NAME.start.idx */
 int logs_index_path(const struct logs *l, enum log_stream s, uint64_t start, char out[PATH_MAX]);
 
-/* NAME becomes NAME.1, and a new NAME begins. A failure that leaves everything as it was is none: it is tried again
- * later. */
+/* NAME becomes NAME.1, and a new NAME begins. A failure that leaves everything as it was is none:
+ * it is tried again later. */
 int logs_rotate(struct logs *l, enum log_stream s, struct pd_err *err);
 
 /* Open old[i] for reading, unless it is. -1: it is not there any more. */

@@ -30,7 +30,8 @@ int logs_file_path(const struct logs *l, enum log_stream s, unsigned number, cha
 }
 
 int logs_index_path(const struct logs *l, enum log_stream s, uint64_t start, char out[PATH_MAX]) {
-    return pd_fmt(out, PATH_MAX, "%s/.agent/%s.%llu.idx", l->dir, log_names[s], (unsigned long long)start);
+    return pd_fmt(out, PATH_MAX, "%s/.agent/%s.%llu.idx", l->dir, log_names[s],
+                  (unsigned long long)start);
 }
 
 /* --- what is there --- */
@@ -44,7 +45,8 @@ struct found_log {
     unsigned n_files, n_starts;
 };
 
-static int find_files(const struct logs *l, enum log_stream s, struct found_log *f, struct pd_err *err) {
+static int find_files(const struct logs *l, enum log_stream s, struct found_log *f,
+                      struct pd_err *err) {
     char path[PATH_MAX];
     struct stat st;
     for (unsigned n = 0; n < MAX_FOUND; n++) {
@@ -82,7 +84,8 @@ static void find_indexes(const struct logs *l, enum log_stream s, struct found_l
     qsort(f->start, f->n_starts, sizeof *f->start, latest_first);
 }
 
-/* Files and indexes belong together in order, from the latest on; at most the newest file has no index. */
+/* Files and indexes belong together in order, from the latest on; at most the newest file has no
+ * index. */
 static void match(struct log_file *lf, const struct found_log *f) {
     unsigned i = f->n_files && !f->file[0].number, k = 0;
     uint64_t next = 0; /* where the file before (a later one) begins */
@@ -99,7 +102,8 @@ static void match(struct log_file *lf, const struct found_log *f) {
     lf->first = lf->start;
     for (; i < f->n_files && k < f->n_starts && lf->n_old < LOGS_KEEP_MAX; i++, k++) {
         uint64_t room = next - f->start[k];
-        lf->old[lf->n_old++] = (struct log_old){f->file[i].number, f->start[k], f->file[i].size < room ? f->file[i].size : room};
+        lf->old[lf->n_old++] = (struct log_old){f->file[i].number, f->start[k],
+                                                f->file[i].size < room ? f->file[i].size : room};
         lf->first = next = f->start[k];
     }
 }
@@ -119,7 +123,8 @@ static int open_newest(struct logs *l, enum log_stream s, int read_only, struct 
         return pd_fail_errno(err, PD_EIO, errno, "cannot open %s", index);
     if (f->index >= 0 && !fstat(f->index, &st))
         f->n_records = (uint64_t)st.st_size / sizeof(struct log_record);
-    f->mid_line = f->size > f->start && f->fd >= 0 && pread(f->fd, &last, 1, (off_t)(f->size - f->start - 1)) == 1 && last != '\n';
+    f->mid_line = f->size > f->start && f->fd >= 0 &&
+                  pread(f->fd, &last, 1, (off_t)(f->size - f->start - 1)) == 1 && last != '\n';
     return 0;
 }
 
@@ -127,7 +132,8 @@ int logs_open(struct logs *l, const char *job_dir, int read_only, struct pd_err 
     int rc = 0;
     l->max_size = l->keep = 0;
     for (int i = 0; i < N_LOG_STREAMS; i++)
-        l->f[i] = (struct log_file){.fd = -1, .index = -1, .old_fd = -1, .old_index = -1, .complete = read_only};
+        l->f[i] = (struct log_file){
+            .fd = -1, .index = -1, .old_fd = -1, .old_index = -1, .complete = read_only};
     if (pd_fmt(l->dir, sizeof l->dir, "%s", job_dir))
         return pd_fail(err, PD_EIO, "path too long: %s", job_dir);
     for (int i = 0; i < N_LOG_STREAMS && !rc; i++) {
@@ -174,12 +180,15 @@ int logs_open_old(struct logs *l, enum log_stream s, unsigned i) {
         return 0;
     close_fd(&f->old_fd);
     close_fd(&f->old_index);
-    if (logs_file_path(l, s, f->old[i].number, path) || logs_index_path(l, s, f->old[i].start, index) ||
+    if (logs_file_path(l, s, f->old[i].number, path) ||
+        logs_index_path(l, s, f->old[i].start, index) ||
         (f->old_fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
         return -1;
     f->old_start = f->old[i].start;
     f->old_index = open(index, O_RDONLY | O_CLOEXEC); /* without it only the times are unknown */
-    f->old_records = f->old_index >= 0 && !fstat(f->old_index, &st) ? (uint64_t)st.st_size / sizeof(struct log_record) : 0;
+    f->old_records = f->old_index >= 0 && !fstat(f->old_index, &st)
+                         ? (uint64_t)st.st_size / sizeof(struct log_record)
+                         : 0;
     return 0;
 }
 
@@ -202,7 +211,8 @@ static int fresh_make(const struct logs *l, enum log_stream s, struct fresh *n) 
     const int flags = O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
     n->fd = n->index_fd = -1;
     if (pd_fmt(n->file, sizeof n->file, "%s/log/%s.new", l->dir, log_names[s]) ||
-        pd_fmt(n->index, sizeof n->index, "%s/.agent/%s.new.idx", l->dir, log_names[s]) || pd_fault("logs.rotate"))
+        pd_fmt(n->index, sizeof n->index, "%s/.agent/%s.new.idx", l->dir, log_names[s]) ||
+        pd_fault("logs.rotate"))
         return -1;
     n->fd = open(n->file, flags, 0644);
     n->index_fd = n->fd < 0 || pd_fault("logs.rotate") ? -1 : open(n->index, flags, 0644);

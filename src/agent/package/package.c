@@ -1,4 +1,5 @@
-/* package.c - packages of a client: the client's messages, turns of work, what is sent when they are over, and the end. See package.h. */
+/* package.c - packages of a client: the client's messages, turns of work, what is sent when they
+ * are over, and the end. See package.h. */
 #include "agent/package/package.h"
 
 #include <fcntl.h>
@@ -14,15 +15,26 @@
 #include "pack/object/manifest.h"
 #include "wire/msg.h"
 
-/* How often a node tells of itself: often while the launcher finds out whether a new source is a good one, or nothing comes from it;
- * seldom when there is little to come, since each time costs the launcher's link an acknowledgement. */
-enum { TICK_MS = 100, YOUNG_MS = 1000, STUCK_MS = 500, STATUS_STUCK_MS = 200, STATUS_MS = 500, STATUS_CALM_MS = 1000, BULK = 1 << 20 };
+/* How often a node tells of itself: often while the launcher finds out whether a new source is a
+ * good one, or nothing comes from it; seldom when there is little to come, since each time costs
+ * the launcher's link an acknowledgement. */
+enum {
+    TICK_MS = 100,
+    YOUNG_MS = 1000,
+    STUCK_MS = 500,
+    STATUS_STUCK_MS = 200,
+    STATUS_MS = 500,
+    STATUS_CALM_MS = 1000,
+    BULK = 1 << 20
+};
 enum { NO_SOURCE = -2, LAUNCHER = -1 };
 static const char *const kind_names[N_PACKAGE_KINDS] = {"worker", "deploy", "workspace", "data"};
 static const char packed_worker[] = "packed-worker"; /* a worker, too */
 static const char *const state_names[] = {"waiting", "fetching", "finishing", "done", "failed"};
 
-struct client_packages *packages_of(struct client *c) { return client_state(c, &package_service); }
+struct client_packages *packages_of(struct client *c) {
+    return client_state(c, &package_service);
+}
 
 static struct package *by_req(struct client *c, uint64_t req) {
     struct package *d = packages_of(c)->packages;
@@ -40,9 +52,13 @@ struct package *package_find(struct client *c, const struct object_id *root) {
 
 /* --- what the client hears --- */
 
-static int is_over(const struct package *d) { return d->state == PACKAGE_DONE || d->state == PACKAGE_FAILED; }
+static int is_over(const struct package *d) {
+    return d->state == PACKAGE_DONE || d->state == PACKAGE_FAILED;
+}
 
-static uint64_t idle_ms(const struct package *d, uint64_t now) { return d->totals.asked && d->active_ns ? (now - d->active_ns) / 1000000 : 0; }
+static uint64_t idle_ms(const struct package *d, uint64_t now) {
+    return d->totals.asked && d->active_ns ? (now - d->active_ns) / 1000000 : 0;
+}
 
 static void say_status(struct package *d) {
     const struct assemble_totals *t = &d->totals;
@@ -59,10 +75,14 @@ static void say_status(struct package *d) {
     d->said_asked = t->asked;
     if (!d->dead)
         client_send(d->c, WIRE_DS_STATUS, d->req,
-                 json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:b, s:o, s:I, s:I, s:i}", "state", state_names[d->state], "have", (json_int_t)t->have,
-                           "of", (json_int_t)t->bytes, "fetched", (json_int_t)t->fetched, "rate", (json_int_t)d->rate, "asked", (json_int_t)t->asked,
-                           "source", d->source, "reached", d->reached, "why", msg_text(d->why.msg, strlen(d->why.msg)), "idle_ms", (json_int_t)idle_ms(d, now),
-                           "served", (json_int_t)d->served, "peers", peers));
+                    json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:b, s:o, s:I, s:I, s:i}",
+                              "state", state_names[d->state], "have", (json_int_t)t->have, "of",
+                              (json_int_t)t->bytes, "fetched", (json_int_t)t->fetched, "rate",
+                              (json_int_t)d->rate, "asked", (json_int_t)t->asked, "source",
+                              d->source, "reached", d->reached, "why",
+                              msg_text(d->why.msg, strlen(d->why.msg)), "idle_ms",
+                              (json_int_t)idle_ms(d, now), "served", (json_int_t)d->served, "peers",
+                              peers));
 }
 
 static unsigned status_every_ms(const struct package *d, uint64_t now) {
@@ -76,7 +96,9 @@ static unsigned status_every_ms(const struct package *d, uint64_t now) {
 static void on_timer(uv_timer_t *t) {
     struct package *d = t->data;
     uint64_t now = pd_mono_ns();
-    if ((!is_over(d) || d->takers) && now - d->said_ns >= status_every_ms(d, now) * UINT64_C(1000000) - TICK_MS * UINT64_C(500000))
+    if ((!is_over(d) || d->takers) &&
+        now - d->said_ns >=
+            status_every_ms(d, now) * UINT64_C(1000000) - TICK_MS * UINT64_C(500000))
         say_status(d);
 }
 
@@ -92,9 +114,12 @@ static void say_end(struct package *d) {
     if (d->failed.code)
         client_refuse(d->c, WIRE_DS_END, d->req, &d->failed);
     else
-        client_send(d->c, WIRE_DS_END, d->req,
-                 json_pack("{s:o, s:I, s:I, s:I, s:I}", "path", msg_text(d->w.target, strlen(d->w.target)), "entries", (json_int_t)d->w.totals.entries,
-                           "bytes", (json_int_t)d->w.totals.bytes, "fetched", (json_int_t)d->w.totals.fetched, "peak", (json_int_t)pd_peak_memory()));
+        client_send(
+            d->c, WIRE_DS_END, d->req,
+            json_pack(
+                "{s:o, s:I, s:I, s:I, s:I}", "path", msg_text(d->w.target, strlen(d->w.target)),
+                "entries", (json_int_t)d->w.totals.entries, "bytes", (json_int_t)d->w.totals.bytes,
+                "fetched", (json_int_t)d->w.totals.fetched, "peak", (json_int_t)pd_peak_memory()));
 }
 
 /* --- the source --- */
@@ -110,7 +135,8 @@ void package_source_failed(struct package *d, const struct pd_err *why) {
     d->reached = 0;
     d->why = *why;
     if (!is_over(d) && !d->dead) {
-        pd_warn(&client_core(d->c)->log, "package %s: its source, node %d: %s", kind_names[d->w.kind], d->source, why->msg);
+        pd_warn(&client_core(d->c)->log, "package %s: its source, node %d: %s",
+                kind_names[d->w.kind], d->source, why->msg);
         say_status(d);
     }
 }
@@ -121,7 +147,8 @@ static void ask(struct package *d) {
         return;
     for (const struct package_input *in = d->inputs; in; in = in->next)
         if (in->what == PACKAGE_IN_AGAIN)
-            return; /* the source is another one since this turn began: the next turn names all that is lacking, these too */
+            return; /* the source is another one since this turn began: the next turn names all that
+                       is lacking, these too */
     if (w->totals.asked && !d->active_ns)
         d->active_ns = pd_mono_ns();
     if (d->source != LAUNCHER) {
@@ -133,7 +160,8 @@ static void ask(struct package *d) {
     }
 }
 
-static int on_source(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_source(struct client *c, const struct wire_frame *f, const json_t *body,
+                     struct pd_err *err) {
     struct package *d = by_req(c, f->req);
     int launcher = msg_bool(body, "launcher");
     if (!d)
@@ -183,15 +211,23 @@ static void put_input(struct package *d, const struct package_input *what) {
     package_next_turn(d);
 }
 
-static int on_object(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_object(struct client *c, const struct wire_frame *f, const json_t *body,
+                     struct pd_err *err) {
     struct package *d = by_req(c, f->req);
     (void)body;
-    if (!d || f->n_sec < 2 || f->total > PACKAGE_FRAME + OBJECT_MAX + OBJECT_HEADER + 4 * WIRE_HEADER) /* all of it is kept, not only the records */
-        return d ? pd_fail(err, PD_EPROTO, "DS_OBJECT: %zu bytes are too many", f->n_sec < 2 ? (size_t)0 : (size_t)f->total) : 0;
+    if (!d || f->n_sec < 2 ||
+        f->total > PACKAGE_FRAME + OBJECT_MAX + OBJECT_HEADER +
+                       4 * WIRE_HEADER) /* all of it is kept, not only the records */
+        return d ? pd_fail(err, PD_EPROTO, "DS_OBJECT: %zu bytes are too many",
+                           f->n_sec < 2 ? (size_t)0 : (size_t)f->total)
+                 : 0;
     if (is_over(d) || d->dead || !f->len[1])
         return 0;
     struct wire_frame *ours = client_take_frame(c);
-    put_input(d, &(struct package_input){.what = PACKAGE_IN_RECORDS, .frame = ours, .p = ours->data + (f->sec[1] - f->data), .n = f->len[1]});
+    put_input(d, &(struct package_input){.what = PACKAGE_IN_RECORDS,
+                                         .frame = ours,
+                                         .p = ours->data + (f->sec[1] - f->data),
+                                         .n = f->len[1]});
     return 0;
 }
 
@@ -213,10 +249,12 @@ static void free_inputs(struct package_input *in) {
 }
 
 int package_may_wait(const struct package *d, const struct package_taker *t, size_t n) {
-    return t ? t->unread + n + PACKAGE_INPUT <= PACKAGE_NEED_UNREAD : d->unread + n + PACKAGE_INPUT <= PACKAGE_UNREAD;
+    return t ? t->unread + n + PACKAGE_INPUT <= PACKAGE_NEED_UNREAD
+             : d->unread + n + PACKAGE_INPUT <= PACKAGE_UNREAD;
 }
 
-void package_input(struct package *d, enum package_what what, struct package_taker *t, uint8_t *p, size_t n) {
+void package_input(struct package *d, enum package_what what, struct package_taker *t, uint8_t *p,
+                   size_t n) {
     put_input(d, &(struct package_input){.what = what, .taker = t, .p = p, .n = n});
 }
 
@@ -286,8 +324,10 @@ static void take_outcome(struct package *d) {
     if (is_over(d))
         return;
     if (d->w.finished) {
-        pd_info(log, "package %s: %llu entries, %llu bytes in %s; %llu bytes came", kind_names[d->w.kind],
-                (unsigned long long)d->w.totals.entries, (unsigned long long)d->w.totals.bytes, d->w.target, (unsigned long long)d->w.totals.fetched);
+        pd_info(log, "package %s: %llu entries, %llu bytes in %s; %llu bytes came",
+                kind_names[d->w.kind], (unsigned long long)d->w.totals.entries,
+                (unsigned long long)d->w.totals.bytes, d->w.target,
+                (unsigned long long)d->w.totals.fetched);
         enter(d, PACKAGE_DONE);
     } else if (d->failed.code && d->w.a) {
         return; /* the next turn removes it, and then it has failed */
@@ -304,8 +344,8 @@ static void take_outcome(struct package *d) {
     say_end(d);
 }
 
-/* Data files lie where the catalog says only when the job is set up, maybe by a later session: until then `clean` must not take it for one of
- * a tree that is gone. */
+/* Data files lie where the catalog says only when the job is set up, maybe by a later session:
+ * until then `clean` must not take it for one of a tree that is gone. */
 static void hold_data(struct package *d) {
     if (d->w.held > 0)
         kept_data_lock(client_context(d->c, &package_service), d->w.held);
@@ -342,9 +382,12 @@ static void on_worked(uv_work_t *r, int status) {
 
 static int has_work(struct package *d) {
     const struct package_work *w = &d->w;
-    int some = !w->begun || d->inputs || (w->more && !w->err.code) || (d->state == PACKAGE_FINISHING && !w->finished) || (d->failed.code && w->a && !w->finished);
+    int some = !w->begun || d->inputs || (w->more && !w->err.code) ||
+               (d->state == PACKAGE_FINISHING && !w->finished) ||
+               (d->failed.code && w->a && !w->finished);
     for (const struct package_taker *t = d->takers; t && !some; t = t->next)
-        some = t->conn && t->n_ready && net_queued_bytes(t->conn) < PACKAGE_QUEUE / 2 && !t->err.code;
+        some =
+            t->conn && t->n_ready && net_queued_bytes(t->conn) < PACKAGE_QUEUE / 2 && !t->err.code;
     return some;
 }
 
@@ -409,7 +452,8 @@ void package_fail(struct package *d, const struct pd_err *e) {
         take_outcome(d);
 }
 
-static int on_abort(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_abort(struct client *c, const struct wire_frame *f, const json_t *body,
+                    struct pd_err *err) {
     struct package *d = by_req(c, f->req);
     (void)body;
     (void)err;
@@ -422,11 +466,13 @@ static int on_abort(struct client *c, const struct wire_frame *f, const json_t *
 
 static int set_target(struct package *d, const json_t *body, struct pd_err *err) {
     const struct agent_core *core = client_core(d->c);
-    const char *kind = msg_str(body, "kind"), *name = msg_str(body, "name"), *root = core->paths.root;
+    const char *kind = msg_str(body, "kind"), *name = msg_str(body, "name"),
+               *root = core->paths.root;
     char hex[2 * OBJECT_ID + 1], dir[PATH_MAX];
     struct package_work *w = &d->w;
     int packed = !strcmp(kind, packed_worker);
-    for (w->kind = 0; w->kind < N_PACKAGE_KINDS && !packed && strcmp(kind, kind_names[w->kind]); w->kind++)
+    for (w->kind = 0; w->kind < N_PACKAGE_KINDS && !packed && strcmp(kind, kind_names[w->kind]);
+         w->kind++)
         ;
     if (w->kind == N_PACKAGE_KINDS)
         return pd_fail(err, PD_EPROTO, "there is no package kind '%.40s'", kind);
@@ -435,13 +481,19 @@ static int set_target(struct package *d, const json_t *body, struct pd_err *err)
     if (w->kind == PACKAGE_DEPLOY && !node_paths_name_ok(name))
         return pd_fail(err, PD_EPROTO, "'%.80s' is not a package's name", name);
     object_hex(&d->root_id, hex);
-    int bad = w->kind == PACKAGE_WORKSPACE ? pd_fmt(dir, sizeof dir, "%s", core->paths.dir) || pd_fmt(w->target, sizeof w->target, "%s/workspace", dir)
-              : w->kind == PACKAGE_DATA ? pd_fmt(dir, sizeof dir, "%s", core->paths.dir) || pd_fmt(w->target, sizeof w->target, "%s/data-%s", dir, hex) ||
-                                         pd_fmt(w->lies_in, sizeof w->lies_in, "%s/workspace", dir)
-              : w->kind == PACKAGE_DEPLOY
-                  ? pd_fmt(dir, sizeof dir, "%s/workspaces", root) || pd_fmt(w->target, sizeof w->target, "%s/%s-%.16s", dir, name, hex)
-                  : pd_fmt(dir, sizeof dir, "%s/.paddlectl/bin", root) || pd_fmt(w->target, sizeof w->target, "%s/worker-%s", dir, hex) ||
-                        (packed && pd_fmt(w->packed, sizeof w->packed, "%s/packed-worker-%s", dir, hex));
+    int bad =
+        w->kind == PACKAGE_WORKSPACE ? pd_fmt(dir, sizeof dir, "%s", core->paths.dir) ||
+                                           pd_fmt(w->target, sizeof w->target, "%s/workspace", dir)
+        : w->kind == PACKAGE_DATA
+            ? pd_fmt(dir, sizeof dir, "%s", core->paths.dir) ||
+                  pd_fmt(w->target, sizeof w->target, "%s/data-%s", dir, hex) ||
+                  pd_fmt(w->lies_in, sizeof w->lies_in, "%s/workspace", dir)
+        : w->kind == PACKAGE_DEPLOY
+            ? pd_fmt(dir, sizeof dir, "%s/workspaces", root) ||
+                  pd_fmt(w->target, sizeof w->target, "%s/%s-%.16s", dir, name, hex)
+            : pd_fmt(dir, sizeof dir, "%s/.paddlectl/bin", root) ||
+                  pd_fmt(w->target, sizeof w->target, "%s/worker-%s", dir, hex) ||
+                  (packed && pd_fmt(w->packed, sizeof w->packed, "%s/packed-worker-%s", dir, hex));
     return bad ? pd_fail(err, PD_EIO, "path too long: %s", root) : pd_mkdirs(dir, 0755, err);
 }
 
@@ -457,14 +509,16 @@ static void drop(struct package *d) {
     package_settle(d);
 }
 
-/* May there be one more? The oldest that is over, and that nobody takes from here, gives its place to it; of data files first, which no
- * other node takes: when hosts are left out in round after round, each round has shares of its own (launcher/job/job_data.c). */
+/* May there be one more? The oldest that is over, and that nobody takes from here, gives its place
+ * to it; of data files first, which no other node takes: when hosts are left out in round after
+ * round, each round has shares of its own (launcher/job/job_data.c). */
 static int make_room(struct client *c) {
     struct package *gives = NULL;
     unsigned n = 0;
     for (struct package *d = packages_of(c)->packages; d; d = d->next) { /* the newest first */
         n += !d->dead;
-        if (!d->dead && is_over(d) && !d->takers && (!gives || d->w.kind == PACKAGE_DATA || gives->w.kind != PACKAGE_DATA))
+        if (!d->dead && is_over(d) && !d->takers &&
+            (!gives || d->w.kind == PACKAGE_DATA || gives->w.kind != PACKAGE_DATA))
             gives = d;
     }
     if (n < PACKAGES_MAX)
@@ -474,7 +528,8 @@ static int make_room(struct client *c) {
     return gives != NULL;
 }
 
-static int on_begin(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_begin(struct client *c, const struct wire_frame *f, const json_t *body,
+                    struct pd_err *err) {
     struct agent_core *core = client_core(c);
     struct stat st;
     if (client_over(c, err))
@@ -484,7 +539,9 @@ static int on_begin(struct client *c, const struct wire_frame *f, const json_t *
     if (f->n_sec < 2 || !f->len[1] || f->len[1] > MANIFEST_ROOT_MAX)
         return pd_fail(err, PD_EPROTO, "DS_BEGIN needs a root object");
     if (!make_room(c))
-        return pd_fail(err, PD_EPROTO, "DS_BEGIN: %d packages are on their way, and no further one is taken", PACKAGES_MAX);
+        return pd_fail(err, PD_EPROTO,
+                       "DS_BEGIN: %d packages are on their way, and no further one is taken",
+                       PACKAGES_MAX);
     struct package *d = pd_calloc(1, sizeof *d);
     uint8_t *root = pd_malloc(f->len[1]);
     if (!d || !root) {
@@ -505,7 +562,8 @@ static int on_begin(struct client *c, const struct wire_frame *f, const json_t *
     d->rate_ns = d->said_ns = pd_mono_ns();
     int rc = set_target(d, body, err);
     if (!rc && d->w.kind == PACKAGE_DATA)
-        rc = kept_data_root(client_context(c, &package_service), root, f->len[1], err); /* files that other nodes ask for are found in the store by it */
+        rc = kept_data_root(client_context(c, &package_service), root, f->len[1],
+                            err); /* files that other nodes ask for are found in the store by it */
     if (!rc && uv_timer_init(&core->loop, &d->timer))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     if (rc) {
@@ -517,15 +575,20 @@ static int on_begin(struct client *c, const struct wire_frame *f, const json_t *
     d->next = packages_of(c)->packages;
     packages_of(c)->packages = d;
     client_ref(c);
-    d->w.have = !lstat(d->w.target, &st) && (d->w.kind == PACKAGE_WORKER ? S_ISREG(st.st_mode) : S_ISDIR(st.st_mode));
+    d->w.have = !lstat(d->w.target, &st) &&
+                (d->w.kind == PACKAGE_WORKER ? S_ISREG(st.st_mode) : S_ISDIR(st.st_mode));
     if (d->w.have) { /* it may still be served: the store is opened when somebody asks */
         d->state = PACKAGE_DONE;
         d->w.finished = 1;
         if (d->w.kind == PACKAGE_DEPLOY)
-            (void)utimensat(AT_FDCWD, d->w.target, NULL, AT_SYMLINK_NOFOLLOW); /* somebody wants it: `clean` takes it for a new one */
+            (void)utimensat(
+                AT_FDCWD, d->w.target, NULL,
+                AT_SYMLINK_NOFOLLOW); /* somebody wants it: `clean` takes it for a new one */
     }
     uv_timer_start(&d->timer, on_timer, TICK_MS, TICK_MS);
-    client_send(c, f->type, f->req, json_pack("{s:b, s:o}", "have", d->w.have, "path", msg_text(d->w.target, strlen(d->w.target))));
+    client_send(c, f->type, f->req,
+                json_pack("{s:b, s:o}", "have", d->w.have, "path",
+                          msg_text(d->w.target, strlen(d->w.target))));
     if (!d->w.have)
         package_next_turn(d);
     return 0;
@@ -549,4 +612,7 @@ static const struct client_request requests[] = {
     {0},
 };
 
-const struct client_service package_service = {.name = "packages", .requests = requests, .state_size = sizeof(struct client_packages), .on_close = packages_drop};
+const struct client_service package_service = {.name = "packages",
+                                               .requests = requests,
+                                               .state_size = sizeof(struct client_packages),
+                                               .on_close = packages_drop};

@@ -1,12 +1,14 @@
-/* package.h - packages that come as objects (DS_*): one `struct package` for each DS_BEGIN of a client, until the client leaves.
+/* package.h - packages that come as objects (DS_*): one `struct package` for each DS_BEGIN of a
+ * client, until the client leaves.
  *
  *     client ──DS_BEGIN, _SOURCE, _OBJECT──▶ package.c ──▶ inputs ─┐                 loop's thread
  *     source ◀─DS_NEED, DS_OBJECT─▶ package_pull.c ──────▶         ├─▶ package_work.c     a thread of the pool, one at a time per package:
  *     takers ◀─DS_NEED, DS_OBJECT─▶ package_serve.c ─────▶         ┘                 checks, writes, reads, answers
  *
- * What the worker touches (`struct package_work`) the loop leaves alone while `busy`; between two turns of work the loop hands over what
- * came in and sends what came out. So there are no locks. Memory: what is asked for (16 MiB), a cache of records for takers, and
- * what the queues of the takers' connections hold (each at most 4 MiB). Internal to src/agent.
+ * What the worker touches (`struct package_work`) the loop leaves alone while `busy`; between two
+ * turns of work the loop hands over what came in and sends what came out. So there are no locks.
+ * Memory: what is asked for (16 MiB), a cache of records for takers, and what the queues of the
+ * takers' connections hold (each at most 4 MiB). Internal to src/agent.
  */
 #ifndef PD_AGENT_PACKAGE_H
 #define PD_AGENT_PACKAGE_H
@@ -16,18 +18,36 @@
 #include "agent/core/seal.h"
 #include "pack/store/assemble.h"
 
-enum package_kind { PACKAGE_WORKER, PACKAGE_DEPLOY, PACKAGE_WORKSPACE, PACKAGE_DATA, N_PACKAGE_KINDS };
-enum package_state { PACKAGE_WAITING, PACKAGE_FETCHING, PACKAGE_FINISHING, PACKAGE_DONE, PACKAGE_FAILED };
+enum package_kind {
+    PACKAGE_WORKER,
+    PACKAGE_DEPLOY,
+    PACKAGE_WORKSPACE,
+    PACKAGE_DATA,
+    N_PACKAGE_KINDS
+};
+enum package_state {
+    PACKAGE_WAITING,
+    PACKAGE_FETCHING,
+    PACKAGE_FINISHING,
+    PACKAGE_DONE,
+    PACKAGE_FAILED
+};
 enum {
-    PACKAGES_MAX = 8, PACKAGE_TAKERS = 16,       /* of a client: the oldest that is over makes room for a new one; of a package */
-    PACKAGE_NEED_MAX = 4096,                    /* ids in one message, and waiting for one taker */
-    PACKAGE_FRAME = 1 << 20,                    /* bytes of records in one message */
-    PACKAGE_OUT = 512 << 10,                    /* the same, of those that we send */
-    PACKAGE_QUEUE = 4 << 20,                    /* bytes on the way to one taker */
-    PACKAGE_INPUT = 64,                         /* what a message costs beside its bytes */
-    PACKAGE_NEED_UNREAD = 3 * OBJECT_ID * PACKAGE_NEED_MAX, /* what may wait for a turn of work: a taker's wishes, even one a message, */
-    PACKAGE_UNREAD = 64 << 20,                  /* records: a source is asked for 16 MiB, and another one takes its place when it is slow */
-    PACKAGE_CACHE = 512, PACKAGE_CACHE_BYTES = 12 << 20, /* records kept for takers */
+    PACKAGES_MAX = 8,
+    PACKAGE_TAKERS =
+        16, /* of a client: the oldest that is over makes room for a new one; of a package */
+    PACKAGE_NEED_MAX = 4096, /* ids in one message, and waiting for one taker */
+    PACKAGE_FRAME = 1 << 20, /* bytes of records in one message */
+    PACKAGE_OUT = 512 << 10, /* the same, of those that we send */
+    PACKAGE_QUEUE = 4 << 20, /* bytes on the way to one taker */
+    PACKAGE_INPUT = 64,      /* what a message costs beside its bytes */
+    PACKAGE_NEED_UNREAD =
+        3 * OBJECT_ID * PACKAGE_NEED_MAX, /* what may wait for a turn of work: a taker's wishes,
+                                             even one a message, */
+    PACKAGE_UNREAD = 64 << 20, /* records: a source is asked for 16 MiB, and another one takes its
+                                  place when it is slow */
+    PACKAGE_CACHE = 512,
+    PACKAGE_CACHE_BYTES = 12 << 20, /* records kept for takers */
 };
 
 /* Something for the worker; `p` is malloc'ed, or in `frame`. */
@@ -43,18 +63,18 @@ struct package_input {
 /* A node that takes this package from us. */
 struct package_taker {
     struct package_taker *next;
-    struct package *ds;          /* NULL before DS_PULL, and when the package is gone */
-    struct client *c;       /* whose package it is */
-    struct net_conn *conn;  /* NULL: it is gone */
+    struct package *ds;    /* NULL before DS_PULL, and when the package is gone */
+    struct client *c;      /* whose package it is */
+    struct net_conn *conn; /* NULL: it is gone */
     struct seal seal;
-    int refused;            /* it was told why; it will close */
-    size_t unread;          /* bytes of its DS_NEED that wait for the next turn of work */
-    size_t room;            /* set before a turn of work: bytes it may be sent */
+    int refused;   /* it was told why; it will close */
+    size_t unread; /* bytes of its DS_NEED that wait for the next turn of work */
+    size_t room;   /* set before a turn of work: bytes it may be sent */
     /* the worker's */
     struct object_id *ready, *waiting; /* asked for: to be looked up; not here yet */
     size_t n_ready, n_waiting;
-    struct pd_buf out;      /* records for it */
-    struct pd_err err;      /* it asks for what we will never have */
+    struct pd_buf out; /* records for it */
+    struct pd_err err; /* it asks for what we will never have */
 };
 
 struct package_cached {
@@ -68,7 +88,8 @@ struct package_work {
     struct node_paths paths;
     enum package_kind kind;
     char target[PATH_MAX], lies_in[PATH_MAX]; /* lies_in: of PACKAGE_DATA; see assemble.h */
-    char packed[PATH_MAX];   /* of a packed worker: where the package lands, to be unpacked to `target`; else "" */
+    char packed[PATH_MAX]; /* of a packed worker: where the package lands, to be unpacked to
+                              `target`; else "" */
     uint8_t *root;
     size_t root_n;
     int begun, have, serves; /* have: the target is there, nothing is assembled */
@@ -84,7 +105,7 @@ struct package_work {
     size_t n_need;
     uint64_t served;
     struct assemble_totals totals;
-    int held;                /* of finished data files: a descriptor (assemble_hold), the loop's; 0: none */
+    int held; /* of finished data files: a descriptor (assemble_hold), the loop's; 0: none */
     /* its own */
     struct store *st;
     struct assemble *a;
@@ -101,22 +122,23 @@ struct package {
     struct object_id root_id;
     enum package_state state;
     struct package_work w;
-    int busy, dead, cleaning, cleaned; /* dropped: then what is unfinished is removed, then it goes */
+    int busy, dead, cleaning,
+        cleaned; /* dropped: then what is unfinished is removed, then it goes */
     uv_work_t work;
     uv_timer_t timer;
     int timer_open;
     struct package_input *inputs, **inputs_end;
-    size_t unread;            /* bytes of the records among them */
+    size_t unread; /* bytes of the records among them */
     struct package_taker *takers;
-    int finishing;            /* the turn of work under way finishes */
+    int finishing; /* the turn of work under way finishes */
     struct pd_err failed;
     /* the source */
-    int source;               /* -1: the launcher, -2: none, else the node */
+    int source; /* -1: the launcher, -2: none, else the node */
     int reached;
-    struct pd_err why;        /* the source's failure */
+    struct pd_err why; /* the source's failure */
     struct package_pull *pull;
-    uint64_t source_ns;       /* when it was told */
-    uint64_t active_ns;       /* when something came from it, or was asked for while nothing was */
+    uint64_t source_ns; /* when it was told */
+    uint64_t active_ns; /* when something came from it, or was asked for while nothing was */
     /* for DS_STATUS */
     struct assemble_totals totals; /* after the last turn of work */
     uint64_t served;
@@ -136,34 +158,42 @@ struct client_packages {
 };
 struct client_packages *packages_of(struct client *c);
 
-void packages_drop(struct client *c); /* its connection is gone, or its job begins: every node has what it needs */
+void packages_drop(
+    struct client *c); /* its connection is gone, or its job begins: every node has what it needs */
 
 struct package *package_find(struct client *c, const struct object_id *root);
-/* May n more bytes wait for the next turn of work? Else it is more than anybody was asked for, or may ask for. */
+/* May n more bytes wait for the next turn of work? Else it is more than anybody was asked for, or
+ * may ask for. */
 int package_may_wait(const struct package *d, const struct package_taker *t, size_t n);
 /* Takes p over, also on failure. */
-void package_input(struct package *d, enum package_what what, struct package_taker *t, uint8_t *p, size_t n);
-void package_next_turn(struct package *d);                     /* a turn of work, if there is something to do */
+void package_input(struct package *d, enum package_what what, struct package_taker *t, uint8_t *p,
+                   size_t n);
+void package_next_turn(struct package *d); /* a turn of work, if there is something to do */
 void package_source_failed(struct package *d, const struct pd_err *why);
 void package_source_reached(struct package *d);
 void package_fail(struct package *d, const struct pd_err *e); /* the package can't be completed */
-void package_forget_taker(struct package *d, const struct package_taker *t); /* it is in no list any more, and nothing of it waits */
-void package_settle(struct package *d);                 /* a taker has left: if it was the last thing of a dropped package, it goes */
+void package_forget_taker(
+    struct package *d,
+    const struct package_taker *t);     /* it is in no list any more, and nothing of it waits */
+void package_settle(struct package *d); /* a taker has left: if it was the last thing of a dropped
+                                           package, it goes */
 
 /* --- package_work.c: on a thread of the pool --- */
 void package_work_turn(struct package_work *w);
-void package_work_end(struct package_work *w);          /* what is unfinished is removed */
+void package_work_end(struct package_work *w); /* what is unfinished is removed */
 void package_work_release(struct package_work *w);
 
 /* --- package_pull.c: the connection to a node that is the source --- */
-int package_pull_new(struct package *d, const json_t *body, const uint8_t *secret, struct pd_err *err);
+int package_pull_new(struct package *d, const json_t *body, const uint8_t *secret,
+                     struct pd_err *err);
 void package_pull_need(struct package_pull *p, const struct object_id *ids, size_t n);
-void package_pull_close(struct package_pull *p);        /* NULL is fine */
+void package_pull_close(struct package_pull *p); /* NULL is fine */
 
 /* --- package_serve.c: nodes that take from us --- */
-int package_on_serve(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err); /* DS_SERVE */
+int package_on_serve(struct client *c, const struct wire_frame *f, const json_t *body,
+                     struct pd_err *err); /* DS_SERVE */
 void package_serve_close(struct client *c);
-void package_taker_gone(struct package_taker *t);       /* not while the worker has it */
-void package_taker_flush(struct package_taker *t);      /* send what a turn of work has left */
+void package_taker_gone(struct package_taker *t);  /* not while the worker has it */
+void package_taker_flush(struct package_taker *t); /* send what a turn of work has left */
 
 #endif

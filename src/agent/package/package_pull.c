@@ -1,4 +1,5 @@
-/* package_pull.c - the connection to the node that a package comes from: its addresses in turn, until one proves the secret. */
+/* package_pull.c - the connection to the node that a package comes from: its addresses in turn,
+ * until one proves the secret. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 enum { CONNECT_MS = 3000, ADDRS = 16 };
 
 struct package_pull {
-    struct package *ds;         /* NULL: given up, the connection is closing */
+    struct package *ds; /* NULL: given up, the connection is closing */
     struct net_conn *conn;
     json_t *addrs;
     size_t next;
@@ -18,7 +19,7 @@ struct package_pull {
     struct seal seal;
     struct object_id *early; /* asked for before the connection was open */
     size_t n_early;
-    struct pd_err why;     /* of the first address */
+    struct pd_err why; /* of the first address */
 };
 
 static void try_next(struct package_pull *p);
@@ -97,18 +98,22 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
 static void try_next(struct package_pull *p) {
     static const struct net_events ev = {on_open, on_frame, NULL, on_close};
     struct agent_core *core = client_core(p->ds->c);
-    const struct net_opts opts = {.max_frame = PACKAGE_FRAME + (64 << 10) + OBJECT_MAX, .handshake_timeout_ms = CONNECT_MS, .log = &core->log};
+    const struct net_opts opts = {.max_frame = PACKAGE_FRAME + (64 << 10) + OBJECT_MAX,
+                                  .handshake_timeout_ms = CONNECT_MS,
+                                  .log = &core->log};
     struct pd_err err = {0};
     while (!p->conn && p->next < json_array_size(p->addrs)) {
         const char *ip = json_string_value(json_array_get(p->addrs, p->next++));
-        if (net_connect(&p->conn, &core->loop, ip ? ip : "", p->port, CONNECT_MS, &p->hs, &opts, &ev, p, &err)) {
+        if (net_connect(&p->conn, &core->loop, ip ? ip : "", p->port, CONNECT_MS, &p->hs, &opts,
+                        &ev, p, &err)) {
             p->conn = NULL;
             pd_fail(&p->why, err.code, "%s", err.msg);
         }
     }
 }
 
-int package_pull_new(struct package *d, const json_t *body, const uint8_t *secret, struct pd_err *err) {
+int package_pull_new(struct package *d, const json_t *body, const uint8_t *secret,
+                     struct pd_err *err) {
     const char *token = msg_str(body, "token");
     struct package_pull *p = pd_calloc(1, sizeof *p);
     if (!p)
@@ -141,7 +146,8 @@ void package_pull_need(struct package_pull *p, const struct object_id *ids, size
             net_close(p->conn);
         return;
     }
-    struct object_id *v = pd_realloc(p->early, (p->n_early + n) * sizeof *v); /* bounded: each id is asked for once */
+    struct object_id *v =
+        pd_realloc(p->early, (p->n_early + n) * sizeof *v); /* bounded: each id is asked for once */
     if (!v) {
         net_close(p->conn);
         return;

@@ -1,4 +1,5 @@
-/* package_serve.c - the port where other nodes take the packages of a client from this one, and those nodes. */
+/* package_serve.c - the port where other nodes take the packages of a client from this one, and
+ * those nodes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +52,8 @@ static void on_open(struct net_conn *c, void *arg) {
 }
 
 static void refuse(struct package_taker *t, const struct pd_err *e) {
-    pd_warn(&client_core(t->c)->log, "%s, which takes a package from here: %s", net_peer_addr(t->conn), e->msg);
+    pd_warn(&client_core(t->c)->log, "%s, which takes a package from here: %s",
+            net_peer_addr(t->conn), e->msg);
     net_send_error(t->conn, WIRE_DS_OBJECT, 0, e); /* it closes then */
     t->refused = 1;
 }
@@ -69,7 +71,8 @@ static int join(struct package_taker *t, const uint8_t *p, size_t n, struct pd_e
     if (!d || d->dead)
         return pd_fail(err, PD_ENOENT, "this node has no such package");
     if (d->state == PACKAGE_FAILED)
-        return pd_fail(err, PD_EFAIL, "this node could not complete the package: %.400s", d->failed.msg);
+        return pd_fail(err, PD_EFAIL, "this node could not complete the package: %.400s",
+                       d->failed.msg);
     if (k >= PACKAGE_TAKERS)
         return pd_fail(err, PD_EFAIL, "too many nodes take the package from this one");
     unlink_taker(&v->strangers, t);
@@ -135,7 +138,8 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
 }
 
 void package_taker_flush(struct package_taker *t) {
-    if (t->out.len && t->conn && seal_send(&t->seal, t->conn, WIRE_DS_OBJECT, t->out.data, t->out.len))
+    if (t->out.len && t->conn &&
+        seal_send(&t->seal, t->conn, WIRE_DS_OBJECT, t->out.data, t->out.len))
         net_close(t->conn);
     pd_buf_clear(&t->out);
     if (t->err.code && t->conn && !t->refused) {
@@ -151,11 +155,14 @@ static void on_listener_closed(void *arg) {
     free(v);
 }
 
-int package_on_serve(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+int package_on_serve(struct client *c, const struct wire_frame *f, const json_t *body,
+                     struct pd_err *err) {
     static const struct net_events ev = {on_open, on_frame, on_drain, on_close};
     struct agent_core *core = client_core(c);
-    const struct net_opts opts = {.max_frame = PACKAGE_NEED_MAX * OBJECT_ID + 4096, .log = &core->log};
-    struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_AGENT, .id = (uint32_t)msg_int(body, "node", 0, 1 << 20, 0)}};
+    const struct net_opts opts = {.max_frame = PACKAGE_NEED_MAX * OBJECT_ID + 4096,
+                                  .log = &core->log};
+    struct wire_hs_opts hs = {
+        .self = {.role = WIRE_ROLE_AGENT, .id = (uint32_t)msg_int(body, "node", 0, 1 << 20, 0)}};
     const char *token = msg_str(body, "token");
     json_t *addrs = NULL;
     if (serve_of(c))
@@ -168,7 +175,9 @@ int package_on_serve(struct client *c, const struct wire_frame *f, const json_t 
     snprintf(hs.self.job, sizeof hs.self.job, "%s", token);
     memcpy(hs.key, f->sec[1], WIRE_KEY_BYTES);
     int port = 0, rc = facts_addrs(NULL, &addrs, err);
-    int fd = rc ? rc : ports_bind(net_any_ip(), (int)msg_int(body, "port", 0, 65535, 0), &port, NULL, err);
+    int fd =
+        rc ? rc
+           : ports_bind(net_any_ip(), (int)msg_int(body, "port", 0, 65535, 0), &port, NULL, err);
     rc = fd < 0 ? fd : net_listen_fd(&v->listener, &core->loop, fd, &hs, &opts, &ev, c, err);
     sodium_memzero(&hs, sizeof hs);
     if (rc) {

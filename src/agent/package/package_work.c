@@ -1,5 +1,5 @@
-/* package_work.c - one turn of work of a package, on a thread of the pool: records are checked and written, the assembling goes on, and
- * takers are answered. See package.h. */
+/* package_work.c - one turn of work of a package, on a thread of the pool: records are checked and
+ * written, the assembling goes on, and takers are answered. See package.h. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,7 +32,8 @@ static void cache_put(struct package_work *w, const struct object_record *r) {
     w->cache_bytes += n;
 }
 
-static const struct package_cached *cache_find(const struct package_work *w, const struct object_id *id) {
+static const struct package_cached *cache_find(const struct package_work *w,
+                                               const struct object_id *id) {
     for (size_t i = 0; i < PACKAGE_CACHE; i++)
         if (w->cache[i].n && object_same(&w->cache[i].id, id))
             return &w->cache[i];
@@ -46,7 +47,8 @@ static void wake_takers(struct package_work *w, const struct object_id *id) {
         struct package_taker *t = w->takers[k];
         for (size_t i = 0; i < t->n_waiting; i++)
             if (object_same(&t->waiting[i], id)) {
-                memmove(&t->waiting[i], &t->waiting[i + 1], (--t->n_waiting - i) * sizeof *t->waiting);
+                memmove(&t->waiting[i], &t->waiting[i + 1],
+                        (--t->n_waiting - i) * sizeof *t->waiting);
                 t->ready[t->n_ready++] = *id;
                 break;
             }
@@ -96,7 +98,8 @@ static void answer(struct package_work *w, struct package_taker *t) {
     size_t i = 0;
     if (!w->a && !w->finished && t->n_ready + t->n_waiting)
         pd_fail(&t->err, PD_EFAIL, "this node could not complete the package: %.400s", w->err.msg);
-    for (; i < t->n_ready && t->out.len < t->room && t->out.len < PACKAGE_OUT && !t->err.code; i++) {
+    for (; i < t->n_ready && t->out.len < t->room && t->out.len < PACKAGE_OUT && !t->err.code;
+         i++) {
         size_t before = t->out.len;
         int rc = give(w, t, &t->ready[i]);
         if (rc < 0)
@@ -131,8 +134,12 @@ static void begin(struct package_work *w) {
         pd_fail(&w->err, PD_ENOMEM, "out of memory");
         return;
     }
-    const struct assemble_opts o = {.root = w->paths.root, .target = *w->packed ? w->packed : w->target, .lies_in = *w->lies_in ? w->lies_in : NULL,
-                                    .single_file = w->kind == PACKAGE_WORKER, .durable = w->kind == PACKAGE_WORKER || w->kind == PACKAGE_DEPLOY};
+    const struct assemble_opts o = {.root = w->paths.root,
+                                    .target = *w->packed ? w->packed : w->target,
+                                    .lies_in = *w->lies_in ? w->lies_in : NULL,
+                                    .single_file = w->kind == PACKAGE_WORKER,
+                                    .durable =
+                                        w->kind == PACKAGE_WORKER || w->kind == PACKAGE_DEPLOY};
     if (w->kind == PACKAGE_DATA && pd_fault("ds.data"))
         pd_fail(&w->err, PD_EIO, "injected");
     if (w->err.code || store_open(&w->st, w->paths.root, &w->err) || w->have)
@@ -144,7 +151,8 @@ static void begin(struct package_work *w) {
     }
 }
 
-/* Records that are not checked yet, of one message or of several: hashing many at once is faster. */
+/* Records that are not checked yet, of one message or of several: hashing many at once is faster.
+ */
 struct batch {
     struct object_record r[OBJECT_BATCH];
     size_t n;
@@ -224,7 +232,9 @@ void package_work_turn(struct package_work *w) {
     }
     for (size_t k = 0; k < w->n_takers; k++)
         answer(w, w->takers[k]);
-    if (w->finish && w->finished && w->kind != PACKAGE_DATA) /* the limit; and what no tree needs any more: data is not yet where it will lie */
+    if (w->finish && w->finished &&
+        w->kind != PACKAGE_DATA) /* the limit; and what no tree needs any more: data is not yet
+                                    where it will lie */
         (void)store_clean(w->paths.root, w->store_limit, 0, NULL, NULL, NULL);
 }
 

@@ -47,7 +47,8 @@ static void list_put(struct list *l, char *text) {
     l->v[l->n] = NULL;
 }
 
-static void put(struct list *l, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void put(struct list *l, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 static void put(struct list *l, const char *name, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
@@ -65,7 +66,8 @@ static void put(struct list *l, const char *name, const char *fmt, ...) {
 }
 
 static int dropped(const char *s) {
-    static const char *const prefixes[] = {"PADDLE_", "OPENBLAS_", "SSH_", "TRAINING_ROLE=", "POD_IP="};
+    static const char *const prefixes[] = {"PADDLE_", "OPENBLAS_", "SSH_",
+                                           "TRAINING_ROLE=", "POD_IP="};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         if (pd_starts(s, prefixes[i]))
             return 1;
@@ -75,7 +77,7 @@ static int dropped(const char *s) {
 static void put_all(struct list *l, const json_t *o) {
     const char *name;
     json_t *v;
-    json_object_foreach((json_t *)(uintptr_t)o, name, v)
+    json_object_foreach ((json_t *)(uintptr_t)o, name, v)
         if (json_is_string(v))
             put(l, name, "%s", json_string_value(v));
 }
@@ -113,7 +115,8 @@ static const char *job_value(const json_t *o, const char *name) {
     return s ? s : "";
 }
 
-char **env_build(const struct node_paths *p, const struct spec *s, const struct env_role *r, char *const *inherited) {
+char **env_build(const struct node_paths *p, const struct spec *s, const struct env_role *r,
+                 char *const *inherited) {
     struct list l = {0};
     const char *name;
     json_t *v;
@@ -122,7 +125,7 @@ char **env_build(const struct node_paths *p, const struct spec *s, const struct 
             list_put(&l, pd_strdup(*inherited));
     put(&l, "OPENBLAS_NUM_THREADS", "1");
     put_all(&l, s->env);
-    json_object_foreach(s->train, name, v)
+    json_object_foreach (s->train, name, v)
         put_option(&l, name, json_string_value(v));
     put_all(&l, r->job_env);
     put(&l, "PADDLE_JOB_ID", "%s", p->job);

@@ -3,7 +3,8 @@
  *     the agent's own, without PADDLE_*, OPENBLAS_*, SSH_* and what is set below
  *       < [env] of conf.ini  < what the job decides (PADDLE_*, TRAINING_ROLE, POD_IP)
  *
- * OPENBLAS_CORETYPE above all must not leak in: it differs between a login shell and sshd, and with it the bits.
+ * OPENBLAS_CORETYPE above all must not leak in: it differs between a login shell and sshd, and with
+ * it the bits.
  */
 #ifndef PD_AGENT_ENV_H
 #define PD_AGENT_ENV_H
@@ -23,7 +24,8 @@ struct env_role {
 };
 
 /* A NULL-terminated array for exec, or NULL without memory. `inherited` is normally environ. */
-char **env_build(const struct node_paths *p, const struct spec *s, const struct env_role *r, char *const *inherited);
+char **env_build(const struct node_paths *p, const struct spec *s, const struct env_role *r,
+                 char *const *inherited);
 void env_free(char **env);
 
 #endif

@@ -1,5 +1,5 @@
-/* node.c - see node.h: messages, starting, exits. HD_BIND is in node_bind.c, ready checks in port_ready.c, the end in process_end.c, what is told of
- * processes in node_report.c. */
+/* node.c - see node.h: messages, starting, exits. HD_BIND is in node_bind.c, ready checks in
+ * port_ready.c, the end in process_end.c, what is told of processes in node_report.c. */
 #include "agent/process/process_tree.h"
 #include "agent/process/node.h"
 
@@ -28,12 +28,14 @@ extern char **environ;
 
 static enum log_stream stream_of(enum role r) { return r == ROLE_PSERVER ? LOG_SERVER : LOG_TRAIN; }
 
-int node_new(struct ag_node **out, uv_loop_t *loop, const struct node_paths *p, const struct spec *s, struct logs *logs,
-             const struct pd_log *log, const struct node_io *io, void *arg, struct pd_err *err) {
+int node_new(struct ag_node **out, uv_loop_t *loop, const struct node_paths *p,
+             const struct spec *s, struct logs *logs, const struct pd_log *log,
+             const struct node_io *io, void *arg, struct pd_err *err) {
     struct ag_node *n = pd_calloc(1, sizeof *n);
     if (!n)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    *n = (struct ag_node){.loop = loop, .paths = p, .spec = s, .logs = logs, .log = log, .io = *io, .arg = arg};
+    *n = (struct ag_node){
+        .loop = loop, .paths = p, .spec = s, .logs = logs, .log = log, .io = *io, .arg = arg};
     for (int r = 0; r < N_ROLES; r++)
         n->role[r] = (struct node_role){.node = n, .role = (enum role)r};
     uv_timer_init(loop, &n->end_timer);
@@ -119,11 +121,13 @@ static int link_output(const struct node_paths *p, struct pd_err *err) {
         return rc;
     if (!lstat(ws, &st)) {
         if (!S_ISDIR(st.st_mode))
-            return pd_fail(err, PD_ECONF, "the workspace's 'output' must be a folder, or not be there");
+            return pd_fail(err, PD_ECONF,
+                           "the workspace's 'output' must be a folder, or not be there");
         if (rename(ws, out)) /* replaces the empty folder that is there */
             return pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", ws, out);
     }
-    return symlink("../output", ws) ? pd_fail_errno(err, PD_EIO, errno, "cannot make link %s", ws) : 0;
+    return symlink("../output", ws) ? pd_fail_errno(err, PD_EIO, errno, "cannot make link %s", ws)
+                                    : 0;
 }
 
 /* What came for another share of the data files, before a host was left out, goes. */
@@ -142,7 +146,8 @@ static int remove_other_shares(const struct node_paths *p, struct pd_err *err) {
     return rc;
 }
 
-/* This node's data files, which came as a package of their own, to where the workspace expects them. */
+/* This node's data files, which came as a package of their own, to where the workspace expects
+ * them. */
 static int place_data(const struct node_paths *p, const char *hash, struct pd_err *err) {
     char from[PATH_MAX], to[PATH_MAX], name[80];
     snprintf(name, sizeof name, "data-%s", hash);
@@ -151,7 +156,8 @@ static int place_data(const struct node_paths *p, const char *hash, struct pd_er
     return rc ? rc : pd_merge_tree(from, to, err);
 }
 
-int node_lay_out(const struct node_paths *p, const struct spec *s, const uint8_t key[32], struct pd_err *err) {
+int node_lay_out(const struct node_paths *p, const struct spec *s, const uint8_t key[32],
+                 struct pd_err *err) {
     char path[PATH_MAX];
     struct stat st;
     int rc = node_paths_join(p->dir, "workspace", path, err);
@@ -159,11 +165,15 @@ int node_lay_out(const struct node_paths *p, const struct spec *s, const uint8_t
         return rc;
     if (*s->workspace) {
         if (stat(s->workspace, &st) || !S_ISDIR(st.st_mode))
-            return pd_fail(err, PD_ENOENT, "job_workspace %s is not a folder on this node", s->workspace);
+            return pd_fail(err, PD_ENOENT, "job_workspace %s is not a folder on this node",
+                           s->workspace);
         if (symlink(s->workspace, path))
-            return pd_fail_errno(err, errno == EEXIST ? PD_EEXIST : PD_EIO, errno, "cannot make link %s", path);
+            return pd_fail_errno(err, errno == EEXIST ? PD_EEXIST : PD_EIO, errno,
+                                 "cannot make link %s", path);
     } else if (lstat(path, &st) ? *s->worker || mkdir(path, 0755) : !S_ISDIR(st.st_mode)) {
-        return pd_fail(err, PD_ENOENT, "no workspace was sent for this job"); /* users' own commands may do without: an empty one */
+        return pd_fail(err, PD_ENOENT,
+                       "no workspace was sent for this job"); /* users' own commands may do without:
+                                                                 an empty one */
     } else {
         rc = *s->data ? place_data(p, s->data, err) : 0;
         rc = rc ? rc : remove_other_shares(p, err);
@@ -171,7 +181,8 @@ int node_lay_out(const struct node_paths *p, const struct spec *s, const uint8_t
     }
     if (!rc && *s->worker) {
         char worker[PATH_MAX];
-        if (pd_fmt(worker, sizeof worker, "%s/.paddlectl/bin/worker-%s", p->root, s->worker) || access(worker, X_OK))
+        if (pd_fmt(worker, sizeof worker, "%s/.paddlectl/bin/worker-%s", p->root, s->worker) ||
+            access(worker, X_OK))
             rc = pd_fail(err, PD_ENOENT, "%s is not there: send the worker first", worker);
     }
     if (!rc)
@@ -202,7 +213,8 @@ static void on_output(struct proc *p, const void *bytes, size_t len, void *arg) 
     append(r->node, stream_of(r->role), bytes, len);
 }
 
-/* {"ev":"failed","final":true}: the process knows that it would fail again. {"ev":"saved","path":...}: a model is complete.
+/* {"ev":"failed","final":true}: the process knows that it would fail again.
+ * {"ev":"saved","path":...}: a model is complete.
  * {"ev":"progress", ...}: it ended steps. */
 static void take_event(struct node_role *r, const char *line, size_t len) {
     r->trained |= memmem(line, len, "\"ev\":\"progress\"", 15) != NULL;
@@ -238,7 +250,8 @@ static void say_in_log(struct node_role *r, const char *text) {
     append(n, stream_of(r->role), line, strlen(line));
 }
 
-/* Exit status 2 of our own programs is about what the user wrote: another try would end the same way. */
+/* Exit status 2 of our own programs is about what the user wrote: another try would end the same
+ * way. */
 static int is_final(const struct node_role *r, int exit_code) {
     return r->final || (exit_code == 2 && !*r->node->spec->command[r->role]);
 }
@@ -252,44 +265,61 @@ static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
     logs_tail(n->logs, stream_of(r->role), r->log_from, LAST_LINES, text, sizeof text);
     if (pd_fmt(log, sizeof log, "%s/log/%s", n->paths->dir, log_names[stream_of(r->role)]))
         *log = 0;
-    pd_info(n->log, "%s %d ended: exit code %d, signal %d", role_names[r->role], r->rank, exit_code, sig);
-    r->exit_body = json_pack("{s:s, s:i, s:i, s:i, s:I, s:b, s:b, s:b, s:i, s:o, s:o, s:o}", "role", role_names[r->role], "rank", r->rank,
-                             "exit_code", exit_code, "signal", sig, "time", (json_int_t)proc_exit_us(p),
-                             "ending", n->ending, "final", is_final(r, exit_code), "trained", r->trained, "alone", r->alone, "saved",
-                             msg_text(r->saved, exit_code ? 0 : strlen(r->saved)), "last_lines", msg_text(text, strlen(text)), "log",
-                             msg_text(log, strlen(log)));
+    pd_info(n->log, "%s %d ended: exit code %d, signal %d", role_names[r->role], r->rank, exit_code,
+            sig);
+    r->exit_body = json_pack(
+        "{s:s, s:i, s:i, s:i, s:I, s:b, s:b, s:b, s:i, s:o, s:o, s:o}", "role", role_names[r->role],
+        "rank", r->rank, "exit_code", exit_code, "signal", sig, "time", (json_int_t)proc_exit_us(p),
+        "ending", n->ending, "final", is_final(r, exit_code), "trained", r->trained, "alone",
+        r->alone, "saved", msg_text(r->saved, exit_code ? 0 : strlen(r->saved)), "last_lines",
+        msg_text(text, strlen(text)), "log", msg_text(log, strlen(log)));
     n->io.send(n->arg, WIRE_HD_EXITED, 0, json_incref(r->exit_body));
 }
 
-static int start_process(struct ag_node *n, struct node_role *r, const json_t *body, struct pd_err *err) {
+static int start_process(struct ag_node *n, struct node_role *r, const json_t *body,
+                         struct pd_err *err) {
     static const struct proc_events ev = {on_output, on_event, on_exit_of};
     const char *own = n->spec->command[r->role];
     char worker[PATH_MAX], cwd[PATH_MAX], title[32];
     snprintf(title, sizeof title, "paddle_%s", role_names[r->role]);
-    if (pd_fmt(worker, sizeof worker, "%s/.paddlectl/bin/worker-%s", n->paths->root, n->spec->worker) ||
+    if (pd_fmt(worker, sizeof worker, "%s/.paddlectl/bin/worker-%s", n->paths->root,
+               n->spec->worker) ||
         node_paths_join(n->paths->dir, "workspace", cwd, err))
         return pd_fail(err, PD_EIO, "path too long: %s", n->paths->root);
     if (*own || r->role == ROLE_TRAINER)
         node_close_sockets(r); /* held until now; a program of the user's binds its port itself */
-    int data = *own || r->role != ROLE_TRAINER || !n->io.data_channel ? -1 : n->io.data_channel(n->arg, err);
+    int data = *own || r->role != ROLE_TRAINER || !n->io.data_channel
+                   ? -1
+                   : n->io.data_channel(n->arg, err);
     if (err->code)
         return err->code;
-    const struct env_role er = {.role = r->role, .rank = r->rank, .port = r->ports[0], .n_listen_fds = r->n_fds, .has_data_fd = data >= 0,
-                                .n_trainers = (int)msg_int(body, "trainers", 0, SPEC_MAX_NODES, n->spec->roles.n[ROLE_TRAINER]),
+    const struct env_role er = {.role = r->role,
+                                .rank = r->rank,
+                                .port = r->ports[0],
+                                .n_listen_fds = r->n_fds,
+                                .has_data_fd = data >= 0,
+                                .n_trainers = (int)msg_int(body, "trainers", 0, SPEC_MAX_NODES,
+                                                           n->spec->roles.n[ROLE_TRAINER]),
                                 .job_env = json_object_get(body, "env")};
     char **envp = env_build(n->paths, n->spec, &er, environ);
     char *const shell[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)own, NULL};
     char *const ours[] = {title, (char *)(uintptr_t)role_names[r->role], NULL};
     if (data >= 0)
         r->fds[r->n_fds++] = data;
-    const struct proc_command cmd = {.path = *own ? "/bin/sh" : worker, .argv = *own ? shell : ours, .envp = envp,
-                                     .cwd = cwd, .fds = r->fds, .n_fds = r->n_fds,
-                                     .block = *own ? 0 : SIGUSR1, /* it may come before the trainer waits for it */
-                                     .bind = r->bind.on ? &r->bind : NULL};
+    const struct proc_command cmd = {
+        .path = *own ? "/bin/sh" : worker,
+        .argv = *own ? shell : ours,
+        .envp = envp,
+        .cwd = cwd,
+        .fds = r->fds,
+        .n_fds = r->n_fds,
+        .block = *own ? 0 : SIGUSR1, /* it may come before the trainer waits for it */
+        .bind = r->bind.on ? &r->bind : NULL};
     if (*msg_str(body, "note"))
         say_in_log(r, msg_str(body, "note"));
     r->log_from = n->logs->f[stream_of(r->role)].size;
-    int rc = envp ? proc_start(&r->proc, n->loop, &cmd, &ev, r, err) : pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = envp ? proc_start(&r->proc, n->loop, &cmd, &ev, r, err)
+                  : pd_fail(err, PD_ENOMEM, "out of memory");
     if (envp)
         r->n_fds = 0; /* proc_start closed them */
     else if (data >= 0)
@@ -321,8 +351,8 @@ static void on_start(struct ag_node *n, uint64_t req, const json_t *body) {
             r->started = 1;
             r->pid = proc_pid(r->proc);
             r->started_us = pd_wall_us();
-            pd_info(n->log, "%s %d runs as process %d, port %d", role_names[which], r->rank, (int)r->pid,
-                    r->ports[0]);
+            pd_info(n->log, "%s %d runs as process %d, port %d", role_names[which], r->rank,
+                    (int)r->pid, r->ports[0]);
             if (which == ROLE_PSERVER)
                 port_ready_start(r);
         }
@@ -386,7 +416,8 @@ static void on_save(struct ag_node *n, uint64_t req) {
 static void on_stop(struct ag_node *n, uint64_t req, const json_t *body) {
     const struct proc *p = n->role[ROLE_TRAINER].proc;
     node_end(n, NODE_STOP, (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000), NULL, NULL);
-    n->io.send(n->arg, WIRE_HD_STOP, req, json_pack("{s:b}", "trainer", p && !n->role[ROLE_TRAINER].exit_body));
+    n->io.send(n->arg, WIRE_HD_STOP, req,
+               json_pack("{s:b}", "trainer", p && !n->role[ROLE_TRAINER].exit_body));
 }
 
 /* --- HD_END, and the rest --- */
@@ -415,15 +446,17 @@ void node_message(struct ag_node *n, uint16_t type, uint64_t req, const json_t *
         struct end_request *e = pd_malloc(sizeof *e);
         if (e)
             *e = (struct end_request){n, req};
-        node_end(n, msg_bool(body, "restart") ? NODE_RESTART : NODE_END, (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000),
-                 e ? on_ended : NULL, e);
+        node_end(n, msg_bool(body, "restart") ? NODE_RESTART : NODE_END,
+                 (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000), e ? on_ended : NULL,
+                 e);
     }
 }
 
 void node_reap(struct ag_node *n) {
     int status;
     siginfo_t si = {0};
-    /* The time is taken while its pid is still there: what its end causes elsewhere comes later on the same clock. */
+    /* The time is taken while its pid is still there: what its end causes elsewhere comes later on
+     * the same clock. */
     while (!waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) && si.si_pid) {
         uint64_t now = pd_wall_us();
         int ours = 0;

@@ -1,5 +1,6 @@
-/* node.h - what happens to the job on this node: ports, processes, their logs, their end. It is told by the
- * messages of the head (over TCP, or handed over directly on the head's own node) and answers with messages.
+/* node.h - what happens to the job on this node: ports, processes, their logs, their end. It is
+ * told by the messages of the head (over TCP, or handed over directly on the head's own node) and
+ * answers with messages.
  *
  *     HD_BIND ─▶ sockets bound      HD_START ─▶ process runs ─▶ HD_READY (a pserver's port accepts)
  *     HD_END  ─▶ TERM, KILL ─▶ answer once no process is left      any exit ─▶ HD_EXITED
@@ -21,22 +22,26 @@
 struct ag_node;
 
 struct node_io {
-    /* A message for the head. `req` is 0, or that of the request this answers. Takes `body` over. */
+    /* A message for the head. `req` is 0, or that of the request this answers. Takes `body` over.
+     */
     void (*send)(void *arg, uint16_t type, uint64_t req, json_t *body);
     void (*refuse)(void *arg, uint16_t type, uint64_t req, const struct pd_err *e);
-    void (*log_grew)(void *arg);   /* a stream has new bytes, or became complete */
-    /* A descriptor over which our trainer asks for data files (agent/files/file_fetch.h), which becomes the callee's; -1: none, and err says why if
-     * there should be one. NULL: none. */
+    void (*log_grew)(void *arg); /* a stream has new bytes, or became complete */
+    /* A descriptor over which our trainer asks for data files (agent/files/file_fetch.h), which
+     * becomes the callee's; -1: none, and err says why if there should be one. NULL: none. */
     int (*data_channel)(void *arg, struct pd_err *err);
 };
 
 /* Everything the pointers lead to outlives the node. The calling process is a sub-reaper. */
-int node_new(struct ag_node **out, uv_loop_t *loop, const struct node_paths *p, const struct spec *s, struct logs *logs,
-             const struct pd_log *log, const struct node_io *io, void *arg, struct pd_err *err);
-void node_free(struct ag_node *n); /* NULL is fine; no process may be left; the loop has to run once more */
+int node_new(struct ag_node **out, uv_loop_t *loop, const struct node_paths *p,
+             const struct spec *s, struct logs *logs, const struct pd_log *log,
+             const struct node_io *io, void *arg, struct pd_err *err);
+void node_free(
+    struct ag_node *n); /* NULL is fine; no process may be left; the loop has to run once more */
 
 /* Lay out the job's folder for the processes: workspace, link to output, key file. */
-int node_lay_out(const struct node_paths *p, const struct spec *s, const uint8_t key[32], struct pd_err *err);
+int node_lay_out(const struct node_paths *p, const struct spec *s, const uint8_t key[32],
+                 struct pd_err *err);
 
 /* HD_BIND, HD_START, HD_SAVE, HD_STOP, HD_END. */
 void node_message(struct ag_node *n, uint16_t type, uint64_t req, const json_t *body);
@@ -49,24 +54,28 @@ void node_reap(struct ag_node *n);
  * would not miss it otherwise, since its connections stand. Time counts only in calls. */
 void node_tick(struct ag_node *n, uint64_t passed_ms);
 
-/* Ends every process of the job on this node. Whoever wants that (the head, a client, a lease, a signal) calls this; nothing else ends them.
- * `done` (NULL: nobody) is called once none is left, never from inside this call. While an end goes on, a further call joins it: the shorter
- * grace counts, and any other kind makes a restart the last end.
+/* Ends every process of the job on this node. Whoever wants that (the head, a client, a lease, a
+ * signal) calls this; nothing else ends them. `done` (NULL: nobody) is called once none is left,
+ * never from inside this call. While an end goes on, a further call joins it: the shorter grace
+ * counts, and any other kind makes a restart the last end.
  *
  *     NODE_END      TERM to all, KILL after the grace period
- *     NODE_STOP     a healthy job is stopped, in an order in which nobody reports the loss of a peer: trainers, and all else that is no
- *                   pserver, have the grace period. Our pserver hears of the stop. It has TERM with NODE_END, which comes when no trainer is
- *                   left anywhere, or a moment after the grace period
- *     NODE_RESTART  as NODE_END, in the middle of the job: afterwards HD_BIND and HD_START come again */
+ *     NODE_STOP     a healthy job is stopped, in an order in which nobody reports the loss of a
+ * peer: trainers, and all else that is no pserver, have the grace period. Our pserver hears of the
+ * stop. It has TERM with NODE_END, which comes when no trainer is left anywhere, or a moment after
+ * the grace period NODE_RESTART  as NODE_END, in the middle of the job: afterwards HD_BIND and
+ * HD_START come again */
 enum node_end { NODE_END, NODE_STOP, NODE_RESTART };
-void node_end(struct ag_node *n, enum node_end kind, unsigned grace_ms, void (*done)(void *), void *arg);
+void node_end(struct ag_node *n, enum node_end kind, unsigned grace_ms, void (*done)(void *),
+              void *arg);
 /* `done` is called when the last end, of whoever, is complete; ends nothing itself. */
 void node_when_ended(struct ag_node *n, void (*done)(void *), void *arg);
 
 /* What HD_JOIN repeats after a broken connection: `ready` and `exited`. */
 void node_describe(const struct ag_node *n, json_t *join);
 
-/* The processes that were started, as AG_STATUS lists them, without what only the kernel knows (memory, CPU time). */
+/* The processes that were started, as AG_STATUS lists them, without what only the kernel knows
+ * (memory, CPU time). */
 json_t *node_processes(const struct ag_node *n);
 
 #endif

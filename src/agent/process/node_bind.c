@@ -1,4 +1,5 @@
-/* node_bind.c - HD_BIND: the ports of this node's processes are bound, and its CPUs are dealt to them. */
+/* node_bind.c - HD_BIND: the ports of this node's processes are bound, and its CPUs are dealt to
+ * them. */
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,10 +32,14 @@ static void say_cpus(const struct ag_node *n, const struct node_role *r, int cou
         return;
     pd_cpuset_text(&r->bind.cpus, cpus, sizeof cpus);
     pd_cpuset_text(&r->bind.memory, memory, sizeof memory);
-    pd_info(n->log, "%s: CPUs %s%s%s", role_names[r->role], cpus, *memory ? ", memory of NUMA nodes " : "", memory);
+    pd_info(n->log, "%s: CPUs %s%s%s", role_names[r->role], cpus,
+            *memory ? ", memory of NUMA nodes " : "", memory);
     if (r->bind.shared)
-        pd_warn(n->log, "bind = %s: too few %s for the processes of %d agent(s) on this machine: %s shares CPUs %s with others",
-                bind_names[n->spec->bind], n->spec->bind == BIND_NUMA ? "NUMA nodes" : "cores", count, role_names[r->role], cpus);
+        pd_warn(n->log,
+                "bind = %s: too few %s for the processes of %d agent(s) on this machine: %s shares "
+                "CPUs %s with others",
+                bind_names[n->spec->bind], n->spec->bind == BIND_NUMA ? "NUMA nodes" : "cores",
+                count, role_names[r->role], cpus);
 }
 
 /* A machine that does not tell its CPUs leaves the processes where they are. */
@@ -53,7 +58,8 @@ static void deal_cpus(struct ag_node *n, const json_t *body) {
         return;
     if (pd_cpuset_mine(&may) || pd_cpus_read(&cpus, PD_SYS_DEVICES, &may, &err)) {
         if (how != BIND_AUTO)
-            pd_warn(n->log, "bind = %s has no effect: %s", bind_names[how], err.code ? err.msg : "the CPUs are not known");
+            pd_warn(n->log, "bind = %s has no effect: %s", bind_names[how],
+                    err.code ? err.msg : "the CPUs are not known");
         return;
     }
     int mine = bind_agent_cpus(&cpus, how, index, count);
@@ -81,11 +87,13 @@ static int is_own_address(const char *ip) {
 }
 
 /* A port for a user's own program has to be free on every address: it may listen on all of them. */
-static int bind_ports(struct ag_node *n, struct node_role *r, unsigned want, int *from, struct pd_err *err) {
+static int bind_ports(struct ag_node *n, struct node_role *r, unsigned want, int *from,
+                      struct pd_err *err) {
     int users = *n->spec->command[r->role] || r->role == ROLE_TRAINER;
     while (r->n_fds < want) {
         int port, fd;
-        fd = ports_bind(users ? net_any_ip() : n->bind_ip, *from, &port, users ? &r->claims[r->n_claims] : NULL, err);
+        fd = ports_bind(users ? net_any_ip() : n->bind_ip, *from, &port,
+                        users ? &r->claims[r->n_claims] : NULL, err);
         if (fd < 0) {
             node_close_sockets(r);
             node_drop_claims(r); /* it may be asked again */
@@ -105,7 +113,8 @@ static int do_bind(struct ag_node *n, const json_t *body, struct pd_err *err) {
     snprintf(n->addr, sizeof n->addr, "%.45s", *addr ? addr : "127.0.0.1");
     snprintf(n->bind_ip, sizeof n->bind_ip, "%s", is_own_address(addr) ? addr : net_any_ip());
     if (msg_bool(body, "pserver"))
-        rc = bind_ports(n, &n->role[ROLE_PSERVER], (unsigned)(n->spec->n_dense + n->spec->n_sparse), &from, err);
+        rc = bind_ports(n, &n->role[ROLE_PSERVER], (unsigned)(n->spec->n_dense + n->spec->n_sparse),
+                        &from, err);
     if (!rc && msg_bool(body, "trainer"))
         rc = bind_ports(n, &n->role[ROLE_TRAINER], 1, &from, err);
     if (!rc)
@@ -122,9 +131,11 @@ void node_on_bind(struct ag_node *n, uint64_t req, const json_t *body) {
     }
     json_t *ports = json_array();
     const struct node_role *ps = &n->role[ROLE_PSERVER];
-    unsigned want = msg_bool(body, "pserver") ? (unsigned)(n->spec->n_dense + n->spec->n_sparse) : 0;
+    unsigned want =
+        msg_bool(body, "pserver") ? (unsigned)(n->spec->n_dense + n->spec->n_sparse) : 0;
     for (unsigned i = 0; i < want; i++)
         json_array_append_new(ports, json_integer(ps->ports[i]));
     n->io.send(n->arg, WIRE_HD_BIND, req,
-               json_pack("{s:o, s:i}", "pserver_ports", ports, "trainer_port", n->role[ROLE_TRAINER].ports[0]));
+               json_pack("{s:o, s:i}", "pserver_ports", ports, "trainer_port",
+                         n->role[ROLE_TRAINER].ports[0]));
 }

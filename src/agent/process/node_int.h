@@ -18,17 +18,17 @@ struct node_role {
     struct ag_node *node;
     enum role role;
     int rank, started, ready;
-    pid_t pid;             /* its number, also after its end */
+    pid_t pid; /* its number, also after its end */
     uint64_t started_us;
-    struct proc *proc;     /* kept after its end: its pipes may still bring output */
-    json_t *exit_body;     /* HD_EXITED once it has ended */
-    int final;             /* it said that another try would fail, too */
+    struct proc *proc; /* kept after its end: its pipes may still bring output */
+    json_t *exit_body; /* HD_EXITED once it has ended */
+    int final;         /* it said that another try would fail, too */
     int told_to_save;
-    int trained;           /* it told of progress */
-    uint64_t stopped_ms;   /* for so long it has been seen stopped */
-    int alone;             /* how often it was started again without the others */
-    char saved[200];       /* the last model that it told of */
-    uint64_t log_from;     /* where its output begins in the stream */
+    int trained;         /* it told of progress */
+    uint64_t stopped_ms; /* for so long it has been seen stopped */
+    int alone;           /* how often it was started again without the others */
+    char saved[200];     /* the last model that it told of */
+    uint64_t log_from;   /* where its output begins in the stream */
     int ports[2 * SPEC_MAX_PORTS];
     int fds[2 * SPEC_MAX_PORTS]; /* bound, held until the process starts */
     unsigned n_fds;
@@ -37,7 +37,7 @@ struct node_role {
     struct bind_set bind;
     /* port_ready.c */
     uv_timer_t ready_timer;
-    uv_tcp_t *probe;       /* the attempt under way */
+    uv_tcp_t *probe; /* the attempt under way */
     uint64_t ready_started_ns, ready_wait_ms;
     unsigned ready_tries;
 };
@@ -56,9 +56,10 @@ struct ag_node {
     uint64_t unseen_ms; /* since node_tick looked at the processes */
     /* process_end.c */
     uv_timer_t end_timer;
-    int ending;            /* no process is started any more ... */
-    int for_restart;       /* ... until this end is complete */
-    int servers_stay;      /* ... and the pserver runs until it is told too, since trainers may still need it */
+    int ending;       /* no process is started any more ... */
+    int for_restart;  /* ... until this end is complete */
+    int servers_stay; /* ... and the pserver runs until it is told too, since trainers may still
+                         need it */
     uint64_t kill_at_ns;
     struct end_waiter *waiters;
     int n_handles, freeing;

@@ -1,5 +1,6 @@
-/* port_ready.c - a pserver is ready when its port accepts a connection; that holds for anybody's program. Tries begin
- * 5 ms apart and grow to 200 ms: a start is noticed at once and a slow one costs little. */
+/* port_ready.c - a pserver is ready when its port accepts a connection; that holds for anybody's
+ * program. Tries begin 5 ms apart and grow to 200 ms: a start is noticed at once and a slow one
+ * costs little. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,9 @@ void port_ready_stop(struct node_role *r) {
     drop_probe(r);
 }
 
-static void on_timer_closed(uv_handle_t *h) { node_handle_closed(((struct node_role *)h->data)->node); }
+static void on_timer_closed(uv_handle_t *h) {
+    node_handle_closed(((struct node_role *)h->data)->node);
+}
 
 void port_ready_close(struct node_role *r) {
     drop_probe(r);
@@ -59,8 +62,8 @@ static void on_connect(uv_connect_t *req, int status) {
     n->io.send(n->arg, WIRE_HD_READY, 0, json_pack("{s:s}", "role", role_names[r->role]));
 }
 
-/* Where the process listens: our own on the bound address; a user's may have chosen 127.0.0.1 (::1), that of the
- * node, or all. */
+/* Where the process listens: our own on the bound address; a user's may have chosen 127.0.0.1
+ * (::1), that of the node, or all. */
 static const char *address_to_try(const struct node_role *r) {
     const struct ag_node *n = r->node;
     if (*n->spec->command[r->role])
@@ -94,14 +97,17 @@ static void on_timer(uv_timer_t *t) {
     if ((pd_mono_ns() - r->ready_started_ns) / 1000000u > n->spec->ready_ms) {
         char reason[200];
         port_ready_stop(r);
-        snprintf(reason, sizeof reason, "%s %d did not listen on port %d within %llu s", role_names[r->role], r->rank,
-                 r->ports[0], (unsigned long long)(n->spec->ready_ms / 1000));
-        n->io.send(n->arg, WIRE_HD_FAIL, 0, json_pack("{s:s, s:s}", "reason", reason, "role", role_names[r->role]));
+        snprintf(reason, sizeof reason, "%s %d did not listen on port %d within %llu s",
+                 role_names[r->role], r->rank, r->ports[0],
+                 (unsigned long long)(n->spec->ready_ms / 1000));
+        n->io.send(n->arg, WIRE_HD_FAIL, 0,
+                   json_pack("{s:s, s:s}", "reason", reason, "role", role_names[r->role]));
         return;
     }
     drop_probe(r); /* one that hangs */
     try_once(r);
-    r->ready_wait_ms = r->ready_wait_ms * 3 / 2 > LAST_WAIT_MS ? LAST_WAIT_MS : r->ready_wait_ms * 3 / 2;
+    r->ready_wait_ms =
+        r->ready_wait_ms * 3 / 2 > LAST_WAIT_MS ? LAST_WAIT_MS : r->ready_wait_ms * 3 / 2;
     uv_timer_start(t, on_timer, r->ready_wait_ms, 0);
 }
 

@@ -1,5 +1,6 @@
-/* proc.c - see proc.h. Started with fork and exec of our own: uv_spawn has no place for the parent-death signal.
- * Between the two only async-signal-safe calls are made, since the pool's threads may hold any lock. */
+/* proc.c - see proc.h. Started with fork and exec of our own: uv_spawn has no place for the
+ * parent-death signal. Between the two only async-signal-safe calls are made, since the pool's
+ * threads may hold any lock. */
 #include "agent/process/proc.h"
 
 #include <errno.h>
@@ -45,7 +46,8 @@ static void give_up(int report, enum start_step step) {
 }
 
 /* In the child. `fds` are moved above all targets first, so that no target overwrites a source. */
-static void become(const struct proc_command *cmd, int null, int out, int events, int report, pid_t parent) {
+static void become(const struct proc_command *cmd, int null, int out, int events, int report,
+                   pid_t parent) {
     int high[MAX_FDS + 3], base = PROC_FIRST_FD + (int)cmd->n_fds;
     sigset_t none;
     for (int s = 1; s < 65; s++)
@@ -68,7 +70,8 @@ static void become(const struct proc_command *cmd, int null, int out, int events
     for (unsigned i = 0; i < cmd->n_fds + 3; i++)
         if (high[i] < 0)
             give_up(report, STEP_SETUP);
-    if (dup2(high[0], 0) < 0 || dup2(high[1], 1) < 0 || dup2(high[1], 2) < 0 || dup2(high[2], PROC_EVENT_FD) < 0)
+    if (dup2(high[0], 0) < 0 || dup2(high[1], 1) < 0 || dup2(high[1], 2) < 0 ||
+        dup2(high[2], PROC_EVENT_FD) < 0)
         give_up(report, STEP_SETUP);
     for (unsigned i = 0; i < cmd->n_fds; i++)
         if (dup2(high[3 + i], PROC_FIRST_FD + (int)i) < 0)
@@ -96,7 +99,8 @@ static void report_exit(struct proc *p) {
         p->line_len = 0;
     }
     int st = p->status;
-    p->ev.on_exit(p, WIFEXITED(st) ? WEXITSTATUS(st) : -1, WIFSIGNALED(st) ? WTERMSIG(st) : 0, p->arg);
+    p->ev.on_exit(p, WIFEXITED(st) ? WEXITSTATUS(st) : -1, WIFSIGNALED(st) ? WTERMSIG(st) : 0,
+                  p->arg);
 }
 
 static void on_alloc(uv_handle_t *h, size_t want, uv_buf_t *buf) {
@@ -114,7 +118,9 @@ static void take_events(struct proc *p, const char *s, size_t n) {
         s += k;
         n -= k;
         char *nl = memrchr(p->line, '\n', p->line_len);
-        size_t whole = nl ? (size_t)(nl + 1 - p->line) : p->line_len == sizeof p->line ? p->line_len : 0;
+        size_t whole = nl                              ? (size_t)(nl + 1 - p->line)
+                       : p->line_len == sizeof p->line ? p->line_len
+                                                       : 0;
         if (whole) {
             p->ev.on_event(p, p->line, whole, p->arg);
             memmove(p->line, p->line + whole, p->line_len - whole);
@@ -149,7 +155,8 @@ int proc_reaped(struct proc *p, pid_t pid, int status, uint64_t wall_us) {
     p->reaped = 1;
     p->exit_us = wall_us;
     p->status = status;
-    /* What it wrote is in the pipes already; a child it left behind may hold them open for longer. */
+    /* What it wrote is in the pipes already; a child it left behind may hold them open for longer.
+     */
     uv_timer_start(&p->drain, on_drain_late, proc_drained(p) ? 0 : DRAIN_MS, 0);
     return 1;
 }
@@ -214,8 +221,8 @@ static struct proc *proc_new(uv_loop_t *loop, const struct proc_events *ev, void
     return p;
 }
 
-int proc_start(struct proc **out, uv_loop_t *loop, const struct proc_command *cmd, const struct proc_events *ev,
-               void *arg, struct pd_err *err) {
+int proc_start(struct proc **out, uv_loop_t *loop, const struct proc_command *cmd,
+               const struct proc_events *ev, void *arg, struct pd_err *err) {
     int o[2] = {-1, -1}, e[2] = {-1, -1}, r[2] = {-1, -1}, null = -1, rc = 0;
     pid_t parent = getpid(), pid = -1;
     sigset_t all, old;
@@ -225,7 +232,8 @@ int proc_start(struct proc **out, uv_loop_t *loop, const struct proc_command *cm
     if (!rc && cmd->n_fds > MAX_FDS)
         rc = pd_fail(err, PD_EFAIL, "too many sockets for one process");
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler that runs in the child would write into the loop's pipe */
+    pthread_sigmask(SIG_SETMASK, &all,
+                    &old); /* a handler that runs in the child would write into the loop's pipe */
     if (!rc && (pipe2(o, O_CLOEXEC) || pipe2(e, O_CLOEXEC) || pipe2(r, O_CLOEXEC) ||
                 (null = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0 || (pid = fork()) < 0))
         rc = pd_fail_errno(err, PD_EHOST, errno, "cannot start a process");

@@ -1,7 +1,8 @@
-/* proc.h - one supervised process of the job: started in a group of its own, its output and events read through
- * pipes, its end reported once.
+/* proc.h - one supervised process of the job: started in a group of its own, its output and events
+ * read through pipes, its end reported once.
  *
- *     proc_start --> on_output, on_event ... --> on_exit --> (more output of what it left behind) --> proc_close
+ *     proc_start --> on_output, on_event ... --> on_exit --> (more output of what it left behind)
+ * --> proc_close
  */
 #ifndef PD_AGENT_PROC_H
 #define PD_AGENT_PROC_H
@@ -23,21 +24,22 @@ struct proc_events {
 };
 
 struct proc_command {
-    const char *path;        /* absolute */
+    const char *path; /* absolute */
     char *const *argv, *const *envp;
     const char *cwd;
-    const int *fds;          /* become descriptors 4, 5, ... of the process; closed here */
+    const int *fds; /* become descriptors 4, 5, ... of the process; closed here */
     unsigned n_fds;
-    int block;               /* a signal that waits until the program asks for it; 0: none */
+    int block;                   /* a signal that waits until the program asks for it; 0: none */
     const struct bind_set *bind; /* NULL: where the agent may run */
 };
 
 /* Descriptor 3 of every process is the pipe for events; 4 and on are those given. */
 enum { PROC_EVENT_FD = 3, PROC_FIRST_FD = 4 };
 
-/* 0, or PD_E* when it could not be started: the message says whether the program or its folder is missing. */
-int proc_start(struct proc **out, uv_loop_t *loop, const struct proc_command *cmd, const struct proc_events *ev,
-               void *arg, struct pd_err *err);
+/* 0, or PD_E* when it could not be started: the message says whether the program or its folder is
+ * missing. */
+int proc_start(struct proc **out, uv_loop_t *loop, const struct proc_command *cmd,
+               const struct proc_events *ev, void *arg, struct pd_err *err);
 pid_t proc_pid(const struct proc *p); /* 0 once it was reaped */
 
 /* The reaper found, at this time, that a child ended. Returns 1 if it was this one. */

@@ -1,6 +1,7 @@
-/* process_end.c - ending every process of the job on this node: TERM to all that descend from the agent (in a stop: first to all but the
- * pserver), KILL after the grace period, and again until none is left. As a sub-reaper the agent has no child only when it has no
- * descendant, whatever sessions and groups they made for themselves. */
+/* process_end.c - ending every process of the job on this node: TERM to all that descend from the
+ * agent (in a stop: first to all but the pserver), KILL after the grace period, and again until
+ * none is left. As a sub-reaper the agent has no child only when it has no descendant, whatever
+ * sessions and groups they made for themselves. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@ static int any_child(void) {
     return !(waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) && errno == ECHILD);
 }
 
-/* Without processes the pipes are at their end; should somebody else hold one, it is not waited for long. */
+/* Without processes the pipes are at their end; should somebody else hold one, it is not waited for
+ * long. */
 static int all_reported(const struct ag_node *n) {
     int late = pd_mono_ns() > n->kill_at_ns + PIPE_MS * NS_PER_MS;
     for (int i = 0; i < N_ROLES; i++) {
@@ -57,12 +59,14 @@ static void on_turn(uv_timer_t *t) {
     const uint64_t now = pd_mono_ns();
     if (any_child() && now >= n->kill_at_ns)
         process_tree_signal_below(getpid(), n->servers_stay ? server_pid(n) : 0, SIGKILL);
-    if (n->servers_stay && now >= n->kill_at_ns + HEAD_MS * NS_PER_MS) /* the head is out of reach, or late */
+    if (n->servers_stay &&
+        now >= n->kill_at_ns + HEAD_MS * NS_PER_MS) /* the head is out of reach, or late */
         let_server_go(n, SERVER_MS);
     process_end_check(n);
 }
 
-/* The last end: the streams are complete. Before a restart: they go on, and the processes are forgotten. */
+/* The last end: the streams are complete. Before a restart: they go on, and the processes are
+ * forgotten. */
 static void complete(struct ag_node *n) {
     if (n->for_restart) {
         n->ending = n->for_restart = 0;
@@ -75,7 +79,8 @@ static void complete(struct ag_node *n) {
 }
 
 void process_end_check(struct ag_node *n) {
-    if (!n->ending || !uv_is_active((uv_handle_t *)&n->end_timer) || any_child() || !all_reported(n))
+    if (!n->ending || !uv_is_active((uv_handle_t *)&n->end_timer) || any_child() ||
+        !all_reported(n))
         return;
     int only_restarts = n->for_restart;
     struct end_waiter **at = &n->waiters;
@@ -136,7 +141,8 @@ static void end_trainers_first(struct ag_node *n, unsigned grace_ms) {
     begin(n, grace_ms, 0, 1);
 }
 
-void node_end(struct ag_node *n, enum node_end kind, unsigned grace_ms, void (*done)(void *), void *arg) {
+void node_end(struct ag_node *n, enum node_end kind, unsigned grace_ms, void (*done)(void *),
+              void *arg) {
     if (done)
         add_waiter(n, kind == NODE_RESTART, done, arg);
     if (kind == NODE_STOP)
@@ -145,4 +151,6 @@ void node_end(struct ag_node *n, enum node_end kind, unsigned grace_ms, void (*d
         end_all(n, grace_ms, kind == NODE_RESTART);
 }
 
-void node_when_ended(struct ag_node *n, void (*done)(void *), void *arg) { add_waiter(n, 0, done, arg); }
+void node_when_ended(struct ag_node *n, void (*done)(void *), void *arg) {
+    add_waiter(n, 0, done, arg);
+}

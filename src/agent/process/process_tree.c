@@ -26,8 +26,8 @@ enum { ENVIRON_MAX = 4 << 20, TURN_MS = 20, UNKILLABLE_MS = 2000 };
 struct process_entry {
     pid_t pid, ppid;
     char state;
-    unsigned long long start; /* ticks since boot: with the number it names one process */
-    unsigned long long user, sys; /* ticks of processor time */
+    unsigned long long start;      /* ticks since boot: with the number it names one process */
+    unsigned long long user, sys;  /* ticks of processor time */
     long long kids_user, kids_sys; /* of children that were waited for */
     long threads, rss_pages;
     int below;
@@ -47,9 +47,11 @@ static int read_stat(pid_t pid, struct process_entry *e) {
     text[n] = 0;
     const char *s = strrchr(text, ')');
     int ppid;
-    if (!s || sscanf(s + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld %*d %*d %ld %*d %llu %*u %ld",
-                     &e->state, &ppid, &e->user, &e->sys, &e->kids_user, &e->kids_sys, &e->threads, &e->start,
-                     &e->rss_pages) != 9)
+    if (!s || sscanf(s + 1,
+                     " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld %*d %*d %ld "
+                     "%*d %llu %*u %ld",
+                     &e->state, &ppid, &e->user, &e->sys, &e->kids_user, &e->kids_sys, &e->threads,
+                     &e->start, &e->rss_pages) != 9)
         return -1;
     e->pid = pid;
     e->ppid = ppid;
@@ -89,8 +91,8 @@ static int by_pid(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Mark what descends from `top`, but not from or through `spare` (0: nobody): repeat until nothing changes, since pids need not grow
- * downwards. */
+/* Mark what descends from `top`, but not from or through `spare` (0: nobody): repeat until nothing
+ * changes, since pids need not grow downwards. */
 static void mark_below(struct process_entry *v, size_t n, pid_t top, pid_t spare) {
     qsort(v, n, sizeof *v, by_pid);
     for (int changed = 1; changed;) {
@@ -149,7 +151,8 @@ static void read_cpus(pid_t pid, char *out, size_t cap) {
         close(fd);
     text[n > 0 ? n : 0] = 0;
     const char *s = strstr(text, key);
-    snprintf(out, cap, "%.*s", s ? (int)strcspn(s + sizeof key - 1, "\n") : 0, s ? s + sizeof key - 1 : "");
+    snprintf(out, cap, "%.*s", s ? (int)strcspn(s + sizeof key - 1, "\n") : 0,
+             s ? s + sizeof key - 1 : "");
 }
 
 int process_tree_usage(pid_t top, struct process_tree_usage *u) {
@@ -202,7 +205,8 @@ uint64_t process_tree_start_ticks(pid_t pid) {
     return pid <= 0 || read_stat(pid, &e) || e.state == 'Z' ? 0 : e.start;
 }
 
-/* What the kernel shows of another user's process, or of one that may not be looked at, belongs to root. */
+/* What the kernel shows of another user's process, or of one that may not be looked at, belongs to
+ * root. */
 static int is_ours(pid_t pid) {
     char path[40];
     struct stat st;
@@ -247,7 +251,8 @@ static int signal_marked(const char *const *marks, int n_marks, uint64_t since, 
     return count;
 }
 
-int process_tree_end_marked(const char *const *marks, int n_marks, uint64_t since, unsigned grace_ms) {
+int process_tree_end_marked(const char *const *marks, int n_marks, uint64_t since,
+                            unsigned grace_ms) {
     const uint64_t start = pd_mono_ns();
     const struct timespec turn = {0, TURN_MS * 1000000};
     int most = signal_marked(marks, n_marks, since, SIGTERM);

@@ -28,10 +28,11 @@
 
 enum { LIBC_MAX = 16 << 20, PROC_MAX = 256 << 10 };
 
-/* --- CPU --------------------------------------------------------------------------------------------------- */
+/* --- CPU --- */
 
-/* OpenBLAS asks for family and model first, but all that it tells apart among CPUs with AVX is what they can do: AVX-512 with
- * bfloat16, AVX-512, AVX2, AVX. Source: driver/others/dynamic.c of 0.3.21. */
+/* OpenBLAS asks for family and model first, but all that it tells apart among CPUs with AVX is what
+ * they can do: AVX-512 with bfloat16, AVX-512, AVX2, AVX. Source: driver/others/dynamic.c of
+ * 0.3.21. */
 const char *check_blas_core(void) {
 #if defined(__x86_64__)
     unsigned a = 0, b = 0, c = 0, d = 0, xcr0 = 0, a7 = 0, b7 = 0, c7 = 0, d7 = 0, a71 = 0, ignored;
@@ -86,7 +87,7 @@ static double load(void) {
     return getloadavg(v, 1) == 1 ? v[0] : 0;
 }
 
-/* --- C library --------------------------------------------------------------------------------------------- */
+/* --- C library --- */
 
 int check_glibc_version(const uint8_t *p, size_t n, char out[16]) {
     static const char mark[] = "stable release version ";
@@ -104,10 +105,12 @@ int check_glibc_version(const uint8_t *p, size_t n, char out[16]) {
     return k ? 0 : -1;
 }
 
-/* Our programs bring theirs along; it is for the user's own. No tool is asked: it may be missing. */
+/* Our programs bring theirs along; it is for the user's own. No tool is asked: it may be missing.
+ */
 static void libc_name(char out[40]) {
-    static const char *const places[] = {"/lib/*-linux-gnu*/libc.so.6", "/lib64/libc.so.6", "/usr/lib64/libc.so.6",
-                                         "/usr/lib/*-linux-gnu*/libc.so.6", "/usr/lib/libc.so.6", "/lib/libc.so.6"};
+    static const char *const places[] = {
+        "/lib/*-linux-gnu*/libc.so.6",     "/lib64/libc.so.6",   "/usr/lib64/libc.so.6",
+        "/usr/lib/*-linux-gnu*/libc.so.6", "/usr/lib/libc.so.6", "/lib/libc.so.6"};
     char version[16];
     *out = 0;
     for (size_t i = 0; i < sizeof places / sizeof places[0] && !*out; i++) {
@@ -116,7 +119,8 @@ static void libc_name(char out[40]) {
         if (glob(places[i], 0, NULL, &g))
             continue;
         pd_buf_init(&b);
-        if (!pd_read_file(g.gl_pathv[0], LIBC_MAX, &b, NULL) && !check_glibc_version(b.data, b.len, version))
+        if (!pd_read_file(g.gl_pathv[0], LIBC_MAX, &b, NULL) &&
+            !check_glibc_version(b.data, b.len, version))
             snprintf(out, 40, "glibc %s", version);
         pd_buf_release(&b);
         globfree(&g);
@@ -128,7 +132,7 @@ static void libc_name(char out[40]) {
     }
 }
 
-/* --- root_dir ---------------------------------------------------------------------------------------------- */
+/* --- root_dir --- */
 
 /* The folder, or the one in which it would be made: nothing is made here. */
 static int existing(const char *root, char out[PATH_MAX]) {
@@ -175,13 +179,16 @@ static json_t *root_facts(const char *root) {
     else
         try_write(dir, why, sizeof why);
     char device[48];
-    snprintf(device, sizeof device, "%llx:%llx", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
-    return json_pack("{s:o, s:b, s:s, s:I, s:I, s:I, s:o}", "path", msg_text(root, strlen(root)), "exists", !strcmp(dir, root), "device",
-                     device, "free", (json_int_t)fs.f_bavail * (json_int_t)fs.f_frsize, "inodes", (json_int_t)fs.f_files, "inodes_free",
-                     (json_int_t)fs.f_favail, "error", msg_text(why, strlen(why)));
+    snprintf(device, sizeof device, "%llx:%llx", (unsigned long long)st.st_dev,
+             (unsigned long long)st.st_ino);
+    return json_pack("{s:o, s:b, s:s, s:I, s:I, s:I, s:o}", "path", msg_text(root, strlen(root)),
+                     "exists", !strcmp(dir, root), "device", device, "free",
+                     (json_int_t)fs.f_bavail * (json_int_t)fs.f_frsize, "inodes",
+                     (json_int_t)fs.f_files, "inodes_free", (json_int_t)fs.f_favail, "error",
+                     msg_text(why, strlen(why)));
 }
 
-/* --- ports ------------------------------------------------------------------------------------------------- */
+/* --- ports --- */
 
 /* Those that a job would get now: bound together, as it binds them, and let go. */
 static json_t *free_ports(int from, int n) {
@@ -199,9 +206,11 @@ static json_t *free_ports(int from, int n) {
     return list;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- */
+/* -----------------------------------------------------------------------------------------------------------
+ */
 
-static int on_check(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_check(struct client *c, const struct wire_frame *f, const json_t *body,
+                    struct pd_err *err) {
     const char *root = client_core(c)->paths.root;
     json_t *o, *addrs = NULL;
     struct pd_err no_addrs = {0};
@@ -220,12 +229,15 @@ static int on_check(struct client *c, const struct wire_frame *f, const json_t *
     gethostname(host, sizeof host - 1);
     getrlimit(RLIMIT_NOFILE, &files);
     o = facts_node(root);
-    json_t *more = json_pack("{s:o, s:s, s:s, s:s, s:s, s:I, s:f, s:I, s:o, s:o, s:s, s:s, s:s, s:o, s:o}", "hostname",
-                             msg_text(host, strlen(host)), "kernel", uname(&u) ? "?" : u.release, "libc", libc, "cpu", model, "blas",
-                             check_blas_core(), "mem_available", kib_of("MemAvailable"), "load", load(), "open_files",
-                             (json_int_t)files.rlim_cur, "root_dir", root_facts(root), "addrs", addrs, "net_id", net, "machine",
-                             machine, "boot", boot, "nic_error", msg_text(no_addrs.msg, strlen(no_addrs.msg)), "ports",
-                             free_ports((int)msg_int(body, "port", 0, 65535, 0), (int)msg_int(body, "needed", 0, CHECK_PORTS_MAX, 0)));
+    json_t *more =
+        json_pack("{s:o, s:s, s:s, s:s, s:s, s:I, s:f, s:I, s:o, s:o, s:s, s:s, s:s, s:o, s:o}",
+                  "hostname", msg_text(host, strlen(host)), "kernel", uname(&u) ? "?" : u.release,
+                  "libc", libc, "cpu", model, "blas", check_blas_core(), "mem_available",
+                  kib_of("MemAvailable"), "load", load(), "open_files", (json_int_t)files.rlim_cur,
+                  "root_dir", root_facts(root), "addrs", addrs, "net_id", net, "machine", machine,
+                  "boot", boot, "nic_error", msg_text(no_addrs.msg, strlen(no_addrs.msg)), "ports",
+                  free_ports((int)msg_int(body, "port", 0, 65535, 0),
+                             (int)msg_int(body, "needed", 0, CHECK_PORTS_MAX, 0)));
     if (o && more)
         json_object_update(o, more);
     json_decref(more);

@@ -1,8 +1,10 @@
-/* check.h - what `paddlectl check` asks of a node: facts, whether root_dir can be used, and which peers it reaches.
+/* check.h - what `paddlectl check` asks of a node: facts, whether root_dir can be used, and which
+ * peers it reaches.
  *
  *     AG_CHECK          facts (check.c), or with `clock` only the time
  *     AG_CHECK_LISTEN   listen on the first free port as a pserver would; leave a mark in root_dir
- *     AG_CHECK_PROBE    try the peers' addresses with the whole handshake; whose marks lie in root_dir?
+ *     AG_CHECK_PROBE    try the peers' addresses with the whole handshake; whose marks lie in
+ * root_dir?
  *
  * All of a check belongs to the client and goes with it: the port, the mark.
  */
@@ -18,7 +20,8 @@ enum { CHECK_PEERS_MAX = 8, CHECK_ADDRS_MAX = 16, CHECK_PORTS_MAX = 128 };
 extern const struct client_service check_service;     /* AG_CHECK; without a context */
 extern const struct client_service check_net_service; /* the other two; without a context */
 
-/* The kernels that OpenBLAS 0.3.21 takes on this CPU when nobody tells it otherwise: "SkylakeX". "" where that is not known. */
+/* The kernels that OpenBLAS 0.3.21 takes on this CPU when nobody tells it otherwise: "SkylakeX". ""
+ * where that is not known. */
 const char *check_blas_core(void);
 
 /* Version of the C library in its file's bytes: "2.36" after "stable release version ". 0 or -1. */

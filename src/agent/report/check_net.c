@@ -1,4 +1,5 @@
-/* check_net.c - see check.h: ports and peers. Probes (probe.h) prove a key that was made for this check. */
+/* check_net.c - see check.h: ports and peers. Probes (probe.h) prove a key that was made for this
+ * check. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -46,11 +47,14 @@ struct check_state {
     struct check_listener *listens; /* NULL: it does not */
 };
 
-static struct check_listener **check_of(struct client *c) { return &((struct check_state *)client_state(c, &check_net_service))->listens; }
+static struct check_listener **check_of(struct client *c) {
+    return &((struct check_state *)client_state(c, &check_net_service))->listens;
+}
 
-/* --- listening --------------------------------------------------------------------------------------------- */
+/* --- listening --- */
 
-/* It knows now, and closes. If we did, the kernel would keep our port for a minute, and the job that comes next get another. */
+/* It knows now, and closes. If we did, the kernel would keep our port for a minute, and the job
+ * that comes next get another. */
 static void on_peer_open(struct net_conn *c, void *arg) {
     struct client *its = arg;
     struct check_listener *k = *check_of(its);
@@ -79,11 +83,12 @@ static void on_peer_close(struct net_conn *c, const struct pd_err *why, void *ar
     client_unref(its);
 }
 
-/* One file per node beside the executables: a node that finds another's shares the folder with it, whatever the file system says
- * of itself. Where the folder does not exist yet nothing is made. */
+/* One file per node beside the executables: a node that finds another's shares the folder with it,
+ * whatever the file system says of itself. Where the folder does not exist yet nothing is made. */
 static void leave_mark(struct check_listener *k, const char *root) {
     if (pd_fmt(k->dir, sizeof k->dir, "%s/.paddlectl", root) ||
-        pd_fmt(k->mark, sizeof k->mark, "%s/check-%s-%u", k->dir, k->hs.self.job, (unsigned)k->hs.self.id)) {
+        pd_fmt(k->mark, sizeof k->mark, "%s/check-%s-%u", k->dir, k->hs.self.job,
+               (unsigned)k->hs.self.id)) {
         *k->mark = 0;
         return;
     }
@@ -94,10 +99,12 @@ static void leave_mark(struct check_listener *k, const char *root) {
         close(fd);
 }
 
-static int on_listen(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_listen(struct client *c, const struct wire_frame *f, const json_t *body,
+                     struct pd_err *err) {
     static const struct net_events ev = {on_peer_open, on_any_frame, NULL, on_peer_close};
     struct agent_core *core = client_core(c);
-    const struct net_opts opts = {.max_frame = 4096, .handshake_timeout_ms = PROBE_MS, .log = &core->log};
+    const struct net_opts opts = {
+        .max_frame = 4096, .handshake_timeout_ms = PROBE_MS, .log = &core->log};
     const char *token = msg_str(body, "token");
     if (*check_of(c))
         return pd_fail(err, PD_EPROTO, "this client's check listens already");
@@ -106,10 +113,12 @@ static int on_listen(struct client *c, const struct wire_frame *f, const json_t 
     struct check_listener *k = pd_calloc(1, sizeof *k);
     if (!k)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    k->hs.self = (struct wire_hello){.role = WIRE_ROLE_AGENT, .id = (uint32_t)msg_int(body, "node", 0, 1 << 20, 0)};
+    k->hs.self = (struct wire_hello){.role = WIRE_ROLE_AGENT,
+                                     .id = (uint32_t)msg_int(body, "node", 0, 1 << 20, 0)};
     snprintf(k->hs.self.job, sizeof k->hs.self.job, "%s", token);
     memcpy(k->hs.key, f->sec[1], WIRE_KEY_BYTES);
-    int port = 0, fd = ports_bind(net_any_ip(), (int)msg_int(body, "port", 0, 65535, 0), &port, NULL, err);
+    int port = 0,
+        fd = ports_bind(net_any_ip(), (int)msg_int(body, "port", 0, 65535, 0), &port, NULL, err);
     int rc = fd < 0 ? fd : net_listen_fd(&k->listener, &core->loop, fd, &k->hs, &opts, &ev, c, err);
     if (rc) {
         free(k);
@@ -134,7 +143,7 @@ static void drop(struct client *c) {
     free(k);
 }
 
-/* --- probing ----------------------------------------------------------------------------------------------- */
+/* --- probing --- */
 
 /* Other nodes' marks of this check beside ours. */
 static json_t *shared_with(const struct check_listener *k) {
@@ -145,7 +154,8 @@ static json_t *shared_with(const struct check_listener *k) {
     size_t n = (size_t)snprintf(prefix, sizeof prefix, "check-%s-", k->hs.self.job);
     for (int i = 0; d && i < MARKS_MAX && (e = readdir(d)); i++) {
         int64_t node;
-        if (!strncmp(e->d_name, prefix, n) && !pd_parse_i64(e->d_name + n, 0, 1 << 20, &node) && node != k->hs.self.id)
+        if (!strncmp(e->d_name, prefix, n) && !pd_parse_i64(e->d_name + n, 0, 1 << 20, &node) &&
+            node != k->hs.self.id)
             json_array_append_new(list, json_integer(node));
     }
     if (d)
@@ -158,13 +168,16 @@ static void answer(struct check_request *r) {
     const json_t *peer;
     json_t *out = json_array();
     size_t i;
-    json_array_foreach(json_object_get(r->body, "peers"), i, peer) {
+    json_array_foreach (json_object_get(r->body, "peers"), i, peer) {
         const struct check_peer *p = &r->peer[i];
-        json_array_append_new(out, json_pack("{s:I, s:s, s:f, s:o}", "node", (json_int_t)msg_int(peer, "node", 0, 1 << 20, 0), "addr", p->addr,
-                                             "ms", p->ms, "why", msg_text(p->why, strlen(p->why))));
+        json_array_append_new(out, json_pack("{s:I, s:s, s:f, s:o}", "node",
+                                             (json_int_t)msg_int(peer, "node", 0, 1 << 20, 0),
+                                             "addr", p->addr, "ms", p->ms, "why",
+                                             msg_text(p->why, strlen(p->why))));
     }
     if (k)
-        client_send(r->c, WIRE_AG_CHECK_PROBE, r->req, json_pack("{s:O, s:o}", "reached", out, "shared", shared_with(k)));
+        client_send(r->c, WIRE_AG_CHECK_PROBE, r->req,
+                    json_pack("{s:O, s:o}", "reached", out, "shared", shared_with(k)));
     json_decref(out);
     json_decref(r->body);
     client_unref(r->c);
@@ -191,8 +204,11 @@ static void on_probed(void *arg, const struct probe_result *v, size_t n) {
 static void probe_peer(struct check_request *r, size_t at, const json_t *peer) {
     struct wire_hs_opts hs = (*check_of(r->c))->hs;
     struct pd_err err = {0};
-    const struct probe_target target = {.addrs = json_object_get(peer, "addrs"), .max = CHECK_ADDRS_MAX, .port = (int)msg_int(peer, "port", 1, 65535, 1),
-                                        .node = (uint32_t)msg_int(peer, "node", 0, 1 << 20, 1 << 20)};
+    const struct probe_target target = {.addrs = json_object_get(peer, "addrs"),
+                                        .max = CHECK_ADDRS_MAX,
+                                        .port = (int)msg_int(peer, "port", 1, 65535, 1),
+                                        .node =
+                                            (uint32_t)msg_int(peer, "node", 0, 1 << 20, 1 << 20)};
     hs.self.role = WIRE_ROLE_PROBE;
     r->peer[at].of = r;
     r->n_open++;
@@ -203,7 +219,8 @@ static void probe_peer(struct check_request *r, size_t at, const json_t *peer) {
     sodium_memzero(&hs, sizeof hs);
 }
 
-static int on_probe(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_probe(struct client *c, const struct wire_frame *f, const json_t *body,
+                    struct pd_err *err) {
     const json_t *peers = json_object_get(body, "peers"), *peer;
     size_t i;
     if (!*check_of(c))
@@ -215,7 +232,7 @@ static int on_probe(struct client *c, const struct wire_frame *f, const json_t *
         return pd_fail(err, PD_ENOMEM, "out of memory");
     *r = (struct check_request){.c = c, .body = json_deep_copy(body), .req = f->req, .n_open = 1};
     client_ref(c);
-    json_array_foreach(json_object_get(r->body, "peers"), i, peer)
+    json_array_foreach (json_object_get(r->body, "peers"), i, peer)
         probe_peer(r, i, peer);
     one_less(r);
     return 0;
@@ -227,4 +244,7 @@ static const struct client_request requests[] = {
     {0},
 };
 
-const struct client_service check_net_service = {.name = "check", .requests = requests, .state_size = sizeof(struct check_state), .on_close = drop};
+const struct client_service check_net_service = {.name = "check",
+                                                 .requests = requests,
+                                                 .state_size = sizeof(struct check_state),
+                                                 .on_close = drop};

@@ -65,8 +65,8 @@ static int list(const char *dir, struct clean_entries *out, struct pd_err *err) 
         }
         struct clean_entry *e = &out->v[out->n];
         memset(e, 0, sizeof *e);
-        if (pd_fmt(e->name, sizeof e->name, "%s", de->d_name) || pd_fmt(e->path, sizeof e->path, "%s/%s", dir, de->d_name) ||
-            lstat(e->path, &st))
+        if (pd_fmt(e->name, sizeof e->name, "%s", de->d_name) ||
+            pd_fmt(e->path, sizeof e->path, "%s/%s", dir, de->d_name) || lstat(e->path, &st))
             continue;
         e->made = st.st_mtime;
         out->n++;
@@ -89,7 +89,8 @@ static json_int_t bytes_of(const char *path) {
     return sum;
 }
 
-/* By a dispatch under way, however long it takes; what a dead one left the store buries (clean_chunks). */
+/* By a dispatch under way, however long it takes; what a dead one left the store buries
+ * (clean_chunks). */
 static int is_being_made(const struct clean_entry *e) { return strstr(e->name, ".part-") != NULL; }
 
 /* --- removing --- */
@@ -98,11 +99,15 @@ static void removed(struct cleaning *c, const char *kind, const struct clean_ent
     struct pd_err err = {0};
     json_int_t bytes = bytes_of(e->path);
     if (!c->o->dry_run && pd_rm_tree(e->path, &err)) {
-        json_array_append_new(c->failed, json_pack("{s:o, s:s}", "path", msg_text(e->path, strlen(e->path)), "error", err.msg));
+        json_array_append_new(
+            c->failed,
+            json_pack("{s:o, s:s}", "path", msg_text(e->path, strlen(e->path)), "error", err.msg));
         return;
     }
     c->freed += bytes;
-    json_array_append_new(c->removed, json_pack("{s:s, s:o, s:I}", "kind", kind, "name", msg_text(e->name, strlen(e->name)), "bytes", bytes));
+    json_array_append_new(c->removed,
+                          json_pack("{s:s, s:o, s:I}", "kind", kind, "name",
+                                    msg_text(e->name, strlen(e->name)), "bytes", bytes));
 }
 
 static int newest_first(const void *a, const void *b) {
@@ -111,7 +116,8 @@ static int newest_first(const void *a, const void *b) {
 }
 
 /* *n_running says how many jobs run here; those that stay are left in `jobs`. */
-static int clean_jobs(struct cleaning *c, struct clean_entries *jobs, int *n_running, struct pd_err *err) {
+static int clean_jobs(struct cleaning *c, struct clean_entries *jobs, int *n_running,
+                      struct pd_err *err) {
     struct clean_entries all = {0};
     int rc = list(c->root, &all, err), over = 0;
     *n_running = 0;
@@ -119,7 +125,8 @@ static int clean_jobs(struct cleaning *c, struct clean_entries *jobs, int *n_run
         struct node_paths p;
         char inside[PATH_MAX];
         struct stat st;
-        if (node_paths_init(&p, c->root, all.v[i].name, NULL) || node_paths_join(p.dir, ".agent", inside, NULL) || lstat(p.dir, &st) ||
+        if (node_paths_init(&p, c->root, all.v[i].name, NULL) ||
+            node_paths_join(p.dir, ".agent", inside, NULL) || lstat(p.dir, &st) ||
             !S_ISDIR(st.st_mode) || lstat(inside, &st) || !S_ISDIR(st.st_mode))
             continue;
         struct clean_entry e = all.v[i];
@@ -155,7 +162,8 @@ static int clean_bin(struct cleaning *c, int n_running, struct pd_err *err) {
     enum { N_KINDS = 5, N_KEPT_KINDS = 2 };
     char dir[PATH_MAX];
     struct clean_entries all = {0};
-    int seen[N_KINDS] = {0}, rc = pd_fmt(dir, sizeof dir, "%s/.paddlectl/bin", c->root) ? 0 : list(dir, &all, err);
+    int seen[N_KINDS] = {0},
+        rc = pd_fmt(dir, sizeof dir, "%s/.paddlectl/bin", c->root) ? 0 : list(dir, &all, err);
     if (!rc && all.n)
         qsort(all.v, all.n, sizeof *all.v, newest_first);
     for (size_t i = 0; i < all.n && !n_running; i++) {
@@ -164,7 +172,8 @@ static int clean_bin(struct cleaning *c, int n_running, struct pd_err *err) {
         while (k < N_KINDS && strncmp(e->name, kinds[k], strlen(kinds[k])))
             k++;
         int ours = k == 0 && !strcmp(e->name + strlen(kinds[0]), c->o->build);
-        if (k == N_KINDS || ours || is_being_made(e) || c->now - e->made < DAY_S || (k < N_KEPT_KINDS && !seen[k]++))
+        if (k == N_KINDS || ours || is_being_made(e) || c->now - e->made < DAY_S ||
+            (k < N_KEPT_KINDS && !seen[k]++))
             continue;
         removed(c, "executable", e);
     }
@@ -172,31 +181,35 @@ static int clean_bin(struct cleaning *c, int n_running, struct pd_err *err) {
     return rc;
 }
 
-/* By the folders' real names: root_dir and job_workspace may have been written in different ways, through links. */
+/* By the folders' real names: root_dir and job_workspace may have been written in different ways,
+ * through links. */
 static int works_in(const struct clean_entries *jobs, const char *workspace) {
     char link[PATH_MAX], target[PATH_MAX], mine[PATH_MAX];
     if (!realpath(workspace, mine))
         return 1; /* what can't be judged stays */
     size_t n = strlen(mine);
     for (size_t i = 0; i < jobs->n; i++)
-        if (!pd_fmt(link, sizeof link, "%s/workspace", jobs->v[i].path) && realpath(link, target) && !strncmp(target, mine, n) &&
-            (!target[n] || target[n] == '/'))
+        if (!pd_fmt(link, sizeof link, "%s/workspace", jobs->v[i].path) && realpath(link, target) &&
+            !strncmp(target, mine, n) && (!target[n] || target[n] == '/'))
             return 1;
     return 0;
 }
 
-static int clean_workspaces(struct cleaning *c, const struct clean_entries *jobs, struct pd_err *err) {
+static int clean_workspaces(struct cleaning *c, const struct clean_entries *jobs,
+                            struct pd_err *err) {
     char dir[PATH_MAX];
     struct clean_entries all = {0};
     int rc = pd_fmt(dir, sizeof dir, "%s/workspaces", c->root) ? 0 : list(dir, &all, err);
     for (size_t i = 0; i < all.n; i++)
-        if (c->now - all.v[i].made >= DAY_S && !is_being_made(&all.v[i]) && !works_in(jobs, all.v[i].path))
+        if (c->now - all.v[i].made >= DAY_S && !is_being_made(&all.v[i]) &&
+            !works_in(jobs, all.v[i].path))
             removed(c, "workspace", &all.v[i]);
     free(all.v);
     return rc;
 }
 
-/* What the store knows of trees that are gone; after the trees, so that those that went just now count. */
+/* What the store knows of trees that are gone; after the trees, so that those that went just now
+ * count. */
 static int clean_chunks(struct cleaning *c, struct pd_err *err) {
     uint64_t n = 0, bytes = 0;
     char name[40];
@@ -205,14 +218,22 @@ static int clean_chunks(struct cleaning *c, struct pd_err *err) {
         return rc;
     snprintf(name, sizeof name, "%llu package%s", (unsigned long long)n, n == 1 ? "" : "s");
     c->freed += (json_int_t)bytes;
-    json_array_append_new(c->removed, json_pack("{s:s, s:s, s:I}", "kind", "chunks", "name", name, "bytes", (json_int_t)bytes));
+    json_array_append_new(c->removed, json_pack("{s:s, s:s, s:I}", "kind", "chunks", "name", name,
+                                                "bytes", (json_int_t)bytes));
     return 0;
 }
 
 json_t *clean_root(const char *root, const struct clean_opts *o, struct pd_err *err) {
-    struct cleaning c = {.root = root, .o = o, .now = time(NULL), .removed = json_array(), .kept = json_array(), .failed = json_array()};
+    struct cleaning c = {.root = root,
+                         .o = o,
+                         .now = time(NULL),
+                         .removed = json_array(),
+                         .kept = json_array(),
+                         .failed = json_array()};
     struct clean_entries jobs = {.v = pd_calloc(CLEAN_MAX, sizeof *jobs.v), .cap = CLEAN_MAX};
-    int n_running = 0, rc = jobs.v && c.removed && c.kept && c.failed ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    int n_running = 0, rc = jobs.v && c.removed && c.kept && c.failed
+                                ? 0
+                                : pd_fail(err, PD_ENOMEM, "out of memory");
     if (!rc)
         rc = clean_jobs(&c, &jobs, &n_running, err);
     if (!rc)
@@ -222,7 +243,9 @@ json_t *clean_root(const char *root, const struct clean_opts *o, struct pd_err *
     if (!rc)
         rc = clean_chunks(&c, err);
     free(jobs.v);
-    json_t *answer = rc ? NULL : json_pack("{s:O, s:O, s:O, s:I}", "removed", c.removed, "kept", c.kept, "failed", c.failed, "freed", c.freed);
+    json_t *answer = rc ? NULL
+                        : json_pack("{s:O, s:O, s:O, s:I}", "removed", c.removed, "kept", c.kept,
+                                    "failed", c.failed, "freed", c.freed);
     json_decref(c.removed);
     json_decref(c.kept);
     json_decref(c.failed);
@@ -260,15 +283,20 @@ static void on_done(uv_work_t *w, int status) {
     free(c);
 }
 
-static int on_clean(struct client *client, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_clean(struct client *client, const struct wire_frame *f, const json_t *body,
+                    struct pd_err *err) {
     struct clean_work *c = pd_calloc(1, sizeof *c);
     if (!c)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     c->work.data = c;
     c->client = client;
     c->req = f->req;
-    c->o = (struct clean_opts){.keep = (int)msg_int(body, "keep", 0, CLEAN_MAX, CLEAN_MAX), .workspaces = msg_bool(body, "workspaces"),
-                               .dry_run = msg_bool(body, "dry_run"), .store_limit = (uint64_t)msg_int(body, "store_limit", 0, INT64_MAX, 0), .build = client_core(client)->build};
+    c->o =
+        (struct clean_opts){.keep = (int)msg_int(body, "keep", 0, CLEAN_MAX, CLEAN_MAX),
+                            .workspaces = msg_bool(body, "workspaces"),
+                            .dry_run = msg_bool(body, "dry_run"),
+                            .store_limit = (uint64_t)msg_int(body, "store_limit", 0, INT64_MAX, 0),
+                            .build = client_core(client)->build};
     if (uv_queue_work(&client_core(client)->loop, &c->work, run, on_done)) {
         free(c);
         return pd_fail(err, PD_ENOMEM, "cannot start a thread");

@@ -1,12 +1,14 @@
 /* clean.h - what earlier jobs left under a root_dir, found and removed; AG_CLEAN.
  *
- *     ROOT/JOB...            kept: what runs, what was made within the last minute, the `keep` newest of the others
- *     ROOT/.paddlectl/bin/   kept: all while a job runs here; else the executables of a day, this agent's, the newest of each kind
- *                            (uploads that broke off: removed after a day)
- *     ROOT/.paddlectl/chunks/   what the store knows of trees that are there; more than store_limit: the least recently used go (pack/store/store.h)
- *     ROOT/workspaces/       only when asked: kept: those that a kept job works in, and those of a day
+ *     ROOT/JOB...            kept: what runs, what was made within the last minute, the `keep`
+ * newest of the others ROOT/.paddlectl/bin/   kept: all while a job runs here; else the executables
+ * of a day, this agent's, the newest of each kind (uploads that broke off: removed after a day)
+ *     ROOT/.paddlectl/chunks/   what the store knows of trees that are there; more than
+ * store_limit: the least recently used go (pack/store/store.h) ROOT/workspaces/       only when
+ * asked: kept: those that a kept job works in, and those of a day
  *
- * A job's folder is one that has our .agent folder inside; nothing else is looked at, links are never followed.
+ * A job's folder is one that has our .agent folder inside; nothing else is looked at, links are
+ * never followed.
  */
 #ifndef PD_AGENT_CLEAN_H
 #define PD_AGENT_CLEAN_H
@@ -24,11 +26,11 @@ struct clean_opts {
     int workspaces; /* 1: deployed workspaces too */
     int dry_run;
     uint64_t store_limit; /* bytes, 0: none */
-    const char *build; /* BLAKE2b-256 of this agent's executable */
+    const char *build;    /* BLAKE2b-256 of this agent's executable */
 };
 
-/* Blocks; may run on a thread. The body of AG_CLEAN's answer, or NULL with err: out of memory. What can't be removed is in its
- * `failed`. */
+/* Blocks; may run on a thread. The body of AG_CLEAN's answer, or NULL with err: out of memory. What
+ * can't be removed is in its `failed`. */
 json_t *clean_root(const char *root, const struct clean_opts *o, struct pd_err *err);
 
 #endif

@@ -9,7 +9,8 @@
 
 enum { LIST_MAX = 10000 };
 
-static int on_list(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_list(struct client *c, const struct wire_frame *f, const json_t *body,
+                   struct pd_err *err) {
     (void)body;
     const char *root = client_core(c)->paths.root;
     json_t *jobs = json_array();
@@ -18,8 +19,8 @@ static int on_list(struct client *c, const struct wire_frame *f, const json_t *b
     while (d && (e = readdir(d)) && json_array_size(jobs) < LIST_MAX) {
         struct node_paths p;
         char inside[PATH_MAX];
-        if (*e->d_name == '.' || node_paths_init(&p, root, e->d_name, NULL) || node_paths_join(p.dir, ".agent", inside, NULL) ||
-            access(inside, F_OK))
+        if (*e->d_name == '.' || node_paths_init(&p, root, e->d_name, NULL) ||
+            node_paths_join(p.dir, ".agent", inside, NULL) || access(inside, F_OK))
             continue;
         json_array_append_new(jobs, status_brief(&p));
     }
@@ -28,7 +29,8 @@ static int on_list(struct client *c, const struct wire_frame *f, const json_t *b
     return client_answer(c, f, json_pack("{s:o}", "jobs", jobs), err);
 }
 
-static int on_status(struct client *c, const struct wire_frame *f, const json_t *body, struct pd_err *err) {
+static int on_status(struct client *c, const struct wire_frame *f, const json_t *body,
+                     struct pd_err *err) {
     const struct status_source *from = client_context(c, &job_list_service);
     struct status_now now = {.clients = client_others(c)};
     (void)body;

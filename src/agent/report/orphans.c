@@ -37,7 +37,8 @@ static int connects(const struct node_paths *p) {
 
 /* Its agent does not answer, which may be for want of a socket, but the process is there? */
 static int agent_lives(const struct node_paths *p, uint64_t since) {
-    return connects(p) || (since && process_tree_start_ticks((pid_t)node_paths_read_pid(p)) == since);
+    return connects(p) ||
+           (since && process_tree_start_ticks((pid_t)node_paths_read_pid(p)) == since);
 }
 
 int orphans_may_run(const struct node_paths *p) {
@@ -50,17 +51,21 @@ int orphans_may_run(const struct node_paths *p) {
     facts_host(host);
     facts_boot_id(boot);
     int elsewhere = *msg_str(s, "host") && strcmp(msg_str(s, "host"), host);
-    int lives = !strcmp(msg_str(s, "boot"), boot) && agent_lives(p, (uint64_t)msg_int(s, "since", 0, INT64_MAX, 0));
+    int lives = !strcmp(msg_str(s, "boot"), boot) &&
+                agent_lives(p, (uint64_t)msg_int(s, "since", 0, INT64_MAX, 0));
     json_decref(s);
     return elsewhere || lives;
 }
 
 static void tell(const struct node_paths *p, int n) {
     char path[PATH_MAX], text[200];
-    int len = snprintf(text, sizeof text, "reaping what %.70s left behind: its agent is gone, %d process%s ended\n", p->job, n,
-                       n > 1 ? "es" : "");
+    int len = snprintf(text, sizeof text,
+                       "reaping what %.70s left behind: its agent is gone, %d process%s ended\n",
+                       p->job, n, n > 1 ? "es" : "");
     (void)pd_write_all(2, text, (size_t)len);
-    int fd = node_paths_join(p->dir, "log/agent.log", path, NULL) ? -1 : open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    int fd = node_paths_join(p->dir, "log/agent.log", path, NULL)
+                 ? -1
+                 : open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd >= 0) {
         (void)pd_write_all(fd, text, (size_t)len);
         close(fd);

@@ -25,7 +25,9 @@ struct probe {
     struct probe_result result[PROBE_ADDRS_MAX];
 };
 
-static struct probe_result *result_of(const struct probe_try *t) { return &t->probe->result[t - t->probe->try]; }
+static struct probe_result *result_of(const struct probe_try *t) {
+    return &t->probe->result[t - t->probe->try];
+}
 
 static void on_open(struct net_conn *c, void *arg) {
     const struct probe_try *t = arg;
@@ -61,18 +63,25 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     one_less(t->probe);
 }
 
-int probe_node(struct agent_core *core, const struct wire_hs_opts *hs, const struct probe_target *target,
-               void (*done)(void *arg, const struct probe_result *v, size_t n), void *arg, struct pd_err *err) {
+int probe_node(struct agent_core *core, const struct wire_hs_opts *hs,
+               const struct probe_target *target,
+               void (*done)(void *arg, const struct probe_result *v, size_t n), void *arg,
+               struct pd_err *err) {
     static const struct net_events ev = {on_open, on_frame, NULL, on_close};
-    const struct net_opts opts = {.max_frame = 4096, .handshake_timeout_ms = PROBE_MS, .log = &core->log};
+    const struct net_opts opts = {
+        .max_frame = 4096, .handshake_timeout_ms = PROBE_MS, .log = &core->log};
     const json_t *v;
     size_t i;
     struct probe *p = pd_calloc(1, sizeof *p);
     if (!p)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    *p = (struct probe){.done = done, .arg = arg, .addrs = json_incref((json_t *)(uintptr_t)target->addrs), .port = target->port,
-                        .node = target->node, .n_open = 1};
-    json_array_foreach(target->addrs, i, v) {
+    *p = (struct probe){.done = done,
+                        .arg = arg,
+                        .addrs = json_incref((json_t *)(uintptr_t)target->addrs),
+                        .port = target->port,
+                        .node = target->node,
+                        .n_open = 1};
+    json_array_foreach (target->addrs, i, v) {
         struct pd_err why = {0};
         if (i == target->max || i == PROBE_ADDRS_MAX || !json_is_string(v))
             break;

@@ -27,7 +27,7 @@ enum { PASSWD_MAX = 8 << 20, PROGRESS_BYTES = 65536 };
 static void add_usage(json_t *list) {
     size_t i;
     json_t *p;
-    json_array_foreach(list, i, p) {
+    json_array_foreach (list, i, p) {
         struct process_tree_usage u = {0};
         if (!strcmp(msg_str(p, "state"), "running"))
             process_tree_usage((pid_t)msg_int(p, "pid", 1, INT32_MAX, 1), &u);
@@ -40,7 +40,8 @@ static void add_usage(json_t *list) {
 
 /* --- state.json --- */
 
-/* The static program can't ask the name service: /etc/passwd, else the login's own word for itself, else the number. */
+/* The static program can't ask the name service: /etc/passwd, else the login's own word for itself,
+ * else the number. */
 static json_t *user_name(const struct node_paths *p) {
     char uid[24] = "", *save = NULL;
     struct stat st;
@@ -51,7 +52,8 @@ static json_t *user_name(const struct node_paths *p) {
         return json_string("");
     snprintf(uid, sizeof uid, "%u", (unsigned)st.st_uid);
     if (!pd_read_file("/etc/passwd", PASSWD_MAX, &b, NULL) && b.len)
-        for (char *line = strtok_r((char *)b.data, "\n", &save); line && !name; line = strtok_r(NULL, "\n", &save)) {
+        for (char *line = strtok_r((char *)b.data, "\n", &save); line && !name;
+             line = strtok_r(NULL, "\n", &save)) {
             char *word = strchr(line, ':'), *number = word ? strchr(word + 1, ':') : NULL;
             size_t n = number ? strcspn(number + 1, ":") : 0;
             if (number && n == strlen(uid) && !strncmp(number + 1, uid, n))
@@ -66,13 +68,16 @@ json_t *status_state(const struct agent_core *core, const struct status_job *j) 
     char boot[64], host[HOST_NAME_MAX + 1];
     facts_boot_id(boot);
     facts_host(host);
-    return json_pack("{s:s, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o}", "job", core->paths.job, "node", j->node, "n_nodes",
-                     j->n_nodes, "attached", j->attached, "user", user_name(&core->paths), "started_us", (json_int_t)j->started_us, "ended_us",
-                     (json_int_t)j->ended_us, "restarts", (int)j->restarts, "host", msg_text(host, strlen(host)), "boot", boot, "since",
+    return json_pack("{s:s, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o}", "job",
+                     core->paths.job, "node", j->node, "n_nodes", j->n_nodes, "attached",
+                     j->attached, "user", user_name(&core->paths), "started_us",
+                     (json_int_t)j->started_us, "ended_us", (json_int_t)j->ended_us, "restarts",
+                     (int)j->restarts, "host", msg_text(host, strlen(host)), "boot", boot, "since",
                      (json_int_t)process_tree_start_ticks(getpid()), "processes", j->processes);
 }
 
-/* Renamed into place, but not synced: after a power cut nobody needs it, and the loop does not wait for a disk. */
+/* Renamed into place, but not synced: after a power cut nobody needs it, and the loop does not wait
+ * for a disk. */
 static int write_aside(const struct node_paths *p, const char *text, struct pd_err *err) {
     char path[PATH_MAX], tmp[PATH_MAX];
     int rc = node_paths_join(p->dir, ".agent/state.json", path, err);
@@ -131,10 +136,12 @@ json_t *status_brief(const struct node_paths *p) {
     if (fd >= 0)
         close(fd);
     json_t *user = json_object_get(s, "user");
-    json_t *o = json_pack("{s:s, s:i, s:s, s:i, s:o, s:I, s:I, s:b, s:i}", "job", p->job, "node", node_paths_read_node(p), "state",
-                          state, "pid", fd >= 0 ? node_paths_read_pid(p) : 0, "user", json_is_string(user) ? json_incref(user) : user_name(p), "started_us",
-                          (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "ended_us", ended(p, s), "attached",
-                          msg_bool(s, "attached"), "n_nodes", (int)msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0));
+    json_t *o = json_pack(
+        "{s:s, s:i, s:s, s:i, s:o, s:I, s:I, s:b, s:i}", "job", p->job, "node",
+        node_paths_read_node(p), "state", state, "pid", fd >= 0 ? node_paths_read_pid(p) : 0,
+        "user", json_is_string(user) ? json_incref(user) : user_name(p), "started_us",
+        (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "ended_us", ended(p, s), "attached",
+        msg_bool(s, "attached"), "n_nodes", (int)msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0));
     json_decref(s);
     return o;
 }
@@ -144,8 +151,9 @@ json_t *status_brief(const struct node_paths *p) {
 static json_t *streams(const struct logs *l) {
     json_t *o = json_object();
     for (int i = 0; l && i < N_LOG_STREAMS; i++)
-        json_object_set_new(o, log_names[i], json_pack("{s:I, s:I}", "first", (json_int_t)l->f[i].first, "size",
-                                                         (json_int_t)l->f[i].size));
+        json_object_set_new(o, log_names[i],
+                            json_pack("{s:I, s:I}", "first", (json_int_t)l->f[i].first, "size",
+                                      (json_int_t)l->f[i].size));
     return o;
 }
 
@@ -159,7 +167,8 @@ static json_t *find_progress(char *text, size_t n) {
         char *line = memrchr(text, '\n', n);
         line = line ? line + 1 : text;
         json_t *o = memmem(line, (size_t)(end - line), "\"progress\"", 10)
-                        ? json_loadb(line, (size_t)(end - line), JSON_REJECT_DUPLICATES, NULL) : NULL;
+                        ? json_loadb(line, (size_t)(end - line), JSON_REJECT_DUPLICATES, NULL)
+                        : NULL;
         if (json_is_object(o) && !strcmp(msg_str(o, "ev"), "progress"))
             return o;
         json_decref(o);
@@ -169,11 +178,13 @@ static json_t *find_progress(char *text, size_t n) {
 
 static json_t *progress(struct logs *l) {
     char text[PROGRESS_BYTES];
-    uint64_t size = l ? l->f[LOG_EVENTS].size : 0, at = size > sizeof text ? size - sizeof text : 0, hint = 0, time_us;
+    uint64_t size = l ? l->f[LOG_EVENTS].size : 0, at = size > sizeof text ? size - sizeof text : 0,
+             hint = 0, time_us;
     size_t n = 0, k = 1;
     if (l && at < l->f[LOG_EVENTS].first)
         at = l->f[LOG_EVENTS].first;
-    while (at + n < size && k && !logs_read(l, LOG_EVENTS, at + n, text + n, sizeof text - n, &k, &time_us, &hint, NULL))
+    while (at + n < size && k &&
+           !logs_read(l, LOG_EVENTS, at + n, text + n, sizeof text - n, &k, &time_us, &hint, NULL))
         n += k;
     json_t *o = find_progress(text, n);
     return o ? o : json_null();
@@ -185,15 +196,18 @@ json_t *status_full(const struct agent_core *core, struct status_now *now) {
     size_t i;
     list = json_is_array(list) ? json_deep_copy(list) : json_array();
     if (core->mode == AGENT_OVER)
-        json_array_foreach(list, i, p) /* its end was not seen */
+        json_array_foreach (list, i, p) /* its end was not seen */
             json_object_set_new(p, "state", json_string("exited"));
     add_usage(list);
-    json_t *o = json_pack("{s:s, s:o, s:i, s:i, s:b, s:I, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o}", "state", now->state, "text",
-                          msg_text(now->text, strlen(now->text)), "node", agent_node_id(core), "n_nodes",
-                          (int)msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0), "attached", msg_bool(s, "attached"), "started_us",
-                          (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "now_us", (json_int_t)pd_wall_us(), "ended_us",
-                          ended(&core->paths, s), "restarts", (int)msg_int(s, "restarts", 0, INT32_MAX, 0), "clients", (int)now->clients,
-                          "processes", list, "streams", streams(now->logs), "progress", progress(now->logs), "lost", now->lost);
+    json_t *o = json_pack(
+        "{s:s, s:o, s:i, s:i, s:b, s:I, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o}", "state",
+        now->state, "text", msg_text(now->text, strlen(now->text)), "node", agent_node_id(core),
+        "n_nodes", (int)msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0), "attached",
+        msg_bool(s, "attached"), "started_us",
+        (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "now_us", (json_int_t)pd_wall_us(),
+        "ended_us", ended(&core->paths, s), "restarts",
+        (int)msg_int(s, "restarts", 0, INT32_MAX, 0), "clients", (int)now->clients, "processes",
+        list, "streams", streams(now->logs), "progress", progress(now->logs), "lost", now->lost);
     json_decref(s);
     return o;
 }

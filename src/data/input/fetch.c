@@ -1,5 +1,6 @@
-/* fetch.c - see fetch.h. The words are those of src/agent/data_ask.c. One thread waits at a time; what others want is told to the agent
- * before they wait for their turn, so that their files come meanwhile. */
+/* fetch.c - see fetch.h. The words are those of src/agent/data_ask.c. One thread waits at a time;
+ * what others want is told to the agent before they wait for their turn, so that their files come
+ * meanwhile. */
 #include "data/input/fetch.h"
 
 #include <errno.h>
@@ -54,7 +55,8 @@ static int say(struct data_fetch *f, uint32_t id, const char *path, int wait) {
     memcpy(text + 8, path, n);
     pthread_mutex_lock(&f->say);
     while (at < n + 8 && !rc) {
-        ssize_t k = send(f->fd, text + at, n + 8 - at, MSG_NOSIGNAL | (wait || at ? 0 : MSG_DONTWAIT));
+        ssize_t k =
+            send(f->fd, text + at, n + 8 - at, MSG_NOSIGNAL | (wait || at ? 0 : MSG_DONTWAIT));
         if (k > 0)
             at += (size_t)k;
         else if (errno != EINTR)
@@ -93,7 +95,8 @@ int data_fetch_wait(struct data_fetch *f, const char *path, struct pd_err *err) 
     data_fetch_ahead(f, path);
     pthread_mutex_lock(&f->wait);
     uint32_t id = ++f->next_id ? f->next_id : ++f->next_id;
-    int rc = say(f, id, path, 1) ? pd_fail(err, PD_ECLOSED, "this node's agent has ended") : read_answer(f, id, err);
+    int rc = say(f, id, path, 1) ? pd_fail(err, PD_ECLOSED, "this node's agent has ended")
+                                 : read_answer(f, id, err);
     pthread_mutex_unlock(&f->wait);
     return rc;
 }
@@ -104,10 +107,13 @@ void data_fetch_ahead(struct data_fetch *f, const char *path) {
 }
 
 int data_fetch_ready(struct data_fetch *f, const char *path, struct pd_err *err) {
-    return f && *path != '/' && access(path, F_OK) && errno == ENOENT ? data_fetch_wait(f, path, err) : 0;
+    return f && *path != '/' && access(path, F_OK) && errno == ENOENT
+               ? data_fetch_wait(f, path, err)
+               : 0;
 }
 
-int data_fetch_open(struct data_fetch *f, struct data_input **out, const char *path, const char *shown, struct pd_err *err) {
+int data_fetch_open(struct data_fetch *f, struct data_input **out, const char *path,
+                    const char *shown, struct pd_err *err) {
     int rc = data_fetch_ready(f, path, err);
     return rc ? rc : data_input_open(out, path, shown, err);
 }

@@ -18,13 +18,13 @@ struct data_input {
     int fd;
     enum data_packing packing;
     char *shown;
-    uint8_t *raw;          /* RAW_BYTES as they stand in the file */
-    size_t pos, len;       /* unread: raw[pos, len) */
-    uint64_t taken;        /* bytes read from the file */
-    uint64_t offset;       /* unpacked bytes given out */
-    int at_end;            /* the file has no more bytes */
+    uint8_t *raw;    /* RAW_BYTES as they stand in the file */
+    size_t pos, len; /* unread: raw[pos, len) */
+    uint64_t taken;  /* bytes read from the file */
+    uint64_t offset; /* unpacked bytes given out */
+    int at_end;      /* the file has no more bytes */
     int regular;
-    int inside;            /* of a member or frame: an end of file now is a cut */
+    int inside; /* of a member or frame: an end of file now is a cut */
     z_stream z;
     int z_open;
     ZSTD_DStream *zs;
@@ -58,11 +58,13 @@ static int is_open_question(const struct data_input *in) {
 }
 
 static int is_gzip(const struct data_input *in) {
-    return in->len - in->pos >= sizeof gzip_magic && !memcmp(in->raw + in->pos, gzip_magic, sizeof gzip_magic);
+    return in->len - in->pos >= sizeof gzip_magic &&
+           !memcmp(in->raw + in->pos, gzip_magic, sizeof gzip_magic);
 }
 
 static int is_zstd(const struct data_input *in) {
-    return in->len - in->pos >= sizeof zstd_magic && !memcmp(in->raw + in->pos, zstd_magic, sizeof zstd_magic);
+    return in->len - in->pos >= sizeof zstd_magic &&
+           !memcmp(in->raw + in->pos, zstd_magic, sizeof zstd_magic);
 }
 
 static int start(struct data_input *in, struct pd_err *err) {
@@ -80,17 +82,20 @@ static int start(struct data_input *in, struct pd_err *err) {
         in->packing = DATA_ZSTD;
         if (pd_fault("alloc") || !(in->zs = ZSTD_createDStream()))
             return pd_fail(err, PD_ENOMEM, "out of memory to unpack %s", in->shown);
-        ZSTD_DCtx_setParameter(in->zs, ZSTD_d_windowLogMax, 27); /* 128 MiB: what the zstd program takes without being asked */
+        ZSTD_DCtx_setParameter(in->zs, ZSTD_d_windowLogMax,
+                               27); /* 128 MiB: what the zstd program takes without being asked */
         in->inside = 1;
     }
     return 0;
 }
 
-int data_input_open(struct data_input **out, const char *path, const char *shown, struct pd_err *err) {
+int data_input_open(struct data_input **out, const char *path, const char *shown,
+                    struct pd_err *err) {
     int std_in = !strcmp(path, "-"), rc = 0;
     int fd = std_in ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_EIO, errno, "cannot open %s", shown);
+        return pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_EIO, errno, "cannot open %s",
+                             shown);
     struct stat st;
     struct data_input *in = NULL;
     if (fstat(fd, &st) || S_ISDIR(st.st_mode))
@@ -140,7 +145,8 @@ static int broken(const struct data_input *in, const char *why, struct pd_err *e
 
 /* Unpack from raw into p: the number of bytes; *again: the input must be refilled first. */
 static int64_t gunzip(struct data_input *in, void *p, size_t n, struct pd_err *err) {
-    if (!in->inside) { /* between members: another one, or zeros that fill a block up; never text, which would be left out in silence */
+    if (!in->inside) { /* between members: another one, or zeros that fill a block up; never text,
+                          which would be left out in silence */
         while (in->pos < in->len && !in->raw[in->pos])
             in->pos++;
         if (in->pos == in->len)
@@ -192,7 +198,8 @@ int64_t data_input_read(struct data_input *in, void *p, size_t n, struct pd_err 
     }
     int64_t k = 0;
     while (n && !k) {
-        /* zstd may hold output back although its input is used up: only an empty answer asks for more. */
+        /* zstd may hold output back although its input is used up: only an empty answer asks for
+         * more. */
         if (in->pos < in->len || (in->packing == DATA_ZSTD && in->inside))
             k = in->packing == DATA_GZIP ? gunzip(in, p, n, err) : unzstd(in, p, n, err);
         if (k)
@@ -214,7 +221,8 @@ int data_input_may_wait(const struct data_input *in) { return !in->regular && in
 int data_input_skip_to(struct data_input *in, uint64_t offset, struct pd_err *err) {
     char scratch[16384];
     if (offset < in->offset)
-        return pd_fail(err, PD_EIO, "%s: cannot go back to byte %llu", in->shown, (unsigned long long)offset);
+        return pd_fail(err, PD_EIO, "%s: cannot go back to byte %llu", in->shown,
+                       (unsigned long long)offset);
     if (in->packing == DATA_PLAIN && offset > in->offset + (in->len - in->pos)) {
         struct stat st;
         if (!fstat(in->fd, &st) && S_ISREG(st.st_mode) && offset <= (uint64_t)st.st_size &&
@@ -227,12 +235,14 @@ int data_input_skip_to(struct data_input *in, uint64_t offset, struct pd_err *er
     }
     while (in->offset < offset) {
         uint64_t left = offset - in->offset;
-        int64_t k = data_input_read(in, scratch, left < sizeof scratch ? (size_t)left : sizeof scratch, err);
+        int64_t k = data_input_read(in, scratch,
+                                    left < sizeof scratch ? (size_t)left : sizeof scratch, err);
         if (k < 0)
             return (int)k;
         if (k == 0)
-            return pd_fail(err, PD_EDATA, "%s: it has only %llu bytes, and reading was to go on at %llu", in->shown,
-                           (unsigned long long)in->offset, (unsigned long long)offset);
+            return pd_fail(err, PD_EDATA,
+                           "%s: it has only %llu bytes, and reading was to go on at %llu",
+                           in->shown, (unsigned long long)in->offset, (unsigned long long)offset);
     }
     return 0;
 }
@@ -240,7 +250,7 @@ int data_input_skip_to(struct data_input *in, uint64_t offset, struct pd_err *er
 uint64_t data_input_offset(const struct data_input *in) { return in->offset; }
 uint64_t data_input_raw(const struct data_input *in) { return in->taken - (in->len - in->pos); }
 
-/* --- writing ------------------------------------------------------------------------------------- */
+/* --- writing --- */
 
 int data_packing_of(const char *text) {
     static const char *const name[] = {"none", "gzip", "zstd"};
@@ -250,11 +260,14 @@ int data_packing_of(const char *text) {
     return -1;
 }
 
-const char *data_packing_suffix(enum data_packing p) { return p == DATA_GZIP ? ".gz" : p == DATA_ZSTD ? ".zst" : ""; }
+const char *data_packing_suffix(enum data_packing p) {
+    return p == DATA_GZIP ? ".gz" : p == DATA_ZSTD ? ".zst" : "";
+}
 
 static int pack_gzip(const void *text, size_t n, void **out, size_t *n_out) {
     z_stream z = {0};
-    if (n > UINT32_MAX / 2 || deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+    if (n > UINT32_MAX / 2 ||
+        deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return PD_ENOMEM;
     size_t cap = deflateBound(&z, n) + 32;
     void *p = pd_malloc(cap);

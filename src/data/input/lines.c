@@ -25,8 +25,8 @@ void data_lines_release(struct data_lines *l) {
     l->buf = NULL;
 }
 
-int data_lines_open(struct data_lines *l, const char *path, const char *shown, uint64_t offset, uint64_t line,
-                    struct pd_err *err) {
+int data_lines_open(struct data_lines *l, const char *path, const char *shown, uint64_t offset,
+                    uint64_t line, struct pd_err *err) {
     close_file(l);
     int rc = data_input_open(&l->in, path, shown, err);
     if (!rc)
@@ -104,12 +104,15 @@ int data_lines_next(struct data_lines *l, char **line, size_t *n, struct pd_err 
     }
 }
 
-int data_lines_each(struct data_lines *l, const char *path, data_lines_fn *each, void *arg, struct pd_err *err) {
+int data_lines_each(struct data_lines *l, const char *path, data_lines_fn *each, void *arg,
+                    struct pd_err *err) {
     const char *shown = strcmp(path, "-") ? path : "standard input";
     char *line;
     size_t n;
     int rc = data_lines_open(l, path, shown, 0, 0, err);
     while (!rc && (rc = data_lines_next(l, &line, &n, err)) == 1)
         rc = each(arg, shown, l->line, line, n, err);
-    return rc == PD_EDATA ? pd_fail(err, PD_EDATA, "%s:%llu: the line is longer than 1 MiB", shown, (unsigned long long)l->line) : rc;
+    return rc == PD_EDATA ? pd_fail(err, PD_EDATA, "%s:%llu: the line is longer than 1 MiB", shown,
+                                    (unsigned long long)l->line)
+                          : rc;
 }

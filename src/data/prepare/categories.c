@@ -1,4 +1,5 @@
-/* categories.c - see categories.h. A line is walked column by column, as the reader does; what is no category is copied as it stands. */
+/* categories.c - see categories.h. A line is walked column by column, as the reader does; what is
+ * no category is copied as it stands. */
 #include "data/prepare/categories.h"
 
 #include <inttypes.h>
@@ -12,7 +13,7 @@
 #include "data/prepare/dict.h"
 #include "data/schema/format.h"
 
-struct column { /* of the file */
+struct column {                     /* of the file */
     const struct data_field *field; /* NULL: no category */
     uint64_t salt;
     uint32_t dict; /* number; columns with one salt share it */
@@ -32,7 +33,8 @@ struct data_categories {
     struct column *column; /* [plan->n_columns] */
     struct dict *dict;
     uint32_t n_dicts;
-    struct pd_buf scratch, joined; /* the line, which a cursor takes quotes out of; what a column becomes */
+    struct pd_buf scratch,
+        joined; /* the line, which a cursor takes quotes out of; what a column becomes */
 };
 
 int data_encode_of(const char *text) {
@@ -43,9 +45,12 @@ int data_encode_of(const char *text) {
     return -1;
 }
 
-static int is_category(const struct data_field *f) { return f->type == DATA_CATEGORY || f->type == DATA_CATEGORIES; }
+static int is_category(const struct data_field *f) {
+    return f->type == DATA_CATEGORY || f->type == DATA_CATEGORIES;
+}
 
-static int dict_of(struct data_categories *c, uint64_t salt, const char *name, uint32_t *out, struct pd_err *err) {
+static int dict_of(struct data_categories *c, uint64_t salt, const char *name, uint32_t *out,
+                   struct pd_err *err) {
     uint32_t i = 0;
     while (i < c->n_dicts && c->dict[i].salt != salt)
         i++;
@@ -63,21 +68,27 @@ static int map_columns(struct data_categories *c, struct pd_err *err) {
     const struct data_schema *s = p->schema;
     int rc = 0;
     for (uint32_t i = 0; i < p->n_actions && !rc; i++) {
-        const struct data_action *a = &p->action[i], *next = i + 1 < p->n_actions ? a + 1 : NULL, *last = i ? a - 1 : NULL;
+        const struct data_action *a = &p->action[i], *next = i + 1 < p->n_actions ? a + 1 : NULL,
+                                 *last = i ? a - 1 : NULL;
         const struct data_field *f = &s->field[a->field];
         const char *name = f->column[a->slot];
         if (!is_category(f))
             continue;
         if ((next && next->column == a->column) || (last && last->column == a->column))
-            return pd_fail(err, PD_EUSAGE, "column '%s' is a category and belongs to another field, too: it can't be rewritten", name);
+            return pd_fail(err, PD_EUSAGE,
+                           "column '%s' is a category and belongs to another field, too: it can't "
+                           "be rewritten",
+                           name);
         c->column[a->column] = (struct column){.field = f, .salt = a->salt};
         rc = dict_of(c, a->salt, name, &c->column[a->column].dict, err);
     }
-    return rc || c->n_dicts ? rc : pd_fail(err, PD_EUSAGE, "format %s has no columns of categories here", s->format->name);
+    return rc || c->n_dicts ? rc
+                            : pd_fail(err, PD_EUSAGE, "format %s has no columns of categories here",
+                                      s->format->name);
 }
 
-int data_categories_new(struct data_categories **out, const struct data_plan *plan, enum data_encode encode, uint64_t buckets,
-                        struct pd_err *err) {
+int data_categories_new(struct data_categories **out, const struct data_plan *plan,
+                        enum data_encode encode, uint64_t buckets, struct pd_err *err) {
     struct data_categories *c = pd_calloc(1, sizeof *c);
     if (!c)
         return pd_fail(err, PD_ENOMEM, "out of memory for categories");
@@ -86,7 +97,8 @@ int data_categories_new(struct data_categories **out, const struct data_plan *pl
     pd_buf_init(&c->joined);
     c->column = pd_calloc(plan->n_columns + 1, sizeof *c->column);
     c->dict = pd_calloc(plan->n_actions + 1, sizeof *c->dict);
-    int rc = c->column && c->dict ? map_columns(c, err) : pd_fail(err, PD_ENOMEM, "out of memory for categories");
+    int rc = c->column && c->dict ? map_columns(c, err)
+                                  : pd_fail(err, PD_ENOMEM, "out of memory for categories");
     if (rc)
         data_categories_free(c);
     else
@@ -106,18 +118,19 @@ void data_categories_free(struct data_categories *c) {
     free(c);
 }
 
-/* --- walking a line ------------------------------------------------------------------------------ */
+/* --- walking a line --- */
 
 struct walk {
     struct data_cursor cursor;
     uint32_t column;
-    const char *raw;     /* the column as it stands in the line */
+    const char *raw; /* the column as it stands in the line */
     size_t n_raw;
-    char *from, *to;     /* without quotes and blanks, in scratch */
-    int more;            /* a separator follows */
+    char *from, *to; /* without quotes and blanks, in scratch */
+    int more;        /* a separator follows */
 };
 
-static int walk_begin(struct data_categories *c, struct walk *w, const char *line, size_t n, struct pd_err *err) {
+static int walk_begin(struct data_categories *c, struct walk *w, const char *line, size_t n,
+                      struct pd_err *err) {
     pd_buf_clear(&c->scratch);
     pd_put(&c->scratch, line, n);
     pd_put(&c->scratch, "", 1);
@@ -145,7 +158,8 @@ static int missing(const struct data_schema *s, const struct walk *w) {
 }
 
 /* One column of several ids: the next text of it; NULL: there is none left. */
-static const char *next_item(const struct data_field *f, const char **at, const char *end, size_t *n) {
+static const char *next_item(const struct data_field *f, const char **at, const char *end,
+                             size_t *n) {
     size_t n_sep = strlen(f->separator);
     while (*at < end) {
         const char *from = *at, *stop = memmem(from, (size_t)(end - from), f->separator, n_sep);
@@ -157,11 +171,14 @@ static const char *next_item(const struct data_field *f, const char **at, const 
     return NULL;
 }
 
-static int one_text(const struct data_field *f) { return f->type == DATA_CATEGORY || f->n_columns > 1; }
+static int one_text(const struct data_field *f) {
+    return f->type == DATA_CATEGORY || f->n_columns > 1;
+}
 
-/* --- counting ------------------------------------------------------------------------------------ */
+/* --- counting --- */
 
-int data_categories_count(struct data_categories *c, const char *line, size_t n, struct pd_err *err) {
+int data_categories_count(struct data_categories *c, const char *line, size_t n,
+                          struct pd_err *err) {
     const struct data_schema *s = c->plan->schema;
     struct walk w;
     int rc = walk_begin(c, &w, line, n, err);
@@ -191,20 +208,25 @@ int data_categories_finish(struct data_categories *c, uint64_t min_count, struct
     return rc;
 }
 
-/* --- rewriting ----------------------------------------------------------------------------------- */
+/* --- rewriting --- */
 
 /* What a text becomes, into *out; 1: it is another than it was. */
-static int put_item(struct data_categories *c, const struct column *col, const char *s, size_t n, struct pd_buf *out) {
+static int put_item(struct data_categories *c, const struct column *col, const char *s, size_t n,
+                    struct pd_buf *out) {
     uint64_t index = c->finished ? data_dict_id(c->dict[col->dict].words, s, n) : 1;
     c->rare += index == 0;
     switch (c->encode) {
-    case DATA_ENCODE_INDEX: pd_put_fmt(out, "%" PRIu64, index); return 1;
+    case DATA_ENCODE_INDEX:
+        pd_put_fmt(out, "%" PRIu64, index);
+        return 1;
     case DATA_ENCODE_HASH: {
-        uint64_t h = index ? data_hash(col->salt, s, n) : data_hash(col->salt, DATA_RARE, strlen(DATA_RARE));
+        uint64_t h =
+            index ? data_hash(col->salt, s, n) : data_hash(col->salt, DATA_RARE, strlen(DATA_RARE));
         pd_put_fmt(out, "%" PRIu64, c->buckets ? h % c->buckets : h);
         return 1;
     }
-    case DATA_ENCODE_TEXT: break;
+    case DATA_ENCODE_TEXT:
+        break;
     }
     pd_put(out, index ? s : DATA_RARE, index ? n : strlen(DATA_RARE));
     return index == 0;
@@ -213,9 +235,10 @@ static int put_item(struct data_categories *c, const struct column *col, const c
 /* A column's new text, in quotes where its letters need them. */
 static void put_column(const struct data_schema *s, const struct pd_buf *text, struct pd_buf *out) {
     const char *p = (const char *)text->data;
-    int quote = s->quotes && text->len &&
-                (memchr(p, '"', text->len) || memmem(p, text->len, s->separator, strlen(s->separator)) ||
-                 strchr(" \t", p[0]) || strchr(" \t", p[text->len - 1]));
+    int quote =
+        s->quotes && text->len &&
+        (memchr(p, '"', text->len) || memmem(p, text->len, s->separator, strlen(s->separator)) ||
+         strchr(" \t", p[0]) || strchr(" \t", p[text->len - 1]));
     if (!quote) {
         pd_put(out, p, text->len);
         return;
@@ -249,7 +272,8 @@ static void rewrite_column(struct data_categories *c, const struct walk *w, stru
         pd_put(out, w->raw, w->n_raw);
 }
 
-int data_categories_rewrite(struct data_categories *c, const char *line, size_t n, struct pd_buf *out, struct pd_err *err) {
+int data_categories_rewrite(struct data_categories *c, const char *line, size_t n,
+                            struct pd_buf *out, struct pd_err *err) {
     const struct data_schema *s = c->plan->schema;
     struct walk w;
     int rc = walk_begin(c, &w, line, n, err);
@@ -261,10 +285,12 @@ int data_categories_rewrite(struct data_categories *c, const char *line, size_t 
         if (w.more)
             pd_put(out, s->separator, strlen(s->separator));
     }
-    return !rc && (out->failed || c->joined.failed) ? pd_fail(err, PD_ENOMEM, "out of memory for a line of %zu bytes", n) : rc;
+    return !rc && (out->failed || c->joined.failed)
+               ? pd_fail(err, PD_ENOMEM, "out of memory for a line of %zu bytes", n)
+               : rc;
 }
 
-/* --- results ------------------------------------------------------------------------------------- */
+/* --- results --- */
 
 uint64_t data_categories_distinct(const struct data_categories *c) {
     uint64_t n = 0;
@@ -294,7 +320,8 @@ int data_categories_save(const struct data_categories *c, const char *dir, struc
         pd_buf_clear(&text);
         data_dict_print_counts(c->dict[i].words, &text);
         if (text.failed)
-            rc = pd_fail(err, PD_ENOMEM, "out of memory for the vocabulary of '%s'", c->dict[i].name);
+            rc = pd_fail(err, PD_ENOMEM, "out of memory for the vocabulary of '%s'",
+                         c->dict[i].name);
         else if (!(rc = file_of(dir, c->dict[i].name, path, err)))
             rc = pd_write_file_atomic(path, text.data, text.len, 0644, err);
     }

@@ -1,5 +1,5 @@
-/* dict.c - see dict.h. A hash table (open addressing, linear probing, at most half full) of entries whose spellings
- * lie one behind the other in a buffer. */
+/* dict.c - see dict.h. A hash table (open addressing, linear probing, at most half full) of entries
+ * whose spellings lie one behind the other in a buffer. */
 #include "data/prepare/dict.h"
 
 #include <inttypes.h>
@@ -15,14 +15,15 @@
 static const struct {
     uint32_t n;
     const char *marker[3];
-} kinds[] = {[DATA_DICT_WORDS] = {3, {"<unk>", "<s>", "<e>"}}, [DATA_DICT_CATEGORIES] = {1, {DATA_RARE}}};
+} kinds[] = {
+    [DATA_DICT_WORDS] = {3, {"<unk>", "<s>", "<e>"}}, [DATA_DICT_CATEGORIES] = {1, {DATA_RARE}}};
 enum { UNK, FIRST_CAP = 4096, MAX_FILE = 1 << 30 };
 
 struct entry {
     uint64_t count;
-    uint64_t at;   /* of the spelling, in words */
+    uint64_t at; /* of the spelling, in words */
     uint32_t n;
-    uint32_t id;   /* when finished */
+    uint32_t id; /* when finished */
 };
 
 struct data_dict {
@@ -30,8 +31,8 @@ struct data_dict {
     struct pd_buf words;
     struct entry *entry;
     uint32_t n, cap;
-    uint32_t *slot;      /* entry number + 1; 0: free */
-    uint32_t n_slots;    /* a power of two */
+    uint32_t *slot;   /* entry number + 1; 0: free */
+    uint32_t n_slots; /* a power of two */
     uint64_t unk;
 };
 
@@ -98,7 +99,8 @@ static int rehash(struct data_dict *d, uint32_t n_slots) {
 static struct entry *add(struct data_dict *d, const char *s, size_t n) {
     if (d->n == d->cap) {
         uint32_t cap = d->cap ? 2 * d->cap : FIRST_CAP / 2;
-        struct entry *grown = d->cap < INT32_MAX / 4 ? pd_realloc(d->entry, cap * sizeof *grown) : NULL;
+        struct entry *grown =
+            d->cap < INT32_MAX / 4 ? pd_realloc(d->entry, cap * sizeof *grown) : NULL;
         if (!grown)
             return NULL;
         d->entry = grown;
@@ -156,7 +158,8 @@ int data_dict_finish(struct data_dict *d, uint64_t min_freq, struct pd_err *err)
     struct data_dict *kept = NULL;
     uint32_t n = 0, n_markers = kinds[d->kind].n;
     uint64_t left_out = 0;
-    int rc = r ? data_dict_new(&kept, d->kind, err) : pd_fail(err, PD_ENOMEM, "out of memory for the dictionary");
+    int rc = r ? data_dict_new(&kept, d->kind, err)
+               : pd_fail(err, PD_ENOMEM, "out of memory for the dictionary");
     for (uint32_t i = 0; !rc && i < d->n; i++) {
         if (d->entry[i].count >= min_freq)
             r[n++] = (struct ranked){d, d->entry[i]};
@@ -203,7 +206,8 @@ int data_dict_read(struct data_dict **out, const char *path, struct pd_err *err)
         if (n == 0 || n > DICT_MAX_WORD || memchr(s, ' ', n))
             rc = pd_fail(err, PD_EDATA, "%s:%" PRIu32 ": a line holds one word", path, d->n + 1);
         else if (*find(d, s, n))
-            rc = pd_fail(err, PD_EDATA, "%s:%" PRIu32 ": '%.*s' is there twice", path, d->n + 1, (int)(n < 80 ? n : 80), s);
+            rc = pd_fail(err, PD_EDATA, "%s:%" PRIu32 ": '%.*s' is there twice", path, d->n + 1,
+                         (int)(n < 80 ? n : 80), s);
         else if (!add(d, s, n))
             rc = pd_fail(err, PD_ENOMEM, "%s: out of memory", path);
         else {
@@ -217,7 +221,8 @@ int data_dict_read(struct data_dict **out, const char *path, struct pd_err *err)
     }
     for (uint32_t i = 0; !rc && i < kinds[DATA_DICT_WORDS].n; i++)
         if (!(seen & 1 << i))
-            rc = pd_fail(err, PD_EDATA, "%s: there is no line '%s'", path, kinds[DATA_DICT_WORDS].marker[i]);
+            rc = pd_fail(err, PD_EDATA, "%s: there is no line '%s'", path,
+                         kinds[DATA_DICT_WORDS].marker[i]);
     pd_buf_release(&text);
     if (rc) {
         data_dict_free(d);

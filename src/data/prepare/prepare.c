@@ -1,7 +1,8 @@
 /* prepare.c - paddlectl prepare: read, shuffle, hold out, count, encode, deal.
  *
- * The whole text is held once, as words between single blanks, a NUL behind each line. The dictionary counts training lines
- * only: held-out words that are not in them are unknown, as they would be in earnest.
+ * The whole text is held once, as words between single blanks, a NUL behind each line. The
+ * dictionary counts training lines only: held-out words that are not in them are unknown, as they
+ * would be in earnest.
  */
 #include "data/prepare/prepare.h"
 
@@ -58,7 +59,7 @@ static int check(const struct data_prepare_opts *o, struct corpus *c, struct pd_
     return 0;
 }
 
-/* --- reading ------------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 static int add_line(struct corpus *c, const char *s, size_t n, struct pd_err *err) {
     struct pd_buf *b = &c->scratch;
@@ -80,10 +81,12 @@ static int add_line(struct corpus *c, const char *s, size_t n, struct pd_err *er
     return data_hold_add(&c->lines, b->data, b->len, err);
 }
 
-static int read_line(void *arg, const char *shown, uint64_t number, const char *line, size_t n, struct pd_err *err) {
+static int read_line(void *arg, const char *shown, uint64_t number, const char *line, size_t n,
+                     struct pd_err *err) {
     struct corpus *c = arg;
     if (memchr(line, 0, n))
-        return pd_fail(err, PD_EDATA, "%s:%llu: the line holds a NUL byte: is this a text file?", shown, (unsigned long long)number);
+        return pd_fail(err, PD_EDATA, "%s:%llu: the line holds a NUL byte: is this a text file?",
+                       shown, (unsigned long long)number);
     return c->format->find(&line, &n) ? add_line(c, line, n, err) : 0;
 }
 
@@ -94,7 +97,8 @@ static int read_all(struct corpus *c, const struct data_prepare_opts *o, struct 
         rc = data_lines_each(&l, o->input[i], read_line, c, err);
     data_lines_release(&l);
     if (!rc && !c->lines.n)
-        rc = pd_fail(err, PD_EDATA, "there is no text in %s%s", o->input[0], o->n_inputs > 1 ? " and the other files" : "");
+        rc = pd_fail(err, PD_EDATA, "there is no text in %s%s", o->input[0],
+                     o->n_inputs > 1 ? " and the other files" : "");
     return rc;
 }
 
@@ -103,9 +107,11 @@ static const char *line_of(const struct corpus *c, uint64_t i) {
     return data_hold_get(&c->lines, i, &n);
 }
 
-/* --- writing ------------------------------------------------------------------------------------- */
+/* --- writing --- */
 
-static int held_out(const struct data_prepare_opts *o, uint64_t i) { return o->holdout && (i + 1) % o->holdout == 0; }
+static int held_out(const struct data_prepare_opts *o, uint64_t i) {
+    return o->holdout && (i + 1) % o->holdout == 0;
+}
 
 /* The words of a line in turn: its start, *n its length, *s moved behind it; NULL at the end. */
 static const char *next_word(const char **s, size_t *n) {
@@ -117,8 +123,8 @@ static const char *next_word(const char **s, size_t *n) {
     return w;
 }
 
-static int make_dict(struct data_dict **out, const struct corpus *c, const struct data_prepare_opts *o, uint64_t n,
-                     struct pd_err *err) {
+static int make_dict(struct data_dict **out, const struct corpus *c,
+                     const struct data_prepare_opts *o, uint64_t n, struct pd_err *err) {
     if (o->dict)
         return data_dict_read(out, o->dict, err);
     struct data_dict *d = NULL;
@@ -145,7 +151,8 @@ struct part { /* training or held out */
     uint64_t *count; /* [dictionary] of the words written; NULL: nobody asks */
 };
 
-static int encode_line(struct part *p, const struct data_dict *d, int drop, const char *s, struct pd_err *err) {
+static int encode_line(struct part *p, const struct data_dict *d, int drop, const char *s,
+                       struct pd_err *err) {
     struct pd_buf *b = data_shards_buf(&p->shards);
     size_t n;
     int first = 1;
@@ -164,8 +171,9 @@ static int encode_line(struct part *p, const struct data_dict *d, int drop, cons
     return data_shards_line(&p->shards, err);
 }
 
-static int encode(const struct corpus *c, const struct data_prepare_opts *o, uint64_t n, const struct data_dict *d,
-                  struct part *train, struct part *test, struct pd_err *err) {
+static int encode(const struct corpus *c, const struct data_prepare_opts *o, uint64_t n,
+                  const struct data_dict *d, struct part *train, struct part *test,
+                  struct pd_err *err) {
     int rc = 0;
     for (uint64_t i = 0; !rc && i < n; i++)
         rc = encode_line(held_out(o, i) ? test : train, d, o->drop_unknown, line_of(c, i), err);
@@ -180,10 +188,13 @@ static int remove_file(const char *out, const char *name, struct pd_err *err) {
     char path[PATH_MAX];
     if (pd_fmt(path, sizeof path, "%s/%s", out, name))
         return pd_fail(err, PD_EIO, "path too long: %s", out);
-    return unlink(path) && errno != ENOENT ? pd_fail_errno(err, PD_EIO, errno, "cannot remove %s", path) : 0;
+    return unlink(path) && errno != ENOENT
+               ? pd_fail_errno(err, PD_EIO, errno, "cannot remove %s", path)
+               : 0;
 }
 
-static int write_file(const struct pd_buf *text, const char *out, const char *name, struct pd_err *err) {
+static int write_file(const struct pd_buf *text, const char *out, const char *name,
+                      struct pd_err *err) {
     char path[PATH_MAX];
     if (text->failed)
         return pd_fail(err, PD_ENOMEM, "out of memory for %s", name);
@@ -201,7 +212,8 @@ static int write_dict(const struct data_dict *d, const char *out, struct pd_err 
     return rc;
 }
 
-static int write_counts(const struct data_dict *d, const uint64_t *count, const char *out, struct pd_err *err) {
+static int write_counts(const struct data_dict *d, const uint64_t *count, const char *out,
+                        struct pd_err *err) {
     struct pd_buf text;
     pd_buf_init(&text);
     for (uint64_t i = 0; i < data_dict_size(d); i++)
@@ -211,7 +223,8 @@ static int write_counts(const struct data_dict *d, const uint64_t *count, const 
     return rc;
 }
 
-static int open_parts(const struct data_prepare_opts *o, struct part *train, struct part *test, struct pd_err *err) {
+static int open_parts(const struct data_prepare_opts *o, struct part *train, struct part *test,
+                      struct pd_err *err) {
     char dir[PATH_MAX];
     if (pd_fmt(dir, sizeof dir, "%s/train_data_dir", o->out))
         return pd_fail(err, PD_EIO, "path too long: %s", o->out);
@@ -231,7 +244,8 @@ static int clear_held_out(const struct data_prepare_opts *o, struct pd_err *err)
     return data_shards_clear(dir, "test.txt", err);
 }
 
-int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *counts, struct pd_err *err) {
+int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *counts,
+                 struct pd_err *err) {
     struct corpus c = {0};
     struct data_dict *d = NULL;
     struct part train = {0}, test = {0};
@@ -251,8 +265,8 @@ int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *
         rc = pd_fail(err, PD_ENOMEM, "out of memory for the counts of words");
     if (!rc)
         rc = encode(&c, o, n, d, &train, &test, err);
-    /* The old dictionary goes first and the new one comes last: an interrupted run leaves no dictionary, not the ids of one
-     * beside the words of another. */
+    /* The old dictionary goes first and the new one comes last: an interrupted run leaves no
+     * dictionary, not the ids of one beside the words of another. */
     if (!rc)
         rc = remove_file(o->out, "dict.txt", err);
     if (!rc)

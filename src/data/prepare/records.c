@@ -1,4 +1,5 @@
-/* records.c - see records.h. Each pass over the files gives every good line to one function: count it, count its categories, deal it. */
+/* records.c - see records.h. Each pass over the files gives every good line to one function: count
+ * it, count its categories, deal it. */
 #include "data/prepare/records.h"
 
 #include <inttypes.h>
@@ -27,19 +28,20 @@ struct part {
 
 struct records {
     const struct data_records_opts *o;
-    struct data_files files[N_PARTS];  /* whose lines may go to both; and those that are held out as a whole */
+    struct data_files
+        files[N_PARTS]; /* whose lines may go to both; and those that are held out as a whole */
     struct data_plan *plan;
     struct data_source source;
     struct data_parser parser;
     struct data_block block;
-    struct pd_buf copy;                /* the block's text before it was parsed, which takes quotes out */
+    struct pd_buf copy; /* the block's text before it was parsed, which takes quotes out */
     struct pd_buf rewritten;
     struct data_categories *categories; /* NULL: they stay as they stand */
-    struct data_idx_shape shape;       /* of images */
+    struct data_idx_shape shape;        /* of images */
     struct part part[N_PARTS];
-    uint64_t total, at;                /* good lines of files[TRAIN], when counted; the number of this one */
-    int has_header;                    /* the shards have it */
-    int looked[N_PARTS];               /* these files have been read: bad lines are known */
+    uint64_t total, at;  /* good lines of files[TRAIN], when counted; the number of this one */
+    int has_header;      /* the shards have it */
+    int looked[N_PARTS]; /* these files have been read: bad lines are known */
     struct data_records_counts c;
 };
 
@@ -47,7 +49,7 @@ typedef int (*visit)(struct records *r, int whose, const char *p, size_t n, stru
 
 static int is_images(const struct records *r) { return r->o->schema->format->records; }
 
-/* --- reading ------------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 static int bad_line(struct records *r, const struct data_bad *bad, struct pd_err *err) {
     const char *message = (const char *)r->block.messages.data + bad->text;
@@ -55,7 +57,8 @@ static int bad_line(struct records *r, const struct data_bad *bad, struct pd_err
         r->o->on_bad(r->o->arg, message);
     if (++r->c.bad_lines <= r->o->max_bad_lines)
         return 0;
-    return pd_fail(err, PD_EDATA, "%s (bad lines: %" PRIu64 ", allowed: %" PRIu64 ")", message, r->c.bad_lines, r->o->max_bad_lines);
+    return pd_fail(err, PD_EDATA, "%s (bad lines: %" PRIu64 ", allowed: %" PRIu64 ")", message,
+                   r->c.bad_lines, r->o->max_bad_lines);
 }
 
 static int take_header(struct records *r, const char *p, size_t n, struct pd_err *err) {
@@ -110,7 +113,9 @@ static int each_line(struct records *r, int whose, visit f, struct pd_err *err) 
         if (r->copy.failed)
             rc = pd_fail(err, PD_ENOMEM, "out of memory to read %s", files->path[0]);
         else if (!b->rc)
-            data_block_parse(b, &r->parser, strcmp(files->path[b->file], "-") ? files->path[b->file] : "standard input");
+            data_block_parse(b, &r->parser,
+                             strcmp(files->path[b->file], "-") ? files->path[b->file]
+                                                               : "standard input");
         if (!rc && b->rc)
             rc = pd_fail(err, b->rc, "%s", b->err.msg);
         if (!rc)
@@ -120,11 +125,12 @@ static int each_line(struct records *r, int whose, visit f, struct pd_err *err) 
     return rc;
 }
 
-/* --- the passes ---------------------------------------------------------------------------------- */
+/* --- the passes --- */
 
 static int held_out(const struct records *r, int whose, uint64_t i) {
     const struct data_records_opts *o = r->o;
-    return whose == TEST || (o->holdout && (i + 1) % o->holdout == 0) || (o->holdout_last && i >= r->total - o->holdout_last);
+    return whose == TEST || (o->holdout && (i + 1) % o->holdout == 0) ||
+           (o->holdout_last && i >= r->total - o->holdout_last);
 }
 
 static int count_line(struct records *r, int whose, const char *p, size_t n, struct pd_err *err) {
@@ -134,7 +140,8 @@ static int count_line(struct records *r, int whose, const char *p, size_t n, str
     return 0;
 }
 
-static int count_categories(struct records *r, int whose, const char *p, size_t n, struct pd_err *err) {
+static int count_categories(struct records *r, int whose, const char *p, size_t n,
+                            struct pd_err *err) {
     return held_out(r, whose, r->at++) ? 0 : data_categories_count(r->categories, p, n, err);
 }
 
@@ -162,7 +169,8 @@ static int deal(struct records *r, int whose, const char *p, size_t n, struct pd
         p = (const char *)r->rewritten.data;
         n = r->rewritten.len;
     }
-    return r->o->shuffle ? data_hold_add(&r->part[k].held, p, n, err) : put(r, &r->part[k], p, n, err);
+    return r->o->shuffle ? data_hold_add(&r->part[k].held, p, n, err)
+                         : put(r, &r->part[k], p, n, err);
 }
 
 static int deal_shuffled(struct records *r, int k, struct pd_err *err) {
@@ -177,13 +185,21 @@ static int deal_shuffled(struct records *r, int k, struct pd_err *err) {
     return rc;
 }
 
-/* --- shards -------------------------------------------------------------------------------------- */
+/* --- shards --- */
 
 /* A file of images begins with how many there are. */
-static void image_header(struct data_shards *s, uint64_t n, const struct data_idx_shape *x, uint32_t n_dims) {
+static void image_header(struct data_shards *s, uint64_t n, const struct data_idx_shape *x,
+                         uint32_t n_dims) {
     for (uint32_t i = 0; i < s->n; i++) {
         uint64_t own = n / s->n + (i < n % s->n);
-        const uint8_t head[8] = {0, 0, 8, (uint8_t)n_dims, (uint8_t)(own >> 24), (uint8_t)(own >> 16), (uint8_t)(own >> 8), (uint8_t)own};
+        const uint8_t head[8] = {0,
+                                 0,
+                                 8,
+                                 (uint8_t)n_dims,
+                                 (uint8_t)(own >> 24),
+                                 (uint8_t)(own >> 16),
+                                 (uint8_t)(own >> 8),
+                                 (uint8_t)own};
         pd_put(&s->buf[i], head, sizeof head);
         for (uint32_t d = 1; d < n_dims; d++)
             for (int shift = 24; shift >= 0; shift -= 8)
@@ -191,15 +207,20 @@ static void image_header(struct data_shards *s, uint64_t n, const struct data_id
     }
 }
 
-static int where(const struct records *r, int k, const char *what, char dir[PATH_MAX], char name[64], struct pd_err *err) {
+static int where(const struct records *r, int k, const char *what, char dir[PATH_MAX],
+                 char name[64], struct pd_err *err) {
     if (is_images(r))
-        (void)pd_fmt(name, 64, "%s-%s-idx%u-ubyte", part_name[k], what, strcmp(what, "images") ? 1 : r->shape.n_dims);
+        (void)pd_fmt(name, 64, "%s-%s-idx%u-ubyte", part_name[k], what,
+                     strcmp(what, "images") ? 1 : r->shape.n_dims);
     else
         (void)pd_fmt(name, 64, "%s.txt", part_name[k]);
-    return pd_fmt(dir, PATH_MAX, "%s/%s_data_dir", r->o->out, part_name[k]) ? pd_fail(err, PD_EIO, "path too long: %s", r->o->out) : 0;
+    return pd_fmt(dir, PATH_MAX, "%s/%s_data_dir", r->o->out, part_name[k])
+               ? pd_fail(err, PD_EIO, "path too long: %s", r->o->out)
+               : 0;
 }
 
-static int start_shards(struct records *r, int k, const char *what, struct data_shards *s, struct pd_err *err) {
+static int start_shards(struct records *r, int k, const char *what, struct data_shards *s,
+                        struct pd_err *err) {
     char dir[PATH_MAX], name[64];
     int rc = where(r, k, what, dir, name, err);
     if (rc || (rc = data_shards_start(s, dir, name, r->o->shards, err)))
@@ -215,7 +236,8 @@ static int start_part(struct records *r, int k, struct pd_err *err) {
     return rc || !is_images(r) ? rc : start_shards(r, k, "labels", &r->part[k].labels, err);
 }
 
-static int commit_shards(struct records *r, int k, const char *what, struct data_shards *s, struct pd_err *err) {
+static int commit_shards(struct records *r, int k, const char *what, struct data_shards *s,
+                         struct pd_err *err) {
     char dir[PATH_MAX], name[64];
     if (r->part[k].used)
         return data_shards_commit(s, err);
@@ -228,7 +250,7 @@ static int commit_part(struct records *r, int k, struct pd_err *err) {
     return rc || !is_images(r) ? rc : commit_shards(r, k, "labels", &r->part[k].labels, err);
 }
 
-/* --- all of it ----------------------------------------------------------------------------------- */
+/* --- all of it --- */
 
 static int check(const struct data_records_opts *o, struct pd_err *err) {
     const char *format = o->schema->format->name;
@@ -238,16 +260,22 @@ static int check(const struct data_records_opts *o, struct pd_err *err) {
     if (data_shards_check(o->shards, o->holdout, err))
         return PD_EUSAGE;
     if (o->holdout && o->holdout_last)
-        return pd_fail(err, PD_EUSAGE, "holdout and holdout_last are two ways to hold out lines: one of them");
+        return pd_fail(err, PD_EUSAGE,
+                       "holdout and holdout_last are two ways to hold out lines: one of them");
     if (data_packing_of(o->pack) < 0)
         return pd_fail(err, PD_EUSAGE, "pack is none, gzip or zstd, not '%s'", o->pack);
     if ((counted || o->encode != DATA_ENCODE_TEXT) && !o->schema->format->any_fields)
-        return pd_fail(err, PD_EUSAGE, "format %s has no columns of categories: min_count and encode mean nothing here", format);
+        return pd_fail(
+            err, PD_EUSAGE,
+            "format %s has no columns of categories: min_count and encode mean nothing here",
+            format);
     if (o->buckets && o->encode != DATA_ENCODE_HASH)
         return pd_fail(err, PD_EUSAGE, "buckets belongs to encode = hash");
     for (size_t i = 0; i < o->n_inputs; i++)
         if (!strcmp(o->input[i], "-") && (counted || o->holdout_last || o->schema->format->records))
-            return pd_fail(err, PD_EUSAGE, "standard input can be read only once: not with min_count, encode = index, holdout_last or format idx");
+            return pd_fail(err, PD_EUSAGE,
+                           "standard input can be read only once: not with min_count, encode = "
+                           "index, holdout_last or format idx");
     return 0;
 }
 
@@ -282,7 +310,8 @@ static int count_lines(struct records *r, struct pd_err *err) {
     if (!rc && o->test && is_images(r))
         rc = each_line(r, TEST, count_line, err);
     if (!rc && o->holdout_last >= r->total)
-        rc = pd_fail(err, PD_EDATA, "%" PRIu64 " lines, of which %" PRIu64 " are to be held out", r->total, o->holdout_last);
+        rc = pd_fail(err, PD_EDATA, "%" PRIu64 " lines, of which %" PRIu64 " are to be held out",
+                     r->total, o->holdout_last);
     uint64_t out = o->holdout ? r->total / o->holdout : o->holdout_last;
     r->part[TRAIN].n = r->total - out;
     r->part[TEST].n += out;
@@ -303,8 +332,10 @@ static int run(struct records *r, struct pd_err *err) {
     if (!rc && o->test)
         rc = each_line(r, TEST, deal, err);
     if (!rc && !r->c.train_lines)
-        rc = pd_fail(err, PD_EDATA, "there is nothing to learn from in %s%s", o->input[0], o->n_inputs > 1 ? " and the other files" : "");
-    if (!rc && is_images(r) && (r->c.train_lines != r->part[TRAIN].n || r->c.test_lines != r->part[TEST].n))
+        rc = pd_fail(err, PD_EDATA, "there is nothing to learn from in %s%s", o->input[0],
+                     o->n_inputs > 1 ? " and the other files" : "");
+    if (!rc && is_images(r) &&
+        (r->c.train_lines != r->part[TRAIN].n || r->c.test_lines != r->part[TEST].n))
         rc = pd_fail(err, PD_EDATA, "the files have changed while they were read");
     for (int k = 0; k < N_PARTS && !rc; k++) {
         if (o->shuffle)
@@ -315,14 +346,16 @@ static int run(struct records *r, struct pd_err *err) {
             rc = data_shards_flush(&r->part[k].labels, err);
     }
     if (!rc && counted)
-        rc = pd_fmt(dir, sizeof dir, "%s/vocabulary", o->out) ? pd_fail(err, PD_EIO, "path too long: %s", o->out)
-                                                              : data_categories_save(r->categories, dir, err);
+        rc = pd_fmt(dir, sizeof dir, "%s/vocabulary", o->out)
+                 ? pd_fail(err, PD_EIO, "path too long: %s", o->out)
+                 : data_categories_save(r->categories, dir, err);
     for (int k = 0; k < N_PARTS && !rc; k++)
         rc = commit_part(r, k, err);
     return rc;
 }
 
-int data_records(const struct data_records_opts *o, struct data_records_counts *counts, struct pd_err *err) {
+int data_records(const struct data_records_opts *o, struct data_records_counts *counts,
+                 struct pd_err *err) {
     struct records r = {.o = o};
     int rc = check(o, err);
     if (rc)

@@ -17,8 +17,10 @@
 
 enum { ALL_BUFFERS = 64 << 20, LARGEST_BUFFER = 256 << 10, SMALLEST_BUFFER = 512 };
 
-static int name_of(const struct data_shards *s, uint32_t i, int final, char out[PATH_MAX], struct pd_err *err) {
-    if (pd_fmt(out, PATH_MAX, "%s/%s%s-%05u%s", s->dir, final ? "" : ".", s->prefix, i, final ? data_packing_suffix(s->packing) : ".tmp"))
+static int name_of(const struct data_shards *s, uint32_t i, int final, char out[PATH_MAX],
+                   struct pd_err *err) {
+    if (pd_fmt(out, PATH_MAX, "%s/%s%s-%05u%s", s->dir, final ? "" : ".", s->prefix, i,
+               final ? data_packing_suffix(s->packing) : ".tmp"))
         return pd_fail(err, PD_EIO, "path too long: %s/%s", s->dir, s->prefix);
     return 0;
 }
@@ -26,10 +28,14 @@ static int name_of(const struct data_shards *s, uint32_t i, int final, char out[
 int data_shards_check(uint32_t n, uint64_t holdout, struct pd_err *err) {
     if (n < 1 || n > DATA_MAX_SHARDS)
         return pd_fail(err, PD_EUSAGE, "shards is 1..%d, not %u", DATA_MAX_SHARDS, n);
-    return holdout == 1 ? pd_fail(err, PD_EUSAGE, "holdout 1 would leave nothing to train on; it is 0 or at least 2") : 0;
+    return holdout == 1
+               ? pd_fail(err, PD_EUSAGE,
+                         "holdout 1 would leave nothing to train on; it is 0 or at least 2")
+               : 0;
 }
 
-int data_shards_start(struct data_shards *s, const char *dir, const char *prefix, uint32_t n, struct pd_err *err) {
+int data_shards_start(struct data_shards *s, const char *dir, const char *prefix, uint32_t n,
+                      struct pd_err *err) {
     memset(s, 0, sizeof *s);
     int rc = pd_mkdirs(dir, 0777, err);
     if (rc)
@@ -41,7 +47,9 @@ int data_shards_start(struct data_shards *s, const char *dir, const char *prefix
         return pd_fail(err, PD_ENOMEM, "out of memory for %u shards", n);
     s->n = n;
     s->flush_at = ALL_BUFFERS / n;
-    s->flush_at = s->flush_at > LARGEST_BUFFER ? LARGEST_BUFFER : s->flush_at < SMALLEST_BUFFER ? SMALLEST_BUFFER : s->flush_at;
+    s->flush_at = s->flush_at > LARGEST_BUFFER    ? LARGEST_BUFFER
+                  : s->flush_at < SMALLEST_BUFFER ? SMALLEST_BUFFER
+                                                  : s->flush_at;
     for (uint32_t i = 0; i < n; i++)
         pd_buf_init(&s->buf[i]);
     for (; s->made < n; s->made++) {
@@ -66,7 +74,9 @@ int data_shards_header(struct data_shards *s, const char *line, size_t n) {
     return 0;
 }
 
-struct pd_buf *data_shards_buf(struct data_shards *s) { return &s->buf[s->lines % s->n]; }
+struct pd_buf *data_shards_buf(struct data_shards *s) {
+    return &s->buf[s->lines % s->n];
+}
 
 static int write_buf(struct data_shards *s, uint32_t i, struct pd_err *err) {
     char path[PATH_MAX];
@@ -85,7 +95,9 @@ static int write_buf(struct data_shards *s, uint32_t i, struct pd_err *err) {
         free(packed);
         return pd_fail_errno(err, PD_EIO, errno, "cannot open %s", path);
     }
-    int e = pd_fault("shards.write") ? ENOSPC : pd_write_all(fd, packed ? packed : b->data, n) ? errno : 0;
+    int e = pd_fault("shards.write")                         ? ENOSPC
+            : pd_write_all(fd, packed ? packed : b->data, n) ? errno
+                                                             : 0;
     free(packed);
     if (close(fd) && !e)
         e = errno;
@@ -110,8 +122,10 @@ int data_shards_flush(struct data_shards *s, struct pd_err *err) {
     return rc;
 }
 
-/* The number of a file called PREFIX-ddddd, with .gz or .zst behind it or not, and how it is packed; or -1. */
-static int64_t shard_number(const struct data_shards *s, const char *name, enum data_packing *packing) {
+/* The number of a file called PREFIX-ddddd, with .gz or .zst behind it or not, and how it is
+ * packed; or -1. */
+static int64_t shard_number(const struct data_shards *s, const char *name,
+                            enum data_packing *packing) {
     size_t n = strlen(s->prefix);
     char digits[6] = "";
     uint64_t v;
@@ -119,7 +133,8 @@ static int64_t shard_number(const struct data_shards *s, const char *name, enum 
         return -1;
     memcpy(digits, name + n + 1, 5);
     for (int p = DATA_PLAIN; p <= DATA_ZSTD; p++)
-        if (!strcmp(name + n + 6, data_packing_suffix((enum data_packing)p)) && !pd_parse_u64(digits, 99999, &v)) {
+        if (!strcmp(name + n + 6, data_packing_suffix((enum data_packing)p)) &&
+            !pd_parse_u64(digits, 99999, &v)) {
             *packing = (enum data_packing)p;
             return (int64_t)v;
         }
@@ -134,7 +149,8 @@ static int remove_older(const struct data_shards *s, struct pd_err *err) {
     for (struct dirent *e; !rc && (e = readdir(d));) {
         enum data_packing packing = s->packing;
         int64_t i = shard_number(s, e->d_name, &packing);
-        if (i >= 0 && (i >= (int64_t)s->n || packing != s->packing) && unlinkat(dirfd(d), e->d_name, 0))
+        if (i >= 0 && (i >= (int64_t)s->n || packing != s->packing) &&
+            unlinkat(dirfd(d), e->d_name, 0))
             rc = pd_fail_errno(err, PD_EIO, errno, "cannot remove %s/%s", s->dir, e->d_name);
     }
     closedir(d);
@@ -156,7 +172,8 @@ int data_shards_commit(struct data_shards *s, struct pd_err *err) {
 }
 
 int data_shards_clear(const char *dir, const char *prefix, struct pd_err *err) {
-    struct data_shards s = {.dir = (char *)(uintptr_t)dir, .prefix = (char *)(uintptr_t)prefix, .n = 0};
+    struct data_shards s = {
+        .dir = (char *)(uintptr_t)dir, .prefix = (char *)(uintptr_t)prefix, .n = 0};
     return access(dir, F_OK) ? 0 : remove_older(&s, err);
 }
 

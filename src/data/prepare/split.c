@@ -1,4 +1,5 @@
-/* split.c - lines dealt round-robin to shards, some of them to those that are held out: paddlectl split. */
+/* split.c - lines dealt round-robin to shards, some of them to those that are held out: paddlectl
+ * split. */
 #include <string.h>
 
 #include "data/read/shuffle_buffer.h"
@@ -10,17 +11,19 @@ struct split {
     const struct data_split_opts *o;
     struct data_shards train, test; /* test: with holdout only */
     struct data_split_counts c;
-    struct pd_buf header;           /* of the first file */
+    struct pd_buf header; /* of the first file */
     int has_header;
-    struct data_hold lines;         /* with shuffle: all of them */
+    struct data_hold lines; /* with shuffle: all of them */
 };
 
 void data_split_defaults(struct data_split_opts *o) {
-    *o = (struct data_split_opts){.out = ".", .prefix = "train.txt", .test_prefix = "test.txt", .seed = 1, .pack = "none"};
+    *o = (struct data_split_opts){
+        .out = ".", .prefix = "train.txt", .test_prefix = "test.txt", .seed = 1, .pack = "none"};
 }
 
 static int deal(struct split *x, const char *line, size_t n, struct pd_err *err) {
-    struct data_shards *s = x->o->holdout && (x->c.lines + 1) % x->o->holdout == 0 ? &x->test : &x->train;
+    struct data_shards *s =
+        x->o->holdout && (x->c.lines + 1) % x->o->holdout == 0 ? &x->test : &x->train;
     pd_put(data_shards_buf(s), line, n);
     x->c.lines++;
     x->c.test_lines += s == &x->test;
@@ -39,7 +42,8 @@ static int deal_shuffled(struct split *x, struct pd_err *err) {
     return rc;
 }
 
-static int take_header(struct split *x, const char *shown, const char *line, size_t n, struct pd_err *err) {
+static int take_header(struct split *x, const char *shown, const char *line, size_t n,
+                       struct pd_err *err) {
     if (x->has_header) {
         if (x->header.len == n && !memcmp(x->header.data, line, n))
             return 0;
@@ -47,12 +51,14 @@ static int take_header(struct split *x, const char *shown, const char *line, siz
     }
     x->has_header = 1;
     pd_put(&x->header, line, n);
-    if (x->header.failed || data_shards_header(&x->train, line, n) || (x->o->holdout && data_shards_header(&x->test, line, n)))
+    if (x->header.failed || data_shards_header(&x->train, line, n) ||
+        (x->o->holdout && data_shards_header(&x->test, line, n)))
         return pd_fail(err, PD_ENOMEM, "out of memory for a header");
     return 0;
 }
 
-static int take_line(void *arg, const char *shown, uint64_t number, const char *line, size_t n, struct pd_err *err) {
+static int take_line(void *arg, const char *shown, uint64_t number, const char *line, size_t n,
+                     struct pd_err *err) {
     struct split *x = arg;
     if (x->o->header && number == 1)
         return take_header(x, shown, line, n, err);
@@ -70,7 +76,9 @@ static int check(const struct data_split_opts *o, struct pd_err *err) {
             return pd_fail(err, PD_EUSAGE, "prefix is a file name, not '%s'", prefix[i]);
     if (o->holdout && !strcmp(o->prefix, o->test_prefix))
         return pd_fail(err, PD_EUSAGE, "prefix and test_prefix are the same");
-    return o->pack && data_packing_of(o->pack) < 0 ? pd_fail(err, PD_EUSAGE, "pack is none, gzip or zstd, not '%s'", o->pack) : 0;
+    return o->pack && data_packing_of(o->pack) < 0
+               ? pd_fail(err, PD_EUSAGE, "pack is none, gzip or zstd, not '%s'", o->pack)
+               : 0;
 }
 
 static int start(struct split *x, struct data_shards *s, const char *prefix, struct pd_err *err) {
@@ -79,7 +87,8 @@ static int start(struct split *x, struct data_shards *s, const char *prefix, str
     return rc;
 }
 
-int data_split(const struct data_split_opts *o, struct data_split_counts *counts, struct pd_err *err) {
+int data_split(const struct data_split_opts *o, struct data_split_counts *counts,
+               struct pd_err *err) {
     struct split x = {.o = o, .c = {.shards = o->shards}};
     struct data_lines l;
     int rc = check(o, err);

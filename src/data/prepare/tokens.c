@@ -1,4 +1,5 @@
-/* tokens.c - see tokens.h. Bytes outside ASCII separate words in `words` and belong to them in `blanks`. */
+/* tokens.c - see tokens.h. Bytes outside ASCII separate words in `words` and belong to them in
+ * `blanks`. */
 #include "data/prepare/tokens.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* tokens.h - what is a text in a file, and what is a word in a text: two tables of named functions. */
+/* tokens.h - what is a text in a file, and what is a word in a text: two tables of named functions.
+ */
 #ifndef PD_DATA_TOKENS_H
 #define PD_DATA_TOKENS_H
 

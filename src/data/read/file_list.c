@@ -24,7 +24,8 @@ static int next_pattern(const char **at, char out[PATH_MAX], struct pd_err *err)
     return n > 0;
 }
 
-/* "./a//b" is "a/b". 0: it leads out of the folder, or may (glob takes ".*" for ".." too), or ends with a slash. */
+/* "./a//b" is "a/b". 0: it leads out of the folder, or may (glob takes ".*" for ".." too), or ends
+ * with a slash. */
 static int clean(char *pattern) {
     char *to = pattern;
     if (*pattern == '/')
@@ -87,7 +88,8 @@ int data_files_inside(const char *patterns) {
     return !rc;
 }
 
-static int expand_listed(struct data_files *f, const char *list, size_t n, const char *pattern, struct pd_err *err) {
+static int expand_listed(struct data_files *f, const char *list, size_t n, const char *pattern,
+                         struct pd_err *err) {
     char one[PATH_MAX];
     int found = 0;
     for (const char *p = list; p < list + n; p += strlen(p) + 1) {
@@ -98,16 +100,20 @@ static int expand_listed(struct data_files *f, const char *list, size_t n, const
         if (data_files_add(f, p))
             return pd_fail(err, PD_ENOMEM, "out of memory");
     }
-    return found ? 0 : pd_fail(err, PD_ENOENT, "no file matches %s in the workspace that was dispatched", pattern);
+    return found ? 0
+                 : pd_fail(err, PD_ENOENT,
+                           "no file matches %s in the workspace that was dispatched", pattern);
 }
 
-int data_files_expand_list(struct data_files *f, const char *list, size_t n, const char *pattern, struct pd_err *err) {
+int data_files_expand_list(struct data_files *f, const char *list, size_t n, const char *pattern,
+                           struct pd_err *err) {
     char one[PATH_MAX], copy[PATH_MAX];
     int rc, any = 0;
     while ((rc = next_pattern(&pattern, one, err)) == 1) {
         any = 1;
         pd_fmt(copy, sizeof copy, "%s", one);
-        rc = clean(copy) ? expand_listed(f, list, n, one, err) : data_files_expand(f, ".", one, err);
+        rc =
+            clean(copy) ? expand_listed(f, list, n, one, err) : data_files_expand(f, ".", one, err);
         if (rc)
             return rc;
     }

@@ -32,7 +32,9 @@ void data_files_release(struct data_files *f) {
     memset(f, 0, sizeof *f);
 }
 
-static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 void data_files_sort(struct data_files *f) {
     if (!f->n)
@@ -62,10 +64,12 @@ static int escape(char *out, size_t cap, const char *dir) {
     return 0;
 }
 
-static int expand_one(struct data_files *f, const char *dir, const char *pattern, struct pd_err *err) {
+static int expand_one(struct data_files *f, const char *dir, const char *pattern,
+                      struct pd_err *err) {
     char full[PATH_MAX], esc[PATH_MAX];
     int here = pattern[0] == '/' || !strcmp(dir, ".");
-    if (escape(esc, sizeof esc, dir) || pd_fmt(full, sizeof full, "%s%s%s", here ? "" : esc, here ? "" : "/", pattern))
+    if (escape(esc, sizeof esc, dir) ||
+        pd_fmt(full, sizeof full, "%s%s%s", here ? "" : esc, here ? "" : "/", pattern))
         return pd_fail(err, PD_ECONF, "path too long: %s/%s", dir, pattern);
     glob_t g;
     int r = glob(full, GLOB_NOSORT | GLOB_ERR, NULL, &g), rc = 0;
@@ -76,7 +80,8 @@ static int expand_one(struct data_files *f, const char *dir, const char *pattern
     size_t skip = here ? 0 : strlen(dir) + 1, found = 0;
     for (size_t i = 0; !rc && r == 0 && i < g.gl_pathc; i++) {
         struct stat st;
-        /* A file that can't be looked at is no reason to go on with the others: each would move to another stream. */
+        /* A file that can't be looked at is no reason to go on with the others: each would move to
+         * another stream. */
         if (stat(g.gl_pathv[i], &st)) {
             rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", g.gl_pathv[i]);
             break;
@@ -93,7 +98,8 @@ static int expand_one(struct data_files *f, const char *dir, const char *pattern
     return rc;
 }
 
-int data_files_expand(struct data_files *f, const char *dir, const char *pattern, struct pd_err *err) {
+int data_files_expand(struct data_files *f, const char *dir, const char *pattern,
+                      struct pd_err *err) {
     const char *sep = " \t,";
     int rc = 0, any = 0;
     for (const char *p = pattern + strspn(pattern, sep); !rc && *p; p += strspn(p, sep)) {
@@ -115,7 +121,8 @@ int data_files_expand(struct data_files *f, const char *dir, const char *pattern
 
 uint32_t data_stream_of(size_t file, uint32_t n_streams) { return (uint32_t)(file % n_streams); }
 
-void data_stream_range(uint32_t n_streams, uint32_t n_trainers, uint32_t t, uint32_t *lo, uint32_t *hi) {
+void data_stream_range(uint32_t n_streams, uint32_t n_trainers, uint32_t t, uint32_t *lo,
+                       uint32_t *hi) {
     *lo = (uint32_t)((uint64_t)t * n_streams / n_trainers);
     *hi = (uint32_t)((uint64_t)(t + 1) * n_streams / n_trainers);
 }

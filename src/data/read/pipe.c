@@ -17,7 +17,8 @@ struct data_workers {
 };
 
 static void parse_slot(struct data_pipe *p, struct data_slot *s) {
-    const char *name = s->block.file < p->source.files->n ? p->source.files->path[s->block.file] : "";
+    const char *name =
+        s->block.file < p->source.files->n ? p->source.files->path[s->block.file] : "";
     if (!s->block.is_end)
         data_block_parse(&s->block, &s->parser, name);
 }
@@ -27,7 +28,7 @@ static void fill_slot(struct data_pipe *p, struct data_slot *s) {
     data_source_fill(&p->source, &s->block);
 }
 
-/* --- the pool's threads -------------------------------------------------------------------------- */
+/* --- the pool's threads --- */
 
 static struct data_slot *to_parse(struct data_pipe *p) {
     for (uint64_t i = p->taken; i < p->filled; i++)
@@ -37,7 +38,8 @@ static struct data_slot *to_parse(struct data_pipe *p) {
 }
 
 static int can_fill(const struct data_pipe *p) {
-    return p->running && !p->filling && !p->ended && p->slot[p->filled % p->n_slots].state == SLOT_FREE;
+    return p->running && !p->filling && !p->ended &&
+           p->slot[p->filled % p->n_slots].state == SLOT_FREE;
 }
 
 /* One piece of work of this pipe, the mutex held before and after. 0: there is none. */
@@ -125,10 +127,11 @@ void data_workers_free(struct data_workers *w) {
     free(w);
 }
 
-/* --- a pipe -------------------------------------------------------------------------------------- */
+/* --- a pipe --- */
 
-int data_pipe_init(struct data_pipe *p, struct data_workers *w, const struct data_schema *schema, const struct data_plan *plan,
-                   const char *dir, const struct data_files *files, uint64_t seed, struct pd_err *err) {
+int data_pipe_init(struct data_pipe *p, struct data_workers *w, const struct data_schema *schema,
+                   const struct data_plan *plan, const char *dir, const struct data_files *files,
+                   uint64_t seed, struct pd_err *err) {
     memset(p, 0, sizeof *p);
     p->n_slots = w && w->n ? w->n + 2 : 1;
     p->slot = pd_calloc(p->n_slots, sizeof *p->slot);
@@ -177,7 +180,8 @@ void data_pipe_release(struct data_pipe *p) {
     memset(p, 0, sizeof *p);
 }
 
-static void reset(struct data_pipe *p, uint64_t pass, uint32_t stream, struct data_place at, uint64_t end) {
+static void reset(struct data_pipe *p, uint64_t pass, uint32_t stream, struct data_place at,
+                  uint64_t end) {
     data_source_goto(&p->source, at, end);
     for (uint32_t i = 0; i < p->n_slots; i++) {
         p->slot[i].state = SLOT_FREE;
@@ -189,7 +193,8 @@ static void reset(struct data_pipe *p, uint64_t pass, uint32_t stream, struct da
     p->running = 1;
 }
 
-void data_pipe_start(struct data_pipe *p, uint64_t pass, uint32_t stream, struct data_place at, uint64_t end) {
+void data_pipe_start(struct data_pipe *p, uint64_t pass, uint32_t stream, struct data_place at,
+                     uint64_t end) {
     if (!p->workers) {
         reset(p, pass, stream, at, end);
         return;

@@ -9,7 +9,8 @@
 enum { N_NUMBERS = 9, N_NUMBERS_V2 = 8 }; /* behind the hash; v2 has no order */
 
 void data_pos_format(const struct data_pos *p, char out[DATA_POS_TEXT]) {
-    const uint64_t v[N_NUMBERS] = {p->file, p->offset, p->line, p->in_line, p->index, p->bad_lines, p->pass, p->skip, p->order};
+    const uint64_t v[N_NUMBERS] = {p->file,      p->offset, p->line, p->in_line, p->index,
+                                   p->bad_lines, p->pass,   p->skip, p->order};
     int n = snprintf(out, DATA_POS_TEXT, "v3:%016" PRIx64, p->files_hash);
     for (int i = 0; i < N_NUMBERS; i++)
         n += snprintf(out + n, DATA_POS_TEXT - (size_t)n, ":%" PRIu64, v[i]);
@@ -19,7 +20,8 @@ int data_pos_parse(const char *text, struct data_pos *pos) {
     char copy[DATA_POS_TEXT], hash[17] = "", *at = copy;
     uint8_t bytes[8];
     uint64_t v[N_NUMBERS] = {0}, h = 0;
-    if (pd_fmt(copy, sizeof copy, "%s", text) || !(pd_starts(copy, "v2:") || pd_starts(copy, "v3:")))
+    if (pd_fmt(copy, sizeof copy, "%s", text) ||
+        !(pd_starts(copy, "v2:") || pd_starts(copy, "v3:")))
         return PD_EDATA;
     const int numbers = copy[1] == '2' ? N_NUMBERS_V2 : N_NUMBERS;
     at += 3;

@@ -1,4 +1,5 @@
-/* reader.c - see reader.h. Takes the blocks of a pipe in order; the position is known for every sample of a block. */
+/* reader.c - see reader.h. Takes the blocks of a pipe in order; the position is known for every
+ * sample of a block. */
 #include "data/read/reader.h"
 
 #include <inttypes.h>
@@ -19,43 +20,45 @@ enum { MAX_SHUFFLE = 1 << 28 };
 
 struct data_reader {
     struct data_spec spec;
-    struct data_schema *own;       /* made of the spec; NULL: the caller's */
+    struct data_schema *own; /* made of the spec; NULL: the caller's */
     const struct data_schema *schema;
     struct data_plan *plan;
     char *dir;
     uint32_t stream;
-    struct data_files files;       /* of this stream */
+    struct data_files files; /* of this stream */
     uint64_t files_hash;
     struct data_pipe pipe;
 
-    int started;                   /* the pipe runs */
-    struct data_block *block;      /* being taken from, or NULL */
-    uint32_t at, at_bad;           /* its next sample, its next bad line */
-    uint64_t file, offset, line;   /* without a block: where the next one begins */
-    uint64_t end;                  /* the first file that is not read: there are no more, or only one is wanted */
-    uint32_t name;                 /* what samples and random numbers go by: the stream, or the file that is read alone */
-    uint64_t raw;                  /* bytes of that file on disk before it */
+    int started;                 /* the pipe runs */
+    struct data_block *block;    /* being taken from, or NULL */
+    uint32_t at, at_bad;         /* its next sample, its next bad line */
+    uint64_t file, offset, line; /* without a block: where the next one begins */
+    uint64_t end;  /* the first file that is not read: there are no more, or only one is wanted */
+    uint32_t name; /* what samples and random numbers go by: the stream, or the file that is read
+                      alone */
+    uint64_t raw;  /* bytes of that file on disk before it */
     uint64_t pass, index, bad_lines;
-    int ended, failed;             /* failed: an error was returned; only rewind and seek help */
+    int ended, failed; /* failed: an error was returned; only rewind and seek help */
 
-    struct pd_batch pool;          /* the shuffle buffer; cap 0: none */
-    uint32_t *order;               /* [pool.cap] */
-    uint32_t given;                /* of pool.n */
-    struct data_pos group;         /* where the pool's samples begin */
+    struct pd_batch pool;  /* the shuffle buffer; cap 0: none */
+    uint32_t *order;       /* [pool.cap] */
+    uint32_t given;        /* of pool.n */
+    struct data_pos group; /* where the pool's samples begin */
 };
 
 int data_spec_check(const struct data_spec *s, struct pd_err *err) {
     struct data_schema *schema = NULL;
     int rc = 0;
     if (!s->schema)
-        rc = data_schema_plain(&schema, s->format, s->n_fields, s->vocabulary, s->start_id, s->end_id, err);
+        rc = data_schema_plain(&schema, s->format, s->n_fields, s->vocabulary, s->start_id,
+                               s->end_id, err);
     data_schema_free(schema);
     if (!rc && s->shuffle_buffer > MAX_SHUFFLE)
         rc = pd_fail(err, PD_ECONF, "shuffle_buffer is at most %d samples", MAX_SHUFFLE);
     return rc;
 }
 
-/* --- in and out ---------------------------------------------------------------------------------- */
+/* --- in and out --- */
 
 static int take_files(struct data_reader *r, const struct data_files *files, uint32_t n_streams) {
     uint64_t h = 0xcbf29ce484222325u; /* FNV-1a over the names, each with its NUL */
@@ -92,7 +95,8 @@ static int make_ready(const struct data_reader *r, struct pd_err *err) {
 }
 
 int data_reader_new(struct data_reader **out, const struct data_spec *spec, const char *dir,
-                    const struct data_files *files, uint32_t stream, uint32_t n_streams, struct pd_err *err) {
+                    const struct data_files *files, uint32_t stream, uint32_t n_streams,
+                    struct pd_err *err) {
     int rc = data_spec_check(spec, err);
     if (rc)
         return rc;
@@ -107,7 +111,8 @@ int data_reader_new(struct data_reader **out, const struct data_spec *spec, cons
     r->name = stream;
     r->line = 1;
     if (!r->schema) {
-        rc = data_schema_plain(&r->own, spec->format, spec->n_fields, spec->vocabulary, spec->start_id, spec->end_id, err);
+        rc = data_schema_plain(&r->own, spec->format, spec->n_fields, spec->vocabulary,
+                               spec->start_id, spec->end_id, err);
         r->schema = r->own;
     }
     r->dir = pd_strdup(dir);
@@ -116,11 +121,14 @@ int data_reader_new(struct data_reader **out, const struct data_spec *spec, cons
     if (!rc)
         rc = make_ready(r, err);
     if (!rc)
-        rc = data_plan_new(&r->plan, r->schema, dir, dir, r->files.n ? r->files.path[0] : NULL, err);
+        rc =
+            data_plan_new(&r->plan, r->schema, dir, dir, r->files.n ? r->files.path[0] : NULL, err);
     if (!rc && make_pool(r))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory for a shuffle_buffer of %" PRIu64 " samples", spec->shuffle_buffer);
+        rc = pd_fail(err, PD_ENOMEM, "out of memory for a shuffle_buffer of %" PRIu64 " samples",
+                     spec->shuffle_buffer);
     if (!rc)
-        rc = data_pipe_init(&r->pipe, spec->workers, r->schema, r->plan, r->dir, &r->files, spec->seed, err);
+        rc = data_pipe_init(&r->pipe, spec->workers, r->schema, r->plan, r->dir, &r->files,
+                            spec->seed, err);
     if (!rc)
         r->pipe.source.fetch = spec->fetch;
     r->end = r->files.n;
@@ -145,7 +153,7 @@ void data_reader_free(struct data_reader *r) {
     free(r);
 }
 
-/* --- blocks -------------------------------------------------------------------------------------- */
+/* --- blocks --- */
 
 static int report(struct data_reader *r, const struct data_bad *bad, struct pd_err *err) {
     const char *message = (const char *)r->block->messages.data + bad->text;
@@ -153,7 +161,8 @@ static int report(struct data_reader *r, const struct data_bad *bad, struct pd_e
         r->spec.on_bad(r->spec.arg, message);
     if (++r->bad_lines <= r->spec.max_bad_lines)
         return 0;
-    return pd_fail(err, PD_EDATA, "%s (bad lines: %" PRIu64 ", allowed: %" PRIu64 ")", message, r->bad_lines, r->spec.max_bad_lines);
+    return pd_fail(err, PD_EDATA, "%s (bad lines: %" PRIu64 ", allowed: %" PRIu64 ")", message,
+                   r->bad_lines, r->spec.max_bad_lines);
 }
 
 /* The block is used up: the place behind it is where reading goes on. */
@@ -172,7 +181,8 @@ static int leave_block(struct data_reader *r, struct pd_err *err) {
 
 static void next_block(struct data_reader *r) {
     if (!r->started) {
-        data_pipe_start(&r->pipe, r->pass, r->name, (struct data_place){r->file, r->offset, r->line}, r->end);
+        data_pipe_start(&r->pipe, r->pass, r->name,
+                        (struct data_place){r->file, r->offset, r->line}, r->end);
         r->started = 1;
     }
     struct data_block *b = data_pipe_take(&r->pipe);
@@ -228,11 +238,12 @@ static int deliver(struct data_reader *r, uint32_t n, struct pd_batch *b, struct
     return rc;
 }
 
-/* --- shuffling ----------------------------------------------------------------------------------- */
+/* --- shuffling --- */
 
 static void tell_in_order(const struct data_reader *r, struct data_pos *pos);
 
-/* The next group of samples, in an order that is a function of (seed, pass, stream, the samples before it). */
+/* The next group of samples, in an order that is a function of (seed, pass, stream, the samples
+ * before it). */
 static int fill_pool(struct data_reader *r, struct pd_err *err) {
     struct pd_rng_key key = pd_rng_key(r->spec.seed, PD_RNG_READER, r->pass, r->name);
     uint64_t group = r->index;
@@ -250,7 +261,8 @@ static int fill_pool(struct data_reader *r, struct pd_err *err) {
     return n;
 }
 
-static int deliver_shuffled(struct data_reader *r, uint32_t n, struct pd_batch *b, struct pd_err *err) {
+static int deliver_shuffled(struct data_reader *r, uint32_t n, struct pd_batch *b,
+                            struct pd_err *err) {
     uint32_t got = 0;
     int rc = 1;
     while (got < n) {
@@ -280,9 +292,10 @@ int data_reader_next(struct data_reader *r, uint32_t n, struct pd_batch *b, stru
     return r->pool.cap ? deliver_shuffled(r, n, b, err) : deliver(r, n, b, err);
 }
 
-/* --- position ------------------------------------------------------------------------------------ */
+/* --- position --- */
 
-static void go_to(struct data_reader *r, uint64_t pass, uint64_t file, uint64_t offset, uint64_t line) {
+static void go_to(struct data_reader *r, uint64_t pass, uint64_t file, uint64_t offset,
+                  uint64_t line) {
     r->block = NULL;
     r->started = r->ended = r->failed = 0;
     r->pass = pass;
@@ -312,11 +325,17 @@ void data_reader_expect(const struct data_reader *r, uint64_t file) {
         data_fetch_ahead(r->spec.fetch, r->files.path[file]);
 }
 
-/* Behind the last sample of a line the position is the start of the next line that holds one, or can't be read. */
+/* Behind the last sample of a line the position is the start of the next line that holds one, or
+ * can't be read. */
 static void tell_in_order(const struct data_reader *r, struct data_pos *pos) {
     const struct data_block *b = r->block;
-    *pos = (struct data_pos){.files_hash = r->files_hash, .file = r->file, .offset = r->offset, .line = r->line,
-                             .index = r->index, .bad_lines = r->bad_lines, .pass = r->pass};
+    *pos = (struct data_pos){.files_hash = r->files_hash,
+                             .file = r->file,
+                             .offset = r->offset,
+                             .line = r->line,
+                             .index = r->index,
+                             .bad_lines = r->bad_lines,
+                             .pass = r->pass};
     if (!b)
         return;
     pos->file = b->file;
@@ -325,14 +344,19 @@ static void tell_in_order(const struct data_reader *r, struct data_pos *pos) {
     int bad = r->at_bad < b->n_bad && b->bad[r->at_bad].before <= r->at;
     if (!bad && r->at >= b->samples.n)
         return;
-    struct data_where w = bad ? (struct data_where){b->bad[r->at_bad].at, b->bad[r->at_bad].line, 0} : b->where[r->at];
-    pos->offset = b->offset + (r->schema->format->records ? (uint64_t)w.line * r->schema->field[0].batch.width : w.at);
+    struct data_where w = bad ? (struct data_where){b->bad[r->at_bad].at, b->bad[r->at_bad].line, 0}
+                              : b->where[r->at];
+    pos->offset =
+        b->offset +
+        (r->schema->format->records ? (uint64_t)w.line * r->schema->field[0].batch.width : w.at);
     pos->line = b->line + w.line;
     pos->in_line = w.in_line;
 }
 
 /* What a group's order depends on beside its place. */
-static uint64_t order_of(const struct data_reader *r) { return pd_mix64(r->spec.seed ^ pd_mix64(r->pool.cap)) >> 1 | 1; }
+static uint64_t order_of(const struct data_reader *r) {
+    return pd_mix64(r->spec.seed ^ pd_mix64(r->pool.cap)) >> 1 | 1;
+}
 
 void data_reader_tell(const struct data_reader *r, struct data_pos *pos) {
     if (r->given < r->pool.n) {
@@ -362,7 +386,8 @@ static int into_line(struct data_reader *r, const struct data_pos *pos, struct p
     while (b && n < b->samples.n && b->where[n].line == 0)
         n++;
     if (!b || b->file != pos->file || pos->in_line > n)
-        return pd_fail(err, PD_EDATA, "%s:%" PRIu64 ": the file has changed since its position was saved",
+        return pd_fail(err, PD_EDATA,
+                       "%s:%" PRIu64 ": the file has changed since its position was saved",
                        r->files.path[pos->file], pos->line);
     r->at = (uint32_t)pos->in_line;
     return 0;
@@ -372,10 +397,16 @@ int data_reader_seek(struct data_reader *r, const struct data_pos *pos, struct p
     int rc = 0;
     go_to(r, pos->pass, pos->file, pos->offset, pos->line);
     r->failed = 1; /* until it has worked */
-    if (pos->files_hash != r->files_hash || pos->file > r->files.n || pos->line < 1 || (pos->skip && pos->skip >= r->pool.cap))
-        return pd_fail(err, PD_EDATA, "the saved position belongs to another list of files or shuffle_buffer (stream %u)", r->stream);
+    if (pos->files_hash != r->files_hash || pos->file > r->files.n || pos->line < 1 ||
+        (pos->skip && pos->skip >= r->pool.cap))
+        return pd_fail(
+            err, PD_EDATA,
+            "the saved position belongs to another list of files or shuffle_buffer (stream %u)",
+            r->stream);
     if (pos->skip && pos->order && pos->order != order_of(r))
-        return pd_fail(err, PD_EDATA, "the saved position lies inside a group of samples that were shuffled with another seed or shuffle_buffer (stream %u)",
+        return pd_fail(err, PD_EDATA,
+                       "the saved position lies inside a group of samples that were shuffled with "
+                       "another seed or shuffle_buffer (stream %u)",
                        r->stream);
     r->index = pos->index;
     r->bad_lines = pos->bad_lines;
@@ -384,7 +415,9 @@ int data_reader_seek(struct data_reader *r, const struct data_pos *pos, struct p
     if (pos->skip) {
         rc = fill_pool(r, err);
         if (rc >= 0 && pos->skip > r->pool.n)
-            rc = pd_fail(err, PD_EDATA, "the files of stream %u have changed since their position was saved", r->stream);
+            rc = pd_fail(err, PD_EDATA,
+                         "the files of stream %u have changed since their position was saved",
+                         r->stream);
         if (rc < 0)
             return rc;
         r->given = (uint32_t)pos->skip;

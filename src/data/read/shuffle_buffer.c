@@ -11,7 +11,8 @@ int data_hold_add(struct data_hold *h, const void *p, size_t n, struct pd_err *e
         uint64_t cap = h->cap ? 2 * h->cap : 1024;
         struct data_held *grown = pd_realloc(h->line, cap * sizeof *grown);
         if (!grown)
-            return pd_fail(err, PD_ENOMEM, "out of memory to hold more than %llu lines", (unsigned long long)h->n);
+            return pd_fail(err, PD_ENOMEM, "out of memory to hold more than %llu lines",
+                           (unsigned long long)h->n);
         h->line = grown;
         h->cap = cap;
     }

@@ -14,11 +14,12 @@ struct data_hold { /* zeroed before first use */
     struct data_held {
         uint64_t at;
         uint32_t n;
-    } *line;
+    } * line;
     uint64_t n, cap;
 };
 
-int data_hold_add(struct data_hold *h, const void *p, size_t n, struct pd_err *err); /* a copy; n < 2^32 */
+int data_hold_add(struct data_hold *h, const void *p, size_t n,
+                  struct pd_err *err); /* a copy; n < 2^32 */
 /* Fisher and Yates; draw i depends on (key, i) only. */
 void data_hold_shuffle(struct data_hold *h, struct pd_rng_key key);
 /* Line i in the order of now, valid until the next add. */

@@ -13,7 +13,8 @@
 
 enum { READ_BYTES = 64 * 1024 };
 
-int data_source_init(struct data_source *s, const struct data_schema *schema, const char *dir, const struct data_files *files) {
+int data_source_init(struct data_source *s, const struct data_schema *schema, const char *dir,
+                     const struct data_files *files) {
     memset(s, 0, sizeof *s);
     s->schema = schema;
     s->dir = dir;
@@ -106,13 +107,15 @@ static int fill_lines(struct data_source *s, struct data_block *b) {
         if (!nl && b->len > DATA_MAX_LINE)
             return skip_line(s, b);
         if (data_block_reserve(b, b->len + READ_BYTES))
-            return pd_fail(&b->err, PD_ENOMEM, "out of memory for lines of %s", s->files->path[s->file]);
+            return pd_fail(&b->err, PD_ENOMEM, "out of memory for lines of %s",
+                           s->files->path[s->file]);
         int64_t k = data_input_read(s->in, b->text + b->len, READ_BYTES, &b->err);
         if (k < 0)
             return (int)k;
         at_end = k == 0;
         b->len += (size_t)k;
-        if (!at_end && data_input_may_wait(s->in) && memrchr(b->text, '\n', b->len)) /* whole lines from a pipe are handed on as they come */
+        if (!at_end && data_input_may_wait(s->in) &&
+            memrchr(b->text, '\n', b->len)) /* whole lines from a pipe are handed on as they come */
             break;
     }
     if (!b->len)
@@ -142,7 +145,8 @@ void data_source_fill(struct data_source *s, struct data_block *b) {
         b->offset = s->offset;
         b->line = s->line;
         b->header = s->schema->header;
-        int rc = s->schema->format->records ? data_idx_fill(s, b, s->files->path[s->file]) : fill_lines(s, b);
+        int rc = s->schema->format->records ? data_idx_fill(s, b, s->files->path[s->file])
+                                            : fill_lines(s, b);
         if (rc < 0) {
             b->rc = rc;
             b->len = 0;

@@ -1,10 +1,12 @@
-/* source_idx.c - pairs of idx files: images (unsigned bytes of two or more dimensions) and their labels (unsigned bytes).
+/* source_idx.c - pairs of idx files: images (unsigned bytes of two or more dimensions) and their
+ * labels (unsigned bytes).
  *
- *   train-images-idx3-ubyte      00 00 08 03 | n | rows | columns | n * rows * columns bytes      all numbers big-endian
- *   train-labels-idx1-ubyte      00 00 08 01 | n | n bytes
+ *   train-images-idx3-ubyte      00 00 08 03 | n | rows | columns | n * rows * columns bytes all
+ * numbers big-endian train-labels-idx1-ubyte      00 00 08 01 | n | n bytes
  *
- * The labels' name is that of the images with the last "images" replaced by "labels" and then the last "idx" and digit by idx1. Source: the
- * description at the data set's home, http://yann.lecun.com/exdb/mnist/.
+ * The labels' name is that of the images with the last "images" replaced by "labels" and then the
+ * last "idx" and digit by idx1. Source: the description at the data set's home,
+ * http://yann.lecun.com/exdb/mnist/.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -34,34 +36,42 @@ static int labels_name(const char *images, char out[PATH_MAX]) {
     return 0;
 }
 
-static int read_exactly(struct data_input *in, void *p, size_t n, const char *shown, struct pd_err *err) {
+static int read_exactly(struct data_input *in, void *p, size_t n, const char *shown,
+                        struct pd_err *err) {
     for (size_t got = 0; got < n;) {
         int64_t k = data_input_read(in, (char *)p + got, n - got, err);
         if (k < 0)
             return (int)k;
         if (k == 0)
-            return pd_fail(err, PD_EDATA, "%s: the file is cut off after %llu bytes", shown, (unsigned long long)data_input_offset(in));
+            return pd_fail(err, PD_EDATA, "%s: the file is cut off after %llu bytes", shown,
+                           (unsigned long long)data_input_offset(in));
         got += (size_t)k;
     }
     return 0;
 }
 
-static uint32_t big_endian(const uint8_t *p) { return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]; }
+static uint32_t big_endian(const uint8_t *p) {
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
 
-static int read_header(struct data_input *in, const char *shown, struct data_idx_shape *x, struct pd_err *err) {
+static int read_header(struct data_input *in, const char *shown, struct data_idx_shape *x,
+                       struct pd_err *err) {
     uint8_t h[4];
     int rc = read_exactly(in, h, 4, shown, err);
     if (rc)
         return rc;
     if (h[0] || h[1] || h[2] != 8 || h[3] < 1 || h[3] > IDX_MAX_DIMS)
-        return pd_fail(err, PD_EDATA, "%s: it is no idx file of unsigned bytes (it begins with %02x %02x %02x %02x)", shown, h[0], h[1], h[2],
-                       h[3]);
+        return pd_fail(
+            err, PD_EDATA,
+            "%s: it is no idx file of unsigned bytes (it begins with %02x %02x %02x %02x)", shown,
+            h[0], h[1], h[2], h[3]);
     *x = (struct data_idx_shape){.n_dims = h[3], .size = 1};
     for (uint32_t i = 0; i < x->n_dims && !rc; i++) {
         rc = read_exactly(in, h, 4, shown, err);
         x->dim[i] = big_endian(h);
         if (i && (x->dim[i] < 1 || (x->size *= x->dim[i]) > PD_MAX_WIDTH))
-            return pd_fail(err, PD_EDATA, "%s: its items have more than %d bytes, or none", shown, PD_MAX_WIDTH);
+            return pd_fail(err, PD_EDATA, "%s: its items have more than %d bytes, or none", shown,
+                           PD_MAX_WIDTH);
     }
     return rc;
 }
@@ -81,7 +91,9 @@ int data_idx_open(struct data_source *s, const char *path, const char *shown, st
     struct data_idx_shape images = {0}, classes = {0};
     uint32_t n, width = s->schema->field[0].batch.width;
     if (labels_name(path, labels))
-        return pd_fail(err, PD_EDATA, "%s: the name has no 'images' in it, so there is no telling that of its labels", shown);
+        return pd_fail(
+            err, PD_EDATA,
+            "%s: the name has no 'images' in it, so there is no telling that of its labels", shown);
     int rc = data_fetch_open(s->fetch, &s->in, path, shown, err);
     if (!rc)
         rc = data_input_open(&s->labels, labels, labels, err);
@@ -91,10 +103,12 @@ int data_idx_open(struct data_source *s, const char *path, const char *shown, st
         rc = read_header(s->labels, labels, &classes, err);
     n = images.dim[0];
     if (!rc && (classes.size != 1 || classes.dim[0] != n))
-        rc = pd_fail(err, PD_EDATA, "%s has %u images, but %s has %u labels", shown, n, labels, classes.dim[0]);
+        rc = pd_fail(err, PD_EDATA, "%s has %u images, but %s has %u labels", shown, n, labels,
+                     classes.dim[0]);
     if (!rc && images.size != width)
-        rc = pd_fail(err, PD_EDATA, "%s: its images have %" PRIu64 " pixels, but the field '%s' has size %u", shown, images.size,
-                     s->schema->field[0].batch.name, width);
+        rc = pd_fail(err, PD_EDATA,
+                     "%s: its images have %" PRIu64 " pixels, but the field '%s' has size %u",
+                     shown, images.size, s->schema->field[0].batch.name, width);
     if (!rc && s->offset) {
         rc = data_input_skip_to(s->in, s->offset, err);
         if (!rc)
@@ -106,7 +120,8 @@ int data_idx_open(struct data_source *s, const char *path, const char *shown, st
 }
 
 int data_idx_fill(struct data_source *s, struct data_block *b, const char *shown) {
-    uint32_t width = s->schema->field[0].batch.width, most = BLOCK_BYTES / (width + 1), n = most < RECORDS ? most : RECORDS;
+    uint32_t width = s->schema->field[0].batch.width, most = BLOCK_BYTES / (width + 1),
+             n = most < RECORDS ? most : RECORDS;
     n = n ? n : 1;
     n = n < s->idx_left ? n : s->idx_left;
     if (!n)

@@ -11,7 +11,9 @@
 static int field_init(struct pd_batch *b, uint32_t k) {
     const struct pd_field *f = &b->field[k];
     if (f->kind == PD_DENSE)
-        return (b->values[k] = pd_calloc((size_t)b->cap * f->width, sizeof **b->values)) ? 0 : PD_ENOMEM;
+        return (b->values[k] = pd_calloc((size_t)b->cap * f->width, sizeof **b->values))
+                   ? 0
+                   : PD_ENOMEM;
     b->room[k] = b->cap; /* a list grows from there */
     if (!(b->ids[k] = pd_calloc(b->cap, sizeof **b->ids)))
         return PD_ENOMEM;
@@ -24,7 +26,8 @@ static int field_init(struct pd_batch *b, uint32_t k) {
     return 0;
 }
 
-int pd_batch_init_fields(struct pd_batch *b, const struct pd_field *field, uint32_t n_fields, uint32_t cap) {
+int pd_batch_init_fields(struct pd_batch *b, const struct pd_field *field, uint32_t n_fields,
+                         uint32_t cap) {
     memset(b, 0, sizeof *b);
     b->cap = cap;
     b->n_fields = n_fields;
@@ -35,7 +38,9 @@ int pd_batch_init_fields(struct pd_batch *b, const struct pd_field *field, uint3
     b->room = pd_calloc(n_fields, sizeof *b->room);
     b->stream = pd_calloc(cap, sizeof *b->stream);
     b->index = pd_calloc(cap, sizeof *b->index);
-    int rc = b->field && b->ids && b->values && b->offset && b->room && b->stream && b->index ? 0 : PD_ENOMEM;
+    int rc = b->field && b->ids && b->values && b->offset && b->room && b->stream && b->index
+                 ? 0
+                 : PD_ENOMEM;
     for (uint32_t k = 0; !rc && k < n_fields; k++) {
         b->field[k] = field ? field[k] : (struct pd_field){.kind = PD_ID, .width = 1, .max_ids = 1};
         rc = field_init(b, k);
@@ -45,7 +50,9 @@ int pd_batch_init_fields(struct pd_batch *b, const struct pd_field *field, uint3
     return rc;
 }
 
-int pd_batch_init(struct pd_batch *b, uint32_t n_fields, uint32_t cap) { return pd_batch_init_fields(b, NULL, n_fields, cap); }
+int pd_batch_init(struct pd_batch *b, uint32_t n_fields, uint32_t cap) {
+    return pd_batch_init_fields(b, NULL, n_fields, cap);
+}
 
 void pd_batch_release(struct pd_batch *b) {
     for (uint32_t k = 0; k < b->n_fields; k++) {
@@ -89,7 +96,8 @@ int pd_batch_reserve(struct pd_batch *b, uint32_t k, uint32_t more) {
     return 0;
 }
 
-static void append_list(struct pd_batch *b, const struct pd_batch *from, uint32_t k, uint32_t first, uint32_t n) {
+static void append_list(struct pd_batch *b, const struct pd_batch *from, uint32_t k, uint32_t first,
+                        uint32_t n) {
     const uint32_t *o = from->offset[k];
     uint32_t at = b->offset[k][b->n], lo = o[first], len = o[first + n] - lo;
     memcpy(b->ids[k] + at, from->ids[k] + lo, len * sizeof **b->ids);
@@ -102,7 +110,8 @@ static void append_list(struct pd_batch *b, const struct pd_batch *from, uint32_
 int pd_batch_append(struct pd_batch *b, const struct pd_batch *from, uint32_t first, uint32_t n) {
     assert(b->n_fields == from->n_fields && n <= b->cap - b->n && first + n <= from->n);
     for (uint32_t k = 0; k < b->n_fields; k++)
-        if (b->offset[k] && pd_batch_reserve(b, k, from->offset[k][first + n] - from->offset[k][first]))
+        if (b->offset[k] &&
+            pd_batch_reserve(b, k, from->offset[k][first + n] - from->offset[k][first]))
             return PD_ENOMEM;
     for (uint32_t k = 0; k < b->n_fields; k++) {
         size_t w = b->field[k].width;
@@ -111,7 +120,8 @@ int pd_batch_append(struct pd_batch *b, const struct pd_batch *from, uint32_t fi
         else if (b->ids[k])
             memcpy(b->ids[k] + b->n, from->ids[k] + first, n * sizeof **b->ids);
         else
-            memcpy(b->values[k] + b->n * w, from->values[k] + first * w, n * w * sizeof **b->values);
+            memcpy(b->values[k] + b->n * w, from->values[k] + first * w,
+                   n * w * sizeof **b->values);
     }
     memcpy(b->stream + b->n, from->stream + first, n * sizeof *b->stream);
     memcpy(b->index + b->n, from->index + first, n * sizeof *b->index);

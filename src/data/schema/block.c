@@ -79,7 +79,7 @@ int data_block_reserve(struct data_block *b, size_t bytes) {
     return 0;
 }
 
-/* --- for the formats ----------------------------------------------------------------------------- */
+/* --- for the formats --- */
 
 struct pd_batch *data_sample_begin(struct data_parser *p) {
     struct pd_batch *s = &p->block->samples;
@@ -138,9 +138,11 @@ static int slow_number(const char *s, const char *end, double *out) {
     return !pd_parse_f64(*text == '+' ? text + 1 : text, -1e300, 1e300, out);
 }
 
-/* Digits with at most one point, the number of them below 2^53: exact in a double, and so is the power of ten. */
+/* Digits with at most one point, the number of them below 2^53: exact in a double, and so is the
+ * power of ten. */
 int data_parse_number(const char *s, const char *end, double *out) {
-    static const double ten[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    static const double ten[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
     const char *p = s;
     uint64_t v = 0;
     uint32_t digits = 0, behind = 0;
@@ -166,7 +168,8 @@ int data_parse_number(const char *s, const char *end, double *out) {
     return 1;
 }
 
-int data_scale(const struct data_plan *plan, const struct data_field *f, uint32_t slot, double x, float *out) {
+int data_scale(const struct data_plan *plan, const struct data_field *f, uint32_t slot, double x,
+               float *out) {
     if (f->transform == DATA_LOG) {
         x = x > 0 ? x : 0;
         uint32_t i = x < PLAN_LOGS ? (uint32_t)x : 0;
@@ -185,9 +188,10 @@ int data_bad_text(struct data_parser *p, const char *s, const char *end, const c
     return PD_EDATA;
 }
 
-/* --- parsing ------------------------------------------------------------------------------------- */
+/* --- parsing --- */
 
-static int add_bad(struct data_block *b, const struct data_parser *p, const char *name, const char *why) {
+static int add_bad(struct data_block *b, const struct data_parser *p, const char *name,
+                   const char *why) {
     if (b->n_bad == b->cap_bad) {
         uint32_t cap = b->cap_bad ? 2 * b->cap_bad : 16;
         struct data_bad *grown = pd_realloc(b->bad, cap * sizeof *grown);
@@ -196,7 +200,8 @@ static int add_bad(struct data_block *b, const struct data_parser *p, const char
         b->bad = grown;
         b->cap_bad = cap;
     }
-    b->bad[b->n_bad] = (struct data_bad){b->samples.n, p->where.at, p->where.line, (uint32_t)b->messages.len};
+    b->bad[b->n_bad] =
+        (struct data_bad){b->samples.n, p->where.at, p->where.line, (uint32_t)b->messages.len};
     pd_put_fmt(&b->messages, "%s:%" PRIu64 ": %s", name, b->line + p->where.line, why);
     pd_put_u8(&b->messages, 0);
     if (b->messages.failed)
@@ -229,7 +234,8 @@ static int one_line(struct data_parser *p, const char *name, char *s, size_t n) 
         return 0;
     b->samples.n = before;
     if (rc == PD_EDATA)
-        rc = add_bad(b, p, name, n > DATA_MAX_LINE && !records ? "the line is longer than 1 MiB" : p->why);
+        rc = add_bad(b, p, name,
+                     n > DATA_MAX_LINE && !records ? "the line is longer than 1 MiB" : p->why);
     return rc ? pd_fail(&b->err, rc, "out of memory for samples of %s", name) : 0;
 }
 

@@ -1,4 +1,5 @@
-/* format_columns.c - csv, tsv, criteo, movielens: a line of columns, each given to the fields that take it. */
+/* format_columns.c - csv, tsv, criteo, movielens: a line of columns, each given to the fields that
+ * take it. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,8 @@ static int missing(const struct data_schema *s, const char *from, const char *to
     return n == 0 || (*s->missing && n == strlen(s->missing) && !memcmp(from, s->missing, n));
 }
 
-static int dense(struct data_parser *p, const struct data_field *f, uint32_t slot, const char *from, const char *to, float *out) {
+static int dense(struct data_parser *p, const struct data_field *f, uint32_t slot, const char *from,
+                 const char *to, float *out) {
     double x;
     if (missing(p->schema, from, to)) {
         *out = f->missing_value;
@@ -20,42 +22,52 @@ static int dense(struct data_parser *p, const struct data_field *f, uint32_t slo
     }
     if (!data_parse_number(from, to, &x))
         return data_bad_text(p, from, to, "is not a number");
-    return data_scale(p->plan, f, slot, x, out) ? 0 : data_bad_text(p, from, to, "is too large a number");
+    return data_scale(p->plan, f, slot, x, out)
+               ? 0
+               : data_bad_text(p, from, to, "is too large a number");
 }
 
 static int below(struct data_parser *p, const struct data_field *f, uint64_t id) {
     if (!f->batch.vocabulary || id < f->batch.vocabulary)
         return 0;
-    snprintf(p->why, sizeof p->why, "field '%s': id %" PRIu64 " is not below its vocabulary, %" PRIu64, f->batch.name, id,
+    snprintf(p->why, sizeof p->why,
+             "field '%s': id %" PRIu64 " is not below its vocabulary, %" PRIu64, f->batch.name, id,
              f->batch.vocabulary);
     return PD_EDATA;
 }
 
-static int decimal(struct data_parser *p, const struct data_field *f, const char *from, const char *to, uint64_t *out) {
-    return data_parse_id(from, to, out) ? below(p, f, *out) : data_bad_text(p, from, to, "is not an id");
+static int decimal(struct data_parser *p, const struct data_field *f, const char *from,
+                   const char *to, uint64_t *out) {
+    return data_parse_id(from, to, out) ? below(p, f, *out)
+                                        : data_bad_text(p, from, to, "is not an id");
 }
 
-static uint64_t hashed(const struct data_field *f, uint64_t salt, const char *from, const char *to) {
+static uint64_t hashed(const struct data_field *f, uint64_t salt, const char *from,
+                       const char *to) {
     uint64_t h = data_hash(salt, from, (size_t)(to - from));
     return f->batch.vocabulary ? h % f->batch.vocabulary : h;
 }
 
-static int label(struct data_parser *p, const struct data_field *f, const char *from, const char *to, uint64_t *out) {
+static int label(struct data_parser *p, const struct data_field *f, const char *from,
+                 const char *to, uint64_t *out) {
     size_t n = (size_t)(to - from);
     for (uint32_t i = 0; i < f->n_values; i++)
         if (strlen(f->value[i].text) == n && !memcmp(f->value[i].text, from, n)) {
             *out = f->value[i].id;
             return 0;
         }
-    return f->n_values ? data_bad_text(p, from, to, "is none of the label's values") : decimal(p, f, from, to, out);
+    return f->n_values ? data_bad_text(p, from, to, "is none of the label's values")
+                       : decimal(p, f, from, to, out);
 }
 
 /* "3|17:0.5|8": the ids of a list, each perhaps with a weight. */
-static int list(struct data_parser *p, uint32_t k, uint64_t salt, const char *from, const char *to) {
+static int list(struct data_parser *p, uint32_t k, uint64_t salt, const char *from,
+                const char *to) {
     const struct data_field *f = &p->schema->field[k];
     size_t n_sep = strlen(f->separator), n_wsep = strlen(f->weight_separator);
     while (from < to) {
-        const char *stop = memmem(from, (size_t)(to - from), f->separator, n_sep), *end = stop ? stop : to, *id_end = end;
+        const char *stop = memmem(from, (size_t)(to - from), f->separator, n_sep),
+                   *end = stop ? stop : to, *id_end = end;
         double weight = 1;
         uint64_t id;
         if (f->batch.weighted && f->type == DATA_LIST) {
@@ -76,24 +88,33 @@ static int list(struct data_parser *p, uint32_t k, uint64_t salt, const char *fr
     return 0;
 }
 
-static int apply(struct data_parser *p, const struct data_action *a, struct pd_batch *b, const char *from, const char *to) {
+static int apply(struct data_parser *p, const struct data_action *a, struct pd_batch *b,
+                 const char *from, const char *to) {
     const struct data_field *f = &p->schema->field[a->field];
     int gone = missing(p->schema, from, to);
     switch (f->type) {
-    case DATA_DENSE: return dense(p, f, a->slot, from, to, &b->values[a->field][(size_t)b->n * f->batch.width + a->slot]);
-    case DATA_CATEGORY: b->ids[a->field][b->n] = hashed(f, a->salt, from, gone ? from : to); return 0;
-    case DATA_ID: return decimal(p, f, from, to, &b->ids[a->field][b->n]);
-    case DATA_LABEL: return label(p, f, from, to, &b->ids[a->field][b->n]);
+    case DATA_DENSE:
+        return dense(p, f, a->slot, from, to,
+                     &b->values[a->field][(size_t)b->n * f->batch.width + a->slot]);
+    case DATA_CATEGORY:
+        b->ids[a->field][b->n] = hashed(f, a->salt, from, gone ? from : to);
+        return 0;
+    case DATA_ID:
+        return decimal(p, f, from, to, &b->ids[a->field][b->n]);
+    case DATA_LABEL:
+        return label(p, f, from, to, &b->ids[a->field][b->n]);
     case DATA_CATEGORIES:
         if (f->n_columns > 1)
             return gone ? 0 : data_sample_list(p, a->field, hashed(f, a->salt, from, to), 1);
         return gone ? 0 : list(p, a->field, a->salt, from, to);
-    case DATA_LIST: return gone ? 0 : list(p, a->field, a->salt, from, to);
+    case DATA_LIST:
+        return gone ? 0 : list(p, a->field, a->salt, from, to);
     }
     return PD_EDATA;
 }
 
-/* As data_next_column, for what most files are: one character between columns, which stand as they are. */
+/* As data_next_column, for what most files are: one character between columns, which stand as they
+ * are. */
 static inline int next_plain(char separator, struct data_cursor *c, char **from, char **to) {
     if (!c->more)
         return 0;
@@ -115,18 +136,22 @@ int data_line_columns(struct data_parser *p, const char *s, size_t n) {
     int rc, plain = !p->schema->quotes && !p->schema->trim && !p->schema->separator[1];
     if (!b)
         return PD_ENOMEM;
-    for (; (rc = plain ? next_plain(p->schema->separator[0], &c, &from, &to) : data_next_column(p->schema, &c, &from, &to)) == 1; column++)
+    for (; (rc = plain ? next_plain(p->schema->separator[0], &c, &from, &to)
+                       : data_next_column(p->schema, &c, &from, &to)) == 1;
+         column++)
         for (; a < plan->n_actions && plan->action[a].column == column; a++) {
             rc = apply(p, &plan->action[a], b, from, to);
             if (rc)
                 return rc;
         }
     if (rc < 0) {
-        snprintf(p->why, sizeof p->why, "column %u: its quotes do not match (a sample is one line)", column + 1);
+        snprintf(p->why, sizeof p->why, "column %u: its quotes do not match (a sample is one line)",
+                 column + 1);
         return PD_EDATA;
     }
     if (column != plan->n_columns) {
-        snprintf(p->why, sizeof p->why, "%u columns, but there should be %u", column, plan->n_columns);
+        snprintf(p->why, sizeof p->why, "%u columns, but there should be %u", column,
+                 plan->n_columns);
         return PD_EDATA;
     }
     data_sample_end(p);

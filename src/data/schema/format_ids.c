@@ -1,4 +1,5 @@
-/* format_ids.c - lines of decimal ids between blanks: samples, sentences, words and their neighbours. */
+/* format_ids.c - lines of decimal ids between blanks: samples, sentences, words and their
+ * neighbours. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,8 @@ static int read_ids(struct data_parser *p, const char *s, size_t n) {
         if (!data_parse_id(start, s, &v))
             return data_bad_text(p, start, s, "is not an id");
         if (vocabulary && v >= vocabulary) {
-            snprintf(p->why, sizeof p->why, "id %" PRIu64 " is not below the vocabulary, %" PRIu64, v, vocabulary);
+            snprintf(p->why, sizeof p->why, "id %" PRIu64 " is not below the vocabulary, %" PRIu64,
+                     v, vocabulary);
             return PD_EDATA;
         }
         if (push(p, v))
@@ -62,7 +64,8 @@ int data_line_ids(struct data_parser *p, const char *s, size_t n) {
     if (rc || !p->n_ids)
         return rc;
     if (p->n_ids != p->schema->n_fields) {
-        snprintf(p->why, sizeof p->why, "%zu ids, but there are %u fields", p->n_ids, p->schema->n_fields);
+        snprintf(p->why, sizeof p->why, "%zu ids, but there are %u fields", p->n_ids,
+                 p->schema->n_fields);
         return PD_EDATA;
     }
     return one_sample(p, p->ids);
@@ -81,9 +84,10 @@ int data_line_ngram(struct data_parser *p, const char *s, size_t n) {
     return rc;
 }
 
-/* The words that stay, and for each the width of its window in the upper half of the 64 bits beside it: both are functions of
- * (seed, pass, stream, where the line begins, number of the word). As in word2vec, a window has 1 to `window` words to each side, and the
- * words that are left out are left out before windows are made. */
+/* The words that stay, and for each the width of its window in the upper half of the 64 bits beside
+ * it: both are functions of (seed, pass, stream, where the line begins, number of the word). As in
+ * word2vec, a window has 1 to `window` words to each side, and the words that are left out are left
+ * out before windows are made. */
 static int draw(struct data_parser *p, const char *s, size_t n) {
     struct pd_rng_key key = pd_rng_key(p->seed, PD_RNG_WINDOW, p->pass, p->stream);
     uint64_t line = p->block->file << 44 ^ (p->block->offset + p->where.at);
@@ -97,7 +101,8 @@ static int draw(struct data_parser *p, const char *s, size_t n) {
         if (p->plan->keep && (float)(r[0] >> 8) * 0x1p-24f >= p->plan->keep[id])
             continue;
         p->ids[kept++] = id;
-        rc = push(p, 1 + ((uint64_t)r[1] * p->schema->window >> 32)); /* widths stand behind the words */
+        rc = push(
+            p, 1 + ((uint64_t)r[1] * p->schema->window >> 32)); /* widths stand behind the words */
     }
     p->n_ids = kept;
     if (!rc && kept)
@@ -112,7 +117,8 @@ int data_line_skipgram(struct data_parser *p, const char *s, size_t n) {
         return rc;
     const uint64_t *width = p->ids + words;
     for (size_t i = 0; !rc && i < words; i++) {
-        size_t lo = i > width[i] ? i - width[i] : 0, hi = i + width[i] < words ? i + width[i] : words - 1;
+        size_t lo = i > width[i] ? i - width[i] : 0,
+               hi = i + width[i] < words ? i + width[i] : words - 1;
         for (size_t j = lo; !rc && j <= hi; j++)
             if (j != i)
                 rc = one_sample(p, (const uint64_t[]){p->ids[i], p->ids[j]});
@@ -127,7 +133,8 @@ int data_line_cbow(struct data_parser *p, const char *s, size_t n) {
         return rc;
     const uint64_t *width = p->ids + words;
     for (size_t i = 0; !rc && i < words && words > 1; i++) {
-        size_t lo = i > width[i] ? i - width[i] : 0, hi = i + width[i] < words ? i + width[i] : words - 1;
+        size_t lo = i > width[i] ? i - width[i] : 0,
+               hi = i + width[i] < words ? i + width[i] : words - 1;
         struct pd_batch *b = data_sample_begin(p);
         if (!b)
             return PD_ENOMEM;

@@ -1,4 +1,5 @@
-/* format_idx.c - a record of an idx file: the bytes of an image, then its label, as source_idx.c lays them side by side. */
+/* format_idx.c - a record of an idx file: the bytes of an image, then its label, as source_idx.c
+ * lays them side by side. */
 #include <stdio.h>
 
 #include "data/schema/block.h"
@@ -12,7 +13,8 @@ int data_record_idx(struct data_parser *p, const char *s, size_t n) {
     if (!b)
         return PD_ENOMEM;
     if (class >= label->batch.vocabulary) {
-        snprintf(p->why, sizeof p->why, "label %u is not below the vocabulary, %llu", class, (unsigned long long)label->batch.vocabulary);
+        snprintf(p->why, sizeof p->why, "label %u is not below the vocabulary, %llu", class,
+                 (unsigned long long)label->batch.vocabulary);
         return PD_EDATA;
     }
     float *to = b->values[0] + (size_t)b->n * width;

@@ -1,4 +1,5 @@
-/* format_libsvm.c - "label index:value index:value ...", sparse or dense; "qid:N" is passed over, # begins a comment. */
+/* format_libsvm.c - "label index:value index:value ...", sparse or dense; "qid:N" is passed over, #
+ * begins a comment. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,11 +14,13 @@ static int label(struct data_parser *p, struct pd_batch *b, const char *s, const
     const struct data_field *f = &p->schema->field[0];
     double x;
     for (uint32_t i = 0; i < f->n_values; i++)
-        if (strlen(f->value[i].text) == (size_t)(end - s) && !memcmp(f->value[i].text, s, (size_t)(end - s))) {
+        if (strlen(f->value[i].text) == (size_t)(end - s) &&
+            !memcmp(f->value[i].text, s, (size_t)(end - s))) {
             b->ids[0][b->n] = f->value[i].id;
             return 0;
         }
-    if (f->n_values || !data_parse_number(s + (s < end && *s == '+'), end, &x) || !isfinite((float)x))
+    if (f->n_values || !data_parse_number(s + (s < end && *s == '+'), end, &x) ||
+        !isfinite((float)x))
         return data_bad_text(p, s, end, "is not a label");
     if (b->values[0]) {
         b->values[0][b->n] = (float)x;
@@ -37,16 +40,19 @@ static int feature(struct data_parser *p, struct pd_batch *b, const char *s, con
     double x = 1;
     if (colon && colon - s == 3 && !memcmp(s, "qid", 3))
         return 0;
-    if (!data_parse_id(s, colon ? colon : end, &id) || (colon && !data_parse_number(colon + 1, end, &x)) || !isfinite((float)x))
+    if (!data_parse_id(s, colon ? colon : end, &id) ||
+        (colon && !data_parse_number(colon + 1, end, &x)) || !isfinite((float)x))
         return data_bad_text(p, s, end, "is not index:value");
     if (f->kind == PD_DENSE) {
         if (id < 1 || id > f->width)
-            return data_bad_text(p, s, end, "has an index outside the field's size (they count from 1)");
+            return data_bad_text(p, s, end,
+                                 "has an index outside the field's size (they count from 1)");
         b->values[1][(size_t)b->n * f->width + id - 1] = (float)x;
         return 0;
     }
     if (f->vocabulary && id >= f->vocabulary) {
-        snprintf(p->why, sizeof p->why, "index %" PRIu64 " is not below the vocabulary, %" PRIu64, id, f->vocabulary);
+        snprintf(p->why, sizeof p->why, "index %" PRIu64 " is not below the vocabulary, %" PRIu64,
+                 id, f->vocabulary);
         return PD_EDATA;
     }
     return data_sample_list(p, 1, id, (float)x);

@@ -18,14 +18,18 @@
 #include "data/input/lines.h"
 
 uint64_t data_hash_salt(const char *salt) { return XXH3_64bits(salt, strlen(salt)); }
-uint64_t data_hash(uint64_t salt, const char *s, size_t n) { return XXH3_64bits_withSeed(s, n, salt); }
+uint64_t data_hash(uint64_t salt, const char *s, size_t n) {
+    return XXH3_64bits_withSeed(s, n, salt);
+}
 
-/* --- columns ------------------------------------------------------------------------------------- */
+/* --- columns --- */
 
 static int is_blank(char c) { return c == ' ' || c == '\t'; }
 
-/* A column that begins with a quote: "" is one quote; what follows the closing one is the separator or the end. */
-static int quoted_column(const struct data_schema *s, struct data_cursor *c, char **from, char **to) {
+/* A column that begins with a quote: "" is one quote; what follows the closing one is the separator
+ * or the end. */
+static int quoted_column(const struct data_schema *s, struct data_cursor *c, char **from,
+                         char **to) {
     char *r = c->at + 1, *w = r;
     size_t n_sep = strlen(s->separator);
     *from = w;
@@ -91,13 +95,15 @@ static void as_name(const char *from, const char *to, char out[PD_FIELD_NAME]) {
     size_t n = (size_t)(to - from) < PD_FIELD_NAME - 1 ? (size_t)(to - from) : PD_FIELD_NAME - 1;
     for (size_t i = 0; i < n; i++) {
         char c = from[i];
-        int ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+        int ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                 c == '_' || c == '.' || c == '-';
         out[i] = ok ? c : '_';
     }
     out[n] = 0;
 }
 
-static int names_of_header(const struct data_schema *s, char *line, size_t n, char (**names)[PD_FIELD_NAME], uint32_t *n_names) {
+static int names_of_header(const struct data_schema *s, char *line, size_t n,
+                           char (**names)[PD_FIELD_NAME], uint32_t *n_names) {
     struct data_cursor c = {line, line + n, 1};
     char *from, *to;
     int rc;
@@ -113,10 +119,12 @@ static int by_column(const void *a, const void *b) {
     const struct data_action *x = a, *y = b;
     if (x->column != y->column)
         return x->column < y->column ? -1 : 1;
-    return x->field != y->field ? (x->field < y->field ? -1 : 1) : (x->slot > y->slot) - (x->slot < y->slot);
+    return x->field != y->field ? (x->field < y->field ? -1 : 1)
+                                : (x->slot > y->slot) - (x->slot < y->slot);
 }
 
-static int make_actions(struct data_plan *p, char (*name)[PD_FIELD_NAME], uint32_t n, struct pd_err *err) {
+static int make_actions(struct data_plan *p, char (*name)[PD_FIELD_NAME], uint32_t n,
+                        struct pd_err *err) {
     const struct data_schema *s = p->schema;
     uint32_t total = 0;
     for (uint32_t k = 0; k < s->n_fields; k++)
@@ -131,7 +139,8 @@ static int make_actions(struct data_plan *p, char (*name)[PD_FIELD_NAME], uint32
             while (c < n && strcmp(name[c], f->column[i]))
                 c++;
             if (c == n)
-                return pd_fail(err, PD_ECONF, "field '%s': there is no column '%s' in the header", f->batch.name, f->column[i]);
+                return pd_fail(err, PD_ECONF, "field '%s': there is no column '%s' in the header",
+                               f->batch.name, f->column[i]);
             p->action[p->n_actions++] =
                 (struct data_action){c, k, i, data_hash_salt(*f->salt ? f->salt : f->column[i])};
         }
@@ -146,7 +155,8 @@ static int can_reopen(const char *path) {
 }
 
 /* The columns' names from the first line of `path`. */
-static int read_header(struct data_plan *p, const char *dir, const char *first, struct pd_err *err) {
+static int read_header(struct data_plan *p, const char *dir, const char *first,
+                       struct pd_err *err) {
     struct data_lines l;
     char path[PATH_MAX], *line, (*name)[PD_FIELD_NAME] = NULL;
     size_t n;
@@ -155,7 +165,9 @@ static int read_header(struct data_plan *p, const char *dir, const char *first, 
     if (pd_fmt(path, sizeof path, "%s%s%s", here ? "" : dir, here ? "" : "/", first))
         return pd_fail(err, PD_EIO, "path too long: %s/%s", dir, first);
     if (!can_reopen(path))
-        return pd_fail(err, PD_EUSAGE, "a pipe can't name the columns in its header, since it is read only once: columns = ... in [data] can");
+        return pd_fail(err, PD_EUSAGE,
+                       "a pipe can't name the columns in its header, since it is read only once: "
+                       "columns = ... in [data] can");
     int rc = data_lines_init(&l, err);
     if (!rc)
         rc = data_lines_open(&l, path, first, 0, 0, err);
@@ -169,7 +181,9 @@ static int read_header(struct data_plan *p, const char *dir, const char *first, 
         memcpy(p->header, line, n);
         p->n_header = n;
         rc = names_of_header(p->schema, line, n, &name, &n_names);
-        rc = rc == PD_ENOMEM ? pd_fail(err, rc, "out of memory") : rc ? pd_fail(err, PD_EDATA, "%s:1: the header's quotes do not match", first) : 0;
+        rc = rc == PD_ENOMEM ? pd_fail(err, rc, "out of memory")
+             : rc ? pd_fail(err, PD_EDATA, "%s:1: the header's quotes do not match", first)
+                  : 0;
     }
     if (!rc)
         rc = make_actions(p, name, n_names, err);
@@ -178,9 +192,10 @@ static int read_header(struct data_plan *p, const char *dir, const char *first, 
     return rc;
 }
 
-/* --- subsampling --------------------------------------------------------------------------------- */
+/* --- subsampling --- */
 
-/* counts_file: the count of word i in line i. A word of frequency f stays with probability (sqrt(f/t) + 1) * t/f: word2vec's. */
+/* counts_file: the count of word i in line i. A word of frequency f stays with probability
+ * (sqrt(f/t) + 1) * t/f: word2vec's. */
 static int read_counts(struct data_plan *p, const char *dir, struct pd_err *err) {
     const struct data_schema *s = p->schema;
     char path[PATH_MAX], text[64];
@@ -193,27 +208,34 @@ static int read_counts(struct data_plan *p, const char *dir, struct pd_err *err)
         return pd_fail_errno(err, PD_ECONF, errno, "cannot open counts_file %s", path);
     double *count = pd_calloc(s->vocabulary, sizeof *count);
     p->keep = pd_calloc(s->vocabulary, sizeof *p->keep);
-    int rc = count && p->keep ? 0 : pd_fail(err, PD_ENOMEM, "out of memory for the counts of %llu words", (unsigned long long)s->vocabulary);
+    int rc = count && p->keep
+                 ? 0
+                 : pd_fail(err, PD_ENOMEM, "out of memory for the counts of %llu words",
+                           (unsigned long long)s->vocabulary);
     while (!rc && p->n_keep < s->vocabulary && fgets(text, sizeof text, f)) {
         uint64_t v;
         text[strcspn(text, "\r\n")] = 0;
         if (pd_parse_u64(text, INT64_MAX, &v))
-            rc = pd_fail(err, PD_EDATA, "%s:%llu: '%s' is not a count", path, (unsigned long long)p->n_keep + 1, text);
+            rc = pd_fail(err, PD_EDATA, "%s:%llu: '%s' is not a count", path,
+                         (unsigned long long)p->n_keep + 1, text);
         else
             total += count[p->n_keep++] = (double)v;
     }
     if (!rc && (p->n_keep < s->vocabulary || fgetc(f) != EOF))
-        rc = pd_fail(err, PD_EDATA, "%s: it does not have one count for each of %llu words", path, (unsigned long long)s->vocabulary);
+        rc = pd_fail(err, PD_EDATA, "%s: it does not have one count for each of %llu words", path,
+                     (unsigned long long)s->vocabulary);
     fclose(f);
     for (uint64_t i = 0; !rc && i < p->n_keep; i++) {
-        double rel = total > 0 ? count[i] / total / s->subsample : 0, keep = rel > 0 ? (sqrt(rel) + 1) / rel : 1;
+        double rel = total > 0 ? count[i] / total / s->subsample : 0,
+               keep = rel > 0 ? (sqrt(rel) + 1) / rel : 1;
         p->keep[i] = keep < 1 ? (float)keep : 1;
     }
     free(count);
     return rc;
 }
 
-int data_plan_new(struct data_plan **out, const struct data_schema *s, const char *dir, const char *first_dir, const char *first, struct pd_err *err) {
+int data_plan_new(struct data_plan **out, const struct data_schema *s, const char *dir,
+                  const char *first_dir, const char *first, struct pd_err *err) {
     struct data_plan *p = pd_calloc(1, sizeof *p);
     int rc = 0;
     if (!p)
@@ -221,7 +243,8 @@ int data_plan_new(struct data_plan **out, const struct data_schema *s, const cha
     p->schema = s;
     for (uint32_t k = 0; s->format->only_ids && !rc && k < s->n_fields; k++)
         if (s->field[k].batch.kind != PD_ID)
-            rc = pd_fail(err, PD_ECONF, "format %s: field '%s' can only be an id", s->format->name, s->field[k].batch.name);
+            rc = pd_fail(err, PD_ECONF, "format %s: field '%s' can only be an id", s->format->name,
+                         s->field[k].batch.name);
     for (int i = 0; i < PLAN_LOGS; i++)
         p->log[i] = (float)log1p(i);
     if (!rc && s->format->any_fields && s->n_columns)

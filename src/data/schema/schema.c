@@ -1,4 +1,5 @@
-/* schema.c - see schema.h. Settings are applied in an order of their own: format, the other keys of [data], then the fields (schema_field.c). */
+/* schema.c - see schema.h. Settings are applied in an order of their own: format, the other keys of
+ * [data], then the fields (schema_field.c). */
 #include "data/schema/schema.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include "base/str.h"
 #include "data/schema/schema_internal.h"
 
-/* --- keys of [data] ------------------------------------------------------------------------------ */
+/* --- keys of [data] --- */
 
 static int set_nothing(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
     (void)m, (void)f, (void)v, (void)err;
@@ -57,7 +58,9 @@ static int set_window(struct make *m, struct data_field *f, const char *v, struc
 
 static int set_subsample(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
     (void)f;
-    return pd_parse_f64(v, 0, 1, &m->s->subsample) ? pd_fail(err, PD_ECONF, "it is a number from 0 to 1, not '%s'", v) : 0;
+    return pd_parse_f64(v, 0, 1, &m->s->subsample)
+               ? pd_fail(err, PD_ECONF, "it is a number from 0 to 1, not '%s'", v)
+               : 0;
 }
 
 static int set_counts(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
@@ -67,18 +70,10 @@ static int set_counts(struct make *m, struct data_field *f, const char *v, struc
 
 /* In the order in which they are applied. */
 static const struct key data_keys[] = {
-    {"format", set_nothing},
-    {"columns", set_columns},
-    {"header", set_header},
-    {"separator", set_separator},
-    {"missing", set_missing},
-    {"quotes", set_quotes},
-    {"trim", set_trim},
-    {"window", set_window},
-    {"subsample", set_subsample},
-    {"counts_file", set_counts},
-    {"fields", set_nothing},
-    {NULL, NULL},
+    {"format", set_nothing},      {"columns", set_columns}, {"header", set_header},
+    {"separator", set_separator}, {"missing", set_missing}, {"quotes", set_quotes},
+    {"trim", set_trim},           {"window", set_window},   {"subsample", set_subsample},
+    {"counts_file", set_counts},  {"fields", set_nothing},  {NULL, NULL},
 };
 
 int data_schema_key(int field, const char *key) {
@@ -96,16 +91,18 @@ void data_schema_keys(int field, char *known, size_t cap) {
     }
 }
 
-/* --- making -------------------------------------------------------------------------------------- */
+/* --- making --- */
 
-const struct data_setting *data_setting_find(const struct make *m, const char *field, const char *key) {
+const struct data_setting *data_setting_find(const struct make *m, const char *field,
+                                             const char *key) {
     for (size_t i = 0; i < m->n; i++)
         if (!strcmp(m->set[i].field, field) && !strcmp(m->set[i].key, key))
             return &m->set[i];
     return NULL;
 }
 
-int data_setting_apply(struct make *m, const struct key *k, struct data_field *f, const char *value, int line, struct pd_err *err) {
+int data_setting_apply(struct make *m, const struct key *k, struct data_field *f, const char *value,
+                       int line, struct pd_err *err) {
     *m->line = line;
     int rc = k->set(m, f, value, err);
     if (rc && f)
@@ -129,10 +126,12 @@ static int check_settings(struct make *m, struct pd_err *err) {
         *m->line = s->line;
         if (!data_schema_key(*s->field != 0, s->key)) {
             data_schema_keys(*s->field != 0, known, sizeof known);
-            return pd_fail(err, PD_ECONF, "unknown key '%s' in [%s] (known: %s)", s->key, *s->field ? "field" : "data", known);
+            return pd_fail(err, PD_ECONF, "unknown key '%s' in [%s] (known: %s)", s->key,
+                           *s->field ? "field" : "data", known);
         }
         if (first != s)
-            return pd_fail(err, PD_ECONF, "%s is given twice (first on line %d)", s->key, first->line);
+            return pd_fail(err, PD_ECONF, "%s is given twice (first on line %d)", s->key,
+                           first->line);
         if (*s->field && data_schema_find(m->s, s->field) < 0)
             return pd_fail(err, PD_ECONF, "[field %s]: fields does not name it", s->field);
     }
@@ -154,7 +153,9 @@ static int begin(struct make *m, struct pd_err *err) {
         memcpy(s->separator, s->format->separator, strlen(s->format->separator) + 1);
     s->quotes = s->trim = !strcmp(s->format->name, "csv");
     s->window = 5;
-    int rc = s->format->columns ? data_value_names(s->format->columns, &s->column, &s->n_columns, err) : 0;
+    int rc = s->format->columns
+                 ? data_value_names(s->format->columns, &s->column, &s->n_columns, err)
+                 : 0;
     for (const struct key *k = data_keys; k->name && !rc; k++) {
         const struct data_setting *x = data_setting_find(m, "", k->name);
         if (x)
@@ -175,7 +176,9 @@ static int finish(struct make *m, struct pd_err *err) {
     for (uint32_t k = 0; k < s->n_fields && !rc; k++)
         rc = data_field_complete(m, &s->field[k], err);
     if (!rc && s->format->any_fields && !s->n_columns && !s->header)
-        rc = pd_fail(err, PD_ECONF, "format %s needs the names of the columns: columns = ..., or header = true", s->format->name);
+        rc = pd_fail(err, PD_ECONF,
+                     "format %s needs the names of the columns: columns = ..., or header = true",
+                     s->format->name);
     if (!rc && !s->format->any_fields && (s->n_columns || s->header))
         rc = pd_fail(err, PD_ECONF, "format %s has no columns and no header", s->format->name);
     if (!rc && s->subsample > 0 && !*s->counts)
@@ -183,8 +186,9 @@ static int finish(struct make *m, struct pd_err *err) {
     return !rc && s->format->check ? s->format->check(s, err) : rc;
 }
 
-int data_schema_make(struct data_schema **out, const struct data_setting *set, size_t n, uint64_t vocabulary, uint64_t start_id,
-                     uint64_t end_id, int *line, struct pd_err *err) {
+int data_schema_make(struct data_schema **out, const struct data_setting *set, size_t n,
+                     uint64_t vocabulary, uint64_t start_id, uint64_t end_id, int *line,
+                     struct pd_err *err) {
     struct make m = {.set = set, .n = n, .line = line};
     *line = 0;
     if (!(m.s = pd_calloc(1, sizeof *m.s)))
@@ -207,8 +211,8 @@ int data_schema_make(struct data_schema **out, const struct data_setting *set, s
     return 0;
 }
 
-int data_schema_plain(struct data_schema **out, const char *format, uint32_t n_fields, uint64_t vocabulary, uint64_t start_id,
-                      uint64_t end_id, struct pd_err *err) {
+int data_schema_plain(struct data_schema **out, const char *format, uint32_t n_fields,
+                      uint64_t vocabulary, uint64_t start_id, uint64_t end_id, struct pd_err *err) {
     char list[PD_MAX_FIELDS * 6] = "";
     int line;
     if (n_fields < 1 || n_fields > PD_MAX_FIELDS)
@@ -239,6 +243,7 @@ int data_schema_is_text(const struct data_schema *s) { return s->format->text; }
 int data_schema_lacks_vocabulary(const struct data_schema *s) {
     int lacks = 0;
     for (uint32_t k = 0; k < s->n_fields; k++)
-        lacks |= s->format->vocabulary && s->field[k].batch.kind != PD_DENSE && !s->field[k].batch.vocabulary;
+        lacks |= s->format->vocabulary && s->field[k].batch.kind != PD_DENSE &&
+                 !s->field[k].batch.vocabulary;
     return lacks;
 }

@@ -1,5 +1,6 @@
-/* schema_field.c - fields: those that [data] names, with what their format presets for them, and the keys of [field NAME]. Their types come first, then the
- * other keys in the order of the table, then each is completed and checked. */
+/* schema_field.c - fields: those that [data] names, with what their format presets for them, and
+ * the keys of [field NAME]. Their types come first, then the other keys in the order of the table,
+ * then each is completed and checked. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "base/str.h"
 #include "data/schema/schema_internal.h"
 
-/* --- keys of [field NAME] ------------------------------------------------------------------------ */
+/* --- keys of [field NAME] --- */
 
 static const struct {
     const char *name;
@@ -31,10 +32,12 @@ static int set_type(struct make *m, struct data_field *f, const char *v, struct 
             f->batch.kind = types[i].kind;
             return 0;
         }
-    return pd_fail(err, PD_ECONF, "it is id, list, dense, category, categories or label, not '%s'", v);
+    return pd_fail(err, PD_ECONF, "it is id, list, dense, category, categories or label, not '%s'",
+                   v);
 }
 
-static int set_field_columns(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_field_columns(struct make *m, struct data_field *f, const char *v,
+                             struct pd_err *err) {
     (void)m;
     return data_value_names(v, &f->column, &f->n_columns, err);
 }
@@ -77,12 +80,14 @@ static int set_weights(struct make *m, struct data_field *f, const char *v, stru
     return rc;
 }
 
-static int set_field_separator(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_field_separator(struct make *m, struct data_field *f, const char *v,
+                               struct pd_err *err) {
     (void)m;
     return data_value_separator(v, f->separator, err);
 }
 
-static int set_weight_separator(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_weight_separator(struct make *m, struct data_field *f, const char *v,
+                                struct pd_err *err) {
     (void)m;
     return data_value_separator(v, f->weight_separator, err);
 }
@@ -101,7 +106,8 @@ static int set_transform(struct make *m, struct data_field *f, const char *v, st
     return 0;
 }
 
-static int set_missing_value(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_missing_value(struct make *m, struct data_field *f, const char *v,
+                             struct pd_err *err) {
     (void)m;
     return only_dense(f, err) ? PD_ECONF : data_value_number(v, &f->missing_value, err);
 }
@@ -160,7 +166,8 @@ static int set_values(struct make *m, struct data_field *f, const char *v, struc
             size_t len = strcspn(p, " \t|");
             struct data_value *to = &f->value[f->n_values];
             if (!len || len >= sizeof to->text)
-                return pd_fail(err, PD_ECONF, "a value is empty or longer than %zu characters", sizeof to->text - 1);
+                return pd_fail(err, PD_ECONF, "a value is empty or longer than %zu characters",
+                               sizeof to->text - 1);
             memcpy(to->text, p, len);
             to->id = id;
             f->n_values++;
@@ -194,11 +201,12 @@ const struct key data_field_keys[] = {
     {NULL, NULL},
 };
 
-/* --- making -------------------------------------------------------------------------------------- */
+/* --- making --- */
 
 static int name_ok(const char *s) {
     for (const char *p = s; *p; p++)
-        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || strchr("_.-", *p)))
+        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') ||
+              strchr("_.-", *p)))
             return 0;
     return *s != 0;
 }
@@ -207,11 +215,13 @@ static int name_ok(const char *s) {
 static const char *preset_type(const struct data_format *fmt, const char *name) {
     static const char *const kinds[] = {"id", "list", "dense", "category", "categories", "label"};
     size_t n = strlen(name);
-    for (const char *p = fmt->fields ? fmt->fields : ""; *p; p += strcspn(p, " "), p += strspn(p, " ")) {
+    for (const char *p = fmt->fields ? fmt->fields : ""; *p;
+         p += strcspn(p, " "), p += strspn(p, " ")) {
         if (strncmp(p, name, n) || (p[n] && !strchr(": ", p[n])))
             continue;
         for (size_t i = 0; p[n] == ':' && i < sizeof kinds / sizeof kinds[0]; i++)
-            if (strcspn(p + n + 1, " ") == strlen(kinds[i]) && !strncmp(p + n + 1, kinds[i], strlen(kinds[i])))
+            if (strcspn(p + n + 1, " ") == strlen(kinds[i]) &&
+                !strncmp(p + n + 1, kinds[i], strlen(kinds[i])))
                 return kinds[i];
         return fmt->any_fields ? "category" : "id";
     }
@@ -227,7 +237,9 @@ static int add_field(struct make *m, const char *text, int line, struct pd_err *
     *m->line = line;
     memcpy(f->batch.name, text, len);
     if (!name_ok(f->batch.name))
-        return pd_fail(err, PD_ECONF, "fields: a name is 1 to %d letters, digits or _ . -, not '%s'", PD_FIELD_NAME - 1, text);
+        return pd_fail(err, PD_ECONF,
+                       "fields: a name is 1 to %d letters, digits or _ . -, not '%s'",
+                       PD_FIELD_NAME - 1, text);
     if (data_schema_find(s, f->batch.name) >= 0)
         return pd_fail(err, PD_ECONF, "field '%s' is named twice", f->batch.name);
     f->batch.width = 1;
@@ -237,13 +249,17 @@ static int add_field(struct make *m, const char *text, int line, struct pd_err *
     s->n_fields++;
     const struct data_setting *given = data_setting_find(m, f->batch.name, "type");
     if (given && type)
-        return pd_fail(err, PD_ECONF, "field '%s': its type is given twice (also on line %d)", f->batch.name, given->line);
+        return pd_fail(err, PD_ECONF, "field '%s': its type is given twice (also on line %d)",
+                       f->batch.name, given->line);
     if (given) {
         type = given->value;
         *m->line = given->line;
     } else if (!type && !(type = preset_type(s->format, f->batch.name)))
-        return pd_fail(err, PD_ECONF, "field '%s' has no type: NAME:TYPE in fields, or type = in [field %s]: id, list, dense, category, "
-                       "categories, label", f->batch.name, f->batch.name);
+        return pd_fail(err, PD_ECONF,
+                       "field '%s' has no type: NAME:TYPE in fields, or type = in [field %s]: id, "
+                       "list, dense, category, "
+                       "categories, label",
+                       f->batch.name, f->batch.name);
     int rc = set_type(m, f, type, err);
     if (rc)
         pd_err_prefix(err, "field '%s': type", f->batch.name);
@@ -253,7 +269,7 @@ static int add_field(struct make *m, const char *text, int line, struct pd_err *
 int data_fields_add(struct make *m, struct pd_err *err) {
     const struct data_setting *given = data_setting_find(m, "", "fields");
     const char *text = given ? given->value : m->s->format->fields;
-    char (*list)[PD_FIELD_NAME] = NULL;
+    char(*list)[PD_FIELD_NAME] = NULL;
     uint32_t n = 0;
     *m->line = given ? given->line : 0;
     if (!text)
@@ -276,7 +292,8 @@ int data_fields_add(struct make *m, struct pd_err *err) {
 
 /* A format's field may have been given another type. */
 static int preset_fits(const struct data_field *f, const struct key *k) {
-    return f->type == DATA_DENSE ? k->set != set_vocabulary : k->set != set_transform && k->set != set_size;
+    return f->type == DATA_DENSE ? k->set != set_vocabulary
+                                 : k->set != set_transform && k->set != set_size;
 }
 
 /* Keys of a field: those given, then what the format presets. */
@@ -296,7 +313,8 @@ int data_field_set(struct make *m, struct data_field *f, struct pd_err *err) {
         if (!rc && k->set == set_size && f->type == DATA_DENSE && m->s->format->any_fields) {
             uint32_t n = f->n_columns ? f->n_columns : 1;
             if (m->has_size[f - m->s->field] && f->batch.width != n)
-                rc = pd_fail(err, PD_ECONF, "field '%s': size is %u, but it has %u columns", f->batch.name, f->batch.width, n);
+                rc = pd_fail(err, PD_ECONF, "field '%s': size is %u, but it has %u columns",
+                             f->batch.name, f->batch.width, n);
             f->batch.width = n;
         }
     }
@@ -320,7 +338,9 @@ int data_field_complete(struct make *m, struct data_field *f, struct pd_err *err
     if (f->type == DATA_LABEL && !f->batch.vocabulary)
         f->batch.vocabulary = 2;
     if (!s->format->any_fields)
-        return f->n_columns ? pd_fail(err, PD_ECONF, "field '%s': format %s has no columns", f->batch.name, s->format->name) : 0;
+        return f->n_columns ? pd_fail(err, PD_ECONF, "field '%s': format %s has no columns",
+                                      f->batch.name, s->format->name)
+                            : 0;
     if (!f->n_columns) {
         if (!(f->column = pd_calloc(1, sizeof *f->column)))
             return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -328,7 +348,8 @@ int data_field_complete(struct make *m, struct data_field *f, struct pd_err *err
         f->n_columns = 1;
     }
     if (f->n_columns > 1 && f->batch.kind == PD_ID)
-        return pd_fail(err, PD_ECONF, "field '%s': it takes one column, not %u", f->batch.name, f->n_columns);
+        return pd_fail(err, PD_ECONF, "field '%s': it takes one column, not %u", f->batch.name,
+                       f->n_columns);
     if (f->batch.kind == PD_LIST && f->batch.max_ids < f->n_columns)
         f->batch.max_ids = f->n_columns;
     for (uint32_t i = 0; i < f->n_columns && s->n_columns; i++)
@@ -336,7 +357,9 @@ int data_field_complete(struct make *m, struct data_field *f, struct pd_err *err
             const struct data_setting *given = data_setting_find(m, f->batch.name, "columns");
             given = given ? given : data_setting_find(m, "", "fields");
             *m->line = given ? given->line : 0;
-            return pd_fail(err, PD_ECONF, "field '%s': there is no column '%s' among the columns of [data]", f->batch.name, f->column[i]);
+            return pd_fail(err, PD_ECONF,
+                           "field '%s': there is no column '%s' among the columns of [data]",
+                           f->batch.name, f->column[i]);
         }
     return 0;
 }

@@ -12,7 +12,8 @@ enum { ROOMS = 256, LINE = 64 };
 /* The first page of the memory; only its owner writes here. */
 struct head {
     uint8_t secret[NET_MEMORY_SECRET];
-    _Atomic uint32_t given_back[ROOMS]; /* of the peer's arena: the latest turn of each place in its list of rooms */
+    _Atomic uint32_t given_back[ROOMS]; /* of the peer's arena: the latest turn of each place in its
+                                           list of rooms */
 };
 
 enum { DATA = NET_MEMORY_DATA };
@@ -40,7 +41,8 @@ static int made(struct net_arena **out, struct net_memory *m) {
         net_memory_free(m);
         return PD_ENOMEM;
     }
-    (void)madvise(m->map, m->bytes, MADV_DONTFORK); /* a child that writes a checkpoint has no business with it */
+    (void)madvise(m->map, m->bytes,
+                  MADV_DONTFORK); /* a child that writes a checkpoint has no business with it */
     a->m = *m;
     a->first = a->next = 1;
     a->free_at = DATA;
@@ -69,7 +71,8 @@ void net_arena_free(struct net_arena *a) {
 
 /* --- rooms --- */
 
-/* Where n bytes can lie: behind the newest room, or, if that is behind the oldest one, at the beginning. 0: nowhere. */
+/* Where n bytes can lie: behind the newest room, or, if that is behind the oldest one, at the
+ * beginning. 0: nowhere. */
 static uint64_t place(const struct net_arena *a, uint64_t n) {
     if (a->first == a->next) /* all is free; the beginning is in the cache */
         return n <= a->m.bytes - DATA ? DATA : 0;
@@ -90,7 +93,9 @@ static void drop_first(struct net_arena *a) {
 
 void net_arena_look(struct net_arena *ours, const struct net_arena *theirs) {
     struct net_arena *a = ours;
-    while (a->first != a->next && atomic_load_explicit(&head_of(theirs)->given_back[a->first % ROOMS], memory_order_acquire) == a->first)
+    while (a->first != a->next &&
+           atomic_load_explicit(&head_of(theirs)->given_back[a->first % ROOMS],
+                                memory_order_acquire) == a->first)
         drop_first(a);
 }
 
@@ -105,11 +110,14 @@ void net_arena_then(struct net_arena *ours, void (*release)(void *arg), void *ar
     r->release_arg = arg;
 }
 
-void *net_arena_take(struct net_arena *ours, const struct net_arena *theirs, size_t n, uint64_t *offset, uint32_t *turn) {
+void *net_arena_take(struct net_arena *ours, const struct net_arena *theirs, size_t n,
+                     uint64_t *offset, uint32_t *turn) {
     struct net_arena *a = ours;
     const uint64_t bytes = (n + LINE - 1) / LINE * LINE;
     net_arena_look(ours, theirs);
-    const uint64_t at = bytes < n || !n || a->next - a->first == ROOMS || pd_fault("net.arena.full") ? 0 : place(a, bytes);
+    const uint64_t at = bytes < n || !n || a->next - a->first == ROOMS || pd_fault("net.arena.full")
+                            ? 0
+                            : place(a, bytes);
     if (!at || net_memory_back(&a->m, at + bytes))
         return NULL;
     a->rooms[a->next % ROOMS] = (struct room){.at = at, .bytes = bytes};
@@ -120,7 +128,10 @@ void *net_arena_take(struct net_arena *ours, const struct net_arena *theirs, siz
 }
 
 uint8_t *net_arena_at(const struct net_arena *theirs, uint64_t offset, uint64_t n) {
-    return offset >= DATA && offset % LINE == 0 && offset <= theirs->m.bytes && n <= theirs->m.bytes - offset ? theirs->m.map + offset : NULL;
+    return offset >= DATA && offset % LINE == 0 && offset <= theirs->m.bytes &&
+                   n <= theirs->m.bytes - offset
+               ? theirs->m.map + offset
+               : NULL;
 }
 
 void net_arena_give_back(struct net_arena *ours, uint32_t turn) {

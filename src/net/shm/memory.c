@@ -33,9 +33,12 @@ int net_memory_new(struct net_memory *m, uint64_t bytes, struct net_memory_name 
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     struct net_memory_name n = {.pid = (uint32_t)getpid(), .bytes = bytes};
     struct rlimit most;
-    if (getrlimit(RLIMIT_FSIZE, &most) || bytes > most.rlim_cur || bytes > INT64_MAX) /* the first would be a signal */
+    if (getrlimit(RLIMIT_FSIZE, &most) || bytes > most.rlim_cur ||
+        bytes > INT64_MAX) /* the first would be a signal */
         return PD_EIO;
-    const int fd = pd_fault("net.arena") ? -1 : memfd_create("paddlectl-frames", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const int fd = pd_fault("net.arena")
+                       ? -1
+                       : memfd_create("paddlectl-frames", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return PD_EIO;
     if (ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, seals) ||
@@ -56,7 +59,8 @@ int net_memory_new(struct net_memory *m, uint64_t bytes, struct net_memory_name 
     return 0;
 }
 
-/* What the peer names may be anything that a process of ours has open: only a sealed memory file of the right size is looked into. */
+/* What the peer names may be anything that a process of ours has open: only a sealed memory file of
+ * the right size is looked into. */
 int net_memory_open(struct net_memory *m, const struct net_memory_name *name, int writable) {
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
     char path[64];
@@ -64,13 +68,15 @@ int net_memory_open(struct net_memory *m, const struct net_memory_name *name, in
     if (name->bytes < NET_MEMORY_DATA || name->pid > INT_MAX || name->fd > INT_MAX ||
         pd_fmt(path, sizeof path, "/proc/%u/fd/%u", name->pid, name->fd))
         return PD_ENOENT;
-    if (lstat(path, &st) || !S_ISLNK(st.st_mode) || stat(path, &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != name->bytes)
+    if (lstat(path, &st) || !S_ISLNK(st.st_mode) || stat(path, &st) || !S_ISREG(st.st_mode) ||
+        (uint64_t)st.st_size != name->bytes)
         return PD_ENOENT;
     const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return PD_ENOENT;
     const int has = fcntl(fd, F_GET_SEALS);
-    if (has < 0 || (has & seals) != seals || fstat(fd, &st) || (uint64_t)st.st_size != name->bytes) {
+    if (has < 0 || (has & seals) != seals || fstat(fd, &st) ||
+        (uint64_t)st.st_size != name->bytes) {
         close(fd);
         return PD_ENOENT;
     }
@@ -91,7 +97,9 @@ int net_memory_back(struct net_memory *m, uint64_t n) {
     if (n <= m->backed)
         return 0;
     do
-        rc = pd_fault("net.arena") ? -1 : fallocate(m->fd, 0, (off_t)m->backed, (off_t)(end - m->backed));
+        rc = pd_fault("net.arena")
+                 ? -1
+                 : fallocate(m->fd, 0, (off_t)m->backed, (off_t)(end - m->backed));
     while (rc && errno == EINTR);
     if (rc)
         return PD_ENOMEM;

@@ -1,5 +1,6 @@
-/* memory.h - memory of this process that another one of the same machine may map: a sealed memfd, which has no name that could be left
- * behind. Its first NET_MEMORY_DATA bytes begin with 16 secret ones, by which whoever opens it knows that it is the right one.
+/* memory.h - memory of this process that another one of the same machine may map: a sealed memfd,
+ * which has no name that could be left behind. Its first NET_MEMORY_DATA bytes begin with 16 secret
+ * ones, by which whoever opens it knows that it is the right one.
  */
 #ifndef PD_NET_MEMORY_H
 #define PD_NET_MEMORY_H
@@ -22,13 +23,17 @@ struct net_memory {
     uint64_t backed; /* ours: so many from the beginning have memory */
 };
 
-/* Ours, zeroed, with memory for the first NET_MEMORY_DATA bytes. 0, or PD_EIO/PD_ENOMEM where the kernel gives none. */
+/* Ours, zeroed, with memory for the first NET_MEMORY_DATA bytes. 0, or PD_EIO/PD_ENOMEM where the
+ * kernel gives none. */
 int net_memory_new(struct net_memory *m, uint64_t bytes, struct net_memory_name *name);
-/* Another process's: 0, or PD_ENOENT if it is not on this machine or not what it should be: sealed, and of that many bytes. */
+/* Another process's: 0, or PD_ENOENT if it is not on this machine or not what it should be: sealed,
+ * and of that many bytes. */
 int net_memory_open(struct net_memory *m, const struct net_memory_name *name, int writable);
-/* Memory for the first n bytes of ours, which may be touched then. A page that is only touched may get none, where the kernel counts strictly
- * what it has promised (vm.overcommit_memory = 2), or is an old one that is short of memory: whoever touches it dies of SIGBUS. 0, or PD_ENOMEM. */
+/* Memory for the first n bytes of ours, which may be touched then. A page that is only touched may
+ * get none, where the kernel counts strictly what it has promised (vm.overcommit_memory = 2), or is
+ * an old one that is short of memory: whoever touches it dies of SIGBUS. 0, or PD_ENOMEM. */
 int net_memory_back(struct net_memory *m, uint64_t n);
-void net_memory_free(struct net_memory *m); /* unmapped, for this process; of one that is not there (map NULL) nothing */
+void net_memory_free(struct net_memory *m); /* unmapped, for this process; of one that is not there
+                                               (map NULL) nothing */
 
 #endif

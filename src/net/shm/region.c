@@ -22,7 +22,10 @@ struct net_region {
 
 int net_region_new(struct net_region **out, uint64_t bytes, enum net_lent lent) {
     struct net_region *r = pd_calloc(1, sizeof *r);
-    int rc = !r || bytes > UINT64_MAX / 2 ? PD_ENOMEM : net_memory_new(&r->m, NET_MEMORY_DATA + (bytes + LINE - 1) / LINE * LINE, &r->name);
+    int rc =
+        !r || bytes > UINT64_MAX / 2
+            ? PD_ENOMEM
+            : net_memory_new(&r->m, NET_MEMORY_DATA + (bytes + LINE - 1) / LINE * LINE, &r->name);
     if (rc) {
         free(r);
         return rc;
@@ -49,7 +52,8 @@ void *net_region_take(struct net_region *r, size_t n) {
         }
     if (!r || !n || n > r->m.bytes - r->used)
         return NULL;
-    const uint64_t left = r->m.bytes - r->used, lines = (n + LINE - 1) / LINE * LINE, bytes = lines < left ? lines : left;
+    const uint64_t left = r->m.bytes - r->used, lines = (n + LINE - 1) / LINE * LINE,
+                   bytes = lines < left ? lines : left;
     if (net_memory_back(&r->m, r->used + bytes))
         return NULL;
     void *p = r->m.map + r->used;
@@ -64,7 +68,8 @@ void net_region_put(struct net_region *r, void *p, size_t n) {
 
 int net_region_has(const struct net_region *r, const void *p, size_t n, uint64_t *offset) {
     const uintptr_t at = (uintptr_t)p, lo = r ? (uintptr_t)r->m.map : 0;
-    if (!r || at < lo + NET_MEMORY_DATA || at - lo > r->used || n > r->used - (at - lo) || (at - lo) % LINE)
+    if (!r || at < lo + NET_MEMORY_DATA || at - lo > r->used || n > r->used - (at - lo) ||
+        (at - lo) % LINE)
         return 0;
     *offset = at - lo;
     return 1;

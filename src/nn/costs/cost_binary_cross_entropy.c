@@ -1,6 +1,6 @@
-/* cost_binary_cross_entropy.c - fused with the sigmoid below it: with logit x and label t in [0, 1],
- * cost = max(x, 0) - t x + log(1 + exp(-|x|)), exact where -log(y) has overflowed, and the gradient before the sigmoid is y - t.
- *   Source: docs/sources.md#costs
+/* cost_binary_cross_entropy.c - fused with the sigmoid below it: with logit x and label t in [0,
+ * 1], cost = max(x, 0) - t x + log(1 + exp(-|x|)), exact where -log(y) has overflowed, and the
+ * gradient before the sigmoid is y - t. Source: docs/sources.md#costs
  */
 #include <math.h>
 
@@ -24,9 +24,18 @@ static void backward(struct nn_exec *e, const struct nn_cost_node *self, uint32_
     struct nn_state *s = &e->state[self->in[k]];
     int fresh = e->g->node[self->in[k]].dy_is_y; /* then y stands where dy goes */
     for (uint32_t i = 0; i < e->n; i++)
-        s->dy[i] = (fresh ? 0 : s->dy[i]) + self->weight * (s->y[i] - nn_label(e, self->label, i, 0));
+        s->dy[i] =
+            (fresh ? 0 : s->dy[i]) + self->weight * (s->y[i] - nn_label(e, self->label, i, 0));
 }
 
 const struct nn_cost_type nn_cost_binary_cross_entropy = {
-    "binary_cross_entropy", "sigmoid", 1, NN_LABEL_VALUE, NULL, before, value, backward,
-    "-log of the probability of a label that is 0 or 1 (or between)", 1};
+    "binary_cross_entropy",
+    "sigmoid",
+    1,
+    NN_LABEL_VALUE,
+    NULL,
+    before,
+    value,
+    backward,
+    "-log of the probability of a label that is 0 or 1 (or between)",
+    1};

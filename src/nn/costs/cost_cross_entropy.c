@@ -1,6 +1,6 @@
-/* cost_cross_entropy.c - fused with the softmax below it: with logits x, cost = log sum exp(x) - x[label], exact where
- * -log(softmax) has underflowed, and the gradient before the softmax is y - onehot(label): no division.
- *   Source: docs/sources.md#softmax-cross-entropy
+/* cost_cross_entropy.c - fused with the softmax below it: with logits x, cost = log sum exp(x) -
+ * x[label], exact where -log(softmax) has underflowed, and the gradient before the softmax is y -
+ * onehot(label): no division. Source: docs/sources.md#softmax-cross-entropy
  */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
@@ -10,7 +10,8 @@ static int shape(const struct nn_build *b, const struct nn_cost_node *self, stru
     uint64_t classes = b->g->node[self->label].field.vocabulary;
     if (in->size < classes || !classes)
         return pd_fail(err, PD_ECONF,
-                       "%s:%d: cost '%s': label '%s' has %llu classes, but its input '%s' (line %d) is [batch x %u]",
+                       "%s:%d: cost '%s': label '%s' has %llu classes, but its input '%s' (line "
+                       "%d) is [batch x %u]",
                        b->file, self->line, self->name, b->g->node[self->label].name,
                        (unsigned long long)classes, in->name, in->line, in->size);
     return 0;
@@ -46,5 +47,13 @@ static void backward(struct nn_exec *e, const struct nn_cost_node *self, uint32_
         s->dy[(size_t)i * in->size + label[i]] -= self->weight;
 }
 
-const struct nn_cost_type nn_cost_cross_entropy = {"cross_entropy", "softmax", 1, NN_LABEL_CLASS, shape, before, value, backward,
-                                                   "-log of the probability of the label", 0};
+const struct nn_cost_type nn_cost_cross_entropy = {"cross_entropy",
+                                                   "softmax",
+                                                   1,
+                                                   NN_LABEL_CLASS,
+                                                   shape,
+                                                   before,
+                                                   value,
+                                                   backward,
+                                                   "-log of the probability of the label",
+                                                   0};

@@ -1,5 +1,5 @@
-/* cost_rank.c - rank (RankNet): of two scores a, b and a label t (1: a belongs before b, 0: b before a, 0.5: alike)
- * cost = log(1 + exp(o)) - t o, o = a - b;  da = sigmoid(o) - t, db = -da.
+/* cost_rank.c - rank (RankNet): of two scores a, b and a label t (1: a belongs before b, 0: b
+ * before a, 0.5: alike) cost = log(1 + exp(o)) - t o, o = a - b;  da = sigmoid(o) - t, db = -da.
  * sum: the values of its input are the cost, for layers that compute one themselves.
  *   Source: docs/sources.md#costs
  */
@@ -27,8 +27,17 @@ static void rank_backward(struct nn_exec *e, const struct nn_cost_node *self, ui
     }
 }
 
-const struct nn_cost_type nn_cost_rank = {"rank", NULL, 2, NN_LABEL_VALUE, NULL, NULL, rank_value, rank_backward,
-                                          "two scores are in the order that the label says (RankNet)", 1};
+const struct nn_cost_type nn_cost_rank = {
+    "rank",
+    NULL,
+    2,
+    NN_LABEL_VALUE,
+    NULL,
+    NULL,
+    rank_value,
+    rank_backward,
+    "two scores are in the order that the label says (RankNet)",
+    1};
 
 static double sum_value(struct nn_exec *e, const struct nn_cost_node *self) {
     double sum = 0;
@@ -42,5 +51,13 @@ static void sum_backward(struct nn_exec *e, const struct nn_cost_node *self, uin
         e->state[self->in[k]].dy[i] += self->weight;
 }
 
-const struct nn_cost_type nn_cost_sum = {"sum", NULL, 1, NN_LABEL_NONE, NULL, NULL, sum_value, sum_backward,
-                                         "the values of its input are the cost", 0};
+const struct nn_cost_type nn_cost_sum = {"sum",
+                                         NULL,
+                                         1,
+                                         NN_LABEL_NONE,
+                                         NULL,
+                                         NULL,
+                                         sum_value,
+                                         sum_backward,
+                                         "the values of its input are the cost",
+                                         0};

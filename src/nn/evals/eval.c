@@ -11,8 +11,8 @@
 #include "nn/graph/graph_internal.h"
 
 const struct nn_evaluator *const nn_evaluators[] = {
-    &nn_eval_error, &nn_eval_auc,  &nn_eval_log_loss,         &nn_eval_perplexity,
-    &nn_eval_rmse,  &nn_eval_mae,  &nn_eval_precision_recall, &nn_eval_calibration,
+    &nn_eval_error, &nn_eval_auc, &nn_eval_log_loss,         &nn_eval_perplexity,
+    &nn_eval_rmse,  &nn_eval_mae, &nn_eval_precision_recall, &nn_eval_calibration,
     NULL,
 };
 
@@ -26,7 +26,7 @@ struct nn_eval {
     struct nn_eval_sums *of; /* [g->n_evals] */
     double *label;           /* [cap] */
     uint32_t cap;
-    struct value *value;     /* [g->n_evals * NN_EVAL_VALUES] */
+    struct value *value; /* [g->n_evals * NN_EVAL_VALUES] */
     uint32_t n_values;
 };
 
@@ -96,7 +96,8 @@ int nn_eval_add(struct nn_eval *v, const struct nn_exec *e, struct pd_err *err) 
             const struct nn_node *in = &g->node[ev->input];
             r.cols = in->size;
             r.y = e->state[ev->input].y;
-            r.is_probability = !strcmp(in->act->name, "sigmoid") || !strcmp(in->act->name, "softmax");
+            r.is_probability =
+                !strcmp(in->act->name, "sigmoid") || !strcmp(in->act->name, "softmax");
             rc = read_labels(v, e, ev->label);
             r.label = v->label;
         }
@@ -121,7 +122,8 @@ int nn_eval_merge(struct nn_eval *into, const struct nn_eval *from, struct pd_er
     return 0;
 }
 
-static int total_sums(struct nn_eval_sums *s, uint32_t n, const struct nn_eval_all *all, struct pd_err *err) {
+static int total_sums(struct nn_eval_sums *s, uint32_t n, const struct nn_eval_all *all,
+                      struct pd_err *err) {
     double v[NN_EVAL_SUMS * PD_EXACT_NUMBERS];
     if (!n || !all->sum)
         return 0;
@@ -149,7 +151,8 @@ int nn_eval_total(struct nn_eval *v, const struct nn_eval_all *all, struct pd_er
         uint32_t n = ev->type->finish(sum, &v->of[k], out);
         for (uint32_t i = 0; i < n; i++) {
             struct value *x = &v->value[v->n_values++];
-            snprintf(x->name, sizeof x->name, "%s%s%s", ev->name, *out[i].name ? "." : "", out[i].name);
+            snprintf(x->name, sizeof x->name, "%s%s%s", ev->name, *out[i].name ? "." : "",
+                     out[i].name);
             x->value = out[i].value;
         }
     }

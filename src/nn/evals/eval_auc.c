@@ -1,17 +1,19 @@
-/* eval_auc.c - the area under the ROC curve: the share of pairs of a positive and a negative sample in which the positive has the
- * larger output, ties counting half. A function of the order of the outputs alone.
+/* eval_auc.c - the area under the ROC curve: the share of pairs of a positive and a negative sample
+ * in which the positive has the larger output, ties counting half. A function of the order of the
+ * outputs alone.
  *
- *   up to EXACT samples of all trainers   every (output, label) travels to all, they are sorted: exact
- *   more                                  counts of positives and negatives in BUCKETS intervals of the output
+ *   up to EXACT samples of all trainers   every (output, label) travels to all, they are sorted:
+ * exact more                                  counts of positives and negatives in BUCKETS
+ * intervals of the output
  *
  * Only pairs within one bucket b are unknown then, and count half: the error is at most
  *
  *     bound = 1/2 sum_b positives_b negatives_b / (positives negatives)
  *
- * which is computed from the counts themselves and given beside the value ("auc.bound"). Outputs that are probabilities are
- * cut in steps of 2^-10 of their logit from -16 to 16, which keeps apart what lies near 0 and 1; others in steps of 2^-10 of their
- * asinh.
- *   Source: docs/sources.md#evaluators
+ * which is computed from the counts themselves and given beside the value ("auc.bound"). Outputs
+ * that are probabilities are cut in steps of 2^-10 of their logit from -16 to 16, which keeps apart
+ * what lies near 0 and 1; others in steps of 2^-10 of their asinh. Source:
+ * docs/sources.md#evaluators
  */
 #include <math.h>
 #include <stdlib.h>
@@ -103,7 +105,8 @@ static int put(struct nn_auc *a, uint64_t pair) {
     return 0;
 }
 
-/* A single output speaks for class 1. When class 0 is the positive one, both orders turn round, and the area is that of class 1. */
+/* A single output speaks for class 1. When class 0 is the positive one, both orders turn round, and
+ * the area is that of class 1. */
 int nn_auc_add(struct nn_auc *a, const struct nn_eval_rows *r) {
     const uint32_t column = r->cols > 1 ? r->positive : 0;
     const int turned = r->cols == 1 && !r->positive;
@@ -137,7 +140,8 @@ static int by_pair(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Groups of equal outputs, the smallest first. Whole numbers: twice the pairs in order, and the pairs within a group. */
+/* Groups of equal outputs, the smallest first. Whole numbers: twice the pairs in order, and the
+ * pairs within a group. */
 struct area {
     unsigned __int128 twice, within;
     uint64_t positives, negatives;
@@ -166,7 +170,8 @@ static int sum(const struct nn_eval_all *all, double *v, size_t n, struct pd_err
 }
 
 /* Each puts its samples behind those of the ranks before it, and gets all. */
-static int total_exact(struct nn_auc *a, const struct nn_eval_all *all, size_t before, size_t n, double nan, struct pd_err *err) {
+static int total_exact(struct nn_auc *a, const struct nn_eval_all *all, size_t before, size_t n,
+                       double nan, struct pd_err *err) {
     struct area s = {0};
     double *v = pd_calloc(n, sizeof *v);
     uint64_t *p = pd_calloc(n, sizeof *p);
@@ -192,7 +197,8 @@ static int total_exact(struct nn_auc *a, const struct nn_eval_all *all, size_t b
     return rc;
 }
 
-static int total_buckets(struct nn_auc *a, const struct nn_eval_all *all, double nan, struct pd_err *err) {
+static int total_buckets(struct nn_auc *a, const struct nn_eval_all *all, double nan,
+                         struct pd_err *err) {
     struct area s = {0};
     double *v = pd_calloc(2 * BUCKETS, sizeof *v);
     int rc = v && !to_buckets(a) ? 0 : pd_fail(err, PD_ENOMEM, "no memory for counts");
@@ -226,17 +232,20 @@ int nn_auc_total(struct nn_auc *a, const struct nn_eval_all *all, struct pd_err 
     }
     if (!rc) {
         a->is_probability = v[KIND] > 0; /* who had no samples does not know */
-        rc = v[MANY] > 0 || total > EXACT ? total_buckets(a, all, v[NANS], err) : total_exact(a, all, before, total, v[NANS], err);
+        rc = v[MANY] > 0 || total > EXACT ? total_buckets(a, all, v[NANS], err)
+                                          : total_exact(a, all, before, total, v[NANS], err);
     }
     free(v);
     return rc;
 }
 
-static uint32_t finish(const double *sums, const struct nn_eval_sums *s, struct nn_value out[NN_EVAL_VALUES]) {
+static uint32_t finish(const double *sums, const struct nn_eval_sums *s,
+                       struct nn_value out[NN_EVAL_VALUES]) {
     (void)sums;
     out[1] = (struct nn_value){"bound", s->auc->bound};
     return nn_eval_one(out, s->auc->value) + (s->auc->bound > 0);
 }
 
-const struct nn_evaluator nn_eval_auc = {"auc", 0, 0, 0, 1, NULL, finish,
-                                         "share of pairs of a positive and a negative sample in the right order"};
+const struct nn_evaluator nn_eval_auc = {
+    "auc", 0,    0,      0,
+    1,     NULL, finish, "share of pairs of a positive and a negative sample in the right order"};

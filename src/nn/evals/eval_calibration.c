@@ -1,7 +1,8 @@
-/* eval_calibration.c - do the probabilities mean what they say? ratio: the sum of the predictions over the number of positives, 1
- * at best (an ad server would bid by it); error: the samples in ten equal intervals of the prediction, and the mean over them of
- * |mean prediction - share of positives|, weighted by their number (expected calibration error).
- *   Source: docs/sources.md#evaluators
+/* eval_calibration.c - do the probabilities mean what they say? ratio: the sum of the predictions
+ * over the number of positives, 1 at best (an ad server would bid by it); error: the samples in ten
+ * equal intervals of the prediction, and the mean over them of |mean prediction - share of
+ * positives|, weighted by their number (expected calibration error). Source:
+ * docs/sources.md#evaluators
  */
 #include <math.h>
 
@@ -19,7 +20,8 @@ static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
     }
 }
 
-static uint32_t finish(const double *sum, const struct nn_eval_sums *s, struct nn_value out[NN_EVAL_VALUES]) {
+static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
+                       struct nn_value out[NN_EVAL_VALUES]) {
     (void)s;
     double samples = 0, positive = 0, predicted = 0, off = 0;
     for (int k = 0; k < BINS; k++) {
@@ -33,5 +35,12 @@ static uint32_t finish(const double *sum, const struct nn_eval_sums *s, struct n
     return 2;
 }
 
-const struct nn_evaluator nn_eval_calibration = {"calibration", 0, 0, N, 0, add, finish,
-                                                 "ratio of predicted to actual positives, and expected calibration error"};
+const struct nn_evaluator nn_eval_calibration = {
+    "calibration",
+    0,
+    0,
+    N,
+    0,
+    add,
+    finish,
+    "ratio of predicted to actual positives, and expected calibration error"};

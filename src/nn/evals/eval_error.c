@@ -1,4 +1,5 @@
-/* eval_error.c - the share of samples that are put into the wrong class: argmax of several outputs, or one against the threshold. */
+/* eval_error.c - the share of samples that are put into the wrong class: argmax of several outputs,
+ * or one against the threshold. */
 #include "nn/evals/eval_internal.h"
 #include "nn/kernels/kernel.h"
 
@@ -17,10 +18,18 @@ static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
     pd_exact_add(&s->sum[WRONG], wrong);
 }
 
-static uint32_t finish(const double *sum, const struct nn_eval_sums *s, struct nn_value out[NN_EVAL_VALUES]) {
+static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
+                       struct nn_value out[NN_EVAL_VALUES]) {
     (void)s;
     return nn_eval_one(out, sum[WRONG] / sum[SAMPLES]);
 }
 
-const struct nn_evaluator nn_eval_error = {"classification_error", 0, 0, N, 0, add, finish,
-                                           "share of samples whose largest output is not the label"};
+const struct nn_evaluator nn_eval_error = {
+    "classification_error",
+    0,
+    0,
+    N,
+    0,
+    add,
+    finish,
+    "share of samples whose largest output is not the label"};

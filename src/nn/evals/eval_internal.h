@@ -15,10 +15,11 @@ struct nn_eval_sums {
     struct nn_auc *auc; /* of the evaluator with pairs */
 };
 
-extern const struct nn_evaluator nn_eval_error, nn_eval_auc, nn_eval_log_loss, nn_eval_perplexity, nn_eval_rmse, nn_eval_mae,
-    nn_eval_precision_recall, nn_eval_calibration;
+extern const struct nn_evaluator nn_eval_error, nn_eval_auc, nn_eval_log_loss, nn_eval_perplexity,
+    nn_eval_rmse, nn_eval_mae, nn_eval_precision_recall, nn_eval_calibration;
 
-/* What speaks for the positive class: that output of several, or the only one, which speaks against class 0. */
+/* What speaks for the positive class: that output of several, or the only one, which speaks against
+ * class 0. */
 static inline double nn_eval_score(const struct nn_eval_rows *r, uint32_t i) {
     double y = (double)r->y[(size_t)i * r->cols + (r->cols > 1 ? r->positive : 0)];
     return r->cols > 1 || r->positive ? y : r->is_probability ? 1 - y : -y;

@@ -1,5 +1,6 @@
-/* eval_log_loss.c - the mean of -log of the probability that the outputs give to the label. Probabilities are taken as at least
- * 1e-7, the distance of a float32 from 1: an output that has saturated counts 16.1, and not infinity. */
+/* eval_log_loss.c - the mean of -log of the probability that the outputs give to the label.
+ * Probabilities are taken as at least 1e-7, the distance of a float32 from 1: an output that has
+ * saturated counts 16.1, and not infinity. */
 #include <math.h>
 
 #include "nn/evals/eval_internal.h"
@@ -20,10 +21,14 @@ static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
     }
 }
 
-static uint32_t finish(const double *sum, const struct nn_eval_sums *s, struct nn_value out[NN_EVAL_VALUES]) {
+static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
+                       struct nn_value out[NN_EVAL_VALUES]) {
     (void)s;
     return nn_eval_one(out, sum[LOSS] / sum[SAMPLES]);
 }
 
-const struct nn_evaluator nn_eval_log_loss = {"log_loss", 0, 0, N, 0, add, finish,
-                                              "mean of -log of the probability of the label, which is taken as at least 1e-7"};
+const struct nn_evaluator nn_eval_log_loss = {
+    "log_loss", 0,
+    0,          N,
+    0,          add,
+    finish,     "mean of -log of the probability of the label, which is taken as at least 1e-7"};

@@ -13,9 +13,11 @@ static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
     }
 }
 
-static uint32_t finish(const double *sum, const struct nn_eval_sums *s, struct nn_value out[NN_EVAL_VALUES]) {
+static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
+                       struct nn_value out[NN_EVAL_VALUES]) {
     (void)s;
     return nn_eval_one(out, sum[ERROR] / sum[SAMPLES]);
 }
 
-const struct nn_evaluator nn_eval_mae = {"mae", 0, 1, N, 0, add, finish, "mean of the absolute differences between output and label"};
+const struct nn_evaluator nn_eval_mae = {
+    "mae", 0, 1, N, 0, add, finish, "mean of the absolute differences between output and label"};

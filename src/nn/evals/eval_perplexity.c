@@ -10,9 +10,11 @@ static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
     pd_exact_add(&s->sum[COST], r->cost_sum);
 }
 
-static uint32_t finish(const double *sum, const struct nn_eval_sums *s, struct nn_value out[NN_EVAL_VALUES]) {
+static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
+                       struct nn_value out[NN_EVAL_VALUES]) {
     (void)s;
     return nn_eval_one(out, exp(sum[COST] / sum[SAMPLES]));
 }
 
-const struct nn_evaluator nn_eval_perplexity = {"perplexity", 1, 0, N, 0, add, finish, "exp of the mean of a cost"};
+const struct nn_evaluator nn_eval_perplexity = {
+    "perplexity", 1, 0, N, 0, add, finish, "exp of the mean of a cost"};

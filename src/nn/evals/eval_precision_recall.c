@@ -1,5 +1,6 @@
-/* eval_precision_recall.c - of the samples that the outputs put into the positive class, the share that belongs there
- * (precision); of those that belong there, the share that is put there (recall); and their harmonic mean (F1). */
+/* eval_precision_recall.c - of the samples that the outputs put into the positive class, the share
+ * that belongs there (precision); of those that belong there, the share that is put there (recall);
+ * and their harmonic mean (F1). */
 #include <math.h>
 
 #include "nn/evals/eval_internal.h"
@@ -19,7 +20,8 @@ static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
     pd_exact_add(&s->sum[BOTH], both);
 }
 
-static uint32_t finish(const double *sum, const struct nn_eval_sums *s, struct nn_value out[NN_EVAL_VALUES]) {
+static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
+                       struct nn_value out[NN_EVAL_VALUES]) {
     (void)s;
     out[0] = (struct nn_value){"precision", sum[BOTH] / sum[SAID]};
     out[1] = (struct nn_value){"recall", sum[BOTH] / sum[IS]};
@@ -27,5 +29,5 @@ static uint32_t finish(const double *sum, const struct nn_eval_sums *s, struct n
     return 3;
 }
 
-const struct nn_evaluator nn_eval_precision_recall = {"precision_recall", 0, 0, N, 0, add, finish,
-                                                      "precision, recall and F1 of the positive class"};
+const struct nn_evaluator nn_eval_precision_recall = {
+    "precision_recall", 0, 0, N, 0, add, finish, "precision, recall and F1 of the positive class"};

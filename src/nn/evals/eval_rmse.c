@@ -13,9 +13,12 @@ static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
     }
 }
 
-static uint32_t finish(const double *sum, const struct nn_eval_sums *s, struct nn_value out[NN_EVAL_VALUES]) {
+static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
+                       struct nn_value out[NN_EVAL_VALUES]) {
     (void)s;
     return nn_eval_one(out, sqrt(sum[ERROR] / sum[SAMPLES]));
 }
 
-const struct nn_evaluator nn_eval_rmse = {"rmse", 0, 1, N, 0, add, finish, "root of the mean of the squared differences between output and label"};
+const struct nn_evaluator nn_eval_rmse = {
+    "rmse", 0,   1,      N,
+    0,      add, finish, "root of the mean of the squared differences between output and label"};

@@ -1,5 +1,5 @@
-/* alias.h - draw an index with a given probability in constant time: one table look-up, two random numbers.
- *   Source: docs/sources.md#negative-sampling (Walker 1977, in Vose's form)
+/* alias.h - draw an index with a given probability in constant time: one table look-up, two random
+ * numbers. Source: docs/sources.md#negative-sampling (Walker 1977, in Vose's form)
  */
 #ifndef PD_NN_ALIAS_H
 #define PD_NN_ALIAS_H
@@ -9,9 +9,11 @@
 
 struct nn_alias;
 
-/* n >= 1 weights >= 0, not all 0; index i comes with probability weight[i] / sum. NULL: no memory. `weight` is used as scratch. */
+/* n >= 1 weights >= 0, not all 0; index i comes with probability weight[i] / sum. NULL: no memory.
+ * `weight` is used as scratch. */
 struct nn_alias *nn_alias_new(double *weight, uint32_t n);
 void nn_alias_free(struct nn_alias *a);
-uint32_t nn_alias_draw(const struct nn_alias *a, uint32_t u, uint32_t v); /* u, v uniform over all 32-bit numbers */
+uint32_t nn_alias_draw(const struct nn_alias *a, uint32_t u,
+                       uint32_t v); /* u, v uniform over all 32-bit numbers */
 
 #endif

@@ -1,5 +1,5 @@
-/* build.c - what the shape functions of layers use while a graph is made: sizes, parameters (new or shared by name),
- * and which fields look up rows of which table. */
+/* build.c - what the shape functions of layers use while a graph is made: sizes, parameters (new or
+ * shared by name), and which fields look up rows of which table. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,19 +22,22 @@ int nn_build_need_values(const struct nn_build *b, const struct nn_node *self, s
     for (uint32_t k = 0; k < self->n_in; k++) {
         const struct nn_node *in = &b->g->node[self->in[k]];
         if (!in->type && in->field.kind != PD_DENSE)
-            return pd_fail(err, PD_ECONF,
-                           "%s:%d: layer '%s': its input '%s' is a field of %s, but %s needs values: put an "
-                           "embedding layer between",
-                           b->file, self->ini->inputs.line, self->name, in->name,
-                           in->field.kind == PD_ID ? "ids, [batch x 1]" : "lists of ids", self->type->name);
+            return pd_fail(
+                err, PD_ECONF,
+                "%s:%d: layer '%s': its input '%s' is a field of %s, but %s needs values: put an "
+                "embedding layer between",
+                b->file, self->ini->inputs.line, self->name, in->name,
+                in->field.kind == PD_ID ? "ids, [batch x 1]" : "lists of ids", self->type->name);
     }
     return 0;
 }
 
-static int build_use(struct nn_build *b, struct nn_node *self, uint32_t k, struct nn_use use, struct pd_err *err) {
+static int build_use(struct nn_build *b, struct nn_node *self, uint32_t k, struct nn_use use,
+                     struct pd_err *err) {
     struct nn_graph *g = b->g;
     uint32_t u = 0;
-    while (u < g->n_uses && (g->use[u].param != use.param || g->use[u].field != use.field || g->use[u].drawn != use.drawn))
+    while (u < g->n_uses && (g->use[u].param != use.param || g->use[u].field != use.field ||
+                             g->use[u].drawn != use.drawn))
         u++;
     if (u == g->n_uses) {
         struct nn_use *grown = pd_realloc(g->use, (g->n_uses + 1) * sizeof *grown);
@@ -47,11 +50,13 @@ static int build_use(struct nn_build *b, struct nn_node *self, uint32_t k, struc
     return 0;
 }
 
-int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t param, uint32_t field, struct pd_err *err) {
+int nn_build_use(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t param,
+                 uint32_t field, struct pd_err *err) {
     return build_use(b, self, k, (struct nn_use){self->param[param], field, 0}, err);
 }
 
-int nn_build_use_drawn(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t param, uint32_t sampler, struct pd_err *err) {
+int nn_build_use_drawn(struct nn_build *b, struct nn_node *self, uint32_t k, uint32_t param,
+                       uint32_t sampler, struct pd_err *err) {
     return build_use(b, self, k, (struct nn_use){self->param[param], sampler, 1}, err);
 }
 
@@ -63,17 +68,23 @@ static int any_life(const struct layer_ini *ini) {
     return line;
 }
 
-static int share_param(const struct nn_build *b, const struct nn_node *self, struct nn_param *p, int line,
-                       enum nn_kind kind, uint64_t rows, uint64_t cols, double std, struct pd_err *err) {
+static int share_param(const struct nn_build *b, const struct nn_node *self, struct nn_param *p,
+                       int line, enum nn_kind kind, uint64_t rows, uint64_t cols, double std,
+                       struct pd_err *err) {
     const struct layer_ini *ini = self->ini;
     if (p->rows != rows || p->cols != cols || p->kind != kind)
         return pd_fail(err, PD_ECONF,
-                       "%s:%d: layer '%s' takes parameter '%s' as a %s of %llu x %llu, but on line %d it is a %s of %llu x %llu",
+                       "%s:%d: layer '%s' takes parameter '%s' as a %s of %llu x %llu, but on line "
+                       "%d it is a %s of %llu x %llu",
                        b->file, line, self->name, p->name, kind == NN_TABLE ? "table" : "tensor",
                        (unsigned long long)rows, (unsigned long long)cols, p->line,
                        p->kind == NN_TABLE ? "table" : "tensor", (unsigned long long)p->rows,
                        (unsigned long long)p->cols);
-    struct { const struct ini_number *given; double value, first; const char *name; } same[] = {
+    struct {
+        const struct ini_number *given;
+        double value, first;
+        const char *name;
+    } same[] = {
         {&ini->init_std, std, p->init_std, "init_std"},
         {&ini->lr_factor, ini->lr_factor.value, p->lr_factor, "lr_factor"},
         {&ini->init_mean, ini->init_mean.value, p->init_mean, "init_mean"},
@@ -81,47 +92,57 @@ static int share_param(const struct nn_build *b, const struct nn_node *self, str
     };
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
         if (same[i].given->line && same[i].value != same[i].first)
-            return pd_fail(err, PD_ECONF, "%s:%d: parameter '%s' has %s %g here, but %g on line %d", b->file,
-                           same[i].given->line, p->name, same[i].name, same[i].value, same[i].first, p->line);
+            return pd_fail(err, PD_ECONF, "%s:%d: parameter '%s' has %s %g here, but %g on line %d",
+                           b->file, same[i].given->line, p->name, same[i].name, same[i].value,
+                           same[i].first, p->line);
     if (any_life(ini))
-        return pd_fail(err, PD_ECONF, "%s:%d: parameter '%s': how its rows come and go is said where it appears first, on line %d", b->file,
-                       any_life(ini), p->name, p->line);
+        return pd_fail(err, PD_ECONF,
+                       "%s:%d: parameter '%s': how its rows come and go is said where it appears "
+                       "first, on line %d",
+                       b->file, any_life(ini), p->name, p->line);
     if (ini->is_static.line && ini->is_static.value != p->is_static)
-        return pd_fail(err, PD_ECONF, "%s:%d: parameter '%s' is %sstatic here, but not so on line %d", b->file, ini->is_static.line, p->name,
-                       ini->is_static.value ? "" : "not ", p->line);
+        return pd_fail(err, PD_ECONF,
+                       "%s:%d: parameter '%s' is %sstatic here, but not so on line %d", b->file,
+                       ini->is_static.line, p->name, ini->is_static.value ? "" : "not ", p->line);
     return 0;
 }
 
 /* How a parameter begins: mean and std as the servers take them (see struct nn_param). */
-static int initial(const struct nn_build *b, const struct nn_node *self, const char *suffix, struct nn_param *p, double std,
-                   struct pd_err *err) {
+static int initial(const struct nn_build *b, const struct nn_node *self, const char *suffix,
+                   struct nn_param *p, double std, struct pd_err *err) {
     const struct layer_ini *ini = self->ini;
     static const char *const kinds[] = {"normal", "uniform", "xavier"};
     int k = 0;
     p->init_mean = !strcmp(suffix, "gamma");
     p->init_std = 0;
-    if (!strcmp(suffix, "b") || !strcmp(suffix, "beta") || !strcmp(suffix, "out") || p->init_mean > 0)
+    if (!strcmp(suffix, "b") || !strcmp(suffix, "beta") || !strcmp(suffix, "out") ||
+        p->init_mean > 0)
         return 0;
     while (ini->init.line && k < 3 && strcmp(kinds[k], ini->init.text))
         k++;
     if (k == 3)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': init is normal, uniform or xavier, not '%s'", b->file, ini->init.line, self->name,
-                       ini->init.text);
+        return pd_fail(err, PD_ECONF,
+                       "%s:%d: layer '%s': init is normal, uniform or xavier, not '%s'", b->file,
+                       ini->init.line, self->name, ini->init.text);
     if (ini->init_max.line && k != 1)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': init_max is for init = uniform", b->file, ini->init_max.line, self->name);
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': init_max is for init = uniform", b->file,
+                       ini->init_max.line, self->name);
     if (ini->init_std.line && k != 0)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': init_std is for init = normal", b->file, ini->init_std.line, self->name);
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': init_std is for init = normal", b->file,
+                       ini->init_std.line, self->name);
     p->init_mean = ini->init_mean.value;
-    double fans = (double)(p->kind == NN_TABLE ? 1 : p->rows) + (double)p->cols; /* a row of a table is what one id brings in */
-    p->init_std = k == 2                  ? sqrt(2 / fans)
-                  : k == 0                ? std
-                  : ini->init_max.line    ? -ini->init_max.value
-                                          : -std * sqrt(3); /* of the same standard deviation */
+    double fans = (double)(p->kind == NN_TABLE ? 1 : p->rows) +
+                  (double)p->cols; /* a row of a table is what one id brings in */
+    p->init_std = k == 2               ? sqrt(2 / fans)
+                  : k == 0             ? std
+                  : ini->init_max.line ? -ini->init_max.value
+                                       : -std * sqrt(3); /* of the same standard deviation */
     return 0;
 }
 
 /* How a table's rows come and go. */
-static int life(const struct nn_build *b, const struct nn_node *self, struct nn_param *p, struct pd_err *err) {
+static int life(const struct nn_build *b, const struct nn_node *self, struct nn_param *p,
+                struct pd_err *err) {
     const struct layer_ini *ini = self->ini;
     int line = any_life(ini), f = -1;
     pd_row_life_init(&p->life);
@@ -129,10 +150,16 @@ static int life(const struct nn_build *b, const struct nn_node *self, struct nn_
     if (!line)
         return 0;
     if (p->kind != NN_TABLE)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': only the rows of a table are admitted or age (sparse_update = true)", b->file, line,
-                       self->name);
-    if (ini->is_static.value) /* nobody pushes them: they would never be admitted, and as they are never seen they would all be removed */
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': rows that are static are neither admitted nor do they age", b->file, line, self->name);
+        return pd_fail(err, PD_ECONF,
+                       "%s:%d: layer '%s': only the rows of a table are admitted or age "
+                       "(sparse_update = true)",
+                       b->file, line, self->name);
+    if (ini->is_static.value) /* nobody pushes them: they would never be admitted, and as they are
+                                 never seen they would all be removed */
+        return pd_fail(
+            err, PD_ECONF,
+            "%s:%d: layer '%s': rows that are static are neither admitted nor do they age", b->file,
+            line, self->name);
     for (size_t i = 0; i < PD_ROW_LIFE_N; i++)
         if (ini->life[i].line)
             *pd_row_life_at(&p->life, i) = ini->life[i].value;
@@ -144,23 +171,29 @@ static int life(const struct nn_build *b, const struct nn_node *self, struct nn_
         if (!strcmp(b->g->node[i].name, ini->click.text) && b->g->node[i].field.kind != PD_LIST)
             f = (int)i;
     if (ini->click.line && f < 0)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': click is a field with one id or number a sample, not '%s'", b->file, ini->click.line,
-                       self->name, ini->click.text);
+        return pd_fail(
+            err, PD_ECONF,
+            "%s:%d: layer '%s': click is a field with one id or number a sample, not '%s'", b->file,
+            ini->click.line, self->name, ini->click.text);
     p->click = f;
     return 0;
 }
 
-int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const char *suffix, enum nn_kind kind,
-                   uint64_t rows, uint64_t cols, double std, struct pd_err *err) {
+int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const char *suffix,
+                   enum nn_kind kind, uint64_t rows, uint64_t cols, double std,
+                   struct pd_err *err) {
     struct nn_graph *g = b->g;
     const struct layer_ini *ini = self->ini;
     int named = k < ini->param.n, line = named ? ini->param.line : self->line;
-    int is_bias = !strcmp(suffix, "b") || !strcmp(suffix, "beta") || !strcmp(suffix, "gamma"); /* not decayed unless asked for */
+    int is_bias = !strcmp(suffix, "b") || !strcmp(suffix, "beta") ||
+                  !strcmp(suffix, "gamma"); /* not decayed unless asked for */
     char name[2 * NN_NAME_MAX];
-    snprintf(name, sizeof name, named ? "%s" : "%s.%s", named ? ini->param.at[k].text : self->name, suffix);
+    snprintf(name, sizeof name, named ? "%s" : "%s.%s", named ? ini->param.at[k].text : self->name,
+             suffix);
     if (strlen(name) >= NN_NAME_MAX)
-        return pd_fail(err, PD_ECONF, "%s:%d: the parameter's name '%s' is too long; give one with param =", b->file,
-                       line, name);
+        return pd_fail(err, PD_ECONF,
+                       "%s:%d: the parameter's name '%s' is too long; give one with param =",
+                       b->file, line, name);
     int i = nn_graph_find_param(g, name);
     if (i >= 0) {
         int rc = share_param(b, self, &g->param[i], line, kind, rows, cols, std, err);
@@ -168,8 +201,10 @@ int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const c
             return rc;
     } else {
         if (rows > (UINT64_C(1) << MAX_ELEMENTS_LOG2) / cols && kind == NN_DENSE)
-            return pd_fail(err, PD_ECONF, "%s:%d: parameter '%s' of %llu x %llu is larger than 2^%d values", b->file,
-                           line, name, (unsigned long long)rows, (unsigned long long)cols, MAX_ELEMENTS_LOG2);
+            return pd_fail(err, PD_ECONF,
+                           "%s:%d: parameter '%s' of %llu x %llu is larger than 2^%d values",
+                           b->file, line, name, (unsigned long long)rows, (unsigned long long)cols,
+                           MAX_ELEMENTS_LOG2);
         struct nn_param *grown = pd_realloc(g->param, (g->n_params + 1) * sizeof *grown);
         if (grown)
             g->param = grown;
@@ -202,8 +237,8 @@ int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const c
     return 0;
 }
 
-int nn_build_average(struct nn_build *b, struct nn_node *self, uint32_t k, const char *suffix, uint64_t cols, double share, double first,
-                     struct pd_err *err) {
+int nn_build_average(struct nn_build *b, struct nn_node *self, uint32_t k, const char *suffix,
+                     uint64_t cols, double share, double first, struct pd_err *err) {
     struct nn_graph *g = b->g;
     uint32_t before = g->n_params;
     int rc = nn_build_param(b, self, k, suffix, NN_DENSE, 1, cols, 0, err);
@@ -211,22 +246,26 @@ int nn_build_average(struct nn_build *b, struct nn_node *self, uint32_t k, const
         return rc;
     struct nn_param *p = &g->param[self->param[self->n_param - 1]];
     if (g->n_params == before)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': its parameter '%s' is the layer's alone, but line %d has one of that name", b->file,
-                       self->line, self->name, p->name, p->line);
+        return pd_fail(err, PD_ECONF,
+                       "%s:%d: layer '%s': its parameter '%s' is the layer's alone, but line %d "
+                       "has one of that name",
+                       b->file, self->line, self->name, p->name, p->line);
     p->init_mean = first;
     p->init_std = p->l1 = p->l2 = 0;
     p->average = share;
     return 0;
 }
 
-int nn_build_n_in(const struct nn_build *b, const struct nn_node *self, uint32_t lo, uint32_t hi, struct pd_err *err) {
+int nn_build_n_in(const struct nn_build *b, const struct nn_node *self, uint32_t lo, uint32_t hi,
+                  struct pd_err *err) {
     if (self->n_in >= lo && self->n_in <= hi)
         return nn_build_need_values(b, self, err);
     char many[40] = "";
     if (hi > lo)
         snprintf(many, sizeof many, hi == NN_MAX_INPUTS ? " or more" : " to %u", hi);
-    return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': %s takes %u%s input%s, not %u", b->file, self->ini->inputs.line, self->name,
-                   self->type->name, lo, many, hi > 1 ? "s" : "", self->n_in);
+    return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': %s takes %u%s input%s, not %u", b->file,
+                   self->ini->inputs.line, self->name, self->type->name, lo, many,
+                   hi > 1 ? "s" : "", self->n_in);
 }
 
 int nn_build_same_size(const struct nn_build *b, const struct nn_node *self, struct pd_err *err) {
@@ -234,8 +273,11 @@ int nn_build_same_size(const struct nn_build *b, const struct nn_node *self, str
     for (uint32_t k = 1; k < self->n_in; k++) {
         const struct nn_node *in = &b->g->node[self->in[k]];
         if (in->size != first->size)
-            return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': its inputs must be of one size, but '%s' is [batch x %u] and '%s' is [batch x %u]",
-                           b->file, self->ini->inputs.line, self->name, first->name, first->size, in->name, in->size);
+            return pd_fail(err, PD_ECONF,
+                           "%s:%d: layer '%s': its inputs must be of one size, but '%s' is [batch "
+                           "x %u] and '%s' is [batch x %u]",
+                           b->file, self->ini->inputs.line, self->name, first->name, first->size,
+                           in->name, in->size);
     }
     return 0;
 }

@@ -1,17 +1,19 @@
 /* checkgrad.c - see checkgrad.h.
  *
- * Forward computes in float32, so a cost has noise of about 1e-7 of the largest logit, which a difference divides by
- * the step: steps must be large, and the formulas of high order. We take the five-point central difference (error
- * O(h^4)) and the three-point ones to either side (O(h^2)), with steps 0.1, 0.03, 0.01 and 0.003, and of these the one
- * nearest to what backward says: large steps have little noise; small and one-sided ones do not reach across the
- * corner of a relu. A wrong gradient agrees with none.
- * A kink nearer than the smallest step is left: there the two sides differ whatever the step, and no formula says what backward
- * must say. So where the gradient disagrees with all of them, the activations with a kink (relu, leaky_relu, max pooling by what
- * it chooses) are compared before and after the smallest step: when a sign or a choice changes, the element is skipped and counted.
- *   Source: Fornberg, "Generation of finite difference formulas on arbitrarily spaced grids", Math. Comp. 51 (1988).
- * Elements whose gradient is small against the parameter's largest drown in the noise: the error is relative to at
- * least FLOOR of that. Half of the elements are taken anywhere, half where the gradient is not 0 (most rows of an
- * embedding are not in the batch).
+ * Forward computes in float32, so a cost has noise of about 1e-7 of the largest logit, which a
+ * difference divides by the step: steps must be large, and the formulas of high order. We take the
+ * five-point central difference (error O(h^4)) and the three-point ones to either side (O(h^2)),
+ * with steps 0.1, 0.03, 0.01 and 0.003, and of these the one nearest to what backward says: large
+ * steps have little noise; small and one-sided ones do not reach across the corner of a relu. A
+ * wrong gradient agrees with none. A kink nearer than the smallest step is left: there the two
+ * sides differ whatever the step, and no formula says what backward must say. So where the gradient
+ * disagrees with all of them, the activations with a kink (relu, leaky_relu, max pooling by what it
+ * chooses) are compared before and after the smallest step: when a sign or a choice changes, the
+ * element is skipped and counted. Source: Fornberg, "Generation of finite difference formulas on
+ * arbitrarily spaced grids", Math. Comp. 51 (1988). Elements whose gradient is small against the
+ * parameter's largest drown in the noise: the error is relative to at least FLOOR of that. Half of
+ * the elements are taken anywhere, half where the gradient is not 0 (most rows of an embedding are
+ * not in the batch).
  */
 #include "nn/graph/checkgrad.h"
 
@@ -32,15 +34,17 @@ struct check {
     const struct nn_graph *g;
     struct nn_feed *feed;
     struct nn_exec *exec;
-    float **w, **grad;    /* [n_params], tables: the rows of the batch */
-    uint64_t *n_values;   /* [n_params] */
+    float **w, **grad;  /* [n_params], tables: the rows of the batch */
+    uint64_t *n_values; /* [n_params] */
     uint64_t seed;
 };
 
 /* Few different ids, so that some of them appear twice. */
-static uint64_t random_id(struct pd_rng_key key, const struct pd_field *f, uint32_t k, uint64_t i, uint32_t n) {
+static uint64_t random_id(struct pd_rng_key key, const struct pd_field *f, uint32_t k, uint64_t i,
+                          uint32_t n) {
     uint64_t few = 2 * (uint64_t)n;
-    uint64_t id = pd_rng_below(key, k, i, f->vocabulary && f->vocabulary < few ? f->vocabulary : few);
+    uint64_t id =
+        pd_rng_below(key, k, i, f->vocabulary && f->vocabulary < few ? f->vocabulary : few);
     return f->vocabulary ? id : pd_mix64(id); /* any 64-bit number */
 }
 
@@ -52,7 +56,8 @@ static int random_field(struct pd_batch *b, struct pd_rng_key key, uint32_t k, u
         for (uint32_t i = 0; i < n; i++)
             b->ids[k][i] = random_id(key, f, k, i, n);
     for (uint32_t i = 0, at = 0; f->kind == PD_LIST && i < n; i++) {
-        uint32_t len = (uint32_t)pd_rng_below(key, 2000 + k, i, f->max_ids < 4 ? f->max_ids + 1 : 5);
+        uint32_t len =
+            (uint32_t)pd_rng_below(key, 2000 + k, i, f->max_ids < 4 ? f->max_ids + 1 : 5);
         if (pd_batch_reserve(b, k, len))
             return PD_ENOMEM;
         for (uint32_t j = 0; j < len; j++, at++) {
@@ -119,8 +124,8 @@ static double cost_at(struct check *c, float *w, double value, double *moved) {
     return cost(c);
 }
 
-/* d cost / d w by each formula; `cost0` is the cost at *w. The steps that float32 really made, not the wished ones,
- * count. */
+/* d cost / d w by each formula; `cost0` is the cost at *w. The steps that float32 really made, not
+ * the wished ones, count. */
 static void differences(struct check *c, float *w, double h, double cost0, double out[N_FORMULAS]) {
     float was = *w;
     double x0 = (double)was, x[4], f[4];
@@ -164,7 +169,8 @@ static uint64_t choose(const struct check *c, uint32_t p, uint32_t k) {
     return i;
 }
 
-static void check_param(struct check *c, uint32_t p, uint32_t n_elements, double threshold, struct nn_check *out) {
+static void check_param(struct check *c, uint32_t p, uint32_t n_elements, double threshold,
+                        struct nn_check *out) {
     const struct nn_param *param = nn_graph_param(c->g, p);
     uint32_t n_keys;
     const uint64_t *keys = nn_feed_keys(c->feed, p, &n_keys);
@@ -201,7 +207,8 @@ static void check_param(struct check *c, uint32_t p, uint32_t n_elements, double
 }
 
 int nn_checkgrad(const struct nn_graph *g, const struct nn_check_opts *opts,
-                 void (*report)(void *arg, const struct nn_check *c), void *arg, struct pd_err *err) {
+                 void (*report)(void *arg, const struct nn_check *c), void *arg,
+                 struct pd_err *err) {
     struct check c = {.g = g, .seed = opts->seed};
     struct pd_batch random = {0};
     const struct pd_batch *batch = opts->batch;
@@ -237,11 +244,12 @@ int nn_checkgrad(const struct nn_graph *g, const struct nn_check_opts *opts,
             worst = one;
     }
     if (!rc && !worst.ok)
-        rc = pd_fail(err, PD_EFAIL,
-                     "the gradient of parameter '%s' is wrong: element %llu is %g, by finite differences %g "
-                     "(relative error %.2e, allowed %.0e)",
-                     worst.param, (unsigned long long)worst.worst, worst.analytic, worst.numeric, worst.max_relative,
-                     threshold);
+        rc = pd_fail(
+            err, PD_EFAIL,
+            "the gradient of parameter '%s' is wrong: element %llu is %g, by finite differences %g "
+            "(relative error %.2e, allowed %.0e)",
+            worst.param, (unsigned long long)worst.worst, worst.analytic, worst.numeric,
+            worst.max_relative, threshold);
     for (uint32_t p = 0; c.w && c.grad && p < nn_graph_n_params(g); p++) {
         free(c.w[p]);
         free(c.grad[p]);

@@ -6,7 +6,8 @@
 
 #include "nn/graph/graph_internal.h"
 
-/* Products of a sample: every value of a matrix once for each place that it is used at; rows that are looked up cost none. */
+/* Products of a sample: every value of a matrix once for each place that it is used at; rows that
+ * are looked up cost none. */
 static double flops(const struct nn_graph *g, const struct nn_node *n) {
     double f = 0;
     if (n->type == &nn_layer_embedding)
@@ -14,7 +15,8 @@ static double flops(const struct nn_graph *g, const struct nn_node *n) {
     if (n->type == &nn_layer_negative_sampling || n->type == &nn_layer_nce)
         return 2.0 * (n->dim + 1) * (double)g->param[n->param[0]].cols;
     if (n->type == &nn_layer_skip_gram) /* of the longest list */
-        return 2.0 * (n->dim + 1) * (double)g->param[n->param[0]].cols * g->node[n->in[0]].field.max_ids;
+        return 2.0 * (n->dim + 1) * (double)g->param[n->param[0]].cols *
+               g->node[n->in[0]].field.max_ids;
     for (uint32_t k = 0; k < n->n_param; k++)
         if (g->param[n->param[k]].rows > 1)
             f += 2.0 * (double)g->param[n->param[k]].rows * (double)g->param[n->param[k]].cols;
@@ -38,7 +40,8 @@ static void params_text(const struct nn_graph *g, const struct nn_node *n, char 
         char rows[32] = "any";
         if (p->rows)
             snprintf(rows, sizeof rows, "%llu", (unsigned long long)p->rows);
-        at += (size_t)snprintf(out + at, cap - at, "%s%s %s%sx%llu", k ? ", " : "", p->name, p->kind == NN_TABLE ? "table " : "", rows,
+        at += (size_t)snprintf(out + at, cap - at, "%s%s %s%sx%llu", k ? ", " : "", p->name,
+                               p->kind == NN_TABLE ? "table " : "", rows,
                                (unsigned long long)p->cols);
     }
 }
@@ -52,7 +55,8 @@ static void inputs_text(const struct nn_graph *g, const struct nn_node *n, char 
 
 int nn_graph_describe(const struct nn_graph *g, struct pd_buf *out) {
     double values = 0, total = 0;
-    pd_put_fmt(out, "%-20s %-18s %-24s %-12s %-12s %s\n", "name", "type", "inputs", "shape", "FLOPs", "parameters");
+    pd_put_fmt(out, "%-20s %-18s %-24s %-12s %-12s %s\n", "name", "type", "inputs", "shape",
+               "FLOPs", "parameters");
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const struct nn_node *n = &g->node[i];
         char shape[64], params[2000], inputs[1000], type[100];
@@ -60,21 +64,24 @@ int nn_graph_describe(const struct nn_graph *g, struct pd_buf *out) {
         shape_text(n, shape, sizeof shape);
         params_text(g, n, params, sizeof params);
         inputs_text(g, n, inputs, sizeof inputs);
-        snprintf(type, sizeof type, "%s%s%s", n->type ? n->type->name : "field", n->type && n->act->forward ? "+" : "",
+        snprintf(type, sizeof type, "%s%s%s", n->type ? n->type->name : "field",
+                 n->type && n->act->forward ? "+" : "",
                  n->type && n->act->forward ? n->act->name : "");
         total += f;
-        pd_put_fmt(out, "%-20s %-18s %-24s %-12s %-12.0f %s\n", n->name, type, inputs, shape, f, params);
+        pd_put_fmt(out, "%-20s %-18s %-24s %-12s %-12.0f %s\n", n->name, type, inputs, shape, f,
+                   params);
     }
     for (uint32_t c = 0; c < g->n_costs; c++) {
         const struct nn_cost_node *cost = &g->cost[c];
         char inputs[200];
-        snprintf(inputs, sizeof inputs, "%s%s%s%s%s", g->node[cost->in[0]].name, cost->n_in > 1 ? " " : "",
-                 cost->n_in > 1 ? g->node[cost->in[1]].name : "", cost->type->label ? " " : "",
-                 cost->type->label ? g->node[cost->label].name : "");
+        snprintf(inputs, sizeof inputs, "%s%s%s%s%s", g->node[cost->in[0]].name,
+                 cost->n_in > 1 ? " " : "", cost->n_in > 1 ? g->node[cost->in[1]].name : "",
+                 cost->type->label ? " " : "", cost->type->label ? g->node[cost->label].name : "");
         pd_put_fmt(out, "%-20s %-18s %-24s %-12s\n", cost->name, cost->type->name, inputs, "cost");
     }
     for (uint32_t p = 0; p < g->n_params; p++)
         values += (double)g->param[p].rows * (double)g->param[p].cols;
-    pd_put_fmt(out, "%.0f values in %u parameters, %.0f FLOPs a sample forward\n", values, g->n_params, total);
+    pd_put_fmt(out, "%.0f values in %u parameters, %.0f FLOPs a sample forward\n", values,
+               g->n_params, total);
     return out->failed ? PD_ENOMEM : 0;
 }

@@ -1,8 +1,9 @@
 /* exec.c - forward and backward over a part of a feed, with the buffers of one thread.
  *
- *   forward   nodes in order: y = layer(inputs); costs pick what they need; y = act(y); costs' values
- *   backward  nodes in reverse: dy, summed over the readers, goes through the activation, costs add theirs,
- *             then the layer gives its inputs and parameters their gradients; the first writer of a dy overwrites
+ *   forward   nodes in order: y = layer(inputs); costs pick what they need; y = act(y); costs'
+ * values backward  nodes in reverse: dy, summed over the readers, goes through the activation,
+ * costs add theirs, then the layer gives its inputs and parameters their gradients; the first
+ * writer of a dy overwrites
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -43,13 +44,15 @@ static int exec_alloc(struct nn_exec *e, uint32_t rows, const struct nn_exec *fi
         s->extra = n->n_extra ? pd_alloc64((size_t)e->max * n->n_extra * sizeof(float)) : NULL;
         work = n->n_work > work ? n->n_work : work;
         s->log_sum = n->act->row_sums ? pd_calloc(e->max, sizeof *s->log_sum) : NULL;
-        if (!s->all_y || (n->wants_grad && !s->all_dy) || (n->n_extra && !s->extra) || (n->act->of_x && !s->x) || (n->act->row_sums && !s->log_sum))
+        if (!s->all_y || (n->wants_grad && !s->all_dy) || (n->n_extra && !s->extra) ||
+            (n->act->of_x && !s->x) || (n->act->row_sums && !s->log_sum))
             return -1;
     }
     return work && !(e->work = pd_alloc64(work * sizeof *e->work)) ? -1 : 0;
 }
 
-static int exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max, uint32_t rows, const struct nn_exec *first, struct pd_err *err) {
+static int exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max, uint32_t rows,
+                    const struct nn_exec *first, struct pd_err *err) {
     struct nn_exec *e = pd_calloc(1, sizeof *e);
     if (e) {
         e->g = g;
@@ -58,20 +61,24 @@ static int exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max
     }
     if (!e || exec_alloc(e, rows, first)) {
         nn_exec_free(e);
-        return pd_fail(err, PD_ENOMEM, "out of memory for the layers' values of a batch of %u samples", rows);
+        return pd_fail(err, PD_ENOMEM,
+                       "out of memory for the layers' values of a batch of %u samples", rows);
     }
     *out = e;
     return 0;
 }
 
-int nn_exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max_batch, struct pd_err *err) {
+int nn_exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max_batch,
+                struct pd_err *err) {
     return exec_new(out, g, max_batch, max_batch, NULL, err);
 }
 
-int nn_exec_new_beside(struct nn_exec **out, uint32_t n, const struct nn_graph *g, uint32_t max_piece, uint32_t max_batch, struct pd_err *err) {
+int nn_exec_new_beside(struct nn_exec **out, uint32_t n, const struct nn_graph *g,
+                       uint32_t max_piece, uint32_t max_batch, struct pd_err *err) {
     uint32_t made = 0;
     int rc = 0;
-    while (made < n && !(rc = exec_new(&out[made], g, max_piece, max_batch, made ? out[0] : NULL, err)))
+    while (made < n &&
+           !(rc = exec_new(&out[made], g, max_piece, max_batch, made ? out[0] : NULL, err)))
         out[made++]->beside = 1;
     while (rc && made)
         nn_exec_free(out[--made]);
@@ -114,8 +121,8 @@ void nn_exec_on_gradient(struct nn_exec *e, void (*hook)(void *arg, uint32_t par
     e->hook_arg = arg;
 }
 
-void nn_exec_forward(struct nn_exec *e, const struct nn_feed *f, uint32_t first, uint32_t n, enum nn_mode mode,
-                     uint64_t seed, uint64_t pass, struct nn_cost *out) {
+void nn_exec_forward(struct nn_exec *e, const struct nn_feed *f, uint32_t first, uint32_t n,
+                     enum nn_mode mode, uint64_t seed, uint64_t pass, struct nn_cost *out) {
     const struct nn_graph *g = e->g;
     assert(f->g == g && n <= e->max && first <= f->n && n <= f->n - first);
     e->feed = f;
@@ -160,7 +167,8 @@ float *nn_grad_into(struct nn_exec *e, uint32_t node, int *add) {
     return s->dy;
 }
 
-/* What the costs over `node` that are (fused: or are not) fused with its activation add to its dy. */
+/* What the costs over `node` that are (fused: or are not) fused with its activation add to its dy.
+ */
 static void add_costs(struct nn_exec *e, const struct nn_node *node, int fused) {
     for (uint32_t c = 0; node->n_costs && c < e->g->n_costs; c++) {
         const struct nn_cost_node *cost = &e->g->cost[c];
@@ -170,7 +178,8 @@ static void add_costs(struct nn_exec *e, const struct nn_node *node, int fused) 
     }
 }
 
-/* dy of `node`, from after its activation and from its costs, becomes the gradient before the activation. */
+/* dy of `node`, from after its activation and from its costs, becomes the gradient before the
+ * activation. */
 static void finish_dy(struct nn_exec *e, const struct nn_node *node) {
     struct nn_state *s = &e->state[node->id];
     if (!s->has_dy && !node->dy_is_y)

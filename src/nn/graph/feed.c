@@ -1,6 +1,7 @@
-/* feed.c - a batch made ready for execution: a copy of its fields, and per table the sorted unique keys with, for every
- * look-up, the number of its key. The sort is a stable radix sort, so that the order of equal keys is that of
- * (use, place). Tables that the same fields look up (the wide and the deep part of a network) are sorted once. */
+/* feed.c - a batch made ready for execution: a copy of its fields, and per table the sorted unique
+ * keys with, for every look-up, the number of its key. The sort is a stable radix sort, so that the
+ * order of equal keys is that of (use, place). Tables that the same fields look up (the wide and
+ * the deep part of a network) are sorted once. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,9 @@
 
 /* Look-ups that there is room for at first: lists grow when a batch needs it. */
 static size_t first_room(const struct nn_feed *f, const struct pd_field *field) {
-    return field->kind == PD_DENSE ? 0 : (size_t)f->max * (field->kind == PD_LIST && field->max_ids > 4 ? 4 : 1);
+    return field->kind == PD_DENSE
+               ? 0
+               : (size_t)f->max * (field->kind == PD_LIST && field->max_ids > 4 ? 4 : 1);
 }
 
 static int column_alloc(struct nn_feed *f, struct nn_column *c, const struct pd_field *field) {
@@ -41,7 +44,8 @@ static int feed_alloc(struct nn_feed *f) {
     return 0;
 }
 
-int nn_feed_new(struct nn_feed **out, const struct nn_graph *g, uint32_t max_batch, struct pd_err *err) {
+int nn_feed_new(struct nn_feed **out, const struct nn_graph *g, uint32_t max_batch,
+                struct pd_err *err) {
     struct nn_feed *f = pd_calloc(1, sizeof *f);
     if (f) {
         f->g = g;
@@ -84,7 +88,7 @@ void nn_feed_free(struct nn_feed *f) {
     free(f);
 }
 
-/* --- the fields ---------------------------------------------------------------------------------- */
+/* --- the fields --- */
 
 /* Of a field of ids or lists. */
 static size_t n_ids(const struct nn_feed *f, uint32_t field) {
@@ -109,8 +113,10 @@ static int copy_ids(struct nn_feed *f, const struct pd_batch *b, uint32_t k, str
     if (field->kind == PD_LIST) {
         size_t cap = c->cap;
         n = b->offset[k][b->n];
-        if (nn_feed_grow(&c->ids, &c->cap, n, sizeof *c->ids) || (field->weighted && nn_feed_grow(&c->weight, &cap, n, sizeof *c->weight)))
-            return pd_fail(err, PD_ENOMEM, "out of memory for %zu ids of field '%s'", n, f->g->node[k].name);
+        if (nn_feed_grow(&c->ids, &c->cap, n, sizeof *c->ids) ||
+            (field->weighted && nn_feed_grow(&c->weight, &cap, n, sizeof *c->weight)))
+            return pd_fail(err, PD_ENOMEM, "out of memory for %zu ids of field '%s'", n,
+                           f->g->node[k].name);
         memcpy(c->offset, b->offset[k], ((size_t)b->n + 1) * sizeof *c->offset);
         if (field->weighted)
             memcpy(c->weight, b->values[k], n * sizeof *c->weight);
@@ -120,15 +126,17 @@ static int copy_ids(struct nn_feed *f, const struct pd_batch *b, uint32_t k, str
             uint32_t s = (uint32_t)i;
             for (s = 0; field->kind == PD_LIST ? b->offset[k][s + 1] <= i : s < i; s++)
                 ;
-            return pd_fail(err, PD_EDATA, "stream %u, sample %llu: field '%s' is %llu, but the vocabulary has %llu ids",
-                           b->stream[s], (unsigned long long)b->index[s], f->g->node[k].name,
-                           (unsigned long long)b->ids[k][i], (unsigned long long)field->vocabulary);
+            return pd_fail(
+                err, PD_EDATA,
+                "stream %u, sample %llu: field '%s' is %llu, but the vocabulary has %llu ids",
+                b->stream[s], (unsigned long long)b->index[s], f->g->node[k].name,
+                (unsigned long long)b->ids[k][i], (unsigned long long)field->vocabulary);
         }
     memcpy(c->ids, b->ids[k], n * sizeof *c->ids);
     return 0;
 }
 
-/* --- keys ---------------------------------------------------------------------------------------- */
+/* --- keys --- */
 
 /* What look-up u of this batch looks up. */
 static const uint64_t *ids_of(const struct nn_feed *f, uint32_t u, size_t *n) {
@@ -152,7 +160,8 @@ static uint32_t next_use(const struct nn_graph *g, uint32_t param, uint32_t u) {
 static uint32_t twin_of(const struct nn_graph *g, uint32_t param) {
     for (uint32_t q = 0; q < param; q++) {
         uint32_t u = next_use(g, param, 0), v = next_use(g, q, 0);
-        while (u < g->n_uses && v < g->n_uses && g->use[u].field == g->use[v].field && g->use[u].drawn == g->use[v].drawn) {
+        while (u < g->n_uses && v < g->n_uses && g->use[u].field == g->use[v].field &&
+               g->use[u].drawn == g->use[v].drawn) {
             u = next_use(g, param, u + 1);
             v = next_use(g, q, v + 1);
         }
@@ -167,7 +176,8 @@ static void copy_keys(struct nn_feed *f, uint32_t param, uint32_t twin) {
     const struct nn_graph *g = f->g;
     f->keys[param].n = f->keys[twin].n;
     memcpy(f->keys[param].at, f->keys[twin].at, f->keys[twin].n * sizeof *f->keys[twin].at);
-    for (uint32_t u = next_use(g, param, 0), v = next_use(g, twin, 0); u < g->n_uses; u = next_use(g, param, u + 1), v = next_use(g, twin, v + 1)) {
+    for (uint32_t u = next_use(g, param, 0), v = next_use(g, twin, 0); u < g->n_uses;
+         u = next_use(g, param, u + 1), v = next_use(g, twin, v + 1)) {
         size_t n;
         ids_of(f, u, &n);
         memcpy(f->slot[u], f->slot[v], n * sizeof *f->slot[u]);
@@ -187,10 +197,12 @@ static int collect(struct nn_feed *f, uint32_t param, struct pd_err *err) {
             bad |= nn_feed_grow(&f->slot[u], &f->slot_cap[u], ids, sizeof **f->slot);
             total += ids;
         }
-    bad |= nn_feed_grow(&keys->at, &keys->cap, total, sizeof *keys->at) || nn_feed_grow(&f->spare, &spare_cap, total, sizeof *f->spare) ||
+    bad |= nn_feed_grow(&keys->at, &keys->cap, total, sizeof *keys->at) ||
+           nn_feed_grow(&f->spare, &spare_cap, total, sizeof *f->spare) ||
            nn_feed_grow(&f->sort, &f->sort_cap, total, sizeof *f->sort);
     if (bad)
-        return pd_fail(err, PD_ENOMEM, "out of memory for %zu look-ups in '%s'", total, g->param[param].name);
+        return pd_fail(err, PD_ENOMEM, "out of memory for %zu look-ups in '%s'", total,
+                       g->param[param].name);
     if (twin != param) {
         copy_keys(f, param, twin);
         return 0;
@@ -218,7 +230,8 @@ int nn_feed_set(struct nn_feed *f, const struct pd_batch *b, struct pd_err *err)
     assert(b->n >= 1 && b->n <= f->max && b->n_fields == g->n_fields);
     for (uint32_t k = 0; k < g->n_fields && !rc; k++) {
         const struct pd_field *field = &g->node[k].field;
-        assert(b->field[k].kind == field->kind && b->field[k].width == field->width && b->field[k].weighted == field->weighted);
+        assert(b->field[k].kind == field->kind && b->field[k].width == field->width &&
+               b->field[k].weighted == field->weighted);
         if (field->kind == PD_DENSE)
             memcpy(f->col[k].value, b->values[k], (size_t)b->n * field->width * sizeof(float));
         else
@@ -245,8 +258,11 @@ int nn_feed_check_labels(const struct nn_feed *f, struct pd_err *err) {
         for (uint32_t i = 0; cost->type->share && i < f->n; i++) {
             double v = label->value ? (double)label->value[i] : (double)label->ids[i];
             if (!(v >= 0 && v <= 1))
-                return pd_fail(err, PD_EDATA, "stream %u, sample %llu: label '%s' is %g, but cost '%s' (%s) takes labels from 0 to 1", f->stream[i],
-                               (unsigned long long)f->index[i], f->g->node[cost->label].name, v, cost->name, cost->type->name);
+                return pd_fail(err, PD_EDATA,
+                               "stream %u, sample %llu: label '%s' is %g, but cost '%s' (%s) takes "
+                               "labels from 0 to 1",
+                               f->stream[i], (unsigned long long)f->index[i],
+                               f->g->node[cost->label].name, v, cost->name, cost->type->name);
         }
     }
     return 0;
@@ -265,7 +281,8 @@ const uint64_t *nn_feed_keys(const struct nn_feed *f, uint32_t param, uint32_t *
 }
 
 /* The look-ups of use u, which is not drawn, by the samples [first, first+n). */
-static void range_of(const struct nn_feed *f, uint32_t u, uint32_t first, uint32_t n, size_t *lo, size_t *hi) {
+static void range_of(const struct nn_feed *f, uint32_t u, uint32_t first, uint32_t n, size_t *lo,
+                     size_t *hi) {
     const uint32_t *offset = f->col[f->g->use[u].field].offset;
     *lo = offset ? offset[first] : first;
     *hi = offset ? offset[first + n] : first + n;
@@ -276,10 +293,12 @@ static int clicked(const struct nn_feed *f, int field, uint32_t sample) {
     if (field < 0)
         return 0;
     const struct nn_column *c = &f->col[field];
-    return c->value ? c->value[(size_t)sample * f->g->node[field].field.width] > 0 : c->ids[sample] != 0;
+    return c->value ? c->value[(size_t)sample * f->g->node[field].field.width] > 0
+                    : c->ids[sample] != 0;
 }
 
-void nn_feed_seen(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n, uint32_t *seen) {
+void nn_feed_seen(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n,
+                  uint32_t *seen) {
     assert(first <= f->n && n <= f->n - first);
     memset(seen, 0, 2 * (size_t)f->keys[param].n * sizeof *seen);
     for (uint32_t u = 0; u < f->g->n_uses; u++) {
@@ -296,7 +315,8 @@ void nn_feed_seen(const struct nn_feed *f, uint32_t param, uint32_t first, uint3
     }
 }
 
-void nn_feed_mark(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n, uint64_t *bits) {
+void nn_feed_mark(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n,
+                  uint64_t *bits) {
     assert(first <= f->n && n <= f->n - first);
     for (uint32_t u = 0; u < f->g->n_uses; u++) {
         if (f->g->use[u].param != param || !n)

@@ -1,5 +1,6 @@
-/* graph.c - from what train.ini says (model_ini) to a checked graph: names resolved, layers ordered, shapes and
- * parameters known. Whatever does not fit is an error with file:line here, and no surprise later. */
+/* graph.c - from what train.ini says (model_ini) to a checked graph: names resolved, layers
+ * ordered, shapes and parameters known. Whatever does not fit is an error with file:line here, and
+ * no surprise later. */
 #include "nn/graph/graph.h"
 
 #include <assert.h>
@@ -12,7 +13,7 @@
 #include "nn/graph/evaluator.h"
 #include "nn/graph/sampler.h"
 
-/* --- nodes --------------------------------------------------------------------------------------- */
+/* --- nodes --- */
 
 /* The node called `name` among the first `n`, or -1. */
 static int find_node(const struct nn_graph *g, uint32_t n, const char *name) {
@@ -46,7 +47,8 @@ static int add_fields(struct nn_build *b, struct pd_err *err) {
     if (!d->line)
         return pd_fail(err, PD_ECONF, "%s: there is no section [data]", b->file);
     if (!s || data_schema_lacks_vocabulary(s))
-        return pd_fail(err, PD_ECONF, "%s:%d: [data] needs %s", b->file, d->line, !s ? "format" : "vocabulary or vocabulary_file");
+        return pd_fail(err, PD_ECONF, "%s:%d: [data] needs %s", b->file, d->line,
+                       !s ? "format" : "vocabulary or vocabulary_file");
     b->vocabulary = d->vocabulary.value;
     for (uint32_t i = 0; i < s->n_fields; i++)
         add_field(g, i);
@@ -56,8 +58,8 @@ static int add_fields(struct nn_build *b, struct pd_err *err) {
     return 0;
 }
 
-static int check_keys(const struct nn_build *b, const struct layer_ini *ini, const struct nn_layer *type,
-                      struct pd_err *err) {
+static int check_keys(const struct nn_build *b, const struct layer_ini *ini,
+                      const struct nn_layer *type, struct pd_err *err) {
     const char *name;
     int line = model_ini_foreign_key(ini, type->takes, &name);
     if (!line)
@@ -67,14 +69,16 @@ static int check_keys(const struct nn_build *b, const struct layer_ini *ini, con
         size_t n = strlen(takes);
         snprintf(takes + n, sizeof takes - n, "%s%s", n ? ", " : "", *t);
     }
-    return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': %s takes no key '%s' (it takes: %s)", b->file, line,
-                   ini->name.text, type->name, name, takes);
+    return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': %s takes no key '%s' (it takes: %s)", b->file,
+                   line, ini->name.text, type->name, name, takes);
 }
 
-static const struct nn_layer *find_type(const struct nn_build *b, const struct layer_ini *ini, struct pd_err *err) {
+static const struct nn_layer *find_type(const struct nn_build *b, const struct layer_ini *ini,
+                                        struct pd_err *err) {
     char known[600] = "";
     if (!ini->type.line) {
-        pd_fail(err, PD_ECONF, "%s:%d: layer '%s' has no type", b->file, ini->name.line, ini->name.text);
+        pd_fail(err, PD_ECONF, "%s:%d: layer '%s' has no type", b->file, ini->name.line,
+                ini->name.text);
         return NULL;
     }
     for (const struct nn_layer *const *t = nn_layers; *t; t++) {
@@ -83,11 +87,13 @@ static const struct nn_layer *find_type(const struct nn_build *b, const struct l
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", (*t)->name);
     }
-    pd_fail(err, PD_ECONF, "%s:%d: unknown layer type '%s' (known: %s)", b->file, ini->type.line, ini->type.text, known);
+    pd_fail(err, PD_ECONF, "%s:%d: unknown layer type '%s' (known: %s)", b->file, ini->type.line,
+            ini->type.text, known);
     return NULL;
 }
 
-static const struct nn_act *find_act(const struct nn_build *b, const struct layer_ini *ini, struct pd_err *err) {
+static const struct nn_act *find_act(const struct nn_build *b, const struct layer_ini *ini,
+                                     struct pd_err *err) {
     char known[600] = "";
     if (!ini->act.line)
         return &nn_acts[0];
@@ -97,7 +103,8 @@ static const struct nn_act *find_act(const struct nn_build *b, const struct laye
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", a->name);
     }
-    pd_fail(err, PD_ECONF, "%s:%d: unknown activation '%s' (known: %s)", b->file, ini->act.line, ini->act.text, known);
+    pd_fail(err, PD_ECONF, "%s:%d: unknown activation '%s' (known: %s)", b->file, ini->act.line,
+            ini->act.text, known);
     return NULL;
 }
 
@@ -131,20 +138,20 @@ static int add_layer(struct nn_build *b, uint32_t l, struct pd_err *err) {
     if (rc)
         return rc;
     if (ini->param.n > n->n_param)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' has %u parameters, but param names %u", b->file,
-                       ini->param.line, n->name, n->n_param, ini->param.n);
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' has %u parameters, but param names %u",
+                       b->file, ini->param.line, n->name, n->n_param, ini->param.n);
     n->wants_grad = n->n_param > 0;
     for (uint32_t k = 0; k < n->n_in; k++)
         n->wants_grad |= g->node[n->in[k]].wants_grad;
     return 0;
 }
 
-/* --- order --------------------------------------------------------------------------------------- */
+/* --- order --- */
 
 struct walk {
     struct nn_build *b;
-    uint8_t *mark;     /* per layer of the file: 0 new, 1 on the path, 2 a node */
-    uint32_t *path;    /* layers from the start of the walk */
+    uint8_t *mark;  /* per layer of the file: 0 new, 1 on the path, 2 a node */
+    uint32_t *path; /* layers from the start of the walk */
     uint32_t n_path;
 };
 
@@ -158,12 +165,12 @@ static int cycle_error(const struct walk *w, uint32_t l, struct pd_err *err) {
         size_t n = strlen(text);
         snprintf(text + n, sizeof text - n, "%s <- ", m->layer[w->path[i]].name.text);
     }
-    return pd_fail(err, PD_ECONF, "%s:%d: the layers form a cycle: %s%s", w->b->file, m->layer[l].inputs.line, text,
-                   m->layer[l].name.text);
+    return pd_fail(err, PD_ECONF, "%s:%d: the layers form a cycle: %s%s", w->b->file,
+                   m->layer[l].inputs.line, text, m->layer[l].name.text);
 }
 
-/* Depth first, in the order of the file, so that the order of nodes is a function of the file alone. Depth is
- * bounded by NN_MAX_LAYERS. */
+/* Depth first, in the order of the file, so that the order of nodes is a function of the file
+ * alone. Depth is bounded by NN_MAX_LAYERS. */
 static int visit(struct walk *w, uint32_t l, struct pd_err *err) {
     const struct model_ini *m = w->b->g->model;
     const struct layer_ini *ini = &m->layer[l];
@@ -174,21 +181,22 @@ static int visit(struct walk *w, uint32_t l, struct pd_err *err) {
     w->mark[l] = 1;
     w->path[w->n_path++] = l;
     if (find_node(w->b->g, w->b->g->n_fields, ini->name.text) >= 0)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' has the name of a field (line %d)", w->b->file, ini->name.line,
-                       ini->name.text, m->data.fields.line);
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' has the name of a field (line %d)",
+                       w->b->file, ini->name.line, ini->name.text, m->data.fields.line);
     if (!ini->inputs.line)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' has no inputs", w->b->file, ini->name.line, ini->name.text);
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' has no inputs", w->b->file, ini->name.line,
+                       ini->name.text);
     if (ini->inputs.n > NN_MAX_INPUTS)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' has more than %d inputs", w->b->file, ini->inputs.line,
-                       ini->name.text, NN_MAX_INPUTS);
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' has more than %d inputs", w->b->file,
+                       ini->inputs.line, ini->name.text, NN_MAX_INPUTS);
     for (uint32_t k = 0; k < ini->inputs.n; k++) {
         const char *name = ini->inputs.at[k].text;
         int in = find_layer_ini(m, name), rc = 0;
         if (in >= 0)
             rc = visit(w, (uint32_t)in, err);
         else if (find_node(w->b->g, w->b->g->n_fields, name) < 0)
-            rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s': there is no layer or field called '%s'", w->b->file,
-                         ini->inputs.line, ini->name.text, name);
+            rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s': there is no layer or field called '%s'",
+                         w->b->file, ini->inputs.line, ini->name.text, name);
         if (rc)
             return rc;
     }
@@ -208,33 +216,38 @@ static int add_layers(struct nn_build *b, struct pd_err *err) {
     return rc;
 }
 
-/* --- costs and evaluators ------------------------------------------------------------------------ */
+/* --- costs and evaluators --- */
 
 static int find_label(const struct nn_build *b, const char *what, const char *owner, int owner_line,
-                      const struct ini_name *label, enum nn_label kind, uint32_t *out, struct pd_err *err) {
+                      const struct ini_name *label, enum nn_label kind, uint32_t *out,
+                      struct pd_err *err) {
     if (!label->line)
-        return pd_fail(err, PD_ECONF, "%s:%d: %s '%s' has no label", b->file, owner_line, what, owner);
+        return pd_fail(err, PD_ECONF, "%s:%d: %s '%s' has no label", b->file, owner_line, what,
+                       owner);
     int i = find_node(b->g, b->g->n_fields, label->text);
     if (i < 0)
-        return pd_fail(err, PD_ECONF, "%s:%d: %s '%s': its label '%s' is not a field", b->file, label->line, what,
-                       owner, label->text);
+        return pd_fail(err, PD_ECONF, "%s:%d: %s '%s': its label '%s' is not a field", b->file,
+                       label->line, what, owner, label->text);
     enum pd_field_kind is = b->g->node[i].field.kind;
     if (is == PD_LIST || (is == PD_DENSE && kind == NN_LABEL_CLASS))
-        return pd_fail(err, PD_ECONF, "%s:%d: %s '%s': its label '%s' is a %s field, but it needs %s", b->file, label->line, what,
-                       owner, label->text, is == PD_LIST ? "list" : "dense",
+        return pd_fail(err, PD_ECONF,
+                       "%s:%d: %s '%s': its label '%s' is a %s field, but it needs %s", b->file,
+                       label->line, what, owner, label->text, is == PD_LIST ? "list" : "dense",
                        kind == NN_LABEL_CLASS ? "the id of a class" : "a number or an id");
     *out = b->g->node[i].number;
     return 0;
 }
 
-static int find_input_layer(const struct nn_build *b, const char *what, const char *owner, int owner_line,
-                            const struct ini_name *input, uint32_t *out, struct pd_err *err) {
+static int find_input_layer(const struct nn_build *b, const char *what, const char *owner,
+                            int owner_line, const struct ini_name *input, uint32_t *out,
+                            struct pd_err *err) {
     if (!input->line)
-        return pd_fail(err, PD_ECONF, "%s:%d: %s '%s' has no input", b->file, owner_line, what, owner);
+        return pd_fail(err, PD_ECONF, "%s:%d: %s '%s' has no input", b->file, owner_line, what,
+                       owner);
     int i = find_node(b->g, b->g->n_nodes, input->text);
     if (i < 0 || !b->g->node[i].type)
-        return pd_fail(err, PD_ECONF, "%s:%d: %s '%s': there is no layer called '%s'", b->file, input->line, what,
-                       owner, input->text);
+        return pd_fail(err, PD_ECONF, "%s:%d: %s '%s': there is no layer called '%s'", b->file,
+                       input->line, what, owner, input->text);
     *out = (uint32_t)i;
     return 0;
 }
@@ -252,24 +265,29 @@ static int add_cost(struct nn_build *b, const struct cost_ini *ini, struct pd_er
         c->type = strcmp((*t)->name, ini->type.text) ? NULL : *t;
     }
     if (!c->type)
-        return pd_fail(err, PD_ECONF, "%s:%d: unknown cost type '%s' (known: %s)", b->file, ini->type.line,
-                       ini->type.text, known);
+        return pd_fail(err, PD_ECONF, "%s:%d: unknown cost type '%s' (known: %s)", b->file,
+                       ini->type.line, ini->type.text, known);
     if (ini->input.n != c->type->n_in && ini->input.line)
-        return pd_fail(err, PD_ECONF, "%s:%d: cost '%s': %s takes %u input%s, not %u", b->file, ini->input.line, c->name,
-                       c->type->name, c->type->n_in, c->type->n_in == 1 ? "" : "s", ini->input.n);
+        return pd_fail(err, PD_ECONF, "%s:%d: cost '%s': %s takes %u input%s, not %u", b->file,
+                       ini->input.line, c->name, c->type->name, c->type->n_in,
+                       c->type->n_in == 1 ? "" : "s", ini->input.n);
     int rc = 0;
     struct ini_name none = {"", 0};
     for (c->n_in = 0; c->n_in < c->type->n_in && !rc; c->n_in++)
-        rc = find_input_layer(b, "cost", c->name, c->line, ini->input.line ? &ini->input.at[c->n_in] : &none, &c->in[c->n_in], err);
+        rc = find_input_layer(b, "cost", c->name, c->line,
+                              ini->input.line ? &ini->input.at[c->n_in] : &none, &c->in[c->n_in],
+                              err);
     if (!rc && c->type->label != NN_LABEL_NONE)
         rc = find_label(b, "cost", c->name, c->line, &ini->label, c->type->label, &c->label, err);
     if (rc)
         return rc;
     struct nn_node *in = &g->node[c->in[0]];
     if (c->type->act && strcmp(in->act->name, c->type->act))
-        return pd_fail(err, PD_ECONF, "%s:%d: cost '%s': %s needs an input with act = %s, but '%s' (line %d) has %s",
-                       b->file, ini->input.line, c->name, c->type->name, c->type->act, in->name, in->line,
-                       in->act->name);
+        return pd_fail(
+            err, PD_ECONF,
+            "%s:%d: cost '%s': %s needs an input with act = %s, but '%s' (line %d) has %s", b->file,
+            ini->input.line, c->name, c->type->name, c->type->act, in->name, in->line,
+            in->act->name);
     c->weight = (float)ini->weight.value;
     c->delta = ini->delta.line ? (float)ini->delta.value : 1;
     if (c->type->shape) {
@@ -277,13 +295,18 @@ static int add_cost(struct nn_build *b, const struct cost_ini *ini, struct pd_er
     } else {
         for (uint32_t k = 0; k < c->n_in && !rc; k++)
             if (g->node[c->in[k]].size != 1)
-                rc = pd_fail(err, PD_ECONF, "%s:%d: cost '%s': %s needs one value a sample, but its input '%s' (line %d) is [batch x %u]",
-                             b->file, ini->input.line, c->name, c->type->name, g->node[c->in[k]].name, g->node[c->in[k]].line,
-                             g->node[c->in[k]].size);
+                rc =
+                    pd_fail(err, PD_ECONF,
+                            "%s:%d: cost '%s': %s needs one value a sample, but its input '%s' "
+                            "(line %d) is [batch x %u]",
+                            b->file, ini->input.line, c->name, c->type->name,
+                            g->node[c->in[k]].name, g->node[c->in[k]].line, g->node[c->in[k]].size);
         uint32_t width = c->type->label == NN_LABEL_NONE ? 1 : g->node[c->label].size;
         if (!rc && width != 1)
-            rc = pd_fail(err, PD_ECONF, "%s:%d: cost '%s': its label '%s' has %u values a sample, but its input is [batch x 1]", b->file,
-                         ini->label.line, c->name, g->node[c->label].name, width);
+            rc = pd_fail(err, PD_ECONF,
+                         "%s:%d: cost '%s': its label '%s' has %u values a sample, but its input "
+                         "is [batch x 1]",
+                         b->file, ini->label.line, c->name, g->node[c->label].name, width);
     }
     for (uint32_t k = 0; k < c->n_in; k++) {
         g->node[c->in[k]].n_costs++;
@@ -296,7 +319,8 @@ static int add_cost(struct nn_build *b, const struct cost_ini *ini, struct pd_er
 static int add_evaluator(struct nn_build *b, const struct evaluator_ini *ini, struct pd_err *err) {
     struct nn_graph *g = b->g;
     struct nn_eval_node *ev = &g->eval[g->n_evals];
-    *ev = (struct nn_eval_node){.name = ini->name.text, .threshold = ini->threshold.line ? ini->threshold.value : 0.5,
+    *ev = (struct nn_eval_node){.name = ini->name.text,
+                                .threshold = ini->threshold.line ? ini->threshold.value : 0.5,
                                 .positive = ini->positive.line ? (uint32_t)ini->positive.value : 1};
     char known[600] = "";
     for (const struct nn_evaluator *const *t = nn_evaluators; *t && !ev->type; t++) {
@@ -313,21 +337,30 @@ static int add_evaluator(struct nn_build *b, const struct evaluator_ini *ini, st
         while (c < g->n_costs && strcmp(g->cost[c].name, ini->input.text))
             c++;
         if (c == g->n_costs)
-            return pd_fail(err, PD_ECONF, "%s:%d: evaluator '%s': its input is the name of a cost, not '%s'", b->file,
-                           ini->input.line ? ini->input.line : ini->name.line, ini->name.text, ini->input.text);
+            return pd_fail(err, PD_ECONF,
+                           "%s:%d: evaluator '%s': its input is the name of a cost, not '%s'",
+                           b->file, ini->input.line ? ini->input.line : ini->name.line,
+                           ini->name.text, ini->input.text);
         ev->input = c;
         return 0;
     }
-    int rc = find_input_layer(b, "evaluator", ini->name.text, ini->name.line, &ini->input, &ev->input, err);
+    int rc = find_input_layer(b, "evaluator", ini->name.text, ini->name.line, &ini->input,
+                              &ev->input, err);
     if (!rc)
-        rc = find_label(b, "evaluator", ini->name.text, ini->name.line, &ini->label, NN_LABEL_VALUE, &ev->label, err);
+        rc = find_label(b, "evaluator", ini->name.text, ini->name.line, &ini->label, NN_LABEL_VALUE,
+                        &ev->label, err);
     const struct nn_node *in = &g->node[ev->input];
     if (!rc && ev->type->max_cols && in->size > ev->type->max_cols)
-        rc = pd_fail(err, PD_ECONF, "%s:%d: evaluator '%s': %s takes one output, but '%s' (line %d) is [batch x %u]", b->file,
-                     ini->input.line, ev->name, ev->type->name, in->name, in->line, in->size);
+        rc = pd_fail(
+            err, PD_ECONF,
+            "%s:%d: evaluator '%s': %s takes one output, but '%s' (line %d) is [batch x %u]",
+            b->file, ini->input.line, ev->name, ev->type->name, in->name, in->line, in->size);
     if (!rc && ev->positive > 0 && ev->positive >= in->size && in->size > 1)
-        rc = pd_fail(err, PD_ECONF, "%s:%d: evaluator '%s': positive is class %u, but '%s' (line %d) is [batch x %u]", b->file,
-                     ini->positive.line ? ini->positive.line : ini->name.line, ev->name, ev->positive, in->name, in->line, in->size);
+        rc = pd_fail(
+            err, PD_ECONF,
+            "%s:%d: evaluator '%s': positive is class %u, but '%s' (line %d) is [batch x %u]",
+            b->file, ini->positive.line ? ini->positive.line : ini->name.line, ev->name,
+            ev->positive, in->name, in->line, in->size);
     return rc;
 }
 
@@ -339,8 +372,8 @@ static int check_used(const struct nn_build *b, struct pd_err *err) {
     for (uint32_t i = g->n_fields; i < g->n_nodes; i++) {
         const struct nn_node *n = &g->node[i];
         if (!n->n_readers && !n->n_costs)
-            return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' is used by no other layer and no cost", b->file, n->line,
-                           n->name);
+            return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' is used by no other layer and no cost",
+                           b->file, n->line, n->name);
     }
     for (uint32_t i = g->n_fields; i < g->n_nodes; i++) {
         struct nn_node *n = &g->node[i];
@@ -369,7 +402,7 @@ static int check_optimizer(const struct nn_build *b, struct pd_err *err) {
     return 0;
 }
 
-/* --- in and out ---------------------------------------------------------------------------------- */
+/* --- in and out --- */
 
 /* Takes `model` over, also when it fails. */
 static int graph_new(struct nn_graph **out, struct model_ini *model, struct pd_err *err) {
@@ -406,13 +439,16 @@ static int graph_new(struct nn_graph **out, struct model_ini *model, struct pd_e
     return 0;
 }
 
-int nn_graph_load_text(struct nn_graph **out, const char *path, const char *text, struct pd_err *err) {
+int nn_graph_load_text(struct nn_graph **out, const char *path, const char *text,
+                       struct pd_err *err) {
     struct model_ini *m;
     int rc = model_ini_read(&m, path, text, err);
     return rc ? rc : graph_new(out, m, err);
 }
 
-int nn_graph_load(struct nn_graph **out, const char *path, struct pd_err *err) { return nn_graph_load_text(out, path, NULL, err); }
+int nn_graph_load(struct nn_graph **out, const char *path, struct pd_err *err) {
+    return nn_graph_load_text(out, path, NULL, err);
+}
 
 void nn_graph_free(struct nn_graph *g) {
     if (!g)

@@ -13,13 +13,16 @@
 
 enum { MAX_COUNTED = 1 << 28 };
 
-static int read_counts(const struct nn_build *b, const struct ini_text *file, double power, double *weight, uint64_t n, struct pd_err *err) {
+static int read_counts(const struct nn_build *b, const struct ini_text *file, double power,
+                       double *weight, uint64_t n, struct pd_err *err) {
     char path[2 * PATH_MAX], line[4096];
     const char *name = file->text;
-    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : b->g->model->dir, *name == '/' ? "" : "/", name);
+    snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : b->g->model->dir,
+             *name == '/' ? "" : "/", name);
     FILE *f = fopen(path, "re");
     if (!f)
-        return pd_fail_errno(err, PD_ECONF, errno, "%s:%d: cannot open counts %s", b->file, file->line, path);
+        return pd_fail_errno(err, PD_ECONF, errno, "%s:%d: cannot open counts %s", b->file,
+                             file->line, path);
     uint64_t i = 0;
     double sum = 0;
     int rc = 0;
@@ -33,14 +36,16 @@ static int read_counts(const struct nn_build *b, const struct ini_text *file, do
             at--;
         if (i >= n || pd_parse_f64(line + at, 0, 1e18, &weight[i]))
             rc = pd_fail(err, PD_ECONF, "%s:%llu: %s", path, (unsigned long long)i + 1,
-                         i >= n ? "more lines than the vocabulary has ids" : "the last word of the line is no count");
+                         i >= n ? "more lines than the vocabulary has ids"
+                                : "the last word of the line is no count");
         else
             sum += weight[i] = weight[i] > 0 ? pow(weight[i], power) : 0;
     }
     fclose(f);
     if (!rc && (i != n || !(sum > 0)))
-        rc = pd_fail(err, PD_ECONF, "%s:%d: counts %s has %llu lines for %llu ids%s", b->file, file->line, path, (unsigned long long)i,
-                     (unsigned long long)n, sum > 0 ? "" : ", and all are 0");
+        rc = pd_fail(err, PD_ECONF, "%s:%d: counts %s has %llu lines for %llu ids%s", b->file,
+                     file->line, path, (unsigned long long)i, (unsigned long long)n,
+                     sum > 0 ? "" : ", and all are 0");
     return rc;
 }
 
@@ -57,12 +62,14 @@ static float *log_probabilities(const double *weight, uint64_t n) {
     return log_q;
 }
 
-int nn_sampler_add(struct nn_build *b, const struct nn_node *self, uint64_t vocabulary, double power, int log_q, struct pd_err *err) {
+int nn_sampler_add(struct nn_build *b, const struct nn_node *self, uint64_t vocabulary,
+                   double power, int log_q, struct pd_err *err) {
     const struct layer_ini *ini = self->ini;
     struct nn_graph *g = b->g;
     if (vocabulary < 2 || vocabulary > MAX_COUNTED)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' draws from a vocabulary of 2 to %d ids, not %llu", b->file, self->line, self->name,
-                       MAX_COUNTED, (unsigned long long)vocabulary);
+        return pd_fail(
+            err, PD_ECONF, "%s:%d: layer '%s' draws from a vocabulary of 2 to %d ids, not %llu",
+            b->file, self->line, self->name, MAX_COUNTED, (unsigned long long)vocabulary);
     struct nn_sampler *grown = pd_realloc(g->sampler, (g->n_samplers + 1) * sizeof *grown);
     double *weight = pd_calloc(vocabulary, sizeof *weight);
     if (grown)
@@ -76,7 +83,9 @@ int nn_sampler_add(struct nn_build *b, const struct nn_node *self, uint64_t voca
         weight[i] = pow((double)i + 1, -power);
     if (!rc) {
         struct nn_sampler *s = &g->sampler[g->n_samplers];
-        *s = (struct nn_sampler){.number = self->number, .n = self->dim, .share = ini->share.line ? (uint32_t)ini->share.value : 1};
+        *s = (struct nn_sampler){.number = self->number,
+                                 .n = self->dim,
+                                 .share = ini->share.line ? (uint32_t)ini->share.value : 1};
         s->log_q = log_q ? log_probabilities(weight, vocabulary) : NULL;
         s->alias = nn_alias_new(weight, (uint32_t)vocabulary);
         rc = (int)g->n_samplers++; /* freed with the graph */
@@ -111,7 +120,8 @@ int nn_draw_fill(struct nn_draw *d, const struct nn_sampler *s, const struct nn_
         return PD_ENOMEM;
     d->n_groups = 0;
     for (uint32_t i = 0; i < f->n; i++) {
-        int first = i == 0 || f->stream[i] != f->stream[i - 1] || f->index[i] / s->share != f->index[i - 1] / s->share;
+        int first = i == 0 || f->stream[i] != f->stream[i - 1] ||
+                    f->index[i] / s->share != f->index[i - 1] / s->share;
         d->n_groups += (uint32_t)first;
         d->group[i] = d->n_groups - 1;
     }

@@ -1,9 +1,10 @@
 /* gemm.c - matrix products through OpenBLAS, from any number of threads at a time.
  *
- * The serial OpenBLAS of Debian 12 (0.3.21) looks for a free work buffer and takes it in two steps without a lock (blas_memory_alloc
- * gives its lock back before): two threads that begin a product at the same moment may get the same one, and both results
- * are wrong. The linker gives us its calls of blas_memory_alloc and blas_memory_free (--wrap, see the Makefile): here they take
- * a lock, which is held for the moment of handing out only.
+ * The serial OpenBLAS of Debian 12 (0.3.21) looks for a free work buffer and takes it in two steps
+ * without a lock (blas_memory_alloc gives its lock back before): two threads that begin a product
+ * at the same moment may get the same one, and both results are wrong. The linker gives us its
+ * calls of blas_memory_alloc and blas_memory_free (--wrap, see the Makefile): here they take a
+ * lock, which is held for the moment of handing out only.
  */
 #include <assert.h>
 #include <cblas.h>
@@ -35,12 +36,15 @@ void __wrap_blas_memory_free(void *buffer) {
     pthread_mutex_unlock(&buffers);
 }
 
-/* One by one, as OpenBLAS does: a kernel that would not promise all in one piece may promise the pieces. */
+/* One by one, as OpenBLAS does: a kernel that would not promise all in one piece may promise the
+ * pieces. */
 int nn_gemm_room(uint32_t n_threads, struct pd_err *err) {
     void *last = NULL;
     uint32_t n = 0;
     for (; n < n_threads; n++) {
-        void **p = pd_fault("nn.gemm") ? MAP_FAILED : mmap(NULL, WORK_BUFFER, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void **p = pd_fault("nn.gemm") ? MAP_FAILED
+                                       : mmap(NULL, WORK_BUFFER, PROT_READ | PROT_WRITE,
+                                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED)
             break;
         *p = last;
@@ -52,17 +56,22 @@ int nn_gemm_room(uint32_t n_threads, struct pd_err *err) {
     }
     if (n == n_threads)
         return 0;
-    return pd_fail(err, PD_ENOMEM, "no memory for the work buffers of %u threads, %d MB each (of address space: see ulimit -v)", n_threads, WORK_BUFFER >> 20);
+    return pd_fail(err, PD_ENOMEM,
+                   "no memory for the work buffers of %u threads, %d MB each (of address space: "
+                   "see ulimit -v)",
+                   n_threads, WORK_BUFFER >> 20);
 }
 
-void nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, const float *b, float beta,
-             float *c) {
+void nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a,
+             const float *b, float beta, float *c) {
     nn_gemm_part(ta, tb, m, n, k, alpha, a, ta ? m : k, b, tb ? k : n, beta, c, n);
 }
 
-void nn_gemm_part(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a, size_t lda, const float *b, size_t ldb,
-                  float beta, float *c, size_t ldc) {
-    assert(m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX && lda <= INT32_MAX && ldb <= INT32_MAX && ldc <= INT32_MAX);
-    cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (blasint)m, (blasint)n,
-                (blasint)k, alpha, a, (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
+void nn_gemm_part(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a,
+                  size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc) {
+    assert(m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX && lda <= INT32_MAX &&
+           ldb <= INT32_MAX && ldc <= INT32_MAX);
+    cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans,
+                (blasint)m, (blasint)n, (blasint)k, alpha, a, (blasint)lda, b, (blasint)ldb, beta,
+                c, (blasint)ldc);
 }

@@ -1,11 +1,13 @@
 /* kernel.c - see kernel.h.
  *
- * `v8` is the compiler's portable vector. It is as wide as the registers of AVX2 and no wider, since gcc takes comparisons of vectors
- * that no register holds apart into scalar ones (16 floats with AVX2: a softmax four times as slow); where registers are
- * narrower that is the price. Rows that end within a vector end in a padded one that goes through the very same operations.
+ * `v8` is the compiler's portable vector. It is as wide as the registers of AVX2 and no wider,
+ * since gcc takes comparisons of vectors that no register holds apart into scalar ones (16 floats
+ * with AVX2: a softmax four times as slow); where registers are narrower that is the price. Rows
+ * that end within a vector end in a padded one that goes through the very same operations.
  *
- * exp: x = k ln2 + r with |r| <= ln2/2 (Cody and Waite's two-part ln2), a polynomial for e^r, and k added to the
- * exponent. Coefficients of exp and tanh: S. Moshier, Cephes Math Library, expf.c and tanhf.c.
+ * exp: x = k ln2 + r with |r| <= ln2/2 (Cody and Waite's two-part ln2), a polynomial for e^r, and k
+ * added to the exponent. Coefficients of exp and tanh: S. Moshier, Cephes Math Library, expf.c and
+ * tanhf.c.
  */
 #include "nn/kernels/kernel.h"
 
@@ -26,7 +28,7 @@ typedef int32_t i8v __attribute__((vector_size(32)));
 #define SPLAT(f) ((v8){} + (f))
 #define SELECT(mask, a, b) ((v8)(((mask) & (i8v)(a)) | (~(mask) & (i8v)(b))))
 
-/* --- functions of one vector --------------------------------------------------------------------- */
+/* --- functions of one vector --- */
 
 /* These take and give pointers for the reason above; inlined, they cost nothing. */
 
@@ -53,7 +55,8 @@ INLINE void exp8(const v8 *px, v8 *py) {
 
 INLINE void abs8(const v8 *px, v8 *py) { *py = (v8)((i8v)*px & 0x7fffffff); }
 
-/* 1/(1+e^-|x|), or that times e^-|x| for negative x: no overflow, and small values keep their digits. */
+/* 1/(1+e^-|x|), or that times e^-|x| for negative x: no overflow, and small values keep their
+ * digits. */
 INLINE void sigmoid8(const v8 *px, v8 *py) {
     v8 a, e;
     abs8(px, &a);
@@ -84,9 +87,12 @@ INLINE void relu8(const v8 *px, v8 *py) { *py = SELECT(*px < SPLAT(0.0f), SPLAT(
 
 INLINE void sigmoid_grad8(const v8 *y, const v8 *dy, v8 *dx) { *dx = *dy * (*y * (1.0f - *y)); }
 INLINE void tanh_grad8(const v8 *y, const v8 *dy, v8 *dx) { *dx = *dy * (1.0f - *y * *y); }
-INLINE void relu_grad8(const v8 *y, const v8 *dy, v8 *dx) { *dx = SELECT(*y > SPLAT(0.0f), *dy, SPLAT(0.0f)); }
+INLINE void relu_grad8(const v8 *y, const v8 *dy, v8 *dx) {
+    *dx = SELECT(*y > SPLAT(0.0f), *dy, SPLAT(0.0f));
+}
 
-/* max(x, 0) + log(1 + e^-|x|). log u of u = 1 + e in [1, 2] by Cephes' logf, times e / (u - 1), which makes up for what 1 + e lost. */
+/* max(x, 0) + log(1 + e^-|x|). log u of u = 1 + e in [1, 2] by Cephes' logf, times e / (u - 1),
+ * which makes up for what 1 + e lost. */
 INLINE void softplus8(const v8 *px, v8 *py) {
     v8 a, e;
     abs8(px, &a);
@@ -135,43 +141,45 @@ INLINE void gelu_grad8(const v8 *px, const v8 *dy, v8 *dx) {
     *dx = *dy * (s + x * s * (1.0f - s) * dt);
 }
 
-INLINE void leaky_relu_grad8(const v8 *y, const v8 *dy, v8 *dx) { *dx = SELECT(*y > SPLAT(0.0f), *dy, *dy * 0.01f); }
+INLINE void leaky_relu_grad8(const v8 *y, const v8 *dy, v8 *dx) {
+    *dx = SELECT(*y > SPLAT(0.0f), *dy, *dy * 0.01f);
+}
 
 /* The loops around them: whole vectors, then one padded with zeros. */
-#define MAP1(name, f8)                                                                                      \
-    CLONES void name(size_t n, const float *x, float *y) {                                                   \
-        size_t i = 0;                                                                                        \
-        v8 a, b;                                                                                            \
-        for (; i + LANES <= n; i += LANES) {                                                                 \
-            LOAD(a, x + i);                                                                                  \
-            f8(&a, &b);                                                                                     \
-            STORE(y + i, b);                                                                                 \
-        }                                                                                                    \
-        if (i < n) {                                                                                         \
-            a = SPLAT(0.0f);                                                                                 \
-            memcpy(&a, x + i, (n - i) * sizeof(float));                                                      \
-            f8(&a, &b);                                                                                     \
-            memcpy(y + i, &b, (n - i) * sizeof(float));                                                      \
-        }                                                                                                    \
+#define MAP1(name, f8)                                     \
+    CLONES void name(size_t n, const float *x, float *y) { \
+        size_t i = 0;                                      \
+        v8 a, b;                                           \
+        for (; i + LANES <= n; i += LANES) {               \
+            LOAD(a, x + i);                                \
+            f8(&a, &b);                                    \
+            STORE(y + i, b);                               \
+        }                                                  \
+        if (i < n) {                                       \
+            a = SPLAT(0.0f);                               \
+            memcpy(&a, x + i, (n - i) * sizeof(float));    \
+            f8(&a, &b);                                    \
+            memcpy(y + i, &b, (n - i) * sizeof(float));    \
+        }                                                  \
     }
 
-#define MAP2(name, f8)                                                                                      \
-    CLONES void name(size_t n, const float *y, const float *dy, float *dx) {                                 \
-        size_t i = 0;                                                                                        \
-        v8 a, b, c;                                                                                         \
-        for (; i + LANES <= n; i += LANES) {                                                                 \
-            LOAD(a, y + i);                                                                                  \
-            LOAD(b, dy + i);                                                                                 \
-            f8(&a, &b, &c);                                                                                 \
-            STORE(dx + i, c);                                                                                \
-        }                                                                                                    \
-        if (i < n) {                                                                                         \
-            a = b = SPLAT(0.0f);                                                                             \
-            memcpy(&a, y + i, (n - i) * sizeof(float));                                                      \
-            memcpy(&b, dy + i, (n - i) * sizeof(float));                                                     \
-            f8(&a, &b, &c);                                                                                 \
-            memcpy(dx + i, &c, (n - i) * sizeof(float));                                                     \
-        }                                                                                                    \
+#define MAP2(name, f8)                                                       \
+    CLONES void name(size_t n, const float *y, const float *dy, float *dx) { \
+        size_t i = 0;                                                        \
+        v8 a, b, c;                                                          \
+        for (; i + LANES <= n; i += LANES) {                                 \
+            LOAD(a, y + i);                                                  \
+            LOAD(b, dy + i);                                                 \
+            f8(&a, &b, &c);                                                  \
+            STORE(dx + i, c);                                                \
+        }                                                                    \
+        if (i < n) {                                                         \
+            a = b = SPLAT(0.0f);                                             \
+            memcpy(&a, y + i, (n - i) * sizeof(float));                      \
+            memcpy(&b, dy + i, (n - i) * sizeof(float));                     \
+            f8(&a, &b, &c);                                                  \
+            memcpy(dx + i, &c, (n - i) * sizeof(float));                     \
+        }                                                                    \
     }
 
 MAP1(nn_exp, exp8)
@@ -188,7 +196,7 @@ MAP2(nn_softplus_grad, softplus_grad8)
 MAP2(nn_gelu_grad, gelu_grad8)
 MAP2(nn_leaky_relu_grad, leaky_relu_grad8)
 
-/* --- rows ---------------------------------------------------------------------------------------- */
+/* --- rows --- */
 
 /* Sums have 16 lanes, in two vectors. */
 struct sum {
@@ -412,7 +420,8 @@ INLINE void copy_row(size_t n, const float *x, float *y) {
         y[j] = x[j];
 }
 
-CLONES void nn_gather_rows(size_t m, size_t n, const uint32_t *row, const float *w, size_t stride, int add, float *y) {
+CLONES void nn_gather_rows(size_t m, size_t n, const uint32_t *row, const float *w, size_t stride,
+                           int add, float *y) {
     for (size_t i = 0; i < m; i++, y += stride) {
         const float *from = w + (size_t)row[i] * n;
         if (add)
@@ -422,7 +431,8 @@ CLONES void nn_gather_rows(size_t m, size_t n, const uint32_t *row, const float 
     }
 }
 
-CLONES void nn_scatter_rows(size_t m, size_t n, const uint32_t *row, const float *dy, size_t stride, float *g) {
+CLONES void nn_scatter_rows(size_t m, size_t n, const uint32_t *row, const float *dy, size_t stride,
+                            float *g) {
     for (size_t i = 0; i < m; i++, dy += stride)
         add_row(n, dy, g + (size_t)row[i] * n);
 }

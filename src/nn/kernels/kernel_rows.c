@@ -1,4 +1,5 @@
-/* kernel_rows.c - see kernel_rows.h. Vectors of 8 floats: gcc handles wider ones badly where no register holds them. */
+/* kernel_rows.c - see kernel_rows.h. Vectors of 8 floats: gcc handles wider ones badly where no
+ * register holds them. */
 #include "nn/kernels/kernel_rows.h"
 
 #include <math.h>
@@ -15,7 +16,8 @@ typedef float v8 __attribute__((vector_size(32)));
 #define LOAD(v, p) memcpy(&(v), (p), sizeof(v8))
 #define STORE(p, v) memcpy((p), &(v), sizeof(v8))
 
-CLONES void nn_rows_dot(size_t n, const uint32_t *row, size_t dim, const float *x, const float *y, float *z) {
+CLONES void nn_rows_dot(size_t n, const uint32_t *row, size_t dim, const float *x, const float *y,
+                        float *z) {
     for (size_t i = 0; i < n; i++) {
         const float *r = x + row[i] * dim;
         v8 lo = {0}, hi = {0}, a, b;
@@ -37,7 +39,8 @@ CLONES void nn_rows_dot(size_t n, const uint32_t *row, size_t dim, const float *
     }
 }
 
-CLONES void nn_rows_dot_grad(size_t n, const uint32_t *row, size_t dim, const float *g, const float *x, const float *y, float *dx, float *dy) {
+CLONES void nn_rows_dot_grad(size_t n, const uint32_t *row, size_t dim, const float *g,
+                             const float *x, const float *y, float *dx, float *dy) {
     for (size_t i = 0; i < n; i++) {
         const float *r = x + row[i] * dim, f = g[i];
         float *to = dx + row[i] * dim;

@@ -1,5 +1,5 @@
-/* kernel_rows.h - arithmetic between one row and several picked ones, as words and those near them need it. The same bits whatever
- * the CPU's vectors are, as in kernel.h.
+/* kernel_rows.h - arithmetic between one row and several picked ones, as words and those near them
+ * need it. The same bits whatever the CPU's vectors are, as in kernel.h.
  *
  * Layout: row-major float32; a row has `dim` values, a multiple of NN_ROW (padded with zeros).
  */
@@ -14,14 +14,18 @@ enum { NN_ROW = 16 };
 static inline size_t nn_row_padded(size_t dim) { return (dim + NN_ROW - 1) / NN_ROW * NN_ROW; }
 
 /* z[i] = x[row[i]] . y for n picked rows of x[., dim]. Sums have the shape of nn_dot's. */
-void nn_rows_dot(size_t n, const uint32_t *row, size_t dim, const float *x, const float *y, float *z);
+void nn_rows_dot(size_t n, const uint32_t *row, size_t dim, const float *x, const float *y,
+                 float *z);
 
-/* The gradient of those products: dx[row[i]] += g[i] y and dy += g[i] x[row[i]], in the order of i, each product rounded first. */
-void nn_rows_dot_grad(size_t n, const uint32_t *row, size_t dim, const float *g, const float *x, const float *y, float *dx, float *dy);
+/* The gradient of those products: dx[row[i]] += g[i] y and dy += g[i] x[row[i]], in the order of i,
+ * each product rounded first. */
+void nn_rows_dot_grad(size_t n, const uint32_t *row, size_t dim, const float *g, const float *x,
+                      const float *y, float *dx, float *dy);
 
-/* For each of m rows of n values (not padded): cost[i] = sum_j softplus(x_ij), and x_ij = sigmoid(x_ij) in its place. One exponential
- * a value does for both, since sums of logarithms are logarithms of products. Relative error of a sigmoid <= 4 ulp, absolute error of a
- * cost about n * 1e-7; what is no number makes both NaN. */
+/* For each of m rows of n values (not padded): cost[i] = sum_j softplus(x_ij), and x_ij =
+ * sigmoid(x_ij) in its place. One exponential a value does for both, since sums of logarithms are
+ * logarithms of products. Relative error of a sigmoid <= 4 ulp, absolute error of a cost about n *
+ * 1e-7; what is no number makes both NaN. */
 void nn_sigmoid_costs(size_t m, size_t n, float *x, float *cost);
 
 #endif

@@ -2,12 +2,14 @@
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 
-#define ELEMENTWISE(f)                                                                          \
-    static void f##_forward(size_t m, size_t n, float *y, double *log_sum) {                    \
-        (void)log_sum;                                                                          \
-        nn_##f(m * n, y, y);                                                                    \
-    }                                                                                           \
-    static void f##_backward(size_t m, size_t n, const float *at, float *dy) { nn_##f##_grad(m * n, at, dy, dy); }
+#define ELEMENTWISE(f)                                                         \
+    static void f##_forward(size_t m, size_t n, float *y, double *log_sum) {   \
+        (void)log_sum;                                                         \
+        nn_##f(m *n, y, y);                                                    \
+    }                                                                          \
+    static void f##_backward(size_t m, size_t n, const float *at, float *dy) { \
+        nn_##f##_grad(m *n, at, dy, dy);                                       \
+    }
 
 ELEMENTWISE(sigmoid)
 ELEMENTWISE(tanh)
@@ -16,7 +18,9 @@ ELEMENTWISE(leaky_relu)
 ELEMENTWISE(softplus)
 ELEMENTWISE(gelu)
 
-static void softmax_backward(size_t m, size_t n, const float *y, float *dy) { nn_softmax_grad(m, n, y, dy, dy); }
+static void softmax_backward(size_t m, size_t n, const float *y, float *dy) {
+    nn_softmax_grad(m, n, y, dy, dy);
+}
 
 const struct nn_act nn_acts[] = {
     {"linear", NULL, NULL, 0, 0, 0, "y = x"},
@@ -25,7 +29,8 @@ const struct nn_act nn_acts[] = {
     {"relu", relu_forward, relu_backward, 0, 1, 0, "y = max(x, 0)"},
     {"leaky_relu", leaky_relu_forward, leaky_relu_backward, 0, 1, 0, "y = x, below 0: 0.01 x"},
     {"softplus", softplus_forward, softplus_backward, 0, 0, 1, "y = log(1 + exp(x))"},
-    {"gelu", gelu_forward, gelu_backward, 0, 0, 1, "y = x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2"},
+    {"gelu", gelu_forward, gelu_backward, 0, 0, 1,
+     "y = x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2"},
     {"softmax", nn_softmax, softmax_backward, 1, 0, 0, "y = exp(x) / sum of exp(x) over the layer"},
     {NULL, NULL, NULL, 0, 0, 0, NULL},
 };

@@ -38,4 +38,5 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-const struct nn_layer nn_layer_addto = {"addto", takes, shape, forward, backward, "the sum of its inputs, value by value", 0};
+const struct nn_layer nn_layer_addto = {
+    "addto", takes, shape, forward, backward, "the sum of its inputs, value by value", 0};

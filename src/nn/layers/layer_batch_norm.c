@@ -1,14 +1,16 @@
-/* layer_batch_norm.c - each value (of an image: each channel) with mean 0 and variance 1 over the batch, then scaled and shifted.
+/* layer_batch_norm.c - each value (of an image: each channel) with mean 0 and variance 1 over the
+ * batch, then scaled and shifted.
  *
- * Shapes:  x[B,C,P] -> y[B,C,P]; of an image C channels of P places, else C values and P = 1. gamma[C] beta[C] mean[C] variance[C]
- *   training: m, v over the M = B P values of each c;  testing: the running mean and variance
- *   h = (x - m) r, r = 1 / sqrt(v + eps);  y = gamma h + beta;  dgamma += sum dy h, dbeta += sum dy
- *   dx (+)= gamma r (dy - sum(dy) / M - h sum(dy h) / M);  m, v as constants: gamma r dy
- *   running:  w = momentum w + (1 - momentum) (m, or v M / (M - 1)), by the servers (nn_param.average), over all that was computed in a step
- * The batch is what one execution computes: a thread's piece of the trainer's share or, under reproducible = topology, a stream's share.
- * One sample alone has no variance and leaves the running one as it is. Of a static layer the running values count while training, too.
- * state.extra: h [max, C P]; then r, m, v of the last forward, [C] each.
- *   Source: docs/sources.md#batch-norm
+ * Shapes:  x[B,C,P] -> y[B,C,P]; of an image C channels of P places, else C values and P = 1.
+ * gamma[C] beta[C] mean[C] variance[C] training: m, v over the M = B P values of each c;  testing:
+ * the running mean and variance h = (x - m) r, r = 1 / sqrt(v + eps);  y = gamma h + beta;  dgamma
+ * += sum dy h, dbeta += sum dy dx (+)= gamma r (dy - sum(dy) / M - h sum(dy h) / M);  m, v as
+ * constants: gamma r dy running:  w = momentum w + (1 - momentum) (m, or v M / (M - 1)), by the
+ * servers (nn_param.average), over all that was computed in a step The batch is what one execution
+ * computes: a thread's piece of the trainer's share or, under reproducible = topology, a stream's
+ * share. One sample alone has no variance and leaves the running one as it is. Of a static layer
+ * the running values count while training, too. state.extra: h [max, C P]; then r, m, v of the last
+ * forward, [C] each. Source: docs/sources.md#batch-norm
  */
 #include <math.h>
 #include <string.h>
@@ -27,8 +29,10 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     const struct nn_node *in = &b->g->node[self->in[0]];
     double momentum = self->ini->momentum.line ? self->ini->momentum.value : 0.9;
     if (momentum >= 1)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': momentum is what the running mean keeps of itself, less than 1", b->file,
-                       self->ini->momentum.line, self->name);
+        return pd_fail(
+            err, PD_ECONF,
+            "%s:%d: layer '%s': momentum is what the running mean keeps of itself, less than 1",
+            b->file, self->ini->momentum.line, self->name);
     self->size = in->size;
     self->image = in->image;
     self->dim = in->image.channels ? in->image.channels : in->size;
@@ -41,7 +45,8 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
         rc = nn_build_param(b, self, BETA, "beta", NN_DENSE, 1, self->dim, 0, err);
     if (!rc)
         rc = nn_build_average(b, self, MEAN, "mean", self->dim, 1 - momentum, 0, err);
-    return rc ? rc : nn_build_average(b, self, VARIANCE, "variance", self->dim, 1 - momentum, 1, err);
+    return rc ? rc
+              : nn_build_average(b, self, VARIANCE, "variance", self->dim, 1 - momentum, 1, err);
 }
 
 struct view { /* of this layer's buffers */
@@ -73,7 +78,8 @@ static void sums(const struct view *v, const float *a, const float *b, float *ou
 }
 
 /* out = (in - minus[c]) times[c] + plus[c]; NULL: without. out may be in. */
-static void each(const struct view *v, const float *in, const float *minus, const float *times, const float *plus, float *out) {
+static void each(const struct view *v, const float *in, const float *minus, const float *times,
+                 const float *plus, float *out) {
     for (size_t i = 0; i < v->n; i++)
         for (size_t c = 0; c < v->C; c++) {
             float sub = minus ? minus[c] : 0, mul = times ? times[c] : 1, add = plus ? plus[c] : 0;
@@ -82,11 +88,14 @@ static void each(const struct view *v, const float *in, const float *minus, cons
         }
 }
 
-static int own_batch(const struct nn_exec *e, const struct nn_node *self) { return e->mode == NN_TRAIN && !self->option; }
+static int own_batch(const struct nn_exec *e, const struct nn_node *self) {
+    return e->mode == NN_TRAIN && !self->option;
+}
 
 static void forward(struct nn_exec *e, const struct nn_node *self) {
     const struct view v = view(e, self);
-    const float *x = e->state[self->in[0]].y, *m = e->w[self->param[MEAN]], *var = e->w[self->param[VARIANCE]];
+    const float *x = e->state[self->in[0]].y, *m = e->w[self->param[MEAN]],
+                *var = e->w[self->param[VARIANCE]];
     if (own_batch(e, self)) {
         sums(&v, x, NULL, v.m);
         nn_scale(v.C, 1 / v.M, v.m);
@@ -143,5 +152,11 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
         }
 }
 
-const struct nn_layer nn_layer_batch_norm = {"batch_norm", takes, shape, forward, backward,
-                                             "mean 0 and variance 1 of each value (channel) over the batch, then scaled and shifted", 0};
+const struct nn_layer nn_layer_batch_norm = {
+    "batch_norm",
+    takes,
+    shape,
+    forward,
+    backward,
+    "mean 0 and variance 1 of each value (channel) over the batch, then scaled and shifted",
+    0};

@@ -12,8 +12,8 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     for (uint32_t k = 0; !rc && k < self->n_in; k++)
         size += b->g->node[self->in[k]].size;
     if (!rc && size > 1 << 24)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' would be %llu wide; the limit is %d", b->file, self->line,
-                       self->name, (unsigned long long)size, 1 << 24);
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' would be %llu wide; the limit is %d",
+                       b->file, self->line, self->name, (unsigned long long)size, 1 << 24);
     self->size = (uint32_t)size;
     return rc;
 }
@@ -45,4 +45,5 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-const struct nn_layer nn_layer_concat = {"concat", takes, shape, forward, backward, "its inputs side by side", 0};
+const struct nn_layer nn_layer_concat = {
+    "concat", takes, shape, forward, backward, "its inputs side by side", 0};

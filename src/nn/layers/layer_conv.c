@@ -1,10 +1,11 @@
-/* layer_conv.c - convolution in two dimensions (as everywhere, a correlation), through matrix products (im2col).
+/* layer_conv.c - convolution in two dimensions (as everywhere, a correlation), through matrix
+ * products (im2col).
  *
- * Shapes:  x[B, C*H*W], w[C*K*K, F], b[F] -> y[B, F*P], P = OH*OW;  OH = (H + 2 padding - K) / stride + 1
- *   of a sample: col[C*K*K, P] holds under each place of the window what it covers (zeros outside), y[F,P] = w' col + b
- *   dw += col dy', db += sums of dy, dcol = w dy, added back to where it came from
- * Initial w: normal, std 1/sqrt(C K K); b: 0. One sample at a time: col is work space, made again in backward.
- *   Source: docs/sources.md#convolution
+ * Shapes:  x[B, C*H*W], w[C*K*K, F], b[F] -> y[B, F*P], P = OH*OW;  OH = (H + 2 padding - K) /
+ * stride + 1 of a sample: col[C*K*K, P] holds under each place of the window what it covers (zeros
+ * outside), y[F,P] = w' col + b dw += col dy', db += sums of dy, dcol = w dy, added back to where
+ * it came from Initial w: normal, std 1/sqrt(C K K); b: 0. One sample at a time: col is work space,
+ * made again in backward. Source: docs/sources.md#convolution
  */
 #include <math.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 #include "nn/layers/image.h"
 #include "nn/kernels/kernel.h"
 
-static const char *const takes[] = {"inputs", "size", "act", "bias", NN_IMAGE_KEYS, NN_PARAM_KEYS, NULL};
+static const char *const takes[] = {"inputs",      "size",        "act", "bias",
+                                    NN_IMAGE_KEYS, NN_PARAM_KEYS, NULL};
 
 static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     const struct layer_ini *ini = self->ini;
@@ -20,7 +22,8 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     uint64_t filters = ini->size.value;
     int rc = nn_build_n_in(b, self, 1, 1, err);
     if (!rc && !filters)
-        rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs a size, the number of its filters", b->file, self->line, self->name);
+        rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs a size, the number of its filters",
+                     b->file, self->line, self->name);
     if (!rc)
         rc = nn_image_input(b, self, &w->in, err);
     if (!rc)
@@ -37,8 +40,10 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     return rc;
 }
 
-/* Along a row of the output: the first and the one behind the last place at which offset k of the window lies inside `n` values. */
-static void inside(const struct nn_window *w, uint32_t k, uint32_t n, uint32_t places, uint32_t *lo, uint32_t *hi) {
+/* Along a row of the output: the first and the one behind the last place at which offset k of the
+ * window lies inside `n` values. */
+static void inside(const struct nn_window *w, uint32_t k, uint32_t n, uint32_t places, uint32_t *lo,
+                   uint32_t *hi) {
     *lo = k < w->padding ? (w->padding - k + w->stride - 1) / w->stride : 0;
     uint32_t room = n + w->padding > k ? n + w->padding - k : 0; /* place * stride < room */
     *hi = (room + w->stride - 1) / w->stride;
@@ -59,7 +64,8 @@ static void windows(const struct nn_node *self, float *x, float *col, int back) 
                 if (!back && (x0 || x1 < ow || y0 || y1 < oh))
                     memset(col, 0, (size_t)oh * ow * sizeof *col);
                 for (uint32_t r = y0; r < y1; r++) {
-                    float *line = x + (size_t)(r * w->stride + ky - w->padding) * w->in.width, *to = col + (size_t)r * ow;
+                    float *line = x + (size_t)(r * w->stride + ky - w->padding) * w->in.width,
+                          *to = col + (size_t)r * ow;
                     if (!back && w->stride == 1)
                         memcpy(to + x0, line + x0 + kx - w->padding, (x1 - x0) * sizeof *to);
                     else if (!back)
@@ -73,7 +79,8 @@ static void windows(const struct nn_node *self, float *x, float *col, int back) 
 }
 
 static void forward(struct nn_exec *e, const struct nn_node *self) {
-    size_t places = (size_t)self->image.height * self->image.width, filters = self->image.channels, in = e->g->node[self->in[0]].size;
+    size_t places = (size_t)self->image.height * self->image.width, filters = self->image.channels,
+           in = e->g->node[self->in[0]].size;
     size_t rows = e->g->param[self->param[0]].rows;
     for (uint32_t i = 0; i < e->n; i++) {
         float *y = e->state[self->id].y + i * self->size;
@@ -81,14 +88,17 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
         for (size_t f = 0; self->bias && f < filters; f++)
             for (size_t p = 0; p < places; p++)
                 y[f * places + p] = e->w[self->param[1]][f];
-        nn_gemm(1, 0, filters, places, rows, 1, e->w[self->param[0]], e->work, self->bias ? 1 : 0, y);
+        nn_gemm(1, 0, filters, places, rows, 1, e->w[self->param[0]], e->work, self->bias ? 1 : 0,
+                y);
     }
 }
 
 static void backward(struct nn_exec *e, const struct nn_node *self) {
-    size_t places = (size_t)self->image.height * self->image.width, filters = self->image.channels, in = e->g->node[self->in[0]].size;
+    size_t places = (size_t)self->image.height * self->image.width, filters = self->image.channels,
+           in = e->g->node[self->in[0]].size;
     size_t rows = e->g->param[self->param[0]].rows;
-    float *dw = e->grad[self->param[0]], *db = self->bias ? e->grad[self->param[1]] : NULL, *dcol = e->work + rows * places;
+    float *dw = e->grad[self->param[0]], *db = self->bias ? e->grad[self->param[1]] : NULL,
+          *dcol = e->work + rows * places;
     int add;
     float *dx = nn_grad_into(e, self->in[0], &add);
     if (dx && !add)
@@ -108,4 +118,5 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-const struct nn_layer nn_layer_conv = {"conv", takes, shape, forward, backward, "convolution of images, size filters", 0};
+const struct nn_layer nn_layer_conv = {
+    "conv", takes, shape, forward, backward, "convolution of images, size filters", 0};

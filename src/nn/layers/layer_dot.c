@@ -2,8 +2,8 @@
  *
  * dot      y[B,1] = scale * sum_j a_j b_j
  * cos_sim  y[B,1] = scale * (a.b) / (|a| |b|); 0 where one of them is 0, or shorter than COS_SHORT
- * Shapes:  a[B,N] b[B,N];  dot: da (+)= scale dy b;  cos_sim: da (+)= scale dy (b / (|a||b|) - c a / |a|^2), c the cosine
- *   Source: docs/sources.md#dot-cosine
+ * Shapes:  a[B,N] b[B,N];  dot: da (+)= scale dy b;  cos_sim: da (+)= scale dy (b / (|a||b|) - c a
+ * / |a|^2), c the cosine Source: docs/sources.md#dot-cosine
  */
 #include <math.h>
 
@@ -44,10 +44,13 @@ static void dot_backward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-/* The square of what is much shorter can't be told from 0 in a float, and 1/|a|^2 can't be told from infinity. */
+/* The square of what is much shorter can't be told from 0 in a float, and 1/|a|^2 can't be told
+ * from infinity. */
 static const float COS_SHORT = 1e-15f;
 
-static float inverse_length(float square) { return square >= COS_SHORT * COS_SHORT ? 1 / sqrtf(square) : 0; }
+static float inverse_length(float square) {
+    return square >= COS_SHORT * COS_SHORT ? 1 / sqrtf(square) : 0;
+}
 
 /* state.extra of a sample: 1/|a|, 1/|b| (0 for a zero vector), cosine. */
 static int cos_shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
@@ -71,7 +74,8 @@ static void cos_backward(struct nn_exec *e, const struct nn_node *self) {
     size_t n = e->g->node[self->in[0]].size;
     const float *dy = e->state[self->id].dy;
     for (uint32_t k = 0; k < 2; k++) {
-        const float *own = e->state[self->in[k]].y, *other = e->state[self->in[1 - k]].y, *x = e->state[self->id].extra;
+        const float *own = e->state[self->in[k]].y, *other = e->state[self->in[1 - k]].y,
+                    *x = e->state[self->id].extra;
         int add;
         float *dx = nn_grad_into(e, self->in[k], &add);
         for (uint32_t i = 0; dx && i < e->n; i++, dx += n, own += n, other += n, x += 3) {
@@ -85,6 +89,9 @@ static void cos_backward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-const struct nn_layer nn_layer_dot = {"dot", takes, shape, dot_forward, dot_backward, "the dot product of two inputs, times scale", 0};
-const struct nn_layer nn_layer_cos_sim = {"cos_sim", takes, cos_shape, cos_forward, cos_backward,
-                                          "the cosine of two inputs, times scale", 0};
+const struct nn_layer nn_layer_dot = {
+    "dot", takes, shape, dot_forward, dot_backward, "the dot product of two inputs, times scale",
+    0};
+const struct nn_layer nn_layer_cos_sim = {
+    "cos_sim", takes, cos_shape, cos_forward, cos_backward, "the cosine of two inputs, times scale",
+    0};

@@ -1,8 +1,10 @@
-/* layer_dropout.c - in training each value is 0 with probability `rate`, else divided by 1 - rate; in testing y = x.
+/* layer_dropout.c - in training each value is 0 with probability `rate`, else divided by 1 - rate;
+ * in testing y = x.
  *
- * The mask of a sample is a function of (seed, pass, its stream and index, the layer's number), so it does not
- * depend on how batches are cut or who computes them. Four values to a draw of the counter-based generator:
- * key (seed, DROPOUT, pass, stream), counter (index; layer number << 32 | column / 4).
+ * The mask of a sample is a function of (seed, pass, its stream and index, the layer's number), so
+ * it does not depend on how batches are cut or who computes them. Four values to a draw of the
+ * counter-based generator: key (seed, DROPOUT, pass, stream), counter (index; layer number << 32 |
+ * column / 4).
  */
 #include <string.h>
 
@@ -19,7 +21,8 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
         return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': dropout takes one input, not %u", b->file,
                        self->ini->inputs.line, self->name, self->n_in);
     if (!self->ini->rate.line)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs a rate", b->file, self->line, self->name);
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs a rate", b->file, self->line,
+                       self->name);
     self->rate = (float)self->ini->rate.value;
     self->size = b->g->node[self->in[0]].size;
     self->image = b->g->node[self->in[0]].image;
@@ -71,5 +74,5 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
         memcpy(dx, s->dy, n * sizeof *dx);
 }
 
-const struct nn_layer nn_layer_dropout = {"dropout", takes, shape, forward, backward,
-                                          "values left out at random while training", 0};
+const struct nn_layer nn_layer_dropout = {
+    "dropout", takes, shape, forward, backward, "values left out at random while training", 0};

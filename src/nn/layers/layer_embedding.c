@@ -1,17 +1,16 @@
 /* layer_embedding.c - rows of a table for the ids of fields.
  *
  *   field of ids     v[B,D] = w[id]
- *   field of lists   v[B,D] = sum over the list of weight * w[id]   pooling = sum; an empty list gives zeros
- *                             that / number of ids                   pooling = mean
- *                             that / sqrt(number of ids)             pooling = sqrtn
- *                    (with weights: / sum of them, / sqrt(sum of their squares))
- *   several fields   side by side, y[B, K*D]                         combine = concat (default)
- *                    added up, y[B, D]                               combine = sum
+ *   field of lists   v[B,D] = sum over the list of weight * w[id]   pooling = sum; an empty list
+ * gives zeros that / number of ids                   pooling = mean that / sqrt(number of ids)
+ * pooling = sqrtn (with weights: / sum of them, / sqrt(sum of their squares)) several fields   side
+ * by side, y[B, K*D]                         combine = concat (default) added up, y[B, D] combine =
+ * sum
  *
- * sparse_update or is_distributed = true: the parameter is a table at the servers; a batch sees only the rows of its keys, and
- * its gradient is a row per key. Otherwise it is a dense tensor with a full gradient. Duplicates add up in the order
- * of fields, and in a field in the order of the samples.
- *   Source: docs/sources.md#embedding
+ * sparse_update or is_distributed = true: the parameter is a table at the servers; a batch sees
+ * only the rows of its keys, and its gradient is a row per key. Otherwise it is a dense tensor with
+ * a full gradient. Duplicates add up in the order of fields, and in a field in the order of the
+ * samples. Source: docs/sources.md#embedding
  */
 #include <math.h>
 #include <string.h>
@@ -19,7 +18,9 @@
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 
-static const char *const takes[] = {"inputs", "size", "sparse_update", "is_distributed", "pooling", "combine", NN_LIFE_KEYS, NN_PARAM_KEYS, NULL};
+static const char *const takes[] = {"inputs",         "size",        "sparse_update",
+                                    "is_distributed", "pooling",     "combine",
+                                    NN_LIFE_KEYS,     NN_PARAM_KEYS, NULL};
 
 enum pooling { POOL_SUM, POOL_MEAN, POOL_SQRTN };
 enum { COMBINE_SUM = 4 }; /* beside the pooling in node.option */
@@ -31,12 +32,12 @@ static int choose(const struct nn_build *b, struct nn_node *self, struct pd_err 
     while (ini->pooling.line && p < 3 && strcmp(pooling[p], ini->pooling.text))
         p++;
     if (p == 3)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': pooling is sum, mean or sqrtn, not '%s'", b->file, ini->pooling.line,
-                       self->name, ini->pooling.text);
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': pooling is sum, mean or sqrtn, not '%s'",
+                       b->file, ini->pooling.line, self->name, ini->pooling.text);
     int sum = ini->combine.line && !strcmp(ini->combine.text, "sum");
     if (ini->combine.line && !sum && strcmp(ini->combine.text, "concat"))
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': combine is concat or sum, not '%s'", b->file, ini->combine.line, self->name,
-                       ini->combine.text);
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': combine is concat or sum, not '%s'",
+                       b->file, ini->combine.line, self->name, ini->combine.text);
     self->option = p | (sum ? COMBINE_SUM : 0);
     return 0;
 }
@@ -49,23 +50,31 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     for (uint32_t k = 0; k < self->n_in && !rc; k++) {
         const struct nn_node *in = &b->g->node[self->in[k]];
         if (in->type || in->field.kind == PD_DENSE)
-            return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': an embedding takes fields of ids or lists as its inputs, not %s '%s'",
-                           b->file, ini->inputs.line, self->name, in->type ? "layer" : "dense field", in->name);
+            return pd_fail(err, PD_ECONF,
+                           "%s:%d: layer '%s': an embedding takes fields of ids or lists as its "
+                           "inputs, not %s '%s'",
+                           b->file, ini->inputs.line, self->name,
+                           in->type ? "layer" : "dense field", in->name);
         lists |= in->field.kind == PD_LIST;
         rows = in->field.vocabulary > rows ? in->field.vocabulary : rows;
         any |= !in->field.vocabulary;
     }
     if (!rc && ini->pooling.line && !lists)
-        rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s' has a pooling, but none of its inputs is a list", b->file, ini->pooling.line,
-                     self->name);
+        rc = pd_fail(err, PD_ECONF,
+                     "%s:%d: layer '%s' has a pooling, but none of its inputs is a list", b->file,
+                     ini->pooling.line, self->name);
     if (!rc && !size)
-        rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs a size", b->file, self->line, self->name);
+        rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs a size", b->file, self->line,
+                     self->name);
     if (!rc && any && kind == NN_DENSE)
-        rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s': a field without a vocabulary needs a table of any ids: sparse_update = true",
+        rc = pd_fail(err, PD_ECONF,
+                     "%s:%d: layer '%s': a field without a vocabulary needs a table of any ids: "
+                     "sparse_update = true",
                      b->file, self->line, self->name);
     if (!rc && size * self->n_in > 1 << 24)
-        rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s' would be %llu wide; the limit is %d", b->file, self->line, self->name,
-                     (unsigned long long)size * self->n_in, 1 << 24);
+        rc =
+            pd_fail(err, PD_ECONF, "%s:%d: layer '%s' would be %llu wide; the limit is %d", b->file,
+                    self->line, self->name, (unsigned long long)size * self->n_in, 1 << 24);
     if (rc)
         return rc;
     self->dim = (uint32_t)size;
@@ -87,11 +96,15 @@ struct look {
 
 static struct look look_at(const struct nn_exec *e, const struct nn_node *self, uint32_t k) {
     int table = e->g->param[self->param[0]].kind == NN_TABLE;
-    return (struct look){.col = &e->feed->col[e->g->node[self->in[k]].number], .slot = table ? e->feed->slot[self->use[k]] : NULL,
-                         .first = e->first, .pooling = self->option & 3};
+    return (struct look){.col = &e->feed->col[e->g->node[self->in[k]].number],
+                         .slot = table ? e->feed->slot[self->use[k]] : NULL,
+                         .first = e->first,
+                         .pooling = self->option & 3};
 }
 
-static inline size_t row_of(const struct look *l, size_t at) { return l->slot ? l->slot[at] : l->col->ids[at]; }
+static inline size_t row_of(const struct look *l, size_t at) {
+    return l->slot ? l->slot[at] : l->col->ids[at];
+}
 
 /* What the pooled sum of the ids [lo, hi) is multiplied with. */
 static float pool_scale(const struct look *l, size_t lo, size_t hi) {
@@ -107,7 +120,8 @@ static float pool_scale(const struct look *l, size_t lo, size_t hi) {
     return (float)(1 / (l->pooling == POOL_MEAN ? n : sqrt(n)));
 }
 
-static void forward_ids(const struct look *l, uint32_t n, uint32_t dim, uint32_t stride, int add, const float *w, float *y) {
+static void forward_ids(const struct look *l, uint32_t n, uint32_t dim, uint32_t stride, int add,
+                        const float *w, float *y) {
     if (l->slot) {
         nn_gather_rows(n, dim, l->slot + l->first, w, stride, add, y);
         return;
@@ -121,14 +135,16 @@ static void forward_ids(const struct look *l, uint32_t n, uint32_t dim, uint32_t
     }
 }
 
-static void forward_lists(const struct look *l, uint32_t n, uint32_t dim, uint32_t stride, int add, const float *w, float *y) {
+static void forward_lists(const struct look *l, uint32_t n, uint32_t dim, uint32_t stride, int add,
+                          const float *w, float *y) {
     for (uint32_t i = 0; i < n; i++, y += stride) {
         size_t lo = l->col->offset[l->first + i], hi = l->col->offset[l->first + i + 1];
         float scale = pool_scale(l, lo, hi);
         if (!add)
             memset(y, 0, dim * sizeof *y);
         for (size_t at = lo; at < hi; at++)
-            nn_axpy(dim, l->col->weight ? scale * l->col->weight[at] : scale, w + row_of(l, at) * dim, y);
+            nn_axpy(dim, l->col->weight ? scale * l->col->weight[at] : scale,
+                    w + row_of(l, at) * dim, y);
     }
 }
 
@@ -137,7 +153,8 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
     float *y = e->state[self->id].y;
     for (uint32_t k = 0; k < self->n_in; k++) {
         struct look l = look_at(e, self, k);
-        (l.col->offset ? forward_lists : forward_ids)(&l, e->n, self->dim, self->size, sum && k > 0, e->w[self->param[0]],
+        (l.col->offset ? forward_lists : forward_ids)(&l, e->n, self->dim, self->size, sum && k > 0,
+                                                      e->w[self->param[0]],
                                                       y + (sum ? 0 : (size_t)k * self->dim));
     }
 }
@@ -161,10 +178,17 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
             size_t lo = l.col->offset[l.first + i], hi = l.col->offset[l.first + i + 1];
             float scale = pool_scale(&l, lo, hi);
             for (size_t at = lo; at < hi; at++)
-                nn_axpy(dim, l.col->weight ? scale * l.col->weight[at] : scale, dy, g + row_of(&l, at) * dim);
+                nn_axpy(dim, l.col->weight ? scale * l.col->weight[at] : scale, dy,
+                        g + row_of(&l, at) * dim);
         }
     }
 }
 
-const struct nn_layer nn_layer_embedding = {"embedding", takes, shape, forward, backward,
-                                            "rows of a table for the ids of fields; lists are pooled", 0};
+const struct nn_layer nn_layer_embedding = {
+    "embedding",
+    takes,
+    shape,
+    forward,
+    backward,
+    "rows of a table for the ids of fields; lists are pooled",
+    0};

@@ -1,8 +1,9 @@
 /* layer_fc.c - y = act(x_0 W_0 + x_1 W_1 + ... + b).
  *
- * Shapes:  x_k[B,I_k] W_k[I_k,O] b[O] -> y[B,O];  dW_k += x_k' dy, db += sum of the rows of dy, dx_k (+)= dy W_k'
- * In executions beside each other dW_k can be made of all their samples at once, a slice for each: together().
- * Initial W: normal, std 1/sqrt(sum of all I_k), so that several inputs count like their concatenation; b: 0.
+ * Shapes:  x_k[B,I_k] W_k[I_k,O] b[O] -> y[B,O];  dW_k += x_k' dy, db += sum of the rows of dy,
+ * dx_k (+)= dy W_k' In executions beside each other dW_k can be made of all their samples at once,
+ * a slice for each: together(). Initial W: normal, std 1/sqrt(sum of all I_k), so that several
+ * inputs count like their concatenation; b: 0.
  */
 #include <math.h>
 #include <string.h>
@@ -12,7 +13,9 @@
 
 static const char *const takes[] = {"inputs", "size", "act", "bias", NN_PARAM_KEYS, NULL};
 
-enum { BLOCK = 1 << 17 }; /* values of a gradient that are cleared and made while they are in a core's cache */
+enum {
+    BLOCK = 1 << 17
+}; /* values of a gradient that are cleared and made while they are in a core's cache */
 
 /* Where part k of n of a side begins: whole lines of the cache. */
 static size_t cut(size_t side, size_t k, size_t n) {
@@ -20,26 +23,33 @@ static size_t cut(size_t side, size_t k, size_t n) {
     return at < side ? at : side;
 }
 
-/* dW = x' dy, of it part k of n. OpenBLAS would overwrite what is there in a slow pass of its own. */
-static void part(const float *x, size_t width, const float *dy, size_t size, size_t n_samples, size_t k, size_t n, float *g) {
+/* dW = x' dy, of it part k of n. OpenBLAS would overwrite what is there in a slow pass of its own.
+ */
+static void part(const float *x, size_t width, const float *dy, size_t size, size_t n_samples,
+                 size_t k, size_t n, float *g) {
     const int tall = width >= size;
-    const size_t top = tall ? cut(width, k, n) : 0, bottom = tall ? cut(width, k + 1, n) : width, left = tall ? 0 : cut(size, k, n),
-                 right = tall ? size : cut(size, k + 1, n);
+    const size_t top = tall ? cut(width, k, n) : 0, bottom = tall ? cut(width, k + 1, n) : width,
+                 left = tall ? 0 : cut(size, k, n), right = tall ? size : cut(size, k + 1, n);
     if (top >= bottom || left >= right)
         return;
     for (size_t i = top; i < bottom; i++)
         memset(g + i * size + left, 0, (right - left) * sizeof *g);
-    nn_gemm_part(1, 0, bottom - top, right - left, n_samples, 1, x + top, width, dy + left, size, 1, g + top * size + left, size);
+    nn_gemm_part(1, 0, bottom - top, right - left, n_samples, 1, x + top, width, dy + left, size, 1,
+                 g + top * size + left, size);
 }
 
-static void together(struct nn_exec *e, const struct nn_node *self, const struct nn_feed *f, uint32_t k, uint32_t n) {
+static void together(struct nn_exec *e, const struct nn_node *self, const struct nn_feed *f,
+                     uint32_t k, uint32_t n) {
     for (uint32_t i = 0; i < self->n_in; i++) {
         const struct nn_node *in = &e->g->node[self->in[i]];
         const struct nn_param *p = &e->g->param[self->param[i]];
         const float *x = in->type ? e->state[in->id].all_y : f->col[in->id].value;
-        const size_t blocks = e->grad[self->param[i]] && nn_param_together(p, f->n) ? p->rows * p->cols / n / (BLOCK + 1) + 1 : 0;
+        const size_t blocks = e->grad[self->param[i]] && nn_param_together(p, f->n)
+                                  ? p->rows * p->cols / n / (BLOCK + 1) + 1
+                                  : 0;
         for (size_t b = 0; b < blocks; b++)
-            part(x, in->size, e->state[self->id].all_dy, self->size, f->n, k * blocks + b, n * blocks, e->grad[self->param[i]]);
+            part(x, in->size, e->state[self->id].all_dy, self->size, f->n, k * blocks + b,
+                 n * blocks, e->grad[self->param[i]]);
     }
 }
 
@@ -50,7 +60,8 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     if (rc)
         return rc;
     if (!size)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs a size", b->file, self->line, self->name);
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs a size", b->file, self->line,
+                       self->name);
     self->size = (uint32_t)size;
     for (uint32_t k = 0; k < self->n_in; k++)
         fan_in += b->g->node[self->in[k]].size;
@@ -60,7 +71,8 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
         if (self->n_in > 1) /* w0, w1, ... */
             for (uint32_t d = k < 10 ? 1 : 10, at = 1; d; d /= 10)
                 suffix[at++] = (char)('0' + k / d % 10);
-        rc = nn_build_param(b, self, k, suffix, NN_DENSE, b->g->node[self->in[k]].size, size, std, err);
+        rc = nn_build_param(b, self, k, suffix, NN_DENSE, b->g->node[self->in[k]].size, size, std,
+                            err);
     }
     self->together = together;
     self->bias = ini->bias.line ? ini->bias.value : 1;
@@ -86,8 +98,10 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     for (uint32_t k = 0; k < self->n_in; k++) {
         uint32_t in = self->in[k];
         size_t width = e->g->node[in].size;
-        if (e->grad[self->param[k]] && !(e->beside && nn_param_together(&e->g->param[self->param[k]], e->feed->n)))
-            nn_gemm(1, 0, width, self->size, e->n, 1, e->state[in].y, dy, 1, e->grad[self->param[k]]);
+        if (e->grad[self->param[k]] &&
+            !(e->beside && nn_param_together(&e->g->param[self->param[k]], e->feed->n)))
+            nn_gemm(1, 0, width, self->size, e->n, 1, e->state[in].y, dy, 1,
+                    e->grad[self->param[k]]);
         int add;
         float *dx = nn_grad_into(e, in, &add);
         if (dx)
@@ -97,5 +111,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
         nn_sum_rows(e->n, self->size, dy, e->grad[self->param[self->n_in]]);
 }
 
-const struct nn_layer nn_layer_fc = {"fc", takes, shape, forward, backward,
-                                     "fully connected: sum over the inputs of x W, plus a bias", 0};
+const struct nn_layer nn_layer_fc = {
+    "fc",    takes,    shape,
+    forward, backward, "fully connected: sum over the inputs of x W, plus a bias",
+    0};

@@ -16,12 +16,16 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     const struct layer_ini *ini = self->ini;
     int rc = nn_build_n_in(b, self, 1, NN_MAX_INPUTS, err);
     if (!rc && !ini->dim.line)
-        rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs dim, the width of one vector", b->file, self->line, self->name);
+        rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs dim, the width of one vector", b->file,
+                     self->line, self->name);
     for (uint32_t k = 0; k < self->n_in && !rc; k++) {
         const struct nn_node *in = &b->g->node[self->in[k]];
         if (in->size % ini->dim.value)
-            rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s': dim is %llu, but its input '%s' is [batch x %u], no multiple of it", b->file,
-                         ini->dim.line, self->name, (unsigned long long)ini->dim.value, in->name, in->size);
+            rc = pd_fail(err, PD_ECONF,
+                         "%s:%d: layer '%s': dim is %llu, but its input '%s' is [batch x %u], no "
+                         "multiple of it",
+                         b->file, ini->dim.line, self->name, (unsigned long long)ini->dim.value,
+                         in->name, in->size);
     }
     self->dim = self->n_extra = (uint32_t)ini->dim.value;
     self->size = 1;
@@ -50,7 +54,8 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
         int add;
         float *dx = nn_grad_into(e, self->in[k], &add);
         for (uint32_t i = 0; dx && i < e->n; i++, dx += size) {
-            const float *s = e->state[self->id].extra + i * D, *x = e->state[self->in[k]].y + i * size;
+            const float *s = e->state[self->id].extra + i * D,
+                        *x = e->state[self->in[k]].y + i * size;
             float dy = e->state[self->id].dy[i];
             if (add)
                 nn_axpy(size, -dy, x, dx);
@@ -62,5 +67,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-const struct nn_layer nn_layer_fm = {"fm", takes, shape, forward, backward,
-                                     "factorization machine: the dot products of all pairs of vectors, added up", 0};
+const struct nn_layer nn_layer_fm = {
+    "fm",    takes,    shape,
+    forward, backward, "factorization machine: the dot products of all pairs of vectors, added up",
+    0};

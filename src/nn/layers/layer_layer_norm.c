@@ -1,10 +1,9 @@
 /* layer_layer_norm.c - each sample's values with mean 0 and variance 1, then scaled and shifted.
  *
- * Shapes:  x[B,N] gamma[N] beta[N] -> y[B,N] = gamma (x - m) / sqrt(v + eps) + beta; m, v mean and variance over N
- *   h = (x - m) r, r = 1 / sqrt(v + eps);  dgamma += sum dy h, dbeta += sum dy
- *   with d = dy gamma:  dx (+)= r (d - mean(d) - h mean(d h))
- * state.extra[B, N+1]: h, then r. gamma begins with 1, beta with 0.
- *   Source: docs/sources.md#layer-norm
+ * Shapes:  x[B,N] gamma[N] beta[N] -> y[B,N] = gamma (x - m) / sqrt(v + eps) + beta; m, v mean and
+ * variance over N h = (x - m) r, r = 1 / sqrt(v + eps);  dgamma += sum dy h, dbeta += sum dy with d
+ * = dy gamma:  dx (+)= r (d - mean(d) - h mean(d h)) state.extra[B, N+1]: h, then r. gamma begins
+ * with 1, beta with 0. Source: docs/sources.md#layer-norm
  */
 #include <math.h>
 
@@ -26,7 +25,8 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
 
 static void forward(struct nn_exec *e, const struct nn_node *self) {
     size_t n = self->size;
-    const float *x = e->state[self->in[0]].y, *gamma = e->w[self->param[0]], *beta = e->w[self->param[1]];
+    const float *x = e->state[self->in[0]].y, *gamma = e->w[self->param[0]],
+                *beta = e->w[self->param[1]];
     float *y = e->state[self->id].y, *h = e->state[self->id].extra;
     for (uint32_t i = 0; i < e->n; i++, x += n, y += n, h += n + 1) {
         float mean = nn_sum(n, x) / (float)n;
@@ -65,5 +65,11 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-const struct nn_layer nn_layer_layer_norm = {"layer_norm", takes, shape, forward, backward,
-                                             "mean 0 and variance 1 over each sample's values, then scaled and shifted", 0};
+const struct nn_layer nn_layer_layer_norm = {
+    "layer_norm",
+    takes,
+    shape,
+    forward,
+    backward,
+    "mean 0 and variance 1 over each sample's values, then scaled and shifted",
+    0};

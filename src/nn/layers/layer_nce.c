@@ -1,16 +1,19 @@
-/* layer_nce.c - noise-contrastive estimation: an output layer for large vocabularies that learns probabilities, not only an order, without
- * ever summing over the vocabulary. It tells the label from K ids drawn from a known distribution q, by odds that are known:
+/* layer_nce.c - noise-contrastive estimation: an output layer for large vocabularies that learns
+ * probabilities, not only an order, without ever summing over the vocabulary. It tells the label
+ * from K ids drawn from a known distribution q, by odds that are known:
  *
- * Inputs: a layer h[B,D] and a field of ids t. Parameters w[V,D] and b[V,1] (unless bias = false), usually tables (sparse_update).
- *   s_i = h.w_i + b_i is to become log p(i | h)        z_i = s_i - log(K q_i): the log of the odds that i is data, not noise
- *   y[B,1] = softplus(-z_t) + sum_k softplus(z_nk): the cost of each sample, for a cost of type sum
- *   d s_t = sigmoid(z_t) - 1;  d s_nk = sigmoid(z_nk), also for a drawn id that is the label
- * s is not normalised; b begins with -log V, so that sum exp(s) is near 1 from the start, and the optimum is where it is 1.
- * `power` (default 1) is that of the counts in q. An id with count 0 is never drawn; as a label it has the rarest one's q.
+ * Inputs: a layer h[B,D] and a field of ids t. Parameters w[V,D] and b[V,1] (unless bias = false),
+ * usually tables (sparse_update). s_i = h.w_i + b_i is to become log p(i | h)        z_i = s_i -
+ * log(K q_i): the log of the odds that i is data, not noise y[B,1] = softplus(-z_t) + sum_k
+ * softplus(z_nk): the cost of each sample, for a cost of type sum d s_t = sigmoid(z_t) - 1;  d s_nk
+ * = sigmoid(z_nk), also for a drawn id that is the label s is not normalised; b begins with -log V,
+ * so that sum exp(s) is near 1 from the start, and the optimum is where it is 1. `power` (default
+ * 1) is that of the counts in q. An id with count 0 is never drawn; as a label it has the rarest
+ * one's q.
  *
- * In a test, where w and b are whole (dense), y is -log of the label's probability: softmax over all ids, which is comparable with
- * cross_entropy and whose perplexity is one. Of tables a test has the rows of its keys only: there it is the cost above.
- *   Source: docs/sources.md#nce
+ * In a test, where w and b are whole (dense), y is -log of the label's probability: softmax over
+ * all ids, which is comparable with cross_entropy and whose perplexity is one. Of tables a test has
+ * the rows of its keys only: there it is the cost above. Source: docs/sources.md#nce
  */
 #include <math.h>
 
@@ -36,10 +39,13 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     return 0;
 }
 
-static const float *bias(const struct nn_exec *e, const struct nn_node *self) { return self->bias ? e->w[self->param[BIAS]] : NULL; }
+static const float *bias(const struct nn_exec *e, const struct nn_node *self) {
+    return self->bias ? e->w[self->param[BIAS]] : NULL;
+}
 
 /* What is added to h.w_i: b_i - log(K q_i). */
-static float offset(const struct nn_exec *e, const struct nn_node *self, uint64_t id, size_t bias_row) {
+static float offset(const struct nn_exec *e, const struct nn_node *self, uint64_t id,
+                    size_t bias_row) {
     const float *b = bias(e, self);
     return (b ? b[bias_row] : 0) - logf((float)self->dim) - e->g->sampler[self->option].log_q[id];
 }
@@ -67,7 +73,8 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
     size_t D = e->g->node[self->in[0]].size, K = self->dim, at;
     const float *h = e->state[self->in[0]].y, *w = e->w[self->param[W]];
     const uint64_t *label = nn_ids(e, e->g->node[self->in[1]].number);
-    float *drawn = e->state[self->id].extra, *own = drawn + e->max * K, *soft = e->work + 2 * K * D, *add = soft + K;
+    float *drawn = e->state[self->id].extra, *own = drawn + e->max * K, *soft = e->work + 2 * K * D,
+          *add = soft + K;
     if (e->mode == NN_TEST && e->g->param[self->param[W]].kind == NN_DENSE) {
         exact(e, self);
         return;
@@ -75,11 +82,13 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
     for (uint32_t i = 0, end; i < e->n; i = end) {
         end = nn_sampled_group(e, self, i, &at, e->work);
         for (size_t k = 0; k < K; k++)
-            add[k] = offset(e, self, e->feed->draw[self->option].ids[at + k], self->bias ? nn_sampled_drawn_row(e, self, BIAS, at + k) : 0);
+            add[k] = offset(e, self, e->feed->draw[self->option].ids[at + k],
+                            self->bias ? nn_sampled_drawn_row(e, self, BIAS, at + k) : 0);
         nn_fill_rows(end - i, K, add, drawn + i * K);
         nn_gemm(0, 1, end - i, K, D, 1, h + i * D, e->work, 1, drawn + i * K);
         for (uint32_t s = i; s < end; s++) {
-            float z = -nn_dot(D, h + s * D, w + nn_sampled_label_row(e, self, W, s) * D), *d = drawn + s * K, cost;
+            float z = -nn_dot(D, h + s * D, w + nn_sampled_label_row(e, self, W, s) * D),
+                  *d = drawn + s * K, cost;
             z -= offset(e, self, label[s], self->bias ? nn_sampled_label_row(e, self, BIAS, s) : 0);
             nn_softplus(1, &z, &cost);
             nn_sigmoid(1, &z, &own[s]);
@@ -91,5 +100,11 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-const struct nn_layer nn_layer_nce = {"nce", takes, shape, forward, nn_sampled_backward,
-                                      "noise-contrastive estimation: probabilities over large vocabularies from ids drawn at random", 0};
+const struct nn_layer nn_layer_nce = {
+    "nce",
+    takes,
+    shape,
+    forward,
+    nn_sampled_backward,
+    "noise-contrastive estimation: probabilities over large vocabularies from ids drawn at random",
+    0};

@@ -1,11 +1,12 @@
-/* layer_negative_sampling.c - an output layer for large vocabularies: the label against K drawn ids instead of against all.
+/* layer_negative_sampling.c - an output layer for large vocabularies: the label against K drawn ids
+ * instead of against all.
  *
  * Inputs: a layer h[B,D] and a field of ids t. Parameter w[V,D], usually a table (sparse_update).
- *   y[B,1] = softplus(-h.w_t) + scale * sum_k softplus(h.w_nk): the cost of each sample, for a cost of type sum
- *   d(h.w_t) = sigmoid(h.w_t) - 1;  d(h.w_nk) = scale * sigmoid(h.w_nk);  a drawn id that is the label does not count
- * `negatives` ids are drawn for `share` neighbouring samples together (default 1): the more share them, the more of the work are
- * matrix products. With 64 ids for 512 samples, scale = 5/64 weighs them like 5 a sample.
- *   Source: docs/sources.md#negative-sampling
+ *   y[B,1] = softplus(-h.w_t) + scale * sum_k softplus(h.w_nk): the cost of each sample, for a cost
+ * of type sum d(h.w_t) = sigmoid(h.w_t) - 1;  d(h.w_nk) = scale * sigmoid(h.w_nk);  a drawn id that
+ * is the label does not count `negatives` ids are drawn for `share` neighbouring samples together
+ * (default 1): the more share them, the more of the work are matrix products. With 64 ids for 512
+ * samples, scale = 5/64 weighs them like 5 a sample. Source: docs/sources.md#negative-sampling
  */
 #include "nn/kernels/kernel.h"
 #include "nn/layers/sampled_output.h"
@@ -28,7 +29,8 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
         const uint64_t *ids = e->feed->draw[self->option].ids + at;
         nn_gemm(0, 1, end - i, K, D, 1, h + i * D, e->work, 0, drawn + i * K);
         for (uint32_t s = i; s < end; s++) {
-            float z = -nn_dot(D, h + s * D, w + nn_sampled_label_row(e, self, NN_SAMPLED_W, s) * D), *d = drawn + s * K, cost;
+            float z = -nn_dot(D, h + s * D, w + nn_sampled_label_row(e, self, NN_SAMPLED_W, s) * D),
+                  *d = drawn + s * K, cost;
             nn_softplus(1, &z, &cost);
             nn_sigmoid(1, &z, &own[s]);
             own[s] = -own[s];
@@ -44,4 +46,10 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_negative_sampling = {
-    "negative_sampling", takes, shape, forward, nn_sampled_backward, "the cost of a label against ids drawn at random, for large vocabularies", 0};
+    "negative_sampling",
+    takes,
+    shape,
+    forward,
+    nn_sampled_backward,
+    "the cost of a label against ids drawn at random, for large vocabularies",
+    0};

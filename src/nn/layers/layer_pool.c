@@ -1,8 +1,9 @@
-/* layer_pool.c - the largest value, or the mean, under each place of a window over images, channel by channel.
+/* layer_pool.c - the largest value, or the mean, under each place of a window over images, channel
+ * by channel.
  *
- * Shapes:  x[B, C*H*W] -> y[B, C*OH*OW], OH = (H + 2 padding - K) / stride + 1; the stride is K unless given
- *   max: the first of the largest; its place is kept in state.extra, dx there += dy.  mean: over what lies inside the image
- *   Source: docs/sources.md#convolution
+ * Shapes:  x[B, C*H*W] -> y[B, C*OH*OW], OH = (H + 2 padding - K) / stride + 1; the stride is K
+ * unless given max: the first of the largest; its place is kept in state.extra, dx there += dy.
+ * mean: over what lies inside the image Source: docs/sources.md#convolution
  */
 #include <math.h>
 #include <string.h>
@@ -17,8 +18,8 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     int rc = nn_build_n_in(b, self, 1, 1, err);
     self->option = ini->pooling.line && !strcmp(ini->pooling.text, "mean");
     if (!rc && ini->pooling.line && !self->option && strcmp(ini->pooling.text, "max"))
-        rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s': pooling is max or mean, not '%s'", b->file, ini->pooling.line, self->name,
-                     ini->pooling.text);
+        rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s': pooling is max or mean, not '%s'", b->file,
+                     ini->pooling.line, self->name, ini->pooling.text);
     if (!rc)
         rc = nn_image_input(b, self, &self->window.in, err);
     if (!rc)
@@ -33,10 +34,12 @@ struct part {
 };
 
 static struct part part_at(const struct nn_window *w, uint32_t r, uint32_t c) {
-    uint32_t y = r * w->stride, x = c * w->stride, h = w->in.height + w->padding, wd = w->in.width + w->padding;
-    uint32_t y1 = y + w->filter < h ? y + w->filter : h, x1 = x + w->filter < wd ? x + w->filter : wd;
-    return (struct part){(y > w->padding ? y : w->padding) - w->padding, y1 - w->padding, (x > w->padding ? x : w->padding) - w->padding,
-                         x1 - w->padding};
+    uint32_t y = r * w->stride, x = c * w->stride, h = w->in.height + w->padding,
+             wd = w->in.width + w->padding;
+    uint32_t y1 = y + w->filter < h ? y + w->filter : h,
+             x1 = x + w->filter < wd ? x + w->filter : wd;
+    return (struct part){(y > w->padding ? y : w->padding) - w->padding, y1 - w->padding,
+                         (x > w->padding ? x : w->padding) - w->padding, x1 - w->padding};
 }
 
 /* The largest of a window and its place, or the sum. */
@@ -97,4 +100,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
             }
 }
 
-const struct nn_layer nn_layer_pool = {"pool", takes, shape, forward, backward, "the largest value or the mean under a window over images", 1};
+const struct nn_layer nn_layer_pool = {
+    "pool",  takes,    shape,
+    forward, backward, "the largest value or the mean under a window over images",
+    1};

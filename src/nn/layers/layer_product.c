@@ -16,7 +16,8 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
 }
 
 static void forward(struct nn_exec *e, const struct nn_node *self) {
-    nn_mul((size_t)e->n * self->size, e->state[self->in[0]].y, e->state[self->in[1]].y, e->state[self->id].y);
+    nn_mul((size_t)e->n * self->size, e->state[self->in[0]].y, e->state[self->in[1]].y,
+           e->state[self->id].y);
 }
 
 static void backward(struct nn_exec *e, const struct nn_node *self) {
@@ -33,4 +34,5 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-const struct nn_layer nn_layer_product = {"product", takes, shape, forward, backward, "the product of two inputs, value by value", 0};
+const struct nn_layer nn_layer_product = {
+    "product", takes, shape, forward, backward, "the product of two inputs, value by value", 0};

@@ -1,18 +1,20 @@
-/* layer_skip_gram.c - word2vec's skip-gram with negative sampling: a word against each of the words near it, and against K drawn ones
- * that many neighbouring words of the text share.
+/* layer_skip_gram.c - word2vec's skip-gram with negative sampling: a word against each of the words
+ * near it, and against K drawn ones that many neighbouring words of the text share.
  *
- * Inputs: a field of lists (the words near) and a field of ids t (the word). Parameters: in[V,D], a row for each word near, and
- * out[V,D], a row for each word that is predicted or drawn, which begins with 0; both tables with sparse_update.
- *   y[B,1] = sum over the list's c of softplus(-c.t) + scale * sum_k softplus(c.n_k);  a drawn word that is t does not count
+ * Inputs: a field of lists (the words near) and a field of ids t (the word). Parameters: in[V,D], a
+ * row for each word near, and out[V,D], a row for each word that is predicted or drawn, which
+ * begins with 0; both tables with sparse_update. y[B,1] = sum over the list's c of softplus(-c.t) +
+ * scale * sum_k softplus(c.n_k);  a drawn word that is t does not count
  *
- * The K ids are drawn for `share` neighbouring samples together. Words near are near several words of the text, so in a chunk of
- * at most `share` samples each is taken once, with how often it occurs as a weight (U distinct words, 1 to 2 a sample where a list
- * has 6), and everything about the drawn ids is three matrix products:
- *   s[U,K] = in n^T      g = scale * weight * sigmoid(s)      d in[U,D] = g n      d n[K,D] = g^T in
+ * The K ids are drawn for `share` neighbouring samples together. Words near are near several words
+ * of the text, so in a chunk of at most `share` samples each is taken once, with how often it
+ * occurs as a weight (U distinct words, 1 to 2 a sample where a list has 6), and everything about
+ * the drawn ids is three matrix products: s[U,K] = in n^T      g = scale * weight * sigmoid(s) d
+ * in[U,D] = g n      d n[K,D] = g^T in
  *
- * state.extra of a chunk, which begins with that of its first sample (P pairs at most, see struct chunk):
- *   [P] sigmoid(c.t) - 1 of each pair, [P] which of the U rows each pair has (uint32_t), [P] rows of `in` (uint32_t), [U x K] sigmoid(s)
- *   Source: docs/sources.md#negative-sampling
+ * state.extra of a chunk, which begins with that of its first sample (P pairs at most, see struct
+ * chunk): [P] sigmoid(c.t) - 1 of each pair, [P] which of the U rows each pair has (uint32_t), [P]
+ * rows of `in` (uint32_t), [U x K] sigmoid(s) Source: docs/sources.md#negative-sampling
  */
 #include <string.h>
 
@@ -23,7 +25,9 @@
 enum { MAX_PAIRS = 4096, IN = 0, OUT = 1 }; /* pairs of a chunk */
 enum { USE_NEAR, USE_WORD, USE_DRAWN };
 
-static const char *const takes[] = {"inputs", "size", "negatives", "share", "scale", "counts", "power", "sparse_update", "is_distributed", NN_PARAM_KEYS, NULL};
+static const char *const takes[] = {"inputs",         "size",        "negatives", "share",
+                                    "scale",          "counts",      "power",     "sparse_update",
+                                    "is_distributed", NN_PARAM_KEYS, NULL};
 
 static size_t hash_size(size_t pairs) {
     size_t n = 64;
@@ -34,14 +38,20 @@ static size_t hash_size(size_t pairs) {
 
 static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     const struct layer_ini *ini = self->ini;
-    const struct nn_node *near = &b->g->node[self->in[0]], *word = &b->g->node[self->in[self->n_in - 1]];
+    const struct nn_node *near = &b->g->node[self->in[0]],
+                         *word = &b->g->node[self->in[self->n_in - 1]];
     uint64_t D = nn_build_size(b, self), V = word->field.vocabulary;
-    if (self->n_in != 2 || near->type || word->type || near->field.kind != PD_LIST || near->field.weighted || word->field.kind != PD_ID)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': skip_gram takes a field of lists without weights and a field of ids as its inputs",
+    if (self->n_in != 2 || near->type || word->type || near->field.kind != PD_LIST ||
+        near->field.weighted || word->field.kind != PD_ID)
+        return pd_fail(err, PD_ECONF,
+                       "%s:%d: layer '%s': skip_gram takes a field of lists without weights and a "
+                       "field of ids as its inputs",
                        b->file, ini->inputs.line, self->name);
     if (near->field.max_ids > MAX_PAIRS)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' takes lists of at most %d ids; those of '%s' may have %u (max_ids)", b->file,
-                       ini->inputs.line, self->name, MAX_PAIRS, near->name, near->field.max_ids);
+        return pd_fail(
+            err, PD_ECONF,
+            "%s:%d: layer '%s' takes lists of at most %d ids; those of '%s' may have %u (max_ids)",
+            b->file, ini->inputs.line, self->name, MAX_PAIRS, near->name, near->field.max_ids);
     if (!D || !ini->negatives.line)
         return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs %s", b->file, self->line, self->name,
                        D ? "negatives, how many ids are drawn" : "a size");
@@ -52,7 +62,8 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     self->n_extra = near->field.max_ids * (self->dim + 3);
     self->n_work = P * (2 * R + K + 2) + 2 * (K + 1) * R + K + hash_size(P);
     enum nn_kind kind = ini->sparse_update.value || ini->is_distributed.value ? NN_TABLE : NN_DENSE;
-    int rc = nn_build_param(b, self, IN, "in", kind, near->field.vocabulary, D, ini->init_std.line ? ini->init_std.value : 0.3 / (double)D, err);
+    int rc = nn_build_param(b, self, IN, "in", kind, near->field.vocabulary, D,
+                            ini->init_std.line ? ini->init_std.value : 0.3 / (double)D, err);
     if (!rc)
         rc = nn_build_param(b, self, OUT, "out", kind, V, D, 0, err);
     if (!rc)
@@ -74,10 +85,10 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
 /* Neighbouring samples [first, first + n) of the execution that share the drawn ids. */
 struct chunk {
     uint32_t first, n;
-    size_t K, D, R, at;      /* R: D padded, as rows in exec.work are; at: of the draws */
-    const uint32_t *offset;  /* [n + 1]: of their lists */
+    size_t K, D, R, at;       /* R: D padded, as rows in exec.work are; at: of the draws */
+    const uint32_t *offset;   /* [n + 1]: of their lists */
     uint32_t n_pairs, n_rows; /* U */
-    float *own, *sig;        /* see state.extra */
+    float *own, *sig;         /* see state.extra */
     uint32_t *local, *row;
     /* in exec.work: */
     float *in, *din, *drawn, *ddrawn; /* [U,R] twice, [K,R] twice */
@@ -88,23 +99,36 @@ struct chunk {
 
 static size_t place_of(uint32_t row, size_t mask) { return row * UINT32_C(0x9E3779B1) >> 7 & mask; }
 
-static size_t id_row(const struct nn_exec *e, const struct nn_node *self, int use, const uint64_t *ids, size_t i) {
-    return e->g->param[self->param[use != USE_NEAR]].kind == NN_TABLE ? e->feed->slot[self->use[use]][i] : ids[i];
+static size_t id_row(const struct nn_exec *e, const struct nn_node *self, int use,
+                     const uint64_t *ids, size_t i) {
+    return e->g->param[self->param[use != USE_NEAR]].kind == NN_TABLE
+               ? e->feed->slot[self->use[use]][i]
+               : ids[i];
 }
 
 static size_t word_row(const struct nn_exec *e, const struct nn_node *self, uint32_t i) {
-    return id_row(e, self, USE_WORD, e->feed->col[e->g->node[self->in[1]].number].ids, e->first + i);
+    return id_row(e, self, USE_WORD, e->feed->col[e->g->node[self->in[1]].number].ids,
+                  e->first + i);
 }
 
 /* The chunk that begins with sample `first`, and the memory that it has. */
-static void chunk_open(const struct nn_exec *e, const struct nn_node *self, uint32_t first, struct chunk *c) {
+static void chunk_open(const struct nn_exec *e, const struct nn_node *self, uint32_t first,
+                       struct chunk *c) {
     const struct nn_column *near = &e->feed->col[e->g->node[self->in[0]].number];
-    const uint32_t *group = e->feed->draw[self->option].group + e->first, *offset = near->offset + e->first;
-    size_t K = self->dim, D = e->g->param[self->param[IN]].cols, R = nn_row_padded(D), P = MAX_PAIRS;
+    const uint32_t *group = e->feed->draw[self->option].group + e->first,
+                   *offset = near->offset + e->first;
+    size_t K = self->dim, D = e->g->param[self->param[IN]].cols, R = nn_row_padded(D),
+           P = MAX_PAIRS;
     uint32_t end = first + 1;
     while (end < e->n && group[end] == group[first] && offset[end + 1] - offset[first] <= P)
         end++;
-    *c = (struct chunk){.first = first, .n = end - first, .K = K, .D = D, .R = R, .at = group[first] * K, .offset = offset + first,
+    *c = (struct chunk){.first = first,
+                        .n = end - first,
+                        .K = K,
+                        .D = D,
+                        .R = R,
+                        .at = group[first] * K,
+                        .offset = offset + first,
                         .n_pairs = offset[end] - offset[first]};
     float *x = e->state[self->id].extra + (size_t)first * self->n_extra, *work = e->work;
     c->own = x;
@@ -152,7 +176,8 @@ static void gather(const struct nn_exec *e, const struct nn_node *self, const st
     for (uint32_t u = 0; u < c->n_rows; u++)
         copy_row(c, e->w[self->param[IN]], c->row[u], c->in + u * c->R);
     for (size_t k = 0; k < c->K; k++) {
-        c->drawn_row[k] = (uint32_t)id_row(e, self, USE_DRAWN, e->feed->draw[self->option].ids, c->at + k);
+        c->drawn_row[k] =
+            (uint32_t)id_row(e, self, USE_DRAWN, e->feed->draw[self->option].ids, c->at + k);
         copy_row(c, e->w[self->param[OUT]], c->drawn_row[k], c->drawn + k * c->R);
     }
 }
@@ -176,7 +201,8 @@ static void pair_costs(const struct nn_exec *e, const struct nn_node *self, stru
     for (uint32_t s = 0; s < c->n; s++) {
         uint32_t p = c->offset[s] - c->offset[0];
         copy_row(c, e->w[self->param[OUT]], word_row(e, self, c->first + s), c->word);
-        nn_rows_dot(c->offset[s + 1] - c->offset[s], c->local + p, c->R, c->in, c->word, c->own + p);
+        nn_rows_dot(c->offset[s + 1] - c->offset[s], c->local + p, c->R, c->in, c->word,
+                    c->own + p);
     }
     nn_scale(c->n_pairs, -1, c->own);
     nn_softplus(c->n_pairs, c->own, c->pair);
@@ -210,7 +236,8 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 /* g[U,K]: of the products c.n_k. */
-static void drawn_gradient(const struct nn_exec *e, const struct nn_node *self, const struct chunk *c) {
+static void drawn_gradient(const struct nn_exec *e, const struct nn_node *self,
+                           const struct chunk *c) {
     const float *dy = e->state[self->id].dy + c->first;
     memset(c->weight, 0, c->n_rows * sizeof *c->weight);
     for (uint32_t s = 0, p = 0; s < c->n; s++)
@@ -222,13 +249,15 @@ static void drawn_gradient(const struct nn_exec *e, const struct nn_node *self, 
         size_t row = word_row(e, self, c->first + s);
         int also = is_drawn(c, row);
         for (size_t k = 0; also && k < c->K; k++)
-            for (uint32_t p = c->offset[s] - c->offset[0]; c->drawn_row[k] == row && p < c->offset[s + 1] - c->offset[0]; p++)
+            for (uint32_t p = c->offset[s] - c->offset[0];
+                 c->drawn_row[k] == row && p < c->offset[s + 1] - c->offset[0]; p++)
                 c->g[c->local[p] * c->K + k] -= self->rate * dy[s] * c->sig[c->local[p] * c->K + k];
     }
 }
 
 /* Of the products c.t: to din and, if wanted, to the rows of the words. */
-static void pair_gradient(const struct nn_exec *e, const struct nn_node *self, struct chunk *c, float *dout) {
+static void pair_gradient(const struct nn_exec *e, const struct nn_node *self, struct chunk *c,
+                          float *dout) {
     const float *dy = e->state[self->id].dy + c->first;
     for (uint32_t s = 0; s < c->n; s++) {
         uint32_t p = c->offset[s] - c->offset[0], n = c->offset[s + 1] - c->offset[s];
@@ -261,5 +290,11 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-const struct nn_layer nn_layer_skip_gram = {"skip_gram", takes, shape, forward, backward,
-                                            "the cost of a word against the words near it and ids drawn at random: word2vec", 0};
+const struct nn_layer nn_layer_skip_gram = {
+    "skip_gram",
+    takes,
+    shape,
+    forward,
+    backward,
+    "the cost of a word against the words near it and ids drawn at random: word2vec",
+    0};

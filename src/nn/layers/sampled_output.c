@@ -12,23 +12,29 @@ static enum nn_kind kind(const struct layer_ini *ini) {
 }
 
 /* Label and drawn ids look up its rows. */
-static int add_param(struct nn_build *b, struct nn_node *self, uint32_t p, const char *suffix, uint64_t cols, double std, struct pd_err *err) {
+static int add_param(struct nn_build *b, struct nn_node *self, uint32_t p, const char *suffix,
+                     uint64_t cols, double std, struct pd_err *err) {
     const struct nn_node *t = &b->g->node[self->in[1]];
-    int rc = nn_build_param(b, self, p, suffix, kind(self->ini), t->field.vocabulary, cols, std, err);
+    int rc =
+        nn_build_param(b, self, p, suffix, kind(self->ini), t->field.vocabulary, cols, std, err);
     if (rc || kind(self->ini) == NN_DENSE)
         return rc;
     rc = nn_build_use(b, self, p * USES + USE_LABEL, p, t->number, err);
-    return rc ? rc : nn_build_use_drawn(b, self, p * USES + USE_DRAWN, p, (uint32_t)self->option, err);
+    return rc ? rc
+              : nn_build_use_drawn(b, self, p * USES + USE_DRAWN, p, (uint32_t)self->option, err);
 }
 
-int nn_sampled_shape(struct nn_build *b, struct nn_node *self, double power, int log_q, struct pd_err *err) {
+int nn_sampled_shape(struct nn_build *b, struct nn_node *self, double power, int log_q,
+                     struct pd_err *err) {
     const struct layer_ini *ini = self->ini;
     const struct nn_node *h = &b->g->node[self->in[0]], *t = &b->g->node[self->in[self->n_in - 1]];
     if (self->n_in != 2 || !h->type || t->type || t->field.kind != PD_ID)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s': %s takes a layer and a field of ids as its inputs", b->file, ini->inputs.line,
-                       self->name, self->type->name);
+        return pd_fail(err, PD_ECONF,
+                       "%s:%d: layer '%s': %s takes a layer and a field of ids as its inputs",
+                       b->file, ini->inputs.line, self->name, self->type->name);
     if (!ini->negatives.line)
-        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs negatives, how many ids are drawn", b->file, self->line, self->name);
+        return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' needs negatives, how many ids are drawn",
+                       b->file, self->line, self->name);
     self->size = 1;
     self->dim = (uint32_t)ini->negatives.value;
     self->n_extra = self->dim + 1;
@@ -40,17 +46,22 @@ int nn_sampled_shape(struct nn_build *b, struct nn_node *self, double power, int
     return rc || !self->bias ? rc : add_param(b, self, NN_SAMPLED_BIAS, "b", 1, 0, err);
 }
 
-size_t nn_sampled_label_row(const struct nn_exec *e, const struct nn_node *self, uint32_t p, uint32_t i) {
+size_t nn_sampled_label_row(const struct nn_exec *e, const struct nn_node *self, uint32_t p,
+                            uint32_t i) {
     int table = e->g->param[self->param[p]].kind == NN_TABLE;
-    return table ? e->feed->slot[self->use[p * USES + USE_LABEL]][e->first + i] : nn_ids(e, e->g->node[self->in[1]].number)[i];
+    return table ? e->feed->slot[self->use[p * USES + USE_LABEL]][e->first + i]
+                 : nn_ids(e, e->g->node[self->in[1]].number)[i];
 }
 
-size_t nn_sampled_drawn_row(const struct nn_exec *e, const struct nn_node *self, uint32_t p, size_t at) {
+size_t nn_sampled_drawn_row(const struct nn_exec *e, const struct nn_node *self, uint32_t p,
+                            size_t at) {
     int table = e->g->param[self->param[p]].kind == NN_TABLE;
-    return table ? e->feed->slot[self->use[p * USES + USE_DRAWN]][at] : e->feed->draw[self->option].ids[at];
+    return table ? e->feed->slot[self->use[p * USES + USE_DRAWN]][at]
+                 : e->feed->draw[self->option].ids[at];
 }
 
-uint32_t nn_sampled_group(const struct nn_exec *e, const struct nn_node *self, uint32_t i, size_t *at, float *out) {
+uint32_t nn_sampled_group(const struct nn_exec *e, const struct nn_node *self, uint32_t i,
+                          size_t *at, float *out) {
     const uint32_t *group = e->feed->draw[self->option].group + e->first;
     const float *w = e->w[self->param[NN_SAMPLED_W]];
     size_t D = e->g->param[self->param[NN_SAMPLED_W]].cols;
@@ -59,14 +70,17 @@ uint32_t nn_sampled_group(const struct nn_exec *e, const struct nn_node *self, u
         end++;
     *at = (size_t)group[i] * self->dim;
     for (uint32_t k = 0; k < self->dim; k++)
-        memcpy(out + k * D, w + nn_sampled_drawn_row(e, self, NN_SAMPLED_W, *at + k) * D, D * sizeof(float));
+        memcpy(out + k * D, w + nn_sampled_drawn_row(e, self, NN_SAMPLED_W, *at + k) * D,
+               D * sizeof(float));
     return end;
 }
 
 /* Of samples [i, end), whose drawn ids begin at place `at`. sum: room for K. */
-static void bias_gradient(struct nn_exec *e, const struct nn_node *self, uint32_t i, uint32_t end, size_t at, float *sum) {
+static void bias_gradient(struct nn_exec *e, const struct nn_node *self, uint32_t i, uint32_t end,
+                          size_t at, float *sum) {
     size_t K = self->dim;
-    const float *dy = e->state[self->id].dy, *drawn = e->state[self->id].extra, *own = drawn + e->max * K;
+    const float *dy = e->state[self->id].dy, *drawn = e->state[self->id].extra,
+                *own = drawn + e->max * K;
     float *db = e->grad[self->param[NN_SAMPLED_BIAS]];
     memset(sum, 0, K * sizeof *sum);
     nn_sum_rows(end - i, K, drawn + i * K, sum);
@@ -78,8 +92,10 @@ static void bias_gradient(struct nn_exec *e, const struct nn_node *self, uint32_
 
 void nn_sampled_backward(struct nn_exec *e, const struct nn_node *self) {
     size_t D = e->g->node[self->in[0]].size, K = self->dim, at;
-    const float *h = e->state[self->in[0]].y, *w = e->w[self->param[NN_SAMPLED_W]], *dy = e->state[self->id].dy;
-    float *drawn = e->state[self->id].extra, *own = drawn + e->max * K, *dw = e->grad[self->param[NN_SAMPLED_W]], *rows = e->work + K * D;
+    const float *h = e->state[self->in[0]].y, *w = e->w[self->param[NN_SAMPLED_W]],
+                *dy = e->state[self->id].dy;
+    float *drawn = e->state[self->id].extra, *own = drawn + e->max * K,
+          *dw = e->grad[self->param[NN_SAMPLED_W]], *rows = e->work + K * D;
     int add;
     float *dh = nn_grad_into(e, self->in[0], &add);
     for (uint32_t i = 0, end; i < e->n; i = end) {
@@ -93,7 +109,8 @@ void nn_sampled_backward(struct nn_exec *e, const struct nn_node *self) {
         if (dw) {
             nn_gemm(1, 0, K, D, end - i, 1, drawn + i * K, h + i * D, 0, rows);
             for (uint32_t k = 0; k < K; k++)
-                nn_add(D, rows + k * D, dw + nn_sampled_drawn_row(e, self, NN_SAMPLED_W, at + k) * D);
+                nn_add(D, rows + k * D,
+                       dw + nn_sampled_drawn_row(e, self, NN_SAMPLED_W, at + k) * D);
         }
         for (uint32_t s = i; s < end; s++) {
             size_t row = nn_sampled_label_row(e, self, NN_SAMPLED_W, s) * D;

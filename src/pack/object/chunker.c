@@ -4,7 +4,14 @@
 #include "math/hash.h"
 #include "pack/object/chunker_gear.h"
 
-enum { KIB = 1024, LOG_SMALL = 14, LOG_LARGE = 16, LOG_HUGE = 17, NORMAL = 1, BUNDLE_REST = 32 * KIB };
+enum {
+    KIB = 1024,
+    LOG_SMALL = 14,
+    LOG_LARGE = 16,
+    LOG_HUGE = 17,
+    NORMAL = 1,
+    BUNDLE_REST = 32 * KIB
+};
 #define LARGE_FILE (UINT64_C(64) << 20)
 #define HUGE_FILE (UINT64_C(4) << 30)
 #define MANY_OBJECTS (UINT64_C(512) << 10)
@@ -13,7 +20,9 @@ enum { KIB = 1024, LOG_SMALL = 14, LOG_LARGE = 16, LOG_HUGE = 17, NORMAL = 1, BU
 static uint64_t high_bits(unsigned k) { return ~UINT64_C(0) << (64 - k); }
 
 void chunker_init(struct chunker *c, uint64_t file_bytes, uint64_t tree_bytes) {
-    unsigned k = file_bytes < LARGE_FILE ? LOG_SMALL : file_bytes < HUGE_FILE ? LOG_LARGE : LOG_HUGE;
+    unsigned k = file_bytes < LARGE_FILE  ? LOG_SMALL
+                 : file_bytes < HUGE_FILE ? LOG_LARGE
+                                          : LOG_HUGE;
     while (k < LOG_HUGE && tree_bytes >> k > MANY_OBJECTS)
         k++;
     c->mean = UINT32_C(1) << k;
@@ -28,7 +37,8 @@ size_t chunker_cut(const struct chunker *c, const uint8_t *p, size_t n) {
         return n;
     size_t end = n < c->max ? n : c->max, middle = end < c->mean ? end : c->mean, i = c->min;
     uint64_t h = 0;
-    /* The bits that are looked at depend on the bytes before; the window has filled by the time it matters. */
+    /* The bits that are looked at depend on the bytes before; the window has filled by the time it
+     * matters. */
     for (size_t k = i >= 64 ? i - 64 : 0; k < i; k++)
         h = (h << 1) + gear[p[k]];
     for (; i < middle; i++) {
@@ -44,7 +54,8 @@ size_t chunker_cut(const struct chunker *c, const uint8_t *p, size_t n) {
     return end;
 }
 
-int chunker_bundle_ends(const char *path, size_t path_len, size_t bundle_bytes, uint64_t file_bytes) {
+int chunker_bundle_ends(const char *path, size_t path_len, size_t bundle_bytes,
+                        uint64_t file_bytes) {
     if (bundle_bytes < CHUNKER_BUNDLE_MIN)
         return 0;
     uint64_t h = 1;

@@ -1,4 +1,5 @@
-/* chunker_gear.h - the gear table: pd_mix64(1), pd_mix64(2), ... pd_mix64(256); a test makes it again. For chunker.c only. */
+/* chunker_gear.h - the gear table: pd_mix64(1), pd_mix64(2), ... pd_mix64(256); a test makes it
+ * again. For chunker.c only. */
 #ifndef PD_PACK_CHUNKER_GEAR_H
 #define PD_PACK_CHUNKER_GEAR_H
 

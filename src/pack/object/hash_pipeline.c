@@ -72,7 +72,9 @@ void ids_line_free(struct ids_line *l) {
     free(l);
 }
 
-struct ids_batch *ids_line_empty(struct ids_line *l) { return l->put - l->taken == BATCHES ? NULL : nth(l, l->put); }
+struct ids_batch *ids_line_empty(struct ids_line *l) {
+    return l->put - l->taken == BATCHES ? NULL : nth(l, l->put);
+}
 
 /* 0: there is none, and the caller hashes. */
 static int start_thread(struct ids_line *l) {

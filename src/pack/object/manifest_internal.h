@@ -6,17 +6,25 @@
 
 #include "pack/object/manifest.h"
 
-enum { MANIFEST_VERSION = 1, MANIFEST_LEAF = 1, MANIFEST_INDEX = 2, MANIFEST_ROOT = 3, MANIFEST_MORE = 4, MANIFEST_REF = 36 };
+enum {
+    MANIFEST_VERSION = 1,
+    MANIFEST_LEAF = 1,
+    MANIFEST_INDEX = 2,
+    MANIFEST_ROOT = 3,
+    MANIFEST_MORE = 4,
+    MANIFEST_REF = 36
+};
 
 /* The entry before: what the next one is checked against. */
 struct manifest_path_rules {
     char last[PATH_MAX];
-    size_t last_len;      /* 0: none yet */
+    size_t last_len; /* 0: none yet */
     int last_is_folder;
     uint64_t path_bytes;
 };
 
 /* Path, order, folder, mode, link target, size. Remembers the entry when all is well. */
-int manifest_check_entry(struct manifest_path_rules *k, const struct manifest_entry *e, struct pd_err *err);
+int manifest_check_entry(struct manifest_path_rules *k, const struct manifest_entry *e,
+                         struct pd_err *err);
 
 #endif

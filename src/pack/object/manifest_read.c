@@ -11,8 +11,8 @@ struct manifest_reader {
     int bounded;
     uint64_t max_entries, max_bytes; /* the root's */
     uint64_t n_entries, bytes;
-    int is_file;            /* the last entry: extents may follow, */
-    uint64_t size, end;     /* in it, from here on */
+    int is_file;        /* the last entry: extents may follow, */
+    uint64_t size, end; /* in it, from here on */
     char path[PATH_MAX], target[PATH_MAX];
 };
 
@@ -30,15 +30,18 @@ static int read_children(struct pd_rd *r, struct manifest_node *out, struct pd_e
     return pd_rd_done(r) ? 0 : pd_fail(err, PD_EDATA, "the package's index is damaged");
 }
 
-static int read_node(struct manifest_node *out, unsigned kind, struct pd_rd *r, struct pd_err *err) {
+static int read_node(struct manifest_node *out, unsigned kind, struct pd_rd *r,
+                     struct pd_err *err) {
     memset(out, 0, sizeof *out);
     unsigned k = pd_get_u8(r), version = pd_get_u8(r);
     out->level = pd_get_u16(r);
     out->n = pd_get_u32(r);
-    if (r->failed || k != kind || out->n > MANIFEST_FANOUT || !out->level || out->level > MANIFEST_LEVELS)
+    if (r->failed || k != kind || out->n > MANIFEST_FANOUT || !out->level ||
+        out->level > MANIFEST_LEVELS)
         return pd_fail(err, PD_EDATA, "the package's index is damaged");
     if (version != MANIFEST_VERSION)
-        return pd_fail(err, PD_EDATA, "the package's format has version %u, not %d", version, MANIFEST_VERSION);
+        return pd_fail(err, PD_EDATA, "the package's format has version %u, not %d", version,
+                       MANIFEST_VERSION);
     return 0;
 }
 
@@ -51,13 +54,16 @@ int manifest_read_root(struct manifest_node *out, const void *raw, size_t n, str
     out->n_entries = pd_get_u64(&r);
     out->data_bytes = pd_get_u64(&r);
     if (!rc && (out->n_entries > MANIFEST_ENTRIES || out->data_bytes > MANIFEST_BYTES))
-        return pd_fail(err, PD_EDATA, "the package says that it has %llu entries and %llu bytes; at most %d and %llu may be",
-                       (unsigned long long)out->n_entries, (unsigned long long)out->data_bytes, MANIFEST_ENTRIES,
-                       (unsigned long long)MANIFEST_BYTES);
+        return pd_fail(
+            err, PD_EDATA,
+            "the package says that it has %llu entries and %llu bytes; at most %d and %llu may be",
+            (unsigned long long)out->n_entries, (unsigned long long)out->data_bytes,
+            MANIFEST_ENTRIES, (unsigned long long)MANIFEST_BYTES);
     return rc ? rc : read_children(&r, out, err);
 }
 
-int manifest_read_index(struct manifest_node *out, unsigned level, const void *raw, size_t n, struct pd_err *err) {
+int manifest_read_index(struct manifest_node *out, unsigned level, const void *raw, size_t n,
+                        struct pd_err *err) {
     struct pd_rd r;
     pd_rd_init(&r, raw, n);
     int rc = read_node(out, MANIFEST_INDEX, &r, err);
@@ -68,7 +74,8 @@ int manifest_read_index(struct manifest_node *out, unsigned level, const void *r
 
 /* --- leaves --- */
 
-int manifest_reader_new(struct manifest_reader **out, const struct manifest_node *root, struct pd_err *err) {
+int manifest_reader_new(struct manifest_reader **out, const struct manifest_node *root,
+                        struct pd_err *err) {
     struct manifest_reader *r = pd_calloc(1, sizeof *r);
     if (!r)
         return pd_fail(err, PD_ENOMEM, "reading a package: out of memory");
@@ -96,7 +103,8 @@ static uint64_t get_v(struct pd_rd *r) {
 }
 
 static int damaged(const struct manifest_reader *r, struct pd_err *err) {
-    return pd_fail(err, PD_EDATA, "the package's list of files is damaged, behind '%.300s'", r->rules.last);
+    return pd_fail(err, PD_EDATA, "the package's list of files is damaged, behind '%.300s'",
+                   r->rules.last);
 }
 
 /* The leaf's table: 36 bytes a row, checked to be there. */
@@ -105,8 +113,8 @@ struct table {
     uint32_t n;
 };
 
-static int read_extents(struct manifest_reader *r, struct pd_rd *in, const struct table *t, const struct manifest_events *ev, void *arg,
-                        struct pd_err *err) {
+static int read_extents(struct manifest_reader *r, struct pd_rd *in, const struct table *t,
+                        const struct manifest_events *ev, void *arg, struct pd_err *err) {
     for (uint64_t n = get_v(in); n && !in->failed; n--) {
         struct manifest_extent x;
         uint64_t at = get_v(in), gap = get_v(in), obj_off = get_v(in), len = get_v(in);
@@ -116,8 +124,8 @@ static int read_extents(struct manifest_reader *r, struct pd_rd *in, const struc
         pd_rd_init(&row, t->p + at * MANIFEST_REF, MANIFEST_REF);
         memcpy(x.id.b, pd_get(&row, OBJECT_ID), OBJECT_ID);
         x.raw_len = pd_get_u32(&row);
-        if (!len || !x.raw_len || x.raw_len > OBJECT_MAX || obj_off > x.raw_len || len > x.raw_len - obj_off || gap > r->size - r->end ||
-            len > r->size - r->end - gap)
+        if (!len || !x.raw_len || x.raw_len > OBJECT_MAX || obj_off > x.raw_len ||
+            len > x.raw_len - obj_off || gap > r->size - r->end || len > r->size - r->end - gap)
             return damaged(r, err);
         x.obj_off = (uint32_t)obj_off;
         x.len = (uint32_t)len;
@@ -125,7 +133,8 @@ static int read_extents(struct manifest_reader *r, struct pd_rd *in, const struc
         r->end = x.file_off + len;
         r->bytes += len;
         if (r->bytes > r->max_bytes)
-            return pd_fail(err, PD_EDATA, "the package is larger than it says (%llu bytes)", (unsigned long long)r->max_bytes);
+            return pd_fail(err, PD_EDATA, "the package is larger than it says (%llu bytes)",
+                           (unsigned long long)r->max_bytes);
         int rc = ev->on_extent(arg, &x, err);
         if (rc)
             return rc;
@@ -133,8 +142,9 @@ static int read_extents(struct manifest_reader *r, struct pd_rd *in, const struc
     return in->failed ? damaged(r, err) : 0;
 }
 
-static int read_entry(struct manifest_reader *r, unsigned type, size_t shareable, struct pd_rd *in, const struct table *t,
-                      const struct manifest_events *ev, void *arg, struct pd_err *err) {
+static int read_entry(struct manifest_reader *r, unsigned type, size_t shareable, struct pd_rd *in,
+                      const struct table *t, const struct manifest_events *ev, void *arg,
+                      struct pd_err *err) {
     uint64_t shared = get_v(in), n = get_v(in);
     if (in->failed || shared > shareable || n >= PATH_MAX || shared + n >= PATH_MAX)
         return damaged(r, err);
@@ -144,7 +154,11 @@ static int read_entry(struct manifest_reader *r, unsigned type, size_t shareable
     memcpy(r->path, r->rules.last, shared);
     memcpy(r->path + shared, rest, n);
     r->path[shared + n] = 0;
-    struct manifest_entry e = {.type = type, .path = r->path, .path_len = shared + n, .mode = pd_get_u16(in), .target = ""};
+    struct manifest_entry e = {.type = type,
+                               .path = r->path,
+                               .path_len = shared + n,
+                               .mode = pd_get_u16(in),
+                               .target = ""};
     e.mtime_ns = (int64_t)pd_get_u64(in);
     if (type == MANIFEST_FILE)
         e.size = get_v(in);
@@ -164,7 +178,9 @@ static int read_entry(struct manifest_reader *r, unsigned type, size_t shareable
         return rc;
     r->rules.path_bytes += e.path_len;
     if (++r->n_entries > r->max_entries || r->rules.path_bytes > MANIFEST_PATH_BYTES)
-        return pd_fail(err, PD_EDATA, "the package has more entries than it says, or may have (%llu)", (unsigned long long)r->max_entries);
+        return pd_fail(err, PD_EDATA,
+                       "the package has more entries than it says, or may have (%llu)",
+                       (unsigned long long)r->max_entries);
     r->is_file = type == MANIFEST_FILE;
     r->size = e.size;
     r->end = 0;
@@ -172,14 +188,15 @@ static int read_entry(struct manifest_reader *r, unsigned type, size_t shareable
     return rc || !r->is_file ? rc : read_extents(r, in, t, ev, arg, err);
 }
 
-int manifest_read_leaf(struct manifest_reader *r, const void *raw, size_t n, const struct manifest_events *ev, void *arg,
-                       struct pd_err *err) {
+int manifest_read_leaf(struct manifest_reader *r, const void *raw, size_t n,
+                       const struct manifest_events *ev, void *arg, struct pd_err *err) {
     struct pd_rd in;
     pd_rd_init(&in, raw, n);
     unsigned kind = pd_get_u8(&in), version = pd_get_u8(&in), zero = pd_get_u16(&in);
     struct table t = {.n = pd_get_u32(&in)};
     uint32_t n_records = pd_get_u32(&in);
-    if (in.failed || kind != MANIFEST_LEAF || version != MANIFEST_VERSION || zero || t.n > n / MANIFEST_REF)
+    if (in.failed || kind != MANIFEST_LEAF || version != MANIFEST_VERSION || zero ||
+        t.n > n / MANIFEST_REF)
         return damaged(r, err);
     t.p = t.n ? pd_get(&in, (size_t)t.n * MANIFEST_REF) : in.p;
     if (in.failed)
@@ -196,7 +213,10 @@ int manifest_read_leaf(struct manifest_reader *r, const void *raw, size_t n, con
             return damaged(r, err);
         rc = type >= MANIFEST_FILE && type <= MANIFEST_LINK
                  ? read_entry(r, type, shareable, &in, &t, ev, arg, err)
-                 : pd_fail(err, PD_EDATA, "behind '%.300s' the package has something that is not a file, folder or link", r->rules.last);
+                 : pd_fail(err, PD_EDATA,
+                           "behind '%.300s' the package has something that is not a file, folder "
+                           "or link",
+                           r->rules.last);
         shareable = r->rules.last_len;
     }
     return rc ? rc : pd_rd_done(&in) ? 0 : damaged(r, err);
@@ -204,8 +224,9 @@ int manifest_read_leaf(struct manifest_reader *r, const void *raw, size_t n, con
 
 int manifest_reader_end(struct manifest_reader *r, struct pd_err *err) {
     if (r->bounded && (r->n_entries != r->max_entries || r->bytes != r->max_bytes))
-        return pd_fail(err, PD_EDATA, "the package has %llu entries and %llu bytes, not %llu and %llu as it says",
-                       (unsigned long long)r->n_entries, (unsigned long long)r->bytes, (unsigned long long)r->max_entries,
-                       (unsigned long long)r->max_bytes);
+        return pd_fail(err, PD_EDATA,
+                       "the package has %llu entries and %llu bytes, not %llu and %llu as it says",
+                       (unsigned long long)r->n_entries, (unsigned long long)r->bytes,
+                       (unsigned long long)r->max_entries, (unsigned long long)r->max_bytes);
     return 0;
 }

@@ -11,14 +11,20 @@ int manifest_path_cmp(const char *a, const char *b) {
         b++;
     }
     /* the end of a path, then '/', then all other bytes */
-    int x = !*a ? 0 : *a == '/' ? 1 : (uint8_t)*a + 2, y = !*b ? 0 : *b == '/' ? 1 : (uint8_t)*b + 2;
+    int x = !*a         ? 0
+            : *a == '/' ? 1
+                        : (uint8_t)*a + 2,
+        y = !*b         ? 0
+            : *b == '/' ? 1
+                        : (uint8_t)*b + 2;
     return x - y;
 }
 
 static int check_path(const struct manifest_entry *e, struct pd_err *err) {
     const char *p = e->path;
     if (!e->path_len || e->path_len >= PATH_MAX || strlen(p) != e->path_len)
-        return pd_fail(err, PD_EDATA, "the package has an empty path, or one that is too long: %.100s", p);
+        return pd_fail(err, PD_EDATA,
+                       "the package has an empty path, or one that is too long: %.100s", p);
     if (*p == '/')
         return pd_fail(err, PD_EDATA, "the package has an absolute path: %.300s", p);
     for (const char *s = p;; s++) {
@@ -34,17 +40,20 @@ static int check_path(const struct manifest_entry *e, struct pd_err *err) {
 }
 
 /* In depth-first order the folder of an entry is the entry before it, or above that one. */
-static int check_folder(const struct manifest_path_rules *k, const struct manifest_entry *e, struct pd_err *err) {
+static int check_folder(const struct manifest_path_rules *k, const struct manifest_entry *e,
+                        struct pd_err *err) {
     const char *slash = strrchr(e->path, '/');
     if (!slash)
         return 0;
     size_t n = (size_t)(slash - e->path);
-    if (k->last_len >= n && !memcmp(k->last, e->path, n) && (k->last_len == n ? k->last_is_folder : k->last[n] == '/'))
+    if (k->last_len >= n && !memcmp(k->last, e->path, n) &&
+        (k->last_len == n ? k->last_is_folder : k->last[n] == '/'))
         return 0;
     return pd_fail(err, PD_EDATA, "the package has %.300s, but not the folder of it", e->path);
 }
 
-int manifest_check_entry(struct manifest_path_rules *k, const struct manifest_entry *e, struct pd_err *err) {
+int manifest_check_entry(struct manifest_path_rules *k, const struct manifest_entry *e,
+                         struct pd_err *err) {
     int rc = check_path(e, err);
     if (rc)
         return rc;
@@ -59,7 +68,8 @@ int manifest_check_entry(struct manifest_path_rules *k, const struct manifest_en
     if (e->mode & ~(e->type == MANIFEST_FOLDER ? 01777u : 0777u))
         return pd_fail(err, PD_EDATA, "%.300s has mode %o", e->path, e->mode);
     if (e->type == MANIFEST_FILE && e->size > MANIFEST_BYTES)
-        return pd_fail(err, PD_EDATA, "%.300s says that it has %llu bytes", e->path, (unsigned long long)e->size);
+        return pd_fail(err, PD_EDATA, "%.300s says that it has %llu bytes", e->path,
+                       (unsigned long long)e->size);
     if (e->type == MANIFEST_LINK && (rc = pack_check_link(e->path, e->target, err)))
         return rc;
     memcpy(k->last, e->path, e->path_len + 1);

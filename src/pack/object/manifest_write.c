@@ -1,4 +1,5 @@
-/* manifest_write.c - entries into leaves, leaves into indexes, indexes into one root. See manifest.h. */
+/* manifest_write.c - entries into leaves, leaves into indexes, indexes into one root. See
+ * manifest.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,9 +9,13 @@
 #include "pack/object/path.h"
 
 enum {
-    LEAF_MIN = 1 << 10, LEAF_MEAN = 4 << 10, LEAF_MAX = 16 << 10,
-    INDEX_MIN = 16, INDEX_ODDS = 48, ROOT_CHILDREN = 8, /* few: the root goes to every host over the same link */
-    LOOK_BACK = 64, /* table rows that are searched for an object seen before */
+    LEAF_MIN = 1 << 10,
+    LEAF_MEAN = 4 << 10,
+    LEAF_MAX = 16 << 10,
+    INDEX_MIN = 16,
+    INDEX_ODDS = 48,
+    ROOT_CHILDREN = 8, /* few: the root goes to every host over the same link */
+    LOOK_BACK = 64,    /* table rows that are searched for an object seen before */
 };
 
 struct refs {
@@ -27,20 +32,21 @@ struct manifest_writer {
     struct refs table;
     struct pd_buf records;
     uint32_t n_records;
-    int leaf_has_path;    /* rules.last was written in this leaf: the next path may share with it */
+    int leaf_has_path; /* rules.last was written in this leaf: the next path may share with it */
     size_t leaf_last_len;
     /* the record that is open: of a file whose extents come in, or more of one */
     int open;
     struct pd_buf head, extents;
     uint32_t n_extents;
-    uint64_t size, end;   /* of the file; where its last extent ended */
+    uint64_t size, end; /* of the file; where its last extent ended */
     int is_file;
     int cut_here, cut_at_entry;
     struct refs leaves;
     struct pd_buf object; /* scratch: an object in the making */
 };
 
-int manifest_writer_new(struct manifest_writer **out, manifest_sink sink, void *arg, struct pd_err *err) {
+int manifest_writer_new(struct manifest_writer **out, manifest_sink sink, void *arg,
+                        struct pd_err *err) {
     struct manifest_writer *w = pd_calloc(1, sizeof *w);
     if (!w)
         return pd_fail(err, PD_ENOMEM, "describing a package: out of memory");
@@ -62,7 +68,8 @@ void manifest_writer_free(struct manifest_writer *w) {
     free(w);
 }
 
-static int refs_add(struct refs *r, const struct object_id *id, uint32_t raw_len, struct pd_err *err) {
+static int refs_add(struct refs *r, const struct object_id *id, uint32_t raw_len,
+                    struct pd_err *err) {
     if (r->n == r->cap) {
         size_t cap = r->cap ? 2 * r->cap : 64;
         struct manifest_ref *v = pd_realloc(r->v, cap * sizeof *v);
@@ -137,10 +144,12 @@ static int close_leaf(struct manifest_writer *w, struct pd_err *err) {
     return emit(w, &w->leaves, err);
 }
 
-/* Does the leaf end behind this item? As often as its bytes are of the mean, so that what was cut so stays so. */
+/* Does the leaf end behind this item? As often as its bytes are of the mean, so that what was cut
+ * so stays so. */
 static int ends(const struct manifest_writer *w, uint64_t hash, size_t bytes) {
     size_t leaf = 12 + MANIFEST_REF * w->table.n + w->records.len + w->head.len + w->extents.len;
-    return leaf >= LEAF_MAX || (leaf >= LEAF_MIN && (hash & 0xfffff) < bytes * 0x100000 / LEAF_MEAN);
+    return leaf >= LEAF_MAX ||
+           (leaf >= LEAF_MIN && (hash & 0xfffff) < bytes * 0x100000 / LEAF_MEAN);
 }
 
 static uint64_t path_hash(const char *p, size_t n) {
@@ -160,9 +169,11 @@ int manifest_add(struct manifest_writer *w, const struct manifest_entry *e, stru
         shared++;
     if ((rc = manifest_check_entry(&w->rules, e, err)))
         return rc;
-    if (++w->n_entries > MANIFEST_ENTRIES || (w->rules.path_bytes += e->path_len) > MANIFEST_PATH_BYTES)
-        return pd_fail(err, PD_EDATA, "the package has too many entries (more than %d, or %d MB of names)", MANIFEST_ENTRIES,
-                       MANIFEST_PATH_BYTES >> 20);
+    if (++w->n_entries > MANIFEST_ENTRIES ||
+        (w->rules.path_bytes += e->path_len) > MANIFEST_PATH_BYTES)
+        return pd_fail(err, PD_EDATA,
+                       "the package has too many entries (more than %d, or %d MB of names)",
+                       MANIFEST_ENTRIES, MANIFEST_PATH_BYTES >> 20);
     struct pd_buf *b = &w->head;
     pd_put_u8(b, (uint8_t)e->type);
     put_v(b, shared);
@@ -186,9 +197,11 @@ int manifest_add(struct manifest_writer *w, const struct manifest_entry *e, stru
     return 0;
 }
 
-int manifest_add_extent(struct manifest_writer *w, const struct manifest_extent *x, struct pd_err *err) {
-    if (!w->is_file || !x->len || !x->raw_len || x->raw_len > OBJECT_MAX || x->obj_off > x->raw_len || x->len > x->raw_len - x->obj_off ||
-        x->file_off < w->end || x->file_off > w->size || x->len > w->size - x->file_off)
+int manifest_add_extent(struct manifest_writer *w, const struct manifest_extent *x,
+                        struct pd_err *err) {
+    if (!w->is_file || !x->len || !x->raw_len || x->raw_len > OBJECT_MAX ||
+        x->obj_off > x->raw_len || x->len > x->raw_len - x->obj_off || x->file_off < w->end ||
+        x->file_off > w->size || x->len > w->size - x->file_off)
         return pd_fail(err, PD_EDATA, "%.300s: its contents do not fit", w->rules.last);
     int rc = w->cut_here ? close_leaf(w, err) : 0;
     if (rc)
@@ -211,8 +224,10 @@ int manifest_add_extent(struct manifest_writer *w, const struct manifest_extent 
     w->end = x->file_off + x->len;
     w->data_bytes += x->len;
     if (w->data_bytes > MANIFEST_BYTES)
-        return pd_fail(err, PD_EDATA, "the package is larger than %llu bytes", (unsigned long long)MANIFEST_BYTES);
-    w->cut_here = ends(w, object_hash64(&x->id), w->extents.len - before + MANIFEST_REF * (w->table.n - rows));
+        return pd_fail(err, PD_EDATA, "the package is larger than %llu bytes",
+                       (unsigned long long)MANIFEST_BYTES);
+    w->cut_here = ends(w, object_hash64(&x->id),
+                       w->extents.len - before + MANIFEST_REF * (w->table.n - rows));
     return 0;
 }
 
@@ -224,12 +239,15 @@ static void put_node(struct pd_buf *b, unsigned kind, unsigned level, size_t n) 
     pd_put_u32(b, (uint32_t)n);
 }
 
-/* One level of indexes above `below`, into `above`. Each has at least INDEX_MIN children but the last: it gets fewer. */
-static int index_level(struct manifest_writer *w, unsigned level, const struct refs *below, struct refs *above, struct pd_err *err) {
+/* One level of indexes above `below`, into `above`. Each has at least INDEX_MIN children but the
+ * last: it gets fewer. */
+static int index_level(struct manifest_writer *w, unsigned level, const struct refs *below,
+                       struct refs *above, struct pd_err *err) {
     int rc = 0;
     for (size_t from = 0, i = 0; !rc && i < below->n; i++) {
         size_t n = i + 1 - from;
-        if (n < MANIFEST_FANOUT && i + 1 < below->n && (n < INDEX_MIN || object_hash64(&below->v[i].id) % INDEX_ODDS))
+        if (n < MANIFEST_FANOUT && i + 1 < below->n &&
+            (n < INDEX_MIN || object_hash64(&below->v[i].id) % INDEX_ODDS))
             continue;
         put_node(&w->object, MANIFEST_INDEX, level, n);
         put_refs(&w->object, below->v + from, n);
@@ -239,13 +257,14 @@ static int index_level(struct manifest_writer *w, unsigned level, const struct r
     return rc;
 }
 
-int manifest_finish(struct manifest_writer *w, struct object_id *root_id, uint8_t root[MANIFEST_ROOT_MAX], size_t *n,
-                    struct pd_err *err) {
+int manifest_finish(struct manifest_writer *w, struct object_id *root_id,
+                    uint8_t root[MANIFEST_ROOT_MAX], size_t *n, struct pd_err *err) {
     unsigned level = 1;
     int rc = close_leaf(w, err);
     for (; !rc && w->leaves.n > ROOT_CHILDREN; level++) {
         struct refs above = {0};
-        rc = level == MANIFEST_LEVELS ? pd_fail(err, PD_EDATA, "the package is too large") : index_level(w, level, &w->leaves, &above, err);
+        rc = level == MANIFEST_LEVELS ? pd_fail(err, PD_EDATA, "the package is too large")
+                                      : index_level(w, level, &w->leaves, &above, err);
         free(w->leaves.v);
         w->leaves = above;
     }

@@ -10,7 +10,9 @@
 #include "base/err.h"
 #include "base/fault.h"
 
-static int by_bytes(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 static int add(struct pack_names *l, const char *name) {
     if (l->n == l->cap) {

@@ -15,7 +15,7 @@ enum { SAMPLE = 4 << 10, LEVEL = 1, FILE_MAX = 256 << 20 };
 struct object_codec {
     ZSTD_CCtx *c;
     ZSTD_DCtx *d;
-    uint8_t *raw; /* OBJECT_BATCH unpacked objects */
+    uint8_t *raw;               /* OBJECT_BATCH unpacked objects */
     uint8_t packed[OBJECT_MAX]; /* what does not fit in here does not pay */
 };
 
@@ -23,7 +23,9 @@ void object_id_of(struct object_id *id, const void *raw, size_t n) {
     crypto_generichash(id->b, OBJECT_ID, raw, n, NULL, 0);
 }
 
-void object_hex(const struct object_id *id, char hex[2 * OBJECT_ID + 1]) { pd_hex(hex, id->b, OBJECT_ID); }
+void object_hex(const struct object_id *id, char hex[2 * OBJECT_ID + 1]) {
+    pd_hex(hex, id->b, OBJECT_ID);
+}
 
 int object_hex_of_file(const char *path, char hex[2 * OBJECT_ID + 1], struct pd_err *err) {
     struct pd_buf b;
@@ -37,7 +39,6 @@ int object_hex_of_file(const char *path, char hex[2 * OBJECT_ID + 1], struct pd_
     pd_buf_release(&b);
     return rc;
 }
-
 
 struct object_codec *object_codec_new(void) {
     struct object_codec *c = pd_calloc(1, sizeof *c);
@@ -61,12 +62,14 @@ void object_codec_free(struct object_codec *c) {
     free(c);
 }
 
-/* Bytes of `packed`, or 0 where it does not pay. A piece of the middle tells it quickly: most large files are all of one kind. */
+/* Bytes of `packed`, or 0 where it does not pay. A piece of the middle tells it quickly: most large
+ * files are all of one kind. */
 static size_t compress(struct object_codec *c, const uint8_t *raw, size_t n) {
     if (n < 64)
         return 0;
     if (n > 2 * SAMPLE) {
-        size_t k = ZSTD_compressCCtx(c->c, c->packed, sizeof c->packed, raw + n / 2 - SAMPLE / 2, SAMPLE, LEVEL);
+        size_t k = ZSTD_compressCCtx(c->c, c->packed, sizeof c->packed, raw + n / 2 - SAMPLE / 2,
+                                     SAMPLE, LEVEL);
         if (ZSTD_isError(k) || k > SAMPLE - SAMPLE / 16)
             return 0;
     }
@@ -83,7 +86,8 @@ static void put_header(struct pd_buf *out, const struct object_id *id, size_t n,
     pd_put_u32(out, 0);
 }
 
-int object_encode(struct object_codec *c, const struct object_id *id, const void *raw, size_t n, struct pd_buf *out) {
+int object_encode(struct object_codec *c, const struct object_id *id, const void *raw, size_t n,
+                  struct pd_buf *out) {
     size_t k = compress(c, raw, n);
     if (pd_buf_reserve(out, OBJECT_HEADER + (k ? k : n)))
         return PD_ENOMEM;
@@ -92,7 +96,8 @@ int object_encode(struct object_codec *c, const struct object_id *id, const void
     return out->failed;
 }
 
-size_t object_encode_here(struct object_codec *c, const struct object_id *id, uint8_t *record, size_t n) {
+size_t object_encode_here(struct object_codec *c, const struct object_id *id, uint8_t *record,
+                          size_t n) {
     struct pd_buf header = {.data = record, .cap = OBJECT_HEADER};
     size_t k = compress(c, record + OBJECT_HEADER, n);
     put_header(&header, id, n, k);
@@ -101,7 +106,8 @@ size_t object_encode_here(struct object_codec *c, const struct object_id *id, ui
     return OBJECT_HEADER + (k ? k : n);
 }
 
-int object_next(const uint8_t **p, const uint8_t *end, struct object_record *r, struct pd_err *err) {
+int object_next(const uint8_t **p, const uint8_t *end, struct object_record *r,
+                struct pd_err *err) {
     if (*p == end)
         return 0;
     struct pd_rd rd;
@@ -113,8 +119,10 @@ int object_next(const uint8_t **p, const uint8_t *end, struct object_record *r, 
     uint32_t zero = pd_get_u32(&rd);
     if (rd.failed)
         return pd_fail(err, PD_EPROTO, "an object is cut off");
-    if (!r->raw_len || r->raw_len > OBJECT_MAX || !r->stored_len || r->stored_len > r->raw_len || zero)
-        return pd_fail(err, PD_EPROTO, "an object of %u bytes (%u stored) is none", r->raw_len, r->stored_len);
+    if (!r->raw_len || r->raw_len > OBJECT_MAX || !r->stored_len || r->stored_len > r->raw_len ||
+        zero)
+        return pd_fail(err, PD_EPROTO, "an object of %u bytes (%u stored) is none", r->raw_len,
+                       r->stored_len);
     if (r->flags & ~(uint32_t)OBJECT_F_ZSTD || (!r->flags && r->stored_len != r->raw_len))
         return pd_fail(err, PD_EPROTO, "an object has flags %u", r->flags);
     r->stored = pd_get(&rd, r->stored_len);
@@ -125,11 +133,14 @@ int object_next(const uint8_t **p, const uint8_t *end, struct object_record *r, 
     return 1;
 }
 
-/* The record's raw bytes, not checked yet; where they have to be unpacked, in the i-th part of the scratch. */
-static const uint8_t *unpack(struct object_codec *c, const struct object_record *r, size_t i, struct pd_err *err) {
+/* The record's raw bytes, not checked yet; where they have to be unpacked, in the i-th part of the
+ * scratch. */
+static const uint8_t *unpack(struct object_codec *c, const struct object_record *r, size_t i,
+                             struct pd_err *err) {
     if (!(r->flags & OBJECT_F_ZSTD))
         return r->stored;
-    if (!c->raw && !(c->raw = pd_malloc((size_t)OBJECT_BATCH * OBJECT_MAX))) { /* touched as far as it is needed */
+    if (!c->raw && !(c->raw = pd_malloc((size_t)OBJECT_BATCH *
+                                        OBJECT_MAX))) { /* touched as far as it is needed */
         pd_fail(err, PD_ENOMEM, "out of memory");
         return NULL;
     }
@@ -141,7 +152,8 @@ static const uint8_t *unpack(struct object_codec *c, const struct object_record 
     return NULL;
 }
 
-int object_decode_all(struct object_codec *c, const struct object_record *r, size_t n, const uint8_t **raw, struct pd_err *err) {
+int object_decode_all(struct object_codec *c, const struct object_record *r, size_t n,
+                      const uint8_t **raw, struct pd_err *err) {
     struct object_bytes v[OBJECT_BATCH];
     struct object_id id[OBJECT_BATCH];
     if (!n)
@@ -161,6 +173,7 @@ int object_decode_all(struct object_codec *c, const struct object_record *r, siz
     return 0;
 }
 
-int object_decode(struct object_codec *c, const struct object_record *r, const uint8_t **raw, struct pd_err *err) {
+int object_decode(struct object_codec *c, const struct object_record *r, const uint8_t **raw,
+                  struct pd_err *err) {
     return object_decode_all(c, r, 1, raw, err);
 }

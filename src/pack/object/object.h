@@ -1,7 +1,8 @@
-/* object.h - objects: what a dispatch is cut into, and how one travels. docs/protocol.md, "Objects".
+/* object.h - objects: what a dispatch is cut into, and how one travels. docs/protocol.md,
+ * "Objects".
  *
- * An object is 1 byte to 256 KiB of raw bytes; its id is the BLAKE2b-256 of them (libsodium crypto_generichash). File
- * contents, manifests and indexes all travel as objects, in RECORDS:
+ * An object is 1 byte to 256 KiB of raw bytes; its id is the BLAKE2b-256 of them (libsodium
+ * crypto_generichash). File contents, manifests and indexes all travel as objects, in RECORDS:
  *
  *      0  id, 32 bytes        36  u32 stored_len            44  u32 0
  *     32  u32 raw_len         40  u32 flags (1: zstd)       48  stored_len bytes
@@ -29,8 +30,12 @@ struct object_id {
     uint8_t b[OBJECT_ID];
 };
 
-static inline int object_same(const struct object_id *a, const struct object_id *b) { return !memcmp(a, b, sizeof *a); }
-static inline int object_cmp(const struct object_id *a, const struct object_id *b) { return memcmp(a, b, sizeof *a); }
+static inline int object_same(const struct object_id *a, const struct object_id *b) {
+    return !memcmp(a, b, sizeof *a);
+}
+static inline int object_cmp(const struct object_id *a, const struct object_id *b) {
+    return memcmp(a, b, sizeof *a);
+}
 /* Ids are uniformly distributed: their first bytes are a hash for tables. */
 static inline uint64_t object_hash64(const struct object_id *id) {
     uint64_t v;
@@ -43,16 +48,21 @@ void object_id_of(struct object_id *id, const void *raw, size_t n);
 int object_hex_of_file(const char *path, char hex[2 * OBJECT_ID + 1], struct pd_err *err);
 void object_hex(const struct object_id *id, char hex[2 * OBJECT_ID + 1]);
 
-/* What encoding needs again and again: a zstd context and scratch. One per thread; NULL: out of memory. */
+/* What encoding needs again and again: a zstd context and scratch. One per thread; NULL: out of
+ * memory. */
 struct object_codec;
 struct object_codec *object_codec_new(void);
 void object_codec_free(struct object_codec *c);
 
-/* Append the record of `raw` (1..OBJECT_MAX bytes, whose id the caller knows) to `out`. zstd is tried where a sample says that it
- * pays, and used where it saves at least 1/16. Never fails but for memory: then out->failed is set and PD_ENOMEM returned. */
-int object_encode(struct object_codec *c, const struct object_id *id, const void *raw, size_t n, struct pd_buf *out);
-/* The same in place: the object's n bytes stand at record + OBJECT_HEADER. Returns the record's bytes. */
-size_t object_encode_here(struct object_codec *c, const struct object_id *id, uint8_t *record, size_t n);
+/* Append the record of `raw` (1..OBJECT_MAX bytes, whose id the caller knows) to `out`. zstd is
+ * tried where a sample says that it pays, and used where it saves at least 1/16. Never fails but
+ * for memory: then out->failed is set and PD_ENOMEM returned. */
+int object_encode(struct object_codec *c, const struct object_id *id, const void *raw, size_t n,
+                  struct pd_buf *out);
+/* The same in place: the object's n bytes stand at record + OBJECT_HEADER. Returns the record's
+ * bytes. */
+size_t object_encode_here(struct object_codec *c, const struct object_id *id, uint8_t *record,
+                          size_t n);
 
 /* A record in received bytes; `stored` points into them. */
 struct object_record {
@@ -61,15 +71,17 @@ struct object_record {
     const uint8_t *stored;
 };
 
-/* Take the next record off [*p, end). 1: there is one, *p is behind it; 0: the end; PD_EPROTO: not a record (too long, cut off,
- * unknown flags). Nothing is allocated. */
+/* Take the next record off [*p, end). 1: there is one, *p is behind it; 0: the end; PD_EPROTO: not
+ * a record (too long, cut off, unknown flags). Nothing is allocated. */
 int object_next(const uint8_t **p, const uint8_t *end, struct object_record *r, struct pd_err *err);
 
-/* The record's raw bytes, checked against its id: *raw points to r->raw_len bytes, either into the record or into the codec's
- * scratch, valid until the codec is used again. PD_EDATA: damaged. */
-int object_decode(struct object_codec *c, const struct object_record *r, const uint8_t **raw, struct pd_err *err);
+/* The record's raw bytes, checked against its id: *raw points to r->raw_len bytes, either into the
+ * record or into the codec's scratch, valid until the codec is used again. PD_EDATA: damaged. */
+int object_decode(struct object_codec *c, const struct object_record *r, const uint8_t **raw,
+                  struct pd_err *err);
 /* The same of n <= OBJECT_BATCH records: raw[i] of r[i]. Hashing several at once is faster. */
 enum { OBJECT_BATCH = 16 };
-int object_decode_all(struct object_codec *c, const struct object_record *r, size_t n, const uint8_t **raw, struct pd_err *err);
+int object_decode_all(struct object_codec *c, const struct object_record *r, size_t n,
+                      const uint8_t **raw, struct pd_err *err);
 
 #endif

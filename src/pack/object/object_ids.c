@@ -1,7 +1,8 @@
 /* object_ids.c - see object_ids.h. Source: RFC 7693.
  *
- * A lane takes one message after the other; all lanes compress a block at a time. While no lane is at its last block nothing but the
- * pointers moves; at a last one the lane's state is taken out, and the next message's put in.
+ * A lane takes one message after the other; all lanes compress a block at a time. While no lane is
+ * at its last block nothing but the pointers moves; at a last one the lane's state is taken out,
+ * and the next message's put in.
  */
 #include "pack/object/object_ids.h"
 
@@ -15,9 +16,12 @@ enum { LANES = 4, BLOCK = BLAKE2B_BLOCK };
 
 /* Word 4k..4k+3 of the four blocks: a transposed square. */
 static inline AVX2 void load_four(__m256i m[4], const uint8_t *const at[LANES], size_t off) {
-    __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(at[0] + off)), b = _mm256_loadu_si256((const __m256i *)(const void *)(at[1] + off));
-    __m256i c = _mm256_loadu_si256((const __m256i *)(const void *)(at[2] + off)), d = _mm256_loadu_si256((const __m256i *)(const void *)(at[3] + off));
-    __m256i ab0 = _mm256_unpacklo_epi64(a, b), ab1 = _mm256_unpackhi_epi64(a, b), cd0 = _mm256_unpacklo_epi64(c, d), cd1 = _mm256_unpackhi_epi64(c, d);
+    __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(at[0] + off)),
+            b = _mm256_loadu_si256((const __m256i *)(const void *)(at[1] + off));
+    __m256i c = _mm256_loadu_si256((const __m256i *)(const void *)(at[2] + off)),
+            d = _mm256_loadu_si256((const __m256i *)(const void *)(at[3] + off));
+    __m256i ab0 = _mm256_unpacklo_epi64(a, b), ab1 = _mm256_unpackhi_epi64(a, b),
+            cd0 = _mm256_unpacklo_epi64(c, d), cd1 = _mm256_unpackhi_epi64(c, d);
     m[0] = _mm256_permute2x128_si256(ab0, cd0, 0x20);
     m[1] = _mm256_permute2x128_si256(ab1, cd1, 0x20);
     m[2] = _mm256_permute2x128_si256(ab0, cd0, 0x31);
@@ -39,10 +43,14 @@ static inline AVX2 void load_four(__m256i m[4], const uint8_t *const at[LANES], 
         b = XOR(_mm256_srli_epi64(b, 63), ADD(b, b));                 \
     } while (0)
 
-/* One block of each lane. total: bytes of its message up to and with this block; last: all ones where it is the last. */
-static AVX2 void compress(__m256i h[8], const uint8_t *const at[LANES], __m256i total, __m256i last) {
-    const __m256i by24 = _mm256_setr_epi8(3, 4, 5, 6, 7, 0, 1, 2, 11, 12, 13, 14, 15, 8, 9, 10, 3, 4, 5, 6, 7, 0, 1, 2, 11, 12, 13, 14, 15, 8, 9, 10);
-    const __m256i by16 = _mm256_setr_epi8(2, 3, 4, 5, 6, 7, 0, 1, 10, 11, 12, 13, 14, 15, 8, 9, 2, 3, 4, 5, 6, 7, 0, 1, 10, 11, 12, 13, 14, 15, 8, 9);
+/* One block of each lane. total: bytes of its message up to and with this block; last: all ones
+ * where it is the last. */
+static AVX2 void compress(__m256i h[8], const uint8_t *const at[LANES], __m256i total,
+                          __m256i last) {
+    const __m256i by24 = _mm256_setr_epi8(3, 4, 5, 6, 7, 0, 1, 2, 11, 12, 13, 14, 15, 8, 9, 10, 3,
+                                          4, 5, 6, 7, 0, 1, 2, 11, 12, 13, 14, 15, 8, 9, 10);
+    const __m256i by16 = _mm256_setr_epi8(2, 3, 4, 5, 6, 7, 0, 1, 10, 11, 12, 13, 14, 15, 8, 9, 2,
+                                          3, 4, 5, 6, 7, 0, 1, 10, 11, 12, 13, 14, 15, 8, 9);
     __m256i m[16], v[16];
     for (int i = 0; i < 4; i++)
         load_four(m + 4 * i, at, 32 * (size_t)i);
@@ -70,7 +78,7 @@ static AVX2 void compress(__m256i h[8], const uint8_t *const at[LANES], __m256i 
 
 struct lane {
     const uint8_t *p;
-    size_t left;      /* bytes that are not compressed; 0: the lane is idle */
+    size_t left; /* bytes that are not compressed; 0: the lane is idle */
     uint64_t done;
     size_t message;
     uint8_t tail[BLOCK]; /* the last block, filled up with zeros */
@@ -129,7 +137,8 @@ static AVX2 void four_at_once(struct object_id *id, const struct object_bytes *v
                 memcpy(l->tail, l->p, n);
             }
         }
-        compress(h.v, at, _mm256_loadu_si256((const __m256i *)(const void *)total), _mm256_loadu_si256((const __m256i *)(const void *)last));
+        compress(h.v, at, _mm256_loadu_si256((const __m256i *)(const void *)total),
+                 _mm256_loadu_si256((const __m256i *)(const void *)last));
         for (int i = 0; i < LANES; i++) {
             struct lane *l = &lane[i];
             if (last[i]) {

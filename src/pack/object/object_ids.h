@@ -1,5 +1,6 @@
-/* object_ids.h - the ids of many objects at once: four BLAKE2b side by side in the lanes of AVX2, where the CPU has it. Internal to
- * src/pack. The same ids as object_id_of, which this machine's libsodium computes one after the other. */
+/* object_ids.h - the ids of many objects at once: four BLAKE2b side by side in the lanes of AVX2,
+ * where the CPU has it. Internal to src/pack. The same ids as object_id_of, which this machine's
+ * libsodium computes one after the other. */
 #ifndef PD_PACK_OBJECT_IDS_H
 #define PD_PACK_OBJECT_IDS_H
 

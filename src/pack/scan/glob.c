@@ -1,5 +1,6 @@
-/* glob.c - see glob.h. The pattern is read once into steps; then all places of the pattern that can be reached are advanced together
- * by each byte of the path, so that no pattern takes exponential time. */
+/* glob.c - see glob.h. The pattern is read once into steps; then all places of the pattern that can
+ * be reached are advanced together by each byte of the path, so that no pattern takes exponential
+ * time. */
 #include "pack/scan/glob.h"
 
 #include <ctype.h>
@@ -9,13 +10,13 @@
 enum { STEPS_MAX = PATH_MAX };
 
 enum step_kind {
-    BYTE,        /* this byte */
-    ANY,         /* one byte, no slash in a path */
-    SET,         /* [...] */
-    STAR,        /* any bytes, no slash in a path */
-    STARSTAR,    /* any bytes */
-    MAYBE_DIRS,  /* "**" and the slash behind it: nothing, or anything that ends with a slash */
-    NEVER,       /* what can't match: an open [ or an unknown class */
+    BYTE,       /* this byte */
+    ANY,        /* one byte, no slash in a path */
+    SET,        /* [...] */
+    STAR,       /* any bytes, no slash in a path */
+    STARSTAR,   /* any bytes */
+    MAYBE_DIRS, /* "**" and the slash behind it: nothing, or anything that ends with a slash */
+    NEVER,      /* what can't match: an open [ or an unknown class */
 };
 
 struct step {
@@ -27,15 +28,18 @@ static int in_class(const char *name, size_t n, int c) {
     static const struct {
         const char *name;
         int (*is)(int);
-    } classes[] = {{"alnum", isalnum}, {"alpha", isalpha}, {"blank", isblank}, {"cntrl", iscntrl}, {"digit", isdigit}, {"graph", isgraph},
-                   {"lower", islower}, {"print", isprint}, {"punct", ispunct}, {"space", isspace}, {"upper", isupper}, {"xdigit", isxdigit}};
+    } classes[] = {{"alnum", isalnum}, {"alpha", isalpha}, {"blank", isblank},
+                   {"cntrl", iscntrl}, {"digit", isdigit}, {"graph", isgraph},
+                   {"lower", islower}, {"print", isprint}, {"punct", ispunct},
+                   {"space", isspace}, {"upper", isupper}, {"xdigit", isxdigit}};
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++)
         if (strlen(classes[i].name) == n && !memcmp(classes[i].name, name, n))
             return c < 128 && classes[i].is(c) != 0;
     return -1;
 }
 
-/* Is byte `c` in the set that begins at `s`? -1: the set is none (open, or with an unknown class). *end: its "]". */
+/* Is byte `c` in the set that begins at `s`? -1: the set is none (open, or with an unknown class).
+ * *end: its "]". */
 static int in_set(const char *s, unsigned char c, const char **end) {
     int negated = *s == '!' || *s == '^', found = 0;
     unsigned char before = 0; /* what a range may begin with */
@@ -86,7 +90,8 @@ static size_t read_pattern(const char *pattern, int is_path, struct step *v) {
             const char *first = p;
             while (p[1] == '*')
                 p++;
-            int whole = p > first && (first == pattern || first[-1] == '/') && (!p[1] || p[1] == '/' || (p[1] == '\\' && p[2] == '/'));
+            int whole = p > first && (first == pattern || first[-1] == '/') &&
+                        (!p[1] || p[1] == '/' || (p[1] == '\\' && p[2] == '/'));
             v[n++].kind = is_path && whole ? (p[1] == '/' ? MAYBE_DIRS : STARSTAR) : STAR;
             p += v[n - 1].kind == MAYBE_DIRS;
         } else if (*p == '?') {
@@ -143,7 +148,8 @@ int pack_glob(const char *pattern, const char *path, int is_path) {
         for (size_t i = 0; i < n; i++) {
             if (!now[i])
                 continue;
-            if (v[i].kind == STARSTAR || v[i].kind == MAYBE_DIRS || (v[i].kind == STAR && !(is_path && *s == '/'))) {
+            if (v[i].kind == STARSTAR || v[i].kind == MAYBE_DIRS ||
+                (v[i].kind == STAR && !(is_path && *s == '/'))) {
                 next[i] = 1; /* and, of a STAR, what lies behind it: it may end here */
                 if (v[i].kind != MAYBE_DIRS || *s == '/')
                     reach(next, v, n, i + 1);

@@ -16,7 +16,7 @@
 enum { IGNORE_MAX_BYTES = 1 << 20 };
 
 struct pack_rule {
-    char *base, *pattern; /* one allocation; `base` is the folder whose file it stands in */
+    char *base, *pattern;     /* one allocation; `base` is the folder whose file it stands in */
     size_t base_len, literal; /* so many bytes at the pattern's start are no glob */
     int negated, dirs_only, any_depth;
 };
@@ -100,18 +100,23 @@ int pack_ignore_add(struct pack_ignore *ig, const char *rel, const char *line, s
     return 0;
 }
 
-/* A file that can't be opened is no ignore file; one that is a link, neither: git does not follow them. */
+/* A file that can't be opened is no ignore file; one that is a link, neither: git does not follow
+ * them. */
 static int read_rules(int dirfd, const char *label, struct pd_buf *text, struct pd_err *err) {
     struct stat st;
-    int fd = openat(dirfd, PACK_IGNORE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK), rc = 0;
+    int fd = openat(dirfd, PACK_IGNORE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK),
+        rc = 0;
     if (fd < 0)
-        return errno == ENOENT || errno == ELOOP ? 0 : pd_fail_errno(err, PD_EIO, errno, "cannot open %s/" PACK_IGNORE_FILE, label);
+        return errno == ENOENT || errno == ELOOP
+                   ? 0
+                   : pd_fail_errno(err, PD_EIO, errno, "cannot open %s/" PACK_IGNORE_FILE, label);
     if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
         close(fd);
         return 0;
     }
     if (st.st_size > IGNORE_MAX_BYTES)
-        rc = pd_fail(err, PD_EDATA, "%s/" PACK_IGNORE_FILE " is longer than %d bytes", label, IGNORE_MAX_BYTES);
+        rc = pd_fail(err, PD_EDATA, "%s/" PACK_IGNORE_FILE " is longer than %d bytes", label,
+                     IGNORE_MAX_BYTES);
     else if (pd_buf_reserve(text, (size_t)st.st_size + 1))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     ssize_t k = rc ? 0 : pd_read_full(fd, text->data, (size_t)st.st_size);
@@ -122,12 +127,14 @@ static int read_rules(int dirfd, const char *label, struct pd_buf *text, struct 
     return rc;
 }
 
-int pack_ignore_enter(struct pack_ignore *ig, int dirfd, const char *rel, const char *label, struct pd_err *err) {
+int pack_ignore_enter(struct pack_ignore *ig, int dirfd, const char *rel, const char *label,
+                      struct pd_err *err) {
     struct pd_buf text;
     pd_buf_init(&text);
     int rc = read_rules(dirfd, label, &text, err);
     const char *s = (const char *)text.data, *end = s + text.len;
-    if (!rc && text.len >= 3 && !memcmp(s, "\xef\xbb\xbf", 3)) /* the mark that some editors write */
+    if (!rc && text.len >= 3 &&
+        !memcmp(s, "\xef\xbb\xbf", 3)) /* the mark that some editors write */
         s += 3;
     while (!rc && s < end) {
         const char *nl = memchr(s, '\n', (size_t)(end - s));
@@ -139,18 +146,21 @@ int pack_ignore_enter(struct pack_ignore *ig, int dirfd, const char *rel, const 
     return rc;
 }
 
-static int rule_matches(const struct pack_rule *r, const char *path, const char *base_name, int is_dir) {
+static int rule_matches(const struct pack_rule *r, const char *path, const char *base_name,
+                        int is_dir) {
     if (r->dirs_only && !is_dir)
         return 0;
     if (r->any_depth)
-        return (!r->base_len || (!strncmp(path, r->base, r->base_len) && path[r->base_len] == '/')) &&
+        return (!r->base_len ||
+                (!strncmp(path, r->base, r->base_len) && path[r->base_len] == '/')) &&
                pack_glob(r->pattern, base_name, 0);
     if (r->base_len) {
         if (strncmp(path, r->base, r->base_len) || path[r->base_len] != '/')
             return 0;
         path += r->base_len + 1;
     }
-    /* What git does: the part without globs is compared first, and a "**" behind it begins a pattern of its own. */
+    /* What git does: the part without globs is compared first, and a "**" behind it begins a
+     * pattern of its own. */
     if (strncmp(path, r->pattern, r->literal))
         return 0;
     return pack_glob(r->pattern + r->literal, path + r->literal, 1);

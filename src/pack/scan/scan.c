@@ -11,9 +11,11 @@
 #include "base/fs.h"
 #include "pack/store/file_pieces.h"
 
-/* --- tables ----------------------------------------------------------------------------------------------------- */
+/* --- tables --- */
 
-int scan_fail_memory(const struct scan *s, struct pd_err *err) { return pd_fail(err, PD_ENOMEM, "packing %s: out of memory", s->top); }
+int scan_fail_memory(const struct scan *s, struct pd_err *err) {
+    return pd_fail(err, PD_ENOMEM, "packing %s: out of memory", s->top);
+}
 
 int scan_check_cancel(const struct scan *s, struct pd_err *err) {
     return atomic_load(&s->cancelled) ? pd_fail(err, PD_ECANCELED, "interrupted") : 0;
@@ -22,7 +24,8 @@ int scan_check_cancel(const struct scan *s, struct pd_err *err) {
 int scan_put_name(struct scan *s, const char *text, size_t n, uint64_t *at, struct pd_err *err) {
     *at = s->names.len;
     if (s->names.len + n > MANIFEST_PATH_BYTES)
-        return pd_fail(err, PD_EDATA, "%s has more than %d MB of names", s->top, MANIFEST_PATH_BYTES >> 20);
+        return pd_fail(err, PD_EDATA, "%s has more than %d MB of names", s->top,
+                       MANIFEST_PATH_BYTES >> 20);
     pd_put(&s->names, text, n);
     pd_put_u8(&s->names, 0);
     return s->names.failed ? scan_fail_memory(s, err) : 0;
@@ -30,7 +33,8 @@ int scan_put_name(struct scan *s, const char *text, size_t n, uint64_t *at, stru
 
 int scan_add_entry(struct scan *s, const struct scan_entry *e, struct pd_err *err) {
     if (s->n_entries == MANIFEST_ENTRIES)
-        return pd_fail(err, PD_EDATA, "%s has more than %d files, folders and links", s->top, MANIFEST_ENTRIES);
+        return pd_fail(err, PD_EDATA, "%s has more than %d files, folders and links", s->top,
+                       MANIFEST_ENTRIES);
     if (s->n_entries == s->cap_entries) {
         size_t cap = s->cap_entries ? 2 * s->cap_entries : 64;
         struct scan_entry *v = pd_realloc(s->entries, cap * sizeof *v);
@@ -69,7 +73,8 @@ static int grow_objects(struct scan *s) {
     return 0;
 }
 
-int scan_put_object(struct scan *s, const struct object_id *id, uint32_t raw_len, uint32_t entry, uint64_t off, uint32_t *object) {
+int scan_put_object(struct scan *s, const struct object_id *id, uint32_t raw_len, uint32_t entry,
+                    uint64_t off, uint32_t *object) {
     if (s->n_objects == s->cap_objects && grow_objects(s))
         return PD_ENOMEM;
     size_t k = slot_of(s, id);
@@ -108,9 +113,10 @@ int scan_put_member(struct scan *s, uint32_t entry) {
     return 0;
 }
 
-/* --- the package -------------------------------------------------------------------------------------------------- */
+/* --- the package --- */
 
-static int new_scan(struct scan **out, const char *path, const char *what, unsigned flags, struct pd_err *err) {
+static int new_scan(struct scan **out, const char *path, const char *what, unsigned flags,
+                    struct pd_err *err) {
     struct scan *s = pd_calloc(1, sizeof *s);
     if (!s || !(s->top = pd_strdup(path))) {
         free(s);
@@ -120,7 +126,8 @@ static int new_scan(struct scan **out, const char *path, const char *what, unsig
     s->added_fd = -1;
     s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (s->fd < 0) {
-        int no = errno, rc = pd_fail_errno(err, no == ENOENT || no == ENOTDIR ? PD_ENOENT : PD_EIO, no, "cannot read %s%s", what, path);
+        int no = errno, rc = pd_fail_errno(err, no == ENOENT || no == ENOTDIR ? PD_ENOENT : PD_EIO,
+                                           no, "cannot read %s%s", what, path);
         scan_free(s);
         return rc;
     }
@@ -136,7 +143,8 @@ int scan_new(struct scan **out, const char *path, unsigned flags, struct pd_err 
         return rc;
     s->is_archive = !fstat(s->fd, &st) && !S_ISDIR(st.st_mode);
     if (s->is_archive && !scan_is_archive(s)) {
-        rc = pd_fail(err, PD_ENOENT, "the workspace %s is neither a folder nor a tar archive", path);
+        rc =
+            pd_fail(err, PD_ENOENT, "the workspace %s is neither a folder nor a tar archive", path);
         scan_free(s);
         return rc;
     }
@@ -189,13 +197,18 @@ void scan_keep(struct scan *s, int (*keep)(void *arg, const char *path, int is_f
     s->keep_arg = arg;
 }
 
-void scan_on_listed(struct scan *s, int (*listed)(void *arg, struct scan *s, struct pd_err *err), void *arg) {
+void scan_on_listed(struct scan *s, int (*listed)(void *arg, struct scan *s, struct pd_err *err),
+                    void *arg) {
     s->on_listed = listed;
     s->listed_arg = arg;
 }
 
 int scan_add_file(struct scan *s, const char *name, const void *p, size_t n, struct pd_err *err) {
-    struct scan_entry e = {.type = MANIFEST_FILE, .mode = 0644, .path_len = (uint32_t)strlen(name), .size = n, .added = 1};
+    struct scan_entry e = {.type = MANIFEST_FILE,
+                           .mode = 0644,
+                           .path_len = (uint32_t)strlen(name),
+                           .size = n,
+                           .added = 1};
     size_t at = 0;
     int rc = 0;
     if (s->added_fd < 0 && (s->added_fd = scan_nameless_file(err)) < 0)
@@ -208,7 +221,9 @@ int scan_add_file(struct scan *s, const char *name, const void *p, size_t n, str
         at++;
     if (at < s->n_entries && !strcmp(scan_name(s, s->entries[at].path), name)) {
         if (s->entries[at].type == MANIFEST_FOLDER)
-            return pd_fail(err, PD_EDATA, "%s/%s must not be a folder: it is a file that the package itself needs", s->top, name);
+            return pd_fail(err, PD_EDATA,
+                           "%s/%s must not be a folder: it is a file that the package itself needs",
+                           s->top, name);
         e.path = s->entries[at].path;
         s->entries[at] = e;
         return 0;
@@ -236,7 +251,8 @@ void scan_progress(const struct scan *s, uint64_t *entries, uint64_t *hashed, ui
     *total = atomic_load(&s->total);
 }
 
-/* Which entries are in the package. Entries of a folder follow it, so that one that is left out hides those behind it. */
+/* Which entries are in the package. Entries of a folder follow it, so that one that is left out
+ * hides those behind it. */
 static int choose(struct scan *s, struct pd_err *err) {
     const char *hidden = NULL;
     size_t hidden_len = 0;
@@ -247,7 +263,8 @@ static int choose(struct scan *s, struct pd_err *err) {
     for (size_t i = 0; i < s->n_entries; i++) {
         const char *path = scan_name(s, s->entries[i].path);
         int inside = hidden && !strncmp(path, hidden, hidden_len) && path[hidden_len] == '/';
-        s->kept[i] = !inside && (!s->keep || s->keep(s->keep_arg, path, s->entries[i].type == MANIFEST_FOLDER));
+        s->kept[i] = !inside && (!s->keep ||
+                                 s->keep(s->keep_arg, path, s->entries[i].type == MANIFEST_FOLDER));
         if (!inside && !s->kept[i]) {
             hidden = path;
             hidden_len = strlen(path);
@@ -258,7 +275,8 @@ static int choose(struct scan *s, struct pd_err *err) {
     return 0;
 }
 
-static int to_manifest(void *arg, const struct object_id *id, const void *raw, size_t n, struct pd_err *err) {
+static int to_manifest(void *arg, const struct object_id *id, const void *raw, size_t n,
+                       struct pd_err *err) {
     struct scan *s = arg;
     uint32_t object;
     size_t before = s->n_objects;
@@ -269,22 +287,32 @@ static int to_manifest(void *arg, const struct object_id *id, const void *raw, s
     return s->manifest.failed ? scan_fail_memory(s, err) : 0;
 }
 
-static int write_entry(struct scan *s, struct manifest_writer *w, const struct scan_entry *e, struct pd_err *err) {
-    struct manifest_entry m = {.type = e->type, .path = scan_name(s, e->path), .path_len = e->path_len, .mode = e->mode,
-                               .mtime_ns = e->mtime_ns, .size = e->type == MANIFEST_FILE ? e->size : 0,
+static int write_entry(struct scan *s, struct manifest_writer *w, const struct scan_entry *e,
+                       struct pd_err *err) {
+    struct manifest_entry m = {.type = e->type,
+                               .path = scan_name(s, e->path),
+                               .path_len = e->path_len,
+                               .mode = e->mode,
+                               .mtime_ns = e->mtime_ns,
+                               .size = e->type == MANIFEST_FILE ? e->size : 0,
                                .target = e->type == MANIFEST_LINK ? scan_name(s, e->target) : NULL};
     int rc = manifest_add(w, &m, err);
     for (uint32_t i = 0; i < e->n_pieces && !rc && e->type == MANIFEST_FILE; i++) {
         const struct scan_piece *p = &s->pieces[e->first_piece + i];
         const struct scan_object *o = &s->objects[p->object];
-        struct manifest_extent x = {.id = o->id, .raw_len = o->raw_len, .obj_off = p->obj_off, .len = p->len, .file_off = p->off};
+        struct manifest_extent x = {.id = o->id,
+                                    .raw_len = o->raw_len,
+                                    .obj_off = p->obj_off,
+                                    .len = p->len,
+                                    .file_off = p->off};
         rc = manifest_add_extent(w, &x, err);
     }
     return rc;
 }
 
 /* The manifest of these entries; *files: how many are files. */
-static int write_manifest(struct scan *s, const uint8_t *kept, struct scan_root *out, uint64_t *files, struct pd_err *err) {
+static int write_manifest(struct scan *s, const uint8_t *kept, struct scan_root *out,
+                          uint64_t *files, struct pd_err *err) {
     struct manifest_writer *w = NULL;
     int rc = manifest_writer_new(&w, to_manifest, s, err);
     out->entries = out->bytes = *files = 0;
@@ -305,20 +333,23 @@ static int write_manifest(struct scan *s, const uint8_t *kept, struct scan_root 
     return rc;
 }
 
-/* Entries of a folder follow it: seen from the end, whoever is kept keeps the folder that he is in. */
+/* Entries of a folder follow it: seen from the end, whoever is kept keeps the folder that he is in.
+ */
 static void keep_folders(const struct scan *s, uint8_t *kept) {
     const char *below = NULL; /* the entry that was kept last */
     for (size_t i = s->n_entries; i-- > 0;) {
         const char *path = scan_name(s, s->entries[i].path);
         size_t n = s->entries[i].path_len;
-        if (s->entries[i].type == MANIFEST_FOLDER && below && !strncmp(below, path, n) && below[n] == '/')
+        if (s->entries[i].type == MANIFEST_FOLDER && below && !strncmp(below, path, n) &&
+            below[n] == '/')
             kept[i] = 1;
         if (kept[i])
             below = path;
     }
 }
 
-int scan_pick(struct scan *s, int (*pick)(void *arg, size_t item), void *arg, struct scan_root *out, struct pd_err *err) {
+int scan_pick(struct scan *s, int (*pick)(void *arg, size_t item), void *arg, struct scan_root *out,
+              struct pd_err *err) {
     uint8_t *kept = pd_malloc(s->n_entries + 1);
     uint64_t files;
     if (!kept)
@@ -355,7 +386,7 @@ int scan_run(struct scan *s, struct pd_err *err) {
     return 0;
 }
 
-/* --- what came of it ------------------------------------------------------------------------------------------------- */
+/* --- what came of it --- */
 
 void scan_get_totals(const struct scan *s, struct scan_totals *t) { *t = s->totals; }
 
@@ -370,16 +401,20 @@ long scan_find(const struct scan *s, const struct object_id *id) {
 }
 
 uint32_t scan_raw_len(const struct scan *s, long object) { return s->objects[object].raw_len; }
-const struct object_id *scan_object_id(const struct scan *s, long object) { return &s->objects[object].id; }
+const struct object_id *scan_object_id(const struct scan *s, long object) {
+    return &s->objects[object].id;
+}
 
 size_t scan_n_items(const struct scan *s) { return s->n_entries; }
 
 void scan_item(const struct scan *s, size_t i, struct scan_item *out) {
     const struct scan_entry *e = &s->entries[i];
-    *out = (struct scan_item){scan_name(s, e->path), e->type, e->type == MANIFEST_FILE ? e->size : 0, e->mtime_ns};
+    *out = (struct scan_item){scan_name(s, e->path), e->type,
+                              e->type == MANIFEST_FILE ? e->size : 0, e->mtime_ns};
 }
 
-void scan_item_objects(const struct scan *s, size_t i, void (*each)(void *arg, long object), void *arg) {
+void scan_item_objects(const struct scan *s, size_t i, void (*each)(void *arg, long object),
+                       void *arg) {
     const struct scan_entry *e = &s->entries[i];
     for (uint32_t k = 0; k < e->n_pieces && e->type == MANIFEST_FILE; k++)
         each(arg, (long)s->pieces[e->first_piece + k].object);
@@ -395,7 +430,8 @@ int scan_item_pieces(const struct scan *s, size_t i, struct file_pieces *out) {
     for (uint32_t k = 0; k < e->n_pieces && !rc; k++) {
         const struct scan_piece *p = &s->pieces[e->first_piece + k];
         const struct scan_object *o = &s->objects[p->object];
-        rc = p->obj_off || p->len != o->raw_len ? PD_EDATA : file_pieces_add(out, &o->id, p->len, p->off);
+        rc = p->obj_off || p->len != o->raw_len ? PD_EDATA
+                                                : file_pieces_add(out, &o->id, p->len, p->off);
     }
     return rc;
 }

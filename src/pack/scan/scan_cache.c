@@ -22,7 +22,8 @@ enum { LARGE = 1, BUNDLE = 2, FILE_MAX = 512 << 20, FILES_MAX = 1 << 20 };
 struct scan_cache {
     char file[PATH_MAX];
     struct pd_buf old, fresh;
-    struct pd_rd at; /* of `old`: the next unit; units before it belong to entries that are behind us */
+    struct pd_rd
+        at; /* of `old`: the next unit; units before it belong to entries that are behind us */
     size_t n_used, n_old, n_fresh;
 };
 
@@ -49,8 +50,9 @@ static void put_file(struct pd_buf *b, const struct scan *s, const struct scan_e
 }
 
 static int is_same(const struct scan *s, const struct scan_entry *e, const struct known_file *f) {
-    return scan_on_disk(s, e) && e->size == f->size && (uint64_t)e->mtime_ns == f->mtime_ns && (uint64_t)e->ctime_ns == f->ctime_ns && e->ino == f->ino &&
-           e->path_len == f->path_len && !memcmp(scan_name(s, e->path), f->path, f->path_len);
+    return scan_on_disk(s, e) && e->size == f->size && (uint64_t)e->mtime_ns == f->mtime_ns &&
+           (uint64_t)e->ctime_ns == f->ctime_ns && e->ino == f->ino && e->path_len == f->path_len &&
+           !memcmp(scan_name(s, e->path), f->path, f->path_len);
 }
 
 /* Behind the unit; its first file. 0: there is none, or it is damaged. */
@@ -89,7 +91,8 @@ struct scan_cache *scan_cache_open(const char *file) {
     pd_buf_init(&c->old);
     pd_buf_init(&c->fresh);
     pd_put(&c->fresh, MAGIC, 8);
-    if (pd_read_file(file, FILE_MAX, &c->old, NULL) || c->old.len < 12 || memcmp(c->old.data, MAGIC, 8))
+    if (pd_read_file(file, FILE_MAX, &c->old, NULL) || c->old.len < 12 ||
+        memcmp(c->old.data, MAGIC, 8))
         pd_buf_clear(&c->old);
     size_t n = c->old.len ? c->old.len - 4 : 0;
     struct pd_rd r;
@@ -110,8 +113,10 @@ void scan_cache_free(struct scan_cache *c) {
     free(c);
 }
 
-/* The unit that begins with this entry, if the cache has one: 1, and `unit` reads it. Entries are asked for in order. */
-static int find(struct scan_cache *c, const struct scan *s, const struct scan_entry *e, int kind, struct pd_rd *unit) {
+/* The unit that begins with this entry, if the cache has one: 1, and `unit` reads it. Entries are
+ * asked for in order. */
+static int find(struct scan_cache *c, const struct scan *s, const struct scan_entry *e, int kind,
+                struct pd_rd *unit) {
     struct pd_rd next = c->at;
     struct known_file f;
     int is;
@@ -156,7 +161,8 @@ int scan_cache_large(struct scan_cache *c, struct scan *s, size_t i, uint32_t me
         memcpy(id.b, pd_get(&r, OBJECT_ID), OBJECT_ID);
         uint64_t off = pd_get_u64(&r);
         uint32_t len = pd_get_u32(&r);
-        if (scan_put_object(s, &id, len, (uint32_t)i, off, &object) || scan_put_piece(s, off, object, 0, len))
+        if (scan_put_object(s, &id, len, (uint32_t)i, off, &object) ||
+            scan_put_piece(s, off, object, 0, len))
             return PD_ENOMEM;
     }
     e->n_pieces = (uint32_t)(s->n_pieces - e->first_piece);
@@ -168,7 +174,8 @@ int scan_cache_large(struct scan_cache *c, struct scan *s, size_t i, uint32_t me
 static size_t next_file(const struct scan *s, size_t i) {
     do
         i++;
-    while (i < s->n_entries && (!s->kept[i] || s->entries[i].type != MANIFEST_FILE || !s->entries[i].size));
+    while (i < s->n_entries &&
+           (!s->kept[i] || s->entries[i].type != MANIFEST_FILE || !s->entries[i].size));
     return i;
 }
 
@@ -178,7 +185,8 @@ static int ends_behind(const struct scan *s, size_t i, uint64_t bundle_bytes) {
     if (chunker_bundle_ends(scan_name(s, e->path), e->path_len, bundle_bytes, e->size))
         return 1;
     i = next_file(s, i);
-    return i == s->n_entries || s->entries[i].size >= CHUNKER_SMALL || bundle_bytes + s->entries[i].size > CHUNKER_BUNDLE_MAX;
+    return i == s->n_entries || s->entries[i].size >= CHUNKER_SMALL ||
+           bundle_bytes + s->entries[i].size > CHUNKER_BUNDLE_MAX;
 }
 
 int scan_cache_bundle(struct scan_cache *c, struct scan *s, size_t i, size_t *last) {
@@ -195,7 +203,8 @@ int scan_cache_bundle(struct scan_cache *c, struct scan *s, size_t i, size_t *la
     size_t k = i;
     for (uint32_t m = 0; m < n; m++, k = m < n ? next_file(s, k) : k) {
         get_file(&r, &f);
-        if (k == s->n_entries || s->entries[k].hashed || !is_same(s, &s->entries[k], &f) || f.size >= CHUNKER_SMALL || f.size > bytes - at)
+        if (k == s->n_entries || s->entries[k].hashed || !is_same(s, &s->entries[k], &f) ||
+            f.size >= CHUNKER_SMALL || f.size > bytes - at)
             return 0;
         at += (uint32_t)f.size;
         *last = k;
@@ -240,7 +249,8 @@ void scan_cache_keep_large(struct scan_cache *c, const struct scan *s, size_t i,
     c->n_fresh++;
 }
 
-void scan_cache_keep_bundle(struct scan_cache *c, const struct scan *s, size_t first_member, uint32_t object) {
+void scan_cache_keep_bundle(struct scan_cache *c, const struct scan *s, size_t first_member,
+                            uint32_t object) {
     for (size_t m = first_member; m < s->n_members; m++)
         if (!s->entries[s->members[m]].settled)
             return;

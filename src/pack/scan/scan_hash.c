@@ -1,5 +1,5 @@
-/* scan_hash.c - the contents of files into objects: large ones cut where their bytes say so, small ones in bundles. A file that is
- * changed meanwhile is read again. */
+/* scan_hash.c - the contents of files into objects: large ones cut where their bytes say so, small
+ * ones in bundles. A file that is changed meanwhile is read again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -14,7 +14,9 @@
 #include "pack/object/hash_pipeline.h"
 #include "pack/scan/scan_cache.h"
 
-enum { LONG = 2 << 20 }; /* bytes: from here on a file is hashed by one thread while another one reads and cuts it */
+enum {
+    LONG = 2 << 20
+}; /* bytes: from here on a file is hashed by one thread while another one reads and cuts it */
 #define SETTLED_NS INT64_C(2500000000) /* beyond the grain of any file system's clock */
 
 struct hasher {
@@ -22,12 +24,13 @@ struct hasher {
     struct pd_err *err;
     struct scan_cache *cache; /* NULL: none */
     struct ids_line *line;
-    uint8_t *small;    /* CHUNKER_SMALL */
-    uint8_t *bundle;   /* CHUNKER_BUNDLE_MAX */
+    uint8_t *small;  /* CHUNKER_SMALL */
+    uint8_t *bundle; /* CHUNKER_BUNDLE_MAX */
     size_t bundle_len, first_member;
 };
 
-int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, uint64_t *base, struct stat *st, struct pd_err *err) {
+int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, uint64_t *base,
+                    struct stat *st, struct pd_err *err) {
     const char *name = scan_name(s, e->path);
     *base = 0;
     *fd = s->fd;
@@ -56,26 +59,34 @@ void scan_close_entry(const struct scan *s, int fd) {
         close(fd);
 }
 
-static int same_file(const struct scan *s, const struct scan_entry *e, const struct stat *a, int fd) {
+static int same_file(const struct scan *s, const struct scan_entry *e, const struct stat *a,
+                     int fd) {
     struct stat b;
     if (!scan_on_disk(s, e))
         return 1;
-    return !fstat(fd, &b) && a->st_size == b.st_size && a->st_mtim.tv_sec == b.st_mtim.tv_sec && a->st_mtim.tv_nsec == b.st_mtim.tv_nsec &&
-           a->st_ctim.tv_sec == b.st_ctim.tv_sec && a->st_ctim.tv_nsec == b.st_ctim.tv_nsec;
+    return !fstat(fd, &b) && a->st_size == b.st_size && a->st_mtim.tv_sec == b.st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b.st_mtim.tv_nsec && a->st_ctim.tv_sec == b.st_ctim.tv_sec &&
+           a->st_ctim.tv_nsec == b.st_ctim.tv_nsec;
 }
 
-static int64_t in_ns(const struct timespec *t) { return t->tv_sec * INT64_C(1000000000) + t->tv_nsec; }
+static int64_t in_ns(const struct timespec *t) {
+    return t->tv_sec * INT64_C(1000000000) + t->tv_nsec;
+}
 
 int scan_is_as_hashed(const struct scan_entry *e, int fd) {
     struct stat st;
-    return !fstat(fd, &st) && (uint64_t)st.st_size == e->size && in_ns(&st.st_mtim) == e->mtime_ns && in_ns(&st.st_ctim) == e->ctime_ns && st.st_ino == e->ino;
+    return !fstat(fd, &st) && (uint64_t)st.st_size == e->size &&
+           in_ns(&st.st_mtim) == e->mtime_ns && in_ns(&st.st_ctim) == e->ctime_ns &&
+           st.st_ino == e->ino;
 }
 
-/* Would a write from now on give the file another ctime than it had at `st`? These file systems take it from the clock that `now` is of
- * (a tick of some ms), and keep all of it; what keeps only seconds ends in zeros. A mapping that was written to before is the exception:
- * its writes show late. They are found on the node, where every object is hashed. */
+/* Would a write from now on give the file another ctime than it had at `st`? These file systems
+ * take it from the clock that `now` is of (a tick of some ms), and keep all of it; what keeps only
+ * seconds ends in zeros. A mapping that was written to before is the exception: its writes show
+ * late. They are found on the node, where every object is hashed. */
 static int change_would_show(int fd, const struct stat *st, const struct timespec *now) {
-    static const long known[] = {TMPFS_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC};
+    static const long known[] = {TMPFS_MAGIC,       EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
+                                 BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC};
     struct statfs f;
     size_t i = 0;
     if (!st->st_ctim.tv_nsec || in_ns(&st->st_ctim) >= in_ns(now) || fstatfs(fd, &f))
@@ -86,10 +97,12 @@ static int change_would_show(int fd, const struct stat *st, const struct timespe
 }
 
 /* The entry says what the file was when it was opened, not before began_ns. */
-static int refresh(const struct scan *s, struct scan_entry *e, const struct stat *st, int64_t began_ns, struct pd_err *err) {
+static int refresh(const struct scan *s, struct scan_entry *e, const struct stat *st,
+                   int64_t began_ns, struct pd_err *err) {
     const char *name = scan_name(s, e->path);
     if (!S_ISREG(st->st_mode))
-        return pd_fail(err, PD_EDATA, "%.300s/%.400s became something else while it was read", s->top, name);
+        return pd_fail(err, PD_EDATA, "%.300s/%.400s became something else while it was read",
+                       s->top, name);
     e->size = (uint64_t)st->st_size;
     if (s->is_file) /* the worker: a name for its bytes, and nothing else of it */
         return 0;
@@ -101,13 +114,15 @@ static int refresh(const struct scan *s, struct scan_entry *e, const struct stat
     return 0;
 }
 
-int scan_read_at(const struct scan *s, const struct scan_entry *e, int fd, uint8_t *p, size_t n, uint64_t at, struct pd_err *err) {
+int scan_read_at(const struct scan *s, const struct scan_entry *e, int fd, uint8_t *p, size_t n,
+                 uint64_t at, struct pd_err *err) {
     for (size_t done = 0; done < n;) {
         ssize_t k = pread(fd, p + done, n - done, (off_t)(at + done));
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0)
-            return pd_fail_errno(err, PD_EIO, errno, "cannot read %.300s/%.400s", s->top, scan_name(s, e->path));
+            return pd_fail_errno(err, PD_EIO, errno, "cannot read %.300s/%.400s", s->top,
+                                 scan_name(s, e->path));
         if (k == 0)
             return PD_EDATA;
         done += (size_t)k;
@@ -116,13 +131,16 @@ int scan_read_at(const struct scan *s, const struct scan_entry *e, int fd, uint8
 }
 
 static int changed(const struct scan *s, const struct scan_entry *e, struct pd_err *err) {
-    return pd_fail(err, PD_EDATA, "%.300s/%.400s changes while it is read, %d times", s->top, scan_name(s, e->path), SCAN_TRIES);
+    return pd_fail(err, PD_EDATA, "%.300s/%.400s changes while it is read, %d times", s->top,
+                   scan_name(s, e->path), SCAN_TRIES);
 }
 
-/* --- large files ----------------------------------------------------------------------------------------------- */
+/* --- large files --- */
 
-/* The next run of data in [at, end): 1 and its bounds. Holes are what the file system says they are. */
-static int next_region(int fd, int is_sparse, uint64_t at, uint64_t end, uint64_t *from, uint64_t *to) {
+/* The next run of data in [at, end): 1 and its bounds. Holes are what the file system says they
+ * are. */
+static int next_region(int fd, int is_sparse, uint64_t at, uint64_t end, uint64_t *from,
+                       uint64_t *to) {
     *from = at;
     *to = end;
     if (at >= end)
@@ -147,14 +165,16 @@ static int keep_batch(struct hasher *h, const struct ids_batch *b, uint32_t entr
     uint64_t began = *off;
     for (size_t i = 0; i < b->n; *off += b->cut[i++].n) {
         uint32_t object, len = (uint32_t)b->cut[i].n;
-        if (scan_put_object(s, &b->id[i], len, entry, *off, &object) || scan_put_piece(s, *off, object, 0, len))
+        if (scan_put_object(s, &b->id[i], len, entry, *off, &object) ||
+            scan_put_piece(s, *off, object, 0, len))
             return scan_fail_memory(s, h->err);
     }
     atomic_fetch_add(&s->hashed, *off - began);
     return 0;
 }
 
-static int hash_region(struct hasher *h, uint32_t entry, int fd, uint64_t base, uint64_t from, uint64_t to, const struct chunker *c) {
+static int hash_region(struct hasher *h, uint32_t entry, int fd, uint64_t base, uint64_t from,
+                       uint64_t to, const struct chunker *c) {
     struct scan *s = h->s;
     const struct scan_entry *e = &s->entries[entry];
     const uint8_t *rest = NULL; /* bytes of the batch before that are not cut yet */
@@ -167,7 +187,8 @@ static int hash_region(struct hasher *h, uint32_t entry, int fd, uint64_t base, 
             rc = keep_batch(h, ids_line_take(h->line), entry, &off);
             continue;
         }
-        size_t have = n_rest, at = 0, n = to - next < IDS_BUFFER - have ? (size_t)(to - next) : IDS_BUFFER - have;
+        size_t have = n_rest, at = 0,
+               n = to - next < IDS_BUFFER - have ? (size_t)(to - next) : IDS_BUFFER - have;
         if (n_rest)
             memcpy(b->buf, rest, n_rest);
         rc = scan_check_cancel(s, h->err);
@@ -177,13 +198,17 @@ static int hash_region(struct hasher *h, uint32_t entry, int fd, uint64_t base, 
             break;
         have += n;
         next += n;
-        for (b->n = 0; b->n < IDS_CUTS && at < have && (have - at >= c->max || next == to); at += b->cut[b->n++].n)
-            b->cut[b->n] = (struct object_bytes){b->buf + at, chunker_cut(c, b->buf + at, have - at)};
+        for (b->n = 0; b->n < IDS_CUTS && at < have && (have - at >= c->max || next == to);
+             at += b->cut[b->n++].n)
+            b->cut[b->n] =
+                (struct object_bytes){b->buf + at, chunker_cut(c, b->buf + at, have - at)};
         rest = b->buf + at;
         n_rest = have - at;
         ids_line_put(h->line, to - from < LONG);
     }
-    for (const struct ids_batch *b; (b = ids_line_take(h->line));) /* after a failure they are waited for, too: their buffers are in use */
+    for (const struct ids_batch *b;
+         (b = ids_line_take(
+              h->line));) /* after a failure they are waited for, too: their buffers are in use */
         rc = rc ? rc : keep_batch(h, b, entry, &off);
     return rc;
 }
@@ -200,14 +225,17 @@ static int hash_once(struct hasher *h, uint32_t entry, int *again) {
     if (rc)
         return rc;
     rc = refresh(s, e, &st, began_ns, h->err);
-    e->stamped = !rc && scan_on_disk(s, e) && !s->is_file && !clock_gettime(CLOCK_REALTIME_COARSE, &now) && change_would_show(fd, &st, &now);
+    e->stamped = !rc && scan_on_disk(s, e) && !s->is_file &&
+                 !clock_gettime(CLOCK_REALTIME_COARSE, &now) && change_would_show(fd, &st, &now);
     e->first_piece = (uint32_t)s->n_pieces;
     chunker_init(&c, e->size, atomic_load(&s->total));
     int sparse = !scan_on_disk(s, e) || (uint64_t)st.st_blocks * 512 < e->size;
-    for (uint64_t at = base; !rc && next_region(fd, sparse, at, base + e->size, &from, &to); at = to)
+    for (uint64_t at = base; !rc && next_region(fd, sparse, at, base + e->size, &from, &to);
+         at = to)
         rc = hash_region(h, entry, fd, base, from, to, &c);
     e->n_pieces = (uint32_t)(s->n_pieces - e->first_piece);
-    *again = (!rc || rc == PD_EDATA) && !(h->err && h->err->code) && (rc || !same_file(s, e, &st, fd));
+    *again =
+        (!rc || rc == PD_EDATA) && !(h->err && h->err->code) && (rc || !same_file(s, e, &st, fd));
     scan_close_entry(s, fd);
     return *again ? 0 : rc;
 }
@@ -256,7 +284,7 @@ static int hash_large(struct hasher *h, uint32_t entry) {
     return changed(s, &s->entries[entry], h->err);
 }
 
-/* --- small files ------------------------------------------------------------------------------------------------ */
+/* --- small files --- */
 
 static int flush_bundle(struct hasher *h) {
     struct scan *s = h->s;
@@ -328,7 +356,8 @@ static int hash_small(struct hasher *h, uint32_t entry) {
     h->bundle_len += e->size;
     if (scan_put_member(s, entry))
         return scan_fail_memory(s, h->err);
-    if (s->flags & SCAN_ALONE || chunker_bundle_ends(scan_name(s, e->path), e->path_len, h->bundle_len, e->size))
+    if (s->flags & SCAN_ALONE ||
+        chunker_bundle_ends(scan_name(s, e->path), e->path_len, h->bundle_len, e->size))
         rc = flush_bundle(h);
     return rc;
 }
@@ -337,7 +366,9 @@ static int hash_small(struct hasher *h, uint32_t entry) {
 static int reuse_bundle(struct hasher *h, size_t *i) {
     struct scan *s = h->s;
     size_t first = s->n_members, last = *i;
-    int known = h->cache && !h->bundle_len && s->entries[*i].size ? scan_cache_bundle(h->cache, s, *i, &last) : 0;
+    int known = h->cache && !h->bundle_len && s->entries[*i].size
+                    ? scan_cache_bundle(h->cache, s, *i, &last)
+                    : 0;
     if (known < 0)
         return scan_fail_memory(s, h->err);
     for (size_t m = first; m < s->n_members && known; m++)
@@ -361,7 +392,8 @@ int scan_hash_all(struct scan *s, struct pd_err *err) {
     h->small = pd_malloc(CHUNKER_SMALL);
     h->bundle = pd_malloc(CHUNKER_BUNDLE_MAX);
     s->totals.reused = 0;
-    if (!h->line || !h->small || !h->bundle || (s->cache_file && !(h->cache = scan_cache_open(s->cache_file))))
+    if (!h->line || !h->small || !h->bundle ||
+        (s->cache_file && !(h->cache = scan_cache_open(s->cache_file))))
         rc = scan_fail_memory(s, err);
     for (size_t i = 0; i < s->n_entries && !rc; i++) {
         const struct scan_entry *e = &s->entries[i];
@@ -371,7 +403,8 @@ int scan_hash_all(struct scan *s, struct pd_err *err) {
         if (!rc && !e->hashed && e->size < CHUNKER_SMALL) {
             rc = reuse_bundle(h, &i);
             rc = rc ? rc < 0 ? rc : 0 : hash_small(h, (uint32_t)i);
-        } else if (!rc && !(rc = flush_bundle(h)) && !e->hashed) /* a bundle is of files that follow each other in the manifest */
+        } else if (!rc && !(rc = flush_bundle(h)) &&
+                   !e->hashed) /* a bundle is of files that follow each other in the manifest */
             rc = hash_large(h, (uint32_t)i);
     }
     if (!rc)

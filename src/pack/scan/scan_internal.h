@@ -1,5 +1,6 @@
-/* scan_int.h - what scan.c (the package), scan_list.c (a folder's entries), scan_tar.c (an archive's), scan_hash.c (contents into
- * objects) and scan_read.c (objects out of contents) share. */
+/* scan_int.h - what scan.c (the package), scan_list.c (a folder's entries), scan_tar.c (an
+ * archive's), scan_hash.c (contents into objects) and scan_read.c (objects out of contents) share.
+ */
 #ifndef PD_PACK_SCAN_INT_H
 #define PD_PACK_SCAN_INT_H
 
@@ -21,12 +22,14 @@ struct scan_entry {
     uint64_t ino;
     uint32_t mode, path_len;
     uint32_t first_piece, n_pieces; /* its contents, once hashed */
-    uint8_t type, hashed, added; /* added: by scan_add_file */
-    uint8_t settled;             /* it was last changed long enough before it was hashed (scan_cache.h) */
-    uint8_t stamped;             /* it was hashed in this process, and has other times when it is written to after that */
+    uint8_t type, hashed, added;    /* added: by scan_add_file */
+    uint8_t settled; /* it was last changed long enough before it was hashed (scan_cache.h) */
+    uint8_t stamped; /* it was hashed in this process, and has other times when it is written to
+                        after that */
 };
 
-/* A piece of a file: bytes [off, off + len) of it are bytes [obj_off, obj_off + len) of the object. */
+/* A piece of a file: bytes [off, off + len) of it are bytes [obj_off, obj_off + len) of the object.
+ */
 struct scan_piece {
     uint64_t off;
     uint32_t object, obj_off, len;
@@ -39,7 +42,7 @@ struct scan_object {
     struct object_id id;
     uint32_t raw_len;
     uint32_t entry; /* the file that it is a part of, or one of the two above */
-    uint64_t off;   /* in that file; in `manifest`; of a bundle: where its files begin in `members` */
+    uint64_t off; /* in that file; in `manifest`; of a bundle: where its files begin in `members` */
 };
 
 struct scan_ignored {
@@ -49,9 +52,9 @@ struct scan_ignored {
 struct scan {
     char *top; /* as the user wrote it, for messages */
     unsigned flags;
-    int fd;          /* the folder, the file, or the nameless file with an archive's contents */
+    int fd; /* the folder, the file, or the nameless file with an archive's contents */
     int is_archive, is_file, listed;
-    int added_fd;    /* a nameless file with the contents of what was added; -1: nothing was */
+    int added_fd; /* a nameless file with the contents of what was added; -1: nothing was */
     int (*on_listed)(void *, struct scan *, struct pd_err *);
     void *listed_arg;
     struct pd_buf names;
@@ -78,7 +81,9 @@ struct scan {
     atomic_ullong seen, hashed, total;
 };
 
-static inline const char *scan_name(const struct scan *s, uint64_t at) { return (const char *)s->names.data + at; }
+static inline const char *scan_name(const struct scan *s, uint64_t at) {
+    return (const char *)s->names.data + at;
+}
 
 /* scan.c */
 int scan_fail_memory(const struct scan *s, struct pd_err *err);
@@ -87,7 +92,8 @@ int scan_check_cancel(const struct scan *s, struct pd_err *err);
 int scan_put_name(struct scan *s, const char *text, size_t n, uint64_t *at, struct pd_err *err);
 int scan_add_entry(struct scan *s, const struct scan_entry *e, struct pd_err *err);
 /* The object with this id; made from the rest when there is none. PD_ENOMEM. */
-int scan_put_object(struct scan *s, const struct object_id *id, uint32_t raw_len, uint32_t entry, uint64_t off, uint32_t *object);
+int scan_put_object(struct scan *s, const struct object_id *id, uint32_t raw_len, uint32_t entry,
+                    uint64_t off, uint32_t *object);
 int scan_put_piece(struct scan *s, uint64_t off, uint32_t object, uint32_t obj_off, uint32_t len);
 int scan_put_member(struct scan *s, uint32_t entry); /* of the bundle that comes next */
 
@@ -97,18 +103,24 @@ int scan_list_file(struct scan *s, const char *name, struct pd_err *err);
 
 /* scan_tar.c */
 int scan_nameless_file(struct pd_err *err); /* a descriptor, or PD_E* */
-int scan_is_archive(const struct scan *s); /* 1: s->fd is a regular file and a tar archive; read from its beginning, and left there */
+int scan_is_archive(const struct scan *s);  /* 1: s->fd is a regular file and a tar archive; read
+                                               from its beginning, and left there */
 int scan_list_archive(struct scan *s, struct pd_err *err);
 
 /* scan_hash.c: all kept entries that are files, in order, into objects and pieces. */
 int scan_hash_all(struct scan *s, struct pd_err *err);
-/* Open the contents of a file: *fd, where in it they begin, and what fstat says (of what is not on disk only size and times). Then
- * scan_close_entry. */
-static inline int scan_on_disk(const struct scan *s, const struct scan_entry *e) { return !s->is_archive && !e->added; }
+/* Open the contents of a file: *fd, where in it they begin, and what fstat says (of what is not on
+ * disk only size and times). Then scan_close_entry. */
+static inline int scan_on_disk(const struct scan *s, const struct scan_entry *e) {
+    return !s->is_archive && !e->added;
+}
 void scan_close_entry(const struct scan *s, int fd);
 /* n bytes of an open entry, at `at`. PD_EDATA, without a message: it is shorter than it was. */
-int scan_read_at(const struct scan *s, const struct scan_entry *e, int fd, uint8_t *p, size_t n, uint64_t at, struct pd_err *err);
-int scan_is_as_hashed(const struct scan_entry *e, int fd); /* size, times and inode are what they were */
-int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, uint64_t *base, struct stat *st, struct pd_err *err);
+int scan_read_at(const struct scan *s, const struct scan_entry *e, int fd, uint8_t *p, size_t n,
+                 uint64_t at, struct pd_err *err);
+int scan_is_as_hashed(const struct scan_entry *e,
+                      int fd); /* size, times and inode are what they were */
+int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, uint64_t *base,
+                    struct stat *st, struct pd_err *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* scan_list.c - what a folder holds, in the order of a manifest, without what .paddleignore leaves out. */
+/* scan_list.c - what a folder holds, in the order of a manifest, without what .paddleignore leaves
+ * out. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +33,9 @@ static int fail_errno(struct walk *k, const char *what) {
 
 static uint64_t bytes_below(int dirfd, const char *name, const struct stat *st) {
     uint64_t sum = S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0;
-    int fd = S_ISDIR(st->st_mode) ? openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    int fd = S_ISDIR(st->st_mode)
+                 ? openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                 : -1;
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *e;
     struct stat sub;
@@ -42,7 +45,8 @@ static uint64_t bytes_below(int dirfd, const char *name, const struct stat *st) 
         return sum;
     }
     while ((e = readdir(d)))
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !fstatat(fd, e->d_name, &sub, AT_SYMLINK_NOFOLLOW))
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
+            !fstatat(fd, e->d_name, &sub, AT_SYMLINK_NOFOLLOW))
             sum += bytes_below(fd, e->d_name, &sub);
     closedir(d);
     return sum;
@@ -76,7 +80,8 @@ static int add_link(struct walk *k, int dirfd, const char *name, struct scan_ent
     struct pd_err why = {0};
     ssize_t n = readlinkat(dirfd, name, target, sizeof target);
     if (n < 0 || (size_t)n >= sizeof target)
-        return n < 0 ? fail_errno(k, "read link") : fail_here(k, PD_EDATA, "the link's target is too long");
+        return n < 0 ? fail_errno(k, "read link")
+                     : fail_here(k, PD_EDATA, "the link's target is too long");
     target[n] = 0;
     if (pack_check_link(k->path, target, &why))
         return fail_here(k, PD_EDATA, why.msg);
@@ -102,7 +107,8 @@ static int walk_one(struct walk *k, int dirfd, const char *name) {
             rc = fail_here(k, PD_EDATA, "it has a set-id bit");
     } else if (S_ISDIR(st.st_mode)) {
         e.type = MANIFEST_FOLDER;
-        e.mode = st.st_mode & 01777; /* a set-gid bit, inherited by what is made in the folder, stays here */
+        e.mode = st.st_mode &
+                 01777; /* a set-gid bit, inherited by what is made in the folder, stays here */
     } else if (S_ISLNK(st.st_mode)) {
         e.type = MANIFEST_LINK;
         e.mode = 0777;
@@ -137,7 +143,8 @@ static int walk_dir(struct walk *k, int fd) {
     for (size_t i = 0; i < l.n && !rc; i++) {
         size_t n = strlen(l.v[i]);
         if (len + n + 2 > sizeof k->path) {
-            rc = pd_fail(k->err, PD_EDATA, "a path below %s is too long: %.100s...", k->s->top, k->path);
+            rc = pd_fail(k->err, PD_EDATA, "a path below %s is too long: %.100s...", k->s->top,
+                         k->path);
             break;
         }
         if (len)

@@ -1,4 +1,5 @@
-/* scan_read.c - objects of a package read again, as they are sent: from the files, and the same bytes as were hashed. */
+/* scan_read.c - objects of a package read again, as they are sent: from the files, and the same
+ * bytes as were hashed. */
 #include <fcntl.h>
 #include <string.h>
 
@@ -6,7 +7,8 @@
 #include "pack/scan/scan_internal.h"
 
 /* n bytes of a file, at `off`. Fewer: PD_EDATA. */
-static int read_part(const struct scan *s, const struct scan_entry *e, uint64_t off, uint8_t *p, size_t n, struct pd_err *err) {
+static int read_part(const struct scan *s, const struct scan_entry *e, uint64_t off, uint8_t *p,
+                     size_t n, struct pd_err *err) {
     struct stat st;
     uint64_t base;
     int fd, rc = scan_open_entry(s, e, &fd, &base, &st, err);
@@ -18,11 +20,14 @@ static int read_part(const struct scan *s, const struct scan_entry *e, uint64_t 
 
 int scan_item_read(const struct scan *s, size_t i, void *p, size_t n, struct pd_err *err) {
     int rc = read_part(s, &s->entries[i], 0, p, n, err);
-    return rc == PD_EDATA ? pd_fail(err, rc, "%.300s/%.400s changes while it is read", s->top, scan_name(s, s->entries[i].path)) : rc;
+    return rc == PD_EDATA ? pd_fail(err, rc, "%.300s/%.400s changes while it is read", s->top,
+                                    scan_name(s, s->entries[i].path))
+                          : rc;
 }
 
 /* Of a bundle: 0, and *bad the file that can't be what it was, should the hash not be right. */
-static int read_bundle(const struct scan *s, const struct scan_object *o, uint8_t *buf, const struct scan_entry **bad, struct pd_err *err) {
+static int read_bundle(const struct scan *s, const struct scan_object *o, uint8_t *buf,
+                       const struct scan_entry **bad, struct pd_err *err) {
     struct stat st;
     int rc = 0;
     *bad = &s->entries[s->members[o->off]];
@@ -30,20 +35,23 @@ static int read_bundle(const struct scan *s, const struct scan_object *o, uint8_
         if (o->off + i == s->n_members) /* they were longer when it was hashed, in an earlier run */
             return PD_EDATA;
         const struct scan_entry *e = &s->entries[s->members[o->off + i]];
-        if (e->size > o->raw_len - at) { /* it was another one when it was hashed, in an earlier run */
+        if (e->size >
+            o->raw_len - at) { /* it was another one when it was hashed, in an earlier run */
             *bad = e;
             return PD_EDATA;
         }
         rc = read_part(s, e, 0, buf + at, (size_t)e->size, err);
-        if (rc || (scan_on_disk(s, e) && (fstatat(s->fd, scan_name(s, e->path), &st, AT_SYMLINK_NOFOLLOW) ||
-                                      st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec != e->mtime_ns)))
+        if (rc || (scan_on_disk(s, e) &&
+                   (fstatat(s->fd, scan_name(s, e->path), &st, AT_SYMLINK_NOFOLLOW) ||
+                    st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec != e->mtime_ns)))
             *bad = e;
         at += (uint32_t)e->size;
     }
     return rc;
 }
 
-/* What scan_read_all reads: objects, where to, and of which file, should they not be what they were. */
+/* What scan_read_all reads: objects, where to, and of which file, should they not be what they
+ * were. */
 struct reading {
     const struct scan_object *o[SCAN_READ_MAX];
     uint8_t *to[SCAN_READ_MAX];
@@ -53,8 +61,10 @@ struct reading {
 
 static int is_of_file(const struct scan_object *o) { return o->entry < FROM_BUNDLE; }
 
-/* Objects [i, k), all of one file. When a change would show in its times and they are what they were, its bytes are. */
-static int load_file(const struct scan *s, struct reading *r, size_t i, size_t k, struct pd_err *err) {
+/* Objects [i, k), all of one file. When a change would show in its times and they are what they
+ * were, its bytes are. */
+static int load_file(const struct scan *s, struct reading *r, size_t i, size_t k,
+                     struct pd_err *err) {
     const struct scan_entry *e = &s->entries[r->o[i]->entry];
     const size_t first = i;
     struct stat st;
@@ -80,8 +90,10 @@ static int load_other(const struct scan *s, struct reading *r, size_t i, struct 
     return 0;
 }
 
-static int changed_since(const struct scan *s, const struct scan_entry *e, int rc, struct pd_err *err) {
-    return pd_fail(err, rc, "%.300s/%.400s changed while it was sent", s->top, scan_name(s, e->path));
+static int changed_since(const struct scan *s, const struct scan_entry *e, int rc,
+                         struct pd_err *err) {
+    return pd_fail(err, rc, "%.300s/%.400s changed while it was sent", s->top,
+                   scan_name(s, e->path));
 }
 
 static int check_read(const struct scan *s, const struct reading *r, size_t n, struct pd_err *err) {
@@ -101,7 +113,8 @@ static int check_read(const struct scan *s, const struct reading *r, size_t n, s
     return 0;
 }
 
-int scan_read_all(const struct scan *s, const uint32_t *object, size_t n, uint8_t *buf, size_t gap, struct pd_err *err) {
+int scan_read_all(const struct scan *s, const uint32_t *object, size_t n, uint8_t *buf, size_t gap,
+                  struct pd_err *err) {
     struct reading r;
     for (size_t i = 0; i < n; i++) {
         r.o[i] = &s->objects[object[i]];
@@ -119,7 +132,8 @@ int scan_read_all(const struct scan *s, const uint32_t *object, size_t n, uint8_
     return check_read(s, &r, n, err);
 }
 
-int scan_read(const struct scan *s, long object, uint8_t buf[OBJECT_MAX], uint32_t *raw_len, struct pd_err *err) {
+int scan_read(const struct scan *s, long object, uint8_t buf[OBJECT_MAX], uint32_t *raw_len,
+              struct pd_err *err) {
     *raw_len = s->objects[object].raw_len;
     return scan_read_all(s, &(uint32_t){(uint32_t)object}, 1, buf, 0, err);
 }

@@ -1,5 +1,6 @@
-/* scan_tar.c - what a tar archive holds. Its contents go to a nameless file first, since an archive can't be read at any place. In a
- * file of its own: it needs gzip, bzip2 and xz, which the node programs do not link. */
+/* scan_tar.c - what a tar archive holds. Its contents go to a nameless file first, since an archive
+ * can't be read at any place. In a file of its own: it needs gzip, bzip2 and xz, which the node
+ * programs do not link. */
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
@@ -39,9 +40,11 @@ static struct archive *open_tar(int fd, const char *name, struct pd_err *err) {
         pd_fail(err, PD_ENOMEM, "out of memory to read %s", name);
         return NULL;
     }
-    /* A filter that is run by an external program answers WARN: take only those that are built in. */
-    if (archive_read_support_format_tar(a) || archive_read_support_filter_gzip(a) || archive_read_support_filter_bzip2(a) ||
-        archive_read_support_filter_xz(a) || archive_read_support_filter_zstd(a) || archive_read_open_fd(a, fd, 1 << 16)) {
+    /* A filter that is run by an external program answers WARN: take only those that are built in.
+     */
+    if (archive_read_support_format_tar(a) || archive_read_support_filter_gzip(a) ||
+        archive_read_support_filter_bzip2(a) || archive_read_support_filter_xz(a) ||
+        archive_read_support_filter_zstd(a) || archive_read_open_fd(a, fd, 1 << 16)) {
         const char *why = archive_error_string(a);
         pd_fail(err, PD_EDATA, "cannot read archive %s: %s", name, why ? why : "unknown");
         archive_read_free(a);
@@ -53,7 +56,8 @@ static struct archive *open_tar(int fd, const char *name, struct pd_err *err) {
 int scan_is_archive(const struct scan *s) {
     struct stat st;
     struct archive_entry *e;
-    struct archive *a = fstat(s->fd, &st) || !S_ISREG(st.st_mode) ? NULL : open_tar(s->fd, s->top, NULL);
+    struct archive *a =
+        fstat(s->fd, &st) || !S_ISREG(st.st_mode) ? NULL : open_tar(s->fd, s->top, NULL);
     if (!a)
         return 0;
     int r = archive_read_next_header(a, &e);
@@ -61,7 +65,8 @@ int scan_is_archive(const struct scan *s) {
     return (r == ARCHIVE_OK || r == ARCHIVE_WARN) && !lseek(s->fd, 0, SEEK_SET);
 }
 
-static int copy_data(struct scan *s, struct archive *a, int spool, uint64_t *end, struct scan_entry *e, struct pd_err *err) {
+static int copy_data(struct scan *s, struct archive *a, int spool, uint64_t *end,
+                     struct scan_entry *e, struct pd_err *err) {
     e->spool = (*end + SPOOL_ALIGN - 1) / SPOOL_ALIGN * SPOOL_ALIGN;
     *end = e->spool + e->size;
     for (;;) {
@@ -72,10 +77,13 @@ static int copy_data(struct scan *s, struct archive *a, int spool, uint64_t *end
         if (r == ARCHIVE_EOF)
             break;
         if (r < ARCHIVE_WARN || off < 0 || (uint64_t)off + n > e->size)
-            return pd_fail(err, PD_EDATA, "archive %s is damaged: %s", s->top, archive_error_string(a) ? archive_error_string(a) : "sizes do not agree");
+            return pd_fail(err, PD_EDATA, "archive %s is damaged: %s", s->top,
+                           archive_error_string(a) ? archive_error_string(a)
+                                                   : "sizes do not agree");
         int rc = scan_check_cancel(s, err);
         for (size_t done = 0; !rc && done < n;) {
-            ssize_t k = pwrite(spool, (const char *)p + done, n - done, (off_t)(e->spool + (uint64_t)off + done));
+            ssize_t k = pwrite(spool, (const char *)p + done, n - done,
+                               (off_t)(e->spool + (uint64_t)off + done));
             if (k < 0 && errno != EINTR)
                 rc = pd_fail_errno(err, PD_EIO, errno, "cannot write a temporary file (TMPDIR)");
             done += k > 0 ? (size_t)k : 0;
@@ -83,20 +91,24 @@ static int copy_data(struct scan *s, struct archive *a, int spool, uint64_t *end
         if (rc)
             return rc;
     }
-    return ftruncate(spool, (off_t)*end) ? pd_fail_errno(err, PD_EIO, errno, "cannot write a temporary file (TMPDIR)") : 0;
+    return ftruncate(spool, (off_t)*end)
+               ? pd_fail_errno(err, PD_EIO, errno, "cannot write a temporary file (TMPDIR)")
+               : 0;
 }
 
 /* A hard link is a file with the same contents: the last entry of that name so far. */
 static int find_entry(const struct scan *s, const char *path, struct scan_entry *out) {
     for (size_t i = s->n_entries; i-- > 0;)
-        if (s->entries[i].type == MANIFEST_FILE && !strcmp(scan_name(s, s->entries[i].path), path)) {
+        if (s->entries[i].type == MANIFEST_FILE &&
+            !strcmp(scan_name(s, s->entries[i].path), path)) {
             *out = s->entries[i];
             return 1;
         }
     return 0;
 }
 
-static int take_type(struct scan *s, struct archive_entry *in, const char *path, struct scan_entry *e, struct pd_err *err) {
+static int take_type(struct scan *s, struct archive_entry *in, const char *path,
+                     struct scan_entry *e, struct pd_err *err) {
     char other[PATH_MAX];
     const char *hard = archive_entry_hardlink(in), *sym = archive_entry_symlink(in);
     unsigned type = archive_entry_filetype(in), perm = archive_entry_perm(in);
@@ -105,7 +117,8 @@ static int take_type(struct scan *s, struct archive_entry *in, const char *path,
     if (hard) {
         int rc = pack_clean_path(hard, other, err);
         if (!rc && !find_entry(s, other, &first))
-            rc = pd_fail(err, PD_EDATA, "%s is a hard link to %s, which is no file before it", path, other);
+            rc = pd_fail(err, PD_EDATA, "%s is a hard link to %s, which is no file before it", path,
+                         other);
         if (!rc) {
             first.path = e->path;
             first.path_len = e->path_len;
@@ -135,12 +148,14 @@ static int take_type(struct scan *s, struct archive_entry *in, const char *path,
     return 0;
 }
 
-static int take_entry(struct scan *s, struct archive *a, struct archive_entry *in, int spool, uint64_t *end, struct pd_err *err) {
+static int take_entry(struct scan *s, struct archive *a, struct archive_entry *in, int spool,
+                      uint64_t *end, struct pd_err *err) {
     char path[PATH_MAX];
     struct pd_err why = {0};
     struct scan_entry e = {0};
     const char *name = archive_entry_pathname(in);
-    int rc = name ? pack_clean_path(name, path, &why) : pd_fail(&why, PD_EDATA, "an entry has no usable name");
+    int rc = name ? pack_clean_path(name, path, &why)
+                  : pd_fail(&why, PD_EDATA, "an entry has no usable name");
     if (!rc && !*path)
         return 0;
     if (!rc) {
@@ -156,7 +171,7 @@ static int take_entry(struct scan *s, struct archive *a, struct archive_entry *i
     return rc ? rc : scan_add_entry(s, &e, err);
 }
 
-/* --- order ------------------------------------------------------------------------------------------------------- */
+/* --- order --- */
 
 struct key {
     const char *path;
@@ -186,7 +201,8 @@ static int add_folders(struct scan *s, struct pd_err *err) {
             end = strchr(end + 1, '/');
             if (end)
                 *end = 0;
-            struct scan_entry e = {.type = MANIFEST_FOLDER, .mode = 0755, .path_len = (uint32_t)strlen(path)};
+            struct scan_entry e = {
+                .type = MANIFEST_FOLDER, .mode = 0755, .path_len = (uint32_t)strlen(path)};
             int rc = scan_put_name(s, path, e.path_len, &e.path, err);
             if (!rc)
                 rc = scan_add_entry(s, &e, err);
@@ -200,7 +216,8 @@ static int add_folders(struct scan *s, struct pd_err *err) {
     return 0;
 }
 
-/* Sorted; of several entries with one name the last that the archive has counts, a folder that was only added when there is no other. */
+/* Sorted; of several entries with one name the last that the archive has counts, a folder that was
+ * only added when there is no other. */
 static int sort_entries(struct scan *s, size_t n_own, struct pd_err *err) {
     size_t n = s->n_entries, kept = 0;
     struct key *keys = pd_malloc((n + 1) * sizeof *keys);
@@ -237,7 +254,8 @@ int scan_list_archive(struct scan *s, struct pd_err *err) {
             break;
         /* WARN: a name that the locale can't show; its bytes are there all the same */
         if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
-            rc = pd_fail(err, PD_EDATA, "archive %s is damaged: %s", s->top, archive_error_string(a));
+            rc = pd_fail(err, PD_EDATA, "archive %s is damaged: %s", s->top,
+                         archive_error_string(a));
         if (!rc)
             rc = take_entry(s, a, in, spool, &end, err);
     }
@@ -257,27 +275,31 @@ int scan_list_archive(struct scan *s, struct pd_err *err) {
     return 0;
 }
 
-/* --- one file ---------------------------------------------------------------------------------------------------- */
+/* --- one file --- */
 
-static int take_file(struct archive *a, struct archive_entry *e, const char *path, size_t max, struct pd_buf *out, struct pd_err *err) {
+static int take_file(struct archive *a, struct archive_entry *e, const char *path, size_t max,
+                     struct pd_buf *out, struct pd_err *err) {
     uint64_t size = (uint64_t)archive_entry_size(e);
     pd_buf_clear(out);
     if (archive_entry_size(e) < 0 || size > max)
-        return pd_fail(err, PD_EDATA, "archive %s: %s has more than %zu bytes", path, archive_entry_pathname(e), max);
+        return pd_fail(err, PD_EDATA, "archive %s: %s has more than %zu bytes", path,
+                       archive_entry_pathname(e), max);
     if (pd_buf_reserve(out, size + 1))
         return pd_fail(err, PD_ENOMEM, "out of memory to read %s", path);
     while (out->len < size) {
         la_ssize_t k = archive_read_data(a, out->data + out->len, size - out->len);
         if (k <= 0)
-            return pd_fail(err, PD_EDATA, "archive %s is damaged: %s", path, archive_error_string(a) ? archive_error_string(a) : "cut off");
+            return pd_fail(err, PD_EDATA, "archive %s is damaged: %s", path,
+                           archive_error_string(a) ? archive_error_string(a) : "cut off");
         out->len += (size_t)k;
     }
     return 0;
 }
 
-/* Of several entries with one name the last counts, as in a package. A packed archive can't be appended to: there the first is taken, and the rest
- * need not be unpacked. */
-int scan_archive_file(const char *path, const char *name, size_t max, struct pd_buf *out, struct pd_err *err) {
+/* Of several entries with one name the last counts, as in a package. A packed archive can't be
+ * appended to: there the first is taken, and the rest need not be unpacked. */
+int scan_archive_file(const char *path, const char *name, size_t max, struct pd_buf *out,
+                      struct pd_err *err) {
     char clean[PATH_MAX];
     struct archive_entry *e;
     int fd = open(path, O_RDONLY | O_CLOEXEC), r, rc, found = 0;

@@ -1,12 +1,14 @@
-/* assemble.c - see assemble.h. Two phases: the manifest, level by level; then its leaves in order, one at a time, as far as the window of
- * what is asked for allows.
+/* assemble.c - see assemble.h. Two phases: the manifest, level by level; then its leaves in order,
+ * one at a time, as far as the window of what is asked for allows.
  *
  *   leaf ─▶ entry ─▶ tree_out_add
  *        └▶ extent ─▶ here already? written at once   : the object read last, own tree, store
- *                     else a WANT with this piece     : asked for (assemble_need), written when it comes (assemble_put)
+ *                     else a WANT with this piece     : asked for (assemble_need), written when it
+ * comes (assemble_put)
  *
- * Where an object lies afterwards is noted for relays and later packages: in the file that has all of it, or as a bundle of
- * whole files that follow each other; what is neither (rare) is kept in the catalog itself.
+ * Where an object lies afterwards is noted for relays and later packages: in the file that has all
+ * of it, or as a bundle of whole files that follow each other; what is neither (rare) is kept in
+ * the catalog itself.
  */
 #include "pack/store/assemble.h"
 
@@ -27,7 +29,14 @@
 #include "pack/object/manifest.h"
 #include "pack/store/tree_out.h"
 
-enum { BUCKETS = 8192, MAX_PIECES = 200000, MAX_LEAVES = 1 << 19, WINDOW = 16 << 20, ASKED_MAX = 2048, WANTS_MAX = 8192 };
+enum {
+    BUCKETS = 8192,
+    MAX_PIECES = 200000,
+    MAX_LEAVES = 1 << 19,
+    WINDOW = 16 << 20,
+    ASKED_MAX = 2048,
+    WANTS_MAX = 8192
+};
 
 struct piece {
     uint32_t entry, obj_off, len;
@@ -38,8 +47,8 @@ struct want {
     struct object_id id;
     uint32_t raw_len;
     int is_manifest, asked;
-    int bundle;            /* the pieces are whole files that follow each other, all of them are known */
-    struct want *chain;    /* of its bucket */
+    int bundle; /* the pieces are whole files that follow each other, all of them are known */
+    struct want *chain;       /* of its bucket */
     struct want *prev, *next; /* in the order in which they are asked for */
     struct piece *v;
     size_t n, cap;
@@ -61,10 +70,10 @@ struct assemble {
     struct object_id root_id;
     struct manifest_node root_node;
     /* the manifest */
-    struct refs level;     /* of objects on the way down; at the end the leaves */
-    unsigned depth;        /* what `level` holds: 0 leaves, else indexes of this level */
-    size_t at;             /* of `level`: looked for; then, of leaves: read */
-    int leaves_known;      /* all leaves are here */
+    struct refs level; /* of objects on the way down; at the end the leaves */
+    unsigned depth;    /* what `level` holds: 0 leaves, else indexes of this level */
+    size_t at;         /* of `level`: looked for; then, of leaves: read */
+    int leaves_known;  /* all leaves are here */
     struct manifest_reader *reader;
     int all_read;
     /* what is asked for */
@@ -84,7 +93,9 @@ struct assemble {
 
 /* --- wants --- */
 
-static struct want **bucket_of(struct assemble *a, const struct object_id *id) { return &a->bucket[object_hash64(id) % BUCKETS]; }
+static struct want **bucket_of(struct assemble *a, const struct object_id *id) {
+    return &a->bucket[object_hash64(id) % BUCKETS];
+}
 
 static struct want *find_want(struct assemble *a, const struct object_id *id) {
     struct want *w = *bucket_of(a, id);
@@ -93,9 +104,12 @@ static struct want *find_want(struct assemble *a, const struct object_id *id) {
     return w;
 }
 
-static int no_memory(struct pd_err *err) { return pd_fail(err, PD_ENOMEM, "receiving a package: out of memory"); }
+static int no_memory(struct pd_err *err) {
+    return pd_fail(err, PD_ENOMEM, "receiving a package: out of memory");
+}
 
-static int add_want(struct assemble *a, const struct object_id *id, uint32_t raw_len, int is_manifest, struct want **out, struct pd_err *err) {
+static int add_want(struct assemble *a, const struct object_id *id, uint32_t raw_len,
+                    int is_manifest, struct want **out, struct pd_err *err) {
     struct want *w = find_want(a, id);
     if (w && w->raw_len != raw_len)
         return pd_fail(err, PD_EDATA, "the package gives an object two lengths");
@@ -134,7 +148,8 @@ static void drop_want(struct assemble *a, struct want *w) {
     free(w);
 }
 
-static int add_piece(struct assemble *a, struct want *w, const struct piece *p, struct pd_err *err) {
+static int add_piece(struct assemble *a, struct want *w, const struct piece *p,
+                     struct pd_err *err) {
     if (w->n == w->cap) {
         size_t cap = w->cap ? 2 * w->cap : 2;
         struct piece *v = pd_realloc(w->v, cap * sizeof *v);
@@ -214,7 +229,8 @@ static int descend(struct assemble *a, struct pd_err *err) {
 /* Look for the objects of this level, ask for what is not here. */
 static int step_manifest(struct assemble *a, uint64_t until, struct pd_err *err) {
     int rc = 0;
-    while (!rc && a->at < a->level.n && a->asked < a->window && a->n_wants < WANTS_MAX && pd_mono_ns() < until) {
+    while (!rc && a->at < a->level.n && a->asked < a->window && a->n_wants < WANTS_MAX &&
+           pd_mono_ns() < until) {
         const struct manifest_ref *r = &a->level.v[a->at];
         struct want *w;
         a->have = 0;
@@ -237,11 +253,13 @@ static int step_manifest(struct assemble *a, uint64_t until, struct pd_err *err)
 
 /* --- contents --- */
 
-static int note(struct assemble *a, const struct object_id *id, uint32_t raw_len, uint32_t entry, uint64_t off, struct pd_err *err) {
+static int note(struct assemble *a, const struct object_id *id, uint32_t raw_len, uint32_t entry,
+                uint64_t off, struct pd_err *err) {
     return store_part_note(a->part, id, raw_len, entry, off, err);
 }
 
-static int write_piece(struct assemble *a, const struct piece *p, const uint8_t *raw, struct pd_err *err) {
+static int write_piece(struct assemble *a, const struct piece *p, const uint8_t *raw,
+                       struct pd_err *err) {
     int rc = tree_out_write(a->tree, p->entry, raw + p->obj_off, p->len, p->file_off, err);
     if (!rc)
         a->t.have += p->len;
@@ -257,9 +275,10 @@ static int have_here(struct assemble *a, const struct manifest_extent *x) {
         return 1;
     a->have = 0;
     if (store_part_where(a->part, &x->id, &n, &file, &off))
-        known = n == x->raw_len && (file == UINT32_MAX ? store_part_get(a->part, &x->id, a->have_raw, &n)
-                                                        : !tree_out_read(a->tree, file & ~(uint32_t)STORE_BUNDLE, !!(file & STORE_BUNDLE),
-                                                                         a->have_raw, n, off));
+        known = n == x->raw_len &&
+                (file == UINT32_MAX ? store_part_get(a->part, &x->id, a->have_raw, &n)
+                                    : !tree_out_read(a->tree, file & ~(uint32_t)STORE_BUNDLE,
+                                                     !!(file & STORE_BUNDLE), a->have_raw, n, off));
     else
         known = store_read(a->st, &x->id, x->raw_len, a->have_raw);
     a->have = known;
@@ -267,7 +286,8 @@ static int have_here(struct assemble *a, const struct manifest_extent *x) {
     return known;
 }
 
-/* Is this piece the next whole file of a bundle? 1: and now the bundle is complete, from run_first on. */
+/* Is this piece the next whole file of a bundle? 1: and now the bundle is complete, from run_first
+ * on. */
 static int run_on(struct assemble *a, const struct manifest_extent *x, uint32_t entry) {
     int whole = x->file_off == 0 && x->len == tree_out_size(a->tree, entry);
     if (x->obj_off == 0 && whole) {
@@ -319,7 +339,8 @@ static int step_contents(struct assemble *a, uint64_t until, struct pd_err *err)
     static const struct manifest_events ev = {on_entry, on_extent};
     uint8_t *leaf = NULL;
     int rc = 0;
-    while (!rc && a->at < a->level.n && a->asked < a->window && a->n_wants < WANTS_MAX && a->n_pieces < MAX_PIECES && pd_mono_ns() < until) {
+    while (!rc && a->at < a->level.n && a->asked < a->window && a->n_wants < WANTS_MAX &&
+           a->n_pieces < MAX_PIECES && pd_mono_ns() < until) {
         uint32_t n;
         if (!leaf && !(leaf = pd_malloc(OBJECT_MAX)))
             return no_memory(err);
@@ -357,7 +378,8 @@ int assemble_step(struct assemble *a, unsigned budget_ms, struct pd_err *err) {
     return 1;
 }
 
-static int put_contents(struct assemble *a, struct want *w, const uint8_t *raw, struct pd_err *err) {
+static int put_contents(struct assemble *a, struct want *w, const uint8_t *raw,
+                        struct pd_err *err) {
     int rc = 0;
     size_t all = w->n;
     for (size_t i = 0; i < w->n && !rc; i++) {
@@ -374,12 +396,14 @@ static int put_contents(struct assemble *a, struct want *w, const uint8_t *raw, 
     return store_part_put(a->part, &w->id, raw, w->raw_len, err);
 }
 
-int assemble_put(struct assemble *a, const struct object_id *id, const uint8_t *raw, uint32_t raw_len, struct pd_err *err) {
+int assemble_put(struct assemble *a, const struct object_id *id, const uint8_t *raw,
+                 uint32_t raw_len, struct pd_err *err) {
     struct want *w = find_want(a, id);
     if (!w)
         return 0;
     if (w->raw_len != raw_len)
-        return pd_fail(err, PD_EDATA, "the package says that an object has %u bytes; it has %u", w->raw_len, raw_len);
+        return pd_fail(err, PD_EDATA, "the package says that an object has %u bytes; it has %u",
+                       w->raw_len, raw_len);
     if (pd_fault("assemble.put"))
         return pd_fail(err, PD_EIO, "injected");
     a->t.fetched += raw_len;
@@ -402,15 +426,18 @@ static int enough_disk(const struct assemble *a, struct pd_err *err) {
         return pd_fail_errno(err, PD_EIO, errno, "cannot look at %s", dir);
     uint64_t free_bytes = (uint64_t)s.f_bavail * s.f_frsize;
     if (a->root_node.data_bytes > free_bytes)
-        return pd_fail(err, PD_ENOSPC, "no space left: the package has %llu bytes, %s has %llu free", (unsigned long long)a->root_node.data_bytes, dir,
-                       (unsigned long long)free_bytes);
+        return pd_fail(
+            err, PD_ENOSPC, "no space left: the package has %llu bytes, %s has %llu free",
+            (unsigned long long)a->root_node.data_bytes, dir, (unsigned long long)free_bytes);
     if (s.f_files && a->root_node.n_entries > s.f_favail)
-        return pd_fail(err, PD_ENOSPC, "no space left: the package has %llu files, %s has room for %llu", (unsigned long long)a->root_node.n_entries, dir,
-                       (unsigned long long)s.f_favail);
+        return pd_fail(
+            err, PD_ENOSPC, "no space left: the package has %llu files, %s has room for %llu",
+            (unsigned long long)a->root_node.n_entries, dir, (unsigned long long)s.f_favail);
     return 0;
 }
 
-int assemble_new(struct assemble **out, struct store *st, const struct assemble_opts *o, const void *root_raw, size_t n, struct pd_err *err) {
+int assemble_new(struct assemble **out, struct store *st, const struct assemble_opts *o,
+                 const void *root_raw, size_t n, struct pd_err *err) {
     struct stat s;
     unsigned long long unique;
     struct assemble *a = pd_calloc(1, sizeof *a);
@@ -425,9 +452,12 @@ int assemble_new(struct assemble **out, struct store *st, const struct assemble_
     int rc = manifest_read_root(&a->root_node, root_raw, n, err);
     if (!rc && a->single && a->root_node.n_entries != 1)
         rc = pd_fail(err, PD_EDATA, "a worker package holds one file, and nothing else");
-    if (!rc && (*o->target != '/' || strncmp(o->target, o->root, strlen(o->root)) || pd_fmt(a->root, sizeof a->root, "%s", o->root) ||
-                pd_fmt(a->target, sizeof a->target, "%s", o->target) || pd_fmt(a->lies_in, sizeof a->lies_in, "%s", o->lies_in ? o->lies_in : o->target) ||
-                strncmp(a->lies_in, o->root, strlen(o->root)) || pd_fmt(a->dir, sizeof a->dir, "%s.part-%016llx", o->target, unique)))
+    if (!rc && (*o->target != '/' || strncmp(o->target, o->root, strlen(o->root)) ||
+                pd_fmt(a->root, sizeof a->root, "%s", o->root) ||
+                pd_fmt(a->target, sizeof a->target, "%s", o->target) ||
+                pd_fmt(a->lies_in, sizeof a->lies_in, "%s", o->lies_in ? o->lies_in : o->target) ||
+                strncmp(a->lies_in, o->root, strlen(o->root)) ||
+                pd_fmt(a->dir, sizeof a->dir, "%s.part-%016llx", o->target, unique)))
         rc = pd_fail(err, PD_EIO, "a package cannot become %s", o->target);
     if (!rc && !lstat(a->target, &s))
         rc = pd_fail(err, PD_EEXIST, "%s exists already", a->target);
@@ -504,14 +534,17 @@ static int place(struct assemble *a, struct pd_err *err) {
     char file[PATH_MAX];
     const char *from = a->dir, *slash = strrchr(a->target, '/');
     if (a->single) {
-        if (pd_fmt(file, sizeof file, "%s/%s", a->dir, tree_out_path(a->tree, 0)) || chmod(file, 0755))
+        if (pd_fmt(file, sizeof file, "%s/%s", a->dir, tree_out_path(a->tree, 0)) ||
+            chmod(file, 0755))
             return pd_fail_errno(err, PD_EIO, errno, "cannot finish %s", a->target);
         from = file;
     }
-    (void)utimensat(AT_FDCWD, from, NULL, 0); /* its age is what `clean` goes by: it counts from now */
+    (void)utimensat(AT_FDCWD, from, NULL,
+                    0); /* its age is what `clean` goes by: it counts from now */
     if (pd_fault("assemble.rename") || move_to(from, a->target))
-        return errno == EEXIST || errno == ENOTEMPTY ? pd_fail(err, PD_EEXIST, "%s exists already", a->target)
-                                                     : pd_fail_errno(err, PD_EIO, errno, "cannot rename %s", from);
+        return errno == EEXIST || errno == ENOTEMPTY
+                   ? pd_fail(err, PD_EEXIST, "%s exists already", a->target)
+                   : pd_fail_errno(err, PD_EIO, errno, "cannot rename %s", from);
     if (a->single)
         rmdir(a->dir);
     char dir[PATH_MAX];
@@ -531,7 +564,9 @@ int assemble_finish(struct assemble *a, struct pd_err *err) {
     if (a->single)
         (void)tree_out_moved(a->tree, a->target);
     if (!pd_fault("assemble.catalog"))
-        (void)store_part_publish(a->part, &a->root_id, NULL); /* without it the next dispatch sends more than it would have to */
+        (void)store_part_publish(
+            a->part, &a->root_id,
+            NULL); /* without it the next dispatch sends more than it would have to */
     return 0;
 }
 
@@ -539,14 +574,16 @@ int assemble_hold(const struct assemble *a) { return store_part_hold(a->part); }
 
 /* --- for relays --- */
 
-int assemble_read(struct assemble *a, const struct object_id *id, uint8_t buf[OBJECT_MAX], uint32_t *raw_len) {
+int assemble_read(struct assemble *a, const struct object_id *id, uint8_t buf[OBJECT_MAX],
+                  uint32_t *raw_len) {
     uint32_t file;
     uint64_t off;
     if (store_part_where(a->part, id, raw_len, &file, &off)) {
         if (file == UINT32_MAX)
             return store_part_get(a->part, id, buf, raw_len);
         struct object_id is;
-        if (!tree_out_read(a->tree, file & ~(uint32_t)STORE_BUNDLE, !!(file & STORE_BUNDLE), buf, *raw_len, off)) {
+        if (!tree_out_read(a->tree, file & ~(uint32_t)STORE_BUNDLE, !!(file & STORE_BUNDLE), buf,
+                           *raw_len, off)) {
             if (!a->finished && !(file & STORE_BUNDLE))
                 return 1; /* written by us a moment ago, and nobody else's yet */
             object_id_of(&is, buf, *raw_len);

@@ -57,7 +57,8 @@ int file_pieces_get(struct file_pieces *f, const void *p, size_t n, struct pd_er
     f->mtime_ns = (int64_t)pd_get_u64(&r);
     f->mode = pd_get_u16(&r);
     uint32_t k = pd_get_u32(&r);
-    if (r.failed || k > FILE_PIECES_MAX || n != HEAD + (size_t)k * ROW || f->size > MANIFEST_BYTES || f->mode > 0777)
+    if (r.failed || k > FILE_PIECES_MAX || n != HEAD + (size_t)k * ROW ||
+        f->size > MANIFEST_BYTES || f->mode > 0777)
         return pd_fail(err, PD_EDATA, "the list of a file's pieces is damaged");
     f->n = 0;
     for (uint32_t i = 0; i < k; i++) {
@@ -85,7 +86,7 @@ int file_pieces_id(const struct file_pieces *f, struct object_id *id) {
     return rc;
 }
 
-/* --- out of a manifest in the store ------------------------------------------------------------------------------ */
+/* --- out of a manifest in the store --- */
 
 enum { FOUND_ALL = 1, NOT_THERE = 2 }; /* what ends the reading, beside PD_E* */
 
@@ -117,7 +118,8 @@ static int on_extent(void *arg, const struct manifest_extent *x, struct pd_err *
     (void)err;
     if (!g->inside)
         return 0;
-    return x->obj_off || x->len != x->raw_len ? NOT_THERE : file_pieces_add(g->f, &x->id, x->len, x->file_off);
+    return x->obj_off || x->len != x->raw_len ? NOT_THERE
+                                              : file_pieces_add(g->f, &x->id, x->len, x->file_off);
 }
 
 /* The object below a node of `level`: an index, or with level 1 a leaf. */
@@ -138,7 +140,8 @@ static int visit(struct finding *g, const struct manifest_node *node) {
     return rc;
 }
 
-int file_pieces_find(struct file_pieces *f, struct store *st, const void *root, size_t n, const char *path) {
+int file_pieces_find(struct file_pieces *f, struct store *st, const void *root, size_t n,
+                     const char *path) {
     struct finding g = {.f = f, .st = st, .path = path};
     struct manifest_node node;
     int rc = (g.buf = pd_malloc((size_t)(MANIFEST_LEVELS + 1) * OBJECT_MAX)) ? 0 : PD_ENOMEM;

@@ -1,4 +1,5 @@
-/* store.c - catalogs of packages that were deployed here: looked up, verified, cleaned. See store.h. */
+/* store.c - catalogs of packages that were deployed here: looked up, verified, cleaned. See
+ * store.h. */
 #include "pack/store/store.h"
 
 #include <dirent.h>
@@ -24,8 +25,8 @@ struct catalog {
     const char *base, *paths; /* in the map */
     const uint8_t *files;
     char name[NAME_MAX + 1];
-    int used;                 /* something of it was read: it is worth keeping */
-    int dir;                  /* the tree, once something of it was looked at; else -1 */
+    int used; /* something of it was read: it is worth keeping */
+    int dir;  /* the tree, once something of it was looked at; else -1 */
 };
 
 static uint64_t get64(const uint8_t *p) {
@@ -53,15 +54,18 @@ static int catalog_check(struct catalog *c) {
     c->paths_len = get64(foot + 24);
     c->index_at = get64(foot + 32);
     c->base = (const char *)foot + 40;
-    if (memcmp(foot, CAT_MAGIC, 8) || c->n_objects > STORE_OBJECTS || c->n_files > UINT32_MAX || c->paths_len > c->size || c->index_at > c->size ||
-        c->base[CAT_BASE - 1] || strstr(c->base, "..") || *c->base == '/' ||
-        c->index_at + c->n_objects * CAT_ROW + c->n_files * 8 + c->paths_len + CAT_FOOTER != c->size)
+    if (memcmp(foot, CAT_MAGIC, 8) || c->n_objects > STORE_OBJECTS || c->n_files > UINT32_MAX ||
+        c->paths_len > c->size || c->index_at > c->size || c->base[CAT_BASE - 1] ||
+        strstr(c->base, "..") || *c->base == '/' ||
+        c->index_at + c->n_objects * CAT_ROW + c->n_files * 8 + c->paths_len + CAT_FOOTER !=
+            c->size)
         return 0;
     c->files = c->map + c->index_at + c->n_objects * CAT_ROW;
     c->paths = (const char *)c->files + c->n_files * 8;
     if (c->paths_len && c->paths[c->paths_len - 1])
         return 0;
-    crypto_generichash(sum, sizeof sum, c->map + c->index_at, c->size - c->index_at - OBJECT_ID, NULL, 0);
+    crypto_generichash(sum, sizeof sum, c->map + c->index_at, c->size - c->index_at - OBJECT_ID,
+                       NULL, 0);
     return !memcmp(sum, foot + CAT_FOOTER - OBJECT_ID, sizeof sum);
 }
 
@@ -79,7 +83,8 @@ static int catalog_open(struct catalog *c, const char *dir, const char *name) {
     struct stat st;
     memset(c, 0, sizeof *c);
     c->dir = -1;
-    if (pd_fmt(c->name, sizeof c->name, "%s", name) || pd_fmt(path, sizeof path, "%s/%s", dir, name))
+    if (pd_fmt(c->name, sizeof c->name, "%s", name) ||
+        pd_fmt(path, sizeof path, "%s/%s", dir, name))
         return -1;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < CAT_FOOTER) {
@@ -100,7 +105,9 @@ static int catalog_open(struct catalog *c, const char *dir, const char *name) {
 static int tree_is_there(const char *root, const struct catalog *c) {
     char path[PATH_MAX];
     struct stat s;
-    const char *first = c->n_files == 1 ? c->paths : ""; /* one file: the executable itself, whose folder others share */
+    const char *first = c->n_files == 1
+                            ? c->paths
+                            : ""; /* one file: the executable itself, whose folder others share */
     return !pd_fmt(path, sizeof path, "%s/%s/%s", root, c->base, first) && !lstat(path, &s);
 }
 
@@ -116,10 +123,12 @@ static int newest_first(const void *a, const void *b) {
     const struct item *x = a, *y = b;
     if (x->used.tv_sec != y->used.tv_sec)
         return x->used.tv_sec < y->used.tv_sec ? 1 : -1;
-    return x->used.tv_nsec != y->used.tv_nsec ? (x->used.tv_nsec < y->used.tv_nsec ? 1 : -1) : strcmp(x->name, y->name);
+    return x->used.tv_nsec != y->used.tv_nsec ? (x->used.tv_nsec < y->used.tv_nsec ? 1 : -1)
+                                              : strcmp(x->name, y->name);
 }
 
-static int list(const char *dir, const char *suffix, struct item **out, size_t *n, struct pd_err *err) {
+static int list(const char *dir, const char *suffix, struct item **out, size_t *n,
+                struct pd_err *err) {
     DIR *d = opendir(dir);
     struct item *v = NULL;
     size_t cap = 0;
@@ -127,7 +136,8 @@ static int list(const char *dir, const char *suffix, struct item **out, size_t *
     *n = 0;
     for (struct dirent *e; d && !rc && (e = readdir(d));) {
         struct stat st;
-        if (!pd_ends(e->d_name, suffix) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+        if (!pd_ends(e->d_name, suffix) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+            !S_ISREG(st.st_mode))
             continue;
         if (*n == cap) {
             cap = cap ? 2 * cap : 64;
@@ -156,7 +166,9 @@ static int list(const char *dir, const char *suffix, struct item **out, size_t *
 }
 
 static int dir_of(const char *root, char dir[PATH_MAX], struct pd_err *err) {
-    return pd_fmt(dir, PATH_MAX, "%s/.paddlectl/chunks", root) ? pd_fail(err, PD_EIO, "path too long: %s", root) : 0;
+    return pd_fmt(dir, PATH_MAX, "%s/.paddlectl/chunks", root)
+               ? pd_fail(err, PD_EIO, "path too long: %s", root)
+               : 0;
 }
 
 /* What makers that were killed left: their .part files, and the trees that these name. */
@@ -183,7 +195,9 @@ int store_open(struct store **out, const char *root, struct pd_err *err) {
     if (!st)
         return pd_fail(err, PD_ENOMEM, "the chunk store: out of memory");
     st->fd = -1;
-    int rc = pd_fmt(st->root, sizeof st->root, "%s", root) ? pd_fail(err, PD_EIO, "path too long: %s", root) : dir_of(root, st->dir, err);
+    int rc = pd_fmt(st->root, sizeof st->root, "%s", root)
+                 ? pd_fail(err, PD_EIO, "path too long: %s", root)
+                 : dir_of(root, st->dir, err);
     if (!rc)
         rc = pd_mkdirs(st->dir, 0755, err);
     if (!rc) {
@@ -193,7 +207,8 @@ int store_open(struct store **out, const char *root, struct pd_err *err) {
     size_t take = n < STORE_CATALOGS ? n : STORE_CATALOGS;
     if (!rc && take && !(st->cats = pd_calloc(take, sizeof *st->cats)))
         rc = pd_fail(err, PD_ENOMEM, "the chunk store: out of memory");
-    for (size_t i = 0; !rc && i < n && st->n_cats < take; i++) { /* what is damaged, or whose tree is gone, store_clean removes */
+    for (size_t i = 0; !rc && i < n && st->n_cats < take;
+         i++) { /* what is damaged, or whose tree is gone, store_clean removes */
         struct catalog *c = &st->cats[st->n_cats];
         if (catalog_open(c, st->dir, v[i].name))
             continue;
@@ -225,7 +240,8 @@ void store_close(struct store *st) {
     for (size_t i = 0; i < st->n_cats; i++) {
         char path[PATH_MAX];
         if (st->cats[i].used && !pd_fmt(path, sizeof path, "%s/%s", st->dir, st->cats[i].name))
-            (void)!utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW); /* used: among the last to go */
+            (void)!utimensat(AT_FDCWD, path, NULL,
+                             AT_SYMLINK_NOFOLLOW); /* used: among the last to go */
         catalog_release(&st->cats[i]);
     }
     free(st->cats);
@@ -275,7 +291,9 @@ static int open_there(const struct store *st, struct catalog *c, uint32_t file) 
         return NO_FILE;
     if (c->dir < 0 && !pd_fmt(path, sizeof path, "%s/%s", st->root, c->base))
         c->dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd = c->dir < 0 || pd_fault("store.open") ? (errno = ENOENT, -1) : openat(c->dir, c->paths + at, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    int fd = c->dir < 0 || pd_fault("store.open")
+                 ? (errno = ENOENT, -1)
+                 : openat(c->dir, c->paths + at, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     return fd >= 0 ? fd : errno == ELOOP ? A_LINK : GONE;
 }
 
@@ -301,10 +319,12 @@ static ssize_t read_once(int fd, void *buf, size_t n) {
     return k;
 }
 
-/* A bundle: whole files, one after the other, until there are `len` bytes; a folder has none. It ends with the first file that is gone, or
- * where nothing comes for long: looking further would cost the whole tree for each of its bundles. One read a file: what is cut short
- * has another hash. */
-static int read_bundle(struct store *st, struct catalog *c, uint32_t file, uint8_t *buf, uint32_t len) {
+/* A bundle: whole files, one after the other, until there are `len` bytes; a folder has none. It
+ * ends with the first file that is gone, or where nothing comes for long: looking further would
+ * cost the whole tree for each of its bundles. One read a file: what is cut short has another hash.
+ */
+static int read_bundle(struct store *st, struct catalog *c, uint32_t file, uint8_t *buf,
+                       uint32_t len) {
     uint32_t got = 0, in_vain = 0;
     for (; got < len && in_vain < STORE_BUNDLE_EMPTY; file++) {
         int fd = open_there(st, c, file);
@@ -319,7 +339,8 @@ static int read_bundle(struct store *st, struct catalog *c, uint32_t file, uint8
     return got == len ? 0 : -1;
 }
 
-static int read_row(struct store *st, struct catalog *c, const uint8_t *row, uint8_t *buf, uint32_t len) {
+static int read_row(struct store *st, struct catalog *c, const uint8_t *row, uint8_t *buf,
+                    uint32_t len) {
     uint32_t file = get32(row + OBJECT_ID + 4);
     uint64_t off = get64(row + OBJECT_ID + 8);
     struct object_id is;
@@ -342,7 +363,8 @@ static int read_row(struct store *st, struct catalog *c, const uint8_t *row, uin
     return 1;
 }
 
-int store_find(struct store *st, const struct object_id *id, uint8_t buf[OBJECT_MAX], uint32_t *raw_len) {
+int store_find(struct store *st, const struct object_id *id, uint8_t buf[OBJECT_MAX],
+               uint32_t *raw_len) {
     for (size_t i = 0; i < st->n_cats; i++) {
         const uint8_t *row = row_of(&st->cats[i], id);
         uint32_t len = row ? get32(row + OBJECT_ID) : 0;
@@ -357,7 +379,8 @@ int store_find(struct store *st, const struct object_id *id, uint8_t buf[OBJECT_
 int store_read(struct store *st, const struct object_id *id, uint32_t raw_len, uint8_t *buf) {
     for (size_t i = 0; i < st->n_cats; i++) {
         const uint8_t *row = row_of(&st->cats[i], id);
-        if (row && get32(row + OBJECT_ID) == raw_len && raw_len <= OBJECT_MAX && read_row(st, &st->cats[i], row, buf, raw_len))
+        if (row && get32(row + OBJECT_ID) == raw_len && raw_len <= OBJECT_MAX &&
+            read_row(st, &st->cats[i], row, buf, raw_len))
             return 1;
     }
     return 0;
@@ -365,16 +388,19 @@ int store_read(struct store *st, const struct object_id *id, uint32_t raw_len, u
 
 /* --- housekeeping --- */
 
-/* Its maker lives: a dispatch is under way, and what it has made here is needed (data files are not even where the catalog says yet). */
+/* Its maker lives: a dispatch is under way, and what it has made here is needed (data files are not
+ * even where the catalog says yet). */
 static int is_held(const char *path) {
-    int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK); /* to write: where flock is a lock of the file server's */
+    int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC |
+                            O_NONBLOCK); /* to write: where flock is a lock of the file server's */
     int held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
     if (fd >= 0)
         close(fd);
     return held;
 }
 
-int store_clean(const char *root, uint64_t limit, int dry_run, uint64_t *n_removed, uint64_t *bytes_removed, struct pd_err *err) {
+int store_clean(const char *root, uint64_t limit, int dry_run, uint64_t *n_removed,
+                uint64_t *bytes_removed, struct pd_err *err) {
     char dir[PATH_MAX], path[PATH_MAX];
     struct item *v = NULL;
     size_t n = 0;
@@ -392,7 +418,8 @@ int store_clean(const char *root, uint64_t limit, int dry_run, uint64_t *n_remov
             n_kept++;
             continue;
         }
-        if (pd_fmt(path, sizeof path, "%s/%s", dir, v[i].name) || is_held(path) || (!dry_run && unlink(path) && errno != ENOENT))
+        if (pd_fmt(path, sizeof path, "%s/%s", dir, v[i].name) || is_held(path) ||
+            (!dry_run && unlink(path) && errno != ENOENT))
             continue;
         removed++;
         bytes += v[i].bytes;

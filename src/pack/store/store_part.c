@@ -1,6 +1,8 @@
-/* store_part.c - a catalog in the making, and what is left of one whose maker was killed. See store.h.
+/* store_part.c - a catalog in the making, and what is left of one whose maker was killed. See
+ * store.h.
  *
- *     <unique>.part    begins with the path of the tree that is being built (PART_HEAD bytes), then the manifest's objects
+ *     <unique>.part    begins with the path of the tree that is being built (PART_HEAD bytes), then
+ * the manifest's objects
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +27,8 @@ struct store_part {
     int fd;
     char path[PATH_MAX];
     struct store_row *rows;
-    uint32_t *slots; /* a hash table over the rows: row number + 1, 0 for empty; twice as many slots as rows, or more */
+    uint32_t *slots; /* a hash table over the rows: row number + 1, 0 for empty; twice as many slots
+                        as rows, or more */
     size_t n, cap, n_slots;
     struct pd_buf out; /* not written yet */
     uint64_t at;       /* bytes of the file, with those in `out` */
@@ -35,7 +38,8 @@ struct store_part {
 static int flush(struct store_part *p, struct pd_err *err) {
     if (p->out.failed)
         return pd_fail(err, PD_ENOMEM, "the chunk store: out of memory");
-    if (pd_fault("store.write") ? (errno = ENOSPC, 1) : p->out.len && pd_write_all(p->fd, p->out.data, p->out.len))
+    if (pd_fault("store.write") ? (errno = ENOSPC, 1)
+                                : p->out.len && pd_write_all(p->fd, p->out.data, p->out.len))
         return pd_fail_errno(err, PD_EIO, errno, "cannot write %s", p->path);
     pd_buf_clear(&p->out);
     return 0;
@@ -47,7 +51,8 @@ static int append(struct store_part *p, const void *data, size_t n, struct pd_er
     return p->out.len >= FLUSH || p->out.failed ? flush(p, err) : 0;
 }
 
-int store_part_new(struct store_part **out, struct store *st, const char *tree, struct pd_err *err) {
+int store_part_new(struct store_part **out, struct store *st, const char *tree,
+                   struct pd_err *err) {
     struct store_part *p = pd_calloc(1, sizeof *p);
     char *head = pd_calloc(1, PART_HEAD);
     int rc = p && head ? 0 : pd_fail(err, PD_ENOMEM, "the chunk store: out of memory");
@@ -56,7 +61,8 @@ int store_part_new(struct store_part **out, struct store *st, const char *tree, 
         p->fd = -1;
         unsigned long long unique;
         randombytes_buf(&unique, sizeof unique);
-        rc = pd_fmt(head, PART_HEAD, "%s", tree) || pd_fmt(p->path, sizeof p->path, "%s/%016llx.part", st->dir, unique)
+        rc = pd_fmt(head, PART_HEAD, "%s", tree) ||
+                     pd_fmt(p->path, sizeof p->path, "%s/%016llx.part", st->dir, unique)
                  ? pd_fail(err, PD_EIO, "path too long: %s", tree)
                  : 0;
     }
@@ -90,7 +96,9 @@ void store_part_free(struct store_part *p) {
     free(p);
 }
 
-int store_part_hold(const struct store_part *p) { return p->fd < 0 ? -1 : fcntl(p->fd, F_DUPFD_CLOEXEC, 3); }
+int store_part_hold(const struct store_part *p) {
+    return p->fd < 0 ? -1 : fcntl(p->fd, F_DUPFD_CLOEXEC, 3);
+}
 
 /* --- the index --- */
 
@@ -124,7 +132,8 @@ static int grow(struct store_part *p, struct pd_err *err) {
     return 0;
 }
 
-int store_part_note(struct store_part *p, const struct object_id *id, uint32_t raw_len, uint32_t file, uint64_t off, struct pd_err *err) {
+int store_part_note(struct store_part *p, const struct object_id *id, uint32_t raw_len,
+                    uint32_t file, uint64_t off, struct pd_err *err) {
     if (p->n == STORE_OBJECTS)
         return 0;
     int rc = p->n == p->cap ? grow(p, err) : 0;
@@ -138,9 +147,12 @@ int store_part_note(struct store_part *p, const struct object_id *id, uint32_t r
     return 0;
 }
 
-int store_part_has(const struct store_part *p, const struct object_id *id) { return find(p, id) != NULL; }
+int store_part_has(const struct store_part *p, const struct object_id *id) {
+    return find(p, id) != NULL;
+}
 
-int store_part_where(const struct store_part *p, const struct object_id *id, uint32_t *raw_len, uint32_t *file, uint64_t *off) {
+int store_part_where(const struct store_part *p, const struct object_id *id, uint32_t *raw_len,
+                     uint32_t *file, uint64_t *off) {
     const struct store_row *r = find(p, id);
     if (!r)
         return 0;
@@ -150,7 +162,8 @@ int store_part_where(const struct store_part *p, const struct object_id *id, uin
     return 1;
 }
 
-int store_part_put(struct store_part *p, const struct object_id *id, const void *raw, uint32_t n, struct pd_err *err) {
+int store_part_put(struct store_part *p, const struct object_id *id, const void *raw, uint32_t n,
+                   struct pd_err *err) {
     if (store_part_has(p, id))
         return 0;
     uint64_t at = p->at;
@@ -158,7 +171,8 @@ int store_part_put(struct store_part *p, const struct object_id *id, const void 
     return rc ? rc : store_part_note(p, id, n, UINT32_MAX, at, err);
 }
 
-int store_part_get(const struct store_part *p, const struct object_id *id, uint8_t *buf, uint32_t *raw_len) {
+int store_part_get(const struct store_part *p, const struct object_id *id, uint8_t *buf,
+                   uint32_t *raw_len) {
     const struct store_row *r = find(p, id);
     if (!r || r->file != UINT32_MAX)
         return 0;
@@ -172,10 +186,13 @@ int store_part_get(const struct store_part *p, const struct object_id *id, uint8
 
 /* --- publishing --- */
 
-static int by_id(const void *a, const void *b) { return object_cmp(&((const struct store_row *)a)->id, &((const struct store_row *)b)->id); }
+static int by_id(const void *a, const void *b) {
+    return object_cmp(&((const struct store_row *)a)->id, &((const struct store_row *)b)->id);
+}
 
 /* What the checksum covers goes through here. */
-static int hashed(struct store_part *p, crypto_generichash_state *sum, const void *data, size_t n, struct pd_err *err) {
+static int hashed(struct store_part *p, crypto_generichash_state *sum, const void *data, size_t n,
+                  struct pd_err *err) {
     crypto_generichash_update(sum, data, n);
     return append(p, data, n, err);
 }
@@ -189,13 +206,15 @@ static int write_index(struct store_part *p, crypto_generichash_state *sum, stru
         pd_put_u32(&row, p->rows[i].raw_len);
         pd_put_u32(&row, p->rows[i].file);
         pd_put_u64(&row, p->rows[i].off);
-        rc = row.failed ? pd_fail(err, PD_ENOMEM, "the chunk store: out of memory") : hashed(p, sum, row.data, row.len, err);
+        rc = row.failed ? pd_fail(err, PD_ENOMEM, "the chunk store: out of memory")
+                        : hashed(p, sum, row.data, row.len, err);
     }
     pd_buf_release(&row);
     return rc;
 }
 
-static int write_paths(struct store_part *p, crypto_generichash_state *sum, const char *const *paths, size_t n, uint64_t *len, struct pd_err *err) {
+static int write_paths(struct store_part *p, crypto_generichash_state *sum,
+                       const char *const *paths, size_t n, uint64_t *len, struct pd_err *err) {
     struct pd_buf b = {0};
     int rc = 0;
     *len = 0;
@@ -203,7 +222,8 @@ static int write_paths(struct store_part *p, crypto_generichash_state *sum, cons
         pd_buf_clear(&b);
         pd_put_u64(&b, *len);
         *len += strlen(paths[i]) + 1;
-        rc = b.failed ? pd_fail(err, PD_ENOMEM, "the chunk store: out of memory") : hashed(p, sum, b.data, b.len, err);
+        rc = b.failed ? pd_fail(err, PD_ENOMEM, "the chunk store: out of memory")
+                      : hashed(p, sum, b.data, b.len, err);
     }
     for (size_t i = 0; i < n && !rc; i++)
         rc = hashed(p, sum, paths[i], strlen(paths[i]) + 1, err);
@@ -211,7 +231,8 @@ static int write_paths(struct store_part *p, crypto_generichash_state *sum, cons
     return rc;
 }
 
-static int write_footer(struct store_part *p, crypto_generichash_state *sum, uint64_t n_files, uint64_t paths_len, uint64_t index_at, const char *base,
+static int write_footer(struct store_part *p, crypto_generichash_state *sum, uint64_t n_files,
+                        uint64_t paths_len, uint64_t index_at, const char *base,
                         struct pd_err *err) {
     char padded[CAT_BASE] = "";
     uint8_t digest[OBJECT_ID];
@@ -224,7 +245,8 @@ static int write_footer(struct store_part *p, crypto_generichash_state *sum, uin
     pd_put_u64(&b, paths_len);
     pd_put_u64(&b, index_at);
     pd_put(&b, padded, sizeof padded);
-    int rc = b.failed ? pd_fail(err, PD_ENOMEM, "the chunk store: out of memory") : hashed(p, sum, b.data, b.len, err);
+    int rc = b.failed ? pd_fail(err, PD_ENOMEM, "the chunk store: out of memory")
+                      : hashed(p, sum, b.data, b.len, err);
     pd_buf_release(&b);
     if (rc)
         return rc;
@@ -232,7 +254,8 @@ static int write_footer(struct store_part *p, crypto_generichash_state *sum, uin
     return append(p, digest, sizeof digest, err);
 }
 
-int store_part_seal(struct store_part *p, const char *base, const char *const *paths, size_t n_paths, int durable, struct pd_err *err) {
+int store_part_seal(struct store_part *p, const char *base, const char *const *paths,
+                    size_t n_paths, int durable, struct pd_err *err) {
     crypto_generichash_state sum;
     uint64_t paths_len = 0, index_at = p->at;
     crypto_generichash_init(&sum, NULL, 0, OBJECT_ID);
@@ -288,7 +311,8 @@ int store_bury(const char *root, const char *path, int dry_run) {
         dead = 1;
     }
     const char *last = strrchr(head, '/');
-    int ours = dead && last && !strncmp(head, root, n) && head[n] == '/' && strstr(last, ".part-") && !strstr(head, "/../");
+    int ours = dead && last && !strncmp(head, root, n) && head[n] == '/' &&
+               strstr(last, ".part-") && !strstr(head, "/../");
     if (dead && !dry_run) {
         if (ours)
             pd_rm_tree(head, NULL);

@@ -19,10 +19,11 @@ struct node {
     uint64_t path_at; /* among the paths */
     uint64_t size;
     int64_t mtime_ns;
-    uint32_t pending;   /* pieces that are still to come */
+    uint32_t pending; /* pieces that are still to come */
     uint16_t mode;
     uint8_t type;
-    uint8_t made : 1, sealed : 1, to_the_end : 1; /* the file exists; all pieces are known; one ends where the file ends */
+    uint8_t made : 1, sealed : 1,
+        to_the_end : 1; /* the file exists; all pieces are known; one ends where the file ends */
 };
 
 struct handle {
@@ -59,7 +60,9 @@ int tree_out_new(struct tree_out **out, const char *dir, struct pd_err *err) {
         tree_out_free(t);
         return rc;
     }
-    t->masked = 0777 & ~st.st_mode; /* the umask, without asking for it: that would change it for other threads */
+    t->masked =
+        0777 &
+        ~st.st_mode; /* the umask, without asking for it: that would change it for other threads */
     *out = t;
     return 0;
 }
@@ -84,7 +87,9 @@ void tree_out_free(struct tree_out *t) {
 
 uint32_t tree_out_count(const struct tree_out *t) { return (uint32_t)t->n; }
 uint64_t tree_out_size(const struct tree_out *t, uint32_t entry) { return t->v[entry].size; }
-const char *tree_out_path(const struct tree_out *t, uint32_t entry) { return t->paths + t->v[entry].path_at; }
+const char *tree_out_path(const struct tree_out *t, uint32_t entry) {
+    return t->paths + t->v[entry].path_at;
+}
 
 /* --- entries --- */
 
@@ -106,7 +111,11 @@ static int remember(struct tree_out *t, const struct manifest_entry *e, struct p
         t->paths_cap = cap;
     }
     memcpy(t->paths + t->paths_len, e->path, e->path_len + 1);
-    t->v[t->n++] = (struct node){.path_at = t->paths_len, .size = e->size, .mtime_ns = e->mtime_ns, .mode = (uint16_t)e->mode, .type = (uint8_t)e->type};
+    t->v[t->n++] = (struct node){.path_at = t->paths_len,
+                                 .size = e->size,
+                                 .mtime_ns = e->mtime_ns,
+                                 .mode = (uint16_t)e->mode,
+                                 .type = (uint8_t)e->type};
     t->paths_len += e->path_len + 1;
     return 0;
 }
@@ -114,7 +123,8 @@ static int remember(struct tree_out *t, const struct manifest_entry *e, struct p
 static void times_of(int64_t ns, struct timespec ts[2]) {
     int64_t s = ns / 1000000000, rest = ns % 1000000000;
     ts[0] = (struct timespec){.tv_nsec = UTIME_OMIT};
-    ts[1] = (struct timespec){.tv_sec = rest < 0 ? s - 1 : s, .tv_nsec = rest < 0 ? rest + 1000000000 : rest};
+    ts[1] = (struct timespec){.tv_sec = rest < 0 ? s - 1 : s,
+                              .tv_nsec = rest < 0 ? rest + 1000000000 : rest};
 }
 
 int tree_out_add(struct tree_out *t, const struct manifest_entry *e, struct pd_err *err) {
@@ -127,7 +137,8 @@ int tree_out_add(struct tree_out *t, const struct manifest_entry *e, struct pd_e
     times_of(e->mtime_ns, ts);
     if (e->type == MANIFEST_FOLDER && mkdirat(t->root, e->path, 0700))
         return cannot(errno, "make folder", e->path, err);
-    if (e->type == MANIFEST_LINK && (symlinkat(e->target, t->root, e->path) || utimensat(t->root, e->path, ts, AT_SYMLINK_NOFOLLOW)))
+    if (e->type == MANIFEST_LINK && (symlinkat(e->target, t->root, e->path) ||
+                                     utimensat(t->root, e->path, ts, AT_SYMLINK_NOFOLLOW)))
         return cannot(errno, "make link", e->path, err);
     return 0;
 }
@@ -152,7 +163,8 @@ static int open_entry(struct tree_out *t, uint32_t entry, struct pd_err *err) {
     }
     close_handle(oldest);
     struct node *n = &t->v[entry];
-    int fd = openat(t->root, tree_out_path(t, entry), O_RDWR | O_CLOEXEC | O_NOFOLLOW | (n->made ? 0 : O_CREAT | O_EXCL),
+    int fd = openat(t->root, tree_out_path(t, entry),
+                    O_RDWR | O_CLOEXEC | O_NOFOLLOW | (n->made ? 0 : O_CREAT | O_EXCL),
                     has_mode_at_once(t, n) ? n->mode : 0600);
     if (fd < 0)
         return cannot(errno, "make", tree_out_path(t, entry), err);
@@ -175,7 +187,8 @@ static int complete(struct tree_out *t, uint32_t entry, struct pd_err *err) {
     if (fd < 0)
         return fd;
     times_of(n->mtime_ns, ts);
-    if ((!n->to_the_end && n->size && ftruncate(fd, (off_t)n->size)) || (!has_mode_at_once(t, n) && fchmod(fd, n->mode)) || futimens(fd, ts))
+    if ((!n->to_the_end && n->size && ftruncate(fd, (off_t)n->size)) ||
+        (!has_mode_at_once(t, n) && fchmod(fd, n->mode)) || futimens(fd, ts))
         return cannot(errno, "finish", tree_out_path(t, entry), err);
     close_entry(t, entry);
     return 0;
@@ -194,13 +207,15 @@ void tree_out_expect(struct tree_out *t, uint64_t end) {
     n->to_the_end |= end == n->size;
 }
 
-int tree_out_write(struct tree_out *t, uint32_t entry, const void *p, size_t n, uint64_t off, struct pd_err *err) {
+int tree_out_write(struct tree_out *t, uint32_t entry, const void *p, size_t n, uint64_t off,
+                   struct pd_err *err) {
     const char *s = p;
     int fd = open_entry(t, entry, err);
     if (fd < 0)
         return fd;
     while (n) {
-        ssize_t k = pd_fault("assemble.write") ? (errno = ENOSPC, -1) : pwrite(fd, s, n, (off_t)off);
+        ssize_t k =
+            pd_fault("assemble.write") ? (errno = ENOSPC, -1) : pwrite(fd, s, n, (off_t)off);
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0)
@@ -220,7 +235,9 @@ static int sync_all(struct tree_out *t, struct pd_err *err) {
         return syncfs(t->root) ? cannot(errno, "sync", "the package", err) : 0;
     for (size_t i = 0; i <= t->n; i++) { /* the last one is the folder itself */
         const char *path = i < t->n ? tree_out_path(t, (uint32_t)i) : ".";
-        int fd = i < t->n && t->v[i].type == MANIFEST_LINK ? -1 : openat(t->root, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        int fd = i < t->n && t->v[i].type == MANIFEST_LINK
+                     ? -1
+                     : openat(t->root, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         int bad = fd >= 0 ? fsync(fd) : 0, e = errno;
         if (fd < 0 && e == EACCES) /* its owner may not read it */
             bad = syncfs(t->root);
@@ -255,7 +272,8 @@ static int read_files(struct tree_out *t, uint32_t entry, uint8_t *buf, size_t n
     for (uint32_t i = entry; got < n && i < t->n; i++) {
         if (t->v[i].type != MANIFEST_FILE || !t->v[i].size)
             continue;
-        int fd = openat(t->root, tree_out_path(t, i), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        int fd =
+            openat(t->root, tree_out_path(t, i), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         ssize_t k = fd < 0 ? -1 : pd_read_full(fd, buf + got, n - got);
         if (fd >= 0)
             close(fd);
@@ -266,7 +284,8 @@ static int read_files(struct tree_out *t, uint32_t entry, uint8_t *buf, size_t n
     return got == n ? 0 : -1;
 }
 
-int tree_out_read(struct tree_out *t, uint32_t entry, int bundle, void *buf, size_t n, uint64_t off) {
+int tree_out_read(struct tree_out *t, uint32_t entry, int bundle, void *buf, size_t n,
+                  uint64_t off) {
     if (entry >= t->n)
         return -1;
     if (bundle)
@@ -274,7 +293,8 @@ int tree_out_read(struct tree_out *t, uint32_t entry, int bundle, void *buf, siz
     for (int i = 0; i < OPEN_FILES; i++)
         if (t->open[i].fd >= 0 && t->open[i].entry == entry)
             return store_pread(t->open[i].fd, buf, n, off);
-    int fd = openat(t->root, tree_out_path(t, entry), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd =
+        openat(t->root, tree_out_path(t, entry), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     int rc = fd < 0 ? -1 : store_pread(fd, buf, n, off);
     if (fd >= 0)
         close(fd);

@@ -25,7 +25,8 @@ static int add_server(struct ps_client *c, const char *text, size_t n, struct pd
     struct server *s = &c->servers[c->n_servers];
     uint64_t port;
     if (pd_fmt(item, sizeof item, "%.*s", (int)n, text))
-        return pd_fail(err, PD_ECONF, "pservers: '%.*s' is too long", (int)(n < 200 ? n : 200), text);
+        return pd_fail(err, PD_ECONF, "pservers: '%.*s' is too long", (int)(n < 200 ? n : 200),
+                       text);
     char *colon = strrchr(item, ':'), *ip = item;
     if (!colon || pd_parse_u64(colon + 1, 65535, &port) || port == 0)
         return pd_fail(err, PD_ECONF, "pservers: '%s' is not ip:port", item);
@@ -61,13 +62,15 @@ static int parse_servers(struct ps_client *c, const char *list, struct pd_err *e
     return rc;
 }
 
-static int set_optimizer(struct ps_optim_conf *c, const struct ps_optimizer *o, struct pd_err *err) {
+static int set_optimizer(struct ps_optim_conf *c, const struct ps_optimizer *o,
+                         struct pd_err *err) {
     char text[PS_OPTIM_TEXT_MAX];
     if (o->conf) {
         *c = *o->conf;
         return ps_optim_conf_check(c, err);
     }
-    if (!o->name || pd_fmt(text, sizeof text, "%s learning_rate=%.17g %s", o->name, o->learning_rate, o->settings ? o->settings : ""))
+    if (!o->name || pd_fmt(text, sizeof text, "%s learning_rate=%.17g %s", o->name,
+                           o->learning_rate, o->settings ? o->settings : ""))
         return pd_fail(err, PD_ECONF, "no optimizer, or too many settings");
     int rc = ps_optim_conf_parse(c, text, err);
     if (!rc && o->eps > 0)
@@ -78,8 +81,10 @@ static int set_optimizer(struct ps_optim_conf *c, const struct ps_optimizer *o, 
 int ps_job_of_environ(char out[PS_JOB_MAX], struct pd_err *err) {
     const char *job = getenv("PADDLE_JOB_ID"), *restarts = getenv("PADDLE_RESTART_COUNT");
     int again = job && restarts && strcmp(restarts, "0");
-    return pd_fmt(out, PS_JOB_MAX, "%s%s%s", job ? job : "", again ? "." : "", again ? restarts : "")
-               ? pd_fail(err, PD_ECONF, "PADDLE_JOB_ID is too long") : 0;
+    return pd_fmt(out, PS_JOB_MAX, "%s%s%s", job ? job : "", again ? "." : "",
+                  again ? restarts : "")
+               ? pd_fail(err, PD_ECONF, "PADDLE_JOB_ID is too long")
+               : 0;
 }
 
 static int check_opts(struct ps_client *c, struct pd_err *err) {
@@ -94,7 +99,8 @@ static int check_opts(struct ps_client *c, struct pd_err *err) {
     if (o->trainer_id >= o->n_trainers || o->n_trainers > PS_TRAINERS_MAX)
         return pd_fail(err, PD_ECONF, "trainer_id %u of %u trainers", o->trainer_id, o->n_trainers);
     if (o->stream_lo >= o->stream_hi || o->stream_hi > o->n_streams)
-        return pd_fail(err, PD_ECONF, "streams [%u, %u) of %u", o->stream_lo, o->stream_hi, o->n_streams);
+        return pd_fail(err, PD_ECONF, "streams [%u, %u) of %u", o->stream_lo, o->stream_hi,
+                       o->n_streams);
     if (pd_fmt(c->job_id, sizeof c->job_id, "%s", o->job ? o->job : ""))
         return pd_fail(err, PD_ECONF, "job id '%s' is too long", o->job);
     int rc = set_optimizer(&c->job.optim, &o->optimizer, err);
@@ -126,7 +132,8 @@ int ps_client_new(struct ps_client **out, const struct ps_client_opts *opts, str
         return pd_fail(err, PD_ENOMEM, "no memory for a client");
     c->opts = *opts;
     c->last_reduction = &c->reductions;
-    /* Unique for each start: a server must not take a push of this process for one of an earlier one. */
+    /* Unique for each start: a server must not take a push of this process for one of an earlier
+     * one. */
     c->incarnation = pd_mix64(pd_wall_us() ^ (uint64_t)getpid() << 40 ^ pd_mono_ns());
     int rc = check_opts(c, err);
     c->opts.pservers = c->opts.job = c->opts.update = NULL;
@@ -186,8 +193,12 @@ static int number_threads(struct ps_client *c) {
 }
 
 static int start_local(struct ps_client *c) {
-    struct ps_shard_opts o = {.kind = PS_KIND_BOTH, .n_trainers = 1, .epoch = 1, .output_dir = c->opts.output_dir,
-                              .log = c->opts.log, .crew = c->opts.crew};
+    struct ps_shard_opts o = {.kind = PS_KIND_BOTH,
+                              .n_trainers = 1,
+                              .epoch = 1,
+                              .output_dir = c->opts.output_dir,
+                              .log = c->opts.log,
+                              .crew = c->opts.crew};
     if (!(o.pool = c->pool = pd_pool_new()))
         return client_fail(c, PD_ENOMEM, "no memory for a local server");
     c->servers = pd_calloc(1, sizeof *c->servers);
@@ -225,10 +236,13 @@ static void make_region(struct ps_client *c) {
     for (uint32_t i = 0; i < c->job.n_dense && bytes < MAX_LENT / COPIES_LENT; i++)
         bytes += ps_seg_padded(c->job.dense[i].n) * sizeof(float);
     if (bytes && bytes < MAX_LENT / COPIES_LENT)
-        (void)net_region_new(&c->region, bytes * COPIES_LENT, NET_LENT_AT_ONCE); /* without one it is slower */
+        (void)net_region_new(&c->region, bytes * COPIES_LENT,
+                             NET_LENT_AT_ONCE); /* without one it is slower */
 }
 
-float *ps_lend(struct ps_client *c, size_t n) { return n < MAX_LENT / sizeof(float) ? net_region_take(c->region, n * sizeof(float)) : NULL; }
+float *ps_lend(struct ps_client *c, size_t n) {
+    return n < MAX_LENT / sizeof(float) ? net_region_take(c->region, n * sizeof(float)) : NULL;
+}
 
 static int all_attached(const struct ps_client *c) {
     for (uint32_t i = 0; i < c->n_links; i++)
@@ -293,7 +307,8 @@ int ps_start(struct ps_client *c) {
     return c->geo ? geo_start(c) : 0;
 }
 
-/* The reason of a failure may be queued behind a push: a second for it to get out, so that the others learn it. */
+/* The reason of a failure may be queued behind a push: a second for it to get out, so that the
+ * others learn it. */
 static void flush_links(struct ps_client *c) {
     uint64_t until = pd_mono_ns() + FLUSH_NS;
     for (uint32_t i = 0; i < c->n_links; i++)
@@ -311,9 +326,11 @@ void ps_client_free(struct ps_client *c) {
     if (!c)
         return;
     ps_beat_stop(c->beat);
-    if (c->connected && !c->leaving && !c->err.code) { /* without a word the servers would wait for it to come back */
+    if (c->connected && !c->leaving &&
+        !c->err.code) { /* without a word the servers would wait for it to come back */
         struct pd_err why = {0};
-        pd_fail(&why, PD_EFAIL, "it has left without ps_bye in step %llu", (unsigned long long)c->step);
+        pd_fail(&why, PD_EFAIL, "it has left without ps_bye in step %llu",
+                (unsigned long long)c->step);
         client_tell_servers(c, &why, 0);
         c->err = why;
     }

@@ -19,9 +19,9 @@ struct beat_link {
     char ip[64];
     int port;
     struct net_conn *conn;
-    int live, ever; /* it has answered on this connection, on any */
+    int live, ever;         /* it has answered on this connection, on any */
     uint64_t unheard_ticks; /* with a connection, before it ever answered */
-    int64_t quiet_ticks; /* below 0 after a cut; see beat.h */
+    int64_t quiet_ticks;    /* below 0 after a cut; see beat.h */
     uint32_t retry_ticks;
 };
 
@@ -32,7 +32,7 @@ struct ps_beat {
     uv_async_t stop;
     uv_thread_t thread;
     struct beat_link *links;
-    atomic_int silent; /* number of a lost server + 1: the first one */
+    atomic_int silent;  /* number of a lost server + 1: the first one */
     uint64_t passed_ms; /* the limit that it has passed; written before `silent` */
 };
 

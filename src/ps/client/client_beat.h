@@ -1,5 +1,5 @@
-/* client_beat.h - heartbeats of a trainer: is each pserver still alive, and does each pserver know that
- * this trainer is?
+/* client_beat.h - heartbeats of a trainer: is each pserver still alive, and does each pserver know
+ * that this trainer is?
  *
  *     trainer's beat thread ── PS_BEAT every 0.5 s ──▶ server's main thread
  *                           ◀── PS_BEAT at once ──────
@@ -37,7 +37,7 @@ struct ps_beat_opts {
 
 struct ps_beat;
 int ps_beat_start(struct ps_beat **out, const struct ps_beat_opts *o, struct pd_err *err);
-void ps_beat_stop(struct ps_beat *b);         /* ends the thread; NULL is legal */
+void ps_beat_stop(struct ps_beat *b); /* ends the thread; NULL is legal */
 /* The number of a server that is lost, and the limit that it has passed; -1: none. From any
  * thread. */
 int ps_beat_silent(const struct ps_beat *b, uint64_t *limit_ms);

@@ -1,11 +1,13 @@
-/* client_copies.c - each part of a model on another server's disk too, before the model is whole: losing a server loses nothing.
+/* client_copies.c - each part of a model on another server's disk too, before the model is whole:
+ * losing a server loses nothing.
  *
  *     parts are written ─▶ of each thread: PS_READ from its server, PS_STORE to the next one, piece by piece ─▶ PS_COMMIT
- *                          (layers below: PS_LINK to the next one, which has them already, of the save before)
+ *                          (layers below: PS_LINK to the next one, which has them already, of the
+ * save before)
  *
- * What a server commits then are its own parts and those of the server before it. A checkpoint is loaded from whoever has its parts
- * (client_models.c), so nothing else has to know of copies. The pieces pass through this trainer, one of each thread at a time, beside
- * the training.
+ * What a server commits then are its own parts and those of the server before it. A checkpoint is
+ * loaded from whoever has its parts (client_models.c), so nothing else has to know of copies. The
+ * pieces pass through this trainer, one of each thread at a time, beside the training.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -55,9 +57,11 @@ void client_copies_free(struct ps_copies *k) {
     free(k);
 }
 
-int client_copies_new(struct ps_client *c, struct ps_copies **out, const char *folder, const char *older) {
+int client_copies_new(struct ps_client *c, struct ps_copies **out, const char *folder,
+                      const char *older) {
     struct ps_copies *k = pd_calloc(1, sizeof *k);
-    if (!k || !(k->folder = pd_strdup(folder)) || (older && !(k->older = pd_strdup(older))) || !(k->c = pd_calloc(c->n_links, sizeof *k->c))) {
+    if (!k || !(k->folder = pd_strdup(folder)) || (older && !(k->older = pd_strdup(older))) ||
+        !(k->c = pd_calloc(c->n_links, sizeof *k->c))) {
         client_copies_free(k);
         return client_fail(c, PD_ENOMEM, "no memory to save");
     }
@@ -69,7 +73,8 @@ int client_copies_new(struct ps_client *c, struct ps_copies **out, const char *f
     return 0;
 }
 
-void client_copies_add(struct ps_client *c, struct ps_copies *k, uint32_t thread, uint32_t server, const struct model_part *files, uint32_t n) {
+void client_copies_add(struct ps_client *c, struct ps_copies *k, uint32_t thread, uint32_t server,
+                       const struct model_part *files, uint32_t n) {
     struct copying *x = &k->c[thread];
     x->files = files;
     x->n_files = n;
@@ -78,14 +83,16 @@ void client_copies_add(struct ps_client *c, struct ps_copies *k, uint32_t thread
     k->left += n > 0;
 }
 
-static int done_read(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_read(struct ps_client *c, struct request *r, const struct answer *a,
+                     struct pd_err *err) {
     struct copying *x = r->arg;
     struct ps_msg_piece m;
     (void)c;
     if (ps_get_piece(&a->body, &m, err))
         return err->code;
     if (m.size != x->files[x->file].bytes || !m.n_data || m.n_data > m.size - x->at)
-        return pd_fail(err, PD_EDATA, "%s/%s has changed while it was copied", x->of->folder, x->files[x->file].file);
+        return pd_fail(err, PD_EDATA, "%s/%s has changed while it was copied", x->of->folder,
+                       x->files[x->file].file);
     pd_buf_clear(&x->piece);
     pd_put(&x->piece, m.data, m.n_data);
     x->asked = 0;
@@ -99,7 +106,8 @@ static void next_file(struct copying *x) {
     x->of->left -= ++x->file == x->n_files;
 }
 
-static int done_link(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_link(struct ps_client *c, struct request *r, const struct answer *a,
+                     struct pd_err *err) {
     struct copying *x = r->arg;
     struct ps_msg_linked m;
     (void)c;
@@ -111,7 +119,8 @@ static int done_link(struct ps_client *c, struct request *r, const struct answer
     return 0;
 }
 
-static int done_store(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_store(struct ps_client *c, struct request *r, const struct answer *a,
+                      struct pd_err *err) {
     struct copying *x = r->arg;
     (void)c;
     (void)a;
@@ -129,20 +138,27 @@ static int ask(struct ps_client *c, struct copying *x) {
     const char *folder = x->of->folder;
     struct ps_body b = client_body(c);
     x->asked = 1;
-    if (x->of->older && x->file > 0 && !x->looked) { /* the first is the highest layer, which is new */
+    if (x->of->older && x->file > 0 &&
+        !x->looked) { /* the first is the highest layer, which is new */
         x->looked = 1;
-        struct ps_msg_link m = {.folder = folder, .file = f->file, .older = x->of->older, .size = f->bytes};
+        struct ps_msg_link m = {
+            .folder = folder, .file = f->file, .older = x->of->older, .size = f->bytes};
         memcpy(m.hash, f->hash, sizeof m.hash);
         ps_put_link(&b, &m);
         return client_ask(c, c->servers[x->to].links[0], WIRE_PS_LINK, &b, done_link, x, 0);
     }
     if (!x->has_piece) {
-        const struct ps_msg_read m = {.folder = folder, .file = f->file, .offset = x->at, .n = PS_PIECE};
+        const struct ps_msg_read m = {
+            .folder = folder, .file = f->file, .offset = x->at, .n = PS_PIECE};
         ps_put_read(&b, &m);
         return client_ask(c, c->servers[x->from].links[0], WIRE_PS_READ, &b, done_read, x, 0);
     }
-    const struct ps_msg_store m = {.folder = folder, .file = f->file, .offset = x->at, .size = f->bytes,
-                                   .data = x->piece.data, .n_data = x->piece.len};
+    const struct ps_msg_store m = {.folder = folder,
+                                   .file = f->file,
+                                   .offset = x->at,
+                                   .size = f->bytes,
+                                   .data = x->piece.data,
+                                   .n_data = x->piece.len};
     ps_put_store(&b, &m);
     return client_ask(c, c->servers[x->to].links[0], WIRE_PS_STORE, &b, done_store, x, 0);
 }

@@ -16,14 +16,16 @@ int client_ready_for(struct ps_client *c, const char *what) {
 
 /* --- pass --- */
 
-static int done_pass(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_pass(struct ps_client *c, struct request *r, const struct answer *a,
+                     struct pd_err *err) {
     struct ps_msg_pass_ended m;
     (void)r;
     if (ps_get_pass_ended(&a->body, &m, err))
         return err->code;
     if (m.pass != c->pass + 1 || m.step < c->step || (c->pass_answers && m.step != c->pass_step))
-        return pd_fail(err, PD_EPROTO, "ends pass %llu at step %llu, others at %llu", (unsigned long long)m.pass,
-                       (unsigned long long)m.step, (unsigned long long)c->pass_step);
+        return pd_fail(err, PD_EPROTO, "ends pass %llu at step %llu, others at %llu",
+                       (unsigned long long)m.pass, (unsigned long long)m.step,
+                       (unsigned long long)c->pass_step);
     c->pass_step = m.step;
     c->pass_answers++;
     c->pass_dropped.given += m.given;
@@ -39,12 +41,15 @@ int ps_pass_end(struct ps_client *c) {
     c->pass_answers = 0;
     c->pass_dropped = (struct ps_dropped){0};
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
-        if (c->pass < c->links[i]->from_pass) { /* it is over there; that thread's step is the first of the next */
+        if (c->pass <
+            c->links[i]
+                ->from_pass) { /* it is over there; that thread's step is the first of the next */
             c->pass_step = c->links[i]->from_step;
             c->pass_answers++;
             continue;
         }
-        const struct ps_msg_pass_end m = {.epoch = c->links[i]->epoch, .step = c->step, .pass = c->pass};
+        const struct ps_msg_pass_end m = {
+            .epoch = c->links[i]->epoch, .step = c->step, .pass = c->pass};
         struct ps_body b = client_body(c);
         ps_put_pass_end(&b, &m);
         client_call(c, c->links[i], WIRE_PS_PASS_END, &b, done_pass, NULL, 0);
@@ -62,27 +67,35 @@ const struct ps_dropped *ps_pass_dropped(const struct ps_client *c) { return &c-
 
 /* --- files of the pass --- */
 
-static int done_task(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_task(struct ps_client *c, struct request *r, const struct answer *a,
+                     struct pd_err *err) {
     (void)r;
     c->n_calls--;
     return ps_get_task_given(&a->body, &c->task_given, err);
 }
 
-int ps_next_task(struct ps_client *c, uint64_t n, int done, int own_first, uint64_t *file, uint64_t *next) {
+int ps_next_task(struct ps_client *c, uint64_t n, int done, int own_first, uint64_t *file,
+                 uint64_t *next) {
     const struct ps_msg_task_given *given = &c->task_given;
     if (c->rule->barrier)
         return client_fail(c, PD_EUSAGE, "ps_next_task under update = %s", c->rule->name);
     for (uint64_t before = done ? c->task : 0;; before = 0) {
         if (client_ready_for(c, "ps_next_task"))
             return c->err.code;
-        const struct ps_msg_task m = {.epoch = c->dense[0]->epoch, .pass = c->pass, .n_files = n, .done = before, .own_first = own_first != 0};
+        const struct ps_msg_task m = {.epoch = c->dense[0]->epoch,
+                                      .pass = c->pass,
+                                      .n_files = n,
+                                      .done = before,
+                                      .own_first = own_first != 0};
         struct ps_body b = client_body(c);
         ps_put_task(&b, &m);
         c->task = 0;
-        if (client_call(c, c->dense[0], WIRE_PS_TASK, &b, done_task, NULL, 0) || client_wait(c, client_calls_done, "a file to read"))
+        if (client_call(c, c->dense[0], WIRE_PS_TASK, &b, done_task, NULL, 0) ||
+            client_wait(c, client_calls_done, "a file to read"))
             return c->err.code;
         if (given->what == PS_TASK_FILE && given->file >= n)
-            return client_fail(c, PD_EPROTO, "the server hands out file %llu of %llu", (unsigned long long)given->file, (unsigned long long)n);
+            return client_fail(c, PD_EPROTO, "the server hands out file %llu of %llu",
+                               (unsigned long long)given->file, (unsigned long long)n);
         if (given->what != PS_TASK_LATER)
             break;
         while (!c->err.code && c->step < given->furthest)
@@ -96,7 +109,8 @@ int ps_next_task(struct ps_client *c, uint64_t n, int done, int own_first, uint6
 
 /* --- reduction --- */
 
-static int done_reduce(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_reduce(struct ps_client *c, struct request *r, const struct answer *a,
+                       struct pd_err *err) {
     struct reducing *q = r->arg;
     struct ps_msg_reduced m;
     (void)c;
@@ -132,7 +146,8 @@ int ps_reduce_start(struct ps_client *c, const double *v, size_t n) {
 static int collect(struct ps_client *c, double *v, size_t n) {
     struct reducing *q = c->reductions;
     if (q->n != n)
-        return client_fail(c, PD_EUSAGE, "ps_reduce_done of %zu numbers; %zu were started", n, q->n);
+        return client_fail(c, PD_EUSAGE, "ps_reduce_done of %zu numbers; %zu were started", n,
+                           q->n);
     if (n)
         memcpy(v, q->v, n * sizeof *v);
     c->reductions = q->next;
@@ -173,7 +188,8 @@ int ps_barrier(struct ps_client *c) { return ps_reduce(c, NULL, 0); }
 /* --- farewell --- */
 
 /* The server is told that its answer has come: it may forget this trainer, and end. */
-static int done_bye(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_bye(struct ps_client *c, struct request *r, const struct answer *a,
+                    struct pd_err *err) {
     struct link *l = a->link;
     l->left = 1;
     if (l->conn)
@@ -198,4 +214,6 @@ int ps_bye(struct ps_client *c) {
     return rc;
 }
 
-void ps_abandon(struct ps_client *c, const struct pd_err *why) { client_fail(c, why->code, "%s", why->msg); }
+void ps_abandon(struct ps_client *c, const struct pd_err *why) {
+    client_fail(c, why->code, "%s", why->msg);
+}

@@ -1,13 +1,17 @@
-/* client_geo.c - geo mode: this trainer steps by itself and every k steps exchanges what has changed.
+/* client_geo.c - geo mode: this trainer steps by itself and every k steps exchanges what has
+ * changed.
  *
  *     values of the servers ──▶ base, w          w steps by the optimizer, here, for k batches
- *     servers: value += share * (w - base)       then base and w begin anew from what the servers have
+ *     servers: value += share * (w - base)       then base and w begin anew from what the servers
+ * have
  *
- * Dense values are all exchanged, their share is 1 / trainers; of tables, the rows that were touched since the last exchange, with a
- * larger share where others have hardly touched them too. A row is asked for when a batch needs it the first time since then, and lives
- * in a table of this process meanwhile: [w | optimizer state | base]. State that is a sum over updates (adagrad) is a value like the
- * weights, in further planes behind them; other state stays here over exchanges and is not part of a saved model. The first windows are
- * shorter: at the start all trainers step the same way, and far. Formula, why, and source: docs/sources.md#update-rules.
+ * Dense values are all exchanged, their share is 1 / trainers; of tables, the rows that were
+ * touched since the last exchange, with a larger share where others have hardly touched them too. A
+ * row is asked for when a batch needs it the first time since then, and lives in a table of this
+ * process meanwhile: [w | optimizer state | base]. State that is a sum over updates (adagrad) is a
+ * value like the weights, in further planes behind them; other state stays here over exchanges and
+ * is not part of a saved model. The first windows are shorter: at the start all trainers step the
+ * same way, and far. Formula, why, and source: docs/sources.md#update-rules.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -23,22 +27,23 @@ struct geo_dense {
     uint64_t stride;
     float *w;            /* [1 + state][stride]: with the optimizer's state */
     float *base, *delta; /* [planes][stride]: what is exchanged */
-    const float *grad; /* of this step, the caller's until ps_wait */
+    const float *grad;   /* of this step, the caller's until ps_wait */
 };
 
 struct geo_table {
-    struct ps_table *rows;       /* a row's note: mark = the window it was asked for in, step = the window it was touched in */
+    struct ps_table *rows; /* a row's note: mark = the window it was asked for in, step = the window
+                              it was touched in */
     struct ps_index_entry *touched;
     size_t n_touched, cap_touched;
-    uint64_t *keys;              /* of an exchange */
+    uint64_t *keys; /* of an exchange */
     float *delta;
     size_t cap_keys, cap_delta;
-    const float *grad;           /* of this step */
-    uint32_t *at;                /* its rows */
+    const float *grad; /* of this step */
+    uint32_t *at;      /* its rows */
     size_t n_at, cap_at;
-    uint32_t *touches;           /* of each row: in how many steps since this process began */
+    uint32_t *touches; /* of each row: in how many steps since this process began */
     size_t cap_touches;
-    uint32_t *found;             /* rows of a pull, which may come between a push and the end of its step */
+    uint32_t *found; /* rows of a pull, which may come between a push and the end of its step */
     size_t cap_found;
 };
 
@@ -48,23 +53,24 @@ struct geo_pull {
     uint32_t table;
     enum ps_pull_mode mode;
     size_t n, n_asked;
-    float *out, *asked;   /* asked: values of the n_asked keys that the servers were asked for */
+    float *out, *asked; /* asked: values of the n_asked keys that the servers were asked for */
     uint64_t *asked_keys;
     uint64_t keys[];
 };
 
 struct ps_geo {
-    uint32_t push_nums, since;  /* steps of a window; since the last exchange */
-    uint32_t window;            /* counts exchanges from 1 */
+    uint32_t push_nums, since; /* steps of a window; since the last exchange */
+    uint32_t window;           /* counts exchanges from 1 */
     uint64_t steps, samples;
-    int stale;                  /* dense values are to be asked for again */
+    int stale; /* dense values are to be asked for again */
     const struct ps_optim *optim;
-    struct geo_dense *dense;    /* [n_dense] */
-    struct geo_table *tables;   /* [n_sparse] */
+    struct geo_dense *dense;  /* [n_dense] */
+    struct geo_table *tables; /* [n_sparse] */
     struct geo_pull *pulls;
 };
 
-/* Steps before exchange number `exchanges`, counted from 0: 1 for EARLY exchanges, then 2, 4, ... up to push_nums. */
+/* Steps before exchange number `exchanges`, counted from 0: 1 for EARLY exchanges, then 2, 4, ...
+ * up to push_nums. */
 static uint32_t window_of(const struct ps_geo *g, uint64_t exchanges) {
     const uint64_t doubled = exchanges / EARLY;
     return doubled < 31 && 1u << doubled < g->push_nums ? 1u << doubled : g->push_nums;
@@ -77,7 +83,9 @@ uint64_t geo_steps_in(const struct ps_client *c, uint64_t first, uint64_t end) {
     return n + (end - first) * c->geo->push_nums;
 }
 
-static int no_memory(struct ps_client *c) { return client_fail(c, PD_ENOMEM, "no memory for local steps"); }
+static int no_memory(struct ps_client *c) {
+    return client_fail(c, PD_ENOMEM, "no memory for local steps");
+}
 
 static int room(void *array, size_t *cap, size_t n, size_t size) {
     void **a = array;
@@ -114,7 +122,9 @@ int geo_start(struct ps_client *c) {
         uint64_t n = c->job.dense[i].n, each = (n + 15) / 16 * 16;
         struct geo_dense *d = &g->dense[i];
         d->stride = each;
-        d->w = each > SIZE_MAX / sizeof(float) / n_planes ? NULL : pd_alloc64(each * n_planes * sizeof(float));
+        d->w = each > SIZE_MAX / sizeof(float) / n_planes
+                   ? NULL
+                   : pd_alloc64(each * n_planes * sizeof(float));
         if (!d->w)
             return no_memory(c);
         memset(d->w, 0, each * n_planes * sizeof(float));
@@ -122,7 +132,9 @@ int geo_start(struct ps_client *c) {
         d->delta = d->base + each * c->planes;
     }
     for (uint32_t i = 0; i < c->job.n_sparse; i++) {
-        struct ps_table_opts o = {.name = c->job.sparse[i].name, .dim = c->job.sparse[i].dim, .state = g->optim->state + c->planes};
+        struct ps_table_opts o = {.name = c->job.sparse[i].name,
+                                  .dim = c->job.sparse[i].dim,
+                                  .state = g->optim->state + c->planes};
         if (ps_table_new(&g->tables[i].rows, &o))
             return no_memory(c);
     }
@@ -175,7 +187,8 @@ static int refresh(struct ps_client *c) {
     struct ps_geo *g = c->geo;
     for (uint32_t i = 0; i < c->job.n_dense; i++)
         for (uint32_t k = 0; k < c->planes; k++)
-            if (client_pull_dense(c, (int)(i + k * c->job.n_dense), g->dense[i].base + k * g->dense[i].stride))
+            if (client_pull_dense(c, (int)(i + k * c->job.n_dense),
+                                  g->dense[i].base + k * g->dense[i].stride))
                 return c->err.code;
     if (client_wait_pulls(c))
         return c->err.code;
@@ -197,14 +210,16 @@ static int is_fresh(const struct ps_geo *g, const struct geo_table *t, uint32_t 
 }
 
 /* Those that are not here since the last exchange are asked for. */
-int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode) {
+int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out,
+                  enum ps_pull_mode mode) {
     struct ps_geo *g = c->geo;
     struct geo_table *t = &g->tables[table];
     const size_t width = (size_t)c->job.sparse[table].dim * c->planes;
     struct geo_pull *p = pd_malloc(sizeof *p + n * sizeof p->keys[0]);
     if (!p)
         return no_memory(c);
-    *p = (struct geo_pull){.next = g->pulls, .table = (uint32_t)table, .mode = mode, .n = n, .out = out};
+    *p = (struct geo_pull){
+        .next = g->pulls, .table = (uint32_t)table, .mode = mode, .n = n, .out = out};
     g->pulls = p;
     memcpy(p->keys, keys, n * sizeof *keys);
     p->asked_keys = pd_malloc(n * sizeof *keys);
@@ -216,7 +231,8 @@ int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys
     for (size_t i = 0; i < n; i++)
         if (!is_fresh(g, t, t->found[i]))
             p->asked_keys[p->n_asked++] = keys[i];
-    return p->n_asked ? client_pull_rows(c, table, p->n_asked, p->asked_keys, p->asked, mode) : c->err.code;
+    return p->n_asked ? client_pull_rows(c, table, p->n_asked, p->asked_keys, p->asked, mode)
+                      : c->err.code;
 }
 
 /* The values of one pull are here: rows begin their window, and the caller gets all of them. */
@@ -225,20 +241,24 @@ static int complete(struct ps_client *c, struct geo_pull *p) {
     struct geo_table *t = &g->tables[p->table];
     const size_t dim = c->job.sparse[p->table].dim, width = dim * c->planes;
     size_t k = 0;
-    if (room(&t->found, &t->cap_found, p->n, sizeof *t->found) || ps_table_find(t->rows, p->keys, p->n, p->mode == PS_CREATE, t->found))
+    if (room(&t->found, &t->cap_found, p->n, sizeof *t->found) ||
+        ps_table_find(t->rows, p->keys, p->n, p->mode == PS_CREATE, t->found))
         return no_memory(c);
     for (size_t i = 0; i < p->n; i++) {
         int asked = k < p->n_asked && p->asked_keys[k] == p->keys[i];
         const float *value = p->asked + k * width;
         k += (size_t)asked;
-        /* Two pulls of a batch may have asked for the same row; the first one's answer, with steps since, counts. */
+        /* Two pulls of a batch may have asked for the same row; the first one's answer, with steps
+         * since, counts. */
         if (!is_fresh(g, t, t->found[i]) && p->mode == PS_CREATE) {
             float *w = ps_table_change(t->rows, t->found[i]);
             memcpy(w, value, width * sizeof *w);
             memcpy(base_of(g, t->rows, w), value, width * sizeof *w);
             ps_table_note(t->rows, t->found[i])->mark = g->window;
         }
-        memcpy(p->out + i * dim, is_fresh(g, t, t->found[i]) ? ps_table_row(t->rows, t->found[i]) : value, dim * sizeof *value);
+        memcpy(p->out + i * dim,
+               is_fresh(g, t, t->found[i]) ? ps_table_row(t->rows, t->found[i]) : value,
+               dim * sizeof *value);
     }
     return 0;
 }
@@ -263,13 +283,15 @@ int geo_push_dense(struct ps_client *c, int id, const float *grad) {
 
 static int room_for_touches(struct geo_table *t) {
     const size_t had = t->cap_touches;
-    const int rc = room(&t->touches, &t->cap_touches, (size_t)ps_table_places(t->rows), sizeof *t->touches);
+    const int rc =
+        room(&t->touches, &t->cap_touches, (size_t)ps_table_places(t->rows), sizeof *t->touches);
     if (t->cap_touches > had)
         memset(t->touches + had, 0, (t->cap_touches - had) * sizeof *t->touches);
     return rc;
 }
 
-int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad) {
+int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
+                  const float *grad) {
     struct ps_geo *g = c->geo;
     struct geo_table *t = &g->tables[table];
     if (room(&t->at, &t->cap_at, n, sizeof *t->at) || room_for_touches(t) ||
@@ -278,7 +300,9 @@ int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys
         return no_memory(c);
     for (size_t i = 0; i < n; i++) {
         if (!is_fresh(g, t, t->at[i]))
-            return client_fail(c, PD_EUSAGE, "table '%s': a row was pushed that was not pulled (geo)", c->job.sparse[table].name);
+            return client_fail(c, PD_EUSAGE,
+                               "table '%s': a row was pushed that was not pulled (geo)",
+                               c->job.sparse[table].name);
         struct ps_row_note *note = ps_table_note(t->rows, t->at[i]);
         if (note->step != g->window) {
             note->step = g->window;
@@ -303,7 +327,9 @@ static int local_step(struct ps_client *c, uint64_t n_samples) {
         const struct ps_dense *p = &c->job.dense[i];
         struct geo_dense *d = &g->dense[i];
         if (d->grad && c->job.on_nan && !ps_all_finite(d->grad, p->n))
-            return client_fail(c, PD_ENUM, "the gradient of parameter '%s' is not a finite number (stop_on_nan)", p->name);
+            return client_fail(
+                c, PD_ENUM, "the gradient of parameter '%s' is not a finite number (stop_on_nan)",
+                p->name);
         a.lr = rate * p->lr_factor;
         a.l1 = p->l1;
         a.l2 = p->l2;
@@ -317,7 +343,9 @@ static int local_step(struct ps_client *c, uint64_t n_samples) {
         const struct ps_sparse *p = &c->job.sparse[i];
         struct geo_table *t = &g->tables[i];
         if (c->job.on_nan && t->n_at && !ps_all_finite(t->grad, t->n_at * p->dim))
-            return client_fail(c, PD_ENUM, "the gradient of table '%s' is not a finite number (stop_on_nan)", p->name);
+            return client_fail(c, PD_ENUM,
+                               "the gradient of table '%s' is not a finite number (stop_on_nan)",
+                               p->name);
         a.lr = rate * p->lr_factor;
         a.l1 = p->l1;
         a.l2 = p->l2;
@@ -338,8 +366,9 @@ static int by_key(const void *a, const void *b) {
     return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* What a row's difference counts for: one over how many trainers, on average, have touched it in a window as long as this one, when in a
- * step each does as often as this one has in its other steps. */
+/* What a row's difference counts for: one over how many trainers, on average, have touched it in a
+ * window as long as this one, when in a step each does as often as this one has in its other steps.
+ */
 static float share_of(const struct ps_client *c, const struct geo_table *t, uint32_t row) {
     const struct ps_geo *g = c->geo;
     const double often = g->steps > 1 ? (double)(t->touches[row] - 1) / (double)(g->steps - 1) : 1;
@@ -352,7 +381,8 @@ static int push_table(struct ps_client *c, uint32_t id) {
     const size_t width = (size_t)c->job.sparse[id].dim * c->planes, n = t->n_touched;
     if (!n)
         return 0;
-    if (room(&t->keys, &t->cap_keys, n, sizeof *t->keys) || room(&t->delta, &t->cap_delta, n * width, sizeof *t->delta))
+    if (room(&t->keys, &t->cap_keys, n, sizeof *t->keys) ||
+        room(&t->delta, &t->cap_delta, n * width, sizeof *t->delta))
         return no_memory(c);
     qsort(t->touched, n, sizeof *t->touched, by_key);
     for (size_t i = 0; i < n; i++) {

@@ -1,5 +1,6 @@
-/* client_int.h - the client's inside: client.c (life), client_link.c (connections, what is sent again), client_send.c (requests
- * and answers), client_step.c (pulls, pushes, the step), client_ctl.c (pass, reduction, farewell), client_save.c (save, load), client_models.c (what is
+/* client_int.h - the client's inside: client.c (life), client_link.c (connections, what is sent
+ * again), client_send.c (requests and answers), client_step.c (pulls, pushes, the step),
+ * client_ctl.c (pass, reduction, farewell), client_save.c (save, load), client_models.c (what is
  * there to be loaded).
  *
  *     ps_* call --> request(link) --> net_send ----------------> server thread
@@ -50,12 +51,13 @@ struct link {
     char ip[64];
     int port, retries;
     uint64_t retry_at_ms;
-    struct pd_err last; /* why it could not be reached */
-    uint64_t epoch, applied; /* epoch 0: it has not answered the declaration yet */
-    uint64_t from_step, from_pass; /* of a trainer that was started again: what was done there before is not sent again */
+    struct pd_err last;                  /* why it could not be reached */
+    uint64_t epoch, applied;             /* epoch 0: it has not answered the declaration yet */
+    uint64_t from_step, from_pass;       /* of a trainer that was started again: what was done there
+                                            before is not sent again */
     struct sent *first_sent, *last_sent; /* kept, by id */
-    uint32_t n_sent, n_held; /* held: with memory of the caller's */
-    uint32_t n_asked;        /* requests without an answer, pulls apart */
+    uint32_t n_sent, n_held;             /* held: with memory of the caller's */
+    uint32_t n_asked;                    /* requests without an answer, pulls apart */
     uint64_t lost_ms, attached_at_ms;
     int retries_ever;
     int left; /* it has answered PS_BYE */
@@ -75,7 +77,8 @@ struct answer {
 };
 
 struct request;
-typedef int (*done_fn)(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err);
+typedef int (*done_fn)(struct ps_client *c, struct request *r, const struct answer *a,
+                       struct pd_err *err);
 
 struct request {
     uint64_t id; /* 0: free */
@@ -155,10 +158,10 @@ struct ps_client {
     uint8_t key[WIRE_KEY_BYTES];
     uint64_t incarnation;
     struct ps_job job;
-    uint32_t planes; /* ps_job_planes, once started */
+    uint32_t planes;            /* ps_job_planes, once started */
     struct pd_err err, relayed; /* relayed: as a server said it, when it came from one */
     int started, leaving;
-    struct ps_beat *beat; /* NULL: none */
+    struct ps_beat *beat;     /* NULL: none */
     int connected, declaring; /* all were reached once; links declare as soon as they are open */
 
     int has_loop;
@@ -167,21 +170,22 @@ struct ps_client {
     uv_timer_cb on_tick;
     uint64_t ticked_at_ms;
     struct sent *free_sent;
-    struct pd_pool *pool; /* of frames */
+    struct pd_pool *pool;      /* of frames */
     struct net_region *region; /* of ps_lend, or NULL */
     struct server *servers;
     uint32_t n_servers;
     struct link **links, **dense, **sparse; /* all; by thread */
     uint32_t n_links, n_dense, n_sparse;
-    struct ps_seg *segs; /* [job.n_dense * n_dense] */
+    struct ps_seg *segs;    /* [job.n_dense * n_dense] */
     struct ps_shard *shard; /* local mode */
 
     struct request *requests;
     size_t n_requests, cap_requests;
     uint64_t next_id;
-    uint32_t n_pulls, n_calls, n_out; /* outstanding: pulls, other requests waited for, buffers in use */
+    uint32_t n_pulls, n_calls,
+        n_out; /* outstanding: pulls, other requests waited for, buffers in use */
     uint32_t n_pulls_ahead, n_out_ahead; /* of those the ones for the step after this one */
-    struct pd_buf head;               /* section 0 of the request being made */
+    struct pd_buf head;                  /* section 0 of the request being made */
 
     uint64_t step, pass, pass_step;
     uint32_t pass_answers;
@@ -190,14 +194,16 @@ struct ps_client {
     int resumed;           /* this process goes on where one before it was lost */
     uint64_t before_ms[2]; /* resumed: age of the first dense thread's pass; time of the last */
     struct ps_pass_sums before[2]; /* and what is in the steps of its pass, and of the one before */
-    uint64_t first_step;   /* resumed: the first of the pass */
-    uint32_t n_repeated;   /* resumed: reductions to come that have been done before */
-    struct part *parts; /* [PS_PARTS_MAX] once ps_part was called; n_parts 0: one contribution of all streams */
+    uint64_t first_step;           /* resumed: the first of the pass */
+    uint32_t n_repeated;           /* resumed: reductions to come that have been done before */
+    struct part *parts; /* [PS_PARTS_MAX] once ps_part was called; n_parts 0: one contribution of
+                           all streams */
     uint32_t n_parts;
     size_t n_part_stats;
     struct dense_pull *queued; /* dense pulls, sent together */
     size_t n_queued, cap_queued;
-    struct rows **last; /* [job.n_sparse * 2]: keys of the last two creating pulls, the older one first */
+    struct rows *
+        *last; /* [job.n_sparse * 2]: keys of the last two creating pulls, the older one first */
     struct pull_later *later;
     uint32_t next_list;
     struct rows *free_rows;
@@ -205,93 +211,119 @@ struct ps_client {
     struct step_sums *sums; /* ring */
     size_t first_sum, n_sums, n_sums_asked;
     struct reducing *reductions, **last_reduction;
-    uint64_t task;         /* the file that it has been given, counted from 1; 0: none */
+    uint64_t task; /* the file that it has been given, counted from 1; 0: none */
     struct ps_msg_task_given task_given;
     uint64_t n_saves;
     struct ps_saved last_saved;
-    char *last_copied; /* folder of the last save of which there are copies */
+    char *last_copied;               /* folder of the last save of which there are copies */
     struct ps_client_saving *saving; /* a model on its way to the disks; NULL: none */
     struct ps_client_stats stats;
 };
 
 /* client_send.c */
-int client_fail(struct ps_client *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int client_fail(struct ps_client *c, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* For ps_put_*: section 0 is written to c->head. */
-static inline struct ps_body client_body(struct ps_client *c) { return (struct ps_body){.head = &c->head}; }
-/* Section 0 of the body is copied, as all are without `release`. With it the others live until it is called: the server has taken them.
- * done == NULL: no answer is expected. */
+static inline struct ps_body client_body(struct ps_client *c) {
+    return (struct ps_body){.head = &c->head};
+}
+/* Section 0 of the body is copied, as all are without `release`. With it the others live until it
+ * is called: the server has taken them. done == NULL: no answer is expected. */
 int client_request(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b,
-                   done_fn done, void *arg, uint32_t index, void (*release)(void *), void *release_arg);
+                   done_fn done, void *arg, uint32_t index, void (*release)(void *),
+                   void *release_arg);
 /* The same, copied; client_calls_done waits for the answer. */
-int client_call(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b, done_fn done, void *arg, uint32_t index);
+int client_call(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b,
+                done_fn done, void *arg, uint32_t index);
 /* The same, and nothing waits for the answer. */
-int client_ask(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b, done_fn done, void *arg, uint32_t index);
-int client_ready_for(struct ps_client *c, const char *what); /* started, nothing failed; queued pulls have left */
-int client_declare(struct ps_client *c, struct link *l, const struct pd_buf *b, done_fn done); /* on this connection only */
+int client_ask(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b,
+               done_fn done, void *arg, uint32_t index);
+int client_ready_for(struct ps_client *c,
+                     const char *what); /* started, nothing failed; queued pulls have left */
+int client_declare(struct ps_client *c, struct link *l, const struct pd_buf *b,
+                   done_fn done); /* on this connection only */
 struct request *client_pending(struct ps_client *c, const struct link *l, uint16_t type);
-int client_wait_link(struct ps_client *c, struct link *l, uint32_t n_asked); /* BLOCKS until it has at most so many */
+int client_wait_link(struct ps_client *c, struct link *l,
+                     uint32_t n_asked); /* BLOCKS until it has at most so many */
 void client_tell_servers(const struct ps_client *c, const struct pd_err *why, int relayed);
 void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg);
 extern const struct ps_shard_ops client_local_ops;
-int client_poll(struct ps_client *c);                                        /* takes what has arrived, and nothing is held back */
-int client_take(struct ps_client *c);                                        /* the first only */
-int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c), const char *what); /* BLOCKS */
+int client_poll(struct ps_client *c); /* takes what has arrived, and nothing is held back */
+int client_take(struct ps_client *c); /* the first only */
+int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c),
+                const char *what); /* BLOCKS */
 int client_calls_done(const struct ps_client *c);
-int client_done_nothing(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err);
+int client_done_nothing(struct ps_client *c, struct request *r, const struct answer *a,
+                        struct pd_err *err);
 
 /* client_link.c */
 struct link *client_add_link(struct ps_client *c, uint32_t server, int port);
 int client_connect_all(struct ps_client *c); /* BLOCKS until every server thread was reached */
 uint64_t client_connect_ms(const struct ps_client *c); /* how long a server may take to come up */
 int ps_link_declare(struct link *l);
-struct sent *ps_link_keep(struct link *l, uint16_t type, uint64_t id, int asks, const struct net_sec *sec, uint32_t n_sec,
-                       void (*release)(void *), void *release_arg); /* NULL: out of memory */
-/* Now, or when the connection is back; soon: within a machine it may wait for the next one that is not, or for client_let_go. */
+struct sent *ps_link_keep(struct link *l, uint16_t type, uint64_t id, int asks,
+                          const struct net_sec *sec, uint32_t n_sec, void (*release)(void *),
+                          void *release_arg); /* NULL: out of memory */
+/* Now, or when the connection is back; soon: within a machine it may wait for the next one that is
+ * not, or for client_let_go. */
 int ps_link_send(struct link *l, struct sent *s, int soon);
-void client_let_go(struct ps_client *c); /* everything that has been sent leaves: before each wait */
+void client_let_go(
+    struct ps_client *c); /* everything that has been sent leaves: before each wait */
 void ps_link_answered(struct link *l, uint64_t id);
-int client_ask_taken(struct ps_client *c); /* an answer will come behind every frame that holds memory of the caller's */
+int client_ask_taken(struct ps_client *c); /* an answer will come behind every frame that holds
+                                              memory of the caller's */
 int client_bound_sent(struct ps_client *c, struct link *l); /* no more is kept of it than so much */
 void client_links_release(struct ps_client *c);
 
 /* client_step.c: the servers' side of the calls of the same name in client.h, arguments checked */
 int client_pull_dense(struct ps_client *c, int id, float *out);
-int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode);
-int client_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out);
+int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out,
+                     enum ps_pull_mode mode);
+int client_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *keys,
+                          float *out);
 float *client_rows_place(void *arg, uint64_t req, size_t floats); /* see ps_shard_ops */
 int client_wait_pulls(struct ps_client *c);
 int client_push_dense(struct ps_client *c, int id, const float *grad);
-int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad, const uint32_t *seen);
+int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
+                     const float *grad, const uint32_t *seen);
 int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats);
 void client_keep_sums(struct ps_client *c, const struct step_sums *s); /* for ps_step_stats */
-int client_flush(struct ps_client *c); /* queued pulls leave */
+int client_flush(struct ps_client *c);                                 /* queued pulls leave */
 void client_step_release(struct ps_client *c);
 
 /* client_save.c */
 void client_save_release(struct ps_client *c);
 
-/* client_copies.c: a copy of each file in `folder` on another server, or there a link to that of the save before, in `older` (or NULL). `files`, of one server thread, stay where they are */
+/* client_copies.c: a copy of each file in `folder` on another server, or there a link to that of
+ * the save before, in `older` (or NULL). `files`, of one server thread, stay where they are */
 struct ps_copies;
 struct model_part;
-int client_copies_new(struct ps_client *c, struct ps_copies **out, const char *folder, const char *older);
+int client_copies_new(struct ps_client *c, struct ps_copies **out, const char *folder,
+                      const char *older);
 void client_copies_free(struct ps_copies *k);
-void client_copies_add(struct ps_client *c, struct ps_copies *k, uint32_t thread, uint32_t server, const struct model_part *files, uint32_t n);
-int client_copies_go_on(struct ps_client *c, struct ps_copies *k); /* asks for what comes next; 1: some is not there yet */
-int client_copies_wait(const struct ps_copies *k);                 /* it only needs answers to come */
+void client_copies_add(struct ps_client *c, struct ps_copies *k, uint32_t thread, uint32_t server,
+                       const struct model_part *files, uint32_t n);
+int client_copies_go_on(
+    struct ps_client *c,
+    struct ps_copies *k); /* asks for what comes next; 1: some is not there yet */
+int client_copies_wait(const struct ps_copies *k); /* it only needs answers to come */
 
 /* client_geo.c: the same in geo mode */
 struct ps_geo *geo_new(uint32_t push_nums);
 int geo_start(struct ps_client *c);
 void geo_free(struct ps_client *c);
 int geo_pull_dense(struct ps_client *c, int id, float *out);
-int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode);
+int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out,
+                  enum ps_pull_mode mode);
 int geo_complete(struct ps_client *c);
 int geo_push_dense(struct ps_client *c, int id, const float *grad);
-int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad);
+int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
+                  const float *grad);
 int geo_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats);
 int geo_pass_end(struct ps_client *c); /* exchanges what is left; before the barrier of the pass */
 void geo_forget(struct ps_client *c);  /* the servers' values have changed: a pass's end, a load */
 uint64_t geo_steps(const struct ps_client *c);
-uint64_t geo_steps_in(const struct ps_client *c, uint64_t first, uint64_t end); /* between the exchanges of these numbers */
+uint64_t geo_steps_in(const struct ps_client *c, uint64_t first,
+                      uint64_t end); /* between the exchanges of these numbers */
 
 #endif

@@ -1,16 +1,19 @@
-/* client_link.c - the connections to the server threads, and what happens when one breaks while both ends live.
+/* client_link.c - the connections to the server threads, and what happens when one breaks while
+ * both ends live.
  *
  *     DOWN ─▶ CONNECTING ─▶ OPEN ─▶ DECLARING ─▶ ATTACHED
  *      ^          │           │         │            │      lost: again after 50 ms, 100 ms, ... 1 s, for at most
  *      └──────────┴───────────┴─────────┴────────────┘      reconnect_ms
  *
- * Every frame that has been sent is kept until the server is known to have taken it: an answer to it or to a later one says so,
- * since a server takes the requests of a link in order. The frames' ids grow. After a loss PS_DECLARE says who is back, its
- * answer says the id that was taken last; what came after it is sent again, and so is every request whose answer is missing,
- * in the order of ids. The server answers those without doing them a second time.
+ * Every frame that has been sent is kept until the server is known to have taken it: an answer to
+ * it or to a later one says so, since a server takes the requests of a link in order. The frames'
+ * ids grow. After a loss PS_DECLARE says who is back, its answer says the id that was taken last;
+ * what came after it is sent again, and so is every request whose answer is missing, in the order
+ * of ids. The server answers those without doing them a second time.
  *
- * A frame's sections live as long as it is kept, so a pushed buffer is the caller's again only when its push has been taken:
- * ps_wait asks the links for that on which nothing else is going to say it (client_ask_taken).
+ * A frame's sections live as long as it is kept, so a pushed buffer is the caller's again only when
+ * its push has been taken: ps_wait asks the links for that on which nothing else is going to say it
+ * (client_ask_taken).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +32,8 @@ enum {
     SLOW_TICK_MS = 1000,
     RETRY_MIN_MS = 50,
     RETRY_MAX_MS = 1000,
-    STEADY_MS = 2000, /* a connection that lasted so long was a good one: the next loss begins a new count */
+    STEADY_MS = 2000, /* a connection that lasted so long was a good one: the next loss begins a new
+                         count */
 };
 
 /* --- frames that are kept --- */
@@ -55,8 +59,9 @@ static void unkeep(struct ps_client *c, struct sent *s) {
         sent_free(c, s);
 }
 
-struct sent *ps_link_keep(struct link *l, uint16_t type, uint64_t id, int asks, const struct net_sec *sec, uint32_t n_sec,
-                       void (*release)(void *), void *release_arg) {
+struct sent *ps_link_keep(struct link *l, uint16_t type, uint64_t id, int asks,
+                          const struct net_sec *sec, uint32_t n_sec, void (*release)(void *),
+                          void *release_arg) {
     struct ps_client *c = l->c;
     struct sent *s = c->free_sent;
     size_t copied = 0; /* section 0; without a release, all */
@@ -149,7 +154,8 @@ void ps_link_answered(struct link *l, uint64_t id) {
     l->retries = 0;
 }
 
-static int done_taken(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_taken(struct ps_client *c, struct request *r, const struct answer *a,
+                      struct pd_err *err) {
     struct ps_msg_pulled m;
     (void)c;
     (void)r;
@@ -224,7 +230,8 @@ struct link *client_add_link(struct ps_client *c, uint32_t server, int port) {
     return l;
 }
 
-/* The greeting of a server's first port: u32 1, u32 n_dense, u32 n_sparse, u16 ports, dense first. */
+/* The greeting of a server's first port: u32 1, u32 n_dense, u32 n_sparse, u16 ports, dense first.
+ */
 static void read_greeting(struct link *l) {
     struct ps_client *c = l->c;
     struct server *s = &c->servers[l->server];
@@ -240,7 +247,8 @@ static void read_greeting(struct link *l) {
     for (uint32_t i = 0; i < n_dense + n_sparse; i++) {
         int port = pd_get_u16(&r);
         if (r.failed || port == 0 || (i == 0 && port != l->port)) {
-            client_fail(c, PD_EPROTO, "pserver %s:%d is not the first port of a server", l->ip, l->port);
+            client_fail(c, PD_EPROTO, "pserver %s:%d is not the first port of a server", l->ip,
+                        l->port);
             return;
         }
         struct link *more = i ? client_add_link(c, l->server, port) : l;
@@ -255,7 +263,8 @@ static void read_greeting(struct link *l) {
 }
 
 /* The server knows this trainer, or knows it again. */
-static int done_declare(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_declare(struct ps_client *c, struct request *r, const struct answer *a,
+                        struct pd_err *err) {
     struct link *l = a->link;
     struct ps_msg_declared m;
     (void)r;
@@ -268,7 +277,8 @@ static int done_declare(struct ps_client *c, struct request *r, const struct ans
     if (!l->epoch) {
         if (l->conn) {
             net_lend(l->conn, c->region);
-            net_share(l->conn); /* a link that has broken before goes on without: the next message may be its last */
+            net_share(l->conn); /* a link that has broken before goes on without: the next message
+                                   may be its last */
         }
         l->epoch = m.epoch;
         l->applied = m.resumed ? 0 : m.step;
@@ -300,19 +310,25 @@ static int done_declare(struct ps_client *c, struct request *r, const struct ans
             return pd_fail(err, PD_ENOMEM, "no memory to send again");
     c->stats.reconnects++;
     c->stats.sent_again += n;
-    pd_warn(c->opts.log, "pserver %s:%d: connected again, %u messages sent again", l->ip, l->port, n);
+    pd_warn(c->opts.log, "pserver %s:%d: connected again, %u messages sent again", l->ip, l->port,
+            n);
     return 0;
 }
 
 int ps_link_declare(struct link *l) {
     struct ps_client *c = l->c;
-    struct ps_declare d = {.kind = l->kind, .thread = l->thread, .stream_lo = c->opts.stream_lo, .stream_hi = c->opts.stream_hi,
-                           .incarnation = c->incarnation, .epoch = l->epoch};
+    struct ps_declare d = {.kind = l->kind,
+                           .thread = l->thread,
+                           .stream_lo = c->opts.stream_lo,
+                           .stream_hi = c->opts.stream_hi,
+                           .incarnation = c->incarnation,
+                           .epoch = l->epoch};
     struct pd_buf b;
     pd_buf_init(&b);
     ps_job_put(&b, &d, &c->job);
     l->state = LINK_DECLARING;
-    int rc = b.failed ? client_fail(c, PD_ENOMEM, "no memory for a declaration") : client_declare(c, l, &b, done_declare);
+    int rc = b.failed ? client_fail(c, PD_ENOMEM, "no memory for a declaration")
+                      : client_declare(c, l, &b, done_declare);
     pd_buf_release(&b);
     return rc;
 }
@@ -325,15 +341,18 @@ static void on_open(struct net_conn *conn, void *arg) {
     l->state = LINK_OPEN;
     net_watch_host(conn);
     if (l->epoch && net_peer(conn)->incarnation != l->epoch)
-        client_fail(c, PD_EFAIL, "pserver %s:%d was started again in step %llu: it no longer has the parameters", l->ip, l->port,
-                    (unsigned long long)c->step);
+        client_fail(c, PD_EFAIL,
+                    "pserver %s:%d was started again in step %llu: it no longer has the parameters",
+                    l->ip, l->port, (unsigned long long)c->step);
     else if (!c->servers[l->server].greeted)
         read_greeting(l);
     else if (c->declaring)
         ps_link_declare(l);
 }
 
-static uint64_t reconnect_ms(const struct ps_client *c) { return c->opts.reconnect_ms ? c->opts.reconnect_ms : RECONNECT_MS; }
+static uint64_t reconnect_ms(const struct ps_client *c) {
+    return c->opts.reconnect_ms ? c->opts.reconnect_ms : RECONNECT_MS;
+}
 
 static void retry_later(struct link *l, uint64_t first_ms) {
     uint64_t ms = first_ms << (l->retries < 5 ? l->retries : 5);
@@ -345,7 +364,8 @@ static const char *reason(const struct link *l) {
     return *l->last.msg ? l->last.msg : "no answer to the attempt to connect";
 }
 
-/* It will not come back. A server that has heard every farewell ends, so the answer to ours may be lost for good: that is none. */
+/* It will not come back. A server that has heard every farewell ends, so the answer to ours may be
+ * lost for good: that is none. */
 static void give_up(struct link *l) {
     struct ps_client *c = l->c;
     struct request *bye = client_pending(c, l, WIRE_PS_BYE);
@@ -353,22 +373,28 @@ static void give_up(struct link *l) {
         bye->id = 0;
         c->n_calls--;
         l->left = 1;
-        pd_warn(c->opts.log, "pserver %s:%d has ended before it answered the farewell", l->ip, l->port);
+        pd_warn(c->opts.log, "pserver %s:%d has ended before it answered the farewell", l->ip,
+                l->port);
         return;
     }
-    client_fail(c, PD_EFAIL, "pserver %s:%d is gone in step %llu: %s; it was not reached again in %.3g s", l->ip, l->port,
-                (unsigned long long)c->step, reason(l), (double)reconnect_ms(c) / 1000);
+    client_fail(c, PD_EFAIL,
+                "pserver %s:%d is gone in step %llu: %s; it was not reached again in %.3g s", l->ip,
+                l->port, (unsigned long long)c->step, reason(l), (double)reconnect_ms(c) / 1000);
 }
 
 static void lost(struct link *l, enum link_state was, const struct pd_err *why) {
     struct ps_client *c = l->c;
     uint64_t now = uv_now(&c->loop);
-    int at_once = was == LINK_ATTACHED && (now - l->attached_at_ms >= STEADY_MS || !l->retries_ever);
+    int at_once =
+        was == LINK_ATTACHED && (now - l->attached_at_ms >= STEADY_MS || !l->retries_ever);
     if (was == LINK_ATTACHED) {
         if (at_once)
             l->lost_ms = l->retries = 0;
-        pd_warn(c->opts.log, "pserver %s:%d: the connection is lost in step %llu (%s); trying for %.3g s to reach it again", l->ip,
-                l->port, (unsigned long long)c->step, why->msg, (double)reconnect_ms(c) / 1000);
+        pd_warn(c->opts.log,
+                "pserver %s:%d: the connection is lost in step %llu (%s); trying for %.3g s to "
+                "reach it again",
+                l->ip, l->port, (unsigned long long)c->step, why->msg,
+                (double)reconnect_ms(c) / 1000);
         l->last = *why;
     } else if (!l->last.code) {
         l->last = *why;
@@ -393,8 +419,10 @@ static void on_close(struct net_conn *conn, const struct pd_err *why, void *arg)
         declaring->id = 0;
     if (c->leaving || l->left || c->err.code)
         return;
-    if (why->code == PD_EAUTH || why->code == PD_ENOMEM || (was >= LINK_OPEN && why->code == PD_EPROTO)) {
-        client_fail(c, why->code, "pserver %s:%d is gone in step %llu: %s", l->ip, l->port, (unsigned long long)c->step, why->msg);
+    if (why->code == PD_EAUTH || why->code == PD_ENOMEM ||
+        (was >= LINK_OPEN && why->code == PD_EPROTO)) {
+        client_fail(c, why->code, "pserver %s:%d is gone in step %llu: %s", l->ip, l->port,
+                    (unsigned long long)c->step, why->msg);
         return;
     }
     if (c->connected) {
@@ -410,9 +438,13 @@ static void on_close(struct net_conn *conn, const struct pd_err *why, void *arg)
 }
 
 static void try_connect(struct ps_client *c, struct link *l) {
-    static const struct net_events events = {.on_open = on_open, .on_frame = client_on_frame, .on_close = on_close};
-    struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_TRAINER, .id = c->opts.trainer_id, .incarnation = c->incarnation}};
-    struct net_opts net = {.max_frame = PS_FRAME_MAX, .log = c->opts.log, .pool = c->pool, .share = 1};
+    static const struct net_events events = {
+        .on_open = on_open, .on_frame = client_on_frame, .on_close = on_close};
+    struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_TRAINER,
+                                       .id = c->opts.trainer_id,
+                                       .incarnation = c->incarnation}};
+    struct net_opts net = {
+        .max_frame = PS_FRAME_MAX, .log = c->opts.log, .pool = c->pool, .share = 1};
     struct pd_err err = {0};
     memcpy(hs.self.job, c->job_id, sizeof hs.self.job);
     memcpy(hs.key, c->key, sizeof hs.key);
@@ -434,7 +466,8 @@ static void check_beats(struct ps_client *c) {
                     limit_ms == client_connect_ms(c) ? "server_timeout" : "heartbeat_timeout");
 }
 
-/* Time in which this process did not look (it computed, or was stopped) is not held against the server. */
+/* Time in which this process did not look (it computed, or was stopped) is not held against the
+ * server. */
 static void on_tick(uv_timer_t *t) {
     struct ps_client *c = t->data;
     uint64_t now = uv_now(&c->loop), passed = now - c->ticked_at_ms;
@@ -451,12 +484,14 @@ static void on_tick(uv_timer_t *t) {
         if (l->state >= LINK_OPEN) /* the server has answered the handshake: it is there, and may
                                       take its time over the declaration */
             continue;
-        if (c->connected && (l->lost_ms += passed < 4 * TICK_MS ? passed : 4 * TICK_MS) > reconnect_ms(c))
+        if (c->connected &&
+            (l->lost_ms += passed < 4 * TICK_MS ? passed : 4 * TICK_MS) > reconnect_ms(c))
             give_up(l);
         else if (l->state == LINK_DOWN && now >= l->retry_at_ms)
             try_connect(c, l);
     }
-    if (c->connected && !down) /* it only makes waiting wake up, so that a long wait can be logged */
+    if (c->connected &&
+        !down) /* it only makes waiting wake up, so that a long wait can be logged */
         uv_timer_start(&c->tick, on_tick, SLOW_TICK_MS, SLOW_TICK_MS);
 }
 
@@ -489,8 +524,8 @@ int client_connect_all(struct ps_client *c) {
     uv_timer_start(&c->tick, on_tick, 0, TICK_MS);
     while (!c->err.code && (l = not_open(c))) {
         if (pd_mono_ns() > deadline)
-            return client_fail(c, PD_ETIMEOUT, "pserver %s:%d could not be reached in %.3g s: %s", l->ip, l->port,
-                               (double)ms / 1000, reason(l));
+            return client_fail(c, PD_ETIMEOUT, "pserver %s:%d could not be reached in %.3g s: %s",
+                               l->ip, l->port, (double)ms / 1000, reason(l));
         uv_run(&c->loop, UV_RUN_ONCE);
     }
     c->connected = 1;

@@ -1,5 +1,6 @@
-/* client_models.c - the checkpoints on the servers' disks: a server has its own parts, or all of a folder that servers share; a
- * checkpoint is complete when every part is somewhere. What a server needs and lacks is brought to it from one that has it.
+/* client_models.c - the checkpoints on the servers' disks: a server has its own parts, or all of a
+ * folder that servers share; a checkpoint is complete when every part is somewhere. What a server
+ * needs and lacks is brought to it from one that has it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ struct ps_models {
         uint32_t n_parts;
         uint8_t *here; /* [n_servers * n_parts] */
         uint8_t *has;  /* [n_servers]: its manifest */
-    } *e;
+    } * e;
     size_t n, cap;
 };
 
@@ -33,7 +34,8 @@ void ps_models_free(struct ps_models *m) {
 
 static struct entry *entry_of(struct ps_models *m, uint32_t n_servers, const struct entry *x) {
     for (size_t i = 0; i < m->n; i++)
-        if (!strcmp(m->e[i].about.name, x->about.name) && !memcmp(m->e[i].hash, x->hash, sizeof x->hash))
+        if (!strcmp(m->e[i].about.name, x->about.name) &&
+            !memcmp(m->e[i].hash, x->hash, sizeof x->hash))
             return m->e[i].n_parts == x->n_parts ? &m->e[i] : NULL;
     if (m->n == m->cap) {
         size_t cap = m->cap ? 2 * m->cap : 16;
@@ -56,7 +58,8 @@ static struct entry *entry_of(struct ps_models *m, uint32_t n_servers, const str
     return e;
 }
 
-static int done_models(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_models(struct ps_client *c, struct request *r, const struct answer *a,
+                       struct pd_err *err) {
     struct ps_models *m = r->arg;
     struct ps_msg_model_list list;
     struct ps_msg_model_entry one;
@@ -66,7 +69,11 @@ static int done_models(struct ps_client *c, struct request *r, const struct answ
         return err->code;
     pd_rd_init(&rd, list.models, list.models_bytes);
     for (uint32_t i = 0; i < list.n_models && ps_next_model_entry(&rd, &one); i++) {
-        struct entry x = {.about = {.step = one.step, .pass = one.pass, .batch = one.batch, .state = (int)one.full}, .n_parts = one.n_parts};
+        struct entry x = {.about = {.step = one.step,
+                                    .pass = one.pass,
+                                    .batch = one.batch,
+                                    .state = (int)one.full},
+                          .n_parts = one.n_parts};
         memcpy(x.about.name, one.name_text, sizeof x.about.name);
         memcpy(x.hash, one.hash, sizeof x.hash);
         struct entry *e = entry_of(m, c->n_servers, &x);
@@ -81,7 +88,8 @@ static int done_models(struct ps_client *c, struct request *r, const struct answ
 /* The furthest first; of two equally far, any order that is the same everywhere. */
 static int by_progress(const void *a, const void *b) {
     const struct entry *x = a, *y = b;
-    const uint64_t u[] = {y->about.pass, y->about.batch, y->about.step}, v[] = {x->about.pass, x->about.batch, x->about.step};
+    const uint64_t u[] = {y->about.pass, y->about.batch, y->about.step},
+                   v[] = {x->about.pass, x->about.batch, x->about.step};
     for (int i = 0; i < 3; i++)
         if (u[i] != v[i])
             return u[i] < v[i] ? -1 : 1;
@@ -124,11 +132,14 @@ int ps_models(struct ps_client *c, const char *dir, const char *name, struct ps_
 }
 
 size_t ps_models_n(const struct ps_models *m) { return m->n; }
-const struct ps_checkpoint *ps_models_at(const struct ps_models *m, size_t i) { return &m->e[i].about; }
+const struct ps_checkpoint *ps_models_at(const struct ps_models *m, size_t i) {
+    return &m->e[i].about;
+}
 
 /* --- is it whole? --- */
 
-static int done_verify(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_verify(struct ps_client *c, struct request *r, const struct answer *a,
+                       struct pd_err *err) {
     struct pd_err *why = r->arg;
     struct ps_msg_verified m;
     c->n_calls--;
@@ -140,7 +151,8 @@ static int done_verify(struct ps_client *c, struct request *r, const struct answ
 }
 
 /* file "": all that the server has. */
-static int ask_verify(struct ps_client *c, uint32_t server, const char *folder, const char *file, struct pd_err *why) {
+static int ask_verify(struct ps_client *c, uint32_t server, const char *folder, const char *file,
+                      struct pd_err *why) {
     const struct ps_msg_verify m = {.folder = folder, .file = file};
     struct ps_body b = client_body(c);
     ps_put_verify(&b, &m);
@@ -148,7 +160,8 @@ static int ask_verify(struct ps_client *c, uint32_t server, const char *folder, 
 }
 
 /* Server i has something that is not whole: from here on it does not have it. */
-static void forget_damaged(struct ps_client *c, struct entry *e, uint32_t i, const char *folder, const struct model_manifest *m) {
+static void forget_damaged(struct ps_client *c, struct entry *e, uint32_t i, const char *folder,
+                           const struct model_manifest *m) {
     for (uint32_t p = 0; p < e->n_parts && !c->err.code; p++) {
         uint8_t *here = &e->here[(size_t)i * e->n_parts + p];
         struct pd_err why = {0};
@@ -163,8 +176,10 @@ static void forget_damaged(struct ps_client *c, struct entry *e, uint32_t i, con
     }
 }
 
-/* All servers at once look at what they have. A damaged part counts as missing where it is; *why: one that is whole nowhere. */
-static int verify(struct ps_client *c, struct entry *e, const char *folder, const struct model_manifest *m, struct pd_err *why) {
+/* All servers at once look at what they have. A damaged part counts as missing where it is; *why:
+ * one that is whole nowhere. */
+static int verify(struct ps_client *c, struct entry *e, const char *folder,
+                  const struct model_manifest *m, struct pd_err *why) {
     struct pd_err *of = pd_calloc(c->n_servers, sizeof *of);
     const struct pd_err *first = NULL;
     if (!of)
@@ -193,7 +208,8 @@ struct piece {
     struct pd_buf data;
 };
 
-static int done_read(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_read(struct ps_client *c, struct request *r, const struct answer *a,
+                     struct pd_err *err) {
     struct piece *p = r->arg;
     struct ps_msg_piece m;
     c->n_calls--;
@@ -205,7 +221,8 @@ static int done_read(struct ps_client *c, struct request *r, const struct answer
     return p->data.failed ? pd_fail(err, PD_ENOMEM, "no memory for a piece of a checkpoint") : 0;
 }
 
-static int read_piece(struct ps_client *c, uint32_t server, const char *folder, const char *file, uint64_t offset, struct piece *p) {
+static int read_piece(struct ps_client *c, uint32_t server, const char *folder, const char *file,
+                      uint64_t offset, struct piece *p) {
     const struct ps_msg_read m = {.folder = folder, .file = file, .offset = offset, .n = PS_PIECE};
     struct ps_body b = client_body(c);
     ps_put_read(&b, &m);
@@ -217,14 +234,20 @@ static int read_piece(struct ps_client *c, uint32_t server, const char *folder, 
     return 0;
 }
 
-static int copy_file(struct ps_client *c, uint32_t from, uint32_t to, const char *folder, const char *file) {
+static int copy_file(struct ps_client *c, uint32_t from, uint32_t to, const char *folder,
+                     const char *file) {
     struct piece p = {0};
     uint64_t at = 0;
     pd_buf_init(&p.data);
     do {
         if (read_piece(c, from, folder, file, at, &p))
             break;
-        const struct ps_msg_store m = {.folder = folder, .file = file, .offset = at, .size = p.size, .data = p.data.data, .n_data = p.data.len};
+        const struct ps_msg_store m = {.folder = folder,
+                                       .file = file,
+                                       .offset = at,
+                                       .size = p.size,
+                                       .data = p.data.data,
+                                       .n_data = p.data.len};
         struct ps_body b = client_body(c);
         ps_put_store(&b, &m);
         client_call(c, c->servers[to].links[0], WIRE_PS_STORE, &b, client_done_nothing, NULL, 0);
@@ -236,7 +259,8 @@ static int copy_file(struct ps_client *c, uint32_t from, uint32_t to, const char
 }
 
 /* manifest.json, from a server that has the one meant. */
-static int read_manifest(struct ps_client *c, const struct entry *e, const char *folder, struct pd_buf *text) {
+static int read_manifest(struct ps_client *c, const struct entry *e, const char *folder,
+                         struct pd_buf *text) {
     struct piece p = {0};
     uint32_t from = 0;
     uint8_t hash[16];
@@ -256,12 +280,14 @@ static int read_manifest(struct ps_client *c, const struct entry *e, const char 
     return 0;
 }
 
-/* Is the part what this server writes itself when there are as many threads as in the model? Then it needs no other. */
+/* Is the part what this server writes itself when there are as many threads as in the model? Then
+ * it needs no other. */
 static int same_layout(const struct ps_client *c, const struct model_manifest *m) {
     uint32_t dense = 0, sparse = 0;
     uint32_t others = 0;
     for (size_t i = 0; i < m->n_parts; i++) {
-        const int a = pd_starts(m->parts[i].file, "dense-"), b = pd_starts(m->parts[i].file, "sparse-");
+        const int a = pd_starts(m->parts[i].file, "dense-"),
+                  b = pd_starts(m->parts[i].file, "sparse-");
         dense += a && !m->parts[i].layer;
         sparse += b && !m->parts[i].layer;
         others += !a && !b;
@@ -274,7 +300,8 @@ static int needs(const struct ps_client *c, uint32_t server, const char *file, i
     for (uint32_t k = 0; same && k < c->servers[server].n_links; k++) {
         const struct link *l = c->servers[server].links[k];
         int dense = l->kind == PS_KIND_DENSE;
-        (void)pd_fmt(own, sizeof own, "%s-%05u-of-%05u.bin", dense ? "dense" : "sparse", l->thread, dense ? c->n_dense : c->n_sparse);
+        (void)pd_fmt(own, sizeof own, "%s-%05u-of-%05u.bin", dense ? "dense" : "sparse", l->thread,
+                     dense ? c->n_dense : c->n_sparse);
         if (model_is_layer_of(file, own))
             return 1;
     }
@@ -282,7 +309,8 @@ static int needs(const struct ps_client *c, uint32_t server, const char *file, i
 }
 
 /* Every server gets what it needs, the manifest last. */
-static int gather(struct ps_client *c, struct entry *e, const char *folder, const struct model_manifest *m) {
+static int gather(struct ps_client *c, struct entry *e, const char *folder,
+                  const struct model_manifest *m) {
     int same = same_layout(c, m);
     uint32_t from = 0;
     while (!e->has[from])
@@ -298,13 +326,14 @@ static int gather(struct ps_client *c, struct entry *e, const char *folder, cons
         if (!c->err.code && !e->has[i])
             copy_file(c, from, i, folder, "manifest.json");
         if (!c->err.code && bytes)
-            pd_info(c->opts.log, "pserver %s:%d: %llu bytes of %s brought from other servers", c->servers[i].ip, c->servers[i].port,
-                    (unsigned long long)bytes, folder);
+            pd_info(c->opts.log, "pserver %s:%d: %llu bytes of %s brought from other servers",
+                    c->servers[i].ip, c->servers[i].port, (unsigned long long)bytes, folder);
     }
     return c->err.code;
 }
 
-int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, const char *dir, struct pd_err *why) {
+int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, const char *dir,
+                    struct pd_err *why) {
     struct entry *e = &models->e[i];
     char folder[PATH_MAX];
     struct model_manifest m = {0};
@@ -317,10 +346,12 @@ int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, con
     if (!rc && model_manifest_parse(&m, (const char *)text.data, text.len, why))
         rc = client_fail(c, why->code, "%s: %s", folder, why->msg);
     if (!rc && m.n_parts != e->n_parts)
-        rc = client_fail(c, PD_EPROTO, "%s has %zu parts where a pserver counts %u", folder, m.n_parts, e->n_parts);
+        rc = client_fail(c, PD_EPROTO, "%s has %zu parts where a pserver counts %u", folder,
+                         m.n_parts, e->n_parts);
     for (uint32_t p = 0; p < e->n_parts && !rc && !why->code; p++)
         if (somewhere(c, e, p) < 0)
-            pd_fail(why, PD_EDATA, "%s/%s is missing, or has another size, on every server", folder, m.parts[p].file);
+            pd_fail(why, PD_EDATA, "%s/%s is missing, or has another size, on every server", folder,
+                    m.parts[p].file);
     if (!rc && !why->code)
         rc = verify(c, e, folder, &m, why);
     if (!rc && !why->code)
@@ -330,7 +361,8 @@ int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, con
     return rc;
 }
 
-int ps_models_resume(struct ps_client *c, const struct ps_models *models, size_t i, const char *dir, struct model_resume *out) {
+int ps_models_resume(struct ps_client *c, const struct ps_models *models, size_t i, const char *dir,
+                     struct model_resume *out) {
     char folder[PATH_MAX];
     struct model_manifest m = {0};
     struct pd_buf text;
@@ -353,7 +385,8 @@ int ps_models_resume(struct ps_client *c, const struct ps_models *models, size_t
 int ps_models_remove(struct ps_client *c, const char *dir, const char *name) {
     if (client_ready_for(c, "ps_models_remove"))
         return c->err.code;
-    for (uint32_t i = 0; i < c->n_servers && !c->err.code; i++) { /* one after the other: they may share a folder */
+    for (uint32_t i = 0; i < c->n_servers && !c->err.code;
+         i++) { /* one after the other: they may share a folder */
         const struct ps_msg_remove m = {.dir = dir, .name = name};
         struct ps_body b = client_body(c);
         ps_put_remove(&b, &m);

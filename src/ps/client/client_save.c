@@ -1,9 +1,11 @@
-/* client_save.c - models: trainer 0 has all server threads write their parts, then says to every server that the model is whole.
+/* client_save.c - models: trainer 0 has all server threads write their parts, then says to every
+ * server that the model is whole.
  *
  *     ps_save_start: PS_SAVE to every thread ─▶ all parts are written ─▶ copies of them ─▶ PS_COMMIT to server 0, 1, ... ─▶ done
  *
- * Requests of a link are taken in order and a step needs this trainer's PS_STEP_END, so what the servers save is the state
- * between two steps, the same everywhere, though this trainer goes on at once.
+ * Requests of a link are taken in order and a step needs this trainer's PS_STEP_END, so what the
+ * servers save is the state between two steps, the same everywhere, though this trainer goes on at
+ * once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,17 +22,17 @@ struct ps_client_saving {
     struct answered {
         struct model_part *parts; /* with its layers, the highest first */
         uint32_t n;
-    } *of;          /* [n_links]: of the dense threads, then the sparse ones */
+    } * of;         /* [n_links]: of the dense threads, then the sparse ones */
     uint64_t *rows; /* [n_sparse] */
     char *dir, *name;
     uint64_t tag;
     uint32_t parts_left; /* not written yet */
     uint32_t n_copies;
     struct ps_copies *copies; /* NULL: not begun */
-    uint32_t server;     /* the one that is to commit */
-    int committing;      /* it was asked */
-    int notes;           /* wanted: how far each stream is */
-    char *unsaid;        /* may be NULL */
+    uint32_t server;          /* the one that is to commit */
+    int committing;           /* it was asked */
+    int notes;                /* wanted: how far each stream is */
+    char *unsaid;             /* may be NULL */
     struct pd_buf text;
 };
 
@@ -103,13 +105,17 @@ static int take_notes(struct model_resume *r, const struct ps_msg_saved *m, stru
     pd_rd_init(&rd, m->notes, m->notes_bytes);
     for (uint32_t i = 0; i < m->n_notes && ps_next_saved_note(&rd, &note); i++)
         if (take_note(r, &note))
-            return pd_fail(err, PD_EPROTO, "a malformed note of streams %u to %u", note.stream_lo, note.stream_hi);
+            return pd_fail(err, PD_EPROTO, "a malformed note of streams %u to %u", note.stream_lo,
+                           note.stream_hi);
     return 0;
 }
 
-static struct link *nth_thread(const struct ps_client *c, uint32_t k) { return k < c->n_dense ? c->dense[k] : c->sparse[k - c->n_dense]; }
+static struct link *nth_thread(const struct ps_client *c, uint32_t k) {
+    return k < c->n_dense ? c->dense[k] : c->sparse[k - c->n_dense];
+}
 
-static int done_save(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_save(struct ps_client *c, struct request *r, const struct answer *a,
+                     struct pd_err *err) {
     struct ps_client_saving *s = c->saving;
     struct ps_msg_saved m;
     struct pd_rd rows;
@@ -200,12 +206,19 @@ int ps_save_start(struct ps_client *c, const struct ps_save_opts *o) {
     if (c->saving)
         return client_fail(c, PD_EUSAGE, "ps_save_start while a model is being saved");
     if (o->copies > 1 && c->n_servers < 2)
-        return client_fail(c, PD_ECONF, "a copy of each part on another pserver (checkpoint_copies = 2), but there is only one");
+        return client_fail(c, PD_ECONF,
+                           "a copy of each part on another pserver (checkpoint_copies = 2), but "
+                           "there is only one");
     if (new_saving(c, o))
         return c->err.code;
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
-        const struct ps_msg_save m = {.after = c->step, .tag = c->saving->tag, .dir = o->dir, .name = o->name,
-                                      .create_rows = o->create_rows != 0, .full = o->resume != NULL, .chain = o->chain};
+        const struct ps_msg_save m = {.after = c->step,
+                                      .tag = c->saving->tag,
+                                      .dir = o->dir,
+                                      .name = o->name,
+                                      .create_rows = o->create_rows != 0,
+                                      .full = o->resume != NULL,
+                                      .chain = o->chain};
         struct ps_body b = client_body(c);
         ps_put_save(&b, &m);
         client_ask(c, nth_thread(c, i), WIRE_PS_SAVE, &b, done_save, NULL, i);
@@ -229,10 +242,12 @@ static int make_text(struct ps_client *c) {
     if (list_parts(c, s))
         return client_fail(c, PD_ENOMEM, "no memory to save");
     describe(c, s);
-    return model_manifest_write(&s->m, &s->text, &err) ? client_fail(c, err.code, "%s", err.msg) : 0;
+    return model_manifest_write(&s->m, &s->text, &err) ? client_fail(c, err.code, "%s", err.msg)
+                                                       : 0;
 }
 
-static int done_commit(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_commit(struct ps_client *c, struct request *r, const struct answer *a,
+                       struct pd_err *err) {
     struct ps_msg_empty m;
     (void)r;
     c->saving->committing = 0;
@@ -240,11 +255,16 @@ static int done_commit(struct ps_client *c, struct request *r, const struct answ
     return ps_get_empty(&a->body, &m, err);
 }
 
-/* Server after server, since they may share one folder: the first renames it, the others find it there. */
+/* Server after server, since they may share one folder: the first renames it, the others find it
+ * there. */
 static int ask_commit(struct ps_client *c) {
     struct ps_client_saving *s = c->saving;
-    const struct ps_msg_commit m = {.after = s->m.step, .tag = s->tag, .dir = s->dir, .name = s->name,
-                                    .manifest = s->text.data, .n_manifest = s->text.len};
+    const struct ps_msg_commit m = {.after = s->m.step,
+                                    .tag = s->tag,
+                                    .dir = s->dir,
+                                    .name = s->name,
+                                    .manifest = s->text.data,
+                                    .n_manifest = s->text.len};
     struct ps_body b = client_body(c);
     ps_put_commit(&b, &m);
     s->committing = 1;
@@ -254,7 +274,8 @@ static int ask_commit(struct ps_client *c) {
 /* Nothing more will come by itself. */
 static int save_waits(const struct ps_client *c) {
     const struct ps_client_saving *s = c->saving;
-    return !s || (!s->parts_left && !s->committing && !(s->copies && client_copies_wait(s->copies)));
+    return !s ||
+           (!s->parts_left && !s->committing && !(s->copies && client_copies_wait(s->copies)));
 }
 
 /* 1: there are files to be copied. */
@@ -270,7 +291,8 @@ static int copy(struct ps_client *c) {
         if (client_copies_new(c, &s->copies, folder, c->last_copied))
             return 0;
         for (uint32_t i = 0; i < c->n_links; i++)
-            client_copies_add(c, s->copies, i, nth_thread(c, i)->server, s->of[i].parts, s->of[i].n);
+            client_copies_add(c, s->copies, i, nth_thread(c, i)->server, s->of[i].parts,
+                              s->of[i].n);
     }
     return client_copies_go_on(c, s->copies);
 }
@@ -279,7 +301,10 @@ static int copy(struct ps_client *c) {
 static void remember_copies(struct ps_client *c, const struct ps_client_saving *s) {
     char folder[PATH_MAX];
     free(c->last_copied);
-    c->last_copied = s->n_copies > 1 && !pd_fmt(folder, sizeof folder, "%s/%s", *s->dir ? s->dir : ".", s->name) ? pd_strdup(folder) : NULL;
+    c->last_copied =
+        s->n_copies > 1 && !pd_fmt(folder, sizeof folder, "%s/%s", *s->dir ? s->dir : ".", s->name)
+            ? pd_strdup(folder)
+            : NULL;
 }
 
 /* 1: under way, 0: done. */
@@ -321,13 +346,17 @@ int ps_save_wait(struct ps_client *c) {
     return c->err.code;
 }
 
-int ps_save(struct ps_client *c, const struct ps_save_opts *o) { return ps_save_start(c, o) ? c->err.code : ps_save_wait(c); }
+int ps_save(struct ps_client *c, const struct ps_save_opts *o) {
+    return ps_save_start(c, o) ? c->err.code : ps_save_wait(c);
+}
 
 int ps_note(struct ps_client *c, uint64_t after, const char *text, size_t n) {
     if (client_ready_for(c, "ps_note"))
         return c->err.code;
-    const struct ps_msg_note m = {.after = c->geo ? c->step : after, /* its steps are not the servers' */
-                                  .text = (const uint8_t *)text, .n_text = (uint32_t)n};
+    const struct ps_msg_note m = {.after =
+                                      c->geo ? c->step : after, /* its steps are not the servers' */
+                                  .text = (const uint8_t *)text,
+                                  .n_text = (uint32_t)n};
     struct ps_body b = client_body(c);
     ps_put_note(&b, &m);
     return client_ask(c, c->dense[0], WIRE_PS_NOTE, &b, NULL, NULL, 0);
@@ -335,7 +364,8 @@ int ps_note(struct ps_client *c, uint64_t after, const char *text, size_t n) {
 
 /* --- a day's end --- */
 
-static int done_day(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_day(struct ps_client *c, struct request *r, const struct answer *a,
+                    struct pd_err *err) {
     struct ps_msg_day_ended m;
     struct ps_day *day = r->arg;
     c->n_calls--;
@@ -369,7 +399,8 @@ int ps_day_end(struct ps_client *c, struct ps_day *out) {
 
 /* --- load --- */
 
-static int done_load(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_load(struct ps_client *c, struct request *r, const struct answer *a,
+                     struct pd_err *err) {
     struct ps_msg_loaded m;
     uint64_t *v = r->arg; /* step and pass, of a checkpoint */
     c->n_calls--;
@@ -387,7 +418,8 @@ static int load(struct ps_client *c, const char *folder, enum ps_missing missing
         return c->err.code;
     forget_lists(c);
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
-        const struct ps_msg_load m = {.after = c->step, .folder = folder, .missing = missing, .full = at != NULL};
+        const struct ps_msg_load m = {
+            .after = c->step, .folder = folder, .missing = missing, .full = at != NULL};
         struct ps_body b = client_body(c);
         ps_put_load(&b, &m);
         client_call(c, c->links[i], WIRE_PS_LOAD, &b, done_load, at, 0);
@@ -397,9 +429,12 @@ static int load(struct ps_client *c, const char *folder, enum ps_missing missing
     return client_wait(c, client_calls_done, "the servers to load the model");
 }
 
-int ps_load(struct ps_client *c, const char *folder, enum ps_missing missing) { return load(c, folder, missing, NULL); }
+int ps_load(struct ps_client *c, const char *folder, enum ps_missing missing) {
+    return load(c, folder, missing, NULL);
+}
 
-int ps_resume(struct ps_client *c, const char *folder, enum ps_missing missing, uint64_t *step, uint64_t *pass) {
+int ps_resume(struct ps_client *c, const char *folder, enum ps_missing missing, uint64_t *step,
+              uint64_t *pass) {
     uint64_t at[2] = {0};
     int rc = load(c, folder, missing, at);
     *step = at[0];

@@ -9,7 +9,8 @@
 
 enum { WAIT_LOG_S = 10 };
 
-/* The servers hear why this trainer fails, so that the first cause, and not its consequences, stands in every log. */
+/* The servers hear why this trainer fails, so that the first cause, and not its consequences,
+ * stands in every log. */
 void client_tell_servers(const struct ps_client *c, const struct pd_err *why, int relayed) {
     for (uint32_t i = 0; i < c->n_links; i++)
         if (c->links[i]->state >= LINK_DECLARING && c->links[i]->conn) {
@@ -63,14 +64,17 @@ struct request *client_pending(struct ps_client *c, const struct link *l, uint16
 }
 
 /* Requests whose answers the server keeps until they are known to have arrived. */
-static int counts(uint16_t type) { return type != WIRE_PS_DECLARE && type != WIRE_PS_PULL_DENSE && type != WIRE_PS_PULL_ROWS; }
+static int counts(uint16_t type) {
+    return type != WIRE_PS_DECLARE && type != WIRE_PS_PULL_DENSE && type != WIRE_PS_PULL_ROWS;
+}
 
 static void take_answer(struct ps_client *c, uint16_t type, uint64_t id, const struct answer *a) {
     size_t i = id & 0xffffff;
     struct link *l = a->link;
     if (i >= c->n_requests || c->requests[i].id != id || id == 0 || c->requests[i].type != type ||
         c->requests[i].link != l) {
-        client_fail(c, PD_EPROTO, "pserver %s:%d answers %s, which nobody asked for", l->ip, l->port, wire_msg_name(type));
+        client_fail(c, PD_EPROTO, "pserver %s:%d answers %s, which nobody asked for", l->ip,
+                    l->port, wire_msg_name(type));
         return;
     }
     struct request r = c->requests[i];
@@ -82,7 +86,8 @@ static void take_answer(struct ps_client *c, uint16_t type, uint64_t id, const s
         ps_link_answered(l, id);
     struct pd_err err = {0};
     if (r.done(c, &r, a, &err))
-        client_fail(c, err.code, "pserver %s:%d: %s: %s", l->ip, l->port, wire_msg_name(type), err.msg);
+        client_fail(c, err.code, "pserver %s:%d: %s: %s", l->ip, l->port, wire_msg_name(type),
+                    err.msg);
 }
 
 static void take_error(struct ps_client *c, const struct link *l, const uint8_t *p, size_t n) {
@@ -113,8 +118,9 @@ void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg) {
     wire_frame_free(f);
 }
 
-static void local_answer(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec,
-                         uint32_t n_sec, void (*release)(void *), void *release_arg) {
+static void local_answer(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
+                         const struct iovec *sec, uint32_t n_sec, void (*release)(void *),
+                         void *release_arg) {
     struct ps_client *c = arg;
     struct answer a = {.link = c->links[0], .body = {.n = n_sec}};
     (void)trainer;
@@ -127,17 +133,20 @@ static void local_answer(void *arg, uint32_t trainer, uint16_t type, uint64_t re
         release(release_arg);
 }
 
-static void local_fail(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why) {
+static void local_fail(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
+                       const struct pd_err *why) {
     (void)trainer;
     (void)type;
     (void)req;
     client_fail(arg, why->code, "%s", why->msg);
 }
 
-const struct ps_shard_ops client_local_ops = {.answer = local_answer, .fail = local_fail, .place = client_rows_place};
+const struct ps_shard_ops client_local_ops = {
+    .answer = local_answer, .fail = local_fail, .place = client_rows_place};
 
-/* The shard in this process gets a frame whose sections are the caller's memory. It keeps a push until its step is applied: keys it needs
- * no longer then, values stay as they are (see client_wait_pulls), what was seen (section 3) is copied. */
+/* The shard in this process gets a frame whose sections are the caller's memory. It keeps a push
+ * until its step is applied: keys it needs no longer then, values stay as they are (see
+ * client_wait_pulls), what was seen (section 3) is copied. */
 static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const struct ps_body *b,
                       void (*release)(void *), void *release_arg) {
     enum { SPACE = 192 };
@@ -162,14 +171,17 @@ static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const str
     return c->err.code;
 }
 
-/* Under a barrier a server can do nothing with a step before its end, and its end is followed by a pull or a wait: on one machine, where
- * the way takes no time, it is woken once for all of it and not for each push. */
+/* Under a barrier a server can do nothing with a step before its end, and its end is followed by a
+ * pull or a wait: on one machine, where the way takes no time, it is woken once for all of it and
+ * not for each push. */
 static int soon(const struct ps_client *c, uint16_t type) {
-    return c->rule->barrier && (type == WIRE_PS_PUSH_DENSE || type == WIRE_PS_PUSH_ROWS || type == WIRE_PS_STEP_END);
+    return c->rule->barrier &&
+           (type == WIRE_PS_PUSH_DENSE || type == WIRE_PS_PUSH_ROWS || type == WIRE_PS_STEP_END);
 }
 
 int client_request(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b,
-                   done_fn done, void *arg, uint32_t index, void (*release)(void *), void *release_arg) {
+                   done_fn done, void *arg, uint32_t index, void (*release)(void *),
+                   void *release_arg) {
     enum { NO_SLOT = 0xffffff };
     uint64_t id = 0, bytes = WIRE_HEADER;
     struct net_sec sec[WIRE_SECTIONS];
@@ -181,8 +193,9 @@ int client_request(struct ps_client *c, struct link *l, uint16_t type, const str
     if (!rc && b->head->failed)
         rc = client_fail(c, PD_ENOMEM, "no memory for a request");
     if (!rc && bytes > PS_FRAME_MAX)
-        rc = client_fail(c, PD_EUSAGE, "%s of %llu bytes; a message has at most %llu", wire_msg_name(type),
-                         (unsigned long long)bytes, (unsigned long long)PS_FRAME_MAX);
+        rc = client_fail(c, PD_EUSAGE, "%s of %llu bytes; a message has at most %llu",
+                         wire_msg_name(type), (unsigned long long)bytes,
+                         (unsigned long long)PS_FRAME_MAX);
     struct request *r = NULL;
     if (!rc && done && !(r = new_request(c)))
         rc = client_fail(c, PD_ENOMEM, "no memory for a request");
@@ -217,24 +230,28 @@ int client_declare(struct ps_client *c, struct link *l, const struct pd_buf *b, 
         return client_fail(c, PD_ENOMEM, "no memory for a request");
     *r = (struct request){r->id, WIRE_PS_DECLARE, l, done, NULL, 0};
     if (c->shard)
-        return send_local(c, WIRE_PS_DECLARE, r->id, &(struct ps_body){.n = 1, .sec = {b->data}, .len = {b->len}}, NULL, NULL);
+        return send_local(c, WIRE_PS_DECLARE, r->id,
+                          &(struct ps_body){.n = 1, .sec = {b->data}, .len = {b->len}}, NULL, NULL);
     if (net_send(l->conn, WIRE_PS_DECLARE, 0, r->id, &sec, 1, NULL, NULL))
         return client_fail(c, PD_ENOMEM, "no memory to send to pserver %s:%d", l->ip, l->port);
     return 0;
 }
 
-int client_call(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b, done_fn done, void *arg, uint32_t index) {
+int client_call(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b,
+                done_fn done, void *arg, uint32_t index) {
     c->n_calls++;
     return client_request(c, l, type, b, done, arg, index, NULL, NULL);
 }
 
-int client_ask(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b, done_fn done, void *arg, uint32_t index) {
+int client_ask(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b,
+               done_fn done, void *arg, uint32_t index) {
     return client_request(c, l, type, b, done, arg, index, NULL, NULL);
 }
 
 int client_calls_done(const struct ps_client *c) { return c->n_calls == 0; }
 
-int client_done_nothing(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+int client_done_nothing(struct ps_client *c, struct request *r, const struct answer *a,
+                        struct pd_err *err) {
     struct ps_msg_empty m;
     (void)r;
     c->n_calls--;
@@ -270,14 +287,14 @@ static void log_wait(const struct ps_client *c, const char *what, uint64_t s) {
         const struct request *r = &c->requests[i];
         if (!r->id)
             continue;
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s:%d (%s)", named ? ", " : "", r->link->ip, r->link->port,
-                              wire_msg_name(r->type));
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s:%d (%s)", named ? ", " : "",
+                              r->link->ip, r->link->port, wire_msg_name(r->type));
         if (n >= sizeof text)
             break;
         named++;
     }
-    pd_warn(c->opts.log, "waiting for %s of step %llu, for %llu s: pserver %s", what, (unsigned long long)c->step,
-            (unsigned long long)s, text);
+    pd_warn(c->opts.log, "waiting for %s of step %llu, for %llu s: pserver %s", what,
+            (unsigned long long)c->step, (unsigned long long)s, text);
 }
 
 int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c), const char *what) {

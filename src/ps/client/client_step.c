@@ -83,7 +83,8 @@ void client_step_release(struct ps_client *c) {
     for (size_t i = 0; i < c->n_requests; i++) /* answers that never came */
         if (c->requests[i].id && c->requests[i].type == WIRE_PS_PULL_ROWS)
             rows_put(c, c->requests[i].arg);
-        else if (c->requests[i].id && c->requests[i].type == WIRE_PS_PULL_DENSE && c->requests[i].arg) {
+        else if (c->requests[i].id && c->requests[i].type == WIRE_PS_PULL_DENSE &&
+                 c->requests[i].arg) {
             struct dense_batch *b = c->requests[i].arg;
             if (!--b->refs)
                 free(b);
@@ -135,7 +136,8 @@ int client_pull_dense(struct ps_client *c, int id, float *out) {
 }
 
 /* The answer to a pull. */
-static int get_pulled(struct ps_client *c, const struct answer *a, struct ps_msg_pulled *m, struct pd_err *err) {
+static int get_pulled(struct ps_client *c, const struct answer *a, struct ps_msg_pulled *m,
+                      struct pd_err *err) {
     if (ps_get_pulled(&a->body, m, err))
         return err->code;
     if (m->applied < a->link->applied)
@@ -145,7 +147,8 @@ static int get_pulled(struct ps_client *c, const struct answer *a, struct ps_msg
     return 0;
 }
 
-static int done_dense(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_dense(struct ps_client *c, struct request *r, const struct answer *a,
+                      struct pd_err *err) {
     struct dense_batch *b = r->arg;
     const struct link *l = a->link;
     struct ps_msg_pulled m;
@@ -171,7 +174,8 @@ static int done_dense(struct ps_client *c, struct request *r, const struct answe
 int client_flush(struct ps_client *c) {
     if (!c->n_queued || c->err.code)
         return c->err.code;
-    struct dense_batch *b = pd_malloc(sizeof *b + c->n_queued * (sizeof b->pull[0] + sizeof(uint32_t)));
+    struct dense_batch *b =
+        pd_malloc(sizeof *b + c->n_queued * (sizeof b->pull[0] + sizeof(uint32_t)));
     if (!b)
         return client_fail(c, PD_ENOMEM, "no memory for a pull");
     uint32_t *ids = (uint32_t *)(void *)&b->pull[c->n_queued];
@@ -217,7 +221,8 @@ static int split_keys(const struct ps_client *c, struct rows *r, const uint64_t 
         r->begin[ps_row_thread(keys[i], n_threads) + 1]++;
     for (uint32_t t = 0; t < n_threads; t++)
         r->begin[t + 1] += r->begin[t];
-    for (size_t i = 0; i < n; i++) { /* begin[t] runs to the end of part t, then everything moves up by one */
+    for (size_t i = 0; i < n;
+         i++) { /* begin[t] runs to the end of part t, then everything moves up by one */
         size_t at = r->begin[ps_row_thread(keys[i], n_threads)]++;
         r->keys[at] = keys[i];
         r->pos[at] = (uint32_t)i;
@@ -238,11 +243,13 @@ static struct rows *make_rows(struct ps_client *c, int table, size_t n, const ui
     if (!split_keys(c, r, keys))
         return r;
     rows_put(c, r);
-    client_fail(c, PD_EUSAGE, "table '%s': keys must be ascending, each once", c->job.sparse[table].name);
+    client_fail(c, PD_EUSAGE, "table '%s': keys must be ascending, each once",
+                c->job.sparse[table].name);
     return NULL;
 }
 
-static int done_rows(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_rows(struct ps_client *c, struct request *r, const struct answer *a,
+                     struct pd_err *err) {
     struct rows *q = r->arg;
     size_t lo = q->begin[r->index], n = q->begin[r->index + 1] - lo, dim = q->dim;
     struct ps_msg_pulled m;
@@ -269,7 +276,8 @@ float *client_rows_place(void *arg, uint64_t req, size_t floats) {
 }
 
 /* ahead: as they are after the step that is being made. */
-static int pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode, uint32_t ahead) {
+static int pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out,
+                     enum ps_pull_mode mode, uint32_t ahead) {
     if (client_flush(c))
         return c->err.code;
     struct rows *r = n ? make_rows(c, table, n, keys) : NULL;
@@ -289,8 +297,13 @@ static int pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *k
         size_t k = r->begin[t + 1] - r->begin[t];
         if (!k)
             continue;
-        const struct ps_msg_pull_rows m = {.after = c->step + ahead, .table = (uint32_t)table, .create = mode == PS_CREATE,
-                                           .list = r->list, .n = k, .keys = r->keys + r->begin[t], .n_keys = k};
+        const struct ps_msg_pull_rows m = {.after = c->step + ahead,
+                                           .table = (uint32_t)table,
+                                           .create = mode == PS_CREATE,
+                                           .list = r->list,
+                                           .n = k,
+                                           .keys = r->keys + r->begin[t],
+                                           .n_keys = k};
         struct ps_body b = client_body(c);
         ps_put_pull_rows(&b, &m);
         struct outgoing *o = out_new(c, 0); /* the keys are kept with the request */
@@ -309,12 +322,15 @@ static int pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *k
     return c->err.code;
 }
 
-int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out, enum ps_pull_mode mode) {
+int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out,
+                     enum ps_pull_mode mode) {
     return pull_rows(c, table, n, keys, out, mode, 0);
 }
 
-/* In this process the shard would keep what is the caller's, and under geo this trainer makes the values itself. */
-int client_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out) {
+/* In this process the shard would keep what is the caller's, and under geo this trainer makes the
+ * values itself. */
+int client_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *keys,
+                          float *out) {
     if (!c->shard && !c->geo)
         return pull_rows(c, table, n, keys, out, PS_CREATE, 1);
     struct pull_later *q = pd_malloc(sizeof *q + n * sizeof q->keys[0]);
@@ -327,12 +343,15 @@ int client_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64
 }
 
 static int pulls_done(const struct ps_client *c) { return c->n_pulls <= c->n_pulls_ahead; }
-static int buffers_free(const struct ps_client *c) { return c->n_pulls <= c->n_pulls_ahead && c->n_out <= c->n_out_ahead; }
+static int buffers_free(const struct ps_client *c) {
+    return c->n_pulls <= c->n_pulls_ahead && c->n_out <= c->n_out_ahead;
+}
 
 int client_wait_pulls(struct ps_client *c) {
     if (c->shard && !c->err.code && ps_shard_own_pushes(c->shard))
         return client_fail(c, PD_ENOMEM, "no memory to keep what was pushed");
-    return client_flush(c) || client_ask_taken(c) ? c->err.code : client_wait(c, buffers_free, "the parameters");
+    return client_flush(c) || client_ask_taken(c) ? c->err.code
+                                                  : client_wait(c, buffers_free, "the parameters");
 }
 
 /* --- pushes --- */
@@ -340,10 +359,12 @@ int client_wait_pulls(struct ps_client *c) {
 /* The streams of the contribution that is being made. */
 static struct ps_range streams_of_push(const struct ps_client *c) {
     const struct part *p = c->n_parts ? &c->parts[c->n_parts - 1] : NULL;
-    return p ? (struct ps_range){p->lo, p->hi} : (struct ps_range){c->opts.stream_lo, c->opts.stream_hi};
+    return p ? (struct ps_range){p->lo, p->hi}
+             : (struct ps_range){c->opts.stream_lo, c->opts.stream_hi};
 }
 
-static int push(struct ps_client *c, struct link *l, uint16_t type, struct outgoing *o, const struct ps_body *b) {
+static int push(struct ps_client *c, struct link *l, uint16_t type, struct outgoing *o,
+                const struct ps_body *b) {
     return client_request(c, l, type, b, NULL, NULL, 0, out_release, o);
 }
 
@@ -359,8 +380,14 @@ int client_push_dense(struct ps_client *c, int id, const float *grad) {
         if (!o)
             return client_fail(c, PD_ENOMEM, "no memory for a push");
         const struct ps_segment_head segment = {.parameter = (uint32_t)id, .count = g->count};
-        const struct ps_msg_push_dense m = {.epoch = c->dense[t]->epoch, .step = c->step, .stream_lo = of.lo, .stream_hi = of.hi,
-                                            .n = 1, .segments = &segment, .values = grad + g->first, .n_values = g->count};
+        const struct ps_msg_push_dense m = {.epoch = c->dense[t]->epoch,
+                                            .step = c->step,
+                                            .stream_lo = of.lo,
+                                            .stream_hi = of.hi,
+                                            .n = 1,
+                                            .segments = &segment,
+                                            .values = grad + g->first,
+                                            .n_values = g->count};
         struct ps_body b = client_body(c);
         ps_put_push_dense(&b, &m);
         push(c, c->dense[t], WIRE_PS_PUSH_DENSE, o, &b);
@@ -369,7 +396,8 @@ int client_push_dense(struct ps_client *c, int id, const float *grad) {
 }
 
 /* Are these the keys of the last pull? */
-static int same_keys(const struct ps_client *c, const struct rows *r, size_t n, const uint64_t *keys) {
+static int same_keys(const struct ps_client *c, const struct rows *r, size_t n,
+                     const uint64_t *keys) {
     if (!r || !r->list || r->n != n)
         return 0;
     if (c->n_sparse == 1)
@@ -380,10 +408,12 @@ static int same_keys(const struct ps_client *c, const struct rows *r, size_t n, 
     return 1;
 }
 
-/* One thread's part: from the caller's memory when there is only one, else gathered. Of what was seen (NULL: one show each, where it is
- * wanted at all) a copy stands behind the gathered rows. */
-static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t, const float *grad, const uint32_t *seen) {
-    size_t lo = r->begin[t], n = r->begin[t + 1] - lo, dim = r->dim, gathered = c->n_sparse == 1 ? 0 : n * dim;
+/* One thread's part: from the caller's memory when there is only one, else gathered. Of what was
+ * seen (NULL: one show each, where it is wanted at all) a copy stands behind the gathered rows. */
+static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t, const float *grad,
+                     const uint32_t *seen) {
+    size_t lo = r->begin[t], n = r->begin[t + 1] - lo, dim = r->dim,
+           gathered = c->n_sparse == 1 ? 0 : n * dim;
     int life = pd_row_life_active(&c->job.sparse[table].life);
     struct outgoing *o = out_new(c, gathered + (life ? 2 * n : 0));
     if (!o)
@@ -404,20 +434,32 @@ static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t,
             to[2 * j + 1] = seen ? seen[2 * at + 1] : 0;
         }
     const struct ps_range of = streams_of_push(c);
-    const struct ps_msg_push_rows m = {.epoch = c->sparse[t]->epoch, .step = c->step, .stream_lo = of.lo, .stream_hi = of.hi,
-                                       .table = (uint32_t)table, .list = r->list, .n = n,
-                                       .keys = r->keys + lo, .n_keys = r->list ? 0 : n,
-                                       .values = from, .n_values = n * dim, .seen = to, .n_seen = life ? 2 * n : 0};
+    const struct ps_msg_push_rows m = {.epoch = c->sparse[t]->epoch,
+                                       .step = c->step,
+                                       .stream_lo = of.lo,
+                                       .stream_hi = of.hi,
+                                       .table = (uint32_t)table,
+                                       .list = r->list,
+                                       .n = n,
+                                       .keys = r->keys + lo,
+                                       .n_keys = r->list ? 0 : n,
+                                       .values = from,
+                                       .n_values = n * dim,
+                                       .seen = to,
+                                       .n_seen = life ? 2 * n : 0};
     struct ps_body b = client_body(c);
     ps_put_push_rows(&b, &m);
     return push(c, c->sparse[t], WIRE_PS_PUSH_ROWS, o, &b);
 }
 
-int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, const float *grad, const uint32_t *seen) {
+int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
+                     const float *grad, const uint32_t *seen) {
     if (client_flush(c) || client_take(c) || !n)
         return c->err.code;
     struct rows *const *of = &c->last[2 * table];
-    struct rows *last = same_keys(c, of[0], n, keys) ? of[0] : same_keys(c, of[1], n, keys) ? of[1] : NULL;
+    struct rows *last = same_keys(c, of[0], n, keys)   ? of[0]
+                        : same_keys(c, of[1], n, keys) ? of[1]
+                                                       : NULL;
     struct rows *r = last ? last : make_rows(c, table, n, keys);
     if (!r)
         return c->err.code;
@@ -442,7 +484,8 @@ void client_keep_sums(struct ps_client *c, const struct step_sums *s) {
     c->sums[(c->first_sum + c->n_sums++) % CLIENT_STATS_KEPT] = *s;
 }
 
-static int done_sums(struct ps_client *c, struct request *r, const struct answer *a, struct pd_err *err) {
+static int done_sums(struct ps_client *c, struct request *r, const struct answer *a,
+                     struct pd_err *err) {
     struct ps_msg_step_sums m;
     if (ps_get_step_sums(&a->body, &m, err))
         return err->code;
@@ -454,9 +497,11 @@ static int done_sums(struct ps_client *c, struct request *r, const struct answer
     return 0;
 }
 
-/* A thread that no pull has touched for some steps is asked how far it is, so that nobody runs ahead of the barrier. */
+/* A thread that no pull has touched for some steps is asked how far it is, so that nobody runs
+ * ahead of the barrier. */
 static int bound_ahead(struct ps_client *c) {
-    for (uint32_t i = c->shard ? c->n_links : 0; /* one in this process keeps up */ i < c->n_links && !c->err.code; i++) {
+    for (uint32_t i = c->shard ? c->n_links : 0;
+         /* one in this process keeps up */ i < c->n_links && !c->err.code; i++) {
         struct link *l = c->links[i];
         if (c->step <= l->applied + CLIENT_AHEAD)
             continue;
@@ -474,20 +519,27 @@ static int bound_ahead(struct ps_client *c) {
 }
 
 /* The end of this step for one server thread, with n numbers of each contribution. */
-static void put_step_end(const struct ps_client *c, const struct link *l, uint64_t n_samples, const double *stats, uint32_t n,
-                         struct ps_body *b) {
+static void put_step_end(const struct ps_client *c, const struct link *l, uint64_t n_samples,
+                         const double *stats, uint32_t n, struct ps_body *b) {
     double words[PS_PARTS_MAX * (1 + PS_STATS_MAX)];
-    struct ps_msg_step_end m = {.epoch = l->epoch, .step = c->step, .stream_lo = c->opts.stream_lo, .stream_hi = c->opts.stream_hi,
-                                .n_samples = n_samples, .n_stats = n, .n_parts = n ? c->n_parts : 0, .words = stats};
+    struct ps_msg_step_end m = {.epoch = l->epoch,
+                                .step = c->step,
+                                .stream_lo = c->opts.stream_lo,
+                                .stream_hi = c->opts.stream_hi,
+                                .n_samples = n_samples,
+                                .n_stats = n,
+                                .n_parts = n ? c->n_parts : 0,
+                                .words = stats};
     for (uint32_t i = 0; i < m.n_parts; i++)
-        ps_step_part_put(words, i, n, (struct ps_step_part){c->parts[i].lo, c->parts[i].hi}, c->parts[i].stats);
+        ps_step_part_put(words, i, n, (struct ps_step_part){c->parts[i].lo, c->parts[i].hi},
+                         c->parts[i].stats);
     if (m.n_parts)
         m.words = words;
     ps_put_step_end(b, &m);
 }
 
-/* Under a barrier pulls that were asked for before are waited for: an answer that is lost is made again, and the values of this
- * step are gone once it is applied. */
+/* Under a barrier pulls that were asked for before are waited for: an answer that is lost is made
+ * again, and the values of this step are gone once it is applied. */
 int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats) {
     if (client_flush(c) || (c->rule->barrier && client_wait(c, pulls_done, "the parameters")))
         return c->err.code;
@@ -505,5 +557,6 @@ int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats
     c->step++;
     c->n_parts = 0;
     c->n_pulls_ahead = c->n_out_ahead = 0;
-    return c->rule->barrier ? bound_ahead(c) : c->err.code; /* without one there is nothing to run ahead of */
+    return c->rule->barrier ? bound_ahead(c)
+                            : c->err.code; /* without one there is nothing to run ahead of */
 }

@@ -23,19 +23,23 @@ static int check_name(const char *name, struct pd_err *err) {
     int bad = n == 0 || n > PS_NAME_MAX;
     for (size_t i = 0; i < n && !bad; i++)
         bad = (unsigned char)name[i] <= ' ' || name[i] == 0x7f;
-    return bad ? pd_fail(err, PD_ECONF, "parameter name '%.130s': 1 to %d characters without blanks", name, PS_NAME_MAX)
+    return bad ? pd_fail(err, PD_ECONF,
+                         "parameter name '%.130s': 1 to %d characters without blanks", name,
+                         PS_NAME_MAX)
                : 0;
 }
 
 /* The numbers that a dense parameter and a table have alike, in the order of the wire. */
 enum { N_FLOATS = 5 };
-static const char *const float_names[N_FLOATS] = {"initial mean", "initial std", "learning-rate factor", "l1", "l2"};
+static const char *const float_names[N_FLOATS] = {"initial mean", "initial std",
+                                                  "learning-rate factor", "l1", "l2"};
 #define FLOATS(p) ((const float[N_FLOATS]){(p)->mean, (p)->std, (p)->lr_factor, (p)->l1, (p)->l2})
 
 static int check_floats(const char *name, const float *v, struct pd_err *err) {
     for (size_t i = 0; i < N_FLOATS; i++)
         if (!isfinite(v[i]) || (i > 1 && v[i] < 0))
-            return pd_fail(err, PD_ECONF, "parameter '%s': %s is %g", name, float_names[i], (double)v[i]);
+            return pd_fail(err, PD_ECONF, "parameter '%s': %s is %g", name, float_names[i],
+                           (double)v[i]);
     return 0;
 }
 
@@ -50,9 +54,11 @@ static int check_dense(struct ps_dense *d, struct pd_err *err) {
         d->n *= bad ? 1 : d->shape[i];
     }
     if (bad)
-        return pd_fail(err, PD_ECONF, "parameter '%s': 1 to %d dimensions, 1 to 2^40 values", d->name, PS_DIMS_MAX);
+        return pd_fail(err, PD_ECONF, "parameter '%s': 1 to %d dimensions, 1 to 2^40 values",
+                       d->name, PS_DIMS_MAX);
     if (!(d->average >= 0 && d->average <= 1))
-        return pd_fail(err, PD_ECONF, "parameter '%s': a running mean's share is %g", d->name, (double)d->average);
+        return pd_fail(err, PD_ECONF, "parameter '%s': a running mean's share is %g", d->name,
+                       (double)d->average);
     return check_floats(d->name, FLOATS(d), err);
 }
 
@@ -61,7 +67,8 @@ static int check_sparse(const struct ps_sparse *t, struct pd_err *err) {
     if (rc)
         return rc;
     if (t->dim < 1 || t->dim > PS_DIM_MAX)
-        return pd_fail(err, PD_ECONF, "table '%s': a row has 1 to %d floats, not %u", t->name, PS_DIM_MAX, t->dim);
+        return pd_fail(err, PD_ECONF, "table '%s': a row has 1 to %d floats, not %u", t->name,
+                       PS_DIM_MAX, t->dim);
     rc = check_floats(t->name, FLOATS(t), err);
     if (!rc && (rc = pd_row_life_check(&t->life, err)))
         pd_err_prefix(err, "table '%s'", t->name);
@@ -78,7 +85,9 @@ static int name_taken(const struct ps_job *job, const char *name, struct pd_err 
 }
 
 /* Room for one more element of `size` bytes; capacities are powers of two. */
-static void *grow(void *p, uint32_t n, size_t size) { return n & (n - 1) ? p : pd_realloc(p, (n ? 2 * n : 1) * size); }
+static void *grow(void *p, uint32_t n, size_t size) {
+    return n & (n - 1) ? p : pd_realloc(p, (n ? 2 * n : 1) * size);
+}
 
 static int append_dense(struct ps_job *job, struct ps_dense *d, struct pd_err *err) {
     int rc = check_dense(d, err);
@@ -86,7 +95,8 @@ static int append_dense(struct ps_job *job, struct ps_dense *d, struct pd_err *e
         rc = name_taken(job, d->name, err);
     if (rc)
         return rc;
-    struct ps_dense *p = job->n_dense < PS_PARAMS_MAX ? grow(job->dense, job->n_dense, sizeof *p) : NULL;
+    struct ps_dense *p =
+        job->n_dense < PS_PARAMS_MAX ? grow(job->dense, job->n_dense, sizeof *p) : NULL;
     if (!p)
         return pd_fail(err, PD_ENOMEM, "no room for parameter '%s'", d->name);
     job->dense = p;
@@ -100,7 +110,8 @@ static int append_sparse(struct ps_job *job, const struct ps_sparse *t, struct p
         rc = name_taken(job, t->name, err);
     if (rc)
         return rc;
-    struct ps_sparse *p = job->n_sparse < PS_PARAMS_MAX ? grow(job->sparse, job->n_sparse, sizeof *p) : NULL;
+    struct ps_sparse *p =
+        job->n_sparse < PS_PARAMS_MAX ? grow(job->sparse, job->n_sparse, sizeof *p) : NULL;
     if (!p)
         return pd_fail(err, PD_ENOMEM, "no room for table '%s'", t->name);
     job->sparse = p;
@@ -109,8 +120,13 @@ static int append_sparse(struct ps_job *job, const struct ps_sparse *t, struct p
 }
 
 int ps_job_add_dense(struct ps_job *job, const struct ps_dense_spec *spec, struct pd_err *err) {
-    struct ps_dense d = {.n_dims = spec->n_dims, .mean = spec->init_mean, .std = spec->init_std,
-                         .lr_factor = spec->lr_factor, .l1 = spec->l1, .l2 = spec->l2, .average = spec->average};
+    struct ps_dense d = {.n_dims = spec->n_dims,
+                         .mean = spec->init_mean,
+                         .std = spec->init_std,
+                         .lr_factor = spec->lr_factor,
+                         .l1 = spec->l1,
+                         .l2 = spec->l2,
+                         .average = spec->average};
     if (!spec->name || pd_fmt(d.name, sizeof d.name, "%s", spec->name))
         return pd_fail(err, PD_ECONF, "a parameter's name has 1 to %d bytes", PS_NAME_MAX);
     for (uint32_t i = 0; i < spec->n_dims && i < PS_DIMS_MAX; i++)
@@ -119,8 +135,13 @@ int ps_job_add_dense(struct ps_job *job, const struct ps_dense_spec *spec, struc
 }
 
 int ps_job_add_table(struct ps_job *job, const struct ps_table_spec *spec, struct pd_err *err) {
-    struct ps_sparse t = {.dim = spec->dim, .n_rows = spec->n_rows, .mean = spec->init_mean, .std = spec->init_std,
-                          .lr_factor = spec->lr_factor, .l1 = spec->l1, .l2 = spec->l2};
+    struct ps_sparse t = {.dim = spec->dim,
+                          .n_rows = spec->n_rows,
+                          .mean = spec->init_mean,
+                          .std = spec->init_std,
+                          .lr_factor = spec->lr_factor,
+                          .l1 = spec->l1,
+                          .l2 = spec->l2};
     if (spec->life)
         t.life = *spec->life;
     else
@@ -134,19 +155,23 @@ int ps_job_check(const struct ps_job *job, struct pd_err *err) {
     if (job->n_trainers < 1 || job->n_trainers > PS_TRAINERS_MAX)
         return pd_fail(err, PD_ECONF, "1 to %d trainers, not %u", PS_TRAINERS_MAX, job->n_trainers);
     if (job->n_streams < job->n_trainers)
-        return pd_fail(err, PD_ECONF, "%u streams for %u trainers: each needs one", job->n_streams, job->n_trainers);
+        return pd_fail(err, PD_ECONF, "%u streams for %u trainers: each needs one", job->n_streams,
+                       job->n_trainers);
     if (!job->n_servers || job->n_servers > PS_THREADS_MAX || !job->n_dense_threads ||
         job->n_dense_threads > PS_THREADS_MAX || job->n_sparse_threads > PS_THREADS_MAX)
-        return pd_fail(err, PD_ECONF, "%u servers with %u dense and %u sparse threads", job->n_servers,
-                       job->n_dense_threads, job->n_sparse_threads);
+        return pd_fail(err, PD_ECONF, "%u servers with %u dense and %u sparse threads",
+                       job->n_servers, job->n_dense_threads, job->n_sparse_threads);
     if (job->n_sparse && !job->n_sparse_threads)
-        return pd_fail(err, PD_ECONF, "table '%s' needs at least one sparse server thread", job->sparse[0].name);
+        return pd_fail(err, PD_ECONF, "table '%s' needs at least one sparse server thread",
+                       job->sparse[0].name);
     const struct ps_rule *rule = ps_rule_find(job->update);
     if (!rule)
         return pd_fail(err, PD_ECONF, "there is no update rule '%.15s'", job->update);
     for (uint32_t i = 0; rule->adds && i < job->n_sparse; i++)
         if (pd_row_life_active(&job->sparse[i].life))
-            return pd_fail(err, PD_ECONF, "table '%s': rows can't be admitted or age under update = %s: its trainers make them",
+            return pd_fail(err, PD_ECONF,
+                           "table '%s': rows can't be admitted or age under update = %s: its "
+                           "trainers make them",
                            job->sparse[i].name, job->update);
     if (!isfinite(job->discard_ratio) || job->discard_ratio < 0)
         return pd_fail(err, PD_ECONF, "async_lagged_grad_discard_ratio is %g", job->discard_ratio);
@@ -159,8 +184,15 @@ uint32_t ps_job_planes(const struct ps_job *job) {
 }
 
 static void append_dense_entry(struct pd_buf *b, const struct ps_dense *p) {
-    const struct ps_msg_dense_entry m = {.name = p->name, .n_dims = p->n_dims, .shape = (const uint8_t *)p->shape, .mean = p->mean,
-                                         .std = p->std, .lr_factor = p->lr_factor, .l1 = p->l1, .l2 = p->l2, .average = p->average};
+    const struct ps_msg_dense_entry m = {.name = p->name,
+                                         .n_dims = p->n_dims,
+                                         .shape = (const uint8_t *)p->shape,
+                                         .mean = p->mean,
+                                         .std = p->std,
+                                         .lr_factor = p->lr_factor,
+                                         .l1 = p->l1,
+                                         .l2 = p->l2,
+                                         .average = p->average};
     ps_append_dense_entry(b, &m);
 }
 
@@ -168,9 +200,16 @@ static void append_table_entry(struct pd_buf *b, const struct ps_sparse *p) {
     double life[PD_ROW_LIFE_N];
     for (uint32_t k = 0; k < PD_ROW_LIFE_N; k++)
         life[k] = pd_row_life_get(&p->life, k);
-    const struct ps_msg_table_entry m = {.name = p->name, .dim = p->dim, .n_rows = p->n_rows, .mean = p->mean, .std = p->std,
-                                         .lr_factor = p->lr_factor, .l1 = p->l1, .l2 = p->l2,
-                                         .n_life = pd_row_life_active(&p->life) ? PD_ROW_LIFE_N : 0, .life = (const uint8_t *)life};
+    const struct ps_msg_table_entry m = {.name = p->name,
+                                         .dim = p->dim,
+                                         .n_rows = p->n_rows,
+                                         .mean = p->mean,
+                                         .std = p->std,
+                                         .lr_factor = p->lr_factor,
+                                         .l1 = p->l1,
+                                         .l2 = p->l2,
+                                         .n_life = pd_row_life_active(&p->life) ? PD_ROW_LIFE_N : 0,
+                                         .life = (const uint8_t *)life};
     ps_append_table_entry(b, &m);
 }
 
@@ -224,7 +263,12 @@ static int get_all_dense(const struct ps_msg_declare *m, struct ps_job *job, str
     int rc = 0;
     pd_rd_init(&r, m->dense, m->dense_bytes);
     for (uint32_t i = 0; i < m->n_dense && !rc && ps_next_dense_entry(&r, &e); i++) {
-        struct ps_dense d = {.n_dims = e.n_dims, .mean = e.mean, .std = e.std, .lr_factor = e.lr_factor, .l1 = e.l1, .l2 = e.l2,
+        struct ps_dense d = {.n_dims = e.n_dims,
+                             .mean = e.mean,
+                             .std = e.std,
+                             .lr_factor = e.lr_factor,
+                             .l1 = e.l1,
+                             .l2 = e.l2,
                              .average = e.average};
         memcpy(d.name, e.name_text, sizeof d.name);
         memcpy(d.shape, e.shape, e.n_dims * sizeof d.shape[0]);
@@ -239,12 +283,18 @@ static int get_all_sparse(const struct ps_msg_declare *m, struct ps_job *job, st
     int rc = 0;
     pd_rd_init(&r, m->tables, m->tables_bytes);
     for (uint32_t i = 0; i < m->n_tables && !rc && ps_next_table_entry(&r, &e); i++) {
-        struct ps_sparse t = {.dim = e.dim, .n_rows = e.n_rows, .mean = e.mean, .std = e.std, .lr_factor = e.lr_factor, .l1 = e.l1,
+        struct ps_sparse t = {.dim = e.dim,
+                              .n_rows = e.n_rows,
+                              .mean = e.mean,
+                              .std = e.std,
+                              .lr_factor = e.lr_factor,
+                              .l1 = e.l1,
                               .l2 = e.l2};
         memcpy(t.name, e.name_text, sizeof t.name);
         pd_row_life_init(&t.life);
         if (e.n_life && e.n_life != PD_ROW_LIFE_N)
-            return pd_fail(err, PD_EPROTO, "table '%s' with %u settings of its rows' life", t.name, e.n_life);
+            return pd_fail(err, PD_EPROTO, "table '%s' with %u settings of its rows' life", t.name,
+                           e.n_life);
         pd_rd_init(&life, e.life, e.n_life * sizeof(double));
         for (uint32_t k = 0; k < e.n_life; k++)
             *pd_row_life_at(&t.life, k) = pd_get_f64(&life);
@@ -253,9 +303,14 @@ static int get_all_sparse(const struct ps_msg_declare *m, struct ps_job *job, st
     return rc;
 }
 
-static int read_job(const struct ps_msg_declare *m, struct ps_declare *d, struct ps_job *job, struct pd_err *err) {
-    *d = (struct ps_declare){.kind = m->kind, .thread = m->thread, .stream_lo = m->stream_lo, .stream_hi = m->stream_hi,
-                             .incarnation = m->incarnation, .epoch = m->epoch};
+static int read_job(const struct ps_msg_declare *m, struct ps_declare *d, struct ps_job *job,
+                    struct pd_err *err) {
+    *d = (struct ps_declare){.kind = m->kind,
+                             .thread = m->thread,
+                             .stream_lo = m->stream_lo,
+                             .stream_hi = m->stream_hi,
+                             .incarnation = m->incarnation,
+                             .epoch = m->epoch};
     job->n_trainers = m->n_trainers;
     job->n_streams = m->n_streams;
     job->n_servers = m->n_servers;
@@ -274,12 +329,14 @@ static int read_job(const struct ps_msg_declare *m, struct ps_declare *d, struct
     return rc ? rc : ps_job_check(job, err);
 }
 
-int ps_job_get(const void *p, size_t n, struct ps_declare *d, struct ps_job *job, struct pd_err *err) {
+int ps_job_get(const void *p, size_t n, struct ps_declare *d, struct ps_job *job,
+               struct pd_err *err) {
     const struct ps_body b = {.n = 1, .sec = {p}, .len = {n}};
     struct ps_msg_declare m;
     ps_job_init(job);
     if (ps_get_version(&b) != PS_PROTO)
-        return pd_fail(err, PD_EPROTO, "declaration of version %u, this server speaks %d", ps_get_version(&b), PS_PROTO);
+        return pd_fail(err, PD_EPROTO, "declaration of version %u, this server speaks %d",
+                       ps_get_version(&b), PS_PROTO);
     int rc = ps_get_declare(&b, &m, err);
     if (!rc)
         rc = read_job(&m, d, job, err);
@@ -288,8 +345,10 @@ int ps_job_get(const void *p, size_t n, struct ps_declare *d, struct ps_job *job
     return rc;
 }
 
-static int differ(struct pd_err *err, const char *name, const char *what, double first, double later) {
-    return pd_fail(err, PD_ECONF, "%s: %s is %.9g here but was declared first as %.9g", name, what, later, first);
+static int differ(struct pd_err *err, const char *name, const char *what, double first,
+                  double later) {
+    return pd_fail(err, PD_ECONF, "%s: %s is %.9g here but was declared first as %.9g", name, what,
+                   later, first);
 }
 
 static int same_floats(const char *name, const float *a, const float *b, struct pd_err *err) {
@@ -309,7 +368,9 @@ static int same_optimizer(const struct ps_job *a, const struct ps_job *b, struct
     if (ta.failed || tb.failed)
         rc = pd_fail(err, PD_ENOMEM, "no memory for a declaration");
     else if (strcmp((char *)ta.data, (char *)tb.data))
-        rc = pd_fail(err, PD_ECONF, "job: optimizer is '%.400s' here but was declared first as '%.400s'", (char *)tb.data, (char *)ta.data);
+        rc = pd_fail(err, PD_ECONF,
+                     "job: optimizer is '%.400s' here but was declared first as '%.400s'",
+                     (char *)tb.data, (char *)ta.data);
     else
         rc = 0;
     pd_buf_release(&ta);
@@ -328,12 +389,14 @@ static void shape_text(const struct ps_dense *d, char *out, size_t cap) {
 static int same_dense(const struct ps_dense *a, const struct ps_dense *b, struct pd_err *err) {
     char sa[120] = "", sb[120] = "", name[PS_NAME_MAX + 16];
     if (strcmp(a->name, b->name))
-        return pd_fail(err, PD_ECONF, "parameter '%s' stands where '%s' was declared first", b->name, a->name);
+        return pd_fail(err, PD_ECONF, "parameter '%s' stands where '%s' was declared first",
+                       b->name, a->name);
     (void)pd_fmt(name, sizeof name, "parameter '%s'", a->name);
     shape_text(a, sa, sizeof sa);
     shape_text(b, sb, sizeof sb);
     if (strcmp(sa, sb))
-        return pd_fail(err, PD_ECONF, "%s: shape is %s here but was declared first as %s", name, sb, sa);
+        return pd_fail(err, PD_ECONF, "%s: shape is %s here but was declared first as %s", name, sb,
+                       sa);
     if (a->average != b->average)
         return differ(err, name, "a running mean's share", (double)a->average, (double)b->average);
     return same_floats(name, FLOATS(a), FLOATS(b), err);
@@ -342,7 +405,8 @@ static int same_dense(const struct ps_dense *a, const struct ps_dense *b, struct
 static int same_sparse(const struct ps_sparse *a, const struct ps_sparse *b, struct pd_err *err) {
     char name[PS_NAME_MAX + 16];
     if (strcmp(a->name, b->name))
-        return pd_fail(err, PD_ECONF, "table '%s' stands where '%s' was declared first", b->name, a->name);
+        return pd_fail(err, PD_ECONF, "table '%s' stands where '%s' was declared first", b->name,
+                       a->name);
     (void)pd_fmt(name, sizeof name, "table '%s'", a->name);
     if (a->dim != b->dim)
         return differ(err, name, "floats per row", a->dim, b->dim);
@@ -350,7 +414,8 @@ static int same_sparse(const struct ps_sparse *a, const struct ps_sparse *b, str
         return differ(err, name, "number of rows", (double)a->n_rows, (double)b->n_rows);
     for (size_t k = 0; k < PD_ROW_LIFE_N; k++)
         if (pd_row_life_get(&a->life, k) != pd_row_life_get(&b->life, k))
-            return differ(err, name, pd_row_life_settings[k].name, pd_row_life_get(&a->life, k), pd_row_life_get(&b->life, k));
+            return differ(err, name, pd_row_life_settings[k].name, pd_row_life_get(&a->life, k),
+                          pd_row_life_get(&b->life, k));
     return same_floats(name, FLOATS(a), FLOATS(b), err);
 }
 
@@ -372,10 +437,11 @@ int ps_job_same(const struct ps_job *a, const struct ps_job *b, struct pd_err *e
         if (num[i].a != num[i].b)
             return differ(err, "job", num[i].what, num[i].a, num[i].b);
     if (a->seed != b->seed)
-        return pd_fail(err, PD_ECONF, "job: seed is %llu here but was declared first as %llu", (unsigned long long)b->seed,
-                       (unsigned long long)a->seed);
+        return pd_fail(err, PD_ECONF, "job: seed is %llu here but was declared first as %llu",
+                       (unsigned long long)b->seed, (unsigned long long)a->seed);
     if (strcmp(a->update, b->update))
-        return pd_fail(err, PD_ECONF, "job: update is %s here but was declared first as %s", b->update, a->update);
+        return pd_fail(err, PD_ECONF, "job: update is %s here but was declared first as %s",
+                       b->update, a->update);
     int rc = same_optimizer(a, b, err);
     for (uint32_t i = 0; i < a->n_dense && i < b->n_dense && !rc; i++)
         rc = same_dense(&a->dense[i], &b->dense[i], err);

@@ -1,5 +1,5 @@
-/* job.h - what all trainers of a job must declare alike, as the client builds it, PS_DECLARE carries it and a server
- * thread keeps it.
+/* job.h - what all trainers of a job must declare alike, as the client builds it, PS_DECLARE
+ * carries it and a server thread keeps it.
  */
 #ifndef PD_PS_JOB_H
 #define PD_PS_JOB_H
@@ -11,13 +11,14 @@
 #include "ps/plan/types.h"
 
 enum {
-    PS_PROTO = 10,              /* version of the 0x4xx messages */
+    PS_PROTO = 10, /* version of the 0x4xx messages */
     PS_TRAINERS_MAX = 1 << 16,
-    PS_THREADS_MAX = 1 << 16,   /* dense or sparse threads of all servers */
+    PS_THREADS_MAX = 1 << 16, /* dense or sparse threads of all servers */
     PS_DIM_MAX = 1 << 20,
 };
 #define PS_VALUES_MAX (UINT64_C(1) << 40) /* of one parameter */
-/* Request id of a PS_BYE with WIRE_F_ERROR whose message another server said first; 0: it is the trainer's own. */
+/* Request id of a PS_BYE with WIRE_F_ERROR whose message another server said first; 0: it is the
+ * trainer's own. */
 #define WIRE_BYE_RELAYED 1
 
 struct ps_dense {
@@ -39,8 +40,9 @@ struct ps_job {
     uint32_t n_trainers, n_streams, n_servers, n_dense_threads, n_sparse_threads;
     uint64_t seed;
     char update[PS_RULE_MAX]; /* a row of the table of rules */
-    uint32_t staleness;  /* ssp */
-    double discard_ratio; /* async: dropped when it lags by more than this times the number of trainers; 0: never */
+    uint32_t staleness;       /* ssp */
+    double discard_ratio;     /* async: dropped when it lags by more than this times the number of
+                                 trainers; 0: never */
     enum ps_nan on_nan;
     struct ps_optim_conf optim;
     struct ps_dense *dense;
@@ -64,13 +66,14 @@ int ps_job_add_table(struct ps_job *job, const struct ps_table_spec *spec, struc
 /* Numbers in range, an optimizer that exists, names unique: what the two sides rely on. */
 int ps_job_check(const struct ps_job *job, struct pd_err *err);
 
-/* How many numbers of a value a job of these settings exchanges: one; where trainers apply the optimizer (geo), with its state
- * if that is a sum over updates. */
+/* How many numbers of a value a job of these settings exchanges: one; where trainers apply the
+ * optimizer (geo), with its state if that is a sum over updates. */
 uint32_t ps_job_planes(const struct ps_job *job);
 
 void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_job *job);
 /* Bounded before it is allocated; checked. On failure *job is empty. */
-int ps_job_get(const void *p, size_t n, struct ps_declare *d, struct ps_job *job, struct pd_err *err);
+int ps_job_get(const void *p, size_t n, struct ps_declare *d, struct ps_job *job,
+               struct pd_err *err);
 
 /* 0, or PD_ECONF naming the first thing that differs and both values. */
 int ps_job_same(const struct ps_job *first, const struct ps_job *later, struct pd_err *err);

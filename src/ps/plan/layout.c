@@ -19,7 +19,8 @@ static int by_load(const void *a, const void *b) {
     return x->thread < y->thread ? -1 : x->thread > y->thread;
 }
 
-/* How far the threads must be filled up so that n more values make them even: threads above the level get nothing. */
+/* How far the threads must be filled up so that n more values make them even: threads above the
+ * level get nothing. */
 static uint64_t water_level(const struct slot *sorted, uint32_t n_threads, uint64_t n) {
     uint64_t sum = n, level = 0;
     for (uint32_t k = 0; k < n_threads; k++) {
@@ -31,9 +32,10 @@ static uint64_t water_level(const struct slot *sorted, uint32_t n_threads, uint6
     return level;
 }
 
-/* Blocks of thread t: want[t] in proportion, by cumulative rounding; nearly empty parameters go to the idlest threads. */
-static void share_blocks(uint64_t n, uint64_t n_blocks, const uint64_t *load, struct slot *sorted, uint32_t n_threads,
-                         uint64_t *blocks) {
+/* Blocks of thread t: want[t] in proportion, by cumulative rounding; nearly empty parameters go to
+ * the idlest threads. */
+static void share_blocks(uint64_t n, uint64_t n_blocks, const uint64_t *load, struct slot *sorted,
+                         uint32_t n_threads, uint64_t *blocks) {
     for (uint32_t t = 0; t < n_threads; t++)
         sorted[t] = (struct slot){load[t], t};
     qsort(sorted, n_threads, sizeof *sorted, by_load);
@@ -48,26 +50,31 @@ static void share_blocks(uint64_t n, uint64_t n_blocks, const uint64_t *load, st
         total += load[t] < level ? level - load[t] : 0;
     for (uint32_t t = 0; t < n_threads; t++) {
         cum += load[t] < level ? level - load[t] : 0;
-        uint64_t upto = total ? (uint64_t)(((unsigned __int128)cum * n_blocks + total / 2) / total) : n_blocks;
+        uint64_t upto =
+            total ? (uint64_t)(((unsigned __int128)cum * n_blocks + total / 2) / total) : n_blocks;
         blocks[t] = upto - given;
         given = upto;
     }
 }
 
-int ps_layout_dense(size_t n_params, const uint64_t *n, uint32_t n_servers, uint32_t n_threads, struct ps_seg *seg) {
-    uint64_t *load = pd_calloc(n_threads, sizeof *load), *blocks = pd_calloc(n_threads, sizeof *blocks);
+int ps_layout_dense(size_t n_params, const uint64_t *n, uint32_t n_servers, uint32_t n_threads,
+                    struct ps_seg *seg) {
+    uint64_t *load = pd_calloc(n_threads, sizeof *load),
+             *blocks = pd_calloc(n_threads, sizeof *blocks);
     struct slot *sorted = pd_calloc(n_threads, sizeof *sorted);
     int rc = load && blocks && sorted ? 0 : PD_ENOMEM;
     for (size_t p = 0; p < n_params && !rc; p++) {
         uint64_t most = (uint64_t)PS_BLOCKS_PER_SERVER * n_servers, want = n[p] / PS_BLOCK_MIN;
         want = want < 1 ? 1 : want > most ? most : want;
-        uint64_t block = ps_seg_padded((n[p] + want - 1) / want), n_blocks = (n[p] + block - 1) / block, at = 0;
+        uint64_t block = ps_seg_padded((n[p] + want - 1) / want),
+                 n_blocks = (n[p] + block - 1) / block, at = 0;
         share_blocks(n[p], n_blocks, load, sorted, n_threads, blocks);
         for (uint32_t t = 0; t < n_threads; t++) {
             uint64_t end = at + blocks[t] * block;
             if (end > n[p])
                 end = n[p];
-            seg[p * n_threads + t] = (struct ps_seg){.first = at, .count = end - at, .off = load[t]};
+            seg[p * n_threads + t] =
+                (struct ps_seg){.first = at, .count = end - at, .off = load[t]};
             load[t] += ps_seg_padded(end - at);
             at = end;
         }

@@ -39,8 +39,8 @@ static size_t words_of(uint32_t n_stats, uint32_t n_parts) {
 #define PUT_rest(name, most) pd_put(h, m->name, m->n_##name * sizeof *m->name);
 #define PUT_sums(name, x) put_sums(h, &m->name);
 #define PUT_step_parts(name, x) pd_put(h, m->name, words_of(m->n_stats, m->n_parts) * 8);
-#define PUT_list(name, element)                                                                   \
-    pd_put_u32(h, m->n_##name);                                                                   \
+#define PUT_list(name, element) \
+    pd_put_u32(h, m->n_##name); \
     pd_put(h, m->name, m->name##_bytes);
 #define PUT_SECTION(name, section) put_section(b, section, m->name, m->n_##name * sizeof *m->name);
 #define PUT_keys PUT_SECTION
@@ -49,20 +49,20 @@ static size_t words_of(uint32_t n_stats, uint32_t n_parts) {
 #define PUT_bytes PUT_SECTION
 #define PUT(kind, name, bound) PUT_##kind(name, bound)
 
-#define DEFINE_PUT(body, label)                                                                   \
-    void ps_put_##body(struct ps_body *b, const struct ps_msg_##body *m) {                        \
-        struct pd_buf *h = b->head;                                                               \
-        pd_buf_clear(h);                                                                          \
-        *b = (struct ps_body){.head = h, .n = 1};                                                 \
-        (void)m;                                                                                  \
-        PS_FIELDS_##body(PUT) b->sec[0] = h->data;                                                \
-        b->len[0] = h->len;                                                                       \
+#define DEFINE_PUT(body, label)                                            \
+    void ps_put_##body(struct ps_body *b, const struct ps_msg_##body *m) { \
+        struct pd_buf *h = b->head;                                        \
+        pd_buf_clear(h);                                                   \
+        *b = (struct ps_body){.head = h, .n = 1};                          \
+        (void)m;                                                           \
+        PS_FIELDS_##body(PUT) b->sec[0] = h->data;                         \
+        b->len[0] = h->len;                                                \
     }
 PS_BODIES(DEFINE_PUT)
 
-#define DEFINE_APPEND(element)                                                                    \
-    void ps_append_##element(struct pd_buf *h, const struct ps_msg_##element *m) {                \
-        PS_FIELDS_##element(PUT)                                                                  \
+#define DEFINE_APPEND(element)                                                     \
+    void ps_append_##element(struct pd_buf *h, const struct ps_msg_##element *m) { \
+        PS_FIELDS_##element(PUT)                                                   \
     }
 PS_ELEMENTS(DEFINE_APPEND)
 
@@ -71,9 +71,9 @@ PS_ELEMENTS(DEFINE_APPEND)
 struct reader {
     struct pd_rd rd;
     const struct ps_body *body;
-    const char *wrong; /* NULL: nothing yet */
+    const char *wrong;    /* NULL: nothing yet */
     uint64_t value, most; /* of `wrong`: a number above its bound, if most is not 0 */
-    uint32_t seen;     /* bit i: section i belongs to the body */
+    uint32_t seen;        /* bit i: section i belongs to the body */
 };
 
 static void check(struct reader *r, const char *name, int ok) {
@@ -150,11 +150,11 @@ static void get_section(struct reader *r, const char *name, uint32_t i, size_t s
 
 #define GET_u32(name, most) m->name = (uint32_t)get_number(r, #name, 4, most);
 #define GET_u64(name, most) m->name = get_number(r, #name, 8, most);
-#define GET_f32(name, x)                                                                          \
-    m->name = pd_get_f32(&r->rd);                                                                 \
+#define GET_f32(name, x)          \
+    m->name = pd_get_f32(&r->rd); \
     check(r, #name, 1);
-#define GET_f64(name, x)                                                                          \
-    m->name = pd_get_f64(&r->rd);                                                                 \
+#define GET_f64(name, x)          \
+    m->name = pd_get_f64(&r->rd); \
     check(r, #name, 1);
 #define GET_zero(name, most) (void)get_number(r, #name, 4, 0);
 #define GET_str(name, cap) m->name = get_str(r, #name, m->name##_text, cap);
@@ -168,15 +168,15 @@ static void get_section(struct reader *r, const char *name, uint32_t i, size_t s
 #define GET_segments(name, count) get_segments(r, #name, m->count, &m->name);
 #define GET_rest(name, most) m->name = get_rest(r, #name, &m->n_##name, most);
 #define GET_sums(name, x) get_sums(r, #name, &m->name);
-#define GET_step_parts(name, x)                                                                   \
+#define GET_step_parts(name, x) \
     m->name = get_array(r, #name, words_of(m->n_stats, m->n_parts), sizeof *m->name);
-#define GET_list(name, element)                                                                   \
-    m->n_##name = (uint32_t)get_number(r, #name, 4, PS_ANY32);                                    \
-    m->name = r->rd.p;                                                                            \
-    get_list(r, #name, m->n_##name, skip_##element);                                               \
+#define GET_list(name, element)                                \
+    m->n_##name = (uint32_t)get_number(r, #name, 4, PS_ANY32); \
+    m->name = r->rd.p;                                         \
+    get_list(r, #name, m->n_##name, skip_##element);           \
     m->name##_bytes = (size_t)(r->rd.p - m->name);
-#define GET_SECTION(name, section)                                                                \
-    m->name = (const void *)r->body->sec[section];                                                \
+#define GET_SECTION(name, section)                 \
+    m->name = (const void *)r->body->sec[section]; \
     get_section(r, #name, section, sizeof *m->name, &m->n_##name);
 #define GET_keys GET_SECTION
 #define GET_floats GET_SECTION
@@ -184,19 +184,20 @@ static void get_section(struct reader *r, const char *name, uint32_t i, size_t s
 #define GET_bytes GET_SECTION
 #define GET(kind, name, bound) GET_##kind(name, bound)
 
-#define DEFINE_NEXT(element)                                                                      \
-    int ps_next_##element(struct pd_rd *rd, struct ps_msg_##element *m) {                         \
-        struct reader rest = {.rd = *rd}, *r = &rest;                                             \
-        PS_FIELDS_##element(GET) *rd = rest.rd;                                                   \
-        return !rest.wrong;                                                                       \
-    }                                                                                             \
-    static int skip_##element(struct pd_rd *rd) {                                                 \
-        struct ps_msg_##element m;                                                                \
-        return ps_next_##element(rd, &m);                                                         \
+#define DEFINE_NEXT(element)                                              \
+    int ps_next_##element(struct pd_rd *rd, struct ps_msg_##element *m) { \
+        struct reader rest = {.rd = *rd}, *r = &rest;                     \
+        PS_FIELDS_##element(GET) *rd = rest.rd;                           \
+        return !rest.wrong;                                               \
+    }                                                                     \
+    static int skip_##element(struct pd_rd *rd) {                         \
+        struct ps_msg_##element m;                                        \
+        return ps_next_##element(rd, &m);                                 \
     }
 PS_ELEMENTS(DEFINE_NEXT)
 
-static void get_list(struct reader *r, const char *name, uint32_t n, int (*skip)(struct pd_rd *rd)) {
+static void get_list(struct reader *r, const char *name, uint32_t n,
+                     int (*skip)(struct pd_rd *rd)) {
     for (uint32_t i = 0; i < n && !r->wrong; i++)
         check(r, name, skip(&r->rd));
 }
@@ -208,17 +209,18 @@ static int end_of(struct reader *r, const char *label, struct pd_err *err) {
     if (!r->wrong)
         return 0;
     if (r->most)
-        return pd_fail(err, PD_EPROTO, "%s of %zu bytes: %s is %llu, at most %llu", label, r->body->len[0], r->wrong,
-                       (unsigned long long)r->value, (unsigned long long)r->most);
+        return pd_fail(err, PD_EPROTO, "%s of %zu bytes: %s is %llu, at most %llu", label,
+                       r->body->len[0], r->wrong, (unsigned long long)r->value,
+                       (unsigned long long)r->most);
     return pd_fail(err, PD_EPROTO, "%s of %zu bytes: %s", label, r->body->len[0], r->wrong);
 }
 
-#define DEFINE_GET(name, label)                                                                   \
-    int ps_get_##name(const struct ps_body *b, struct ps_msg_##name *m, struct pd_err *err) {     \
-        struct reader reader = {.body = b}, *r = &reader;                                         \
-        pd_rd_init(&r->rd, b->sec[0], b->len[0]);                                                 \
-        (void)m;                                                                                  \
-        PS_FIELDS_##name(GET) return end_of(r, label, err);                                       \
+#define DEFINE_GET(name, label)                                                               \
+    int ps_get_##name(const struct ps_body *b, struct ps_msg_##name *m, struct pd_err *err) { \
+        struct reader reader = {.body = b}, *r = &reader;                                     \
+        pd_rd_init(&r->rd, b->sec[0], b->len[0]);                                             \
+        (void)m;                                                                              \
+        PS_FIELDS_##name(GET) return end_of(r, label, err);                                   \
     }
 PS_BODIES(DEFINE_GET)
 

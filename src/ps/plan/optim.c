@@ -1,4 +1,5 @@
-/* optim.c - see optim.h. Plain loops over restrict pointers: gcc vectorises them; sqrt and division are exact. */
+/* optim.c - see optim.h. Plain loops over restrict pointers: gcc vectorises them; sqrt and division
+ * are exact. */
 #include "ps/plan/optim.h"
 
 #include <math.h>
@@ -6,11 +7,13 @@
 
 #include "math/cpu_clones.h"
 
-#define RULE(name)                                                                                                             \
-    CLONES static void name(const struct ps_optim_args *a, float *restrict w, float *restrict state, size_t stride,                  \
-                     const float *restrict sum, size_t n)
+#define RULE(name)                                                                           \
+    CLONES static void name(const struct ps_optim_args *a, float *restrict w,                \
+                            float *restrict state, size_t stride, const float *restrict sum, \
+                            size_t n)
 
-/* By their bits: integers are added in vectors, where floats would have to be added one after the other. */
+/* By their bits: integers are added in vectors, where floats would have to be added one after the
+ * other. */
 CLONES int ps_all_finite(const float *v, size_t n) {
     const uint32_t exponent = 0x7f800000u;
     uint32_t bad = 0;
@@ -89,7 +92,8 @@ RULE(rmsprop_centered) {
         state[i] = c.decay * state[i] + rest * (g * g);
         mean[i] = c.decay * mean[i] + rest * g;
         float var = state[i] - mean[i] * mean[i];
-        w[i] -= c.lr * g / (sqrtf(var > 0 ? var : 0) + c.epsilon); /* rounding can make it less than 0 */
+        w[i] -= c.lr * g /
+                (sqrtf(var > 0 ? var : 0) + c.epsilon); /* rounding can make it less than 0 */
     }
 }
 
@@ -142,7 +146,8 @@ RULE(ftrl) {
         state[i] += g * g;
         float root = sqrtf(state[i]);
         z[i] += g - (root - before) / c.lr * w[i];
-        float over = z[i] > 0 ? z[i] - c.l1 : z[i] + c.l1, outside = fabsf(z[i]) > c.l1 ? 1.0f : 0.0f;
+        float over = z[i] > 0 ? z[i] - c.l1 : z[i] + c.l1,
+              outside = fabsf(z[i]) > c.l1 ? 1.0f : 0.0f;
         w[i] = -outside * over / ((c.beta + root) / c.lr + c.l2);
     }
 }
@@ -152,21 +157,28 @@ static const struct ps_optim table[] = {
     {"momentum", 1, momentum, 0, 0, 0, 0, "v = momentum * v - lr * g; w += v"},
     {"nesterov", 1, nesterov, 0, 0, 0, 0, "v = momentum * v - lr * g; w += momentum * v - lr * g"},
     {"adagrad", 1, adagrad, 1, 0, 1e-6, 0, "G += g*g; w -= lr * g / (sqrt(G) + epsilon)"},
-    {"decayed_adagrad", 1, decayed_adagrad, 0, 0, 1e-6, 0.95, "G = decay * G + (1-decay) * g*g; w -= lr * g / (sqrt(G) + epsilon)"},
+    {"decayed_adagrad", 1, decayed_adagrad, 0, 0, 1e-6, 0.95,
+     "G = decay * G + (1-decay) * g*g; w -= lr * g / (sqrt(G) + epsilon)"},
     {"adadelta", 2, adadelta, 0, 0, 1e-6, 0.95,
-     "G as above; d = sqrt(D + epsilon) / sqrt(G + epsilon) * g; D = decay * D + (1-decay) * d*d; w -= lr * d"},
-    {"rmsprop", 1, decayed_adagrad, 0, 0, 1e-8, 0.99, "G = decay * G + (1-decay) * g*g; w -= lr * g / (sqrt(G) + epsilon)"},
+     "G as above; d = sqrt(D + epsilon) / sqrt(G + epsilon) * g; D = decay * D + (1-decay) * d*d; "
+     "w -= lr * d"},
+    {"rmsprop", 1, decayed_adagrad, 0, 0, 1e-8, 0.99,
+     "G = decay * G + (1-decay) * g*g; w -= lr * g / (sqrt(G) + epsilon)"},
     {"rmsprop_centered", 2, rmsprop_centered, 0, 0, 1e-8, 0.99,
      "G as above; M = decay * M + (1-decay) * g; w -= lr * g / (sqrt(G - M*M) + epsilon)"},
     {"adam", 2, adam, 0, 0, 1e-8, 0,
-     "m = beta1 * m + (1-beta1) * g; v = beta2 * v + (1-beta2) * g*g; w -= lr * m/(1-beta1^t) / (sqrt(v/(1-beta2^t)) + epsilon)"},
+     "m = beta1 * m + (1-beta1) * g; v = beta2 * v + (1-beta2) * g*g; w -= lr * m/(1-beta1^t) / "
+     "(sqrt(v/(1-beta2^t)) + epsilon)"},
     {"adamax", 2, adamax, 0, 0, 1e-8, 0,
      "m as above; u = max(beta2 * u, |g|); w -= lr/(1-beta1^t) * m / (u + epsilon)"},
     {"ftrl", 2, ftrl, 0, 1, 0, 0,
-     "z += g - (sqrt(n + g*g) - sqrt(n))/lr * w; n += g*g; w = |z| <= l1 ? 0 : -(z - sign(z) l1) / ((beta + sqrt(n))/lr + l2)"},
+     "z += g - (sqrt(n + g*g) - sqrt(n))/lr * w; n += g*g; w = |z| <= l1 ? 0 : -(z - sign(z) l1) / "
+     "((beta + sqrt(n))/lr + l2)"},
 };
 
-const struct ps_optim *ps_optim_at(size_t i) { return i < sizeof table / sizeof table[0] ? &table[i] : NULL; }
+const struct ps_optim *ps_optim_at(size_t i) {
+    return i < sizeof table / sizeof table[0] ? &table[i] : NULL;
+}
 
 const struct ps_optim *ps_optim_find(const char *name) {
     for (size_t i = 0; ps_optim_at(i); i++)
@@ -175,7 +187,8 @@ const struct ps_optim *ps_optim_find(const char *name) {
     return NULL;
 }
 
-void ps_optim_args_init(struct ps_optim_args *a, const struct ps_optim_conf *c, double lr, uint64_t t) {
+void ps_optim_args_init(struct ps_optim_args *a, const struct ps_optim_conf *c, double lr,
+                        uint64_t t) {
     *a = (struct ps_optim_args){
         .lr = (float)lr,
         .n_samples = 1,
@@ -197,13 +210,14 @@ void ps_optim_args_samples(struct ps_optim_args *a, float n) {
     a->share = frexpf(n, &exponent) == 0.5f ? 1 / n : 0;
 }
 
-void ps_optim_average(float share, float n_samples, float *restrict w, const float *restrict sum, size_t n) {
+void ps_optim_average(float share, float n_samples, float *restrict w, const float *restrict sum,
+                      size_t n) {
     for (size_t i = 0; i < n; i++)
         w[i] += share * (sum[i] / n_samples - w[i]);
 }
 
-void ps_optim_apply(const struct ps_optim *o, const struct ps_optim_args *a, float *w, float *state, size_t stride,
-                    const float *sum, size_t n) {
+void ps_optim_apply(const struct ps_optim *o, const struct ps_optim_args *a, float *w, float *state,
+                    size_t stride, const float *sum, size_t n) {
     if (o->own_l1 && a->lr == 0) /* warm-up begins at 0: its formula divides by it */
         return;
     o->apply(a, w, state, stride, sum, n);

@@ -40,8 +40,12 @@ static double point(const struct ps_optim_conf *c, double at) {
     return c->factor[c->n_points - 1];
 }
 
-static double manual(const struct ps_optim_conf *c, const struct ps_schedule_at *at) { return point(c, (double)at->samples); }
-static double pass_manual(const struct ps_optim_conf *c, const struct ps_schedule_at *at) { return point(c, (double)at->pass); }
+static double manual(const struct ps_optim_conf *c, const struct ps_schedule_at *at) {
+    return point(c, (double)at->samples);
+}
+static double pass_manual(const struct ps_optim_conf *c, const struct ps_schedule_at *at) {
+    return point(c, (double)at->pass);
+}
 
 static double cosine(const struct ps_optim_conf *c, const struct ps_schedule_at *at) {
     double begin = c->warmup_steps, done = ((double)at->step - begin) / (c->total_steps - begin);
@@ -56,10 +60,14 @@ static const struct {
     double (*factor)(const struct ps_optim_conf *c, const struct ps_schedule_at *at);
     unsigned needs; /* enum needs: settings without which it makes no sense */
 } schedules[] = {
-    {"constant", constant, NEEDS_NOTHING}, {"poly", poly, NEEDS_A | NEEDS_B},
-    {"exp", exponential, NEEDS_A | NEEDS_B}, {"discexp", discexp, NEEDS_A | NEEDS_B},
-    {"linear", linear, NEEDS_A},           {"manual", manual, NEEDS_POINTS},
-    {"pass_manual", pass_manual, NEEDS_POINTS}, {"cosine", cosine, NEEDS_TOTAL},
+    {"constant", constant, NEEDS_NOTHING},
+    {"poly", poly, NEEDS_A | NEEDS_B},
+    {"exp", exponential, NEEDS_A | NEEDS_B},
+    {"discexp", discexp, NEEDS_A | NEEDS_B},
+    {"linear", linear, NEEDS_A},
+    {"manual", manual, NEEDS_POINTS},
+    {"pass_manual", pass_manual, NEEDS_POINTS},
+    {"cosine", cosine, NEEDS_TOTAL},
 };
 enum { N_SCHEDULES = sizeof schedules / sizeof schedules[0] };
 
@@ -71,11 +79,14 @@ static int schedule_of(const char *name) {
 }
 
 double ps_learning_rate(const struct ps_optim_conf *c, const struct ps_schedule_at *at) {
-    double warm = (double)at->step + 1 < c->warmup_steps ? ((double)at->step + 1) / c->warmup_steps : 1;
+    double warm =
+        (double)at->step + 1 < c->warmup_steps ? ((double)at->step + 1) / c->warmup_steps : 1;
     return c->learning_rate * warm * schedules[schedule_of(c->schedule)].factor(c, at);
 }
 
-int ps_schedule_is_constant(const struct ps_optim_conf *c) { return c->warmup_steps <= 0 && !schedule_of(c->schedule); }
+int ps_schedule_is_constant(const struct ps_optim_conf *c) {
+    return c->warmup_steps <= 0 && !schedule_of(c->schedule);
+}
 
 /* --- settings --- */
 
@@ -86,18 +97,23 @@ static const struct setting {
     double min, max, def; /* def NAN: the optimizer's own */
     const char *text;
 } settings[] = {
-    {"learning_rate", F(learning_rate), 0, 1e6, 0.01, "of the weights; each layer may have a factor"},
+    {"learning_rate", F(learning_rate), 0, 1e6, 0.01,
+     "of the weights; each layer may have a factor"},
     {"epsilon", F(epsilon), 0, 1e6, NAN, "beside the root in the denominator"},
     {"momentum", F(momentum), 0, 1, 0.9, "momentum, nesterov: what is kept of the last step"},
-    {"decay", F(decay), 0, 1, NAN, "decayed_adagrad, adadelta, rmsprop: what is kept of the squares"},
+    {"decay", F(decay), 0, 1, NAN,
+     "decayed_adagrad, adadelta, rmsprop: what is kept of the squares"},
     {"beta1", F(beta1), 0, 0.999999999, 0.9, "adam, adamax: what is kept of the mean gradient"},
     {"beta2", F(beta2), 0, 0.999999999, 0.999, "adam, adamax: what is kept of its squares"},
     {"beta", F(beta), 0, 1e6, 1, "ftrl: beside the root in the denominator"},
-    {"clip_value", F(clip_value), 0, 1e30, 0, "mean gradients are clipped to this, value by value; 0: not"},
-    {"clip_norm", F(clip_norm), 0, 1e30, 0, "a trainer's mean gradient of all parameters is scaled to at most this norm; 0: not"},
+    {"clip_value", F(clip_value), 0, 1e30, 0,
+     "mean gradients are clipped to this, value by value; 0: not"},
+    {"clip_norm", F(clip_norm), 0, 1e30, 0,
+     "a trainer's mean gradient of all parameters is scaled to at most this norm; 0: not"},
     {"learning_rate_decay_a", F(decay_a), 0, 1e30, 0, "of the schedule"},
     {"learning_rate_decay_b", F(decay_b), 0, 1e30, 0, "of the schedule"},
-    {"warmup_steps", F(warmup_steps), 0, 1e15, 0, "updates in which the learning rate rises to its value"},
+    {"warmup_steps", F(warmup_steps), 0, 1e15, 0,
+     "updates in which the learning rate rises to its value"},
     {"total_steps", F(total_steps), 0, 1e15, 0, "cosine: updates until its end"},
 };
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
@@ -145,7 +161,8 @@ static int set_schedule(struct ps_optim_conf *c, const char *value, struct pd_er
         snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", schedules[i].name);
     }
     if (schedule_of(value) < 0)
-        return pd_fail(err, PD_ECONF, "learning_rate_schedule is one of %s, not '%.60s'", known, value);
+        return pd_fail(err, PD_ECONF, "learning_rate_schedule is one of %s, not '%.60s'", known,
+                       value);
     snprintf(c->schedule, sizeof c->schedule, "%s", value);
     return 0;
 }
@@ -166,9 +183,13 @@ static int set_points(struct ps_optim_conf *c, const char *value, struct pd_err 
             *colon = 0;
         char *first = word + strspn(word, " \t");
         if (n == PS_SCHEDULE_POINTS || !colon || pd_parse_f64(first, 0, 1e18, &c->at[n]) ||
-            pd_parse_f64(colon + 1 + strspn(colon + 1, " \t"), 0, 1e6, &c->factor[n]) || (n && c->at[n] <= c->at[n - 1]))
-            return pd_fail(err, PD_ECONF, "learning_rate_args is a list of at most %d ascending 'where:factor', as 1000:1.0,2000:0.5; "
-                           "not '%.100s'", PS_SCHEDULE_POINTS, value);
+            pd_parse_f64(colon + 1 + strspn(colon + 1, " \t"), 0, 1e6, &c->factor[n]) ||
+            (n && c->at[n] <= c->at[n - 1]))
+            return pd_fail(err, PD_ECONF,
+                           "learning_rate_args is a list of at most %d ascending 'where:factor', "
+                           "as 1000:1.0,2000:0.5; "
+                           "not '%.100s'",
+                           PS_SCHEDULE_POINTS, value);
         n++;
         p += k + (p[k] == ',');
     }
@@ -176,7 +197,8 @@ static int set_points(struct ps_optim_conf *c, const char *value, struct pd_err 
     return 0;
 }
 
-int ps_optim_conf_set(struct ps_optim_conf *c, const char *name, const char *value, struct pd_err *err) {
+int ps_optim_conf_set(struct ps_optim_conf *c, const char *name, const char *value,
+                      struct pd_err *err) {
     char known[500] = "learning_rate_schedule, learning_rate_args";
     if (!strcmp(name, "learning_rate_schedule"))
         return set_schedule(c, value, err);
@@ -189,7 +211,8 @@ int ps_optim_conf_set(struct ps_optim_conf *c, const char *name, const char *val
         if (strcmp(s->name, name))
             continue;
         return pd_parse_f64(value, s->min, s->max, field(c, s))
-                   ? pd_fail(err, PD_ECONF, "%s is a number from %g to %g, not '%.60s'", name, s->min, s->max, value)
+                   ? pd_fail(err, PD_ECONF, "%s is a number from %g to %g, not '%.60s'", name,
+                             s->min, s->max, value)
                    : 0;
     }
     return pd_fail(err, PD_ECONF, "an optimizer has no setting '%.60s' (known: %s)", name, known);
@@ -198,17 +221,23 @@ int ps_optim_conf_set(struct ps_optim_conf *c, const char *name, const char *val
 int ps_optim_conf_check(const struct ps_optim_conf *c, struct pd_err *err) {
     int k = schedule_of(c->schedule);
     if (k < 0 || !ps_optim_find(c->name))
-        return pd_fail(err, PD_ECONF, "optimizer '%.30s' with schedule '%.15s'", c->name, c->schedule);
+        return pd_fail(err, PD_ECONF, "optimizer '%.30s' with schedule '%.15s'", c->name,
+                       c->schedule);
     unsigned needs = schedules[k].needs;
     if ((needs & NEEDS_A && c->decay_a <= 0) || (needs & NEEDS_B && c->decay_b <= 0))
-        return pd_fail(err, PD_ECONF, "learning_rate_schedule = %s needs learning_rate_decay_a%s greater than 0", c->schedule,
-                       needs & NEEDS_B ? " and learning_rate_decay_b" : "");
+        return pd_fail(err, PD_ECONF,
+                       "learning_rate_schedule = %s needs learning_rate_decay_a%s greater than 0",
+                       c->schedule, needs & NEEDS_B ? " and learning_rate_decay_b" : "");
     if (!strcmp(c->schedule, "linear") && c->learning_rate <= 0)
-        return pd_fail(err, PD_ECONF, "learning_rate_schedule = linear needs a learning_rate greater than 0");
+        return pd_fail(err, PD_ECONF,
+                       "learning_rate_schedule = linear needs a learning_rate greater than 0");
     if (needs & NEEDS_POINTS && !c->n_points)
-        return pd_fail(err, PD_ECONF, "learning_rate_schedule = %s needs learning_rate_args", c->schedule);
+        return pd_fail(err, PD_ECONF, "learning_rate_schedule = %s needs learning_rate_args",
+                       c->schedule);
     if (needs & NEEDS_TOTAL && c->total_steps <= c->warmup_steps)
-        return pd_fail(err, PD_ECONF, "learning_rate_schedule = %s needs total_steps, more than warmup_steps", c->schedule);
+        return pd_fail(err, PD_ECONF,
+                       "learning_rate_schedule = %s needs total_steps, more than warmup_steps",
+                       c->schedule);
     return 0;
 }
 

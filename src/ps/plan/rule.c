@@ -4,13 +4,19 @@
 #include <string.h>
 
 static const struct ps_rule table[] = {
-    {"sync", 1, 0, 0, 0, "all trainers' gradients of a step are one update; the same bits whatever the timing"},
-    {"async", 0, 0, 1, 0, "each trainer's gradient is applied as it comes; one that lags too much is dropped"},
-    {"ssp", 0, 1, 0, 0, "as async, but no trainer is more than `staleness` steps ahead of the slowest"},
-    {"geo", 0, 0, 0, 1, "trainers step by themselves and exchange what has changed every so many steps"},
+    {"sync", 1, 0, 0, 0,
+     "all trainers' gradients of a step are one update; the same bits whatever the timing"},
+    {"async", 0, 0, 1, 0,
+     "each trainer's gradient is applied as it comes; one that lags too much is dropped"},
+    {"ssp", 0, 1, 0, 0,
+     "as async, but no trainer is more than `staleness` steps ahead of the slowest"},
+    {"geo", 0, 0, 0, 1,
+     "trainers step by themselves and exchange what has changed every so many steps"},
 };
 
-const struct ps_rule *ps_rule_at(size_t i) { return i < sizeof table / sizeof table[0] ? &table[i] : NULL; }
+const struct ps_rule *ps_rule_at(size_t i) {
+    return i < sizeof table / sizeof table[0] ? &table[i] : NULL;
+}
 
 const struct ps_rule *ps_rule_find(const char *name) {
     for (size_t i = 0; ps_rule_at(i); i++)

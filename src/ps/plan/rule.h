@@ -1,5 +1,5 @@
-/* rule.h - the update rules, one row of a table each: when a contribution is applied, and whom a pull waits for. What each is for,
- * and its source: docs/sources.md#update-rules.
+/* rule.h - the update rules, one row of a table each: when a contribution is applied, and whom a
+ * pull waits for. What each is for, and its source: docs/sources.md#update-rules.
  */
 #ifndef PD_PS_RULE_H
 #define PD_PS_RULE_H
@@ -8,10 +8,13 @@
 
 struct ps_rule {
     const char *name;
-    int barrier;  /* a step is applied once all members have ended it, as one update; else each contribution as it is complete */
-    int bounded;  /* a pull waits while the slowest member is more than `staleness` steps behind the one that pulls */
+    int barrier;  /* a step is applied once all members have ended it, as one update; else each
+                     contribution as it is complete */
+    int bounded;  /* a pull waits while the slowest member is more than `staleness` steps behind the
+                     one that pulls */
     int discards; /* a contribution whose values are older than the lag bound is dropped */
-    int adds;     /* contributions are differences: added, not given to the optimizer, which works in the trainers */
+    int adds; /* contributions are differences: added, not given to the optimizer, which works in
+                 the trainers */
     const char *text;
 };
 

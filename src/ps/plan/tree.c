@@ -13,8 +13,8 @@ uint32_t ps_tree_mid(uint32_t n_streams, uint32_t lo, uint32_t hi) {
     return lo + (hi - lo) / 2;
 }
 
-static struct ps_add *plan_node(uint32_t n_streams, const struct ps_range *r, uint32_t i, uint32_t j, uint32_t lo, uint32_t hi,
-                                struct ps_add *out) {
+static struct ps_add *plan_node(uint32_t n_streams, const struct ps_range *r, uint32_t i,
+                                uint32_t j, uint32_t lo, uint32_t hi, struct ps_add *out) {
     while (j - i > 1) {
         uint32_t mid = ps_tree_mid(n_streams, lo, hi), k = i;
         while (k < j && r[k].lo < mid)
@@ -39,7 +39,8 @@ static struct ps_add *plan_node(uint32_t n_streams, const struct ps_range *r, ui
     return out;
 }
 
-static uint32_t nodes_below(uint32_t n_streams, struct ps_range node, uint32_t lo, uint32_t hi, struct ps_range *out, uint32_t n) {
+static uint32_t nodes_below(uint32_t n_streams, struct ps_range node, uint32_t lo, uint32_t hi,
+                            struct ps_range *out, uint32_t n) {
     if (node.hi <= lo || hi <= node.lo)
         return n;
     if (lo <= node.lo && node.hi <= hi) {
@@ -66,7 +67,8 @@ void ps_tree_sum_f64(const struct ps_add *plan, size_t m, double *const *v, size
             v[plan[k].into][i] += v[plan[k].from][i];
 }
 
-CLONES const float *ps_tree_sum_f32(const struct ps_add *plan, size_t m, const float **val, float *tmp, size_t n) {
+CLONES const float *ps_tree_sum_f32(const struct ps_add *plan, size_t m, const float **val,
+                                    float *tmp, size_t n) {
     for (size_t k = 0; k + 1 < m; k++) {
         uint32_t into = plan[k].into;
         const float *a = val[into], *b = val[plan[k].from];

@@ -1,5 +1,5 @@
-/* server.c - the pserver as a whole: its threads are started, told of the end, and joined. One thread is in
- * server_thread.c.
+/* server.c - the pserver as a whole: its threads are started, told of the end, and joined. One
+ * thread is in server_thread.c.
  */
 #include "ps/server/server.h"
 
@@ -21,7 +21,9 @@ static void wake_all(struct ps_server *s) {
             uv_async_send(&s->threads[i].wake);
 }
 
-enum pd_level server_level(struct ps_server *s, enum pd_level level) { return atomic_load(&s->ending) ? PD_INFO : level; }
+enum pd_level server_level(struct ps_server *s, enum pd_level level) {
+    return atomic_load(&s->ending) ? PD_INFO : level;
+}
 
 void server_fail(struct ps_server *s, const struct pd_err *why) {
     uv_mutex_lock(&s->lock);
@@ -40,7 +42,8 @@ int server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation,
     struct given_up *g = s->given_up[trainer];
     if (!g && (g = s->given_up[trainer] = pd_calloc(1, sizeof *g)))
         g->incarnation = ~incarnation;
-    if (g && g->incarnation != incarnation) { /* without memory the other threads find out by themselves */
+    if (g && g->incarnation !=
+                 incarnation) { /* without memory the other threads find out by themselves */
         g->incarnation = incarnation;
         g->why = *why;
         wake_all(s);
@@ -49,7 +52,8 @@ int server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation,
     return g ? 0 : PD_ENOMEM;
 }
 
-int server_given_up(struct ps_server *s, uint32_t trainer, const uint64_t *incarnation, struct pd_err *why) {
+int server_given_up(struct ps_server *s, uint32_t trainer, const uint64_t *incarnation,
+                    struct pd_err *why) {
     uv_mutex_lock(&s->lock);
     const struct given_up *g = s->given_up[trainer];
     int yes = g && (!incarnation || g->incarnation == *incarnation);
@@ -84,7 +88,8 @@ void ps_server_stop(struct ps_server *s) {
 
 static void close_main(struct ps_server *s) {
     server_beats_close(s);
-    uv_handle_t *h[] = {(uv_handle_t *)&s->ended, (uv_handle_t *)&s->term, (uv_handle_t *)&s->intr, (uv_handle_t *)&s->told, (uv_handle_t *)&s->late};
+    uv_handle_t *h[] = {(uv_handle_t *)&s->ended, (uv_handle_t *)&s->term, (uv_handle_t *)&s->intr,
+                        (uv_handle_t *)&s->told, (uv_handle_t *)&s->late};
     for (size_t i = 0; i < sizeof h / sizeof h[0]; i++)
         if (!uv_is_closing(h[i]))
             uv_close(h[i], NULL);
@@ -126,7 +131,8 @@ static void listen_to(struct ps_server *s) {
     uv_signal_start(&s->told, on_told, SIGUSR1);
     sigemptyset(&told);
     sigaddset(&told, SIGUSR1);
-    pthread_sigmask(SIG_UNBLOCK, &told, NULL); /* who started us may have blocked it until somebody listens */
+    pthread_sigmask(SIG_UNBLOCK, &told,
+                    NULL); /* who started us may have blocked it until somebody listens */
 }
 
 static void thread_main(void *arg) {
@@ -137,7 +143,8 @@ static void thread_main(void *arg) {
     server_thread_run(t);
     uv_mutex_lock(&t->server->lock);
     t->server->n_ended++;
-    uv_async_send(&t->server->ended); /* under the lock: who has seen the last count may close the handle */
+    uv_async_send(
+        &t->server->ended); /* under the lock: who has seen the last count may close the handle */
     uv_mutex_unlock(&t->server->lock);
 }
 
@@ -183,7 +190,8 @@ int ps_server_new(struct ps_server **out, const struct ps_server_opts *opts, str
         s = NULL;
         rc = pd_fail(err, PD_ENOMEM, "no memory for a server");
     } else if (opts->n_dense < 1 || n > PS_SERVER_THREADS_MAX || opts->n_trainers < 1) {
-        rc = pd_fail(err, PD_ECONF, "a server has 1 to %d ports and at least one trainer", PS_SERVER_THREADS_MAX);
+        rc = pd_fail(err, PD_ECONF, "a server has 1 to %d ports and at least one trainer",
+                     PS_SERVER_THREADS_MAX);
     } else if (init_main(s)) {
         rc = pd_fail(err, PD_EIO, "cannot make an event loop");
     } else {
@@ -251,7 +259,8 @@ int ps_server_run(struct ps_server *s, struct pd_err *err) {
 void ps_server_free(struct ps_server *s) {
     if (!s || s->abandoned) /* a thread still uses it */
         return;
-    for (uint32_t i = s->has_loop ? s->first : s->opts.n_dense + s->opts.n_sparse; i < s->opts.n_dense + s->opts.n_sparse; i++)
+    for (uint32_t i = s->has_loop ? s->first : s->opts.n_dense + s->opts.n_sparse;
+         i < s->opts.n_dense + s->opts.n_sparse; i++)
         server_thread_release(&s->threads[i]);
     if (s->has_loop) {
         close_main(s);

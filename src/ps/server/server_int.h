@@ -18,11 +18,11 @@ struct taken;
 
 /* A trainer's place in a server thread. */
 struct seat {
-    struct peer *peer;   /* its connection, once it has declared */
+    struct peer *peer;    /* its connection, once it has declared */
     uint64_t incarnation; /* of the process that has declared last */
-    struct pd_err *lost; /* why that is gone, while the trainer may come back */
+    struct pd_err *lost;  /* why that is gone, while the trainer may come back */
     uint64_t lost_ms;
-    int said;            /* a warning has told of it */
+    int said; /* a warning has told of it */
 };
 
 struct server_thread {
@@ -37,13 +37,13 @@ struct server_thread {
     struct net_listener *listener;
     struct ps_shard *shard;
     struct server_saving *savings; /* parts that are being written */
-    struct pd_pool *pool; /* of everything large in this thread */
+    struct pd_pool *pool;          /* of everything large in this thread */
     enum thread_state state;
-    int verdict;              /* it lingers because of a failure */
-    struct peer *peers;       /* all connections */
-    struct seat *seats;       /* [n_trainers] */
-    struct peer *current;     /* whose frame is in the shard right now */
-    uv_prepare_t before;      /* the loop waits: answers that were held leave */
+    int verdict;          /* it lingers because of a failure */
+    struct peer *peers;   /* all connections */
+    struct seat *seats;   /* [n_trainers] */
+    struct peer *current; /* whose frame is in the shard right now */
+    uv_prepare_t before;  /* the loop waits: answers that were held leave */
     int holds;
     uint32_t n_members, n_lost; /* trainers that are connected, that may come back */
     uv_timer_t patience;        /* runs while n_lost > 0 */
@@ -62,7 +62,7 @@ struct ps_server {
     struct given_up {  /* trainers that a thread has given up: the others do, too */
         uint64_t incarnation;
         struct pd_err why;
-    } **given_up; /* [n_trainers], NULL: not */
+    } * *given_up;       /* [n_trainers], NULL: not */
     struct taken *taken; /* heartbeats' connections on their way to the main thread */
     int beats_over;
     uint32_t n_ended;
@@ -81,7 +81,7 @@ struct ps_server {
     uv_timer_t late;
     struct server_thread *threads;
     uint16_t *ports; /* of all threads */
-    uint32_t first; /* threads from here on are initialised */
+    uint32_t first;  /* threads from here on are initialised */
 };
 
 /* The level of trouble with trainers: PD_INFO while the job is being stopped. From any thread. */
@@ -90,7 +90,8 @@ enum pd_level server_level(struct ps_server *s, enum pd_level level);
  * PD_ENOMEM. */
 int server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation,
                    const struct pd_err *why);
-int server_given_up(struct ps_server *s, uint32_t trainer, const uint64_t *incarnation, struct pd_err *why); /* 1: it is, and why; NULL: any process of it */
+int server_given_up(struct ps_server *s, uint32_t trainer, const uint64_t *incarnation,
+                    struct pd_err *why); /* 1: it is, and why; NULL: any process of it */
 /* The first failure ends the server; every thread hears of it. From any thread. */
 void server_fail(struct ps_server *s, const struct pd_err *why);
 int server_verdict(struct ps_server *s, struct pd_err *why); /* 1: stop now; why->code: a failure */
@@ -105,10 +106,12 @@ int server_beat_doubts(const struct ps_server *s, uint32_t trainer, uint64_t inc
 void server_beat_take(struct ps_server *s, int fd, uint32_t trainer, uint64_t incarnation);
 
 /* server_save.c */
-int server_save(void *arg, struct ps_saving *j, struct pd_err *err); /* for ps_shard_ops, arg a server_thread */
-void server_saves_end(struct server_thread *t);                      /* those under way end without a result */
+int server_save(void *arg, struct ps_saving *j,
+                struct pd_err *err);            /* for ps_shard_ops, arg a server_thread */
+void server_saves_end(struct server_thread *t); /* those under way end without a result */
 
-int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, struct pd_err *err); /* takes fds[index] */
+int server_thread_init(struct ps_server *s, uint32_t index, const int *fds,
+                       struct pd_err *err); /* takes fds[index] */
 void server_thread_run(struct server_thread *t);
 void server_thread_release(struct server_thread *t);
 

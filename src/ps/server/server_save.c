@@ -1,12 +1,14 @@
-/* server_save.c - a server thread's part of a model is written while the thread goes on: training pauses for a fork.
+/* server_save.c - a server thread's part of a model is written while the thread goes on: training
+ * pauses for a fork.
  *
  *     shard: ops.save ──▶ fork ──▶ child: ps_saving_image, from the memory of that moment; the result through a pipe, _exit
  *                           ├──▶ writer (a thread): waits for the child, ps_saving_rest ─▶ done
  *                           └──▶ the server thread goes on ─▶ on_done ─▶ ps_shard_saved answers trainer 0
  *
- * Rows of tables are not in the child (cut.h), so what the thread changes is not copied page by page. Other threads may hold any lock
- * when the child begins, so it takes no memory and calls nothing but the shard's writing. It keeps no socket of ours open, else nobody
- * would notice the server's death, and dies with the thread that made it.
+ * Rows of tables are not in the child (cut.h), so what the thread changes is not copied page by
+ * page. Other threads may hold any lock when the child begins, so it takes no memory and calls
+ * nothing but the shard's writing. It keeps no socket of ours open, else nobody would notice the
+ * server's death, and dies with the thread that made it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -92,7 +94,8 @@ static void *write_part(void *arg) {
     v->got = hear(v->fd, r, sizeof *r);
     if (v->got == sizeof *r && !r->rc)
         r->rc = ps_saving_rest(v->j, &r->part, &r->err);
-    (void)hear(v->fd, &more, 1); /* its end, which comes when its memory is given back: whoever reaps it does not wait then */
+    (void)hear(v->fd, &more, 1); /* its end, which comes when its memory is given back: whoever
+                                    reaps it does not wait then */
     uv_async_send(&v->done);
     return NULL;
 }
@@ -108,7 +111,8 @@ static int reap(pid_t pid) {
     return status;
 }
 
-/* The writer and the child have ended: off the list; its memory goes with the handle. The child's status. */
+/* The writer and the child have ended: off the list; its memory goes with the handle. The child's
+ * status. */
 static int unlink_saving(struct server_saving *v) {
     struct server_saving **at = &v->t->savings;
     while (*at != v)
@@ -125,7 +129,8 @@ static void on_done(uv_async_t *a) {
     const int status = unlink_saving(v);
     if (v->got < sizeof v->result) {
         v->result.rc = PD_EFAIL;
-        pd_fail(&v->result.err, PD_EFAIL, "the process that wrote the model ended with %s %d", WIFSIGNALED(status) ? "signal" : "status",
+        pd_fail(&v->result.err, PD_EFAIL, "the process that wrote the model ended with %s %d",
+                WIFSIGNALED(status) ? "signal" : "status",
                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     }
     ps_shard_saved(v->t->shard, v->j, v->result.rc ? NULL : &v->result.part, &v->result.err);
@@ -161,8 +166,10 @@ static int start(struct server_saving *v, struct pd_err *err) {
         close(fd[0]);
         return rc;
     }
-    pd_info(v->t->server->opts.log, "thread %u: the model as it is now is being written; the thread stood still for %.1f ms", v->t->index,
-            (double)(pd_mono_ns() - began) * 1e-6);
+    pd_info(
+        v->t->server->opts.log,
+        "thread %u: the model as it is now is being written; the thread stood still for %.1f ms",
+        v->t->index, (double)(pd_mono_ns() - began) * 1e-6);
     return 0;
 }
 

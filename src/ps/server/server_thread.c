@@ -65,7 +65,8 @@ static int over(const struct server_thread *t) {
     return t->verdict ? !t->n_members && !t->n_lost : ps_shard_all_known(t->shard);
 }
 
-/* Nothing more happens here; who is connected, or comes back now, may still read what is to be said. */
+/* Nothing more happens here; who is connected, or comes back now, may still read what is to be
+ * said. */
 static void on_late(uv_timer_t *timer) { finish(timer->data); }
 
 static void linger(struct server_thread *t, uint64_t ms, int verdict) {
@@ -95,7 +96,9 @@ static void drop_given_up(struct server_thread *t) {
         struct seat *s = &t->seats[i];
         /* One that never came here does not come any more either. */
         int any = !s->incarnation && on_lost(t) == PS_LOST_CONTINUE;
-        if ((!any && !s->incarnation) || !server_given_up(t->server, i, any ? NULL : &s->incarnation, &why) || ps_shard_has_lost(t->shard, i))
+        if ((!any && !s->incarnation) ||
+            !server_given_up(t->server, i, any ? NULL : &s->incarnation, &why) ||
+            ps_shard_has_lost(t->shard, i))
             continue;
         if (s->peer && !s->peer->refused) {
             struct pd_err e = {0};
@@ -115,7 +118,8 @@ static void on_wake(uv_async_t *a) {
         char host[100] = "?";
         size_t n = sizeof host;
         uv_os_gethostname(host, &n);
-        pd_fail(&stopped, PD_EFAIL, "the pserver with port %u of %s was stopped", t->server->ports[0], host);
+        pd_fail(&stopped, PD_EFAIL, "the pserver with port %u of %s was stopped",
+                t->server->ports[0], host);
         if (t->state == THREAD_SERVING)
             tell_all(t, why.code ? &why : &stopped);
         finish(t);
@@ -159,7 +163,8 @@ static void on_tick(uv_timer_t *timer) {
     struct ps_shard_stats st;
     uint64_t limit = t->server->opts.wait_log_ms ? t->server->opts.wait_log_ms : WAIT_LOG_MS;
     ps_shard_stats(t->shard, &st);
-    if (st.progress != t->progress || t->state != THREAD_SERVING || !ps_shard_waiting(t->shard, text, sizeof text)) {
+    if (st.progress != t->progress || t->state != THREAD_SERVING ||
+        !ps_shard_waiting(t->shard, text, sizeof text)) {
         t->progress = st.progress;
         t->stalled_ms = t->said_ms = 0;
         return;
@@ -169,8 +174,8 @@ static void on_tick(uv_timer_t *timer) {
         return;
     t->said_ms = t->stalled_ms;
     /* All threads see the same; one of them says it aloud. */
-    pd_log_at(log_of(t), t->index == 0 ? PD_WARN : PD_INFO, __FILE__, __LINE__, "%s, for %llu s", text,
-              (unsigned long long)(t->stalled_ms / 1000));
+    pd_log_at(log_of(t), t->index == 0 ? PD_WARN : PD_INFO, __FILE__, __LINE__, "%s, for %llu s",
+              text, (unsigned long long)(t->stalled_ms / 1000));
 }
 
 /* --- from the shard to the connections --- */
@@ -202,15 +207,17 @@ static void found(struct server_thread *t, struct seat *s) {
         uv_timer_stop(&t->patience);
 }
 
-/* In the first moment a connection that is lost is only noted: when the job is stopped, this server is told just then, too. */
+/* In the first moment a connection that is lost is only noted: when the job is stopped, this server
+ * is told just then, too. */
 static void say_lost(struct server_thread *t, uint32_t trainer) {
     struct seat *s = &t->seats[trainer];
     char limit[60] = "until it comes back or is started again";
     if (on_lost(t) != PS_LOST_WAIT)
         snprintf(limit, sizeof limit, "%.3g s for it to come back", (double)reconnect_ms(t) / 1000);
     s->said = 1;
-    pd_log_at(log_of(t), server_level(t->server, PD_WARN), __FILE__, __LINE__, "thread %u: the connection of trainer %u is lost: %s; waiting %s",
-              t->index, trainer, s->lost->msg, limit);
+    pd_log_at(log_of(t), server_level(t->server, PD_WARN), __FILE__, __LINE__,
+              "thread %u: the connection of trainer %u is lost: %s; waiting %s", t->index, trainer,
+              s->lost->msg, limit);
 }
 
 /* Ticks are counted and not the clock: while this process was stopped nobody could come back. */
@@ -226,7 +233,8 @@ static void on_patience(uv_timer_t *timer) {
         if (on_lost(t) == PS_LOST_WAIT || s->lost_ms < reconnect_ms(t))
             continue;
         struct pd_err why = {0};
-        pd_fail(&why, PD_EFAIL, "%.700s; it did not come back in %.3g s", s->lost->msg, (double)reconnect_ms(t) / 1000);
+        pd_fail(&why, PD_EFAIL, "%.700s; it did not come back in %.3g s", s->lost->msg,
+                (double)reconnect_ms(t) / 1000);
         found(t, s);
         gone(t, i, &why);
     }
@@ -246,7 +254,8 @@ static void lost(struct peer *p, const struct pd_err *why) {
         if (!s->lost) {
             gone(t, p->trainer, why);
         } else {
-            pd_info(log_of(t), "thread %u: the connection of trainer %u (%s) is lost: %s", t->index, p->trainer, net_peer_addr(p->conn), why->msg);
+            pd_info(log_of(t), "thread %u: the connection of trainer %u (%s) is lost: %s", t->index,
+                    p->trainer, net_peer_addr(p->conn), why->msg);
             *s->lost = *why;
             s->lost_ms = 0;
             if (!t->n_lost++)
@@ -257,7 +266,8 @@ static void lost(struct peer *p, const struct pd_err *why) {
         finish(t);
 }
 
-/* The trainer has declared here: it is new, or back, and then its connection before this one is of no use. */
+/* The trainer has declared here: it is new, or back, and then its connection before this one is of
+ * no use. */
 static void seated(struct peer *p) {
     struct server_thread *t = p->t;
     struct seat *s = seat_of(p);
@@ -269,14 +279,16 @@ static void seated(struct peer *p) {
         t->n_members--;
     }
     if (s->lost && !s->said)
-        pd_log_at(log_of(t), server_level(t->server, PD_WARN), __FILE__, __LINE__, "thread %u: trainer %u had lost its connection for %.2g s: %s",
-                  t->index, p->trainer, (double)s->lost_ms / 1000, s->lost->msg);
+        pd_log_at(log_of(t), server_level(t->server, PD_WARN), __FILE__, __LINE__,
+                  "thread %u: trainer %u had lost its connection for %.2g s: %s", t->index,
+                  p->trainer, (double)s->lost_ms / 1000, s->lost->msg);
     found(t, s);
     p->joined = 1;
     s->peer = p;
     s->incarnation = net_peer(p->conn)->incarnation;
     t->n_members++;
-    pd_info(log_of(t), "thread %u: trainer %u (%s) is %s", t->index, p->trainer, net_peer_addr(p->conn), back ? "back" : "here");
+    pd_info(log_of(t), "thread %u: trainer %u (%s) is %s", t->index, p->trainer,
+            net_peer_addr(p->conn), back ? "back" : "here");
 }
 
 /* The reason goes to the peer and to the log, then the connection closes. */
@@ -284,8 +296,9 @@ static void refuse(struct peer *p, uint16_t type, uint64_t req, const struct pd_
     if (p->refused)
         return;
     p->refused = 1;
-    pd_log_at(log_of(p->t), server_level(p->t->server, PD_WARN), __FILE__, __LINE__, "trainer %u (%s): %s: refused: %s", p->trainer,
-              net_peer_addr(p->conn), wire_msg_name(type), why->msg);
+    pd_log_at(log_of(p->t), server_level(p->t->server, PD_WARN), __FILE__, __LINE__,
+              "trainer %u (%s): %s: refused: %s", p->trainer, net_peer_addr(p->conn),
+              wire_msg_name(type), why->msg);
     net_send_error(p->conn, type, req, why);
     net_close_after_flush(p->conn);
 }
@@ -296,8 +309,9 @@ static struct peer *peer_of(struct server_thread *t, uint32_t trainer) {
     return t->seats[trainer].peer;
 }
 
-static void shard_answers(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec,
-                          uint32_t n_sec, void (*release)(void *), void *release_arg) {
+static void shard_answers(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
+                          const struct iovec *sec, uint32_t n_sec, void (*release)(void *),
+                          void *release_arg) {
     struct server_thread *t = arg;
     struct peer *p = peer_of(t, trainer);
     struct net_sec s[WIRE_SECTIONS];
@@ -311,7 +325,8 @@ static void shard_answers(void *arg, uint32_t trainer, uint16_t type, uint64_t r
         s[i] = (struct net_sec){sec[i].iov_base, sec[i].iov_len};
         bytes += sec[i].iov_len;
     }
-    /* To others than the one whose frame this is, whose answers net holds by itself: the sums of a step leave with its values. */
+    /* To others than the one whose frame this is, whose answers net holds by itself: the sums of a
+     * step leave with its values. */
     const int hold = p != t->current && bytes < HOLD_MOST;
     if (hold) {
         net_hold(p->conn, 1);
@@ -329,14 +344,16 @@ static void before_waiting(uv_prepare_t *h) {
     t->holds = 0;
 }
 
-static void shard_fails(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why) {
+static void shard_fails(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
+                        const struct pd_err *why) {
     struct peer *p = peer_of(arg, trainer);
     if (p && !p->refused)
         net_send_error(p->conn, type, req, why);
 }
 
-/* A trainer that asks for more while so much lies unread for it is not read from either, until it has taken all of that: it costs that
- * much memory and one answer. Its pushes are taken as long as it does not ask. */
+/* A trainer that asks for more while so much lies unread for it is not read from either, until it
+ * has taken all of that: it costs that much memory and one answer. Its pushes are taken as long as
+ * it does not ask. */
 static int shard_is_congested(void *arg, uint32_t trainer) {
     struct peer *p = peer_of(arg, trainer);
     if (!p || p->refused || net_queued_bytes(p->conn) <= UNREAD_MAX)
@@ -384,12 +401,14 @@ static void on_open(struct net_conn *c, void *arg) {
         return;
     }
     struct pd_err err = {0};
-    pd_fail(&err, PD_ECONF, "trainer %u, but this server was started for %u trainers (num_gradient_servers)", hello->id,
-            t->server->opts.n_trainers);
+    pd_fail(&err, PD_ECONF,
+            "trainer %u, but this server was started for %u trainers (num_gradient_servers)",
+            hello->id, t->server->opts.n_trainers);
     refuse(p, WIRE_PS_DECLARE, 0, &err);
 }
 
-/* A member that cannot go on says why. What another server told it is passed on as it is: the first cause. */
+/* A member that cannot go on says why. What another server told it is passed on as it is: the first
+ * cause. */
 static void failed_member(struct peer *p, const struct wire_frame *f) {
     struct pd_rd r;
     struct pd_err err = {0};
@@ -402,9 +421,11 @@ static void failed_member(struct peer *p, const struct wire_frame *f) {
     if (f->req == WIRE_BYE_RELAYED)
         pd_fail(&err, code < 0 && pd_code_exit_status(code) ? code : PD_EFAIL, "%s", msg);
     else
-        pd_fail(&err, PD_EFAIL, "trainer %u (%s) has failed: %s", p->trainer, net_peer_addr(p->conn), msg);
+        pd_fail(&err, PD_EFAIL, "trainer %u (%s) has failed: %s", p->trainer,
+                net_peer_addr(p->conn), msg);
     p->refused = 1;
-    if (on_lost(p->t) != PS_LOST_FAIL && (f->req != WIRE_BYE_RELAYED || err.code == PD_EGONE)) { /* its own trouble, not the job's */
+    if (on_lost(p->t) != PS_LOST_FAIL &&
+        (f->req != WIRE_BYE_RELAYED || err.code == PD_EGONE)) { /* its own trouble, not the job's */
         gone(p->t, p->trainer, &err);
         return;
     }
@@ -461,7 +482,8 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     int rc = ps_shard_frame(t->shard, p->trainer, net_peer_addr(c), f, &err);
     t->current = NULL;
     if (rc) {
-        struct pd_err own = {0}; /* what it tells the other servers is its own trouble then, not the job's */
+        struct pd_err own = {
+            0}; /* what it tells the other servers is its own trouble then, not the job's */
         if (p->joined && on_lost(t) != PS_LOST_FAIL && !ps_shard_has_failed(t->shard))
             pd_fail(&own, PD_EGONE, "trainer %u was given up: %.800s", p->trainer, err.msg);
         refuse(p, type, req, own.code ? &own : &err);
@@ -507,10 +529,12 @@ static void put_greeting(struct pd_buf *b, const struct ps_server *s) {
 }
 
 static int listen_on(struct server_thread *t, const int *fds, struct pd_err *err) {
-    static const struct net_events events = {.on_open = on_open, .on_frame = on_frame, .on_drain = on_drain, .on_close = on_close};
+    static const struct net_events events = {
+        .on_open = on_open, .on_frame = on_frame, .on_drain = on_drain, .on_close = on_close};
     const struct ps_server_opts *o = &t->server->opts;
     struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_PSERVER, .incarnation = t->server->epoch}};
-    struct net_opts net = {.max_frame = PS_FRAME_MAX, .log = o->log, .pool = t->pool, .share = 1, .cork = 1};
+    struct net_opts net = {
+        .max_frame = PS_FRAME_MAX, .log = o->log, .pool = t->pool, .share = 1, .cork = 1};
     struct pd_buf b;
     pd_buf_init(&b);
     put_greeting(&b, t->server);
@@ -531,14 +555,20 @@ static int listen_on(struct server_thread *t, const int *fds, struct pd_err *err
 }
 
 int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, struct pd_err *err) {
-    static const struct ps_shard_ops ops = {.answer = shard_answers, .fail = shard_fails, .congested = shard_is_congested,
-                                           .save = server_save};
+    static const struct ps_shard_ops ops = {.answer = shard_answers,
+                                            .fail = shard_fails,
+                                            .congested = shard_is_congested,
+                                            .save = server_save};
     struct server_thread *t = &s->threads[index];
     t->pool = pd_pool_new();
     struct ps_shard_opts so = {.kind = index < s->opts.n_dense ? PS_KIND_DENSE : PS_KIND_SPARSE,
-                               .n_trainers = s->opts.n_trainers, .epoch = s->epoch,
-                               .output_dir = s->opts.output_dir, .on_lost = s->opts.on_lost, .log = s->opts.log,
-                               .pool = t->pool, .lends = 1};
+                               .n_trainers = s->opts.n_trainers,
+                               .epoch = s->epoch,
+                               .output_dir = s->opts.output_dir,
+                               .on_lost = s->opts.on_lost,
+                               .log = s->opts.log,
+                               .pool = t->pool,
+                               .lends = 1};
     t->server = s;
     t->index = index;
     t->seats = pd_calloc(s->opts.n_trainers, sizeof *t->seats);
@@ -559,14 +589,18 @@ int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, stru
 
 void server_thread_run(struct server_thread *t) {
     char name[16];
-    snprintf(name, sizeof name, "ps_%s%u", t->index < t->server->opts.n_dense ? "dense" : "sparse", t->index);
+    snprintf(name, sizeof name, "ps_%s%u", t->index < t->server->opts.n_dense ? "dense" : "sparse",
+             t->index);
     pthread_setname_np(pthread_self(), name);
     uv_run(&t->loop, UV_RUN_DEFAULT);
     struct ps_shard_stats st;
     ps_shard_stats(t->shard, &st);
-    pd_info(log_of(t), "thread %u: %llu steps, %llu rows, %llu repeated, %llu stale and %llu lagging pushes dropped, %llu requests repeated", t->index,
-            (unsigned long long)st.steps, (unsigned long long)st.rows, (unsigned long long)st.duplicates,
-            (unsigned long long)st.stale, (unsigned long long)st.lagged, (unsigned long long)st.repeated);
+    pd_info(log_of(t),
+            "thread %u: %llu steps, %llu rows, %llu repeated, %llu stale and %llu lagging pushes "
+            "dropped, %llu requests repeated",
+            t->index, (unsigned long long)st.steps, (unsigned long long)st.rows,
+            (unsigned long long)st.duplicates, (unsigned long long)st.stale,
+            (unsigned long long)st.lagged, (unsigned long long)st.repeated);
 }
 
 void server_thread_release(struct server_thread *t) {

@@ -24,7 +24,9 @@ void barrier_join(struct barrier *b, uint32_t trainer, struct ps_range streams) 
     b->members[trainer].streams = streams;
 }
 
-int barrier_is_complete(const struct barrier *b) { return b->n_joined && b->n_joined + b->n_absent >= b->n_trainers; }
+int barrier_is_complete(const struct barrier *b) {
+    return b->n_joined && b->n_joined + b->n_absent >= b->n_trainers;
+}
 
 uint64_t barrier_pass_ms(const struct barrier *b) {
     return b->pass_began_ns ? (pd_mono_ns() - b->pass_began_ns) / 1000000u : 0;
@@ -134,10 +136,12 @@ int barrier_waiting(const struct barrier *b, char *text, size_t cap) {
             continue;
         named++;
         if (m->state == MEMBER_ABSENT)
-            n += (size_t)snprintf(text + n, cap - n, "%s trainer %u (not here yet)", named > 1 ? "," : "", t);
+            n += (size_t)snprintf(text + n, cap - n, "%s trainer %u (not here yet)",
+                                  named > 1 ? "," : "", t);
         else
-            n += (size_t)snprintf(text + n, cap - n, "%s trainer %u (streams %u-%u%s)", named > 1 ? "," : "", t,
-                                  m->streams.lo, m->streams.hi - 1, m->attached ? "" : "; it has no connection");
+            n += (size_t)snprintf(text + n, cap - n, "%s trainer %u (streams %u-%u%s)",
+                                  named > 1 ? "," : "", t, m->streams.lo, m->streams.hi - 1,
+                                  m->attached ? "" : "; it has no connection");
     }
     if (missing > named)
         n += (size_t)snprintf(text + n, cap - n, " and %u more", missing - named);

@@ -1,5 +1,5 @@
-/* barrier.h - who waits for whom: the members, how far each is, and what they have asked for that is not
- * answered yet.
+/* barrier.h - who waits for whom: the members, how far each is, and what they have asked for that
+ * is not answered yet.
  */
 #ifndef PD_PS_BARRIER_H
 #define PD_PS_BARRIER_H
@@ -9,18 +9,20 @@
 #include "wire/frame.h"
 
 enum {
-    SHARD_AHEAD = 8,              /* steps that a member may be ahead of the barrier */
-    SHARD_RING = SHARD_AHEAD + 1, /* steps of a member: those that it has ended, the one that it is at */
-    SHARD_REDUCES = 64,           /* reductions under way, of a member */
-    SHARD_ANSWERS = 128,          /* kept for each member */
-    SHARD_LISTS = 2,              /* key lists of a member and table: of the batch that computes, of the next */
+    SHARD_AHEAD = 8, /* steps that a member may be ahead of the barrier */
+    SHARD_RING =
+        SHARD_AHEAD + 1, /* steps of a member: those that it has ended, the one that it is at */
+    SHARD_REDUCES = 64,  /* reductions under way, of a member */
+    SHARD_ANSWERS = 128, /* kept for each member */
+    SHARD_LISTS = 2, /* key lists of a member and table: of the batch that computes, of the next */
 };
 
-/* A member's part in one step: a contribution of all its streams, or several of disjoint ranges of them, by stream. */
+/* A member's part in one step: a contribution of all its streams, or several of disjoint ranges of
+ * them, by stream. */
 struct member_step {
     uint64_t n_samples;
     uint32_t n_stats;
-    uint64_t req; /* of the STEP_END that wants the sums of the stats */
+    uint64_t req;               /* of the STEP_END that wants the sums of the stats */
     struct contribution *parts; /* those beyond n_parts have memory to be used again */
     uint32_t n_parts, cap_parts;
 };
@@ -35,7 +37,7 @@ enum member_state { MEMBER_ABSENT, MEMBER_JOINED, MEMBER_LEFT };
 
 /* An answer that cannot be made again. */
 struct kept_answer {
-    uint64_t req; /* 0: none */
+    uint64_t req;        /* 0: none */
     uint32_t connection; /* that it was given to */
     uint16_t type;
     size_t n;
@@ -52,26 +54,27 @@ struct member {
     int in_pass;
     uint64_t pass_req;
     struct member_step *ring; /* [SHARD_RING], by step */
-    int has_pulled;          /* since it ended its last step, when updates_seen updates were applied */
+    int has_pulled; /* since it ended its last step, when updates_seen updates were applied */
     uint64_t updates_seen;
     double sums[PS_STATS_MAX]; /* without a barrier: of all members since this one was told last */
     uint64_t sum_samples;
     struct known_list {
         uint32_t id; /* 0: none */
         struct row_list list;
-    } *known; /* [n_sparse * SHARD_LISTS]: the keys of the last creating pulls, each */
+    } * known; /* [n_sparse * SHARD_LISTS]: the keys of the last creating pulls, each */
     struct reduction reduces[SHARD_REDUCES];
     uint32_t first_reduce, n_reduces;
     uint64_t incarnation;
-    uint32_t connection;         /* counts its connections */
-    uint64_t last_req;           /* the id of the request taken last: they grow */
-    struct kept_answer *answers; /* [SHARD_ANSWERS], a ring: more than a trainer has requests under way */
+    uint32_t connection; /* counts its connections */
+    uint64_t last_req;   /* the id of the request taken last: they grow */
+    struct kept_answer
+        *answers; /* [SHARD_ANSWERS], a ring: more than a trainer has requests under way */
     uint32_t next_answer;
-    int knows_bye;               /* it has the answer to its PS_BYE */
-    int attached;                /* it has a connection */
-    int lost;                    /* gone for good: this process of it does not come back */
-    int resumed;                 /* it was started again, and goes on where the lost process was */
-    uint32_t n_replayed;         /* reductions since the pass began that it has the answer to */
+    int knows_bye;       /* it has the answer to its PS_BYE */
+    int attached;        /* it has a connection */
+    int lost;            /* gone for good: this process of it does not come back */
+    int resumed;         /* it was started again, and goes on where the lost process was */
+    uint32_t n_replayed; /* reductions since the pass began that it has the answer to */
     struct ps_pass_sums in_this, in_last; /* its steps' numbers, of this pass and the one before */
     uint64_t task;     /* the file that it reads, counted from 1; 0: none (data = queue) */
     uint64_t task_req; /* it waits for one; 0: it does not */
@@ -97,22 +100,26 @@ struct barrier {
     struct member *members;
     uint32_t *order; /* members that have joined, by stream */
     uint32_t n_joined, n_left;
-    uint32_t n_byes, n_absent; /* of those that have left: with PS_BYE; without ever having been here */
+    uint32_t n_byes,
+        n_absent; /* of those that have left: with PS_BYE; without ever having been here */
     uint64_t pass_began_ns; /* when the first step of this pass was ended; 0: none was */
     uint64_t last_pass_ms;  /* from then to the end of the pass before */
-    uint64_t pass_step;  /* the step that this pass began with */
-    struct reduced {     /* reductions since then, for a trainer that is started again */
+    uint64_t pass_step;     /* the step that this pass began with */
+    struct reduced {        /* reductions since then, for a trainer that is started again */
         uint32_t n;
         double *v;
-    } *reduced;
+    } * reduced;
     size_t cap_reduced, reduced_bytes;
     int reduced_full; /* they were too many to be kept */
     uint32_t n_reduced;
     /* Without a barrier: contributions of this pass; of them dropped as too old. */
     uint64_t pass_given, pass_lagged;
-    uint64_t step, pass; /* steps applied (without a barrier: by every member that is in the pass), passes ended */
+    uint64_t step, pass; /* steps applied (without a barrier: by every member that is in the pass),
+                            passes ended */
     struct waiting *waiting;
-    size_t n_waiting, cap_waiting, n_answering; /* n_answering: of them, those that shard_answer_waiting has answered, or is about to */
+    size_t n_waiting, cap_waiting,
+        n_answering; /* n_answering: of them, those that shard_answer_waiting has answered, or is
+                        about to */
 };
 
 int barrier_init(struct barrier *b, uint32_t n_trainers); /* 0 or PD_ENOMEM */
@@ -122,18 +129,24 @@ int barrier_is_complete(const struct barrier *b); /* every trainer has been here
 
 /* Under a rule with a barrier: everybody in the pass has ended step b->step. */
 int barrier_step_ready(const struct barrier *b);
-/* All are out of the pass and every step is applied. Who was started again has to say once more that it is out. */
+/* All are out of the pass and every step is applied. Who was started again has to say once more
+ * that it is out. */
 int barrier_pass_over(const struct barrier *b);
-uint64_t barrier_furthest(const struct barrier *b); /* without a barrier: the step that some member has reached */
-/* Without a barrier: the step that every member of the pass has reached, or once all are out, the last one of any. */
+uint64_t barrier_furthest(
+    const struct barrier *b); /* without a barrier: the step that some member has reached */
+/* Without a barrier: the step that every member of the pass has reached, or once all are out, the
+ * last one of any. */
 uint64_t barrier_slowest(const struct barrier *b);
-uint64_t barrier_pass_ms(const struct barrier *b); /* since the first step of this pass was ended; 0: none was */
+uint64_t barrier_pass_ms(
+    const struct barrier *b); /* since the first step of this pass was ended; 0: none was */
 int barrier_steps_under_way(const struct barrier *b);
 
 /* The text of ps_shard_absent and ps_shard_waiting. */
 uint32_t barrier_absent(const struct barrier *b, char *text, size_t cap);
 int barrier_waiting(const struct barrier *b, char *text, size_t cap);
 
-static inline struct member_step *barrier_step_of(const struct member *m, uint64_t step) { return &m->ring[step % SHARD_RING]; }
+static inline struct member_step *barrier_step_of(const struct member *m, uint64_t step) {
+    return &m->ring[step % SHARD_RING];
+}
 
 #endif

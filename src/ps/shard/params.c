@@ -1,4 +1,5 @@
-/* params.c - see params.h: declaration, initial values, rows for an answer. The update is in params_apply.c. */
+/* params.c - see params.h: declaration, initial values, rows for an answer. The update is in
+ * params_apply.c. */
 #include "ps/shard/params.h"
 
 #include <stdlib.h>
@@ -8,7 +9,10 @@
 #include "math/rng.h"
 #include "ps/plan/initial.h"
 
-enum { VALUES_MOST = 4 /* copies of the dense values in the region: in use, in a save, and still being read */ };
+enum {
+    VALUES_MOST =
+        4 /* copies of the dense values in the region: in use, in a save, and still being read */
+};
 
 /* --- scratch --- */
 
@@ -29,7 +33,8 @@ int shard_room(void *array, size_t *cap, size_t n, size_t size) {
 
 int scratch_room(struct scratch *x, size_t n) {
     void *const arrays[] = {&x->ranges, &x->sub, &x->from, &x->plan, &x->val, &x->parts};
-    const size_t sizes[] = {sizeof *x->ranges, sizeof *x->sub, sizeof *x->from, sizeof *x->plan, sizeof *x->val, sizeof *x->parts};
+    const size_t sizes[] = {sizeof *x->ranges, sizeof *x->sub, sizeof *x->from,
+                            sizeof *x->plan,   sizeof *x->val, sizeof *x->parts};
     size_t cap = x->cap_parts;
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
         cap = x->cap_parts;
@@ -88,8 +93,8 @@ void ps_params_release(struct ps_params *p) {
 
 void ps_params_initial_dense(struct ps_params *p, uint32_t id) {
     const struct ps_dense *d = &p->job.dense[id];
-    ps_initial(pd_rng_key(p->job.seed, PD_RNG_INIT, ps_name_hash(d->name), 0), 1, p->segs[id].first, d->mean, d->std, params_w(p, id),
-               p->segs[id].count);
+    ps_initial(pd_rng_key(p->job.seed, PD_RNG_INIT, ps_name_hash(d->name), 0), 1, p->segs[id].first,
+               d->mean, d->std, params_w(p, id), p->segs[id].count);
 }
 
 float *params_plane(const struct ps_params *p, uint32_t i) {
@@ -115,9 +120,11 @@ static int make_dense(struct ps_params *p) {
     free(all);
     if (rc || p->n_values > SIZE_MAX / sizeof(float) / (1 + p->optim->state))
         return PD_ENOMEM;
-    /* Without a barrier somebody's update comes while others read, and would need a copy each time. Where there is no region it is slower. */
+    /* Without a barrier somebody's update comes while others read, and would need a copy each time.
+     * Where there is no region it is slower. */
     if (p->lends && p->rule->barrier && p->n_values)
-        (void)net_region_new(&p->region, p->n_values * sizeof(float) * VALUES_MOST, NET_LENT_UNTIL_READ);
+        (void)net_region_new(&p->region, p->n_values * sizeof(float) * VALUES_MOST,
+                             NET_LENT_UNTIL_READ);
     p->values = ps_values_new(p->pool, p->region, p->n_values);
     p->state = pd_alloc64(p->n_values * sizeof(float) * p->optim->state);
     if (!p->values || !p->state)
@@ -139,8 +146,13 @@ static int make_tables(struct ps_params *p) {
         return PD_ENOMEM;
     for (uint32_t i = 0; i < p->job.n_sparse && !rc; i++) {
         const struct ps_sparse *t = &p->job.sparse[i];
-        struct ps_table_opts o = {.name = t->name, .dim = t->dim, .state = p->optim->state, .seed = p->job.seed,
-                                  .mean = t->mean, .std = t->std, .ageing = t->life.ageing > 0};
+        struct ps_table_opts o = {.name = t->name,
+                                  .dim = t->dim,
+                                  .state = p->optim->state,
+                                  .seed = p->job.seed,
+                                  .mean = t->mean,
+                                  .std = t->std,
+                                  .ageing = t->life.ageing > 0};
         int decays = t->lr_factor > 0 && !p->optim->own_l1 && !p->rule->adds;
         rc = ps_table_new(&p->tables[i], &o);
         if (!rc && decays)
@@ -151,7 +163,8 @@ static int make_tables(struct ps_params *p) {
     return rc;
 }
 
-int ps_params_declare(struct ps_params *p, struct ps_job *job, uint32_t kind, uint32_t thread, struct pd_err *err) {
+int ps_params_declare(struct ps_params *p, struct ps_job *job, uint32_t kind, uint32_t thread,
+                      struct pd_err *err) {
     p->job = *job;
     ps_job_init(job);
     p->thread = thread;
@@ -172,7 +185,8 @@ int ps_params_declare(struct ps_params *p, struct ps_job *job, uint32_t kind, ui
     return 0;
 }
 
-void ps_params_gather(const struct ps_params *p, uint32_t id, const uint64_t *keys, const uint32_t *rows, size_t n, float *out) {
+void ps_params_gather(const struct ps_params *p, uint32_t id, const uint64_t *keys,
+                      const uint32_t *rows, size_t n, float *out) {
     const struct ps_decay *d = &p->decays[id];
     const struct ps_table *t = p->tables[id];
     uint32_t dim = p->job.sparse[id].dim;
@@ -181,7 +195,8 @@ void ps_params_gather(const struct ps_params *p, uint32_t id, const uint64_t *ke
         if (rows[i] == PS_ROW_NONE)
             memset(out + i * dim, 0, dim * sizeof *out);
     for (size_t i = 0; ps_decay_active(d) && i < n; i++)
-        ps_decay_catch_up(d, rows[i] == PS_ROW_NONE ? 0 : ps_table_note(t, rows[i])->step, out + i * dim, dim);
+        ps_decay_catch_up(d, rows[i] == PS_ROW_NONE ? 0 : ps_table_note(t, rows[i])->step,
+                          out + i * dim, dim);
 }
 
 uint32_t ps_params_state_width(const struct ps_params *p, uint32_t id) {

@@ -1,5 +1,6 @@
-/* params.h - what a server thread holds: its segments of the dense parameters, its rows of the tables,
- * the optimizer's state, and how contributions change them. No messages and no members here.
+/* params.h - what a server thread holds: its segments of the dense parameters, its rows of the
+ * tables, the optimizer's state, and how contributions change them. No messages and no members
+ * here.
  *
  *     ps_params_declare                     everything has its initial values
  *     scratch.parts, scratch.ranges ─▶ ps_params_apply    one update: contributions are summed in the
@@ -47,7 +48,7 @@ struct contribution {
     double stats[PS_STATS_MAX];
     struct wire_frame **frames;
     size_t n_frames, cap_frames;
-    size_t n_owned; /* n_frames when ps_shard_own_pushes was called last */
+    size_t n_owned;          /* n_frames when ps_shard_own_pushes was called last */
     const float **dense;     /* [n_dense], NULL: not pushed */
     struct row_push *tables; /* [n_sparse] */
 };
@@ -81,9 +82,10 @@ struct ps_params {
 
     int declared;
     struct ps_job job;
-    uint32_t thread; /* which of its kind */
+    uint32_t thread;                    /* which of its kind */
     const struct ps_optim *optim;       /* whose state is kept */
-    const struct ps_optim *apply_optim; /* what contributions are given to: that; under a rule that adds, plain descent */
+    const struct ps_optim *apply_optim; /* what contributions are given to: that; under a rule that
+                                           adds, plain descent */
     uint32_t planes; /* values that travel for each value: 1, or with its state (ps_job_planes) */
     const struct ps_rule *rule;
     struct ps_seg *segs; /* [n_dense], of this thread; NULL in a sparse thread */
@@ -91,8 +93,8 @@ struct ps_params {
     struct ps_values *values;  /* NULL without dense parameters */
     struct net_region *region; /* that they lie in, or NULL */
     float *state;
-    struct ps_table **tables;   /* [n_sparse] or NULL in a dense thread */
-    struct ps_decay *decays;    /* [n_sparse], likewise: l1 and l2 of rows that updates do not touch */
+    struct ps_table **tables; /* [n_sparse] or NULL in a dense thread */
+    struct ps_decay *decays; /* [n_sparse], likewise: l1 and l2 of rows that updates do not touch */
     struct ps_changed *changed; /* [n_sparse], likewise: rows to be in the next save of changes */
     struct ps_life *lives;      /* [n_sparse], likewise: how rows come and go */
     uint64_t updates, samples;  /* applied: updates that had samples, and how many those were */
@@ -100,27 +102,42 @@ struct ps_params {
 
 /* `kind`: enum ps_kind, what the thread holds. Takes *job, which is empty afterwards; on failure
  * nothing is declared. */
-int ps_params_declare(struct ps_params *p, struct ps_job *job, uint32_t kind, uint32_t thread, struct pd_err *err);
+int ps_params_declare(struct ps_params *p, struct ps_job *job, uint32_t kind, uint32_t thread,
+                      struct pd_err *err);
 void ps_params_release(struct ps_params *p); /* nothing is declared any more; the scratch stays */
 
-/* The n contributions at scratch.parts, of the streams at scratch.ranges and in their order, are one
- * update of `n_samples` samples in pass `pass`. PD_ENUM: a sum is not finite, and the job rejects
- * that. */
-int ps_params_apply(struct ps_params *p, uint32_t n, uint64_t n_samples, uint64_t pass, struct pd_err *err);
+/* The n contributions at scratch.parts, of the streams at scratch.ranges and in their order, are
+ * one update of `n_samples` samples in pass `pass`. PD_ENUM: a sum is not finite, and the job
+ * rejects that. */
+int ps_params_apply(struct ps_params *p, uint32_t n, uint64_t n_samples, uint64_t pass,
+                    struct pd_err *err);
 
-void ps_params_initial_dense(struct ps_params *p, uint32_t id); /* the segment's values are as at the beginning */
+void ps_params_initial_dense(struct ps_params *p,
+                             uint32_t id); /* the segment's values are as at the beginning */
 /* Rows of a table as they are after the last update, also those that it did not touch. */
-void ps_params_gather(const struct ps_params *p, uint32_t id, const uint64_t *keys, const uint32_t *rows, size_t n, float *out);
-uint32_t ps_params_state_width(const struct ps_params *p, uint32_t id); /* floats of a row's state in a checkpoint */
+void ps_params_gather(const struct ps_params *p, uint32_t id, const uint64_t *keys,
+                      const uint32_t *rows, size_t n, float *out);
+uint32_t ps_params_state_width(const struct ps_params *p,
+                               uint32_t id); /* floats of a row's state in a checkpoint */
 /* A day of the data is over, in all tables whose rows age. 0 or PD_ENOMEM. */
 int ps_params_day_end(struct ps_params *p, struct ps_life_day *out, struct pd_err *err);
 
 /* Of plane * n_dense + parameter, as PS_PUSH_DENSE and PS_PULL_DENSE count. */
-static inline uint32_t params_n_planes(const struct ps_params *p) { return p->job.n_dense * p->planes; }
-static inline const struct ps_seg *params_seg(const struct ps_params *p, uint32_t i) { return &p->segs[i % p->job.n_dense]; }
-static inline const char *params_dense_name(const struct ps_params *p, uint32_t i) { return p->job.dense[i % p->job.n_dense].name; }
-static inline uint32_t params_width(const struct ps_params *p, uint32_t table) { return p->job.sparse[table].dim * p->planes; }
-static inline float *params_w(const struct ps_params *p, uint32_t id) { return p->values->w + p->segs[id].off; }
+static inline uint32_t params_n_planes(const struct ps_params *p) {
+    return p->job.n_dense * p->planes;
+}
+static inline const struct ps_seg *params_seg(const struct ps_params *p, uint32_t i) {
+    return &p->segs[i % p->job.n_dense];
+}
+static inline const char *params_dense_name(const struct ps_params *p, uint32_t i) {
+    return p->job.dense[i % p->job.n_dense].name;
+}
+static inline uint32_t params_width(const struct ps_params *p, uint32_t table) {
+    return p->job.sparse[table].dim * p->planes;
+}
+static inline float *params_w(const struct ps_params *p, uint32_t id) {
+    return p->values->w + p->segs[id].off;
+}
 float *params_plane(const struct ps_params *p, uint32_t i);
 
 /* Make room for n elements; *cap counts them. 0 or PD_ENOMEM. */
@@ -134,14 +151,17 @@ int row_list_look_again(const struct ps_table *t, struct row_list *l);
 
 /* --- inside --- */
 
-/* The sum of the m <= the update's contributions at scratch.from, which are added as scratch.plan says, is applied to `count` values;
- * average > 0: as a running mean. 0: it is not finite, and the job rejects that. */
-int params_reduce_and_apply(struct ps_params *p, uint32_t m, const struct ps_optim_args *a, float average, float *w, float *state,
-                            size_t stride, uint64_t count);
-/* What the contributions do to rows of table `id`. PD_ENOMEM, or PD_ENUM: a sum is not finite, and the job rejects that; other rows are
- * changed then. */
-int params_apply_rows(struct ps_params *p, uint32_t id, uint32_t n_parts, const struct ps_optim_args *a);
-/* All contributions of an update are here: their keys that get rows have them, and all are counted. 0 or PD_ENOMEM. */
+/* The sum of the m <= the update's contributions at scratch.from, which are added as scratch.plan
+ * says, is applied to `count` values; average > 0: as a running mean. 0: it is not finite, and the
+ * job rejects that. */
+int params_reduce_and_apply(struct ps_params *p, uint32_t m, const struct ps_optim_args *a,
+                            float average, float *w, float *state, size_t stride, uint64_t count);
+/* What the contributions do to rows of table `id`. PD_ENOMEM, or PD_ENUM: a sum is not finite, and
+ * the job rejects that; other rows are changed then. */
+int params_apply_rows(struct ps_params *p, uint32_t id, uint32_t n_parts,
+                      const struct ps_optim_args *a);
+/* All contributions of an update are here: their keys that get rows have them, and all are counted.
+ * 0 or PD_ENOMEM. */
 int params_admit(struct ps_params *p, uint32_t id, uint32_t n_parts);
 
 #endif

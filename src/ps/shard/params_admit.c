@@ -1,7 +1,9 @@
-/* params_admit.c - tables whose rows are admitted and age: who gets a row in an update, and a day's end.
+/* params_admit.c - tables whose rows are admitted and age: who gets a row in an update, and a day's
+ * end.
  *
- * In such a table pulls make no rows: a push brings the shows and clicks of its keys, and when all contributions of an update are
- * there it is decided which of them get a row. A key that gets none has no gradient applied.
+ * In such a table pulls make no rows: a push brings the shows and clicks of its keys, and when all
+ * contributions of an update are there it is decided which of them get a row. A key that gets none
+ * has no gradient applied.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +63,8 @@ int ps_params_day_end(struct ps_params *p, struct ps_life_day *out, struct pd_er
         if (!p->lives[i].active)
             continue;
         if (ps_life_day(&p->lives[i], p->tables[i], &one))
-            return pd_fail(err, PD_ENOMEM, "no memory for the end of a day of table '%s'", p->job.sparse[i].name);
+            return pd_fail(err, PD_ENOMEM, "no memory for the end of a day of table '%s'",
+                           p->job.sparse[i].name);
         out->removed += one.removed;
         out->rows += one.rows;
         out->candidates += one.candidates;

@@ -1,4 +1,5 @@
-/* params_apply.c - an update: its contributions are reduced in the fixed tree, divided, given to the optimizer, once. */
+/* params_apply.c - an update: its contributions are reduced in the fixed tree, divided, given to
+ * the optimizer, once. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -8,9 +9,10 @@
 
 enum { CREW_LEAST = 1 << 15 }; /* values of a parameter that are worth waking threads for */
 
-/* n values of a sum are applied; average: as a running mean. 0: they are not finite, and the job rejects that. */
-static int apply_values(const struct ps_params *p, const struct ps_optim_args *a, float average, float *w, float *state, size_t stride,
-                        const float *sum, size_t n) {
+/* n values of a sum are applied; average: as a running mean. 0: they are not finite, and the job
+ * rejects that. */
+static int apply_values(const struct ps_params *p, const struct ps_optim_args *a, float average,
+                        float *w, float *state, size_t stride, const float *sum, size_t n) {
     if (p->job.on_nan && !ps_all_finite(sum, n))
         return 0;
     if (average > 0)
@@ -21,8 +23,8 @@ static int apply_values(const struct ps_params *p, const struct ps_optim_args *a
 }
 
 /* By chunks. */
-int params_reduce_and_apply(struct ps_params *p, uint32_t m, const struct ps_optim_args *a, float average, float *w, float *state,
-                           size_t stride, uint64_t count) {
+int params_reduce_and_apply(struct ps_params *p, uint32_t m, const struct ps_optim_args *a,
+                            float average, float *w, float *state, size_t stride, uint64_t count) {
     for (uint64_t at = 0; at < count; at += PARAMS_CHUNK) {
         size_t n = count - at < PARAMS_CHUNK ? count - at : PARAMS_CHUNK;
         for (uint32_t i = 0; i < m; i++)
@@ -34,29 +36,39 @@ int params_reduce_and_apply(struct ps_params *p, uint32_t m, const struct ps_opt
     return 1;
 }
 
-/* Names the parameter, and the streams that a first such number came from; of a sum that only overflowed, none. */
-static int not_finite(const struct ps_params *p, int is_table, uint32_t id, uint32_t n_parts, struct pd_err *err) {
-    const char *what = is_table ? "table" : "parameter", *name = is_table ? p->job.sparse[id].name : params_dense_name(p, id);
+/* Names the parameter, and the streams that a first such number came from; of a sum that only
+ * overflowed, none. */
+static int not_finite(const struct ps_params *p, int is_table, uint32_t id, uint32_t n_parts,
+                      struct pd_err *err) {
+    const char *what = is_table ? "table" : "parameter",
+               *name = is_table ? p->job.sparse[id].name : params_dense_name(p, id);
     for (uint32_t i = 0; i < n_parts; i++) {
         const struct contribution *c = p->scratch.parts[i];
         const float *v = is_table ? c->tables[id].grad : c->dense[id];
         size_t n = is_table ? c->tables[id].list.n * params_width(p, id) : params_seg(p, id)->count;
         if ((is_table ? c->tables[id].here : v != NULL) && !ps_all_finite(v, n))
-            return pd_fail(err, PD_ENUM, "the gradient of %s '%s' is not a finite number in step %llu; it came from streams %u-%u "
-                           "(stop_on_nan)", what, name, (unsigned long long)p->scratch.step, p->scratch.ranges[i].lo, p->scratch.ranges[i].hi - 1);
+            return pd_fail(err, PD_ENUM,
+                           "the gradient of %s '%s' is not a finite number in step %llu; it came "
+                           "from streams %u-%u "
+                           "(stop_on_nan)",
+                           what, name, (unsigned long long)p->scratch.step, p->scratch.ranges[i].lo,
+                           p->scratch.ranges[i].hi - 1);
     }
-    return pd_fail(err, PD_ENUM, "the gradient of %s '%s' is not a finite number in step %llu (stop_on_nan)", what, name,
-                   (unsigned long long)p->scratch.step);
+    return pd_fail(err, PD_ENUM,
+                   "the gradient of %s '%s' is not a finite number in step %llu (stop_on_nan)",
+                   what, name, (unsigned long long)p->scratch.step);
 }
 
 /* Differences are added as they are: plain descent against them, at rate 1. */
-static void set_rates(const struct ps_params *p, struct ps_optim_args *a, float rate, float factor, float l1, float l2) {
+static void set_rates(const struct ps_params *p, struct ps_optim_args *a, float rate, float factor,
+                      float l1, float l2) {
     a->lr = p->rule->adds ? -1 : rate * factor;
     a->l1 = p->rule->adds ? 0 : l1;
     a->l2 = p->rule->adds ? 0 : l2;
 }
 
-/* Parameters that are large and have one contribution each: a slice of each for every thread of the crew, all in one run. */
+/* Parameters that are large and have one contribution each: a slice of each for every thread of the
+ * crew, all in one run. */
 struct slices {
     const struct ps_params *p;
     const struct contribution *from;
@@ -66,11 +78,13 @@ struct slices {
 };
 
 static int is_for_crew(const struct ps_params *p, uint32_t id, uint32_t n_parts) {
-    return p->crew.run && n_parts == 1 && p->scratch.parts[0]->dense[id] && params_seg(p, id)->count >= CREW_LEAST;
+    return p->crew.run && n_parts == 1 && p->scratch.parts[0]->dense[id] &&
+           params_seg(p, id)->count >= CREW_LEAST;
 }
 
 /* Its arguments; 0: it stays as it is. */
-static int set_dense_rates(const struct ps_params *p, uint32_t id, struct ps_optim_args *a, float rate, float *average) {
+static int set_dense_rates(const struct ps_params *p, uint32_t id, struct ps_optim_args *a,
+                           float rate, float *average) {
     const struct ps_dense *d = &p->job.dense[id % p->job.n_dense];
     *average = p->rule->adds ? 0 : d->average;
     set_rates(p, a, rate, d->lr_factor, d->l1, d->l2);
@@ -80,7 +94,8 @@ static int set_dense_rates(const struct ps_params *p, uint32_t id, struct ps_opt
 /* The first of them in the order of parameters, whichever thread finds it first. */
 static void note_bad(struct slices *all, uint32_t id) {
     int seen = atomic_load(&all->bad);
-    while ((!seen || (int)id + 1 < seen) && !atomic_compare_exchange_weak(&all->bad, &seen, (int)id + 1))
+    while ((!seen || (int)id + 1 < seen) &&
+           !atomic_compare_exchange_weak(&all->bad, &seen, (int)id + 1))
         ;
 }
 
@@ -94,11 +109,13 @@ static void apply_slices(void *arg, uint32_t index, uint32_t n_slices) {
             continue;
         const struct ps_seg *seg = params_seg(p, id);
         float *w = params_plane(p, id), *state = p->state + seg->off;
-        uint64_t chunks = (seg->count + PARAMS_CHUNK - 1) / PARAMS_CHUNK, end = chunks * (index + 1) / n_slices * PARAMS_CHUNK;
+        uint64_t chunks = (seg->count + PARAMS_CHUNK - 1) / PARAMS_CHUNK,
+                 end = chunks * (index + 1) / n_slices * PARAMS_CHUNK;
         end = end < seg->count ? end : seg->count;
         for (uint64_t at = chunks * index / n_slices * PARAMS_CHUNK; at < end; at += PARAMS_CHUNK) {
             size_t n = end - at < PARAMS_CHUNK ? end - at : PARAMS_CHUNK;
-            if (!apply_values(p, &a, average, w + at, state + at, p->n_values, all->from->dense[id] + at, n)) {
+            if (!apply_values(p, &a, average, w + at, state + at, p->n_values,
+                              all->from->dense[id] + at, n)) {
                 note_bad(all, id);
                 return;
             }
@@ -106,15 +123,16 @@ static void apply_slices(void *arg, uint32_t index, uint32_t n_slices) {
     }
 }
 
-static int apply_by_crew(struct ps_params *p, const struct ps_optim_args *a, float rate, struct pd_err *err) {
+static int apply_by_crew(struct ps_params *p, const struct ps_optim_args *a, float rate,
+                         struct pd_err *err) {
     struct slices all = {.p = p, .from = p->scratch.parts[0], .a = a, .rate = rate};
     p->crew.run(p->crew.crew, apply_slices, &all);
     int bad = atomic_load(&all.bad);
     return bad ? not_finite(p, 0, (uint32_t)bad - 1, 1, err) : 0;
 }
 
-static int apply_dense(struct ps_params *p, uint32_t id, uint32_t n_parts, struct ps_optim_args *a, float rate,
-                       struct pd_err *err) {
+static int apply_dense(struct ps_params *p, uint32_t id, uint32_t n_parts, struct ps_optim_args *a,
+                       float rate, struct pd_err *err) {
     const struct ps_seg *seg = params_seg(p, id);
     uint32_t m = 0;
     float average;
@@ -126,13 +144,15 @@ static int apply_dense(struct ps_params *p, uint32_t id, uint32_t n_parts, struc
     if (!m || !set_dense_rates(p, id, a, rate, &average))
         return 0;
     ps_tree_plan(p->scratch.sub, m, p->job.n_streams, p->scratch.plan);
-    if (params_reduce_and_apply(p, m, a, average, params_plane(p, id), p->state + seg->off, p->n_values, seg->count))
+    if (params_reduce_and_apply(p, m, a, average, params_plane(p, id), p->state + seg->off,
+                                p->n_values, seg->count))
         return 0;
     return not_finite(p, 0, id, n_parts, err);
 }
 
 /* All dense parameters, the large ones by the crew. */
-static int apply_all_dense(struct ps_params *p, uint32_t n_parts, struct ps_optim_args *a, float rate, struct pd_err *err) {
+static int apply_all_dense(struct ps_params *p, uint32_t n_parts, struct ps_optim_args *a,
+                           float rate, struct pd_err *err) {
     uint32_t n_crew = 0;
     int rc = 0;
     for (uint32_t i = 0; i < params_n_planes(p) && !rc; i++)
@@ -156,17 +176,19 @@ static void catch_up(void *arg, uint32_t row) {
     note->step = 1; /* of the history that begins anew */
 }
 
-/* The table's history has become long: every row is brought up to date, so that it can be forgotten. Rare, and some ten ns a row. */
+/* The table's history has become long: every row is brought up to date, so that it can be
+ * forgotten. Rare, and some ten ns a row. */
 static void forget_history(struct ps_params *p, uint32_t id) {
     struct ps_decay *d = &p->decays[id];
     struct catching_up c = {p->tables[id], d};
     ps_table_each(c.table, catch_up, &c);
     ps_decay_begin_anew(d);
-    pd_debug(p->log, "table '%s': the decay of rows begins anew after update %llu", p->job.sparse[id].name, (unsigned long long)p->updates);
+    pd_debug(p->log, "table '%s': the decay of rows begins anew after update %llu",
+             p->job.sparse[id].name, (unsigned long long)p->updates);
 }
 
-static int apply_table(struct ps_params *p, uint32_t id, uint32_t n_parts, struct ps_optim_args *a, float rate,
-                       struct pd_err *err) {
+static int apply_table(struct ps_params *p, uint32_t id, uint32_t n_parts, struct ps_optim_args *a,
+                       float rate, struct pd_err *err) {
     const struct ps_sparse *t = &p->job.sparse[id];
     int here = 0, rc;
     for (uint32_t i = 0; i < n_parts; i++)
@@ -178,20 +200,26 @@ static int apply_table(struct ps_params *p, uint32_t id, uint32_t n_parts, struc
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", t->name);
     if (here && (rc = params_apply_rows(p, id, n_parts, a)))
         return rc == PD_ENUM ? not_finite(p, 1, id, n_parts, err)
-                             : pd_fail(err, rc, "no memory to apply step %llu", (unsigned long long)p->scratch.step);
+                             : pd_fail(err, rc, "no memory to apply step %llu",
+                                       (unsigned long long)p->scratch.step);
     if (ps_decay_update(&p->decays[id], (double)a->lr))
-        return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu", (unsigned long long)p->scratch.step);
+        return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu",
+                       (unsigned long long)p->scratch.step);
     if (ps_decay_is_long(&p->decays[id]))
         forget_history(p, id);
     return 0;
 }
 
-int ps_params_apply(struct ps_params *p, uint32_t n, uint64_t n_samples, uint64_t pass, struct pd_err *err) {
+int ps_params_apply(struct ps_params *p, uint32_t n, uint64_t n_samples, uint64_t pass,
+                    struct pd_err *err) {
     int rc = 0;
     if (!n_samples)
         return 0;
-    if (shard_room(&p->scratch.tmp, &p->scratch.cap_tmp, (size_t)n * PARAMS_CHUNK, sizeof *p->scratch.tmp) || (p->values && ps_values_own(&p->values)))
-        return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu", (unsigned long long)p->scratch.step);
+    if (shard_room(&p->scratch.tmp, &p->scratch.cap_tmp, (size_t)n * PARAMS_CHUNK,
+                   sizeof *p->scratch.tmp) ||
+        (p->values && ps_values_own(&p->values)))
+        return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu",
+                       (unsigned long long)p->scratch.step);
     const struct ps_schedule_at at = {.step = p->updates, .samples = p->samples, .pass = pass};
     const float rate = (float)ps_learning_rate(&p->job.optim, &at);
     struct ps_optim_args a;

@@ -2,9 +2,10 @@
  *
  *     contributions ─▶ merged by key, or chained by row ─▶ the sum of each row's, in the fixed tree ─▶ lots ─▶ optimizer
  *
- * Rows are short: an optimizer that is called for each spends more on the call, and on what does not fill a vector, than on its values.
- * So the sums of some rows, their values and their state are copied side by side, updated by one call, and copied back. The rules work
- * value by value, so the bits are the same. A wide row is updated where it lies.
+ * Rows are short: an optimizer that is called for each spends more on the call, and on what does
+ * not fill a vector, than on its values. So the sums of some rows, their values and their state are
+ * copied side by side, updated by one call, and copied back. The rules work value by value, so the
+ * bits are the same. A wide row is updated where it lies.
  */
 #include <assert.h>
 
@@ -12,12 +13,13 @@
 #include "ps/shard/params.h"
 
 enum {
-    LOT = 512,     /* values; what a lot needs stays in the nearest cache */
+    LOT = 512, /* values; what a lot needs stays in the nearest cache */
     LOT_ROWS = 64,
-    WIDE = 64,     /* values of a row that is no longer short */
-    NOTES = 64,    /* fetched at a time */
-    AHEAD = 16,    /* wide rows are fetched so long before they are changed */
-    MERGED = 8,    /* contributions that are merged; to look through the keys of more would cost more than a mark in each row */
+    WIDE = 64,  /* values of a row that is no longer short */
+    NOTES = 64, /* fetched at a time */
+    AHEAD = 16, /* wide rows are fetched so long before they are changed */
+    MERGED = 8, /* contributions that are merged; to look through the keys of more would cost more
+                   than a mark in each row */
 };
 
 struct touch { /* a row that the step changes */
@@ -39,7 +41,8 @@ struct lot {
     float sum[LOT], w[LOT], state[PS_OPTIM_STATES * LOT];
 };
 
-static void lot_init(struct lot *l, struct ps_params *p, uint32_t id, const struct ps_optim_args *a) {
+static void lot_init(struct lot *l, struct ps_params *p, uint32_t id,
+                     const struct ps_optim_args *a) {
     l->p = p;
     l->a = a;
     l->id = id;
@@ -88,7 +91,8 @@ static void lot_apply(struct lot *l) {
     }
 }
 
-/* To the row the sum of the m contributions at p->scratch.from, of the streams at p->scratch.sub. */
+/* To the row the sum of the m contributions at p->scratch.from, of the streams at p->scratch.sub.
+ */
 static void apply_sum(struct lot *l, uint32_t row, uint32_t m) {
     struct ps_params *p = l->p;
     if (m > 2 || l->width >= WIDE)
@@ -109,20 +113,24 @@ static void apply_sum(struct lot *l, uint32_t row, uint32_t m) {
     else if (m == 2)
         pd_few_sum(sum, p->scratch.from[0], p->scratch.from[1], l->width);
     else
-        pd_few_copy(sum, ps_tree_sum_f32(p->scratch.plan, m, p->scratch.from, p->scratch.tmp, l->width), l->width);
+        pd_few_copy(sum,
+                    ps_tree_sum_f32(p->scratch.plan, m, p->scratch.from, p->scratch.tmp, l->width),
+                    l->width);
 }
 
 /* --- many contributions: chained --- */
 
-/* Chain the contributions to each row; the row's mark is its place in `touched` plus one. No sorting: rows are
- * independent of each other, and each chain is in stream order because the contributions are walked in it. */
+/* Chain the contributions to each row; the row's mark is its place in `touched` plus one. No
+ * sorting: rows are independent of each other, and each chain is in stream order because the
+ * contributions are walked in it. */
 static int touch_rows(struct ps_params *p, uint32_t id, uint32_t n_parts, size_t *n_touched) {
     size_t total = 0, n = 0, k = 0;
     const uint32_t width = params_width(p, id);
     struct ps_row_note *notes[2][NOTES];
     for (uint32_t i = 0; i < n_parts; i++)
         total += p->scratch.parts[i]->tables[id].here ? p->scratch.parts[i]->tables[id].list.n : 0;
-    if (shard_room(&p->scratch.touched, &p->scratch.cap_touched, total, sizeof *p->scratch.touched) ||
+    if (shard_room(&p->scratch.touched, &p->scratch.cap_touched, total,
+                   sizeof *p->scratch.touched) ||
         shard_room(&p->scratch.nodes, &p->scratch.cap_nodes, total, sizeof *p->scratch.nodes))
         return PD_ENOMEM;
     for (uint32_t i = 0; i < n_parts; i++) {
@@ -131,13 +139,16 @@ static int touch_rows(struct ps_params *p, uint32_t id, uint32_t n_parts, size_t
         const uint32_t *rows = push->list.rows;
         for (size_t j = 0, ready = 0; j < n_rows; j++, k++) {
             for (; ready < n_rows && ready < j + NOTES; ready += NOTES)
-                ps_table_notes(p->tables[id], rows + ready, n_rows - ready < NOTES ? n_rows - ready : NOTES, notes[ready / NOTES % 2]);
+                ps_table_notes(p->tables[id], rows + ready,
+                               n_rows - ready < NOTES ? n_rows - ready : NOTES,
+                               notes[ready / NOTES % 2]);
             if (rows[j] == PS_ROW_NONE)
                 continue; /* not admitted */
             uint32_t *mark = &notes[j / NOTES % 2][j % NOTES]->mark;
             p->scratch.nodes[k] = (struct node){.grad = push->grad + j * width, .part = i};
             if (!*mark) {
-                p->scratch.touched[n] = (struct touch){.row = rows[j], .first = (uint32_t)k, .last = (uint32_t)k, .n = 1};
+                p->scratch.touched[n] = (struct touch){
+                    .row = rows[j], .first = (uint32_t)k, .last = (uint32_t)k, .n = 1};
                 *mark = (uint32_t)++n;
             } else {
                 struct touch *t = &p->scratch.touched[*mark - 1];
@@ -178,9 +189,11 @@ struct head {
     struct ps_range streams;
 };
 
-/* The least key of the m heads: its contributions to p->scratch.from and p->scratch.sub, their number to *n, and the heads that have it go on. 1: one of
- * them has come to its end. Which heads have it can't be guessed, so there is no branch for it. */
-static inline int take_least(struct ps_params *p, struct head *h, uint32_t m, size_t width, uint32_t *row, uint32_t *n) {
+/* The least key of the m heads: its contributions to p->scratch.from and p->scratch.sub, their
+ * number to *n, and the heads that have it go on. 1: one of them has come to its end. Which heads
+ * have it can't be guessed, so there is no branch for it. */
+static inline int take_least(struct ps_params *p, struct head *h, uint32_t m, size_t width,
+                             uint32_t *row, uint32_t *n) {
     uint64_t least = *h[0].key;
     uint32_t k = 0, r = 0;
     int over = 0;
@@ -217,7 +230,8 @@ static void apply_merged(struct lot *l, uint32_t n_parts) {
     for (uint32_t i = 0; i < n_parts; i++) {
         const struct row_push *push = &p->scratch.parts[i]->tables[l->id];
         if (push->here && push->list.n)
-            h[m++] = (struct head){push->list.keys, push->list.keys + push->list.n, push->list.rows, push->grad, p->scratch.ranges[i]};
+            h[m++] = (struct head){push->list.keys, push->list.keys + push->list.n, push->list.rows,
+                                   push->grad, p->scratch.ranges[i]};
     }
     while (m) {
         for (uint32_t i = 0; l->width >= WIDE && i < m; i++)
@@ -231,7 +245,8 @@ static void apply_merged(struct lot *l, uint32_t n_parts) {
     }
 }
 
-int params_apply_rows(struct ps_params *p, uint32_t id, uint32_t n_parts, const struct ps_optim_args *a) {
+int params_apply_rows(struct ps_params *p, uint32_t id, uint32_t n_parts,
+                      const struct ps_optim_args *a) {
     uint32_t here = 0;
     size_t n = 0;
     struct lot l;

@@ -9,7 +9,8 @@
 
 enum { ANSWER_ROOM = 1024 /* every answer of a fixed size fits */ };
 
-int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts, const struct ps_shard_ops *ops, void *arg) {
+int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts,
+                 const struct ps_shard_ops *ops, void *arg) {
     struct ps_shard *s = pd_calloc(1, sizeof *s);
     if (!s)
         return PD_ENOMEM;
@@ -22,7 +23,8 @@ int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts, const 
     s->params.crew = opts->crew;
     s->params.lends = opts->lends;
     pd_buf_init(&s->head);
-    if (barrier_init(&s->barrier, opts->n_trainers) || scratch_room(&s->params.scratch, n) || pd_buf_reserve(&s->head, ANSWER_ROOM)) {
+    if (barrier_init(&s->barrier, opts->n_trainers) || scratch_room(&s->params.scratch, n) ||
+        pd_buf_reserve(&s->head, ANSWER_ROOM)) {
         ps_shard_free(s);
         return PD_ENOMEM;
     }
@@ -58,28 +60,32 @@ const struct net_region *ps_shard_region(const struct ps_shard *s) { return s->p
 
 /* --- declaration --- */
 
-static int check_declare(const struct ps_shard *s, const struct ps_declare *d, const struct ps_job *job,
-                         struct pd_err *err) {
+static int check_declare(const struct ps_shard *s, const struct ps_declare *d,
+                         const struct ps_job *job, struct pd_err *err) {
     if (job->n_trainers != s->opts.n_trainers)
-        return pd_fail(err, PD_ECONF, "the trainer counts %u trainers, this server was started for %u "
-                       "(num_gradient_servers)", job->n_trainers, s->opts.n_trainers);
+        return pd_fail(err, PD_ECONF,
+                       "the trainer counts %u trainers, this server was started for %u "
+                       "(num_gradient_servers)",
+                       job->n_trainers, s->opts.n_trainers);
     uint32_t threads = d->kind == PS_KIND_SPARSE ? job->n_sparse_threads : job->n_dense_threads;
     if (d->kind != s->opts.kind || d->thread >= threads)
-        return pd_fail(err, PD_EPROTO, "declared as thread %u of %u, kind %u; this is kind %u", d->thread, threads,
-                       d->kind, s->opts.kind);
+        return pd_fail(err, PD_EPROTO, "declared as thread %u of %u, kind %u; this is kind %u",
+                       d->thread, threads, d->kind, s->opts.kind);
     if (d->stream_lo >= d->stream_hi || d->stream_hi > job->n_streams)
-        return pd_fail(err, PD_ECONF, "streams %u to %u of %u", d->stream_lo, d->stream_hi, job->n_streams);
+        return pd_fail(err, PD_ECONF, "streams %u to %u of %u", d->stream_lo, d->stream_hi,
+                       job->n_streams);
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
         const struct member *o = &s->barrier.members[s->barrier.order[i]];
         if (d->stream_lo < o->streams.hi && o->streams.lo < d->stream_hi)
-            return pd_fail(err, PD_ECONF, "streams %u-%u overlap those of trainer %u (%s), %u-%u", d->stream_lo,
-                           d->stream_hi - 1, s->barrier.order[i], o->addr, o->streams.lo, o->streams.hi - 1);
+            return pd_fail(err, PD_ECONF, "streams %u-%u overlap those of trainer %u (%s), %u-%u",
+                           d->stream_lo, d->stream_hi - 1, s->barrier.order[i], o->addr,
+                           o->streams.lo, o->streams.hi - 1);
     }
     if (!s->params.declared)
         return 0;
     if (d->thread != s->params.thread)
-        return pd_fail(err, PD_ECONF, "the list of pservers differs: thread %u here, %u for others", d->thread,
-                       s->params.thread);
+        return pd_fail(err, PD_ECONF, "the list of pservers differs: thread %u here, %u for others",
+                       d->thread, s->params.thread);
     return ps_job_same(&s->params.job, job, err);
 }
 
@@ -104,7 +110,8 @@ static int answer_declare(struct ps_shard *s, uint32_t trainer, const struct wir
     return shard_answer(s, trainer, f, &b, err);
 }
 
-static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f, struct pd_err *err) {
+static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f,
+                      struct pd_err *err) {
     struct ps_declare d;
     struct ps_job job;
     struct member *m = &s->barrier.members[trainer];
@@ -138,16 +145,19 @@ static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, st
 
 /* --- pass barrier, reduction, farewell --- */
 
-static int on_pass_end(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, struct pd_err *err) {
+static int on_pass_end(struct ps_shard *s, uint32_t trainer, struct wire_frame *f,
+                       struct pd_err *err) {
     struct member *m = &s->barrier.members[trainer];
     const struct ps_body b = ps_body_of(f);
     struct ps_msg_pass_end e;
     if (ps_get_pass_end(&b, &e, err))
         return PD_EPROTO;
-    if (e.epoch != s->opts.epoch || (!m->in_pass && m->pass_req) || e.step != m->step || e.pass != s->barrier.pass)
-        return pd_fail(err, PD_EPROTO, "PS_PASS_END of pass %llu at step %llu does not fit: pass %llu, step %llu",
-                       (unsigned long long)e.pass, (unsigned long long)e.step, (unsigned long long)s->barrier.pass,
-                       (unsigned long long)m->step);
+    if (e.epoch != s->opts.epoch || (!m->in_pass && m->pass_req) || e.step != m->step ||
+        e.pass != s->barrier.pass)
+        return pd_fail(err, PD_EPROTO,
+                       "PS_PASS_END of pass %llu at step %llu does not fit: pass %llu, step %llu",
+                       (unsigned long long)e.pass, (unsigned long long)e.step,
+                       (unsigned long long)s->barrier.pass, (unsigned long long)m->step);
     if (barrier_step_of(m, m->step)->n_parts)
         return pd_fail(err, PD_EPROTO, "PS_PASS_END while step %llu has pushes without PS_STEP_END",
                        (unsigned long long)m->step);
@@ -157,7 +167,8 @@ static int on_pass_end(struct ps_shard *s, uint32_t trainer, struct wire_frame *
     return 0;
 }
 
-static int on_reduce(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, struct pd_err *err) {
+static int on_reduce(struct ps_shard *s, uint32_t trainer, struct wire_frame *f,
+                     struct pd_err *err) {
     struct member *m = &s->barrier.members[trainer];
     const struct ps_body b = ps_body_of(f);
     struct ps_msg_reduce r;
@@ -172,19 +183,21 @@ static int on_reduce(struct ps_shard *s, uint32_t trainer, struct wire_frame *f,
         const struct member *o = &s->barrier.members[s->barrier.order[i]];
         uint32_t at = (o->first_reduce + m->n_reduces) % SHARD_REDUCES;
         if (o != m && o->n_reduces > m->n_reduces && o->reduces[at].n != n)
-            return pd_fail(err, PD_EPROTO, "reduces %u numbers where trainer %u reduces %u", n, s->barrier.order[i],
-                           o->reduces[at].n);
+            return pd_fail(err, PD_EPROTO, "reduces %u numbers where trainer %u reduces %u", n,
+                           s->barrier.order[i], o->reduces[at].n);
     }
     double *v = pd_malloc((size_t)n * sizeof *v);
     if (!v)
         return pd_fail(err, PD_ENOMEM, "no memory for a reduction");
     if (n)
         memcpy(v, r.values, (size_t)n * sizeof *v);
-    m->reduces[(m->first_reduce + m->n_reduces++) % SHARD_REDUCES] = (struct reduction){f->req, n, v};
+    m->reduces[(m->first_reduce + m->n_reduces++) % SHARD_REDUCES] =
+        (struct reduction){f->req, n, v};
     return 0;
 }
 
-/* The oldest reduction of everybody: summed in the tree over streams, answered to all. 1; 0: somebody is missing; or PD_ENOMEM. */
+/* The oldest reduction of everybody: summed in the tree over streams, answered to all. 1; 0:
+ * somebody is missing; or PD_ENOMEM. */
 static int reduce_once(struct ps_shard *s) {
     double **vs = (double **)(void *)s->params.scratch.val; /* scratch of pointers */
     uint32_t k = 0;
@@ -218,7 +231,8 @@ static int reduce_once(struct ps_shard *s) {
         struct member *m = &s->barrier.members[s->barrier.order[i]];
         if (m->state != MEMBER_JOINED)
             continue;
-        shard_answer_kept(s, s->barrier.order[i], WIRE_PS_REDUCE, m->reduces[m->first_reduce].req, &b);
+        shard_answer_kept(s, s->barrier.order[i], WIRE_PS_REDUCE, m->reduces[m->first_reduce].req,
+                          &b);
     }
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
         struct member *m = &s->barrier.members[s->barrier.order[i]];
@@ -264,7 +278,10 @@ static void end_pass(struct ps_shard *s) {
     }
     shard_forget_reduced(s);
     s->stats.progress++;
-    const struct ps_msg_pass_ended ended = {.step = s->barrier.step, .pass = s->barrier.pass, .given = s->barrier.pass_given, .dropped = s->barrier.pass_lagged};
+    const struct ps_msg_pass_ended ended = {.step = s->barrier.step,
+                                            .pass = s->barrier.pass,
+                                            .given = s->barrier.pass_given,
+                                            .dropped = s->barrier.pass_lagged};
     struct ps_body b = shard_body(s);
     ps_put_pass_ended(&b, &ended);
     s->barrier.pass_given = s->barrier.pass_lagged = 0;
@@ -280,7 +297,8 @@ static void end_pass(struct ps_shard *s) {
 }
 
 int shard_advance(struct ps_shard *s, struct pd_err *err) {
-    if (s->params.declared && !s->params.rule->barrier && s->barrier.n_waiting) /* a member's own step may be what its pull waits for */
+    if (s->params.declared && !s->params.rule->barrier &&
+        s->barrier.n_waiting) /* a member's own step may be what its pull waits for */
         shard_answer_waiting(s);
     shard_hand_out(s);
     if (!barrier_is_complete(&s->barrier))
@@ -312,31 +330,43 @@ int shard_advance(struct ps_shard *s, struct pd_err *err) {
 
 static int take(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
     switch ((*f)->type) {
-    case WIRE_PS_PUSH_DENSE: return shard_push_dense(s, trainer, f, err);
-    case WIRE_PS_PUSH_ROWS: return shard_push_rows(s, trainer, f, err);
-    case WIRE_PS_STEP_END: return shard_step_end(s, trainer, f, err);
+    case WIRE_PS_PUSH_DENSE:
+        return shard_push_dense(s, trainer, f, err);
+    case WIRE_PS_PUSH_ROWS:
+        return shard_push_rows(s, trainer, f, err);
+    case WIRE_PS_STEP_END:
+        return shard_step_end(s, trainer, f, err);
     case WIRE_PS_PULL_DENSE:
     case WIRE_PS_PULL_ROWS:
     case WIRE_PS_SAVE:
     case WIRE_PS_COMMIT:
     case WIRE_PS_DAY_END:
-    case WIRE_PS_LOAD: return shard_pull(s, trainer, f, err);
-    case WIRE_PS_TASK: return shard_task(s, trainer, *f, err);
-    case WIRE_PS_NOTE: return shard_note(s, trainer, *f, err);
+    case WIRE_PS_LOAD:
+        return shard_pull(s, trainer, f, err);
+    case WIRE_PS_TASK:
+        return shard_task(s, trainer, *f, err);
+    case WIRE_PS_NOTE:
+        return shard_note(s, trainer, *f, err);
     case WIRE_PS_MODELS:
     case WIRE_PS_VERIFY:
     case WIRE_PS_READ:
     case WIRE_PS_STORE:
     case WIRE_PS_REMOVE:
-    case WIRE_PS_LINK: return shard_models(s, trainer, *f, err);
-    case WIRE_PS_PASS_END: return on_pass_end(s, trainer, *f, err);
-    case WIRE_PS_REDUCE: return on_reduce(s, trainer, *f, err);
-    case WIRE_PS_BYE: return on_bye(s, trainer, *f, err);
-    default: return pd_fail(err, PD_EPROTO, "unexpected message 0x%x", (*f)->type);
+    case WIRE_PS_LINK:
+        return shard_models(s, trainer, *f, err);
+    case WIRE_PS_PASS_END:
+        return on_pass_end(s, trainer, *f, err);
+    case WIRE_PS_REDUCE:
+        return on_reduce(s, trainer, *f, err);
+    case WIRE_PS_BYE:
+        return on_bye(s, trainer, *f, err);
+    default:
+        return pd_fail(err, PD_EPROTO, "unexpected message 0x%x", (*f)->type);
     }
 }
 
-static int dispatch(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame **f, struct pd_err *err) {
+static int dispatch(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame **f,
+                    struct pd_err *err) {
     struct member *m = &s->barrier.members[trainer];
     const uint64_t req = (*f)->req;
     if ((*f)->type == WIRE_PS_DECLARE)
@@ -348,26 +378,30 @@ static int dispatch(struct ps_shard *s, uint32_t trainer, const char *addr, stru
         return 0;
     }
     if (m->state != MEMBER_JOINED)
-        return pd_fail(err, PD_EPROTO, "%s before PS_DECLARE or after PS_BYE", wire_msg_name((*f)->type));
+        return pd_fail(err, PD_EPROTO, "%s before PS_DECLARE or after PS_BYE",
+                       wire_msg_name((*f)->type));
     int rc = take(s, trainer, f, err);
     if (!rc)
         m->last_req = req;
     return rc;
 }
 
-int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f, struct pd_err *err) {
+int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f,
+                   struct pd_err *err) {
     int rc = 0;
     if (s->failed.code)
         rc = pd_fail(err, s->failed.code, "%s", s->failed.msg);
     else if (trainer >= s->opts.n_trainers)
-        rc = pd_fail(err, PD_ECONF, "trainer %u of a job with %u trainers (num_gradient_servers)", trainer,
-                     s->opts.n_trainers);
+        rc = pd_fail(err, PD_ECONF, "trainer %u of a job with %u trainers (num_gradient_servers)",
+                     trainer, s->opts.n_trainers);
     else if (f->flags)
         rc = pd_fail(err, PD_EPROTO, "%s with flags 0x%x", wire_msg_name(f->type), f->flags);
     else
         rc = dispatch(s, trainer, addr, &f, err);
     wire_frame_free(f);
-    if (rc == PD_ENUM && s->params.job.on_nan == PS_NAN_STOP) /* without a barrier it comes up here, and ends the job all the same */
+    if (rc == PD_ENUM &&
+        s->params.job.on_nan ==
+            PS_NAN_STOP) /* without a barrier it comes up here, and ends the job all the same */
         ps_shard_fail(s, err);
     if (rc)
         return rc;
@@ -405,7 +439,8 @@ void ps_shard_fail(struct ps_shard *s, const struct pd_err *why) {
         if (!m->in_pass && m->pass_req)
             s->ops.fail(s->arg, s->barrier.order[i], WIRE_PS_PASS_END, m->pass_req, why);
         for (uint32_t k = 0; k < m->n_reduces; k++)
-            s->ops.fail(s->arg, s->barrier.order[i], WIRE_PS_REDUCE, m->reduces[(m->first_reduce + k) % SHARD_REDUCES].req, why);
+            s->ops.fail(s->arg, s->barrier.order[i], WIRE_PS_REDUCE,
+                        m->reduces[(m->first_reduce + k) % SHARD_REDUCES].req, why);
     }
 }
 

@@ -1,15 +1,19 @@
-/* shard_again.c - what a trainer sends a second time after its connection was lost, and the answers that are kept for that. */
+/* shard_again.c - what a trainer sends a second time after its connection was lost, and the answers
+ * that are kept for that. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "ps/shard/shard_int.h"
 
-/* A trainer has at most some 110 such requests under way (64 reductions, and ps_step_end waits beyond 48), and what it misses are
- * the last answers that were sent: the ring holds them. */
-static uint8_t *bytes_of(struct kept_answer *a) { return a->n <= sizeof a->small ? a->small : a->data; }
+/* A trainer has at most some 110 such requests under way (64 reductions, and ps_step_end waits
+ * beyond 48), and what it misses are the last answers that were sent: the ring holds them. */
+static uint8_t *bytes_of(struct kept_answer *a) {
+    return a->n <= sizeof a->small ? a->small : a->data;
+}
 
-int shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req, const struct ps_body *b) {
+int shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req,
+                      const struct ps_body *b) {
     struct member *m = &s->barrier.members[trainer];
     struct kept_answer *a = &m->answers[m->next_answer++ % SHARD_ANSWERS];
     const uint8_t *p = b->sec[0];
@@ -35,7 +39,8 @@ int shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint6
     return 0;
 }
 
-int shard_answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, const struct ps_body *b, struct pd_err *err) {
+int shard_answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+                 const struct ps_body *b, struct pd_err *err) {
     struct iovec io[WIRE_SECTIONS];
     if (b->head->failed)
         return pd_fail(err, PD_ENOMEM, "no memory for an answer");
@@ -52,12 +57,15 @@ static struct kept_answer *find(const struct member *m, uint16_t type, uint64_t 
     return NULL;
 }
 
-static int is_pull(uint16_t type) { return type == WIRE_PS_PULL_DENSE || type == WIRE_PS_PULL_ROWS; }
+static int is_pull(uint16_t type) {
+    return type == WIRE_PS_PULL_DENSE || type == WIRE_PS_PULL_ROWS;
+}
 
 static void forget(struct ps_shard *s, uint32_t trainer, int pulls_only) {
     size_t kept = 0;
     for (size_t i = 0; i < s->barrier.n_waiting; i++)
-        if (s->barrier.waiting[i].trainer == trainer && (!pulls_only || is_pull(s->barrier.waiting[i].f->type)))
+        if (s->barrier.waiting[i].trainer == trainer &&
+            (!pulls_only || is_pull(s->barrier.waiting[i].f->type)))
             wire_frame_free(s->barrier.waiting[i].f);
         else
             s->barrier.waiting[kept++] = s->barrier.waiting[i];
@@ -74,10 +82,13 @@ static int is_waiting(const struct ps_shard *s, uint32_t trainer, uint64_t req) 
     return 0;
 }
 
-/* A request is one of these: a pull, which is done again; answered, which is answered again; taken and still under way, whose
- * answer will come: so does that of one that waits for a step (save, load) when the connection breaks, for what it is to save is there
- * then and not later; one that failed, or whose answer could not be kept for lack of memory: done again, unless it is too late. */
-int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
+/* A request is one of these: a pull, which is done again; answered, which is answered again; taken
+ * and still under way, whose answer will come: so does that of one that waits for a step (save,
+ * load) when the connection breaks, for what it is to save is there then and not later; one that
+ * failed, or whose answer could not be kept for lack of memory: done again, unless it is too late.
+ */
+int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
+                   struct pd_err *err) {
     struct member *m = &s->barrier.members[trainer];
     struct kept_answer *a = find(m, (*f)->type, (*f)->req);
     const uint16_t type = (*f)->type;
@@ -92,16 +103,20 @@ int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, 
     }
     if (shard_is_about_models(type) && m->state == MEMBER_JOINED)
         return shard_models(s, trainer, *f, err);
-    if (shard_is_saving(s, trainer, (*f)->req) || (!is_pull(type) && is_waiting(s, trainer, (*f)->req)))
+    if (shard_is_saving(s, trainer, (*f)->req) ||
+        (!is_pull(type) && is_waiting(s, trainer, (*f)->req)))
         return 0;
-    if (!is_pull(type) && type != WIRE_PS_SAVE && type != WIRE_PS_COMMIT && type != WIRE_PS_LOAD && type != WIRE_PS_DAY_END)
+    if (!is_pull(type) && type != WIRE_PS_SAVE && type != WIRE_PS_COMMIT && type != WIRE_PS_LOAD &&
+        type != WIRE_PS_DAY_END)
         return 0;
     const struct ps_body b = ps_body_of(*f);
     uint64_t after;
     (void)ps_get_after(&b, &after); /* cut short: shard_pull refuses it */
     if (type == WIRE_PS_SAVE && s->params.rule->barrier && after < s->barrier.step)
-        return pd_fail(err, PD_EFAIL, "the model after step %llu was not saved, and is not there any more: step %llu", (unsigned long long)after,
-                       (unsigned long long)s->barrier.step);
+        return pd_fail(
+            err, PD_EFAIL,
+            "the model after step %llu was not saved, and is not there any more: step %llu",
+            (unsigned long long)after, (unsigned long long)s->barrier.step);
     if (m->state == MEMBER_JOINED)
         return shard_pull(s, trainer, f, err);
     return pd_fail(err, PD_EPROTO, "%s after PS_BYE", wire_msg_name(type));

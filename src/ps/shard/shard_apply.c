@@ -1,13 +1,15 @@
-/* shard_apply.c - a step is complete, or a contribution without a barrier: it is applied, and its numbers are answered. */
+/* shard_apply.c - a step is complete, or a contribution without a barrier: it is applied, and its
+ * numbers are answered. */
 #include <string.h>
 
 #include "base/fault.h"
 #include "ps/shard/shard_int.h"
 
 /* The sums of the numbers of a step, to a trainer that has sent p->n_stats of them. */
-static void answer_step(struct ps_shard *s, uint32_t trainer, const struct member_step *p, uint64_t step, uint64_t n_samples,
-                        const double *sums) {
-    const struct ps_msg_step_sums m = {.step = step, .n_samples = n_samples, .sums = sums, .n_sums = p->n_stats};
+static void answer_step(struct ps_shard *s, uint32_t trainer, const struct member_step *p,
+                        uint64_t step, uint64_t n_samples, const double *sums) {
+    const struct ps_msg_step_sums m = {
+        .step = step, .n_samples = n_samples, .sums = sums, .n_sums = p->n_stats};
     struct ps_body b = shard_body(s);
     ps_put_step_sums(&b, &m);
     shard_answer_kept(s, trainer, WIRE_PS_STEP_END, p->req, &b);
@@ -20,7 +22,8 @@ static void answer_stats(struct ps_shard *s, uint32_t n_parts, uint64_t n_sample
         return;
     for (uint32_t i = 0; i < n_parts; i++)
         v[i] = s->params.scratch.parts[i]->stats;
-    ps_tree_plan(s->params.scratch.ranges, n_parts, s->params.job.n_streams, s->params.scratch.plan);
+    ps_tree_plan(s->params.scratch.ranges, n_parts, s->params.job.n_streams,
+                 s->params.scratch.plan);
     ps_tree_sum_f64(s->params.scratch.plan, n_parts, v, PS_STATS_MAX);
     for (uint32_t k = 0; k < s->barrier.n_joined; k++) {
         const struct member *m = &s->barrier.members[s->barrier.order[k]];
@@ -58,18 +61,21 @@ int shard_apply(struct ps_shard *s, struct pd_err *err) {
         rc = add_parts(s, barrier_step_of(m, s->barrier.step), &n);
     }
     if (rc)
-        return pd_fail(err, rc, "no memory to apply step %llu", (unsigned long long)s->barrier.step);
+        return pd_fail(err, rc, "no memory to apply step %llu",
+                       (unsigned long long)s->barrier.step);
     rc = apply_parts(s, n, n_samples, err);
     if (rc)
         return rc;
     answer_stats(s, n, n_samples);
     for (uint32_t k = 0; k < s->barrier.n_joined; k++)
         if (s->barrier.members[s->barrier.order[k]].step > s->barrier.step)
-            shard_step_clear(s, barrier_step_of(&s->barrier.members[s->barrier.order[k]], s->barrier.step));
+            shard_step_clear(
+                s, barrier_step_of(&s->barrier.members[s->barrier.order[k]], s->barrier.step));
     return 0;
 }
 
-/* Everybody's numbers since this member was told last: its report is then about the whole job here too. */
+/* Everybody's numbers since this member was told last: its report is then about the whole job here
+ * too. */
 static void answer_sums(struct ps_shard *s, struct member *m, const struct member_step *p) {
     for (uint32_t k = 0; k < s->barrier.n_joined; k++) {
         struct member *o = &s->barrier.members[s->barrier.order[k]];
@@ -89,7 +95,8 @@ int shard_apply_one(struct ps_shard *s, struct member *m, struct pd_err *err) {
     struct member_step *p = barrier_step_of(m, m->step);
     uint32_t n = 0;
     uint64_t lag = m->has_pulled ? s->params.updates - m->updates_seen : 0;
-    int late = s->params.rule->discards && s->params.job.discard_ratio > 0 && (double)lag > s->params.job.discard_ratio * s->params.job.n_trainers;
+    int late = s->params.rule->discards && s->params.job.discard_ratio > 0 &&
+               (double)lag > s->params.job.discard_ratio * s->params.job.n_trainers;
     s->stats.lagged += (uint64_t)late;
     s->barrier.pass_lagged += (uint64_t)late;
     s->barrier.pass_given++;

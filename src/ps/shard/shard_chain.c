@@ -3,8 +3,9 @@
  *     PS_CHAIN_BASE:  all rows ─▶ DIR/A/sparse-00000-of-00002.bin                rows are watched from here on
  *     PS_CHAIN_DELTA: changes  ─▶ DIR/B/sparse-00000-of-00002.delta-00001.bin    and a link to the file in A beside it, ...
  *
- * The files below are those that this thread has written itself since it began: their inodes are known, so a folder that somebody has
- * removed or replaced meanwhile, or a file system without links, is noticed. The save then is a base.
+ * The files below are those that this thread has written itself since it began: their inodes are
+ * known, so a folder that somebody has removed or replaced meanwhile, or a file system without
+ * links, is noticed. The save then is a base.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -32,7 +33,8 @@ int shard_chain_changes(const struct ps_shard *s, uint32_t id) {
 
 static int is_file(const struct chain_layer *l, const char *path) {
     struct stat st;
-    return !lstat(path, &st) && st.st_dev == l->dev && st.st_ino == l->ino && (uint64_t)st.st_size == l->part.bytes;
+    return !lstat(path, &st) && st.st_dev == l->dev && st.st_ino == l->ino &&
+           (uint64_t)st.st_size == l->part.bytes;
 }
 
 /* 1: all layers are in `folder`, too. */
@@ -40,7 +42,8 @@ static int link_layers(const struct chain *c, const char *folder) {
     char from[PATH_MAX], to[PATH_MAX];
     for (uint32_t i = 0; i < c->n; i++) {
         const struct chain_layer *l = &c->layer[i];
-        if (pd_fmt(from, sizeof from, "%s/%s", c->folder, l->part.file) || pd_fmt(to, sizeof to, "%s/%s", folder, l->part.file))
+        if (pd_fmt(from, sizeof from, "%s/%s", c->folder, l->part.file) ||
+            pd_fmt(to, sizeof to, "%s/%s", folder, l->part.file))
             return 0;
         (void)unlink(to); /* of a save that came to nothing */
         if (!is_file(l, from) || pd_fault("ps.link") || link(from, to))
@@ -58,7 +61,10 @@ int shard_chain_go_on(struct ps_shard *s, const char *folder, int full) {
         return 0;
     if (link_layers(c, folder))
         return 1;
-    pd_warn(s->opts.log, "the files of the save before are not in %s any more, or cannot be linked to: all rows are saved", c->folder);
+    pd_warn(s->opts.log,
+            "the files of the save before are not in %s any more, or cannot be linked to: all rows "
+            "are saved",
+            c->folder);
     for (uint32_t i = 0; i < c->n; i++) { /* those that were */
         char path[PATH_MAX];
         if (!pd_fmt(path, sizeof path, "%s/%s", folder, c->layer[i].part.file))
@@ -67,7 +73,8 @@ int shard_chain_go_on(struct ps_shard *s, const char *folder, int full) {
     return 0;
 }
 
-void shard_chain_set(struct ps_shard *s, char *folder, int full, struct chain_layer *layer, uint32_t n) {
+void shard_chain_set(struct ps_shard *s, char *folder, int full, struct chain_layer *layer,
+                     uint32_t n) {
     struct chain *c = &s->saves.chain;
     free(c->folder);
     free(c->layer);

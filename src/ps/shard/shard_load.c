@@ -1,4 +1,5 @@
-/* shard_load.c - a server thread reads what it owns out of any model: its values, and from a checkpoint all of its state. */
+/* shard_load.c - a server thread reads what it owns out of any model: its values, and from a
+ * checkpoint all of its state. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,12 +8,14 @@
 #include "model/model.h"
 #include "ps/shard/shard_int.h"
 
-/* A folder as a trainer names it, on this node: "output" is the job's output folder, wherever the agent has put it; a
- * workspace that is used in place has no link to it. */
-int shard_folder(const struct ps_shard *s, char name[PATH_MAX], char out[PATH_MAX], struct pd_err *err) {
+/* A folder as a trainer names it, on this node: "output" is the job's output folder, wherever the
+ * agent has put it; a workspace that is used in place has no link to it. */
+int shard_folder(const struct ps_shard *s, char name[PATH_MAX], char out[PATH_MAX],
+                 struct pd_err *err) {
     const char *base = s->opts.output_dir;
     while (name[0] == '.' && name[1] == '/') /* "./output", ".//output" */
-        memmove(name, name + 1 + strspn(name + 1, "/"), strlen(name + 1 + strspn(name + 1, "/")) + 1);
+        memmove(name, name + 1 + strspn(name + 1, "/"),
+                strlen(name + 1 + strspn(name + 1, "/")) + 1);
     if (base && *base && !strncmp(name, "output", 6) && (!name[6] || name[6] == '/')) {
         if (pd_fmt(out, PATH_MAX, "%s%s", base, name + 6))
             return pd_fail(err, PD_EIO, "path too long: %s%s", base, name + 6);
@@ -22,7 +25,8 @@ int shard_folder(const struct ps_shard *s, char name[PATH_MAX], char out[PATH_MA
     return 0;
 }
 
-static int load_dense(struct ps_shard *s, struct model *m, uint32_t id, uint32_t missing, int full, struct pd_err *err) {
+static int load_dense(struct ps_shard *s, struct model *m, uint32_t id, uint32_t missing, int full,
+                      struct pd_err *err) {
     const struct ps_dense *d = &s->params.job.dense[id];
     const struct ps_seg *seg = &s->params.segs[id];
     const struct model_param *p = model_find(m, d->name);
@@ -39,11 +43,14 @@ static int load_dense(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
     for (uint32_t i = 0; same && i < d->n_dims; i++)
         same = p->shape[i] == d->shape[i];
     if (!same)
-        return pd_fail(err, PD_ECONF, "parameter '%s' has %llu values here and %llu, or another shape, in the model",
-                       d->name, (unsigned long long)d->n, (unsigned long long)model_param_values(p));
+        return pd_fail(
+            err, PD_ECONF,
+            "parameter '%s' has %llu values here and %llu, or another shape, in the model", d->name,
+            (unsigned long long)d->n, (unsigned long long)model_param_values(p));
     int rc = model_read_dense(m, d->name, seg->first, seg->count, params_w(&s->params, id), err);
     if (!rc && full)
-        rc = model_read_state(m, d->name, seg->first, seg->count, s->params.optim->state, s->params.state + seg->off, s->params.n_values, err);
+        rc = model_read_state(m, d->name, seg->first, seg->count, s->params.optim->state,
+                              s->params.state + seg->off, s->params.n_values, err);
     return rc;
 }
 
@@ -51,14 +58,17 @@ struct loading {
     struct ps_shard *s;
     uint32_t id;
     struct ps_table *t;
-    struct ps_life life;     /* the one that takes the old one's place */
-    int full, seen;          /* seen: the end of the state is what was seen of a row */
-    uint32_t width, history; /* of the state to be read, without that; updates in the table's history */
+    struct ps_life life; /* the one that takes the old one's place */
+    int full, seen;      /* seen: the end of the state is what was seen of a row */
+    uint32_t width,
+        history; /* of the state to be read, without that; updates in the table's history */
 };
 
-/* The rule's state, then, of a table that decays, the row as it was when it was last touched, and when: by the history of its thread, which
- * without a barrier is not that of the others. The row is then taken as it was after the last update. */
-static int load_row(void *arg, uint64_t key, const float *row, const float *state, uint32_t width, struct pd_err *err) {
+/* The rule's state, then, of a table that decays, the row as it was when it was last touched, and
+ * when: by the history of its thread, which without a barrier is not that of the others. The row is
+ * then taken as it was after the last update. */
+static int load_row(void *arg, uint64_t key, const float *row, const float *state, uint32_t width,
+                    struct pd_err *err) {
     struct loading *l = arg;
     const struct ps_shard *s = l->s;
     const uint32_t dim = ps_table_dim(l->t);
@@ -66,11 +76,14 @@ static int load_row(void *arg, uint64_t key, const float *row, const float *stat
     if (ps_row_thread(key, s->params.job.n_sparse_threads) != s->params.thread)
         return 0;
     if (l->seen && width < MODEL_SEEN_WIDTH)
-        return pd_fail(err, PD_EDATA, "the model has %u numbers of state per row of table '%s'", width, s->params.job.sparse[l->id].name);
+        return pd_fail(err, PD_EDATA, "the model has %u numbers of state per row of table '%s'",
+                       width, s->params.job.sparse[l->id].name);
     width -= l->seen ? MODEL_SEEN_WIDTH : 0;
     if (l->full && width != l->width)
-        return pd_fail(err, PD_ECONF, "the checkpoint has %u floats of state per row of table '%s', this optimizer has %u", width,
-                       s->params.job.sparse[l->id].name, l->width);
+        return pd_fail(
+            err, PD_ECONF,
+            "the checkpoint has %u floats of state per row of table '%s', this optimizer has %u",
+            width, s->params.job.sparse[l->id].name, l->width);
     if (ps_table_find(l->t, &key, 1, 1, &at))
         return pd_fail(err, PD_ENOMEM, "no memory for a table's rows");
     float *to = ps_table_change(l->t, at);
@@ -82,8 +95,8 @@ static int load_row(void *arg, uint64_t key, const float *row, const float *stat
             memcpy(to, state + n, dim * sizeof *state);
             memcpy(&step, state + n + dim, sizeof step);
             if (step > l->history)
-                return pd_fail(err, PD_EDATA, "a row of table '%s' was touched in update %u of %u", s->params.job.sparse[l->id].name, step,
-                               l->history);
+                return pd_fail(err, PD_EDATA, "a row of table '%s' was touched in update %u of %u",
+                               s->params.job.sparse[l->id].name, step, l->history);
         }
     }
     ps_table_note(l->t, at)->step = step;
@@ -99,36 +112,50 @@ static int load_waiting(void *arg, uint64_t key, uint32_t state, struct pd_err *
     if (ps_row_thread(key, l->s->params.job.n_sparse_threads) != l->s->params.thread)
         return 0;
     int rc = ps_life_restore(&l->life, key, state);
-    return rc ? pd_fail(err, rc, "id %llu of table '%s', which waits for a row", (unsigned long long)key, l->s->params.job.sparse[l->id].name) : 0;
+    return rc ? pd_fail(err, rc, "id %llu of table '%s', which waits for a row",
+                        (unsigned long long)key, l->s->params.job.sparse[l->id].name)
+              : 0;
 }
 
-static int load_history(struct ps_shard *s, struct model *m, uint32_t id, uint32_t *n, struct pd_err *err) {
+static int load_history(struct ps_shard *s, struct model *m, uint32_t id, uint32_t *n,
+                        struct pd_err *err) {
     const double *pairs = NULL;
     uint64_t count;
     int rc = model_history(m, s->params.job.sparse[id].name, &pairs, &count, err);
     if (rc)
         return rc;
     if (!count || count > UINT32_MAX)
-        return pd_fail(err, PD_ECONF, "table '%s' was trained without l1 and l2, or has none of their history", s->params.job.sparse[id].name);
+        return pd_fail(err, PD_ECONF,
+                       "table '%s' was trained without l1 and l2, or has none of their history",
+                       s->params.job.sparse[id].name);
     *n = (uint32_t)(count - 1);
-    if (ps_decay_restore(&s->params.decays[id], (const struct ps_decay_at *)(const void *)pairs, *n))
+    if (ps_decay_restore(&s->params.decays[id], (const struct ps_decay_at *)(const void *)pairs,
+                         *n))
         return pd_fail(err, PD_ENOMEM, "no memory for table '%s'", s->params.job.sparse[id].name);
     return 0;
 }
 
 /* A fresh table takes the old one's place: rows that the model lacks are initial values again. */
-static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t missing, int full, struct pd_err *err) {
+static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t missing, int full,
+                      struct pd_err *err) {
     const struct ps_sparse *d = &s->params.job.sparse[id];
     const struct model_param *p = model_find(m, d->name);
     if (!p && missing == PS_MISSING_FAIL)
         return pd_fail(err, PD_ENOENT, "the model has no table '%s'", d->name);
     if (p && (p->kind != MODEL_TABLE || p->dim != d->dim))
-        return pd_fail(err, PD_ECONF, "table '%s' has %u floats per row here and %u in the model", d->name, d->dim, p->dim);
+        return pd_fail(err, PD_ECONF, "table '%s' has %u floats per row here and %u in the model",
+                       d->name, d->dim, p->dim);
     if (p && p->n_rows && d->n_rows && p->n_rows != d->n_rows)
-        return pd_fail(err, PD_ECONF, "table '%s' has %llu ids here and %llu in the model: another vocabulary", d->name,
-                       (unsigned long long)d->n_rows, (unsigned long long)p->n_rows);
-    struct ps_table_opts o = {.name = d->name, .dim = d->dim, .state = s->params.optim->state, .seed = s->params.job.seed, .ageing = d->life.ageing > 0};
-    struct loading l = {.s = s, .id = id, .full = full, .width = full ? ps_params_state_width(&s->params, id) : 0};
+        return pd_fail(err, PD_ECONF,
+                       "table '%s' has %llu ids here and %llu in the model: another vocabulary",
+                       d->name, (unsigned long long)d->n_rows, (unsigned long long)p->n_rows);
+    struct ps_table_opts o = {.name = d->name,
+                              .dim = d->dim,
+                              .state = s->params.optim->state,
+                              .seed = s->params.job.seed,
+                              .ageing = d->life.ageing > 0};
+    struct loading l = {
+        .s = s, .id = id, .full = full, .width = full ? ps_params_state_width(&s->params, id) : 0};
     int rc = ps_table_new(&l.t, &o);
     if (!rc)
         rc = ps_life_init(&l.life, &d->life, s->params.job.seed, d->name);
@@ -165,7 +192,8 @@ void shard_forget_rows(struct ps_shard *s) {
             s->barrier.members[s->barrier.order[i]].known[t].id = 0;
 }
 
-/* The numbers that go on where they were; members stand at the step that the checkpoint was made after. */
+/* The numbers that go on where they were; members stand at the step that the checkpoint was made
+ * after. */
 static void go_on(struct ps_shard *s, const struct model_manifest *m) {
     s->barrier.step = m->step;
     s->barrier.pass = m->resume.pass;
@@ -173,10 +201,12 @@ static void go_on(struct ps_shard *s, const struct model_manifest *m) {
     s->params.samples = m->resume.samples;
     for (uint32_t i = 0; i < s->barrier.n_joined; i++)
         s->barrier.members[s->barrier.order[i]].step = s->barrier.step;
-    s->barrier.reduced_full = 1; /* until this pass is over no other process can take a trainer's place: it would begin elsewhere */
+    s->barrier.reduced_full = 1; /* until this pass is over no other process can take a trainer's
+                                    place: it would begin elsewhere */
 }
 
-/* The part that this thread would write holds all that it owns, if the model was saved by as many threads. */
+/* The part that this thread would write holds all that it owns, if the model was saved by as many
+ * threads. */
 static void prefer_own(const struct ps_shard *s, struct model *m) {
     char file[MODEL_FILE_MAX + 1];
     shard_part_name(s, file);
@@ -184,7 +214,8 @@ static void prefer_own(const struct ps_shard *s, struct model *m) {
 }
 
 /* The answer: step and pass of the model, or with `full` those that the trainers go on with. */
-int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *out, struct pd_err *err) {
+int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *out,
+               struct pd_err *err) {
     char folder[PATH_MAX];
     const struct ps_body b = ps_body_of(f);
     struct ps_msg_load q;
@@ -200,11 +231,15 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *o
     if (!rc)
         rc = model_open(&m, folder, err);
     if (!rc && full && !model_info(m)->optimizer_state)
-        rc = pd_fail(err, PD_ECONF, "%s has no optimizer state: a training can begin with it (init_model_path), not go on from it", folder);
+        rc = pd_fail(err, PD_ECONF,
+                     "%s has no optimizer state: a training can begin with it (init_model_path), "
+                     "not go on from it",
+                     folder);
     if (!rc)
         prefer_own(s, m);
     if (!rc && s->params.segs)
-        memset(s->params.state, 0, s->params.n_values * s->params.optim->state * sizeof *s->params.state);
+        memset(s->params.state, 0,
+               s->params.n_values * s->params.optim->state * sizeof *s->params.state);
     for (uint32_t i = 0; s->params.segs && i < s->params.job.n_dense && !rc; i++)
         rc = load_dense(s, m, i, missing, (int)full, err);
     shard_forget_rows(s);
@@ -214,13 +249,15 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *o
     if (!rc && full)
         go_on(s, model_info(m));
     if (!rc)
-        ps_put_loaded(out, &(struct ps_msg_loaded){.step = full ? s->barrier.step : model_info(m)->step,
-                                                   .pass = full ? s->barrier.pass : model_info(m)->pass});
+        ps_put_loaded(
+            out, &(struct ps_msg_loaded){.step = full ? s->barrier.step : model_info(m)->step,
+                                         .pass = full ? s->barrier.pass : model_info(m)->pass});
     model_close(m);
     return rc;
 }
 
-int shard_day_end(struct ps_shard *s, const struct wire_frame *f, struct ps_body *out, struct pd_err *err) {
+int shard_day_end(struct ps_shard *s, const struct wire_frame *f, struct ps_body *out,
+                  struct pd_err *err) {
     const struct ps_body b = ps_body_of(f);
     struct ps_msg_day_end m;
     struct ps_life_day day;
@@ -232,6 +269,8 @@ int shard_day_end(struct ps_shard *s, const struct wire_frame *f, struct ps_body
         return err->code;
     shard_forget_rows(s);
     shard_chain_drop(s); /* what is gone cannot be said by a save of changes */
-    ps_put_day_ended(out, &(struct ps_msg_day_ended){.removed = day.removed, .rows = day.rows, .candidates = day.candidates});
+    ps_put_day_ended(out, &(struct ps_msg_day_ended){.removed = day.removed,
+                                                     .rows = day.rows,
+                                                     .candidates = day.candidates});
     return 0;
 }

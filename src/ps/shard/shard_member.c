@@ -1,12 +1,15 @@
-/* shard_member.c - members that lose their connection, come back, are lost for good, or are started again; and who waits for whom.
+/* shard_member.c - members that lose their connection, come back, are lost for good, or are started
+ * again; and who waits for whom.
  *
  *     attached ──connection breaks──▶ detached ──the same process comes back──▶ attached
  *                                        │
  *                                        ├─ not in time ─▶ lost: the job fails, or goes on without it
- *                                        └─ on_trainer_lost = wait: another process takes its place, where this one was
+ *                                        └─ on_trainer_lost = wait: another process takes its
+ * place, where this one was
  *
- * The process that takes a place begins at the step that the lost one had not ended, hears the reductions since the pass began
- * once more (it runs the program from there), and says again that it is out of the pass.
+ * The process that takes a place begins at the step that the lost one had not ended, hears the
+ * reductions since the pass began once more (it runs the program from there), and says again that
+ * it is out of the pass.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +26,11 @@ void shard_keep_reduced(struct ps_shard *s, const double *sum, uint32_t n) {
     if (s->opts.on_lost != PS_LOST_WAIT || s->barrier.reduced_full)
         return;
     double *v = NULL;
-    if (s->barrier.n_reduced == REDUCED_MAX || (s->barrier.reduced_bytes += n * sizeof *v) > REDUCED_BYTES ||
-        shard_room(&s->barrier.reduced, &s->barrier.cap_reduced, s->barrier.n_reduced + 1, sizeof *s->barrier.reduced) || !(v = pd_malloc((n + 1) * sizeof *v))) {
+    if (s->barrier.n_reduced == REDUCED_MAX ||
+        (s->barrier.reduced_bytes += n * sizeof *v) > REDUCED_BYTES ||
+        shard_room(&s->barrier.reduced, &s->barrier.cap_reduced, s->barrier.n_reduced + 1,
+                   sizeof *s->barrier.reduced) ||
+        !(v = pd_malloc((n + 1) * sizeof *v))) {
         s->barrier.reduced_full = 1;
         return;
     }
@@ -43,11 +49,14 @@ void shard_forget_reduced(struct ps_shard *s) {
         s->barrier.members[s->barrier.order[i]].n_replayed = 0;
 }
 
-int shard_reduce_again(struct ps_shard *s, uint32_t trainer, uint32_t n, uint64_t req, struct pd_err *err) {
+int shard_reduce_again(struct ps_shard *s, uint32_t trainer, uint32_t n, uint64_t req,
+                       struct pd_err *err) {
     struct member *m = &s->barrier.members[trainer];
     const struct reduced *r = &s->barrier.reduced[m->n_replayed];
     if (r->n != n)
-        return pd_fail(err, PD_EPROTO, "was started again and reduces %u numbers where it reduced %u before", n, r->n);
+        return pd_fail(err, PD_EPROTO,
+                       "was started again and reduces %u numbers where it reduced %u before", n,
+                       r->n);
     struct ps_body b = shard_body(s);
     ps_put_reduced(&b, &(struct ps_msg_reduced){.sums = r->v, .n_sums = n});
     if (shard_answer_kept(s, trainer, WIRE_PS_REDUCE, req, &b))
@@ -71,14 +80,22 @@ static void drop_unfinished(struct ps_shard *s, uint32_t trainer) {
 }
 
 /* Another process in the place of the one that is gone. */
-static int take_place(struct ps_shard *s, uint32_t trainer, const struct ps_declare *d, const struct ps_job *job, struct pd_err *err) {
+static int take_place(struct ps_shard *s, uint32_t trainer, const struct ps_declare *d,
+                      const struct ps_job *job, struct pd_err *err) {
     struct member *m = &s->barrier.members[trainer];
-    if (d->stream_lo != m->streams.lo || d->stream_hi != m->streams.hi || d->thread != s->params.thread || d->kind != s->opts.kind)
-        return pd_fail(err, PD_ECONF, "trainer %u is started again with streams %u-%u as thread %u; it had %u-%u and thread %u", trainer,
-                       d->stream_lo, d->stream_hi - 1, d->thread, m->streams.lo, m->streams.hi - 1, s->params.thread);
+    if (d->stream_lo != m->streams.lo || d->stream_hi != m->streams.hi ||
+        d->thread != s->params.thread || d->kind != s->opts.kind)
+        return pd_fail(err, PD_ECONF,
+                       "trainer %u is started again with streams %u-%u as thread %u; it had %u-%u "
+                       "and thread %u",
+                       trainer, d->stream_lo, d->stream_hi - 1, d->thread, m->streams.lo,
+                       m->streams.hi - 1, s->params.thread);
     if (s->barrier.reduced_full)
-        return pd_fail(err, PD_EFAIL, "trainer %u cannot take up the work of the process before it: there were too many reductions since "
-                       "the pass began", trainer);
+        return pd_fail(err, PD_EFAIL,
+                       "trainer %u cannot take up the work of the process before it: there were "
+                       "too many reductions since "
+                       "the pass began",
+                       trainer);
     int rc = ps_job_same(&s->params.job, job, err);
     if (rc)
         return rc;
@@ -94,21 +111,27 @@ static int take_place(struct ps_shard *s, uint32_t trainer, const struct ps_decl
     m->lost = 0;
     m->resumed = 1;
     s->stats.progress++;
-    pd_info(s->opts.log, "trainer %u is started again and goes on in step %llu of pass %llu", trainer, (unsigned long long)m->step,
-            (unsigned long long)s->barrier.pass);
+    pd_info(s->opts.log, "trainer %u is started again and goes on in step %llu of pass %llu",
+            trainer, (unsigned long long)m->step, (unsigned long long)s->barrier.pass);
     return 1;
 }
 
-int shard_comes_back(struct ps_shard *s, uint32_t trainer, const char *addr, const struct ps_declare *d, const struct ps_job *job,
-                     struct pd_err *err) {
+int shard_comes_back(struct ps_shard *s, uint32_t trainer, const char *addr,
+                     const struct ps_declare *d, const struct ps_job *job, struct pd_err *err) {
     struct member *m = &s->barrier.members[trainer];
-    int same = m->state != MEMBER_ABSENT && m->incarnation == d->incarnation && (!d->epoch || d->epoch == s->opts.epoch), rc = same;
+    int same = m->state != MEMBER_ABSENT && m->incarnation == d->incarnation &&
+               (!d->epoch || d->epoch == s->opts.epoch),
+        rc = same;
     if (m->lost && (same || s->opts.on_lost == PS_LOST_CONTINUE))
-        return pd_fail(err, PD_EGONE, "trainer %u was given up in step %llu%s", trainer, (unsigned long long)m->step,
+        return pd_fail(err, PD_EGONE, "trainer %u was given up in step %llu%s", trainer,
+                       (unsigned long long)m->step,
                        s->opts.on_lost == PS_LOST_CONTINUE ? ": the job goes on without it" : "");
     if (!same && d->epoch)
-        return pd_fail(err, d->epoch == s->opts.epoch ? PD_EGONE : PD_EFAIL, "trainer %u comes back to a server that %s", trainer,
-                       d->epoch == s->opts.epoch ? "has given it up" : "was started again and no longer has the parameters");
+        return pd_fail(err, d->epoch == s->opts.epoch ? PD_EGONE : PD_EFAIL,
+                       "trainer %u comes back to a server that %s", trainer,
+                       d->epoch == s->opts.epoch
+                           ? "has given it up"
+                           : "was started again and no longer has the parameters");
     if (!same && m->state == MEMBER_JOINED && !m->attached && s->opts.on_lost == PS_LOST_WAIT)
         rc = take_place(s, trainer, d, job, err);
     else if (!same && m->state != MEMBER_ABSENT)
@@ -131,37 +154,45 @@ int ps_shard_detach(struct ps_shard *s, uint32_t trainer) {
     return 1;
 }
 
-int ps_shard_has_lost(const struct ps_shard *s, uint32_t trainer) { return trainer < s->opts.n_trainers && s->barrier.members[trainer].lost; }
+int ps_shard_has_lost(const struct ps_shard *s, uint32_t trainer) {
+    return trainer < s->opts.n_trainers && s->barrier.members[trainer].lost;
+}
 
 /* The job goes on with those that are left. */
-static int go_on(struct ps_shard *s, uint32_t trainer, const struct pd_err *why, struct pd_err *err) {
+static int go_on(struct ps_shard *s, uint32_t trainer, const struct pd_err *why,
+                 struct pd_err *err) {
     struct member *m = &s->barrier.members[trainer];
     drop_unfinished(s, trainer);
     m->in_pass = 0;
     m->knows_bye = 1;
     if (s->barrier.n_left == s->opts.n_trainers && !s->barrier.n_byes)
         return pd_fail(err, PD_EFAIL, "%.800s; no trainer is left", why->msg);
-    pd_warn(s->opts.log, "%s; its streams %u-%u are left out from here on (on_trainer_lost = continue)", why->msg, m->streams.lo,
-            m->streams.hi - 1);
+    pd_warn(s->opts.log,
+            "%s; its streams %u-%u are left out from here on (on_trainer_lost = continue)",
+            why->msg, m->streams.lo, m->streams.hi - 1);
     return shard_advance(s, err);
 }
 
 /* It was here on another thread, and lost there. */
-static int never_comes(struct ps_shard *s, uint32_t trainer, const struct pd_err *why, struct pd_err *err) {
+static int never_comes(struct ps_shard *s, uint32_t trainer, const struct pd_err *why,
+                       struct pd_err *err) {
     struct member *m = &s->barrier.members[trainer];
     struct pd_err e = {0};
     m->state = MEMBER_LEFT;
     m->lost = m->knows_bye = 1;
     s->barrier.n_left++;
     s->barrier.n_absent++;
-    int rc = s->barrier.n_left == s->opts.n_trainers && !s->barrier.n_byes ? pd_fail(&e, PD_EFAIL, "%.800s; no trainer is left", why->msg) : shard_advance(s, &e);
+    int rc = s->barrier.n_left == s->opts.n_trainers && !s->barrier.n_byes
+                 ? pd_fail(&e, PD_EFAIL, "%.800s; no trainer is left", why->msg)
+                 : shard_advance(s, &e);
     if (!rc)
         return 0;
     ps_shard_fail(s, &e);
     return pd_fail(err, s->failed.code, "%s", s->failed.msg);
 }
 
-int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why, struct pd_err *err) {
+int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why,
+                  struct pd_err *err) {
     struct member *m = &s->barrier.members[trainer];
     if (trainer >= s->opts.n_trainers || m->state == MEMBER_LEFT || m->lost)
         return 0;
@@ -172,10 +203,11 @@ int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why
     m->attached = 0;
     shard_task_back(s, trainer);
     s->stats.progress++;
-    pd_fail(&e, PD_EFAIL, "trainer %u (%s) is gone in step %llu%s%s", trainer, m->addr, (unsigned long long)m->step,
-            why && why->msg[0] ? ": " : "", why ? why->msg : "");
+    pd_fail(&e, PD_EFAIL, "trainer %u (%s) is gone in step %llu%s%s", trainer, m->addr,
+            (unsigned long long)m->step, why && why->msg[0] ? ": " : "", why ? why->msg : "");
     if (!s->failed.code && s->opts.on_lost == PS_LOST_WAIT) {
-        pd_warn(s->opts.log, "%s; waiting until it is started again (on_trainer_lost = wait)", e.msg);
+        pd_warn(s->opts.log, "%s; waiting until it is started again (on_trainer_lost = wait)",
+                e.msg);
         shard_hand_out(s);
         return 0;
     }
@@ -199,6 +231,10 @@ int ps_shard_all_known(const struct ps_shard *s) {
     return n == s->opts.n_trainers;
 }
 
-uint32_t ps_shard_absent(const struct ps_shard *s, char *text, size_t cap) { return barrier_absent(&s->barrier, text, cap); }
+uint32_t ps_shard_absent(const struct ps_shard *s, char *text, size_t cap) {
+    return barrier_absent(&s->barrier, text, cap);
+}
 
-int ps_shard_waiting(const struct ps_shard *s, char *text, size_t cap) { return !s->failed.code && barrier_waiting(&s->barrier, text, cap); }
+int ps_shard_waiting(const struct ps_shard *s, char *text, size_t cap) {
+    return !s->failed.code && barrier_waiting(&s->barrier, text, cap);
+}

@@ -1,5 +1,6 @@
-/* shard_models.c - the checkpoints on this server's disk: what there is, whether it is whole, its bytes, for whoever lacks them.
- * These requests are answered at once, whatever step the shard is at, and do no harm when they come twice.
+/* shard_models.c - the checkpoints on this server's disk: what there is, whether it is whole, its
+ * bytes, for whoever lacks them. These requests are answered at once, whatever step the shard is
+ * at, and do no harm when they come twice.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,12 +21,15 @@ enum { MANIFEST_MAX = 256 << 20, LIST_MAX = 4096 };
 
 /* A file's name inside a model's folder. */
 static int check_file(const char *file, struct pd_err *err) {
-    return !*file || *file == '.' || strchr(file, '/') ? pd_fail(err, PD_EPROTO, "not the name of a part") : 0;
+    return !*file || *file == '.' || strchr(file, '/')
+               ? pd_fail(err, PD_EPROTO, "not the name of a part")
+               : 0;
 }
 
 /* --- what there is --- */
 
-static int append_model(const struct ps_shard *s, const char *dir, const char *name, struct pd_buf *out) {
+static int append_model(const struct ps_shard *s, const char *dir, const char *name,
+                        struct pd_buf *out) {
     char path[PATH_MAX];
     struct model_manifest m = {0};
     struct pd_buf text, here;
@@ -38,11 +42,15 @@ static int append_model(const struct ps_shard *s, const char *dir, const char *n
     if (ok) {
         for (size_t i = 0; i < m.n_parts; i++) {
             struct stat st;
-            pd_put_u8(&here, !pd_fmt(path, sizeof path, "%s/%s/%s", dir, name, m.parts[i].file) && !stat(path, &st) &&
-                                 (uint64_t)st.st_size == m.parts[i].bytes);
+            pd_put_u8(&here, !pd_fmt(path, sizeof path, "%s/%s/%s", dir, name, m.parts[i].file) &&
+                                 !stat(path, &st) && (uint64_t)st.st_size == m.parts[i].bytes);
         }
-        struct ps_msg_model_entry e = {.name = name, .step = m.step, .pass = m.optimizer_state ? m.resume.pass : m.pass + 1,
-                                       .batch = m.resume.batch, .full = m.optimizer_state != 0, .n_parts = (uint32_t)m.n_parts,
+        struct ps_msg_model_entry e = {.name = name,
+                                       .step = m.step,
+                                       .pass = m.optimizer_state ? m.resume.pass : m.pass + 1,
+                                       .batch = m.resume.batch,
+                                       .full = m.optimizer_state != 0,
+                                       .n_parts = (uint32_t)m.n_parts,
                                        .here = here.data};
         model_hash(text.data, text.len, e.hash);
         ps_append_model_entry(out, &e);
@@ -56,7 +64,8 @@ static int append_model(const struct ps_shard *s, const char *dir, const char *n
     return ok;
 }
 
-static int on_models(struct ps_shard *s, const struct ps_body *b, struct ps_body *out, struct pd_err *err) {
+static int on_models(struct ps_shard *s, const struct ps_body *b, struct ps_body *out,
+                     struct pd_err *err) {
     char dir[PATH_MAX];
     struct ps_msg_models q;
     struct ps_msg_model_list list = {0};
@@ -85,7 +94,8 @@ static int on_models(struct ps_shard *s, const struct ps_body *b, struct ps_body
     return 0;
 }
 
-static int on_verify(struct ps_shard *s, const struct ps_body *b, struct ps_body *out, struct pd_err *err) {
+static int on_verify(struct ps_shard *s, const struct ps_body *b, struct ps_body *out,
+                     struct pd_err *err) {
     char folder[PATH_MAX];
     struct ps_msg_verify q;
     struct pd_err why = {0};
@@ -99,14 +109,16 @@ static int on_verify(struct ps_shard *s, const struct ps_body *b, struct ps_body
     if (!rc)
         rc = *q.file ? model_verify_part(m, q.file, &why) : model_verify_here(m, &why);
     model_close(m);
-    ps_put_verified(out, &(struct ps_msg_verified){.code = (uint32_t)-rc, .message = rc ? why.msg : ""});
+    ps_put_verified(out,
+                    &(struct ps_msg_verified){.code = (uint32_t)-rc, .message = rc ? why.msg : ""});
     return 0;
 }
 
 /* --- bytes --- */
 
 /* Answered here, since the bytes are not copied. */
-static int on_read(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, const struct ps_body *b, struct pd_err *err) {
+static int on_read(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+                   const struct ps_body *b, struct pd_err *err) {
     char folder[PATH_MAX], path[PATH_MAX];
     struct ps_msg_read q;
     int rc = ps_get_read(b, &q, err);
@@ -128,7 +140,8 @@ static int on_read(struct ps_shard *s, uint32_t trainer, const struct wire_frame
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", path);
     if (!rc) {
         struct ps_body out = shard_body(s);
-        ps_put_piece(&out, &(struct ps_msg_piece){.size = (uint64_t)st.st_size, .data = mem, .n_data = (size_t)got});
+        ps_put_piece(&out, &(struct ps_msg_piece){
+                               .size = (uint64_t)st.st_size, .data = mem, .n_data = (size_t)got});
         rc = shard_answer(s, trainer, f, &out, err);
     }
     if (fd >= 0)
@@ -142,7 +155,8 @@ static int has(const char *path, uint64_t offset, uint64_t size, const uint8_t *
     struct stat st;
     uint8_t *mem = pd_malloc(n);
     int fd = mem ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    int yes = fd >= 0 && !fstat(fd, &st) && (uint64_t)st.st_size == size && pread(fd, mem, n, (off_t)offset) == (ssize_t)n && !memcmp(mem, p, n);
+    int yes = fd >= 0 && !fstat(fd, &st) && (uint64_t)st.st_size == size &&
+              pread(fd, mem, n, (off_t)offset) == (ssize_t)n && !memcmp(mem, p, n);
     if (fd >= 0)
         close(fd);
     free(mem);
@@ -162,17 +176,22 @@ static int on_store(struct ps_shard *s, const struct ps_body *b, struct pd_err *
     const uint64_t offset = q.offset, size = q.size, n = q.n_data;
     if (rc || offset > size || n > size - offset)
         return rc ? rc : pd_fail(err, PD_EPROTO, "a malformed PS_STORE");
-    if (pd_fmt(path, sizeof path, "%s/%s", folder, file) || pd_fmt(aside, sizeof aside, "%s/.%s.tmp", folder, file))
+    if (pd_fmt(path, sizeof path, "%s/%s", folder, file) ||
+        pd_fmt(aside, sizeof aside, "%s/.%s.tmp", folder, file))
         return pd_fail(err, PD_EIO, "path too long: %s", folder);
     rc = offset ? 0 : pd_mkdirs(folder, 0755, err);
     if (rc)
         return rc;
-    int fd = open(aside, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | (offset ? 0 : O_CREAT | O_TRUNC), 0644);
-    if (fd < 0 && errno == ENOENT && offset && offset + n == size && has(path, offset, size, q.data, n))
+    int fd =
+        open(aside, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | (offset ? 0 : O_CREAT | O_TRUNC), 0644);
+    if (fd < 0 && errno == ENOENT && offset && offset + n == size &&
+        has(path, offset, size, q.data, n))
         return 0; /* the last piece, a second time */
-    if (fd < 0 || lseek(fd, (off_t)offset, SEEK_SET) < 0 || pd_write_all(fd, q.data, n) || (offset + n == size && fsync(fd)))
+    if (fd < 0 || lseek(fd, (off_t)offset, SEEK_SET) < 0 || pd_write_all(fd, q.data, n) ||
+        (offset + n == size && fsync(fd)))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", aside);
-    if (!rc && offset + n < size) /* so that little is left to be written when the last piece is synced */
+    if (!rc &&
+        offset + n < size) /* so that little is left to be written when the last piece is synced */
         (void)sync_file_range(fd, (off_t)offset, (off_t)n, SYNC_FILE_RANGE_WRITE);
     if (fd >= 0)
         close(fd);
@@ -189,20 +208,22 @@ static int has_file(const char *folder, const struct model_part *want, struct st
     struct pd_err ignored = {0};
     int yes = 0;
     pd_buf_init(&text);
-    if (!pd_fmt(path, sizeof path, "%s/manifest.json", folder) && !pd_read_file(path, MANIFEST_MAX, &text, &ignored) &&
+    if (!pd_fmt(path, sizeof path, "%s/manifest.json", folder) &&
+        !pd_read_file(path, MANIFEST_MAX, &text, &ignored) &&
         !model_manifest_parse(&m, (const char *)text.data, text.len, &ignored))
         for (size_t i = 0; i < m.n_parts; i++)
             yes |= !strcmp(m.parts[i].file, want->file) && m.parts[i].bytes == want->bytes &&
                    !memcmp(m.parts[i].hash, want->hash, sizeof want->hash);
-    yes = yes && !pd_fmt(path, sizeof path, "%s/%s", folder, want->file) && !lstat(path, st) && S_ISREG(st->st_mode) &&
-          (uint64_t)st->st_size == want->bytes;
+    yes = yes && !pd_fmt(path, sizeof path, "%s/%s", folder, want->file) && !lstat(path, st) &&
+          S_ISREG(st->st_mode) && (uint64_t)st->st_size == want->bytes;
     model_manifest_release(&m);
     pd_buf_release(&text);
     return yes;
 }
 
 /* The answer is 0 when the older model has no such file, or the file system has no links. */
-static int on_link(struct ps_shard *s, const struct ps_body *b, struct ps_body *out, struct pd_err *err) {
+static int on_link(struct ps_shard *s, const struct ps_body *b, struct ps_body *out,
+                   struct pd_err *err) {
     char folder[PATH_MAX], older[PATH_MAX], from[PATH_MAX], to[PATH_MAX];
     struct ps_msg_link q;
     struct model_part part = {0};
@@ -219,7 +240,8 @@ static int on_link(struct ps_shard *s, const struct ps_body *b, struct ps_body *
     part.bytes = q.size;
     memcpy(part.file, q.file_text, sizeof part.file);
     memcpy(part.hash, q.hash, sizeof part.hash);
-    if (pd_fmt(from, sizeof from, "%s/%s", older, part.file) || pd_fmt(to, sizeof to, "%s/%s", folder, part.file))
+    if (pd_fmt(from, sizeof from, "%s/%s", older, part.file) ||
+        pd_fmt(to, sizeof to, "%s/%s", folder, part.file))
         return pd_fail(err, PD_EIO, "path too long: %s", folder);
     rc = pd_mkdirs(folder, 0755, err);
     if (rc)
@@ -242,7 +264,8 @@ static int on_remove(struct ps_shard *s, const struct ps_body *b, struct pd_err 
     const char *name = q.name;
     if (rc || !pd_starts(name, "pass-") || strchr(name, '/'))
         return rc ? rc : pd_fail(err, PD_EPROTO, "a malformed PS_REMOVE");
-    if (pd_fmt(path, sizeof path, "%s/%s", *dir ? dir : ".", name) || pd_fmt(away, sizeof away, "%s/.%s.old", *dir ? dir : ".", name))
+    if (pd_fmt(path, sizeof path, "%s/%s", *dir ? dir : ".", name) ||
+        pd_fmt(away, sizeof away, "%s/.%s.old", *dir ? dir : ".", name))
         return pd_fail(err, PD_EIO, "path too long: %s", dir);
     rc = pd_rm_tree(away, err);
     if (!rc && rename(path, away)) /* so that it is never there in part */
@@ -250,20 +273,34 @@ static int on_remove(struct ps_shard *s, const struct ps_body *b, struct pd_err 
     return rc ? rc : pd_rm_tree(away, err);
 }
 
-int shard_models(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+int shard_models(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+                 struct pd_err *err) {
     const struct ps_body b = ps_body_of(f);
     struct ps_body out = shard_body(s);
     int rc;
     ps_put_empty(&out, &(struct ps_msg_empty){});
     switch (f->type) {
-    case WIRE_PS_READ: return on_read(s, trainer, f, &b, err);
-    case WIRE_PS_MODELS: rc = on_models(s, &b, &out, err); break;
-    case WIRE_PS_VERIFY: rc = on_verify(s, &b, &out, err); break;
-    case WIRE_PS_STORE: rc = on_store(s, &b, err); break;
-    case WIRE_PS_LINK: rc = on_link(s, &b, &out, err); break;
-    default: rc = on_remove(s, &b, err); break;
+    case WIRE_PS_READ:
+        return on_read(s, trainer, f, &b, err);
+    case WIRE_PS_MODELS:
+        rc = on_models(s, &b, &out, err);
+        break;
+    case WIRE_PS_VERIFY:
+        rc = on_verify(s, &b, &out, err);
+        break;
+    case WIRE_PS_STORE:
+        rc = on_store(s, &b, err);
+        break;
+    case WIRE_PS_LINK:
+        rc = on_link(s, &b, &out, err);
+        break;
+    default:
+        rc = on_remove(s, &b, err);
+        break;
     }
     return rc ? rc : shard_answer(s, trainer, f, &out, err);
 }
 
-int shard_is_about_models(uint16_t type) { return (type >= WIRE_PS_MODELS && type <= WIRE_PS_REMOVE) || type == WIRE_PS_LINK; }
+int shard_is_about_models(uint16_t type) {
+    return (type >= WIRE_PS_MODELS && type <= WIRE_PS_REMOVE) || type == WIRE_PS_LINK;
+}

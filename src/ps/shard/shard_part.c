@@ -1,12 +1,13 @@
 /* shard_part.c - the file of a part is written.
  *
  *     part_make_room:   all that takes memory; of each table a cut (cut.h)
- *     ps_saving_image:  needs the memory of the moment of the cut, so a child of fork runs it: the list of the rows, half sorted, which
- *                       is left in shared memory; and all of a part without tables
- *     ps_saving_rest:   any thread, while the shard goes on: the list is sorted, and what the rows were is written in that order
+ *     ps_saving_image:  needs the memory of the moment of the cut, so a child of fork runs it: the
+ * list of the rows, half sorted, which is left in shared memory; and all of a part without tables
+ *     ps_saving_rest:   any thread, while the shard goes on: the list is sorted, and what the rows
+ * were is written in that order
  *
- * The rows are most of a model. They are not in the child (MADV_DONTFORK): what the shard changes meanwhile is kept row by row, and not
- * page by page.
+ * The rows are most of a model. They are not in the child (MADV_DONTFORK): what the shard changes
+ * meanwhile is kept row by row, and not page by page.
  */
 #include "ps/shard/shard_part.h"
 
@@ -21,7 +22,8 @@ enum { BLOCK = 64 << 10 };
 
 _Static_assert((int)MODEL_NAME_MAX == (int)PS_NAME_MAX, "names are copied whole");
 _Static_assert(sizeof(struct ps_decay_at) == 16, "a pair of a table's history");
-_Static_assert(sizeof(struct ps_row_seen) == 4 * MODEL_SEEN_WIDTH, "what was seen of a row is written as it is");
+_Static_assert(sizeof(struct ps_row_seen) == 4 * MODEL_SEEN_WIDTH,
+               "what was seen of a row is written as it is");
 
 /* --- room --- */
 
@@ -36,32 +38,50 @@ static void describe_table(struct ps_saving *j, uint32_t id) {
     const char *name = s->params.job.sparse[id].name;
     struct part_table *p = &j->tables[id];
     p->changes = j->delta && shard_chain_changes(s, id);
-    p->n = p->changes ? ps_changed_count(&s->params.changed[id], ps_table_places(s->params.tables[id])) : ps_table_rows(s->params.tables[id]);
+    p->n = p->changes
+               ? ps_changed_count(&s->params.changed[id], ps_table_places(s->params.tables[id]))
+               : ps_table_rows(s->params.tables[id]);
     p->n_waiting = ps_life_candidates(&s->params.lives[id]);
     p->dim = s->params.job.sparse[id].dim;
     p->life = s->params.lives[id].active;
     p->decay = s->params.decays[id];
     p->decay.at = NULL;
-    p->state_width = (j->full ? ps_params_state_width(&s->params, id) : 0) + (p->life ? MODEL_SEEN_WIDTH : 0);
-    add_entry(j, &(struct model_entry){.kind = p->changes ? MODEL_CHANGES : MODEL_TABLE, .dim = p->dim, .count = p->n,
-                                       .state_width = p->state_width}, name);
+    p->state_width =
+        (j->full ? ps_params_state_width(&s->params, id) : 0) + (p->life ? MODEL_SEEN_WIDTH : 0);
+    add_entry(j,
+              &(struct model_entry){.kind = p->changes ? MODEL_CHANGES : MODEL_TABLE,
+                                    .dim = p->dim,
+                                    .count = p->n,
+                                    .state_width = p->state_width},
+              name);
     if (j->full && ps_decay_active(&p->decay))
-        add_entry(j, &(struct model_entry){.kind = MODEL_HISTORY, .dim = 4, .count = (uint64_t)p->decay.n + 1}, name);
+        add_entry(j,
+                  &(struct model_entry){
+                      .kind = MODEL_HISTORY, .dim = 4, .count = (uint64_t)p->decay.n + 1},
+                  name);
     if (p->life)
-        add_entry(j, &(struct model_entry){.kind = MODEL_WAITING, .dim = 1, .count = p->n_waiting}, name);
+        add_entry(j, &(struct model_entry){.kind = MODEL_WAITING, .dim = 1, .count = p->n_waiting},
+                  name);
 }
 
 static void describe(struct ps_saving *j) {
     const struct ps_shard *s = j->s;
     for (uint32_t i = 0; s->params.segs && i < s->params.job.n_dense; i++)
         if (s->params.segs[i].count)
-            add_entry(j, &(struct model_entry){.kind = MODEL_DENSE, .dim = 1, .first = s->params.segs[i].first, .count = s->params.segs[i].count,
-                                               .state_width = j->full ? s->params.optim->state : 0}, s->params.job.dense[i].name);
+            add_entry(j,
+                      &(struct model_entry){.kind = MODEL_DENSE,
+                                            .dim = 1,
+                                            .first = s->params.segs[i].first,
+                                            .count = s->params.segs[i].count,
+                                            .state_width = j->full ? s->params.optim->state : 0},
+                      s->params.job.dense[i].name);
     for (uint32_t i = 0; s->params.tables && i < s->params.job.n_sparse; i++)
         describe_table(j, i);
 }
 
-static size_t decay_bytes(const struct part_table *p) { return ps_decay_active(&p->decay) ? ((size_t)p->decay.n + 1) * sizeof *p->decay.at : 0; }
+static size_t decay_bytes(const struct part_table *p) {
+    return ps_decay_active(&p->decay) ? ((size_t)p->decay.n + 1) * sizeof *p->decay.at : 0;
+}
 
 static void *take(struct ps_saving *j, size_t *at, size_t bytes) {
     void *p = j->lists ? j->lists + *at : NULL;
@@ -88,7 +108,8 @@ static int map_lists(struct ps_saving *j) {
     if (!j->lists_bytes)
         return 0;
     void *p = pd_fault("alloc") ? MAP_FAILED
-                                : mmap(NULL, j->lists_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                                : mmap(NULL, j->lists_bytes, PROT_READ | PROT_WRITE,
+                                       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return PD_ENOMEM;
     j->lists = p;
@@ -106,7 +127,8 @@ static int cut_tables(struct ps_saving *j) {
 int part_make_room(struct ps_saving *j, const char *folder, const char *file, struct pd_err *err) {
     const struct ps_shard *s = j->s;
     uint32_t widest = 1;
-    j->entries = pd_calloc((size_t)s->params.job.n_dense + 3 * (size_t)s->params.job.n_sparse, sizeof *j->entries);
+    j->entries = pd_calloc((size_t)s->params.job.n_dense + 3 * (size_t)s->params.job.n_sparse,
+                           sizeof *j->entries);
     j->tables = s->params.tables ? pd_calloc(s->params.job.n_sparse, sizeof *j->tables) : NULL;
     if (!j->entries || (s->params.tables && !j->tables))
         return pd_fail(err, PD_ENOMEM, "no memory to save");
@@ -148,7 +170,8 @@ static int put_dense(const struct ps_saving *j, uint32_t id, struct pd_err *err)
     const struct ps_seg *seg = &s->params.segs[id];
     int rc = model_writer_put(j->w, params_w(&s->params, id), seg->count * sizeof(float), err);
     for (uint32_t k = 0; j->full && k < s->params.optim->state && !rc; k++)
-        rc = model_writer_put(j->w, s->params.state + k * s->params.n_values + seg->off, seg->count * sizeof(float), err);
+        rc = model_writer_put(j->w, s->params.state + k * s->params.n_values + seg->off,
+                              seg->count * sizeof(float), err);
     return rc;
 }
 
@@ -162,9 +185,11 @@ static int put_all_dense(const struct ps_saving *j, struct pd_err *err) {
 static int list_table(const struct ps_saving *j, uint32_t id, struct pd_err *err) {
     const struct ps_shard *s = j->s;
     const struct part_table *p = &j->tables[id];
-    const uint64_t n = ps_table_list(s->params.tables[id], p->changes ? &s->params.changed[id] : NULL, p->rows, p->n, p->heaps);
+    const uint64_t n = ps_table_list(
+        s->params.tables[id], p->changes ? &s->params.changed[id] : NULL, p->rows, p->n, p->heaps);
     if (n != p->n)
-        return pd_fail(err, PD_EFAIL, "table '%s' has %llu rows to be saved, not %llu", s->params.job.sparse[id].name, (unsigned long long)n,
+        return pd_fail(err, PD_EFAIL, "table '%s' has %llu rows to be saved, not %llu",
+                       s->params.job.sparse[id].name, (unsigned long long)n,
                        (unsigned long long)p->n);
     ps_life_list(&s->params.lives[id], p->waiting);
     if (decay_bytes(p))
@@ -172,7 +197,8 @@ static int list_table(const struct ps_saving *j, uint32_t id, struct pd_err *err
     return 0;
 }
 
-/* All of the lists' pages at once: one by one they cost a fault each. Best effort: the kernel may not know how. */
+/* All of the lists' pages at once: one by one they cost a fault each. Best effort: the kernel may
+ * not know how. */
 static void touch_lists(const struct ps_saving *j) {
     if (j->lists)
         (void)madvise(j->lists, j->lists_bytes, MADV_POPULATE_WRITE);
@@ -195,7 +221,8 @@ static int stopped(const struct ps_saving *j, struct pd_err *err) {
     return atomic_load(&j->stop) ? pd_fail(err, PD_EFAIL, "the save was stopped") : 0;
 }
 
-static int put_keys(const struct ps_saving *j, const struct ps_index_entry *e, uint64_t n, struct pd_err *err) {
+static int put_keys(const struct ps_saving *j, const struct ps_index_entry *e, uint64_t n,
+                    struct pd_err *err) {
     uint64_t *keys = (uint64_t *)(void *)j->block;
     int rc = 0;
     for (uint64_t i = 0, k; i < n && !rc; i += k) {
@@ -208,7 +235,8 @@ static int put_keys(const struct ps_saving *j, const struct ps_index_entry *e, u
 }
 
 /* What is written of n rows, to `to`. */
-typedef void read_rows(const struct ps_saving *j, const struct part_table *p, uint64_t from, uint64_t n, float *to);
+typedef void read_rows(const struct ps_saving *j, const struct part_table *p, uint64_t from,
+                       uint64_t n, float *to);
 
 /* Each heap is sorted before its keys are put, and so while the disk takes those before. */
 static int put_row_keys(const struct ps_saving *j, const struct part_table *p, struct pd_err *err) {
@@ -221,15 +249,19 @@ static int put_row_keys(const struct ps_saving *j, const struct part_table *p, s
     return rc;
 }
 
-static void read_values(const struct ps_saving *j, const struct part_table *p, uint64_t from, uint64_t n, float *to) {
+static void read_values(const struct ps_saving *j, const struct part_table *p, uint64_t from,
+                        uint64_t n, float *to) {
     (void)j;
     ps_cut_read(p->cut, p->rows + from, n, p->n - from, 0, p->dim, to);
     for (uint64_t i = 0; ps_decay_active(&p->decay) && i < n; i++)
-        ps_decay_catch_up(&p->decay, ps_cut_step(p->cut, p->rows[from + i].row), to + i * p->dim, p->dim);
+        ps_decay_catch_up(&p->decay, ps_cut_step(p->cut, p->rows[from + i].row), to + i * p->dim,
+                          p->dim);
 }
 
-/* The rule's numbers; of a table that decays, the row as it was when it was last touched, and when; what was seen of it. */
-static void read_state(const struct ps_saving *j, const struct part_table *p, uint64_t from, uint64_t n, float *to) {
+/* The rule's numbers; of a table that decays, the row as it was when it was last touched, and when;
+ * what was seen of it. */
+static void read_state(const struct ps_saving *j, const struct part_table *p, uint64_t from,
+                       uint64_t n, float *to) {
     const uint32_t of_rule = j->full ? p->dim * j->s->params.optim->state : 0;
     if (of_rule == p->state_width) {
         ps_cut_read(p->cut, p->rows + from, n, p->n - from, p->dim, of_rule, to);
@@ -254,9 +286,10 @@ static void read_state(const struct ps_saving *j, const struct part_table *p, ui
     }
 }
 
-/* Rows from number `from` on, where the file's next bytes are, or one that does not fit there. How many: *n. */
-static int put_some_rows(const struct ps_saving *j, const struct part_table *p, uint32_t width, read_rows *read, uint64_t from, uint64_t *n,
-                         struct pd_err *err) {
+/* Rows from number `from` on, where the file's next bytes are, or one that does not fit there. How
+ * many: *n. */
+static int put_some_rows(const struct ps_saving *j, const struct part_table *p, uint32_t width,
+                         read_rows *read, uint64_t from, uint64_t *n, struct pd_err *err) {
     const size_t row_bytes = width * sizeof(float);
     size_t room;
     void *to;
@@ -273,7 +306,8 @@ static int put_some_rows(const struct ps_saving *j, const struct part_table *p, 
     return model_writer_put(j->w, j->block, row_bytes, err);
 }
 
-static int put_rows(const struct ps_saving *j, const struct part_table *p, uint32_t width, read_rows *read, struct pd_err *err) {
+static int put_rows(const struct ps_saving *j, const struct part_table *p, uint32_t width,
+                    read_rows *read, struct pd_err *err) {
     int rc = 0;
     for (uint64_t i = 0, n; width && i < p->n && !rc; i += n) {
         n = 0;
@@ -311,7 +345,8 @@ int ps_saving_rest(struct ps_saving *j, struct model_part *part, struct pd_err *
     int rc = put_all_dense(j, err);
     for (uint32_t i = 0; i < j->s->params.job.n_sparse && !rc; i++)
         rc = put_table(j, &j->tables[i], err);
-    drop_lists(j); /* here: giving 32 MB back takes 10 to 15 ms, for which the shard's thread would stand still */
+    drop_lists(j); /* here: giving 32 MB back takes 10 to 15 ms, for which the shard's thread would
+                      stand still */
     return rc ? rc : model_writer_seal(j->w, part, err);
 }
 

@@ -1,5 +1,6 @@
-/* shard_pull.c - requests that wait for a step: pulls, save, load. They are answered at once when that step is applied, or
- * kept until it is. Rows are looked up when the request comes in, while the thread has to wait anyway.
+/* shard_pull.c - requests that wait for a step: pulls, save, load. They are answered at once when
+ * that step is applied, or kept until it is. Rows are looked up when the request comes in, while
+ * the thread has to wait anyway.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 struct reply {
     struct pd_pool *pool;
     struct ps_values *values; /* lent, or NULL: gathered into data */
-    uint8_t head[8]; /* section 0 */
+    uint8_t head[8];          /* section 0 */
     uint8_t pad[64 - 2 * sizeof(void *) - 8];
     float data[];
 };
@@ -32,30 +33,38 @@ static void reply_release(void *arg) {
     pd_pool_put(r->pool, r);
 }
 
-static void reply_send(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct reply *r, const float *v, size_t n) {
+static void reply_send(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+                       struct reply *r, const float *v, size_t n) {
     struct ps_body b = shard_body(s);
-    ps_put_pulled(&b, &(struct ps_msg_pulled){.applied = s->barrier.step, .values = v, .n_values = n});
-    struct iovec io[3] = {{memcpy(r->head, b.sec[0], sizeof r->head), b.len[0]}, {NULL, 0}, {(void *)(uintptr_t)b.sec[2], b.len[2]}};
+    ps_put_pulled(&b,
+                  &(struct ps_msg_pulled){.applied = s->barrier.step, .values = v, .n_values = n});
+    struct iovec io[3] = {{memcpy(r->head, b.sec[0], sizeof r->head), b.len[0]},
+                          {NULL, 0},
+                          {(void *)(uintptr_t)b.sec[2], b.len[2]}};
     s->ops.answer(s->arg, trainer, f->type, f->req, io, 3, reply_release, r);
 }
 
 /* --- dense --- */
 
 /* Every parameter that it names has a segment here. */
-static int get_pull_dense(const struct ps_shard *s, const struct wire_frame *f, struct ps_msg_pull_dense *m, struct pd_err *err) {
+static int get_pull_dense(const struct ps_shard *s, const struct wire_frame *f,
+                          struct ps_msg_pull_dense *m, struct pd_err *err) {
     const struct ps_body b = ps_body_of(f);
     if (ps_get_pull_dense(&b, m, err))
         return PD_EPROTO;
     if (m->n > (uint64_t)PS_PARAMS_MAX * s->params.planes)
         return pd_fail(err, PD_EPROTO, "PS_PULL_DENSE of %u parameters", m->n);
     for (uint32_t i = 0; i < m->n; i++)
-        if (!s->params.segs || m->parameters[i] >= params_n_planes(&s->params) || !params_seg(&s->params, m->parameters[i])->count)
+        if (!s->params.segs || m->parameters[i] >= params_n_planes(&s->params) ||
+            !params_seg(&s->params, m->parameters[i])->count)
             return pd_fail(err, PD_EPROTO, "PS_PULL_DENSE: no parameter %u here", m->parameters[i]);
     return 0;
 }
 
-/* Are the segments one after the other in memory? Then they leave from there, without being gathered. */
-static int contiguous(const struct ps_shard *s, const struct ps_msg_pull_dense *p, const float **from, uint64_t *floats) {
+/* Are the segments one after the other in memory? Then they leave from there, without being
+ * gathered. */
+static int contiguous(const struct ps_shard *s, const struct ps_msg_pull_dense *p,
+                      const float **from, uint64_t *floats) {
     uint64_t end = 0;
     int one = 1;
     *floats = 0;
@@ -71,7 +80,8 @@ static int contiguous(const struct ps_shard *s, const struct ps_msg_pull_dense *
     return one;
 }
 
-static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+                        struct pd_err *err) {
     struct ps_msg_pull_dense p;
     int rc = get_pull_dense(s, f, &p, err);
     if (rc)
@@ -88,7 +98,8 @@ static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_
         float *to = r->data;
         for (uint32_t i = 0; i < p.n; i++) {
             const uint32_t id = p.parameters[i];
-            memcpy(to, params_plane(&s->params, id), ps_seg_padded(params_seg(&s->params, id)->count) * sizeof *to);
+            memcpy(to, params_plane(&s->params, id),
+                   ps_seg_padded(params_seg(&s->params, id)->count) * sizeof *to);
             to += ps_seg_padded(params_seg(&s->params, id)->count);
         }
         from = r->data;
@@ -98,12 +109,16 @@ static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_
 }
 
 const float *ps_shard_dense(const struct ps_shard *s, uint32_t id) {
-    return s->params.segs && id < s->params.job.n_dense && s->params.segs[id].count == s->params.job.dense[id].n ? params_w(&s->params, id) : NULL;
+    return s->params.segs && id < s->params.job.n_dense &&
+                   s->params.segs[id].count == s->params.job.dense[id].n
+               ? params_w(&s->params, id)
+               : NULL;
 }
 
 /* --- rows --- */
 
-static int get_pull_rows(const struct wire_frame *f, struct ps_msg_pull_rows *m, struct pd_err *err) {
+static int get_pull_rows(const struct wire_frame *f, struct ps_msg_pull_rows *m,
+                         struct pd_err *err) {
     const struct ps_body b = ps_body_of(f);
     return ps_get_pull_rows(&b, m, err);
 }
@@ -116,7 +131,8 @@ struct known_list *shard_known(struct member *m, uint32_t table, uint32_t id) {
     return NULL;
 }
 
-/* A place for a new list: that of the same number (the pull is repeated), a free one, or that of the older one. Numbers grow. */
+/* A place for a new list: that of the same number (the pull is repeated), a free one, or that of
+ * the older one. Numbers grow. */
 static struct known_list *place_for(struct member *m, uint32_t table, uint32_t id) {
     struct known_list *k = &m->known[table * SHARD_LISTS], *old = shard_known(m, table, id);
     for (uint32_t i = 0; i < SHARD_LISTS && !old; i++)
@@ -125,8 +141,10 @@ static struct known_list *place_for(struct member *m, uint32_t table, uint32_t i
     return old ? old : (int32_t)(k[0].id - k[1].id) < 0 ? &k[0] : &k[1];
 }
 
-/* A creating pull's rows become a known list of the member, which its push can name, if it has a number. */
-static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+/* A creating pull's rows become a known list of the member, which its push can name, if it has a
+ * number. */
+static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+                   struct pd_err *err) {
     struct ps_msg_pull_rows p;
     int rc = get_pull_rows(f, &p, err);
     if (!rc)
@@ -139,16 +157,19 @@ static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame
     const int life = s->params.lives[p.table].active;
     if (k)
         k->id = 0;
-    if (shard_room(&list->rows, &list->cap, p.n, sizeof *list->rows) || (k && row_list_keep_keys(list, keys, p.n)) ||
+    if (shard_room(&list->rows, &list->cap, p.n, sizeof *list->rows) ||
+        (k && row_list_keep_keys(list, keys, p.n)) ||
         ps_table_find(s->params.tables[p.table], keys, p.n, !life, list->rows))
-        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->params.job.sparse[p.table].name);
+        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
+                       s->params.job.sparse[p.table].name);
     list->n = p.n;
     if (k)
         k->id = p.list;
     return 0;
 }
 
-static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+                       struct pd_err *err) {
     struct ps_msg_pull_rows p;
     int rc = get_pull_rows(f, &p, err);
     if (rc)
@@ -156,14 +177,18 @@ static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_f
     struct ps_table *t = s->params.tables[p.table];
     const uint64_t *keys = p.keys;
     const int life = s->params.lives[p.table].active;
-    struct known_list *k = p.create ? shard_known(&s->barrier.members[trainer], p.table, p.list) : NULL;
+    struct known_list *k =
+        p.create ? shard_known(&s->barrier.members[trainer], p.table, p.list) : NULL;
     const uint32_t *rows = k ? k->list.rows : NULL;
     if (k && life && row_list_look_again(t, &k->list))
-        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->params.job.sparse[p.table].name);
+        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
+                       s->params.job.sparse[p.table].name);
     if (!k || k->list.n != p.n) {
-        if (shard_room(&s->params.scratch.rows.rows, &s->params.scratch.rows.cap, p.n, sizeof *s->params.scratch.rows.rows) ||
+        if (shard_room(&s->params.scratch.rows.rows, &s->params.scratch.rows.cap, p.n,
+                       sizeof *s->params.scratch.rows.rows) ||
             ps_table_find(t, keys, p.n, p.create && !life, s->params.scratch.rows.rows))
-            return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->params.job.sparse[p.table].name);
+            return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
+                           s->params.job.sparse[p.table].name);
         rows = s->params.scratch.rows.rows;
     }
     size_t floats = p.n * params_width(&s->params, p.table);
@@ -182,11 +207,13 @@ static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_f
 
 /* --- waiting --- */
 
-static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+                  struct pd_err *err) {
     struct ps_body b = shard_body(s);
     int rc;
     struct ps_msg_pull_dense pd = {0};
-    int values = f->type == WIRE_PS_PULL_ROWS || (f->type == WIRE_PS_PULL_DENSE && !get_pull_dense(s, f, &pd, err) && pd.n);
+    int values = f->type == WIRE_PS_PULL_ROWS ||
+                 (f->type == WIRE_PS_PULL_DENSE && !get_pull_dense(s, f, &pd, err) && pd.n);
     if (values) {
         struct member *m = &s->barrier.members[trainer];
         if (!m->has_pulled)
@@ -194,15 +221,22 @@ static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame 
         m->has_pulled = 1;
     }
     switch (f->type) {
-    case WIRE_PS_PULL_DENSE: return answer_dense(s, trainer, f, err);
-    case WIRE_PS_PULL_ROWS: return answer_rows(s, trainer, f, err);
-    case WIRE_PS_SAVE: return shard_save(s, trainer, f, err);
+    case WIRE_PS_PULL_DENSE:
+        return answer_dense(s, trainer, f, err);
+    case WIRE_PS_PULL_ROWS:
+        return answer_rows(s, trainer, f, err);
+    case WIRE_PS_SAVE:
+        return shard_save(s, trainer, f, err);
     case WIRE_PS_COMMIT:
         rc = shard_commit(s, f, err);
         ps_put_empty(&b, &(struct ps_msg_empty){});
         break;
-    case WIRE_PS_DAY_END: rc = shard_day_end(s, f, &b, err); break;
-    default: rc = shard_load(s, f, &b, err); break;
+    case WIRE_PS_DAY_END:
+        rc = shard_day_end(s, f, &b, err);
+        break;
+    default:
+        rc = shard_load(s, f, &b, err);
+        break;
     }
     if (!rc && shard_answer_kept(s, trainer, f->type, f->req, &b))
         rc = pd_fail(err, PD_ENOMEM, "no memory for an answer");
@@ -213,10 +247,13 @@ static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame 
 static int may_answer(const struct ps_shard *s, uint32_t trainer, uint64_t after) {
     if (s->params.rule->barrier)
         return s->barrier.step >= after;
-    return s->barrier.members[trainer].step >= after && (!s->params.rule->bounded || after <= s->barrier.step + s->params.job.staleness);
+    return s->barrier.members[trainer].step >= after &&
+           (!s->params.rule->bounded || after <= s->barrier.step + s->params.job.staleness);
 }
 
-static int congested(const struct ps_shard *s, uint32_t trainer) { return s->ops.congested && s->ops.congested(s->arg, trainer); }
+static int congested(const struct ps_shard *s, uint32_t trainer) {
+    return s->ops.congested && s->ops.congested(s->arg, trainer);
+}
 
 static size_t n_waiting(const struct ps_shard *s, uint32_t trainer) {
     size_t n = 0;
@@ -230,10 +267,12 @@ int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, stru
     uint64_t after;
     struct ps_msg_pull_dense pd;
     int rc = 0;
-    int ahead = (*f)->type == WIRE_PS_PULL_ROWS || (*f)->type == WIRE_PS_PULL_DENSE; /* of the step that it is at */
+    int ahead = (*f)->type == WIRE_PS_PULL_ROWS ||
+                (*f)->type == WIRE_PS_PULL_DENSE; /* of the step that it is at */
     if (ps_get_after(&b, &after) || after > s->barrier.members[trainer].step + (uint64_t)ahead)
-        return pd_fail(err, PD_EPROTO, "%s after step %llu; this trainer has ended %llu", wire_msg_name((*f)->type),
-                       (unsigned long long)after, (unsigned long long)s->barrier.members[trainer].step);
+        return pd_fail(err, PD_EPROTO, "%s after step %llu; this trainer has ended %llu",
+                       wire_msg_name((*f)->type), (unsigned long long)after,
+                       (unsigned long long)s->barrier.members[trainer].step);
     if ((*f)->type == WIRE_PS_PULL_ROWS)
         rc = look_up(s, trainer, *f, err);
     else if ((*f)->type == WIRE_PS_PULL_DENSE)
@@ -243,9 +282,10 @@ int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, stru
     if (may_answer(s, trainer, after) && !congested(s, trainer))
         return answer(s, trainer, *f, err);
     if (n_waiting(s, trainer) == SHARD_WAITING)
-        return pd_fail(err, PD_EPROTO, "more than %d requests of this trainer wait in step %llu", SHARD_WAITING,
-                       (unsigned long long)s->barrier.step);
-    if (shard_room(&s->barrier.waiting, &s->barrier.cap_waiting, s->barrier.n_waiting + 1, sizeof *s->barrier.waiting))
+        return pd_fail(err, PD_EPROTO, "more than %d requests of this trainer wait in step %llu",
+                       SHARD_WAITING, (unsigned long long)s->barrier.step);
+    if (shard_room(&s->barrier.waiting, &s->barrier.cap_waiting, s->barrier.n_waiting + 1,
+                   sizeof *s->barrier.waiting))
         return pd_fail(err, PD_ENOMEM, "no memory for a waiting request");
     s->barrier.waiting[s->barrier.n_waiting++] = (struct waiting){trainer, after, *f};
     *f = NULL;

@@ -1,11 +1,14 @@
-/* shard_save.c - a server thread saves its own part of a model: the life of a save. What is written: shard_part.c.
+/* shard_save.c - a server thread saves its own part of a model: the life of a save. What is
+ * written: shard_part.c.
  *
  *     PS_SAVE ──▶ shard_save: all that takes memory ──▶ ps_saving_image ──▶ ps_saving_rest ──▶ ps_shard_saved: answers
- *                                              └ ops.save: in a child of fork └ in a thread, while this one goes on ┘
+ *                                              └ ops.save: in a child of fork └ in a thread, while
+ * this one goes on ┘
  *
- * Rows are written as they are after the last update, without being changed: a run that saves has the same bits as one that
- * does not. A checkpoint ("full") has beside them what the shard itself knows (docs/model-format.md, "Optimizer state"). A save that
- * goes on in a chain ("delta") has of tables the rows that have changed since the one before (shard_chain.c).
+ * Rows are written as they are after the last update, without being changed: a run that saves has
+ * the same bits as one that does not. A checkpoint ("full") has beside them what the shard itself
+ * knows (docs/model-format.md, "Optimizer state"). A save that goes on in a chain ("delta") has of
+ * tables the rows that have changed since the one before (shard_chain.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,25 +24,31 @@
 static const char *const kind_names[] = {"", "dense", "sparse", "local"};
 
 void shard_part_name(const struct ps_shard *s, char file[MODEL_FILE_MAX + 1]) {
-    uint32_t threads = s->opts.kind == PS_KIND_SPARSE ? s->params.job.n_sparse_threads : s->params.job.n_dense_threads;
-    (void)pd_fmt(file, MODEL_FILE_MAX + 1, "%s-%05u-of-%05u.bin", kind_names[s->opts.kind], s->params.thread, threads);
+    uint32_t threads = s->opts.kind == PS_KIND_SPARSE ? s->params.job.n_sparse_threads
+                                                      : s->params.job.n_dense_threads;
+    (void)pd_fmt(file, MODEL_FILE_MAX + 1, "%s-%05u-of-%05u.bin", kind_names[s->opts.kind],
+                 s->params.thread, threads);
 }
 
-/* Ids 0..n_rows-1 that belong here get their rows, so that the model is complete before anything was trained. */
+/* Ids 0..n_rows-1 that belong here get their rows, so that the model is complete before anything
+ * was trained. */
 static int create_all(struct ps_shard *s, uint32_t id, struct pd_err *err) {
     enum { BATCH = 1024, MAX_CREATED = 1000000000 };
     uint64_t keys[BATCH];
     uint32_t rows[BATCH];
     size_t n = 0;
     if (s->params.job.sparse[id].n_rows > MAX_CREATED)
-        return pd_fail(err, PD_ECONF, "table '%s' has %llu ids: too many to make all rows of an initial model (save_initial)",
-                       s->params.job.sparse[id].name, (unsigned long long)s->params.job.sparse[id].n_rows);
+        return pd_fail(
+            err, PD_ECONF,
+            "table '%s' has %llu ids: too many to make all rows of an initial model (save_initial)",
+            s->params.job.sparse[id].name, (unsigned long long)s->params.job.sparse[id].n_rows);
     for (uint64_t key = 0; key <= s->params.job.sparse[id].n_rows; key++) {
         int last = key == s->params.job.sparse[id].n_rows;
         if (!last && ps_row_thread(key, s->params.job.n_sparse_threads) == s->params.thread)
             keys[n++] = key;
         if ((n == BATCH || last) && ps_table_find(s->params.tables[id], keys, n, 1, rows))
-            return pd_fail(err, PD_ENOMEM, "no memory for the rows of table '%s'", s->params.job.sparse[id].name);
+            return pd_fail(err, PD_ENOMEM, "no memory for the rows of table '%s'",
+                           s->params.job.sparse[id].name);
         if (n == BATCH)
             n = 0;
     }
@@ -72,7 +81,8 @@ void shard_savings_release(struct ps_shard *s) {
 
 int shard_is_saving(const struct ps_shard *s, uint32_t trainer, uint64_t req) {
     for (const struct ps_saving *j = s->saves.under_way; j; j = j->next)
-        if (j->trainer == trainer && j->incarnation == s->barrier.members[trainer].incarnation && j->req == req)
+        if (j->trainer == trainer && j->incarnation == s->barrier.members[trainer].incarnation &&
+            j->req == req)
             return 1;
     return 0;
 }
@@ -94,7 +104,8 @@ static int make_room(struct ps_saving *j, const char *folder, struct pd_err *err
     char base[MODEL_FILE_MAX + 1], file[MODEL_FILE_MAX + 1];
     struct stat st;
     shard_part_name(s, base);
-    j->delta = j->chain == PS_CHAIN_DELTA && !s->saves.under_way && shard_chain_go_on(s, folder, j->full);
+    j->delta =
+        j->chain == PS_CHAIN_DELTA && !s->saves.under_way && shard_chain_go_on(s, folder, j->full);
     if (!j->delta)
         memcpy(file, base, sizeof file);
     else if (model_layer_name(base, s->saves.chain.n, file))
@@ -144,8 +155,10 @@ static int remember(struct ps_saving *j) {
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
         const struct member *m = &s->barrier.members[s->barrier.order[i]];
         const struct pd_buf *note = note_of(s, m);
-        const struct ps_msg_saved_note n = {.stream_lo = m->streams.lo, .stream_hi = m->streams.hi,
-                                            .text = note->data, .n_text = (uint32_t)note->len};
+        const struct ps_msg_saved_note n = {.stream_lo = m->streams.lo,
+                                            .stream_hi = m->streams.hi,
+                                            .text = note->data,
+                                            .n_text = (uint32_t)note->len};
         if (!note->len)
             continue;
         ps_append_saved_note(&j->notes, &n);
@@ -155,7 +168,8 @@ static int remember(struct ps_saving *j) {
 }
 
 /* What the trainer wants to be in a checkpoint made after so many steps. No answer. */
-int shard_note(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+int shard_note(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+               struct pd_err *err) {
     struct member *m = &s->barrier.members[trainer];
     const struct ps_body b = ps_body_of(f);
     struct ps_msg_note q;
@@ -175,7 +189,8 @@ int shard_note(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
     return m->note[0].text.failed ? pd_fail(err, PD_ENOMEM, "no memory for a note") : 0;
 }
 
-int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+               struct pd_err *err) {
     char dir[PATH_MAX], path[PATH_MAX];
     const struct ps_body b = ps_body_of(f);
     struct ps_msg_save q;
@@ -196,10 +211,16 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
         if (!s->saves.staged)
             rc = pd_fail(err, PD_ENOMEM, "no memory to save");
     }
-    for (uint32_t i = 0; q.create_rows && s->params.tables && i < s->params.job.n_sparse && !rc; i++)
+    for (uint32_t i = 0; q.create_rows && s->params.tables && i < s->params.job.n_sparse && !rc;
+         i++)
         rc = s->params.lives[i].active ? 0 : create_all(s, i, err);
     if (!rc) {
-        *j = (struct ps_saving){.s = s, .trainer = trainer, .incarnation = s->barrier.members[trainer].incarnation, .req = f->req, .full = (int)q.full, .chain = (enum ps_chain)q.chain};
+        *j = (struct ps_saving){.s = s,
+                                .trainer = trainer,
+                                .incarnation = s->barrier.members[trainer].incarnation,
+                                .req = f->req,
+                                .full = (int)q.full,
+                                .chain = (enum ps_chain)q.chain};
         rc = remember(j) ? pd_fail(err, PD_ENOMEM, "no memory to save") : make_room(j, path, err);
     }
     if (!rc && pd_fmt(path, sizeof path, "%s/%s", *dir ? dir : ".", name))
@@ -241,7 +262,8 @@ static int put_saved(struct ps_saving *j, const struct model_part *part, struct 
     pd_buf_init(&files);
     for (uint32_t i = j->n_layers; i-- > 0;) {
         const struct model_part *p = &j->layer[i].part;
-        struct ps_msg_saved_file m = {.file = p->file, .bytes = p->bytes, .rows = p->rows, .layer = p->layer};
+        struct ps_msg_saved_file m = {
+            .file = p->file, .bytes = p->bytes, .rows = p->rows, .layer = p->layer};
         memcpy(m.hash, p->hash, sizeof m.hash);
         ps_append_saved_file(&files, &m);
     }
@@ -277,7 +299,8 @@ static void chain_on(struct ps_shard *s, struct ps_saving *j, int ok) {
     j->layer = NULL;
 }
 
-void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_part *part, const struct pd_err *why) {
+void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_part *part,
+                    const struct pd_err *why) {
     struct ps_saving **at = &s->saves.under_way;
     struct pd_err err = {0};
     struct ps_body b = shard_body(s);

@@ -1,4 +1,5 @@
-/* shard_step.c - contributions to a step as they come in: checked, identified, kept in the frames they came in. */
+/* shard_step.c - contributions to a step as they come in: checked, identified, kept in the frames
+ * they came in. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,10 +92,10 @@ static int room_for_part(const struct ps_shard *s, struct member_step *p) {
     return 0;
 }
 
-/* The contribution of exactly these streams to the step: the one that is there, or a new one in its place in the order. It
- * stays where it is until the next one is made. */
-static int part_of(const struct ps_shard *s, const struct member *m, struct ps_range r, struct contribution **out,
-                   struct pd_err *err) {
+/* The contribution of exactly these streams to the step: the one that is there, or a new one in its
+ * place in the order. It stays where it is until the next one is made. */
+static int part_of(const struct ps_shard *s, const struct member *m, struct ps_range r,
+                   struct contribution **out, struct pd_err *err) {
     struct member_step *p = barrier_step_of(m, m->step);
     uint32_t at = 0;
     while (at < p->n_parts && p->parts[at].streams.hi <= r.lo)
@@ -104,10 +105,14 @@ static int part_of(const struct ps_shard *s, const struct member *m, struct ps_r
         return 0;
     }
     if (at < p->n_parts && p->parts[at].streams.lo < r.hi)
-        return pd_fail(err, PD_EPROTO, "a contribution of streams %u-%u to step %llu overlaps the one of streams %u-%u", r.lo,
-                       r.hi - 1, (unsigned long long)m->step, p->parts[at].streams.lo, p->parts[at].streams.hi - 1);
+        return pd_fail(
+            err, PD_EPROTO,
+            "a contribution of streams %u-%u to step %llu overlaps the one of streams %u-%u", r.lo,
+            r.hi - 1, (unsigned long long)m->step, p->parts[at].streams.lo,
+            p->parts[at].streams.hi - 1);
     if (p->n_parts == PS_PARTS_MAX)
-        return pd_fail(err, PD_EPROTO, "more than %d contributions to step %llu", PS_PARTS_MAX, (unsigned long long)m->step);
+        return pd_fail(err, PD_EPROTO, "more than %d contributions to step %llu", PS_PARTS_MAX,
+                       (unsigned long long)m->step);
     if (room_for_part(s, p))
         return pd_fail(err, PD_ENOMEM, "no memory for a push");
     struct contribution c = p->parts[p->n_parts];
@@ -146,11 +151,13 @@ static int own_contribution(struct ps_shard *s, struct contribution *c) {
     if (c->n_owned == c->n_frames)
         return 0;
     for (uint32_t i = 0; i < params_n_planes(&s->params); i++)
-        if (c->dense[i] && !(c->dense[i] = own(s, c, c->dense[i], params_seg(&s->params, i)->count * sizeof(float))))
+        if (c->dense[i] && !(c->dense[i] = own(s, c, c->dense[i],
+                                               params_seg(&s->params, i)->count * sizeof(float))))
             return PD_ENOMEM;
     for (uint32_t t = 0; t < s->params.job.n_sparse; t++) {
         struct row_push *p = &c->tables[t];
-        if (p->here && !(p->grad = own(s, c, p->grad, p->list.n * params_width(&s->params, t) * sizeof(float))))
+        if (p->here && !(p->grad = own(s, c, p->grad,
+                                       p->list.n * params_width(&s->params, t) * sizeof(float))))
             return PD_ENOMEM;
     }
     c->n_owned = c->n_frames;
@@ -176,39 +183,43 @@ struct push_id {
 };
 #define PUSH_ID(m) ((struct push_id){(m).epoch, (m).step, {(m).stream_lo, (m).stream_hi}})
 
-/* What every push begins with: whose it is. 0: go on, it is for the step that the trainer is at; 1: recognised as stale, drop it. */
-static int identify(struct ps_shard *s, uint32_t trainer, const char *what, const struct push_id *id, struct pd_err *err) {
+/* What every push begins with: whose it is. 0: go on, it is for the step that the trainer is at; 1:
+ * recognised as stale, drop it. */
+static int identify(struct ps_shard *s, uint32_t trainer, const char *what,
+                    const struct push_id *id, struct pd_err *err) {
     const struct member *m = &s->barrier.members[trainer];
     const uint64_t epoch = id->epoch, step = id->step;
     const uint32_t lo = id->streams.lo, hi = id->streams.hi;
     if (epoch != s->opts.epoch || lo >= hi || lo < m->streams.lo || hi > m->streams.hi)
-        return pd_fail(err, PD_EPROTO, "%s for epoch %llu, streams %u to %u; here epoch %llu, streams %u to %u", what,
-                       (unsigned long long)epoch, lo, hi, (unsigned long long)s->opts.epoch, m->streams.lo,
-                       m->streams.hi);
+        return pd_fail(err, PD_EPROTO,
+                       "%s for epoch %llu, streams %u to %u; here epoch %llu, streams %u to %u",
+                       what, (unsigned long long)epoch, lo, hi, (unsigned long long)s->opts.epoch,
+                       m->streams.lo, m->streams.hi);
     if (step < m->step) {
         s->stats.stale++;
         return 1;
     }
     if (step > m->step || !m->in_pass)
-        return pd_fail(err, PD_EPROTO, "%s for step %llu; this trainer is at step %llu%s", what, (unsigned long long)step,
-                       (unsigned long long)m->step, m->in_pass ? "" : " and has ended the pass");
+        return pd_fail(err, PD_EPROTO, "%s for step %llu; this trainer is at step %llu%s", what,
+                       (unsigned long long)step, (unsigned long long)m->step,
+                       m->in_pass ? "" : " and has ended the pass");
     if (s->params.rule->barrier && step - s->barrier.step >= SHARD_AHEAD)
-        return pd_fail(err, PD_EPROTO, "%s for step %llu while step %llu is not complete", what, (unsigned long long)step,
-                       (unsigned long long)s->barrier.step);
+        return pd_fail(err, PD_EPROTO, "%s for step %llu while step %llu is not complete", what,
+                       (unsigned long long)step, (unsigned long long)s->barrier.step);
     return 0;
 }
 
 /* The same for a push, and the contribution that it belongs to; NULL: it is stale. */
-static int begin_push(struct ps_shard *s, uint32_t trainer, const char *what, struct push_id id, struct contribution **c,
-                      struct pd_err *err) {
+static int begin_push(struct ps_shard *s, uint32_t trainer, const char *what, struct push_id id,
+                      struct contribution **c, struct pd_err *err) {
     int rc = identify(s, trainer, what, &id, err);
     *c = NULL;
     return rc ? (rc < 0 ? rc : 0) : part_of(s, &s->barrier.members[trainer], id.streams, c, err);
 }
 
 /* set 0: checks all of it; 1: it counts. *fresh: how many segments had not come before. */
-static int read_dense(struct ps_shard *s, struct contribution *c, const struct ps_msg_push_dense *m, int set, uint32_t *fresh,
-                      struct pd_err *err) {
+static int read_dense(struct ps_shard *s, struct contribution *c, const struct ps_msg_push_dense *m,
+                      int set, uint32_t *fresh, struct pd_err *err) {
     const uint32_t n = m->n;
     uint64_t at = 0, have = m->n_values;
     for (uint32_t i = 0; i < n; i++) {
@@ -216,12 +227,17 @@ static int read_dense(struct ps_shard *s, struct contribution *c, const struct p
         const uint64_t count = m->segments[i].count;
         if (!s->params.segs || id >= params_n_planes(&s->params))
             return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: no parameter %u here", id);
-        if (count != params_seg(&s->params, id)->count || count == 0 || at > have || count > have - at)
-            return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: %llu values for parameter '%s', which has %llu here",
-                           (unsigned long long)count, params_dense_name(&s->params, id), (unsigned long long)params_seg(&s->params, id)->count);
+        if (count != params_seg(&s->params, id)->count || count == 0 || at > have ||
+            count > have - at)
+            return pd_fail(err, PD_EPROTO,
+                           "PS_PUSH_DENSE: %llu values for parameter '%s', which has %llu here",
+                           (unsigned long long)count, params_dense_name(&s->params, id),
+                           (unsigned long long)params_seg(&s->params, id)->count);
         if (!set && s->params.job.on_nan == PS_NAN_REFUSE && !ps_all_finite(m->values + at, count))
-            return pd_fail(err, PD_ENUM, "PS_PUSH_DENSE: the gradient of parameter '%s' is not a finite number (reject_nan)",
-                           params_dense_name(&s->params, id));
+            return pd_fail(
+                err, PD_ENUM,
+                "PS_PUSH_DENSE: the gradient of parameter '%s' is not a finite number (reject_nan)",
+                params_dense_name(&s->params, id));
         if (set && c->dense[id])
             s->stats.duplicates++;
         else if (set) {
@@ -231,11 +247,13 @@ static int read_dense(struct ps_shard *s, struct contribution *c, const struct p
         at += i + 1 < n ? ps_seg_padded(count) : count;
     }
     if (n && at != have)
-        return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: %zu values, %llu described", m->n_values, (unsigned long long)at);
+        return pd_fail(err, PD_EPROTO, "PS_PUSH_DENSE: %zu values, %llu described", m->n_values,
+                       (unsigned long long)at);
     return 0;
 }
 
-int shard_push_dense(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
+int shard_push_dense(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
+                     struct pd_err *err) {
     struct contribution *c;
     const struct ps_body b = ps_body_of(*f);
     struct ps_msg_push_dense m;
@@ -245,7 +263,8 @@ int shard_push_dense(struct ps_shard *s, uint32_t trainer, struct wire_frame **f
     if (rc || !c)
         return rc;
     uint32_t fresh = 0;
-    rc = read_dense(s, c, &m, 0, &fresh, err); /* first all of it is checked, then all of it counts */
+    rc = read_dense(s, c, &m, 0, &fresh,
+                    err); /* first all of it is checked, then all of it counts */
     if (rc)
         return rc;
     if (shard_room(&c->frames, &c->cap_frames, c->n_frames + 1, sizeof *c->frames))
@@ -254,35 +273,41 @@ int shard_push_dense(struct ps_shard *s, uint32_t trainer, struct wire_frame **f
     return fresh ? keep_frame(c, f) : 0;
 }
 
-static int check_keys(const struct ps_shard *s, const uint64_t *keys, uint64_t n, struct pd_err *err) {
+static int check_keys(const struct ps_shard *s, const uint64_t *keys, uint64_t n,
+                      struct pd_err *err) {
     uint32_t threads = s->params.job.n_sparse_threads;
     for (uint64_t i = 0; i < n; i++) {
         if (i && keys[i] <= keys[i - 1])
-            return pd_fail(err, PD_EPROTO, "keys are not sorted and unique at %llu", (unsigned long long)i);
+            return pd_fail(err, PD_EPROTO, "keys are not sorted and unique at %llu",
+                           (unsigned long long)i);
         if (ps_row_thread(keys[i], threads) != s->params.thread)
-            return pd_fail(err, PD_EPROTO, "key %llu belongs to another server thread", (unsigned long long)keys[i]);
+            return pd_fail(err, PD_EPROTO, "key %llu belongs to another server thread",
+                           (unsigned long long)keys[i]);
     }
     return 0;
 }
 
-int shard_keys(const struct ps_shard *s, const char *what, uint32_t table, uint64_t n, const uint64_t *keys, size_t n_keys,
-               struct pd_err *err) {
+int shard_keys(const struct ps_shard *s, const char *what, uint32_t table, uint64_t n,
+               const uint64_t *keys, size_t n_keys, struct pd_err *err) {
     if (!s->params.tables || table >= s->params.job.n_sparse)
         return pd_fail(err, PD_EPROTO, "%s: no table %u here", what, table);
     if (n >= PS_ROW_NONE || n_keys != n)
-        return pd_fail(err, PD_EPROTO, "%s: %llu keys announced, %zu there", what, (unsigned long long)n, n_keys);
+        return pd_fail(err, PD_EPROTO, "%s: %llu keys announced, %zu there", what,
+                       (unsigned long long)n, n_keys);
     return check_keys(s, keys, n, err);
 }
 
-/* Rows of the push into p->list: those of the last pull by its number, or looked up (and made) here. */
-static int push_keys(struct ps_shard *s, struct member *m, const struct ps_msg_push_rows *q, struct row_push *p, struct pd_err *err) {
+/* Rows of the push into p->list: those of the last pull by its number, or looked up (and made)
+ * here. */
+static int push_keys(struct ps_shard *s, struct member *m, const struct ps_msg_push_rows *q,
+                     struct row_push *p, struct pd_err *err) {
     const uint32_t table = q->table, list = q->list;
     const uint64_t n = q->n;
     if (list) {
         struct known_list *k = shard_known(m, table, list);
         if (!k || k->list.n != n || q->n_keys)
-            return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: key list %u of %llu keys is not known", list,
-                           (unsigned long long)n);
+            return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: key list %u of %llu keys is not known",
+                           list, (unsigned long long)n);
         struct row_list mine = p->list;
         p->list = k->list;
         k->list = mine;
@@ -294,9 +319,11 @@ static int push_keys(struct ps_shard *s, struct member *m, const struct ps_msg_p
     if (rc)
         return rc;
     const int life = s->params.lives[table].active;
-    if (shard_room(&p->list.rows, &p->list.cap, n, sizeof *p->list.rows) || row_list_keep_keys(&p->list, keys, n) ||
+    if (shard_room(&p->list.rows, &p->list.cap, n, sizeof *p->list.rows) ||
+        row_list_keep_keys(&p->list, keys, n) ||
         ps_table_find(s->params.tables[table], keys, n, !life, p->list.rows))
-        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", s->params.job.sparse[table].name);
+        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
+                       s->params.job.sparse[table].name);
     p->list.n = n;
     return 0;
 }
@@ -309,7 +336,8 @@ static int check_seen(const uint32_t *seen, size_t n) {
     return 0;
 }
 
-int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
+int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
+                    struct pd_err *err) {
     struct contribution *c;
     const struct ps_body b = ps_body_of(*f);
     struct ps_msg_push_rows m;
@@ -324,12 +352,14 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
         return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: no table %u here", table);
     uint32_t dim = params_width(&s->params, table);
     if (n >= PS_ROW_NONE || m.n_values != n * dim)
-        return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: %llu rows of %u floats in %zu floats", (unsigned long long)n, dim, m.n_values);
+        return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: %llu rows of %u floats in %zu floats",
+                       (unsigned long long)n, dim, m.n_values);
     const int life = s->params.lives[table].active;
     const uint32_t *seen = m.seen;
     if (m.n_seen != (life ? n * 2 : 0) || (life && check_seen(seen, n)))
-        return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: shows and clicks of %llu rows of table '%s' in %zu numbers", (unsigned long long)n,
-                       s->params.job.sparse[table].name, m.n_seen);
+        return pd_fail(err, PD_EPROTO,
+                       "PS_PUSH_ROWS: shows and clicks of %llu rows of table '%s' in %zu numbers",
+                       (unsigned long long)n, s->params.job.sparse[table].name, m.n_seen);
     struct row_push *p = &c->tables[table];
     if (p->here) {
         s->stats.duplicates++;
@@ -337,8 +367,10 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
     }
     const float *grad = m.values;
     if (s->params.job.on_nan == PS_NAN_REFUSE && !ps_all_finite(grad, n * dim))
-        return pd_fail(err, PD_ENUM, "PS_PUSH_ROWS: the gradient of table '%s' is not a finite number (reject_nan)",
-                       s->params.job.sparse[table].name);
+        return pd_fail(
+            err, PD_ENUM,
+            "PS_PUSH_ROWS: the gradient of table '%s' is not a finite number (reject_nan)",
+            s->params.job.sparse[table].name);
     rc = push_keys(s, &s->barrier.members[trainer], &m, p, err);
     if (rc)
         return rc;
@@ -351,11 +383,12 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
 }
 
 /* The numbers of one contribution; `streams` of it are among the member's. */
-static int take_stats(struct ps_shard *s, const struct member *m, struct ps_range streams, const double *stats, uint32_t n,
-                      struct pd_err *err) {
+static int take_stats(struct ps_shard *s, const struct member *m, struct ps_range streams,
+                      const double *stats, uint32_t n, struct pd_err *err) {
     struct contribution *c = NULL;
     if (streams.lo >= streams.hi || streams.lo < m->streams.lo || streams.hi > m->streams.hi)
-        return pd_fail(err, PD_EPROTO, "PS_STEP_END: numbers of streams %u to %u", streams.lo, streams.hi);
+        return pd_fail(err, PD_EPROTO, "PS_STEP_END: numbers of streams %u to %u", streams.lo,
+                       streams.hi);
     int rc = part_of(s, m, streams, &c, err);
     if (!rc && n)
         memcpy(c->stats, stats, n * sizeof *stats);
@@ -373,7 +406,8 @@ static void add_to_pass(struct ps_shard *s, struct member *m, const struct membe
         s->barrier.pass_began_ns = pd_mono_ns();
 }
 
-int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
+int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
+                   struct pd_err *err) {
     struct member *m = &s->barrier.members[trainer];
     const struct ps_body b = ps_body_of(*f);
     struct ps_msg_step_end e;
@@ -383,13 +417,16 @@ int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, 
     if (rc)
         return rc < 0 ? rc : 0;
     if (e.stream_lo != m->streams.lo || e.stream_hi != m->streams.hi)
-        return pd_fail(err, PD_EPROTO, "PS_STEP_END of streams %u to %u, which are not all of this trainer's", e.stream_lo, e.stream_hi);
+        return pd_fail(err, PD_EPROTO,
+                       "PS_STEP_END of streams %u to %u, which are not all of this trainer's",
+                       e.stream_lo, e.stream_hi);
     if (e.n_stats && !e.n_parts)
         rc = take_stats(s, m, m->streams, e.words, e.n_stats, err);
     for (uint32_t k = 0; k < e.n_parts && !rc; k++) {
         const double *stats;
         const struct ps_step_part part = ps_step_part_get(&e, k, &stats);
-        rc = take_stats(s, m, (struct ps_range){part.stream_lo, part.stream_hi}, stats, e.n_stats, err);
+        rc = take_stats(s, m, (struct ps_range){part.stream_lo, part.stream_hi}, stats, e.n_stats,
+                        err);
     }
     if (rc)
         return rc;

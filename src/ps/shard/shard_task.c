@@ -4,10 +4,12 @@
  *        ▲                        │
  *        └── back ◀───────────────┘  the trainer is lost, or leaves the pass before the file is done
  *
- * Files go out in the order of the job's list, those that came back first. A trainer whose node has only some of them gets first those of
- * its own number (file i is trainer i mod n's), then the others' in order; it is told which one it will probably get next, so that it
- * can be brought meanwhile, and others leave that one for as long as they can. When none is left to hand out, a request waits: until one
- * comes back, or all are done and the pass is over for everybody at the same time. Only the first dense thread of the first server is asked.
+ * Files go out in the order of the job's list, those that came back first. A trainer whose node has
+ * only some of them gets first those of its own number (file i is trainer i mod n's), then the
+ * others' in order; it is told which one it will probably get next, so that it can be brought
+ * meanwhile, and others leave that one for as long as they can. When none is left to hand out, a
+ * request waits: until one comes back, or all are done and the pass is over for everybody at the
+ * same time. Only the first dense thread of the first server is asked.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +18,11 @@
 #include "base/fault.h"
 #include "ps/shard/shard_int.h"
 
-enum { TASK_LEFT = 0, TASK_BACK = UINT32_MAX - 2, TASK_DONE = UINT32_MAX - 1 }; /* else: the trainer that has it, counted from 1 */
+enum {
+    TASK_LEFT = 0,
+    TASK_BACK = UINT32_MAX - 2,
+    TASK_DONE = UINT32_MAX - 1
+}; /* else: the trainer that has it, counted from 1 */
 
 void shard_tasks_release(struct ps_shard *s) {
     free(s->tasks.owner);
@@ -28,8 +34,9 @@ void shard_task_back(struct ps_shard *s, uint32_t trainer) {
     m->task_req = 0;
     if (!m->task)
         return;
-    pd_info(s->opts.log, "file %llu of pass %llu, which trainer %u has not read to its end, is handed out again", (unsigned long long)m->task - 1,
-            (unsigned long long)s->barrier.pass, trainer);
+    pd_info(s->opts.log,
+            "file %llu of pass %llu, which trainer %u has not read to its end, is handed out again",
+            (unsigned long long)m->task - 1, (unsigned long long)s->barrier.pass, trainer);
     s->tasks.owner[m->task - 1] = TASK_BACK;
     s->tasks.n_back++;
     s->tasks.n_again++;
@@ -42,18 +49,25 @@ void shard_tasks_over(struct ps_shard *s) {
         char text[500];
         size_t n = 0;
         for (uint32_t i = 0; i < s->opts.n_trainers && n < sizeof text; i++)
-            n += (size_t)snprintf(text + n, sizeof text - n, ", trainer %u: %llu", i, (unsigned long long)s->barrier.members[i].n_tasks);
-        pd_info(s->opts.log, "pass %llu: %llu of %llu files read (%s), %llu handed out again", (unsigned long long)s->barrier.pass,
-                (unsigned long long)s->tasks.n_done, (unsigned long long)s->tasks.n, text + 2, (unsigned long long)s->tasks.n_again);
+            n += (size_t)snprintf(text + n, sizeof text - n, ", trainer %u: %llu", i,
+                                  (unsigned long long)s->barrier.members[i].n_tasks);
+        pd_info(s->opts.log, "pass %llu: %llu of %llu files read (%s), %llu handed out again",
+                (unsigned long long)s->barrier.pass, (unsigned long long)s->tasks.n_done,
+                (unsigned long long)s->tasks.n, text + 2, (unsigned long long)s->tasks.n_again);
     }
     for (uint32_t i = 0; i < s->opts.n_trainers; i++)
-        s->barrier.members[i].n_tasks = s->barrier.members[i].task = s->barrier.members[i].own_next = s->barrier.members[i].hint = 0;
+        s->barrier.members[i].n_tasks = s->barrier.members[i].task =
+            s->barrier.members[i].own_next = s->barrier.members[i].hint = 0;
     shard_tasks_release(s);
 }
 
 static void answer(struct ps_shard *s, uint32_t trainer, enum ps_task what, uint64_t file) {
     struct member *m = &s->barrier.members[trainer];
-    const struct ps_msg_task_given given = {.what = what, .file = file, .n_done = s->tasks.n_done, .furthest = barrier_furthest(&s->barrier), .next = m->hint};
+    const struct ps_msg_task_given given = {.what = what,
+                                            .file = file,
+                                            .n_done = s->tasks.n_done,
+                                            .furthest = barrier_furthest(&s->barrier),
+                                            .next = m->hint};
     const uint64_t req = m->task_req;
     struct ps_body b = shard_body(s);
     ps_put_task_given(&b, &given);
@@ -62,11 +76,14 @@ static void answer(struct ps_shard *s, uint32_t trainer, enum ps_task what, uint
     shard_answer_kept(s, trainer, WIRE_PS_TASK, req, &b);
 }
 
-static int is_left(const struct ps_shard *s, uint64_t file) { return s->tasks.owner[file] == TASK_LEFT; }
+static int is_left(const struct ps_shard *s, uint64_t file) {
+    return s->tasks.owner[file] == TASK_LEFT;
+}
 
 static int expected_by_others(const struct ps_shard *s, uint32_t trainer, uint64_t file) {
     for (uint32_t i = 0; i < s->opts.n_trainers; i++)
-        if (i != trainer && s->barrier.members[i].state == MEMBER_JOINED && s->barrier.members[i].hint == file + 1)
+        if (i != trainer && s->barrier.members[i].state == MEMBER_JOINED &&
+            s->barrier.members[i].hint == file + 1)
             return 1;
     return 0;
 }
@@ -132,26 +149,36 @@ void shard_hand_out(struct ps_shard *s) {
     }
 }
 
-int shard_task(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f, struct pd_err *err) {
+int shard_task(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+               struct pd_err *err) {
     struct member *m = &s->barrier.members[trainer];
     const struct ps_body b = ps_body_of(f);
     struct ps_msg_task t;
     if (ps_get_task(&b, &t, err))
         return PD_EPROTO;
     const uint64_t n = t.n_files, done = t.done;
-    if (t.epoch != s->opts.epoch || t.pass != s->barrier.pass || (!m->in_pass && m->pass_req) || m->task_req)
-        return pd_fail(err, PD_EPROTO, "PS_TASK of pass %llu does not fit: pass %llu%s", (unsigned long long)t.pass, (unsigned long long)s->barrier.pass,
-                       m->task_req ? ", and one is under way" : m->in_pass ? "" : ", which this trainer has ended");
+    if (t.epoch != s->opts.epoch || t.pass != s->barrier.pass || (!m->in_pass && m->pass_req) ||
+        m->task_req)
+        return pd_fail(err, PD_EPROTO, "PS_TASK of pass %llu does not fit: pass %llu%s",
+                       (unsigned long long)t.pass, (unsigned long long)s->barrier.pass,
+                       m->task_req  ? ", and one is under way"
+                       : m->in_pass ? ""
+                                    : ", which this trainer has ended");
     if (s->params.rule->barrier)
-        return pd_fail(err, PD_ECONF, "files are not handed out under update = %s: trainers would not have the same steps", s->params.rule->name);
+        return pd_fail(
+            err, PD_ECONF,
+            "files are not handed out under update = %s: trainers would not have the same steps",
+            s->params.rule->name);
     if (n < 1 || (s->tasks.owner && n != s->tasks.n))
-        return pd_fail(err, PD_EPROTO, "PS_TASK of %llu files, others have %llu; at most %d", (unsigned long long)n, (unsigned long long)s->tasks.n,
-                       PS_TASKS_MAX);
+        return pd_fail(err, PD_EPROTO, "PS_TASK of %llu files, others have %llu; at most %d",
+                       (unsigned long long)n, (unsigned long long)s->tasks.n, PS_TASKS_MAX);
     if (done != m->task)
-        return pd_fail(err, PD_EPROTO, "PS_TASK: file %lld is done, but %lld was handed out", (long long)done - 1, (long long)m->task - 1);
+        return pd_fail(err, PD_EPROTO, "PS_TASK: file %lld is done, but %lld was handed out",
+                       (long long)done - 1, (long long)m->task - 1);
     if (!s->tasks.owner) {
         if (!(s->tasks.owner = pd_calloc(n, sizeof *s->tasks.owner)))
-            return pd_fail(err, PD_ENOMEM, "no memory for a list of %llu files", (unsigned long long)n);
+            return pd_fail(err, PD_ENOMEM, "no memory for a list of %llu files",
+                           (unsigned long long)n);
         s->tasks.n = s->tasks.n_left = n;
     }
     m->own_first = t.own_first != 0;

@@ -1,4 +1,5 @@
-/* changed.h - which rows of a table have changed since it was last saved, a bit each: what a save of changes only writes. */
+/* changed.h - which rows of a table have changed since it was last saved, a bit each: what a save
+ * of changes only writes. */
 #ifndef PD_PS_CHANGED_H
 #define PD_PS_CHANGED_H
 
@@ -6,12 +7,14 @@
 
 struct ps_changed {
     uint64_t *bits; /* NULL: nobody watches */
-    uint64_t n;     /* row numbers there were when it began; later ones are new, and count as changed */
+    uint64_t n; /* row numbers there were when it began; later ones are new, and count as changed */
 };
 
-int ps_changed_begin(struct ps_changed *c, uint64_t n_rows); /* c is zeros or released; 0 or PD_ENOMEM */
-void ps_changed_release(struct ps_changed *c);               /* to zeros */
-uint64_t ps_changed_count(const struct ps_changed *c, uint64_t n_rows); /* of n_rows that there are now */
+int ps_changed_begin(struct ps_changed *c,
+                     uint64_t n_rows);         /* c is zeros or released; 0 or PD_ENOMEM */
+void ps_changed_release(struct ps_changed *c); /* to zeros */
+uint64_t ps_changed_count(const struct ps_changed *c,
+                          uint64_t n_rows); /* of n_rows that there are now */
 
 static inline int ps_changed_watched(const struct ps_changed *c) { return c->bits != 0; }
 
@@ -20,6 +23,8 @@ static inline void ps_changed_mark(struct ps_changed *c, uint32_t row) {
         c->bits[row / 64] |= UINT64_C(1) << row % 64;
 }
 
-static inline int ps_changed_has(const struct ps_changed *c, uint32_t row) { return row >= c->n || (c->bits[row / 64] >> row % 64 & 1); }
+static inline int ps_changed_has(const struct ps_changed *c, uint32_t row) {
+    return row >= c->n || (c->bits[row / 64] >> row % 64 & 1);
+}
 
 #endif

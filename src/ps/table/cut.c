@@ -1,8 +1,10 @@
 /* cut.c - see cut.h.
  *
- * The order that all depends on: the owner writes the copy, then the bit, then the row; the reader reads the row, then the bit, then
- * maybe the copy. If anything it read of the row was new, it sees the bit. Its reads of a row race with the owner's writes on purpose, and
- * are relaxed atomic ones for it; ThreadSanitizer, which can't know that the outcome is thrown away, does not look at these functions.
+ * The order that all depends on: the owner writes the copy, then the bit, then the row; the reader
+ * reads the row, then the bit, then maybe the copy. If anything it read of the row was new, it sees
+ * the bit. Its reads of a row race with the owner's writes on purpose, and are relaxed atomic ones
+ * for it; ThreadSanitizer, which can't know that the outcome is thrown away, does not look at these
+ * functions.
  */
 #include "ps/table/cut.h"
 
@@ -25,7 +27,9 @@ enum {
 };
 
 #ifdef __SANITIZE_THREAD__
-#define FENCE(order) atomic_signal_fence(order) /* it knows no others; this is for x86-64, where the order is kept */
+#define FENCE(order)                                                                              \
+    atomic_signal_fence(order) /* it knows no others; this is for x86-64, where the order is kept \
+                                */
 #else
 #define FENCE(order) atomic_thread_fence(order)
 #endif
@@ -42,18 +46,22 @@ struct copy {
 struct ps_cut {
     struct ps_cut *next;
     struct ps_table *table;
-    struct slab *slabs; /* as they were: the table's list moves when it grows */
-    uint64_t n;         /* row numbers there were */
+    struct slab *slabs;      /* as they were: the table's list moves when it grows */
+    uint64_t n;              /* row numbers there were */
     _Atomic uint64_t *kept;  /* a bit for each row: it has a copy */
     _Atomic uint32_t *group; /* the last copy that was made in each group of rows, plus one */
-    char **chunks;           /* for n copies, made as they are needed; mapped, so that all of it is given back, but for a small table's one */
+    char **chunks; /* for n copies, made as they are needed; mapped, so that all of it is given
+                      back, but for a small table's one */
     size_t head_bytes, copy_bytes, chunk_bytes;
     uint32_t per_chunk, n_copies;
     atomic_int failed;
 };
 
-/* In small pages: a huge one takes the owner as long to clear as a whole step, or on a virtual machine ten. */
-static char *new_chunk(const struct ps_cut *c) { return c->chunk_bytes < CHUNK ? pd_malloc(c->chunk_bytes) : pd_page_map(c->chunk_bytes); }
+/* In small pages: a huge one takes the owner as long to clear as a whole step, or on a virtual
+ * machine ten. */
+static char *new_chunk(const struct ps_cut *c) {
+    return c->chunk_bytes < CHUNK ? pd_malloc(c->chunk_bytes) : pd_page_map(c->chunk_bytes);
+}
 
 static void drop_chunk(const struct ps_cut *c, char *chunk) {
     if (c->chunk_bytes < CHUNK)
@@ -111,20 +119,25 @@ void ps_cut_end(struct ps_cut *c) {
     *at = c->next;
     ps_table_free(c->table);
     if (c->n_copies && c->chunk_bytes >= CHUNK)
-        pd_aside(free_memory, c); /* a tenth of a millisecond for each chunk, for which the owner would stand still */
+        pd_aside(
+            free_memory,
+            c); /* a tenth of a millisecond for each chunk, for which the owner would stand still */
     else
         free_memory(c);
 }
 
 int ps_cut_whole(const struct ps_cut *c) { return !atomic_load(&c->failed); }
 
-uint64_t ps_cut_bytes(const struct ps_cut *c) { return ((uint64_t)c->n_copies + c->per_chunk - 1) / c->per_chunk * c->chunk_bytes; }
+uint64_t ps_cut_bytes(const struct ps_cut *c) {
+    return ((uint64_t)c->n_copies + c->per_chunk - 1) / c->per_chunk * c->chunk_bytes;
+}
 
 /* --- the owner --- */
 
 static void keep(struct ps_cut *c, uint32_t row) {
     _Atomic uint64_t *word = &c->kept[row / 64];
-    const uint64_t bits = atomic_load_explicit(word, memory_order_relaxed), bit = UINT64_C(1) << row % 64;
+    const uint64_t bits = atomic_load_explicit(word, memory_order_relaxed), bit = UINT64_C(1)
+                                                                                  << row % 64;
     if (bits & bit)
         return;
     const struct ps_table *t = c->table;
@@ -138,7 +151,9 @@ static void keep(struct ps_cut *c, uint32_t row) {
     }
     const struct slab *s = slab_in(t, t->slabs, row, &i);
     char *to = *chunk + c->n_copies % c->per_chunk * c->copy_bytes;
-    struct copy head = {.row = row, .next = atomic_load_explicit(group, memory_order_relaxed), .step = s->notes[i].step};
+    struct copy head = {.row = row,
+                        .next = atomic_load_explicit(group, memory_order_relaxed),
+                        .step = s->notes[i].step};
     if (s->seen)
         head.seen = s->seen[i];
     memcpy(to, &head, c->head_bytes);
@@ -188,7 +203,8 @@ static READER inline void read_pairs(void *out, const void *from, size_t n_words
 
 /* Number `i`, from 1 on. */
 static READER inline const struct copy *copy_at(const struct ps_cut *c, uint32_t i) {
-    return (const struct copy *)(const void *)(c->chunks[(i - 1) / c->per_chunk] + (i - 1) % c->per_chunk * c->copy_bytes);
+    return (const struct copy *)(const void *)(c->chunks[(i - 1) / c->per_chunk] +
+                                               (i - 1) % c->per_chunk * c->copy_bytes);
 }
 
 static READER inline int is_kept(const struct ps_cut *c, uint32_t row) {
@@ -233,7 +249,8 @@ static READER inline void read_numbers(const struct piece *p, float *out, const 
         read_words(out, row + p->first, p->count);
 }
 
-static READER inline void read_as_they_stand(const struct ps_cut *c, const struct piece *p, float *out) {
+static READER inline void read_as_they_stand(const struct ps_cut *c, const struct piece *p,
+                                             float *out) {
     const struct ps_table *t = c->table;
     size_t at;
     for (size_t i = 0; i < p->n; i++, out += p->count) {
@@ -247,7 +264,8 @@ static READER inline void read_as_they_stand(const struct ps_cut *c, const struc
 }
 
 /* Three misses one after the other for each, so each is fetched ahead. */
-static READER inline void read_copies(const struct ps_cut *c, const struct piece *p, const uint16_t *which, size_t n, float *out) {
+static READER inline void read_copies(const struct ps_cut *c, const struct piece *p,
+                                      const uint16_t *which, size_t n, float *out) {
     const struct ps_index_entry *rows = p->rows;
     for (size_t i = 0; i < n && i < AHEAD_COPY; i++)
         __builtin_prefetch((const void *)&c->group[rows[which[i]].row / GROUP]);
@@ -255,11 +273,13 @@ static READER inline void read_copies(const struct ps_cut *c, const struct piece
         if (i + AHEAD_COPY < n)
             __builtin_prefetch((const void *)&c->group[rows[which[i + AHEAD_COPY]].row / GROUP]);
         if (i < n)
-            fetch_lines((const float *)(const void *)last_of_group(c, rows[which[i]].row), p->lines + 1);
+            fetch_lines((const float *)(const void *)last_of_group(c, rows[which[i]].row),
+                        p->lines + 1);
         if (i >= AHEAD_COPY) {
             const size_t k = which[i - AHEAD_COPY];
             const struct copy *copy = find_copy(c, rows[k].row);
-            read_numbers(p, out + k * p->count, (const float *)(const void *)((const char *)copy + c->head_bytes));
+            read_numbers(p, out + k * p->count,
+                         (const float *)(const void *)((const char *)copy + c->head_bytes));
         }
     }
 }
@@ -276,9 +296,11 @@ static READER void read_piece(const struct ps_cut *c, const struct piece *p, flo
     read_copies(c, p, which, n, out);
 }
 
-READER void ps_cut_read(const struct ps_cut *c, const struct ps_index_entry *rows, size_t n, size_t left, uint32_t first, uint32_t count,
-                        float *out) {
-    struct piece p = {.first = first, .count = count, .lines = (count * sizeof *out + TABLE_LINE - 1) / TABLE_LINE,
+READER void ps_cut_read(const struct ps_cut *c, const struct ps_index_entry *rows, size_t n,
+                        size_t left, uint32_t first, uint32_t count, float *out) {
+    struct piece p = {.first = first,
+                      .count = count,
+                      .lines = (count * sizeof *out + TABLE_LINE - 1) / TABLE_LINE,
                       .pairs = first % 2 == 0 && count % 2 == 0};
     for (size_t i = 0; i < n; i += p.n, out += p.n * count) {
         p.rows = rows + i;

@@ -1,11 +1,13 @@
-/* cut.h - the rows of a table as they were at one moment, read by another thread while the table's owner goes on.
+/* cut.h - the rows of a table as they were at one moment, read by another thread while the table's
+ * owner goes on.
  *
  *     owner:  ps_cut_begin ──▶ before it changes a row for the first time (ps_table_change): a copy, then a bit
  *     reader: the row as it stands in the table, then the bit: if it is set, the copy
  *
- * So memory grows by the rows that change while somebody reads, and not by the pages that they lie on; nothing is copied, mapped or
- * write-protected at the cut itself: it costs the list of the slabs and memory that nobody has touched yet. Which rows there are is
- * the reader's matter; a row that was removed, or whose place has another row since, reads as it was.
+ * So memory grows by the rows that change while somebody reads, and not by the pages that they lie
+ * on; nothing is copied, mapped or write-protected at the cut itself: it costs the list of the
+ * slabs and memory that nobody has touched yet. Which rows there are is the reader's matter; a row
+ * that was removed, or whose place has another row since, reads as it was.
  *
  * Memory: nine bits a row, and the copies: of a row's bytes and 16 more, or 40 where rows age.
  */
@@ -19,13 +21,17 @@ struct ps_cut;
 int ps_cut_begin(struct ps_cut **out, struct ps_table *t); /* 0 or PD_ENOMEM */
 void ps_cut_end(struct ps_cut *c);                         /* nobody reads any more; NULL is fine */
 
-/* The reader: numbers [first, first + count) of each of n rows (dim weights, then the optimizer's state) to out[n * count]. Of rows that
- * the caller goes on with, `left` >= n in all, some are fetched ahead. */
-void ps_cut_read(const struct ps_cut *c, const struct ps_index_entry *rows, size_t n, size_t left, uint32_t first, uint32_t count, float *out);
-uint32_t ps_cut_step(const struct ps_cut *c, uint32_t row);                         /* ps_row_note.step */
-void ps_cut_seen(const struct ps_cut *c, uint32_t row, struct ps_row_seen *seen);   /* zeros where rows do not age */
+/* The reader: numbers [first, first + count) of each of n rows (dim weights, then the optimizer's
+ * state) to out[n * count]. Of rows that the caller goes on with, `left` >= n in all, some are
+ * fetched ahead. */
+void ps_cut_read(const struct ps_cut *c, const struct ps_index_entry *rows, size_t n, size_t left,
+                 uint32_t first, uint32_t count, float *out);
+uint32_t ps_cut_step(const struct ps_cut *c, uint32_t row); /* ps_row_note.step */
+void ps_cut_seen(const struct ps_cut *c, uint32_t row,
+                 struct ps_row_seen *seen); /* zeros where rows do not age */
 
-/* 0: there was no memory for a copy, and what was read may be wrong. To be looked at when all is read. */
+/* 0: there was no memory for a copy, and what was read may be wrong. To be looked at when all is
+ * read. */
 int ps_cut_whole(const struct ps_cut *c);
 
 uint64_t ps_cut_bytes(const struct ps_cut *c); /* of the copies; the owner */

@@ -8,7 +8,8 @@
 #include "base/err.h"
 #include "base/fault.h"
 
-/* Beyond this e^-x is 0 as a float; log_p stays there, so that q stays finite. It begins anew long before, unless few updates do all that. */
+/* Beyond this e^-x is 0 as a float; log_p stays there, so that q stays finite. It begins anew long
+ * before, unless few updates do all that. */
 #define LOG_P_LEAST (-600.0)
 #define LOG_P_SMALL (-300.0)
 enum { FEW = 256, MANY = 1 << 20 }; /* updates: 16 MiB */
@@ -54,10 +55,12 @@ int ps_decay_is_long(const struct ps_decay *d) {
     return ps_decay_active(d) && (d->n >= MANY || (d->n >= FEW && d->at[d->n].log_p < LOG_P_SMALL));
 }
 
-/* With P = e^log_p of the last update: log_p and q of at[0] such that ps_decay_catch_up from there does what it did before. */
+/* With P = e^log_p of the last update: log_p and q of at[0] such that ps_decay_catch_up from there
+ * does what it did before. */
 void ps_decay_begin_anew(struct ps_decay *d) {
     const struct ps_decay_at *last = &d->at[d->n];
-    const double log_p = d->at[0].log_p - last->log_p, q = (d->at[0].q - last->q) * exp(last->log_p);
+    const double log_p = d->at[0].log_p - last->log_p,
+                 q = (d->at[0].q - last->q) * exp(last->log_p);
     d->at[0] = (struct ps_decay_at){log_p < -LOG_P_LEAST ? log_p : -LOG_P_LEAST, q};
     d->at[1] = (struct ps_decay_at){0, 0};
     d->n = 1;

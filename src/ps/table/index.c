@@ -12,10 +12,14 @@
 #include "ps/table/changed.h"
 
 enum {
-    FIRST_BITS = 6, SEGMENT_BITS = 15, MAX_DEPTH = 17, /* 17 + 15 bits of the hash's upper half */
-    AHEAD = 24, LOT = 256,
-    LOAD_LEAST = 144, LOAD_SPREAD = 48, /* of 256: a segment is full at 56 to 75 % */
-    ARENA_SEGMENTS = 16,                /* 6 MiB, a multiple of a huge page */
+    FIRST_BITS = 6,
+    SEGMENT_BITS = 15,
+    MAX_DEPTH = 17, /* 17 + 15 bits of the hash's upper half */
+    AHEAD = 24,
+    LOT = 256,
+    LOAD_LEAST = 144,
+    LOAD_SPREAD = 48,    /* of 256: a segment is full at 56 to 75 % */
+    ARENA_SEGMENTS = 16, /* 6 MiB, a multiple of a huge page */
 };
 
 /* row PS_ROW_NONE: empty */
@@ -49,7 +53,9 @@ static uint32_t limit_of(uint32_t slots, uint64_t prefix) {
     return (uint32_t)((uint64_t)slots * load / 256);
 }
 
-static size_t dir_of(const struct ps_index *x, uint64_t h) { return x->depth ? h >> (64 - x->depth) : 0; }
+static size_t dir_of(const struct ps_index *x, uint64_t h) {
+    return x->depth ? h >> (64 - x->depth) : 0;
+}
 
 static void clear(struct ps_index_entry *s, size_t n) { memset(s, 0xff, n * sizeof *s); }
 
@@ -134,7 +140,8 @@ static struct ps_index_entry *probe(const struct segment *s, uint64_t h, uint64_
     }
 }
 
-void ps_index_find(const struct ps_index *x, const uint64_t *keys, size_t n, uint32_t *rows, size_t *first_missing) {
+void ps_index_find(const struct ps_index *x, const uint64_t *keys, size_t n, uint32_t *rows,
+                   size_t *first_missing) {
     *first_missing = n;
     for (size_t i = 0; i < n; i++) {
         if (i + AHEAD < n) {
@@ -159,7 +166,9 @@ static void reinsert(const struct ps_index_entry *from, size_t n, struct segment
 static int grow_first(struct ps_index *x) {
     struct segment *s = x->dir[0];
     uint32_t n = s->mask + 1;
-    struct ps_index_entry *old = s->slots, *fresh = 2 * n == 1u << SEGMENT_BITS ? take_slots(x) : pd_malloc(2 * (size_t)n * sizeof *fresh);
+    struct ps_index_entry *old = s->slots, *fresh = 2 * n == 1u << SEGMENT_BITS
+                                                        ? take_slots(x)
+                                                        : pd_malloc(2 * (size_t)n * sizeof *fresh);
     if (!fresh)
         return PD_ENOMEM;
     if (2 * n < 1u << SEGMENT_BITS)
@@ -251,7 +260,8 @@ void ps_index_remove(struct ps_index *x, uint64_t key) {
     uint64_t h = pd_mix64(key);
     struct segment *s = x->dir[dir_of(x, h)];
     uint32_t free_at = (uint32_t)(probe(s, h, key) - s->slots);
-    for (uint32_t i = (free_at + 1) & s->mask; s->slots[i].row != PS_ROW_NONE; i = (i + 1) & s->mask) {
+    for (uint32_t i = (free_at + 1) & s->mask; s->slots[i].row != PS_ROW_NONE;
+         i = (i + 1) & s->mask) {
         uint32_t home = (uint32_t)(pd_mix64(s->slots[i].key) >> 32) & s->mask;
         if (((i - home) & s->mask) < ((i - free_at) & s->mask))
             continue;
@@ -286,9 +296,10 @@ void ps_index_list(const struct ps_index *x, struct ps_index_entry *out) {
                 *out++ = s->slots[k];
 }
 
-/* Entries that are in the LOT slots from `from` on, of rows that have changed (NULL: all). Without a branch for each, which would be guessed
- * wrong half of the time. */
-static size_t take_lot(const struct segment *s, uint32_t from, const struct ps_changed *only, struct ps_index_entry *lot) {
+/* Entries that are in the LOT slots from `from` on, of rows that have changed (NULL: all). Without
+ * a branch for each, which would be guessed wrong half of the time. */
+static size_t take_lot(const struct segment *s, uint32_t from, const struct ps_changed *only,
+                       struct ps_index_entry *lot) {
     const struct ps_index_entry *e = s->slots + from;
     const uint32_t n_slots = s->mask + 1 - from < LOT ? s->mask + 1 - from : LOT;
     size_t n = 0, k = 0;
@@ -306,10 +317,12 @@ static size_t take_lot(const struct segment *s, uint32_t from, const struct ps_c
 }
 
 /* Counted first. */
-uint64_t ps_index_list_heaps(const struct ps_index *x, const struct ps_changed *only, struct ps_index_entry *out, uint64_t cap,
+uint64_t ps_index_list_heaps(const struct ps_index *x, const struct ps_changed *only,
+                             struct ps_index_entry *out, uint64_t cap,
                              struct ps_index_heaps *heaps) {
     const uint64_t differ = x->ones & x->zeros;
-    const int high = differ ? 63 - __builtin_clzll(differ) : 0, shift = high > PS_INDEX_HEAP_BITS - 1 ? high - (PS_INDEX_HEAP_BITS - 1) : 0;
+    const int high = differ ? 63 - __builtin_clzll(differ) : 0,
+              shift = high > PS_INDEX_HEAP_BITS - 1 ? high - (PS_INDEX_HEAP_BITS - 1) : 0;
     uint64_t to[PS_INDEX_HEAPS] = {0}, sum = 0;
     struct ps_index_entry lot[LOT];
     size_t at = 0;

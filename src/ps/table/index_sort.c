@@ -15,7 +15,8 @@ static void sort_few(struct ps_index_entry *e, uint64_t n) {
     }
 }
 
-/* Into as many heaps as there are entries, with room for them aside; all in order but for neighbours then. 0: a heap is too large for that. */
+/* Into as many heaps as there are entries, with room for them aside; all in order but for
+ * neighbours then. 0: a heap is too large for that. */
 static int sort_in_cache(struct ps_index_entry *e, uint32_t n, int high) {
     struct ps_index_entry aside[CACHED];
     uint16_t at[CACHED] = {0};
@@ -39,8 +40,9 @@ static int sort_in_cache(struct ps_index_entry *e, uint32_t n, int high) {
     return 1;
 }
 
-/* Into 256 heaps by the highest byte in which keys differ, by exchanging in place, then each heap likewise: the heaps soon fit into the
- * cache. Source: P. McIlroy, K. Bostic, M. D. McIlroy, "Engineering radix sort", Computing Systems 6(1), 1993 (American flag sort). */
+/* Into 256 heaps by the highest byte in which keys differ, by exchanging in place, then each heap
+ * likewise: the heaps soon fit into the cache. Source: P. McIlroy, K. Bostic, M. D. McIlroy,
+ * "Engineering radix sort", Computing Systems 6(1), 1993 (American flag sort). */
 void ps_index_sort_entries(struct ps_index_entry *e, uint64_t n) {
     enum { HEAPS = 256 };
     uint64_t differ = 0, at[HEAPS] = {0}, end[HEAPS], sum = 0;
@@ -78,7 +80,8 @@ void ps_index_sort_entries(struct ps_index_entry *e, uint64_t n) {
     }
 }
 
-void ps_index_sort_heap(struct ps_index_entry *e, const struct ps_index_heaps *heaps, uint32_t h, uint64_t *from, uint64_t *to) {
+void ps_index_sort_heap(struct ps_index_entry *e, const struct ps_index_heaps *heaps, uint32_t h,
+                        uint64_t *from, uint64_t *to) {
     *from = h ? heaps->end[h - 1] : 0;
     *to = heaps->end[h];
     ps_index_sort_entries(e + *from, *to - *from);

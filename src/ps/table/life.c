@@ -13,11 +13,16 @@ enum { COUNT_MAX = 0xffff, DAYS_MAX = 0xfffe }; /* both at most would be PS_ROW_
 static uint32_t count_of(uint32_t state) { return state & COUNT_MAX; }
 static uint32_t days_of(uint32_t state) { return state >> 16; }
 static uint32_t state_of(uint64_t count, uint32_t days) {
-    return (count < COUNT_MAX ? (uint32_t)count : COUNT_MAX) | (days < DAYS_MAX ? days : DAYS_MAX) << 16;
+    return (count < COUNT_MAX ? (uint32_t)count : COUNT_MAX) | (days < DAYS_MAX ? days : DAYS_MAX)
+                                                                   << 16;
 }
 
-int ps_life_init(struct ps_life *l, const struct pd_row_life *conf, uint64_t seed, const char *table) {
-    *l = (struct ps_life){.conf = *conf, .active = pd_row_life_active(conf), .seed = seed, .name_hash = ps_name_hash(table)};
+int ps_life_init(struct ps_life *l, const struct pd_row_life *conf, uint64_t seed,
+                 const char *table) {
+    *l = (struct ps_life){.conf = *conf,
+                          .active = pd_row_life_active(conf),
+                          .seed = seed,
+                          .name_hash = ps_name_hash(table)};
     if (!(conf->admit_count > 1 || (conf->admit_probability > 0 && conf->admit_probability < 1)))
         return 0;
     return ps_index_new(&l->candidates);
@@ -66,7 +71,8 @@ int ps_life_show(struct ps_life *l, uint64_t key, uint32_t shows) {
         *at = state_of((uint64_t)count_of(*at) + shows, 0);
         return 0;
     }
-    while (l->conf.admit_count > 0 && (double)ps_index_count(l->candidates) >= l->conf.admit_candidates)
+    while (l->conf.admit_count > 0 &&
+           (double)ps_index_count(l->candidates) >= l->conf.admit_candidates)
         if (forget_some(l))
             return PD_ENOMEM;
     return ps_index_put(l->candidates, key, state_of(shows, 0));
@@ -86,7 +92,8 @@ int ps_life_admit(struct ps_life *l, uint64_t key, uint64_t update) {
     if (!at)
         return 0;
     uint32_t shows = count_of(*at);
-    int counted = l->conf.admit_count > 0, yes = counted ? shows >= l->conf.admit_count : by_chance(l, key, update, shows);
+    int counted = l->conf.admit_count > 0,
+        yes = counted ? shows >= l->conf.admit_count : by_chance(l, key, update, shows);
     if (yes || !counted)
         ps_index_remove(l->candidates, key);
     return yes;
@@ -122,7 +129,8 @@ static int row_day(const struct pd_row_life *conf, struct ps_row_seen *seen) {
     seen->click = (float)(((double)seen->click + seen->clicks) * conf->show_decay);
     seen->shows = seen->clicks = 0;
     seen->unseen = add(seen->unseen, 1);
-    return ps_life_score(conf, (double)seen->show, (double)seen->click) >= conf->delete_score && seen->unseen <= conf->delete_days;
+    return ps_life_score(conf, (double)seen->show, (double)seen->click) >= conf->delete_score &&
+           seen->unseen <= conf->delete_days;
 }
 
 int ps_life_day(struct ps_life *l, struct ps_table *t, struct ps_life_day *out) {
@@ -156,7 +164,9 @@ int ps_life_day(struct ps_life *l, struct ps_table *t, struct ps_life_day *out) 
 
 /* --- saving --- */
 
-uint64_t ps_life_candidates(const struct ps_life *l) { return l->candidates ? ps_index_count(l->candidates) : 0; }
+uint64_t ps_life_candidates(const struct ps_life *l) {
+    return l->candidates ? ps_index_count(l->candidates) : 0;
+}
 
 void ps_life_list(const struct ps_life *l, struct ps_index_entry *out) {
     const uint64_t n = ps_life_candidates(l);
@@ -168,5 +178,7 @@ void ps_life_list(const struct ps_life *l, struct ps_index_entry *out) {
 int ps_life_restore(struct ps_life *l, uint64_t key, uint32_t state) {
     if (!l->candidates || l->conf.admit_count <= 0) /* saved by a job that counted */
         return 0;
-    return state == PS_ROW_NONE || ps_index_at(l->candidates, key) ? PD_EDATA : ps_index_put(l->candidates, key, state);
+    return state == PS_ROW_NONE || ps_index_at(l->candidates, key)
+               ? PD_EDATA
+               : ps_index_put(l->candidates, key, state);
 }

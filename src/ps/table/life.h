@@ -1,15 +1,17 @@
-/* life.h - which ids of a sparse table get a row, and which rows go: admission by count or probability, shows and clicks that fade,
- * removal by score and by days unseen. The settings: base/row_life.h; the formulas: docs/online.md.
+/* life.h - which ids of a sparse table get a row, and which rows go: admission by count or
+ * probability, shows and clicks that fade, removal by score and by days unseen. The settings:
+ * base/row_life.h; the formulas: docs/online.md.
  *
- *     every update:  ps_life_show(key, shows) of each contribution's keys that have no row, then of each such key
- *                    ps_life_admit: shall it have one from now on?
- *     a day's end:   ps_life_day: everything fades and is a day older, rows and candidates that are no longer worth their place go
+ *     every update:  ps_life_show(key, shows) of each contribution's keys that have no row, then of
+ * each such key ps_life_admit: shall it have one from now on? a day's end:   ps_life_day:
+ * everything fades and is a day older, rows and candidates that are no longer worth their place go
  *
- * What happens depends on the updates and the days' ends alone, not on who pushed what or how many server threads there are;
- * except when ids wait to be admitted by count in such numbers that a thread reaches admit_candidates: it then halves all
- * counts and forgets those that come to 0.
+ * What happens depends on the updates and the days' ends alone, not on who pushed what or how many
+ * server threads there are; except when ids wait to be admitted by count in such numbers that a
+ * thread reaches admit_candidates: it then halves all counts and forgets those that come to 0.
  *
- * Memory: a candidate costs 20 to 30 bytes (an index of its own, ps/table/index.h), and only with admission by count.
+ * Memory: a candidate costs 20 to 30 bytes (an index of its own, ps/table/index.h), and only with
+ * admission by count.
  */
 #ifndef PD_PS_LIFE_H
 #define PD_PS_LIFE_H
@@ -20,17 +22,20 @@
 struct ps_life {
     struct pd_row_life conf;
     int active;                  /* else nothing of this is used */
-    struct ps_index *candidates; /* key -> shows in the lower, days unseen in the upper half; NULL: every id is admitted */
+    struct ps_index *candidates; /* key -> shows in the lower, days unseen in the upper half; NULL:
+                                    every id is admitted */
     uint64_t seed, name_hash;
-    uint64_t n_forgotten;        /* candidates, since there were too many */
+    uint64_t n_forgotten; /* candidates, since there were too many */
 };
 
-int ps_life_init(struct ps_life *l, const struct pd_row_life *conf, uint64_t seed, const char *table); /* 0 or PD_ENOMEM */
+int ps_life_init(struct ps_life *l, const struct pd_row_life *conf, uint64_t seed,
+                 const char *table); /* 0 or PD_ENOMEM */
 void ps_life_release(struct ps_life *l);
 
 /* A key without a row was shown so often in this update. 0 or PD_ENOMEM. */
 int ps_life_show(struct ps_life *l, uint64_t key, uint32_t shows);
-/* After all of them: 1: it gets a row, and is a candidate no more. `update`: the number of this one, for admission by chance. */
+/* After all of them: 1: it gets a row, and is a candidate no more. `update`: the number of this
+ * one, for admission by chance. */
 int ps_life_admit(struct ps_life *l, uint64_t key, uint64_t update);
 
 /* The row was shown and clicked so often in this update. */
@@ -45,9 +50,12 @@ struct ps_life_day {
 /* PD_ENOMEM: nothing has happened. */
 int ps_life_day(struct ps_life *l, struct ps_table *t, struct ps_life_day *out);
 
-/* For saving: all candidates by ascending key in out[ps_life_candidates], `row` being their state; and one back. */
+/* For saving: all candidates by ascending key in out[ps_life_candidates], `row` being their state;
+ * and one back. */
 uint64_t ps_life_candidates(const struct ps_life *l);
 void ps_life_list(const struct ps_life *l, struct ps_index_entry *out);
-int ps_life_restore(struct ps_life *l, uint64_t key, uint32_t state); /* 0, PD_ENOMEM, or PD_EDATA: it is there already, or no state */
+int ps_life_restore(
+    struct ps_life *l, uint64_t key,
+    uint32_t state); /* 0, PD_ENOMEM, or PD_EDATA: it is there already, or no state */
 
 #endif

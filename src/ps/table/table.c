@@ -63,7 +63,9 @@ static int map_slab(struct slab *s, size_t n, size_t row_bytes, size_t bytes, in
     if (!p)
         return PD_ENOMEM;
     pd_huge_not_inherited(p, bytes);
-    *s = (struct slab){.rows = (float *)(void *)p, .notes = (struct ps_row_note *)(void *)(p + row_bytes), .mapped = bytes};
+    *s = (struct slab){.rows = (float *)(void *)p,
+                       .notes = (struct ps_row_note *)(void *)(p + row_bytes),
+                       .mapped = bytes};
     if (ageing)
         s->seen = (struct ps_row_seen *)(void *)(s->notes + n);
     return 0;
@@ -100,9 +102,11 @@ static int add_slab(struct ps_table *t) {
     const int large = t->n_slabs >= TABLE_N_SMALL;
     const size_t n = (size_t)1 << (large ? t->large_shift : t->small_shift), page = 64 << 10;
     const size_t row_bytes = (n * t->width * sizeof(float) + page - 1) / page * page;
-    const size_t beside = n * (sizeof(struct ps_row_note) + (t->ageing ? sizeof(struct ps_row_seen) : 0));
+    const size_t beside =
+        n * (sizeof(struct ps_row_note) + (t->ageing ? sizeof(struct ps_row_seen) : 0));
     struct slab *s = &t->slabs[t->n_slabs];
-    if (large ? map_slab(s, n, row_bytes, row_bytes + (beside + page - 1) / page * page, t->ageing) : alloc_slab(s, n, row_bytes, t->ageing))
+    if (large ? map_slab(s, n, row_bytes, row_bytes + (beside + page - 1) / page * page, t->ageing)
+              : alloc_slab(s, n, row_bytes, t->ageing))
         return PD_ENOMEM;
     t->n_slabs++;
     t->cap_rows += n;
@@ -110,7 +114,9 @@ static int add_slab(struct ps_table *t) {
     return 0;
 }
 
-static inline const struct slab *slab_of(const struct ps_table *t, uint32_t row, size_t *in) { return slab_in(t, t->slabs, row, in); }
+static inline const struct slab *slab_of(const struct ps_table *t, uint32_t row, size_t *in) {
+    return slab_in(t, t->slabs, row, in);
+}
 
 static inline float *row_of(const struct ps_table *t, uint32_t row) {
     size_t i;
@@ -139,7 +145,8 @@ struct ps_row_note *ps_table_note(const struct ps_table *t, uint32_t row) {
     return &s->notes[i];
 }
 
-void ps_table_notes(const struct ps_table *t, const uint32_t *rows, size_t n, struct ps_row_note **out) {
+void ps_table_notes(const struct ps_table *t, const uint32_t *rows, size_t n,
+                    struct ps_row_note **out) {
     for (size_t i = 0, in; i < n; i++) {
         out[i] = rows[i] == PS_ROW_NONE ? NULL : &slab_of(t, rows[i], &in)->notes[in];
         __builtin_prefetch(out[i], 1);
@@ -157,7 +164,8 @@ void ps_table_prefetch(const struct ps_table *t, uint32_t row) {
     if (t->cuts)
         table_keep_soon(t, row);
     const char *p = (const char *)row_of(t, row);
-    size_t bytes = t->width * sizeof(float) < 1024 ? t->width * sizeof(float) : 1024, in = (uintptr_t)p % TABLE_LINE;
+    size_t bytes = t->width * sizeof(float) < 1024 ? t->width * sizeof(float) : 1024,
+           in = (uintptr_t)p % TABLE_LINE;
     for (size_t k = 0; k < in + bytes; k += TABLE_LINE)
         __builtin_prefetch(p - in + k, 1);
 }
@@ -173,7 +181,8 @@ void ps_table_set_initial(struct ps_table *t, float mean, float std) {
 }
 
 void ps_table_initial(const struct ps_table *t, uint64_t key, float *out) {
-    ps_initial(pd_rng_key(t->seed, PD_RNG_INIT, t->name_hash, key), 0, 0, t->mean, t->std, out, t->dim);
+    ps_initial(pd_rng_key(t->seed, PD_RNG_INIT, t->name_hash, key), 0, 0, t->mean, t->std, out,
+               t->dim);
 }
 
 /* In the place of one that was removed, if there is one. */
@@ -228,7 +237,8 @@ int ps_table_find(struct ps_table *t, const uint64_t *keys, size_t n, int create
     for (; create && i < n; i++) {
         if (rows[i] != PS_ROW_NONE)
             continue;
-        ps_index_find(t->index, &keys[i], 1, &rows[i], &ignored); /* the same key may have come before */
+        ps_index_find(t->index, &keys[i], 1, &rows[i],
+                      &ignored); /* the same key may have come before */
         if (rows[i] == PS_ROW_NONE && create_row(t, keys[i], &rows[i]))
             return PD_ENOMEM;
     }
@@ -236,7 +246,8 @@ int ps_table_find(struct ps_table *t, const uint64_t *keys, size_t n, int create
 }
 
 /* The first `width` floats of each row; of one that is not there, its initial values and zeros. */
-static void gather(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows, size_t n, size_t width, float *out) {
+static void gather(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows, size_t n,
+                   size_t width, float *out) {
     const size_t bytes = width * sizeof(float);
     for (size_t i = 0; i < n; i++, out += width) {
         if (i + AHEAD_ROW < n && rows[i + AHEAD_ROW] != PS_ROW_NONE) {
@@ -254,16 +265,18 @@ static void gather(const struct ps_table *t, const uint64_t *keys, const uint32_
     }
 }
 
-void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows, size_t n, float *out) {
+void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows, size_t n,
+                     float *out) {
     gather(t, keys, rows, n, t->dim, out);
 }
 
-void ps_table_gather_all(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows, size_t n, float *out) {
+void ps_table_gather_all(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows,
+                         size_t n, float *out) {
     gather(t, keys, rows, n, t->all, out);
 }
 
-uint64_t ps_table_list(const struct ps_table *t, const struct ps_changed *only, struct ps_index_entry *rows, uint64_t cap,
-                       struct ps_index_heaps *heaps) {
+uint64_t ps_table_list(const struct ps_table *t, const struct ps_changed *only,
+                       struct ps_index_entry *rows, uint64_t cap, struct ps_index_heaps *heaps) {
     return ps_index_list_heaps(t->index, only, rows, cap, heaps);
 }
 

@@ -12,7 +12,7 @@ struct slab {
     float *rows;
     struct ps_row_note *notes;
     struct ps_row_seen *seen; /* NULL: rows do not age */
-    size_t mapped; /* bytes, when all three are one mapping */
+    size_t mapped;            /* bytes, when all three are one mapping */
 };
 
 struct ps_table {
@@ -24,16 +24,19 @@ struct ps_table {
     uint32_t n_small_rows;             /* in the TABLE_N_SMALL first slabs */
     struct slab *slabs;
     size_t n_slabs, cap_slabs;
-    uint64_t n_rows, n_used, cap_rows; /* n_used: places that have been a row's; cap_rows: in the slabs there are */
-    uint32_t free_row;                 /* PS_ROW_NONE, or a place whose row was removed; its note.step leads to the next one */
+    uint64_t n_rows, n_used,
+        cap_rows;      /* n_used: places that have been a row's; cap_rows: in the slabs there are */
+    uint32_t free_row; /* PS_ROW_NONE, or a place whose row was removed; its note.step leads to the
+                          next one */
     int ageing;
-    uint64_t bytes;            /* of the slabs */
-    uint32_t refs;             /* the owner's, and one of each cut */
+    uint64_t bytes; /* of the slabs */
+    uint32_t refs;  /* the owner's, and one of each cut */
     struct ps_cut *cuts;
 };
 
 /* Which of the table's slabs, or of a copy of that list, has the row, and where in it. */
-static inline const struct slab *slab_in(const struct ps_table *t, const struct slab *slabs, uint32_t row, size_t *in) {
+static inline const struct slab *slab_in(const struct ps_table *t, const struct slab *slabs,
+                                         uint32_t row, size_t *in) {
     if (row < t->n_small_rows) {
         *in = row & (((uint32_t)1 << t->small_shift) - 1);
         return &slabs[row >> t->small_shift];

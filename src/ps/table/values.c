@@ -11,7 +11,11 @@ struct ps_values *ps_values_new(struct pd_pool *pool, struct net_region *region,
     struct ps_values *v = pd_calloc(1, sizeof *v);
     if (!v)
         return NULL;
-    *v = (struct ps_values){.pool = pool, .region = region, .n = n, .refs = 1, .w = net_region_take(region, n * sizeof *v->w)};
+    *v = (struct ps_values){.pool = pool,
+                            .region = region,
+                            .n = n,
+                            .refs = 1,
+                            .w = net_region_take(region, n * sizeof *v->w)};
     v->in_region = v->w != NULL;
     if (!v->w)
         v->w = pd_pool_get(pool, n * sizeof *v->w);

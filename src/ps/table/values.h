@@ -1,8 +1,9 @@
 /* values.h - the dense values of one server thread, which answers under way may still be read from.
  *
- * An answer to a pull leaves from the values themselves, without a copy. Who wants to write while one is still being sent writes
- * to a copy, and the answers keep what was promised: the values after their step. A trainer's next gradient comes after it has the
- * answer, so with a barrier copies are rare.
+ * An answer to a pull leaves from the values themselves, without a copy. Who wants to write while
+ * one is still being sent writes to a copy, and the answers keep what was promised: the values
+ * after their step. A trainer's next gradient comes after it has the answer, so with a barrier
+ * copies are rare.
  */
 #ifndef PD_PS_VALUES_H
 #define PD_PS_VALUES_H
@@ -13,15 +14,16 @@
 #include "net/shm/region.h"
 
 struct ps_values {
-    struct pd_pool *pool; /* may be NULL */
+    struct pd_pool *pool;      /* may be NULL */
     struct net_region *region; /* may be NULL */
-    int in_region; /* w is; else it is the pool's */
+    int in_region;             /* w is; else it is the pool's */
     size_t n;
     int refs; /* one of the owner, one of each answer under way */
     float *w; /* 64-byte aligned */
 };
 
-/* Where trainers of this machine can read them, if the region has room; else of the pool. Not set; NULL: out of memory. */
+/* Where trainers of this machine can read them, if the region has room; else of the pool. Not set;
+ * NULL: out of memory. */
 struct ps_values *ps_values_new(struct pd_pool *pool, struct net_region *region, size_t n);
 static inline struct ps_values *ps_values_lend(struct ps_values *v) {
     v->refs++;

@@ -16,8 +16,9 @@ static void ipv6_addresses_that_go(void **state) {
                                 "fd770000000000000000000000000005 02 40 00 c8     eth0\n"
                                 "fd770000000000000000000000000006 02 40 00 44     eth0\n"
                                 "fd770000000000000000000000000007 02 40";
-    static const enum facts_v6 want[] = {FACTS_V6_LASTING,  FACTS_V6_LASTING,  FACTS_V6_FLEETING, FACTS_V6_FLEETING,
-                                         FACTS_V6_UNUSABLE, FACTS_V6_UNUSABLE, FACTS_V6_LASTING,  FACTS_V6_LASTING};
+    static const enum facts_v6 want[] = {FACTS_V6_LASTING,  FACTS_V6_LASTING,  FACTS_V6_FLEETING,
+                                         FACTS_V6_FLEETING, FACTS_V6_UNUSABLE, FACTS_V6_UNUSABLE,
+                                         FACTS_V6_LASTING,  FACTS_V6_LASTING};
     (void)state;
     for (uint8_t i = 0; i < 8; i++) { /* 0 is not listed, 7 not whole */
         const uint8_t a[16] = {0xfd, 0x77, [15] = i};

@@ -1,4 +1,5 @@
-/* test_agent_alone.c - on_trainer_lost = wait in a launched job: one trainer is started again while the others wait for it. */
+/* test_agent_alone.c - on_trainer_lost = wait in a launched job: one trainer is started again while
+ * the others wait for it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +20,9 @@ static struct env *begin_waiting(const char *policy) {
 }
 
 static json_t *killed(int node, int trained, int alone) {
-    return json_pack("{s:s, s:i, s:i, s:i, s:I, s:s, s:b, s:i}", "role", "trainer", "rank", node, "exit_code", -1, "signal", 9, "time", (json_int_t)0,
-                     "last_lines", "", "trained", trained, "alone", alone);
+    return json_pack("{s:s, s:i, s:i, s:i, s:I, s:s, s:b, s:i}", "role", "trainer", "rank", node,
+                     "exit_code", -1, "signal", 9, "time", (json_int_t)0, "last_lines", "",
+                     "trained", trained, "alone", alone);
 }
 
 static void is_killed(struct env *e, int node, int trained, int alone) {
@@ -31,13 +33,15 @@ static void is_killed(struct env *e, int node, int trained, int alone) {
 
 static void until_start(struct env *e, int node, int alone) {
     uint64_t end = pd_mono_ns() + 60000000000u;
-    while (msg_int(last(e, node, WIRE_HD_START)->body, "alone", 0, 99, 0) != alone && !e->over && pd_mono_ns() < end)
+    while (msg_int(last(e, node, WIRE_HD_START)->body, "alone", 0, 99, 0) != alone && !e->over &&
+           pd_mono_ns() < end)
         uv_run(&e->loop, UV_RUN_ONCE);
     assert_int_equal(msg_int(last(e, node, WIRE_HD_START)->body, "alone", 0, 99, 0), alone);
 }
 
 static const char *attempt_of(struct env *e, int node) {
-    return msg_str(json_object_get(last(e, node, WIRE_HD_START)->body, "env"), "PADDLE_RESTART_COUNT");
+    return msg_str(json_object_get(last(e, node, WIRE_HD_START)->body, "env"),
+                   "PADDLE_RESTART_COUNT");
 }
 
 static void one_is_started_again(void **state) {
@@ -54,8 +58,10 @@ static void one_is_started_again(void **state) {
     assert_string_equal(attempt_of(e, 1), "0"); /* it takes a place, and loads nothing */
     assert_int_equal(msg_int(last(e, 1, WIRE_HD_START)->body, "restarts", 0, 99, 0), 1);
 
-    /* The connection breaks before the node has heard it: it tells of the exit once more, and is asked once more. */
-    json_t *b = json_pack("{s:i, s:i, s:s, s:[s], s:[o]}", "node", 1, "incarnation", 1, "net_id", "net0", "ready", "pserver", "exited", killed(1, 1, 0));
+    /* The connection breaks before the node has heard it: it tells of the exit once more, and is
+     * asked once more. */
+    json_t *b = json_pack("{s:i, s:i, s:s, s:[s], s:[o]}", "node", 1, "incarnation", 1, "net_id",
+                          "net0", "ready", "pserver", "exited", killed(1, 1, 0));
     head_lost(e->head, 1);
     head_joined(e->head, 1, b);
     json_decref(b);
@@ -66,7 +72,8 @@ static void one_is_started_again(void **state) {
     until_start(e, 1, 2);
     reply(e, 1, WIRE_HD_START, json_object());
     for (int i = 0; i < N; i++) {
-        json_t *done = json_pack("{s:s, s:i, s:i, s:b, s:i}", "role", "trainer", "rank", i, "exit_code", 0, "trained", 1, "alone", i == 1 ? 2 : 0);
+        json_t *done = json_pack("{s:s, s:i, s:i, s:b, s:i}", "role", "trainer", "rank", i,
+                                 "exit_code", 0, "trained", 1, "alone", i == 1 ? 2 : 0);
         head_message(e->head, i, WIRE_HD_EXITED, 0, done, NULL);
         json_decref(done);
         exited(e, i, "pserver", 0, 0, 0);

@@ -1,4 +1,5 @@
-/* test_agent_bind.c - machines that are made up, as folders of sysfs, and how their CPUs are dealt; then this machine's own. */
+/* test_agent_bind.c - machines that are made up, as folders of sysfs, and how their CPUs are dealt;
+ * then this machine's own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,14 +42,15 @@ static void new_machine(void) {
     assert_non_null(mkdtemp(sys));
 }
 
-/* 2 sockets x 4 cores x 2 threads as Linux numbers them: socket 0 has CPUs 0-3 and 8-11, CPU i and i + 8 are one core. NUMA
- * node 2 has memory and no CPUs, as an expansion card's. */
+/* 2 sockets x 4 cores x 2 threads as Linux numbers them: socket 0 has CPUs 0-3 and 8-11, CPU i and
+ * i + 8 are one core. NUMA node 2 has memory and no CPUs, as an expansion card's. */
 static void two_sockets(void) {
     new_machine();
     for (int i = 0; i < 16; i++) {
         char pair[20];
         snprintf(pair, sizeof pair, "%d,%d\n", i % 8, i % 8 + 8);
-        put(pair, "cpu/cpu%d/topology/%s", i, i < 8 ? "thread_siblings_list" : "core_cpus_list"); /* old and new name */
+        put(pair, "cpu/cpu%d/topology/%s", i,
+            i < 8 ? "thread_siblings_list" : "core_cpus_list"); /* old and new name */
         if (i)
             put("1\n", "cpu/cpu%d/online", i);
     }
@@ -69,8 +71,11 @@ static void lists(void **state) {
     static const struct {
         const char *text, *back;
         int n;
-    } good[] = {{"", "", 0}, {"\n", "", 0}, {"0", "0", 1}, {"0-3,8\n", "0-3,8", 5}, {"1,0,3,2", "0-3", 4}, {"4095", "4095", 1}, {"7-7", "7", 1}};
-    static const char *const bad[] = {"x", "1-", "-1", "3-1", "1,,2", "4096", "0-4096", "99999999999999999999", "1,", "1 2", "1;"};
+    } good[] = {{"", "", 0},           {"\n", "", 0},       {"0", "0", 1},  {"0-3,8\n", "0-3,8", 5},
+                {"1,0,3,2", "0-3", 4}, {"4095", "4095", 1}, {"7-7", "7", 1}};
+    static const char *const bad[] = {"x",    "1-",   "-1",     "3-1",
+                                      "1,,2", "4096", "0-4096", "99999999999999999999",
+                                      "1,",   "1 2",  "1;"};
     char text[100];
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
@@ -112,7 +117,8 @@ static void deal(const struct row *r) {
         pd_cpuset_text(&out[i].memory, memory, sizeof memory);
         if (strcmp(text, r->cpus[i]) || out[i].shared != r->shared || out[i].on != (*text != 0) ||
             (i == 0 && strcmp(memory, r->memory ? r->memory : "")))
-            fail_msg("%s: process %d has %s, not %s; memory '%s', shared %d", r->name, i, text, r->cpus[i], memory, out[i].shared);
+            fail_msg("%s: process %d has %s, not %s; memory '%s', shared %d", r->name, i, text,
+                     r->cpus[i], memory, out[i].shared);
         sum += pd_cpuset_count(&out[i].cpus);
         for (int k = 0; k < PD_CPU_WORDS; k++)
             all.w[k] |= out[i].cpus.w[k];
@@ -125,24 +131,114 @@ static void deal(const struct row *r) {
 static void dealing_two_sockets(void **state) {
     static const struct row rows[] = {
         {"one process has all", "0-15", BIND_CORES, 0, 1, 1, {1}, {"0-15"}, NULL, 0},
-        {"equal weights, a socket each", "0-15", BIND_CORES, 0, 1, 2, {3, 3}, {"0-3,8-11", "4-7,12-15"}, NULL, 0},
-        {"by weight, siblings together", "0-15", BIND_CORES, 0, 1, 2, {2, 6}, {"0-1,8-9", "2-7,10-15"}, NULL, 0},
-        {"everybody has one at least", "0-15", BIND_CORES, 0, 1, 2, {1, 1000}, {"0,8", "1-7,9-15"}, NULL, 0},
-        {"second of two agents", "0-15", BIND_CORES, 1, 2, 2, {1, 1}, {"4-5,12-13", "6-7,14-15"}, NULL, 0},
+        {"equal weights, a socket each",
+         "0-15",
+         BIND_CORES,
+         0,
+         1,
+         2,
+         {3, 3},
+         {"0-3,8-11", "4-7,12-15"},
+         NULL,
+         0},
+        {"by weight, siblings together",
+         "0-15",
+         BIND_CORES,
+         0,
+         1,
+         2,
+         {2, 6},
+         {"0-1,8-9", "2-7,10-15"},
+         NULL,
+         0},
+        {"everybody has one at least",
+         "0-15",
+         BIND_CORES,
+         0,
+         1,
+         2,
+         {1, 1000},
+         {"0,8", "1-7,9-15"},
+         NULL,
+         0},
+        {"second of two agents",
+         "0-15",
+         BIND_CORES,
+         1,
+         2,
+         2,
+         {1, 1},
+         {"4-5,12-13", "6-7,14-15"},
+         NULL,
+         0},
         {"third of three agents", "0-15", BIND_CORES, 2, 3, 1, {1}, {"5-7,13-15"}, NULL, 0},
-        {"only some may be used", "1,2,9,13", BIND_CORES, 0, 1, 3, {1, 1, 1}, {"1,9", "2", "13"}, NULL, 0},
-        {"fewer cores than processes", "3,11", BIND_CORES, 0, 1, 2, {1, 1}, {"3,11", "3,11"}, NULL, 1},
+        {"only some may be used",
+         "1,2,9,13",
+         BIND_CORES,
+         0,
+         1,
+         3,
+         {1, 1, 1},
+         {"1,9", "2", "13"},
+         NULL,
+         0},
+        {"fewer cores than processes",
+         "3,11",
+         BIND_CORES,
+         0,
+         1,
+         2,
+         {1, 1},
+         {"3,11", "3,11"},
+         NULL,
+         1},
         {"fewer cores than agents: the first", "0-1", BIND_CORES, 0, 4, 1, {1}, {"0"}, NULL, 1},
         {"fewer cores than agents: the last", "0-1", BIND_CORES, 3, 4, 1, {1}, {"1"}, NULL, 1},
         {"auto: alone on the machine", "0-15", BIND_AUTO, 0, 1, 2, {1, 1}, {"", ""}, NULL, 0},
-        {"auto: the first of two agents", "0-15", BIND_AUTO, 0, 2, 2, {1, 7}, {"0-3,8-11", "0-3,8-11"}, NULL, 0},
+        {"auto: the first of two agents",
+         "0-15",
+         BIND_AUTO,
+         0,
+         2,
+         2,
+         {1, 7},
+         {"0-3,8-11", "0-3,8-11"},
+         NULL,
+         0},
         {"auto: the last of four agents", "0-15", BIND_AUTO, 3, 4, 1, {1}, {"6-7,14-15"}, NULL, 0},
-        {"auto: cores that can't be divided evenly", "0-15", BIND_AUTO, 0, 3, 2, {1, 1}, {"", ""}, NULL, 0},
+        {"auto: cores that can't be divided evenly",
+         "0-15",
+         BIND_AUTO,
+         0,
+         3,
+         2,
+         {1, 1},
+         {"", ""},
+         NULL,
+         0},
         {"auto: fewer cores than agents", "0-1", BIND_AUTO, 0, 4, 1, {1}, {""}, NULL, 0},
-        {"NUMA: a node each", "0-15", BIND_NUMA, 0, 1, 2, {1, 7}, {"0-3,8-11", "4-7,12-15"}, "0", 0},
+        {"NUMA: a node each",
+         "0-15",
+         BIND_NUMA,
+         0,
+         1,
+         2,
+         {1, 7},
+         {"0-3,8-11", "4-7,12-15"},
+         "0",
+         0},
         {"NUMA: one process", "0-15", BIND_NUMA, 0, 1, 1, {1}, {"0-15"}, "0-1", 0},
         {"NUMA: second agent", "0-15", BIND_NUMA, 1, 2, 1, {1}, {"4-7,12-15"}, "1", 0},
-        {"NUMA: more processes than nodes", "4-7", BIND_NUMA, 0, 1, 2, {1, 1}, {"4-7", "4-7"}, "1", 1},
+        {"NUMA: more processes than nodes",
+         "4-7",
+         BIND_NUMA,
+         0,
+         1,
+         2,
+         {1, 1},
+         {"4-7", "4-7"},
+         "1",
+         1},
         {"NUMA: more agents than nodes", "0-15", BIND_NUMA, 2, 3, 1, {1}, {"4-7,12-15"}, "1", 1},
     };
     (void)state;
@@ -156,8 +252,11 @@ static void machines_that_tell_little(void **state) {
         {"no sysfs: each CPU a core", "0-3", BIND_CORES, 0, 1, 2, {1, 1}, {"0-1", "2-3"}, NULL, 0},
         {"no sysfs: one NUMA node, no policy", "0-3", BIND_NUMA, 0, 1, 1, {1}, {"0-3"}, NULL, 0},
     };
-    static const struct row offline = {"offline CPUs are left out", "0-15", BIND_CORES, 0, 1, 2, {1, 1}, {"0-3,8-10", "4-7,13-15"}, NULL, 0};
-    static const struct row lies = {"files that make no sense", "0-15", BIND_CORES, 0, 1, 1, {1}, {"0-15"}, NULL, 0};
+    static const struct row offline = {
+        "offline CPUs are left out", "0-15", BIND_CORES, 0, 1, 2, {1, 1},
+        {"0-3,8-10", "4-7,13-15"},   NULL,   0};
+    static const struct row lies = {
+        "files that make no sense", "0-15", BIND_CORES, 0, 1, 1, {1}, {"0-15"}, NULL, 0};
     struct pd_cpuset may = set("11-12");
     struct pd_cpus c;
     struct pd_err err = {0};
@@ -207,9 +306,11 @@ static void this_machine(void **state) {
             if (!pid) {
                 struct pd_cpuset now;
                 struct pd_cpus mine;
-                int bad = bind_apply(&out[i]) || pd_cpuset_mine(&now) || memcmp(&now, &out[i].cpus, sizeof now);
+                int bad = bind_apply(&out[i]) || pd_cpuset_mine(&now) ||
+                          memcmp(&now, &out[i].cpus, sizeof now);
                 if (!bad && how == BIND_CORES) {
-                    bad = pd_cpus_read(&mine, PD_SYS_DEVICES, &now, NULL) || pd_pin_thread(&mine, 7) || pd_cpuset_mine(&now) ||
+                    bad = pd_cpus_read(&mine, PD_SYS_DEVICES, &now, NULL) ||
+                          pd_pin_thread(&mine, 7) || pd_cpuset_mine(&now) ||
                           pd_cpuset_count(&now) < 1;
                     for (int cpu = 0; !bad && cpu < PD_CPUS_MAX; cpu++)
                         bad = pd_cpuset_has(&now, cpu) && !pd_cpuset_has(&out[i].cpus, cpu);
@@ -248,7 +349,8 @@ static void threads_in_turn(void **state) {
         pid_t pid = fork();
         if (!pid) {
             struct pd_cpuset now;
-            _exit(pd_pin_thread(&c, i) || pd_cpuset_mine(&now) || pd_cpuset_count(&now) != 1 || !pd_cpuset_has(&now, i % 2 ? b : a));
+            _exit(pd_pin_thread(&c, i) || pd_cpuset_mine(&now) || pd_cpuset_count(&now) != 1 ||
+                  !pd_cpuset_has(&now, i % 2 ? b : a));
         }
         int st;
         assert_int_equal(waitpid(pid, &st, 0), pid);

@@ -1,5 +1,6 @@
-/* test_agent_file_serve.c - data files apart that another node holds: they come from there, also when its store is emptied, for many at once,
- * and for more takers than are served at a time. Who else is asked: test_agent_files.c. */
+/* test_agent_file_serve.c - data files apart that another node holds: they come from there, also
+ * when its store is emptied, for many at once, and for more takers than are served at a time. Who
+ * else is asked: test_agent_files.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,8 @@ static void files_come_from_their_holder(void **state) {
     assert_int_equal(n_fed, 0);
 }
 
-/* `clean`, or another dispatch's store_limit, removes the catalogs: what this job serves is still there. */
+/* `clean`, or another dispatch's store_limit, removes the catalogs: what this job serves is still
+ * there. */
 static void a_store_that_is_emptied_does_no_harm(void **state) {
     uint64_t n = 0, bytes;
     (void)state;
@@ -66,7 +68,8 @@ static void many_at_once_from_two_trainers(void **state) {
     }
 }
 
-/* More takers than are served at a time, and none of them ends: who comes then waits, and is served when they are gone. */
+/* More takers than are served at a time, and none of them ends: who comes then waits, and is served
+ * when they are gone. */
 static struct held {
     struct net_conn *c;
     struct seal seal;
@@ -100,7 +103,9 @@ static void hold_all(int port) {
     memcpy(hs.self.job, node[2]->core.paths.job, sizeof hs.self.job);
     n_told = 0;
     for (n_held = 0; n_held < (int)(sizeof held / sizeof held[0]); n_held++)
-        must(net_connect(&held[n_held].c, &node[2]->core.loop, "127.0.0.1", port, 60000, &hs, &opts, &ev, &held[n_held], &err), &err);
+        must(net_connect(&held[n_held].c, &node[2]->core.loop, "127.0.0.1", port, 60000, &hs, &opts,
+                         &ev, &held[n_held], &err),
+             &err);
     while (n_told < 32)
         spin();
 }

@@ -1,6 +1,7 @@
-/* test_agent_files.c - data files apart that are needed elsewhere, and who is asked: the next holder when the first is gone in the middle or
- * sends other bytes; the client; nobody, and all are named. What the client sends is not trusted either. How a holder serves:
- * test_agent_file_serve.c. */
+/* test_agent_files.c - data files apart that are needed elsewhere, and who is asked: the next
+ * holder when the first is gone in the middle or sends other bytes; the client; nobody, and all are
+ * named. What the client sends is not trusted either. How a holder serves: test_agent_file_serve.c.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +13,9 @@
 
 static void the_next_holder_is_asked(void **state) {
     (void)state;
-    static const char *const faults[] = {"data.serve.gone:1", "data.serve.gone:2", "data.serve.gone:4", "data.serve.wrong:1", "data.serve.wrong:9"};
+    static const char *const faults[] = {"data.serve.gone:1", "data.serve.gone:2",
+                                         "data.serve.gone:4", "data.serve.wrong:1",
+                                         "data.serve.wrong:9"};
     send_list(on_both);
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         pd_fault_arm(faults[i]);
@@ -42,7 +45,9 @@ static void who_was_asked_is_told(void **state) {
     send_list(on_one);
     lose(1, names[BIG]);
     assert_int_equal(fetch(names[BIG], &err), PD_EFAIL);
-    if (!strstr(err.msg, "data file data/big is not on node 0, and nobody gave it: node 1 (host-b): it cannot open it") || !strstr(err.msg, "the launcher: it is not connected"))
+    if (!strstr(err.msg, "data file data/big is not on node 0, and nobody gave it: node 1 "
+                         "(host-b): it cannot open it") ||
+        !strstr(err.msg, "the launcher: it is not connected"))
         fail_msg("%s", err.msg);
     assert_int_equal(fetch("data/unknown", &err), PD_ENOENT);
     assert_int_equal(fetch("../src/data/big", &err), PD_EDATA);
@@ -52,7 +57,8 @@ static void who_was_asked_is_told(void **state) {
     assert_non_null(strstr(err.msg, "nobody gave it: node 1 (host-b): it is lost; the launcher"));
 }
 
-/* Node 0 is out of reach, for longer than it may take to answer: the lease says what becomes of that, nobody fails before. */
+/* Node 0 is out of reach, for longer than it may take to answer: the lease says what becomes of
+ * that, nobody fails before. */
 static void node_0_is_away(void **state) {
     struct asking w = {.path = names[BIG]};
     pthread_t t;
@@ -89,7 +95,8 @@ static void what_a_client_sends_is_compared(void **state) {
     if (!strstr(err.msg, "the launcher: "))
         fail_msg("%s", err.msg);
     char path[PATH_MAX];
-    assert_int_equal(pd_fmt(path, sizeof path, "%s/workspace/data/big", node[0]->core.paths.dir), 0);
+    assert_int_equal(pd_fmt(path, sizeof path, "%s/workspace/data/big", node[0]->core.paths.dir),
+                     0);
     assert_int_equal(access(path, F_OK), -1);
     feeding = FEED_WELL;
     must_fetch(names[BIG]);
@@ -111,9 +118,11 @@ static void lists_that_are_damaged_are_refused(void **state) {
         pd_put_u32(&b, UINT32_MAX);
     }
     for (size_t n = 1; n < b.len; n++) /* cut anywhere: what is whole, or nothing */
-        if (!file_index_take(l, 0, 3, b.data, n, NULL) && (n % (b.len / 3) || file_index_n(l) != n / (b.len / 3)))
+        if (!file_index_take(l, 0, 3, b.data, n, NULL) &&
+            (n % (b.len / 3) || file_index_n(l) != n / (b.len / 3)))
             fail_msg("%zu bytes are taken", n);
-    assert_int_equal(file_index_take(l, 0, 2, b.data, b.len, NULL), PD_EPROTO); /* more than it says */
+    assert_int_equal(file_index_take(l, 0, 2, b.data, b.len, NULL),
+                     PD_EPROTO); /* more than it says */
     assert_int_equal(file_index_take(l, 1, 3, b.data, b.len, NULL), PD_EPROTO); /* a hole */
     assert_int_equal(file_index_take(l, 0, UINT64_MAX, b.data, b.len, NULL), PD_EPROTO);
     must(file_index_take(l, 0, 3, b.data, b.len, &err), &err);

@@ -1,5 +1,5 @@
-/* test_agent_head.c - the coordinator against nodes that are made up: order of a job, nodes that break and come
- * back, which failure is told, stops in every state. */
+/* test_agent_head.c - the coordinator against nodes that are made up: order of a job, nodes that
+ * break and come back, which failure is told, stops in every state. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,8 @@ static void order_of_a_job(void **state) {
         reply_bind(e, i);
     assert_int_equal(count(e, WIRE_HD_START), N);
     const json_t *env = json_object_get(last(e, 1, WIRE_HD_START)->body, "env");
-    assert_string_equal(msg_str(env, "PADDLE_PSERVERS_IP_PORT_LIST"), "10.0.0.1:7164,10.0.0.2:7164,10.0.0.3:7164");
+    assert_string_equal(msg_str(env, "PADDLE_PSERVERS_IP_PORT_LIST"),
+                        "10.0.0.1:7164,10.0.0.2:7164,10.0.0.3:7164");
     assert_string_equal(msg_str(env, "PADDLE_CURRENT_ENDPOINT"), "10.0.0.2:7164");
     for (int i = 0; i < N; i++)
         reply(e, i, WIRE_HD_START, json_object());
@@ -45,7 +46,8 @@ static void order_of_a_job(void **state) {
     hear_notice(e, "starting pservers on node 1 (host-1)");
     ready(e, 1);
     assert_int_equal(count(e, WIRE_HD_START), 2 * N);
-    assert_int_equal(msg_int(last(e, 2, WIRE_HD_START)->body, "rank", 0, 9, 9), 0); /* trainer_nodes is 2, 1, 0 */
+    assert_int_equal(msg_int(last(e, 2, WIRE_HD_START)->body, "rank", 0, 9, 9),
+                     0); /* trainer_nodes is 2, 1, 0 */
     for (int i = 0; i < N; i++) {
         reply(e, i, WIRE_HD_START, json_object());
         exited(e, i, "trainer", 0, 0, 0);
@@ -60,11 +62,13 @@ static void order_of_a_job(void **state) {
 }
 
 static int probed_by(struct env *e, int node) {
-    const json_t *t = json_array_get(json_object_get(last(e, node, WIRE_HD_PROBE)->body, "nodes"), 0);
+    const json_t *t =
+        json_array_get(json_object_get(last(e, node, WIRE_HD_PROBE)->body, "nodes"), 0);
     return (int)msg_int(t, "node", 0, N, N);
 }
 
-/* docker0 is 172.17.0.1 on every machine: a neighbour on one machine would take it for a good address. */
+/* docker0 is 172.17.0.1 on every machine: a neighbour on one machine would take it for a good
+ * address. */
 static void probed_from_another_machine(void **state) {
     static const struct {
         const char *net_id[N];
@@ -134,11 +138,13 @@ static void who_shares_a_machine(void **state) {
     };
     (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
-        struct env *e = rows[k].pserver_on_0 ? begin("", 60000) : begin_with("1-2", "2,1", "", 60000);
+        struct env *e =
+            rows[k].pserver_on_0 ? begin("", 60000) : begin_with("1-2", "2,1", "", 60000);
         e->spec.bind = BIND_CORES;
         head_run(e->head);
         for (int i = 0; i < N; i++) {
-            json_t *j = json_pack("{s:i, s:i, s:s, s:s}", "node", i, "incarnation", 1, "net_id", "net0", "machine", rows[k].machine[i]);
+            json_t *j = json_pack("{s:i, s:i, s:s, s:s}", "node", i, "incarnation", 1, "net_id",
+                                  "net0", "machine", rows[k].machine[i]);
             head_joined(e->head, i, j);
             json_decref(j);
         }
@@ -209,7 +215,8 @@ static void a_node_that_comes_back_is_asked_again(void **state) {
     ready(e, 0);
     ready(e, 2);
     head_lost(e->head, 1);
-    json_t *j = json_pack("{s:i, s:i, s:s, s:[s], s:[]}", "node", 1, "incarnation", 1, "net_id", "net0", "ready", "pserver", "exited");
+    json_t *j = json_pack("{s:i, s:i, s:s, s:[s], s:[]}", "node", 1, "incarnation", 1, "net_id",
+                          "net0", "ready", "pserver", "exited");
     head_joined(e->head, 1, j);
     json_decref(j);
     assert_string_equal(e->state, "trainers");
@@ -244,7 +251,8 @@ static void who_is_missing_is_named(void **state) {
     join(e, 2, "net0", 1);
     until_over(e);
     assert_string_equal(e->status, "failed");
-    assert_string_equal(msg_str(e->failure, "reason"), "connecting: no answer within 1 s: node 1 (host-1)");
+    assert_string_equal(msg_str(e->failure, "reason"),
+                        "connecting: no answer within 1 s: node 1 (host-1)");
     assert_int_equal(msg_int(e->failure, "node", 0, 9, 9), 1);
     finish(e);
 }
@@ -264,15 +272,54 @@ static void which_failure_is_told(void **state) {
         int later;
     } rows[] = {
         {"one", {{1, "trainer", 3, 0, 0, 0}}, 1, 1, "trainer", 0},
-        {"the first to arrive", {{1, "trainer", 1, 0, 0, 0}, {2, "trainer", 1, 0, 0, 0}}, 0, 1, "trainer", 1},
+        {"the first to arrive",
+         {{1, "trainer", 1, 0, 0, 0}, {2, "trainer", 1, 0, 0, 0}},
+         0,
+         1,
+         "trainer",
+         1},
         {"a killed pserver explains its trainers",
-         {{1, "trainer", 1, 0, 0, 0}, {2, "trainer", 1, 0, 0, 0}, {0, "pserver", -1, 9, 0, 0}}, 0, 0, "pserver", 2},
-        {"of two killed the first", {{1, "pserver", -1, 9, 0, 0}, {0, "pserver", -1, 9, 0, 0}}, 0, 1, "pserver", 1},
-        {"the earlier exit on one clock", {{1, "trainer", 1, 0, 2000, 0}, {0, "pserver", 1, 0, 1000, 0}}, 1, 0, "pserver", 1},
-        {"clocks of two machines do not compare", {{1, "trainer", 1, 0, 2000, 0}, {0, "pserver", 1, 0, 1000, 0}}, 0, 1, "trainer", 1},
-        {"who aborts may have lost a peer", {{1, "pserver", 1, 0, 0, 0}, {0, "trainer", -1, 6, 0, 0}}, 0, 1, "pserver", 1},
-        {"who crashes has not", {{1, "pserver", 1, 0, 0, 0}, {0, "trainer", -1, 11, 0, 0}}, 0, 0, "trainer", 1},
-        {"too late to explain", {{1, "trainer", 1, 0, 0, 0}, {0, "pserver", -1, 9, 0, 1}}, 0, 1, "trainer", 0},
+         {{1, "trainer", 1, 0, 0, 0}, {2, "trainer", 1, 0, 0, 0}, {0, "pserver", -1, 9, 0, 0}},
+         0,
+         0,
+         "pserver",
+         2},
+        {"of two killed the first",
+         {{1, "pserver", -1, 9, 0, 0}, {0, "pserver", -1, 9, 0, 0}},
+         0,
+         1,
+         "pserver",
+         1},
+        {"the earlier exit on one clock",
+         {{1, "trainer", 1, 0, 2000, 0}, {0, "pserver", 1, 0, 1000, 0}},
+         1,
+         0,
+         "pserver",
+         1},
+        {"clocks of two machines do not compare",
+         {{1, "trainer", 1, 0, 2000, 0}, {0, "pserver", 1, 0, 1000, 0}},
+         0,
+         1,
+         "trainer",
+         1},
+        {"who aborts may have lost a peer",
+         {{1, "pserver", 1, 0, 0, 0}, {0, "trainer", -1, 6, 0, 0}},
+         0,
+         1,
+         "pserver",
+         1},
+        {"who crashes has not",
+         {{1, "pserver", 1, 0, 0, 0}, {0, "trainer", -1, 11, 0, 0}},
+         0,
+         0,
+         "trainer",
+         1},
+        {"too late to explain",
+         {{1, "trainer", 1, 0, 0, 0}, {0, "pserver", -1, 9, 0, 1}},
+         0,
+         1,
+         "trainer",
+         0},
     };
     (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
@@ -281,15 +328,17 @@ static void which_failure_is_told(void **state) {
         for (int i = 0; i < 3 && rows[k].exits[i].role; i++) {
             if (rows[k].exits[i].wait)
                 until_over(e);
-            exited(e, rows[k].exits[i].node, rows[k].exits[i].role, rows[k].exits[i].code, rows[k].exits[i].sig,
-                   rows[k].exits[i].time);
+            exited(e, rows[k].exits[i].node, rows[k].exits[i].role, rows[k].exits[i].code,
+                   rows[k].exits[i].sig, rows[k].exits[i].time);
         }
         if (!e->over)
             until_over(e);
-        if (strcmp(e->status, "failed") || msg_int(e->failure, "node", 0, 9, 9) != rows[k].want_node ||
+        if (strcmp(e->status, "failed") ||
+            msg_int(e->failure, "node", 0, 9, 9) != rows[k].want_node ||
             strcmp(msg_str(e->failure, "role"), rows[k].want_role) || e->later != rows[k].later)
-            fail_msg("%s: %s, node %d, %s, %d later", rows[k].name, e->status, (int)msg_int(e->failure, "node", 0, 9, 9),
-                     msg_str(e->failure, "role"), e->later);
+            fail_msg("%s: %s, node %d, %s, %d later", rows[k].name, e->status,
+                     (int)msg_int(e->failure, "node", 0, 9, 9), msg_str(e->failure, "role"),
+                     e->later);
         assert_string_equal(msg_str(e->failure, "last_lines"), "last\n");
         finish(e);
     }
@@ -301,7 +350,8 @@ static void failures_while_starting(void **state) {
     advance(e, 2, 0);
     reply(e, 2, WIRE_HD_PROBE, json_pack("{s:[{s:i, s:s}]}", "ok", "node", 1, "addr", ""));
     until_over(e);
-    assert_non_null(strstr(msg_str(e->failure, "reason"), "node 2 (host-2) reaches none of its addresses [\"10.0.0.2\"]"));
+    assert_non_null(strstr(msg_str(e->failure, "reason"),
+                           "node 2 (host-2) reaches none of its addresses [\"10.0.0.2\"]"));
     finish(e);
     e = begin("", 60000); /* a node refuses */
     advance(e, 3, 0);
@@ -335,7 +385,8 @@ static void stop_in_every_state(void **state) {
         assert_null(e->failure);
         assert_int_equal(count(e, WIRE_HD_END), stage >= 2 ? N : 0);
         if (stage >= 2)
-            assert_int_equal(msg_int(last(e, 1, WIRE_HD_END)->body, "grace_ms", 0, 9999, 0), stage == 5 ? 5 : 123); /* the shorter one */
+            assert_int_equal(msg_int(last(e, 1, WIRE_HD_END)->body, "grace_ms", 0, 9999, 0),
+                             stage == 5 ? 5 : 123); /* the shorter one */
         assert_int_equal(count(e, WIRE_HD_STOP), stage == 5 ? N : 0);
         exited(e, 0, "trainer", 1, 0, 0);
         head_lost(e->head, 1);
@@ -344,7 +395,8 @@ static void stop_in_every_state(void **state) {
     }
 }
 
-/* No pserver is told to end while a trainer runs that could miss it; nodes that are away or say nothing are not waited for. */
+/* No pserver is told to end while a trainer runs that could miss it; nodes that are away or say
+ * nothing are not waited for. */
 static void a_stop_ends_trainers_first(void **state) {
     enum { EXITS, LOST, SILENT };
     (void)state;
@@ -354,7 +406,8 @@ static void a_stop_ends_trainers_first(void **state) {
         head_stop(e->head, last_one == SILENT ? 100 : 60000, "test");
         assert_int_equal(count(e, WIRE_HD_STOP), N);
         for (int i = 0; i < N; i++)
-            reply(e, i, WIRE_HD_STOP, json_pack("{s:b}", "trainer", i != 2)); /* that of node 2 had ended */
+            reply(e, i, WIRE_HD_STOP,
+                  json_pack("{s:b}", "trainer", i != 2)); /* that of node 2 had ended */
         exited(e, 0, "trainer", -1, 15, 0);
         exited(e, 0, "pserver", 1, 0, 0);
         assert_int_equal(count(e, WIRE_HD_END), 0);
@@ -371,7 +424,8 @@ static void a_stop_ends_trainers_first(void **state) {
     }
 }
 
-/* Without a client nobody is left to hear of a node that is silent: the head must not stay for it, even if it waited already. */
+/* Without a client nobody is left to hear of a node that is silent: the head must not stay for it,
+ * even if it waited already. */
 static void an_abort_does_not_wait_for_silent_nodes(void **state) {
     (void)state;
     for (int stopped = 0; stopped <= 1; stopped++) {
@@ -380,7 +434,8 @@ static void an_abort_does_not_wait_for_silent_nodes(void **state) {
         if (stopped)
             head_stop(e->head, 3000, "test");
         head_abort(e->head, 100, 0, "the launcher is gone");
-        uint64_t end = pd_mono_ns() + 8000000000u; /* it waits over 10 s for a node while somebody listens */
+        uint64_t end =
+            pd_mono_ns() + 8000000000u; /* it waits over 10 s for a node while somebody listens */
         while (!e->over && pd_mono_ns() < end)
             uv_run(&e->loop, UV_RUN_ONCE);
         assert_int_equal(e->over, 1);

@@ -1,5 +1,6 @@
-/* test_agent_log_send.c - a client's log subscription: where it begins (offset, since, tail), its window, what a frame's bytes say
- * about when they came. A client over a socket pair, with the logs of a job that is over. */
+/* test_agent_log_send.c - a client's log subscription: where it begins (offset, since, tail), its
+ * window, what a frame's bytes say about when they came. A client over a socket pair, with the logs
+ * of a job that is over. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,7 +69,8 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
             e->most_ahead = e->expect - e->acked;
         if (e->ack_step && e->expect - e->acked >= e->ack_step) {
             e->acked = e->expect;
-            msg_send(c, WIRE_AG_LOG_ACK, 0, json_pack("{s:{s:I}}", "streams", "train.log", (json_int_t)e->acked));
+            msg_send(c, WIRE_AG_LOG_ACK, 0,
+                     json_pack("{s:{s:I}}", "streams", "train.log", (json_int_t)e->acked));
         }
     } else if (f->type == WIRE_AG_LOG_END) {
         e->ended = 1;
@@ -164,7 +166,8 @@ static void run(struct env *e, uint64_t ms) {
     uv_timer_stop(&e->deadline);
 }
 
-/* Until so many bytes and the answer have come, and then some more time, in which nothing else should come. */
+/* Until so many bytes and the answer have come, and then some more time, in which nothing else
+ * should come. */
 static void run_to(struct env *e, size_t bytes) {
     for (int i = 0; i < 3000 && (e->got.len < bytes || !e->answer); i++)
         run(e, 10);
@@ -176,7 +179,8 @@ static void subscribe(struct env *e, json_t *body) {
     msg_send(e->client, WIRE_AG_LOG_SUBSCRIBE, 77, body);
 }
 
-/* 1000 lines of 10 bytes; line i comes at 5000 + i / 3, so several at one time; the last of them in two pieces. */
+/* 1000 lines of 10 bytes; line i comes at 5000 + i / 3, so several at one time; the last of them in
+ * two pieces. */
 static void thousand_lines(struct env *e) {
     char line[24];
     for (int i = 0; i < 999; i++) {
@@ -197,7 +201,8 @@ static void check_bytes(const struct env *e) {
 }
 
 static json_int_t said(const struct env *e, const char *key) {
-    return json_integer_value(json_object_get(json_object_get(json_object_get(e->answer, "streams"), "train.log"), key));
+    return json_integer_value(
+        json_object_get(json_object_get(json_object_get(e->answer, "streams"), "train.log"), key));
 }
 
 /* Few frames, although the bytes came at 335 times: each byte's time can be told all the same. */
@@ -217,7 +222,8 @@ static void frames_carry_times(void **state) {
         while (k + 1 < e->n_times && e->at[k + 1] <= i)
             k++;
         if (e->when[k] != want)
-            fail_msg("byte %llu came at %llu, not %llu", (unsigned long long)i, (unsigned long long)e->when[k], (unsigned long long)want);
+            fail_msg("byte %llu came at %llu, not %llu", (unsigned long long)i,
+                     (unsigned long long)e->when[k], (unsigned long long)want);
     }
     assert_int_equal(said(e, "start"), 0);
     assert_int_equal(said(e, "size"), 10000);
@@ -251,12 +257,14 @@ static void where_it_begins(void **state) {
         struct env *e = one;
         thousand_lines(e);
         e->logs.f[LOG_TRAIN].complete = 1;
-        subscribe(e, json_pack("{s:{s:I}, s:I, s:I}", "streams", "train.log", begins[i].offset, "since_us", begins[i].since, "tail",
-                               begins[i].tail));
+        subscribe(e, json_pack("{s:{s:I}, s:I, s:I}", "streams", "train.log", begins[i].offset,
+                               "since_us", begins[i].since, "tail", begins[i].tail));
         run(e, 30000);
-        if (e->late || said(e, "start") != begins[i].start || (e->n_frames && e->start != (uint64_t)begins[i].start) ||
+        if (e->late || said(e, "start") != begins[i].start ||
+            (e->n_frames && e->start != (uint64_t)begins[i].start) ||
             e->got.len != (size_t)(10000 - begins[i].start))
-            fail_msg("%s: begins at %lld, %zu bytes", begins[i].name, (long long)said(e, "start"), e->got.len);
+            fail_msg("%s: begins at %lld, %zu bytes", begins[i].name, (long long)said(e, "start"),
+                     e->got.len);
         check_bytes(e);
         teardown(&one);
     }
@@ -265,7 +273,8 @@ static void where_it_begins(void **state) {
 /* A line that is not complete yet counts as one, and an empty stream has none. */
 static void tail_of_odd_streams(void **state) {
     struct env *e = *state;
-    subscribe(e, json_pack("{s:{s:i}, s:i, s:i}", "streams", "train.log", 0, "tail", 3, "since_us", 7));
+    subscribe(
+        e, json_pack("{s:{s:i}, s:i, s:i}", "streams", "train.log", 0, "tail", 3, "since_us", 7));
     run_to(e, 0);
     assert_int_equal(said(e, "start"), 0);
     json_decref(e->answer);
@@ -303,11 +312,13 @@ static void acked_of_a_second_subscription(void **state) {
     struct env *e = *state;
     memset(text, 'x', sizeof text - 1);
     add(e, 1, text);
-    subscribe(e, json_pack("{s:{s:i}, s:{s:i}, s:i}", "streams", "train.log", 150000, "acked", "train.log", 90000, "window", 100000));
+    subscribe(e, json_pack("{s:{s:i}, s:{s:i}, s:i}", "streams", "train.log", 150000, "acked",
+                           "train.log", 90000, "window", 100000));
     run_to(e, 40000);
     assert_int_equal(e->start, 150000);
     assert_int_equal(e->expect, 190000);
-    msg_send(e->client, WIRE_AG_LOG_ACK, 0, json_pack("{s:{s:i}}", "streams", "train.log", 1000000000)); /* more than it got */
+    msg_send(e->client, WIRE_AG_LOG_ACK, 0,
+             json_pack("{s:{s:i}}", "streams", "train.log", 1000000000)); /* more than it got */
     run_to(e, 140000);
     assert_int_equal(e->expect, 290000);
 }

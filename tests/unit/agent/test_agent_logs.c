@@ -1,4 +1,5 @@
-/* test_agent_logs.c - whatever offset is asked for, in whatever pieces: the same bytes, each with the time it came. */
+/* test_agent_logs.c - whatever offset is asked for, in whatever pieces: the same bytes, each with
+ * the time it came. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,11 +66,12 @@ static void any_offset_any_piece(void **state) {
             uint64_t hint = from % 3 ? 0 : 7, at = from, t = 0;
             char buf[200];
             for (size_t got = 1; got; at += got) {
-                assert_int_equal(logs_read(&e->logs, LOG_TRAIN, at, buf, cap, &got, &t, &hint, &err), 0);
+                assert_int_equal(
+                    logs_read(&e->logs, LOG_TRAIN, at, buf, cap, &got, &t, &hint, &err), 0);
                 for (size_t j = 0; j < got; j++)
                     if (buf[j] != all[at + j] || t != when[at + j])
-                        fail_msg("from %zu cap %zu: byte %zu is %c at %llu", from, cap, (size_t)at + j, buf[j],
-                                 (unsigned long long)t);
+                        fail_msg("from %zu cap %zu: byte %zu is %c at %llu", from, cap,
+                                 (size_t)at + j, buf[j], (unsigned long long)t);
             }
             assert_int_equal(at, n);
         }
@@ -94,17 +96,22 @@ static void last_lines(void **state) {
         size_t cap;
         const char *want;
     } rows[] = {
-        {"all", "a\nb\n", 0, 5, 100, "a\nb\n"},       {"two", "a\nb\nc\n", 0, 2, 100, "b\nc\n"},
-        {"no newline", "a\nb", 0, 1, 100, "b"},        {"from", "old\nnew\n", 4, 5, 100, "new\n"},
-        {"nothing new", "old\n", 4, 5, 100, ""},       {"cut line left out", "aaaa\nbb\n", 0, 5, 6, "bb\n"},
-        {"one long line", "abcdefgh", 0, 5, 4, "fgh"}, {"empty lines", "a\n\n\n", 0, 2, 100, "\n\n"},
+        {"all", "a\nb\n", 0, 5, 100, "a\nb\n"},
+        {"two", "a\nb\nc\n", 0, 2, 100, "b\nc\n"},
+        {"no newline", "a\nb", 0, 1, 100, "b"},
+        {"from", "old\nnew\n", 4, 5, 100, "new\n"},
+        {"nothing new", "old\n", 4, 5, 100, ""},
+        {"cut line left out", "aaaa\nbb\n", 0, 5, 6, "bb\n"},
+        {"one long line", "abcdefgh", 0, 5, 4, "fgh"},
+        {"empty lines", "a\n\n\n", 0, 2, 100, "\n\n"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         void *one;
         setup(&one);
         struct env *e = one;
         char buf[100];
-        assert_int_equal(logs_append(&e->logs, LOG_SERVER, 1, rows[i].text, strlen(rows[i].text), NULL), 0);
+        assert_int_equal(
+            logs_append(&e->logs, LOG_SERVER, 1, rows[i].text, strlen(rows[i].text), NULL), 0);
         logs_tail(&e->logs, LOG_SERVER, rows[i].from, rows[i].lines, buf, rows[i].cap);
         if (strcmp(buf, rows[i].want))
             fail_msg("%s: '%s'", rows[i].name, buf);
@@ -140,7 +147,8 @@ static void torn_index_record_is_cut_off(void **state) {
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(logs_append(&e->logs, LOG_SERVER, 10 + i, "ef", 2, NULL), 0);
     for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(logs_read(&e->logs, LOG_SERVER, 2 + 2 * i, buf, 10, &n, &t, &hint, NULL), 0);
+        assert_int_equal(logs_read(&e->logs, LOG_SERVER, 2 + 2 * i, buf, 10, &n, &t, &hint, NULL),
+                         0);
         assert_true(n == 2 && t == 10 + i);
     }
 }

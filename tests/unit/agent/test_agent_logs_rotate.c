@@ -1,5 +1,6 @@
-/* test_agent_logs_rotate.c - log files that are rotated: whatever is written in whatever pieces, whoever reads from
- * wherever, whichever step of a rotation fails or is the agent's last one, what is kept is the stream, once and whole. */
+/* test_agent_logs_rotate.c - log files that are rotated: whatever is written in whatever pieces,
+ * whoever reads from wherever, whichever step of a rotation fails or is the agent's last one, what
+ * is kept is the stream, once and whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +27,7 @@ struct env {
     char dir[64];
     struct logs logs;
     uint64_t rng;
-    char all[MODEL];       /* the stream as it should be */
+    char all[MODEL]; /* the stream as it should be */
     uint64_t when[MODEL], n;
 };
 
@@ -59,7 +60,8 @@ static unsigned roll(struct env *e, unsigned n) {
     return (unsigned)(e->rng >> 33) % n;
 }
 
-/* A piece as a pipe delivers it: some lines, of which the first may end one and the last may be begun. */
+/* A piece as a pipe delivers it: some lines, of which the first may end one and the last may be
+ * begun. */
 static size_t make_piece(struct env *e, uint64_t time_us, unsigned longest) {
     size_t k = 1 + roll(e, roll(e, 8) ? 60 : 400);
     unsigned line = 1 + roll(e, longest);
@@ -87,14 +89,16 @@ static uint64_t check_kept(struct env *e, struct logs *l, const char *what) {
     char buf[100];
     size_t got;
     if (f->size != e->n)
-        fail_msg("%s: the stream has %llu bytes, not %llu", what, (unsigned long long)f->size, (unsigned long long)e->n);
+        fail_msg("%s: the stream has %llu bytes, not %llu", what, (unsigned long long)f->size,
+                 (unsigned long long)e->n);
     for (uint64_t at = first; at < e->n; at += got) {
         struct pd_err err = {0};
         if (logs_read(l, LOG_TRAIN, at, buf, sizeof buf, &got, &t, &hint, &err) || !got)
             fail_msg("%s: byte %llu: %s", what, (unsigned long long)at, err.msg);
         for (size_t i = 0; i < got; i++)
             if (buf[i] != e->all[at + i] || t != e->when[at + i])
-                fail_msg("%s: byte %llu is '%c' of %llu", what, (unsigned long long)(at + i), buf[i], (unsigned long long)t);
+                fail_msg("%s: byte %llu is '%c' of %llu", what, (unsigned long long)(at + i),
+                         buf[i], (unsigned long long)t);
     }
     return first;
 }
@@ -133,11 +137,14 @@ static void read_some(struct env *e, struct reader *r) {
     size_t got;
     uint64_t t, first = e->logs.f[LOG_TRAIN].first;
     if (r->at < first) {
-        assert_int_equal(logs_read(&e->logs, LOG_TRAIN, r->at, buf, 1, &got, &t, &r->hint, NULL), PD_ENOENT);
+        assert_int_equal(logs_read(&e->logs, LOG_TRAIN, r->at, buf, 1, &got, &t, &r->hint, NULL),
+                         PD_ENOENT);
         r->skipped += first - r->at;
         r->at = first;
     }
-    assert_int_equal(logs_read(&e->logs, LOG_TRAIN, r->at, buf, 1 + roll(e, sizeof buf), &got, &t, &r->hint, NULL), 0);
+    assert_int_equal(logs_read(&e->logs, LOG_TRAIN, r->at, buf, 1 + roll(e, sizeof buf), &got, &t,
+                               &r->hint, NULL),
+                     0);
     for (size_t i = 0; i < got; i++)
         assert_true(buf[i] == e->all[r->at + i] && t == e->when[r->at + i]);
     r->at += got;
@@ -148,8 +155,8 @@ static void nothing_lost_or_doubled(void **state) {
         const char *name;
         uint64_t max;
         unsigned keep, longest;
-    } rows[] = {{"lines", 1000, 3, 80}, {"long lines", 300, 2, 1500}, {"one kept", 500, 1, 50}, {"none kept", 500, 0, 50},
-                {"tiny files", 7, 5, 20}, {"many", 200, 100, 60}};
+    } rows[] = {{"lines", 1000, 3, 80},    {"long lines", 300, 2, 1500}, {"one kept", 500, 1, 50},
+                {"none kept", 500, 0, 50}, {"tiny files", 7, 5, 20},     {"many", 200, 100, 60}};
     (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         struct env *e = begin(rows[k].max, rows[k].keep);
@@ -191,7 +198,8 @@ static void write_line(struct env *e, unsigned i, struct pd_err *err) {
     logs_append(&e->logs, LOG_TRAIN, 1000 + i, e->all + e->n, 30, err);
 }
 
-/* The agent is killed at every step of the 1st to 6th rotation; what it left is understood and whole. */
+/* The agent is killed at every step of the 1st to 6th rotation; what it left is understood and
+ * whole. */
 static void killed_in_a_rotation(void **state) {
     (void)state;
     for (unsigned keep = 0; keep < 4; keep += 1 + keep) {
@@ -226,9 +234,12 @@ static void killed_in_a_rotation(void **state) {
             assert_int_equal(logs_open(&disk, e->dir, 1, NULL), 0);
             char what[60];
             snprintf(what, sizeof what, "keep %u, killed at step %d", keep, steps + 1);
-            uint64_t first = keep || survived ? check_kept(e, &disk, what) : disk.f[LOG_TRAIN].first;
-            if (keep && first && e->n - first < 90 * keep) /* no more is gone than the oldest file */
-                fail_msg("%s: only %llu of %llu bytes are kept", what, (unsigned long long)(e->n - first), (unsigned long long)e->n);
+            uint64_t first =
+                keep || survived ? check_kept(e, &disk, what) : disk.f[LOG_TRAIN].first;
+            if (keep && first &&
+                e->n - first < 90 * keep) /* no more is gone than the oldest file */
+                fail_msg("%s: only %llu of %llu bytes are kept", what,
+                         (unsigned long long)(e->n - first), (unsigned long long)e->n);
             logs_close(&disk);
             finish(e);
         }
@@ -254,7 +265,8 @@ static void failed_step_of_a_rotation(void **state) {
                 e->n += failed ? 0 : 30;
             }
             pd_fault_arm(NULL);
-            assert_true(!failed || failed == PD_EIO); /* only the last two steps can't be undone: told aloud */
+            assert_true(!failed ||
+                        failed == PD_EIO); /* only the last two steps can't be undone: told aloud */
             uint64_t first = check_kept(e, &e->logs, what);
             assert_true(failed || e->n - first <= 100 * (keep + 1) + 60);
             finish(e);
@@ -272,8 +284,10 @@ static void a_file_that_somebody_removed(void **state) {
     snprintf(p, sizeof p, "%s/log/train.log.3", e->dir);
     unlink(p);
     assert_int_equal(e->logs.f[LOG_TRAIN].first, 0);
-    assert_int_equal(logs_read(&e->logs, LOG_TRAIN, 100, buf, 10, &got, &t, &hint, NULL), 0); /* .4 */
-    assert_int_equal(logs_read(&e->logs, LOG_TRAIN, 200, buf, 10, &got, &t, &hint, NULL), PD_ENOENT);
+    assert_int_equal(logs_read(&e->logs, LOG_TRAIN, 100, buf, 10, &got, &t, &hint, NULL),
+                     0); /* .4 */
+    assert_int_equal(logs_read(&e->logs, LOG_TRAIN, 200, buf, 10, &got, &t, &hint, NULL),
+                     PD_ENOENT);
     assert_int_equal(e->logs.f[LOG_TRAIN].first, 270);
     for (unsigned i = 18; i < 40; i++, e->n += 30)
         write_line(e, i, NULL);

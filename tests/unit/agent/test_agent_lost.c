@@ -1,4 +1,5 @@
-/* test_agent_lost.c - nodes that are lost while a job runs: where their roles go, and when the job goes on without them. */
+/* test_agent_lost.c - nodes that are lost while a job runs: where their roles go, and when the job
+ * goes on without them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,7 +74,8 @@ static void where_roles_go(void **state) {
             for (int r = 0; r < N_ROLES; r++) {
                 assert_true(had[r] >= 0 ? to[r] >= -1 : to[r] == -2);
                 if (to[r] >= 0)
-                    assert_int_equal(roles_rank(&copy, (enum role)r, to[r]), had[r]); /* its rank goes with it */
+                    assert_int_equal(roles_rank(&copy, (enum role)r, to[r]),
+                                     had[r]); /* its rank goes with it */
             }
         }
         check_nodes(rows[k].name, &s, ROLE_PSERVER, rows[k].pservers);
@@ -134,16 +136,20 @@ static void lose(struct env *e, int node) {
 
 static const json_t *start_of(struct env *e, int node, const char *role) {
     for (int i = e->n_sent; i-- > 0 && e->sent[i].type != WIRE_HD_BIND;)
-        if (e->sent[i].type == WIRE_HD_START && e->sent[i].node == node && !strcmp(msg_str(e->sent[i].body, "role"), role))
+        if (e->sent[i].type == WIRE_HD_START && e->sent[i].node == node &&
+            !strcmp(msg_str(e->sent[i].body, "role"), role))
             return e->sent[i].body;
     return NULL;
 }
 
-static void check_start(struct env *e, int node, const char *role, int rank, int trainers, const char *servers) {
+static void check_start(struct env *e, int node, const char *role, int rank, int trainers,
+                        const char *servers) {
     const json_t *b = start_of(e, node, role);
-    if (!b || msg_int(b, "rank", 0, 9, -1) != rank || msg_int(b, "trainers", 0, 9, -1) != trainers ||
+    if (!b || msg_int(b, "rank", 0, 9, -1) != rank ||
+        msg_int(b, "trainers", 0, 9, -1) != trainers ||
         strcmp(msg_str(json_object_get(b, "env"), "PADDLE_PSERVERS_IP_PORT_LIST"), servers))
-        fail_msg("%s on node %d: %s, not rank %d of %d with %s", role, node, b ? json_dumps(b, 0) : "not started", rank, trainers, servers);
+        fail_msg("%s on node %d: %s, not rank %d of %d with %s", role, node,
+                 b ? json_dumps(b, 0) : "not started", rank, trainers, servers);
 }
 
 static void end_well(struct env *e, const char *away) {
@@ -163,7 +169,8 @@ static void the_job_goes_on_without_it(void **state) {
     assert_int_equal(json_array_size(head_lost_nodes(e->head)), 0);
     check_start(e, 1, "trainer", 1, 3, "10.0.0.1:7164,10.0.0.2:7164,10.0.0.3:7164");
     lose(e, 1);
-    assert_string_equal(e->text, "restart 1 of 3 after node 1 (host-1): its agent is gone: the connection to it broke and did not come back"
+    assert_string_equal(e->text, "restart 1 of 3 after node 1 (host-1): its agent is gone: the "
+                                 "connection to it broke and did not come back"
                                  "; 2 pservers are left; 2 trainers are left");
     const json_t *v = json_array_get(head_lost_nodes(e->head), 0);
     assert_int_equal(msg_int(v, "node", 0, 9, 9), 1);
@@ -176,12 +183,16 @@ static void the_job_goes_on_without_it(void **state) {
     check_start(e, 2, "trainer", 0, 2, "10.0.0.1:7164,10.0.0.3:7164");
     check_start(e, 0, "trainer", 1, 2, "10.0.0.1:7164,10.0.0.3:7164");
     assert_null(start_of(e, 1, "trainer"));
-    assert_string_equal(msg_str(json_object_get(start_of(e, 0, "trainer"), "env"), "PADDLE_LOST_NODES"), "node 1 (host-1)");
+    assert_string_equal(
+        msg_str(json_object_get(start_of(e, 0, "trainer"), "env"), "PADDLE_LOST_NODES"),
+        "node 1 (host-1)");
     lose(e, 2); /* and without that one */
     go(e, "trainers", "12");
     check_start(e, 0, "pserver", 0, 1, "10.0.0.1:7164");
     check_start(e, 0, "trainer", 0, 1, "10.0.0.1:7164");
-    assert_string_equal(msg_str(json_object_get(start_of(e, 0, "trainer"), "env"), "PADDLE_LOST_NODES"), "node 1 (host-1), node 2 (host-2)");
+    assert_string_equal(
+        msg_str(json_object_get(start_of(e, 0, "trainer"), "env"), "PADDLE_LOST_NODES"),
+        "node 1 (host-1), node 2 (host-2)");
     end_well(e, "12");
     finish(e);
 }
@@ -191,7 +202,8 @@ static void a_spare_takes_its_place(void **state) {
     struct env *e = training("0-1", "1,0");
     assert_null(last(e, 2, WIRE_HD_BIND));
     lose(e, 1);
-    assert_non_null(strstr(e->text, "; its pserver goes to node 2 (host-2); its trainer goes to node 2 (host-2)"));
+    assert_non_null(strstr(
+        e->text, "; its pserver goes to node 2 (host-2); its trainer goes to node 2 (host-2)"));
     go(e, "trainers", "1");
     check_start(e, 2, "pserver", 1, 2, "10.0.0.1:7164,10.0.0.3:7164");
     check_start(e, 2, "trainer", 0, 2, "10.0.0.1:7164,10.0.0.3:7164");
@@ -200,14 +212,16 @@ static void a_spare_takes_its_place(void **state) {
     finish(e);
 }
 
-/* Its peers fail before the head knows: the restart is under way, and is named after what caused it. */
-/* Nobody misses a node that runs nothing: neither while the others train nor when they are done before its lease is. Where nothing may be
- * lost it is a failure, as that of any node. */
+/* Its peers fail before the head knows: the restart is under way, and is named after what caused
+ * it. */
+/* Nobody misses a node that runs nothing: neither while the others train nor when they are done
+ * before its lease is. Where nothing may be lost it is a failure, as that of any node. */
 static void a_spare_is_lost(void **state) {
     (void)state;
     struct env *e = training("0-1", "1,0");
     head_lost(e->head, 2);
-    for (uint64_t end = pd_mono_ns() + 60000000000u; !json_array_size(head_lost_nodes(e->head)) && pd_mono_ns() < end;)
+    for (uint64_t end = pd_mono_ns() + 60000000000u;
+         !json_array_size(head_lost_nodes(e->head)) && pd_mono_ns() < end;)
         uv_run(&e->loop, UV_RUN_ONCE);
     assert_string_equal(msg_str(json_array_get(head_lost_nodes(e->head), 0), "host"), "host-2");
     assert_string_equal(e->state, "trainers");
@@ -226,7 +240,8 @@ static void a_spare_is_lost(void **state) {
     assert_string_equal(msg_str(json_array_get(head_lost_nodes(e->head), 0), "host"), "host-2");
     finish(e);
 
-    e = training("0-1", "1,0"); /* one that was away for a moment, and has left as it was told when the others are still ending */
+    e = training("0-1", "1,0"); /* one that was away for a moment, and has left as it was told when
+                                   the others are still ending */
     e->spec.detach_lease_ms = 600000;
     head_lost(e->head, 2);
     join(e, 2, "net0", 1);
@@ -261,11 +276,13 @@ static void its_peers_fail_first(void **state) {
     reply(e, 2, WIRE_HD_END, json_object());
     assert_string_equal(e->state, "restarting");
     e->spec.detach_lease_ms = 100;
-    hear_notice(e, "restart 1 of 3 after node 1 (host-1): its agent is gone: the connection to it broke and did not come back"
+    hear_notice(e, "restart 1 of 3 after node 1 (host-1): its agent is gone: the connection to it "
+                   "broke and did not come back"
                    "; its pserver goes to node 2 (host-2); its trainer goes to node 2 (host-2)");
     go(e, "trainers", "1");
     check_start(e, 2, "trainer", 1, 2, "10.0.0.1:7164,10.0.0.3:7164");
-    assert_non_null(strstr(msg_str(start_of(e, 2, "trainer"), "note"), "restart 1 of 3 after node 1"));
+    assert_non_null(
+        strstr(msg_str(start_of(e, 2, "trainer"), "note"), "restart 1 of 3 after node 1"));
     end_well(e, "1");
     finish(e);
 }
@@ -343,7 +360,8 @@ static void at_second_binding(struct env *e) {
     go(e, "binding", "");
 }
 static void with_local_data(struct env *e) {
-    json_object_set_new(json_object_get(e->spec.whole, "spec"), "train", json_pack("{s:s}", "data_layout", "local"));
+    json_object_set_new(json_object_get(e->spec.whole, "spec"), "train",
+                        json_pack("{s:s}", "data_layout", "local"));
     e->spec.train = json_object_get(json_object_get(e->spec.whole, "spec"), "train");
     at_trainers(e);
 }
@@ -368,13 +386,15 @@ static void at_saving(struct env *e) {
 }
 static void beside_what_would_come_again(struct env *e) {
     at_trainers(e);
-    json_t *b = json_pack("{s:s, s:i, s:i, s:b}", "role", "trainer", "rank", 0, "exit_code", 2, "final", 1);
+    json_t *b =
+        json_pack("{s:s, s:i, s:i, s:b}", "role", "trainer", "rank", 0, "exit_code", 2, "final", 1);
     head_message(e->head, 0, WIRE_HD_EXITED, 0, b, NULL);
     json_decref(b);
 }
 
 static void when_it_goes_on(void **state) {
-    static const char gone[] = "its agent is gone: the connection to it broke and did not come back";
+    static const char gone[] =
+        "its agent is gone: the connection to it broke and did not come back";
     static const struct {
         const char *name, *pservers, *trainers;
         void (*prepare)(struct env *e);
@@ -387,13 +407,16 @@ static void when_it_goes_on(void **state) {
         {"while it waits for the next try", "0-2", "0-2", at_backoff, 1, 1, NULL, NULL},
         {"while it binds again", "0-2", "0-2", at_second_binding, 1, 2, NULL, NULL},
         {"its own data", "0-2", "0-2", with_local_data, 0, 0,
-         "its agent is gone: the connection to it broke and did not come back, and with it the data that only it has (data_layout = local)", "failed"},
+         "its agent is gone: the connection to it broke and did not come back, and with it the "
+         "data that only it has (data_layout = local)",
+         "failed"},
         {"others' own data", "0-2", "0,2", with_local_data, 1, 1, NULL, NULL},
         {"no restarts", "0-2", "0-2", without_restarts, 0, 0, gone, "failed"},
         {"no more restarts", "0-2", "0-2", at_the_last_one, 0, 1, gone, "failed"},
         {"when the trainers are done", "0-2", "0-2", at_ending, 0, 0, gone, "failed"},
         {"while it saves and stops", "0-2", "0-2", at_saving, 0, 0, gone, "stopped"},
-        {"when it would fail again", "0-2", "0-2", beside_what_would_come_again, 0, 0, gone, "failed"},
+        {"when it would fail again", "0-2", "0-2", beside_what_would_come_again, 0, 0, gone,
+         "failed"},
     };
     (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
@@ -402,24 +425,32 @@ static void when_it_goes_on(void **state) {
         rows[k].prepare(e);
         head_lost(e->head, 1);
         uint64_t end = pd_mono_ns() + 60000000000u;
-        while (pd_mono_ns() < end && strcmp(e->state, "ending") && !(json_array_size(head_lost_nodes(e->head)) && !strcmp(e->state, "restarting")))
+        while (pd_mono_ns() < end && strcmp(e->state, "ending") &&
+               !(json_array_size(head_lost_nodes(e->head)) && !strcmp(e->state, "restarting")))
             uv_run(&e->loop, UV_RUN_ONCE);
         if (rows[k].goes_on) {
             go(e, "trainers", "1");
             snprintf(restarts, sizeof restarts, "%d", rows[k].restarts);
-            if (e->over || strcmp(msg_str(json_object_get(start_of(e, 0, "trainer"), "env"), "PADDLE_RESTART_COUNT"), restarts))
-                fail_msg("%s: %s", rows[k].name, e->over ? e->status : msg_str(json_object_get(start_of(e, 0, "trainer"), "env"), "PADDLE_RESTART_COUNT"));
+            if (e->over || strcmp(msg_str(json_object_get(start_of(e, 0, "trainer"), "env"),
+                                          "PADDLE_RESTART_COUNT"),
+                                  restarts))
+                fail_msg("%s: %s", rows[k].name,
+                         e->over ? e->status
+                                 : msg_str(json_object_get(start_of(e, 0, "trainer"), "env"),
+                                           "PADDLE_RESTART_COUNT"));
             end_well(e, "1");
         } else {
             go(e, "over", "1");
-            if (!e->over || strcmp(e->status, rows[k].status) || !e->failure || strcmp(msg_str(e->failure, "reason"), rows[k].reason))
+            if (!e->over || strcmp(e->status, rows[k].status) || !e->failure ||
+                strcmp(msg_str(e->failure, "reason"), rows[k].reason))
                 fail_msg("%s: %s, '%s'", rows[k].name, e->status, msg_str(e->failure, "reason"));
         }
         finish(e);
     }
 }
 
-/* A silent node that was given up ends in the end, as it was told: its connection breaks, which is no second loss. */
+/* A silent node that was given up ends in the end, as it was told: its connection breaks, which is
+ * no second loss. */
 static void ends_after_all(struct env *e, int node) {
     if (node < 0)
         return;
@@ -446,15 +477,19 @@ static void come_back(struct env *e, uint64_t began) {
     }
 }
 
-/* All are to end their processes, and one does not answer. One that is away may take as long as its lease; one that is there, and
- * silent, is given up after the time that ending takes at most (10 s beyond the grace period). */
+/* All are to end their processes, and one does not answer. One that is away may take as long as its
+ * lease; one that is there, and silent, is given up after the time that ending takes at most (10 s
+ * beyond the grace period). */
 static void who_does_not_answer_a_restart(void **state) {
     static const struct {
         const char *name, *silent;
         int lost; /* -1: all are there */
         const char *then_without;
         int back;
-    } rows[] = {{"away", "", 1, "1", 0}, {"there", "2", -1, "2", 0}, {"one of each", "2", 1, "12", 0}, {"the head's own", "0", -1, NULL, 0},
+    } rows[] = {{"away", "", 1, "1", 0},
+                {"there", "2", -1, "2", 0},
+                {"one of each", "2", 1, "12", 0},
+                {"the head's own", "0", -1, NULL, 0},
                 {"away, and back", "", 1, "", 1}};
     enum { ROWS = sizeof rows / sizeof rows[0] };
     struct env *e[ROWS];
@@ -472,7 +507,8 @@ static void who_does_not_answer_a_restart(void **state) {
             if (i != rows[k].lost && !strchr(rows[k].silent, '0' + i))
                 reply(e[k], i, WIRE_HD_END, json_object());
     }
-    for (uint64_t began = pd_mono_ns(); left && pd_mono_ns() - began < 60000000000u;) /* all at once */
+    for (uint64_t began = pd_mono_ns();
+         left && pd_mono_ns() - began < 60000000000u;) /* all at once */
         for (int k = left = 0; k < ROWS; k++) {
             uv_run(&e[k]->loop, UV_RUN_NOWAIT);
             if (rows[k].back)
@@ -483,8 +519,10 @@ static void who_does_not_answer_a_restart(void **state) {
     for (int k = 0; k < ROWS; k++) {
         const char *away = rows[k].then_without;
         size_t n = away ? strlen(away) : 0;
-        if (json_array_size(head_lost_nodes(e[k]->head)) != n || strcmp(e[k]->state, away ? "binding" : "ending"))
-            fail_msg("%s: %s, %zu lost", rows[k].name, e[k]->state, json_array_size(head_lost_nodes(e[k]->head)));
+        if (json_array_size(head_lost_nodes(e[k]->head)) != n ||
+            strcmp(e[k]->state, away ? "binding" : "ending"))
+            fail_msg("%s: %s, %zu lost", rows[k].name, e[k]->state,
+                     json_array_size(head_lost_nodes(e[k]->head)));
         if (away) {
             go(e[k], "trainers", away);
             assert_int_equal(msg_int(start_of(e[k], 0, "trainer"), "trainers", 0, 9, 9), N - n);

@@ -1,5 +1,5 @@
-/* test_agent_node.c - processes of a node, told by messages as the head would: ports, environment, readiness,
- * exits, last lines, and that nothing survives the end, whatever it did to get away. */
+/* test_agent_node.c - processes of a node, told by messages as the head would: ports, environment,
+ * readiness, exits, last lines, and that nothing survives the end, whatever it did to get away. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -82,11 +82,13 @@ static struct env *begin(const char *pserver_command, const char *trainer_comman
     assert_non_null(mkdtemp(root));
     assert_int_equal(node_paths_init(&e->paths, root, "J1", &err), 0);
     assert_int_equal(node_paths_make_job(&e->paths, 2, &err), 0);
-    json_t *setup = json_pack("{s:s, s:i, s:i, s:{s:b, s:s, s:s, s:[i], s:[i,i], s:i, s:i, s:i, s:{s:s,s:s}, s:{s:s}, s:i}}",
-                              "job", "J1", "node", 2, "n_nodes", 3, "spec", "attached", 1, "pserver_command",
-                              pserver_command, "trainer_command", trainer_command, "pserver_nodes", 2, "trainer_nodes", 1, 2,
-                              "port", 21000, "ports_num", 2, "ports_num_for_sparse", 1, "env", "MY_NAME", "my value",
-                              "OPENBLAS_CORETYPE", "Haswell", "train", "num-passes", "7", "ready_ms", 2000);
+    json_t *setup = json_pack(
+        "{s:s, s:i, s:i, s:{s:b, s:s, s:s, s:[i], s:[i,i], s:i, s:i, s:i, s:{s:s,s:s}, s:{s:s}, "
+        "s:i}}",
+        "job", "J1", "node", 2, "n_nodes", 3, "spec", "attached", 1, "pserver_command",
+        pserver_command, "trainer_command", trainer_command, "pserver_nodes", 2, "trainer_nodes", 1,
+        2, "port", 21000, "ports_num", 2, "ports_num_for_sparse", 1, "env", "MY_NAME", "my value",
+        "OPENBLAS_CORETYPE", "Haswell", "train", "num-passes", "7", "ready_ms", 2000);
     assert_non_null(setup);
     assert_int_equal(spec_parse(&e->spec, setup, "J1", &err), 0);
     json_decref(setup);
@@ -103,7 +105,8 @@ static struct env *begin(const char *pserver_command, const char *trainer_comman
     uv_timer_init(&e->loop, &e->limit);
     e->chld.data = e->limit.data = e;
     uv_signal_start(&e->chld, on_child, SIGCHLD);
-    assert_int_equal(node_new(&e->node, &e->loop, &e->paths, &e->spec, &e->logs, &e->log, &io, e, &err), 0);
+    assert_int_equal(
+        node_new(&e->node, &e->loop, &e->paths, &e->spec, &e->logs, &e->log, &io, e, &err), 0);
     return e;
 }
 
@@ -149,7 +152,8 @@ static void finish(struct env *e) {
 }
 
 static void bind_roles(struct env *e, int pserver, int trainer) {
-    tell(e, WIRE_HD_BIND, 1, json_pack("{s:b, s:b, s:s}", "pserver", pserver, "trainer", trainer, "addr", "127.0.0.1"));
+    tell(e, WIRE_HD_BIND, 1,
+         json_pack("{s:b, s:b, s:s}", "pserver", pserver, "trainer", trainer, "addr", "127.0.0.1"));
     struct said *s = hear(e, WIRE_HD_BIND, 1);
     if (s->err.code)
         fail_msg("%s", s->err.msg);
@@ -158,8 +162,8 @@ static void bind_roles(struct env *e, int pserver, int trainer) {
 
 static void start(struct env *e, const char *role, uint64_t req) {
     tell(e, WIRE_HD_START, req,
-         json_pack("{s:s, s:i, s:{s:s, s:s}}", "role", role, "rank", 0, "env", "PADDLE_PSERVERS_IP_PORT_LIST",
-                   "127.0.0.1:21000", "POD_IP", "127.0.0.1"));
+         json_pack("{s:s, s:i, s:{s:s, s:s}}", "role", role, "rank", 0, "env",
+                   "PADDLE_PSERVERS_IP_PORT_LIST", "127.0.0.1:21000", "POD_IP", "127.0.0.1"));
 }
 
 #define line(out, ...) assert_int_equal(pd_fmt(out, PATH_MAX, __VA_ARGS__), 0)
@@ -178,9 +182,10 @@ static void environment_folder_and_events(void **state) {
     setenv("PADDLE_STRAY", "1", 1);
     setenv("OPENBLAS_STRAY", "1", 1);
     setenv("SSH_CONNECTION", "1 2 3 4", 1);
-    struct env *e = begin("", "echo; env; pwd -P; echo to-stderr >&2; echo '{\"ev\":\"x\"}' >&$PADDLE_EVENT_FD; "
-                              "printf '{\"ev\":\"no newline\"}' >&$PADDLE_EVENT_FD; ls -l /proc/self/fd | wc -l; "
-                              "stat -c %a $PADDLE_KEY_FILE; touch output/model");
+    struct env *e = begin(
+        "", "echo; env; pwd -P; echo to-stderr >&2; echo '{\"ev\":\"x\"}' >&$PADDLE_EVENT_FD; "
+            "printf '{\"ev\":\"no newline\"}' >&$PADDLE_EVENT_FD; ls -l /proc/self/fd | wc -l; "
+            "stat -c %a $PADDLE_KEY_FILE; touch output/model");
     unsetenv("PADDLE_STRAY");
     bind_roles(e, 0, 1);
     setenv("PADDLE_STRAY", "1", 1);
@@ -240,8 +245,11 @@ static void exits_are_told_with_last_lines(void **state) {
     } rows[] = {
         {"status", "echo one; echo two; exit 3", 3, 0, "one\ntwo\n"},
         {"signal", "echo bye; kill -SEGV $$", -1, SIGSEGV, "bye\n"},
-        {"twenty lines", "seq 1 100; exit 1", 1, 0, "81\n82\n83\n84\n85\n86\n87\n88\n89\n90\n91\n92\n93\n94\n95\n96\n97\n98\n99\n100\n"},
-        {"not utf-8", "printf 'a\\377b\\n'; exit 1", 1, 0, "a\xef\xbf\xbd" "b\n"},
+        {"twenty lines", "seq 1 100; exit 1", 1, 0,
+         "81\n82\n83\n84\n85\n86\n87\n88\n89\n90\n91\n92\n93\n94\n95\n96\n97\n98\n99\n100\n"},
+        {"not utf-8", "printf 'a\\377b\\n'; exit 1", 1, 0,
+         "a\xef\xbf\xbd"
+         "b\n"},
         {"signal behind a shell", "sh -c 'kill -KILL $$'; exit $?", 137, 0, NULL},
         {"255 is no signal", "exit 255", 255, 0, ""},
         {"not found", "/no/such/program", 127, 0, NULL},
@@ -253,9 +261,12 @@ static void exits_are_told_with_last_lines(void **state) {
         bind_roles(e, 0, 1);
         start(e, "trainer", 2);
         struct said *s = hear(e, WIRE_HD_EXITED, 1);
-        int code = (int)msg_int(s->body, "exit_code", -1, 255, 99), sig = (int)msg_int(s->body, "signal", 0, 64, 99);
-        if (code != rows[i].code || sig != rows[i].sig || (rows[i].last && strcmp(msg_str(s->body, "last_lines"), rows[i].last)))
-            fail_msg("%s: code %d signal %d last '%s'", rows[i].name, code, sig, msg_str(s->body, "last_lines"));
+        int code = (int)msg_int(s->body, "exit_code", -1, 255, 99),
+            sig = (int)msg_int(s->body, "signal", 0, 64, 99);
+        if (code != rows[i].code || sig != rows[i].sig ||
+            (rows[i].last && strcmp(msg_str(s->body, "last_lines"), rows[i].last)))
+            fail_msg("%s: code %d signal %d last '%s'", rows[i].name, code, sig,
+                     msg_str(s->body, "last_lines"));
         finish(e);
     }
 }
@@ -329,15 +340,18 @@ static void not_ready_in_time(void **state) {
 static void own_pserver_gets_bound_sockets(void **state) {
     (void)state;
     struct env *e = begin("", "true");
-    char path[PATH_MAX], script[] = "#!/bin/sh\necho \"$0 $1 $PADDLE_LISTEN_FDS $PADDLE_PORT $PADDLE_INIT_PORT $TRAINING_ROLE\"\n"
-                               "ls -l /proc/self/fd | grep -c socket\n";
+    char path[PATH_MAX], script[] = "#!/bin/sh\necho \"$0 $1 $PADDLE_LISTEN_FDS $PADDLE_PORT "
+                                    "$PADDLE_INIT_PORT $TRAINING_ROLE\"\n"
+                                    "ls -l /proc/self/fd | grep -c socket\n";
     memset(e->spec.worker, 'a', 64);
     assert_int_equal(pd_fmt(path, sizeof path, "%s/.paddlectl/bin", e->paths.root), 0);
     assert_int_equal(pd_mkdirs(path, 0755, NULL), 0);
-    assert_int_equal(pd_fmt(path, sizeof path, "%s/.paddlectl/bin/worker-%s", e->paths.root, e->spec.worker), 0);
+    assert_int_equal(
+        pd_fmt(path, sizeof path, "%s/.paddlectl/bin/worker-%s", e->paths.root, e->spec.worker), 0);
     assert_int_equal(pd_write_file_atomic(path, script, strlen(script), 0755, NULL), 0);
     bind_roles(e, 1, 0);
-    long long port = json_integer_value(json_array_get(json_object_get(hear(e, WIRE_HD_BIND, 1)->body, "pserver_ports"), 0));
+    long long port = json_integer_value(
+        json_array_get(json_object_get(hear(e, WIRE_HD_BIND, 1)->body, "pserver_ports"), 0));
     start(e, "pserver", 2);
     struct said *s = hear(e, WIRE_HD_EXITED, 1);
     char want[PATH_MAX];
@@ -372,15 +386,19 @@ static int alive(pid_t pid) {
     return s && s[2] != 'Z';
 }
 
-/* Own session, own group, forked twice, deaf to TERM, stopped: all of them end. Their pids come through the log. */
+/* Own session, own group, forked twice, deaf to TERM, stopped: all of them end. Their pids come
+ * through the log. */
 static void nothing_survives_the_end(void **state) {
     (void)state;
-    struct env *e = begin("", "trap '' TERM; "
-                              "(setsid sh -c 'trap \"\" TERM HUP; echo pid $$; exec sleep 1000' &) ; "
-                              "(setsid setsid sh -c '(sh -c \"trap : TERM; echo pid \\$\\$; while :; do sleep 1000; done\" &)' &) ; "
-                              "sh -c 'echo pid $$; kill -STOP $$' & "
-                              "sh -c 'echo pid $$; while :; do sh -c \"echo pid \\$\\$; sleep 0.05\" & sleep 0.01; done' & "
-                              "echo pid $$; while :; do sleep 1000; done");
+    struct env *e =
+        begin("", "trap '' TERM; "
+                  "(setsid sh -c 'trap \"\" TERM HUP; echo pid $$; exec sleep 1000' &) ; "
+                  "(setsid setsid sh -c '(sh -c \"trap : TERM; echo pid \\$\\$; while :; do sleep "
+                  "1000; done\" &)' &) ; "
+                  "sh -c 'echo pid $$; kill -STOP $$' & "
+                  "sh -c 'echo pid $$; while :; do sh -c \"echo pid \\$\\$; sleep 0.05\" & sleep "
+                  "0.01; done' & "
+                  "echo pid $$; while :; do sleep 1000; done");
     bind_roles(e, 0, 1);
     start(e, "trainer", 2);
     limit_60s(e);
@@ -426,7 +444,8 @@ static void wait_for_output(struct env *e, const char *log) {
 
 static void gentle_end_is_quick(void **state) {
     (void)state;
-    struct env *e = begin("", "trap 'echo got TERM; exit 0' TERM; echo up; while :; do sleep 0.05; done");
+    struct env *e =
+        begin("", "trap 'echo got TERM; exit 0' TERM; echo up; while :; do sleep 0.05; done");
     bind_roles(e, 0, 1);
     start(e, "trainer", 2);
     wait_for_output(e, "train.log");
@@ -438,12 +457,15 @@ static void gentle_end_is_quick(void **state) {
     finish(e);
 }
 
-/* HD_STOP leaves the pserver to HD_END, or to the moment after the grace period when that does not come. */
+/* HD_STOP leaves the pserver to HD_END, or to the moment after the grace period when that does not
+ * come. */
 static void a_stop_spares_the_pserver(void **state) {
-    static const char *loop = "trap 'exit 7' TERM; sleep 1000 & echo up; while :; do sleep 0.05; done";
+    static const char *loop =
+        "trap 'exit 7' TERM; sleep 1000 & echo up; while :; do sleep 0.05; done";
     (void)state;
     for (int told = 0; told <= 1; told++) {
-        struct env *e = begin(loop, told ? loop : "trap '' TERM; echo up; while :; do sleep 0.05; done");
+        struct env *e =
+            begin(loop, told ? loop : "trap '' TERM; echo up; while :; do sleep 0.05; done");
         bind_roles(e, 1, 1);
         start(e, "pserver", 2);
         start(e, "trainer", 3);
@@ -457,7 +479,8 @@ static void a_stop_spares_the_pserver(void **state) {
         for (int i = 0; i < 20 && told; i++) /* some time */
             uv_run(&e->loop, UV_RUN_ONCE);
         if (told) {
-            assert_int_equal(e->said[e->n_said - 1].type, WIRE_HD_EXITED); /* of the trainer: nothing came after it */
+            assert_int_equal(e->said[e->n_said - 1].type,
+                             WIRE_HD_EXITED); /* of the trainer: nothing came after it */
             tell(e, WIRE_HD_END, 10, json_pack("{s:i}", "grace_ms", 60000));
         }
         const json_t *second = hear(e, WIRE_HD_EXITED, 2)->body;
@@ -468,19 +491,22 @@ static void a_stop_spares_the_pserver(void **state) {
     }
 }
 
-/* All end, ports are bound anew, the log goes on with a line of ours; then the last end completes the streams. */
+/* All end, ports are bound anew, the log goes on with a line of ours; then the last end completes
+ * the streams. */
 static void restarted_processes(void **state) {
     (void)state;
-    struct env *e = begin("", "printf 'try %s, no newline' $PADDLE_RESTART_COUNT; (setsid sleep 1000 &); "
-                              "echo '{\"ev\":\"failed\",\"final\":true}' >&$PADDLE_EVENT_FD; exit 3");
+    struct env *e =
+        begin("", "printf 'try %s, no newline' $PADDLE_RESTART_COUNT; (setsid sleep 1000 &); "
+                  "echo '{\"ev\":\"failed\",\"final\":true}' >&$PADDLE_EVENT_FD; exit 3");
     for (int k = 0; k < 3; k++) {
         tell(e, WIRE_HD_BIND, 1, json_pack("{s:b, s:s}", "trainer", 1, "addr", "127.0.0.1"));
         char count[8], note[40] = "";
         snprintf(count, sizeof count, "%d", k);
         if (k)
             snprintf(note, sizeof note, "restart %d of 2 after that", k);
-        tell(e, WIRE_HD_START, 2, json_pack("{s:s, s:i, s:s, s:{s:s}}", "role", "trainer", "rank", 0, "note", note, "env",
-                                           "PADDLE_RESTART_COUNT", count));
+        tell(e, WIRE_HD_START, 2,
+             json_pack("{s:s, s:i, s:s, s:{s:s}}", "role", "trainer", "rank", 0, "note", note,
+                       "env", "PADDLE_RESTART_COUNT", count));
         assert_int_equal(hear(e, WIRE_HD_START, k + 1)->err.code, 0);
         struct said *s = hear(e, WIRE_HD_EXITED, k + 1);
         assert_true(msg_bool(s->body, "final"));
@@ -498,8 +524,9 @@ static void restarted_processes(void **state) {
     }
     struct pd_buf b;
     read_log(e, "train.log", &b);
-    assert_string_equal((char *)b.data, "try 0, no newline\n--- restart 1 of 2 after that ---\ntry 1, no newline\n"
-                                        "--- restart 2 of 2 after that ---\ntry 2, no newline");
+    assert_string_equal((char *)b.data,
+                        "try 0, no newline\n--- restart 1 of 2 after that ---\ntry 1, no newline\n"
+                        "--- restart 2 of 2 after that ---\ntry 2, no newline");
     pd_buf_release(&b);
     finish(e);
 }
@@ -561,13 +588,15 @@ static void end_all_without_a_loop(void **state) {
     close(go[1]);
 }
 
-/* What has no sub-reaper above it any more: by marks in the environment and the time of its start alone. */
+/* What has no sub-reaper above it any more: by marks in the environment and the time of its start
+ * alone. */
 static pid_t start_marked(char *const env[], int deaf, int *said) {
     int fd[2];
     assert_int_equal(pipe(fd), 0);
     pid_t pid = fork();
     if (!pid) {
-        char deaf_sh[] = "trap '' TERM; echo up; while :; do sleep 0.05; done", plain_sh[] = "echo up; exec sleep 1000";
+        char deaf_sh[] = "trap '' TERM; echo up; while :; do sleep 0.05; done",
+             plain_sh[] = "echo up; exec sleep 1000";
         char sh[] = "sh", c[] = "-c";
         char *const argv[] = {sh, c, deaf ? deaf_sh : plain_sh, NULL};
         dup2(fd[1], 1);
@@ -599,8 +628,9 @@ static void marked_processes_end(void **state) {
     int said[N];
     (void)state;
     for (size_t i = 0; i < N; i++) {
-        char *const env[] = {(char *)(uintptr_t)rows[i].env[0], (char *)(uintptr_t)rows[i].env[1], (char *)(uintptr_t)rows[i].env[2],
-                             (char *)(uintptr_t)"PATH=/usr/bin:/bin", NULL};
+        char *const env[] = {(char *)(uintptr_t)rows[i].env[0], (char *)(uintptr_t)rows[i].env[1],
+                             (char *)(uintptr_t)rows[i].env[2],
+                             (char *)(uintptr_t) "PATH=/usr/bin:/bin", NULL};
         char *const two[] = {env[0], env[1], env[3], NULL};
         pid[i] = start_marked(rows[i].env[2] ? env : two, rows[i].deaf, &said[i]);
         if (!rows[i].late) {

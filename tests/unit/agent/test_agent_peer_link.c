@@ -80,17 +80,17 @@ static void spin(void) {
 }
 
 /* Until it holds, or ten seconds have passed. */
-#define UNTIL(what)                                                                                \
-    do {                                                                                           \
-        uint64_t end_ = pd_mono_ns() + 10000000000u;                                               \
-        while (!(what) && pd_mono_ns() < end_) {                                                   \
-            for (int i_ = 0; i_ < SELVES; i_++)                                                    \
-                if (agents[i_].link)                                                               \
-                    peer_link_tick(agents[i_].link);                                               \
-            spin();                                                                                \
-        }                                                                                          \
-        if (!(what))                                                                               \
-            fail_msg("%s", #what);                                                                 \
+#define UNTIL(what)                                  \
+    do {                                             \
+        uint64_t end_ = pd_mono_ns() + 10000000000u; \
+        while (!(what) && pd_mono_ns() < end_) {     \
+            for (int i_ = 0; i_ < SELVES; i_++)      \
+                if (agents[i_].link)                 \
+                    peer_link_tick(agents[i_].link); \
+            spin();                                  \
+        }                                            \
+        if (!(what))                                 \
+            fail_msg("%s", #what);                   \
     } while (0)
 
 static void pause_ms(unsigned ms) {

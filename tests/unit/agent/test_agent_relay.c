@@ -1,5 +1,5 @@
-/* test_agent_relay.c - the relay between a client's pipes and the agent's socket: all bytes in order, both ways, and
- * an end of either side that loses nothing that was said before. */
+/* test_agent_relay.c - the relay between a client's pipes and the agent's socket: all bytes in
+ * order, both ways, and an end of either side that loses nothing that was said before. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* test_agent_restart.c - a job whose processes are started again, failures after which they are not, and stops that save. */
+/* test_agent_restart.c - a job whose processes are started again, failures after which they are
+ * not, and stops that save. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,9 @@ static void failures_and_restarts(void **state) {
     (void)state;
     struct env *e = begin_restarting(2);
     advance(e, 5, 1);
-    assert_string_equal(msg_str(json_object_get(last(e, 1, WIRE_HD_START)->body, "env"), "PADDLE_RESTART_COUNT"), "0");
+    assert_string_equal(
+        msg_str(json_object_get(last(e, 1, WIRE_HD_START)->body, "env"), "PADDLE_RESTART_COUNT"),
+        "0");
     assert_string_equal(msg_str(last(e, 1, WIRE_HD_START)->body, "note"), "");
     exited(e, 0, "trainer", 0, 0, 0); /* has done its work, and has to do it again */
     exited(e, 1, "trainer", 1, 0, 2000);
@@ -35,7 +38,9 @@ static void failures_and_restarts(void **state) {
     exited(e, 1, "pserver", 1, 0, 0);
     start_again(e);
     assert_int_equal(count(e, WIRE_HD_BIND), 2 * N);
-    assert_string_equal(msg_str(json_object_get(last(e, 1, WIRE_HD_START)->body, "env"), "PADDLE_RESTART_COUNT"), "1");
+    assert_string_equal(
+        msg_str(json_object_get(last(e, 1, WIRE_HD_START)->body, "env"), "PADDLE_RESTART_COUNT"),
+        "1");
     assert_string_equal(msg_str(last(e, 1, WIRE_HD_START)->body, "note"),
                         "restart 1 of 2 after pserver 2 on host-2: exit status 1");
     exited(e, 2, "trainer", -1, 9, 0);
@@ -52,7 +57,8 @@ static void failures_and_restarts(void **state) {
     assert_string_equal(e->status, "failed");
     assert_int_equal(msg_int(e->failure, "exit_code", 0, 99, 99), 5);
     assert_int_equal(e->later, 1);
-    assert_string_equal(e->states, "connecting probing binding pservers trainers restarting binding pservers trainers restarting "
+    assert_string_equal(e->states, "connecting probing binding pservers trainers restarting "
+                                   "binding pservers trainers restarting "
                                    "binding pservers trainers ending");
     finish(e);
 }
@@ -73,12 +79,14 @@ static void a_job_that_succeeds_after_a_restart(void **state) {
     finish(e);
 }
 
-/* A pserver did not become ready, and the connection broke before the head heard of it, or of the end of all. */
+/* A pserver did not become ready, and the connection broke before the head heard of it, or of the
+ * end of all. */
 static void a_failure_told_when_the_node_is_back(void **state) {
     static const struct {
         const char *role, *status;
         int restarting;
-    } rows[] = {{"pserver", "done", 0}, {"pserver", "done", 1}, {"", "failed", 0}, {"", "failed", 1}};
+    } rows[] = {
+        {"pserver", "done", 0}, {"pserver", "done", 1}, {"", "failed", 0}, {"", "failed", 1}};
     (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         struct env *e = begin_restarting(3);
@@ -88,8 +96,8 @@ static void a_failure_told_when_the_node_is_back(void **state) {
             until_state(e, "restarting");
         }
         head_lost(e->head, 2);
-        json_t *b = json_pack("{s:i, s:i, s:s, s:s, s:s}", "node", 2, "incarnation", 1, "net_id", "net0", "failed", "not ready",
-                              "failed_role", rows[k].role);
+        json_t *b = json_pack("{s:i, s:i, s:s, s:s, s:s}", "node", 2, "incarnation", 1, "net_id",
+                              "net0", "failed", "not ready", "failed_role", rows[k].role);
         head_joined(e->head, 2, b);
         json_decref(b);
         if (!strcmp(rows[k].status, "done")) {
@@ -117,10 +125,16 @@ static void told(struct env *e, uint16_t type, json_t *b) {
 }
 static void final_exit(struct env *e) {
     exited(e, 0, "trainer", 1, 0, 0);
-    told(e, WIRE_HD_EXITED, json_pack("{s:s, s:i, s:i, s:b}", "role", "trainer", "rank", 1, "exit_code", 2, "final", 1));
+    told(e, WIRE_HD_EXITED,
+         json_pack("{s:s, s:i, s:i, s:b}", "role", "trainer", "rank", 1, "exit_code", 2, "final",
+                   1));
 }
-static void agents_own(struct env *e) { told(e, WIRE_HD_FAIL, json_pack("{s:s}", "reason", "cannot write log/train.log")); }
-static void client_stop(struct env *e) { told(e, WIRE_HD_STOP_JOB, json_pack("{s:s}", "reason", "stopped by a client")); }
+static void agents_own(struct env *e) {
+    told(e, WIRE_HD_FAIL, json_pack("{s:s}", "reason", "cannot write log/train.log"));
+}
+static void client_stop(struct env *e) {
+    told(e, WIRE_HD_STOP_JOB, json_pack("{s:s}", "reason", "stopped by a client"));
+}
 static void stop_with_failure(struct env *e) {
     exited(e, 0, "trainer", 1, 0, 0);
     head_stop(e->head, 10, "test");
@@ -155,7 +169,8 @@ static void what_is_not_restarted(void **state) {
         void (*act)(struct env *e);
     } rows[] = {
         {"an agent's failure", "failed", "the disk is full", own_failure},
-        {"a process that would fail again, as an echo of one that might not", "failed", "", final_exit},
+        {"a process that would fail again, as an echo of one that might not", "failed", "",
+         final_exit},
         {"what an agent says", "failed", "cannot write log/train.log", agents_own},
         {"a stop at a node", "stopped", NULL, client_stop},
         {"a stop within the window of a failure", "stopped", NULL, stop_with_failure},
@@ -173,7 +188,9 @@ static void what_is_not_restarted(void **state) {
         until_over(e);
         if (!last(e, 0, WIRE_HD_END) || msg_bool(last(e, 0, WIRE_HD_END)->body, "restart"))
             fail_msg("%s: restarted", rows[k].name);
-        if (strcmp(e->status, rows[k].status) || (rows[k].reason ? !e->failure || strcmp(msg_str(e->failure, "reason"), rows[k].reason) : !!e->failure))
+        if (strcmp(e->status, rows[k].status) ||
+            (rows[k].reason ? !e->failure || strcmp(msg_str(e->failure, "reason"), rows[k].reason)
+                            : !!e->failure))
             fail_msg("%s: %s, '%s'", rows[k].name, e->status, msg_str(e->failure, "reason"));
         finish(e);
     }
@@ -182,7 +199,8 @@ static void what_is_not_restarted(void **state) {
 /* --- a stop that saves --- */
 
 static void exited_saved(struct env *e, int node, const char *saved) {
-    json_t *b = json_pack("{s:s, s:i, s:i, s:s}", "role", "trainer", "rank", node, "exit_code", 0, "saved", saved);
+    json_t *b = json_pack("{s:s, s:i, s:i, s:s}", "role", "trainer", "rank", node, "exit_code", 0,
+                          "saved", saved);
     head_message(e->head, node, WIRE_HD_EXITED, 0, b, NULL);
     json_decref(b);
 }
@@ -241,7 +259,8 @@ static void saves_that_do_not_end_well(void **state) {
         if (rows[k].again)
             head_stop(e->head, 5, "again");
         until_over(e);
-        if (strcmp(e->status, "stopped") || !e->failure != !rows[k].failure || *head_saved(e->head) || msg_bool(last(e, 0, WIRE_HD_END)->body, "restart"))
+        if (strcmp(e->status, "stopped") || !e->failure != !rows[k].failure ||
+            *head_saved(e->head) || msg_bool(last(e, 0, WIRE_HD_END)->body, "restart"))
             fail_msg("%s: %s", rows[k].name, e->status);
         finish(e);
     }

@@ -46,8 +46,19 @@ static void numbers_are_whole_and_bounded(void **state) {
         const char *text;
         int ok;
         int64_t value;
-    } rows[] = {{"0", 1, 0}, {"-5", 1, -5}, {"100", 1, 100}, {"101", 0, 0}, {"-6", 0, 0}, {"", 0, 0}, {" 1", 0, 0}, {"1 ", 0, 0},
-                {"1e1", 0, 0}, {"0x10", 0, 0}, {"99999999999999999999", 0, 0}, {"+1", 0, 0}, {"-", 0, 0}};
+    } rows[] = {{"0", 1, 0},
+                {"-5", 1, -5},
+                {"100", 1, 100},
+                {"101", 0, 0},
+                {"-6", 0, 0},
+                {"", 0, 0},
+                {" 1", 0, 0},
+                {"1 ", 0, 0},
+                {"1e1", 0, 0},
+                {"0x10", 0, 0},
+                {"99999999999999999999", 0, 0},
+                {"+1", 0, 0},
+                {"-", 0, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int64_t v = 0;
         int rc = pd_parse_i64(rows[i].text, -5, 100, &v);
@@ -68,8 +79,16 @@ static void utf8_is_told_from_other_bytes(void **state) {
     static const struct {
         const char *text;
         size_t n, valid;
-    } rows[] = {{"abc", 3, 3}, {"", 0, 0}, {"gr\xc3\xbcn", 5, 5}, {"gr\xfcn", 4, 2}, {"\xe2\x82\xac", 3, 3}, {"\xe2\x82", 2, 0},
-                {"\xf0\x9f\x98\x80", 4, 4}, {"\xc0\x80", 2, 0}, {"\xed\xa0\x80", 3, 0}, {"\xf4\x90\x80\x80", 4, 0},
+    } rows[] = {{"abc", 3, 3},
+                {"", 0, 0},
+                {"gr\xc3\xbcn", 5, 5},
+                {"gr\xfcn", 4, 2},
+                {"\xe2\x82\xac", 3, 3},
+                {"\xe2\x82", 2, 0},
+                {"\xf0\x9f\x98\x80", 4, 4},
+                {"\xc0\x80", 2, 0},
+                {"\xed\xa0\x80", 3, 0},
+                {"\xf4\x90\x80\x80", 4, 0},
                 {"a\0b", 3, 3}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (pd_utf8_valid(rows[i].text, rows[i].n) != rows[i].valid)
@@ -93,8 +112,8 @@ static void a_reader_never_leaves_its_span(void **state) {
         struct pd_rd r;
         char s[6];
         pd_rd_init(&r, copy, n);
-        int good = pd_get_u8(&r) == 1 && pd_get_u16(&r) == 2 && pd_get_u32(&r) == 3 && pd_get_u64(&r) == 4 &&
-                   pd_get_f32(&r) == 5.5f && pd_get_f64(&r) == 6.5;
+        int good = pd_get_u8(&r) == 1 && pd_get_u16(&r) == 2 && pd_get_u32(&r) == 3 &&
+                   pd_get_u64(&r) == 4 && pd_get_f32(&r) == 5.5f && pd_get_f64(&r) == 6.5;
         pd_get_str(&r, s, sizeof s);
         assert_int_equal(good && pd_rd_done(&r) && !strcmp(s, "seven"), n == b.len);
         free(copy);
@@ -143,7 +162,8 @@ static void atomic_files_and_trees(void **state) {
     assert_int_equal(pd_rm_tree(outside, NULL), 0);
     char locked[100];
     snprintf(locked, sizeof locked, "%s/x/y", dir);
-    assert_int_equal(pd_mkdirs(locked, 0755, NULL), 0); /* folders that refuse writing, or even looking */
+    assert_int_equal(pd_mkdirs(locked, 0755, NULL),
+                     0); /* folders that refuse writing, or even looking */
     assert_int_equal(chmod(locked, 0), 0);
     *strrchr(locked, '/') = 0;
     assert_int_equal(chmod(locked, 0555), 0);
@@ -167,12 +187,14 @@ static void random_numbers_are_pure_functions(void **state) {
         uint32_t v[4];
         pd_rng_u32x4(k, 5, b, v);
         for (int i = 0; i < 4; i += 2) {
-            double r = sqrt(-2 * log((v[i] + 1.0) / 4294967296.0)), t = 6.283185307179586476925 * ((v[i + 1] + 1.0) / 4294967296.0);
+            double r = sqrt(-2 * log((v[i] + 1.0) / 4294967296.0)),
+                   t = 6.283185307179586476925 * ((v[i + 1] + 1.0) / 4294967296.0);
             double want[2] = {r * cos(t), r * sin(t)};
             for (int j = 0; j < 2; j++)
-                if (fabs((double)a[4 * b + (uint64_t)(i + j)] - want[j]) > 1e-7 * fabs(want[j]) + 1e-15)
-                    fail_msg("number %d of block %llu: %.9g instead of %.9g", i + j, (unsigned long long)b,
-                             (double)a[4 * b + (uint64_t)(i + j)], want[j]);
+                if (fabs((double)a[4 * b + (uint64_t)(i + j)] - want[j]) >
+                    1e-7 * fabs(want[j]) + 1e-15)
+                    fail_msg("number %d of block %llu: %.9g instead of %.9g", i + j,
+                             (unsigned long long)b, (double)a[4 * b + (uint64_t)(i + j)], want[j]);
         }
     }
     double mean = 0, var = 0, tail = 0;
@@ -239,7 +261,8 @@ static void log_records_are_single_lines(void **state) {
     assert_non_null(strstr(text, "test_base.c:"));
 }
 
-/* What `cksum` prints: of known texts, and of all lengths around eight bytes as by the definition. */
+/* What `cksum` prints: of known texts, and of all lengths around eight bytes as by the definition.
+ */
 static void cksum_is_that_of_posix(void **state) {
     (void)state;
     uint8_t p[600];

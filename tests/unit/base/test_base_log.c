@@ -1,5 +1,5 @@
-/* test_base_log.c - a log in files of limited size, written by threads and by processes at once: every record whole, and
- * once, in the order of its writer, in one of the files. */
+/* test_base_log.c - a log in files of limited size, written by threads and by processes at once:
+ * every record whole, and once, in the order of its writer, in one of the files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,8 @@ static void *write_records(void *arg) {
     return NULL;
 }
 
-/* The files from the oldest on; checks that each record is a whole line and follows its writer's last one. */
+/* The files from the oldest on; checks that each record is a whole line and follows its writer's
+ * last one. */
 static int count_records(const char *path, int last[2 * WRITERS], int *files, size_t *longest) {
     int n = 0;
     *files = 0;
@@ -52,10 +53,13 @@ static int count_records(const char *path, int last[2 * WRITERS], int *files, si
             ++*files;
             *longest = b.len > *longest ? b.len : *longest;
             assert_true(!b.len || b.data[b.len - 1] == '\n');
-            for (char *line = strtok_r((char *)b.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save), n++) {
+            for (char *line = strtok_r((char *)b.data, "\n", &save); line;
+                 line = strtok_r(NULL, "\n", &save), n++) {
                 int id, number;
                 const char *at = strstr(line, "] writer ");
-                if (line[0] != 'I' || !at || sscanf(at, "] writer %d record %d.", &id, &number) != 2 || at[strlen(at) - 1] != '.')
+                if (line[0] != 'I' || !at ||
+                    sscanf(at, "] writer %d record %d.", &id, &number) != 2 ||
+                    at[strlen(at) - 1] != '.')
                     fail_msg("not a record: %s", line);
                 if (number <= last[id])
                     fail_msg("writer %d: record %d after %d", id, number, last[id]);
@@ -99,7 +103,8 @@ static void threads_share_a_log(void **state) {
     pd_log_close(&log);
     forget(last);
     assert_int_equal(count_records(path, last, &files, &longest), WRITERS * RECORDS);
-    assert_true(files > 1); /* how many depends on how long the one that rotates has to wait for its turn */
+    assert_true(files >
+                1); /* how many depends on how long the one that rotates has to wait for its turn */
     pd_rm_tree(dir, NULL);
 }
 
@@ -128,8 +133,8 @@ static void processes_share_a_log(void **state) {
         assert_int_equal(st, 0);
     }
     forget(last);
-    /* One process may still write a record into PATH.1 that the other has just rotated: order holds, files may be a bit
-     * longer. */
+    /* One process may still write a record into PATH.1 that the other has just rotated: order
+     * holds, files may be a bit longer. */
     assert_int_equal(count_records(path, last, &files, &longest), 2 * WRITERS * RECORDS);
     assert_true(files > 1);
     pd_rm_tree(dir, NULL);
@@ -145,7 +150,8 @@ static void only_so_many_are_kept(void **state) {
         make_dir(dir);
         snprintf(path, sizeof path, "%s/x.INFO", dir);
         struct pd_log log;
-        for (int round = 0; round < 2; round++) { /* a process that is started again goes on with the file */
+        for (int round = 0; round < 2;
+             round++) { /* a process that is started again goes on with the file */
             assert_int_equal(pd_log_open(&log, path, -1, PD_INFO, NULL), 0);
             pd_log_limit(&log, 1000, keeps[k]);
             for (int i = 0; i < 50; i++)
@@ -160,7 +166,8 @@ static void only_so_many_are_kept(void **state) {
     }
 }
 
-/* A folder that can't be written any more, or a file that somebody moved away: records go on coming. */
+/* A folder that can't be written any more, or a file that somebody moved away: records go on
+ * coming. */
 static void a_rotation_that_fails(void **state) {
     char dir[64], path[100], blocked[120];
     int last[2 * WRITERS], files;
@@ -200,27 +207,39 @@ static void sizes_with_suffixes(void **state) {
         uint64_t max;
         int64_t want; /* -1: refused */
         const char *back;
-    } rows[] = {{"0", 10, 0, "0"},        {"1000", 1 << 20, 1000, "1000"}, {"64K", 1 << 20, 65536, "64K"}, {"64k", 1 << 20, 65536, "64K"},
-                {"1.5M", 1 << 30, 1572864, "1536K"}, {"2G", UINT64_C(1) << 40, INT64_C(2) << 30, "2G"}, {"1T", UINT64_C(1) << 40, INT64_C(1) << 40, "1T"},
-                {"1025", 1024, -1, ""},   {"2K", 1024, -1, ""},       {"K", 1024, -1, ""},          {"", 1024, -1, ""},
-                {"-1", 1024, -1, ""},     {"1.3", 1024, -1, ""},      {"1KK", 1 << 30, -1, ""},     {"1 K", 1 << 30, -1, ""},
-                {"1X", 1024, -1, ""},     {"nan", 1024, -1, ""},      {"infK", 1 << 30, -1, ""}};
+    } rows[] = {{"0", 10, 0, "0"},
+                {"1000", 1 << 20, 1000, "1000"},
+                {"64K", 1 << 20, 65536, "64K"},
+                {"64k", 1 << 20, 65536, "64K"},
+                {"1.5M", 1 << 30, 1572864, "1536K"},
+                {"2G", UINT64_C(1) << 40, INT64_C(2) << 30, "2G"},
+                {"1T", UINT64_C(1) << 40, INT64_C(1) << 40, "1T"},
+                {"1025", 1024, -1, ""},
+                {"2K", 1024, -1, ""},
+                {"K", 1024, -1, ""},
+                {"", 1024, -1, ""},
+                {"-1", 1024, -1, ""},
+                {"1.3", 1024, -1, ""},
+                {"1KK", 1 << 30, -1, ""},
+                {"1 K", 1 << 30, -1, ""},
+                {"1X", 1024, -1, ""},
+                {"nan", 1024, -1, ""},
+                {"infK", 1 << 30, -1, ""}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         uint64_t v = 0;
         char text[32];
         int rc = pd_parse_size(rows[i].text, rows[i].max, &v);
-        if ((rc != 0) != (rows[i].want < 0) || (!rc && ((int64_t)v != rows[i].want || strcmp(pd_size_text(v, text), rows[i].back))))
+        if ((rc != 0) != (rows[i].want < 0) ||
+            (!rc && ((int64_t)v != rows[i].want || strcmp(pd_size_text(v, text), rows[i].back))))
             fail_msg("'%s': %d, %llu", rows[i].text, rc, (unsigned long long)v);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_share_a_log),
-        cmocka_unit_test(processes_share_a_log),
-        cmocka_unit_test(only_so_many_are_kept),
-        cmocka_unit_test(a_rotation_that_fails),
+        cmocka_unit_test(threads_share_a_log),   cmocka_unit_test(processes_share_a_log),
+        cmocka_unit_test(only_so_many_are_kept), cmocka_unit_test(a_rotation_that_fails),
         cmocka_unit_test(sizes_with_suffixes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* test_capi.c - libpaddle_ps: ids in any order and repeated, gradients of equal ids added up in their order, errors that stay. */
+/* test_capi.c - libpaddle_ps: ids in any order and repeated, gradients of equal ids added up in
+ * their order, errors that stay. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +70,8 @@ static void test_many_ids_against_one_pull_of_each(void **state) {
     for (int i = 0; i < ROWS; i++)
         all[i] = (uint64_t)(ROWS - 1 - i);
     assert_int_equal(paddle_ps_pull_rows(ps, t, ROWS, all, each, 0), 0);
-    assert_int_equal(paddle_ps_pull_rows(ps, t, N, ids, rows, 1), 0); /* two pulls under way at once */
+    assert_int_equal(paddle_ps_pull_rows(ps, t, N, ids, rows, 1),
+                     0); /* two pulls under way at once */
     assert_int_equal(paddle_ps_wait(ps), 0);
     for (int i = 0; i < N; i++)
         assert_memory_equal(rows + i * DIM, each + (ROWS - 1 - ids[i]) * DIM, DIM * sizeof *rows);
@@ -126,7 +128,9 @@ static void test_dense_sums_and_saving(void **state) {
 static void show(paddle_ps *ps, int t, size_t n, const uint64_t *ids, const uint32_t *seen) {
     const float grad[4] = {1, 1, 1, 1};
     assert_true(n <= 4);
-    assert_int_equal(seen ? paddle_ps_push_seen_rows(ps, t, n, ids, grad, seen) : paddle_ps_push_rows(ps, t, n, ids, grad), 0);
+    assert_int_equal(seen ? paddle_ps_push_seen_rows(ps, t, n, ids, grad, seen)
+                          : paddle_ps_push_rows(ps, t, n, ids, grad),
+                     0);
     assert_int_equal(paddle_ps_step_end(ps, 1, NULL, 0), 0);
     assert_int_equal(paddle_ps_wait(ps), 0);
 }
@@ -145,15 +149,17 @@ static void test_rows_are_admitted_and_go(void **state) {
     const uint32_t seen[4] = {5, 5, 1, 0};
     uint64_t removed = 99, rows = 99, waiting = 99;
     paddle_ps *ps = join();
-    /* score = 0.1 * shows without a click + clicks, times a half at a day's end; with less than 1 a row goes */
-    int t = paddle_ps_table(ps, "t", 1, 0, "admit_count=3 admit_zero=1 mean=10 ageing=1 show_decay=0.5 delete_score=1");
+    /* score = 0.1 * shows without a click + clicks, times a half at a day's end; with less than 1 a
+     * row goes */
+    int t = paddle_ps_table(
+        ps, "t", 1, 0, "admit_count=3 admit_zero=1 mean=10 ageing=1 show_decay=0.5 delete_score=1");
     int other = paddle_ps_table(ps, "other", 1, 0, NULL);
     assert_int_equal(paddle_ps_start(ps), 0);
     show(ps, t, 2, ids, NULL);
     expect_values(ps, t, 2, each, (float[]){0, 0}); /* both were shown once */
-    show(ps, t, 3, ids, NULL);                      /* 9 twice more: it has a row, from which both gradients are taken */
+    show(ps, t, 3, ids, NULL); /* 9 twice more: it has a row, from which both gradients are taken */
     expect_values(ps, t, 2, each, (float[]){0, 8});
-    show(ps, t, 2, each, seen);                     /* 4 is shown five times and always clicked */
+    show(ps, t, 2, each, seen); /* 4 is shown five times and always clicked */
     expect_values(ps, t, 2, each, (float[]){9, 7});
     assert_int_equal(paddle_ps_pass_end(ps), 0);
     assert_int_equal(paddle_ps_day_end(ps, &removed, &rows, &waiting), 0);
@@ -163,7 +169,8 @@ static void test_rows_are_admitted_and_go(void **state) {
     expect_values(ps, t, 2, each, (float[]){9, 0});
     assert_int_equal(paddle_ps_day_end(ps, NULL, NULL, NULL), 0);
 
-    assert_int_equal(paddle_ps_push_seen_rows(ps, other, 2, each, (float[]){1, 1}, seen), PADDLE_PS_EUSAGE);
+    assert_int_equal(paddle_ps_push_seen_rows(ps, other, 2, each, (float[]){1, 1}, seen),
+                     PADDLE_PS_EUSAGE);
     assert_non_null(strstr(paddle_ps_error(ps), "the rows of table 1 do not come and go"));
     paddle_ps_free(ps);
 
@@ -179,17 +186,21 @@ static void test_rows_are_admitted_and_go(void **state) {
         ps = join();
         assert_int_equal(paddle_ps_table(ps, "t", 1, 0, wrong[i].attributes), PADDLE_PS_ECONFIG);
         if (!strstr(paddle_ps_error(ps), wrong[i].says))
-            fail_msg("'%s' says '%s', not '%s'", wrong[i].attributes, paddle_ps_error(ps), wrong[i].says);
+            fail_msg("'%s' says '%s', not '%s'", wrong[i].attributes, paddle_ps_error(ps),
+                     wrong[i].says);
         paddle_ps_free(ps);
     }
     ps = join();
     t = paddle_ps_table(ps, "t", 1, 0, "ageing=1");
     assert_int_equal(paddle_ps_start(ps), 0);
-    assert_int_equal(paddle_ps_push_seen_rows(ps, t, 2, each, (float[]){1, 1}, (const uint32_t[]){1, 0, 1, 2}), PADDLE_PS_EUSAGE);
+    assert_int_equal(
+        paddle_ps_push_seen_rows(ps, t, 2, each, (float[]){1, 1}, (const uint32_t[]){1, 0, 1, 2}),
+        PADDLE_PS_EUSAGE);
     assert_non_null(strstr(paddle_ps_error(ps), "id 9 was clicked 2 times of 1 shows"));
     paddle_ps_free(ps);
     ps = join();
-    assert_int_equal(paddle_ps_dense(ps, "w", 1, (const uint64_t[]){2}, "ageing=1"), PADDLE_PS_ECONFIG); /* a table's */
+    assert_int_equal(paddle_ps_dense(ps, "w", 1, (const uint64_t[]){2}, "ageing=1"),
+                     PADDLE_PS_ECONFIG); /* a table's */
     paddle_ps_free(ps);
 }
 
@@ -205,7 +216,8 @@ static void test_settings_that_are_wrong(void **state) {
         {"optimizer=sgd local=1 seed", "'seed' is not NAME=VALUE"},
         {"optimizer=sgd local=1 seed=x", "seed"},
         {"optimizer=sgd", "no pservers"},
-        {"optimizer=sgd pservers=127.0.0.1:1 trainer_id=2 num_gradient_servers=2", "trainer_id 2 of 2"},
+        {"optimizer=sgd pservers=127.0.0.1:1 trainer_id=2 num_gradient_servers=2",
+         "trainer_id 2 of 2"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char why[400] = "";

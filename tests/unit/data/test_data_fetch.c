@@ -1,5 +1,6 @@
-/* test_data_fetch.c - a data file that is not there: it is asked for over the socket, read when it has come; several threads want
- * different ones; the agent's refusal and its end become the reader's error. The agent is a thread here. */
+/* test_data_fetch.c - a data file that is not there: it is asked for over the socket, read when it
+ * has come; several threads want different ones; the agent's refusal and its end become the
+ * reader's error. The agent is a thread here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +30,8 @@ struct agent {
     char order[4000]; /* paths that were waited for, each with a blank */
 };
 
-/* "no..." is refused, "end..." ends the agent; others come with a line that holds their name's last digit. */
+/* "no..." is refused, "end..." ends the agent; others come with a line that holds their name's last
+ * digit. */
 static void *serve(void *arg) {
     struct agent *a = arg;
     uint8_t head[8];
@@ -45,7 +47,10 @@ static void *serve(void *arg) {
         a->n_aheads += !id;
         if (strstr(path, "end"))
             break;
-        const char *why = strstr(path, "no") ? "data file no is not on node 1, and nobody gave it: node 2 (b): refused" : "";
+        const char *why =
+            strstr(path, "no")
+                ? "data file no is not on node 1, and nobody gave it: node 2 (b): refused"
+                : "";
         if (!*why) {
             char line[4] = {path[n - 1], '\n', 0};
             pd_write_file_quick(path, line, 2, 0644, NULL);
@@ -81,7 +86,8 @@ static int setup(void **state) {
         return -1;
     agent.fd = fd[0];
     trainer_fd = fd[1];
-    return pthread_create(&agent.thread, NULL, serve, &agent) || data_fetch_new(&fetch, trainer_fd, NULL);
+    return pthread_create(&agent.thread, NULL, serve, &agent) ||
+           data_fetch_new(&fetch, trainer_fd, NULL);
 }
 
 static void stop_agent(void) {
@@ -97,8 +103,10 @@ static int teardown(void **state) {
     return chdir("/") || pd_rm_tree(dir, NULL);
 }
 
-static int read_all(struct data_files *files, struct data_workers *w, char *out, struct pd_err *err) {
-    const struct data_spec spec = {.format = "ids", .n_fields = 1, .vocabulary = 10, .fetch = fetch, .workers = w};
+static int read_all(struct data_files *files, struct data_workers *w, char *out,
+                    struct pd_err *err) {
+    const struct data_spec spec = {
+        .format = "ids", .n_fields = 1, .vocabulary = 10, .fetch = fetch, .workers = w};
     struct data_reader *r;
     struct pd_batch b;
     assert_int_equal(pd_batch_init(&b, 1, 4), 0);
@@ -180,7 +188,8 @@ static void refusals_and_the_agents_end_are_told(void **state) {
     pd_err_clear(&err);
     assert_int_equal(data_fetch_wait(fetch, "x", &err), PD_ECLOSED); /* no signal, no hang */
     data_fetch_ahead(fetch, "x");
-    assert_int_equal(data_fetch_ready(fetch, "/no/such/file", &err), 0); /* no business of the agent's */
+    assert_int_equal(data_fetch_ready(fetch, "/no/such/file", &err),
+                     0); /* no business of the agent's */
     data_files_release(&files);
 }
 

@@ -1,4 +1,5 @@
-/* test_data_prepare.c - tokens, dictionary, shards, and the counts on WordNet's glosses (skipped without them). */
+/* test_data_prepare.c - tokens, dictionary, shards, and the counts on WordNet's glosses (skipped
+ * without them). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,9 @@
 static char dir[] = "/tmp/test-prepare-XXXXXX";
 static char in[64], out[64];
 
-static void put(const char *text) { assert_int_equal(pd_write_file_atomic(in, text, strlen(text), 0600, NULL), 0); }
+static void put(const char *text) {
+    assert_int_equal(pd_write_file_atomic(in, text, strlen(text), 0600, NULL), 0);
+}
 
 /* The file's text, "" if there is none. */
 static const char *get(const char *name) {
@@ -68,7 +71,8 @@ static void words_are_found(void **state) {
 
 static void a_dictionary_is_sorted_cut_and_read_back(void **state) {
     (void)state;
-    static const char *const words[] = {"b", "a", "b", "ab", "a", "rare", "b", "<unk>", "<s>", "ab"};
+    static const char *const words[] = {"b",    "a", "b",     "ab",  "a",
+                                        "rare", "b", "<unk>", "<s>", "ab"};
     struct data_dict *d, *back;
     struct pd_err err = {0};
     struct pd_buf text;
@@ -160,7 +164,8 @@ static void text_becomes_dictionary_and_shards(void **state) {
     o.shards = 2;
     o.holdout = 3;
     o.min_word_freq = 2;
-    put("x | The cat\n no bar here\ny | the dog; the CAT\nz | cat elephant the\n|the mouse\n|\n|cat");
+    put("x | The cat\n no bar here\ny | the dog; the CAT\nz | cat elephant the\n|the "
+        "mouse\n|\n|cat");
     o.format = "wordnet";
     assert_int_equal(pd_rm_tree(out, NULL), 0);
     if (data_prepare(&o, &c, &err))
@@ -190,7 +195,8 @@ static void text_becomes_dictionary_and_shards(void **state) {
     assert_string_equal(get("counts.txt"), "0\n0\n0\n4\n2\n");
     assert_int_equal(c.train_unknown, 2);
     o.drop_unknown = 0;
-    /* Fewer shards and no held-out lines, with the dictionary of before: nothing of the old run may stay. */
+    /* Fewer shards and no held-out lines, with the dictionary of before: nothing of the old run may
+     * stay. */
     char dict[200];
     snprintf(dict, sizeof dict, "%s/dict.txt", out);
     o.shards = 1;
@@ -244,11 +250,26 @@ static void wrong_use_is_refused(void **state) {
         const char *want;
     } rows[] = {
         {"no input", {.format = "lines", .tokens = "words", .shards = 1, .share = 1}, "which file"},
-        {"format", {.n_inputs = 1, .format = "csv", .tokens = "words", .shards = 1, .share = 1}, "format is lines or wordnet, not 'csv'"},
-        {"tokens", {.n_inputs = 1, .format = "lines", .tokens = "bytes", .shards = 1, .share = 1}, "tokens is words or blanks"},
-        {"shards", {.n_inputs = 1, .format = "lines", .tokens = "words", .shards = 0, .share = 1}, "shards is 1..100000, not 0"},
-        {"holdout", {.n_inputs = 1, .format = "lines", .tokens = "words", .shards = 1, .share = 1, .holdout = 1}, "holdout 1"},
-        {"share", {.n_inputs = 1, .format = "lines", .tokens = "words", .shards = 1, .share = 0}, "share is above 0"},
+        {"format",
+         {.n_inputs = 1, .format = "csv", .tokens = "words", .shards = 1, .share = 1},
+         "format is lines or wordnet, not 'csv'"},
+        {"tokens",
+         {.n_inputs = 1, .format = "lines", .tokens = "bytes", .shards = 1, .share = 1},
+         "tokens is words or blanks"},
+        {"shards",
+         {.n_inputs = 1, .format = "lines", .tokens = "words", .shards = 0, .share = 1},
+         "shards is 1..100000, not 0"},
+        {"holdout",
+         {.n_inputs = 1,
+          .format = "lines",
+          .tokens = "words",
+          .shards = 1,
+          .share = 1,
+          .holdout = 1},
+         "holdout 1"},
+        {"share",
+         {.n_inputs = 1, .format = "lines", .tokens = "words", .shards = 1, .share = 0},
+         "share is above 0"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct pd_err err = {0};
@@ -270,7 +291,8 @@ static void wrong_use_is_refused(void **state) {
     assert_non_null(strstr(err.msg, "there is no text in"));
 }
 
-/* A header in every shard, every third line held out, packed, shuffled: nothing is lost, nothing is there twice. */
+/* A header in every shard, every third line held out, packed, shuffled: nothing is lost, nothing is
+ * there twice. */
 static void split_holds_out_packs_and_shuffles(void **state) {
     (void)state;
     struct data_split_opts o;
@@ -294,7 +316,9 @@ static void split_holds_out_packs_and_shuffles(void **state) {
     assert_int_equal(c.lines, 6);
     assert_int_equal(c.test_lines, 2);
     for (int p = 1; p < 3; p++) { /* packed ones take the place of those that were not */
-        static const char *const pack[] = {"none", "gzip", "zstd"}, *const name[] = {"", "h-00001.gz", "h-00001.zst"};
+        static const char *const pack[] = {"none", "gzip", "zstd"}, *const name[] = {"",
+                                                                                     "h-00001.gz",
+                                                                                     "h-00001.zst"};
         char path[300];
         struct data_lines l;
         char *line, text[40] = "";
@@ -331,7 +355,8 @@ static void split_holds_out_packs_and_shuffles(void **state) {
 
 static void split_deals_lines_in_turn(void **state) {
     (void)state;
-    struct data_split_opts o = {.input = input, .n_inputs = 1, .out = out, .prefix = "part", .shards = 3};
+    struct data_split_opts o = {
+        .input = input, .n_inputs = 1, .out = out, .prefix = "part", .shards = 3};
     struct data_split_counts c;
     struct pd_err err = {0};
     put("a\nb\n\nd\ne");
@@ -360,7 +385,8 @@ static void split_deals_lines_in_turn(void **state) {
 static void many_shards_need_few_descriptors(void **state) {
     (void)state;
     enum { N = 3000 };
-    struct data_split_opts o = {.input = input, .n_inputs = 1, .out = out, .prefix = "many", .shards = N};
+    struct data_split_opts o = {
+        .input = input, .n_inputs = 1, .out = out, .prefix = "many", .shards = N};
     struct data_split_counts c;
     struct pd_err err = {0};
     char *text = malloc(10 * N);
@@ -401,11 +427,10 @@ static void every_failed_allocation_is_reported(void **state) {
 /* The reference: [0-9]+|[a-z]+(['-][a-z]+)* over the lower-cased glosses, by Python's re. */
 static void wordnet_has_its_known_counts(void **state) {
     (void)state;
-    static const char *const files[] = {"/usr/share/wordnet/data.noun", "/usr/share/wordnet/data.verb",
-                                        "/usr/share/wordnet/data.adj", "/usr/share/wordnet/data.adv"};
-    static const struct {
-        uint64_t min_word_freq, words;
-    } rows[] = {{50, 3332}, {10, 11988}};
+    static const char *const files[] = {
+        "/usr/share/wordnet/data.noun", "/usr/share/wordnet/data.verb",
+        "/usr/share/wordnet/data.adj", "/usr/share/wordnet/data.adv"};
+    static const struct { uint64_t min_word_freq, words; } rows[] = {{50, 3332}, {10, 11988}};
     if (access(files[0], R_OK))
         SKIP("%s is not there (package wordnet-base)", files[0]);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

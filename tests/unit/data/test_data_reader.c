@@ -1,4 +1,5 @@
-/* test_data_reader.c - file lists and streams; windows of both formats; positions; bad lines; bounded lines. */
+/* test_data_reader.c - file lists and streams; windows of both formats; positions; bad lines;
+ * bounded lines. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,11 +31,13 @@ static void put_text(const char *name, const char *text) { put(name, text, strle
 static void note_bad(void *arg, const char *message) { pd_put_fmt(arg, "%s\n", message); }
 
 static struct data_spec spec_of(const char *format, uint32_t n_fields) {
-    return (struct data_spec){.format = format, .n_fields = n_fields, .vocabulary = 100, .start_id = 1, .end_id = 2};
+    return (struct data_spec){
+        .format = format, .n_fields = n_fields, .vocabulary = 100, .start_id = 1, .end_id = 2};
 }
 
 /* All samples of a stream as text: "a b c;d e f;" in batches of `per`. */
-static int read_all(struct data_reader *r, uint32_t n_fields, uint32_t per, struct pd_buf *out, struct pd_err *err) {
+static int read_all(struct data_reader *r, uint32_t n_fields, uint32_t per, struct pd_buf *out,
+                    struct pd_err *err) {
     struct pd_batch b;
     int n;
     assert_int_equal(pd_batch_init(&b, n_fields, per), 0);
@@ -42,7 +45,8 @@ static int read_all(struct data_reader *r, uint32_t n_fields, uint32_t per, stru
         assert_int_equal(n, b.n);
         for (uint32_t i = 0; i < b.n; i++)
             for (uint32_t k = 0; k < n_fields; k++)
-                pd_put_fmt(out, "%llu%s", (unsigned long long)b.ids[k][i], k + 1 < n_fields ? " " : ";");
+                pd_put_fmt(out, "%llu%s", (unsigned long long)b.ids[k][i],
+                           k + 1 < n_fields ? " " : ";");
         pd_batch_clear(&b);
     }
     pd_put_u8(out, 0);
@@ -83,7 +87,8 @@ static void formats_give_their_windows(void **state) {
                 if (read_all(r, formats[i].n_fields, per, &got, &err))
                     fail_msg("%s: %s", formats[i].name, err.msg);
                 if (strcmp((char *)got.data, formats[i].want))
-                    fail_msg("%s: '%s', not '%s'", formats[i].name, (char *)got.data, formats[i].want);
+                    fail_msg("%s: '%s', not '%s'", formats[i].name, (char *)got.data,
+                             formats[i].want);
                 data_reader_rewind(r, 0);
             }
             data_reader_free(r);
@@ -99,10 +104,14 @@ static void a_spec_that_does_not_fit_is_refused(void **state) {
         struct data_spec spec;
         const char *want;
     } rows[] = {
-        {"unknown format", {.format = "xml", .n_fields = 2}, "unknown data format 'xml' (known: ids, ngram, "},
+        {"unknown format",
+         {.format = "xml", .n_fields = 2},
+         "unknown data format 'xml' (known: ids, ngram, "},
         {"no field", {.format = "ids", .n_fields = 0}, "0 fields; there can be 1 to 256"},
         {"no markers", {.format = "ngram", .n_fields = 3}, "needs the ids of <s> and <e>"},
-        {"marker too large", {.format = "ngram", .n_fields = 3, .vocabulary = 5, .end_id = 5}, "not below the vocabulary"},
+        {"marker too large",
+         {.format = "ngram", .n_fields = 3, .vocabulary = 5, .end_id = 5},
+         "not below the vocabulary"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct pd_err err = {0};
@@ -144,7 +153,8 @@ static void file_i_belongs_to_stream_i_mod_n(void **state) {
     struct data_files files = {0};
     struct pd_err err = {0};
     struct data_spec spec = spec_of("ids", 1);
-    static const char *const want[3][3] = {{"0;1;2;3;4;", NULL, NULL}, {"0;2;4;", "1;3;", NULL}, {"0;3;", "1;4;", "2;"}};
+    static const char *const want[3][3] = {
+        {"0;1;2;3;4;", NULL, NULL}, {"0;2;4;", "1;3;", NULL}, {"0;3;", "1;4;", "2;"}};
     for (int i = 0; i < 5; i++) {
         char name[20], text[20];
         snprintf(name, sizeof name, "part-%05d", i);
@@ -165,7 +175,8 @@ static void file_i_belongs_to_stream_i_mod_n(void **state) {
         }
     for (size_t i = 0; i < 20; i++)
         assert_int_equal(data_stream_of(i, 7), i % 7);
-    /* A stream without files has no samples; a file of another stream may be missing, its own may not. */
+    /* A stream without files has no samples; a file of another stream may be missing, its own may
+     * not. */
     struct data_reader *r;
     struct pd_buf got;
     pd_buf_init(&got);
@@ -221,7 +232,8 @@ static void samples_carry_stream_and_index(void **state) {
     data_files_release(&files);
 }
 
-/* A file read alone: its own samples, whatever was read before, named by the file; then the whole stream again. */
+/* A file read alone: its own samples, whatever was read before, named by the file; then the whole
+ * stream again. */
 static void one_file_can_be_read_alone(void **state) {
     (void)state;
     struct data_files files = {0};
@@ -293,7 +305,8 @@ static void reading_goes_on_from_every_position(void **state) {
         if (data_reader_next(r, 1, &b, &err) != 1)
             break;
         assert_int_equal(b.index[0], n);
-        snprintf(whole + at[n], 50, "%d %d %d;", (int)b.ids[0][0], (int)b.ids[1][0], (int)b.ids[2][0]);
+        snprintf(whole + at[n], 50, "%d %d %d;", (int)b.ids[0][0], (int)b.ids[1][0],
+                 (int)b.ids[2][0]);
     }
     assert_int_equal(n, 4 + 2 + 6 + 3);
     for (int i = 0; i <= n; i++) {
@@ -326,8 +339,12 @@ static void reading_goes_on_from_every_position(void **state) {
     assert_non_null(strstr(err.msg, "p-0:1: the file has changed"));
     data_reader_rewind(other, 0);
     assert_int_equal(data_reader_next(other, 0, &b, &err), 0);
-    static const char *const junk[] = {"", "v2:", "v1:0123456789abcdef:0:0:1:0:0:0:0:0", "v2:0123456789abcdef:0:0:1:0:0:0:0",
-                                       "v2:0123456789abcdef:0:0:1:0:0:0:0:0:0", "v2:0123456789abcdef:0:0:1:0:0:0:0:-1",
+    static const char *const junk[] = {"",
+                                       "v2:",
+                                       "v1:0123456789abcdef:0:0:1:0:0:0:0:0",
+                                       "v2:0123456789abcdef:0:0:1:0:0:0:0",
+                                       "v2:0123456789abcdef:0:0:1:0:0:0:0:0:0",
+                                       "v2:0123456789abcdef:0:0:1:0:0:0:0:-1",
                                        "v2:0123456789abcdeX:0:0:1:0:0:0:0:0"};
     for (size_t i = 0; i < sizeof junk / sizeof junk[0]; i++)
         assert_int_equal(data_pos_parse(junk[i], &bad), PD_EDATA);
@@ -345,8 +362,10 @@ static void bad_lines_are_named_counted_and_bounded(void **state) {
         {"no number", "3 4\n3 x4\n5 6\n", "bad:2: 'x4' is not an id\n"},
         {"negative", "3 4\n-3 4\n5 6\n", "bad:2: '-3' is not an id\n"},
         {"number and more", "3 4\n3 4.5\n5 6\n", "bad:2: '4.5' is not an id\n"},
-        {"outside the vocabulary", "3 4\n3 100\n5 6\n", "bad:2: id 100 is not below the vocabulary, 100\n"},
-        {"above 64 bits", "3 4\n3 18446744073709551616\n5 6\n", "bad:2: '18446744073709551616' is not an id\n"},
+        {"outside the vocabulary", "3 4\n3 100\n5 6\n",
+         "bad:2: id 100 is not below the vocabulary, 100\n"},
+        {"above 64 bits", "3 4\n3 18446744073709551616\n5 6\n",
+         "bad:2: '18446744073709551616' is not an id\n"},
         {"too few", "3 4\n3\n5 6\n", "bad:2: 1 ids, but there are 2 fields\n"},
         {"too many", "3 4\n3 4 5\n5 6\n", "bad:2: 3 ids, but there are 2 fields\n"},
     };
@@ -425,7 +444,9 @@ static void a_line_of_1_mib_is_read_and_one_byte_more_is_not(void **state) {
     }
     free(text);
     pd_put_u8(&bad, 0);
-    assert_string_equal((char *)bad.data, "long:1: the line is longer than 1 MiB\nlong:1: the line is longer than 1 MiB\n");
+    assert_string_equal(
+        (char *)bad.data,
+        "long:1: the line is longer than 1 MiB\nlong:1: the line is longer than 1 MiB\n");
     pd_buf_release(&bad);
     data_files_release(&files);
 }

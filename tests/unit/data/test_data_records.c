@@ -1,5 +1,6 @@
-/* test_data_records.c - files of samples prepared for training: what the trainer reads of them is what it would have read before. The command
- * line, and the same work done by Python: tests/integration/prepare.sh. */
+/* test_data_records.c - files of samples prepared for training: what the trainer reads of them is
+ * what it would have read before. The command line, and the same work done by Python:
+ * tests/integration/prepare.sh. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,11 +21,15 @@ static char dir[] = "/tmp/test-records-XXXXXX";
 static char in[64], out[64];
 static const char *const input[] = {in};
 
-static void put(const char *text) { assert_int_equal(pd_write_file_atomic(in, text, strlen(text), 0600, NULL), 0); }
+static void put(const char *text) {
+    assert_int_equal(pd_write_file_atomic(in, text, strlen(text), 0600, NULL), 0);
+}
 
 static struct data_schema *schema(const char *fields, const char *vocabulary) {
-    const struct data_setting set[] = {{"", "format", "csv", 1}, {"", "columns", "a b n", 1}, {"", "fields", fields, 1},
-                                       {"a", "vocabulary", vocabulary, 1}, {"b", "vocabulary", vocabulary, 1}, {"b", "salt", "a", 1}};
+    const struct data_setting set[] = {
+        {"", "format", "csv", 1},           {"", "columns", "a b n", 1},
+        {"", "fields", fields, 1},          {"a", "vocabulary", vocabulary, 1},
+        {"b", "vocabulary", vocabulary, 1}, {"b", "salt", "a", 1}};
     struct data_schema *s;
     struct pd_err err = {0};
     int line;
@@ -43,8 +48,9 @@ static uint32_t read_ids(const struct data_schema *s, const char *pattern, uint6
     struct pd_err err = {0};
     for (uint32_t k = 0; k < 3; k++)
         f[k] = s->field[k].batch;
-    if (data_files_expand(&files, dir, pattern, &err) || data_reader_new(&r, &spec, dir, &files, 0, 1, &err) ||
-        pd_batch_init_fields(&b, f, 3, 64) || data_reader_next(r, 64, &b, &err) < 0)
+    if (data_files_expand(&files, dir, pattern, &err) ||
+        data_reader_new(&r, &spec, dir, &files, 0, 1, &err) || pd_batch_init_fields(&b, f, 3, 64) ||
+        data_reader_next(r, 64, &b, &err) < 0)
         fail_msg("%s", err.msg);
     for (uint32_t i = 0; i < b.n; i++) {
         ids[i][0] = b.ids[0][i];
@@ -57,15 +63,24 @@ static uint32_t read_ids(const struct data_schema *s, const char *pattern, uint6
     return n;
 }
 
-/* Hashes in the shards are the ids that a reader makes of the texts, whatever the vocabulary; a salt is shared. */
+/* Hashes in the shards are the ids that a reader makes of the texts, whatever the vocabulary; a
+ * salt is shared. */
 static void hashes_are_the_readers(void **state) {
     (void)state;
     static const char *const vocabulary[] = {"0", "97"};
     put("x,y,1\ny,x,2\n\"q,\"\"\",,3\nx,x,4\n");
     for (int v = 0; v < 2; v++) {
-        struct data_schema *text = schema("a:category b:category n:dense", vocabulary[v]), *number = schema("a:id b:id n:dense", vocabulary[v]);
-        struct data_records_opts o = {.input = input, .n_inputs = 1, .schema = text, .dir = ".", .out = out, .shards = 1, .pack = "none",
-                                      .encode = DATA_ENCODE_HASH, .buckets = v ? 97 : 0};
+        struct data_schema *text = schema("a:category b:category n:dense", vocabulary[v]),
+                           *number = schema("a:id b:id n:dense", vocabulary[v]);
+        struct data_records_opts o = {.input = input,
+                                      .n_inputs = 1,
+                                      .schema = text,
+                                      .dir = ".",
+                                      .out = out,
+                                      .shards = 1,
+                                      .pack = "none",
+                                      .encode = DATA_ENCODE_HASH,
+                                      .buckets = v ? 97 : 0};
         struct data_records_counts c;
         struct pd_err err = {0};
         uint64_t want[64][2], got[64][2];
@@ -84,9 +99,18 @@ static void hashes_are_the_readers(void **state) {
 /* Columns with one salt share a dictionary, too. */
 static void columns_with_one_salt_share_numbers(void **state) {
     (void)state;
-    struct data_schema *text = schema("a:category b:category n:dense", "0"), *number = schema("a:id b:id n:dense", "4");
-    struct data_records_opts o = {.input = input, .n_inputs = 1, .schema = text, .dir = ".", .out = out, .shards = 1, .pack = "none",
-                                  .encode = DATA_ENCODE_INDEX, .min_count = 2, .holdout = 4};
+    struct data_schema *text = schema("a:category b:category n:dense", "0"),
+                       *number = schema("a:id b:id n:dense", "4");
+    struct data_records_opts o = {.input = input,
+                                  .n_inputs = 1,
+                                  .schema = text,
+                                  .dir = ".",
+                                  .out = out,
+                                  .shards = 1,
+                                  .pack = "none",
+                                  .encode = DATA_ENCODE_INDEX,
+                                  .min_count = 2,
+                                  .holdout = 4};
     struct data_records_counts c;
     struct pd_err err = {0};
     static const uint64_t want[][2] = {{1, 2}, {2, 1}, {1, 1}, {0, 0}};
@@ -110,14 +134,24 @@ static void columns_with_one_salt_share_numbers(void **state) {
 
 static void a_column_of_two_fields_is_not_rewritten(void **state) {
     (void)state;
-    const struct data_setting set[] = {{"", "format", "csv", 1}, {"", "columns", "a", 1}, {"", "fields", "n:dense c:category", 1},
-                                       {"n", "columns", "a", 1}, {"c", "columns", "a", 1}};
+    const struct data_setting set[] = {{"", "format", "csv", 1},
+                                       {"", "columns", "a", 1},
+                                       {"", "fields", "n:dense c:category", 1},
+                                       {"n", "columns", "a", 1},
+                                       {"c", "columns", "a", 1}};
     struct data_schema *s;
     struct data_records_counts c;
     struct pd_err err = {0};
     int line;
     assert_int_equal(data_schema_make(&s, set, 5, 0, 0, 0, &line, &err), 0);
-    struct data_records_opts o = {.input = input, .n_inputs = 1, .schema = s, .dir = ".", .out = out, .shards = 1, .pack = "none", .min_count = 2};
+    struct data_records_opts o = {.input = input,
+                                  .n_inputs = 1,
+                                  .schema = s,
+                                  .dir = ".",
+                                  .out = out,
+                                  .shards = 1,
+                                  .pack = "none",
+                                  .min_count = 2};
     put("1\n2\n");
     assert_int_equal(data_records(&o, &c, &err), PD_EUSAGE);
     assert_non_null(strstr(err.msg, "column 'a' is a category and belongs to another field, too"));
@@ -134,8 +168,17 @@ static void every_failed_allocation_and_write_is_reported(void **state) {
     put("x,y,1\ny,x,2\nx,x,3\nz,z,4\n");
     for (int w = 0; w < 2; w++)
         for (int n = 1;; n++) {
-            struct data_records_opts o = {.input = input, .n_inputs = 1, .schema = s, .dir = ".", .out = out, .shards = 2, .pack = "none",
-                                          .encode = DATA_ENCODE_INDEX, .min_count = 2, .holdout = 2, .shuffle = 1};
+            struct data_records_opts o = {.input = input,
+                                          .n_inputs = 1,
+                                          .schema = s,
+                                          .dir = ".",
+                                          .out = out,
+                                          .shards = 2,
+                                          .pack = "none",
+                                          .encode = DATA_ENCODE_INDEX,
+                                          .min_count = 2,
+                                          .holdout = 2,
+                                          .shuffle = 1};
             struct data_records_counts c;
             struct pd_err err = {0};
             char arm[32];

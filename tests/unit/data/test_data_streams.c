@@ -1,4 +1,5 @@
-/* test_data_streams.c - threads, shuffling and positions: the samples are the same whatever reads them, none is lost or there twice. */
+/* test_data_streams.c - threads, shuffling and positions: the samples are the same whatever reads
+ * them, none is lost or there twice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,9 @@
 #include "data/read/pipe.h"
 #include "tests/support/data_text.h"
 
-#define BIG "format=tsv;columns=n a b c;fields=n:dense a:category b:list c:label;b.weights=true;a.vocabulary=100000"
+#define BIG                                                        \
+    "format=tsv;columns=n a b c;fields=n:dense a:category b:list " \
+    "c:label;b.weights=true;a.vocabulary=100000"
 
 /* About `bytes` of lines, some bad, some long, some blank. */
 static void make_text(struct pd_buf *t, uint32_t bytes, uint32_t salt) {
@@ -60,12 +63,18 @@ struct reading {
     struct data_reader *r;
 };
 
-static void reading_begin(struct reading *x, const char *schema, const char *files, uint32_t threads, uint64_t shuffle) {
+static void reading_begin(struct reading *x, const char *schema, const char *files,
+                          uint32_t threads, uint64_t shuffle) {
     struct pd_err err = {0};
     memset(x, 0, sizeof *x);
-    if (make_schema(&x->s, schema, &err) || data_files_expand(&x->files, dir, files, &err) || (threads && data_workers_new(&x->w, threads, &err)))
+    if (make_schema(&x->s, schema, &err) || data_files_expand(&x->files, dir, files, &err) ||
+        (threads && data_workers_new(&x->w, threads, &err)))
         fail_msg("%s", err.msg);
-    x->spec = (struct data_spec){.schema = x->s, .max_bad_lines = 1000000, .workers = x->w, .shuffle_buffer = shuffle, .seed = 7};
+    x->spec = (struct data_spec){.schema = x->s,
+                                 .max_bad_lines = 1000000,
+                                 .workers = x->w,
+                                 .shuffle_buffer = shuffle,
+                                 .seed = 7};
     if (data_reader_new(&x->r, &x->spec, dir, &x->files, 0, 1, &err))
         fail_msg("%s", err.msg);
 }
@@ -112,7 +121,9 @@ static void samples_are_the_same_for_any_number_of_threads(void **state) {
     }
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 /* The samples of a text, sorted. */
 static char **sorted(struct pd_buf *t, size_t *n) {
@@ -155,7 +166,11 @@ static void reading_goes_on_where_it_was(void **state) {
         const char *schema;
         uint64_t shuffle;
         uint32_t threads;
-    } rows[] = {{BIG, 0, 0}, {BIG, 0, 2}, {BIG, 500, 0}, {BIG, 500, 2}, {"format=skipgram;window=4;subsample=1e-2;counts_file=counts", 300, 2}};
+    } rows[] = {{BIG, 0, 0},
+                {BIG, 0, 2},
+                {BIG, 500, 0},
+                {BIG, 500, 2},
+                {"format=skipgram;window=4;subsample=1e-2;counts_file=counts", 300, 2}};
     struct pd_buf text;
     pd_buf_init(&text);
     for (int i = 0; i < 100; i++)
@@ -214,13 +229,12 @@ static void reading_goes_on_where_it_was(void **state) {
     }
 }
 
-/* Inside a group of shuffled samples "so many were given out" means others when the order is another one: then some would be trained twice and
- * some never. Between two groups nothing depends on it. */
+/* Inside a group of shuffled samples "so many were given out" means others when the order is
+ * another one: then some would be trained twice and some never. Between two groups nothing depends
+ * on it. */
 static void another_shuffle_does_not_go_on_inside_a_group(void **state) {
     (void)state;
-    static const struct {
-        uint64_t shuffle, seed;
-    } others[] = {{300, 7}, {200, 8}, {0, 7}};
+    static const struct { uint64_t shuffle, seed; } others[] = {{300, 7}, {200, 8}, {0, 7}};
     struct reading x, y;
     struct pd_batch b;
     struct data_pos pos[2], again;
@@ -242,7 +256,8 @@ static void another_shuffle_does_not_go_on_inside_a_group(void **state) {
         assert_int_equal(data_pos_parse(word, &again), 0);
         assert_memory_equal(&again, &pos[0], sizeof again);
         if (data_reader_seek(y.r, &again, &err) != PD_EDATA || !strstr(err.msg, "shuffle_buffer"))
-            fail_msg("%llu, seed %llu: '%s'", (unsigned long long)others[i].shuffle, (unsigned long long)others[i].seed, err.msg);
+            fail_msg("%llu, seed %llu: '%s'", (unsigned long long)others[i].shuffle,
+                     (unsigned long long)others[i].seed, err.msg);
         assert_int_equal(data_reader_seek(y.r, &pos[1], NULL), 0);
         reading_end(&y);
     }

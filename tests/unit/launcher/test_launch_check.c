@@ -9,24 +9,31 @@
 #include "agent/report/check.h"
 #include "launcher/check/check.h"
 
-static json_t *facts(const char *arch, const char *blas, const char *boot, const char *device, double free_mib, const char *why) {
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:I, s:I, s:I, s:{s:s, s:s, s:I, s:I, s:I, s:s}, s:[i,i], s:s}", "arch", arch, "blas",
-                     blas, "boot", boot, "net_id", boot, "cores", 4, "load", 0.5, "mem_bytes", (json_int_t)8 << 30, "mem_available",
-                     (json_int_t)4 << 30, "open_files", (json_int_t)4096, "root_dir", "path", "/root_dir", "device", device, "free",
-                     (json_int_t)(free_mib * 1048576), "inodes", (json_int_t)1000000, "inodes_free", (json_int_t)900000, "error", why,
-                     "ports", 7164, 7165, "nic_error", "");
+static json_t *facts(const char *arch, const char *blas, const char *boot, const char *device,
+                     double free_mib, const char *why) {
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:I, s:I, s:I, s:{s:s, s:s, s:I, s:I, s:I, "
+                     "s:s}, s:[i,i], s:s}",
+                     "arch", arch, "blas", blas, "boot", boot, "net_id", boot, "cores", 4, "load",
+                     0.5, "mem_bytes", (json_int_t)8 << 30, "mem_available", (json_int_t)4 << 30,
+                     "open_files", (json_int_t)4096, "root_dir", "path", "/root_dir", "device",
+                     device, "free", (json_int_t)(free_mib * 1048576), "inodes",
+                     (json_int_t)1000000, "inodes_free", (json_int_t)900000, "error", why, "ports",
+                     7164, 7165, "nic_error", "");
 }
 
 /* Four good hosts on machines of their own that reach each other. */
 static void good(struct check_node v[4]) {
-    static const char *const boots[] = {"a", "b", "c", "d"}, *const names[] = {"n0", "n1", "n2", "n3"};
+    static const char *const boots[] = {"a", "b", "c", "d"}, *const names[] = {"n0", "n1", "n2",
+                                                                               "n3"};
     memset(v, 0, 4 * sizeof v[0]);
     for (int i = 0; i < 4; i++) {
-        v[i] = (struct check_node){.name = names[i], .node = i, .needed = 2, .port = 7164, .n_clocks = 5, .rtt_ms = 1};
+        v[i] = (struct check_node){
+            .name = names[i], .node = i, .needed = 2, .port = 7164, .n_clocks = 5, .rtt_ms = 1};
         v[i].facts = facts("x86_64", "Haswell", boots[i], "1:2", 50000, "");
         v[i].shared = json_array();
-        v[i].reached = json_pack("[{s:i, s:s, s:s}, {s:i, s:s, s:s}]", "node", (i + 1) % 4, "addr", "10.0.0.1", "why", "", "node",
-                                 (i + 2) % 4, "addr", "10.0.0.2", "why", "");
+        v[i].reached =
+            json_pack("[{s:i, s:s, s:s}, {s:i, s:s, s:s}]", "node", (i + 1) % 4, "addr", "10.0.0.1",
+                      "why", "", "node", (i + 2) % 4, "addr", "10.0.0.2", "why", "");
     }
 }
 
@@ -70,7 +77,8 @@ static void test_one_host(void **state) {
     expect_worst(&v[1], CHECK_BAD, "only 10 MiB are free");
     expect_worst(&v[2], CHECK_WARNING, "only 500 MiB are free");
     expect_worst(&v[3], CHECK_NOTE, "OpenBLAS takes its Zen kernels, most hosts' Haswell");
-    replace(&v[0], facts("x86_64", "Haswell", "a", "1:2", 50000, "cannot write in /root_dir: Permission denied"));
+    replace(&v[0], facts("x86_64", "Haswell", "a", "1:2", 50000,
+                         "cannot write in /root_dir: Permission denied"));
     v[1].login_printed = 17;
     v[2].login_ms = 2500;
     v[3].needed = 3;
@@ -110,7 +118,8 @@ static void test_among(void **state) {
     json_object_set_new(miss, "why", json_string("10.0.0.1 port 7164: timed out"));
     json_array_append_new(v[3].shared, json_integer(0));
     judge(v);
-    expect_worst(&v[2], CHECK_BAD, "1 of 2 nodes that tried do not reach it: n1 (10.0.0.1 port 7164: timed out)");
+    expect_worst(&v[2], CHECK_BAD,
+                 "1 of 2 nodes that tried do not reach it: n1 (10.0.0.1 port 7164: timed out)");
     expect_worst(&v[3], CHECK_BAD, "it shares root_dir /root_dir with n0");
     expect_worst(&v[0], CHECK_NOTE, NULL);
     /* nothing made there yet: the same file on the same machine */
@@ -118,7 +127,8 @@ static void test_among(void **state) {
     judge(v);
     expect_worst(&v[1], CHECK_BAD, "with n0");
     expect_worst(&v[0], CHECK_BAD, "with n1");
-    assert_string_equal(v[0].findings[0].hint, "%n in root_dir is the node's id: root_dir = ~/paddle/node%n");
+    assert_string_equal(v[0].findings[0].hint,
+                        "%n in root_dir is the node's id: root_dir = ~/paddle/node%n");
     replace(&v[1], facts("x86_64", "Haswell", "a", "1:3", 50000, ""));
     judge(v);
     expect_worst(&v[1], CHECK_NOTE, NULL);
@@ -131,7 +141,8 @@ static void test_errors(void **state) {
         const char *msg, *hint;
     } rows[] = {
         {"cannot connect to port 22: Connection refused", "sshd"},
-        {"the host key of node3 (ssh-ed25519 SHA256:x) is not in ~/.ssh/known_hosts", "host_key_policy = accept-new"},
+        {"the host key of node3 (ssh-ed25519 SHA256:x) is not in ~/.ssh/known_hosts",
+         "host_key_policy = accept-new"},
         {"authentication failed for user root; tried: nothing", "ssh-copy-id"},
         {"timed out after 60 s while logging in (the shell's start-up files)", "start-up file"},
         {"timed out after 10 s while connecting", "firewall"},
@@ -149,7 +160,8 @@ static void test_errors(void **state) {
 
 static void test_glibc(void **state) {
     (void)state;
-    static const char lib[] = "\177ELF\0\0GNU C Library (Debian GLIBC 2.36-9+deb12u4) stable release version 2.36.\nCopyright";
+    static const char lib[] = "\177ELF\0\0GNU C Library (Debian GLIBC 2.36-9+deb12u4) stable "
+                              "release version 2.36.\nCopyright";
     char version[16];
     assert_int_equal(check_glibc_version((const uint8_t *)lib, sizeof lib, version), 0);
     assert_string_equal(version, "2.36");
@@ -180,9 +192,11 @@ static void test_login_printed(void **state) {
             pd_buf_init(&cmd);
             pd_buf_init(&in);
             assert_int_equal(boot_command(&b, "/r", &img, NULL, -1, 0, &cmd), 0);
-            pd_put_fmt(&in, "%s%s more\n%s send plain x86_64\n%s run\n", rows[i].before, b.marker, b.marker, b.marker);
+            pd_put_fmt(&in, "%s%s more\n%s send plain x86_64\n%s run\n", rows[i].before, b.marker,
+                       b.marker, b.marker);
             for (size_t at = 0; at < in.len && e != BOOT_RUN; at += used)
-                e = boot_input(&b, in.data + at, in.len - at < piece ? in.len - at : piece, &used, text, sizeof text);
+                e = boot_input(&b, in.data + at, in.len - at < piece ? in.len - at : piece, &used,
+                               text, sizeof text);
             assert_int_equal(e, BOOT_RUN);
             assert_int_equal(b.printed, rows[i].n);
             pd_buf_release(&cmd);
@@ -192,8 +206,9 @@ static void test_login_printed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),   cmocka_unit_test(test_one_host), cmocka_unit_test(test_clocks),
-        cmocka_unit_test(test_among),  cmocka_unit_test(test_errors),   cmocka_unit_test(test_glibc),
+        cmocka_unit_test(test_good),          cmocka_unit_test(test_one_host),
+        cmocka_unit_test(test_clocks),        cmocka_unit_test(test_among),
+        cmocka_unit_test(test_errors),        cmocka_unit_test(test_glibc),
         cmocka_unit_test(test_login_printed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* test_launch_conf.c - every file in conf/ is read without an error and names hosts and a workspace that make sense. */
+/* test_launch_conf.c - every file in conf/ is read without an error and names hosts and a workspace
+ * that make sense. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

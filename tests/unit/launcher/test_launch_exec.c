@@ -1,4 +1,5 @@
-/* test_launch_exec.c - what `paddlectl exec` shows: texts kept in memory and in a file, equal ones once, JSON of any bytes. */
+/* test_launch_exec.c - what `paddlectl exec` shows: texts kept in memory and in a file, equal ones
+ * once, JSON of any bytes. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -15,7 +16,8 @@ static void put(struct spool *s, const void *p, size_t n) {
     assert_int_equal(spool_put(s, p, n, &err), 0);
 }
 
-/* The same bytes whatever the memory, in pieces of all sizes; the digest does not depend on either. */
+/* The same bytes whatever the memory, in pieces of all sizes; the digest does not depend on either.
+ */
 static void test_spool(void **state) {
     (void)state;
     static const size_t memory[] = {0, 1, 1000, 4096, 1 << 20};
@@ -87,8 +89,9 @@ static char *shown(const char *const (*in)[2], size_t n) {
 
 static void test_blocks(void **state) {
     (void)state;
-    static const char *const in[][2] = {{"node1", "two\nlines\n"}, {"node2", "other\n"}, {"node3", ""}, {"node4", "two\nlines\n"},
-                                        {"node5", "other\n"}, {"node6", "other"}, {"node7", "\n"}, {"node8", "two\nlines"}};
+    static const char *const in[][2] = {
+        {"node1", "two\nlines\n"}, {"node2", "other\n"}, {"node3", ""},   {"node4", "two\nlines\n"},
+        {"node5", "other\n"},      {"node6", "other"},   {"node7", "\n"}, {"node8", "two\nlines"}};
     char *text = shown(in, 8);
     assert_string_equal(text, "---------------\nnode[1,4] (2)\n---------------\ntwo\nlines\n"
                               "node[2,5]: other\n"

@@ -1,4 +1,5 @@
-/* test_launch_expand.c - host expressions against clustershell's, groups, files, and what [host ...] sections change. */
+/* test_launch_expand.c - host expressions against clustershell's, groups, files, and what [host
+ * ...] sections change. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,16 +27,43 @@ static void write_file(const char *name, const char *text) {
     assert_int_equal(pd_write_file_atomic(path, text, strlen(text), 0600, NULL), 0);
 }
 
-/* --- against clustershell ------------------------------------------------------------------------------------------ */
+/* --- against clustershell --- */
 
 static const char *const table[] = {
-    "node", "node1,node2", "node[1-3]", "node[01-16/2]", "node[001-016]", "node[9-11]", "node[1,3,5-7]", "node[1,01,001]",
-    "node[08-12/2,20]", "r[1-2]n[1-2]", "r[1-2]n[01-03/2]x", "n[0-10/3]", "n[00-10/5]", "n[5-5]", "n[1-3/9]", "n[ 1 , 3 ]",
-    "a.b-c[1-2].example.org", "10.0.[0-1].[1-2]", "n[1-9]!n[3-5]", "n[1-9]!n[1-9/2]", "a1,b[1-2]!b2,c", "r[1-3]n[1-3]!r[2]n[1-3]",
-    "n[10-1]", "n[1-010]", "n[01-100]", "n[1-9/0]", "n[a-b]", "n[1-3", "n[]",
+    "node",
+    "node1,node2",
+    "node[1-3]",
+    "node[01-16/2]",
+    "node[001-016]",
+    "node[9-11]",
+    "node[1,3,5-7]",
+    "node[1,01,001]",
+    "node[08-12/2,20]",
+    "r[1-2]n[1-2]",
+    "r[1-2]n[01-03/2]x",
+    "n[0-10/3]",
+    "n[00-10/5]",
+    "n[5-5]",
+    "n[1-3/9]",
+    "n[ 1 , 3 ]",
+    "a.b-c[1-2].example.org",
+    "10.0.[0-1].[1-2]",
+    "n[1-9]!n[3-5]",
+    "n[1-9]!n[1-9/2]",
+    "a1,b[1-2]!b2,c",
+    "r[1-3]n[1-3]!r[2]n[1-3]",
+    "n[10-1]",
+    "n[1-010]",
+    "n[01-100]",
+    "n[1-9/0]",
+    "n[a-b]",
+    "n[1-3",
+    "n[]",
 };
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 /* The hosts of `text`, sorted, a blank between; "error" for a refusal. */
 static char *ours(const char *text) {
@@ -88,7 +116,8 @@ static void as_nodeset_does(void **state) {
     write_file("in", (char *)in.data);
     pd_buf_release(&in);
     compare((char **)(uintptr_t)table, sizeof table / sizeof table[0],
-            "while IFS= read -r e; do nodeset -e -S '\\n' \"$e\" >out 2>/dev/null && LC_ALL=C sort out | paste -sd ' ' || echo error; done <in");
+            "while IFS= read -r e; do nodeset -e -S '\\n' \"$e\" >out 2>/dev/null && LC_ALL=C sort "
+            "out | paste -sd ' ' || echo error; done <in");
 }
 
 static unsigned below(unsigned *seed, unsigned n) { return (unsigned)rand_r(seed) % n; }
@@ -101,17 +130,24 @@ static void range(unsigned *seed, char *out, size_t cap) {
         unsigned hi = lo + below(seed, 12), step = 1 + below(seed, 4);
         size_t k = strlen(out);
         switch (below(seed, 3)) {
-        case 0: snprintf(out + k, cap - k, "%s%0*u", i ? "," : "", width, lo); hi = lo; break;
-        case 1: snprintf(out + k, cap - k, "%s%0*u-%0*u", i ? "," : "", width, lo, width, hi); break;
-        case 2: snprintf(out + k, cap - k, "%s%0*u-%0*u/%u", i ? "," : "", width, lo, width, hi, step); break;
+        case 0:
+            snprintf(out + k, cap - k, "%s%0*u", i ? "," : "", width, lo);
+            hi = lo;
+            break;
+        case 1:
+            snprintf(out + k, cap - k, "%s%0*u-%0*u", i ? "," : "", width, lo, width, hi);
+            break;
+        case 2:
+            snprintf(out + k, cap - k, "%s%0*u-%0*u/%u", i ? "," : "", width, lo, width, hi, step);
+            break;
         }
         lo = hi + 1 + below(seed, 5);
     }
     snprintf(out + strlen(out), cap - strlen(out), "]");
 }
 
-/* Some items, each with letters of its own; some followed by an exclusion of all or one of them. `theirs` has no comma before
- * the exclusion, which clustershell does not take. */
+/* Some items, each with letters of its own; some followed by an exclusion of all or one of them.
+ * `theirs` has no comma before the exclusion, which clustershell does not take. */
 static void generate(unsigned *seed, char *out, char *theirs, size_t cap) {
     unsigned n = 1 + below(seed, 4);
     *out = *theirs = 0;
@@ -120,7 +156,8 @@ static void generate(unsigned *seed, char *out, char *theirs, size_t cap) {
         range(seed, a, sizeof a);
         if (!below(seed, 3))
             range(seed, b, sizeof b);
-        snprintf(item, sizeof item, "%c-%s%s%s%s", 'a' + i, a, *b ? "x" : "", b, below(seed, 2) ? "" : ".dom");
+        snprintf(item, sizeof item, "%c-%s%s%s%s", 'a' + i, a, *b ? "x" : "", b,
+                 below(seed, 2) ? "" : ".dom");
         if ((i || n > 1) && !below(seed, 3)) { /* the first number of each bracket is there */
             for (char *s = item, *g = gone; *s;) {
                 if (*s != '[') {
@@ -134,7 +171,8 @@ static void generate(unsigned *seed, char *out, char *theirs, size_t cap) {
             }
         }
         size_t k = strlen(out), t = strlen(theirs);
-        snprintf(out + k, cap - k, "%s%s%s%s", i ? (below(seed, 2) ? ", " : " ") : "", item, *gone ? ", !" : "", gone);
+        snprintf(out + k, cap - k, "%s%s%s%s", i ? (below(seed, 2) ? ", " : " ") : "", item,
+                 *gone ? ", !" : "", gone);
         snprintf(theirs + t, cap - t, "%s%s%s%s", i ? "," : "", item, *gone ? "!" : "", gone);
     }
 }
@@ -144,7 +182,8 @@ static void as_clustershell_does_on_random_ones(void **state) {
     enum { N = 400 };
     static char *exprs[N];
     const char *given = getenv("TEST_SEED");
-    unsigned first = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL), seed = first, n = 0;
+    unsigned first = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL),
+             seed = first, n = 0;
     if (system("/usr/bin/python3 -c 'import ClusterShell' 2>/dev/null"))
         SKIP("no clustershell here");
     print_message("seed %u (TEST_SEED=%u repeats it)\n", first, first);
@@ -154,7 +193,8 @@ static void as_clustershell_does_on_random_ones(void **state) {
         char a[3000], b[3000];
         generate(&seed, a, b, sizeof a);
         char *got = ours(a);
-        int empty = !strcmp(got, "error"); /* an exclusion that leaves nothing: not an expression of ours */
+        int empty =
+            !strcmp(got, "error"); /* an exclusion that leaves nothing: not an expression of ours */
         free(got);
         if (empty && strchr(a, '!'))
             continue;
@@ -164,15 +204,17 @@ static void as_clustershell_does_on_random_ones(void **state) {
     pd_put_u8(&in, 0);
     write_file("in", (char *)in.data);
     pd_buf_release(&in);
-    compare(exprs, N, "/usr/bin/python3 -c 'from ClusterShell.NodeSet import NodeSet\n"
-                      "for e in open(\"in\"): print(\" \".join(sorted(NodeSet(e.strip()))))'");
+    compare(exprs, N,
+            "/usr/bin/python3 -c 'from ClusterShell.NodeSet import NodeSet\n"
+            "for e in open(\"in\"): print(\" \".join(sorted(NodeSet(e.strip()))))'");
     for (n = 0; n < N; n++)
         free(exprs[n]);
 }
 
-/* --- groups, files, sections ---------------------------------------------------------------------------------------- */
+/* --- groups, files, sections --- */
 
-/* "[user@]address[:port]/root_dir{env}" per node, or "E message" with the scratch folder's name left out. */
+/* "[user@]address[:port]/root_dir{env}" per node, or "E message" with the scratch folder's name
+ * left out. */
 static void render(char *out, size_t cap, const char *conf, const char *argv_hosts) {
     struct pd_options o;
     struct hosts h;
@@ -181,7 +223,9 @@ static void render(char *out, size_t cap, const char *conf, const char *argv_hos
     write_file("conf.ini", conf);
     snprintf(path, sizeof path, "%s/conf.ini", dir);
     assert_int_equal(pd_options_init(&o, NULL), 0);
-    int rc = argv_hosts ? pd_options_set(&o, PD_LAUNCHER, "cluster", "hosts", argv_hosts, PD_FROM_ARGV, "--hosts", NULL, &err) : 0;
+    int rc = argv_hosts ? pd_options_set(&o, PD_LAUNCHER, "cluster", "hosts", argv_hosts,
+                                         PD_FROM_ARGV, "--hosts", NULL, &err)
+                        : 0;
     if (!rc)
         rc = pd_options_read_conf(&o, path, &err);
     if (!rc)
@@ -195,8 +239,11 @@ static void render(char *out, size_t cap, const char *conf, const char *argv_hos
         for (size_t i = 0; i < h.n; i++) {
             const struct host *v = &h.v[i];
             size_t k = strlen(out);
-            snprintf(out + k, cap - k, "%s%s%s%s", i ? " " : "", v->user ? v->user : "", v->user ? "@" : "",
-                     v->local ? "LOCAL" : v->address ? v->address : v->addr);
+            snprintf(out + k, cap - k, "%s%s%s%s", i ? " " : "", v->user ? v->user : "",
+                     v->user ? "@" : "",
+                     v->local     ? "LOCAL"
+                     : v->address ? v->address
+                                  : v->addr);
             k = strlen(out);
             if (v->port)
                 snprintf(out + k, cap - k, ":%d", v->port);
@@ -217,42 +264,68 @@ static const struct {
     const char *name, *conf, *want, *hosts;
 } rows[] = {
     {"a group", "[cluster]\nhosts = x, @web\n[groups]\nweb = w[1-2]\n", "x w1 w2", NULL},
-    {"groups of groups, and what they leave out", "[cluster]\nhosts = @all !@db\n[groups]\nall = @web @db\nweb = w[1-3] !w2\ndb = d1\n",
-     "w1 w3", NULL},
+    {"groups of groups, and what they leave out",
+     "[cluster]\nhosts = @all !@db\n[groups]\nall = @web @db\nweb = w[1-3] !w2\ndb = d1\n", "w1 w3",
+     NULL},
     {"a range of groups", "[cluster]\nhosts = @r[1-2]\n[groups]\nr1 = a\nr2 = b\n", "a b", NULL},
-    {"a group has its user and port", "[cluster]\nhosts = @a\n[groups]\na = me@h[1-2]:2200\n", "me@h1:2200 me@h2:2200", NULL},
+    {"a group has its user and port", "[cluster]\nhosts = @a\n[groups]\na = me@h[1-2]:2200\n",
+     "me@h1:2200 me@h2:2200", NULL},
     {"a file, relative to conf.ini", "[cluster]\nhosts = @list\n", "f1 f2 f3 sub1", NULL},
     {"a group wins over a file", "[cluster]\nhosts = @list\n[groups]\nlist = g\n", "g", NULL},
     {"a long list", "[cluster]\nhosts = a,\n   b,\n   c[1-2]\n     d\n", "a b c1 c2 d", NULL},
-    {"a loop of groups", "[cluster]\nhosts = @a\n[groups]\na = @b\nb = x, @a\n", "E conf.ini:5: @a leads back to itself: @a -> @b -> @a", NULL},
-    {"a group of itself", "[cluster]\nhosts = @a\n[groups]\na = @a\n", "E conf.ini:4: @a leads back to itself: @a -> @a", NULL},
-    {"a loop of files", "[cluster]\nhosts = @loop1\n", "E loop2:2: @loop1 leads back to itself: @loop1 -> @loop2 -> @loop1", NULL},
-    {"a file that is a mistake", "[cluster]\nhosts = @bad\n", "E bad:3: the range in 'x[3-1]' runs backwards", NULL},
-    {"a file with no host", "[cluster]\nhosts = @none\n", "E conf.ini:2: @none: none lists no hosts", NULL},
+    {"a loop of groups", "[cluster]\nhosts = @a\n[groups]\na = @b\nb = x, @a\n",
+     "E conf.ini:5: @a leads back to itself: @a -> @b -> @a", NULL},
+    {"a group of itself", "[cluster]\nhosts = @a\n[groups]\na = @a\n",
+     "E conf.ini:4: @a leads back to itself: @a -> @a", NULL},
+    {"a loop of files", "[cluster]\nhosts = @loop1\n",
+     "E loop2:2: @loop1 leads back to itself: @loop1 -> @loop2 -> @loop1", NULL},
+    {"a file that is a mistake", "[cluster]\nhosts = @bad\n",
+     "E bad:3: the range in 'x[3-1]' runs backwards", NULL},
+    {"a file with no host", "[cluster]\nhosts = @none\n",
+     "E conf.ini:2: @none: none lists no hosts", NULL},
     {"neither group nor file", "[cluster]\nhosts = @wbe\n[groups]\nweb = w\n",
-     "E conf.ini:2: @wbe is neither a group of [groups] nor a file (wbe); did you mean @web?", NULL},
-    {"an empty group", "[cluster]\nhosts = @a\n[groups]\na =\n", "E conf.ini:4: group a has no hosts", NULL},
-    {"a mistake in a group", "[cluster]\nhosts = @a\n[groups]\na = x:0\n", "E conf.ini:4: port of x:0 is 1..65535, not '0'", NULL},
+     "E conf.ini:2: @wbe is neither a group of [groups] nor a file (wbe); did you mean @web?",
+     NULL},
+    {"an empty group", "[cluster]\nhosts = @a\n[groups]\na =\n",
+     "E conf.ini:4: group a has no hosts", NULL},
+    {"a mistake in a group", "[cluster]\nhosts = @a\n[groups]\na = x:0\n",
+     "E conf.ini:4: port of x:0 is 1..65535, not '0'", NULL},
     {"twice, by a group and a file", "[cluster]\nhosts = @a, @list\n[groups]\na = f[2-3]\n",
-     "E conf.ini:2: host f2 is given twice: by 'f[2-3]' (conf.ini:4) and by 'f[1-3]' (list:2)", NULL},
-    {"a host's section", "[cluster]\nhosts = n[1-3]\n[host n2]\nuser = u\nport = 7\naddress = 10.0.0.9\nroot_dir = /d/%n\nenv.A = 1\n",
+     "E conf.ini:2: host f2 is given twice: by 'f[2-3]' (conf.ini:4) and by 'f[1-3]' (list:2)",
+     NULL},
+    {"a host's section",
+     "[cluster]\nhosts = n[1-3]\n[host n2]\nuser = u\nport = 7\naddress = 10.0.0.9\nroot_dir = "
+     "/d/%n\nenv.A = 1\n",
      "n1 u@10.0.0.9:7//d/%n{A=1} n3", NULL},
-    {"later sections win, key by key", "[cluster]\nhosts = n[1-3]\n[host n*]\nuser = u\nport = 7\nenv.A = 1\nenv.B = 2\n[host n[2-3]]\nport = 8\nenv.A = 3\n",
+    {"later sections win, key by key",
+     "[cluster]\nhosts = n[1-3]\n[host n*]\nuser = u\nport = 7\nenv.A = 1\nenv.B = 2\n[host "
+     "n[2-3]]\nport = 8\nenv.A = 3\n",
      "u@n1:7{A=1}{B=2} u@n2:8{A=3}{B=2} u@n3:8{A=3}{B=2}", NULL},
-    {"a section wins over the list of conf.ini", "[cluster]\nhosts = root@n[1-2]:22\n[host n2]\nuser = u\nport = 7\n", "root@n1:22 u@n2:7", NULL},
-    {"the command line wins over a section", "[cluster]\nhosts = n[1-2]\n[host n2]\nuser = u\nport = 7\n", "me@n2:7", "me@n2"},
-    {"sections for hosts that the command line left out", "[cluster]\nhosts = n[1-2]\n[host n2]\nuser = u\n", "n1", "n1"},
+    {"a section wins over the list of conf.ini",
+     "[cluster]\nhosts = root@n[1-2]:22\n[host n2]\nuser = u\nport = 7\n", "root@n1:22 u@n2:7",
+     NULL},
+    {"the command line wins over a section",
+     "[cluster]\nhosts = n[1-2]\n[host n2]\nuser = u\nport = 7\n", "me@n2:7", "me@n2"},
+    {"sections for hosts that the command line left out",
+     "[cluster]\nhosts = n[1-2]\n[host n2]\nuser = u\n", "n1", "n1"},
     {"by entry", "[cluster]\nhosts = h:1, h:2\n[host h:2]\nuser = u\n", "h:1 u@h:2", NULL},
     {"by address, both", "[cluster]\nhosts = h:1, h:2\n[host H]\nuser = u\n", "u@h:1 u@h:2", NULL},
-    {"ipv6", "[cluster]\nhosts = [fe80::1]:5, [fe80::2]\n[host [fe80::1]]\nuser = u\n", "u@fe80::1:5 fe80::2", NULL},
+    {"ipv6", "[cluster]\nhosts = [fe80::1]:5, [fe80::2]\n[host [fe80::1]]\nuser = u\n",
+     "u@fe80::1:5 fe80::2", NULL},
     {"by group", "[cluster]\nhosts = a, b\n[groups]\ng = b\n[host @g]\nuser = u\n", "a u@b", NULL},
-    {"glob over addresses", "[cluster]\nhosts = 10.0.0.[1-2], 10.0.1.1\n[host 10.0.0.*]\nport = 5\n", "10.0.0.1:5 10.0.0.2:5 10.0.1.1", NULL},
-    {"a local node", "[cluster]\nhosts = local*2\n[host local.1]\nroot_dir = /x\nenv.A = 1\n", "LOCAL LOCAL//x{A=1}", NULL},
+    {"glob over addresses",
+     "[cluster]\nhosts = 10.0.0.[1-2], 10.0.1.1\n[host 10.0.0.*]\nport = 5\n",
+     "10.0.0.1:5 10.0.0.2:5 10.0.1.1", NULL},
+    {"a local node", "[cluster]\nhosts = local*2\n[host local.1]\nroot_dir = /x\nenv.A = 1\n",
+     "LOCAL LOCAL//x{A=1}", NULL},
     {"ssh's keys for a local node", "[cluster]\nhosts = local\n[host local]\nport = 5\n",
      "E conf.ini:4: port means nothing for local.0, which is reached without ssh", NULL},
-    {"no such host", "[cluster]\nhosts = a\n\n[host b[1-2]]\nuser = u\n", "E conf.ini:4: [host b[1-2]]: there is no such host in the list of conf.ini:2", NULL},
-    {"no such host, an empty section", "[cluster]\nhosts = a\n[host b*]\n", "E conf.ini:3: [host b*]: there is no such host in the list of conf.ini:2", NULL},
-    {"a pattern that is a mistake", "[cluster]\nhosts = a\n[host a[3-1]]\n", "E conf.ini:3: the range in 'a[3-1]' runs backwards", NULL},
+    {"no such host", "[cluster]\nhosts = a\n\n[host b[1-2]]\nuser = u\n",
+     "E conf.ini:4: [host b[1-2]]: there is no such host in the list of conf.ini:2", NULL},
+    {"no such host, an empty section", "[cluster]\nhosts = a\n[host b*]\n",
+     "E conf.ini:3: [host b*]: there is no such host in the list of conf.ini:2", NULL},
+    {"a pattern that is a mistake", "[cluster]\nhosts = a\n[host a[3-1]]\n",
+     "E conf.ini:3: the range in 'a[3-1]' runs backwards", NULL},
 };
 
 static void groups_files_and_sections(void **state) {
@@ -300,12 +373,14 @@ static void references_are_bounded(void **state) {
     pd_buf_release(&b);
 }
 
-/* Anything at all is expanded or refused with a message (the sanitizers look on), and what comes out splits again. */
+/* Anything at all is expanded or refused with a message (the sanitizers look on), and what comes
+ * out splits again. */
 static void garbage_is_refused_or_right(void **state) {
     (void)state;
     static const char letters[] = "ab1209[[]],,-/!@: *?.local\t%[1-3]";
     const char *given = getenv("TEST_SEED");
-    unsigned first = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL), seed = first;
+    unsigned first = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL),
+             seed = first;
     print_message("seed %u\n", first);
     for (int i = 0; i < 20000; i++) {
         char text[40];
@@ -335,7 +410,8 @@ static void every_failed_allocation_is_reported(void **state) {
     (void)state;
     char path[100];
     write_file("list", "f[1-3]\n");
-    write_file("conf.ini", "[cluster]\nhosts = a[1-3], @list, @g !a1\n[groups]\ng = z\n[host a*]\nuser = u\nenv.A = 1\n[host a[2-3]]\nuser = v\n");
+    write_file("conf.ini", "[cluster]\nhosts = a[1-3], @list, @g !a1\n[groups]\ng = z\n[host "
+                           "a*]\nuser = u\nenv.A = 1\n[host a[2-3]]\nuser = v\n");
     snprintf(path, sizeof path, "%s/conf.ini", dir);
     for (int k = 1; k < 400; k++) {
         struct pd_options o;

@@ -9,7 +9,8 @@
 
 #include "launcher/job/find.h"
 
-static struct found_job jobs[] = { /* the newest first */
+static struct found_job jobs[] = {
+    /* the newest first */
     {.id = "JOB20260102030405-ab12", .n_running = 1},
     {.id = "JOB20260102030400-cd34"},
     {.id = "JOB20260101000000-ab99"},
@@ -31,7 +32,8 @@ static const struct {
     {"four letters", "ab12", FIND_RUNNING, 3, 0, 0, ""},
     {"the beginning of two", "JOB2026010203", FIND_RUNNING, 3, PD_EUSAGE, 0,
      "'JOB2026010203' may be any of 2 jobs: JOB20260102030405-ab12 JOB20260102030400-cd34"},
-    {"the middle is none", "0102", FIND_RUNNING, 3, PD_ENOENT, 0, "no host of conf.ini has a job 0102"},
+    {"the middle is none", "0102", FIND_RUNNING, 3, PD_ENOENT, 0,
+     "no host of conf.ini has a job 0102"},
     {"empty", "", FIND_RUNNING, 3, PD_EUSAGE, 0, "'' is not a job's id"},
     {"none there", NULL, FIND_NEWEST, 0, PD_ENOENT, 0, "no host of conf.ini has a job"},
     {"none there, latest", "latest", FIND_NEWEST, 0, PD_ENOENT, 0, "no host of conf.ini has a job"},
@@ -45,14 +47,16 @@ static void test_choose(void **state) {
         const struct found_job *job = NULL;
         struct pd_err err = {0};
         int rc = find_choose(&f, rows[i].want, rows[i].which, &job, &err);
-        if (rc != rows[i].code || strcmp(err.msg, rows[i].text) || (!rc && job != &jobs[rows[i].index]))
+        if (rc != rows[i].code || strcmp(err.msg, rows[i].text) ||
+            (!rc && job != &jobs[rows[i].index]))
             fail_msg("%s: %d '%s'", rows[i].name, rc, err.msg);
     }
 }
 
 static void test_two_run(void **state) {
     (void)state;
-    struct found_job two[] = {{.id = "JOB2-a", .n_running = 3}, {.id = "JOB1-b", .n_running = 1}, {.id = "JOB0-c"}};
+    struct found_job two[] = {
+        {.id = "JOB2-a", .n_running = 3}, {.id = "JOB1-b", .n_running = 1}, {.id = "JOB0-c"}};
     struct found f = {two, 3};
     const struct found_job *job = NULL;
     struct pd_err err = {0};
@@ -62,8 +66,18 @@ static void test_two_run(void **state) {
 
 /* `paddlectl fetch` makes a folder of this name: a host that lies must not choose where. */
 static void test_ids_that_lead_elsewhere(void **state) {
-    static const char *const bad[] = {"", ".", "..", "../../.ssh", "/etc", "JOB1/../../x", ".hidden", "-rf", "JOB1 x", "JOB1\033[2J",
-                                      "JOB1234567890123456789012345678901234567890123456789012345678901"};
+    static const char *const bad[] = {
+        "",
+        ".",
+        "..",
+        "../../.ssh",
+        "/etc",
+        "JOB1/../../x",
+        ".hidden",
+        "-rf",
+        "JOB1 x",
+        "JOB1\033[2J",
+        "JOB1234567890123456789012345678901234567890123456789012345678901"};
     struct found f = {0};
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -74,7 +88,8 @@ static void test_ids_that_lead_elsewhere(void **state) {
             fail_msg("'%s' is a job", bad[i]);
     }
     for (size_t host = 0; host < 2; host++) {
-        json_t *list = json_pack("[{s:s, s:I}]", "job", "JOB20260102030405-ab12", "started_us", (json_int_t)7);
+        json_t *list =
+            json_pack("[{s:s, s:I}]", "job", "JOB20260102030405-ab12", "started_us", (json_int_t)7);
         assert_int_equal(find_add(&f, list, host, 2), 0);
         json_decref(list);
     }
@@ -85,7 +100,8 @@ static void test_ids_that_lead_elsewhere(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choose), cmocka_unit_test(test_two_run),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choose),
+                                       cmocka_unit_test(test_two_run),
                                        cmocka_unit_test(test_ids_that_lead_elsewhere)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* test_launch_fold.c - names into ranges; the texts are what `nodeset -f` (clustershell) says, which is asked too where it is
- * installed, and whose expansion of random folds must give the names back. */
+/* test_launch_fold.c - names into ranges; the texts are what `nodeset -f` (clustershell) says,
+ * which is asked too where it is installed, and whose expansion of random folds must give the names
+ * back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +41,8 @@ static const struct {
     {"fe80::1 fe80::2", "fe80::1,fe80::2", 1},
     {"h1:22 h2:22 h2:23", "h[1-2]:22,h2:23", 1},
     {"a[1] a[2]", "a[1],a[2]", 1},
-    {"n123456789012345678901 n123456789012345678902", "n123456789012345678901,n123456789012345678902", 1},
+    {"n123456789012345678901 n123456789012345678902",
+     "n123456789012345678901,n123456789012345678902", 1},
     {"1.2.3.4.5.6.7.8.9 1.2.3.4.5.6.7.8.10", "1.2.3.4.5.6.7.8.10,1.2.3.4.5.6.7.8.9", 1},
 };
 
@@ -59,7 +61,8 @@ static int have_nodeset(void) { return system("command -v nodeset >/dev/null 2>&
 static void nodeset(const char *option, const char *names, char *out) {
     char path[] = "/tmp/test-fold-XXXXXX", command[100];
     int fd = mkstemp(path);
-    assert_true(fd >= 0 && write(fd, names, strlen(names)) == (ssize_t)strlen(names) && write(fd, "\n", 1) == 1);
+    assert_true(fd >= 0 && write(fd, names, strlen(names)) == (ssize_t)strlen(names) &&
+                write(fd, "\n", 1) == 1);
     close(fd);
     snprintf(command, sizeof command, "nodeset %s <%s", option, path);
     FILE *p = popen(command, "r");
@@ -93,7 +96,9 @@ static void test_rows(void **state) {
     }
 }
 
-static int cmp(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int cmp(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 /* Sorted, each once, blanks between. */
 static void canonical(char *text, char *out) {
@@ -121,7 +126,8 @@ static void test_random(void **state) {
             if (r & 1)
                 snprintf(names[i], sizeof names[i], "n%0*u", (int)(r >> 1 & 3), r >> 8 & 15);
             else
-                snprintf(names[i], sizeof names[i], "r%ux%0*u", r >> 3 & 3, (int)(r >> 1 & 1) * 2, r >> 8 & 3);
+                snprintf(names[i], sizeof names[i], "r%ux%0*u", r >> 3 & 3, (int)(r >> 1 & 1) * 2,
+                         r >> 8 & 3);
             v[i] = names[i];
             snprintf(all + strlen(all), sizeof all - strlen(all), "%s ", names[i]);
         }

@@ -18,19 +18,18 @@
 #define ED2 "AAAAC3NzaC1lZDI1NTE5AAAAIKg6QkTmXDQ4wLjd5Iv+R1rP1xQxgpW5fJ5o6Y9a2222"
 #define EC1 "AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBFake"
 
-static const char text[] =
-    "# a comment\n"
-    "\n"
-    "plain,10.0.0.1 ssh-ed25519 " ED1 " a comment\n"
-    "[ported]:2200 ssh-ed25519 " ED1 "\n"
-    "*.example.org,!bad.example.org ssh-ed25519 " ED1 "\n"
-    "ecdsa-only ecdsa-sha2-nistp256 " EC1 "\n"
-    "@revoked * ssh-ed25519 " ED2 "\n"
-    "@cert-authority ca-host ssh-ed25519 " ED1 "\n"
-    "two ssh-ed25519 AAAAother\n"
-    "two ssh-ed25519 " ED1 "\n"
-    "broken-line\n"
-    "Upper ssh-ed25519 " ED1 "\n";
+static const char text[] = "# a comment\n"
+                           "\n"
+                           "plain,10.0.0.1 ssh-ed25519 " ED1 " a comment\n"
+                           "[ported]:2200 ssh-ed25519 " ED1 "\n"
+                           "*.example.org,!bad.example.org ssh-ed25519 " ED1 "\n"
+                           "ecdsa-only ecdsa-sha2-nistp256 " EC1 "\n"
+                           "@revoked * ssh-ed25519 " ED2 "\n"
+                           "@cert-authority ca-host ssh-ed25519 " ED1 "\n"
+                           "two ssh-ed25519 AAAAother\n"
+                           "two ssh-ed25519 " ED1 "\n"
+                           "broken-line\n"
+                           "Upper ssh-ed25519 " ED1 "\n";
 
 static const struct {
     const char *name, *host;
@@ -95,7 +94,8 @@ static void test_rows(void **state) {
         if (rows[i].line)
             snprintf(where, sizeof where, "%s:%d", path, rows[i].line);
         if (a.verdict != rows[i].want || strcmp(a.where, where))
-            fail_msg("%s: verdict %d at '%s', want %d at '%s'", rows[i].name, a.verdict, a.where, rows[i].want, where);
+            fail_msg("%s: verdict %d at '%s', want %d at '%s'", rows[i].name, a.verdict, a.where,
+                     rows[i].want, where);
     }
     struct kh_answer a;
     known_hosts_check(kh, "ecdsa-only", 22, "ssh-ed25519", ED1, &a);
@@ -110,7 +110,8 @@ static void test_hashed(void **state) {
     snprintf(path, sizeof path, "%s/hashed", dir);
     snprintf(cmd, sizeof cmd,
              "cd %s && ssh-keygen -q -t ed25519 -N '' -f k && "
-             "{ printf '[h.org]:2200 '; cut -d' ' -f1,2 k.pub; printf 'h.org '; cut -d' ' -f1,2 k.pub; } > hashed && "
+             "{ printf '[h.org]:2200 '; cut -d' ' -f1,2 k.pub; printf 'h.org '; cut -d' ' -f1,2 "
+             "k.pub; } > hashed && "
              "ssh-keygen -q -H -f hashed >/dev/null 2>&1 && cut -d' ' -f2 k.pub",
              dir);
     FILE *f = popen(cmd, "r");
@@ -127,14 +128,16 @@ static void test_hashed(void **state) {
         int port, own_key;
         enum kh_verdict want;
     } want[] = {
-        {"h.org", 22, 1, KH_OK},      {"H.org", 2200, 1, KH_OK},   {"h.org", 2200, 0, KH_CHANGED},
-        {"i.org", 22, 1, KH_UNKNOWN}, {"h.org", 2300, 1, KH_OK},   {"h.org", 2300, 0, KH_UNKNOWN},
+        {"h.org", 22, 1, KH_OK},      {"H.org", 2200, 1, KH_OK}, {"h.org", 2200, 0, KH_CHANGED},
+        {"i.org", 22, 1, KH_UNKNOWN}, {"h.org", 2300, 1, KH_OK}, {"h.org", 2300, 0, KH_UNKNOWN},
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
         struct kh_answer a;
-        known_hosts_check(kh, want[i].host, want[i].port, "ssh-ed25519", want[i].own_key ? key : "AAAAnew", &a);
+        known_hosts_check(kh, want[i].host, want[i].port, "ssh-ed25519",
+                          want[i].own_key ? key : "AAAAnew", &a);
         if (a.verdict != want[i].want)
-            fail_msg("%s:%d %d: verdict %d, want %d", want[i].host, want[i].port, want[i].own_key, a.verdict, want[i].want);
+            fail_msg("%s:%d %d: verdict %d, want %d", want[i].host, want[i].port, want[i].own_key,
+                     a.verdict, want[i].want);
     }
     known_hosts_free(kh);
 }
@@ -163,7 +166,8 @@ static void test_add(void **state) {
     known_hosts_free(kh);
 }
 
-/* An editor or a script left the last line without its end: it stays what it is, and ours is a line of its own. */
+/* An editor or a script left the last line without its end: it stays what it is, and ours is a line
+ * of its own. */
 static void test_add_after_an_unfinished_line(void **state) {
     (void)state;
     struct pd_err err = {0};

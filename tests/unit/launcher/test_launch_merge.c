@@ -1,5 +1,6 @@
-/* test_launch_merge.c - lines of many sources in the order of their times: torn reads, "\r", repeats, gaps, history that is
- * slow to come, live lines that wait only so long, and what stays in memory. */
+/* test_launch_merge.c - lines of many sources in the order of their times: torn reads, "\r",
+ * repeats, gaps, history that is slow to come, live lines that wait only so long, and what stays in
+ * memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +43,8 @@ static void on_stall(void *arg, unsigned source) {
 static void begin(struct out *o, unsigned n) {
     memset(o, 0, sizeof *o);
     pd_buf_init(&o->text);
-    const struct merge_opts opts = {.n_sources = n, .hold_ms = HOLD, .stall_ms = STALL, .ev = {on_line, on_stall}, .arg = o};
+    const struct merge_opts opts = {
+        .n_sources = n, .hold_ms = HOLD, .stall_ms = STALL, .ev = {on_line, on_stall}, .arg = o};
     assert_int_equal(merge_new(&o->m, &opts, NULL), 0);
 }
 
@@ -58,11 +60,12 @@ static void said(struct out *o, const char *want) {
     pd_buf_clear(&o->text);
 }
 
-static void feed(struct out *o, unsigned s, uint64_t offset, uint64_t us, const char *text, uint64_t now) {
+static void feed(struct out *o, unsigned s, uint64_t offset, uint64_t us, const char *text,
+                 uint64_t now) {
     assert_int_equal(merge_feed(o->m, s, offset, us, text, strlen(text), NULL, 0, now), 0);
 }
 
-/* --- lines ----------------------------------------------------------------------------------------------------- */
+/* --- lines --- */
 
 static const struct {
     const char *name, *in, *want;
@@ -144,7 +147,8 @@ static void test_memory_of_odd_lines(void **state) {
         bar[i % 50] = '#';
     }
     assert_true(merge_peak_bytes(o.m) < 1000);
-    assert_int_equal(merge_acked(o.m, 0), at); /* of a line that is not complete all is dealt with */
+    assert_int_equal(merge_acked(o.m, 0),
+                     at); /* of a line that is not complete all is dealt with */
     feed(&o, 0, at++, 1, "\n", 0);
     merge_run(o.m, HOLD);
     assert_int_equal(o.lines, 1);
@@ -162,7 +166,7 @@ static void test_memory_of_odd_lines(void **state) {
     end(&o);
 }
 
-/* --- the order ------------------------------------------------------------------------------------------------- */
+/* --- the order --- */
 
 static void test_history_waits(void **state) {
     (void)state;
@@ -228,7 +232,9 @@ static void test_live_order(void **state) {
     feed(&o, 1, 0, 10, "early\n", 1150);
     merge_run(o.m, 1199);
     said(&o, "");
-    merge_run(o.m, 1200); /* the first has waited long enough: with it goes what is known to come before it */
+    merge_run(
+        o.m,
+        1200); /* the first has waited long enough: with it goes what is known to come before it */
     said(&o, "1:early|0:late|");
     feed(&o, 0, 5, 30, "a\n", 2000);
     feed(&o, 1, 6, 31, "b\n", 2000);
@@ -241,7 +247,8 @@ static void test_live_order(void **state) {
     merge_end(o.m, 1);
     merge_run(o.m, 2002);
     said(&o, "2:c|");
-    merge_begin(o.m, 0, merge_next(o.m, 0), 100, 0, 3000); /* back: no history, it was live before */
+    merge_begin(o.m, 0, merge_next(o.m, 0), 100, 0,
+                3000); /* back: no history, it was live before */
     feed(&o, 2, 2, 40, "d\n", 3000);
     assert_int_equal(merge_run(o.m, 3000), HOLD);
     feed(&o, 0, 7, 33, "missed\n", 3100);
@@ -310,13 +317,14 @@ static void test_times(void **state) {
     merge_run(o.m, HOLD);
     said(&o, "0:a|1:A|0:b|1:B|0:c|");
     assert_int_equal(o.last_us, 30);
-    assert_int_equal(merge_feed(o.m, 0, 6, 10, "a\n", 2, t.data, 2, 0), PD_EPROTO); /* not within the bytes */
+    assert_int_equal(merge_feed(o.m, 0, 6, 10, "a\n", 2, t.data, 2, 0),
+                     PD_EPROTO); /* not within the bytes */
     assert_int_equal(merge_next(o.m, 0), 6);
     pd_buf_release(&t);
     end(&o);
 }
 
-/* --- many sources, everything at random, against the sorted list ------------------------------------------------ */
+/* --- many sources, everything at random, against the sorted list --- */
 
 enum { N_SOURCES = 9, N_LINES = 3000 };
 
@@ -343,7 +351,8 @@ static void one_random(uint64_t seed, int is_history) {
     struct out o;
     struct pd_buf bytes[N_SOURCES], want;
     struct ref *refs = calloc(N_LINES, sizeof *refs);
-    uint64_t *ends = calloc(N_LINES, sizeof *ends), us[N_SOURCES] = {0}, at[N_SOURCES] = {0}, now = 0;
+    uint64_t *ends = calloc(N_LINES, sizeof *ends), us[N_SOURCES] = {0}, at[N_SOURCES] = {0},
+             now = 0;
     unsigned n_of[N_SOURCES] = {0}, left = N_SOURCES;
     begin(&o, N_SOURCES);
     pd_buf_init(&want);
@@ -358,14 +367,16 @@ static void one_random(uint64_t seed, int is_history) {
     }
     for (unsigned s = 0; s < N_SOURCES; s++)
         merge_begin(o.m, s, 0, is_history ? bytes[s].len : 0, 1u << 30, 0);
-    while (left) { /* pieces of single lines or of parts of them, each with its line's time; from any source */
+    while (left) { /* pieces of single lines or of parts of them, each with its line's time; from
+                      any source */
         unsigned s = rnd(&seed, N_SOURCES), i = 0;
         if (at[s] == bytes[s].len)
             continue;
         while (refs[i].source != s || ends[i] <= at[s])
             i++;
         size_t n = ends[i] - at[s], k = 1 + rnd(&seed, 40) % n;
-        assert_int_equal(merge_feed(o.m, s, at[s], refs[i].us, bytes[s].data + at[s], k, NULL, 0, now), 0);
+        assert_int_equal(
+            merge_feed(o.m, s, at[s], refs[i].us, bytes[s].data + at[s], k, NULL, 0, now), 0);
         at[s] += k;
         if (at[s] == bytes[s].len) {
             left--;
@@ -428,10 +439,17 @@ static void test_no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),      cmocka_unit_test(test_offsets), cmocka_unit_test(test_memory_of_odd_lines),
-        cmocka_unit_test(test_history_waits), cmocka_unit_test(test_stall), cmocka_unit_test(test_live_order),
-        cmocka_unit_test(test_clocks),     cmocka_unit_test(test_room),    cmocka_unit_test(test_times),
-        cmocka_unit_test(test_random),     cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_offsets),
+        cmocka_unit_test(test_memory_of_odd_lines),
+        cmocka_unit_test(test_history_waits),
+        cmocka_unit_test(test_stall),
+        cmocka_unit_test(test_live_order),
+        cmocka_unit_test(test_clocks),
+        cmocka_unit_test(test_room),
+        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

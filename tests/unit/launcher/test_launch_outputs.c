@@ -1,4 +1,5 @@
-/* test_launch_outputs.c - where outputs are put together: for one fetch at a time, over what a killed one left. */
+/* test_launch_outputs.c - where outputs are put together: for one fetch at a time, over what a
+ * killed one left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +82,8 @@ static void tell(void *arg, const char *model, const char *part, int n_missing) 
 }
 
 static void test_models_that_are_not_whole(void **state) {
-    static const char *const parts[] = {"dense-00000-of-00003.bin", "dense-00001-of-00003.bin", "dense-00002-of-00003.bin"};
+    static const char *const parts[] = {"dense-00000-of-00003.bin", "dense-00001-of-00003.bin",
+                                        "dense-00002-of-00003.bin"};
     static const int all[] = {1, 1, 1}, first[] = {1, 0, 0};
     struct outputs o;
     struct pd_err err = {0};
@@ -104,7 +106,8 @@ static void test_models_that_are_not_whole(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_at_a_time), cmocka_unit_test(test_models_that_are_not_whole)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_at_a_time),
+                                       cmocka_unit_test(test_models_that_are_not_whole)};
     if (!mkdtemp(root))
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);

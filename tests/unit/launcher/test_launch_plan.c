@@ -1,5 +1,6 @@
-/* test_launch_plan.c - who takes a package from whom: a chain, what happens to it when nodes go, are slow or can't be reached, and that
- * after any sequence of events nobody takes in a circle, from a node that is gone, or from nobody. */
+/* test_launch_plan.c - who takes a package from whom: a chain, what happens to it when nodes go,
+ * are slow or can't be reached, and that after any sequence of events nobody takes in a circle,
+ * from a node that is gone, or from nobody. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -101,11 +102,13 @@ static void a_slow_node_is_a_leaf(void **state) {
 }
 
 static void says(struct plan *p, int node, uint64_t have, uint64_t rate, uint64_t now_ms) {
-    const struct plan_report r = {.have = have, .of = 64 << 20, .rate = rate, .asks = 1, .reached = 1};
+    const struct plan_report r = {
+        .have = have, .of = 64 << 20, .rate = rate, .asks = 1, .reached = 1};
     plan_status(p, node, &r, now_ms);
 }
 
-/* The first of the chain has no node before it that it could be compared with: another one shows what the launcher's link gives. */
+/* The first of the chain has no node before it that it could be compared with: another one shows
+ * what the launcher's link gives. */
 static void a_slow_node_at_the_start_of_the_chain_is_a_leaf(void **state) {
     (void)state;
     struct plan *p = chain(4);
@@ -137,7 +140,8 @@ static void a_slow_link_of_the_launcher_is_nobodys_fault(void **state) {
             says(p, i, 1875000 + 625 * (t - 1500), 625000, t);
     assert_int_equal(plan_source(p, 1), 0);
     assert_false(plan_is_leaf(p, 0));
-    for (uint64_t t = 3500; t < 60000; t += 500) /* it is tried with each other node once, and then no more */
+    for (uint64_t t = 3500; t < 60000;
+         t += 500) /* it is tried with each other node once, and then no more */
         for (int i = 0; i < 3; i++)
             says(p, i, 2500000 + 100 * t, 100000, t);
     assert_int_equal(plan_source(p, 0), PLAN_LAUNCHER);
@@ -204,7 +208,11 @@ static void any_sequence(void **state) {
             } else if (there[n] && !done[n] && what == 4) {
                 plan_unreached(p, n, plan_source(p, n), i);
             } else if (there[n]) {
-                const struct plan_report x = {.have = r >> 30 & 0xffffff, .of = 64 << 20, .rate = r >> 44, .asks = 1, .reached = (int)(r >> 9 & 1)};
+                const struct plan_report x = {.have = r >> 30 & 0xffffff,
+                                              .of = 64 << 20,
+                                              .rate = r >> 44,
+                                              .asks = 1,
+                                              .reached = (int)(r >> 9 & 1)};
                 plan_status(p, n, &x, i * 1000);
             }
             n_told(p);
@@ -225,8 +233,8 @@ static void any_sequence(void **state) {
     }
 }
 
-/* Ctrl-C: thousands of links end, one after the other, and each one's successor is given another source. This takes seconds when finding a
- * source is linear in the nodes, hours when it is not. */
+/* Ctrl-C: thousands of links end, one after the other, and each one's successor is given another
+ * source. This takes seconds when finding a source is linear in the nodes, hours when it is not. */
 static void thousands_go_in_any_order(void **state) {
     (void)state;
     enum { N = 5000 };

@@ -1,5 +1,6 @@
-/* test_launch_seed.c - seeds (src/seed) as child processes under the launcher's seeding: every node has the packed agent in the end, whoever
- * lies, dies or can't be reached; and what a stranger or a broken launcher can do to a seed. */
+/* test_launch_seed.c - seeds (src/seed) as child processes under the launcher's seeding: every node
+ * has the packed agent in the end, whoever lies, dies or can't be reached; and what a stranger or a
+ * broken launcher can do to a seed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,12 @@
 #include "seed/blake2b.c"
 #include "seed/seed.h"
 
-enum { NODES = 6, PAYLOAD = 300000, N_CHUNKS = (PAYLOAD + SEED_CHUNK - 1) / SEED_CHUNK, LIMIT_MS = 60000 };
+enum {
+    NODES = 6,
+    PAYLOAD = 300000,
+    N_CHUNKS = (PAYLOAD + SEED_CHUNK - 1) / SEED_CHUNK,
+    LIMIT_MS = 60000
+};
 static const char marker[] = "0123456789abcdef0123456789abcdef";
 
 /* --- the run: an image, a loop, nodes --- */
@@ -78,7 +84,8 @@ static int setup(void **state) {
     assert_true(f->img.gzip && f->img.chunk_ids);
     randombytes_buf(f->img.gzip, PAYLOAD);
     for (size_t i = 0; i < N_CHUNKS; i++)
-        crypto_generichash(f->img.chunk_ids + i * SEED_HASH, SEED_HASH, f->img.gzip + i * SEED_CHUNK,
+        crypto_generichash(f->img.chunk_ids + i * SEED_HASH, SEED_HASH,
+                           f->img.gzip + i * SEED_CHUNK,
                            i + 1 < N_CHUNKS ? SEED_CHUNK : PAYLOAD - i * SEED_CHUNK, NULL, 0);
     f->img.seed = f->img.gzip; /* only that there is one */
     assert_int_equal(uv_loop_init(&f->loop), 0);
@@ -154,7 +161,8 @@ static void on_close(const struct pd_err *why, void *arg) {
     x->l = NULL;
 }
 
-static const struct transport_events events = {.on_open = on_open, .on_bytes = on_bytes, .on_drain = on_drain, .on_close = on_close};
+static const struct transport_events events = {
+    .on_open = on_open, .on_bytes = on_bytes, .on_drain = on_drain, .on_close = on_close};
 
 /* argv NULL: a seed. */
 static void start_node(struct fixture *f, struct node *x, int id, char *const *argv) {
@@ -204,7 +212,9 @@ static void from_node_to_node(void **state) {
     for (int i = 0; i < NODES; i++)
         assert_has_it(&v[i]);
     assert_true(seeding_sent(f->s) >= PAYLOAD);
-    assert_true(seeding_sent(f->s) < (NODES - 1) * (uint64_t)PAYLOAD); /* once, unless this machine stood still for seconds */
+    assert_true(seeding_sent(f->s) <
+                (NODES - 1) *
+                    (uint64_t)PAYLOAD); /* once, unless this machine stood still for seconds */
 }
 
 static void one_that_is_killed_is_passed_by(void **state) {
@@ -219,14 +229,15 @@ static void one_that_is_killed_is_passed_by(void **state) {
             assert_has_it(&v[i]);
 }
 
-/* No memory to tell a node of its next source: the node is given up from within. The sanitizer watches. */
+/* No memory to tell a node of its next source: the node is given up from within. The sanitizer
+ * watches. */
 static void one_that_cannot_be_told_is_given_up(void **state) {
     struct fixture *f = *state;
     struct node v[2];
     struct pd_err err = {0};
     char script[200];
     pd_fmt(script, sizeof script, "echo %s seed port 9; exec cat >/dev/null", marker);
-    char *argv[] = {(char *)(uintptr_t)"/bin/sh", (char *)(uintptr_t)"-c", script, NULL};
+    char *argv[] = {(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "-c", script, NULL};
     for (int i = 0; i < 2; i++)
         for (start_node(f, &v[i], i, argv); !v[i].told_port;)
             uv_run(&f->loop, UV_RUN_ONCE);
@@ -240,7 +251,8 @@ static void one_that_cannot_be_told_is_given_up(void **state) {
     run_until_over(f, v, 0, 2);
 }
 
-/* A neighbour of the test's own, a process: what it answers after the proof; then it does not listen any more. */
+/* A neighbour of the test's own, a process: what it answers after the proof; then it does not
+ * listen any more. */
 struct liar {
     int fd, port;
     const uint8_t *says;
@@ -255,7 +267,8 @@ enum { NOT_MET = 100 };
 static int lie(const struct liar *l) {
     uint8_t nonce[SEED_GREETING] = {1}, proof[SEED_PROOF];
     int c = accept(l->fd, NULL, NULL);
-    if (c < 0 || write(c, nonce, sizeof nonce) != sizeof nonce || recv(c, proof, sizeof proof, MSG_WAITALL) != sizeof proof)
+    if (c < 0 || write(c, nonce, sizeof nonce) != sizeof nonce ||
+        recv(c, proof, sizeof proof, MSG_WAITALL) != sizeof proof)
         return NOT_MET;
     int asked = proof[0];
     for (size_t at = 0; at < l->n;) {
@@ -272,19 +285,21 @@ static int lie(const struct liar *l) {
 static void bind_as(struct liar *l, const uint8_t *says, size_t n, int cuts) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof a;
-    *l = (struct liar){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), .says = says, .n = n, .cuts = cuts};
+    *l = (struct liar){
+        .fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), .says = says, .n = n, .cuts = cuts};
     assert_true(l->fd >= 0);
     assert_int_equal(bind(l->fd, (struct sockaddr *)&a, sizeof a), 0);
     assert_int_equal(getsockname(l->fd, (struct sockaddr *)&a, &len), 0);
     l->port = ntohs(a.sin_port);
 }
 
-/* Node 0 is none: it says that it listens there. Node 1 is told to take from it, and takes from the launcher in the end. */
+/* Node 0 is none: it says that it listens there. Node 1 is told to take from it, and takes from the
+ * launcher in the end. */
 static struct node beside(struct fixture *f, int port) {
     struct node v[2];
     char script[200];
     pd_fmt(script, sizeof script, "echo %s seed port %d; exec cat >/dev/null", marker, port);
-    char *argv[] = {(char *)(uintptr_t)"/bin/sh", (char *)(uintptr_t)"-c", script, NULL};
+    char *argv[] = {(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "-c", script, NULL};
     start_node(f, &v[0], 0, argv);
     while (!v[0].told_port)
         uv_run(&f->loop, UV_RUN_ONCE);
@@ -373,7 +388,8 @@ static void start_alone(struct fixture *f, struct alone *a, const char *path) {
     memset(a->secret, 7, sizeof a->secret);
 }
 
-static void tell(const struct alone *a, uint32_t op, uint32_t x, uint32_t y, const void *body, size_t n) {
+static void tell(const struct alone *a, uint32_t op, uint32_t x, uint32_t y, const void *body,
+                 size_t n) {
     struct seed_record r = {.op = op, .a = x, .b = y};
     memcpy(r.secret, a->secret, sizeof r.secret);
     assert_int_equal(write(a->in, &r, sizeof r), sizeof r);
@@ -395,11 +411,15 @@ static int end_alone(struct alone *a) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void init_alone(struct fixture *f, const struct alone *a) { tell(a, SEED_OP_INIT, PAYLOAD, SEED_CHUNK, f->img.chunk_ids, N_CHUNKS * SEED_HASH); }
+static void init_alone(struct fixture *f, const struct alone *a) {
+    tell(a, SEED_OP_INIT, PAYLOAD, SEED_CHUNK, f->img.chunk_ids, N_CHUNKS * SEED_HASH);
+}
 
 /* Bytes that come for this proof, until the seed closes or `enough` of them are here. */
 static size_t ask(const struct alone *a, int right, uint32_t first, uint8_t *to, size_t enough) {
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)a->port)};
+    struct sockaddr_in addr = {.sin_family = AF_INET,
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                               .sin_port = htons((uint16_t)a->port)};
     uint8_t text[sizeof SEED_PROOF_LABEL - 1 + SEED_NONCE + 4], proof[SEED_PROOF];
     size_t n = 0, label = sizeof SEED_PROOF_LABEL - 1;
     ssize_t k;
@@ -432,7 +452,8 @@ static void who_proves_nothing_gets_nothing(void **state) {
     assert_int_equal(ask(&a, 0, 0, got, PAYLOAD), 0);
     assert_int_equal(ask(&a, 1, N_CHUNKS, got, PAYLOAD), 0);
     assert_int_equal(ask(&a, 1, 0xffffffff, got, PAYLOAD), 0);
-    assert_int_equal(ask(&a, 1, 0, got, SEED_CHUNK), SEED_CHUNK); /* what it has, and what it has not yet only when it is here */
+    assert_int_equal(ask(&a, 1, 0, got, SEED_CHUNK),
+                     SEED_CHUNK); /* what it has, and what it has not yet only when it is here */
     assert_memory_equal(got, f->img.gzip, SEED_CHUNK);
     assert_int_equal(end_alone(&a), SEED_EXIT_LOST); /* the end of its stdin: paddlectl is gone */
     free(got);

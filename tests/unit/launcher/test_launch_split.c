@@ -1,5 +1,6 @@
-/* test_launch_split.c - data files apart: a pattern matches names of a list as glob matches files on disk; which files are sent apart, to
- * which trainer; the parts of a package, their manifests, and a file that only the package has. */
+/* test_launch_split.c - data files apart: a pattern matches names of a list as glob matches files
+ * on disk; which files are sent apart, to which trainer; the parts of a package, their manifests,
+ * and a file that only the package has. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +61,8 @@ static void draw_text(char *out, const char *const *words, unsigned n_words, uns
 static void patterns_match_as_on_disk(void **state) {
     (void)state;
     static const char *const names[] = {"a", "b", ".", "-", "x/", "y/", "é", "\n"};
-    static const char *const patterns[] = {"a", "b", "*", "?", "[ab]", "[!a]", "x/", "./", "/", ".", "*/", "\\a"};
+    static const char *const patterns[] = {"a",  "b",  "*", "?", "[ab]", "[!a]",
+                                           "x/", "./", "/", ".", "*/",   "\\a"};
     struct pd_buf list;
     char text[TEXT_MAX];
     int n_found = 0;
@@ -68,7 +70,8 @@ static void patterns_match_as_on_disk(void **state) {
     for (int i = 0; i < 150; i++) {
         struct stat st;
         draw_text(text, names, 8, 6);
-        if (text[strlen(text) - 1] == '/' || strstr(text, "./") || !strcmp(text, ".") || !strcmp(text, "..") || strstr(text, "/..") ||
+        if (text[strlen(text) - 1] == '/' || strstr(text, "./") || !strcmp(text, ".") ||
+            !strcmp(text, "..") || strstr(text, "/..") ||
             (strlen(text) > 1 && !strcmp(text + strlen(text) - 2, "/.")) || !stat(text, &st))
             continue;
         char top[200];
@@ -91,12 +94,15 @@ static void patterns_match_as_on_disk(void **state) {
         draw_text(text, patterns, 12, 5);
         if (*text == '/' || strstr(text, ".."))
             continue;
-        int ra = data_files_expand(&a, ".", text, NULL), rb = data_files_expand_list(&b, (char *)list.data, list.len, text, NULL);
-        if (ra != PD_EIO && !(ra == rb && a.n == b.n)) /* EIO: a file where the pattern has a folder */
+        int ra = data_files_expand(&a, ".", text, NULL),
+            rb = data_files_expand_list(&b, (char *)list.data, list.len, text, NULL);
+        if (ra != PD_EIO &&
+            !(ra == rb && a.n == b.n)) /* EIO: a file where the pattern has a folder */
             fail_msg("pattern '%s': %d, %zu on disk; %d, %zu of the list", text, ra, a.n, rb, b.n);
         n_found += a.n > 0;
         for (size_t k = 0; k < a.n && k < b.n; k++)
-            assert_true(strlen(a.path[k]) >= strlen(b.path[k])); /* "./a" on disk, "a" in the list */
+            assert_true(strlen(a.path[k]) >=
+                        strlen(b.path[k])); /* "./a" on disk, "a" in the list */
         data_files_release(&a);
         data_files_release(&b);
     }
@@ -105,7 +111,8 @@ static void patterns_match_as_on_disk(void **state) {
     assert_false(data_files_inside("x/* ../a"));
     assert_false(data_files_inside("/x"));
     assert_true(data_files_inside("x/*, ./y"));
-    assert_true(data_files_match("a/*/c", "a/b", 1) && data_files_match("a/*/c", "a", 1) && !data_files_match("a/*/c", "a/b/c", 1));
+    assert_true(data_files_match("a/*/c", "a/b", 1) && data_files_match("a/*/c", "a", 1) &&
+                !data_files_match("a/*/c", "a/b/c", 1));
     pd_buf_release(&list);
 }
 
@@ -118,7 +125,8 @@ struct pair {
 static int on_listed(void *arg, struct scan *scan, struct pd_err *err) {
     struct pair *p = arg;
     int rc = split_find(&p->s, scan, &p->o, err);
-    return rc || !p->s.apart.n ? rc : scan_add_file(scan, DATA_LIST, p->s.list.data, p->s.list.len, err);
+    return rc || !p->s.apart.n ? rc
+                               : scan_add_file(scan, DATA_LIST, p->s.list.data, p->s.list.len, err);
 }
 
 static void open_pair(struct pair *p, const char *where) {
@@ -160,7 +168,8 @@ static void files_go_to_the_trainers_of_their_streams(void **state) {
     }
     put("t/one", "1"), put("t/two", "2"), put("t/three", "3"), put("other/file", "x");
     put("d/p03", "a file that train.ini also names otherwise");
-    put("train.ini", "[data]\ntrain = d/* train.ini\ntest = t/*\nvocabulary_file = d/p03\n[train]\nn_streams = 5\n");
+    put("train.ini", "[data]\ntrain = d/* train.ini\ntest = t/*\nvocabulary_file = "
+                     "d/p03\n[train]\nn_streams = 5\n");
     for (int archive = 0; archive < 2; archive++) {
         if (archive)
             assert_int_equal(system("tar --format=pax -cf ../ws.tar ."), 0);
@@ -169,7 +178,8 @@ static void files_go_to_the_trainers_of_their_streams(void **state) {
         assert_int_equal(p.s.apart.n, 10 + 3); /* not p03, not train.ini */
         assert_int_equal(p.s.n_streams, 5);
         assert_int_equal(p.s.list.len, 11 * 6 + strlen("t/one.t/three.t/two.train.ini."));
-        for (size_t i = 0; i < p.s.train.n; i++) { /* whoever owns stream i mod 5 of the five over three trainers: 0 | 1 2 | 3 4 */
+        for (size_t i = 0; i < p.s.train.n;
+             i++) { /* whoever owns stream i mod 5 of the five over three trainers: 0 | 1 2 | 3 4 */
             static const int owner[] = {0, 1, 1, 2, 2};
             int r[2];
             split_readers(&p.s, p.s.train.path[i], 3, r);
@@ -186,7 +196,8 @@ static void files_go_to_the_trainers_of_their_streams(void **state) {
             struct manifest_node node;
             assert_int_equal(manifest_read_root(&node, root.raw, root.n, &err), 0);
             assert_int_equal(node.n_entries, root.entries);
-            n_files += root.entries - (rank == 2 ? 1 : 2); /* without the folders d and t: of t it has none */
+            n_files += root.entries -
+                       (rank == 2 ? 1 : 2); /* without the folders d and t: of t it has none */
             assert_true(scan_find(p.scan, &node.child[0].id) >= 0); /* it can be sent */
         }
         assert_int_equal(n_files, 13);
@@ -197,8 +208,12 @@ static void files_go_to_the_trainers_of_their_streams(void **state) {
 /* What a node would list is not what the package's entries say. */
 static void nothing_is_split_where_it_can_not_be_known(void **state) {
     (void)state;
-    static const char *const inis[] = {"[data]\ntrain = d/* /elsewhere/x\n", "[data]\ntrain = ../x\n", "[data]\ntrain = l/*\n", "[data]\ntrain = d/*\n",
-                                       "[layer x]\ntype = fc\n", "[data\n"};
+    static const char *const inis[] = {"[data]\ntrain = d/* /elsewhere/x\n",
+                                       "[data]\ntrain = ../x\n",
+                                       "[data]\ntrain = l/*\n",
+                                       "[data]\ntrain = d/*\n",
+                                       "[layer x]\ntype = fc\n",
+                                       "[data\n"};
     struct pair p;
     put("d/a", "1"), put("real/b", "2");
     assert_int_equal(symlink("real", "l"), 0);
@@ -221,7 +236,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(patterns_match_as_on_disk, setup, teardown),
         cmocka_unit_test_setup_teardown(files_go_to_the_trainers_of_their_streams, setup, teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_split_where_it_can_not_be_known, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_split_where_it_can_not_be_known, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

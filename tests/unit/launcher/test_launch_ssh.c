@@ -1,4 +1,5 @@
-/* test_launch_ssh.c - commands over ssh, and the way to an agent, against real sshd's (tests/support/sshd-fixture). */
+/* test_launch_ssh.c - commands over ssh, and the way to an agent, against real sshd's
+ * (tests/support/sshd-fixture). */
 #include "tests/support/skip.h"
 #include "tests/support/ssh_run.h"
 
@@ -24,12 +25,15 @@ static void test_commands(void **state) {
         size_t got, send;
         int code;
     } rows[] = {
-        {"output", "echo hello", "hello\n", "the remote command ended with exit status 0", 6, 0, PD_ECLOSED},
-        {"status and stderr", "echo oh dear >&2; exit 7", "", "the remote command ended with exit status 7: oh dear", 0, 0,
+        {"output", "echo hello", "hello\n", "the remote command ended with exit status 0", 6, 0,
          PD_ECLOSED},
-        {"signal", "kill -TERM $$", "", "the remote command was ended by signal TERM", 0, 0, PD_ECLOSED},
+        {"status and stderr", "echo oh dear >&2; exit 7", "",
+         "the remote command ended with exit status 7: oh dear", 0, 0, PD_ECLOSED},
+        {"signal", "kill -TERM $$", "", "the remote command was ended by signal TERM", 0, 0,
+         PD_ECLOSED},
         {"much output", "head -c 20000000 /dev/zero", NULL, NULL, 20000000, 0, PD_ECLOSED},
-        {"much on stderr does not stall", "head -c 10000000 /dev/zero >&2; echo done", "done\n", NULL, 5, 0, PD_ECLOSED},
+        {"much on stderr does not stall", "head -c 10000000 /dev/zero >&2; echo done", "done\n",
+         NULL, 5, 0, PD_ECLOSED},
         {"much input", "head -c 20000000 | wc -c", "20000000\n", NULL, 9, 20000000, PD_ECLOSED},
         {"both at once", "head -c 8000000", NULL, NULL, 8000000, 8000000, PD_ECLOSED},
         {"no such command", "/does/not/exist", NULL, NULL, 0, 0, PD_ECLOSED},
@@ -37,13 +41,16 @@ static void test_commands(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct run r = {.to_send = rows[i].send};
         run(&r, rows[i].command);
-        if (r.got != rows[i].got || r.why.code != rows[i].code || (rows[i].text && strcmp(r.text, rows[i].text)) ||
+        if (r.got != rows[i].got || r.why.code != rows[i].code ||
+            (rows[i].text && strcmp(r.text, rows[i].text)) ||
             (rows[i].why && strcmp(r.why.msg, rows[i].why)))
-            fail_msg("%s: %zu bytes, '%.50s', %d '%s'", rows[i].name, r.got, r.text, r.why.code, r.why.msg);
+            fail_msg("%s: %zu bytes, '%.50s', %d '%s'", rows[i].name, r.got, r.text, r.why.code,
+                     r.why.msg);
     }
 }
 
-/* What `paddlectl exec` needs: the outputs apart, the end of stdin, the exit; on a host and here alike. */
+/* What `paddlectl exec` needs: the outputs apart, the end of stdin, the exit; on a host and here
+ * alike. */
 static void test_plain_commands(void **state) {
     (void)state;
     static const struct {
@@ -55,7 +62,8 @@ static void test_plain_commands(void **state) {
         {"an empty stdin", "cat; echo end", "end\n", "", "", 0, 4, 0, 0},
         {"stdin to its end", "wc -c; exit 1", "3000000\n", "", "", 3000000, 8, 0, 1},
         {"a signal", "echo x; kill -TERM $$", "x\n", "", "TERM", 0, 2, 0, -1},
-        {"much of both", "head -c 5000000 /dev/zero; head -c 6000000 /dev/zero >&2", NULL, NULL, "", 0, 5000000, 6000000, 0},
+        {"much of both", "head -c 5000000 /dev/zero; head -c 6000000 /dev/zero >&2", NULL, NULL, "",
+         0, 5000000, 6000000, 0},
         {"not found", "/does/not/exist", "", NULL, "", 0, 0, SIZE_MAX, 127},
         {"it ends without reading", "exit 5", "", "", "", 30000000, 0, 0, 5},
     };
@@ -68,11 +76,12 @@ static void test_plain_commands(void **state) {
             continue;
         run_with(&r, &o, i & 1 ? &local : &fixture.v[0], rows[k].command);
         if (r.got != rows[k].got || (r.got_err != rows[k].got_err && rows[k].got_err != SIZE_MAX) ||
-            r.status != rows[k].status || strcmp(r.signal, rows[k].signal) || r.why.code != PD_ECLOSED ||
-            (rows[k].out && strcmp(r.text, rows[k].out)) || (rows[k].err && strcmp(r.err_text, rows[k].err)))
-            fail_msg("%s (%s): %zu+%zu bytes, '%.50s', '%.50s', status %d, signal '%s', %d '%s'", rows[k].name,
-                     i & 1 ? "local" : "ssh", r.got, r.got_err, r.text, r.err_text, r.status, r.signal, r.why.code,
-                     r.why.msg);
+            r.status != rows[k].status || strcmp(r.signal, rows[k].signal) ||
+            r.why.code != PD_ECLOSED || (rows[k].out && strcmp(r.text, rows[k].out)) ||
+            (rows[k].err && strcmp(r.err_text, rows[k].err)))
+            fail_msg("%s (%s): %zu+%zu bytes, '%.50s', '%.50s', status %d, signal '%s', %d '%s'",
+                     rows[k].name, i & 1 ? "local" : "ssh", r.got, r.got_err, r.text, r.err_text,
+                     r.status, r.signal, r.why.code, r.why.msg);
     }
 }
 
@@ -90,7 +99,8 @@ static void test_refusals(void **state) {
     assert_int_equal(system(cmd), 0);
     struct host *h = &fixture.v[0];
     struct host gone = {.addr = h->addr, .port = 1, .user = h->user};
-    struct host nowhere = {.addr = (char *)"no-such-host.invalid", .port = h->port, .user = h->user};
+    struct host nowhere = {
+        .addr = (char *)"no-such-host.invalid", .port = h->port, .user = h->user};
     const struct {
         const char *name, *key, *known, *say;
         const struct host *host;
@@ -98,9 +108,12 @@ static void test_refusals(void **state) {
     } rows[] = {
         {"wrong user key", other_key, known_file, "authentication failed for user", h, 0, PD_EAUTH},
         {"unknown host key", key_file, empty_known, "is not in ", h, 0, PD_EHOST},
-        {"changed host key", key_file, wrong_known, ":1: HOST KEY CHANGED: [127.0.0.1]:", h, 0, PD_EHOST},
-        {"changed host key, accept-new", key_file, wrong_known, ":1: HOST KEY CHANGED: [127.0.0.1]:", h, 1, PD_EHOST},
-        {"refused", key_file, known_file, "cannot connect to port 1: Connection refused", &gone, 0, PD_EHOST},
+        {"changed host key", key_file, wrong_known, ":1: HOST KEY CHANGED: [127.0.0.1]:", h, 0,
+         PD_EHOST},
+        {"changed host key, accept-new", key_file, wrong_known,
+         ":1: HOST KEY CHANGED: [127.0.0.1]:", h, 1, PD_EHOST},
+        {"refused", key_file, known_file, "cannot connect to port 1: Connection refused", &gone, 0,
+         PD_EHOST},
         {"no such name", key_file, known_file, "cannot resolve the name", &nowhere, 0, PD_EHOST},
         {"unknown host key, accept-new", key_file, empty_known, "exit status 0", h, 1, PD_ECLOSED},
         {"known now", key_file, empty_known, "exit status 0", h, 0, PD_ECLOSED},
@@ -128,12 +141,11 @@ static void test_close_early(void **state) {
     assert_int_equal(b.got, 2);
 }
 
-/* libssh takes in what has arrived whenever it is called. Bytes of stdout that came while stderr was looked at, the last thing before
- * the loop waits, were seen only when the silent connection was asked whether it lives, ten seconds later: a dispatch in twenty. Here
- * that look waits until there are such bytes; the question must not be needed to see them. */
-static struct {
-    int armed, taken, seen, asked;
-} last_look;
+/* libssh takes in what has arrived whenever it is called. Bytes of stdout that came while stderr
+ * was looked at, the last thing before the loop waits, were seen only when the silent connection
+ * was asked whether it lives, ten seconds later: a dispatch in twenty. Here that look waits until
+ * there are such bytes; the question must not be needed to see them. */
+static struct { int armed, taken, seen, asked; } last_look;
 
 int ssh_channel_poll(ssh_channel ch, int is_stderr) {
     static int (*real)(ssh_channel, int);
@@ -159,7 +171,8 @@ int ssh_send_keepalive(ssh_session ssh) {
 
 static void on_last_look_bytes(const uint8_t *p, size_t n, void *arg) {
     struct run *r = arg;
-    if (!last_look.armed && memchr(p, 'a', n)) { /* the command has begun; now it is asked for an answer */
+    if (!last_look.armed &&
+        memchr(p, 'a', n)) { /* the command has begun; now it is asked for an answer */
         last_look.armed = 1;
         assert_int_equal(transport_write(r->t, "go\n", 3), 0);
     }
@@ -170,8 +183,11 @@ static void on_last_look_bytes(const uint8_t *p, size_t n, void *arg) {
 static void test_bytes_during_the_last_look(void **state) {
     (void)state;
     need_sshd();
-    static const struct transport_events own = {.on_open = on_open, .on_bytes = on_last_look_bytes, .on_drain = on_drain,
-                                                .on_close = on_close, .on_stderr = on_stderr};
+    static const struct transport_events own = {.on_open = on_open,
+                                                .on_bytes = on_last_look_bytes,
+                                                .on_drain = on_drain,
+                                                .on_close = on_close,
+                                                .on_stderr = on_stderr};
     struct run r = {0};
     struct ssh_opts o = options();
     uv_loop_t loop;
@@ -179,7 +195,9 @@ static void test_bytes_during_the_last_look(void **state) {
     struct pd_err err = {0};
     uv_loop_init(&loop);
     assert_int_equal(ssh_pool_new(&pool, &loop, &o, &err), 0);
-    assert_int_equal(ssh_pool_open(&r.t, pool, &fixture.v[0], "echo a; read x; echo b; read x", &own, &r, &err), 0);
+    assert_int_equal(
+        ssh_pool_open(&r.t, pool, &fixture.v[0], "echo a; read x; echo b; read x", &own, &r, &err),
+        0);
     while (!last_look.seen && !r.closed)
         uv_run(&loop, UV_RUN_ONCE);
     transport_close(r.t);
@@ -209,7 +227,8 @@ static void test_silent_server(void **state) {
     close(fd);
 }
 
-/* More sessions than an sshd takes at a time (MaxStartups 10:30:100): turns and retries see to it. */
+/* More sessions than an sshd takes at a time (MaxStartups 10:30:100): turns and retries see to it.
+ */
 static void test_many(void **state) {
     (void)state;
     need_sshd();
@@ -225,7 +244,9 @@ static void test_many(void **state) {
     uv_loop_init(&loop);
     assert_int_equal(ssh_pool_new(&pool, &loop, &o, &err), 0);
     for (int i = 0; i < N; i++)
-        assert_int_equal(ssh_pool_open(&runs[i].t, pool, &fixture.v[i % 3], "echo hi", &events, &runs[i], &err), 0);
+        assert_int_equal(
+            ssh_pool_open(&runs[i].t, pool, &fixture.v[i % 3], "echo hi", &events, &runs[i], &err),
+            0);
     uv_run(&loop, UV_RUN_DEFAULT);
     for (int i = 0; i < N; i++)
         if (strcmp(runs[i].text, "hi\n"))
@@ -235,7 +256,7 @@ static void test_many(void **state) {
     assert_int_equal(n_descriptors(), before);
 }
 
-/* --- the ssh agent ----------------------------------------------------------------------------------------- */
+/* --- the ssh agent --- */
 
 static void test_agent(void **state) {
     (void)state;
@@ -246,7 +267,8 @@ static void test_agent(void **state) {
     o.identity_file = NULL;
     setenv("HOME", dir, 1); /* no usual key files there */
     snprintf(sock, sizeof sock, "%s/ssh-agent", dir);
-    snprintf(cmd, sizeof cmd, "ssh-agent -a %s > %s.env && . %s.env >/dev/null && ssh-add -q %s", sock, sock, sock, key_file);
+    snprintf(cmd, sizeof cmd, "ssh-agent -a %s > %s.env && . %s.env >/dev/null && ssh-add -q %s",
+             sock, sock, sock, key_file);
     if (system(cmd))
         SKIP("no ssh-agent");
     setenv("SSH_AUTH_SOCK", sock, 1);
@@ -267,12 +289,14 @@ static void test_agent(void **state) {
     unsetenv("SSH_AUTH_SOCK");
     close(fd);
     assert_int_equal(mute.why.code, PD_ETIMEOUT);
-    assert_string_equal(mute.why.msg, "timed out after 0.7 s while authenticating with the ssh agent");
+    assert_string_equal(mute.why.msg,
+                        "timed out after 0.7 s while authenticating with the ssh agent");
 }
 
-/* --- links: bootstrap, frames, requests --------------------------------------------------------------------- */
+/* --- links: bootstrap, frames, requests --- */
 
-/* An agent in two lines: it says hello (a frame in a file), then answers every request with the request itself. */
+/* An agent in two lines: it says hello (a frame in a file), then answers every request with the
+ * request itself. */
 static void fake_agent(struct agent_image *img, const char *extra) {
     static char text[1000];
     uint8_t frame[1024] = {0};
@@ -287,7 +311,8 @@ static void fake_agent(struct agent_image *img, const char *extra) {
     assert_int_equal(pd_write_file_atomic(img->path, text, img->size, 0755, NULL), 0);
     assert_int_equal(object_hex_of_file(img->path, img->hash, NULL), 0);
     char body[300];
-    snprintf(body, sizeof body, "{\"version\":%d,\"build\":\"%s\",\"root\":\"/r\",\"node\":-1}", WIRE_VERSION, img->hash);
+    snprintf(body, sizeof body, "{\"version\":%d,\"build\":\"%s\",\"root\":\"/r\",\"node\":-1}",
+             WIRE_VERSION, img->hash);
     size_t n = strlen(body);
     uint64_t total = wire_header(frame, WIRE_AG_HELLO, 0, 0, 1, &n);
     memcpy(frame + WIRE_HEADER, body, n);
@@ -299,7 +324,8 @@ struct side {
     struct pd_err why;
 };
 
-static int on_answer(struct link *l, const struct wire_frame *f, json_t *body, const struct pd_err *err, void *arg) {
+static int on_answer(struct link *l, const struct wire_frame *f, json_t *body,
+                     const struct pd_err *err, void *arg) {
     struct side *s = arg;
     (void)body;
     s->answers++;
@@ -314,7 +340,8 @@ static void on_hello(struct link *l, void *arg) {
     struct side *s = arg;
     s->hello++;
     assert_string_equal(link_facts(l)->root, "/r");
-    assert_int_equal(link_request(l, WIRE_AG_LIST, json_object(), NULL, 0, 5000, "listing", on_answer, s), 0);
+    assert_int_equal(
+        link_request(l, WIRE_AG_LIST, json_object(), NULL, 0, 5000, "listing", on_answer, s), 0);
 }
 
 static void on_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg) {
@@ -331,9 +358,11 @@ static void on_link_close(struct link *l, const struct pd_err *why, void *arg) {
     s->why = *why;
 }
 
-static const struct link_events link_events = {.on_hello = on_hello, .on_frame = on_frame, .on_close = on_link_close};
+static const struct link_events link_events = {
+    .on_hello = on_hello, .on_frame = on_frame, .on_close = on_link_close};
 
-static struct side open_links(const struct agent_image *img, const char *root, const struct host *host, uint64_t login_ms) {
+static struct side open_links(const struct agent_image *img, const char *root,
+                              const struct host *host, uint64_t login_ms) {
     uv_loop_t loop;
     struct ssh_pool *pool;
     struct pd_err err = {0};
@@ -342,7 +371,11 @@ static struct side open_links(const struct agent_image *img, const char *root, c
     struct link *l;
     uv_loop_init(&loop);
     assert_int_equal(ssh_pool_new(&pool, &loop, &o, &err), 0);
-    struct link_env env = {.loop = &loop, .ssh = pool, .agent = img, .root_dir = root, .login_timeout_ms = login_ms,
+    struct link_env env = {.loop = &loop,
+                           .ssh = pool,
+                           .agent = img,
+                           .root_dir = root,
+                           .login_timeout_ms = login_ms,
                            .upload_timeout_ms = 20000};
     if (link_open(&l, &env, host, 0, &link_events, &s, &err))
         fail_msg("%s", err.msg);
@@ -379,14 +412,16 @@ static void test_links(void **state) {
         {"odd characters in root_dir", odd, "", &fixture.v[0]},
         {"below home", "~/here", "", &fixture.v[0]},
         {"relative is below home", "there", "", &fixture.v[0]},
-        {"a chatty login shell", "~/chatty", "echo welcome; printf 'no newline'; echo warning >&2; set -v\n", &fixture.v[0]},
+        {"a chatty login shell", "~/chatty",
+         "echo welcome; printf 'no newline'; echo warning >&2; set -v\n", &fixture.v[0]},
         {"local", root, "", &local},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         write_profile(rows[i].profile);
         struct side s = open_links(&img, rows[i].root, rows[i].host, 10000);
         if (s.hello != 1 || s.answers != 1 || s.answer_code || s.why.code)
-            fail_msg("%s: hello %d, answers %d (%d), %s", rows[i].name, s.hello, s.answers, s.answer_code, s.why.msg);
+            fail_msg("%s: hello %d, answers %d (%d), %s", rows[i].name, s.hello, s.answers,
+                     s.answer_code, s.why.msg);
         assert_int_equal(stat(cached, &st), 0);
     }
     write_profile("");
@@ -404,10 +439,13 @@ static void test_link_failures(void **state) {
         uint64_t login_ms;
         int code;
     } rows[] = {
-        {"the agent dies", "echo broken >&2; exit 5", root, "", "exit status 5: broken", 5000, PD_EHOST},
+        {"the agent dies", "echo broken >&2; exit 5", root, "", "exit status 5: broken", 5000,
+         PD_EHOST},
         {"a folder that can't be made", "", full, "", "cannot make the folder", 5000, PD_EHOST},
-        {"a slow login", "", root, "sleep 30\n", "timed out after 0.5 s while logging in", 500, PD_ETIMEOUT},
-        {"a login that ends", "", root, "echo no shell here >&2; exit 3\n", "no shell here", 5000, PD_EHOST},
+        {"a slow login", "", root, "sleep 30\n", "timed out after 0.5 s while logging in", 500,
+         PD_ETIMEOUT},
+        {"a login that ends", "", root, "echo no shell here >&2; exit 3\n", "no shell here", 5000,
+         PD_EHOST},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fake_agent(&img, rows[i].extra);
@@ -429,7 +467,8 @@ static void test_boot_cuts(void **state) {
     assert_int_equal(boot_command(&b, "/r", &img, NULL, -1, 0, &cmd), 0);
     assert_null(strstr((char *)cmd.data, b.marker));
     char text[600], out[BOOT_LINE];
-    snprintf(text, sizeof text, "hello\nwhole %.31s run\nprompt> %s run\r\nPDL1", b.marker, b.marker);
+    snprintf(text, sizeof text, "hello\nwhole %.31s run\nprompt> %s run\r\nPDL1", b.marker,
+             b.marker);
     size_t n = strlen(text);
     for (size_t cut = 0; cut < n; cut++) {
         struct boot c = b;

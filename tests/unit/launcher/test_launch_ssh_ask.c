@@ -1,5 +1,6 @@
-/* test_launch_ssh_ask.c - what a person is asked for: passwords, passphrases, questions. The person is this test, at the
- * other end of a pseudo-terminal; the process that logs in is a child whose controlling terminal it is. */
+/* test_launch_ssh_ask.c - what a person is asked for: passwords, passphrases, questions. The person
+ * is this test, at the other end of a pseudo-terminal; the process that logs in is a child whose
+ * controlling terminal it is. */
 #include "tests/support/ssh_run.h"
 #include "tests/support/ssh_server.h"
 
@@ -13,7 +14,7 @@ enum { N_MAX = 6, SAY_MAX = 8 };
 
 /* What the child does. */
 struct job {
-    int port, n;             /* n sessions to 127.0.0.1.., */
+    int port, n; /* n sessions to 127.0.0.1.., */
     const char *key, *config, *jump;
     int accept_new, handles_signals;
 };
@@ -21,7 +22,7 @@ struct job {
 struct line {
     const char *expect, *say; /* say NULL: nothing, the next is expected as well */
     int echo;
-    int after_ms;            /* 0: 100; the loop goes on meanwhile */
+    int after_ms; /* 0: 100; the loop goes on meanwhile */
 };
 
 static int result_fd;
@@ -37,7 +38,8 @@ static void on_int(uv_signal_t *h, int signum) {
 
 static void on_tick(uv_timer_t *t) { ++*(int *)t->data; }
 
-/* In the child: results on stdout, after everything; "in", or the reason, a line each; last the loop's ticks. */
+/* In the child: results on stdout, after everything; "in", or the reason, a line each; last the
+ * loop's ticks. */
 static void work(const struct job *job) {
     static struct run runs[N_MAX];
     uv_loop_t loop;
@@ -46,8 +48,13 @@ static void work(const struct job *job) {
     int ticks = 0;
     struct ssh_pool *pool;
     struct pd_err err = {0};
-    struct ssh_opts o = {.identity_file = job->key, .config = job->config ? job->config : "/dev/null", .accept_new = job->accept_new,
-                         .policy_named = 1, .connect_timeout_ms = 5000, .fanout = 64, .proxy_jump = job->jump};
+    struct ssh_opts o = {.identity_file = job->key,
+                         .config = job->config ? job->config : "/dev/null",
+                         .accept_new = job->accept_new,
+                         .policy_named = 1,
+                         .connect_timeout_ms = 5000,
+                         .fanout = 64,
+                         .proxy_jump = job->jump};
     char known[200], addr[N_MAX][20];
     snprintf(known, sizeof known, "%s/known-%d", dir, job->port);
     o.known_hosts = job->accept_new ? known : known_file;
@@ -73,7 +80,10 @@ static void work(const struct job *job) {
     }
     uv_run(&loop, UV_RUN_DEFAULT);
     for (int i = 0; i < job->n; i++)
-        dprintf(result_fd, "%s\n", runs[i].closed != 1 ? "lost" : strcmp(runs[i].text, "hi\n") ? runs[i].why.msg : "in");
+        dprintf(result_fd, "%s\n",
+                runs[i].closed != 1            ? "lost"
+                : strcmp(runs[i].text, "hi\n") ? runs[i].why.msg
+                                               : "in");
     ssh_pool_free(pool);
     uv_close((uv_handle_t *)&ticker, NULL);
     if (job->handles_signals && !uv_is_closing((uv_handle_t *)&interrupted))
@@ -103,7 +113,8 @@ static void see(struct talk *t, int master, int ms) {
     t->screen[t->n] = 0;
 }
 
-static void converse(struct talk *t, const struct job *job, const struct line *lines, int with_terminal) {
+static void converse(struct talk *t, const struct job *job, const struct line *lines,
+                     int with_terminal) {
     int master = -1, out[2];
     memset(t, 0, sizeof *t);
     assert_int_equal(pipe(out), 0);
@@ -134,7 +145,8 @@ static void converse(struct talk *t, const struct job *job, const struct line *l
         assert_int_equal(write(master, l->say, strlen(l->say)), strlen(l->say));
     }
     size_t n = 0;
-    for (ssize_t k; n + 1 < sizeof t->result && (k = read(out[0], t->result + n, sizeof t->result - 1 - n)) > 0;)
+    for (ssize_t k; n + 1 < sizeof t->result &&
+                    (k = read(out[0], t->result + n, sizeof t->result - 1 - n)) > 0;)
         n += (size_t)k;
     close(out[0]);
     assert_int_equal(waitpid(pid, &t->status, 0), pid);
@@ -152,7 +164,7 @@ static int count(const char *text, const char *what) {
     return n;
 }
 
-/* --- servers ---------------------------------------------------------------------------------------------------- */
+/* --- servers --- */
 
 static struct server servers[8];
 static char host_key[200], locked_key[200], batch_config[200], askpass[200], key_config[200];
@@ -169,7 +181,8 @@ static int setup_ask(void **state) {
     snprintf(key_config, sizeof key_config, "%s/keys", dir);
     snprintf(askpass, sizeof askpass, "%s/askpass", dir);
     snprintf(cmd, sizeof cmd,
-             "cd %s && ssh-keygen -q -t ed25519 -N '' -f host_key && ssh-keygen -q -t ed25519 -N 'open up' -f locked_key && "
+             "cd %s && ssh-keygen -q -t ed25519 -N '' -f host_key && ssh-keygen -q -t ed25519 -N "
+             "'open up' -f locked_key && "
              "cat locked_key.pub >>fx/authorized_keys && printf 'BatchMode yes\\n' >batch && "
              "printf 'IdentityFile %s\\nIdentityFile %s\\n' >keys && "
              "printf '#!/bin/sh\\necho sesame\\n' >askpass && chmod 700 askpass",
@@ -192,7 +205,8 @@ static int teardown_ask(void **state) {
     return teardown(state);
 }
 
-#define SAY(prompt, answer) {.expect = prompt, .say = answer}
+#define SAY(prompt, answer) \
+    { .expect = prompt, .say = answer }
 #define FIRST "Password for "
 #define AGAIN "says that is wrong. Password for "
 
@@ -207,32 +221,106 @@ static const struct row {
     int signal;      /* the child ends by it */
     int handles_signals;
 } rows[] = {
-    {.name = "a password, once for all hosts", .server = SERVER_PASSWORD, .n = 6, .lines = {SAY(FIRST, "sesame\n")}, .in = 6, .prompts = 1},
-    {.name = "a wrong one, then the right one", .server = SERVER_PASSWORD, .n = 4,
-     .lines = {SAY(FIRST, "wrong\n"), SAY(AGAIN, "sesame\n")}, .in = 4, .prompts = 2},
-    {.name = "three wrong ones", .server = SERVER_PASSWORD, .n = 3, .lines = {SAY(FIRST, "a\n"), SAY(AGAIN, "b\n"), SAY(AGAIN, "c\n")},
-     .prompts = 3, .say = "tried: password, password, password; the server offers: password"},
-    {.name = "a question for the password", .server = SERVER_QUESTION, .n = 4, .lines = {SAY(FIRST, "nonsense\n"), SAY(AGAIN, "sesame\n")}, .in = 4,
+    {.name = "a password, once for all hosts",
+     .server = SERVER_PASSWORD,
+     .n = 6,
+     .lines = {SAY(FIRST, "sesame\n")},
+     .in = 6,
+     .prompts = 1},
+    {.name = "a wrong one, then the right one",
+     .server = SERVER_PASSWORD,
+     .n = 4,
+     .lines = {SAY(FIRST, "wrong\n"), SAY(AGAIN, "sesame\n")},
+     .in = 4,
      .prompts = 2},
-    {.name = "a code as well, from each host", .server = SERVER_CODE, .n = 2,
-     .lines = {SAY(FIRST, "sesame\n"), SAY(") Verification code: ", "4711\n"), SAY(") Verification code: ", "4711\n")}, .in = 2, .prompts = 1},
-    {.name = "a question with echo", .server = SERVER_COLOUR, .n = 1, .lines = {{.expect = ") Favourite colour: ", .say = "blue\n", .echo = 1}}, .in = 1},
-    {.name = "a key, then a password", .server = SERVER_KEY_THEN_PASSWORD, .n = 2, .key = 1, .lines = {SAY(FIRST, "sesame\n")}, .in = 2,
+    {.name = "three wrong ones",
+     .server = SERVER_PASSWORD,
+     .n = 3,
+     .lines = {SAY(FIRST, "a\n"), SAY(AGAIN, "b\n"), SAY(AGAIN, "c\n")},
+     .prompts = 3,
+     .say = "tried: password, password, password; the server offers: password"},
+    {.name = "a question for the password",
+     .server = SERVER_QUESTION,
+     .n = 4,
+     .lines = {SAY(FIRST, "nonsense\n"), SAY(AGAIN, "sesame\n")},
+     .in = 4,
+     .prompts = 2},
+    {.name = "a code as well, from each host",
+     .server = SERVER_CODE,
+     .n = 2,
+     .lines = {SAY(FIRST, "sesame\n"), SAY(") Verification code: ", "4711\n"),
+               SAY(") Verification code: ", "4711\n")},
+     .in = 2,
      .prompts = 1},
-    {.name = "a slow answer to an impatient server", .server = SERVER_IMPATIENT, .n = 2, .lines = {{.expect = FIRST, .say = "sesame\n", .after_ms = 1700}}, .in = 2,
+    {.name = "a question with echo",
+     .server = SERVER_COLOUR,
+     .n = 1,
+     .lines = {{.expect = ") Favourite colour: ", .say = "blue\n", .echo = 1}},
+     .in = 1},
+    {.name = "a key, then a password",
+     .server = SERVER_KEY_THEN_PASSWORD,
+     .n = 2,
+     .key = 1,
+     .lines = {SAY(FIRST, "sesame\n")},
+     .in = 2,
      .prompts = 1},
-    {.name = "a passphrase, once for all hosts", .server = -1, .n = 6, .locked = 1, .lines = {SAY("Passphrase for ~/locked_key: ", "open up\n")}, .in = 6},
-    {.name = "a wrong passphrase", .server = -1, .n = 2, .locked = 1,
-     .lines = {SAY("Passphrase for ~/locked_key: ", "no\n"), SAY("That was wrong. Passphrase for", "open up\n")}, .in = 2},
-    {.name = "no passphrase", .server = -1, .n = 2, .locked = 1, .lines = {SAY("Passphrase for", "\n")},
+    {.name = "a slow answer to an impatient server",
+     .server = SERVER_IMPATIENT,
+     .n = 2,
+     .lines = {{.expect = FIRST, .say = "sesame\n", .after_ms = 1700}},
+     .in = 2,
+     .prompts = 1},
+    {.name = "a passphrase, once for all hosts",
+     .server = -1,
+     .n = 6,
+     .locked = 1,
+     .lines = {SAY("Passphrase for ~/locked_key: ", "open up\n")},
+     .in = 6},
+    {.name = "a wrong passphrase",
+     .server = -1,
+     .n = 2,
+     .locked = 1,
+     .lines = {SAY("Passphrase for ~/locked_key: ", "no\n"),
+               SAY("That was wrong. Passphrase for", "open up\n")},
+     .in = 2},
+    {.name = "no passphrase",
+     .server = -1,
+     .n = 2,
+     .locked = 1,
+     .lines = {SAY("Passphrase for", "\n")},
      .say = "locked_key (locked, and no passphrase was given); the server offers: publickey"},
-    {.name = "three wrong passphrases", .server = -1, .n = 1, .locked = 1,
-     .lines = {SAY("Passphrase for", "1\n"), SAY("Passphrase for", "2\n"), SAY("Passphrase for", "3\n")}, .say = "wrong passphrase, 3 times"},
-    {.name = "a locked key is not asked for when another one does", .server = -1, .n = 2, .locked = 2, .lines = {{.expect = NULL}}, .in = 2},
-    {.name = "end of file", .server = SERVER_PASSWORD, .n = 2, .lines = {SAY(FIRST, "\004")}, .prompts = 1, .say = "; no answer was given"},
-    {.name = "Ctrl-C", .server = SERVER_PASSWORD, .n = 2, .lines = {SAY(FIRST, "\003")}, .prompts = 1, .signal = SIGINT},
-    {.name = "Ctrl-C, handled by the program", .server = SERVER_PASSWORD, .n = 2, .lines = {SAY(FIRST, "\003")}, .prompts = 1,
-     .handles_signals = 1, .say = "ticks "},
+    {.name = "three wrong passphrases",
+     .server = -1,
+     .n = 1,
+     .locked = 1,
+     .lines = {SAY("Passphrase for", "1\n"), SAY("Passphrase for", "2\n"),
+               SAY("Passphrase for", "3\n")},
+     .say = "wrong passphrase, 3 times"},
+    {.name = "a locked key is not asked for when another one does",
+     .server = -1,
+     .n = 2,
+     .locked = 2,
+     .lines = {{.expect = NULL}},
+     .in = 2},
+    {.name = "end of file",
+     .server = SERVER_PASSWORD,
+     .n = 2,
+     .lines = {SAY(FIRST, "\004")},
+     .prompts = 1,
+     .say = "; no answer was given"},
+    {.name = "Ctrl-C",
+     .server = SERVER_PASSWORD,
+     .n = 2,
+     .lines = {SAY(FIRST, "\003")},
+     .prompts = 1,
+     .signal = SIGINT},
+    {.name = "Ctrl-C, handled by the program",
+     .server = SERVER_PASSWORD,
+     .n = 2,
+     .lines = {SAY(FIRST, "\003")},
+     .prompts = 1,
+     .handles_signals = 1,
+     .say = "ticks "},
 };
 
 static void test_asking(void **state) {
@@ -240,15 +328,23 @@ static void test_asking(void **state) {
     need_sshd();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct row *r = &rows[i];
-        struct job job = {.port = r->server < 0 ? fixture.v[0].port : servers[r->server].port, .n = r->n, .accept_new = r->server >= 0,
-                          .key = r->locked == 1 ? locked_key : r->key ? key_file : NULL, .handles_signals = r->handles_signals,
+        struct job job = {.port = r->server < 0 ? fixture.v[0].port : servers[r->server].port,
+                          .n = r->n,
+                          .accept_new = r->server >= 0,
+                          .key = r->locked == 1 ? locked_key
+                                 : r->key       ? key_file
+                                                : NULL,
+                          .handles_signals = r->handles_signals,
                           .config = r->locked == 2 ? key_config : NULL};
         static struct talk t;
         converse(&t, &job, r->lines, 1);
-        if (count(t.result, "in\n") != r->in || count(t.screen, FIRST) != r->prompts || !t.echo_at_end || strstr(t.screen, "sesame") ||
-            strstr(t.screen, "open up") || strstr(t.result, "sesame") || (r->say && !strstr(t.result, r->say)) ||
-            strstr(t.result, "LEFT") || (r->signal ? !WIFSIGNALED(t.status) || WTERMSIG(t.status) != r->signal : t.status != 0))
-            fail_msg("%s: status %d, echo %d, screen '%s', result '%s'", r->name, t.status, t.echo_at_end, t.screen, t.result);
+        if (count(t.result, "in\n") != r->in || count(t.screen, FIRST) != r->prompts ||
+            !t.echo_at_end || strstr(t.screen, "sesame") || strstr(t.screen, "open up") ||
+            strstr(t.result, "sesame") || (r->say && !strstr(t.result, r->say)) ||
+            strstr(t.result, "LEFT") ||
+            (r->signal ? !WIFSIGNALED(t.status) || WTERMSIG(t.status) != r->signal : t.status != 0))
+            fail_msg("%s: status %d, echo %d, screen '%s', result '%s'", r->name, t.status,
+                     t.echo_at_end, t.screen, t.result);
         int ticks = -1;
         const char *s = strstr(t.result, "ticks ");
         if (s)
@@ -264,7 +360,9 @@ static void test_nobody_to_ask(void **state) {
     static struct talk t;
     struct job job = {.port = servers[SERVER_PASSWORD].port, .n = 2, .accept_new = 1};
     converse(&t, &job, NULL, 0);
-    assert_int_equal(count(t.result, "tried: nothing (no key file, no ssh agent); the server offers: password; there is no terminal to ask on"), 2);
+    assert_int_equal(count(t.result, "tried: nothing (no key file, no ssh agent); the server "
+                                     "offers: password; there is no terminal to ask on"),
+                     2);
     job.config = batch_config;
     converse(&t, &job, NULL, 1);
     assert_int_equal(count(t.result, "no password was asked for: BatchMode is on"), 2);
@@ -288,8 +386,11 @@ static void test_password_of_a_jump_host(void **state) {
     char jump[100], prompt[200];
     snprintf(jump, sizeof jump, "someone@127.0.0.1:%d", servers[SERVER_PASSWORD].port);
     snprintf(prompt, sizeof prompt, "Password for someone@127.0.0.1: ");
-    struct job job = {.port = fixture.v[0].port, .n = 2, .accept_new = 1, .key = key_file, .jump = jump};
-    struct line lines[] = {SAY(prompt, "wrong\n"), SAY("That was wrong. Password for someone@127.0.0.1: ", "sesame\n"), {.expect = NULL}};
+    struct job job = {
+        .port = fixture.v[0].port, .n = 2, .accept_new = 1, .key = key_file, .jump = jump};
+    struct line lines[] = {SAY(prompt, "wrong\n"),
+                           SAY("That was wrong. Password for someone@127.0.0.1: ", "sesame\n"),
+                           {.expect = NULL}};
     converse(&t, &job, lines, 1);
     /* (that server forwards nothing) */
     if (count(t.result, "cannot connect to 127.0.0.") != 2)

@@ -1,5 +1,5 @@
-/* test_launch_ssh_faults.c - servers that drop, reset, fall silent or have too much to do: every session ends, in time and with
- * the step named, and the others do not notice. */
+/* test_launch_ssh_faults.c - servers that drop, reset, fall silent or have too much to do: every
+ * session ends, in time and with the step named, and the others do not notice. */
 #include "tests/support/ssh_run.h"
 #include "tests/support/cut_proxy.h"
 #include "tests/support/skip.h"
@@ -15,11 +15,23 @@ static const struct {
     const char *say;
     int code;
 } fixed_rows[] = {
-    {"accepts and says nothing", {CUT_SILENCE, 0}, "timed out after 2 s while exchanging keys", PD_ETIMEOUT},
-    {"stops in the middle of the key exchange", {CUT_SILENCE, 700}, "timed out after 2 s while exchanging keys", PD_ETIMEOUT},
+    {"accepts and says nothing",
+     {CUT_SILENCE, 0},
+     "timed out after 2 s while exchanging keys",
+     PD_ETIMEOUT},
+    {"stops in the middle of the key exchange",
+     {CUT_SILENCE, 700},
+     "timed out after 2 s while exchanging keys",
+     PD_ETIMEOUT},
     {"resets in the key exchange", {CUT_RESET, 700}, "ssh: Socket error: ", PD_EHOST},
-    {"ends in the key exchange", {CUT_END, 700}, "ssh: Socket error: ", PD_EHOST}, /* (a reset when we were writing) */
-    {"always ends before its greeting", {CUT_END, 0}, "ssh: the server closed the connection before its greeting", PD_EHOST},
+    {"ends in the key exchange",
+     {CUT_END, 700},
+     "ssh: Socket error: ",
+     PD_EHOST}, /* (a reset when we were writing) */
+    {"always ends before its greeting",
+     {CUT_END, 0},
+     "ssh: the server closed the connection before its greeting",
+     PD_EHOST},
 };
 
 static int setup_faults(void **state) {
@@ -62,7 +74,9 @@ static void test_named_steps(void **state) {
     o.connect_timeout_ms = 2000;
     memset(runs, 0, sizeof runs);
     for (int i = 0; i < 5; i++)
-        hosts[i] = (struct host){.addr = (char *)(uintptr_t)"127.0.0.1", .port = fixed[i].port, .user = fixture.v[0].user};
+        hosts[i] = (struct host){.addr = (char *)(uintptr_t) "127.0.0.1",
+                                 .port = fixed[i].port,
+                                 .user = fixture.v[0].user};
     hosts[5] = fixture.v[1];
     hosts[6] = fixture.v[2];
     run_many(runs, N, &o, hosts, N, "echo hi", 0);
@@ -89,7 +103,8 @@ static void test_max_startups(void **state) {
             fail_msg("session %d: '%s' %s", i, runs[i].text, runs[i].why.msg);
 }
 
-/* Two hundred connections that are cut at random steps, on eight addresses, each closed by us within five seconds. */
+/* Two hundred connections that are cut at random steps, on eight addresses, each closed by us
+ * within five seconds. */
 static void test_hammer(void **state) {
     (void)state;
     need_sshd();
@@ -131,7 +146,9 @@ static void test_several_addresses(void **state) {
         SKIP("localhost has one address here");
     struct run r = {0};
     struct ssh_opts o = accepting();
-    struct host h = {.addr = (char *)(uintptr_t)"localhost", .port = fixture.v[0].port, .user = fixture.v[0].user};
+    struct host h = {.addr = (char *)(uintptr_t) "localhost",
+                     .port = fixture.v[0].port,
+                     .user = fixture.v[0].user};
     run_with(&r, &o, &h, "echo hi");
     if (strcmp(r.text, "hi\n"))
         fail_msg("%s", r.why.msg);

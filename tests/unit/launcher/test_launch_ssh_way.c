@@ -1,4 +1,5 @@
-/* test_launch_ssh_way.c - the way to a host: ~/.ssh/config as ssh reads it, jump hosts, commands that connect. */
+/* test_launch_ssh_way.c - the way to a host: ~/.ssh/config as ssh reads it, jump hosts, commands
+ * that connect. */
 #include "tests/support/ssh_run.h"
 
 #include <sys/wait.h>
@@ -32,7 +33,8 @@ static void write_config(const char *text) {
     write_text(config_file, out, 0600);
 }
 
-/* An `ssh` in front of the real one that counts how often it is asked; without the real one, or with none at all. */
+/* An `ssh` in front of the real one that counts how often it is asked; without the real one, or
+ * with none at all. */
 static void set_path(const char *how) {
     char path[300], script[600];
     static char *old;
@@ -43,7 +45,8 @@ static void set_path(const char *how) {
     if (!strcmp(how, "counting")) {
         char name[400];
         snprintf(name, sizeof name, "%s/ssh", path);
-        snprintf(script, sizeof script, "#!/bin/sh\necho x >>%s\nPATH='%s' exec ssh \"$@\"\n", calls_file, old);
+        snprintf(script, sizeof script, "#!/bin/sh\necho x >>%s\nPATH='%s' exec ssh \"$@\"\n",
+                 calls_file, old);
         write_text(name, script, 0755);
         snprintf(script, sizeof script, "%s:%s", path, old);
         setenv("PATH", script, 1);
@@ -68,7 +71,8 @@ static void on_warning(const char *text, void *arg) {
 
 static struct ssh_opts by_config(void) {
     warnings[0] = 0;
-    return (struct ssh_opts){.config = config_file, .connect_timeout_ms = 20000, .fanout = 64, .warn = on_warning};
+    return (struct ssh_opts){
+        .config = config_file, .connect_timeout_ms = 20000, .fanout = 64, .warn = on_warning};
 }
 
 static int setup_way(void **state) {
@@ -79,7 +83,7 @@ static int setup_way(void **state) {
     return rc;
 }
 
-/* --- ~/.ssh/config ------------------------------------------------------------------------------------------ */
+/* --- ~/.ssh/config --- */
 
 #define KEY "IdentityFile @D@/fx/client_key\nUserKnownHostsFile @D@/fx/known_hosts\nUser @U@\n"
 
@@ -87,37 +91,70 @@ static const struct {
     const char *name, *config, *alias, *say; /* say: NULL: it works */
 } config_rows[] = {
     {"names, ports, keys", "Host n?\nHostName 127.0.0.1\nPort @0@\n" KEY, "n1", NULL},
-    {"the first value counts", "Host n1\nPort @0@\nHost *\nPort 1\nHostName 127.0.0.1\n" KEY, "n1", NULL},
+    {"the first value counts", "Host n1\nPort @0@\nHost *\nPort 1\nHostName 127.0.0.1\n" KEY, "n1",
+     NULL},
     {"equal signs and quotes", "host=n1\n  hostname = \"127.0.0.1\"\nPort=@0@\n" KEY, "n1", NULL},
-    {"negated patterns", "Host !n1 n*\nPort 1\nHost *\nHostName 127.0.0.1\nPort @0@\n" KEY, "n1", NULL},
-    {"another host's lines", "Host m1\nPort 1\nHost n1\nHostName 127.0.0.1\nPort @0@\n" KEY, "n1", NULL},
+    {"negated patterns", "Host !n1 n*\nPort 1\nHost *\nHostName 127.0.0.1\nPort @0@\n" KEY, "n1",
+     NULL},
+    {"another host's lines", "Host m1\nPort 1\nHost n1\nHostName 127.0.0.1\nPort @0@\n" KEY, "n1",
+     NULL},
     {"%h", "Host 0.1\nHostName 127.0.%h\nPort @0@\n" KEY, "0.1", NULL},
     {"Match host", "Host n1\nHostName 127.0.0.1\nMatch host 127.0.0.*\nPort @0@\n" KEY, "n1", NULL},
-    {"Match originalhost and user", "Match originalhost n* user nobody\nPort 1\nMatch originalhost n1,m1\nHostName 127.0.0.1\nPort @0@\n" KEY,
+    {"Match originalhost and user",
+     "Match originalhost n* user nobody\nPort 1\nMatch originalhost n1,m1\nHostName "
+     "127.0.0.1\nPort @0@\n" KEY,
      "n1", NULL},
     {"Include", "Include @D@/included.*\nPort @0@\n" KEY, "n1", NULL},
-    {"several key files", "Host *\nHostName 127.0.0.1\nPort @0@\nIdentityFile @D@/none\nIdentityFile @D@/other\n" KEY, "n1", NULL},
-    {"tokens in key files", "Host client\nHostName 127.0.0.1\nPort @0@\nIdentityFile ~/fx/%n_key\nUserKnownHostsFile @D@/fx/known_hosts\nUser @U@\n",
+    {"several key files",
+     "Host *\nHostName 127.0.0.1\nPort @0@\nIdentityFile @D@/none\nIdentityFile @D@/other\n" KEY,
+     "n1", NULL},
+    {"tokens in key files",
+     "Host client\nHostName 127.0.0.1\nPort @0@\nIdentityFile ~/fx/%n_key\nUserKnownHostsFile "
+     "@D@/fx/known_hosts\nUser @U@\n",
      "client", NULL},
-    {"several lists of host keys", "Host *\nHostName 127.0.0.1\nPort @0@\nUserKnownHostsFile @D@/none @D@/fx/known_hosts\n" KEY, "n1", NULL},
+    {"several lists of host keys",
+     "Host *\nHostName 127.0.0.1\nPort @0@\nUserKnownHostsFile @D@/none @D@/fx/known_hosts\n" KEY,
+     "n1", NULL},
     {"GlobalKnownHostsFile",
-     "Host *\nHostName 127.0.0.1\nPort @0@\nUserKnownHostsFile @D@/none\nGlobalKnownHostsFile @D@/fx/known_hosts\n" KEY, "n1", NULL},
-    {"HostKeyAlias", "Host *\nHostName 127.0.0.1\nPort @0@\nHostKeyAlias known\nUserKnownHostsFile @D@/aliases\n" KEY, "n1", NULL},
-    {"StrictHostKeyChecking", "Host *\nHostName 127.0.0.1\nPort @0@\nStrictHostKeyChecking accept-new\nUserKnownHostsFile @D@/new1 @D@/new2\n" KEY,
+     "Host *\nHostName 127.0.0.1\nPort @0@\nUserKnownHostsFile @D@/none\nGlobalKnownHostsFile "
+     "@D@/fx/known_hosts\n" KEY,
      "n1", NULL},
-    {"an unknown host key says what to do", "Host *\nHostName 127.0.0.1\nPort @0@\nUserKnownHostsFile @D@/none\n" KEY, "n1",
-     "/none; compare it and log in once: ssh -p @0@ @U@@127.0.0.1, or take the keys of all new hosts: --host_key_policy=accept-new"},
-    {"AddressFamily", "Host *\nHostName 127.0.0.1\nPort @0@\nAddressFamily inet6\n" KEY, "n1", "cannot resolve the name"},
-    {"BindAddress", "Host *\nHostName 127.0.0.1\nPort @0@\nBindAddress 127.0.0.9\n" KEY, "n1", NULL},
-    {"PubkeyAuthentication no", "Host *\nHostName 127.0.0.1\nPort @0@\nPubkeyAuthentication no\n" KEY, "n1", "authentication failed"},
-    {"ProxyCommand", "Host *\nHostName 127.0.0.1\nPort @0@\nProxyCommand bash -c 'exec 3<>/dev/tcp/%h/%p; cat <&3 & exec cat >&3'\n" KEY, "n1",
+    {"HostKeyAlias",
+     "Host *\nHostName 127.0.0.1\nPort @0@\nHostKeyAlias known\nUserKnownHostsFile "
+     "@D@/aliases\n" KEY,
+     "n1", NULL},
+    {"StrictHostKeyChecking",
+     "Host *\nHostName 127.0.0.1\nPort @0@\nStrictHostKeyChecking accept-new\nUserKnownHostsFile "
+     "@D@/new1 @D@/new2\n" KEY,
+     "n1", NULL},
+    {"an unknown host key says what to do",
+     "Host *\nHostName 127.0.0.1\nPort @0@\nUserKnownHostsFile @D@/none\n" KEY, "n1",
+     "/none; compare it and log in once: ssh -p @0@ @U@@127.0.0.1, or take the keys of all new "
+     "hosts: --host_key_policy=accept-new"},
+    {"AddressFamily", "Host *\nHostName 127.0.0.1\nPort @0@\nAddressFamily inet6\n" KEY, "n1",
+     "cannot resolve the name"},
+    {"BindAddress", "Host *\nHostName 127.0.0.1\nPort @0@\nBindAddress 127.0.0.9\n" KEY, "n1",
      NULL},
-    {"a ProxyCommand that fails", "Host *\nHostName 127.0.0.1\nPort @0@\nProxyCommand false %h\n" KEY, "n1",
-     "ssh by the ProxyCommand 'false 127.0.0.1': "},
-    {"ProxyJump", "Host j\nPort @1@\nHostName 127.0.0.2\nHost n1\nHostName 127.0.0.1\nPort @0@\nProxyJump j\nHost *\n" KEY, "n1", NULL},
-    {"ProxyJump for all covers the jump host, too", "Host j\nPort @1@\nHostName 127.0.0.2\nHost n1\nHostName 127.0.0.1\nPort @0@\nHost *\nProxyJump j\n" KEY,
+    {"PubkeyAuthentication no",
+     "Host *\nHostName 127.0.0.1\nPort @0@\nPubkeyAuthentication no\n" KEY, "n1",
+     "authentication failed"},
+    {"ProxyCommand",
+     "Host *\nHostName 127.0.0.1\nPort @0@\nProxyCommand bash -c 'exec 3<>/dev/tcp/%h/%p; cat <&3 "
+     "& exec cat >&3'\n" KEY,
      "n1", NULL},
-    {"jump hosts in a circle", "Host n1\nProxyJump j\nHost j\nProxyJump k\nHost k\nProxyJump j\nHost *\n" KEY, "n1",
+    {"a ProxyCommand that fails",
+     "Host *\nHostName 127.0.0.1\nPort @0@\nProxyCommand false %h\n" KEY, "n1",
+     "ssh by the ProxyCommand 'false 127.0.0.1': "},
+    {"ProxyJump",
+     "Host j\nPort @1@\nHostName 127.0.0.2\nHost n1\nHostName 127.0.0.1\nPort @0@\nProxyJump "
+     "j\nHost *\n" KEY,
+     "n1", NULL},
+    {"ProxyJump for all covers the jump host, too",
+     "Host j\nPort @1@\nHostName 127.0.0.2\nHost n1\nHostName 127.0.0.1\nPort @0@\nHost "
+     "*\nProxyJump j\n" KEY,
+     "n1", NULL},
+    {"jump hosts in a circle",
+     "Host n1\nProxyJump j\nHost j\nProxyJump k\nHost k\nProxyJump j\nHost *\n" KEY, "n1",
      "jump hosts in a circle: j is reached by way of itself"},
 };
 
@@ -137,8 +174,11 @@ static void expand(char *out, size_t cap, const char *text) {
 static void prepare_files(void) {
     char cmd[1000];
     snprintf(cmd, sizeof cmd,
-             "cd %s && printf 'Host n1\\nHostName 127.0.0.1\\n' >included.1 && printf 'Host x\\nPort 1\\n' >included.2 && "
-             "[ -f other ] || ssh-keygen -q -t ed25519 -N '' -f other; sed 1q fx/known_hosts | sed 's/^[^ ]*/known/' >aliases; rm -f new1", dir);
+             "cd %s && printf 'Host n1\\nHostName 127.0.0.1\\n' >included.1 && printf 'Host "
+             "x\\nPort 1\\n' >included.2 && "
+             "[ -f other ] || ssh-keygen -q -t ed25519 -N '' -f other; sed 1q fx/known_hosts | sed "
+             "'s/^[^ ]*/known/' >aliases; rm -f new1",
+             dir);
     assert_int_equal(system(cmd), 0);
 }
 
@@ -153,8 +193,10 @@ static void check_rows(const char *how) {
             expand(say, sizeof say, config_rows[i].say);
         write_config(config_rows[i].config);
         run_with(&r, &o, &h, "echo hi");
-        if (!strstr(r.why.msg, say) || (!config_rows[i].say && strcmp(r.text, "hi\n")) || warnings[0])
-            fail_msg("%s, %s: %d '%s', not '%s' %s", config_rows[i].name, how, r.why.code, r.why.msg, say, warnings);
+        if (!strstr(r.why.msg, say) || (!config_rows[i].say && strcmp(r.text, "hi\n")) ||
+            warnings[0])
+            fail_msg("%s, %s: %d '%s', not '%s' %s", config_rows[i].name, how, r.why.code,
+                     r.why.msg, say, warnings);
     }
 }
 
@@ -186,18 +228,22 @@ static void test_config_without_ssh(void **state) {
         run_with(&r, &o, &h, "echo hi");
         set_path("all");
         if (!strstr(r.why.msg, say) || warnings[0])
-            fail_msg("%s, without ssh: %d '%s', not '%s' %s", config_rows[i].name, r.why.code, r.why.msg, say, warnings);
+            fail_msg("%s, without ssh: %d '%s', not '%s' %s", config_rows[i].name, r.why.code,
+                     r.why.msg, say, warnings);
     }
     /* What can't be decided then is told. */
     struct run r = {0};
-    struct host h = {.addr = (char *)(uintptr_t)"n1"};
+    struct host h = {.addr = (char *)(uintptr_t) "n1"};
     struct ssh_opts o = by_config();
-    write_config("Match exec true\nPort 1\nHost *\nHostName 127.0.0.1\nPort @0@\nCiphers aes128-ctr\n" KEY "Host other\nMACs hmac-sha2-256\n");
+    write_config(
+        "Match exec true\nPort 1\nHost *\nHostName 127.0.0.1\nPort @0@\nCiphers aes128-ctr\n" KEY
+        "Host other\nMACs hmac-sha2-256\n");
     set_path("nothing");
     run_with(&r, &o, &h, "echo hi");
     set_path("all");
     assert_string_equal(r.text, "hi\n");
-    assert_non_null(strstr(warnings, ":2: there is no ssh program to ask whether this Match counts"));
+    assert_non_null(
+        strstr(warnings, ":2: there is no ssh program to ask whether this Match counts"));
     assert_non_null(strstr(warnings, ":6: ciphers is not followed"));
     assert_null(strstr(warnings, "macs"));
 }
@@ -213,10 +259,16 @@ static void test_classes(void **state) {
         {"nothing that concerns us", "# a comment\nHost *\nSendEnv LANG\nForwardAgent yes\n", 0},
         {"one for all", "Host *\nHostName 127.0.0.1\nPort @0@\n" KEY, 1},
         {"two kinds", "Host n1 n2\nPort @0@\nHost *\nHostName 127.0.0.1\nPort @0@\n" KEY, 2},
-        {"two kinds by Match", "Match originalhost n3\nPort @0@\nHost *\nHostName 127.0.0.1\nPort @0@\n" KEY, 2},
-        {"a Match that may count for some", "Match user nobody host n3\nPort 1\nHost *\nHostName 127.0.0.1\nPort @0@\n" KEY, 2},
-        {"the name matters", "Host *\nHostName 127.0.0.1\nPort @0@\nUserKnownHostsFile @D@/none-%h @D@/fx/known_hosts\n" KEY, 8},
-        {"a command decides", "Match exec \"test %n = n7\"\nPort 1\nHost *\nHostName 127.0.0.1\nPort @0@\n" KEY, 8},
+        {"two kinds by Match",
+         "Match originalhost n3\nPort @0@\nHost *\nHostName 127.0.0.1\nPort @0@\n" KEY, 2},
+        {"a Match that may count for some",
+         "Match user nobody host n3\nPort 1\nHost *\nHostName 127.0.0.1\nPort @0@\n" KEY, 2},
+        {"the name matters",
+         "Host *\nHostName 127.0.0.1\nPort @0@\nUserKnownHostsFile @D@/none-%h "
+         "@D@/fx/known_hosts\n" KEY,
+         8},
+        {"a command decides",
+         "Match exec \"test %n = n7\"\nPort 1\nHost *\nHostName 127.0.0.1\nPort @0@\n" KEY, 8},
     };
     enum { N = 8 };
     static struct run runs[N];
@@ -248,7 +300,7 @@ static void test_classes(void **state) {
 static void test_ssh_that_does_not_answer(void **state) {
     (void)state;
     need_sshd();
-    struct host h = {.addr = (char *)(uintptr_t)"n1"};
+    struct host h = {.addr = (char *)(uintptr_t) "n1"};
     struct ssh_opts o = by_config();
     struct run runs[3] = {0}, r = {0};
     write_config("Host *\nBadness yes\nPort 2\n");
@@ -272,9 +324,13 @@ static void test_conf_ini_wins(void **state) {
     need_sshd();
     struct ssh_opts o = by_config();
     struct run r = {0}, without = {0};
-    struct host h = {.addr = (char *)(uintptr_t)"n1", .user = fixture.v[0].user, .port = fixture.v[0].port,
-                     .address = (char *)(uintptr_t)"127.0.0.1", .identity_file = key_file};
-    write_config("Host *\nHostName nowhere.invalid\nPort 1\nUser nobody\nIdentityFile @D@/none\nUserKnownHostsFile @D@/none\nProxyJump nowhere.invalid\n");
+    struct host h = {.addr = (char *)(uintptr_t) "n1",
+                     .user = fixture.v[0].user,
+                     .port = fixture.v[0].port,
+                     .address = (char *)(uintptr_t) "127.0.0.1",
+                     .identity_file = key_file};
+    write_config("Host *\nHostName nowhere.invalid\nPort 1\nUser nobody\nIdentityFile "
+                 "@D@/none\nUserKnownHostsFile @D@/none\nProxyJump nowhere.invalid\n");
     o.known_hosts = known_file;
     o.proxy_jump = "none";
     run_with(&r, &o, &h, "echo hi");
@@ -285,7 +341,7 @@ static void test_conf_ini_wins(void **state) {
     assert_non_null(strstr(without.why.msg, "jump host nowhere.invalid: cannot resolve the name"));
 }
 
-/* --- jump hosts ---------------------------------------------------------------------------------------------- */
+/* --- jump hosts --- */
 
 static int n_logins(int i) {
     char cmd[300];
@@ -299,7 +355,8 @@ static void test_jumps(void **state) {
     char one[200], two[300], dead[100], three[300];
     const struct host *v = fixture.v;
     snprintf(one, sizeof one, "%s@127.0.0.1:%d", v[0].user, v[0].port);
-    snprintf(two, sizeof two, "%s@127.0.0.1:%d, ssh://%s@[127.0.0.2]:%d", v[0].user, v[0].port, v[0].user, v[1].port);
+    snprintf(two, sizeof two, "%s@127.0.0.1:%d, ssh://%s@[127.0.0.2]:%d", v[0].user, v[0].port,
+             v[0].user, v[1].port);
     snprintf(dead, sizeof dead, "127.0.0.1:1");
     snprintf(three, sizeof three, "%s,127.0.0.3:1", one);
     const struct host gone = {.addr = v[2].addr, .port = 1, .user = v[2].user};
@@ -312,10 +369,13 @@ static void test_jumps(void **state) {
         {"one", one, NULL, &v[1], 0, PD_ECLOSED},
         {"two", two, NULL, &v[2], 0, PD_ECLOSED},
         {"much data both ways", two, NULL, &v[2], 6000000, PD_ECLOSED},
-        {"one that refuses", dead, "jump host 127.0.0.1:1: cannot connect to port 1: Connection refused", &v[1], 0, PD_EHOST},
+        {"one that refuses", dead,
+         "jump host 127.0.0.1:1: cannot connect to port 1: Connection refused", &v[1], 0, PD_EHOST},
         {"the second refuses", three, "jump host 127.0.0.3:1: jump host ", &v[1], 0, PD_EHOST},
-        {"the host behind it refuses", one, "cannot connect to 127.0.0.3, port 1: Connection refused", &gone, 0, PD_EHOST},
-        {"too many", "a,b,c,d,e,f,g,h,i", "more than 8 jump hosts behind each other", &v[1], 0, PD_ECONF},
+        {"the host behind it refuses", one,
+         "cannot connect to 127.0.0.3, port 1: Connection refused", &gone, 0, PD_EHOST},
+        {"too many", "a,b,c,d,e,f,g,h,i", "more than 8 jump hosts behind each other", &v[1], 0,
+         PD_ECONF},
         {"nonsense", "a:b", "proxy_jump: port is 1..65535, not 'b'", &v[1], 0, PD_ECONF},
         {"nothing", "a,", "proxy_jump: a host is missing", &v[1], 0, PD_ECONF},
     };
@@ -325,12 +385,15 @@ static void test_jumps(void **state) {
         o.proxy_jump = rows[i].jump;
         run_with(&r, &o, rows[i].host, rows[i].send ? "cat" : "echo hi");
         if (r.why.code != rows[i].code || (rows[i].say && !strstr(r.why.msg, rows[i].say)) ||
-            r.got != (rows[i].say ? 0 : rows[i].send ? rows[i].send : 3))
+            r.got != (rows[i].say    ? 0
+                      : rows[i].send ? rows[i].send
+                                     : 3))
             fail_msg("%s: %d '%s', %zu bytes", rows[i].name, r.why.code, r.why.msg, r.got);
     }
 }
 
-/* 30 hosts behind one jump host whose MaxSessions is 1: one login there, and each is what it should be. */
+/* 30 hosts behind one jump host whose MaxSessions is 1: one login there, and each is what it should
+ * be. */
 static void test_jump_is_shared(void **state) {
     (void)state;
     need_sshd();
@@ -376,7 +439,9 @@ static void test_jump_is_lost(void **state) {
     uv_loop_init(&loop);
     assert_int_equal(ssh_pool_new(&pool, &loop, &o, &err), 0);
     for (int i = 0; i < N; i++)
-        assert_int_equal(ssh_pool_open(&runs[i].t, pool, &fixture.v[1 + i % 2], "echo hi; sleep 100", &events, &runs[i], &err), 0);
+        assert_int_equal(ssh_pool_open(&runs[i].t, pool, &fixture.v[1 + i % 2],
+                                       "echo hi; sleep 100", &events, &runs[i], &err),
+                         0);
     for (int open = 0; open < N;) {
         open = 0;
         uv_run(&loop, UV_RUN_ONCE);
@@ -387,9 +452,11 @@ static void test_jump_is_lost(void **state) {
     uv_timer_start(&timer, on_kill, 0, 0);
     uv_run(&loop, UV_RUN_DEFAULT);
     for (int i = 0; i < N; i++)
-        if (runs[i].why.code != PD_ECLOSED || !pd_starts(runs[i].why.msg, "jump host ") || runs[i].status != -1)
+        if (runs[i].why.code != PD_ECLOSED || !pd_starts(runs[i].why.msg, "jump host ") ||
+            runs[i].status != -1)
             fail_msg("host %d: %d '%s'", i, runs[i].why.code, runs[i].why.msg);
-    assert_int_equal(ssh_pool_open(&after.t, pool, &fixture.v[1], "echo hi", &events, &after, &err), 0);
+    assert_int_equal(ssh_pool_open(&after.t, pool, &fixture.v[1], "echo hi", &events, &after, &err),
+                     0);
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_string_equal(after.text, "hi\n");
     ssh_pool_free(pool);
@@ -408,8 +475,8 @@ static void test_jump_closed_at_any_time(void **state) {
     unsigned seed = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)randombytes_random();
     print_message("TEST_SEED=%u\n", seed);
     close_seed = seed;
-    snprintf(jump, sizeof jump, "%s@127.0.0.1:%d,%s@127.0.0.2:%d", fixture.v[0].user, fixture.v[0].port, fixture.v[0].user,
-             fixture.v[1].port);
+    snprintf(jump, sizeof jump, "%s@127.0.0.1:%d,%s@127.0.0.2:%d", fixture.v[0].user,
+             fixture.v[0].port, fixture.v[0].user, fixture.v[1].port);
     o.proxy_jump = jump;
     for (int round = 0; round < 3; round++) {
         memset(runs, 0, sizeof runs);
@@ -420,20 +487,23 @@ static void test_jump_closed_at_any_time(void **state) {
     }
 }
 
-/* Every allocation fails in turn, on the way by ~/.ssh/config and a jump host: an error, or it works; nothing hangs or leaks. */
+/* Every allocation fails in turn, on the way by ~/.ssh/config and a jump host: an error, or it
+ * works; nothing hangs or leaks. */
 static void test_out_of_memory(void **state) {
     (void)state;
     need_sshd();
     if (!UNDER_ASAN && not_here("under AddressSanitizer, which sees what is left"))
         skip();
     struct ssh_opts o = by_config();
-    struct host h = {.addr = (char *)(uintptr_t)"n1"};
+    struct host h = {.addr = (char *)(uintptr_t) "n1"};
     int failed = 0, worked = 0;
-    write_config("Host j\nPort @1@\nHostName 127.0.0.2\nHost n1\nHostName 127.0.0.1\nPort @0@\nProxyJump j\nHost *\n" KEY);
+    write_config("Host j\nPort @1@\nHostName 127.0.0.2\nHost n1\nHostName 127.0.0.1\nPort "
+                 "@0@\nProxyJump j\nHost *\n" KEY);
     const char *given = getenv("TEST_SEED");
     unsigned odd = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)randombytes_uniform(2);
     print_message("TEST_SEED=%u\n", odd);
-    for (unsigned n = 1 + odd % 2; worked < 8 && n < 1000; n += 2) { /* every other one; some that fail are not needed */
+    for (unsigned n = 1 + odd % 2; worked < 8 && n < 1000;
+         n += 2) { /* every other one; some that fail are not needed */
         struct run r = {0};
         char spec[40];
         uv_loop_t loop;

@@ -24,7 +24,8 @@ static void check_lines(int fd, const char *want) {
     assert_string_equal(got, want);
 }
 
-/* Lines through the writer's thread into a pipe; and an output that nobody reads does not hold anybody up. */
+/* Lines through the writer's thread into a pipe; and an output that nobody reads does not hold
+ * anybody up. */
 static void test_output(void **state) {
     (void)state;
     int fd[2];
@@ -72,10 +73,12 @@ static void test_broken_output(void **state) {
     close(fd[1]);
 }
 
-/* --- how lines look -------------------------------------------------------------------------------------------- */
+/* --- how lines look --- */
 
 static const struct show_source sources[] = {
-    {0, "gpu-01", "trainer", "train.log"}, {1, "gpu-02", "trainer", "train.log"}, {2, "gpu-03", "trainer", "train.log"},
+    {0, "gpu-01", "trainer", "train.log"},
+    {1, "gpu-02", "trainer", "train.log"},
+    {2, "gpu-03", "trainer", "train.log"},
     {2, "gpu-03", "pserver", "server.log"},
 };
 
@@ -91,28 +94,57 @@ static const struct {
     struct said said[8];
     const char *want;
 } looks[] = {
-    {"plain", {0}, {{0, 1, "a"}, {3, 2, "\xc3\xa4\xff\033[2Jb"}}, "gpu-01/trainer | a\ngpu-03/pserver | \xc3\xa4\xff\033[2Jb\n"},
-    {"grep", {.grep = "^a+$|x"}, {{0, 1, "aa"}, {0, 2, "ab"}, {1, 3, "a x b"}}, "gpu-01/trainer | aa\ngpu-02/trainer | a x b\n"},
-    {"since and until", {.since_us = 5, .until_us = 7}, {{0, 4, "a"}, {0, 5, "b"}, {0, 7, "c"}, {0, 8, "d"}},
+    {"plain",
+     {0},
+     {{0, 1, "a"}, {3, 2, "\xc3\xa4\xff\033[2Jb"}},
+     "gpu-01/trainer | a\ngpu-03/pserver | \xc3\xa4\xff\033[2Jb\n"},
+    {"grep",
+     {.grep = "^a+$|x"},
+     {{0, 1, "aa"}, {0, 2, "ab"}, {1, 3, "a x b"}},
+     "gpu-01/trainer | aa\ngpu-02/trainer | a x b\n"},
+    {"since and until",
+     {.since_us = 5, .until_us = 7},
+     {{0, 4, "a"}, {0, 5, "b"}, {0, 7, "c"}, {0, 8, "d"}},
      "gpu-01/trainer | b\ngpu-01/trainer | c\n"},
-    {"timestamps", {.timestamps = 1}, {{0, 1, "a"}, {0, 1000002, "b"}, {0, 1700000000123456, "c"}},
-     "1970-01-01T05:30:00.000001+05:30 gpu-01/trainer | a\n1970-01-01T05:30:01.000002+05:30 gpu-01/trainer | b\n"
+    {"timestamps",
+     {.timestamps = 1},
+     {{0, 1, "a"}, {0, 1000002, "b"}, {0, 1700000000123456, "c"}},
+     "1970-01-01T05:30:00.000001+05:30 gpu-01/trainer | a\n1970-01-01T05:30:01.000002+05:30 "
+     "gpu-01/trainer | b\n"
      "2023-11-15T03:43:20.123456+05:30 gpu-01/trainer | c\n"},
-    {"json", {.json = 1}, {{2, 1700000000123456, "\xc3\xa4\xff\"\\\t\033b"}, {3, 1, ""}},
-     "{\"time\":\"2023-11-14T22:13:20.123456Z\",\"node\":2,\"host\":\"gpu-03\",\"role\":\"trainer\",\"stream\":\"train.log\","
+    {"json",
+     {.json = 1},
+     {{2, 1700000000123456, "\xc3\xa4\xff\"\\\t\033b"}, {3, 1, ""}},
+     "{\"time\":\"2023-11-14T22:13:20.123456Z\",\"node\":2,\"host\":\"gpu-03\",\"role\":"
+     "\"trainer\",\"stream\":\"train.log\","
      "\"offset\":7,\"text\":\"\xc3\xa4\xef\xbf\xbd\\\"\\\\\\u0009\\u001bb\"}\n"
-     "{\"time\":\"1970-01-01T00:00:00.000001Z\",\"node\":2,\"host\":\"gpu-03\",\"role\":\"pserver\",\"stream\":\"server.log\","
+     "{\"time\":\"1970-01-01T00:00:00.000001Z\",\"node\":2,\"host\":\"gpu-03\",\"role\":"
+     "\"pserver\",\"stream\":\"server.log\","
      "\"offset\":7,\"text\":\"\"}\n"},
-    {"fold", {.fold = 1}, {{0, 1, "a"}, {1, 2, "b"}, {1, 3, "a"}, {2, 4, "a"}, {3, 5, "a"}, {0, 6, "a"}, {2, 7, "c"}},
-     "gpu-[01-03]/trainer | a\ngpu-02/trainer | b\ngpu-03/pserver | a\ngpu-01/trainer | a\ngpu-03/trainer | c\n"},
-    {"fold within half a second", {.fold = 1}, {{0, 1, "a"}, {1, 400000, "a"}, {2, 600002, "a"}},
+    {"fold",
+     {.fold = 1},
+     {{0, 1, "a"}, {1, 2, "b"}, {1, 3, "a"}, {2, 4, "a"}, {3, 5, "a"}, {0, 6, "a"}, {2, 7, "c"}},
+     "gpu-[01-03]/trainer | a\ngpu-02/trainer | b\ngpu-03/pserver | a\ngpu-01/trainer | "
+     "a\ngpu-03/trainer | c\n"},
+    {"fold within half a second",
+     {.fold = 1},
+     {{0, 1, "a"}, {1, 400000, "a"}, {2, 600002, "a"}},
      "gpu-[01-02]/trainer | a\ngpu-03/trainer | a\n"},
-    {"fold, said again and again", {.fold = 1}, {{0, 1, "a"}, {0, 2, "a"}, {1, 3, "a"}, {0, 4, "a"}, {1, 5, "a"}, {2, 6, "a"}},
+    {"fold, said again and again",
+     {.fold = 1},
+     {{0, 1, "a"}, {0, 2, "a"}, {1, 3, "a"}, {0, 4, "a"}, {1, 5, "a"}, {2, 6, "a"}},
      "gpu-[01-03]/trainer | a\ngpu-[01-02]/trainer | a\ngpu-01/trainer | a\n"},
-    {"tail", {.tail = 2}, {{0, 1, "a"}, {1, 2, "b"}, {2, 3, "c"}}, "gpu-02/trainer | b\ngpu-03/trainer | c\n"},
-    {"tail of what matches", {.tail = 2, .grep = "x"}, {{0, 1, "x1"}, {0, 2, "x2"}, {0, 3, "x3"}, {0, 4, "y"}},
+    {"tail",
+     {.tail = 2},
+     {{0, 1, "a"}, {1, 2, "b"}, {2, 3, "c"}},
+     "gpu-02/trainer | b\ngpu-03/trainer | c\n"},
+    {"tail of what matches",
+     {.tail = 2, .grep = "x"},
+     {{0, 1, "x1"}, {0, 2, "x2"}, {0, 3, "x3"}, {0, 4, "y"}},
      "gpu-01/trainer | x2\ngpu-01/trainer | x3\n"},
-    {"tail, folded", {.tail = 3, .fold = 1}, {{0, 1, "a"}, {1, 2, "a"}, {2, 3, "a"}, {0, 4, "b"}},
+    {"tail, folded",
+     {.tail = 3, .fold = 1},
+     {{0, 1, "a"}, {1, 2, "a"}, {2, 3, "a"}, {0, 4, "b"}},
      "gpu-[02-03]/trainer | a\ngpu-01/trainer | b\n"},
 };
 
@@ -131,7 +163,11 @@ static void test_looks(void **state) {
         assert_int_equal(view_new(&v, fd[1], VIEW_COLOUR_AUTO, NULL), 0);
         assert_int_equal(show_new(&s, v, &o, NULL), 0);
         for (const struct said *w = looks[i].said; w->text; w++) {
-            const struct merge_line l = {.source = w->source, .time_us = w->us, .offset = 7, .text = w->text, .n = strlen(w->text)};
+            const struct merge_line l = {.source = w->source,
+                                         .time_us = w->us,
+                                         .offset = 7,
+                                         .text = w->text,
+                                         .n = strlen(w->text)};
             assert_int_equal(show_line(s, &l, 0), 0);
         }
         show_history_over(s, 0);
@@ -149,7 +185,8 @@ static void test_looks(void **state) {
     }
 }
 
-/* Every one of two times 100,000 lines is shown, half of them by way of the other's; in a second, not in minutes. */
+/* Every one of two times 100,000 lines is shown, half of them by way of the other's; in a second,
+ * not in minutes. */
 static uint64_t n_said;
 static void count_said(void *arg, const struct repeat_line *l) {
     (void)arg;
@@ -163,7 +200,12 @@ static void test_fold_of_many_equal_lines(void **state) {
     assert_non_null(r);
     for (unsigned who = 0; who < 2; who++)
         for (unsigned i = 0; i < LINES; i++) {
-            const struct repeat_line l = {.who = &who, .n_who = 1, .time_us = 1, .source = who, .text = i % 2 ? "warning" : "x", .n = i % 2 ? 7 : 1};
+            const struct repeat_line l = {.who = &who,
+                                          .n_who = 1,
+                                          .time_us = 1,
+                                          .source = who,
+                                          .text = i % 2 ? "warning" : "x",
+                                          .n = i % 2 ? 7 : 1};
             assert_int_equal(repeat_add(r, &l, 0), 0);
         }
     repeat_flush(r, 1, 0);
@@ -187,11 +229,12 @@ static void test_bad_grep(void **state) {
     close(fd[1]);
 }
 
-/* --- tables and progress --------------------------------------------------------------------------------------- */
+/* --- tables and progress --- */
 
 static void test_table(void **state) {
     (void)state;
-    static const char *const rows[][4] = {{"NAME", "N", "NOTE", "EMPTY"}, {"\xc3\xa4", "1000", "x"}, {"long", "7", NULL}};
+    static const char *const rows[][4] = {
+        {"NAME", "N", "NOTE", "EMPTY"}, {"\xc3\xa4", "1000", "x"}, {"long", "7", NULL}};
     struct table t;
     char *text;
     size_t n;
@@ -214,10 +257,14 @@ static void test_table(void **state) {
 static const struct {
     const char *event, *want; /* NULL: no progress event */
 } events[] = {
-    {"{\"ev\":\"progress\",\"pass\":0,\"num_passes\":2,\"batch\":7,\"cost\":1.5,\"rate\":1000}", "pass 1/2, batch 7, cost 1.5, 1000 samples/s"},
-    {"{\"ev\":\"progress\",\"pass\":3,\"batch\":8,\"fraction\":0.999,\"unit\":\"words\",\"rate\":5,\"metrics\":{\"perplexity\":61.5}}",
+    {"{\"ev\":\"progress\",\"pass\":0,\"num_passes\":2,\"batch\":7,\"cost\":1.5,\"rate\":1000}",
+     "pass 1/2, batch 7, cost 1.5, 1000 samples/s"},
+    {"{\"ev\":\"progress\",\"pass\":3,\"batch\":8,\"fraction\":0.999,\"unit\":\"words\",\"rate\":5,"
+     "\"metrics\":{\"perplexity\":61.5}}",
      "pass 4 99 %, batch 8, perplexity 61.5, 5 words/s"},
-    {"{\"ev\":\"progress\",\"pass\":\"x\",\"batch\":-5,\"rate\":null,\"unit\":\"\\u001b[2J\",\"metrics\":[1]}", "pass 1, batch 0"},
+    {"{\"ev\":\"progress\",\"pass\":\"x\",\"batch\":-5,\"rate\":null,\"unit\":\"\\u001b[2J\","
+     "\"metrics\":[1]}",
+     "pass 1, batch 0"},
     {"{\"ev\":\"other\"}", NULL},
     {"[1]", NULL},
     {"7", NULL},
@@ -286,8 +333,13 @@ static void test_merge(void **state) {
 int main(void) {
     signal(SIGPIPE, SIG_IGN); /* as paddlectl does */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_output),   cmocka_unit_test(test_broken_output), cmocka_unit_test(test_looks),
-        cmocka_unit_test(test_bad_grep), cmocka_unit_test(test_fold_of_many_equal_lines), cmocka_unit_test(test_table),        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_output),
+        cmocka_unit_test(test_broken_output),
+        cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_bad_grep),
+        cmocka_unit_test(test_fold_of_many_equal_lines),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_progress),
         cmocka_unit_test(test_merge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

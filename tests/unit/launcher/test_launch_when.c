@@ -33,8 +33,21 @@ static const struct {
     {"2026-11-21T07:30-0230", NOW},
     {"15:30", NOW},
     {"15:30:01", NOW + S},
-    {"", 0}, {"10", 0}, {"m", 0}, {"10x", 0}, {"-5m", 0}, {"@", 0}, {"@x", 0}, {"2026-13-01", 0}, {"2026-11-21T", 0}, {"24:00", 0},
-    {"2026-11-21T10:00X", 0}, {"2026-11-21T10:00+1", 0}, {"10:0x", 0}, {"99999999999h", 0}, {"2026-11-21T10:00Z ", 0},
+    {"", 0},
+    {"10", 0},
+    {"m", 0},
+    {"10x", 0},
+    {"-5m", 0},
+    {"@", 0},
+    {"@x", 0},
+    {"2026-13-01", 0},
+    {"2026-11-21T", 0},
+    {"24:00", 0},
+    {"2026-11-21T10:00X", 0},
+    {"2026-11-21T10:00+1", 0},
+    {"10:0x", 0},
+    {"99999999999h", 0},
+    {"2026-11-21T10:00Z ", 0},
 };
 
 static void test_parse(void **state) {
@@ -45,7 +58,8 @@ static void test_parse(void **state) {
         uint64_t us = 7;
         int rc = when_parse(rows[i].text, "--since", NOW, &us, &err);
         if (rows[i].us ? rc || us != rows[i].us : rc != PD_EUSAGE)
-            fail_msg("'%s': %d, %lld s off", rows[i].text, rc, ((long long)us - (long long)rows[i].us) / 1000000);
+            fail_msg("'%s': %d, %lld s off", rows[i].text, rc,
+                     ((long long)us - (long long)rows[i].us) / 1000000);
         if (rc)
             assert_non_null(strstr(err.msg, "--since"));
     }
@@ -57,7 +71,8 @@ static void test_span(void **state) {
     static const struct {
         uint64_t s;
         const char *want;
-    } spans[] = {{0, "0 s"}, {119, "119 s"}, {120, "2 min"}, {7199, "119 min"}, {7200, "2 h 00 min"}, {86400 * 3 + 3600, "3 d 1 h"}};
+    } spans[] = {{0, "0 s"},        {119, "119 s"},       {120, "2 min"},
+                 {7199, "119 min"}, {7200, "2 h 00 min"}, {86400 * 3 + 3600, "3 d 1 h"}};
     for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++) {
         when_span(out, sizeof out, spans[i].s * S);
         assert_string_equal(out, spans[i].want);

@@ -1,4 +1,5 @@
-/* A saved table by key, where it lies, whatever keys it has and however it was cut; and models in other formats, read back. */
+/* A saved table by key, where it lies, whatever keys it has and however it was cut; and models in
+ * other formats, read back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,8 +24,10 @@ enum { DIM = 3, N_WORDS = 7, W = 10 };
 
 static float value(uint64_t key, uint32_t d) { return (float)(key % 1000003) * 0.37f - (float)d; }
 
-/* A model of `parts` parts with a table "emb" of the keys, dealt by hash, and a dense "w" of 2 x 5. */
-static const char *make(const char *name, const uint64_t *keys, size_t n, uint64_t n_rows, uint32_t parts) {
+/* A model of `parts` parts with a table "emb" of the keys, dealt by hash, and a dense "w" of 2 x 5.
+ */
+static const char *make(const char *name, const uint64_t *keys, size_t n, uint64_t n_rows,
+                        uint32_t parts) {
     static char path[300];
     char stage[PATH_MAX];
     struct model_part part[16] = {{{0}, 0, 0, 0, {0}}};
@@ -37,7 +40,11 @@ static const char *make(const char *name, const uint64_t *keys, size_t n, uint64
             if (pd_mix64(keys[k]) % parts == i)
                 mine[count++] = keys[k];
         struct model_entry e[2] = {{.name = "emb", .kind = MODEL_TABLE, .dim = DIM, .count = count},
-                                   {.name = "w", .kind = MODEL_DENSE, .dim = 1, .first = W * i / parts, .count = W * (i + 1) / parts - W * i / parts}};
+                                   {.name = "w",
+                                    .kind = MODEL_DENSE,
+                                    .dim = 1,
+                                    .first = W * i / parts,
+                                    .count = W * (i + 1) / parts - W * i / parts}};
         struct model_writer *wr;
         char file[40];
         snprintf(file, sizeof file, "p-%u.bin", i);
@@ -51,10 +58,12 @@ static const char *make(const char *name, const uint64_t *keys, size_t n, uint64
         assert_int_equal(model_writer_end(wr, &part[i], &err), 0);
         free(mine);
     }
-    struct model_param p[2] = {{.name = "emb", .kind = MODEL_TABLE, .dim = DIM, .rows = n, .n_rows = n_rows},
-                               {.name = "w", .kind = MODEL_DENSE, .n_dims = 2, .shape = {2, 5}}};
+    struct model_param p[2] = {
+        {.name = "emb", .kind = MODEL_TABLE, .dim = DIM, .rows = n, .n_rows = n_rows},
+        {.name = "w", .kind = MODEL_DENSE, .n_dims = 2, .shape = {2, 5}}};
     char config[] = "[data]\n";
-    struct model_manifest m = {.params = p, .n_params = 2, .parts = part, .n_parts = parts, .config = config};
+    struct model_manifest m = {
+        .params = p, .n_params = 2, .parts = part, .n_parts = parts, .config = config};
     struct pd_buf b;
     pd_buf_init(&b);
     assert_int_equal(model_manifest_write(&m, &b, &err), 0);
@@ -85,7 +94,9 @@ static int by_key(const void *a, const void *b) {
 
 static uint64_t key_vocabulary(size_t i) { return i; }
 static uint64_t key_hash(size_t i) { return pd_mix64(i + 77); }
-static uint64_t key_powers(size_t i) { return i < 64 ? UINT64_C(1) << i : UINT64_MAX - (2000 - i) * i; } /* the worst for interpolation */
+static uint64_t key_powers(size_t i) {
+    return i < 64 ? UINT64_C(1) << i : UINT64_MAX - (2000 - i) * i;
+} /* the worst for interpolation */
 static uint64_t key_clumps(size_t i) { return (uint64_t)(i / 100) << 58 | i % 100; }
 
 static void every_row_is_found_where_it_lies(void **state) {
@@ -95,8 +106,13 @@ static void every_row_is_found_where_it_lies(void **state) {
         uint64_t (*key)(size_t i);
         size_t n;
         uint32_t parts;
-    } rows[] = {{"vocabulary", key_vocabulary, 2000, 1}, {"vocabulary in parts", key_vocabulary, 2000, 5}, {"hashes", key_hash, 2000, 3},
-                {"powers", key_powers, 1000, 2}, {"clumps", key_clumps, 1500, 2}, {"one row", key_hash, 1, 4}, {"none", key_hash, 0, 2}};
+    } rows[] = {{"vocabulary", key_vocabulary, 2000, 1},
+                {"vocabulary in parts", key_vocabulary, 2000, 5},
+                {"hashes", key_hash, 2000, 3},
+                {"powers", key_powers, 1000, 2},
+                {"clumps", key_clumps, 1500, 2},
+                {"one row", key_hash, 1, 4},
+                {"none", key_hash, 0, 2}};
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         uint64_t *keys = calloc(rows[r].n + 1, sizeof *keys);
         for (size_t i = 0; i < rows[r].n; i++)
@@ -120,7 +136,8 @@ static void every_row_is_found_where_it_lies(void **state) {
                 fail_msg("%s: row %llu", rows[r].name, (unsigned long long)keys[i]);
             for (int d = -1; d <= 1; d += 2) {
                 uint64_t other = keys[i] + (uint64_t)(int64_t)d;
-                if (!bsearch(&other, keys, rows[r].n, sizeof other, by_key) && model_table_find(t, other))
+                if (!bsearch(&other, keys, rows[r].n, sizeof other, by_key) &&
+                    model_table_find(t, other))
                     fail_msg("%s: there is no row %llu", rows[r].name, (unsigned long long)other);
             }
         }
@@ -156,7 +173,8 @@ static const char *at_root(const char *name) {
     return path;
 }
 
-/* A row behind the last one is told before the zeros up to it are written: of a damaged model they would fill the disk. */
+/* A row behind the last one is told before the zeros up to it are written: of a damaged model they
+ * would fill the disk. */
 static void a_row_behind_the_last_one_writes_nothing(void **state) {
     (void)state;
     static const uint64_t keys[] = {3, UINT64_C(1) << 20};
@@ -198,7 +216,8 @@ static void the_original_format(void **state) {
         assert_true(pd_get_f32(&r) == value(k, 100));
     pd_buf_release(&b);
     struct pd_err err = {0};
-    assert_int_equal(model_export(m, &x, &c, &err), PD_EUSAGE); /* the folder is not empty, and stays as it is */
+    assert_int_equal(model_export(m, &x, &c, &err),
+                     PD_EUSAGE); /* the folder is not empty, and stays as it is */
     assert_non_null(strstr(err.msg, "must be an empty folder"));
     assert_int_equal(access(at_root("orig/w"), R_OK), 0);
     model_close(m);
@@ -260,10 +279,13 @@ static void what_does_not_fit_is_refused(void **state) {
         const char *name, *format, *param, *dict, *want;
         int code;
     } rows[] = {
-        {"unknown", "hdf5", NULL, NULL, "no format 'hdf5' (known: npz|word2vec|word2vec-binary|original)", PD_EUSAGE},
+        {"unknown", "hdf5", NULL, NULL,
+         "no format 'hdf5' (known: npz|word2vec|word2vec-binary|original)", PD_EUSAGE},
         {"no such parameter", "word2vec", "nope", NULL, "no table or matrix 'nope'", PD_EUSAGE},
-        {"too few words", "word2vec", NULL, "a\nb\nc\n", "has 3 words, but the model a row 4", PD_EDATA},
-        {"a blank in a word", "word2vec", NULL, "a\nb c\n", ":2: a word of the vocabulary is not empty and has no blanks", PD_EDATA},
+        {"too few words", "word2vec", NULL, "a\nb\nc\n", "has 3 words, but the model a row 4",
+         PD_EDATA},
+        {"a blank in a word", "word2vec", NULL, "a\nb c\n",
+         ":2: a word of the vocabulary is not empty and has no blanks", PD_EDATA},
         {"an empty word", "word2vec", NULL, "a\n\nb\n", ":2: a word", PD_EDATA},
         {"no vocabulary file", "word2vec", NULL, "", "nowhere", PD_ENOENT},
     };
@@ -272,11 +294,16 @@ static void what_does_not_fit_is_refused(void **state) {
         char dict[400], out[400];
         struct pd_err err = {0};
         struct model_export_counts c;
-        snprintf(dict, sizeof dict, "%s", at_root(rows[i].dict && !*rows[i].dict ? "nowhere" : "dict2"));
+        snprintf(dict, sizeof dict, "%s",
+                 at_root(rows[i].dict && !*rows[i].dict ? "nowhere" : "dict2"));
         snprintf(out, sizeof out, "%s", at_root("out"));
         if (rows[i].dict && *rows[i].dict)
-            assert_int_equal(pd_write_file_atomic(dict, rows[i].dict, strlen(rows[i].dict), 0644, NULL), 0);
-        struct model_export x = {.format = rows[i].format, .out = out, .param = rows[i].param, .vocabulary = rows[i].dict ? dict : NULL};
+            assert_int_equal(
+                pd_write_file_atomic(dict, rows[i].dict, strlen(rows[i].dict), 0644, NULL), 0);
+        struct model_export x = {.format = rows[i].format,
+                                 .out = out,
+                                 .param = rows[i].param,
+                                 .vocabulary = rows[i].dict ? dict : NULL};
         int rc = model_export(m, &x, &c, &err);
         if (rc != rows[i].code || !strstr(err.msg, rows[i].want))
             fail_msg("%s: %d '%s'", rows[i].name, rc, err.msg);

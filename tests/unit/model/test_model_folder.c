@@ -1,4 +1,5 @@
-/* The saved-model folder: complete or absent, whole or refused, the same values however it was cut. */
+/* The saved-model folder: complete or absent, whole or refused, the same values however it was cut.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +36,8 @@ enum { N = 1000, DIM = 3, ROWS = 20 };
 static float value(uint64_t i) { return (float)i * 0.25f - 7; }
 
 /* Part i of n: a run of the values of "w", and the rows whose key is i modulo n, of "emb". */
-static int write_part(const char *folder, uint32_t i, uint32_t n, struct model_part *part, struct pd_err *err) {
+static int write_part(const char *folder, uint32_t i, uint32_t n, struct model_part *part,
+                      struct pd_err *err) {
     char file[40];
     uint64_t keys[ROWS], rows = 0, first = N * i / n, count = N * (i + 1) / n - first;
     float w[N], x[ROWS * DIM];
@@ -48,8 +50,9 @@ static int write_part(const char *folder, uint32_t i, uint32_t n, struct model_p
         }
     for (uint64_t k = 0; k < count; k++)
         w[k] = value(first + k);
-    struct model_entry e[2] = {{.name = "w", .kind = MODEL_DENSE, .dim = 1, .first = first, .count = count},
-                               {.name = "emb", .kind = MODEL_TABLE, .dim = DIM, .count = rows}};
+    struct model_entry e[2] = {
+        {.name = "w", .kind = MODEL_DENSE, .dim = 1, .first = first, .count = count},
+        {.name = "emb", .kind = MODEL_TABLE, .dim = DIM, .count = rows}};
     struct model_writer *wr = NULL;
     int rc = model_writer_new(&wr, folder, file, e, 2, err);
     if (rc)
@@ -69,11 +72,18 @@ static int write_part(const char *folder, uint32_t i, uint32_t n, struct model_p
     return model_writer_end(wr, part, err);
 }
 
-static int manifest(uint32_t n, const struct model_part *parts, struct pd_buf *out, struct pd_err *err) {
-    struct model_param p[2] = {{.name = "w", .kind = MODEL_DENSE, .n_dims = 2, .shape = {10, N / 10}},
-                               {.name = "emb", .kind = MODEL_TABLE, .dim = DIM, .rows = ROWS, .n_rows = ROWS}};
-    struct model_manifest m = {.step = 12, .pass = 1, .params = p, .n_params = 2, .parts = (struct model_part *)(uintptr_t)parts,
-                               .n_parts = n, .config = (char *)(uintptr_t)"[data]\nfields = \"a\"\n"};
+static int manifest(uint32_t n, const struct model_part *parts, struct pd_buf *out,
+                    struct pd_err *err) {
+    struct model_param p[2] = {
+        {.name = "w", .kind = MODEL_DENSE, .n_dims = 2, .shape = {10, N / 10}},
+        {.name = "emb", .kind = MODEL_TABLE, .dim = DIM, .rows = ROWS, .n_rows = ROWS}};
+    struct model_manifest m = {.step = 12,
+                               .pass = 1,
+                               .params = p,
+                               .n_params = 2,
+                               .parts = (struct model_part *)(uintptr_t)parts,
+                               .n_parts = n,
+                               .config = (char *)(uintptr_t) "[data]\nfields = \"a\"\n"};
     return model_manifest_write(&m, out, err);
 }
 
@@ -92,7 +102,8 @@ static int save(const char *name, uint32_t n, int private, struct pd_err *err) {
     }
     if (!rc)
         rc = manifest(n, parts, &text, err);
-    for (uint32_t i = 0; i < n && !rc; i++) { /* every server is told; those that share the folder find it done */
+    for (uint32_t i = 0; i < n && !rc;
+         i++) { /* every server is told; those that share the folder find it done */
         snprintf(dir, sizeof dir, "%s%s%.0u", root, private ? "/own" : "", private ? i + 1 : 0);
         rc = model_commit(dir, name, 99, text.data, text.len, err);
     }
@@ -132,7 +143,8 @@ static int check(const char *folder, struct pd_err *err) {
         rc = model_each_row(m, "emb", check_row, &seen, err);
     if (!rc && seen != (UINT64_C(1) << ROWS) - 1)
         rc = pd_fail(err, PD_EDATA, "rows are missing");
-    if (!rc && (model_info(m)->step != 12 || strcmp(model_info(m)->config, "[data]\nfields = \"a\"\n")))
+    if (!rc &&
+        (model_info(m)->step != 12 || strcmp(model_info(m)->config, "[data]\nfields = \"a\"\n")))
         rc = pd_fail(err, PD_EDATA, "the manifest");
     model_close(m);
     return rc;
@@ -200,7 +212,8 @@ static void test_a_save_that_breaks_leaves_the_old_model(void **state) {
             fail_msg("after %s: %s", faults[i], err.msg);
     }
     char stale[300];
-    snprintf(stale, sizeof stale, "%s/.m.tmp-00000000000000aa", root); /* of a run that was killed */
+    snprintf(stale, sizeof stale, "%s/.m.tmp-00000000000000aa",
+             root); /* of a run that was killed */
     assert_int_equal(mkdir(stale, 0755), 0);
     assert_int_equal(save("m", 3, 0, &err), 0);
     assert_int_equal(check(path, &err), 0);
@@ -211,7 +224,8 @@ static void test_identical_saves_have_identical_bytes(void **state) {
     (void)state;
     struct pd_err err = {0};
     struct pd_buf a, b;
-    static const char *const files[] = {"manifest.json", "part-00000-of-00002.bin", "part-00001-of-00002.bin"};
+    static const char *const files[] = {"manifest.json", "part-00000-of-00002.bin",
+                                        "part-00001-of-00002.bin"};
     assert_int_equal(save("m1", 2, 0, &err), 0);
     assert_int_equal(save("m2", 2, 0, &err), 0);
     for (int i = 0; i < 3; i++) {
@@ -229,7 +243,8 @@ static void test_identical_saves_have_identical_bytes(void **state) {
     }
 }
 
-/* `total` bytes of the sections in their order, by model_writer_put or in place, in pieces of sizes that do not fit anything. */
+/* `total` bytes of the sections in their order, by model_writer_put or in place, in pieces of sizes
+ * that do not fit anything. */
 static void write_bytes(struct model_writer *wr, const uint8_t *bytes, size_t total, int in_place) {
     struct pd_err err = {0};
     size_t room;
@@ -254,9 +269,10 @@ static void write_bytes(struct model_writer *wr, const uint8_t *bytes, size_t to
 static void test_bytes_written_in_place(void **state) {
     (void)state;
     enum { LONG = 100001, SHORT = 7 };
-    const struct model_entry e[] = {{.name = "long", .kind = MODEL_TABLE, .dim = 5, .count = LONG, .state_width = 3},
-                                    {.name = "none", .kind = MODEL_TABLE, .dim = 5},
-                                    {.name = "short", .kind = MODEL_TABLE, .dim = 1, .count = SHORT}};
+    const struct model_entry e[] = {
+        {.name = "long", .kind = MODEL_TABLE, .dim = 5, .count = LONG, .state_width = 3},
+        {.name = "none", .kind = MODEL_TABLE, .dim = 5},
+        {.name = "short", .kind = MODEL_TABLE, .dim = 1, .count = SHORT}};
     const size_t total = (size_t)LONG * (8 + 4 * 8) + SHORT * (8 + 4);
     uint8_t *bytes = malloc(total);
     struct model_part part[2];
@@ -306,7 +322,8 @@ static void test_damage_is_found(void **state) {
     assert_non_null(strstr(err.msg, "bytes instead of"));
 }
 
-/* A manifest or part that was made to deceive: every byte of both changed, with checksums that fit. */
+/* A manifest or part that was made to deceive: every byte of both changed, with checksums that fit.
+ */
 static void test_hostile_parts(void **state) {
     (void)state;
     struct pd_err err = {0};
@@ -335,15 +352,17 @@ static void test_hostile_parts(void **state) {
             assert_int_equal(pd_write_file_atomic(mpath, text.data, text.len, 0644, &err), 0);
             pd_buf_release(&text);
             pd_err_clear(&err);
-            (void)check(folder, &err); /* right or wrong, but inside the file: the sanitizers watch */
+            (void)check(folder,
+                        &err); /* right or wrong, but inside the file: the sanitizers watch */
             orig.data[at] = was;
             pd_err_clear(&err);
         }
     pd_buf_release(&orig);
 }
 
-/* The second of two parts says that its values are the first one's, with checksums that fit: as many values as there should be, and of half
- * of them nobody has any. Once that was read as whole, with what happened to lie in memory. */
+/* The second of two parts says that its values are the first one's, with checksums that fit: as
+ * many values as there should be, and of half of them nobody has any. Once that was read as whole,
+ * with what happened to lie in memory. */
 static void test_parts_that_overlap_are_not_whole(void **state) {
     (void)state;
     struct pd_err err = {0};
@@ -390,16 +409,21 @@ static void test_hostile_manifests(void **state) {
         {"later version", "{\"format\": \"paddle-model\", \"version\": 2}", "version 2"},
         {"incomplete", "{\"format\": \"paddle-model\", \"version\": 1, \"step\": 1}", "lacks"},
         {"path in a part",
-         "{\"format\": \"paddle-model\", \"version\": 1, \"step\": 1, \"pass\": 0, \"config\": \"\", \"parameters\": [], "
-         "\"parts\": [{\"file\": \"../x\", \"bytes\": 1, \"rows\": 0, \"xxh3_128\": \"00000000000000000000000000000000\"}]}",
+         "{\"format\": \"paddle-model\", \"version\": 1, \"step\": 1, \"pass\": 0, \"config\": "
+         "\"\", \"parameters\": [], "
+         "\"parts\": [{\"file\": \"../x\", \"bytes\": 1, \"rows\": 0, \"xxh3_128\": "
+         "\"00000000000000000000000000000000\"}]}",
          "part 0 is malformed"},
         {"negative shape",
-         "{\"format\": \"paddle-model\", \"version\": 1, \"step\": 1, \"pass\": 0, \"config\": \"\", \"parts\": [], "
+         "{\"format\": \"paddle-model\", \"version\": 1, \"step\": 1, \"pass\": 0, \"config\": "
+         "\"\", \"parts\": [], "
          "\"parameters\": [{\"name\": \"a\", \"kind\": \"dense\", \"shape\": [-1]}]}",
          "parameter 0 is malformed"},
         {"shape overflow",
-         "{\"format\": \"paddle-model\", \"version\": 1, \"step\": 1, \"pass\": 0, \"config\": \"\", \"parts\": [], "
-         "\"parameters\": [{\"name\": \"a\", \"kind\": \"dense\", \"shape\": [4294967296, 4294967296, 16]}]}",
+         "{\"format\": \"paddle-model\", \"version\": 1, \"step\": 1, \"pass\": 0, \"config\": "
+         "\"\", \"parts\": [], "
+         "\"parameters\": [{\"name\": \"a\", \"kind\": \"dense\", \"shape\": [4294967296, "
+         "4294967296, 16]}]}",
          "parameter 0 is malformed"},
     };
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {

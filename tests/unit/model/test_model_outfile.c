@@ -28,7 +28,8 @@ static void fill(uint8_t *p, uint64_t at, size_t n) {
 static int write_on(struct outfile *o, uint64_t end, struct pd_err *err) {
     int rc = 0;
     while (!rc && o->written < end) {
-        const size_t n = end - o->written < OUTFILE_BUFFER ? (size_t)(end - o->written) : OUTFILE_BUFFER;
+        const size_t n =
+            end - o->written < OUTFILE_BUFFER ? (size_t)(end - o->written) : OUTFILE_BUFFER;
         fill(outfile_room(o), o->written, n);
         rc = outfile_write(o, n, err);
     }
@@ -44,18 +45,27 @@ static void expect_file(const char *name, uint64_t n) {
         fail_msg("%s: %s", name, err.msg);
     fill(want, 0, n);
     if (got.len != n || memcmp(got.data, want, n))
-        fail_msg("%s: %zu bytes, not the %llu that were written", name, got.len, (unsigned long long)n);
+        fail_msg("%s: %zu bytes, not the %llu that were written", name, got.len,
+                 (unsigned long long)n);
     pd_buf_release(&got);
     free(want);
 }
 
 static const struct {
     const char *name, *fault;
-} ways[] = {{"as the system lets us", NULL}, {"cached", "outfile.cached:1"}, {"direct", "outfile.direct:1"}};
+} ways[] = {{"as the system lets us", NULL},
+            {"cached", "outfile.cached:1"},
+            {"direct", "outfile.direct:1"}};
 
 static void test_the_same_bytes_every_way(void **state) {
     (void)state;
-    static const uint64_t sizes[] = {0, 1, OUTFILE_BUFFER - 1, OUTFILE_BUFFER, 4 * OUTFILE_BUFFER, 4 * OUTFILE_BUFFER + 64, 7 * OUTFILE_BUFFER - 4096,
+    static const uint64_t sizes[] = {0,
+                                     1,
+                                     OUTFILE_BUFFER - 1,
+                                     OUTFILE_BUFFER,
+                                     4 * OUTFILE_BUFFER,
+                                     4 * OUTFILE_BUFFER + 64,
+                                     7 * OUTFILE_BUFFER - 4096,
                                      11 * OUTFILE_BUFFER + 4097};
     for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++)
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

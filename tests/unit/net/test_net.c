@@ -69,23 +69,30 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     x->conn = NULL;
 }
 
-static const struct net_events events = {.on_open = on_open, .on_frame = on_frame, .on_close = on_close};
+static const struct net_events events = {
+    .on_open = on_open, .on_frame = on_frame, .on_close = on_close};
 static const struct net_opts opts = {.max_frame = 64 << 20, .handshake_timeout_ms = 3000};
 
 static int cork; /* the listener's */
 
-static void start_at(struct world *w, const char *server_job, uint8_t server_key, const char *listen_ip, const char *ip) {
+static void start_at(struct world *w, const char *server_job, uint8_t server_key,
+                     const char *listen_ip, const char *ip) {
     memset(w, 0, sizeof *w);
     uv_loop_init(&w->loop);
-    struct wire_hs_opts hs = {.self = {WIRE_ROLE_PSERVER, 2, 5, ""}, .key = {server_key}, .greeting = "hi", .greeting_len = 2};
+    struct wire_hs_opts hs = {.self = {WIRE_ROLE_PSERVER, 2, 5, ""},
+                              .key = {server_key},
+                              .greeting = "hi",
+                              .greeting_len = 2};
     snprintf(hs.self.job, sizeof hs.self.job, "%s", server_job);
     struct net_opts mine = opts;
     mine.cork = cork;
-    assert_int_equal(net_listen(&w->listener, &w->loop, listen_ip, 0, &hs, &mine, &events, &w->s, NULL), 0);
+    assert_int_equal(
+        net_listen(&w->listener, &w->loop, listen_ip, 0, &hs, &mine, &events, &w->s, NULL), 0);
     struct wire_hs_opts me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}, .key = {1}};
     struct pd_err err = {0};
-    assert_int_equal(net_connect(&w->a.conn, &w->loop, ip, net_listener_port(w->listener), 3000, &me, &opts,
-                                 &events, &w->a, &err), 0);
+    assert_int_equal(net_connect(&w->a.conn, &w->loop, ip, net_listener_port(w->listener), 3000,
+                                 &me, &opts, &events, &w->a, &err),
+                     0);
 }
 
 static void start(struct world *w, const char *server_job, uint8_t server_key) {
@@ -106,7 +113,8 @@ static void run_until(struct world *w, const int *counter, int n) {
     assert_true(*counter >= n);
 }
 
-/* Large and small frames, both directions, more than the kernel's buffers hold, released or copied. */
+/* Large and small frames, both directions, more than the kernel's buffers hold, released or copied.
+ */
 static void frames_of_all_sizes_arrive_in_order(void **state) {
     (void)state;
     struct world w;
@@ -137,7 +145,8 @@ static void frames_of_all_sizes_arrive_in_order(void **state) {
     assert_int_equal(net_queued_bytes(w.a.conn), 0);
     memset(big, rounds, 17 << 20);
     struct net_sec sec = {big, 17 << 20};
-    assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, (uint64_t)rounds, &sec, 1, count_release, &w.a), 0);
+    assert_int_equal(
+        net_send(w.a.conn, WIRE_PS_REDUCE, 0, (uint64_t)rounds, &sec, 1, count_release, &w.a), 0);
     run_until(&w, &w.a.released, 1);
     for (int i = 0; w.a.frames < (uint64_t)rounds + 1 && i < 1000000; i++)
         uv_run(&w.loop, UV_RUN_ONCE);
@@ -149,7 +158,8 @@ static void frames_of_all_sizes_arrive_in_order(void **state) {
     assert_int_equal(w.s.why.code, PD_ECLOSED);
 }
 
-/* Many at once, some too large to wait for the others; the last answer must leave before the end. */
+/* Many at once, some too large to wait for the others; the last answer must leave before the end.
+ */
 static void answers_that_leave_together_keep_their_order(void **state) {
     (void)state;
     enum { N = 3000, LARGE = 100000 };
@@ -165,7 +175,8 @@ static void answers_that_leave_together_keep_their_order(void **state) {
             size_t n = i % 500 == 499 ? LARGE : (size_t)(i % 97) * 3;
             memset(body, i, n);
             struct net_sec sec = {body, n};
-            assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, (uint64_t)i, &sec, 1, NULL, NULL), 0);
+            assert_int_equal(
+                net_send(w.a.conn, WIRE_PS_REDUCE, 0, (uint64_t)i, &sec, 1, NULL, NULL), 0);
             total += n;
         }
         run_until(&w, &w.a.closed, 1);
@@ -178,7 +189,8 @@ static void answers_that_leave_together_keep_their_order(void **state) {
     cork = 0;
 }
 
-/* Closing at once loses what is queued, but not what the kernel would have taken when it was sent. */
+/* Closing at once loses what is queued, but not what the kernel would have taken when it was sent.
+ */
 static void a_last_answer_leaves_before_an_abrupt_end(void **state) {
     (void)state;
     for (cork = 0; cork < 2; cork++) {
@@ -221,10 +233,12 @@ static void silent_connections_make_way(void **state) {
     uv_loop_init(&w.loop);
     memset(&w.a, 0, sizeof w.a);
     memset(&w.s, 0, sizeof w.s);
-    struct wire_hs_opts hs = {.self = {WIRE_ROLE_PSERVER, 2, 5, "J"}, .key = {1}}, me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}, .key = {1}};
+    struct wire_hs_opts hs = {.self = {WIRE_ROLE_PSERVER, 2, 5, "J"}, .key = {1}},
+                        me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}, .key = {1}};
     struct net_opts slow = opts;
     slow.handshake_timeout_ms = 600000;
-    assert_int_equal(net_listen(&w.listener, &w.loop, "127.0.0.1", 0, &hs, &slow, &events, &w.s, NULL), 0);
+    assert_int_equal(
+        net_listen(&w.listener, &w.loop, "127.0.0.1", 0, &hs, &slow, &events, &w.s, NULL), 0);
     struct sockaddr_storage sa;
     assert_int_equal(net_ip_addr("127.0.0.1", net_listener_port(w.listener), &sa), 0);
     int fd[SILENT];
@@ -234,7 +248,9 @@ static void silent_connections_make_way(void **state) {
     }
     for (int tries = 0; !w.a.opened && tries < 300; tries++) { /* as clients do: again and again */
         const int closed = w.a.closed;
-        assert_int_equal(net_connect(&w.a.conn, &w.loop, "127.0.0.1", net_listener_port(w.listener), 60000, &me, &opts, &events, &w.a, NULL), 0);
+        assert_int_equal(net_connect(&w.a.conn, &w.loop, "127.0.0.1", net_listener_port(w.listener),
+                                     60000, &me, &opts, &events, &w.a, NULL),
+                         0);
         while (!w.a.opened && w.a.closed == closed)
             uv_run(&w.loop, UV_RUN_ONCE);
         if (!w.a.opened)
@@ -257,7 +273,8 @@ static void a_port_where_nobody_listens_is_named(void **state) {
     struct side a = {0};
     struct wire_hs_opts me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}};
     struct net_conn *c;
-    assert_int_equal(net_connect(&c, &loop, "127.0.0.1", port, 3000, &me, &opts, &events, &a, NULL), 0);
+    assert_int_equal(net_connect(&c, &loop, "127.0.0.1", port, 3000, &me, &opts, &events, &a, NULL),
+                     0);
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(a.closed, 1);
     assert_int_equal(a.why.code, PD_ECLOSED);
@@ -281,7 +298,8 @@ static void a_bound_port_is_ours_before_it_listens(void **state) {
     close(fd2);
 }
 
-/* Garbage after the handshake closes that connection with a reason; also a frame cut by the peer's end. */
+/* Garbage after the handshake closes that connection with a reason; also a frame cut by the peer's
+ * end. */
 static void streams_without_handshake_report_how_they_ended(void **state) {
     (void)state;
     static const struct {
@@ -291,7 +309,9 @@ static void streams_without_handshake_report_how_they_ended(void **state) {
         int code;
     } rows[] = {{"clean end", "", 0, PD_ECLOSED},
                 {"cut header", "PDL1\x02", 5, PD_EIO},
-                {"garbage", "GET / HTTP/1.1\r\nHost: example\r\nAccept: everything there is.......\r\n", 68, PD_EPROTO}};
+                {"garbage",
+                 "GET / HTTP/1.1\r\nHost: example\r\nAccept: everything there is.......\r\n", 68,
+                 PD_EPROTO}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         uv_loop_t loop;
         uv_loop_init(&loop);
@@ -302,7 +322,8 @@ static void streams_without_handshake_report_how_they_ended(void **state) {
         assert_int_equal(uv_pipe_open(p, sv[0]), 0);
         struct side a = {0};
         struct net_conn *c;
-        assert_int_equal(net_conn_over(&c, (uv_stream_t *)p, (uv_stream_t *)p, &opts, &events, &a, NULL), 0);
+        assert_int_equal(
+            net_conn_over(&c, (uv_stream_t *)p, (uv_stream_t *)p, &opts, &events, &a, NULL), 0);
         assert_int_equal(write(sv[1], rows[i].bytes, rows[i].n), rows[i].n);
         close(sv[1]);
         uv_run(&loop, UV_RUN_DEFAULT);
@@ -318,13 +339,15 @@ static void streams_without_handshake_report_how_they_ended(void **state) {
 static void ipv4_and_ipv6_reach_one_listener(void **state) {
     static const struct {
         const char *listen, *ip, *peer;
-    } rows[] = {{"::", "127.0.0.1", "127.0.0.1:"}, {"::", "::1", "[::1]:"}, {"::1", "::1", "[::1]:"}};
+    } rows[] = {
+        {"::", "127.0.0.1", "127.0.0.1:"}, {"::", "::1", "[::1]:"}, {"::1", "::1", "[::1]:"}};
     char text[NET_ENDPOINT_MAX];
     int port, fd = net_bind_first_free("::1", 0, 1, &port, NULL);
     (void)state;
     assert_string_equal(net_endpoint("10.0.0.1", 7164, text), "10.0.0.1:7164");
     assert_string_equal(net_endpoint("2001:db8::1", 7164, text), "[2001:db8::1]:7164");
-    assert_true(net_is_ip("10.0.0.1") && net_is_ip("::1") && !net_is_ip("10.0.0") && !net_is_ip("[::1]") && !net_is_ip("a") && !net_is_ip(""));
+    assert_true(net_is_ip("10.0.0.1") && net_is_ip("::1") && !net_is_ip("10.0.0") &&
+                !net_is_ip("[::1]") && !net_is_ip("a") && !net_is_ip(""));
     if (fd < 0)
         SKIP("this machine has no ::1");
     close(fd);

@@ -1,4 +1,5 @@
-/* test_net_share.c - frames whose sections go through memory: rooms of an arena, and two ends of a connection. */
+/* test_net_share.c - frames whose sections go through memory: rooms of an arena, and two ends of a
+ * connection. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +45,8 @@ static void rooms_come_back_in_order(void **state) {
     net_arena_give_back(theirs, turn[1]); /* behind one that is in use */
     assert_null(net_arena_take(ours, theirs, third, &at[3], &turn[3]));
     net_arena_give_back(theirs, turn[0]);
-    assert_non_null(net_arena_take(ours, theirs, 2 * third, &at[3], &turn[3])); /* the first two, at the beginning */
+    assert_non_null(net_arena_take(ours, theirs, 2 * third, &at[3],
+                                   &turn[3])); /* the first two, at the beginning */
     assert_int_equal(at[3], 4096);
     assert_null(net_arena_take(ours, theirs, 64, &at[0], &turn[0]));
     net_arena_give_back(theirs, turn[3]);
@@ -64,13 +66,19 @@ static void rooms_come_back_in_order(void **state) {
     net_arena_free(seen);
 }
 
-/* Many rooms of random sizes, given back in random order; none overlaps one in use, and what is in them stays. */
+/* Many rooms of random sizes, given back in random order; none overlaps one in use, and what is in
+ * them stays. */
 static void rooms_never_overlap(void **state) {
     (void)state;
     enum { N = 64, ROUNDS = 20000 };
     struct net_arena *ours, *theirs;
     struct net_memory_name name, other;
-    struct { uint8_t *p; size_t n; uint32_t turn; uint8_t mark; } in[N] = {{0}};
+    struct {
+        uint8_t *p;
+        size_t n;
+        uint32_t turn;
+        uint8_t mark;
+    } in[N] = {{0}};
     uint64_t random = 88172645463325252u, at;
     int taken = 0;
     assert_int_equal(net_arena_new(&ours, &name), 0);
@@ -100,7 +108,8 @@ static void rooms_never_overlap(void **state) {
     net_arena_free(theirs);
 }
 
-/* A room that is only promised kills who writes to it with SIGBUS where the kernel has no memory for it. */
+/* A room that is only promised kills who writes to it with SIGBUS where the kernel has no memory
+ * for it. */
 static void rooms_have_memory_before_they_are_written_to(void **state) {
     (void)state;
     struct net_arena *ours, *theirs;
@@ -140,7 +149,8 @@ static void only_the_right_memory_is_opened(void **state) {
     assert_int_equal(net_arena_open(&b, &n), PD_ENOENT);
     n = name;
     const int unsealed = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    assert_int_equal(ftruncate(unsealed, NET_ARENA_BYTES), 0); /* it could be made shorter under our feet */
+    assert_int_equal(ftruncate(unsealed, NET_ARENA_BYTES),
+                     0); /* it could be made shorter under our feet */
     n.fd = (uint32_t)unsealed;
     assert_int_equal(net_arena_open(&b, &n), PD_ENOENT);
     close(unsealed);
@@ -201,7 +211,8 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     x->conn = NULL;
 }
 
-static const struct net_events events = {.on_open = on_open, .on_frame = on_frame, .on_close = on_close};
+static const struct net_events events = {
+    .on_open = on_open, .on_frame = on_frame, .on_close = on_close};
 
 static void turn(struct world *w, const int *counter, int n) {
     for (int i = 0; *counter < n && i < 1000000; i++)
@@ -212,12 +223,16 @@ static void turn(struct world *w, const int *counter, int n) {
 static void start(struct world *w, int server_shares) {
     memset(w, 0, sizeof *w);
     uv_loop_init(&w->loop);
-    struct wire_hs_opts hs = {.self = {WIRE_ROLE_PSERVER, 2, 5, "J"}, .key = {1}}, me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}, .key = {1}};
+    struct wire_hs_opts hs = {.self = {WIRE_ROLE_PSERVER, 2, 5, "J"}, .key = {1}},
+                        me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}, .key = {1}};
     struct net_opts o = {.max_frame = 64 << 20, .share = server_shares};
     struct pd_err err = {0};
-    assert_int_equal(net_listen(&w->listener, &w->loop, "127.0.0.1", 0, &hs, &o, &events, &w->s, NULL), 0);
+    assert_int_equal(
+        net_listen(&w->listener, &w->loop, "127.0.0.1", 0, &hs, &o, &events, &w->s, NULL), 0);
     o.share = 1;
-    assert_int_equal(net_connect(&w->a.conn, &w->loop, "127.0.0.1", net_listener_port(w->listener), 3000, &me, &o, &events, &w->a, &err), 0);
+    assert_int_equal(net_connect(&w->a.conn, &w->loop, "127.0.0.1", net_listener_port(w->listener),
+                                 3000, &me, &o, &events, &w->a, &err),
+                     0);
     turn(w, &w->a.opened, 1);
     turn(w, &w->s.opened, 1);
 }
@@ -237,13 +252,17 @@ static void finish(struct world *w) {
 
 static void agree(struct world *w, int shared) {
     net_share(w->a.conn);
-    for (int i = 0; i < 1000 && !(net_share_sends(w->a.conn->share) && net_share_sends(w->s.conn->share)) && (shared || w->a.conn->share); i++)
+    for (int i = 0;
+         i < 1000 && !(net_share_sends(w->a.conn->share) && net_share_sends(w->s.conn->share)) &&
+         (shared || w->a.conn->share);
+         i++)
         uv_run(&w->loop, UV_RUN_ONCE);
     assert_int_equal(net_share_sends(w->a.conn->share), shared);
 }
 
 /* n frames of two sections from `from`; both have all of them at the end. */
-static uint64_t send_frames(struct world *w, struct side *from, struct side *to, int n, size_t bytes) {
+static uint64_t send_frames(struct world *w, struct side *from, struct side *to, int n,
+                            size_t bytes) {
     uint8_t *p = malloc(2 * bytes);
     uint64_t sum = 0;
     for (int i = to->frames, last = i + n; i < last; i++) {
@@ -251,7 +270,8 @@ static uint64_t send_frames(struct world *w, struct side *from, struct side *to,
         memset(p + bytes, i + 1, bytes);
         const size_t k = bytes - (size_t)i % 50;
         const struct net_sec sec[2] = {{p, k}, {p + bytes, bytes}};
-        assert_int_equal(net_send(from->conn, WIRE_PS_REDUCE, 0, (uint64_t)i, sec, 2, NULL, NULL), 0);
+        assert_int_equal(net_send(from->conn, WIRE_PS_REDUCE, 0, (uint64_t)i, sec, 2, NULL, NULL),
+                         0);
         sum += k + bytes;
         memset(p, 0xee, 2 * bytes); /* it is ours again */
         if (i % 3 == 0)
@@ -281,7 +301,8 @@ static void large_frames_do_not_cross_the_socket(void **state) {
     finish(&w);
 }
 
-/* The receiver keeps frames: no room is left, and the others go through the socket, in order. What is kept outlives the connection. */
+/* The receiver keeps frames: no room is left, and the others go through the socket, in order. What
+ * is kept outlives the connection. */
 static void frames_that_are_kept_stay(void **state) {
     (void)state;
     struct world w;
@@ -318,7 +339,9 @@ static void lent_sections_are_not_copied(void **state) {
         struct world w;
         struct net_region *r;
         int released = 0, other = 0;
-        assert_int_equal(net_region_new(&r, UINT64_C(1) << 32, at_once ? NET_LENT_AT_ONCE : NET_LENT_UNTIL_READ), 0);
+        assert_int_equal(
+            net_region_new(&r, UINT64_C(1) << 32, at_once ? NET_LENT_AT_ONCE : NET_LENT_UNTIL_READ),
+            0);
         start(&w, 1);
         net_lend(w.a.conn, r);
         agree(&w, 1);
@@ -335,7 +358,8 @@ static void lent_sections_are_not_copied(void **state) {
         p[BYTES - 1] = 77; /* it is the same memory */
         assert_int_equal(w.s.kept[0]->sec[1][BYTES - 1], 77);
         memset(mine, 1, BYTES);
-        assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, 1, &elsewhere, 1, count, &other), 0); /* what does not lie there is copied as ever */
+        assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, 1, &elsewhere, 1, count, &other),
+                         0); /* what does not lie there is copied as ever */
         assert_int_equal(other, 1);
         turn(&w, &w.s.frames, 2);
         assert_int_equal(released, at_once);
@@ -351,7 +375,8 @@ static void lent_sections_are_not_copied(void **state) {
         assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, 2, sec, 2, count, &released), 0);
         turn(&w, &w.s.frames, 3);
         assert_int_equal(released, 1 + at_once);
-        net_close(w.a.conn); /* with the connection it ends in any case; what the peer has, it has */
+        net_close(
+            w.a.conn); /* with the connection it ends in any case; what the peer has, it has */
         turn(&w, &w.a.closed, 1);
         assert_int_equal(released, 2);
         turn(&w, &w.s.closed, 1);
@@ -387,7 +412,8 @@ static void a_region_gives_and_takes(void **state) {
     assert_int_equal(net_region_new(&r, UINT64_MAX, NET_LENT_AT_ONCE), PD_ENOMEM);
 }
 
-/* What a region gives may be written to; where the kernel has no memory for it, it gives nothing, and what it gave before stays. */
+/* What a region gives may be written to; where the kernel has no memory for it, it gives nothing,
+ * and what it gave before stays. */
 static void a_region_that_gets_no_memory(void **state) {
     (void)state;
     enum { LARGE = 3 << 20 };
@@ -400,7 +426,8 @@ static void a_region_that_gets_no_memory(void **state) {
         assert_int_not_equal(net_region_new(&r, 1000, NET_LENT_AT_ONCE), 0);
         pd_fault_arm(NULL);
     }
-    assert_int_equal(net_region_new(&r, UINT64_C(1) << 37, NET_LENT_AT_ONCE), 0); /* is only promised */
+    assert_int_equal(net_region_new(&r, UINT64_C(1) << 37, NET_LENT_AT_ONCE),
+                     0); /* is only promised */
     uint8_t *a = net_region_take(r, 100);
     assert_non_null(a);
     pd_fault_arm("net.arena:1");
@@ -421,7 +448,8 @@ static void a_region_that_gets_no_memory(void **state) {
 static void what_is_lent_and_not_found_goes_through_the_socket(void **state) {
     (void)state;
     enum { BYTES = 100000 };
-    for (int nth = 1; nth <= 9; nth++) { /* each that may fail: two made, mapped, backed, opened, and what is lent */
+    for (int nth = 1; nth <= 9;
+         nth++) { /* each that may fail: two made, mapped, backed, opened, and what is lent */
         struct world w;
         struct net_region *r;
         char fault[40];
@@ -452,7 +480,8 @@ static void nothing_comes(struct world *w, int frames) {
     assert_int_equal(w->s.frames, frames);
 }
 
-/* Small frames, and large ones whose bytes are in the memory, leave together; what must go through the socket takes along what waits. */
+/* Small frames, and large ones whose bytes are in the memory, leave together; what must go through
+ * the socket takes along what waits. */
 static void what_is_held_leaves_together(void **state) {
     (void)state;
     struct world w;
@@ -504,14 +533,18 @@ static void without_memory_all_goes_through_the_socket(void **state) {
 /* A peer that names what is not there is thrown out. */
 static void lies_end_the_connection(void **state) {
     (void)state;
-    static const struct { uint64_t offset; size_t bytes; } lies[] = {{0, 64}, {4100, 64}, {NET_ARENA_BYTES - 64, 128}, {UINT64_MAX - 63, 64}};
+    static const struct {
+        uint64_t offset;
+        size_t bytes;
+    } lies[] = {{0, 64}, {4100, 64}, {NET_ARENA_BYTES - 64, 128}, {UINT64_MAX - 63, 64}};
     for (size_t k = 0; k < sizeof lies / sizeof *lies; k++) {
         struct world w;
         uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE];
         size_t len[WIRE_SECTIONS] = {lies[k].bytes};
         start(&w, 1);
         agree(&w, 1);
-        wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 0, 1, len, &(struct wire_place){.offset = lies[k].offset, .turn = 1});
+        wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 0, 1, len,
+                              &(struct wire_place){.offset = lies[k].offset, .turn = 1});
         uv_buf_t b = uv_buf_init((char *)wire, sizeof wire);
         assert_int_equal(uv_try_write(w.a.conn->out, &b, 1), (int)sizeof wire);
         turn(&w, &w.s.closed, 1);
@@ -519,8 +552,10 @@ static void lies_end_the_connection(void **state) {
         turn(&w, &w.a.closed, 1);
         finish(&w);
     }
-    static const struct wire_place wrong[] = {{4096, 1, 1, 0}, {4096, 1, 1, 4096 + 8}, {4096, 1, 1, 1 << 20}, {4096, 1, 1, UINT64_MAX - 63},
-                                              {4096, 1, 3, 4096}, {4096, 1, UINT32_MAX, 4096}, {4096, 1, 1, 4096}}; /* the last: nothing is lent */
+    static const struct wire_place wrong[] = {{4096, 1, 1, 0},       {4096, 1, 1, 4096 + 8},
+                                              {4096, 1, 1, 1 << 20}, {4096, 1, 1, UINT64_MAX - 63},
+                                              {4096, 1, 3, 4096},    {4096, 1, UINT32_MAX, 4096},
+                                              {4096, 1, 1, 4096}}; /* the last: nothing is lent */
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         struct world w;
         struct net_region *r;
@@ -543,7 +578,8 @@ static void lies_end_the_connection(void **state) {
     uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE];
     size_t len[WIRE_SECTIONS] = {64};
     start(&w, 1);
-    wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 0, 1, len, &(struct wire_place){.offset = 4096, .turn = 1});
+    wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 0, 1, len,
+                          &(struct wire_place){.offset = 4096, .turn = 1});
     uv_buf_t b = uv_buf_init((char *)wire, sizeof wire);
     assert_int_equal(uv_try_write(w.a.conn->out, &b, 1), (int)sizeof wire);
     turn(&w, &w.s.closed, 1);

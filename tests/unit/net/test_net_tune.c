@@ -1,4 +1,5 @@
-/* test_net_tune.c - what is asked of the kernel for a connection: none within a machine is paced. */
+/* test_net_tune.c - what is asked of the kernel for a connection: none within a machine is paced.
+ */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <setjmp.h>
@@ -32,7 +33,9 @@ static void tuned(const char *ip) {
     uv_tcp_t tcp;
     assert_int_equal(net_ip_addr(ip, 0, &sa), 0);
     const int l = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (l < 0 || bind(l, (struct sockaddr *)&sa, sa.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6))) {
+    if (l < 0 ||
+        bind(l, (struct sockaddr *)&sa,
+             sa.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6))) {
         print_message("skipped: this machine has no address %s\n", ip);
         if (l >= 0)
             close(l);

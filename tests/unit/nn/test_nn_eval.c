@@ -1,5 +1,6 @@
-/* test_nn_eval.c - every evaluator against a plain reference in double over all samples at once; the same figure whatever the number
- * of ranks and batches; AUC exact on small sets and within its own bound on large ones; the exact sum. */
+/* test_nn_eval.c - every evaluator against a plain reference in double over all samples at once;
+ * the same figure whatever the number of ranks and batches; AUC exact on small sets and within its
+ * own bound on large ones; the exact sum. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +19,7 @@
 #include "nn/evals/eval_internal.h"
 #include "nn/graph/graph_internal.h"
 
-/* --- a network of one layer with given outputs --------------------------------------------------- */
+/* --- a network of one layer with given outputs --- */
 
 enum { MAX_RANKS = 7, BATCH = 64 };
 
@@ -32,8 +33,8 @@ struct world {
     uint32_t positive;
 };
 
-/* One thread for all ranks: the k-th sum of a rank is answered from what the others gave to theirs. The evaluators of all ranks run
- * in turn until each sum has all its terms. */
+/* One thread for all ranks: the k-th sum of a rank is answered from what the others gave to theirs.
+ * The evaluators of all ranks run in turn until each sum has all its terms. */
 struct ring {
     double *term[MAX_RANKS][4], *total[4];
     size_t n[4];
@@ -57,7 +58,8 @@ static int ring_sum(void *arg, double *v, size_t n, struct pd_err *err) {
     return pd_fail(err, PD_ECANCELED, "not yet");
 }
 
-static struct nn_eval *fill(const struct world *w, struct nn_graph *g, uint32_t rank, uint32_t n_ranks) {
+static struct nn_eval *fill(const struct world *w, struct nn_graph *g, uint32_t rank,
+                            uint32_t n_ranks) {
     struct nn_eval *v;
     struct nn_feed feed = {.g = g};
     struct nn_state state[2] = {{0}};
@@ -67,7 +69,8 @@ static struct nn_eval *fill(const struct world *w, struct nn_graph *g, uint32_t 
     feed.col = &col;
     e.cost_sum = &cost;
     assert_int_equal(nn_eval_new(&v, g, NULL), 0);
-    uint32_t at = (uint32_t)((uint64_t)w->n * rank / n_ranks), end = (uint32_t)((uint64_t)w->n * (rank + 1) / n_ranks);
+    uint32_t at = (uint32_t)((uint64_t)w->n * rank / n_ranks),
+             end = (uint32_t)((uint64_t)w->n * (rank + 1) / n_ranks);
     for (uint32_t size = 1 + rank; at < end; at += e.n, size = size % BATCH + 1) {
         e.n = end - at < size ? end - at : size;
         col.ids = w->label + at;
@@ -84,9 +87,14 @@ static struct nn_eval *fill(const struct world *w, struct nn_graph *g, uint32_t 
 static uint32_t evaluate(const struct world *w, uint32_t n_ranks, double out[NN_EVAL_VALUES]) {
     const struct nn_act acts[] = {{.name = w->act}};
     struct nn_node node[2] = {{.size = 1}, {.id = 1, .size = w->cols, .act = acts}};
-    struct nn_eval_node ev = {.name = "q", .type = w->type, .input = w->type->of_cost ? 0 : 1, .label = 0,
-                              .threshold = w->threshold, .positive = w->positive};
-    struct nn_graph g = {.n_fields = 1, .n_nodes = 2, .n_evals = 1, .n_costs = 1, .node = node, .eval = &ev};
+    struct nn_eval_node ev = {.name = "q",
+                              .type = w->type,
+                              .input = w->type->of_cost ? 0 : 1,
+                              .label = 0,
+                              .threshold = w->threshold,
+                              .positive = w->positive};
+    struct nn_graph g = {
+        .n_fields = 1, .n_nodes = 2, .n_evals = 1, .n_costs = 1, .node = node, .eval = &ev};
     struct nn_eval *v[MAX_RANKS];
     struct ring ring = {.n_ranks = n_ranks, .need = 0};
     struct nn_eval_all all = {.n_ranks = n_ranks, .sum = ring_sum, .arg = &ring};
@@ -157,7 +165,7 @@ static void drop(struct world *w) {
     free(w->label);
 }
 
-/* --- plain references ------------------------------------------------------------------------------ */
+/* --- plain references --- */
 
 static uint32_t says(const struct world *w, uint32_t i) {
     uint32_t best = 0;
@@ -171,7 +179,9 @@ static uint32_t says(const struct world *w, uint32_t i) {
 
 static double score(const struct world *w, uint32_t i) {
     double y = (double)w->y[i * w->cols + (w->cols > 1 ? w->positive : 0)];
-    return w->cols > 1 || w->positive ? y : strcmp(w->act, "sigmoid") ? -y : 1 - y; /* one output speaks for class 1 */
+    return w->cols > 1 || w->positive  ? y
+           : strcmp(w->act, "sigmoid") ? -y
+                                       : 1 - y; /* one output speaks for class 1 */
 }
 
 static void ref_error(const struct world *w, double *out) {
@@ -193,7 +203,9 @@ static void ref_auc(const struct world *w, double *out) { /* all pairs */
 
 static void ref_log_loss(const struct world *w, double *out) {
     for (uint32_t i = 0; i < w->n; i++) {
-        double p = w->cols > 1 ? (double)w->y[i * w->cols + w->label[i]] : w->label[i] ? score(w, i) : 1 - score(w, i);
+        double p = w->cols > 1   ? (double)w->y[i * w->cols + w->label[i]]
+                   : w->label[i] ? score(w, i)
+                                 : 1 - score(w, i);
         out[0] -= log(fmax(p, 1e-7));
     }
     out[0] /= w->n;
@@ -264,7 +276,8 @@ static const struct {
     {"rmse", &nn_eval_rmse, ref_rmse, 1, 1, 6, 0},
     {"mae", &nn_eval_mae, ref_mae, 1, 1, 6, 0},
     {"precision and recall", &nn_eval_precision_recall, ref_precision_recall, 3, 1, 2, 1},
-    {"precision and recall of a class of five", &nn_eval_precision_recall, ref_precision_recall, 3, 5, 5, 1},
+    {"precision and recall of a class of five", &nn_eval_precision_recall, ref_precision_recall, 3,
+     5, 5, 1},
     {"calibration", &nn_eval_calibration, ref_calibration, 2, 1, 2, 1},
 };
 
@@ -277,7 +290,9 @@ static void each_equals_its_reference(void **state) {
             fail_msg("no case here has the evaluator %s", nn_evaluators[i]->name);
     }
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
-        struct world w = {.type = rows[k].type, .act = rows[k].probability ? rows[k].cols > 1 ? "softmax" : "sigmoid" : "linear"};
+        struct world w = {.type = rows[k].type,
+                          .act = rows[k].probability ? rows[k].cols > 1 ? "softmax" : "sigmoid"
+                                                     : "linear"};
         double got[NN_EVAL_VALUES] = {0}, want[NN_EVAL_VALUES] = {0};
         make(&w, 997, rows[k].cols, rows[k].n_classes, rows[k].probability);
         rows[k].reference(&w, want);
@@ -286,7 +301,8 @@ static void each_equals_its_reference(void **state) {
             fail_msg("%s: %u values", rows[k].name, n);
         for (uint32_t i = 0; i < n; i++)
             if (!(fabs(got[i] - want[i]) <= 1e-12 * fabs(want[i])))
-                fail_msg("%s: value %u is %.17g, reference %.17g", rows[k].name, i, got[i], want[i]);
+                fail_msg("%s: value %u is %.17g, reference %.17g", rows[k].name, i, got[i],
+                         want[i]);
         drop(&w);
     }
 }
@@ -297,7 +313,8 @@ static void class_0_may_be_the_positive_one(void **state) {
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         struct world w = {.type = rows[k].type, .act = rows[k].probability ? "sigmoid" : "linear"};
         double got[NN_EVAL_VALUES] = {0}, want[NN_EVAL_VALUES] = {0};
-        if (rows[k].cols > 1 || rows[k].n_classes != 2 || rows[k].type == &nn_eval_log_loss) /* which knows no positive class */
+        if (rows[k].cols > 1 || rows[k].n_classes != 2 ||
+            rows[k].type == &nn_eval_log_loss) /* which knows no positive class */
             continue;
         make(&w, 499, 1, 2, rows[k].probability);
         w.positive = 0;
@@ -305,7 +322,8 @@ static void class_0_may_be_the_positive_one(void **state) {
         uint32_t n = evaluate(&w, 1, got);
         for (uint32_t i = 0; i < n; i++)
             if (!(fabs(got[i] - want[i]) <= 1e-9 * fabs(want[i])))
-                fail_msg("%s: value %u is %.17g, reference %.17g", rows[k].name, i, got[i], want[i]);
+                fail_msg("%s: value %u is %.17g, reference %.17g", rows[k].name, i, got[i],
+                         want[i]);
         drop(&w);
     }
 }
@@ -321,8 +339,10 @@ static void any_number_of_ranks_gives_the_same_figure(void **state) {
         for (uint32_t n = 2; n <= MAX_RANKS; n++) {
             uint32_t n_values = evaluate(&w, n, many);
             for (uint32_t i = 0; i < n_values; i++)
-                if (rows[k].type->of_cost ? fabs(one[i] - many[i]) > 1e-12 * one[i] : one[i] != many[i])
-                    fail_msg("%s, value %u: %.17g with %u ranks, %.17g with one", rows[k].name, i, many[i], n, one[i]);
+                if (rows[k].type->of_cost ? fabs(one[i] - many[i]) > 1e-12 * one[i]
+                                          : one[i] != many[i])
+                    fail_msg("%s, value %u: %.17g with %u ranks, %.17g with one", rows[k].name, i,
+                             many[i], n, one[i]);
         }
         drop(&w);
     }
@@ -335,7 +355,10 @@ static int by_score(const void *a, const void *b) {
 
 /* The area of many samples by ranks, in a way of its own. */
 static double auc_by_ranks(const struct world *w) {
-    struct { float y; int label; } *s = malloc(w->n * sizeof *s);
+    struct {
+        float y;
+        int label;
+    } *s = malloc(w->n * sizeof *s);
     double sum = 0, p = 0, n = 0;
     for (uint32_t i = 0; i < w->n; i++) {
         s[i].y = w->y[i];
@@ -403,7 +426,8 @@ static void clear_and_merge(void **state) {
     struct nn_eval_node ev[2] = {{.name = "a", .type = &nn_eval_auc, .input = 1, .positive = 1},
                                  {.name = "b", .type = &nn_eval_rmse, .input = 1}};
     struct nn_graph g = {.n_fields = 1, .n_nodes = 2, .n_evals = 2, .node = node, .eval = ev};
-    struct nn_eval *all = fill(&w, &g, 0, 1), *half = fill(&w, &g, 0, 2), *rest = fill(&w, &g, 1, 2);
+    struct nn_eval *all = fill(&w, &g, 0, 1), *half = fill(&w, &g, 0, 2),
+                   *rest = fill(&w, &g, 1, 2);
     const struct nn_eval_all alone = {.n_ranks = 1};
     assert_int_equal(nn_eval_merge(half, rest, NULL), 0);
     assert_int_equal(nn_eval_total(all, &alone, NULL), 0);
@@ -414,7 +438,8 @@ static void clear_and_merge(void **state) {
     nn_eval_clear(rest);
     assert_int_equal(nn_eval_merge(rest, all, NULL), 0);
     assert_int_equal(nn_eval_total(rest, &alone, NULL), 0);
-    assert_true(nn_eval_value(rest, 0) == nn_eval_value(all, 0) && nn_eval_value(rest, 1) == nn_eval_value(all, 1));
+    assert_true(nn_eval_value(rest, 0) == nn_eval_value(all, 0) &&
+                nn_eval_value(rest, 1) == nn_eval_value(all, 1));
     nn_eval_free(all);
     nn_eval_free(half);
     nn_eval_free(rest);
@@ -457,11 +482,12 @@ static void no_memory_is_an_error(void **state) {
     drop(&w);
 }
 
-/* --- the exact sum ----------------------------------------------------------------------------------- */
+/* --- the exact sum --- */
 
 static void exact_sums_do_not_round(void **state) {
     (void)state;
-    static const double terms[] = {1e308, 1, -1e308, 1e-300, 3e-308, -1, 5e-324, -1e-300, 1e16, 1, 1, -1e16, 0.1, -0.1, 0};
+    static const double terms[] = {1e308, 1, -1e308, 1e-300, 3e-308, -1,   5e-324, -1e-300,
+                                   1e16,  1, 1,      -1e16,  0.1,    -0.1, 0};
     enum { N = sizeof terms / sizeof terms[0] };
     struct pd_exact a = {0}, b = {0}, c = {0};
     for (int i = 0; i < N; i++) {
@@ -498,7 +524,9 @@ static void exact_sums_of_many(void **state) {
     struct pd_exact s = {0};
     __int128 sum = 0;
     for (uint64_t i = 0; i < 200000; i++) {
-        int64_t x = (int64_t)(pd_rng_below(pd_rng_key(5, PD_RNG_CHECK, 0, 0), 0, i, UINT64_C(1) << 53)) - (INT64_C(1) << 52);
+        int64_t x =
+            (int64_t)(pd_rng_below(pd_rng_key(5, PD_RNG_CHECK, 0, 0), 0, i, UINT64_C(1) << 53)) -
+            (INT64_C(1) << 52);
         sum += x;
         pd_exact_add(&s, (double)x);
     }

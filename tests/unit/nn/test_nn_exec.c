@@ -1,5 +1,6 @@
-/* test_nn_exec.c - forward and backward of a whole network against the same in double with plain loops; what a
- * feed, a cut batch, dropout and the hook promise; finite differences over every layer and activation. */
+/* test_nn_exec.c - forward and backward of a whole network against the same in double with plain
+ * loops; what a feed, a cut batch, dropout and the hook promise; finite differences over every
+ * layer and activation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,13 +25,18 @@ static char ini[] = "/tmp/test-nn-exec-XXXXXX";
 
 enum { V = 23, D = 5, H = 7, B = 11, F = 4 };
 
-#define HEAD "[data]\nformat = ids\nfields = a b c y\nvocabulary = 23\n[optimizer]\ntype = sgd\nlearning_rate = 1\n"
-#define EMB(name, field, sparse) \
-    "[layer " name "]\ntype = embedding\ninputs = " field "\nparam = emb\nsize = 5\nsparse_update = " sparse "\ninit_std = 0.4\n"
+#define HEAD                                                                        \
+    "[data]\nformat = ids\nfields = a b c y\nvocabulary = 23\n[optimizer]\ntype = " \
+    "sgd\nlearning_rate = 1\n"
+#define EMB(name, field, sparse)                          \
+    "[layer " name "]\ntype = embedding\ninputs = " field \
+    "\nparam = emb\nsize = 5\nsparse_update = " sparse "\ninit_std = 0.4\n"
 #define COST "[cost c]\ntype = cross_entropy\ninput = out\nlabel = y\n"
 #define OUT(in) "[layer out]\ntype = fc\ninputs = " in "\nsize = vocabulary\nact = softmax\n"
-#define THREE(sparse) EMB("ea", "a", sparse) EMB("eb", "b", sparse) EMB("ec", "c", sparse) \
-    "[layer cat]\ntype = concat\ninputs = ea eb ec\n"
+#define THREE(sparse)      \
+    EMB("ea", "a", sparse) \
+    EMB("eb", "b", sparse) \
+    EMB("ec", "c", sparse) "[layer cat]\ntype = concat\ninputs = ea eb ec\n"
 #define HIDDEN(act) "[layer hid]\ntype = fc\ninputs = cat\nsize = 7\nact = " act "\n"
 #define NET(sparse) HEAD THREE(sparse) HIDDEN("sigmoid") OUT("hid") COST
 
@@ -54,7 +60,8 @@ static void make_batch(struct pd_batch *b, uint32_t n) {
     b->n = n;
 }
 
-/* Values and gradients of every parameter; a table holds all V rows here and is bound through keys. */
+/* Values and gradients of every parameter; a table holds all V rows here and is bound through keys.
+ */
 struct run {
     struct nn_graph *g;
     struct nn_feed *feed;
@@ -140,13 +147,14 @@ static void finish(struct run *r) {
     nn_graph_free(r->g);
 }
 
-/* --- the same network in double -------------------------------------------------------------------- */
+/* --- the same network in double --- */
 
 struct naive {
     struct num_sum cost, emb[V][D], w1[3 * D][H], b1[H], w2[H][V], b2[V]; /* gradients */
 };
 
-/* Softmax of z and its cost for class y; dz is the gradient. ULPS: the kernel's exp, quotient, log. */
+/* Softmax of z and its cost for class y; dz is the gradient. ULPS: the kernel's exp, quotient, log.
+ */
 static struct num naive_cost(const struct num *z, uint64_t y, struct num *dz) {
     enum { ULPS = 8 };
     double sum = 0, spread = 0;
@@ -267,7 +275,8 @@ static void keys_are_sorted_unique_and_complete(void **state) {
     struct pd_err err = {0};
     r.batch.ids[1][4] = V;
     assert_int_equal(nn_feed_set(r.feed, &r.batch, &err), PD_EDATA);
-    assert_string_equal(err.msg, "stream 0, sample 102: field 'b' is 23, but the vocabulary has 23 ids");
+    assert_string_equal(err.msg,
+                        "stream 0, sample 102: field 'b' is 23, but the vocabulary has 23 ids");
     finish(&r);
 }
 
@@ -275,11 +284,12 @@ static void keys_of_several_bytes_sort(void **state) {
     (void)state;
     static const uint64_t ids[] = {69999, 3, 256, 3, 65536, 0, 255, 69999};
     static const uint64_t want[] = {0, 3, 255, 256, 65536, 69999};
-    struct nn_graph *g = graph("[data]\nformat = ids\nfields = a y\nvocabulary = 70000\n"
-                               "[optimizer]\ntype = sgd\nlearning_rate = 1\n"
-                               "[layer e]\ntype = embedding\ninputs = a\nsize = 2\nsparse_update = true\n"
-                               "[layer out]\ntype = fc\ninputs = e\nsize = vocabulary\nact = softmax\n"
-                               "[cost c]\ntype = cross_entropy\ninput = out\nlabel = y\n");
+    struct nn_graph *g =
+        graph("[data]\nformat = ids\nfields = a y\nvocabulary = 70000\n"
+              "[optimizer]\ntype = sgd\nlearning_rate = 1\n"
+              "[layer e]\ntype = embedding\ninputs = a\nsize = 2\nsparse_update = true\n"
+              "[layer out]\ntype = fc\ninputs = e\nsize = vocabulary\nact = softmax\n"
+              "[cost c]\ntype = cross_entropy\ninput = out\nlabel = y\n");
     struct nn_feed *f;
     struct pd_batch b;
     uint32_t n;
@@ -317,10 +327,14 @@ static void a_batch_cut_in_two_gives_the_same_sums(void **state) {
     finish(&r);
 }
 
-/* Matrices whose gradients are made of several blocks, taller and wider than long, and one that two layers use. */
-#define WIDE HEAD THREE("true") "[layer wide]\ntype = fc\ninputs = cat\nsize = 9000\nact = tanh\n" \
-    "[layer tall]\ntype = fc\ninputs = wide\nsize = 20\nact = tanh\n" \
-    "[layer s1]\ntype = fc\ninputs = tall\nsize = 20\nparam = s sb\n[layer s2]\ntype = fc\ninputs = s1\nsize = 20\nparam = s sb\n" OUT("s2 tall") COST
+/* Matrices whose gradients are made of several blocks, taller and wider than long, and one that two
+ * layers use. */
+#define WIDE                                                                                    \
+    HEAD THREE("true") "[layer wide]\ntype = fc\ninputs = cat\nsize = 9000\nact = tanh\n"       \
+                       "[layer tall]\ntype = fc\ninputs = wide\nsize = 20\nact = tanh\n"        \
+                       "[layer s1]\ntype = fc\ninputs = tall\nsize = 20\nparam = s sb\n[layer " \
+                       "s2]\ntype = fc\ninputs = s1\nsize = 20\nparam = s sb\n" OUT("s2 tall")  \
+                           COST
 
 enum { PIECES = 3 };
 static const uint32_t piece[PIECES + 1] = {0, 5, 6, B};
@@ -403,14 +417,17 @@ static void executions_beside_each_other_give_the_same_sums(void **state) {
     finish(&r);
 }
 
-#define DROPPED HEAD THREE("true") HIDDEN("tanh") "[layer drop]\ntype = dropout\ninputs = hid\nrate = 0.5\n" OUT("drop") COST
+#define DROPPED        \
+    HEAD THREE("true") \
+        HIDDEN("tanh") "[layer drop]\ntype = dropout\ninputs = hid\nrate = 0.5\n" OUT("drop") COST
 
 /* What dropout lets through of each sample, by (stream, index). */
 static void masks(struct run *r, uint32_t first, uint32_t n, uint64_t pass, uint8_t out[B][H]) {
     struct nn_cost c;
     uint32_t size;
     nn_exec_forward(r->exec, r->feed, first, n, NN_TRAIN, 5, pass, &c);
-    const float *y = nn_exec_output(r->exec, "drop", &size), *x = nn_exec_output(r->exec, "hid", &size);
+    const float *y = nn_exec_output(r->exec, "drop", &size),
+                *x = nn_exec_output(r->exec, "hid", &size);
     assert_int_equal(size, H);
     for (uint32_t i = 0; i < n; i++)
         for (int j = 0; j < H; j++) {
@@ -455,7 +472,8 @@ static void dropout_does_not_depend_on_how_batches_are_cut(void **state) {
     struct nn_cost c;
     uint32_t size;
     nn_exec_forward(r.exec, r.feed, 0, B, NN_TEST, 5, 0, &c);
-    assert_memory_equal(nn_exec_output(r.exec, "drop", &size), nn_exec_output(r.exec, "hid", &size), B * H * sizeof(float));
+    assert_memory_equal(nn_exec_output(r.exec, "drop", &size), nn_exec_output(r.exec, "hid", &size),
+                        B * H * sizeof(float));
     assert_null(nn_exec_output(r.exec, "nix", &size));
     finish(&r);
 }
@@ -467,13 +485,15 @@ static void the_same_batch_gives_the_same_bits(void **state) {
     start(&r, DROPPED);
     double cost = step(&r, NN_TRAIN, 3);
     for (uint32_t p = 0; p < r.n_params; p++)
-        memcpy(first[p], r.grad[p], nn_graph_param(r.g, p)->rows * nn_graph_param(r.g, p)->cols * sizeof(float));
+        memcpy(first[p], r.grad[p],
+               nn_graph_param(r.g, p)->rows * nn_graph_param(r.g, p)->cols * sizeof(float));
     step(&r, NN_TEST, 0);
     set_batch(&r, &r.batch);
     assert_true(step(&r, NN_TRAIN, 3) == cost);
     for (uint32_t p = 0; p < r.n_params; p++)
         assert_memory_equal(first[p], r.grad[p],
-                            nn_graph_param(r.g, p)->rows * nn_graph_param(r.g, p)->cols * sizeof(float));
+                            nn_graph_param(r.g, p)->rows * nn_graph_param(r.g, p)->cols *
+                                sizeof(float));
     finish(&r);
 }
 
@@ -498,8 +518,9 @@ static void gradients_are_announced_when_complete_last_layers_first(void **state
 static void evaluators_sum_over_samples(void **state) {
     (void)state;
     struct run r;
-    start(&r, NET("true") "[evaluator ppl]\ntype = perplexity\ninput = c\n"
-                          "[evaluator wrong]\ntype = classification_error\ninput = out\nlabel = y\n");
+    start(&r,
+          NET("true") "[evaluator ppl]\ntype = perplexity\ninput = c\n"
+                      "[evaluator wrong]\ntype = classification_error\ninput = out\nlabel = y\n");
     uint32_t size;
     double cost = step(&r, NN_TEST, 0), wrong = 0;
     const float *y = nn_exec_output(r.exec, "out", &size);
@@ -522,7 +543,7 @@ static void evaluators_sum_over_samples(void **state) {
     finish(&r);
 }
 
-/* --- finite differences ---------------------------------------------------------------------------- */
+/* --- finite differences --- */
 
 static const struct {
     const char *name, *text;
@@ -532,18 +553,32 @@ static const struct {
     {"relu", HEAD THREE("true") HIDDEN("relu") OUT("hid") COST},
     {"linear", HEAD THREE("true") HIDDEN("linear") OUT("hid") COST},
     {"softmax inside", HEAD THREE("true") HIDDEN("softmax") OUT("hid") COST},
-    {"no bias", HEAD THREE("true") "[layer hid]\ntype = fc\ninputs = cat\nsize = 7\nbias = false\nact = tanh\n" OUT("hid") COST},
+    {"no bias", HEAD THREE("true") "[layer hid]\ntype = fc\ninputs = cat\nsize = 7\nbias = "
+                                   "false\nact = tanh\n" OUT("hid") COST},
     {"dropout", DROPPED},
-    {"several inputs", HEAD EMB("ea", "a", "true") EMB("eb", "b", "true") "[layer hid]\ntype = fc\ninputs = ea eb\nsize = 7\nact = sigmoid\n" OUT("hid ea") COST},
-    {"a layer read three times", HEAD EMB("ea", "a", "true") "[layer hid]\ntype = fc\ninputs = ea\nsize = 7\nact = tanh\n"
-                                 "[layer two]\ntype = concat\ninputs = hid ea hid\n[layer drop]\ntype = dropout\ninputs = hid\nrate = 0.3\n" OUT("two drop hid") COST},
-    {"one matrix in two layers", HEAD EMB("ea", "a", "true") "[layer p]\ntype = fc\ninputs = ea\nparam = sq\nsize = 5\nact = tanh\n"
-                                 "[layer q]\ntype = fc\ninputs = p\nparam = sq\nsize = 5\nact = tanh\n" OUT("q") COST},
+    {"several inputs",
+     HEAD EMB("ea", "a", "true") EMB(
+         "eb", "b",
+         "true") "[layer hid]\ntype = fc\ninputs = ea eb\nsize = 7\nact = sigmoid\n" OUT("hid ea")
+         COST},
+    {"a layer read three times",
+     HEAD EMB("ea", "a",
+              "true") "[layer hid]\ntype = fc\ninputs = ea\nsize = 7\nact = tanh\n"
+                      "[layer two]\ntype = concat\ninputs = hid ea hid\n[layer drop]\ntype = "
+                      "dropout\ninputs = hid\nrate = 0.3\n" OUT("two drop hid") COST},
+    {"one matrix in two layers",
+     HEAD EMB("ea", "a",
+              "true") "[layer p]\ntype = fc\ninputs = ea\nparam = sq\nsize = 5\nact = tanh\n"
+                      "[layer q]\ntype = fc\ninputs = p\nparam = sq\nsize = 5\nact = tanh\n" OUT(
+                          "q") COST},
     {"two costs, weighted, on one output", HEAD THREE("true") HIDDEN("tanh") OUT("hid") COST
-         "[cost d]\ntype = cross_entropy\ninput = out\nlabel = a\nweight = 0.3\n"},
-    {"a weighted cost", HEAD THREE("true") HIDDEN("tanh") OUT("hid") "[cost c]\ntype = cross_entropy\ninput = out\nlabel = y\nweight = 2.5\n"},
+     "[cost d]\ntype = cross_entropy\ninput = out\nlabel = a\nweight = 0.3\n"},
+    {"a weighted cost",
+     HEAD THREE("true") HIDDEN("tanh")
+         OUT("hid") "[cost c]\ntype = cross_entropy\ninput = out\nlabel = y\nweight = 2.5\n"},
     {"an output that goes on", HEAD THREE("true") HIDDEN("tanh") OUT("hid") COST
-         "[layer more]\ntype = fc\ninputs = out\nsize = vocabulary\nact = softmax\n[cost d]\ntype = cross_entropy\ninput = more\nlabel = a\n"},
+     "[layer more]\ntype = fc\ninputs = out\nsize = vocabulary\nact = softmax\n[cost d]\ntype = "
+     "cross_entropy\ninput = more\nlabel = a\n"},
 };
 
 static void collect(void *arg, const struct nn_check *c) {
@@ -572,7 +607,8 @@ static void take_worst(void *arg, const struct nn_check *c) {
         ++*(int *)arg;
 }
 
-/* A checker that passes everything would be worthless: with a threshold below float32's noise it must fail. */
+/* A checker that passes everything would be worthless: with a threshold below float32's noise it
+ * must fail. */
 static void the_checker_can_fail(void **state) {
     (void)state;
     struct nn_graph *g = graph(NET("true"));

@@ -1,5 +1,5 @@
-/* test_nn_gradients.c - the gradients of every layer, activation and cost against finite differences, over fields of all kinds. Values:
- * test_nn_layers.c. */
+/* test_nn_gradients.c - the gradients of every layer, activation and cost against finite
+ * differences, over fields of all kinds. Values: test_nn_layers.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,53 +14,101 @@
 #include "nn/graph/graph_internal.h"
 #include "tests/support/nn_fields.h"
 
-#define THREE EMB("ei", "i", "sparse_update = true\nparam = e\n") EMB("ej", "j", "sparse_update = true\nparam = e\n")
+#define THREE                                           \
+    EMB("ei", "i", "sparse_update = true\nparam = e\n") \
+    EMB("ej", "j", "sparse_update = true\nparam = e\n")
 static const struct {
     const char *name, *text;
 } nets[] = {
-    {"ids and lists of one table", HEAD EMB("it", "i j l w", "sparse_update = true\npooling = mean\n") SQUARE("it") },
+    {"ids and lists of one table",
+     HEAD EMB("it", "i j l w", "sparse_update = true\npooling = mean\n") SQUARE("it")},
     {"ids and lists added up", HEAD EMB("it", "i j l", "combine = sum\n") SQUARE("it")},
     {"lists, sum", HEAD EMB("it", "l w", "sparse_update = true\n") SQUARE("it")},
     {"lists, sqrtn", HEAD EMB("it", "l w", "pooling = sqrtn\n") SQUARE("it")},
-    {"addto", HEAD FC("h", "a", "6", "tanh") LAYER("it", "addto", "a h h b", "act = sigmoid\n") SQUARE("it h")},
-    {"product", HEAD FC("h", "a", "6", "tanh") FC("g", "b", "6", "tanh") LAYER("it", "product", "h g", "") SQUARE("it h g")},
-    {"product with itself", HEAD FC("h", "a", "6", "tanh") LAYER("it", "product", "h h", "") SQUARE("it")},
-    {"dot", HEAD FC("h", "a", "6", "tanh") FC("g", "b", "6", "tanh") LAYER("it", "dot", "h g", "scale = 3\nact = tanh\n") SQUARE("it h g")},
-    {"cos_sim", HEAD FC("h", "a", "6", "tanh") FC("g", "b", "6", "linear") LAYER("it", "cos_sim", "h g", "scale = 3\n") SQUARE("it h g")},
-    {"cos_sim of two rows", HEAD THREE LAYER("it", "cos_sim", "ei ej", "scale = 5\n") COST("square_error", "it", "t")},
-    {"fm", HEAD EMB("v", "i j", "sparse_update = true\n") FC("h", "a", "6", "tanh") LAYER("it", "fm", "v h", "dim = 3\n") SQUARE("it h")},
-    {"layer_norm", HEAD FC("h", "a", "6", "linear") LAYER("it", "layer_norm", "h", "act = tanh\n") SQUARE("it h")},
-    {"batch_norm", HEAD FC("h", "a", "6", "linear") LAYER("it", "batch_norm", "h", "act = tanh\neps = 1e-3\n") SQUARE("it h")},
-    {"batch_norm of an image", HEAD FC("h", "a", "20", "tanh") LAYER("k", "conv", "h", "height = 4\nwidth = 5\nfilter = 3\nsize = 3\n")
-         LAYER("it", "batch_norm", "k", "act = sigmoid\n") SQUARE("it k")},
-    {"batch_norm, static", HEAD FC("h", "a", "6", "linear") LAYER("it", "batch_norm", "h", "static = true\neps = 1\n") SQUARE("it h")},
-    {"dropout, concat, softmax", HEAD FC("h", "a", "6", "tanh") LAYER("d", "dropout", "h", "rate = 0.4\n") LAYER("k", "concat", "d b h", "")
-         FC("it", "k", "20", "softmax") COST("cross_entropy", "it", "y")},
-    {"conv over conv", HEAD FC("h", "a", "20", "tanh") LAYER("k", "conv", "h", "height = 4\nwidth = 5\nfilter = 3\npadding = 1\nsize = 3\nact = tanh\n")
+    {"addto", HEAD FC("h", "a", "6", "tanh") LAYER("it", "addto", "a h h b", "act = sigmoid\n")
+                  SQUARE("it h")},
+    {"product", HEAD FC("h", "a", "6", "tanh") FC("g", "b", "6", "tanh")
+                    LAYER("it", "product", "h g", "") SQUARE("it h g")},
+    {"product with itself",
+     HEAD FC("h", "a", "6", "tanh") LAYER("it", "product", "h h", "") SQUARE("it")},
+    {"dot", HEAD FC("h", "a", "6", "tanh") FC("g", "b", "6", "tanh")
+                LAYER("it", "dot", "h g", "scale = 3\nact = tanh\n") SQUARE("it h g")},
+    {"cos_sim", HEAD FC("h", "a", "6", "tanh") FC("g", "b", "6", "linear")
+                    LAYER("it", "cos_sim", "h g", "scale = 3\n") SQUARE("it h g")},
+    {"cos_sim of two rows",
+     HEAD THREE LAYER("it", "cos_sim", "ei ej", "scale = 5\n") COST("square_error", "it", "t")},
+    {"fm", HEAD EMB("v", "i j", "sparse_update = true\n") FC("h", "a", "6", "tanh")
+               LAYER("it", "fm", "v h", "dim = 3\n") SQUARE("it h")},
+    {"layer_norm", HEAD FC("h", "a", "6", "linear") LAYER("it", "layer_norm", "h", "act = tanh\n")
+                       SQUARE("it h")},
+    {"batch_norm", HEAD FC("h", "a", "6", "linear")
+                       LAYER("it", "batch_norm", "h", "act = tanh\neps = 1e-3\n") SQUARE("it h")},
+    {"batch_norm of an image",
+     HEAD FC("h", "a", "20", "tanh")
+         LAYER("k", "conv", "h", "height = 4\nwidth = 5\nfilter = 3\nsize = 3\n")
+             LAYER("it", "batch_norm", "k", "act = sigmoid\n") SQUARE("it k")},
+    {"batch_norm, static", HEAD FC("h", "a", "6", "linear") LAYER(
+                               "it", "batch_norm", "h", "static = true\neps = 1\n") SQUARE("it h")},
+    {"dropout, concat, softmax",
+     HEAD FC("h", "a", "6", "tanh") LAYER("d", "dropout", "h", "rate = 0.4\n")
+         LAYER("k", "concat", "d b h", "") FC("it", "k", "20", "softmax")
+             COST("cross_entropy", "it", "y")},
+    {"conv over conv",
+     HEAD FC("h", "a", "20", "tanh") LAYER(
+         "k", "conv", "h", "height = 4\nwidth = 5\nfilter = 3\npadding = 1\nsize = 3\nact = tanh\n")
          LAYER("it", "conv", "k", "filter = 2\nstride = 2\nsize = 2\n") SQUARE("it h")},
-    {"pool, max", HEAD FC("h", "a", "20", "tanh") LAYER("it", "pool", "h", "height = 4\nwidth = 5\nfilter = 3\nstride = 2\npadding = 1\n") SQUARE("it h")},
-    {"pool, mean", HEAD FC("h", "a", "20", "tanh") LAYER("it", "pool", "h", "height = 4\nwidth = 5\nfilter = 2\npooling = mean\n") SQUARE("it h")},
-    {"negative sampling, a table", HEAD FC("h", "a", "4", "tanh") LAYER("it", "negative_sampling", "h y", "negatives = 5\nsparse_update = true\n") "[cost c]\ntype = sum\ninput = it\nweight = 2\n"},
-    {"negative sampling, shared, dense", HEAD FC("h", "a", "4", "tanh") LAYER("it", "negative_sampling", "h y", "negatives = 6\nshare = 3\nscale = 0.4\n") LAYER("both", "addto", "it it", "")
-         "[cost c]\ntype = sum\ninput = both\n" FC("g", "h", "1", "linear") "[cost d]\ntype = square_error\ninput = g\nlabel = t\n"},
-    {"nce, tables", HEAD FC("h", "a", "4", "tanh") LAYER("it", "nce", "h y", "negatives = 5\nsparse_update = true\n") "[cost c]\ntype = sum\ninput = it\nweight = 2\n"},
-    {"nce, shared, dense, no bias", HEAD FC("h", "a", "4", "tanh") LAYER("it", "nce", "h y", "negatives = 6\nshare = 3\npower = 0.5\nbias = false\n") LAYER("both", "addto", "it it", "")
-         "[cost c]\ntype = sum\ninput = both\n" FC("g", "h", "1", "linear") "[cost d]\ntype = square_error\ninput = g\nlabel = t\n"},
-    {"nce, dense", HEAD FC("h", "a", "4", "tanh") LAYER("it", "nce", "h y", "negatives = 6\nshare = 3\n") "[cost c]\ntype = sum\ninput = it\n"},
-    {"skip_gram, tables", HEAD LAYER("it", "skip_gram", "l y", "size = 4\nnegatives = 5\nsparse_update = true\ninit_std = 0.5\n") "[cost c]\ntype = sum\ninput = it\nweight = 2\n"},
-    {"skip_gram, shared, dense", HEAD LAYER("it", "skip_gram", "l y", "size = 4\nnegatives = 6\nshare = 4\nscale = 0.4\n") LAYER("both", "addto", "it it", "")
-         "[cost c]\ntype = sum\ninput = both\n" FC("g", "it", "1", "linear") "[cost d]\ntype = square_error\ninput = g\nlabel = t\n"},
+    {"pool, max",
+     HEAD FC("h", "a", "20", "tanh")
+         LAYER("it", "pool", "h", "height = 4\nwidth = 5\nfilter = 3\nstride = 2\npadding = 1\n")
+             SQUARE("it h")},
+    {"pool, mean", HEAD FC("h", "a", "20", "tanh")
+                       LAYER("it", "pool", "h",
+                             "height = 4\nwidth = 5\nfilter = 2\npooling = mean\n") SQUARE("it h")},
+    {"negative sampling, a table",
+     HEAD FC("h", "a", "4", "tanh") LAYER(
+         "it", "negative_sampling", "h y",
+         "negatives = 5\nsparse_update = true\n") "[cost c]\ntype = sum\ninput = it\nweight = 2\n"},
+    {"negative sampling, shared, dense",
+     HEAD FC("h", "a", "4", "tanh")
+         LAYER("it", "negative_sampling", "h y", "negatives = 6\nshare = 3\nscale = 0.4\n")
+             LAYER("both", "addto", "it it", "") "[cost c]\ntype = sum\ninput = both\n" FC(
+                 "g", "h", "1", "linear") "[cost d]\ntype = square_error\ninput = g\nlabel = t\n"},
+    {"nce, tables",
+     HEAD FC("h", "a", "4", "tanh") LAYER(
+         "it", "nce", "h y",
+         "negatives = 5\nsparse_update = true\n") "[cost c]\ntype = sum\ninput = it\nweight = 2\n"},
+    {"nce, shared, dense, no bias",
+     HEAD FC("h", "a", "4", "tanh")
+         LAYER("it", "nce", "h y", "negatives = 6\nshare = 3\npower = 0.5\nbias = false\n")
+             LAYER("both", "addto", "it it", "") "[cost c]\ntype = sum\ninput = both\n" FC(
+                 "g", "h", "1", "linear") "[cost d]\ntype = square_error\ninput = g\nlabel = t\n"},
+    {"nce, dense", HEAD FC("h", "a", "4", "tanh")
+                       LAYER("it", "nce", "h y",
+                             "negatives = 6\nshare = 3\n") "[cost c]\ntype = sum\ninput = it\n"},
+    {"skip_gram, tables", HEAD LAYER("it", "skip_gram", "l y",
+                                     "size = 4\nnegatives = 5\nsparse_update = true\ninit_std = "
+                                     "0.5\n") "[cost c]\ntype = sum\ninput = it\nweight = 2\n"},
+    {"skip_gram, shared, dense",
+     HEAD LAYER("it", "skip_gram", "l y", "size = 4\nnegatives = 6\nshare = 4\nscale = 0.4\n")
+         LAYER("both", "addto", "it it", "") "[cost c]\ntype = sum\ninput = both\n" FC(
+             "g", "it", "1", "linear") "[cost d]\ntype = square_error\ninput = g\nlabel = t\n"},
     {"relu", HEAD FC("h", "a", "6", "relu") SQUARE("h")},
     {"leaky_relu", HEAD FC("h", "a", "6", "leaky_relu") SQUARE("h")},
     {"softplus", HEAD FC("h", "a", "6", "softplus") SQUARE("h")},
     {"gelu", HEAD FC("h", "a", "6", "gelu") SQUARE("h")},
-    {"square_error of several values", HEAD FC("h", "a", "6", "sigmoid") COST("square_error", "h", "b")},
+    {"square_error of several values",
+     HEAD FC("h", "a", "6", "sigmoid") COST("square_error", "h", "b")},
     {"huber", HEAD FC("h", "a", "6", "tanh") COST("huber", "h", "b") "delta = 0.5\n"},
-    {"binary_cross_entropy", HEAD THREE FC("h", "ei ej a", "1", "sigmoid") COST("binary_cross_entropy", "h", "c")},
-    {"binary_cross_entropy, weighted, of a layer that goes on", HEAD FC("h", "a", "1", "sigmoid") FC("g", "h b", "1", "sigmoid")
-         COST("binary_cross_entropy", "h", "c") "weight = 0.3\n[cost d]\ntype = binary_cross_entropy\ninput = g\nlabel = t\n"},
-    {"two costs, one fused and one not", HEAD FC("h", "a b", "1", "sigmoid") COST("binary_cross_entropy", "h", "c")
-         "[cost d]\ntype = square_error\ninput = h\nlabel = t\nweight = 2\n"},
+    {"binary_cross_entropy",
+     HEAD THREE FC("h", "ei ej a", "1", "sigmoid") COST("binary_cross_entropy", "h", "c")},
+    {"binary_cross_entropy, weighted, of a layer that goes on",
+     HEAD FC("h", "a", "1", "sigmoid") FC("g", "h b", "1", "sigmoid")
+         COST("binary_cross_entropy", "h",
+              "c") "weight = 0.3\n[cost d]\ntype = binary_cross_entropy\ninput = g\nlabel = t\n"},
+    {"two costs, one fused and one not",
+     HEAD FC("h", "a b", "1", "sigmoid")
+         COST("binary_cross_entropy", "h",
+              "c") "[cost d]\ntype = square_error\ninput = h\nlabel = t\nweight = 2\n"},
     {"rank", HEAD FC("p", "a", "1", "tanh") FC("q", "b", "1", "linear") COST("rank", "p q", "c")},
     {"sum", HEAD FC("p", "a b", "1", "softplus") "[cost c]\ntype = sum\ninput = p\nweight = 1.5\n"},
 };
@@ -71,11 +119,10 @@ static void collect(void *arg, const struct nn_check *c) {
     snprintf(s + n, 600 - n, " %s:%.1e", c->param, c->max_relative);
 }
 
-static void count_skipped(void *arg, const struct nn_check *c) {
-    *(uint64_t *)arg += c->n_skipped;
-}
+static void count_skipped(void *arg, const struct nn_check *c) { *(uint64_t *)arg += c->n_skipped; }
 
-/* Which rows of the tables of layers, activations and costs a network has; more than 32 rows would need more bits. */
+/* Which rows of the tables of layers, activations and costs a network has; more than 32 rows would
+ * need more bits. */
 struct seen {
     uint32_t layers, acts, costs;
 };
@@ -117,11 +164,13 @@ static void gradients_agree_with_finite_differences(void **state) {
             fail_msg("no network here has the cost %s", nn_cost_types[k]->name);
 }
 
-/* A deep relu network has values near 0 under every seed: the checker must not call a right gradient wrong. */
+/* A deep relu network has values near 0 under every seed: the checker must not call a right
+ * gradient wrong. */
 static void kinks_are_not_called_wrong(void **state) {
     (void)state;
-    static const char text[] = HEAD FC("g", "a b", "24", "relu") FC("h", "g", "24", "leaky_relu") FC("k", "h", "16", "relu")
-        LAYER("p", "pool", "k", "height = 4\nwidth = 4\nfilter = 2\n") SQUARE("p k");
+    static const char text[] = HEAD FC("g", "a b", "24", "relu") FC("h", "g", "24", "leaky_relu")
+        FC("k", "h", "16", "relu") LAYER("p", "pool", "k", "height = 4\nwidth = 4\nfilter = 2\n")
+            SQUARE("p k");
     struct nn_graph *g = graph(text);
     uint64_t skipped = 0;
     for (uint64_t seed = 0; seed < 60; seed++) {

@@ -1,5 +1,6 @@
-/* test_nn_image.c - conv and pool over every small shape: windows that hang over the border, strides that do not divide, windows
- * larger than the image, images of one pixel. Values and gradients against plain loops in double; what does not fit is refused. */
+/* test_nn_image.c - conv and pool over every small shape: windows that hang over the border,
+ * strides that do not divide, windows larger than the image, images of one pixel. Values and
+ * gradients against plain loops in double; what does not fit is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,25 +23,31 @@ enum { B = 2, MOST = 3 * 7 * 8 };
 
 struct shape { /* of a layer over images */
     enum kind kind;
-    int c, h, w, k, stride, pad, f; /* channels, height, width, filter, ..., channels that come out */
+    int c, h, w, k, stride, pad,
+        f; /* channels, height, width, filter, ..., channels that come out */
     int oh, ow;
 };
 
 static const struct pd_rng_key rng = {{5, 9}};
 
-/* A number field -> fc "h" (the image; the gradient of its bias is the image's) -> the layer "it" -> one value -> its square. */
+/* A number field -> fc "h" (the image; the gradient of its bias is the image's) -> the layer "it"
+ * -> one value -> its square. */
 static int load(struct nn_graph **g, const struct shape *s, struct pd_err *err) {
     char text[1000];
     int n = snprintf(text, sizeof text,
-                     "[data]\nformat = csv\ncolumns = a t\nfields = a:dense t:dense\n[optimizer]\ntype = sgd\nlearning_rate = 1\n"
-                     "[layer h]\ntype = fc\ninputs = a\nsize = %d\n[layer last]\ntype = fc\ninputs = it\nsize = 1\n"
+                     "[data]\nformat = csv\ncolumns = a t\nfields = a:dense "
+                     "t:dense\n[optimizer]\ntype = sgd\nlearning_rate = 1\n"
+                     "[layer h]\ntype = fc\ninputs = a\nsize = %d\n[layer last]\ntype = fc\ninputs "
+                     "= it\nsize = 1\n"
                      "[cost c]\ntype = square_error\ninput = last\nlabel = t\n"
-                     "[layer it]\ninputs = h\nchannels = %d\nheight = %d\nwidth = %d\nfilter = %d\nstride = %d\npadding = %d\n",
+                     "[layer it]\ninputs = h\nchannels = %d\nheight = %d\nwidth = %d\nfilter = "
+                     "%d\nstride = %d\npadding = %d\n",
                      s->c * s->h * s->w, s->c, s->h, s->w, s->k, s->stride, s->pad);
     if (s->kind == CONV)
         snprintf(text + n, sizeof text - (size_t)n, "type = conv\nsize = %d\n", s->f);
     else
-        snprintf(text + n, sizeof text - (size_t)n, "type = pool\npooling = %s\n", kind_name[s->kind]);
+        snprintf(text + n, sizeof text - (size_t)n, "type = pool\npooling = %s\n",
+                 kind_name[s->kind]);
     return nn_graph_load_text(g, "train.ini", text, err);
 }
 
@@ -67,10 +74,12 @@ static void plain(const struct shape *s, const float *x, const float *w, const f
                     for (int c = s->kind == CONV ? 0 : f; c < (s->kind == CONV ? s->c : f + 1); c++)
                         for (int i = 0; i < s->k; i++)
                             for (int j = 0; j < s->k; j++) {
-                                const int row = r * s->stride + i - s->pad, col = q * s->stride + j - s->pad;
+                                const int row = r * s->stride + i - s->pad,
+                                          col = q * s->stride + j - s->pad;
                                 if (row < 0 || col < 0 || row >= s->h || col >= s->w)
                                     continue;
-                                const int at = (c * s->h + row) * s->w + col, wat = ((c * s->k + i) * s->k + j) * s->f + f;
+                                const int at = (c * s->h + row) * s->w + col,
+                                          wat = ((c * s->k + i) * s->k + j) * s->f + f;
                                 const struct num weight = num_of(s->kind == CONV ? w[wat] : 1);
                                 if (pass == 0) {
                                     inside++;
@@ -120,9 +129,11 @@ static void try(const struct shape *s, struct nn_graph *g) {
     struct nn_cost cost;
     float *w[PARAMS] = {0}, *grad[PARAMS] = {0}, dy[MOST * 16];
     struct num_sum y[MOST * 16], dx[MOST] = {0}, dw[MOST * 16] = {0}, db[8] = {0};
-    const uint32_t n_params = nn_graph_n_params(g), size = nn_graph_layer_size(g, "it"), image = nn_graph_layer_size(g, "h");
+    const uint32_t n_params = nn_graph_n_params(g), size = nn_graph_layer_size(g, "it"),
+                   image = nn_graph_layer_size(g, "h");
     uint32_t n;
-    assert_true(n_params <= PARAMS && size == (uint32_t)(s->f * s->oh * s->ow) && size <= MOST * 16);
+    assert_true(n_params <= PARAMS && size == (uint32_t)(s->f * s->oh * s->ow) &&
+                size <= MOST * 16);
     assert_int_equal(pd_batch_init_fields(&b, nn_graph_field(g, 0), nn_graph_n_fields(g), B), 0);
     for (uint32_t k = 0; k < nn_graph_n_fields(g); k++)
         pd_rng_normal(rng, k, b.values[k], B * nn_graph_field(g, k)->width);
@@ -138,8 +149,10 @@ static void try(const struct shape *s, struct nn_graph *g) {
         nn_exec_bind(exec, p, w[p], grad[p]);
     }
     nn_exec_forward(exec, feed, 0, B, NN_TRAIN, 1, 0, &cost);
-    const float *x = nn_exec_output(exec, "h", &n), *got = nn_exec_output(exec, "it", &n), *last = nn_exec_output(exec, "last", &n);
-    const float *out = w[param(g, "last.w")], *cw = s->kind == CONV ? w[param(g, "it.w")] : NULL, *cb = s->kind == CONV ? w[param(g, "it.b")] : NULL;
+    const float *x = nn_exec_output(exec, "h", &n), *got = nn_exec_output(exec, "it", &n),
+                *last = nn_exec_output(exec, "last", &n);
+    const float *out = w[param(g, "last.w")], *cw = s->kind == CONV ? w[param(g, "it.w")] : NULL,
+                *cb = s->kind == CONV ? w[param(g, "it.b")] : NULL;
     for (uint32_t i = 0; i < B; i++) {
         for (uint32_t j = 0; j < size; j++)
             dy[j] = 2 * (last[i] - b.values[1][i]) * out[j];
@@ -168,9 +181,11 @@ static int sweep(struct shape s) {
         for (s.pad = 0; s.pad <= s.k; s.pad++) {
             struct nn_graph *g = NULL;
             struct pd_err err = {0};
-            int fits = s.k <= s.h + 2 * s.pad && s.k <= s.w + 2 * s.pad && s.pad < s.k, rc = load(&g, &s, &err);
+            int fits = s.k <= s.h + 2 * s.pad && s.k <= s.w + 2 * s.pad && s.pad < s.k,
+                rc = load(&g, &s, &err);
             if (fits ? rc : rc != PD_ECONF || !strstr(err.msg, "does not fit an image of"))
-                fail_msg("%s of %d x %d, filter %d, padding %d: %d %s", kind_name[s.kind], s.h, s.w, s.k, s.pad, rc, err.msg);
+                fail_msg("%s of %d x %d, filter %d, padding %d: %d %s", kind_name[s.kind], s.h, s.w,
+                         s.k, s.pad, rc, err.msg);
             s.oh = (s.h + 2 * s.pad - s.k) / s.stride + 1;
             s.ow = (s.w + 2 * s.pad - s.k) / s.stride + 1;
             if (fits)
@@ -188,7 +203,12 @@ static void all_shapes(enum kind kind) {
         for (size_t h = 0; h < sizeof heights / sizeof heights[0]; h++)
             for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++)
                 for (int k = 1; k <= 5; k++)
-                    fit += sweep((struct shape){.kind = kind, .c = c, .h = heights[h], .w = widths[w], .k = k, .f = kind == CONV ? 2 : c});
+                    fit += sweep((struct shape){.kind = kind,
+                                                .c = c,
+                                                .h = heights[h],
+                                                .w = widths[w],
+                                                .k = k,
+                                                .f = kind == CONV ? 2 : c});
     print_message("   %d shapes\n", fit);
     assert_true(fit > 500);
 }

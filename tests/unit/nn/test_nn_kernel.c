@@ -1,5 +1,5 @@
-/* test_nn_kernel.c - elementwise functions against libm in double, products against the plain loop, and the same
- * bits from the plainest compilation as from the one that this CPU selects. */
+/* test_nn_kernel.c - elementwise functions against libm in double, products against the plain loop,
+ * and the same bits from the plainest compilation as from the one that this CPU selects. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,9 @@ static double d_relu(double x) { return x > 0 ? x : 0; }
 
 static double d_softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
 static double d_leaky_relu(double x) { return x > 0 ? x : (double)0.01f * x; }
-static double d_gelu(double x) { return x / (1 + exp(-1.5957691216057308 * (x + 0.044715 * x * x * x))); }
+static double d_gelu(double x) {
+    return x / (1 + exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
+}
 
 static const struct function {
     const char *name;
@@ -134,7 +136,8 @@ static void functions_are_as_near_as_promised(void **state) {
             }
         }
         if (!(worst <= functions[f].ulp))
-            fail_msg("%s: %.2f ulp at %.9g, promised %g", functions[f].name, worst, at, functions[f].ulp);
+            fail_msg("%s: %.2f ulp at %.9g, promised %g", functions[f].name, worst, at,
+                     functions[f].ulp);
     }
     free(x);
     free(y);
@@ -196,7 +199,7 @@ static void softmax_is_a_distribution_and_knows_its_log_sum(void **state) {
         const char *name;
         size_t n;
         float scale, shift;
-    } rows[] = {{"one", 1, 1, 0},         {"seventeen", 17, 3, 0},  {"vocabulary", COLS, 2, 0},
+    } rows[] = {{"one", 1, 1, 0},        {"seventeen", 17, 3, 0},     {"vocabulary", COLS, 2, 0},
                 {"huge", COLS, 3, 1e4f}, {"very low", 100, 3, -1e4f}, {"far apart", 50, 300, 0}};
     static float x[ROWS * COLS], y[ROWS * COLS];
     double log_sum[ROWS];
@@ -217,11 +220,12 @@ static void softmax_is_a_distribution_and_knows_its_log_sum(void **state) {
                 double want = exp((double)x[i * n + j] - max) / sum;
                 total += (double)y[i * n + j];
                 if (fabs((double)y[i * n + j] - want) > 2e-6 * want + 1e-37)
-                    fail_msg("%s: [%zu,%zu] is %g, not %g", rows[r].name, i, j, (double)y[i * n + j], want);
+                    fail_msg("%s: [%zu,%zu] is %g, not %g", rows[r].name, i, j,
+                             (double)y[i * n + j], want);
             }
             if (fabs(total - 1) > 1e-5 || fabs(log_sum[i] - (max + log(sum))) > 2e-6)
-                fail_msg("%s: row %zu sums to %.9g, log sum %.9g, not %.9g", rows[r].name, i, total, log_sum[i],
-                         max + log(sum));
+                fail_msg("%s: row %zu sums to %.9g, log sum %.9g, not %.9g", rows[r].name, i, total,
+                         log_sum[i], max + log(sum));
         }
     }
     float bad[20] = {0};
@@ -288,7 +292,11 @@ static void products_agree_with_the_plain_loop(void **state) {
     static const struct {
         const char *name;
         size_t m, n, k;
-    } rows[] = {{"one", 1, 1, 1}, {"row", 1, 33, 7}, {"column", 31, 1, 9}, {"odd", 13, 29, 17}, {"hidden", 37, 256, 128}};
+    } rows[] = {{"one", 1, 1, 1},
+                {"row", 1, 33, 7},
+                {"column", 31, 1, 9},
+                {"odd", 13, 29, 17},
+                {"hidden", 37, 256, 128}};
     static float a[64 * 256], b[256 * 256], c[64 * 256], want[64 * 256], magnitudes[64 * 256];
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
         for (int v = 0; v < 8; v++) {
@@ -315,8 +323,9 @@ static void products_agree_with_the_plain_loop(void **state) {
         }
 }
 
-/* See gemm.c. OpenBLAS' own way looks at a place and takes it in two steps without a lock; the moment between is a few instructions,
- * so that this catches a missing lock only now and then, but never a lock that is there. */
+/* See gemm.c. OpenBLAS' own way looks at a place and takes it in two steps without a lock; the
+ * moment between is a few instructions, so that this catches a missing lock only now and then, but
+ * never a lock that is there. */
 void *blas_memory_alloc(int procpos);
 void blas_memory_free(void *buffer);
 enum { BUFFER_ROUNDS = 50000 };
@@ -368,7 +377,8 @@ static void *multiply(void *arg) {
 
 static void threads_that_multiply_at_once_do_not_share_a_buffer(void **state) {
     (void)state;
-    static float a[M_THREADS][M_M * M_K], b[M_THREADS][M_K * M_N], want[M_THREADS][M_M * M_N], got[M_THREADS][M_M * M_N];
+    static float a[M_THREADS][M_M * M_K], b[M_THREADS][M_K * M_N], want[M_THREADS][M_M * M_N],
+        got[M_THREADS][M_M * M_N];
     struct multiply m[M_THREADS];
     for (int t = 0; t < M_THREADS; t++) {
         fill(a[t], M_M * M_K, 80 + 2 * (uint64_t)t, 1);
@@ -382,7 +392,8 @@ static void threads_that_multiply_at_once_do_not_share_a_buffer(void **state) {
         pthread_join(m[t].thread, NULL);
     for (int t = 0; t < M_THREADS; t++)
         if (m[t].wrong)
-            fail_msg("thread %d: %d of %d products differ from the same one alone", t, m[t].wrong, M_ROUNDS);
+            fail_msg("thread %d: %d of %d products differ from the same one alone", t, m[t].wrong,
+                     M_ROUNDS);
 }
 
 static void the_plainest_cpu_gives_the_same_bits(void **state) {
@@ -398,12 +409,13 @@ static void the_plainest_cpu_gives_the_same_bits(void **state) {
         if (memcmp(a, b, N * sizeof *a))
             fail_msg("%s differs", functions[f].name);
     }
-#define SAME(fast, plain, ...)                                                                        \
-    do {                                                                                              \
-        memcpy(a, y, sizeof a);                                                                       \
-        memcpy(b, y, sizeof b);                                                                       \
-        fast; plain;                                                                                  \
-        assert_memory_equal(a, b, sizeof a);                                                          \
+#define SAME(fast, plain, ...)               \
+    do {                                     \
+        memcpy(a, y, sizeof a);              \
+        memcpy(b, y, sizeof b);              \
+        fast;                                \
+        plain;                               \
+        assert_memory_equal(a, b, sizeof a); \
     } while (0)
     SAME(nn_sigmoid_grad(N, x, a, a), plain_sigmoid_grad(N, x, b, b));
     SAME(nn_tanh_grad(N, x, a, a), plain_tanh_grad(N, x, b, b));
@@ -431,7 +443,8 @@ static void the_plainest_cpu_gives_the_same_bits(void **state) {
     SAME(nn_sum_rows(ROWS - 1, COLS, x, a), plain_sum_rows(ROWS - 1, COLS, x, b));
     static const uint32_t row[4] = {2, 0, 2, 1};
     for (int add = 0; add < 2; add++)
-        SAME(nn_gather_rows(4, 13, row, x, 20, add, a), plain_gather_rows(4, 13, row, x, 20, add, b));
+        SAME(nn_gather_rows(4, 13, row, x, 20, add, a),
+             plain_gather_rows(4, 13, row, x, 20, add, b));
     SAME(nn_scatter_rows(4, 13, row, x, 20, a), plain_scatter_rows(4, 13, row, x, 20, b));
 }
 
@@ -450,7 +463,8 @@ static void rows_are_looked_up_and_added_to(void **state) {
             memcpy(sum, g, sizeof g);
             for (size_t i = 0; i < M; i++)
                 for (size_t j = 0; j < n; j++) {
-                    want[i * STRIDE + j] = add ? want[i * STRIDE + j] + w[row[i] * n + j] : w[row[i] * n + j];
+                    want[i * STRIDE + j] =
+                        add ? want[i * STRIDE + j] + w[row[i] * n + j] : w[row[i] * n + j];
                     sum[row[i] * n + j] += y[i * STRIDE + j];
                 }
             nn_scatter_rows(M, n, row, y, STRIDE, g);

@@ -1,5 +1,6 @@
-/* test_nn_kernel_rows.c - products of picked rows, their gradient, and sigmoids with their costs, against plain loops in double; and the
- * same bits as the same source compiled for the plainest CPU. */
+/* test_nn_kernel_rows.c - products of picked rows, their gradient, and sigmoids with their costs,
+ * against plain loops in double; and the same bits as the same source compiled for the plainest
+ * CPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +19,11 @@
 #define nn_rows_dot plain_rows_dot
 #define nn_rows_dot_grad plain_rows_dot_grad
 #define nn_sigmoid_costs plain_sigmoid_costs
-__attribute__((noinline)) void nn_rows_dot(size_t n, const uint32_t *row, size_t dim, const float *x, const float *y, float *z);
-__attribute__((noinline)) void nn_rows_dot_grad(size_t n, const uint32_t *row, size_t dim, const float *g, const float *x, const float *y, float *dx, float *dy);
+__attribute__((noinline)) void nn_rows_dot(size_t n, const uint32_t *row, size_t dim,
+                                           const float *x, const float *y, float *z);
+__attribute__((noinline)) void nn_rows_dot_grad(size_t n, const uint32_t *row, size_t dim,
+                                                const float *g, const float *x, const float *y,
+                                                float *dx, float *dy);
 __attribute__((noinline)) void nn_sigmoid_costs(size_t m, size_t n, float *x, float *cost);
 #include "nn/kernels/kernel_rows.c"
 #undef nn_rows_dot
@@ -28,7 +32,9 @@ __attribute__((noinline)) void nn_sigmoid_costs(size_t m, size_t n, float *x, fl
 
 enum { ROWS = 7, N = 11, MOST_DIM = 112 };
 
-static void normal(uint64_t which, float *x, size_t n) { pd_rng_normal(pd_rng_key(5, PD_RNG_CHECK, which, 0), 0, x, n); }
+static void normal(uint64_t which, float *x, size_t n) {
+    pd_rng_normal(pd_rng_key(5, PD_RNG_CHECK, which, 0), 0, x, n);
+}
 
 static void products_of_rows_and_their_gradient(void **state) {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_nn_sampler.c - drawn ids: their frequencies, that they do not depend on how batches are cut, and the sampled costs against
- * plain loops. */
+/* test_nn_sampler.c - drawn ids: their frequencies, that they do not depend on how batches are cut,
+ * and the sampled costs against plain loops. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,15 +24,19 @@ static char ini[64], counts[64];
 
 enum { V = 12, B = 10, D = 4, K = 7 };
 
-#define NET(rest)                                                                                                              \
-    "[data]\nformat = ids\nfields = a y\nvocabulary = 12\n[optimizer]\ntype = sgd\nlearning_rate = 1\n"                        \
-    "[layer e]\ntype = embedding\ninputs = a\nsize = 4\nsparse_update = true\n[layer n]\ntype = negative_sampling\ninputs = e y\n" \
+#define NET(rest)                                                                                  \
+    "[data]\nformat = ids\nfields = a y\nvocabulary = 12\n[optimizer]\ntype = sgd\nlearning_rate " \
+    "= 1\n"                                                                                        \
+    "[layer e]\ntype = embedding\ninputs = a\nsize = 4\nsparse_update = true\n[layer n]\ntype = "  \
+    "negative_sampling\ninputs = e y\n"                                                            \
     "negatives = 7\nsparse_update = true\n" rest "[cost c]\ntype = sum\ninput = n\n"
 
 /* The same of the ids of a list, summed: words near a word. */
-#define NEAR                                                                                                                \
-    "[data]\nformat = ids\nfields = a y\nvocabulary = 12\n[field a]\ntype = list\n[optimizer]\ntype = sgd\nlearning_rate = 1\n" \
-    "[layer n]\ntype = skip_gram\ninputs = a y\nsize = 4\nnegatives = 7\nshare = 4\nscale = 0.5\nsparse_update = true\n"      \
+#define NEAR                                                                                  \
+    "[data]\nformat = ids\nfields = a y\nvocabulary = 12\n[field a]\ntype = "                 \
+    "list\n[optimizer]\ntype = sgd\nlearning_rate = 1\n"                                      \
+    "[layer n]\ntype = skip_gram\ninputs = a y\nsize = 4\nnegatives = 7\nshare = 4\nscale = " \
+    "0.5\nsparse_update = true\n"                                                             \
     "[cost c]\ntype = sum\ninput = n\n"
 
 static int load(const char *text, struct nn_graph **g, struct pd_err *err) {
@@ -58,7 +62,8 @@ static void fill(struct pd_batch *b, const struct nn_graph *g, uint32_t first, u
     b->n = n;
 }
 
-/* Each within six standard deviations of its share: the draws are those of a fixed key, so this passes always or never. */
+/* Each within six standard deviations of its share: the draws are those of a fixed key, so this
+ * passes always or never. */
 static void frequencies_are_those_of_the_weights(void **state) {
     (void)state;
     double w[V] = {5, 0, 1, 1, 2.5, 100, 0.1, 3, 3, 3, 7, 0}, p[V], sum = 0;
@@ -82,7 +87,8 @@ static void frequencies_are_those_of_the_weights(void **state) {
 }
 
 /* The drawn ids of all samples, by samplers of one graph. */
-static void drawn(struct nn_graph *g, uint32_t first, uint32_t n, uint64_t pass, uint64_t out[B][K]) {
+static void drawn(struct nn_graph *g, uint32_t first, uint32_t n, uint64_t pass,
+                  uint64_t out[B][K]) {
     struct nn_feed *f;
     struct pd_batch b;
     assert_int_equal(nn_feed_new(&f, g, B, NULL), 0);
@@ -145,7 +151,8 @@ static void cost_agrees(const char *text) {
     drawn(g, 0, B, 0, ids);
     uint32_t skipped = 0;
     for (uint32_t i = 0; i < B; i++)
-        for (uint32_t j = b.offset[0] ? b.offset[0][i] : i; j < (b.offset[0] ? b.offset[0][i + 1] : i + 1); j++)
+        for (uint32_t j = b.offset[0] ? b.offset[0][i] : i;
+             j < (b.offset[0] ? b.offset[0][i + 1] : i + 1); j++)
             for (int k = -1; k < K; k++) {
                 uint64_t id = k < 0 ? b.ids[1][i] : ids[i][k];
                 struct num_sum z = {0};
@@ -176,11 +183,15 @@ static void the_cost_agrees_with_plain_loops(void **state) {
     cost_agrees(NEAR);
 }
 
-/* The same of nce: NCE is tables, NCE_DENSE whole parameters, of which a test says what softmax over all ids costs. */
-#define NCE_OF(rest)                                                                                                          \
-    "[data]\nformat = ids\nfields = a y\nvocabulary = 12\n[optimizer]\ntype = sgd\nlearning_rate = 1\n"                        \
-    "[layer e]\ntype = embedding\ninputs = a\nsize = 4\nsparse_update = true\n[layer n]\ntype = nce\ninputs = e y\n"          \
-    "negatives = 7\nshare = 4\npower = 0.5\ncounts = counts.txt\n" rest "[cost c]\ntype = sum\ninput = n\n"
+/* The same of nce: NCE is tables, NCE_DENSE whole parameters, of which a test says what softmax
+ * over all ids costs. */
+#define NCE_OF(rest)                                                                               \
+    "[data]\nformat = ids\nfields = a y\nvocabulary = 12\n[optimizer]\ntype = sgd\nlearning_rate " \
+    "= 1\n"                                                                                        \
+    "[layer e]\ntype = embedding\ninputs = a\nsize = 4\nsparse_update = true\n[layer n]\ntype = "  \
+    "nce\ninputs = e y\n"                                                                          \
+    "negatives = 7\nshare = 4\npower = 0.5\ncounts = counts.txt\n" rest                            \
+    "[cost c]\ntype = sum\ninput = n\n"
 
 enum { E_W, N_W, N_B, N_PARAMS };
 struct nce {
@@ -195,7 +206,8 @@ static double nce_cost(struct nce *t, const char *text, enum nn_mode mode) {
     static const char two_have_none[] = "1\n2\n0\n4\n5\n6\n7\n8\n9\n10\n0\n12\n";
     struct nn_cost cost;
     memset(t, 0, sizeof *t);
-    assert_int_equal(pd_write_file_atomic(counts, two_have_none, strlen(two_have_none), 0600, NULL), 0);
+    assert_int_equal(pd_write_file_atomic(counts, two_have_none, strlen(two_have_none), 0600, NULL),
+                     0);
     assert_int_equal(load(text, &t->g, NULL), 0);
     assert_int_equal(nn_graph_n_params(t->g), N_PARAMS);
     assert_true(fabs(nn_graph_param(t->g, N_B)->init_mean + log(V)) < 1e-12);
@@ -294,14 +306,16 @@ static void counts_come_from_a_file(void **state) {
         {"numbers", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n", NULL},
         {"words before them", "a 0\nb 0\nc 0\nd 0\ne 0\nf 0\ng 0\nh 0\ni 0\nj 0\nk\t9\nl 0", NULL},
         {"too few", "1\n2\n", "has 2 lines for 12 ids"},
-        {"too many", "1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n", ":13: more lines than the vocabulary has ids"},
+        {"too many", "1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n",
+         ":13: more lines than the vocabulary has ids"},
         {"no number", "1\nword\n", ":2: the last word of the line is no count"},
         {"all 0", "0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n", "and all are 0"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct nn_graph *g;
         struct pd_err err = {0};
-        assert_int_equal(pd_write_file_atomic(counts, rows[i].text, strlen(rows[i].text), 0600, NULL), 0);
+        assert_int_equal(
+            pd_write_file_atomic(counts, rows[i].text, strlen(rows[i].text), 0600, NULL), 0);
         int rc = load(NET("counts = counts.txt\n"), &g, &err);
         if (rows[i].want ? rc != PD_ECONF || !strstr(err.msg, rows[i].want) : rc != 0)
             fail_msg("%s: %d %s", rows[i].name, rc, err.msg);

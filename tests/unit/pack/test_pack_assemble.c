@@ -1,5 +1,6 @@
-/* test_pack_assemble.c - packages from their objects to a folder: any tree, any sequence of edits, only what is missing is asked for;
- * a kill at any point leaves the old or the new; a full disk; hostile packages; bounded memory. The store: test_pack_shared_store.c. */
+/* test_pack_assemble.c - packages from their objects to a folder: any tree, any sequence of edits,
+ * only what is missing is asked for; a kill at any point leaves the old or the new; a full disk;
+ * hostile packages; bounded memory. The store: test_pack_shared_store.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +39,8 @@ static void any_tree_and_any_edits_arrive(void **state) {
             if (deploy(&t, root, twice, 0, &again, &err))
                 fail_msg("%s", err.msg);
             if (again.objects)
-                fail_msg("tree %d, edit %d: %llu objects travel though nothing has changed", k, edit, (unsigned long long)again.objects);
+                fail_msg("tree %d, edit %d: %llu objects travel though nothing has changed", k,
+                         edit, (unsigned long long)again.objects);
             must_be(&t, twice);
             rt_edit(&t);
         }
@@ -61,19 +63,22 @@ static void an_edit_costs_what_it_changes(void **state) {
     assert_int_equal(pd_fmt(target, sizeof target, "%s/a", root), 0);
     assert_int_equal(deploy(&t, root, target, 0, &all, &err), 0);
     size_t i = 0;
-    while (t.v[i].type != MANIFEST_FILE || t.v[i].size < 20000 || t.v[i].size > 100000 || t.v[i].hole)
+    while (t.v[i].type != MANIFEST_FILE || t.v[i].size < 20000 || t.v[i].size > 100000 ||
+           t.v[i].hole)
         i++;
     t.v[i].seed++;
     assert_int_equal(rt_pack(&t, &err), 0);
     assert_int_equal(pd_fmt(target, sizeof target, "%s/b", root), 0);
     assert_int_equal(deploy(&t, root, target, 0, &m, &err), 0);
     must_be(&t, target);
-    print_message("edit of %llu bytes: %llu travel, of %llu\n", (unsigned long long)t.v[i].size, (unsigned long long)m.bytes, (unsigned long long)all.bytes);
+    print_message("edit of %llu bytes: %llu travel, of %llu\n", (unsigned long long)t.v[i].size,
+                  (unsigned long long)m.bytes, (unsigned long long)all.bytes);
     assert_true(m.bytes < t.v[i].size + 30000);
     /* what the job has changed in its folder since is noticed, and asked for again */
     char path[PATH_MAX];
     for (int k = 0; k < 2; k++) {
-        assert_int_equal(pd_fmt(path, sizeof path, "%s/%s/%s", root, k ? "b" : "a", t.v[i].path), 0);
+        assert_int_equal(pd_fmt(path, sizeof path, "%s/%s/%s", root, k ? "b" : "a", t.v[i].path),
+                         0);
         chmod(path, 0600);
         int fd = open(path, O_WRONLY);
         assert_int_equal(pwrite(fd, "changed", 7, 3000), 7);
@@ -87,11 +92,13 @@ static void an_edit_costs_what_it_changes(void **state) {
     pd_rm_tree(root, NULL);
 }
 
-/* kill -9, or an error, at many points: the target is complete or absent, the earlier package is whole, and the next dispatch removes
- * what was left and succeeds. */
+/* kill -9, or an error, at many points: the target is complete or absent, the earlier package is
+ * whole, and the next dispatch removes what was left and succeeds. */
 static void a_kill_or_an_error_anywhere_leaves_old_or_new(void **state) {
     (void)state;
-    static const char *const points[] = {"assemble.write", "assemble.put", "assemble.step", "assemble.rename", "assemble.catalog", "store.write", "alloc"};
+    static const char *const points[] = {
+        "assemble.write",   "assemble.put", "assemble.step", "assemble.rename",
+        "assemble.catalog", "store.write",  "alloc"};
     struct rt t = {.rng = seed_of("kills")}, old = {.rng = 7};
     char root[PATH_MAX], target[PATH_MAX], first[PATH_MAX];
     struct pd_err err = {0};
@@ -107,9 +114,12 @@ static void a_kill_or_an_error_anywhere_leaves_old_or_new(void **state) {
     for (int k = 0; k < (PACK_SLOW ? 25 : 80); k++) {
         char fault[64];
         const char *point = points[rt_next(&t) % 7];
-        int nth = strstr(point, "rename") || strstr(point, "catalog") ? 1 : (int)(1 + rt_next(&t) % (strcmp(point, "store.write") ? 60 : 4));
+        int nth = strstr(point, "rename") || strstr(point, "catalog")
+                      ? 1
+                      : (int)(1 + rt_next(&t) % (strcmp(point, "store.write") ? 60 : 4));
         snprintf(fault, sizeof fault, "%s%s:%d", k % 2 ? "kill." : "", point, nth);
-        size_t before = left_over(root); /* of one that was killed: it goes with the next that gets as far as the store */
+        size_t before = left_over(
+            root); /* of one that was killed: it goes with the next that gets as far as the store */
         int status = in_a_child(&t, root, target, fault);
         if (!WIFEXITED(status) && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
             fail_msg("%s: status %x", fault, status);
@@ -117,7 +127,8 @@ static void a_kill_or_an_error_anywhere_leaves_old_or_new(void **state) {
         struct stat st;
         int there = !lstat(target, &st);
         if (WIFEXITED(status) && there != !WEXITSTATUS(status))
-            fail_msg("%s: exit status %d and the target is %s", fault, WEXITSTATUS(status), there ? "there" : "not there");
+            fail_msg("%s: exit status %d and the target is %s", fault, WEXITSTATUS(status),
+                     there ? "there" : "not there");
         if (there)
             must_be(&t, target);
         else if (WIFEXITED(status) && left_over(root) > before)
@@ -147,11 +158,13 @@ static void a_full_disk_leaves_nothing(void **state) {
     fflush(NULL);
     pid_t pid = fork();
     if (!pid) {
-        if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) || mount("full", root, "tmpfs", 0, "size=2m,nr_inodes=200"))
+        if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+            mount("full", root, "tmpfs", 0, "size=2m,nr_inodes=200"))
             _exit(77);
         char target[PATH_MAX];
         struct store *st = NULL;
-        if (pd_fmt(target, sizeof target, "%s/ws", root) || deploy(&t, root, target, 0, NULL, &err) != PD_ENOSPC || !access(target, F_OK) ||
+        if (pd_fmt(target, sizeof target, "%s/ws", root) ||
+            deploy(&t, root, target, 0, NULL, &err) != PD_ENOSPC || !access(target, F_OK) ||
             left_over(root) || !strstr(err.msg, "space left"))
             _exit(1);
         /* and when it fills up on the way: its free space is hidden from the question before */
@@ -164,11 +177,13 @@ static void a_full_disk_leaves_nothing(void **state) {
         for (size_t i = 0; i < small.n; i++)
             if (small.v[i].hole)
                 small.v[i].hole = 0;
-        if (rt_pack(&small, &err) || deploy(&small, root, target, 0, NULL, &err) != PD_ENOSPC || !access(target, F_OK) || left_over(root))
+        if (rt_pack(&small, &err) || deploy(&small, root, target, 0, NULL, &err) != PD_ENOSPC ||
+            !access(target, F_OK) || left_over(root))
             _exit(2);
         pd_fault_arm(NULL);
         memset(&err, 0, sizeof err);
-        if (deploy(&small, root, target, 0, NULL, &err) || rt_differs(&small, target) || store_open(&st, root, &err))
+        if (deploy(&small, root, target, 0, NULL, &err) || rt_differs(&small, target) ||
+            store_open(&st, root, &err))
             _exit(3);
         store_close(st);
         _exit(0);
@@ -190,20 +205,30 @@ static void hostile_packages_leave_nothing(void **state) {
     assert_int_equal(pd_fmt(root, sizeof root, "%s/hostile", top), 0);
     assert_int_equal(pd_fmt(target, sizeof target, "%s/ws", root), 0);
     pd_mkdirs(root, 0755, &err);
-    static const char *const says[] = {"says that it has", "bytes, not", "larger than it says", "two lengths", "space left", "index is damaged", "too many objects"};
+    static const char *const says[] = {"says that it has", "bytes, not", "larger than it says",
+                                       "two lengths",      "space left", "index is damaged",
+                                       "too many objects"};
     for (int k = 0; k < 7; k++) {
         struct rt t = {.rng = 1};
         struct manifest_writer *w;
         uint8_t raw[100] = {9};
         err = (struct pd_err){0};
         manifest_writer_new(&w, rt_keep, &t, &err);
-        struct manifest_entry e = {.type = MANIFEST_FILE, .path = "f", .path_len = 1, .mode = 0644, .size = 10000, .target = ""};
+        struct manifest_entry e = {.type = MANIFEST_FILE,
+                                   .path = "f",
+                                   .path_len = 1,
+                                   .mode = 0644,
+                                   .size = 10000,
+                                   .target = ""};
         manifest_add(w, &e, &err);
         struct manifest_extent x = {.id = rt_object_of(&t, raw, 100), .raw_len = 100, .len = 100};
         manifest_add_extent(w, &x, &err);
         x.file_off = 200;
         for (int i = 0; k == 3 && i < 700; i++) {
-            struct manifest_extent y = {.id = {{(uint8_t)i, (uint8_t)(i >> 8), 1}}, .raw_len = 1, .len = 1, .file_off = 200 + (uint64_t)i};
+            struct manifest_extent y = {.id = {{(uint8_t)i, (uint8_t)(i >> 8), 1}},
+                                        .raw_len = 1,
+                                        .len = 1,
+                                        .file_off = 200 + (uint64_t)i};
             assert_int_equal(manifest_add_extent(w, &y, &err), 0);
         }
         if (k == 3) { /* in a leaf of its own the same object has another length */
@@ -217,11 +242,12 @@ static void hostile_packages_leave_nothing(void **state) {
         if (k == 0) {
             v = MANIFEST_ENTRIES + UINT64_C(1);
             memcpy(t.root + 8, &v, 8);
-        } else if (k == 1 || k == 2 || k == 4) { /* bytes: more than it has, fewer, more than any disk */
+        } else if (k == 1 || k == 2 ||
+                   k == 4) { /* bytes: more than it has, fewer, more than any disk */
             v = k == 1 ? 300 : k == 2 ? 150 : MANIFEST_BYTES;
             memcpy(t.root + 16, &v, 8);
         } else if (k == 5) {
-            t.root[2] = 3; /* its leaves are said to be indexes */
+            t.root[2] = 3;   /* its leaves are said to be indexes */
         } else if (k == 6) { /* an index whose children are all one index whose children ... */
             struct object_id below = {{0}};
             memcpy(below.b, t.root + 24, OBJECT_ID);
@@ -229,7 +255,8 @@ static void hostile_packages_leave_nothing(void **state) {
             memcpy(&len, t.root + 56, 4);
             for (uint16_t level = 1; level < MANIFEST_LEVELS; level++) {
                 struct pd_buf b = {0};
-                pd_put_u8(&b, 2), pd_put_u8(&b, 1), pd_put_u16(&b, level), pd_put_u32(&b, MANIFEST_FANOUT);
+                pd_put_u8(&b, 2), pd_put_u8(&b, 1), pd_put_u16(&b, level),
+                    pd_put_u32(&b, MANIFEST_FANOUT);
                 for (int i = 0; i < MANIFEST_FANOUT; i++)
                     pd_put(&b, below.b, OBJECT_ID), pd_put_u32(&b, len);
                 below = rt_object_of(&t, b.data, b.len);
@@ -253,7 +280,8 @@ static void hostile_packages_leave_nothing(void **state) {
     pd_rm_tree(root, NULL);
 }
 
-/* A source that makes objects as they are asked for: so the test itself needs no memory for a tree of any size. */
+/* A source that makes objects as they are asked for: so the test itself needs no memory for a tree
+ * of any size. */
 static size_t rss_peak_kb(void) {
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
@@ -275,7 +303,8 @@ static void hundred_thousand_files_need_little_memory(void **state) {
     pd_mkdirs(root, 0755, &err);
     manifest_writer_new(&w, rt_keep, &t, &err);
     for (int i = 0; i < n; i++) {
-        struct manifest_entry e = {.path = path, .mode = 0755, .target = "", .type = MANIFEST_FOLDER, .mtime_ns = 5};
+        struct manifest_entry e = {
+            .path = path, .mode = 0755, .target = "", .type = MANIFEST_FOLDER, .mtime_ns = 5};
         if (i % 100 == 0) {
             e.path_len = (size_t)snprintf(path, sizeof path, "d%05d", i / 100);
             assert_int_equal(manifest_add(w, &e, &err), 0);
@@ -283,7 +312,8 @@ static void hundred_thousand_files_need_little_memory(void **state) {
                 bundle[k] = (uint8_t)rt_next(&t);
             rt_object_of(&t, bundle, sizeof bundle);
         }
-        struct manifest_extent x = {.raw_len = sizeof bundle, .obj_off = (uint32_t)(i % 100) * 64, .len = 64};
+        struct manifest_extent x = {
+            .raw_len = sizeof bundle, .obj_off = (uint32_t)(i % 100) * 64, .len = 64};
         object_id_of(&x.id, bundle, sizeof bundle);
         e.path_len = (size_t)snprintf(path, sizeof path, "d%05d/file-%02d", i / 100, i % 100);
         e.type = MANIFEST_FILE;
@@ -299,8 +329,10 @@ static void hundred_thousand_files_need_little_memory(void **state) {
     struct made m;
     if (deploy(&t, root, target, 0, &m, &err))
         fail_msg("%s", err.msg);
-    print_message("%d files: %llu objects; peak memory of the test %zu MB, %zu MB of them while it was assembled\n", n, (unsigned long long)m.objects,
-                  rss_peak_kb() >> 10, (rss_peak_kb() - before) >> 10);
+    print_message("%d files: %llu objects; peak memory of the test %zu MB, %zu MB of them while it "
+                  "was assembled\n",
+                  n, (unsigned long long)m.objects, rss_peak_kb() >> 10,
+                  (rss_peak_kb() - before) >> 10);
     assert_int_equal(rt_count(target), n + (n + 99) / 100);
     assert_true(m.objects < (unsigned)n / 20);
     assert_true(PACK_SLOW || rss_peak_kb() >> 10 < 256); /* a sanitizer keeps what was freed */

@@ -1,4 +1,5 @@
-/* test_pack_cache.c - hashes of files that did not change since the last scan are not made again, and nothing else is taken for such a file. */
+/* test_pack_cache.c - hashes of files that did not change since the last scan are not made again,
+ * and nothing else is taken for such a file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,8 +54,9 @@ static void a_settled_tree_is_not_read_again(void **state) {
         put_bytes(e, text, (uint64_t)i, n);
         all += n;
     }
-    run("mkdir %s/sub && : >%s/sub/empty && truncate -s 3000000 %s/sparse && echo x | dd of=%s/sparse conv=notrunc seek=3000 2>/dev/null", e->src, e->src,
-        e->src, e->src);
+    run("mkdir %s/sub && : >%s/sub/empty && truncate -s 3000000 %s/sparse && echo x | dd "
+        "of=%s/sparse conv=notrunc seek=3000 2>/dev/null",
+        e->src, e->src, e->src, e->src);
     all += 3000000;
     same_with_and_without(e, cache, &reused);
     assert_int_equal(reused, 0);
@@ -65,18 +67,30 @@ static void a_settled_tree_is_not_read_again(void **state) {
     same_with_and_without(e, cache, &reused);
     assert_true(reused == all);
     /* in place, the same size and time: the inode's change tells */
-    run("cd %s && touch -r 040 ../ref && printf XX | dd of=040 bs=1 seek=100 conv=notrunc 2>/dev/null && touch -r ../ref 040", e->src);
+    run("cd %s && touch -r 040 ../ref && printf XX | dd of=040 bs=1 seek=100 conv=notrunc "
+        "2>/dev/null && touch -r ../ref 040",
+        e->src);
     same_with_and_without(e, cache, &reused);
     assert_true(reused < all && reused > all / 2);
     for (int k = 0; k < 25; k++) { /* any edit */
         unsigned i = (unsigned)(pd_mix64(rng++) % 300), j = (unsigned)(pd_mix64(rng++) % 300);
         snprintf(text, sizeof text, "%03u", i);
         switch (k % 5) {
-        case 0: put_bytes(e, text, rng, 8 + pd_mix64(rng) % 500 * 8); break;
-        case 1: run("cd %s && rm -f %03u", e->src, i); break;
-        case 2: run("cd %s && mv %03u %03u-moved 2>/dev/null", e->src, i, i); break;
-        case 3: run("cd %s && [ ! -e %03u ] || mv %03u %03u", e->src, i, i, j); break;
-        default: run("cd %s && [ ! -e %03u ] || truncate -s 20000 %03u", e->src, i, i); break;
+        case 0:
+            put_bytes(e, text, rng, 8 + pd_mix64(rng) % 500 * 8);
+            break;
+        case 1:
+            run("cd %s && rm -f %03u", e->src, i);
+            break;
+        case 2:
+            run("cd %s && mv %03u %03u-moved 2>/dev/null", e->src, i, i);
+            break;
+        case 3:
+            run("cd %s && [ ! -e %03u ] || mv %03u %03u", e->src, i, i, j);
+            break;
+        default:
+            run("cd %s && [ ! -e %03u ] || truncate -s 20000 %03u", e->src, i, i);
+            break;
         }
         same_with_and_without(e, cache, &reused);
     }
@@ -88,7 +102,9 @@ static void a_settled_tree_is_not_read_again(void **state) {
         struct stat st;
         assert_int_equal(stat(bad, &st), 0);
         unsigned at = (unsigned)(pd_mix64(rng++) % (uint64_t)st.st_size);
-        run(k % 2 ? "truncate -s %u %s" : "printf '\\377\\001' | dd bs=1 conv=notrunc 2>/dev/null seek=%u of=%s", at, bad);
+        run(k % 2 ? "truncate -s %u %s"
+                  : "printf '\\377\\001' | dd bs=1 conv=notrunc 2>/dev/null seek=%u of=%s",
+            at, bad);
         same_with_and_without(e, bad, &reused);
         assert_true(!reused || !run("cmp -s %s %s", cache, bad));
     }

@@ -1,4 +1,5 @@
-/* test_pack_changes.c - files that change while they are hashed, or afterwards, before they are sent. */
+/* test_pack_changes.c - files that change while they are hashed, or afterwards, before they are
+ * sent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,14 +65,16 @@ static void a_change_before_sending_is_named(void **state) {
         uint32_t n;
         if (scan_read(s, o, buf, &n, &err)) {
             n_bad++;
-            assert_true(strstr(err.msg, "src/large changed") || strstr(err.msg, "src/small2 changed"));
+            assert_true(strstr(err.msg, "src/large changed") ||
+                        strstr(err.msg, "src/small2 changed"));
         }
     }
     assert_true(n_bad >= 5 && n_bad < (int)t.objects);
     scan_free(s);
 }
 
-/* Times that say the same as before are no proof when somebody has put them back: exactly the objects that changed are refused. */
+/* Times that say the same as before are no proof when somebody has put them back: exactly the
+ * objects that changed are refused. */
 static void a_change_with_the_old_mtime_is_named(void **state) {
     struct env *e = *state;
     static uint8_t buf[OBJECT_MAX];
@@ -104,7 +107,8 @@ static void a_change_with_the_old_mtime_is_named(void **state) {
     scan_free(s);
 }
 
-/* A long file is hashed behind the reading: its objects are those that cutting it from its beginning gives. */
+/* A long file is hashed behind the reading: its objects are those that cutting it from its
+ * beginning gives. */
 static void a_long_file_is_cut_as_from_its_beginning(void **state) {
     struct env *e = *state;
     static uint8_t buf[OBJECT_MAX];

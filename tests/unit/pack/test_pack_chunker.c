@@ -1,4 +1,5 @@
-/* test_pack_chunker.c - where contents are cut: an edit moves few cuts, and sizes grow with the tree. */
+/* test_pack_chunker.c - where contents are cut: an edit moves few cuts, and sizes grow with the
+ * tree. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +26,8 @@ static size_t cut_all(const struct chunker *c, const uint8_t *p, size_t n, size_
     for (size_t from = 0; from < n; k++) {
         assert_true(k < cap);
         size_t len = chunker_cut(c, p + from, n - from);
-        assert_true(len >= 1 && len <= c->max && len <= n - from && (len >= c->min || from + len == n));
+        assert_true(len >= 1 && len <= c->max && len <= n - from &&
+                    (len >= c->min || from + len == n));
         from += len;
         at[k] = from;
     }
@@ -50,15 +52,18 @@ static void an_edit_moves_few_cuts(void **state) {
         memcpy(b + at + more, a + at, N - at);
         fill(b + at, more ? more : EDIT, &rng);
         size_t m = cut_all(&c, b, N + more, y, CAP);
-        for (size_t i = 0, k = 0; i < m; i++) { /* the new one's pieces that the old one does not have */
+        for (size_t i = 0, k = 0; i < m;
+             i++) { /* the new one's pieces that the old one does not have */
             while (k < n && x[k] + (y[i] > at ? more : 0) < y[i])
                 k++;
             size_t from = i ? y[i - 1] : 0, was = k ? x[k - 1] + (from > at ? more : 0) : 0;
-            int same = k < n && x[k] + (y[i] > at ? more : 0) == y[i] && was == from && (y[i] <= at || from >= at + (more ? more : EDIT));
+            int same = k < n && x[k] + (y[i] > at ? more : 0) == y[i] && was == from &&
+                       (y[i] <= at || from >= at + (more ? more : EDIT));
             changed += same ? 0 : y[i] - from;
         }
         if (changed > (more ? more : EDIT) + 6 * c.max)
-            fail_msg("edit %d of %zu bytes at %zu changes %zu bytes of objects", t, more ? more : EDIT, at, changed);
+            fail_msg("edit %d of %zu bytes at %zu changes %zu bytes of objects", t,
+                     more ? more : EDIT, at, changed);
     }
     free(a);
     free(b);

@@ -1,5 +1,6 @@
-/* test_pack_hostile.c - archives made to write where they must not, to become too large, or to be what a
- * package never is; and a disk that is full. Each ends in an error that says why, with nothing left. */
+/* test_pack_hostile.c - archives made to write where they must not, to become too large, or to be
+ * what a package never is; and a disk that is full. Each ends in an error that says why, with
+ * nothing left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,10 +32,14 @@ struct item {
     int hard;
 };
 
-#define FILE_(p) {p, AE_IFREG, 0644, "text", 0}
-#define DIR_(p) {p, AE_IFDIR, 0755, NULL, 0}
-#define SYM_(p, t) {p, AE_IFLNK, 0777, t, 0}
-#define HARD_(p, t) {p, AE_IFREG, 0644, t, 1}
+#define FILE_(p) \
+    { p, AE_IFREG, 0644, "text", 0 }
+#define DIR_(p) \
+    { p, AE_IFDIR, 0755, NULL, 0 }
+#define SYM_(p, t) \
+    { p, AE_IFLNK, 0777, t, 0 }
+#define HARD_(p, t) \
+    { p, AE_IFREG, 0644, t, 1 }
 
 static const struct {
     const char *name;
@@ -78,7 +83,9 @@ static const struct {
     {"set-gid folder", {{"s", AE_IFDIR, 02755, NULL, 0}}, "set-id"},
     {"top is a file", {FILE_(".")}, "own top folder"},
     {"too many", {FILE_("1"), FILE_("2"), FILE_("3"), FILE_("4")}, "more than 3 entries"},
-    {"too large", {{"f", AE_IFREG, 0644, "0123456789012345678901234567890123456789", 0}}, "more than 32 bytes"},
+    {"too large",
+     {{"f", AE_IFREG, 0644, "0123456789012345678901234567890123456789", 0}},
+     "more than 32 bytes"},
 };
 
 static void write_archive(const char *file, const struct item *items) {
@@ -178,7 +185,8 @@ static void failed_write_is_enospc_and_leaves_nothing(void **state) {
     pd_rm_tree(dir, NULL);
 }
 
-/* A file system of 256 KiB in a mount namespace of our own. Exit status: 0 good, 77 not possible here. */
+/* A file system of 256 KiB in a mount namespace of our own. Exit status: 0 good, 77 not possible
+ * here. */
 static int on_a_small_disk(const char *dir) {
     char file[80], target[80], text[4096];
     struct item big = {"big", AE_IFREG, 0644, text, 0};

@@ -1,5 +1,6 @@
-/* test_pack_ignore.c - .paddleignore means what .gitignore means: cases by hand, then random patterns on random trees, compared
- * with `git check-ignore`. A failure prints the seed, the patterns and the path; IGNORE_SEED repeats it. */
+/* test_pack_ignore.c - .paddleignore means what .gitignore means: cases by hand, then random
+ * patterns on random trees, compared with `git check-ignore`. A failure prints the seed, the
+ * patterns and the path; IGNORE_SEED repeats it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,20 +51,57 @@ static void rules_by_hand(void **state) {
         const char *lines, *path;
         int dir, want;
     } rows[] = {
-        {"*.tmp", "a.tmp", 0, 1},      {"*.tmp", "d/a.tmp", 0, 1},  {"*.tmp", "a.tmp.x", 0, 0},    {"/a", "a", 0, 1},
-        {"/a", "d/a", 0, 0},           {"d/*.o", "d/x.o", 0, 1},    {"d/*.o", "e/d/x.o", 0, 0},    {"d/*.o", "d/e/x.o", 0, 0},
-        {"build/", "build", 1, 1},     {"build/", "build", 0, 0},   {"build/", "x/build", 1, 1},   {"# c", "# c", 0, 0},
-        {"\\#c", "#c", 0, 1},          {"a?c", "abc", 0, 1},        {"[a-c]x", "bx", 0, 1},        {"[!a-c]x", "bx", 0, 0},
-        {"*", ".hidden", 0, 1},        {"x  ", "x", 0, 1},          {"x\\ ", "x ", 0, 1},          {"x\r", "x", 0, 1},
-        {"*.o\n!keep.o", "keep.o", 0, 0}, {"*.o\n!keep.o", "d/keep.o", 0, 0}, {"!keep.o\n*.o", "keep.o", 0, 1},
-        {"d\n!d/keep", "d/keep", 0, 1}, {"d/*\n!d/keep", "d/keep", 0, 0}, {"\\!a", "!a", 0, 1},
-        {"a/**/b", "a/b", 0, 1},       {"a/**/b", "a/x/y/b", 0, 1}, {"a/**/b", "ab", 0, 0},        {"**/b", "x/y/b", 0, 1},
-        {"**/b", "b", 0, 1},           {"a/**", "a", 1, 0},         {"a/**", "a/x/y", 0, 1},       {"a**b", "axb", 0, 1},
-        {"/", "a", 1, 0},              {"", "a", 0, 0},             {"!", "a", 0, 0},              {"[[:digit:]]", "7", 0, 1},
-        {"[[:digit:]]", "x", 0, 0},    {"[", "[", 0, 0},            {"[]]", "]", 0, 1},            {"a\\", "a\\", 0, 0},
-        {"x", ".git", 1, 1},           {"!.git", ".git", 1, 0},     {"x", "sub/.git", 1, 1},
-        {"x", "output", 1, 1},         {"x", "output", 0, 0},       {"x", "d/output", 1, 0},       {"!/output", "output", 1, 0},
-        {"x", "output/m", 0, 1},       {"!output/", "output/m", 0, 0},
+        {"*.tmp", "a.tmp", 0, 1},
+        {"*.tmp", "d/a.tmp", 0, 1},
+        {"*.tmp", "a.tmp.x", 0, 0},
+        {"/a", "a", 0, 1},
+        {"/a", "d/a", 0, 0},
+        {"d/*.o", "d/x.o", 0, 1},
+        {"d/*.o", "e/d/x.o", 0, 0},
+        {"d/*.o", "d/e/x.o", 0, 0},
+        {"build/", "build", 1, 1},
+        {"build/", "build", 0, 0},
+        {"build/", "x/build", 1, 1},
+        {"# c", "# c", 0, 0},
+        {"\\#c", "#c", 0, 1},
+        {"a?c", "abc", 0, 1},
+        {"[a-c]x", "bx", 0, 1},
+        {"[!a-c]x", "bx", 0, 0},
+        {"*", ".hidden", 0, 1},
+        {"x  ", "x", 0, 1},
+        {"x\\ ", "x ", 0, 1},
+        {"x\r", "x", 0, 1},
+        {"*.o\n!keep.o", "keep.o", 0, 0},
+        {"*.o\n!keep.o", "d/keep.o", 0, 0},
+        {"!keep.o\n*.o", "keep.o", 0, 1},
+        {"d\n!d/keep", "d/keep", 0, 1},
+        {"d/*\n!d/keep", "d/keep", 0, 0},
+        {"\\!a", "!a", 0, 1},
+        {"a/**/b", "a/b", 0, 1},
+        {"a/**/b", "a/x/y/b", 0, 1},
+        {"a/**/b", "ab", 0, 0},
+        {"**/b", "x/y/b", 0, 1},
+        {"**/b", "b", 0, 1},
+        {"a/**", "a", 1, 0},
+        {"a/**", "a/x/y", 0, 1},
+        {"a**b", "axb", 0, 1},
+        {"/", "a", 1, 0},
+        {"", "a", 0, 0},
+        {"!", "a", 0, 0},
+        {"[[:digit:]]", "7", 0, 1},
+        {"[[:digit:]]", "x", 0, 0},
+        {"[", "[", 0, 0},
+        {"[]]", "]", 0, 1},
+        {"a\\", "a\\", 0, 0},
+        {"x", ".git", 1, 1},
+        {"!.git", ".git", 1, 0},
+        {"x", "sub/.git", 1, 1},
+        {"x", "output", 1, 1},
+        {"x", "output", 0, 0},
+        {"x", "d/output", 1, 0},
+        {"!/output", "output", 1, 0},
+        {"x", "output/m", 0, 1},
+        {"!output/", "output/m", 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct pack_ignore ig;
@@ -90,7 +128,7 @@ static void time_is_bounded(void **state) {
     assert_int_equal(pack_glob(pattern, path, 1), 1);
 }
 
-/* --- against git ---------------------------------------------------------------------------------------------- */
+/* --- against git --- */
 
 enum { CASES = 250, PATHS = 24, RANDOM_MAX = 100 };
 
@@ -98,10 +136,13 @@ struct rng {
     uint64_t seed, n;
 };
 
-static unsigned pick(struct rng *r, unsigned n) { return (unsigned)(pd_mix64(r->seed * 1000003 + r->n++) % n); }
+static unsigned pick(struct rng *r, unsigned n) {
+    return (unsigned)(pd_mix64(r->seed * 1000003 + r->n++) % n);
+}
 
 static void random_name(struct rng *r, char *out) {
-    static const char *const parts[] = {"a", "b", "ab", "a.o", ".x", "c d", "#a", "!b", "a*", "[b]", "-", "7", "\\a", "aa", "e "};
+    static const char *const parts[] = {"a",  "b",   "ab", "a.o", ".x",  "c d", "#a", "!b",
+                                        "a*", "[b]", "-",  "7",   "\\a", "aa",  "e "};
     pd_fmt(out, RANDOM_MAX, "%s", parts[pick(r, sizeof parts / sizeof parts[0])]);
 }
 
@@ -117,8 +158,11 @@ static void random_path(struct rng *r, char *out) {
 }
 
 static void random_pattern(struct rng *r, char *out) {
-    static const char *const parts[] = {"a", "b", "*", "?", "**", "/", "/", "**/", "/**", "[ab]", "[!a]", "[^-b]", "[a-c7]", "[[:alpha:]]", "\\",
-                                        ".o", " ", "\\ ", "*.o", ".x", "[]a]", "[", "!", "#", "\\#", "\\!", "[[:nope:]]", "[\\]]", "7", "c d", "ab", "***"};
+    static const char *const parts[] = {
+        "a",   "b",    "*",          "?",     "**",     "/",           "/",  "**/",
+        "/**", "[ab]", "[!a]",       "[^-b]", "[a-c7]", "[[:alpha:]]", "\\", ".o",
+        " ",   "\\ ",  "*.o",        ".x",    "[]a]",   "[",           "!",  "#",
+        "\\#", "\\!",  "[[:nope:]]", "[\\]]", "7",      "c d",         "ab", "***"};
     *out = 0;
     if (!pick(r, 5))
         append(out, RANDOM_MAX, "!");
@@ -182,7 +226,8 @@ static void make_case(struct property *p, unsigned c, struct pack_ignore *ig) {
         append(file, sizeof file, "/.gitignore");
         put_text(file, &text);
         char *copy = strndup((char *)text.data, text.len);
-        add_lines(ig, line, copy); /* a rule of a folder that is left out changes nothing: what lies there is, too */
+        add_lines(ig, line, copy); /* a rule of a folder that is left out changes nothing: what lies
+                                      there is, too */
         free(copy);
         pd_buf_release(&text);
     }
@@ -199,7 +244,8 @@ static void ask_all(struct property *p, const char *rel) {
     if (!S_ISDIR(st.st_mode))
         return;
     char cmd[500];
-    snprintf(cmd, sizeof cmd, "cd '%s' && find . -mindepth 1 ! -name .gitignore -printf '%%P\\0'", full);
+    snprintf(cmd, sizeof cmd, "cd '%s' && find . -mindepth 1 ! -name .gitignore -printf '%%P\\0'",
+             full);
     FILE *f = popen(cmd, "r");
     int c;
     for (int first = 1; (c = getc(f)) != EOF; first = c == 0) {
@@ -222,14 +268,18 @@ static void compare(struct property *p, const struct pack_ignore *ig, const stru
     for (size_t i = 0; i < p->asked.len; n++) {
         const char *path = (char *)p->asked.data + i;
         int ours = is_left_out(ig, path, is_folder(p, path));
-        int theirs = g < git->len && !strcmp((char *)git->data + g, path); /* git answers in the order of the questions */
+        int theirs = g < git->len && !strcmp((char *)git->data + g,
+                                             path); /* git answers in the order of the questions */
         if (ours != theirs) {
             char cmd[400];
-            snprintf(cmd, sizeof cmd, "cd %s/%.*s && for f in .gitignore */.gitignore; do echo \"== $f\"; cat -A \"$f\"; done 2>/dev/null", p->dir,
-                     (int)strcspn(path, "/"), path);
+            snprintf(cmd, sizeof cmd,
+                     "cd %s/%.*s && for f in .gitignore */.gitignore; do echo \"== $f\"; cat -A "
+                     "\"$f\"; done 2>/dev/null",
+                     p->dir, (int)strcspn(path, "/"), path);
             if (system(cmd))
                 puts("(no rules)");
-            fail_msg("seed %llu: '%s' is %sleft out, by git it is %s", (unsigned long long)p->rng.seed, path, ours ? "" : "not ",
+            fail_msg("seed %llu: '%s' is %sleft out, by git it is %s",
+                     (unsigned long long)p->rng.seed, path, ours ? "" : "not ",
                      theirs ? "ignored" : "not");
         }
         if (theirs)
@@ -243,7 +293,9 @@ static void compare(struct property *p, const struct pack_ignore *ig, const stru
 
 static void equals_git(void **state) {
     (void)state;
-    struct property p = {.dir = "/tmp/ignore-test-XXXXXX", .rng = {getenv("IGNORE_SEED") ? strtoull(getenv("IGNORE_SEED"), NULL, 10) : 1, 0}};
+    struct property p = {
+        .dir = "/tmp/ignore-test-XXXXXX",
+        .rng = {getenv("IGNORE_SEED") ? strtoull(getenv("IGNORE_SEED"), NULL, 10) : 1, 0}};
     char cmd[400], file[100];
     struct pack_ignore ig;
     struct pd_err err = {0};
@@ -266,8 +318,10 @@ static void equals_git(void **state) {
     snprintf(file, sizeof file, "%s/.git/asked", p.dir);
     put_text(file, &p.asked);
     snprintf(cmd, sizeof cmd,
-             "cd %s && GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 git -c core.excludesFile=/dev/null check-ignore --no-index -z --stdin "
-             "<.git/asked >.git/answer; [ $? -le 1 ]", p.dir);
+             "cd %s && GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 git -c "
+             "core.excludesFile=/dev/null check-ignore --no-index -z --stdin "
+             "<.git/asked >.git/answer; [ $? -le 1 ]",
+             p.dir);
     assert_int_equal(system(cmd), 0);
     snprintf(file, sizeof file, "%s/.git/answer", p.dir);
     if (pd_read_file(file, 64 << 20, &git, &err))

@@ -1,4 +1,5 @@
-/* test_pack_manifest.c - manifests: written, read again, and refused when they say what no package may say. */
+/* test_pack_manifest.c - manifests: written, read again, and refused when they say what no package
+ * may say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,8 @@ struct objects {
     size_t n, cap;
 };
 
-static int keep(void *arg, const struct object_id *id, const void *raw, size_t n, struct pd_err *err) {
+static int keep(void *arg, const struct object_id *id, const void *raw, size_t n,
+                struct pd_err *err) {
     struct objects *o = arg;
     (void)err;
     if (o->n == o->cap) {
@@ -45,7 +47,9 @@ static int keep(void *arg, const struct object_id *id, const void *raw, size_t n
     return 0;
 }
 
-static int kept_cmp(const void *a, const void *b) { return object_cmp(&((const struct kept *)a)->id, &((const struct kept *)b)->id); }
+static int kept_cmp(const void *a, const void *b) {
+    return object_cmp(&((const struct kept *)a)->id, &((const struct kept *)b)->id);
+}
 
 /* Sorted by write_tree. */
 static const struct kept *find(const struct objects *o, const struct object_id *id) {
@@ -69,8 +73,8 @@ static int dig_entry(void *arg, const struct manifest_entry *e, struct pd_err *e
     struct digest *d = arg;
     (void)err;
     assert_int_equal(strlen(e->path), e->path_len);
-    pd_put_fmt(&d->b, "%d|%s|%o|%lld|%llu|%s\n", e->type, e->path, e->mode, (long long)e->mtime_ns, (unsigned long long)e->size,
-               e->type == MANIFEST_LINK ? e->target : "");
+    pd_put_fmt(&d->b, "%d|%s|%o|%lld|%llu|%s\n", e->type, e->path, e->mode, (long long)e->mtime_ns,
+               (unsigned long long)e->size, e->type == MANIFEST_LINK ? e->target : "");
     return 0;
 }
 
@@ -78,13 +82,15 @@ static int dig_extent(void *arg, const struct manifest_extent *x, struct pd_err 
     struct digest *d = arg;
     (void)err;
     pd_put(&d->b, x->id.b, OBJECT_ID);
-    pd_put_fmt(&d->b, "|%u|%u|%u|%llu\n", x->raw_len, x->obj_off, x->len, (unsigned long long)x->file_off);
+    pd_put_fmt(&d->b, "|%u|%u|%u|%llu\n", x->raw_len, x->obj_off, x->len,
+               (unsigned long long)x->file_off);
     return 0;
 }
 
 static const struct manifest_events digging = {dig_entry, dig_extent};
 
-static void read_below(const struct objects *o, const struct manifest_node *node, struct manifest_reader *r, struct digest *d) {
+static void read_below(const struct objects *o, const struct manifest_node *node,
+                       struct manifest_reader *r, struct digest *d) {
     struct pd_err err = {0};
     for (unsigned i = 0; i < node->n; i++) {
         const struct kept *k = find(o, &node->child[i].id);
@@ -102,8 +108,10 @@ static void read_below(const struct objects *o, const struct manifest_node *node
     }
 }
 
-/* A tree of n files in folders, some large: entries to the writer and to the digest. `edited` is a file with other contents. */
-static void write_tree(uint64_t seed, int n, int edited, struct objects *o, struct digest *d, struct object_id *root, uint8_t *raw, size_t *raw_len) {
+/* A tree of n files in folders, some large: entries to the writer and to the digest. `edited` is a
+ * file with other contents. */
+static void write_tree(uint64_t seed, int n, int edited, struct objects *o, struct digest *d,
+                       struct object_id *root, uint8_t *raw, size_t *raw_len) {
     struct manifest_writer *w;
     struct pd_err err = {0};
     uint64_t rng = seed;
@@ -112,7 +120,11 @@ static void write_tree(uint64_t seed, int n, int edited, struct objects *o, stru
     assert_int_equal(manifest_writer_new(&w, keep, o, &err), 0);
     for (int i = 0; i < n; i++) {
         char path[200], target[20];
-        struct manifest_entry e = {.type = MANIFEST_FILE, .path = path, .mode = 0644, .mtime_ns = (int64_t)next(&rng), .target = target};
+        struct manifest_entry e = {.type = MANIFEST_FILE,
+                                   .path = path,
+                                   .mode = 0644,
+                                   .mtime_ns = (int64_t)next(&rng),
+                                   .target = target};
         if (!in_folder--) {
             snprintf(folder, sizeof folder, "d%06d", i);
             e.path_len = (size_t)snprintf(path, sizeof path, "%s", folder);
@@ -120,14 +132,17 @@ static void write_tree(uint64_t seed, int n, int edited, struct objects *o, stru
             e.mode = 01755;
             in_folder = (int)(next(&rng) % 50);
         } else {
-            e.path_len = (size_t)snprintf(path, sizeof path, "%s/f-%06d\n'\"\xff%llx", folder, i, (unsigned long long)(next(&rng) % 9999999));
+            e.path_len = (size_t)snprintf(path, sizeof path, "%s/f-%06d\n'\"\xff%llx", folder, i,
+                                          (unsigned long long)(next(&rng) % 9999999));
             if (next(&rng) % 20 == 0) {
                 e.type = MANIFEST_LINK;
                 e.mode = 0777;
                 snprintf(target, sizeof target, "../x%d", i);
             }
         }
-        unsigned n_extents = e.type != MANIFEST_FILE ? 0 : next(&rng) % 100 ? (unsigned)(next(&rng) % 3) : (unsigned)(next(&rng) % 3000);
+        unsigned n_extents = e.type != MANIFEST_FILE ? 0
+                             : next(&rng) % 100      ? (unsigned)(next(&rng) % 3)
+                                                     : (unsigned)(next(&rng) % 3000);
         e.size = 0;
         for (unsigned k = 0; k < n_extents; k++)
             e.size += 20000;
@@ -137,7 +152,8 @@ static void write_tree(uint64_t seed, int n, int edited, struct objects *o, stru
         dig_entry(d, &e, NULL);
         for (unsigned k = 0; k < n_extents; k++) {
             uint64_t v[2] = {next(&rng), i == edited && k == n_extents / 2};
-            struct manifest_extent x = {.raw_len = 30000, .obj_off = 11, .len = 19000, .file_off = 20000 * (uint64_t)k};
+            struct manifest_extent x = {
+                .raw_len = 30000, .obj_off = 11, .len = 19000, .file_off = 20000 * (uint64_t)k};
             object_id_of(&x.id, v, sizeof v);
             assert_int_equal(manifest_add_extent(w, &x, &err), 0);
             dig_extent(d, &x, NULL);
@@ -216,16 +232,28 @@ static const struct {
 } hostile[] = {
     {"absolute", {{MANIFEST_FILE, "/etc/x", 6, 0644, 0, 0, ""}}, "absolute"},
     {"dotdot", {{MANIFEST_FILE, "../x", 4, 0644, 0, 0, ""}}, "leaves the tree"},
-    {"dotdot inside", {{MANIFEST_FOLDER, "a", 1, 0755, 0, 0, ""}, {MANIFEST_FILE, "a/../../x", 9, 0644, 0, 0, ""}}, "leaves the tree"},
+    {"dotdot inside",
+     {{MANIFEST_FOLDER, "a", 1, 0755, 0, 0, ""}, {MANIFEST_FILE, "a/../../x", 9, 0644, 0, 0, ""}},
+     "leaves the tree"},
     {"dot", {{MANIFEST_FILE, "./x", 3, 0644, 0, 0, ""}}, "not clean"},
     {"doubled slash", {{MANIFEST_FILE, "a//x", 4, 0644, 0, 0, ""}}, "not clean"},
     {"slash at the end", {{MANIFEST_FOLDER, "a/", 2, 0755, 0, 0, ""}}, "not clean"},
     {"the top folder", {{MANIFEST_FOLDER, ".", 1, 0755, 0, 0, ""}}, "not clean"},
-    {"twice", {{MANIFEST_FILE, "x", 1, 0644, 0, 0, ""}, {MANIFEST_LINK, "x", 1, 0777, 0, 0, "y"}}, "twice"},
-    {"out of order", {{MANIFEST_FILE, "y", 1, 0644, 0, 0, ""}, {MANIFEST_FILE, "x", 1, 0644, 0, 0, ""}}, "out of order"},
-    {"a link as a folder", {{MANIFEST_LINK, "d", 1, 0777, 0, 0, "e"}, {MANIFEST_FILE, "d/x", 3, 0644, 0, 0, ""}}, "not the folder"},
+    {"twice",
+     {{MANIFEST_FILE, "x", 1, 0644, 0, 0, ""}, {MANIFEST_LINK, "x", 1, 0777, 0, 0, "y"}},
+     "twice"},
+    {"out of order",
+     {{MANIFEST_FILE, "y", 1, 0644, 0, 0, ""}, {MANIFEST_FILE, "x", 1, 0644, 0, 0, ""}},
+     "out of order"},
+    {"a link as a folder",
+     {{MANIFEST_LINK, "d", 1, 0777, 0, 0, "e"}, {MANIFEST_FILE, "d/x", 3, 0644, 0, 0, ""}},
+     "not the folder"},
     {"no folder", {{MANIFEST_FILE, "d/x", 3, 0644, 0, 0, ""}}, "not the folder"},
-    {"another's folder", {{MANIFEST_FOLDER, "da", 2, 0755, 0, 0, ""}, {MANIFEST_FILE, "da-", 3, 0644, 0, 0, ""}, {MANIFEST_FILE, "daa/x", 5, 0644, 0, 0, ""}}, "not the folder"},
+    {"another's folder",
+     {{MANIFEST_FOLDER, "da", 2, 0755, 0, 0, ""},
+      {MANIFEST_FILE, "da-", 3, 0644, 0, 0, ""},
+      {MANIFEST_FILE, "daa/x", 5, 0644, 0, 0, ""}},
+     "not the folder"},
     {"link to /etc", {{MANIFEST_LINK, "x", 1, 0777, 0, 0, "/etc/passwd"}}, "leads out"},
     {"link that leads out", {{MANIFEST_LINK, "x", 1, 0777, 0, 0, "../x"}}, "leads out"},
     {"set-uid", {{MANIFEST_FILE, "x", 1, 04755, 0, 0, ""}}, "set-id"},
@@ -235,8 +263,12 @@ static const struct {
     {"enormous file", {{MANIFEST_FILE, "x", 1, 0644, 0, UINT64_MAX, ""}}, "says that it has"},
 };
 
-static int ignore_entry(void *arg, const struct manifest_entry *e, struct pd_err *err) { return (void)arg, (void)e, (void)err, 0; }
-static int ignore_extent(void *arg, const struct manifest_extent *x, struct pd_err *err) { return (void)arg, (void)x, (void)err, 0; }
+static int ignore_entry(void *arg, const struct manifest_entry *e, struct pd_err *err) {
+    return (void)arg, (void)e, (void)err, 0;
+}
+static int ignore_extent(void *arg, const struct manifest_extent *x, struct pd_err *err) {
+    return (void)arg, (void)x, (void)err, 0;
+}
 static const struct manifest_events ignoring = {ignore_entry, ignore_extent};
 
 static void put_head(struct pd_buf *b, uint32_t n_objects, uint32_t n_records) {
@@ -298,7 +330,8 @@ static void hostile_entries_are_refused(void **state) {
     }
 }
 
-/* A million entries in a few bytes each, and contents that one small object fills a thousand times: as much as the root says, no more. */
+/* A million entries in a few bytes each, and contents that one small object fills a thousand times:
+ * as much as the root says, no more. */
 static void more_than_the_root_says_is_refused(void **state) {
     (void)state;
     struct manifest_node root = {.level = 1, .n_entries = 1000, .data_bytes = 1 << 20};
@@ -374,7 +407,8 @@ static void damaged_manifests_are_refused_or_read(void **state) {
         struct manifest_node node;
         struct pd_err err = {0};
         manifest_reader_new(&r, NULL, &err);
-        int rc = manifest_read_leaf(r, copy, len, &ignoring, NULL, &err); /* of exactly `len` bytes: a sanitizer sees more */
+        int rc = manifest_read_leaf(r, copy, len, &ignoring, NULL,
+                                    &err); /* of exactly `len` bytes: a sanitizer sees more */
         assert_true(rc == PD_EDATA || (rc == 0 && i % 2));
         (void)manifest_read_index(&node, 1, copy, len, NULL);
         (void)manifest_read_root(&node, copy, len, NULL);

@@ -1,4 +1,5 @@
-/* test_pack_objects.c - objects and their records: they come back, damage is noticed, and one that unpacks to more than it says is refused. */
+/* test_pack_objects.c - objects and their records: they come back, damage is noticed, and one that
+ * unpacks to more than it says is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +18,8 @@
 #include "pack/object/object_ids.h"
 #include "tests/support/random_bytes.h"
 
-/* Many at once, of all lengths around a block's and of wildly unequal ones, have the ids that they have one by one. */
+/* Many at once, of all lengths around a block's and of wildly unequal ones, have the ids that they
+ * have one by one. */
 static void ids_side_by_side_are_ids(void **state) {
     (void)state;
     enum { BYTES = 70000, N = 40 };

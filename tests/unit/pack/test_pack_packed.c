@@ -114,7 +114,8 @@ int main(void) {
     for (size_t i = 0; i < RAW; i++) /* packs to about a third */
         raw[i] = i % 3 ? (uint8_t)(i >> 8) : (uint8_t)pd_mix64(rng++);
     n_packed = pack(1);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(whole), cmocka_unit_test(damaged), cmocka_unit_test(no_space)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(whole), cmocka_unit_test(damaged),
+                                       cmocka_unit_test(no_space)};
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     pd_rm_tree(dir, NULL);
     return rc;

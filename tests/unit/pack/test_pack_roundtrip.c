@@ -1,5 +1,6 @@
-/* test_pack_roundtrip.c - what goes into a package comes out of it: names, modes, times, links; the same tree
- * gives the same bytes; refusals; damaged streams and failing memory leave nothing behind. */
+/* test_pack_roundtrip.c - what goes into a package comes out of it: names, modes, times, links; the
+ * same tree gives the same bytes; refusals; damaged streams and failing memory leave nothing
+ * behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,7 +79,8 @@ static int to_buf(void *arg, const void *p, size_t n, struct pd_err *err) {
     return ((struct pd_buf *)arg)->failed ? pd_fail(err, PD_ENOMEM, "sink: out of memory") : 0;
 }
 
-static int unpack(struct env *e, const struct pd_buf *b, struct pack_result *res, struct pd_err *err) {
+static int unpack(struct env *e, const struct pd_buf *b, struct pack_result *res,
+                  struct pd_err *err) {
     struct pack_spool *s;
     struct pack_result r = *res;
     int rc = pack_spool_new(&s, e->dir, err);
@@ -99,7 +101,8 @@ static void only_there(const char *dir, const char *a, const char *b) {
     DIR *d = opendir(dir);
     struct dirent *e;
     while ((e = readdir(d)))
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && strcmp(e->d_name, a) && (!b || strcmp(e->d_name, b)))
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && strcmp(e->d_name, a) &&
+            (!b || strcmp(e->d_name, b)))
             fail_msg("left behind: %s/%s", dir, e->d_name);
     closedir(d);
 }
@@ -119,7 +122,10 @@ static void assert_same_tree(const char *a, const char *b) {
     assert_int_equal(run("diff -r --no-dereference %s %s", a, b), 0);
     for (int i = 0; i < 2; i++) {
         const char *dir = i ? b : a;
-        assert_int_equal(run("cd %s && find . -mindepth 1 -printf '%%y %%m %%T@ %%P -> %%l\\0' | LC_ALL=C sort -z > %s.list", dir, dir), 0);
+        assert_int_equal(run("cd %s && find . -mindepth 1 -printf '%%y %%m %%T@ %%P -> %%l\\0' | "
+                             "LC_ALL=C sort -z > %s.list",
+                             dir, dir),
+                         0);
     }
     assert_int_equal(run("cmp %s.list %s.list", a, b), 0);
     run("rm -f %s.list %s.list", a, b);
@@ -141,8 +147,14 @@ static void make_tree(const char *d) {
     put(d, "readonly/inside", "r", 0444);
     put(d, deep, "deep", 0644);
     put(d, longname, "long", 0644);
-    put(d, "gr\xc3\xbc\xc3\x9f" "e", "utf-8", 0644);
-    put(d, "bad\xff\xfe" "name", "not utf-8", 0644);
+    put(d,
+        "gr\xc3\xbc\xc3\x9f"
+        "e",
+        "utf-8", 0644);
+    put(d,
+        "bad\xff\xfe"
+        "name",
+        "not utf-8", 0644);
     put(d, "new\nline and blank", "n", 0644);
     put(d, "-dash", "d", 0644);
     char p[300];
@@ -152,7 +164,9 @@ static void make_tree(const char *d) {
     put_link(d, "link", "plain");
     put_link(d, "sub/up", "../sub/b");
     put_link(d, "dangling", "not/there");
-    put_link(d, "l\xff", "bad\xff\xfe" "name");
+    put_link(d, "l\xff",
+             "bad\xff\xfe"
+             "name");
     snprintf(p, sizeof p, "%s/readonly", d);
     chmod(p, 0555);
     const struct timespec t[2] = {{1500000000, 5}, {1500000000, 123456789}};
@@ -195,7 +209,8 @@ static void same_tree_same_bytes(void **state) {
     struct pd_err err = {0};
     char copy[200];
     snprintf(copy, sizeof copy, "%s/copy", e->dir);
-    assert_int_equal(run("cp -a %s %s", e->src, copy), 0); /* other inodes, other order in the folder */
+    assert_int_equal(run("cp -a %s %s", e->src, copy),
+                     0); /* other inodes, other order in the folder */
     pd_buf_init(&x);
     assert_int_equal(pack_tree(e->src, 0, to_buf, &x, &a, &err), 0);
     assert_int_equal(pack_tree(copy, 0, to_buf, &x, &b, &err), 0);
@@ -224,7 +239,10 @@ static void agrees_with_tar(void **state) {
     assert_int_equal(pack_tree(e->src, 0, to_buf, &b, &res, &err), 0);
     assert_int_equal(pd_write_file_atomic(file, b.data, b.len, 0644, &err), 0);
     assert_int_equal(mkdir(e->dst, 0755), 0);
-    assert_int_equal(run("zstd -dc %s | tar --warning=no-unknown-keyword --delay-directory-restore -C %s -xpf -", file, e->dst), 0);
+    assert_int_equal(
+        run("zstd -dc %s | tar --warning=no-unknown-keyword --delay-directory-restore -C %s -xpf -",
+            file, e->dst),
+        0);
     assert_same_tree(e->src, e->dst);
     pd_buf_release(&b);
 }
@@ -280,7 +298,8 @@ static int shrink(void *arg, const void *p, size_t n, struct pd_err *err) {
     return to_buf(&s->b, p, n, err);
 }
 
-/* The outputs of a job that still runs: what changes or may not be read is named, and all else travels. */
+/* The outputs of a job that still runs: what changes or may not be read is named, and all else
+ * travels. */
 static void outputs_that_move_are_fetched(void **state) {
     struct env *e = *state;
     struct shrinks s = {0};
@@ -291,7 +310,8 @@ static void outputs_that_move_are_fetched(void **state) {
     struct stat st;
     pd_buf_init(&s.b);
     snprintf(s.file, sizeof s.file, "%s/log", e->src);
-    for (uint64_t i = 0; i < LOG_BYTES; i++) /* not to be compressed: then there is no pause to cut it in */
+    for (uint64_t i = 0; i < LOG_BYTES;
+         i++) /* not to be compressed: then there is no pause to cut it in */
         random[i] = (uint8_t)pd_mix64(i);
     assert_int_equal(pd_write_file_atomic(s.file, random, LOG_BYTES, 0644, NULL), 0);
     free(random);
@@ -315,7 +335,8 @@ static void outputs_that_move_are_fetched(void **state) {
     pd_buf_release(&s.b);
 }
 
-/* Cut anywhere, or with any bit flipped: an error, and nothing left. (The hash would have caught both before.) */
+/* Cut anywhere, or with any bit flipped: an error, and nothing left. (The hash would have caught
+ * both before.) */
 static void damaged_streams_leave_nothing(void **state) {
     struct env *e = *state;
     make_tree(e->src);

@@ -1,5 +1,6 @@
-/* test_pack_scan.c - a tree becomes a package: its manifest names every entry, its objects give every byte, the same tree has the same
- * root whether it is a folder or an archive; what can't travel, archives of all kinds, failing memory. */
+/* test_pack_scan.c - a tree becomes a package: its manifest names every entry, its objects give
+ * every byte, the same tree has the same root whether it is a folder or an archive; what can't
+ * travel, archives of all kinds, failing memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +23,7 @@
 #include "pack/scan/scan.h"
 #include "tests/support/scan_env.h"
 
-/* --- reading a package as a node does -------------------------------------------------------------------------- */
+/* --- reading a package as a node does --- */
 
 struct reading {
     const struct scan *s;
@@ -105,7 +106,8 @@ static int on_extent(void *arg, const struct manifest_extent *x, struct pd_err *
     return 0;
 }
 
-static void read_node(struct reading *r, struct manifest_reader *reader, const struct manifest_node *node) {
+static void read_node(struct reading *r, struct manifest_reader *reader,
+                      const struct manifest_node *node) {
     static const struct manifest_events ev = {on_entry, on_extent};
     struct pd_err err = {0};
     uint8_t *raw = malloc(OBJECT_MAX);
@@ -162,13 +164,18 @@ static struct object_id root_of(const char *path) {
     return id;
 }
 
-/* --- tests --------------------------------------------------------------------------------------------------------- */
+/* --- tests --- */
 
 static void make_tree(const struct env *e) {
-    assert_int_equal(run("cd %s && mkdir -p a/b/empty 'd x' && printf hello >a/b/f && : >zero && ln -s b/f a/link && printf x >\"$(printf 'new\\nline')\" && "
-                         "printf y >\"$(printf '\\377\\376')\" && printf q >\"d x/'q\\\"\" && chmod 700 a/b && chmod 444 a/b/f && "
-                         "touch -d '2001-02-03 04:05:06.123456789' a/b/f a && truncate -s 5M sparse && printf end >>sparse && "
-                         "printf mid | dd of=sparse bs=1 seek=1000000 conv=notrunc status=none", e->src), 0);
+    assert_int_equal(run("cd %s && mkdir -p a/b/empty 'd x' && printf hello >a/b/f && : >zero && "
+                         "ln -s b/f a/link && printf x >\"$(printf 'new\\nline')\" && "
+                         "printf y >\"$(printf '\\377\\376')\" && printf q >\"d x/'q\\\"\" && "
+                         "chmod 700 a/b && chmod 444 a/b/f && "
+                         "touch -d '2001-02-03 04:05:06.123456789' a/b/f a && truncate -s 5M "
+                         "sparse && printf end >>sparse && "
+                         "printf mid | dd of=sparse bs=1 seek=1000000 conv=notrunc status=none",
+                         e->src),
+                     0);
     put_bytes(e, "large", 1, 3 << 20);
     put_bytes(e, "medium", 2, 40000);
     for (unsigned i = 0; i < 300; i++) {
@@ -193,13 +200,17 @@ static void package_is_the_tree(void **state) {
 static void same_tree_same_root(void **state) {
     struct env *e = *state;
     make_tree(e);
-    assert_int_equal(run("chmod 755 %s/a/b && cp -a --sparse=always %s %s/copy && cd %s && rm copy/large && cp -p src/large copy/large && "
-                         "touch -r src copy", e->src, e->src, e->dir, e->dir), 0);
+    assert_int_equal(run("chmod 755 %s/a/b && cp -a --sparse=always %s %s/copy && cd %s && rm "
+                         "copy/large && cp -p src/large copy/large && "
+                         "touch -r src copy",
+                         e->src, e->src, e->dir, e->dir),
+                     0);
     char copy[200], tar[200];
     snprintf(copy, sizeof copy, "%s/copy", e->dir);
     struct object_id a = root_of(e->src), b = root_of(copy);
     assert_true(object_same(&a, &b));
-    static const char *const how[] = {"--format=pax -cSf", "--format=pax -zcSf", "--format=pax --sort=none -cSf"};
+    static const char *const how[] = {"--format=pax -cSf", "--format=pax -zcSf",
+                                      "--format=pax --sort=none -cSf"};
     for (size_t i = 0; i < sizeof how / sizeof how[0]; i++) {
         snprintf(tar, sizeof tar, "%s/t%zu.tar", e->dir, i);
         assert_int_equal(run("cd %s && LC_ALL=C tar %s %s .", e->src, how[i], tar), 0);
@@ -236,7 +247,9 @@ static void an_edit_is_small(void **state) {
     }
     put_bytes(e, "large", 77, 4 << 20);
     struct scan *before = scanned(e->src);
-    assert_int_equal(run("printf edited | dd of=%s/large bs=1 seek=2000000 conv=notrunc status=none", e->src), 0);
+    assert_int_equal(
+        run("printf edited | dd of=%s/large bs=1 seek=2000000 conv=notrunc status=none", e->src),
+        0);
     struct scan *after = scanned(e->src);
     assert_true(n_new_objects(before, after, &bytes) <= 8 && bytes < 160000);
     scan_free(after);
@@ -288,7 +301,8 @@ static void hostile_archives(void **state) {
         {"ln -s / in && tar -cf x.tar in", "leads out of the tree"},
         {"mkfifo in && tar -cf x.tar in", "neither a regular file"},
         {"cp /bin/true in && chmod 6755 in && tar -cf x.tar in", "set-id bit"},
-        {"head -c 100000 /dev/urandom >in && tar -cf t.tar in && head -c 50000 t.tar >x.tar", "damaged"},
+        {"head -c 100000 /dev/urandom >in && tar -cf t.tar in && head -c 50000 t.tar >x.tar",
+         "damaged"},
     };
     char tar[200];
     snprintf(tar, sizeof tar, "%s/x.tar", e->dir);
@@ -306,8 +320,12 @@ static void hostile_archives(void **state) {
     }
     /* folders that it does not name, a name twice, a hard link */
     run("cd %s && rm -rf in x.tar", e->dir);
-    assert_int_equal(run("cd %s && mkdir -p in/deep/er && echo 1 >in/deep/er/f && tar -cf x.tar in/deep/er/f && echo 2222 >in/deep/er/f && "
-                         "tar -rf x.tar in/deep/er/f && ln in/deep/er/f in/hard && tar -rf x.tar in/deep/er/f in/hard", e->dir), 0);
+    assert_int_equal(run("cd %s && mkdir -p in/deep/er && echo 1 >in/deep/er/f && tar -cf x.tar "
+                         "in/deep/er/f && echo 2222 >in/deep/er/f && "
+                         "tar -rf x.tar in/deep/er/f && ln in/deep/er/f in/hard && tar -rf x.tar "
+                         "in/deep/er/f in/hard",
+                         e->dir),
+                     0);
     struct scan *s = scanned(tar);
     assert_int_equal(read_package(s, NULL), 5);
     struct scan_totals t;
@@ -319,8 +337,11 @@ static void hostile_archives(void **state) {
 static void ignored_is_listed(void **state) {
     struct env *e = *state;
     uint64_t bytes;
-    assert_int_equal(run("cd %s && mkdir .git big && echo x >.git/config && echo '*.o' >.paddleignore && echo /big >>.paddleignore && echo 12345 >a.o && "
-                         "echo 1 >keep", e->src), 0);
+    assert_int_equal(run("cd %s && mkdir .git big && echo x >.git/config && echo '*.o' "
+                         ">.paddleignore && echo /big >>.paddleignore && echo 12345 >a.o && "
+                         "echo 1 >keep",
+                         e->src),
+                     0);
     put_bytes(e, "big/data", 1, 100000);
     struct scan *s = scanned(e->src);
     assert_int_equal(read_package(s, e), 2); /* .paddleignore and keep */
@@ -370,7 +391,8 @@ static void some_of_a_tree(void **state) {
     scan_free(s);
 }
 
-/* A node still asks for a bundle of an earlier run, whose last file has become short since: that file changed, and nothing behind it is read. */
+/* A node still asks for a bundle of an earlier run, whose last file has become short since: that
+ * file changed, and nothing behind it is read. */
 static void a_bundle_of_before_that_has_become_short(void **state) {
     struct env *e = *state;
     struct scan_totals t;
@@ -448,7 +470,9 @@ static void cancelled(void **state) {
 
 static void failing_memory(void **state) {
     struct env *e = *state;
-    assert_int_equal(run("cd %s && mkdir d && ln -s f d/l && echo '*.o' >.paddleignore && echo 1 >d/f", e->src), 0);
+    assert_int_equal(
+        run("cd %s && mkdir d && ln -s f d/l && echo '*.o' >.paddleignore && echo 1 >d/f", e->src),
+        0);
     put_bytes(e, "m", 1, 100000);
     for (int n = 1;; n++) {
         struct scan *s = NULL;

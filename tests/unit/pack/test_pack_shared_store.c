@@ -1,5 +1,6 @@
-/* test_pack_shared_store.c - the chunk store below a root while packages are assembled: several processes at once, its limit, what is cleaned,
- * trees that are gone. Assembling itself: test_pack_assemble.c. */
+/* test_pack_shared_store.c - the chunk store below a root while packages are assembled: several
+ * processes at once, its limit, what is cleaned, trees that are gone. Assembling itself:
+ * test_pack_assemble.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,8 @@ static void two_at_once_share_a_store(void **state) {
     for (int round = 0; round < 5; round++) {
         pid_t pid[4];
         for (int k = 0; k < 4; k++) { /* two of them want the same target */
-            assert_int_equal(pd_fmt(target, sizeof target, "%s/ws-%d-%d", root, round, k / 2 * k), 0);
+            assert_int_equal(pd_fmt(target, sizeof target, "%s/ws-%d-%d", root, round, k / 2 * k),
+                             0);
             fflush(NULL);
             if (!(pid[k] = fork())) {
                 struct pd_err e = {0};
@@ -43,7 +45,8 @@ static void two_at_once_share_a_store(void **state) {
         }
         assert_true(done >= 3);
         for (int k = 0; k < 4; k++) {
-            assert_int_equal(pd_fmt(target, sizeof target, "%s/ws-%d-%d", root, round, k / 2 * k), 0);
+            assert_int_equal(pd_fmt(target, sizeof target, "%s/ws-%d-%d", root, round, k / 2 * k),
+                             0);
             must_be(&t, target);
         }
         for (int i = 0; i < 3; i++)
@@ -84,7 +87,8 @@ static void the_store_is_bounded_and_cleaned(void **state) {
     assert_true(bytes > 0);
     assert_int_equal(store_clean(root, 1, 0, &n, &bytes, &err), 0); /* a limit below everything */
     assert_int_equal(n, 4);
-    /* what a dispatch that is under way has made stays, whatever the limit, and although there is no tree */
+    /* what a dispatch that is under way has made stays, whatever the limit, and although there is
+     * no tree */
     struct store *held;
     struct store_part *part;
     struct object_id id = {{7}};
@@ -133,33 +137,44 @@ static void the_store_is_bounded_and_cleaned(void **state) {
     pd_rm_tree(root, NULL);
 }
 
-/* Once each bundle of a deleted tree was looked for file by file to the end of the tree: an edit of 10,000 files took 85 s in place of
- * 3.4 when an earlier deploy had been removed. A child that opens more files than `limit` to look for objects is killed. */
+/* Once each bundle of a deleted tree was looked for file by file to the end of the tree: an edit of
+ * 10,000 files took 85 s in place of 3.4 when an earlier deploy had been removed. A child that
+ * opens more files than `limit` to look for objects is killed. */
 static void stale_trees_cost_little(void **state) {
     (void)state;
     enum { FILES = 4000 };
     static const char *const names[] = {"ws-0", "ws-1", "ws-2", "ws-3"};
-    static const char *const harm[] = {":", "rm -r ws-0", "rm ws-1/*", "for f in ws-2/*; do : >$f; done"};
+    static const char *const harm[] = {":", "rm -r ws-0", "rm ws-1/*",
+                                       "for f in ws-2/*; do : >$f; done"};
     struct rt t = {.rng = seed_of("stale"), .v = calloc(FILES, sizeof *t.v), .n = FILES};
     struct pd_err err = {0};
     char root[PATH_MAX], target[PATH_MAX], command[2 * PATH_MAX], fault[64];
     assert_int_equal(pd_fmt(root, sizeof root, "%s/stale", top), 0);
     assert_int_equal(pd_mkdirs(root, 0755, &err), 0);
     for (int i = 0; i < FILES; i++) {
-        t.v[i] = (struct rt_entry){.type = MANIFEST_FILE, .mode = 0644, .seed = rt_next(&t), .size = 200 + rt_next(&t) % 200};
+        t.v[i] = (struct rt_entry){.type = MANIFEST_FILE,
+                                   .mode = 0644,
+                                   .seed = rt_next(&t),
+                                   .size = 200 + rt_next(&t) % 200};
         snprintf(t.v[i].path, sizeof t.v[i].path, "f%05d", i);
     }
     for (int k = 0; k < 4; k++) {
         t.v[0].seed++;
         assert_int_equal(rt_pack(&t, &err), 0);
-        int limit = 2 * FILES + (k < 3 ? 0 : (int)t.n_o * STORE_BUNDLE_EMPTY); /* each file once, and what is looked for in vain */
+        int limit =
+            2 * FILES +
+            (k < 3 ? 0
+                   : (int)t.n_o *
+                         STORE_BUNDLE_EMPTY); /* each file once, and what is looked for in vain */
         snprintf(command, sizeof command, "cd %s && { %s; }", root, harm[k]);
         assert_int_equal(system(command), 0);
         assert_int_equal(pd_fmt(target, sizeof target, "%s/%s", root, names[k]), 0);
         snprintf(fault, sizeof fault, "kill.store.open:%d", limit);
         int status = in_a_child(&t, root, target, fault);
         if (status)
-            fail_msg("%s: %s %d", names[k], WIFSIGNALED(status) ? "killed by signal" : "exit status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+            fail_msg("%s: %s %d", names[k],
+                     WIFSIGNALED(status) ? "killed by signal" : "exit status",
+                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
         must_be(&t, target);
     }
     rt_release(&t);

@@ -1,5 +1,5 @@
-/* Tables whose rows come and go, by themselves: models of jobs that counted and of jobs that did not, bounds, values, mistakes. Whole jobs:
- * test_ps_life.c. */
+/* Tables whose rows come and go, by themselves: models of jobs that counted and of jobs that did
+ * not, bounds, values, mistakes. Whole jobs: test_ps_life.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,8 +25,10 @@ static const double RATE = 0.5;
 static struct ps_client *alone(const struct pd_row_life *life) {
     struct ps_client *c = NULL;
     struct pd_err err = {0};
-    struct ps_client_opts o = {.local = 1, .n_trainers = 1, .seed = SEED, .optimizer = {"adagrad", RATE, 0}, .job = "J"};
-    struct ps_table_spec t = {.name = "emb", .dim = DIM, .init_std = 1, .lr_factor = 1, .l2 = 0.01f, .life = life};
+    struct ps_client_opts o = {
+        .local = 1, .n_trainers = 1, .seed = SEED, .optimizer = {"adagrad", RATE, 0}, .job = "J"};
+    struct ps_table_spec t = {
+        .name = "emb", .dim = DIM, .init_std = 1, .lr_factor = 1, .l2 = 0.01f, .life = life};
     if (ps_client_new(&c, &o, &err))
         fail_msg("%s", err.msg);
     assert_int_equal(ps_declare_table(c, &t), 0);
@@ -73,14 +75,18 @@ static void test_models_of_both_kinds_load_into_both(void **state) {
                 c = alone(&lives[to]);
                 uint64_t step, pass;
                 struct ps_day day;
-                if (state_too ? ps_resume(c, folder, PS_MISSING_FAIL, &step, &pass) : ps_load(c, folder, PS_MISSING_FAIL))
+                if (state_too ? ps_resume(c, folder, PS_MISSING_FAIL, &step, &pass)
+                              : ps_load(c, folder, PS_MISSING_FAIL))
                     fail_msg("%s", ps_client_err(c)->msg);
                 if (state_too)
                     assert_int_equal(ps_continue(c, step, pass), 0);
                 read_alone(c, b);
                 assert_memory_equal(a, b, sizeof a);
                 assert_int_equal(ps_day_end(c, &day), 0);
-                assert_int_equal(day.removed, to && from ? 3 : 0); /* three shows are worth 0.3; of the other it is not known */
+                assert_int_equal(
+                    day.removed,
+                    to && from ? 3
+                               : 0); /* three shows are worth 0.3; of the other it is not known */
                 for (int i = 0; to && !from && i < 3; i++)
                     assert_int_equal(ps_day_end(c, &day), 0);
                 assert_int_equal(day.removed, to ? 3 : 0); /* unseen */
@@ -119,7 +125,8 @@ static void test_chance_is_the_probability(void **state) {
     struct ps_life l;
     uint64_t n = 0;
     assert_int_equal(ps_life_init(&l, &c, 7, "t"), 0);
-    for (uint64_t key = 0; key < 20000; key++) { /* three shows: 1 - 0.95^3 = 0.142625, 2853 +- 49 */
+    for (uint64_t key = 0; key < 20000;
+         key++) { /* three shows: 1 - 0.95^3 = 0.142625, 2853 +- 49 */
         assert_int_equal(ps_life_show(&l, key, 2), 0);
         assert_int_equal(ps_life_show(&l, key, 1), 0);
         n += (uint64_t)ps_life_admit(&l, key, 3);
@@ -202,8 +209,12 @@ static void test_pushes_that_do_not_say_what_was_seen_are_refused(void **state) 
         const void *seen;
         size_t bytes;
         int rc;
-    } rows[] = {{"none", 1, NULL, 0, PD_EPROTO}, {"more clicks than shows", 1, more, 8, PD_EPROTO}, {"too long", 1, seven, 56, PD_EPROTO},
-                {"right", 1, good, 8, 0}, {"of a table that does not count", 0, good, 8, PD_EPROTO}, {"right without", 0, NULL, 0, 0}};
+    } rows[] = {{"none", 1, NULL, 0, PD_EPROTO},
+                {"more clicks than shows", 1, more, 8, PD_EPROTO},
+                {"too long", 1, seven, 56, PD_EPROTO},
+                {"right", 1, good, 8, 0},
+                {"of a table that does not count", 0, good, 8, PD_EPROTO},
+                {"right without", 0, NULL, 0, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct recorder r;
         struct pd_err err = {0};
@@ -212,7 +223,8 @@ static void test_pushes_that_do_not_say_what_was_seen_are_refused(void **state) 
         struct ps_shard *s = rec_shard(&r, 1);
         assert_int_equal(ps_shard_frame(s, 0, "a", f_declare(1, 0), &err), 0);
         struct wire_frame *f = f_push_rows(0, 0, 0, 0, &key, 1, g);
-        if (ps_shard_frame(s, 0, "a", with_seen(f, rows[i].seen, rows[i].bytes), &err) != rows[i].rc)
+        if (ps_shard_frame(s, 0, "a", with_seen(f, rows[i].seen, rows[i].bytes), &err) !=
+            rows[i].rc)
             fail_msg("%s: %s", rows[i].name, err.msg);
         ps_shard_free(s);
     }

@@ -1,4 +1,5 @@
-/* One server thread's logic where connections break and trainers run ahead: what is done once is not done again, later or elsewhere. */
+/* One server thread's logic where connections break and trainers run ahead: what is done once is
+ * not done again, later or elsewhere. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +73,8 @@ static int saved(const struct recorder *r, uint64_t updates[64]) {
     return n;
 }
 
-/* Trainer 0 asks for the model after step 1, goes on, and loses its connection; the steps are applied while it is away. */
+/* Trainer 0 asks for the model after step 1, goes on, and loses its connection; the steps are
+ * applied while it is away. */
 static struct ps_shard *save_and_leave(struct recorder *r, uint64_t *req) {
     struct ps_shard *s = joined(r, 2);
     ok(s, 0, f_step_end(0, 0, 1, NULL, 0));
@@ -91,7 +93,7 @@ static void test_a_save_that_waits_is_of_its_step_though_the_connection_breaks(v
     struct recorder r;
     uint64_t req, updates[64];
     struct ps_shard *s = save_and_leave(&r, &req);
-    ok(s, 0, f_save(1, req)); /* its answer is missing */
+    ok(s, 0, f_save(1, req));                /* its answer is missing */
     assert_int_equal(saved(&r, updates), 2); /* into the void, and again */
     assert_int_equal(updates[0], 1);
     assert_int_equal(updates[1], 1);
@@ -110,7 +112,8 @@ static void test_a_save_that_comes_too_late_is_none(void **state) {
     struct ps_shard *s = save_and_leave(&r, &req);
     pd_fault_arm(NULL);
     assert_true(give(s, 0, f_save(1, req)) < 0);
-    assert_non_null(strstr(last.msg, "the model after step 1 was not saved, and is not there any more: step 2"));
+    assert_non_null(strstr(
+        last.msg, "the model after step 1 was not saved, and is not there any more: step 2"));
     assert_int_equal(saved(&r, updates), 0);
     ps_shard_free(s);
 }
@@ -141,7 +144,8 @@ static int save_later(void *arg, struct ps_saving *j, struct pd_err *err) {
     return 0;
 }
 
-/* on_trainer_lost = wait: the process that asked is gone when its save is complete, and another one has its place. */
+/* on_trainer_lost = wait: the process that asked is gone when its save is complete, and another one
+ * has its place. */
 static void test_a_save_is_answered_to_who_asked_for_it(void **state) {
     static const struct pd_err why = {.code = PD_ENOSPC, .msg = "the disk is full"};
     struct recorder r;
@@ -181,8 +185,10 @@ static void test_a_save_that_is_not_committed_goes_with_the_next(void **state) {
 
 /* --- copies of a model's files --- */
 
-static struct wire_frame *f_store(const char *file, const uint8_t *p, uint64_t offset, size_t n, uint64_t size, uint64_t req) {
-    return FRAME_AS(PS_STORE, req, store, .folder = dir, .file = file, .offset = offset, .size = size, .data = p + offset, .n_data = n);
+static struct wire_frame *f_store(const char *file, const uint8_t *p, uint64_t offset, size_t n,
+                                  uint64_t size, uint64_t req) {
+    return FRAME_AS(PS_STORE, req, store, .folder = dir, .file = file, .offset = offset,
+                    .size = size, .data = p + offset, .n_data = n);
 }
 
 /* The answer to any piece is lost with the connection, and the piece comes again. */
@@ -211,7 +217,8 @@ static void test_pieces_of_a_file_that_come_twice(void **state) {
         assert_int_equal(pd_read_file(path, 1 << 20, &b, &err), 0);
         if (b.len != SIZE || memcmp(b.data, data, SIZE))
             fail_msg("piece %d came twice: the file has %zu bytes, and others", twice, b.len);
-        assert_true(give(s, 0, f_store("y.bin", data, PIECE, PIECE, SIZE, next_req())) < 0); /* of a file that was never begun */
+        assert_true(give(s, 0, f_store("y.bin", data, PIECE, PIECE, SIZE, next_req())) <
+                    0); /* of a file that was never begun */
         pd_buf_release(&b);
         ps_shard_free(s);
         assert_int_equal(unlink(path), 0);

@@ -1,5 +1,5 @@
-/* test_ps_average.c - running means that the servers keep: under every update rule and whatever the optimizer does to gradients,
- * w += average * (sum / samples - w). */
+/* test_ps_average.c - running means that the servers keep: under every update rule and whatever the
+ * optimizer does to gradients, w += average * (sum / samples - w). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,12 +22,31 @@ static void follow(const char *update) {
     static double want[N];
     struct ps_client *c = NULL;
     struct pd_err err = {0};
-    const struct ps_client_opts o = {.local = 1, .n_trainers = 1, .seed = 1, .update = update, .geo_sgd_need_push_nums = 3,
-                                     .optimizer = {.name = "momentum", .learning_rate = 0.3, .settings = "momentum=0.9 clip_value=0.001 warmup_steps=5"}};
+    const struct ps_client_opts o = {
+        .local = 1,
+        .n_trainers = 1,
+        .seed = 1,
+        .update = update,
+        .geo_sgd_need_push_nums = 3,
+        .optimizer = {.name = "momentum",
+                      .learning_rate = 0.3,
+                      .settings = "momentum=0.9 clip_value=0.001 warmup_steps=5"}};
     if (ps_client_new(&c, &o, &err))
         fail_msg("%s: %s", update, err.msg);
-    struct ps_dense_spec mean = {.name = "mean", .n_dims = 1, .shape = {N}, .init_mean = 2, .lr_factor = 1, .l1 = 1, .l2 = 0.5f, .average = 0.25f};
-    struct ps_dense_spec fixed = {.name = "fixed", .n_dims = 1, .shape = {3}, .init_mean = 2, .lr_factor = 0, .average = 0.25f};
+    struct ps_dense_spec mean = {.name = "mean",
+                                 .n_dims = 1,
+                                 .shape = {N},
+                                 .init_mean = 2,
+                                 .lr_factor = 1,
+                                 .l1 = 1,
+                                 .l2 = 0.5f,
+                                 .average = 0.25f};
+    struct ps_dense_spec fixed = {.name = "fixed",
+                                  .n_dims = 1,
+                                  .shape = {3},
+                                  .init_mean = 2,
+                                  .lr_factor = 0,
+                                  .average = 0.25f};
     int m = ps_declare_dense(c, &mean), f = ps_declare_dense(c, &fixed);
     assert_int_equal(ps_start(c), 0);
     for (int i = 0; i < N; i++)
@@ -64,9 +83,11 @@ static void test_it_follows_what_is_pushed_under_every_rule(void **state) {
 static void test_a_share_above_1_is_refused(void **state) {
     (void)state;
     struct ps_client *c = NULL;
-    const struct ps_client_opts o = {.local = 1, .n_trainers = 1, .optimizer = {.name = "sgd", .learning_rate = 1}};
+    const struct ps_client_opts o = {
+        .local = 1, .n_trainers = 1, .optimizer = {.name = "sgd", .learning_rate = 1}};
     assert_int_equal(ps_client_new(&c, &o, NULL), 0);
-    const struct ps_dense_spec mean = {.name = "mean", .n_dims = 1, .shape = {N}, .lr_factor = 1, .average = 1.5f};
+    const struct ps_dense_spec mean = {
+        .name = "mean", .n_dims = 1, .shape = {N}, .lr_factor = 1, .average = 1.5f};
     assert_int_equal(ps_declare_dense(c, &mean), PD_ECONF);
     assert_string_equal(ps_client_err(c)->msg, "parameter 'mean': a running mean's share is 1.5");
     ps_client_free(c);

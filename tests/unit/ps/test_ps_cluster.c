@@ -1,4 +1,5 @@
-/* Server threads and clients over loopback: the result does not depend on how the job is cut, nor on timing. */
+/* Server threads and clients over loopback: the result does not depend on how the job is cut, nor
+ * on timing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +15,16 @@
 #include "ps/table/table.h"
 #include "tests/support/ps_cluster.h"
 
-static const struct toy base = {.n_trainers = 1, .n_servers = 1, .n_dense = 1, .n_sparse = 1, .n_streams = 4, .n_passes = 2,
-                                .steps = 3, .optimizer = "adagrad", .lr = 0.05, .l2 = 0.001f};
+static const struct toy base = {.n_trainers = 1,
+                                .n_servers = 1,
+                                .n_dense = 1,
+                                .n_sparse = 1,
+                                .n_streams = 4,
+                                .n_passes = 2,
+                                .steps = 3,
+                                .optimizer = "adagrad",
+                                .lr = 0.05,
+                                .l2 = 0.001f};
 
 static struct toy_result *run(const struct toy *t) {
     struct toy_result *r = calloc(1, sizeof *r);
@@ -25,7 +34,8 @@ static struct toy_result *run(const struct toy *t) {
     return r;
 }
 
-/* The whole job in doubles, stream by stream, with nothing of the system but its initial values and formulas. */
+/* The whole job in doubles, stream by stream, with nothing of the system but its initial values and
+ * formulas. */
 static void reference(const struct toy *t, double *dense, double *rows) {
     static double G[TOY_VALUES], Gr[TOY_ROWS * TOY_DIM];
     memset(G, 0, sizeof G);
@@ -46,7 +56,8 @@ static void reference(const struct toy *t, double *dense, double *rows) {
             rows[i * TOY_DIM + d] = 0.5 * (double)x[d];
     }
     uint64_t step = 0;
-    int longest = t->steps + (t->n_streams > 2 ? 2 : t->n_streams - 1), ada = !strcmp(t->optimizer, "adagrad");
+    int longest = t->steps + (t->n_streams > 2 ? 2 : t->n_streams - 1),
+        ada = !strcmp(t->optimizer, "adagrad");
     for (int pass = 0; pass < t->n_passes; pass++)
         for (int k = 0; k < longest; k++, step++) {
             struct ps_range r[16];
@@ -117,10 +128,12 @@ static void test_reference(void **state) {
 static void assert_same(const char *name, const struct toy_result *a, const struct toy_result *b) {
     for (size_t i = 0; i < TOY_VALUES; i++)
         if (memcmp(&a->dense[i], &b->dense[i], 4))
-            fail_msg("%s: dense[%zu] is %.9g instead of %.9g", name, i, (double)b->dense[i], (double)a->dense[i]);
+            fail_msg("%s: dense[%zu] is %.9g instead of %.9g", name, i, (double)b->dense[i],
+                     (double)a->dense[i]);
     for (size_t i = 0; i < TOY_ROWS * TOY_DIM; i++)
         if (memcmp(&a->rows[i], &b->rows[i], 4))
-            fail_msg("%s: rows[%zu] is %.9g instead of %.9g", name, i, (double)b->rows[i], (double)a->rows[i]);
+            fail_msg("%s: rows[%zu] is %.9g instead of %.9g", name, i, (double)b->rows[i],
+                     (double)a->rows[i]);
     assert_int_equal(a->steps, b->steps);
     assert_int_equal(a->samples, b->samples);
     assert_true(a->cost_sum == b->cost_sum);
@@ -191,7 +204,8 @@ static void test_nodes_as_parts_give_the_same_bits_for_any_number_of_trainers(vo
         assert_same(row[i].name, want, got);
         free(got);
     }
-    t.parts = 0; /* as one contribution of each trainer the sums associate otherwise: this test can tell */
+    t.parts = 0; /* as one contribution of each trainer the sums associate otherwise: this test can
+                    tell */
     t.n_trainers = 5;
     struct toy_result *other = run(&t);
     assert_memory_not_equal(want->dense, other->dense, sizeof want->dense);
@@ -207,17 +221,25 @@ enum { SAVED_ROWS = 50 };
 static struct ps_client *open_client(const struct cluster *cl, const char *optimizer) {
     struct ps_client *c = NULL;
     struct pd_err err = {0};
-    struct ps_client_opts o = {.local = !cl, .pservers = cl ? cl->list : NULL, .n_trainers = 1, .seed = 42,
-                               .optimizer = {optimizer, 0.1, 1e-6}, .job = "J", .key = cluster_key};
+    struct ps_client_opts o = {.local = !cl,
+                               .pservers = cl ? cl->list : NULL,
+                               .n_trainers = 1,
+                               .seed = 42,
+                               .optimizer = {optimizer, 0.1, 1e-6},
+                               .job = "J",
+                               .key = cluster_key};
     if (ps_client_new(&c, &o, &err))
         fail_msg("%s", err.msg);
     return c;
 }
 
 static void declare_saved(struct ps_client *c, int extra) {
-    struct ps_dense_spec w = {.name = "w", .n_dims = 2, .shape = {40, 100}, .init_std = 1, .lr_factor = 1};
-    struct ps_dense_spec v = {.name = "v", .n_dims = 1, .shape = {7}, .init_mean = 3, .lr_factor = 1};
-    struct ps_table_spec t = {.name = "emb", .dim = 4, .n_rows = SAVED_ROWS, .init_std = 1, .lr_factor = 1};
+    struct ps_dense_spec w = {
+        .name = "w", .n_dims = 2, .shape = {40, 100}, .init_std = 1, .lr_factor = 1};
+    struct ps_dense_spec v = {
+        .name = "v", .n_dims = 1, .shape = {7}, .init_mean = 3, .lr_factor = 1};
+    struct ps_table_spec t = {
+        .name = "emb", .dim = 4, .n_rows = SAVED_ROWS, .init_std = 1, .lr_factor = 1};
     struct ps_table_spec u = {.name = "more", .dim = 2, .init_mean = 1, .lr_factor = 1};
     assert_int_equal(ps_declare_dense(c, &w), 0);
     if (extra)
@@ -239,12 +261,14 @@ static void read_saved(struct ps_client *c, float *w, float *rows) {
 }
 
 /* Trains a little on n servers and saves; w and rows are what was saved. */
-static void train_and_save(const char *dir, const char *name, int n_servers, int threads, float *w, float *rows) {
+static void train_and_save(const char *dir, const char *name, int n_servers, int threads, float *w,
+                           float *rows) {
     struct cluster cl;
     if (n_servers)
         cluster_start(&cl, n_servers, threads, threads, 1, 0, -1);
     struct ps_client *c = open_client(n_servers ? &cl : NULL, "adagrad");
-    struct ps_save_opts o = {.dir = dir, .name = name, .pass = 1, .config = "[data]\n", .create_rows = 1};
+    struct ps_save_opts o = {
+        .dir = dir, .name = name, .pass = 1, .config = "[data]\n", .create_rows = 1};
     declare_saved(c, 0);
     for (uint64_t step = 0; step < 3; step++) {
         static float g[4000];
@@ -266,7 +290,8 @@ static void train_and_save(const char *dir, const char *name, int n_servers, int
         assert_int_equal(cluster_join(&cl, NULL), 0);
 }
 
-static void load_and_compare(const char *folder, int n_servers, int threads, const float *w, const float *rows) {
+static void load_and_compare(const char *folder, int n_servers, int threads, const float *w,
+                             const float *rows) {
     static float w2[4000], rows2[SAVED_ROWS * 4];
     struct cluster cl;
     if (n_servers)
@@ -288,14 +313,13 @@ static void load_and_compare(const char *folder, int n_servers, int threads, con
 static void test_saved_by_some_loaded_by_others(void **state) {
     (void)state;
     static float w[4000], rows[SAVED_ROWS * 4], w2[4000], rows2[SAVED_ROWS * 4];
-    static const struct {
-        int servers, threads;
-    } row[] = {{0, 0}, {1, 1}, {3, 1}, {2, 2}};
+    static const struct { int servers, threads; } row[] = {{0, 0}, {1, 1}, {3, 1}, {2, 2}};
     char dir[] = "/tmp/test_ps_save.XXXXXX", folder[64];
     assert_non_null(mkdtemp(dir));
     snprintf(folder, sizeof folder, "%s/pass-00000", dir);
     for (int i = 0; i < 4; i++) {
-        train_and_save(dir, "pass-00000", row[i].servers, row[i].threads, i ? w2 : w, i ? rows2 : rows);
+        train_and_save(dir, "pass-00000", row[i].servers, row[i].threads, i ? w2 : w,
+                       i ? rows2 : rows);
         if (i) { /* the same job, cut otherwise */
             assert_memory_equal(w, w2, sizeof w);
             assert_memory_equal(rows, rows2, sizeof rows);
@@ -304,7 +328,8 @@ static void test_saved_by_some_loaded_by_others(void **state) {
         struct pd_err err = {0};
         assert_int_equal(model_open(&m, folder, &err), 0);
         assert_int_equal(model_verify(m, &err), 0);
-        assert_int_equal(model_info(m)->n_parts, row[i].servers ? 2 * row[i].servers * row[i].threads : 1);
+        assert_int_equal(model_info(m)->n_parts,
+                         row[i].servers ? 2 * row[i].servers * row[i].threads : 1);
         assert_int_equal(model_info(m)->step, 3);
         assert_int_equal(model_find(m, "emb")->rows, SAVED_ROWS);
         model_close(m);
@@ -343,7 +368,8 @@ static void test_missing_parameters(void **state) {
     assert_int_equal(pd_rm_tree(dir, NULL), 0);
 }
 
-/* Dense values are in memory that trainers map, which a child of fork shares: steps that are made before it has written them are not in it. */
+/* Dense values are in memory that trainers map, which a child of fork shares: steps that are made
+ * before it has written them are not in it. */
 static void test_what_is_saved_while_steps_go_on(void **state) {
     (void)state;
     enum { N = 40000 };
@@ -356,7 +382,8 @@ static void test_what_is_saved_while_steps_go_on(void **state) {
     snprintf(folder, sizeof folder, "%s/m", dir);
     cluster_start(&cl, 1, 1, 1, 1, 0, -1);
     struct ps_client *c = open_client(&cl, "adagrad");
-    struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {N}, .init_std = 1, .lr_factor = 1};
+    struct ps_dense_spec w = {
+        .name = "w", .n_dims = 1, .shape = {N}, .init_std = 1, .lr_factor = 1};
     assert_int_equal(ps_declare_dense(c, &w), 0);
     assert_int_equal(ps_start(c), 0);
     float *g = ps_lend(c, N);
@@ -397,7 +424,8 @@ static int policy_of(const char *name) {
         char path[300], comm[32] = "";
         snprintf(path, sizeof path, "/proc/self/task/%s/comm", e->d_name);
         FILE *f = fopen(path, "r");
-        if (f && fgets(comm, sizeof comm, f) && (comm[strcspn(comm, "\n")] = 0, !strcmp(comm, name)))
+        if (f && fgets(comm, sizeof comm, f) &&
+            (comm[strcspn(comm, "\n")] = 0, !strcmp(comm, name)))
             policy = sched_getscheduler((pid_t)strtol(e->d_name, NULL, 10));
         if (f)
             fclose(f);
@@ -408,7 +436,8 @@ static int policy_of(const char *name) {
 }
 
 /* SCHED_BATCH for these threads spares a trainer of the same machine a preemption now and then, but
- * it halves the rate of sparse pushes: a woken thread then waits until the trainer's time is over. */
+ * it halves the rate of sparse pushes: a woken thread then waits until the trainer's time is over.
+ */
 static void test_server_threads_have_the_policy_of_their_process(void **state) {
     (void)state;
     struct cluster cl;

@@ -1,4 +1,5 @@
-/* test_ps_crew.c - a local server's large parameters updated by several threads: the same bits as by one, under every optimizer. */
+/* test_ps_crew.c - a local server's large parameters updated by several threads: the same bits as
+ * by one, under every optimizer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,23 +42,40 @@ static void crew_run(void *crew, pd_crew_job job, void *arg) {
         assert_int_equal(pthread_join(thread[i], NULL), 0);
 }
 
-/* The values of the two large parameters after some steps; bad: of the last gradient a value of each is no number, and that code is returned. */
-static int train(const char *optimizer, int with_crew, float average, int bad, float *out, struct pd_err *why) {
+/* The values of the two large parameters after some steps; bad: of the last gradient a value of
+ * each is no number, and that code is returned. */
+static int train(const char *optimizer, int with_crew, float average, int bad, float *out,
+                 struct pd_err *why) {
     static float grad[N];
     struct ps_client *c = NULL;
-    const struct ps_client_opts o = {.local = 1, .n_trainers = 1, .seed = 5, .stop_on_nan = 1, .crew = {with_crew ? crew_run : NULL, &runs},
+    const struct ps_client_opts o = {.local = 1,
+                                     .n_trainers = 1,
+                                     .seed = 5,
+                                     .stop_on_nan = 1,
+                                     .crew = {with_crew ? crew_run : NULL, &runs},
                                      .optimizer = {.name = optimizer, .learning_rate = 0.05}};
-    const struct ps_dense_spec large = {.name = "large", .n_dims = 1, .shape = {N}, .init_std = 1, .lr_factor = 1, .l1 = 1e-3f, .l2 = 1e-2f, .average = average};
-    const struct ps_dense_spec small = {.name = "small", .n_dims = 1, .shape = {SMALL}, .init_std = 1, .lr_factor = 1};
-    const struct ps_dense_spec more = {.name = "more", .n_dims = 1, .shape = {MORE}, .init_std = 1, .lr_factor = 0.5f};
+    const struct ps_dense_spec large = {.name = "large",
+                                        .n_dims = 1,
+                                        .shape = {N},
+                                        .init_std = 1,
+                                        .lr_factor = 1,
+                                        .l1 = 1e-3f,
+                                        .l2 = 1e-2f,
+                                        .average = average};
+    const struct ps_dense_spec small = {
+        .name = "small", .n_dims = 1, .shape = {SMALL}, .init_std = 1, .lr_factor = 1};
+    const struct ps_dense_spec more = {
+        .name = "more", .n_dims = 1, .shape = {MORE}, .init_std = 1, .lr_factor = 0.5f};
     assert_int_equal(ps_client_new(&c, &o, NULL), 0);
-    int a = ps_declare_dense(c, &large), b = ps_declare_dense(c, &small), m = ps_declare_dense(c, &more), rc = 0;
+    int a = ps_declare_dense(c, &large), b = ps_declare_dense(c, &small),
+        m = ps_declare_dense(c, &more), rc = 0;
     assert_int_equal(ps_start(c), 0);
     for (int k = 0; k < STEPS && !rc; k++) {
         for (int i = 0; i < N; i++)
             grad[i] = (float)((k * 31 + i * 7) % 23 - 11) * 0.3f;
         if (bad && k == STEPS - 1)
-            grad[0] = grad[N - 1] = NAN; /* of `more` the first thread's, of `large` also the last one's */
+            grad[0] = grad[N - 1] =
+                NAN; /* of `more` the first thread's, of `large` also the last one's */
         assert_int_equal(ps_push_dense(c, a, grad, N), 0);
         assert_int_equal(ps_push_dense(c, b, grad + 1, SMALL), 0);
         assert_int_equal(ps_push_dense(c, m, grad, MORE), 0);
@@ -95,7 +113,8 @@ static void test_a_number_that_is_none_is_found_by_any_thread(void **state) {
     static float out[N + MORE];
     struct pd_err err;
     assert_int_equal(train("adam", 1, 0, 1, out, &err), PD_ENUM);
-    assert_non_null(strstr(err.msg, "the gradient of parameter 'large' is not a finite number in step 3"));
+    assert_non_null(
+        strstr(err.msg, "the gradient of parameter 'large' is not a finite number in step 3"));
 }
 
 int main(void) {

@@ -1,4 +1,5 @@
-/* test_ps_cut.c - a table's rows as they were at a cut, whatever becomes of them meanwhile; entries in order, however their keys lie. */
+/* test_ps_cut.c - a table's rows as they were at a cut, whatever becomes of them meanwhile; entries
+ * in order, however their keys lie. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,9 @@ enum { ROWS = 40000, STATE = 2 };
 static uint64_t key_of(uint64_t i) { return pd_mix64(i + 1); }
 
 /* What row number `row` holds after `version` changes. */
-static float value(uint32_t row, uint32_t k, uint32_t version) { return (float)(pd_mix64((uint64_t)row << 32 | version << 8 | k) >> 40); }
+static float value(uint32_t row, uint32_t k, uint32_t version) {
+    return (float)(pd_mix64((uint64_t)row << 32 | version << 8 | k) >> 40);
+}
 
 static uint32_t width_of(const struct ps_table *t) { return ps_table_dim(t) * (1 + STATE); }
 
@@ -34,7 +37,8 @@ static void change(struct ps_table *t, uint32_t row, uint32_t version, int agein
 }
 
 static struct ps_table *new_table(uint32_t dim, int ageing, uint32_t n) {
-    const struct ps_table_opts o = {.name = "t", .dim = dim, .state = STATE, .seed = 3, .std = 1, .ageing = ageing};
+    const struct ps_table_opts o = {
+        .name = "t", .dim = dim, .state = STATE, .seed = 3, .std = 1, .ageing = ageing};
     struct ps_table *t;
     assert_int_equal(ps_table_new(&t, &o), 0);
     for (uint32_t i = 0; i < n; i++) {
@@ -48,7 +52,8 @@ static struct ps_table *new_table(uint32_t dim, int ageing, uint32_t n) {
 }
 
 /* All rows as they were when they had seen `version`, in another order than they lie in. */
-static void expect_rows(const struct ps_cut *c, uint32_t dim, uint32_t n, uint32_t version, int ageing, const char *name) {
+static void expect_rows(const struct ps_cut *c, uint32_t dim, uint32_t n, uint32_t version,
+                        int ageing, const char *name) {
     enum { BLOCK = 100 };
     const uint32_t width = dim * (1 + STATE);
     struct ps_index_entry *e = malloc(n * sizeof *e);
@@ -56,14 +61,16 @@ static void expect_rows(const struct ps_cut *c, uint32_t dim, uint32_t n, uint32
     for (uint32_t i = 0; i < n; i++)
         e[i] = (struct ps_index_entry){key_of(i), i};
     ps_index_sort_entries(e, n);
-    for (uint32_t first = 0; first < width; first += dim) /* the weights, then each number of the state */
+    for (uint32_t first = 0; first < width;
+         first += dim) /* the weights, then each number of the state */
         for (uint32_t i = 0; i < n; i += BLOCK) {
             const uint32_t k = n - i < BLOCK ? n - i : BLOCK;
             ps_cut_read(c, e + i, k, n - i, first, dim, v);
             for (uint32_t r = 0; r < k; r++)
                 for (uint32_t d = 0; d < dim; d++)
                     if (v[r * dim + d] != value(e[i + r].row, first + d, version))
-                        fail_msg("%s: number %u of row %u is %g, not %g", name, first + d, e[i + r].row, (double)v[r * dim + d],
+                        fail_msg("%s: number %u of row %u is %g, not %g", name, first + d,
+                                 e[i + r].row, (double)v[r * dim + d],
                                  (double)value(e[i + r].row, first + d, version));
         }
     for (uint32_t i = 0; i < n; i++) {
@@ -71,7 +78,8 @@ static void expect_rows(const struct ps_cut *c, uint32_t dim, uint32_t n, uint32
         ps_cut_seen(c, i, &seen);
         memset(&want, 0, ageing ? 0 : sizeof want);
         if (memcmp(&seen, &want, sizeof seen) || ps_cut_step(c, i) != version)
-            fail_msg("%s: beside row %u: step %u, %u shows", name, i, ps_cut_step(c, i), seen.shows);
+            fail_msg("%s: beside row %u: step %u, %u shows", name, i, ps_cut_step(c, i),
+                     seen.shows);
     }
     assert_true(ps_cut_whole(c));
     free(e);
@@ -210,13 +218,23 @@ static void test_entries_are_sorted(void **state) {
     (void)state;
     enum { N = 100000 };
     struct ps_index_entry *e = malloc(N * sizeof *e);
-    static const char *const names[] = {"few", "hashed", "small numbers", "the lowest bytes differ", "the highest", "two bytes apart", "all but one alike", "descending"};
+    static const char *const names[] = {
+        "few",         "hashed",          "small numbers",     "the lowest bytes differ",
+        "the highest", "two bytes apart", "all but one alike", "descending"};
     for (size_t kind = 0; kind < sizeof names / sizeof names[0]; kind++)
         for (uint32_t n = kind ? N : 0; n <= (kind ? N : 200); n++) {
             uint64_t sum = 0;
             for (uint64_t i = 0; i < n; i++) {
-                const uint64_t at = i * 77773 % N, key[] = {pd_mix64(i), pd_mix64(i), at, UINT64_C(0x1234567800000000) + at, at << 47,
-                                                           at << 50 | at % 7, i ? i % 300 << 8 | i / 300 % 256 | i / 76800 << 40 : UINT64_MAX, N - i};
+                const uint64_t at = i * 77773 % N,
+                               key[] = {pd_mix64(i),
+                                        pd_mix64(i),
+                                        at,
+                                        UINT64_C(0x1234567800000000) + at,
+                                        at << 47,
+                                        at << 50 | at % 7,
+                                        i ? i % 300 << 8 | i / 300 % 256 | i / 76800 << 40
+                                          : UINT64_MAX,
+                                        N - i};
                 e[i] = (struct ps_index_entry){key[kind], (uint32_t)i};
                 sum += key[kind] * (i + 1);
             }
@@ -224,7 +242,8 @@ static void test_entries_are_sorted(void **state) {
             for (uint32_t i = 0; i < n; i++) {
                 sum -= e[i].key * ((uint64_t)e[i].row + 1);
                 if (i && e[i - 1].key >= e[i].key)
-                    fail_msg("%s, %u: key %llu stands before %llu", names[kind], n, (unsigned long long)e[i - 1].key, (unsigned long long)e[i].key);
+                    fail_msg("%s, %u: key %llu stands before %llu", names[kind], n,
+                             (unsigned long long)e[i - 1].key, (unsigned long long)e[i].key);
             }
             if (sum)
                 fail_msg("%s, %u: other entries", names[kind], n);
@@ -234,8 +253,10 @@ static void test_entries_are_sorted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_stay_as_they_were),   cmocka_unit_test(test_only_what_changes_is_kept),
-        cmocka_unit_test(test_no_memory_for_a_copy_is_said), cmocka_unit_test(test_a_reader_beside_the_owner),
+        cmocka_unit_test(test_rows_stay_as_they_were),
+        cmocka_unit_test(test_only_what_changes_is_kept),
+        cmocka_unit_test(test_no_memory_for_a_copy_is_said),
+        cmocka_unit_test(test_a_reader_beside_the_owner),
         cmocka_unit_test(test_entries_are_sorted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* The connection of a trainer is cut before, inside and behind every message of a small job, in both directions: the job goes on,
- * and its result is that of an undisturbed one, bit for bit.
+/* The connection of a trainer is cut before, inside and behind every message of a small job, in
+ * both directions: the job goes on, and its result is that of an undisturbed one, bit for bit.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,8 +20,15 @@ enum { STRIDE = 2 };
 enum { STRIDE = 1 };
 #endif
 
-static const struct toy base = {.n_trainers = 2, .n_servers = 1, .n_dense = 1, .n_sparse = 1, .n_streams = 2, .n_passes = 1,
-                                .steps = 3, .optimizer = "adagrad", .lr = 0.1};
+static const struct toy base = {.n_trainers = 2,
+                                .n_servers = 1,
+                                .n_dense = 1,
+                                .n_sparse = 1,
+                                .n_streams = 2,
+                                .n_passes = 1,
+                                .steps = 3,
+                                .optimizer = "adagrad",
+                                .lr = 0.1};
 
 static char folder[] = "/tmp/test_ps_cuts.XXXXXX";
 
@@ -57,7 +64,10 @@ static void read_counts(int fd, struct outcome *o) {
     o->dropped = o->repeated = 0;
     for (const char *p = text; (p = strstr(p, " rows, ")); p++) {
         unsigned long long a, b, c, d;
-        if (sscanf(p, " rows, %llu repeated, %llu stale and %llu lagging pushes dropped, %llu requests repeated", &a, &b, &c, &d) == 4) {
+        if (sscanf(p,
+                   " rows, %llu repeated, %llu stale and %llu lagging pushes dropped, %llu "
+                   "requests repeated",
+                   &a, &b, &c, &d) == 4) {
             o->dropped += a + b + c;
             o->repeated += d;
         }
@@ -80,7 +90,10 @@ static void run(const struct toy *t, struct cut_at at, int every, struct outcome
     } while (1);
     snprintf(list, sizeof list, "127.0.0.2:%d", c.s[0].port);
     for (int i = 0; i < 2; i++) {
-        o->me[i] = (struct toy_trainer){.t = t, .id = i, .servers = i ? c.list : list, .result = &o->result[i],
+        o->me[i] = (struct toy_trainer){.t = t,
+                                        .id = i,
+                                        .servers = i ? c.list : list,
+                                        .result = &o->result[i],
                                         .before_step = t->update ? NULL : saves_at_2};
         pthread_create(&o->me[i].thread, NULL, toy_main, &o->me[i]);
     }
@@ -93,15 +106,19 @@ static void run(const struct toy *t, struct cut_at at, int every, struct outcome
     close(log);
     for (int i = 0; i < 2; i++)
         if (o->me[i].rc || o->me[i].incidents)
-            fail_msg("%s port %d %s frame %d place %d: trainer %d, %d incidents: %s", t->update ? t->update : "sync", at.port,
-                     at.down ? "down" : "up", at.frame, (int)at.place, i, (int)o->me[i].incidents, o->me[i].err.msg);
+            fail_msg("%s port %d %s frame %d place %d: trainer %d, %d incidents: %s",
+                     t->update ? t->update : "sync", at.port, at.down ? "down" : "up", at.frame,
+                     (int)at.place, i, (int)o->me[i].incidents, o->me[i].err.msg);
     if (rc)
-        fail_msg("port %d %s frame %d place %d: the server: %s", at.port, at.down ? "down" : "up", at.frame, (int)at.place, err.msg);
+        fail_msg("port %d %s frame %d place %d: the server: %s", at.port, at.down ? "down" : "up",
+                 at.frame, (int)at.place, err.msg);
 }
 
-/* The last word of a trainer is that it has heard the answer to its farewell. When that is lost the server waits a second for it. */
+/* The last word of a trainer is that it has heard the answer to its farewell. When that is lost the
+ * server waits a second for it. */
 static int costs_a_second(const struct cutter *calm, int port, int down, int frame, int place) {
-    return down ? frame == calm->frames[port][1] - 1 && place == CUT_BEHIND : frame == calm->frames[port][0] - 1 && place != CUT_BEHIND;
+    return down ? frame == calm->frames[port][1] - 1 && place == CUT_BEHIND
+                : frame == calm->frames[port][0] - 1 && place != CUT_BEHIND;
 }
 
 static const struct cut_at nowhere = {.frame = -1};
@@ -109,7 +126,8 @@ static struct outcome calm, cut;
 
 static void same_result(const struct toy_result *a, const struct toy_result *b, struct cut_at at) {
     if (memcmp(a, b, sizeof *a))
-        fail_msg("port %d %s frame %d place %d: another result", at.port, at.down ? "down" : "up", at.frame, (int)at.place);
+        fail_msg("port %d %s frame %d place %d: another result", at.port, at.down ? "down" : "up",
+                 at.frame, (int)at.place);
 }
 
 /* Every place of the job `t`, or every `stride`-th of them. */
@@ -123,20 +141,24 @@ static void cut_everywhere(const struct toy *t, int stride) {
         for (int down = 0; down < 2; down++)
             for (int frame = 0; frame < calm.cutter.frames[port][down]; frame++)
                 for (int place = 0; place < CUT_PLACES; place++) {
-                    if (n_runs++ % stride || (port && costs_a_second(&calm.cutter, port, down, frame, place)))
+                    if (n_runs++ % stride ||
+                        (port && costs_a_second(&calm.cutter, port, down, frame, place)))
                         continue;
-                    struct cut_at at = {port, down, frame, (enum cut_place)place, (frame + place) % 2};
+                    struct cut_at at = {port, down, frame, (enum cut_place)place,
+                                        (frame + place) % 2};
                     run(t, at, 0, &cut);
                     n_cuts += cut.cutter.cuts;
                     repeated += cut.repeated;
                     again += cut.me[0].stats.sent_again;
-                    assert_int_equal(cut.dropped, 0); /* the servers knew what they had: no push came twice */
+                    assert_int_equal(cut.dropped,
+                                     0); /* the servers knew what they had: no push came twice */
                     for (int i = 0; i < 2; i++)
                         same_result(&calm.result[i], &cut.result[i], at);
                     for (int i = 0; i < 2; i++)
                         assert_true(calm.me[i].seen == cut.me[i].seen);
                 }
-    printf("%d cuts: %d messages were sent again, %d answered again\n", n_cuts, (int)again, (int)repeated);
+    printf("%d cuts: %d messages were sent again, %d answered again\n", n_cuts, (int)again,
+           (int)repeated);
     assert_true(n_cuts * stride > 150);
     assert_true(repeated > 0 && again > repeated);
 }
@@ -146,7 +168,8 @@ static void test_cut_at_each_message(void **state) {
     cut_everywhere(&base, STRIDE);
 }
 
-/* The same with rows that are asked for ahead: what is pulled, and what comes of it, is the same. */
+/* The same with rows that are asked for ahead: what is pulled, and what comes of it, is the same.
+ */
 static void test_cut_with_rows_asked_for_ahead(void **state) {
     (void)state;
     static struct outcome plain;
@@ -178,7 +201,8 @@ static void test_cut_again_and_again(void **state) {
     assert_true(n_cuts > 40);
 }
 
-/* Without a barrier the result depends on the timing; what is pushed is applied once all the same. */
+/* Without a barrier the result depends on the timing; what is pushed is applied once all the same.
+ */
 static void test_other_rules(void **state) {
     (void)state;
     static const char *const rules[] = {"async", "ssp", "geo"};
@@ -194,7 +218,8 @@ static void test_other_rules(void **state) {
         for (int port = 0; port < 2; port++)
             for (int down = 0; down < 2; down++)
                 for (int frame = 0; frame < n[port][down] - 1; frame += 2 * STRIDE + port) {
-                    struct cut_at at = {port, down, frame, (enum cut_place)(frame % CUT_PLACES), frame / 2 % 2};
+                    struct cut_at at = {port, down, frame, (enum cut_place)(frame % CUT_PLACES),
+                                        frame / 2 % 2};
                     run(&t, at, 0, &cut);
                     assert_int_equal(cut.dropped, 0);
                 }

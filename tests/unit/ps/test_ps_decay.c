@@ -14,7 +14,8 @@
 #include "ps/plan/optim.h"
 #include "tests/support/ps_cluster.h"
 
-/* A row that is touched now and then, against the same value updated every time with its gradient or with none. */
+/* A row that is touched now and then, against the same value updated every time with its gradient
+ * or with none. */
 static void lazy_against_dense(double l1, double l2, double decay) {
     const struct ps_optim *o = ps_optim_find("sgd");
     struct ps_optim_conf c;
@@ -47,7 +48,8 @@ static void lazy_against_dense(double l1, double l2, double decay) {
     ps_decay_catch_up(&d, at, w, 2);
     for (int i = 0; i < 2; i++)
         if (!(fabs((double)w[i] - dense[i]) <= 1e-4 * fabs(dense[i]) + 1e-7))
-            fail_msg("l1 %g, l2 %g: the row is %.9g, the dense value %.9g", l1, l2, (double)w[i], dense[i]);
+            fail_msg("l1 %g, l2 %g: the row is %.9g, the dense value %.9g", l1, l2, (double)w[i],
+                     dense[i]);
     ps_decay_release(&d);
 }
 
@@ -72,8 +74,8 @@ static void test_rows_that_nobody_touches_decay_as_dense_values_do(void **state)
     }
 }
 
-/* What is kept of the updates is forgotten now and then: a row that never was touched, one that was long ago and one that was just before
- * are then what they would be without. */
+/* What is kept of the updates is forgotten now and then: a row that never was touched, one that was
+ * long ago and one that was just before are then what they would be without. */
 static void decay_for_long(double l1, double l2, double lr, uint32_t updates) {
     struct ps_decay d;
     float w[3] = {0.7f, 0.7f, 0.7f};
@@ -104,7 +106,8 @@ static void decay_for_long(double l1, double l2, double lr, uint32_t updates) {
     for (int i = 0; i < 3; i++) {
         ps_decay_catch_up(&d, at[i], &w[i], 1);
         if (!(fabs((double)w[i] - dense[i]) <= 1e-4 * dense[i] + 1e-7))
-            fail_msg("l1 %g, l2 %g: row %d is %.9g after %u updates, the dense value %.9g", l1, l2, i, (double)w[i], updates, dense[i]);
+            fail_msg("l1 %g, l2 %g: row %d is %.9g after %u updates, the dense value %.9g", l1, l2,
+                     i, (double)w[i], updates, dense[i]);
     }
     ps_decay_release(&d);
 }
@@ -114,7 +117,8 @@ static void test_decay_of_a_long_training(void **state) {
     decay_for_long(0, 1e-5, 0.01, 2500000);
     decay_for_long(1e-6, 0, 0.05, 2500000);
     decay_for_long(1e-5, 1e-4, 0.1, 2500000);
-    decay_for_long(1e-3, 0.2, 0.5, 20000); /* all but nothing is left of what was there 3000 updates ago */
+    decay_for_long(1e-3, 0.2, 0.5,
+                   20000); /* all but nothing is left of what was there 3000 updates ago */
     decay_for_long(0, 15, 0.05, 20000);
 }
 
@@ -123,7 +127,8 @@ static void test_rows_of_a_server_decay_after_many_updates(void **state) {
     (void)state;
     struct ps_client *c = NULL;
     struct pd_err err = {0};
-    struct ps_client_opts o = {.local = 1, .n_trainers = 1, .optimizer = {"sgd", 0.5, 0}, .job = "J"};
+    struct ps_client_opts o = {
+        .local = 1, .n_trainers = 1, .optimizer = {"sgd", 0.5, 0}, .job = "J"};
     struct ps_table_spec t = {.name = "t", .dim = 1, .init_mean = 1, .lr_factor = 1, .l2 = 0.2f};
     static const uint64_t often = 1, seldom = 2, never = 3;
     float g = 0, w[3];
@@ -141,9 +146,11 @@ static void test_rows_of_a_server_decay_after_many_updates(void **state) {
             want[k] *= 0.9;
         want[0] += last;
     }
-    assert_int_equal(ps_pull_rows(c, 0, 3, (const uint64_t[]){often, seldom, never}, w, PS_NO_CREATE), 0);
+    assert_int_equal(
+        ps_pull_rows(c, 0, 3, (const uint64_t[]){often, seldom, never}, w, PS_NO_CREATE), 0);
     assert_int_equal(ps_wait(c), 0);
-    assert_true(fabs((double)w[1] - want[0]) <= 1e-5 && fabsf(w[0]) <= 1e-30f && fabsf(w[2]) <= 1e-30f);
+    assert_true(fabs((double)w[1] - want[0]) <= 1e-5 && fabsf(w[0]) <= 1e-30f &&
+                fabsf(w[2]) <= 1e-30f);
     assert_int_equal(ps_bye(c), 0);
     ps_client_free(c);
 }
@@ -153,8 +160,16 @@ static void test_rows_of_a_server_decay_after_many_updates(void **state) {
 static struct ps_client *async_trainer(const char *servers, uint32_t id, uint32_t n) {
     struct ps_client *c = NULL;
     struct pd_err err = {0};
-    struct ps_client_opts o = {.local = !servers, .pservers = servers, .trainer_id = id, .n_trainers = n, .optimizer = {"sgd", 0.5, 0}, .update = "async",
-                               .async_lagged_grad_discard_ratio = 0.4, .job = "J", .key = cluster_key, .connect_timeout_ms = 60000};
+    struct ps_client_opts o = {.local = !servers,
+                               .pservers = servers,
+                               .trainer_id = id,
+                               .n_trainers = n,
+                               .optimizer = {"sgd", 0.5, 0},
+                               .update = "async",
+                               .async_lagged_grad_discard_ratio = 0.4,
+                               .job = "J",
+                               .key = cluster_key,
+                               .connect_timeout_ms = 60000};
     struct ps_table_spec t = {.name = "t", .dim = 1, .init_mean = 1, .lr_factor = 1, .l2 = 0.2f};
     if (ps_client_new(&c, &o, &err))
         fail_msg("%s", err.msg);
@@ -174,7 +189,8 @@ static void read_row(struct ps_client *c, uint64_t key, float *w) {
     must(c, ps_wait(c));
 }
 
-/* A contribution lags at one thread, where its trainer has pulled, and not at the other: they have made one update and two. */
+/* A contribution lags at one thread, where its trainer has pulled, and not at the other: they have
+ * made one update and two. */
 static void test_threads_that_differ_go_on_as_one(void **state) {
     (void)state;
     char dir[] = "/tmp/test_ps_decay.XXXXXX", folder[64];

@@ -1,4 +1,5 @@
-/* Saves of changes: whatever chain of them a model was saved in, it is loaded, read and gone on from as it was. */
+/* Saves of changes: whatever chain of them a model was saved in, it is loaded, read and gone on
+ * from as it was. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,8 @@ enum { KEYS = 400, DIM = 4, WIDE = 50, N_SAVES = 6 };
 
 static char root[64];
 
-/* Two tables, one of which decays, so that all of its rows change in every step; and a dense parameter. */
+/* Two tables, one of which decays, so that all of its rows change in every step; and a dense
+ * parameter. */
 struct job {
     struct cluster cl;
     struct ps_client *c;
@@ -34,10 +36,16 @@ static void open_job(struct job *j, int servers, int threads) {
     *j = (struct job){.servers = servers};
     if (servers)
         cluster_start(&j->cl, servers, threads, threads, 1, 0, -1);
-    struct ps_client_opts o = {.local = !servers, .pservers = j->cl.list, .n_trainers = 1, .seed = 5,
-                               .optimizer = {.name = "adam", .learning_rate = 0.1}, .job = "J", .key = cluster_key};
+    struct ps_client_opts o = {.local = !servers,
+                               .pservers = j->cl.list,
+                               .n_trainers = 1,
+                               .seed = 5,
+                               .optimizer = {.name = "adam", .learning_rate = 0.1},
+                               .job = "J",
+                               .key = cluster_key};
     assert_int_equal(ps_client_new(&j->c, &o, &err), 0);
-    struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {WIDE}, .init_std = 1, .lr_factor = 1};
+    struct ps_dense_spec w = {
+        .name = "w", .n_dims = 1, .shape = {WIDE}, .init_std = 1, .lr_factor = 1};
     struct ps_table_spec t = {.name = "plain", .dim = DIM, .init_std = 1, .lr_factor = 1};
     j->dense = ps_declare_dense(j->c, &w);
     j->plain = ps_declare_table(j->c, &t);
@@ -110,7 +118,8 @@ static void save(struct job *j, int i, enum ps_chain chain) {
     static const struct ps_progress none = {0, 0};
     char name[16];
     snprintf(name, sizeof name, "pass-%05d", i);
-    struct ps_save_opts o = {.dir = root, .name = name, .config = "", .chain = chain, .resume = &none};
+    struct ps_save_opts o = {
+        .dir = root, .name = name, .config = "", .chain = chain, .resume = &none};
     if (ps_save(j->c, &o))
         fail_msg("%s: %s", name, ps_client_err(j->c)->msg);
 }
@@ -181,7 +190,8 @@ static void check_table(int i, const struct values *v) {
 
 /* A base, four deltas, and a save of the other kind in between, which is not of the chain. */
 static void save_chain(struct job *j, struct values v[N_SAVES]) {
-    static const enum ps_chain kind[N_SAVES] = {PS_CHAIN_BASE, PS_CHAIN_DELTA, PS_CHAIN_DELTA, PS_CHAIN_NONE, PS_CHAIN_DELTA, PS_CHAIN_DELTA};
+    static const enum ps_chain kind[N_SAVES] = {PS_CHAIN_BASE, PS_CHAIN_DELTA, PS_CHAIN_DELTA,
+                                                PS_CHAIN_NONE, PS_CHAIN_DELTA, PS_CHAIN_DELTA};
     for (int i = 0; i < N_SAVES; i++) {
         train(j, 3);
         save(j, i, kind[i]);
@@ -192,9 +202,7 @@ static void save_chain(struct job *j, struct values v[N_SAVES]) {
 static void test_every_member_of_a_chain_is_a_whole_model(void **state) {
     (void)state;
     static struct values v[N_SAVES], end, got;
-    static const struct {
-        int servers, threads;
-    } row[] = {{0, 0}, {1, 1}, {2, 2}};
+    static const struct { int servers, threads; } row[] = {{0, 0}, {1, 1}, {2, 2}};
     struct job j;
     for (size_t r = 0; r < 3; r++) {
         open_job(&j, row[r].servers, row[r].threads);
@@ -242,7 +250,10 @@ static void test_what_cannot_be_a_delta_is_whole(void **state) {
             assert_int_equal(pd_rm_tree(folder_of(2), NULL), 0);
         else if (i == 4) {
             char cmd[300];
-            snprintf(cmd, sizeof cmd, "cd %s && cp local-00000-of-00001.bin copy && mv copy local-00000-of-00001.bin", folder_of(3));
+            snprintf(
+                cmd, sizeof cmd,
+                "cd %s && cp local-00000-of-00001.bin copy && mv copy local-00000-of-00001.bin",
+                folder_of(3));
             assert_int_equal(system(cmd), 0);
         } else
             pd_fault_arm("ps.link:1");
@@ -273,7 +284,9 @@ static void test_damage_of_any_member_is_named(void **state) {
     static const struct {
         const char *file;
         int whole_before; /* saves that do not have that file */
-    } row[] = {{"local-00000-of-00001.bin", -1}, {"local-00000-of-00001.delta-00001.bin", 0}, {"local-00000-of-00001.delta-00003.bin", 3}};
+    } row[] = {{"local-00000-of-00001.bin", -1},
+               {"local-00000-of-00001.delta-00001.bin", 0},
+               {"local-00000-of-00001.delta-00003.bin", 3}};
     for (size_t r = 0; r < 3; r++) {
         char path[200], byte = 0;
         snprintf(path, sizeof path, "%s/%s", folder_of(5), row[r].file);
@@ -287,7 +300,8 @@ static void test_damage_of_any_member_is_named(void **state) {
                 struct model *m = NULL;
                 assert_int_equal(model_open(&m, folder_of(i), &err), 0);
                 int rc = model_verify(m, &err);
-                assert_int_equal(rc != 0, damaged && i > row[r].whole_before && i != 3); /* number 3 is not of the chain */
+                assert_int_equal(rc != 0, damaged && i > row[r].whole_before &&
+                                              i != 3); /* number 3 is not of the chain */
                 if (rc && (!strstr(err.msg, row[r].file) || !strstr(err.msg, "damaged")))
                     fail_msg("%s", err.msg);
                 model_close(m);
@@ -320,8 +334,10 @@ static int remove_root(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_every_member_of_a_chain_is_a_whole_model, make_root, remove_root),
-        cmocka_unit_test_setup_teardown(test_what_cannot_be_a_delta_is_whole, make_root, remove_root),
+        cmocka_unit_test_setup_teardown(test_every_member_of_a_chain_is_a_whole_model, make_root,
+                                        remove_root),
+        cmocka_unit_test_setup_teardown(test_what_cannot_be_a_delta_is_whole, make_root,
+                                        remove_root),
         cmocka_unit_test_setup_teardown(test_damage_of_any_member_is_named, make_root, remove_root),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* What goes wrong in a job ends with a reason that names who and where, on both sides, and never with a hang. Peers that lie or
- * are silent: test_ps_peers.c. */
+/* What goes wrong in a job ends with a reason that names who and where, on both sides, and never
+ * with a hang. Peers that lie or are silent: test_ps_peers.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +12,15 @@
 #include "ps/client/client_beat.h"
 #include "tests/support/ps_client.h"
 
-static const struct toy base = {.n_trainers = 3, .n_servers = 2, .n_dense = 1, .n_sparse = 1, .n_streams = 3, .n_passes = 1,
-                                .steps = 5, .optimizer = "sgd", .lr = 0.1};
+static const struct toy base = {.n_trainers = 3,
+                                .n_servers = 2,
+                                .n_dense = 1,
+                                .n_sparse = 1,
+                                .n_streams = 3,
+                                .n_passes = 1,
+                                .steps = 5,
+                                .optimizer = "sgd",
+                                .lr = 0.1};
 
 /* --- members that fail --- */
 
@@ -24,7 +31,8 @@ struct outcome {
 };
 
 /* Runs the job with one trainer that behaves otherwise; everybody must come back. */
-static void run_with(const struct toy *t, int odd, int (*behave)(struct toy_trainer *, struct ps_client *, uint64_t),
+static void run_with(const struct toy *t, int odd,
+                     int (*behave)(struct toy_trainer *, struct ps_client *, uint64_t),
                      struct outcome *o) {
     static struct toy_result sink[8];
     struct cluster c;
@@ -73,7 +81,8 @@ static int repeats_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t st
     return rc ? rc : ps_push_rows(c, 0, 1, keys, grad);
 }
 
-/* A second push of the same (trainer, step, table) is recognised and dropped: the job goes on as if it had not been. */
+/* A second push of the same (trainer, step, table) is recognised and dropped: the job goes on as if
+ * it had not been. */
 static void test_repeated_push_is_dropped(void **state) {
     (void)state;
     struct outcome o;
@@ -128,7 +137,8 @@ static void test_declarations_must_agree(void **state) {
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         struct cluster cl;
         cluster_start(&cl, 1, 1, 1, 2, 0, -1);
-        struct ps_client *a = new_client(cl.list, 0, 2, cluster_key, 5000), *b = new_client(cl.list, 1, 2, cluster_key, 5000);
+        struct ps_client *a = new_client(cl.list, 0, 2, cluster_key, 5000),
+                         *b = new_client(cl.list, 1, 2, cluster_key, 5000);
         assert_int_equal(declare_w(a, 8, 0), 0);
         assert_int_equal(declare_w(b, row[i].n, row[i].l2), 0);
         assert_int_equal(ps_start(a), 0);
@@ -143,7 +153,8 @@ static void test_declarations_must_agree(void **state) {
 static void test_absent_server_is_named(void **state) {
     (void)state;
     struct pd_err err = {0};
-    int port, fd = net_bind_first_free("127.0.0.1", 0, 1, &port, &err); /* bound, not listening: refuses */
+    int port, fd = net_bind_first_free("127.0.0.1", 0, 1, &port,
+                                       &err); /* bound, not listening: refuses */
     char list[64];
     snprintf(list, sizeof list, "127.0.0.1:%d", port);
     struct ps_client *c = new_client(list, 0, 1, cluster_key, 400);
@@ -172,7 +183,8 @@ static void test_server_may_come_later(void **state) {
     fds[1] = net_bind_first_free("127.0.0.1", 0, 1, &port, &err);
     char list[64];
     snprintf(list, sizeof list, "127.0.0.1:%d", s.port);
-    struct ps_server_opts o = {.fds = fds, .n_dense = 1, .n_sparse = 1, .n_trainers = 1, .job = "J", .key = cluster_key};
+    struct ps_server_opts o = {
+        .fds = fds, .n_dense = 1, .n_sparse = 1, .n_trainers = 1, .job = "J", .key = cluster_key};
     assert_int_equal(ps_server_new(&s.server, &o, &err), 0);
     pthread_create(&s.thread, NULL, start_late, &s);
     struct ps_client *c = new_client(list, 0, 1, cluster_key, 20000);
@@ -233,7 +245,8 @@ static void test_second_of_the_same_id_is_refused(void **state) {
     (void)state;
     struct cluster cl;
     cluster_start(&cl, 1, 1, 1, 1, 0, -1);
-    struct ps_client *a = new_client(cl.list, 0, 1, cluster_key, 5000), *b = new_client(cl.list, 0, 1, cluster_key, 5000);
+    struct ps_client *a = new_client(cl.list, 0, 1, cluster_key, 5000),
+                     *b = new_client(cl.list, 0, 1, cluster_key, 5000);
     declare_w(a, 8, 0);
     declare_w(b, 8, 0);
     assert_int_equal(ps_start(a), 0);
@@ -253,7 +266,8 @@ static void test_trainer_count_must_agree(void **state) {
     struct ps_client *c = new_client(cl.list, 0, 2, cluster_key, 5000);
     declare_w(c, 8, 0);
     assert_int_equal(ps_start(c), PD_ECONF);
-    assert_contains(ps_client_err(c)->msg, "the trainer counts 2 trainers, this server was started for 1");
+    assert_contains(ps_client_err(c)->msg,
+                    "the trainer counts 2 trainers, this server was started for 1");
     ps_client_free(c);
     ps_server_stop(cl.s[0].server);
     assert_int_equal(cluster_join(&cl, NULL), 0);
@@ -281,7 +295,10 @@ static void test_long_wait_names_who_is_missing(void **state) {
     t.n_streams = 4;
     cluster_start(&c, 1, 1, 1, 2, 1000, fd);
     for (int i = 0; i < 2; i++) {
-        me[i] = (struct toy_trainer){.t = &t, .id = i, .servers = c.list, .result = &sink[i],
+        me[i] = (struct toy_trainer){.t = &t,
+                                     .id = i,
+                                     .servers = c.list,
+                                     .result = &sink[i],
                                      .before_step = i == 1 ? sleeps_at_1 : NULL};
         pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
     }

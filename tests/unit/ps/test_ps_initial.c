@@ -1,4 +1,5 @@
-/* test_ps_initial.c - the values that parameters begin with: the same however they are cut, and of the shape that was asked for. */
+/* test_ps_initial.c - the values that parameters begin with: the same however they are cut, and of
+ * the shape that was asked for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +33,8 @@ static void slices_are_those_of_the_whole(void **state) {
         }
         double want = std[k] > 0 ? 0.5 : std[k] < 0 ? 0.25 / sqrt(3) : 0;
         assert_true(fabs(sum / N) < 0.02 && fabs(sqrt(squares / N) - want) < 0.01);
-        assert_true(std[k] > 0 ? most > 1 : most <= -(double)std[k] && most >= -0.99 * (double)std[k]);
+        assert_true(std[k] > 0 ? most > 1
+                               : most <= -(double)std[k] && most >= -0.99 * (double)std[k]);
     }
 }
 

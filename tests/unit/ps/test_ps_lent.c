@@ -1,4 +1,5 @@
-/* An answer that is still being sent keeps its values while the server goes on: they leave without a copy. */
+/* An answer that is still being sent keeps its values while the server goes on: they leave without
+ * a copy. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,8 +23,8 @@ struct slow {
     int n, n_fails;
 };
 
-static void keep(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec, uint32_t n_sec,
-                 void (*release)(void *), void *release_arg) {
+static void keep(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct iovec *sec,
+                 uint32_t n_sec, void (*release)(void *), void *release_arg) {
     struct slow *q = arg;
     (void)trainer;
     (void)req;
@@ -39,7 +40,8 @@ static void keep(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const
     }
 }
 
-static void never(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why) {
+static void never(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
+                  const struct pd_err *why) {
     (void)arg;
     (void)trainer;
     (void)type;
@@ -86,9 +88,15 @@ static void answers_keep_their_step(void **state) {
     enum { STEPS = 6, PULLS = 3 };
     static const struct ps_shard_ops ops = {.answer = keep, .fail = never};
     for (size_t r = 0; r < 2; r++)
-        for (int where = 0; where < 4; where++) { /* the heap, a pool, memory that trainers map: room for four, and the others in the pool; if there is any */
+        for (int where = 0; where < 4;
+             where++) { /* the heap, a pool, memory that trainers map: room for four, and the others
+                           in the pool; if there is any */
             struct pd_pool *pool = where ? pd_pool_new() : NULL;
-            struct ps_shard_opts o = {.kind = PS_KIND_BOTH, .n_trainers = 1, .epoch = FR_EPOCH, .pool = pool, .lends = where >= 2};
+            struct ps_shard_opts o = {.kind = PS_KIND_BOTH,
+                                      .n_trainers = 1,
+                                      .epoch = FR_EPOCH,
+                                      .pool = pool,
+                                      .lends = where >= 2};
             struct slow slow = {0}, fast = {0};
             struct ps_shard *a, *b;
             assert_int_equal(ps_shard_new(&a, &o, &ops, &slow), 0);
@@ -98,7 +106,8 @@ static void answers_keep_their_step(void **state) {
             pd_fault_arm(NULL);
             give(b, f_declare_as(1, 0, "adagrad", rule[r]));
             float want[STEPS][PULLS][64];
-            for (uint64_t k = 0; k < STEPS; k++) { /* b's answers leave at once, a's not before the end */
+            for (uint64_t k = 0; k < STEPS;
+                 k++) { /* b's answers leave at once, a's not before the end */
                 pull(b, k);
                 for (int i = 0; i < PULLS; i++) {
                     assert_true(fast.n_values[i] > 0 && fast.n_values[i] <= 64);
@@ -113,18 +122,23 @@ static void answers_keep_their_step(void **state) {
             const struct net_region *region = ps_shard_region(a);
             uint64_t at;
             assert_int_equal(region != NULL, where == 2 && r == 0); /* not without a barrier */
-            assert_int_equal(net_region_has(region, slow.values[0], slow.n_values[0] * sizeof(float), &at), region != NULL);
+            assert_int_equal(
+                net_region_has(region, slow.values[0], slow.n_values[0] * sizeof(float), &at),
+                region != NULL);
             for (int k = 0; k < STEPS; k++)
                 for (int i = 0; i < PULLS; i++) {
                     int j = k * PULLS + i;
                     uint64_t applied;
                     memcpy(&applied, slow.head[j], sizeof applied);
                     assert_int_equal(applied, k);
-                    assert_memory_equal(slow.values[j], want[k][i], slow.n_values[j] * sizeof(float));
+                    assert_memory_equal(slow.values[j], want[k][i],
+                                        slow.n_values[j] * sizeof(float));
                     if (k)
-                        assert_memory_not_equal(want[k][i], want[k - 1][i], slow.n_values[j] * sizeof(float));
+                        assert_memory_not_equal(want[k][i], want[k - 1][i],
+                                                slow.n_values[j] * sizeof(float));
                 }
-            assert_ptr_not_equal(slow.values[0], slow.values[PULLS]); /* a copy was made only because of them */
+            assert_ptr_not_equal(slow.values[0],
+                                 slow.values[PULLS]); /* a copy was made only because of them */
             send_all(&slow);
             pull(a, STEPS);
             pull(a, STEPS);
@@ -145,20 +159,25 @@ static int save_later(void *arg, struct ps_saving *j, struct pd_err *err) {
     return 0;
 }
 
-static void count(void *arg, uint32_t trainer, uint16_t type, uint64_t req, const struct pd_err *why) {
+static void count(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
+                  const struct pd_err *why) {
     (void)trainer;
     (void)req;
     (void)why;
     ((struct slow *)arg)->n_fails += type == WIRE_PS_SAVE;
 }
 
-static struct wire_frame *f_save(const char *dir) { return FRAME(PS_SAVE, save, .tag = 1, .dir = dir, .name = "m"); }
+static struct wire_frame *f_save(const char *dir) {
+    return FRAME(PS_SAVE, save, .tag = 1, .dir = dir, .name = "m");
+}
 
-/* Memory that is mapped is not copied by fork: as long as a child writes from it, steps go elsewhere. */
+/* Memory that is mapped is not copied by fork: as long as a child writes from it, steps go
+ * elsewhere. */
 static void a_save_keeps_what_it_writes(void **state) {
     static const struct ps_shard_ops ops = {.answer = keep, .fail = count, .save = save_later};
     static const struct pd_err why = {.code = PD_ENOSPC, .msg = "the disk is full"};
-    const struct ps_shard_opts o = {.kind = PS_KIND_BOTH, .n_trainers = 1, .epoch = FR_EPOCH, .lends = 1};
+    const struct ps_shard_opts o = {
+        .kind = PS_KIND_BOTH, .n_trainers = 1, .epoch = FR_EPOCH, .lends = 1};
     struct slow q = {0};
     struct ps_shard *s;
     float was[FR_VALUES];
@@ -190,6 +209,7 @@ static void a_save_keeps_what_it_writes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(answers_keep_their_step), cmocka_unit_test(a_save_keeps_what_it_writes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(answers_keep_their_step),
+                                       cmocka_unit_test(a_save_keeps_what_it_writes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

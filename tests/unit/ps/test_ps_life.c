@@ -1,5 +1,6 @@
-/* Rows that come and go: admission by count and by chance, shows and clicks, a day's end; whole jobs of several servers, threads and
- * trainers against a plain reference over random sequences. By itself: test_ps_admit.c. */
+/* Rows that come and go: admission by count and by chance, shows and clicks, a day's end; whole
+ * jobs of several servers, threads and trainers against a plain reference over random sequences. By
+ * itself: test_ps_admit.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +42,9 @@ static void shown(uint64_t stream, uint64_t step, int id, uint32_t *shows, uint3
     *shows = h % (often ? 2 : today ? 6 : 40) == 0 ? 1 + (uint32_t)(h >> 20) % 3 : 0;
     *clicks = *shows ? (uint32_t)(h >> 40) % (*shows + 1) : 0;
 }
-static float grad_of(uint64_t stream, uint64_t step, int id, int d) { return (float)(int)(toy_hash(stream, step, 9 + (uint64_t)d, (uint64_t)id) % 9) - 4; }
+static float grad_of(uint64_t stream, uint64_t step, int id, int d) {
+    return (float)(int)(toy_hash(stream, step, 9 + (uint64_t)d, (uint64_t)id) % 9) - 4;
+}
 
 static int ref_admits(const struct ref *r, int id) {
     const struct pd_row_life *c = &r->conf;
@@ -100,7 +103,8 @@ static void ref_day(struct ref *r) {
         x->click = (float)(((double)x->click + x->clicks) * r->conf.show_decay);
         x->shows = x->clicks = 0;
         x->unseen++;
-        double score = r->conf.show_weight * ((double)x->show - (double)x->click) + r->conf.click_weight * (double)x->click;
+        double score = r->conf.show_weight * ((double)x->show - (double)x->click) +
+                       r->conf.click_weight * (double)x->click;
         if (score < r->conf.delete_score || x->unseen > r->conf.delete_days)
             memset(x, 0, sizeof *x);
     }
@@ -108,7 +112,8 @@ static void ref_day(struct ref *r) {
 
 /* --- what is compared with it: a saved model --- */
 
-static int each_row(void *arg, uint64_t key, const float *row, const float *st, uint32_t width, struct pd_err *err) {
+static int each_row(void *arg, uint64_t key, const float *row, const float *st, uint32_t width,
+                    struct pd_err *err) {
     struct ref *got = arg;
     struct ps_row_seen seen;
     int i = (int)((key - 11) / 1000003u);
@@ -116,7 +121,12 @@ static int each_row(void *arg, uint64_t key, const float *row, const float *st, 
     assert_true(i < IDS && key == key_of(i) && !got->id[i].row);
     assert_int_equal(width, MODEL_SEEN_WIDTH); /* sgd has no other state */
     memcpy(&seen, st, sizeof seen);
-    got->id[i] = (struct ref_id){.row = 1, .show = seen.show, .click = seen.click, .shows = seen.shows, .clicks = seen.clicks, .unseen = seen.unseen};
+    got->id[i] = (struct ref_id){.row = 1,
+                                 .show = seen.show,
+                                 .click = seen.click,
+                                 .shows = seen.shows,
+                                 .clicks = seen.clicks,
+                                 .unseen = seen.unseen};
     memcpy(got->id[i].w, row, sizeof got->id[i].w);
     return 0;
 }
@@ -135,17 +145,23 @@ static void compare(const struct ref *want, const char *folder, const char *what
     struct pd_err err = {0};
     static struct ref got;
     memset(&got, 0, sizeof got);
-    if (model_open(&m, folder, &err) || model_each_state(m, "emb", each_row, &got, &err) || model_each_waiting(m, "emb", each_waiting, &got, &err))
+    if (model_open(&m, folder, &err) || model_each_state(m, "emb", each_row, &got, &err) ||
+        model_each_waiting(m, "emb", each_waiting, &got, &err))
         fail_msg("%s: %s", what, err.msg);
     assert_int_equal(model_has_seen(m, "emb", &err), 1);
     model_close(m);
     for (int i = 0; i < IDS; i++) {
         const struct ref_id *a = &want->id[i], *b = &got.id[i];
-        if (a->row != b->row || a->waits != b->waits || a->count != b->count || a->days != b->days || a->show != b->show ||
-            a->click != b->click || a->shows != b->shows || a->clicks != b->clicks || a->unseen != b->unseen || a->w[0] != b->w[0] || a->w[1] != b->w[1])
-            fail_msg("%s: id %d: row %d waits %d (%u, %u days) show %g+%u click %g+%u unseen %u w %g; want row %d waits %d (%u, %u) %g+%u %g+%u %u w %g", what, i,
-                     b->row, b->waits, b->count, b->days, (double)b->show, b->shows, (double)b->click, b->clicks, b->unseen, (double)b->w[0],
-                     a->row, a->waits, a->count, a->days, (double)a->show, a->shows, (double)a->click, a->clicks, a->unseen, (double)a->w[0]);
+        if (a->row != b->row || a->waits != b->waits || a->count != b->count ||
+            a->days != b->days || a->show != b->show || a->click != b->click ||
+            a->shows != b->shows || a->clicks != b->clicks || a->unseen != b->unseen ||
+            a->w[0] != b->w[0] || a->w[1] != b->w[1])
+            fail_msg("%s: id %d: row %d waits %d (%u, %u days) show %g+%u click %g+%u unseen %u w "
+                     "%g; want row %d waits %d (%u, %u) %g+%u %g+%u %u w %g",
+                     what, i, b->row, b->waits, b->count, b->days, (double)b->show, b->shows,
+                     (double)b->click, b->clicks, b->unseen, (double)b->w[0], a->row, a->waits,
+                     a->count, a->days, (double)a->show, a->shows, (double)a->click, a->clicks,
+                     a->unseen, (double)a->w[0]);
     }
 }
 
@@ -155,9 +171,10 @@ struct life_job {
     struct pd_row_life conf;
     int servers, threads, trainers; /* servers 0: local */
     const char *dir;
-    const char *from;               /* goes on from this checkpoint, behind this many days */
+    const char *from; /* goes on from this checkpoint, behind this many days */
     uint64_t first_day, n_days;
-    int delta;                      /* the last day does not end; in its middle a base is saved, at its end what has changed since */
+    int delta; /* the last day does not end; in its middle a base is saved, at its end what has
+                  changed since */
 };
 struct life_trainer {
     const struct life_job *j;
@@ -188,7 +205,9 @@ static int life_step(struct ps_client *c, int lo, int hi, uint64_t step) {
         memcpy(seen + 2 * n, all, sizeof all);
         memcpy(grad + DIM * n++, g, sizeof g);
     }
-    int rc = ps_pull_rows(c, 0, n, keys, values, step % 3 ? PS_CREATE : PS_NO_CREATE); /* a known list, or keys with the push */
+    int rc =
+        ps_pull_rows(c, 0, n, keys, values,
+                     step % 3 ? PS_CREATE : PS_NO_CREATE); /* a known list, or keys with the push */
     rc = rc ? rc : ps_wait(c);
     rc = rc ? rc : ps_push_seen_rows(c, 0, n, keys, grad, seen);
     rc = rc ? rc : ps_step_end(c, (uint64_t)(SAMPLES * (hi - lo)), NULL, 0);
@@ -199,10 +218,17 @@ static void *life_trainer(void *arg) {
     struct life_trainer *me = arg;
     const struct life_job *j = me->j;
     struct ps_client *c = NULL;
-    struct ps_client_opts o = {.local = !j->servers, .pservers = me->servers, .trainer_id = (uint32_t)me->id, .n_trainers = (uint32_t)j->trainers,
-                               .n_streams = STREAMS, .stream_lo = (uint32_t)(STREAMS * me->id / j->trainers),
-                               .stream_hi = (uint32_t)(STREAMS * (me->id + 1) / j->trainers), .seed = SEED, .optimizer = {"sgd", RATE, 0},
-                               .job = "J", .key = cluster_key};
+    struct ps_client_opts o = {.local = !j->servers,
+                               .pservers = me->servers,
+                               .trainer_id = (uint32_t)me->id,
+                               .n_trainers = (uint32_t)j->trainers,
+                               .n_streams = STREAMS,
+                               .stream_lo = (uint32_t)(STREAMS * me->id / j->trainers),
+                               .stream_hi = (uint32_t)(STREAMS * (me->id + 1) / j->trainers),
+                               .seed = SEED,
+                               .optimizer = {"sgd", RATE, 0},
+                               .job = "J",
+                               .key = cluster_key};
     struct ps_table_spec t = {.name = "emb", .dim = DIM, .lr_factor = 1, .life = &j->conf};
     uint64_t step, pass;
     int rc = ps_client_new(&c, &o, &me->err);
@@ -219,7 +245,10 @@ static void *life_trainer(void *arg) {
         const int unended = j->delta && day + 1 == j->first_day + j->n_days;
         for (uint64_t s = 0; s < STEPS && !rc; s++) {
             rc = life_step(c, (int)o.stream_lo, (int)o.stream_hi, day * STEPS + s);
-            struct ps_save_opts base = {.dir = j->dir, .name = "base", .resume = &(struct ps_progress){.pass = day}, .chain = PS_CHAIN_BASE};
+            struct ps_save_opts base = {.dir = j->dir,
+                                        .name = "base",
+                                        .resume = &(struct ps_progress){.pass = day},
+                                        .chain = PS_CHAIN_BASE};
             if (!rc && unended && !me->id && s == STEPS / 2)
                 rc = ps_save(c, &base);
         }
@@ -230,7 +259,10 @@ static void *life_trainer(void *arg) {
         rc = rc ? rc : ps_barrier(c);
     }
     struct ps_progress at = {.pass = j->first_day + j->n_days};
-    struct ps_save_opts s = {.dir = j->dir, .name = "m", .resume = &at, .chain = j->delta ? PS_CHAIN_DELTA : PS_CHAIN_NONE};
+    struct ps_save_opts s = {.dir = j->dir,
+                             .name = "m",
+                             .resume = &at,
+                             .chain = j->delta ? PS_CHAIN_DELTA : PS_CHAIN_NONE};
     if (!rc && !me->id)
         rc = ps_save(c, &s);
     rc = rc ? rc : ps_barrier(c);
@@ -288,20 +320,36 @@ static void test_jobs_against_the_reference(void **state) {
         if (rows < 20 || none < 20) /* nothing would be shown here */
             fail_msg("kind %zu: %d rows, %d ids without", k, rows, none);
         for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
-            struct life_job j = {.conf = r.conf, .servers = shape[i].servers, .threads = shape[i].threads, .trainers = shape[i].trainers,
-                                 .dir = dir, .n_days = DAYS};
-            snprintf(what, sizeof what, "kind %zu, %d servers of %d threads, %d trainers", k, j.servers, j.threads, j.trainers);
+            struct life_job j = {.conf = r.conf,
+                                 .servers = shape[i].servers,
+                                 .threads = shape[i].threads,
+                                 .trainers = shape[i].trainers,
+                                 .dir = dir,
+                                 .n_days = DAYS};
+            snprintf(what, sizeof what, "kind %zu, %d servers of %d threads, %d trainers", k,
+                     j.servers, j.threads, j.trainers);
             run_job(&j);
             compare(&r, folder, what);
         }
-        for (size_t i = 0; i + 1 < sizeof shape / sizeof shape[0]; i++) { /* two days, and the others by a job of another shape */
-            struct life_job j = {.conf = r.conf, .servers = shape[i].servers, .threads = shape[i].threads, .trainers = shape[i].trainers,
-                                 .dir = dir, .n_days = 2};
+        for (size_t i = 0; i + 1 < sizeof shape / sizeof shape[0];
+             i++) { /* two days, and the others by a job of another shape */
+            struct life_job j = {.conf = r.conf,
+                                 .servers = shape[i].servers,
+                                 .threads = shape[i].threads,
+                                 .trainers = shape[i].trainers,
+                                 .dir = dir,
+                                 .n_days = 2};
             run_job(&j);
             (void)pd_rm_tree(other, NULL);
             assert_int_equal(rename(folder, other), 0);
-            j = (struct life_job){.conf = r.conf, .servers = shape[i + 1].servers, .threads = shape[i + 1].threads, .trainers = shape[i + 1].trainers,
-                                  .dir = dir, .from = other, .first_day = 2, .n_days = DAYS - 2};
+            j = (struct life_job){.conf = r.conf,
+                                  .servers = shape[i + 1].servers,
+                                  .threads = shape[i + 1].threads,
+                                  .trainers = shape[i + 1].trainers,
+                                  .dir = dir,
+                                  .from = other,
+                                  .first_day = 2,
+                                  .n_days = DAYS - 2};
             snprintf(what, sizeof what, "kind %zu, continued with %d servers", k, j.servers);
             run_job(&j);
             compare(&r, folder, what);
@@ -310,7 +358,8 @@ static void test_jobs_against_the_reference(void **state) {
     assert_int_equal(pd_rm_tree(dir, NULL), 0);
 }
 
-/* In the places of rows that went there are others now: all of that has to be in a save of changes. */
+/* In the places of rows that went there are others now: all of that has to be in a save of changes.
+ */
 static void test_saves_of_changes_after_rows_have_gone(void **state) {
     (void)state;
     static struct ref r;
@@ -326,11 +375,18 @@ static void test_saves_of_changes_after_rows_have_gone(void **state) {
     for (int servers = 0; servers < 3; servers += 2) {
         struct model *m = NULL;
         struct pd_err err = {0};
-        struct life_job j = {.conf = r.conf, .servers = servers, .threads = 1, .trainers = 1, .dir = dir, .n_days = DAYS, .delta = 1};
+        struct life_job j = {.conf = r.conf,
+                             .servers = servers,
+                             .threads = 1,
+                             .trainers = 1,
+                             .dir = dir,
+                             .n_days = DAYS,
+                             .delta = 1};
         run_job(&j);
         compare(&r, folder, "changes");
         assert_int_equal(model_open(&m, folder, &err), 0);
-        assert_int_equal(model_info(m)->parts[servers].layer, 1); /* of the first thread that has rows */
+        assert_int_equal(model_info(m)->parts[servers].layer,
+                         1); /* of the first thread that has rows */
         model_close(m);
     }
     assert_int_equal(pd_rm_tree(dir, NULL), 0);

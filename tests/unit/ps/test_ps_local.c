@@ -1,4 +1,5 @@
-/* A trainer and its server in one process: memory that is the caller's, and what a call promises about it, are as with servers elsewhere. */
+/* A trainer and its server in one process: memory that is the caller's, and what a call promises
+ * about it, are as with servers elsewhere. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,8 @@ enum { KEYS = 40, DIM = 4 };
 static struct ps_client *client(void) {
     struct ps_client *c = NULL;
     struct pd_err err = {0};
-    struct ps_client_opts o = {.local = 1, .n_trainers = 1, .seed = 3, .optimizer = {"sgd", 1, 0}, .job = "J"};
+    struct ps_client_opts o = {
+        .local = 1, .n_trainers = 1, .seed = 3, .optimizer = {"sgd", 1, 0}, .job = "J"};
     if (ps_client_new(&c, &o, &err))
         fail_msg("%s", err.msg);
     return c;
@@ -35,7 +37,8 @@ static void end(struct ps_client *c) {
     ps_client_free(c);
 }
 
-/* Shows of one table are not those of another one that is pushed behind it, in the same memory as our trainer does, or in more. */
+/* Shows of one table are not those of another one that is pushed behind it, in the same memory as
+ * our trainer does, or in more. */
 static void test_what_was_seen_is_of_its_own_table(void **state) {
     (void)state;
     struct pd_row_life life;
@@ -60,7 +63,8 @@ static void test_what_was_seen_is_of_its_own_table(void **state) {
         }
         for (int t = 0; t < 3; t++) {
             for (size_t i = 0; i < n[t]; i++) {
-                seen[2 * i] = t ? 1 : 3; /* only the first table's ids have been shown often enough */
+                seen[2 * i] =
+                    t ? 1 : 3; /* only the first table's ids have been shown often enough */
                 seen[2 * i + 1] = 0;
             }
             ok(c, ps_push_seen_rows(c, t, n[t], keys, grad, seen));
@@ -81,7 +85,8 @@ static void test_what_was_seen_is_of_its_own_table(void **state) {
 static void test_pushed_memory_after_a_wait(void **state) {
     (void)state;
     struct ps_client *c = client();
-    struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {100}, .lr_factor = 1}, v = {.name = "v", .n_dims = 1, .shape = {100}, .lr_factor = 1};
+    struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {100}, .lr_factor = 1},
+                         v = {.name = "v", .n_dims = 1, .shape = {100}, .lr_factor = 1};
     struct ps_table_spec t = {.name = "t", .dim = DIM, .lr_factor = 1};
     assert_int_equal(ps_declare_dense(c, &w), 0);
     assert_int_equal(ps_declare_dense(c, &v), 1);
@@ -118,7 +123,12 @@ static void test_pushed_memory_after_a_wait(void **state) {
 static void test_loading_what_the_model_lacks(void **state) {
     (void)state;
     char dir[] = "/tmp/test_ps_local.XXXXXX", folder[64];
-    struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {10}, .init_std = 1, .lr_factor = 1}, v = {.name = "v", .n_dims = 1, .shape = {5}, .lr_factor = 1};
+    struct ps_dense_spec w = {.name = "w",
+                              .n_dims = 1,
+                              .shape = {10},
+                              .init_std = 1,
+                              .lr_factor = 1},
+                         v = {.name = "v", .n_dims = 1, .shape = {5}, .lr_factor = 1};
     float first[10], got[10], grad[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     assert_non_null(mkdtemp(dir));
     snprintf(folder, sizeof folder, "%s/m", dir);

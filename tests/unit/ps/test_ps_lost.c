@@ -1,5 +1,6 @@
-/* A trainer's process that is gone for good, under each policy, and one that is only slow: the others end, wait for another process
- * in its place, or go on without it. The odd trainer is a process of its own, which can be killed and stopped.
+/* A trainer's process that is gone for good, under each policy, and one that is only slow: the
+ * others end, wait for another process in its place, or go on without it. The odd trainer is a
+ * process of its own, which can be killed and stopped.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,8 +15,15 @@
 #define TOY_SMALL
 #include "tests/support/ps_cluster.h"
 
-static const struct toy base = {.n_trainers = 3, .n_servers = 2, .n_dense = 1, .n_sparse = 1, .n_streams = 3, .n_passes = 2,
-                                .steps = 4, .optimizer = "adagrad", .lr = 0.1};
+static const struct toy base = {.n_trainers = 3,
+                                .n_servers = 2,
+                                .n_dense = 1,
+                                .n_sparse = 1,
+                                .n_streams = 3,
+                                .n_passes = 2,
+                                .steps = 4,
+                                .optimizer = "adagrad",
+                                .lr = 0.1};
 
 enum { ODD = 1, N_PROCESSES = 3 };
 
@@ -24,7 +32,8 @@ enum { ODD = 1, N_PROCESSES = 3 };
 static uint64_t odd_step;
 static int odd_signal, odd_pushes;
 
-/* Everything before this step is applied everywhere; then, perhaps with a contribution begun, it is over. */
+/* Everything before this step is applied everywhere; then, perhaps with a contribution begun, it is
+ * over. */
 static int signals_itself(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
     static float values[TOY_VALUES], row[TOY_DIM];
     uint64_t keys[TOY_ROWS];
@@ -78,7 +87,11 @@ static void process_new(struct process *p, const struct toy *t, int behaves) {
     ssize_t n = read(fd[0], list, sizeof list - 1);
     if (n <= 0)
         _exit(0);
-    struct toy_trainer me = {.t = t, .id = ODD, .servers = list, .result = &result, .before_step = behaves ? signals_itself : NULL};
+    struct toy_trainer me = {.t = t,
+                             .id = ODD,
+                             .servers = list,
+                             .result = &result,
+                             .before_step = behaves ? signals_itself : NULL};
     toy_main(&me);
     if (me.rc)
         fprintf(stderr, "process %d: %s\n", (int)getpid(), me.err.msg);
@@ -106,7 +119,8 @@ struct outcome {
 };
 
 /* n processes in a row are the odd trainer; all but the last behave oddly. */
-static void run(const struct toy *t, enum ps_lost on_lost, uint64_t reconnect_ms, int n, struct outcome *o) {
+static void run(const struct toy *t, enum ps_lost on_lost, uint64_t reconnect_ms, int n,
+                struct outcome *o) {
     struct cluster c;
     struct process p[N_PROCESSES];
     pid_t stopped = 0;
@@ -119,7 +133,8 @@ static void run(const struct toy *t, enum ps_lost on_lost, uint64_t reconnect_ms
     cluster_start(&c, t->n_servers, t->n_dense, t->n_sparse, t->n_trainers, 1000, log);
     cluster_on_lost = PS_LOST_FAIL;
     for (int i = 0; i < t->n_trainers; i++) {
-        o->me[i] = (struct toy_trainer){.t = t, .id = i, .servers = c.list, .result = &o->result[i]};
+        o->me[i] =
+            (struct toy_trainer){.t = t, .id = i, .servers = c.list, .result = &o->result[i]};
         if (i != ODD)
             pthread_create(&o->me[i].thread, NULL, toy_main, &o->me[i]);
     }
@@ -186,7 +201,8 @@ static void same_model(const struct toy_result *a, const struct toy_result *b) {
 static struct outcome o;
 static struct toy_result calm;
 
-/* A process that is killed, at several places, once or twice: another one goes on in its place, and the result is the same. */
+/* A process that is killed, at several places, once or twice: another one goes on in its place, and
+ * the result is the same. */
 static void test_wait_until_it_is_started_again(void **state) {
     (void)state;
     struct pd_err err = {0};
@@ -227,7 +243,8 @@ static void test_continue_without_it(void **state) {
         assert_true(WIFSIGNALED(o.last_status));
         all_well(&o);
         same_model(&calm, &o.result[0]);
-        assert_contains(o.log, "it did not come back in 0.2 s; its streams 1-1 are left out from here on");
+        assert_contains(o.log,
+                        "it did not come back in 0.2 s; its streams 1-1 are left out from here on");
     }
 }
 
@@ -253,8 +270,12 @@ static void test_continue_without_one_that_fails(void **state) {
         cluster_start(&c, 2, 1, 1, 3, 0, -1);
         cluster_on_lost = PS_LOST_FAIL;
         for (int i = 0; i < 3; i++) {
-            me[i] = (struct toy_trainer){.t = &t, .id = i, .servers = c.list, .result = &sink[i],
-                                         .before_step = i == ODD || n_fail == 3 ? fails_at_2 : NULL};
+            me[i] =
+                (struct toy_trainer){.t = &t,
+                                     .id = i,
+                                     .servers = c.list,
+                                     .result = &sink[i],
+                                     .before_step = i == ODD || n_fail == 3 ? fails_at_2 : NULL};
             pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
         }
         for (int i = 0; i < 3; i++)
@@ -270,7 +291,8 @@ static void test_continue_without_one_that_fails(void **state) {
     }
 }
 
-/* The same when its gradient is no number and the job refuses that: the reason is in its log and in the servers'. */
+/* The same when its gradient is no number and the job refuses that: the reason is in its log and in
+ * the servers'. */
 static int pushes_nan_at_2(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
     static float nan[TOY_LARGE];
     if (step != 2)
@@ -293,7 +315,10 @@ static void test_continue_without_one_that_pushes_nan(void **state) {
     cluster_start(&c, 2, 1, 1, 3, 0, -1);
     cluster_on_lost = PS_LOST_FAIL;
     for (int i = 0; i < 3; i++) {
-        me[i] = (struct toy_trainer){.t = &t, .id = i, .servers = c.list, .result = &sink[i],
+        me[i] = (struct toy_trainer){.t = &t,
+                                     .id = i,
+                                     .servers = c.list,
+                                     .result = &sink[i],
                                      .before_step = i == ODD ? pushes_nan_at_2 : NULL};
         pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
     }
@@ -409,8 +434,10 @@ static void test_fail_names_it(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wait_until_it_is_started_again), cmocka_unit_test(test_continue_without_it),
-        cmocka_unit_test(test_continue_without_one_that_fails), cmocka_unit_test(test_continue_without_one_that_pushes_nan),
+        cmocka_unit_test(test_wait_until_it_is_started_again),
+        cmocka_unit_test(test_continue_without_it),
+        cmocka_unit_test(test_continue_without_one_that_fails),
+        cmocka_unit_test(test_continue_without_one_that_pushes_nan),
         cmocka_unit_test(test_stopped_is_not_lost),
         cmocka_unit_test(test_a_stopped_one_is_lost_when_its_heartbeats_are_missing),
         cmocka_unit_test(test_what_is_slow_is_not_silent),

@@ -1,5 +1,6 @@
-/* test_ps_message.c - every body of the parameter-server messages: what is put is got again; what is
- * cut short, out of bounds or of another type is refused; and docs/protocol.md has the same fields.
+/* test_ps_message.c - every body of the parameter-server messages: what is put is got again; what
+ * is cut short, out of bounds or of another type is refused; and docs/protocol.md has the same
+ * fields.
  *
  * Samples, comparisons and the text of each body are made from the field lists of message.h, so a
  * new field or body is tested as soon as it is listed there.
@@ -18,64 +19,64 @@
 #include "tests/support/ps_bodies.h"
 #include "wire/msg.h"
 
-#define DEFINE_ELEMENT(element)                                                                   \
-    static void append_##element(struct pd_buf *list) {                                           \
-        struct ps_msg_##element sample, *m = &sample;                                             \
-        PS_FIELDS_##element(FILL) ps_append_##element(list, m);                                   \
+#define DEFINE_ELEMENT(element)                                 \
+    static void append_##element(struct pd_buf *list) {         \
+        struct ps_msg_##element sample, *m = &sample;           \
+        PS_FIELDS_##element(FILL) ps_append_##element(list, m); \
     }
 PS_ELEMENTS(DEFINE_ELEMENT)
 
-#define DEFINE_TEST(body, label)                                                                  \
-    static void fill_##body(struct ps_msg_##body *m) {                                            \
-        (void)m;                                                                                  \
-        PS_FIELDS_##body(FILL)                                                                    \
-    }                                                                                             \
-    static void sample_##body(struct ps_body *out) {                                              \
-        static struct ps_msg_##body m;                                                            \
-        fill_##body(&m);                                                                          \
-        ps_put_##body(out, &m);                                                                   \
-    }                                                                                             \
-    static int same_again_##body(void) {                                                          \
-        static struct ps_msg_##body before, after;                                                \
-        const struct ps_msg_##body *a = &before, *b = &after;                                     \
-        struct pd_buf head = {0};                                                                 \
-        struct ps_body wire = {.head = &head};                                                    \
-        struct pd_err err = {0};                                                                  \
-        int same = 1;                                                                             \
-        fill_##body(&before);                                                                     \
-        ps_put_##body(&wire, a);                                                                  \
-        if (ps_get_##body(&wire, &after, &err))                                                   \
-            fail_msg("%s", err.msg);                                                              \
-        (void)a;                                                                                  \
-        (void)b;                                                                                  \
-        PS_FIELDS_##body(SAME) pd_buf_release(&head);                                             \
-        return same;                                                                              \
-    }                                                                                             \
-    static int break_##body(struct ps_body *out, int which) {                                     \
-        static struct ps_msg_##body m_##body;                                                     \
-        struct ps_msg_##body *m = &m_##body;                                                      \
-        fill_##body(m);                                                                           \
-        const int any = break_fields_##body(m, which);                                            \
-        ps_put_##body(out, m);                                                                    \
-        return any;                                                                               \
-    }                                                                                             \
-    static int get_##body(const struct ps_body *in, struct pd_err *err) {                         \
-        static struct ps_msg_##body m;                                                            \
-        return ps_get_##body(in, &m, err);                                                        \
-    }                                                                                             \
-    static int put_again_##body(const struct ps_body *in, struct ps_body *out) {                  \
-        static struct ps_msg_##body m;                                                            \
-        const int rc = ps_get_##body(in, &m, NULL);                                               \
-        if (!rc)                                                                                  \
-            ps_put_##body(out, &m);                                                               \
-        return rc;                                                                                \
+#define DEFINE_TEST(body, label)                                                 \
+    static void fill_##body(struct ps_msg_##body *m) {                           \
+        (void)m;                                                                 \
+        PS_FIELDS_##body(FILL)                                                   \
+    }                                                                            \
+    static void sample_##body(struct ps_body *out) {                             \
+        static struct ps_msg_##body m;                                           \
+        fill_##body(&m);                                                         \
+        ps_put_##body(out, &m);                                                  \
+    }                                                                            \
+    static int same_again_##body(void) {                                         \
+        static struct ps_msg_##body before, after;                               \
+        const struct ps_msg_##body *a = &before, *b = &after;                    \
+        struct pd_buf head = {0};                                                \
+        struct ps_body wire = {.head = &head};                                   \
+        struct pd_err err = {0};                                                 \
+        int same = 1;                                                            \
+        fill_##body(&before);                                                    \
+        ps_put_##body(&wire, a);                                                 \
+        if (ps_get_##body(&wire, &after, &err))                                  \
+            fail_msg("%s", err.msg);                                             \
+        (void)a;                                                                 \
+        (void)b;                                                                 \
+        PS_FIELDS_##body(SAME) pd_buf_release(&head);                            \
+        return same;                                                             \
+    }                                                                            \
+    static int break_##body(struct ps_body *out, int which) {                    \
+        static struct ps_msg_##body m_##body;                                    \
+        struct ps_msg_##body *m = &m_##body;                                     \
+        fill_##body(m);                                                          \
+        const int any = break_fields_##body(m, which);                           \
+        ps_put_##body(out, m);                                                   \
+        return any;                                                              \
+    }                                                                            \
+    static int get_##body(const struct ps_body *in, struct pd_err *err) {        \
+        static struct ps_msg_##body m;                                           \
+        return ps_get_##body(in, &m, err);                                       \
+    }                                                                            \
+    static int put_again_##body(const struct ps_body *in, struct ps_body *out) { \
+        static struct ps_msg_##body m;                                           \
+        const int rc = ps_get_##body(in, &m, NULL);                              \
+        if (!rc)                                                                 \
+            ps_put_##body(out, &m);                                              \
+        return rc;                                                               \
     }
 
-#define DEFINE_BREAK(body, label)                                                                 \
-    static int break_fields_##body(struct ps_msg_##body *m, int which) {                          \
-        (void)m;                                                                                  \
-        (void)which;                                                                              \
-        PS_FIELDS_##body(BREAK) return 0;                                                         \
+#define DEFINE_BREAK(body, label)                                        \
+    static int break_fields_##body(struct ps_msg_##body *m, int which) { \
+        (void)m;                                                         \
+        (void)which;                                                     \
+        PS_FIELDS_##body(BREAK) return 0;                                \
     }
 PS_BODIES(DEFINE_BREAK)
 PS_BODIES(DEFINE_TEST)
@@ -89,8 +90,8 @@ struct body {
     int (*put_again)(const struct ps_body *in, struct ps_body *out); /* or an error */
 };
 static const struct body bodies[] = {
-#define ROW(body, label)                                                                          \
-    {#body, "" PS_FIELDS_##body(TEXT), sample_##body, same_again_##body, break_##body,            \
+#define ROW(body, label)                                                                    \
+    {#body,      "" PS_FIELDS_##body(TEXT), sample_##body, same_again_##body, break_##body, \
      get_##body, put_again_##body},
     PS_BODIES(ROW)
 #undef ROW
@@ -281,7 +282,8 @@ static void parts_of_a_step(void **state) {
     struct ps_body b = {.head = &head};
     struct ps_msg_step_end m = {.n_stats = 2, .n_parts = 3, .words = words}, got;
     for (uint32_t i = 0; i < 3; i++)
-        ps_step_part_put(words, i, 2, (struct ps_step_part){10 * i, 10 * i + 5}, (const double[]){i, -0.5 * i});
+        ps_step_part_put(words, i, 2, (struct ps_step_part){10 * i, 10 * i + 5},
+                         (const double[]){i, -0.5 * i});
     ps_put_step_end(&b, &m);
     assert_int_equal(ps_get_step_end(&b, &got, NULL), 0);
     for (uint32_t i = 0; i < 3; i++) {
@@ -342,7 +344,8 @@ static void layout(const char *text, char *out, size_t cap) {
         const char *brace = *text == '{' ? strchr(text, '}') : NULL;
         int element = -1;
         for (int i = 0; brace && i < N_ELEMENTS; i++)
-            if (strlen(elements[i].name) == (size_t)(brace - text - 1) && !strncmp(elements[i].name, text + 1, (size_t)(brace - text - 1)))
+            if (strlen(elements[i].name) == (size_t)(brace - text - 1) &&
+                !strncmp(elements[i].name, text + 1, (size_t)(brace - text - 1)))
                 element = i;
         if (element < 0) {
             out[n++] = *text++;

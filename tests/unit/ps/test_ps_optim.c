@@ -18,7 +18,7 @@ enum { N = 1037, STEPS = 100, SAMPLES = 37 };
 
 /* --- every rule over 100 updates, against its formula as the paper has it --- */
 
-struct ref { /* one value */
+struct ref {        /* one value */
     double w, a, b; /* a, b: the rule's own state */
 };
 
@@ -39,7 +39,8 @@ static double ref_nesterov(struct ref *r, double g, const struct knobs *k, int t
     (void)t;
     double before = r->a;
     r->a = k->mu * r->a - k->lr * g;
-    return r->w - k->mu * before + (1 + k->mu) * r->a; /* Bengio et al. (2013): the same step, written the other way */
+    return r->w - k->mu * before +
+           (1 + k->mu) * r->a; /* Bengio et al. (2013): the same step, written the other way */
 }
 static double ref_adagrad(struct ref *r, double g, const struct knobs *k, int t) {
     (void)t;
@@ -67,7 +68,8 @@ static double ref_adadelta(struct ref *r, double g, const struct knobs *k, int t
 static double ref_adam(struct ref *r, double g, const struct knobs *k, int t) {
     r->a = k->b1 * r->a + (1 - k->b1) * g;
     r->b = k->b2 * r->b + (1 - k->b2) * g * g;
-    return r->w - k->lr * (r->a / (1 - pow(k->b1, t))) / (sqrt(r->b / (1 - pow(k->b2, t))) + k->eps);
+    return r->w -
+           k->lr * (r->a / (1 - pow(k->b1, t))) / (sqrt(r->b / (1 - pow(k->b2, t))) + k->eps);
 }
 static double ref_adamax(struct ref *r, double g, const struct knobs *k, int t) {
     r->a = k->b1 * r->a + (1 - k->b1) * g;
@@ -89,10 +91,17 @@ static const struct {
     double (*step)(struct ref *r, double g, const struct knobs *k, int t);
     double tolerance; /* relative: adadelta and centered RMSprop subtract what is nearly equal */
 } refs[] = {
-    {"sgd", ref_sgd, 1e-5},           {"momentum", ref_momentum, 1e-5},  {"nesterov", ref_nesterov, 1e-5},
-    {"adagrad", ref_adagrad, 1e-5},   {"decayed_adagrad", ref_rms, 1e-5}, {"adadelta", ref_adadelta, 1e-4},
-    {"rmsprop", ref_rms, 1e-4},       {"rmsprop_centered", ref_centered, 2e-3}, {"adam", ref_adam, 1e-4},
-    {"adamax", ref_adamax, 1e-5},     {"ftrl", ref_ftrl, 1e-4},
+    {"sgd", ref_sgd, 1e-5},
+    {"momentum", ref_momentum, 1e-5},
+    {"nesterov", ref_nesterov, 1e-5},
+    {"adagrad", ref_adagrad, 1e-5},
+    {"decayed_adagrad", ref_rms, 1e-5},
+    {"adadelta", ref_adadelta, 1e-4},
+    {"rmsprop", ref_rms, 1e-4},
+    {"rmsprop_centered", ref_centered, 2e-3},
+    {"adam", ref_adam, 1e-4},
+    {"adamax", ref_adamax, 1e-5},
+    {"ftrl", ref_ftrl, 1e-4},
 };
 enum { N_REFS = sizeof refs / sizeof refs[0] };
 
@@ -129,7 +138,8 @@ static void run_rule(size_t i, const struct knobs *k) {
         a.n_samples = SAMPLES;
         pd_rng_normal(pd_rng_key(4, 4, (uint64_t)t, 4), 0, g, N);
         ps_optim_apply(o, &a, w, st, N, g, N);
-        for (int at = 0; at < N; at += 100) { /* where a parameter is cut does not show in its bits */
+        for (int at = 0; at < N;
+             at += 100) { /* where a parameter is cut does not show in its bits */
             size_t n = at + 100 < N ? 100 : (size_t)(N - at);
             ps_optim_apply(o, &a, w1 + at, st1 + at, N, g + at, n);
         }
@@ -143,13 +153,19 @@ static void run_rule(size_t i, const struct knobs *k) {
     assert_memory_equal(w, w1, sizeof w);
     for (int v = 0; v < N; v++)
         if (!(fabs((double)w[v] - r[v].w) <= refs[i].tolerance * (0.1 + fabs(r[v].w))))
-            fail_msg("%s: w[%d] is %.9g after %d updates, reference %.9g", o->name, v, (double)w[v], STEPS, r[v].w);
+            fail_msg("%s: w[%d] is %.9g after %d updates, reference %.9g", o->name, v, (double)w[v],
+                     STEPS, r[v].w);
 }
 
 static void test_every_rule_follows_its_formula(void **state) {
     (void)state;
-    const struct knobs plain = {.lr = 0.03, .clip = 1e30, .mu = 0.8, .beta = 1}, full = {.lr = 0.02, .l1 = 1e-3, .l2 = 0.01, .clip = 0.03,
-                                                                                        .mu = 0.9, .beta = 0.5};
+    const struct knobs plain = {.lr = 0.03, .clip = 1e30, .mu = 0.8, .beta = 1},
+                       full = {.lr = 0.02,
+                               .l1 = 1e-3,
+                               .l2 = 0.01,
+                               .clip = 0.03,
+                               .mu = 0.9,
+                               .beta = 0.5};
     size_t n = 0;
     while (ps_optim_at(n))
         n++;
@@ -180,24 +196,31 @@ static void near(double a, double b) {
 static void test_learning_rate_schedules(void **state) {
     (void)state;
     near(rate("sgd learning_rate=0.5", 10, 1000, 3), 0.5);
-    const char *poly = "sgd learning_rate=0.5 learning_rate_schedule=poly learning_rate_decay_a=0.01 learning_rate_decay_b=0.75";
+    const char *poly = "sgd learning_rate=0.5 learning_rate_schedule=poly "
+                       "learning_rate_decay_a=0.01 learning_rate_decay_b=0.75";
     near(rate(poly, 0, 0, 0), 0.5);
     near(rate(poly, 9, 300, 0), 0.5 * pow(1 + 0.01 * 300, -0.75));
-    const char *e = "sgd learning_rate=0.5 learning_rate_schedule=exp learning_rate_decay_a=0.9 learning_rate_decay_b=100";
+    const char *e = "sgd learning_rate=0.5 learning_rate_schedule=exp learning_rate_decay_a=0.9 "
+                    "learning_rate_decay_b=100";
     near(rate(e, 9, 250, 0), 0.5 * pow(0.9, 2.5));
-    const char *d = "sgd learning_rate=0.5 learning_rate_schedule=discexp learning_rate_decay_a=0.9 learning_rate_decay_b=100";
+    const char *d = "sgd learning_rate=0.5 learning_rate_schedule=discexp "
+                    "learning_rate_decay_a=0.9 learning_rate_decay_b=100";
     near(rate(d, 9, 250, 0), 0.5 * 0.81);
-    const char *l = "sgd learning_rate=0.5 learning_rate_schedule=linear learning_rate_decay_a=0.001 learning_rate_decay_b=0.1";
+    const char *l = "sgd learning_rate=0.5 learning_rate_schedule=linear "
+                    "learning_rate_decay_a=0.001 learning_rate_decay_b=0.1";
     near(rate(l, 9, 250, 0), 0.25);
     near(rate(l, 9, 2500, 0), 0.1);
-    const char *m = "sgd learning_rate=0.5 learning_rate_schedule=manual learning_rate_args=100:1,200:0.5,300:0.1";
+    const char *m = "sgd learning_rate=0.5 learning_rate_schedule=manual "
+                    "learning_rate_args=100:1,200:0.5,300:0.1";
     near(rate(m, 0, 100, 0), 0.5);
     near(rate(m, 0, 101, 0), 0.25);
     near(rate(m, 0, 1000, 0), 0.05);
-    const char *pm = "sgd learning_rate=0.5 learning_rate_schedule=pass_manual learning_rate_args=0:1,2:0.2";
+    const char *pm =
+        "sgd learning_rate=0.5 learning_rate_schedule=pass_manual learning_rate_args=0:1,2:0.2";
     near(rate(pm, 0, 9999, 0), 0.5);
     near(rate(pm, 0, 9999, 1), 0.1);
-    const char *c = "sgd learning_rate=0.5 learning_rate_schedule=cosine warmup_steps=10 total_steps=110 learning_rate_decay_b=0.1";
+    const char *c = "sgd learning_rate=0.5 learning_rate_schedule=cosine warmup_steps=10 "
+                    "total_steps=110 learning_rate_decay_b=0.1";
     near(rate(c, 0, 0, 0), 0.05);
     near(rate(c, 4, 0, 0), 0.25);
     near(rate(c, 10, 0, 0), 0.5);
@@ -211,14 +234,16 @@ static void test_settings_as_text(void **state) {
         const char *text, *want; /* NULL: it is right */
     } row[] = {
         {"adam learning_rate=0.001 beta1=0.8", NULL},
-        {"momentum momentum=0.5 learning_rate_schedule=manual learning_rate_args=10:1,20:0.1", NULL},
+        {"momentum momentum=0.5 learning_rate_schedule=manual learning_rate_args=10:1,20:0.1",
+         NULL},
         {"madam", "there is no optimizer 'madam'; there are sgd, momentum"},
         {"adam beta3=1", "no setting 'beta3' (known: learning_rate_schedule"},
         {"adam beta1=1", "beta1 is a number from 0 to"},
         {"adam beta1=x", "not 'x'"},
         {"adam beta1", "has no value"},
         {"sgd learning_rate_schedule=stairs", "one of constant, poly"},
-        {"sgd learning_rate_schedule=poly", "needs learning_rate_decay_a and learning_rate_decay_b"},
+        {"sgd learning_rate_schedule=poly",
+         "needs learning_rate_decay_a and learning_rate_decay_b"},
         {"sgd learning_rate_schedule=manual", "needs learning_rate_args"},
         {"sgd learning_rate_args=20:1,10:2", "ascending"},
         {"sgd learning_rate_schedule=cosine", "needs total_steps"},

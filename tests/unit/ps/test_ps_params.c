@@ -1,5 +1,5 @@
-/* test_ps_params.c - what a server thread holds, without messages: contributions are applied to dense
- * parameters and to rows, and compared with the optimizer on plain arrays.
+/* test_ps_params.c - what a server thread holds, without messages: contributions are applied to
+ * dense parameters and to rows, and compared with the optimizer on plain arrays.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,9 +24,11 @@ struct setting {
 };
 
 static void declare(struct ps_params *p, const struct setting *c) {
-    const struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {VALUES}, .init_std = 1, .lr_factor = 1};
+    const struct ps_dense_spec w = {
+        .name = "w", .n_dims = 1, .shape = {VALUES}, .init_std = 1, .lr_factor = 1};
     const struct ps_dense_spec fixed = {.name = "fixed", .n_dims = 1, .shape = {3}, .init_mean = 2};
-    const struct ps_table_spec t = {.name = "t", .dim = DIM, .init_std = 1, .lr_factor = 1, .life = c->life};
+    const struct ps_table_spec t = {
+        .name = "t", .dim = DIM, .init_std = 1, .lr_factor = 1, .life = c->life};
     struct ps_job job;
     struct pd_err err = {0};
     *p = (struct ps_params){0};
@@ -62,7 +64,8 @@ struct given {
     uint32_t seen[16];
 };
 
-static void give(struct ps_params *p, struct given *g, uint32_t stream, size_t n_keys, const uint64_t *keys) {
+static void give(struct ps_params *p, struct given *g, uint32_t stream, size_t n_keys,
+                 const uint64_t *keys) {
     *g = (struct given){0};
     for (int i = 0; i < VALUES; i++)
         g->grad_w[i] = 0.01f * (float)(i + 1) * (float)(stream + 1);
@@ -74,11 +77,16 @@ static void give(struct ps_params *p, struct given *g, uint32_t stream, size_t n
     }
     assert_int_equal(ps_table_find(p->tables[0], g->keys, n_keys, !p->lives[0].active, g->rows), 0);
     g->dense[0] = g->grad_w;
-    g->push = (struct row_push){.here = n_keys > 0, .list = {.rows = g->rows, .n = n_keys, .keys = g->keys}, .grad = g->grad, .seen = g->seen};
-    g->c = (struct contribution){.streams = {stream, stream + 1}, .dense = g->dense, .tables = &g->push};
+    g->push = (struct row_push){.here = n_keys > 0,
+                                .list = {.rows = g->rows, .n = n_keys, .keys = g->keys},
+                                .grad = g->grad,
+                                .seen = g->seen};
+    g->c = (struct contribution){
+        .streams = {stream, stream + 1}, .dense = g->dense, .tables = &g->push};
 }
 
-static int apply(struct ps_params *p, struct given *g, uint32_t n, uint64_t n_samples, struct pd_err *err) {
+static int apply(struct ps_params *p, struct given *g, uint32_t n, uint64_t n_samples,
+                 struct pd_err *err) {
     assert_int_equal(scratch_room(&p->scratch, n), 0);
     for (uint32_t i = 0; i < n; i++) {
         p->scratch.parts[i] = &g[i].c;
@@ -94,8 +102,8 @@ static void row_of(const struct ps_params *p, uint64_t key, float out[DIM]) {
 }
 
 /* The same update, on arrays. */
-static void expect(const struct ps_params *p, uint64_t update, uint64_t n_samples, float *w, float *state, size_t stride, const float *sum,
-                   size_t n) {
+static void expect(const struct ps_params *p, uint64_t update, uint64_t n_samples, float *w,
+                   float *state, size_t stride, const float *sum, size_t n) {
     const struct ps_schedule_at at = {.step = update, .samples = update * n_samples};
     struct ps_optim_args a;
     ps_optim_args_init(&a, &p->job.optim, (float)ps_learning_rate(&p->job.optim, &at), update + 1);
@@ -110,7 +118,8 @@ static void optimizers_are_applied_to_sums(void **state) {
     for (size_t o = 0; o < sizeof names / sizeof names[0]; o++) {
         struct ps_params p;
         struct given g[2];
-        float w[VALUES], state_w[PS_OPTIM_STATES][VALUES] = {{0}}, rows[4][DIM], state_rows[4][PS_OPTIM_STATES][DIM] = {{{0}}};
+        float w[VALUES], state_w[PS_OPTIM_STATES][VALUES] = {{0}}, rows[4][DIM],
+                         state_rows[4][PS_OPTIM_STATES][DIM] = {{{0}}};
         declare(&p, &(struct setting){.optimizer = names[o], .update = "sync"});
         memcpy(w, params_w(&p, 0), sizeof w);
         for (int i = 0; i < 4; i++)
@@ -136,7 +145,8 @@ static void optimizers_are_applied_to_sums(void **state) {
                 float now[DIM];
                 row_of(&p, all[i], now);
                 if (memcmp(now, rows[i], sizeof now))
-                    fail_msg("%s: row %llu after update %llu", names[o], (unsigned long long)all[i], (unsigned long long)update);
+                    fail_msg("%s: row %llu after update %llu", names[o], (unsigned long long)all[i],
+                             (unsigned long long)update);
             }
         }
         assert_int_equal(p.updates, 3);
@@ -176,14 +186,16 @@ static void what_is_not_finite_is_named(void **state) {
     struct given g[2];
     for (int of_row = 0; of_row < 2; of_row++) {
         struct pd_err err = {0};
-        declare(&p, &(struct setting){.optimizer = "adam", .update = "sync", .on_nan = PS_NAN_STOP});
+        declare(&p,
+                &(struct setting){.optimizer = "adam", .update = "sync", .on_nan = PS_NAN_STOP});
         give(&p, &g[0], 0, 2, keys);
         give(&p, &g[1], 3, 2, keys);
         *(of_row ? &g[1].grad[DIM] : &g[1].grad_w[VALUES - 1]) = NAN;
         p.scratch.step = 17;
         assert_int_equal(apply(&p, g, 2, 4, &err), PD_ENUM);
-        const char *want = of_row ? "table 't' is not a finite number in step 17; it came from streams 3-3"
-                                  : "parameter 'w' is not a finite number in step 17; it came from streams 3-3";
+        const char *want =
+            of_row ? "table 't' is not a finite number in step 17; it came from streams 3-3"
+                   : "parameter 'w' is not a finite number in step 17; it came from streams 3-3";
         if (!strstr(err.msg, want))
             fail_msg("'%s'", err.msg);
         undeclare(&p);

@@ -52,20 +52,23 @@ static void test_layout_covers_and_balances(void **state) {
                 const struct ps_seg *s = &seg[p * T + t];
                 if (s->first != at || s->off != load[t] || s->off % PS_SEG_ALIGN)
                     fail_msg("%s: parameter %u has a hole at thread %u", row[i].name, p, t);
-                if (s->count && s->count < PS_BLOCK_MIN && s->count != row[i].size[p] && at + s->count != row[i].size[p])
-                    fail_msg("%s: a block of %llu values", row[i].name, (unsigned long long)s->count);
+                if (s->count && s->count < PS_BLOCK_MIN && s->count != row[i].size[p] &&
+                    at + s->count != row[i].size[p])
+                    fail_msg("%s: a block of %llu values", row[i].name,
+                             (unsigned long long)s->count);
                 at += s->count;
                 load[t] += ps_seg_padded(s->count);
                 total += s->count;
             }
             if (at != row[i].size[p])
-                fail_msg("%s: parameter %u: %llu of %llu values", row[i].name, p, (unsigned long long)at,
-                         (unsigned long long)row[i].size[p]);
+                fail_msg("%s: parameter %u: %llu of %llu values", row[i].name, p,
+                         (unsigned long long)at, (unsigned long long)row[i].size[p]);
         }
         double mean = (double)total / T;
         for (uint32_t t = 0; t < T && row[i].within > 0; t++)
             if (fabs((double)load[t] - mean) > row[i].within * mean)
-                fail_msg("%s: thread %u has %llu values, the mean is %.0f", row[i].name, t, (unsigned long long)load[t], mean);
+                fail_msg("%s: thread %u has %llu values, the mean is %.0f", row[i].name, t,
+                         (unsigned long long)load[t], mean);
     }
 }
 
@@ -107,7 +110,8 @@ static void test_tree_plans(void **state) {
         char got[80] = "";
         ps_tree_plan(row[i].r, row[i].n, row[i].n_streams, plan);
         for (uint32_t k = 0; k + 1 < row[i].n; k++)
-            snprintf(got + strlen(got), sizeof got - strlen(got), "%u+%u ", plan[k].into, plan[k].from);
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%u+%u ", plan[k].into,
+                     plan[k].from);
         if (strcmp(got, row[i].want))
             fail_msg("%s: %s instead of %s", row[i].name, got, row[i].want);
     }
@@ -119,9 +123,14 @@ static void test_tree_nodes_of_a_range(void **state) {
         uint32_t n_streams, lo, hi;
         const char *want;
     } row[] = {
-        {12, 0, 12, "0-12 "}, {12, 0, 6, "0-6 "}, {12, 6, 12, "6-12 "}, {12, 0, 4, "0-4 "}, {12, 4, 8, "4-6 6-8 "}, {12, 8, 12, "8-12 "},
-        {12, 0, 3, "0-3 "}, {12, 3, 6, "3-4 4-6 "}, {12, 6, 9, "6-8 8-9 "}, {12, 9, 12, "9-12 "}, {12, 2, 4, "2-3 3-4 "}, {12, 7, 9, "7-8 8-9 "},
-        {1, 0, 1, "0-1 "}, {7, 1, 6, "1-2 2-3 3-4 4-5 5-6 "}, {7, 2, 2, ""},
+        {12, 0, 12, "0-12 "},   {12, 0, 6, "0-6 "},
+        {12, 6, 12, "6-12 "},   {12, 0, 4, "0-4 "},
+        {12, 4, 8, "4-6 6-8 "}, {12, 8, 12, "8-12 "},
+        {12, 0, 3, "0-3 "},     {12, 3, 6, "3-4 4-6 "},
+        {12, 6, 9, "6-8 8-9 "}, {12, 9, 12, "9-12 "},
+        {12, 2, 4, "2-3 3-4 "}, {12, 7, 9, "7-8 8-9 "},
+        {1, 0, 1, "0-1 "},      {7, 1, 6, "1-2 2-3 3-4 4-5 5-6 "},
+        {7, 2, 2, ""},
     };
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         struct ps_range r[PS_NODES_MAX];
@@ -130,14 +139,16 @@ static void test_tree_nodes_of_a_range(void **state) {
         for (uint32_t k = 0; k < n; k++)
             snprintf(got + strlen(got), sizeof got - strlen(got), "%u-%u ", r[k].lo, r[k].hi);
         if (strcmp(got, row[i].want))
-            fail_msg("[%u, %u) of %u: %s instead of %s", row[i].lo, row[i].hi, row[i].n_streams, got, row[i].want);
+            fail_msg("[%u, %u) of %u: %s instead of %s", row[i].lo, row[i].hi, row[i].n_streams,
+                     got, row[i].want);
     }
     struct ps_range most[PS_NODES_MAX];
     for (uint32_t n = UINT32_MAX; n > 1000; n = n / 3 * 2 + 1)
         assert_in_range(ps_tree_nodes(n, 1, n - 1, most), 1, PS_NODES_MAX);
 }
 
-/* A trainer that owns the streams of a node and adds them in the tree contributes the same bits as separate ones. */
+/* A trainer that owns the streams of a node and adds them in the tree contributes the same bits as
+ * separate ones. */
 static void test_tree_is_the_same_for_nodes(void **state) {
     (void)state;
     enum { S = 16, HALF = S / 2 };
@@ -172,12 +183,14 @@ static void test_tree_is_the_same_for_nodes(void **state) {
 
 static struct ps_table *new_table(uint32_t dim) {
     struct ps_table *t = NULL;
-    struct ps_table_opts o = {.name = "t", .dim = dim, .state = 1, .seed = 5, .mean = 0.5f, .std = 2};
+    struct ps_table_opts o = {
+        .name = "t", .dim = dim, .state = 1, .seed = 5, .mean = 0.5f, .std = 2};
     assert_int_equal(ps_table_new(&t, &o), 0);
     return t;
 }
 
-/* What each of T trainers adds of its own streams, node by node, and then all of it: the same bits for every T. */
+/* What each of T trainers adds of its own streams, node by node, and then all of it: the same bits
+ * for every T. */
 static void test_tree_sums_do_not_depend_on_the_trainers(void **state) {
     (void)state;
     enum { MOST = 40 };
@@ -207,7 +220,8 @@ static void test_tree_sums_do_not_depend_on_the_trainers(void **state) {
             if (T == 1)
                 first = all;
             else if (memcmp(&all, &first, sizeof all))
-                fail_msg("%u streams, %u trainers: %a instead of %a", S, T, (double)all, (double)first);
+                fail_msg("%u streams, %u trainers: %a instead of %a", S, T, (double)all,
+                         (double)first);
         }
 }
 
@@ -217,14 +231,16 @@ static void test_table_rows_are_functions_of_their_key(void **state) {
     struct ps_table *a = new_table(DIM), *b = new_table(DIM);
     uint64_t *keys = malloc(N * sizeof *keys), *back = malloc(N * sizeof *back);
     uint32_t *rows = malloc(N * sizeof *rows);
-    float *x = malloc(N * DIM * sizeof *x), *y = malloc(N * DIM * sizeof *y), *z = malloc(N * DIM * sizeof *z);
+    float *x = malloc(N * DIM * sizeof *x), *y = malloc(N * DIM * sizeof *y),
+          *z = malloc(N * DIM * sizeof *z);
     for (uint64_t i = 0; i < N; i++) {
         keys[i] = i % 3 ? i : ~i * 977; /* small and huge, 0 and UINT64_MAX among them */
         back[N - 1 - i] = keys[i];
     }
     keys[1] = UINT64_MAX;
     back[N - 2] = UINT64_MAX;
-    assert_int_equal(ps_table_find(a, keys, N, 0, rows), 0); /* not created: initial values all the same */
+    assert_int_equal(ps_table_find(a, keys, N, 0, rows),
+                     0); /* not created: initial values all the same */
     assert_int_equal(rows[7], PS_ROW_NONE);
     ps_table_gather(a, keys, rows, N, x);
     assert_int_equal(ps_table_rows(a), 0);
@@ -296,7 +312,8 @@ static void test_table_without_memory(void **state) {
     assert_true(done);
 }
 
-/* Every key stays where it was put while segments double and split; memory per row stays in bounds at every size. */
+/* Every key stays where it was put while segments double and split; memory per row stays in bounds
+ * at every size. */
 static void test_table_grows_without_losing_rows_or_memory(void **state) {
     (void)state;
     enum { N = 3000000, PIECE = 10000, DIM = 4 };
@@ -314,7 +331,8 @@ static void test_table_grows_without_losing_rows_or_memory(void **state) {
         if (at >= 1000000 && per_row > worst)
             worst = per_row;
     }
-    print_message("at most %.1f bytes a row beside its %.0f of values and state\n", worst - values, values);
+    print_message("at most %.1f bytes a row beside its %.0f of values and state\n", worst - values,
+                  values);
     assert_true(worst - values <= 48);
     assert_int_equal(ps_table_rows(t), N);
     for (uint64_t at = 0; at < N; at += PIECE * 7) {
@@ -356,8 +374,10 @@ static void make_job(struct ps_job *job) {
     job->n_sparse_threads = 6;
     job->seed = UINT64_MAX;
     pd_fmt(job->update, sizeof job->update, "async");
-    assert_int_equal(ps_optim_conf_parse(&job->optim, "adagrad learning_rate=0.1 epsilon=1e-6", &err), 0);
-    struct ps_dense_spec d = {.name = "w", .n_dims = 2, .shape = {3, 4}, .init_std = 1, .lr_factor = 1};
+    assert_int_equal(
+        ps_optim_conf_parse(&job->optim, "adagrad learning_rate=0.1 epsilon=1e-6", &err), 0);
+    struct ps_dense_spec d = {
+        .name = "w", .n_dims = 2, .shape = {3, 4}, .init_std = 1, .lr_factor = 1};
     assert_int_equal(ps_job_add_dense(job, &d, &err), 0);
     d.name = "b";
     assert_int_equal(ps_job_add_dense(job, &d, &err), 0);
@@ -383,7 +403,8 @@ static void test_declaration_survives_the_wire(void **state) {
         assert_true(ps_job_get(buf.data, n, &e, &b, &err) < 0);
         assert_null(b.dense);
     }
-    for (size_t bit = 0; bit < buf.len * 8; bit++) { /* any wrong bit: refused, or another declaration that is in range */
+    for (size_t bit = 0; bit < buf.len * 8;
+         bit++) { /* any wrong bit: refused, or another declaration that is in range */
         buf.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
         pd_err_clear(&err);
         if (!ps_job_get(buf.data, buf.len, &e, &b, &err))
@@ -417,7 +438,9 @@ static void test_bad_declarations(void **state) {
         {"a table's name", "'emb' is declared twice", {.name = "emb", .n_dims = 1, .shape = {1}}},
         {"no dimension", "dimensions", {.name = "x", .n_dims = 0}},
         {"nothing in it", "dimensions", {.name = "x", .n_dims = 2, .shape = {3, 0}}},
-        {"overflow", "2^40", {.name = "x", .n_dims = 4, .shape = {1u << 31, 1u << 31, 1u << 31, 1u << 31}}},
+        {"overflow",
+         "2^40",
+         {.name = "x", .n_dims = 4, .shape = {1u << 31, 1u << 31, 1u << 31, 1u << 31}}},
         {"nan", "initial mean", {.name = "x", .n_dims = 1, .shape = {1}, .init_mean = NAN}},
         {"negative", "l2 is -1", {.name = "x", .n_dims = 1, .shape = {1}, .l2 = -1}},
     };

@@ -1,4 +1,5 @@
-/* Peers that do not keep to the protocol, are silent or do not read: they get a reason, and disturb nobody else. */
+/* Peers that do not keep to the protocol, are silent or do not read: they get a reason, and disturb
+ * nobody else. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +34,9 @@ static struct wire_frame *raw_read(struct raw *r) { /* NULL: the peer has closed
 }
 
 static void raw_open(struct raw *r, int port, uint32_t trainer, uint16_t role) {
-    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in sa = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct wire_hs_opts o = {.self = {.role = role, .id = trainer, .incarnation = 9, .job = "J"}};
     struct timeval limit = {.tv_sec = 20};
     memcpy(o.key, cluster_key, sizeof o.key);
@@ -75,7 +78,8 @@ static size_t raw_frame(uint8_t *out, uint16_t type, const void *p, size_t n) {
     return total;
 }
 
-/* Any answer is read; the connection must end, and with a reason unless not even a frame came across. */
+/* Any answer is read; the connection must end, and with a reason unless not even a frame came
+ * across. */
 static int raw_must_end(struct raw *r, int *errors) {
     struct wire_frame *f;
     while ((f = raw_read(r))) {
@@ -99,7 +103,8 @@ static int waits_for_strangers(struct toy_trainer *me, struct ps_client *c, uint
 static void test_strangers_do_not_disturb(void **state) {
     (void)state;
     static struct toy_result sink[2];
-    struct toy t = {.n_servers = 1, .n_dense = 1, .n_sparse = 1, .n_passes = 1, .optimizer = "sgd", .lr = 0.1};
+    struct toy t = {
+        .n_servers = 1, .n_dense = 1, .n_sparse = 1, .n_passes = 1, .optimizer = "sgd", .lr = 0.1};
     struct cluster c;
     struct toy_trainer me[2];
     t.n_trainers = 2;
@@ -108,14 +113,20 @@ static void test_strangers_do_not_disturb(void **state) {
     t.steps = 60;
     cluster_start(&c, 1, 1, 1, 2, 0, -1);
     for (int i = 0; i < 2; i++) {
-        me[i] = (struct toy_trainer){.t = &t, .id = i, .servers = c.list, .result = &sink[i], .before_step = waits_for_strangers};
+        me[i] = (struct toy_trainer){.t = &t,
+                                     .id = i,
+                                     .servers = c.list,
+                                     .result = &sink[i],
+                                     .before_step = waits_for_strangers};
         pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
     }
     uint8_t junk[48] = {0}, frame[256];
     int errors = 0, n = 0;
-    static const uint16_t types[] = {WIRE_PS_PUSH_DENSE, WIRE_PS_PUSH_ROWS, WIRE_PS_STEP_END, WIRE_PS_PULL_DENSE,
-                                     WIRE_PS_BYE, WIRE_PS_SAVE, WIRE_PS_DECLARE, WIRE_AG_HELLO, 0x7777};
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) { /* frames of one who has not declared */
+    static const uint16_t types[] = {WIRE_PS_PUSH_DENSE, WIRE_PS_PUSH_ROWS, WIRE_PS_STEP_END,
+                                     WIRE_PS_PULL_DENSE, WIRE_PS_BYE,       WIRE_PS_SAVE,
+                                     WIRE_PS_DECLARE,    WIRE_AG_HELLO,     0x7777};
+    for (size_t i = 0; i < sizeof types / sizeof types[0];
+         i++) { /* frames of one who has not declared */
         struct raw r;
         raw_open(&r, c.s[0].port, (uint32_t)i % 2, WIRE_ROLE_TRAINER);
         size_t total = raw_frame(frame, types[i], junk, sizeof junk);
@@ -138,7 +149,8 @@ static void test_strangers_do_not_disturb(void **state) {
         struct raw r;
         raw_open(&r, c.s[0].port, 0, WIRE_ROLE_TRAINER);
         size_t total = raw_frame(frame, WIRE_PS_PUSH_ROWS, junk, sizeof junk);
-        assert_int_equal(write(r.fd, frame, cut < total ? cut : total), (ssize_t)(cut < total ? cut : total));
+        assert_int_equal(write(r.fd, frame, cut < total ? cut : total),
+                         (ssize_t)(cut < total ? cut : total));
         shutdown(r.fd, SHUT_WR);
         raw_must_end(&r, &errors);
         raw_close(&r);
@@ -158,12 +170,18 @@ static void test_strangers_do_not_disturb(void **state) {
 
 static uint64_t raw_cols = 8; /* of the parameter that raw_declare declares */
 
-static void raw_declare(struct raw *r, uint32_t trainer, uint64_t incarnation, uint64_t epoch, struct wire_frame **answer) {
+static void raw_declare(struct raw *r, uint32_t trainer, uint64_t incarnation, uint64_t epoch,
+                        struct wire_frame **answer) {
     struct ps_job job;
     struct pd_err err = {0};
     struct pd_buf b;
-    struct ps_declare d = {.kind = PS_KIND_DENSE, .stream_lo = trainer, .stream_hi = trainer + 1, .incarnation = incarnation, .epoch = epoch};
-    struct ps_dense_spec s = {.name = "hidden.w", .n_dims = 2, .shape = {2, raw_cols}, .lr_factor = 1};
+    struct ps_declare d = {.kind = PS_KIND_DENSE,
+                           .stream_lo = trainer,
+                           .stream_hi = trainer + 1,
+                           .incarnation = incarnation,
+                           .epoch = epoch};
+    struct ps_dense_spec s = {
+        .name = "hidden.w", .n_dims = 2, .shape = {2, raw_cols}, .lr_factor = 1};
     static uint8_t frame[4096];
     ps_job_init(&job);
     pd_buf_init(&b);
@@ -193,7 +211,8 @@ static void assert_refused(struct wire_frame *f, const char *want) {
     wire_frame_free(f);
 }
 
-/* A process that was killed: its connections are closed without a word. Nobody takes its place, and it is given up in time. */
+/* A process that was killed: its connections are closed without a word. Nobody takes its place, and
+ * it is given up in time. */
 static void test_trainer_that_does_not_come_back(void **state) {
     (void)state;
     struct cluster cl;
@@ -242,8 +261,8 @@ static size_t resident_bytes(void) {
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* A client that asks for 1.6 GB and reads nothing costs the server 64 MiB and an answer, and the others nothing; when it reads after
- * all, it gets everything. */
+/* A client that asks for 1.6 GB and reads nothing costs the server 64 MiB and an answer, and the
+ * others nothing; when it reads after all, it gets everything. */
 static void test_client_that_does_not_read(void **state) {
     (void)state;
     enum { PULLS = 400, COLS = 524288, ANSWER = 2 * COLS * 4 };
@@ -294,12 +313,14 @@ static void test_client_that_does_not_read(void **state) {
     assert_int_equal(cluster_join(&cl, NULL), PD_EFAIL); /* both have gone without a word */
 }
 
-/* A member that lies is answered with the reason, and the job ends with it: without it, it could only hang. */
+/* A member that lies is answered with the reason, and the job ends with it: without it, it could
+ * only hang. */
 static void test_lying_member_ends_the_job_with_a_reason(void **state) {
     (void)state;
     struct cluster cl;
     cluster_start(&cl, 1, 1, 1, 2, 0, -1);
-    struct ps_client *a = new_client(cl.list, 0, 2, cluster_key, 5000), *b = new_client(cl.list, 1, 2, cluster_key, 5000);
+    struct ps_client *a = new_client(cl.list, 0, 2, cluster_key, 5000),
+                     *b = new_client(cl.list, 1, 2, cluster_key, 5000);
     struct ps_table_spec spec = {.name = "t", .dim = 2, .lr_factor = 1};
     ps_declare_table(a, &spec);
     ps_declare_table(b, &spec);
@@ -307,11 +328,13 @@ static void test_lying_member_ends_the_job_with_a_reason(void **state) {
     assert_int_equal(ps_start(b), 0);
     uint64_t key = 3;
     float grad[2] = {1, 2}, out[2];
-    assert_int_equal(ps_push_rows(b, 0, 1, &key, grad), 0); /* something is under way when it happens */
+    assert_int_equal(ps_push_rows(b, 0, 1, &key, grad),
+                     0); /* something is under way when it happens */
     assert_int_equal(ps_step_end(b, 1, NULL, 0), 0);
     assert_int_equal(ps_pull_rows(b, 0, 1, &key, out, PS_CREATE), 0);
     double v = 1, two[2] = {0};
-    assert_int_equal(ps_reduce_start(b, &v, 1), 0); /* the two do not fit: who comes second is refused */
+    assert_int_equal(ps_reduce_start(b, &v, 1),
+                     0); /* the two do not fit: who comes second is refused */
     assert_int_equal(ps_reduce_start(a, two, 2), 0);
     int rc_a = 0, rc_b = 0;
     uint64_t t0 = pd_mono_ns();
@@ -324,7 +347,8 @@ static void test_lying_member_ends_the_job_with_a_reason(void **state) {
     }
     assert_true(rc_a < 0 && rc_b < 0);
     const char *text_a = ps_client_err(a)->msg, *text_b = ps_client_err(b)->msg;
-    const char *liar = strstr(text_a, "is gone") ? text_b : text_a, *other = liar == text_a ? text_b : text_a;
+    const char *liar = strstr(text_a, "is gone") ? text_b : text_a,
+               *other = liar == text_a ? text_b : text_a;
     assert_contains(liar, "where trainer");
     assert_contains(other, "is gone in step 0");
     assert_contains(other, "where trainer");

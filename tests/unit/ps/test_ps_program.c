@@ -1,4 +1,5 @@
-/* `paddle_worker pserver` as a process: its key, its ports, its end. pserver_main runs in a child. */
+/* `paddle_worker pserver` as a process: its key, its ports, its end. pserver_main runs in a child.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +33,8 @@ static int teardown(void **state) {
 }
 
 /* fds: sockets it inherits, or NULL: it binds by itself. */
-static void start(struct program *p, const char *nics, const char *key, const int *fds, const char *trainers) {
+static void start(struct program *p, const char *nics, const char *key, const int *fds,
+                  const char *trainers) {
     int pipe_fd[2];
     assert_int_equal(pipe(pipe_fd), 0);
     p->pid = fork();
@@ -128,8 +130,13 @@ static struct ps_client *client_of(int port, uint32_t id, uint32_t n) {
     struct pd_err err = {0};
     char list[40];
     snprintf(list, sizeof list, "127.0.0.1:%d", port);
-    struct ps_client_opts o = {.pservers = list, .trainer_id = id, .n_trainers = n, .optimizer = {"sgd", 1, 0}, .job = "J",
-                               .key = cluster_key, .connect_timeout_ms = 20000};
+    struct ps_client_opts o = {.pservers = list,
+                               .trainer_id = id,
+                               .n_trainers = n,
+                               .optimizer = {"sgd", 1, 0},
+                               .job = "J",
+                               .key = cluster_key,
+                               .connect_timeout_ms = 20000};
     struct ps_dense_spec s = {.name = "w", .n_dims = 1, .shape = {10}, .lr_factor = 1};
     assert_int_equal(ps_client_new(&c, &o, &err), 0);
     assert_int_equal(ps_declare_dense(c, &s), 0);

@@ -1,5 +1,5 @@
-/* What a step does to the rows of a table, against the same value by value: narrow and wide rows, few and many contributions, all
- * optimizers. Bit for bit. */
+/* What a step does to the rows of a table, against the same value by value: narrow and wide rows,
+ * few and many contributions, all optimizers. Bit for bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,8 @@ struct setting {
     const char *name;
     uint32_t dim, n_trainers;
     const char *optimizer;
-    float l1, l2; /* then every step touches all rows: what happens to others is test_ps_decay's matter */
+    float l1,
+        l2; /* then every step touches all rows: what happens to others is test_ps_decay's matter */
 };
 
 static struct pd_err last;
@@ -30,7 +31,13 @@ static void ok(struct ps_shard *s, uint32_t trainer, struct wire_frame *f) {
 
 static void make_job(struct ps_job *job, const struct setting *c) {
     struct pd_err err = {0};
-    const struct ps_table_spec t = {.name = "t", .dim = c->dim, .n_rows = KEYS, .init_std = 1, .lr_factor = 1, .l1 = c->l1, .l2 = c->l2};
+    const struct ps_table_spec t = {.name = "t",
+                                    .dim = c->dim,
+                                    .n_rows = KEYS,
+                                    .init_std = 1,
+                                    .lr_factor = 1,
+                                    .l1 = c->l1,
+                                    .l2 = c->l2};
     const struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {1}, .lr_factor = 1};
     ps_job_init(job);
     job->n_trainers = job->n_streams = c->n_trainers;
@@ -45,7 +52,8 @@ static void make_job(struct ps_job *job, const struct setting *c) {
 }
 
 static void declare(struct ps_shard *s, const struct ps_job *job, uint32_t id) {
-    const struct ps_declare d = {.kind = PS_KIND_BOTH, .stream_lo = id, .stream_hi = id + 1, .incarnation = id + 100};
+    const struct ps_declare d = {
+        .kind = PS_KIND_BOTH, .stream_lo = id, .stream_hi = id + 1, .incarnation = id + 100};
     struct pd_buf b;
     pd_buf_init(&b);
     ps_job_put(&b, &d, job);
@@ -75,7 +83,8 @@ static void make_push(struct push *p, const struct setting *c, uint32_t trainer,
     p->n = 0;
     for (uint32_t k = 0; k < KEYS; k++) {
         const int all = trainer == 0 && (c->l1 > 0 || c->l2 > 0);
-        if (!all && (pd_rng_below(chance, 0, k, 3) || (trainer == 1 && step == 1))) /* a trainer without any, too */
+        if (!all && (pd_rng_below(chance, 0, k, 3) ||
+                     (trainer == 1 && step == 1))) /* a trainer without any, too */
             continue;
         p->number[p->n] = k;
         p->keys[p->n++] = key_of(k);
@@ -83,14 +92,16 @@ static void make_push(struct push *p, const struct setting *c, uint32_t trainer,
     pd_rng_normal(pd_rng_key(4, PD_RNG_CHECK, trainer, step), 0, p->grad, p->n * c->dim);
 }
 
-static struct wire_frame *frame_of_push(const struct push *p, const struct setting *c, uint32_t trainer, uint32_t step, uint32_t list) {
-    return FRAME(PS_PUSH_ROWS, push_rows, PUSH_OF(trainer, step), .list = list, .n = p->n, .keys = p->keys, .n_keys = list ? 0 : p->n,
-                 .values = p->grad, .n_values = p->n * c->dim);
+static struct wire_frame *frame_of_push(const struct push *p, const struct setting *c,
+                                        uint32_t trainer, uint32_t step, uint32_t list) {
+    return FRAME(PS_PUSH_ROWS, push_rows, PUSH_OF(trainer, step), .list = list, .n = p->n,
+                 .keys = p->keys, .n_keys = list ? 0 : p->n, .values = p->grad,
+                 .n_values = p->n * c->dim);
 }
 
 /* Every value by itself: its contributions added in the tree, then the rule. */
-static void expect(const struct setting *c, const struct ps_job *job, const struct push *push, uint32_t step, float (*w)[DIM_MOST],
-                   float (*state)[DIM_MOST][PS_OPTIM_STATES]) {
+static void expect(const struct setting *c, const struct ps_job *job, const struct push *push,
+                   uint32_t step, float (*w)[DIM_MOST], float (*state)[DIM_MOST][PS_OPTIM_STATES]) {
     const struct ps_optim *optim = ps_optim_find(c->optimizer);
     struct ps_optim_args a;
     struct ps_range range[TRAINERS_MOST];
@@ -114,7 +125,8 @@ static void expect(const struct setting *c, const struct ps_job *job, const stru
             float tmp[TRAINERS_MOST];
             for (uint32_t i = 0; i < m; i++)
                 val[i] = row[i] + d;
-            ps_optim_apply(optim, &a, &w[k][d], state[k][d], 1, ps_tree_sum_f32(plan, m, val, tmp, 1), 1);
+            ps_optim_apply(optim, &a, &w[k][d], state[k][d], 1,
+                           ps_tree_sum_f32(plan, m, val, tmp, 1), 1);
         }
     }
 }
@@ -146,8 +158,8 @@ static void run(const struct setting *c) {
             const float *got = pull(s, r, step + 1, key_of(k));
             for (uint32_t d = 0; d < c->dim; d++)
                 if (memcmp(&got[d], &w[k][d], sizeof *got))
-                    fail_msg("%s, %s: step %u, key %u, value %u is %.9g, not %.9g", c->name, c->optimizer, step, k, d, (double)got[d],
-                             (double)w[k][d]);
+                    fail_msg("%s, %s: step %u, key %u, value %u is %.9g, not %.9g", c->name,
+                             c->optimizer, step, k, d, (double)got[d], (double)w[k][d]);
         }
     }
     ps_job_release(&job);
@@ -157,7 +169,8 @@ static void run(const struct setting *c) {
 
 static void test_rows_are_as_value_by_value(void **state) {
     (void)state;
-    static const uint32_t dims[] = {1, 2, 3, 4, 5, 10, 16, 63, 64, 200}, trainers[] = {1, 2, 3, 8, 9, TRAINERS_MOST};
+    static const uint32_t dims[] = {1, 2, 3, 4, 5, 10, 16, 63, 64, 200},
+                          trainers[] = {1, 2, 3, 8, 9, TRAINERS_MOST};
     for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++)
         for (size_t k = 0; k < sizeof trainers / sizeof trainers[0]; k++) {
             char name[60];

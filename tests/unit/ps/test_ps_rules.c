@@ -1,4 +1,5 @@
-/* The update rules without a barrier: async, ssp, geo; one server thread by itself, and whole jobs against their closed form. */
+/* The update rules without a barrier: async, ssp, geo; one server thread by itself, and whole jobs
+ * against their closed form. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -88,7 +89,7 @@ static void test_async_applies_at_once_and_drops_what_lags(void **state) {
     assert_int_equal(r.a[(r.n_answers - 1) % 64].type, WIRE_PS_PASS_END);
     uint64_t at[4];
     memcpy(at, r.a[(r.n_answers - 1) % 64].head, sizeof at);
-    assert_int_equal(at[0], 7); /* both go on from there */
+    assert_int_equal(at[0], 7);  /* both go on from there */
     assert_int_equal(at[2], 10); /* and hear of the one in ten that was dropped */
     assert_int_equal(at[3], 1);
     ok(s, 0, f_pass_end(7, 1));
@@ -164,7 +165,8 @@ static void test_repeated_and_stale_pushes_are_dropped_without_a_barrier_too(voi
     ps_shard_free(s);
 }
 
-/* --- whole jobs: gradients that do not depend on the values, so that the order does not matter but for rounding --- */
+/* --- whole jobs: gradients that do not depend on the values, so that the order does not matter but
+ * for rounding --- */
 
 enum { N_TRAINERS = 3, N_STEPS = 23, VALUES = 5000, DIM = 6, ROWS = 90 };
 
@@ -180,12 +182,19 @@ struct peer {
     pthread_t thread;
 };
 
-static float grad_of(uint32_t trainer, int k, uint64_t what, uint64_t i) { return toy_grad(trainer, (uint64_t)k, what, i); }
-static int has_row(uint32_t trainer, int k, int row) { return toy_hash(trainer, (uint64_t)k, 9, (uint64_t)row) % 3 == 0; }
-static uint64_t samples_of(uint32_t trainer, int k) { return 1 + toy_hash(trainer, (uint64_t)k, 3, 3) % 7; }
+static float grad_of(uint32_t trainer, int k, uint64_t what, uint64_t i) {
+    return toy_grad(trainer, (uint64_t)k, what, i);
+}
+static int has_row(uint32_t trainer, int k, int row) {
+    return toy_hash(trainer, (uint64_t)k, 9, (uint64_t)row) % 3 == 0;
+}
+static uint64_t samples_of(uint32_t trainer, int k) {
+    return 1 + toy_hash(trainer, (uint64_t)k, 3, 3) % 7;
+}
 static int steps_of(uint32_t trainer) { return N_STEPS - 5 * (int)trainer; } /* unequal shards */
 
-static int peer_step(struct peer *p, struct ps_client *c, int dense, int table, int k, float *g, float *rows) {
+static int peer_step(struct peer *p, struct ps_client *c, int dense, int table, int k, float *g,
+                     float *rows) {
     float w[VALUES], pulled[ROWS * DIM];
     uint64_t keys[ROWS];
     size_t n = 0;
@@ -213,7 +222,8 @@ static int peer_step(struct peer *p, struct ps_client *c, int dense, int table, 
 
 static int peer_train(struct peer *p, struct ps_client *c) {
     static __thread float g[VALUES], rows[ROWS * DIM];
-    struct ps_dense_spec ds = {.name = "w", .n_dims = 1, .shape = {VALUES}, .init_std = 1, .lr_factor = 1};
+    struct ps_dense_spec ds = {
+        .name = "w", .n_dims = 1, .shape = {VALUES}, .init_std = 1, .lr_factor = 1};
     struct ps_table_spec ts = {.name = "emb", .dim = DIM, .init_std = 1, .lr_factor = 0.5f};
     int dense = ps_declare_dense(c, &ds), table = ps_declare_table(c, &ts), rc = ps_start(c);
     uint64_t step, n, keys[ROWS];
@@ -241,9 +251,17 @@ static int peer_train(struct peer *p, struct ps_client *c) {
 static void *peer_main(void *arg) {
     struct peer *p = arg;
     struct ps_client *c = NULL;
-    struct ps_client_opts o = {.pservers = p->servers, .trainer_id = p->id, .n_trainers = N_TRAINERS, .seed = 42,
-                               .optimizer = {"sgd", 0.1, 0}, .update = p->update, .staleness = 3,
-                               .geo_sgd_need_push_nums = p->push_nums, .job = "J", .key = cluster_key, .connect_timeout_ms = 20000};
+    struct ps_client_opts o = {.pservers = p->servers,
+                               .trainer_id = p->id,
+                               .n_trainers = N_TRAINERS,
+                               .seed = 42,
+                               .optimizer = {"sgd", 0.1, 0},
+                               .update = p->update,
+                               .staleness = 3,
+                               .geo_sgd_need_push_nums = p->push_nums,
+                               .job = "J",
+                               .key = cluster_key,
+                               .connect_timeout_ms = 20000};
     if ((p->rc = ps_client_new(&c, &o, &p->err)))
         return NULL;
     if ((p->rc = peer_train(p, c)))
@@ -252,8 +270,9 @@ static void *peer_main(void *arg) {
     return NULL;
 }
 
-/* Of geo with one trainer's steps: where its windows end, and for what a row's difference counts that it has touched in `touches` of
- * `steps` steps, the last `since` of them in this window (docs/sources.md#update-rules). */
+/* Of geo with one trainer's steps: where its windows end, and for what a row's difference counts
+ * that it has touched in `touches` of `steps` steps, the last `since` of them in this window
+ * (docs/sources.md#update-rules). */
 static uint32_t window_length(uint32_t push_nums, uint32_t exchanges) {
     uint32_t n = 1;
     for (uint32_t i = 8; i <= exchanges && n < push_nums; i += 8)
@@ -287,7 +306,8 @@ static void geo_rows(uint32_t t, uint32_t push_nums, int row, double *w) {
     }
 }
 
-/* All trainers' steps taken from the initial values on, in any order. Under geo each trainer's count for one N_TRAINERS-th, of rows for more. */
+/* All trainers' steps taken from the initial values on, in any order. Under geo each trainer's
+ * count for one N_TRAINERS-th, of rows for more. */
 static void closed_form(const char *update, uint32_t push_nums, double *dense, double *rows) {
     static float x[VALUES];
     const int geo = !strcmp(update, "geo");
@@ -305,7 +325,8 @@ static void closed_form(const char *update, uint32_t push_nums, double *dense, d
                 dense[i] -= descent(t, k) * (double)grad_of(t, k, 1, i) / (geo ? N_TRAINERS : 1);
             for (int i = 0; i < ROWS && !geo; i++)
                 for (uint64_t d = 0; has_row(t, k, i) && d < DIM; d++)
-                    rows[i * DIM + (int)d] -= 0.5 * descent(t, k) * (double)grad_of(t, k, 1000 + toy_key(i), d);
+                    rows[i * DIM + (int)d] -=
+                        0.5 * descent(t, k) * (double)grad_of(t, k, 1000 + toy_key(i), d);
         }
         for (int i = 0; i < ROWS && geo; i++)
             geo_rows(t, push_nums, i, rows + i * DIM);
@@ -341,10 +362,12 @@ static void job(const char *update, uint32_t push_nums, int n_servers, int n_den
     for (int t = 0; t < N_TRAINERS; t++) {
         for (int i = 0; i < VALUES; i++)
             if (!(fabs((double)p[t].dense[i] - dense[i]) < 2e-5))
-                fail_msg("%s: trainer %d sees dense[%d] = %.9g, not %.9g", update, t, i, (double)p[t].dense[i], dense[i]);
+                fail_msg("%s: trainer %d sees dense[%d] = %.9g, not %.9g", update, t, i,
+                         (double)p[t].dense[i], dense[i]);
         for (int i = 0; i < ROWS * DIM; i++)
             if (!(fabs((double)p[t].rows[i] - rows[i]) < 2e-5))
-                fail_msg("%s: trainer %d sees rows[%d] = %.9g, not %.9g", update, t, i, (double)p[t].rows[i], rows[i]);
+                fail_msg("%s: trainer %d sees rows[%d] = %.9g, not %.9g", update, t, i,
+                         (double)p[t].rows[i], rows[i]);
         told = p[t].samples > told ? p[t].samples : told;
     }
     assert_true(told > 0 && told <= samples);
@@ -360,7 +383,8 @@ static void test_whole_jobs_reach_their_closed_form(void **state) {
     job("geo", 1000, 3, 2, 1); /* only the end of the pass makes it exchange */
 }
 
-/* Rows may be asked for between a push and the end of its step; under geo too the gradient goes to the rows that were pushed. */
+/* Rows may be asked for between a push and the end of its step; under geo too the gradient goes to
+ * the rows that were pushed. */
 static void test_a_pull_between_a_push_and_the_end_of_its_step(void **state) {
     (void)state;
     static const uint64_t keys[3] = {1, 5, 9}, others[3] = {2, 6, 9};
@@ -371,8 +395,13 @@ static void test_a_pull_between_a_push_and_the_end_of_its_step(void **state) {
         struct pd_err err = {0};
         float rows[3], got[3];
         cluster_start(&cl, 1, 1, 1, 1, 0, -1);
-        struct ps_client_opts o = {.pservers = cl.list, .n_trainers = 1, .optimizer = {"sgd", 1, 0}, .update = ps_rule_at(i)->name, .job = "J",
-                                   .key = cluster_key, .connect_timeout_ms = 20000};
+        struct ps_client_opts o = {.pservers = cl.list,
+                                   .n_trainers = 1,
+                                   .optimizer = {"sgd", 1, 0},
+                                   .update = ps_rule_at(i)->name,
+                                   .job = "J",
+                                   .key = cluster_key,
+                                   .connect_timeout_ms = 20000};
         struct ps_table_spec t = {.name = "t", .dim = 1, .lr_factor = 1};
         if (ps_client_new(&c, &o, &err))
             fail_msg("%s", err.msg);
@@ -407,8 +436,15 @@ struct values {
 static struct ps_client *geo_trainer(const char *servers, uint32_t id) {
     struct ps_client *c = NULL;
     struct pd_err err = {0};
-    struct ps_client_opts o = {.pservers = servers, .trainer_id = id, .n_trainers = 2, .optimizer = {"adagrad", 1, 0}, .update = "geo",
-                               .geo_sgd_need_push_nums = 100, .job = "J", .key = cluster_key, .connect_timeout_ms = 20000};
+    struct ps_client_opts o = {.pservers = servers,
+                               .trainer_id = id,
+                               .n_trainers = 2,
+                               .optimizer = {"adagrad", 1, 0},
+                               .update = "geo",
+                               .geo_sgd_need_push_nums = 100,
+                               .job = "J",
+                               .key = cluster_key,
+                               .connect_timeout_ms = 20000};
     struct ps_dense_spec d = {.name = "w", .n_dims = 1, .shape = {1}, .lr_factor = 1};
     struct ps_table_spec t = {.name = "t", .dim = 1, .lr_factor = 1};
     if (ps_client_new(&c, &o, &err))
@@ -420,14 +456,17 @@ static struct ps_client *geo_trainer(const char *servers, uint32_t id) {
 
 static void geo_pull(struct ps_client *c, struct values *v) {
     static const uint64_t keys[2] = {5, 6};
-    if (ps_pull_dense(c, 0, &v->dense, 1) || ps_pull_rows(c, 0, 2, keys, v->rows, PS_CREATE) || ps_wait(c))
+    if (ps_pull_dense(c, 0, &v->dense, 1) || ps_pull_rows(c, 0, 2, keys, v->rows, PS_CREATE) ||
+        ps_wait(c))
         fail_msg("%s", ps_client_err(c)->msg);
 }
 
-/* A step, which in these first windows is an exchange: gradient g of the dense value and of the n keys. */
+/* A step, which in these first windows is an exchange: gradient g of the dense value and of the n
+ * keys. */
 static void geo_step(struct ps_client *c, float g, const uint64_t *keys, size_t n) {
     const float of_rows[2] = {g, g};
-    if (ps_push_dense(c, 0, &g, 1) || ps_push_rows(c, 0, n, keys, of_rows) || ps_step_end(c, 1, NULL, 0))
+    if (ps_push_dense(c, 0, &g, 1) || ps_push_rows(c, 0, n, keys, of_rows) ||
+        ps_step_end(c, 1, NULL, 0))
         fail_msg("%s", ps_client_err(c)->msg);
 }
 
@@ -459,16 +498,19 @@ static void test_geo_trainers_step_from_common_sums_of_squares(void **state) {
     geo_pull(b, &v);
     near(v.dense, -1);
     near(v.rows[0], -1);
-    geo_step(a, 2, keys, 2); /* from G = 4.5; of key 6 from zeros, and it counts whole: who touches a row once in two steps is probably alone */
+    geo_step(a, 2, keys, 2); /* from G = 4.5; of key 6 from zeros, and it counts whole: who touches
+                                a row once in two steps is probably alone */
     geo_pull(a, &v);
     near(v.dense, -1 - 1 / sqrt(8.5));
     near(v.rows[0], -1 - 1 / sqrt(8.5));
     near(v.rows[1], -1);
-    geo_step(b, 3, keys + 1, 1); /* from G = 12.5; key 6 from what was there when it was asked for */
+    geo_step(b, 3, keys + 1,
+             1); /* from G = 12.5; key 6 from what was there when it was asked for */
     geo_pull(b, &v);
     near(v.dense, -1 - 1 / sqrt(8.5) - 1.5 / sqrt(21.5));
     near(v.rows[1], -2);
-    geo_step(b, 3, keys + 1, 1); /* now from the squares of both; it was touched in two of three steps: half of the other two */
+    geo_step(b, 3, keys + 1, 1); /* now from the squares of both; it was touched in two of three
+                                    steps: half of the other two */
     geo_pull(b, &v);
     near(v.rows[1], -2 - 3 / sqrt(4 + 9 + 9) / 1.5);
     pthread_create(&thread, NULL, say_bye, a);
@@ -573,7 +615,8 @@ static void test_the_option_names_the_rules_of_the_table(void **state) {
     char names[100] = "";
     const struct pd_option *o = pd_option_table(&n);
     for (size_t i = 0; ps_rule_at(i); i++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? "|" : "", ps_rule_at(i)->name);
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? "|" : "",
+                 ps_rule_at(i)->name);
     int at = pd_options_find("update", PD_TRAINER);
     assert_true(at >= 0);
     assert_string_equal(o[at].choices, names);

@@ -1,4 +1,5 @@
-/* One server thread's logic without sockets: the barrier, arrival orders, what is dropped and what is refused. */
+/* One server thread's logic without sockets: the barrier, arrival orders, what is dropped and what
+ * is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,17 +43,23 @@ static struct ps_shard *joined(struct recorder *r, uint32_t n) {
     return s;
 }
 
-static const struct recorded *last_answer(const struct recorder *r) { return &r->a[(r->n_answers - 1) % 64]; }
+static const struct recorded *last_answer(const struct recorder *r) {
+    return &r->a[(r->n_answers - 1) % 64];
+}
 
 /* --- arrival order --- */
 
 /* What trainer t sends in step 0, message by message; NULL: no more. */
 static struct wire_frame *message(uint32_t t, int k) {
     switch (k) {
-    case 0: return f_push_dense(0, t, 0, grad_w[t], FR_VALUES);
-    case 1: return f_push_rows(0, t, 0, 0, t % 2 ? keys_b : keys_a, t % 2 ? 2 : 3, grad_rows[t]);
-    case 2: return f_step_end(0, t, 3 + t, NULL, 0);
-    default: return NULL;
+    case 0:
+        return f_push_dense(0, t, 0, grad_w[t], FR_VALUES);
+    case 1:
+        return f_push_rows(0, t, 0, 0, t % 2 ? keys_b : keys_a, t % 2 ? 2 : 3, grad_rows[t]);
+    case 2:
+        return f_step_end(0, t, 3 + t, NULL, 0);
+    default:
+        return NULL;
     }
 }
 
@@ -111,8 +118,10 @@ static void test_a_gradient_that_is_no_number_is_named(void **state) {
             ok(s, 0, f_push_rows(0, 0, 0, 0, keys_a, 3, bad + FR_VALUES - 3 * FR_DIM));
         ok(s, 0, f_step_end(0, 0, 1, NULL, 0));
         assert_int_equal(give(s, 1, f_step_end(0, 1, 1, NULL, 0)), PD_ENUM);
-        if (!strstr(last.msg, where < 2 ? "the gradient of parameter 'w' is not a finite number in step 0; it came from streams 0-0"
-                                        : "the gradient of table 't' is not a finite number in step 0; it came from streams 0-0"))
+        if (!strstr(last.msg, where < 2 ? "the gradient of parameter 'w' is not a finite number in "
+                                          "step 0; it came from streams 0-0"
+                                        : "the gradient of table 't' is not a finite number in "
+                                          "step 0; it came from streams 0-0"))
             fail_msg("%s", last.msg);
         ps_shard_free(s);
     }
@@ -259,12 +268,14 @@ static void test_repeated_and_stale_pushes_are_dropped(void **state) {
     ps_shard_free(s);
 }
 
-/* Several contributions of one trainer: repeats are those of the same streams, overlaps are refused, one message ends the step. */
+/* Several contributions of one trainer: repeats are those of the same streams, overlaps are
+ * refused, one message ends the step. */
 static void test_contributions_of_a_trainers_streams(void **state) {
     (void)state;
     struct recorder r;
     struct ps_shard_stats st;
-    static const struct ps_range two[] = {{0, 3}, {3, 4}}, crossing[] = {{0, 3}, {2, 4}}, foreign[] = {{0, 3}, {3, 5}};
+    static const struct ps_range two[] = {{0, 3}, {3, 4}}, crossing[] = {{0, 3}, {2, 4}},
+                                 foreign[] = {{0, 3}, {3, 5}};
     static const double v[] = {0.1, 0.2};
     const uint32_t w = 0;
     float sum[FR_VALUES], want[FR_VALUES];
@@ -317,7 +328,8 @@ static void test_more_contributions_than_a_step_may_have(void **state) {
     uint32_t n = 0;
     fr_width = 1000;
     struct ps_shard *s = joined(&r, 1);
-    while (n < 1000 && !give(s, 0, of_streams(f_push_dense(0, 0, 1, grad_w[0], 3), 999 - n, 1000 - n)))
+    while (n < 1000 &&
+           !give(s, 0, of_streams(f_push_dense(0, 0, 1, grad_w[0], 3), 999 - n, 1000 - n)))
         n++;
     assert_int_equal(n, PS_PARTS_MAX);
     assert_non_null(strstr(last.msg, "more than 64 contributions to step 0"));
@@ -337,14 +349,17 @@ static void test_key_list_is_sent_once(void **state) {
     ok(p, 0, f_step_end(0, 0, 1, NULL, 0));
     ok(s, 0, f_pull_rows(1, 0, 0, 0, keys_a, 3));
     ok(p, 0, f_pull_rows(1, 0, 0, 0, keys_a, 3));
-    assert_memory_equal(last_answer(&r)->values, last_answer(&q)->values, 3 * FR_DIM * sizeof(float));
-    assert_true(give(s, 0, f_push_rows(1, 0, 0, 17, NULL, 3, grad_rows[0])) < 0); /* for one push only */
+    assert_memory_equal(last_answer(&r)->values, last_answer(&q)->values,
+                        3 * FR_DIM * sizeof(float));
+    assert_true(give(s, 0, f_push_rows(1, 0, 0, 17, NULL, 3, grad_rows[0])) <
+                0); /* for one push only */
     ps_shard_free(s);
     ps_shard_free(p);
 }
 
-/* The rows of the next step are asked for before the push of this one, by its list, comes; the answer is what a pull behind the
- * step's end brings. A pull that comes a second time, on another connection, takes no other list away. */
+/* The rows of the next step are asked for before the push of this one, by its list, comes; the
+ * answer is what a pull behind the step's end brings. A pull that comes a second time, on another
+ * connection, takes no other list away. */
 static void test_rows_are_asked_for_ahead(void **state) {
     (void)state;
     static const char *const rules[] = {"sync", "async", "ssp"};
@@ -376,7 +391,8 @@ static void test_rows_are_asked_for_ahead(void **state) {
             assert_int_equal(r.n_answers, 3 + again);
             ok(p, 0, f_pull_rows(1, 0, 0, 0, keys_b, 2));
             assert_int_equal(last_answer(&r)->n_values, 2 * FR_DIM);
-            assert_memory_equal(last_answer(&r)->values, last_answer(&q)->values, 2 * FR_DIM * sizeof(float));
+            assert_memory_equal(last_answer(&r)->values, last_answer(&q)->values,
+                                2 * FR_DIM * sizeof(float));
             ok(s, 0, f_push_rows(1, 0, 0, 18, NULL, 2, grad_rows[1]));
             ps_shard_free(s);
             ps_shard_free(p);
@@ -395,40 +411,83 @@ static struct wire_frame *bad_frame(int which) {
     static const uint32_t ids[] = {0, 1, 2, 9};
     static double v[2];
     switch (which) {
-    case 0: return f_declare_again(2, 0, 5, 0);
-    case 1: return f_push_dense(1, 0, 0, grad_w[0], FR_VALUES);
-    case 2: return f_push_dense(0, 1, 0, grad_w[0], FR_VALUES);
-    case 3: return f_push_dense(0, 0, 0, grad_w[0], FR_VALUES - 1);
-    case 4: return f_push_dense(0, 0, 7, grad_w[0], 3);
-    case 5: return f_push_rows(0, 0, 1, 0, keys_a, 3, grad_rows[0]);
-    case 6: return f_push_rows(0, 0, 0, 0, unsorted, 2, grad_rows[0]);
-    case 7: return f_push_rows(0, 0, 0, 0, twice, 2, grad_rows[0]);
-    case 8: return f_push_rows(0, 0, 0, 5, NULL, 3, grad_rows[0]);
-    case 9: return f_pull_dense(2, 1, ids);
-    case 10: return f_pull_dense(0, 1, ids + 3);
-    case 11: return f_pull_rows(0, 3, 0, 0, keys_a, 3);
-    case 12: return f_pull_rows(0, 0, 2, 0, keys_a, 3);
-    case 13: return f_pull_rows(0, 0, 1, 0, unsorted, 2);
-    case 14: return f_pass_end(1, 0);
-    case 15: return f_pass_end(0, 1);
-    case 16: return f_step_end(5, 0, 1, NULL, 0);
-    case 17: return f_step_end(0, 0, UINT64_MAX, NULL, 0);
-    case 18: return frame(WIRE_PS_SAVE, next_req(), v, 16, NULL, 0, NULL, 0);
-    case 19: return frame(WIRE_PS_LOAD, next_req(), v, 15, NULL, 0, NULL, 0);
-    case 20: return frame(WIRE_PS_COMMIT, next_req(), v, 16, NULL, 0, NULL, 0);
-    case 21: return frame(WIRE_AG_HELLO, next_req(), v, 16, NULL, 0, NULL, 0);
-    case 22: return with_flags(f_reduce(1, v), WIRE_F_ERROR);
-    default: return NULL;
+    case 0:
+        return f_declare_again(2, 0, 5, 0);
+    case 1:
+        return f_push_dense(1, 0, 0, grad_w[0], FR_VALUES);
+    case 2:
+        return f_push_dense(0, 1, 0, grad_w[0], FR_VALUES);
+    case 3:
+        return f_push_dense(0, 0, 0, grad_w[0], FR_VALUES - 1);
+    case 4:
+        return f_push_dense(0, 0, 7, grad_w[0], 3);
+    case 5:
+        return f_push_rows(0, 0, 1, 0, keys_a, 3, grad_rows[0]);
+    case 6:
+        return f_push_rows(0, 0, 0, 0, unsorted, 2, grad_rows[0]);
+    case 7:
+        return f_push_rows(0, 0, 0, 0, twice, 2, grad_rows[0]);
+    case 8:
+        return f_push_rows(0, 0, 0, 5, NULL, 3, grad_rows[0]);
+    case 9:
+        return f_pull_dense(2, 1, ids);
+    case 10:
+        return f_pull_dense(0, 1, ids + 3);
+    case 11:
+        return f_pull_rows(0, 3, 0, 0, keys_a, 3);
+    case 12:
+        return f_pull_rows(0, 0, 2, 0, keys_a, 3);
+    case 13:
+        return f_pull_rows(0, 0, 1, 0, unsorted, 2);
+    case 14:
+        return f_pass_end(1, 0);
+    case 15:
+        return f_pass_end(0, 1);
+    case 16:
+        return f_step_end(5, 0, 1, NULL, 0);
+    case 17:
+        return f_step_end(0, 0, UINT64_MAX, NULL, 0);
+    case 18:
+        return frame(WIRE_PS_SAVE, next_req(), v, 16, NULL, 0, NULL, 0);
+    case 19:
+        return frame(WIRE_PS_LOAD, next_req(), v, 15, NULL, 0, NULL, 0);
+    case 20:
+        return frame(WIRE_PS_COMMIT, next_req(), v, 16, NULL, 0, NULL, 0);
+    case 21:
+        return frame(WIRE_AG_HELLO, next_req(), v, 16, NULL, 0, NULL, 0);
+    case 22:
+        return with_flags(f_reduce(1, v), WIRE_F_ERROR);
+    default:
+        return NULL;
     }
 }
 
 static void test_what_does_not_fit_is_refused(void **state) {
     (void)state;
     static const char *const want[] = {
-        "is here already", "is at step 0", "streams 1 to 2; here epoch 7, streams 0 to 1", "39 values for parameter 'w'",
-        "no parameter 7", "no table 1", "not sorted and unique", "not sorted and unique", "key list 5", "after step 2",
-        "no parameter 9", "no table 3", "PS_PULL_ROWS of", "not sorted and unique", "does not fit", "does not fit",
-        "is at step 0", "samples", "PS_SAVE of", "PS_LOAD of", "PS_COMMIT of", "unexpected message 0x101", "flags",
+        "is here already",
+        "is at step 0",
+        "streams 1 to 2; here epoch 7, streams 0 to 1",
+        "39 values for parameter 'w'",
+        "no parameter 7",
+        "no table 1",
+        "not sorted and unique",
+        "not sorted and unique",
+        "key list 5",
+        "after step 2",
+        "no parameter 9",
+        "no table 3",
+        "PS_PULL_ROWS of",
+        "not sorted and unique",
+        "does not fit",
+        "does not fit",
+        "is at step 0",
+        "samples",
+        "PS_SAVE of",
+        "PS_LOAD of",
+        "PS_COMMIT of",
+        "unexpected message 0x101",
+        "flags",
     };
     for (int i = 0; i < (int)(sizeof want / sizeof want[0]); i++) {
         struct recorder r;
@@ -457,7 +516,8 @@ static void test_nobody_runs_ahead_without_end(void **state) {
     ps_shard_free(s);
 }
 
-/* Every message, cut at every byte and with every bit of its fields flipped: refused or harmless, never undefined. */
+/* Every message, cut at every byte and with every bit of its fields flipped: refused or harmless,
+ * never undefined. */
 static void test_cut_and_flipped_messages(void **state) {
     (void)state;
     double v[2] = {1, 2};
@@ -468,15 +528,16 @@ static void test_cut_and_flipped_messages(void **state) {
             for (size_t at = 0;; at++) {
                 struct recorder r;
                 struct ps_shard *s = joined(&r, 1);
-                struct wire_frame *f = kind == 0   ? f_push_dense(0, 0, 0, grad_w[0], FR_VALUES)
-                                       : kind == 1 ? f_push_rows(0, 0, 0, 0, keys_a, 3, grad_rows[0])
-                                       : kind == 2 ? f_step_end(0, 0, 1, v, 2)
-                                       : kind == 3 ? f_pull_dense(0, 2, ids)
-                                       : kind == 4 ? f_pull_rows(0, 0, 1, 4, keys_a, 3)
-                                       : kind == 5 ? f_pass_end(0, 0)
-                                       : kind == 6 ? f_reduce(2, v)
-                                       : kind == 7 ? f_step_end_parts(0, 0, 1, &all, v, 1)
-                                                   : f_push_rows(0, 0, 0, 0, keys_b, 2, grad_rows[0]);
+                struct wire_frame *f =
+                    kind == 0   ? f_push_dense(0, 0, 0, grad_w[0], FR_VALUES)
+                    : kind == 1 ? f_push_rows(0, 0, 0, 0, keys_a, 3, grad_rows[0])
+                    : kind == 2 ? f_step_end(0, 0, 1, v, 2)
+                    : kind == 3 ? f_pull_dense(0, 2, ids)
+                    : kind == 4 ? f_pull_rows(0, 0, 1, 4, keys_a, 3)
+                    : kind == 5 ? f_pass_end(0, 0)
+                    : kind == 6 ? f_reduce(2, v)
+                    : kind == 7 ? f_step_end_parts(0, 0, 1, &all, v, 1)
+                                : f_push_rows(0, 0, 0, 0, keys_b, 2, grad_rows[0]);
                 int end = mode ? at >= f->len[0] * 8 : at >= f->len[0];
                 if (!end && mode)
                     f->data[at / 8] ^= (uint8_t)(1 << at % 8);
@@ -523,7 +584,9 @@ static void write_script(struct script *q) {
             say(q, t, f_pull_rows(step, 0, 1, 3, keys_a, 3));
             say(q, t, f_pull_dense(step, 2, ids));
             say(q, t, of_streams(f_push_dense(step, t, 0, grad_w[t], FR_VALUES), 2 * t, 2 * t + 1));
-            say(q, t, of_streams(f_push_rows(step, t, 0, step ? 0 : 3, keys_a, 3, grad_rows[t]), 2 * t, 2 * t + 1));
+            say(q, t,
+                of_streams(f_push_rows(step, t, 0, step ? 0 : 3, keys_a, 3, grad_rows[t]), 2 * t,
+                           2 * t + 1));
             say(q, t, of_streams(f_push_dense(step, t, 1, v_of_two, 3), 2 * t + 1, 2 * t + 2));
             say(q, t, f_step_end_parts(step, t, 1, two[t], v, 2));
         }
@@ -564,7 +627,8 @@ static void test_every_allocation_may_fail(void **state) {
     assert_true(failed > 40);
 }
 
-/* A day's end and a load wait until the trainer has taken what lies unread for it; their own wait is no step under way. */
+/* A day's end and a load wait until the trainer has taken what lies unread for it; their own wait
+ * is no step under way. */
 static void a_load_and_a_days_end_that_had_to_wait(void **state) {
     (void)state;
     struct recorder r;

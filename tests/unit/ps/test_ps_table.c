@@ -23,7 +23,10 @@ static void test_index_against_an_array(void **state) {
     assert_int_equal(ps_index_new(&x), 0);
     for (int i = 0; i < OPS; i++) {
         rnd = pd_mix64(rnd + (uint64_t)i);
-        uint32_t k = (uint32_t)(rnd % (i < OPS / 2 ? KEYS : KEYS / 16)); /* many first, then the same few again and again */
+        uint32_t k =
+            (uint32_t)(rnd % (i < OPS / 2
+                                  ? KEYS
+                                  : KEYS / 16)); /* many first, then the same few again and again */
         uint64_t key = (uint64_t)k * 977;
         uint32_t *at = ps_index_at(x, key);
         assert_int_equal(at ? *at : PS_ROW_NONE, ref[k]);
@@ -48,14 +51,16 @@ static void test_index_against_an_array(void **state) {
 }
 
 /* Row 3k's key is gone, every fifth row has changed. */
-static void expect_listed(const struct ps_index *x, const struct ps_changed *only, const char *name, uint64_t (*key_of)(uint32_t), uint32_t n) {
+static void expect_listed(const struct ps_index *x, const struct ps_changed *only, const char *name,
+                          uint64_t (*key_of)(uint32_t), uint32_t n) {
     static struct ps_index_heaps heaps;
     uint64_t want = 0, from, to, before = 0;
     for (uint32_t i = 0; i < n; i++)
         want += i % 3 && (!only || i % 5 == 0);
     struct ps_index_entry *e = malloc((want + 1) * sizeof *e);
     e[want] = (struct ps_index_entry){77, 77};
-    assert_int_equal(ps_index_list_heaps(x, only, e, want ? want - 1 : 0, &heaps), want); /* too little room: nothing is written there */
+    assert_int_equal(ps_index_list_heaps(x, only, e, want ? want - 1 : 0, &heaps),
+                     want); /* too little room: nothing is written there */
     assert_int_equal(ps_index_list_heaps(x, only, e, want, &heaps), want);
     assert_int_equal(heaps.end[PS_INDEX_HEAPS - 1], want);
     for (uint32_t h = 0; h < PS_INDEX_HEAPS; h++) {
@@ -65,8 +70,10 @@ static void expect_listed(const struct ps_index *x, const struct ps_changed *onl
     }
     for (uint64_t i = 0; i < want; i++) {
         const uint32_t row = e[i].row;
-        if (row >= n || row % 3 == 0 || (only && row % 5) || e[i].key != key_of(row) || (i && e[i - 1].key >= e[i].key))
-            fail_msg("%s: entry %llu is row %u with key %llu", name, (unsigned long long)i, row, (unsigned long long)e[i].key);
+        if (row >= n || row % 3 == 0 || (only && row % 5) || e[i].key != key_of(row) ||
+            (i && e[i - 1].key >= e[i].key))
+            fail_msg("%s: entry %llu is row %u with key %llu", name, (unsigned long long)i, row,
+                     (unsigned long long)e[i].key);
     }
     assert_int_equal(e[want].row, 77);
     free(e);
@@ -79,8 +86,10 @@ static uint64_t clustered(uint32_t i) { return pd_mix64(i / 1000) << 20 | i % 10
 
 static void test_listed_in_order(void **state) {
     (void)state;
-    static const struct { const char *name; uint64_t (*key_of)(uint32_t); } kinds[] = {
-        {"hashed", hashed}, {"small", small}, {"apart", apart}, {"clustered", clustered}};
+    static const struct {
+        const char *name;
+        uint64_t (*key_of)(uint32_t);
+    } kinds[] = {{"hashed", hashed}, {"small", small}, {"apart", apart}, {"clustered", clustered}};
     static const uint32_t sizes[] = {0, 1, 2, 60, 3000, 300000};
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
         for (size_t z = 0; z < sizeof sizes / sizeof sizes[0]; z++) {

@@ -1,4 +1,5 @@
-/* test_ps_task.c - data = queue: which trainer is handed which file; one server thread by itself. Whole jobs: tests/integration/train_queue.sh. */
+/* test_ps_task.c - data = queue: which trainer is handed which file; one server thread by itself.
+ * Whole jobs: tests/integration/train_queue.sh. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +37,8 @@ static struct ps_shard *joined(uint32_t n, const char *update, enum ps_lost on_l
 static uint64_t own_first; /* of what is asked below */
 
 static struct wire_frame *f_task(uint64_t pass, uint64_t n, uint64_t done) {
-    return FRAME(PS_TASK, task, .epoch = FR_EPOCH, .pass = pass, .n_files = n, .done = done, .own_first = own_first);
+    return FRAME(PS_TASK, task, .epoch = FR_EPOCH, .pass = pass, .n_files = n, .done = done,
+                 .own_first = own_first);
 }
 
 enum { NOTHING = -1, OVER = -2, LATER = -3 };
@@ -140,7 +142,8 @@ static void a_repeated_request_gets_the_same_file(void **state) {
     ps_shard_free(s);
 }
 
-/* Under ssp one that waits for a file must not hold up the others: it is told how far they are, and steps there. */
+/* Under ssp one that waits for a file must not hold up the others: it is told how far they are, and
+ * steps there. */
 static void under_ssp_who_waits_keeps_up(void **state) {
     (void)state;
     struct ps_shard *s = joined(2, "ssp", PS_LOST_FAIL); /* staleness 2 */

@@ -75,11 +75,9 @@ static void bounds_can_fail(void **state) {
         float got;
         double want, may_differ;
         int verdict, of_sums;
-    } rows[] = {
-        {1, 1, 0, 0, 0},          {1.5f, 1, 0.5, 0, 1}, {1.5f, 1, 0.4, 1, 1},
-        {-1, 1, 1, 1, 1},         {NAN, 1, 10, 1, 1},   {1, NAN, 10, 1, 1},
-        {INFINITY, 1, 10, 1, 1},  {1, 1 + 2e-7, 1e-6, 0, 0},
-        {1, 1 + 3e-7, 1e-6, 0, 1}};
+    } rows[] = {{1, 1, 0, 0, 0},         {1.5f, 1, 0.5, 0, 1},      {1.5f, 1, 0.4, 1, 1},
+                {-1, 1, 1, 1, 1},        {NAN, 1, 10, 1, 1},        {1, NAN, 10, 1, 1},
+                {INFINITY, 1, 10, 1, 1}, {1, 1 + 2e-7, 1e-6, 0, 0}, {1, 1 + 3e-7, 1e-6, 0, 1}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         got = rows[i].got, wanted = rows[i].want, may_differ = rows[i].may_differ;
@@ -103,7 +101,9 @@ static void edit(const char *path, int how) {
         assert_int_equal(pd_fmt(more, sizeof more, "%s.more", path), 0);
         assert_int_equal(mkdir(more, 0755), 0);
         break;
-    case SIZE: assert_int_equal(truncate(path, st.st_size + 1), 0); break;
+    case SIZE:
+        assert_int_equal(truncate(path, st.st_size + 1), 0);
+        break;
     case BYTES:
         fd = open(path, O_RDWR);
         uint8_t b;
@@ -112,9 +112,15 @@ static void edit(const char *path, int how) {
         assert_int_equal(pwrite(fd, &b, 1, st.st_size / 2), 1);
         close(fd);
         break;
-    case MODE: assert_int_equal(chmod(path, st.st_mode ^ 0100), 0); break;
-    case TIME: assert_int_equal(utimensat(AT_FDCWD, path, at, 0), 0); return;
-    default: assert_int_equal(unlink(path), 0); return;
+    case MODE:
+        assert_int_equal(chmod(path, st.st_mode ^ 0100), 0);
+        break;
+    case TIME:
+        assert_int_equal(utimensat(AT_FDCWD, path, at, 0), 0);
+        return;
+    default:
+        assert_int_equal(unlink(path), 0);
+        return;
     }
     at[1] = st.st_mtim; /* this difference alone */
     assert_int_equal(utimensat(AT_FDCWD, path, at, 0), 0);

@@ -11,7 +11,8 @@
 
 static void sizes_come_back_aligned_and_large_enough(void **state) {
     (void)state;
-    static const size_t size[] = {0, 1, 1984, 1985, 4032, 4033, 65536, 100000, (2 << 20) - 64, 2 << 20, 5000001};
+    static const size_t size[] = {0,     1,      1984,           1985,    4032,   4033,
+                                  65536, 100000, (2 << 20) - 64, 2 << 20, 5000001};
     struct pd_pool *p = pd_pool_new();
     for (int round = 0; round < 3; round++)
         for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {

@@ -1,4 +1,5 @@
-/* test_gate.c - threads that meet often: nobody goes on before all have come, whether they wait awake or asleep. */
+/* test_gate.c - threads that meet often: nobody goes on before all have come, whether they wait
+ * awake or asleep. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,8 @@
 enum { THREADS = 4, MEETINGS = 500 };
 
 static struct pd_gate gate;
-static uint64_t done[THREADS]; /* plain: what one wrote before a meeting the others read behind it */
+static uint64_t
+    done[THREADS]; /* plain: what one wrote before a meeting the others read behind it */
 static int wrong[THREADS];
 
 struct member {

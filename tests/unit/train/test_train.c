@@ -1,4 +1,5 @@
-/* test_train.c - which samples make up a step, whoever owns the streams; what is told of how far it is. */
+/* test_train.c - which samples make up a step, whoever owns the streams; what is told of how far it
+ * is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +43,8 @@ static int by_id(const void *a, const void *b) {
 static const struct data_spec spec = {.format = "ids", .n_fields = 1};
 
 /* The samples of step `step`, sorted, as T trainers together read them. */
-static size_t samples_of_step(uint32_t n_streams, uint32_t n_trainers, uint64_t batch, int step, uint64_t *out) {
+static size_t samples_of_step(uint32_t n_streams, uint32_t n_trainers, uint64_t batch, int step,
+                              uint64_t *out) {
     size_t n = 0;
     for (uint32_t t = 0; t < n_trainers; t++) {
         uint32_t lo, hi;
@@ -50,7 +52,9 @@ static size_t samples_of_step(uint32_t n_streams, uint32_t n_trainers, uint64_t 
         struct pd_batch b;
         struct pd_err err = {0};
         data_stream_range(n_streams, n_trainers, t, &lo, &hi);
-        if (train_streams_new(&s, &spec, &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED}, n_streams, lo, hi, batch, 0, &err))
+        if (train_streams_new(&s, &spec,
+                              &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED},
+                              n_streams, lo, hi, batch, 0, &err))
             fail_msg("%s", err.msg);
         assert_int_equal(pd_batch_init(&b, 1, train_streams_max_batch(s)), 0);
         int got = 0;
@@ -100,7 +104,11 @@ static void every_sample_is_read_once_and_shares_add_up(void **state) {
         struct train_streams *s;
         struct pd_batch b;
         data_stream_range(3, 2, t, &lo, &hi);
-        assert_int_equal(train_streams_new(&s, &spec, &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED}, 3, lo, hi, 8, 0, NULL), 0);
+        assert_int_equal(
+            train_streams_new(&s, &spec,
+                              &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED}, 3, lo,
+                              hi, 8, 0, NULL),
+            0);
         assert_int_equal(pd_batch_init(&b, 1, train_streams_max_batch(s)), 0);
         for (int pass = 0; pass < 2; pass++) {
             for (int n; (n = train_streams_next(s, &b, NULL)) != 0;)
@@ -122,8 +130,8 @@ static void every_sample_is_read_once_and_shares_add_up(void **state) {
     }
 }
 
-/* Batches, counts, bad lines and positions are the same whether threads read ahead or not; and reading goes on from a position of
- * either, although more had been read ahead. */
+/* Batches, counts, bad lines and positions are the same whether threads read ahead or not; and
+ * reading goes on from a position of either, although more had been read ahead. */
 static void batches_are_the_same_when_threads_read_ahead(void **state) {
     (void)state;
     const uint32_t rows[4] = {100, 200, 310, 70};
@@ -135,8 +143,13 @@ static void batches_are_the_same_when_threads_read_ahead(void **state) {
     assert_int_equal(data_schema_plain(&schema, "ids", 1, 0, 0, 0, NULL), 0);
     assert_int_equal(data_workers_new(&w, 2, NULL), 0);
     for (int k = 0; k < 2; k++) {
-        struct data_spec x = {.schema = schema, .workers = k ? w : NULL, .shuffle_buffer = 30, .seed = 5};
-        assert_int_equal(train_streams_new(&s[k], &x, &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED}, 3, 0, 3, 17, 0, NULL), 0);
+        struct data_spec x = {
+            .schema = schema, .workers = k ? w : NULL, .shuffle_buffer = 30, .seed = 5};
+        assert_int_equal(
+            train_streams_new(&s[k], &x,
+                              &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED}, 3, 0,
+                              3, 17, 0, NULL),
+            0);
         assert_int_equal(pd_batch_init(&b[k], 1, train_streams_max_batch(s[k])), 0);
     }
     for (uint64_t pass = 0; pass < 3; pass++) {
@@ -149,10 +162,12 @@ static void batches_are_the_same_when_threads_read_ahead(void **state) {
             n = train_streams_next(s[0], &b[0], NULL);
             assert_int_equal(train_streams_next(s[1], &b[1], NULL), n);
             for (int i = 0; i < n; i++)
-                assert_true(b[0].ids[0][i] == b[1].ids[0][i] && b[0].index[i] == b[1].index[i] && b[0].stream[i] == b[1].stream[i]);
+                assert_true(b[0].ids[0][i] == b[1].ids[0][i] && b[0].index[i] == b[1].index[i] &&
+                            b[0].stream[i] == b[1].stream[i]);
             char front[TRAIN_POS_TEXT];
             for (uint32_t i = 0; i < 3; i++) {
-                train_streams_tell(s[1], i, 2, front); /* in front of the batch before: where that one began */
+                train_streams_tell(s[1], i, 2,
+                                   front); /* in front of the batch before: where that one began */
                 if (step && (step - 1) % 5 != (int)pass)
                     assert_string_equal(front, was[i]);
                 train_streams_tell(s[1], i, 1, was[i]);
@@ -166,7 +181,8 @@ static void batches_are_the_same_when_threads_read_ahead(void **state) {
                         for (int k = 0; k < 2; k++)
                             assert_int_equal(train_streams_seek(s[k], i, text[!k], NULL), 0);
                 }
-            assert_memory_equal(train_streams_counts(s[0]), train_streams_counts(s[1]), n && step % 5 != (int)pass ? 3 * sizeof(uint32_t) : 0);
+            assert_memory_equal(train_streams_counts(s[0]), train_streams_counts(s[1]),
+                                n && step % 5 != (int)pass ? 3 * sizeof(uint32_t) : 0);
         }
         assert_int_equal(train_streams_next(s[1], &b[1], NULL), 0); /* the end stays the end */
     }
@@ -182,11 +198,15 @@ static void fewer_files_than_streams_is_an_error_that_says_so(void **state) {
     (void)state;
     struct train_streams *s;
     struct pd_err err = {0};
-    assert_int_equal(train_streams_new(&s, &spec, &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED}, 9, 0, 3, 18, 0, &err), PD_EDATA);
+    assert_int_equal(
+        train_streams_new(&s, &spec, &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED},
+                          9, 0, 3, 18, 0, &err),
+        PD_EDATA);
     assert_non_null(strstr(err.msg, "matches 4 files for 9 streams"));
 }
 
-/* How far the pass is: it grows with what is read, of whichever files, and is 1 at the end, also in the second pass. */
+/* How far the pass is: it grows with what is read, of whichever files, and is 1 at the end, also in
+ * the second pass. */
 static void the_fraction_that_is_read_is_told(void **state) {
     (void)state;
     static const uint32_t rows[] = {50, 100, 0, 200, 70};
@@ -194,7 +214,10 @@ static void the_fraction_that_is_read_is_told(void **state) {
     struct pd_batch b;
     struct pd_err err = {0};
     write_files(rows, 5);
-    assert_int_equal(train_streams_new(&s, &spec, &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED}, 3, 0, 2, 30, 0, &err), 0); /* 0 and 3, 1 and 4 */
+    assert_int_equal(
+        train_streams_new(&s, &spec, &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED},
+                          3, 0, 2, 30, 0, &err),
+        0); /* 0 and 3, 1 and 4 */
     assert_int_equal(pd_batch_init(&b, 1, train_streams_max_batch(s)), 0);
     for (int pass = 0; pass < 2; pass++) {
         double last = 0;
@@ -221,7 +244,13 @@ static void an_event_tells_who_is_waited_for(void **state) {
     int fd[2];
     char line[700];
     assert_int_equal(pipe(fd), 0);
-    struct train_report r = {.out_fd = -1, .event_fd = fd[1], .trainer_id = 1, .unit = "words", .log_period = 100, .n_passes = 2, .perplexity = 1};
+    struct train_report r = {.out_fd = -1,
+                             .event_fd = fd[1],
+                             .trainer_id = 1,
+                             .unit = "words",
+                             .log_period = 100,
+                             .n_passes = 2,
+                             .perplexity = 1};
     train_report_pass_begin(&r, 0);
     r.fraction = 0.25;
     r.own_samples = 1000;
@@ -236,24 +265,29 @@ static void an_event_tells_who_is_waited_for(void **state) {
     json_t *e = json_loads(line, 0, NULL);
     assert_int_equal(json_integer_value(json_object_get(e, "rank")), 1);
     assert_null(json_object_get(e, "rate")); /* trainer 0 tells it */
-    double rate = json_real_value(json_object_get(e, "own_rate")), wait = json_real_value(json_object_get(e, "wait"));
+    double rate = json_real_value(json_object_get(e, "own_rate")),
+           wait = json_real_value(json_object_get(e, "wait"));
     if (rate < 100 || rate > 500 || wait < 0.05 || wait > 0.25)
         fail_msg("%s", line);
     assert_true(json_real_value(json_object_get(e, "fraction")) == 0.25);
-    assert_int_equal((int)(1000 * json_number_value(json_object_get(json_object_get(e, "metrics"), "perplexity"))), 7389); /* e^2 */
+    assert_int_equal((int)(1000 * json_number_value(json_object_get(json_object_get(e, "metrics"),
+                                                                    "perplexity"))),
+                     7389); /* e^2 */
     json_decref(e);
     close(fd[0]);
     close(fd[1]);
 }
 
-/* What an evaluation found stands in the events from then on; a value that is no number does not. */
+/* What an evaluation found stands in the events from then on; a value that is no number does not.
+ */
 static void an_event_has_the_last_evaluation(void **state) {
     (void)state;
     int fd[2];
     char line[1500];
     const struct nn_act act = {.name = "sigmoid"};
     struct nn_node node[2] = {{.size = 1}, {.size = 1, .act = &act}};
-    struct nn_eval_node ev[2] = {{.name = "area", .type = &nn_eval_auc, .input = 1, .positive = 1}, {.name = "rate", .type = &nn_eval_rmse, .input = 1}};
+    struct nn_eval_node ev[2] = {{.name = "area", .type = &nn_eval_auc, .input = 1, .positive = 1},
+                                 {.name = "rate", .type = &nn_eval_rmse, .input = 1}};
     struct nn_graph g = {.n_fields = 1, .n_nodes = 2, .n_evals = 2, .node = node, .eval = ev};
     uint64_t label[2] = {1, 1};
     float y[2] = {0.5f, 0.5f};
@@ -266,7 +300,12 @@ static void an_event_has_the_last_evaluation(void **state) {
     assert_int_equal(nn_eval_add(v, &e, NULL), 0);
     assert_int_equal(nn_eval_total(v, &(struct nn_eval_all){.n_ranks = 1}, NULL), 0);
     assert_int_equal(pipe(fd), 0);
-    struct train_report r = {.out_fd = fd[1], .event_fd = fd[1], .unit = "words", .log_period = 100, .n_passes = 2, .perplexity = 1};
+    struct train_report r = {.out_fd = fd[1],
+                             .event_fd = fd[1],
+                             .unit = "words",
+                             .log_period = 100,
+                             .n_passes = 2,
+                             .perplexity = 1};
     train_report_test(&r, "before pass 0", 2, 4, v);
     train_report_pass_begin(&r, 0);
     r.started_ns -= 2000000000;

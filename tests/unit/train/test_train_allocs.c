@@ -1,6 +1,7 @@
-/* test_train_allocs.c - a step allocates nothing once the first batches have made their room. The linker gives us every call of malloc and its like from
- * our code (--wrap, see the Makefile), whichever thread makes it; the trainer asks once a step whether it is to stop, and that is where we look. Data is read without threads of its
- * own: those make their room when they get to it. */
+/* test_train_allocs.c - a step allocates nothing once the first batches have made their room. The
+ * linker gives us every call of malloc and its like from our code (--wrap, see the Makefile),
+ * whichever thread makes it; the trainer asks once a step whether it is to stop, and that is where
+ * we look. Data is read without threads of its own: those make their room when they get to it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -15,7 +16,12 @@
 #include "base/fs.h"
 #include "train/trainer.h"
 
-enum { BATCH = 24, BATCHES = 60, WARM = 20 /* the servers keep room for 8 steps, which take turns */, STREAMS = 2 };
+enum {
+    BATCH = 24,
+    BATCHES = 60,
+    WARM = 20 /* the servers keep room for 8 steps, which take turns */,
+    STREAMS = 2
+};
 
 static atomic_ulong n_allocs;
 
@@ -50,18 +56,26 @@ static const struct model {
     const char *line; /* of data: %d is another number each time */
     int vocabulary;
 } models[] = {
-    {"dense", "format = csv\ncolumns = a b c y\nfields = x:dense y:label\n[field x]\ncolumns = a b c\n",
-     "[layer h]\ntype = fc\ninputs = x\nsize = 8\nact = relu\n[layer p]\ntype = fc\ninputs = h\nsize = 2\nact = softmax\n", "adam", "%d,%d,%d,1\n", 5},
+    {"dense",
+     "format = csv\ncolumns = a b c y\nfields = x:dense y:label\n[field x]\ncolumns = a b c\n",
+     "[layer h]\ntype = fc\ninputs = x\nsize = 8\nact = relu\n[layer p]\ntype = fc\ninputs = "
+     "h\nsize = 2\nact = softmax\n",
+     "adam", "%d,%d,%d,1\n", 5},
     {"a table", "format = ids\nfields = a b c y\nvocabulary = 40\n",
-     "[layer e]\ntype = embedding\ninputs = a b c\nsize = 6\nsparse_update = true\n[layer p]\ntype = fc\ninputs = e\nsize = 40\nact = softmax\n", "adagrad",
-     "%d %d %d %d\n", 40},
-    {"clicks", "format = tsv\ncolumns = a b c d y\nfields = x:dense b:id c:list d:id y:label\n[field x]\ncolumns = a\n[field b]\nvocabulary = 30\n"
-               "[field c]\nvocabulary = 30\nweights = true\nmax_ids = 4\n[field d]\nvocabulary = 30\n",
-     "[layer wide]\ntype = embedding\ninputs = b c d\nsize = 1\ncombine = sum\nsparse_update = true\n"
+     "[layer e]\ntype = embedding\ninputs = a b c\nsize = 6\nsparse_update = true\n[layer p]\ntype "
+     "= fc\ninputs = e\nsize = 40\nact = softmax\n",
+     "adagrad", "%d %d %d %d\n", 40},
+    {"clicks",
+     "format = tsv\ncolumns = a b c d y\nfields = x:dense b:id c:list d:id y:label\n[field "
+     "x]\ncolumns = a\n[field b]\nvocabulary = 30\n"
+     "[field c]\nvocabulary = 30\nweights = true\nmax_ids = 4\n[field d]\nvocabulary = 30\n",
+     "[layer wide]\ntype = embedding\ninputs = b c d\nsize = 1\ncombine = sum\nsparse_update = "
+     "true\n"
      "[layer e]\ntype = embedding\ninputs = b c d\nsize = 5\nsparse_update = true\n"
-     "[layer h]\ntype = fc\ninputs = e x\nsize = 8\nact = relu\n[layer deep]\ntype = fc\ninputs = h\nsize = 2\n"
-     "[layer p]\ntype = fc\ninputs = wide deep\nsize = 2\nact = softmax\n", "adagrad",
-     "%d\t%d\t%d:0.5|%d:2\t%d\t1\n", 30},
+     "[layer h]\ntype = fc\ninputs = e x\nsize = 8\nact = relu\n[layer deep]\ntype = fc\ninputs = "
+     "h\nsize = 2\n"
+     "[layer p]\ntype = fc\ninputs = wide deep\nsize = 2\nact = softmax\n",
+     "adagrad", "%d\t%d\t%d:0.5|%d:2\t%d\t1\n", 30},
 };
 
 static void write_model(const char *dir, const struct model *m) {
@@ -69,7 +83,10 @@ static void write_model(const char *dir, const struct model *m) {
     struct pd_buf b;
     uint32_t r = 1;
     pd_buf_init(&b);
-    pd_put_fmt(&b, "[data]\ntrain = %s/part-*\n%s%s[cost c]\ntype = cross_entropy\ninput = p\nlabel = y\n[optimizer]\ntype = %s\nlearning_rate = 0.01\n", dir, m->data, m->layers, m->optimizer);
+    pd_put_fmt(&b,
+               "[data]\ntrain = %s/part-*\n%s%s[cost c]\ntype = cross_entropy\ninput = p\nlabel = "
+               "y\n[optimizer]\ntype = %s\nlearning_rate = 0.01\n",
+               dir, m->data, m->layers, m->optimizer);
     snprintf(path, sizeof path, "%s/train.ini", dir);
     assert_int_equal(pd_write_file_atomic(path, b.data, b.len, 0600, NULL), 0);
     for (int s = 0; s < STREAMS; s++) {
@@ -104,7 +121,8 @@ static int on_step(void *arg) {
 }
 
 static void train(const struct model *m, const char *threads) {
-    char dir[] = "/tmp/test-allocs-XXXXXX", config[100], save[100], t[40], batch[40], local[] = "--local=1", streams[] = "--n_streams=2", passes[] = "--num_passes=1",
+    char dir[] = "/tmp/test-allocs-XXXXXX", config[100], save[100], t[40], batch[40],
+         local[] = "--local=1", streams[] = "--n_streams=2", passes[] = "--num_passes=1",
          saving[] = "--saving_period=0", readers[] = "--reader_threads=0";
     struct pd_options o;
     struct pd_err err = {0};
@@ -124,12 +142,19 @@ static void train(const struct model *m, const char *threads) {
     FILE *out = tmpfile();
     assert_non_null(out);
     pd_log_init(&log, fileno(out), -1, PD_INFO);
-    struct train_setup setup = {.options = &o, .job_id = "", .log = &log, .out_fd = fileno(out), .event_fd = -1, .stop = on_step, .stop_arg = &w};
+    struct train_setup setup = {.options = &o,
+                                .job_id = "",
+                                .log = &log,
+                                .out_fd = fileno(out),
+                                .event_fd = -1,
+                                .stop = on_step,
+                                .stop_arg = &w};
     if (train_run(&setup, &err))
         fail_msg("%s: %s", m->name, err.msg);
     assert_true(w.steps >= BATCHES);
     if (w.after != w.before)
-        fail_msg("%s, %s thread(s): %lu allocations in %d steps", m->name, threads, w.after - w.before, BATCHES - 1 - WARM);
+        fail_msg("%s, %s thread(s): %lu allocations in %d steps", m->name, threads,
+                 w.after - w.before, BATCHES - 1 - WARM);
     fclose(out);
     pd_options_release(&o);
     pd_rm_tree(dir, NULL);

@@ -1,5 +1,6 @@
-/* test_train_infer.c - inference with a table of half a gigabyte: the process takes a fraction of that for itself, since rows are read where they
- * lie. The model is made by hand as model.h describes it, its values being a hole in the file. */
+/* test_train_infer.c - inference with a table of half a gigabyte: the process takes a fraction of
+ * that for itself, since rows are read where they lie. The model is made by hand as model.h
+ * describes it, its values being a hole in the file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,12 @@
 #include "train/infer.h"
 #include "tests/support/skip.h"
 
-enum { ROWS = 1 << 21, DIM = 64, SAMPLES = 20000, SPECIAL = 101 }; /* every so many-th row is not zero */
+enum {
+    ROWS = 1 << 21,
+    DIM = 64,
+    SAMPLES = 20000,
+    SPECIAL = 101
+}; /* every so many-th row is not zero */
 static const uint64_t TABLE_BYTES = (uint64_t)ROWS * DIM * sizeof(float);
 
 static char dir[] = "/tmp/test-infer-XXXXXX";
@@ -35,7 +41,8 @@ static const char *path_of(const char *name) {
 
 static uint64_t align(uint64_t n) { return (n + 63) / 64 * 64; }
 
-static void put_entry(struct pd_buf *b, const char *name, uint32_t kind, uint32_t dim, uint64_t count, uint64_t keys, uint64_t values) {
+static void put_entry(struct pd_buf *b, const char *name, uint32_t kind, uint32_t dim,
+                      uint64_t count, uint64_t keys, uint64_t values) {
     char padded[128] = "", rest[12] = "";
     snprintf(padded, sizeof padded, "%s", name);
     pd_put(b, padded, sizeof padded);
@@ -50,9 +57,12 @@ static void put_entry(struct pd_buf *b, const char *name, uint32_t kind, uint32_
     pd_put(b, rest, sizeof rest);
 }
 
-/* Table "emb": keys 0, 2, 4, ...; rows of zeros, but row i with SPECIAL | i has 2 in its first place. "p.w" is all ones, "p.b" is 0. */
+/* Table "emb": keys 0, 2, 4, ...; rows of zeros, but row i with SPECIAL | i has 2 in its first
+ * place. "p.w" is all ones, "p.b" is 0. */
 static uint64_t write_part(const char *file) {
-    const uint64_t keys = 64 + 3 * 192, values = align(keys + 8ull * ROWS), w = align(values + TABLE_BYTES), bias = align(w + 4 * DIM), end = align(bias + 4);
+    const uint64_t keys = 64 + 3 * 192, values = align(keys + 8ull * ROWS),
+                   w = align(values + TABLE_BYTES), bias = align(w + 4 * DIM),
+                   end = align(bias + 4);
     uint64_t *key = calloc(ROWS, sizeof *key);
     float ones[DIM];
     const float two = 2;
@@ -89,15 +99,23 @@ static uint64_t write_part(const char *file) {
 }
 
 static void write_model(void) {
-    char config[] = "[data]\nformat = ids\nfields = x y\nvocabulary = 4194304\n[field y]\nvocabulary = 2\n"
-                    "[layer e]\ntype = embedding\ninputs = x\nsize = 64\nsparse_update = true\nparam = emb\n"
-                    "[layer p]\ntype = fc\ninputs = e\nsize = 1\nact = sigmoid\n"
-                    "[cost c]\ntype = binary_cross_entropy\ninput = p\nlabel = y\n[optimizer]\ntype = sgd\nlearning_rate = 1\n";
-    struct model_param p[3] = {{.name = "emb", .kind = MODEL_TABLE, .dim = DIM, .rows = ROWS, .n_rows = 2 * (uint64_t)ROWS},
+    char config[] =
+        "[data]\nformat = ids\nfields = x y\nvocabulary = 4194304\n[field y]\nvocabulary = 2\n"
+        "[layer e]\ntype = embedding\ninputs = x\nsize = 64\nsparse_update = true\nparam = emb\n"
+        "[layer p]\ntype = fc\ninputs = e\nsize = 1\nact = sigmoid\n"
+        "[cost c]\ntype = binary_cross_entropy\ninput = p\nlabel = y\n[optimizer]\ntype = "
+        "sgd\nlearning_rate = 1\n";
+    struct model_param p[3] = {{.name = "emb",
+                                .kind = MODEL_TABLE,
+                                .dim = DIM,
+                                .rows = ROWS,
+                                .n_rows = 2 * (uint64_t)ROWS},
                                {.name = "p.w", .kind = MODEL_DENSE, .n_dims = 1, .shape = {DIM}},
                                {.name = "p.b", .kind = MODEL_DENSE, .n_dims = 1, .shape = {1}}};
-    struct model_part part = {.file = "all.bin", .bytes = write_part(path_of("all.bin")), .rows = ROWS};
-    struct model_manifest m = {.params = p, .n_params = 3, .parts = &part, .n_parts = 1, .config = config};
+    struct model_part part = {
+        .file = "all.bin", .bytes = write_part(path_of("all.bin")), .rows = ROWS};
+    struct model_manifest m = {
+        .params = p, .n_params = 3, .parts = &part, .n_parts = 1, .config = config};
     struct pd_buf b;
     pd_buf_init(&b);
     assert_int_equal(model_manifest_write(&m, &b, NULL), 0);
@@ -106,7 +124,9 @@ static void write_model(void) {
 }
 
 /* The id of sample i: everywhere in the table, half of them without a row, some of them special. */
-static uint64_t id_of(uint64_t i) { return i % 10 ? i * 2654435761u % (2 * (uint64_t)ROWS) : 2 * SPECIAL * (i / 10 % 100); }
+static uint64_t id_of(uint64_t i) {
+    return i % 10 ? i * 2654435761u % (2 * (uint64_t)ROWS) : 2 * SPECIAL * (i / 10 % 100);
+}
 
 static double want(uint64_t i) {
     uint64_t id = id_of(i);
@@ -160,7 +180,12 @@ static void a_large_table_is_not_loaded(void **state) {
     pd_buf_release(&b);
     assert_int_equal(pipe(fd), 0);
     struct reading r = {.fd = fd[0]};
-    const struct train_infer x = {.model = dir, .data = path_of("data"), .workspace = dir, .batch_size = 256, .trust = 1, .out_fd = fd[1]};
+    const struct train_infer x = {.model = dir,
+                                  .data = path_of("data"),
+                                  .workspace = dir,
+                                  .batch_size = 256,
+                                  .trust = 1,
+                                  .out_fd = fd[1]};
     const uint64_t before = rss_anon();
     if (!before)
         SKIP("this kernel does not tell how much memory a process has");
@@ -173,8 +198,11 @@ static void a_large_table_is_not_loaded(void **state) {
     assert_int_equal(n, SAMPLES);
     assert_int_equal(r.lines, SAMPLES);
     assert_int_equal(r.wrong, 0);
-    print_message("   %llu MB of its own, of a table of %llu MB\n", (unsigned long long)((r.most - before) >> 20), (unsigned long long)(TABLE_BYTES >> 20));
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose own memory grows with what is looked at */
+    print_message("   %llu MB of its own, of a table of %llu MB\n",
+                  (unsigned long long)((r.most - before) >> 20),
+                  (unsigned long long)(TABLE_BYTES >> 20));
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__) /* whose own memory grows with what is looked at */
     assert_true(r.most < before + TABLE_BYTES / 8);
 #endif
 }

@@ -1,4 +1,5 @@
-/* test_train_watch.c - folders of data that appear: their order, when one is complete, which files it has. */
+/* test_train_watch.c - folders of data that appear: their order, when one is complete, which files
+ * it has. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +37,8 @@ static void put(const char *name, const char *text) {
 }
 
 static struct watch *watch(const char *pattern, const char *done_file, double quiet) {
-    const struct watch_opts o = {.dir = dir, .pattern = pattern, .done_file = done_file, .quiet = quiet};
+    const struct watch_opts o = {
+        .dir = dir, .pattern = pattern, .done_file = done_file, .quiet = quiet};
     struct watch *w = NULL;
     struct pd_err err = {0};
     if (train_watch_new(&w, &o, &err))
@@ -54,12 +56,15 @@ static void expect_next(struct watch *w, const char *last, int rc, const char *k
 
 static void a_pattern_has_a_day_and_a_minute(void **state) {
     (void)state;
-    static const char *const wrong[] = {"part-*", "0105/part-*", "/0105/part-*", "20261122/0105/", "20261122//part-*", "a/b/c d/b/c", "a/b/c,d/b/c", ""};
+    static const char *const wrong[] = {
+        "part-*",           "0105/part-*", "/0105/part-*", "20261122/0105/",
+        "20261122//part-*", "a/b/c d/b/c", "a/b/c,d/b/c",  ""};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         const struct watch_opts o = {.dir = dir, .pattern = wrong[i], .done_file = ""};
         struct watch *w = NULL;
         struct pd_err err = {0};
-        if (train_watch_new(&w, &o, &err) != PD_ECONF || !strstr(err.msg, "job = online takes one pattern"))
+        if (train_watch_new(&w, &o, &err) != PD_ECONF ||
+            !strstr(err.msg, "job = online takes one pattern"))
             fail_msg("'%s': %d %s", wrong[i], err.code, err.msg);
     }
     char longer[5000], day[WATCH_KEY_MAX + 1];
@@ -67,9 +72,15 @@ static void a_pattern_has_a_day_and_a_minute(void **state) {
     memcpy(longer + sizeof longer - 10, "/a/b/c", 7);
     struct watch *w = NULL;
     struct pd_err err = {0};
-    assert_int_equal(train_watch_new(&w, &(struct watch_opts){.dir = dir, .pattern = longer, .done_file = ""}, &err), PD_ECONF);
+    assert_int_equal(
+        train_watch_new(&w, &(struct watch_opts){.dir = dir, .pattern = longer, .done_file = ""},
+                        &err),
+        PD_ECONF);
     pd_fault_arm("alloc:1");
-    assert_int_equal(train_watch_new(&w, &(struct watch_opts){.dir = dir, .pattern = "a/b/c", .done_file = ""}, &err), PD_ENOMEM);
+    assert_int_equal(
+        train_watch_new(&w, &(struct watch_opts){.dir = dir, .pattern = "a/b/c", .done_file = ""},
+                        &err),
+        PD_ENOMEM);
     pd_fault_arm(NULL);
     train_watch_day("20261122/0105", day);
     assert_string_equal(day, "20261122");
@@ -80,15 +91,18 @@ static void folders_come_in_the_order_of_their_names(void **state) {
     (void)state;
     struct watch *w = watch("order/20?????[0-9]/???[0-9]/part-*", "_DONE", 0);
     expect_next(w, "", PD_ENOENT, "");
-    static const char *const made[] = {"order/20261122/0105/_DONE", "order/20261121/2355/_DONE", "order/20261122/0100/_DONE",
-                                       "order/20261122/01000/_DONE" /* not the pattern's */, "order/2026112/0100/_DONE", "order/20261130/note"};
+    static const char *const made[] = {
+        "order/20261122/0105/_DONE", "order/20261121/2355/_DONE",
+        "order/20261122/0100/_DONE", "order/20261122/01000/_DONE" /* not the pattern's */,
+        "order/2026112/0100/_DONE",  "order/20261130/note"};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
         put(made[i], "");
     put("order/20261123/0000", "a file, not a folder");
     expect_next(w, "", 1, "20261121/2355");
     expect_next(w, "20261121/2355", 1, "20261122/0100");
     expect_next(w, "20261122/0100", 1, "20261122/0105");
-    expect_next(w, "20261122/0102", 1, "20261122/0105"); /* one that was there, and is not any more */
+    expect_next(w, "20261122/0102", 1,
+                "20261122/0105"); /* one that was there, and is not any more */
     expect_next(w, "20261122/0105", PD_ENOENT, "");
     put("order/20261121/0000/_DONE", ""); /* late: it is passed over */
     expect_next(w, "20261122/0105", PD_ENOENT, "");
@@ -120,7 +134,9 @@ static void expect_files(struct watch *w, const char *key, const char *want) {
 static void a_folder_has_its_files(void **state) {
     (void)state;
     char pattern[300], want[700];
-    static const char *const made[] = {"files/1/2/part-10", "files/1/2/part-9", "files/1/2/_DONE", "files/1/2/other", "files/1/2/part-dir/x", "files/1/3/_DONE"};
+    static const char *const made[] = {"files/1/2/part-10",    "files/1/2/part-9",
+                                       "files/1/2/_DONE",      "files/1/2/other",
+                                       "files/1/2/part-dir/x", "files/1/3/_DONE"};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
         put(made[i], "x");
     struct watch *w = watch("files/*/*/part-*", "_DONE", 0);
@@ -134,16 +150,20 @@ static void a_folder_has_its_files(void **state) {
     w = watch("files/*/*/*", "_DONE", 0); /* the done-file matches, and is none of the data */
     expect_files(w, "1/2", "files/1/2/other files/1/2/part-10 files/1/2/part-9");
     train_watch_free(w);
-    snprintf(pattern, sizeof pattern, "%s/files/*/*/part-*", dir); /* from the root: so are its files */
+    snprintf(pattern, sizeof pattern, "%s/files/*/*/part-*",
+             dir); /* from the root: so are its files */
     snprintf(want, sizeof want, "%s/files/1/2/part-10 %s/files/1/2/part-9", dir, dir);
     w = watch(pattern, "_DONE", 0);
     expect_files(w, "1/2", want);
     train_watch_free(w);
 }
 
-static void pause_ms(long ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
+static void pause_ms(long ms) {
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
 
-/* The look that sees a change begins the wait again, however slow the machine is: 0. After a longer pause without one: 1. */
+/* The look that sees a change begins the wait again, however slow the machine is: 0. After a longer
+ * pause without one: 1. */
 static void without_a_done_file_nothing_may_change_for_a_while(void **state) {
     (void)state;
     enum { QUIET_MS = 100, PAUSE_MS = 150 };
@@ -156,11 +176,21 @@ static void without_a_done_file_nothing_may_change_for_a_while(void **state) {
     for (int change = 0; change < 6; change++) {
         int fd;
         switch (change) {
-        case 0: put("quiet/1/1/part-1", "b"); break;
-        case 1: put("quiet/1/1/part-1", "longer"); break;
-        case 2: assert_int_equal(rename(at("quiet/1/1/part-1"), at("quiet/1/1/part-2")), 0); break;
-        case 3: assert_int_equal(utimensat(AT_FDCWD, at("quiet/1/1/part-2"), then, 0), 0); break;
-        case 4: assert_int_equal(unlink(at("quiet/1/1/part-2")), 0); break;
+        case 0:
+            put("quiet/1/1/part-1", "b");
+            break;
+        case 1:
+            put("quiet/1/1/part-1", "longer");
+            break;
+        case 2:
+            assert_int_equal(rename(at("quiet/1/1/part-1"), at("quiet/1/1/part-2")), 0);
+            break;
+        case 3:
+            assert_int_equal(utimensat(AT_FDCWD, at("quiet/1/1/part-2"), then, 0), 0);
+            break;
+        case 4:
+            assert_int_equal(unlink(at("quiet/1/1/part-2")), 0);
+            break;
         default:
             fd = open(at("quiet/1/1/part-0"), O_WRONLY | O_APPEND);
             assert_int_equal(write(fd, "more", 4), 4);

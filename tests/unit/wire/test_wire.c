@@ -19,7 +19,8 @@
 #include "wire/handshake.h"
 #include "wire/msg.h"
 
-static void put_frame(struct pd_buf *b, uint16_t type, uint64_t req, uint32_t n_sec, const size_t *len) {
+static void put_frame(struct pd_buf *b, uint16_t type, uint64_t req, uint32_t n_sec,
+                      const size_t *len) {
     uint8_t h[WIRE_HEADER];
     wire_header(h, type, 0, req, n_sec, len);
     pd_put(b, h, sizeof h);
@@ -29,7 +30,8 @@ static void put_frame(struct pd_buf *b, uint16_t type, uint64_t req, uint32_t n_
     }
 }
 
-static void check_frame(const struct wire_frame *f, uint16_t type, uint64_t req, uint32_t n_sec, const size_t *len) {
+static void check_frame(const struct wire_frame *f, uint16_t type, uint64_t req, uint32_t n_sec,
+                        const size_t *len) {
     assert_int_equal(f->type, type);
     assert_int_equal(f->req, req);
     assert_int_equal(f->n_sec, n_sec);
@@ -42,7 +44,8 @@ static void check_frame(const struct wire_frame *f, uint16_t type, uint64_t req,
     }
 }
 
-/* Whatever the sizes of the pieces in which bytes arrive, the same frames come out, in place or staged. */
+/* Whatever the sizes of the pieces in which bytes arrive, the same frames come out, in place or
+ * staged. */
 static void frames_survive_any_fragmentation(void **state) {
     (void)state;
     const size_t len[3][WIRE_SECTIONS] = {{0}, {1, 64, 65, 0}, {100, 300000, 7, 50000}};
@@ -65,7 +68,8 @@ static void frames_survive_any_fragmentation(void **state) {
             at += n;
             assert_int_equal(wire_decoder_commit(d, n, NULL), 0);
             while ((f = wire_decoder_next(d))) {
-                check_frame(f, (uint16_t)(WIRE_PS_DECLARE + seen), 40u + (unsigned)seen, n_sec[seen], len[seen]);
+                check_frame(f, (uint16_t)(WIRE_PS_DECLARE + seen), 40u + (unsigned)seen,
+                            n_sec[seen], len[seen]);
                 seen++;
                 wire_frame_free(f);
             }
@@ -90,8 +94,10 @@ static void bad_headers_are_refused_before_memory_is_taken(void **state) {
         size_t at;
         uint8_t value;
     } rows[] = {
-        {"magic", 0, 'X'},     {"sealed flag", 6, 2}, {"unknown flag", 7, 1},     {"five sections", 24, 5},
-        {"reserved", 28, 1},   {"total", 16, 1},      {"huge total", 22, 0x7f},   {"huge section", 38, 0x7f},
+        {"magic", 0, 'X'},         {"sealed flag", 6, 2},
+        {"unknown flag", 7, 1},    {"five sections", 24, 5},
+        {"reserved", 28, 1},       {"total", 16, 1},
+        {"huge total", 22, 0x7f},  {"huge section", 38, 0x7f},
         {"wrap-around", 39, 0xff}, {"absent section with a length", 32 + 24, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -111,7 +117,8 @@ static void bad_headers_are_refused_before_memory_is_taken(void **state) {
     }
 }
 
-/* Flip every bit of a small frame: either the same bytes' meaning or an error, never a crash (run under ASan). */
+/* Flip every bit of a small frame: either the same bytes' meaning or an error, never a crash (run
+ * under ASan). */
 static void bit_flips_never_crash(void **state) {
     (void)state;
     const size_t len[2] = {10, 70};
@@ -145,8 +152,10 @@ static struct wire_frame *only_frame(struct pd_buf *b) {
     return f;
 }
 
-/* Run a handshake; `tamper` >= 0 flips a bit of the tamper-th frame. Returns 1 when both ends are open. */
-static int shake(const struct wire_hs_opts *ca, const struct wire_hs_opts *sa, int tamper, size_t bit, struct pd_err *err) {
+/* Run a handshake; `tamper` >= 0 flips a bit of the tamper-th frame. Returns 1 when both ends are
+ * open. */
+static int shake(const struct wire_hs_opts *ca, const struct wire_hs_opts *sa, int tamper,
+                 size_t bit, struct pd_err *err) {
     struct wire_hs *c = wire_hs_new(ca, 1), *s = wire_hs_new(sa, 0);
     struct pd_buf b;
     pd_buf_init(&b);
@@ -180,7 +189,10 @@ static int shake(const struct wire_hs_opts *ca, const struct wire_hs_opts *sa, i
 static void handshake_needs_the_key_the_job_and_untouched_bytes(void **state) {
     (void)state;
     struct wire_hs_opts c = {.self = {WIRE_ROLE_TRAINER, 3, 77, "JOB1"}, .key = {1, 2, 3}};
-    struct wire_hs_opts s = {.self = {WIRE_ROLE_PSERVER, 1, 78, "JOB1"}, .key = {1, 2, 3}, .greeting = "ports", .greeting_len = 5};
+    struct wire_hs_opts s = {.self = {WIRE_ROLE_PSERVER, 1, 78, "JOB1"},
+                             .key = {1, 2, 3},
+                             .greeting = "ports",
+                             .greeting_len = 5};
     struct pd_err err = {0};
     assert_true(shake(&c, &s, -1, 0, &err));
     struct wire_hs_opts bad = c;
@@ -201,7 +213,10 @@ static void handshake_needs_the_key_the_job_and_untouched_bytes(void **state) {
 
 static void a_peer_without_the_key_gets_nothing(void **state) {
     (void)state;
-    struct wire_hs_opts so = {.self = {WIRE_ROLE_PSERVER, 0, 1, "J"}, .key = {5}, .greeting = "secret ports", .greeting_len = 12};
+    struct wire_hs_opts so = {.self = {WIRE_ROLE_PSERVER, 0, 1, "J"},
+                              .key = {5},
+                              .greeting = "secret ports",
+                              .greeting_len = 12};
     struct wire_hs_opts co = {.self = {WIRE_ROLE_TRAINER, 0, 1, "J"}};
     struct wire_hs *s = wire_hs_new(&so, 0), *c = wire_hs_new(&co, 1);
     struct pd_buf b;
@@ -232,7 +247,9 @@ static void key_files_must_be_private(void **state) {
     uint8_t key[WIRE_KEY_BYTES];
     struct pd_err err = {0};
     int fd = mkstemp(path);
-    assert_int_equal(pd_write_all(fd, "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n", 65), 0);
+    assert_int_equal(
+        pd_write_all(fd, "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n", 65),
+        0);
     close(fd);
     assert_int_equal(wire_key_read(path, key, &err), 0);
     assert_int_equal(key[1], 0x11);
