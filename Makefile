@@ -211,6 +211,11 @@ compile_commands.json: $(B)/flags
 	@{ echo '['; sep=; for f in $(SOURCES); do \
 	  printf '%s{"directory":"%s","file":"%s","command":"%s"}\n' "$$sep" '$(CURDIR)' "$$f" "$(CC) $(CFLAGS_ALL) -c $$f"; sep=,; done; echo ']'; } > $@
 
+# The format of .clang-format, which tests/integration/format.sh compares with.
+format:
+	@find src launcher worker tests bench -name '*.[ch]' | xargs clang-format -i
+.PHONY: format
+
 # The manual and the completions come from the program's own tables.
 MAN := $(B)/manual
 man: $(MAN)/made
