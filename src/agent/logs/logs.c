@@ -10,8 +10,6 @@
 #include "base/fault.h"
 #include "base/fs.h"
 
-const char *const log_names[N_LOG_STREAMS] = {"server.log", "train.log", "events"};
-
 /* --- in --- */
 
 /* The index's record first: should its bytes not make it, the next record begins at the same

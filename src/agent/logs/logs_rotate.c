@@ -24,6 +24,8 @@
 
 enum { MAX_FOUND = LOGS_KEEP_MAX + 2 }; /* in the middle of a rotation there is one more */
 
+const char *const log_names[N_LOG_STREAMS] = {"server.log", "train.log", "events"};
+
 int logs_file_path(const struct logs *l, enum log_stream s, unsigned number, char out[PATH_MAX]) {
     return number ? pd_fmt(out, PATH_MAX, "%s/log/%s.%u", l->dir, log_names[s], number)
                   : pd_fmt(out, PATH_MAX, "%s/log/%s", l->dir, log_names[s]);

@@ -47,24 +47,6 @@ int node_new(struct ag_node **out, uv_loop_t *loop, const struct node_paths *p,
     return 0;
 }
 
-void node_close_sockets(struct node_role *r) {
-    for (unsigned i = 0; i < r->n_fds; i++)
-        close(r->fds[i]);
-    r->n_fds = 0;
-}
-
-void node_drop_claims(struct node_role *r) {
-    for (unsigned i = 0; i < r->n_claims; i++)
-        close(r->claims[i]);
-    r->n_claims = 0;
-}
-
-void node_handle_closed(void *arg) {
-    struct ag_node *n = arg;
-    if (--n->n_handles == 0 && n->freeing)
-        free(n);
-}
-
 static void on_handle_closed(uv_handle_t *h) { node_handle_closed(h->data); }
 
 void node_free(struct ag_node *n) {
@@ -83,29 +65,6 @@ void node_free(struct ag_node *n) {
         }
     }
     uv_close((uv_handle_t *)&n->end_timer, on_handle_closed);
-}
-
-static void forget_process(struct node_role *r) {
-    node_close_sockets(r);
-    node_drop_claims(r);
-    if (r->proc) {
-        r->node->n_handles++;
-        proc_close(r->proc, node_handle_closed, r->node);
-    }
-    json_decref(r->exit_body);
-    r->proc = NULL;
-    r->exit_body = NULL;
-    r->started = r->ready = r->final = r->told_to_save = r->trained = 0;
-    *r->saved = 0;
-    r->pid = 0;
-}
-
-void node_forget_processes(struct ag_node *n) {
-    for (int i = 0; i < N_ROLES; i++) {
-        forget_process(&n->role[i]);
-        n->role[i].alone = 0;
-    }
-    n->bound = 0;
 }
 
 /* --- the job's folder --- */
@@ -331,7 +290,7 @@ static int start_process(struct ag_node *n, struct node_role *r, const json_t *b
 /* 0: this start was done already. */
 static int start_is_new(struct node_role *r, int alone) {
     if (alone > r->alone && r->exit_body) {
-        forget_process(r);
+        node_forget_process(r);
         r->alone = alone;
     }
     return !r->started;

@@ -1,4 +1,4 @@
-/* node_int.h - what node.c, node_bind.c, port_ready.c and process_end.c share. */
+/* node_int.h - what node.c, node_role.c, node_bind.c, port_ready.c and process_end.c share. */
 #ifndef PD_AGENT_NODE_INT_H
 #define PD_AGENT_NODE_INT_H
 
@@ -65,10 +65,15 @@ struct ag_node {
     int n_handles, freeing;
 };
 
-void node_handle_closed(void *node);
+/* --- node_role.c --- */
+
+void node_handle_closed(void *node); /* a handle of a node that is being freed */
 void node_close_sockets(struct node_role *r);
 void node_drop_claims(struct node_role *r);
+void node_forget_process(struct node_role *r); /* it has ended, and another one may be started */
 void node_forget_processes(struct ag_node *n); /* all have ended, and others may be started */
+
+/* --- the others --- */
 
 void node_on_bind(struct ag_node *n, uint64_t req, const json_t *body); /* HD_BIND */
 
