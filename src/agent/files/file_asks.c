@@ -22,14 +22,20 @@ struct file_channel {
 
 struct file_asks {
     struct file_fetch *d;
+    void (*want)(struct file_fetch *d, struct file_channel *c, uint32_t id, const char *path);
+    void (*gone)(struct file_fetch *d, const struct file_channel *c);
     struct file_channel *channels;
 };
 
-int file_asks_new(struct file_asks **out, struct file_fetch *d, struct pd_err *err) {
+int file_asks_new(struct file_asks **out, struct file_fetch *d,
+                  void (*want)(struct file_fetch *d, struct file_channel *c, uint32_t id,
+                               const char *path),
+                  void (*gone)(struct file_fetch *d, const struct file_channel *c),
+                  struct pd_err *err) {
     struct file_asks *a = *out = pd_calloc(1, sizeof *a);
     if (!a)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    a->d = d;
+    *a = (struct file_asks){.d = d, .want = want, .gone = gone};
     return 0;
 }
 
@@ -49,7 +55,7 @@ static void close_channel(struct file_channel *c) {
     *at = c->next;
     c->a = NULL;
     uv_close((uv_handle_t *)&c->pipe, on_channel_closed);
-    file_forget_channel(a->d, c);
+    a->gone(a->d, c);
 }
 
 void file_asks_close(struct file_asks *a) {
@@ -103,7 +109,7 @@ static int take_requests(struct file_channel *c) {
         if (strlen(path) != n)
             return -1;
         at += 8 + n;
-        file_want(c->a->d, c, id, path);
+        c->a->want(c->a->d, c, id, path);
     }
     if (at) {
         memmove(c->in.data, c->in.data + at, c->in.len - at);

@@ -1,5 +1,6 @@
-/* file_fetch.c - data files apart, after the job has begun: what came here, node 0's answers, the
- * client's messages, beginning and end. What is wanted here: file_want.c. See file_fetch.h. */
+/* file_fetch.c - data files apart, after the job has begun: node 0's answers, the client's
+ * messages, beginning and end. What is wanted here: file_want.c; what came here, and who has what:
+ * file_known.c. See file_fetch.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,98 +8,16 @@
 #include "agent/core/msg.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "math/hash.h"
 #include "wire/msg.h"
 
-enum { TICK_MS = 250, CAME_PIECES = 1 << 20 };
+enum { TICK_MS = 250 };
 
-struct came {
-    uint64_t hash;
-    char *path;
-    struct file_pieces f;
-};
-
-const struct file_fetch_opts *file_fetch_opts(const struct file_fetch *d) { return &d->o; }
 struct file_serve *file_fetch_server(const struct file_fetch *d) {
     return d->serve;
 }
 
-/* --- files that came --- */
-
-static uint64_t hash_of(const char *path) {
-    uint64_t h = 0;
-    for (; *path; path++)
-        h = pd_mix64(h ^ (unsigned char)*path) + 1;
-    return h;
-}
-
-const struct file_pieces *file_came(const struct file_fetch *d, const char *path) {
-    uint64_t h = hash_of(path);
-    for (size_t i = 0; i < d->n_came; i++)
-        if (d->came[i].hash == h && !strcmp(d->came[i].path, path))
-            return &d->came[i].f;
-    return NULL;
-}
-
-/* So that others can have it from here: what does not fit is only not served. */
-static void remember(struct file_fetch *d, const char *path, struct file_pieces *f) {
-    if (file_came(d, path) || d->n_pieces + f->n > CAME_PIECES)
-        return;
-    if (d->n_came == d->cap_came) {
-        size_t cap = d->cap_came ? 2 * d->cap_came : 64;
-        struct came *v = pd_realloc(d->came, cap * sizeof *v);
-        if (!v)
-            return;
-        d->came = v;
-        d->cap_came = cap;
-    }
-    char *copy = pd_strdup(path);
-    if (!copy)
-        return;
-    d->came[d->n_came++] = (struct came){hash_of(path), copy, *f};
-    d->n_pieces += f->n;
-    *f = (struct file_pieces){0};
-}
-
-void file_note_came(struct file_fetch *d, const char *path, struct file_pieces *pieces) {
-    remember(d, path, pieces);
-    if (d->o.spec->node)
-        d->o.io->ask_head(d->o.arg, WIRE_HD_FILE_HERE, 0, path, strlen(path));
-    else if (d->list)
-        file_index_note(d->list, path, 0);
-}
-
-/* --- on node 0: who has it --- */
-
-json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struct object_id *id,
-                        struct pd_err *err) {
-    const struct roles *roles = &d->o.spec->roles; /* as the job began: the files were sent then */
-    struct file_holders h;
-    int32_t node[FILE_RANKS + 64];
-    char text[300];
-    size_t n = 0;
-    if (!d->list || !file_index_find(d->list, path, &h)) {
-        pd_fail(err, PD_ENOENT, "%s is none of the data files that were sent with this job",
-                file_shown_path(path, text));
-        return NULL;
-    }
-    for (int k = 0; k < FILE_RANKS; k++)
-        if (h.rank[k] >= 0 && h.rank[k] < roles->n[ROLE_TRAINER])
-            node[n++] = roles->nodes[ROLE_TRAINER][h.rank[k]];
-    for (size_t i = 0; i < h.n_nodes && n < sizeof node / sizeof node[0]; i++)
-        node[n++] = h.node[i];
-    json_t *list = json_array();
-    for (size_t i = 0; i < n; i++) {
-        int it = node[(i + (size_t)asker) % n]; /* askers begin with different ones */
-        if (it != asker)
-            json_array_append_new(list, d->o.io->peer(d->o.arg, it));
-    }
-    *id = h.id;
-    json_t *body = json_pack("{s:o}", "holders", list);
-    if (!body)
-        pd_fail(err, PD_ENOMEM, "out of memory");
-    return body;
-}
+/* --- on node 0: who has it
+ * -------------------------------------------------------------------------------------------- */
 
 int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, json_t **body,
                   struct object_id *id, struct pd_err *err) {
@@ -121,7 +40,9 @@ int file_fetch_channel(struct file_fetch *d, struct pd_err *err) {
     return file_asks_open(d->asks, err);
 }
 
-/* --- clients --- */
+/* --- clients
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static struct file_fetch *fetch_of(const struct client *c) {
     struct file_fetch *const *slot = client_context(c, &file_fetch_service);
@@ -201,7 +122,9 @@ const struct client_service file_fetch_service = {.name = "data files",
                                                   .state_size = sizeof(struct file_feeder),
                                                   .on_close = on_client_gone};
 
-/* --- the whole --- */
+/* --- the whole
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static void on_tick(uv_timer_t *t) {
     struct file_fetch *d = t->data;
@@ -217,7 +140,7 @@ int file_fetch_new(struct file_fetch **out, const struct file_fetch_opts *o, str
     d->wanted_end = &d->wanted;
     d->where_ms = FILE_HOLDERS_MS;
     int rc = file_serve_new(&d->serve, d, err);
-    rc = rc ? rc : file_asks_new(&d->asks, d, err);
+    rc = rc ? rc : file_asks_new(&d->asks, d, file_want, file_forget_channel, err);
     if (rc) {
         file_serve_free(d->serve);
         file_asks_free(d->asks);
@@ -243,11 +166,7 @@ void file_fetch_close(struct file_fetch *d) {
 void file_fetch_free(struct file_fetch *d) {
     if (!d)
         return;
-    for (size_t i = 0; i < d->n_came; i++) {
-        free(d->came[i].path);
-        file_pieces_release(&d->came[i].f);
-    }
-    free(d->came);
+    file_known_release(d);
     file_index_free(d->list);
     file_serve_free(d->serve);
     file_asks_free(d->asks);

@@ -1,7 +1,7 @@
 /* file_fetch.h - data files apart, after the job has begun: one that a trainer opens and that is
  * not in its workspace comes from whoever has it.
  *
- *     trainer ─PADDLE_DATA_FD─▶ file_asks.c ─▶ file_want.c ──HD_FILE──▶ node 0: file_fetch.c, file_index.c   which bytes is it, and who has it?
+ *     trainer ─PADDLE_DATA_FD─▶ file_asks.c ─▶ file_want.c ──HD_FILE──▶ node 0: file_known.c, file_index.c   which bytes is it, and who has it?
  *                                 └▶ file_pull.c ──DF_*──▶ a holder's file_serve.c, the next one's, the launcher
  *                                      └▶ .agent/data-N, every object compared with its id ─▶ workspace/PATH
  *
@@ -66,10 +66,13 @@ int file_fetch_channel(struct file_fetch *d, struct pd_err *err);
  * or PD_E*; 1: there is no answer. */
 int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, json_t **body,
                   struct object_id *id, struct pd_err *err);
+struct file_serve *file_fetch_server(const struct file_fetch *d);
+
+/* --- file_known.c --- */
+
 /* The file's pieces, when it came here after the job began; else NULL. */
 const struct file_pieces *file_came(const struct file_fetch *d, const char *path);
 const struct file_fetch_opts *file_fetch_opts(const struct file_fetch *d);
-struct file_serve *file_fetch_server(const struct file_fetch *d);
 
 /* A path as messages show it: what is no printable text becomes '?'. */
 const char *file_shown_path(const char *path, char out[300]);
@@ -88,8 +91,13 @@ void file_on_holders(struct file_fetch *d, const struct wire_frame *f, const jso
 /* --- file_asks.c: trainers' sockets --- */
 
 struct file_asks;
-int file_asks_new(struct file_asks **out, struct file_fetch *d, struct pd_err *err);
-int file_asks_open(struct file_asks *a, struct pd_err *err); /* data_channel */
+/* `want` and `gone` are as file_want and file_forget_channel. */
+int file_asks_new(struct file_asks **out, struct file_fetch *d,
+                  void (*want)(struct file_fetch *d, struct file_channel *c, uint32_t id,
+                               const char *path),
+                  void (*gone)(struct file_fetch *d, const struct file_channel *c),
+                  struct pd_err *err);
+int file_asks_open(struct file_asks *a, struct pd_err *err); /* file_fetch_channel */
 void file_asks_close(struct file_asks *a);
 void file_asks_free(struct file_asks *a); /* once the loop has ended; NULL is fine */
 void file_answer(struct file_channel *c, uint32_t id,

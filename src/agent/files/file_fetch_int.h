@@ -1,5 +1,5 @@
-/* file_fetch_int.h - what file_fetch.c (the whole, node 0's answers, the client's messages) and
- * file_want.c (what is wanted here) share. */
+/* file_fetch_int.h - what file_fetch.c (the whole), file_want.c (what is wanted here) and
+ * file_known.c (what is known) share. */
 #ifndef PD_AGENT_FILE_FETCH_INT_H
 #define PD_AGENT_FILE_FETCH_INT_H
 
@@ -7,8 +7,8 @@
 
 enum { FILE_HOLDERS_MS = 5000 };
 
-struct wanted_file; /* a file that somebody waits for, or will */
-struct came;        /* one that is here since */
+struct wanted_file;    /* a file that somebody waits for, or will */
+struct file_came_here; /* one that is here since */
 
 /* A client that has the job's data files, too. */
 struct file_feeder {
@@ -25,13 +25,13 @@ struct file_fetch {
     struct wanted_file *wanted, **wanted_end;
     uint64_t next_number;
     unsigned where_ms; /* for node 0's answer; tests have no patience */
-    struct came *came;
+    struct file_came_here *came;
     size_t n_came, cap_came, n_pieces;
     uv_timer_t tick;
     int closing;
 };
 
-/* --- file_fetch.c --- */
+/* --- file_known.c --- */
 
 /* {holders: [{node, name, addrs, port, lost}]} for node `asker`, on node 0. NULL: no such file, or
  * out of memory. */
@@ -40,6 +40,7 @@ json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struc
 /* It is in the workspace now: others may have it from here, and node 0 hears of it. Takes `pieces`
  * over, or leaves them. */
 void file_note_came(struct file_fetch *d, const char *path, struct file_pieces *pieces);
+void file_known_release(struct file_fetch *d);
 
 /* --- file_want.c --- */
 

@@ -1,0 +1,107 @@
+/* file_known.c - which data files came here, and (node 0) which nodes have a file. See
+ * file_fetch.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/files/file_fetch_int.h"
+#include "base/fault.h"
+#include "math/hash.h"
+#include "wire/msg.h"
+
+enum { CAME_PIECES = 1 << 20 };
+
+struct file_came_here {
+    uint64_t hash;
+    char *path;
+    struct file_pieces f;
+};
+
+const struct file_fetch_opts *file_fetch_opts(const struct file_fetch *d) { return &d->o; }
+
+/* --- files that came
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static uint64_t hash_of(const char *path) {
+    uint64_t h = 0;
+    for (; *path; path++)
+        h = pd_mix64(h ^ (unsigned char)*path) + 1;
+    return h;
+}
+
+const struct file_pieces *file_came(const struct file_fetch *d, const char *path) {
+    uint64_t h = hash_of(path);
+    for (size_t i = 0; i < d->n_came; i++)
+        if (d->came[i].hash == h && !strcmp(d->came[i].path, path))
+            return &d->came[i].f;
+    return NULL;
+}
+
+/* So that others can have it from here: what does not fit is only not served. */
+static void remember(struct file_fetch *d, const char *path, struct file_pieces *f) {
+    if (file_came(d, path) || d->n_pieces + f->n > CAME_PIECES)
+        return;
+    if (d->n_came == d->cap_came) {
+        size_t cap = d->cap_came ? 2 * d->cap_came : 64;
+        struct file_came_here *v = pd_realloc(d->came, cap * sizeof *v);
+        if (!v)
+            return;
+        d->came = v;
+        d->cap_came = cap;
+    }
+    char *copy = pd_strdup(path);
+    if (!copy)
+        return;
+    d->came[d->n_came++] = (struct file_came_here){hash_of(path), copy, *f};
+    d->n_pieces += f->n;
+    *f = (struct file_pieces){0};
+}
+
+void file_note_came(struct file_fetch *d, const char *path, struct file_pieces *pieces) {
+    remember(d, path, pieces);
+    if (d->o.spec->node)
+        d->o.io->ask_head(d->o.arg, WIRE_HD_FILE_HERE, 0, path, strlen(path));
+    else if (d->list)
+        file_index_note(d->list, path, 0);
+}
+
+/* --- on node 0: who has a file
+ * -------------------------------------------------------------------------------------------- */
+
+json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struct object_id *id,
+                        struct pd_err *err) {
+    const struct roles *roles = &d->o.spec->roles; /* as the job began: the files were sent then */
+    struct file_holders h;
+    int32_t node[FILE_RANKS + 64];
+    char text[300];
+    size_t n = 0;
+    if (!d->list || !file_index_find(d->list, path, &h)) {
+        pd_fail(err, PD_ENOENT, "%s is none of the data files that were sent with this job",
+                file_shown_path(path, text));
+        return NULL;
+    }
+    for (int k = 0; k < FILE_RANKS; k++)
+        if (h.rank[k] >= 0 && h.rank[k] < roles->n[ROLE_TRAINER])
+            node[n++] = roles->nodes[ROLE_TRAINER][h.rank[k]];
+    for (size_t i = 0; i < h.n_nodes && n < sizeof node / sizeof node[0]; i++)
+        node[n++] = h.node[i];
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) {
+        int it = node[(i + (size_t)asker) % n]; /* askers begin with different ones */
+        if (it != asker)
+            json_array_append_new(list, d->o.io->peer(d->o.arg, it));
+    }
+    *id = h.id;
+    json_t *body = json_pack("{s:o}", "holders", list);
+    if (!body)
+        pd_fail(err, PD_ENOMEM, "out of memory");
+    return body;
+}
+
+void file_known_release(struct file_fetch *d) {
+    for (size_t i = 0; i < d->n_came; i++) {
+        free(d->came[i].path);
+        file_pieces_release(&d->came[i].f);
+    }
+    free(d->came);
+}
