@@ -1,5 +1,5 @@
-/* package.c - packages of a client: the client's messages, turns of work, what is sent when they
- * are over, and the end. See package.h. */
+/* package.c - a package: turns of work, what is sent when they are over, and the end. See
+ * package.h. */
 #include "agent/package/package.h"
 
 #include <fcntl.h>
@@ -27,34 +27,17 @@ enum {
     STATUS_CALM_MS = 1000,
     BULK = 1 << 20
 };
-enum { NO_SOURCE = -2, LAUNCHER = -1 };
-static const char *const kind_names[N_PACKAGE_KINDS] = {"worker", "deploy", "workspace", "data"};
-static const char packed_worker[] = "packed-worker"; /* a worker, too */
+const char *const package_kind_names[N_PACKAGE_KINDS] = {"worker", "deploy", "workspace", "data"};
 static const char *const state_names[] = {"waiting", "fetching", "finishing", "done", "failed"};
 
-struct client_packages *packages_of(struct client *c) {
-    return client_state(c, &package_service);
-}
-
-static struct package *by_req(struct client *c, uint64_t req) {
-    struct package *d = packages_of(c)->packages;
-    while (d && (d->req != req || d->dead))
-        d = d->next;
-    return d;
-}
-
-struct package *package_find(struct client *c, const struct object_id *root) {
-    struct package *d = packages_of(c)->packages;
+struct package *package_find(const struct client_packages *all, const struct object_id *root) {
+    struct package *d = all->first;
     while (d && (d->dead || !object_same(&d->root_id, root)))
         d = d->next;
     return d;
 }
 
 /* --- what the client hears --- */
-
-static int is_over(const struct package *d) {
-    return d->state == PACKAGE_DONE || d->state == PACKAGE_FAILED;
-}
 
 static uint64_t idle_ms(const struct package *d, uint64_t now) {
     return d->totals.asked && d->active_ns ? (now - d->active_ns) / 1000000 : 0;
@@ -74,7 +57,7 @@ static void say_status(struct package *d) {
     d->said_ns = now;
     d->said_asked = t->asked;
     if (!d->dead)
-        client_send(d->c, WIRE_DS_STATUS, d->req,
+        client_send(d->all->c, WIRE_DS_STATUS, d->req,
                     json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:b, s:o, s:I, s:I, s:i}",
                               "state", state_names[d->state], "have", (json_int_t)t->have, "of",
                               (json_int_t)t->bytes, "fetched", (json_int_t)t->fetched, "rate",
@@ -86,7 +69,7 @@ static void say_status(struct package *d) {
 }
 
 static unsigned status_every_ms(const struct package *d, uint64_t now) {
-    if (is_over(d) || (d->totals.asked < BULK && d->said_asked < BULK))
+    if (package_is_over(d) || (d->totals.asked < BULK && d->said_asked < BULK))
         return STATUS_CALM_MS;
     if (now - d->source_ns < YOUNG_MS * UINT64_C(1000000))
         return TICK_MS;
@@ -96,7 +79,7 @@ static unsigned status_every_ms(const struct package *d, uint64_t now) {
 static void on_timer(uv_timer_t *t) {
     struct package *d = t->data;
     uint64_t now = pd_mono_ns();
-    if ((!is_over(d) || d->takers) &&
+    if ((!package_is_over(d) || d->takers) &&
         now - d->said_ns >=
             status_every_ms(d, now) * UINT64_C(1000000) - TICK_MS * UINT64_C(500000))
         say_status(d);
@@ -106,16 +89,16 @@ static void enter(struct package *d, enum package_state state) {
     if (d->state == state)
         return;
     d->state = state;
-    if (is_over(d))
+    if (package_is_over(d))
         say_status(d);
 }
 
 static void say_end(struct package *d) {
     if (d->failed.code)
-        client_refuse(d->c, WIRE_DS_END, d->req, &d->failed);
+        client_refuse(d->all->c, WIRE_DS_END, d->req, &d->failed);
     else
         client_send(
-            d->c, WIRE_DS_END, d->req,
+            d->all->c, WIRE_DS_END, d->req,
             json_pack(
                 "{s:o, s:I, s:I, s:I, s:I}", "path", msg_text(d->w.target, strlen(d->w.target)),
                 "entries", (json_int_t)d->w.totals.entries, "bytes", (json_int_t)d->w.totals.bytes,
@@ -124,26 +107,29 @@ static void say_end(struct package *d) {
 
 /* --- the source --- */
 
-void package_source_reached(struct package *d) {
+static void on_reached(void *arg) {
+    struct package *d = arg;
     d->reached = 1;
     d->active_ns = pd_mono_ns();
     pd_err_clear(&d->why);
     say_status(d);
 }
 
-void package_source_failed(struct package *d, const struct pd_err *why) {
+static void on_source_failed(void *arg, const struct pd_err *why) {
+    struct package *d = arg;
+    d->pull = NULL;
     d->reached = 0;
     d->why = *why;
-    if (!is_over(d) && !d->dead) {
-        pd_warn(&client_core(d->c)->log, "package %s: its source, node %d: %s",
-                kind_names[d->w.kind], d->source, why->msg);
+    if (!package_is_over(d) && !d->dead) {
+        pd_warn(&client_core(d->all->c)->log, "package %s: its source, node %d: %s",
+                package_kind_names[d->w.kind], d->source, why->msg);
         say_status(d);
     }
 }
 
 static void ask(struct package *d) {
     const struct package_work *w = &d->w;
-    if (!w->n_need || d->source == NO_SOURCE)
+    if (!w->n_need || d->source == PACKAGE_NO_SOURCE)
         return;
     for (const struct package_input *in = d->inputs; in; in = in->next)
         if (in->what == PACKAGE_IN_AGAIN)
@@ -151,39 +137,13 @@ static void ask(struct package *d) {
                        is lacking, these too */
     if (w->totals.asked && !d->active_ns)
         d->active_ns = pd_mono_ns();
-    if (d->source != LAUNCHER) {
+    if (d->source != PACKAGE_LAUNCHER) {
         if (d->pull)
             package_pull_need(d->pull, w->need, w->n_need);
     } else {
         struct net_sec sec[2] = {{NULL, 0}, {w->need, w->n_need * OBJECT_ID}};
-        client_send_raw(d->c, WIRE_DS_NEED, d->req, sec, 2);
+        client_send_raw(d->all->c, WIRE_DS_NEED, d->req, sec, 2);
     }
-}
-
-static int on_source(struct client *c, const struct wire_frame *f, const json_t *body,
-                     struct pd_err *err) {
-    struct package *d = by_req(c, f->req);
-    int launcher = msg_bool(body, "launcher");
-    if (!d)
-        return pd_fail(err, PD_EPROTO, "DS_SOURCE of no package");
-    if (!launcher && (f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES))
-        return pd_fail(err, PD_EPROTO, "DS_SOURCE: a node needs a secret");
-    client_send(c, f->type, f->req, json_object());
-    if (is_over(d))
-        return 0;
-    package_pull_close(d->pull);
-    pd_err_clear(&d->why);
-    d->source = launcher ? LAUNCHER : (int)msg_int(body, "node", 0, 1 << 20, 0);
-    d->reached = launcher;
-    d->active_ns = 0;
-    d->source_ns = pd_mono_ns();
-    struct pd_err why = {0};
-    if (!launcher && package_pull_new(d, body, f->sec[1], &why))
-        package_source_failed(d, &why);
-    if (d->state == PACKAGE_WAITING)
-        enter(d, PACKAGE_FETCHING);
-    package_input(d, PACKAGE_IN_AGAIN, NULL, NULL, 0);
-    return 0;
 }
 
 static void free_bytes(const struct package_input *in) {
@@ -194,7 +154,7 @@ static void free_bytes(const struct package_input *in) {
 }
 
 /* Its bytes are taken over, also on failure. */
-static void put_input(struct package *d, const struct package_input *what) {
+void package_put(struct package *d, const struct package_input *what) {
     struct package_input *in = d->dead ? NULL : pd_malloc(sizeof *in);
     if (!in) {
         free_bytes(what);
@@ -209,33 +169,6 @@ static void put_input(struct package *d, const struct package_input *what) {
     if (in->what == PACKAGE_IN_RECORDS)
         d->active_ns = pd_mono_ns();
     package_next_turn(d);
-}
-
-static int on_object(struct client *c, const struct wire_frame *f, const json_t *body,
-                     struct pd_err *err) {
-    struct package *d = by_req(c, f->req);
-    (void)body;
-    if (!d || f->n_sec < 2 ||
-        f->total > PACKAGE_FRAME + OBJECT_MAX + OBJECT_HEADER +
-                       4 * WIRE_HEADER) /* all of it is kept, not only the records */
-        return d ? pd_fail(err, PD_EPROTO, "DS_OBJECT: %zu bytes are too many",
-                           f->n_sec < 2 ? (size_t)0 : (size_t)f->total)
-                 : 0;
-    if (is_over(d) || d->dead || !f->len[1])
-        return 0;
-    struct wire_frame *ours = client_take_frame(c);
-    put_input(d, &(struct package_input){.what = PACKAGE_IN_RECORDS,
-                                         .frame = ours,
-                                         .p = ours->data + (f->sec[1] - f->data),
-                                         .n = f->len[1]});
-    return 0;
-}
-
-/* The client, as a source, can't go on. */
-static void on_object_error(struct client *c, uint64_t req, const struct pd_err *e) {
-    struct package *d = by_req(c, req);
-    if (d && d->source == LAUNCHER)
-        package_fail(d, e); /* nobody else could have it */
 }
 
 /* --- turns of work --- */
@@ -255,18 +188,47 @@ int package_may_wait(const struct package *d, const struct package_taker *t, siz
 
 void package_input(struct package *d, enum package_what what, struct package_taker *t, uint8_t *p,
                    size_t n) {
-    put_input(d, &(struct package_input){.what = what, .taker = t, .p = p, .n = n});
+    package_put(d, &(struct package_input){.what = what, .taker = t, .p = p, .n = n});
+}
+
+/* What it has to say of records that nobody asked for ends the connection. */
+static int on_records(void *arg, uint8_t *p, size_t n) {
+    struct package *d = arg;
+    if (!package_may_wait(d, NULL, n)) {
+        free(p);
+        return -1;
+    }
+    package_input(d, PACKAGE_IN_RECORDS, NULL, p, n);
+    return 0;
+}
+
+void package_set_source(struct package *d, const json_t *body, const uint8_t *secret) {
+    static const struct package_pull_events ev = {on_reached, on_records, on_source_failed};
+    struct pd_err why = {0};
+    package_pull_close(d->pull);
+    d->pull = NULL;
+    pd_err_clear(&d->why);
+    d->source = secret ? (int)msg_int(body, "node", 0, 1 << 20, 0) : PACKAGE_LAUNCHER;
+    d->reached = !secret;
+    d->active_ns = 0;
+    d->source_ns = pd_mono_ns();
+    if (secret &&
+        package_pull_new(&d->pull, client_core(d->all->c), &d->root_id, body, secret, &ev, d, &why))
+        on_source_failed(d, &why);
+    if (d->state == PACKAGE_WAITING)
+        enter(d, PACKAGE_FETCHING);
+    package_input(d, PACKAGE_IN_AGAIN, NULL, NULL, 0);
 }
 
 static void package_free(struct package *d) {
-    struct package **at = &packages_of(d->c)->packages;
+    struct package **at = &d->all->first;
     while (*at != d)
         at = &(*at)->next;
     *at = d->next;
     free_inputs(d->inputs);
     free_inputs(d->w.inputs);
     package_work_release(&d->w);
-    client_unref(d->c);
+    client_unref(d->all->c);
     free(d);
 }
 
@@ -320,12 +282,12 @@ void package_settle(struct package *d) {
 
 /* The package is complete, has failed, or goes on. */
 static void take_outcome(struct package *d) {
-    const struct pd_log *log = &client_core(d->c)->log;
-    if (is_over(d))
+    const struct pd_log *log = &client_core(d->all->c)->log;
+    if (package_is_over(d))
         return;
     if (d->w.finished) {
         pd_info(log, "package %s: %llu entries, %llu bytes in %s; %llu bytes came",
-                kind_names[d->w.kind], (unsigned long long)d->w.totals.entries,
+                package_kind_names[d->w.kind], (unsigned long long)d->w.totals.entries,
                 (unsigned long long)d->w.totals.bytes, d->w.target,
                 (unsigned long long)d->w.totals.fetched);
         enter(d, PACKAGE_DONE);
@@ -333,7 +295,7 @@ static void take_outcome(struct package *d) {
         return; /* the next turn removes it, and then it has failed */
     } else if (d->w.err.code || d->failed.code) {
         pd_fail(&d->failed, d->w.err.code, "%s", d->w.err.msg);
-        pd_warn(log, "package %s: %s", kind_names[d->w.kind], d->failed.msg);
+        pd_warn(log, "package %s: %s", package_kind_names[d->w.kind], d->failed.msg);
         enter(d, PACKAGE_FAILED);
     } else {
         if (d->w.complete)
@@ -341,6 +303,7 @@ static void take_outcome(struct package *d) {
         return;
     }
     package_pull_close(d->pull);
+    d->pull = NULL;
     say_end(d);
 }
 
@@ -348,7 +311,7 @@ static void take_outcome(struct package *d) {
  * until then `clean` must not take it for one of a tree that is gone. */
 static void hold_data(struct package *d) {
     if (d->w.held > 0)
-        kept_data_lock(client_context(d->c, &package_service), d->w.held);
+        kept_data_lock(d->all->kept, d->w.held);
     d->w.held = 0;
 }
 
@@ -359,7 +322,7 @@ static void on_worked(uv_work_t *r, int status) {
     d->totals = d->w.totals;
     d->served = d->w.served;
     if (d->finishing) {
-        client_work_end(d->c);
+        client_work_end(d->all->c);
         d->finishing = 0;
     }
     free_inputs(d->w.inputs);
@@ -419,14 +382,14 @@ void package_next_turn(struct package *d) {
     d->inputs = NULL;
     d->inputs_end = &d->inputs;
     d->unread = 0;
-    w->serves = packages_of(d->c)->serve != NULL;
+    w->serves = d->all->serve != NULL;
     w->give_up = d->failed.code != 0;
     w->finish = d->state == PACKAGE_FINISHING && !w->finished;
     d->cleaning = d->dead;
     if (d->dead)
         w->n_takers = 0;
     d->work.data = d;
-    if (uv_queue_work(&client_core(d->c)->loop, &d->work, work, on_worked)) {
+    if (uv_queue_work(&client_core(d->all->c)->loop, &d->work, work, on_worked)) {
         if (d->dead) { /* then here */
             package_work_end(w);
             d->cleaned = 1;
@@ -436,12 +399,12 @@ void package_next_turn(struct package *d) {
     d->busy = 1;
     if (w->finish && !d->dead) {
         d->finishing = 1;
-        client_work_begin(d->c);
+        client_work_begin(d->all->c);
     }
 }
 
 void package_fail(struct package *d, const struct pd_err *e) {
-    if (is_over(d) || d->dead)
+    if (package_is_over(d) || d->dead)
         return;
     pd_fail(&d->failed, e->code, "%s", e->msg);
     if (d->busy)
@@ -452,55 +415,13 @@ void package_fail(struct package *d, const struct pd_err *e) {
         take_outcome(d);
 }
 
-static int on_abort(struct client *c, const struct wire_frame *f, const json_t *body,
-                    struct pd_err *err) {
-    struct package *d = by_req(c, f->req);
-    (void)body;
-    (void)err;
-    if (d)
-        package_fail(d, &(struct pd_err){PD_ECANCELED, "given up by the client"});
-    return 0;
-}
-
 /* --- the beginning and the end --- */
 
-static int set_target(struct package *d, const json_t *body, struct pd_err *err) {
-    const struct agent_core *core = client_core(d->c);
-    const char *kind = msg_str(body, "kind"), *name = msg_str(body, "name"),
-               *root = core->paths.root;
-    char hex[2 * OBJECT_ID + 1], dir[PATH_MAX];
-    struct package_work *w = &d->w;
-    int packed = !strcmp(kind, packed_worker);
-    for (w->kind = 0; w->kind < N_PACKAGE_KINDS && !packed && strcmp(kind, kind_names[w->kind]);
-         w->kind++)
-        ;
-    if (w->kind == N_PACKAGE_KINDS)
-        return pd_fail(err, PD_EPROTO, "there is no package kind '%.40s'", kind);
-    if ((w->kind == PACKAGE_WORKSPACE || w->kind == PACKAGE_DATA) && core->mode != AGENT_JOB)
-        return pd_fail(err, PD_EPROTO, "a workspace belongs to a job");
-    if (w->kind == PACKAGE_DEPLOY && !node_paths_name_ok(name))
-        return pd_fail(err, PD_EPROTO, "'%.80s' is not a package's name", name);
-    object_hex(&d->root_id, hex);
-    int bad =
-        w->kind == PACKAGE_WORKSPACE ? pd_fmt(dir, sizeof dir, "%s", core->paths.dir) ||
-                                           pd_fmt(w->target, sizeof w->target, "%s/workspace", dir)
-        : w->kind == PACKAGE_DATA
-            ? pd_fmt(dir, sizeof dir, "%s", core->paths.dir) ||
-                  pd_fmt(w->target, sizeof w->target, "%s/data-%s", dir, hex) ||
-                  pd_fmt(w->lies_in, sizeof w->lies_in, "%s/workspace", dir)
-        : w->kind == PACKAGE_DEPLOY
-            ? pd_fmt(dir, sizeof dir, "%s/workspaces", root) ||
-                  pd_fmt(w->target, sizeof w->target, "%s/%s-%.16s", dir, name, hex)
-            : pd_fmt(dir, sizeof dir, "%s/.paddlectl/bin", root) ||
-                  pd_fmt(w->target, sizeof w->target, "%s/worker-%s", dir, hex) ||
-                  (packed && pd_fmt(w->packed, sizeof w->packed, "%s/packed-worker-%s", dir, hex));
-    return bad ? pd_fail(err, PD_EIO, "path too long: %s", root) : pd_mkdirs(dir, 0755, err);
-}
-
 /* What is unfinished of it goes, and then the package does; a finished tree stays. */
-static void drop(struct package *d) {
+void package_drop(struct package *d) {
     d->dead = 1;
     package_pull_close(d->pull);
+    d->pull = NULL;
     for (struct package_taker *t = d->takers; t; t = t->next)
         if (t->conn)
             net_abort(t->conn); /* the port is the first that a pserver asks for */
@@ -509,110 +430,19 @@ static void drop(struct package *d) {
     package_settle(d);
 }
 
-/* May there be one more? The oldest that is over, and that nobody takes from here, gives its place
- * to it; of data files first, which no other node takes: when hosts are left out in round after
- * round, each round has shares of its own (launcher/job/job_data.c). */
-static int make_room(struct client *c) {
-    struct package *gives = NULL;
-    unsigned n = 0;
-    for (struct package *d = packages_of(c)->packages; d; d = d->next) { /* the newest first */
-        n += !d->dead;
-        if (!d->dead && is_over(d) && !d->takers &&
-            (!gives || d->w.kind == PACKAGE_DATA || gives->w.kind != PACKAGE_DATA))
-            gives = d;
-    }
-    if (n < PACKAGES_MAX)
-        return 1;
-    if (gives)
-        drop(gives);
-    return gives != NULL;
-}
-
-static int on_begin(struct client *c, const struct wire_frame *f, const json_t *body,
-                    struct pd_err *err) {
-    struct agent_core *core = client_core(c);
-    struct stat st;
-    if (client_over(c, err))
-        return err->code;
-    if (by_req(c, f->req) || (core->mode != AGENT_JOB && core->mode != AGENT_TOOL))
-        return pd_fail(err, PD_EPROTO, "DS_BEGIN: no package here");
-    if (f->n_sec < 2 || !f->len[1] || f->len[1] > MANIFEST_ROOT_MAX)
-        return pd_fail(err, PD_EPROTO, "DS_BEGIN needs a root object");
-    if (!make_room(c))
-        return pd_fail(err, PD_EPROTO,
-                       "DS_BEGIN: %d packages are on their way, and no further one is taken",
-                       PACKAGES_MAX);
-    struct package *d = pd_calloc(1, sizeof *d);
-    uint8_t *root = pd_malloc(f->len[1]);
-    if (!d || !root) {
-        free(d);
-        free(root);
+int package_start(struct package *d, struct pd_err *err) {
+    struct client_packages *all = d->all;
+    if (uv_timer_init(&client_core(all->c)->loop, &d->timer))
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    }
-    memcpy(root, f->sec[1], f->len[1]);
-    object_id_of(&d->root_id, root, f->len[1]);
-    d->c = c;
-    d->req = f->req;
-    d->source = NO_SOURCE;
-    d->inputs_end = &d->inputs;
-    d->w.root = root;
-    d->w.root_n = f->len[1];
-    d->w.paths = core->paths;
-    d->w.store_limit = (uint64_t)msg_int(body, "store_limit", 0, INT64_MAX, 0);
-    d->rate_ns = d->said_ns = pd_mono_ns();
-    int rc = set_target(d, body, err);
-    if (!rc && d->w.kind == PACKAGE_DATA)
-        rc = kept_data_root(client_context(c, &package_service), root, f->len[1],
-                            err); /* files that other nodes ask for are found in the store by it */
-    if (!rc && uv_timer_init(&core->loop, &d->timer))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
-    if (rc) {
-        package_work_release(&d->w);
-        free(d);
-        return rc;
-    }
     d->timer.data = d;
-    d->next = packages_of(c)->packages;
-    packages_of(c)->packages = d;
-    client_ref(c);
-    d->w.have = !lstat(d->w.target, &st) &&
-                (d->w.kind == PACKAGE_WORKER ? S_ISREG(st.st_mode) : S_ISDIR(st.st_mode));
+    d->rate_ns = d->said_ns = pd_mono_ns();
+    d->next = all->first;
+    all->first = d;
+    client_ref(all->c);
     if (d->w.have) { /* it may still be served: the store is opened when somebody asks */
         d->state = PACKAGE_DONE;
         d->w.finished = 1;
-        if (d->w.kind == PACKAGE_DEPLOY)
-            (void)utimensat(
-                AT_FDCWD, d->w.target, NULL,
-                AT_SYMLINK_NOFOLLOW); /* somebody wants it: `clean` takes it for a new one */
     }
     uv_timer_start(&d->timer, on_timer, TICK_MS, TICK_MS);
-    client_send(c, f->type, f->req,
-                json_pack("{s:b, s:o}", "have", d->w.have, "path",
-                          msg_text(d->w.target, strlen(d->w.target))));
-    if (!d->w.have)
-        package_next_turn(d);
     return 0;
 }
-
-void packages_drop(struct client *c) {
-    package_serve_close(c);
-    for (struct package *d = packages_of(c)->packages, *next; d; d = next) {
-        next = d->next;
-        if (!d->dead)
-            drop(d);
-    }
-}
-
-static const struct client_request requests[] = {
-    {WIRE_DS_BEGIN, 0, 1, on_begin, NULL},
-    {WIRE_DS_SOURCE, 0, 1, on_source, NULL},
-    {WIRE_DS_OBJECT, 0, 0, on_object, on_object_error},
-    {WIRE_DS_SERVE, 0, 1, package_on_serve, NULL},
-    {WIRE_DS_ABORT, 0, 0, on_abort, NULL},
-    {0},
-};
-
-const struct client_service package_service = {.name = "packages",
-                                               .requests = requests,
-                                               .state_size = sizeof(struct client_packages),
-                                               .on_close = packages_drop};

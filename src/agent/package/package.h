@@ -25,6 +25,7 @@ enum package_kind {
     PACKAGE_DATA,
     N_PACKAGE_KINDS
 };
+enum { PACKAGE_NO_SOURCE = -2, PACKAGE_LAUNCHER = -1 };
 enum package_state {
     PACKAGE_WAITING,
     PACKAGE_FETCHING,
@@ -63,9 +64,9 @@ struct package_input {
 /* A node that takes this package from us. */
 struct package_taker {
     struct package_taker *next;
-    struct package *ds;    /* NULL before DS_PULL, and when the package is gone */
-    struct client *c;      /* whose package it is */
-    struct net_conn *conn; /* NULL: it is gone */
+    struct package *ds;          /* NULL before DS_PULL, and when the package is gone */
+    struct client_packages *all; /* whose package it is */
+    struct net_conn *conn;       /* NULL: it is gone */
     struct seal seal;
     int refused;   /* it was told why; it will close */
     size_t unread; /* bytes of its DS_NEED that wait for the next turn of work */
@@ -117,7 +118,7 @@ struct package_work {
 
 struct package {
     struct package *next;
-    struct client *c;
+    struct client_packages *all;
     uint64_t req;
     struct object_id root_id;
     enum package_state state;
@@ -133,7 +134,7 @@ struct package {
     int finishing; /* the turn of work under way finishes */
     struct pd_err failed;
     /* the source */
-    int source; /* -1: the launcher, -2: none, else the node */
+    int source; /* PACKAGE_LAUNCHER, PACKAGE_NO_SOURCE, else the node */
     int reached;
     struct pd_err why; /* the source's failure */
     struct package_pull *pull;
@@ -146,31 +147,44 @@ struct package {
     uint64_t said_ns, said_asked;
 };
 
-/* --- package.c --- */
-/* DS_BEGIN, _SOURCE, _OBJECT, _SERVE, _ABORT. The context is a struct kept_data *. */
-extern const struct client_service package_service;
-
-/* What a client has. */
+/* Of a client. */
 struct package_serve;
 struct client_packages {
-    struct package *packages;
+    struct client *c;
+    struct kept_data *kept;
+    struct package *first;       /* the newest */
     struct package_serve *serve; /* a port for nodes that take them from here, or NULL */
 };
-struct client_packages *packages_of(struct client *c);
 
+/* --- package_requests.c --- */
+
+/* DS_BEGIN, _SOURCE, _OBJECT, _SERVE, _ABORT. The context is a struct kept_data *. */
+extern const struct client_service package_service;
 void packages_drop(
     struct client *c); /* its connection is gone, or its job begins: every node has what it needs */
 
-struct package *package_find(struct client *c, const struct object_id *root);
+/* --- package.c --- */
+
+extern const char *const package_kind_names[N_PACKAGE_KINDS];
+static inline int package_is_over(const struct package *d) {
+    return d->state == PACKAGE_DONE || d->state == PACKAGE_FAILED;
+}
+
+/* The package becomes one of its client's. Its target is known, and whether it is there. */
+int package_start(struct package *d, struct pd_err *err);
+/* A node (`body` is DS_SOURCE's, `secret` of WIRE_KEY_BYTES), or without a secret the launcher. */
+void package_set_source(struct package *d, const json_t *body, const uint8_t *secret);
+void package_drop(struct package *d); /* what is unfinished of it goes, and then the package does; a
+                                         finished tree stays */
+struct package *package_find(const struct client_packages *all, const struct object_id *root);
 /* May n more bytes wait for the next turn of work? Else it is more than anybody was asked for, or
  * may ask for. */
 int package_may_wait(const struct package *d, const struct package_taker *t, size_t n);
-/* Takes p over, also on failure. */
+/* Takes the bytes over, also on failure. */
 void package_input(struct package *d, enum package_what what, struct package_taker *t, uint8_t *p,
                    size_t n);
+void package_put(struct package *d, const struct package_input *what);
 void package_next_turn(struct package *d); /* a turn of work, if there is something to do */
-void package_source_failed(struct package *d, const struct pd_err *why);
-void package_source_reached(struct package *d);
 void package_fail(struct package *d, const struct pd_err *e); /* the package can't be completed */
 void package_forget_taker(
     struct package *d,
@@ -184,16 +198,27 @@ void package_work_end(struct package_work *w); /* what is unfinished is removed 
 void package_work_release(struct package_work *w);
 
 /* --- package_pull.c: the connection to a node that is the source --- */
-int package_pull_new(struct package *d, const json_t *body, const uint8_t *secret,
-                     struct pd_err *err);
+struct package_pull_events {
+    void (*on_open)(void *arg);
+    int (*on_records)(void *arg, uint8_t *p,
+                      size_t n); /* takes p over; -1: nobody asked for so much */
+    void (*on_failed)(void *arg, const struct pd_err *why); /* last: the pull is gone */
+};
+struct package_pull;
+int package_pull_new(struct package_pull **out, struct agent_core *core,
+                     const struct object_id *root, const json_t *body, const uint8_t *secret,
+                     const struct package_pull_events *ev, void *arg, struct pd_err *err);
 void package_pull_need(struct package_pull *p, const struct object_id *ids, size_t n);
-void package_pull_close(struct package_pull *p); /* NULL is fine */
+void package_pull_close(struct package_pull *p); /* NULL is fine; no event comes after it */
 
-/* --- package_serve.c: nodes that take from us --- */
-int package_on_serve(struct client *c, const struct wire_frame *f, const json_t *body,
-                     struct pd_err *err); /* DS_SERVE */
-void package_serve_close(struct client *c);
+/* --- package_taker.c: a node that takes from us --- */
+void package_taker_refuse(struct package_taker *t, const struct pd_err *e);
 void package_taker_gone(struct package_taker *t);  /* not while the worker has it */
 void package_taker_flush(struct package_taker *t); /* send what a turn of work has left */
+
+/* --- package_serve.c: the port where nodes take from us --- */
+int package_serve_begin(struct client_packages *all, const struct wire_frame *f, const json_t *body,
+                        struct pd_err *err); /* DS_SERVE */
+void package_serve_close(struct client_packages *all);
 
 #endif

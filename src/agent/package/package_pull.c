@@ -10,7 +10,10 @@
 enum { CONNECT_MS = 3000, ADDRS = 16 };
 
 struct package_pull {
-    struct package *ds; /* NULL: given up, the connection is closing */
+    struct agent_core *core;
+    struct object_id root;
+    const struct package_pull_events *ev; /* NULL: given up, the connection is closing */
+    void *arg;
     struct net_conn *conn;
     json_t *addrs;
     size_t next;
@@ -33,15 +36,15 @@ static void pull_free(struct package_pull *p) {
 
 static void on_open(struct net_conn *c, void *arg) {
     struct package_pull *p = arg;
-    if (!p->ds) {
+    if (!p->ev) {
         net_close(c);
         return;
     }
     p->open = 1;
     seal_init(&p->seal, c, 1, p->encrypt);
-    if (seal_send(&p->seal, c, WIRE_DS_PULL, p->ds->root_id.b, OBJECT_ID))
+    if (seal_send(&p->seal, c, WIRE_DS_PULL, p->root.b, OBJECT_ID))
         net_close(c);
-    package_source_reached(p->ds);
+    p->ev->on_open(p->arg);
     if (p->n_early)
         package_pull_need(p, p->early, p->n_early);
     p->n_early = 0;
@@ -52,18 +55,13 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct pd_err err = {0};
     uint8_t *data;
     size_t n;
-    if (p->ds && f->flags & WIRE_F_ERROR)
+    if (p->ev && f->flags & WIRE_F_ERROR)
         msg_error(f, &err);
-    else if (p->ds && f->type != WIRE_DS_OBJECT)
+    else if (p->ev && f->type != WIRE_DS_OBJECT)
         pd_fail(&err, PD_EPROTO, "a source does not send %s", wire_msg_name(f->type));
-    else if (p->ds && !seal_open(&p->seal, f, &data, &n, &err)) {
-        if (package_may_wait(p->ds, NULL, n)) {
-            package_input(p->ds, PACKAGE_IN_RECORDS, NULL, data, n);
-        } else {
-            free(data);
-            pd_fail(&err, PD_EPROTO, "it sends what it was not asked for");
-        }
-    }
+    else if (p->ev && !seal_open(&p->seal, f, &data, &n, &err) &&
+             p->ev->on_records(p->arg, data, n))
+        pd_fail(&err, PD_EPROTO, "it sends what it was not asked for");
     wire_frame_free(f);
     if (err.code) {
         pd_fail(&p->why, err.code, "%s", err.msg);
@@ -75,7 +73,7 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     struct package_pull *p = arg;
     (void)c;
     p->conn = NULL;
-    if (!p->ds) {
+    if (!p->ev) {
         pull_free(p);
         return;
     }
@@ -86,25 +84,24 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
         if (p->conn)
             return;
     }
-    struct package *d = p->ds;
+    const struct package_pull_events *ev = p->ev;
+    void *owner = p->arg;
     struct pd_err e = p->why;
     if (!e.code)
         pd_fail(&e, PD_ECLOSED, "the connection was closed");
-    d->pull = NULL;
     pull_free(p);
-    package_source_failed(d, &e);
+    ev->on_failed(owner, &e);
 }
 
 static void try_next(struct package_pull *p) {
     static const struct net_events ev = {on_open, on_frame, NULL, on_close};
-    struct agent_core *core = client_core(p->ds->c);
     const struct net_opts opts = {.max_frame = PACKAGE_FRAME + (64 << 10) + OBJECT_MAX,
                                   .handshake_timeout_ms = CONNECT_MS,
-                                  .log = &core->log};
+                                  .log = &p->core->log};
     struct pd_err err = {0};
     while (!p->conn && p->next < json_array_size(p->addrs)) {
         const char *ip = json_string_value(json_array_get(p->addrs, p->next++));
-        if (net_connect(&p->conn, &core->loop, ip ? ip : "", p->port, CONNECT_MS, &p->hs, &opts,
+        if (net_connect(&p->conn, &p->core->loop, ip ? ip : "", p->port, CONNECT_MS, &p->hs, &opts,
                         &ev, p, &err)) {
             p->conn = NULL;
             pd_fail(&p->why, err.code, "%s", err.msg);
@@ -112,14 +109,18 @@ static void try_next(struct package_pull *p) {
     }
 }
 
-int package_pull_new(struct package *d, const json_t *body, const uint8_t *secret,
-                     struct pd_err *err) {
+int package_pull_new(struct package_pull **out, struct agent_core *core,
+                     const struct object_id *root, const json_t *body, const uint8_t *secret,
+                     const struct package_pull_events *ev, void *arg, struct pd_err *err) {
     const char *token = msg_str(body, "token");
     struct package_pull *p = pd_calloc(1, sizeof *p);
     if (!p)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    int node = agent_node_id(client_core(d->c));
-    p->ds = d;
+    int node = agent_node_id(core);
+    p->core = core;
+    p->root = *root;
+    p->ev = ev;
+    p->arg = arg;
     p->port = (int)msg_int(body, "port", 1, 65535, 0);
     p->encrypt = msg_bool(body, "encrypt");
     p->addrs = json_incref(json_object_get(body, "addrs"));
@@ -136,7 +137,7 @@ int package_pull_new(struct package *d, const json_t *body, const uint8_t *secre
         pull_free(p);
         return err->code;
     }
-    d->pull = p;
+    *out = p;
     return 0;
 }
 
@@ -161,7 +162,6 @@ void package_pull_need(struct package_pull *p, const struct object_id *ids, size
 void package_pull_close(struct package_pull *p) {
     if (!p)
         return;
-    p->ds->pull = NULL;
-    p->ds = NULL;
+    p->ev = NULL;
     net_close(p->conn);
 }

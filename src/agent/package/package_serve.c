@@ -10,19 +10,11 @@
 #include "wire/msg.h"
 
 struct package_serve {
-    struct client *c;
+    struct client_packages *all;
     struct net_listener *listener;
     int encrypt;
     struct package_taker *strangers; /* connections without a package */
 };
-
-void package_taker_gone(struct package_taker *t) {
-    pd_buf_release(&t->out);
-    free(t->ready);
-    free(t->waiting);
-    client_unref(t->c);
-    free(t);
-}
 
 /* Out of the list it is in. */
 static void unlink_taker(struct package_taker **list, struct package_taker *t) {
@@ -32,30 +24,21 @@ static void unlink_taker(struct package_taker **list, struct package_taker *t) {
         *list = t->next;
 }
 
-static struct package_serve *serve_of(struct client *c) { return packages_of(c)->serve; }
-
 static void on_open(struct net_conn *c, void *arg) {
-    struct client *its = arg;
-    struct package_serve *v = serve_of(its);
+    struct client_packages *all = arg;
+    struct package_serve *v = all->serve;
     struct package_taker *t = v ? pd_calloc(1, sizeof *t) : NULL;
     net_set_arg(c, t);
     if (!t) {
         net_close(c);
         return;
     }
-    t->c = its;
+    t->all = all;
     t->conn = c;
-    client_ref(its);
+    client_ref(all->c);
     seal_init(&t->seal, c, 0, v->encrypt);
     t->next = v->strangers;
     v->strangers = t;
-}
-
-static void refuse(struct package_taker *t, const struct pd_err *e) {
-    pd_warn(&client_core(t->c)->log, "%s, which takes a package from here: %s",
-            net_peer_addr(t->conn), e->msg);
-    net_send_error(t->conn, WIRE_DS_OBJECT, 0, e); /* it closes then */
-    t->refused = 1;
 }
 
 static int join(struct package_taker *t, const uint8_t *p, size_t n, struct pd_err *err) {
@@ -63,8 +46,8 @@ static int join(struct package_taker *t, const uint8_t *p, size_t n, struct pd_e
     if (t->ds || n != OBJECT_ID)
         return pd_fail(err, PD_EPROTO, "DS_PULL names one package, once");
     memcpy(root.b, p, OBJECT_ID);
-    struct package_serve *v = serve_of(t->c);
-    struct package *d = v ? package_find(t->c, &root) : NULL;
+    struct package_serve *v = t->all->serve;
+    struct package *d = v ? package_find(t->all, &root) : NULL;
     unsigned k = 0;
     for (const struct package_taker *o = d ? d->takers : NULL; o; o = o->next)
         k++;
@@ -106,7 +89,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     }
     free(data);
     if (err.code)
-        refuse(t, &err);
+        package_taker_refuse(t, &err);
 out:
     wire_frame_free(f);
 }
@@ -130,42 +113,30 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
         return; /* the worker has it: package.c looks after it */
     if (d)
         package_forget_taker(d, t);
-    else if (serve_of(t->c))
-        unlink_taker(&serve_of(t->c)->strangers, t);
+    else if (t->all->serve)
+        unlink_taker(&t->all->serve->strangers, t);
     package_taker_gone(t);
     if (d)
         package_settle(d);
 }
 
-void package_taker_flush(struct package_taker *t) {
-    if (t->out.len && t->conn &&
-        seal_send(&t->seal, t->conn, WIRE_DS_OBJECT, t->out.data, t->out.len))
-        net_close(t->conn);
-    pd_buf_clear(&t->out);
-    if (t->err.code && t->conn && !t->refused) {
-        struct pd_err e = t->err;
-        refuse(t, &e);
-        t->n_ready = t->n_waiting = 0;
-    }
-}
-
 static void on_listener_closed(void *arg) {
     struct package_serve *v = arg;
-    client_unref(v->c);
+    client_unref(v->all->c);
     free(v);
 }
 
-int package_on_serve(struct client *c, const struct wire_frame *f, const json_t *body,
-                     struct pd_err *err) {
+int package_serve_begin(struct client_packages *all, const struct wire_frame *f, const json_t *body,
+                        struct pd_err *err) {
     static const struct net_events ev = {on_open, on_frame, on_drain, on_close};
-    struct agent_core *core = client_core(c);
+    struct agent_core *core = client_core(all->c);
     const struct net_opts opts = {.max_frame = PACKAGE_NEED_MAX * OBJECT_ID + 4096,
                                   .log = &core->log};
     struct wire_hs_opts hs = {
         .self = {.role = WIRE_ROLE_AGENT, .id = (uint32_t)msg_int(body, "node", 0, 1 << 20, 0)}};
     const char *token = msg_str(body, "token");
     json_t *addrs = NULL;
-    if (serve_of(c))
+    if (all->serve)
         return pd_fail(err, PD_EPROTO, "this client's packages are served already");
     if (!node_paths_name_ok(token) || f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES)
         return pd_fail(err, PD_EPROTO, "DS_SERVE needs a token and a secret");
@@ -178,27 +149,27 @@ int package_on_serve(struct client *c, const struct wire_frame *f, const json_t 
     int fd =
         rc ? rc
            : ports_bind(net_any_ip(), (int)msg_int(body, "port", 0, 65535, 0), &port, NULL, err);
-    rc = fd < 0 ? fd : net_listen_fd(&v->listener, &core->loop, fd, &hs, &opts, &ev, c, err);
+    rc = fd < 0 ? fd : net_listen_fd(&v->listener, &core->loop, fd, &hs, &opts, &ev, all, err);
     sodium_memzero(&hs, sizeof hs);
     if (rc) {
         json_decref(addrs);
         free(v);
         return rc;
     }
-    v->c = c;
+    v->all = all;
     v->encrypt = msg_bool(body, "encrypt");
-    packages_of(c)->serve = v;
-    client_ref(c);
-    for (struct package *d = packages_of(c)->packages; d; d = d->next)
+    all->serve = v;
+    client_ref(all->c);
+    for (struct package *d = all->first; d; d = d->next)
         package_next_turn(d);
-    return client_answer(c, f, json_pack("{s:i, s:o}", "port", port, "addrs", addrs), err);
+    return client_answer(all->c, f, json_pack("{s:i, s:o}", "port", port, "addrs", addrs), err);
 }
 
-void package_serve_close(struct client *c) {
-    struct package_serve *v = serve_of(c);
+void package_serve_close(struct client_packages *all) {
+    struct package_serve *v = all->serve;
     if (!v)
         return;
-    packages_of(c)->serve = NULL;
+    all->serve = NULL;
     for (struct package_taker *t = v->strangers, *next; t; t = next) {
         next = t->next;
         if (t->conn)
