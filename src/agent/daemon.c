@@ -21,7 +21,7 @@
 
 enum { TERM_GRACE_MS = 1000 };
 
-static void say(int fd, const char *text) { (void)!write(fd, text, strlen(text)); }
+static void write_message(int fd, const char *text) { (void)!write(fd, text, strlen(text)); }
 
 /* stdin from nowhere, stdout and stderr into log/agent.log, no other descriptor but `keep` (which
  * becomes 3). */
@@ -149,7 +149,7 @@ static int guardian(const struct node_paths *p, struct guard_chain *c, pid_t par
     if (!pid)
         return agent(p, c, self, mask);
     if (pid < 0) {
-        say(3, "cannot start the agent: fork failed");
+        write_message(3, "cannot start the agent: fork failed");
         return 1;
     }
     c->agent = pid;
@@ -159,13 +159,13 @@ static int guardian(const struct node_paths *p, struct guard_chain *c, pid_t par
 static int watcher(const struct node_paths *p, unsigned lease_ms, const char *build, int ready) {
     sigset_t set, old;
     if (own_stdio(p, ready)) {
-        say(ready, "cannot set up the agent's log and folder");
+        write_message(ready, "cannot set up the agent's log and folder");
         return 1;
     }
     struct guard_chain *c =
         mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (c == MAP_FAILED) {
-        say(3, "cannot start the agent: out of memory");
+        write_message(3, "cannot start the agent: out of memory");
         return 1;
     }
     c->lease_ms = lease_ms;
@@ -180,7 +180,7 @@ static int watcher(const struct node_paths *p, unsigned lease_ms, const char *bu
     if (!pid)
         return guardian(p, c, self, &old);
     if (pid < 0) {
-        say(3, "cannot start the agent: fork failed");
+        write_message(3, "cannot start the agent: fork failed");
         return 1;
     }
     return guard(p, c, pid);
@@ -219,7 +219,7 @@ int daemon_start(const struct node_paths *p, int node, unsigned lease_ms, const 
         setsid();
         pid = fork(); /* not a session leader: it can't get a terminal */
         if (pid < 0)
-            say(fd[1], "cannot start the agent: fork failed");
+            write_message(fd[1], "cannot start the agent: fork failed");
         _exit(pid ? 0 : watcher(p, lease_ms, build, fd[1]));
     }
     close(fd[1]);

@@ -15,8 +15,8 @@
 /* After a lease the processes have LEASE_GRACE_MS: all is over two seconds after the lease. */
 enum { BYE_GRACE_MS = 1000, LEASE_GRACE_MS = 1000, LOG_TURN_MS = 5 };
 
-struct job_post {
-    struct job_post *next;
+struct ag_job_post {
+    struct ag_job_post *next;
     int to_head;
     uint16_t type;
     uint64_t req;
@@ -53,7 +53,7 @@ json_t *ag_job_state(const struct ag_job *j) {
     return status_state(j->o.core, &s);
 }
 
-void job_save_state(struct ag_job *j) {
+void ag_job_save_state(struct ag_job *j) {
     if (j->node)
         status_save(j->o.core, ag_job_state(j));
 }
@@ -65,7 +65,7 @@ int ag_job_started(const struct ag_job *j) { return j && j->started; }
 
 /* --- how it ended here --- */
 
-static void over(struct ag_job *j, const char *status, const json_t *first_failure, int later) {
+static void conclude(struct ag_job *j, const char *status, const json_t *first_failure, int later) {
     struct pd_err err = {0};
     if (j->result)
         return;
@@ -76,19 +76,19 @@ static void over(struct ag_job *j, const char *status, const json_t *first_failu
         json_string(j->head ? head_saved(j->head) : "")); /* node 0 knows, as it does of ... */
     json_object_set_new(j->result, "lost", ag_job_lost_nodes(j));
     if (j->started && result_write(&j->o.core->paths, j->result, &err))
-        pd_error(job_log(j), "%s", err.msg);
+        pd_error(ag_job_log(j), "%s", err.msg);
     j->ended_us = pd_wall_us();
-    job_save_state(j);
+    ag_job_save_state(j);
     if (j->link)
         peer_link_rest(j->link);
     set_state(j, status, "%s", "");
     j->o.events->on_over(j->o.arg, j->result);
 }
 
-void job_over_with_reason(struct ag_job *j, const char *status, const char *reason) {
+void ag_job_over_with_reason(struct ag_job *j, const char *status, const char *reason) {
     json_t *f = *reason && !strcmp(status, "failed") ? result_reason(j->spec.node, reason)
                                                      : NULL; /* else node 0 knows */
-    over(j, status, f, 0);
+    conclude(j, status, f, 0);
     json_decref(f);
 }
 
@@ -99,7 +99,7 @@ static void from_head(struct ag_job *j, uint16_t type, uint64_t req, const json_
 static void on_post(uv_timer_t *t) {
     struct ag_job *j = t->data;
     while (j->posts) {
-        struct job_post *p = j->posts;
+        struct ag_job_post *p = j->posts;
         j->posts = p->next;
         if (!j->posts)
             j->posts_end = &j->posts;
@@ -114,12 +114,12 @@ static void on_post(uv_timer_t *t) {
 
 static void post(struct ag_job *j, int to_head, uint16_t type, uint64_t req, json_t *body,
                  const struct pd_err *refused) {
-    struct job_post *p = j->quitting ? NULL : pd_calloc(1, sizeof *p);
+    struct ag_job_post *p = j->quitting ? NULL : pd_calloc(1, sizeof *p);
     if (!p) {
         json_decref(body);
         return;
     }
-    *p = (struct job_post){
+    *p = (struct ag_job_post){
         .to_head = to_head, .type = type, .req = req, .body = body, .is_refusal = refused != NULL};
     if (refused)
         p->err = *refused;
@@ -131,7 +131,7 @@ static void post(struct ag_job *j, int to_head, uint16_t type, uint64_t req, jso
 /* What this node has to say to the head. */
 static void to_head(struct ag_job *j, uint16_t type, uint64_t req, json_t *body) {
     if (type == WIRE_HD_START || type == WIRE_HD_EXITED)
-        job_save_state(j);
+        ag_job_save_state(j);
     if (type == WIRE_HD_FAIL) {
         snprintf(j->failed, sizeof j->failed, "%s", msg_str(body, "reason"));
         snprintf(j->failed_role, sizeof j->failed_role, "%s", msg_str(body, "role"));
@@ -141,7 +141,7 @@ static void to_head(struct ag_job *j, uint16_t type, uint64_t req, json_t *body)
     else
         peer_link_send(j->link, 0, type, req, body);
     if (type == WIRE_HD_END && j->spec.node != 0 && !j->restarting)
-        job_over_with_reason(j, *j->end_status ? j->end_status : "done", j->failed);
+        ag_job_over_with_reason(j, *j->end_status ? j->end_status : "done", j->failed);
 }
 
 static void on_node_send(void *arg, uint16_t type, uint64_t req, json_t *body) {
@@ -150,7 +150,7 @@ static void on_node_send(void *arg, uint16_t type, uint64_t req, json_t *body) {
 
 static void on_node_refuse(void *arg, uint16_t type, uint64_t req, const struct pd_err *e) {
     struct ag_job *j = arg;
-    pd_warn(job_log(j), "%s: %s", wire_msg_name(type), e->msg);
+    pd_warn(ag_job_log(j), "%s: %s", wire_msg_name(type), e->msg);
     if (j->spec.node == 0)
         post(j, 1, type, req, NULL, e);
     else
@@ -194,8 +194,8 @@ static void on_probed(void *arg, const struct probe_result *v, size_t n) {
     const char *addr = best ? best->addr : "";
     for (size_t i = 0; i < n; i++)
         if (!v[i].ok)
-            pd_info(job_log(j), "probe of node %d at %s: %s", r->node, v[i].addr, v[i].why);
-    pd_info(job_log(j), "node %d is reached at '%s' (%zu tried)", r->node, addr, n);
+            pd_info(ag_job_log(j), "probe of node %d at %s: %s", r->node, v[i].addr, v[i].why);
+    pd_info(ag_job_log(j), "node %d is reached at '%s' (%zu tried)", r->node, addr, n);
     if (!j->quitting)
         to_head(j, WIRE_HD_PROBE, r->req,
                 json_pack("{s:[{s:i, s:s}]}", "ok", "node", r->node, "addr", addr));
@@ -280,7 +280,7 @@ static void on_head_state(void *arg, const char *state, const char *text) {
     set_state(arg, state, "%s", text);
 }
 static void on_head_over(void *arg, const char *status, const json_t *first, int later) {
-    over(arg, status, first, later);
+    conclude(arg, status, first, later);
 }
 
 /* --- the other agents --- */
@@ -324,7 +324,7 @@ static void on_message(void *arg, int node, const struct wire_frame *f, const js
     }
 }
 
-json_t *job_join_body(void *arg) {
+json_t *ag_job_join_body(void *arg) {
     struct ag_job *j = arg;
     json_t *o = json_pack("{s:i, s:I, s:s, s:s, s:s, s:s}", "node", j->spec.node, "incarnation",
                           (json_int_t)(j->self.incarnation >> 1), "net_id", j->net_id, "machine",
@@ -365,30 +365,30 @@ static json_t *peer_of(void *arg, int node) {
                      json_object_get(peer, "port"), "lost", !head_has(j->head, node));
 }
 
-const struct node_io job_node_io = {on_node_send, on_node_refuse, on_log_grew, on_data_channel};
-const struct head_io job_head_io = {on_head_send, on_head_state, on_head_over};
-const struct peer_events job_peer_events = {on_join,   on_lost,        on_message,   job_join_body,
-                                            on_joined, on_taker_frame, on_taker_gone};
-const struct file_fetch_io job_data_io = {ask_head, is_joined, peer_of};
+const struct node_io ag_job_node_io = {on_node_send, on_node_refuse, on_log_grew, on_data_channel};
+const struct head_io ag_job_head_io = {on_head_send, on_head_state, on_head_over};
+const struct peer_events ag_job_peer_events = {
+    on_join, on_lost, on_message, ag_job_join_body, on_joined, on_taker_frame, on_taker_gone};
+const struct file_fetch_io ag_job_file_io = {ask_head, is_joined, peer_of};
 
 /* --- leases and the end --- */
 
 static void on_ended_then_quit(void *arg) {
     struct ag_job *j = arg;
     if (!j->result)
-        job_over_with_reason(j, "failed", j->failed);
-    job_quit(j, 0);
+        ag_job_over_with_reason(j, "failed", j->failed);
+    ag_job_quit(j, 0);
 }
 
 void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *reason) {
-    if (!job_is_live(j) || !j->node) {
-        job_quit(j, 1);
+    if (!ag_job_is_live(j) || !j->node) {
+        ag_job_quit(j, 1);
         return;
     }
     if (j->ending)
         return;
     j->ending = 1;
-    pd_warn(job_log(j), "ending: %s", reason);
+    pd_warn(ag_job_log(j), "ending: %s", reason);
     if (!j->result) {
         if (j->head)
             head_abort(j->head, grace_ms, 0, reason);
@@ -404,8 +404,8 @@ void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *reason) {
 }
 
 void ag_job_bye(struct ag_job *j, int abandon) {
-    if (!job_is_live(j))
-        job_quit(j, 0);
+    if (!ag_job_is_live(j))
+        ag_job_quit(j, 0);
     else if (abandon && !j->started)
         ag_job_end(j, BYE_GRACE_MS, "given up before it ran");
     else if (j->result)
@@ -422,7 +422,7 @@ static void tick_live(struct ag_job *j, uint64_t silent_ms) {
     if (j->result) { /* results may be fetched while clients are there */
         int alone = !clients_count(j->o.clients);
         if ((alone && (j->said_bye || !j->spec.attached || j->ending)) || silent_ms >= lease)
-            job_quit(j, 1);
+            ag_job_quit(j, 1);
     } else if (j->ending) {
         return;
     } else if ((j->spec.attached || !j->ran) && silent_ms >= lease) {
@@ -439,9 +439,9 @@ static void tick_live(struct ag_job *j, uint64_t silent_ms) {
 void ag_job_tick(struct ag_job *j, uint64_t passed_ms) {
     const uint64_t silent_ms = clients_silent_ms(j->o.clients);
     const int at_work = clients_at_work(j->o.clients);
-    if (!job_is_live(j)) {
+    if (!ag_job_is_live(j)) {
         if (!at_work && silent_ms >= j->o.first_lease_ms)
-            job_quit(j, 1);
+            ag_job_quit(j, 1);
         return;
     }
     peer_link_tick(j->link);
@@ -469,7 +469,7 @@ void ag_job_close(struct ag_job *j) {
     uv_close((uv_handle_t *)&j->log_timer, NULL);
     uv_close((uv_handle_t *)&j->on_child, NULL);
     while (j->posts) {
-        struct job_post *p = j->posts;
+        struct ag_job_post *p = j->posts;
         j->posts = p->next;
         json_decref(p->body);
         free(p);

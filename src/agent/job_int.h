@@ -8,7 +8,7 @@
 #include "agent/process/node.h"
 #include "agent/peer_link.h"
 
-struct job_post; /* a message between head and node of this agent */
+struct ag_job_post; /* a message between head and node of this agent */
 
 struct ag_job {
     struct ag_job_opts o;
@@ -24,7 +24,7 @@ struct ag_job {
     struct file_fetch *data; /* with data files apart: file_fetch.h */
     struct logs logs;
     int logs_open;
-    struct job_post *posts, **posts_end; /* messages between head and node of this agent */
+    struct ag_job_post *posts, **posts_end; /* messages between head and node of this agent */
     uv_timer_t post_timer;
     uv_timer_t log_timer; /* runs for a moment after the clients were sent what the logs had */
     int log_grew;         /* ... and they have more since */
@@ -44,18 +44,18 @@ struct ag_job {
 };
 
 /* What the parts of a job say goes to job.c; their `arg` is the struct ag_job *. */
-extern const struct node_io job_node_io;
-extern const struct head_io job_head_io;
-extern const struct peer_events job_peer_events;
-extern const struct file_fetch_io job_data_io;
+extern const struct node_io ag_job_node_io;
+extern const struct head_io ag_job_head_io;
+extern const struct peer_events ag_job_peer_events;
+extern const struct file_fetch_io ag_job_file_io;
 
-static inline int job_is_live(const struct ag_job *j) { return j->set_up && !j->quitting; }
-static inline struct pd_log *job_log(const struct ag_job *j) { return &j->o.core->log; }
-static inline void job_quit(struct ag_job *j, int now) { j->o.events->on_quit(j->o.arg, now); }
+static inline int ag_job_is_live(const struct ag_job *j) { return j->set_up && !j->quitting; }
+static inline struct pd_log *ag_job_log(const struct ag_job *j) { return &j->o.core->log; }
+static inline void ag_job_quit(struct ag_job *j, int now) { j->o.events->on_quit(j->o.arg, now); }
 
-void job_over_with_reason(struct ag_job *j, const char *status,
-                          const char *reason); /* on this node; "": none, or node 0 knows it */
-json_t *job_join_body(void *job);              /* of HD_JOIN */
-void job_save_state(struct ag_job *j);
+void ag_job_over_with_reason(struct ag_job *j, const char *status,
+                             const char *reason); /* on this node; "": none, or node 0 knows it */
+json_t *ag_job_join_body(void *job);              /* of HD_JOIN */
+void ag_job_save_state(struct ag_job *j);
 
 #endif

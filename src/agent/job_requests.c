@@ -27,7 +27,7 @@ static int open_logs(struct ag_job *j, struct pd_err *err) {
         return rc;
     j->logs_open = 1;
     logs_limit(&j->logs, j->spec.log_max_size, j->spec.log_keep);
-    pd_log_limit(job_log(j), j->spec.log_max_size, j->spec.log_keep);
+    pd_log_limit(ag_job_log(j), j->spec.log_max_size, j->spec.log_keep);
     *j->o.logs = (struct log_source){&j->logs, j->spec.node};
     return 0;
 }
@@ -37,7 +37,7 @@ static int open_files(struct ag_job *j, struct pd_err *err) {
                                       .spec = &j->spec,
                                       .self = &j->self,
                                       .kept = j->o.kept,
-                                      .io = &job_data_io,
+                                      .io = &ag_job_file_io,
                                       .arg = j};
     if (j->spec.data_apart)
         return file_fetch_new(&j->data, &o, err);
@@ -55,7 +55,7 @@ static int open_link(struct ag_job *j, struct pd_err *err) {
                                      .from_port = from > 65000 ? s->port : from,
                                      .takers = j->data != NULL,
                                      .lease_ms = s->detach_lease_ms,
-                                     .events = &job_peer_events,
+                                     .events = &ag_job_peer_events,
                                      .arg = j};
     return peer_link_new(&j->link, &o, &j->port, err);
 }
@@ -75,7 +75,7 @@ static int open_parts(struct ag_job *j, json_t *body, struct pd_err *err) {
         rc = open_logs(j, err);
     if (!rc)
         rc = node_new(&j->node, &j->o.core->loop, &core->paths, &j->spec, &j->logs, &core->log,
-                      &job_node_io, j, err);
+                      &ag_job_node_io, j, err);
     if (!rc)
         rc = open_files(j, err);
     if (!rc)
@@ -92,7 +92,7 @@ static int answer_setup(struct client *c, const struct ag_job *j, const struct w
                          err);
 }
 
-static void begin(struct ag_job *j, const uint8_t *key) {
+static void init_job(struct ag_job *j, const uint8_t *key) {
     struct agent_core *core = j->o.core;
     j->set_up = 1;
     j->posts_end = &j->posts;
@@ -117,7 +117,7 @@ static int on_setup(struct client *c, const struct wire_frame *f, const json_t *
         return pd_fail(err, PD_EPROTO, "AG_JOB_SETUP: this agent runs no job");
     if (f->n_sec < 2 || f->len[1] != sizeof j->self.key)
         return pd_fail(err, PD_EPROTO, "AG_JOB_SETUP: section 1 is not a key of 32 bytes");
-    if (job_is_live(j) && !sodium_memcmp(j->self.key, f->sec[1], sizeof j->self.key))
+    if (ag_job_is_live(j) && !sodium_memcmp(j->self.key, f->sec[1], sizeof j->self.key))
         return answer_setup(
             c, j, f, err); /* the connection broke before the answer to the first one had arrived */
     if (j->set_up)
@@ -125,20 +125,20 @@ static int on_setup(struct client *c, const struct wire_frame *f, const json_t *
     json_t *copy = json_deep_copy(body);
     if (!copy)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    begin(j, f->sec[1]);
+    init_job(j, f->sec[1]);
     int rc = open_parts(j, copy, err);
     json_decref(copy);
     if (rc) {
         j->quitting = 1;
-        job_quit(j, 0); /* a node that can't be set up has no second try */
+        ag_job_quit(j, 0); /* a node that can't be set up has no second try */
         return rc;
     }
     clients_set_lease(j->o.clients, (unsigned)j->spec.attach_lease_ms);
     packages_drop(c); /* all nodes have their packages; the port where this one served them is for a
                          pserver */
-    job_save_state(j);
+    ag_job_save_state(j);
     uv_signal_start(&j->on_child, on_child, SIGCHLD);
-    pd_info(job_log(j), "node %d of %d, port %d", j->spec.node, j->spec.n_nodes, j->port);
+    pd_info(ag_job_log(j), "node %d of %d, port %d", j->spec.node, j->spec.n_nodes, j->port);
     return answer_setup(c, j, f, err);
 }
 
@@ -147,18 +147,18 @@ static int on_setup(struct client *c, const struct wire_frame *f, const json_t *
 /* A set-up that works, before or after which a request makes sense. */
 static struct ag_job *usable(struct client *c, struct pd_err *err) {
     struct ag_job *j = client_context(c, &ag_job_service);
-    if (j && job_is_live(j))
+    if (j && ag_job_is_live(j))
         return j;
     pd_fail(err, PD_EPROTO, "the job is not set up");
     return NULL;
 }
 
 static int begin_head(struct ag_job *j, struct pd_err *err) {
-    int rc =
-        head_new(&j->head, &j->o.core->loop, &j->spec, j->peers, job_log(j), &job_head_io, j, err);
+    int rc = head_new(&j->head, &j->o.core->loop, &j->spec, j->peers, ag_job_log(j),
+                      &ag_job_head_io, j, err);
     if (rc)
         return rc;
-    json_t *own = job_join_body(j);
+    json_t *own = ag_job_join_body(j);
     head_joined(j->head, 0, own);
     json_decref(own);
     peer_link_replay(j->link);
@@ -213,7 +213,7 @@ static void on_stopped(void *arg) {
     client_send(r->c, WIRE_AG_STOP, r->req,
                 json_pack("{s:s}", "saved", j->head ? head_saved(j->head) : ""));
     if (!j->head)
-        job_over_with_reason(j, "stopped", "");
+        ag_job_over_with_reason(j, "stopped", "");
     client_unref(r->c);
     free(r);
 }
@@ -242,10 +242,10 @@ static void stop(struct ag_job *j, const json_t *body, struct stop_request *r) {
 static int on_stop(struct client *c, const struct wire_frame *f, const json_t *body,
                    struct pd_err *err) {
     struct ag_job *j = client_context(c, &ag_job_service);
-    if (!j || !job_is_live(j) || j->result) { /* nothing runs here */
+    if (!j || !ag_job_is_live(j) || j->result) { /* nothing runs here */
         client_send(c, f->type, f->req, json_object());
         if (j && !j->set_up)
-            job_quit(j, 0);
+            ag_job_quit(j, 0);
         return 0;
     }
     struct stop_request *r = pd_malloc(sizeof *r);

@@ -254,9 +254,6 @@ int client_is_open(const struct client *c) { return c->conn != NULL; }
 struct agent_core *client_core(const struct client *c) {
     return c->all->core;
 }
-struct clients *client_siblings(const struct client *c) {
-    return c->all;
-}
 void client_set_onlooker(struct client *c) { c->onlooker = 1; }
 
 unsigned client_others(const struct client *c) {

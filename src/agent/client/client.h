@@ -82,7 +82,6 @@ void client_ref(struct client *c);
 void client_unref(struct client *c); /* the memory lives as long as the connection or a reference */
 int client_is_open(const struct client *c);
 struct agent_core *client_core(const struct client *c);
-struct clients *client_siblings(const struct client *c);
 unsigned client_others(const struct client *c); /* how many others are connected */
 void *client_state(struct client *c, const struct client_service *s);
 void *client_context(const struct client *c, const struct client_service *s);

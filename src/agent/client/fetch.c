@@ -91,7 +91,7 @@ static void on_closed(uv_handle_t *h) {
 }
 
 /* The thread has ended, or is about to. */
-static void finish(struct folder_fetch *x) {
+static void end_fetch(struct folder_fetch *x) {
     struct folder_fetches *all = client_state(x->c, &fetch_service);
     uv_thread_join(&x->thread);
     struct folder_fetch **p = &all->first;
@@ -131,7 +131,7 @@ static void pump(struct folder_fetch *x) {
         }
         free(c);
         if (finished) {
-            finish(x);
+            end_fetch(x);
             return;
         }
         if (!c)
@@ -151,7 +151,7 @@ static void pump_all(struct client *c) {
 }
 
 /* Takes x over, also on failure. */
-static int begin(struct client *c, struct folder_fetch *x, struct pd_err *err) {
+static int start_fetch(struct client *c, struct folder_fetch *x, struct pd_err *err) {
     if (uv_mutex_init(&x->lock)) {
         free(x);
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -193,7 +193,7 @@ static int on_fetch(struct client *c, const struct wire_frame *f, const json_t *
     x->req = f->req;
     if (missing) {
         free(x);
-    } else if ((rc = begin(c, x, err))) {
+    } else if ((rc = start_fetch(c, x, err))) {
         return rc;
     }
     client_send(c, WIRE_AG_PKG_BEGIN, f->req,

@@ -93,7 +93,7 @@ static int on_fed(struct client *c, const struct wire_frame *f, const json_t *bo
     struct file_fetch *d = fetch_of(c);
     (void)err;
     if (d)
-        wanted_fed(d, c, f, body);
+        file_want_fed(d, c, f, body);
     return 0; /* or it is not waited for any more */
 }
 
@@ -106,7 +106,7 @@ static void on_client_gone(struct client *c) {
     while (*at != its)
         at = &(*at)->next;
     *at = its->next;
-    wanted_client_gone(*slot, c);
+    file_want_client_gone(*slot, c);
 }
 
 static const struct client_request requests[] = {
@@ -128,7 +128,7 @@ const struct client_service file_fetch_service = {.name = "data files",
 
 static void on_tick(uv_timer_t *t) {
     struct file_fetch *d = t->data;
-    wanted_tick(d);
+    file_want_tick(d);
     file_serve_tick(d->serve);
 }
 
@@ -158,7 +158,7 @@ void file_fetch_close(struct file_fetch *d) {
     if (!d || d->closing)
         return;
     d->closing = 1;
-    wanted_end(d);
+    file_want_end(d);
     file_asks_close(d->asks);
     uv_close((uv_handle_t *)&d->tick, NULL);
 }

@@ -44,11 +44,11 @@ void file_known_release(struct file_fetch *d);
 
 /* --- file_want.c --- */
 
-void wanted_tick(struct file_fetch *d);
-void wanted_end(struct file_fetch *d); /* the job is ending: everybody is told */
-void wanted_client_gone(struct file_fetch *d, const struct client *c);
+void file_want_tick(struct file_fetch *d);
+void file_want_end(struct file_fetch *d); /* the job is ending: everybody is told */
+void file_want_client_gone(struct file_fetch *d, const struct client *c);
 /* DF_FILE and DF_DATA of what was asked of a client. */
-void wanted_fed(struct file_fetch *d, const struct client *c, const struct wire_frame *f,
-                const json_t *body);
+void file_want_fed(struct file_fetch *d, const struct client *c, const struct wire_frame *f,
+                   const json_t *body);
 
 #endif

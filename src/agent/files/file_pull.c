@@ -107,24 +107,26 @@ void file_pull_drop(struct file_pull *p) {
     uv_close((uv_handle_t *)&p->timer, on_timer_closed);
 }
 
-static void end(struct file_pull *p, const struct pd_err *err) {
+static void finish_pull(struct file_pull *p, const struct pd_err *err) {
     if (p->over)
         return;
     p->done(p->arg, &p->f, err);
     file_pull_drop(p);
 }
 
-void file_pull_fail(struct file_pull *p, const struct pd_err *err) { end(p, err); }
+void file_pull_fail(struct file_pull *p, const struct pd_err *err) { finish_pull(p, err); }
 
-static void fail(struct file_pull *p, int code, const char *text) {
+static void fail_pull(struct file_pull *p, int code, const char *text) {
     struct pd_err err = {0};
     pd_fail(&err, code, "%s", text);
-    end(p, &err);
+    finish_pull(p, &err);
 }
 
-/* --- what is sent --- */
+/* --- what is sent
+ * -----------------------------------------------------------------------------------------------
+ */
 
-static void say(struct file_pull *p, uint16_t type, const void *bytes, size_t n) {
+static void send_to_source(struct file_pull *p, uint16_t type, const void *bytes, size_t n) {
     if (p->client)
         client_send_with(p->client, type, 0, json_pack("{s:I}", "pull", (json_int_t)p->number),
                          bytes, n);
@@ -133,7 +135,7 @@ static void say(struct file_pull *p, uint16_t type, const void *bytes, size_t n)
 }
 
 /* As many more pieces as fit into the window. */
-static void need(struct file_pull *p) {
+static void request_window(struct file_pull *p) {
     uint8_t ids[FILE_NEED_MAX * OBJECT_ID];
     size_t n = 0;
     while (p->asked < p->f.n &&
@@ -143,10 +145,11 @@ static void need(struct file_pull *p) {
         p->asked_bytes += p->f.v[p->asked++].len;
     }
     if (n)
-        say(p, WIRE_DF_NEED, ids, n * OBJECT_ID);
+        send_to_source(p, WIRE_DF_NEED, ids, n * OBJECT_ID);
 }
 
-/* --- a turn of work, on a thread of the pool --- */
+/* --- a turn of work, on a thread of the pool
+ * --------------------------------------------------------------------- */
 
 static int write_record(struct file_pull *p, const struct object_record *r) {
     const uint8_t *raw;
@@ -176,7 +179,7 @@ static int put_in_place(struct file_pull *p) {
     return rc;
 }
 
-static void work(uv_work_t *w) {
+static void run_turn(uv_work_t *w) {
     struct file_pull *p = w->data;
     struct object_record r;
     int rc = 0;
@@ -193,7 +196,7 @@ static void work(uv_work_t *w) {
         put_in_place(p);
 }
 
-static void go(struct file_pull *p);
+static void start_turn(struct file_pull *p);
 
 static void on_worked(uv_work_t *w, int status) {
     struct file_pull *p = w->data;
@@ -204,18 +207,18 @@ static void on_worked(uv_work_t *w, int status) {
     if (status)
         pd_fail(&p->err, PD_ECANCELED, "the agent is ending");
     if (p->err.code) {
-        end(p, &p->err);
+        finish_pull(p, &p->err);
     } else if (p->finished) {
-        end(p, NULL);
+        finish_pull(p, NULL);
     } else if (!p->over) {
-        need(p);
+        request_window(p);
         if (p->inputs)
-            go(p);
+            start_turn(p);
     }
     maybe_free(p);
 }
 
-static void go(struct file_pull *p) {
+static void start_turn(struct file_pull *p) {
     if (p->busy || p->over)
         return;
     p->turn = p->inputs;
@@ -223,13 +226,15 @@ static void go(struct file_pull *p) {
     p->inputs_end = &p->inputs;
     p->inputs_bytes = 0;
     p->work.data = p;
-    if (uv_queue_work(&p->o->core->loop, &p->work, work, on_worked))
-        fail(p, PD_ENOMEM, "cannot start a thread");
+    if (uv_queue_work(&p->o->core->loop, &p->work, run_turn, on_worked))
+        fail_pull(p, PD_ENOMEM, "cannot start a thread");
     else
         p->busy = 1;
 }
 
-/* --- what comes --- */
+/* --- what comes
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static void take_pieces(struct file_pull *p, const uint8_t *bytes, size_t n) {
     struct object_id is;
@@ -237,22 +242,22 @@ static void take_pieces(struct file_pull *p, const uint8_t *bytes, size_t n) {
     pd_put(&p->head, bytes, n);
     size_t all = file_pieces_length(p->head.data, p->head.len);
     if (p->head.failed)
-        fail(p, PD_ENOMEM, "out of memory");
+        fail_pull(p, PD_ENOMEM, "out of memory");
     else if (all > FILE_PIECES_BYTES || (all && p->head.len > all))
-        fail(p, PD_EDATA, "its list of the file's pieces is too long");
+        fail_pull(p, PD_EDATA, "its list of the file's pieces is too long");
     else if (!all || p->head.len < all)
         return;
     else if (file_pieces_get(&p->f, p->head.data, p->head.len, &err))
-        end(p, &err);
+        finish_pull(p, &err);
     else if (file_pieces_id(&p->f, &is))
-        fail(p, PD_ENOMEM, "out of memory");
+        fail_pull(p, PD_ENOMEM, "out of memory");
     else if (!object_same(&is, &p->id))
-        fail(p, PD_EDATA, "what it has is not that file");
+        fail_pull(p, PD_EDATA, "what it has is not that file");
     else {
         p->known = 1;
         pd_buf_release(&p->head);
         pd_buf_init(&p->head);
-        go(p); /* an empty file is complete */
+        start_turn(p); /* an empty file is complete */
     }
 }
 
@@ -268,7 +273,7 @@ void file_pull_frame(struct file_pull *p, uint16_t type, const uint8_t *bytes, s
                      p->inputs_bytes + n <= 2 * FILE_WINDOW; /* a window is asked for */
     struct input *in = type == WIRE_DF_DATA && p->known && fits ? pd_malloc(sizeof *in + n) : NULL;
     if (!in) {
-        fail(p, PD_EPROTO, "it sent what was not asked for");
+        fail_pull(p, PD_EPROTO, "it sent what was not asked for");
         return;
     }
     p->inputs_bytes += n;
@@ -277,16 +282,17 @@ void file_pull_frame(struct file_pull *p, uint16_t type, const uint8_t *bytes, s
     memcpy(in->bytes, bytes, n);
     *p->inputs_end = in;
     p->inputs_end = &in->next;
-    go(p);
+    start_turn(p);
 }
 
 static void on_timer(uv_timer_t *t) {
     struct file_pull *p = t->data;
     if (!p->busy && pd_mono_ns() - p->active_ns > FILE_IDLE_MS * UINT64_C(1000000))
-        fail(p, PD_ETIMEOUT, "it was silent for 20 s");
+        fail_pull(p, PD_ETIMEOUT, "it was silent for 20 s");
 }
 
-/* --- a node as the source --- */
+/* --- a node as the source
+ * ------------------------------------------------------------------------------------------ */
 
 static void try_next(struct file_pull *p);
 
@@ -299,7 +305,7 @@ static void on_open(struct net_conn *c, void *arg) {
     p->open = 1;
     p->active_ns = pd_mono_ns();
     seal_init(&p->seal, c, 1, p->o->spec->encrypt);
-    say(p, WIRE_DF_FILE, p->path, strlen(p->path));
+    send_to_source(p, WIRE_DF_FILE, p->path, strlen(p->path));
 }
 
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
@@ -319,7 +325,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     free(bytes);
     wire_frame_free(f);
     if (err.code)
-        end(p, &err);
+        finish_pull(p, &err);
 }
 
 static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
@@ -333,7 +339,7 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     if (!p->over && !p->conn) {
         if (!p->why.code)
             pd_fail(&p->why, PD_ECLOSED, "the connection was closed");
-        end(p, &p->why);
+        finish_pull(p, &p->why);
     }
     maybe_free(p);
 }
@@ -353,10 +359,10 @@ static void try_next(struct file_pull *p) {
     }
 }
 
-static int begin(struct file_pull *p, const struct file_source *from, struct pd_err *err) {
+static int contact_source(struct file_pull *p, const struct file_source *from, struct pd_err *err) {
     if (from->client) {
         p->client = from->client;
-        say(p, WIRE_DF_FILE, p->path, strlen(p->path));
+        send_to_source(p, WIRE_DF_FILE, p->path, strlen(p->path));
         return 0;
     }
     p->port = from->port;
@@ -394,7 +400,7 @@ int file_pull_new(struct file_pull **out, struct file_fetch *d, const char *path
     uv_timer_init(&o->core->loop, &p->timer);
     p->timer.data = p;
     uv_timer_start(&p->timer, on_timer, LOOK_MS, LOOK_MS);
-    int rc = begin(p, from, err);
+    int rc = contact_source(p, from, err);
     if (rc)
         file_pull_drop(p);
     else

@@ -148,7 +148,8 @@ static void maybe_free(struct file_taker *t) {
     start_waiting(v);
 }
 
-/* --- a turn of work, on a thread of the pool --- */
+/* --- a turn of work, on a thread of the pool
+ * --------------------------------------------------------------------- */
 
 static struct pd_buf *new_out(struct file_taker *t, uint16_t type) {
     struct file_out *o = pd_calloc(1, sizeof *o);
@@ -207,7 +208,7 @@ static int read_at(int fd, uint8_t *p, size_t n, uint64_t off) {
     return 0;
 }
 
-static int answer(struct file_taker *t, const struct need *q) {
+static int encode_needed(struct file_taker *t, const struct need *q) {
     struct pd_buf *b = NULL;
     int rc = 0;
     for (size_t i = 0; i < q->n && !rc; i++) {
@@ -232,18 +233,20 @@ static int answer(struct file_taker *t, const struct need *q) {
     return rc;
 }
 
-static void work(uv_work_t *w) {
+static void run_turn(uv_work_t *w) {
     struct file_taker *t = w->data;
     int rc = t->opened ? 0 : open_file(t);
     t->opened = 1;
     t->turn_bytes = 0;
     for (const struct need *q = t->turn; q && !rc; q = q->next)
-        rc = answer(t, q);
+        rc = encode_needed(t, q);
 }
 
-/* --- the loop --- */
+/* --- the loop
+ * -------------------------------------------------------------------------------------------------------
+ */
 
-static void go(struct file_taker *t);
+static void start_turn(struct file_taker *t);
 
 static void refuse(struct file_taker *t, const struct pd_err *e) {
     char text[300];
@@ -287,7 +290,7 @@ static void on_worked(uv_work_t *w, int status) {
     if (t->err.code && !t->refused)
         refuse(t, &t->err);
     if (t->needs && t->conn && !t->refused)
-        go(t);
+        start_turn(t);
     maybe_free(t);
 }
 
@@ -303,7 +306,7 @@ static int has_room(const struct file_serve *v) {
     return n < TAKERS;
 }
 
-static void go(struct file_taker *t) {
+static void start_turn(struct file_taker *t) {
     if (t->busy || t->refused || !t->path || (!t->opened && !has_room(t->v)))
         return;
     t->turn = t->needs;
@@ -311,7 +314,7 @@ static void go(struct file_taker *t) {
     t->needs_end = &t->needs;
     t->n_needs = 0;
     t->work.data = t;
-    if (uv_queue_work(&t->v->o->core->loop, &t->work, work, on_worked))
+    if (uv_queue_work(&t->v->o->core->loop, &t->work, run_turn, on_worked))
         refuse(t, &(struct pd_err){PD_ENOMEM, "cannot start a thread"});
     else
         t->busy = 1;
@@ -325,7 +328,7 @@ static void start_waiting(struct file_serve *v) {
             if (waits(t))
                 oldest = t;
         if (oldest)
-            go(oldest);
+            start_turn(oldest);
     }
 }
 
@@ -405,7 +408,7 @@ void file_serve_frame(struct file_serve *v, struct net_conn *c, struct wire_fram
             pd_fail(&err, PD_EPROTO, "a taker does not send %s", wire_msg_name(f->type));
         else if (!seal_open(&t->seal, f, &p, &n, &err) &&
                  !(f->type == WIRE_DF_FILE ? take_path : take_need)(t, p, n, &err))
-            go(t);
+            start_turn(t);
         if (err.code)
             refuse(t, &err);
     }

@@ -44,9 +44,11 @@ struct wanted_file {
 static void start_some(struct file_fetch *d);
 static void try_next(struct wanted_file *x);
 
-/* --- what is wanted --- */
+/* --- what is wanted
+ * ----------------------------------------------------------------------------------------------------
+ */
 
-static void over(struct wanted_file *x, const struct pd_err *err) {
+static void finish_wanted(struct wanted_file *x, const struct pd_err *err) {
     struct file_fetch *d = x->d;
     char text[300];
     if (err)
@@ -137,7 +139,9 @@ void file_want(struct file_fetch *d, struct file_channel *c, uint32_t id, const 
     start_some(d);
 }
 
-/* --- who has it --- */
+/* --- who has it
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 static void enter(struct wanted_file *x, enum wanted_state state) {
     x->state = state;
@@ -159,7 +163,7 @@ static void give_up(struct wanted_file *x) {
     pd_fail(&err, PD_EFAIL, "data file %s is not on node %d, and nobody gave it: %s",
             file_shown_path(x->path, text), x->d->o.spec->node,
             x->tried.failed ? "" : (const char *)x->tried.data);
-    over(x, &err);
+    finish_wanted(x, &err);
 }
 
 static void take_holders(struct wanted_file *x, const json_t *body, const uint8_t *id) {
@@ -181,10 +185,10 @@ void file_on_holders(struct file_fetch *d, const struct wire_frame *f, const jso
     if (!x)
         return;
     if (refused) {
-        over(x, refused);
+        finish_wanted(x, refused);
     } else if (f->n_sec < 2 || f->len[1] != OBJECT_ID) {
         pd_fail(&err, PD_EPROTO, "node 0's answer about a data file is damaged");
-        over(x, &err);
+        finish_wanted(x, &err);
     } else {
         take_holders(x, body, f->sec[1]);
     }
@@ -206,11 +210,13 @@ static void ask_where(struct wanted_file *x) {
     if (body)
         take_holders(x, body, id.b);
     else
-        over(x, &err);
+        finish_wanted(x, &err);
     json_decref(body);
 }
 
-/* --- taking it --- */
+/* --- taking it
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 static void on_pulled(void *arg, struct file_pieces *pieces, const struct pd_err *err) {
     struct wanted_file *x = arg;
@@ -223,7 +229,7 @@ static void on_pulled(void *arg, struct file_pieces *pieces, const struct pd_err
         return;
     }
     file_note_came(d, x->path, pieces);
-    over(x, NULL);
+    finish_wanted(x, NULL);
 }
 
 /* The next one that may have it; none is left: this round is over. */
@@ -286,7 +292,7 @@ static void start_some(struct file_fetch *d) {
     }
 }
 
-void wanted_tick(struct file_fetch *d) {
+void file_want_tick(struct file_fetch *d) {
     uint64_t now = pd_mono_ns();
     for (struct wanted_file *x = d->wanted, *next; x; x = next) {
         uint64_t ms = (now - x->since_ns) / 1000000u;
@@ -304,18 +310,20 @@ void wanted_tick(struct file_fetch *d) {
     start_some(d);
 }
 
-void wanted_end(struct file_fetch *d) {
+void file_want_end(struct file_fetch *d) {
     while (d->wanted) {
         if (d->wanted->pull)
             file_pull_drop(d->wanted->pull);
-        over(d->wanted, &(struct pd_err){PD_ECANCELED, "the job is ending"});
+        finish_wanted(d->wanted, &(struct pd_err){PD_ECANCELED, "the job is ending"});
     }
 }
 
-/* --- from a client --- */
+/* --- from a client
+ * ---------------------------------------------------------------------------------------------------
+ */
 
-void wanted_fed(struct file_fetch *d, const struct client *c, const struct wire_frame *f,
-                const json_t *body) {
+void file_want_fed(struct file_fetch *d, const struct client *c, const struct wire_frame *f,
+                   const json_t *body) {
     struct wanted_file *x = d->wanted;
     struct pd_err why = {0};
     while (x && !(x->client == c && x->number == f->req))
@@ -328,7 +336,7 @@ void wanted_fed(struct file_fetch *d, const struct client *c, const struct wire_
     }
 }
 
-void wanted_client_gone(struct file_fetch *d, const struct client *c) {
+void file_want_client_gone(struct file_fetch *d, const struct client *c) {
     const struct pd_err gone = {PD_ECLOSED, "its connection was lost"};
     for (struct wanted_file *x = d->wanted; x;) {
         int its = x->client == c;

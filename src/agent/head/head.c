@@ -217,7 +217,7 @@ void head_ask_again(struct ag_head *h, int node) {
     ask(h, node);
 }
 
-static void finish(struct ag_head *h) {
+static void announce_end(struct ag_head *h) {
     const char *status = h->stopped ? "stopped" : h->failure ? "failed" : "done";
     uv_timer_stop(&h->window);
     uv_timer_stop(&h->lost);
@@ -250,7 +250,7 @@ void head_enter(struct ag_head *h, enum head_state state) {
     if (state == HEAD_BACKOFF)
         forget_attempt(h);
     if (state == HEAD_OVER) {
-        finish(h);
+        announce_end(h);
         return;
     }
     if (deadline_ms(h))
@@ -517,8 +517,6 @@ void head_run(struct ag_head *h) {
     if (h->state == HEAD_IDLE)
         head_enter(h, HEAD_CONNECTING);
 }
-
-int head_over(const struct ag_head *h) { return h->state == HEAD_OVER; }
 
 static void free_parts(struct ag_head *h) {
     json_decref(h->failure);

@@ -65,6 +65,5 @@ const char *head_saved(
 /* The same as head_fail without waiting for what may explain it, nor long for nodes that are
  * silent, and with another grace. */
 void head_abort(struct ag_head *h, unsigned grace_ms, int node, const char *reason);
-int head_over(const struct ag_head *h);
 
 #endif

@@ -8,11 +8,6 @@ struct log_record {
     uint64_t offset, time_us;
 };
 
-/* log/NAME.number; 0: log/NAME */
-int logs_file_path(const struct logs *l, enum log_stream s, unsigned number, char out[PATH_MAX]);
-/* .agent/NAME.start.idx */
-int logs_index_path(const struct logs *l, enum log_stream s, uint64_t start, char out[PATH_MAX]);
-
 /* NAME becomes NAME.1, and a new NAME begins. A failure that leaves everything as it was is none:
  * it is tried again later. */
 int logs_rotate(struct logs *l, enum log_stream s, struct pd_err *err);

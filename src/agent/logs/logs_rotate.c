@@ -26,12 +26,14 @@ enum { MAX_FOUND = LOGS_KEEP_MAX + 2 }; /* in the middle of a rotation there is 
 
 const char *const log_names[N_LOG_STREAMS] = {"server.log", "train.log", "events"};
 
-int logs_file_path(const struct logs *l, enum log_stream s, unsigned number, char out[PATH_MAX]) {
+/* log/NAME.number; 0: log/NAME */
+static int file_path(const struct logs *l, enum log_stream s, unsigned number, char out[PATH_MAX]) {
     return number ? pd_fmt(out, PATH_MAX, "%s/log/%s.%u", l->dir, log_names[s], number)
                   : pd_fmt(out, PATH_MAX, "%s/log/%s", l->dir, log_names[s]);
 }
 
-int logs_index_path(const struct logs *l, enum log_stream s, uint64_t start, char out[PATH_MAX]) {
+/* .agent/NAME.start.idx */
+static int index_path(const struct logs *l, enum log_stream s, uint64_t start, char out[PATH_MAX]) {
     return pd_fmt(out, PATH_MAX, "%s/.agent/%s.%llu.idx", l->dir, log_names[s],
                   (unsigned long long)start);
 }
@@ -52,7 +54,7 @@ static int find_files(const struct logs *l, enum log_stream s, struct found_log 
     char path[PATH_MAX];
     struct stat st;
     for (unsigned n = 0; n < MAX_FOUND; n++) {
-        if (logs_file_path(l, s, n, path))
+        if (file_path(l, s, n, path))
             return pd_fail(err, PD_EIO, "path too long: %s", l->dir);
         if (stat(path, &st) || !S_ISREG(st.st_mode))
             continue;
@@ -114,7 +116,7 @@ static int open_newest(struct logs *l, enum log_stream s, int read_only, struct 
     struct log_file *f = &l->f[s];
     char path[PATH_MAX], index[PATH_MAX], last;
     struct stat st;
-    if (logs_file_path(l, s, 0, path) || logs_index_path(l, s, f->start, index))
+    if (file_path(l, s, 0, path) || index_path(l, s, f->start, index))
         return pd_fail(err, PD_EIO, "path too long: %s", l->dir);
     int flags = (read_only ? O_RDONLY : O_RDWR | O_CREAT | O_APPEND) | O_CLOEXEC;
     f->fd = open(path, flags, 0644);
@@ -182,8 +184,7 @@ int logs_open_old(struct logs *l, enum log_stream s, unsigned i) {
         return 0;
     close_fd(&f->old_fd);
     close_fd(&f->old_index);
-    if (logs_file_path(l, s, f->old[i].number, path) ||
-        logs_index_path(l, s, f->old[i].start, index) ||
+    if (file_path(l, s, f->old[i].number, path) || index_path(l, s, f->old[i].start, index) ||
         (f->old_fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
         return -1;
     f->old_start = f->old[i].start;
@@ -232,7 +233,7 @@ static void fresh_drop(struct fresh *n) {
 
 static int move(const struct logs *l, enum log_stream s, unsigned from, unsigned to) {
     char a[PATH_MAX], b[PATH_MAX];
-    if (logs_file_path(l, s, from, a) || logs_file_path(l, s, to, b) || pd_fault("logs.rotate"))
+    if (file_path(l, s, from, a) || file_path(l, s, to, b) || pd_fault("logs.rotate"))
         return -1;
     return rename(a, b) && errno != ENOENT ? -1 : 0; /* somebody removed it: reading it will tell */
 }
@@ -240,10 +241,10 @@ static int move(const struct logs *l, enum log_stream s, unsigned from, unsigned
 /* Whatever happens to the names, what is removed here is not kept any more. */
 static void remove_file(const struct logs *l, enum log_stream s, unsigned number, uint64_t start) {
     char path[PATH_MAX];
-    if (!logs_file_path(l, s, number, path))
+    if (!file_path(l, s, number, path))
         unlink(path);
     pd_fault("logs.rotate");
-    if (!logs_index_path(l, s, start, path))
+    if (!index_path(l, s, start, path))
         unlink(path);
 }
 
@@ -300,10 +301,10 @@ int logs_rotate(struct logs *l, enum log_stream s, struct pd_err *err) {
     }
     const uint64_t before = f->start, start = f->size;
     take_over(l, s, &n);
-    if (logs_file_path(l, s, 0, path) || pd_fault("logs.rotate") || rename(n.file, path) ||
-        logs_index_path(l, s, start, index) || pd_fault("logs.rotate") || rename(n.index, index))
+    if (file_path(l, s, 0, path) || pd_fault("logs.rotate") || rename(n.file, path) ||
+        index_path(l, s, start, index) || pd_fault("logs.rotate") || rename(n.index, index))
         return pd_fail_errno(err, PD_EIO, errno, "cannot rotate log/%s", log_names[s]);
-    if (!l->keep && !logs_index_path(l, s, before, index))
+    if (!l->keep && !index_path(l, s, before, index))
         unlink(index);
     return 0;
 }

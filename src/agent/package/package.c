@@ -234,7 +234,7 @@ static void package_free(struct package *d) {
 
 static void on_timer_closed(uv_handle_t *h) { package_free(h->data); }
 
-static void work(uv_work_t *r) {
+static void run_turn(uv_work_t *r) {
     struct package *d = r->data;
     if (d->cleaning)
         package_work_end(&d->w);
@@ -389,7 +389,7 @@ void package_next_turn(struct package *d) {
     if (d->dead)
         w->n_takers = 0;
     d->work.data = d;
-    if (uv_queue_work(&client_core(d->all->c)->loop, &d->work, work, on_worked)) {
+    if (uv_queue_work(&client_core(d->all->c)->loop, &d->work, run_turn, on_worked)) {
         if (d->dead) { /* then here */
             package_work_end(w);
             d->cleaned = 1;

@@ -80,7 +80,8 @@ static void take_need(struct package_work *w, struct package_input *in) {
 }
 
 /* The object's record to the end of t->out: 1; 0: not here; PD_E*. */
-static int give(struct package_work *w, struct package_taker *t, const struct object_id *id) {
+static int append_object(struct package_work *w, struct package_taker *t,
+                         const struct object_id *id) {
     uint8_t *buf = w->buf;
     uint32_t n;
     const struct package_cached *c = cache_find(w, id);
@@ -94,14 +95,14 @@ static int give(struct package_work *w, struct package_taker *t, const struct ob
     return rc ? rc : 1;
 }
 
-static void answer(struct package_work *w, struct package_taker *t) {
+static void answer_taker(struct package_work *w, struct package_taker *t) {
     size_t i = 0;
     if (!w->a && !w->finished && t->n_ready + t->n_waiting)
         pd_fail(&t->err, PD_EFAIL, "this node could not complete the package: %.400s", w->err.msg);
     for (; i < t->n_ready && t->out.len < t->room && t->out.len < PACKAGE_OUT && !t->err.code;
          i++) {
         size_t before = t->out.len;
-        int rc = give(w, t, &t->ready[i]);
+        int rc = append_object(w, t, &t->ready[i]);
         if (rc < 0)
             pd_fail(&t->err, rc, "out of memory");
         else if (rc)
@@ -128,7 +129,7 @@ static int unpack(struct package_work *w) {
     return rc;
 }
 
-static void begin(struct package_work *w) {
+static void open_package(struct package_work *w) {
     w->begun = 1;
     if (!(w->codec = object_codec_new())) {
         pd_fail(&w->err, PD_ENOMEM, "out of memory");
@@ -191,7 +192,7 @@ static void go_on(struct package_work *w) {
     }
 }
 
-static void finish(struct package_work *w) {
+static void finish_package(struct package_work *w) {
     if (assemble_finish(w->a, &w->err) == PD_EEXIST && w->kind != PACKAGE_WORKSPACE) {
         pd_err_clear(&w->err); /* another session was faster: the same id, the same tree */
         assemble_free(w->a);
@@ -210,7 +211,7 @@ void package_work_turn(struct package_work *w) {
     w->more = 0;
     w->n_need = 0;
     if (!w->begun)
-        begin(w);
+        open_package(w);
     for (struct package_input *in = w->inputs; in; in = in->next) {
         if (in->what == PACKAGE_IN_RECORDS)
             take_records(w, in, &b);
@@ -225,13 +226,13 @@ void package_work_turn(struct package_work *w) {
     if (w->a)
         assemble_totals(w->a, &w->totals);
     if (w->finish && w->a && !w->err.code)
-        finish(w);
+        finish_package(w);
     if ((w->err.code || w->give_up) && w->a && !w->finished) {
         assemble_free(w->a);
         w->a = NULL;
     }
     for (size_t k = 0; k < w->n_takers; k++)
-        answer(w, w->takers[k]);
+        answer_taker(w, w->takers[k]);
     if (w->finish && w->finished &&
         w->kind != PACKAGE_DATA) /* the limit; and what no tree needs any more: data is not yet
                                     where it will lie */

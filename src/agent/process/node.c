@@ -200,7 +200,7 @@ static void on_event(struct proc *p, const void *bytes, size_t len, void *arg) {
 }
 
 /* A program that stopped in the middle of a line does not get ours appended to it. */
-static void say_in_log(struct node_role *r, const char *text) {
+static void log_notice(struct node_role *r, const char *text) {
     struct ag_node *n = r->node;
     char line[400], last[2];
     uint64_t size = n->logs->f[stream_of(r->role)].size;
@@ -275,7 +275,7 @@ static int start_process(struct ag_node *n, struct node_role *r, const json_t *b
         .block = *own ? 0 : SIGUSR1, /* it may come before the trainer waits for it */
         .bind = r->bind.on ? &r->bind : NULL};
     if (*msg_str(body, "note"))
-        say_in_log(r, msg_str(body, "note"));
+        log_notice(r, msg_str(body, "note"));
     r->log_from = n->logs->f[stream_of(r->role)].size;
     int rc = envp ? proc_start(&r->proc, n->loop, &cmd, &ev, r, err)
                   : pd_fail(err, PD_ENOMEM, "out of memory");
@@ -326,7 +326,7 @@ static void on_start(struct ag_node *n, uint64_t req, const json_t *body) {
 
 /* Of a user's program only the first process is checked; if it is stopped, its whole group is
  * killed. */
-static void look_at(struct node_role *r, uint64_t passed_ms) {
+static void check_stopped(struct node_role *r, uint64_t passed_ms) {
     const struct ag_node *n = r->node;
     const pid_t pid = r->proc && !r->exit_body ? proc_pid(r->proc) : 0;
     char text[200];
@@ -338,7 +338,7 @@ static void look_at(struct node_role *r, uint64_t passed_ms) {
              "%s %d was stopped (SIGSTOP) for %.4g s and is ended (heartbeat_timeout)",
              role_names[r->role], r->rank, (double)n->spec->heartbeat_ms / 1000);
     pd_warn(n->log, "%s", text);
-    say_in_log(r, text);
+    log_notice(r, text);
     /* not reaped yet, so the pid is still this process's */
     kill(*n->spec->command[r->role] ? -pid : pid, SIGKILL);
 }
@@ -349,7 +349,7 @@ void node_tick(struct ag_node *n, uint64_t passed_ms) {
     if (!n->spec->heartbeat_ms || n->ending || n->unseen_ms < LOOK_MS)
         return;
     for (int i = 0; i < N_ROLES; i++)
-        look_at(&n->role[i], n->unseen_ms);
+        check_stopped(&n->role[i], n->unseen_ms);
     n->unseen_ms = 0;
 }
 

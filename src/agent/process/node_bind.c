@@ -26,7 +26,7 @@ static unsigned threads_of(const struct ag_node *n, enum role r, int cpus) {
     return (unsigned)threads;
 }
 
-static void say_cpus(const struct ag_node *n, const struct node_role *r, int count) {
+static void log_cpus(const struct ag_node *n, const struct node_role *r, int count) {
     char cpus[300], memory[100];
     if (!r->bind.on)
         return;
@@ -72,7 +72,7 @@ static void deal_cpus(struct ag_node *n, const json_t *body) {
     for (int r = 0; r < N_ROLES; r++)
         if (msg_bool(body, role_names[r])) {
             n->role[r].bind = sets[k++];
-            say_cpus(n, &n->role[r], count);
+            log_cpus(n, &n->role[r], count);
         }
     pd_cpus_release(&cpus);
 }

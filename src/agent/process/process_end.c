@@ -107,7 +107,7 @@ static void add_waiter(struct ag_node *n, int for_restart, void (*done)(void *),
 }
 
 /* A shorter grace than the one that runs counts. */
-static void begin(struct ag_node *n, unsigned grace_ms, int for_restart, int servers_stay) {
+static void begin_end(struct ag_node *n, unsigned grace_ms, int for_restart, int servers_stay) {
     uint64_t kill_at = pd_mono_ns() + grace_ms * NS_PER_MS;
     if (!n->ending || kill_at < n->kill_at_ns)
         n->kill_at_ns = kill_at;
@@ -123,7 +123,7 @@ static void begin(struct ag_node *n, unsigned grace_ms, int for_restart, int ser
 }
 
 static void end_all(struct ag_node *n, unsigned grace_ms, int for_restart) {
-    begin(n, grace_ms, for_restart, 0);
+    begin_end(n, grace_ms, for_restart, 0);
     if (n->servers_stay)
         let_server_go(n, grace_ms ? SERVER_MS : 0);
 }
@@ -138,7 +138,7 @@ static void end_trainers_first(struct ag_node *n, unsigned grace_ms) {
     if (!*n->spec->command[ROLE_PSERVER])
         /* not reaped yet, so the pid is still this process's */
         kill(server, SIGUSR1);
-    begin(n, grace_ms, 0, 1);
+    begin_end(n, grace_ms, 0, 1);
 }
 
 void node_end(struct ag_node *n, enum node_end kind, unsigned grace_ms, void (*done)(void *),

@@ -28,12 +28,17 @@
 
 enum { LIBC_MAX = 16 << 20, PROC_MAX = 256 << 10 };
 
-/* --- CPU --- */
+/* --- CPU
+ * ---------------------------------------------------------------------------------------------------
+ */
 
-/* OpenBLAS asks for family and model first, but all that it tells apart among CPUs with AVX is what
+/* The kernels that OpenBLAS 0.3.21 takes on this CPU when nobody tells it otherwise: "SkylakeX". ""
+ * where that is not known.
+ *
+ * OpenBLAS asks for family and model first, but all that it tells apart among CPUs with AVX is what
  * they can do: AVX-512 with bfloat16, AVX-512, AVX2, AVX. Source: driver/others/dynamic.c of
  * 0.3.21. */
-const char *check_blas_core(void) {
+static const char *blas_core(void) {
 #if defined(__x86_64__)
     unsigned a = 0, b = 0, c = 0, d = 0, xcr0 = 0, a7 = 0, b7 = 0, c7 = 0, d7 = 0, a71 = 0, ignored;
     if (!__get_cpuid(0, &a, &b, &c, &d))
@@ -87,7 +92,8 @@ static double load(void) {
     return getloadavg(v, 1) == 1 ? v[0] : 0;
 }
 
-/* --- C library --- */
+/* --- C library
+ * --------------------------------------------------------------------------------------------- */
 
 int check_glibc_version(const uint8_t *p, size_t n, char out[16]) {
     static const char mark[] = "stable release version ";
@@ -132,7 +138,8 @@ static void libc_name(char out[40]) {
     }
 }
 
-/* --- root_dir --- */
+/* --- root_dir
+ * ---------------------------------------------------------------------------------------------- */
 
 /* The folder, or the one in which it would be made: nothing is made here. */
 static int existing(const char *root, char out[PATH_MAX]) {
@@ -188,7 +195,9 @@ static json_t *root_facts(const char *root) {
                      msg_text(why, strlen(why)));
 }
 
-/* --- ports --- */
+/* --- ports
+ * -------------------------------------------------------------------------------------------------
+ */
 
 /* Those that a job would get now: bound together, as it binds them, and let go. */
 static json_t *free_ports(int from, int n) {
@@ -232,7 +241,7 @@ static int on_check(struct client *c, const struct wire_frame *f, const json_t *
     json_t *more =
         json_pack("{s:o, s:s, s:s, s:s, s:s, s:I, s:f, s:I, s:o, s:o, s:s, s:s, s:s, s:o, s:o}",
                   "hostname", msg_text(host, strlen(host)), "kernel", uname(&u) ? "?" : u.release,
-                  "libc", libc, "cpu", model, "blas", check_blas_core(), "mem_available",
+                  "libc", libc, "cpu", model, "blas", blas_core(), "mem_available",
                   kib_of("MemAvailable"), "load", load(), "open_files", (json_int_t)files.rlim_cur,
                   "root_dir", root_facts(root), "addrs", addrs, "net_id", net, "machine", machine,
                   "boot", boot, "nic_error", msg_text(no_addrs.msg, strlen(no_addrs.msg)), "ports",

@@ -20,10 +20,6 @@ enum { CHECK_PEERS_MAX = 8, CHECK_ADDRS_MAX = 16, CHECK_PORTS_MAX = 128 };
 extern const struct client_service check_service;     /* AG_CHECK; without a context */
 extern const struct client_service check_net_service; /* the other two; without a context */
 
-/* The kernels that OpenBLAS 0.3.21 takes on this CPU when nobody tells it otherwise: "SkylakeX". ""
- * where that is not known. */
-const char *check_blas_core(void);
-
 /* Version of the C library in its file's bytes: "2.36" after "stable release version ". 0 or -1. */
 int check_glibc_version(const uint8_t *p, size_t n, char out[16]);
 

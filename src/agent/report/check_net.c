@@ -51,7 +51,8 @@ static struct check_listener **check_of(struct client *c) {
     return &((struct check_state *)client_state(c, &check_net_service))->listens;
 }
 
-/* --- listening --- */
+/* --- listening
+ * --------------------------------------------------------------------------------------------- */
 
 /* It knows now, and closes. If we did, the kernel would keep our port for a minute, and the job
  * that comes next get another. */
@@ -143,7 +144,9 @@ static void drop(struct client *c) {
     free(k);
 }
 
-/* --- probing --- */
+/* --- probing
+ * -----------------------------------------------------------------------------------------------
+ */
 
 /* Other nodes' marks of this check beside ours. */
 static json_t *shared_with(const struct check_listener *k) {
@@ -163,7 +166,7 @@ static json_t *shared_with(const struct check_listener *k) {
     return list;
 }
 
-static void answer(struct check_request *r) {
+static void send_answer(struct check_request *r) {
     const struct check_listener *k = *check_of(r->c);
     const json_t *peer;
     json_t *out = json_array();
@@ -186,7 +189,7 @@ static void answer(struct check_request *r) {
 
 static void one_less(struct check_request *r) {
     if (--r->n_open == 0)
-        answer(r);
+        send_answer(r);
 }
 
 static void on_probed(void *arg, const struct probe_result *v, size_t n) {

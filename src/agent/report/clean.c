@@ -21,6 +21,14 @@
 
 enum { CLEAN_MAX = 10000, YOUNG_S = 60, DAY_S = 86400 };
 
+struct clean_opts {
+    int keep;       /* jobs that are over */
+    int workspaces; /* 1: deployed workspaces too */
+    int dry_run;
+    uint64_t store_limit; /* bytes, 0: none */
+    const char *build;    /* BLAKE2b-256 of this agent's executable */
+};
+
 struct clean_entry {
     char name[256], path[PATH_MAX];
     time_t made;
@@ -223,7 +231,9 @@ static int clean_chunks(struct cleaning *c, struct pd_err *err) {
     return 0;
 }
 
-json_t *clean_root(const char *root, const struct clean_opts *o, struct pd_err *err) {
+/* Blocks; may run on a thread. The body of AG_CLEAN's answer, or NULL with err. What can't be
+ * removed is in its `failed`. */
+static json_t *clean_root(const char *root, const struct clean_opts *o, struct pd_err *err) {
     struct cleaning c = {.root = root,
                          .o = o,
                          .now = time(NULL),

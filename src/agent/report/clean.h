@@ -13,24 +13,8 @@
 #ifndef PD_AGENT_CLEAN_H
 #define PD_AGENT_CLEAN_H
 
-#include <jansson.h>
-#include <stdint.h>
-
 #include "agent/client/client.h"
-#include "base/err.h"
 
 extern const struct client_service clean_service; /* AG_CLEAN; without a context */
-
-struct clean_opts {
-    int keep;       /* jobs that are over */
-    int workspaces; /* 1: deployed workspaces too */
-    int dry_run;
-    uint64_t store_limit; /* bytes, 0: none */
-    const char *build;    /* BLAKE2b-256 of this agent's executable */
-};
-
-/* Blocks; may run on a thread. The body of AG_CLEAN's answer, or NULL with err: out of memory. What
- * can't be removed is in its `failed`. */
-json_t *clean_root(const char *root, const struct clean_opts *o, struct pd_err *err);
 
 #endif

@@ -57,7 +57,7 @@ int orphans_may_run(const struct node_paths *p) {
     return elsewhere || lives;
 }
 
-static void tell(const struct node_paths *p, int n) {
+static void report_reaped(const struct node_paths *p, int n) {
     char path[PATH_MAX], text[200];
     int len = snprintf(text, sizeof text,
                        "reaping what %.70s left behind: its agent is gone, %d process%s ended\n",
@@ -82,7 +82,7 @@ static void reap_job(const struct node_paths *p, const char *boot) {
     if (since && !strcmp(msg_str(s, "boot"), boot) && !agent_lives(p, since))
         n = orphans_end(p, since, GRACE_MS);
     if (n)
-        tell(p, n);
+        report_reaped(p, n);
     json_decref(s);
 }
 
