@@ -1,12 +1,12 @@
 /* daemon.h - from the relay that ssh started to the agent that stays.
  *
- *     relay ──fork──▶ (setsid) ──fork──▶ watcher ──▶ guardian ──▶ agent ──▶ pserver, trainer, their children
- *       waits for "listening"            sub-reapers, all three; each gets TERM when the one above
- * it dies
+ *     relay ──fork──▶ (setsid) ──fork──▶ watcher ──▶ guardian ──▶ agent ──▶ pserver, trainer
+ *       waits for "listening"            sub-reapers, all three; the death of one is a TERM
+ *                                        for the next
  *
- * Whatever way the agent ends, kill -9 included, the guardian then ends every process below and
- * removes the socket and the key; if the guardian is killed, or the watcher, the agent does the
- * same; of any two that are killed at once the third ends all. What outlives all three is for
+ * However the agent ends, kill -9 included, the guardian ends every process below it and removes
+ * the socket and the key. If the guardian or the watcher is killed, the agent does the same. If any
+ * two of the three are killed at once, the third ends everything. What outlives all three is for
  * orphans.h.
  */
 #ifndef PD_AGENT_DAEMON_H
@@ -14,9 +14,9 @@
 
 #include "agent/core/node_paths.h"
 
-/* Make the job's folder and start the three; returns once the agent's socket listens. Until the job
- * is set up the agent waits lease_ms for bytes of its client (0: some seconds). Call it while the
- * process has one thread. `build` as in agent.h. On failure the folder is gone again. */
+/* Makes the job's folder and starts the three. Returns once the agent's socket listens; on failure
+ * the folder is removed. Until the job is set up, the agent waits lease_ms (0: some seconds) for
+ * bytes of a client. The calling process has one thread. `build` as in agent.h. */
 int daemon_start(const struct node_paths *p, int node, unsigned lease_ms, const char *build,
                  struct pd_err *err);
 

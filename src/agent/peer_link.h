@@ -1,11 +1,11 @@
-/* peer_link.h - TCP between the agents of a job. Each listens: for its peers' probes, for takers of
- * data files, and on node 0 for the other agents. Each but node 0's holds a connection to node 0
- * and makes it again when it breaks.
+/* peer_link.h - TCP between the agents of a job. Every agent listens: for its peers' probes, for
+ * nodes that take data files, and on node 0 for the other agents. Every agent but node 0's keeps a
+ * connection to node 0 and makes it again when it breaks.
  *
  *     member: connecting ─▶ open ─▶ HD_JOIN ─▶ joined ─▶ broken ─▶ connecting ...
  *
- * The link carries messages and knows none but HD_JOIN and HD_PING. What it hears goes to
- * `peer_events`.
+ * The link carries messages and knows none but HD_JOIN and HD_PING. Everything else goes to struct
+ * peer_events.
  */
 #ifndef PD_AGENT_PEER_LINK_H
 #define PD_AGENT_PEER_LINK_H
@@ -22,11 +22,9 @@ struct peer_events {
     /* Node 0: a node's HD_JOIN, once more for those that joined before when peer_link_replay is
      * called. */
     void (*on_join)(void *arg, int node, const json_t *join);
-    void (*on_lost)(
-        void *arg,
-        int node); /* node 0: the connection to it broke, or another one took its place */
-    /* From a node, or (member) from node 0. `refused` instead of a body when it carries an error.
-     */
+    /* Node 0: the connection to a node broke, or another connection took its place. */
+    void (*on_lost)(void *arg, int node);
+    /* From a node, or (member) from node 0. `refused` instead of a body when it is an error. */
     void (*on_message)(void *arg, int node, const struct wire_frame *f, const json_t *body,
                        const struct pd_err *refused);
     json_t *(*join_body)(void *arg); /* member: of HD_JOIN */

@@ -1,5 +1,5 @@
-/* relay.h - the thin process that ssh runs: bytes between its stdin and stdout and the agent's
- * socket. */
+/* relay.h - the thin process that ssh runs. It copies bytes between its stdin and stdout and the
+ * agent's socket. */
 #ifndef PD_AGENT_RELAY_H
 #define PD_AGENT_RELAY_H
 

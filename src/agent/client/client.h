@@ -3,9 +3,9 @@
  *     client.c ──request──▶ service.handle ──client_send──▶ client.c
  *        └──▶ service.on_drain, service.on_close; events.on_open, events.on_close
  *
- * A service is one constant. client.c includes none: whoever makes the agent hands over a table of
- * services, each with a context of its own. What a client has of a service (what it subscribed to,
- * say) is memory that comes zeroed with the client and goes with it.
+ * A service is one constant. client.c includes none of them; the owner of the clients hands over a
+ * table of services, each with a context. A service has a piece of memory in each client, zeroed at
+ * first (a log subscription, say).
  */
 #ifndef PD_AGENT_CLIENT_H
 #define PD_AGENT_CLIENT_H

@@ -1,10 +1,9 @@
 /* agent_core.h - what every part of an agent may know, and nothing else of it: the loop, the
  * folders, the log, the executable's hash and the mode.
  *
- *   tool    `relay --root`            one client on stdin and stdout, no job: packages, list of
- * jobs job     the daemon of `--start`   clients on the job's unix socket, TCP towards the other
- * agents over    `relay --job`, no daemon  one client on stdin and stdout: a finished job, served
- * from disk
+ *   tool    `relay --root`           one client on stdin and stdout, no job: packages, job list
+ *   job     the daemon of `--start`  clients on the job's unix socket, TCP to the other agents
+ *   over    `relay --job`, no agent  one client on stdin and stdout: a finished job, from disk
  */
 #ifndef PD_AGENT_AGENT_CORE_H
 #define PD_AGENT_AGENT_CORE_H

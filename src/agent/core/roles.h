@@ -1,5 +1,5 @@
-/* roles.h - which nodes run which program in an attempt of a job: ranks, and how they move when
- * nodes are lost. */
+/* roles.h - which nodes run which program in an attempt of a job: ranks, and how ranks move when a
+ * node is lost. */
 #ifndef PD_AGENT_ROLES_H
 #define PD_AGENT_ROLES_H
 
@@ -14,23 +14,25 @@ struct roles {
     int *rank[N_ROLES];  /* of node i, or -1 */
 };
 
-/* For one role and n_nodes nodes, none of which has it. -1: out of memory. roles_release frees what
- * there is of it. */
+/* Prepares one role for n_nodes nodes, none of which has the role. -1: out of memory; roles_release
+ * then frees what was allocated. */
 int roles_init(struct roles *s, enum role r);
 int roles_copy(struct roles *out,
                const struct roles *s); /* -1: out of memory, nothing to release */
 void roles_release(struct roles *s);
 
 void roles_add(struct roles *s, enum role r,
-               int node); /* the next rank; it does not have the role yet */
+               int node); /* gives the next rank to a node without the role */
 int roles_rank(const struct roles *s, enum role r, int node); /* -1: the node has no such role */
 int roles_any(const struct roles *s, int node);
 
-/* A node is gone. What it ran goes, with its rank, to a node that runs no such thing: both of its
- * programs to one if there is one that runs neither, else to those that run the least, the lowest
- * number first. Where all run it already there is one less of it: the ranks behind it move up.
- * `gone` (n_nodes flags, the node's is set): nodes that nothing goes to. to[r]: where its role
- * went, -1: there is one less, -2: it had none. */
+/* Takes the roles of a lost node away. Each role moves, with its rank, to a live node that lacks
+ * that role: both roles to one idle node if there is one, otherwise each to the least loaded node
+ * (lowest id first). If every live node has the role, its count drops by one and the ranks behind
+ * move up.
+ *
+ * gone[node] is set for the lost node and for all nodes that were lost before. to[r] becomes the
+ * node that role r moved to, -1 if the count dropped, -2 if the lost node did not have the role. */
 void roles_leave(struct roles *s, int node, const char *gone, int to[N_ROLES]);
 
 #endif

@@ -1,13 +1,14 @@
-/* file_fetch.h - data files apart, after the job has begun: one that a trainer opens and that is
- * not in its workspace comes from whoever has it.
+/* file_fetch.h - a data file that a trainer opens and that is not in its workspace comes from a
+ * node that has it, or from the launcher. For jobs whose data files came apart from the workspace.
  *
- *     trainer ─PADDLE_DATA_FD─▶ file_asks.c ─▶ file_want.c ──HD_FILE──▶ node 0: file_known.c, file_index.c   which bytes is it, and who has it?
- *                                 └▶ file_pull.c ──DF_*──▶ a holder's file_serve.c, the next one's, the launcher
- *                                      └▶ .agent/data-N, every object compared with its id ─▶ workspace/PATH
+ *     trainer ──PADDLE_DATA_FD──▶ file_asks.c ──▶ file_want.c
+ *     file_want.c ──HD_FILE──▶ node 0: file_known.c, file_index.c   the file's id, and who has it
+ *     file_want.c ──▶ file_pull.c ──DF_*──▶ file_serve.c of a holder, of the next one, the launcher
+ *     file_pull.c ──▶ .agent/data-N, each object compared with its id ──▶ workspace/PATH
  *
  * The launcher tells node 0 the file ids (pack/store/file_pieces.h), so no other node has to be
- * trusted. Nothing here waits on the loop's thread: files are read, checked and written on threads
- * of the pool. Internal to src/agent.
+ * trusted. The loop's thread never waits for a disk: files are read, checked and written on threads
+ * of the pool.
  */
 #ifndef PD_AGENT_FILE_FETCH_H
 #define PD_AGENT_FILE_FETCH_H
@@ -20,9 +21,8 @@
 #include "pack/store/file_pieces.h"
 
 enum {
-    FILE_WINDOW = 4 << 20,
-    FILE_CLIENT_WINDOW = 1 << 20, /* bytes asked for and not here, of a file: of a node; of a
-                                     client, who may have many nodes */
+    FILE_WINDOW = 4 << 20,        /* bytes of a file that a node was asked for and has not sent */
+    FILE_CLIENT_WINDOW = 1 << 20, /* the same of a client, who may have many nodes */
     FILE_NEED_MAX = 512,          /* ids in one DF_NEED */
     FILE_FRAME = 1 << 20,         /* bytes of records, or of pieces, in one frame */
     FILE_IDLE_MS = 20000,         /* a source that is silent for so long is given up */
@@ -34,8 +34,7 @@ struct file_fetch;
 
 /* Upwards. */
 struct file_fetch_io {
-    /* Member: HD_FILE or HD_FILE_HERE, with these bytes, to node 0; dropped when it is not joined.
-     */
+    /* Member: HD_FILE or HD_FILE_HERE with these bytes, to node 0; dropped while not joined. */
     void (*ask_head)(void *arg, uint16_t type, uint64_t req, const void *p, size_t n);
     int (*is_joined)(void *arg);
     /* Node 0: what it knows of a node: {node, name, addrs, port, lost}. A new reference; NULL:

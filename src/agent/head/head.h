@@ -4,18 +4,21 @@
  *           all agents    addresses  ports      all listen   all exit 0  pservers   HD_END
  *           have joined   that work                                      end by     everywhere
  *                                                                        themselves
- * A failure or a stop leads from any state to closing; with restarts a process's failure leads from
- * pservers and trainers over restarting (HD_END everywhere) back to binding; a stop that saves from
- * trainers over saving to ending. It neither opens connections nor starts processes: it sends HD_
- * messages through `io` and is told what comes back, which is also how it is tested. A node whose
- * connection breaks may join again within the lease: requests that were not answered are sent
- * again. One that does not is lost; the job ends, or, where it may be restarted, goes on without
- * it: restarting, then binding with other roles (roles.h). Node 0 has no such end: the head is
- * there.
+ *   any state            failure or stop                          ─▶ closing
+ *   pservers, trainers   a process failed, restarts are left      ─▶ restarting (HD_END) ─▶ binding
+ *   trainers             a stop that saves                        ─▶ saving ─▶ ending
  *
- * The first failure is the one that is reported. Failures within FAILURE_WINDOW_MS of it may still
- * replace it: a process that was killed explains those that lost their peer, and on one machine the
- * earlier exit counts.
+ * The head opens no connection and starts no process. It sends HD_ messages through `io` and is
+ * told what comes back; tests do the same with made-up nodes.
+ *
+ * A node whose connection breaks may join again within the lease; requests without an answer are
+ * then sent again. A node that does not come back is lost. The job ends, or, where it may be
+ * restarted, goes on without that node: restarting, then binding with other roles (roles.h). Node 0
+ * can't be lost: the head runs there.
+ *
+ * The first failure is the job's. A failure within FAILURE_WINDOW_MS of it may replace it: a
+ * process that was killed explains those that lost their peer, and on one machine the earlier exit
+ * counts.
  */
 #ifndef PD_AGENT_HEAD_H
 #define PD_AGENT_HEAD_H
@@ -48,22 +51,21 @@ void head_lost(struct ag_head *h, int node);                       /* its connec
 /* An answer or a message of a node; `refused` instead of a body when it carries an error. */
 void head_message(struct ag_head *h, int node, uint16_t type, uint64_t req, const json_t *body,
                   const struct pd_err *refused);
-/* End the job: stopped, or failed with this reason (of a node, -1: of none). */
+/* End the job: stopped, or failed with this reason (of a node, -1: of no node). */
 void head_stop(struct ag_head *h, unsigned grace_ms, const char *reason);
 void head_fail(struct ag_head *h, int node, const char *reason);
-/* Stopped, but the trainers first save the model and end by themselves, for which they have
- * `save_ms`. A head_stop cuts that short. Where no trainer runs it is head_stop. */
+/* As head_stop, but the trainers first save the model and end by themselves, within save_ms. A
+ * head_stop cuts that short. Without a running trainer it is head_stop. */
 void head_save(struct ag_head *h, unsigned save_ms, unsigned grace_ms, const char *reason);
-/* Those that the job went on without: array of {node, host, reason}; borrowed. */
+/* Nodes that the job went on without: array of {node, host, reason}; borrowed. */
 const json_t *head_lost_nodes(const struct ag_head *h);
-/* Where other nodes reach this one: the address that a peer has reached first. A new reference. */
+/* Where other nodes reach this node, the address that a peer has reached first. A new reference. */
 json_t *head_addrs(const struct ag_head *h, int node);
-int head_has(const struct ag_head *h,
-             int node); /* its agent has joined, and its connection is there */
+int head_has(const struct ag_head *h, int node); /* its agent has joined and is connected */
 const char *head_saved(
-    const struct ag_head *h); /* the last model of a trainer that has ended well, or "" */
-/* The same as head_fail without waiting for what may explain it, nor long for nodes that are
- * silent, and with another grace. */
+    const struct ag_head *h); /* the last model of a trainer that ended with 0; "": none */
+/* As head_fail with another grace period, but does not wait for a failure that may explain this
+ * one, and not long for silent nodes. */
 void head_abort(struct ag_head *h, unsigned grace_ms, int node, const char *reason);
 
 #endif

@@ -1,14 +1,13 @@
-/* logs.h - a node's three streams: files that grow, and beside each an index of when which byte
- * came.
+/* logs.h - a node's three streams. Each is a row of files with an index of when which byte came.
  *
  *     ROOT/JOB/log/server.log              the newest bytes, exactly as the process wrote them
- *     ROOT/JOB/log/server.log.1, .2, ...   what was rotated away, the newest first, each ending
- * with a line ROOT/JOB/.agent/server.log.N.idx     of the file that begins at byte N of the stream:
- * records of {u64 offset in the stream, u64 microseconds since 1970}
+ *     ROOT/JOB/log/server.log.1, .2, ...   older bytes, the newest first; each ends with a line
+ *     ROOT/JOB/.agent/server.log.N.idx     index of the file that begins at byte N of the stream:
+ *                                          {u64 offset in the stream, u64 microseconds since 1970}
  *
- * Offsets are the stream's and go on growing over rotations. Whatever is sent is read back from the
- * files: a client may ask for any offset that is kept at any time, nothing is lost or doubled, and
- * a slow client costs no memory.
+ * Offsets count from the beginning of the stream and go on growing over rotations. Whatever is sent
+ * to a client is read back from the files. So a client may ask for any kept offset at any time,
+ * nothing is lost or doubled, and a slow client costs no memory.
  */
 #ifndef PD_AGENT_LOGS_H
 #define PD_AGENT_LOGS_H

@@ -43,7 +43,7 @@ static void on_open(struct net_conn *c, void *arg) {
 
 static int join(struct package_taker *t, const uint8_t *p, size_t n, struct pd_err *err) {
     struct object_id root;
-    if (t->ds || n != OBJECT_ID)
+    if (t->package || n != OBJECT_ID)
         return pd_fail(err, PD_EPROTO, "DS_PULL names one package, once");
     memcpy(root.b, p, OBJECT_ID);
     struct package_serve *v = t->all->serve;
@@ -59,7 +59,7 @@ static int join(struct package_taker *t, const uint8_t *p, size_t n, struct pd_e
     if (k >= PACKAGE_TAKERS)
         return pd_fail(err, PD_EFAIL, "too many nodes take the package from this one");
     unlink_taker(&v->strangers, t);
-    t->ds = d;
+    t->package = d;
     t->next = d->takers;
     d->takers = t;
     return 0;
@@ -78,12 +78,12 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     else if (!seal_open(&t->seal, f, &data, &n, &err)) {
         if (f->type == WIRE_DS_PULL)
             join(t, data, n, &err);
-        else if (!t->ds)
+        else if (!t->package)
             pd_fail(&err, PD_EPROTO, "DS_NEED comes after DS_PULL");
-        else if (!package_may_wait(t->ds, t, n))
+        else if (!package_may_wait(t->package, t, n))
             pd_fail(&err, PD_EPROTO, "more is asked for than may be at once");
         else {
-            package_input(t->ds, PACKAGE_IN_NEED, t, data, n);
+            package_input(t->package, PACKAGE_IN_NEED, t, data, n);
             data = NULL;
         }
     }
@@ -97,8 +97,8 @@ out:
 static void on_drain(struct net_conn *c, void *arg) {
     struct package_taker *t = arg;
     (void)c;
-    if (t && t->ds)
-        package_next_turn(t->ds);
+    if (t && t->package)
+        package_next_turn(t->package);
 }
 
 static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
@@ -107,7 +107,7 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     (void)why;
     if (!t)
         return;
-    struct package *d = t->ds;
+    struct package *d = t->package;
     t->conn = NULL;
     if (d && d->busy)
         return; /* the worker has it: package.c looks after it */

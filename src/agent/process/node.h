@@ -1,12 +1,11 @@
-/* node.h - what happens to the job on this node: ports, processes, their logs, their end. It is
- * told by the messages of the head (over TCP, or handed over directly on the head's own node) and
- * answers with messages.
+/* node.h - the job on this node: ports, processes, their logs, their end. The head's messages tell
+ * the node what to do (over TCP, or directly on the head's own node); it answers with messages.
  *
  *     HD_BIND ─▶ sockets bound      HD_START ─▶ process runs ─▶ HD_READY (a pserver's port accepts)
  *     HD_END  ─▶ TERM, KILL ─▶ answer once no process is left      any exit ─▶ HD_EXITED
  *     HD_END{restart}: the same, then as if nothing had been bound      HD_STOP ─▶ NODE_STOP
  *
- * Every message may come twice (a broken connection to the head): what was done is not done again.
+ * After a broken connection to the head a message may come twice; what was done is not done again.
  */
 #ifndef PD_AGENT_NODE_H
 #define PD_AGENT_NODE_H

@@ -1,8 +1,8 @@
-/* proc.h - one supervised process of the job: started in a group of its own, its output and events
- * read through pipes, its end reported once.
+/* proc.h - one supervised process of the job: started in a process group of its own, its output and
+ * events read through pipes, its end reported once.
  *
- *     proc_start --> on_output, on_event ... --> on_exit --> (more output of what it left behind)
- * --> proc_close
+ *     proc_start ─▶ on_output, on_event ... ─▶ on_exit ─▶ (output of what it left behind)
+ *                                                              ─▶ proc_close
  */
 #ifndef PD_AGENT_PROC_H
 #define PD_AGENT_PROC_H

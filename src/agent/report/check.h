@@ -3,10 +3,9 @@
  *
  *     AG_CHECK          facts (check.c), or with `clock` only the time
  *     AG_CHECK_LISTEN   listen on the first free port as a pserver would; leave a mark in root_dir
- *     AG_CHECK_PROBE    try the peers' addresses with the whole handshake; whose marks lie in
- * root_dir?
+ *     AG_CHECK_PROBE    which peers answer, at which address? Whose marks lie in root_dir?
  *
- * All of a check belongs to the client and goes with it: the port, the mark.
+ * The port and the mark belong to the client and are removed with it.
  */
 #ifndef PD_AGENT_CHECK_H
 #define PD_AGENT_CHECK_H

@@ -1,14 +1,15 @@
-/* clean.h - what earlier jobs left under a root_dir, found and removed; AG_CLEAN.
+/* clean.h - AG_CLEAN removes what earlier jobs left under a root_dir.
  *
- *     ROOT/JOB...            kept: what runs, what was made within the last minute, the `keep`
- * newest of the others ROOT/.paddlectl/bin/   kept: all while a job runs here; else the executables
- * of a day, this agent's, the newest of each kind (uploads that broke off: removed after a day)
- *     ROOT/.paddlectl/chunks/   what the store knows of trees that are there; more than
- * store_limit: the least recently used go (pack/store/store.h) ROOT/workspaces/       only when
- * asked: kept: those that a kept job works in, and those of a day
+ *     ROOT/JOB...              kept: jobs that run, jobs of the last minute, and the `keep` newest
+ *                              of the others
+ *     ROOT/.paddlectl/bin/     kept: everything while a job runs here. Otherwise this agent's
+ *                              executable, those of the last day, and the newest of each kind
+ *     ROOT/.paddlectl/chunks/  kept: catalogs of trees that are there, up to store_limit
+ *     ROOT/workspaces/         kept: everything, unless the client asks for their removal. Then
+ *                              those that a kept job works in, and those of the last day
  *
- * A job's folder is one that has our .agent folder inside; nothing else is looked at, links are
- * never followed.
+ * A job's folder is a folder with an .agent folder inside. Nothing else is touched, and no link is
+ * followed.
  */
 #ifndef PD_AGENT_CLEAN_H
 #define PD_AGENT_CLEAN_H

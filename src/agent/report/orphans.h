@@ -1,5 +1,5 @@
-/* orphans.h - jobs whose agent and all its guardians are gone without a word: their processes are
- * found by the job's id in their environment, and ended. */
+/* orphans.h - jobs whose agent and guardians were all killed. Their processes are found by the
+ * job's id in their environment, and ended. */
 #ifndef PD_AGENT_ORPHANS_H
 #define PD_AGENT_ORPHANS_H
 

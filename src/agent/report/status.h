@@ -1,11 +1,12 @@
-/* status.h - what can be said of a job on this node, while it runs and afterwards: AG_STATUS and
+/* status.h - what can be said of a job on this node, while it runs and afterwards: AG_STATUS, and
  * the rows of AG_LIST.
  *
- *     ROOT/JOB/.agent/state.json   what result.json does not tell and a client asks for later:
- * times, processes and how they ended. Written again whenever it changes; it outlives the agent.
+ *     ROOT/JOB/.agent/state.json   times, processes and how they ended: what a client asks for
+ *                                  later and result.json does not tell. Written again whenever it
+ *                                  changes; it outlives the agent.
  *
- * A job without an agent and without a result is "lost": agent and guardians were killed, or the
- * machine was.
+ * A job without an agent and without a result is "lost": its agent and guardians were killed, or
+ * the machine was.
  */
 #ifndef PD_AGENT_STATUS_H
 #define PD_AGENT_STATUS_H
