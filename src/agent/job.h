@@ -49,12 +49,12 @@ void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *reason);
 void ag_job_close(struct ag_job *j); /* the agent ends: every handle is closed */
 void ag_job_cut(struct ag_job *j);   /* what is still open some time after that is closed at once */
 
-struct file_fetch *const *ag_job_files(
-    const struct ag_job *j);                       /* the context of file_fetch_service */
+/* The context of file_fetch_service. */
+struct file_fetch *const *ag_job_files(const struct ag_job *j);
 json_t *ag_job_lost_nodes(const struct ag_job *j); /* that it went on without, as node 0 knows:
                                                       array of {node, host, reason} */
-json_t *ag_job_state(
-    const struct ag_job *j); /* status_state; NULL: it was not set up, or is being closed */
+/* status_state; NULL: it was not set up, or is being closed. */
+json_t *ag_job_state(const struct ag_job *j);
 int ag_job_started(const struct ag_job *j); /* a process was started, somewhere in the job */
 
 #endif

@@ -53,9 +53,9 @@ static inline int ag_job_is_live(const struct ag_job *j) { return j->set_up && !
 static inline struct pd_log *ag_job_log(const struct ag_job *j) { return &j->o.core->log; }
 static inline void ag_job_quit(struct ag_job *j, int now) { j->o.events->on_quit(j->o.arg, now); }
 
-void ag_job_over_with_reason(struct ag_job *j, const char *status,
-                             const char *reason); /* on this node; "": none, or node 0 knows it */
-json_t *ag_job_join_body(void *job);              /* of HD_JOIN */
+/* The job is over on this node. Reason "": none, or node 0 knows it. */
+void ag_job_over_with_reason(struct ag_job *j, const char *status, const char *reason);
+json_t *ag_job_join_body(void *job); /* of HD_JOIN */
 void ag_job_save_state(struct ag_job *j);
 
 #endif

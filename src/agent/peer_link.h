@@ -54,8 +54,8 @@ void peer_link_join(
     const json_t *head); /* member: begin, with node 0's {addrs, port}, which outlives the link */
 void peer_link_replay(struct peer_link *l); /* node 0 */
 void peer_link_tick(struct peer_link *l);   /* a few times a second: pings, leases, another try */
-void peer_link_rest(
-    struct peer_link *l); /* member: the job is over here, a connection that breaks stays broken */
+/* Member: the job is over here, a connection that breaks stays broken. */
+void peer_link_rest(struct peer_link *l);
 void peer_link_close(struct peer_link *l); /* when what is queued has gone out; NULL is fine */
 void peer_link_cut(struct peer_link *l);   /* what is still open is closed at once; NULL is fine */
 
@@ -68,7 +68,7 @@ void peer_link_refuse(struct peer_link *l, int node, uint16_t type, uint64_t req
                       const struct pd_err *e);
 
 int peer_link_is_joined(const struct peer_link *l); /* member: node 0 hears it */
-uint64_t peer_link_silent_ms(
-    const struct peer_link *l); /* member: since node 0 was heard last; 0 on node 0 */
+/* Member: since node 0 was heard last; 0 on node 0. */
+uint64_t peer_link_silent_ms(const struct peer_link *l);
 
 #endif

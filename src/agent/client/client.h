@@ -62,19 +62,19 @@ int client_open(struct clients *all, uv_stream_t *in, uv_stream_t *out, struct p
 
 /* --- all clients --- */
 
-unsigned clients_count(
-    const struct clients *all); /* also those that are gone while something still works for them */
-void clients_each(struct clients *all, void (*fn)(struct client *c, void *arg),
-                  void *arg);                     /* that are connected and were greeted */
+/* Also counts clients that are gone, while something still works for them. */
+unsigned clients_count(const struct clients *all);
+/* For each client that is connected and was greeted. */
+void clients_each(struct clients *all, void (*fn)(struct client *c, void *arg), void *arg);
 void clients_close(struct clients *all, int now); /* now: what is queued is dropped */
 void clients_set_lease(struct clients *all, unsigned ms);
 /* Since bytes of a client came last, onlookers' apart. Bytes of an incomplete frame count: on a
  * slow line it may take minutes. */
 uint64_t clients_silent_ms(struct clients *all);
-int clients_at_work(
-    const struct clients *all); /* client_work_begin was called more often than client_work_end */
-void clients_set_over(struct clients *all,
-                      const char *why); /* the job is over: client_over fails with this text */
+/* Whether client_work_begin was called more often than client_work_end. */
+int clients_at_work(const struct clients *all);
+/* The job is over: from now on client_over fails with this text. */
+void clients_set_over(struct clients *all, const char *why);
 
 /* --- one client --- */
 
@@ -87,19 +87,19 @@ void *client_state(struct client *c, const struct client_service *s);
 void *client_context(const struct client *c, const struct client_service *s);
 
 /* Sending to a client that is gone, or was not greeted yet, does nothing and succeeds. */
-int client_send(struct client *c, uint16_t type, uint64_t req,
-                json_t *body); /* takes body over, as msg_send */
+/* Takes the body over, as msg_send. */
+int client_send(struct client *c, uint16_t type, uint64_t req, json_t *body);
 int client_send_with(struct client *c, uint16_t type, uint64_t req, json_t *body, const void *p,
                      size_t n);
 int client_send_raw(struct client *c, uint16_t type, uint64_t req, const struct net_sec *sec,
                     uint32_t n_sec);
-int client_answer(struct client *c, const struct wire_frame *f, json_t *body,
-                  struct pd_err *err); /* to request f; PD_ENOMEM */
+/* Answers request f; PD_ENOMEM. */
+int client_answer(struct client *c, const struct wire_frame *f, json_t *body, struct pd_err *err);
 void client_refuse(struct client *c, uint16_t type, uint64_t req, const struct pd_err *e);
 size_t client_queued_bytes(const struct client *c);
 
-struct wire_frame *client_take_frame(
-    struct client *c);                      /* the one that is being handled becomes the caller's */
+/* The frame that is being handled becomes the caller's. */
+struct wire_frame *client_take_frame(struct client *c);
 void client_set_onlooker(struct client *c); /* it only looks: what it sends renews no lease */
 void client_close(struct client *c, int now);
 /* Something long is done for a client: leases wait for its end, with which a new one begins. */

@@ -14,7 +14,7 @@ struct log_source {
     int node;          /* whose logs they are */
 };
 
-void log_send_all(
-    struct clients *all); /* to each client what it has not got yet, as far as it keeps up */
+/* Sends each client what it has not got yet, as far as the client keeps up. */
+void log_send_all(struct clients *all);
 
 #endif

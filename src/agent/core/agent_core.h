@@ -26,7 +26,7 @@ struct agent_core {
 /* `build` may be NULL: then the hash is computed. The loop is closed again on failure. */
 int agent_core_init(struct agent_core *a, const struct node_paths *p, enum agent_mode mode,
                     const char *build, struct pd_err *err);
-int agent_node_id(
-    const struct agent_core *a); /* from the job's nodefile; -1: no job, or not known yet */
+/* From the job's nodefile; -1: no job, or not known yet. */
+int agent_node_id(const struct agent_core *a);
 
 #endif

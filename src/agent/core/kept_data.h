@@ -15,10 +15,10 @@ struct kept_data {
     int fd; /* holds the package's catalog; 0: none */
 };
 
-int kept_data_root(struct kept_data *h, const uint8_t *root, size_t n,
-                   struct pd_err *err); /* copies it */
-void kept_data_lock(struct kept_data *h,
-                    int fd); /* takes the descriptor over; an earlier one is closed */
+/* Copies the root object. */
+int kept_data_root(struct kept_data *h, const uint8_t *root, size_t n, struct pd_err *err);
+/* Takes the descriptor over; an earlier one is closed. */
+void kept_data_lock(struct kept_data *h, int fd);
 void kept_data_unlock(struct kept_data *h);
 void kept_data_release(struct kept_data *h);
 

@@ -23,8 +23,8 @@ int msg_body(const struct wire_frame *f, json_t **out, struct pd_err *err);
 int msg_error(const struct wire_frame *f, struct pd_err *err);
 
 const char *msg_str(const json_t *o, const char *key); /* "" when absent or no string */
-int64_t msg_int(const json_t *o, const char *key, int64_t min, int64_t max,
-                int64_t absent); /* clamped */
+/* Clamped to [min, max]; `absent` when there is no integer. */
+int64_t msg_int(const json_t *o, const char *key, int64_t min, int64_t max, int64_t absent);
 int msg_bool(const json_t *o, const char *key);
 /* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. */
 json_t *msg_text(const char *s, size_t n);

@@ -17,12 +17,12 @@ struct roles {
 /* Prepares one role for n_nodes nodes, none of which has the role. -1: out of memory; roles_release
  * then frees what was allocated. */
 int roles_init(struct roles *s, enum role r);
-int roles_copy(struct roles *out,
-               const struct roles *s); /* -1: out of memory, nothing to release */
+/* -1: out of memory, nothing to release. */
+int roles_copy(struct roles *out, const struct roles *s);
 void roles_release(struct roles *s);
 
-void roles_add(struct roles *s, enum role r,
-               int node); /* gives the next rank to a node without the role */
+/* Gives the next rank to a node without the role. */
+void roles_add(struct roles *s, enum role r, int node);
 int roles_rank(const struct roles *s, enum role r, int node); /* -1: the node has no such role */
 int roles_any(const struct roles *s, int node);
 

@@ -81,8 +81,8 @@ const char *file_shown_path(const char *path, char out[300]);
 /* A trainer wants this file; id 0: it will need it soon. */
 struct file_channel;
 void file_want(struct file_fetch *d, struct file_channel *c, uint32_t id, const char *path);
-void file_forget_channel(struct file_fetch *d,
-                         const struct file_channel *c); /* its process is gone */
+/* The channel's process is gone. */
+void file_forget_channel(struct file_fetch *d, const struct file_channel *c);
 /* Node 0's answer to HD_FILE; `refused` instead of a body when it is an error. */
 void file_on_holders(struct file_fetch *d, const struct wire_frame *f, const json_t *body,
                      const struct pd_err *refused);
@@ -99,8 +99,8 @@ int file_asks_new(struct file_asks **out, struct file_fetch *d,
 int file_asks_open(struct file_asks *a, struct pd_err *err); /* file_fetch_channel */
 void file_asks_close(struct file_asks *a);
 void file_asks_free(struct file_asks *a); /* once the loop has ended; NULL is fine */
-void file_answer(struct file_channel *c, uint32_t id,
-                 const struct pd_err *err); /* NULL: the file is there */
+/* Answers a trainer; err NULL: the file is in the workspace. */
+void file_answer(struct file_channel *c, uint32_t id, const struct pd_err *err);
 
 /* --- file_index.c: on node 0, all files and their holders --- */
 
@@ -158,8 +158,8 @@ void file_serve_gone(struct file_serve *v, struct net_conn *c);
 /* Is it a path that may be in a package: relative, clean, without ".."? */
 int file_path_ok(const char *path);
 int file_is_here(const char *job_dir, const char *path); /* a regular file, not through links */
-int file_open_here(const char *job_dir, const char *path,
-                   struct pd_err *err); /* to read it; PD_ENOENT */
+/* Opens it for reading; PD_ENOENT. */
+int file_open_here(const char *job_dir, const char *path, struct pd_err *err);
 /* The finished file `aside` (absolute, on the same file system) becomes workspace/PATH; folders on
  * the way are made. On a thread. */
 int file_put_here(const char *job_dir, const char *aside, const char *path, struct pd_err *err);

@@ -62,8 +62,8 @@ const json_t *head_lost_nodes(const struct ag_head *h);
 /* Where other nodes reach this node, the address that a peer has reached first. A new reference. */
 json_t *head_addrs(const struct ag_head *h, int node);
 int head_has(const struct ag_head *h, int node); /* its agent has joined and is connected */
-const char *head_saved(
-    const struct ag_head *h); /* the last model of a trainer that ended with 0; "": none */
+/* The last model of a trainer that ended with 0; "": none. */
+const char *head_saved(const struct ag_head *h);
 /* As head_fail with another grace period, but does not wait for a failure that may explain this
  * one, and not long for silent nodes. */
 void head_abort(struct ag_head *h, unsigned grace_ms, int node, const char *reason);

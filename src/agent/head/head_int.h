@@ -112,8 +112,8 @@ json_t *head_ask_save(struct ag_head *h, int node, uint16_t *type);
 json_t *head_ask_stop(struct ag_head *h, int node, uint16_t *type);
 json_t *head_ask_restart(struct ag_head *h, int node, uint16_t *type);
 json_t *head_ask_end(struct ag_head *h, int node, uint16_t *type);
-json_t *head_ask_leave(struct ag_head *h, int node,
-                       uint16_t *type);                     /* of one that is gone, and is back */
+/* For a lost node that is back. */
+json_t *head_ask_leave(struct ag_head *h, int node, uint16_t *type);
 json_t *head_candidates(const struct ag_head *h, int node); /* addresses to try */
 unsigned head_end_grace_ms(const struct ag_head *h);
 void head_plan_probes(struct ag_head *h); /* who probes whom, once all have joined */

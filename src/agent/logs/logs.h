@@ -56,8 +56,8 @@ struct logs {
  * understood. */
 int logs_open(struct logs *l, const char *job_dir, int read_only, struct pd_err *err);
 void logs_close(struct logs *l);
-void logs_limit(struct logs *l, uint64_t max_size,
-                unsigned keep); /* keep is at most LOGS_KEEP_MAX */
+/* `keep` is at most LOGS_KEEP_MAX. */
+void logs_limit(struct logs *l, uint64_t max_size, unsigned keep);
 
 /* Rotates where a line ends; a line that is twice as long as a file may be is cut. */
 int logs_append(struct logs *l, enum log_stream s, uint64_t time_us, const void *p, size_t n,

@@ -177,8 +177,8 @@ int package_start(struct package *d, struct pd_err *err);
 /* With a secret (of WIRE_KEY_BYTES) the node that DS_SOURCE's `body` names; without one the
  * launcher. */
 void package_set_source(struct package *d, const json_t *body, const uint8_t *secret);
-void package_drop(
-    struct package *d); /* removes an unfinished tree, then the package; a finished tree stays */
+/* Removes an unfinished tree, then the package; a finished tree stays. */
+void package_drop(struct package *d);
 struct package *package_find(const struct client_packages *all, const struct object_id *root);
 /* Whether n more bytes, of a taker's ids or (t NULL) of records, may wait for the next turn of
  * work. */
@@ -191,8 +191,8 @@ void package_next_turn(struct package *d); /* starts a turn of work, if there is
 void package_fail(struct package *d, const struct pd_err *e); /* the package can't be completed */
 /* Removes the taker, and what it asked for, from the package's lists. */
 void package_forget_taker(struct package *d, const struct package_taker *t);
-void package_settle(
-    struct package *d); /* after a taker has left: frees a dropped package, if nothing holds it */
+/* After a taker has left: frees a dropped package, if nothing holds it. */
+void package_settle(struct package *d);
 
 /* --- package_work.c: on a thread of the pool --- */
 void package_work_turn(struct package_work *w);
@@ -219,8 +219,9 @@ void package_taker_gone(struct package_taker *t);  /* frees it; not while a turn
 void package_taker_flush(struct package_taker *t); /* sends what a turn of work has left */
 
 /* --- package_serve.c: the port where nodes take from us --- */
+/* DS_SERVE. */
 int package_serve_begin(struct client_packages *all, const struct wire_frame *f, const json_t *body,
-                        struct pd_err *err); /* DS_SERVE */
+                        struct pd_err *err);
 void package_serve_close(struct client_packages *all);
 
 #endif

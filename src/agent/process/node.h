@@ -35,8 +35,8 @@ struct node_io {
 int node_new(struct ag_node **out, uv_loop_t *loop, const struct node_paths *p,
              const struct spec *s, struct logs *logs, const struct pd_log *log,
              const struct node_io *io, void *arg, struct pd_err *err);
-void node_free(
-    struct ag_node *n); /* NULL is fine; no process may be left; the loop has to run once more */
+/* NULL is fine; no process may be left; the loop has to run once more. */
+void node_free(struct ag_node *n);
 
 /* Lay out the job's folder for the processes: workspace, link to output, key file. */
 int node_lay_out(const struct node_paths *p, const struct spec *s, const uint8_t key[32],

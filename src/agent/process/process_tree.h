@@ -26,8 +26,8 @@ struct process_tree_usage {
 };
 int process_tree_usage(pid_t top, struct process_tree_usage *u);
 
-int process_tree_stopped(
-    pid_t pid); /* 1: stopped by a signal (SIGSTOP, SIGTSTP), not by a debugger */
+/* 1: stopped by a signal (SIGSTOP, SIGTSTP), not by a debugger. */
+int process_tree_stopped(pid_t pid);
 
 /* When it started, in ticks since boot: with the pid it names one process. 0: there is none, or
  * only its exit status, for which a container's first process may never ask. */
