@@ -7,7 +7,7 @@
 # dev only
 . "$(dirname "$0")/../support/lib.sh"
 cd "$TOP" || exit 1
-waiting=(src/ps src/agent) # may have names that one file uses, until these folders are sorted
+waiting=(src/ps) # may have names that one file uses, until this folder is sorted
 
 # A header is compiled as the only include of a source file, with the flags of the build; those of
 # src/seed without a libc.
