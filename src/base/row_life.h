@@ -1,6 +1,6 @@
 /* row_life.h - how a sparse table's rows come and go: admission and ageing, as ONE table of
  * settings. train.ini's [layer], the client's declaration, the wire and the manual use its names.
- * What they do: ps/table/life.h; the formulas: docs/online.md.
+ * What they do: ps/table/row_policy.h; the formulas: docs/online.md.
  */
 #ifndef PD_BASE_ROW_LIFE_H
 #define PD_BASE_ROW_LIFE_H

@@ -9,7 +9,7 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "capi/capi_internal.h"
-#include "ps/plan/rule.h"
+#include "ps/plan/update_rule.h"
 
 extern char **environ;
 
@@ -123,7 +123,7 @@ static int connect_client(struct paddle_ps *ps, const struct ps_optim_conf *opti
         .stream_hi = (uint32_t)((uint64_t)(id + 1) * n_streams / n),
         .seed = (uint64_t)o->seed,
         .optimizer = {.conf = optim},
-        .update = ps_rule_at((size_t)o->update)->name,
+        .update = ps_update_rule_at((size_t)o->update)->name,
         .staleness = (uint32_t)o->staleness,
         .geo_sgd_need_push_nums = (uint32_t)o->geo_sgd_need_push_nums,
         .async_lagged_grad_discard_ratio = o->async_lagged_grad_discard_ratio,

@@ -40,12 +40,12 @@
  * and 0 left out.
  *
  * A kind 3, "history", comes beside a table whose rows are brought up to date when somebody looks
- * (ps/table/decay.h): count pairs of float64, dim 4; only checkpoints have it. What optimizer state
- * is, is the servers' own matter: docs/model-format.md.
+ * (ps/table/lazy_decay.h): count pairs of float64, dim 4; only checkpoints have it. What optimizer
+ * state is, is the servers' own matter: docs/model-format.md.
  *
- * A kind 5, "waiting", comes beside a table whose rows are admitted or age (ps/table/life.h): ids
- * that have no row yet, and one 32-bit number of each in place of a value (dim 1). Then the last
- * MODEL_SEEN_WIDTH numbers of a row's state are what was seen of it, in all saves.
+ * A kind 5, "waiting", comes beside a table whose rows are admitted or age (ps/table/row_policy.h):
+ * ids that have no row yet, and one 32-bit number of each in place of a value (dim 1). Then the
+ * last MODEL_SEEN_WIDTH numbers of a row's state are what was seen of it, in all saves.
  *
  * manifest.json:
  *

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "ps/plan/tree.h"
+#include "ps/plan/sum_tree.h"
 #include "train/checkpoint.h"
 
 static int by_stream(const struct train_loop *l) {
@@ -142,7 +142,7 @@ static int add_up(struct step *s, uint32_t lo, uint32_t hi, struct sum *out, str
         return n ? compute_part(s, k, out, err) : 0;
     }
     struct sum right;
-    uint32_t mid = ps_tree_mid(l->n_streams, lo, hi);
+    uint32_t mid = ps_sum_tree_mid(l->n_streams, lo, hi);
     int rc = add_up(s, lo, mid, out, err);
     if (!rc)
         rc = add_up(s, mid, hi, &right, err);
@@ -160,7 +160,7 @@ static int add_up(struct step *s, uint32_t lo, uint32_t hi, struct sum *out, str
 static int step_of_nodes(struct step *s, int asked, struct pd_err *err) {
     struct train_loop *l = s->l;
     struct ps_range node[PS_NODES_MAX];
-    uint32_t n = ps_tree_nodes(l->n_streams, l->stream_lo, l->stream_hi, node);
+    uint32_t n = ps_sum_tree_nodes(l->n_streams, l->stream_lo, l->stream_hi, node);
     int rc = 0, more = l->next.n > 0;
     for (uint32_t i = 0; i < n && !rc; i++) {
         struct sum sum;
@@ -223,8 +223,8 @@ static int sum_by_stream(struct train_loop *l, const double *v, size_t k, double
         of[i] = all + i * k;
     }
     if (!rc) {
-        ps_tree_plan(r, n, n, plan);
-        ps_tree_sum_f64(plan, n, of, k);
+        ps_sum_tree_plan(r, n, n, plan);
+        ps_sum_tree_sum_f64(plan, n, of, k);
         memcpy(sum, of[0], k * sizeof *sum);
     }
     free(all);

@@ -5,8 +5,8 @@
  * sums then associate by trainers, and products of other shapes may round otherwise.
  *
  * reproducible = topology: each stream's share is a batch by itself, of the same shape whoever
- * computes it. The gradients are added in the tree over stream ids (ps/plan/tree.h) as far as the
- * trainer's streams are nodes of it; the servers go on in the same tree:
+ * computes it. The gradients are added in the tree over stream ids (ps/plan/sum_tree.h) as far as
+ * the trainer's streams are nodes of it; the servers go on in the same tree:
  *
  *     12 streams, this trainer has [4, 8)      [4,6) = 4 + 5     one contribution for each of its
  * largest nodes [6,7), [7,8)

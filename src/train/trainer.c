@@ -12,7 +12,7 @@
 #include "data/input/fetch.h"
 #include "data/read/pipe.h"
 #include "nn/graph/checkgrad.h"
-#include "ps/plan/rule.h"
+#include "ps/plan/update_rule.h"
 #include "ps/table/table.h"
 #include "train/checkpoint.h"
 #include "train/config.h"
@@ -142,7 +142,7 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
         .stream_hi = t->hi,
         .seed = (uint64_t)t->o->seed,
         .optimizer = {.conf = &t->config.optimizer},
-        .update = ps_rule_at((size_t)t->o->update)
+        .update = ps_update_rule_at((size_t)t->o->update)
                       ->name, /* the option's choices are the table's names: a test compares them */
         .staleness = (uint32_t)t->o->staleness,
         .async_lagged_grad_discard_ratio = t->o->async_lagged_grad_discard_ratio,

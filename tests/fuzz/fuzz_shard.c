@@ -102,12 +102,12 @@ static void check_body(const uint8_t *data, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct recorder r;
-    struct ps_declare d;
-    struct ps_job job;
+    struct ps_declare_sender d;
+    struct ps_declaration job;
     char text[300];
-    if (!ps_job_get(data, size, &d, &job, NULL) && ps_job_check(&job, NULL))
+    if (!ps_declaration_get(data, size, &d, &job, NULL) && ps_declaration_check(&job, NULL))
         abort(); /* accepted, but out of range */
-    ps_job_release(&job);
+    ps_declaration_release(&job);
     check_body(data, size);
     fr_width = 4;
     static const char *const rules[] = {"sync", "async", "ssp", "geo"};

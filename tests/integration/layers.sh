@@ -7,7 +7,6 @@
 # dev only
 . "$(dirname "$0")/../support/lib.sh"
 cd "$TOP" || exit 1
-waiting=(src/ps) # may have names that one file uses, until this folder is sorted
 
 # A header is compiled as the only include of a source file, with the flags of the build; those of
 # src/seed without a libc.
@@ -23,4 +22,4 @@ flags=$(sed 's/^[^ ]* //; s/-O3/-O0/; s/-Wmissing-prototypes//' "$BIN/flags") ||
 } >"$TMP/alone" 2>"$TMP/compiler"
 [ ! -s "$TMP/alone" ] || die "$(cat "$TMP/alone" "$TMP/compiler")"
 
-/usr/bin/python3 tests/support/layers.py "$BIN" "${waiting[@]}" || die "see docs/design.md, Layers"
+/usr/bin/python3 tests/support/layers.py "$BIN" || die "see docs/design.md, Layers"

@@ -18,7 +18,7 @@
 #include "ps/client/client.h"
 #include "ps/plan/layout.h"
 #include "ps/server/server.h"
-#include "ps/plan/tree.h"
+#include "ps/plan/sum_tree.h"
 
 static const uint8_t cluster_key[32] = "a key for tests only, 32 bytes.";
 
@@ -198,7 +198,7 @@ static int toy_row_sum(const struct toy *t, const struct ps_range *r, int n, uin
             sub[m++] = r[j];
     if (!m)
         return 0;
-    ps_tree_plan(sub, (size_t)m, (uint32_t)t->n_streams, plan);
+    ps_sum_tree_plan(sub, (size_t)m, (uint32_t)t->n_streams, plan);
     for (int d = 0; d < TOY_DIM; d++)
         out[d] = toy_sum(sub, m, plan, step, 1000 + key, (uint64_t)d);
     return 1;
@@ -266,8 +266,8 @@ static int toy_push(struct toy_trainer *me, struct ps_client *c, int lo, int hi,
     }
     if (!n)
         return 0;
-    ps_tree_plan(r, (size_t)n, (uint32_t)t->n_streams, plan);
-    ps_tree_sum_f64(plan, (size_t)n, each, 1);
+    ps_sum_tree_plan(r, (size_t)n, (uint32_t)t->n_streams, plan);
+    ps_sum_tree_sum_f64(plan, (size_t)n, each, 1);
     stats[0] = (double)mine * 0.5;
     stats[1] = noise[0];
     *samples += mine;
@@ -329,7 +329,7 @@ static int toy_step(struct toy_trainer *me, struct ps_client *c, int lo, int hi,
     }
     double stats[2] = {0};
     uint32_t n_nodes =
-        t->parts ? ps_tree_nodes((uint32_t)t->n_streams, (uint32_t)lo, (uint32_t)hi, node) : 1;
+        t->parts ? ps_sum_tree_nodes((uint32_t)t->n_streams, (uint32_t)lo, (uint32_t)hi, node) : 1;
     for (uint32_t i = 0; i < n_nodes && !rc; i++, mem += TOY_PART)
         rc = toy_push(me, c, (int)node[i].lo, (int)node[i].hi, k, dense, table, mem, &samples,
                       stats);

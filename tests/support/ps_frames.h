@@ -10,8 +10,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "ps/plan/message.h"
-#include "ps/shard/shard.h"
-#include "ps/plan/tree.h"
+#include "ps/plan/sum_tree.h"
 #include "ps/shard/shard.h"
 #include "wire/msg.h"
 
@@ -75,20 +74,20 @@ static inline struct wire_frame *frame_of(uint16_t type, uint64_t req, const str
 static inline struct wire_frame *f_declare_full(uint32_t n_trainers, uint32_t id,
                                                 const char *optimizer, const char *update,
                                                 uint64_t incarnation, uint64_t epoch) {
-    struct ps_job job;
+    struct ps_declaration job;
     struct pd_err err = {0};
-    struct ps_declare d = {.kind = PS_KIND_BOTH,
-                           .stream_lo = id * fr_width,
-                           .stream_hi = (id + 1) * fr_width,
-                           .incarnation = incarnation,
-                           .epoch = epoch};
+    struct ps_declare_sender d = {.kind = PS_KIND_BOTH,
+                                  .stream_lo = id * fr_width,
+                                  .stream_hi = (id + 1) * fr_width,
+                                  .incarnation = incarnation,
+                                  .epoch = epoch};
     struct pd_buf b;
     struct ps_dense_spec w = {
         .name = "w", .n_dims = 1, .shape = {FR_VALUES}, .init_std = 1, .lr_factor = 1, .l2 = 0.01f};
     struct ps_dense_spec v = {.name = "v", .n_dims = 1, .shape = {3}, .lr_factor = 1};
     struct ps_table_spec t = {
         .name = "t", .dim = FR_DIM, .n_rows = 20, .init_std = 1, .lr_factor = 1, .life = fr_life};
-    ps_job_init(&job);
+    ps_declaration_init(&job);
     job.n_trainers = n_trainers;
     job.n_streams = n_trainers * fr_width;
     job.n_servers = job.n_dense_threads = job.n_sparse_threads = 1;
@@ -99,12 +98,12 @@ static inline struct wire_frame *f_declare_full(uint32_t n_trainers, uint32_t id
     pd_fmt(job.update, sizeof job.update, "%s", update);
     job.staleness = 2;
     job.discard_ratio = 1.5;
-    ps_job_add_dense(&job, &w, &err);
-    ps_job_add_dense(&job, &v, &err);
-    ps_job_add_table(&job, &t, &err);
+    ps_declaration_add_dense(&job, &w, &err);
+    ps_declaration_add_dense(&job, &v, &err);
+    ps_declaration_add_table(&job, &t, &err);
     pd_buf_init(&b);
-    ps_job_put(&b, &d, &job);
-    ps_job_release(&job);
+    ps_declaration_put(&b, &d, &job);
+    ps_declaration_release(&job);
     struct wire_frame *f = frame_of(WIRE_PS_DECLARE, next_req(), &b);
     pd_buf_release(&b);
     return f;

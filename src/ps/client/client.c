@@ -103,25 +103,25 @@ static int check_opts(struct ps_client *c, struct pd_err *err) {
                        o->n_streams);
     if (pd_fmt(c->job_id, sizeof c->job_id, "%s", o->job ? o->job : ""))
         return pd_fail(err, PD_ECONF, "job id '%s' is too long", o->job);
-    int rc = set_optimizer(&c->job.optim, &o->optimizer, err);
+    int rc = set_optimizer(&c->decl.optim, &o->optimizer, err);
     if (rc)
         return rc;
-    if (pd_fmt(c->job.update, sizeof c->job.update, "%s", o->update ? o->update : "sync"))
+    if (pd_fmt(c->decl.update, sizeof c->decl.update, "%s", o->update ? o->update : "sync"))
         return pd_fail(err, PD_ECONF, "there is no update rule '%s'", o->update);
-    if (!(c->rule = ps_rule_find(c->job.update)))
-        return pd_fail(err, PD_ECONF, "there is no update rule '%s'", c->job.update);
+    if (!(c->rule = ps_update_rule_find(c->decl.update)))
+        return pd_fail(err, PD_ECONF, "there is no update rule '%s'", c->decl.update);
     if (o->local && c->rule->adds) { /* one trainer, nobody to exchange with */
-        pd_fmt(c->job.update, sizeof c->job.update, "sync");
-        c->rule = ps_rule_find("sync");
+        pd_fmt(c->decl.update, sizeof c->decl.update, "sync");
+        c->rule = ps_update_rule_find("sync");
     }
     if (c->rule->adds && !(c->geo = geo_new(o->geo_sgd_need_push_nums)))
         return pd_fail(err, PD_ENOMEM, "no memory for a client");
-    c->job.staleness = o->staleness;
-    c->job.discard_ratio = o->async_lagged_grad_discard_ratio;
-    c->job.on_nan = o->reject_nan ? PS_NAN_REFUSE : o->stop_on_nan ? PS_NAN_STOP : PS_NAN_TAKE;
-    c->job.seed = o->seed;
-    c->job.n_trainers = o->n_trainers;
-    c->job.n_streams = o->n_streams;
+    c->decl.staleness = o->staleness;
+    c->decl.discard_ratio = o->async_lagged_grad_discard_ratio;
+    c->decl.on_nan = o->reject_nan ? PS_NAN_REFUSE : o->stop_on_nan ? PS_NAN_STOP : PS_NAN_TAKE;
+    c->decl.seed = o->seed;
+    c->decl.n_trainers = o->n_trainers;
+    c->decl.n_streams = o->n_streams;
     memcpy(c->key, o->key ? o->key : (const uint8_t *)zero_key, sizeof c->key);
     return o->local ? 0 : parse_servers(c, o->pservers, err);
 }
@@ -157,14 +157,14 @@ static int declared(struct ps_client *c, int rc, const struct pd_err *err, uint3
 
 int ps_declare_dense(struct ps_client *c, const struct ps_dense_spec *spec) {
     struct pd_err err = {0};
-    int rc = ps_job_add_dense(&c->job, spec, &err);
-    return declared(c, rc, &err, c->job.n_dense - 1);
+    int rc = ps_declaration_add_dense(&c->decl, spec, &err);
+    return declared(c, rc, &err, c->decl.n_dense - 1);
 }
 
 int ps_declare_table(struct ps_client *c, const struct ps_table_spec *spec) {
     struct pd_err err = {0};
-    int rc = ps_job_add_table(&c->job, spec, &err);
-    return declared(c, rc, &err, c->job.n_sparse - 1);
+    int rc = ps_declaration_add_table(&c->decl, spec, &err);
+    return declared(c, rc, &err, c->decl.n_sparse - 1);
 }
 
 /* Threads are counted over all servers, in server order. */
@@ -180,7 +180,7 @@ static int number_threads(struct ps_client *c) {
         return client_fail(c, PD_ENOMEM, "no memory for a client");
     for (uint32_t i = 0; i < c->n_servers; i++)
         for (uint32_t k = 0; k < c->servers[i].n_links; k++) {
-            struct link *l = c->servers[i].links[k];
+            struct server_link *l = c->servers[i].links[k];
             int dense = k < c->servers[i].n_dense;
             l->kind = dense ? PS_KIND_DENSE : PS_KIND_SPARSE;
             l->thread = dense ? c->n_dense : c->n_sparse;
@@ -209,7 +209,7 @@ static int start_local(struct ps_client *c) {
     snprintf(c->servers[0].ip, sizeof c->servers[0].ip, "local");
     c->n_servers = c->n_dense = c->n_sparse = 1;
     c->servers[0].n_dense = c->servers[0].n_sparse = 1;
-    struct link *l = client_add_link(c, 0, 0);
+    struct server_link *l = client_add_link(c, 0, 0);
     if (!l)
         return c->err.code;
     l->kind = PS_KIND_BOTH;
@@ -218,14 +218,14 @@ static int start_local(struct ps_client *c) {
 }
 
 static int make_layout(struct ps_client *c) {
-    uint64_t *n = pd_calloc(c->job.n_dense, sizeof *n);
-    c->segs = pd_calloc((size_t)c->job.n_dense * c->n_dense, sizeof *c->segs);
-    c->last = pd_calloc((size_t)c->job.n_sparse * 2, sizeof(struct rows *));
+    uint64_t *n = pd_calloc(c->decl.n_dense, sizeof *n);
+    c->segs = pd_calloc((size_t)c->decl.n_dense * c->n_dense, sizeof *c->segs);
+    c->last = pd_calloc((size_t)c->decl.n_sparse * 2, sizeof(struct rows *));
     int rc = n && c->segs && c->last ? 0 : PD_ENOMEM;
-    for (uint32_t i = 0; i < c->job.n_dense && !rc; i++)
-        n[i] = c->job.dense[i].n;
+    for (uint32_t i = 0; i < c->decl.n_dense && !rc; i++)
+        n[i] = c->decl.dense[i].n;
     if (!rc)
-        rc = ps_layout_dense(c->job.n_dense, n, c->n_servers, c->n_dense, c->segs);
+        rc = ps_layout_dense(c->decl.n_dense, n, c->n_servers, c->n_dense, c->segs);
     free(n);
     return rc ? client_fail(c, rc, "no memory for a client") : 0;
 }
@@ -233,8 +233,8 @@ static int make_layout(struct ps_client *c) {
 /* Virtual memory for many copies of all dense gradients: of a step's parts, and of each thread. */
 static void make_region(struct ps_client *c) {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < c->job.n_dense && bytes < MAX_LENT / COPIES_LENT; i++)
-        bytes += ps_seg_padded(c->job.dense[i].n) * sizeof(float);
+    for (uint32_t i = 0; i < c->decl.n_dense && bytes < MAX_LENT / COPIES_LENT; i++)
+        bytes += ps_seg_padded(c->decl.dense[i].n) * sizeof(float);
     if (bytes && bytes < MAX_LENT / COPIES_LENT)
         (void)net_region_new(&c->region, bytes * COPIES_LENT,
                              NET_LENT_AT_ONCE); /* without one it is slower */
@@ -288,14 +288,14 @@ int ps_start(struct ps_client *c) {
     c->started = 1;
     if (c->opts.local ? start_local(c) : client_connect_all(c) || number_threads(c))
         return c->err.code;
-    c->job.n_servers = c->n_servers;
-    c->job.n_dense_threads = c->n_dense;
-    c->job.n_sparse_threads = c->n_sparse;
-    if (ps_job_check(&c->job, &err))
+    c->decl.n_servers = c->n_servers;
+    c->decl.n_dense_threads = c->n_dense;
+    c->decl.n_sparse_threads = c->n_sparse;
+    if (ps_declaration_check(&c->decl, &err))
         return client_fail(c, err.code, "%s", err.msg);
     if (make_layout(c))
         return c->err.code;
-    c->planes = ps_job_planes(&c->job);
+    c->planes = ps_declaration_planes(&c->decl);
     if (!c->opts.local && !c->geo)
         make_region(c);
     start_beats(c);
@@ -365,7 +365,7 @@ void ps_client_free(struct ps_client *c) {
     free(c->requests);
     free(c->sums);
     pd_buf_release(&c->head);
-    ps_job_release(&c->job);
+    ps_declaration_release(&c->decl);
     pd_pool_free(c->pool);
     explicit_bzero(c->key, sizeof c->key);
     free(c);

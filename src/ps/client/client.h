@@ -20,8 +20,8 @@
  * with PD_EFAIL, naming it and the step (unless the servers were told to wait for it, or to go on
  * without it: src/ps/shard/shard.h, enum ps_lost); there is no silent hang.
  *
- * Under the other rules (opts.update, src/ps/plan/rule.h) nobody waits for a step of all: a pull
- * answers with what the servers have, which holds this trainer's own steps (geo: the exchanges
+ * Under the other rules (opts.update, src/ps/plan/update_rule.h) nobody waits for a step of all: a
+ * pull answers with what the servers have, which holds this trainer's own steps (geo: the exchanges
  * among them); ps_pass_end is a barrier under all of them.
  *
  * With local = 1 the same code runs on one shard inside this process, without sockets and with the
@@ -59,10 +59,11 @@ struct ps_client_opts {
         stream_hi; /* this trainer owns streams [lo, hi); both 0 without n_streams: its own id */
     uint64_t seed; /* initial values are a function of (seed, name, index) */
     struct ps_optimizer optimizer;
-    const char *update;              /* "sync" (NULL), "async", "ssp", "geo": src/ps/plan/rule.c */
-    uint32_t staleness;              /* ssp: steps that a trainer may be ahead of the slowest */
-    uint32_t geo_sgd_need_push_nums; /* geo: steps between exchanges; 0: 100 */
-    double async_lagged_grad_discard_ratio; /* async: src/ps/plan/rule.h; 0: nothing is dropped */
+    const char *update; /* "sync" (NULL), "async", "ssp", "geo": src/ps/plan/update_rule.c */
+    uint32_t staleness; /* ssp: steps that a trainer may be ahead of the slowest */
+    uint32_t geo_sgd_need_push_nums;        /* geo: steps between exchanges; 0: 100 */
+    double async_lagged_grad_discard_ratio; /* async: src/ps/plan/update_rule.h; 0: nothing is
+                                               dropped */
     int stop_on_nan; /* 1: a gradient that is not finite ends the job with the parameter's name */
     int reject_nan;  /* 1: it is refused, and its trainer is lost (on_trainer_lost); goes before
                         stop_on_nan */
@@ -154,7 +155,7 @@ int ps_wait(struct ps_client
 
 /* Several contributions to a step: the pushes that follow are of the streams [lo, hi), some of this
  * trainer's, until the next ps_part or ps_step_end, which ends the step for all of them.
- * Contributions of a step do not overlap. When each is the sum in the tree (src/ps/plan/tree.h)
+ * Contributions of a step do not overlap. When each is the sum in the tree (src/ps/plan/sum_tree.h)
  * over a whole node of it, the result has the same bits whichever trainers the streams belong to.
  * The numbers are those that ps_step_end takes else, of these streams; it then gets none, and every
  * part has equally many. Not under geo, where the optimizer works in the trainers. */
@@ -228,7 +229,7 @@ const struct ps_dropped *ps_pass_dropped(const struct ps_client *c);
 int ps_reduce(struct ps_client *c, double *v, size_t n);
 int ps_barrier(struct ps_client *c); /* ps_reduce of nothing */
 /* BLOCKS. Between passes, by one trainer while the others wait (ps_barrier): a day of the data is
- * over. Rows of tables that age fade, get a day older and go (ps/table/life.h). */
+ * over. Rows of tables that age fade, get a day older and go (ps/table/row_policy.h). */
 struct ps_day {
     uint64_t removed, rows,
         candidates; /* rows that went, that are left, of all such tables; ids that wait for a row */

@@ -16,11 +16,11 @@ static int usable(struct ps_client *c, int ok, const char *what, int id) {
 }
 
 static int is_dense(const struct ps_client *c, int id, size_t n) {
-    return id >= 0 && (uint32_t)id < c->job.n_dense && c->job.dense[id].n == n;
+    return id >= 0 && (uint32_t)id < c->decl.n_dense && c->decl.dense[id].n == n;
 }
 
 static int is_table(const struct ps_client *c, int table) {
-    return table >= 0 && (uint32_t)table < c->job.n_sparse;
+    return table >= 0 && (uint32_t)table < c->decl.n_sparse;
 }
 
 int ps_pull_dense(struct ps_client *c, int id, float *out, size_t n) {
@@ -79,7 +79,7 @@ int ps_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
 
 int ps_push_seen_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
                       const float *grad, const uint32_t *seen) {
-    int rc = usable(c, is_table(c, table) && pd_row_life_active(&c->job.sparse[table].life),
+    int rc = usable(c, is_table(c, table) && pd_row_life_active(&c->decl.sparse[table].life),
                     "ps_push_seen_rows", table);
     return rc || !n ? rc
                     : client_push_rows(c, table, n, keys, grad,
@@ -96,8 +96,8 @@ int ps_part(struct ps_client *c, uint32_t lo, uint32_t hi, const double *stats, 
                            lo, hi, n_stats);
     if (!c->parts && !(c->parts = pd_calloc(PS_PARTS_MAX, sizeof *c->parts)))
         return client_fail(c, PD_ENOMEM, "no memory for the parts of a step");
-    struct part *p = &c->parts[c->n_parts++];
-    *p = (struct part){.lo = lo, .hi = hi};
+    struct step_part *p = &c->parts[c->n_parts++];
+    *p = (struct step_part){.lo = lo, .hi = hi};
     if (n_stats)
         memcpy(p->stats, stats, n_stats * sizeof *stats);
     c->n_part_stats = n_stats;

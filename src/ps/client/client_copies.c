@@ -83,7 +83,7 @@ void client_copies_add(struct ps_client *c, struct ps_copies *k, uint32_t thread
     k->left += n > 0;
 }
 
-static int done_read(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_read(struct ps_client *c, struct pending_request *r, const struct answer *a,
                      struct pd_err *err) {
     struct copying *x = r->arg;
     struct ps_msg_piece m;
@@ -106,7 +106,7 @@ static void next_file(struct copying *x) {
     x->of->left -= ++x->file == x->n_files;
 }
 
-static int done_link(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_link(struct ps_client *c, struct pending_request *r, const struct answer *a,
                      struct pd_err *err) {
     struct copying *x = r->arg;
     struct ps_msg_linked m;
@@ -119,7 +119,7 @@ static int done_link(struct ps_client *c, struct request *r, const struct answer
     return 0;
 }
 
-static int done_store(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_store(struct ps_client *c, struct pending_request *r, const struct answer *a,
                       struct pd_err *err) {
     struct copying *x = r->arg;
     (void)c;
@@ -133,7 +133,7 @@ static int done_store(struct ps_client *c, struct request *r, const struct answe
     return 0;
 }
 
-static int ask(struct ps_client *c, struct copying *x) {
+static int ask_next_piece(struct ps_client *c, struct copying *x) {
     const struct model_part *f = &x->files[x->file];
     const char *folder = x->of->folder;
     struct ps_body b = client_body(c);
@@ -166,7 +166,7 @@ static int ask(struct ps_client *c, struct copying *x) {
 int client_copies_go_on(struct ps_client *c, struct ps_copies *k) {
     for (uint32_t i = 0; i < k->n && !c->err.code; i++)
         if (!k->c[i].asked && k->c[i].file < k->c[i].n_files)
-            ask(c, &k->c[i]);
+            ask_next_piece(c, &k->c[i]);
     return k->left > 0;
 }
 

@@ -71,15 +71,15 @@ struct ps_geo {
 
 /* Steps before exchange number `exchanges`, counted from 0: 1 for EARLY exchanges, then 2, 4, ...
  * up to push_nums. */
-static uint32_t window_of(const struct ps_geo *g, uint64_t exchanges) {
+static uint32_t window_steps(const struct ps_geo *g, uint64_t exchanges) {
     const uint64_t doubled = exchanges / EARLY;
     return doubled < 31 && 1u << doubled < g->push_nums ? 1u << doubled : g->push_nums;
 }
 
 uint64_t geo_steps_in(const struct ps_client *c, uint64_t first, uint64_t end) {
     uint64_t n = 0;
-    for (; first < end && window_of(c->geo, first) < c->geo->push_nums; first++)
-        n += window_of(c->geo, first);
+    for (; first < end && window_steps(c->geo, first) < c->geo->push_nums; first++)
+        n += window_steps(c->geo, first);
     return n + (end - first) * c->geo->push_nums;
 }
 
@@ -112,14 +112,14 @@ struct ps_geo *geo_new(uint32_t push_nums) {
 
 int geo_start(struct ps_client *c) {
     struct ps_geo *g = c->geo;
-    g->optim = ps_optim_find(c->job.optim.name);
-    g->dense = pd_calloc(c->job.n_dense, sizeof *g->dense);
-    g->tables = pd_calloc(c->job.n_sparse, sizeof *g->tables);
+    g->optim = ps_optim_find(c->decl.optim.name);
+    g->dense = pd_calloc(c->decl.n_dense, sizeof *g->dense);
+    g->tables = pd_calloc(c->decl.n_sparse, sizeof *g->tables);
     if (!g->dense || !g->tables)
         return no_memory(c);
     const uint32_t n_planes = 1 + g->optim->state + 2 * c->planes;
-    for (uint32_t i = 0; i < c->job.n_dense; i++) {
-        uint64_t n = c->job.dense[i].n, each = (n + 15) / 16 * 16;
+    for (uint32_t i = 0; i < c->decl.n_dense; i++) {
+        uint64_t n = c->decl.dense[i].n, each = (n + 15) / 16 * 16;
         struct geo_dense *d = &g->dense[i];
         d->stride = each;
         d->w = each > SIZE_MAX / sizeof(float) / n_planes
@@ -131,9 +131,9 @@ int geo_start(struct ps_client *c) {
         d->base = d->w + each * (1 + g->optim->state);
         d->delta = d->base + each * c->planes;
     }
-    for (uint32_t i = 0; i < c->job.n_sparse; i++) {
-        struct ps_table_opts o = {.name = c->job.sparse[i].name,
-                                  .dim = c->job.sparse[i].dim,
+    for (uint32_t i = 0; i < c->decl.n_sparse; i++) {
+        struct ps_table_opts o = {.name = c->decl.sparse[i].name,
+                                  .dim = c->decl.sparse[i].dim,
                                   .state = g->optim->state + c->planes};
         if (ps_table_new(&g->tables[i].rows, &o))
             return no_memory(c);
@@ -151,9 +151,9 @@ void geo_free(struct ps_client *c) {
     struct ps_geo *g = c->geo;
     if (!g)
         return;
-    for (uint32_t i = 0; g->dense && i < c->job.n_dense; i++)
+    for (uint32_t i = 0; g->dense && i < c->decl.n_dense; i++)
         free(g->dense[i].w);
-    for (uint32_t i = 0; g->tables && i < c->job.n_sparse; i++) {
+    for (uint32_t i = 0; g->tables && i < c->decl.n_sparse; i++) {
         struct geo_table *t = &g->tables[i];
         ps_table_free(t->rows);
         free(t->touched);
@@ -176,32 +176,32 @@ void geo_free(struct ps_client *c) {
 
 uint64_t geo_steps(const struct ps_client *c) { return c->geo->steps; }
 
-static float *base_of(const struct ps_geo *g, const struct ps_table *t, float *row) {
+static float *base_values(const struct ps_geo *g, const struct ps_table *t, float *row) {
     return row + (size_t)ps_table_dim(t) * (1 + g->optim->state);
 }
 
 /* --- values --- */
 
 /* BLOCKS. All dense values as the servers have them. */
-static int refresh(struct ps_client *c) {
+static int pull_all_dense(struct ps_client *c) {
     struct ps_geo *g = c->geo;
-    for (uint32_t i = 0; i < c->job.n_dense; i++)
+    for (uint32_t i = 0; i < c->decl.n_dense; i++)
         for (uint32_t k = 0; k < c->planes; k++)
-            if (client_pull_dense(c, (int)(i + k * c->job.n_dense),
+            if (client_pull_dense(c, (int)(i + k * c->decl.n_dense),
                                   g->dense[i].base + k * g->dense[i].stride))
                 return c->err.code;
     if (client_wait_pulls(c))
         return c->err.code;
-    for (uint32_t i = 0; i < c->job.n_dense; i++)
+    for (uint32_t i = 0; i < c->decl.n_dense; i++)
         memcpy(g->dense[i].w, g->dense[i].base, g->dense[i].stride * c->planes * sizeof(float));
     g->stale = 0;
     return 0;
 }
 
 int geo_pull_dense(struct ps_client *c, int id, float *out) {
-    if (c->geo->stale && refresh(c))
+    if (c->geo->stale && pull_all_dense(c))
         return c->err.code;
-    memcpy(out, c->geo->dense[id].w, c->job.dense[id].n * sizeof *out);
+    memcpy(out, c->geo->dense[id].w, c->decl.dense[id].n * sizeof *out);
     return 0;
 }
 
@@ -214,7 +214,7 @@ int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys
                   enum ps_pull_mode mode) {
     struct ps_geo *g = c->geo;
     struct geo_table *t = &g->tables[table];
-    const size_t width = (size_t)c->job.sparse[table].dim * c->planes;
+    const size_t width = (size_t)c->decl.sparse[table].dim * c->planes;
     struct geo_pull *p = pd_malloc(sizeof *p + n * sizeof p->keys[0]);
     if (!p)
         return no_memory(c);
@@ -236,10 +236,10 @@ int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys
 }
 
 /* The values of one pull are here: rows begin their window, and the caller gets all of them. */
-static int complete(struct ps_client *c, struct geo_pull *p) {
+static int finish_pull(struct ps_client *c, struct geo_pull *p) {
     struct ps_geo *g = c->geo;
     struct geo_table *t = &g->tables[p->table];
-    const size_t dim = c->job.sparse[p->table].dim, width = dim * c->planes;
+    const size_t dim = c->decl.sparse[p->table].dim, width = dim * c->planes;
     size_t k = 0;
     if (room(&t->found, &t->cap_found, p->n, sizeof *t->found) ||
         ps_table_find(t->rows, p->keys, p->n, p->mode == PS_CREATE, t->found))
@@ -253,7 +253,7 @@ static int complete(struct ps_client *c, struct geo_pull *p) {
         if (!is_fresh(g, t, t->found[i]) && p->mode == PS_CREATE) {
             float *w = ps_table_change(t->rows, t->found[i]);
             memcpy(w, value, width * sizeof *w);
-            memcpy(base_of(g, t->rows, w), value, width * sizeof *w);
+            memcpy(base_values(g, t->rows, w), value, width * sizeof *w);
             ps_table_note(t->rows, t->found[i])->mark = g->window;
         }
         memcpy(p->out + i * dim,
@@ -268,7 +268,7 @@ int geo_complete(struct ps_client *c) {
     while (g->pulls && !c->err.code) {
         struct geo_pull *p = g->pulls;
         g->pulls = p->next;
-        complete(c, p);
+        finish_pull(c, p);
         free_pull(p);
     }
     return c->err.code;
@@ -302,7 +302,7 @@ int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys
         if (!is_fresh(g, t, t->at[i]))
             return client_fail(c, PD_EUSAGE,
                                "table '%s': a row was pushed that was not pulled (geo)",
-                               c->job.sparse[table].name);
+                               c->decl.sparse[table].name);
         struct ps_row_note *note = ps_table_note(t->rows, t->at[i]);
         if (note->step != g->window) {
             note->step = g->window;
@@ -320,13 +320,13 @@ static int local_step(struct ps_client *c, uint64_t n_samples) {
     struct ps_geo *g = c->geo;
     struct ps_optim_args a;
     const struct ps_schedule_at at = {.step = g->steps, .samples = g->samples, .pass = c->pass};
-    float rate = (float)ps_learning_rate(&c->job.optim, &at);
-    ps_optim_args_init(&a, &c->job.optim, 0, g->steps + 1);
+    float rate = (float)ps_learning_rate(&c->decl.optim, &at);
+    ps_optim_args_init(&a, &c->decl.optim, 0, g->steps + 1);
     ps_optim_args_samples(&a, (float)n_samples);
-    for (uint32_t i = 0; i < c->job.n_dense; i++) {
-        const struct ps_dense *p = &c->job.dense[i];
+    for (uint32_t i = 0; i < c->decl.n_dense; i++) {
+        const struct ps_dense *p = &c->decl.dense[i];
         struct geo_dense *d = &g->dense[i];
-        if (d->grad && c->job.on_nan && !ps_all_finite(d->grad, p->n))
+        if (d->grad && c->decl.on_nan && !ps_all_finite(d->grad, p->n))
             return client_fail(
                 c, PD_ENUM, "the gradient of parameter '%s' is not a finite number (stop_on_nan)",
                 p->name);
@@ -339,10 +339,10 @@ static int local_step(struct ps_client *c, uint64_t n_samples) {
             ps_optim_apply(g->optim, &a, d->w, d->w + d->stride, d->stride, d->grad, p->n);
         d->grad = NULL;
     }
-    for (uint32_t i = 0; i < c->job.n_sparse; i++) {
-        const struct ps_sparse *p = &c->job.sparse[i];
+    for (uint32_t i = 0; i < c->decl.n_sparse; i++) {
+        const struct ps_sparse *p = &c->decl.sparse[i];
         struct geo_table *t = &g->tables[i];
-        if (c->job.on_nan && t->n_at && !ps_all_finite(t->grad, t->n_at * p->dim))
+        if (c->decl.on_nan && t->n_at && !ps_all_finite(t->grad, t->n_at * p->dim))
             return client_fail(c, PD_ENUM,
                                "the gradient of table '%s' is not a finite number (stop_on_nan)",
                                p->name);
@@ -369,16 +369,16 @@ static int by_key(const void *a, const void *b) {
 /* What a row's difference counts for: one over how many trainers, on average, have touched it in a
  * window as long as this one, when in a step each does as often as this one has in its other steps.
  */
-static float share_of(const struct ps_client *c, const struct geo_table *t, uint32_t row) {
+static float row_share(const struct ps_client *c, const struct geo_table *t, uint32_t row) {
     const struct ps_geo *g = c->geo;
     const double often = g->steps > 1 ? (double)(t->touches[row] - 1) / (double)(g->steps - 1) : 1;
-    return (float)(1 / (1 + (c->job.n_trainers - 1) * (1 - pow(1 - fmin(often, 1), g->since))));
+    return (float)(1 / (1 + (c->decl.n_trainers - 1) * (1 - pow(1 - fmin(often, 1), g->since))));
 }
 
 static int push_table(struct ps_client *c, uint32_t id) {
     struct ps_geo *g = c->geo;
     struct geo_table *t = &g->tables[id];
-    const size_t width = (size_t)c->job.sparse[id].dim * c->planes, n = t->n_touched;
+    const size_t width = (size_t)c->decl.sparse[id].dim * c->planes, n = t->n_touched;
     if (!n)
         return 0;
     if (room(&t->keys, &t->cap_keys, n, sizeof *t->keys) ||
@@ -387,7 +387,7 @@ static int push_table(struct ps_client *c, uint32_t id) {
     qsort(t->touched, n, sizeof *t->touched, by_key);
     for (size_t i = 0; i < n; i++) {
         float *w = ps_table_change(t->rows, t->touched[i].row);
-        const float *base = base_of(g, t->rows, w), share = share_of(c, t, t->touched[i].row);
+        const float *base = base_values(g, t->rows, w), share = row_share(c, t, t->touched[i].row);
         t->keys[i] = t->touched[i].key;
         for (size_t k = 0; k < width; k++)
             t->delta[i * width + k] = (w[k] - base[k]) * share;
@@ -397,23 +397,23 @@ static int push_table(struct ps_client *c, uint32_t id) {
 }
 
 /* BLOCKS. */
-static int exchange(struct ps_client *c) {
+static int exchange_differences(struct ps_client *c) {
     struct ps_geo *g = c->geo;
-    const float share = 1.0f / (float)c->job.n_trainers;
-    for (uint32_t i = 0; i < c->job.n_dense && !c->err.code; i++) {
+    const float share = 1.0f / (float)c->decl.n_trainers;
+    for (uint32_t i = 0; i < c->decl.n_dense && !c->err.code; i++) {
         struct geo_dense *d = &g->dense[i];
         for (uint64_t k = 0; k < d->stride * c->planes; k++)
             d->delta[k] = (d->w[k] - d->base[k]) * share;
         for (uint32_t k = 0; k < c->planes; k++)
-            client_push_dense(c, (int)(i + k * c->job.n_dense), d->delta + k * d->stride);
+            client_push_dense(c, (int)(i + k * c->decl.n_dense), d->delta + k * d->stride);
     }
-    for (uint32_t i = 0; i < c->job.n_sparse && !c->err.code; i++)
+    for (uint32_t i = 0; i < c->decl.n_sparse && !c->err.code; i++)
         push_table(c, i);
     g->since = 0;
     g->window++;
     if (c->err.code || client_step_end(c, 1, NULL, 0))
         return c->err.code;
-    return refresh(c);
+    return pull_all_dense(c);
 }
 
 int geo_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats) {
@@ -429,10 +429,10 @@ int geo_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, s
         client_keep_sums(c, &s);
     }
     g->steps++;
-    return ++g->since >= window_of(g, c->step) ? exchange(c) : 0;
+    return ++g->since >= window_steps(g, c->step) ? exchange_differences(c) : 0;
 }
 
-int geo_pass_end(struct ps_client *c) { return c->geo->since ? exchange(c) : 0; }
+int geo_pass_end(struct ps_client *c) { return c->geo->since ? exchange_differences(c) : 0; }
 
 void geo_forget(struct ps_client *c) {
     c->geo->window++;

@@ -1,6 +1,6 @@
 /* client_int.h - the client's inside: client.c (life), client_link.c (connections, what is sent
  * again), client_send.c (requests and answers), client_step.c (pulls, pushes, the step),
- * client_ctl.c (pass, reduction, farewell), client_save.c (save, load), client_models.c (what is
+ * client_pass.c (pass, reduction, farewell), client_save.c (save, load), client_models.c (what is
  * there to be loaded).
  *
  *     ps_* call --> request(link) --> net_send ----------------> server thread
@@ -15,10 +15,10 @@
 #include "base/buf.h"
 #include "net/conn.h"
 #include "ps/client/client.h"
-#include "ps/plan/job.h"
+#include "ps/plan/declaration.h"
 #include "ps/plan/layout.h"
 #include "ps/plan/message.h"
-#include "ps/plan/rule.h"
+#include "ps/plan/update_rule.h"
 #include "ps/shard/shard.h"
 #include "wire/msg.h"
 
@@ -43,7 +43,7 @@ struct sent {
 };
 
 /* One server thread. */
-struct link {
+struct server_link {
     struct ps_client *c;
     struct net_conn *conn;
     enum link_state state;
@@ -67,23 +67,23 @@ struct server {
     char ip[64];
     int port;
     int greeted;
-    struct link **links; /* dense, then sparse; the first is known from the start */
+    struct server_link **links; /* dense, then sparse; the first is known from the start */
     uint32_t n_dense, n_sparse, n_links;
 };
 
 struct answer {
-    struct link *link;
+    struct server_link *link;
     struct ps_body body;
 };
 
-struct request;
-typedef int (*done_fn)(struct ps_client *c, struct request *r, const struct answer *a,
+struct pending_request;
+typedef int (*done_fn)(struct ps_client *c, struct pending_request *r, const struct answer *a,
                        struct pd_err *err);
 
-struct request {
+struct pending_request {
     uint64_t id; /* 0: free */
     uint16_t type;
-    struct link *link;
+    struct server_link *link;
     done_fn done;
     void *arg;
     uint32_t index;
@@ -121,7 +121,7 @@ struct dense_batch {
 };
 
 /* One of several contributions to the step that is being made. */
-struct part {
+struct step_part {
     uint32_t lo, hi;
     double stats[PS_STATS_MAX];
 };
@@ -152,13 +152,13 @@ struct ps_beat;
 
 struct ps_client {
     struct ps_client_opts opts;
-    const struct ps_rule *rule;
+    const struct ps_update_rule *rule;
     struct ps_geo *geo; /* NULL under the other rules */
     char job_id[64];
     uint8_t key[WIRE_KEY_BYTES];
     uint64_t incarnation;
-    struct ps_job job;
-    uint32_t planes;            /* ps_job_planes, once started */
+    struct ps_declaration decl;
+    uint32_t planes;            /* ps_declaration_planes, once started */
     struct pd_err err, relayed; /* relayed: as a server said it, when it came from one */
     int started, leaving;
     struct ps_beat *beat;     /* NULL: none */
@@ -174,12 +174,12 @@ struct ps_client {
     struct net_region *region; /* of ps_lend, or NULL */
     struct server *servers;
     uint32_t n_servers;
-    struct link **links, **dense, **sparse; /* all; by thread */
+    struct server_link **links, **dense, **sparse; /* all; by thread */
     uint32_t n_links, n_dense, n_sparse;
     struct ps_seg *segs;    /* [job.n_dense * n_dense] */
     struct ps_shard *shard; /* local mode */
 
-    struct request *requests;
+    struct pending_request *requests;
     size_t n_requests, cap_requests;
     uint64_t next_id;
     uint32_t n_pulls, n_calls,
@@ -196,8 +196,8 @@ struct ps_client {
     struct ps_pass_sums before[2]; /* and what is in the steps of its pass, and of the one before */
     uint64_t first_step;           /* resumed: the first of the pass */
     uint32_t n_repeated;           /* resumed: reductions to come that have been done before */
-    struct part *parts; /* [PS_PARTS_MAX] once ps_part was called; n_parts 0: one contribution of
-                           all streams */
+    struct step_part *parts; /* [PS_PARTS_MAX] once ps_part was called; n_parts 0: one contribution
+                                of all streams */
     uint32_t n_parts;
     size_t n_part_stats;
     struct dense_pull *queued; /* dense pulls, sent together */
@@ -229,50 +229,52 @@ static inline struct ps_body client_body(struct ps_client *c) {
 }
 /* Section 0 of the body is copied, as all are without `release`. With it the others live until it
  * is called: the server has taken them. done == NULL: no answer is expected. */
-int client_request(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b,
-                   done_fn done, void *arg, uint32_t index, void (*release)(void *),
-                   void *release_arg);
+int client_request(struct ps_client *c, struct server_link *l, uint16_t type,
+                   const struct ps_body *b, done_fn done, void *arg, uint32_t index,
+                   void (*release)(void *), void *release_arg);
 /* The same, copied; client_calls_done waits for the answer. */
-int client_call(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b,
+int client_call(struct ps_client *c, struct server_link *l, uint16_t type, const struct ps_body *b,
                 done_fn done, void *arg, uint32_t index);
 /* The same, and nothing waits for the answer. */
-int client_ask(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b,
+int client_ask(struct ps_client *c, struct server_link *l, uint16_t type, const struct ps_body *b,
                done_fn done, void *arg, uint32_t index);
 int client_ready_for(struct ps_client *c,
                      const char *what); /* started, nothing failed; queued pulls have left */
-int client_declare(struct ps_client *c, struct link *l, const struct pd_buf *b,
+int client_declare(struct ps_client *c, struct server_link *l, const struct pd_buf *b,
                    done_fn done); /* on this connection only */
-struct request *client_pending(struct ps_client *c, const struct link *l, uint16_t type);
-int client_wait_link(struct ps_client *c, struct link *l,
+struct pending_request *client_pending(struct ps_client *c, const struct server_link *l,
+                                       uint16_t type);
+int client_wait_link(struct ps_client *c, struct server_link *l,
                      uint32_t n_asked); /* BLOCKS until it has at most so many */
 void client_tell_servers(const struct ps_client *c, const struct pd_err *why, int relayed);
 void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg);
 extern const struct ps_shard_ops client_local_ops;
-int client_poll(struct ps_client *c); /* takes what has arrived, and nothing is held back */
-int client_take(struct ps_client *c); /* the first only */
+int client_poll(struct ps_client *c);    /* takes what has arrived, and nothing is held back */
+int client_receive(struct ps_client *c); /* the first only */
 int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c),
                 const char *what); /* BLOCKS */
 int client_calls_done(const struct ps_client *c);
-int client_done_nothing(struct ps_client *c, struct request *r, const struct answer *a,
+int client_done_nothing(struct ps_client *c, struct pending_request *r, const struct answer *a,
                         struct pd_err *err);
 
 /* client_link.c */
-struct link *client_add_link(struct ps_client *c, uint32_t server, int port);
+struct server_link *client_add_link(struct ps_client *c, uint32_t server, int port);
 int client_connect_all(struct ps_client *c); /* BLOCKS until every server thread was reached */
 uint64_t client_connect_ms(const struct ps_client *c); /* how long a server may take to come up */
-int ps_link_declare(struct link *l);
-struct sent *ps_link_keep(struct link *l, uint16_t type, uint64_t id, int asks,
+int ps_link_declare(struct server_link *l);
+struct sent *ps_link_keep(struct server_link *l, uint16_t type, uint64_t id, int asks,
                           const struct net_sec *sec, uint32_t n_sec, void (*release)(void *),
                           void *release_arg); /* NULL: out of memory */
 /* Now, or when the connection is back; soon: within a machine it may wait for the next one that is
- * not, or for client_let_go. */
-int ps_link_send(struct link *l, struct sent *s, int soon);
-void client_let_go(
+ * not, or for client_flush_links. */
+int ps_link_send(struct server_link *l, struct sent *s, int soon);
+void client_flush_links(
     struct ps_client *c); /* everything that has been sent leaves: before each wait */
-void ps_link_answered(struct link *l, uint64_t id);
+void ps_link_answered(struct server_link *l, uint64_t id);
 int client_ask_taken(struct ps_client *c); /* an answer will come behind every frame that holds
                                               memory of the caller's */
-int client_bound_sent(struct ps_client *c, struct link *l); /* no more is kept of it than so much */
+int client_bound_sent(struct ps_client *c,
+                      struct server_link *l); /* no more is kept of it than so much */
 void client_links_release(struct ps_client *c);
 
 /* client_step.c: the servers' side of the calls of the same name in client.h, arguments checked */

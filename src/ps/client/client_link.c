@@ -59,7 +59,7 @@ static void unkeep(struct ps_client *c, struct sent *s) {
         sent_free(c, s);
 }
 
-struct sent *ps_link_keep(struct link *l, uint16_t type, uint64_t id, int asks,
+struct sent *ps_link_keep(struct server_link *l, uint16_t type, uint64_t id, int asks,
                           const struct net_sec *sec, uint32_t n_sec, void (*release)(void *),
                           void *release_arg) {
     struct ps_client *c = l->c;
@@ -110,7 +110,7 @@ struct sent *ps_link_keep(struct link *l, uint16_t type, uint64_t id, int asks,
     return s;
 }
 
-int ps_link_send(struct link *l, struct sent *s, int soon) {
+int ps_link_send(struct server_link *l, struct sent *s, int soon) {
     if (l->state != LINK_ATTACHED || !l->conn)
         return 0; /* when it is back */
     s->in_net++;
@@ -123,14 +123,14 @@ int ps_link_send(struct link *l, struct sent *s, int soon) {
     return rc;
 }
 
-void client_let_go(struct ps_client *c) {
+void client_flush_links(struct ps_client *c) {
     for (uint32_t i = 0; i < c->n_links; i++)
         if (c->links[i]->conn)
             net_hold(c->links[i]->conn, 0);
 }
 
 /* Everything up to `id` was taken, `answered` (0: none) has its answer. */
-static void forget_sent(struct link *l, uint64_t id, uint64_t answered) {
+static void forget_sent(struct server_link *l, uint64_t id, uint64_t answered) {
     struct sent **p = &l->first_sent, *before = NULL;
     while (*p && (*p)->id <= id) {
         struct sent *s = *p;
@@ -148,13 +148,13 @@ static void forget_sent(struct link *l, uint64_t id, uint64_t answered) {
     }
 }
 
-void ps_link_answered(struct link *l, uint64_t id) {
+void ps_link_answered(struct server_link *l, uint64_t id) {
     forget_sent(l, id, id);
     l->lost_ms = 0; /* it is worth something again */
     l->retries = 0;
 }
 
-static int done_taken(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_taken(struct ps_client *c, struct pending_request *r, const struct answer *a,
                       struct pd_err *err) {
     struct ps_msg_pulled m;
     (void)c;
@@ -163,7 +163,7 @@ static int done_taken(struct ps_client *c, struct request *r, const struct answe
 }
 
 /* An empty pull that waits for nothing: its answer says that all before it has been taken. */
-static int ask_taken(struct ps_client *c, struct link *l) {
+static int ask_taken(struct ps_client *c, struct server_link *l) {
     struct ps_body b = client_body(c);
     ps_put_pull_dense(&b, &(struct ps_msg_pull_dense){0});
     return client_ask(c, l, WIRE_PS_PULL_DENSE, &b, done_taken, NULL, 0);
@@ -176,7 +176,7 @@ int client_ask_taken(struct ps_client *c) {
     return c->err.code;
 }
 
-int client_bound_sent(struct ps_client *c, struct link *l) {
+int client_bound_sent(struct ps_client *c, struct server_link *l) {
     enum { KEPT_MAX = 512, ASKED_MAX = 48 };
     if (l->n_sent > KEPT_MAX && !l->last_sent->asks)
         ask_taken(c, l);
@@ -185,7 +185,7 @@ int client_bound_sent(struct ps_client *c, struct link *l) {
 
 void client_links_release(struct ps_client *c) {
     for (uint32_t i = 0; i < c->n_links; i++) {
-        struct link *l = c->links[i];
+        struct server_link *l = c->links[i];
         while (l->first_sent) {
             struct sent *s = l->first_sent;
             l->first_sent = s->next;
@@ -204,12 +204,12 @@ void client_links_release(struct ps_client *c) {
 
 /* --- who is at the other end --- */
 
-static void try_connect(struct ps_client *c, struct link *l);
+static void try_connect(struct ps_client *c, struct server_link *l);
 
-struct link *client_add_link(struct ps_client *c, uint32_t server, int port) {
+struct server_link *client_add_link(struct ps_client *c, uint32_t server, int port) {
     struct server *s = &c->servers[server];
-    struct link *l = pd_calloc(1, sizeof *l);
-    struct link **mine = pd_realloc(s->links, (s->n_links + 1) * sizeof *mine), **all = NULL;
+    struct server_link *l = pd_calloc(1, sizeof *l);
+    struct server_link **mine = pd_realloc(s->links, (s->n_links + 1) * sizeof *mine), **all = NULL;
     if (mine) {
         s->links = mine;
         all = pd_realloc(c->links, (c->n_links + 1) * sizeof *all);
@@ -232,7 +232,7 @@ struct link *client_add_link(struct ps_client *c, uint32_t server, int port) {
 
 /* The greeting of a server's first port: u32 1, u32 n_dense, u32 n_sparse, u16 ports, dense first.
  */
-static void read_greeting(struct link *l) {
+static void read_greeting(struct server_link *l) {
     struct ps_client *c = l->c;
     struct server *s = &c->servers[l->server];
     size_t n;
@@ -251,7 +251,7 @@ static void read_greeting(struct link *l) {
                         l->port);
             return;
         }
-        struct link *more = i ? client_add_link(c, l->server, port) : l;
+        struct server_link *more = i ? client_add_link(c, l->server, port) : l;
         if (!more)
             return;
         if (i)
@@ -263,9 +263,9 @@ static void read_greeting(struct link *l) {
 }
 
 /* The server knows this trainer, or knows it again. */
-static int done_declare(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_declare(struct ps_client *c, struct pending_request *r, const struct answer *a,
                         struct pd_err *err) {
-    struct link *l = a->link;
+    struct server_link *l = a->link;
     struct ps_msg_declared m;
     (void)r;
     if (ps_get_declared(&a->body, &m, err))
@@ -315,17 +315,17 @@ static int done_declare(struct ps_client *c, struct request *r, const struct ans
     return 0;
 }
 
-int ps_link_declare(struct link *l) {
+int ps_link_declare(struct server_link *l) {
     struct ps_client *c = l->c;
-    struct ps_declare d = {.kind = l->kind,
-                           .thread = l->thread,
-                           .stream_lo = c->opts.stream_lo,
-                           .stream_hi = c->opts.stream_hi,
-                           .incarnation = c->incarnation,
-                           .epoch = l->epoch};
+    struct ps_declare_sender d = {.kind = l->kind,
+                                  .thread = l->thread,
+                                  .stream_lo = c->opts.stream_lo,
+                                  .stream_hi = c->opts.stream_hi,
+                                  .incarnation = c->incarnation,
+                                  .epoch = l->epoch};
     struct pd_buf b;
     pd_buf_init(&b);
-    ps_job_put(&b, &d, &c->job);
+    ps_declaration_put(&b, &d, &c->decl);
     l->state = LINK_DECLARING;
     int rc = b.failed ? client_fail(c, PD_ENOMEM, "no memory for a declaration")
                       : client_declare(c, l, &b, done_declare);
@@ -336,7 +336,7 @@ int ps_link_declare(struct link *l) {
 /* --- connections come and go --- */
 
 static void on_open(struct net_conn *conn, void *arg) {
-    struct link *l = arg;
+    struct server_link *l = arg;
     struct ps_client *c = l->c;
     l->state = LINK_OPEN;
     net_watch_host(conn);
@@ -354,21 +354,21 @@ static uint64_t reconnect_ms(const struct ps_client *c) {
     return c->opts.reconnect_ms ? c->opts.reconnect_ms : RECONNECT_MS;
 }
 
-static void retry_later(struct link *l, uint64_t first_ms) {
+static void retry_later(struct server_link *l, uint64_t first_ms) {
     uint64_t ms = first_ms << (l->retries < 5 ? l->retries : 5);
     l->retries++;
     l->retry_at_ms = uv_now(&l->c->loop) + (ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS);
 }
 
-static const char *reason(const struct link *l) {
+static const char *reason(const struct server_link *l) {
     return *l->last.msg ? l->last.msg : "no answer to the attempt to connect";
 }
 
 /* It will not come back. A server that has heard every farewell ends, so the answer to ours may be
  * lost for good: that is none. */
-static void give_up(struct link *l) {
+static void give_up(struct server_link *l) {
     struct ps_client *c = l->c;
-    struct request *bye = client_pending(c, l, WIRE_PS_BYE);
+    struct pending_request *bye = client_pending(c, l, WIRE_PS_BYE);
     if (bye) {
         bye->id = 0;
         c->n_calls--;
@@ -382,7 +382,7 @@ static void give_up(struct link *l) {
                 l->port, (unsigned long long)c->step, reason(l), (double)reconnect_ms(c) / 1000);
 }
 
-static void lost(struct link *l, enum link_state was, const struct pd_err *why) {
+static void lost(struct server_link *l, enum link_state was, const struct pd_err *why) {
     struct ps_client *c = l->c;
     uint64_t now = uv_now(&c->loop);
     int at_once =
@@ -408,13 +408,13 @@ static void lost(struct link *l, enum link_state was, const struct pd_err *why) 
 }
 
 static void on_close(struct net_conn *conn, const struct pd_err *why, void *arg) {
-    struct link *l = arg;
+    struct server_link *l = arg;
     struct ps_client *c = l->c;
     enum link_state was = l->state;
     int refused = net_was_refused(conn);
     l->conn = NULL;
     l->state = LINK_DOWN;
-    struct request *declaring = client_pending(c, l, WIRE_PS_DECLARE);
+    struct pending_request *declaring = client_pending(c, l, WIRE_PS_DECLARE);
     if (declaring)
         declaring->id = 0;
     if (c->leaving || l->left || c->err.code)
@@ -437,7 +437,7 @@ static void on_close(struct net_conn *conn, const struct pd_err *why, void *arg)
     retry_later(l, 2 * RETRY_MIN_MS);
 }
 
-static void try_connect(struct ps_client *c, struct link *l) {
+static void try_connect(struct ps_client *c, struct server_link *l) {
     static const struct net_events events = {
         .on_open = on_open, .on_frame = client_on_frame, .on_close = on_close};
     struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_TRAINER,
@@ -475,7 +475,7 @@ static void on_tick(uv_timer_t *t) {
     c->ticked_at_ms = now;
     check_beats(c);
     for (uint32_t i = 0; i < n && !c->err.code; i++) {
-        struct link *l = c->links[i];
+        struct server_link *l = c->links[i];
         if (l->state == LINK_ATTACHED && l->conn)
             net_check_host(l->conn);
         if (l->state == LINK_ATTACHED || l->left)
@@ -495,7 +495,7 @@ static void on_tick(uv_timer_t *t) {
         uv_timer_start(&c->tick, on_tick, SLOW_TICK_MS, SLOW_TICK_MS);
 }
 
-static const struct link *not_open(const struct ps_client *c) {
+static const struct server_link *not_open(const struct ps_client *c) {
     for (uint32_t i = 0; i < c->n_links; i++)
         if (c->links[i]->state != LINK_OPEN)
             return c->links[i];
@@ -520,7 +520,7 @@ int client_connect_all(struct ps_client *c) {
             return c->err.code;
     uint64_t ms = client_connect_ms(c);
     uint64_t deadline = pd_mono_ns() + ms * 1000000u;
-    const struct link *l;
+    const struct server_link *l;
     uv_timer_start(&c->tick, on_tick, 0, TICK_MS);
     while (!c->err.code && (l = not_open(c))) {
         if (pd_mono_ns() > deadline)

@@ -12,19 +12,19 @@
 #include "ps/client/client_int.h"
 
 struct ps_models {
-    struct entry {
+    struct listed_model {
         struct ps_checkpoint about;
         uint8_t hash[16];
         uint32_t n_parts;
-        uint8_t *here; /* [n_servers * n_parts] */
-        uint8_t *has;  /* [n_servers]: its manifest */
+        uint8_t *present; /* [n_servers * n_parts] */
+        uint8_t *has;     /* [n_servers]: its manifest */
     } * e;
     size_t n, cap;
 };
 
 void ps_models_free(struct ps_models *m) {
     for (size_t i = 0; m && i < m->n; i++) {
-        free(m->e[i].here);
+        free(m->e[i].present);
         free(m->e[i].has);
     }
     if (m)
@@ -32,25 +32,26 @@ void ps_models_free(struct ps_models *m) {
     free(m);
 }
 
-static struct entry *entry_of(struct ps_models *m, uint32_t n_servers, const struct entry *x) {
+static struct listed_model *find_or_add_model(struct ps_models *m, uint32_t n_servers,
+                                              const struct listed_model *x) {
     for (size_t i = 0; i < m->n; i++)
         if (!strcmp(m->e[i].about.name, x->about.name) &&
             !memcmp(m->e[i].hash, x->hash, sizeof x->hash))
             return m->e[i].n_parts == x->n_parts ? &m->e[i] : NULL;
     if (m->n == m->cap) {
         size_t cap = m->cap ? 2 * m->cap : 16;
-        struct entry *p = pd_realloc(m->e, cap * sizeof *p);
+        struct listed_model *p = pd_realloc(m->e, cap * sizeof *p);
         if (!p)
             return NULL;
         m->e = p;
         m->cap = cap;
     }
-    struct entry *e = &m->e[m->n];
+    struct listed_model *e = &m->e[m->n];
     *e = *x;
-    e->here = pd_calloc((size_t)n_servers * x->n_parts, 1);
+    e->present = pd_calloc((size_t)n_servers * x->n_parts, 1);
     e->has = pd_calloc(n_servers, 1);
-    if (!e->here || !e->has) {
-        free(e->here);
+    if (!e->present || !e->has) {
+        free(e->present);
         free(e->has);
         return NULL;
     }
@@ -58,7 +59,7 @@ static struct entry *entry_of(struct ps_models *m, uint32_t n_servers, const str
     return e;
 }
 
-static int done_models(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_models(struct ps_client *c, struct pending_request *r, const struct answer *a,
                        struct pd_err *err) {
     struct ps_models *m = r->arg;
     struct ps_msg_model_list list;
@@ -69,17 +70,17 @@ static int done_models(struct ps_client *c, struct request *r, const struct answ
         return err->code;
     pd_rd_init(&rd, list.models, list.models_bytes);
     for (uint32_t i = 0; i < list.n_models && ps_next_model_entry(&rd, &one); i++) {
-        struct entry x = {.about = {.step = one.step,
-                                    .pass = one.pass,
-                                    .batch = one.batch,
-                                    .state = (int)one.full},
-                          .n_parts = one.n_parts};
+        struct listed_model x = {.about = {.step = one.step,
+                                           .pass = one.pass,
+                                           .batch = one.batch,
+                                           .state = (int)one.full},
+                                 .n_parts = one.n_parts};
         memcpy(x.about.name, one.name_text, sizeof x.about.name);
         memcpy(x.hash, one.hash, sizeof x.hash);
-        struct entry *e = entry_of(m, c->n_servers, &x);
+        struct listed_model *e = find_or_add_model(m, c->n_servers, &x);
         if (!e)
             return pd_fail(err, PD_ENOMEM, "no memory for a list of checkpoints");
-        memcpy(e->here + (size_t)r->index * x.n_parts, one.here, x.n_parts);
+        memcpy(e->present + (size_t)r->index * x.n_parts, one.present, x.n_parts);
         e->has[r->index] = 1;
     }
     return 0;
@@ -87,7 +88,7 @@ static int done_models(struct ps_client *c, struct request *r, const struct answ
 
 /* The furthest first; of two equally far, any order that is the same everywhere. */
 static int by_progress(const void *a, const void *b) {
-    const struct entry *x = a, *y = b;
+    const struct listed_model *x = a, *y = b;
     const uint64_t u[] = {y->about.pass, y->about.batch, y->about.step},
                    v[] = {x->about.pass, x->about.batch, x->about.step};
     for (int i = 0; i < 3; i++)
@@ -97,9 +98,10 @@ static int by_progress(const void *a, const void *b) {
     return order ? order : memcmp(x->hash, y->hash, sizeof x->hash);
 }
 
-static int somewhere(const struct ps_client *c, const struct entry *e, uint32_t part) {
+static int server_with_part(const struct ps_client *c, const struct listed_model *e,
+                            uint32_t part) {
     for (uint32_t i = 0; i < c->n_servers; i++)
-        if (e->here[(size_t)i * e->n_parts + part])
+        if (e->present[(size_t)i * e->n_parts + part])
             return (int)i;
     return -1;
 }
@@ -125,7 +127,7 @@ int ps_models(struct ps_client *c, const char *dir, const char *name, struct ps_
     for (size_t i = 0; i < m->n; i++) {
         m->e[i].about.complete = 1;
         for (uint32_t p = 0; p < m->e[i].n_parts; p++)
-            m->e[i].about.complete &= somewhere(c, &m->e[i], p) >= 0;
+            m->e[i].about.complete &= server_with_part(c, &m->e[i], p) >= 0;
     }
     *out = m;
     return 0;
@@ -138,7 +140,7 @@ const struct ps_checkpoint *ps_models_at(const struct ps_models *m, size_t i) {
 
 /* --- is it whole? --- */
 
-static int done_verify(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_verify(struct ps_client *c, struct pending_request *r, const struct answer *a,
                        struct pd_err *err) {
     struct pd_err *why = r->arg;
     struct ps_msg_verified m;
@@ -160,17 +162,17 @@ static int ask_verify(struct ps_client *c, uint32_t server, const char *folder, 
 }
 
 /* Server i has something that is not whole: from here on it does not have it. */
-static void forget_damaged(struct ps_client *c, struct entry *e, uint32_t i, const char *folder,
-                           const struct model_manifest *m) {
+static void forget_damaged(struct ps_client *c, struct listed_model *e, uint32_t i,
+                           const char *folder, const struct model_manifest *m) {
     for (uint32_t p = 0; p < e->n_parts && !c->err.code; p++) {
-        uint8_t *here = &e->here[(size_t)i * e->n_parts + p];
+        uint8_t *present = &e->present[(size_t)i * e->n_parts + p];
         struct pd_err why = {0};
-        if (!*here)
+        if (!*present)
             continue;
         ask_verify(c, i, folder, m->parts[p].file, &why);
         client_wait(c, client_calls_done, "a server to check a checkpoint");
         if (why.code && !c->err.code) {
-            *here = 0;
+            *present = 0;
             pd_warn(c->opts.log, "%s", why.msg);
         }
     }
@@ -178,8 +180,8 @@ static void forget_damaged(struct ps_client *c, struct entry *e, uint32_t i, con
 
 /* All servers at once look at what they have. A damaged part counts as missing where it is; *why:
  * one that is whole nowhere. */
-static int verify(struct ps_client *c, struct entry *e, const char *folder,
-                  const struct model_manifest *m, struct pd_err *why) {
+static int verify_everywhere(struct ps_client *c, struct listed_model *e, const char *folder,
+                             const struct model_manifest *m, struct pd_err *why) {
     struct pd_err *of = pd_calloc(c->n_servers, sizeof *of);
     const struct pd_err *first = NULL;
     if (!of)
@@ -195,7 +197,7 @@ static int verify(struct ps_client *c, struct entry *e, const char *folder,
         forget_damaged(c, e, i, folder, m);
     }
     for (uint32_t p = 0; p < e->n_parts && first && !why->code && !c->err.code; p++)
-        if (somewhere(c, e, p) < 0)
+        if (server_with_part(c, e, p) < 0)
             *why = *first;
     free(of);
     return c->err.code;
@@ -203,14 +205,14 @@ static int verify(struct ps_client *c, struct entry *e, const char *folder,
 
 /* --- bytes from one server to another --- */
 
-struct piece {
+struct file_piece {
     uint64_t size;
     struct pd_buf data;
 };
 
-static int done_read(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_read(struct ps_client *c, struct pending_request *r, const struct answer *a,
                      struct pd_err *err) {
-    struct piece *p = r->arg;
+    struct file_piece *p = r->arg;
     struct ps_msg_piece m;
     c->n_calls--;
     if (ps_get_piece(&a->body, &m, err))
@@ -222,7 +224,7 @@ static int done_read(struct ps_client *c, struct request *r, const struct answer
 }
 
 static int read_piece(struct ps_client *c, uint32_t server, const char *folder, const char *file,
-                      uint64_t offset, struct piece *p) {
+                      uint64_t offset, struct file_piece *p) {
     const struct ps_msg_read m = {.folder = folder, .file = file, .offset = offset, .n = PS_PIECE};
     struct ps_body b = client_body(c);
     ps_put_read(&b, &m);
@@ -236,7 +238,7 @@ static int read_piece(struct ps_client *c, uint32_t server, const char *folder, 
 
 static int copy_file(struct ps_client *c, uint32_t from, uint32_t to, const char *folder,
                      const char *file) {
-    struct piece p = {0};
+    struct file_piece p = {0};
     uint64_t at = 0;
     pd_buf_init(&p.data);
     do {
@@ -259,9 +261,9 @@ static int copy_file(struct ps_client *c, uint32_t from, uint32_t to, const char
 }
 
 /* manifest.json, from a server that has the one meant. */
-static int read_manifest(struct ps_client *c, const struct entry *e, const char *folder,
+static int read_manifest(struct ps_client *c, const struct listed_model *e, const char *folder,
                          struct pd_buf *text) {
-    struct piece p = {0};
+    struct file_piece p = {0};
     uint32_t from = 0;
     uint8_t hash[16];
     while (!e->has[from])
@@ -295,10 +297,11 @@ static int same_layout(const struct ps_client *c, const struct model_manifest *m
     return dense == c->n_dense && sparse == c->n_sparse && !others;
 }
 
-static int needs(const struct ps_client *c, uint32_t server, const char *file, int same) {
+static int server_needs_part(const struct ps_client *c, uint32_t server, const char *file,
+                             int same) {
     char own[MODEL_FILE_MAX + 1];
     for (uint32_t k = 0; same && k < c->servers[server].n_links; k++) {
-        const struct link *l = c->servers[server].links[k];
+        const struct server_link *l = c->servers[server].links[k];
         int dense = l->kind == PS_KIND_DENSE;
         (void)pd_fmt(own, sizeof own, "%s-%05u-of-%05u.bin", dense ? "dense" : "sparse", l->thread,
                      dense ? c->n_dense : c->n_sparse);
@@ -309,8 +312,8 @@ static int needs(const struct ps_client *c, uint32_t server, const char *file, i
 }
 
 /* Every server gets what it needs, the manifest last. */
-static int gather(struct ps_client *c, struct entry *e, const char *folder,
-                  const struct model_manifest *m) {
+static int bring_parts(struct ps_client *c, struct listed_model *e, const char *folder,
+                       const struct model_manifest *m) {
     int same = same_layout(c, m);
     uint32_t from = 0;
     while (!e->has[from])
@@ -318,9 +321,10 @@ static int gather(struct ps_client *c, struct entry *e, const char *folder,
     for (uint32_t i = 0; i < c->n_servers && !c->err.code; i++) {
         uint64_t bytes = 0;
         for (uint32_t p = 0; p < e->n_parts && !c->err.code; p++) {
-            if (e->here[(size_t)i * e->n_parts + p] || !needs(c, i, m->parts[p].file, same))
+            if (e->present[(size_t)i * e->n_parts + p] ||
+                !server_needs_part(c, i, m->parts[p].file, same))
                 continue;
-            copy_file(c, (uint32_t)somewhere(c, e, p), i, folder, m->parts[p].file);
+            copy_file(c, (uint32_t)server_with_part(c, e, p), i, folder, m->parts[p].file);
             bytes += m->parts[p].bytes;
         }
         if (!c->err.code && !e->has[i])
@@ -334,7 +338,7 @@ static int gather(struct ps_client *c, struct entry *e, const char *folder,
 
 int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, const char *dir,
                     struct pd_err *why) {
-    struct entry *e = &models->e[i];
+    struct listed_model *e = &models->e[i];
     char folder[PATH_MAX];
     struct model_manifest m = {0};
     struct pd_buf text;
@@ -349,13 +353,13 @@ int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, con
         rc = client_fail(c, PD_EPROTO, "%s has %zu parts where a pserver counts %u", folder,
                          m.n_parts, e->n_parts);
     for (uint32_t p = 0; p < e->n_parts && !rc && !why->code; p++)
-        if (somewhere(c, e, p) < 0)
+        if (server_with_part(c, e, p) < 0)
             pd_fail(why, PD_EDATA, "%s/%s is missing, or has another size, on every server", folder,
                     m.parts[p].file);
     if (!rc && !why->code)
-        rc = verify(c, e, folder, &m, why);
+        rc = verify_everywhere(c, e, folder, &m, why);
     if (!rc && !why->code)
-        rc = gather(c, e, folder, &m);
+        rc = bring_parts(c, e, folder, &m);
     model_manifest_release(&m);
     pd_buf_release(&text);
     return rc;

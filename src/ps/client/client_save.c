@@ -61,7 +61,7 @@ void client_save_release(struct ps_client *c) {
 }
 
 /* The lines of a trainer's note, one a stream. */
-static int take_note(struct model_resume *r, const struct ps_msg_saved_note *note) {
+static int set_stream_notes(struct model_resume *r, const struct ps_msg_saved_note *note) {
     const uint8_t *p = note->text;
     size_t n = note->n_text;
     for (uint32_t i = note->stream_lo; i < note->stream_hi; i++) {
@@ -81,7 +81,7 @@ static int take_note(struct model_resume *r, const struct ps_msg_saved_note *not
     return n ? -1 : 0;
 }
 
-static int take_parts(struct answered *a, const struct ps_msg_saved *m) {
+static int set_parts(struct answered *a, const struct ps_msg_saved *m) {
     const uint32_t n = m->n_files;
     struct ps_msg_saved_file f;
     struct pd_rd rd;
@@ -99,29 +99,29 @@ static int take_parts(struct answered *a, const struct ps_msg_saved *m) {
     return 0;
 }
 
-static int take_notes(struct model_resume *r, const struct ps_msg_saved *m, struct pd_err *err) {
+static int read_notes(struct model_resume *r, const struct ps_msg_saved *m, struct pd_err *err) {
     struct ps_msg_saved_note note;
     struct pd_rd rd;
     pd_rd_init(&rd, m->notes, m->notes_bytes);
     for (uint32_t i = 0; i < m->n_notes && ps_next_saved_note(&rd, &note); i++)
-        if (take_note(r, &note))
+        if (set_stream_notes(r, &note))
             return pd_fail(err, PD_EPROTO, "a malformed note of streams %u to %u", note.stream_lo,
                            note.stream_hi);
     return 0;
 }
 
-static struct link *nth_thread(const struct ps_client *c, uint32_t k) {
+static struct server_link *nth_thread(const struct ps_client *c, uint32_t k) {
     return k < c->n_dense ? c->dense[k] : c->sparse[k - c->n_dense];
 }
 
-static int done_save(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_save(struct ps_client *c, struct pending_request *r, const struct answer *a,
                      struct pd_err *err) {
     struct ps_client_saving *s = c->saving;
     struct ps_msg_saved m;
     struct pd_rd rows;
     if (ps_get_saved(&a->body, &m, err))
         return err->code;
-    if (m.n_tables != c->job.n_sparse || take_parts(&s->of[r->index], &m))
+    if (m.n_tables != c->decl.n_sparse || set_parts(&s->of[r->index], &m))
         return pd_fail(err, PD_EPROTO, "a malformed answer");
     pd_rd_init(&rows, m.rows, m.n_tables * sizeof(uint64_t));
     for (uint32_t i = 0; i < m.n_tables; i++)
@@ -131,7 +131,7 @@ static int done_save(struct ps_client *c, struct request *r, const struct answer
         s->m.resume.samples = m.samples;
     }
     s->parts_left--;
-    return s->notes ? take_notes(&s->m.resume, &m, err) : 0;
+    return s->notes ? read_notes(&s->m.resume, &m, err) : 0;
 }
 
 /* The parts in the order of the threads. */
@@ -148,19 +148,19 @@ static int list_parts(const struct ps_client *c, struct ps_client_saving *s) {
 }
 
 static void describe(const struct ps_client *c, struct ps_client_saving *s) {
-    for (uint32_t i = 0; i < c->job.n_dense; i++) {
+    for (uint32_t i = 0; i < c->decl.n_dense; i++) {
         struct model_param *p = &s->m.params[s->m.n_params++];
         p->kind = MODEL_DENSE;
-        memcpy(p->name, c->job.dense[i].name, sizeof p->name);
-        p->n_dims = c->job.dense[i].n_dims;
-        memcpy(p->shape, c->job.dense[i].shape, sizeof p->shape);
+        memcpy(p->name, c->decl.dense[i].name, sizeof p->name);
+        p->n_dims = c->decl.dense[i].n_dims;
+        memcpy(p->shape, c->decl.dense[i].shape, sizeof p->shape);
     }
-    for (uint32_t i = 0; i < c->job.n_sparse; i++) {
+    for (uint32_t i = 0; i < c->decl.n_sparse; i++) {
         struct model_param *p = &s->m.params[s->m.n_params++];
         p->kind = MODEL_TABLE;
-        memcpy(p->name, c->job.sparse[i].name, sizeof p->name);
-        p->dim = c->job.sparse[i].dim;
-        p->n_rows = c->job.sparse[i].n_rows;
+        memcpy(p->name, c->decl.sparse[i].name, sizeof p->name);
+        p->dim = c->decl.sparse[i].dim;
+        p->n_rows = c->decl.sparse[i].n_rows;
         p->rows = s->rows[i];
     }
 }
@@ -173,9 +173,9 @@ static int new_saving(struct ps_client *c, const struct ps_save_opts *o) {
     s->m.step = c->step;
     s->m.pass = o->pass;
     s->of = pd_calloc(c->n_links, sizeof *s->of);
-    s->m.params = pd_calloc((size_t)c->job.n_dense + c->job.n_sparse, sizeof *s->m.params);
+    s->m.params = pd_calloc((size_t)c->decl.n_dense + c->decl.n_sparse, sizeof *s->m.params);
     s->m.config = pd_strdup(o->config ? o->config : "");
-    s->rows = pd_calloc(c->job.n_sparse, sizeof *s->rows);
+    s->rows = pd_calloc(c->decl.n_sparse, sizeof *s->rows);
     s->dir = pd_strdup(o->dir);
     s->name = pd_strdup(o->name);
     s->tag = c->incarnation + c->n_saves++;
@@ -193,9 +193,9 @@ static int new_saving(struct ps_client *c, const struct ps_save_opts *o) {
             ok = 0;
     }
     if (ok && s->notes) {
-        s->m.resume.streams = pd_calloc(c->job.n_streams, sizeof *s->m.resume.streams);
+        s->m.resume.streams = pd_calloc(c->decl.n_streams, sizeof *s->m.resume.streams);
         ok = s->m.resume.streams != NULL;
-        s->m.resume.n_streams = ok ? c->job.n_streams : 0;
+        s->m.resume.n_streams = ok ? c->decl.n_streams : 0;
     }
     return ok ? 0 : client_fail(c, PD_ENOMEM, "no memory to save");
 }
@@ -246,7 +246,7 @@ static int make_text(struct ps_client *c) {
                                                        : 0;
 }
 
-static int done_commit(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_commit(struct ps_client *c, struct pending_request *r, const struct answer *a,
                        struct pd_err *err) {
     struct ps_msg_empty m;
     (void)r;
@@ -279,7 +279,7 @@ static int save_waits(const struct ps_client *c) {
 }
 
 /* 1: there are files to be copied. */
-static int copy(struct ps_client *c) {
+static int copy_parts(struct ps_client *c) {
     struct ps_client_saving *s = c->saving;
     char folder[PATH_MAX];
     struct pd_err err = {0};
@@ -308,11 +308,11 @@ static void remember_copies(struct ps_client *c, const struct ps_client_saving *
 }
 
 /* 1: under way, 0: done. */
-static int advance(struct ps_client *c) {
+static int advance_save(struct ps_client *c) {
     struct ps_client_saving *s = c->saving;
     if (!s || c->err.code || !save_waits(c))
         return s && !c->err.code;
-    if (copy(c))
+    if (copy_parts(c))
         return !c->err.code;
     if (c->err.code || (!s->text.len && make_text(c)))
         return 0;
@@ -334,14 +334,14 @@ int ps_save_busy(struct ps_client *c) {
         return 0;
     if (client_poll(c))
         return c->err.code;
-    int busy = advance(c);
+    int busy = advance_save(c);
     return c->err.code ? c->err.code : busy;
 }
 
 const struct ps_saved *ps_last_saved(const struct ps_client *c) { return &c->last_saved; }
 
 int ps_save_wait(struct ps_client *c) {
-    while (advance(c))
+    while (advance_save(c))
         client_wait(c, save_waits, "the servers to save the model");
     return c->err.code;
 }
@@ -364,7 +364,7 @@ int ps_note(struct ps_client *c, uint64_t after, const char *text, size_t n) {
 
 /* --- a day's end --- */
 
-static int done_day(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_day(struct ps_client *c, struct pending_request *r, const struct answer *a,
                     struct pd_err *err) {
     struct ps_msg_day_ended m;
     struct ps_day *day = r->arg;
@@ -379,7 +379,7 @@ static int done_day(struct ps_client *c, struct request *r, const struct answer 
 
 /* The servers forget the key lists that they know. */
 static void forget_lists(struct ps_client *c) {
-    for (uint32_t i = 0; i < 2 * c->job.n_sparse; i++)
+    for (uint32_t i = 0; i < 2 * c->decl.n_sparse; i++)
         if (c->last[i])
             c->last[i]->list = 0;
 }
@@ -399,7 +399,7 @@ int ps_day_end(struct ps_client *c, struct ps_day *out) {
 
 /* --- load --- */
 
-static int done_load(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_load(struct ps_client *c, struct pending_request *r, const struct answer *a,
                      struct pd_err *err) {
     struct ps_msg_loaded m;
     uint64_t *v = r->arg; /* step and pass, of a checkpoint */
@@ -413,7 +413,8 @@ static int done_load(struct ps_client *c, struct request *r, const struct answer
     return 0;
 }
 
-static int load(struct ps_client *c, const char *folder, enum ps_missing missing, uint64_t *at) {
+static int load_model(struct ps_client *c, const char *folder, enum ps_missing missing,
+                      uint64_t *at) {
     if (client_ready_for(c, "ps_load"))
         return c->err.code;
     forget_lists(c);
@@ -430,13 +431,13 @@ static int load(struct ps_client *c, const char *folder, enum ps_missing missing
 }
 
 int ps_load(struct ps_client *c, const char *folder, enum ps_missing missing) {
-    return load(c, folder, missing, NULL);
+    return load_model(c, folder, missing, NULL);
 }
 
 int ps_resume(struct ps_client *c, const char *folder, enum ps_missing missing, uint64_t *step,
               uint64_t *pass) {
     uint64_t at[2] = {0};
-    int rc = load(c, folder, missing, at);
+    int rc = load_model(c, folder, missing, at);
     *step = at[0];
     *pass = at[1];
     return rc;

@@ -38,13 +38,13 @@ int client_fail(struct ps_client *c, int code, const char *fmt, ...) {
 /* --- the table of outstanding requests --- */
 
 /* Slots are reused; the id's upper part tells a late answer from the one that is due. */
-static struct request *new_request(struct ps_client *c) {
+static struct pending_request *new_request(struct ps_client *c) {
     size_t i = 0;
     while (i < c->n_requests && c->requests[i].id)
         i++;
     if (i == c->cap_requests) {
         size_t cap = c->cap_requests ? 2 * c->cap_requests : 64;
-        struct request *p = pd_realloc(c->requests, cap * sizeof *p);
+        struct pending_request *p = pd_realloc(c->requests, cap * sizeof *p);
         if (!p)
             return NULL;
         c->requests = p;
@@ -56,7 +56,8 @@ static struct request *new_request(struct ps_client *c) {
     return &c->requests[i];
 }
 
-struct request *client_pending(struct ps_client *c, const struct link *l, uint16_t type) {
+struct pending_request *client_pending(struct ps_client *c, const struct server_link *l,
+                                       uint16_t type) {
     for (size_t i = 0; i < c->n_requests; i++)
         if (c->requests[i].id && c->requests[i].link == l && c->requests[i].type == type)
             return &c->requests[i];
@@ -64,24 +65,24 @@ struct request *client_pending(struct ps_client *c, const struct link *l, uint16
 }
 
 /* Requests whose answers the server keeps until they are known to have arrived. */
-static int counts(uint16_t type) {
+static int answer_is_kept(uint16_t type) {
     return type != WIRE_PS_DECLARE && type != WIRE_PS_PULL_DENSE && type != WIRE_PS_PULL_ROWS;
 }
 
-static void take_answer(struct ps_client *c, uint16_t type, uint64_t id, const struct answer *a) {
+static void handle_answer(struct ps_client *c, uint16_t type, uint64_t id, const struct answer *a) {
     size_t i = id & 0xffffff;
-    struct link *l = a->link;
+    struct server_link *l = a->link;
     if (i >= c->n_requests || c->requests[i].id != id || id == 0 || c->requests[i].type != type ||
         c->requests[i].link != l) {
         client_fail(c, PD_EPROTO, "pserver %s:%d answers %s, which nobody asked for", l->ip,
                     l->port, wire_msg_name(type));
         return;
     }
-    struct request r = c->requests[i];
+    struct pending_request r = c->requests[i];
     c->requests[i].id = 0;
     while (c->n_requests && !c->requests[c->n_requests - 1].id)
         c->n_requests--;
-    l->n_asked -= counts(type);
+    l->n_asked -= answer_is_kept(type);
     if (!c->shard && type != WIRE_PS_DECLARE)
         ps_link_answered(l, id);
     struct pd_err err = {0};
@@ -90,7 +91,8 @@ static void take_answer(struct ps_client *c, uint16_t type, uint64_t id, const s
                     err.msg);
 }
 
-static void take_error(struct ps_client *c, const struct link *l, const uint8_t *p, size_t n) {
+static void handle_error(struct ps_client *c, const struct server_link *l, const uint8_t *p,
+                         size_t n) {
     struct pd_rd r;
     char msg[sizeof c->err.msg];
     pd_rd_init(&r, p, n);
@@ -105,15 +107,15 @@ static void take_error(struct ps_client *c, const struct link *l, const uint8_t 
 }
 
 void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg) {
-    struct link *l = arg;
+    struct server_link *l = arg;
     struct ps_client *c = l->c;
     (void)conn;
     c->stats.received_bytes += f->total;
     if (f->flags & WIRE_F_ERROR) {
-        take_error(c, l, f->sec[0], f->len[0]);
+        handle_error(c, l, f->sec[0], f->len[0]);
     } else if (!c->err.code) {
         struct answer a = {.link = l, .body = ps_body_of(f)};
-        take_answer(c, f->type, f->req, &a);
+        handle_answer(c, f->type, f->req, &a);
     }
     wire_frame_free(f);
 }
@@ -128,7 +130,7 @@ static void local_answer(void *arg, uint32_t trainer, uint16_t type, uint64_t re
         a.body.sec[i] = sec[i].iov_base;
         a.body.len[i] = sec[i].iov_len;
     }
-    take_answer(c, type, req, &a);
+    handle_answer(c, type, req, &a);
     if (release)
         release(release_arg);
 }
@@ -174,14 +176,14 @@ static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const str
 /* Under a barrier a server can do nothing with a step before its end, and its end is followed by a
  * pull or a wait: on one machine, where the way takes no time, it is woken once for all of it and
  * not for each push. */
-static int soon(const struct ps_client *c, uint16_t type) {
+static int may_be_delayed(const struct ps_client *c, uint16_t type) {
     return c->rule->barrier &&
            (type == WIRE_PS_PUSH_DENSE || type == WIRE_PS_PUSH_ROWS || type == WIRE_PS_STEP_END);
 }
 
-int client_request(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b,
-                   done_fn done, void *arg, uint32_t index, void (*release)(void *),
-                   void *release_arg) {
+int client_request(struct ps_client *c, struct server_link *l, uint16_t type,
+                   const struct ps_body *b, done_fn done, void *arg, uint32_t index,
+                   void (*release)(void *), void *release_arg) {
     enum { NO_SLOT = 0xffffff };
     uint64_t id = 0, bytes = WIRE_HEADER;
     struct net_sec sec[WIRE_SECTIONS];
@@ -196,7 +198,7 @@ int client_request(struct ps_client *c, struct link *l, uint16_t type, const str
         rc = client_fail(c, PD_EUSAGE, "%s of %llu bytes; a message has at most %llu",
                          wire_msg_name(type), (unsigned long long)bytes,
                          (unsigned long long)PS_FRAME_MAX);
-    struct request *r = NULL;
+    struct pending_request *r = NULL;
     if (!rc && done && !(r = new_request(c)))
         rc = client_fail(c, PD_ENOMEM, "no memory for a request");
     if (rc) {
@@ -206,8 +208,8 @@ int client_request(struct ps_client *c, struct link *l, uint16_t type, const str
     }
     if (r) {
         id = r->id;
-        *r = (struct request){id, type, l, done, arg, index};
-        l->n_asked += counts(type);
+        *r = (struct pending_request){id, type, l, done, arg, index};
+        l->n_asked += answer_is_kept(type);
     } else {
         id = ++c->next_id << 24 | NO_SLOT;
     }
@@ -218,17 +220,18 @@ int client_request(struct ps_client *c, struct link *l, uint16_t type, const str
     struct sent *f = ps_link_keep(l, type, id, done != NULL, sec, b->n, release, release_arg);
     if (!f && release)
         release(release_arg);
-    if (!f || ps_link_send(l, f, soon(c, type)))
+    if (!f || ps_link_send(l, f, may_be_delayed(c, type)))
         return client_fail(c, PD_ENOMEM, "no memory to send to pserver %s:%d", l->ip, l->port);
     return 0;
 }
 
-int client_declare(struct ps_client *c, struct link *l, const struct pd_buf *b, done_fn done) {
-    struct request *r = new_request(c);
+int client_declare(struct ps_client *c, struct server_link *l, const struct pd_buf *b,
+                   done_fn done) {
+    struct pending_request *r = new_request(c);
     struct net_sec sec = {b->data, b->len};
     if (!r)
         return client_fail(c, PD_ENOMEM, "no memory for a request");
-    *r = (struct request){r->id, WIRE_PS_DECLARE, l, done, NULL, 0};
+    *r = (struct pending_request){r->id, WIRE_PS_DECLARE, l, done, NULL, 0};
     if (c->shard)
         return send_local(c, WIRE_PS_DECLARE, r->id,
                           &(struct ps_body){.n = 1, .sec = {b->data}, .len = {b->len}}, NULL, NULL);
@@ -237,20 +240,20 @@ int client_declare(struct ps_client *c, struct link *l, const struct pd_buf *b, 
     return 0;
 }
 
-int client_call(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b,
+int client_call(struct ps_client *c, struct server_link *l, uint16_t type, const struct ps_body *b,
                 done_fn done, void *arg, uint32_t index) {
     c->n_calls++;
     return client_request(c, l, type, b, done, arg, index, NULL, NULL);
 }
 
-int client_ask(struct ps_client *c, struct link *l, uint16_t type, const struct ps_body *b,
+int client_ask(struct ps_client *c, struct server_link *l, uint16_t type, const struct ps_body *b,
                done_fn done, void *arg, uint32_t index) {
     return client_request(c, l, type, b, done, arg, index, NULL, NULL);
 }
 
 int client_calls_done(const struct ps_client *c) { return c->n_calls == 0; }
 
-int client_done_nothing(struct ps_client *c, struct request *r, const struct answer *a,
+int client_done_nothing(struct ps_client *c, struct pending_request *r, const struct answer *a,
                         struct pd_err *err) {
     struct ps_msg_empty m;
     (void)r;
@@ -260,20 +263,20 @@ int client_done_nothing(struct ps_client *c, struct request *r, const struct ans
 
 /* --- waiting --- */
 
-int client_take(struct ps_client *c) {
+int client_receive(struct ps_client *c) {
     if (!c->shard && c->has_loop)
         uv_run(&c->loop, UV_RUN_NOWAIT);
     return c->err.code;
 }
 
 int client_poll(struct ps_client *c) {
-    client_let_go(c);
-    return client_take(c);
+    client_flush_links(c);
+    return client_receive(c);
 }
 
 /* Ends with an answer, or with the connection: client_link.c gives up in time. */
-int client_wait_link(struct ps_client *c, struct link *l, uint32_t n_asked) {
-    client_let_go(c);
+int client_wait_link(struct ps_client *c, struct server_link *l, uint32_t n_asked) {
+    client_flush_links(c);
     while (!c->shard && !c->err.code && l->n_asked > n_asked)
         uv_run(&c->loop, UV_RUN_ONCE);
     return c->err.code;
@@ -284,7 +287,7 @@ static void log_wait(const struct ps_client *c, const char *what, uint64_t s) {
     char text[300] = "";
     size_t n = 0, named = 0;
     for (size_t i = 0; i < c->n_requests && named < 4; i++) {
-        const struct request *r = &c->requests[i];
+        const struct pending_request *r = &c->requests[i];
         if (!r->id)
             continue;
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%s:%d (%s)", named ? ", " : "",
@@ -298,7 +301,7 @@ static void log_wait(const struct ps_client *c, const char *what, uint64_t s) {
 }
 
 int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c), const char *what) {
-    client_let_go(c);
+    client_flush_links(c);
     if (c->err.code || ready(c))
         return c->err.code;
     uint64_t t0 = pd_mono_ns(), said = 0;

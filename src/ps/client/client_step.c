@@ -5,7 +5,7 @@
 #include "base/fault.h"
 #include "math/row_copy.h"
 #include "ps/client/client_int.h"
-#include "ps/plan/tree.h"
+#include "ps/plan/sum_tree.h"
 
 /* --- memory that is used again and again --- */
 
@@ -78,7 +78,7 @@ static void out_release(void *arg) {
 }
 
 void client_step_release(struct ps_client *c) {
-    for (uint32_t i = 0; c->last && i < c->job.n_sparse * 2; i++)
+    for (uint32_t i = 0; c->last && i < c->decl.n_sparse * 2; i++)
         rows_put(c, c->last[i]);
     for (size_t i = 0; i < c->n_requests; i++) /* answers that never came */
         if (c->requests[i].id && c->requests[i].type == WIRE_PS_PULL_ROWS)
@@ -116,8 +116,9 @@ void client_step_release(struct ps_client *c) {
 /* --- dense pulls: those that come together leave together --- */
 
 /* Of plane * n_dense + parameter: state lies as the values do. */
-static const struct ps_seg *seg_of(const struct ps_client *c, uint32_t id, uint32_t thread) {
-    return &c->segs[(size_t)(id % c->job.n_dense) * c->n_dense + thread];
+static const struct ps_seg *thread_segment(const struct ps_client *c, uint32_t id,
+                                           uint32_t thread) {
+    return &c->segs[(size_t)(id % c->decl.n_dense) * c->n_dense + thread];
 }
 
 int client_pull_dense(struct ps_client *c, int id, float *out) {
@@ -147,15 +148,15 @@ static int get_pulled(struct ps_client *c, const struct answer *a, struct ps_msg
     return 0;
 }
 
-static int done_dense(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_dense(struct ps_client *c, struct pending_request *r, const struct answer *a,
                       struct pd_err *err) {
     struct dense_batch *b = r->arg;
-    const struct link *l = a->link;
+    const struct server_link *l = a->link;
     struct ps_msg_pulled m;
     uint64_t at = 0;
     int rc = get_pulled(c, a, &m, err);
     for (size_t i = 0; i < b->n && !rc; i++) {
-        const struct ps_seg *g = seg_of(c, b->pull[i].id, l->thread);
+        const struct ps_seg *g = thread_segment(c, b->pull[i].id, l->thread);
         if (!g->count)
             continue;
         if (ps_seg_padded(g->count) > m.n_values - at)
@@ -187,7 +188,7 @@ int client_flush(struct ps_client *c) {
         struct ps_msg_pull_dense m = {.after = c->step, .parameters = ids};
         struct ps_body body = client_body(c);
         for (size_t i = 0; i < b->n; i++)
-            if (seg_of(c, b->pull[i].id, t)->count)
+            if (thread_segment(c, b->pull[i].id, t)->count)
                 ids[m.n++] = b->pull[i].id;
         if (!m.n)
             continue;
@@ -239,16 +240,16 @@ static struct rows *make_rows(struct ps_client *c, int table, size_t n, const ui
         client_fail(c, PD_ENOMEM, "no memory for %zu rows", n);
         return NULL;
     }
-    r->dim = c->job.sparse[table].dim * c->planes;
+    r->dim = c->decl.sparse[table].dim * c->planes;
     if (!split_keys(c, r, keys))
         return r;
     rows_put(c, r);
     client_fail(c, PD_EUSAGE, "table '%s': keys must be ascending, each once",
-                c->job.sparse[table].name);
+                c->decl.sparse[table].name);
     return NULL;
 }
 
-static int done_rows(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_rows(struct ps_client *c, struct pending_request *r, const struct answer *a,
                      struct pd_err *err) {
     struct rows *q = r->arg;
     size_t lo = q->begin[r->index], n = q->begin[r->index + 1] - lo, dim = q->dim;
@@ -348,7 +349,7 @@ static int buffers_free(const struct ps_client *c) {
 }
 
 int client_wait_pulls(struct ps_client *c) {
-    if (c->shard && !c->err.code && ps_shard_own_pushes(c->shard))
+    if (c->shard && !c->err.code && ps_shard_copy_pushes(c->shard))
         return client_fail(c, PD_ENOMEM, "no memory to keep what was pushed");
     return client_flush(c) || client_ask_taken(c) ? c->err.code
                                                   : client_wait(c, buffers_free, "the parameters");
@@ -358,22 +359,22 @@ int client_wait_pulls(struct ps_client *c) {
 
 /* The streams of the contribution that is being made. */
 static struct ps_range streams_of_push(const struct ps_client *c) {
-    const struct part *p = c->n_parts ? &c->parts[c->n_parts - 1] : NULL;
+    const struct step_part *p = c->n_parts ? &c->parts[c->n_parts - 1] : NULL;
     return p ? (struct ps_range){p->lo, p->hi}
              : (struct ps_range){c->opts.stream_lo, c->opts.stream_hi};
 }
 
-static int push(struct ps_client *c, struct link *l, uint16_t type, struct outgoing *o,
-                const struct ps_body *b) {
+static int send_push(struct ps_client *c, struct server_link *l, uint16_t type, struct outgoing *o,
+                     const struct ps_body *b) {
     return client_request(c, l, type, b, NULL, NULL, 0, out_release, o);
 }
 
 int client_push_dense(struct ps_client *c, int id, const float *grad) {
-    if (client_flush(c) || client_take(c))
+    if (client_flush(c) || client_receive(c))
         return c->err.code;
     const struct ps_range of = streams_of_push(c);
     for (uint32_t t = 0; t < c->n_dense && !c->err.code; t++) {
-        const struct ps_seg *g = seg_of(c, (uint32_t)id, t);
+        const struct ps_seg *g = thread_segment(c, (uint32_t)id, t);
         if (!g->count || c->step < c->dense[t]->from_step)
             continue;
         struct outgoing *o = out_new(c, 0);
@@ -390,7 +391,7 @@ int client_push_dense(struct ps_client *c, int id, const float *grad) {
                                             .n_values = g->count};
         struct ps_body b = client_body(c);
         ps_put_push_dense(&b, &m);
-        push(c, c->dense[t], WIRE_PS_PUSH_DENSE, o, &b);
+        send_push(c, c->dense[t], WIRE_PS_PUSH_DENSE, o, &b);
     }
     return c->err.code;
 }
@@ -414,7 +415,7 @@ static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t,
                      const uint32_t *seen) {
     size_t lo = r->begin[t], n = r->begin[t + 1] - lo, dim = r->dim,
            gathered = c->n_sparse == 1 ? 0 : n * dim;
-    int life = pd_row_life_active(&c->job.sparse[table].life);
+    int life = pd_row_life_active(&c->decl.sparse[table].life);
     struct outgoing *o = out_new(c, gathered + (life ? 2 * n : 0));
     if (!o)
         return client_fail(c, PD_ENOMEM, "no memory for a push");
@@ -449,12 +450,12 @@ static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t,
                                        .n_seen = life ? 2 * n : 0};
     struct ps_body b = client_body(c);
     ps_put_push_rows(&b, &m);
-    return push(c, c->sparse[t], WIRE_PS_PUSH_ROWS, o, &b);
+    return send_push(c, c->sparse[t], WIRE_PS_PUSH_ROWS, o, &b);
 }
 
 int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
                      const float *grad, const uint32_t *seen) {
-    if (client_flush(c) || client_take(c) || !n)
+    if (client_flush(c) || client_receive(c) || !n)
         return c->err.code;
     struct rows *const *of = &c->last[2 * table];
     struct rows *last = same_keys(c, of[0], n, keys)   ? of[0]
@@ -484,7 +485,7 @@ void client_keep_sums(struct ps_client *c, const struct step_sums *s) {
     c->sums[(c->first_sum + c->n_sums++) % CLIENT_STATS_KEPT] = *s;
 }
 
-static int done_sums(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_sums(struct ps_client *c, struct pending_request *r, const struct answer *a,
                      struct pd_err *err) {
     struct ps_msg_step_sums m;
     if (ps_get_step_sums(&a->body, &m, err))
@@ -502,7 +503,7 @@ static int done_sums(struct ps_client *c, struct request *r, const struct answer
 static int bound_ahead(struct ps_client *c) {
     for (uint32_t i = c->shard ? c->n_links : 0;
          /* one in this process keeps up */ i < c->n_links && !c->err.code; i++) {
-        struct link *l = c->links[i];
+        struct server_link *l = c->links[i];
         if (c->step <= l->applied + CLIENT_AHEAD)
             continue;
         struct dense_batch *b = pd_calloc(1, sizeof *b); /* an empty one */
@@ -519,7 +520,7 @@ static int bound_ahead(struct ps_client *c) {
 }
 
 /* The end of this step for one server thread, with n numbers of each contribution. */
-static void put_step_end(const struct ps_client *c, const struct link *l, uint64_t n_samples,
+static void put_step_end(const struct ps_client *c, const struct server_link *l, uint64_t n_samples,
                          const double *stats, uint32_t n, struct ps_body *b) {
     double words[PS_PARTS_MAX * (1 + PS_STATS_MAX)];
     struct ps_msg_step_end m = {.epoch = l->epoch,
@@ -544,7 +545,7 @@ int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats
     if (client_flush(c) || (c->rule->barrier && client_wait(c, pulls_done, "the parameters")))
         return c->err.code;
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
-        struct link *l = c->links[i];
+        struct server_link *l = c->links[i];
         size_t n = l == c->dense[0] ? n_stats : 0;
         if (c->step < l->from_step)
             continue;

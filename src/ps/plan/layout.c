@@ -7,13 +7,13 @@
 #include "base/err.h"
 #include "base/fault.h"
 
-struct slot {
+struct thread_load {
     uint64_t load;
     uint32_t thread;
 };
 
 static int by_load(const void *a, const void *b) {
-    const struct slot *x = a, *y = b;
+    const struct thread_load *x = a, *y = b;
     if (x->load != y->load)
         return x->load < y->load ? -1 : 1;
     return x->thread < y->thread ? -1 : x->thread > y->thread;
@@ -21,7 +21,7 @@ static int by_load(const void *a, const void *b) {
 
 /* How far the threads must be filled up so that n more values make them even: threads above the
  * level get nothing. */
-static uint64_t water_level(const struct slot *sorted, uint32_t n_threads, uint64_t n) {
+static uint64_t water_level(const struct thread_load *sorted, uint32_t n_threads, uint64_t n) {
     uint64_t sum = n, level = 0;
     for (uint32_t k = 0; k < n_threads; k++) {
         sum += sorted[k].load;
@@ -34,10 +34,10 @@ static uint64_t water_level(const struct slot *sorted, uint32_t n_threads, uint6
 
 /* Blocks of thread t: want[t] in proportion, by cumulative rounding; nearly empty parameters go to
  * the idlest threads. */
-static void share_blocks(uint64_t n, uint64_t n_blocks, const uint64_t *load, struct slot *sorted,
-                         uint32_t n_threads, uint64_t *blocks) {
+static void share_blocks(uint64_t n, uint64_t n_blocks, const uint64_t *load,
+                         struct thread_load *sorted, uint32_t n_threads, uint64_t *blocks) {
     for (uint32_t t = 0; t < n_threads; t++)
-        sorted[t] = (struct slot){load[t], t};
+        sorted[t] = (struct thread_load){load[t], t};
     qsort(sorted, n_threads, sizeof *sorted, by_load);
     memset(blocks, 0, n_threads * sizeof *blocks);
     if (n_blocks < n_threads) {
@@ -61,7 +61,7 @@ int ps_layout_dense(size_t n_params, const uint64_t *n, uint32_t n_servers, uint
                     struct ps_seg *seg) {
     uint64_t *load = pd_calloc(n_threads, sizeof *load),
              *blocks = pd_calloc(n_threads, sizeof *blocks);
-    struct slot *sorted = pd_calloc(n_threads, sizeof *sorted);
+    struct thread_load *sorted = pd_calloc(n_threads, sizeof *sorted);
     int rc = load && blocks && sorted ? 0 : PD_ENOMEM;
     for (size_t p = 0; p < n_params && !rc; p++) {
         uint64_t most = (uint64_t)PS_BLOCKS_PER_SERVER * n_servers, want = n[p] / PS_BLOCK_MIN;

@@ -18,7 +18,7 @@ static void put_sums(struct pd_buf *h, const struct ps_pass_sums *sums) {
     pd_put(h, sums->stats, sizeof sums->stats);
 }
 
-static size_t words_of(uint32_t n_stats, uint32_t n_parts) {
+static size_t n_step_words(uint32_t n_stats, uint32_t n_parts) {
     return n_parts ? (size_t)n_parts * (1 + n_stats) : n_stats;
 }
 
@@ -38,7 +38,7 @@ static size_t words_of(uint32_t n_stats, uint32_t n_parts) {
 #define PUT_segments(name, count) pd_put(h, m->name, m->count * sizeof *m->name);
 #define PUT_rest(name, most) pd_put(h, m->name, m->n_##name * sizeof *m->name);
 #define PUT_sums(name, x) put_sums(h, &m->name);
-#define PUT_step_parts(name, x) pd_put(h, m->name, words_of(m->n_stats, m->n_parts) * 8);
+#define PUT_step_parts(name, x) pd_put(h, m->name, n_step_words(m->n_stats, m->n_parts) * 8);
 #define PUT_list(name, element) \
     pd_put_u32(h, m->n_##name); \
     pd_put(h, m->name, m->name##_bytes);
@@ -169,7 +169,7 @@ static void get_section(struct reader *r, const char *name, uint32_t i, size_t s
 #define GET_rest(name, most) m->name = get_rest(r, #name, &m->n_##name, most);
 #define GET_sums(name, x) get_sums(r, #name, &m->name);
 #define GET_step_parts(name, x) \
-    m->name = get_array(r, #name, words_of(m->n_stats, m->n_parts), sizeof *m->name);
+    m->name = get_array(r, #name, n_step_words(m->n_stats, m->n_parts), sizeof *m->name);
 #define GET_list(name, element)                                \
     m->n_##name = (uint32_t)get_number(r, #name, 4, PS_ANY32); \
     m->name = r->rd.p;                                         \
@@ -202,7 +202,7 @@ static void get_list(struct reader *r, const char *name, uint32_t n,
         check(r, name, skip(&r->rd));
 }
 
-static int end_of(struct reader *r, const char *label, struct pd_err *err) {
+static int finish(struct reader *r, const char *label, struct pd_err *err) {
     check(r, "bytes left over", pd_rd_done(&r->rd));
     for (uint32_t i = 1; i < WIRE_SECTIONS; i++)
         check(r, "a section too many", !r->body->len[i] || r->seen >> i & 1);
@@ -220,7 +220,7 @@ static int end_of(struct reader *r, const char *label, struct pd_err *err) {
         struct reader reader = {.body = b}, *r = &reader;                                     \
         pd_rd_init(&r->rd, b->sec[0], b->len[0]);                                             \
         (void)m;                                                                              \
-        PS_FIELDS_##name(GET) return end_of(r, label, err);                                   \
+        PS_FIELDS_##name(GET) return finish(r, label, err);                                   \
     }
 PS_BODIES(DEFINE_GET)
 

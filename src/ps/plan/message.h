@@ -8,7 +8,7 @@
  *
  * Client, shard, tests and fuzzer use these functions and nothing else. docs/protocol.md repeats
  * the fields; test_ps_message.c compares the two and refuses a PS_ message without bodies.
- * What a declaration means is in job.h.
+ * What a declaration means is in declaration.h.
  *
  * Numbers are little-endian, as on every machine that this program runs on. Arrays are not copied:
  * a put_ function reads them from the caller's memory, and after a get_ function they point into
@@ -309,7 +309,7 @@ struct ps_segment_head {
     F(u32, full, 1)                         \
     F(hash, hash, 16) /* of its manifest */ \
     F(u32, n_parts, PS_ANY32)               \
-    F(u8s, here, n_parts) /* 1: this server has the part, with the right size */
+    F(u8s, present, n_parts) /* 1: this server has the part, with the right size */
 
 #define PS_FIELDS_model_list(F) F(list, models, model_entry)
 

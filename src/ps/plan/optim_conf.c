@@ -71,7 +71,7 @@ static const struct {
 };
 enum { N_SCHEDULES = sizeof schedules / sizeof schedules[0] };
 
-static int schedule_of(const char *name) {
+static int find_schedule(const char *name) {
     for (int i = 0; i < N_SCHEDULES; i++)
         if (!strcmp(schedules[i].name, name))
             return i;
@@ -81,11 +81,7 @@ static int schedule_of(const char *name) {
 double ps_learning_rate(const struct ps_optim_conf *c, const struct ps_schedule_at *at) {
     double warm =
         (double)at->step + 1 < c->warmup_steps ? ((double)at->step + 1) / c->warmup_steps : 1;
-    return c->learning_rate * warm * schedules[schedule_of(c->schedule)].factor(c, at);
-}
-
-int ps_schedule_is_constant(const struct ps_optim_conf *c) {
-    return c->warmup_steps <= 0 && !schedule_of(c->schedule);
+    return c->learning_rate * warm * schedules[find_schedule(c->schedule)].factor(c, at);
 }
 
 /* --- settings --- */
@@ -95,26 +91,25 @@ static const struct setting {
     const char *name;
     size_t field;
     double min, max, def; /* def NAN: the optimizer's own */
-    const char *text;
 } settings[] = {
-    {"learning_rate", F(learning_rate), 0, 1e6, 0.01,
-     "of the weights; each layer may have a factor"},
-    {"epsilon", F(epsilon), 0, 1e6, NAN, "beside the root in the denominator"},
-    {"momentum", F(momentum), 0, 1, 0.9, "momentum, nesterov: what is kept of the last step"},
-    {"decay", F(decay), 0, 1, NAN,
-     "decayed_adagrad, adadelta, rmsprop: what is kept of the squares"},
-    {"beta1", F(beta1), 0, 0.999999999, 0.9, "adam, adamax: what is kept of the mean gradient"},
-    {"beta2", F(beta2), 0, 0.999999999, 0.999, "adam, adamax: what is kept of its squares"},
-    {"beta", F(beta), 0, 1e6, 1, "ftrl: beside the root in the denominator"},
-    {"clip_value", F(clip_value), 0, 1e30, 0,
-     "mean gradients are clipped to this, value by value; 0: not"},
-    {"clip_norm", F(clip_norm), 0, 1e30, 0,
-     "a trainer's mean gradient of all parameters is scaled to at most this norm; 0: not"},
-    {"learning_rate_decay_a", F(decay_a), 0, 1e30, 0, "of the schedule"},
-    {"learning_rate_decay_b", F(decay_b), 0, 1e30, 0, "of the schedule"},
-    {"warmup_steps", F(warmup_steps), 0, 1e15, 0,
-     "updates in which the learning rate rises to its value"},
-    {"total_steps", F(total_steps), 0, 1e15, 0, "cosine: updates until its end"},
+    {"learning_rate", F(learning_rate), 0, 1e6,
+     0.01},                               /* of the weights; each layer may have a factor */
+    {"epsilon", F(epsilon), 0, 1e6, NAN}, /* beside the root in the denominator */
+    {"momentum", F(momentum), 0, 1, 0.9}, /* momentum, nesterov: what is kept of the last step */
+    {"decay", F(decay), 0, 1,
+     NAN}, /* decayed_adagrad, adadelta, rmsprop: what is kept of the squares */
+    {"beta1", F(beta1), 0, 0.999999999, 0.9}, /* adam, adamax: what is kept of the mean gradient */
+    {"beta2", F(beta2), 0, 0.999999999, 0.999}, /* adam, adamax: what is kept of its squares */
+    {"beta", F(beta), 0, 1e6, 1},               /* ftrl: beside the root in the denominator */
+    {"clip_value", F(clip_value), 0, 1e30,
+     0}, /* mean gradients are clipped to this, value by value; 0: not */
+    {"clip_norm", F(clip_norm), 0, 1e30,
+     0}, /* a trainer's mean gradient of all parameters is scaled to at most this norm; 0: not */
+    {"learning_rate_decay_a", F(decay_a), 0, 1e30, 0}, /* of the schedule */
+    {"learning_rate_decay_b", F(decay_b), 0, 1e30, 0}, /* of the schedule */
+    {"warmup_steps", F(warmup_steps), 0, 1e15,
+     0}, /* updates in which the learning rate rises to its value */
+    {"total_steps", F(total_steps), 0, 1e15, 0}, /* cosine: updates until its end */
 };
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 #undef F
@@ -123,18 +118,10 @@ static double *field(const struct ps_optim_conf *c, const struct setting *s) {
     return (double *)(void *)((char *)(uintptr_t)c + s->field);
 }
 
-static double default_of(const struct setting *s, const struct ps_optim *o) {
+static double default_value(const struct setting *s, const struct ps_optim *o) {
     if (!isnan(s->def))
         return s->def;
     return strcmp(s->name, "decay") ? o->epsilon : o->decay;
-}
-
-const char *ps_optim_setting(size_t i, const char **text, double *def) {
-    if (i >= N_SETTINGS)
-        return NULL;
-    *text = settings[i].text;
-    *def = settings[i].def;
-    return settings[i].name;
 }
 
 int ps_optim_conf_init(struct ps_optim_conf *c, const char *name, struct pd_err *err) {
@@ -150,7 +137,7 @@ int ps_optim_conf_init(struct ps_optim_conf *c, const char *name, struct pd_err 
     snprintf(c->name, sizeof c->name, "%s", o->name);
     pd_fmt(c->schedule, sizeof c->schedule, "constant");
     for (int i = 0; i < N_SETTINGS; i++)
-        *field(c, &settings[i]) = default_of(&settings[i], o);
+        *field(c, &settings[i]) = default_value(&settings[i], o);
     return 0;
 }
 
@@ -160,7 +147,7 @@ static int set_schedule(struct ps_optim_conf *c, const char *value, struct pd_er
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", schedules[i].name);
     }
-    if (schedule_of(value) < 0)
+    if (find_schedule(value) < 0)
         return pd_fail(err, PD_ECONF, "learning_rate_schedule is one of %s, not '%.60s'", known,
                        value);
     snprintf(c->schedule, sizeof c->schedule, "%s", value);
@@ -219,7 +206,7 @@ int ps_optim_conf_set(struct ps_optim_conf *c, const char *name, const char *val
 }
 
 int ps_optim_conf_check(const struct ps_optim_conf *c, struct pd_err *err) {
-    int k = schedule_of(c->schedule);
+    int k = find_schedule(c->schedule);
     if (k < 0 || !ps_optim_find(c->name))
         return pd_fail(err, PD_ECONF, "optimizer '%.30s' with schedule '%.15s'", c->name,
                        c->schedule);
@@ -247,9 +234,9 @@ void ps_optim_conf_text(const struct ps_optim_conf *c, struct pd_buf *out) {
     const struct ps_optim *o = ps_optim_find(c->name);
     pd_put_fmt(out, "%s", c->name);
     for (int i = 0; i < N_SETTINGS; i++)
-        if (*field(c, &settings[i]) != default_of(&settings[i], o))
+        if (*field(c, &settings[i]) != default_value(&settings[i], o))
             pd_put_fmt(out, " %s=%.17g", settings[i].name, *field(c, &settings[i]));
-    if (schedule_of(c->schedule))
+    if (find_schedule(c->schedule))
         pd_put_fmt(out, " learning_rate_schedule=%s", c->schedule);
     for (uint32_t i = 0; i < c->n_points; i++)
         pd_put_fmt(out, "%s%.17g:%.17g", i ? "," : " learning_rate_args=", c->at[i], c->factor[i]);

@@ -49,9 +49,5 @@ struct ps_schedule_at {
     uint64_t pass;
 };
 double ps_learning_rate(const struct ps_optim_conf *c, const struct ps_schedule_at *at);
-int ps_schedule_is_constant(const struct ps_optim_conf *c); /* the same rate at every update */
-
-/* The settings there are, for documentation: name, text and default of row i; NULL past the end. */
-const char *ps_optim_setting(size_t i, const char **text, double *def);
 
 #endif

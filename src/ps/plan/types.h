@@ -45,8 +45,8 @@ struct ps_table_spec {
     uint32_t dim;    /* floats per row */
     uint64_t n_rows; /* ids are 0..n_rows-1; 0: any 64-bit id, not known before */
     float init_mean, init_std;
-    float lr_factor, l1,
-        l2; /* as above; rows that a step does not touch are made up for: src/ps/table/decay.h */
+    float lr_factor, l1, l2;        /* as above; rows that a step does not touch are made up for:
+                                       src/ps/table/lazy_decay.h */
     const struct pd_row_life *life; /* how rows come and go: base/row_life.h; NULL: a row for every
                                        id that is used, for ever */
 };

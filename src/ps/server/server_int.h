@@ -12,15 +12,15 @@
 /* serving --(all have left | failure)--> lingering --(connections closed, or late)--> closing */
 enum thread_state { THREAD_SERVING, THREAD_LINGERING, THREAD_CLOSING };
 
-struct peer;
+struct trainer_conn;
 struct server_beat;
 struct taken;
 
 /* A trainer's place in a server thread. */
 struct seat {
-    struct peer *peer;    /* its connection, once it has declared */
-    uint64_t incarnation; /* of the process that has declared last */
-    struct pd_err *lost;  /* why that is gone, while the trainer may come back */
+    struct trainer_conn *peer; /* its connection, once it has declared */
+    uint64_t incarnation;      /* of the process that has declared last */
+    struct pd_err *lost;       /* why that is gone, while the trainer may come back */
     uint64_t lost_ms;
     int said; /* a warning has told of it */
 };
@@ -39,11 +39,11 @@ struct server_thread {
     struct server_saving *savings; /* parts that are being written */
     struct pd_pool *pool;          /* of everything large in this thread */
     enum thread_state state;
-    int verdict;          /* it lingers because of a failure */
-    struct peer *peers;   /* all connections */
-    struct seat *seats;   /* [n_trainers] */
-    struct peer *current; /* whose frame is in the shard right now */
-    uv_prepare_t before;  /* the loop waits: answers that were held leave */
+    int verdict;                  /* it lingers because of a failure */
+    struct trainer_conn *peers;   /* all connections */
+    struct seat *seats;           /* [n_trainers] */
+    struct trainer_conn *current; /* whose frame is in the shard right now */
+    uv_prepare_t before;          /* the loop waits: answers that were held leave */
     int holds;
     uint32_t n_members, n_lost; /* trainers that are connected, that may come back */
     uv_timer_t patience;        /* runs while n_lost > 0 */

@@ -5,8 +5,8 @@
  *                           ├──▶ writer (a thread): waits for the child, ps_saving_rest ─▶ done
  *                           └──▶ the server thread goes on ─▶ on_done ─▶ ps_shard_saved answers trainer 0
  *
- * Rows of tables are not in the child (cut.h), so what the thread changes is not copied page by
- * page. Other threads may hold any lock when the child begins, so it takes no memory and calls
+ * Rows of tables are not in the child (snapshot.h), so what the thread changes is not copied page
+ * by page. Other threads may hold any lock when the child begins, so it takes no memory and calls
  * nothing but the shard's writing. It keeps no socket of ours open, else nobody would notice the
  * server's death, and dies with the thread that made it.
  */

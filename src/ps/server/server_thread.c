@@ -24,22 +24,24 @@ enum {
 };
 
 static void gone(struct server_thread *t, uint32_t trainer, const struct pd_err *why);
-static void refuse(struct peer *p, uint16_t type, uint64_t req, const struct pd_err *why);
+static void refuse(struct trainer_conn *p, uint16_t type, uint64_t req, const struct pd_err *why);
 static void found(struct server_thread *t, struct seat *s);
 
-struct peer {
+struct trainer_conn {
     struct server_thread *t;
     struct net_conn *conn;
-    struct peer *prev, *next;
+    struct trainer_conn *prev, *next;
     uint32_t trainer;
     int joined;  /* has declared: a member of the barrier */
     int refused; /* an error was sent; nothing more is heard */
     int choked;  /* it does not read its answers: it is not read from */
 };
 
-static const struct pd_log *log_of(const struct server_thread *t) { return t->server->opts.log; }
+static const struct pd_log *thread_log(const struct server_thread *t) {
+    return t->server->opts.log;
+}
 
-static struct seat *seat_of(const struct peer *p) { return &p->t->seats[p->trainer]; }
+static struct seat *peer_seat(const struct trainer_conn *p) { return &p->t->seats[p->trainer]; }
 
 /* --- the end --- */
 
@@ -56,12 +58,12 @@ static void finish(struct server_thread *t) {
     if (t->listener)
         net_listener_close(t->listener, NULL, NULL);
     t->listener = NULL;
-    for (struct peer *p = t->peers; p; p = p->next)
+    for (struct trainer_conn *p = t->peers; p; p = p->next)
         net_close(p->conn);
 }
 
 /* Is there anybody left who is to hear how it ended? */
-static int over(const struct server_thread *t) {
+static int nobody_to_tell(const struct server_thread *t) {
     return t->verdict ? !t->n_members && !t->n_lost : ps_shard_all_known(t->shard);
 }
 
@@ -75,12 +77,12 @@ static void linger(struct server_thread *t, uint64_t ms, int verdict) {
     t->state = THREAD_LINGERING;
     t->verdict = verdict;
     uv_timer_start(&t->tick, on_late, ms, 0);
-    if (over(t))
+    if (nobody_to_tell(t))
         finish(t);
 }
 
 static void tell_all(struct server_thread *t, const struct pd_err *why) {
-    for (struct peer *p = t->peers; p; p = p->next)
+    for (struct trainer_conn *p = t->peers; p; p = p->next)
         if (p->joined && !p->refused) {
             p->refused = 1;
             net_send_error(p->conn, WIRE_PS_BYE, 0, why);
@@ -156,7 +158,7 @@ static void wait_for_absent(struct server_thread *t) {
 
 static void on_tick(uv_timer_t *timer) {
     struct server_thread *t = timer->data;
-    for (struct peer *p = t->peers; p; p = p->next)
+    for (struct trainer_conn *p = t->peers; p; p = p->next)
         net_check_host(p->conn);
     wait_for_absent(t);
     char text[900];
@@ -174,8 +176,8 @@ static void on_tick(uv_timer_t *timer) {
         return;
     t->said_ms = t->stalled_ms;
     /* All threads see the same; one of them says it aloud. */
-    pd_log_at(log_of(t), t->index == 0 ? PD_WARN : PD_INFO, __FILE__, __LINE__, "%s, for %llu s",
-              text, (unsigned long long)(t->stalled_ms / 1000));
+    pd_log_at(thread_log(t), t->index == 0 ? PD_WARN : PD_INFO, __FILE__, __LINE__,
+              "%s, for %llu s", text, (unsigned long long)(t->stalled_ms / 1000));
 }
 
 /* --- from the shard to the connections --- */
@@ -209,13 +211,13 @@ static void found(struct server_thread *t, struct seat *s) {
 
 /* In the first moment a connection that is lost is only noted: when the job is stopped, this server
  * is told just then, too. */
-static void say_lost(struct server_thread *t, uint32_t trainer) {
+static void warn_lost(struct server_thread *t, uint32_t trainer) {
     struct seat *s = &t->seats[trainer];
     char limit[60] = "until it comes back or is started again";
     if (on_lost(t) != PS_LOST_WAIT)
         snprintf(limit, sizeof limit, "%.3g s for it to come back", (double)reconnect_ms(t) / 1000);
     s->said = 1;
-    pd_log_at(log_of(t), server_level(t->server, PD_WARN), __FILE__, __LINE__,
+    pd_log_at(thread_log(t), server_level(t->server, PD_WARN), __FILE__, __LINE__,
               "thread %u: the connection of trainer %u is lost: %s; waiting %s", t->index, trainer,
               s->lost->msg, limit);
 }
@@ -229,7 +231,7 @@ static void on_patience(uv_timer_t *timer) {
             continue;
         s->lost_ms += PATIENCE_TICK_MS;
         if (!s->said && s->lost_ms >= LOUD_MS)
-            say_lost(t, i);
+            warn_lost(t, i);
         if (on_lost(t) == PS_LOST_WAIT || s->lost_ms < reconnect_ms(t))
             continue;
         struct pd_err why = {0};
@@ -241,9 +243,9 @@ static void on_patience(uv_timer_t *timer) {
 }
 
 /* Its connection is. It may come back on another one. */
-static void lost(struct peer *p, const struct pd_err *why) {
+static void lost(struct trainer_conn *p, const struct pd_err *why) {
     struct server_thread *t = p->t;
-    struct seat *s = seat_of(p);
+    struct seat *s = peer_seat(p);
     if (!p->joined)
         return;
     p->joined = 0;
@@ -254,23 +256,23 @@ static void lost(struct peer *p, const struct pd_err *why) {
         if (!s->lost) {
             gone(t, p->trainer, why);
         } else {
-            pd_info(log_of(t), "thread %u: the connection of trainer %u (%s) is lost: %s", t->index,
-                    p->trainer, net_peer_addr(p->conn), why->msg);
+            pd_info(thread_log(t), "thread %u: the connection of trainer %u (%s) is lost: %s",
+                    t->index, p->trainer, net_peer_addr(p->conn), why->msg);
             *s->lost = *why;
             s->lost_ms = 0;
             if (!t->n_lost++)
                 uv_timer_start(&t->patience, on_patience, PATIENCE_TICK_MS, PATIENCE_TICK_MS);
         }
     }
-    if (t->state == THREAD_LINGERING && over(t))
+    if (t->state == THREAD_LINGERING && nobody_to_tell(t))
         finish(t);
 }
 
 /* The trainer has declared here: it is new, or back, and then its connection before this one is of
  * no use. */
-static void seated(struct peer *p) {
+static void seated(struct trainer_conn *p) {
     struct server_thread *t = p->t;
-    struct seat *s = seat_of(p);
+    struct seat *s = peer_seat(p);
     int back = s->lost || s->peer;
     if (s->peer) {
         s->peer->joined = 0;
@@ -279,7 +281,7 @@ static void seated(struct peer *p) {
         t->n_members--;
     }
     if (s->lost && !s->said)
-        pd_log_at(log_of(t), server_level(t->server, PD_WARN), __FILE__, __LINE__,
+        pd_log_at(thread_log(t), server_level(t->server, PD_WARN), __FILE__, __LINE__,
                   "thread %u: trainer %u had lost its connection for %.2g s: %s", t->index,
                   p->trainer, (double)s->lost_ms / 1000, s->lost->msg);
     found(t, s);
@@ -287,23 +289,23 @@ static void seated(struct peer *p) {
     s->peer = p;
     s->incarnation = net_peer(p->conn)->incarnation;
     t->n_members++;
-    pd_info(log_of(t), "thread %u: trainer %u (%s) is %s", t->index, p->trainer,
+    pd_info(thread_log(t), "thread %u: trainer %u (%s) is %s", t->index, p->trainer,
             net_peer_addr(p->conn), back ? "back" : "here");
 }
 
 /* The reason goes to the peer and to the log, then the connection closes. */
-static void refuse(struct peer *p, uint16_t type, uint64_t req, const struct pd_err *why) {
+static void refuse(struct trainer_conn *p, uint16_t type, uint64_t req, const struct pd_err *why) {
     if (p->refused)
         return;
     p->refused = 1;
-    pd_log_at(log_of(p->t), server_level(p->t->server, PD_WARN), __FILE__, __LINE__,
+    pd_log_at(thread_log(p->t), server_level(p->t->server, PD_WARN), __FILE__, __LINE__,
               "trainer %u (%s): %s: refused: %s", p->trainer, net_peer_addr(p->conn),
               wire_msg_name(type), why->msg);
     net_send_error(p->conn, type, req, why);
     net_close_after_flush(p->conn);
 }
 
-static struct peer *peer_of(struct server_thread *t, uint32_t trainer) {
+static struct trainer_conn *connected_peer(struct server_thread *t, uint32_t trainer) {
     if (t->current && t->current->trainer == trainer)
         return t->current; /* also while it declares */
     return t->seats[trainer].peer;
@@ -313,7 +315,7 @@ static void shard_answers(void *arg, uint32_t trainer, uint16_t type, uint64_t r
                           const struct iovec *sec, uint32_t n_sec, void (*release)(void *),
                           void *release_arg) {
     struct server_thread *t = arg;
-    struct peer *p = peer_of(t, trainer);
+    struct trainer_conn *p = connected_peer(t, trainer);
     struct net_sec s[WIRE_SECTIONS];
     if (!p || p->refused) {
         if (release)
@@ -339,14 +341,14 @@ static void shard_answers(void *arg, uint32_t trainer, uint16_t type, uint64_t r
 
 static void before_waiting(uv_prepare_t *h) {
     struct server_thread *t = h->data;
-    for (struct peer *p = t->holds ? t->peers : NULL; p; p = p->next)
+    for (struct trainer_conn *p = t->holds ? t->peers : NULL; p; p = p->next)
         net_hold(p->conn, 0);
     t->holds = 0;
 }
 
 static void shard_fails(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
                         const struct pd_err *why) {
-    struct peer *p = peer_of(arg, trainer);
+    struct trainer_conn *p = connected_peer(arg, trainer);
     if (p && !p->refused)
         net_send_error(p->conn, type, req, why);
 }
@@ -355,7 +357,7 @@ static void shard_fails(void *arg, uint32_t trainer, uint16_t type, uint64_t req
  * has taken all of that: it costs that much memory and one answer. Its pushes are taken as long as
  * it does not ask. */
 static int shard_is_congested(void *arg, uint32_t trainer) {
-    struct peer *p = peer_of(arg, trainer);
+    struct trainer_conn *p = connected_peer(arg, trainer);
     if (!p || p->refused || net_queued_bytes(p->conn) <= UNREAD_MAX)
         return 0;
     p->choked = 1;
@@ -366,7 +368,7 @@ static int shard_is_congested(void *arg, uint32_t trainer) {
 /* --- from the connections to the shard --- */
 
 static void on_drain(struct net_conn *c, void *arg) {
-    struct peer *p = arg;
+    struct trainer_conn *p = arg;
     if (!p || !p->choked)
         return;
     p->choked = 0;
@@ -377,7 +379,7 @@ static void on_drain(struct net_conn *c, void *arg) {
 
 static void on_open(struct net_conn *c, void *arg) {
     struct server_thread *t = arg;
-    struct peer *p = pd_calloc(1, sizeof *p);
+    struct trainer_conn *p = pd_calloc(1, sizeof *p);
     net_set_arg(c, p);
     if (!p || t->state == THREAD_CLOSING) {
         free(p);
@@ -409,7 +411,7 @@ static void on_open(struct net_conn *c, void *arg) {
 
 /* A member that cannot go on says why. What another server told it is passed on as it is: the first
  * cause. */
-static void failed_member(struct peer *p, const struct wire_frame *f) {
+static void failed_member(struct trainer_conn *p, const struct wire_frame *f) {
     struct pd_rd r;
     struct pd_err err = {0};
     char msg[sizeof err.msg];
@@ -436,9 +438,9 @@ static void failed_member(struct peer *p, const struct wire_frame *f) {
 
 /* A trainer was started again while its old process still holds the place here. If the old process
  * is silent for half of heartbeat_ms, or another thread gave it up, it is given up now. */
-static void make_room(struct peer *p) {
+static void make_room(struct trainer_conn *p) {
     struct server_thread *t = p->t;
-    const uint64_t here = seat_of(p)->incarnation;
+    const uint64_t here = peer_seat(p)->incarnation;
     if (on_lost(t) != PS_LOST_WAIT || !here || here == net_peer(p->conn)->incarnation)
         return;
     if (server_beat_doubts(t->server, p->trainer, here)) {
@@ -450,7 +452,7 @@ static void make_room(struct peer *p) {
 }
 
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
-    struct peer *p = arg;
+    struct trainer_conn *p = arg;
     struct pd_err err = {0};
     if (!p || p->refused || p->t->state == THREAD_CLOSING) {
         wire_frame_free(f);
@@ -490,7 +492,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         if (p->joined)
             gone(t, p->trainer, &err);
         else if (t->state == THREAD_LINGERING)
-            found(t, seat_of(p)); /* it has heard the reason */
+            found(t, peer_seat(p)); /* it has heard the reason */
         return;
     }
     if (!p->joined) {
@@ -499,12 +501,12 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     }
     if (ps_shard_all_left(t->shard))
         linger(t, LINGER_BYE_MS, 0);
-    if (t->state == THREAD_LINGERING && over(t))
+    if (t->state == THREAD_LINGERING && nobody_to_tell(t))
         finish(t);
 }
 
 static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
-    struct peer *p = arg;
+    struct trainer_conn *p = arg;
     (void)c;
     if (!p)
         return;
@@ -512,7 +514,7 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     if (p->next)
         p->next->prev = p->prev;
     if (why->code && why->code != PD_ECLOSED && !p->refused && !p->joined)
-        pd_warn(log_of(p->t), "trainer %u (%s): %s", p->trainer, net_peer_addr(c), why->msg);
+        pd_warn(thread_log(p->t), "trainer %u (%s): %s", p->trainer, net_peer_addr(c), why->msg);
     lost(p, why);
     free(p);
 }
@@ -595,7 +597,7 @@ void server_thread_run(struct server_thread *t) {
     uv_run(&t->loop, UV_RUN_DEFAULT);
     struct ps_shard_stats st;
     ps_shard_stats(t->shard, &st);
-    pd_info(log_of(t),
+    pd_info(thread_log(t),
             "thread %u: %llu steps, %llu rows, %llu repeated, %llu stale and %llu lagging pushes "
             "dropped, %llu requests repeated",
             t->index, (unsigned long long)st.steps, (unsigned long long)st.rows,

@@ -35,7 +35,7 @@ uint64_t barrier_pass_ms(const struct barrier *b) {
 int barrier_step_ready(const struct barrier *b) {
     int any = 0;
     for (uint32_t i = 0; i < b->n_joined; i++) {
-        const struct member *m = &b->members[b->order[i]];
+        const struct shard_member *m = &b->members[b->order[i]];
         if (m->in_pass && m->step <= b->step)
             return 0;
         any |= m->step > b->step;
@@ -46,7 +46,7 @@ int barrier_step_ready(const struct barrier *b) {
 int barrier_pass_over(const struct barrier *b) {
     int any = 0;
     for (uint32_t i = 0; i < b->n_joined; i++) {
-        const struct member *m = &b->members[b->order[i]];
+        const struct shard_member *m = &b->members[b->order[i]];
         if (m->in_pass || m->step > b->step || (m->state == MEMBER_JOINED && !m->pass_req))
             return 0;
         any |= m->state == MEMBER_JOINED;
@@ -65,7 +65,7 @@ uint64_t barrier_furthest(const struct barrier *b) {
 uint64_t barrier_slowest(const struct barrier *b) {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < b->n_joined; i++) {
-        const struct member *m = &b->members[b->order[i]];
+        const struct shard_member *m = &b->members[b->order[i]];
         if (m->in_pass && m->step < least)
             least = m->step;
     }
@@ -75,7 +75,7 @@ uint64_t barrier_slowest(const struct barrier *b) {
 int barrier_steps_under_way(const struct barrier *b) {
     int any = b->n_waiting > b->n_answering;
     for (uint32_t i = 0; i < b->n_joined; i++) {
-        const struct member *m = &b->members[b->order[i]];
+        const struct shard_member *m = &b->members[b->order[i]];
         any |= m->step > b->step;
         for (uint32_t k = 0; m->ring && k < SHARD_RING; k++)
             any |= m->ring[k].n_parts > 0;
@@ -103,7 +103,7 @@ uint32_t barrier_absent(const struct barrier *b, char *text, size_t cap) {
 }
 
 /* Has it done its part? */
-static int is_waiting(const struct barrier *b, const struct member *m, int reduce) {
+static int is_waiting(const struct barrier *b, const struct shard_member *m, int reduce) {
     return reduce ? m->n_reduces > 0 : m->in_pass ? m->step > b->step : m->pass_req != 0;
 }
 
@@ -112,7 +112,7 @@ static const char *wait_reason(const struct barrier *b, int *reduce) {
     *reduce = 0;
     int out = 0, ahead = b->n_waiting > 0;
     for (uint32_t i = 0; i < b->n_joined; i++) {
-        const struct member *m = &b->members[b->order[i]];
+        const struct shard_member *m = &b->members[b->order[i]];
         *reduce |= m->n_reduces > 0;
         out |= m->state == MEMBER_JOINED && !m->in_pass;
         ahead |= m->step > b->step;
@@ -128,7 +128,7 @@ int barrier_waiting(const struct barrier *b, char *text, size_t cap) {
     size_t n = (size_t)snprintf(text, cap, "waiting for");
     uint32_t named = 0, missing = 0;
     for (uint32_t t = 0; t < b->n_trainers; t++) {
-        const struct member *m = &b->members[t];
+        const struct shard_member *m = &b->members[t];
         if (m->state == MEMBER_LEFT || (m->state == MEMBER_JOINED && (is_waiting(b, m, reduce))))
             continue;
         missing++;

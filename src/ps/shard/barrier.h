@@ -33,7 +33,7 @@ struct reduction {
     double *v;
 };
 
-enum member_state { MEMBER_ABSENT, MEMBER_JOINED, MEMBER_LEFT };
+enum shard_member_state { MEMBER_ABSENT, MEMBER_JOINED, MEMBER_LEFT };
 
 /* An answer that cannot be made again. */
 struct kept_answer {
@@ -46,8 +46,8 @@ struct kept_answer {
     size_t cap;
 };
 
-struct member {
-    enum member_state state;
+struct shard_member {
+    enum shard_member_state state;
     struct ps_range streams;
     char addr[80];
     uint64_t step; /* the step it works at: all before are ended */
@@ -97,7 +97,7 @@ struct waiting {
 
 struct barrier {
     uint32_t n_trainers; /* that will come */
-    struct member *members;
+    struct shard_member *members;
     uint32_t *order; /* members that have joined, by stream */
     uint32_t n_joined, n_left;
     uint32_t n_byes,
@@ -145,7 +145,7 @@ int barrier_steps_under_way(const struct barrier *b);
 uint32_t barrier_absent(const struct barrier *b, char *text, size_t cap);
 int barrier_waiting(const struct barrier *b, char *text, size_t cap);
 
-static inline struct member_step *barrier_step_of(const struct member *m, uint64_t step) {
+static inline struct member_step *barrier_step_of(const struct shard_member *m, uint64_t step) {
     return &m->ring[step % SHARD_RING];
 }
 

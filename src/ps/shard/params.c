@@ -62,23 +62,23 @@ void scratch_release(struct scratch *x) {
 /* --- declaration --- */
 
 void ps_params_release(struct ps_params *p) {
-    for (uint32_t i = 0; p->changed && i < p->job.n_sparse; i++)
-        ps_changed_release(&p->changed[i]);
-    free(p->changed);
-    p->changed = NULL;
-    for (uint32_t i = 0; p->tables && i < p->job.n_sparse; i++)
+    for (uint32_t i = 0; p->dirty && i < p->decl.n_sparse; i++)
+        ps_dirty_rows_release(&p->dirty[i]);
+    free(p->dirty);
+    p->dirty = NULL;
+    for (uint32_t i = 0; p->tables && i < p->decl.n_sparse; i++)
         ps_table_free(p->tables[i]);
-    for (uint32_t i = 0; p->decays && i < p->job.n_sparse; i++)
-        ps_decay_release(&p->decays[i]);
-    for (uint32_t i = 0; p->lives && i < p->job.n_sparse; i++)
-        ps_life_release(&p->lives[i]);
+    for (uint32_t i = 0; p->decays && i < p->decl.n_sparse; i++)
+        ps_lazy_decay_release(&p->decays[i]);
+    for (uint32_t i = 0; p->policies && i < p->decl.n_sparse; i++)
+        ps_row_policy_release(&p->policies[i]);
     free(p->tables);
     free(p->decays);
-    free(p->lives);
+    free(p->policies);
     p->decays = NULL;
-    p->lives = NULL;
+    p->policies = NULL;
     free(p->segs);
-    ps_values_drop(p->values);
+    ps_shared_values_drop(p->values);
     net_region_free(p->region);
     p->region = NULL;
     free(p->state);
@@ -87,31 +87,31 @@ void ps_params_release(struct ps_params *p) {
     p->values = NULL;
     p->state = NULL;
     p->n_values = 0;
-    ps_job_release(&p->job);
+    ps_declaration_release(&p->decl);
     p->declared = 0;
 }
 
 void ps_params_initial_dense(struct ps_params *p, uint32_t id) {
-    const struct ps_dense *d = &p->job.dense[id];
-    ps_initial(pd_rng_key(p->job.seed, PD_RNG_INIT, ps_name_hash(d->name), 0), 1, p->segs[id].first,
-               d->mean, d->std, params_w(p, id), p->segs[id].count);
+    const struct ps_dense *d = &p->decl.dense[id];
+    ps_initial(pd_rng_key(p->decl.seed, PD_RNG_INIT, ps_name_hash(d->name), 0), 1,
+               p->segs[id].first, d->mean, d->std, params_w(p, id), p->segs[id].count);
 }
 
 float *params_plane(const struct ps_params *p, uint32_t i) {
-    const uint32_t id = i % p->job.n_dense, plane = i / p->job.n_dense;
+    const uint32_t id = i % p->decl.n_dense, plane = i / p->decl.n_dense;
     return plane ? p->state + (plane - 1) * p->n_values + p->segs[id].off : params_w(p, id);
 }
 
 static int make_dense(struct ps_params *p) {
-    uint32_t n = p->job.n_dense, threads = p->job.n_dense_threads;
+    uint32_t n = p->decl.n_dense, threads = p->decl.n_dense_threads;
     uint64_t *counts = pd_calloc(n, sizeof *counts);
     struct ps_seg *all = pd_calloc((size_t)n * threads, sizeof *all);
     p->segs = pd_calloc(n, sizeof *p->segs);
     int rc = counts && all && p->segs ? 0 : PD_ENOMEM;
     for (uint32_t i = 0; i < n && !rc; i++)
-        counts[i] = p->job.dense[i].n;
+        counts[i] = p->decl.dense[i].n;
     if (!rc)
-        rc = ps_layout_dense(n, counts, p->job.n_servers, threads, all);
+        rc = ps_layout_dense(n, counts, p->decl.n_servers, threads, all);
     for (uint32_t i = 0; i < n && !rc; i++) {
         p->segs[i] = all[(size_t)i * threads + p->thread];
         p->n_values += ps_seg_padded(p->segs[i].count);
@@ -125,7 +125,7 @@ static int make_dense(struct ps_params *p) {
     if (p->lends && p->rule->barrier && p->n_values)
         (void)net_region_new(&p->region, p->n_values * sizeof(float) * VALUES_MOST,
                              NET_LENT_UNTIL_READ);
-    p->values = ps_values_new(p->pool, p->region, p->n_values);
+    p->values = ps_shared_values_new(p->pool, p->region, p->n_values);
     p->state = pd_alloc64(p->n_values * sizeof(float) * p->optim->state);
     if (!p->values || !p->state)
         return PD_ENOMEM;
@@ -138,40 +138,40 @@ static int make_dense(struct ps_params *p) {
 
 static int make_tables(struct ps_params *p) {
     int rc = 0;
-    p->tables = pd_calloc(p->job.n_sparse, sizeof *p->tables);
-    p->decays = pd_calloc(p->job.n_sparse, sizeof *p->decays);
-    p->changed = pd_calloc(p->job.n_sparse, sizeof *p->changed);
-    p->lives = pd_calloc(p->job.n_sparse, sizeof *p->lives);
-    if (!p->tables || !p->decays || !p->changed || !p->lives)
+    p->tables = pd_calloc(p->decl.n_sparse, sizeof *p->tables);
+    p->decays = pd_calloc(p->decl.n_sparse, sizeof *p->decays);
+    p->dirty = pd_calloc(p->decl.n_sparse, sizeof *p->dirty);
+    p->policies = pd_calloc(p->decl.n_sparse, sizeof *p->policies);
+    if (!p->tables || !p->decays || !p->dirty || !p->policies)
         return PD_ENOMEM;
-    for (uint32_t i = 0; i < p->job.n_sparse && !rc; i++) {
-        const struct ps_sparse *t = &p->job.sparse[i];
+    for (uint32_t i = 0; i < p->decl.n_sparse && !rc; i++) {
+        const struct ps_sparse *t = &p->decl.sparse[i];
         struct ps_table_opts o = {.name = t->name,
                                   .dim = t->dim,
                                   .state = p->optim->state,
-                                  .seed = p->job.seed,
+                                  .seed = p->decl.seed,
                                   .mean = t->mean,
                                   .std = t->std,
                                   .ageing = t->life.ageing > 0};
         int decays = t->lr_factor > 0 && !p->optim->own_l1 && !p->rule->adds;
         rc = ps_table_new(&p->tables[i], &o);
         if (!rc && decays)
-            rc = ps_decay_init(&p->decays[i], t->l1, t->l2);
+            rc = ps_lazy_decay_init(&p->decays[i], t->l1, t->l2);
         if (!rc)
-            rc = ps_life_init(&p->lives[i], &t->life, p->job.seed, t->name);
+            rc = ps_row_policy_init(&p->policies[i], &t->life, p->decl.seed, t->name);
     }
     return rc;
 }
 
-int ps_params_declare(struct ps_params *p, struct ps_job *job, uint32_t kind, uint32_t thread,
-                      struct pd_err *err) {
-    p->job = *job;
-    ps_job_init(job);
+int ps_params_declare(struct ps_params *p, struct ps_declaration *job, uint32_t kind,
+                      uint32_t thread, struct pd_err *err) {
+    p->decl = *job;
+    ps_declaration_init(job);
     p->thread = thread;
-    p->rule = ps_rule_find(p->job.update);
-    p->planes = ps_job_planes(&p->job);
-    p->apply_optim = ps_optim_find(p->rule->adds ? "sgd" : p->job.optim.name);
-    p->optim = p->planes > 1 ? ps_optim_find(p->job.optim.name) : p->apply_optim;
+    p->rule = ps_update_rule_find(p->decl.update);
+    p->planes = ps_declaration_planes(&p->decl);
+    p->apply_optim = ps_optim_find(p->rule->adds ? "sgd" : p->decl.optim.name);
+    p->optim = p->planes > 1 ? ps_optim_find(p->decl.optim.name) : p->apply_optim;
     int rc = 0;
     if (kind & PS_KIND_DENSE)
         rc = make_dense(p);
@@ -187,19 +187,19 @@ int ps_params_declare(struct ps_params *p, struct ps_job *job, uint32_t kind, ui
 
 void ps_params_gather(const struct ps_params *p, uint32_t id, const uint64_t *keys,
                       const uint32_t *rows, size_t n, float *out) {
-    const struct ps_decay *d = &p->decays[id];
+    const struct ps_lazy_decay *d = &p->decays[id];
     const struct ps_table *t = p->tables[id];
-    uint32_t dim = p->job.sparse[id].dim;
+    uint32_t dim = p->decl.sparse[id].dim;
     ps_table_gather(t, keys, rows, n, out);
-    for (size_t i = 0; p->lives[id].conf.admit_zero > 0 && i < n; i++)
+    for (size_t i = 0; p->policies[id].conf.admit_zero > 0 && i < n; i++)
         if (rows[i] == PS_ROW_NONE)
             memset(out + i * dim, 0, dim * sizeof *out);
-    for (size_t i = 0; ps_decay_active(d) && i < n; i++)
-        ps_decay_catch_up(d, rows[i] == PS_ROW_NONE ? 0 : ps_table_note(t, rows[i])->step,
-                          out + i * dim, dim);
+    for (size_t i = 0; ps_lazy_decay_active(d) && i < n; i++)
+        ps_lazy_decay_catch_up(d, rows[i] == PS_ROW_NONE ? 0 : ps_table_note(t, rows[i])->step,
+                               out + i * dim, dim);
 }
 
 uint32_t ps_params_state_width(const struct ps_params *p, uint32_t id) {
-    uint32_t dim = p->job.sparse[id].dim;
-    return dim * p->optim->state + (ps_decay_active(&p->decays[id]) ? dim + 1 : 0);
+    uint32_t dim = p->decl.sparse[id].dim;
+    return dim * p->optim->state + (ps_lazy_decay_active(&p->decays[id]) ? dim + 1 : 0);
 }

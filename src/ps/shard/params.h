@@ -14,16 +14,16 @@
 #include "base/log.h"
 #include "thread/pool.h"
 #include "net/shm/region.h"
-#include "ps/plan/job.h"
+#include "ps/plan/declaration.h"
 #include "ps/plan/layout.h"
 #include "ps/plan/optim.h"
-#include "ps/plan/rule.h"
-#include "ps/plan/tree.h"
-#include "ps/table/changed.h"
-#include "ps/table/decay.h"
-#include "ps/table/life.h"
+#include "ps/plan/update_rule.h"
+#include "ps/plan/sum_tree.h"
+#include "ps/table/dirty_rows.h"
+#include "ps/table/lazy_decay.h"
+#include "ps/table/row_policy.h"
 #include "ps/table/table.h"
-#include "ps/table/values.h"
+#include "ps/table/shared_values.h"
 
 enum { PARAMS_CHUNK = 1024 /* values that are summed at a time */ };
 
@@ -36,7 +36,7 @@ struct row_list {
 };
 
 struct row_push {
-    int here;
+    int pushed;
     struct row_list list;
     const float *grad;
     const uint32_t *seen; /* shows and clicks of each key; of a table with a life of rows */
@@ -48,7 +48,7 @@ struct contribution {
     double stats[PS_STATS_MAX];
     struct wire_frame **frames;
     size_t n_frames, cap_frames;
-    size_t n_owned;          /* n_frames when ps_shard_own_pushes was called last */
+    size_t n_copied;         /* n_frames when ps_shard_copy_pushes was called last */
     const float **dense;     /* [n_dense], NULL: not pushed */
     struct row_push *tables; /* [n_sparse] */
 };
@@ -63,9 +63,9 @@ struct scratch {
     uint64_t step;               /* that they are of, for messages */
     float *tmp;
     size_t cap_tmp;
-    struct touch *touched;
+    struct touched_row *touched;
     size_t cap_touched;
-    struct node *nodes;
+    struct row_term *nodes;
     size_t cap_nodes;
     struct row_list rows; /* of a pull */
 };
@@ -81,29 +81,31 @@ struct ps_params {
     struct scratch scratch;
 
     int declared;
-    struct ps_job job;
+    struct ps_declaration decl;
     uint32_t thread;                    /* which of its kind */
     const struct ps_optim *optim;       /* whose state is kept */
     const struct ps_optim *apply_optim; /* what contributions are given to: that; under a rule that
                                            adds, plain descent */
-    uint32_t planes; /* values that travel for each value: 1, or with its state (ps_job_planes) */
-    const struct ps_rule *rule;
+    uint32_t planes;                    /* values that travel for each value: 1, or with its state
+                                           (ps_declaration_planes) */
+    const struct ps_update_rule *rule;
     struct ps_seg *segs; /* [n_dense], of this thread; NULL in a sparse thread */
     uint64_t n_values;
-    struct ps_values *values;  /* NULL without dense parameters */
-    struct net_region *region; /* that they lie in, or NULL */
+    struct ps_shared_values *values; /* NULL without dense parameters */
+    struct net_region *region;       /* that they lie in, or NULL */
     float *state;
     struct ps_table **tables; /* [n_sparse] or NULL in a dense thread */
-    struct ps_decay *decays; /* [n_sparse], likewise: l1 and l2 of rows that updates do not touch */
-    struct ps_changed *changed; /* [n_sparse], likewise: rows to be in the next save of changes */
-    struct ps_life *lives;      /* [n_sparse], likewise: how rows come and go */
-    uint64_t updates, samples;  /* applied: updates that had samples, and how many those were */
+    struct ps_lazy_decay
+        *decays; /* [n_sparse], likewise: l1 and l2 of rows that updates do not touch */
+    struct ps_dirty_rows *dirty; /* [n_sparse], likewise: rows to be in the next save of changes */
+    struct ps_row_policy *policies; /* [n_sparse], likewise: how rows come and go */
+    uint64_t updates, samples;      /* applied: updates that had samples, and how many those were */
 };
 
 /* `kind`: enum ps_kind, what the thread holds. Takes *job, which is empty afterwards; on failure
  * nothing is declared. */
-int ps_params_declare(struct ps_params *p, struct ps_job *job, uint32_t kind, uint32_t thread,
-                      struct pd_err *err);
+int ps_params_declare(struct ps_params *p, struct ps_declaration *job, uint32_t kind,
+                      uint32_t thread, struct pd_err *err);
 void ps_params_release(struct ps_params *p); /* nothing is declared any more; the scratch stays */
 
 /* The n contributions at scratch.parts, of the streams at scratch.ranges and in their order, are
@@ -120,20 +122,20 @@ void ps_params_gather(const struct ps_params *p, uint32_t id, const uint64_t *ke
 uint32_t ps_params_state_width(const struct ps_params *p,
                                uint32_t id); /* floats of a row's state in a checkpoint */
 /* A day of the data is over, in all tables whose rows age. 0 or PD_ENOMEM. */
-int ps_params_day_end(struct ps_params *p, struct ps_life_day *out, struct pd_err *err);
+int ps_params_day_end(struct ps_params *p, struct ps_row_policy_day *out, struct pd_err *err);
 
 /* Of plane * n_dense + parameter, as PS_PUSH_DENSE and PS_PULL_DENSE count. */
 static inline uint32_t params_n_planes(const struct ps_params *p) {
-    return p->job.n_dense * p->planes;
+    return p->decl.n_dense * p->planes;
 }
 static inline const struct ps_seg *params_seg(const struct ps_params *p, uint32_t i) {
-    return &p->segs[i % p->job.n_dense];
+    return &p->segs[i % p->decl.n_dense];
 }
 static inline const char *params_dense_name(const struct ps_params *p, uint32_t i) {
-    return p->job.dense[i % p->job.n_dense].name;
+    return p->decl.dense[i % p->decl.n_dense].name;
 }
 static inline uint32_t params_width(const struct ps_params *p, uint32_t table) {
-    return p->job.sparse[table].dim * p->planes;
+    return p->decl.sparse[table].dim * p->planes;
 }
 static inline float *params_w(const struct ps_params *p, uint32_t id) {
     return p->values->w + p->segs[id].off;

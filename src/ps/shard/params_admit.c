@@ -28,43 +28,45 @@ int row_list_look_again(const struct ps_table *t, struct row_list *l) {
 
 int params_admit(struct ps_params *p, uint32_t id, uint32_t n_parts) {
     struct ps_table *t = p->tables[id];
-    struct ps_life *life = &p->lives[id];
+    struct ps_row_policy *life = &p->policies[id];
     int rc = 0;
     for (uint32_t i = 0; i < n_parts && !rc; i++) {
         struct row_push *push = &p->scratch.parts[i]->tables[id];
-        if (!push->here)
+        if (!push->pushed)
             continue;
         rc = row_list_look_again(t, &push->list);
         for (size_t j = 0; j < push->list.n && !rc; j++)
             if (push->list.rows[j] == PS_ROW_NONE)
-                rc = ps_life_show(life, push->list.keys[j], push->seen[2 * j]);
+                rc = ps_row_policy_show(life, push->list.keys[j], push->seen[2 * j]);
     }
     for (uint32_t i = 0; i < n_parts && !rc; i++) {
         struct row_push *push = &p->scratch.parts[i]->tables[id];
-        for (size_t j = 0; push->here && j < push->list.n && !rc; j++) {
+        for (size_t j = 0; push->pushed && j < push->list.n && !rc; j++) {
             uint32_t *row = &push->list.rows[j];
             if (*row == PS_ROW_NONE) /* another contribution may have brought it in */
                 rc = ps_table_find(t, &push->list.keys[j], 1, 0, row);
-            if (!rc && *row == PS_ROW_NONE && ps_life_admit(life, push->list.keys[j], p->updates))
+            if (!rc && *row == PS_ROW_NONE &&
+                ps_row_policy_admit(life, push->list.keys[j], p->updates))
                 rc = ps_table_find(t, &push->list.keys[j], 1, 1, row);
             if (!rc && *row != PS_ROW_NONE && life->conf.ageing > 0) {
                 (void)ps_table_change(t, *row);
-                ps_life_seen(ps_table_seen(t, *row), push->seen[2 * j], push->seen[2 * j + 1]);
+                ps_row_policy_seen(ps_table_seen(t, *row), push->seen[2 * j],
+                                   push->seen[2 * j + 1]);
             }
         }
     }
     return rc;
 }
 
-int ps_params_day_end(struct ps_params *p, struct ps_life_day *out, struct pd_err *err) {
-    *out = (struct ps_life_day){0};
-    for (uint32_t i = 0; p->tables && i < p->job.n_sparse; i++) {
-        struct ps_life_day one;
-        if (!p->lives[i].active)
+int ps_params_day_end(struct ps_params *p, struct ps_row_policy_day *out, struct pd_err *err) {
+    *out = (struct ps_row_policy_day){0};
+    for (uint32_t i = 0; p->tables && i < p->decl.n_sparse; i++) {
+        struct ps_row_policy_day one;
+        if (!p->policies[i].active)
             continue;
-        if (ps_life_day(&p->lives[i], p->tables[i], &one))
+        if (ps_row_policy_day(&p->policies[i], p->tables[i], &one))
             return pd_fail(err, PD_ENOMEM, "no memory for the end of a day of table '%s'",
-                           p->job.sparse[i].name);
+                           p->decl.sparse[i].name);
         out->removed += one.removed;
         out->rows += one.rows;
         out->candidates += one.candidates;

@@ -13,7 +13,7 @@ enum { CREW_LEAST = 1 << 15 }; /* values of a parameter that are worth waking th
  * rejects that. */
 static int apply_values(const struct ps_params *p, const struct ps_optim_args *a, float average,
                         float *w, float *state, size_t stride, const float *sum, size_t n) {
-    if (p->job.on_nan && !ps_all_finite(sum, n))
+    if (p->decl.on_nan && !ps_all_finite(sum, n))
         return 0;
     if (average > 0)
         ps_optim_average(average, a->n_samples, w, sum, n);
@@ -29,7 +29,8 @@ int params_reduce_and_apply(struct ps_params *p, uint32_t m, const struct ps_opt
         size_t n = count - at < PARAMS_CHUNK ? count - at : PARAMS_CHUNK;
         for (uint32_t i = 0; i < m; i++)
             p->scratch.val[i] = p->scratch.from[i] + at;
-        const float *sum = ps_tree_sum_f32(p->scratch.plan, m, p->scratch.val, p->scratch.tmp, n);
+        const float *sum =
+            ps_sum_tree_sum_f32(p->scratch.plan, m, p->scratch.val, p->scratch.tmp, n);
         if (!apply_values(p, a, average, w + at, state + at, stride, sum, n))
             return 0;
     }
@@ -41,12 +42,12 @@ int params_reduce_and_apply(struct ps_params *p, uint32_t m, const struct ps_opt
 static int not_finite(const struct ps_params *p, int is_table, uint32_t id, uint32_t n_parts,
                       struct pd_err *err) {
     const char *what = is_table ? "table" : "parameter",
-               *name = is_table ? p->job.sparse[id].name : params_dense_name(p, id);
+               *name = is_table ? p->decl.sparse[id].name : params_dense_name(p, id);
     for (uint32_t i = 0; i < n_parts; i++) {
         const struct contribution *c = p->scratch.parts[i];
         const float *v = is_table ? c->tables[id].grad : c->dense[id];
         size_t n = is_table ? c->tables[id].list.n * params_width(p, id) : params_seg(p, id)->count;
-        if ((is_table ? c->tables[id].here : v != NULL) && !ps_all_finite(v, n))
+        if ((is_table ? c->tables[id].pushed : v != NULL) && !ps_all_finite(v, n))
             return pd_fail(err, PD_ENUM,
                            "the gradient of %s '%s' is not a finite number in step %llu; it came "
                            "from streams %u-%u "
@@ -85,7 +86,7 @@ static int is_for_crew(const struct ps_params *p, uint32_t id, uint32_t n_parts)
 /* Its arguments; 0: it stays as it is. */
 static int set_dense_rates(const struct ps_params *p, uint32_t id, struct ps_optim_args *a,
                            float rate, float *average) {
-    const struct ps_dense *d = &p->job.dense[id % p->job.n_dense];
+    const struct ps_dense *d = &p->decl.dense[id % p->decl.n_dense];
     *average = p->rule->adds ? 0 : d->average;
     set_rates(p, a, rate, d->lr_factor, d->l1, d->l2);
     return d->lr_factor != 0;
@@ -143,7 +144,7 @@ static int apply_dense(struct ps_params *p, uint32_t id, uint32_t n_parts, struc
         }
     if (!m || !set_dense_rates(p, id, a, rate, &average))
         return 0;
-    ps_tree_plan(p->scratch.sub, m, p->job.n_streams, p->scratch.plan);
+    ps_sum_tree_plan(p->scratch.sub, m, p->decl.n_streams, p->scratch.plan);
     if (params_reduce_and_apply(p, m, a, average, params_plane(p, id), p->state + seg->off,
                                 p->n_values, seg->count))
         return 0;
@@ -165,47 +166,47 @@ static int apply_all_dense(struct ps_params *p, uint32_t n_parts, struct ps_opti
 
 struct catching_up {
     struct ps_table *table;
-    const struct ps_decay *d;
+    const struct ps_lazy_decay *d;
 };
 
 static void catch_up(void *arg, uint32_t row) {
     const struct catching_up *c = arg;
     float *w = ps_table_change(c->table, row);
     struct ps_row_note *note = ps_table_note(c->table, row);
-    ps_decay_catch_up(c->d, note->step, w, ps_table_dim(c->table));
+    ps_lazy_decay_catch_up(c->d, note->step, w, ps_table_dim(c->table));
     note->step = 1; /* of the history that begins anew */
 }
 
 /* The table's history has become long: every row is brought up to date, so that it can be
  * forgotten. Rare, and some ten ns a row. */
 static void forget_history(struct ps_params *p, uint32_t id) {
-    struct ps_decay *d = &p->decays[id];
+    struct ps_lazy_decay *d = &p->decays[id];
     struct catching_up c = {p->tables[id], d};
     ps_table_each(c.table, catch_up, &c);
-    ps_decay_begin_anew(d);
+    ps_lazy_decay_begin_anew(d);
     pd_debug(p->log, "table '%s': the decay of rows begins anew after update %llu",
-             p->job.sparse[id].name, (unsigned long long)p->updates);
+             p->decl.sparse[id].name, (unsigned long long)p->updates);
 }
 
 static int apply_table(struct ps_params *p, uint32_t id, uint32_t n_parts, struct ps_optim_args *a,
                        float rate, struct pd_err *err) {
-    const struct ps_sparse *t = &p->job.sparse[id];
+    const struct ps_sparse *t = &p->decl.sparse[id];
     int here = 0, rc;
     for (uint32_t i = 0; i < n_parts; i++)
-        here |= p->scratch.parts[i]->tables[id].here;
+        here |= p->scratch.parts[i]->tables[id].pushed;
     if (t->lr_factor == 0)
         return 0;
     set_rates(p, a, rate, t->lr_factor, t->l1, t->l2);
-    if (here && p->lives[id].active && params_admit(p, id, n_parts))
+    if (here && p->policies[id].active && params_admit(p, id, n_parts))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", t->name);
     if (here && (rc = params_apply_rows(p, id, n_parts, a)))
         return rc == PD_ENUM ? not_finite(p, 1, id, n_parts, err)
                              : pd_fail(err, rc, "no memory to apply step %llu",
                                        (unsigned long long)p->scratch.step);
-    if (ps_decay_update(&p->decays[id], (double)a->lr))
+    if (ps_lazy_decay_update(&p->decays[id], (double)a->lr))
         return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu",
                        (unsigned long long)p->scratch.step);
-    if (ps_decay_is_long(&p->decays[id]))
+    if (ps_lazy_decay_is_long(&p->decays[id]))
         forget_history(p, id);
     return 0;
 }
@@ -217,19 +218,19 @@ int ps_params_apply(struct ps_params *p, uint32_t n, uint64_t n_samples, uint64_
         return 0;
     if (shard_room(&p->scratch.tmp, &p->scratch.cap_tmp, (size_t)n * PARAMS_CHUNK,
                    sizeof *p->scratch.tmp) ||
-        (p->values && ps_values_own(&p->values)))
+        (p->values && ps_shared_values_own(&p->values)))
         return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu",
                        (unsigned long long)p->scratch.step);
     const struct ps_schedule_at at = {.step = p->updates, .samples = p->samples, .pass = pass};
-    const float rate = (float)ps_learning_rate(&p->job.optim, &at);
+    const float rate = (float)ps_learning_rate(&p->decl.optim, &at);
     struct ps_optim_args a;
-    ps_optim_args_init(&a, &p->job.optim, 0, p->updates + 1);
+    ps_optim_args_init(&a, &p->decl.optim, 0, p->updates + 1);
     ps_optim_args_samples(&a, p->rule->adds ? 1 : (float)n_samples);
     if (p->rule->adds)
         a.clip = INFINITY;
     if (p->segs)
         rc = apply_all_dense(p, n, &a, rate, err);
-    for (uint32_t i = 0; p->tables && i < p->job.n_sparse && !rc; i++)
+    for (uint32_t i = 0; p->tables && i < p->decl.n_sparse && !rc; i++)
         rc = apply_table(p, i, n, &a, rate, err);
     p->updates++;
     p->samples += n_samples;

@@ -22,10 +22,10 @@ enum {
                    than a mark in each row */
 };
 
-struct touch { /* a row that the step changes */
+struct touched_row { /* a row that the step changes */
     uint32_t row, first, last, n;
 };
-struct node { /* one contribution to it */
+struct row_term { /* one contribution to it */
     const float *grad;
     uint32_t part, next;
 };
@@ -46,22 +46,22 @@ static void lot_init(struct lot *l, struct ps_params *p, uint32_t id,
     l->p = p;
     l->a = a;
     l->id = id;
-    l->dim = p->job.sparse[id].dim;
+    l->dim = p->decl.sparse[id].dim;
     l->width = params_width(p, id);
     l->most = LOT / l->width < LOT_ROWS ? LOT / l->width : LOT_ROWS;
     l->n = 0;
     l->finite = 1;
-    l->noted = ps_decay_active(&p->decays[id]) || ps_changed_watched(&p->changed[id]);
+    l->noted = ps_lazy_decay_active(&p->decays[id]) || ps_dirty_rows_watched(&p->dirty[id]);
 }
 
 /* Brings the row to the state before this update; it is this update's from here on. */
-static void touch(struct ps_params *p, uint32_t id, uint32_t row, float *w) {
-    struct ps_decay *d = &p->decays[id];
-    ps_changed_mark(&p->changed[id], row);
-    if (!ps_decay_active(d))
+static void mark_changed(struct ps_params *p, uint32_t id, uint32_t row, float *w) {
+    struct ps_lazy_decay *d = &p->decays[id];
+    ps_dirty_rows_mark(&p->dirty[id], row);
+    if (!ps_lazy_decay_active(d))
         return;
     struct ps_row_note *note = ps_table_note(p->tables[id], row);
-    ps_decay_catch_up(d, note->step, w, p->job.sparse[id].dim);
+    ps_lazy_decay_catch_up(d, note->step, w, p->decl.sparse[id].dim);
     note->step = d->n + 1;
 }
 
@@ -70,7 +70,7 @@ static void lot_apply(struct lot *l) {
     const uint32_t n = l->n, width = l->width, n_states = p->apply_optim->state;
     float *row[LOT_ROWS];
     l->n = 0;
-    if (p->job.on_nan && !ps_all_finite(l->sum, (size_t)n * width)) {
+    if (p->decl.on_nan && !ps_all_finite(l->sum, (size_t)n * width)) {
         l->finite = 0;
         return;
     }
@@ -78,7 +78,7 @@ static void lot_apply(struct lot *l) {
     ps_table_change_rows(p->tables[l->id], l->row, n, row);
     for (uint32_t i = 0; i < n; i++) {
         if (l->noted)
-            touch(p, l->id, l->row[i], row[i]);
+            mark_changed(p, l->id, l->row[i], row[i]);
         pd_few_copy(l->w + i * width, row[i], width);
         for (uint32_t k = 0; k < n_states; k++)
             pd_few_copy(l->state + k * LOT + i * width, row[i] + (k + 1) * l->dim, width);
@@ -96,10 +96,10 @@ static void lot_apply(struct lot *l) {
 static void apply_sum(struct lot *l, uint32_t row, uint32_t m) {
     struct ps_params *p = l->p;
     if (m > 2 || l->width >= WIDE)
-        ps_tree_plan(p->scratch.sub, m, p->job.n_streams, p->scratch.plan);
+        ps_sum_tree_plan(p->scratch.sub, m, p->decl.n_streams, p->scratch.plan);
     if (l->width >= WIDE) {
         float *w = ps_table_change(p->tables[l->id], row);
-        touch(p, l->id, row, w);
+        mark_changed(p, l->id, row, w);
         l->finite &= params_reduce_and_apply(p, m, l->a, 0, w, w + l->dim, l->dim, l->width);
         return;
     }
@@ -113,9 +113,9 @@ static void apply_sum(struct lot *l, uint32_t row, uint32_t m) {
     else if (m == 2)
         pd_few_sum(sum, p->scratch.from[0], p->scratch.from[1], l->width);
     else
-        pd_few_copy(sum,
-                    ps_tree_sum_f32(p->scratch.plan, m, p->scratch.from, p->scratch.tmp, l->width),
-                    l->width);
+        pd_few_copy(
+            sum, ps_sum_tree_sum_f32(p->scratch.plan, m, p->scratch.from, p->scratch.tmp, l->width),
+            l->width);
 }
 
 /* --- many contributions: chained --- */
@@ -128,14 +128,15 @@ static int touch_rows(struct ps_params *p, uint32_t id, uint32_t n_parts, size_t
     const uint32_t width = params_width(p, id);
     struct ps_row_note *notes[2][NOTES];
     for (uint32_t i = 0; i < n_parts; i++)
-        total += p->scratch.parts[i]->tables[id].here ? p->scratch.parts[i]->tables[id].list.n : 0;
+        total +=
+            p->scratch.parts[i]->tables[id].pushed ? p->scratch.parts[i]->tables[id].list.n : 0;
     if (shard_room(&p->scratch.touched, &p->scratch.cap_touched, total,
                    sizeof *p->scratch.touched) ||
         shard_room(&p->scratch.nodes, &p->scratch.cap_nodes, total, sizeof *p->scratch.nodes))
         return PD_ENOMEM;
     for (uint32_t i = 0; i < n_parts; i++) {
         const struct row_push *push = &p->scratch.parts[i]->tables[id];
-        const size_t n_rows = push->here ? push->list.n : 0;
+        const size_t n_rows = push->pushed ? push->list.n : 0;
         const uint32_t *rows = push->list.rows;
         for (size_t j = 0, ready = 0; j < n_rows; j++, k++) {
             for (; ready < n_rows && ready < j + NOTES; ready += NOTES)
@@ -145,13 +146,13 @@ static int touch_rows(struct ps_params *p, uint32_t id, uint32_t n_parts, size_t
             if (rows[j] == PS_ROW_NONE)
                 continue; /* not admitted */
             uint32_t *mark = &notes[j / NOTES % 2][j % NOTES]->mark;
-            p->scratch.nodes[k] = (struct node){.grad = push->grad + j * width, .part = i};
+            p->scratch.nodes[k] = (struct row_term){.grad = push->grad + j * width, .part = i};
             if (!*mark) {
-                p->scratch.touched[n] = (struct touch){
+                p->scratch.touched[n] = (struct touched_row){
                     .row = rows[j], .first = (uint32_t)k, .last = (uint32_t)k, .n = 1};
                 *mark = (uint32_t)++n;
             } else {
-                struct touch *t = &p->scratch.touched[*mark - 1];
+                struct touched_row *t = &p->scratch.touched[*mark - 1];
                 p->scratch.nodes[t->last].next = (uint32_t)k;
                 t->last = (uint32_t)k;
                 t->n++;
@@ -166,7 +167,7 @@ static int touch_rows(struct ps_params *p, uint32_t id, uint32_t n_parts, size_t
 static void apply_touched(struct lot *l, size_t n) {
     struct ps_params *p = l->p;
     for (size_t i = 0; i < n; i++) {
-        const struct touch *t = &p->scratch.touched[i];
+        const struct touched_row *t = &p->scratch.touched[i];
         uint32_t m = 0;
         ps_table_note(p->tables[l->id], t->row)->mark = 0;
         if (l->width >= WIDE && i + AHEAD < n)
@@ -182,7 +183,7 @@ static void apply_touched(struct lot *l, size_t n) {
 /* --- a few contributions: merged by key --- */
 
 /* A contribution, from the key on that comes next. */
-struct head {
+struct key_cursor {
     const uint64_t *key, *end;
     const uint32_t *row;
     const float *grad;
@@ -192,8 +193,8 @@ struct head {
 /* The least key of the m heads: its contributions to p->scratch.from and p->scratch.sub, their
  * number to *n, and the heads that have it go on. 1: one of them has come to its end. Which heads
  * have it can't be guessed, so there is no branch for it. */
-static inline int take_least(struct ps_params *p, struct head *h, uint32_t m, size_t width,
-                             uint32_t *row, uint32_t *n) {
+static inline int next_key(struct ps_params *p, struct key_cursor *h, uint32_t m, size_t width,
+                           uint32_t *row, uint32_t *n) {
     uint64_t least = *h[0].key;
     uint32_t k = 0, r = 0;
     int over = 0;
@@ -215,7 +216,7 @@ static inline int take_least(struct ps_params *p, struct head *h, uint32_t m, si
     return over;
 }
 
-static uint32_t drop_ended(struct head *h, uint32_t m) {
+static uint32_t drop_ended(struct key_cursor *h, uint32_t m) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < m; i++)
         if (h[i].key != h[i].end)
@@ -225,19 +226,19 @@ static uint32_t drop_ended(struct head *h, uint32_t m) {
 
 static void apply_merged(struct lot *l, uint32_t n_parts) {
     struct ps_params *p = l->p;
-    struct head h[MERGED];
+    struct key_cursor h[MERGED];
     uint32_t m = 0, n, row;
     for (uint32_t i = 0; i < n_parts; i++) {
         const struct row_push *push = &p->scratch.parts[i]->tables[l->id];
-        if (push->here && push->list.n)
-            h[m++] = (struct head){push->list.keys, push->list.keys + push->list.n, push->list.rows,
-                                   push->grad, p->scratch.ranges[i]};
+        if (push->pushed && push->list.n)
+            h[m++] = (struct key_cursor){push->list.keys, push->list.keys + push->list.n,
+                                         push->list.rows, push->grad, p->scratch.ranges[i]};
     }
     while (m) {
         for (uint32_t i = 0; l->width >= WIDE && i < m; i++)
             if (h[i].end - h[i].key > AHEAD && h[i].row[AHEAD] != PS_ROW_NONE)
                 ps_table_prefetch(p->tables[l->id], h[i].row[AHEAD]);
-        const int over = take_least(p, h, m, l->width, &row, &n);
+        const int over = next_key(p, h, m, l->width, &row, &n);
         if (row != PS_ROW_NONE) /* else it is not admitted */
             apply_sum(l, row, n);
         if (over)
@@ -251,7 +252,7 @@ int params_apply_rows(struct ps_params *p, uint32_t id, uint32_t n_parts,
     size_t n = 0;
     struct lot l;
     for (uint32_t i = 0; i < n_parts; i++)
-        here += p->scratch.parts[i]->tables[id].here != 0;
+        here += p->scratch.parts[i]->tables[id].pushed != 0;
     if (here > MERGED && touch_rows(p, id, n_parts, &n))
         return PD_ENOMEM;
     lot_init(&l, p, id, a);

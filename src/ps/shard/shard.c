@@ -44,9 +44,9 @@ void ps_shard_free(struct ps_shard *s) {
     for (size_t i = 0; i < s->barrier.n_waiting; i++)
         wire_frame_free(s->barrier.waiting[i].f);
     shard_forget_reduced(s);
-    shard_tasks_release(s);
+    file_queue_release(s);
     free(s->barrier.reduced);
-    shard_chain_drop(s);
+    delta_files_drop(s);
     ps_params_release(&s->params);
     scratch_release(&s->params.scratch);
     free(s->barrier.members);
@@ -60,8 +60,8 @@ const struct net_region *ps_shard_region(const struct ps_shard *s) { return s->p
 
 /* --- declaration --- */
 
-static int check_declare(const struct ps_shard *s, const struct ps_declare *d,
-                         const struct ps_job *job, struct pd_err *err) {
+static int check_declare(const struct ps_shard *s, const struct ps_declare_sender *d,
+                         const struct ps_declaration *job, struct pd_err *err) {
     if (job->n_trainers != s->opts.n_trainers)
         return pd_fail(err, PD_ECONF,
                        "the trainer counts %u trainers, this server was started for %u "
@@ -75,7 +75,7 @@ static int check_declare(const struct ps_shard *s, const struct ps_declare *d,
         return pd_fail(err, PD_ECONF, "streams %u to %u of %u", d->stream_lo, d->stream_hi,
                        job->n_streams);
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
-        const struct member *o = &s->barrier.members[s->barrier.order[i]];
+        const struct shard_member *o = &s->barrier.members[s->barrier.order[i]];
         if (d->stream_lo < o->streams.hi && o->streams.lo < d->stream_hi)
             return pd_fail(err, PD_ECONF, "streams %u-%u overlap those of trainer %u (%s), %u-%u",
                            d->stream_lo, d->stream_hi - 1, s->barrier.order[i], o->addr,
@@ -86,12 +86,12 @@ static int check_declare(const struct ps_shard *s, const struct ps_declare *d,
     if (d->thread != s->params.thread)
         return pd_fail(err, PD_ECONF, "the list of pservers differs: thread %u here, %u for others",
                        d->thread, s->params.thread);
-    return ps_job_same(&s->params.job, job, err);
+    return ps_declaration_same(&s->params.decl, job, err);
 }
 
 static int answer_declare(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
                           struct pd_err *err) {
-    const struct member *m = &s->barrier.members[trainer];
+    const struct shard_member *m = &s->barrier.members[trainer];
     const struct ps_msg_declared a = {
         .epoch = s->opts.epoch,
         .step = m->step,
@@ -112,22 +112,22 @@ static int answer_declare(struct ps_shard *s, uint32_t trainer, const struct wir
 
 static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f,
                       struct pd_err *err) {
-    struct ps_declare d;
-    struct ps_job job;
-    struct member *m = &s->barrier.members[trainer];
+    struct ps_declare_sender d;
+    struct ps_declaration job;
+    struct shard_member *m = &s->barrier.members[trainer];
     (void)pd_fault("ps.declare");
-    int rc = ps_job_get(f->sec[0], f->len[0], &d, &job, err);
+    int rc = ps_declaration_get(f->sec[0], f->len[0], &d, &job, err);
     if (rc)
         return rc;
     int back = shard_comes_back(s, trainer, addr, &d, &job, err);
     if (back) {
-        ps_job_release(&job);
+        ps_declaration_release(&job);
         return back < 0 ? back : answer_declare(s, trainer, f, err);
     }
     rc = check_declare(s, &d, &job, err);
     if (!rc && !s->params.declared)
         rc = ps_params_declare(&s->params, &job, s->opts.kind, d.thread, err);
-    ps_job_release(&job);
+    ps_declaration_release(&job);
     if (!rc && shard_member_init(s, m))
         rc = pd_fail(err, PD_ENOMEM, "no memory for a trainer");
     if (rc)
@@ -147,7 +147,7 @@ static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, st
 
 static int on_pass_end(struct ps_shard *s, uint32_t trainer, struct wire_frame *f,
                        struct pd_err *err) {
-    struct member *m = &s->barrier.members[trainer];
+    struct shard_member *m = &s->barrier.members[trainer];
     const struct ps_body b = ps_body_of(f);
     struct ps_msg_pass_end e;
     if (ps_get_pass_end(&b, &e, err))
@@ -161,7 +161,7 @@ static int on_pass_end(struct ps_shard *s, uint32_t trainer, struct wire_frame *
     if (barrier_step_of(m, m->step)->n_parts)
         return pd_fail(err, PD_EPROTO, "PS_PASS_END while step %llu has pushes without PS_STEP_END",
                        (unsigned long long)m->step);
-    shard_task_back(s, trainer);
+    file_queue_give_back(s, trainer);
     m->in_pass = 0;
     m->pass_req = f->req;
     return 0;
@@ -169,7 +169,7 @@ static int on_pass_end(struct ps_shard *s, uint32_t trainer, struct wire_frame *
 
 static int on_reduce(struct ps_shard *s, uint32_t trainer, struct wire_frame *f,
                      struct pd_err *err) {
-    struct member *m = &s->barrier.members[trainer];
+    struct shard_member *m = &s->barrier.members[trainer];
     const struct ps_body b = ps_body_of(f);
     struct ps_msg_reduce r;
     if (ps_get_reduce(&b, &r, err))
@@ -180,7 +180,7 @@ static int on_reduce(struct ps_shard *s, uint32_t trainer, struct wire_frame *f,
     if (m->n_reduces == SHARD_REDUCES)
         return pd_fail(err, PD_EPROTO, "more than %d reductions under way", SHARD_REDUCES);
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
-        const struct member *o = &s->barrier.members[s->barrier.order[i]];
+        const struct shard_member *o = &s->barrier.members[s->barrier.order[i]];
         uint32_t at = (o->first_reduce + m->n_reduces) % SHARD_REDUCES;
         if (o != m && o->n_reduces > m->n_reduces && o->reduces[at].n != n)
             return pd_fail(err, PD_EPROTO, "reduces %u numbers where trainer %u reduces %u", n,
@@ -202,7 +202,7 @@ static int reduce_once(struct ps_shard *s) {
     double **vs = (double **)(void *)s->params.scratch.val; /* scratch of pointers */
     uint32_t k = 0;
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
-        const struct member *m = &s->barrier.members[s->barrier.order[i]];
+        const struct shard_member *m = &s->barrier.members[s->barrier.order[i]];
         if (m->state == MEMBER_JOINED && !m->n_reduces)
             return 0;
         k += m->state == MEMBER_JOINED;
@@ -212,15 +212,15 @@ static int reduce_once(struct ps_shard *s) {
     k = 0;
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
-        struct member *m = &s->barrier.members[s->barrier.order[i]];
+        struct shard_member *m = &s->barrier.members[s->barrier.order[i]];
         if (m->state != MEMBER_JOINED)
             continue;
         n = m->reduces[m->first_reduce].n;
         s->params.scratch.ranges[k] = m->streams;
         vs[k++] = m->reduces[m->first_reduce].v;
     }
-    ps_tree_plan(s->params.scratch.ranges, k, s->params.job.n_streams, s->params.scratch.plan);
-    ps_tree_sum_f64(s->params.scratch.plan, k, vs, n);
+    ps_sum_tree_plan(s->params.scratch.ranges, k, s->params.decl.n_streams, s->params.scratch.plan);
+    ps_sum_tree_sum_f64(s->params.scratch.plan, k, vs, n);
     const double *sum = vs[0];
     struct ps_body b = shard_body(s);
     ps_put_reduced(&b, &(struct ps_msg_reduced){.sums = sum, .n_sums = n});
@@ -228,14 +228,14 @@ static int reduce_once(struct ps_shard *s) {
         return PD_ENOMEM;
     shard_keep_reduced(s, sum, n);
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
-        struct member *m = &s->barrier.members[s->barrier.order[i]];
+        struct shard_member *m = &s->barrier.members[s->barrier.order[i]];
         if (m->state != MEMBER_JOINED)
             continue;
         shard_answer_kept(s, s->barrier.order[i], WIRE_PS_REDUCE, m->reduces[m->first_reduce].req,
                           &b);
     }
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
-        struct member *m = &s->barrier.members[s->barrier.order[i]];
+        struct shard_member *m = &s->barrier.members[s->barrier.order[i]];
         if (m->state != MEMBER_JOINED)
             continue;
         free(m->reduces[m->first_reduce].v);
@@ -252,7 +252,7 @@ static int on_bye(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, st
     struct ps_msg_empty m;
     if (ps_get_empty(&b, &m, err))
         return PD_EPROTO;
-    shard_task_back(s, trainer);
+    file_queue_give_back(s, trainer);
     s->barrier.members[trainer].state = MEMBER_LEFT;
     s->barrier.members[trainer].in_pass = 0;
     s->barrier.n_left++;
@@ -266,13 +266,13 @@ static int on_bye(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, st
 
 /* All are out of the pass: answer them, and all are in again. */
 static void end_pass(struct ps_shard *s) {
-    shard_tasks_over(s);
+    file_queue_end_pass(s);
     s->barrier.pass++;
     s->barrier.pass_step = s->barrier.step;
     s->barrier.last_pass_ms = barrier_pass_ms(&s->barrier);
     s->barrier.pass_began_ns = 0;
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
-        struct member *m = &s->barrier.members[s->barrier.order[i]];
+        struct shard_member *m = &s->barrier.members[s->barrier.order[i]];
         m->in_last = m->in_this;
         m->in_this = (struct ps_pass_sums){0};
     }
@@ -286,7 +286,7 @@ static void end_pass(struct ps_shard *s) {
     ps_put_pass_ended(&b, &ended);
     s->barrier.pass_given = s->barrier.pass_lagged = 0;
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
-        struct member *m = &s->barrier.members[s->barrier.order[i]];
+        struct shard_member *m = &s->barrier.members[s->barrier.order[i]];
         if (m->state != MEMBER_JOINED)
             continue;
         m->in_pass = 1;
@@ -300,7 +300,7 @@ int shard_advance(struct ps_shard *s, struct pd_err *err) {
     if (s->params.declared && !s->params.rule->barrier &&
         s->barrier.n_waiting) /* a member's own step may be what its pull waits for */
         shard_answer_waiting(s);
-    shard_hand_out(s);
+    file_queue_hand_out(s);
     if (!barrier_is_complete(&s->barrier))
         return 0;
     int reduced;
@@ -328,7 +328,8 @@ int shard_advance(struct ps_shard *s, struct pd_err *err) {
     return 0;
 }
 
-static int take(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err) {
+static int handle_request(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
+                          struct pd_err *err) {
     switch ((*f)->type) {
     case WIRE_PS_PUSH_DENSE:
         return shard_push_dense(s, trainer, f, err);
@@ -344,7 +345,7 @@ static int take(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, str
     case WIRE_PS_LOAD:
         return shard_pull(s, trainer, f, err);
     case WIRE_PS_TASK:
-        return shard_task(s, trainer, *f, err);
+        return file_queue_request(s, trainer, *f, err);
     case WIRE_PS_NOTE:
         return shard_note(s, trainer, *f, err);
     case WIRE_PS_MODELS:
@@ -367,7 +368,7 @@ static int take(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, str
 
 static int dispatch(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame **f,
                     struct pd_err *err) {
-    struct member *m = &s->barrier.members[trainer];
+    struct shard_member *m = &s->barrier.members[trainer];
     const uint64_t req = (*f)->req;
     if ((*f)->type == WIRE_PS_DECLARE)
         return on_declare(s, trainer, addr, *f, err);
@@ -380,7 +381,7 @@ static int dispatch(struct ps_shard *s, uint32_t trainer, const char *addr, stru
     if (m->state != MEMBER_JOINED)
         return pd_fail(err, PD_EPROTO, "%s before PS_DECLARE or after PS_BYE",
                        wire_msg_name((*f)->type));
-    int rc = take(s, trainer, f, err);
+    int rc = handle_request(s, trainer, f, err);
     if (!rc)
         m->last_req = req;
     return rc;
@@ -400,7 +401,7 @@ int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struc
         rc = dispatch(s, trainer, addr, &f, err);
     wire_frame_free(f);
     if (rc == PD_ENUM &&
-        s->params.job.on_nan ==
+        s->params.decl.on_nan ==
             PS_NAN_STOP) /* without a barrier it comes up here, and ends the job all the same */
         ps_shard_fail(s, err);
     if (rc)
@@ -431,7 +432,7 @@ void ps_shard_fail(struct ps_shard *s, const struct pd_err *why) {
     }
     s->barrier.n_waiting = 0;
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
-        struct member *m = &s->barrier.members[s->barrier.order[i]];
+        struct shard_member *m = &s->barrier.members[s->barrier.order[i]];
         if (m->state != MEMBER_JOINED)
             continue;
         if (m->task_req)
@@ -447,6 +448,6 @@ void ps_shard_fail(struct ps_shard *s, const struct pd_err *why) {
 void ps_shard_stats(const struct ps_shard *s, struct ps_shard_stats *out) {
     *out = s->stats;
     out->rows = 0;
-    for (uint32_t i = 0; s->params.tables && i < s->params.job.n_sparse; i++)
+    for (uint32_t i = 0; s->params.tables && i < s->params.decl.n_sparse; i++)
         out->rows += ps_table_rows(s->params.tables[i]);
 }

@@ -8,7 +8,7 @@
  * answer the pulls PASS_END                  the member leaves the barrier until all have; then all
  * are in again
  *
- * That is the synchronous rule; under the others (rule.h) a contribution is applied when its
+ * That is the synchronous rule; under the others (update_rule.h) a contribution is applied when its
  * STEP_END comes.
  *
  * A push is identified by (epoch, the trainer's incarnation, streams, step, part); a part is a
@@ -32,7 +32,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "net/shm/region.h"
-#include "ps/plan/job.h"
+#include "ps/plan/declaration.h"
 #include "wire/frame.h"
 
 struct ps_shard;
@@ -112,7 +112,7 @@ const float *ps_shard_dense(const struct ps_shard *s, uint32_t id);
 
 /* Of a trainer in this process: what it has pushed to a step that it has not ended is copied, so
  * that its memory is its own again. 0 or PD_ENOMEM. */
-int ps_shard_own_pushes(struct ps_shard *s);
+int ps_shard_copy_pushes(struct ps_shard *s);
 
 /* The end of what ops.save began: the part, or NULL and why not. Frees j. */
 void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_part *part,

@@ -22,11 +22,11 @@ static void answer_stats(struct ps_shard *s, uint32_t n_parts, uint64_t n_sample
         return;
     for (uint32_t i = 0; i < n_parts; i++)
         v[i] = s->params.scratch.parts[i]->stats;
-    ps_tree_plan(s->params.scratch.ranges, n_parts, s->params.job.n_streams,
-                 s->params.scratch.plan);
-    ps_tree_sum_f64(s->params.scratch.plan, n_parts, v, PS_STATS_MAX);
+    ps_sum_tree_plan(s->params.scratch.ranges, n_parts, s->params.decl.n_streams,
+                     s->params.scratch.plan);
+    ps_sum_tree_sum_f64(s->params.scratch.plan, n_parts, v, PS_STATS_MAX);
     for (uint32_t k = 0; k < s->barrier.n_joined; k++) {
-        const struct member *m = &s->barrier.members[s->barrier.order[k]];
+        const struct shard_member *m = &s->barrier.members[s->barrier.order[k]];
         const struct member_step *p = barrier_step_of(m, s->barrier.step);
         if (m->step > s->barrier.step && p->n_stats && m->state == MEMBER_JOINED)
             answer_step(s, s->barrier.order[k], p, s->barrier.step, n_samples, v[0]);
@@ -54,7 +54,7 @@ int shard_apply(struct ps_shard *s, struct pd_err *err) {
     uint64_t n_samples = 0;
     int rc = 0;
     for (uint32_t k = 0; k < s->barrier.n_joined && !rc; k++) {
-        const struct member *m = &s->barrier.members[s->barrier.order[k]];
+        const struct shard_member *m = &s->barrier.members[s->barrier.order[k]];
         if (m->step <= s->barrier.step)
             continue; /* has left the pass before this step */
         n_samples += barrier_step_of(m, s->barrier.step)->n_samples;
@@ -76,9 +76,9 @@ int shard_apply(struct ps_shard *s, struct pd_err *err) {
 
 /* Everybody's numbers since this member was told last: its report is then about the whole job here
  * too. */
-static void answer_sums(struct ps_shard *s, struct member *m, const struct member_step *p) {
+static void answer_sums(struct ps_shard *s, struct shard_member *m, const struct member_step *p) {
     for (uint32_t k = 0; k < s->barrier.n_joined; k++) {
-        struct member *o = &s->barrier.members[s->barrier.order[k]];
+        struct shard_member *o = &s->barrier.members[s->barrier.order[k]];
         o->sum_samples += p->n_samples;
         for (uint32_t j = 0; j < p->n_parts; j++)
             for (uint32_t i = 0; i < PS_STATS_MAX; i++)
@@ -91,12 +91,12 @@ static void answer_sums(struct ps_shard *s, struct member *m, const struct membe
     memset(m->sums, 0, sizeof m->sums);
 }
 
-int shard_apply_one(struct ps_shard *s, struct member *m, struct pd_err *err) {
+int shard_apply_one(struct ps_shard *s, struct shard_member *m, struct pd_err *err) {
     struct member_step *p = barrier_step_of(m, m->step);
     uint32_t n = 0;
     uint64_t lag = m->has_pulled ? s->params.updates - m->updates_seen : 0;
-    int late = s->params.rule->discards && s->params.job.discard_ratio > 0 &&
-               (double)lag > s->params.job.discard_ratio * s->params.job.n_trainers;
+    int late = s->params.rule->discards && s->params.decl.discard_ratio > 0 &&
+               (double)lag > s->params.decl.discard_ratio * s->params.decl.n_trainers;
     s->stats.lagged += (uint64_t)late;
     s->barrier.pass_lagged += (uint64_t)late;
     s->barrier.pass_given++;

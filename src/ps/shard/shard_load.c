@@ -27,7 +27,7 @@ int shard_folder(const struct ps_shard *s, char name[PATH_MAX], char out[PATH_MA
 
 static int load_dense(struct ps_shard *s, struct model *m, uint32_t id, uint32_t missing, int full,
                       struct pd_err *err) {
-    const struct ps_dense *d = &s->params.job.dense[id];
+    const struct ps_dense *d = &s->params.decl.dense[id];
     const struct ps_seg *seg = &s->params.segs[id];
     const struct model_param *p = model_find(m, d->name);
     if (!p && missing == PS_MISSING_FAIL)
@@ -58,8 +58,8 @@ struct loading {
     struct ps_shard *s;
     uint32_t id;
     struct ps_table *t;
-    struct ps_life life; /* the one that takes the old one's place */
-    int full, seen;      /* seen: the end of the state is what was seen of a row */
+    struct ps_row_policy life; /* the one that takes the old one's place */
+    int full, seen;            /* seen: the end of the state is what was seen of a row */
     uint32_t width,
         history; /* of the state to be read, without that; updates in the table's history */
 };
@@ -73,17 +73,17 @@ static int load_row(void *arg, uint64_t key, const float *row, const float *stat
     const struct ps_shard *s = l->s;
     const uint32_t dim = ps_table_dim(l->t);
     uint32_t at, step = s->params.decays[l->id].n;
-    if (ps_row_thread(key, s->params.job.n_sparse_threads) != s->params.thread)
+    if (ps_row_thread(key, s->params.decl.n_sparse_threads) != s->params.thread)
         return 0;
     if (l->seen && width < MODEL_SEEN_WIDTH)
         return pd_fail(err, PD_EDATA, "the model has %u numbers of state per row of table '%s'",
-                       width, s->params.job.sparse[l->id].name);
+                       width, s->params.decl.sparse[l->id].name);
     width -= l->seen ? MODEL_SEEN_WIDTH : 0;
     if (l->full && width != l->width)
         return pd_fail(
             err, PD_ECONF,
             "the checkpoint has %u floats of state per row of table '%s', this optimizer has %u",
-            width, s->params.job.sparse[l->id].name, l->width);
+            width, s->params.decl.sparse[l->id].name, l->width);
     if (ps_table_find(l->t, &key, 1, 1, &at))
         return pd_fail(err, PD_ENOMEM, "no memory for a table's rows");
     float *to = ps_table_change(l->t, at);
@@ -91,29 +91,29 @@ static int load_row(void *arg, uint64_t key, const float *row, const float *stat
     if (l->width) { /* then there is some */
         const uint32_t n = dim * s->params.optim->state;
         memcpy(to + dim, state, n * sizeof *state);
-        if (ps_decay_active(&s->params.decays[l->id]) && s->params.rule->barrier) {
+        if (ps_lazy_decay_active(&s->params.decays[l->id]) && s->params.rule->barrier) {
             memcpy(to, state + n, dim * sizeof *state);
             memcpy(&step, state + n + dim, sizeof step);
             if (step > l->history)
                 return pd_fail(err, PD_EDATA, "a row of table '%s' was touched in update %u of %u",
-                               s->params.job.sparse[l->id].name, step, l->history);
+                               s->params.decl.sparse[l->id].name, step, l->history);
         }
     }
     ps_table_note(l->t, at)->step = step;
     if (l->seen && l->life.conf.ageing > 0)
         memcpy(ps_table_seen(l->t, at), state + width, sizeof(struct ps_row_seen));
     else if (l->life.conf.ageing > 0)
-        ps_life_unknown(&l->life.conf, ps_table_seen(l->t, at));
+        ps_row_policy_unknown(&l->life.conf, ps_table_seen(l->t, at));
     return 0;
 }
 
 static int load_waiting(void *arg, uint64_t key, uint32_t state, struct pd_err *err) {
     struct loading *l = arg;
-    if (ps_row_thread(key, l->s->params.job.n_sparse_threads) != l->s->params.thread)
+    if (ps_row_thread(key, l->s->params.decl.n_sparse_threads) != l->s->params.thread)
         return 0;
-    int rc = ps_life_restore(&l->life, key, state);
+    int rc = ps_row_policy_restore(&l->life, key, state);
     return rc ? pd_fail(err, rc, "id %llu of table '%s', which waits for a row",
-                        (unsigned long long)key, l->s->params.job.sparse[l->id].name)
+                        (unsigned long long)key, l->s->params.decl.sparse[l->id].name)
               : 0;
 }
 
@@ -121,24 +121,24 @@ static int load_history(struct ps_shard *s, struct model *m, uint32_t id, uint32
                         struct pd_err *err) {
     const double *pairs = NULL;
     uint64_t count;
-    int rc = model_history(m, s->params.job.sparse[id].name, &pairs, &count, err);
+    int rc = model_history(m, s->params.decl.sparse[id].name, &pairs, &count, err);
     if (rc)
         return rc;
     if (!count || count > UINT32_MAX)
         return pd_fail(err, PD_ECONF,
                        "table '%s' was trained without l1 and l2, or has none of their history",
-                       s->params.job.sparse[id].name);
+                       s->params.decl.sparse[id].name);
     *n = (uint32_t)(count - 1);
-    if (ps_decay_restore(&s->params.decays[id], (const struct ps_decay_at *)(const void *)pairs,
-                         *n))
-        return pd_fail(err, PD_ENOMEM, "no memory for table '%s'", s->params.job.sparse[id].name);
+    if (ps_lazy_decay_restore(&s->params.decays[id],
+                              (const struct ps_lazy_decay_at *)(const void *)pairs, *n))
+        return pd_fail(err, PD_ENOMEM, "no memory for table '%s'", s->params.decl.sparse[id].name);
     return 0;
 }
 
 /* A fresh table takes the old one's place: rows that the model lacks are initial values again. */
 static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t missing, int full,
                       struct pd_err *err) {
-    const struct ps_sparse *d = &s->params.job.sparse[id];
+    const struct ps_sparse *d = &s->params.decl.sparse[id];
     const struct model_param *p = model_find(m, d->name);
     if (!p && missing == PS_MISSING_FAIL)
         return pd_fail(err, PD_ENOENT, "the model has no table '%s'", d->name);
@@ -152,27 +152,27 @@ static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
     struct ps_table_opts o = {.name = d->name,
                               .dim = d->dim,
                               .state = s->params.optim->state,
-                              .seed = s->params.job.seed,
+                              .seed = s->params.decl.seed,
                               .ageing = d->life.ageing > 0};
     struct loading l = {
         .s = s, .id = id, .full = full, .width = full ? ps_params_state_width(&s->params, id) : 0};
     int rc = ps_table_new(&l.t, &o);
     if (!rc)
-        rc = ps_life_init(&l.life, &d->life, s->params.job.seed, d->name);
+        rc = ps_row_policy_init(&l.life, &d->life, s->params.decl.seed, d->name);
     if (rc) {
         ps_table_free(l.t);
         return pd_fail(err, rc, "no memory for table '%s'", d->name);
     }
     l.seen = p ? model_has_seen(m, d->name, err) : 0;
     rc = l.seen < 0 ? l.seen : 0;
-    if (p && !rc && full && ps_decay_active(&s->params.decays[id]))
+    if (p && !rc && full && ps_lazy_decay_active(&s->params.decays[id]))
         rc = load_history(s, m, id, &l.history, err);
     if (p && !rc)
         rc = model_each_state(m, d->name, load_row, &l, err);
-    if (p && !rc && s->params.lives[id].active)
+    if (p && !rc && s->params.policies[id].active)
         rc = model_each_waiting(m, d->name, load_waiting, &l, err);
     if (rc) {
-        ps_life_release(&l.life);
+        ps_row_policy_release(&l.life);
         ps_table_free(l.t);
         return rc;
     }
@@ -180,21 +180,21 @@ static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
         ps_table_set_initial(l.t, d->mean, d->std);
     ps_table_free(s->params.tables[id]);
     s->params.tables[id] = l.t;
-    ps_life_release(&s->params.lives[id]);
-    s->params.lives[id] = l.life;
+    ps_row_policy_release(&s->params.policies[id]);
+    s->params.policies[id] = l.life;
     return 0;
 }
 
 /* Row numbers that members remember belong to the tables of before. */
-void shard_forget_rows(struct ps_shard *s) {
+static void forget_rows(struct ps_shard *s) {
     for (uint32_t i = 0; i < s->barrier.n_joined; i++)
-        for (uint32_t t = 0; t < s->params.job.n_sparse * SHARD_LISTS; t++)
+        for (uint32_t t = 0; t < s->params.decl.n_sparse * SHARD_LISTS; t++)
             s->barrier.members[s->barrier.order[i]].known[t].id = 0;
 }
 
 /* The numbers that go on where they were; members stand at the step that the checkpoint was made
  * after. */
-static void go_on(struct ps_shard *s, const struct model_manifest *m) {
+static void resume_counters(struct ps_shard *s, const struct model_manifest *m) {
     s->barrier.step = m->step;
     s->barrier.pass = m->resume.pass;
     s->params.updates = m->resume.updates;
@@ -226,7 +226,7 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *o
     if (barrier_steps_under_way(&s->barrier))
         return pd_fail(err, PD_EPROTO, "PS_LOAD while a step is under way");
     struct model *m = NULL;
-    if (!rc && s->params.values && ps_values_own(&s->params.values))
+    if (!rc && s->params.values && ps_shared_values_own(&s->params.values))
         rc = pd_fail(err, PD_ENOMEM, "no memory to load a model");
     if (!rc)
         rc = model_open(&m, folder, err);
@@ -240,14 +240,14 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *o
     if (!rc && s->params.segs)
         memset(s->params.state, 0,
                s->params.n_values * s->params.optim->state * sizeof *s->params.state);
-    for (uint32_t i = 0; s->params.segs && i < s->params.job.n_dense && !rc; i++)
+    for (uint32_t i = 0; s->params.segs && i < s->params.decl.n_dense && !rc; i++)
         rc = load_dense(s, m, i, missing, (int)full, err);
-    shard_forget_rows(s);
-    shard_chain_drop(s);
-    for (uint32_t i = 0; s->params.tables && i < s->params.job.n_sparse && !rc; i++)
+    forget_rows(s);
+    delta_files_drop(s);
+    for (uint32_t i = 0; s->params.tables && i < s->params.decl.n_sparse && !rc; i++)
         rc = load_table(s, m, i, missing, (int)full, err);
     if (!rc && full)
-        go_on(s, model_info(m));
+        resume_counters(s, model_info(m));
     if (!rc)
         ps_put_loaded(
             out, &(struct ps_msg_loaded){.step = full ? s->barrier.step : model_info(m)->step,
@@ -260,15 +260,15 @@ int shard_day_end(struct ps_shard *s, const struct wire_frame *f, struct ps_body
                   struct pd_err *err) {
     const struct ps_body b = ps_body_of(f);
     struct ps_msg_day_end m;
-    struct ps_life_day day;
+    struct ps_row_policy_day day;
     if (ps_get_day_end(&b, &m, err))
         return PD_EPROTO;
     if (barrier_steps_under_way(&s->barrier))
         return pd_fail(err, PD_EPROTO, "PS_DAY_END while a step is under way");
     if (ps_params_day_end(&s->params, &day, err))
         return err->code;
-    shard_forget_rows(s);
-    shard_chain_drop(s); /* what is gone cannot be said by a save of changes */
+    forget_rows(s);
+    delta_files_drop(s); /* what is gone cannot be said by a save of changes */
     ps_put_day_ended(out, &(struct ps_msg_day_ended){.removed = day.removed,
                                                      .rows = day.rows,
                                                      .candidates = day.candidates});

@@ -51,7 +51,7 @@ void shard_forget_reduced(struct ps_shard *s) {
 
 int shard_reduce_again(struct ps_shard *s, uint32_t trainer, uint32_t n, uint64_t req,
                        struct pd_err *err) {
-    struct member *m = &s->barrier.members[trainer];
+    struct shard_member *m = &s->barrier.members[trainer];
     const struct reduced *r = &s->barrier.reduced[m->n_replayed];
     if (r->n != n)
         return pd_fail(err, PD_EPROTO,
@@ -69,20 +69,20 @@ int shard_reduce_again(struct ps_shard *s, uint32_t trainer, uint32_t n, uint64_
 
 /* What it had begun and not ended. The steps that it has ended stay. */
 static void drop_unfinished(struct ps_shard *s, uint32_t trainer) {
-    struct member *m = &s->barrier.members[trainer];
+    struct shard_member *m = &s->barrier.members[trainer];
     shard_step_clear(s, barrier_step_of(m, m->step));
     shard_forget_waiting(s, trainer);
-    shard_task_back(s, trainer);
+    file_queue_give_back(s, trainer);
     while (m->n_reduces)
         free(m->reduces[(m->first_reduce + --m->n_reduces) % SHARD_REDUCES].v);
-    for (uint32_t t = 0; t < s->params.job.n_sparse * SHARD_LISTS; t++)
+    for (uint32_t t = 0; t < s->params.decl.n_sparse * SHARD_LISTS; t++)
         m->known[t].id = 0;
 }
 
 /* Another process in the place of the one that is gone. */
-static int take_place(struct ps_shard *s, uint32_t trainer, const struct ps_declare *d,
-                      const struct ps_job *job, struct pd_err *err) {
-    struct member *m = &s->barrier.members[trainer];
+static int replace_process(struct ps_shard *s, uint32_t trainer, const struct ps_declare_sender *d,
+                           const struct ps_declaration *job, struct pd_err *err) {
+    struct shard_member *m = &s->barrier.members[trainer];
     if (d->stream_lo != m->streams.lo || d->stream_hi != m->streams.hi ||
         d->thread != s->params.thread || d->kind != s->opts.kind)
         return pd_fail(err, PD_ECONF,
@@ -96,7 +96,7 @@ static int take_place(struct ps_shard *s, uint32_t trainer, const struct ps_decl
                        "too many reductions since "
                        "the pass began",
                        trainer);
-    int rc = ps_job_same(&s->params.job, job, err);
+    int rc = ps_declaration_same(&s->params.decl, job, err);
     if (rc)
         return rc;
     drop_unfinished(s, trainer);
@@ -117,8 +117,9 @@ static int take_place(struct ps_shard *s, uint32_t trainer, const struct ps_decl
 }
 
 int shard_comes_back(struct ps_shard *s, uint32_t trainer, const char *addr,
-                     const struct ps_declare *d, const struct ps_job *job, struct pd_err *err) {
-    struct member *m = &s->barrier.members[trainer];
+                     const struct ps_declare_sender *d, const struct ps_declaration *job,
+                     struct pd_err *err) {
+    struct shard_member *m = &s->barrier.members[trainer];
     int same = m->state != MEMBER_ABSENT && m->incarnation == d->incarnation &&
                (!d->epoch || d->epoch == s->opts.epoch),
         rc = same;
@@ -133,7 +134,7 @@ int shard_comes_back(struct ps_shard *s, uint32_t trainer, const char *addr,
                            ? "has given it up"
                            : "was started again and no longer has the parameters");
     if (!same && m->state == MEMBER_JOINED && !m->attached && s->opts.on_lost == PS_LOST_WAIT)
-        rc = take_place(s, trainer, d, job, err);
+        rc = replace_process(s, trainer, d, job, err);
     else if (!same && m->state != MEMBER_ABSENT)
         return pd_fail(err, PD_EEXIST, "trainer %u %s (%s)", trainer,
                        m->state == MEMBER_LEFT ? "has left before" : "is here already", m->addr);
@@ -159,9 +160,9 @@ int ps_shard_has_lost(const struct ps_shard *s, uint32_t trainer) {
 }
 
 /* The job goes on with those that are left. */
-static int go_on(struct ps_shard *s, uint32_t trainer, const struct pd_err *why,
-                 struct pd_err *err) {
-    struct member *m = &s->barrier.members[trainer];
+static int continue_without(struct ps_shard *s, uint32_t trainer, const struct pd_err *why,
+                            struct pd_err *err) {
+    struct shard_member *m = &s->barrier.members[trainer];
     drop_unfinished(s, trainer);
     m->in_pass = 0;
     m->knows_bye = 1;
@@ -176,7 +177,7 @@ static int go_on(struct ps_shard *s, uint32_t trainer, const struct pd_err *why,
 /* It was here on another thread, and lost there. */
 static int never_comes(struct ps_shard *s, uint32_t trainer, const struct pd_err *why,
                        struct pd_err *err) {
-    struct member *m = &s->barrier.members[trainer];
+    struct shard_member *m = &s->barrier.members[trainer];
     struct pd_err e = {0};
     m->state = MEMBER_LEFT;
     m->lost = m->knows_bye = 1;
@@ -193,7 +194,7 @@ static int never_comes(struct ps_shard *s, uint32_t trainer, const struct pd_err
 
 int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why,
                   struct pd_err *err) {
-    struct member *m = &s->barrier.members[trainer];
+    struct shard_member *m = &s->barrier.members[trainer];
     if (trainer >= s->opts.n_trainers || m->state == MEMBER_LEFT || m->lost)
         return 0;
     if (m->state == MEMBER_ABSENT)
@@ -201,20 +202,20 @@ int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why
     struct pd_err e = {0}, then = {0};
     m->lost = 1;
     m->attached = 0;
-    shard_task_back(s, trainer);
+    file_queue_give_back(s, trainer);
     s->stats.progress++;
     pd_fail(&e, PD_EFAIL, "trainer %u (%s) is gone in step %llu%s%s", trainer, m->addr,
             (unsigned long long)m->step, why && why->msg[0] ? ": " : "", why ? why->msg : "");
     if (!s->failed.code && s->opts.on_lost == PS_LOST_WAIT) {
         pd_warn(s->opts.log, "%s; waiting until it is started again (on_trainer_lost = wait)",
                 e.msg);
-        shard_hand_out(s);
+        file_queue_hand_out(s);
         return 0;
     }
     m->state = MEMBER_LEFT; /* nothing is answered to it any more */
     s->barrier.n_left++;
     if (!s->failed.code && s->opts.on_lost == PS_LOST_CONTINUE) {
-        if (!go_on(s, trainer, &e, &then))
+        if (!continue_without(s, trainer, &e, &then))
             return 0;
         e = then;
     }

@@ -32,18 +32,19 @@ static int append_model(const struct ps_shard *s, const char *dir, const char *n
                         struct pd_buf *out) {
     char path[PATH_MAX];
     struct model_manifest m = {0};
-    struct pd_buf text, here;
+    struct pd_buf text, present;
     struct pd_err ignored = {0};
     pd_buf_init(&text);
-    pd_buf_init(&here);
+    pd_buf_init(&present);
     int ok = !pd_fmt(path, sizeof path, "%s/%s/manifest.json", dir, name) && !access(path, F_OK) &&
              !pd_read_file(path, MANIFEST_MAX, &text, &ignored) &&
              !model_manifest_parse(&m, (const char *)text.data, text.len, &ignored);
     if (ok) {
         for (size_t i = 0; i < m.n_parts; i++) {
             struct stat st;
-            pd_put_u8(&here, !pd_fmt(path, sizeof path, "%s/%s/%s", dir, name, m.parts[i].file) &&
-                                 !stat(path, &st) && (uint64_t)st.st_size == m.parts[i].bytes);
+            pd_put_u8(&present,
+                      !pd_fmt(path, sizeof path, "%s/%s/%s", dir, name, m.parts[i].file) &&
+                          !stat(path, &st) && (uint64_t)st.st_size == m.parts[i].bytes);
         }
         struct ps_msg_model_entry e = {.name = name,
                                        .step = m.step,
@@ -51,16 +52,16 @@ static int append_model(const struct ps_shard *s, const char *dir, const char *n
                                        .batch = m.resume.batch,
                                        .full = m.optimizer_state != 0,
                                        .n_parts = (uint32_t)m.n_parts,
-                                       .here = here.data};
+                                       .present = present.data};
         model_hash(text.data, text.len, e.hash);
         ps_append_model_entry(out, &e);
-        out->failed |= here.failed;
+        out->failed |= present.failed;
     } else if (ignored.code) {
         pd_warn(s->opts.log, "%s is no saved model: %s", path, ignored.msg);
     }
     model_manifest_release(&m);
     pd_buf_release(&text);
-    pd_buf_release(&here);
+    pd_buf_release(&present);
     return ok;
 }
 
@@ -151,7 +152,8 @@ static int on_read(struct ps_shard *s, uint32_t trainer, const struct wire_frame
 }
 
 /* Is the file there, of that size, with these bytes? */
-static int has(const char *path, uint64_t offset, uint64_t size, const uint8_t *p, size_t n) {
+static int file_has_bytes(const char *path, uint64_t offset, uint64_t size, const uint8_t *p,
+                          size_t n) {
     struct stat st;
     uint8_t *mem = pd_malloc(n);
     int fd = mem ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
@@ -185,7 +187,7 @@ static int on_store(struct ps_shard *s, const struct ps_body *b, struct pd_err *
     int fd =
         open(aside, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | (offset ? 0 : O_CREAT | O_TRUNC), 0644);
     if (fd < 0 && errno == ENOENT && offset && offset + n == size &&
-        has(path, offset, size, q.data, n))
+        file_has_bytes(path, offset, size, q.data, n))
         return 0; /* the last piece, a second time */
     if (fd < 0 || lseek(fd, (off_t)offset, SEEK_SET) < 0 || pd_write_all(fd, q.data, n) ||
         (offset + n == size && fsync(fd)))

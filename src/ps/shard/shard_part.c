@@ -1,6 +1,6 @@
 /* shard_part.c - the file of a part is written.
  *
- *     part_make_room:   all that takes memory; of each table a cut (cut.h)
+ *     part_make_room:   all that takes memory; of each table a cut (snapshot.h)
  *     ps_saving_image:  needs the memory of the moment of the cut, so a child of fork runs it: the
  * list of the rows, half sorted, which is left in shared memory; and all of a part without tables
  *     ps_saving_rest:   any thread, while the shard goes on: the list is sorted, and what the rows
@@ -21,7 +21,7 @@
 enum { BLOCK = 64 << 10 };
 
 _Static_assert((int)MODEL_NAME_MAX == (int)PS_NAME_MAX, "names are copied whole");
-_Static_assert(sizeof(struct ps_decay_at) == 16, "a pair of a table's history");
+_Static_assert(sizeof(struct ps_lazy_decay_at) == 16, "a pair of a table's history");
 _Static_assert(sizeof(struct ps_row_seen) == 4 * MODEL_SEEN_WIDTH,
                "what was seen of a row is written as it is");
 
@@ -35,15 +35,15 @@ static void add_entry(struct ps_saving *j, const struct model_entry *e, const ch
 
 static void describe_table(struct ps_saving *j, uint32_t id) {
     const struct ps_shard *s = j->s;
-    const char *name = s->params.job.sparse[id].name;
+    const char *name = s->params.decl.sparse[id].name;
     struct part_table *p = &j->tables[id];
-    p->changes = j->delta && shard_chain_changes(s, id);
+    p->changes = j->delta && delta_files_changes(s, id);
     p->n = p->changes
-               ? ps_changed_count(&s->params.changed[id], ps_table_places(s->params.tables[id]))
+               ? ps_dirty_rows_count(&s->params.dirty[id], ps_table_places(s->params.tables[id]))
                : ps_table_rows(s->params.tables[id]);
-    p->n_waiting = ps_life_candidates(&s->params.lives[id]);
-    p->dim = s->params.job.sparse[id].dim;
-    p->life = s->params.lives[id].active;
+    p->n_waiting = ps_row_policy_candidates(&s->params.policies[id]);
+    p->dim = s->params.decl.sparse[id].dim;
+    p->life = s->params.policies[id].active;
     p->decay = s->params.decays[id];
     p->decay.at = NULL;
     p->state_width =
@@ -54,7 +54,7 @@ static void describe_table(struct ps_saving *j, uint32_t id) {
                                     .count = p->n,
                                     .state_width = p->state_width},
               name);
-    if (j->full && ps_decay_active(&p->decay))
+    if (j->full && ps_lazy_decay_active(&p->decay))
         add_entry(j,
                   &(struct model_entry){
                       .kind = MODEL_HISTORY, .dim = 4, .count = (uint64_t)p->decay.n + 1},
@@ -66,7 +66,7 @@ static void describe_table(struct ps_saving *j, uint32_t id) {
 
 static void describe(struct ps_saving *j) {
     const struct ps_shard *s = j->s;
-    for (uint32_t i = 0; s->params.segs && i < s->params.job.n_dense; i++)
+    for (uint32_t i = 0; s->params.segs && i < s->params.decl.n_dense; i++)
         if (s->params.segs[i].count)
             add_entry(j,
                       &(struct model_entry){.kind = MODEL_DENSE,
@@ -74,16 +74,16 @@ static void describe(struct ps_saving *j) {
                                             .first = s->params.segs[i].first,
                                             .count = s->params.segs[i].count,
                                             .state_width = j->full ? s->params.optim->state : 0},
-                      s->params.job.dense[i].name);
-    for (uint32_t i = 0; s->params.tables && i < s->params.job.n_sparse; i++)
+                      s->params.decl.dense[i].name);
+    for (uint32_t i = 0; s->params.tables && i < s->params.decl.n_sparse; i++)
         describe_table(j, i);
 }
 
 static size_t decay_bytes(const struct part_table *p) {
-    return ps_decay_active(&p->decay) ? ((size_t)p->decay.n + 1) * sizeof *p->decay.at : 0;
+    return ps_lazy_decay_active(&p->decay) ? ((size_t)p->decay.n + 1) * sizeof *p->decay.at : 0;
 }
 
-static void *take(struct ps_saving *j, size_t *at, size_t bytes) {
+static void *place_list(struct ps_saving *j, size_t *at, size_t bytes) {
     void *p = j->lists ? j->lists + *at : NULL;
     *at += bytes;
     return p;
@@ -92,12 +92,12 @@ static void *take(struct ps_saving *j, size_t *at, size_t bytes) {
 /* Where the lists are in j->lists, or with that NULL how much they need. */
 static size_t place_lists(struct ps_saving *j) {
     size_t at = 0;
-    for (uint32_t i = 0; j->tables && i < j->s->params.job.n_sparse; i++) {
+    for (uint32_t i = 0; j->tables && i < j->s->params.decl.n_sparse; i++) {
         struct part_table *p = &j->tables[i];
-        p->heaps = take(j, &at, sizeof *p->heaps);
-        p->decay.at = take(j, &at, decay_bytes(p));
-        p->rows = take(j, &at, p->n * sizeof *p->rows);
-        p->waiting = take(j, &at, p->n_waiting * sizeof *p->waiting);
+        p->heaps = place_list(j, &at, sizeof *p->heaps);
+        p->decay.at = place_list(j, &at, decay_bytes(p));
+        p->rows = place_list(j, &at, p->n * sizeof *p->rows);
+        p->waiting = place_list(j, &at, p->n_waiting * sizeof *p->waiting);
         at = (at + 7) / 8 * 8;
     }
     return at;
@@ -119,23 +119,23 @@ static int map_lists(struct ps_saving *j) {
 
 static int cut_tables(struct ps_saving *j) {
     int rc = 0;
-    for (uint32_t i = 0; j->tables && i < j->s->params.job.n_sparse && !rc; i++)
-        rc = ps_cut_begin(&j->tables[i].cut, j->s->params.tables[i]);
+    for (uint32_t i = 0; j->tables && i < j->s->params.decl.n_sparse && !rc; i++)
+        rc = ps_snapshot_begin(&j->tables[i].cut, j->s->params.tables[i]);
     return rc;
 }
 
 int part_make_room(struct ps_saving *j, const char *folder, const char *file, struct pd_err *err) {
     const struct ps_shard *s = j->s;
     uint32_t widest = 1;
-    j->entries = pd_calloc((size_t)s->params.job.n_dense + 3 * (size_t)s->params.job.n_sparse,
+    j->entries = pd_calloc((size_t)s->params.decl.n_dense + 3 * (size_t)s->params.decl.n_sparse,
                            sizeof *j->entries);
-    j->tables = s->params.tables ? pd_calloc(s->params.job.n_sparse, sizeof *j->tables) : NULL;
+    j->tables = s->params.tables ? pd_calloc(s->params.decl.n_sparse, sizeof *j->tables) : NULL;
     if (!j->entries || (s->params.tables && !j->tables))
         return pd_fail(err, PD_ENOMEM, "no memory to save");
     if (s->params.values && s->params.values->in_region)
-        j->values = ps_values_lend(s->params.values);
+        j->values = ps_shared_values_lend(s->params.values);
     describe(j);
-    for (uint32_t i = 0; j->tables && i < s->params.job.n_sparse; i++) {
+    for (uint32_t i = 0; j->tables && i < s->params.decl.n_sparse; i++) {
         widest = j->tables[i].dim > widest ? j->tables[i].dim : widest;
         widest = j->tables[i].state_width > widest ? j->tables[i].state_width : widest;
     }
@@ -154,9 +154,9 @@ static void drop_lists(struct ps_saving *j) {
 
 void part_release(struct ps_saving *j) {
     model_writer_free(j->w);
-    ps_values_drop(j->values);
-    for (uint32_t i = 0; j->tables && i < j->s->params.job.n_sparse; i++)
-        ps_cut_end(j->tables[i].cut);
+    ps_shared_values_drop(j->values);
+    for (uint32_t i = 0; j->tables && i < j->s->params.decl.n_sparse; i++)
+        ps_snapshot_end(j->tables[i].cut);
     drop_lists(j);
     free(j->tables);
     free(j->entries);
@@ -177,7 +177,7 @@ static int put_dense(const struct ps_saving *j, uint32_t id, struct pd_err *err)
 
 static int put_all_dense(const struct ps_saving *j, struct pd_err *err) {
     int rc = 0;
-    for (uint32_t i = 0; j->s->params.segs && i < j->s->params.job.n_dense && !rc; i++)
+    for (uint32_t i = 0; j->s->params.segs && i < j->s->params.decl.n_dense && !rc; i++)
         rc = put_dense(j, i, err);
     return rc;
 }
@@ -185,13 +185,13 @@ static int put_all_dense(const struct ps_saving *j, struct pd_err *err) {
 static int list_table(const struct ps_saving *j, uint32_t id, struct pd_err *err) {
     const struct ps_shard *s = j->s;
     const struct part_table *p = &j->tables[id];
-    const uint64_t n = ps_table_list(
-        s->params.tables[id], p->changes ? &s->params.changed[id] : NULL, p->rows, p->n, p->heaps);
+    const uint64_t n = ps_table_list(s->params.tables[id], p->changes ? &s->params.dirty[id] : NULL,
+                                     p->rows, p->n, p->heaps);
     if (n != p->n)
         return pd_fail(err, PD_EFAIL, "table '%s' has %llu rows to be saved, not %llu",
-                       s->params.job.sparse[id].name, (unsigned long long)n,
+                       s->params.decl.sparse[id].name, (unsigned long long)n,
                        (unsigned long long)p->n);
-    ps_life_list(&s->params.lives[id], p->waiting);
+    ps_row_policy_list(&s->params.policies[id], p->waiting);
     if (decay_bytes(p))
         memcpy(p->decay.at, s->params.decays[id].at, decay_bytes(p));
     return 0;
@@ -207,7 +207,7 @@ static void touch_lists(const struct ps_saving *j) {
 int ps_saving_image(const struct ps_saving *j, struct model_part *part, struct pd_err *err) {
     int rc = pd_fault("ps.save") ? pd_fail(err, PD_EFAIL, "fault: ps.save") : 0;
     touch_lists(j);
-    for (uint32_t i = 0; j->tables && i < j->s->params.job.n_sparse && !rc; i++)
+    for (uint32_t i = 0; j->tables && i < j->s->params.decl.n_sparse && !rc; i++)
         rc = list_table(j, i, err);
     if (rc || j->tables)
         return rc;
@@ -252,10 +252,10 @@ static int put_row_keys(const struct ps_saving *j, const struct part_table *p, s
 static void read_values(const struct ps_saving *j, const struct part_table *p, uint64_t from,
                         uint64_t n, float *to) {
     (void)j;
-    ps_cut_read(p->cut, p->rows + from, n, p->n - from, 0, p->dim, to);
-    for (uint64_t i = 0; ps_decay_active(&p->decay) && i < n; i++)
-        ps_decay_catch_up(&p->decay, ps_cut_step(p->cut, p->rows[from + i].row), to + i * p->dim,
-                          p->dim);
+    ps_snapshot_read(p->cut, p->rows + from, n, p->n - from, 0, p->dim, to);
+    for (uint64_t i = 0; ps_lazy_decay_active(&p->decay) && i < n; i++)
+        ps_lazy_decay_catch_up(&p->decay, ps_snapshot_step(p->cut, p->rows[from + i].row),
+                               to + i * p->dim, p->dim);
 }
 
 /* The rule's numbers; of a table that decays, the row as it was when it was last touched, and when;
@@ -264,22 +264,22 @@ static void read_state(const struct ps_saving *j, const struct part_table *p, ui
                        uint64_t n, float *to) {
     const uint32_t of_rule = j->full ? p->dim * j->s->params.optim->state : 0;
     if (of_rule == p->state_width) {
-        ps_cut_read(p->cut, p->rows + from, n, p->n - from, p->dim, of_rule, to);
+        ps_snapshot_read(p->cut, p->rows + from, n, p->n - from, p->dim, of_rule, to);
         return;
     }
     for (uint64_t i = from; i < from + n; i++) {
         const struct ps_index_entry *e = &p->rows[i];
-        ps_cut_read(p->cut, e, 1, p->n - i, p->dim, of_rule, to);
+        ps_snapshot_read(p->cut, e, 1, p->n - i, p->dim, of_rule, to);
         to += of_rule;
-        if (j->full && ps_decay_active(&p->decay)) {
-            const uint32_t step = ps_cut_step(p->cut, e->row);
-            ps_cut_read(p->cut, e, 1, 1, 0, p->dim, to);
+        if (j->full && ps_lazy_decay_active(&p->decay)) {
+            const uint32_t step = ps_snapshot_step(p->cut, e->row);
+            ps_snapshot_read(p->cut, e, 1, 1, 0, p->dim, to);
             memcpy(to + p->dim, &step, sizeof step);
             to += p->dim + 1;
         }
         if (p->life) {
             struct ps_row_seen seen;
-            ps_cut_seen(p->cut, e->row, &seen);
+            ps_snapshot_seen(p->cut, e->row, &seen);
             memcpy(to, &seen, sizeof seen);
             to += MODEL_SEEN_WIDTH;
         }
@@ -331,7 +331,7 @@ static int put_table(const struct ps_saving *j, const struct part_table *p, stru
         rc = put_rows(j, p, p->dim, read_values, err);
     if (!rc)
         rc = put_rows(j, p, p->state_width, read_state, err);
-    if (!rc && !ps_cut_whole(p->cut))
+    if (!rc && !ps_snapshot_whole(p->cut))
         rc = pd_fail(err, PD_ENOMEM, "no memory to keep rows as they were while they were written");
     if (!rc && j->full && decay_bytes(p))
         rc = model_writer_put(j->w, p->decay.at, decay_bytes(p), err);
@@ -343,7 +343,7 @@ int ps_saving_rest(struct ps_saving *j, struct model_part *part, struct pd_err *
         return 0;
     touch_lists(j);
     int rc = put_all_dense(j, err);
-    for (uint32_t i = 0; i < j->s->params.job.n_sparse && !rc; i++)
+    for (uint32_t i = 0; i < j->s->params.decl.n_sparse && !rc; i++)
         rc = put_table(j, &j->tables[i], err);
     drop_lists(j); /* here: giving 32 MB back takes 10 to 15 ms, for which the shard's thread would
                       stand still */

@@ -5,18 +5,18 @@
 
 #include <stdatomic.h>
 
-#include "ps/table/cut.h"
+#include "ps/table/snapshot.h"
 #include "ps/shard/shard_int.h"
 
 /* A table as it was at the cut. What has memory of its own lies in ps_saving.lists, where a child
  * of fork fills it in. */
 struct part_table {
-    struct ps_cut *cut;
+    struct ps_snapshot *cut;
     struct ps_index_entry *rows; /* [n], by ascending key once the writer has sorted the heaps */
     struct ps_index_heaps *heaps;
     struct ps_index_entry *waiting; /* [n_waiting], by ascending key; row: the candidate's state */
     uint64_t n, n_waiting;
-    struct ps_decay decay;
+    struct ps_lazy_decay decay;
     uint32_t dim, state_width;
     int life, changes; /* its rows come and go; only changed rows are written */
 };
@@ -29,18 +29,18 @@ struct ps_saving {
     uint64_t req;
     int full, delta;
     enum ps_chain chain;
-    char *folder;              /* that it will be, once it is committed */
-    struct ps_changed *fresh;  /* [n_sparse]: of a chain, to be watched from here on */
-    struct chain_layer *layer; /* [n_layers], the lowest first: the files of the part, the last is
-                                  the one that is written */
+    char *folder;                /* that it will be, once it is committed */
+    struct ps_dirty_rows *fresh; /* [n_sparse]: of a chain, to be watched from here on */
+    struct delta_layer *layer;   /* [n_layers], the lowest first: the files of the part, the last is
+                                    the one that is written */
     uint32_t n_layers;
     /* What the answer says besides: as it was when the save began. */
     struct pd_buf table_rows, notes; /* u64s; elements of PS_SAVE's answer */
     uint32_t n_notes;
     uint64_t updates, samples;
 
-    struct ps_values *values; /* dense ones that a child of fork would share and not have a copy of,
-                                 or NULL: they are kept as they are */
+    struct ps_shared_values *values; /* dense ones that a child of fork would share and not have a
+                                        copy of, or NULL: they are kept as they are */
     struct model_entry *entries;
     size_t n_entries;
     struct model_writer *w;

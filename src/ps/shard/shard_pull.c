@@ -12,8 +12,8 @@
 
 struct reply {
     struct pd_pool *pool;
-    struct ps_values *values; /* lent, or NULL: gathered into data */
-    uint8_t head[8];          /* section 0 */
+    struct ps_shared_values *values; /* lent, or NULL: gathered into data */
+    uint8_t head[8];                 /* section 0 */
     uint8_t pad[64 - 2 * sizeof(void *) - 8];
     float data[];
 };
@@ -29,7 +29,7 @@ static struct reply *reply_new(const struct ps_shard *s, size_t floats) {
 
 static void reply_release(void *arg) {
     struct reply *r = arg;
-    ps_values_drop(r->values);
+    ps_shared_values_drop(r->values);
     pd_pool_put(r->pool, r);
 }
 
@@ -71,7 +71,7 @@ static int contiguous(const struct ps_shard *s, const struct ps_msg_pull_dense *
     for (uint32_t i = 0; i < p->n; i++) {
         const uint32_t id = p->parameters[i];
         const struct ps_seg *g = params_seg(&s->params, id);
-        one &= id < s->params.job.n_dense && (i == 0 || g->off == end);
+        one &= id < s->params.decl.n_dense && (i == 0 || g->off == end);
         if (i == 0)
             *from = s->params.values->w + g->off;
         end = g->off + ps_seg_padded(g->count);
@@ -93,7 +93,7 @@ static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_
     if (!r)
         return pd_fail(err, PD_ENOMEM, "no memory for an answer");
     if (lend) {
-        r->values = floats ? ps_values_lend(s->params.values) : NULL;
+        r->values = floats ? ps_shared_values_lend(s->params.values) : NULL;
     } else {
         float *to = r->data;
         for (uint32_t i = 0; i < p.n; i++) {
@@ -109,8 +109,8 @@ static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_
 }
 
 const float *ps_shard_dense(const struct ps_shard *s, uint32_t id) {
-    return s->params.segs && id < s->params.job.n_dense &&
-                   s->params.segs[id].count == s->params.job.dense[id].n
+    return s->params.segs && id < s->params.decl.n_dense &&
+                   s->params.segs[id].count == s->params.decl.dense[id].n
                ? params_w(&s->params, id)
                : NULL;
 }
@@ -123,7 +123,7 @@ static int get_pull_rows(const struct wire_frame *f, struct ps_msg_pull_rows *m,
     return ps_get_pull_rows(&b, m, err);
 }
 
-struct known_list *shard_known(struct member *m, uint32_t table, uint32_t id) {
+struct known_list *shard_known(struct shard_member *m, uint32_t table, uint32_t id) {
     struct known_list *k = &m->known[table * SHARD_LISTS];
     for (uint32_t i = 0; id && i < SHARD_LISTS; i++)
         if (k[i].id == id)
@@ -133,7 +133,7 @@ struct known_list *shard_known(struct member *m, uint32_t table, uint32_t id) {
 
 /* A place for a new list: that of the same number (the pull is repeated), a free one, or that of
  * the older one. Numbers grow. */
-static struct known_list *place_for(struct member *m, uint32_t table, uint32_t id) {
+static struct known_list *place_for(struct shard_member *m, uint32_t table, uint32_t id) {
     struct known_list *k = &m->known[table * SHARD_LISTS], *old = shard_known(m, table, id);
     for (uint32_t i = 0; i < SHARD_LISTS && !old; i++)
         if (!k[i].id)
@@ -154,14 +154,14 @@ static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame
     struct known_list *k = p.list ? place_for(&s->barrier.members[trainer], p.table, p.list) : NULL;
     struct row_list *list = k ? &k->list : &s->params.scratch.rows;
     const uint64_t *keys = p.keys;
-    const int life = s->params.lives[p.table].active;
+    const int life = s->params.policies[p.table].active;
     if (k)
         k->id = 0;
     if (shard_room(&list->rows, &list->cap, p.n, sizeof *list->rows) ||
         (k && row_list_keep_keys(list, keys, p.n)) ||
         ps_table_find(s->params.tables[p.table], keys, p.n, !life, list->rows))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
-                       s->params.job.sparse[p.table].name);
+                       s->params.decl.sparse[p.table].name);
     list->n = p.n;
     if (k)
         k->id = p.list;
@@ -176,19 +176,19 @@ static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_f
         return rc;
     struct ps_table *t = s->params.tables[p.table];
     const uint64_t *keys = p.keys;
-    const int life = s->params.lives[p.table].active;
+    const int life = s->params.policies[p.table].active;
     struct known_list *k =
         p.create ? shard_known(&s->barrier.members[trainer], p.table, p.list) : NULL;
     const uint32_t *rows = k ? k->list.rows : NULL;
     if (k && life && row_list_look_again(t, &k->list))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
-                       s->params.job.sparse[p.table].name);
+                       s->params.decl.sparse[p.table].name);
     if (!k || k->list.n != p.n) {
         if (shard_room(&s->params.scratch.rows.rows, &s->params.scratch.rows.cap, p.n,
                        sizeof *s->params.scratch.rows.rows) ||
             ps_table_find(t, keys, p.n, p.create && !life, s->params.scratch.rows.rows))
             return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
-                           s->params.job.sparse[p.table].name);
+                           s->params.decl.sparse[p.table].name);
         rows = s->params.scratch.rows.rows;
     }
     size_t floats = p.n * params_width(&s->params, p.table);
@@ -207,15 +207,15 @@ static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_f
 
 /* --- waiting --- */
 
-static int answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
-                  struct pd_err *err) {
+static int answer_request(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+                          struct pd_err *err) {
     struct ps_body b = shard_body(s);
     int rc;
     struct ps_msg_pull_dense pd = {0};
     int values = f->type == WIRE_PS_PULL_ROWS ||
                  (f->type == WIRE_PS_PULL_DENSE && !get_pull_dense(s, f, &pd, err) && pd.n);
     if (values) {
-        struct member *m = &s->barrier.members[trainer];
+        struct shard_member *m = &s->barrier.members[trainer];
         if (!m->has_pulled)
             m->updates_seen = s->params.updates;
         m->has_pulled = 1;
@@ -248,7 +248,7 @@ static int may_answer(const struct ps_shard *s, uint32_t trainer, uint64_t after
     if (s->params.rule->barrier)
         return s->barrier.step >= after;
     return s->barrier.members[trainer].step >= after &&
-           (!s->params.rule->bounded || after <= s->barrier.step + s->params.job.staleness);
+           (!s->params.rule->bounded || after <= s->barrier.step + s->params.decl.staleness);
 }
 
 static int congested(const struct ps_shard *s, uint32_t trainer) {
@@ -280,7 +280,7 @@ int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, stru
     if (rc)
         return rc;
     if (may_answer(s, trainer, after) && !congested(s, trainer))
-        return answer(s, trainer, *f, err);
+        return answer_request(s, trainer, *f, err);
     if (n_waiting(s, trainer) == SHARD_WAITING)
         return pd_fail(err, PD_EPROTO, "more than %d requests of this trainer wait in step %llu",
                        SHARD_WAITING, (unsigned long long)s->barrier.step);
@@ -302,7 +302,8 @@ void shard_answer_waiting(struct ps_shard *s) {
         }
         struct pd_err err = {0};
         s->barrier.n_answering++;
-        if (s->barrier.members[w.trainer].state == MEMBER_JOINED && answer(s, w.trainer, w.f, &err))
+        if (s->barrier.members[w.trainer].state == MEMBER_JOINED &&
+            answer_request(s, w.trainer, w.f, &err))
             s->ops.fail(s->arg, w.trainer, w.f->type, w.f->req, &err);
         wire_frame_free(w.f);
     }

@@ -8,7 +8,7 @@
  * Rows are written as they are after the last update, without being changed: a run that saves has
  * the same bits as one that does not. A checkpoint ("full") has beside them what the shard itself
  * knows (docs/model-format.md, "Optimizer state"). A save that goes on in a chain ("delta") has of
- * tables the rows that have changed since the one before (shard_chain.c).
+ * tables the rows that have changed since the one before (delta_files.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,8 +24,8 @@
 static const char *const kind_names[] = {"", "dense", "sparse", "local"};
 
 void shard_part_name(const struct ps_shard *s, char file[MODEL_FILE_MAX + 1]) {
-    uint32_t threads = s->opts.kind == PS_KIND_SPARSE ? s->params.job.n_sparse_threads
-                                                      : s->params.job.n_dense_threads;
+    uint32_t threads = s->opts.kind == PS_KIND_SPARSE ? s->params.decl.n_sparse_threads
+                                                      : s->params.decl.n_dense_threads;
     (void)pd_fmt(file, MODEL_FILE_MAX + 1, "%s-%05u-of-%05u.bin", kind_names[s->opts.kind],
                  s->params.thread, threads);
 }
@@ -37,18 +37,18 @@ static int create_all(struct ps_shard *s, uint32_t id, struct pd_err *err) {
     uint64_t keys[BATCH];
     uint32_t rows[BATCH];
     size_t n = 0;
-    if (s->params.job.sparse[id].n_rows > MAX_CREATED)
+    if (s->params.decl.sparse[id].n_rows > MAX_CREATED)
         return pd_fail(
             err, PD_ECONF,
             "table '%s' has %llu ids: too many to make all rows of an initial model (save_initial)",
-            s->params.job.sparse[id].name, (unsigned long long)s->params.job.sparse[id].n_rows);
-    for (uint64_t key = 0; key <= s->params.job.sparse[id].n_rows; key++) {
-        int last = key == s->params.job.sparse[id].n_rows;
-        if (!last && ps_row_thread(key, s->params.job.n_sparse_threads) == s->params.thread)
+            s->params.decl.sparse[id].name, (unsigned long long)s->params.decl.sparse[id].n_rows);
+    for (uint64_t key = 0; key <= s->params.decl.sparse[id].n_rows; key++) {
+        int last = key == s->params.decl.sparse[id].n_rows;
+        if (!last && ps_row_thread(key, s->params.decl.n_sparse_threads) == s->params.thread)
             keys[n++] = key;
         if ((n == BATCH || last) && ps_table_find(s->params.tables[id], keys, n, 1, rows))
             return pd_fail(err, PD_ENOMEM, "no memory for the rows of table '%s'",
-                           s->params.job.sparse[id].name);
+                           s->params.decl.sparse[id].name);
         if (n == BATCH)
             n = 0;
     }
@@ -61,8 +61,8 @@ static void saving_free(struct ps_saving *j) {
     if (!j)
         return;
     part_release(j);
-    for (uint32_t i = 0; j->fresh && i < j->s->params.job.n_sparse; i++)
-        ps_changed_release(&j->fresh[i]);
+    for (uint32_t i = 0; j->fresh && i < j->s->params.decl.n_sparse; i++)
+        ps_dirty_rows_release(&j->fresh[i]);
     free(j->fresh);
     free(j->folder);
     free(j->layer);
@@ -87,14 +87,14 @@ int shard_is_saving(const struct ps_shard *s, uint32_t trainer, uint64_t req) {
     return 0;
 }
 
-static int watch(struct ps_saving *j, struct pd_err *err) {
+static int watch_rows(struct ps_saving *j, struct pd_err *err) {
     const struct ps_shard *s = j->s;
     int rc = 0;
     if (j->chain == PS_CHAIN_NONE || !s->params.tables)
         return 0;
-    j->fresh = pd_calloc(s->params.job.n_sparse, sizeof *j->fresh);
-    for (uint32_t i = 0; j->fresh && i < s->params.job.n_sparse && !rc; i++)
-        rc = ps_changed_begin(&j->fresh[i], ps_table_places(s->params.tables[i]));
+    j->fresh = pd_calloc(s->params.decl.n_sparse, sizeof *j->fresh);
+    for (uint32_t i = 0; j->fresh && i < s->params.decl.n_sparse && !rc; i++)
+        rc = ps_dirty_rows_begin(&j->fresh[i], ps_table_places(s->params.tables[i]));
     return !j->fresh || rc ? pd_fail(err, PD_ENOMEM, "no memory to save") : 0;
 }
 
@@ -105,16 +105,16 @@ static int make_room(struct ps_saving *j, const char *folder, struct pd_err *err
     struct stat st;
     shard_part_name(s, base);
     j->delta =
-        j->chain == PS_CHAIN_DELTA && !s->saves.under_way && shard_chain_go_on(s, folder, j->full);
+        j->chain == PS_CHAIN_DELTA && !s->saves.under_way && delta_files_go_on(s, folder, j->full);
     if (!j->delta)
         memcpy(file, base, sizeof file);
-    else if (model_layer_name(base, s->saves.chain.n, file))
+    else if (model_layer_name(base, s->saves.delta.n, file))
         return pd_fail(err, PD_EIO, "name too long: %s", base);
-    j->n_layers = j->delta ? s->saves.chain.n + 1 : 1;
+    j->n_layers = j->delta ? s->saves.delta.n + 1 : 1;
     j->layer = pd_calloc(j->n_layers, sizeof *j->layer);
     if (!j->layer)
         return pd_fail(err, PD_ENOMEM, "no memory to save");
-    int rc = watch(j, err);
+    int rc = watch_rows(j, err);
     if (!rc)
         rc = part_make_room(j, folder, file, err);
     if (!rc && fstat(model_writer_fd(j->w), &st))
@@ -122,39 +122,39 @@ static int make_room(struct ps_saving *j, const char *folder, struct pd_err *err
     if (rc)
         return rc;
     if (j->delta)
-        memcpy(j->layer, s->saves.chain.layer, s->saves.chain.n * sizeof *j->layer);
-    j->layer[j->n_layers - 1] = (struct chain_layer){.dev = st.st_dev, .ino = st.st_ino};
+        memcpy(j->layer, s->saves.delta.layer, s->saves.delta.n * sizeof *j->layer);
+    j->layer[j->n_layers - 1] = (struct delta_layer){.dev = st.st_dev, .ino = st.st_ino};
     return 0;
 }
 
 /* The cut is made: what changes from here on belongs to the next save. */
 static void watch_from_here(struct ps_saving *j) {
     struct ps_shard *s = j->s;
-    for (uint32_t i = 0; j->fresh && i < s->params.job.n_sparse; i++) {
-        struct ps_changed before = s->params.changed[i];
-        s->params.changed[i] = j->fresh[i];
+    for (uint32_t i = 0; j->fresh && i < s->params.decl.n_sparse; i++) {
+        struct ps_dirty_rows before = s->params.dirty[i];
+        s->params.dirty[i] = j->fresh[i];
         j->fresh[i] = before;
     }
     if (j->fresh)
-        s->saves.chain.latest = j;
+        s->saves.delta.latest = j;
 }
 
 /* The newest note of the member that is not ahead of what the shard has applied: of the common
  * step, or without a barrier of the member's own steps. */
-static const struct pd_buf *note_of(const struct ps_shard *s, const struct member *m) {
+static const struct pd_buf *current_note(const struct ps_shard *s, const struct shard_member *m) {
     return &m->note[m->note[0].after > (s->params.rule->barrier ? s->barrier.step : m->step)].text;
 }
 
 /* What the answer says of the shard as it is now. 0 or PD_ENOMEM. */
-static int remember(struct ps_saving *j) {
+static int record_state(struct ps_saving *j) {
     const struct ps_shard *s = j->s;
-    for (uint32_t i = 0; i < s->params.job.n_sparse; i++)
+    for (uint32_t i = 0; i < s->params.decl.n_sparse; i++)
         pd_put_u64(&j->table_rows, s->params.tables ? ps_table_rows(s->params.tables[i]) : 0);
     j->updates = s->params.updates;
     j->samples = s->params.samples;
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
-        const struct member *m = &s->barrier.members[s->barrier.order[i]];
-        const struct pd_buf *note = note_of(s, m);
+        const struct shard_member *m = &s->barrier.members[s->barrier.order[i]];
+        const struct pd_buf *note = current_note(s, m);
         const struct ps_msg_saved_note n = {.stream_lo = m->streams.lo,
                                             .stream_hi = m->streams.hi,
                                             .text = note->data,
@@ -170,7 +170,7 @@ static int remember(struct ps_saving *j) {
 /* What the trainer wants to be in a checkpoint made after so many steps. No answer. */
 int shard_note(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
                struct pd_err *err) {
-    struct member *m = &s->barrier.members[trainer];
+    struct shard_member *m = &s->barrier.members[trainer];
     const struct ps_body b = ps_body_of(f);
     struct ps_msg_note q;
     if (ps_get_note(&b, &q, err))
@@ -211,9 +211,9 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
         if (!s->saves.staged)
             rc = pd_fail(err, PD_ENOMEM, "no memory to save");
     }
-    for (uint32_t i = 0; q.create_rows && s->params.tables && i < s->params.job.n_sparse && !rc;
+    for (uint32_t i = 0; q.create_rows && s->params.tables && i < s->params.decl.n_sparse && !rc;
          i++)
-        rc = s->params.lives[i].active ? 0 : create_all(s, i, err);
+        rc = s->params.policies[i].active ? 0 : create_all(s, i, err);
     if (!rc) {
         *j = (struct ps_saving){.s = s,
                                 .trainer = trainer,
@@ -221,7 +221,8 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
                                 .req = f->req,
                                 .full = (int)q.full,
                                 .chain = (enum ps_chain)q.chain};
-        rc = remember(j) ? pd_fail(err, PD_ENOMEM, "no memory to save") : make_room(j, path, err);
+        rc = record_state(j) ? pd_fail(err, PD_ENOMEM, "no memory to save")
+                             : make_room(j, path, err);
     }
     if (!rc && pd_fmt(path, sizeof path, "%s/%s", *dir ? dir : ".", name))
         rc = pd_fail(err, PD_EIO, "path too long: %s/%s", dir, name);
@@ -271,7 +272,7 @@ static int put_saved(struct ps_saving *j, const struct model_part *part, struct 
         .files = files.data,
         .files_bytes = files.len,
         .n_files = j->n_layers,
-        .n_tables = j->s->params.job.n_sparse,
+        .n_tables = j->s->params.decl.n_sparse,
         .rows = j->table_rows.data,
         .updates = j->updates,
         .samples = j->samples,
@@ -287,14 +288,14 @@ static int put_saved(struct ps_saving *j, const struct model_part *part, struct 
 
 /* The next save of the chain lies on this one, unless its rows were watched since another's cut. */
 static void chain_on(struct ps_shard *s, struct ps_saving *j, int ok) {
-    if (s->saves.chain.latest != j)
+    if (s->saves.delta.latest != j)
         return;
-    s->saves.chain.latest = NULL;
+    s->saves.delta.latest = NULL;
     if (!ok) {
-        shard_chain_drop(s);
+        delta_files_drop(s);
         return;
     }
-    shard_chain_set(s, j->folder, j->full, j->layer, j->n_layers);
+    delta_files_set(s, j->folder, j->full, j->layer, j->n_layers);
     j->folder = NULL;
     j->layer = NULL;
 }
@@ -314,7 +315,7 @@ void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_
     }
     chain_on(s, j, part != NULL);
     s->stats.progress++;
-    const struct member *m = &s->barrier.members[j->trainer];
+    const struct shard_member *m = &s->barrier.members[j->trainer];
     if (m->state == MEMBER_JOINED && m->incarnation == j->incarnation && !s->failed.code) {
         if (part)
             (void)shard_answer_kept(s, j->trainer, WIRE_PS_SAVE, j->req, &b);

@@ -14,7 +14,7 @@ static void contribution_release(const struct ps_shard *s, struct contribution *
         wire_frame_free(c->frames[k]);
     free(c->frames);
     free(c->dense);
-    for (uint32_t t = 0; c->tables && t < s->params.job.n_sparse; t++) {
+    for (uint32_t t = 0; c->tables && t < s->params.decl.n_sparse; t++) {
         free(c->tables[t].list.rows);
         free(c->tables[t].list.keys);
     }
@@ -22,14 +22,14 @@ static void contribution_release(const struct ps_shard *s, struct contribution *
     memset(c, 0, sizeof *c);
 }
 
-void shard_member_release(struct ps_shard *s, struct member *m) {
+void shard_member_release(struct ps_shard *s, struct shard_member *m) {
     for (uint32_t i = 0; m->ring && i < SHARD_RING; i++) {
         for (uint32_t k = 0; k < m->ring[i].cap_parts; k++)
             contribution_release(s, &m->ring[i].parts[k]);
         free(m->ring[i].parts);
     }
     free(m->ring);
-    for (uint32_t t = 0; m->known && t < s->params.job.n_sparse * SHARD_LISTS; t++) {
+    for (uint32_t t = 0; m->known && t < s->params.decl.n_sparse * SHARD_LISTS; t++) {
         free(m->known[t].list.rows);
         free(m->known[t].list.keys);
     }
@@ -44,9 +44,9 @@ void shard_member_release(struct ps_shard *s, struct member *m) {
     memset(m, 0, sizeof *m);
 }
 
-int shard_member_init(struct ps_shard *s, struct member *m) {
+int shard_member_init(struct ps_shard *s, struct shard_member *m) {
     m->ring = pd_calloc(SHARD_RING, sizeof *m->ring);
-    m->known = pd_calloc((size_t)s->params.job.n_sparse * SHARD_LISTS, sizeof *m->known);
+    m->known = pd_calloc((size_t)s->params.decl.n_sparse * SHARD_LISTS, sizeof *m->known);
     m->answers = pd_calloc(SHARD_ANSWERS, sizeof *m->answers);
     pd_buf_init(&m->note[0].text);
     pd_buf_init(&m->note[1].text);
@@ -61,11 +61,11 @@ void shard_step_clear(struct ps_shard *s, struct member_step *p) {
         struct contribution *c = &p->parts[k];
         for (size_t i = 0; i < c->n_frames; i++)
             wire_frame_free(c->frames[i]);
-        c->n_frames = c->n_owned = 0;
+        c->n_frames = c->n_copied = 0;
         memset(c->stats, 0, sizeof c->stats);
         memset(c->dense, 0, params_n_planes(&s->params) * sizeof *c->dense);
-        for (uint32_t t = 0; t < s->params.job.n_sparse; t++)
-            c->tables[t].here = 0;
+        for (uint32_t t = 0; t < s->params.decl.n_sparse; t++)
+            c->tables[t].pushed = 0;
     }
     p->n_parts = 0;
     p->n_stats = 0;
@@ -83,7 +83,7 @@ static int room_for_part(const struct ps_shard *s, struct member_step *p) {
     struct contribution *c = &more[p->cap_parts];
     memset(c, 0, sizeof *c);
     c->dense = pd_calloc(params_n_planes(&s->params), sizeof *c->dense);
-    c->tables = pd_calloc(s->params.job.n_sparse, sizeof *c->tables);
+    c->tables = pd_calloc(s->params.decl.n_sparse, sizeof *c->tables);
     if (!c->dense || !c->tables) {
         contribution_release(s, c);
         return PD_ENOMEM;
@@ -94,8 +94,8 @@ static int room_for_part(const struct ps_shard *s, struct member_step *p) {
 
 /* The contribution of exactly these streams to the step: the one that is there, or a new one in its
  * place in the order. It stays where it is until the next one is made. */
-static int part_of(const struct ps_shard *s, const struct member *m, struct ps_range r,
-                   struct contribution **out, struct pd_err *err) {
+static int find_contribution(const struct ps_shard *s, const struct shard_member *m,
+                             struct ps_range r, struct contribution **out, struct pd_err *err) {
     struct member_step *p = barrier_step_of(m, m->step);
     uint32_t at = 0;
     while (at < p->n_parts && p->parts[at].streams.hi <= r.lo)
@@ -133,7 +133,8 @@ static int keep_frame(struct contribution *c, struct wire_frame **f) {
 }
 
 /* A copy of n bytes at p, in a frame of the contribution. NULL: no memory. */
-static const void *own(struct ps_shard *s, struct contribution *c, const void *p, size_t n) {
+static const void *copy_to_frame(struct ps_shard *s, struct contribution *c, const void *p,
+                                 size_t n) {
     enum { SPACE = 192 };
     _Static_assert(sizeof(struct wire_frame) <= SPACE, "the copy stands behind the frame");
     struct wire_frame *f = pd_pool_get(s->opts.pool, SPACE + n);
@@ -147,30 +148,32 @@ static const void *own(struct ps_shard *s, struct contribution *c, const void *p
     return NULL;
 }
 
-static int own_contribution(struct ps_shard *s, struct contribution *c) {
-    if (c->n_owned == c->n_frames)
+static int copy_contribution(struct ps_shard *s, struct contribution *c) {
+    if (c->n_copied == c->n_frames)
         return 0;
     for (uint32_t i = 0; i < params_n_planes(&s->params); i++)
-        if (c->dense[i] && !(c->dense[i] = own(s, c, c->dense[i],
-                                               params_seg(&s->params, i)->count * sizeof(float))))
+        if (c->dense[i] &&
+            !(c->dense[i] = copy_to_frame(s, c, c->dense[i],
+                                          params_seg(&s->params, i)->count * sizeof(float))))
             return PD_ENOMEM;
-    for (uint32_t t = 0; t < s->params.job.n_sparse; t++) {
+    for (uint32_t t = 0; t < s->params.decl.n_sparse; t++) {
         struct row_push *p = &c->tables[t];
-        if (p->here && !(p->grad = own(s, c, p->grad,
-                                       p->list.n * params_width(&s->params, t) * sizeof(float))))
+        if (p->pushed &&
+            !(p->grad = copy_to_frame(s, c, p->grad,
+                                      p->list.n * params_width(&s->params, t) * sizeof(float))))
             return PD_ENOMEM;
     }
-    c->n_owned = c->n_frames;
+    c->n_copied = c->n_frames;
     return 0;
 }
 
-int ps_shard_own_pushes(struct ps_shard *s) {
+int ps_shard_copy_pushes(struct ps_shard *s) {
     int rc = 0;
     for (uint32_t i = 0; i < s->barrier.n_joined && !rc; i++) {
-        const struct member *m = &s->barrier.members[s->barrier.order[i]];
+        const struct shard_member *m = &s->barrier.members[s->barrier.order[i]];
         struct member_step *p = barrier_step_of(m, m->step);
         for (uint32_t k = 0; k < p->n_parts && !rc; k++)
-            rc = own_contribution(s, &p->parts[k]);
+            rc = copy_contribution(s, &p->parts[k]);
     }
     return rc;
 }
@@ -185,9 +188,9 @@ struct push_id {
 
 /* What every push begins with: whose it is. 0: go on, it is for the step that the trainer is at; 1:
  * recognised as stale, drop it. */
-static int identify(struct ps_shard *s, uint32_t trainer, const char *what,
-                    const struct push_id *id, struct pd_err *err) {
-    const struct member *m = &s->barrier.members[trainer];
+static int check_push(struct ps_shard *s, uint32_t trainer, const char *what,
+                      const struct push_id *id, struct pd_err *err) {
+    const struct shard_member *m = &s->barrier.members[trainer];
     const uint64_t epoch = id->epoch, step = id->step;
     const uint32_t lo = id->streams.lo, hi = id->streams.hi;
     if (epoch != s->opts.epoch || lo >= hi || lo < m->streams.lo || hi > m->streams.hi)
@@ -212,9 +215,10 @@ static int identify(struct ps_shard *s, uint32_t trainer, const char *what,
 /* The same for a push, and the contribution that it belongs to; NULL: it is stale. */
 static int begin_push(struct ps_shard *s, uint32_t trainer, const char *what, struct push_id id,
                       struct contribution **c, struct pd_err *err) {
-    int rc = identify(s, trainer, what, &id, err);
+    int rc = check_push(s, trainer, what, &id, err);
     *c = NULL;
-    return rc ? (rc < 0 ? rc : 0) : part_of(s, &s->barrier.members[trainer], id.streams, c, err);
+    return rc ? (rc < 0 ? rc : 0)
+              : find_contribution(s, &s->barrier.members[trainer], id.streams, c, err);
 }
 
 /* set 0: checks all of it; 1: it counts. *fresh: how many segments had not come before. */
@@ -233,7 +237,7 @@ static int read_dense(struct ps_shard *s, struct contribution *c, const struct p
                            "PS_PUSH_DENSE: %llu values for parameter '%s', which has %llu here",
                            (unsigned long long)count, params_dense_name(&s->params, id),
                            (unsigned long long)params_seg(&s->params, id)->count);
-        if (!set && s->params.job.on_nan == PS_NAN_REFUSE && !ps_all_finite(m->values + at, count))
+        if (!set && s->params.decl.on_nan == PS_NAN_REFUSE && !ps_all_finite(m->values + at, count))
             return pd_fail(
                 err, PD_ENUM,
                 "PS_PUSH_DENSE: the gradient of parameter '%s' is not a finite number (reject_nan)",
@@ -275,7 +279,7 @@ int shard_push_dense(struct ps_shard *s, uint32_t trainer, struct wire_frame **f
 
 static int check_keys(const struct ps_shard *s, const uint64_t *keys, uint64_t n,
                       struct pd_err *err) {
-    uint32_t threads = s->params.job.n_sparse_threads;
+    uint32_t threads = s->params.decl.n_sparse_threads;
     for (uint64_t i = 0; i < n; i++) {
         if (i && keys[i] <= keys[i - 1])
             return pd_fail(err, PD_EPROTO, "keys are not sorted and unique at %llu",
@@ -289,7 +293,7 @@ static int check_keys(const struct ps_shard *s, const uint64_t *keys, uint64_t n
 
 int shard_keys(const struct ps_shard *s, const char *what, uint32_t table, uint64_t n,
                const uint64_t *keys, size_t n_keys, struct pd_err *err) {
-    if (!s->params.tables || table >= s->params.job.n_sparse)
+    if (!s->params.tables || table >= s->params.decl.n_sparse)
         return pd_fail(err, PD_EPROTO, "%s: no table %u here", what, table);
     if (n >= PS_ROW_NONE || n_keys != n)
         return pd_fail(err, PD_EPROTO, "%s: %llu keys announced, %zu there", what,
@@ -299,7 +303,7 @@ int shard_keys(const struct ps_shard *s, const char *what, uint32_t table, uint6
 
 /* Rows of the push into p->list: those of the last pull by its number, or looked up (and made)
  * here. */
-static int push_keys(struct ps_shard *s, struct member *m, const struct ps_msg_push_rows *q,
+static int push_keys(struct ps_shard *s, struct shard_member *m, const struct ps_msg_push_rows *q,
                      struct row_push *p, struct pd_err *err) {
     const uint32_t table = q->table, list = q->list;
     const uint64_t n = q->n;
@@ -318,12 +322,12 @@ static int push_keys(struct ps_shard *s, struct member *m, const struct ps_msg_p
     int rc = shard_keys(s, "PS_PUSH_ROWS", table, n, keys, q->n_keys, err);
     if (rc)
         return rc;
-    const int life = s->params.lives[table].active;
+    const int life = s->params.policies[table].active;
     if (shard_room(&p->list.rows, &p->list.cap, n, sizeof *p->list.rows) ||
         row_list_keep_keys(&p->list, keys, n) ||
         ps_table_find(s->params.tables[table], keys, n, !life, p->list.rows))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
-                       s->params.job.sparse[table].name);
+                       s->params.decl.sparse[table].name);
     p->list.n = n;
     return 0;
 }
@@ -348,29 +352,29 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
         return rc;
     const uint32_t table = m.table;
     const uint64_t n = m.n;
-    if (!s->params.tables || table >= s->params.job.n_sparse)
+    if (!s->params.tables || table >= s->params.decl.n_sparse)
         return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: no table %u here", table);
     uint32_t dim = params_width(&s->params, table);
     if (n >= PS_ROW_NONE || m.n_values != n * dim)
         return pd_fail(err, PD_EPROTO, "PS_PUSH_ROWS: %llu rows of %u floats in %zu floats",
                        (unsigned long long)n, dim, m.n_values);
-    const int life = s->params.lives[table].active;
+    const int life = s->params.policies[table].active;
     const uint32_t *seen = m.seen;
     if (m.n_seen != (life ? n * 2 : 0) || (life && check_seen(seen, n)))
         return pd_fail(err, PD_EPROTO,
                        "PS_PUSH_ROWS: shows and clicks of %llu rows of table '%s' in %zu numbers",
-                       (unsigned long long)n, s->params.job.sparse[table].name, m.n_seen);
+                       (unsigned long long)n, s->params.decl.sparse[table].name, m.n_seen);
     struct row_push *p = &c->tables[table];
-    if (p->here) {
+    if (p->pushed) {
         s->stats.duplicates++;
         return 0;
     }
     const float *grad = m.values;
-    if (s->params.job.on_nan == PS_NAN_REFUSE && !ps_all_finite(grad, n * dim))
+    if (s->params.decl.on_nan == PS_NAN_REFUSE && !ps_all_finite(grad, n * dim))
         return pd_fail(
             err, PD_ENUM,
             "PS_PUSH_ROWS: the gradient of table '%s' is not a finite number (reject_nan)",
-            s->params.job.sparse[table].name);
+            s->params.decl.sparse[table].name);
     rc = push_keys(s, &s->barrier.members[trainer], &m, p, err);
     if (rc)
         return rc;
@@ -378,25 +382,25 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
         return pd_fail(err, PD_ENOMEM, "no memory for a push");
     p->grad = grad;
     p->seen = seen;
-    p->here = 1;
+    p->pushed = 1;
     return 0;
 }
 
 /* The numbers of one contribution; `streams` of it are among the member's. */
-static int take_stats(struct ps_shard *s, const struct member *m, struct ps_range streams,
-                      const double *stats, uint32_t n, struct pd_err *err) {
+static int set_stats(struct ps_shard *s, const struct shard_member *m, struct ps_range streams,
+                     const double *stats, uint32_t n, struct pd_err *err) {
     struct contribution *c = NULL;
     if (streams.lo >= streams.hi || streams.lo < m->streams.lo || streams.hi > m->streams.hi)
         return pd_fail(err, PD_EPROTO, "PS_STEP_END: numbers of streams %u to %u", streams.lo,
                        streams.hi);
-    int rc = part_of(s, m, streams, &c, err);
+    int rc = find_contribution(s, m, streams, &c, err);
     if (!rc && n)
         memcpy(c->stats, stats, n * sizeof *stats);
     return rc;
 }
 
 /* Kept so that a replacement process can report the totals of the whole pass. */
-static void add_to_pass(struct ps_shard *s, struct member *m, const struct member_step *p) {
+static void add_to_pass(struct ps_shard *s, struct shard_member *m, const struct member_step *p) {
     m->in_this.steps++;
     m->in_this.samples += p->n_samples;
     for (uint32_t j = 0; j < p->n_parts; j++)
@@ -408,12 +412,12 @@ static void add_to_pass(struct ps_shard *s, struct member *m, const struct membe
 
 int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
                    struct pd_err *err) {
-    struct member *m = &s->barrier.members[trainer];
+    struct shard_member *m = &s->barrier.members[trainer];
     const struct ps_body b = ps_body_of(*f);
     struct ps_msg_step_end e;
     int rc = ps_get_step_end(&b, &e, err);
     if (!rc)
-        rc = identify(s, trainer, "PS_STEP_END", &PUSH_ID(e), err);
+        rc = check_push(s, trainer, "PS_STEP_END", &PUSH_ID(e), err);
     if (rc)
         return rc < 0 ? rc : 0;
     if (e.stream_lo != m->streams.lo || e.stream_hi != m->streams.hi)
@@ -421,12 +425,12 @@ int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
                        "PS_STEP_END of streams %u to %u, which are not all of this trainer's",
                        e.stream_lo, e.stream_hi);
     if (e.n_stats && !e.n_parts)
-        rc = take_stats(s, m, m->streams, e.words, e.n_stats, err);
+        rc = set_stats(s, m, m->streams, e.words, e.n_stats, err);
     for (uint32_t k = 0; k < e.n_parts && !rc; k++) {
         const double *stats;
         const struct ps_step_part part = ps_step_part_get(&e, k, &stats);
-        rc = take_stats(s, m, (struct ps_range){part.stream_lo, part.stream_hi}, stats, e.n_stats,
-                        err);
+        rc = set_stats(s, m, (struct ps_range){part.stream_lo, part.stream_hi}, stats, e.n_stats,
+                       err);
     }
     if (rc)
         return rc;

@@ -9,7 +9,7 @@
 #include "base/fault.h"
 #include "math/hash.h"
 #include "thread/page_memory.h"
-#include "ps/table/changed.h"
+#include "ps/table/dirty_rows.h"
 
 enum {
     FIRST_BITS = 6,
@@ -48,19 +48,19 @@ struct ps_index {
 static const size_t SEGMENT_BYTES = sizeof(struct ps_index_entry) << SEGMENT_BITS;
 
 /* `prefix`: a one and the bits of the directory that lead here. */
-static uint32_t limit_of(uint32_t slots, uint64_t prefix) {
+static uint32_t prefix_limit(uint32_t slots, uint64_t prefix) {
     uint64_t load = LOAD_LEAST + pd_mix64(prefix) % LOAD_SPREAD;
     return (uint32_t)((uint64_t)slots * load / 256);
 }
 
-static size_t dir_of(const struct ps_index *x, uint64_t h) {
+static size_t directory_index(const struct ps_index *x, uint64_t h) {
     return x->depth ? h >> (64 - x->depth) : 0;
 }
 
 static void clear(struct ps_index_entry *s, size_t n) { memset(s, 0xff, n * sizeof *s); }
 
 /* A full-sized segment's slots, out of huge pages. */
-static struct ps_index_entry *take_slots(struct ps_index *x) {
+static struct ps_index_entry *new_slots(struct ps_index *x) {
     struct arena *a = x->arenas;
     if (!a || a->used == ARENA_SEGMENTS) {
         a = pd_calloc(1, sizeof *a);
@@ -95,7 +95,7 @@ int ps_index_new(struct ps_index **out) {
         return PD_ENOMEM;
     }
     s->mask = (1u << FIRST_BITS) - 1;
-    s->limit = limit_of(1u << FIRST_BITS, 1);
+    s->limit = prefix_limit(1u << FIRST_BITS, 1);
     clear(s->slots, 1u << FIRST_BITS);
     x->bytes = sizeof(struct ps_index_entry) << FIRST_BITS;
     x->dir[0] = s;
@@ -146,11 +146,11 @@ void ps_index_find(const struct ps_index *x, const uint64_t *keys, size_t n, uin
     for (size_t i = 0; i < n; i++) {
         if (i + AHEAD < n) {
             uint64_t h = pd_mix64(keys[i + AHEAD]);
-            const struct segment *s = x->dir[dir_of(x, h)];
+            const struct segment *s = x->dir[directory_index(x, h)];
             __builtin_prefetch(&s->slots[(uint32_t)(h >> 32) & s->mask]);
         }
         uint64_t h = pd_mix64(keys[i]);
-        rows[i] = probe(x->dir[dir_of(x, h)], h, keys[i])->row;
+        rows[i] = probe(x->dir[directory_index(x, h)], h, keys[i])->row;
         if (rows[i] == PS_ROW_NONE && *first_missing == n)
             *first_missing = i;
     }
@@ -167,7 +167,7 @@ static int grow_first(struct ps_index *x) {
     struct segment *s = x->dir[0];
     uint32_t n = s->mask + 1;
     struct ps_index_entry *old = s->slots, *fresh = 2 * n == 1u << SEGMENT_BITS
-                                                        ? take_slots(x)
+                                                        ? new_slots(x)
                                                         : pd_malloc(2 * (size_t)n * sizeof *fresh);
     if (!fresh)
         return PD_ENOMEM;
@@ -175,7 +175,7 @@ static int grow_first(struct ps_index *x) {
         x->bytes += 2 * (size_t)n * sizeof *fresh;
     s->slots = fresh;
     s->mask = 2 * n - 1;
-    s->limit = limit_of(2 * n, 1);
+    s->limit = prefix_limit(2 * n, 1);
     clear(fresh, 2 * (size_t)n);
     reinsert(old, n, s);
     free(old);
@@ -198,13 +198,13 @@ static int grow_dir(struct ps_index *x) {
 
 /* Half of the segment's entries of the directory lead to a new one, with half of its keys. */
 static int split(struct ps_index *x, uint64_t h) {
-    struct segment *s = x->dir[dir_of(x, h)];
+    struct segment *s = x->dir[directory_index(x, h)];
     if (!x->spare && !(x->spare = pd_malloc(SEGMENT_BYTES)))
         return PD_ENOMEM;
     if (s->depth == x->depth && grow_dir(x))
         return PD_ENOMEM;
     struct segment *t = pd_calloc(1, sizeof *t);
-    if (!t || !(t->slots = take_slots(x))) {
+    if (!t || !(t->slots = new_slots(x))) {
         free(t);
         return PD_ENOMEM;
     }
@@ -212,8 +212,8 @@ static int split(struct ps_index *x, uint64_t h) {
     uint64_t prefix = s->depth ? h >> (64 - s->depth) : 0; /* of s; its halves are 2p and 2p + 1 */
     t->mask = s->mask;
     t->depth = ++s->depth;
-    s->limit = limit_of(n, (uint64_t)1 << s->depth | prefix << 1);
-    t->limit = limit_of(n, (uint64_t)1 << s->depth | prefix << 1 | 1);
+    s->limit = prefix_limit(n, (uint64_t)1 << s->depth | prefix << 1);
+    t->limit = prefix_limit(n, (uint64_t)1 << s->depth | prefix << 1 | 1);
     size_t span = (size_t)1 << (x->depth - s->depth), first = (size_t)(prefix << 1 | 1) * span;
     for (size_t i = 0; i < span; i++)
         x->dir[first + i] = t;
@@ -235,11 +235,11 @@ static int split(struct ps_index *x, uint64_t h) {
 
 int ps_index_put(struct ps_index *x, uint64_t key, uint32_t row) {
     uint64_t h = pd_mix64(key);
-    struct segment *s = x->dir[dir_of(x, h)];
+    struct segment *s = x->dir[directory_index(x, h)];
     while (s->used >= s->limit) {
         if (s->mask + 1 < 1u << SEGMENT_BITS ? grow_first(x) : split(x, h))
             return PD_ENOMEM;
-        s = x->dir[dir_of(x, h)];
+        s = x->dir[directory_index(x, h)];
     }
     *probe(s, h, key) = (struct ps_index_entry){key, row};
     s->used++;
@@ -251,14 +251,14 @@ int ps_index_put(struct ps_index *x, uint64_t key, uint32_t row) {
 
 uint32_t *ps_index_at(struct ps_index *x, uint64_t key) {
     uint64_t h = pd_mix64(key);
-    struct ps_index_entry *q = probe(x->dir[dir_of(x, h)], h, key);
+    struct ps_index_entry *q = probe(x->dir[directory_index(x, h)], h, key);
     return q->row == PS_ROW_NONE ? NULL : &q->row;
 }
 
 /* What stands behind the slot moves up where that brings it no further than its own place. */
 void ps_index_remove(struct ps_index *x, uint64_t key) {
     uint64_t h = pd_mix64(key);
-    struct segment *s = x->dir[dir_of(x, h)];
+    struct segment *s = x->dir[directory_index(x, h)];
     uint32_t free_at = (uint32_t)(probe(s, h, key) - s->slots);
     for (uint32_t i = (free_at + 1) & s->mask; s->slots[i].row != PS_ROW_NONE;
          i = (i + 1) & s->mask) {
@@ -298,7 +298,7 @@ void ps_index_list(const struct ps_index *x, struct ps_index_entry *out) {
 
 /* Entries that are in the LOT slots from `from` on, of rows that have changed (NULL: all). Without
  * a branch for each, which would be guessed wrong half of the time. */
-static size_t take_lot(const struct segment *s, uint32_t from, const struct ps_changed *only,
+static size_t take_lot(const struct segment *s, uint32_t from, const struct ps_dirty_rows *only,
                        struct ps_index_entry *lot) {
     const struct ps_index_entry *e = s->slots + from;
     const uint32_t n_slots = s->mask + 1 - from < LOT ? s->mask + 1 - from : LOT;
@@ -311,13 +311,13 @@ static size_t take_lot(const struct segment *s, uint32_t from, const struct ps_c
         return n;
     for (size_t i = 0; i < n; i++) {
         lot[k] = lot[i];
-        k += ps_changed_has(only, lot[i].row) != 0;
+        k += ps_dirty_rows_has(only, lot[i].row) != 0;
     }
     return k;
 }
 
 /* Counted first. */
-uint64_t ps_index_list_heaps(const struct ps_index *x, const struct ps_changed *only,
+uint64_t ps_index_list_heaps(const struct ps_index *x, const struct ps_dirty_rows *only,
                              struct ps_index_entry *out, uint64_t cap,
                              struct ps_index_heaps *heaps) {
     const uint64_t differ = x->ones & x->zeros;

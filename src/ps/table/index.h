@@ -65,8 +65,8 @@ struct ps_index_heaps {
 };
 /* Those whose rows have changed (NULL: all); how many. More than `cap` are not listed. Nothing is
  * allocated. */
-struct ps_changed;
-uint64_t ps_index_list_heaps(const struct ps_index *x, const struct ps_changed *only,
+struct ps_dirty_rows;
+uint64_t ps_index_list_heaps(const struct ps_index *x, const struct ps_dirty_rows *only,
                              struct ps_index_entry *out, uint64_t cap,
                              struct ps_index_heaps *heaps);
 /* The other half, for heap h: out[*from..*to) is sorted then. */

@@ -57,7 +57,8 @@ static void free_slab(struct slab *s) {
     free(s->seen);
 }
 
-/* Children of fork have no use for it (cut.h), so it is not copied page by page while they live. */
+/* Children of fork have no use for it (snapshot.h), so it is not copied page by page while they
+ * live. */
 static int map_slab(struct slab *s, size_t n, size_t row_bytes, size_t bytes, int ageing) {
     char *p = pd_huge_map(bytes);
     if (!p)
@@ -114,48 +115,48 @@ static int add_slab(struct ps_table *t) {
     return 0;
 }
 
-static inline const struct slab *slab_of(const struct ps_table *t, uint32_t row, size_t *in) {
+static inline const struct slab *row_slab(const struct ps_table *t, uint32_t row, size_t *in) {
     return slab_in(t, t->slabs, row, in);
 }
 
-static inline float *row_of(const struct ps_table *t, uint32_t row) {
+static inline float *row_values(const struct ps_table *t, uint32_t row) {
     size_t i;
-    const struct slab *s = slab_of(t, row, &i);
+    const struct slab *s = row_slab(t, row, &i);
     return s->rows + i * t->width;
 }
 
-const float *ps_table_row(const struct ps_table *t, uint32_t row) { return row_of(t, row); }
+const float *ps_table_row(const struct ps_table *t, uint32_t row) { return row_values(t, row); }
 
 float *ps_table_change(struct ps_table *t, uint32_t row) {
     if (t->cuts)
         table_keep(t, row);
-    return row_of(t, row);
+    return row_values(t, row);
 }
 
 void ps_table_change_rows(struct ps_table *t, const uint32_t *rows, size_t n, float **out) {
     for (size_t i = 0; t->cuts && i < n; i++)
         table_keep(t, rows[i]);
     for (size_t i = 0; i < n; i++)
-        out[i] = row_of(t, rows[i]);
+        out[i] = row_values(t, rows[i]);
 }
 
 struct ps_row_note *ps_table_note(const struct ps_table *t, uint32_t row) {
     size_t i;
-    const struct slab *s = slab_of(t, row, &i);
+    const struct slab *s = row_slab(t, row, &i);
     return &s->notes[i];
 }
 
 void ps_table_notes(const struct ps_table *t, const uint32_t *rows, size_t n,
                     struct ps_row_note **out) {
     for (size_t i = 0, in; i < n; i++) {
-        out[i] = rows[i] == PS_ROW_NONE ? NULL : &slab_of(t, rows[i], &in)->notes[in];
+        out[i] = rows[i] == PS_ROW_NONE ? NULL : &row_slab(t, rows[i], &in)->notes[in];
         __builtin_prefetch(out[i], 1);
     }
 }
 
 struct ps_row_seen *ps_table_seen(const struct ps_table *t, uint32_t row) {
     size_t i;
-    const struct slab *s = slab_of(t, row, &i);
+    const struct slab *s = row_slab(t, row, &i);
     return &s->seen[i];
 }
 
@@ -163,7 +164,7 @@ struct ps_row_seen *ps_table_seen(const struct ps_table *t, uint32_t row) {
 void ps_table_prefetch(const struct ps_table *t, uint32_t row) {
     if (t->cuts)
         table_keep_soon(t, row);
-    const char *p = (const char *)row_of(t, row);
+    const char *p = (const char *)row_values(t, row);
     size_t bytes = t->width * sizeof(float) < 1024 ? t->width * sizeof(float) : 1024,
            in = (uintptr_t)p % TABLE_LINE;
     for (size_t k = 0; k < in + bytes; k += TABLE_LINE)
@@ -180,7 +181,7 @@ void ps_table_set_initial(struct ps_table *t, float mean, float std) {
     t->std = std;
 }
 
-void ps_table_initial(const struct ps_table *t, uint64_t key, float *out) {
+static void initial_row(const struct ps_table *t, uint64_t key, float *out) {
     ps_initial(pd_rng_key(t->seed, PD_RNG_INIT, t->name_hash, key), 0, 0, t->mean, t->std, out,
                t->dim);
 }
@@ -204,7 +205,7 @@ static int create_row(struct ps_table *t, uint64_t key, uint32_t *row) {
         t->n_used++;
     }
     t->n_rows++;
-    ps_table_initial(t, key, w);
+    initial_row(t, key, w);
     memset(w + t->dim, 0, (t->width - t->dim) * sizeof *w);
     return 0;
 }
@@ -251,16 +252,16 @@ static void gather(const struct ps_table *t, const uint64_t *keys, const uint32_
     const size_t bytes = width * sizeof(float);
     for (size_t i = 0; i < n; i++, out += width) {
         if (i + AHEAD_ROW < n && rows[i + AHEAD_ROW] != PS_ROW_NONE) {
-            const char *p = (const char *)row_of(t, rows[i + AHEAD_ROW]);
+            const char *p = (const char *)row_values(t, rows[i + AHEAD_ROW]);
             size_t in = (uintptr_t)p % TABLE_LINE;
             for (size_t k = 0; k < in + bytes && k < 512; k += TABLE_LINE)
                 __builtin_prefetch(p - in + k);
         }
         if (rows[i] != PS_ROW_NONE) {
-            pd_few_copy(out, row_of(t, rows[i]), width);
+            pd_few_copy(out, row_values(t, rows[i]), width);
             continue;
         }
-        ps_table_initial(t, keys[i], out);
+        initial_row(t, keys[i], out);
         memset(out + t->dim, 0, bytes - t->dim * sizeof *out);
     }
 }
@@ -275,7 +276,7 @@ void ps_table_gather_all(const struct ps_table *t, const uint64_t *keys, const u
     gather(t, keys, rows, n, t->all, out);
 }
 
-uint64_t ps_table_list(const struct ps_table *t, const struct ps_changed *only,
+uint64_t ps_table_list(const struct ps_table *t, const struct ps_dirty_rows *only,
                        struct ps_index_entry *rows, uint64_t cap, struct ps_index_heaps *heaps) {
     return ps_index_list_heaps(t->index, only, rows, cap, heaps);
 }

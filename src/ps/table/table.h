@@ -29,8 +29,8 @@ struct ps_row_note {
     uint32_t step; /* the optimizer's: the update that touched the row last, plus one */
 };
 
-/* Of a table whose rows age (ps/table/life.h); zeros at first. Today's shows and clicks are whole
- * numbers, so that their sum does not depend on the order in which they come. */
+/* Of a table whose rows age (ps/table/row_policy.h); zeros at first. Today's shows and clicks are
+ * whole numbers, so that their sum does not depend on the order in which they come. */
 struct ps_row_seen {
     float show, click;      /* up to the last day's end, decayed */
     uint32_t shows, clicks; /* since then */
@@ -59,12 +59,11 @@ void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint3
                      float *out);
 void ps_table_gather_all(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows,
                          size_t n, float *out); /* state too */
-void ps_table_initial(const struct ps_table *t, uint64_t key, float *out);
 
 const float *ps_table_row(const struct ps_table *t,
                           uint32_t row); /* dim weights, then state * dim floats */
 /* The same to be changed, or its note's step, or what was seen of it: comes before any of that,
- * since a cut may want them as they are (cut.h). */
+ * since a cut may want them as they are (snapshot.h). */
 float *ps_table_change(struct ps_table *t, uint32_t row);
 void ps_table_change_rows(struct ps_table *t, const uint32_t *rows, size_t n,
                           float **out);                         /* of n rows */
@@ -88,7 +87,7 @@ void ps_table_set_initial(struct ps_table *t, float mean,
                           float std); /* for rows made from now on */
 
 /* ps_index_list_heaps of its rows. */
-uint64_t ps_table_list(const struct ps_table *t, const struct ps_changed *only,
+uint64_t ps_table_list(const struct ps_table *t, const struct ps_dirty_rows *only,
                        struct ps_index_entry *rows, uint64_t cap, struct ps_index_heaps *heaps);
 /* All of them by ascending key, malloc'd. */
 int ps_table_sorted(const struct ps_table *t, struct ps_index_entry **rows);

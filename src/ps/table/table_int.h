@@ -31,7 +31,7 @@ struct ps_table {
     int ageing;
     uint64_t bytes; /* of the slabs */
     uint32_t refs;  /* the owner's, and one of each cut */
-    struct ps_cut *cuts;
+    struct ps_snapshot *cuts;
 };
 
 /* Which of the table's slabs, or of a copy of that list, has the row, and where in it. */

@@ -1,5 +1,5 @@
 /* Tables whose rows come and go, by themselves: models of jobs that counted and of jobs that did
- * not, bounds, values, mistakes. Whole jobs: test_ps_life.c. */
+ * not, bounds, values, mistakes. Whole jobs: test_ps_row_policy.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,10 +12,10 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "ps/client/client.h"
-#include "ps/plan/job.h"
-#include "ps/table/life.h"
+#include "ps/plan/declaration.h"
+#include "ps/table/row_policy.h"
 #include "tests/support/ps_frames.h"
-#include "tests/support/ps_life.h"
+#include "tests/support/ps_row_policy.h"
 
 enum { DIM = 2, SEED = 42 };
 static const double RATE = 0.5;
@@ -55,7 +55,7 @@ static void read_alone(struct ps_client *c, float rows[3 * DIM]) {
 
 static void test_models_of_both_kinds_load_into_both(void **state) {
     (void)state;
-    char dir[] = "/tmp/test_ps_life.XXXXXX", folder[64];
+    char dir[] = "/tmp/test_ps_row_policy.XXXXXX", folder[64];
     struct pd_row_life lives[2] = {life_conf(0, 0, 0), life_conf(1, 0, 1)};
     lives[1].delete_days = 3;
     assert_non_null(mkdtemp(dir));
@@ -101,39 +101,39 @@ static void test_models_of_both_kinds_load_into_both(void **state) {
 static void test_candidates_are_bounded(void **state) {
     (void)state;
     struct pd_row_life c = life_conf(10, 0, 0);
-    struct ps_life l;
+    struct ps_row_policy l;
     int admitted = 0;
     c.admit_candidates = 1024;
-    assert_int_equal(ps_life_init(&l, &c, 1, "t"), 0);
+    assert_int_equal(ps_row_policy_init(&l, &c, 1, "t"), 0);
     for (uint64_t i = 0; i < 200000; i++) {
-        assert_int_equal(ps_life_show(&l, 1000000 + i, 1), 0); /* never seen again */
+        assert_int_equal(ps_row_policy_show(&l, 1000000 + i, 1), 0); /* never seen again */
         if (i % 40 == 0) {
-            assert_int_equal(ps_life_show(&l, i % 3, 1), 0); /* three that come back */
-            admitted |= ps_life_admit(&l, i % 3, i) << i % 3;
+            assert_int_equal(ps_row_policy_show(&l, i % 3, 1), 0); /* three that come back */
+            admitted |= ps_row_policy_admit(&l, i % 3, i) << i % 3;
         }
-        assert_true(ps_life_candidates(&l) <= 1024);
+        assert_true(ps_row_policy_candidates(&l) <= 1024);
     }
     assert_int_equal(admitted, 7);
     assert_true(l.n_forgotten > 190000);
     assert_true(ps_index_bytes(l.candidates) < 1024 * 64);
-    ps_life_release(&l);
+    ps_row_policy_release(&l);
 }
 
 static void test_chance_is_the_probability(void **state) {
     (void)state;
     struct pd_row_life c = life_conf(0, 0.05, 0);
-    struct ps_life l;
+    struct ps_row_policy l;
     uint64_t n = 0;
-    assert_int_equal(ps_life_init(&l, &c, 7, "t"), 0);
+    assert_int_equal(ps_row_policy_init(&l, &c, 7, "t"), 0);
     for (uint64_t key = 0; key < 20000;
          key++) { /* three shows: 1 - 0.95^3 = 0.142625, 2853 +- 49 */
-        assert_int_equal(ps_life_show(&l, key, 2), 0);
-        assert_int_equal(ps_life_show(&l, key, 1), 0);
-        n += (uint64_t)ps_life_admit(&l, key, 3);
-        assert_int_equal(ps_life_candidates(&l), 0);
+        assert_int_equal(ps_row_policy_show(&l, key, 2), 0);
+        assert_int_equal(ps_row_policy_show(&l, key, 1), 0);
+        n += (uint64_t)ps_row_policy_admit(&l, key, 3);
+        assert_int_equal(ps_row_policy_candidates(&l), 0);
     }
     assert_in_range(n, 2853 - 5 * 49, 2853 + 5 * 49);
-    ps_life_release(&l);
+    ps_row_policy_release(&l);
 }
 
 static void test_who_has_no_row_reads_what_was_asked_for(void **state) {
@@ -175,26 +175,26 @@ static void test_mistakes_are_named(void **state) {
     c = life_conf(0, 0, 1);
     c.show_decay = NAN;
     assert_int_equal(pd_row_life_check(&c, &err), PD_ECONF);
-    struct ps_job job; /* under geo the trainers make the rows */
+    struct ps_declaration job; /* under geo the trainers make the rows */
     struct pd_row_life good = life_conf(3, 0, 1);
     struct ps_table_spec t = {.name = "emb", .dim = DIM, .lr_factor = 1, .life = &good};
-    ps_job_init(&job);
+    ps_declaration_init(&job);
     job.n_trainers = job.n_streams = job.n_servers = job.n_dense_threads = job.n_sparse_threads = 1;
     pd_err_clear(&err);
     assert_int_equal(ps_optim_conf_init(&job.optim, "sgd", &err), 0);
     job.optim.learning_rate = 0.1;
-    assert_int_equal(ps_job_add_table(&job, &t, &err), 0);
+    assert_int_equal(ps_declaration_add_table(&job, &t, &err), 0);
     struct pd_row_life bad = life_conf(3, 0.5, 0); /* a name is no format */
     struct ps_table_spec odd = {.name = "100%s%s%n", .dim = DIM, .lr_factor = 1, .life = &bad};
-    assert_int_equal(ps_job_add_table(&job, &odd, &err), PD_ECONF);
+    assert_int_equal(ps_declaration_add_table(&job, &odd, &err), PD_ECONF);
     assert_non_null(strstr(err.msg, "table '100%s%s%n': admit_count and"));
     pd_err_clear(&err);
     pd_fmt(job.update, sizeof job.update, "async");
-    assert_int_equal(ps_job_check(&job, &err), 0);
+    assert_int_equal(ps_declaration_check(&job, &err), 0);
     pd_fmt(job.update, sizeof job.update, "geo");
-    assert_int_equal(ps_job_check(&job, &err), PD_ECONF);
+    assert_int_equal(ps_declaration_check(&job, &err), PD_ECONF);
     assert_non_null(strstr(err.msg, "update = geo"));
-    ps_job_release(&job);
+    ps_declaration_release(&job);
 }
 
 /* A push to such a table says what was seen of each key, and no more clicks than shows. */

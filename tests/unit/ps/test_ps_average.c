@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "ps/client/client.h"
-#include "ps/plan/rule.h"
+#include "ps/plan/update_rule.h"
 
 enum { N = 5000, STEPS = 11 };
 
@@ -76,8 +76,8 @@ static void follow(const char *update) {
 
 static void test_it_follows_what_is_pushed_under_every_rule(void **state) {
     (void)state;
-    for (size_t i = 0; ps_rule_at(i); i++)
-        follow(ps_rule_at(i)->name);
+    for (size_t i = 0; ps_update_rule_at(i); i++)
+        follow(ps_update_rule_at(i)->name);
 }
 
 static void test_a_share_above_1_is_refused(void **state) {

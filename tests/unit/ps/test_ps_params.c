@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/str.h"
-#include "ps/plan/job.h"
+#include "ps/plan/declaration.h"
 #include "ps/shard/params.h"
 
 enum { VALUES = 40, DIM = 4, STREAMS = 4 };
@@ -29,10 +29,10 @@ static void declare(struct ps_params *p, const struct setting *c) {
     const struct ps_dense_spec fixed = {.name = "fixed", .n_dims = 1, .shape = {3}, .init_mean = 2};
     const struct ps_table_spec t = {
         .name = "t", .dim = DIM, .init_std = 1, .lr_factor = 1, .life = c->life};
-    struct ps_job job;
+    struct ps_declaration job;
     struct pd_err err = {0};
     *p = (struct ps_params){0};
-    ps_job_init(&job);
+    ps_declaration_init(&job);
     job.n_trainers = job.n_streams = STREAMS;
     job.n_servers = job.n_dense_threads = job.n_sparse_threads = 1;
     job.seed = 7;
@@ -40,10 +40,10 @@ static void declare(struct ps_params *p, const struct setting *c) {
     pd_fmt(job.update, sizeof job.update, "%s", c->update);
     assert_int_equal(ps_optim_conf_init(&job.optim, c->optimizer, &err), 0);
     job.optim.learning_rate = 0.25;
-    assert_int_equal(ps_job_add_dense(&job, &w, &err), 0);
-    assert_int_equal(ps_job_add_dense(&job, &fixed, &err), 0);
-    assert_int_equal(ps_job_add_table(&job, &t, &err), 0);
-    assert_int_equal(ps_job_check(&job, &err), 0);
+    assert_int_equal(ps_declaration_add_dense(&job, &w, &err), 0);
+    assert_int_equal(ps_declaration_add_dense(&job, &fixed, &err), 0);
+    assert_int_equal(ps_declaration_add_table(&job, &t, &err), 0);
+    assert_int_equal(ps_declaration_check(&job, &err), 0);
     assert_int_equal(ps_params_declare(p, &job, PS_KIND_BOTH, 0, &err), 0);
     assert_int_equal(job.n_dense, 0); /* taken */
 }
@@ -75,9 +75,10 @@ static void give(struct ps_params *p, struct given *g, uint32_t stream, size_t n
         g->keys[i] = keys[i];
         g->seen[2 * i] = 1;
     }
-    assert_int_equal(ps_table_find(p->tables[0], g->keys, n_keys, !p->lives[0].active, g->rows), 0);
+    assert_int_equal(ps_table_find(p->tables[0], g->keys, n_keys, !p->policies[0].active, g->rows),
+                     0);
     g->dense[0] = g->grad_w;
-    g->push = (struct row_push){.here = n_keys > 0,
+    g->push = (struct row_push){.pushed = n_keys > 0,
                                 .list = {.rows = g->rows, .n = n_keys, .keys = g->keys},
                                 .grad = g->grad,
                                 .seen = g->seen};
@@ -106,9 +107,10 @@ static void expect(const struct ps_params *p, uint64_t update, uint64_t n_sample
                    float *state, size_t stride, const float *sum, size_t n) {
     const struct ps_schedule_at at = {.step = update, .samples = update * n_samples};
     struct ps_optim_args a;
-    ps_optim_args_init(&a, &p->job.optim, (float)ps_learning_rate(&p->job.optim, &at), update + 1);
+    ps_optim_args_init(&a, &p->decl.optim, (float)ps_learning_rate(&p->decl.optim, &at),
+                       update + 1);
     ps_optim_args_samples(&a, (float)n_samples);
-    ps_optim_apply(ps_optim_find(p->job.optim.name), &a, w, state, stride, sum, n);
+    ps_optim_apply(ps_optim_find(p->decl.optim.name), &a, w, state, stride, sum, n);
 }
 
 static void optimizers_are_applied_to_sums(void **state) {
@@ -209,7 +211,7 @@ static void rows_come_and_go(void **state) {
     struct pd_row_life life;
     struct ps_params p;
     struct given g[1];
-    struct ps_life_day day;
+    struct ps_row_policy_day day;
     struct pd_err err = {0};
     uint32_t row;
     pd_row_life_init(&life);

@@ -13,11 +13,11 @@
 #include "math/rng.h"
 #include "base/str.h"
 #include "ps/client/client.h"
-#include "ps/plan/job.h"
+#include "ps/plan/declaration.h"
 #include "ps/plan/layout.h"
 #include "ps/plan/optim.h"
 #include "ps/table/table.h"
-#include "ps/plan/tree.h"
+#include "ps/plan/sum_tree.h"
 
 /* --- layout --- */
 
@@ -108,7 +108,7 @@ static void test_tree_plans(void **state) {
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         struct ps_add plan[8];
         char got[80] = "";
-        ps_tree_plan(row[i].r, row[i].n, row[i].n_streams, plan);
+        ps_sum_tree_plan(row[i].r, row[i].n, row[i].n_streams, plan);
         for (uint32_t k = 0; k + 1 < row[i].n; k++)
             snprintf(got + strlen(got), sizeof got - strlen(got), "%u+%u ", plan[k].into,
                      plan[k].from);
@@ -135,7 +135,7 @@ static void test_tree_nodes_of_a_range(void **state) {
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         struct ps_range r[PS_NODES_MAX];
         char got[200] = "";
-        uint32_t n = ps_tree_nodes(row[i].n_streams, row[i].lo, row[i].hi, r);
+        uint32_t n = ps_sum_tree_nodes(row[i].n_streams, row[i].lo, row[i].hi, r);
         for (uint32_t k = 0; k < n; k++)
             snprintf(got + strlen(got), sizeof got - strlen(got), "%u-%u ", r[k].lo, r[k].hi);
         if (strcmp(got, row[i].want))
@@ -144,7 +144,7 @@ static void test_tree_nodes_of_a_range(void **state) {
     }
     struct ps_range most[PS_NODES_MAX];
     for (uint32_t n = UINT32_MAX; n > 1000; n = n / 3 * 2 + 1)
-        assert_in_range(ps_tree_nodes(n, 1, n - 1, most), 1, PS_NODES_MAX);
+        assert_in_range(ps_sum_tree_nodes(n, 1, n - 1, most), 1, PS_NODES_MAX);
 }
 
 /* A trainer that owns the streams of a node and adds them in the tree contributes the same bits as
@@ -162,20 +162,20 @@ static void test_tree_is_the_same_for_nodes(void **state) {
     float tmp[S], part[2], one;
     for (uint32_t i = 0; i < S; i++)
         val[i] = &x[i];
-    ps_tree_plan(all, S, S, plan);
-    one = *ps_tree_sum_f32(plan, S, val, tmp, 1);
+    ps_sum_tree_plan(all, S, S, plan);
+    one = *ps_sum_tree_sum_f32(plan, S, val, tmp, 1);
     struct ps_range half[2];
     for (uint32_t q = 0; q < 2; q++) {
         for (uint32_t i = 0; i < HALF; i++)
             val[i] = &x[HALF * q + i];
-        ps_tree_plan(all + HALF * q, HALF, S, plan);
-        part[q] = *ps_tree_sum_f32(plan, HALF, val, tmp, 1);
+        ps_sum_tree_plan(all + HALF * q, HALF, S, plan);
+        part[q] = *ps_sum_tree_sum_f32(plan, HALF, val, tmp, 1);
         half[q] = (struct ps_range){HALF * q, HALF * q + HALF};
     }
     for (uint32_t q = 0; q < 2; q++)
         val[q] = &part[q];
-    ps_tree_plan(half, 2, S, plan);
-    float two = *ps_tree_sum_f32(plan, 2, val, tmp, 1);
+    ps_sum_tree_plan(half, 2, S, plan);
+    float two = *ps_sum_tree_sum_f32(plan, 2, val, tmp, 1);
     assert_memory_equal(&one, &two, 4);
 }
 
@@ -204,19 +204,19 @@ static void test_tree_sums_do_not_depend_on_the_trainers(void **state) {
             float sum[MOST], tmp[MOST];
             uint32_t n = 0;
             for (uint32_t t = 0; t < T; t++)
-                n += ps_tree_nodes(S, t * S / T, (t + 1) * S / T, node + n);
+                n += ps_sum_tree_nodes(S, t * S / T, (t + 1) * S / T, node + n);
             for (uint32_t k = 0; k < n; k++) {
                 for (uint32_t i = node[k].lo; i < node[k].hi; i++) {
                     leaf[i - node[k].lo] = (struct ps_range){i, i + 1};
                     val[i - node[k].lo] = &x[i];
                 }
-                ps_tree_plan(leaf, node[k].hi - node[k].lo, S, plan);
-                sum[k] = *ps_tree_sum_f32(plan, node[k].hi - node[k].lo, val, tmp, 1);
+                ps_sum_tree_plan(leaf, node[k].hi - node[k].lo, S, plan);
+                sum[k] = *ps_sum_tree_sum_f32(plan, node[k].hi - node[k].lo, val, tmp, 1);
             }
             for (uint32_t k = 0; k < n; k++)
                 val[k] = &sum[k];
-            ps_tree_plan(node, n, S, plan);
-            float all = *ps_tree_sum_f32(plan, n, val, tmp, 1);
+            ps_sum_tree_plan(node, n, S, plan);
+            float all = *ps_sum_tree_sum_f32(plan, n, val, tmp, 1);
             if (T == 1)
                 first = all;
             else if (memcmp(&all, &first, sizeof all))
@@ -364,9 +364,9 @@ static void test_a_key_twice_in_one_request_is_one_row(void **state) {
 
 /* --- declarations --- */
 
-static void make_job(struct ps_job *job) {
+static void make_job(struct ps_declaration *job) {
     struct pd_err err = {0};
-    ps_job_init(job);
+    ps_declaration_init(job);
     job->n_trainers = 2;
     job->n_streams = 5;
     job->n_servers = 3;
@@ -378,38 +378,38 @@ static void make_job(struct ps_job *job) {
         ps_optim_conf_parse(&job->optim, "adagrad learning_rate=0.1 epsilon=1e-6", &err), 0);
     struct ps_dense_spec d = {
         .name = "w", .n_dims = 2, .shape = {3, 4}, .init_std = 1, .lr_factor = 1};
-    assert_int_equal(ps_job_add_dense(job, &d, &err), 0);
+    assert_int_equal(ps_declaration_add_dense(job, &d, &err), 0);
     d.name = "b";
-    assert_int_equal(ps_job_add_dense(job, &d, &err), 0);
+    assert_int_equal(ps_declaration_add_dense(job, &d, &err), 0);
     struct ps_table_spec t = {.name = "emb", .dim = 8, .n_rows = 10, .lr_factor = 1};
-    assert_int_equal(ps_job_add_table(job, &t, &err), 0);
+    assert_int_equal(ps_declaration_add_table(job, &t, &err), 0);
 }
 
 static void test_declaration_survives_the_wire(void **state) {
     (void)state;
-    struct ps_job a, b;
-    struct ps_declare d = {PS_KIND_SPARSE, 4, 1, 3, 77, 5}, e;
+    struct ps_declaration a, b;
+    struct ps_declare_sender d = {PS_KIND_SPARSE, 4, 1, 3, 77, 5}, e;
     struct pd_err err = {0};
     struct pd_buf buf;
     pd_buf_init(&buf);
     make_job(&a);
-    ps_job_put(&buf, &d, &a);
-    assert_int_equal(ps_job_get(buf.data, buf.len, &e, &b, &err), 0);
+    ps_declaration_put(&buf, &d, &a);
+    assert_int_equal(ps_declaration_get(buf.data, buf.len, &e, &b, &err), 0);
     assert_memory_equal(&d, &e, sizeof d);
-    assert_int_equal(ps_job_same(&a, &b, &err), 0);
-    ps_job_release(&b);
+    assert_int_equal(ps_declaration_same(&a, &b, &err), 0);
+    ps_declaration_release(&b);
     for (size_t n = 0; n < buf.len; n++) { /* cut anywhere: refused, and nothing is left behind */
         pd_err_clear(&err);
-        assert_true(ps_job_get(buf.data, n, &e, &b, &err) < 0);
+        assert_true(ps_declaration_get(buf.data, n, &e, &b, &err) < 0);
         assert_null(b.dense);
     }
     for (size_t bit = 0; bit < buf.len * 8;
          bit++) { /* any wrong bit: refused, or another declaration that is in range */
         buf.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
         pd_err_clear(&err);
-        if (!ps_job_get(buf.data, buf.len, &e, &b, &err))
-            assert_int_equal(ps_job_check(&b, &err), 0);
-        ps_job_release(&b);
+        if (!ps_declaration_get(buf.data, buf.len, &e, &b, &err))
+            assert_int_equal(ps_declaration_check(&b, &err), 0);
+        ps_declaration_release(&b);
         buf.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
     for (int n = 1; n < 20; n++) {
@@ -417,13 +417,13 @@ static void test_declaration_survives_the_wire(void **state) {
         snprintf(spec, sizeof spec, "alloc:%d", n);
         pd_fault_arm(spec);
         pd_err_clear(&err);
-        int rc = ps_job_get(buf.data, buf.len, &e, &b, &err);
+        int rc = ps_declaration_get(buf.data, buf.len, &e, &b, &err);
         pd_fault_arm(NULL);
         assert_true(rc == 0 || rc == PD_ENOMEM);
-        ps_job_release(&b);
+        ps_declaration_release(&b);
     }
     pd_buf_release(&buf);
-    ps_job_release(&a);
+    ps_declaration_release(&a);
 }
 
 static void test_bad_declarations(void **state) {
@@ -444,16 +444,16 @@ static void test_bad_declarations(void **state) {
         {"nan", "initial mean", {.name = "x", .n_dims = 1, .shape = {1}, .init_mean = NAN}},
         {"negative", "l2 is -1", {.name = "x", .n_dims = 1, .shape = {1}, .l2 = -1}},
     };
-    struct ps_job job;
+    struct ps_declaration job;
     make_job(&job);
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         struct pd_err err = {0};
-        int rc = ps_job_add_dense(&job, &row[i].spec, &err);
+        int rc = ps_declaration_add_dense(&job, &row[i].spec, &err);
         if (rc != PD_ECONF || !strstr(err.msg, row[i].want))
             fail_msg("%s: %d %s", row[i].name, rc, err.msg);
     }
     assert_int_equal(job.n_dense, 2);
-    ps_job_release(&job);
+    ps_declaration_release(&job);
 }
 
 int main(void) {

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "ps/client/client.h"
-#include "ps/plan/job.h"
+#include "ps/plan/declaration.h"
 #include "tests/support/ps_client.h"
 #include "wire/msg.h"
 
@@ -172,30 +172,30 @@ static uint64_t raw_cols = 8; /* of the parameter that raw_declare declares */
 
 static void raw_declare(struct raw *r, uint32_t trainer, uint64_t incarnation, uint64_t epoch,
                         struct wire_frame **answer) {
-    struct ps_job job;
+    struct ps_declaration job;
     struct pd_err err = {0};
     struct pd_buf b;
-    struct ps_declare d = {.kind = PS_KIND_DENSE,
-                           .stream_lo = trainer,
-                           .stream_hi = trainer + 1,
-                           .incarnation = incarnation,
-                           .epoch = epoch};
+    struct ps_declare_sender d = {.kind = PS_KIND_DENSE,
+                                  .stream_lo = trainer,
+                                  .stream_hi = trainer + 1,
+                                  .incarnation = incarnation,
+                                  .epoch = epoch};
     struct ps_dense_spec s = {
         .name = "hidden.w", .n_dims = 2, .shape = {2, raw_cols}, .lr_factor = 1};
     static uint8_t frame[4096];
-    ps_job_init(&job);
+    ps_declaration_init(&job);
     pd_buf_init(&b);
     job.n_trainers = job.n_streams = 2;
     job.n_servers = job.n_dense_threads = job.n_sparse_threads = 1;
     pd_fmt(job.update, sizeof job.update, "sync");
     assert_int_equal(ps_optim_conf_init(&job.optim, "sgd", &err), 0);
     job.optim.learning_rate = 0.1;
-    assert_int_equal(ps_job_add_dense(&job, &s, &err), 0);
-    ps_job_put(&b, &d, &job);
+    assert_int_equal(ps_declaration_add_dense(&job, &s, &err), 0);
+    ps_declaration_put(&b, &d, &job);
     size_t total = raw_frame(frame, WIRE_PS_DECLARE, b.data, b.len);
     assert_int_equal(write(r->fd, frame, total), (ssize_t)total);
     pd_buf_release(&b);
-    ps_job_release(&job);
+    ps_declaration_release(&job);
     *answer = raw_read(r);
     assert_non_null(*answer);
 }

@@ -17,8 +17,8 @@ struct setting {
     const char *name;
     uint32_t dim, n_trainers;
     const char *optimizer;
-    float l1,
-        l2; /* then every step touches all rows: what happens to others is test_ps_decay's matter */
+    float l1, l2; /* then every step touches all rows: what happens to others is
+                     test_ps_lazy_decay's matter */
 };
 
 static struct pd_err last;
@@ -29,7 +29,7 @@ static void ok(struct ps_shard *s, uint32_t trainer, struct wire_frame *f) {
         fail_msg("trainer %u: %s", trainer, last.msg);
 }
 
-static void make_job(struct ps_job *job, const struct setting *c) {
+static void make_job(struct ps_declaration *job, const struct setting *c) {
     struct pd_err err = {0};
     const struct ps_table_spec t = {.name = "t",
                                     .dim = c->dim,
@@ -39,7 +39,7 @@ static void make_job(struct ps_job *job, const struct setting *c) {
                                     .l1 = c->l1,
                                     .l2 = c->l2};
     const struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {1}, .lr_factor = 1};
-    ps_job_init(job);
+    ps_declaration_init(job);
     job->n_trainers = job->n_streams = c->n_trainers;
     job->n_servers = job->n_dense_threads = job->n_sparse_threads = 1;
     job->seed = 9;
@@ -47,16 +47,16 @@ static void make_job(struct ps_job *job, const struct setting *c) {
     job->optim.learning_rate = 0.1;
     job->on_nan = PS_NAN_STOP;
     pd_fmt(job->update, sizeof job->update, "sync");
-    ps_job_add_dense(job, &w, &err);
-    ps_job_add_table(job, &t, &err);
+    ps_declaration_add_dense(job, &w, &err);
+    ps_declaration_add_table(job, &t, &err);
 }
 
-static void declare(struct ps_shard *s, const struct ps_job *job, uint32_t id) {
-    const struct ps_declare d = {
+static void declare(struct ps_shard *s, const struct ps_declaration *job, uint32_t id) {
+    const struct ps_declare_sender d = {
         .kind = PS_KIND_BOTH, .stream_lo = id, .stream_hi = id + 1, .incarnation = id + 100};
     struct pd_buf b;
     pd_buf_init(&b);
-    ps_job_put(&b, &d, job);
+    ps_declaration_put(&b, &d, job);
     ok(s, id, frame_of(WIRE_PS_DECLARE, next_req(), &b));
     pd_buf_release(&b);
 }
@@ -100,8 +100,9 @@ static struct wire_frame *frame_of_push(const struct push *p, const struct setti
 }
 
 /* Every value by itself: its contributions added in the tree, then the rule. */
-static void expect(const struct setting *c, const struct ps_job *job, const struct push *push,
-                   uint32_t step, float (*w)[DIM_MOST], float (*state)[DIM_MOST][PS_OPTIM_STATES]) {
+static void expect(const struct setting *c, const struct ps_declaration *job,
+                   const struct push *push, uint32_t step, float (*w)[DIM_MOST],
+                   float (*state)[DIM_MOST][PS_OPTIM_STATES]) {
     const struct ps_optim *optim = ps_optim_find(c->optimizer);
     struct ps_optim_args a;
     struct ps_range range[TRAINERS_MOST];
@@ -119,14 +120,14 @@ static void expect(const struct setting *c, const struct ps_job *job, const stru
                 range[m] = (struct ps_range){t, t + 1};
                 row[m++] = push[t].grad + at[t]++ * c->dim;
             }
-        ps_tree_plan(range, m ? m : 1, c->n_trainers, plan);
+        ps_sum_tree_plan(range, m ? m : 1, c->n_trainers, plan);
         for (uint32_t d = 0; m && d < c->dim; d++) {
             const float *val[TRAINERS_MOST];
             float tmp[TRAINERS_MOST];
             for (uint32_t i = 0; i < m; i++)
                 val[i] = row[i] + d;
             ps_optim_apply(optim, &a, &w[k][d], state[k][d], 1,
-                           ps_tree_sum_f32(plan, m, val, tmp, 1), 1);
+                           ps_sum_tree_sum_f32(plan, m, val, tmp, 1), 1);
         }
     }
 }
@@ -135,7 +136,7 @@ static void run(const struct setting *c) {
     static struct push push[TRAINERS_MOST];
     static float w[KEYS][DIM_MOST], state[KEYS][DIM_MOST][PS_OPTIM_STATES];
     struct recorder *r = malloc(sizeof *r);
-    struct ps_job job;
+    struct ps_declaration job;
     struct ps_shard *s = rec_shard(r, c->n_trainers);
     make_job(&job, c);
     memset(state, 0, sizeof state);
@@ -162,7 +163,7 @@ static void run(const struct setting *c) {
                              c->optimizer, step, k, d, (double)got[d], (double)w[k][d]);
         }
     }
-    ps_job_release(&job);
+    ps_declaration_release(&job);
     ps_shard_free(s);
     free(r);
 }

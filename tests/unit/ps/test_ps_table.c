@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "math/hash.h"
-#include "ps/table/changed.h"
+#include "ps/table/dirty_rows.h"
 #include "ps/table/index.h"
 #include "ps/table/table.h"
 
@@ -51,8 +51,8 @@ static void test_index_against_an_array(void **state) {
 }
 
 /* Row 3k's key is gone, every fifth row has changed. */
-static void expect_listed(const struct ps_index *x, const struct ps_changed *only, const char *name,
-                          uint64_t (*key_of)(uint32_t), uint32_t n) {
+static void expect_listed(const struct ps_index *x, const struct ps_dirty_rows *only,
+                          const char *name, uint64_t (*key_of)(uint32_t), uint32_t n) {
     static struct ps_index_heaps heaps;
     uint64_t want = 0, from, to, before = 0;
     for (uint32_t i = 0; i < n; i++)
@@ -95,19 +95,19 @@ static void test_listed_in_order(void **state) {
         for (size_t z = 0; z < sizeof sizes / sizeof sizes[0]; z++) {
             const uint32_t n = sizes[z];
             struct ps_index *x;
-            struct ps_changed changed = {0};
+            struct ps_dirty_rows changed = {0};
             assert_int_equal(ps_index_new(&x), 0);
-            assert_int_equal(ps_changed_begin(&changed, n), 0);
+            assert_int_equal(ps_dirty_rows_begin(&changed, n), 0);
             for (uint32_t i = 0; i < n; i++) {
                 assert_int_equal(ps_index_put(x, kinds[k].key_of(i), i), 0);
                 if (i % 5 == 0)
-                    ps_changed_mark(&changed, i);
+                    ps_dirty_rows_mark(&changed, i);
             }
             for (uint32_t i = 0; i < n; i += 3)
                 ps_index_remove(x, kinds[k].key_of(i));
             expect_listed(x, NULL, kinds[k].name, kinds[k].key_of, n);
             expect_listed(x, &changed, kinds[k].name, kinds[k].key_of, n);
-            ps_changed_release(&changed);
+            ps_dirty_rows_release(&changed);
             ps_index_free(x);
         }
 }

@@ -1,5 +1,5 @@
-/* shard_again.c - what a trainer sends a second time after its connection was lost, and the answers
- * that are kept for that. */
+/* shard_replay.c - what a trainer sends a second time after its connection was lost, and the
+ * answers that are kept for that. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,13 +8,13 @@
 
 /* A trainer has at most some 110 such requests under way (64 reductions, and ps_step_end waits
  * beyond 48), and what it misses are the last answers that were sent: the ring holds them. */
-static uint8_t *bytes_of(struct kept_answer *a) {
+static uint8_t *kept_bytes(struct kept_answer *a) {
     return a->n <= sizeof a->small ? a->small : a->data;
 }
 
 int shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req,
                       const struct ps_body *b) {
-    struct member *m = &s->barrier.members[trainer];
+    struct shard_member *m = &s->barrier.members[trainer];
     struct kept_answer *a = &m->answers[m->next_answer++ % SHARD_ANSWERS];
     const uint8_t *p = b->sec[0];
     const size_t n = b->len[0];
@@ -30,7 +30,7 @@ int shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint6
     if (n <= sizeof a->small || n <= a->cap) { /* without memory it is only answered once */
         a->n = n;
         if (n)
-            memcpy(bytes_of(a), p, n);
+            memcpy(kept_bytes(a), p, n);
         a->type = type;
         a->connection = m->connection;
         a->req = req;
@@ -50,7 +50,7 @@ int shard_answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame *
     return 0;
 }
 
-static struct kept_answer *find(const struct member *m, uint16_t type, uint64_t req) {
+static struct kept_answer *find_kept(const struct shard_member *m, uint16_t type, uint64_t req) {
     for (uint32_t i = 0; i < SHARD_ANSWERS; i++)
         if (m->answers[i].req == req && req && m->answers[i].type == type)
             return &m->answers[i];
@@ -61,7 +61,7 @@ static int is_pull(uint16_t type) {
     return type == WIRE_PS_PULL_DENSE || type == WIRE_PS_PULL_ROWS;
 }
 
-static void forget(struct ps_shard *s, uint32_t trainer, int pulls_only) {
+static void drop_waiting(struct ps_shard *s, uint32_t trainer, int pulls_only) {
     size_t kept = 0;
     for (size_t i = 0; i < s->barrier.n_waiting; i++)
         if (s->barrier.waiting[i].trainer == trainer &&
@@ -72,8 +72,8 @@ static void forget(struct ps_shard *s, uint32_t trainer, int pulls_only) {
     s->barrier.n_waiting = kept;
 }
 
-void shard_forget_pulls(struct ps_shard *s, uint32_t trainer) { forget(s, trainer, 1); }
-void shard_forget_waiting(struct ps_shard *s, uint32_t trainer) { forget(s, trainer, 0); }
+void shard_forget_pulls(struct ps_shard *s, uint32_t trainer) { drop_waiting(s, trainer, 1); }
+void shard_forget_waiting(struct ps_shard *s, uint32_t trainer) { drop_waiting(s, trainer, 0); }
 
 static int is_waiting(const struct ps_shard *s, uint32_t trainer, uint64_t req) {
     for (size_t i = 0; i < s->barrier.n_waiting; i++)
@@ -89,15 +89,15 @@ static int is_waiting(const struct ps_shard *s, uint32_t trainer, uint64_t req) 
  */
 int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
                    struct pd_err *err) {
-    struct member *m = &s->barrier.members[trainer];
-    struct kept_answer *a = find(m, (*f)->type, (*f)->req);
+    struct shard_member *m = &s->barrier.members[trainer];
+    struct kept_answer *a = find_kept(m, (*f)->type, (*f)->req);
     const uint16_t type = (*f)->type;
     s->stats.repeated++;
     if (a && a->connection == m->connection)
         return 0; /* it came due while this was on its way */
     if (a) {
         a->connection = m->connection;
-        struct iovec io = {bytes_of(a), a->n};
+        struct iovec io = {kept_bytes(a), a->n};
         s->ops.answer(s->arg, trainer, a->type, a->req, &io, 1, NULL, NULL);
         return 0;
     }

@@ -13,7 +13,7 @@
 #include "math/rng.h"
 #include "conf/options.h"
 #include "ps/client/client_int.h"
-#include "ps/plan/rule.h"
+#include "ps/plan/update_rule.h"
 #include "ps/table/table.h"
 #include "tests/support/ps_cluster.h"
 #include "tests/support/ps_frames.h"
@@ -389,7 +389,7 @@ static void test_a_pull_between_a_push_and_the_end_of_its_step(void **state) {
     (void)state;
     static const uint64_t keys[3] = {1, 5, 9}, others[3] = {2, 6, 9};
     static const float grad[3] = {1, 2, 3};
-    for (size_t i = 0; ps_rule_at(i); i++) {
+    for (size_t i = 0; ps_update_rule_at(i); i++) {
         struct cluster cl;
         struct ps_client *c = NULL;
         struct pd_err err = {0};
@@ -398,7 +398,7 @@ static void test_a_pull_between_a_push_and_the_end_of_its_step(void **state) {
         struct ps_client_opts o = {.pservers = cl.list,
                                    .n_trainers = 1,
                                    .optimizer = {"sgd", 1, 0},
-                                   .update = ps_rule_at(i)->name,
+                                   .update = ps_update_rule_at(i)->name,
                                    .job = "J",
                                    .key = cluster_key,
                                    .connect_timeout_ms = 20000};
@@ -418,7 +418,7 @@ static void test_a_pull_between_a_push_and_the_end_of_its_step(void **state) {
         rc = rc ? rc : ps_pull_rows(c, 0, 3, others, got, PS_NO_CREATE);
         rc = rc ? rc : ps_wait(c);
         if (rc)
-            fail_msg("%s: %s", ps_rule_at(i)->name, ps_client_err(c)->msg);
+            fail_msg("%s: %s", ps_update_rule_at(i)->name, ps_client_err(c)->msg);
         assert_true(rows[0] == -1 && rows[1] == -2 && rows[2] == -3);
         assert_true(!got[0] && !got[1] && got[2] == -3);
         rc = ps_bye(c);
@@ -573,7 +573,7 @@ static void note(struct ps_client *c, uint64_t after, const char *line) {
  * not, and trainer 2 has said nothing. */
 static void test_a_save_has_the_notes_of_ended_steps_only(void **state) {
     (void)state;
-    char dir[] = "/tmp/test_ps_rules.XXXXXX", path[100];
+    char dir[] = "/tmp/test_ps_update_rules.XXXXXX", path[100];
     struct ps_progress inside = {.pass = 0, .batch = 1};
     struct ps_save_opts o = {.dir = dir, .name = "m", .resume = &inside, .unsaid = "nothing"};
     struct ps_client *c[3];
@@ -614,13 +614,13 @@ static void test_the_option_names_the_rules_of_the_table(void **state) {
     size_t n;
     char names[100] = "";
     const struct pd_option *o = pd_option_table(&n);
-    for (size_t i = 0; ps_rule_at(i); i++)
+    for (size_t i = 0; ps_update_rule_at(i); i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? "|" : "",
-                 ps_rule_at(i)->name);
+                 ps_update_rule_at(i)->name);
     int at = pd_options_find("update", PD_TRAINER);
     assert_true(at >= 0);
     assert_string_equal(o[at].choices, names);
-    assert_string_equal(ps_rule_at(PD_UPDATE_GEO)->name, "geo");
+    assert_string_equal(ps_update_rule_at(PD_UPDATE_GEO)->name, "geo");
 }
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* shard_chain.c - saves that hold changes only: what they lie on, and since when rows are watched.
+/* delta_files.c - saves that hold changes only: what they lie on, and since when rows are watched.
  *
  *     PS_CHAIN_BASE:  all rows ─▶ DIR/A/sparse-00000-of-00002.bin                rows are watched from here on
  *     PS_CHAIN_DELTA: changes  ─▶ DIR/B/sparse-00000-of-00002.delta-00001.bin    and a link to the file in A beside it, ...
@@ -17,31 +17,32 @@
 #include "base/str.h"
 #include "ps/shard/shard_int.h"
 
-void shard_chain_drop(struct ps_shard *s) {
-    struct chain *c = &s->saves.chain;
-    for (uint32_t i = 0; s->params.changed && i < s->params.job.n_sparse; i++)
-        ps_changed_release(&s->params.changed[i]);
+void delta_files_drop(struct ps_shard *s) {
+    struct delta_files *c = &s->saves.delta;
+    for (uint32_t i = 0; s->params.dirty && i < s->params.decl.n_sparse; i++)
+        ps_dirty_rows_release(&s->params.dirty[i]);
     free(c->folder);
     free(c->layer);
-    *c = (struct chain){0};
+    *c = (struct delta_files){0};
 }
 
 /* Rows of tables with l1 or l2 change in every update. */
-int shard_chain_changes(const struct ps_shard *s, uint32_t id) {
-    return ps_changed_watched(&s->params.changed[id]) && !ps_decay_active(&s->params.decays[id]);
+int delta_files_changes(const struct ps_shard *s, uint32_t id) {
+    return ps_dirty_rows_watched(&s->params.dirty[id]) &&
+           !ps_lazy_decay_active(&s->params.decays[id]);
 }
 
-static int is_file(const struct chain_layer *l, const char *path) {
+static int is_file(const struct delta_layer *l, const char *path) {
     struct stat st;
     return !lstat(path, &st) && st.st_dev == l->dev && st.st_ino == l->ino &&
            (uint64_t)st.st_size == l->part.bytes;
 }
 
 /* 1: all layers are in `folder`, too. */
-static int link_layers(const struct chain *c, const char *folder) {
+static int link_layers(const struct delta_files *c, const char *folder) {
     char from[PATH_MAX], to[PATH_MAX];
     for (uint32_t i = 0; i < c->n; i++) {
-        const struct chain_layer *l = &c->layer[i];
+        const struct delta_layer *l = &c->layer[i];
         if (pd_fmt(from, sizeof from, "%s/%s", c->folder, l->part.file) ||
             pd_fmt(to, sizeof to, "%s/%s", folder, l->part.file))
             return 0;
@@ -52,11 +53,11 @@ static int link_layers(const struct chain *c, const char *folder) {
     return 1;
 }
 
-int shard_chain_go_on(struct ps_shard *s, const char *folder, int full) {
-    const struct chain *c = &s->saves.chain;
+int delta_files_go_on(struct ps_shard *s, const char *folder, int full) {
+    const struct delta_files *c = &s->saves.delta;
     int any = 0;
-    for (uint32_t i = 0; s->params.tables && i < s->params.job.n_sparse; i++)
-        any |= shard_chain_changes(s, i);
+    for (uint32_t i = 0; s->params.tables && i < s->params.decl.n_sparse; i++)
+        any |= delta_files_changes(s, i);
     if (!any || !c->n || c->n > MODEL_LAYERS_MAX || c->full != full)
         return 0;
     if (link_layers(c, folder))
@@ -73,10 +74,10 @@ int shard_chain_go_on(struct ps_shard *s, const char *folder, int full) {
     return 0;
 }
 
-void shard_chain_set(struct ps_shard *s, char *folder, int full, struct chain_layer *layer,
+void delta_files_set(struct ps_shard *s, char *folder, int full, struct delta_layer *layer,
                      uint32_t n) {
-    struct chain *c = &s->saves.chain;
+    struct delta_files *c = &s->saves.delta;
     free(c->folder);
     free(c->layer);
-    *c = (struct chain){.folder = folder, .full = full, .layer = layer, .n = n};
+    *c = (struct delta_files){.folder = folder, .full = full, .layer = layer, .n = n};
 }

@@ -1,5 +1,5 @@
-/* job.c - see job.h. */
-#include "ps/plan/job.h"
+/* declaration.c - see declaration.h. */
+#include "ps/plan/declaration.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,14 +8,14 @@
 #include "base/fault.h"
 #include "base/str.h"
 #include "ps/plan/message.h"
-#include "ps/plan/rule.h"
+#include "ps/plan/update_rule.h"
 
-void ps_job_init(struct ps_job *job) { memset(job, 0, sizeof *job); }
+void ps_declaration_init(struct ps_declaration *job) { memset(job, 0, sizeof *job); }
 
-void ps_job_release(struct ps_job *job) {
+void ps_declaration_release(struct ps_declaration *job) {
     free(job->dense);
     free(job->sparse);
-    ps_job_init(job);
+    ps_declaration_init(job);
 }
 
 static int check_name(const char *name, struct pd_err *err) {
@@ -75,7 +75,7 @@ static int check_sparse(const struct ps_sparse *t, struct pd_err *err) {
     return rc;
 }
 
-static int name_taken(const struct ps_job *job, const char *name, struct pd_err *err) {
+static int name_taken(const struct ps_declaration *job, const char *name, struct pd_err *err) {
     int taken = 0;
     for (uint32_t i = 0; i < job->n_dense; i++)
         taken |= !strcmp(job->dense[i].name, name);
@@ -89,7 +89,7 @@ static void *grow(void *p, uint32_t n, size_t size) {
     return n & (n - 1) ? p : pd_realloc(p, (n ? 2 * n : 1) * size);
 }
 
-static int append_dense(struct ps_job *job, struct ps_dense *d, struct pd_err *err) {
+static int append_dense(struct ps_declaration *job, struct ps_dense *d, struct pd_err *err) {
     int rc = check_dense(d, err);
     if (!rc)
         rc = name_taken(job, d->name, err);
@@ -104,7 +104,8 @@ static int append_dense(struct ps_job *job, struct ps_dense *d, struct pd_err *e
     return 0;
 }
 
-static int append_sparse(struct ps_job *job, const struct ps_sparse *t, struct pd_err *err) {
+static int append_sparse(struct ps_declaration *job, const struct ps_sparse *t,
+                         struct pd_err *err) {
     int rc = check_sparse(t, err);
     if (!rc)
         rc = name_taken(job, t->name, err);
@@ -119,7 +120,8 @@ static int append_sparse(struct ps_job *job, const struct ps_sparse *t, struct p
     return 0;
 }
 
-int ps_job_add_dense(struct ps_job *job, const struct ps_dense_spec *spec, struct pd_err *err) {
+int ps_declaration_add_dense(struct ps_declaration *job, const struct ps_dense_spec *spec,
+                             struct pd_err *err) {
     struct ps_dense d = {.n_dims = spec->n_dims,
                          .mean = spec->init_mean,
                          .std = spec->init_std,
@@ -134,7 +136,8 @@ int ps_job_add_dense(struct ps_job *job, const struct ps_dense_spec *spec, struc
     return append_dense(job, &d, err);
 }
 
-int ps_job_add_table(struct ps_job *job, const struct ps_table_spec *spec, struct pd_err *err) {
+int ps_declaration_add_table(struct ps_declaration *job, const struct ps_table_spec *spec,
+                             struct pd_err *err) {
     struct ps_sparse t = {.dim = spec->dim,
                           .n_rows = spec->n_rows,
                           .mean = spec->init_mean,
@@ -151,7 +154,7 @@ int ps_job_add_table(struct ps_job *job, const struct ps_table_spec *spec, struc
     return append_sparse(job, &t, err);
 }
 
-int ps_job_check(const struct ps_job *job, struct pd_err *err) {
+int ps_declaration_check(const struct ps_declaration *job, struct pd_err *err) {
     if (job->n_trainers < 1 || job->n_trainers > PS_TRAINERS_MAX)
         return pd_fail(err, PD_ECONF, "1 to %d trainers, not %u", PS_TRAINERS_MAX, job->n_trainers);
     if (job->n_streams < job->n_trainers)
@@ -164,7 +167,7 @@ int ps_job_check(const struct ps_job *job, struct pd_err *err) {
     if (job->n_sparse && !job->n_sparse_threads)
         return pd_fail(err, PD_ECONF, "table '%s' needs at least one sparse server thread",
                        job->sparse[0].name);
-    const struct ps_rule *rule = ps_rule_find(job->update);
+    const struct ps_update_rule *rule = ps_update_rule_find(job->update);
     if (!rule)
         return pd_fail(err, PD_ECONF, "there is no update rule '%.15s'", job->update);
     for (uint32_t i = 0; rule->adds && i < job->n_sparse; i++)
@@ -178,9 +181,9 @@ int ps_job_check(const struct ps_job *job, struct pd_err *err) {
     return ps_optim_conf_check(&job->optim, err);
 }
 
-uint32_t ps_job_planes(const struct ps_job *job) {
+uint32_t ps_declaration_planes(const struct ps_declaration *job) {
     const struct ps_optim *o = ps_optim_find(job->optim.name);
-    return ps_rule_find(job->update)->adds && o->sums ? 1 + o->state : 1;
+    return ps_update_rule_find(job->update)->adds && o->sums ? 1 + o->state : 1;
 }
 
 static void append_dense_entry(struct pd_buf *b, const struct ps_dense *p) {
@@ -213,7 +216,8 @@ static void append_table_entry(struct pd_buf *b, const struct ps_sparse *p) {
     ps_append_table_entry(b, &m);
 }
 
-void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_job *job) {
+void ps_declaration_put(struct pd_buf *b, const struct ps_declare_sender *d,
+                        const struct ps_declaration *job) {
     struct pd_buf text, dense, tables;
     struct ps_body body = {.head = b};
     pd_buf_init(&text);
@@ -257,7 +261,8 @@ void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_jo
     pd_buf_release(&tables);
 }
 
-static int get_all_dense(const struct ps_msg_declare *m, struct ps_job *job, struct pd_err *err) {
+static int get_all_dense(const struct ps_msg_declare *m, struct ps_declaration *job,
+                         struct pd_err *err) {
     struct ps_msg_dense_entry e;
     struct pd_rd r;
     int rc = 0;
@@ -277,7 +282,8 @@ static int get_all_dense(const struct ps_msg_declare *m, struct ps_job *job, str
     return rc;
 }
 
-static int get_all_sparse(const struct ps_msg_declare *m, struct ps_job *job, struct pd_err *err) {
+static int get_all_sparse(const struct ps_msg_declare *m, struct ps_declaration *job,
+                          struct pd_err *err) {
     struct ps_msg_table_entry e;
     struct pd_rd r, life;
     int rc = 0;
@@ -303,14 +309,14 @@ static int get_all_sparse(const struct ps_msg_declare *m, struct ps_job *job, st
     return rc;
 }
 
-static int read_job(const struct ps_msg_declare *m, struct ps_declare *d, struct ps_job *job,
-                    struct pd_err *err) {
-    *d = (struct ps_declare){.kind = m->kind,
-                             .thread = m->thread,
-                             .stream_lo = m->stream_lo,
-                             .stream_hi = m->stream_hi,
-                             .incarnation = m->incarnation,
-                             .epoch = m->epoch};
+static int read_job(const struct ps_msg_declare *m, struct ps_declare_sender *d,
+                    struct ps_declaration *job, struct pd_err *err) {
+    *d = (struct ps_declare_sender){.kind = m->kind,
+                                    .thread = m->thread,
+                                    .stream_lo = m->stream_lo,
+                                    .stream_hi = m->stream_hi,
+                                    .incarnation = m->incarnation,
+                                    .epoch = m->epoch};
     job->n_trainers = m->n_trainers;
     job->n_streams = m->n_streams;
     job->n_servers = m->n_servers;
@@ -326,14 +332,14 @@ static int read_job(const struct ps_msg_declare *m, struct ps_declare *d, struct
         rc = get_all_dense(m, job, err);
     if (!rc)
         rc = get_all_sparse(m, job, err);
-    return rc ? rc : ps_job_check(job, err);
+    return rc ? rc : ps_declaration_check(job, err);
 }
 
-int ps_job_get(const void *p, size_t n, struct ps_declare *d, struct ps_job *job,
-               struct pd_err *err) {
+int ps_declaration_get(const void *p, size_t n, struct ps_declare_sender *d,
+                       struct ps_declaration *job, struct pd_err *err) {
     const struct ps_body b = {.n = 1, .sec = {p}, .len = {n}};
     struct ps_msg_declare m;
-    ps_job_init(job);
+    ps_declaration_init(job);
     if (ps_get_version(&b) != PS_PROTO)
         return pd_fail(err, PD_EPROTO, "declaration of version %u, this server speaks %d",
                        ps_get_version(&b), PS_PROTO);
@@ -341,12 +347,12 @@ int ps_job_get(const void *p, size_t n, struct ps_declare *d, struct ps_job *job
     if (!rc)
         rc = read_job(&m, d, job, err);
     if (rc)
-        ps_job_release(job);
+        ps_declaration_release(job);
     return rc;
 }
 
-static int differ(struct pd_err *err, const char *name, const char *what, double first,
-                  double later) {
+static int fail_differs(struct pd_err *err, const char *name, const char *what, double first,
+                        double later) {
     return pd_fail(err, PD_ECONF, "%s: %s is %.9g here but was declared first as %.9g", name, what,
                    later, first);
 }
@@ -354,11 +360,12 @@ static int differ(struct pd_err *err, const char *name, const char *what, double
 static int same_floats(const char *name, const float *a, const float *b, struct pd_err *err) {
     for (size_t i = 0; i < N_FLOATS; i++)
         if (a[i] != b[i])
-            return differ(err, name, float_names[i], (double)a[i], (double)b[i]);
+            return fail_differs(err, name, float_names[i], (double)a[i], (double)b[i]);
     return 0;
 }
 
-static int same_optimizer(const struct ps_job *a, const struct ps_job *b, struct pd_err *err) {
+static int same_optimizer(const struct ps_declaration *a, const struct ps_declaration *b,
+                          struct pd_err *err) {
     struct pd_buf ta, tb;
     int rc;
     pd_buf_init(&ta);
@@ -398,7 +405,8 @@ static int same_dense(const struct ps_dense *a, const struct ps_dense *b, struct
         return pd_fail(err, PD_ECONF, "%s: shape is %s here but was declared first as %s", name, sb,
                        sa);
     if (a->average != b->average)
-        return differ(err, name, "a running mean's share", (double)a->average, (double)b->average);
+        return fail_differs(err, name, "a running mean's share", (double)a->average,
+                            (double)b->average);
     return same_floats(name, FLOATS(a), FLOATS(b), err);
 }
 
@@ -409,17 +417,18 @@ static int same_sparse(const struct ps_sparse *a, const struct ps_sparse *b, str
                        a->name);
     (void)pd_fmt(name, sizeof name, "table '%s'", a->name);
     if (a->dim != b->dim)
-        return differ(err, name, "floats per row", a->dim, b->dim);
+        return fail_differs(err, name, "floats per row", a->dim, b->dim);
     if (a->n_rows != b->n_rows)
-        return differ(err, name, "number of rows", (double)a->n_rows, (double)b->n_rows);
+        return fail_differs(err, name, "number of rows", (double)a->n_rows, (double)b->n_rows);
     for (size_t k = 0; k < PD_ROW_LIFE_N; k++)
         if (pd_row_life_get(&a->life, k) != pd_row_life_get(&b->life, k))
-            return differ(err, name, pd_row_life_settings[k].name, pd_row_life_get(&a->life, k),
-                          pd_row_life_get(&b->life, k));
+            return fail_differs(err, name, pd_row_life_settings[k].name,
+                                pd_row_life_get(&a->life, k), pd_row_life_get(&b->life, k));
     return same_floats(name, FLOATS(a), FLOATS(b), err);
 }
 
-int ps_job_same(const struct ps_job *a, const struct ps_job *b, struct pd_err *err) {
+int ps_declaration_same(const struct ps_declaration *a, const struct ps_declaration *b,
+                        struct pd_err *err) {
     const struct {
         const char *what;
         double a, b;
@@ -435,7 +444,7 @@ int ps_job_same(const struct ps_job *a, const struct ps_job *b, struct pd_err *e
     };
     for (size_t i = 0; i < sizeof num / sizeof num[0]; i++)
         if (num[i].a != num[i].b)
-            return differ(err, "job", num[i].what, num[i].a, num[i].b);
+            return fail_differs(err, "job", num[i].what, num[i].a, num[i].b);
     if (a->seed != b->seed)
         return pd_fail(err, PD_ECONF, "job: seed is %llu here but was declared first as %llu",
                        (unsigned long long)b->seed, (unsigned long long)a->seed);
@@ -448,8 +457,8 @@ int ps_job_same(const struct ps_job *a, const struct ps_job *b, struct pd_err *e
     for (uint32_t i = 0; i < a->n_sparse && i < b->n_sparse && !rc; i++)
         rc = same_sparse(&a->sparse[i], &b->sparse[i], err);
     if (!rc && a->n_dense != b->n_dense)
-        rc = differ(err, "job", "number of parameters", a->n_dense, b->n_dense);
+        rc = fail_differs(err, "job", "number of parameters", a->n_dense, b->n_dense);
     if (!rc && a->n_sparse != b->n_sparse)
-        rc = differ(err, "job", "number of tables", a->n_sparse, b->n_sparse);
+        rc = fail_differs(err, "job", "number of tables", a->n_sparse, b->n_sparse);
     return rc;
 }

@@ -1,4 +1,4 @@
-/* shard_task.c - data = queue: which trainer reads which file of the pass.
+/* file_queue.c - data = queue: which trainer reads which file of the pass.
  *
  *     waiting ──asked for──▶ held by a trainer ──its next request says so──▶ done
  *        ▲                        │
@@ -24,48 +24,48 @@ enum {
     TASK_DONE = UINT32_MAX - 1
 }; /* else: the trainer that has it, counted from 1 */
 
-void shard_tasks_release(struct ps_shard *s) {
-    free(s->tasks.owner);
-    memset(&s->tasks, 0, sizeof s->tasks);
+void file_queue_release(struct ps_shard *s) {
+    free(s->files.owner);
+    memset(&s->files, 0, sizeof s->files);
 }
 
-void shard_task_back(struct ps_shard *s, uint32_t trainer) {
-    struct member *m = &s->barrier.members[trainer];
+void file_queue_give_back(struct ps_shard *s, uint32_t trainer) {
+    struct shard_member *m = &s->barrier.members[trainer];
     m->task_req = 0;
     if (!m->task)
         return;
     pd_info(s->opts.log,
             "file %llu of pass %llu, which trainer %u has not read to its end, is handed out again",
             (unsigned long long)m->task - 1, (unsigned long long)s->barrier.pass, trainer);
-    s->tasks.owner[m->task - 1] = TASK_BACK;
-    s->tasks.n_back++;
-    s->tasks.n_again++;
+    s->files.owner[m->task - 1] = TASK_BACK;
+    s->files.n_back++;
+    s->files.n_again++;
     m->task = 0;
 }
 
 /* What became of the pass's files, for people. */
-void shard_tasks_over(struct ps_shard *s) {
-    if (s->tasks.owner) {
+void file_queue_end_pass(struct ps_shard *s) {
+    if (s->files.owner) {
         char text[500];
         size_t n = 0;
         for (uint32_t i = 0; i < s->opts.n_trainers && n < sizeof text; i++)
             n += (size_t)snprintf(text + n, sizeof text - n, ", trainer %u: %llu", i,
                                   (unsigned long long)s->barrier.members[i].n_tasks);
         pd_info(s->opts.log, "pass %llu: %llu of %llu files read (%s), %llu handed out again",
-                (unsigned long long)s->barrier.pass, (unsigned long long)s->tasks.n_done,
-                (unsigned long long)s->tasks.n, text + 2, (unsigned long long)s->tasks.n_again);
+                (unsigned long long)s->barrier.pass, (unsigned long long)s->files.n_done,
+                (unsigned long long)s->files.n, text + 2, (unsigned long long)s->files.n_again);
     }
     for (uint32_t i = 0; i < s->opts.n_trainers; i++)
         s->barrier.members[i].n_tasks = s->barrier.members[i].task =
             s->barrier.members[i].own_next = s->barrier.members[i].hint = 0;
-    shard_tasks_release(s);
+    file_queue_release(s);
 }
 
-static void answer(struct ps_shard *s, uint32_t trainer, enum ps_task what, uint64_t file) {
-    struct member *m = &s->barrier.members[trainer];
+static void answer_request(struct ps_shard *s, uint32_t trainer, enum ps_task what, uint64_t file) {
+    struct shard_member *m = &s->barrier.members[trainer];
     const struct ps_msg_task_given given = {.what = what,
                                             .file = file,
-                                            .n_done = s->tasks.n_done,
+                                            .n_done = s->files.n_done,
                                             .furthest = barrier_furthest(&s->barrier),
                                             .next = m->hint};
     const uint64_t req = m->task_req;
@@ -76,8 +76,8 @@ static void answer(struct ps_shard *s, uint32_t trainer, enum ps_task what, uint
     shard_answer_kept(s, trainer, WIRE_PS_TASK, req, &b);
 }
 
-static int is_left(const struct ps_shard *s, uint64_t file) {
-    return s->tasks.owner[file] == TASK_LEFT;
+static int is_unassigned(const struct ps_shard *s, uint64_t file) {
+    return s->files.owner[file] == TASK_LEFT;
 }
 
 static int expected_by_others(const struct ps_shard *s, uint32_t trainer, uint64_t file) {
@@ -89,69 +89,69 @@ static int expected_by_others(const struct ps_shard *s, uint32_t trainer, uint64
 }
 
 /* One that was never handed out, for this trainer; there is one. */
-static uint64_t choose(struct ps_shard *s, uint32_t trainer) {
-    struct member *m = &s->barrier.members[trainer];
-    while (!is_left(s, s->tasks.next))
-        s->tasks.next++;
+static uint64_t choose_file(struct ps_shard *s, uint32_t trainer) {
+    struct shard_member *m = &s->barrier.members[trainer];
+    while (!is_unassigned(s, s->files.next))
+        s->files.next++;
     if (!m->own_first)
-        return s->tasks.next;
-    if (m->hint && is_left(s, m->hint - 1))
+        return s->files.next;
+    if (m->hint && is_unassigned(s, m->hint - 1))
         return m->hint - 1;
     if (!m->own_next)
         m->own_next = trainer;
-    while (m->own_next < s->tasks.n && !is_left(s, m->own_next))
+    while (m->own_next < s->files.n && !is_unassigned(s, m->own_next))
         m->own_next += s->opts.n_trainers;
-    if (m->own_next < s->tasks.n)
+    if (m->own_next < s->files.n)
         return m->own_next;
-    for (uint64_t i = s->tasks.next; i < s->tasks.n; i++)
-        if (is_left(s, i) && !expected_by_others(s, trainer, i))
+    for (uint64_t i = s->files.next; i < s->files.n; i++)
+        if (is_unassigned(s, i) && !expected_by_others(s, trainer, i))
             return i;
-    return s->tasks.next;
+    return s->files.next;
 }
 
-static uint64_t next_task(struct ps_shard *s, uint32_t trainer) {
+static uint64_t next_file(struct ps_shard *s, uint32_t trainer) {
     uint64_t i = 0;
-    if (!s->tasks.n_back) {
-        s->tasks.n_left--;
-        return choose(s, trainer);
+    if (!s->files.n_back) {
+        s->files.n_left--;
+        return choose_file(s, trainer);
     }
-    while (s->tasks.owner[i] != TASK_BACK)
+    while (s->files.owner[i] != TASK_BACK)
         i++;
-    s->tasks.n_back--;
+    s->files.n_back--;
     return i;
 }
 
-static void hand_to(struct ps_shard *s, uint32_t trainer) {
-    struct member *m = &s->barrier.members[trainer];
-    uint64_t file = next_task(s, trainer);
-    s->tasks.owner[file] = trainer + 1;
+static void hand_out_to(struct ps_shard *s, uint32_t trainer) {
+    struct shard_member *m = &s->barrier.members[trainer];
+    uint64_t file = next_file(s, trainer);
+    s->files.owner[file] = trainer + 1;
     m->task = file + 1;
     m->hint = 0;
-    if (m->own_first && s->tasks.n_left)
-        m->hint = choose(s, trainer) + 1;
-    answer(s, trainer, PS_TASK_FILE, file);
+    if (m->own_first && s->files.n_left)
+        m->hint = choose_file(s, trainer) + 1;
+    answer_request(s, trainer, PS_TASK_FILE, file);
 }
 
-void shard_hand_out(struct ps_shard *s) {
-    for (uint32_t i = 0; i < s->opts.n_trainers && s->tasks.owner; i++) {
-        struct member *m = &s->barrier.members[i];
+void file_queue_hand_out(struct ps_shard *s) {
+    for (uint32_t i = 0; i < s->opts.n_trainers && s->files.owner; i++) {
+        struct shard_member *m = &s->barrier.members[i];
         if (m->state != MEMBER_JOINED || !m->task_req)
             continue;
         if (!m->in_pass) {
-            answer(s, i, PS_TASK_OVER, 0); /* the process before it had heard so */
-        } else if (s->tasks.n_back || s->tasks.n_left) {
-            hand_to(s, i);
-        } else if (s->tasks.n_done == s->tasks.n) {
-            answer(s, i, PS_TASK_OVER, 0);
+            answer_request(s, i, PS_TASK_OVER, 0); /* the process before it had heard so */
+        } else if (s->files.n_back || s->files.n_left) {
+            hand_out_to(s, i);
+        } else if (s->files.n_done == s->files.n) {
+            answer_request(s, i, PS_TASK_OVER, 0);
         } else if (s->params.rule->bounded && m->step < barrier_furthest(&s->barrier)) {
-            answer(s, i, PS_TASK_LATER, 0); /* nobody is to wait for one that waits */
+            answer_request(s, i, PS_TASK_LATER, 0); /* nobody is to wait for one that waits */
         }
     }
 }
 
-int shard_task(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
-               struct pd_err *err) {
-    struct member *m = &s->barrier.members[trainer];
+int file_queue_request(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+                       struct pd_err *err) {
+    struct shard_member *m = &s->barrier.members[trainer];
     const struct ps_body b = ps_body_of(f);
     struct ps_msg_task t;
     if (ps_get_task(&b, &t, err))
@@ -169,22 +169,22 @@ int shard_task(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
             err, PD_ECONF,
             "files are not handed out under update = %s: trainers would not have the same steps",
             s->params.rule->name);
-    if (n < 1 || (s->tasks.owner && n != s->tasks.n))
+    if (n < 1 || (s->files.owner && n != s->files.n))
         return pd_fail(err, PD_EPROTO, "PS_TASK of %llu files, others have %llu; at most %d",
-                       (unsigned long long)n, (unsigned long long)s->tasks.n, PS_TASKS_MAX);
+                       (unsigned long long)n, (unsigned long long)s->files.n, PS_TASKS_MAX);
     if (done != m->task)
         return pd_fail(err, PD_EPROTO, "PS_TASK: file %lld is done, but %lld was handed out",
                        (long long)done - 1, (long long)m->task - 1);
-    if (!s->tasks.owner) {
-        if (!(s->tasks.owner = pd_calloc(n, sizeof *s->tasks.owner)))
+    if (!s->files.owner) {
+        if (!(s->files.owner = pd_calloc(n, sizeof *s->files.owner)))
             return pd_fail(err, PD_ENOMEM, "no memory for a list of %llu files",
                            (unsigned long long)n);
-        s->tasks.n = s->tasks.n_left = n;
+        s->files.n = s->files.n_left = n;
     }
     m->own_first = t.own_first != 0;
     if (done) {
-        s->tasks.owner[done - 1] = TASK_DONE;
-        s->tasks.n_done++;
+        s->files.owner[done - 1] = TASK_DONE;
+        s->files.n_done++;
         m->n_tasks++;
         m->task = 0;
     }

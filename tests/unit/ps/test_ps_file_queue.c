@@ -1,5 +1,5 @@
-/* test_ps_task.c - data = queue: which trainer is handed which file; one server thread by itself.
- * Whole jobs: tests/integration/train_queue.sh. */
+/* test_ps_file_queue.c - data = queue: which trainer is handed which file; one server thread by
+ * itself. Whole jobs: tests/integration/train_queue.sh. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
-/* rule.c - see rule.h. */
-#include "ps/plan/rule.h"
+/* update_rule.c - see update_rule.h. */
+#include "ps/plan/update_rule.h"
 
 #include <string.h>
 
-static const struct ps_rule table[] = {
+static const struct ps_update_rule table[] = {
     {"sync", 1, 0, 0, 0,
      "all trainers' gradients of a step are one update; the same bits whatever the timing"},
     {"async", 0, 0, 1, 0,
@@ -14,12 +14,12 @@ static const struct ps_rule table[] = {
      "trainers step by themselves and exchange what has changed every so many steps"},
 };
 
-const struct ps_rule *ps_rule_at(size_t i) {
+const struct ps_update_rule *ps_update_rule_at(size_t i) {
     return i < sizeof table / sizeof table[0] ? &table[i] : NULL;
 }
 
-const struct ps_rule *ps_rule_find(const char *name) {
-    for (size_t i = 0; ps_rule_at(i); i++)
+const struct ps_update_rule *ps_update_rule_find(const char *name) {
+    for (size_t i = 0; ps_update_rule_at(i); i++)
         if (!strcmp(table[i].name, name))
             return &table[i];
     return NULL;

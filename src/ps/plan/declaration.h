@@ -1,8 +1,8 @@
-/* job.h - what all trainers of a job must declare alike, as the client builds it, PS_DECLARE
- * carries it and a server thread keeps it.
+/* declaration.h - what all trainers of a job must declare alike, as the client builds it,
+ * PS_DECLARE carries it and a server thread keeps it.
  */
-#ifndef PD_PS_JOB_H
-#define PD_PS_JOB_H
+#ifndef PD_PS_DECLARATION_H
+#define PD_PS_DECLARATION_H
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -36,7 +36,7 @@ struct ps_sparse {
     struct pd_row_life life;
 };
 
-struct ps_job {
+struct ps_declaration {
     uint32_t n_trainers, n_streams, n_servers, n_dense_threads, n_sparse_threads;
     uint64_t seed;
     char update[PS_RULE_MAX]; /* a row of the table of rules */
@@ -52,30 +52,34 @@ struct ps_job {
 
 /* The part of a PS_DECLARE that differs between trainers and between the threads it is sent to. */
 enum ps_kind { PS_KIND_DENSE = 1, PS_KIND_SPARSE = 2, PS_KIND_BOTH = 3 }; /* both: local mode */
-struct ps_declare {
+struct ps_declare_sender {
     uint32_t kind, thread; /* which thread of its kind the receiver is, counted over all servers */
     uint32_t stream_lo, stream_hi;
     uint64_t incarnation; /* of the trainer: another one for each start of its program */
     uint64_t epoch;       /* of the server, when it comes back; else 0 */
 };
 
-void ps_job_init(struct ps_job *job);
-void ps_job_release(struct ps_job *job);
-int ps_job_add_dense(struct ps_job *job, const struct ps_dense_spec *spec, struct pd_err *err);
-int ps_job_add_table(struct ps_job *job, const struct ps_table_spec *spec, struct pd_err *err);
+void ps_declaration_init(struct ps_declaration *job);
+void ps_declaration_release(struct ps_declaration *job);
+int ps_declaration_add_dense(struct ps_declaration *job, const struct ps_dense_spec *spec,
+                             struct pd_err *err);
+int ps_declaration_add_table(struct ps_declaration *job, const struct ps_table_spec *spec,
+                             struct pd_err *err);
 /* Numbers in range, an optimizer that exists, names unique: what the two sides rely on. */
-int ps_job_check(const struct ps_job *job, struct pd_err *err);
+int ps_declaration_check(const struct ps_declaration *job, struct pd_err *err);
 
 /* How many numbers of a value a job of these settings exchanges: one; where trainers apply the
  * optimizer (geo), with its state if that is a sum over updates. */
-uint32_t ps_job_planes(const struct ps_job *job);
+uint32_t ps_declaration_planes(const struct ps_declaration *job);
 
-void ps_job_put(struct pd_buf *b, const struct ps_declare *d, const struct ps_job *job);
+void ps_declaration_put(struct pd_buf *b, const struct ps_declare_sender *d,
+                        const struct ps_declaration *job);
 /* Bounded before it is allocated; checked. On failure *job is empty. */
-int ps_job_get(const void *p, size_t n, struct ps_declare *d, struct ps_job *job,
-               struct pd_err *err);
+int ps_declaration_get(const void *p, size_t n, struct ps_declare_sender *d,
+                       struct ps_declaration *job, struct pd_err *err);
 
 /* 0, or PD_ECONF naming the first thing that differs and both values. */
-int ps_job_same(const struct ps_job *first, const struct ps_job *later, struct pd_err *err);
+int ps_declaration_same(const struct ps_declaration *first, const struct ps_declaration *later,
+                        struct pd_err *err);
 
 #endif

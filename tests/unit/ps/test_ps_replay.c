@@ -42,7 +42,7 @@ static void back_again(struct ps_shard *s, uint32_t n, uint32_t trainer) {
 
 static int make_dir(void **state) {
     (void)state;
-    pd_fmt(dir, sizeof dir, "/tmp/test_ps_again.XXXXXX");
+    pd_fmt(dir, sizeof dir, "/tmp/test_ps_replay.XXXXXX");
     return !mkdtemp(dir);
 }
 

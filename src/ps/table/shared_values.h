@@ -1,19 +1,20 @@
-/* values.h - the dense values of one server thread, which answers under way may still be read from.
+/* shared_values.h - the dense values of one server thread, which answers under way may still be
+ * read from.
  *
  * An answer to a pull leaves from the values themselves, without a copy. Who wants to write while
  * one is still being sent writes to a copy, and the answers keep what was promised: the values
  * after their step. A trainer's next gradient comes after it has the answer, so with a barrier
  * copies are rare.
  */
-#ifndef PD_PS_VALUES_H
-#define PD_PS_VALUES_H
+#ifndef PD_PS_SHARED_VALUES_H
+#define PD_PS_SHARED_VALUES_H
 
 #include <stddef.h>
 
 #include "thread/pool.h"
 #include "net/shm/region.h"
 
-struct ps_values {
+struct ps_shared_values {
     struct pd_pool *pool;      /* may be NULL */
     struct net_region *region; /* may be NULL */
     int in_region;             /* w is; else it is the pool's */
@@ -24,14 +25,15 @@ struct ps_values {
 
 /* Where trainers of this machine can read them, if the region has room; else of the pool. Not set;
  * NULL: out of memory. */
-struct ps_values *ps_values_new(struct pd_pool *pool, struct net_region *region, size_t n);
-static inline struct ps_values *ps_values_lend(struct ps_values *v) {
+struct ps_shared_values *ps_shared_values_new(struct pd_pool *pool, struct net_region *region,
+                                              size_t n);
+static inline struct ps_shared_values *ps_shared_values_lend(struct ps_shared_values *v) {
     v->refs++;
     return v;
 }
-void ps_values_drop(void *v); /* a reference; NULL is fine */
+void ps_shared_values_drop(void *v); /* a reference; NULL is fine */
 
 /* Before writing: nobody but the owner refers to *v afterwards. PD_ENOMEM leaves it as it was. */
-int ps_values_own(struct ps_values **v);
+int ps_shared_values_own(struct ps_shared_values **v);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
-#include "ps/table/decay.h"
+#include "ps/table/lazy_decay.h"
 #include "ps/plan/optim.h"
 #include "tests/support/ps_cluster.h"
 
@@ -20,9 +20,9 @@ static void lazy_against_dense(double l1, double l2, double decay) {
     const struct ps_optim *o = ps_optim_find("sgd");
     struct ps_optim_conf c;
     struct pd_err err = {0};
-    struct ps_decay d;
+    struct ps_lazy_decay d;
     assert_int_equal(ps_optim_conf_init(&c, "sgd", &err), 0);
-    assert_int_equal(ps_decay_init(&d, (float)l1, (float)l2), 0);
+    assert_int_equal(ps_lazy_decay_init(&d, (float)l1, (float)l2), 0);
     float w[2] = {0.7f, -0.011f};
     double dense[2] = {(double)w[0], (double)w[1]};
     uint32_t at = 0;
@@ -35,22 +35,22 @@ static void lazy_against_dense(double l1, double l2, double decay) {
             ps_optim_args_init(&a, &c, lr, t + 1);
             a.l1 = (float)l1;
             a.l2 = (float)l2;
-            ps_decay_catch_up(&d, at, w, 2);
+            ps_lazy_decay_catch_up(&d, at, w, 2);
             ps_optim_apply(o, &a, w, NULL, 2, g, 2);
             at = t + 1;
         }
-        assert_int_equal(ps_decay_update(&d, lr), 0);
+        assert_int_equal(ps_lazy_decay_update(&d, lr), 0);
         for (int i = 0; i < 2; i++) {
             dense[i] -= lr * ((touched ? (double)g[i] : 0) + l2 * dense[i]);
             dense[i] = copysign(fmax(fabs(dense[i]) - lr * l1, 0), dense[i]);
         }
     }
-    ps_decay_catch_up(&d, at, w, 2);
+    ps_lazy_decay_catch_up(&d, at, w, 2);
     for (int i = 0; i < 2; i++)
         if (!(fabs((double)w[i] - dense[i]) <= 1e-4 * fabs(dense[i]) + 1e-7))
             fail_msg("l1 %g, l2 %g: the row is %.9g, the dense value %.9g", l1, l2, (double)w[i],
                      dense[i]);
-    ps_decay_release(&d);
+    ps_lazy_decay_release(&d);
 }
 
 static void test_rows_that_nobody_touches_decay_as_dense_values_do(void **state) {
@@ -61,39 +61,39 @@ static void test_rows_that_nobody_touches_decay_as_dense_values_do(void **state)
     lazy_against_dense(1e-4, 1e-2, 1e-3); /* with a schedule */
     lazy_against_dense(1e-3, 15, 0);      /* nothing is left, and no number overflows */
     for (int n = 1; n < 3; n++) {
-        struct ps_decay d;
+        struct ps_lazy_decay d;
         char spec[16];
         snprintf(spec, sizeof spec, "alloc:%d", n);
         pd_fault_arm(spec);
-        int rc = ps_decay_init(&d, 1, 1);
+        int rc = ps_lazy_decay_init(&d, 1, 1);
         for (int i = 0; i < 1100 && !rc; i++)
-            rc = ps_decay_update(&d, 0.1);
+            rc = ps_lazy_decay_update(&d, 0.1);
         pd_fault_arm(NULL);
         assert_int_equal(rc, PD_ENOMEM);
-        ps_decay_release(&d);
+        ps_lazy_decay_release(&d);
     }
 }
 
 /* What is kept of the updates is forgotten now and then: a row that never was touched, one that was
  * long ago and one that was just before are then what they would be without. */
 static void decay_for_long(double l1, double l2, double lr, uint32_t updates) {
-    struct ps_decay d;
+    struct ps_lazy_decay d;
     float w[3] = {0.7f, 0.7f, 0.7f};
     uint32_t at[3] = {0}, again = 0;
     double dense[3] = {w[0], w[1], w[2]};
-    assert_int_equal(ps_decay_init(&d, (float)l1, (float)l2), 0);
+    assert_int_equal(ps_lazy_decay_init(&d, (float)l1, (float)l2), 0);
     for (uint32_t t = 0; t < updates; t++) {
         const double a = 1 - lr * (double)(float)l2, c = lr * (double)(float)l1;
-        assert_int_equal(ps_decay_update(&d, lr), 0);
+        assert_int_equal(ps_lazy_decay_update(&d, lr), 0);
         for (int i = 0; i < 3; i++)
             dense[i] = fmax(dense[i] * a - c, 0);
-        if (ps_decay_is_long(&d)) {
+        if (ps_lazy_decay_is_long(&d)) {
             again++;
             for (int i = 1; i < 3; i++) {
-                ps_decay_catch_up(&d, at[i], &w[i], 1);
+                ps_lazy_decay_catch_up(&d, at[i], &w[i], 1);
                 at[i] = 1;
             }
-            ps_decay_begin_anew(&d);
+            ps_lazy_decay_begin_anew(&d);
         }
         for (int i = 1; i < 3; i++)
             if (t == updates / 2 || (i == 2 && t + 5 == updates)) {
@@ -104,12 +104,12 @@ static void decay_for_long(double l1, double l2, double lr, uint32_t updates) {
     }
     assert_true(again > 0 && d.cap <= 4u << 20);
     for (int i = 0; i < 3; i++) {
-        ps_decay_catch_up(&d, at[i], &w[i], 1);
+        ps_lazy_decay_catch_up(&d, at[i], &w[i], 1);
         if (!(fabs((double)w[i] - dense[i]) <= 1e-4 * dense[i] + 1e-7))
             fail_msg("l1 %g, l2 %g: row %d is %.9g after %u updates, the dense value %.9g", l1, l2,
                      i, (double)w[i], updates, dense[i]);
     }
-    ps_decay_release(&d);
+    ps_lazy_decay_release(&d);
 }
 
 static void test_decay_of_a_long_training(void **state) {
@@ -193,7 +193,7 @@ static void read_row(struct ps_client *c, uint64_t key, float *w) {
  * made one update and two. */
 static void test_threads_that_differ_go_on_as_one(void **state) {
     (void)state;
-    char dir[] = "/tmp/test_ps_decay.XXXXXX", folder[64];
+    char dir[] = "/tmp/test_ps_lazy_decay.XXXXXX", folder[64];
     struct cluster cl;
     const float g = 1;
     float w[2], again[2];

@@ -13,9 +13,9 @@
 #include "base/fs.h"
 #include "math/rng.h"
 #include "model/model.h"
-#include "ps/table/life.h"
+#include "ps/table/row_policy.h"
 #include "tests/support/ps_cluster.h"
-#include "tests/support/ps_life.h"
+#include "tests/support/ps_row_policy.h"
 
 /* --- the reference --- */
 
@@ -299,7 +299,7 @@ static void test_jobs_against_the_reference(void **state) {
     static const struct {
         int servers, threads, trainers;
     } shape[] = {{0, 0, 1}, {1, 1, 1}, {3, 1, 2}, {2, 2, 4}};
-    char dir[] = "/tmp/test_ps_life.XXXXXX", folder[64], other[64], what[80];
+    char dir[] = "/tmp/test_ps_row_policy.XXXXXX", folder[64], other[64], what[80];
     assert_non_null(mkdtemp(dir));
     snprintf(folder, sizeof folder, "%s/m", dir);
     snprintf(other, sizeof other, "%s/half", dir);
@@ -363,7 +363,7 @@ static void test_jobs_against_the_reference(void **state) {
 static void test_saves_of_changes_after_rows_have_gone(void **state) {
     (void)state;
     static struct ref r;
-    char dir[] = "/tmp/test_ps_life.XXXXXX", folder[64];
+    char dir[] = "/tmp/test_ps_row_policy.XXXXXX", folder[64];
     assert_non_null(mkdtemp(dir));
     snprintf(folder, sizeof folder, "%s/m", dir);
     r.conf = life_conf(5, 0, 1);

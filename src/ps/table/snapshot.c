@@ -1,4 +1,4 @@
-/* cut.c - see cut.h.
+/* snapshot.c - see snapshot.h.
  *
  * The order that all depends on: the owner writes the copy, then the bit, then the row; the reader
  * reads the row, then the bit, then maybe the copy. If anything it read of the row was new, it sees
@@ -6,7 +6,7 @@
  * for it; ThreadSanitizer, which can't know that the outcome is thrown away, does not look at these
  * functions.
  */
-#include "ps/table/cut.h"
+#include "ps/table/snapshot.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -43,8 +43,8 @@ struct copy {
     uint32_t unused_too; /* so that floats begin at a multiple of 8 bytes */
 };
 
-struct ps_cut {
-    struct ps_cut *next;
+struct ps_snapshot {
+    struct ps_snapshot *next;
     struct ps_table *table;
     struct slab *slabs;      /* as they were: the table's list moves when it grows */
     uint64_t n;              /* row numbers there were */
@@ -59,19 +59,19 @@ struct ps_cut {
 
 /* In small pages: a huge one takes the owner as long to clear as a whole step, or on a virtual
  * machine ten. */
-static char *new_chunk(const struct ps_cut *c) {
+static char *new_chunk(const struct ps_snapshot *c) {
     return c->chunk_bytes < CHUNK ? pd_malloc(c->chunk_bytes) : pd_page_map(c->chunk_bytes);
 }
 
-static void drop_chunk(const struct ps_cut *c, char *chunk) {
+static void drop_chunk(const struct ps_snapshot *c, char *chunk) {
     if (c->chunk_bytes < CHUNK)
         free(chunk);
     else
         pd_page_unmap(chunk, c->chunk_bytes);
 }
 
-int ps_cut_begin(struct ps_cut **out, struct ps_table *t) {
-    struct ps_cut *c = pd_calloc(1, sizeof *c);
+int ps_snapshot_begin(struct ps_snapshot **out, struct ps_table *t) {
+    struct ps_snapshot *c = pd_calloc(1, sizeof *c);
     if (!c)
         return PD_ENOMEM;
     c->n = t->n_used;
@@ -90,7 +90,7 @@ int ps_cut_begin(struct ps_cut **out, struct ps_table *t) {
     c->next = t->cuts;
     t->cuts = c;
     if (!c->slabs || !c->kept || !c->group || !c->chunks) {
-        ps_cut_end(c);
+        ps_snapshot_end(c);
         return PD_ENOMEM;
     }
     if (t->n_slabs)
@@ -100,7 +100,7 @@ int ps_cut_begin(struct ps_cut **out, struct ps_table *t) {
 }
 
 static void free_memory(void *arg) {
-    struct ps_cut *c = arg;
+    struct ps_snapshot *c = arg;
     for (uint64_t i = 0; c->chunks && i * c->per_chunk < c->n_copies; i++)
         drop_chunk(c, c->chunks[i]);
     free(c->chunks);
@@ -110,10 +110,10 @@ static void free_memory(void *arg) {
     free(c);
 }
 
-void ps_cut_end(struct ps_cut *c) {
+void ps_snapshot_end(struct ps_snapshot *c) {
     if (!c)
         return;
-    struct ps_cut **at = &c->table->cuts;
+    struct ps_snapshot **at = &c->table->cuts;
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
@@ -126,15 +126,15 @@ void ps_cut_end(struct ps_cut *c) {
         free_memory(c);
 }
 
-int ps_cut_whole(const struct ps_cut *c) { return !atomic_load(&c->failed); }
+int ps_snapshot_whole(const struct ps_snapshot *c) { return !atomic_load(&c->failed); }
 
-uint64_t ps_cut_bytes(const struct ps_cut *c) {
+uint64_t ps_snapshot_bytes(const struct ps_snapshot *c) {
     return ((uint64_t)c->n_copies + c->per_chunk - 1) / c->per_chunk * c->chunk_bytes;
 }
 
 /* --- the owner --- */
 
-static void keep(struct ps_cut *c, uint32_t row) {
+static void keep(struct ps_snapshot *c, uint32_t row) {
     _Atomic uint64_t *word = &c->kept[row / 64];
     const uint64_t bits = atomic_load_explicit(word, memory_order_relaxed), bit = UINT64_C(1)
                                                                                   << row % 64;
@@ -164,7 +164,7 @@ static void keep(struct ps_cut *c, uint32_t row) {
 }
 
 void table_keep(struct ps_table *t, uint32_t row) {
-    for (struct ps_cut *c = t->cuts; c; c = c->next)
+    for (struct ps_snapshot *c = t->cuts; c; c = c->next)
         if (row < c->n)
             keep(c, row);
 }
@@ -175,7 +175,7 @@ void table_keep_soon(const struct ps_table *t, uint32_t row) {
     __builtin_prefetch(&s->notes[i]);
     if (s->seen)
         __builtin_prefetch(&s->seen[i]);
-    for (const struct ps_cut *c = t->cuts; c; c = c->next)
+    for (const struct ps_snapshot *c = t->cuts; c; c = c->next)
         if (row < c->n) {
             __builtin_prefetch(&c->kept[row / 64], 1);
             __builtin_prefetch(&c->group[row / GROUP], 1);
@@ -202,21 +202,21 @@ static READER inline void read_pairs(void *out, const void *from, size_t n_words
 }
 
 /* Number `i`, from 1 on. */
-static READER inline const struct copy *copy_at(const struct ps_cut *c, uint32_t i) {
+static READER inline const struct copy *copy_at(const struct ps_snapshot *c, uint32_t i) {
     return (const struct copy *)(const void *)(c->chunks[(i - 1) / c->per_chunk] +
                                                (i - 1) % c->per_chunk * c->copy_bytes);
 }
 
-static READER inline int is_kept(const struct ps_cut *c, uint32_t row) {
+static READER inline int is_kept(const struct ps_snapshot *c, uint32_t row) {
     return atomic_load_explicit(&c->kept[row / 64], memory_order_acquire) >> row % 64 & 1;
 }
 
-static READER inline const struct copy *last_of_group(const struct ps_cut *c, uint32_t row) {
+static READER inline const struct copy *last_of_group(const struct ps_snapshot *c, uint32_t row) {
     return copy_at(c, atomic_load_explicit(&c->group[row / GROUP], memory_order_acquire));
 }
 
 /* Of a row that is kept. */
-static READER inline const struct copy *find_copy(const struct ps_cut *c, uint32_t row) {
+static READER inline const struct copy *find_copy(const struct ps_snapshot *c, uint32_t row) {
     const struct copy *k = last_of_group(c, row);
     while (k->row != row)
         k = copy_at(c, k->next);
@@ -224,7 +224,7 @@ static READER inline const struct copy *find_copy(const struct ps_cut *c, uint32
 }
 
 /* What was read of the row before this call is thrown away where there is one. */
-static READER inline const struct copy *copy_of(const struct ps_cut *c, uint32_t row) {
+static READER inline const struct copy *copy_of(const struct ps_snapshot *c, uint32_t row) {
     FENCE(memory_order_acquire);
     return is_kept(c, row) ? find_copy(c, row) : NULL;
 }
@@ -234,7 +234,7 @@ static READER inline void fetch_lines(const float *p, size_t lines) {
         __builtin_prefetch(p + k * TABLE_LINE / sizeof *p);
 }
 
-struct piece {
+struct snapshot_piece {
     const struct ps_index_entry *rows;
     size_t n, left;
     uint32_t first, count;
@@ -242,15 +242,16 @@ struct piece {
     int pairs; /* numbers are read in twos: rows begin at multiples of 16 bytes */
 };
 
-static READER inline void read_numbers(const struct piece *p, float *out, const float *row) {
+static READER inline void read_numbers(const struct snapshot_piece *p, float *out,
+                                       const float *row) {
     if (p->pairs)
         read_pairs(out, row + p->first, p->count);
     else
         read_words(out, row + p->first, p->count);
 }
 
-static READER inline void read_as_they_stand(const struct ps_cut *c, const struct piece *p,
-                                             float *out) {
+static READER inline void read_as_they_stand(const struct ps_snapshot *c,
+                                             const struct snapshot_piece *p, float *out) {
     const struct ps_table *t = c->table;
     size_t at;
     for (size_t i = 0; i < p->n; i++, out += p->count) {
@@ -264,7 +265,7 @@ static READER inline void read_as_they_stand(const struct ps_cut *c, const struc
 }
 
 /* Three misses one after the other for each, so each is fetched ahead. */
-static READER inline void read_copies(const struct ps_cut *c, const struct piece *p,
+static READER inline void read_copies(const struct ps_snapshot *c, const struct snapshot_piece *p,
                                       const uint16_t *which, size_t n, float *out) {
     const struct ps_index_entry *rows = p->rows;
     for (size_t i = 0; i < n && i < AHEAD_COPY; i++)
@@ -284,7 +285,8 @@ static READER inline void read_copies(const struct ps_cut *c, const struct piece
     }
 }
 
-static READER void read_piece(const struct ps_cut *c, const struct piece *p, float *out) {
+static READER void read_piece(const struct ps_snapshot *c, const struct snapshot_piece *p,
+                              float *out) {
     uint16_t which[PIECE];
     size_t n = 0;
     read_as_they_stand(c, p, out);
@@ -296,12 +298,12 @@ static READER void read_piece(const struct ps_cut *c, const struct piece *p, flo
     read_copies(c, p, which, n, out);
 }
 
-READER void ps_cut_read(const struct ps_cut *c, const struct ps_index_entry *rows, size_t n,
-                        size_t left, uint32_t first, uint32_t count, float *out) {
-    struct piece p = {.first = first,
-                      .count = count,
-                      .lines = (count * sizeof *out + TABLE_LINE - 1) / TABLE_LINE,
-                      .pairs = first % 2 == 0 && count % 2 == 0};
+READER void ps_snapshot_read(const struct ps_snapshot *c, const struct ps_index_entry *rows,
+                             size_t n, size_t left, uint32_t first, uint32_t count, float *out) {
+    struct snapshot_piece p = {.first = first,
+                               .count = count,
+                               .lines = (count * sizeof *out + TABLE_LINE - 1) / TABLE_LINE,
+                               .pairs = first % 2 == 0 && count % 2 == 0};
     for (size_t i = 0; i < n; i += p.n, out += p.n * count) {
         p.rows = rows + i;
         p.left = left - i;
@@ -310,7 +312,7 @@ READER void ps_cut_read(const struct ps_cut *c, const struct ps_index_entry *row
     }
 }
 
-READER uint32_t ps_cut_step(const struct ps_cut *c, uint32_t row) {
+READER uint32_t ps_snapshot_step(const struct ps_snapshot *c, uint32_t row) {
     uint32_t step;
     size_t at;
     const struct slab *s = slab_in(c->table, c->slabs, row, &at);
@@ -319,7 +321,7 @@ READER uint32_t ps_cut_step(const struct ps_cut *c, uint32_t row) {
     return copy ? copy->step : step;
 }
 
-READER void ps_cut_seen(const struct ps_cut *c, uint32_t row, struct ps_row_seen *seen) {
+READER void ps_snapshot_seen(const struct ps_snapshot *c, uint32_t row, struct ps_row_seen *seen) {
     static const struct ps_row_seen nothing;
     size_t at;
     const struct slab *s = slab_in(c->table, c->slabs, row, &at);

@@ -1,5 +1,5 @@
-/* test_ps_cut.c - a table's rows as they were at a cut, whatever becomes of them meanwhile; entries
- * in order, however their keys lie. */
+/* test_ps_snapshot.c - a table's rows as they were at a cut, whatever becomes of them meanwhile;
+ * entries in order, however their keys lie. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 
 #include "base/fault.h"
 #include "math/hash.h"
-#include "ps/table/cut.h"
+#include "ps/table/snapshot.h"
 
 enum { ROWS = 40000, STATE = 2 };
 
@@ -52,7 +52,7 @@ static struct ps_table *new_table(uint32_t dim, int ageing, uint32_t n) {
 }
 
 /* All rows as they were when they had seen `version`, in another order than they lie in. */
-static void expect_rows(const struct ps_cut *c, uint32_t dim, uint32_t n, uint32_t version,
+static void expect_rows(const struct ps_snapshot *c, uint32_t dim, uint32_t n, uint32_t version,
                         int ageing, const char *name) {
     enum { BLOCK = 100 };
     const uint32_t width = dim * (1 + STATE);
@@ -65,7 +65,7 @@ static void expect_rows(const struct ps_cut *c, uint32_t dim, uint32_t n, uint32
          first += dim) /* the weights, then each number of the state */
         for (uint32_t i = 0; i < n; i += BLOCK) {
             const uint32_t k = n - i < BLOCK ? n - i : BLOCK;
-            ps_cut_read(c, e + i, k, n - i, first, dim, v);
+            ps_snapshot_read(c, e + i, k, n - i, first, dim, v);
             for (uint32_t r = 0; r < k; r++)
                 for (uint32_t d = 0; d < dim; d++)
                     if (v[r * dim + d] != value(e[i + r].row, first + d, version))
@@ -75,13 +75,13 @@ static void expect_rows(const struct ps_cut *c, uint32_t dim, uint32_t n, uint32
         }
     for (uint32_t i = 0; i < n; i++) {
         struct ps_row_seen seen, want = {(float)version, 1, version, version, i};
-        ps_cut_seen(c, i, &seen);
+        ps_snapshot_seen(c, i, &seen);
         memset(&want, 0, ageing ? 0 : sizeof want);
-        if (memcmp(&seen, &want, sizeof seen) || ps_cut_step(c, i) != version)
-            fail_msg("%s: beside row %u: step %u, %u shows", name, i, ps_cut_step(c, i),
+        if (memcmp(&seen, &want, sizeof seen) || ps_snapshot_step(c, i) != version)
+            fail_msg("%s: beside row %u: step %u, %u shows", name, i, ps_snapshot_step(c, i),
                      seen.shows);
     }
-    assert_true(ps_cut_whole(c));
+    assert_true(ps_snapshot_whole(c));
     free(e);
     free(v);
 }
@@ -94,19 +94,19 @@ static void test_rows_stay_as_they_were(void **state) {
             enum { N = 3000 };
             const uint32_t dim = dims[i];
             struct ps_table *t = new_table(dim, ageing, N);
-            struct ps_cut *first, *second;
-            assert_int_equal(ps_cut_begin(&first, t), 0);
+            struct ps_snapshot *first, *second;
+            assert_int_equal(ps_snapshot_begin(&first, t), 0);
             expect_rows(first, dim, N, 0, ageing, "nothing has changed");
             for (uint32_t r = 0; r < N; r++)
                 change(t, r, 1, ageing);
-            assert_int_equal(ps_cut_begin(&second, t), 0);
+            assert_int_equal(ps_snapshot_begin(&second, t), 0);
             for (uint32_t r = 0; r < N; r++) {
                 change(t, r, 2, ageing);
                 change(t, r, 3, ageing);
             }
             expect_rows(first, dim, N, 0, ageing, "the first cut");
             expect_rows(second, dim, N, 1, ageing, "the second");
-            ps_cut_end(first);
+            ps_snapshot_end(first);
             for (uint32_t r = 0; r < N; r += 2) { /* places that others take */
                 uint64_t key = key_of(r);
                 uint32_t row;
@@ -124,28 +124,29 @@ static void test_rows_stay_as_they_were(void **state) {
             expect_rows(second, dim, N, 1, ageing, "with other rows");
             ps_table_free(t); /* a model was loaded, say */
             expect_rows(second, dim, N, 1, ageing, "without the table");
-            ps_cut_end(second);
+            ps_snapshot_end(second);
         }
-    ps_cut_end(NULL);
+    ps_snapshot_end(NULL);
 }
 
 static void test_only_what_changes_is_kept(void **state) {
     (void)state;
     struct ps_table *t = new_table(16, 0, ROWS);
-    struct ps_cut *c;
-    assert_int_equal(ps_cut_begin(&c, t), 0);
-    assert_int_equal(ps_cut_bytes(c), 0);
+    struct ps_snapshot *c;
+    assert_int_equal(ps_snapshot_begin(&c, t), 0);
+    assert_int_equal(ps_snapshot_bytes(c), 0);
     for (uint32_t version = 1; version < 50; version++)
         for (uint32_t r = 0; r < 1000; r++)
             change(t, 7 * r, version, 0);
-    assert_true(ps_cut_bytes(c) >= 1000 * 48 * sizeof(float) && ps_cut_bytes(c) <= 2 << 20);
-    assert_true(ps_cut_whole(c));
+    assert_true(ps_snapshot_bytes(c) >= 1000 * 48 * sizeof(float) &&
+                ps_snapshot_bytes(c) <= 2 << 20);
+    assert_true(ps_snapshot_whole(c));
     pd_fault_arm("alloc:1"); /* a further chunk, which is mapped */
     for (uint32_t r = 0; r < ROWS; r++)
         change(t, r, 50, 0);
     pd_fault_arm(NULL);
-    assert_false(ps_cut_whole(c));
-    ps_cut_end(c);
+    assert_false(ps_snapshot_whole(c));
+    ps_snapshot_end(c);
     change(t, 1, 1, 0); /* nobody looks */
     ps_table_free(t);
 }
@@ -153,30 +154,30 @@ static void test_only_what_changes_is_kept(void **state) {
 static void test_no_memory_for_a_copy_is_said(void **state) {
     (void)state;
     struct ps_table *t = new_table(4, 0, 100);
-    struct ps_cut *c;
+    struct ps_snapshot *c;
     for (int n = 1; n <= 5; n++) {
         char spec[20];
         snprintf(spec, sizeof spec, "alloc:%d", n);
         pd_fault_arm(spec);
-        assert_int_equal(ps_cut_begin(&c, t), PD_ENOMEM);
+        assert_int_equal(ps_snapshot_begin(&c, t), PD_ENOMEM);
         pd_fault_arm(NULL);
     }
-    assert_int_equal(ps_cut_begin(&c, t), 0);
+    assert_int_equal(ps_snapshot_begin(&c, t), 0);
     pd_fault_arm("alloc:1");
     change(t, 5, 1, 0);
     pd_fault_arm(NULL);
-    assert_false(ps_cut_whole(c));
+    assert_false(ps_snapshot_whole(c));
     change(t, 6, 1, 0);
-    assert_false(ps_cut_whole(c));
-    ps_cut_end(c);
-    assert_int_equal(ps_cut_begin(&c, t), 0);
-    assert_true(ps_cut_whole(c));
-    ps_cut_end(c);
+    assert_false(ps_snapshot_whole(c));
+    ps_snapshot_end(c);
+    assert_int_equal(ps_snapshot_begin(&c, t), 0);
+    assert_true(ps_snapshot_whole(c));
+    ps_snapshot_end(c);
     ps_table_free(t);
 }
 
 struct reader {
-    const struct ps_cut *c;
+    const struct ps_snapshot *c;
     atomic_int over;
 };
 
@@ -192,12 +193,12 @@ static void test_a_reader_beside_the_owner(void **state) {
     (void)state;
     struct ps_table *t = new_table(6, 1, ROWS);
     struct reader r = {0};
-    struct ps_cut *c;
+    struct ps_snapshot *c;
     pthread_t thread;
     uint64_t random = 1, n_new = ROWS;
     for (uint32_t i = 0; i < ROWS; i++)
         change(t, i, 1, 1);
-    assert_int_equal(ps_cut_begin(&c, t), 0);
+    assert_int_equal(ps_snapshot_begin(&c, t), 0);
     r.c = c;
     assert_int_equal(pthread_create(&thread, NULL, read_all, &r), 0);
     for (uint32_t version = 2; !atomic_load(&r.over); version++)
@@ -210,7 +211,7 @@ static void test_a_reader_beside_the_owner(void **state) {
             }
         }
     pthread_join(thread, NULL);
-    ps_cut_end(c);
+    ps_snapshot_end(c);
     ps_table_free(t);
 }
 

@@ -1,6 +1,6 @@
-/* ps_life.h - settings of tables whose rows come and go, for tests. */
-#ifndef TESTS_PS_LIFE_H
-#define TESTS_PS_LIFE_H
+/* ps_row_policy.h - settings of tables whose rows come and go, for tests. */
+#ifndef TESTS_PS_ROW_POLICY_H
+#define TESTS_PS_ROW_POLICY_H
 
 #include "base/row_life.h"
 

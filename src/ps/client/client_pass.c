@@ -1,4 +1,4 @@
-/* client_ctl.c - what happens between steps: the pass barrier, reductions, farewell. */
+/* client_pass.c - what happens between steps: the pass barrier, reductions, farewell. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ int client_ready_for(struct ps_client *c, const char *what) {
 
 /* --- pass --- */
 
-static int done_pass(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_pass(struct ps_client *c, struct pending_request *r, const struct answer *a,
                      struct pd_err *err) {
     struct ps_msg_pass_ended m;
     (void)r;
@@ -67,7 +67,7 @@ const struct ps_dropped *ps_pass_dropped(const struct ps_client *c) { return &c-
 
 /* --- files of the pass --- */
 
-static int done_task(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_task(struct ps_client *c, struct pending_request *r, const struct answer *a,
                      struct pd_err *err) {
     (void)r;
     c->n_calls--;
@@ -109,7 +109,7 @@ int ps_next_task(struct ps_client *c, uint64_t n, int done, int own_first, uint6
 
 /* --- reduction --- */
 
-static int done_reduce(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_reduce(struct ps_client *c, struct pending_request *r, const struct answer *a,
                        struct pd_err *err) {
     struct reducing *q = r->arg;
     struct ps_msg_reduced m;
@@ -188,9 +188,9 @@ int ps_barrier(struct ps_client *c) { return ps_reduce(c, NULL, 0); }
 /* --- farewell --- */
 
 /* The server is told that its answer has come: it may forget this trainer, and end. */
-static int done_bye(struct ps_client *c, struct request *r, const struct answer *a,
+static int done_bye(struct ps_client *c, struct pending_request *r, const struct answer *a,
                     struct pd_err *err) {
-    struct link *l = a->link;
+    struct server_link *l = a->link;
     l->left = 1;
     if (l->conn)
         net_send(l->conn, WIRE_PS_BYE, 0, r->id + 1, NULL, 0, NULL, NULL);

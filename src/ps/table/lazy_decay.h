@@ -1,5 +1,5 @@
-/* decay.h - l1 and l2 of a table's rows in the updates that do not touch them, made up for when
- * somebody looks.
+/* lazy_decay.h - l1 and l2 of a table's rows in the updates that do not touch them, made up for
+ * when somebody looks.
  *
  * In an update that touches a row, l2 * w is part of the gradient and l1 moves w towards 0
  * (optim.h). In one that does not, the gradient is nothing but l2 * w, and plain gradient descent
@@ -15,43 +15,45 @@
  * is left.
  *
  * The numbers do not grow for ever: once there are many, or P has become so small that it would be
- * lost, all rows are brought up to date, and what is kept begins anew (ps_decay_is_long,
- * ps_decay_begin_anew). at[0] is where a row stands that was never touched since the training
+ * lost, all rows are brought up to date, and what is kept begins anew (ps_lazy_decay_is_long,
+ * ps_lazy_decay_begin_anew). at[0] is where a row stands that was never touched since the training
  * began, seen from there: log_p and q of at[1], which are 0, less what all updates before have
  * done. Source: J. Langford, L. Li, T. Zhang, "Sparse online learning via truncated gradient", JMLR
  * 10 (2009), section 4.
  */
-#ifndef PD_PS_DECAY_H
-#define PD_PS_DECAY_H
+#ifndef PD_PS_LAZY_DECAY_H
+#define PD_PS_LAZY_DECAY_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-struct ps_decay {
+struct ps_lazy_decay {
     double l1, l2;
     uint32_t n; /* updates so far, or since it began anew and one for all before */
     size_t cap;
-    struct ps_decay_at {
+    struct ps_lazy_decay_at {
         double log_p, q;
     } * at; /* [n + 1]; at[0] is 0, 0 until it began anew */
 };
 
-int ps_decay_init(struct ps_decay *d, float l1, float l2); /* 0 or PD_ENOMEM */
-void ps_decay_release(struct ps_decay *d);
-static inline int ps_decay_active(const struct ps_decay *d) { return d->l1 > 0 || d->l2 > 0; }
-int ps_decay_update(struct ps_decay *d,
-                    double lr); /* one more update with this rate; 0 or PD_ENOMEM */
+int ps_lazy_decay_init(struct ps_lazy_decay *d, float l1, float l2); /* 0 or PD_ENOMEM */
+void ps_lazy_decay_release(struct ps_lazy_decay *d);
+static inline int ps_lazy_decay_active(const struct ps_lazy_decay *d) {
+    return d->l1 > 0 || d->l2 > 0;
+}
+int ps_lazy_decay_update(struct ps_lazy_decay *d,
+                         double lr); /* one more update with this rate; 0 or PD_ENOMEM */
 
-/* Is it time? Then every row is brought up to date (ps_decay_catch_up), it begins anew, and every
- * row's `from` is 1. It depends on the updates alone, so all server threads do it at the same one.
- */
-int ps_decay_is_long(const struct ps_decay *d);
-void ps_decay_begin_anew(struct ps_decay *d);
+/* Is it time? Then every row is brought up to date (ps_lazy_decay_catch_up), it begins anew, and
+ * every row's `from` is 1. It depends on the updates alone, so all server threads do it at the same
+ * one. */
+int ps_lazy_decay_is_long(const struct ps_lazy_decay *d);
+void ps_lazy_decay_begin_anew(struct ps_lazy_decay *d);
 
 /* As it was when these n + 1 numbers were kept: at[0..n]. 0 or PD_ENOMEM. */
-int ps_decay_restore(struct ps_decay *d, const struct ps_decay_at *at, uint32_t n);
+int ps_lazy_decay_restore(struct ps_lazy_decay *d, const struct ps_lazy_decay_at *at, uint32_t n);
 
 /* Bring w[0..n) from the state after `from` updates to that after d->n. */
-void ps_decay_catch_up(const struct ps_decay *d, uint32_t from, float *w, size_t n);
+void ps_lazy_decay_catch_up(const struct ps_lazy_decay *d, uint32_t from, float *w, size_t n);
 
 #endif
