@@ -13,8 +13,10 @@ quoted() { grep -ohE '`[^`]+`' "$@" | tr -d '`'; }
 
 # --- options: src/conf/options.c has rows {"section", "name", type, field, who, "default", ...
 row='^    \{"([a-z]+)", "([a-z_]+)", PD_[A-Z0-9]+, F\([a-z_]+\),'
-sed -nE "s/$row ([A-Z_ |]+), \"([^\"]*)\",.*/\2 \1 \3=\4/p" src/conf/options.c >"$TMP/options"
-n_options=$(grep -cE '^    \{"[a-z]+", "[a-z_]+", PD_' src/conf/options.c)
+# A row may be broken into several lines.
+tr -s '\n ' '  ' <src/conf/options.c | sed 's/, {"/,\n    {"/g; s/{ {"/{\n    {"/' >"$TMP/rows"
+sed -nE "s/$row ([A-Z_ |]+), \"([^\"]*)\",.*/\2 \1 \3=\4/p" "$TMP/rows" >"$TMP/options"
+n_options=$(grep -cE '^    \{"[a-z]+", "[a-z_]+", PD_' "$TMP/rows")
 [ "$n_options" -gt 50 ] && [ "$(wc -l <"$TMP/options")" = "$n_options" ] ||
     die "$(wc -l <"$TMP/options") of $n_options rows of src/conf/options.c were read"
 "$ctl" help --man=paddlectl.ini.5 >"$TMP/page" || die "no paddlectl.ini.5"
@@ -54,7 +56,7 @@ while read -r file name default; do
 done <"$TMP/named"
 
 # --name in backticks: of a subcommand's help, or of the programs on the nodes.
-commands=$(sed -nE 's/^    \{"([a-z]+)", (cmd_[a-z]+|NULL), ".*/\1/p' launcher/main.c)
+commands=$(tr -s '\n ' '  ' <launcher/main.c | grep -oE '\{"[a-z]+", (cmd_[a-z]+|NULL), "' | cut -d'"' -f2)
 [ "$(wc -w <<<"$commands")" -gt 15 ] || die "the subcommands of launcher/main.c: $commands"
 for c in $commands; do "$ctl" "$c" --help; done >"$TMP/help"
 for o in $(quoted "${documents[@]}" | grep -oE '(^| )--[a-z][a-z_-]+' | sort -u); do
@@ -91,5 +93,12 @@ grep -ohE "\b($folders)/[A-Za-z0-9_./*-]+" "${documents[@]}" | sed 's/[.]*$//' >
 for f in $(sort -u "$TMP/files"); do
     compgen -G "$f" >/dev/null || [ -e "$f.c" ] ||
         say "$(grep -lF "$f" "${documents[@]}" | tr '\n' ' '): there is no file $f"
+done
+
+# --- functions that the walks of docs/design.md name: `name()`
+walked=$(sed -n '/^## Map/,/^## Layers/p' docs/design.md | grep -oE '`[a-z_0-9]+\(\)`' | tr -d '`()' | sort -u)
+[ "$(wc -w <<<"$walked")" -gt 30 ] || die "docs/design.md has no walks any more"
+for f in $walked; do
+    grep -rqE "^[a-z].*\b$f\(" src launcher --include=*.[ch] || say "docs/design.md: there is no function $f()"
 done
 [ $wrong = 0 ] || die "$wrong names differ"
