@@ -16,8 +16,7 @@ struct file_serve *file_fetch_server(const struct file_fetch *d) {
     return d->serve;
 }
 
-/* --- on node 0: who has it
- * -------------------------------------------------------------------------------------------- */
+/* --- on node 0: who has it --- */
 
 int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, json_t **body,
                   struct object_id *id, struct pd_err *err) {
@@ -40,9 +39,7 @@ int file_fetch_channel(struct file_fetch *d, struct pd_err *err) {
     return file_asks_open(d->asks, err);
 }
 
-/* --- clients
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- clients --- */
 
 static struct file_fetch *fetch_of(const struct client *c) {
     struct file_fetch *const *slot = client_context(c, &file_fetch_service);
@@ -122,9 +119,7 @@ const struct client_service file_fetch_service = {.name = "data files",
                                                   .state_size = sizeof(struct file_feeder),
                                                   .on_close = on_client_gone};
 
-/* --- the whole
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- the whole --- */
 
 static void on_tick(uv_timer_t *t) {
     struct file_fetch *d = t->data;

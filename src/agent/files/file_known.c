@@ -18,9 +18,7 @@ struct file_came_here {
 
 const struct file_fetch_opts *file_fetch_opts(const struct file_fetch *d) { return &d->o; }
 
-/* --- files that came
- * ------------------------------------------------------------------------------------------------
- */
+/* --- files that came --- */
 
 static uint64_t hash_of(const char *path) {
     uint64_t h = 0;
@@ -65,8 +63,7 @@ void file_note_came(struct file_fetch *d, const char *path, struct file_pieces *
         file_index_note(d->list, path, 0);
 }
 
-/* --- on node 0: who has a file
- * -------------------------------------------------------------------------------------------- */
+/* --- on node 0: who has a file --- */
 
 json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struct object_id *id,
                         struct pd_err *err) {

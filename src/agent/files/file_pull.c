@@ -122,9 +122,7 @@ static void fail_pull(struct file_pull *p, int code, const char *text) {
     finish_pull(p, &err);
 }
 
-/* --- what is sent
- * -----------------------------------------------------------------------------------------------
- */
+/* --- what is sent --- */
 
 static void send_to_source(struct file_pull *p, uint16_t type, const void *bytes, size_t n) {
     if (p->client)
@@ -148,8 +146,7 @@ static void request_window(struct file_pull *p) {
         send_to_source(p, WIRE_DF_NEED, ids, n * OBJECT_ID);
 }
 
-/* --- a turn of work, on a thread of the pool
- * --------------------------------------------------------------------- */
+/* --- a turn of work, on a thread of the pool --- */
 
 static int write_record(struct file_pull *p, const struct object_record *r) {
     const uint8_t *raw;
@@ -232,9 +229,7 @@ static void start_turn(struct file_pull *p) {
         p->busy = 1;
 }
 
-/* --- what comes
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- what comes --- */
 
 static void take_pieces(struct file_pull *p, const uint8_t *bytes, size_t n) {
     struct object_id is;
@@ -291,8 +286,7 @@ static void on_timer(uv_timer_t *t) {
         fail_pull(p, PD_ETIMEOUT, "it was silent for 20 s");
 }
 
-/* --- a node as the source
- * ------------------------------------------------------------------------------------------ */
+/* --- a node as the source --- */
 
 static void try_next(struct file_pull *p);
 

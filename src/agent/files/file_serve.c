@@ -148,8 +148,7 @@ static void maybe_free(struct file_taker *t) {
     start_waiting(v);
 }
 
-/* --- a turn of work, on a thread of the pool
- * --------------------------------------------------------------------- */
+/* --- a turn of work, on a thread of the pool --- */
 
 static struct pd_buf *new_out(struct file_taker *t, uint16_t type) {
     struct file_out *o = pd_calloc(1, sizeof *o);
@@ -242,9 +241,7 @@ static void run_turn(uv_work_t *w) {
         rc = encode_needed(t, q);
 }
 
-/* --- the loop
- * -------------------------------------------------------------------------------------------------------
- */
+/* --- the loop --- */
 
 static void start_turn(struct file_taker *t);
 

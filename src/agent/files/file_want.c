@@ -1,7 +1,7 @@
-/* file_want.c - data files that are wanted here and are not here: who asks for them, who is asked
- * for them, in turn. See file_fetch.h.
+/* file_want.c - data files that are wanted here and are not here: who asks for them, and who is
+ * asked for them, in turn. See file_fetch.h.
  *
- *     queued ─▶ where (HD_FILE) ─▶ pulling, from one holder after the other, then from the launcher ─▶ here
+ *     queued ─▶ where (HD_FILE) ─▶ pulling: from each holder in turn, then the launcher ─▶ here
  *       ▲                            └▶ nobody gave it: pausing ─▶ where ... ROUNDS times ─▶ failed
  *       └ AT_ONCE at a time, those that somebody waits for first */
 #include <stdlib.h>
@@ -44,9 +44,7 @@ struct wanted_file {
 static void start_some(struct file_fetch *d);
 static void try_next(struct wanted_file *x);
 
-/* --- what is wanted
- * ----------------------------------------------------------------------------------------------------
- */
+/* --- what is wanted --- */
 
 static void finish_wanted(struct wanted_file *x, const struct pd_err *err) {
     struct file_fetch *d = x->d;
@@ -139,9 +137,7 @@ void file_want(struct file_fetch *d, struct file_channel *c, uint32_t id, const 
     start_some(d);
 }
 
-/* --- who has it
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- who has it --- */
 
 static void enter(struct wanted_file *x, enum wanted_state state) {
     x->state = state;
@@ -214,9 +210,7 @@ static void ask_where(struct wanted_file *x) {
     json_decref(body);
 }
 
-/* --- taking it
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- taking it --- */
 
 static void on_pulled(void *arg, struct file_pieces *pieces, const struct pd_err *err) {
     struct wanted_file *x = arg;
@@ -318,9 +312,7 @@ void file_want_end(struct file_fetch *d) {
     }
 }
 
-/* --- from a client
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- from a client --- */
 
 void file_want_fed(struct file_fetch *d, const struct client *c, const struct wire_frame *f,
                    const json_t *body) {

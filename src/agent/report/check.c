@@ -28,9 +28,7 @@
 
 enum { LIBC_MAX = 16 << 20, PROC_MAX = 256 << 10 };
 
-/* --- CPU
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- CPU --- */
 
 /* The kernels that OpenBLAS 0.3.21 takes on this CPU when nobody tells it otherwise: "SkylakeX". ""
  * where that is not known.
@@ -92,8 +90,7 @@ static double load(void) {
     return getloadavg(v, 1) == 1 ? v[0] : 0;
 }
 
-/* --- C library
- * --------------------------------------------------------------------------------------------- */
+/* --- C library --- */
 
 int check_glibc_version(const uint8_t *p, size_t n, char out[16]) {
     static const char mark[] = "stable release version ";
@@ -138,8 +135,7 @@ static void libc_name(char out[40]) {
     }
 }
 
-/* --- root_dir
- * ---------------------------------------------------------------------------------------------- */
+/* --- root_dir --- */
 
 /* The folder, or the one in which it would be made: nothing is made here. */
 static int existing(const char *root, char out[PATH_MAX]) {
@@ -195,9 +191,7 @@ static json_t *root_facts(const char *root) {
                      msg_text(why, strlen(why)));
 }
 
-/* --- ports
- * -------------------------------------------------------------------------------------------------
- */
+/* --- ports --- */
 
 /* Those that a job would get now: bound together, as it binds them, and let go. */
 static json_t *free_ports(int from, int n) {
@@ -215,8 +209,7 @@ static json_t *free_ports(int from, int n) {
     return list;
 }
 
-/* -----------------------------------------------------------------------------------------------------------
- */
+/* --- the request --- */
 
 static int on_check(struct client *c, const struct wire_frame *f, const json_t *body,
                     struct pd_err *err) {

@@ -51,8 +51,7 @@ static struct check_listener **check_of(struct client *c) {
     return &((struct check_state *)client_state(c, &check_net_service))->listens;
 }
 
-/* --- listening
- * --------------------------------------------------------------------------------------------- */
+/* --- listening --- */
 
 /* It knows now, and closes. If we did, the kernel would keep our port for a minute, and the job
  * that comes next get another. */
@@ -144,9 +143,7 @@ static void drop(struct client *c) {
     free(k);
 }
 
-/* --- probing
- * -----------------------------------------------------------------------------------------------
- */
+/* --- probing --- */
 
 /* Other nodes' marks of this check beside ours. */
 static json_t *shared_with(const struct check_listener *k) {
