@@ -1,6 +1,5 @@
-/* file_fetch.c - data files apart, after the job has begun: node 0's answers, the client's
- * messages, beginning and end. What is wanted here: file_want.c; what came here, and who has what:
- * file_known.c. See file_fetch.h. */
+/* file_fetch.c - see file_fetch.h: node 0's answers, the client's messages, beginning and end. What
+ * is wanted here: file_want.c. What came here, and who has what: file_known.c. */
 #include <stdlib.h>
 #include <string.h>
 

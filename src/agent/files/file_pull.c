@@ -1,6 +1,7 @@
-/* file_pull.c - one data file from one source, a node's agent or the launcher. Its pieces come
- * first and have to be those of the file id; then its objects, in order, each compared with its id,
- * into a file aside, which at last takes its place.
+/* file_pull.c - one data file from one source, a node's agent or the launcher. The source first
+ * sends the list of the file's pieces, which has to match the file id. Then it sends the objects in
+ * order. Each is compared with its id and written into a file aside, which at last is renamed into
+ * the workspace.
  *
  *     connecting ─▶ asking (DF_FILE) ─▶ taking (DF_NEED, DF_DATA) ─▶ in place
  */

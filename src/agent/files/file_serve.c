@@ -1,7 +1,8 @@
-/* file_serve.c - nodes that take data files from this one: each connection asks for one file, is
- * told its pieces, and then gets the objects it asks for, read from the workspace and compared with
- * their ids, since the job may have changed the file. So many are served at a time; the others wait
- * for their turn, in the order in which they came, and are told so while somebody is served. */
+/* file_serve.c - nodes that take data files from this one. Each connection asks for one file, is
+ * told its pieces, and then gets the objects that it asks for. An object is read from the workspace
+ * and compared with its id, since the job may have changed the file. TAKERS connections are served
+ * at a time. The others wait in the order in which they came, and are told every WAIT_SIGN_MS that
+ * the node is alive. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
-/* head.c - see head.h. States are a table; head_enter alone writes the state. What is asked of
- * nodes is in head_ask.c, which failure counts and what follows from it in head_fail.c, who is away
- * and who is lost in head_lost.c. */
+/* head.c - see head.h. The states are a table; head_enter alone writes the state. Requests to nodes
+ * are in head_ask.c, failures and restarts in head_fail.c, lost nodes in head_lost.c. */
 #include "agent/head/head.h"
 
 #include <stdio.h>
@@ -141,8 +140,8 @@ static int only_pservers(const struct ag_head *h) {
     return h->state == HEAD_TRAINERS && !h->roles.n[ROLE_TRAINER];
 }
 
-/* A state is told when it begins; who it waits for only once that takes a while, and again when
- * that changes. */
+/* Publishes a state when it begins. The nodes that it waits for follow after a while, and again
+ * when they change. */
 void head_publish(struct ag_head *h, const char *text) {
     if (!states[h->state].name || h->state == HEAD_IDLE)
         return;
@@ -162,8 +161,8 @@ static void on_notice(uv_timer_t *t) {
 
 /* --- the machine --- */
 
-/* It is there and does not end its processes in time, whatever it is: the job may do without it. Of
- * one that is away the lease decides. */
+/* The job may go on without a node that is connected and does not end its processes in time. For a
+ * node that is away the lease decides. */
 static void give_up_silent(struct ag_head *h, const char *reason) {
     for (int i = h->spec->n_nodes; i-- > 0 && h->state == HEAD_RESTARTING;)
         if (!is_done(h, i) && h->node[i].joined)
@@ -274,8 +273,8 @@ void head_enter(struct ag_head *h, enum head_state state) {
     head_check(h);
 }
 
-/* Go on when every node is done. Not while a failure waits for its window: what it ends must not
- * seem an end. */
+/* Enters the next state when every node is done. Waits while a failure is within its window: the
+ * exits that follow from the failure must not look like the job's end. */
 void head_check(struct ag_head *h) {
     if (!states[h->state].done || (h->failure && h->state != HEAD_CLOSING))
         return;
@@ -292,8 +291,8 @@ void head_close(struct ag_head *h) {
 
 /* --- what comes in --- */
 
-/* Our pservers end with the last trainer's goodbye, a moment before its exit is heard: that is no
- * failure. One that ends and leaves trainers running would let them wait for ever. */
+/* Our pservers end with the last trainer's goodbye, a moment before the head hears of the trainer's
+ * exit. That is no failure. A pserver that ends while trainers run would let them wait for ever. */
 static void on_early(uv_timer_t *t) {
     struct ag_head *h = t->data;
     if (h->state == HEAD_TRAINERS)

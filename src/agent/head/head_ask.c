@@ -25,8 +25,8 @@ static int one_network(const struct ag_head *h) {
     return 1;
 }
 
-/* Candidates for reaching a node: 127.x and ::1 first where every node shares one network stack,
- * else never. */
+/* Addresses to try for a node: 127.x and ::1 come first if all nodes share one network stack, and
+ * are left out otherwise. */
 json_t *head_candidates(const struct ag_head *h, int node) {
     const json_t *all = json_object_get(json_array_get(h->peers, (size_t)node), "addrs"), *v;
     json_t *out = json_array();
@@ -63,10 +63,10 @@ static int by_machine(const void *a, const void *b) {
     return order ? order : x->node - y->node;
 }
 
-/* Each node is probed by one on another machine wherever there is one: what a bridge for containers
- * is called (172.17.0.1, say) reaches it from its own machine only. With the nodes of a machine in
- * a row, the one that is as many places away as the largest machine has nodes is on another one,
- * unless that machine has more than half of them. */
+/* Each node is probed by a node on another machine, if there is one: the address of a container
+ * bridge (172.17.0.1, say) works only on its own machine. The nodes are sorted by machine. Let n be
+ * the number of nodes on the largest machine: the node n places away is on another machine, unless
+ * the largest machine has more than half of all nodes. */
 void head_plan_probes(struct ag_head *h) {
     int n = h->spec->n_nodes, most = 0;
     struct where *v = pd_calloc((size_t)n, sizeof *v);
@@ -144,8 +144,8 @@ void head_forget_endpoints(struct ag_head *h) {
     }
 }
 
-/* A list of no servers is left out: programs take an empty one for a list of one. So is one that
- * exec would refuse. */
+/* An empty list of servers is left out, since programs take it for a list of one. So is a list that
+ * is too long for exec. */
 static void put_list(json_t *env, const char *name, const char *list) {
     if (*list && strlen(list) < ENV_MAX)
         json_object_set_new(env, name, json_string(list));
@@ -206,8 +206,8 @@ json_t *head_ask_stop(struct ag_head *h, int node, uint16_t *type) {
     return json_pack("{s:i}", "grace_ms", (int)h->grace_ms);
 }
 
-/* A user's trainer may be a shell that is gone while what it started still saves: that gets the
- * rest of its time. */
+/* A user's trainer may be a shell that has ended while its children still save. They get the rest
+ * of the time for saving. */
 unsigned head_end_grace_ms(const struct ag_head *h) {
     uint64_t now = pd_mono_ns();
     if (!*h->spec->command[ROLE_TRAINER] || h->save_until_ns <= now)

@@ -1,6 +1,6 @@
-/* head_fail.c - which failure is the first, and whether the job is started again after it. The
- * others of a job that falls apart are its echo: trainers whose pserver is gone, pservers whose
- * trainer is. They are counted, not told. */
+/* head_fail.c - which failure is the first, and whether the job is started again after it. When a
+ * job falls apart, most failures are an echo: trainers whose pserver is gone, pservers whose
+ * trainer is gone. An echo is counted, not told. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,9 +95,9 @@ static void restart(struct ag_head *h) {
     head_enter(h, HEAD_RESTARTING);
 }
 
-/* With on_trainer_lost = wait the others wait, and a new process goes on where the lost one was.
- * One that had not ended a step failed at taking that place, or at its first one: then all begin
- * again. What a user's program leaves behind is ended with all of the node's. */
+/* With on_trainer_lost = wait a new process takes the place of the failed trainer while the others
+ * wait. If the failed trainer had not ended a step, all trainers begin again. So they do for a
+ * user's program, since what it leaves behind is ended with all processes of the node. */
 static int one_will_do(const struct ag_head *h) {
     int node = h->failure_node;
     return h->state == HEAD_TRAINERS && !h->later && node >= 0 &&
@@ -132,9 +132,9 @@ static void on_window(uv_timer_t *t) {
 
 /* --- the first failure --- */
 
-/* A process that was killed (out of memory, say) or crashed is nobody's echo. One that aborts may
- * be: many programs do so when they lose a peer. What an agent says of itself (rank 1) is more than
- * a bare exit status. */
+/* The lowest rank is the likeliest cause. 0: a process was killed (out of memory, say) or crashed.
+ * 1: an agent told of itself. 2: an exit status, or SIGABRT, with which many programs end when they
+ * lose a peer. */
 static int rank_of(const json_t *f) {
     switch (msg_int(f, "signal", 0, 255, 0)) {
     case SIGKILL:

@@ -90,8 +90,8 @@ uint64_t head_backoff_ms(const struct ag_head *h);
 int head_may_restart(const struct ag_head *h);
 void head_name_restart(struct ag_head *h, const json_t *failure); /* restart_text */
 
-/* The job goes on without the node, if it may and can; else it fails, with this reason. Not node 0,
- * which is the head's own. */
+/* The job goes on without the node, if it may and can. Otherwise, and always for node 0, it fails
+ * with this reason. */
 void head_give_up(struct ag_head *h, int node, const char *reason);
 int head_is_gone(struct ag_head *h, int node); /* 1: and what it is told is to leave */
 void head_note_lost_spares(struct ag_head *h); /* at the end: those that are away and ran nothing */

@@ -1,7 +1,7 @@
-/* head_lost.c - nodes whose connection broke. One may come back within a lease, after which it has
- * ended its processes. One that does not is gone: the job fails, or, where it may be started again,
- * goes on without it. Then its roles move (roles.h), no state waits for it, and nothing that it
- * says later is listened to. */
+/* head_lost.c - nodes whose connection broke. A node may come back within the lease, after which it
+ * has ended its processes. A node that does not come back is lost: the job fails, or, where it may
+ * be started again, goes on without the node. The roles of a lost node move (roles.h), no state
+ * waits for it, and its later messages are ignored. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,8 +20,7 @@ static uint64_t rejoin_ms(const struct ag_head *h) {
                                                                   : s->detach_lease_ms;
 }
 
-/* Until trainers are about to run every node is needed: fewer are min_nodes' business, which was
- * decided before. */
+/* Before pservers start, every node is needed: min_nodes was decided before the job began. */
 static int may_go_on(const struct ag_head *h) {
     return h->state == HEAD_RESTARTING || h->state == HEAD_BACKOFF
                ? !h->stopped && !h->no_retry && !h->failure

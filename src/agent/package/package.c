@@ -15,8 +15,8 @@
 #include "pack/object/manifest.h"
 #include "wire/msg.h"
 
-/* How often a node tells of itself: often while the launcher finds out whether a new source is a
- * good one, or nothing comes from it; seldom when there is little to come, since each time costs
+/* Times between two DS_STATUS. Short while the launcher judges a new source (YOUNG_MS), or nothing
+ * comes from the source (STUCK_MS). Long when little is asked for (BULK), since each message costs
  * the launcher's link an acknowledgement. */
 enum {
     TICK_MS = 100,
@@ -307,8 +307,8 @@ static void take_outcome(struct package *d) {
     say_end(d);
 }
 
-/* Data files lie where the catalog says only when the job is set up, maybe by a later session:
- * until then `clean` must not take it for one of a tree that is gone. */
+/* Data files are moved to where the catalog says when the job is set up, maybe by a later client.
+ * Until then `clean` must not take the catalog for one of a tree that is gone. */
 static void hold_data(struct package *d) {
     if (d->w.held > 0)
         kept_data_lock(d->all->kept, d->w.held);

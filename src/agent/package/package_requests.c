@@ -115,9 +115,9 @@ static int set_target(struct package *d, const json_t *body, struct pd_err *err)
     return bad ? pd_fail(err, PD_EIO, "path too long: %s", root) : pd_mkdirs(dir, 0755, err);
 }
 
-/* May there be one more? The oldest that is over, and that nobody takes from here, gives its place
- * to it; of data files first, which no other node takes: when hosts are left out in round after
- * round, each round has shares of its own (launcher/job/job_data.c). */
+/* Whether there is room for one more package. If not, the oldest finished package without takers is
+ * dropped, one of data files first, since no other node takes those. When hosts are left out in
+ * round after round, each round has shares of its own (launcher/job/job_data.c). */
 static int make_room(struct client *c) {
     struct package *gives = NULL;
     unsigned n = 0;

@@ -414,8 +414,8 @@ void node_message(struct ag_node *n, uint16_t type, uint64_t req, const json_t *
 void node_reap(struct ag_node *n) {
     int status;
     siginfo_t si = {0};
-    /* The time is taken while its pid is still there: what its end causes elsewhere comes later on
-     * the same clock. */
+    /* The time is taken before the process is reaped. So whatever its end causes elsewhere is later
+     * on the same clock. */
     while (!waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) && si.si_pid) {
         uint64_t now = pd_wall_us();
         int ours = 0;

@@ -1,6 +1,6 @@
-/* port_ready.c - a pserver is ready when its port accepts a connection; that holds for anybody's
- * program. Tries begin 5 ms apart and grow to 200 ms: a start is noticed at once and a slow one
- * costs little. */
+/* port_ready.c - a pserver is ready when its port accepts a connection. That holds for a user's own
+ * program, too. The time between two tries grows from 5 ms to 200 ms: a start is noticed at once,
+ * and a slow start costs little. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* process_end.c - ending every process of the job on this node: TERM to all that descend from the
- * agent (in a stop: first to all but the pserver), KILL after the grace period, and again until
- * none is left. As a sub-reaper the agent has no child only when it has no descendant, whatever
- * sessions and groups they made for themselves. */
+/* process_end.c - node_end: TERM to every process that descends from the agent (in a stop: first to
+ * all but the pserver), KILL after the grace period, and again until none is left. The agent is a
+ * sub-reaper. So it has no child exactly when it has no descendant, whatever sessions and process
+ * groups the processes made for themselves. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -22,8 +22,8 @@ static int any_child(void) {
     return !(waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) && errno == ECHILD);
 }
 
-/* Without processes the pipes are at their end; should somebody else hold one, it is not waited for
- * long. */
+/* Without processes the pipes are at their end. If another process holds one, the wait for it is
+ * short. */
 static int all_reported(const struct ag_node *n) {
     int late = pd_mono_ns() > n->kill_at_ns + PIPE_MS * NS_PER_MS;
     for (int i = 0; i < N_ROLES; i++) {
@@ -65,7 +65,7 @@ static void on_turn(uv_timer_t *t) {
     process_end_check(n);
 }
 
-/* The last end: the streams are complete. Before a restart: they go on, and the processes are
+/* After the last end the streams are complete. Before a restart they go on, and the processes are
  * forgotten. */
 static void complete(struct ag_node *n) {
     if (n->for_restart) {
