@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "math/hash.h"
 #include "bench/server.h"
+#include "math/hash.h"
 #include "ps/client/client.h"
 
 enum {

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "math/hash.h"
 #include "bench/server.h"
+#include "math/hash.h"
 #include "ps/client/client.h"
 #include "ps/plan/optim.h"
 #include "ps/table/table.h"

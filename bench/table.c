@@ -10,9 +10,9 @@
 
 #include "base/clock.h"
 #include "math/hash.h"
-#include "thread/page_memory.h"
 #include "ps/plan/optim.h"
 #include "ps/table/table.h"
+#include "thread/page_memory.h"
 
 enum { REQUEST = 13000, DIM = 16, MILLION = 1000000, SAMPLES = 300 };
 

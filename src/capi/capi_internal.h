@@ -2,9 +2,9 @@
 #ifndef PD_CAPI_INTERNAL_H
 #define PD_CAPI_INTERNAL_H
 
-#include "math/key_sort.h"
 #include "capi/paddle_ps.h"
 #include "conf/options.h"
+#include "math/key_sort.h"
 #include "ps/client/client.h"
 #include "ps/plan/optim_conf.h"
 #include "wire/handshake.h"

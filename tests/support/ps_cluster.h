@@ -12,13 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "math/hash.h"
 #include "base/log.h"
+#include "math/hash.h"
 #include "net/conn.h"
 #include "ps/client/client.h"
 #include "ps/plan/layout.h"
-#include "ps/server/server.h"
 #include "ps/plan/sum_tree.h"
+#include "ps/server/server.h"
 
 static const uint8_t cluster_key[32] = "a key for tests only, 32 bytes.";
 

@@ -12,6 +12,7 @@
 #include "ps/plan/message.h"
 #include "ps/plan/sum_tree.h"
 #include "ps/shard/shard.h"
+#include "ps/shard/shard.h"
 #include "wire/msg.h"
 
 enum { FR_DIM = 4, FR_VALUES = 40, FR_EPOCH = 7 };

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "math/hash.h"
 #include "base/str.h"
+#include "math/hash.h"
 #include "ps/client/client_beat.h"
 #include "ps/client/client_int.h"
 

@@ -33,10 +33,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "thread/workers.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "ps/plan/types.h"
+#include "thread/workers.h"
 
 struct ps_optim_conf; /* src/ps/plan/optim_conf.h */
 

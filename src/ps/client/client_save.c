@@ -16,6 +16,8 @@
 #include "ps/client/client_int.h"
 
 _Static_assert((int)MODEL_DIMS_MAX == (int)PS_DIMS_MAX, "shapes are copied whole");
+_Static_assert((int)MODEL_FILE_MAX == (int)PS_FILE_MAX, "names of files are copied whole");
+_Static_assert((int)MODEL_LAYERS_MAX == (int)PS_LAYERS_MAX, "what is written can be said");
 
 struct ps_client_saving {
     struct model_manifest m;

@@ -23,7 +23,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/row_life.h"
-#include "model/model.h"
 #include "ps/plan/optim_conf.h"
 #include "ps/plan/types.h"
 #include "wire/frame.h"
@@ -204,17 +203,17 @@ struct ps_segment_head {
 
 #define PS_FIELDS_verify(F)  \
     F(str, folder, PATH_MAX) \
-    F(str, file, MODEL_FILE_MAX + 1) /* "": all parts that are on this server */
+    F(str, file, PS_FILE_MAX + 1) /* "": all parts that are on this server */
 
-#define PS_FIELDS_read(F)            \
-    F(str, folder, PATH_MAX)         \
-    F(str, file, MODEL_FILE_MAX + 1) \
-    F(u64, offset, PS_ANY64)         \
+#define PS_FIELDS_read(F)         \
+    F(str, folder, PATH_MAX)      \
+    F(str, file, PS_FILE_MAX + 1) \
+    F(u64, offset, PS_ANY64)      \
     F(u32, n, PS_PIECE)
 
 #define PS_FIELDS_store(F)                         \
     F(str, folder, PATH_MAX)                       \
-    F(str, file, MODEL_FILE_MAX + 1)               \
+    F(str, file, PS_FILE_MAX + 1)                  \
     F(u64, offset, PS_ANY64)                       \
     F(u64, size, PS_ANY64) /* of the whole file */ \
     F(bytes, data, 1)
@@ -225,7 +224,7 @@ struct ps_segment_head {
 
 #define PS_FIELDS_link(F)                \
     F(str, folder, PATH_MAX)             \
-    F(str, file, MODEL_FILE_MAX + 1)     \
+    F(str, file, PS_FILE_MAX + 1)        \
     F(str, older, PATH_MAX) /* folder */ \
     F(u64, size, PS_ANY64)               \
     F(hash, hash, 16)
@@ -272,12 +271,12 @@ struct ps_segment_head {
 
 #define PS_FIELDS_reduced(F) F(rest, sums, PS_REDUCE_MAX)
 
-#define PS_FIELDS_saved_file(F)      \
-    F(str, file, MODEL_FILE_MAX + 1) \
-    F(u64, bytes, PS_ANY64)          \
-    F(u64, rows, PS_ANY64)           \
-    F(hash, hash, 16)                \
-    F(u32, layer, MODEL_LAYERS_MAX)
+#define PS_FIELDS_saved_file(F)   \
+    F(str, file, PS_FILE_MAX + 1) \
+    F(u64, bytes, PS_ANY64)       \
+    F(u64, rows, PS_ANY64)        \
+    F(hash, hash, 16)             \
+    F(u32, layer, PS_LAYERS_MAX)
 
 #define PS_FIELDS_saved_note(F) \
     F(u32, stream_lo, PS_ANY32) \

@@ -16,6 +16,8 @@ enum {
     PS_NAME_MAX = 127, /* bytes of a parameter's name: printable, no blanks */
     PS_RULE_MAX = 16,  /* bytes of the name of an update rule, with the NUL */
     PS_DIMS_MAX = 4,
+    PS_FILE_MAX = 63,       /* bytes of the name of a model's file */
+    PS_LAYERS_MAX = 256,    /* saves of changes on top of one of all rows */
     PS_PARAMS_MAX = 4096,   /* dense parameters, and as many tables */
     PS_STATS_MAX = 16,      /* numbers that may travel with a step */
     PS_REDUCE_MAX = 65536,  /* numbers in one ps_reduce */

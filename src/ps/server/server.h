@@ -10,10 +10,10 @@
 
 #include <stdint.h>
 
-#include "thread/cpus.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "ps/shard/shard.h"
+#include "thread/cpus.h"
 
 enum { PS_SERVER_THREADS_MAX = 500 }; /* of one server: its ports travel in the greeting */
 

@@ -7,14 +7,14 @@
 #include "base/clock.h"
 #include "base/fault.h"
 
-int barrier_init(struct barrier *b, uint32_t n_trainers) {
+int shard_barrier_init(struct barrier *b, uint32_t n_trainers) {
     b->n_trainers = n_trainers;
     b->members = pd_calloc(n_trainers, sizeof *b->members);
     b->order = pd_calloc(n_trainers, sizeof *b->order);
     return b->members && b->order ? 0 : PD_ENOMEM;
 }
 
-void barrier_join(struct barrier *b, uint32_t trainer, struct ps_range streams) {
+void shard_barrier_join(struct barrier *b, uint32_t trainer, struct ps_range streams) {
     uint32_t at = b->n_joined++;
     while (at && b->members[b->order[at - 1]].streams.lo > streams.lo) {
         b->order[at] = b->order[at - 1];
@@ -24,15 +24,15 @@ void barrier_join(struct barrier *b, uint32_t trainer, struct ps_range streams) 
     b->members[trainer].streams = streams;
 }
 
-int barrier_is_complete(const struct barrier *b) {
+int shard_barrier_is_complete(const struct barrier *b) {
     return b->n_joined && b->n_joined + b->n_absent >= b->n_trainers;
 }
 
-uint64_t barrier_pass_ms(const struct barrier *b) {
+uint64_t shard_barrier_pass_ms(const struct barrier *b) {
     return b->pass_began_ns ? (pd_mono_ns() - b->pass_began_ns) / 1000000u : 0;
 }
 
-int barrier_step_ready(const struct barrier *b) {
+int shard_barrier_step_ready(const struct barrier *b) {
     int any = 0;
     for (uint32_t i = 0; i < b->n_joined; i++) {
         const struct shard_member *m = &b->members[b->order[i]];
@@ -43,7 +43,7 @@ int barrier_step_ready(const struct barrier *b) {
     return any;
 }
 
-int barrier_pass_over(const struct barrier *b) {
+int shard_barrier_pass_over(const struct barrier *b) {
     int any = 0;
     for (uint32_t i = 0; i < b->n_joined; i++) {
         const struct shard_member *m = &b->members[b->order[i]];
@@ -54,7 +54,7 @@ int barrier_pass_over(const struct barrier *b) {
     return any;
 }
 
-uint64_t barrier_furthest(const struct barrier *b) {
+uint64_t shard_barrier_furthest(const struct barrier *b) {
     uint64_t most = b->step;
     for (uint32_t i = 0; i < b->n_joined; i++)
         if (b->members[b->order[i]].step > most)
@@ -62,17 +62,17 @@ uint64_t barrier_furthest(const struct barrier *b) {
     return most;
 }
 
-uint64_t barrier_slowest(const struct barrier *b) {
+uint64_t shard_barrier_slowest(const struct barrier *b) {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < b->n_joined; i++) {
         const struct shard_member *m = &b->members[b->order[i]];
         if (m->in_pass && m->step < least)
             least = m->step;
     }
-    return least == UINT64_MAX ? barrier_furthest(b) : least;
+    return least == UINT64_MAX ? shard_barrier_furthest(b) : least;
 }
 
-int barrier_steps_under_way(const struct barrier *b) {
+int shard_barrier_steps_under_way(const struct barrier *b) {
     int any = b->n_waiting > b->n_answering;
     for (uint32_t i = 0; i < b->n_joined; i++) {
         const struct shard_member *m = &b->members[b->order[i]];
@@ -85,7 +85,7 @@ int barrier_steps_under_way(const struct barrier *b) {
 
 /* --- for people --- */
 
-uint32_t barrier_absent(const struct barrier *b, char *text, size_t cap) {
+uint32_t shard_barrier_absent(const struct barrier *b, char *text, size_t cap) {
     enum { NAMED = 8, ROOM = 40 };
     uint32_t n = 0, named = 0;
     size_t at = 0;
@@ -120,7 +120,7 @@ static const char *wait_reason(const struct barrier *b, int *reduce) {
     return *reduce ? "in a reduction" : ahead || out ? "in step" : NULL;
 }
 
-int barrier_waiting(const struct barrier *b, char *text, size_t cap) {
+int shard_barrier_waiting(const struct barrier *b, char *text, size_t cap) {
     int reduce;
     const char *what = wait_reason(b, &reduce);
     if (!what)

@@ -122,30 +122,32 @@ struct barrier {
                         about to */
 };
 
-int barrier_init(struct barrier *b, uint32_t n_trainers); /* 0 or PD_ENOMEM */
+int shard_barrier_init(struct barrier *b, uint32_t n_trainers); /* 0 or PD_ENOMEM */
 /* The member has its place in the order of streams. */
-void barrier_join(struct barrier *b, uint32_t trainer, struct ps_range streams);
-int barrier_is_complete(const struct barrier *b); /* every trainer has been here, or never comes */
+void shard_barrier_join(struct barrier *b, uint32_t trainer, struct ps_range streams);
+int shard_barrier_is_complete(
+    const struct barrier *b); /* every trainer has been here, or never comes */
 
 /* Under a rule with a barrier: everybody in the pass has ended step b->step. */
-int barrier_step_ready(const struct barrier *b);
+int shard_barrier_step_ready(const struct barrier *b);
 /* All are out of the pass and every step is applied. Who was started again has to say once more
  * that it is out. */
-int barrier_pass_over(const struct barrier *b);
-uint64_t barrier_furthest(
+int shard_barrier_pass_over(const struct barrier *b);
+uint64_t shard_barrier_furthest(
     const struct barrier *b); /* without a barrier: the step that some member has reached */
 /* Without a barrier: the step that every member of the pass has reached, or once all are out, the
  * last one of any. */
-uint64_t barrier_slowest(const struct barrier *b);
-uint64_t barrier_pass_ms(
+uint64_t shard_barrier_slowest(const struct barrier *b);
+uint64_t shard_barrier_pass_ms(
     const struct barrier *b); /* since the first step of this pass was ended; 0: none was */
-int barrier_steps_under_way(const struct barrier *b);
+int shard_barrier_steps_under_way(const struct barrier *b);
 
 /* The text of ps_shard_absent and ps_shard_waiting. */
-uint32_t barrier_absent(const struct barrier *b, char *text, size_t cap);
-int barrier_waiting(const struct barrier *b, char *text, size_t cap);
+uint32_t shard_barrier_absent(const struct barrier *b, char *text, size_t cap);
+int shard_barrier_waiting(const struct barrier *b, char *text, size_t cap);
 
-static inline struct member_step *barrier_step_of(const struct shard_member *m, uint64_t step) {
+static inline struct member_step *shard_barrier_step_of(const struct shard_member *m,
+                                                        uint64_t step) {
     return &m->ring[step % SHARD_RING];
 }
 

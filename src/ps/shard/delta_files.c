@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "ps/shard/shard_int.h"
 
-void delta_files_drop(struct ps_shard *s) {
+void shard_delta_drop(struct ps_shard *s) {
     struct delta_files *c = &s->saves.delta;
     for (uint32_t i = 0; s->params.dirty && i < s->params.decl.n_sparse; i++)
         ps_dirty_rows_release(&s->params.dirty[i]);
@@ -27,7 +27,7 @@ void delta_files_drop(struct ps_shard *s) {
 }
 
 /* Rows of tables with l1 or l2 change in every update. */
-int delta_files_changes(const struct ps_shard *s, uint32_t id) {
+int shard_delta_changes(const struct ps_shard *s, uint32_t id) {
     return ps_dirty_rows_watched(&s->params.dirty[id]) &&
            !ps_lazy_decay_active(&s->params.decays[id]);
 }
@@ -53,11 +53,11 @@ static int link_layers(const struct delta_files *c, const char *folder) {
     return 1;
 }
 
-int delta_files_go_on(struct ps_shard *s, const char *folder, int full) {
+int shard_delta_go_on(struct ps_shard *s, const char *folder, int full) {
     const struct delta_files *c = &s->saves.delta;
     int any = 0;
     for (uint32_t i = 0; s->params.tables && i < s->params.decl.n_sparse; i++)
-        any |= delta_files_changes(s, i);
+        any |= shard_delta_changes(s, i);
     if (!any || !c->n || c->n > MODEL_LAYERS_MAX || c->full != full)
         return 0;
     if (link_layers(c, folder))
@@ -74,7 +74,7 @@ int delta_files_go_on(struct ps_shard *s, const char *folder, int full) {
     return 0;
 }
 
-void delta_files_set(struct ps_shard *s, char *folder, int full, struct delta_layer *layer,
+void shard_delta_set(struct ps_shard *s, char *folder, int full, struct delta_layer *layer,
                      uint32_t n) {
     struct delta_files *c = &s->saves.delta;
     free(c->folder);

@@ -24,12 +24,12 @@ enum {
     TASK_DONE = UINT32_MAX - 1
 }; /* else: the trainer that has it, counted from 1 */
 
-void file_queue_release(struct ps_shard *s) {
+void shard_queue_release(struct ps_shard *s) {
     free(s->files.owner);
     memset(&s->files, 0, sizeof s->files);
 }
 
-void file_queue_give_back(struct ps_shard *s, uint32_t trainer) {
+void shard_queue_give_back(struct ps_shard *s, uint32_t trainer) {
     struct shard_member *m = &s->barrier.members[trainer];
     m->task_req = 0;
     if (!m->task)
@@ -44,7 +44,7 @@ void file_queue_give_back(struct ps_shard *s, uint32_t trainer) {
 }
 
 /* What became of the pass's files, for people. */
-void file_queue_end_pass(struct ps_shard *s) {
+void shard_queue_end_pass(struct ps_shard *s) {
     if (s->files.owner) {
         char text[500];
         size_t n = 0;
@@ -58,7 +58,7 @@ void file_queue_end_pass(struct ps_shard *s) {
     for (uint32_t i = 0; i < s->opts.n_trainers; i++)
         s->barrier.members[i].n_tasks = s->barrier.members[i].task =
             s->barrier.members[i].own_next = s->barrier.members[i].hint = 0;
-    file_queue_release(s);
+    shard_queue_release(s);
 }
 
 static void answer_request(struct ps_shard *s, uint32_t trainer, enum ps_task what, uint64_t file) {
@@ -66,7 +66,7 @@ static void answer_request(struct ps_shard *s, uint32_t trainer, enum ps_task wh
     const struct ps_msg_task_given given = {.what = what,
                                             .file = file,
                                             .n_done = s->files.n_done,
-                                            .furthest = barrier_furthest(&s->barrier),
+                                            .furthest = shard_barrier_furthest(&s->barrier),
                                             .next = m->hint};
     const uint64_t req = m->task_req;
     struct ps_body b = shard_body(s);
@@ -132,7 +132,7 @@ static void hand_out_to(struct ps_shard *s, uint32_t trainer) {
     answer_request(s, trainer, PS_TASK_FILE, file);
 }
 
-void file_queue_hand_out(struct ps_shard *s) {
+void shard_queue_hand_out(struct ps_shard *s) {
     for (uint32_t i = 0; i < s->opts.n_trainers && s->files.owner; i++) {
         struct shard_member *m = &s->barrier.members[i];
         if (m->state != MEMBER_JOINED || !m->task_req)
@@ -143,14 +143,14 @@ void file_queue_hand_out(struct ps_shard *s) {
             hand_out_to(s, i);
         } else if (s->files.n_done == s->files.n) {
             answer_request(s, i, PS_TASK_OVER, 0);
-        } else if (s->params.rule->bounded && m->step < barrier_furthest(&s->barrier)) {
+        } else if (s->params.rule->bounded && m->step < shard_barrier_furthest(&s->barrier)) {
             answer_request(s, i, PS_TASK_LATER, 0); /* nobody is to wait for one that waits */
         }
     }
 }
 
-int file_queue_request(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
-                       struct pd_err *err) {
+int shard_queue_request(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+                        struct pd_err *err) {
     struct shard_member *m = &s->barrier.members[trainer];
     const struct ps_body b = ps_body_of(f);
     struct ps_msg_task t;

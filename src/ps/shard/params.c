@@ -31,7 +31,7 @@ int shard_room(void *array, size_t *cap, size_t n, size_t size) {
     return 0;
 }
 
-int scratch_room(struct scratch *x, size_t n) {
+int shard_scratch_room(struct scratch *x, size_t n) {
     void *const arrays[] = {&x->ranges, &x->sub, &x->from, &x->plan, &x->val, &x->parts};
     const size_t sizes[] = {sizeof *x->ranges, sizeof *x->sub, sizeof *x->from,
                             sizeof *x->plan,   sizeof *x->val, sizeof *x->parts};
@@ -45,7 +45,7 @@ int scratch_room(struct scratch *x, size_t n) {
     return 0;
 }
 
-void scratch_release(struct scratch *x) {
+void shard_scratch_release(struct scratch *x) {
     free(x->ranges);
     free(x->sub);
     free(x->from);
@@ -97,7 +97,7 @@ void ps_params_initial_dense(struct ps_params *p, uint32_t id) {
                p->segs[id].first, d->mean, d->std, params_w(p, id), p->segs[id].count);
 }
 
-float *params_plane(const struct ps_params *p, uint32_t i) {
+float *ps_params_plane(const struct ps_params *p, uint32_t i) {
     const uint32_t id = i % p->decl.n_dense, plane = i / p->decl.n_dense;
     return plane ? p->state + (plane - 1) * p->n_values + p->segs[id].off : params_w(p, id);
 }

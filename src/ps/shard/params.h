@@ -10,20 +10,20 @@
 #ifndef PD_PS_PARAMS_H
 #define PD_PS_PARAMS_H
 
-#include "thread/workers.h"
 #include "base/log.h"
-#include "thread/pool.h"
 #include "net/shm/region.h"
 #include "ps/plan/declaration.h"
 #include "ps/plan/layout.h"
 #include "ps/plan/optim.h"
-#include "ps/plan/update_rule.h"
 #include "ps/plan/sum_tree.h"
+#include "ps/plan/update_rule.h"
 #include "ps/table/dirty_rows.h"
 #include "ps/table/lazy_decay.h"
 #include "ps/table/row_policy.h"
-#include "ps/table/table.h"
 #include "ps/table/shared_values.h"
+#include "ps/table/table.h"
+#include "thread/pool.h"
+#include "thread/workers.h"
 
 enum { PARAMS_CHUNK = 1024 /* values that are summed at a time */ };
 
@@ -69,8 +69,8 @@ struct scratch {
     size_t cap_nodes;
     struct row_list rows; /* of a pull */
 };
-int scratch_room(struct scratch *x, size_t n); /* for n contributions. 0 or PD_ENOMEM */
-void scratch_release(struct scratch *x);
+int shard_scratch_room(struct scratch *x, size_t n); /* for n contributions. 0 or PD_ENOMEM */
+void shard_scratch_release(struct scratch *x);
 
 struct ps_params {
     /* Set by the owner before ps_params_declare. */
@@ -140,30 +140,31 @@ static inline uint32_t params_width(const struct ps_params *p, uint32_t table) {
 static inline float *params_w(const struct ps_params *p, uint32_t id) {
     return p->values->w + p->segs[id].off;
 }
-float *params_plane(const struct ps_params *p, uint32_t i);
+float *ps_params_plane(const struct ps_params *p, uint32_t i);
 
 /* Make room for n elements; *cap counts them. 0 or PD_ENOMEM. */
 int shard_room(void *array, size_t *cap, size_t n, size_t size);
 
 /* --- key lists --- */
 
-int row_list_keep_keys(struct row_list *l, const uint64_t *keys, size_t n); /* 0 or PD_ENOMEM */
+int shard_list_keep_keys(struct row_list *l, const uint64_t *keys, size_t n); /* 0 or PD_ENOMEM */
 /* Rows may have been made since the list was looked up. 0 or PD_ENOMEM. */
-int row_list_look_again(const struct ps_table *t, struct row_list *l);
+int shard_list_look_again(const struct ps_table *t, struct row_list *l);
 
 /* --- inside --- */
 
 /* The sum of the m <= the update's contributions at scratch.from, which are added as scratch.plan
  * says, is applied to `count` values; average > 0: as a running mean. 0: it is not finite, and the
  * job rejects that. */
-int params_reduce_and_apply(struct ps_params *p, uint32_t m, const struct ps_optim_args *a,
-                            float average, float *w, float *state, size_t stride, uint64_t count);
+int ps_params_reduce_and_apply(struct ps_params *p, uint32_t m, const struct ps_optim_args *a,
+                               float average, float *w, float *state, size_t stride,
+                               uint64_t count);
 /* What the contributions do to rows of table `id`. PD_ENOMEM, or PD_ENUM: a sum is not finite, and
  * the job rejects that; other rows are changed then. */
-int params_apply_rows(struct ps_params *p, uint32_t id, uint32_t n_parts,
-                      const struct ps_optim_args *a);
+int ps_params_apply_rows(struct ps_params *p, uint32_t id, uint32_t n_parts,
+                         const struct ps_optim_args *a);
 /* All contributions of an update are here: their keys that get rows have them, and all are counted.
  * 0 or PD_ENOMEM. */
-int params_admit(struct ps_params *p, uint32_t id, uint32_t n_parts);
+int ps_params_admit(struct ps_params *p, uint32_t id, uint32_t n_parts);
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/fault.h"
 #include "ps/shard/params.h"
 
-int row_list_keep_keys(struct row_list *l, const uint64_t *keys, size_t n) {
+int shard_list_keep_keys(struct row_list *l, const uint64_t *keys, size_t n) {
     if (shard_room(&l->keys, &l->cap_keys, n, sizeof *l->keys))
         return PD_ENOMEM;
     memcpy(l->keys, keys, n * sizeof *keys);
@@ -19,14 +19,14 @@ int row_list_keep_keys(struct row_list *l, const uint64_t *keys, size_t n) {
 }
 
 /* Rows may have been made since the list was looked up. 0 or PD_ENOMEM. */
-int row_list_look_again(const struct ps_table *t, struct row_list *l) {
+int shard_list_look_again(const struct ps_table *t, struct row_list *l) {
     for (size_t i = 0; i < l->n; i++)
         if (l->rows[i] == PS_ROW_NONE)
             return ps_table_find((struct ps_table *)(uintptr_t)t, l->keys, l->n, 0, l->rows);
     return 0;
 }
 
-int params_admit(struct ps_params *p, uint32_t id, uint32_t n_parts) {
+int ps_params_admit(struct ps_params *p, uint32_t id, uint32_t n_parts) {
     struct ps_table *t = p->tables[id];
     struct ps_row_policy *life = &p->policies[id];
     int rc = 0;
@@ -34,7 +34,7 @@ int params_admit(struct ps_params *p, uint32_t id, uint32_t n_parts) {
         struct row_push *push = &p->scratch.parts[i]->tables[id];
         if (!push->pushed)
             continue;
-        rc = row_list_look_again(t, &push->list);
+        rc = shard_list_look_again(t, &push->list);
         for (size_t j = 0; j < push->list.n && !rc; j++)
             if (push->list.rows[j] == PS_ROW_NONE)
                 rc = ps_row_policy_show(life, push->list.keys[j], push->seen[2 * j]);

@@ -23,8 +23,9 @@ static int apply_values(const struct ps_params *p, const struct ps_optim_args *a
 }
 
 /* By chunks. */
-int params_reduce_and_apply(struct ps_params *p, uint32_t m, const struct ps_optim_args *a,
-                            float average, float *w, float *state, size_t stride, uint64_t count) {
+int ps_params_reduce_and_apply(struct ps_params *p, uint32_t m, const struct ps_optim_args *a,
+                               float average, float *w, float *state, size_t stride,
+                               uint64_t count) {
     for (uint64_t at = 0; at < count; at += PARAMS_CHUNK) {
         size_t n = count - at < PARAMS_CHUNK ? count - at : PARAMS_CHUNK;
         for (uint32_t i = 0; i < m; i++)
@@ -109,7 +110,7 @@ static void apply_slices(void *arg, uint32_t index, uint32_t n_slices) {
         if (!is_for_crew(p, id, 1) || !set_dense_rates(p, id, &a, all->rate, &average))
             continue;
         const struct ps_seg *seg = params_seg(p, id);
-        float *w = params_plane(p, id), *state = p->state + seg->off;
+        float *w = ps_params_plane(p, id), *state = p->state + seg->off;
         uint64_t chunks = (seg->count + PARAMS_CHUNK - 1) / PARAMS_CHUNK,
                  end = chunks * (index + 1) / n_slices * PARAMS_CHUNK;
         end = end < seg->count ? end : seg->count;
@@ -145,8 +146,8 @@ static int apply_dense(struct ps_params *p, uint32_t id, uint32_t n_parts, struc
     if (!m || !set_dense_rates(p, id, a, rate, &average))
         return 0;
     ps_sum_tree_plan(p->scratch.sub, m, p->decl.n_streams, p->scratch.plan);
-    if (params_reduce_and_apply(p, m, a, average, params_plane(p, id), p->state + seg->off,
-                                p->n_values, seg->count))
+    if (ps_params_reduce_and_apply(p, m, a, average, ps_params_plane(p, id), p->state + seg->off,
+                                   p->n_values, seg->count))
         return 0;
     return not_finite(p, 0, id, n_parts, err);
 }
@@ -197,9 +198,9 @@ static int apply_table(struct ps_params *p, uint32_t id, uint32_t n_parts, struc
     if (t->lr_factor == 0)
         return 0;
     set_rates(p, a, rate, t->lr_factor, t->l1, t->l2);
-    if (here && p->policies[id].active && params_admit(p, id, n_parts))
+    if (here && p->policies[id].active && ps_params_admit(p, id, n_parts))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", t->name);
-    if (here && (rc = params_apply_rows(p, id, n_parts, a)))
+    if (here && (rc = ps_params_apply_rows(p, id, n_parts, a)))
         return rc == PD_ENUM ? not_finite(p, 1, id, n_parts, err)
                              : pd_fail(err, rc, "no memory to apply step %llu",
                                        (unsigned long long)p->scratch.step);

@@ -100,7 +100,7 @@ static void apply_sum(struct lot *l, uint32_t row, uint32_t m) {
     if (l->width >= WIDE) {
         float *w = ps_table_change(p->tables[l->id], row);
         mark_changed(p, l->id, row, w);
-        l->finite &= params_reduce_and_apply(p, m, l->a, 0, w, w + l->dim, l->dim, l->width);
+        l->finite &= ps_params_reduce_and_apply(p, m, l->a, 0, w, w + l->dim, l->dim, l->width);
         return;
     }
     if (l->n == l->most)
@@ -246,8 +246,8 @@ static void apply_merged(struct lot *l, uint32_t n_parts) {
     }
 }
 
-int params_apply_rows(struct ps_params *p, uint32_t id, uint32_t n_parts,
-                      const struct ps_optim_args *a) {
+int ps_params_apply_rows(struct ps_params *p, uint32_t id, uint32_t n_parts,
+                         const struct ps_optim_args *a) {
     uint32_t here = 0;
     size_t n = 0;
     struct lot l;

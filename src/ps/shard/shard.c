@@ -23,8 +23,8 @@ int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts,
     s->params.crew = opts->crew;
     s->params.lends = opts->lends;
     pd_buf_init(&s->head);
-    if (barrier_init(&s->barrier, opts->n_trainers) || scratch_room(&s->params.scratch, n) ||
-        pd_buf_reserve(&s->head, ANSWER_ROOM)) {
+    if (shard_barrier_init(&s->barrier, opts->n_trainers) ||
+        shard_scratch_room(&s->params.scratch, n) || pd_buf_reserve(&s->head, ANSWER_ROOM)) {
         ps_shard_free(s);
         return PD_ENOMEM;
     }
@@ -44,11 +44,11 @@ void ps_shard_free(struct ps_shard *s) {
     for (size_t i = 0; i < s->barrier.n_waiting; i++)
         wire_frame_free(s->barrier.waiting[i].f);
     shard_forget_reduced(s);
-    file_queue_release(s);
+    shard_queue_release(s);
     free(s->barrier.reduced);
-    delta_files_drop(s);
+    shard_delta_drop(s);
     ps_params_release(&s->params);
-    scratch_release(&s->params.scratch);
+    shard_scratch_release(&s->params.scratch);
     free(s->barrier.members);
     free(s->barrier.order);
     free(s->barrier.waiting);
@@ -100,7 +100,7 @@ static int answer_declare(struct ps_shard *s, uint32_t trainer, const struct wir
         .pass_step = s->barrier.pass_step,
         .resumed = m->resumed,
         .n_repeated = m->resumed ? s->barrier.n_reduced : 0,
-        .pass_ms = barrier_pass_ms(&s->barrier),
+        .pass_ms = shard_barrier_pass_ms(&s->barrier),
         .last_pass_ms = s->barrier.last_pass_ms,
         .this_pass = m->in_this,
         .last_pass = m->in_last,
@@ -138,7 +138,7 @@ static int on_declare(struct ps_shard *s, uint32_t trainer, const char *addr, st
     m->attached = 1;
     m->step = s->barrier.step;
     snprintf(m->addr, sizeof m->addr, "%s", addr);
-    barrier_join(&s->barrier, trainer, (struct ps_range){d.stream_lo, d.stream_hi});
+    shard_barrier_join(&s->barrier, trainer, (struct ps_range){d.stream_lo, d.stream_hi});
     s->stats.progress++;
     return answer_declare(s, trainer, f, err);
 }
@@ -158,10 +158,10 @@ static int on_pass_end(struct ps_shard *s, uint32_t trainer, struct wire_frame *
                        "PS_PASS_END of pass %llu at step %llu does not fit: pass %llu, step %llu",
                        (unsigned long long)e.pass, (unsigned long long)e.step,
                        (unsigned long long)s->barrier.pass, (unsigned long long)m->step);
-    if (barrier_step_of(m, m->step)->n_parts)
+    if (shard_barrier_step_of(m, m->step)->n_parts)
         return pd_fail(err, PD_EPROTO, "PS_PASS_END while step %llu has pushes without PS_STEP_END",
                        (unsigned long long)m->step);
-    file_queue_give_back(s, trainer);
+    shard_queue_give_back(s, trainer);
     m->in_pass = 0;
     m->pass_req = f->req;
     return 0;
@@ -252,7 +252,7 @@ static int on_bye(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, st
     struct ps_msg_empty m;
     if (ps_get_empty(&b, &m, err))
         return PD_EPROTO;
-    file_queue_give_back(s, trainer);
+    shard_queue_give_back(s, trainer);
     s->barrier.members[trainer].state = MEMBER_LEFT;
     s->barrier.members[trainer].in_pass = 0;
     s->barrier.n_left++;
@@ -266,10 +266,10 @@ static int on_bye(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, st
 
 /* All are out of the pass: answer them, and all are in again. */
 static void end_pass(struct ps_shard *s) {
-    file_queue_end_pass(s);
+    shard_queue_end_pass(s);
     s->barrier.pass++;
     s->barrier.pass_step = s->barrier.step;
-    s->barrier.last_pass_ms = barrier_pass_ms(&s->barrier);
+    s->barrier.last_pass_ms = shard_barrier_pass_ms(&s->barrier);
     s->barrier.pass_began_ns = 0;
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
         struct shard_member *m = &s->barrier.members[s->barrier.order[i]];
@@ -300,20 +300,20 @@ int shard_advance(struct ps_shard *s, struct pd_err *err) {
     if (s->params.declared && !s->params.rule->barrier &&
         s->barrier.n_waiting) /* a member's own step may be what its pull waits for */
         shard_answer_waiting(s);
-    file_queue_hand_out(s);
-    if (!barrier_is_complete(&s->barrier))
+    shard_queue_hand_out(s);
+    if (!shard_barrier_is_complete(&s->barrier))
         return 0;
     int reduced;
     while ((reduced = reduce_once(s)) > 0) {
     }
     if (reduced < 0)
         return pd_fail(err, reduced, "no memory for a reduction");
-    if (!s->params.rule->barrier && barrier_slowest(&s->barrier) > s->barrier.step) {
-        s->barrier.step = barrier_slowest(&s->barrier);
+    if (!s->params.rule->barrier && shard_barrier_slowest(&s->barrier) > s->barrier.step) {
+        s->barrier.step = shard_barrier_slowest(&s->barrier);
         s->stats.progress++;
         shard_answer_waiting(s);
     }
-    while (s->params.rule->barrier && barrier_step_ready(&s->barrier)) {
+    while (s->params.rule->barrier && shard_barrier_step_ready(&s->barrier)) {
         int rc = shard_apply(s, err);
         if (rc)
             return rc;
@@ -323,7 +323,7 @@ int shard_advance(struct ps_shard *s, struct pd_err *err) {
         (void)pd_fault("ps.step");
         shard_answer_waiting(s);
     }
-    if (barrier_pass_over(&s->barrier))
+    if (shard_barrier_pass_over(&s->barrier))
         end_pass(s);
     return 0;
 }
@@ -345,7 +345,7 @@ static int handle_request(struct ps_shard *s, uint32_t trainer, struct wire_fram
     case WIRE_PS_LOAD:
         return shard_pull(s, trainer, f, err);
     case WIRE_PS_TASK:
-        return file_queue_request(s, trainer, *f, err);
+        return shard_queue_request(s, trainer, *f, err);
     case WIRE_PS_NOTE:
         return shard_note(s, trainer, *f, err);
     case WIRE_PS_MODELS:

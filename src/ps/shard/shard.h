@@ -28,11 +28,11 @@
 
 #include <sys/uio.h>
 
-#include "thread/workers.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "net/shm/region.h"
 #include "ps/plan/declaration.h"
+#include "thread/workers.h"
 #include "wire/frame.h"
 
 struct ps_shard;

@@ -27,7 +27,7 @@ static void answer_stats(struct ps_shard *s, uint32_t n_parts, uint64_t n_sample
     ps_sum_tree_sum_f64(s->params.scratch.plan, n_parts, v, PS_STATS_MAX);
     for (uint32_t k = 0; k < s->barrier.n_joined; k++) {
         const struct shard_member *m = &s->barrier.members[s->barrier.order[k]];
-        const struct member_step *p = barrier_step_of(m, s->barrier.step);
+        const struct member_step *p = shard_barrier_step_of(m, s->barrier.step);
         if (m->step > s->barrier.step && p->n_stats && m->state == MEMBER_JOINED)
             answer_step(s, s->barrier.order[k], p, s->barrier.step, n_samples, v[0]);
     }
@@ -35,7 +35,7 @@ static void answer_stats(struct ps_shard *s, uint32_t n_parts, uint64_t n_sample
 
 /* Append the member's contributions to the n in the scratch. */
 static int add_parts(struct ps_shard *s, struct member_step *p, uint32_t *n) {
-    if (scratch_room(&s->params.scratch, (size_t)*n + p->n_parts))
+    if (shard_scratch_room(&s->params.scratch, (size_t)*n + p->n_parts))
         return PD_ENOMEM;
     for (uint32_t i = 0; i < p->n_parts; i++, ++*n) {
         s->params.scratch.parts[*n] = &p->parts[i];
@@ -57,8 +57,8 @@ int shard_apply(struct ps_shard *s, struct pd_err *err) {
         const struct shard_member *m = &s->barrier.members[s->barrier.order[k]];
         if (m->step <= s->barrier.step)
             continue; /* has left the pass before this step */
-        n_samples += barrier_step_of(m, s->barrier.step)->n_samples;
-        rc = add_parts(s, barrier_step_of(m, s->barrier.step), &n);
+        n_samples += shard_barrier_step_of(m, s->barrier.step)->n_samples;
+        rc = add_parts(s, shard_barrier_step_of(m, s->barrier.step), &n);
     }
     if (rc)
         return pd_fail(err, rc, "no memory to apply step %llu",
@@ -69,8 +69,8 @@ int shard_apply(struct ps_shard *s, struct pd_err *err) {
     answer_stats(s, n, n_samples);
     for (uint32_t k = 0; k < s->barrier.n_joined; k++)
         if (s->barrier.members[s->barrier.order[k]].step > s->barrier.step)
-            shard_step_clear(
-                s, barrier_step_of(&s->barrier.members[s->barrier.order[k]], s->barrier.step));
+            shard_step_clear(s, shard_barrier_step_of(&s->barrier.members[s->barrier.order[k]],
+                                                      s->barrier.step));
     return 0;
 }
 
@@ -92,7 +92,7 @@ static void answer_sums(struct ps_shard *s, struct shard_member *m, const struct
 }
 
 int shard_apply_one(struct ps_shard *s, struct shard_member *m, struct pd_err *err) {
-    struct member_step *p = barrier_step_of(m, m->step);
+    struct member_step *p = shard_barrier_step_of(m, m->step);
     uint32_t n = 0;
     uint64_t lag = m->has_pulled ? s->params.updates - m->updates_seen : 0;
     int late = s->params.rule->discards && s->params.decl.discard_ratio > 0 &&

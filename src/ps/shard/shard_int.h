@@ -124,13 +124,13 @@ int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
 void shard_answer_waiting(struct ps_shard *s);
 
 /* file_queue.c */
-int file_queue_request(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
-                       struct pd_err *err);
-void file_queue_give_back(struct ps_shard *s,
-                          uint32_t trainer); /* what it holds, and its request */
-void file_queue_hand_out(struct ps_shard *s);
-void file_queue_end_pass(struct ps_shard *s); /* the pass is */
-void file_queue_release(struct ps_shard *s);
+int shard_queue_request(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
+                        struct pd_err *err);
+void shard_queue_give_back(struct ps_shard *s,
+                           uint32_t trainer); /* what it holds, and its request */
+void shard_queue_hand_out(struct ps_shard *s);
+void shard_queue_end_pass(struct ps_shard *s); /* the pass is */
+void shard_queue_release(struct ps_shard *s);
 
 /* shard_save.c: answered by itself, when the part is written */
 int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
@@ -143,13 +143,13 @@ int shard_note(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
 void shard_part_name(const struct ps_shard *s, char file[MODEL_FILE_MAX + 1]);
 
 /* delta_files.c */
-void delta_files_drop(struct ps_shard *s); /* the next save has all rows; rows are not watched */
-int delta_files_changes(const struct ps_shard *s,
+void shard_delta_drop(struct ps_shard *s); /* the next save has all rows; rows are not watched */
+int shard_delta_changes(const struct ps_shard *s,
                         uint32_t id); /* of this table the changed rows are enough */
 /* 1: the files that a save of changes lies on are in `folder` now; 0: it has to be a base. */
-int delta_files_go_on(struct ps_shard *s, const char *folder, int full);
+int shard_delta_go_on(struct ps_shard *s, const char *folder, int full);
 /* The n layers are what the next save may lie on, and will be in `folder`; takes both. */
-void delta_files_set(struct ps_shard *s, char *folder, int full, struct delta_layer *layer,
+void shard_delta_set(struct ps_shard *s, char *folder, int full, struct delta_layer *layer,
                      uint32_t n);
 
 /* shard_models.c */

@@ -223,7 +223,7 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *o
         return PD_EPROTO;
     const uint32_t missing = q.missing, full = q.full;
     int rc = shard_folder(s, q.folder_text, folder, err);
-    if (barrier_steps_under_way(&s->barrier))
+    if (shard_barrier_steps_under_way(&s->barrier))
         return pd_fail(err, PD_EPROTO, "PS_LOAD while a step is under way");
     struct model *m = NULL;
     if (!rc && s->params.values && ps_shared_values_own(&s->params.values))
@@ -243,7 +243,7 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *o
     for (uint32_t i = 0; s->params.segs && i < s->params.decl.n_dense && !rc; i++)
         rc = load_dense(s, m, i, missing, (int)full, err);
     forget_rows(s);
-    delta_files_drop(s);
+    shard_delta_drop(s);
     for (uint32_t i = 0; s->params.tables && i < s->params.decl.n_sparse && !rc; i++)
         rc = load_table(s, m, i, missing, (int)full, err);
     if (!rc && full)
@@ -263,12 +263,12 @@ int shard_day_end(struct ps_shard *s, const struct wire_frame *f, struct ps_body
     struct ps_row_policy_day day;
     if (ps_get_day_end(&b, &m, err))
         return PD_EPROTO;
-    if (barrier_steps_under_way(&s->barrier))
+    if (shard_barrier_steps_under_way(&s->barrier))
         return pd_fail(err, PD_EPROTO, "PS_DAY_END while a step is under way");
     if (ps_params_day_end(&s->params, &day, err))
         return err->code;
     forget_rows(s);
-    delta_files_drop(s); /* what is gone cannot be said by a save of changes */
+    shard_delta_drop(s); /* what is gone cannot be said by a save of changes */
     ps_put_day_ended(out, &(struct ps_msg_day_ended){.removed = day.removed,
                                                      .rows = day.rows,
                                                      .candidates = day.candidates});

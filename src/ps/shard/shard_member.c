@@ -70,9 +70,9 @@ int shard_reduce_again(struct ps_shard *s, uint32_t trainer, uint32_t n, uint64_
 /* What it had begun and not ended. The steps that it has ended stay. */
 static void drop_unfinished(struct ps_shard *s, uint32_t trainer) {
     struct shard_member *m = &s->barrier.members[trainer];
-    shard_step_clear(s, barrier_step_of(m, m->step));
+    shard_step_clear(s, shard_barrier_step_of(m, m->step));
     shard_forget_waiting(s, trainer);
-    file_queue_give_back(s, trainer);
+    shard_queue_give_back(s, trainer);
     while (m->n_reduces)
         free(m->reduces[(m->first_reduce + --m->n_reduces) % SHARD_REDUCES].v);
     for (uint32_t t = 0; t < s->params.decl.n_sparse * SHARD_LISTS; t++)
@@ -202,14 +202,14 @@ int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why
     struct pd_err e = {0}, then = {0};
     m->lost = 1;
     m->attached = 0;
-    file_queue_give_back(s, trainer);
+    shard_queue_give_back(s, trainer);
     s->stats.progress++;
     pd_fail(&e, PD_EFAIL, "trainer %u (%s) is gone in step %llu%s%s", trainer, m->addr,
             (unsigned long long)m->step, why && why->msg[0] ? ": " : "", why ? why->msg : "");
     if (!s->failed.code && s->opts.on_lost == PS_LOST_WAIT) {
         pd_warn(s->opts.log, "%s; waiting until it is started again (on_trainer_lost = wait)",
                 e.msg);
-        file_queue_hand_out(s);
+        shard_queue_hand_out(s);
         return 0;
     }
     m->state = MEMBER_LEFT; /* nothing is answered to it any more */
@@ -233,9 +233,9 @@ int ps_shard_all_known(const struct ps_shard *s) {
 }
 
 uint32_t ps_shard_absent(const struct ps_shard *s, char *text, size_t cap) {
-    return barrier_absent(&s->barrier, text, cap);
+    return shard_barrier_absent(&s->barrier, text, cap);
 }
 
 int ps_shard_waiting(const struct ps_shard *s, char *text, size_t cap) {
-    return !s->failed.code && barrier_waiting(&s->barrier, text, cap);
+    return !s->failed.code && shard_barrier_waiting(&s->barrier, text, cap);
 }

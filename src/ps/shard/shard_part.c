@@ -37,7 +37,7 @@ static void describe_table(struct ps_saving *j, uint32_t id) {
     const struct ps_shard *s = j->s;
     const char *name = s->params.decl.sparse[id].name;
     struct part_table *p = &j->tables[id];
-    p->changes = j->delta && delta_files_changes(s, id);
+    p->changes = j->delta && shard_delta_changes(s, id);
     p->n = p->changes
                ? ps_dirty_rows_count(&s->params.dirty[id], ps_table_places(s->params.tables[id]))
                : ps_table_rows(s->params.tables[id]);

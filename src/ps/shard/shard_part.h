@@ -5,8 +5,8 @@
 
 #include <stdatomic.h>
 
-#include "ps/table/snapshot.h"
 #include "ps/shard/shard_int.h"
+#include "ps/table/snapshot.h"
 
 /* A table as it was at the cut. What has memory of its own lies in ps_saving.lists, where a child
  * of fork fills it in. */

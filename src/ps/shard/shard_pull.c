@@ -98,7 +98,7 @@ static int answer_dense(struct ps_shard *s, uint32_t trainer, const struct wire_
         float *to = r->data;
         for (uint32_t i = 0; i < p.n; i++) {
             const uint32_t id = p.parameters[i];
-            memcpy(to, params_plane(&s->params, id),
+            memcpy(to, ps_params_plane(&s->params, id),
                    ps_seg_padded(params_seg(&s->params, id)->count) * sizeof *to);
             to += ps_seg_padded(params_seg(&s->params, id)->count);
         }
@@ -158,7 +158,7 @@ static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame
     if (k)
         k->id = 0;
     if (shard_room(&list->rows, &list->cap, p.n, sizeof *list->rows) ||
-        (k && row_list_keep_keys(list, keys, p.n)) ||
+        (k && shard_list_keep_keys(list, keys, p.n)) ||
         ps_table_find(s->params.tables[p.table], keys, p.n, !life, list->rows))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
                        s->params.decl.sparse[p.table].name);
@@ -180,7 +180,7 @@ static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_f
     struct known_list *k =
         p.create ? shard_known(&s->barrier.members[trainer], p.table, p.list) : NULL;
     const uint32_t *rows = k ? k->list.rows : NULL;
-    if (k && life && row_list_look_again(t, &k->list))
+    if (k && life && shard_list_look_again(t, &k->list))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
                        s->params.decl.sparse[p.table].name);
     if (!k || k->list.n != p.n) {

@@ -105,7 +105,7 @@ static int make_room(struct ps_saving *j, const char *folder, struct pd_err *err
     struct stat st;
     shard_part_name(s, base);
     j->delta =
-        j->chain == PS_CHAIN_DELTA && !s->saves.under_way && delta_files_go_on(s, folder, j->full);
+        j->chain == PS_CHAIN_DELTA && !s->saves.under_way && shard_delta_go_on(s, folder, j->full);
     if (!j->delta)
         memcpy(file, base, sizeof file);
     else if (model_layer_name(base, s->saves.delta.n, file))
@@ -292,10 +292,10 @@ static void chain_on(struct ps_shard *s, struct ps_saving *j, int ok) {
         return;
     s->saves.delta.latest = NULL;
     if (!ok) {
-        delta_files_drop(s);
+        shard_delta_drop(s);
         return;
     }
-    delta_files_set(s, j->folder, j->full, j->layer, j->n_layers);
+    shard_delta_set(s, j->folder, j->full, j->layer, j->n_layers);
     j->folder = NULL;
     j->layer = NULL;
 }

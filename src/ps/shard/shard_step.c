@@ -96,7 +96,7 @@ static int room_for_part(const struct ps_shard *s, struct member_step *p) {
  * place in the order. It stays where it is until the next one is made. */
 static int find_contribution(const struct ps_shard *s, const struct shard_member *m,
                              struct ps_range r, struct contribution **out, struct pd_err *err) {
-    struct member_step *p = barrier_step_of(m, m->step);
+    struct member_step *p = shard_barrier_step_of(m, m->step);
     uint32_t at = 0;
     while (at < p->n_parts && p->parts[at].streams.hi <= r.lo)
         at++;
@@ -171,7 +171,7 @@ int ps_shard_copy_pushes(struct ps_shard *s) {
     int rc = 0;
     for (uint32_t i = 0; i < s->barrier.n_joined && !rc; i++) {
         const struct shard_member *m = &s->barrier.members[s->barrier.order[i]];
-        struct member_step *p = barrier_step_of(m, m->step);
+        struct member_step *p = shard_barrier_step_of(m, m->step);
         for (uint32_t k = 0; k < p->n_parts && !rc; k++)
             rc = copy_contribution(s, &p->parts[k]);
     }
@@ -324,7 +324,7 @@ static int push_keys(struct ps_shard *s, struct shard_member *m, const struct ps
         return rc;
     const int life = s->params.policies[table].active;
     if (shard_room(&p->list.rows, &p->list.cap, n, sizeof *p->list.rows) ||
-        row_list_keep_keys(&p->list, keys, n) ||
+        shard_list_keep_keys(&p->list, keys, n) ||
         ps_table_find(s->params.tables[table], keys, n, !life, p->list.rows))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
                        s->params.decl.sparse[table].name);
@@ -434,7 +434,7 @@ int shard_step_end(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
     }
     if (rc)
         return rc;
-    struct member_step *p = barrier_step_of(m, m->step);
+    struct member_step *p = shard_barrier_step_of(m, m->step);
     p->n_samples = e.n_samples;
     p->n_stats = e.n_stats;
     p->req = (*f)->req;

@@ -8,8 +8,8 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "math/hash.h"
-#include "thread/page_memory.h"
 #include "ps/table/dirty_rows.h"
+#include "thread/page_memory.h"
 
 enum {
     FIRST_BITS = 6,

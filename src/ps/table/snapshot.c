@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "thread/run_later.h"
 #include "base/fault.h"
-#include "thread/page_memory.h"
 #include "ps/table/table_int.h"
+#include "thread/page_memory.h"
+#include "thread/run_later.h"
 
 enum {
     AHEAD = 24,      /* rows that are fetched ahead */

@@ -10,8 +10,8 @@
 
 #include "base/fault.h"
 #include "base/fs.h"
-#include "ps/table/lazy_decay.h"
 #include "ps/plan/optim.h"
+#include "ps/table/lazy_decay.h"
 #include "tests/support/ps_cluster.h"
 
 /* A row that is touched now and then, against the same value updated every time with its gradient

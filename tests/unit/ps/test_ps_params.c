@@ -37,7 +37,7 @@ static void declare(struct ps_params *p, const struct setting *c) {
     job.n_servers = job.n_dense_threads = job.n_sparse_threads = 1;
     job.seed = 7;
     job.on_nan = c->on_nan;
-    pd_fmt(job.update, sizeof job.update, "%s", c->update);
+    assert_int_equal(pd_fmt(job.update, sizeof job.update, "%s", c->update), 0);
     assert_int_equal(ps_optim_conf_init(&job.optim, c->optimizer, &err), 0);
     job.optim.learning_rate = 0.25;
     assert_int_equal(ps_declaration_add_dense(&job, &w, &err), 0);
@@ -50,7 +50,7 @@ static void declare(struct ps_params *p, const struct setting *c) {
 
 static void undeclare(struct ps_params *p) {
     ps_params_release(p);
-    scratch_release(&p->scratch);
+    shard_scratch_release(&p->scratch);
 }
 
 /* What stream number `stream` gives to an update. */
@@ -88,7 +88,7 @@ static void give(struct ps_params *p, struct given *g, uint32_t stream, size_t n
 
 static int apply(struct ps_params *p, struct given *g, uint32_t n, uint64_t n_samples,
                  struct pd_err *err) {
-    assert_int_equal(scratch_room(&p->scratch, n), 0);
+    assert_int_equal(shard_scratch_room(&p->scratch, n), 0);
     for (uint32_t i = 0; i < n; i++) {
         p->scratch.parts[i] = &g[i].c;
         p->scratch.ranges[i] = g[i].c.streams;

@@ -9,15 +9,15 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/str.h"
 #include "math/hash.h"
 #include "math/rng.h"
-#include "base/str.h"
 #include "ps/client/client.h"
 #include "ps/plan/declaration.h"
 #include "ps/plan/layout.h"
 #include "ps/plan/optim.h"
-#include "ps/table/table.h"
 #include "ps/plan/sum_tree.h"
+#include "ps/table/table.h"
 
 /* --- layout --- */
 

@@ -10,8 +10,8 @@
 
 #include "base/buf.h"
 #include "base/fs.h"
-#include "math/rng.h"
 #include "conf/options.h"
+#include "math/rng.h"
 #include "ps/client/client_int.h"
 #include "ps/plan/update_rule.h"
 #include "ps/table/table.h"
