@@ -1,15 +1,18 @@
-/* checkpoint.c - what a checkpoint costs a job that goes on: a pserver of one dense and one sparse
- * thread, with a table of MILLIONS of rows of 16 floats and AdaGrad's state, and a trainer that
- * pulls and pushes 4096 rows a step. Rows are drawn as words of a text are (the i-th with a
- * frequency of about 1/i), or evenly.
+/* checkpoint.c - the cost of a checkpoint for a running job. A pserver has one dense and one sparse
+ * thread and a table of MILLIONS of rows of 16 floats with AdaGrad's state. A trainer pulls and
+ * pushes 4096 rows per step. Row ids follow Zipf's law (row i with a frequency of about 1/i) or are
+ * uniform.
  *
  * Usage: checkpoint MILLIONS FOLDER zipf|even
- * Prints: steps without a save (median and longest ms, steps a second); steps beside two saves,
- * their bytes and the better rate; steps beside dd, which copies the file that was written, fsync
- * included, at the writer's nice value, and its better rate of two; steps beside a process of that
- * nice value that only computes: what the machine leaves to a trainer and a server beside any
- * writer; and of a save the memory of server and writer together (PSS) over the server's before.
- */
+ *
+ * Prints
+ * - steps without a save: median and longest ms, steps per second
+ * - steps during two saves, the bytes of the saves, and the better rate
+ * - steps during dd, which copies the written file with fsync at the nice value of the writer, and
+ * its better rate of two
+ * - steps during a process of that nice value that only computes: what the machine leaves beside
+ * any writer
+ * - memory of server and writer during a save (PSS) relative to the server's memory before */
 #include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
@@ -28,7 +31,7 @@
 #include "ps/client/client.h"
 
 enum {
-    NICE = 5 /* of the server's writer */,
+    NICE = 5 /* nice value of the server's writer */,
     DIM = 16,
     KEYS = 4096,
     DENSE = 1 << 16,
@@ -66,7 +69,7 @@ static int by_ms(const void *a, const void *b) {
     return (*x > *y) - (*x < *y);
 }
 
-/* `first` > 0: the rows from there on, to make them. */
+/* first > 0: the ids from `first` on, to create these rows. */
 static size_t draw(struct job *j, uint64_t first) {
     for (uint64_t i = 0; i < KEYS; i++) {
         j->random = j->random * 6364136223846793005u + 1442695040888963407u;
@@ -117,7 +120,7 @@ static double pss_mb(pid_t pid) {
     return kb / 1024;
 }
 
-/* The server and those that it forked. */
+/* Memory of the server and its children. */
 static double all_mb(pid_t server) {
     char path[300];
     double sum = pss_mb(server);
@@ -139,8 +142,8 @@ static double all_mb(pid_t server) {
     return sum;
 }
 
-/* Steps beside a save; with `sample` its memory is looked at, which takes time of its own. Returns
- * the seconds it took. */
+/* Runs steps during a save. With `sample` it also measures memory, which takes time of its own.
+ * Returns the seconds of the save. */
 static double save(struct job *j, const char *dir, const char *name, enum ps_chain chain,
                    double *peak_mb) {
     static const struct ps_progress none = {0, 0};
@@ -148,7 +151,7 @@ static double save(struct job *j, const char *dir, const char *name, enum ps_cha
         .dir = dir, .name = name, .config = "", .resume = &none, .chain = chain};
     uint64_t t0 = pd_mono_ns(), looked = 0;
     must(j, ps_save_start(j->c, &o), "save");
-    do { /* one step at least, however quick the save is */
+    do { /* at least one step, even if the save is quick */
         step(j, UINT64_MAX);
         if (peak_mb && pd_mono_ns() - looked > 100000000) {
             double mb = all_mb(j->server);
@@ -160,7 +163,8 @@ static double save(struct job *j, const char *dir, const char *name, enum ps_cha
     return (double)(pd_mono_ns() - t0) * 1e-9;
 }
 
-/* Steps while the child lives, for at most so long; then it is ended. Returns the seconds. */
+/* Runs steps while the child lives, for at most `most` seconds; then ends the child. Returns the
+ * seconds. */
 static double beside(struct job *j, pid_t child, double most) {
     uint64_t t0 = pd_mono_ns();
     double s;
@@ -280,7 +284,7 @@ int main(int argc, char **argv) {
     s[0] = save(j, dir, "pass-00002", PS_CHAIN_DELTA, NULL);
     say(j, "beside a save of changes", s[0]);
     printf("save of changes: %.0f MB in %.2f s\n", folder_mb(dir, "pass-00002"), s[0]);
-    usleep(500000); /* the copies of the last save are given back aside */
+    usleep(500000); /* the copies of the last save are freed in the background */
     double before = all_mb(j->server), peak = before;
     s[0] = save(j, dir, "pass-00003", PS_CHAIN_NONE, &peak);
     printf("memory: server %.0f MB, with the writer at most %.0f MB: ratio %.3f in %.2f s\n",

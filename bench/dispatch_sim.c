@@ -1,31 +1,32 @@
-/* dispatch_sim.c - dispatch to 10 ... 10,000 nodes without a network: who takes from whom is what
- * the launcher's plan.c says, the size of a chunk what chunker.c says, and links and time are
- * simulated, event by event.
+/* dispatch_sim.c - simulates dispatch to 10 ... 10,000 nodes without a network. The launcher's
+ * relay_plan.c decides who takes from whom, and chunker.c the size of a chunk. Links and time are
+ * simulated as events.
  *
- *     dispatch_sim BYTES RATE LATENCY NODES      NODES: the most; RATE: bytes a second of every
- * link, each way; LATENCY: seconds from node to node
+ *     dispatch_sim BYTES RATE LATENCY NODES
+ *     NODES: the largest number; RATE: bytes per second of every link in each direction;
+ *     LATENCY: seconds from node to node
  *
- * A sender's link carries one chunk at a time, to its takers in turns; the receiver's link takes it
- * in while it comes, or later, when that one is slower; a chunk is handed on when it is complete;
- * at most WINDOW is on the way to a taker. Every half second, and every 100 ms in the first second
- * of a source, a node tells of itself, as agents do. Log-ins, hashing and disks cost nothing here
- * (what they cost per hop is part of a measured LATENCY).
+ * The link of a sender carries one chunk at a time, to its takers in turn. The link of the receiver
+ * takes in a chunk while it arrives, or later if that link is slower. A node forwards a chunk when
+ * it is complete. At most WINDOW chunks are under way to a taker. Like agents, a node reports every
+ * half second, and every 100 ms in the first second with a new source. Logins, hashing and disks
+ * cost nothing here (a measured LATENCY includes their cost per hop).
  *
- * Prints a line for each number of nodes: seconds by the formula S/B + (N-1)(c/B + l), simulated,
- * with a node in a hundred dying when it has half (the survivors), with a node in a hundred at a
- * tenth of the rate (the others), and N S/B.
- */
+ * Prints a line for each number of nodes: seconds by the formula S/B + (N-1)(c/B + l); simulated
+ * seconds; the same if one node in a hundred dies halfway (the survivors); if one node in a hundred
+ * has a tenth of the rate (the others); and N S/B. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One object of the launcher's: the rule for programs of bench/ links only what is below it. */
+/* Includes a source of the launcher, because programs of bench/ link only what is below the
+ * launcher. */
 #include "launcher/link/relay_plan.c"
 #include "pack/object/chunker.h"
 
 enum {
     FILES = 4,
-    FRAME = 64 << 10 /* the launcher's messages (feed.c) */,
+    FRAME = 64 << 10 /* size of the launcher's messages (feed.c) */,
     WINDOW = 1 << 20,
     REPORT_MS = 500,
     YOUNG_MS = 1000,
@@ -39,25 +40,27 @@ struct event {
     double t;
     enum what what;
     int node, other;
-    long turn; /* ARRIVES, SWITCHES: of the node's source, which may be another one by then */
+    /* turn, for ARRIVES and SWITCHES: the turn of the node's source at that time; the node may have
+     * another source now. */
+    long turn;
 };
 
 struct host {
-    double rate, down_free, done, since, reported_at; /* since: it has this source */
+    double rate, down_free, done, since, reported_at; /* since: time of the current source */
     long have, next, on_way, reported, turn;
     int source, first, sibling, last_served, sending, dead, victim;
 };
 
 struct sim {
-    int n, launcher; /* the launcher is one more host */
+    int n, launcher; /* launcher: it is one more host */
     long n_chunks;
     double t, chunk, latency;
     enum scenario scenario;
     struct host *v;
-    struct plan *plan;
+    struct relay_plan *plan;
     struct event *heap;
     size_t n_events, cap;
-    int n_left; /* that have to complete and did not yet */
+    int n_left; /* nodes that are still to complete */
 };
 
 /* --- events, the earliest first --- */
@@ -96,8 +99,8 @@ static int wants(const struct sim *s, const struct host *from, const struct host
     return to->next < from->have && (double)(to->on_way + 1) * s->chunk <= WINDOW;
 }
 
-/* The next chunk over this host's link, if there is one to send: takers in turns, from behind the
- * one served last. */
+/* Sends the next chunk over this host's link, if there is one. Takers are served in turn, after the
+ * taker that was served last. */
 static void send_next(struct sim *s, int from) {
     struct host *h = &s->v[from];
     int to = NONE, first = NONE;
@@ -155,11 +158,11 @@ static void take(struct sim *s, int node, int source) {
     send_next(s, source);
 }
 
-/* What the plan wants now: told at once at the beginning (the formula has no log-ins), else a
- * message and a connection later. */
+/* Tells nodes their new sources. At the beginning this takes no time (the formula has no logins),
+ * later a message and a connection. */
 static void tell(struct sim *s) {
     int node, source;
-    while (plan_next(s->plan, &node, &source)) {
+    while (relay_plan_next(s->plan, &node, &source)) {
         int host = source == PLAN_LAUNCHER ? s->launcher : source;
         assert(source != PLAN_NOBODY);
         if (s->t == 0)
@@ -191,7 +194,7 @@ static void arrives(struct sim *s, int node) {
     int source = x->source;
     if (x->have == s->n_chunks) {
         x->done = s->t;
-        plan_done(s->plan, node);
+        relay_plan_done(s->plan, node);
         leave_source(s, node);
         s->n_left -= !x->victim;
     } else if (s->scenario == DYING && x->victim && x->have == s->n_chunks / 2) {
@@ -206,7 +209,7 @@ static void reports(struct sim *s, int node) {
     struct host *x = &s->v[node];
     if (x->dead || x->done > 0)
         return;
-    struct plan_report r = {
+    struct relay_plan_report r = {
         .have = (uint64_t)((double)x->have * s->chunk),
         .reached = x->have > 0,
         .asks = 1,
@@ -214,7 +217,7 @@ static void reports(struct sim *s, int node) {
     x->reported = x->have;
     x->reported_at = s->t;
     if (x->source != NONE)
-        plan_status(s->plan, node, &r, ms(s));
+        relay_plan_status(s->plan, node, &r, ms(s));
     tell(s);
     push(s, (struct event){
                 .t = s->t + (s->t - x->since < YOUNG_MS / 1e3 ? YOUNG_REPORT_MS : REPORT_MS) / 1e3,
@@ -233,7 +236,8 @@ static void happen(struct sim *s, const struct event *e) {
         if (e->turn == s->v[e->node].turn)
             arrives(s, e->node);
         break;
-    case SWITCHES: /* to what was the plan's choice; a newer one follows, if there is one */
+    /* to the source that the plan chose then; a newer choice follows if there is one */
+    case SWITCHES:
         if (!s->v[e->node].dead && s->v[e->node].done <= 0) {
             if (s->v[e->other].dead) {
                 leave_source(s, e->node);
@@ -248,17 +252,17 @@ static void happen(struct sim *s, const struct event *e) {
     case REPORTS:
         reports(s, e->node);
         break;
-    case LOST: /* the connection is gone: its taker says so, or the launcher sees it */
+    case LOST: /* the connection is lost; the taker reports it, or the launcher sees it */
         if (e->node == s->launcher)
-            plan_leave(s->plan, e->other, ms(s));
+            relay_plan_leave(s->plan, e->other, ms(s));
         else
-            plan_unreached(s->plan, e->node, e->other, ms(s));
+            relay_plan_unreached(s->plan, e->node, e->other, ms(s));
         tell(s);
         break;
     }
 }
 
-/* Seconds until all have it, that are no victims. */
+/* Seconds until all nodes except victims have completed. */
 static double run(int n, double bytes, double chunk, double rate, double latency,
                   enum scenario scenario) {
     struct sim s = {.n = n,
@@ -269,7 +273,7 @@ static double run(int n, double bytes, double chunk, double rate, double latency
                     .scenario = scenario};
     int n_victims = scenario == WELL ? 0 : n < 100 ? 1 : n / 100;
     double last = 0;
-    s.plan = plan_new(n, 1);
+    s.plan = relay_plan_new(n, 1);
     s.v = calloc((size_t)n + 1, sizeof *s.v);
     if (!s.plan || !s.v)
         abort();
@@ -284,7 +288,7 @@ static double run(int n, double bytes, double chunk, double rate, double latency
     }
     s.n_left = n - n_victims;
     for (int i = 0; i < n; i++)
-        plan_join(s.plan, i, 0, 1, 0);
+        relay_plan_join(s.plan, i, 0, 1, 0);
     tell(&s);
     for (int i = 0; i < n; i++)
         push(&s, (struct event){
@@ -300,7 +304,7 @@ static double run(int n, double bytes, double chunk, double rate, double latency
         fprintf(stderr, "dispatch_sim: %d of %d nodes never completed\n", s.n_left, n);
         exit(1);
     }
-    plan_free(s.plan);
+    relay_plan_free(s.plan);
     free(s.v);
     free(s.heap);
     return last;

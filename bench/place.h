@@ -1,6 +1,6 @@
-/* place.h - where a benchmark's servers and trainers are: on 127.0.0.1, where they share memory, or
- * with BENCH_LINK="NETNS ADDRESS NETNS ADDRESS" (bench/ps.sh), the servers in the first network
- * namespace and the trainers in the second, so that all their bytes go through TCP. */
+/* place.h - the place of a benchmark's servers and trainers: 127.0.0.1, where they share memory; or
+ * with BENCH_LINK="NETNS ADDRESS NETNS ADDRESS" (bench/ps.sh) the servers in the first network
+ * namespace and the trainers in the second, so that all bytes go through TCP. */
 #ifndef BENCH_PLACE_H
 #define BENCH_PLACE_H
 
@@ -12,7 +12,8 @@
 
 enum { BENCH_SERVERS, BENCH_TRAINERS };
 
-/* Enters the namespace, which children and sockets made later inherit. Its address; static. */
+/* Enters the network namespace; children and later sockets inherit it. Returns its address
+ * (static). */
 static inline const char *bench_place(int which) {
     static char name[2][256], address[2][64];
     const char *link = getenv("BENCH_LINK");

@@ -1,12 +1,12 @@
-/* products.c - the matrix products of one training step, alone: the same shapes, on the same
- * memory, through cblas_sgemm in a loop.
+/* products.c - only the matrix products of one training step: the same shapes on the same memory,
+ * through cblas_sgemm in a loop.
  *
  *   products TRAIN.INI BATCH SECONDS
  *
- * Builds the network, runs forward and backward once on samples that are made up, and writes down
- * every call of nn_gemm (the linker gives us these: --wrap, see the Makefile). Prints their number,
- * their floating point operations, and the time of a round of them: the mean of a quarter of
- * SECONDS, the best of four. */
+ * Builds the network, runs forward and backward once on made-up samples, and records every call of
+ * nn_gemm (the linker redirects these: --wrap, see the Makefile). Prints the number of products,
+ * their floating point operations, and the time of a round: the mean over a quarter of SECONDS,
+ * best of four. */
 #include <cblas.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "math/hash.h"
 #include "math/rng.h"
 #include "base/str.h"
@@ -113,7 +113,7 @@ static uint64_t cpu_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Nanoseconds of a round, the mean of so long; of CPU time in *cpu. */
+/* Nanoseconds per round, as the mean over `ns`; CPU time in *cpu. */
 static double window(double ns, double *cpu) {
     uint64_t spent = 0, cpu_spent = 0, rounds = 0;
     while (rounds < 2 || (double)spent < ns) {
@@ -124,7 +124,7 @@ static double window(double ns, double *cpu) {
         spent += pd_mono_ns() - began;
         rounds++;
         for (size_t i = 0; i < n_calls;
-             i++) /* sums of sums would leave the range of ordinary numbers */
+             i++) /* repeated sums would leave the range of normal numbers */
             if (calls[i].beta != 0)
                 memset(calls[i].c, 0, calls[i].m * calls[i].n * sizeof(float));
     }

@@ -1,14 +1,16 @@
 /* ps.c - one pserver and one trainer, two processes on 127.0.0.1 (dense: or in two network
  * namespaces, place.h), and their limits in the same run:
  *
- *     ps dense MB SECONDS            push and pull MB of dense values a step: "dense GB/s 3.41"
- * (both directions) ps sparse DIM ROWS KEYS S      rows of DIM floats out of ROWS, KEYS random ones
- * a request: pull and AdaGrad push, with the server and the same work in this process without it ps
- * small KEYS IN_FLIGHT S      pulls of KEYS rows, so many under way: "p50 us" and requests a second
- *     ps copy MB SECONDS             memcpy of MB from one buffer to another: "copy GB/s 9.71"
- *     ps rtt UP DOWN SECONDS         a bare round trip over TCP between two processes, so many
- * bytes there and back
- */
+ *     ps dense MB SECONDS           push and pull MB of dense values per step:
+ *                                   "dense GB/s 3.41" (both directions)
+ *     ps sparse DIM ROWS KEYS S     rows of DIM floats out of ROWS, KEYS random ones per request:
+ *                                   pull and AdaGrad push; with the server, and the same work in
+ *                                   this process without the server
+ *     ps small KEYS IN_FLIGHT S     pulls of KEYS rows, IN_FLIGHT of them at a time:
+ *                                   "p50 us" and requests per second
+ *     ps copy MB SECONDS            memcpy of MB from one buffer to another: "copy GB/s 9.71"
+ *     ps rtt UP DOWN SECONDS        a bare round trip over TCP between two processes: UP bytes
+ *                                   there, DOWN bytes back */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -73,9 +75,9 @@ static double quantile(double *v, size_t n, double q) {
     return n ? v[(size_t)(q * (double)(n - 1))] : 0;
 }
 
-/* p99 of all, and of the best WINDOW in a row: a virtual machine whose host takes its cores away
- * for milliseconds shows that in the first; what the program itself does stands in every window.
- * Sorts v. */
+/* p99 of all values, and of the best WINDOW in a row. A virtual machine whose host takes its cores
+ * away for milliseconds affects only the first; the program itself affects every window. Sorts v.
+ */
 struct p99 {
     double all, window;
 };
@@ -107,7 +109,7 @@ static void dense(size_t mb, double limit) {
         must(c, id[i] = ps_declare_dense(c, &s), "declare");
     }
     must(c, ps_start(c), "start");
-    if (!(g = ps_lend(c, PARTS * n))) /* where our trainer has its gradients, too */
+    if (!(g = ps_lend(c, PARTS * n))) /* our trainer, too, has its gradients there */
         die("lend", NULL);
     memset(g, 0, PARTS * n * sizeof *g);
     enum { WARM_UP = 3 };
@@ -131,7 +133,7 @@ static void dense(size_t mb, double limit) {
     free(w);
 }
 
-/* The limit of dense values in shared memory. */
+/* The limit for dense values in shared memory. */
 static void copy(size_t mb, double limit) {
     const size_t n = mb * 1000000;
     uint8_t *a = malloc(n), *b = malloc(n);
@@ -140,10 +142,7 @@ static void copy(size_t mb, double limit) {
     uint64_t copies = 0, t0 = pd_mono_ns();
     for (; !copies || seconds_since(t0) < limit; copies++) {
         memcpy(b, a, n);
-        __asm__ volatile(""
-                         :
-                         : "r"(b)
-                         : "memory"); /* it is read, for all that the compiler knows */
+        __asm__ volatile("" : : "r"(b) : "memory"); /* the compiler must assume that it is read */
     }
     printf("copy GB/s %.3f\n", (double)n * (double)copies / seconds_since(t0) / 1e9);
     free(a);
@@ -154,7 +153,7 @@ static void copy(size_t mb, double limit) {
 
 struct requests {
     size_t n;
-    uint64_t *keys[DISTINCT]; /* ascending, each once */
+    uint64_t *keys[DISTINCT]; /* ascending and unique */
 };
 
 static int by_key(const void *a, const void *b) {
@@ -166,8 +165,7 @@ static void make_requests(struct requests *q, uint64_t rows, size_t n) {
     q->n = n;
     for (int r = 0; r < DISTINCT; r++) {
         q->keys[r] = malloc(n * sizeof(uint64_t));
-        for (size_t i = 0; i < n;
-             i++) /* one of each n-th part of the ids: random, and no key twice */
+        for (size_t i = 0; i < n; i++) /* one random id of each n-th part of the ids: unique */
             q->keys[r][i] =
                 pd_mix64(rows / n * i + pd_mix64(i * DISTINCT + (uint64_t)r) % (rows / n) + 1);
         qsort(q->keys[r], n, sizeof(uint64_t), by_key);
@@ -193,7 +191,7 @@ static struct speed remote(uint32_t dim, uint64_t rows, const struct requests *q
     uint64_t *all = malloc(65536 * sizeof *all);
     float *w = malloc((65536 > q->n ? 65536 : q->n) * dim * sizeof *w),
           *g = calloc(q->n * dim, sizeof *g);
-    for (uint64_t at = 0; at < rows; at += 65536) { /* all rows, in pieces */
+    for (uint64_t at = 0; at < rows; at += 65536) { /* create all rows, in pieces */
         size_t n = rows - at < 65536 ? (size_t)(rows - at) : 65536;
         for (size_t i = 0; i < n; i++)
             all[i] = pd_mix64(at + i + 1);
@@ -212,8 +210,8 @@ static struct speed remote(uint32_t dim, uint64_t rows, const struct requests *q
         must(c, ps_push_rows(c, id, q->n, keys, g), "push");
         must(c, ps_step_end(c, 1, (const double[]){0}, 1), "step");
         double sums[PS_STATS_MAX];
-        uint64_t step, samples; /* the answer comes from the dense thread; the next pull waits for
-                                   the sparse one's step */
+        /* The dense thread answers; the next pull waits for the step of the sparse thread. */
+        uint64_t step, samples;
         while (ps_stats_pending(c))
             must(c, ps_step_stats(c, &step, &samples, sums), "stats");
         must(c, ps_pull_rows(c, id, 1, keys, w, PS_NO_CREATE), "pull");
@@ -304,7 +302,7 @@ static void small(size_t n, int in_flight, double limit) {
     must(c, ps_start(c), "start");
     float *w = malloc((size_t)in_flight * n * 16 * sizeof *w);
     for (int r = 0; r < DISTINCT;
-         r++) { /* rows that are not there cost their random numbers at every pull */
+         r++) { /* create the rows: missing rows would cost random numbers at every pull */
         must(c, ps_pull_rows(c, id, n, q.keys[r], w, PS_CREATE), "pull");
         must(c, ps_wait(c), "wait");
     }
@@ -329,7 +327,7 @@ static void small(size_t n, int in_flight, double limit) {
         free(q.keys[i]);
 }
 
-/* --- the same bytes with nothing behind them: what this machine and its TCP can do --- */
+/* --- the same bytes without a server: the limit of this machine and its TCP --- */
 
 /* Answers each `up` bytes with `down` bytes until the other end closes. */
 static void answer(int fd, size_t up, size_t down, uint8_t *b) {
@@ -343,7 +341,7 @@ static void answer(int fd, size_t up, size_t down, uint8_t *b) {
     _exit(0);
 }
 
-/* As the sockets that are compared with it (src/net/tune.c). */
+/* The options of src/net/tune.c, as in the sockets that are compared. */
 static void tune(int fd) {
     static const char reno[] = "reno";
     const int one = 1;

@@ -1,9 +1,9 @@
 /* ps_group.c - N trainers and N parameter servers, each a process: synchronous steps of a dense
  * model. All are on 127.0.0.1, or in two network namespaces (place.h).
  *
- *     ps_group N MB SECONDS      "group 2 MB 64 ms/step 81.2 GB/s 3.15": bytes of all trainers, up
- * and down
- */
+ *     ps_group N MB SECONDS     "group 2 MB 64 ms/step 81.2 GB/s 3.15"
+ *
+ * GB/s counts the bytes of all trainers, in both directions. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,8 @@ static void step(struct ps_client *c, const int *id, const float *g, float *w, s
     must(c, ps_wait(c), "wait");
 }
 
-/* Everybody does as many steps: trainer 0 measures a few, and says how many fit into the time. */
+/* All trainers do the same number of steps: trainer 0 measures a few steps and announces how many
+ * fit into the time. */
 static void run_trainer(const char *list, uint32_t t, uint32_t n_trainers, size_t mb,
                         double seconds, int out) {
     struct pd_err err = {0};
@@ -75,7 +76,7 @@ static void run_trainer(const char *list, uint32_t t, uint32_t n_trainers, size_
         must(c, id[i] = ps_declare_dense(c, &s), "declare");
     }
     must(c, ps_start(c), "start");
-    if (!(g = ps_lend(c, PARTS * n))) { /* where our trainer has its gradients, too */
+    if (!(g = ps_lend(c, PARTS * n))) { /* our trainer, too, has its gradients there */
         fputs("ps_group: no memory to lend\n", stderr);
         _exit(1);
     }
@@ -84,7 +85,7 @@ static void run_trainer(const char *list, uint32_t t, uint32_t n_trainers, size_
     for (int k = 0; k < WARM_UP; k++)
         step(c, id, g, w, n);
     double steps = t ? 0 : seconds / ((double)(pd_mono_ns() - t0) * 1e-9 / WARM_UP);
-    must(c, ps_reduce(c, &steps, 1), "reduce"); /* the others add nothing */
+    must(c, ps_reduce(c, &steps, 1), "reduce"); /* the other trainers add 0 */
     steps = steps < 5 ? 5 : (double)(uint64_t)steps;
     t0 = pd_mono_ns();
     for (int k = 0; k < (int)steps; k++)

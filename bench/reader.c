@@ -1,10 +1,9 @@
-/* reader.c - lines of Criteo TSV a CPU second: our reader, and a loop of getline, strtok-like
+/* reader.c - lines of Criteo TSV per CPU second: our reader, and a loop of getline, strtok-like
  * splitting and strtoul over the same file.
  *
- *   reader gen N FILE     N made-up lines of about the lengths of Criteo's
- *   reader ours FILE      prints lines and lines per CPU second (all in this thread)
- *   reader plain FILE     likewise
- */
+ *   reader gen N FILE     write N made-up lines of about the lengths of Criteo's
+ *   reader ours FILE      print lines, and lines per CPU second (all in this thread)
+ *   reader plain FILE     the same with the loop */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,8 +74,8 @@ static int ours(const char *path) {
     return n < 0;
 }
 
-/* What a first program would do: getline, and strtoul of every column, the categories as
- * hexadecimal numbers. */
+/* The straightforward program: getline, and strtoul of every column, categories as hexadecimal
+ * numbers. */
 static int plain(const char *path) {
     FILE *f = fopen(path, "r");
     char *line = NULL;

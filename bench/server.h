@@ -20,9 +20,9 @@ static inline void server_check(int rc, const char *what, const struct pd_err *e
     exit(1);
 }
 
-/* One dense and one sparse thread, for one trainer of the job "bench": its pid, and its address as
- * ps_client_opts takes it. It ends when the trainer has said goodbye. The caller is then where
- * trainers are (place.h). */
+/* Starts a pserver with one dense and one sparse thread for one trainer of job "bench". Returns its
+ * pid, and in `list` its address for ps_client_opts. The pserver ends when the trainer says
+ * goodbye. The caller moves to the place of trainers (place.h). */
 static inline pid_t start_server(char *list, size_t cap) {
     struct pd_err err = {0};
     int fds[2], port = 0, first = 0;

@@ -1,9 +1,9 @@
-/* table.c - one server thread's table, in this process, from 1M to 30M rows of 16 floats with
- * AdaGrad's state: memory per row, cost of making, reading and updating rows, and the longest pause
- * while it grows; beside it what a first touch of 2 MiB that the table has nothing to do with takes
- * at that moment: a virtual machine's host makes its memory only then. Usage: table
- * [ROWS_IN_MILLIONS].
- */
+/* table.c - the table of one server thread, in this process, from 1M to 30M rows of 16 floats with
+ * AdaGrad's state: memory per row; cost of creating, reading and updating rows; the longest pause
+ * while the table grows. For comparison it measures the first touch of 2 MiB of unrelated memory at
+ * the same time, because the host of a virtual machine allocates its memory only then.
+ *
+ * Usage: table [ROWS_IN_MILLIONS]. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static int by_value(const void *a, const void *b) {
     return (*x > *y) - (*x < *y);
 }
 
-/* Million keys a second for finding and gathering, or finding and updating, keys that are there. */
+/* Million existing keys per second: find and read, or find and update. */
 static double speed(struct ps_table *t, int update, uint64_t *keys, uint32_t *rows, float *values) {
     const struct ps_optim *adagrad = ps_optim_find("adagrad");
     const struct ps_optim_args a = {.lr = 0.01f, .epsilon = 1e-6f, .n_samples = 1, .clip = 1e30f};
@@ -48,11 +48,11 @@ static double speed(struct ps_table *t, int update, uint64_t *keys, uint32_t *ro
     return (double)REQUEST * SAMPLES * 1e3 / (double)spent;
 }
 
-/* Milliseconds of the worst of N_TOUCH first touches of a huge page, of memory that nobody had. */
+/* Milliseconds of the worst of N_TOUCH first touches of a huge page of fresh memory. */
 static double first_touch(void) {
     enum { N_TOUCH = 64 };
     double worst = 0;
-    uint8_t *m = pd_huge_map((size_t)N_TOUCH * PD_HUGE_PAGE);
+    uint8_t *m = pd_huge_page_map((size_t)N_TOUCH * PD_HUGE_PAGE);
     for (size_t i = 0; m && i < N_TOUCH; i++) {
         uint64_t t0 = pd_mono_ns();
         memset(m + i * PD_HUGE_PAGE, 1, PD_HUGE_PAGE);
@@ -60,7 +60,7 @@ static double first_touch(void) {
         worst = ms > worst ? ms : worst;
     }
     if (m)
-        pd_huge_unmap(m, (size_t)N_TOUCH * PD_HUGE_PAGE);
+        pd_huge_page_unmap(m, (size_t)N_TOUCH * PD_HUGE_PAGE);
     return worst;
 }
 

@@ -73,7 +73,7 @@ static int finish(int status) {
 }
 
 int main(int argc, char **argv) {
-    pd_heap_keep();
+    pd_malloc_keep_freed();
     if (fill_standard_files())
         return 1;
     raise_file_limit();

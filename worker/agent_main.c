@@ -1,4 +1,4 @@
-/* agent_main.c - paddle_agent: parse, assemble, run, exit. */
+/* agent_main.c - main of paddle_agent: parses options, assembles, runs, exits. */
 #include <getopt.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "agent/report/orphans.h"
 #include "agent/core/msg.h"
 #include "agent/relay.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "thread/malloc_tune.h"
 #include "base/str.h"
 #include "base/version.h"
@@ -20,11 +20,12 @@
 
 enum { LINGER_MS = 2000, EXIT_USAGE = 2 };
 
-static const char usage[] = "usage: paddle_agent relay --root=DIR [--build=HASH] [--job=ID "
-                            "[--start [--node=N] [--lease=MS]]]\n"
-                            "       paddle_agent --version\n"
-                            "The node's side of paddlectl, which starts it; speaks the protocol of "
-                            "docs/protocol.md on stdin and stdout.\n";
+static const char usage[] =
+    "usage: paddle_agent relay --root=DIR [--build=HASH] [--job=ID "
+    "[--start [--node=N] [--lease=MS]]]\n"
+    "       paddle_agent --version\n"
+    "The agent of paddlectl on a node. paddlectl starts it and talks to it on stdin and stdout "
+    "by the protocol of docs/protocol.md.\n";
 
 struct options {
     const char *root, *job, *build;
@@ -91,7 +92,7 @@ static int relay(const struct options *o, struct pd_err *err) {
 int main(int argc, char **argv) {
     struct options o;
     struct pd_err err = {0};
-    pd_heap_keep();
+    pd_malloc_keep_freed();
     pd_fault_arm(getenv("PADDLE_AGENT_FAULT"));
     if (argc == 2 && !strcmp(argv[1], "--version")) {
         puts("paddle_agent " PD_VERSION);

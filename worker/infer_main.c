@@ -1,5 +1,5 @@
-/* infer_main.c - `paddle_worker infer`: --name=value words, as `paddlectl infer` hands them on,
- * then the predictions. */
+/* infer_main.c - `paddle_worker infer`: parses the --name=value words that `paddlectl infer` passes
+ * on, and prints the predictions. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +36,8 @@ static int parse(int argc, char **argv, struct args *a, struct pd_err *err) {
     };
     for (int i = 0; i < argc; i++) {
         size_t k = 0, n = sizeof known / sizeof known[0];
-        while (k < n && !(pd_starts(argv[i], "--") && pd_starts(argv[i] + 2, known[k].name)))
+        while (k < n &&
+               !(pd_starts_with(argv[i], "--") && pd_starts_with(argv[i] + 2, known[k].name)))
             k++;
         if (k == n)
             return pd_fail(err, PD_EUSAGE, "unknown option '%s'; see paddle_worker infer --help",
@@ -63,7 +64,7 @@ int infer_main(int argc, char **argv) {
     struct pd_err err = {0};
     struct pd_log log;
     pd_log_init(&log, 2, -1, PD_WARN);
-    signal(SIGPIPE, SIG_DFL); /* `| head`: nobody reads on, which is no failure */
+    signal(SIGPIPE, SIG_DFL); /* `| head` closes the pipe early, which is no failure */
     if (argc && (!strcmp(argv[0], "--help") || !strcmp(argv[0], "-h")))
         return usage(stdout);
     int rc = parse(argc, argv, &a, &err);

@@ -1,6 +1,6 @@
-/* model_main.c - `paddle_worker model TRAIN.INI`: the network as a table; `paddlectl conf --model`
- * runs it. With --check before the file it only says what is wrong with it: `paddlectl run` runs
- * that. */
+/* model_main.c - `paddle_worker model TRAIN.INI`: prints the network as a table, for `paddlectl
+ * conf --model`. With --check before the file it only reports errors of the file, for `paddlectl
+ * run`. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* pserver_main.c - `paddle_worker pserver`: options, sockets, then the server until the job is
- * over. */
+/* pserver_main.c - `paddle_worker pserver`: options and sockets, then the server until the job
+ * ends. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,6 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "base/fault.h"
 #include "base/str.h"
 #include "net/conn.h"
 #include "ps/server/server.h"
@@ -29,7 +28,8 @@ static void close_all(struct sockets *s) {
         close(s->fd[--s->n]);
 }
 
-/* nics: a numeric address, an interface's name, or empty for all interfaces. */
+/* The address to listen on. nics: a numeric address, the name of an interface, or empty for all
+ * interfaces. */
 static int listen_ip(const char *nics, char *ip, size_t cap, struct pd_err *err) {
     uv_interface_address_t *list;
     int n, found = 0;
@@ -42,16 +42,16 @@ static int listen_ip(const char *nics, char *ip, size_t cap, struct pd_err *err)
     for (int i = 0; i < n && !found; i++)
         if (!strcmp(list[i].name, nics) && list[i].address.address4.sin_family == AF_INET)
             found = !uv_ip4_name(&list[i].address.address4, ip, cap);
-    for (int i = 0; i < n && !found; i++) /* no IPv4 there */
+    for (int i = 0; i < n && !found; i++) /* the interface has no IPv4 address */
         if (!strcmp(list[i].name, nics) && list[i].address.address4.sin_family == AF_INET6 &&
             !IN6_IS_ADDR_LINKLOCAL(&list[i].address.address6.sin6_addr))
             found = !uv_ip6_name(&list[i].address.address6, ip, cap);
     uv_free_interface_addresses(list, n);
-    return found ? 0 : pd_fail(err, PD_ECONF, "nics: there is no interface or address '%s'", nics);
+    return found ? 0 : pd_fail(err, PD_ECONF, "nics: unknown interface or address '%s'", nics);
 }
 
-/* PADDLE_LISTEN_FDS="3,4": whoever started us has bound the ports already, so nobody could take
- * them meanwhile. */
+/* PADDLE_LISTEN_FDS="3,4": sockets that the starting process has bound already, so that no other
+ * process can take the ports. */
 static int inherit(const char *list, int want, struct sockets *s, struct pd_err *err) {
     for (const char *p = list; *p; p += *p == ',') {
         char item[16];
@@ -103,7 +103,8 @@ static int describe(int fd, char *ip, size_t cap, int *port, int *loopback) {
 
 enum { PORTS_TEXT = PS_SERVER_THREADS_MAX * 7 + 80 };
 
-/* "10.0.0.2, ports (dense; sparse): 7164; 7165". Refuses to be open to a network without a key. */
+/* Formats "10.0.0.2, ports (dense; sparse): 7164; 7165". Refuses to listen on a network without a
+ * key. */
 static int check_sockets(const struct worker *w, const struct sockets *s, char text[PORTS_TEXT],
                          struct pd_err *err) {
     char ip[64] = "?";
@@ -158,8 +159,8 @@ static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
                                 .log = &w->log};
     struct ps_server *server = NULL;
     rc = ps_server_new(&server, &so, err);
-    s->n = 0;  /* they are the server's now */
-    if (!rc) { /* it accepts, and signals are heard */
+    s->n = 0;  /* the server owns them now */
+    if (!rc) { /* the server accepts connections, and signals are handled */
         printf("pserver listens on %s; trainers to come: %lld\n", ports,
                (long long)o->num_gradient_servers);
         pd_info(&w->log, "listening on %s; trainers to come: %lld", ports,
@@ -179,7 +180,7 @@ int pserver_main(int argc, char **argv) {
         rc = serve(&w, &s, &err);
         close_all(&s);
     }
-    int status = rc ? worker_failed(&w, "pserver", &err) : 0;
+    int status = rc ? worker_report_error(&w, "pserver", &err) : 0;
     worker_release(&w);
     return status;
 }

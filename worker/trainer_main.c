@@ -8,27 +8,27 @@
 #include "train/trainer.h"
 #include "worker/worker.h"
 
-/* SIGUSR1 asks for an end with a saved model; with save_on_stop so does the first INT or TERM, and
- * the second one ends at once. They are blocked and fetched between steps, so that no handler and
- * no global is needed. */
-struct stop {
+/* SIGUSR1 requests an end with a saved model. With save_on_stop the first INT or TERM does the
+ * same, and the second ends the process at once. The signals are blocked and polled between steps,
+ * so no handler and no global variable is needed. */
+struct stop_signals {
     sigset_t blocked;
 };
 
-static void stop_init(struct stop *s) {
+static void stop_init(struct stop_signals *s) {
     sigemptyset(&s->blocked);
     sigaddset(&s->blocked, SIGUSR1);
     sigprocmask(SIG_BLOCK, &s->blocked, NULL);
 }
 
-static void stop_add_terminal(struct stop *s) {
+static void stop_add_terminal(struct stop_signals *s) {
     sigaddset(&s->blocked, SIGINT);
     sigaddset(&s->blocked, SIGTERM);
     sigprocmask(SIG_BLOCK, &s->blocked, NULL);
 }
 
 static int stop_asked(void *arg) {
-    struct stop *s = arg;
+    struct stop_signals *s = arg;
     const struct timespec now = {0, 0};
     if (sigtimedwait(&s->blocked, NULL, &now) <= 0)
         return 0;
@@ -40,13 +40,13 @@ static int stop_asked(void *arg) {
 int trainer_main(int argc, char **argv) {
     struct worker w;
     struct pd_err err = {0};
-    struct stop stop;
+    struct stop_signals stop;
     stop_init(&stop);
     int rc = worker_init(&w, "trainer", PD_TRAINER, argc, argv, &err);
     if (!rc && w.cpus.n && pd_pin_thread(&w.cpus, 0))
         rc = pd_fail_errno(&err, PD_EHOST, errno, "cannot pin the trainer's thread");
     if (!rc &&
-        (w.options.save_on_stop || w.options.job == PD_JOB_ONLINE)) /* which has no other end */
+        (w.options.save_on_stop || w.options.job == PD_JOB_ONLINE)) /* which ends in no other way */
         stop_add_terminal(&stop);
     if (!rc) {
         const char *restarts = getenv("PADDLE_RESTART_COUNT"),
@@ -60,7 +60,7 @@ int trainer_main(int argc, char **argv) {
                                     .log = &w.log,
                                     .out_fd = 1,
                                     .log_lines = w.log_fd != 2,
-                                    .data_fd = worker_fd("PADDLE_DATA_FD"),
+                                    .data_fd = worker_env_fd("PADDLE_DATA_FD"),
                                     .event_fd = w.event_fd,
                                     .stop = stop_asked,
                                     .stop_arg = &stop,
@@ -71,7 +71,7 @@ int trainer_main(int argc, char **argv) {
             setup.first_trainers = (uint32_t)n_first;
         rc = train_run(&setup, &err);
     }
-    int status = rc ? worker_failed(&w, "trainer", &err) : 0;
+    int status = rc ? worker_report_error(&w, "trainer", &err) : 0;
     worker_release(&w);
     return status;
 }

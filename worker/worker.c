@@ -11,7 +11,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 
@@ -19,11 +20,11 @@ enum { DEFAULT_LOG_SIZE = 256 << 20, DEFAULT_LOG_KEEP = 4 };
 
 extern char **environ;
 
-/* OpenBLAS picks its kernels in a constructor of its own, from a variable that some machines export
- * in login environments and sshd does not pass on: the same job would then run other kernels, with
- * other bits, here and there. So the worker decides by itself: its constructor has a priority, runs
- * first, and only PADDLE_BLAS_CORETYPE (say Haswell, to get the same bits on unequal machines) is
- * heard. */
+/* OpenBLAS chooses its kernels in a constructor, from a variable that some login environments
+ * export and sshd does not pass on. The same job would then run different kernels, with different
+ * bits, depending on how it was started. This constructor runs first, because it has a priority,
+ * and lets only PADDLE_BLAS_CORETYPE decide (for example Haswell, for the same bits on different
+ * machines). */
 __attribute__((constructor(101))) static void decide_blas(void) {
     const char *core = getenv("PADDLE_BLAS_CORETYPE");
     if (core && *core)
@@ -33,7 +34,7 @@ __attribute__((constructor(101))) static void decide_blas(void) {
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
 }
 
-/* What the agent says, or whoever starts a worker by hand. */
+/* The agent, or a user who starts a worker by hand, may limit the log by environment variables. */
 static int limit_log(struct pd_log *log, struct pd_err *err) {
     const char *size = getenv("PADDLE_LOG_MAX_SIZE"), *files = getenv("PADDLE_LOG_KEEP");
     uint64_t max = DEFAULT_LOG_SIZE, keep = DEFAULT_LOG_KEEP;
@@ -63,7 +64,7 @@ static int open_log(struct worker *w, const char *role, struct pd_err *err) {
     return 0;
 }
 
-int worker_fd(const char *name) {
+int worker_env_fd(const char *name) {
     int64_t fd;
     const char *s = getenv(name);
     if (!s || pd_parse_i64(s, 3, 1 << 20, &fd) || fcntl((int)fd, F_GETFD) < 0)
@@ -87,16 +88,16 @@ static int read_options(struct worker *w, enum pd_opt_who who, int argc, char **
     return rc ? rc : pd_options_complete_pservers(&w->options, err);
 }
 
-/* Messages of megabytes come and go with every step. By default glibc would give such memory back
- * to the kernel each time and fault it in again page by page, which costs more than the copying
- * (measured: twice the steps per second). */
+/* Every step allocates and frees messages of megabytes. By default glibc returns such memory to the
+ * kernel and faults it in again page by page, which costs more than the copying (measured: keeping
+ * it doubles the steps per second). */
 static void keep_freed_memory(void) {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 256 << 20);
 }
 
-/* PADDLE_BIND=cores: whoever started us (the agent, or taskset) has given us these CPUs; a thread a
- * core in turn. */
+/* PADDLE_BIND=cores: the agent or taskset has given this process its CPUs; its threads are pinned
+ * to the cores in turn. */
 static int read_cpus(struct worker *w, struct pd_err *err) {
     const char *bind = getenv("PADDLE_BIND");
     struct pd_cpuset may;
@@ -138,7 +139,7 @@ int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int arg
         rc = wire_key_read(key, w->key, err);
         w->has_key = !rc;
     }
-    w->event_fd = worker_fd("PADDLE_EVENT_FD");
+    w->event_fd = worker_env_fd("PADDLE_EVENT_FD");
     if (!rc)
         rc = read_cpus(w, err);
     if (rc)
@@ -155,8 +156,8 @@ void worker_release(struct worker *w) {
     memset(w->key, 0, sizeof w->key);
 }
 
-/* Data, configuration and numbers are the same next time; a lost peer, a full disk or a killed
- * process may not be. */
+/* These errors (data, configuration, numbers) would come back after a restart. A lost peer, a full
+ * disk or a killed process may not. */
 static int would_fail_again(int code) {
     return code == PD_EDATA || code == PD_EUSAGE || code == PD_ECONF || code == PD_ENOENT ||
            code == PD_ENUM;
@@ -164,7 +165,7 @@ static int would_fail_again(int code) {
 
 static void tell_agent(const char *role, int code) {
     char line[200];
-    int fd = worker_fd("PADDLE_EVENT_FD");
+    int fd = worker_env_fd("PADDLE_EVENT_FD");
     int n = snprintf(line, sizeof line,
                      "{\"ev\":\"failed\",\"role\":\"%s\",\"code\":\"%s\",\"final\":%s}\n", role,
                      pd_code_name(code), would_fail_again(code) ? "true" : "false");
@@ -172,7 +173,7 @@ static void tell_agent(const char *role, int code) {
         (void)pd_write_all(fd, line, (size_t)n);
 }
 
-int worker_failed(const struct worker *w, const char *role, const struct pd_err *err) {
+int worker_report_error(const struct worker *w, const char *role, const struct pd_err *err) {
     fprintf(stderr, "paddle_%s: %s\n", role, err->msg);
     tell_agent(role, err->code);
     if (w->log_fd > 2) {

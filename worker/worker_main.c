@@ -1,4 +1,4 @@
-/* worker_main.c - paddle_worker: which role? */
+/* worker_main.c - main of paddle_worker: calls the main function of the role. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static int usage(FILE *to, unsigned who) {
     fprintf(to,
             "usage: paddle_worker pserver|trainer [--option=value ...]\n       paddle_worker infer "
             "--help\n       paddle_worker model [--check] TRAIN.INI\n\n"
-            "Every option may also come as PADDLE_INIT_<OPTION>; those of [train] also from "
+            "Every option can also be set by PADDLE_INIT_<OPTION>; options of [train] also in "
             "train.ini.\n%.*s",
             (int)b.len, (char *)b.data);
     pd_buf_release(&b);

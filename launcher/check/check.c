@@ -11,13 +11,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 
 enum { ASK_MS = 20000, CLOCKS = 5 };
 
 struct asking {
-    struct cluster *c;
+    struct client_env *c;
     struct check_node *v;
     char token[40];
     uint8_t key[WIRE_KEY_BYTES];
@@ -26,37 +26,37 @@ struct asking {
     } * began; /* per node: when its clock was asked */
 };
 
-static void ask(struct gather_node *n, unsigned type, json_t *body, const void *sec1, size_t n1,
+static void ask(struct ask_all_node *n, unsigned type, json_t *body, const void *sec1, size_t n1,
                 const char *what, link_answer answer) {
     struct pd_err err = {0};
     if (!link_request(n->link, type, body, sec1, n1, ASK_MS, what, answer, n))
         return;
     pd_fail(&err, PD_ENOMEM, "out of memory");
-    gather_fail(n, &err);
+    ask_all_fail(n, &err);
 }
 
 /* --- facts --- */
 
 static int on_listening(struct link *l, const struct wire_frame *f, json_t *body,
                         const struct pd_err *err, void *arg) {
-    struct gather_node *n = arg;
+    struct ask_all_node *n = arg;
     struct asking *a = n->g->arg;
     (void)l;
     (void)f;
     if (!err)
         a->v[n->id].port = (int)json_integer_value(json_object_get(body, "port"));
-    gather_keep(n); /* without a port it is a finding, not the end */
+    ask_all_keep(n); /* without a port it is a finding, not the end */
     return 1;
 }
 
 static int on_facts(struct link *l, const struct wire_frame *f, json_t *body,
                     const struct pd_err *err, void *arg) {
-    struct gather_node *n = arg;
+    struct ask_all_node *n = arg;
     struct asking *a = n->g->arg;
     (void)l;
     (void)f;
     if (err) {
-        gather_fail(n, err);
+        ask_all_fail(n, err);
         return 1;
     }
     a->v[n->id].facts = json_incref(body);
@@ -67,11 +67,11 @@ static int on_facts(struct link *l, const struct wire_frame *f, json_t *body,
     return 1;
 }
 
-static void ask_clock(struct gather_node *n);
+static void ask_clock(struct ask_all_node *n);
 
 static int on_clock(struct link *l, const struct wire_frame *f, json_t *body,
                     const struct pd_err *err, void *arg) {
-    struct gather_node *n = arg;
+    struct ask_all_node *n = arg;
     struct asking *a = n->g->arg;
     struct check_node *v = &a->v[n->id];
     const struct began *b = &a->began[n->id];
@@ -79,7 +79,7 @@ static int on_clock(struct link *l, const struct wire_frame *f, json_t *body,
     (void)l;
     (void)f;
     if (err) {
-        gather_fail(n, err);
+        ask_all_fail(n, err);
         return 1;
     }
     double rtt = (double)(pd_mono_ns() - b->mono_ns) / 1e6;
@@ -99,13 +99,13 @@ static int on_clock(struct link *l, const struct wire_frame *f, json_t *body,
     return 1;
 }
 
-static void ask_clock(struct gather_node *n) {
+static void ask_clock(struct ask_all_node *n) {
     struct asking *a = n->g->arg;
     a->began[n->id] = (struct began){pd_mono_ns(), pd_wall_us()};
     ask(n, WIRE_AG_CHECK, json_pack("{s:b}", "clock", 1), NULL, 0, "asking for the time", on_clock);
 }
 
-static void talk(struct gather_node *n) {
+static void talk(struct ask_all_node *n) {
     struct asking *a = n->g->arg;
     a->v[n->id].login_printed = link_facts(n->link)->login_printed;
     a->v[n->id].login_ms = link_facts(n->link)->login_ms;
@@ -126,7 +126,7 @@ static json_t *addresses(const struct check_node *from, const struct check_node 
     size_t i;
     json_array_foreach (json_object_get(to->facts, "addrs"), i, a) {
         const char *s = json_string_value(a);
-        if (s && (one || !(pd_starts(s, "127.") || !strcmp(s, "::1"))))
+        if (s && (one || !(pd_starts_with(s, "127.") || !strcmp(s, "::1"))))
             json_array_append(list, a);
     }
     return list;
@@ -134,27 +134,27 @@ static json_t *addresses(const struct check_node *from, const struct check_node 
 
 static int on_probed(struct link *l, const struct wire_frame *f, json_t *body,
                      const struct pd_err *err, void *arg) {
-    struct gather_node *n = arg;
+    struct ask_all_node *n = arg;
     struct asking *a = n->g->arg;
     (void)l;
     (void)f;
     if (err) {
-        gather_fail(n, err);
+        ask_all_fail(n, err);
         return 1;
     }
     a->v[n->id].reached = json_incref(json_object_get(body, "reached"));
     a->v[n->id].shared = json_incref(json_object_get(body, "shared"));
-    gather_keep(n); /* others may try it still */
+    ask_all_keep(n); /* others may try it still */
     return 1;
 }
 
 /* Among those that listen, `n` is the `at`th of `count`. */
-static void probe(struct gather_node *n) {
+static void probe(struct ask_all_node *n) {
     struct asking *a = n->g->arg;
     json_t *peers = json_array();
     size_t count = 0, at = 0, hosts = a->c->hosts.n;
     if (!a->v[n->id].port) {
-        gather_keep(n);
+        ask_all_keep(n);
         return;
     }
     for (size_t i = 0; i < hosts; i++) {
@@ -179,16 +179,16 @@ static void probe(struct gather_node *n) {
 
 /* What a job would bind on each node: the ports of its pserver, and one for a program of the
  * user's. */
-static void count_ports(struct cluster *c, struct check_node *v) {
+static void count_ports(struct client_env *c, struct check_node *v) {
     for (size_t i = 0; i < c->n_pservers; i++)
         v[c->pservers[i]].needed += (int)(c->opts->ports_num + c->opts->ports_num_for_sparse);
     for (size_t i = 0; i < c->n_trainers; i++)
         v[c->trainers[i]].needed += *c->opts->trainer_command != 0;
 }
 
-int check_ask(struct cluster *c, struct check_node *v, struct pd_err *err) {
+int check_ask(struct client_env *c, struct check_node *v, struct pd_err *err) {
     struct asking a = {.c = c, .v = v};
-    struct gather g;
+    struct ask_all g;
     uint8_t random[8];
     char hex[17];
     int interrupted = 0;
@@ -202,25 +202,25 @@ int check_ask(struct cluster *c, struct check_node *v, struct pd_err *err) {
     count_ports(c, v);
     if (!(a.began = pd_calloc(c->hosts.n, sizeof *a.began)))
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    int rc = gather_init(&g, c, err);
+    int rc = ask_all_init(&g, c, err);
     if (!rc) {
-        gather_run(&g, talk, &a);
+        ask_all_run(&g, talk, &a);
         for (size_t i = 0; i < c->hosts.n; i++) {
             v[i].err = g.nodes[i].err;
             g.nodes[i].skip = g.nodes[i].err.code != 0;
         }
         if (!g.interrupted)
-            gather_run(&g, probe, &a);
+            ask_all_run(&g, probe, &a);
         for (size_t i = 0; i < c->hosts.n; i++) {
             if (!v[i].err.code)
                 v[i].err = g.nodes[i].err;
             g.nodes[i].skip |= !g.nodes[i].link;
         }
         if (!g.interrupted)
-            gather_run(&g, gather_done, &a);
+            ask_all_run(&g, ask_all_done, &a);
         interrupted = g.interrupted;
     }
-    gather_release(&g);
+    ask_all_release(&g);
     free(a.began);
     sodium_memzero(a.key, sizeof a.key);
     return rc ? rc : interrupted;

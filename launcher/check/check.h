@@ -1,8 +1,8 @@
 /* check.h - what `paddlectl check` asks of all hosts at once, and what it thinks of the answers.
  *
  *     check_ask     check.c         the conversation: facts, clocks, then probes between nodes;
- * nothing stays there check_judge   check_judge.c   findings of each host, worst first, each with
- * what to do about it
+ * nothing stays there check_findings   check_findings.c   findings of each host, worst first, each
+ * with what to do about it
  */
 #ifndef LAUNCHER_CHECK_H
 #define LAUNCHER_CHECK_H
@@ -37,8 +37,8 @@ struct check_node {
 };
 
 /* `v` has a row for each host. 1: interrupted. */
-int check_ask(struct cluster *c, struct check_node *v, struct pd_err *err);
-void check_judge(struct check_node *v, size_t n, const char *own_arch);
+int check_ask(struct client_env *c, struct check_node *v, struct pd_err *err);
+void check_findings(struct check_node *v, size_t n, const char *own_arch);
 void check_release(struct check_node *v, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
-/* check_judge.c - see check.h: what is wrong with a host, and what to do about it. Each rule is a
- * function of one host or of all; none asks anything, so tests give them made-up answers. */
+/* check_findings.c - see check.h: what is wrong with a host, and what to do about it. Each rule is
+ * a function of one host or of all; none asks anything, so tests give them made-up answers. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,7 +244,7 @@ static int worst_first(const void *a, const void *b) {
     return (y->level > x->level) - (y->level < x->level);
 }
 
-void check_judge(struct check_node *v, size_t n, const char *own_arch) {
+void check_findings(struct check_node *v, size_t n, const char *own_arch) {
     for (size_t i = 0; i < n; i++) {
         v[i].n_findings = 0;
         v[i].worst = CHECK_NOTE;

@@ -68,18 +68,18 @@ int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_opti
               const char **rest, int *n_rest) {
     int want_help = 0, n = 0;
     const char *conf = NULL;
-    struct pd_extra extra[MAX_EXTRA] = {{0}};
+    struct pd_extra_option extra[MAX_EXTRA] = {{0}};
     struct pd_err err = {0};
-    for (const struct pd_extra *e = line->extra; e && e->name; e++) {
+    for (const struct pd_extra_option *e = line->extra; e && e->name; e++) {
         assert(n < MAX_EXTRA - 3); /* room for two of ours and the end */
         extra[n++] = *e;
     }
     if (line->needs_conf)
-        extra[n++] =
-            (struct pd_extra){"conf=FILE", NULL, &conf, "the configuration; default: ./conf.ini"};
-    extra[n++] = (struct pd_extra){"help", &want_help, NULL, "show this"};
+        extra[n++] = (struct pd_extra_option){"conf=FILE", NULL, &conf,
+                                              "the configuration; default: ./conf.ini"};
+    extra[n++] = (struct pd_extra_option){"help", &want_help, NULL, "show this"};
     struct manual m = {argv[0], "", line, extra};
-    if (argc > 1 && pd_starts(argv[1], "--help=")) {
+    if (argc > 1 && pd_starts_with(argv[1], "--help=")) {
         m.text = argc > 2 ? argv[2] : "";
         return help(&m, argv[1] + strlen("--help="));
     }

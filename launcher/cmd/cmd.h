@@ -57,8 +57,9 @@ struct cmd_line {
         *sections; /* of conf.ini, or single options, that its help shows: "cluster ssh
                     * job.outputs"; NULL: "cluster.hosts cluster.root_dir ssh". It accepts all. */
     unsigned who;  /* whose options of the table: PD_LAUNCHER, or 0 */
-    const struct pd_extra *extra; /* its own, ends with a NULL name; or NULL. See CMD_JSON. */
-    int max_rest;                 /* words that are no options */
+    const struct pd_extra_option
+        *extra;          /* its own, ends with a NULL name; or NULL. See CMD_JSON. */
+    int max_rest;        /* words that are no options */
     int rest_is_command; /* its options end at the first word: paddlectl exec --fanout=8 ls -l */
     int needs_conf;      /* read conf.ini (--conf=FILE) */
 };

@@ -10,7 +10,7 @@ enum { LINES = 10, LINES_MAX = 10000 };
 int cmd_attach(int argc, char **argv) {
     struct job_flags f = {.tail = LINES};
     const char *lines = NULL;
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"lines=N|all", NULL, &lines, "begin with so many lines of what there was; default: 10"},
         {"json", &f.json, NULL, "one JSON object a line: state, log, progress, message, result"},
         {0},

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/check/check.h"
 #include "launcher/cmd/cmd.h"
@@ -110,16 +110,16 @@ static json_t *json_host(const struct check_node *v, size_t n, size_t i) {
 static int check(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
     const int json = *(int *)arg;
     (void)want;
-    struct cluster c;
+    struct client_env c;
     struct utsname u;
-    int width = 4, status = 0, rc = cluster_init(&c, o, err);
+    int width = 4, status = 0, rc = client_env_init(&c, o, err);
     if (rc)
         return pd_code_exit_status(rc);
     size_t n = c.hosts.n;
     struct check_node *v = pd_calloc(n, sizeof *v);
     rc = v ? check_ask(&c, v, err) : pd_fail(err, PD_ENOMEM, "out of memory");
     if (!rc) {
-        check_judge(v, n, uname(&u) ? "" : u.machine);
+        check_findings(v, n, uname(&u) ? "" : u.machine);
         for (size_t i = 0; i < n; i++) {
             int len = (int)strlen(v[i].name);
             width = len > width ? len : width;
@@ -136,13 +136,13 @@ static int check(void *arg, const struct pd_options *o, const char *want, struct
     if (v)
         check_release(v, n);
     free(v);
-    cluster_release(&c);
+    client_env_release(&c);
     return rc > 0 ? pd_code_exit_status(PD_ECANCELED) : rc ? pd_code_exit_status(rc) : status;
 }
 
 int cmd_check(int argc, char **argv) {
     int json = 0;
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"json", &json, NULL, "one JSON object a host and line"},
         {0},
     };

@@ -16,19 +16,19 @@ struct clean {
 
 static int on_cleaned(struct link *l, const struct wire_frame *f, json_t *body,
                       const struct pd_err *err, void *arg) {
-    struct gather_node *n = arg;
+    struct ask_all_node *n = arg;
     (void)l;
     (void)f;
     if (err) {
-        gather_fail(n, err);
+        ask_all_fail(n, err);
         return 1;
     }
     n->data = json_incref(body);
-    gather_done(n);
+    ask_all_done(n);
     return 1;
 }
 
-static void talk(struct gather_node *n) {
+static void talk(struct ask_all_node *n) {
     const struct clean *c = n->g->arg;
     struct pd_err err = {0};
     if (!link_request(n->link, WIRE_AG_CLEAN,
@@ -38,7 +38,7 @@ static void talk(struct gather_node *n) {
                       NULL, 0, CLEAN_MS, "removing what earlier jobs left", on_cleaned, n))
         return;
     pd_fail(&err, PD_ENOMEM, "out of memory");
-    gather_fail(n, &err);
+    ask_all_fail(n, &err);
 }
 
 static const char *text_of(const json_t *o, const char *name) {
@@ -58,11 +58,11 @@ static int count(const json_t *removed, const char *kind, char *out, size_t cap)
 }
 
 /* One line a host; returns how many things could not be removed. */
-static int say(const struct gather *g, const struct clean *c) {
+static int say(const struct ask_all *g, const struct clean *c) {
     static const char *const kinds[] = {"job", "executable", "workspace"};
     int bad = 0;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
-        const struct gather_node *n = &g->nodes[i];
+        const struct ask_all_node *n = &g->nodes[i];
         const json_t *removed = json_object_get(n->data, "removed"),
                      *failed = json_object_get(n->data, "failed"), *e;
         char bytes[32], what[200] = "", one[60];
@@ -96,11 +96,11 @@ static int say(const struct gather *g, const struct clean *c) {
     return bad;
 }
 
-static int as_json(const struct gather *g) {
+static int as_json(const struct ask_all *g) {
     json_t *hosts = json_array();
     int bad = 0;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
-        const struct gather_node *n = &g->nodes[i];
+        const struct ask_all_node *n = &g->nodes[i];
         json_t *o = n->data ? json_copy(n->data) : json_object();
         json_object_set_new(o, "host", json_string(n->host->label));
         if (n->err.code)
@@ -112,28 +112,28 @@ static int as_json(const struct gather *g) {
 }
 
 static int clean(const struct pd_options *o, struct clean *c, struct pd_err *err) {
-    struct cluster cl;
-    struct gather g;
-    int bad = 0, rc = cluster_init(&cl, o, err);
+    struct client_env cl;
+    struct ask_all g;
+    int bad = 0, rc = client_env_init(&cl, o, err);
     if (rc)
         return rc;
-    rc = gather_init(&g, &cl, err);
+    rc = ask_all_init(&g, &cl, err);
     if (!rc) {
-        gather_run(&g, talk, c);
+        ask_all_run(&g, talk, c);
         bad = c->json ? as_json(&g) : say(&g, c);
-        bad = gather_bad(&g) || g.interrupted ? gather_say(&g)
-              : bad                           ? pd_code_exit_status(PD_EHOST)
-                                              : 0;
+        bad = ask_all_n_failed(&g) || g.interrupted ? ask_all_report(&g)
+              : bad                                 ? pd_code_exit_status(PD_EHOST)
+                                                    : 0;
     }
-    gather_release(&g);
-    cluster_release(&cl);
+    ask_all_release(&g);
+    client_env_release(&cl);
     return rc ? rc : bad;
 }
 
 int cmd_clean(int argc, char **argv) {
     struct clean c = {0};
     const char *keep = NULL;
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"keep=N", NULL, &keep,
          "jobs that are over and stay, the newest; default: keep_jobs of conf.ini"},
         {"workspaces", &c.workspaces, NULL,

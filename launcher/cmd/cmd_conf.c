@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/link/bootstrap.h"
 #include "launcher/link/client_env.h"
@@ -36,7 +36,7 @@ static int expand_roots(struct hosts *hosts, const struct pd_options *o, struct 
         if (root_for_node(h->root_dir, (int)i, root, sizeof root, err)) {
             pd_err_prefix(err, "%s",
                           h->from[PD_HOST_ROOT_DIR] ? h->from[PD_HOST_ROOT_DIR]
-                                                    : option_where(o, "root_dir"));
+                                                    : option_source(o, "root_dir"));
             return err->code;
         }
         char *copy = pd_strdup(root);
@@ -53,11 +53,11 @@ static int nodes_load(struct nodes *n, const struct pd_options *o, struct pd_err
     int rc = *o->hosts ? hosts_load(&n->hosts, o, err)
                        : 0; /* no hosts yet: not this command's business */
     if (!rc && n->hosts.n)
-        rc = hosts_roles(&n->pservers, &n->n_pservers, o->pservers, n->hosts.n, "pservers",
-                         option_where(o, "pservers"), err);
+        rc = hosts_parse_roles(&n->pservers, &n->n_pservers, o->pservers, n->hosts.n, "pservers",
+                               option_source(o, "pservers"), err);
     if (!rc && n->hosts.n)
-        rc = hosts_roles(&n->trainers, &n->n_trainers, o->trainers, n->hosts.n, "trainers",
-                         option_where(o, "trainers"), err);
+        rc = hosts_parse_roles(&n->trainers, &n->n_trainers, o->trainers, n->hosts.n, "trainers",
+                               option_source(o, "trainers"), err);
     if (!rc)
         rc = expand_roots(&n->hosts, o, err);
     if (rc)
@@ -243,7 +243,7 @@ static int show_model(const struct pd_options *o, struct pd_err *err) {
 
 int cmd_conf(int argc, char **argv) {
     int json = 0, only_nodes = 0, model = 0;
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"nodes", &only_nodes, NULL,
          "a line for each node: id, name, [user@]address[:port], root_dir, roles; separated by "
          "tabs"},

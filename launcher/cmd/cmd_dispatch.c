@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
 #include "base/memory_use.h"
 #include "base/str.h"
 #include "launcher/link/ask_all.h"
@@ -19,7 +18,7 @@ enum { PATIENCE_MS = 3000 };
 
 struct command_dispatch {
     const struct pd_options *o;
-    struct gather *g;
+    struct ask_all *g;
     struct dispatch *d;
     struct view *view; /* stderr: stdout is the path */
     struct bar bar;
@@ -30,33 +29,33 @@ struct command_dispatch {
 
 /* --- the conversation with each host --- */
 
-static void talk(struct gather_node *n) {
+static void talk(struct ask_all_node *n) {
     struct command_dispatch *c = n->g->arg;
-    dispatch_node(c->d, n->id, n->link, DISPATCH_ALL);
+    dispatch_add_node(c->d, n->id, n->link, DISPATCH_ALL);
 }
 
 /* It stays: others may take from it. */
 static void on_done(void *arg, int node) {
     struct command_dispatch *c = arg;
-    gather_keep(&c->g->nodes[node]);
+    ask_all_keep(&c->g->nodes[node]);
 }
 
 static void on_failed(void *arg, int node, const struct pd_err *err) {
     struct command_dispatch *c = arg;
-    gather_fail(&c->g->nodes[node], err);
+    ask_all_fail(&c->g->nodes[node], err);
 }
 
 static void on_broken(void *arg, const struct pd_err *err) {
     struct command_dispatch *c = arg;
     c->broken = *err;
-    gather_interrupt(c->g); /* hosts that are still being logged in to, too */
+    ask_all_interrupt(c->g); /* hosts that are still being logged in to, too */
 }
 
 static void on_scanned(void *arg, int package) {
     struct command_dispatch *c = arg;
     char *text = listing_of_large(dispatch_scan(c->d, package));
     if (text)
-        view_say(c->view, "%s", text);
+        view_printf(c->view, "%s", text);
     free(text);
 }
 
@@ -65,9 +64,9 @@ static void on_change(void *arg) {
     bar_update(&c->bar, c->d, uv_now(&c->g->c->loop));
 }
 
-static void on_closed(struct gather_node *n) {
+static void on_closed(struct ask_all_node *n) {
     struct command_dispatch *c = n->g->arg;
-    dispatch_gone(c->d, n->id);
+    dispatch_remove_node(c->d, n->id);
 }
 
 static void put_object(void *arg, json_t *o) {
@@ -78,7 +77,7 @@ static void put_object(void *arg, json_t *o) {
 /* --- the report --- */
 
 /* As run takes it for all nodes: with ~ and %n, or relative to root_dir when that differs. */
-static void path_of(const struct cluster *c, const char *name, const struct scan *s,
+static void path_of(const struct client_env *c, const char *name, const struct scan *s,
                     char out[PATH_MAX]) {
     char hex[2 * OBJECT_ID + 1];
     struct object_id id;
@@ -93,7 +92,7 @@ static void path_of(const struct cluster *c, const char *name, const struct scan
 }
 
 static int report(const struct command_dispatch *c) {
-    const struct gather *g = c->g;
+    const struct ask_all *g = c->g;
     const struct scan *s = dispatch_scan(c->d, 0);
     struct dispatch_progress p;
     struct scan_totals t;
@@ -104,11 +103,11 @@ static int report(const struct command_dispatch *c) {
     scan_get_totals(s, &t);
     dispatch_get_progress(c->d, &p);
     for (size_t i = 0; i < g->c->hosts.n; i++) {
-        const struct gather_node *n = &g->nodes[i];
+        const struct ask_all_node *n = &g->nodes[i];
         n_bad += n->err.code != 0;
-        json_array_append_new(n->err.code                     ? bad
-                              : dispatch_had(c->d, (int)i, 0) ? had
-                                                              : sent,
+        json_array_append_new(n->err.code                             ? bad
+                              : dispatch_had_package(c->d, (int)i, 0) ? had
+                                                                      : sent,
                               json_string(n->host->label));
     }
     if (c->json)
@@ -149,7 +148,7 @@ static void name_of(const char *path, char *out, size_t cap) {
         pd_fmt(out, cap, "workspace");
 }
 
-static int run(struct command_dispatch *c, struct gather *g, struct scan *scan,
+static int run(struct command_dispatch *c, struct ask_all *g, struct scan *scan,
                struct pd_err *err) {
     const struct dispatch_conf conf = {.loop = &g->c->loop,
                                        .n_nodes = (int)g->c->hosts.n,
@@ -171,7 +170,7 @@ static int run(struct command_dispatch *c, struct gather *g, struct scan *scan,
     } else if ((rc = dispatch_add(c->d, "deploy", c->name, scan, err)) >= 0) {
         bar_init(&c->bar, c->view, c->json ? put_object : NULL, c, uv_now(&g->c->loop));
         g->on_closed = on_closed;
-        int bad = gather_run(g, talk, c);
+        int bad = ask_all_run(g, talk, c);
         bar_end(&c->bar, c->d, uv_now(&g->c->loop));
         if (c->broken.code)
             rc = pd_fail(err, c->broken.code, "%s", c->broken.msg);
@@ -180,7 +179,7 @@ static int run(struct command_dispatch *c, struct gather *g, struct scan *scan,
         if (!rc && !g->interrupted && dispatch_is_scanned(c->d, 0))
             status = report(c);
         if (!rc && (bad || g->interrupted))
-            status = gather_say(g);
+            status = ask_all_report(g);
         dispatch_cancel(c->d);
     }
     if (c->view)
@@ -188,7 +187,7 @@ static int run(struct command_dispatch *c, struct gather *g, struct scan *scan,
     return rc ? rc : status;
 }
 
-static int dry_run(const struct command_dispatch *c, const struct cluster *cl, struct scan *scan,
+static int dry_run(const struct command_dispatch *c, const struct client_env *cl, struct scan *scan,
                    struct pd_err *err) {
     char path[PATH_MAX];
     struct scan_totals t;
@@ -217,8 +216,8 @@ static int dry_run(const struct command_dispatch *c, const struct cluster *cl, s
 static int dispatch(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
     struct command_dispatch *c = arg;
     (void)want;
-    struct cluster cl;
-    struct gather g;
+    struct client_env cl;
+    struct ask_all g;
     struct scan *scan;
     char hashed[PATH_MAX];
     int rc;
@@ -227,32 +226,32 @@ static int dispatch(void *arg, const struct pd_options *o, const char *want, str
     if (!*o->job_dispatch_package)
         return pd_fail(err, PD_ECONF,
                        "give job_dispatch_package: the workspace, a folder or tar archive here");
-    if ((rc = cluster_init(&cl, o, err)))
+    if ((rc = client_env_init(&cl, o, err)))
         return rc;
     name_of(o->job_dispatch_package, c->name, sizeof c->name);
     if ((rc = scan_new(&scan, o->job_dispatch_package, c->dry_run ? SCAN_IGNORED : 0, err))) {
-        pd_err_prefix(err, "%s", option_where(o, "job_dispatch_package"));
-        cluster_release(&cl);
+        pd_err_prefix(err, "%s", option_source(o, "job_dispatch_package"));
+        client_env_release(&cl);
         return rc;
     }
     if (!cache_file("hashed", o->job_dispatch_package, hashed))
         scan_set_cache(scan, hashed);
     if (c->dry_run) {
         rc = dry_run(c, &cl, scan, err);
-    } else if ((rc = gather_init(&g, &cl, err))) {
+    } else if ((rc = ask_all_init(&g, &cl, err))) {
         scan_free(scan);
     } else {
         rc = run(c, &g, scan, err);
-        gather_release(&g);
+        ask_all_release(&g);
         dispatch_free(c->d);
     }
-    cluster_release(&cl);
+    client_env_release(&cl);
     return rc;
 }
 
 int cmd_dispatch(int argc, char **argv) {
     struct command_dispatch c = {0};
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"dry_run", &c.dry_run, NULL,
          "list what would be sent, by size, and why (new, changed, ignored), and do nothing"},
         {"json", &c.json, NULL,

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/link/shell_run.h"
 #include "launcher/cmd/cmd.h"
@@ -22,7 +22,7 @@ enum { MEMORY = 64 << 20, HOST_MEMORY_MAX = 256 << 10, HOST_MEMORY_MIN = 4 << 10
 struct exec {
     const char *nodes, *timeout, *input;
     int no_fold, json;
-    struct cluster c;
+    struct client_env c;
     struct shell_job job;
     const char **names;
     struct spool *spools; /* 2i: stdout of host i, 2i+1: its stderr; unless streams */
@@ -216,7 +216,7 @@ static int choose(struct exec *x, struct pd_err *err) {
     char *chosen = pd_calloc(x->c.hosts.n, 1);
     int rc = chosen ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
     if (!rc && x->nodes)
-        rc = hosts_choose(&x->c.hosts, x->nodes, x->c.opts, chosen, err);
+        rc = hosts_filter(&x->c.hosts, x->nodes, x->c.opts, chosen, err);
     for (size_t i = 0; !rc && i < x->c.hosts.n; i++) {
         x->job.hosts[i].asked = !x->nodes || chosen[i];
         x->n_asked += (size_t)x->job.hosts[i].asked;
@@ -261,7 +261,7 @@ static void release(struct exec *x) {
     free(x->cut);
     free(x->names);
     free(x->job.hosts);
-    cluster_release(&x->c);
+    client_env_release(&x->c);
 }
 
 static int highest(const struct exec *x) {
@@ -279,7 +279,7 @@ static int highest(const struct exec *x) {
 
 static int run(struct exec *x, const struct pd_options *o, struct pd_err *err) {
     static const struct shell_events ev = {.on_output = on_output, .on_over = on_over};
-    int rc = cluster_init_plain(&x->c, o, err);
+    int rc = client_env_init_plain(&x->c, o, err);
     if (rc)
         return rc;
     rc = prepare(x, err);
@@ -296,7 +296,7 @@ static int run(struct exec *x, const struct pd_options *o, struct pd_err *err) {
 
 int cmd_exec(int argc, char **argv) {
     struct exec x = {0};
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"node=LIST", NULL, &x.nodes,
          "on these hosts: ids (0-3,7) or names (gpu-[01-04], gpu-1*, @GROUP)"},
         {"no_fold", &x.no_fold, NULL, "show lines as they come, each behind its host's name"},

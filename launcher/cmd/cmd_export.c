@@ -9,7 +9,7 @@ int cmd_export(int argc, char **argv) {
     int json = 0;
     const char *model = NULL;
     struct model_export x = {.format = "npz"};
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"model=FOLDER", NULL, &model, "the saved model; required"},
         {"format=npz|word2vec|word2vec-binary|original", NULL, &x.format,
          "what to write; default: npz"},

@@ -16,9 +16,9 @@ struct fetch {
     int n_with_outputs;
 };
 
-static void fetch_dir(struct gather_node *n, const char *dir);
+static void fetch_dir(struct ask_all_node *n, const char *dir);
 
-static void came(struct gather_node *n, const char *dir, int missing, const char *skipped,
+static void came(struct ask_all_node *n, const char *dir, int missing, const char *skipped,
                  const struct pd_err *err) {
     struct fetch *f = n->g->arg;
     struct pd_err e = {0};
@@ -27,14 +27,14 @@ static void came(struct gather_node *n, const char *dir, int missing, const char
     if (err) {
         e = *err;
         pd_err_prefix(&e, "fetching %s", dir);
-        gather_fail(n, &e);
+        ask_all_fail(n, &e);
         return;
     }
     f->n_with_outputs += !missing && !strcmp(dir, "output");
     if (f->logs && !strcmp(dir, "output"))
         fetch_dir(n, "log");
     else
-        gather_done(n);
+        ask_all_done(n);
 }
 
 static void on_outputs(void *arg, int missing, const char *skipped, const struct pd_err *err) {
@@ -45,7 +45,7 @@ static void on_logs(void *arg, int missing, const char *skipped, const struct pd
     came(arg, "log", missing, skipped, err);
 }
 
-static void fetch_dir(struct gather_node *n, const char *dir) {
+static void fetch_dir(struct ask_all_node *n, const char *dir) {
     const struct fetch *f = n->g->arg;
     int logs = !strcmp(dir, "log"), id = f->job->at[n->id].node;
     struct pd_err err = {0};
@@ -55,12 +55,12 @@ static void fetch_dir(struct gather_node *n, const char *dir) {
                            id, logs ? on_logs : on_outputs, n))
         pd_fail(&err, PD_EIO, "cannot write below %.600s", f->out.aside);
     if (err.code)
-        gather_fail(n, &err);
+        ask_all_fail(n, &err);
 }
 
-static void talk(struct gather_node *n) { fetch_dir(n, "output"); }
+static void talk(struct ask_all_node *n) { fetch_dir(n, "output"); }
 
-static int report(const struct gather *g, const struct fetch *f, int n_renamed) {
+static int report(const struct ask_all *g, const struct fetch *f, int n_renamed) {
     json_t *hosts = json_array(), *bad = json_array();
     int n = 0;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
@@ -86,18 +86,18 @@ static int report(const struct gather *g, const struct fetch *f, int n_renamed) 
     return 0;
 }
 
-static int fetch_from(struct gather *g, const struct pd_options *o, struct fetch *f,
+static int fetch_from(struct ask_all *g, const struct pd_options *o, struct fetch *f,
                       struct pd_err *err) {
     int most = 0, renamed = 0,
-        rc = outputs_init(&f->out, o->outputs, f->job->id, option_where(o, "outputs"), err);
+        rc = outputs_init(&f->out, o->outputs, f->job->id, option_source(o, "outputs"), err);
     if (!rc)
-        rc = outputs_try(&f->out, option_where(o, "outputs"), err);
+        rc = outputs_try(&f->out, option_source(o, "outputs"), err);
     if (!rc)
         rc = outputs_begin(&f->out, err);
     if (rc)
         return rc;
     find_join(g, f->job, 0);
-    gather_run(g, talk, f);
+    ask_all_run(g, talk, f);
     for (size_t i = 0; i < g->c->hosts.n; i++)
         most = f->job->at[i].node >= most ? f->job->at[i].node + 1 : most;
     if (!g->interrupted && !(rc = outputs_place(&f->out, most, &renamed, err)))
@@ -107,13 +107,13 @@ static int fetch_from(struct gather *g, const struct pd_options *o, struct fetch
 
 static int fetch(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
     struct fetch *f = arg;
-    struct cluster c;
-    struct gather g;
+    struct client_env c;
+    struct ask_all g;
     struct found found = {0};
-    int bad = 0, status = 0, rc = cluster_init(&c, o, err);
+    int bad = 0, status = 0, rc = client_env_init(&c, o, err);
     if (rc)
         return rc;
-    rc = gather_init(&g, &c, err);
+    rc = ask_all_init(&g, &c, err);
     if (!rc)
         rc = find_jobs(&g, &found, err);
     if (!rc)
@@ -123,15 +123,15 @@ static int fetch(void *arg, const struct pd_options *o, const char *want, struct
     for (size_t i = 0; g.nodes && i < c.hosts.n; i++)
         bad += g.nodes[i].err.code != 0;
     if (bad || g.interrupted)
-        status = gather_say(&g);
+        status = ask_all_report(&g);
     int interrupted = g.interrupted;
     if (rc == PD_ENOENT && bad) /* not found where we could look: that is no answer */
         err->code = PD_EHOST;
-    gather_release(&g); /* and with it what still unpacks */
+    ask_all_release(&g); /* and with it what still unpacks */
     if (*f->out.aside)
         outputs_drop(&f->out);
     find_release(&found);
-    cluster_release(&c);
+    client_env_release(&c);
     if (interrupted)
         pd_err_clear(err);
     return status;
@@ -139,7 +139,7 @@ static int fetch(void *arg, const struct pd_options *o, const char *want, struct
 
 int cmd_fetch(int argc, char **argv) {
     struct fetch f = {0};
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"log", &f.logs, NULL, "the logs, too, into log/node-N"},
         CMD_JSON(&f.json),
         {0},

@@ -19,7 +19,7 @@ const struct command *cmd_find(const struct command *table, size_t n, const char
                                struct pd_err *err) {
     const char *near = NULL;
     for (size_t i = 0, best = 3; i < n; i++) {
-        size_t d = pd_distance(name, table[i].name);
+        size_t d = pd_edit_distance(name, table[i].name);
         if (!d)
             return &table[i];
         if (d < best) {
@@ -63,7 +63,7 @@ static int man_page(const struct command *table, size_t n, const char *page, str
         manual_ini_man(&b);
         return print(&b);
     }
-    if (!pd_starts(page, "paddlectl-") || !pd_ends(page, ".1") ||
+    if (!pd_starts_with(page, "paddlectl-") || !pd_ends_with(page, ".1") ||
         pd_fmt(name, sizeof name, "%.*s", (int)(strlen(page) - strlen("paddlectl-.1")),
                page + strlen("paddlectl-")))
         return pd_fail(err, PD_EUSAGE,
@@ -126,7 +126,7 @@ static int zsh(const struct command *table, size_t n) {
 int cmd_help(const struct command *table, size_t n, int argc, char **argv) {
     const char *page = NULL;
     int list = 0, for_bash = 0, for_zsh = 0;
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"man=PAGE", NULL, &page,
          "print a page of the manual for man(1), for example paddlectl-run.1"},
         {"pages", &list, NULL, "list the pages of the manual"},

@@ -29,7 +29,7 @@ int cmd_infer(int argc, char **argv) {
 #define X(name, usage, text) const char *name = NULL;
     PD_INFER_ARGS(X)
 #undef X
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
 #define X(name, usage, text) {usage, NULL, &name, text},
         PD_INFER_ARGS(X)
 #undef X

@@ -60,9 +60,9 @@ static void title_of(const char *dir, const char *name, char *out, size_t cap) {
         fclose(f);
     line[strcspn(line, "\n")] = 0;
     const char *at = line;
-    if (pd_starts(at, "# "))
+    if (pd_starts_with(at, "# "))
         at += 2;
-    if (pd_starts(at, name) && pd_starts(at + strlen(name), ": "))
+    if (pd_starts_with(at, name) && pd_starts_with(at + strlen(name), ": "))
         at += strlen(name) + 2;
     snprintf(out, cap, "%s", at);
 }
@@ -125,7 +125,7 @@ static int init(const char *name, const char *to, struct pd_err *err) {
 
 int cmd_init(int argc, char **argv) {
     const char *template = NULL;
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"template=TEMPLATE", NULL, &template, "the template, instead of the word"}, {0}};
     const struct cmd_line line = {
         .usage = "paddlectl init [TEMPLATE [FOLDER]]\n"

@@ -1,7 +1,6 @@
 /* cmd_logs.c - paddlectl logs: what a job's processes wrote, of all its nodes in one order, running
  * or over. */
 #include <errno.h>
-#include <fnmatch.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,14 +8,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/job/follow.h"
 #include "launcher/view/when.h"
 
-enum { NODES_MAX = 65536, QUICK_WAIT_MS = 150, FLUSH_MS = 5000 };
+enum { QUICK_WAIT_MS = 150, FLUSH_MS = 5000 };
 
 struct logs_cmd {
     int follow, json, timestamps, fold, stats;
@@ -25,45 +24,20 @@ struct logs_cmd {
     struct follow *f;
     struct follow_node *names; /* by host of conf.ini, as `taken` */
     char *asked;               /* by host: find_join left it in, --node names it */
-    struct gather *g;
+    struct ask_all *g;
     uint64_t lease_ms;
     int broken;
 };
 
 /* --- which nodes --- */
 
-/* "3", "0-7": the job's node ids. */
-static int is_ids(const char *s, int64_t *lo, int64_t *hi) {
-    char first[16];
-    size_t n = strcspn(s, "-");
-    if (n >= sizeof first)
-        return 0;
-    memcpy(first, s, n);
-    first[n] = 0;
-    if (pd_parse_i64(first, 0, NODES_MAX, lo))
-        return 0;
-    *hi = *lo;
-    return !s[n] || (!pd_parse_i64(s + n + 1, *lo, NODES_MAX, hi));
-}
-
-static int is_host(const struct host *h, const char *text) {
-    struct host_parts p;
-    char name[300];
-    if (!fnmatch(text, h->label, 0))
-        return 1;
-    if (host_split(text, &p, 1, "--node", NULL) ||
-        pd_fmt(name, sizeof name, "%.*s", (int)p.n_addr, p.addr))
-        return 0;
-    return h->addr && !fnmatch(name, h->addr, 0) && (!p.port || p.port == h->port);
-}
-
-static int take_item(struct logs_cmd *m, const struct cluster *c, const struct found_job *job,
+static int take_item(struct logs_cmd *m, const struct client_env *c, const struct found_job *job,
                      const char *item, struct pd_err *err) {
     int64_t lo = 0, hi = 0;
-    int ids = is_ids(item, &lo, &hi), n = 0;
+    int ids = host_ids(item, &lo, &hi), n = 0;
     for (size_t i = 0; i < c->hosts.n; i++) {
         int node = job->at[i].node;
-        if (ids ? node >= lo && node <= hi : is_host(&c->hosts.v[i], item)) {
+        if (ids ? node >= lo && node <= hi : host_matches(&c->hosts.v[i], item)) {
             m->asked[i] = 1;
             n++;
         }
@@ -74,7 +48,7 @@ static int take_item(struct logs_cmd *m, const struct cluster *c, const struct f
 }
 
 /* Which hosts' logs are asked for. */
-static int choose_nodes(struct logs_cmd *m, const struct cluster *c, const struct found_job *job,
+static int choose_nodes(struct logs_cmd *m, const struct client_env *c, const struct found_job *job,
                         struct pd_err *err) {
     struct expanded x;
     m->asked = pd_calloc(c->hosts.n, 1);
@@ -117,37 +91,37 @@ static int choose_roles(const struct logs_cmd *m, unsigned *streams, struct pd_e
 /* --- the conversation --- */
 
 /* Also when a lost link is back. */
-static void talk(struct gather_node *n) {
+static void talk(struct ask_all_node *n) {
     struct logs_cmd *m = n->g->arg;
     link_keep(n->link, m->lease_ms);
     follow_begin(m->f, (unsigned)n->id, n->link);
 }
 
-static void on_frame(struct gather_node *n, const struct wire_frame *f, json_t *body) {
+static void on_frame(struct ask_all_node *n, const struct wire_frame *f, json_t *body) {
     struct logs_cmd *m = n->g->arg;
     follow_frame(m->f, (unsigned)n->id, f, body);
 }
 
-static void on_gone(struct gather_node *n, int again, const struct pd_err *why) {
+static void on_gone(struct ask_all_node *n, int again, const struct pd_err *why) {
     struct logs_cmd *m = n->g->arg;
     if (again) {
         follow_lost(m->f, (unsigned)n->id);
         return;
     }
     if (!n->g->interrupted && !m->broken)
-        view_say(m->view, "%s: %s", n->host->label, why->msg);
+        view_printf(m->view, "%s: %s", n->host->label, why->msg);
     follow_gone(m->f, (unsigned)n->id);
 }
 
 static void on_done(void *arg, unsigned node) {
     struct logs_cmd *m = arg;
-    gather_done(&m->g->nodes[node]); /* of one that failed nothing changes */
+    ask_all_done(&m->g->nodes[node]); /* of one that failed nothing changes */
 }
 
 static void on_fail(void *arg, unsigned node, const struct pd_err *err) {
     struct logs_cmd *m = arg;
-    view_say(m->view, "%s: %s", m->names[node].host, err->msg);
-    gather_fail(&m->g->nodes[node], err);
+    view_printf(m->view, "%s: %s", m->names[node].host, err->msg);
+    ask_all_fail(&m->g->nodes[node], err);
 }
 
 /* `paddlectl logs | head`: all have what they wanted. */
@@ -155,10 +129,10 @@ static void on_broken(void *arg) {
     struct logs_cmd *m = arg;
     m->broken = 1;
     for (size_t i = 0; i < m->g->c->hosts.n; i++)
-        gather_done(&m->g->nodes[i]);
+        ask_all_done(&m->g->nodes[i]);
 }
 
-static int open_follow(struct logs_cmd *m, struct gather *g, const struct follow_opts *o,
+static int open_follow(struct logs_cmd *m, struct ask_all *g, const struct follow_opts *o,
                        struct pd_err *err) {
     enum view_colour colour;
     int rc = view_colour_parse(&colour, m->colour, err);
@@ -166,7 +140,7 @@ static int open_follow(struct logs_cmd *m, struct gather *g, const struct follow
         rc = view_new(&m->view, STDOUT_FILENO, m->json ? VIEW_COLOUR_NEVER : colour, err);
     if (rc)
         return rc;
-    view_say_to_stderr(m->view);
+    view_printf_to_stderr(m->view);
     m->names = pd_calloc(g->c->hosts.n, sizeof *m->names);
     if (!m->names)
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -182,16 +156,16 @@ static int open_follow(struct logs_cmd *m, struct gather *g, const struct follow
 }
 
 /* Follow until all is shown, nobody reads, or Ctrl-C. */
-static void show_all(struct logs_cmd *m, struct gather *g) {
+static void show_all(struct logs_cmd *m, struct ask_all *g) {
     g->on_frame = on_frame;
     g->on_gone = on_gone;
-    gather_run(g, talk, m);
+    ask_all_run(g, talk, m);
     while (!g->interrupted && !m->broken && (!follow_is_shown(m->f) || view_backlog(m->view)))
         uv_run(&g->c->loop, UV_RUN_ONCE);
     follow_close(m->f);
 }
 
-static int run(struct logs_cmd *m, struct gather *g, const struct found_job *job,
+static int run(struct logs_cmd *m, struct ask_all *g, const struct found_job *job,
                struct follow_opts *o, struct pd_err *err) {
     int bad = 0, status = 0, n;
     for (size_t i = 0; i < g->c->hosts.n; i++) /* now, not when everything has been shown */
@@ -229,14 +203,14 @@ static int run(struct logs_cmd *m, struct gather *g, const struct found_job *job
 
 static int logs_of(struct logs_cmd *m, const struct pd_options *opts, struct follow_opts *o,
                    struct pd_err *err) {
-    struct cluster c;
-    struct gather g;
+    struct client_env c;
+    struct ask_all g;
     struct found found = {0};
     const struct found_job *job;
-    int rc = cluster_init(&c, opts, err);
+    int rc = client_env_init(&c, opts, err);
     if (rc)
         return rc;
-    rc = gather_init(&g, &c, err);
+    rc = ask_all_init(&g, &c, err);
     m->g = &g;
     o->loop = &c.loop;
     o->n_nodes = (unsigned)c.hosts.n;
@@ -244,8 +218,8 @@ static int logs_of(struct logs_cmd *m, const struct pd_options *opts, struct fol
     if (!rc)
         rc = find_jobs(&g, &found, err);
     if (!rc && (rc = find_choose(&found, m->want, FIND_NEWEST, &job, err)) && rc == PD_ENOENT &&
-        gather_bad(&g)) {
-        gather_say(&g); /* not found where we could look: that is no answer */
+        ask_all_n_failed(&g)) {
+        ask_all_report(&g); /* not found where we could look: that is no answer */
         rc = err->code = PD_EHOST;
     }
     if (!rc)
@@ -253,9 +227,9 @@ static int logs_of(struct logs_cmd *m, const struct pd_options *opts, struct fol
     if (!rc)
         rc = run(m, &g, job, o, err);
     find_release(&found);
-    gather_release(&g);
+    ask_all_release(&g);
     follow_free(m->f); /* its handles are closed now */
-    cluster_release(&c);
+    client_env_release(&c);
     free(m->names);
     free(m->asked);
     return rc;
@@ -317,7 +291,7 @@ static char **long_forms(int *argc, char **argv) {
 int cmd_logs(int argc, char **argv) {
     struct logs_cmd m = {0};
     struct follow_opts fo = {0};
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"follow", &m.follow, NULL, "go on until the job is over (also -f)"},
         {"tail=LINES", NULL, &m.tail,
          "only the last so many lines (also -n LINES), and with --follow what comes after them"},

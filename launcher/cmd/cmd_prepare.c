@@ -166,7 +166,7 @@ out:
 
 int cmd_prepare(int argc, char **argv) {
     struct given g = {0};
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"out=FOLDER", NULL, &g.out,
          "where train_data_dir, test_data_dir, dict.txt and counts.txt or vocabulary go; default: "
          "the current folder"},

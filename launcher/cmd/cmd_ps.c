@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
@@ -29,7 +29,7 @@ struct ask {
 
 static int on_status(struct link *l, const struct wire_frame *f, json_t *body,
                      const struct pd_err *err, void *arg) {
-    struct gather_node *n = arg;
+    struct ask_all_node *n = arg;
     struct ask *a = n->g->arg;
     (void)l;
     (void)f;
@@ -37,19 +37,19 @@ static int on_status(struct link *l, const struct wire_frame *f, json_t *body,
         json_decref(a->progress);
         a->progress = json_incref(json_object_get(body, "progress"));
     }
-    gather_done(n); /* a job that has just ended is no failure of ours */
+    ask_all_done(n); /* a job that has just ended is no failure of ours */
     return 1;
 }
 
-static void talk(struct gather_node *n) {
+static void talk(struct ask_all_node *n) {
     if (link_request(n->link, WIRE_AG_STATUS, json_object(), NULL, 0, ASK_MS,
                      "asking for the status", on_status, n))
-        gather_done(n);
+        ask_all_done(n);
 }
 
 /* Of one job: its node with the first trainer says how far it is; so only that one is asked, or any
  * that is there. */
-static json_t *ask_progress(struct gather *g, const struct found_job *job) {
+static json_t *ask_progress(struct ask_all *g, const struct found_job *job) {
     struct ask a = {0};
     int first = -1;
     for (size_t i = 0; i < g->c->hosts.n; i++)
@@ -63,7 +63,7 @@ static json_t *ask_progress(struct gather *g, const struct found_job *job) {
         if ((int)i == first)
             pd_err_clear(&g->nodes[i].err);
     }
-    gather_run(g, talk, &a);
+    ask_all_run(g, talk, &a);
     return a.progress;
 }
 
@@ -110,7 +110,7 @@ static void print_table(const struct ps *p, const struct found *found) {
     table_release(&t);
 }
 
-static json_t *unreachable(const struct gather *g) {
+static json_t *unreachable(const struct ask_all *g) {
     json_t *bad = json_array();
     for (size_t i = 0; i < g->c->hosts.n; i++)
         if (g->nodes[i].err.code)
@@ -140,21 +140,21 @@ static json_t *as_json(const struct ps *p, const struct found *found) {
 static int list_jobs(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
     struct ps *p = arg;
     (void)want;
-    struct cluster c;
-    struct gather g;
+    struct client_env c;
+    struct ask_all g;
     struct found found = {0};
     json_t *bad = NULL;
-    int n_asked = 0, status = 0, rc = cluster_init(&c, o, err);
+    int n_asked = 0, status = 0, rc = client_env_init(&c, o, err);
     if (rc)
         return rc;
-    rc = gather_init(&g, &c, err);
+    rc = ask_all_init(&g, &c, err);
     if (!rc)
         rc = find_jobs(&g, &found, err);
     if (!rc && !(p->progress = pd_calloc(found.n + 1, sizeof *p->progress)))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     if (!rc) {
         bad = unreachable(&g);
-        status = gather_bad(&g) ? gather_say(&g) : 0;
+        status = ask_all_n_failed(&g) ? ask_all_report(&g) : 0;
     }
     for (size_t i = 0; !rc && i < found.n && !g.interrupted && n_asked < PROGRESS_JOBS; i++)
         if (found.v[i].n_running) {
@@ -175,14 +175,14 @@ static int list_jobs(void *arg, const struct pd_options *o, const char *want, st
     free(p->progress);
     json_decref(bad);
     find_release(&found);
-    gather_release(&g);
-    cluster_release(&c);
+    ask_all_release(&g);
+    client_env_release(&c);
     return rc ? rc : status;
 }
 
 int cmd_ps(int argc, char **argv) {
     struct ps p = {0};
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"running", &p.running, NULL, "only jobs that run"},
         CMD_JSON(&p.json),
         {0},

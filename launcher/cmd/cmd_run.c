@@ -4,7 +4,7 @@
 
 int cmd_run(int argc, char **argv) {
     struct job_flags f = {0};
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"detach", &f.detach, NULL, "print the job's id once it runs, and leave it running"},
         {"dry_run", &f.dry_run, NULL, "say what would be done, and do nothing"},
         {"verbose", &f.verbose, NULL,

@@ -7,7 +7,7 @@ int cmd_split(int argc, char **argv) {
     const char *shards = NULL, *holdout = NULL, *seed = NULL;
     struct data_split_opts d;
     data_split_defaults(&d);
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"shards=N", NULL, &shards, "how many; required"},
         {"out=FOLDER", NULL, &d.out, "folder for the shards; default: the current one"},
         {"prefix=PREFIX", NULL, &d.prefix,

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
@@ -17,7 +17,7 @@
 enum { ASK_MS = 10000, CPU_MS = 400 }; /* the time over which the use of CPUs is measured */
 
 struct asked { /* by host of conf.ini */
-    struct gather_node *n;
+    struct ask_all_node *n;
     json_t *status, *result;
     json_t *before; /* the processes as they were CPU_MS ago; NULL: asked once */
     int64_t before_us;
@@ -63,13 +63,13 @@ static int on_status(struct link *l, const struct wire_frame *f, json_t *body,
     (void)l;
     (void)f;
     if (err) {
-        gather_fail(a->n, err);
+        ask_all_fail(a->n, err);
         return 1;
     }
     json_decref(a->status);
     a->status = json_incref(body);
     if (a->before || !runs_any(json_object_get(body, "processes"))) {
-        gather_done(a->n);
+        ask_all_done(a->n);
         return 1;
     }
     a->before = json_incref(json_object_get(body, "processes"));
@@ -84,10 +84,10 @@ static void ask(struct asked *a) {
                       "asking for the status", on_status, a))
         return;
     pd_fail(&err, PD_ENOMEM, "out of memory");
-    gather_fail(a->n, &err);
+    ask_all_fail(a->n, &err);
 }
 
-static void talk(struct gather_node *n) {
+static void talk(struct ask_all_node *n) {
     const struct status_cmd *s = n->g->arg;
     struct asked *a = &s->asked[n->id];
     a->n = n;
@@ -97,7 +97,7 @@ static void talk(struct gather_node *n) {
     ask(a);
 }
 
-static void on_frame(struct gather_node *n, const struct wire_frame *f, json_t *body) {
+static void on_frame(struct ask_all_node *n, const struct wire_frame *f, json_t *body) {
     struct asked *a = &((const struct status_cmd *)n->g->arg)->asked[n->id];
     if (f->type == WIRE_AG_RESULT && !a->result)
         a->result = json_incref(body);
@@ -117,7 +117,7 @@ static double cpu_percent(const struct asked *a, size_t i, const json_t *p) {
 /* --- the job as a whole --- */
 
 /* What the head says of it, else any node. */
-static const struct asked *head_of(const struct status_cmd *s, const struct gather *g) {
+static const struct asked *head_of(const struct status_cmd *s, const struct ask_all *g) {
     const struct asked *best = NULL;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         const struct asked *a = &s->asked[i];
@@ -129,7 +129,7 @@ static const struct asked *head_of(const struct status_cmd *s, const struct gath
 
 /* Has the job gone on without the host? As node 0 says; of a host that can't be reached only the
  * name is known. */
-static const char *lost_why(const struct status_cmd *s, const struct gather *g,
+static const char *lost_why(const struct status_cmd *s, const struct ask_all *g,
                             const struct found_job *job, int host) {
     const struct asked *head = head_of(s, g);
     const json_t *v;
@@ -142,7 +142,7 @@ static const char *lost_why(const struct status_cmd *s, const struct gather *g,
 }
 
 /* The first trainer's, else any. */
-static json_t *progress_of(const struct status_cmd *s, const struct gather *g,
+static json_t *progress_of(const struct status_cmd *s, const struct ask_all *g,
                            const struct found_job *job) {
     json_t *best = NULL;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
@@ -156,7 +156,7 @@ static json_t *progress_of(const struct status_cmd *s, const struct gather *g,
 
 /* The head's view of the first failure is worth most, and one that names a process more than none.
  */
-static json_t *failure_of(const struct status_cmd *s, const struct gather *g,
+static json_t *failure_of(const struct status_cmd *s, const struct ask_all *g,
                           const struct found_job *job, int64_t *later) {
     json_t *best = NULL;
     *later = 0;
@@ -191,7 +191,7 @@ static void print_failure(const json_t *f, int64_t later, const char *host) {
         printf("  %lld more failed after it\n", (long long)later);
 }
 
-static void print_head(const struct status_cmd *s, const struct gather *g,
+static void print_head(const struct status_cmd *s, const struct ask_all *g,
                        const struct found_job *job) {
     const struct asked *head = head_of(s, g);
     char text[200], span[40] = "", when[40] = "";
@@ -279,7 +279,7 @@ static void add_process(struct table *t, const struct asked *a, const char *id, 
     table_row(t, row);
 }
 
-static void add_node(struct table *t, const struct status_cmd *s, const struct gather_node *n,
+static void add_node(struct table *t, const struct status_cmd *s, const struct ask_all_node *n,
                      const struct found_job *job) {
     const struct asked *a = &s->asked[n->id];
     const char *lost = lost_why(s, n->g, job, n->id);
@@ -312,7 +312,7 @@ static void add_node(struct table *t, const struct status_cmd *s, const struct g
     }
 }
 
-static void print_nodes(const struct status_cmd *s, const struct gather *g,
+static void print_nodes(const struct status_cmd *s, const struct ask_all *g,
                         const struct found_job *job) {
     static const char *const heads[] = {"NODE",    "HOST", "STATE",    "PROCESS", "IS",
                                         "PID",     "PORT", "CPUS",     "MEMORY",  "CPU",
@@ -330,13 +330,13 @@ static void print_nodes(const struct status_cmd *s, const struct gather *g,
 
 static json_t *or_null(json_t *o) { return o ? json_incref(o) : json_null(); }
 
-static int print_json(const struct status_cmd *s, const struct gather *g,
+static int print_json(const struct status_cmd *s, const struct ask_all *g,
                       const struct found_job *job) {
     const struct asked *head = head_of(s, g);
     json_t *nodes = json_array(), *bad = json_array();
     int64_t later;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
-        const struct gather_node *n = &g->nodes[i];
+        const struct ask_all_node *n = &g->nodes[i];
         struct asked *a = &s->asked[i];
         if (n->err.code)
             json_array_append_new(
@@ -369,17 +369,17 @@ static int print_json(const struct status_cmd *s, const struct gather *g,
 
 /* --- the command --- */
 
-static int report(struct status_cmd *s, struct gather *g, const struct found_job *job,
+static int report(struct status_cmd *s, struct ask_all *g, const struct found_job *job,
                   struct pd_err *err) {
     s->asked = pd_calloc(g->c->hosts.n, sizeof *s->asked);
     if (!s->asked)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     find_join(g, job, 0);
     g->on_frame = on_frame;
-    gather_run(g, talk, s);
+    ask_all_run(g, talk, s);
     if (g->interrupted)
         return pd_fail(err, PD_ECANCELED, "interrupted");
-    int bad = gather_bad(g), status = 0;
+    int bad = ask_all_n_failed(g), status = 0;
     if (s->json) {
         status = print_json(s, g, job);
     } else {
@@ -387,10 +387,10 @@ static int report(struct status_cmd *s, struct gather *g, const struct found_job
         print_nodes(s, g, job);
         fflush(stdout);
     }
-    return bad ? gather_say(g) : status;
+    return bad ? ask_all_report(g) : status;
 }
 
-static void release(struct status_cmd *s, size_t n, struct gather *g) {
+static void release(struct status_cmd *s, size_t n, struct ask_all *g) {
     for (size_t i = 0; s->asked && i < n; i++) {
         if (s->asked[i].has_timer)
             uv_close((uv_handle_t *)&s->asked[i].again, NULL);
@@ -398,41 +398,41 @@ static void release(struct status_cmd *s, size_t n, struct gather *g) {
         json_decref(s->asked[i].result);
         json_decref(s->asked[i].before);
     }
-    gather_release(g); /* the loop turns once more, so that the timers close */
+    ask_all_release(g); /* the loop turns once more, so that the timers close */
     free(s->asked);
 }
 
 static int status_of(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
     struct status_cmd *s = arg;
-    struct cluster c;
-    struct gather g;
+    struct client_env c;
+    struct ask_all g;
     struct found found = {0};
     const struct found_job *job;
-    int rc = cluster_init(&c, o, err), status = 0;
+    int rc = client_env_init(&c, o, err), status = 0;
     if (rc)
         return rc;
-    rc = gather_init(&g, &c, err);
+    rc = ask_all_init(&g, &c, err);
     if (!rc)
         rc = find_jobs(&g, &found, err);
     if (!rc && (rc = find_choose(&found, want, FIND_RUNNING, &job, err)) == PD_ENOENT && !want) {
         pd_err_clear(err);
         rc = find_choose(&found, NULL, FIND_NEWEST, &job, err);
     }
-    if (rc == PD_ENOENT && gather_bad(&g)) {
-        gather_say(&g); /* not found where we could look: that is no answer */
+    if (rc == PD_ENOENT && ask_all_n_failed(&g)) {
+        ask_all_report(&g); /* not found where we could look: that is no answer */
         err->code = rc = PD_EHOST;
     }
     if (!rc)
         status = report(s, &g, job, err);
     find_release(&found);
     release(s, c.hosts.n, &g);
-    cluster_release(&c);
+    client_env_release(&c);
     return rc ? rc : status;
 }
 
 int cmd_status(int argc, char **argv) {
     struct status_cmd s = {0};
-    const struct pd_extra extra[] = {CMD_JSON(&s.json), {0}};
+    const struct pd_extra_option extra[] = {CMD_JSON(&s.json), {0}};
     const struct cmd_line line = {
         .usage = "paddlectl status [options] [JOB]\n"
                  "Shows a job as its nodes see it now: what it does and who is waited for, how far "

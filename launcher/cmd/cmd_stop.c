@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 
@@ -14,18 +13,18 @@ struct stop {
 
 static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body,
                       const struct pd_err *err, void *arg) {
-    struct gather_node *n = arg;
+    struct ask_all_node *n = arg;
     (void)l;
     (void)f;
     (void)body;
     if (err)
-        gather_fail(n, err);
+        ask_all_fail(n, err);
     else
-        gather_done(n);
+        ask_all_done(n);
     return 1;
 }
 
-static void talk(struct gather_node *n) {
+static void talk(struct ask_all_node *n) {
     const struct stop *s = n->g->arg;
     struct pd_err err = {0};
     json_t *body = json_pack("{s:i, s:s, s:b}", "grace_ms", s->force ? 0 : GRACE_MS, "reason",
@@ -38,10 +37,10 @@ static void talk(struct gather_node *n) {
                       on_stopped, n))
         return;
     pd_fail(&err, PD_ENOMEM, "out of memory");
-    gather_fail(n, &err);
+    ask_all_fail(n, &err);
 }
 
-static int report(const struct gather *g, const struct stop *s, const struct found_job *job) {
+static int report(const struct ask_all *g, const struct stop *s, const struct found_job *job) {
     json_t *hosts = json_array(), *bad = json_array();
     int n = 0, runs = 0;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
@@ -65,39 +64,39 @@ static int report(const struct gather *g, const struct stop *s, const struct fou
 
 static int stop_job(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
     struct stop *s = arg;
-    struct cluster c;
-    struct gather g;
+    struct client_env c;
+    struct ask_all g;
     struct found found = {0};
     const struct found_job *job;
-    int status = 0, bad = 0, rc = cluster_init(&c, o, err);
+    int status = 0, bad = 0, rc = client_env_init(&c, o, err);
     if (rc)
         return rc;
-    rc = gather_init(&g, &c, err);
+    rc = ask_all_init(&g, &c, err);
     if (!rc)
         rc = find_jobs(&g, &found, err);
     if (!rc)
         rc = find_choose(&found, want, FIND_RUNNING, &job, err);
     if (!rc) {
         find_join(&g, job, 1);
-        bad = gather_run(&g, talk, s);
+        bad = ask_all_run(&g, talk, s);
         status = report(&g, s, job);
     }
     /* Hosts that can't be reached are named in any case: the job may run there. */
     for (size_t i = 0; g.nodes && i < c.hosts.n && !g.interrupted; i++)
         bad += rc && g.nodes[i].err.code;
     if (bad || g.interrupted)
-        status = gather_say(&g);
+        status = ask_all_report(&g);
     if (rc == PD_ENOENT && bad) /* not found where we could look: that is no answer */
         fprintf(stderr, "paddlectl: %s\n", err->msg), pd_err_clear(err);
     find_release(&found);
-    gather_release(&g);
-    cluster_release(&c);
+    ask_all_release(&g);
+    client_env_release(&c);
     return err->code ? rc : status;
 }
 
 int cmd_stop(int argc, char **argv) {
     struct stop s = {0};
-    const struct pd_extra extra[] = {
+    const struct pd_extra_option extra[] = {
         {"save", &s.save, NULL, "the trainers save the model first, and then end"},
         {"force", &s.force, NULL, "KILL at once"},
         CMD_JSON(&s.json),

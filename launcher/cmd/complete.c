@@ -15,7 +15,7 @@ static void each_option(const struct manual *m,
                         struct pd_buf *out) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
-    for (const struct pd_extra *e = m->extra; e->name; e++) {
+    for (const struct pd_extra_option *e = m->extra; e->name; e++) {
         char name[64];
         const char *eq = strchr(e->name, '=');
         pd_fmt(name, sizeof name, "%.*s", (int)strcspn(e->name, "="), e->name);
@@ -23,10 +23,10 @@ static void each_option(const struct manual *m,
     }
     for (size_t i = 0; i < n; i++) {
         char name[128];
-        if (!(t[i].who & m->line->who) || !pd_option_shown(&t[i], manual_which(m->line)))
+        if (!(t[i].who & m->line->who) || !pd_option_is_listed(&t[i], manual_which(m->line)))
             continue;
         pd_option_spelling(i, m->line->who, name);
-        give(out, name, pd_option_value(&t[i]), t[i].text);
+        give(out, name, pd_option_placeholder(&t[i]), t[i].text);
     }
 }
 

@@ -13,7 +13,7 @@
 /* The lines of `usage` that begin with "paddlectl" are ways to call it; the rest says what it does.
  */
 static const char *description(const char *usage) {
-    while (pd_starts(usage, "paddlectl ")) {
+    while (pd_starts_with(usage, "paddlectl ")) {
         const char *nl = strchr(usage, '\n');
         if (!nl)
             return "";
@@ -155,7 +155,7 @@ static void table_options(struct pd_buf *out, unsigned who, const char *section,
         char name[128];
         struct pd_buf note;
         if (!(t[i].who & who) || (section && strcmp(t[i].section, section)) ||
-            !pd_option_shown(&t[i], which))
+            !pd_option_is_listed(&t[i], which))
             continue;
         if (!section && (!above || strcmp(above, t[i].section)))
             pd_put_fmt(out, ".SS [%s]\n", above = t[i].section);
@@ -164,9 +164,9 @@ static void table_options(struct pd_buf *out, unsigned who, const char *section,
         else
             pd_fmt(name, sizeof name, "%s", t[i].name);
         pd_buf_init(&note);
-        pd_option_note(&t[i], &note);
+        pd_option_bounds(&t[i], &note);
         pd_put_u8(&note, 0);
-        option(out, prefix, name, pd_option_value(&t[i]), t[i].text,
+        option(out, prefix, name, pd_option_placeholder(&t[i]), t[i].text,
                note.failed ? "" : (char *)note.data);
         pd_buf_release(&note);
     }
@@ -193,7 +193,7 @@ static void exit_status(struct pd_buf *out, const struct cmd_line *line) {
 
 static void own_options(const struct manual *m, struct pd_buf *out) {
     pd_put_fmt(out, ".SH OPTIONS\n");
-    for (const struct pd_extra *e = m->extra; e->name; e++) {
+    for (const struct pd_extra_option *e = m->extra; e->name; e++) {
         char name[64];
         const char *eq = strchr(e->name, '=');
         pd_fmt(name, sizeof name, "%.*s", (int)strcspn(e->name, "="), e->name);

@@ -11,7 +11,7 @@
 struct manual {
     const char *name, *text; /* of main.c's table; text is "" when not known */
     const struct cmd_line *line;
-    const struct pd_extra *extra; /* all of them: its own, --conf, --help */
+    const struct pd_extra_option *extra; /* all of them: its own, --conf, --help */
 };
 
 void manual_help(const struct manual *m, struct pd_buf *out);

@@ -97,7 +97,7 @@ void bar_update(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
         view_live(b->view, (char *)text.data, (int)text.len > width ? (size_t)width : text.len);
         b->is_shown = 1;
     } else {
-        view_say(b->view, "%.*s", (int)text.len, (char *)text.data);
+        view_printf(b->view, "%.*s", (int)text.len, (char *)text.data);
     }
     b->n_lines++;
     pd_buf_release(&text);
@@ -116,8 +116,8 @@ void bar_end(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
     if (b->is_shown)
         view_live(b->view, "", 0);
     if (p.of && (b->n_lines || now_ms - b->began_ms >= TELL_MS))
-        view_say(b->view, "dispatched %s to %d node%s in %.1f s; %s sent from here",
-                 bar_bytes(p.most, x), p.n_done, p.n_done == 1 ? "" : "s",
-                 (double)(now_ms - b->began_ms) / 1000, bar_bytes(p.sent, y));
+        view_printf(b->view, "dispatched %s to %d node%s in %.1f s; %s sent from here",
+                    bar_bytes(p.most, x), p.n_done, p.n_done == 1 ? "" : "s",
+                    (double)(now_ms - b->began_ms) / 1000, bar_bytes(p.sent, y));
     b->is_shown = 0;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 
 enum {
@@ -35,7 +35,7 @@ static void on_drain(struct link *l, void *arg) {
     (void)l;
     for (int i = 0; i < DISPATCH_PACKAGES; i++)
         if (n->m[i].taker)
-            feed_more(n->m[i].taker);
+            feed_send(n->m[i].taker);
 }
 
 /* A link that has something to be called for is not judged by its silence (link_keep.c): only while
@@ -62,14 +62,14 @@ static void tell_source(struct dispatch *d, struct member *m, int source) {
                          s->port, "token", d->token, "encrypt", d->c.encrypt);
     } else {
         if (m->taker)
-            feed_forget(m->taker);
+            feed_stop(m->taker);
         else
             m->taker = feed_taker_new(d->packages[m->package].feed, n->l, m->req);
         body = json_pack("{s:b}", "launcher", 1);
         link_on_drain(n->l, on_drain, n);
         if (!m->taker) {
             json_decref(body);
-            pd_fail(&err, PD_ENOMEM, "out of memory");
+            pd_oom(&err, "a dispatch");
             dispatch_fail_node(d, m->node, &err);
             return;
         }
@@ -84,7 +84,7 @@ static void send_plans(struct dispatch *d) {
         return;
     d->sending_plans = 1; /* a node that fails meanwhile changes plans, which this loop then sees */
     for (int i = 0; i < d->n_packages; i++)
-        while (d->packages[i].plan && plan_next(d->packages[i].plan, &node, &source)) {
+        while (d->packages[i].plan && relay_plan_next(d->packages[i].plan, &node, &source)) {
             struct member *m = &d->nodes[node].m[i];
             if (m->state == LACKS && d->nodes[node].l)
                 tell_source(d, m, source);
@@ -98,11 +98,11 @@ void dispatch_drop(struct member *m) {
     struct dpackage *p = &m->d->packages[m->package];
     stop_taking_here(m);
     if (p->plan && m->state != OFF)
-        plan_leave(p->plan, m->node, now(m->d));
+        relay_plan_leave(p->plan, m->node, now(m->d));
     m->state = OFF;
 }
 
-void dispatch_gone(struct dispatch *d, int node) {
+void dispatch_remove_node(struct dispatch *d, int node) {
     struct dnode *n = &d->nodes[node];
     for (int i = 0; i < d->n_packages; i++)
         dispatch_drop(&n->m[i]);
@@ -120,7 +120,7 @@ void dispatch_fail_node(struct dispatch *d, int node, const struct pd_err *err) 
     if (d->over || n->failed || !n->l)
         return;
     n->failed = 1;
-    dispatch_gone(d, node);
+    dispatch_remove_node(d, node);
     d->c.on_failed(d->c.arg, node, &e);
     dispatch_changed(d);
 }
@@ -157,13 +157,13 @@ static void wants_nothing_more(struct dispatch *d, int node) {
 static void member_is_done(struct member *m) {
     struct dispatch *d = m->d;
     struct dnode *n = &d->nodes[m->node];
-    struct plan *plan = d->packages[m->package].plan;
+    struct relay_plan *plan = d->packages[m->package].plan;
     stop_taking_here(m);
     m->have = m->of;
     if (m->state == ASKED)
-        plan_join(plan, m->node, 1, n->serves, now(d));
+        relay_plan_join(plan, m->node, 1, n->serves, now(d));
     else
-        plan_done(plan, m->node);
+        relay_plan_done(plan, m->node);
     m->state = DONE;
     n->done |= 1u << m->package;
     send_plans(d);
@@ -185,30 +185,30 @@ static int is_silent(const struct dispatch *d, int node, int package, uint64_t w
 
 static void take_status(struct member *m, json_t *body) {
     struct dispatch *d = m->d;
-    struct plan *plan = d->packages[m->package].plan;
+    struct relay_plan *plan = d->packages[m->package].plan;
     const char *why = json_string_value(json_object_get(body, "why"));
     json_t *from = json_object_get(body, "source");
     int source = json_is_integer(from) ? (int)json_integer_value(from) : PLAN_NOBODY;
-    struct plan_report r = {.have = number(body, "have"),
-                            .of = number(body, "of"),
-                            .rate = number(body, "rate"),
-                            .asks = number(body, "asked") > 0,
-                            .reached = json_is_true(json_object_get(body, "reached"))};
+    struct relay_plan_report r = {.have = number(body, "have"),
+                                  .of = number(body, "of"),
+                                  .rate = number(body, "rate"),
+                                  .asks = number(body, "asked") > 0,
+                                  .reached = json_is_true(json_object_get(body, "reached"))};
     m->have = r.have;
     m->rate = r.rate;
     m->heard_ms = now(d);
     m->asked = number(body, "asked");
     m->of = number(body, "of");
-    if (m->state != LACKS || source != plan_source(plan, m->node))
+    if (m->state != LACKS || source != relay_plan_source(plan, m->node))
         return; /* it does not know yet what we told it */
     if (source >= 0 &&
         ((!r.reached && why && *why) || (!r.reached && now(d) - m->told_ms > REACH_MS) ||
          (r.asks && number(body, "idle_ms") > IDLE_MS &&
           d->nodes[source].m[m->package].have > m->have) ||
          (r.asks && is_silent(d, source, m->package, number(body, "idle_ms")))))
-        plan_unreached(plan, m->node, source, now(d));
+        relay_plan_unreached(plan, m->node, source, now(d));
     else
-        plan_status(plan, m->node, &r, now(d));
+        relay_plan_status(plan, m->node, &r, now(d));
     send_plans(d);
 }
 
@@ -242,7 +242,7 @@ static int on_package_frame(struct link *l, const struct wire_frame *f, json_t *
         }
         m->state = LACKS;
         m->heard_ms = now(d);
-        plan_join(d->packages[m->package].plan, m->node, 0, d->nodes[m->node].serves, now(d));
+        relay_plan_join(d->packages[m->package].plan, m->node, 0, d->nodes[m->node].serves, now(d));
         send_plans(d);
         break;
     case WIRE_DS_NEED:
@@ -287,7 +287,7 @@ void dispatch_begin(struct dispatch *d, int node, int package) {
     }
     m->req = link_expect(n->l, WIRE_DS_BEGIN, BEGIN_MS, asking(p), on_package_frame, m);
     if (!m->req) {
-        pd_fail(&err, PD_ENOMEM, "out of memory");
+        pd_oom(&err, "a dispatch");
         dispatch_fail_node(d, node, &err);
         return;
     }
@@ -316,12 +316,12 @@ static int on_serve(struct link *l, const struct wire_frame *f, json_t *body,
     return 1;
 }
 
-void dispatch_node(struct dispatch *d, int node, struct link *l, unsigned packages) {
+void dispatch_add_node(struct dispatch *d, int node, struct link *l, unsigned packages) {
     struct dnode *n = &d->nodes[node];
     if (d->over)
         return;
     if (n->l)
-        dispatch_gone(d, node);
+        dispatch_remove_node(d, node);
     n->l = l;
     n->failed = 0;
     n->wants = packages & ((1u << d->n_packages) - 1);
@@ -339,10 +339,10 @@ void dispatch_node(struct dispatch *d, int node, struct link *l, unsigned packag
     }
 }
 
-void dispatch_more(struct dispatch *d, int node, struct link *l, unsigned packages) {
+void dispatch_add_packages(struct dispatch *d, int node, struct link *l, unsigned packages) {
     struct dnode *n = &d->nodes[node];
     if (n->l != l) { /* it was lost meanwhile */
-        dispatch_node(d, node, l, DISPATCH_ALL & packages);
+        dispatch_add_node(d, node, l, DISPATCH_ALL & packages);
         return;
     }
     n->wants |= packages;
@@ -404,7 +404,7 @@ int dispatch_new(struct dispatch **out, const struct dispatch_conf *conf, struct
     uint8_t token[4];
     if (!d || !(d->nodes = pd_calloc((size_t)conf->n_nodes + 1, sizeof *d->nodes))) {
         free(d);
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a dispatch");
     }
     d->c = *conf;
     d->started = conf->at_once;
@@ -436,7 +436,7 @@ void dispatch_cancel(struct dispatch *d) {
         return;
     d->over = 1; /* before: nobody is told of a new source */
     for (int i = 0; i < d->c.n_nodes; i++)
-        dispatch_gone(d, i);
+        dispatch_remove_node(d, i);
     for (int i = 0; i < d->n_packages; i++) {
         struct dpackage *p = &d->packages[i];
         if (p->scan)
@@ -461,7 +461,7 @@ void dispatch_free(struct dispatch *d) {
     for (int i = 0; i < d->n_packages; i++) {
         struct dpackage *p = &d->packages[i];
         scan_free(p->scan);
-        plan_free(p->plan);
+        relay_plan_free(p->plan);
         for (int k = 0; p->roots && k < d->c.n_nodes; k++)
             free(p->roots[k]);
         free(p->roots);
@@ -478,7 +478,7 @@ int dispatch_is_scanned(const struct dispatch *d, int package) {
     return package < d->n_packages && d->packages[package].scanned;
 }
 
-int dispatch_had(const struct dispatch *d, int node, int package) {
+int dispatch_had_package(const struct dispatch *d, int node, int package) {
     return d->nodes[node].m[package].had;
 }
 
@@ -492,7 +492,7 @@ void dispatch_get_progress(const struct dispatch *d, struct dispatch_progress *p
         p->scanned += k->scanned ? total : scanned;
         p->to_scan += total;
         p->sent += k->sent_before + (k->feed ? feed_sent(k->feed) : 0);
-        p->n_bypassed += k->plan ? plan_n_bypassed(k->plan) : 0;
+        p->n_bypassed += k->plan ? relay_plan_n_bypassed(k->plan) : 0;
     }
     int first = 1;
     for (int i = 0; i < d->c.n_nodes; i++) {

@@ -1,7 +1,7 @@
 /* dispatch.h - packages to all nodes of a run, over the links that it has: what crosses this
  * machine's link does so once.
  *
- *     dispatch_new ─▶ dispatch_add (hashing begins, on a thread) ─▶ dispatch_node (its link is open) ... ─▶ on_done | on_failed, each
+ *     dispatch_new ─▶ dispatch_add (hashing begins, on a thread) ─▶ dispatch_add_node (its link is open) ... ─▶ on_done | on_failed, each
  *                                                                   dispatch_start (the bytes may go)         node once ─▶ dispatch_free
  *
  * Each node is asked at once whether it has a package (its root object names it). What it lacks it
@@ -55,11 +55,11 @@ void dispatch_parts(struct dispatch *d, int package, dispatch_make make, void *a
 int dispatch_part_id(const struct dispatch *d, int node, int package, struct object_id *id);
 
 /* This node's link is open and these packages (bits) belong on it. Nodes may come at any time, and
- * again after dispatch_gone. */
-void dispatch_node(struct dispatch *d, int node, struct link *l, unsigned packages);
+ * again after dispatch_remove_node. */
+void dispatch_add_node(struct dispatch *d, int node, struct link *l, unsigned packages);
 /* It has or gets what was asked for before, and now these too; on_done comes again. */
-void dispatch_more(struct dispatch *d, int node, struct link *l, unsigned packages);
-void dispatch_gone(
+void dispatch_add_packages(struct dispatch *d, int node, struct link *l, unsigned packages);
+void dispatch_remove_node(
     struct dispatch *d,
     int node); /* its link is lost or closed; neither on_done nor on_failed will come for it */
 void dispatch_start(struct dispatch *d);  /* until then nodes are only asked */
@@ -71,7 +71,8 @@ void dispatch_free(struct dispatch *d);
 const struct scan *dispatch_scan(const struct dispatch *d,
                                  int package); /* once dispatch_is_scanned */
 int dispatch_is_scanned(const struct dispatch *d, int package);
-int dispatch_had(const struct dispatch *d, int node, int package); /* it was there already */
+int dispatch_had_package(const struct dispatch *d, int node,
+                         int package); /* it was there already */
 
 struct dispatch_progress {
     int scanning;                  /* packages that are still hashed */

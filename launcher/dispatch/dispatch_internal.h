@@ -1,7 +1,7 @@
 /* dispatch_int.h - what dispatch.c (nodes, sources, the whole) and dispatch_package.c (hashing,
  * parts) share. */
-#ifndef LAUNCHER_DISPATCH_INT_H
-#define LAUNCHER_DISPATCH_INT_H
+#ifndef LAUNCHER_DISPATCH_INTERNAL_H
+#define LAUNCHER_DISPATCH_INTERNAL_H
 
 #include "launcher/dispatch/dispatch.h"
 #include "launcher/dispatch/feed.h"
@@ -35,7 +35,7 @@ struct dpackage {
     char kind[16], name[DISPATCH_NAME_MAX];
     struct scan *scan;
     struct feed *feed;
-    struct plan *plan;
+    struct relay_plan *plan;
     int scanned, broken;
     struct pd_err err; /* of the thread */
     uv_work_t work;

@@ -2,7 +2,7 @@
  * parts of one, each for a node. */
 #include <stdlib.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/dispatch/dispatch_internal.h"
 
@@ -33,8 +33,8 @@ static int can_be_fed(struct dpackage *p) {
     int relayed = d->c.relay && !p->is_parts;
     if (!p->err.code && (!(p->feed = feed_new(d->c.loop, p->scan, relayed && d->c.n_nodes > 1,
                                               on_feed_failed, p)) ||
-                         !(p->plan = plan_new(d->c.n_nodes, relayed))))
-        pd_fail(&p->err, PD_ENOMEM, "out of memory");
+                         !(p->plan = relay_plan_new(d->c.n_nodes, relayed))))
+        pd_oom(&p->err, "a package");
     if (p->err.code) {
         struct pd_err err = p->err;
         break_package(p, &err);
@@ -49,8 +49,7 @@ static void parts_work(uv_work_t *w) {
     struct dpackage *p = w->data;
     for (int i = 0; i < p->d->c.n_nodes && !p->err.code; i++) {
         struct scan_root *r = pd_malloc(sizeof *r);
-        int rc = r ? p->make(p->make_arg, p->scan, i, r, &p->err)
-                   : pd_fail(&p->err, PD_ENOMEM, "out of memory");
+        int rc = r ? p->make(p->make_arg, p->scan, i, r, &p->err) : pd_oom(&p->err, "a package");
         if (rc == 1) {
             p->roots[i] = r;
             continue;
@@ -106,7 +105,7 @@ void dispatch_parts(struct dispatch *d, int package, dispatch_make make, void *a
         dispatch_drop(&d->nodes[i].m[package]);
         d->nodes[i].done &= ~(1u << package);
     }
-    plan_free(p->plan);
+    relay_plan_free(p->plan);
     p->plan = NULL;
     p->feed = NULL;
     if (old) { /* its threads read the scan, which is about to change */

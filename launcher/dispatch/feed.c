@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 
 enum {
     BATCH_RAW = 1 << 20,       /* encoded by one job */
@@ -144,7 +144,7 @@ void feed_taker_free(struct feed_taker *t) {
     free(t);
 }
 
-void feed_forget(struct feed_taker *t) { t->first = t->n = 0; }
+void feed_stop(struct feed_taker *t) { t->first = t->n = 0; }
 
 /* --- encoding --- */
 
@@ -155,7 +155,7 @@ static void work(uv_work_t *w) {
     j->block = pd_malloc(sizeof *j->block + j->raw + j->n * (size_t)OBJECT_HEADER);
     int rc = c && j->block
                  ? scan_read_all(s, j->object, j->n, j->block->data, OBJECT_HEADER, &j->err)
-                 : pd_fail(&j->err, PD_ENOMEM, "out of memory");
+                 : pd_oom(&j->err, "objects to send");
     uint8_t *at = j->block ? j->block->data : NULL;
     for (unsigned i = 0; i < j->n && !rc; i++) {
         uint32_t n = scan_raw_len(s, j->object[i]);
@@ -228,7 +228,7 @@ static void on_worked(uv_work_t *w, int status) {
     }
     for (struct feed_taker *t = f->takers, *next; t && !f->has_failed; t = next) {
         next = t->next; /* sending frees no taker; the next one may still be looked at */
-        feed_more(t);
+        feed_send(t);
     }
 }
 
@@ -276,7 +276,7 @@ static void send_frame(struct feed_taker *t, struct frame *frame) {
     frame->n = frame->len = 0;
 }
 
-void feed_more(struct feed_taker *t) {
+void feed_send(struct feed_taker *t) {
     struct feed *f = t->f;
     struct frame frame;
     if (f->has_failed || t->first == t->n)
@@ -307,12 +307,8 @@ int feed_ask(struct feed_taker *t, const uint8_t *ids, size_t n_bytes, struct pd
             memmove(t->asked, t->asked + t->first, (t->n - t->first) * sizeof *t->asked);
         t->n -= t->first;
         t->first = 0;
-        size_t cap = 2 * (t->n + n) + 64;
-        uint32_t *v = pd_realloc(t->asked, cap * sizeof *v);
-        if (!v)
-            return pd_fail(err, PD_ENOMEM, "out of memory");
-        t->asked = v;
-        t->cap = cap;
+        if (pd_grow(t->asked, t->cap, t->n + n))
+            return pd_oom(err, "objects to send");
     }
     for (size_t i = 0; i < n; i++) {
         struct object_id id;
@@ -323,7 +319,7 @@ int feed_ask(struct feed_taker *t, const uint8_t *ids, size_t n_bytes, struct pd
                            "the agent asks for an object that is none of this package");
         t->asked[t->n++] = (uint32_t)o;
     }
-    feed_more(t);
+    feed_send(t);
     return 0;
 }
 

@@ -28,8 +28,8 @@ void feed_taker_free(struct feed_taker *t);
 /* The ids of a DS_NEED. PD_EPROTO: an object that is none of this package, or more than anybody has
  * reason to ask for. */
 int feed_ask(struct feed_taker *t, const uint8_t *ids, size_t n_bytes, struct pd_err *err);
-void feed_forget(struct feed_taker *t); /* it takes from somebody else now */
-void feed_more(struct feed_taker *t);   /* the link's queue became short */
+void feed_stop(struct feed_taker *t); /* it takes from somebody else now */
+void feed_send(struct feed_taker *t); /* the link's queue became short */
 
 uint64_t feed_sent(const struct feed *f); /* bytes of records, over all links */
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "launcher/dispatch/bar.h"
@@ -158,13 +158,8 @@ static struct before *load(const char *workspace, struct pd_buf *text, size_t *n
             continue;
         if (end - s < 34 || s[32] != ' ')
             break;
-        if (*n == cap) {
-            cap = cap ? 2 * cap : 256;
-            struct before *w = pd_realloc(v, cap * sizeof *w);
-            if (!w)
-                break;
-            v = w;
-        }
+        if (pd_grow(v, cap, *n + 1))
+            break;
         memcpy(v[*n].hash, s, 32);
         v[*n].hash[32] = 0;
         v[(*n)++].path = s + 33;

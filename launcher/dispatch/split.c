@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "conf/ini_file.h"
 
@@ -41,7 +41,7 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
         char **to = !strcmp(name, "train") ? &c->train : &c->test;
         free(*to);
         *to = pd_strdup(value);
-        return *to ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+        return *to ? 0 : pd_oom(err, "the list of data files");
     }
     if (!strcmp(section, "train") && !strcmp(name, "n_streams") &&
         !pd_parse_u64(value, UINT32_MAX, &n))
@@ -50,7 +50,7 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
         c->queue = !strcmp(value, "queue");
     if (!strcmp(section, "train") && !strcmp(name, "job"))
         c->online = !strcmp(value, "online");
-    return data_files_add(&c->named, value) ? pd_fail(err, PD_ENOMEM, "out of memory") : 0;
+    return data_files_add(&c->named, value) ? pd_oom(err, "the list of data files") : 0;
 }
 
 static void config_release(struct config *c) {

@@ -11,7 +11,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 
@@ -131,7 +131,7 @@ int host_split(const char *text, struct host_parts *out, int globs, const char *
 }
 
 static int is_local(const char *text) {
-    return !strcmp(text, "local") || pd_starts(text, "local*");
+    return !strcmp(text, "local") || pd_starts_with(text, "local*");
 }
 
 static int add_local(struct expansion *x, const struct item *it, const char *text) {
@@ -210,7 +210,7 @@ static int read_lines(struct expansion *x, struct frame *f, const char *path, ch
 static const char *near_group(const struct expansion *x, const char *name) {
     const char *near = NULL;
     for (size_t i = 0, best = 3; x->opts && i < x->opts->n_groups; i++) {
-        size_t d = pd_distance(name, x->opts->groups[i].name);
+        size_t d = pd_edit_distance(name, x->opts->groups[i].name);
         if (d < best) {
             best = d;
             near = x->opts->groups[i].name;
@@ -224,9 +224,9 @@ static int ref_file(struct expansion *x, const struct item *it, const char *name
     const char *home = getenv("HOME"), *base = it->f->dir && *it->f->dir ? it->f->dir : NULL;
     struct stat st;
     struct pd_buf text;
-    int rc = pd_starts(name, "~/") && home ? pd_fmt(path, sizeof path, "%s%s", home, name + 1)
-             : *name == '/' || !base       ? pd_fmt(path, sizeof path, "%s", name)
-                                           : pd_fmt(path, sizeof path, "%s/%s", base, name);
+    int rc = pd_starts_with(name, "~/") && home ? pd_fmt(path, sizeof path, "%s%s", home, name + 1)
+             : *name == '/' || !base            ? pd_fmt(path, sizeof path, "%s", name)
+                                                : pd_fmt(path, sizeof path, "%s/%s", base, name);
     if (rc)
         return pd_fail(x->err, PD_ECONF, "%s: the path of @%s is too long", it->f->where, name);
     if (stat(path, &st)) {

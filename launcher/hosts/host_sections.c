@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/hosts/hosts.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 
 static void host_release(struct host *h) {

@@ -50,12 +50,17 @@ int hosts_apply_sections(struct hosts *h, const struct pd_options *opts, struct 
 /* Which nodes have a role: "all", "4" (the first four) or "nodes 0-3,7". On success *ids (the
  * caller's to free) holds *n node ids in the order written; their index is the rank. `what` names
  * the key in messages. */
-int hosts_roles(int **ids, size_t *n, const char *text, size_t n_nodes, const char *what,
-                const char *where, struct pd_err *err);
+int hosts_parse_roles(int **ids, size_t *n, const char *text, size_t n_nodes, const char *what,
+                      const char *where, struct pd_err *err);
 
 /* Which of them a list means: node ids ("0-3,7"), names as the user wrote them, with * and ?,
  * groups. chosen[id] becomes 1. PD_EUSAGE for what names none. */
-int hosts_choose(const struct hosts *h, const char *list, const struct pd_options *opts,
+int hosts_filter(const struct hosts *h, const char *list, const struct pd_options *opts,
                  char *chosen, struct pd_err *err);
+
+/* Of one item of such a list. 1: it is a node id or a range, "3" or "0-7"; else 0. */
+int host_ids(const char *text, int64_t *lo, int64_t *hi);
+/* 1: the item names this host, by its label, its address, or as the user wrote it. */
+int host_matches(const struct host *h, const char *text);
 
 #endif

@@ -1,25 +1,26 @@
-/* choose.c - the hosts that --node names: hosts_choose of hosts.h. */
+/* node_filter.c - the hosts that --node names: hosts_filter of hosts.h, and its parts. */
 #include <fnmatch.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "launcher/hosts/hosts.h"
 
-/* "3", "0-7": node ids. */
-static int is_ids(const char *s, int64_t *lo, int64_t *hi) {
+enum { NODE_ID_MAX = 65536 };
+
+int host_ids(const char *s, int64_t *lo, int64_t *hi) {
     char first[16];
     size_t n = strcspn(s, "-");
     if (n >= sizeof first)
         return 0;
     memcpy(first, s, n);
     first[n] = 0;
-    if (pd_parse_i64(first, 0, HOSTS_MAX, lo))
+    if (pd_parse_i64(first, 0, NODE_ID_MAX, lo))
         return 0;
     *hi = *lo;
-    return !s[n] || !pd_parse_i64(s + n + 1, *lo, HOSTS_MAX, hi);
+    return !s[n] || !pd_parse_i64(s + n + 1, *lo, NODE_ID_MAX, hi);
 }
 
-static int is_host(const struct host *h, const char *text) {
+int host_matches(const struct host *h, const char *text) {
     struct host_parts p;
     char name[300];
     if (!fnmatch(text, h->label, 0) || !strcmp(text, h->spec))
@@ -30,7 +31,7 @@ static int is_host(const struct host *h, const char *text) {
     return h->addr && !fnmatch(name, h->addr, 0) && (!p.port || p.port == h->port);
 }
 
-int hosts_choose(const struct hosts *h, const char *list, const struct pd_options *opts,
+int hosts_filter(const struct hosts *h, const char *list, const struct pd_options *opts,
                  char *chosen, struct pd_err *err) {
     struct expanded x;
     int rc = expand_hosts(&x, list, "--node", opts, NULL, 1, err);
@@ -38,9 +39,9 @@ int hosts_choose(const struct hosts *h, const char *list, const struct pd_option
         return rc;
     for (size_t k = 0; k < x.n && !rc; k++) {
         int64_t lo = 0, hi = 0;
-        int ids = is_ids(x.v[k].text, &lo, &hi), n = 0;
+        int ids = host_ids(x.v[k].text, &lo, &hi), n = 0;
         for (size_t i = 0; i < h->n; i++)
-            if (ids ? (int64_t)i >= lo && (int64_t)i <= hi : is_host(&h->v[i], x.v[k].text)) {
+            if (ids ? (int64_t)i >= lo && (int64_t)i <= hi : host_matches(&h->v[i], x.v[k].text)) {
                 chosen[i] = 1;
                 n++;
             }

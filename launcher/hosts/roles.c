@@ -1,8 +1,8 @@
-/* roles.c - which nodes run a parameter server, which a trainer: hosts_roles of hosts.h. */
+/* roles.c - which nodes run a parameter server, which a trainer: hosts_parse_roles of hosts.h. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/hosts/hosts.h"
 
@@ -43,8 +43,8 @@ static int role_list(int *ids, size_t *n, char *seen, char *list, size_t n_nodes
     return *n ? 0 : pd_fail(err, PD_ECONF, "%s: %s: no nodes", where, what);
 }
 
-int hosts_roles(int **out, size_t *n_out, const char *text, size_t n_nodes, const char *what,
-                const char *where, struct pd_err *err) {
+int hosts_parse_roles(int **out, size_t *n_out, const char *text, size_t n_nodes, const char *what,
+                      const char *where, struct pd_err *err) {
     int *ids = pd_malloc(n_nodes * sizeof *ids), rc = 0;
     char *seen = pd_calloc(n_nodes, 1), *copy = pd_strdup(text);
     size_t n = 0;
@@ -54,7 +54,7 @@ int hosts_roles(int **out, size_t *n_out, const char *text, size_t n_nodes, cons
         goto out;
     }
     char *s = pd_trim(copy);
-    if (pd_starts(s, "nodes")) {
+    if (pd_starts_with(s, "nodes")) {
         rc = role_list(ids, &n, seen, s + 5, n_nodes, what, where, err);
         goto out;
     }

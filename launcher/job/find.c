@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 
 enum { ASK_MS = 30000, NAMED_MAX = 8, NODES_MAX = 65536 };
@@ -14,26 +14,26 @@ enum { ASK_MS = 30000, NAMED_MAX = 8, NODES_MAX = 65536 };
 
 static int on_list(struct link *l, const struct wire_frame *f, json_t *body,
                    const struct pd_err *err, void *arg) {
-    struct gather_node *n = arg;
+    struct ask_all_node *n = arg;
     (void)l;
     (void)f;
     if (err) {
-        gather_fail(n, err);
+        ask_all_fail(n, err);
         return 1;
     }
     json_decref(n->data);
     n->data = json_incref(json_object_get(body, "jobs"));
-    gather_keep(n);
+    ask_all_keep(n);
     return 1;
 }
 
-static void ask(struct gather_node *n) {
+static void ask(struct ask_all_node *n) {
     struct pd_err err = {0};
     if (!link_request(n->link, WIRE_AG_LIST, json_object(), NULL, 0, ASK_MS, "listing jobs",
                       on_list, n))
         return;
-    pd_fail(&err, PD_ENOMEM, "out of memory");
-    gather_fail(n, &err);
+    pd_oom(&err, "the list of jobs");
+    ask_all_fail(n, &err);
 }
 
 /* --- putting together --- */
@@ -132,15 +132,15 @@ int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts) {
     return 0;
 }
 
-int find_jobs(struct gather *g, struct found *out, struct pd_err *err) {
+int find_jobs(struct ask_all *g, struct found *out, struct pd_err *err) {
     *out = (struct found){0};
     g->c->env.job = NULL;
-    gather_run(g, ask, g->arg);
+    ask_all_run(g, ask, g->arg);
     if (g->interrupted)
         return pd_fail(err, PD_ECANCELED, "interrupted");
     for (size_t i = 0; i < g->c->hosts.n; i++)
         if (find_add(out, g->nodes[i].data, i, g->c->hosts.n))
-            return pd_fail(err, PD_ENOMEM, "out of memory");
+            return pd_oom(err, "the list of jobs");
     for (size_t i = 0; i < out->n; i++)
         if (out->v[i].n_running) {
             pd_fmt(out->v[i].state, sizeof out->v[i].state, "running");
@@ -161,8 +161,8 @@ void find_release(struct found *f) {
 /* --- choosing --- */
 
 static int matches(const struct found_job *j, const char *want) {
-    return pd_starts(j->id, want) || pd_ends(j->id, want) ||
-           (pd_starts(j->id, "JOB") && pd_starts(j->id + 3, want));
+    return pd_starts_with(j->id, want) || pd_ends_with(j->id, want) ||
+           (pd_starts_with(j->id, "JOB") && pd_starts_with(j->id + 3, want));
 }
 
 static int several(const struct found *f, const char *want, size_t n, const char *what,
@@ -215,7 +215,7 @@ int find_choose(const struct found *f, const char *want, enum find_which which,
     return 0;
 }
 
-int find_join(struct gather *g, const struct found_job *job, int running) {
+int find_join(struct ask_all *g, const struct found_job *job, int running) {
     int n = 0, most = -1;
     g->c->env.job = job->id;
     for (size_t i = 0; i < g->c->hosts.n; i++)

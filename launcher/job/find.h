@@ -1,10 +1,10 @@
 /* find.h - the jobs that the nodes know of, and the one that the user means.
  *
  * All that is known of a job lies on its nodes: every host of conf.ini is asked (AG_LIST) and what
- * they say is put together. Hosts that can't be reached are the caller's to name (gather_say); the
- * rest is done all the same.
+ * they say is put together. Hosts that can't be reached are the caller's to name (ask_all_report);
+ * the rest is done all the same.
  *
- *     gather_init, find_jobs -> find_choose -> find_join, gather_run(...) -> gather_release,
+ *     ask_all_init, find_jobs -> find_choose -> find_join, ask_all_run(...) -> ask_all_release,
  * find_release
  */
 #ifndef LAUNCHER_FIND_H
@@ -32,7 +32,7 @@ struct found {
 
 /* Ask all hosts; their links are kept for find_join. Returns PD_ECANCELED when interrupted,
  * PD_ENOMEM. */
-int find_jobs(struct gather *g, struct found *out, struct pd_err *err);
+int find_jobs(struct ask_all *g, struct found *out, struct pd_err *err);
 /* What one of n_hosts says of its jobs (AG_LIST). An entry whose id can't name a folder is not
  * taken. 0 or PD_ENOMEM. */
 int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts);
@@ -48,8 +48,8 @@ enum find_which { FIND_RUNNING, FIND_NEWEST };
 int find_choose(const struct found *f, const char *want, enum find_which which,
                 const struct found_job **job, struct pd_err *err);
 
-/* The next gather_run talks to the agents of this job, on the hosts that have it (`running`: that
+/* The next ask_all_run talks to the agents of this job, on the hosts that have it (`running`: that
  * run it), once for each node of the job. Returns how many these are. */
-int find_join(struct gather *g, const struct found_job *job, int running);
+int find_join(struct ask_all *g, const struct found_job *job, int running);
 
 #endif

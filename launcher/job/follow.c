@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 enum {
     N_STREAMS = 3,
@@ -81,15 +81,15 @@ static int on_line(void *arg, const struct merge_line *l) {
 
 static void on_stall(void *arg, unsigned source) {
     struct follow *f = arg;
-    view_say(f->o.view, "%s sends its log slowly: going on without it, its lines may come late",
-             f->o.nodes[source / f->n_logs].host);
+    view_printf(f->o.view, "%s sends its log slowly: going on without it, its lines may come late",
+                f->o.nodes[source / f->n_logs].host);
 }
 
 /* Tell the node what is dealt with, a quarter of a window at a time. */
 static void acknowledge(struct follow *f, struct node *n) {
     json_t *streams = NULL;
     for (unsigned k = 0; k < f->n_logs; k++) {
-        uint64_t at = merge_acked(f->merge, source_of(f, n->id, k));
+        uint64_t at = merge_ack_offset(f->merge, source_of(f, n->id, k));
         if (n->ended[f->log[k]] || at < n->acked[k] + f->window / 4)
             continue;
         n->acked[k] = at;
@@ -154,8 +154,8 @@ static void take_log(struct node *n, unsigned k, uint64_t offset, uint64_t time_
     size_t size = frame->len[1], n_times = frame->n_sec > 2 ? frame->len[2] / 16 : 0;
     if (f->o.only_history && offset + size > n->stop[k])
         size = offset < n->stop[k] ? (size_t)(n->stop[k] - offset) : 0;
-    struct pd_rd r;
-    pd_rd_init(&r, frame->sec[2], n_times * 16);
+    struct pd_reader r;
+    pd_reader_init(&r, frame->sec[2], n_times * 16);
     for (size_t i = 0; i < n_times; i++, pd_get_u64(&r)) /* those of bytes that are left out */
         if (pd_get_u64(&r) >= offset + size)
             n_times = i;
@@ -163,8 +163,8 @@ static void take_log(struct node *n, unsigned k, uint64_t offset, uint64_t time_
     int rc = merge_feed(f->merge, source_of(f, n->id, k), offset, time_us, frame->sec[1], size,
                         frame->sec[2], n_times, now(f));
     if (rc)
-        view_say(f->o.view, "%s: a piece of its log can't be used: %s", f->o.nodes[n->id].host,
-                 pd_code_text(rc));
+        view_printf(f->o.view, "%s: a piece of its log can't be used: %s", f->o.nodes[n->id].host,
+                    pd_code_text(rc));
     if (f->o.only_history && offset + size >= n->stop[k] && !n->ended[f->log[k]])
         end_log(n, k);
     pump_in(f, PUMP_MS);
@@ -206,7 +206,7 @@ static int shown_log(const struct follow *f, unsigned stream) {
 int follow_frame(struct follow *f, unsigned node, const struct wire_frame *frame,
                  const json_t *body) {
     struct node *n = &f->nodes[node];
-    struct pd_rd r;
+    struct pd_reader r;
     if (frame->type == WIRE_AG_LOG_END) {
         const char *name = json_string_value(json_object_get(body, "stream"));
         for (unsigned i = 0; name && i < N_STREAMS; i++) {
@@ -221,7 +221,7 @@ int follow_frame(struct follow *f, unsigned node, const struct wire_frame *frame
     }
     if (frame->type != WIRE_AG_LOG)
         return 0;
-    pd_rd_init(&r, frame->sec[0], frame->len[0]);
+    pd_reader_init(&r, frame->sec[0], frame->len[0]);
     pd_get_u32(&r); /* the node: known by the connection */
     unsigned stream = pd_get_u32(&r);
     uint64_t offset = pd_get_u64(&r), time_us = pd_get_u64(&r);
@@ -265,14 +265,14 @@ static int on_subscribed(struct link *l, const struct wire_frame *frame, json_t 
         uint64_t start = number(at, "start"), size = number(at, "size");
         unsigned source = source_of(f, n->id, k);
         if (n->begun)
-            start = merge_next(f->merge, source);
+            start = merge_next_offset(f->merge, source);
         else if (!begins_late)
             start = 0; /* what is missing is told */
-        if (start < merge_next(f->merge, source))
-            start = merge_next(f->merge, source);
+        if (start < merge_next_offset(f->merge, source))
+            start = merge_next_offset(f->merge, source);
         n->stop[k] = n->begun ? n->stop[k] : size;
         merge_begin(f->merge, source, start, n->begun ? 0 : size, number(body, "now_us"), now(f));
-        n->acked[k] = merge_acked(f->merge, source);
+        n->acked[k] = merge_ack_offset(f->merge, source);
         if (f->o.only_history && start >= n->stop[k])
             end_log(n, k);
     }
@@ -301,10 +301,10 @@ void follow_begin(struct follow *f, unsigned node, struct link *l) {
             continue;
         json_object_set_new(
             streams, names[f->log[k]],
-            json_integer((json_int_t)(n->begun ? merge_next(f->merge, source) : 0)));
+            json_integer((json_int_t)(n->begun ? merge_next_offset(f->merge, source) : 0)));
         json_object_set_new(
             acked, names[f->log[k]],
-            json_integer((json_int_t)(n->begun ? merge_acked(f->merge, source) : 0)));
+            json_integer((json_int_t)(n->begun ? merge_ack_offset(f->merge, source) : 0)));
     }
     json_t *body = json_pack("{s:o, s:I}", "streams", streams, "window", (json_int_t)f->window);
     if (n->begun)
@@ -326,7 +326,7 @@ void follow_begin(struct follow *f, unsigned node, struct link *l) {
 void follow_lost(struct follow *f, unsigned node) {
     f->nodes[node].link = NULL;
     for (unsigned k = 0; k < f->n_logs && f->nodes[node].begun; k++)
-        merge_away(f->merge, source_of(f, node, k));
+        merge_disconnect(f->merge, source_of(f, node, k));
     pump_in(f, 0);
 }
 
@@ -399,7 +399,7 @@ static int make_parts(struct follow *f, struct pd_err *err) {
     f->nodes = pd_calloc(f->o.n_nodes ? f->o.n_nodes : 1, sizeof *f->nodes);
     f->sources = pd_calloc(n ? n : 1, sizeof *f->sources);
     if (!f->nodes || !f->sources)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the logs");
     for (unsigned i = 0; i < f->o.n_nodes; i++) {
         f->nodes[i].f = f;
         f->nodes[i].id = i;
@@ -425,7 +425,7 @@ static int make_parts(struct follow *f, struct pd_err *err) {
 int follow_new(struct follow **out, const struct follow_opts *o, struct pd_err *err) {
     struct follow *f = pd_calloc(1, sizeof *f);
     if (!f)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the logs");
     f->o = *o;
     for (unsigned i = 0; i < EVENTS; i++)
         if (o->streams & 1u << i)

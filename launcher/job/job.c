@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
 
@@ -223,7 +223,7 @@ static void begin_run(struct job *j) {
 static enum job_phase after_run(struct job *j) { return job_any(j, LOST) ? JOB_STOP : JOB_FOLLOW; }
 static void begin_join(struct job *j) { job_move(j, AT(NODE_NEW), NODE_JOIN); }
 static void begin_follow(struct job *j) { /* the head may have been quicker than its answer to us */
-    if (pd_starts(j->state, "trainers"))
+    if (pd_starts_with(j->state, "trainers"))
         job_state_changed(j, "trainers");
 }
 
@@ -362,17 +362,17 @@ int job_new(struct job **out, const struct pd_options *opts, const struct job_fl
             struct pd_err *err) {
     struct job *j = pd_calloc(1, sizeof *j);
     if (!j)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the job's nodes");
     j->opts = opts;
     j->flags = *flags;
     j->worker_package = j->workspace_package = j->data_package = -1;
-    int rc = cluster_init(&j->c, opts, err);
+    int rc = client_env_init(&j->c, opts, err);
     if (!rc) {
         j->n_hosts = j->n_nodes = (int)j->c.hosts.n;
         j->nodes = pd_calloc(j->c.hosts.n, sizeof *j->nodes);
         j->by_id = pd_calloc(j->c.hosts.n, sizeof(void *));
         if (!j->nodes || !j->by_id)
-            rc = pd_fail(err, PD_ENOMEM, "out of memory");
+            rc = pd_oom(err, "the job's nodes");
     }
     for (int i = 0; i < j->n_hosts && !rc; i++) {
         j->nodes[i] = (struct node){.job = j, .place = i, .id = i, .host = &j->c.hosts.v[i]};
@@ -387,7 +387,7 @@ int job_new(struct job **out, const struct pd_options *opts, const struct job_fl
 
 void job_free(struct job *j) {
     if (j->search)
-        gather_release(j->search);
+        ask_all_release(j->search);
     free(j->search);
     for (int i = 0; j->nodes && i < j->n_hosts; i++) {
         json_decref(j->nodes[i].addrs);
@@ -403,7 +403,7 @@ void job_free(struct job *j) {
     json_decref(j->failure);
     sodium_memzero(j->key, sizeof j->key);
     if (j->c.opts)
-        cluster_release(&j->c);
+        client_env_release(&j->c);
     free(j);
 }
 

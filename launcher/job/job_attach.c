@@ -4,12 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "launcher/job/find.h"
 #include "launcher/job/job_internal.h"
 
 /* The job's nodes among the hosts; a link that was kept is handed over. */
-static int take_job(struct job *j, struct gather *g, const struct found_job *f,
+static int take_job(struct job *j, struct ask_all *g, const struct found_job *f,
                     struct pd_err *err) {
     int most = f->n_nodes;
     find_join(g, f, 0);
@@ -17,7 +17,7 @@ static int take_job(struct job *j, struct gather *g, const struct found_job *f,
         most = f->at[i].here && f->at[i].node >= most ? f->at[i].node + 1 : most;
     struct node **by_id = pd_calloc((size_t)most + 1, sizeof *by_id);
     if (!by_id)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the job's nodes");
     free(j->by_id);
     j->by_id = by_id;
     j->n_nodes = most;
@@ -40,10 +40,10 @@ static int take_job(struct job *j, struct gather *g, const struct found_job *f,
 }
 
 static int look_for(struct job *j, const char *want, struct pd_err *err) {
-    struct gather *g = j->search = pd_calloc(1, sizeof *j->search);
+    struct ask_all *g = j->search = pd_calloc(1, sizeof *j->search);
     struct found found = {0};
     const struct found_job *job;
-    int rc = g ? gather_init(g, &j->c, err) : pd_fail(err, PD_ENOMEM, "out of memory"), bad = 0;
+    int rc = g ? ask_all_init(g, &j->c, err) : pd_oom(err, "the job's nodes"), bad = 0;
     if (!rc)
         rc = find_jobs(g, &found, err);
     if (!rc)
@@ -53,12 +53,12 @@ static int look_for(struct job *j, const char *want, struct pd_err *err) {
     for (int i = 0; rc && g && g->nodes && i < j->n_hosts; i++)
         bad += g->nodes[i].err.code != 0;
     if (bad && !g->interrupted) { /* not found where we could look */
-        gather_say(g);
+        ask_all_report(g);
         if (rc == PD_ENOENT)
             rc = err->code = PD_EHOST;
     }
     if (!rc)
-        gather_leave(g);
+        ask_all_leave(g);
     find_release(&found);
     return rc;
 }

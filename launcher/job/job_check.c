@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "conf/ini_file.h"
@@ -51,10 +51,10 @@ struct check {
  * and paths. NULL: none does. */
 static const char *reads_output(const struct pd_options *o) {
     const int saved_there = !strcmp(o->save_dir, OUTPUT);
-    if (pd_starts(o->init_model_path, OUTPUT "/"))
+    if (pd_starts_with(o->init_model_path, OUTPUT "/"))
         return "init_model_path";
     if (*o->resume &&
-        (pd_starts(o->resume, OUTPUT "/") || (saved_there && !strchr(o->resume, '/'))))
+        (pd_starts_with(o->resume, OUTPUT "/") || (saved_there && !strchr(o->resume, '/'))))
         return "resume";
     return o->start_pass && saved_there ? "start_pass" : NULL;
 }
@@ -76,7 +76,7 @@ static int check_output(const struct check *c, const struct pd_options *o, struc
                    ", which is not dispatched: write a line !/" OUTPUT
                    " into %s/.paddleignore to go on "
                    "from what is in it, or remove it to begin anew",
-                   option_where(o, name), name, c->package);
+                   option_source(o, name), name, c->package);
 }
 
 /* A host may still be left out: then what needs fewer trainers is left to the nodes. */
@@ -102,9 +102,9 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
                    struct pd_err *err) {
     struct check *c = arg;
     int file = (!strcmp(section, "data") && !strcmp(name, "vocabulary_file")) ||
-               (pd_starts(section, "layer") && !strcmp(name, "counts"));
+               (pd_starts_with(section, "layer") && !strcmp(name, "counts"));
     (void)line;
-    return file && data_files_add(&c->named, value) ? pd_fail(err, PD_ENOMEM, "out of memory") : 0;
+    return file && data_files_add(&c->named, value) ? pd_oom(err, "the files of a workspace") : 0;
 }
 
 static int leads_out(const char *name) {
@@ -210,7 +210,7 @@ static int check_archive(const struct check *c, struct pd_err *err) {
     struct pd_buf *texts = pd_calloc(c->named.n + 1, sizeof *texts);
     sigset_t stops, before;
     if (!texts)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the files of a workspace");
     int rc = read_named(c, texts, err);
     if (rc > 0) {
         sigemptyset(&stops);
@@ -260,7 +260,7 @@ int job_check(const struct job *j, struct pd_err *err) {
     struct check c = {.j = j, .package = j->opts->job_dispatch_package, .config = j->opts->config};
     if (!j->sends_workspace || !j->c.n_trainers || *j->opts->trainer_command)
         return 0;
-    while (pd_starts(c.config, "./"))
+    while (pd_starts_with(c.config, "./"))
         c.config += 2;
     pd_buf_init(&c.text);
     int rc = read_config(&c, err);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "launcher/dispatch/split.h"
 #include "pack/store/file_pieces.h"
 #include "launcher/job/job_internal.h"
@@ -55,7 +55,7 @@ static int on_data_listed(void *arg, struct scan *s, struct pd_err *err) {
 int job_data_new(struct job *j, struct pd_err *err) {
     struct job_data *t = j->data = pd_calloc(1, sizeof *t);
     if (!t || !(t->rank = pd_calloc((size_t)j->n_hosts + 1, sizeof *t->rank)))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the list of data files");
     t->opts = j->opts;
     split_init(&t->rest);
     split_init(&t->data);
@@ -109,7 +109,7 @@ static int find_readers(struct job_data *t, const struct scan *scan, struct pd_e
     struct scan_item item;
     size_t n = scan_n_items(scan);
     if (!t->readers && !(t->readers = pd_calloc(n + 1, sizeof *t->readers)))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the list of data files");
     for (size_t i = 0; i < n; i++) {
         scan_item(scan, i, &item);
         t->readers[i][0] = t->readers[i][1] = -1;
@@ -127,7 +127,7 @@ static int find_ids(struct job_data *t, const struct scan *scan, struct pd_err *
     int rc = 0;
     if (!t->item && (!(t->item = pd_calloc(n + 1, sizeof *t->item)) ||
                      !(t->id = pd_calloc(n + 1, sizeof *t->id))))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the list of data files");
     for (size_t i = 0, all = scan_n_items(scan); i < all && !rc; i++) {
         scan_item(scan, i, &item);
         long at = item.type == MANIFEST_FILE ? split_place(&t->data, item.path) : -1;

@@ -60,7 +60,7 @@ static int open_workspace(const struct job *j, const char *hashes, unsigned flag
     int rc = scan_new(out, j->opts->job_dispatch_package,
                       flags | (j->flags.dry_run ? SCAN_IGNORED : 0), err);
     if (rc)
-        pd_err_prefix(err, "%s", option_where(j->opts, "job_dispatch_package"));
+        pd_err_prefix(err, "%s", option_source(j->opts, "job_dispatch_package"));
     else if (!cache_file(hashes, j->opts->job_dispatch_package, hashed))
         scan_set_cache(*out, hashed);
     return rc;
@@ -78,7 +78,7 @@ static int use_packed(char path[PATH_MAX]) {
     struct stat raw, packed;
     char with[PATH_MAX];
     if (pd_fmt(with, sizeof with, "%s.zst", path) || stat(path, &raw) || stat(with, &packed) ||
-        packed.st_mtime < raw.st_mtime || packed_size(with) != (uint64_t)raw.st_size)
+        packed.st_mtime < raw.st_mtime || packed_program_size(with) != (uint64_t)raw.st_size)
         return 0;
     memcpy(path, with, sizeof with);
     return 1;
@@ -170,8 +170,8 @@ static unsigned packages_of(const struct node *n) {
 /* After a lost connection all of it is asked for again: what is there is there. */
 void enter_data(struct node *n) {
     if (job_data_wants(n))
-        dispatch_more(n->job->dispatch, n->place, n->link,
-                      packages_of(n) | 1u << n->job->data_package);
+        dispatch_add_packages(n->job->dispatch, n->place, n->link,
+                              packages_of(n) | 1u << n->job->data_package);
     else
         node_enter(n, NODE_STOCKED);
 }
@@ -189,14 +189,14 @@ void enter_dispatch(struct node *n) {
     struct job *j = n->job;
     unsigned packages = packages_of(n);
     if (packages)
-        dispatch_node(j->dispatch, n->place, n->link, packages);
+        dispatch_add_node(j->dispatch, n->place, n->link, packages);
     else
         node_enter(n, NODE_STOCKED);
 }
 
 void job_dispatch_lost(struct node *n) {
     if (n->job->dispatch && n->link)
-        dispatch_gone(n->job->dispatch, n->place);
+        dispatch_remove_node(n->job->dispatch, n->place);
 }
 
 void job_dispatch_look(struct job *j) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/dispatch/split.h"
 #include "launcher/job/job_internal.h"
@@ -105,7 +105,7 @@ static void print_shares(const struct job *j, const json_t *list) {
 /* --- the whole --- */
 
 static json_t *plan(const struct job *j, const struct scan_totals *t) {
-    const struct cluster *c = &j->c;
+    const struct client_env *c = &j->c;
     json_t *hosts = json_array();
     for (int i = 0; i < j->n_hosts; i++) {
         char root[PATH_MAX] = "";

@@ -88,7 +88,7 @@ struct node {
 };
 
 struct job {
-    struct cluster c;
+    struct client_env c;
     const struct pd_options *opts;
     char id[64];
     struct outputs out;
@@ -118,13 +118,13 @@ struct job {
     const char **labels;               /* the same */
     char state[400], shown_state[400]; /* the head's last AG_STATE */
     struct job_flags flags;
-    struct gather *search; /* what found the job that was joined */
-    int joined;            /* somebody else's job: it is shown, and goes on when we go */
-    int ran;               /* AG_JOB_RUN was sent: there may be processes */
-    int settling, left;    /* detached: it runs, and if it still does in a moment we go; we went */
-    int stopped_by_user;   /* how many times a signal came */
-    int saving;            /* the first one asked for the model */
-    json_t *failure;       /* the first failure, as the AG_RESULT that knows most of it says */
+    struct ask_all *search; /* what found the job that was joined */
+    int joined;             /* somebody else's job: it is shown, and goes on when we go */
+    int ran;                /* AG_JOB_RUN was sent: there may be processes */
+    int settling, left;     /* detached: it runs, and if it still does in a moment we go; we went */
+    int stopped_by_user;    /* how many times a signal came */
+    int saving;             /* the first one asked for the model */
+    json_t *failure;        /* the first failure, as the AG_RESULT that knows most of it says */
     int failure_worth;
     json_int_t n_later, n_restarts;
     char saved[200];     /* the last model, as node 0's result says */

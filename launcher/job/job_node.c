@@ -78,7 +78,7 @@ void node_fail(struct node *n, const struct pd_err *err) {
 
 void node_fail_memory(struct node *n) {
     struct pd_err err = {0};
-    pd_fail(&err, PD_ENOMEM, "out of memory");
+    pd_oom(&err, "a message to a node");
     node_fail(n, &err);
 }
 
@@ -228,7 +228,7 @@ void node_leave_lost(struct node *n, const char *why) {
     json_decref(n->result); /* the job's is another one */
     n->result = NULL;
     watch_sum_up(j);
-    live_gone(j->live, (unsigned)n->place);
+    live_remove_trainer(j->live, (unsigned)n->place);
     watch_gone(n);
     node_enter(n, NODE_LEFT_OUT);
     job_patience_over(j);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
 
@@ -74,14 +74,14 @@ static int place_role(struct job *j, struct job_role *all, int *ids, size_t *n_i
     const char *s = text + strspn(text, " \t");
     if (!all->hosts) {
         if (!(all->hosts = pd_calloc(*n_ids + 1, sizeof *ids)))
-            return pd_fail(err, PD_ENOMEM, "out of memory");
+            return pd_oom(err, "the job's nodes");
         all->n = *n_ids;
         for (size_t i = 0; i < all->n; i++)
             all->hosts[i] = ids[i];
     }
     if (j->n_nodes == j->n_hosts || !all->n)
         return 0;
-    if (pd_starts(s, "nodes")) {
+    if (pd_starts_with(s, "nodes")) {
         for (size_t i = 0; i < all->n; i++)
             if (j->nodes[all->hosts[i]].id >= 0)
                 ids[n++] = j->nodes[all->hosts[i]].id;

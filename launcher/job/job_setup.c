@@ -52,21 +52,21 @@ static int check_roles(const struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     if (!j->c.n_pservers && !j->c.n_trainers)
         return pd_fail(err, PD_ECONF, "%s: neither a pserver nor a trainer is to run",
-                       option_where(o, "trainers"));
+                       option_source(o, "trainers"));
     if (o->min_nodes > (int64_t)j->c.hosts.n)
         return pd_fail(err, PD_ECONF, "%s: min_nodes is %lld, the list has %zu host%s",
-                       option_where(o, "min_nodes"), (long long)o->min_nodes, j->c.hosts.n,
+                       option_source(o, "min_nodes"), (long long)o->min_nodes, j->c.hosts.n,
                        j->c.hosts.n == 1 ? "" : "s");
     if (!j->c.n_pservers && !*o->trainer_command)
         return pd_fail(err, PD_ECONF,
                        "%s: our trainer needs at least one pserver; a program of your own is given "
                        "with trainer_command",
-                       option_where(o, "pservers"));
+                       option_source(o, "pservers"));
     if (!j->c.n_trainers && !*o->pserver_command)
         return pd_fail(err, PD_ECONF,
                        "%s: our pserver needs at least one trainer; a program of your own is given "
                        "with pserver_command",
-                       option_where(o, "trainers"));
+                       option_source(o, "trainers"));
     return 0;
 }
 
@@ -126,7 +126,7 @@ int job_describe(struct job *j, struct pd_err *err) {
     int rc = 0;
     make_id(j->id, sizeof j->id);
     randombytes_buf(j->key, sizeof j->key);
-    if (outputs_init(&j->out, o->outputs, j->id, option_where(o, "outputs"), err))
+    if (outputs_init(&j->out, o->outputs, j->id, option_source(o, "outputs"), err))
         return err->code;
     j->needs_worker =
         (j->c.n_pservers && !*o->pserver_command) || (j->c.n_trainers && !*o->trainer_command);
@@ -137,7 +137,7 @@ int job_describe(struct job *j, struct pd_err *err) {
             "there is no workspace: give job_dispatch_package (a folder or tar archive here) or "
             "job_workspace (a folder on the nodes)");
     if (check_roles(j, err) ||
-        (!j->flags.dry_run && outputs_try(&j->out, option_where(o, "outputs"), err)))
+        (!j->flags.dry_run && outputs_try(&j->out, option_source(o, "outputs"), err)))
         return err->code;
     j->sends_workspace = !*o->job_workspace && *o->job_dispatch_package;
     rc = job_check(j, err);
@@ -189,13 +189,14 @@ static int workspace_path(struct node *n, char *out, size_t cap, struct pd_err *
         rc = pd_fmt(out, cap, "%s", path);
     else if (path[0] != '~')
         rc = pd_fmt(out, cap, "%s/%s", root, path);
-    else if (template[0] == '~' && pd_ends(root, template + 1))
+    else if (template[0] == '~' && pd_ends_with(root, template + 1))
         rc = pd_fmt(out, cap, "%.*s%s", (int)(strlen(root) - strlen(template + 1)), root, path + 1);
     else
         return pd_fail(err, PD_ECONF,
                        "%s: job_workspace %s: give the whole path, or one below root_dir",
-                       option_where(o, "job_workspace"), o->job_workspace);
-    return rc ? pd_fail(err, PD_ECONF, "%s: the path is too long", option_where(o, "job_workspace"))
+                       option_source(o, "job_workspace"), o->job_workspace);
+    return rc ? pd_fail(err, PD_ECONF, "%s: the path is too long",
+                        option_source(o, "job_workspace"))
               : 0;
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
 
@@ -34,7 +34,7 @@ void watch_say(struct job *j, const char *fmt, ...) {
         watch_event(j,
                     json_pack("{s:s, s:s, s:s}", "event", "message", "job", j->id, "text", text));
     else
-        view_say(j->view, "%s", text);
+        view_printf(j->view, "%s", text);
 }
 
 static void on_event(void *arg, unsigned node, const char *json, size_t n) {
@@ -68,7 +68,7 @@ int watch_open(struct job *j, struct pd_err *err) {
     j->names = pd_calloc((size_t)j->n_hosts, sizeof *j->names);
     j->labels = pd_calloc((size_t)j->n_hosts, sizeof *j->labels);
     if (!j->names || !j->labels)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the logs");
     unsigned unused = AT(NODE_LEFT_OUT) | LOST;
     for (int i = 0; i < j->n_hosts; i++) {
         j->labels[i] = j->nodes[i].host->label;
@@ -185,7 +185,7 @@ void watch_show_state(struct job *j) {
             watch_event(j, json_pack("{s:s, s:s, s:s%, s:s}", "event", "state", "job", j->id,
                                      "state", j->state, n, "text", text));
         } else
-            view_say(j->view, "%s", j->state);
+            view_printf(j->view, "%s", j->state);
     }
 }
 

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 
-int gather_init(struct gather *g, struct cluster *c, struct pd_err *err) {
+int ask_all_init(struct ask_all *g, struct client_env *c, struct pd_err *err) {
     memset(g, 0, sizeof *g);
     g->c = c;
     g->nodes = pd_calloc(c->hosts.n, sizeof *g->nodes);
     if (!g->nodes)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the hosts");
     for (size_t i = 0; i < c->hosts.n; i++) {
         g->nodes[i].g = g;
         g->nodes[i].id = (int)i;
@@ -22,8 +22,8 @@ int gather_init(struct gather *g, struct cluster *c, struct pd_err *err) {
     return 0;
 }
 
-static void maybe_end(struct gather *g) {
-    if (!g->has_signals) /* nobody waits in gather_run any more: the loop may be somebody else's */
+static void maybe_end(struct ask_all *g) {
+    if (!g->has_signals) /* nobody waits in ask_all_run any more: the loop may be somebody else's */
         return;
     for (size_t i = 0; i < g->c->hosts.n; i++)
         if (!g->nodes[i].over || (g->nodes[i].link && !g->nodes[i].kept))
@@ -31,7 +31,7 @@ static void maybe_end(struct gather *g) {
     uv_stop(&g->c->loop);
 }
 
-void gather_done(struct gather_node *n) {
+void ask_all_done(struct ask_all_node *n) {
     if (n->over)
         return;
     n->over = 1;
@@ -41,14 +41,14 @@ void gather_done(struct gather_node *n) {
     }
 }
 
-void gather_keep(struct gather_node *n) {
+void ask_all_keep(struct ask_all_node *n) {
     if (n->over)
         return;
     n->over = n->kept = 1;
     maybe_end(n->g);
 }
 
-void gather_fail(struct gather_node *n, const struct pd_err *err) {
+void ask_all_fail(struct ask_all_node *n, const struct pd_err *err) {
     if (n->over)
         return;
     n->err = *err;
@@ -58,27 +58,27 @@ void gather_fail(struct gather_node *n, const struct pd_err *err) {
 }
 
 static void on_hello(struct link *l, void *arg) {
-    struct gather_node *n = arg;
+    struct ask_all_node *n = arg;
     (void)l;
     n->g->talk(n);
 }
 
 static void on_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg) {
-    struct gather_node *n = arg;
+    struct ask_all_node *n = arg;
     (void)l;
     if (n->g->on_frame && !n->over)
         n->g->on_frame(n, f, body);
 }
 
 static void on_lost(struct link *l, const struct pd_err *why, void *arg) {
-    struct gather_node *n = arg;
+    struct ask_all_node *n = arg;
     (void)l;
     if (n->g->on_gone && !n->over)
         n->g->on_gone(n, 1, why);
 }
 
 static void on_close(struct link *l, const struct pd_err *why, void *arg) {
-    struct gather_node *n = arg;
+    struct ask_all_node *n = arg;
     (void)l;
     if (n->g->on_closed)
         n->g->on_closed(n);
@@ -98,7 +98,7 @@ static void on_close(struct link *l, const struct pd_err *why, void *arg) {
 static const struct link_events events = {
     .on_hello = on_hello, .on_frame = on_frame, .on_close = on_close, .on_lost = on_lost};
 
-void gather_interrupt(struct gather *g) {
+void ask_all_interrupt(struct ask_all *g) {
     g->interrupted = 1;
     for (size_t i = 0; i < g->c->hosts.n; i++)
         if (g->nodes[i].link)
@@ -107,10 +107,10 @@ void gather_interrupt(struct gather *g) {
 
 static void on_signal(uv_signal_t *s, int signum) {
     (void)signum;
-    gather_interrupt(s->data);
+    ask_all_interrupt(s->data);
 }
 
-static void catch_signals(struct gather *g) {
+static void catch_signals(struct ask_all *g) {
     static const int signums[] = {SIGINT, SIGTERM, SIGHUP};
     if (g->has_signals)
         return;
@@ -122,8 +122,8 @@ static void catch_signals(struct gather *g) {
     }
 }
 
-static void begin(struct gather_node *n) {
-    struct cluster *c = n->g->c;
+static void begin(struct ask_all_node *n) {
+    struct client_env *c = n->g->c;
     struct pd_err err = {0};
     n->over = 0;
     n->kept = 0;
@@ -134,11 +134,11 @@ static void begin(struct gather_node *n) {
         n->g->talk(n);
     } else if (link_open(&n->link, &c->env, n->host, n->id, &events, n, &err)) {
         n->link = NULL;
-        gather_fail(n, &err);
+        ask_all_fail(n, &err);
     }
 }
 
-int gather_run(struct gather *g, void (*talk)(struct gather_node *n), void *arg) {
+int ask_all_run(struct ask_all *g, void (*talk)(struct ask_all_node *n), void *arg) {
     int bad = 0, n = 0;
     g->talk = talk;
     g->arg = arg;
@@ -162,7 +162,7 @@ int gather_run(struct gather *g, void (*talk)(struct gather_node *n), void *arg)
     return bad;
 }
 
-void gather_leave(struct gather *g) {
+void ask_all_leave(struct ask_all *g) {
     if (!g->has_signals)
         return;
     g->has_signals = 0;
@@ -173,9 +173,9 @@ void gather_leave(struct gather *g) {
         uv_close((uv_handle_t *)&g->signals[i], NULL);
 }
 
-void gather_release(struct gather *g) {
+void ask_all_release(struct ask_all *g) {
     if (g->has_signals) {
-        gather_leave(g);
+        ask_all_leave(g);
         while (uv_run(&g->c->loop, UV_RUN_DEFAULT)) /* every link that closes stops it */
             ;
     }
@@ -184,20 +184,20 @@ void gather_release(struct gather *g) {
         json_decref(g->nodes[i].data);
     }
     free(g->nodes);
-    *g = (struct gather){0};
+    *g = (struct ask_all){0};
 }
 
-int gather_bad(const struct gather *g) {
+int ask_all_n_failed(const struct ask_all *g) {
     int bad = 0;
     for (size_t i = 0; i < g->c->hosts.n; i++)
         bad += g->nodes[i].err.code != 0;
     return bad;
 }
 
-int gather_say(const struct gather *g) {
+int ask_all_report(const struct ask_all *g) {
     int status = 2;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
-        const struct gather_node *n = &g->nodes[i];
+        const struct ask_all_node *n = &g->nodes[i];
         if (!n->err.code)
             continue;
         if (pd_code_exit_status(n->err.code) != 2)

@@ -11,7 +11,7 @@
 #include <zlib.h>
 
 #include "base/cksum.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/object/object.h"
@@ -182,7 +182,7 @@ int root_for_local(const char *root_dir, int node, char *out, size_t cap, struct
         return pd_fmt(out, cap, "%s", root) ? pd_fail(err, PD_ECONF, "root_dir is too long") : 0;
     if (!home || !*home)
         return pd_fail(err, PD_ECONF, "root_dir is below the home folder, but HOME is not set");
-    const char *rest = !strcmp(root, "~") ? "" : pd_starts(root, "~/") ? root + 2 : root;
+    const char *rest = !strcmp(root, "~") ? "" : pd_starts_with(root, "~/") ? root + 2 : root;
     return pd_fmt(out, cap, *rest ? "%s/%s" : "%s", home, rest)
                ? pd_fail(err, PD_ECONF, "root_dir is too long")
                : 0;
@@ -254,10 +254,10 @@ static enum boot_event judge(struct boot *b, char *text, size_t cap) {
     b->marked = 1;
     s += BOOT_MARKER;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (!pd_starts(s, words[i].word))
+        if (!pd_starts_with(s, words[i].word))
             continue;
         pd_fmt(text, cap, "%s", s + strlen(words[i].word));
-        pd_plain(text);
+        pd_make_printable(text);
         return words[i].event;
     }
     return BOOT_MORE;

@@ -12,27 +12,27 @@
 
 enum { LOGIN_TIMEOUT_MS = 60000, UPLOAD_TIMEOUT_MS = 300000 };
 
-const char *option_where(const struct pd_options *opts, const char *name) {
+const char *option_source(const struct pd_options *opts, const char *name) {
     int row = pd_options_find(name, PD_LAUNCHER);
     return row < 0 ? "?" : opts->origin[row].where;
 }
 
-static int check_hosts(struct cluster *c, struct pd_err *err) {
+static int check_hosts(struct client_env *c, struct pd_err *err) {
     const struct pd_options *o = c->opts;
     char root[PATH_MAX];
     int rc = hosts_load(&c->hosts, o, err);
     if (!rc)
-        rc = hosts_roles(&c->pservers, &c->n_pservers, o->pservers, c->hosts.n, "pservers",
-                         option_where(o, "pservers"), err);
+        rc = hosts_parse_roles(&c->pservers, &c->n_pservers, o->pservers, c->hosts.n, "pservers",
+                               option_source(o, "pservers"), err);
     if (!rc)
-        rc = hosts_roles(&c->trainers, &c->n_trainers, o->trainers, c->hosts.n, "trainers",
-                         option_where(o, "trainers"), err);
+        rc = hosts_parse_roles(&c->trainers, &c->n_trainers, o->trainers, c->hosts.n, "trainers",
+                               option_source(o, "trainers"), err);
     for (size_t i = 0; i < c->hosts.n && !rc; i++) {
         const struct host *h = &c->hosts.v[i];
         if ((rc = root_for_node(h->root_dir, (int)i, root, sizeof root, err)))
             pd_err_prefix(err, "%s",
                           h->from[PD_HOST_ROOT_DIR] ? h->from[PD_HOST_ROOT_DIR]
-                                                    : option_where(o, "root_dir"));
+                                                    : option_source(o, "root_dir"));
     }
     return rc;
 }
@@ -42,7 +42,7 @@ static void warn(const char *text, void *arg) {
     fprintf(stderr, "paddlectl: warning: %s\n", text);
 }
 
-static int open_pool(struct cluster *c, struct pd_err *err) {
+static int open_pool(struct client_env *c, struct pd_err *err) {
     const struct pd_options *o = c->opts;
     struct ssh_opts s = {
         .identity_file = o->identity_file,
@@ -67,7 +67,7 @@ static int open_pool(struct cluster *c, struct pd_err *err) {
     return remote ? ssh_pool_new(&c->ssh, &c->loop, &s, err) : 0;
 }
 
-static int init(struct cluster *c, const struct pd_options *opts, int with_agent,
+static int init(struct client_env *c, const struct pd_options *opts, int with_agent,
                 struct pd_err *err) {
     memset(c, 0, sizeof *c);
     c->opts = opts;
@@ -83,7 +83,7 @@ static int init(struct cluster *c, const struct pd_options *opts, int with_agent
     if (!rc && with_agent &&
         !(c->env.seeding =
               seeding_new(&c->loop, &c->agent, (int)c->hosts.n, opts->relay == PD_RELAY_AUTO)))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "the agents to send");
     c->env = (struct link_env){.loop = &c->loop,
                                .ssh = c->ssh,
                                .agent = &c->agent,
@@ -92,18 +92,18 @@ static int init(struct cluster *c, const struct pd_options *opts, int with_agent
                                .login_timeout_ms = LOGIN_TIMEOUT_MS,
                                .upload_timeout_ms = UPLOAD_TIMEOUT_MS};
     if (rc)
-        cluster_release(c);
+        client_env_release(c);
     return rc;
 }
 
-int cluster_init(struct cluster *c, const struct pd_options *opts, struct pd_err *err) {
+int client_env_init(struct client_env *c, const struct pd_options *opts, struct pd_err *err) {
     return init(c, opts, 1, err);
 }
-int cluster_init_plain(struct cluster *c, const struct pd_options *opts, struct pd_err *err) {
+int client_env_init_plain(struct client_env *c, const struct pd_options *opts, struct pd_err *err) {
     return init(c, opts, 0, err);
 }
 
-void cluster_release(struct cluster *c) {
+void client_env_release(struct client_env *c) {
     ssh_pool_free(c->ssh);
     seeding_free(c->env.seeding);
     if (c->has_loop)

@@ -2,20 +2,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/link/link_internal.h"
 
 enum { BYE_MS = 1000 };
 
-const char *const link_doings[] = {"connecting",
-                                   "logging in (the shell's start-up files)",
-                                   "receiving the agent",
-                                   "failing",
-                                   "starting the agent",
-                                   "running",
-                                   "waiting to connect again",
-                                   "closing"};
+const char *const link_phase_text[] = {"connecting",
+                                       "logging in (the shell's start-up files)",
+                                       "receiving the agent",
+                                       "failing",
+                                       "starting the agent",
+                                       "running",
+                                       "waiting to connect again",
+                                       "closing"};
 
 struct request {
     uint64_t id, deadline_ms;
@@ -42,7 +42,7 @@ void link_break(struct link *l, int code, const char *msg) {
     pd_fail(&l->why, code, "%s", msg);
     l->phase = PHASE_CLOSED;
     uv_timer_stop(&l->timer);
-    link_unseed(l);
+    link_leave_seeding(l);
     transport_close(l->t);
 }
 
@@ -58,7 +58,7 @@ void link_fail_requests(struct link *l, const struct pd_err *why) {
 void link_finish(struct link *l, const struct pd_err *why) {
     struct pd_err gone = {0};
     l->phase = PHASE_CLOSED;
-    link_unseed(l);
+    link_leave_seeding(l);
     pd_fail(&gone, why->code ? why->code : PD_ECLOSED, "%s",
             why->code ? why->msg : "the connection was closed");
     link_fail_requests(l, &gone);
@@ -116,7 +116,7 @@ static void on_timer(uv_timer_t *t) {
         uint64_t ms =
             l->phase == PHASE_UPLOAD ? l->env->upload_timeout_ms : l->env->login_timeout_ms;
         pd_fmt(msg, sizeof msg, "timed out after %.3g s while %s", (double)ms / 1000,
-               link_doings[l->phase]);
+               link_phase_text[l->phase]);
         link_break(l, PD_ETIMEOUT, msg);
     }
 }
@@ -241,7 +241,7 @@ static int make_plain(json_t *v) {
     if (!json_is_string(v))
         return rc;
     char *s = pd_strdup(json_string_value(v));
-    rc = !s || (strcmp(pd_plain(s), json_string_value(v)) && json_string_set_nocheck(v, s))
+    rc = !s || (strcmp(pd_make_printable(s), json_string_value(v)) && json_string_set_nocheck(v, s))
              ? PD_ENOMEM
              : 0;
     free(s);
@@ -268,15 +268,15 @@ static void copy_text(char *out, size_t cap, const json_t *body, const char *nam
 }
 
 static void error_of(const struct wire_frame *f, struct pd_err *err) {
-    struct pd_rd r;
+    struct pd_reader r;
     char msg[sizeof err->msg];
-    pd_rd_init(&r, f->sec[0], f->len[0]);
+    pd_reader_init(&r, f->sec[0], f->len[0]);
     uint32_t code = pd_get_u32(&r);
     pd_get_str(&r, msg, sizeof msg);
     if (r.failed || code == 0 || code > 1000)
         pd_fail(err, PD_EPROTO, "the agent sent an error that can't be read");
     else
-        pd_fail(err, -(int)code, "%s", pd_plain(msg));
+        pd_fail(err, -(int)code, "%s", pd_make_printable(msg));
 }
 
 static void take_hello(struct link *l, const struct wire_frame *f, json_t *body) {
@@ -423,7 +423,7 @@ void link_close(struct link *l) {
     l->own_close = 1;
     l->phase = PHASE_CLOSED;
     uv_timer_stop(&l->timer);
-    link_unseed(l);
+    link_leave_seeding(l);
     if (l->t)
         transport_close(l->t);
     else
@@ -450,12 +450,12 @@ int link_open(struct link **out, const struct link_env *env, const struct host *
               const struct link_events *ev, void *arg, struct pd_err *err) {
     struct link *l = pd_calloc(1, sizeof *l);
     if (!l)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a connection");
     *l = (struct link){.env = env, .ev = ev, .arg = arg, .host = host, .node = node};
     snprintf(l->job, sizeof l->job, "%s", env->job ? env->job : "");
     int rc = link_connect(l, env->start, err);
     if (rc) {
-        link_unseed(l);
+        link_leave_seeding(l);
         wire_decoder_free(l->dec);
         free(l);
         return rc;

@@ -5,8 +5,8 @@
  *        ^                                     |
  *        └─────────────── LOST <───────────────┘      only for a link that is kept
  */
-#ifndef LAUNCHER_LINK_INT_H
-#define LAUNCHER_LINK_INT_H
+#ifndef LAUNCHER_LINK_INTERNAL_H
+#define LAUNCHER_LINK_INTERNAL_H
 
 #include "launcher/link/link.h"
 
@@ -72,7 +72,7 @@ struct link {
     } keep;
 };
 
-extern const char *const link_doings[]; /* by phase */
+extern const char *const link_phase_text[]; /* by phase */
 
 /* link.c */
 void link_enter(struct link *l, enum link_phase p, uint64_t timeout_ms);
@@ -84,7 +84,7 @@ void link_finish(struct link *l, const struct pd_err *why); /* on_close, then th
 
 /* link_open.c */
 int link_connect(struct link *l, int start, struct pd_err *err);
-void link_unseed(struct link *l); /* it takes no part any more in how the agent travels */
+void link_leave_seeding(struct link *l); /* it takes no part any more in how the agent travels */
 
 /* link_keep.c */
 /* The transport is gone. 1: it is tried again, or on_close comes later; 0: it is over, *why says

@@ -26,7 +26,7 @@ static void note(struct link *l, const struct pd_err *why) {
     int i = l->keep.tries ? 1 : 0;
     static const char lost[] = "the connection was lost: "; /* that is said already */
     snprintf(text, sizeof text, "%.199s",
-             why->msg + (pd_starts(why->msg, lost) ? strlen(lost) : 0));
+             why->msg + (pd_starts_with(why->msg, lost) ? strlen(lost) : 0));
     while (i < LINK_REASONS - 1 && l->keep.reasons[i].n && strcmp(l->keep.reasons[i].text, text))
         i++;
     if (strcmp(l->keep.reasons[i].text, text)) {
@@ -174,7 +174,7 @@ static void beat_lost(struct link *l, uint64_t now) {
         link_finish(l, &gone);
     } else if (!l->keep.cut && l->t && (over || (slow && l->phase == PHASE_CONNECT))) {
         pd_fmt(why, sizeof why, "no answer in %.3g s while %s",
-               (double)(now - l->keep.try_ms) / 1000, link_doings[l->phase]);
+               (double)(now - l->keep.try_ms) / 1000, link_phase_text[l->phase]);
         cut(l, why);
     } else {
         pd_fail(&gone, PD_ECLOSED, "the connection is lost");

@@ -47,7 +47,7 @@ static void begin_upload(struct link *l, int gzip) {
 /* `text`: the architecture, and what may follow behind a blank. */
 static int arch_fits(const char *text) {
     struct utsname u;
-    return uname(&u) || (pd_starts(text, u.machine) && strchr(" ", text[strlen(u.machine)]));
+    return uname(&u) || (pd_starts_with(text, u.machine) && strchr(" ", text[strlen(u.machine)]));
 }
 
 static void begin_seed(struct link *l, const char *text) {
@@ -62,13 +62,13 @@ static void begin_seed(struct link *l, const char *text) {
 
 static void hear_seed(struct link *l, const char *words) {
     struct pd_err err = {0};
-    if (l->seedling && seedling_heard(l->seedling, words, &err))
+    if (l->seedling && seedling_message(l->seedling, words, &err))
         link_break(l, PD_EHOST, err.msg);
 }
 
 static void on_seed_broken(void *arg) { link_break(arg, PD_ENOMEM, "out of memory"); }
 
-void link_unseed(struct link *l) {
+void link_leave_seeding(struct link *l) {
     seedling_free(l->seedling);
     l->seedling = NULL;
 }
@@ -96,10 +96,10 @@ static void take_boot(struct link *l, const uint8_t *p, size_t n) {
         } else if (e == BOOT_SEED) {
             hear_seed(l, text);
         } else if (send) {
-            link_unseed(l);
+            link_leave_seeding(l);
             begin_upload(l, e == BOOT_SEND_GZIP);
         } else if (e == BOOT_RUN) {
-            link_unseed(l);
+            link_leave_seeding(l);
             link_enter(l, PHASE_HELLO, l->env->login_timeout_ms);
         } else if (e == BOOT_FAIL) {
             pd_fail(&l->why, PD_EHOST, "%s", text);
@@ -136,7 +136,7 @@ static void on_bytes(const uint8_t *p, size_t n, void *arg) {
 static void on_drain(void *arg) {
     struct link *l = arg;
     if (l->phase == PHASE_UPLOAD && l->seedling)
-        seedling_drain(l->seedling);
+        seedling_send(l->seedling);
     else if (l->phase == PHASE_UPLOAD)
         upload_some(l);
     else if (l->phase == PHASE_OPEN && l->drain)
@@ -147,7 +147,7 @@ static void on_close(const struct pd_err *why, void *arg) {
     struct link *l = arg;
     struct pd_err end = l->why.code || l->own_close ? l->why : *why;
     enum link_phase was = l->phase;
-    link_unseed(l);
+    link_leave_seeding(l);
     if (l->boot_failed) {
         char tail[TRANSPORT_TAIL + 1];
         pd_fmt(tail, sizeof tail, "%s", transport_stderr(l->t));
@@ -160,7 +160,7 @@ static void on_close(const struct pd_err *why, void *arg) {
     /* Before the agent has spoken, whatever ended the command makes the host unusable. */
     if (end.code == PD_ECLOSED && was != PHASE_OPEN && !l->keep.cut) {
         end.code = PD_EHOST;
-        pd_err_prefix(&end, "while %s", link_doings[was]);
+        pd_err_prefix(&end, "while %s", link_phase_text[was]);
     }
     l->t = NULL;
     if (!link_lost(l, &end, was))
@@ -205,7 +205,7 @@ static int open_ssh(struct link *l, int start, struct pd_err *err) {
     pd_buf_init(&command);
     if (boot_command(&l->boot, root, l->env->agent, *l->job ? l->job : NULL, start ? l->node : -1,
                      l->env->lease_ms, &command))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "a connection");
     else
         rc = ssh_pool_open(&l->t, l->env->ssh, l->host, (char *)command.data, &events, l, err);
     pd_buf_release(&command);
@@ -219,6 +219,6 @@ int link_connect(struct link *l, int start, struct pd_err *err) {
     l->uploaded = l->upload_size = 0;
     l->boot_failed = 0;
     if (!(l->dec = wire_decoder_new(LINK_FRAME_MAX)))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a connection");
     return l->host->local ? open_local(l, start, err) : open_ssh(l, start, err);
 }

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 
 enum {
     UNREACHED_MAX = 2, /* after so many nodes that it can't reach a node takes from the launcher */
@@ -37,7 +37,7 @@ struct pnode {
         tried; /* tried: another node had its turn to show that it is faster than those before it */
 };
 
-struct plan {
+struct relay_plan {
     int n, relay;
     struct pnode *v;
     int *queue, n_queue; /* nodes whose source is to be told */
@@ -51,8 +51,8 @@ struct plan {
     } trial;
 };
 
-struct plan *plan_new(int n_nodes, int relay) {
-    struct plan *p = pd_calloc(1, sizeof *p);
+struct relay_plan *relay_plan_new(int n_nodes, int relay) {
+    struct relay_plan *p = pd_calloc(1, sizeof *p);
     if (!p)
         return NULL;
     p->n = n_nodes;
@@ -60,7 +60,7 @@ struct plan *plan_new(int n_nodes, int relay) {
     p->v = pd_calloc((size_t)n_nodes + 1, sizeof *p->v);
     p->queue = pd_calloc((size_t)n_nodes + 1, sizeof *p->queue);
     if (!p->v || !p->queue) {
-        plan_free(p);
+        relay_plan_free(p);
         return NULL;
     }
     for (int i = 0; i < n_nodes; i++)
@@ -68,7 +68,7 @@ struct plan *plan_new(int n_nodes, int relay) {
     return p;
 }
 
-void plan_free(struct plan *p) {
+void relay_plan_free(struct relay_plan *p) {
     if (!p)
         return;
     free(p->v);
@@ -84,7 +84,7 @@ static int can_not_reach(const struct pnode *x, int source) {
 }
 
 /* The nodes that take from `node`, directly or not, get this mark: its own among them. */
-static int mark_descendants(struct plan *p, int node) {
+static int mark_descendants(struct relay_plan *p, int node) {
     struct pnode *v = p->v;
     int mark = p->marks + 1, other = p->marks + 2; /* those that do not */
     p->marks = other;
@@ -105,7 +105,7 @@ static int mark_descendants(struct plan *p, int node) {
 
 /* The end of the chain; where no node ends it (leaves do not count), the one with the fewest
  * successors. */
-static int choose(struct plan *p, int node) {
+static int choose(struct relay_plan *p, int node) {
     const struct pnode *me = &p->v[node];
     int best = PLAN_LAUNCHER;
     if (!p->relay || p->hopeless || me->n_unreached >= UNREACHED_MAX)
@@ -123,7 +123,7 @@ static int choose(struct plan *p, int node) {
     return best;
 }
 
-static void take_from(struct plan *p, int node, int source, uint64_t now_ms) {
+static void take_from(struct relay_plan *p, int node, int source, uint64_t now_ms) {
     struct pnode *x = &p->v[node];
     if (x->source >= 0 && !x->leaf)
         p->v[x->source].n_children--;
@@ -139,7 +139,7 @@ static void take_from(struct plan *p, int node, int source, uint64_t now_ms) {
 }
 
 /* Those that took from `node` take from somebody else. */
-static void bypass(struct plan *p, int node, uint64_t now_ms) {
+static void bypass(struct relay_plan *p, int node, uint64_t now_ms) {
     int any = 0;
     for (int i = 0; i < p->n; i++)
         if (p->v[i].source == node && p->v[i].state == TAKES) {
@@ -151,7 +151,7 @@ static void bypass(struct plan *p, int node, uint64_t now_ms) {
 
 /* `node` has all: who takes from the launcher takes from it, so that no more crosses the launcher's
  * link. */
-static void spare_launcher(struct plan *p, int node, uint64_t now_ms) {
+static void spare_launcher(struct relay_plan *p, int node, uint64_t now_ms) {
     for (int i = 0; i < p->n && p->relay && !p->hopeless; i++) {
         const struct pnode *x = &p->v[i];
         if (x->state == TAKES && x->source == PLAN_LAUNCHER && x->n_unreached < UNREACHED_MAX &&
@@ -160,7 +160,7 @@ static void spare_launcher(struct plan *p, int node, uint64_t now_ms) {
     }
 }
 
-void plan_join(struct plan *p, int node, int has_all, int serves, uint64_t now_ms) {
+void relay_plan_join(struct relay_plan *p, int node, int has_all, int serves, uint64_t now_ms) {
     struct pnode *x = &p->v[node];
     if (x->state != ABSENT)
         return;
@@ -174,12 +174,12 @@ void plan_join(struct plan *p, int node, int has_all, int serves, uint64_t now_m
         spare_launcher(p, node, now_ms);
 }
 
-void plan_done(struct plan *p, int node) {
+void relay_plan_done(struct relay_plan *p, int node) {
     if (p->v[node].state == TAKES)
         p->v[node].state = HAS_ALL;
 }
 
-void plan_leave(struct plan *p, int node, uint64_t now_ms) {
+void relay_plan_leave(struct relay_plan *p, int node, uint64_t now_ms) {
     struct pnode *x = &p->v[node];
     if (x->state == ABSENT)
         return;
@@ -192,7 +192,7 @@ void plan_leave(struct plan *p, int node, uint64_t now_ms) {
 
 /* Nobody waits for it any more, and it takes from where nobody is kept waiting by it: the end of
  * the chain. */
-static void make_leaf(struct plan *p, int node, uint64_t now_ms) {
+static void make_leaf(struct relay_plan *p, int node, uint64_t now_ms) {
     struct pnode *x = &p->v[node];
     if (x->source >= 0)
         p->v[x->source].n_children--;
@@ -203,7 +203,8 @@ static void make_leaf(struct plan *p, int node, uint64_t now_ms) {
 
 /* A node whose source is the launcher is judged by a trial: what the launcher's link could give is
  * not known otherwise. */
-static void begin_trial(struct plan *p, int first, const struct plan_report *r, uint64_t now_ms) {
+static void begin_trial(struct relay_plan *p, int first, const struct relay_plan_report *r,
+                        uint64_t now_ms) {
     int other = -1;
     uint64_t rate = p->v[first].usual_rate;
     if (p->trial.on || p->trial.n == TRIALS || !p->relay || p->hopeless || !rate ||
@@ -229,7 +230,7 @@ static void begin_trial(struct plan *p, int first, const struct plan_report *r, 
     take_from(p, other, PLAN_LAUNCHER, now_ms);
 }
 
-static void end_trial(struct plan *p, uint64_t now_ms) {
+static void end_trial(struct relay_plan *p, uint64_t now_ms) {
     int first = p->trial.first, other = p->trial.other, back = p->trial.back;
     struct pnode *x = &p->v[first], *o = &p->v[other];
     uint64_t got = x->have - p->trial.first_had, other_got = o->have - p->trial.other_had;
@@ -248,7 +249,8 @@ static void end_trial(struct plan *p, uint64_t now_ms) {
     take_from(p, other, is_there && !can_not_reach(o, back) ? back : choose(p, other), now_ms);
 }
 
-void plan_status(struct plan *p, int node, const struct plan_report *r, uint64_t now_ms) {
+void relay_plan_status(struct relay_plan *p, int node, const struct relay_plan_report *r,
+                       uint64_t now_ms) {
     struct pnode *x = &p->v[node];
     if (x->state == ABSENT)
         return;
@@ -286,7 +288,7 @@ void plan_status(struct plan *p, int node, const struct plan_report *r, uint64_t
         make_leaf(p, node, now_ms);
 }
 
-void plan_unreached(struct plan *p, int node, int source, uint64_t now_ms) {
+void relay_plan_unreached(struct relay_plan *p, int node, int source, uint64_t now_ms) {
     struct pnode *x = &p->v[node];
     if (x->state != TAKES || x->source != source || source < 0)
         return;
@@ -297,7 +299,7 @@ void plan_unreached(struct plan *p, int node, int source, uint64_t now_ms) {
     take_from(p, node, choose(p, node), now_ms);
 }
 
-int plan_next(struct plan *p, int *node, int *source) {
+int relay_plan_next(struct relay_plan *p, int *node, int *source) {
     while (p->n_queue) {
         int i = p->queue[--p->n_queue];
         struct pnode *x = &p->v[i];
@@ -311,6 +313,6 @@ int plan_next(struct plan *p, int *node, int *source) {
     return 0;
 }
 
-int plan_source(const struct plan *p, int node) { return p->v[node].source; }
-int plan_is_leaf(const struct plan *p, int node) { return p->v[node].leaf; }
-int plan_n_bypassed(const struct plan *p) { return p->n_bypassed; }
+int relay_plan_source(const struct relay_plan *p, int node) { return p->v[node].source; }
+int relay_plan_is_leaf(const struct relay_plan *p, int node) { return p->v[node].leaf; }
+int relay_plan_n_bypassed(const struct relay_plan *p) { return p->n_bypassed; }

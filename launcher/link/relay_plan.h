@@ -10,42 +10,45 @@
  *     launcher ──▶ a, launcher ──▶ b ──▶ c        a trial: is it a that is slow, or this machine's link?
  *
  * Invariants: nobody takes from itself, from a descendant, from a node that is gone or that it
- * could not reach; a node whose source has to change is told once (plan_next).
+ * could not reach; a node whose source has to change is told once (relay_plan_next).
  */
-#ifndef LAUNCHER_PLAN_H
-#define LAUNCHER_PLAN_H
+#ifndef LAUNCHER_RELAY_PLAN_H
+#define LAUNCHER_RELAY_PLAN_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 enum { PLAN_LAUNCHER = -1, PLAN_NOBODY = -2 };
 
-struct plan;
+struct relay_plan;
 
 /* `relay` 0: everybody takes from the launcher. NULL: out of memory. */
-struct plan *plan_new(int n_nodes, int relay);
-void plan_free(struct plan *p);
+struct relay_plan *relay_plan_new(int n_nodes, int relay);
+void relay_plan_free(struct relay_plan *p);
 
 /* It lacks something, or has all. `serves` 0: nobody can take from it. */
-void plan_join(struct plan *p, int node, int has_all, int serves, uint64_t now_ms);
-void plan_done(struct plan *p, int node);                   /* it has all now */
-void plan_leave(struct plan *p, int node, uint64_t now_ms); /* gone or failed; it may join again */
+void relay_plan_join(struct relay_plan *p, int node, int has_all, int serves, uint64_t now_ms);
+void relay_plan_done(struct relay_plan *p, int node); /* it has all now */
+void relay_plan_leave(struct relay_plan *p, int node,
+                      uint64_t now_ms); /* gone or failed; it may join again */
 
 /* What a node said of itself: bytes that it has, of how many (0: not known), its rate (bytes a
  * second), whether something that it asked for is not there yet. */
-struct plan_report {
+struct relay_plan_report {
     uint64_t have, of, rate;
     int asks, reached;
 };
-void plan_status(struct plan *p, int node, const struct plan_report *r, uint64_t now_ms);
+void relay_plan_status(struct relay_plan *p, int node, const struct relay_plan_report *r,
+                       uint64_t now_ms);
 /* `node` can't take from `source` (the one it was told last; else it is ignored). */
-void plan_unreached(struct plan *p, int node, int source, uint64_t now_ms);
+void relay_plan_unreached(struct relay_plan *p, int node, int source, uint64_t now_ms);
 
 /* A node that is to be told of a new source: 1, and which. 0: none is left. */
-int plan_next(struct plan *p, int *node, int *source);
+int relay_plan_next(struct relay_plan *p, int *node, int *source);
 
-int plan_source(const struct plan *p, int node);
-int plan_is_leaf(const struct plan *p, int node); /* found slow */
-int plan_n_bypassed(const struct plan *p); /* nodes whose successors take from somebody else now */
+int relay_plan_source(const struct relay_plan *p, int node);
+int relay_plan_is_leaf(const struct relay_plan *p, int node); /* found slow */
+int relay_plan_n_bypassed(
+    const struct relay_plan *p); /* nodes whose successors take from somebody else now */
 
 #endif

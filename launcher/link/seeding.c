@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/link/relay_plan.h"
 #include "seed/seed.h"
@@ -41,9 +41,9 @@ struct seeding {
     const struct agent_image *img;
     int n_nodes, n_here, n_coming, telling;
     uint32_t n_chunks;
-    struct seedling **v; /* by node */
-    int *n_takers;       /* by node: scratch */
-    struct plan *plan;   /* NULL: no seeds */
+    struct seedling **v;     /* by node */
+    int *n_takers;           /* by node: scratch */
+    struct relay_plan *plan; /* NULL: no seeds */
     uint8_t secret[32];
     uint64_t sent;
     uv_timer_t tick;
@@ -95,7 +95,7 @@ static void tell_sources(struct seeding *s) {
     if (s->telling)
         return;
     s->telling = 1; /* one that breaks meanwhile changes the plan, which this loop then sees */
-    while (plan_next(s->plan, &node, &source))
+    while (relay_plan_next(s->plan, &node, &source))
         if (s->v[node] && s->v[node]->state == TAKES)
             tell_source(s->v[node], source);
     s->telling = 0;
@@ -113,7 +113,7 @@ static void retire(struct seedling *l) {
     if (!--s->n_here)
         uv_timer_stop(&s->tick);
     if (was != COMING) {
-        plan_leave(s->plan, l->node, now(s));
+        relay_plan_leave(s->plan, l->node, now(s));
         tell_sources(s);
     }
 }
@@ -124,8 +124,8 @@ static void let_go(struct seeding *s) {
     int waits = 0;
     memset(s->n_takers, 0, (size_t)s->n_nodes * sizeof *s->n_takers);
     for (int i = 0; i < s->n_nodes; i++)
-        if (s->v[i] && s->v[i]->state == TAKES && plan_source(s->plan, i) >= 0)
-            s->n_takers[plan_source(s->plan, i)]++;
+        if (s->v[i] && s->v[i]->state == TAKES && relay_plan_source(s->plan, i) >= 0)
+            s->n_takers[relay_plan_source(s->plan, i)]++;
     for (int i = 0; i < s->n_nodes; i++) {
         struct seedling *l = s->v[i];
         struct seed_record r = {.op = SEED_OP_GO};
@@ -155,7 +155,7 @@ static int begins(struct seedling *l, unsigned long port) {
     int rc = tell(l, &r, s->img->chunk_ids, (size_t)s->n_chunks * SEED_HASH);
     sodium_memzero(&r, sizeof r);
     if (!rc) {
-        plan_join(s->plan, l->node, 0, l->port != 0, now(s));
+        relay_plan_join(s->plan, l->node, 0, l->port != 0, now(s));
         tell_sources(s);
     }
     return 0;
@@ -176,7 +176,7 @@ static int is_done(struct seedling *l) {
     l->state = HAS_ALL;
     l->from_here = 0;
     l->moved_ms = now(l->s);
-    plan_done(l->s->plan, l->node);
+    relay_plan_done(l->s->plan, l->node);
     let_go(l->s);
     return 0;
 }
@@ -185,32 +185,32 @@ static int is_done(struct seedling *l) {
  * one is passed by, too. */
 static int lost(struct seedling *l) {
     struct seeding *s = l->s; /* telling it may be the end of it */
-    int source = plan_source(s->plan, l->node);
+    int source = relay_plan_source(s->plan, l->node);
     if (l->state == TAKES && source >= 0) {
-        plan_unreached(s->plan, l->node, source, now(s));
+        relay_plan_unreached(s->plan, l->node, source, now(s));
         tell_sources(s);
         let_go(s);
     }
     return 0;
 }
 
-int seedling_heard(struct seedling *l, const char *words, struct pd_err *err) {
+int seedling_message(struct seedling *l, const char *words, struct pd_err *err) {
     const char *number = strchr(words, ' ');
     char *end = NULL;
     unsigned long v = number ? strtoul(number + 1, &end, 10) : 0;
     int numbered = number && end != number + 1 && !*end, rc = PD_EPROTO;
-    if (pd_starts(words, SEED_SAYS_PORT) && numbered)
+    if (pd_starts_with(words, SEED_SAYS_PORT) && numbered)
         rc = begins(l, v);
-    else if (pd_starts(words, SEED_SAYS_HAVE) && numbered)
+    else if (pd_starts_with(words, SEED_SAYS_HAVE) && numbered)
         rc = grows(l, v);
     else if (!strcmp(words, SEED_SAYS_DONE))
         rc = is_done(l);
-    else if (pd_starts(words, SEED_SAYS_LOST))
+    else if (pd_starts_with(words, SEED_SAYS_LOST))
         rc = lost(l);
     return rc ? pd_fail(err, rc, "the seed said '%.80s'", words) : 0;
 }
 
-void seedling_drain(struct seedling *l) { feed(l); }
+void seedling_send(struct seedling *l) { feed(l); }
 
 /* --- time --- */
 
@@ -220,18 +220,19 @@ static void on_tick(uv_timer_t *t) {
         struct seedling *l = s->v[i];
         if (!l || l->state != TAKES)
             continue;
-        struct plan_report r = {.have = (uint64_t)l->have * SEED_CHUNK,
-                                .of = (uint64_t)s->n_chunks * SEED_CHUNK,
-                                .asks = 1,
-                                .reached = l->have > l->had,
-                                .rate = (uint64_t)(l->have - l->had) * SEED_CHUNK * 1000 / TICK_MS};
-        int source = plan_source(s->plan, i);
+        struct relay_plan_report r = {.have = (uint64_t)l->have * SEED_CHUNK,
+                                      .of = (uint64_t)s->n_chunks * SEED_CHUNK,
+                                      .asks = 1,
+                                      .reached = l->have > l->had,
+                                      .rate = (uint64_t)(l->have - l->had) * SEED_CHUNK * 1000 /
+                                              TICK_MS};
+        int source = relay_plan_source(s->plan, i);
         l->had = l->have;
         if (source >= 0 && now(s) - l->moved_ms > STUCK_MS && s->v[source] &&
             s->v[source]->have > l->have)
-            plan_unreached(s->plan, i, source, now(s));
+            relay_plan_unreached(s->plan, i, source, now(s));
         else
-            plan_status(s->plan, i, &r, now(s));
+            relay_plan_status(s->plan, i, &r, now(s));
     }
     tell_sources(s);
     let_go(s);
@@ -287,7 +288,7 @@ struct seeding *seeding_new(uv_loop_t *loop, const struct agent_image *img, int 
     s->v = pd_calloc((size_t)n_nodes + 1, sizeof(struct seedling *));
     s->n_takers = pd_calloc((size_t)n_nodes + 1, sizeof *s->n_takers);
     if (!s->v || !s->n_takers ||
-        (relay && img->seed && n_nodes > 1 && !(s->plan = plan_new(n_nodes, 1)))) {
+        (relay && img->seed && n_nodes > 1 && !(s->plan = relay_plan_new(n_nodes, 1)))) {
         free(s->v);
         free(s->n_takers);
         free(s);
@@ -304,7 +305,7 @@ void seeding_free(struct seeding *s) {
         return;
     uv_close((uv_handle_t *)&s->tick, NULL);
     uv_run(s->loop, UV_RUN_NOWAIT); /* the timer's end */
-    plan_free(s->plan);
+    relay_plan_free(s->plan);
     sodium_memzero(s->secret, sizeof s->secret);
     free(s->v);
     free(s->n_takers);

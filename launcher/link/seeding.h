@@ -37,7 +37,7 @@ void seedling_free(struct seedling *l); /* it has its agent, or is gone; those t
  * from it), `t` carries what it is told. */
 void seedling_begin(struct seedling *l, struct transport *t, const char *connection);
 /* What stood behind "MARKER seed ". PD_EPROTO: no seed says that. `broken` may have been called. */
-int seedling_heard(struct seedling *l, const char *words, struct pd_err *err);
-void seedling_drain(struct seedling *l); /* t's queue is short */
+int seedling_message(struct seedling *l, const char *words, struct pd_err *err);
+void seedling_send(struct seedling *l); /* t's queue is short */
 
 #endif

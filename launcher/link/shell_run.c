@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 
 enum { KILL_MS = 1000, INPUT_PIECE = 256 << 10, N_SIGNALS = 3 };
@@ -42,7 +42,7 @@ struct one {
 };
 
 struct shell_run {
-    struct cluster *c;
+    struct client_env *c;
     struct shell_job *job;
     const struct shell_events *ev;
     void *arg;
@@ -140,7 +140,7 @@ static void feed(struct one *o) {
         if (n > INPUT_PIECE)
             n = INPUT_PIECE;
         if (transport_write(o->t, (const char *)j->input + o->written, n)) {
-            pd_fail(&j->hosts[o->id].err, PD_ENOMEM, "out of memory");
+            pd_oom(&j->hosts[o->id].err, "the output of a command");
             end_command(o);
             return;
         }
@@ -262,7 +262,8 @@ static void raise_limit(void) {
     }
 }
 
-int shell_run(struct cluster *c, struct shell_job *job, const struct shell_events *ev, void *arg) {
+int shell_run(struct client_env *c, struct shell_job *job, const struct shell_events *ev,
+              void *arg) {
     static const int signums[N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
     struct shell_run r = {.c = c, .job = job, .ev = ev, .arg = arg};
     size_t n = strlen(watch) + strlen(job->command) + 1;
@@ -271,7 +272,7 @@ int shell_run(struct cluster *c, struct shell_job *job, const struct shell_event
     r.line = pd_malloc(n);
     for (size_t i = 0; i < c->hosts.n && (!r.v || !r.line); i++) {
         job->hosts[i].status = SHELL_NO_HOST;
-        pd_fail(&job->hosts[i].err, PD_ENOMEM, "out of memory");
+        pd_oom(&job->hosts[i].err, "the output of a command");
     }
     if (r.v && r.line) {
         raise_limit();

@@ -49,7 +49,8 @@ struct shell_job {
 /* Runs the loop until all hosts are over, and then as long as handles of the caller's are open.
  * Ctrl-C, TERM and HUP end the commands; a second one, for who does not want to wait for anything,
  * is like the default. 1: interrupted. */
-int shell_run(struct cluster *c, struct shell_job *job, const struct shell_events *ev, void *arg);
+int shell_run(struct client_env *c, struct shell_job *job, const struct shell_events *ev,
+              void *arg);
 void shell_stop(struct shell_job *job); /* end the commands, as Ctrl-C does; from a callback */
 
 #endif

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 

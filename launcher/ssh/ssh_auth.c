@@ -175,7 +175,7 @@ enum ssh_step run_locked_key(struct session *s) {
         }
         if (!k->key) {
             const char *home = s->pool->home;
-            int below = pd_starts(k->path, home) && k->path[strlen(home)] == '/';
+            int below = pd_starts_with(k->path, home) && k->path[strlen(home)] == '/';
             snprintf(prompt, sizeof prompt, "Passphrase for %s%s: ", below ? "~" : "",
                      k->path + (below ? strlen(home) : 0));
             return ask(s, k->locked, prompt);

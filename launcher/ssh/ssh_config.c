@@ -10,7 +10,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/ssh/ssh_config_file.h"
 #include "launcher/ssh/ssh_internal.h"

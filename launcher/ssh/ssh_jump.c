@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/ssh/ssh_jump.h"
 
@@ -58,7 +58,7 @@ static int parse_link(struct host *h, char *text, struct pd_err *err) {
     int64_t port = 0;
     char *s = pd_trim(text), *at, *colon;
     memset(h, 0, sizeof *h);
-    s += pd_starts(s, "ssh://") ? 6 : 0;
+    s += pd_starts_with(s, "ssh://") ? 6 : 0;
     if ((at = strrchr(s, '@'))) {
         *at = 0;
         h->user = s;

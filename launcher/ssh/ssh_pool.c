@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/ssh/ssh_internal.h"
 
 char *ssh_pool_expand(const struct ssh_pool *pool, const char *path) {
-    if (!pd_starts(path, "~/"))
+    if (!pd_starts_with(path, "~/"))
         return pd_strdup(path);
     size_t n = strlen(pool->home) + strlen(path);
     char *out = pd_malloc(n);

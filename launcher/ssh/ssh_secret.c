@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/ssh/ssh_internal.h"
 #include "launcher/ssh/ssh_prompt.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 enum { MARK = 1, PLACES_MAX = 8, DIGITS_MAX = 18 };
 

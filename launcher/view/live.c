@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/view/progress.h"
 #include "launcher/view/when.h"
@@ -359,7 +359,7 @@ void live_event(struct live *l, unsigned node, const char *json, size_t n) {
         say(l);
 }
 
-void live_gone(struct live *l, unsigned node) {
+void live_remove_trainer(struct live *l, unsigned node) {
     l->n_known -= l->t[node].known != 0;
     l->t[node].known = 0;
 }

@@ -17,9 +17,9 @@ struct live;
 int live_new(struct live **out, uv_loop_t *loop, struct view *v, const char *const *names,
              unsigned n_nodes, struct pd_err *err);
 void live_event(struct live *l, unsigned node, const char *json,
-                size_t n);                          /* an event line of a worker */
-void live_state(struct live *l, const char *state); /* the head's AG_STATE */
-void live_gone(struct live *l, unsigned node);      /* it has no trainer any more */
+                size_t n);                               /* an event line of a worker */
+void live_state(struct live *l, const char *state);      /* the head's AG_STATE */
+void live_remove_trainer(struct live *l, unsigned node); /* it has no trainer any more */
 void live_close(struct live *l); /* the loop's handles; the last state stays standing as a line */
 void live_free(struct live *l);  /* after the loop has ended */
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 enum { PART_KEPT = 256 << 10, STALL_LOOK_MS = 500 };
 
@@ -162,9 +162,9 @@ static void pop(struct merge *m) {
 
 /* The time of the byte at index `i` of the piece; asked with ascending i. */
 static uint64_t time_at(struct piece *p, size_t i) {
-    struct pd_rd r;
+    struct pd_reader r;
     while (p->t < p->n_times) {
-        pd_rd_init(&r, p->times + p->t * 16, 16);
+        pd_reader_init(&r, p->times + p->t * 16, 16);
         if (pd_get_u64(&r) > p->offset + i)
             break;
         p->time_us = pd_get_u64(&r);
@@ -290,9 +290,9 @@ void merge_begin(struct merge *m, unsigned source, uint64_t start, uint64_t hist
 /* Ascending, and within the bytes. The time of the last bytes goes to *last_us. */
 static int check_times(uint64_t offset, size_t n, const uint8_t *times, size_t n_times,
                        uint64_t *last_us) {
-    struct pd_rd r;
+    struct pd_reader r;
     uint64_t last = offset;
-    pd_rd_init(&r, times, n_times * 16);
+    pd_reader_init(&r, times, n_times * 16);
     for (size_t i = 0; i < n_times; i++) {
         uint64_t at = pd_get_u64(&r);
         if (at < last || at - offset >= n)
@@ -339,14 +339,14 @@ int merge_feed(struct merge *m, unsigned source, uint64_t offset, uint64_t time_
 
 void merge_end(struct merge *m, unsigned source) { m->src[source].state = ENDED; }
 
-void merge_away(struct merge *m, unsigned source) {
+void merge_disconnect(struct merge *m, unsigned source) {
     if (m->src[source].state != ENDED)
         m->src[source].state = AWAY;
 }
 
-uint64_t merge_next(const struct merge *m, unsigned source) { return m->src[source].next; }
+uint64_t merge_next_offset(const struct merge *m, unsigned source) { return m->src[source].next; }
 
-uint64_t merge_acked(const struct merge *m, unsigned source) {
+uint64_t merge_ack_offset(const struct merge *m, unsigned source) {
     const struct source *s = &m->src[source];
     return s->first ? s->first->offset + s->at : s->next;
 }

@@ -14,9 +14,9 @@
  * of their own, a line longer than MERGE_LINE_MAX comes in pieces. "\r\n" ends a line like "\n"; of
  * text overwritten by a lone "\r" the last version counts.
  *
- * Memory is what has been fed and not emitted yet; merge_acked tells what may be acknowledged, so
- * the sender's window bounds it. A line that is not complete counts as dealt with, so that a window
- * need not hold a whole line. */
+ * Memory is what has been fed and not emitted yet; merge_ack_offset tells what may be acknowledged,
+ * so the sender's window bounds it. A line that is not complete counts as dealt with, so that a
+ * window need not hold a whole line. */
 #ifndef LAUNCHER_MERGE_H
 #define LAUNCHER_MERGE_H
 
@@ -53,7 +53,7 @@ void merge_free(struct merge *m);
 
 /* The source's bytes come from `start` on, those before `history_end` are history; the others came
  * after node_now_us. Everything waits for a source that has not begun. One that is back after
- * merge_away has no history: `start` is merge_next. */
+ * merge_disconnect has no history: `start` is merge_next_offset. */
 void merge_begin(struct merge *m, unsigned source, uint64_t start, uint64_t history_end,
                  uint64_t node_now_us, uint64_t now_ms);
 
@@ -64,14 +64,16 @@ int merge_feed(struct merge *m, unsigned source, uint64_t offset, uint64_t time_
                const void *bytes, size_t n, const uint8_t *times, size_t n_times, uint64_t now_ms);
 void merge_end(struct merge *m,
                unsigned source); /* nothing more comes: the last line may lack its end */
-void merge_away(struct merge *m, unsigned source); /* its connection is lost: nobody waits for it */
+void merge_disconnect(struct merge *m,
+                      unsigned source); /* its connection is lost: nobody waits for it */
 
 /* Emit what may be. Returns after how many ms to call again, UINT64_MAX: when something is fed or
  * on_line has room again. */
 uint64_t merge_run(struct merge *m, uint64_t now_ms);
 
-uint64_t merge_next(const struct merge *m, unsigned source);  /* offset of the byte to come */
-uint64_t merge_acked(const struct merge *m, unsigned source); /* up to here all is dealt with */
+uint64_t merge_next_offset(const struct merge *m, unsigned source); /* offset of the byte to come */
+uint64_t merge_ack_offset(const struct merge *m,
+                          unsigned source); /* up to here all is dealt with */
 int merge_is_empty(const struct merge *m,
                    unsigned source); /* all that was fed is emitted, but for a line without end */
 int merge_in_history(const struct merge *m); /* 1: some source has history to come or to emit */

@@ -12,7 +12,7 @@
 #include <xxhash.h>
 
 #include "base/err.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 enum { N_BUCKETS = 4096, N_RECENT = 8192 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/view/fold.h"
 #include "launcher/view/repeat.h"

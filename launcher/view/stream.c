@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "launcher/view/view.h"
 
 enum { KEEP_FILE = 1 << 20, LAST_MS = 100 };
@@ -49,7 +49,7 @@ static int show_some(struct stream_view *v, size_t at) {
     while (t->shown < t->spool.size && !(full = view_backlog(to) >= VIEW_ROOM)) {
         ssize_t k = spool_read(&t->spool, t->shown, v->buf, STREAM_LINE_MAX);
         if (k <= 0) { /* the file is gone bad: what it held is lost, and said */
-            view_say(to, "%s: its output cannot be read back", name);
+            view_printf(to, "%s: its output cannot be read back", name);
             t->shown = t->spool.size;
             break;
         }

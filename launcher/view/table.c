@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 
 void table_init(struct table *t, int n_columns, const char *right) {
     *t = (struct table){.n_columns = n_columns, .right = right};

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/view/term.h"
 
@@ -260,9 +260,9 @@ void view_put(struct view *v, const void *lines, size_t n) {
     pthread_mutex_unlock(&v->lock);
 }
 
-void view_say_to_stderr(struct view *v) { v->says_to_stderr = 1; }
+void view_printf_to_stderr(struct view *v) { v->says_to_stderr = 1; }
 
-void view_say(struct view *v, const char *fmt, ...) {
+void view_printf(struct view *v, const char *fmt, ...) {
     char text[2200];
     pd_fmt(text, sizeof text, "%s", v->says_to_stderr ? "paddlectl: " : "paddlectl | ");
     size_t n = strlen(text);

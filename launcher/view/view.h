@@ -38,9 +38,9 @@ int view_width(const struct view *v); /* columns, as of now */
 int view_height(const struct view *v);
 
 void view_put(struct view *v, const void *lines, size_t n); /* whole lines, each with its newline */
-void view_say(struct view *v, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3))); /* a line of ours */
-void view_say_to_stderr(struct view *v);   /* from now on: the output is data */
+void view_printf(struct view *v, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));  /* a line of ours */
+void view_printf_to_stderr(struct view *v); /* from now on: the output is data */
 /* The live block from now on: lines without a newline behind the last, none wider than view_width()
  * - 1. "": none. */
 void view_live(struct view *v, const char *text, size_t n);

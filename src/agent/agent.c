@@ -19,7 +19,7 @@
 #include "agent/job.h"
 #include "agent/report/job_list.h"
 #include "agent/core/result.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "wire/msg.h"
 

@@ -9,7 +9,7 @@
 #include "agent/report/probe.h"
 #include "agent/core/result.h"
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "wire/msg.h"
 
 /* After a lease the processes have LEASE_GRACE_MS: all is over two seconds after the lease. */

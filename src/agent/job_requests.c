@@ -8,7 +8,7 @@
 #include "agent/core/facts.h"
 #include "agent/job_int.h"
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "wire/msg.h"
 
 /* --- the set-up --- */

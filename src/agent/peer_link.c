@@ -6,7 +6,7 @@
 #include "agent/core/msg.h"
 #include "agent/core/ports.h"
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "wire/msg.h"
 
 enum { CONNECT_MS = 3000, RETRY_MS = 100, PING_MS = 1000, JOIN_MS = 10000 };

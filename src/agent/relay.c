@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 
 enum { RELAY_BUF = 256 << 10 };

@@ -1,7 +1,9 @@
 /* banned.h - functions of libc that this project does not call. The Makefile includes this header
- * before every source file. A call does not compile, and the error names the replacement.
+ * before every source file. A call of such a function does not compile; the error names the
+ * replacement.
  *
- * The headers that declare the functions come first, so that the macros meet calls only. */
+ * The headers that declare the functions are included first, so that the macros affect only calls.
+ */
 #ifndef PD_BANNED_H
 #define PD_BANNED_H
 
@@ -11,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-/* They write without a bound, or leave a text without its end. */
+/* They write without a bound, or may leave a string unterminated. */
 #define strcpy(...) strcpy_is_banned_call_pd_fmt
 #define stpcpy(...) stpcpy_is_banned_call_pd_fmt
 #define strcat(...) strcat_is_banned_call_pd_fmt
@@ -23,7 +25,7 @@
 #undef alloca
 #define alloca(...) alloca_is_banned_call_pd_malloc
 
-/* All threads share their result. */
+/* Their result is shared by all threads. */
 #define strtok(...) strtok_is_banned_call_strtok_r
 #define gmtime(...) gmtime_is_banned_call_gmtime_r
 #define localtime(...) localtime_is_banned_call_localtime_r
@@ -43,12 +45,12 @@
 #define srandom(...) srandom_is_banned_call_pd_rng_below
 #define drand48(...) drand48_is_banned_call_pd_rng_below
 
-/* Another process can take the name first. */
+/* Another process can create the name first. */
 #define tmpnam(...) tmpnam_is_banned_call_mkstemp
 #define tempnam(...) tempnam_is_banned_call_mkstemp
 #define mktemp(...) mktemp_is_banned_call_mkdtemp
 
-/* Programs start others without a shell. Tests may ask one. */
+/* Programs start other programs without a shell. Tests may use a shell. */
 #ifndef PD_TEST
 #define system(...) system_is_banned_call_posix_spawn
 #define popen(...) popen_is_banned_call_posix_spawn

@@ -1,6 +1,6 @@
-/* blake2b_tables.h - the constants of BLAKE2b, for those that compress themselves: the seed, which
- * has no library, and pack/object/object_ids.c, four messages at once. Constants only: nothing is
- * linked. Source: RFC 7693, 2.6 and 2.7. */
+/* blake2b_tables.h - the constants of BLAKE2b (RFC 7693, 2.6 and 2.7), and nothing to link. Two
+ * files have their own compression function: seed/blake2b.c, which has no library, and
+ * pack/object/object_ids.c, which hashes four messages at once. */
 #ifndef PD_BASE_BLAKE2B_TABLES_H
 #define PD_BASE_BLAKE2B_TABLES_H
 
@@ -13,8 +13,7 @@ static const uint64_t blake2b_iv[8] = {
     0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179,
 };
 
-/* The order in which a round takes the words of a block; the last two rounds are the first two
- * again. */
+/* Round i reads the words of a block in the order of row i; rounds 10 and 11 repeat 0 and 1. */
 static const uint8_t blake2b_sigma[BLAKE2B_ROUNDS][16] = {
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
     {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},

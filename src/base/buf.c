@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 void pd_buf_init(struct pd_buf *b) { memset(b, 0, sizeof *b); }
 
@@ -104,13 +104,13 @@ void pd_put_fmt(struct pd_buf *b, const char *fmt, ...) {
     b->len += (size_t)n;
 }
 
-void pd_rd_init(struct pd_rd *r, const void *p, size_t n) {
+void pd_reader_init(struct pd_reader *r, const void *p, size_t n) {
     r->p = p;
     r->end = n ? r->p + n : r->p;
     r->failed = 0;
 }
 
-const uint8_t *pd_get(struct pd_rd *r, size_t n) {
+const uint8_t *pd_get(struct pd_reader *r, size_t n) {
     if (r->failed || n > (size_t)(r->end - r->p)) {
         r->failed = 1;
         return NULL;
@@ -120,7 +120,7 @@ const uint8_t *pd_get(struct pd_rd *r, size_t n) {
     return p;
 }
 
-static uint64_t get_le(struct pd_rd *r, size_t n) {
+static uint64_t get_le(struct pd_reader *r, size_t n) {
     const uint8_t *p = pd_get(r, n);
     uint64_t v = 0;
     for (size_t i = 0; p && i < n; i++)
@@ -128,33 +128,33 @@ static uint64_t get_le(struct pd_rd *r, size_t n) {
     return v;
 }
 
-uint8_t pd_get_u8(struct pd_rd *r) { return (uint8_t)get_le(r, 1); }
-uint16_t pd_get_u16(struct pd_rd *r) { return (uint16_t)get_le(r, 2); }
-uint32_t pd_get_u32(struct pd_rd *r) { return (uint32_t)get_le(r, 4); }
-uint64_t pd_get_u64(struct pd_rd *r) { return get_le(r, 8); }
+uint8_t pd_get_u8(struct pd_reader *r) { return (uint8_t)get_le(r, 1); }
+uint16_t pd_get_u16(struct pd_reader *r) { return (uint16_t)get_le(r, 2); }
+uint32_t pd_get_u32(struct pd_reader *r) { return (uint32_t)get_le(r, 4); }
+uint64_t pd_get_u64(struct pd_reader *r) { return get_le(r, 8); }
 
-float pd_get_f32(struct pd_rd *r) {
+float pd_get_f32(struct pd_reader *r) {
     uint32_t u = pd_get_u32(r);
     float v;
     memcpy(&v, &u, 4);
     return v;
 }
 
-double pd_get_f64(struct pd_rd *r) {
+double pd_get_f64(struct pd_reader *r) {
     uint64_t u = pd_get_u64(r);
     double v;
     memcpy(&v, &u, 8);
     return v;
 }
 
-const uint8_t *pd_get_blob(struct pd_rd *r, size_t *n) {
+const uint8_t *pd_get_blob(struct pd_reader *r, size_t *n) {
     uint32_t len = pd_get_u32(r);
     const uint8_t *p = pd_get(r, len);
     *n = p ? len : 0;
     return p;
 }
 
-void pd_get_str(struct pd_rd *r, char *out, size_t cap) {
+void pd_get_str(struct pd_reader *r, char *out, size_t cap) {
     size_t n;
     const uint8_t *p = pd_get_blob(r, &n);
     if (p && (n >= cap || memchr(p, 0, n))) {
@@ -166,4 +166,4 @@ void pd_get_str(struct pd_rd *r, char *out, size_t cap) {
     out[p ? n : 0] = 0;
 }
 
-int pd_rd_done(const struct pd_rd *r) { return !r->failed && r->p == r->end; }
+int pd_reader_done(const struct pd_reader *r) { return !r->failed && r->p == r->end; }

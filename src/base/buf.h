@@ -32,23 +32,23 @@ void pd_put_blob(struct pd_buf *b, const void *p, size_t n); /* u32 length, byte
 void pd_put_fmt(struct pd_buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))); /* text */
 
-struct pd_rd {
+struct pd_reader {
     const uint8_t *p, *end;
     int failed; /* 1 once a read passed the end or a limit */
 };
 
-void pd_rd_init(struct pd_rd *r, const void *p, size_t n);
-uint8_t pd_get_u8(struct pd_rd *r);
-uint16_t pd_get_u16(struct pd_rd *r);
-uint32_t pd_get_u32(struct pd_rd *r);
-uint64_t pd_get_u64(struct pd_rd *r);
-float pd_get_f32(struct pd_rd *r);
-double pd_get_f64(struct pd_rd *r);
-const uint8_t *pd_get(struct pd_rd *r, size_t n); /* n bytes in place, or NULL */
-/* A string of at most cap-1 bytes into `out`, NUL-terminated. A longer one, or one with a NUL
- * inside, fails. */
-void pd_get_str(struct pd_rd *r, char *out, size_t cap);
-const uint8_t *pd_get_blob(struct pd_rd *r, size_t *n); /* in place; NULL and 0 on failure */
-int pd_rd_done(const struct pd_rd *r);                  /* 1: no failure and nothing left */
+void pd_reader_init(struct pd_reader *r, const void *p, size_t n);
+uint8_t pd_get_u8(struct pd_reader *r);
+uint16_t pd_get_u16(struct pd_reader *r);
+uint32_t pd_get_u32(struct pd_reader *r);
+uint64_t pd_get_u64(struct pd_reader *r);
+float pd_get_f32(struct pd_reader *r);
+double pd_get_f64(struct pd_reader *r);
+const uint8_t *pd_get(struct pd_reader *r, size_t n); /* n bytes in place, or NULL */
+/* Copies a string of at most cap-1 bytes into `out` and ends it with a NUL. A longer string or a
+ * string that contains a NUL is an error. */
+void pd_get_str(struct pd_reader *r, char *out, size_t cap);
+const uint8_t *pd_get_blob(struct pd_reader *r, size_t *n); /* in place; NULL and 0 on failure */
+int pd_reader_done(const struct pd_reader *r);              /* 1: no failure and nothing left */
 
 #endif

@@ -1,4 +1,4 @@
-/* cksum.c - see cksum.h. Eight bytes at a time: row[k][b] is what byte b does to the register k
+/* cksum.c - see cksum.h. Eight bytes at a time: row[k][b] is the effect of byte b on the register k
  * bytes later. */
 #include "base/cksum.h"
 

@@ -1,4 +1,4 @@
-/* clock.h - the two clocks. Durations use the monotonic one, log times the wall clock. */
+/* clock.h - the two clocks: the monotonic clock for durations, the wall clock for times in logs. */
 #ifndef PD_BASE_CLOCK_H
 #define PD_BASE_CLOCK_H
 

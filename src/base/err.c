@@ -1,4 +1,4 @@
-/* err.c - the error table and the message that goes with a code. */
+/* err.c - the table of error codes, and the functions that write messages. */
 #include "base/err.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@ static const struct {
 #undef X
 };
 
-__attribute__((format(printf, 3, 0))) static void set(struct pd_err *err, int code, const char *fmt,
-                                                      va_list ap) {
+__attribute__((format(printf, 3, 0))) static void set_message(struct pd_err *err, int code,
+                                                              const char *fmt, va_list ap) {
     err->code = code;
     vsnprintf(err->msg, sizeof err->msg, fmt, ap);
 }
@@ -25,9 +25,13 @@ int pd_fail(struct pd_err *err, int code, const char *fmt, ...) {
         return code;
     va_list ap;
     va_start(ap, fmt);
-    set(err, code, fmt, ap);
+    set_message(err, code, fmt, ap);
     va_end(ap);
     return code;
+}
+
+int pd_oom(struct pd_err *err, const char *what) {
+    return pd_fail(err, PD_ENOMEM, "no memory for %s", what);
 }
 
 int pd_fail_errno(struct pd_err *err, int code, int errnum, const char *fmt, ...) {
@@ -39,7 +43,7 @@ int pd_fail_errno(struct pd_err *err, int code, int errnum, const char *fmt, ...
         return code;
     va_list ap;
     va_start(ap, fmt);
-    set(err, code, fmt, ap);
+    set_message(err, code, fmt, ap);
     va_end(ap);
     size_t n = strlen(err->msg);
     snprintf(err->msg + n, sizeof err->msg - n, ": %s", strerror(errnum));
@@ -68,7 +72,7 @@ void pd_err_clear(struct pd_err *err) {
     }
 }
 
-static int find(int code) {
+static int find_code(int code) {
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
         if (codes[i].code == code)
             return (int)i;
@@ -76,16 +80,16 @@ static int find(int code) {
 }
 
 const char *pd_code_name(int code) {
-    int i = find(code);
+    int i = find_code(code);
     return i < 0 ? "?" : codes[i].name;
 }
 
 const char *pd_code_text(int code) {
-    int i = find(code);
+    int i = find_code(code);
     return i < 0 ? "unknown error" : codes[i].text;
 }
 
 int pd_code_exit_status(int code) {
-    int i = find(code);
+    int i = find_code(code);
     return i < 0 ? 1 : codes[i].status;
 }

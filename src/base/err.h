@@ -45,13 +45,16 @@ struct pd_err {
 int pd_fail(struct pd_err *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Same, followed by ": " and strerror(errnum). ENOSPC and EDQUOT become PD_ENOSPC whatever `code`.
- */
+/* PD_ENOMEM: "no memory for WHAT". */
+int pd_oom(struct pd_err *err, const char *what);
+
+/* Same as pd_fail, followed by ": " and strerror(errnum). ENOSPC and EDQUOT always become PD_ENOSPC, ENOMEM
+ * becomes PD_ENOMEM. */
 int pd_fail_errno(struct pd_err *err, int code, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Put "prefix: " before the message already in `err`; for adding a host, role or step on the way
- * up. */
+/* Put "prefix: " before the message already in `err`, to add a host, role or step while the error
+ * travels up. */
 void pd_err_prefix(struct pd_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 void pd_err_clear(struct pd_err *err);

@@ -167,8 +167,8 @@ int pd_rm_tree(const char *path, struct pd_err *err) {
     int e = EACCES;
     if (lstat(path, &st))
         return errno == ENOENT ? 0 : pd_fail_errno(err, PD_EIO, errno, "cannot remove %s", path);
-    /* A folder without write permission keeps what is in it from being removed; one that can't be
-     * read shows the folders below it only after the next round. */
+    /* A folder without write permission protects its entries from removal. A folder that is not
+     * readable shows its subfolders only in the next round. */
     for (int round = 0; e == EACCES && round < UNLOCK_ROUNDS; round++) {
         if (round)
             nftw(path, unlock_one, 32, FTW_PHYS);
@@ -179,10 +179,10 @@ int pd_rm_tree(const char *path, struct pd_err *err) {
     return e ? pd_fail_errno(err, PD_EIO, e, "cannot remove %s", path) : 0;
 }
 
-/* One entry of folder `from` into folder `to`. */
+/* Moves one entry of folder `from` into folder `to`. */
 static int merge_one(int from, int to, const char *name, struct pd_err *err);
 
-/* Takes both descriptors over. */
+/* Closes both descriptors, also on failure. */
 static int merge_folder(int from, int to, const char *name, struct pd_err *err) {
     struct stat a, b;
     DIR *d = from < 0 || to < 0 || fstat(from, &a) || fstat(to, &b) ? NULL : fdopendir(from);
@@ -199,8 +199,8 @@ static int merge_folder(int from, int to, const char *name, struct pd_err *err) 
     if (((a.st_mode & 0700) != 0700 && fchmod(from, 0700)) ||
         ((b.st_mode & 0700) != 0700 && fchmod(to, (b.st_mode & 07777) | 0700)))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot change the mode of folder %s", name);
-    for (; !rc && moved; rewinddir(
-             d)) /* again, until nothing is left: what a folder that changes shows is not certain */
+    /* Repeat until a round moves nothing: readdir may skip entries of a folder that changes. */
+    for (; !rc && moved; rewinddir(d))
         for (moved = 0; !rc && (errno = 0, e = readdir(d));)
             if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) {
                 rc = merge_one(from, to, e->d_name, err);

@@ -9,34 +9,35 @@
 #include "base/err.h"
 
 int pd_write_all(int fd, const void *p, size_t n); /* 0 or -1 with errno; goes on after EINTR */
-ssize_t pd_read_full(int fd, void *p,
-                     size_t n); /* bytes read (less than n only at the end), or -1 */
+/* Bytes read, fewer than n only at the end of the file; or -1 with errno. */
+ssize_t pd_read_full(int fd, void *p, size_t n);
 
 int pd_mkdirs(const char *path, mode_t mode, struct pd_err *err); /* like mkdir -p */
 
-/* The file's bytes (a NUL follows them, not counted). More than `max` bytes is PD_EDATA. */
+/* Appends the bytes of the file to `out`, and a NUL that is not counted. PD_EDATA: the file has
+ * more than `max` bytes. */
 int pd_read_file(const char *path, size_t max, struct pd_buf *out, struct pd_err *err);
 
-/* Write aside, fsync, rename: a reader sees the old file or the whole new one. */
+/* Write a temporary file, fsync, rename: a reader sees the old file or the whole new file. */
 int pd_write_file_atomic(const char *path, const void *p, size_t n, mode_t mode,
                          struct pd_err *err);
 
-/* The same without waiting for the disk: after a power cut it may be old, empty or cut off. For
- * caches. */
+/* The same without fsync: after a power cut the file may be old, empty or truncated. For caches. */
 int pd_write_file_quick(const char *path, const void *p, size_t n, mode_t mode, struct pd_err *err);
 
 /* Delete a tree; symbolic links are removed, never followed; a missing path is no error. */
 int pd_rm_tree(const char *path, struct pd_err *err);
 
-/* What is in folder `from` moves into folder `to` on the same file system; folders that both have
- * become one, with the times and mode of the one in `to`; a file replaces one of its name. `from`
- * is gone then. Not atomic. PD_EIO names the path below. */
+/* Move the contents of folder `from` into folder `to` on the same file system, and remove `from`.
+ * Folders that exist in both are merged; the folder in `to` keeps its times and mode. A file
+ * replaces the file of the same name. Not atomic. PD_EIO names the path below `from`. */
 int pd_merge_tree(const char *from, const char *to, struct pd_err *err);
 
 int pd_fsync_dir(const char *path, struct pd_err *err);
 
-/* A pipe that holds as much as anybody may ask for (1 MiB), so that its writer seldom waits; not
- * every system allows it, and what is no pipe stays as it is. */
+/* Enlarge a pipe's buffer to 1 MiB, the most that an unprivileged process may have, so that its
+ * writer seldom waits. Not every system allows it. Best effort; other descriptors stay unchanged.
+ */
 void pd_widen_pipe(int fd);
 
 /* The folder of the running executable, without a trailing slash. 0 or -1. */

@@ -1,4 +1,4 @@
-/* log.c - format a record on the stack, write it in one call. */
+/* log.c - formats a record on the stack and writes it with one call. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@ void pd_log_init(struct pd_log *log, int fd, int also_fd, enum pd_level level) {
     *log = (struct pd_log){.fd = fd, .also_fd = also_fd, .level = level};
 }
 
-void pd_log_at(const struct pd_log *log, enum pd_level level, const char *file, int line,
-               const char *fmt, ...) {
+void pd_log_write(const struct pd_log *log, enum pd_level level, const char *file, int line,
+                  const char *fmt, ...) {
     if (!log || level < log->level || (log->fd < 0 && log->also_fd < 0))
         return;
     int saved = errno;

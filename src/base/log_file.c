@@ -1,10 +1,10 @@
-/* log_file.c - a log in files of limited size: PATH, and PATH.1 (the newest) to PATH.keep.
+/* log_file.c - a log in files of limited size: PATH, PATH.1 (the newest old file) to PATH.keep.
  *
- * The descriptor keeps its number over a rotation (dup3 puts the new file behind it), so that
- * threads that are about to write need no lock: a record lands in the old file or in the new one,
- * whole. Several processes may write to one PATH: the one that finds it too long rotates it, under
- * a lock on the file; the others notice that PATH is another file now.
- */
+ * A rotation keeps the number of the descriptor: dup3 replaces the file behind it. Threads that are
+ * about to write therefore need no lock; each record goes whole into the old or the new file.
+ *
+ * Several processes may write to the same PATH. The process that finds PATH too long rotates it,
+ * under a lock on the file. The other processes notice that PATH is now another file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/log.h"
 #include "base/str.h"
 
@@ -25,7 +25,8 @@ struct pd_log_file {
     int fd;
     uint64_t max;
     unsigned keep;
-    atomic_ullong size, limit; /* bytes that this process knows of; where it looks closer */
+    /* size: bytes that this process knows of. Above limit the process checks the file. */
+    atomic_ullong size, limit;
     atomic_flag busy;
 };
 
@@ -78,16 +79,16 @@ static void put_behind(struct pd_log_file *f, int fd, uint64_t size) {
     atomic_store(&f->limit, f->max);
 }
 
-/* PATH has the name PATH.1 too, and what had it is .2, and so on; .keep goes. A number that is
- * missing does not matter. PATH keeps its own name until the new file takes it: were there a moment
- * without one, another process would make a file of its own there, and what it wrote would be lost.
- * Only where the file system has no hard links there is such a moment. */
-static int shift(const struct pd_log_file *f, const struct stat *its) {
+/* Rename .1 to .2 and so on, drop .keep, and link PATH to PATH.1. A missing number does not matter.
+ * PATH keeps its own name until the new file replaces it. Without that, another process could
+ * create PATH in the meantime, and its records would be lost. Only a file system without hard links
+ * has that gap. */
+static int shift_names(const struct pd_log_file *f, const struct stat *its) {
     char from[PATH_MAX + 16], to[PATH_MAX + 16];
     struct stat first;
     pd_fmt(to, sizeof to, "%s.1", f->path);
     if (f->keep && !stat(to, &first) && first.st_ino == its->st_ino && first.st_dev == its->st_dev)
-        return 0; /* one that was killed here has come so far */
+        return 0; /* a process that was killed here has done this already */
     for (unsigned i = f->keep; i-- > 0;) {
         pd_fmt(from, sizeof from, i ? "%s.%u" : "%s", f->path, i);
         pd_fmt(to, sizeof to, "%s.%u", f->path, i + 1);
@@ -106,20 +107,20 @@ static int rotate(struct pd_log_file *f, size_t len) {
     if (fstat(f->fd, &mine))
         return -1;
     if (stat(f->path, &there) || there.st_ino != mine.st_ino ||
-        there.st_dev != mine.st_dev) { /* another process did it */
+        there.st_dev != mine.st_dev) { /* another process has rotated PATH */
         if ((fd = open(f->path, OPEN_FLAGS, 0644)) < 0)
             return -1;
         put_behind(f, fd, (uint64_t)(fstat(fd, &there) ? 0 : there.st_size) + len);
         return 0;
     }
-    if (!mine.st_size || (uint64_t)mine.st_size + len <= f->max) { /* somebody cut it */
+    if (!mine.st_size || (uint64_t)mine.st_size + len <= f->max) { /* PATH was truncated */
         atomic_store(&f->size, (unsigned long long)mine.st_size + len);
         return 0;
     }
     if (pd_fmt(fresh, sizeof fresh, "%s.new", f->path) ||
         (fd = open(fresh, OPEN_FLAGS | O_TRUNC, 0644)) < 0)
         return -1;
-    if (shift(f, &mine) || rename(fresh, f->path)) {
+    if (shift_names(f, &mine) || rename(fresh, f->path)) {
         unlink(fresh);
         close(fd);
         return -1;
@@ -132,12 +133,13 @@ void pd_log_file_grows(struct pd_log_file *f, size_t len) {
     const unsigned long long size = atomic_fetch_add(&f->size, len) + len;
     if (size <= atomic_load(&f->limit) || atomic_flag_test_and_set(&f->busy))
         return;
-    /* The lock belongs to the open file, which put_behind replaces: it is taken on a descriptor of
-     * its own. */
+    /* A lock belongs to the open file, and put_behind replaces the open file of f's descriptor. So
+     * the lock uses a descriptor of its own. */
     int lock = open(f->path, O_RDONLY | O_CLOEXEC);
     if (lock < 0 || !flock(lock, LOCK_EX | LOCK_NB)) {
         if (rotate(f, len))
-            atomic_store(&f->limit, size + f->max / 8 + 1); /* a full disk, say: later */
+            /* Rotation failed, for example because the disk is full: try again later. */
+            atomic_store(&f->limit, size + f->max / 8 + 1);
     }
     if (lock >= 0)
         close(lock);

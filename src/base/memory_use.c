@@ -1,4 +1,4 @@
-/* peak.c - see peak.h. */
+/* memory_use.c - see memory_use.h. */
 #include "base/memory_use.h"
 
 #include <stdio.h>

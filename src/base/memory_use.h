@@ -1,11 +1,11 @@
-/* peak.h - how much memory this process has needed. */
-#ifndef PD_BASE_PEAK_H
-#define PD_BASE_PEAK_H
+/* memory_use.h - how much memory this process has used. */
+#ifndef PD_BASE_MEMORY_USE_H
+#define PD_BASE_MEMORY_USE_H
 
 #include <stdint.h>
 
-/* Bytes: the most of this program that was in memory at a time (VmHWM; ru_maxrss would count what
- * forked it, too). 0: /proc does not tell. */
+/* Peak resident memory of this program in bytes (VmHWM); 0 if /proc does not show it. Not
+ * ru_maxrss, which also counts the parent before exec. */
 uint64_t pd_peak_memory(void);
 
 #endif

@@ -33,7 +33,7 @@ int pd_parse_u64(const char *s, uint64_t max, uint64_t *out) {
     return 0;
 }
 
-/* Nothing here calls setlocale(LC_NUMERIC), so strtod always reads a point. */
+/* No program calls setlocale(LC_NUMERIC), so strtod always reads a decimal point. */
 int pd_parse_f64(const char *s, double min, double max, double *out) {
     char *end;
     if (!*s || !strchr("+-.0123456789", *s))
@@ -83,8 +83,8 @@ int pd_fmt(char *out, size_t cap, const char *fmt, ...) {
     return -1;
 }
 
-/* Bytes of the valid sequence at p, or 0. Overlong forms, surrogates and values above U+10FFFF are
- * not valid. */
+/* Length of the valid UTF-8 sequence at p, or 0. Overlong forms, surrogates and values above
+ * U+10FFFF are invalid. */
 static size_t utf8_one(const unsigned char *p, size_t n) {
     static const struct {
         unsigned char lo, hi, len, min2, max2; /* first byte, length, bounds of the second byte */
@@ -113,30 +113,32 @@ size_t pd_utf8_valid(const char *s, size_t n) {
     return at;
 }
 
-char *pd_plain(char *s) {
+char *pd_make_printable(char *s) {
     for (unsigned char *p = (unsigned char *)s; *p; p++)
         if ((*p < 32 && *p != '\n' && *p != '\t') || *p == 127)
             *p = ' ';
         else if (*p == 0xc2 && p[1] >= 0x80 &&
-                 p[1] < 0xa0) /* U+0080 to U+009f: the same codes in one character */
+                 p[1] < 0xa0) /* U+0080 to U+009f: control codes too */
             *p = p[1] = ' ';
     return s;
 }
 
-static int blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 char *pd_trim(char *s) {
-    while (blank(*s))
+    while (is_blank(*s))
         s++;
     size_t n = strlen(s);
-    while (n && blank(s[n - 1]))
+    while (n && is_blank(s[n - 1]))
         s[--n] = 0;
     return s;
 }
 
-int pd_starts(const char *s, const char *prefix) { return !strncmp(s, prefix, strlen(prefix)); }
+int pd_starts_with(const char *s, const char *prefix) {
+    return !strncmp(s, prefix, strlen(prefix));
+}
 
-int pd_ends(const char *s, const char *suffix) {
+int pd_ends_with(const char *s, const char *suffix) {
     size_t n = strlen(s), m = strlen(suffix);
     return n >= m && !strcmp(s + n - m, suffix);
 }
@@ -150,7 +152,7 @@ void pd_hex(char *out, const void *bytes, size_t n) {
     out[2 * n] = 0;
 }
 
-static int digit(char c) {
+static int hex_digit(char c) {
     if (c >= '0' && c <= '9')
         return c - '0';
     if (c >= 'a' && c <= 'f')
@@ -163,7 +165,7 @@ int pd_unhex(void *out, size_t n, const char *hex) {
     if (strlen(hex) != 2 * n)
         return -1;
     for (size_t i = 0; i < n; i++) {
-        int hi = digit(hex[2 * i]), lo = digit(hex[2 * i + 1]);
+        int hi = hex_digit(hex[2 * i]), lo = hex_digit(hex[2 * i + 1]);
         if (hi < 0 || lo < 0)
             return -1;
         p[i] = (uint8_t)(hi << 4 | lo);
@@ -171,7 +173,7 @@ int pd_unhex(void *out, size_t n, const char *hex) {
     return 0;
 }
 
-size_t pd_distance(const char *a, const char *b) {
+size_t pd_edit_distance(const char *a, const char *b) {
     size_t row[2][64], n = strlen(a), m = strlen(b);
     if (n > 60 || m > 60)
         return 99;

@@ -1,4 +1,4 @@
-/* version.h - the project's version, the same in all three programs. */
+/* version.h - the version of the project, the same in all programs. */
 #ifndef PD_BASE_VERSION_H
 #define PD_BASE_VERSION_H
 

@@ -1,14 +1,14 @@
-/* calls.c - declare, pull, push, save: the client's own calls, with what a caller could get wrong
- * checked and said in words. */
+/* calls.c - declare, pull, push, save: wraps the calls of the client, and checks and explains usage
+ * errors. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/row_life.h"
 #include "base/str.h"
 #include "capi/capi_internal.h"
 
-/* Every call begins so: an error that was stays. */
+/* Every call begins with this check: an earlier error stays. */
 #define CHECK_OK(ps)               \
     do {                           \
         if ((ps)->err.code)        \
@@ -20,8 +20,8 @@ struct attributes {
     struct pd_row_life life;
 };
 
-/* The number that a name stands for; of a table's rows also those of base/row_life.h. NULL: there
- * is none. */
+/* The attribute with that name; of a table also the settings of base/row_life.h. NULL: there is
+ * none. */
 static double *life_at(struct attributes *a, const char *name) {
     for (size_t i = 0; i < PD_ROW_LIFE_N; i++)
         if (!strcmp(pd_row_life_settings[i].name, name))
@@ -52,8 +52,8 @@ static int read_attributes(const char *name, const char *text, int is_table, str
         double v, *life = is_table && !at ? life_at(a, w.name) : NULL;
         if (!at && !life)
             return pd_fail(err, PD_ECONF,
-                           "parameter '%s': there is no attribute '%s' (mean std lr l1 l2%s)", name,
-                           w.name, is_table ? ", admit_count ... of docs/online.md" : "");
+                           "parameter '%s': unknown attribute '%s' (known: mean std lr l1 l2%s)",
+                           name, w.name, is_table ? ", admit_count ... of docs/online.md" : "");
         if (pd_parse_f64(w.value, -1e30, 1e30, &v))
             return pd_fail(err, PD_ECONF, "parameter '%s': %s is a number, not '%.40s'", name,
                            w.name, w.value);
@@ -93,7 +93,7 @@ CAPI int paddle_ps_dense(paddle_ps *ps, const char *name, unsigned n_dims, const
                                  .l2 = a.l2};
     uint64_t n = 1;
     for (unsigned i = 0; i < n_dims; i++)
-        n *= spec.shape[i] = shape[i]; /* an overflow is refused with the shape, by the client */
+        n *= spec.shape[i] = shape[i]; /* if this overflows, the client refuses the shape */
     int id = ps_declare_dense(ps->client, &spec);
     if (id >= 0 && append((void **)&ps->size, id, sizeof n, &n))
         return capi_fail(ps, PD_ENOMEM, "out of memory");
@@ -212,8 +212,8 @@ CAPI int paddle_ps_push_seen_rows(paddle_ps *ps, int table, size_t n, const uint
         return rc;
     if (!ps->table[table].life)
         return capi_fail(ps, PD_EUSAGE,
-                         "the rows of table %d do not come and go: it has neither admit_count, "
-                         "admit_probability nor ageing",
+                         "table %d has no admission and ageing of rows: neither admit_count, "
+                         "admit_probability nor ageing is set",
                          table);
     for (size_t i = 0; i < n; i++)
         if (seen[2 * i + 1] > seen[2 * i])
@@ -233,11 +233,11 @@ CAPI int paddle_ps_wait(paddle_ps *ps) {
 CAPI int paddle_ps_step_end(paddle_ps *ps, uint64_t n_samples, const double *sums, size_t n_sums) {
     CHECK_OK(ps);
     if (n_sums > PS_STATS_MAX)
-        return capi_fail(ps, PD_EUSAGE, "at most %d sums travel with a step, not %zu", PS_STATS_MAX,
+        return capi_fail(ps, PD_EUSAGE, "a step can have at most %d sums, not %zu", PS_STATS_MAX,
                          n_sums);
     int rc = ps_step_end(ps->client, n_samples, sums, n_sums);
-    return capi_done(ps,
-                     rc ? rc : ps_flush(ps->client)); /* nobody knows when its next call comes */
+    /* flush: nobody knows when the program makes its next call */
+    return capi_done(ps, rc ? rc : ps_flush(ps->client));
 }
 
 CAPI int paddle_ps_step_sums(paddle_ps *ps, uint64_t *step, uint64_t *n_samples, double *sums,
@@ -274,7 +274,7 @@ CAPI int paddle_ps_barrier(paddle_ps *ps) {
     return capi_done(ps, ps_barrier(ps->client));
 }
 
-/* Trainer 0 asks, while the others wait; what it hears all hear. */
+/* Trainer 0 sends the request while the others wait; the reduction gives its answer to all. */
 CAPI int paddle_ps_day_end(paddle_ps *ps, uint64_t *removed, uint64_t *rows, uint64_t *waiting) {
     struct ps_day day = {0};
     CHECK_OK(ps);
@@ -303,7 +303,8 @@ CAPI int paddle_ps_save(paddle_ps *ps, const char *dir, const char *name) {
 }
 
 CAPI int paddle_ps_load(paddle_ps *ps, const char *folder, const char *missing) {
-    static const char *const names[] = {"fail", "rand", "zero"}; /* the order of enum ps_missing */
+    /* in the order of enum ps_missing */
+    static const char *const names[] = {"fail", "rand", "zero"};
     size_t k = 0;
     CHECK_OK(ps);
     while (k < 3 && strcmp(names[k], missing))

@@ -1,4 +1,4 @@
-/* internal.h - what a handle of libpaddle_ps holds. */
+/* capi_internal.h - the contents of a handle of libpaddle_ps. */
 #ifndef PD_CAPI_INTERNAL_H
 #define PD_CAPI_INTERNAL_H
 
@@ -11,15 +11,17 @@
 
 #define CAPI __attribute__((visibility("default")))
 
-/* The rows of one pull or push: sorted unique keys on the wire, the caller's order outside. */
+/* The rows of one pull or push. On the wire keys are sorted and unique; the caller's ids have any
+ * order. */
 struct capi_rows {
     struct capi_rows *next;
     uint64_t *key;  /* [n_keys] */
-    uint32_t *slot; /* [n]: which key the caller's i-th id is */
+    uint32_t *slot; /* [n]: index of the key of the caller's i-th id */
     float *value;   /* [n_keys x dim] */
     size_t n, n_keys, dim, room_ids, room_values;
-    float *out;     /* of a pull: the caller's; NULL: a push */
-    uint32_t *seen; /* [n_keys x 2] shows and clicks, of a push to a table whose rows come and go */
+    float *out; /* pull: the caller's buffer; NULL: a push */
+    /* [n_keys x 2] shows and clicks, for a push to a table with admission or ageing. */
+    uint32_t *seen;
     size_t room_seen;
 };
 
@@ -27,39 +29,39 @@ struct paddle_ps {
     struct ps_client *client;
     struct pd_options options;
     struct pd_log log;
-    struct pd_err err; /* the first one */
+    struct pd_err err; /* the first error */
     uint8_t key[WIRE_KEY_BYTES];
     uint64_t *size; /* [n_dense] values */
     struct capi_table {
         uint32_t dim;
-        int life; /* its rows come and go */
+        int life; /* the table has admission or ageing */
     } * table;    /* [n_tables] */
     int n_dense, n_tables, started;
     uint64_t pass;
-    struct capi_rows *pending, *idle; /* until the next wait; to be used again */
-    struct pd_keyed *sort, *spare;    /* [room_sort] */
+    struct capi_rows *pending, *idle; /* pending: until the next wait; idle: for reuse */
+    struct pd_sort_key *sort, *spare; /* [room_sort] */
     size_t room_sort;
 };
 
-/* The handle's code: the first error, whoever saw it. */
+/* The code of the handle: the first error of the handle or its client. */
 int capi_done(paddle_ps *ps, int rc);
 int capi_fail(paddle_ps *ps, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* The next NAME=VALUE of `*text`, which moves on: 1, 0 at the end, PD_ECONF. Both are cut at their
- * room: PD_ECONF, too. */
+/* Read the next NAME=VALUE of *text and advance *text. 1; 0 at the end; PD_ECONF, also for a name
+ * or value that is too long. */
 struct capi_word {
     char name[64], value[4096];
 };
 int capi_word_next(const char **text, struct capi_word *w, struct pd_err *err);
 
 /* rows.c */
-/* The rows of one pull or push, until the next wait. NULL: no memory */
+/* A struct for the rows of one pull or push, valid until the next wait. NULL: out of memory. */
 struct capi_rows *capi_rows_take(paddle_ps *ps, size_t n, const uint64_t *ids, size_t dim);
-/* r->seen of a push: of equal ids the sum of seen[2 * i] and seen[2 * i + 1]; NULL: each was shown
- * once. 0 or PD_ENOMEM. */
+/* Set r->seen for a push: for equal ids the sum of seen[2 * i] and seen[2 * i + 1]. NULL: each id
+ * counts as one show. 0 or PD_ENOMEM. */
 int capi_rows_seen(struct capi_rows *r, const uint32_t *seen);
-void capi_rows_wait_done(
-    paddle_ps *ps); /* what was pulled goes to its callers; everything is idle */
+/* Copy pulled rows to the callers' buffers; all structs become idle. */
+void capi_rows_wait_done(paddle_ps *ps);
 void capi_rows_release(paddle_ps *ps);
 
 #endif

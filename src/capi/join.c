@@ -1,4 +1,5 @@
-/* join.c - a handle: where this trainer stands in its job, from settings and environment. */
+/* join.c - creates a handle: finds this trainer's place in its job from settings and environment.
+ */
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -6,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "capi/capi_internal.h"
 #include "ps/plan/update_rule.h"
@@ -36,11 +37,11 @@ static int read_settings(const char *text, struct pd_options *o, struct ps_optim
     int rc;
     while ((rc = capi_word_next(&text, &w, err)) > 0) {
         if (!strcmp(w.name,
-                    "optimizer")) { /* the name first: its settings have their defaults from it */
+                    "optimizer")) { /* the name first: the defaults of its settings depend on it */
             if (!optimizer_words && (rc = ps_optim_conf_init(optim, w.value, err)))
                 return rc;
             *has_optim = 1;
-        } else if (pd_starts(w.name, "optimizer.")) {
+        } else if (pd_starts_with(w.name, "optimizer.")) {
             if (optimizer_words && (rc = ps_optim_conf_set(optim, w.name + 10, w.value, err)))
                 return rc;
         } else if (!optimizer_words) {
@@ -48,7 +49,7 @@ static int read_settings(const char *text, struct pd_options *o, struct ps_optim
             size_t n;
             const struct pd_option *t = pd_option_table(&n);
             if (row < 0)
-                return pd_fail(err, PD_ECONF, "there is no setting '%s'", w.name);
+                return pd_fail(err, PD_ECONF, "unknown setting '%s'", w.name);
             rc = pd_options_set(o, PD_TRAINER, t[row].section, t[row].name, w.value, PD_FROM_ARGV,
                                 w.name, NULL, err);
             if (rc)
@@ -58,9 +59,9 @@ static int read_settings(const char *text, struct pd_options *o, struct ps_optim
     return rc;
 }
 
-/* An option that was not set takes the variable that every process of a launched job has. */
-static int from_job(struct pd_options *o, const char *name, const char *variable,
-                    struct pd_err *err) {
+/* An option without a value is set from the variable that every process of a launched job has. */
+static int set_from_job(struct pd_options *o, const char *name, const char *variable,
+                        struct pd_err *err) {
     const char *value = getenv(variable);
     int row = pd_options_find(name, PD_TRAINER);
     size_t n;
@@ -81,7 +82,7 @@ static int find_place(struct paddle_ps *ps, const char *settings, struct ps_opti
             if (texts[k])
                 rc = read_settings(texts[k], o, optim, &has_optim, optimizer_words, err);
         if (!rc && !has_optim)
-            rc = pd_fail(err, PD_ECONF, "no optimizer is chosen (optimizer=adagrad, say)");
+            rc = pd_fail(err, PD_ECONF, "no optimizer is set (for example optimizer=adagrad)");
     }
     if (!rc)
         rc = ps_optim_conf_check(optim, err);
@@ -90,7 +91,7 @@ static int find_place(struct paddle_ps *ps, const char *settings, struct ps_opti
                                                {"pservers", "PADDLE_PSERVERS_IP_PORT_LIST"},
                                                {"key_file", "PADDLE_KEY_FILE"}};
     for (size_t i = 0; i < sizeof variables / sizeof variables[0] && !rc; i++)
-        rc = from_job(o, variables[i][0], variables[i][1], err);
+        rc = set_from_job(o, variables[i][0], variables[i][1], err);
     if (!rc && !o->local && !*o->pserver_list)
         rc = pd_fail(err, PD_ECONF,
                      "no pservers: neither pservers=ip:port,... nor PADDLE_PSERVERS_IP_PORT_LIST; "
@@ -140,8 +141,8 @@ static int connect_client(struct paddle_ps *ps, const struct ps_optim_conf *opti
     return ps_client_new(&ps->client, &opts, err);
 }
 
-/* A server that goes away would end the whole program by SIGPIPE; a program that has an opinion
- * about that signal keeps it. */
+/* Without this, SIGPIPE would end the program when a server goes away. A program that has set its
+ * own action for SIGPIPE keeps it. */
 static void spare_sigpipe(void) {
     struct sigaction now;
     if (!sigaction(SIGPIPE, NULL, &now) && now.sa_handler == SIG_DFL)

@@ -1,7 +1,9 @@
-"""paddle_ps - a Python program as a trainer of a paddlectl job, with its parameters at the parameter servers.
+"""paddle_ps - a Python program as a trainer of a paddlectl job. The parameter servers hold its
+parameters.
 
-One file on ctypes and numpy; copy it and libpaddle_ps.so.1 into your workspace. The same verbs as paddle_ps.h, which has the
-contract of each (gradients are SUMS over the samples of the step):
+One file that needs ctypes and numpy; copy it and libpaddle_ps.so.1 into your workspace. The methods
+are the functions of paddle_ps.h, which documents them (gradients are SUMS over the samples of the
+step):
 
     ps = paddle_ps.join("optimizer=adagrad optimizer.learning_rate=0.05")
     w = ps.dense("w", (64, 32), std=0.1)
@@ -20,7 +22,7 @@ contract of each (gradients are SUMS over the samples of the step):
     ps.pass_end()
     ps.leave()
 
-Whatever fails raises paddle_ps.Error; the job has failed then, and the others hear it.
+Every failure raises paddle_ps.Error. The job has then failed, and the other trainers learn of it.
 """
 import ctypes
 import os
@@ -32,7 +34,7 @@ _u64p, _f32p, _f64p, _u32p = (ctypes.POINTER(t) for t in (ctypes.c_uint64, ctype
 
 
 class Error(RuntimeError):
-    """code is one of paddle_ps.h; the text says what happened."""
+    """code: an error code of paddle_ps.h; the text explains the error."""
 
     def __init__(self, code, text):
         super().__init__(text)
@@ -73,7 +75,8 @@ def _attributes(attributes):
 
 
 def join(settings=None):
-    """This process as a trainer; settings as in paddle_ps.h ("optimizer=adagrad seed=7 local=1"), the rest from the environment."""
+    """Joins the job as a trainer. settings: as in paddle_ps.h ("optimizer=adagrad seed=7 local=1");
+    other settings come from the environment."""
     return Client(settings)
 
 
@@ -115,9 +118,11 @@ class Client:
         return n
 
     def table(self, name, dim, n_rows=0, **attributes):
-        """Declares a table of rows of `dim` floats, by any 64-bit id (n_rows=0) or 0..n_rows-1. Returns its id.
+        """Declares a table with rows of `dim` floats. Ids: any 64-bit id (n_rows=0), or 0..n_rows-1.
+        Returns the id of the table.
 
-        attributes: mean, std, lr, l1, l2; and of rows that come and go (docs/online.md): admit_count, ageing, ..."""
+        attributes: mean, std, lr, l1, l2; for admission and ageing of rows (docs/online.md)
+        admit_count, ageing, ..."""
         n = self._call("table", name.encode(), dim, n_rows, _attributes(attributes))
         self._dim.append(dim)
         return n
@@ -131,7 +136,7 @@ class Client:
         return out
 
     def pull_rows(self, table, ids, create=True, out=None):
-        """Rows of `ids`, an array of any shape: the result has that shape and one more axis."""
+        """Rows of `ids`, an array of any shape. The result has that shape and one more axis."""
         ids = np.ascontiguousarray(ids).astype(np.uint64, copy=False)
         out = self._out(out, ids.shape + (self._dim[table],))
         self._call("pull_rows", table, ids.size, _pointer(ids, _u64p), _pointer(out, _f32p), 1 if create else 0)
@@ -152,7 +157,8 @@ class Client:
         self._call("push_rows", table, ids.size, _pointer(ids, _u64p), _pointer(grad, _f32p))
 
     def push_seen_rows(self, table, ids, grad, shows, clicks):
-        """push_rows of a table whose rows come and go: how often each of `ids` was shown, and how many of these times clicked."""
+        """push_rows for a table with admission or ageing. For each of `ids`: how often it was shown,
+        and how many of these times it was clicked."""
         ids = np.ascontiguousarray(ids).astype(np.uint64, copy=False)
         grad = self._float(grad, ids.shape + (self._dim[table],))
         seen = np.empty(ids.shape + (2,), np.uint32)
@@ -164,7 +170,7 @@ class Client:
         self._call("step_end", int(n_samples), _pointer(sums, _f64p), len(sums))
 
     def step_sums(self, n):
-        """Yields (step, samples, sums) of the steps that are complete, n sums each, summed over all trainers."""
+        """Yields (step, samples, sums) of complete steps: n sums each, over all trainers."""
         while True:
             step, samples, sums = ctypes.c_uint64(), ctypes.c_uint64(), np.zeros(n)
             if not self._call("step_sums", ctypes.byref(step), ctypes.byref(samples), _pointer(sums, _f64p), n):
@@ -175,13 +181,14 @@ class Client:
         self._call("pass_end")
 
     def reduce(self, values):
-        """The sum of `values` over all trainers, the same bits on all."""
+        """The sum of `values` over all trainers, with the same bits on all."""
         values = np.array(values, np.float64, ndmin=1)
         self._call("reduce", _pointer(values, _f64p), values.size)
         return values
 
     def day_end(self):
-        """A day of the data is over, behind pass_end: (rows that went, rows left, ids that wait for one), of all tables whose rows come and go."""
+        """Ends a day of data; call it after pass_end. Returns (removed rows, remaining rows, ids
+        without a row) of all tables with admission or ageing."""
         numbers = [ctypes.c_uint64() for _ in range(3)]
         self._call("day_end", *map(ctypes.byref, numbers))
         return tuple(n.value for n in numbers)
@@ -196,7 +203,7 @@ class Client:
         self._call("load", folder.encode(), missing.encode())
 
     def leave(self):
-        """Done: the servers know it. Without it, the others take this trainer for dead."""
+        """Leaves the job. Without this call the other trainers take this trainer for lost."""
         self._call("leave")
         self.close()
 

@@ -1,9 +1,9 @@
-/* rows.c - a caller's ids, in any order and repeated, as the sorted unique keys that servers take,
- * and rows back in the caller's order. */
+/* rows.c - converts a caller's ids, in any order and repeated, to the sorted unique keys that
+ * servers take, and puts rows back into the caller's order. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "capi/capi_internal.h"
 
@@ -40,14 +40,14 @@ struct capi_rows *capi_rows_take(paddle_ps *ps, size_t n, const uint64_t *ids, s
         return NULL;
     r->next = ps->pending;
     ps->pending = r;
-    r->n = r->n_keys = 0; /* nothing to hand out, should memory fail below */
+    r->n = r->n_keys = 0; /* nothing to copy out if memory runs out below */
     r->dim = dim;
     r->out = NULL;
     if (n > UINT32_MAX || make_room(ps, r, n))
         return NULL;
     for (size_t i = 0; i < n; i++)
-        ps->sort[i] = (struct pd_keyed){ids[i], (uint32_t)i, 0};
-    pd_sort_keyed(&ps->sort, &ps->spare, n);
+        ps->sort[i] = (struct pd_sort_key){ids[i], (uint32_t)i, 0};
+    pd_key_sort(&ps->sort, &ps->spare, n);
     size_t k = 0;
     for (size_t i = 0; i < n; i++) {
         if (!i || ps->sort[i].key != r->key[k - 1])

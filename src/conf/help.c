@@ -1,4 +1,4 @@
-/* help.c - the table of options as text for people. */
+/* help.c - help texts from the table of options. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,11 +11,11 @@ void pd_option_spelling(size_t i, unsigned who, char out[128]) {
     size_t n;
     const struct pd_option *t = &pd_option_table(&n)[i];
     int shadowed = pd_options_find(t->name, who) !=
-                   (int)i; /* a name that two sections have is the later one's */
+                   (int)i; /* two sections may have the same name: the later row counts */
     snprintf(out, 128, "%s%s%s", shadowed ? t->section : "", shadowed ? "." : "", t->name);
 }
 
-const char *pd_option_value(const struct pd_option *t) {
+const char *pd_option_placeholder(const struct pd_option *t) {
     switch (t->type) {
     case PD_CHOICE:
         return t->choices;
@@ -34,7 +34,7 @@ const char *pd_option_value(const struct pd_option *t) {
     }
 }
 
-void pd_option_note(const struct pd_option *t, struct pd_buf *out) {
+void pd_option_bounds(const struct pd_option *t, struct pd_buf *out) {
     char range[100] = "", low[32], high[32];
     if (t->type == PD_INT && t->min >= t->max)
         snprintf(range, sizeof range, "%.0f", t->min);
@@ -62,13 +62,13 @@ static int has_word(const char *list, const char *word) {
     return 0;
 }
 
-int pd_option_shown(const struct pd_option *t, const char *which) {
+int pd_option_is_listed(const struct pd_option *t, const char *which) {
     char full[128];
     snprintf(full, sizeof full, "%s.%s", t->section, t->name);
     return !which || has_word(which, t->section) || has_word(which, full);
 }
 
-/* Text from column `from` on, broken at blanks, the cursor standing at column `at`. */
+/* Appends `text` from column `from` on, wrapped at blanks; the cursor is at column `at`. */
 static void wrap(struct pd_buf *out, const char *text, size_t at, size_t from, size_t width) {
     while (*text) {
         size_t word = strcspn(text, " \n");
@@ -93,7 +93,7 @@ void pd_help_text(struct pd_buf *out, const char *text, int width) {
     wrap(out, text, 0, 0, width < 60 ? 60 : (size_t)width);
 }
 
-/* One line of a list. */
+/* Appends one entry of a list: name and text. */
 static void help_row(struct pd_buf *out, const char *left, const char *text, int width) {
     size_t at = 2 + strlen(left);
     pd_put_fmt(out, "  %s", left);
@@ -104,14 +104,14 @@ static void help_row(struct pd_buf *out, const char *left, const char *text, int
     wrap(out, text, at, TEXT_COLUMN, width < 60 ? 60 : (size_t)width);
 }
 
-static void extra_row(struct pd_buf *out, const struct pd_extra *e, int width) {
+static void extra_row(struct pd_buf *out, const struct pd_extra_option *e, int width) {
     char left[200];
     snprintf(left, sizeof left, "--%s%s", e->name, e->flag || strchr(e->name, '=') ? "" : "=VALUE");
     help_row(out, left, e->text, width);
 }
 
-void pd_options_help(unsigned who, const char *which, const struct pd_extra *extra, int width,
-                     struct pd_buf *out) {
+void pd_options_help(unsigned who, const char *which, const struct pd_extra_option *extra,
+                     int width, struct pd_buf *out) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     for (; extra && extra->name; extra++)
@@ -120,16 +120,16 @@ void pd_options_help(unsigned who, const char *which, const struct pd_extra *ext
     for (size_t i = 0; i < n; i++) {
         char name[128], left[256];
         struct pd_buf text;
-        if (!(t[i].who & who) || !pd_option_shown(&t[i], which))
+        if (!(t[i].who & who) || !pd_option_is_listed(&t[i], which))
             continue;
         if (strcmp(section, t[i].section))
             pd_put_fmt(out, "\n[%s]\n", section = t[i].section);
         pd_option_spelling(i, who, name);
-        snprintf(left, sizeof left, "--%s=%s", name, pd_option_value(&t[i]));
+        snprintf(left, sizeof left, "--%s=%s", name, pd_option_placeholder(&t[i]));
         pd_buf_init(&text);
         pd_put_fmt(&text, "%s (", t[i].text);
         size_t before = text.len;
-        pd_option_note(&t[i], &text);
+        pd_option_bounds(&t[i], &text);
         if (text.len == before)
             text.len -= 2;
         else

@@ -1,11 +1,11 @@
-/* ini_file.c - feeds inih line by line.
+/* ini_file.c - feeds inih line by line, because inih as packaged has three limits:
  *
- * inih reads at most 199 bytes a line into its own buffer and joins lines that begin with a blank.
- * So a longer line is handed over in pieces, each but the first with a blank in front, and put
- * together again here; a line that only looks continued because it is indented loses its
- * indentation. It also ends a section's name at the first ']', which
- * "[host node[1-3]]" has inside: section lines are read here, and inih sees "[s]" in their place.
- */
+ * - It reads at most 199 bytes of a line. A longer line is passed in pieces, each but the first
+ * with a blank in front, which inih treats as continuation lines; the pieces are joined again here.
+ * - It joins every indented line to the line above. An indented line that is a pair loses its
+ * indentation here.
+ * - It ends a section's name at the first ']', but "[host node[1-3]]" has brackets inside. Section
+ * lines are read here, and inih gets "[s]" instead. */
 #include "conf/ini_file.h"
 
 #include <ctype.h>
@@ -21,27 +21,28 @@
 
 enum { MAX_FILE = 16 << 20, MAX_LINE = 64 << 10, PIECE = 150, MAX_NAME = 49, MAX_SECTION = 1000 };
 
-enum join { FRESH, CONTINUED, SPLIT }; /* what the piece that inih sees is to the one before */
+enum join { FRESH, CONTINUED, SPLIT }; /* how a piece relates to the piece before it */
 
-struct reading {
+struct ini_reading {
     const char *path;
-    const char *at, *end; /* the file's text still to read */
-    const char *rest;     /* of a long line */
+    const char *at, *end; /* remaining text of the file */
+    const char *rest;     /* rest of a long line */
     size_t rest_len;
     int line; /* of the file */
     enum join join;
     pd_ini_pair on_pair;
     pd_ini_section on_section;
     void *arg;
-    char header[MAX_SECTION + 1];                      /* of the line being read ... */
-    char section[MAX_SECTION + 1], name[MAX_NAME + 1]; /* ... and of the pair being put together */
-    struct pd_buf value;                               /* of the pair being put together */
+    char header[MAX_SECTION + 1]; /* section of the current line ... */
+    /* ... and of the pair that is being joined */
+    char section[MAX_SECTION + 1], name[MAX_NAME + 1];
+    struct pd_buf value; /* value of that pair */
     int value_line, have;
     int rc;
     struct pd_err *err;
 };
 
-static int flush(struct reading *r) {
+static int finish_pair(struct ini_reading *r) {
     if (!r->have || r->rc)
         return r->rc;
     r->have = 0;
@@ -55,12 +56,12 @@ static int flush(struct reading *r) {
 }
 
 static int on_piece(void *arg, const char *section, const char *name, const char *value) {
-    struct reading *r = arg;
+    struct ini_reading *r = arg;
     (void)section;
     if (r->rc)
         return 0;
     if (r->join == FRESH) {
-        if (flush(r))
+        if (finish_pair(r))
             return 0;
         pd_fmt(r->section, sizeof r->section, "%s", r->header);
         snprintf(r->name, sizeof r->name, "%s", name);
@@ -74,7 +75,7 @@ static int on_piece(void *arg, const char *section, const char *name, const char
     return 1;
 }
 
-/* Is an indented line a pair of its own: blanks, a word, blanks, = or : ? */
+/* 1: an indented line is a pair of its own: blanks, a word, blanks, = or :. */
 static int looks_like_pair(const char *s, const char *end) {
     while (s < end && isblank((unsigned char)*s))
         s++;
@@ -88,7 +89,7 @@ static int looks_like_pair(const char *s, const char *end) {
     return s < end && *s == '=';
 }
 
-static int check_line(struct reading *r, const char *s, const char *end) {
+static int check_line(struct ini_reading *r, const char *s, const char *end) {
     size_t n = (size_t)(end - s);
     if (n > MAX_LINE)
         return pd_fail(r->err, PD_ECONF, "%s:%d: the line has %zu bytes, the limit is %d", r->path,
@@ -102,8 +103,9 @@ static int check_line(struct reading *r, const char *s, const char *end) {
     return 0;
 }
 
-/* "[host node[1-3]]  ; why": all between the first bracket and the last one before a comment. */
-static int read_header(struct reading *r, const char *s, const char *end) {
+/* Reads "[host node[1-3]] ; comment": the name is between the first bracket and the last bracket
+ * before a comment. */
+static int read_header(struct ini_reading *r, const char *s, const char *end) {
     const char *stop = s;
     for (const char *c = s; c + 1 < end; c++)
         if (isblank((unsigned char)*c) && (c[1] == ';' || c[1] == '#'))
@@ -119,15 +121,16 @@ static int read_header(struct reading *r, const char *s, const char *end) {
     if (--n > MAX_SECTION)
         return pd_fail(r->err, PD_ECONF, "%s:%d: a section's name of %zu bytes, the limit is %d",
                        r->path, r->line, n, MAX_SECTION);
-    if (flush(r)) /* the pair above belongs to the section above */
+    if (finish_pair(r)) /* finish the pair of the section above */
         return r->rc;
     memcpy(r->header, s + 1, n);
     r->header[n] = 0;
     return r->on_section ? r->on_section(r->arg, r->header, r->line, r->err) : 0;
 }
 
-/* Where to cut a long text so that no blank is lost and no comment is made: after a byte, before a
- * byte, neither of them blank, the second no comment sign. 0: there is no such place. */
+/* The position to cut a long text so that no blank is lost and no comment begins: neither of the
+ * bytes around the cut is blank, and the second byte does not start a comment. 0: no such position.
+ */
 static size_t cut_at(const char *s, size_t n) {
     if (n <= PIECE)
         return n;
@@ -138,7 +141,8 @@ static size_t cut_at(const char *s, size_t n) {
     return 0;
 }
 
-static char *give(struct reading *r, char *out, const char *s, size_t n, const char *prefix) {
+static char *put_piece(struct ini_reading *r, char *out, const char *s, size_t n,
+                       const char *prefix) {
     size_t k = cut_at(s, n);
     if (!k && n) {
         r->rc =
@@ -152,13 +156,13 @@ static char *give(struct reading *r, char *out, const char *s, size_t n, const c
 }
 
 static char *next_piece(char *out, int size, void *arg) {
-    struct reading *r = arg;
-    (void)size; /* 200 as packaged; PIECE is below it */
+    struct ini_reading *r = arg;
+    (void)size; /* 200 as packaged; PIECE is smaller */
     if (r->rc)
         return NULL;
     if (r->rest) {
         r->join = SPLIT;
-        return give(r, out, r->rest, r->rest_len, " ");
+        return put_piece(r, out, r->rest, r->rest_len, " ");
     }
     if (r->at >= r->end)
         return NULL;
@@ -181,33 +185,33 @@ static char *next_piece(char *out, int size, void *arg) {
     if (s < end && *s == '[' && r->join == FRESH) {
         if ((r->rc = read_header(r, s, end)))
             return NULL;
-        return give(r, out, "[s]", 3, "");
+        return put_piece(r, out, "[s]", 3, "");
     }
     const char *first = s;
     while (first < end && isblank((unsigned char)*first))
         first++;
     if (first < end && (*first == ';' || *first == '#'))
-        s = end; /* a comment may have any length and stand anywhere */
-    return give(r, out, s, (size_t)(end - s), "");
+        s = end; /* a comment may have any length and position */
+    return put_piece(r, out, s, (size_t)(end - s), "");
 }
 
 static int read_text(const char *path, const char *text, size_t n, pd_ini_section on_section,
                      pd_ini_pair on_pair, void *arg, struct pd_err *err) {
-    struct reading r = {.path = path,
-                        .at = text,
-                        .end = text + n,
-                        .on_pair = on_pair,
-                        .on_section = on_section,
-                        .arg = arg,
-                        .err = err};
+    struct ini_reading r = {.path = path,
+                            .at = text,
+                            .end = text + n,
+                            .on_pair = on_pair,
+                            .on_section = on_section,
+                            .arg = arg,
+                            .err = err};
     pd_buf_init(&r.value);
     if (n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
         r.at += 3;
     int bad_read = ini_parse_stream(next_piece, &r, on_piece, &r);
-    flush(&r);
+    finish_pair(&r);
     if (!r.rc && bad_read) {
-        /* inih counts the pieces it read; count them again to find the file's line. */
-        struct reading again = {.path = path, .at = text, .end = r.end};
+        /* inih counts pieces; feed them again up to that count to find the line of the file. */
+        struct ini_reading again = {.path = path, .at = text, .end = r.end};
         char piece[200];
         for (int i = 0; i < bad_read && next_piece(piece, sizeof piece, &again); i++)
             again.have = 1;
@@ -229,9 +233,7 @@ int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pai
     struct pd_buf text;
     pd_buf_init(&text);
     int rc = pd_read_file(path, MAX_FILE, &text, err);
-    if (rc == PD_EIO ||
-        rc ==
-            PD_EDATA) { /* a folder, a file of somebody else's, one without an end: the wrong one */
+    if (rc == PD_EIO || rc == PD_EDATA) { /* the wrong file: a folder, a huge file, a device */
         rc = PD_ECONF;
         if (err)
             err->code = rc;

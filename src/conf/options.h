@@ -1,12 +1,11 @@
-/* options.h - every option there is, as ONE table (options.c): conf.ini, train.ini's [train],
- * command line, the PADDLE_INIT_* environment, --help and `paddlectl conf` are all made from it.
- * Adding an option is one field here and one line there.
+/* options.h - all options, as ONE table (options.c). conf.ini, [train] of train.ini, the command
+ * line, the PADDLE_INIT_* environment, --help and `paddlectl conf` use this table. A new option is
+ * a field here and a row there.
  *
  *     defaults < train.ini < conf.ini < environment < command line
  *
- * A value of a higher origin is never overwritten by a lower one, so sources may be read in any
- * order.
- */
+ * A value of a higher origin is never overwritten by a lower origin, so sources may be read in any
+ * order. */
 #ifndef PD_CONF_OPTIONS_H
 #define PD_CONF_OPTIONS_H
 
@@ -24,8 +23,8 @@ enum pd_origin_level {
     PD_FROM_ARGV
 };
 
-/* Who accepts an option. PD_UP_TO_WORD goes with them in pd_options_args: the first word that is no
- * option ends the options, since a command with options of its own begins there. */
+/* The programs that accept an option. PD_UP_TO_WORD is a flag for pd_options_args: the first word
+ * that is not an option ends the options, because a command with its own options begins there. */
 enum pd_opt_who {
     PD_LAUNCHER = 1,
     PD_PSERVER = 2,
@@ -34,7 +33,7 @@ enum pd_opt_who {
     PD_UP_TO_WORD = 8
 };
 
-/* PD_SIZE: bytes; written with a suffix K, M or G (of 1024). */
+/* PD_SIZE: bytes, written with a suffix K, M or G (powers of 1024). */
 enum pd_opt_type { PD_STR, PD_PATH, PD_INT, PD_F64, PD_BOOL, PD_CHOICE, PD_SIZE };
 
 enum pd_host_key_policy { PD_HOSTKEY_STRICT, PD_HOSTKEY_ACCEPT_NEW };
@@ -58,13 +57,13 @@ struct pd_env_var {
     char where[300]; /* "conf.ini:12" */
 };
 
-/* [groups]: a name for hosts. */
+/* [groups]: a name for a list of hosts. */
 struct pd_group {
     char *name, *hosts;
     char where[300];
 };
 
-/* [host PATTERN]: what is different on some hosts. The keys are rows of pd_host_keys. */
+/* [host PATTERN]: settings of some hosts. The keys are the rows of pd_host_keys. */
 enum pd_host_key {
     PD_HOST_USER,
     PD_HOST_PORT,
@@ -78,14 +77,14 @@ struct pd_host_section {
     char *pattern;
     char where[300];
     struct pd_host_value {
-        char *text; /* NULL: not given; right for the key's type */
+        char *text; /* NULL: not given; otherwise valid for the type of the key */
         char where[300];
     } value[PD_HOST_N_KEYS];
     struct pd_env_var *env; /* env.NAME */
     size_t n_env;
 };
 
-/* Strings are owned; "" when unset. Numbers are within the table's bounds. */
+/* The struct owns the strings; "" means unset. Numbers are within the bounds of the table. */
 struct pd_options {
     /* [cluster] */
     char *hosts, *pservers, *trainers, *root_dir, *nic;
@@ -98,7 +97,7 @@ struct pd_options {
     char *job_dispatch_package, *job_workspace, *outputs, *trainer_command, *pserver_command;
     double attach_lease, detach_lease, silence_timeout; /* seconds */
     int64_t min_nodes, job_save_on_stop;
-    int64_t bind;                              /* which of its choices */
+    int64_t bind;                              /* index of the choice */
     int64_t log_max_size, keep_jobs, log_keep; /* bytes, files */
     int64_t relay, encrypt, store_limit;       /* enum pd_relay, enum pd_encrypt, bytes */
     int64_t data_layout;                       /* enum pd_data_layout */
@@ -113,19 +112,19 @@ struct pd_options {
         use_gpu, load_missing_parameter_strategy, on_trainer_lost, overlap, online_shuffle,
         online_test, online_base_period, online_delta_period, online_keep;
     double async_lagged_grad_discard_ratio, reconnect_timeout, heartbeat_timeout, start_timeout,
-        online_quiet, online_idle; /* all but the first in seconds */
-    /* by hand: the worker's own */
+        online_quiet, online_idle; /* seconds, except the first */
+    /* [worker]: options of a process that is started by hand */
     char *pserver_list, *nics, *key_file;
     int64_t trainer_id, num_gradient_servers, save_on_stop;
     double server_timeout; /* seconds */
 
-    struct pd_env_var *env; /* [env], file order, names unique */
+    struct pd_env_var *env; /* [env], in file order, names unique */
     size_t n_env;
-    struct pd_group *groups; /* file order, names unique */
+    struct pd_group *groups; /* in file order, names unique */
     size_t n_groups;
-    struct pd_host_section *host_sections; /* file order: a later one wins */
+    struct pd_host_section *host_sections; /* in file order: a later section has priority */
     size_t n_host_sections;
-    char *conf_dir; /* the folder of conf.ini; NULL: none was read */
+    char *conf_dir; /* folder of conf.ini; NULL: no conf.ini was read */
     struct pd_origin {
         enum pd_origin_level level;
         char where[300]; /* "default", "conf.ini:12", "command line", "PADDLE_INIT_SEED" */
@@ -139,17 +138,17 @@ struct pd_option {
     unsigned who; /* enum pd_opt_who */
     const char *def;
     double min, max;     /* PD_INT, PD_SIZE, PD_F64; for whole numbers exact up to 2^53 */
-    const char *choices; /* PD_CHOICE: "a|b|c", index = value; PD_F64: "0": so may it be, too */
+    const char *choices; /* PD_CHOICE: "a|b|c", index = value; PD_F64: "0": 0 is allowed, too */
     const char *unit;    /* "s", "samples", "" */
-    const char *text;    /* one line for people */
+    const char *text;    /* one line of help */
 };
 
 const struct pd_option *pd_option_table(size_t *n);
 
 int pd_options_init(struct pd_options *o, struct pd_err *err); /* all defaults; 0 or PD_ENOMEM */
 void pd_options_release(struct pd_options *o);
-/* What `from` says in the table, with where it came from; *o is made. Not [env], [groups] and [host
- * ...]. 0 or PD_ENOMEM. */
+/* Initialize *o with the values and origins of `from`, except [env], [groups] and [host ...]. 0 or
+ * PD_ENOMEM. */
 int pd_options_copy(struct pd_options *o, const struct pd_options *from, struct pd_err *err);
 
 /* A key of [host PATTERN]. */
@@ -161,77 +160,80 @@ struct pd_host_option {
 };
 extern const struct pd_host_option pd_host_keys[PD_HOST_N_KEYS];
 
-/* conf.ini: sections cluster, groups, host ..., ssh, job, env, train. PD_PATH values are relative
- * to the file's folder. An unknown section or key, a value out of range: PD_ECONF "conf.ini:12:
- * port is 0..65535, not '70000'". */
+/* Read conf.ini: sections cluster, groups, host ..., ssh, job, env, train. PD_PATH values are
+ * relative to the folder of the file. An unknown section or key, or a value out of range: PD_ECONF
+ * "conf.ini:12: port is 0..65535, not '70000'". */
 int pd_options_read_conf(struct pd_options *o, const char *path, struct pd_err *err);
 
-/* train.ini: section [train] only; all others are the model's and passed over. A missing file is
- * PD_ENOENT. */
+/* Read [train] of train.ini; the other sections belong to the model and are skipped. PD_ENOENT: no
+ * such file. */
 int pd_options_read_train(struct pd_options *o, const char *path, struct pd_err *err);
 
-/* The same of a text that is here already; `name` is the file's, for messages. */
+/* The same for a text in memory; `name` is the file's name for messages. */
 int pd_options_read_train_text(struct pd_options *o, const char *name, const char *text, size_t n,
                                struct pd_err *err);
 
-/* PADDLE_INIT_<OPTION>; unknown ones are ignored with NULL err kept clean (other programs may use
- * the prefix). */
+/* Read PADDLE_INIT_<OPTION> variables. Unknown names are ignored, because other programs may use
+ * the prefix. */
 int pd_options_read_environ(struct pd_options *o, unsigned who, char *const *environ_,
                             struct pd_err *err);
 
-/* A subcommand's own options beside the table. */
-struct pd_extra {
-    const char
-        *name;          /* "grep", or with what its value is: "grep=REGEX". FILE and FOLDER complete
-                         * to files, JOB to   jobs, "a|b|c" to these words; any other is only shown. */
+/* An option of a subcommand, in addition to the table. */
+struct pd_extra_option {
+    /* name: "grep", or with the form of the value: "grep=REGEX". The shell completes FILE and
+     * FOLDER to files, JOB to jobs, "a|b|c" to these words; other forms are only shown. */
+    const char *name;
     int *flag;          /* --name sets it to 1 (or --name=0|1) ... */
-    const char **value; /* ... or --name=VALUE, --name VALUE; the string stays argv's */
+    const char **value; /* ... or --name=VALUE, --name VALUE; points into argv */
     const char *text;
 };
 
-/* --name=value, --name value, --name (bool), --section.name=value, - and _ alike. `argv` without
- * the program and subcommand. What is not an option (and everything after "--") is put into rest[]
+/* Parse --name=value, --name value, --name (bool) and --section.name=value; - and _ are the same.
+ * `argv` is without program and subcommand. Other words, and all words after "--", go into rest[]
  * in order, at most argc entries. PD_EUSAGE for an unknown option, with the nearest known name.
- * extra ends with a row whose name is NULL, or is NULL. */
+ * `extra` ends with a row whose name is NULL, or is NULL. */
 int pd_options_args(struct pd_options *o, unsigned who, int argc, char **argv,
-                    const struct pd_extra *extra, const char **rest, int *n_rest,
+                    const struct pd_extra_option *extra, const char **rest, int *n_rest,
                     struct pd_err *err);
 
-/* The same for "[options] command and its options": the first word that is no option ends ours. */
+/* The same for "[options] command with its options": the first word that is not an option ends our
+ * options. */
 int pd_options_command(struct pd_options *o, unsigned who, int argc, char **argv,
-                       const struct pd_extra *extra, const char **rest, int *n_rest,
+                       const struct pd_extra_option *extra, const char **rest, int *n_rest,
                        struct pd_err *err);
 
-/* Set one by name, as those above do. `where` appears in messages and in the origin. */
+/* Set one option by name, as the functions above do. `where` is used in messages and in the origin.
+ */
 int pd_options_set(struct pd_options *o, unsigned who, const char *section, const char *name,
                    const char *value, enum pd_origin_level level, const char *where,
                    const char *base_dir, struct pd_err *err);
 
-/* [worker] pservers as the client wants it: "10.0.0.1,10.0.0.2:7170,[2001:db8::1],2001:db8::2" ->
- * every item with a port (that of the option `port` where it has none), IPv6 in brackets.
- * PD_ENOMEM. */
+/* Complete the list [worker] pservers: "10.0.0.1,10.0.0.2:7170,[2001:db8::1],2001:db8::2" -> every
+ * item has a port (default: the option `port`), and IPv6 is in brackets. PD_ENOMEM. */
 int pd_options_complete_pservers(struct pd_options *o, struct pd_err *err);
 
-/* The value of row i as text into `out` (appended, no NUL). */
+/* Append the value of row i to `out` as text, without a NUL. */
 void pd_options_text(const struct pd_options *o, size_t i, struct pd_buf *out);
 /* Row of option `name` for `who`, or -1. */
 int pd_options_find(const char *name, unsigned who);
 
 /* --- for --help and the manual (help.c) --- */
 
-/* As it is spelled on the command line: "port", "ssh.config". */
+/* The option's name on the command line: "port", "ssh.config". */
 void pd_option_spelling(size_t i, unsigned who, char out[128]);
-/* What stands for its value: "N", "FILE", "strict|accept-new". */
-const char *pd_option_value(const struct pd_option *t);
-/* Appends "1..64 threads; default: 1", or nothing. */
-void pd_option_note(const struct pd_option *t, struct pd_buf *out);
-/* Is it among these: "ssh cluster.hosts", sections or single options? NULL is all. */
-int pd_option_shown(const struct pd_option *t, const char *which);
+/* The placeholder for the option's value: "N", "FILE", "strict|accept-new". */
+const char *pd_option_placeholder(const struct pd_option *t);
+/* Append "1..64 threads; default: 1", or nothing. */
+void pd_option_bounds(const struct pd_option *t, struct pd_buf *out);
+/* 1: the option is in the list `which`, for example "ssh cluster.hosts" (sections or single
+ * options). NULL means all. */
+int pd_option_is_listed(const struct pd_option *t, const char *which);
 
-/* The extras, then those of the options that are among `which`, in lines of `width` columns. */
-void pd_options_help(unsigned who, const char *which, const struct pd_extra *extra, int width,
-                     struct pd_buf *out);
-/* A paragraph, filled: its own newlines are blanks. */
+/* Append the help of `extra`, then of the table's options in `which`, in lines of `width` columns.
+ */
+void pd_options_help(unsigned who, const char *which, const struct pd_extra_option *extra,
+                     int width, struct pd_buf *out);
+/* Append a paragraph, filled to `width` columns; newlines in `text` count as blanks. */
 void pd_help_text(struct pd_buf *out, const char *text, int width);
 
 #endif

@@ -1,11 +1,11 @@
-/* parse.c - values into the typed struct, from files, environment and command line. */
+/* parse.c - parses values of options from files, environment and command line. */
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "conf/ini_file.h"
 #include "conf/conf_internal.h"
@@ -35,7 +35,7 @@ char *pd_option_path(const char *value, const char *base_dir) {
     char path[PATH_MAX];
     const char *home = getenv("HOME");
     int rc;
-    if (pd_starts(value, "~/") && home)
+    if (pd_starts_with(value, "~/") && home)
         rc = pd_fmt(path, sizeof path, "%s%s", home, value + 1);
     else if (*value && *value != '/' && base_dir && *base_dir)
         rc = pd_fmt(path, sizeof path, "%s/%s", base_dir, value);
@@ -114,8 +114,8 @@ static void normalize(char *out, size_t cap, const char *name) {
         *s = *s == '-' ? '_' : *s;
 }
 
-/* Without a section, "section.name" says it; a bare name that two sections have is [train]'s (the
- * later row). */
+/* Without a section the name may be "section.name". A plain name that two sections have means
+ * [train], the later row. */
 static int find(const char *section, const char *name, unsigned who) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
@@ -138,20 +138,20 @@ int pd_options_find(const char *name, unsigned who) {
 }
 
 static const char *why_refused(const char *name) {
-    for (const struct pd_refused *r = pd_refused_options; r->name; r++)
+    for (const struct pd_refused_option *r = pd_refused_options; r->name; r++)
         if (!strcmp(r->name, name))
             return r->why;
     return NULL;
 }
 
-/* The row whose name is nearest, of `section` unless that is NULL; -1 when none is near. */
+/* Row with the nearest name, in `section` or (NULL) anywhere; -1: no name is near. */
 static int nearest(const char *section, const char *name, unsigned who, size_t *best) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     int at = -1;
     for (size_t i = 0; i < n; i++) {
         size_t d = t[i].who & who && (!section || !strcmp(section, t[i].section))
-                       ? pd_distance(name, t[i].name)
+                       ? pd_edit_distance(name, t[i].name)
                        : 99;
         if (d < *best) {
             *best = d;
@@ -161,7 +161,7 @@ static int nearest(const char *section, const char *name, unsigned who, size_t *
     return at;
 }
 
-/* In a file. */
+/* The error for an unknown key in a file. */
 static int unknown_key(const char *section, const char *name, unsigned who, int code,
                        const char *where, struct pd_err *err) {
     size_t n, best = 3;
@@ -179,8 +179,8 @@ static int unknown_key(const char *section, const char *name, unsigned who, int 
     return pd_fail(err, code, "%s: unknown option '%s'", where, name);
 }
 
-/* On the command line, where a command's own options count too. */
-static int unknown_word(const char *name, unsigned who, const struct pd_extra *extra,
+/* The error for an unknown option on the command line, where a command's own options count too. */
+static int unknown_word(const char *name, unsigned who, const struct pd_extra_option *extra,
                         struct pd_err *err) {
     size_t n, best = 3;
     const struct pd_option *t = pd_option_table(&n);
@@ -195,8 +195,8 @@ static int unknown_word(const char *name, unsigned who, const struct pd_extra *e
         char norm[64];
         normalize(norm, sizeof norm, extra->name);
         norm[strcspn(norm, "=")] = 0;
-        if (pd_distance(name, norm) < best) {
-            best = pd_distance(name, norm);
+        if (pd_edit_distance(name, norm) < best) {
+            best = pd_edit_distance(name, norm);
             snprintf(near, sizeof near, "%.*s", (int)strcspn(extra->name, "="), extra->name);
         }
     }
@@ -215,7 +215,7 @@ int pd_options_set(struct pd_options *o, unsigned who, const char *section, cons
         return unknown_key(section, norm, who, level == PD_FROM_ARGV ? PD_EUSAGE : PD_ECONF, where,
                            err);
     if (o->origin[i].level > level) {
-        /* A higher source has spoken; the value must be right all the same. */
+        /* A higher source has set the option already; still check the value. */
         struct pd_options scratch;
         int rc = pd_options_init(&scratch, err);
         if (!rc) {
@@ -236,7 +236,7 @@ struct file {
     struct pd_options *o;
     const char *path;
     char dir[PATH_MAX];
-    int train; /* only [train], the rest is the model's */
+    int train; /* only [train]; the other sections belong to the model */
     struct {
         int row, line;
     } seen[128];
@@ -260,7 +260,7 @@ static int on_section(void *arg, const char *section, int line, struct pd_err *e
         return pd_fail(err, PD_ECONF, "%s: which host? write [host node3] or [host node[3-5]]",
                        where);
     for (size_t k = 0; k < sizeof sections / sizeof sections[0]; k++) {
-        size_t d = pd_distance(sections[k], section);
+        size_t d = pd_edit_distance(sections[k], section);
         if (!d)
             return 0;
         if (d < best) {
@@ -305,7 +305,7 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
                           f->train ? PD_FROM_TRAIN_INI : PD_FROM_CONF_INI, where, f->dir, err);
 }
 
-/* Paths of conf.ini are relative to its folder, those it leaves at their defaults too. */
+/* Default paths, too, are relative to the folder of conf.ini. */
 static int place_defaults(struct file *f, struct pd_err *err) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
@@ -350,7 +350,7 @@ int pd_options_read_environ(struct pd_options *o, unsigned who, char *const *env
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     for (; *env; env++) {
-        if (!pd_starts(*env, "PADDLE_INIT_"))
+        if (!pd_starts_with(*env, "PADDLE_INIT_"))
             continue;
         char name[64] = "", where[80];
         const char *eq = strchr(*env, '=');
@@ -371,9 +371,9 @@ int pd_options_read_environ(struct pd_options *o, unsigned who, char *const *env
     return 0;
 }
 
-/* Is this word an option of the extra list? Fills it. 1 yes, 0 no, PD_EUSAGE. *used: words taken
- * beyond the first. */
-static int take_extra(const struct pd_extra *extra, const char *name, const char *value,
+/* Sets an option of the list `extra`. 1: done; 0: not in the list; PD_EUSAGE. *used: words taken
+ * after the first. */
+static int take_extra(const struct pd_extra_option *extra, const char *name, const char *value,
                       const char *next, int *used, struct pd_err *err) {
     for (; extra && extra->name; extra++) {
         char norm[64];
@@ -399,8 +399,8 @@ static int take_extra(const struct pd_extra *extra, const char *name, const char
 }
 
 static int take_args(struct pd_options *o, unsigned who, int argc, char **argv,
-                     const struct pd_extra *extra, int command, const char **rest, int *n_rest,
-                     struct pd_err *err) {
+                     const struct pd_extra_option *extra, int command, const char **rest,
+                     int *n_rest, struct pd_err *err) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     *n_rest = 0;
@@ -412,12 +412,12 @@ static int take_args(struct pd_options *o, unsigned who, int argc, char **argv,
                 rest[(*n_rest)++] = argv[i];
             break;
         }
-        if (!pd_starts(word, "--")) {
+        if (!pd_starts_with(word, "--")) {
             if (word[0] == '-' && word[1])
                 return pd_fail(err, PD_EUSAGE,
                                "unknown option '%s'; options are written --name=value", word);
             rest[(*n_rest)++] = word;
-            while (command && i + 1 < argc) /* what follows is the command's own */
+            while (command && i + 1 < argc) /* the rest belongs to the command */
                 rest[(*n_rest)++] = argv[++i];
             continue;
         }
@@ -455,13 +455,13 @@ static int take_args(struct pd_options *o, unsigned who, int argc, char **argv,
 }
 
 int pd_options_args(struct pd_options *o, unsigned who, int argc, char **argv,
-                    const struct pd_extra *extra, const char **rest, int *n_rest,
+                    const struct pd_extra_option *extra, const char **rest, int *n_rest,
                     struct pd_err *err) {
     return take_args(o, who, argc, argv, extra, 0, rest, n_rest, err);
 }
 
 int pd_options_command(struct pd_options *o, unsigned who, int argc, char **argv,
-                       const struct pd_extra *extra, const char **rest, int *n_rest,
+                       const struct pd_extra_option *extra, const char **rest, int *n_rest,
                        struct pd_err *err) {
     return take_args(o, who, argc, argv, extra, 1, rest, n_rest, err);
 }

@@ -1,8 +1,8 @@
-/* pservers.c - the list of servers as a user writes it, made whole. */
+/* pservers.c - completes the list of servers that a user wrote. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "conf/options.h"
 

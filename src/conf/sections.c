@@ -1,25 +1,25 @@
-/* sections.c - the sections of conf.ini whose keys the table of options does not hold: [env],
- * [groups], [host PATTERN]. */
+/* sections.c - sections of conf.ini whose keys are not in the table of options: [env], [groups],
+ * [host PATTERN]. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "conf/conf_internal.h"
 
 const struct pd_host_option pd_host_keys[PD_HOST_N_KEYS] = {
-    [PD_HOST_USER] = {"user", PD_STR, 0, 0, "who logs in"},
+    [PD_HOST_USER] = {"user", PD_STR, 0, 0, "user to log in as"},
     [PD_HOST_PORT] = {"port", PD_INT, 1, 65535, "port of its sshd"},
-    [PD_HOST_ADDRESS] =
-        {"address", PD_STR, 0, 0,
-         "what ssh connects to in place of the name in hosts, as HostName of ~/.ssh/config; the "
-         "nodes find each other's addresses by themselves, see nic"},
+    [PD_HOST_ADDRESS] = {"address", PD_STR, 0, 0,
+                         "address that ssh connects to instead of the name in hosts, like HostName "
+                         "of ~/.ssh/config; "
+                         "the nodes find each other's addresses by themselves, see nic"},
     [PD_HOST_IDENTITY_FILE] = {"identity_file", PD_PATH, 0, 0, "private key to log in with"},
-    [PD_HOST_ROOT_DIR] =
-        {"root_dir", PD_STR, 0, 0,
-         "folder below which everything is written there; ~ and %n (node id) are replaced"},
+    [PD_HOST_ROOT_DIR] = {"root_dir", PD_STR, 0, 0,
+                          "folder on the host that holds everything paddlectl writes; ~ and %n "
+                          "(node id) are replaced"},
 };
 
 enum { MAX_GROUPS = 4096, MAX_HOST_SECTIONS = 4096 };
@@ -32,7 +32,7 @@ int pd_env_set(struct pd_env_var **env, size_t *n, const char *name, const char 
                            name);
     if (!*name)
         return pd_fail(err, PD_ECONF, "%s: an environment variable without a name", where);
-    if (pd_utf8_valid(value, strlen(value)) != strlen(value)) /* it travels as JSON */
+    if (pd_utf8_valid(value, strlen(value)) != strlen(value)) /* it is sent as JSON */
         return pd_fail(err, PD_ECONF, "%s: the value of %s is not UTF-8 text", where, name);
     for (size_t i = 0; i < *n; i++)
         if (!strcmp((*env)[i].name, name))
@@ -72,7 +72,7 @@ int pd_group_set(struct pd_options *o, const char *name, const char *hosts, cons
 }
 
 const char *pd_host_pattern(const char *section) {
-    if (!pd_starts(section, "host") || !isblank((unsigned char)section[4]))
+    if (!pd_starts_with(section, "host") || !isblank((unsigned char)section[4]))
         return NULL;
     section += 5;
     while (isblank((unsigned char)*section))
@@ -100,7 +100,7 @@ static int unknown_key(const struct pd_options *o, const char *name, const char 
     size_t best = 3;
     const char *near = NULL;
     for (int k = 0; k < PD_HOST_N_KEYS; k++) {
-        size_t d = pd_distance(name, pd_host_keys[k].name);
+        size_t d = pd_edit_distance(name, pd_host_keys[k].name);
         if (d < best) {
             best = d;
             near = pd_host_keys[k].name;
@@ -124,8 +124,8 @@ static int unknown_key(const struct pd_options *o, const char *name, const char 
                    where, name, pattern);
 }
 
-/* What would be taken for an option of another program, or garble a terminal, is no name of a user
- * or host. */
+/* 1: the word is no name of a user or host: another program could take it for an option, or it
+ * could garble a terminal. */
 static int bad_word(const char *s) {
     if (!*s || *s == '-')
         return 1;
@@ -140,7 +140,7 @@ int pd_host_section_set(struct pd_options *o, const char *name, const char *valu
     struct pd_host_section *h = &o->host_sections[o->n_host_sections - 1];
     int k = 0;
     int64_t port;
-    if (pd_starts(name, "env."))
+    if (pd_starts_with(name, "env."))
         return pd_env_set(&h->env, &h->n_env, name + 4, value, where, err);
     while (k < PD_HOST_N_KEYS && strcmp(pd_host_keys[k].name, name))
         k++;

@@ -1,8 +1,8 @@
-/* check.c - see check.h. */
+/* train_check.c - see train_check.h. */
 #include "conf/train_check.h"
 
-/* Where `option` was given comes first, unless nobody gave it. */
-static int wrong(const struct pd_options *o, const char *option, struct pd_err *err) {
+/* Begins the message with the place where `option` was set, unless it has its default. */
+static int prefix_origin(const struct pd_options *o, const char *option, struct pd_err *err) {
     int i = pd_options_find(option, PD_TRAINER);
     if (i >= 0 && o->origin[i].level > PD_FROM_DEFAULT)
         pd_err_prefix(err, "%s", o->origin[i].where);
@@ -28,16 +28,16 @@ static int check_place(const struct pd_options *o, const struct pd_train_place *
         return pd_fail(err, PD_EUSAGE, "local = 1 is one process: num_gradient_servers must be 1");
     if (o->checkpoint_copies > 1 && !place->restarted && (o->local || place->n_pservers < 2)) {
         pd_fail(err, PD_ECONF, "checkpoint_copies = 2 needs a second pserver to keep the copies");
-        return wrong(o, "checkpoint_copies", err);
+        return prefix_origin(o, "checkpoint_copies", err);
     }
     if (streams < n) {
         pd_fail(err, PD_ECONF, "n_streams is %lld, fewer than the %lld trainers", streams, n);
-        return wrong(o, "n_streams", err);
+        return prefix_origin(o, "n_streams", err);
     }
     if (o->batch_size < streams) {
         pd_fail(err, PD_ECONF, "batch_size is %lld, fewer than one sample for each of %lld streams",
                 (long long)o->batch_size, streams);
-        return wrong(o, "batch_size", err);
+        return prefix_origin(o, "batch_size", err);
     }
     return 0;
 }
@@ -62,24 +62,26 @@ int pd_train_check(const struct pd_options *o, const struct pd_train_place *plac
          "data = queue needs update = async, ssp or geo: under sync all trainers read the same "
          "number of samples"},
         {queue && o->n_streams, "n_streams",
-         "n_streams means nothing with data = queue: each file is a stream by itself"},
+         "n_streams has no meaning with data = queue: each file is a stream by itself"},
         {queue && o->data_layout == PD_DATA_LOCAL, "data",
-         "data = queue needs a list of files that is the same for all: not data_layout = local"},
+         "data = queue needs the same list of files on all nodes: not data_layout = local"},
         {queue && online, "data",
-         "data = queue hands out the files of a pass of job = train; job = online deals those of a "
-         "folder"},
+         "data = queue hands out the files of a pass of job = train; job = online divides the "
+         "files "
+         "of a folder"},
         {online && o->on_trainer_lost != PD_TRAINER_LOST_FAIL, "on_trainer_lost",
-         "job = online goes on after a failure by on_failure = restart, not by on_trainer_lost"},
+         "job = online continues after a failure by on_failure = restart, not by on_trainer_lost"},
         {o->job == PD_JOB_TEST && !*o->init_model_path, "job",
          "job = test needs init_model_path, the saved model to test"},
         {trains && *o->resume && *o->init_model_path, "resume",
-         "resume goes on from a checkpoint, init_model_path begins from a model: one of them"},
+         "resume continues a checkpoint, init_model_path starts from a model: give only one of "
+         "them"},
     };
     int rc = check_place(o, place, err);
     for (size_t i = 0; i < sizeof rules / sizeof rules[0] && !rc; i++)
         if (rules[i].is_so) {
             pd_fail(err, PD_ECONF, "%s", rules[i].text);
-            rc = wrong(o, rules[i].option, err);
+            rc = prefix_origin(o, rules[i].option, err);
         }
     return rc;
 }

@@ -1,25 +1,27 @@
-/* check.h - options of a training job that do not go together. A trainer asks before it opens
- * anything, paddlectl run before it connects to a host: nothing is done then, and the exit status
- * is 2. What is wrong with one value by itself src/conf says. */
+/* train_check.h - checks for options of a training job that exclude each other. A trainer checks
+ * before it opens anything; `paddlectl run` checks before it connects to a host, so nothing was
+ * done and the exit status is 2. options.c checks each value by itself. */
 #ifndef PD_CONF_TRAIN_CHECK_H
 #define PD_CONF_TRAIN_CHECK_H
 
 #include "conf/options.h"
 
-/* What the options do not say of a job. */
+/* Facts of a job that are not options. */
 struct pd_train_place {
     uint32_t n_pservers;
-    uint32_t
-        first_trainers; /* that it began with, before nodes were lost; 0: as many as there are */
-    int restarted;      /* after a failure: what it lacks now it had */
+    /* first_trainers: trainers at the start of the job, before nodes were lost; 0: as many as now.
+     */
+    uint32_t first_trainers;
+    /* 1: the job was restarted after a failure, so it had at first what it lacks now */
+    int restarted;
 };
 
-/* As the trainer number o->trainer_id of o->num_gradient_servers sees them. PD_ECONF, PD_EUSAGE;
- * the message begins with where the option was given: "conf.ini:12: ...". */
+/* Check the options for trainer o->trainer_id of o->num_gradient_servers. PD_ECONF or PD_EUSAGE;
+ * the message begins with the place of the option: "conf.ini:12: ...". */
 int pd_train_check(const struct pd_options *o, const struct pd_train_place *place,
                    struct pd_err *err);
 
-/* Streams of the job: what a stream is stays when trainers are lost. */
+/* Number of streams of the job. The streams stay the same when trainers are lost. */
 uint32_t pd_train_streams(const struct pd_options *o, const struct pd_train_place *place);
 
 #endif

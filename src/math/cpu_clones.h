@@ -1,18 +1,17 @@
-/* clones.h - a function compiled for several kinds of CPU; which one runs is decided when the
- * program is loaded.
+/* cpu_clones.h - compiles a function for several kinds of CPU. The loader chooses the version at
+ * program start.
  *
- * The bits are the same in all of them: only IEEE operations, none fused (-ffp-contract=off), sums
- * of a shape that the code fixes.
- */
-#ifndef PD_BASE_CLONES_H
-#define PD_BASE_CLONES_H
+ * All versions give the same bits: only IEEE operations, no fused ones (-ffp-contract=off), and
+ * sums in an order that the code fixes. */
+#ifndef PD_MATH_CPU_CLONES_H
+#define PD_MATH_CPU_CLONES_H
 
-#ifdef CLONES /* a test compiles a file once more, for the plainest CPU, and compares bits */
+#ifdef CPU_CLONES /* a test compiles a file again for the baseline CPU and compares bits */
 #elif defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
     !defined(__clang__)
-#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#define CPU_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
-#define CLONES /* sanitizers start after the resolvers that clones need */
+#define CPU_CLONES /* the resolvers of clones run before the sanitizers are ready */
 #endif
 
 #endif

@@ -1,13 +1,13 @@
-/* exact.c - see exact.h. */
+/* exact_sum.c - see exact_sum.h. */
 #include "math/exact_sum.h"
 
 #include <math.h>
 
 enum { LOWEST = -1152, MAX_ADDS = 1 << 29 };
 
-/* Every limb but the last into [0, 2^32); the last one has the sign. */
-static void carry(struct pd_exact *s) {
-    for (int i = 0; i + 1 < PD_EXACT_LIMBS; i++) {
+/* Brings every limb except the last into [0, 2^32). The last limb has the sign. */
+static void carry(struct pd_exact_sum *s) {
+    for (int i = 0; i + 1 < PD_EXACT_SUM_LIMBS; i++) {
         int64_t c = s->limb[i] >> 32;
         s->limb[i] -= c * ((int64_t)1 << 32);
         s->limb[i + 1] += c;
@@ -15,7 +15,7 @@ static void carry(struct pd_exact *s) {
     s->n_adds = 0;
 }
 
-void pd_exact_add(struct pd_exact *s, double x) {
+void pd_exact_sum_add(struct pd_exact_sum *s, double x) {
     if (!isfinite(x)) {
         s->n_not_finite++;
         return;
@@ -32,48 +32,48 @@ void pd_exact_add(struct pd_exact *s, double x) {
         carry(s);
 }
 
-void pd_exact_merge(struct pd_exact *into, const struct pd_exact *from) {
-    struct pd_exact f = *from;
+void pd_exact_sum_merge(struct pd_exact_sum *into, const struct pd_exact_sum *from) {
+    struct pd_exact_sum f = *from;
     carry(&f);
     carry(into);
-    for (int i = 0; i < PD_EXACT_LIMBS; i++)
+    for (int i = 0; i < PD_EXACT_SUM_LIMBS; i++)
         into->limb[i] += f.limb[i];
     carry(into);
     into->n_not_finite += from->n_not_finite;
 }
 
-double pd_exact_value(const struct pd_exact *s) {
-    struct pd_exact t = *s;
+double pd_exact_sum_value(const struct pd_exact_sum *s) {
+    struct pd_exact_sum t = *s;
     if (t.n_not_finite)
         return NAN;
     carry(&t);
-    int negative = t.limb[PD_EXACT_LIMBS - 1] < 0;
-    for (int i = 0; negative && i < PD_EXACT_LIMBS; i++)
+    int negative = t.limb[PD_EXACT_SUM_LIMBS - 1] < 0;
+    for (int i = 0; negative && i < PD_EXACT_SUM_LIMBS; i++)
         t.limb[i] = -t.limb[i];
     carry(&t);
-    int h = PD_EXACT_LIMBS - 1;
+    int h = PD_EXACT_SUM_LIMBS - 1;
     while (h > 2 && !t.limb[h])
         h--;
     unsigned __int128 v = 0;
     for (int i = h; i > h - 3; i--)
         v = v << 32 | (uint64_t)t.limb[i];
-    for (int i = 0; i < h - 2; i++) /* what lies below decides only between two halves */
+    for (int i = 0; i < h - 2; i++) /* lower limbs matter only for a tie between two halves */
         v |= t.limb[i] != 0;
     double r = ldexp((double)v, 32 * (h - 2) + LOWEST);
     return negative ? -r : r;
 }
 
-void pd_exact_put(const struct pd_exact *s, double out[PD_EXACT_NUMBERS]) {
-    struct pd_exact t = *s;
+void pd_exact_sum_put(const struct pd_exact_sum *s, double out[PD_EXACT_SUM_NUMBERS]) {
+    struct pd_exact_sum t = *s;
     carry(&t);
-    for (int i = 0; i < PD_EXACT_LIMBS; i++)
+    for (int i = 0; i < PD_EXACT_SUM_LIMBS; i++)
         out[i] = (double)t.limb[i];
-    out[PD_EXACT_LIMBS] = (double)t.n_not_finite;
+    out[PD_EXACT_SUM_LIMBS] = (double)t.n_not_finite;
 }
 
-void pd_exact_get(struct pd_exact *s, const double in[PD_EXACT_NUMBERS]) {
-    for (int i = 0; i < PD_EXACT_LIMBS; i++)
+void pd_exact_sum_get(struct pd_exact_sum *s, const double in[PD_EXACT_SUM_NUMBERS]) {
+    for (int i = 0; i < PD_EXACT_SUM_LIMBS; i++)
         s->limb[i] = (int64_t)in[i];
-    s->n_not_finite = (uint64_t)in[PD_EXACT_LIMBS];
+    s->n_not_finite = (uint64_t)in[PD_EXACT_SUM_LIMBS];
     carry(s);
 }

@@ -1,12 +1,12 @@
-/* hash.h - the mixing hash that spreads row ids over servers and slots. */
-#ifndef PD_BASE_HASH_H
-#define PD_BASE_HASH_H
+/* hash.h - the hash function that spreads row ids over servers and slots. */
+#ifndef PD_MATH_HASH_H
+#define PD_MATH_HASH_H
 
 #include <stdint.h>
 
-/* A bijection of 64 bits in which every input bit reaches every output bit; identity hashes of
- * consecutive ids cluster in open addressing. Source: Steele et al., "Fast splittable pseudorandom
- * number generators", OOPSLA'14 (the finalizer variant of SplitMix64). */
+/* A bijection of 64 bits; every input bit affects every output bit. With the identity as hash,
+ * consecutive ids would cluster in open addressing. Source: Steele et al., "Fast splittable
+ * pseudorandom number generators", OOPSLA'14 (the finalizer variant of SplitMix64). */
 static inline uint64_t pd_mix64(uint64_t x) {
     x ^= x >> 30;
     x *= 0xbf58476d1ce4e5b9u;

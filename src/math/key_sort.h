@@ -1,19 +1,19 @@
-/* keyed.h - sorting 64-bit keys that carry a place: a stable radix sort, so that equal keys stay in
- * the order they came in and sums over them have the same bits every time. Linear; bytes that all
- * keys share cost one look. */
-#ifndef PD_BASE_KEYED_H
-#define PD_BASE_KEYED_H
+/* key_sort.h - sorts 64-bit keys with a payload. The radix sort is stable: equal keys keep their
+ * order, so sums over equal keys always have the same bits. Linear time; a digit that all keys
+ * share costs one check. */
+#ifndef PD_MATH_KEY_SORT_H
+#define PD_MATH_KEY_SORT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-struct pd_keyed {
+struct pd_sort_key {
     uint64_t key;
-    uint32_t a, b; /* the caller's: where the key came from */
+    uint32_t a, b; /* payload of the caller: the origin of the key */
 };
 
-/* Sorts (*v)[0..n) by key; *spare has room for as many. The result is in *v: the two may have
- * changed places. */
-void pd_sort_keyed(struct pd_keyed **v, struct pd_keyed **spare, size_t n);
+/* Sort (*v)[0..n) by key. *spare has room for n elements. The result is in *v; the function may
+ * swap *v and *spare. */
+void pd_key_sort(struct pd_sort_key **v, struct pd_sort_key **spare, size_t n);
 
 #endif

@@ -27,12 +27,12 @@ void pd_rng_u32x4(struct pd_rng_key key, uint64_t hi, uint64_t lo, uint32_t out[
         out[i] = r.v[i];
 }
 
-/* --- normal numbers, by the block --- */
+/* --- normal numbers, in blocks --- */
 
 enum { BLOCKS = 8, PAIRS = 2 * BLOCKS };
 
-/* log(u) of u = (v + 1) / 2^32 in (0,1]: u = 2^e m with m in [sqrt(1/2), sqrt(2)), log m = 2
- * atanh((m-1)/(m+1)), whose series ends where the next term is below 2^-56 of the sum. */
+/* log(u) for u = (v + 1) / 2^32 in (0,1]. With u = 2^e m and m in [sqrt(1/2), sqrt(2)), log m = 2
+ * atanh((m-1)/(m+1)). The series ends where the next term is below 2^-56 of the sum. */
 static inline double log_unit(uint32_t v) {
     static const double sqrt2 = 1.4142135623730951;
     double u = ((double)v + 1.0) * (1.0 / 4294967296.0), m;
@@ -58,8 +58,8 @@ static inline double log_unit(uint32_t v) {
     return (double)e * 0.6931471805599453 + (2 * s + 2 * s * (z * p));
 }
 
-/* cos and sin of 2 pi u, u as above: the nearest quarter turn, and the series over the eighth that
- * is left on either side. */
+/* cos and sin of 2 pi u, u as above: reduce to the nearest quarter turn, then a series over the
+ * remaining eighth on either side. */
 static inline void turn_unit(uint32_t v, double *c, double *s) {
     double u4 = ((double)v + 1.0) * (4.0 / 4294967296.0);
     int32_t q = (int32_t)(u4 + 0.5);
@@ -82,15 +82,15 @@ static inline void turn_unit(uint32_t v, double *c, double *s) {
     pc = pc * z - 1.0 / 2;
     double sx = x + x * (z * ps), cx = 1 + z * pc;
     double odd = (double)(q & 1), a = odd * sx + (1 - odd) * cx,
-           b = odd * cx + (1 - odd) * sx; /* up to the quarter's sign */
-    *c = a * (double)(1 - ((q + 1) & 2)); /* no branches: the compiler shall vectorise this */
+           b = odd * cx + (1 - odd) * sx; /* except for the sign of the quarter */
+    *c = a * (double)(1 - ((q + 1) & 2)); /* no branches, so that the compiler can vectorise */
     *s = b * (double)(1 - (q & 2));
 }
 
-/* Radius from a, angle from b. The operations are those of IEEE in one order, so every clone gives
- * the same bits. */
-CLONES static void normal_pairs(const uint32_t *restrict a, const uint32_t *restrict b,
-                                float *restrict x, float *restrict y) {
+/* Radius from a, angle from b. All clones do the same IEEE operations in the same order, so they
+ * give the same bits. */
+CPU_CLONES static void normal_pairs(const uint32_t *restrict a, const uint32_t *restrict b,
+                                    float *restrict x, float *restrict y) {
     for (int i = 0; i < PAIRS; i++) {
         double r = sqrt(-2.0 * log_unit(a[i])), c, s;
         turn_unit(b[i], &c, &s);
@@ -99,7 +99,7 @@ CLONES static void normal_pairs(const uint32_t *restrict a, const uint32_t *rest
     }
 }
 
-/* n_blocks, at most BLOCKS, of four numbers each. */
+/* Computes n_blocks <= BLOCKS blocks of four numbers each. */
 static void normal_blocks(struct pd_rng_key key, uint64_t hi, uint64_t first, int n_blocks,
                           float *out) {
     uint32_t a[PAIRS] = {0}, b[PAIRS] = {0};

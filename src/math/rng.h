@@ -1,12 +1,10 @@
-/* rng.h - counter-based random numbers: every number is a pure function of a key and a counter, so
- * any process can compute any of them in any order and a run can be repeated or resumed without
- * state.
+/* rng.h - counter-based random numbers. Every number is a pure function of a key and a counter. Any
+ * process can compute any number in any order, and a run can be repeated or resumed without state.
  *
- * Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11 (Philox 4x32-10),
- * through Random123's header.
- */
-#ifndef PD_BASE_RNG_H
-#define PD_BASE_RNG_H
+ * Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11 (Philox 4x32-10), as
+ * in Random123's header. */
+#ifndef PD_MATH_RNG_H
+#define PD_MATH_RNG_H
 
 #include <stdint.h>
 
@@ -14,8 +12,8 @@ struct pd_rng_key {
     uint32_t k[2];
 };
 
-/* A key for one use of randomness: `seed` is the job's, `domain` one of enum pd_rng_domain,
- * a and b what the caller distinguishes further (pass and stream, or a table's id). */
+/* A key for one use of randomness. seed: of the job; domain: enum pd_rng_domain; a, b: further
+ * distinctions of the caller (pass and stream, or the id of a table). */
 enum pd_rng_domain {
     PD_RNG_INIT = 1,
     PD_RNG_DROPOUT = 2,
@@ -32,17 +30,16 @@ struct pd_rng_key pd_rng_key(uint64_t seed, uint32_t domain, uint64_t a, uint64_
 /* Four 32-bit numbers for the 128-bit counter (hi, lo). */
 void pd_rng_u32x4(struct pd_rng_key key, uint64_t hi, uint64_t lo, uint32_t out[4]);
 
-/* n standard normal (Box-Muller, computed in double to a few of its last bits without the C
- * library, whose logarithm and sine differ between machines, and rounded once); number i depends on
- * (key, hi, i) only. */
+/* n standard normal numbers (Box-Muller). Number i depends only on (key, hi, i). The code computes
+ * in double and rounds once, without the C library, whose log and sin differ between machines. */
 void pd_rng_normal(struct pd_rng_key key, uint64_t hi, float *out, uint64_t n);
 
 /* Numbers [first, first+n) of the same sequence as pd_rng_normal(key, hi, ...). */
 void pd_rng_normal_range(struct pd_rng_key key, uint64_t hi, uint64_t first, float *out,
                          uint64_t n);
 
-/* Uniform integer in [0, bound), bound >= 1; from one 64-bit draw by multiplication (bias < 2^-32
- * for bound < 2^32). */
+/* Uniform integer in [0, bound), bound >= 1. Multiplication of one 64-bit draw; bias < 2^-32 for
+ * bound < 2^32. */
 uint64_t pd_rng_below(struct pd_rng_key key, uint64_t hi, uint64_t lo, uint64_t bound);
 
 #endif

@@ -1,4 +1,4 @@
-/* export.c - the table of formats, and what they share. See export.h. */
+/* export.c - the table of export formats, and their common functions. See export.h. */
 #include "model/export.h"
 
 #include <errno.h>
@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/str.h"
 #include "model/export_internal.h"
 

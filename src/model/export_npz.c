@@ -1,6 +1,5 @@
-/* export_npz.c - numpy's archive: a zip file, not compressed, with an array in numpy's own format
- * for each name. Source: docs/sources.md#npy
- */
+/* export_npz.c - numpy's archive: an uncompressed zip file with one array in numpy's own format per
+ * name. Source: docs/sources.md#npy */
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
@@ -8,24 +7,24 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/str.h"
 #include "model/export_internal.h"
 
-struct out {
+struct npz_out {
     struct archive *a;
     const char *path; /* for messages */
     struct model_export_counts *c;
     uint32_t dim;
 };
 
-static int failed(const struct out *o, struct pd_err *err) {
+static int failed(const struct npz_out *o, struct pd_err *err) {
     const char *why = archive_error_string(o->a);
     return pd_fail(err, archive_errno(o->a) == ENOSPC ? PD_ENOSPC : PD_EIO, "cannot write %s: %s",
                    o->path, why ? why : "unknown error");
 }
 
-static int put(struct out *o, const void *p, size_t n, struct pd_err *err) {
+static int put(struct npz_out *o, const void *p, size_t n, struct pd_err *err) {
     for (size_t done = 0; done < n;) {
         la_ssize_t k = archive_write_data(o->a, (const char *)p + done, n - done);
         if (k <= 0 || pd_fault("export.write"))
@@ -35,9 +34,9 @@ static int put(struct out *o, const void *p, size_t n, struct pd_err *err) {
     return 0;
 }
 
-/* An array's place in the archive and its header: "\x93NUMPY", version 1.0, u16 length, a
+/* Begins an array in the archive with its header: "\x93NUMPY", version 1.0, u16 length, a
  * dictionary as text, padded so that the values begin at a multiple of 64. shape: "(3, 4)". */
-static int begin(struct out *o, const char *name, const char *type, const char *shape,
+static int begin(struct npz_out *o, const char *name, const char *type, const char *shape,
                  uint64_t bytes, struct pd_err *err) {
     char file[MODEL_NAME_MAX + 20], head[256] = "\x93NUMPY\x01";
     int n = snprintf(head + 10, sizeof head - 10,
@@ -60,17 +59,17 @@ static int begin(struct out *o, const char *name, const char *type, const char *
     return rc ? rc : put(o, head, total, err);
 }
 
-static int end(struct out *o, struct pd_err *err) {
+static int end(struct npz_out *o, struct pd_err *err) {
     return archive_write_finish_entry(o->a) == ARCHIVE_OK ? 0 : failed(o, err);
 }
 
 static int put_values(void *arg, const float *v, size_t n, struct pd_err *err) {
-    struct out *o = arg;
+    struct npz_out *o = arg;
     o->c->values += n;
     return put(o, v, n * sizeof *v, err);
 }
 
-static int put_dense(struct model *m, const struct model_param *p, struct out *o,
+static int put_dense(struct model *m, const struct model_param *p, struct npz_out *o,
                      struct pd_err *err) {
     char shape[120] = "(";
     for (uint32_t i = 0; i < p->n_dims; i++)
@@ -89,13 +88,13 @@ static int put_key(void *arg, uint64_t key, const float *row, struct pd_err *err
 }
 
 static int put_row(void *arg, uint64_t key, const float *row, struct pd_err *err) {
-    struct out *o = arg;
+    struct npz_out *o = arg;
     (void)key;
     o->c->rows++;
     return put_values(o, row, o->dim, err);
 }
 
-static int put_table(struct model *m, const struct model_param *p, struct out *o,
+static int put_table(struct model *m, const struct model_param *p, struct npz_out *o,
                      struct pd_err *err) {
     struct model_table *t = NULL;
     char shape[80], ids[MODEL_NAME_MAX + 8];
@@ -131,7 +130,7 @@ static int write_zip(struct model *m, const struct model_export *x, struct model
     int rc = export_file_open(&file, x->out, err);
     if (rc)
         return rc;
-    struct out o = {.a = archive_write_new(), .path = file.part, .c = c};
+    struct npz_out o = {.a = archive_write_new(), .path = file.part, .c = c};
     if (!o.a)
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     else if (archive_write_set_format_zip(o.a) != ARCHIVE_OK ||

@@ -1,11 +1,10 @@
-/* export_original.c - a folder with a file for each parameter, as the original system's trainer
+/* export_original.c - a folder with one file per parameter, as the trainer of the original system
  * wrote them.
  *
  *      0  int32   format, 0
  *      4  uint32  bytes of a value, 4
  *      8  uint64  number of values
- *     16  float32 values, row-major
- */
+ *     16  float32 values, row-major */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,27 +12,27 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "model/export_internal.h"
 
-struct out {
+struct original_out {
     struct export_file file;
     float *zeros;
-    uint64_t next, n_rows; /* the next row, of so many */
+    uint64_t next, n_rows; /* next row, of n_rows */
     const char *table;
     uint32_t dim;
     struct model_export_counts *c;
 };
 
 static int put_values(void *arg, const float *v, size_t n, struct pd_err *err) {
-    struct out *o = arg;
+    struct original_out *o = arg;
     o->c->values += n;
     return export_file_put(&o->file, v, n * sizeof *v, err);
 }
 
-static int put_zeros(struct out *o, uint64_t until, struct pd_err *err) {
+static int put_zeros(struct original_out *o, uint64_t until, struct pd_err *err) {
     int rc = 0;
     for (; !rc && o->next < until; o->next++, o->c->missing++)
         rc = put_values(o, o->zeros, o->dim, err);
@@ -41,8 +40,8 @@ static int put_zeros(struct out *o, uint64_t until, struct pd_err *err) {
 }
 
 static int put_row(void *arg, uint64_t key, const float *row, struct pd_err *err) {
-    struct out *o = arg;
-    if (key >= o->n_rows) /* before the zeros up to it */
+    struct original_out *o = arg;
+    if (key >= o->n_rows) /* check before writing zeros up to it */
         return pd_fail(err, PD_EDATA, "table '%s' has a row %llu of %llu", o->table,
                        (unsigned long long)key, (unsigned long long)o->n_rows);
     int rc = put_zeros(o, key, err);
@@ -51,7 +50,7 @@ static int put_row(void *arg, uint64_t key, const float *row, struct pd_err *err
     return rc ? rc : put_values(o, row, o->dim, err);
 }
 
-static int put_table(struct model *m, const struct model_param *p, struct out *o,
+static int put_table(struct model *m, const struct model_param *p, struct original_out *o,
                      struct pd_err *err) {
     struct model_table *t = NULL;
     o->next = 0;
@@ -71,8 +70,8 @@ static int put_table(struct model *m, const struct model_param *p, struct out *o
     return rc;
 }
 
-static int put_param(struct model *m, const struct model_param *p, const char *dir, struct out *o,
-                     struct pd_err *err) {
+static int put_param(struct model *m, const struct model_param *p, const char *dir,
+                     struct original_out *o, struct pd_err *err) {
     char path[PATH_MAX];
     struct pd_buf head;
     uint64_t n = p->kind == MODEL_TABLE ? p->n_rows * p->dim : model_param_values(p);
@@ -98,12 +97,12 @@ static int put_param(struct model *m, const struct model_param *p, const char *d
 static int write_all(struct model *m, const struct model_export *x, struct model_export_counts *c,
                      struct pd_err *err) {
     const struct model_manifest *info = model_info(m);
-    struct out o = {.c = c};
+    struct original_out o = {.c = c};
     int rc = 0;
     for (size_t i = 0; i < info->n_params && !rc; i++)
         if (info->params[i].kind == MODEL_TABLE && !info->params[i].n_rows)
             rc = pd_fail(err, PD_EUSAGE,
-                         "table '%s' is open (any 64-bit id): it has no such form; npz has its ids",
+                         "table '%s' takes any 64-bit id, which this format cannot store; use npz",
                          info->params[i].name);
     if (!rc && rmdir(x->out) && errno != ENOENT)
         rc = pd_fail_errno(err, PD_EUSAGE, errno, "%s must be an empty folder, or not there",
@@ -113,7 +112,7 @@ static int write_all(struct model *m, const struct model_export *x, struct model
     for (size_t i = 0; i < info->n_params && !rc; i++, c->params++)
         rc = put_param(m, &info->params[i], x->out, &o, err);
     if (rc && rc != PD_EUSAGE)
-        pd_rm_tree(x->out, NULL); /* it was empty */
+        pd_rm_tree(x->out, NULL); /* the folder was empty before */
     return rc;
 }
 

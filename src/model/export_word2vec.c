@@ -1,15 +1,15 @@
-/* export_word2vec.c - an embedding as the word2vec tool writes it, text and binary; gensim's
- * KeyedVectors reads both. */
+/* export_word2vec.c - an embedding in the text or binary format of the word2vec tool, which
+ * gensim's KeyedVectors reads. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "model/export_internal.h"
 
 struct words {
-    struct pd_buf text; /* the file; each line ended by NUL */
+    struct pd_buf text; /* the file, each line ended by NUL */
     const char **at;
     uint64_t n;
 };
@@ -44,14 +44,14 @@ static int read_words(struct words *w, const char *path, struct pd_err *err) {
     return 0;
 }
 
-/* Which parameter is meant. */
-static const struct model_param *choose(struct model *m, const struct model_export *x,
-                                        uint64_t n_words, struct pd_err *err) {
+/* The parameter to export. */
+static const struct model_param *choose_param(struct model *m, const struct model_export *x,
+                                              uint64_t n_words, struct pd_err *err) {
     const struct model_manifest *info = model_info(m);
     const struct model_param *found = NULL;
     int n = 0;
     if (x->param) {
-        found = model_find(m, x->param);
+        found = model_find_param(m, x->param);
         if (!found || (found->kind == MODEL_DENSE && found->n_dims != 2)) {
             pd_fail(err, PD_EUSAGE, "the model has no table or matrix '%s'", x->param);
             return NULL;
@@ -73,7 +73,7 @@ static const struct model_param *choose(struct model *m, const struct model_expo
     return NULL;
 }
 
-struct out {
+struct word2vec_out {
     struct export_file file;
     const struct words *words;
     const char *vocabulary;
@@ -83,7 +83,7 @@ struct out {
 };
 
 static int put_row(void *arg, uint64_t key, const float *row, struct pd_err *err) {
-    struct out *o = arg;
+    struct word2vec_out *o = arg;
     char number[32];
     const char *word = number;
     snprintf(number, sizeof number, "%llu", (unsigned long long)key);
@@ -109,7 +109,7 @@ static int put_row(void *arg, uint64_t key, const float *row, struct pd_err *err
     return rc ? rc : export_file_put(&o->file, "\n", 1, err);
 }
 
-static int put_matrix(struct model *m, const struct model_param *p, struct out *o,
+static int put_matrix(struct model *m, const struct model_param *p, struct word2vec_out *o,
                       struct pd_err *err) {
     float *row = pd_calloc(o->dim, sizeof *row);
     int rc = row ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
@@ -126,10 +126,11 @@ static int write_one(struct model *m, const struct model_export *x, int binary,
                      struct model_export_counts *c, struct pd_err *err) {
     struct words words = {.n = 0};
     struct model_table *t = NULL;
-    struct out o = {.words = &words, .vocabulary = x->vocabulary, .binary = binary, .c = c};
+    struct word2vec_out o = {
+        .words = &words, .vocabulary = x->vocabulary, .binary = binary, .c = c};
     pd_buf_init(&words.text);
     int rc = read_words(&words, x->vocabulary, err);
-    const struct model_param *p = rc ? NULL : choose(m, x, words.n, err);
+    const struct model_param *p = rc ? NULL : choose_param(m, x, words.n, err);
     if (!rc && !p)
         rc = PD_EUSAGE;
     if (!rc && p->kind == MODEL_TABLE)

@@ -1,9 +1,9 @@
-/* manifest.c - manifest.json to and from struct model_manifest. */
+/* manifest.c - converts manifest.json to and from struct model_manifest. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "model/model.h"
 

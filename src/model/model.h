@@ -1,13 +1,14 @@
-/* model.h - the saved-model folder: written by many, complete or absent, readable by anybody.
+/* model.h - the saved-model folder. Many servers write it; it is complete or absent; any program
+ * can read it.
  *
  *     DIR/NAME/manifest.json            what the model is, and the checksum of every part
  *              dense-00000-of-00003.bin   one part per server thread: threads share nothing, so
  *              sparse-00000-of-00003.bin  each writes what it owns, by itself
  *
- * Parts are written aside in DIR/.NAME.tmp-<tag>/ and synced; then the manifest; then the folder is
- * renamed. Servers may share DIR or have one each (each folder then holds its server's parts and
- * the same manifest; merged, they are the complete model). Identical runs give identical bytes: no
- * times, no job ids, no ports; rows sorted by key.
+ * Parts are written to DIR/.NAME.tmp-<tag>/ and synced, then the manifest; then the folder is
+ * renamed. Servers may share DIR or have separate ones. A separate folder holds the parts of its
+ * server and the same manifest; merged, the folders are the complete model. Identical runs give
+ * identical bytes: no times, no job ids, no ports; rows sorted by key.
  *
  * A part, little-endian, every section at a multiple of 64 bytes, gaps are zero:
  *
@@ -26,39 +27,41 @@
  *           176  u32 state_width                180  zero up to 192
  *      ..  the sections, in the entries' order: keys, values, state
  *
- * LAYERS. A part may hold, of a table, only the rows that have changed since another save (kind 4,
- * "changes"); then the part of that save lies in the folder too, as the layer below it, down to one
- * that has all rows (layer 0). A row is as the highest layer that has it says; what a layer has of
- * dense parameters, histories, and tables of kind 2 hides what is below. In the folder the lower
- * layers are links to the files of the saves before, so that a save writes changes only, and yet
- * every folder is complete by itself:
+ * LAYERS. A part may hold only those rows of a table that changed since an earlier save (kind 4,
+ * "changes"). The part of the earlier save is then in the same folder as the layer below, and so on
+ * down to layer 0, which has all rows. A row is read from the highest layer that has it. Dense
+ * parameters, histories and tables of kind 2 in a layer hide those of all layers below. Lower
+ * layers are hard links to the files of earlier saves: a save writes only changes, and every folder
+ * is complete by itself:
  *
  *     pass-00001/sparse-00000-of-00002.bin
  *     pass-00002/sparse-00000-of-00002.bin (the same file)   sparse-00000-of-00002.delta-00001.bin
  *
- * The manifest has the layers of a part one after the other, the highest first, "layer": N, ..., 1,
- * and 0 left out.
+ * The manifest lists the layers of a part one after another, the highest first, with "layer": N,
+ * ..., 1. Layer 0 has no such key.
  *
- * A kind 3, "history", comes beside a table whose rows are brought up to date when somebody looks
- * (ps/table/lazy_decay.h): count pairs of float64, dim 4; only checkpoints have it. What optimizer
- * state is, is the servers' own matter: docs/model-format.md.
+ * Kind 3, "history", accompanies a table whose rows are updated only when they are read
+ * (ps/table/lazy_decay.h): count pairs of float64, dim 4; only in checkpoints. The contents of optimizer
+ * state are defined by the servers: docs/model-format.md.
  *
- * A kind 5, "waiting", comes beside a table whose rows are admitted or age (ps/table/row_policy.h):
- * ids that have no row yet, and one 32-bit number of each in place of a value (dim 1). Then the
- * last MODEL_SEEN_WIDTH numbers of a row's state are what was seen of it, in all saves.
+ * Kind 5, "waiting", accompanies a table with admission or ageing (ps/table/row_policy.h): ids without a
+ * row, and one 32-bit number for each instead of a value (dim 1). In all saves of such a table the
+ * last MODEL_SEEN_WIDTH numbers of a row's state are its shows and clicks.
  *
  * manifest.json:
  *
  *     {"format": "paddle-model", "version": 1, "step": N, "pass": N, "optimizer_state": false,
  *      "parameters": [{"name": S, "kind": "dense", "shape": [..]},
- *                     {"name": S, "kind": "table", "dim": N, "rows": N, "n_rows": N}],   rows in
- * all parts; declared "parts": [{"file": S, "bytes": N, "xxh3_128": "32 hex digits of the canonical
- * form", "rows": N}], "config": "text of train.ini"}
+ *                     {"name": S, "kind": "table", "dim": N,
+ *                      "rows": N (in all parts), "n_rows": N (declared)}],
+ *      "parts": [{"file": S, "bytes": N, "xxh3_128": "32 hex digits, canonical form", "rows": N}],
+ *      "config": "text of train.ini"}
  *
- * and of a checkpoint, from which a training can go on, "optimizer_state": true and before "config"
+ * A checkpoint, from which training can resume, has "optimizer_state": true and before "config"
  *
- *      "resume": {"updates": N, "samples": N, "pass": N, "batch": N, "streams": [S, ...]}, and of
- * an online job "data": S in it
+ *      "resume": {"updates": N, "samples": N, "pass": N, "batch": N, "streams": [S, ...]}
+ *
+ * with "data": S in it if the job is online.
  */
 #ifndef PD_MODEL_MODEL_H
 #define PD_MODEL_MODEL_H
@@ -80,7 +83,7 @@ enum model_kind {
     MODEL_WAITING = 5
 };
 
-/* --- what a manifest says --- */
+/* --- the manifest --- */
 
 struct model_param {
     char name[MODEL_NAME_MAX + 1];
@@ -95,24 +98,25 @@ struct model_param {
 struct model_part {
     char file[MODEL_FILE_MAX + 1];
     uint64_t bytes, rows;
-    uint32_t layer;   /* above 0: the part behind it in the list is the layer below */
+    uint32_t layer;   /* above 0: the next part in the list is the layer below */
     uint8_t hash[16]; /* XXH3-128 of the file, canonical (big-endian) form */
 };
 
-/* Where a training goes on from a checkpoint. */
+/* The position from which training resumes. */
 struct model_resume {
-    uint64_t updates, samples; /* of the optimizer: applied so far */
-    uint64_t pass, batch;      /* go on in this pass, of which so many batches are done */
-    char **streams; /* how far each stream of data is; n_streams 0: at the beginning of the pass */
+    uint64_t updates, samples; /* applied by the optimizer so far */
+    uint64_t pass, batch;      /* resume in this pass after this many batches */
+    char **streams; /* position of each stream of data; n_streams 0: beginning of the pass */
     size_t n_streams;
-    char *data; /* of an online job: the folder of data that was trained last, or is being trained;
-                   else NULL */
+    /* data, for an online job: the folder of data that was trained last or is being trained; else
+     * NULL. */
+    char *data;
 };
 
 struct model_manifest {
     uint64_t step, pass;
-    int optimizer_state;        /* it is a checkpoint */
-    struct model_resume resume; /* then */
+    int optimizer_state;        /* 1: a checkpoint */
+    struct model_resume resume; /* only of a checkpoint */
     struct model_param *params;
     size_t n_params;
     struct model_part *parts;
@@ -139,89 +143,88 @@ struct model_entry {
     uint32_t state_width; /* floats of state per value (dense) or row (table); 0: none */
 };
 
-/* A part: the entries first, then for each in turn its keys (table), its values and its state, in
- * pieces of any size. */
+/* A part has the entries first. Then, for each entry in turn, put its keys (table), values and
+ * state in pieces of any size. */
 struct model_writer;
 int model_writer_new(struct model_writer **out, const char *folder, const char *file,
                      const struct model_entry *entries, size_t n, struct pd_err *err);
 int model_writer_put(struct model_writer *w, const void *p, size_t bytes, struct pd_err *err);
-/* The same without a copy: the next bytes are written to *to, up to *room > 0 of them, and then
- * counted. */
+/* The same without a copy: model_writer_room gives *room > 0 bytes at *to; fill up to *room of
+ * them, then report the number by model_writer_filled. */
 int model_writer_room(struct model_writer *w, void **to, size_t *room, struct pd_err *err);
 int model_writer_filled(struct model_writer *w, size_t bytes, struct pd_err *err);
-/* Checks that all announced bytes came, syncs, fills in *part. Frees w, also on failure. */
+/* Check that all announced bytes came, sync, and fill in *part. Frees w, also on failure. */
 int model_writer_end(struct model_writer *w, struct model_part *part, struct pd_err *err);
 void model_writer_abort(struct model_writer *w); /* removes the file */
-/* The same without freeing w. Neither this nor model_writer_put takes or frees memory: a child of
- * fork may call them. */
+/* The same without freeing w. This function and model_writer_put neither allocate nor free memory,
+ * so a child of fork may call them. */
 int model_writer_seal(struct model_writer *w, struct model_part *part, struct pd_err *err);
-int model_writer_fd(const struct model_writer *w); /* what it writes to; -1 once it is sealed */
+int model_writer_fd(const struct model_writer *w); /* descriptor of the file; -1 after the seal */
 void model_writer_free(struct model_writer *w);    /* the file stays as it is */
 
-/* The name of layer 1, 2, ... of the part `base`, and whether `file` is `base` or a layer of it. */
+/* The file name of layer 1, 2, ... of part `base`; and: is `file` equal to `base` or the name of a
+ * layer of it? */
 int model_layer_name(const char *base, uint32_t layer,
                      char file[MODEL_FILE_MAX + 1]); /* 0, or -1: too long */
 int model_is_layer_of(const char *file, const char *base);
 
-/* The folder that parts are written into, and made if it is not there: DIR/.NAME.tmp-TAG. */
-int model_staged(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX],
-                 struct pd_err *err);
-int model_stage(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX],
-                struct pd_err *err);
-/* Writes the manifest into the staged folder and renames it to DIR/NAME, replacing an older one.
- * Where another server that shares DIR has done it already, the manifests are compared and that is
- * success. */
+/* The folder for new parts: DIR/.NAME.tmp-TAG. model_make_staging creates it. */
+int model_staging_path(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX],
+                       struct pd_err *err);
+int model_make_staging(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX],
+                       struct pd_err *err);
+/* Write the manifest into the staged folder and rename the folder to DIR/NAME, replacing an older
+ * one. If another server that shares DIR was first, success means that the manifests are equal. */
 int model_commit(const char *dir, const char *name, uint64_t tag, const void *manifest, size_t n,
                  struct pd_err *err);
 
 /* --- reading --- */
 
 struct model;
-/* Reads and checks the manifest. Parts are mapped, and their checksums verified, at their first
- * use. */
+/* Read and check the manifest. Parts are mapped and verified at their first use. */
 int model_open(struct model **out, const char *folder, struct pd_err *err);
 void model_close(struct model *m);
-/* Before the first use: checksums are not computed, so that a large model is not read once before
- * its first row is; what is looked at is checked against the files' sizes all the same. */
-void model_trust(struct model *m);
-/* The parts that are mapped now will be read here and there: the system need not read on behind
- * each place. */
+/* Skip the checksums, so that a large model is not read completely before its first row. Call it
+ * before the first use. Offsets and sizes are still checked. */
+void model_skip_checksums(struct model *m);
+/* Tell the kernel not to read ahead in the parts that are mapped now, because access will be
+ * random. */
 void model_random_access(const struct model *m);
 const struct model_manifest *model_info(const struct model *m);
-const struct model_param *model_find(const struct model *m,
-                                     const char *name); /* NULL: not in the model */
-int model_verify(struct model *m,
-                 struct pd_err *err); /* every part there and whole; names the first that is not */
+const struct model_param *model_find_param(const struct model *m,
+                                           const char *name); /* NULL: not in the model */
+/* Every part is present and intact; the error names the first part that is not. */
+int model_verify(struct model *m, struct pd_err *err);
 int model_verify_part(struct model *m, const char *file, struct pd_err *err);
-int model_verify_here(struct model *m,
-                      struct pd_err *err); /* the same of the parts that are there at all */
+/* The same for only those parts that are present. */
+int model_verify_present(struct model *m, struct pd_err *err);
 
-/* Values [first, first + n) of a dense parameter. */
+/* Read values [first, first + n) of a dense parameter. */
 int model_read_dense(struct model *m, const char *name, uint64_t first, uint64_t n, float *out,
                      struct pd_err *err);
-/* The same of its optimizer state: out[k * stride + i] is the k-th of value first + i, k < planes.
+/* The same for its optimizer state: out[k * stride + i] is state k of value first + i, k < planes.
  */
 int model_read_state(struct model *m, const char *name, uint64_t first, uint64_t n, uint32_t planes,
                      float *out, size_t stride, struct pd_err *err);
-/* Part `file`, whose layers are meant too, is looked at first for dense values, if there is one;
- * with `only`, the rows are in it alone: who has written it and reads it again needs no other part.
- * 1: there is one. */
-int model_prefer(struct model *m, const char *file, int only);
-/* A table's history, n pairs, as long as the model is open; n 0: it has none. */
+/* Search part `file` and its layers first for dense values. With `only`, search rows in this part
+ * alone: a server that reads its own part again needs no other part. Returns 1 if the part exists.
+ */
+int model_search_first(struct model *m, const char *file, int only);
+/* The history of a table: n pairs, valid while the model is open. n 0: the table has none. */
 int model_history(struct model *m, const char *name, const double **pairs, uint64_t *n,
                   struct pd_err *err);
 enum {
     MODEL_SEEN_WIDTH = 5
 }; /* float show, float click, u32 shows, u32 clicks, u32 days unseen: ps/table/table.h */
-/* Is the end of the rows' state in this model what was seen of them? 1, 0, or PD_E*. */
+/* 1: the state of the rows of this table ends with their shows and clicks; 0: not; or PD_E*. */
 int model_has_seen(struct model *m, const char *name, struct pd_err *err);
-/* Every id of a table that has no row yet, with its number. `each` returns 0 or PD_E*, which ends
- * the walk. */
+/* Calls `each` for every id without a row, with its number. A result other than 0 ends the walk and
+ * is returned. */
 int model_each_waiting(struct model *m, const char *name,
                        int (*each)(void *arg, uint64_t key, uint32_t state, struct pd_err *err),
                        void *arg, struct pd_err *err);
-/* Every row of a table with its state (NULL without), part by part, keys ascending within a part,
- * layers merged. `each` returns 0 or PD_E*, which ends the walk. */
+/* Calls `each` for every row of a table with its state (NULL: none), part by part, keys ascending
+ * within a part, layers merged. A result other than 0 ends the walk and is returned. */
 int model_each_state(struct model *m, const char *name,
                      int (*each)(void *arg, uint64_t key, const float *row, const float *state,
                                  uint32_t width, struct pd_err *err),
@@ -230,14 +233,15 @@ int model_each_state(struct model *m, const char *name,
 int model_each_row(struct model *m, const char *name,
                    int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err),
                    void *arg, struct pd_err *err);
-/* A table's rows by key, as they stand in the mapped parts: model/table.h. One span a file, of each
- * part the highest layer first; they stay while the model is open. */
+/* The mapped rows of a table, for model/table.h. One span per file; for each part the highest layer
+ * first. Valid while the model is open. */
 struct model_span {
     const uint64_t *keys; /* [n], ascending */
     const float *rows;    /* [n * dim] */
     uint64_t n;
-    size_t
-        part; /* those of the same part are layers of it: a row is as the first that has it says */
+    /* Spans with the same part number are its layers: a row is read from the first of them that has
+     * it. */
+    size_t part;
 };
 int model_each_span(struct model *m, const char *name,
                     int (*each)(void *arg, const struct model_span *s, struct pd_err *err),

@@ -1,5 +1,5 @@
-/* internal.h - the numbers of a part's layout (model.h), for the writer and the reader; an open
- * model, for reader.c and rows.c. */
+/* model_internal.h - the numbers of a part's layout (model.h) for writer and reader, and the struct
+ * of an open model. */
 #ifndef PD_MODEL_INTERNAL_H
 #define PD_MODEL_INTERNAL_H
 
@@ -20,29 +20,29 @@ static inline uint64_t model_align(uint64_t n) {
     return (n + MODEL_ALIGN - 1) / MODEL_ALIGN * MODEL_ALIGN;
 }
 
-struct entry {
+struct open_entry {
     struct model_entry e;
-    uint64_t keys, values, state; /* offsets, checked against the file's size; state 0: none */
+    uint64_t keys, values, state; /* offsets, checked against the size of the file; state 0: none */
 };
 
-struct part {
-    const uint8_t *map; /* NULL: not used yet */
-    struct entry *entries;
+struct open_part {
+    const uint8_t *map; /* NULL: not mapped yet */
+    struct open_entry *entries;
     size_t n_entries;
 };
 
 struct model {
     char folder[PATH_MAX];
     struct model_manifest info;
-    struct part *parts;
+    struct open_part *parts;
     int trust;
-    size_t first; /* the part to be looked at first: the highest of its layers */
-    int only;     /* for rows it is the only one */
+    size_t first; /* the part to search first: the highest of its layers */
+    int only;     /* search rows in that part only */
 };
 
-/* Part i is mapped and verified, or not there at all. */
+/* Map and verify part i, if that was not done yet. */
 int model_use_part(struct model *m, size_t i, struct pd_err *err);
-/* Of its layers the highest? */
+/* 1: part i is the highest of its layers. */
 static inline int model_is_top(const struct model *m, size_t i) {
     return i == 0 || m->info.parts[i - 1].layer == 0;
 }

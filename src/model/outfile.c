@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "thread/run_later.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 
@@ -41,8 +41,8 @@ static int set_direct(const struct outfile *o, int on) {
     return flags < 0 ? -1 : fcntl(o->fd, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT);
 }
 
-/* The first write: how? Blocks are reserved so that a write does not make the file longer, which
- * would have to be waited for. */
+/* Chooses the method at the first write. Blocks are preallocated, because a write that extends the
+ * file would have to be waited for. */
 static void choose_way(struct outfile *o) {
     o->way = OUTFILE_CACHED;
     if (o->total < LARGE || pd_fault("outfile.cached") || fallocate(o->fd, 0, 0, (off_t)o->total) ||
@@ -53,8 +53,8 @@ static void choose_way(struct outfile *o) {
         o->way = OUTFILE_ASYNC;
 }
 
-/* Whatever of a piece is not written yet. A file system that takes O_DIRECT may still refuse it, or
- * end a write early. */
+/* Writes the rest of a piece in the ordinary way. A file system that accepts O_DIRECT may still
+ * refuse a write or end it early. */
 static int write_plain(struct outfile *o, const uint8_t *p, size_t n, uint64_t at) {
     while (n) {
         const ssize_t k = pwrite(o->fd, p, n, (off_t)at);
@@ -68,8 +68,7 @@ static int write_plain(struct outfile *o, const uint8_t *p, size_t n, uint64_t a
             errno = k ? errno : EIO;
             return -1;
         }
-        if (o->way != OUTFILE_CACHED && (size_t)k < n &&
-            k % PAGE) { /* what is left begins at no boundary */
+        if (o->way != OUTFILE_CACHED && (size_t)k < n && k % PAGE) { /* the rest is not aligned */
             if (set_direct(o, 0))
                 return -1;
             o->way = OUTFILE_CACHED;
@@ -81,7 +80,7 @@ static int write_plain(struct outfile *o, const uint8_t *p, size_t n, uint64_t a
     return 0;
 }
 
-/* The other buffer is free then. */
+/* Waits until the other buffer is free. */
 static int wait_other(struct outfile *o) {
     struct io_event e;
     const size_t n = o->n_under_way;
@@ -139,7 +138,7 @@ int outfile_write(struct outfile *o, size_t n, struct pd_err *err) {
     o->written += n;
     o->current = 1 - o->current;
     if (o->way == OUTFILE_CACHED &&
-        o->written - o->on_its_way >= WRITE_BACK) { /* else the disk begins with the fsync */
+        o->written - o->on_its_way >= WRITE_BACK) { /* else the disk would start only at fsync */
         (void)sync_file_range(o->fd, (off_t)o->on_its_way, (off_t)(o->written - o->on_its_way),
                               SYNC_FILE_RANGE_WRITE);
         o->on_its_way = o->written;
@@ -149,12 +148,12 @@ int outfile_write(struct outfile *o, size_t n, struct pd_err *err) {
 
 static void destroy(void *aio) { (void)syscall(SYS_io_destroy, (aio_context_t)(uintptr_t)aio); }
 
-/* It takes the kernel 10 to 30 ms to let go of one, even with nothing under way; else that is
- * waited for. */
+/* Closes the asynchronous context. The kernel needs 10 to 30 ms for that, even without I/O under
+ * way; a thread does it in the background if possible. */
 static void end_async(struct outfile *o) {
     void *aio = (void *)(uintptr_t)o->aio;
     if (o->aio && !o->n_under_way && getpid() == o->opened_by)
-        pd_aside(destroy, aio);
+        pd_run_later(destroy, aio);
     else if (o->aio)
         destroy(aio);
     o->aio = 0;

@@ -1,4 +1,5 @@
-/* reader.c - a model's folder, whatever number of parts it was written in. See model.h. */
+/* reader.c - reads a model's folder, regardless of the number of parts it was written in. See
+ * model.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "model/model_internal.h"
@@ -66,7 +67,7 @@ void model_close(struct model *m) {
     free(m);
 }
 
-void model_trust(struct model *m) { m->trust = 1; }
+void model_skip_checksums(struct model *m) { m->trust = 1; }
 
 void model_random_access(const struct model *m) {
     for (size_t i = 0; i < m->info.n_parts; i++)
@@ -76,19 +77,20 @@ void model_random_access(const struct model *m) {
 
 const struct model_manifest *model_info(const struct model *m) { return &m->info; }
 
-const struct model_param *model_find(const struct model *m, const char *name) {
+const struct model_param *model_find_param(const struct model *m, const char *name) {
     for (size_t i = 0; i < m->info.n_params; i++)
         if (!strcmp(m->info.params[i].name, name))
             return &m->info.params[i];
     return NULL;
 }
 
-/* [off, off + n * size) inside the file and aligned? */
-static int inside(uint64_t off, uint64_t n, uint64_t size, uint64_t bytes) {
+/* 1: [off, off + n * size) is inside the file and aligned. */
+static int is_inside(uint64_t off, uint64_t n, uint64_t size, uint64_t bytes) {
     return off % MODEL_ALIGN == 0 && off <= bytes && n <= (bytes - off) / size;
 }
 
-static int read_entry(const struct model *m, struct pd_rd *r, uint64_t bytes, struct entry *x) {
+static int read_entry(const struct model *m, struct pd_reader *r, uint64_t bytes,
+                      struct open_entry *x) {
     const uint8_t *name = pd_get(r, 128);
     if (!name || name[127])
         return -1;
@@ -102,32 +104,34 @@ static int read_entry(const struct model *m, struct pd_rd *r, uint64_t bytes, st
     x->state = pd_get_u64(r);
     x->e.state_width = pd_get_u32(r);
     (void)pd_get(r, MODEL_ENTRY - 180);
-    const struct model_param *p = model_find(m, x->e.name);
+    const struct model_param *p = model_find_param(m, x->e.name);
     int history = kind == MODEL_HISTORY, waiting = kind == MODEL_WAITING,
         of_table = history || waiting || kind == MODEL_CHANGES;
     if (r->failed || !p || (of_table ? MODEL_TABLE : kind) != (uint32_t)p->kind || x->e.dim < 1)
         return -1;
     x->e.kind = (enum model_kind)kind;
-    if (!inside(x->values, x->e.count, 4 * (uint64_t)x->e.dim, bytes))
+    if (!is_inside(x->values, x->e.count, 4 * (uint64_t)x->e.dim, bytes))
         return -1;
-    if (x->e.state_width ? x->e.state_width > 1u << 28 ||
-                               !inside(x->state, x->e.count, 4 * (uint64_t)x->e.state_width, bytes)
-                         : x->state != 0)
+    if (x->e.state_width
+            ? x->e.state_width > 1u << 28 ||
+                  !is_inside(x->state, x->e.count, 4 * (uint64_t)x->e.state_width, bytes)
+            : x->state != 0)
         return -1;
     if (history)
         return x->e.dim != 4 || x->e.state_width ? -1 : 0;
     if (waiting)
-        return x->e.dim != 1 || x->e.state_width || !inside(x->keys, x->e.count, 8, bytes) ? -1 : 0;
+        return x->e.dim != 1 || x->e.state_width || !is_inside(x->keys, x->e.count, 8, bytes) ? -1
+                                                                                              : 0;
     if (p->kind == MODEL_TABLE)
-        return x->e.dim != p->dim || !inside(x->keys, x->e.count, 8, bytes) ? -1 : 0;
+        return x->e.dim != p->dim || !is_inside(x->keys, x->e.count, 8, bytes) ? -1 : 0;
     uint64_t n = model_param_values(p);
     return x->e.dim != 1 || x->e.first > n || x->e.count > n - x->e.first ? -1 : 0;
 }
 
-static int read_entries(const struct model *m, const struct model_part *info, struct part *p,
+static int read_entries(const struct model *m, const struct model_part *info, struct open_part *p,
                         const char *path, struct pd_err *err) {
-    struct pd_rd r;
-    pd_rd_init(&r, p->map, info->bytes);
+    struct pd_reader r;
+    pd_reader_init(&r, p->map, info->bytes);
     const uint8_t *magic = pd_get(&r, 8);
     uint32_t version = pd_get_u32(&r), flags = pd_get_u32(&r), n = pd_get_u32(&r);
     (void)pd_get(&r, MODEL_HEADER - 20);
@@ -147,7 +151,7 @@ static int read_entries(const struct model *m, const struct model_part *info, st
     return 0;
 }
 
-static int map_part(const struct model *m, size_t i, struct part *p, struct pd_err *err) {
+static int map_part(const struct model *m, size_t i, struct open_part *p, struct pd_err *err) {
     const struct model_part *info = &m->info.parts[i];
     char path[PATH_MAX];
     if (pd_fmt(path, sizeof path, "%s/%s", m->folder, info->file))
@@ -183,7 +187,7 @@ static int map_part(const struct model *m, size_t i, struct part *p, struct pd_e
 }
 
 int model_use_part(struct model *m, size_t i, struct pd_err *err) {
-    struct part p = {0};
+    struct open_part p = {0};
     if (m->parts[i].map)
         return 0;
     int rc = map_part(m, i, &p, err);
@@ -211,7 +215,7 @@ int model_verify_part(struct model *m, const char *file, struct pd_err *err) {
     return pd_fail(err, PD_ENOENT, "%s has no part %s", m->folder, file);
 }
 
-int model_verify_here(struct model *m, struct pd_err *err) {
+int model_verify_present(struct model *m, struct pd_err *err) {
     int rc = 0;
     for (size_t i = 0; i < m->info.n_parts && !rc; i++) {
         char path[PATH_MAX];
@@ -222,7 +226,7 @@ int model_verify_here(struct model *m, struct pd_err *err) {
     return rc;
 }
 
-int model_prefer(struct model *m, const char *file, int only) {
+int model_search_first(struct model *m, const char *file, int only) {
     for (size_t i = 0; i < m->info.n_parts; i++)
         if (model_is_top(m, i) && model_is_layer_of(m->info.parts[i].file, file)) {
             m->first = i;
@@ -232,14 +236,14 @@ int model_prefer(struct model *m, const char *file, int only) {
     return 0;
 }
 
-/* Values that were read. */
+/* A range of values that were read. */
 struct span {
     uint64_t lo, hi;
 };
 
-/* What of [first, first + n) an entry of the dense parameter holds goes to `out`: `plane` -1 its
- * values, else of its state. */
-static struct span copy_dense(const struct part *p, const struct entry *x, uint64_t first,
+/* Copies to `out` the values of [first, first + n) that an entry of the dense parameter holds:
+ * plane -1 the values, otherwise that plane of the state. */
+static struct span copy_dense(const struct open_part *p, const struct open_entry *x, uint64_t first,
                               uint64_t n, int64_t plane, float *out) {
     struct span s = {.lo = x->e.first > first ? x->e.first : first,
                      .hi =
@@ -256,8 +260,8 @@ static int by_lo(const void *a, const void *b) {
     return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
-/* How many values they are together: entries of a damaged model may overlap, and then not all is
- * there although the sum is right. */
+/* The number of distinct values in all ranges. Entries of a damaged model may overlap; then values
+ * are missing although the sum is right. */
 static uint64_t count_together(struct span *v, size_t n) {
     uint64_t sum = 0, at = 0;
     if (n)
@@ -285,10 +289,10 @@ static int room_for_span(struct span **v, size_t n, size_t *cap, const char *fol
     return 0;
 }
 
-/* planes 0: the values. */
+/* planes 0: read the values, otherwise the state. */
 static int read_dense(struct model *m, const char *name, uint64_t first, uint64_t n,
                       uint32_t planes, float *out, size_t stride, struct pd_err *err) {
-    const struct model_param *p = model_find(m, name);
+    const struct model_param *p = model_find_param(m, name);
     if (!p || p->kind != MODEL_DENSE || first > model_param_values(p) ||
         n > model_param_values(p) - first)
         return pd_fail(err, PD_ENOENT, "%s has no dense parameter '%s' of that size", m->folder,
@@ -299,12 +303,12 @@ static int read_dense(struct model *m, const char *name, uint64_t first, uint64_
     int rc = 0;
     for (size_t i = 0; i < m->info.n_parts && got < n && !rc; i++) {
         size_t at = (m->first + i) % m->info.n_parts;
-        const struct part *q = &m->parts[at];
-        if (!model_is_top(m, at)) /* what is below has older values */
+        const struct open_part *q = &m->parts[at];
+        if (!model_is_top(m, at)) /* lower layers have older values */
             continue;
         rc = model_use_part(m, at, err);
         for (size_t k = 0; k < q->n_entries && !rc; k++) {
-            const struct entry *x = &q->entries[k];
+            const struct open_entry *x = &q->entries[k];
             if (x->e.kind != MODEL_DENSE || strcmp(x->e.name, name))
                 continue;
             if (planes && x->e.count && x->e.state_width != planes) {

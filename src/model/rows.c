@@ -1,27 +1,26 @@
-/* rows.c - the rows of a saved table, whatever number of parts and layers it was written in. See
+/* rows.c - reads the rows of a saved table, regardless of the number of parts and layers. See
  * model.h. */
 #include <string.h>
 
-#include "base/fault.h"
 #include "model/model_internal.h"
 
-/* The entries of a table that count, in the order of the manifest: of each part the layers from the
- * highest down to one that has all rows, or only the highest (top_only). */
-struct walk {
+/* Iterates over the relevant entries of a table in the order of the manifest. For each part: the
+ * layers from the highest down to the layer with all rows, or only the highest (top_only). */
+struct entry_walk {
     const char *name;
-    enum model_kind kind; /* MODEL_TABLE: changes too */
+    enum model_kind kind; /* MODEL_TABLE includes MODEL_CHANGES */
     int top_only;
-    size_t part, entry, top; /* top: the highest layer of this part */
-    int hidden;              /* a layer above has all rows */
+    size_t part, entry, top; /* top: highest layer of this part */
+    int hidden;              /* a higher layer has all rows */
 };
 
-static int wanted(const struct walk *w, const struct entry *x) {
+static int wanted(const struct entry_walk *w, const struct open_entry *x) {
     int same = x->e.kind == w->kind || (w->kind == MODEL_TABLE && x->e.kind == MODEL_CHANGES);
     return same && !strcmp(x->e.name, w->name);
 }
 
-/* Whether this file counts, which the walk comes to. */
-static int enter(const struct model *m, struct walk *w) {
+/* 1: the file that the walk has reached is relevant. */
+static int is_relevant(const struct model *m, struct entry_walk *w) {
     if (model_is_top(m, w->part)) {
         w->top = w->part;
         w->hidden = 0;
@@ -29,16 +28,16 @@ static int enter(const struct model *m, struct walk *w) {
     return (!m->only || w->top == m->first) && (w->top == w->part || (!w->top_only && !w->hidden));
 }
 
-/* 1: *x is the next one, in file *at; 0: there is none. */
-static int next_entry(struct model *m, struct walk *w, size_t *at, const struct entry **x,
-                      struct pd_err *err) {
+/* 1: *x is the next entry, in file *at; 0: there is none. */
+static int next_entry(struct model *m, struct entry_walk *w, size_t *at,
+                      const struct open_entry **x, struct pd_err *err) {
     for (; w->part < m->info.n_parts; w->part++, w->entry = 0) {
-        if (!w->entry && !enter(m, w))
+        if (!w->entry && !is_relevant(m, w))
             continue;
         int rc = model_use_part(m, w->part, err);
         if (rc)
             return rc;
-        const struct part *p = &m->parts[w->part];
+        const struct open_part *p = &m->parts[w->part];
         while (w->entry < p->n_entries) {
             *x = &p->entries[w->entry++];
             if (!wanted(w, *x))
@@ -51,7 +50,7 @@ static int next_entry(struct model *m, struct walk *w, size_t *at, const struct 
     return 0;
 }
 
-static const uint64_t *keys_of(const struct model *m, size_t part, const struct entry *x) {
+static const uint64_t *keys_of(const struct model *m, size_t part, const struct open_entry *x) {
     return (const uint64_t *)(const void *)(m->parts[part].map + x->keys);
 }
 
@@ -60,7 +59,7 @@ static const float *floats_at(const struct model *m, size_t part, uint64_t offse
 }
 
 static int check_table(const struct model *m, const char *name, struct pd_err *err) {
-    const struct model_param *p = model_find(m, name);
+    const struct model_param *p = model_find_param(m, name);
     return p && p->kind == MODEL_TABLE
                ? 0
                : pd_fail(err, PD_ENOENT, "%s has no table '%s'", m->folder, name);
@@ -69,8 +68,8 @@ static int check_table(const struct model *m, const char *name, struct pd_err *e
 int model_each_span(struct model *m, const char *name,
                     int (*each)(void *arg, const struct model_span *s, struct pd_err *err),
                     void *arg, struct pd_err *err) {
-    struct walk w = {.name = name, .kind = MODEL_TABLE};
-    const struct entry *x = NULL;
+    struct entry_walk w = {.name = name, .kind = MODEL_TABLE};
+    const struct open_entry *x = NULL;
     size_t at = 0;
     int rc = check_table(m, name, err);
     if (rc)
@@ -86,11 +85,11 @@ int model_each_span(struct model *m, const char *name,
 
 int model_history(struct model *m, const char *name, const double **pairs, uint64_t *n,
                   struct pd_err *err) {
-    struct walk w = {.name = name, .kind = MODEL_HISTORY, .top_only = 1};
-    const struct entry *x = NULL;
+    struct entry_walk w = {.name = name, .kind = MODEL_HISTORY, .top_only = 1};
+    const struct open_entry *x = NULL;
     size_t at = 0;
     *n = 0;
-    int rc = next_entry(m, &w, &at, &x, err); /* they are all the same */
+    int rc = next_entry(m, &w, &at, &x, err); /* all entries have the same layout */
     if (rc == 1) {
         *pairs = (const double *)(const void *)(m->parts[at].map + x->values);
         *n = x->e.count;
@@ -99,8 +98,8 @@ int model_history(struct model *m, const char *name, const double **pairs, uint6
 }
 
 int model_has_seen(struct model *m, const char *name, struct pd_err *err) {
-    struct walk w = {.name = name, .kind = MODEL_WAITING, .top_only = 1};
-    const struct entry *x = NULL;
+    struct entry_walk w = {.name = name, .kind = MODEL_WAITING, .top_only = 1};
+    const struct open_entry *x = NULL;
     size_t at = 0;
     return next_entry(m, &w, &at, &x, err);
 }
@@ -108,8 +107,8 @@ int model_has_seen(struct model *m, const char *name, struct pd_err *err) {
 int model_each_waiting(struct model *m, const char *name,
                        int (*each)(void *arg, uint64_t key, uint32_t state, struct pd_err *err),
                        void *arg, struct pd_err *err) {
-    struct walk w = {.name = name, .kind = MODEL_WAITING, .top_only = 1};
-    const struct entry *x = NULL;
+    struct entry_walk w = {.name = name, .kind = MODEL_WAITING, .top_only = 1};
+    const struct open_entry *x = NULL;
     size_t at = 0;
     int rc;
     while ((rc = next_entry(m, &w, &at, &x, err)) == 1)
@@ -130,15 +129,15 @@ struct row_sink {
     void *arg;
 };
 
-/* A layer that is being walked. */
+/* The position in one layer. */
 struct layer {
     const uint64_t *keys;
-    const float *rows, *state; /* state NULL: without */
+    const float *rows, *state; /* state NULL: none */
     uint64_t at, n;
     uint32_t dim, width;
 };
 
-static struct layer layer_of(const struct model *m, size_t part, const struct entry *x) {
+static struct layer layer_of(const struct model *m, size_t part, const struct open_entry *x) {
     return (struct layer){.keys = keys_of(m, part, x),
                           .rows = floats_at(m, part, x->values),
                           .state = x->e.state_width ? floats_at(m, part, x->state) : NULL,
@@ -153,8 +152,8 @@ static int give_row(struct layer *l, const struct row_sink *to, struct pd_err *e
                     l->state ? l->state + i * l->width : NULL, l->width, err);
 }
 
-/* A part's layers, the highest first: the least of their next keys, from the first that has it; the
- * others pass it by. */
+/* Merges the layers of a part, highest first: takes the least of their next keys from the highest
+ * layer that has it; the other layers skip it. */
 static int merge(struct layer *l, size_t n, const struct row_sink *to, struct pd_err *err) {
     int rc = 0;
     while (!rc && n == 1 && l->at < l->n)
@@ -179,9 +178,9 @@ int model_each_state(struct model *m, const char *name,
                                  uint32_t width, struct pd_err *err),
                      void *arg, struct pd_err *err) {
     const struct row_sink to = {each, arg};
-    struct walk w = {.name = name, .kind = MODEL_TABLE};
+    struct entry_walk w = {.name = name, .kind = MODEL_TABLE};
     struct layer layers[MODEL_LAYERS_MAX + 1];
-    const struct entry *x = NULL;
+    const struct open_entry *x = NULL;
     size_t at = 0, n = 0, top = 0;
     int more, rc = check_table(m, name, err);
     if (rc)

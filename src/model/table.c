@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 
 struct model_table {
     uint32_t dim;
     struct model_span *span;
     size_t n_spans;
-    uint64_t n_rows; /* in all spans */
-    int layers;      /* a row may be in several */
+    uint64_t n_rows; /* of all spans */
+    int layers;      /* 1: a row may be in several spans */
     char name[MODEL_NAME_MAX + 1];
 };
 
@@ -32,7 +32,7 @@ int model_table_open(struct model_table **out, struct model *m, const char *name
     struct model_table *t = pd_calloc(1, sizeof *t);
     if (!t)
         return pd_fail(err, PD_ENOMEM, "out of memory for table '%s'", name);
-    const struct model_param *p = model_find(m, name);
+    const struct model_param *p = model_find_param(m, name);
     if (p) {
         memcpy(t->name, p->name, sizeof t->name);
         t->dim = p->dim;
@@ -52,18 +52,19 @@ void model_table_close(struct model_table *t) {
     free(t);
 }
 
-/* Where the key would stand if the keys between the ends were spread evenly. */
-static uint64_t guess(uint64_t lo, uint64_t hi, uint64_t first, uint64_t last, uint64_t key) {
+/* The expected position of a key if keys were spread evenly between the ends. */
+static uint64_t interpolate(uint64_t lo, uint64_t hi, uint64_t first, uint64_t last, uint64_t key) {
     return lo + (uint64_t)((unsigned __int128)(hi - lo) * (key - first) / (last - first));
 }
 
-/* Its place among keys[0..n), or n. Every second probe halves, so that there are at most 2 log2(n)
- * whatever the keys are. */
-static uint64_t place(const uint64_t *keys, uint64_t n, uint64_t key) {
+/* The index of the key in keys[0..n), or n. Every second probe halves the range, so there are at
+ * most 2 log2(n) probes for any keys. */
+static uint64_t find_key(const uint64_t *keys, uint64_t n, uint64_t key) {
     uint64_t lo = 0, hi = n - 1;
     for (int probe = 0; lo <= hi && key >= keys[lo] && key <= keys[hi]; probe++) {
-        uint64_t mid = keys[lo] == keys[hi] || probe % 2 ? lo + (hi - lo) / 2
-                                                         : guess(lo, hi, keys[lo], keys[hi], key);
+        uint64_t mid = keys[lo] == keys[hi] || probe % 2
+                           ? lo + (hi - lo) / 2
+                           : interpolate(lo, hi, keys[lo], keys[hi], key);
         if (keys[mid] == key)
             return mid;
         if (keys[mid] < key)
@@ -78,7 +79,7 @@ static uint64_t place(const uint64_t *keys, uint64_t n, uint64_t key) {
 
 const float *model_table_find(const struct model_table *t, uint64_t key) {
     for (size_t i = 0; i < t->n_spans; i++) {
-        uint64_t k = place(t->span[i].keys, t->span[i].n, key);
+        uint64_t k = find_key(t->span[i].keys, t->span[i].n, key);
         if (k < t->span[i].n)
             return t->span[i].rows + k * t->dim;
     }
@@ -87,28 +88,28 @@ const float *model_table_find(const struct model_table *t, uint64_t key) {
 
 /* --- all rows in order: a heap of the spans by their next key --- */
 
-struct head {
+struct span_head {
     const struct model_span *s;
     uint64_t at;
 };
 
-static uint64_t key_of(const struct head *h) { return h->s->keys[h->at]; }
+static uint64_t key_of(const struct span_head *h) { return h->s->keys[h->at]; }
 
-/* Of the same key in layers of a part the highest comes first. */
-static int before(const struct head *a, const struct head *b) {
+/* For equal keys in layers of a part the highest layer comes first. */
+static int comes_before(const struct span_head *a, const struct span_head *b) {
     return key_of(a) < key_of(b) || (key_of(a) == key_of(b) && a->s < b->s);
 }
 
-static void sift(struct head *heap, size_t n, size_t i) {
+static void sift(struct span_head *heap, size_t n, size_t i) {
     for (;;) {
         size_t least = i, l = 2 * i + 1, r = l + 1;
-        if (l < n && before(&heap[l], &heap[least]))
+        if (l < n && comes_before(&heap[l], &heap[least]))
             least = l;
-        if (r < n && before(&heap[r], &heap[least]))
+        if (r < n && comes_before(&heap[r], &heap[least]))
             least = r;
         if (least == i)
             return;
-        struct head x = heap[i];
+        struct span_head x = heap[i];
         heap[i] = heap[least];
         heap[least] = x;
         i = least;
@@ -118,21 +119,21 @@ static void sift(struct head *heap, size_t n, size_t i) {
 int model_table_walk(const struct model_table *t,
                      int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err),
                      void *arg, struct pd_err *err) {
-    struct head *heap = pd_calloc(t->n_spans + 1, sizeof *heap);
+    struct span_head *heap = pd_calloc(t->n_spans + 1, sizeof *heap);
     size_t n = 0;
     int rc = heap ? 0 : pd_fail(err, PD_ENOMEM, "out of memory for table '%s'", t->name);
     for (; !rc && n < t->n_spans; n++)
-        heap[n] = (struct head){&t->span[n], 0};
+        heap[n] = (struct span_head){&t->span[n], 0};
     for (size_t i = n / 2; i-- > 0;)
         sift(heap, n, i);
-    const struct model_span *of = NULL; /* of the row before */
+    const struct model_span *of = NULL; /* of the previous row */
     uint64_t last = 0;
     while (!rc && n) {
         uint64_t key = key_of(heap);
         int older = of && key == last && of != heap->s && of->part == heap->s->part;
         if (of && key <= last && !older)
             rc = pd_fail(err, PD_EDATA,
-                         "table '%s': key %llu comes after %llu: a part is not in order, or two "
+                         "table '%s': key %llu follows %llu: a part is not sorted, or two parts "
                          "have the same row",
                          t->name, (unsigned long long)key, (unsigned long long)last);
         else if (!older)

@@ -1,5 +1,5 @@
-/* writer.c - one part of a model, hashed while it is written, and the folder's life: staged,
- * committed. */
+/* writer.c - writes one part of a model and hashes it meanwhile; stages and commits the model's
+ * folder. */
 #include <errno.h>
 #include <fcntl.h>
 #include <dirent.h>
@@ -12,7 +12,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "model/model_internal.h"
@@ -29,9 +30,9 @@ struct model_writer {
     struct outfile out;
     char file[MODEL_FILE_MAX + 1];
     XXH3_state_t *hash;
-    size_t n_buf;             /* in the room of `out` */
-    uint64_t at, total, rows; /* at: bytes given so far */
-    struct section *sections; /* those with bytes, in file order */
+    size_t n_buf;             /* bytes in the room of `out` */
+    uint64_t at, total, rows; /* at: bytes received so far */
+    struct section *sections; /* the non-empty sections, in file order */
     size_t n_sections, cur;
 };
 
@@ -57,7 +58,7 @@ static int flush(struct model_writer *w, struct pd_err *err) {
     return rc;
 }
 
-static int put(struct model_writer *w, const void *p, uint64_t n, struct pd_err *err) {
+static int write_bytes(struct model_writer *w, const void *p, uint64_t n, struct pd_err *err) {
     const uint8_t *s = p;
     while (n) {
         uint8_t *to = outfile_room(&w->out) + w->n_buf;
@@ -125,7 +126,7 @@ static int put_head(struct model_writer *w, const struct model_entry *e, size_t 
     pd_put_u32(&b, 0);
     pd_put_u64(&b, w->total);
     w->out.total = w->total;
-    int rc = put(w, b.data, MODEL_HEADER + n * MODEL_ENTRY, err);
+    int rc = write_bytes(w, b.data, MODEL_HEADER + n * MODEL_ENTRY, err);
     pd_buf_release(&b);
     return rc;
 }
@@ -152,7 +153,7 @@ int model_writer_new(struct model_writer **out, const char *folder, const char *
         rc = put_head(w, entries, n, err);
     }
     if (!rc)
-        rc = outfile_settle(&w->out, err); /* the head may have been long */
+        rc = outfile_settle(&w->out, err); /* the header may fill several buffers */
     if (rc)
         model_writer_abort(w);
     else
@@ -168,10 +169,10 @@ int model_writer_put(struct model_writer *w, const void *p, size_t bytes, struct
             return pd_fail(err, PD_EFAIL, "%s: more bytes than announced", w->out.path);
         const struct section *c = &w->sections[w->cur];
         if (w->at < c->offset)
-            rc = put(w, NULL, c->offset - w->at, err); /* the gap */
+            rc = write_bytes(w, NULL, c->offset - w->at, err); /* the gap */
         uint64_t left = c->offset + c->bytes - w->at, k = bytes < left ? bytes : left;
         if (!rc)
-            rc = put(w, s, k, err);
+            rc = write_bytes(w, s, k, err);
         s += k;
         bytes -= k;
         w->cur += k == left;
@@ -183,7 +184,8 @@ int model_writer_room(struct model_writer *w, void **to, size_t *room, struct pd
     if (w->cur == w->n_sections)
         return pd_fail(err, PD_EFAIL, "%s: more bytes than announced", w->out.path);
     const struct section *c = &w->sections[w->cur];
-    const int rc = w->at < c->offset ? put(w, NULL, c->offset - w->at, err) : 0; /* the gap */
+    const int rc =
+        w->at < c->offset ? write_bytes(w, NULL, c->offset - w->at, err) : 0; /* the gap */
     if (rc)
         return rc;
     const uint64_t left = c->offset + c->bytes - w->at;
@@ -206,7 +208,7 @@ int model_writer_seal(struct model_writer *w, struct model_part *part, struct pd
     if (w->cur != w->n_sections)
         rc = pd_fail(err, PD_EFAIL, "%s: fewer bytes than announced", w->out.path);
     if (!rc)
-        rc = put(w, NULL, w->total - w->at, err);
+        rc = write_bytes(w, NULL, w->total - w->at, err);
     if (!rc)
         rc = flush(w, err);
     if (!rc)
@@ -245,11 +247,12 @@ int model_layer_name(const char *base, uint32_t layer, char file[MODEL_FILE_MAX 
 
 int model_is_layer_of(const char *file, const char *base) {
     size_t stem = strlen(base) - strlen(".bin");
-    return !strcmp(file, base) || (!strncmp(file, base, stem) && pd_starts(file + stem, ".delta-"));
+    return !strcmp(file, base) ||
+           (!strncmp(file, base, stem) && pd_starts_with(file + stem, ".delta-"));
 }
 
-int model_staged(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX],
-                 struct pd_err *err) {
+int model_staging_path(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX],
+                       struct pd_err *err) {
     if (!*name || *name == '.' || strchr(name, '/') || strlen(name) > 200)
         return pd_fail(err, PD_EUSAGE, "'%s' cannot be the name of a model's folder", name);
     if (pd_fmt(path, PATH_MAX, "%s/.%s.tmp-%016llx", *dir ? dir : ".", name,
@@ -258,13 +261,13 @@ int model_staged(const char *dir, const char *name, uint64_t tag, char path[PATH
     return 0;
 }
 
-int model_stage(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX],
-                struct pd_err *err) {
-    int rc = model_staged(dir, name, tag, path, err);
+int model_make_staging(const char *dir, const char *name, uint64_t tag, char path[PATH_MAX],
+                       struct pd_err *err) {
+    int rc = model_staging_path(dir, name, tag, path, err);
     return rc ? rc : pd_mkdirs(path, 0755, err);
 }
 
-/* Somebody who shares the folder was first: fine if it is the same model. */
+/* Another process that shares the folder was first: fine if it is the same model. */
 static int committed_already(const char *final, const void *manifest, size_t n,
                              struct pd_err *err) {
     char path[PATH_MAX];
@@ -279,7 +282,7 @@ static int committed_already(const char *final, const void *manifest, size_t n,
     return rc;
 }
 
-/* What saves that were killed have left behind. Best effort. */
+/* Removes what killed saves have left. Best effort. */
 static void remove_stale(const char *dir, const char *name) {
     char prefix[256], path[PATH_MAX];
     DIR *d = opendir(dir);
@@ -289,14 +292,14 @@ static void remove_stale(const char *dir, const char *name) {
         return;
     }
     for (const struct dirent *e; (e = readdir(d));)
-        if (pd_starts(e->d_name, prefix) && strlen(e->d_name) == strlen(prefix) + 16 &&
+        if (pd_starts_with(e->d_name, prefix) && strlen(e->d_name) == strlen(prefix) + 16 &&
             !pd_fmt(path, sizeof path, "%s/%s", dir, e->d_name))
             (void)pd_rm_tree(path, NULL);
     closedir(d);
 }
 
-/* Put the staged folder in the place of an older one: exchanged, so that there is a whole model at
- * every moment. */
+/* Replaces an older folder by the staged folder. The two are exchanged, so there is a complete
+ * model at every moment. */
 static int move_into_place(const char *staged, const char *final, struct pd_err *err) {
     if (!rename(staged, final))
         return 0;
@@ -304,7 +307,7 @@ static int move_into_place(const char *staged, const char *final, struct pd_err 
         return pd_fail_errno(err, PD_EIO, errno, "cannot rename %s to %s", staged, final);
     if (!renameat2(AT_FDCWD, staged, AT_FDCWD, final, RENAME_EXCHANGE))
         return pd_rm_tree(staged, err);
-    /* This file system cannot exchange: the older one has to go first. */
+    /* The file system cannot exchange folders: remove the older one first. */
     int rc = pd_rm_tree(final, err);
     if (!rc && rename(staged, final))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot rename %s to %s", staged, final);
@@ -317,7 +320,7 @@ int model_commit(const char *dir, const char *name, uint64_t tag, const void *ma
     struct stat st;
     if (!*dir)
         dir = ".";
-    int rc = model_staged(dir, name, tag, staged, err);
+    int rc = model_staging_path(dir, name, tag, staged, err);
     if (rc)
         return rc;
     if (pd_fmt(final, sizeof final, "%s/%s", dir, name) ||

@@ -1,5 +1,4 @@
-/* model_ini.c - see model_ini.h. One table says which keys there are; the rest is its interpreter.
- */
+/* model_ini.c - see model_ini.h. One table lists the keys; the rest is its interpreter. */
 #include "model_ini/model_ini.h"
 
 #include <errno.h>
@@ -7,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "conf/ini_file.h"
 #include "model_ini/model_ini_key.h"
@@ -18,12 +17,12 @@ enum section { S_DATA, S_FIELD, S_LAYER, S_COST, S_OPTIMIZER, S_EVALUATOR, N_SEC
 static const char *const section_name[N_SECTIONS] = {"data", "field",     "layer",
                                                      "cost", "optimizer", "evaluator"};
 
-struct key {
+struct ini_key {
     enum section section;
     const char *name;
     enum value_type type;
     size_t offset;
-    double min, max; /* of a number or size */
+    double min, max; /* bounds of a number or size */
 };
 
 #define DATA(k, t, lo, hi) \
@@ -36,7 +35,7 @@ struct key {
     { S_OPTIMIZER, #k, t, offsetof(struct optimizer_ini, k), lo, hi }
 #define EVAL(k, t, lo, hi) \
     { S_EVALUATOR, #k, t, offsetof(struct evaluator_ini, k), lo, hi }
-static const struct key keys[] = {
+static const struct ini_key keys[] = {
     DATA(train, V_TEXT, 0, 0),
     DATA(test, V_TEXT, 0, 0),
     DATA(vocabulary, V_SIZE, 1, 4e18),
@@ -99,8 +98,8 @@ static const struct key keys[] = {
 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 
-/* Every value type ends in, or starts beside, the line it was given on. */
-static int *line_of(const struct key *k, void *base) {
+/* The line number is at the end of a value type, or beside the value. */
+static int *line_of(const struct ini_key *k, void *base) {
     void *p = (char *)base + k->offset;
     switch (k->type) {
     case V_NAME:
@@ -188,7 +187,7 @@ static int set_names(struct ini_names *out, const char *s, const char *file, int
     return 0;
 }
 
-static int set_size(const struct key *k, struct ini_size *out, const char *s, const char *file,
+static int set_size(const struct ini_key *k, struct ini_size *out, const char *s, const char *file,
                     int line, struct pd_err *err) {
     out->line = line;
     if (k->type == V_SIZE_OR_VOCABULARY && !strcmp(s, "vocabulary")) {
@@ -202,8 +201,8 @@ static int set_size(const struct key *k, struct ini_size *out, const char *s, co
     return 0;
 }
 
-static int set_value(const struct parse *ps, const char *section, const struct key *k, void *base,
-                     const char *s, int line, struct pd_err *err) {
+static int set_value(const struct parse *ps, const char *section, const struct ini_key *k,
+                     void *base, const char *s, int line, struct pd_err *err) {
     void *p = (char *)base + k->offset;
     int *seen = line_of(k, base);
     if (*seen)
@@ -248,8 +247,8 @@ static int set_value(const struct parse *ps, const char *section, const struct k
 
 /* --- sections --- */
 
-/* The element called `name` of an array of `size`-byte structs that start with their name; appended
- * if new. */
+/* The element with this name in an array of structs of `size` bytes that begin with their name;
+ * appended if it is new. */
 static void *named(void **array, uint32_t *n, size_t size, const struct parse *ps, const char *name,
                    int line, struct pd_err *err) {
     for (uint32_t i = 0; i < *n; i++) {
@@ -300,7 +299,7 @@ static void *evaluator_at(const struct parse *ps, const char *name, int line, st
     return e;
 }
 
-/* The struct that section `section` ("layer hidden") fills; NULL with `err` set. */
+/* The struct that section `section` (such as "layer hidden") fills; NULL with `err` set. */
 static void *section_at(const struct parse *ps, const char *section, int line, enum section *which,
                         struct pd_err *err) {
     size_t word = strcspn(section, " \t");
@@ -333,7 +332,7 @@ static void *section_at(const struct parse *ps, const char *section, int line, e
         ps->m->optimizer.line = ps->m->optimizer.line ? ps->m->optimizer.line : line;
         return &ps->m->optimizer;
     case S_FIELD:
-        return ps->m; /* its keys are handed on */
+        return ps->m; /* its keys are passed on as text */
     case S_LAYER:
         return layer_at(ps, name, line, err);
     case S_COST:
@@ -441,7 +440,7 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
 
 /* --- the vocabulary file --- */
 
-/* Counts lines; the ids of <s> and <e> are the numbers of their lines, from 0. */
+/* Counts lines. The ids of <s> and <e> are their line numbers, counted from 0. */
 static int scan_vocabulary(struct model_ini *m, struct pd_err *err) {
     struct data_ini *d = &m->data;
     char path[PATH_MAX], word[8];
@@ -464,7 +463,8 @@ static int scan_vocabulary(struct model_ini *m, struct pd_err *err) {
             last = c;
             continue;
         }
-        len -= len && len <= sizeof word && word[len - 1] == '\r'; /* made on another system */
+        /* carriage return of another system */
+        len -= len && len <= sizeof word && word[len - 1] == '\r';
         struct ini_size *marker = len == 3 && !memcmp(word, "<s>", 3)   ? &d->start_id
                                   : len == 3 && !memcmp(word, "<e>", 3) ? &d->end_id
                                                                         : NULL;
@@ -503,14 +503,14 @@ static const struct data_setting *data_setting(const struct model_ini *m, const 
     return NULL;
 }
 
-/* The schema, and its format and fields as names of the file. */
+/* Makes the schema, and its format and fields as names of the file. */
 static int make_schema(struct model_ini *m, struct pd_err *err) {
     struct data_ini *d = &m->data;
     const struct data_setting *format = data_setting(m, "format"),
                               *fields = data_setting(m, "fields");
     int line = 0;
     if (!format)
-        return 0; /* nn_graph_new says so, or it is not asked */
+        return 0; /* nn_graph_new reports it, if it is needed */
     int rc = data_schema_make(&m->schema, m->data_setting, m->n_data_settings, d->vocabulary.value,
                               d->start_id.value, d->end_id.value, &line, err);
     if (rc) {

@@ -1,11 +1,10 @@
-/* model_ini.h - the model part of train.ini as typed structs: what the file says, each value with
- * its line, before anyone asks whether the layers fit together (that is nn_graph_new).
+/* model_ini.h - the model part of train.ini as typed structs: each value with its line, before
+ * nn_graph_new checks whether the layers fit together.
  *
- *   [data] [field NAME]... [layer NAME]... [cost NAME]... [optimizer] [evaluator NAME]... [train]
- * is src/conf's
+ *   [data] [field NAME]... [layer NAME]... [cost NAME]... [optimizer] [evaluator NAME]...
+ *   src/conf reads [train].
  *
- * Which keys a section takes and their types is ONE table in model_ini.c.
- */
+ * The keys of all sections and their types are ONE table in model_ini.c. */
 #ifndef PD_MODEL_INI_H
 #define PD_MODEL_INI_H
 
@@ -19,13 +18,13 @@
 
 enum { NN_NAME_MAX = 64, NN_MAX_INPUTS = 64, NN_MAX_LAYERS = 1024 };
 
-struct ini_name { /* a word of the file and where it stands; line 0: not given */
+struct ini_name { /* a word and its line; line 0: not given */
     char text[NN_NAME_MAX];
     int line;
 };
 
 struct ini_names {       /* a list: "w1, w2 w3" */
-    struct ini_name *at; /* [n], each with the list's line */
+    struct ini_name *at; /* [n], all with the line of the list */
     uint32_t n;
     int line;
 };
@@ -51,13 +50,13 @@ struct ini_bool {
 };
 
 struct data_ini {
-    int line;                    /* of the section; 0: there is none */
+    int line;                    /* line of the section; 0: no such section */
     struct ini_name format;      /* of the schema */
     struct ini_text train, test; /* patterns, relative to the folder of train.ini */
     struct ini_names fields;     /* of the schema */
     struct ini_size vocabulary;  /* given, or the number of lines of vocabulary_file */
     struct ini_text vocabulary_file;
-    struct ini_size start_id, end_id; /* of <s>, <e>; found in vocabulary_file when that is given */
+    struct ini_size start_id, end_id; /* of <s>, <e>; from vocabulary_file if that is given */
 };
 
 struct layer_ini {
@@ -73,8 +72,9 @@ struct layer_ini {
     struct ini_size negatives, share;                                 /* sampled output layers */
     struct ini_text counts;
     struct ini_number power;
-    struct ini_number life[PD_ROW_LIFE_N]; /* how a table's rows come and go: base/row_life.h */
-    struct ini_name click;                 /* the field that says whether a sample was clicked */
+    /* admission and ageing of a table's rows: base/row_life.h */
+    struct ini_number life[PD_ROW_LIFE_N];
+    struct ini_name click; /* the field with the clicks of a sample */
 };
 
 struct cost_ini {
@@ -86,14 +86,13 @@ struct cost_ini {
 
 struct evaluator_ini {
     struct ini_name name, type, input, label;
-    struct ini_number threshold; /* a single output from here on says 1; default 0.5 */
-    struct ini_size positive;    /* the class that counts as positive; default 1 */
+    struct ini_number threshold; /* a single output of at least this value means 1; default 0.5 */
+    struct ini_size positive;    /* the positive class; default 1 */
 };
 
 enum { NN_MAX_SETTINGS = 32, NN_SETTING_MAX = 1024 };
 
-/* What the optimizers take is known to who runs them (src/ps/plan/optim_conf.h): handed on as text.
- */
+/* Settings of optimizers are passed on as text: src/ps/plan/optim_conf.h knows them. */
 struct optimizer_ini {
     int line;
     struct ini_name type;
@@ -109,10 +108,11 @@ struct model_ini {
     char file[PATH_MAX]; /* as given, for messages */
     char dir[PATH_MAX];  /* its folder, "." if none */
     struct data_ini data;
-    struct data_setting
-        *data_setting; /* of [data] and [field NAME]: src/data knows what they mean */
+    /* Settings of [data] and [field NAME] as text; src/data knows them. */
+    struct data_setting *data_setting;
     uint32_t n_data_settings;
-    struct data_schema *schema; /* made of them; NULL: there is no [data], or it has no format */
+    /* made of data_setting; NULL: no [data], or [data] without a format */
+    struct data_schema *schema;
     struct layer_ini *layer;
     uint32_t n_layers;
     struct cost_ini *cost;
@@ -122,11 +122,11 @@ struct model_ini {
     struct optimizer_ini optimizer;
 };
 
-/* Read `path`, or `text` if that is not NULL, as if it stood in that file; counts the lines of
- * vocabulary_file. Errors: PD_ECONF with "path:line: ...", PD_ENOENT, PD_EIO. */
+/* Read `path`, or `text` (if not NULL) as if it were that file, and count the lines of
+ * vocabulary_file. PD_ECONF with "path:line: ...", PD_ENOENT, PD_EIO. */
 int model_ini_read(struct model_ini **out, const char *path, const char *text, struct pd_err *err);
 void model_ini_free(struct model_ini *m);
-const char *model_ini_setting(const struct model_ini *m,
-                              const char *name); /* of [optimizer]; NULL: not given */
+/* Value of a setting of [optimizer]; NULL: not given. */
+const char *model_ini_setting(const struct model_ini *m, const char *name);
 
 #endif

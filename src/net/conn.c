@@ -1,4 +1,4 @@
-/* conn.c - the life of a connection: connect, handshake, read, close. Sending is in send.c. */
+/* conn.c - the life of a connection: connect, handshake, read, close. send.c sends. */
 #include "net/conn.h"
 
 #include <fcntl.h>
@@ -7,13 +7,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "net/conn_internal.h"
 #include "wire/msg.h"
 
 static void pump(struct net_conn *c);
 
-/* Only while it has no handles. */
+/* Only for a connection without handles. */
 static void conn_free(struct net_conn *c) {
     net_share_end(c);
     wire_decoder_free(c->decoder);
@@ -51,10 +51,10 @@ static void on_handle_closed(uv_handle_t *h) {
         return;
     int silent = c->listener != NULL;
     net_listener_opened(c);
-    /* Who only looks whether the port accepts says nothing and leaves; that is no news. */
+    /* A peer that only tests whether the port accepts sends nothing and closes: no warning. */
     if (silent && c->why.code)
-        pd_log_at(c->opts.log, c->why.code == PD_ECLOSED ? PD_DEBUG : PD_WARN, __FILE__, __LINE__,
-                  "%s: refused: %s", c->addr, c->why.msg);
+        pd_log_write(c->opts.log, c->why.code == PD_ECLOSED ? PD_DEBUG : PD_WARN, __FILE__,
+                     __LINE__, "%s: refused: %s", c->addr, c->why.msg);
     if (!silent && c->ev.on_close)
         c->ev.on_close(c, &c->why, c->arg);
     conn_free(c);
@@ -113,7 +113,7 @@ void net_conn_set_addr(struct net_conn *c) {
         uv_ip4_name((struct sockaddr_in *)&sa, ip, sizeof ip);
     int port =
         ntohs(v6 ? ((struct sockaddr_in6 *)&sa)->sin6_port : ((struct sockaddr_in *)&sa)->sin_port);
-    static const char mapped[] = "::ffff:"; /* IPv4 that came to a socket for both */
+    static const char mapped[] = "::ffff:"; /* IPv4 address on a socket for both families */
     const int skip = v6 && !strncmp(ip, mapped, sizeof mapped - 1) && strchr(ip, '.')
                          ? (int)sizeof mapped - 1
                          : 0;
@@ -129,9 +129,9 @@ static void now_open(struct net_conn *c) {
         c->ev.on_open(c, c->arg);
 }
 
-/* Send what the handshake has to say. Its frames are small: they go through the ordinary queue as
+/* Sends the next frames of the handshake. They are small and go through the ordinary queue as
  * bytes. */
-static void hs_speak(struct net_conn *c) {
+static void hs_send(struct net_conn *c) {
     struct pd_buf b;
     struct pd_err err = {0};
     pd_buf_init(&b);
@@ -140,8 +140,8 @@ static void hs_speak(struct net_conn *c) {
     else if (b.len) {
         uv_buf_t buf = uv_buf_init((char *)b.data, (unsigned)b.len);
         int n = uv_try_write(c->out, &buf, 1);
-        /* A fresh socket's buffer takes these few hundred bytes, or the peer is not worth waiting
-         * for. */
+        /* A new socket's buffer takes these few hundred bytes; a peer for which it does not is
+         * dropped. */
         if (n < 0 || (size_t)n != b.len)
             net_conn_fail(c, PD_ECLOSED, "handshake: the connection broke");
     }
@@ -156,7 +156,7 @@ static void hs_frame(struct net_conn *c, struct wire_frame *f) {
         net_conn_fail(c, rc, "%s", err.msg);
         return;
     }
-    hs_speak(c);
+    hs_send(c);
     if (!c->closing && wire_hs_done(c->hs))
         now_open(c);
 }
@@ -169,10 +169,10 @@ static void share_frame(struct net_conn *c, struct wire_frame *f) {
         net_conn_fail(c, rc, "%s", err.msg);
 }
 
-/* Hand out complete frames. A callback may pause or close the connection. */
+/* Hands out complete frames. A callback may pause or close the connection. */
 static void pump(struct net_conn *c) {
     struct wire_frame *f;
-    int outer = !c->corked; /* a callback may resume a paused connection */
+    int outer = !c->corked; /* a callback may resume a paused connection, which calls pump again */
     c->corked = c->opts.cork;
     while (!c->closing && !c->paused && (f = wire_decoder_next(c->decoder))) {
         if (c->open && c->opts.share && (f->type == WIRE_HS_SHARE || f->type == WIRE_HS_SHARED))
@@ -214,9 +214,10 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
     } else {
         struct pd_err err = {0};
         c->received += (uint64_t)n;
-        net_share_look(c->share); /* before what came is heard: it may come behind what was read */
-        (void)wire_decoder_commit(c->decoder, (size_t)n,
-                                  &err); /* pump reports the error behind the good frames */
+        /* Lent sections first: the frames just read may say that the peer has read them. */
+        net_share_reclaim(c->share);
+        /* pump reports the error after the valid frames. */
+        (void)wire_decoder_commit(c->decoder, (size_t)n, &err);
         pump(c);
     }
 }
@@ -241,14 +242,14 @@ int net_conn_begin(struct net_conn *c) {
     if (!c->hs)
         return uv_timer_start(&c->timer, on_first_turn, 0, 0);
     uv_timer_start(&c->timer, on_handshake_late, net_conn_handshake_ms(c), 0);
-    hs_speak(c);
+    hs_send(c);
     return c->closing ? 0 : uv_read_start(c->in, on_alloc, on_read);
 }
 
 void net_pause(struct net_conn *c) {
     if (c->closing || c->paused)
         return;
-    if (c->deaf) { /* nobody else would notice the end */
+    if (c->deaf) { /* no other event would report the end */
         net_conn_fail(c, PD_ECLOSED, "the connection broke");
         return;
     }
@@ -291,8 +292,8 @@ static void on_connect_late(uv_timer_t *t) {
     net_conn_fail(c, PD_ETIMEOUT, "cannot connect to %s: no answer in time", c->addr);
 }
 
-/* Take one handle of c; the conn then owns it. */
-static void adopt(struct net_conn *c, uv_handle_t *h) {
+/* Makes c the owner of one more handle. */
+static void own_handle(struct net_conn *c, uv_handle_t *h) {
     h->data = c;
     c->n_handles++;
 }
@@ -315,13 +316,13 @@ int net_connect(struct net_conn **out, uv_loop_t *loop, const char *ip, int port
     }
     net_endpoint(ip, port, c->addr);
     c->in = c->out = (uv_stream_t *)tcp;
-    adopt(c, (uv_handle_t *)tcp);
+    own_handle(c, (uv_handle_t *)tcp);
     uv_timer_init(loop, &c->timer);
-    adopt(c, (uv_handle_t *)&c->timer);
+    own_handle(c, (uv_handle_t *)&c->timer);
     uv_timer_start(&c->timer, on_connect_late, timeout_ms, 0);
     req->c = c;
     int rc = uv_tcp_connect(&req->req, tcp, (struct sockaddr *)&sa, on_connect);
-    if (rc) { /* reported through on_close like every other failure */
+    if (rc) { /* reported by on_close like every other failure */
         free(req);
         net_conn_fail(c, PD_ECLOSED, "cannot connect to %s: %s", c->addr, uv_strerror(rc));
     }
@@ -329,19 +330,19 @@ int net_connect(struct net_conn **out, uv_loop_t *loop, const char *ip, int port
     return 0;
 }
 
-int net_conn_over(struct net_conn **out, uv_stream_t *in, uv_stream_t *outs,
-                  const struct net_opts *opts, const struct net_events *ev, void *arg,
-                  struct pd_err *err) {
+int net_conn_on_streams(struct net_conn **out, uv_stream_t *in, uv_stream_t *outs,
+                        const struct net_opts *opts, const struct net_events *ev, void *arg,
+                        struct pd_err *err) {
     struct net_conn *c = net_conn_new(in->loop, NULL, 0, opts, ev, arg);
     if (!c)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     c->in = in;
     c->out = outs;
-    adopt(c, (uv_handle_t *)in);
+    own_handle(c, (uv_handle_t *)in);
     if (outs != in)
-        adopt(c, (uv_handle_t *)outs);
+        own_handle(c, (uv_handle_t *)outs);
     uv_timer_init(in->loop, &c->timer);
-    adopt(c, (uv_handle_t *)&c->timer);
+    own_handle(c, (uv_handle_t *)&c->timer);
     net_conn_begin(c);
     *out = c;
     return 0;
@@ -356,7 +357,7 @@ int net_dup_fd(const struct net_conn *c) {
 
 void net_set_arg(struct net_conn *c, void *arg) { c->arg = arg; }
 const char *net_peer_addr(const struct net_conn *c) { return c->addr; }
-int net_was_refused(const struct net_conn *c) { return c->refused; }
+int net_port_was_closed(const struct net_conn *c) { return c->refused; }
 uint64_t net_received_bytes(const struct net_conn *c) { return c->received; }
 size_t net_queued_bytes(const struct net_conn *c) { return c->queued; }
 const struct wire_hello *net_peer(const struct net_conn *c) {

@@ -1,12 +1,11 @@
-/* conn.h - a connection that carries frames over libuv: TCP (with the handshake that proves the
- * job's key), or an already trusted stream pair (unix socket, pipes, stdin/stdout).
+/* conn.h - a connection that carries frames over libuv: TCP, with the handshake that proves the
+ * job's key, or a trusted pair of streams (unix socket, pipes, stdin/stdout).
  *
  *      connect/accept --> handshake --> on_open --> on_frame ... --> on_close
  *
- * Callbacks come from the loop's thread, never from inside net_send. on_close comes exactly once
- * and last, also for a connection that never opened; afterwards the conn is gone. `why->code` is 0
- * after net_close by us, PD_ECLOSED when the peer closed between frames, else what went wrong.
- */
+ * Callbacks run in the loop's thread, never inside net_send. on_close comes exactly once and last,
+ * even if the connection never opened; then the connection is freed. why->code is 0 after a local
+ * net_close, PD_ECLOSED when the peer closed between frames, otherwise the cause. */
 #ifndef PD_NET_CONN_H
 #define PD_NET_CONN_H
 
@@ -22,65 +21,67 @@ struct net_conn;
 
 struct net_events {
     void (*on_open)(struct net_conn *c, void *arg); /* may be NULL */
-    void (*on_frame)(struct net_conn *c, struct wire_frame *f,
-                     void *arg);                     /* f is the callee's to free */
+    /* The callee frees f. */
+    void (*on_frame)(struct net_conn *c, struct wire_frame *f, void *arg);
     void (*on_drain)(struct net_conn *c, void *arg); /* the send queue became empty; may be NULL */
     void (*on_close)(struct net_conn *c, const struct pd_err *why, void *arg);
 };
 
 struct net_opts {
-    uint64_t max_frame;            /* bytes a frame may have once open; before that 4 KiB */
+    uint64_t max_frame;            /* most bytes of a frame once open; before that 4 KiB */
     uint64_t handshake_timeout_ms; /* 0: 10 s */
     const struct pd_log *log;      /* may be NULL */
-    struct pd_pool
-        *pool; /* memory of frames and of what waits to be sent; outlives them; may be NULL */
-    int share; /* large frames may go through memory where both are on one machine (net_share) */
-    int cork; /* small frames that on_frame sends leave together, once all frames that have come are
-                 handed out */
+    /* Memory for frames and for queued bytes; must outlive both; may be NULL. */
+    struct pd_pool *pool;
+    int share; /* large frames may go through shared memory within a machine (net_share) */
+    /* Small frames that on_frame sends are collected and sent together after all received frames
+     * are handled. */
+    int cork;
 };
 
-/* Connect to numeric ip:port. Never blocks. `hs` says who we are and holds the job's key (copied).
- */
+/* Connect to the numeric address ip:port. Never blocks. `hs`: who this process is, and the job's
+ * key; copied. */
 int net_connect(struct net_conn **out, uv_loop_t *loop, const char *ip, int port,
                 uint64_t timeout_ms, const struct wire_hs_opts *hs, const struct net_opts *opts,
                 const struct net_events *ev, void *arg, struct pd_err *err);
 
-/* Frames over streams that need no handshake; on_open comes from the next loop turn. The two may be
- * the same handle. The conn owns (uv_close, free) both handles, which were allocated with malloc.
- */
-int net_conn_over(struct net_conn **out, uv_stream_t *in, uv_stream_t *outs,
-                  const struct net_opts *opts, const struct net_events *ev, void *arg,
-                  struct pd_err *err);
+/* Frames over streams that need no handshake; on_open comes in the next loop turn. `in` and `outs`
+ * may be the same handle. Both come from malloc; the connection owns them (uv_close, free). */
+int net_conn_on_streams(struct net_conn **out, uv_stream_t *in, uv_stream_t *outs,
+                        const struct net_opts *opts, const struct net_events *ev, void *arg,
+                        struct pd_err *err);
 
-/* A listener. Every accepted connection runs the handshake; once open it gets `ev` with `arg`
- * (net_set_arg may give it one of its own from on_open). One that never opens causes a log line and
- * no callback. At most 64 may be in the handshake at a time; a further one takes the place of one
- * that has been for more than a second, else it is closed. */
+/* A listener. Every accepted connection runs the handshake; once open it has the events `ev` and
+ * the argument `arg` (on_open may change `arg` by net_set_arg). A connection that never opens
+ * causes a log line and no callback. At most 64 connections are in the handshake. When another one
+ * comes, it replaces a connection that has been in the handshake for more than a second; if there
+ * is none, it is closed. */
 struct net_listener;
 int net_listen(struct net_listener **out, uv_loop_t *loop, const char *ip, int port,
                const struct wire_hs_opts *hs, const struct net_opts *opts,
                const struct net_events *ev, void *arg, struct pd_err *err);
-/* The same on a bound (not yet listening) or listening socket, which the listener then owns. */
+/* The same on a socket that is bound, listening or not. The listener owns the socket. */
 int net_listen_fd(struct net_listener **out, uv_loop_t *loop, int fd, const struct wire_hs_opts *hs,
                   const struct net_opts *opts, const struct net_events *ev, void *arg,
                   struct pd_err *err);
 int net_listener_port(const struct net_listener *l);
-void net_listener_close(struct net_listener *l, void (*closed)(void *),
-                        void *arg); /* accepted conns stay */
+/* Accepted connections stay open. */
+void net_listener_close(struct net_listener *l, void (*closed)(void *), void *arg);
 
-/* Bind (without SO_REUSEADDR and without listening, so nobody else can have the port) the first
- * free port at or after `port` (0: any). Returns the fd or PD_E*. */
+/* Bind the first free port at or after `port` (0: any). The socket has no SO_REUSEADDR and does not
+ * listen, so no other process can take the port. Returns the fd or PD_E*. */
 int net_bind_first_free(const char *ip, int port, int tries, int *got, struct pd_err *err);
 
-int net_bound_port(int fd); /* of a bound socket; -1 */
+int net_bound_port(int fd); /* port of a bound socket; -1: none */
 
-/* "::" (IPv4 as well) where this kernel has IPv6, else "0.0.0.0": all addresses of this host. */
+/* The address that means all addresses of this host: "::" (IPv4, too) if the kernel has IPv6, else
+ * "0.0.0.0". */
 const char *net_any_ip(void);
 
-/* A numeric address, IPv4 or IPv6: 0, or -1 when `ip` is none. */
+/* Parse a numeric IPv4 or IPv6 address; -1: `ip` is not such an address. */
 int net_ip_addr(const char *ip, int port, struct sockaddr_storage *sa);
 int net_is_ip(const char *ip);
-/* "10.0.0.1:7164", "[2001:db8::1]:7164"; returns `out`. */
+/* Format as "10.0.0.1:7164" or "[2001:db8::1]:7164"; returns `out`. */
 enum { NET_ENDPOINT_MAX = 64 };
 const char *net_endpoint(const char *ip, int port, char out[NET_ENDPOINT_MAX]);
 
@@ -89,56 +90,59 @@ struct net_sec {
     size_t n;
 };
 
-/* Queue a frame. Bytes that the kernel takes at once are not copied; the rest is, unless `release`
- * is given: then the sections stay in use, and release(release_arg) says when they are free (also
- * on failure; it may come from inside this call). Sending on a closing conn drops the frame.
- * Returns 0 or PD_ENOMEM (conn closes). */
+/* Queue a frame. Bytes that the kernel takes at once are not copied. The rest is copied, unless
+ * `release` is given: then the sections stay in use until release(release_arg), which is also
+ * called on failure, and may be called inside this function. A closing connection drops the frame.
+ * Returns 0 or PD_ENOMEM (the connection closes). */
 int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req,
              const struct net_sec *sec, uint32_t n_sec, void (*release)(void *), void *release_arg);
-/* hold: what is sent from now on leaves together when hold is 0 again, or with something large: one
- * call, and the peer is woken once. Never without end: whoever holds lets go before it waits. */
+/* hold 1: collect the frames that are sent from now on. hold 0: send them together, with one system
+ * call and one wake-up of the peer. A large frame also sends them. The caller must set hold to 0
+ * before it waits. */
 void net_hold(struct net_conn *c, int hold);
-/* An answer that carries a failure: WIRE_F_ERROR, section 0 = {code, message}. */
+/* Answer with an error: WIRE_F_ERROR, section 0 = {code, message}. */
 int net_send_error(struct net_conn *c, uint16_t type, uint64_t req, const struct pd_err *e);
 
-/* A host that has vanished is found out in 11 s: by TCP keepalive while nothing is under way
- * (net_watch_host, once), else by looking at what has not been acknowledged (net_check_host, every
- * second or so, closes the connection with PD_ECLOSED). A process that is stopped, or takes nothing
- * for hours, is left alone, since its kernel answers; TCP_USER_TIMEOUT would end it. */
+/* A host that vanished is detected within 11 s: by TCP keepalive on an idle connection
+ * (net_watch_host, called once), otherwise by unacknowledged data (net_check_host, called every
+ * second or so, closes the connection with PD_ECLOSED). A stopped or busy process is not affected,
+ * because its kernel acknowledges. TCP_USER_TIMEOUT would end it. */
 void net_watch_host(struct net_conn *c);
 void net_check_host(struct net_conn *c);
-/* TCP has sent something again because the peer's kernel has not acknowledged it yet: the network
- * is cut, or the host is gone. A process that is only stopped has a kernel that acknowledges. */
-int net_unanswered(const struct net_conn *c);
+/* 1: TCP has retransmitted because the peer's kernel has not acknowledged yet: the network is down,
+ * or the host is gone. The kernel of a stopped process does acknowledge. */
+int net_has_unacknowledged(const struct net_conn *c);
 
-/* The connector asks for it, once open; it takes effect when the peer, which has opts.share too,
- * has found the memory. What does not find room there goes through the socket, in the same order.
- */
+/* Ask for shared memory; the connector calls this once the connection is open. It takes effect when
+ * the peer, which needs opts.share too, has mapped the memory. Frames without room there go through
+ * the socket, in the same order. */
 void net_share(struct net_conn *c);
-int net_shares(const struct net_conn *c); /* it has taken effect */
-/* Sections that lie in the region are lent and not copied where memory is shared. Before net_share,
- * or the peer's; it outlives the connection. */
+int net_is_shared(const struct net_conn *c); /* 1: shared memory is in use */
+/* Lend sections that are in the region instead of copying them, where memory is shared. Call it
+ * before net_share or before the peer's. The region must outlive the connection. */
 void net_lend(struct net_conn *c, const struct net_region *r);
 
-uint64_t net_received_bytes(const struct net_conn *c); /* so far, of complete frames or not */
-size_t net_queued_bytes(const struct net_conn *c);     /* not yet taken by the kernel */
-void net_pause(struct net_conn *c);                    /* stop reading: back-pressure */
+/* received so far, incomplete frames included */
+uint64_t net_received_bytes(const struct net_conn *c);
+size_t net_queued_bytes(const struct net_conn *c); /* not yet taken by the kernel */
+void net_pause(struct net_conn *c);                /* stop reading: backpressure */
 void net_resume(struct net_conn *c);
-void net_close(struct net_conn *c); /* at once; what is queued may be lost */
-void net_abort(struct net_conn
-                   *c); /* the same, with a reset of TCP: the port is free at once (no TIME_WAIT) */
-void net_close_after_flush(struct net_conn *c); /* when the queue is empty */
-/* Another descriptor of its socket, for a caller that keeps using it after net_close; the peer must
- * have no unread data in flight. -1: none. */
+void net_close(struct net_conn *c); /* at once; queued frames may be lost */
+/* The same, with a TCP reset: the port is free at once (no TIME_WAIT). */
+void net_abort(struct net_conn *c);
+void net_close_after_flush(struct net_conn *c); /* after the queue is empty */
+/* Duplicate the descriptor of the socket, for use after net_close. The peer must have no unread
+ * data in flight. -1: none. */
 int net_dup_fd(const struct net_conn *c);
 void net_set_arg(struct net_conn *c, void *arg);
-int net_was_refused(const struct net_conn *c); /* in on_close: nobody listens at that port */
-const struct wire_hello *net_peer(
-    const struct net_conn *c); /* what the peer said of itself; NULL without handshake */
+int net_port_was_closed(
+    const struct net_conn *c); /* in on_close: no process listens on that port */
+/* The peer's hello; NULL without handshake. */
+const struct wire_hello *net_peer(const struct net_conn *c);
 const char *net_peer_addr(const struct net_conn *c); /* "10.0.0.2:41234" or "local" */
-/* The bytes an acceptor put into its WELCOME (connector side, once open). */
+/* The greeting in the acceptor's WELCOME (connector only, once open). */
 const uint8_t *net_greeting(const struct net_conn *c, size_t *n);
-/* The job's key and both nonces, hashed; the base for keys of an encrypted transport. 32 bytes. */
+/* Hash of the job's key and both nonces, for keys of an encrypted transport. 32 bytes. */
 const uint8_t *net_session_key(const struct net_conn *c);
 
 #endif

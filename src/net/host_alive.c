@@ -1,4 +1,4 @@
-/* alive.c - is there still a host at the other end? See conn.h. */
+/* host_alive.c - detects that the host at the other end is gone. See conn.h. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -27,24 +27,24 @@ void net_watch_host(struct net_conn *c) {
         (void)setsockopt(fd, set[i].level, set[i].name, &set[i].value, sizeof set[i].value);
 }
 
-static int ask(const struct net_conn *c, struct tcp_info *info) {
+static int get_tcp_info(const struct net_conn *c, struct tcp_info *info) {
     socklen_t n = sizeof *info;
     int fd = fd_of(c);
     return fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &n);
 }
 
-int net_unanswered(const struct net_conn *c) {
+int net_has_unacknowledged(const struct net_conn *c) {
     struct tcp_info info = {0};
-    return !ask(c, &info) && (info.tcpi_retransmits || info.tcpi_probes);
+    return !get_tcp_info(c, &info) && (info.tcpi_retransmits || info.tcpi_probes);
 }
 
 void net_check_host(struct net_conn *c) {
     enum { LIMIT_MS = 1000 * (IDLE_S + INTERVAL_S * PROBES) };
     struct tcp_info info = {0};
-    if (ask(c, &info))
+    if (get_tcp_info(c, &info))
         return;
-    /* Data sent again and again, or a closed window asked about again and again, and nothing at all
-     * has come back. */
+    /* The kernel has sent data, or probes of a closed window, again and again, and nothing has come
+     * back. */
     if ((info.tcpi_retransmits >= UNANSWERED || info.tcpi_probes >= UNANSWERED) &&
         info.tcpi_last_ack_recv > LIMIT_MS)
         net_conn_fail(c, PD_ECLOSED, "its host has acknowledged nothing for %u s",

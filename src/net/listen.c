@@ -1,4 +1,4 @@
-/* listen.c - accepting connections, and finding a free port without racing for it. */
+/* listen.c - accepts connections, and finds a free port without a race for it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "net/conn_internal.h"
 
 enum { MAX_HANDSHAKES = 64, LONG_MS = 1000, BACKLOG = 1024 };
@@ -14,7 +14,7 @@ enum { MAX_HANDSHAKES = 64, LONG_MS = 1000, BACKLOG = 1024 };
 struct net_listener {
     uv_tcp_t tcp;
     int port;
-    struct wire_hs_opts hs; /* greeting copied */
+    struct wire_hs_opts hs; /* with a copy of the greeting */
     struct net_opts opts;
     struct net_events ev;
     void *arg;
@@ -36,7 +36,7 @@ void net_listener_opened(struct net_conn *c) {
     l->n_pending--;
 }
 
-/* Nobody hears of it; it outlives the listener. */
+/* Closes c without callbacks; c may outlive the listener. */
 static void drop_pending(struct net_conn *c) {
     static const struct net_events quiet;
     net_listener_opened(c);
@@ -44,8 +44,8 @@ static void drop_pending(struct net_conn *c) {
     net_close(c);
 }
 
-/* Room for one more handshake: who holds the key is through in milliseconds, so one that takes long
- * makes way. */
+/* Makes room for one more handshake. A peer with the key needs milliseconds, so the oldest
+ * handshake is dropped if it takes long. */
 static int has_room(struct net_listener *l) {
     if (l->n_pending < MAX_HANDSHAKES)
         return 1;
@@ -55,7 +55,7 @@ static int has_room(struct net_listener *l) {
     if (oldest->closing ||
         uv_timer_get_due_in(&oldest->timer) + LONG_MS > net_conn_handshake_ms(oldest))
         return 0;
-    pd_warn(l->opts.log, "%s: refused: handshake: no answer in time, while others wait",
+    pd_warn(l->opts.log, "%s: refused: handshake: no answer in time, and others wait",
             oldest->addr);
     drop_pending(oldest);
     return 1;
@@ -73,7 +73,8 @@ static void on_connection(uv_stream_t *s, int status) {
     struct net_conn *c = NULL;
     if (uv_accept(s, (uv_stream_t *)tcp) || !has_room(l) ||
         !(c = net_conn_new(s->loop, &l->hs, 0, &l->opts, &l->ev, l->arg))) {
-        pd_warn(l->opts.log, "a connection was turned away (%d in the handshake)", l->n_pending);
+        pd_warn(l->opts.log, "a connection was refused (%d connections are in the handshake)",
+                l->n_pending);
         uv_close((uv_handle_t *)tcp, free_handle);
         return;
     }

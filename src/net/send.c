@@ -1,21 +1,21 @@
-/* send.c - queueing frames. What the kernel takes at once is never copied. */
+/* send.c - queues frames. Bytes that the kernel takes at once are never copied. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "net/conn_internal.h"
 
 enum {
+    /* Larger frames are sent at once: copying them costs more than a system call. */
     MAX_BUFS = 1 + 2 * WIRE_SECTIONS,
-    CORK_FRAME =
-        16 << 10, /* a larger frame leaves at once: copying it would cost more than a call */
+    CORK_FRAME = 16 << 10,
     CORK_MOST = 64 << 10,
 };
 
 static const char padding[WIRE_ALIGN];
 
-/* A write failed. A peer that gave up has said why before it closed, and those bytes may lie
- * unread: on a socket the reading side goes on and closes the connection at its end. */
+/* A write failed. A peer that gave up may have said why before it closed, and those bytes may still
+ * be unread. On a socket the reading side therefore continues and closes the connection at the end
+ * of the stream. */
 static void write_failed(struct net_conn *c, int status) {
     if (c->in == c->out && c->open && !c->paused && !c->flush_then_close &&
         (status == UV_EPIPE || status == UV_ECONNRESET))
@@ -30,8 +30,8 @@ struct pending {
     size_t n;
     void (*release)(void *);
     void *release_arg;
-    uint8_t header[WIRE_HEADER]; /* the header outlives the call even when the sections are the
-                                    caller's */
+    /* header: outlives the call even when the sections belong to the caller */
+    uint8_t header[WIRE_HEADER];
     uint8_t copy[];
 };
 
@@ -60,8 +60,9 @@ static uv_buf_t span(const void *p, size_t n) {
     return (uv_buf_t){.base = (char *)(uintptr_t)p, .len = n};
 }
 
-/* Drop the first n bytes of the list. Returns how many buffers are left, moved to the front. */
-static unsigned skip(uv_buf_t *bufs, unsigned n_bufs, size_t n) {
+/* Drops the first n bytes of the list. Returns the number of remaining buffers, moved to the front.
+ */
+static unsigned skip_bytes(uv_buf_t *bufs, unsigned n_bufs, size_t n) {
     unsigned i = 0;
     while (i < n_bufs && n >= bufs[i].len)
         n -= bufs[i++].len;
@@ -114,7 +115,8 @@ int net_conn_flush(struct net_conn *c) {
     size_t len = c->cork.len;
     int rc = 0, n = 0;
     uv_buf_t b = span(c->cork.data, len);
-    pd_buf_clear(&c->cork); /* the bytes stay; closing the connection, below, comes here again */
+    /* keep the memory; closing the connection, below, calls this function again */
+    pd_buf_clear(&c->cork);
     if (c->closing || c->flush_then_close || c->deaf)
         return 0;
     n = c->queued ? 0 : uv_try_write(c->out, &b, 1);
@@ -124,7 +126,7 @@ int net_conn_flush(struct net_conn *c) {
     }
     n = n > 0 ? n : 0;
     if ((size_t)n < len) {
-        (void)skip(&b, 1, (size_t)n);
+        (void)skip_bytes(&b, 1, (size_t)n);
         rc = queue_rest(c, &b, 1, NULL, NULL, NULL);
     }
     if (rc)
@@ -132,8 +134,8 @@ int net_conn_flush(struct net_conn *c) {
     return rc;
 }
 
-/* Appends the frame to what leaves when all received frames are handled. PD_ENOMEM: it is not
- * there. */
+/* Appends the frame to the cork buffer, which is sent after all received frames are handled.
+ * PD_ENOMEM: nothing was appended. */
 static int cork(struct net_conn *c, const uv_buf_t *bufs, unsigned n_bufs, size_t total) {
     if (pd_buf_reserve(&c->cork, total))
         return PD_ENOMEM;
@@ -145,7 +147,7 @@ static int cork(struct net_conn *c, const uv_buf_t *bufs, unsigned n_bufs, size_
 int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req,
              const struct net_sec *sec, uint32_t n_sec, void (*release)(void *),
              void *release_arg) {
-    uint8_t header[WIRE_HEADER], shared[WIRE_HEADER + WIRE_ELSEWHERE];
+    uint8_t header[WIRE_HEADER], shared[WIRE_HEADER + WIRE_SHARED_BODY];
     size_t len[WIRE_SECTIONS] = {0};
     uv_buf_t bufs[MAX_BUFS];
     unsigned n_bufs = 0;
@@ -156,7 +158,8 @@ int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req,
         len[i] = sec[i].n;
     size_t total = wire_header(header, type, flags, req, n_sec, len);
     if (net_share_sends(c->share) && total >= NET_SHARE_LEAST &&
-        net_share_put(c->share, type, flags, req, sec, n_sec, len, release, release_arg, shared)) {
+        net_share_write(c->share, type, flags, req, sec, n_sec, len, release, release_arg,
+                        shared)) {
         release = NULL;
         total = sizeof shared;
         bufs[n_bufs++] = span(shared, sizeof shared);
@@ -185,10 +188,10 @@ int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req,
     }
     if (n > 0 && (size_t)n == total)
         goto done;
-    n_bufs = skip(bufs, n_bufs, n > 0 ? (size_t)n : 0);
+    n_bufs = skip_bytes(bufs, n_bufs, n > 0 ? (size_t)n : 0);
     rc = queue_rest(c, bufs, n_bufs, header, release, release_arg);
     if (!rc)
-        return 0; /* release comes with on_written */
+        return 0; /* on_written calls release */
     net_conn_fail(c, rc, "cannot queue a message of %zu bytes", total);
 done:
     if (release)

@@ -5,20 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "net/shm/arena.h"
 #include "net/conn_internal.h"
 #include "wire/msg.h"
 
 struct net_share {
-    atomic_uint refs; /* the connection's, and one of each frame */
+    atomic_uint refs; /* one of the connection, one of each frame */
     struct net_arena *ours, *theirs;
-    const struct net_region *region; /* that we lend from, or NULL */
-    struct net_memory lent;          /* by the peer; map NULL: nothing */
+    const struct net_region *region; /* own region to lend from, or NULL */
+    struct net_memory lent;          /* the peer's region; map NULL: none */
     int sending;
 };
 
-static void drop(struct net_share *s) {
+static void unref_share(struct net_share *s) {
     if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1)
         return;
     net_arena_free(s->ours);
@@ -31,13 +31,13 @@ int net_share_sends(const struct net_share *s) { return s && s->sending; }
 
 void net_lend(struct net_conn *c, const struct net_region *r) { c->region = r; }
 
-int net_shares(const struct net_conn *c) { return net_share_sends(c->share); }
+int net_is_shared(const struct net_conn *c) { return net_share_sends(c->share); }
 
-/* --- what the decoder asks --- */
+/* --- callbacks of the decoder --- */
 
 static uint8_t *frame_at(void *arg, uint64_t offset, uint64_t n) {
     struct net_share *s = arg;
-    uint8_t *p = net_arena_at(s->theirs, offset, n);
+    uint8_t *p = net_arena_bytes(s->theirs, offset, n);
     if (p)
         atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
     return p;
@@ -54,10 +54,10 @@ static uint8_t *lent_at(void *arg, uint64_t offset, uint64_t n) {
 static void frame_done(void *arg, uint32_t turn) {
     struct net_share *s = arg;
     net_arena_give_back(s->ours, turn);
-    drop(s);
+    unref_share(s);
 }
 
-/* --- getting there --- */
+/* --- setting up --- */
 
 static int begin(struct net_conn *c, struct net_memory_name *name) {
     struct net_share *s = pd_calloc(1, sizeof *s);
@@ -74,18 +74,18 @@ static int begin(struct net_conn *c, struct net_memory_name *name) {
 void net_share_end(struct net_conn *c) {
     if (!c->share)
         return;
-    wire_decoder_elsewhere(c->decoder, NULL);
+    wire_decoder_share_memory(c->decoder, NULL);
     net_arena_drop_all(c->share->ours);
-    drop(c->share);
+    unref_share(c->share);
     c->share = NULL;
 }
 
-void net_share_look(struct net_share *s) {
+void net_share_reclaim(struct net_share *s) {
     if (s && s->sending && s->region)
-        net_arena_look(s->ours, s->theirs);
+        net_arena_reclaim(s->ours, s->theirs);
 }
 
-static void say(struct net_conn *c, uint16_t type, const struct pd_buf *b) {
+static void send_buf(struct net_conn *c, uint16_t type, const struct pd_buf *b) {
     const struct net_sec sec = {b->data, b->len};
     (void)net_send(c, type, 0, 0, &sec, 1, NULL, NULL);
 }
@@ -97,7 +97,7 @@ static void put_name(struct pd_buf *b, const struct net_memory_name *name) {
     pd_put(b, name->secret, sizeof name->secret);
 }
 
-static void get_name(struct pd_rd *r, struct net_memory_name *name) {
+static void get_name(struct pd_reader *r, struct net_memory_name *name) {
     name->pid = pd_get_u32(r);
     name->fd = pd_get_u32(r);
     name->bytes = pd_get_u64(r);
@@ -106,7 +106,7 @@ static void get_name(struct pd_rd *r, struct net_memory_name *name) {
         memcpy(name->secret, secret, sizeof name->secret);
 }
 
-/* The arena, and what is lent from, if anything. */
+/* Sends the name of the own arena, and of the region to lend from, if any. */
 static void offer(struct net_conn *c, const struct net_memory_name *name) {
     struct pd_buf b;
     pd_buf_init(&b);
@@ -114,7 +114,7 @@ static void offer(struct net_conn *c, const struct net_memory_name *name) {
     if (c->share->region)
         put_name(&b, net_region_name(c->share->region));
     if (!b.failed)
-        say(c, WIRE_HS_SHARE, &b);
+        send_buf(c, WIRE_HS_SHARE, &b);
     pd_buf_release(&b);
 }
 
@@ -123,7 +123,7 @@ static void answer(struct net_conn *c, uint32_t found) {
     pd_buf_init(&b);
     pd_put_u32(&b, found);
     if (!b.failed)
-        say(c, WIRE_HS_SHARED, &b);
+        send_buf(c, WIRE_HS_SHARED, &b);
     pd_buf_release(&b);
 }
 
@@ -135,20 +135,20 @@ void net_share(struct net_conn *c) {
 }
 
 static void receive(struct net_conn *c) {
-    const struct wire_elsewhere e = {lent_at, frame_at, frame_done, c->share};
-    wire_decoder_elsewhere(c->decoder, &e);
+    const struct wire_shared_memory e = {lent_at, frame_at, frame_done, c->share};
+    wire_decoder_share_memory(c->decoder, &e);
 }
 
-/* The connector has begun with its own arena before this comes, the acceptor has none yet. */
+/* The connector already has an arena of its own when this arrives; the acceptor makes one now. */
 static int on_offer(struct net_conn *c, const struct wire_frame *f, struct pd_err *err) {
     const int connector = c->share != NULL, lends = f->len[0] > NET_MEMORY_NAME;
     struct net_memory_name name, lent, own;
-    struct pd_rd r;
-    pd_rd_init(&r, f->sec[0], f->len[0]);
+    struct pd_reader r;
+    pd_reader_init(&r, f->sec[0], f->len[0]);
     get_name(&r, &name);
     if (lends)
         get_name(&r, &lent);
-    if (!pd_rd_done(&r) || (connector && c->share->theirs))
+    if (!pd_reader_done(&r) || (connector && c->share->theirs))
         return pd_fail(err, PD_EPROTO, "HS_SHARE of %zu bytes", f->len[0]);
     if (!connector && (!net_same_machine(c->in) || begin(c, &own))) {
         answer(c, 0);
@@ -171,10 +171,10 @@ static int on_offer(struct net_conn *c, const struct wire_frame *f, struct pd_er
 }
 
 static int on_answer(struct net_conn *c, const struct wire_frame *f, struct pd_err *err) {
-    struct pd_rd r;
-    pd_rd_init(&r, f->sec[0], f->len[0]);
+    struct pd_reader r;
+    pd_reader_init(&r, f->sec[0], f->len[0]);
     const uint32_t found = pd_get_u32(&r);
-    if (!pd_rd_done(&r) || found > 1 || !c->share || c->share->sending ||
+    if (!pd_reader_done(&r) || found > 1 || !c->share || c->share->sending ||
         (found && !c->share->theirs))
         return pd_fail(err, PD_EPROTO, "HS_SHARED of %zu bytes", f->len[0]);
     if (!found) {
@@ -191,7 +191,7 @@ int net_share_frame(struct net_conn *c, const struct wire_frame *f, struct pd_er
 
 /* --- sending --- */
 
-/* The section that lies in what we lend and is worth it: its index plus one, or 0. */
+/* Index + 1 of the section that is in the own region and large enough to lend; 0: none. */
 static uint32_t lent_section(const struct net_share *s, const struct net_sec *sec, uint32_t n_sec,
                              uint64_t *offset) {
     for (uint32_t i = 0; s->region && i < n_sec; i++)
@@ -200,11 +200,11 @@ static uint32_t lent_section(const struct net_share *s, const struct net_sec *se
     return 0;
 }
 
-int net_share_put(struct net_share *s, uint16_t type, uint16_t flags, uint64_t req,
-                  const struct net_sec *sec, uint32_t n_sec, const size_t *len,
-                  void (*release)(void *), void *release_arg,
-                  uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE]) {
-    struct wire_place w = {0};
+int net_share_write(struct net_share *s, uint16_t type, uint16_t flags, uint64_t req,
+                    const struct net_sec *sec, uint32_t n_sec, const size_t *len,
+                    void (*release)(void *), void *release_arg,
+                    uint8_t wire[WIRE_HEADER + WIRE_SHARED_BODY]) {
+    struct wire_shared_place w = {0};
     size_t n = 0;
     w.lent = lent_section(s, sec, n_sec, &w.lent_offset);
     for (uint32_t i = 0; i < n_sec; i++)
@@ -220,9 +220,9 @@ int net_share_put(struct net_share *s, uint16_t type, uint16_t flags, uint64_t r
         memset(to + len[i], 0, wire_pad(len[i]));
         to += len[i] + wire_pad(len[i]);
     }
-    wire_header_elsewhere(wire, type, flags, req, n_sec, len, &w);
+    wire_header_shared(wire, type, flags, req, n_sec, len, &w);
     if (release && w.lent && net_region_lent(s->region) == NET_LENT_UNTIL_READ)
-        net_arena_then(s->ours, release, release_arg);
+        net_arena_on_free(s->ours, release, release_arg);
     else if (release)
         release(release_arg);
     return 1;

@@ -1,5 +1,5 @@
-/* tune.c - what is asked of the kernel for a connection. All of it is advice: a kernel that knows
- * it not is only slower. */
+/* tune.c - socket options of a connection. All of them are hints; without them a connection is only
+ * slower. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -30,9 +30,9 @@ int net_same_machine(uv_stream_t *s) {
            on_this_machine(&own, &peer);
 }
 
-/* Nothing is lost on the way from a machine to itself, and no link is to be shared: a congestion
- * control that paces what it sends (BBR, the default of many systems) only makes the two wait for
- * its timers. "reno" is in every kernel, and anybody may choose it. */
+/* Within a machine no packet is lost and no link is shared, so a congestion control that paces
+ * (BBR, the default of many systems) only adds delays by its timers. Every kernel has "reno", and
+ * any user may choose it. */
 static void dont_pace(int fd) {
     static const char reno[] = "reno";
     (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, reno, sizeof reno - 1);

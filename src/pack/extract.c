@@ -16,7 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/pack.h"
@@ -80,17 +81,11 @@ static int open_parent(struct extract *x, const char *path, const char **name) {
 
 static int remember_folder(struct extract *x, const char *path, mode_t mode,
                            struct timespec mtime) {
-    if (x->n_folders == x->cap_folders) {
-        size_t cap = x->cap_folders ? 2 * x->cap_folders : 64;
-        struct folder *f = pd_realloc(x->folders, cap * sizeof *f);
-        if (!f)
-            return pd_fail(x->err, PD_ENOMEM, "unpacking: out of memory");
-        x->folders = f;
-        x->cap_folders = cap;
-    }
+    if (pd_grow(x->folders, x->cap_folders, x->n_folders + 1))
+        return pd_oom(x->err, "a package to unpack");
     char *copy = pd_strdup(path);
     if (!copy)
-        return pd_fail(x->err, PD_ENOMEM, "unpacking: out of memory");
+        return pd_oom(x->err, "a package to unpack");
     x->folders[x->n_folders++] = (struct folder){copy, mode, mtime};
     return 0;
 }
@@ -298,7 +293,7 @@ static void unlock_folders(struct extract *x) {
 
 static int extract_all(struct extract *x, int fd) {
     if (!(x->a = archive_read_new()))
-        return pd_fail(x->err, PD_ENOMEM, "unpacking: out of memory");
+        return pd_oom(x->err, "a package to unpack");
     if (archive_read_support_format_tar(x->a) || archive_read_support_filter_zstd(x->a) ||
         archive_read_open_fd(x->a, fd, PACK_CHUNK))
         return damaged(x);

@@ -12,7 +12,8 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 
@@ -27,7 +28,7 @@ static uint64_t size_of(int fd) {
     return n == ZSTD_CONTENTSIZE_UNKNOWN || n == ZSTD_CONTENTSIZE_ERROR ? 0 : n;
 }
 
-uint64_t packed_size(const char *path) {
+uint64_t packed_program_size(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     uint64_t n = fd < 0 ? 0 : size_of(fd);
     if (fd >= 0)
@@ -70,7 +71,7 @@ static int unpack_all(struct unpacking *u, const char *from, struct pd_err *err)
     return left || u->done != u->size ? pd_fail(err, PD_EDATA, "%s is damaged", from) : 0;
 }
 
-int packed_unpack(const char *from, const char *to, struct pd_err *err) {
+int packed_program_unpack(const char *from, const char *to, struct pd_err *err) {
     struct unpacking u = {.in = open(from, O_RDONLY | O_CLOEXEC), .out = -1};
     char aside[PATH_MAX], dir[PATH_MAX];
     const char *slash = strrchr(to, '/');
@@ -93,7 +94,7 @@ int packed_unpack(const char *from, const char *to, struct pd_err *err) {
     u.in_buf = pd_malloc(ZSTD_DStreamInSize());
     u.out_buf = pd_malloc(ZSTD_DStreamOutSize());
     rc = u.d && u.in_buf && u.out_buf ? unpack_all(&u, from, err)
-                                      : pd_fail(err, PD_ENOMEM, "out of memory");
+                                      : pd_oom(err, "a program to unpack");
     if (!rc && (fchmod(u.out, 0755) || fsync(u.out) || rename(aside, to)))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot finish %s", to);
     if (rc)

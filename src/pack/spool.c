@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/pack.h"
@@ -39,7 +40,7 @@ int pack_spool_new(struct pack_spool **out, const char *dir, struct pd_err *err)
     struct pack_spool *s = pd_calloc(1, sizeof *s);
     if (!s || pd_fmt(s->dir, sizeof s->dir, "%s", dir)) {
         free(s);
-        return pd_fail(err, PD_ENOMEM, "receiving a package: out of memory");
+        return pd_oom(err, "a package that arrives");
     }
     s->fd = open_nameless(dir);
     if (s->fd < 0) {

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "pack/object/names.h"
 #include "pack/object/path.h"
 #include "pack/writer.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
 #include "base/str.h"
 
 /* Never fails towards libarchive: a writer that was told of a failed write leaks its buffer
@@ -38,7 +37,7 @@ int pack_writer_open(struct pack_writer *w, pack_sink sink, void *arg, struct pa
     crypto_hash_sha256_init(&w->sha);
     w->a = archive_write_new();
     if (!w->a)
-        return pd_fail(err, PD_ENOMEM, "packing: out of memory");
+        return pd_oom(err, "a package to send");
     /* BINARY: names are bytes; libarchive converts nothing, so the locale does not matter. */
     if (archive_write_add_filter_zstd(w->a) || archive_write_set_format_pax(w->a) ||
         archive_write_set_format_option(w->a, "pax", "hdrcharset", "BINARY") ||

@@ -1,4 +1,4 @@
-/* blake2b.c - see blake2b.h. Little-endian machines only, as all of the seed. */
+/* blake2b.c - see blake2b.h. For little-endian machines only, like all of the seed. */
 #include "seed/blake2b.h"
 
 #include "base/blake2b_tables.h"

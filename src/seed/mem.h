@@ -1,4 +1,4 @@
-/* mem.h - copies without a libc. */
+/* mem.h - memory functions without a libc. */
 #ifndef PD_SEED_MEM_H
 #define PD_SEED_MEM_H
 
@@ -17,7 +17,7 @@ static inline void mem_zero(void *to, size_t n) {
         *t++ = 0;
 }
 
-/* Takes as long for equal bytes as for others. */
+/* 1: the bytes are equal. Constant time. */
 static inline int mem_same(const void *a, const void *b, size_t n) {
     const uint8_t *x = a, *y = b;
     uint8_t differ = 0;

@@ -1,17 +1,19 @@
-/* seed.c - the agent's forerunner on a node that has no agent: a program of some kB that takes the
- * packed agent from a neighbour that is taking it too, or from paddlectl, checks each chunk against
- * the hash that paddlectl named, and hands it on at once.
+/* seed.c - the forerunner of the agent on a node without an agent: a program of some kB. It
+ * receives the packed agent from a neighbour that is receiving it too, or from paddlectl; checks
+ * each chunk against the hash that paddlectl sent; and forwards the chunk at once.
  *
  *     paddlectl ──ssh──▶ seed 0 ──TCP──▶ seed 1 ──TCP──▶ seed 2 ...
- *         └─── ssh: hashes, whom to take from, when to end ───┘
+ *         └─── ssh: hashes, the neighbour to take from, when to end ───┘
  *
- *     paddle_seed FILE MARKER      FILE is written; what it says are lines "MARKER seed ..." on
- * stdout. docs/protocol.md, "The seed".
+ *     paddle_seed FILE MARKER
  *
- * Exit: 0 when FILE is whole and paddlectl has said that nobody takes from here any more, else enum
- * seed_exit. What stands on stdin behind the last record that was read is left there. Nothing here
- * trusts a neighbour: a chunk counts when its hash is right. A stranger that can't prove the secret
- * gets nothing. There is no libc below it (sys.h). */
+ * The seed writes FILE. Its messages are lines "MARKER seed ..." on stdout: docs/protocol.md, "The
+ * seed".
+ *
+ * Exit status 0: FILE is complete and paddlectl has said that nobody takes from this seed any more;
+ * otherwise enum seed_exit. Input on stdin after the last record is left unread. The seed does not
+ * trust a neighbour: only the hash of a chunk counts. A stranger without the secret gets nothing.
+ * There is no libc (sys.h). */
 #include <asm/errno.h>
 #include <linux/fcntl.h>
 #include <linux/in.h>
@@ -44,22 +46,22 @@ enum {
     NOSIGNAL = 0x4000,
     LEVEL_SOCKET = 1,
     OPT_ERROR = 4
-}; /* <sys/socket.h> is libc's */
+}; /* <sys/socket.h> belongs to libc */
 
 static const char UNREACHED[] = "the neighbour can't be reached";
 
-struct taker {
+struct seed_taker {
     int fd, proved; /* fd 0: none */
     uint64_t came_ms;
     uint8_t nonce[SEED_NONCE], proof[SEED_PROOF];
     uint32_t n_proof;
-    uint64_t sent; /* bytes of the payload */
+    uint64_t sent; /* payload bytes sent */
 };
 
-struct source {        /* a neighbour */
+struct seed_source {   /* the neighbour that sends the payload */
     int fd, connected; /* fd 0: none */
     uint64_t since_ms;
-    uint32_t n_greeting, chunk, n; /* the chunk that comes, and how much of it is here */
+    uint32_t n_greeting, chunk, n; /* the chunk under way, and its bytes so far */
     uint8_t greeting[SEED_GREETING];
     uint8_t in[SEED_CHUNK];
 };
@@ -69,21 +71,21 @@ struct seed {
     int out, listener;
     /* the payload */
     uint8_t *bytes, *hashes;
-    uint32_t size, n_chunks, have; /* have: chunks, from the first on */
+    uint32_t size, n_chunks, have; /* have: complete chunks from the beginning */
     uint8_t secret[32];
     int go;
-    /* what comes from paddlectl */
+    /* input from paddlectl */
     struct seed_record record;
     uint8_t *body;
     uint32_t n_record, n_body;
-    struct source source;
-    struct taker takers[SEED_TAKERS];
+    struct seed_source source;
+    struct seed_taker takers[SEED_TAKERS];
     uint32_t said;
     uint64_t said_ms,
-        moved_ms; /* moved_ms: when a record or a chunk came, or somebody took something */
+        moved_ms; /* moved_ms: time of the last record or chunk received, or bytes sent */
 };
 
-static void end(int status) {
+static void exit_seed(int status) {
     for (;;)
         SYS(exit_group, status);
 }
@@ -122,7 +124,7 @@ static void say(struct seed *s, const char *word, int64_t number, const char *te
     for (const char *p = line; p < at;) {
         long n = SYS(write, 1, p, at - p);
         if (n <= 0 && n != -EINTR)
-            end(SEED_EXIT_LOST);
+            exit_seed(SEED_EXIT_LOST);
         p += n > 0 ? n : 0;
     }
 }
@@ -148,16 +150,16 @@ static uint64_t have_bytes(const struct seed *s) {
     return s->have == s->n_chunks ? s->size : (uint64_t)s->have * SEED_CHUNK;
 }
 
-static void *room(size_t n) {
+static void *map_memory(size_t n) {
     long p = SYS(mmap, 0, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p < 0 && p > -4096)
-        end(SEED_EXIT_LOST);
+        exit_seed(SEED_EXIT_LOST);
     return (void *)p;
 }
 
 static void check_written(long rc) {
     if (rc < 0 && rc != -EINTR)
-        end(rc == -ENOSPC || rc == -EDQUOT ? SEED_EXIT_FULL : SEED_EXIT_WRITE);
+        exit_seed(rc == -ENOSPC || rc == -EDQUOT ? SEED_EXIT_FULL : SEED_EXIT_WRITE);
 }
 
 static void store(struct seed *s) {
@@ -166,11 +168,12 @@ static void store(struct seed *s) {
         check_written(n ? n : -EIO);
         at += n > 0 ? (uint64_t)n : 0;
     }
-    check_written(SYS(close, s->out)); /* a file server says only now that there is no room */
+    /* a file server may report only now that there is no space */
+    check_written(SYS(close, s->out));
     say(s, SEED_SAYS_DONE, -1, "");
 }
 
-/* Chunk i came from anywhere. 0: it is what was announced, or is here already. */
+/* Stores chunk i from any source. 0: it has the announced hash, or was stored before. */
 static int take_chunk(struct seed *s, uint32_t i, const uint8_t *p, uint32_t n) {
     uint8_t hash[SEED_HASH];
     if (i < s->have)
@@ -209,7 +212,7 @@ static void leave_source(struct seed *s) {
 static void lose_source(struct seed *s, const char *why) {
     leave_source(s);
     s->said_ms = 0;
-    say_have(s); /* from there on it comes from somebody else */
+    say_have(s); /* paddlectl can now choose another source */
     say(s, SEED_SAYS_LOST, -1, why);
 }
 
@@ -218,7 +221,7 @@ static void no_delay(int fd) {
     SYS(setsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
-static void reach(struct seed *s, const struct seed_record *r) {
+static void connect_source(struct seed *s, const struct seed_record *r) {
     struct sockaddr_in6 a6 = {.sin6_family = 10, .sin6_port = (uint16_t)(r->b >> 8 | r->b << 8)};
     struct sockaddr_in a4 = {.sin_family = 2, .sin_port = a6.sin6_port};
     int v6 = r->a == 6;
@@ -249,11 +252,11 @@ static void greet(struct seed *s) {
     proof_of(s, s->source.greeting, s->source.chunk, proof + 4);
     if (SYS(sendto, s->source.fd, proof, sizeof proof, DONTWAIT | NOSIGNAL, 0, 0) !=
         (long)sizeof proof)
-        lose_source(s, "the neighbour takes nothing");
+        lose_source(s, "the neighbour reads nothing");
 }
 
 static void hear_source(struct seed *s) {
-    struct source *c = &s->source;
+    struct seed_source *c = &s->source;
     if (!c->connected) {
         int e = 0, len = sizeof e;
         SYS(getsockopt, c->fd, LEVEL_SOCKET, OPT_ERROR, &e, &len);
@@ -284,7 +287,7 @@ static void hear_source(struct seed *s) {
     if (c->n < chunk_bytes(s, c->chunk))
         return;
     if (take_chunk(s, c->chunk, c->in, c->n)) {
-        lose_source(s, "the neighbour sent what was not announced");
+        lose_source(s, "the neighbour sent data that was not announced");
         return;
     }
     c->chunk++;
@@ -295,14 +298,14 @@ static void hear_source(struct seed *s) {
 
 /* --- takers --- */
 
-static void leave_taker(struct taker *t) {
+static void leave_taker(struct seed_taker *t) {
     SYS(close, t->fd);
     t->fd = 0;
 }
 
 static void welcome(struct seed *s) {
     long fd = SYS(accept4, s->listener, 0, 0, NONBLOCK | CLOEXEC);
-    struct taker *t = s->takers;
+    struct seed_taker *t = s->takers;
     if (fd <= 0)
         return;
     while (t < s->takers + SEED_TAKERS && t->fd)
@@ -321,14 +324,11 @@ static void welcome(struct seed *s) {
         leave_taker(t);
 }
 
-static void hear_taker(struct seed *s, struct taker *t) {
+static void hear_taker(struct seed *s, struct seed_taker *t) {
     uint8_t right[SEED_HASH];
     uint32_t first;
-    uint8_t *to =
-        t->proved
-            ? right
-            : t->proof +
-                  t->n_proof; /* behind the proof nothing is said: this is to hear of the end */
+    /* a taker sends nothing after the proof: this reads the end of the connection */
+    uint8_t *to = t->proved ? right : t->proof + t->n_proof;
     long n = SYS(recvfrom, t->fd, to, t->proved ? 1 : SEED_PROOF - t->n_proof, DONTWAIT, 0, 0);
     if (n == -EAGAIN || n == -EINTR)
         return;
@@ -349,7 +349,7 @@ static void hear_taker(struct seed *s, struct taker *t) {
     t->sent = (uint64_t)first * SEED_CHUNK;
 }
 
-static void feed_taker(struct seed *s, struct taker *t) {
+static void feed_taker(struct seed *s, struct seed_taker *t) {
     uint64_t limit = have_bytes(s);
     long n = SYS(sendto, t->fd, s->bytes + t->sent, limit - t->sent, DONTWAIT | NOSIGNAL, 0, 0);
     if (n == -EAGAIN || n == -EINTR)
@@ -385,22 +385,23 @@ static int record_ok(const struct seed *s, const struct seed_record *r) {
     }
 }
 
-static void obey(struct seed *s) {
+static void handle_record(struct seed *s) {
     const struct seed_record *r = &s->record;
     switch (r->op) {
     case SEED_OP_INIT:
         s->size = r->a;
         s->n_chunks = (r->a + SEED_CHUNK - 1) / SEED_CHUNK;
-        s->bytes = room(s->size);
+        s->bytes = map_memory(s->size);
         mem_copy(s->hashes, s->body, (size_t)s->n_chunks * SEED_HASH);
         mem_copy(s->secret, r->secret, sizeof s->secret);
         break;
     case SEED_OP_CHUNK:
-        if (take_chunk(s, r->a, s->body, r->b)) /* ssh does not damage what it carries */
-            end(SEED_EXIT_LOST);
+        /* Data over ssh arrives intact, so a wrong hash is an error of paddlectl. */
+        if (take_chunk(s, r->a, s->body, r->b))
+            exit_seed(SEED_EXIT_LOST);
         break;
     case SEED_OP_PEER:
-        reach(s, r);
+        connect_source(s, r);
         break;
     case SEED_OP_LAUNCHER:
         leave_source(s);
@@ -411,8 +412,8 @@ static void obey(struct seed *s) {
     }
 }
 
-/* Never more than the record's: what follows the last one is the script's, which goes on behind us.
- */
+/* Reads at most one record: the bytes after the last record belong to the shell script that
+ * continues after the seed. */
 static void hear_launcher(struct seed *s) {
     uint8_t *to =
         s->n_record < SEED_RECORD ? (uint8_t *)&s->record + s->n_record : s->body + s->n_body;
@@ -422,19 +423,19 @@ static void hear_launcher(struct seed *s) {
     if (n == -EAGAIN || n == -EINTR)
         return;
     if (n <= 0)
-        end(SEED_EXIT_LOST);
+        exit_seed(SEED_EXIT_LOST);
     if (s->n_record < SEED_RECORD) {
         s->n_record += (uint32_t)n;
         if (s->n_record < SEED_RECORD)
             return;
         if (!record_ok(s, &s->record))
-            end(SEED_EXIT_LOST);
+            exit_seed(SEED_EXIT_LOST);
     } else {
         s->n_body += (uint32_t)n;
     }
     if (s->n_body < body_bytes(&s->record))
         return;
-    obey(s);
+    handle_record(s);
     s->n_record = s->n_body = 0;
     s->moved_ms = now_ms();
 }
@@ -450,8 +451,9 @@ static int listen_somewhere(int *port) {
     } name;
     int len = sizeof name;
     long fd = SYS(socket, 10, STREAM | NONBLOCK | CLOEXEC, 0);
-    if (fd > 0 && SYS(bind, fd, &a6, sizeof a6)) { /* "::" is both, unless the machine has it
-                                                      otherwise: then the neighbour is told */
+    /* "::" accepts IPv4 too, unless the machine is configured otherwise; then the neighbour reports
+     * it */
+    if (fd > 0 && SYS(bind, fd, &a6, sizeof a6)) {
         SYS(close, fd);
         fd = -1;
     }
@@ -471,35 +473,34 @@ static int listen_somewhere(int *port) {
 
 static int is_over(const struct seed *s) { return s->go && s->have == s->n_chunks; }
 
-/* Those that have said nothing for too long. Were it paddlectl itself, it has given this host up
- * long ago: its machine may be gone, without that sshd has noticed. */
+/* Drops peers that have been silent too long. If paddlectl itself is silent, it has given up this
+ * host long ago: its machine may be gone without sshd noticing. */
 static void forget_silent(struct seed *s) {
     uint64_t now = now_ms();
     if (now - s->moved_ms > ALONE_MS)
-        end(SEED_EXIT_LOST);
+        exit_seed(SEED_EXIT_LOST);
     if (s->source.fd && s->source.n_greeting < SEED_GREETING && now - s->source.since_ms > REACH_MS)
         lose_source(s, UNREACHED);
-    for (struct taker *t = s->takers; t < s->takers + SEED_TAKERS; t++)
+    for (struct seed_taker *t = s->takers; t < s->takers + SEED_TAKERS; t++)
         if (t->fd && !t->proved && now - t->came_ms > STRANGER_MS)
             leave_taker(t);
 }
 
 static void wait_and_serve(struct seed *s) {
     struct pollfd fds[MAX_FDS];
-    struct taker *of[MAX_FDS];
+    struct seed_taker *of[MAX_FDS];
     struct {
         int64_t sec, ns;
     } timeout = {0, 200000000};
     uint32_t n = 0, first_taker;
     forget_silent(s);
     fds[n++] = (struct pollfd){.fd = 0, .events = POLLIN};
-    fds[n++] =
-        (struct pollfd){.fd = s->bytes ? s->listener : -1,
-                        .events = POLLIN}; /* -1: ignored. Before that nobody can be answered */
+    /* poll ignores -1: before the hashes are here no taker can be served. */
+    fds[n++] = (struct pollfd){.fd = s->bytes ? s->listener : -1, .events = POLLIN};
     fds[n++] = (struct pollfd){.fd = s->source.fd ? s->source.fd : -1,
                                .events = s->source.connected ? POLLIN : POLLOUT};
     first_taker = n;
-    for (struct taker *t = s->takers; t < s->takers + SEED_TAKERS; t++) {
+    for (struct seed_taker *t = s->takers; t < s->takers + SEED_TAKERS; t++) {
         if (!t->fd)
             continue;
         of[n] = t;
@@ -530,9 +531,9 @@ int seed_main(const char *path, const char *marker) {
     struct seed seed = {0}, *s = &seed;
     int port;
     s->marker = marker;
-    s->hashes = room((size_t)SEED_CHUNKS_MAX * SEED_HASH);
-    s->body =
-        room(SEED_CHUNK > SEED_CHUNKS_MAX * SEED_HASH ? SEED_CHUNK : SEED_CHUNKS_MAX * SEED_HASH);
+    s->hashes = map_memory((size_t)SEED_CHUNKS_MAX * SEED_HASH);
+    s->body = map_memory(SEED_CHUNK > SEED_CHUNKS_MAX * SEED_HASH ? SEED_CHUNK
+                                                                  : SEED_CHUNKS_MAX * SEED_HASH);
     s->listener = listen_somewhere(&port);
     long fd = SYS(openat, -100, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd <= 0)

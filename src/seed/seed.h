@@ -1,5 +1,5 @@
-/* seed.h - what the launcher and a seed say to each other; docs/protocol.md, "The seed", is the
- * norm. Both ends include this. */
+/* seed.h - the protocol between launcher and seed, included by both. The specification is
+ * docs/protocol.md, "The seed". */
 #ifndef PD_SEED_SEED_H
 #define PD_SEED_SEED_H
 
@@ -7,7 +7,7 @@
 
 enum {
     SEED_RECORD = 64,      /* bytes of a record on the seed's stdin */
-    SEED_CHUNK = 32 << 10, /* the unit that is checked and handed on; the last one may be shorter */
+    SEED_CHUNK = 32 << 10, /* unit of checking and forwarding; the last chunk may be shorter */
     SEED_CHUNKS_MAX = 1024,
     SEED_HASH = 32, /* BLAKE2b-256 */
     SEED_NONCE = 32,
@@ -16,8 +16,8 @@ enum {
     SEED_TAKERS = 8,
 };
 
-/* Its exit status. NOT_BEGUN: its file is not made and nothing of stdin is read. LOST: paddlectl is
- * gone, or sent what is no record. */
+/* Exit status of the seed. NOT_BEGUN: its file was not created and nothing of stdin was read. LOST:
+ * paddlectl is gone or sent an invalid record. */
 enum seed_exit {
     SEED_EXIT_LOST = 1,
     SEED_EXIT_NOT_BEGUN = 2,
@@ -27,14 +27,14 @@ enum seed_exit {
 
 enum seed_op { SEED_OP_INIT = 1, SEED_OP_CHUNK, SEED_OP_PEER, SEED_OP_LAUNCHER, SEED_OP_GO };
 
-/* A record: u32 op, u32 a, u32 b, u32 0, 16 bytes address, 32 bytes secret. Little-endian, as both
- * machines are. */
+/* A record: u32 op, u32 a, u32 b, u32 0, 16 bytes address, 32 bytes secret. Little-endian, like
+ * both machines. */
 struct seed_record {
     uint32_t op, a, b, zero;
     uint8_t addr[16], secret[32];
 };
 
-/* The words behind "MARKER seed " on its stdout. */
+/* The words after "MARKER seed " on stdout. */
 #define SEED_SAYS_PORT "port "
 #define SEED_SAYS_HAVE "have "
 #define SEED_SAYS_LOST "lost "

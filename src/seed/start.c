@@ -1,4 +1,4 @@
-/* start.c - where the seed begins: without a libc the kernel's stack is read here. */
+/* start.c - the entry point of the seed: without a libc it reads the kernel's stack itself. */
 #include "seed/start.h"
 
 #include "seed/mem.h"
@@ -16,7 +16,7 @@ int main(int argc, char **argv) { return begin(argc, argv); }
 
 #else
 
-/* The compiler makes calls of these out of copies of structs and zeroed ones. */
+/* The compiler makes calls of these functions for copies of structs and zeroed structs. */
 void *memcpy(void *to, const void *from, size_t n);
 void *memset(void *to, int c, size_t n);
 

@@ -1,6 +1,6 @@
-/* sys.h - the few calls of the kernel that the seed makes, without a libc: a static program with
- * one is 700 kB, this one 8. Each returns what the kernel does: a result, or -E*. With SEED_LIBC
- * (sanitizers) the same through libc's syscall(). */
+/* sys.h - the system calls of the seed, without a libc: with a libc the static program has 700 kB,
+ * without it 8 kB. Each call returns the kernel's result: a number, or -E*. With SEED_LIBC (for
+ * sanitizers) the calls go through libc's syscall(). */
 #ifndef PD_SEED_SYS_H
 #define PD_SEED_SYS_H
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 
@@ -34,7 +34,7 @@ int pd_cpuset_count(const struct pd_cpuset *s) {
     return n;
 }
 
-static int number(const char **s, int *out) {
+static int parse_number(const char **s, int *out) {
     int v = 0;
     if (**s < '0' || **s > '9')
         return -1;
@@ -49,10 +49,10 @@ int pd_cpuset_parse(struct pd_cpuset *s, const char *list) {
     memset(s, 0, sizeof *s);
     while (*list && *list != '\n') {
         int lo, hi;
-        if (number(&list, &lo))
+        if (parse_number(&list, &lo))
             return -1;
         hi = lo;
-        if (*list == '-' && (list++, number(&list, &hi) || hi < lo))
+        if (*list == '-' && (list++, parse_number(&list, &hi) || hi < lo))
             return -1;
         for (int i = lo; i <= hi; i++)
             pd_cpuset_add(s, i);
@@ -75,7 +75,7 @@ void pd_cpuset_text(const struct pd_cpuset *s, char *out, size_t cap) {
         while (pd_cpuset_has(s, hi + 1))
             hi++;
         snprintf(item, sizeof item, hi > i ? "%s%d-%d" : "%s%d", at ? "," : "", i, hi);
-        if (at + strlen(item) + 4 > cap) { /* room for the dots is kept */
+        if (at + strlen(item) + 4 > cap) { /* keep room for the dots */
             snprintf(out + at, cap - at, "...");
             return;
         }
@@ -91,7 +91,7 @@ int pd_cpuset_mine(struct pd_cpuset *s) {
 
 /* --- the machine --- */
 
-/* A small file of sysfs as text in `b`, or -1. */
+/* Reads a small file of sysfs into `b` as text; -1: not readable. */
 __attribute__((format(printf, 3, 0))) static int vslurp(struct pd_buf *b, const char *dir,
                                                         const char *fmt, va_list ap) {
     char name[80], path[PATH_MAX];
@@ -128,7 +128,7 @@ __attribute__((format(printf, 3, 4))) static int read_set(struct pd_cpuset *s, c
     return rc;
 }
 
-/* Its file is missing where a CPU can't be taken away. */
+/* The kernel has no such file for a CPU that cannot go offline. */
 static int is_online(const char *dir, int cpu) {
     struct pd_buf b;
     if (slurp(&b, dir, "cpu/cpu%d/online", cpu))
@@ -157,7 +157,7 @@ static void read_nodes(struct pd_cpus *c, const char *dir) {
     while (d && (e = readdir(d))) {
         int64_t node;
         struct pd_cpuset s;
-        if (!pd_starts(e->d_name, "node") ||
+        if (!pd_starts_with(e->d_name, "node") ||
             pd_parse_i64(e->d_name + 4, 0, PD_CPUS_MAX - 1, &node) ||
             read_set(&s, dir, "node/node%d/cpulist", (int)node))
             continue;
@@ -191,7 +191,7 @@ int pd_cpus_read(struct pd_cpus *out, const char *dir, const struct pd_cpuset *m
             c.v[c.n++] = (struct pd_cpu){.id = i, .core = core_of(dir, i)};
     if (!c.n) {
         free(c.v);
-        return pd_fail(err, PD_EHOST, "none of the CPUs that may be used is online");
+        return pd_fail(err, PD_EHOST, "none of the CPUs that this process may use is online");
     }
     read_nodes(&c, dir);
     qsort(c.v, (size_t)c.n, sizeof *c.v, by_place);

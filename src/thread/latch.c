@@ -1,21 +1,21 @@
-/* gate.c - see gate.h. */
+/* latch.c - see latch.h. */
 #include "thread/latch.h"
 
 #include "base/clock.h"
 
-void pd_gate_init(struct pd_gate *g) {
+void pd_latch_init(struct pd_latch *g) {
     atomic_init(&g->count, 0);
     g->wanted = UINT64_MAX;
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->grown, NULL);
 }
 
-void pd_gate_destroy(struct pd_gate *g) {
+void pd_latch_destroy(struct pd_latch *g) {
     pthread_cond_destroy(&g->grown);
     pthread_mutex_destroy(&g->lock);
 }
 
-void pd_gate_add(struct pd_gate *g, uint64_t n) {
+void pd_latch_add(struct pd_latch *g, uint64_t n) {
     pthread_mutex_lock(&g->lock);
     const uint64_t count = atomic_load_explicit(&g->count, memory_order_relaxed) + n;
     atomic_store_explicit(&g->count, count, memory_order_release);
@@ -34,15 +34,15 @@ static void pause_cpu(void) {
 #endif
 }
 
-static int reached(struct pd_gate *g, uint64_t count) {
+static int reached(struct pd_latch *g, uint64_t count) {
     return atomic_load_explicit(&g->count, memory_order_acquire) >= count;
 }
 
-/* Until the number is there, or `until`. */
-static int look(struct pd_gate *g, uint64_t count, uint64_t until) {
-    enum { LOOKS = 16 }; /* between two looks at the clock */
+/* Spins until the count is reached or the clock passes `until`; 1: reached. */
+static int spin(struct pd_latch *g, uint64_t count, uint64_t until) {
+    enum { SPINS_PER_CLOCK = 16 }; /* reads of the count between two reads of the clock */
     do
-        for (int i = 0; i < LOOKS; i++) {
+        for (int i = 0; i < SPINS_PER_CLOCK; i++) {
             if (reached(g, count))
                 return 1;
             pause_cpu();
@@ -51,7 +51,7 @@ static int look(struct pd_gate *g, uint64_t count, uint64_t until) {
     return 0;
 }
 
-static void sleep_until(struct pd_gate *g, uint64_t count) {
+static void sleep_until(struct pd_latch *g, uint64_t count) {
     pthread_mutex_lock(&g->lock);
     while (!reached(g, count)) {
         g->wanted = count < g->wanted ? count : g->wanted;
@@ -60,16 +60,18 @@ static void sleep_until(struct pd_gate *g, uint64_t count) {
     pthread_mutex_unlock(&g->lock);
 }
 
-/* A wait that looking would have spent awake makes it look longer, a longer one half as long. */
-void pd_gate_wait(struct pd_gate *g, uint64_t count, struct pd_patience *p) {
+/* Learns the spin time: after a wait that spinning would have covered it is LATCH_SPIN_NS, after a
+ * longer wait half as long. */
+void pd_latch_wait(struct pd_latch *g, uint64_t count, struct pd_latch_spin *p) {
     if (reached(g, count))
         return;
     const uint64_t began = pd_mono_ns();
-    if (p->ns && look(g, count, began + p->ns))
+    if (p->ns && spin(g, count, began + p->ns))
         return;
     sleep_until(g, count);
-    if (pd_mono_ns() - began < 2 * (uint64_t)GATE_PATIENCE_NS) /* waking took a part of it */
-        p->ns = GATE_PATIENCE_NS;
+    /* twice, because the wake-up took a part of the time */
+    if (pd_mono_ns() - began < 2 * (uint64_t)LATCH_SPIN_NS)
+        p->ns = LATCH_SPIN_NS;
     else
         p->ns /= 2;
 }

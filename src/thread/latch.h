@@ -1,39 +1,40 @@
-/* gate.h - a number that only grows, and threads that wait until it is large enough: start, end and
- * meeting points of threads that work in short runs.
+/* latch.h - a counter that only grows, and threads that wait until it is large enough: start, end
+ * and barrier of threads that work in short runs.
  *
- *     all of n threads meet for the k-th time:     pd_gate_add(&g, 1); pd_gate_wait(&g, k * n,
- * &patience);
+ *     the k-th barrier of n threads:
+ *         pd_latch_add(&l, 1);
+ *         pd_latch_wait(&l, k * n, &spin);
  *
- * Who waits looks at the number for a short while before it sleeps: waking a thread takes longer
- * than many of these waits last, above all where an idle CPU is a virtual one. How long it looks is
- * learnt from how long it had to wait before, at most GATE_PATIENCE_NS: where waits are long, or
- * other threads have its CPU, it sleeps at once.
+ * A waiting thread spins for a short while before it sleeps, because waking a thread takes longer
+ * than many of these waits, above all where an idle CPU is a virtual CPU. The spin time is learnt
+ * from earlier waits, up to LATCH_SPIN_NS. Where waits are long, or other threads need the CPU, the
+ * thread sleeps at once.
  *
- * What was written before pd_gate_add is seen behind the pd_gate_wait that it ends. */
-#ifndef PD_BASE_GATE_H
-#define PD_BASE_GATE_H
+ * Memory order: writes before pd_latch_add are visible after the pd_latch_wait that it ends. */
+#ifndef PD_THREAD_LATCH_H
+#define PD_THREAD_LATCH_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { GATE_PATIENCE_NS = 50000 };
+enum { LATCH_SPIN_NS = 50000 };
 
-struct pd_gate {
+struct pd_latch {
     _Atomic uint64_t count;
-    uint64_t wanted; /* the least that a sleeping thread waits for; UINT64_MAX: none sleeps */
+    uint64_t wanted; /* lowest count that a sleeping thread waits for; UINT64_MAX: none sleeps */
     pthread_mutex_t lock;
     pthread_cond_t grown;
 };
 
-/* Of a thread, for one kind of wait. Begins as {0}. */
-struct pd_patience {
+/* The learnt spin time of one thread for one kind of wait. Starts as {0}. */
+struct pd_latch_spin {
     uint64_t ns;
 };
 
-void pd_gate_init(struct pd_gate *g); /* at 0 */
-void pd_gate_destroy(struct pd_gate *g);
-void pd_gate_add(struct pd_gate *g, uint64_t n);
-void pd_gate_wait(struct pd_gate *g, uint64_t count, struct pd_patience *p);
+void pd_latch_init(struct pd_latch *g); /* count 0 */
+void pd_latch_destroy(struct pd_latch *g);
+void pd_latch_add(struct pd_latch *g, uint64_t n);
+void pd_latch_wait(struct pd_latch *g, uint64_t count, struct pd_latch_spin *p);
 
 #endif

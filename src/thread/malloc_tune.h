@@ -1,11 +1,11 @@
-/* heap.h - how malloc behaves in programs that move much data through buffers of up to some
+/* malloc_tune.h - tunes malloc for programs that move much data through buffers of up to some
  * megabytes. */
-#ifndef PD_BASE_HEAP_H
-#define PD_BASE_HEAP_H
+#ifndef PD_THREAD_MALLOC_TUNE_H
+#define PD_THREAD_MALLOC_TUNE_H
 
-/* Freed buffers stay with the process, up to 32 MB, and are used again. By default glibc gives each
- * large one back to the kernel and faults the next one in page by page, which was most of an
- * agent's time while it received a package. Call it first in main. */
-void pd_heap_keep(void);
+/* Keep up to 32 MB of freed buffers in the process for reuse. By default glibc returns each large
+ * buffer to the kernel, and the next buffer costs a page fault a page: most of an agent's time
+ * while it received a package. Call this first in main. */
+void pd_malloc_keep_freed(void);
 
 #endif

@@ -1,13 +1,13 @@
-/* huge.c - see huge.h. */
+/* page_memory.c - see page_memory.h. */
 #include "thread/page_memory.h"
 
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 
-/* More is mapped, and what is too much is given back. */
-void *pd_huge_map(size_t bytes) {
+/* Maps more than needed and unmaps what lies outside the aligned part. */
+void *pd_huge_page_map(size_t bytes) {
     if (pd_fault("alloc"))
         return NULL;
     char *p = mmap(NULL, bytes + PD_HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -18,13 +18,14 @@ void *pd_huge_map(size_t bytes) {
     munmap(p, before);
     if (before < PD_HUGE_PAGE)
         munmap(p + before + bytes, PD_HUGE_PAGE - before);
-    (void)madvise(p + before, bytes, MADV_HUGEPAGE); /* a kernel without them is only slower */
+    (void)madvise(p + before, bytes,
+                  MADV_HUGEPAGE); /* best effort: without huge pages access is only slower */
     return p + before;
 }
 
-void pd_huge_unmap(void *p, size_t bytes) { munmap(p, bytes); }
+void pd_huge_page_unmap(void *p, size_t bytes) { munmap(p, bytes); }
 
-void pd_huge_not_inherited(void *p, size_t bytes) { (void)madvise(p, bytes, MADV_DONTFORK); }
+void pd_huge_page_no_fork(void *p, size_t bytes) { (void)madvise(p, bytes, MADV_DONTFORK); }
 
 void *pd_page_map(size_t bytes) {
     if (pd_fault("alloc"))

@@ -1,20 +1,21 @@
-/* huge.h - memory in huge pages where the kernel has them: random rows of a large table then cost
- * one miss, not two. */
-#ifndef PD_BASE_HUGE_H
-#define PD_BASE_HUGE_H
+/* page_memory.h - memory in huge pages where the kernel has them: a random row of a large table
+ * then costs one TLB miss, not two. */
+#ifndef PD_THREAD_PAGE_MEMORY_H
+#define PD_THREAD_PAGE_MEMORY_H
 
 #include <stddef.h>
 
 enum { PD_HUGE_PAGE = 2 << 20 };
 
-/* Zeroed, beginning at a huge page's boundary. NULL: no memory. */
-void *pd_huge_map(size_t bytes);
-void pd_huge_unmap(void *p, size_t bytes);
-/* Children of fork do not have it, and it is not copied on write while they live. Best effort. */
-void pd_huge_not_inherited(void *p, size_t bytes);
+/* Zeroed memory, aligned to PD_HUGE_PAGE. NULL: out of memory. */
+void *pd_huge_page_map(size_t bytes);
+void pd_huge_page_unmap(void *p, size_t bytes);
+/* Exclude the memory from children of fork, so that a living child causes no copy on write. Best
+ * effort. */
+void pd_huge_page_no_fork(void *p, size_t bytes);
 
-/* The same in pages of 4 KiB, each of which is there when it is touched: for what one fills bit by
- * bit and must not wait for a huge page to be cleared. Not inherited. */
+/* Zeroed memory in pages of 4 KiB, allocated as they are touched: for memory that fills up slowly,
+ * where clearing a whole huge page would cause a delay. Not inherited by children of fork. */
 void *pd_page_map(size_t bytes);
 void pd_page_unmap(void *p, size_t bytes);
 

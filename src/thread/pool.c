@@ -1,15 +1,14 @@
-/* pool.c - see pool.h. A block's head tells its size; free ones of a size class form a list through
- * it.
+/* pool.c - see pool.h. The head of a block has its size; the free blocks of a size class form a
+ * list through their heads.
  *
- * Classes: 4 of each power of two, from 128 bytes with the head: a step that runs well then
- * allocates nothing.
- */
+ * Size classes: 4 per power of two, from 128 bytes, head included. A step in steady state allocates
+ * nothing. */
 #include "thread/pool.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "thread/page_memory.h"
 
 #ifdef __has_feature
@@ -29,37 +28,37 @@
 enum { LEAST_BITS = 7, MOST_BITS = 40, PER_BIT = 4, WINDOW = 1024, HEAD = 64 };
 enum { N_CLASSES = (MOST_BITS - LEAST_BITS) * PER_BIT, NOT_KEPT = -1 };
 
-struct block {
-    struct block *next;
-    size_t bytes; /* with this head */
+struct pool_block {
+    struct pool_block *next;
+    size_t bytes; /* head included */
     int class, mapped;
 };
-_Static_assert(sizeof(struct block) <= HEAD, "the head keeps the alignment");
+_Static_assert(sizeof(struct pool_block) <= HEAD, "the head keeps the alignment");
 
 struct pd_pool {
-    struct block *free[N_CLASSES];
+    struct pool_block *free[N_CLASSES];
     size_t in_use, kept; /* bytes */
-    size_t peak, before; /* most in use in this window, in the last one */
-    uint32_t n_puts;     /* of this window */
+    size_t peak, before; /* peak use in this window and in the last window */
+    uint32_t n_puts;     /* in this window */
 };
 
 struct pd_pool *pd_pool_new(void) {
     return pd_calloc(1, sizeof(struct pd_pool));
 }
 
-static void release(struct block *b) {
+static void release(struct pool_block *b) {
     SHOW(b, b->bytes);
     if (b->mapped)
-        pd_huge_unmap(b, b->bytes);
+        pd_huge_page_unmap(b, b->bytes);
     else
         free(b);
 }
 
-/* Gives back free blocks, large ones first, until no more than `limit` bytes are kept. */
+/* Frees blocks, large ones first, until at most `limit` bytes are kept. */
 static void trim(struct pd_pool *p, size_t limit) {
     for (int k = N_CLASSES; k-- > 0 && p->kept > limit;)
         while (p->free[k] && p->kept > limit) {
-            struct block *b = p->free[k];
+            struct pool_block *b = p->free[k];
             p->free[k] = b->next;
             p->kept -= b->bytes;
             release(b);
@@ -73,7 +72,7 @@ void pd_pool_free(struct pd_pool *p) {
     free(p);
 }
 
-/* The class whose blocks hold n bytes, which become its size. */
+/* The size class for n bytes. Sets *n to the block size of the class. */
 static int class_of(size_t *n) {
     int bits = LEAST_BITS;
     if (*n <= (size_t)1 << (LEAST_BITS - 1))
@@ -88,13 +87,13 @@ static int class_of(size_t *n) {
     return (bits - LEAST_BITS) * PER_BIT + (int)k - 1;
 }
 
-static struct block *fresh(size_t bytes, int class) {
+static struct pool_block *fresh(size_t bytes, int class) {
     int mapped = class != NOT_KEPT && bytes >= PD_HUGE_PAGE;
     if (mapped)
         bytes = (bytes + PD_HUGE_PAGE - 1) / PD_HUGE_PAGE * PD_HUGE_PAGE;
-    struct block *b = mapped ? pd_huge_map(bytes) : pd_alloc64(bytes);
+    struct pool_block *b = mapped ? pd_huge_page_map(bytes) : pd_alloc64(bytes);
     if (b)
-        *b = (struct block){.bytes = bytes, .class = class, .mapped = mapped};
+        *b = (struct pool_block){.bytes = bytes, .class = class, .mapped = mapped};
     return b;
 }
 
@@ -103,7 +102,7 @@ void *pd_pool_get(struct pd_pool *p, size_t n) {
         return NULL;
     size_t bytes = n + HEAD;
     int class = p ? class_of(&bytes) : NOT_KEPT;
-    struct block *b = class == NOT_KEPT ? NULL : p->free[class];
+    struct pool_block *b = class == NOT_KEPT ? NULL : p->free[class];
     if (b) {
         SHOW(b, b->bytes);
         p->free[class] = b->next;
@@ -129,7 +128,7 @@ static void next_window(struct pd_pool *p) {
 void pd_pool_put(struct pd_pool *p, void *mem) {
     if (!mem)
         return;
-    struct block *b = (struct block *)(void *)((char *)mem - HEAD);
+    struct pool_block *b = (struct pool_block *)(void *)((char *)mem - HEAD);
     if (p)
         p->in_use -= b->bytes;
     if (b->class == NOT_KEPT) {

@@ -1,4 +1,4 @@
-/* aside.c - see aside.h. */
+/* run_later.c - see run_later.h. */
 #include "thread/run_later.h"
 
 #include <pthread.h>
@@ -17,10 +17,10 @@ static void *run(void *p) {
     return NULL;
 }
 
-/* 0: it will be done. */
-static int begin(void (*f)(void *), void *arg) {
+/* 0: a thread will run f(arg). */
+static int start_thread(void (*f)(void *), void *arg) {
     struct work *w =
-        malloc(sizeof *w); /* that there is none is no failure of anything: no fault point */
+        malloc(sizeof *w); /* not pd_malloc: without memory f runs at once, which is no failure */
     pthread_t thread;
     sigset_t all, mask;
     if (!w)
@@ -37,7 +37,7 @@ static int begin(void (*f)(void *), void *arg) {
     return rc;
 }
 
-void pd_aside(void (*f)(void *), void *arg) {
-    if (begin(f, arg))
+void pd_run_later(void (*f)(void *), void *arg) {
+    if (start_thread(f, arg))
         f(arg);
 }

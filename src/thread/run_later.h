@@ -1,10 +1,10 @@
-/* aside.h - what nobody needs to wait for: giving back much memory, or something that the kernel
- * takes its time over. */
-#ifndef PD_BASE_ASIDE_H
-#define PD_BASE_ASIDE_H
+/* run_later.h - work that nobody needs to wait for, such as freeing much memory or slow system
+ * calls. */
+#ifndef PD_THREAD_RUN_LATER_H
+#define PD_THREAD_RUN_LATER_H
 
-/* f(arg), soon, in a thread of its own that nobody joins and no signal's handler runs in; at once,
- * here, where none can be had. The process may end before it. Not in a child of fork. */
-void pd_aside(void (*f)(void *arg), void *arg);
+/* Run f(arg) soon in a detached thread with all signals blocked; if no thread can be started, run
+ * it at once in the caller. The process may end before f runs. Not for children of fork. */
+void pd_run_later(void (*f)(void *arg), void *arg);
 
 #endif

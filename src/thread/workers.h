@@ -1,19 +1,18 @@
-/* crew.h - threads of somebody else's that share out a piece of work: a callback, so that who has
- * work need not know who has threads.
+/* workers.h - a group of threads that another module owns. A module that has work takes this
+ * callback and need not know the owner of the threads.
  *
- *     run(crew, job, arg)  calls job(arg, i, n) once for each i below n, on as many threads, and is
- * back when all are done
- */
-#ifndef PD_BASE_CREW_H
-#define PD_BASE_CREW_H
+ *     run(workers, job, arg)   calls job(arg, i, n) once for each i < n on as many threads, and
+ *                              returns after all calls */
+#ifndef PD_THREAD_WORKERS_H
+#define PD_THREAD_WORKERS_H
 
 #include <stdint.h>
 
-typedef void (*pd_crew_job)(void *arg, uint32_t index, uint32_t n);
+typedef void (*pd_workers_job)(void *arg, uint32_t index, uint32_t n);
 
-struct pd_crew {
-    void (*run)(void *crew, pd_crew_job job, void *arg); /* NULL: there are none */
-    void *crew;
+struct pd_workers {
+    void (*run)(void *workers, pd_workers_job job, void *arg); /* NULL: no threads */
+    void *workers;
 };
 
 #endif

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/str.h"
 #include "train/checkpoint_internal.h"
 
@@ -28,7 +29,7 @@ void train_checkpoints_free(struct train_checkpoints *k) {
     free(k);
 }
 
-void train_checkpoints_online(struct train_loop *l, const struct train_saves *online) {
+void train_checkpoints_online(struct train_loop *l, const struct train_online_saves *online) {
     l->checkpoints->online = *online;
 }
 
@@ -175,7 +176,7 @@ static int start(struct train_loop *l, uint64_t pass, int create_rows, int state
         .copies = k->may_copy ? (uint32_t)l->options->checkpoint_copies : 1,
         .chain = state ? next_in_chain(l) : PS_CHAIN_NONE,
         .data = *k->data ? k->data : NULL,
-        .unsaid = l->options->on_trainer_lost == PD_TRAINER_LOST_CONTINUE ? TRAIN_UNSAID : NULL};
+        .unsaid = l->options->on_trainer_lost == PD_TRAINER_LOST_CONTINUE ? TRAIN_NO_NOTE : NULL};
     int rc = train_checkpoint_finish(l, err);
     if (rc)
         return rc;

@@ -63,14 +63,14 @@ struct train_saved {
     const char *name, *data; /* in save_dir; the folder of data that it has come to */
     uint64_t pass;           /* that it was saved behind */
 };
-struct train_saves {
+struct train_online_saves {
     int (*saved)(void *arg, const struct train_saved *s,
                  struct pd_err *err); /* at trainer 0, when a model is complete */
     void *arg;
     uint64_t keep; /* the saved models of so many passes, older ones are removed; 0: all */
 };
 enum { TRAIN_DATA_MAX = 128 };
-void train_checkpoints_online(struct train_loop *l, const struct train_saves *online);
+void train_checkpoints_online(struct train_loop *l, const struct train_online_saves *online);
 /* What is trained from here on, and whether the next save is of all rows or of changes. */
 void train_checkpoints_data(struct train_loop *l, const char *data, int base);
 const char *train_resumed_data(const struct train_loop *l); /* of what it goes on from; "" */

@@ -1,6 +1,6 @@
 /* checkpoint_int.h - what checkpoint.c and resume.c share. */
-#ifndef PD_TRAIN_CHECKPOINT_INT_H
-#define PD_TRAIN_CHECKPOINT_INT_H
+#ifndef PD_TRAIN_CHECKPOINT_INTERNAL_H
+#define PD_TRAIN_CHECKPOINT_INTERNAL_H
 
 #include "base/buf.h"
 #include "model/model.h"
@@ -9,7 +9,7 @@
 
 /* The line of a stream whose trainer was lost before it said anything (on_trainer_lost = continue):
  * at the beginning of the pass. */
-#define TRAIN_UNSAID "- 0 0"
+#define TRAIN_NO_NOTE "- 0 0"
 
 struct train_checkpoints {
     const char *config;
@@ -24,8 +24,8 @@ struct train_checkpoints {
     char data[TRAIN_DATA_MAX], saved_data[TRAIN_DATA_MAX]; /* of an online job: of the save to be
                                                               started, of the one under way */
     uint64_t saved_pass;
-    enum ps_chain chain;       /* of its next one */
-    struct train_saves online; /* who hears of it; saved NULL: it is none */
+    enum ps_chain chain;              /* of its next one */
+    struct train_online_saves online; /* who hears of it; saved NULL: it is none */
     /* what this process goes on from */
     int resumed;
     struct model_resume from;

@@ -8,9 +8,9 @@
 #include "base/fs.h"
 #include "base/str.h"
 
-int train_done_init(struct train_done *d, const struct ps_client *client, const char *save_dir,
-                    const char *output_dir, struct pd_err *err) {
-    *d = (struct train_done){.client = client, .save_dir = save_dir};
+int train_done_file_init(struct train_done_file *d, const struct ps_client *client,
+                         const char *save_dir, const char *output_dir, struct pd_err *err) {
+    *d = (struct train_done_file){.client = client, .save_dir = save_dir};
     const char *at = save_dir;
     while (at[0] == '.' && at[1] == '/')
         for (at++; *at == '/'; at++)
@@ -22,15 +22,16 @@ int train_done_init(struct train_done *d, const struct ps_client *client, const 
                : 0;
 }
 
-static int put(const struct train_done *d, const char *name, const char *text, struct pd_err *err) {
+static int put(const struct train_done_file *d, const char *name, const char *text,
+               struct pd_err *err) {
     char path[PATH_MAX];
     if (pd_fmt(path, sizeof path, "%s/%s.json", d->dir, name))
         return pd_fail(err, PD_EIO, "path too long: %s", d->dir);
     return pd_write_file_atomic(path, text, strlen(text), 0644, err);
 }
 
-int train_done_write(void *done, const struct train_saved *s, struct pd_err *err) {
-    struct train_done *d = done;
+int train_done_file_write(void *done, const struct train_saved *s, struct pd_err *err) {
+    struct train_done_file *d = done;
     const struct ps_saved *last = ps_last_saved(d->client);
     char path[PATH_MAX], base[PATH_MAX], hash[2 * sizeof last->hash + 1];
     if (!last->changes)

@@ -8,12 +8,12 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "math/hash.h"
 #include "base/str.h"
 
 struct watch {
-    struct watch_opts o;
+    struct train_folder_watch_opts o;
     char folders[PATH_MAX]; /* the pattern of the folders, with `dir` in front */
     char files[NAME_MAX + 1];
     /* the folder that was looked at last, to see that nothing changes */
@@ -21,7 +21,8 @@ struct watch {
     uint64_t looks, since_ns;
 };
 
-int train_watch_new(struct watch **out, const struct watch_opts *opts, struct pd_err *err) {
+int train_folder_watch_new(struct watch **out, const struct train_folder_watch_opts *opts,
+                           struct pd_err *err) {
     const char *p = opts->pattern, *file = strrchr(p, '/'), *minute = NULL;
     for (const char *s = p; file && s < file; s++)
         if (*s == '/')
@@ -46,7 +47,7 @@ int train_watch_new(struct watch **out, const struct watch_opts *opts, struct pd
     return 0;
 }
 
-void train_watch_free(struct watch *w) { free(w); }
+void train_folder_watch_free(struct watch *w) { free(w); }
 
 /* "DAY/MINUTE" of a folder's path; -1: its names are too long. */
 static int key_of(const char *path, char key[WATCH_KEY_MAX + 1]) {
@@ -56,7 +57,7 @@ static int key_of(const char *path, char key[WATCH_KEY_MAX + 1]) {
     return pd_fmt(key, WATCH_KEY_MAX + 1, "%s", s);
 }
 
-void train_watch_day(const char *key, char day[WATCH_KEY_MAX + 1]) {
+void train_folder_watch_day(const char *key, char day[WATCH_KEY_MAX + 1]) {
     (void)pd_fmt(day, WATCH_KEY_MAX + 1, "%.*s", (int)strcspn(key, "/"), key);
 }
 
@@ -112,8 +113,8 @@ static int list(const struct watch *w, const char *path, struct data_files *out,
     return rc;
 }
 
-int train_watch_files(const struct watch *w, const char *key, struct data_files *out,
-                      struct pd_err *err) {
+int train_folder_watch_files(const struct watch *w, const char *key, struct data_files *out,
+                             struct pd_err *err) {
     char path[PATH_MAX], found[WATCH_KEY_MAX + 1];
     int rc = find(w, key, 1, path, found, err);
     if (rc == PD_ENOENT)
@@ -158,14 +159,14 @@ static int complete(struct watch *w, const char *key, const char *path, struct p
     return (double)(now - w->since_ns) * 1e-9 >= w->o.quiet;
 }
 
-int train_watch_complete(struct watch *w, const char *key, struct pd_err *err) {
+int train_folder_watch_complete(struct watch *w, const char *key, struct pd_err *err) {
     char path[PATH_MAX], found[WATCH_KEY_MAX + 1];
     int rc = find(w, key, 1, path, found, err);
     return rc ? rc : complete(w, key, path, err);
 }
 
-int train_watch_next(struct watch *w, const char *last, char key[WATCH_KEY_MAX + 1],
-                     struct pd_err *err) {
+int train_folder_watch_next(struct watch *w, const char *last, char key[WATCH_KEY_MAX + 1],
+                            struct pd_err *err) {
     char path[PATH_MAX];
     int rc = find(w, last, 0, path, key, err);
     return rc ? rc : complete(w, key, path, err);

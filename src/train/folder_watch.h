@@ -6,8 +6,8 @@
  * own; folders are taken in the order of their keys (by bytes). Complete: it has the done-file, or
  * without one (done_file "") nothing in it has changed for `quiet` seconds.
  */
-#ifndef PD_TRAIN_WATCH_H
-#define PD_TRAIN_WATCH_H
+#ifndef PD_TRAIN_FOLDER_WATCH_H
+#define PD_TRAIN_FOLDER_WATCH_H
 
 #include <stdint.h>
 
@@ -16,7 +16,7 @@
 
 enum { WATCH_KEY_MAX = 127 };
 
-struct watch_opts {
+struct train_folder_watch_opts {
     const char *dir,
         *pattern; /* of the files; the last two folders of the pattern are the day and the minute */
     const char *done_file; /* a name in the folder, or "" */
@@ -24,22 +24,22 @@ struct watch_opts {
 };
 
 struct watch;
-int train_watch_new(
-    struct watch **out, const struct watch_opts *opts,
+int train_folder_watch_new(
+    struct watch **out, const struct train_folder_watch_opts *opts,
     struct pd_err *err); /* opts' texts are borrowed. PD_ECONF: not such a pattern */
-void train_watch_free(struct watch *w);
+void train_folder_watch_free(struct watch *w);
 
 /* The first folder behind `last` ("" : the first of all). 1: it is complete; 0: it is there, but
  * not complete yet; PD_ENOENT: there is none (no message); or another PD_E*. */
-int train_watch_next(struct watch *w, const char *last, char key[WATCH_KEY_MAX + 1],
-                     struct pd_err *err);
-int train_watch_complete(struct watch *w, const char *key,
-                         struct pd_err *err); /* this one: 1, 0, PD_ENOENT, PD_E* */
+int train_folder_watch_next(struct watch *w, const char *last, char key[WATCH_KEY_MAX + 1],
+                            struct pd_err *err);
+int train_folder_watch_complete(struct watch *w, const char *key,
+                                struct pd_err *err); /* this one: 1, 0, PD_ENOENT, PD_E* */
 /* Its files, sorted by name, relative to `dir`; the done-file is none of them. May be none. */
-int train_watch_files(const struct watch *w, const char *key, struct data_files *out,
-                      struct pd_err *err);
+int train_folder_watch_files(const struct watch *w, const char *key, struct data_files *out,
+                             struct pd_err *err);
 
 /* "20261122" of "20261122/0105". */
-void train_watch_day(const char *key, char day[WATCH_KEY_MAX + 1]);
+void train_folder_watch_day(const char *key, char day[WATCH_KEY_MAX + 1]);
 
 #endif

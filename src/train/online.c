@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "math/rng.h"
 #include "base/str.h"
 #include "train/checkpoint.h"
@@ -31,7 +31,7 @@ struct online {
     const struct train_online *o;
     struct train_loop *l;
     struct watch *w;
-    struct train_done done;
+    struct train_done_file done;
     char last[WATCH_KEY_MAX + 1]; /* the folder that was trained last; "": none */
     int has_base;                 /* this process has saved all rows */
     int unsaved;                  /* something was trained since the last save */
@@ -68,7 +68,7 @@ static int look_out(struct online *x, int *say, char key[WATCH_KEY_MAX + 1], str
     if (!x->waits_ns)
         x->waits_ns = x->told_ns = began;
     for (;;) {
-        int rc = train_watch_next(x->w, x->last, key, err);
+        int rc = train_folder_watch_next(x->w, x->last, key, err);
         if (rc < 0 && rc != PD_ENOENT)
             return rc;
         const char *why = NULL;
@@ -82,8 +82,8 @@ static int look_out(struct online *x, int *say, char key[WATCH_KEY_MAX + 1], str
             why = "no folder was complete for online_idle";
         if (why || rc == 1) {
             if (why)
-                train_report_say(l->report, "Ending behind %s: %s",
-                                 *x->last ? x->last : "no folder", why);
+                train_report_print(l->report, "Ending behind %s: %s",
+                                   *x->last ? x->last : "no folder", why);
             *say = why ? SAY_END : SAY_FOLDER;
             x->waits_ns = 0;
             return 0;
@@ -93,10 +93,10 @@ static int look_out(struct online *x, int *say, char key[WATCH_KEY_MAX + 1], str
             return 0;
         if (seconds_since(x->told_ns) >= 60) {
             x->told_ns = pd_mono_ns();
-            train_report_say(l->report,
-                             *key ? "Waiting for folder %s%s to be complete"
-                                  : "Waiting for a folder behind %s%s",
-                             *key ? key : x->last, *key || *x->last ? "" : "none");
+            train_report_print(l->report,
+                               *key ? "Waiting for folder %s%s to be complete"
+                                    : "Waiting for a folder behind %s%s",
+                               *key ? key : x->last, *key || *x->last ? "" : "none");
         }
         if ((rc = train_client_error(l, ps_flush(l->client), err)) ||
             (rc = train_checkpoint_poll(l, err)))
@@ -111,7 +111,7 @@ static int wait_for_it(struct online *x, const char *key, struct pd_err *err) {
     struct train_loop *l = x->l;
     const double patience = 300 + l->options->online_quiet;
     for (uint64_t began = pd_mono_ns();;) {
-        int rc = train_watch_complete(x->w, key, err);
+        int rc = train_folder_watch_complete(x->w, key, err);
         if (rc == 1)
             return 0;
         if (rc < 0 && rc != PD_ENOENT)
@@ -172,7 +172,7 @@ static int deal(struct online *x, const char *key, uint64_t pass, struct data_fi
     const uint32_t own = l->stream_hi - l->stream_lo;
     const int local = l->options->data_layout == PD_DATA_LOCAL;
     struct data_files f = {0};
-    int rc = train_watch_files(x->w, key, &f, err);
+    int rc = train_folder_watch_files(x->w, key, &f, err);
     struct dealt *d = pd_calloc(f.n + 1, sizeof *d);
     if (!rc && !d)
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
@@ -232,11 +232,11 @@ static int open_folder(struct online *x, const char *key, uint64_t pass,
     const uint64_t batch = (uint64_t)l->options->batch_size;
     int rc = deal(x, key, pass, &f, err);
     if (!rc)
-        rc = train_streams_of(train, o->train, o->dir, &f, l->n_streams, l->stream_lo, l->stream_hi,
-                              batch, o->own_batches, err);
+        rc = train_streams_of_list(train, o->train, o->dir, &f, l->n_streams, l->stream_lo,
+                                   l->stream_hi, batch, o->own_batches, err);
     if (!rc && test)
-        rc = train_streams_of(test, o->test, o->dir, &f, l->n_streams, l->stream_lo, l->stream_hi,
-                              batch, o->own_batches, err);
+        rc = train_streams_of_list(test, o->test, o->dir, &f, l->n_streams, l->stream_lo,
+                                   l->stream_hi, batch, o->own_batches, err);
     data_files_release(&f);
     return rc ? rc : agree(x, key, train_streams_fingerprint(*train), err);
 }
@@ -245,8 +245,8 @@ static int open_folder(struct online *x, const char *key, uint64_t pass,
 
 static int same_day(const char *a, const char *b) {
     char x[WATCH_KEY_MAX + 1], y[WATCH_KEY_MAX + 1];
-    train_watch_day(a, x);
-    train_watch_day(b, y);
+    train_folder_watch_day(a, x);
+    train_folder_watch_day(b, y);
     return !strcmp(x, y);
 }
 
@@ -280,13 +280,13 @@ static int end_day(struct online *x, uint64_t pass, struct pd_err *err) {
     if (!rc)
         rc = train_checkpoint_finish(l, err); /* of the rows as they are */
     if (!rc && is_first(x)) {
-        train_watch_day(x->last, day);
+        train_folder_watch_day(x->last, day);
         rc = train_client_error(l, ps_day_end(l->client, &d), err);
         if (!rc)
-            train_report_say(l->report,
-                             "Day %s is over: %llu rows went, %llu are left, %llu ids wait for one",
-                             day, (unsigned long long)d.removed, (unsigned long long)d.rows,
-                             (unsigned long long)d.candidates);
+            train_report_print(
+                l->report, "Day %s is over: %llu rows went, %llu are left, %llu ids wait for one",
+                day, (unsigned long long)d.removed, (unsigned long long)d.rows,
+                (unsigned long long)d.candidates);
     }
     return rc ? rc : train_client_error(l, ps_barrier(l->client), err);
 }
@@ -328,16 +328,16 @@ static int train_folder(struct online *x, const char *key, uint64_t pass, int in
 int train_online(const struct train_online *o, struct pd_err *err) {
     struct train_loop *l = o->loop;
     struct online x = {.o = o, .l = l};
-    const struct watch_opts w = {.dir = o->dir,
-                                 .pattern = o->pattern,
-                                 .done_file = l->options->online_done_file,
-                                 .quiet = l->options->online_quiet};
-    const struct train_saves saves = {
-        .saved = train_done_write, .arg = &x.done, .keep = (uint64_t)l->options->online_keep};
+    const struct train_folder_watch_opts w = {.dir = o->dir,
+                                              .pattern = o->pattern,
+                                              .done_file = l->options->online_done_file,
+                                              .quiet = l->options->online_quiet};
+    const struct train_online_saves saves = {
+        .saved = train_done_file_write, .arg = &x.done, .keep = (uint64_t)l->options->online_keep};
     uint64_t pass = train_first_pass(l);
-    int rc = train_watch_new(&x.w, &w, err), inside = train_resumed_inside(l);
+    int rc = train_folder_watch_new(&x.w, &w, err), inside = train_resumed_inside(l);
     if (!rc)
-        rc = train_done_init(&x.done, l->client, l->options->save_dir, o->output_dir, err);
+        rc = train_done_file_init(&x.done, l->client, l->options->save_dir, o->output_dir, err);
     if (!rc && pd_fmt(x.last, sizeof x.last, "%s", train_resumed_data(l)))
         rc = pd_fail(err, PD_EDATA, "the checkpoint's folder of data has too long a name");
     if (!rc && train_resumed(l) && !*x.last)
@@ -368,6 +368,6 @@ int train_online(const struct train_online *o, struct pd_err *err) {
     }
     if (!rc)
         rc = train_checkpoint_finish(l, err);
-    train_watch_free(x.w);
+    train_folder_watch_free(x.w);
     return rc;
 }

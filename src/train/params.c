@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "nn/kernels/kernel.h"
 
 struct slot { /* a parameter: dense is [rows x cols]; of a table, the rows that the current batch
@@ -238,7 +238,7 @@ static int grow(const struct train_params *p, const struct slot *s, struct buffe
 
 /* Is the gradient of that parameter made for all pieces at once? */
 static int together(const struct slot *s, const struct train_grads *g) {
-    return g->what != TRAIN_GRADS_ALONE && nn_param_together(s->param, g->n_feed);
+    return g->what != TRAIN_GRADS_ALONE && nn_param_is_joint(s->param, g->n_feed);
 }
 
 /* Zeros again, with room for the rows of the feed. */
@@ -280,14 +280,14 @@ int train_grads_take(struct train_params *p, enum train_grads_kind what, struct 
     return 0;
 }
 
-void train_grads_of(struct train_params *p, struct train_grads *g, const struct nn_feed *feed,
-                    uint32_t first, uint32_t n) {
+void train_grads_mark_samples(struct train_params *p, struct train_grads *g,
+                              const struct nn_feed *feed, uint32_t first, uint32_t n) {
     g->some = 1;
     g->first = first;
     g->n = n;
     for (uint32_t i = 0; i < p->n; i++)
         if (p->slot[i].param->kind == NN_TABLE)
-            nn_feed_mark(feed, i, first, n, g->of[i].used);
+            nn_feed_mark_keys(feed, i, first, n, g->of[i].used);
 }
 
 /* The first row at or after `from` that the set holds; of a dense parameter it holds all. */
@@ -338,7 +338,8 @@ void train_grads_add_slice(const struct train_params *p, struct train_grads *int
     }
 }
 
-void train_grads_added(struct train_params *p, struct train_grads *into, struct train_grads *from) {
+void train_grads_add_done(struct train_params *p, struct train_grads *into,
+                          struct train_grads *from) {
     const uint32_t end = into->first + into->n > from->first + from->n ? into->first + into->n
                                                                        : from->first + from->n;
     into->first = from->first < into->first ? from->first : into->first;
@@ -391,7 +392,7 @@ static int look_at(struct train_params *p, uint32_t param, const struct train_gr
             return PD_ENOMEM;
         }
     }
-    nn_feed_seen(p->feed, param, g->first, g->n, p->seen);
+    nn_feed_count_shown(p->feed, param, g->first, g->n, p->seen);
     return 0;
 }
 

@@ -37,20 +37,21 @@ void train_params_bind(struct train_params *p, struct nn_exec *exec, struct trai
 
 /* A set for the feed whose rows were pulled last: zeros. Of pieces of a feed whose sets become one,
  * by executions beside each other: the first piece's holds anything where a parameter is
- * nn_param_together, the others' hold nothing there. */
+ * nn_param_is_joint, the others' hold nothing there. */
 enum train_grads_kind { TRAIN_GRADS_ALONE, TRAIN_GRADS_FIRST, TRAIN_GRADS_OTHER };
 int train_grads_take(struct train_params *p, enum train_grads_kind what, struct train_grads **out,
                      struct pd_err *err);
 /* The set is of samples [first, first+n) of the feed only. Not called: of all, and every row of the
  * feed is pushed. */
-void train_grads_of(struct train_params *p, struct train_grads *g, const struct nn_feed *feed,
-                    uint32_t first, uint32_t n);
+void train_grads_mark_samples(struct train_params *p, struct train_grads *g,
+                              const struct nn_feed *feed, uint32_t first, uint32_t n);
 /* Slice k of n of into += from; slices share nothing, so threads may add one each. Both were marked
- * by train_grads_of. A row which only one of both has keeps its bits, as at the servers. */
+ * by train_grads_mark_samples. A row which only one of both has keeps its bits, as at the servers.
+ */
 void train_grads_add_slice(const struct train_params *p, struct train_grads *into,
                            struct train_grads *from, uint32_t k, uint32_t n);
-void train_grads_added(struct train_params *p, struct train_grads *into,
-                       struct train_grads *from); /* all slices are: `from` is free again */
+void train_grads_add_done(struct train_params *p, struct train_grads *into,
+                          struct train_grads *from); /* all slices are: `from` is free again */
 /* Scale what backward added up over n_samples so that the norm of its mean over all parameters is
  * at most max_norm. */
 void train_grads_clip(const struct train_params *p, struct train_grads *g, uint64_t n_samples,

@@ -15,7 +15,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 
 static int sum_over_trainers(void *arg, double *v, size_t n, struct pd_err *err) {
     struct train_loop *l = arg;
@@ -27,7 +28,7 @@ static int total_evaluators(struct train_loop *l, struct pd_err *err) {
                                     .n_ranks = (uint32_t)l->options->num_gradient_servers,
                                     .sum = sum_over_trainers,
                                     .arg = l};
-    int rc = train_team_gather(l->team, err);
+    int rc = train_threads_merge_eval(l->team, err);
     return rc ? rc : nn_eval_total(l->eval, &all, err);
 }
 
@@ -61,8 +62,8 @@ static int next_batch(struct train_loop *l, struct train_streams *streams, int t
 static int asked(struct train_loop *l) {
     if (!l->asked && l->stop && l->stop(l->stop_arg)) {
         l->asked = 1;
-        train_report_say(l->report,
-                         "Asked to stop: the trainers finish this step and save the model");
+        train_report_print(l->report,
+                           "Asked to stop: the trainers finish this step and save the model");
     }
     return l->asked;
 }
@@ -207,9 +208,9 @@ static int run_files(struct train_loop *l, struct train_streams *streams, uint64
         }
         if ((*leave = asked(l)))
             break;
-        train_streams_only(streams, pass, file);
+        train_streams_rewind_to_file(streams, pass, file);
         if (next < n)
-            train_streams_expect(streams, next); /* it comes while this one is read */
+            train_streams_prefetch(streams, next); /* it comes while this one is read */
         rc = run_steps(l, streams, pass, sums, leave, &unused, err);
         if (!rc)
             rc =
@@ -217,16 +218,17 @@ static int run_files(struct train_loop *l, struct train_streams *streams, uint64
         n_read += !rc && !*leave;
     }
     if (!rc)
-        train_report_say(l->report, "Pass %llu: this trainer read %llu of %llu files, %.0f samples",
-                         (unsigned long long)pass, (unsigned long long)n_read,
-                         (unsigned long long)n, sums[0][SUM_SAMPLES]);
+        train_report_print(l->report,
+                           "Pass %llu: this trainer read %llu of %llu files, %.0f samples",
+                           (unsigned long long)pass, (unsigned long long)n_read,
+                           (unsigned long long)n, sums[0][SUM_SAMPLES]);
     return rc;
 }
 
 int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass,
                struct pd_err *err) {
     train_report_pass_begin(l->report, pass);
-    train_team_clear(l->team);
+    train_threads_clear_eval(l->team);
     int leave = 0, unused = 0;
     double all[N_SUMS], (*sums)[N_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
     int rc = sums ? train_begin_pass(l, streams, pass, sums, err)
@@ -284,11 +286,11 @@ enum { TEST_COST, TEST_SAMPLES, TEST_ASKED, N_TEST_SUMS };
 static int test_batch(struct train_loop *l, uint32_t n, double (*sums)[N_TEST_SUMS],
                       struct pd_err *err) {
     const struct train_work w = {l->params, l->now.feed, (uint64_t)l->options->seed, 0, NULL, NULL};
-    struct train_piece *p = train_team_pieces(l->team);
+    struct train_piece *p = train_threads_pieces(l->team);
     uint32_t at = 0, n_pieces = 0;
     int rc = 0, whole = l->options->reproducible == PD_REPRODUCIBLE_TOPOLOGY;
     for (uint32_t k = 0; k < train_n_parts(l) && !rc; k++) {
-        uint32_t part = train_part(l, k, n), cuts = whole ? part > 0 : train_team_size(l->team);
+        uint32_t part = train_part(l, k, n), cuts = whole ? part > 0 : train_threads_size(l->team);
         for (uint32_t i = 0; i < cuts; i++) {
             uint32_t end = (uint32_t)((uint64_t)part * (i + 1) / cuts),
                      first = (uint32_t)((uint64_t)part * i / cuts);
@@ -297,8 +299,8 @@ static int test_batch(struct train_loop *l, uint32_t n, double (*sums)[N_TEST_SU
                     (struct train_piece){.part = k, .first = at + first, .n = end - first};
         }
         at += part;
-        if (n_pieces == train_team_size(l->team) || k + 1 == train_n_parts(l)) {
-            rc = train_team_compute(l->team, &w, p, n_pieces, err);
+        if (n_pieces == train_threads_size(l->team) || k + 1 == train_n_parts(l)) {
+            rc = train_threads_compute(l->team, &w, p, n_pieces, err);
             for (uint32_t i = 0; i < n_pieces; i++) {
                 sums[p[i].part][TEST_COST] += p[i].cost.sum;
                 sums[p[i].part][TEST_SAMPLES] += p[i].cost.n;
@@ -324,7 +326,7 @@ int train_evaluate(struct train_loop *l, struct train_streams *streams, const ch
                    struct pd_err *err) {
     double all[N_TEST_SUMS], (*sums)[N_TEST_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
     train_streams_rewind(streams, 0);
-    train_team_clear(l->team);
+    train_threads_clear_eval(l->team);
     int rc = sums ? 0 : pd_fail(err, PD_ENOMEM, "no memory for an evaluation");
     const int said = ps_repeated(l->client) >
                      0; /* by the process whose place this one has taken: the result is known */

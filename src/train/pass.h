@@ -26,7 +26,7 @@ struct train_loop { /* borrowed; assembled by trainer.c */
     struct train_input now, next; /* of this step, and of the one behind it */
     int overlap; /* gradients leave during backward, and the next batch's rows are asked for before
                     it */
-    struct train_team *team;
+    struct train_threads *team;
     struct pd_batch *batch;
     struct nn_eval *eval; /* of the team */
     struct train_report *report;

@@ -5,9 +5,9 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 
-struct train_ahead {
+struct train_prefetch {
     uint32_t n;
     int (*fill)(void *arg, uint32_t i);
     void *arg;
@@ -19,7 +19,7 @@ struct train_ahead {
 };
 
 static void *run(void *arg) {
-    struct train_ahead *a = arg;
+    struct train_prefetch *a = arg;
     pthread_mutex_lock(&a->mutex);
     while (!a->quit) {
         if (!a->running || a->ended || a->made - a->taken == a->n) {
@@ -40,9 +40,9 @@ static void *run(void *arg) {
     return NULL;
 }
 
-int train_ahead_new(struct train_ahead **out, uint32_t n, int (*fill)(void *arg, uint32_t i),
-                    void *arg, struct pd_err *err) {
-    struct train_ahead *a = pd_calloc(1, sizeof *a);
+int train_prefetch_new(struct train_prefetch **out, uint32_t n, int (*fill)(void *arg, uint32_t i),
+                       void *arg, struct pd_err *err) {
+    struct train_prefetch *a = pd_calloc(1, sizeof *a);
     sigset_t all, before;
     if (!a)
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -65,7 +65,7 @@ int train_ahead_new(struct train_ahead **out, uint32_t n, int (*fill)(void *arg,
     return 0;
 }
 
-void train_ahead_free(struct train_ahead *a) {
+void train_prefetch_free(struct train_prefetch *a) {
     if (!a)
         return;
     pthread_mutex_lock(&a->mutex);
@@ -78,7 +78,7 @@ void train_ahead_free(struct train_ahead *a) {
     free(a);
 }
 
-uint32_t train_ahead_take(struct train_ahead *a) {
+uint32_t train_prefetch_take(struct train_prefetch *a) {
     pthread_mutex_lock(&a->mutex);
     if (!a->running) {
         a->running = 1;
@@ -91,14 +91,14 @@ uint32_t train_ahead_take(struct train_ahead *a) {
     return i;
 }
 
-void train_ahead_give(struct train_ahead *a) {
+void train_prefetch_give(struct train_prefetch *a) {
     pthread_mutex_lock(&a->mutex);
     a->taken++;
     pthread_cond_broadcast(&a->changed);
     pthread_mutex_unlock(&a->mutex);
 }
 
-void train_ahead_stop(struct train_ahead *a) {
+void train_prefetch_stop(struct train_prefetch *a) {
     pthread_mutex_lock(&a->mutex);
     a->running = 0;
     while (a->busy)

@@ -11,7 +11,7 @@
 
 enum { EVENT_PERIOD_NS = 250000000, OTHERS_PERIOD_NS = 1000000000 };
 
-void train_report_say(struct train_report *r, const char *fmt, ...) {
+void train_report_print(struct train_report *r, const char *fmt, ...) {
     char line[1024];
     va_list ap;
     va_start(ap, fmt);
@@ -89,8 +89,8 @@ void train_report_pass_begin(struct train_report *r, uint64_t pass) {
     r->fraction = -1;
 }
 
-void train_report_go_on(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum,
-                        double seconds_done) {
+void train_report_continue(struct train_report *r, uint64_t batches, uint64_t samples,
+                           double cost_sum, double seconds_done) {
     r->batches = batches;
     r->samples = r->samples_before = samples;
     r->cost = cost_sum;
@@ -106,7 +106,7 @@ void train_report_step(struct train_report *r, uint64_t n_samples, double cost_s
     if (r->trainer_id)
         return;
     if (r->batches % r->log_period == 0)
-        train_report_say(
+        train_report_print(
             r, "Pass %llu, Batch %llu, Cost %.8g (average %.5g), %llu samples, %.0f %s/s",
             (unsigned long long)r->pass, (unsigned long long)r->batches, cost,
             r->cost / (double)r->samples, (unsigned long long)r->samples, rate(r, 0), r->unit);
@@ -145,21 +145,21 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
     r->samples = samples;
     r->cost = cost_sum;
     if (bad_lines)
-        train_report_say(r, "Pass %llu: %llu unreadable lines were skipped",
-                         (unsigned long long)r->pass, (unsigned long long)bad_lines);
+        train_report_print(r, "Pass %llu: %llu unreadable lines were skipped",
+                           (unsigned long long)r->pass, (unsigned long long)bad_lines);
     event(r, r->samples ? r->cost / (double)r->samples : NAN, 1);
     if (r->trainer_id)
         return;
     if (r->pushes_dropped)
-        train_report_say(r,
-                         "Pass %llu: %llu of %llu pushes (%.3g %%) came too late and were dropped "
-                         "(async_lagged_grad_discard_ratio)",
-                         (unsigned long long)r->pass, (unsigned long long)r->pushes_dropped,
-                         (unsigned long long)r->pushes,
-                         100.0 * (double)r->pushes_dropped / (double)r->pushes);
+        train_report_print(
+            r,
+            "Pass %llu: %llu of %llu pushes (%.3g %%) came too late and were dropped "
+            "(async_lagged_grad_discard_ratio)",
+            (unsigned long long)r->pass, (unsigned long long)r->pushes_dropped,
+            (unsigned long long)r->pushes, 100.0 * (double)r->pushes_dropped / (double)r->pushes);
     char more[700];
     values_text(eval, more, sizeof more);
-    train_report_say(
+    train_report_print(
         r, "Pass %llu %s: %llu batches, %llu samples in %.1f s (%.0f %s/s), cost %.6g%s",
         (unsigned long long)r->pass, cut ? "stopped" : "done", (unsigned long long)r->batches,
         (unsigned long long)r->samples, train_report_seconds(r), rate(r, 1), r->unit,
@@ -170,7 +170,7 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
  * it. */
 void train_report_saved(struct train_report *r, const char *dir, const char *name) {
     char line[700], path[300], *to = path;
-    train_report_say(r, "Saved %s/%s", dir, name);
+    train_report_print(r, "Saved %s/%s", dir, name);
     int n = snprintf(line, sizeof line, "%s/%s", dir, name);
     if (r->event_fd < 0 || n < 0 || (size_t)n >= sizeof path)
         return;
@@ -194,6 +194,6 @@ void train_report_test(struct train_report *r, const char *when, uint64_t n_samp
     if (r->perplexity)
         snprintf(p, sizeof p, ", perplexity %.4f", exp(cost));
     values_text(eval, more, sizeof more);
-    train_report_say(r, "Test %s: cost %.6f%s%s, %llu samples", when, cost, p, more,
-                     (unsigned long long)n_samples);
+    train_report_print(r, "Test %s: cost %.6f%s%s, %llu samples", when, cost, p, more,
+                       (unsigned long long)n_samples);
 }

@@ -42,8 +42,8 @@ struct train_report {
 
 void train_report_pass_begin(struct train_report *r, uint64_t pass);
 /* It goes on in the pass: so much of it is done, in so many seconds (0: not known). */
-void train_report_go_on(struct train_report *r, uint64_t batches, uint64_t samples, double cost_sum,
-                        double seconds);
+void train_report_continue(struct train_report *r, uint64_t batches, uint64_t samples,
+                           double cost_sum, double seconds);
 double train_report_seconds(
     const struct train_report *r); /* that the pass has taken, those before included */
 /* The sums of the next step of the pass, in order. */
@@ -59,7 +59,7 @@ void train_report_saved(struct train_report *r, const char *dir, const char *nam
  * then on in the events, as "test.NAME". */
 void train_report_test(struct train_report *r, const char *when, uint64_t n_samples,
                        double cost_sum, const struct nn_eval *eval);
-void train_report_say(struct train_report *r, const char *fmt, ...)
+void train_report_print(struct train_report *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 #endif

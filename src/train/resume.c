@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "base/str.h"
 #include "train/checkpoint_internal.h"
 
@@ -104,7 +103,7 @@ static int64_t choose(struct train_loop *l, const struct wanted *w, struct ps_mo
                     c->name, why.msg);
             return -1;
         }
-        train_report_say(l->report, "%s/%s cannot be used: %s", w->dir, c->name, why.msg);
+        train_report_print(l->report, "%s/%s cannot be used: %s", w->dir, c->name, why.msg);
         last = why; /* the furthest may only have lacked the time to become complete */
         first = c;
     }
@@ -153,8 +152,8 @@ static int go_on(struct train_loop *l, const struct wanted *w, const struct ps_m
     if (!rc)
         rc = train_client_error(l, ps_continue(l->client, (uint64_t)at[0], (uint64_t)at[1]), err);
     if (!rc && !l->report->trainer_id)
-        train_report_say(l->report, "Going on from %s: pass %llu, batch %llu", folder,
-                         (unsigned long long)k->from.pass, (unsigned long long)k->from.batch);
+        train_report_print(l->report, "Going on from %s: pass %llu, batch %llu", folder,
+                           (unsigned long long)k->from.pass, (unsigned long long)k->from.batch);
     k->resumed = !rc;
     return rc;
 }
@@ -177,9 +176,9 @@ static int resume(struct train_loop *l, uint64_t restarts, const char *lost_node
         which = (double)choose(l, &w, m, err) + 1;
         rc = err->code;
         if (!rc && !which)
-            train_report_say(l->report, "There is no checkpoint in %s: %s", w.dir,
-                             began_elsewhere(l->options) ? "it goes on from where it began"
-                                                         : "training begins anew");
+            train_report_print(l->report, "There is no checkpoint in %s: %s", w.dir,
+                               began_elsewhere(l->options) ? "it goes on from where it began"
+                                                           : "training begins anew");
     }
     if (!rc)
         rc = from_first(l, &which, 1, err);
@@ -241,7 +240,7 @@ static void take_over(struct train_loop *l, uint64_t pass, double (*sums)[N_SUMS
     l->before_steps = before.sums.steps;
     l->before_cost = sums[0][SUM_COST] = before.sums.stats[STEP_COST];
     l->before_samples = sums[0][SUM_SAMPLES] = (double)before.sums.samples;
-    train_report_go_on(l->report, 0, 0, 0, (double)before.ms / 1000);
+    train_report_continue(l->report, 0, 0, 0, (double)before.ms / 1000);
 }
 
 int train_begin_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass,
@@ -273,6 +272,6 @@ int train_begin_pass(struct train_loop *l, struct train_streams *streams, uint64
             return rc;
     }
     l->batches = from->batch;
-    train_report_go_on(l->report, from->batch, (uint64_t)all_samples, all_cost, took);
+    train_report_continue(l->report, from->batch, (uint64_t)all_samples, all_cost, took);
     return 0;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "ps/plan/sum_tree.h"
 #include "train/checkpoint.h"
 
@@ -63,9 +63,9 @@ static int compute(struct step *s, uint32_t n, int batch, struct pd_err *err) {
                                  s->pass,
                                  s->leaving ? on_gradient : NULL,
                                  s};
-    struct train_piece *p = train_team_pieces(l->team);
-    int rc = batch ? train_team_compute_batch(l->team, &w, p, n, err)
-                   : train_team_compute(l->team, &w, p, n, err);
+    struct train_piece *p = train_threads_pieces(l->team);
+    int rc = batch ? train_threads_compute_batch(l->team, &w, p, n, err)
+                   : train_threads_compute(l->team, &w, p, n, err);
     for (uint32_t i = 0; i < n && !rc; i++) {
         s->sums[p[i].part][SUM_COST] += p[i].cost.sum;
         s->sums[p[i].part][SUM_SAMPLES] += p[i].cost.n;
@@ -76,8 +76,9 @@ static int compute(struct step *s, uint32_t n, int batch, struct pd_err *err) {
 /* All n samples, a piece for each thread, added up in their order. */
 static int compute_batch(struct step *s, uint32_t n, struct sum *out, struct pd_err *err) {
     struct train_loop *l = s->l;
-    struct train_piece *p = train_team_pieces(l->team);
-    const uint32_t n_threads = train_team_size(l->team), n_pieces = n_threads < n ? n_threads : n;
+    struct train_piece *p = train_threads_pieces(l->team);
+    const uint32_t n_threads = train_threads_size(l->team),
+                   n_pieces = n_threads < n ? n_threads : n;
     int rc = 0;
     for (uint32_t i = 0; i < n_pieces && !rc; i++) {
         const enum train_grads_kind kind = n_threads == 1 ? TRAIN_GRADS_ALONE
@@ -87,7 +88,7 @@ static int compute_batch(struct step *s, uint32_t n, struct sum *out, struct pd_
                         (uint32_t)((uint64_t)n * (i + 1) / n_pieces - (uint64_t)n * i / n_pieces),
                         err);
         if (!rc && n_pieces > 1)
-            train_grads_of(l->params, p[i].grads, l->now.feed, p[i].first, p[i].n);
+            train_grads_mark_samples(l->params, p[i].grads, l->now.feed, p[i].first, p[i].n);
     }
     if (!rc && n_threads == 1 && l->overlap && !(l->clip_norm > 0))
         s->leaving = p[0].grads;
@@ -107,18 +108,19 @@ static int compute_batch(struct step *s, uint32_t n, struct sum *out, struct pd_
  * time as they are. */
 static int compute_part(struct step *s, uint32_t k, struct sum *out, struct pd_err *err) {
     struct train_loop *l = s->l;
-    struct train_piece *p = train_team_pieces(l->team);
+    struct train_piece *p = train_threads_pieces(l->team);
     int rc = 0;
     if (s->wave == s->n_wave) {
         s->wave = s->n_wave = 0;
-        for (uint32_t i = k; i < train_n_parts(l) && s->n_wave < train_team_size(l->team) && !rc;
+        for (uint32_t i = k; i < train_n_parts(l) && s->n_wave < train_threads_size(l->team) && !rc;
              i++) {
             uint32_t n = train_part(l, i, 0);
             if (!n)
                 continue;
             rc = take_piece(s, &p[s->n_wave], TRAIN_GRADS_ALONE, i, n, err);
             if (!rc)
-                train_grads_of(l->params, p[s->n_wave].grads, l->now.feed, p[s->n_wave].first, n);
+                train_grads_mark_samples(l->params, p[s->n_wave].grads, l->now.feed,
+                                         p[s->n_wave].first, n);
             s->n_wave++;
         }
         if (!rc)
@@ -152,7 +154,7 @@ static int add_up(struct step *s, uint32_t lo, uint32_t hi, struct sum *out, str
         *out = right;
         return 0;
     }
-    train_team_add(l->team, l->params, out->grads, right.grads);
+    train_threads_add(l->team, l->params, out->grads, right.grads);
     out->cost += right.cost;
     return 0;
 }

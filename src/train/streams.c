@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "math/hash.h"
 #include "base/str.h"
 #include "data/read/file_list.h"
@@ -35,10 +35,10 @@ struct train_streams {
     struct made made[AHEAD + 1]; /* the last one is what was given out last */
     struct data_pos *
         earlier; /* [hi - lo] of each stream, before the batch that was given out before the last */
-    struct made *filling;      /* being read into, by whichever thread does it */
-    struct train_ahead *ahead; /* NULL: read when asked */
-    int ran;                   /* it has, since readers were put where they belong */
-    int over;                  /* the last batch was empty, or an error */
+    struct made *filling;         /* being read into, by whichever thread does it */
+    struct train_prefetch *ahead; /* NULL: read when asked */
+    int ran;                      /* it has, since readers were put where they belong */
+    int over;                     /* the last batch was empty, or an error */
     void (*on_bad)(void *arg, const char *message);
     void *on_bad_arg;
     uint32_t n_streams;
@@ -122,7 +122,7 @@ static int open_readers(struct train_streams *s, const struct data_spec *spec, c
             rc = pd_fail(err, PD_ENOMEM, "out of memory for batches");
     for (uint32_t i = s->lo; i < s->hi && !rc; i++)
         rc = data_reader_new(&s->reader[i - s->lo], &own, dir, files, i, s->n_streams, err);
-    return !rc && ahead ? train_ahead_new(&s->ahead, AHEAD, make_ahead, s, err) : rc;
+    return !rc && ahead ? train_prefetch_new(&s->ahead, AHEAD, make_ahead, s, err) : rc;
 }
 
 /* A node's own files become those of its own streams, in a list where the others' places are empty.
@@ -169,9 +169,9 @@ static int list_files(struct data_files *files, const struct train_files *w, uin
     return rc;
 }
 
-int train_streams_of(struct train_streams **out, const struct data_spec *spec, const char *dir,
-                     const struct data_files *files, uint32_t n_streams, uint32_t lo, uint32_t hi,
-                     uint64_t batch_size, int own_batches, struct pd_err *err) {
+int train_streams_of_list(struct train_streams **out, const struct data_spec *spec, const char *dir,
+                          const struct data_files *files, uint32_t n_streams, uint32_t lo,
+                          uint32_t hi, uint64_t batch_size, int own_batches, struct pd_err *err) {
     struct train_streams *s = pd_calloc(1, sizeof *s);
     if (!s)
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -209,8 +209,8 @@ int train_streams_new(struct train_streams **out, const struct data_spec *spec,
     struct data_files files = {0};
     int rc = list_files(&files, where, n_streams, lo, hi, err);
     if (!rc)
-        rc = train_streams_of(out, spec, where->dir, &files, n_streams, lo, hi, batch_size,
-                              own_batches, err);
+        rc = train_streams_of_list(out, spec, where->dir, &files, n_streams, lo, hi, batch_size,
+                                   own_batches, err);
     if (!rc && where->layout == PD_DATA_LOCAL)
         (*out)->fingerprint = 0; /* every trainer's is another one */
     data_files_release(&files);
@@ -220,7 +220,7 @@ int train_streams_new(struct train_streams **out, const struct data_spec *spec,
 void train_streams_free(struct train_streams *s) {
     if (!s)
         return;
-    train_ahead_free(s->ahead);
+    train_prefetch_free(s->ahead);
     for (uint32_t i = s->lo; s->reader && i < s->hi; i++)
         data_reader_free(s->reader[i - s->lo]);
     for (uint32_t i = 0; i <= AHEAD; i++) {
@@ -321,8 +321,8 @@ int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_er
         make(s, m, b);
     } else if (!s->over) {
         s->ran = 1;
-        swap_made(m, &s->made[train_ahead_take(s->ahead)]);
-        train_ahead_give(s->ahead);
+        swap_made(m, &s->made[train_prefetch_take(s->ahead)]);
+        train_prefetch_give(s->ahead);
         struct pd_batch t = *b;
         *b = m->batch;
         m->batch = t;
@@ -351,7 +351,7 @@ static void begin(struct train_streams *s) {
 
 static void stand_still(struct train_streams *s) {
     if (s->ahead)
-        train_ahead_stop(s->ahead);
+        train_prefetch_stop(s->ahead);
     s->ran = 0;
 }
 
@@ -362,14 +362,14 @@ void train_streams_rewind(struct train_streams *s, uint64_t pass) {
     begin(s);
 }
 
-void train_streams_only(struct train_streams *s, uint64_t pass, uint64_t file) {
+void train_streams_rewind_to_file(struct train_streams *s, uint64_t pass, uint64_t file) {
     stand_still(s);
-    data_reader_only(s->reader[0], pass, file);
+    data_reader_rewind_to_file(s->reader[0], pass, file);
     begin(s);
 }
 
-void train_streams_expect(struct train_streams *s, uint64_t file) {
-    data_reader_expect(s->reader[0], file);
+void train_streams_prefetch(struct train_streams *s, uint64_t file) {
+    data_reader_prefetch(s->reader[0], file);
 }
 
 uint64_t train_streams_n_files(const struct train_streams *s) {
@@ -388,7 +388,7 @@ int train_streams_seek(struct train_streams *s, uint32_t i, const char *text, st
         return pd_fail(err, PD_EDATA, "'%.100s' is no position in a stream of data", text);
     int rc = 0;
     if (s->ran)
-        train_ahead_stop(s->ahead);
+        train_prefetch_stop(s->ahead);
     s->filling = last(s);
     if (s->ran) { /* readers are further than what was given out */
         for (uint32_t k = 0; k < s->hi - s->lo && !rc; k++)

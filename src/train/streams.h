@@ -30,9 +30,9 @@ int train_streams_new(struct train_streams **out, const struct data_spec *spec,
                       uint64_t batch_size, int own_batches, struct pd_err *err);
 /* The same of a list of files in its order; streams may be without one, and places in it empty
  * (""). */
-int train_streams_of(struct train_streams **out, const struct data_spec *spec, const char *dir,
-                     const struct data_files *files, uint32_t n_streams, uint32_t lo, uint32_t hi,
-                     uint64_t batch_size, int own_batches, struct pd_err *err);
+int train_streams_of_list(struct train_streams **out, const struct data_spec *spec, const char *dir,
+                          const struct data_files *files, uint32_t n_streams, uint32_t lo,
+                          uint32_t hi, uint64_t batch_size, int own_batches, struct pd_err *err);
 void train_streams_free(struct train_streams *s);
 
 /* A hash of the whole list of files, equal on all trainers of a job; 0 for NULL, and where each
@@ -56,11 +56,11 @@ void train_streams_tell(const struct train_streams *s, uint32_t i, int back,
 int train_streams_seek(struct train_streams *s, uint32_t i, const char *text, struct pd_err *err);
 void train_streams_rewind(struct train_streams *s, uint64_t pass);
 /* The same, but this file of the first stream's is all that is read until the next rewind: see
- * data_reader_only. */
-void train_streams_only(struct train_streams *s, uint64_t pass, uint64_t file);
-void train_streams_expect(
+ * data_reader_rewind_to_file. */
+void train_streams_rewind_to_file(struct train_streams *s, uint64_t pass, uint64_t file);
+void train_streams_prefetch(
     struct train_streams *s,
-    uint64_t file); /* this file of the first stream's may be next: see data_fetch_ahead */
+    uint64_t file); /* this file of the first stream's may be next: see data_fetch_prefetch */
 uint64_t train_streams_n_files(const struct train_streams *s);   /* of the first stream */
 double train_streams_fraction(const struct train_streams *s);    /* of this pass that has been read,
                                                                     0..1, by bytes; -1: unknown */

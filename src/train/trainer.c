@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "math/hash.h"
 #include "conf/train_check.h"
 #include "data/input/fetch.h"
@@ -31,7 +31,7 @@ struct trainer {
     struct ps_client *client;
     struct train_params *params;
     struct train_input input[2];
-    struct train_team *team;
+    struct train_threads *team;
     struct nn_eval *eval;
     struct pd_batch batch;
     struct train_report report;
@@ -102,8 +102,8 @@ static int open_data(struct trainer *t, struct pd_err *err) {
                  : train_streams_new(&t->train, train, &train_files, t->n_streams, t->lo, t->hi,
                                      batch, own, err);
     if (t->o->job == PD_JOB_ONLINE)
-        rc = train_streams_of(&t->train, train, m->dir, &none, t->n_streams, t->lo, t->hi, batch,
-                              own, err);
+        rc = train_streams_of_list(&t->train, train, m->dir, &none, t->n_streams, t->lo, t->hi,
+                                   batch, own, err);
     if (!rc && *m->data.test.text && t->o->job != PD_JOB_ONLINE)
         rc = train_streams_new(&t->test, test, &test_files, t->n_streams, t->lo, t->hi, batch, own,
                                err);
@@ -127,8 +127,8 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     if (!rc)
         rc = nn_eval_new(&t->eval, t->graph, err);
     return rc ? rc
-              : train_team_new(&t->team, t->graph, n_threads, piece, max, t->eval, t->setup->cpus,
-                               err);
+              : train_threads_new(&t->team, t->graph, n_threads, piece, max, t->eval,
+                                  t->setup->cpus, err);
 }
 
 static int join_servers(struct trainer *t, struct pd_err *err) {
@@ -154,7 +154,7 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
         .connect_timeout_ms = (uint64_t)(t->o->server_timeout * 1000),
         .reconnect_ms = (uint64_t)(t->o->reconnect_timeout * 1000),
         .heartbeat_ms = (uint64_t)(t->o->heartbeat_timeout * 1000),
-        .crew = train_team_crew(t->team),
+        .crew = train_threads_workers(t->team),
         .output_dir = t->setup->output_dir,
         .log = t->setup->log,
     };
@@ -164,9 +164,9 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
     if (!rc && (rc = ps_start(t->client)))
         pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
     if (!rc && ps_resumed(t->client, &t->from_pass, &t->from_batch))
-        train_report_say(&t->report,
-                         "Started again: going on in pass %llu after %llu batches of this trainer",
-                         (unsigned long long)t->from_pass, (unsigned long long)t->from_batch);
+        train_report_print(
+            &t->report, "Started again: going on in pass %llu after %llu batches of this trainer",
+            (unsigned long long)t->from_pass, (unsigned long long)t->from_batch);
     return rc;
 }
 
@@ -269,7 +269,7 @@ static int run_passes(struct trainer *t, struct train_loop *l, struct pd_err *er
     if (!rc && begins)
         rc = evaluate(t, l, "before", 0, err);
     if (first >= (uint64_t)o->num_passes)
-        train_report_say(&t->report, "All %llu passes are done", (unsigned long long)first);
+        train_report_print(&t->report, "All %llu passes are done", (unsigned long long)first);
     l->only_end = t->from_pass > 0;
     for (uint64_t pass = first; pass < (uint64_t)o->num_passes && !rc && !l->leave;
          pass++) { /* asked before: nothing new to save */
@@ -335,8 +335,9 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
                            .stop = t->setup->stop,
                            .stop_arg = t->setup->stop_arg};
     if (has_no_second_server(t->o) && !t->id)
-        train_report_say(&t->report, "One pserver is left: from here on checkpoints have no second "
-                                     "copy (checkpoint_copies = 2)");
+        train_report_print(&t->report,
+                           "One pserver is left: from here on checkpoints have no second "
+                           "copy (checkpoint_copies = 2)");
     rc = train_checkpoints_new(&l.checkpoints, (const char *)t->config.text.data,
                                !has_no_second_server(t->o), err);
     if (!rc && t->o->job != PD_JOB_TEST && !t->from_pass)
@@ -357,12 +358,12 @@ static void on_checked(void *arg, const struct nn_check *c) {
     if (c->n_skipped)
         snprintf(skipped, sizeof skipped, "; %llu at a kink of an activation, skipped",
                  (unsigned long long)c->n_skipped);
-    train_report_say(&t->report,
-                     "checkgrad %-20s %s: largest relative error %.3g in %llu values (at %llu: "
-                     "%.8g, numeric %.8g)%s",
-                     c->param, c->ok ? "ok" : "WRONG", c->max_relative,
-                     (unsigned long long)(c->n_checked - c->n_skipped),
-                     (unsigned long long)c->worst, c->analytic, c->numeric, skipped);
+    train_report_print(&t->report,
+                       "checkgrad %-20s %s: largest relative error %.3g in %llu values (at %llu: "
+                       "%.8g, numeric %.8g)%s",
+                       c->param, c->ok ? "ok" : "WRONG", c->max_relative,
+                       (unsigned long long)(c->n_checked - c->n_skipped),
+                       (unsigned long long)c->worst, c->analytic, c->numeric, skipped);
 }
 
 int train_run(const struct train_setup *setup, struct pd_err *err) {
@@ -393,7 +394,7 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
     train_params_free(t.params);
     ps_client_free(t.client);
     nn_eval_free(t.eval);
-    train_team_free(t.team);
+    train_threads_free(t.team);
     for (int i = 0; i < 2; i++) {
         nn_feed_free(t.input[i].feed);
         free(t.input[i].counts);

@@ -5,28 +5,28 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "thread/latch.h"
 #include "nn/kernels/kernel.h"
 
 struct mate {
-    struct train_team *team;
+    struct train_threads *team;
     uint32_t index;
     int running; /* its thread is there */
     pthread_t thread;
     struct nn_exec *exec;
-    struct nn_eval *eval;               /* of thread 0: the caller's */
-    struct pd_patience between, within; /* for the next run; for the others of this one */
-    uint64_t n_met;                     /* meetings within runs that it was at */
+    struct nn_eval *eval;                 /* of thread 0: the caller's */
+    struct pd_latch_spin between, within; /* for the next run; for the others of this one */
+    uint64_t n_met;                       /* meetings within runs that it was at */
     int rc;
     struct pd_err err;
 };
 
-struct train_team {
+struct train_threads {
     uint32_t n;
     const struct pd_cpus *cpus;
     struct train_piece *piece;
-    struct pd_gate begun, done,
+    struct pd_latch begun, done,
         met; /* runs; mates that ended one; threads that came to a meeting */
     uint64_t n_runs;
     int quit;
@@ -37,34 +37,34 @@ struct train_team {
 
 static void *work(void *arg) {
     struct mate *m = arg;
-    struct train_team *t = m->team;
+    struct train_threads *t = m->team;
     for (uint64_t k = 1;; k++) {
-        pd_gate_wait(&t->begun, k, &m->between);
+        pd_latch_wait(&t->begun, k, &m->between);
         if (t->quit)
             return NULL;
         t->job(m, t->arg);
-        pd_gate_add(&t->done, 1);
+        pd_latch_add(&t->done, 1);
     }
 }
 
 /* All threads do the job, the caller among them; back when all are done. */
-static void run(struct train_team *t, void (*job)(struct mate *m, void *arg), void *arg) {
+static void run(struct train_threads *t, void (*job)(struct mate *m, void *arg), void *arg) {
     if (t->n > 1) {
         t->job = job;
         t->arg = arg;
         t->n_runs++;
-        pd_gate_add(&t->begun, 1);
+        pd_latch_add(&t->begun, 1);
     }
     job(&t->mate[0], arg);
     if (t->n > 1)
-        pd_gate_wait(&t->done, t->n_runs * (t->n - 1), &t->mate[0].between);
+        pd_latch_wait(&t->done, t->n_runs * (t->n - 1), &t->mate[0].between);
 }
 
 /* Within a run: until all threads have come here. */
 static void meet(struct mate *m) {
-    struct train_team *t = m->team;
-    pd_gate_add(&t->met, 1);
-    pd_gate_wait(&t->met, ++m->n_met * t->n, &m->within);
+    struct train_threads *t = m->team;
+    pd_latch_add(&t->met, 1);
+    pd_latch_wait(&t->met, ++m->n_met * t->n, &m->within);
 }
 
 static int start(struct mate *m, struct pd_err *err) {
@@ -83,7 +83,7 @@ static void pin(struct mate *m, void *arg) {
                               m->index);
 }
 
-static int first_error(struct train_team *t, struct pd_err *err) {
+static int first_error(struct train_threads *t, struct pd_err *err) {
     for (uint32_t i = 0; i < t->n; i++)
         if (t->mate[i].rc) {
             int rc = pd_fail(err, t->mate[i].rc, "%s", t->mate[i].err.msg);
@@ -94,7 +94,7 @@ static int first_error(struct train_team *t, struct pd_err *err) {
     return 0;
 }
 
-static int make_execs(struct train_team *t, const struct nn_graph *g, uint32_t max_piece,
+static int make_execs(struct train_threads *t, const struct nn_graph *g, uint32_t max_piece,
                       uint32_t max_batch, struct pd_err *err) {
     struct nn_exec *e[TRAIN_MAX_THREADS];
     int rc = 0;
@@ -109,16 +109,16 @@ static int make_execs(struct train_team *t, const struct nn_graph *g, uint32_t m
     return rc;
 }
 
-int train_team_new(struct train_team **out, const struct nn_graph *g, uint32_t n_threads,
-                   uint32_t max_piece, uint32_t max_batch, struct nn_eval *eval,
-                   const struct pd_cpus *cpus, struct pd_err *err) {
-    struct train_team *t = pd_calloc(1, sizeof *t + n_threads * sizeof t->mate[0]);
+int train_threads_new(struct train_threads **out, const struct nn_graph *g, uint32_t n_threads,
+                      uint32_t max_piece, uint32_t max_batch, struct nn_eval *eval,
+                      const struct pd_cpus *cpus, struct pd_err *err) {
+    struct train_threads *t = pd_calloc(1, sizeof *t + n_threads * sizeof t->mate[0]);
     int rc = 0;
     if (!t)
         return pd_fail(err, PD_ENOMEM, "out of memory for %u threads", n_threads);
-    pd_gate_init(&t->begun);
-    pd_gate_init(&t->done);
-    pd_gate_init(&t->met);
+    pd_latch_init(&t->begun);
+    pd_latch_init(&t->done);
+    pd_latch_init(&t->met);
     t->n = n_threads;
     t->piece = pd_calloc(n_threads, sizeof *t->piece);
     if (!t->piece)
@@ -144,17 +144,17 @@ int train_team_new(struct train_team **out, const struct nn_graph *g, uint32_t n
         rc = first_error(t, err);
     }
     if (rc)
-        train_team_free(t);
+        train_threads_free(t);
     else
         *out = t;
     return rc;
 }
 
-void train_team_free(struct train_team *t) {
+void train_threads_free(struct train_threads *t) {
     if (!t)
         return;
     t->quit = 1;
-    pd_gate_add(&t->begun, 1);
+    pd_latch_add(&t->begun, 1);
     for (uint32_t i = 0; i < t->n; i++) {
         struct mate *m = &t->mate[i];
         if (m->running)
@@ -163,15 +163,15 @@ void train_team_free(struct train_team *t) {
         if (i)
             nn_eval_free(m->eval);
     }
-    pd_gate_destroy(&t->begun);
-    pd_gate_destroy(&t->done);
-    pd_gate_destroy(&t->met);
+    pd_latch_destroy(&t->begun);
+    pd_latch_destroy(&t->done);
+    pd_latch_destroy(&t->met);
     free(t->piece);
     free(t);
 }
 
-uint32_t train_team_size(const struct train_team *t) { return t->n; }
-struct train_piece *train_team_pieces(struct train_team *t) {
+uint32_t train_threads_size(const struct train_threads *t) { return t->n; }
+struct train_piece *train_threads_pieces(struct train_threads *t) {
     return t->piece;
 }
 
@@ -197,8 +197,8 @@ static void compute(struct mate *m, void *arg) {
     }
 }
 
-int train_team_compute(struct train_team *t, const struct train_work *w, struct train_piece *piece,
-                       uint32_t n, struct pd_err *err) {
+int train_threads_compute(struct train_threads *t, const struct train_work *w,
+                          struct train_piece *piece, uint32_t n, struct pd_err *err) {
     struct compute c = {w, piece, n};
     if (n == 1)
         compute(&t->mate[0], &c);
@@ -207,7 +207,7 @@ int train_team_compute(struct train_team *t, const struct train_work *w, struct 
     return first_error(t, err);
 }
 
-static int failed(const struct train_team *t) {
+static int failed(const struct train_threads *t) {
     int rc = 0;
     for (uint32_t i = 0; i < t->n && !rc; i++)
         rc = t->mate[i].rc;
@@ -223,19 +223,19 @@ static void compute_batch(struct mate *m, void *arg) {
         return;
     train_params_bind(c->w->params, m->exec, c->piece[0].grads);
     if (m->team->n > 1)
-        nn_exec_together(m->exec, c->w->feed, m->index, m->team->n);
+        nn_exec_joint_gradient(m->exec, c->w->feed, m->index, m->team->n);
     for (uint32_t i = 1; i < c->n; i++)
         train_grads_add_slice(c->w->params, c->piece[0].grads, c->piece[i].grads, m->index,
                               m->team->n);
 }
 
-int train_team_compute_batch(struct train_team *t, const struct train_work *w,
-                             struct train_piece *piece, uint32_t n, struct pd_err *err) {
+int train_threads_compute_batch(struct train_threads *t, const struct train_work *w,
+                                struct train_piece *piece, uint32_t n, struct pd_err *err) {
     struct compute c = {w, piece, n};
     run(t, compute_batch, &c);
     int rc = first_error(t, err);
     for (uint32_t i = 1; i < n && !rc; i++)
-        train_grads_added(w->params, piece[0].grads, piece[i].grads);
+        train_grads_add_done(w->params, piece[0].grads, piece[i].grads);
     return rc;
 }
 
@@ -249,15 +249,15 @@ static void add(struct mate *m, void *arg) {
     train_grads_add_slice(a->p, a->into, a->from, m->index, m->team->n);
 }
 
-void train_team_add(struct train_team *t, struct train_params *p, struct train_grads *into,
-                    struct train_grads *from) {
+void train_threads_add(struct train_threads *t, struct train_params *p, struct train_grads *into,
+                       struct train_grads *from) {
     struct add a = {p, into, from};
     run(t, add, &a);
-    train_grads_added(p, into, from);
+    train_grads_add_done(p, into, from);
 }
 
 struct crew_job {
-    pd_crew_job job;
+    pd_workers_job job;
     void *arg;
 };
 
@@ -266,16 +266,16 @@ static void crew_job(struct mate *m, void *arg) {
     c->job(c->arg, m->index, m->team->n);
 }
 
-static void crew_run(void *crew, pd_crew_job job, void *arg) {
+static void crew_run(void *crew, pd_workers_job job, void *arg) {
     struct crew_job c = {job, arg};
     run(crew, crew_job, &c);
 }
 
-struct pd_crew train_team_crew(struct train_team *t) {
-    return (struct pd_crew){t->n > 1 ? crew_run : NULL, t};
+struct pd_workers train_threads_workers(struct train_threads *t) {
+    return (struct pd_workers){t->n > 1 ? crew_run : NULL, t};
 }
 
-int train_team_gather(struct train_team *t, struct pd_err *err) {
+int train_threads_merge_eval(struct train_threads *t, struct pd_err *err) {
     int rc = 0;
     for (uint32_t i = 1; i < t->n && !rc; i++) {
         rc = nn_eval_merge(t->mate[0].eval, t->mate[i].eval, err);
@@ -284,7 +284,7 @@ int train_team_gather(struct train_team *t, struct pd_err *err) {
     return rc;
 }
 
-void train_team_clear(struct train_team *t) {
+void train_threads_clear_eval(struct train_threads *t) {
     for (uint32_t i = 0; i < t->n; i++)
         nn_eval_clear(t->mate[i].eval);
 }

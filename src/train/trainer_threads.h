@@ -8,21 +8,21 @@
  *
  * Pieces that are a whole batch, one for each thread, become one gradient in the same run:
  *
- *     forward, backward of its piece  │ all meet │  its slice of the gradients of matrices, of all samples (nn_exec_together);
+ *     forward, backward of its piece  │ all meet │  its slice of the gradients of matrices, of all samples (nn_exec_joint_gradient);
  *                                     │          │  its slice of the others is added up
  *
  * No lock is taken per sample: the threads meet at the beginning and the end of a run, and in that
  * one between. With one thread nothing is started.
  */
-#ifndef PD_TRAIN_TEAM_H
-#define PD_TRAIN_TEAM_H
+#ifndef PD_TRAIN_TRAINER_THREADS_H
+#define PD_TRAIN_TRAINER_THREADS_H
 
 #include "thread/cpus.h"
 #include "thread/workers.h"
 #include "nn/evals/eval.h"
 #include "train/params.h"
 
-struct train_team;
+struct train_threads;
 
 enum { TRAIN_MAX_THREADS = 256 };
 
@@ -45,30 +45,33 @@ struct train_work {
 /* 1 <= n_threads <= TRAIN_MAX_THREADS; a piece has at most max_piece samples, a feed whose pieces
  * become one gradient max_batch; 0: there are none such. `eval` is the caller's and thread 0's;
  * cpus: thread i is pinned to the i-th core in turn, NULL: not. PD_ENOMEM, PD_EHOST. */
-int train_team_new(struct train_team **out, const struct nn_graph *g, uint32_t n_threads,
-                   uint32_t max_piece, uint32_t max_batch, struct nn_eval *eval,
-                   const struct pd_cpus *cpus, struct pd_err *err);
-void train_team_free(struct train_team *t);
-uint32_t train_team_size(const struct train_team *t);
-struct train_piece *train_team_pieces(struct train_team *t); /* [size], for the caller to use */
+int train_threads_new(struct train_threads **out, const struct nn_graph *g, uint32_t n_threads,
+                      uint32_t max_piece, uint32_t max_batch, struct nn_eval *eval,
+                      const struct pd_cpus *cpus, struct pd_err *err);
+void train_threads_free(struct train_threads *t);
+uint32_t train_threads_size(const struct train_threads *t);
+struct train_piece *train_threads_pieces(
+    struct train_threads *t); /* [size], for the caller to use */
 
 /* Compute all pieces, with their evaluators. The first error in the order of the threads, or 0. */
-int train_team_compute(struct train_team *t, const struct train_work *w, struct train_piece *piece,
-                       uint32_t n, struct pd_err *err);
+int train_threads_compute(struct train_threads *t, const struct train_work *w,
+                          struct train_piece *piece, uint32_t n, struct pd_err *err);
 /* The same of 1 <= n <= size pieces that are the whole feed, of which none is empty. Their sets
- * were taken as the first and others, and marked by train_grads_of if n > 1; the gradient is in
- * that of the first, the others are free again. */
-int train_team_compute_batch(struct train_team *t, const struct train_work *w,
-                             struct train_piece *piece, uint32_t n, struct pd_err *err);
-/* into += from, cut over the threads; `from` is free again. Both were marked by train_grads_of. */
-void train_team_add(struct train_team *t, struct train_params *p, struct train_grads *into,
-                    struct train_grads *from);
+ * were taken as the first and others, and marked by train_grads_mark_samples if n > 1; the gradient
+ * is in that of the first, the others are free again. */
+int train_threads_compute_batch(struct train_threads *t, const struct train_work *w,
+                                struct train_piece *piece, uint32_t n, struct pd_err *err);
+/* into += from, cut over the threads; `from` is free again. Both were marked by
+ * train_grads_mark_samples. */
+void train_threads_add(struct train_threads *t, struct train_params *p, struct train_grads *into,
+                       struct train_grads *from);
 
-struct pd_crew train_team_crew(
-    struct train_team *t); /* its threads for other work between two runs; with one thread: none */
+struct pd_workers train_threads_workers(
+    struct train_threads
+        *t); /* its threads for other work between two runs; with one thread: none */
 
 /* The evaluators of all threads into that of the caller; and forget what they hold. */
-int train_team_gather(struct train_team *t, struct pd_err *err);
-void train_team_clear(struct train_team *t);
+int train_threads_merge_eval(struct train_threads *t, struct pd_err *err);
+void train_threads_clear_eval(struct train_threads *t);
 
 #endif

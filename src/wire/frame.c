@@ -1,37 +1,36 @@
 /* frame.c - the frame codec.
  *
- * The decoder owns a staging buffer for headers and small bodies; when at least DIRECT bytes of a
- * body are missing, the next read goes straight into the body.
- */
+ * The decoder has a staging buffer for headers and small bodies. When at least DIRECT bytes of a
+ * body are missing, the next read goes directly into the body. */
 #include "wire/frame.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "wire/msg.h"
 
 enum { STAGE = 64 << 10, DIRECT = 16 << 10, FRAME_SPACE = 192 };
 _Static_assert(sizeof(struct wire_frame) <= FRAME_SPACE, "the frame's struct precedes its body");
 
-struct node { /* a frame waiting to be taken; frames are chained through the body's owner */
+struct queued_frame { /* a decoded frame in the queue, stored in the memory of its frame */
     struct wire_frame *frame;
-    struct node *next;
+    struct queued_frame *next;
 };
 
 struct wire_decoder {
     uint64_t max_frame;
     struct pd_pool *pool;
-    struct wire_elsewhere elsewhere;
+    struct wire_shared_memory elsewhere;
     uint8_t *stage;
-    size_t stage_at, stage_len; /* bytes read and not yet taken apart */
-    int direct;                 /* the last space() pointed into the body */
+    size_t stage_at, stage_len; /* bytes read and not yet parsed */
+    int direct;                 /* the last wire_decoder_space pointed into the body */
     uint8_t header[WIRE_HEADER];
     size_t header_got;
     struct wire_frame *cur;
     size_t body_len, body_got;
-    struct node *first, **last;
+    struct queued_frame *first, **last;
     struct pd_err err;
 };
 
@@ -66,12 +65,12 @@ uint64_t wire_header(uint8_t out[WIRE_HEADER], uint16_t type, uint16_t flags, ui
     return total;
 }
 
-void wire_header_elsewhere(uint8_t out[WIRE_HEADER + WIRE_ELSEWHERE], uint16_t type, uint16_t flags,
-                           uint64_t req, uint32_t n_sec, const size_t *len,
-                           const struct wire_place *at) {
-    (void)wire_header(out, type, flags | WIRE_F_ELSEWHERE, req, n_sec, len);
-    put_le(out + 16, WIRE_HEADER + WIRE_ELSEWHERE, 8);
-    memset(out + WIRE_HEADER, 0, WIRE_ELSEWHERE);
+void wire_header_shared(uint8_t out[WIRE_HEADER + WIRE_SHARED_BODY], uint16_t type, uint16_t flags,
+                        uint64_t req, uint32_t n_sec, const size_t *len,
+                        const struct wire_shared_place *at) {
+    (void)wire_header(out, type, flags | WIRE_F_SHARED, req, n_sec, len);
+    put_le(out + 16, WIRE_HEADER + WIRE_SHARED_BODY, 8);
+    memset(out + WIRE_HEADER, 0, WIRE_SHARED_BODY);
     put_le(out + WIRE_HEADER, at->offset, 8);
     put_le(out + WIRE_HEADER + 8, at->turn, 4);
     put_le(out + WIRE_HEADER + 12, at->lent, 4);
@@ -104,8 +103,8 @@ void wire_decoder_free(struct wire_decoder *d) {
 
 void wire_decoder_use_pool(struct wire_decoder *d, struct pd_pool *pool) { d->pool = pool; }
 
-void wire_decoder_elsewhere(struct wire_decoder *d, const struct wire_elsewhere *e) {
-    d->elsewhere = e ? *e : (struct wire_elsewhere){0};
+void wire_decoder_share_memory(struct wire_decoder *d, const struct wire_shared_memory *e) {
+    d->elsewhere = e ? *e : (struct wire_shared_memory){0};
 }
 
 void wire_decoder_limit(struct wire_decoder *d, uint64_t max_frame) { d->max_frame = max_frame; }
@@ -117,7 +116,8 @@ void wire_decoder_space(struct wire_decoder *d, uint8_t **p, size_t *n) {
     *n = d->direct ? d->body_len - d->body_got : STAGE;
 }
 
-/* In f->data, one behind the other; not the one before `lent`, which is elsewhere. */
+/* Places the sections one after another in f->data, except section `lent` - 1, which is in lent
+ * memory. */
 static void place_sections(struct wire_frame *f, uint32_t lent) {
     size_t at = 0;
     for (uint32_t i = 0; i < f->n_sec; i++) {
@@ -128,12 +128,12 @@ static void place_sections(struct wire_frame *f, uint32_t lent) {
     }
 }
 
-/* What came is where the sections are. */
+/* The body that arrived says where the sections are in shared memory; sets f->sec. */
 static int find_sections(struct wire_decoder *d, struct wire_frame *f) {
-    const struct wire_elsewhere *e = &d->elsewhere;
-    struct wire_place w;
-    struct pd_rd r;
-    pd_rd_init(&r, f->data, WIRE_ELSEWHERE);
+    const struct wire_shared_memory *e = &d->elsewhere;
+    struct wire_shared_place w;
+    struct pd_reader r;
+    pd_reader_init(&r, f->data, WIRE_SHARED_BODY);
     w.offset = pd_get_u64(&r);
     w.turn = pd_get_u32(&r);
     w.lent = pd_get_u32(&r);
@@ -157,22 +157,22 @@ static int find_sections(struct wire_decoder *d, struct wire_frame *f) {
     f->release = e->release;
     f->release_arg = e->arg;
     f->turn = w.turn;
-    f->flags &= (uint16_t)~WIRE_F_ELSEWHERE;
+    f->flags &= (uint16_t)~WIRE_F_SHARED;
     return 0;
 }
 
-/* Check the header before a byte is allocated, then make room for the body. */
+/* Checks the header before anything is allocated, then makes room for the body. */
 static int begin_frame(struct wire_decoder *d) {
-    struct pd_rd r;
-    pd_rd_init(&r, d->header, WIRE_HEADER);
+    struct pd_reader r;
+    pd_reader_init(&r, d->header, WIRE_HEADER);
     uint32_t magic = pd_get_u32(&r);
     uint16_t type = pd_get_u16(&r), flags = pd_get_u16(&r);
     uint64_t req = pd_get_u64(&r), total = pd_get_u64(&r);
     uint32_t n_sec = pd_get_u32(&r), reserved = pd_get_u32(&r);
     if (magic != WIRE_MAGIC)
         return pd_fail(&d->err, PD_EPROTO, "not a frame: magic 0x%08x", magic);
-    const int elsewhere = (flags & WIRE_F_ELSEWHERE) && d->elsewhere.at;
-    if (flags & ~(WIRE_F_ERROR | (elsewhere ? WIRE_F_ELSEWHERE : 0)) || reserved ||
+    const int elsewhere = (flags & WIRE_F_SHARED) && d->elsewhere.at;
+    if (flags & ~(WIRE_F_ERROR | (elsewhere ? WIRE_F_SHARED : 0)) || reserved ||
         n_sec > WIRE_SECTIONS)
         return pd_fail(&d->err, PD_EPROTO, "%s: flags 0x%x, %u sections", wire_msg_name(type),
                        flags, n_sec);
@@ -187,7 +187,7 @@ static int begin_frame(struct wire_decoder *d) {
                            i, (unsigned long long)len[i]);
         sum += len[i] + wire_pad(len[i]);
     }
-    if (elsewhere && total == WIRE_HEADER + WIRE_ELSEWHERE) {
+    if (elsewhere && total == WIRE_HEADER + WIRE_SHARED_BODY) {
         if (sum > d->max_frame)
             return pd_fail(&d->err, PD_EPROTO, "%s: %llu bytes, limit %llu", wire_msg_name(type),
                            (unsigned long long)sum, (unsigned long long)d->max_frame);
@@ -217,15 +217,15 @@ static int begin_frame(struct wire_decoder *d) {
     return 0;
 }
 
-/* Take the staged bytes apart up to the end of one frame. The rest stays: what the frame says (the
- * end of the handshake raises the limit) counts for the bytes behind it. */
+/* Parses the staged bytes up to the end of one frame. The rest stays, because the frame may change
+ * the rules for the bytes after it: the end of the handshake raises the size limit. */
 static struct wire_frame *parse_one(struct wire_decoder *d) {
     while (!d->err.code) {
         if (d->cur && d->body_got == d->body_len) {
             struct wire_frame *f = d->cur;
             d->cur = NULL;
             d->header_got = 0;
-            if (f->flags & WIRE_F_ELSEWHERE && find_sections(d, f)) {
+            if (f->flags & WIRE_F_SHARED && find_sections(d, f)) {
                 wire_frame_free(f);
                 return NULL;
             }
@@ -260,7 +260,7 @@ int wire_decoder_commit(struct wire_decoder *d, size_t n, struct pd_err *err) {
     return wire_decoder_error(d, err);
 }
 
-/* Frames of a feed are queued, so that the caller may feed any amount before it takes them. */
+/* Queues the frames, so that the caller may feed any amount before it takes them. */
 int wire_decoder_feed(struct wire_decoder *d, const void *p, size_t n, struct pd_err *err) {
     const uint8_t *s = p;
     while (n && !d->err.code) {
@@ -273,13 +273,13 @@ int wire_decoder_feed(struct wire_decoder *d, const void *p, size_t n, struct pd
         n -= k;
         (void)wire_decoder_commit(d, k, NULL);
         for (struct wire_frame *f; (f = parse_one(d));) {
-            struct node *q = pd_malloc(sizeof *q);
+            struct queued_frame *q = pd_malloc(sizeof *q);
             if (!q) {
                 wire_frame_free(f);
                 pd_fail(&d->err, PD_ENOMEM, "no memory for a frame");
                 break;
             }
-            *q = (struct node){.frame = f};
+            *q = (struct queued_frame){.frame = f};
             *d->last = q;
             d->last = &q->next;
         }
@@ -288,7 +288,7 @@ int wire_decoder_feed(struct wire_decoder *d, const void *p, size_t n, struct pd
 }
 
 struct wire_frame *wire_decoder_next(struct wire_decoder *d) {
-    struct node *n = d->first;
+    struct queued_frame *n = d->first;
     if (!n)
         return parse_one(d);
     struct wire_frame *f = n->frame;

@@ -1,4 +1,4 @@
-/* handshake.c - the state of one handshake; bytes in, bytes out, no sockets. */
+/* handshake.c - the state machine of one handshake: bytes in, bytes out, no sockets. */
 #include "wire/handshake.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "wire/msg.h"
@@ -34,7 +34,7 @@ struct wire_hs {
     struct wire_hello peer;
     uint8_t nonce[WIRE_NONCE_BYTES];
     struct pd_buf transcript; /* HELLO body, CHALLENGE body */
-    uint8_t *greeting;        /* ours (acceptor) or the peer's (connector) */
+    uint8_t *greeting;        /* own greeting (acceptor) or the peer's (connector) */
     size_t greeting_len;
     uint8_t session_key[32];
 };
@@ -69,7 +69,7 @@ void wire_hs_free(struct wire_hs *hs) {
     free(hs);
 }
 
-/* HMAC(key, label || transcript || greeting); the greeting only in the acceptor's proof. */
+/* HMAC(key, label || transcript || greeting). Only the acceptor's proof covers the greeting. */
 static void proof(const struct wire_hs *hs, const char *label, const void *extra, size_t n,
                   uint8_t mac[crypto_auth_BYTES]) {
     crypto_auth_hmacsha512256_state st;
@@ -89,9 +89,10 @@ static void put_self(struct pd_buf *b, const struct wire_hs *hs) {
     pd_put(b, hs->nonce, sizeof hs->nonce);
 }
 
-/* The frame's body, once encoded, is also what both proofs cover. */
-static int emit(struct wire_hs *hs, uint16_t type, const struct pd_buf *body, int in_transcript,
-                struct pd_buf *out, struct pd_err *err) {
+/* Appends a frame to `out`. Both proofs cover the bodies in the transcript exactly as encoded here.
+ */
+static int append_frame(struct wire_hs *hs, uint16_t type, const struct pd_buf *body,
+                        int in_transcript, struct pd_buf *out, struct pd_err *err) {
     uint8_t header[WIRE_HEADER];
     static const uint8_t zeros[WIRE_ALIGN];
     size_t len[1] = {body->len};
@@ -113,29 +114,29 @@ int wire_hs_output(struct wire_hs *hs, struct pd_buf *out, struct pd_err *err) {
     pd_buf_init(&b);
     switch (hs->step) {
     case SEND_HELLO:
-        pd_put_u32(&b, WIRE_VERSION); /* lowest and highest version that we speak */
+        pd_put_u32(&b, WIRE_VERSION); /* lowest and highest version that this program speaks */
         pd_put_u32(&b, WIRE_VERSION);
         put_self(&b, hs);
-        rc = emit(hs, WIRE_HS_HELLO, &b, 1, out, err);
+        rc = append_frame(hs, WIRE_HS_HELLO, &b, 1, out, err);
         hs->step = WAIT_CHALLENGE;
         break;
     case SEND_CHALLENGE:
         pd_put_u32(&b, WIRE_VERSION);
         put_self(&b, hs);
-        rc = emit(hs, WIRE_HS_CHALLENGE, &b, 1, out, err);
+        rc = append_frame(hs, WIRE_HS_CHALLENGE, &b, 1, out, err);
         hs->step = WAIT_PROOF;
         break;
     case SEND_PROOF:
         proof(hs, "paddlectl connector", NULL, 0, mac);
         pd_put(&b, mac, sizeof mac);
-        rc = emit(hs, WIRE_HS_PROOF, &b, 0, out, err);
+        rc = append_frame(hs, WIRE_HS_PROOF, &b, 0, out, err);
         hs->step = WAIT_WELCOME;
         break;
     case SEND_WELCOME:
         proof(hs, "paddlectl acceptor", hs->greeting, hs->greeting_len, mac);
         pd_put(&b, mac, sizeof mac);
         pd_put_blob(&b, hs->greeting, hs->greeting_len);
-        rc = emit(hs, WIRE_HS_WELCOME, &b, 0, out, err);
+        rc = append_frame(hs, WIRE_HS_WELCOME, &b, 0, out, err);
         hs->step = OPEN;
         break;
     default:
@@ -145,7 +146,7 @@ int wire_hs_output(struct wire_hs *hs, struct pd_buf *out, struct pd_err *err) {
     return rc;
 }
 
-static void get_peer(struct wire_hs *hs, struct pd_rd *r) {
+static void get_peer(struct wire_hs *hs, struct pd_reader *r) {
     hs->peer.role = pd_get_u16(r);
     hs->peer.id = pd_get_u32(r);
     hs->peer.incarnation = pd_get_u64(r);
@@ -155,11 +156,11 @@ static void get_peer(struct wire_hs *hs, struct pd_rd *r) {
 
 static int take_opening(struct wire_hs *hs, const struct wire_frame *f, int is_hello,
                         struct pd_err *err) {
-    struct pd_rd r;
-    pd_rd_init(&r, f->sec[0], f->len[0]);
+    struct pd_reader r;
+    pd_reader_init(&r, f->sec[0], f->len[0]);
     uint32_t lo = pd_get_u32(&r), hi = is_hello ? pd_get_u32(&r) : lo;
     get_peer(hs, &r);
-    if (!pd_rd_done(&r))
+    if (!pd_reader_done(&r))
         return pd_fail(err, PD_EPROTO, "handshake: malformed %s", wire_msg_name(f->type));
     if (WIRE_VERSION < lo || WIRE_VERSION > hi)
         return pd_fail(err, PD_EPROTO,
@@ -175,13 +176,13 @@ static int take_opening(struct wire_hs *hs, const struct wire_frame *f, int is_h
 
 static int take_proof(struct wire_hs *hs, const struct wire_frame *f, const char *label,
                       int greeting, struct pd_err *err) {
-    struct pd_rd r;
+    struct pd_reader r;
     uint8_t want[crypto_auth_BYTES];
     size_t n = 0;
-    pd_rd_init(&r, f->sec[0], f->len[0]);
+    pd_reader_init(&r, f->sec[0], f->len[0]);
     const uint8_t *mac = pd_get(&r, crypto_auth_BYTES),
                   *extra = greeting ? pd_get_blob(&r, &n) : NULL;
-    if (!pd_rd_done(&r) || n > WIRE_GREETING_MAX)
+    if (!pd_reader_done(&r) || n > WIRE_GREETING_MAX)
         return pd_fail(err, PD_EPROTO, "handshake: malformed %s", wire_msg_name(f->type));
     proof(hs, label, extra, n, want);
     if (sodium_memcmp(mac, want, sizeof want))

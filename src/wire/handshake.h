@@ -1,4 +1,5 @@
-/* handshake.h - both ends prove that they hold the job's key before anything else is said.
+/* handshake.h - mutual authentication: both ends prove that they hold the job's key before any
+ * other message.
  *
  *     connector                              acceptor
  *     HELLO  {who I am, nonce_c}      -->
@@ -6,10 +7,10 @@
  *     PROOF  {mac_c}                  -->    verified, else closed without an answer
  *                                     <--    WELCOME {mac_s, greeting}
  *
- * mac_x = HMAC-SHA-512-256(key, label_x || HELLO body || CHALLENGE body) with different labels, so
- * neither can be reflected. A peer without the key learns a version and a nonce, nothing else.
- * Source: libsodium crypto_auth; the pattern is ISO/IEC 9798-4 three-pass mutual authentication.
- */
+ * mac_x = HMAC-SHA-512-256(key, label_x || HELLO body || CHALLENGE body). The labels differ, so
+ * neither proof can be reflected. A peer without the key learns a version and a nonce, nothing
+ * else. Source: libsodium crypto_auth; the pattern is ISO/IEC 9798-4 three-pass mutual
+ * authentication. */
 #ifndef PD_WIRE_HANDSHAKE_H
 #define PD_WIRE_HANDSHAKE_H
 
@@ -30,7 +31,7 @@ enum wire_role {
     WIRE_ROLE_TAKER
 };
 
-/* What one end says of itself. */
+/* What each end says about itself. */
 struct wire_hello {
     uint16_t role;        /* enum wire_role */
     uint32_t id;          /* node id, trainer id or server id */
@@ -41,20 +42,20 @@ struct wire_hello {
 struct wire_hs_opts {
     struct wire_hello self;
     uint8_t key[WIRE_KEY_BYTES];
-    const void *
-        greeting; /* acceptor: sent inside WELCOME, e.g. the list of its other ports; may be NULL */
+    /* Acceptor only: bytes for WELCOME, such as a list of further ports; may be NULL. */
+    const void *greeting;
     size_t greeting_len; /* at most WIRE_GREETING_MAX */
 };
 
 struct wire_hs;
-/* connector = 1 starts with the first output. Copies opts (the greeting too). NULL: out of memory.
- */
+/* The connector (connector = 1) sends first. Copies opts and the greeting. NULL: out of memory. */
 struct wire_hs *wire_hs_new(const struct wire_hs_opts *opts, int connector);
 void wire_hs_free(struct wire_hs *hs); /* wipes the key */
 
-/* Append the next frame to send, if any, to `out` (header included). */
+/* Append the next frame to send, header included, to `out`; nothing if there is none. */
 int wire_hs_output(struct wire_hs *hs, struct pd_buf *out, struct pd_err *err);
-/* Take a received frame. 0: go on; 1: open; PD_EAUTH or PD_EPROTO: close without an answer. */
+/* Process a received frame. 0: continue; 1: the connection is open; PD_EAUTH or PD_EPROTO: close it
+ * without an answer. */
 int wire_hs_input(struct wire_hs *hs, const struct wire_frame *f, struct pd_err *err);
 
 int wire_hs_done(const struct wire_hs *hs);

@@ -121,8 +121,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                                               : NULL; /* under geo there are none */
     fr_on_lost = size ? (enum ps_lost)(data[0] >> 4 & 3) % 3 : PS_LOST_FAIL;
     struct ps_shard *s = rec_shard(&r, 2);
-    struct pd_rd rd;
-    pd_rd_init(&rd, data, size);
+    struct pd_reader rd;
+    pd_reader_init(&rd, data, size);
     int gone[2] = {0};
     uint64_t incarnation[2] = {100, 101};
     for (uint32_t t = 0; t < 2; t++)

@@ -43,7 +43,7 @@ static void drop_kept(struct end *e) {
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct end *e = arg;
     (void)c;
-    if (f->flags & WIRE_F_ELSEWHERE || f->total > FRAME_MAX)
+    if (f->flags & WIRE_F_SHARED || f->total > FRAME_MAX)
         abort();
     for (uint32_t i = 0; i < f->n_sec; i++)
         for (size_t k = 0; k < f->len[i]; k += k + 512 < f->len[i] ? 512 : f->len[i] - k)
@@ -91,7 +91,7 @@ static void peer_says(int fd, uint16_t type, const void *p, size_t n) {
 }
 
 static void put_name(struct pd_buf *b, const struct net_memory_name *name, uint8_t wrong,
-                     struct pd_rd *r) {
+                     struct pd_reader *r) {
     pd_put_u32(b, wrong & 1 ? pd_get_u32(r) : name->pid);
     pd_put_u32(b, wrong & 2 ? pd_get_u8(r) : name->fd);
     pd_put_u64(b, wrong & 4 ? pd_get_u32(r) : name->bytes);
@@ -100,7 +100,7 @@ static void put_name(struct pd_buf *b, const struct net_memory_name *name, uint8
         b->data[b->len - 1] ^= 1;
 }
 
-static void peer_offers(int fd, const struct peer *peer, struct pd_rd *r) {
+static void peer_offers(int fd, const struct peer *peer, struct pd_reader *r) {
     struct pd_buf b;
     const uint8_t wrong = pd_get_u8(r);
     pd_buf_init(&b);
@@ -111,17 +111,17 @@ static void peer_offers(int fd, const struct peer *peer, struct pd_rd *r) {
     pd_buf_release(&b);
 }
 
-static void peer_sends_elsewhere(int fd, struct pd_rd *r) {
-    uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE];
+static void peer_sends_elsewhere(int fd, struct pd_reader *r) {
+    uint8_t wire[WIRE_HEADER + WIRE_SHARED_BODY];
     size_t len[WIRE_SECTIONS] = {pd_get_u32(r) & 0xfffff, pd_get_u16(r)};
     const uint32_t at = pd_get_u32(r);
-    struct wire_place w = {.offset = at & 1 ? at : (uint64_t)at << 6, .turn = pd_get_u32(r)};
+    struct wire_shared_place w = {.offset = at & 1 ? at : (uint64_t)at << 6, .turn = pd_get_u32(r)};
     if (at & 2) {
         w.lent = pd_get_u8(r);
         const uint32_t lent = pd_get_u32(r);
         w.lent_offset = lent & 1 ? lent : (uint64_t)lent << 6;
     }
-    wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 1, 2, len, &w);
+    wire_header_shared(wire, WIRE_PS_REDUCE, 0, 1, 2, len, &w);
     (void)!send(fd, wire, sizeof wire, MSG_NOSIGNAL);
 }
 
@@ -141,7 +141,7 @@ static void ours_lends(struct end *e, size_t at, size_t n) {
     (void)net_send(e->conn, WIRE_PS_REDUCE, 0, 1, sec, 2, on_released, e);
 }
 
-static void step(struct end *e, int fd, struct peer *peer, struct pd_rd *r) {
+static void step(struct end *e, int fd, struct peer *peer, struct pd_reader *r) {
     uint32_t v;
     const uint8_t *p;
     size_t n;
@@ -184,7 +184,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const struct net_opts opts = {.max_frame = FRAME_MAX, .share = 1};
     struct end e = {0};
     struct peer peer;
-    struct pd_rd r;
+    struct pd_reader r;
     uv_loop_t loop;
     uv_tcp_t *tcp = malloc(sizeof *tcp);
     int fd[2];
@@ -195,12 +195,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         net_region_new(&peer.region, LENT, NET_LENT_AT_ONCE) ||
         net_region_new(&e.region, LENT, size & 1 ? NET_LENT_AT_ONCE : NET_LENT_UNTIL_READ) ||
         !net_region_take(peer.region, LENT / 2) || !(e.lent = net_region_take(e.region, LENT)) ||
-        net_conn_over(&e.conn, (uv_stream_t *)tcp, (uv_stream_t *)tcp, &opts, &events, &e, NULL))
+        net_conn_on_streams(&e.conn, (uv_stream_t *)tcp, (uv_stream_t *)tcp, &opts, &events, &e,
+                            NULL))
         abort();
     net_lend(e.conn, e.region);
     for (int i = 0; i < 2; i++)
         uv_run(&loop, UV_RUN_NOWAIT); /* it is open */
-    pd_rd_init(&r, data, size);
+    pd_reader_init(&r, data, size);
     while (e.conn && !r.failed && r.p < r.end) {
         step(&e, fd[0], &peer, &r);
         for (int i = 0; i < 2; i++)

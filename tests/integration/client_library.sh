@@ -26,7 +26,7 @@ holds "first > 0.69 && last < best + 0.03 && best < 0.6" \
 [ -s output/latest/model/manifest.json ] || die "no model came back"
 # A trainer that fails is a failed job with its own words.
 expect 1 "$ctl" run --trainer_command='PADDLE_PS_SETTINGS=sede=1 ./train'
-has "there is no setting 'sede'"
+has "unknown setting 'sede'"
 cd ..
 
 if ! /usr/bin/python3 -c 'import numpy, torch' 2>/dev/null; then

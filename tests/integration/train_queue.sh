@@ -104,5 +104,5 @@ has "bad/2:41: 'x' is not an id (bad lines: 5, allowed: 4)"
 expect 2 "$WORKER" trainer --local=1
 has "data = queue needs update = async, ssp or geo"
 expect 2 "$WORKER" trainer --local=1 --update=geo --n_streams=3
-has "n_streams means nothing with data = queue"
+has "n_streams has no meaning with data = queue"
 exit 0

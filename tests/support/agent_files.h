@@ -19,7 +19,7 @@
 #include "agent/core/msg.h"
 #include "agent/peer_link.h"
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "math/hash.h"
 #include "base/str.h"
@@ -279,7 +279,7 @@ static inline void open_client(void) {
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
     uv_stream_t *ours = pipe_on(fd[0]), *theirs = pipe_on(fd[1]);
     must(client_open(node[0]->clients, theirs, theirs, &err), &err);
-    must(net_conn_over(&client, ours, ours, &opts, &ev, NULL, &err), &err);
+    must(net_conn_on_streams(&client, ours, ours, &opts, &ev, NULL, &err), &err);
 }
 
 static inline void close_client(void) {

@@ -5,7 +5,7 @@
 
 #include <sys/wait.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/store/assemble.h"

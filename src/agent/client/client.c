@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "wire/msg.h"
 
 enum { MAX_CLIENTS = 32 };
@@ -177,7 +177,7 @@ int client_open(struct clients *all, uv_stream_t *in, uv_stream_t *out, struct p
     struct client *c = n_open(all) < MAX_CLIENTS ? pd_calloc(1, sizeof *c + all->state_size) : NULL;
     if (!c)
         return pd_fail(err, PD_ENOMEM, "no room for another client");
-    int rc = net_conn_over(&c->conn, in, out, &opts, &ev, c, err);
+    int rc = net_conn_on_streams(&c->conn, in, out, &opts, &ev, c, err);
     if (rc) {
         free(c);
         return rc;

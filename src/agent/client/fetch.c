@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "pack/pack.h"
 #include "wire/msg.h"
 

@@ -6,7 +6,6 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/fault.h"
 #include "wire/msg.h"
 
 enum {

@@ -5,12 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 
 int kept_data_root(struct kept_data *h, const uint8_t *root, size_t n, struct pd_err *err) {
     uint8_t *copy = pd_malloc(n);
     if (!copy)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a package's root object");
     memcpy(copy, root, n);
     free(h->root);
     h->root = copy;

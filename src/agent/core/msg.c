@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
 #include "base/fs.h"
 #include "wire/msg.h"
 
@@ -40,9 +39,9 @@ int msg_body(const struct wire_frame *f, json_t **out, struct pd_err *err) {
 }
 
 int msg_error(const struct wire_frame *f, struct pd_err *err) {
-    struct pd_rd r;
+    struct pd_reader r;
     char text[sizeof err->msg];
-    pd_rd_init(&r, f->sec[0], f->n_sec ? f->len[0] : 0);
+    pd_reader_init(&r, f->sec[0], f->n_sec ? f->len[0] : 0);
     int code = -(int)(pd_get_u32(&r) & 0xffff);
     pd_get_str(&r, text, sizeof text);
     if (r.failed || !code)

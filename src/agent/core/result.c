@@ -25,7 +25,7 @@ int result_write(const struct node_paths *p, const json_t *result, struct pd_err
     char path[PATH_MAX];
     char *text = result ? json_dumps(result, JSON_INDENT(2)) : NULL;
     if (!text)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the job's result");
     int rc = node_paths_join(p->dir, "result.json", path, err);
     if (!rc)
         rc = pd_write_file_atomic(path, text, strlen(text), 0644, err);

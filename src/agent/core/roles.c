@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 
 const char *const role_names[N_ROLES] = {"pserver", "trainer"};
 

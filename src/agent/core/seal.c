@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 
 enum {
     OVERHEAD = crypto_secretstream_xchacha20poly1305_ABYTES,
@@ -62,7 +62,7 @@ int seal_open(struct seal *s, const struct wire_frame *f, uint8_t **out, size_t 
         return pd_fail(err, PD_EPROTO, "an empty message");
     uint8_t *plain = pd_malloc(len);
     if (!plain)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a sealed message");
     if (!s->on) {
         memcpy(plain, p, len);
     } else {

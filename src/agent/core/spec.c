@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "agent/core/msg.h"
-#include "base/fault.h"
 #include "base/str.h"
 
 static int add_node(struct spec *s, enum role r, const char *key, json_int_t node,
@@ -48,7 +47,7 @@ static int read_nodes(struct spec *s, const json_t *o, const char *key, enum rol
         return pd_fail(err, PD_EPROTO, "spec.%s is not a list of nodes", key);
     s->roles.n_nodes = s->n_nodes;
     if (roles_init(&s->roles, r))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the nodes of a role");
     if (json_is_string(a))
         return read_ranges(s, json_string_value(a), key, r, err);
     json_array_foreach (a, i, v)

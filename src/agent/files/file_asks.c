@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "agent/files/file_fetch.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 struct file_channel {
     struct file_channel *next;
@@ -96,9 +96,9 @@ void file_answer(struct file_channel *c, uint32_t id, const struct pd_err *err) 
 static int take_requests(struct file_channel *c) {
     size_t at = 0;
     while (c->a && c->in.len - at >= 8) {
-        struct pd_rd r;
+        struct pd_reader r;
         char path[PATH_MAX];
-        pd_rd_init(&r, c->in.data + at, 8);
+        pd_reader_init(&r, c->in.data + at, 8);
         uint32_t n = pd_get_u32(&r), id = pd_get_u32(&r);
         if (!n || n >= PATH_MAX)
             return -1;

@@ -6,7 +6,7 @@
 #include "agent/files/file_fetch_int.h"
 #include "agent/core/msg.h"
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "wire/msg.h"
 
 enum { TICK_MS = 250 };

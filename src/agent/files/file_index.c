@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/files/file_fetch.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "pack/object/manifest.h"
 
 enum { ROW_MIN = 4 + OBJECT_ID + 4 * FILE_RANKS };
@@ -44,7 +44,7 @@ void file_index_free(struct file_index *l) {
 
 size_t file_index_n(const struct file_index *l) { return l->n; }
 
-static int take_row(struct file_index *l, struct pd_rd *r, struct pd_err *err) {
+static int take_row(struct file_index *l, struct pd_reader *r, struct pd_err *err) {
     char path[PATH_MAX];
     struct row *row = &l->v[l->n];
     *row = (struct row){0};
@@ -65,7 +65,7 @@ static int take_row(struct file_index *l, struct pd_rd *r, struct pd_err *err) {
 
 int file_index_take(struct file_index *l, uint64_t first, uint64_t of, const uint8_t *p, size_t n,
                     struct pd_err *err) {
-    struct pd_rd r;
+    struct pd_reader r;
     int rc = 0;
     if (!first)
         clear(l);
@@ -75,7 +75,7 @@ int file_index_take(struct file_index *l, uint64_t first, uint64_t of, const uin
     l->of = (size_t)of;
     if (!l->v && !(l->v = pd_calloc((size_t)of + 1, sizeof *l->v)))
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    pd_rd_init(&r, p, n);
+    pd_reader_init(&r, p, n);
     while (!rc && r.p < r.end)
         rc = l->n < l->of && r.end - r.p >= ROW_MIN
                  ? take_row(l, &r, err)

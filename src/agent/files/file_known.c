@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/files/file_fetch_int.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "math/hash.h"
 #include "wire/msg.h"
 

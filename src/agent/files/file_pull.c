@@ -15,7 +15,7 @@
 
 #include "agent/files/file_fetch.h"
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "wire/msg.h"

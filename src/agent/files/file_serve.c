@@ -10,7 +10,8 @@
 #include "agent/files/file_fetch.h"
 #include "agent/core/msg.h"
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "wire/msg.h"
 
 enum {

@@ -10,7 +10,7 @@
 #include "agent/files/file_fetch_int.h"
 #include "agent/core/msg.h"
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "wire/msg.h"
 
 enum { AT_ONCE = 4, AHEAD_MAX = 64, ROUNDS = 3, PAUSE_MS = 1000 };

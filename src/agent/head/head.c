@@ -9,7 +9,7 @@
 #include "agent/head/head_int.h"
 #include "agent/core/msg.h"
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "net/conn.h"
 #include "wire/msg.h"
 

@@ -8,7 +8,7 @@
 #include "agent/core/msg.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "net/conn.h"
 #include "wire/msg.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "agent/logs/logs_int.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 
 /* --- in --- */

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "agent/logs/logs_int.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/str.h"
 
 enum { MAX_FOUND = LOGS_KEEP_MAX + 2 }; /* in the middle of a rotation there is one more */
@@ -77,7 +77,8 @@ static void find_indexes(const struct logs *l, enum log_stream s, struct found_l
     while (d && (e = readdir(d)) && f->n_starts < MAX_FOUND) {
         char digits[24];
         const char *at = e->d_name + len + 1;
-        if (!pd_starts(e->d_name, log_names[s]) || e->d_name[len] != '.' || !pd_ends(at, ".idx") ||
+        if (!pd_starts_with(e->d_name, log_names[s]) || e->d_name[len] != '.' ||
+            !pd_ends_with(at, ".idx") ||
             pd_fmt(digits, sizeof digits, "%.*s", (int)(strlen(at) - 4), at) ||
             pd_parse_u64(digits, INT64_MAX, &f->start[f->n_starts]))
             continue;

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/memory_use.h"
 #include "base/str.h"

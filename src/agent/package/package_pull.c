@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/package/package.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "wire/msg.h"
 
 enum { CONNECT_MS = 3000, ADDRS = 16 };

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "agent/package/package.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/object/manifest.h"

@@ -6,7 +6,7 @@
 #include "agent/package/package.h"
 #include "agent/core/facts.h"
 #include "agent/core/ports.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "wire/msg.h"
 
 struct package_serve {

@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #include "agent/package/package.h"
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "pack/packed_program.h"
 
 enum { STEP_MS = 20 };
@@ -123,7 +124,7 @@ static void answer_taker(struct package_work *w, struct package_taker *t) {
 
 /* Others take the packed one from here, so it stays. */
 static int unpack(struct package_work *w) {
-    int rc = *w->packed ? packed_unpack(w->packed, w->target, &w->err) : 0;
+    int rc = *w->packed ? packed_program_unpack(w->packed, w->target, &w->err) : 0;
     if (rc == PD_EDATA)
         unlink(w->packed); /* or it would never be sent again */
     return rc;

@@ -9,7 +9,7 @@
 
 #include "agent/process/proc.h"
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 
 struct list {
@@ -69,7 +69,7 @@ static int dropped(const char *s) {
     static const char *const prefixes[] = {"PADDLE_", "OPENBLAS_", "SSH_",
                                            "TRAINING_ROLE=", "POD_IP="};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
-        if (pd_starts(s, prefixes[i]))
+        if (pd_starts_with(s, prefixes[i]))
             return 1;
     return !strchr(s, '=');
 }

@@ -17,7 +17,7 @@
 #include "agent/core/msg.h"
 #include "agent/process/node_int.h"
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "wire/msg.h"
@@ -95,7 +95,7 @@ static int remove_other_shares(const struct node_paths *p, struct pd_err *err) {
     int rc = 0;
     for (const struct dirent *e; d && !rc && (e = readdir(d));) {
         char path[PATH_MAX];
-        if (!pd_starts(e->d_name, "data-"))
+        if (!pd_starts_with(e->d_name, "data-"))
             continue;
         rc = node_paths_join(p->dir, e->d_name, path, err);
         rc = rc ? rc : pd_rm_tree(path, err);

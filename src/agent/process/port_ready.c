@@ -7,7 +7,7 @@
 
 #include "agent/process/node_int.h"
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "wire/msg.h"
 
 enum { FIRST_WAIT_MS = 5, LAST_WAIT_MS = 200 };

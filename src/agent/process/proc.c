@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 enum { EVENT_LINE_MAX = 65536, READ_MAX = 65536, DRAIN_MS = 200, MAX_FDS = 256 };
 

@@ -11,7 +11,7 @@
 #include "agent/process/node_int.h"
 #include "agent/process/process_tree.h"
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 enum { TURN_MS = 20, PIPE_MS = 1000, HEAD_MS = 200, SERVER_MS = 300 };
 

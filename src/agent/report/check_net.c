@@ -12,7 +12,7 @@
 #include "agent/core/msg.h"
 #include "agent/core/ports.h"
 #include "agent/report/probe.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "net/conn.h"
 #include "wire/msg.h"

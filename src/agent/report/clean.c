@@ -13,7 +13,7 @@
 #include "agent/report/orphans.h"
 #include "agent/core/msg.h"
 #include "agent/core/node_paths.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/store/store.h"

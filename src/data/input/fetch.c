@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 enum { ANSWER_MAX = 4096 };
 
@@ -79,10 +79,10 @@ static int read_all(int fd, void *p, size_t n) {
 static int read_answer(struct data_fetch *f, uint32_t id, struct pd_err *err) {
     uint8_t head[12];
     char text[ANSWER_MAX];
-    struct pd_rd r;
+    struct pd_reader r;
     if (read_all(f->fd, head, sizeof head))
         return pd_fail(err, PD_ECLOSED, "this node's agent does not answer: it has ended");
-    pd_rd_init(&r, head, sizeof head);
+    pd_reader_init(&r, head, sizeof head);
     uint32_t n = pd_get_u32(&r), of = pd_get_u32(&r), code = pd_get_u32(&r);
     if (n >= sizeof text || of != id || code > 1000)
         return pd_fail(err, PD_EPROTO, "this node's agent answers something else");
@@ -92,7 +92,7 @@ static int read_answer(struct data_fetch *f, uint32_t id, struct pd_err *err) {
 }
 
 int data_fetch_wait(struct data_fetch *f, const char *path, struct pd_err *err) {
-    data_fetch_ahead(f, path);
+    data_fetch_prefetch(f, path);
     pthread_mutex_lock(&f->wait);
     uint32_t id = ++f->next_id ? f->next_id : ++f->next_id;
     int rc = say(f, id, path, 1) ? pd_fail(err, PD_ECLOSED, "this node's agent has ended")
@@ -101,12 +101,12 @@ int data_fetch_wait(struct data_fetch *f, const char *path, struct pd_err *err) 
     return rc;
 }
 
-void data_fetch_ahead(struct data_fetch *f, const char *path) {
+void data_fetch_prefetch(struct data_fetch *f, const char *path) {
     if (f && access(path, F_OK))
         (void)say(f, 0, path, 0);
 }
 
-int data_fetch_ready(struct data_fetch *f, const char *path, struct pd_err *err) {
+int data_fetch_ensure(struct data_fetch *f, const char *path, struct pd_err *err) {
     return f && *path != '/' && access(path, F_OK) && errno == ENOENT
                ? data_fetch_wait(f, path, err)
                : 0;
@@ -114,6 +114,6 @@ int data_fetch_ready(struct data_fetch *f, const char *path, struct pd_err *err)
 
 int data_fetch_open(struct data_fetch *f, struct data_input **out, const char *path,
                     const char *shown, struct pd_err *err) {
-    int rc = data_fetch_ready(f, path, err);
+    int rc = data_fetch_ensure(f, path, err);
     return rc ? rc : data_input_open(out, path, shown, err);
 }

@@ -18,12 +18,12 @@ void data_fetch_free(struct data_fetch *f); /* NULL is fine */
 int data_fetch_wait(struct data_fetch *f, const char *path, struct pd_err *err);
 /* It will be opened soon, if nobody else is quicker: when it is not there, it is brought. Never
  * waits, fails silently. NULL is fine. */
-void data_fetch_ahead(struct data_fetch *f, const char *path);
+void data_fetch_prefetch(struct data_fetch *f, const char *path);
 
 /* The same where it is not there already, and where f is not NULL: then whoever opens it says what
  * is wrong. Names from outside the workspace are left alone. */
-int data_fetch_ready(struct data_fetch *f, const char *path, struct pd_err *err);
-/* data_fetch_ready, then data_input_open. */
+int data_fetch_ensure(struct data_fetch *f, const char *path, struct pd_err *err);
+/* data_fetch_ensure, then data_input_open. */
 int data_fetch_open(struct data_fetch *f, struct data_input **out, const char *path,
                     const char *shown, struct pd_err *err);
 

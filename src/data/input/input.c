@@ -10,7 +10,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 
 enum { RAW_BYTES = 128 * 1024 };
 
@@ -248,7 +249,9 @@ int data_input_skip_to(struct data_input *in, uint64_t offset, struct pd_err *er
 }
 
 uint64_t data_input_offset(const struct data_input *in) { return in->offset; }
-uint64_t data_input_raw(const struct data_input *in) { return in->taken - (in->len - in->pos); }
+uint64_t data_input_raw_offset(const struct data_input *in) {
+    return in->taken - (in->len - in->pos);
+}
 
 /* --- writing --- */
 

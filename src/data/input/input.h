@@ -30,7 +30,7 @@ int data_input_may_wait(const struct data_input *in);
 int data_input_skip_to(struct data_input *in, uint64_t offset, struct pd_err *err);
 
 uint64_t data_input_offset(const struct data_input *in); /* unpacked bytes read */
-uint64_t data_input_raw(
+uint64_t data_input_raw_offset(
     const struct data_input *in); /* bytes taken from the file: how far one is in it */
 
 /* --- writing --- */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 
 enum { READ_BYTES = 256 * 1024, BUF_BYTES = DATA_MAX_LINE + 1 + READ_BYTES };
 

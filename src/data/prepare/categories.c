@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "data/prepare/dict.h"
@@ -26,7 +26,7 @@ struct dict {
 };
 
 struct data_categories {
-    const struct data_plan *plan;
+    const struct data_parse_plan *plan;
     enum data_encode encode;
     uint64_t buckets, rare;
     int finished;
@@ -64,7 +64,7 @@ static int dict_of(struct data_categories *c, uint64_t salt, const char *name, u
 }
 
 static int map_columns(struct data_categories *c, struct pd_err *err) {
-    const struct data_plan *p = c->plan;
+    const struct data_parse_plan *p = c->plan;
     const struct data_schema *s = p->schema;
     int rc = 0;
     for (uint32_t i = 0; i < p->n_actions && !rc; i++) {
@@ -87,7 +87,7 @@ static int map_columns(struct data_categories *c, struct pd_err *err) {
                                       s->format->name);
 }
 
-int data_categories_new(struct data_categories **out, const struct data_plan *plan,
+int data_categories_new(struct data_categories **out, const struct data_parse_plan *plan,
                         enum data_encode encode, uint64_t buckets, struct pd_err *err) {
     struct data_categories *c = pd_calloc(1, sizeof *c);
     if (!c)

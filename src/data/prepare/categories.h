@@ -22,7 +22,7 @@ struct data_categories;
 
 /* PD_EUSAGE: there is no such column, or one that is a category and something else. The plan is
  * borrowed. */
-int data_categories_new(struct data_categories **out, const struct data_plan *plan,
+int data_categories_new(struct data_categories **out, const struct data_parse_plan *plan,
                         enum data_encode encode, uint64_t buckets, struct pd_err *err);
 void data_categories_free(struct data_categories *c);
 

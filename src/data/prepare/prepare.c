@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "data/prepare/dict.h"
@@ -36,7 +36,7 @@ void data_prepare_defaults(struct data_prepare_opts *o) {
 struct corpus {
     const struct data_text_format *format;
     const struct data_tokenizer *tokens;
-    struct data_hold lines;
+    struct data_shuffle_buffer lines;
     struct pd_buf scratch; /* a line's words */
     uint64_t words;
 };
@@ -78,7 +78,7 @@ static int add_line(struct corpus *c, const char *s, size_t n, struct pd_err *er
     for (size_t i = 0; c->tokens->lower_case && i < b->len; i++)
         if (b->data[i] >= 'A' && b->data[i] <= 'Z')
             b->data[i] += 'a' - 'A';
-    return data_hold_add(&c->lines, b->data, b->len, err);
+    return data_shuffle_buffer_add(&c->lines, b->data, b->len, err);
 }
 
 static int read_line(void *arg, const char *shown, uint64_t number, const char *line, size_t n,
@@ -104,7 +104,7 @@ static int read_all(struct corpus *c, const struct data_prepare_opts *o, struct 
 
 static const char *line_of(const struct corpus *c, uint64_t i) {
     size_t n;
-    return data_hold_get(&c->lines, i, &n);
+    return data_shuffle_buffer_get(&c->lines, i, &n);
 }
 
 /* --- writing --- */
@@ -254,7 +254,7 @@ int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *
     if (!rc)
         rc = read_all(&c, o, err);
     if (!rc && o->shuffle)
-        data_hold_shuffle(&c.lines, pd_rng_key(o->seed, PD_RNG_SHUFFLE, 0, 0));
+        data_shuffle_buffer_shuffle(&c.lines, pd_rng_key(o->seed, PD_RNG_SHUFFLE, 0, 0));
     uint64_t n = (uint64_t)((double)c.lines.n * o->share);
     n = n ? n : 1;
     if (!rc)
@@ -294,6 +294,6 @@ int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *
     data_dict_free(d);
     free(train.count);
     pd_buf_release(&c.scratch);
-    data_hold_release(&c.lines);
+    data_shuffle_buffer_release(&c.lines);
     return rc;
 }

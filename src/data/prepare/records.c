@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "base/str.h"
 #include "data/schema/block.h"
 #include "data/schema/format.h"
@@ -22,7 +21,7 @@ static const char *const part_name[N_PARTS] = {"train", "test"};
 struct part {
     int used;
     struct data_shards shards, labels; /* labels: of images */
-    struct data_hold held;             /* with shuffle */
+    struct data_shuffle_buffer held;   /* with shuffle */
     uint64_t n;                        /* its lines, where they were counted before */
 };
 
@@ -30,7 +29,7 @@ struct records {
     const struct data_records_opts *o;
     struct data_files
         files[N_PARTS]; /* whose lines may go to both; and those that are held out as a whole */
-    struct data_plan *plan;
+    struct data_parse_plan *plan;
     struct data_source source;
     struct data_parser parser;
     struct data_block block;
@@ -51,7 +50,7 @@ static int is_images(const struct records *r) { return r->o->schema->format->rec
 
 /* --- reading --- */
 
-static int bad_line(struct records *r, const struct data_bad *bad, struct pd_err *err) {
+static int bad_line(struct records *r, const struct data_bad_line *bad, struct pd_err *err) {
     const char *message = (const char *)r->block.messages.data + bad->text;
     if (r->o->on_bad)
         r->o->on_bad(r->o->arg, message);
@@ -169,17 +168,17 @@ static int deal(struct records *r, int whose, const char *p, size_t n, struct pd
         p = (const char *)r->rewritten.data;
         n = r->rewritten.len;
     }
-    return r->o->shuffle ? data_hold_add(&r->part[k].held, p, n, err)
+    return r->o->shuffle ? data_shuffle_buffer_add(&r->part[k].held, p, n, err)
                          : put(r, &r->part[k], p, n, err);
 }
 
 static int deal_shuffled(struct records *r, int k, struct pd_err *err) {
     struct part *p = &r->part[k];
     int rc = 0;
-    data_hold_shuffle(&p->held, pd_rng_key(r->o->seed, PD_RNG_SHUFFLE, 2, (uint64_t)k));
+    data_shuffle_buffer_shuffle(&p->held, pd_rng_key(r->o->seed, PD_RNG_SHUFFLE, 2, (uint64_t)k));
     for (uint64_t i = 0; i < p->held.n && !rc; i++) {
         size_t n;
-        const char *line = data_hold_get(&p->held, i, &n);
+        const char *line = data_shuffle_buffer_get(&p->held, i, &n);
         rc = put(r, p, line, n, err);
     }
     return rc;
@@ -288,7 +287,7 @@ static int open_all(struct records *r, struct pd_err *err) {
     if (!rc && o->test)
         rc = data_files_expand(&r->files[TEST], ".", o->test, err);
     if (!rc)
-        rc = data_plan_new(&r->plan, o->schema, o->dir, ".", o->input[0], err);
+        rc = data_parse_plan_new(&r->plan, o->schema, o->dir, ".", o->input[0], err);
     if (!rc && is_images(r))
         rc = data_idx_shape(o->input[0], &r->shape, err);
     if (!rc && data_block_init(&r->block, o->schema))
@@ -374,13 +373,13 @@ int data_records(const struct data_records_opts *o, struct data_records_counts *
     for (int k = 0; k < N_PARTS; k++) {
         data_shards_release(&r.part[k].shards);
         data_shards_release(&r.part[k].labels);
-        data_hold_release(&r.part[k].held);
+        data_shuffle_buffer_release(&r.part[k].held);
         data_files_release(&r.files[k]);
     }
     data_source_release(&r.source);
     data_block_release(&r.block);
     data_categories_free(r.categories);
-    data_plan_free(r.plan);
+    data_parse_plan_free(r.plan);
     free(r.parser.ids);
     pd_buf_release(&r.copy);
     pd_buf_release(&r.rewritten);

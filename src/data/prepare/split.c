@@ -13,7 +13,7 @@ struct split {
     struct data_split_counts c;
     struct pd_buf header; /* of the first file */
     int has_header;
-    struct data_hold lines; /* with shuffle: all of them */
+    struct data_shuffle_buffer lines; /* with shuffle: all of them */
 };
 
 void data_split_defaults(struct data_split_opts *o) {
@@ -33,10 +33,10 @@ static int deal(struct split *x, const char *line, size_t n, struct pd_err *err)
 
 static int deal_shuffled(struct split *x, struct pd_err *err) {
     int rc = 0;
-    data_hold_shuffle(&x->lines, pd_rng_key(x->o->seed, PD_RNG_SHUFFLE, 1, 0));
+    data_shuffle_buffer_shuffle(&x->lines, pd_rng_key(x->o->seed, PD_RNG_SHUFFLE, 1, 0));
     for (uint64_t i = 0; !rc && i < x->lines.n; i++) {
         size_t n;
-        const char *line = data_hold_get(&x->lines, i, &n);
+        const char *line = data_shuffle_buffer_get(&x->lines, i, &n);
         rc = deal(x, line, n, err);
     }
     return rc;
@@ -62,7 +62,7 @@ static int take_line(void *arg, const char *shown, uint64_t number, const char *
     struct split *x = arg;
     if (x->o->header && number == 1)
         return take_header(x, shown, line, n, err);
-    return x->o->shuffle ? data_hold_add(&x->lines, line, n, err) : deal(x, line, n, err);
+    return x->o->shuffle ? data_shuffle_buffer_add(&x->lines, line, n, err) : deal(x, line, n, err);
 }
 
 static int check(const struct data_split_opts *o, struct pd_err *err) {
@@ -114,7 +114,7 @@ int data_split(const struct data_split_opts *o, struct data_split_counts *counts
     data_shards_release(&x.test);
     data_lines_release(&l);
     pd_buf_release(&x.header);
-    data_hold_release(&x.lines);
+    data_shuffle_buffer_release(&x.lines);
     if (!rc)
         *counts = x.c;
     return rc;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 
 struct data_workers {
     pthread_mutex_t mutex;
@@ -130,8 +130,8 @@ void data_workers_free(struct data_workers *w) {
 /* --- a pipe --- */
 
 int data_pipe_init(struct data_pipe *p, struct data_workers *w, const struct data_schema *schema,
-                   const struct data_plan *plan, const char *dir, const struct data_files *files,
-                   uint64_t seed, struct pd_err *err) {
+                   const struct data_parse_plan *plan, const char *dir,
+                   const struct data_files *files, uint64_t seed, struct pd_err *err) {
     memset(p, 0, sizeof *p);
     p->n_slots = w && w->n ? w->n + 2 : 1;
     p->slot = pd_calloc(p->n_slots, sizeof *p->slot);

@@ -41,8 +41,8 @@ struct data_pipe {
 /* The pipe begins at once when started, and stops by itself at the end of the stream. `schema`,
  * `plan`, `dir`, `files` stay the caller's. */
 int data_pipe_init(struct data_pipe *p, struct data_workers *w, const struct data_schema *schema,
-                   const struct data_plan *plan, const char *dir, const struct data_files *files,
-                   uint64_t seed, struct pd_err *err);
+                   const struct data_parse_plan *plan, const char *dir,
+                   const struct data_files *files, uint64_t seed, struct pd_err *err);
 void data_pipe_release(struct data_pipe *p); /* for a zeroed one, too */
 
 /* From this place on, as far as file `end`; random numbers are those of this pass and stream. What

@@ -21,7 +21,7 @@ int data_pos_parse(const char *text, struct data_pos *pos) {
     uint8_t bytes[8];
     uint64_t v[N_NUMBERS] = {0}, h = 0;
     if (pd_fmt(copy, sizeof copy, "%s", text) ||
-        !(pd_starts(copy, "v2:") || pd_starts(copy, "v3:")))
+        !(pd_starts_with(copy, "v2:") || pd_starts_with(copy, "v3:")))
         return PD_EDATA;
     const int numbers = copy[1] == '2' ? N_NUMBERS_V2 : N_NUMBERS;
     at += 3;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "math/hash.h"
 #include "math/rng.h"
 #include "base/str.h"
@@ -22,7 +22,7 @@ struct data_reader {
     struct data_spec spec;
     struct data_schema *own; /* made of the spec; NULL: the caller's */
     const struct data_schema *schema;
-    struct data_plan *plan;
+    struct data_parse_plan *plan;
     char *dir;
     uint32_t stream;
     struct data_files files; /* of this stream */
@@ -91,7 +91,7 @@ static int make_pool(struct data_reader *r) {
 /* The file whose header names the columns. */
 static int make_ready(const struct data_reader *r, struct pd_err *err) {
     int header = r->files.n && r->schema->format->any_fields && !r->schema->n_columns;
-    return header ? data_fetch_ready(r->spec.fetch, r->files.path[0], err) : 0;
+    return header ? data_fetch_ensure(r->spec.fetch, r->files.path[0], err) : 0;
 }
 
 int data_reader_new(struct data_reader **out, const struct data_spec *spec, const char *dir,
@@ -121,8 +121,8 @@ int data_reader_new(struct data_reader **out, const struct data_spec *spec, cons
     if (!rc)
         rc = make_ready(r, err);
     if (!rc)
-        rc =
-            data_plan_new(&r->plan, r->schema, dir, dir, r->files.n ? r->files.path[0] : NULL, err);
+        rc = data_parse_plan_new(&r->plan, r->schema, dir, dir,
+                                 r->files.n ? r->files.path[0] : NULL, err);
     if (!rc && make_pool(r))
         rc = pd_fail(err, PD_ENOMEM, "out of memory for a shuffle_buffer of %" PRIu64 " samples",
                      spec->shuffle_buffer);
@@ -145,7 +145,7 @@ void data_reader_free(struct data_reader *r) {
         return;
     data_pipe_release(&r->pipe);
     data_files_release(&r->files);
-    data_plan_free(r->plan);
+    data_parse_plan_free(r->plan);
     data_schema_free(r->own);
     pd_batch_release(&r->pool);
     free(r->order);
@@ -155,7 +155,7 @@ void data_reader_free(struct data_reader *r) {
 
 /* --- blocks --- */
 
-static int report(struct data_reader *r, const struct data_bad *bad, struct pd_err *err) {
+static int report(struct data_reader *r, const struct data_bad_line *bad, struct pd_err *err) {
     const char *message = (const char *)r->block->messages.data + bad->text;
     if (r->spec.on_bad)
         r->spec.on_bad(r->spec.arg, message);
@@ -207,7 +207,7 @@ static int deliver(struct data_reader *r, uint32_t n, struct pd_batch *b, struct
             continue;
         }
         const struct data_block *x = r->block;
-        const struct data_bad *bad = r->at_bad < x->n_bad ? &x->bad[r->at_bad] : NULL;
+        const struct data_bad_line *bad = r->at_bad < x->n_bad ? &x->bad[r->at_bad] : NULL;
         if (bad && bad->before <= r->at) {
             r->at_bad++;
             rc = report(r, bad, err);
@@ -312,7 +312,7 @@ static void go_to(struct data_reader *r, uint64_t pass, uint64_t file, uint64_t 
 
 void data_reader_rewind(struct data_reader *r, uint64_t pass) { go_to(r, pass, 0, 0, 1); }
 
-void data_reader_only(struct data_reader *r, uint64_t pass, uint64_t file) {
+void data_reader_rewind_to_file(struct data_reader *r, uint64_t pass, uint64_t file) {
     uint64_t bad_lines = pass == r->pass ? r->bad_lines : 0;
     go_to(r, pass, file, 0, 1);
     r->bad_lines = bad_lines;
@@ -320,9 +320,9 @@ void data_reader_only(struct data_reader *r, uint64_t pass, uint64_t file) {
     r->name = (uint32_t)file;
 }
 
-void data_reader_expect(const struct data_reader *r, uint64_t file) {
+void data_reader_prefetch(const struct data_reader *r, uint64_t file) {
     if (file < r->files.n)
-        data_fetch_ahead(r->spec.fetch, r->files.path[file]);
+        data_fetch_prefetch(r->spec.fetch, r->files.path[file]);
 }
 
 /* Behind the last sample of a line the position is the start of the next line that holds one, or
@@ -344,8 +344,9 @@ static void tell_in_order(const struct data_reader *r, struct data_pos *pos) {
     int bad = r->at_bad < b->n_bad && b->bad[r->at_bad].before <= r->at;
     if (!bad && r->at >= b->samples.n)
         return;
-    struct data_where w = bad ? (struct data_where){b->bad[r->at_bad].at, b->bad[r->at_bad].line, 0}
-                              : b->where[r->at];
+    struct data_sample_place w =
+        bad ? (struct data_sample_place){b->bad[r->at_bad].at, b->bad[r->at_bad].line, 0}
+            : b->where[r->at];
     pos->offset =
         b->offset +
         (r->schema->format->records ? (uint64_t)w.line * r->schema->field[0].batch.width : w.at);

@@ -119,9 +119,9 @@ void data_reader_rewind(struct data_reader *r,
 /* The same, but only this file of the stream's is read, as a stream by itself whose number is the
  * file's: what comes out is the same whoever reads it. Until the next rewind or seek. Bad lines of
  * the files that are read so in one pass add up. */
-void data_reader_only(struct data_reader *r, uint64_t pass, uint64_t file);
+void data_reader_rewind_to_file(struct data_reader *r, uint64_t pass, uint64_t file);
 /* This file may be read next: where it is not on this node, it is brought meanwhile. */
-void data_reader_expect(const struct data_reader *r, uint64_t file);
+void data_reader_prefetch(const struct data_reader *r, uint64_t file);
 
 /* tell: where the sample that _next would give next comes from, whatever was read ahead. seek: go
  * there; what follows is what would have followed, whichever process reads on and with how many

@@ -4,19 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 
-int data_hold_add(struct data_hold *h, const void *p, size_t n, struct pd_err *err) {
+int data_shuffle_buffer_add(struct data_shuffle_buffer *h, const void *p, size_t n,
+                            struct pd_err *err) {
     if (h->n == h->cap) {
         uint64_t cap = h->cap ? 2 * h->cap : 1024;
-        struct data_held *grown = pd_realloc(h->line, cap * sizeof *grown);
+        struct data_buffered_line *grown = pd_realloc(h->line, cap * sizeof *grown);
         if (!grown)
             return pd_fail(err, PD_ENOMEM, "out of memory to hold more than %llu lines",
                            (unsigned long long)h->n);
         h->line = grown;
         h->cap = cap;
     }
-    h->line[h->n] = (struct data_held){h->text.len, (uint32_t)n};
+    h->line[h->n] = (struct data_buffered_line){h->text.len, (uint32_t)n};
     pd_put(&h->text, p, n);
     if (h->text.failed)
         return pd_fail(err, PD_ENOMEM, "out of memory to hold more than %zu bytes", h->text.len);
@@ -24,16 +25,16 @@ int data_hold_add(struct data_hold *h, const void *p, size_t n, struct pd_err *e
     return 0;
 }
 
-void data_hold_shuffle(struct data_hold *h, struct pd_rng_key key) {
+void data_shuffle_buffer_shuffle(struct data_shuffle_buffer *h, struct pd_rng_key key) {
     for (uint64_t i = h->n; i > 1; i--) {
         uint64_t j = pd_rng_below(key, 0, i, i);
-        struct data_held t = h->line[i - 1];
+        struct data_buffered_line t = h->line[i - 1];
         h->line[i - 1] = h->line[j];
         h->line[j] = t;
     }
 }
 
-void data_hold_release(struct data_hold *h) {
+void data_shuffle_buffer_release(struct data_shuffle_buffer *h) {
     pd_buf_release(&h->text);
     free(h->line);
     memset(h, 0, sizeof *h);

@@ -1,6 +1,6 @@
 /* hold.h - lines (or records) held in memory, to be given out in another order. */
-#ifndef PD_DATA_HOLD_H
-#define PD_DATA_HOLD_H
+#ifndef PD_DATA_SHUFFLE_BUFFER_H
+#define PD_DATA_SHUFFLE_BUFFER_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -9,24 +9,25 @@
 #include "base/err.h"
 #include "math/rng.h"
 
-struct data_hold { /* zeroed before first use */
+struct data_shuffle_buffer { /* zeroed before first use */
     struct pd_buf text;
-    struct data_held {
+    struct data_buffered_line {
         uint64_t at;
         uint32_t n;
     } * line;
     uint64_t n, cap;
 };
 
-int data_hold_add(struct data_hold *h, const void *p, size_t n,
-                  struct pd_err *err); /* a copy; n < 2^32 */
+int data_shuffle_buffer_add(struct data_shuffle_buffer *h, const void *p, size_t n,
+                            struct pd_err *err); /* a copy; n < 2^32 */
 /* Fisher and Yates; draw i depends on (key, i) only. */
-void data_hold_shuffle(struct data_hold *h, struct pd_rng_key key);
+void data_shuffle_buffer_shuffle(struct data_shuffle_buffer *h, struct pd_rng_key key);
 /* Line i in the order of now, valid until the next add. */
-static inline const char *data_hold_get(const struct data_hold *h, uint64_t i, size_t *n) {
+static inline const char *data_shuffle_buffer_get(const struct data_shuffle_buffer *h, uint64_t i,
+                                                  size_t *n) {
     *n = h->line[i].n;
     return (const char *)h->text.data + h->line[i].at;
 }
-void data_hold_release(struct data_hold *h);
+void data_shuffle_buffer_release(struct data_shuffle_buffer *h);
 
 #endif

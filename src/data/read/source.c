@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "data/input/fetch.h"
 #include "data/schema/format.h"
@@ -48,7 +48,7 @@ void data_source_goto(struct data_source *s, struct data_place at, uint64_t end)
 static int open_file(struct data_source *s, struct pd_err *err) {
     const char *name = s->files->path[s->file];
     if (s->file + 1 < s->end)
-        data_fetch_ahead(s->fetch, s->files->path[s->file + 1]); /* while this one is read */
+        data_fetch_prefetch(s->fetch, s->files->path[s->file + 1]); /* while this one is read */
     char path[PATH_MAX];
     int here = name[0] == '/' || !strcmp(s->dir, ".");
     if (pd_fmt(path, sizeof path, "%s%s%s", here ? "" : s->dir, here ? "" : "/", name))
@@ -154,7 +154,7 @@ void data_source_fill(struct data_source *s, struct data_block *b) {
         }
         b->end_offset = s->offset;
         b->end_line = s->line;
-        b->end_raw = data_input_raw(s->in);
+        b->end_raw = data_input_raw_offset(s->in);
         if (rc)
             return;
         close_files(s);

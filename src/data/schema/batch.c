@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 static int field_init(struct pd_batch *b, uint32_t k) {
     const struct pd_field *f = &b->field[k];

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "data/schema/format.h"
 #include "data/input/lines.h"
@@ -21,7 +21,7 @@ static int grow(struct data_block *b, const struct data_schema *s, uint32_t cap)
         return PD_ENOMEM;
     for (uint32_t k = 0; k < s->n_fields; k++)
         fields[k] = s->field[k].batch;
-    struct data_where *where = pd_realloc(b->where, cap * sizeof *where);
+    struct data_sample_place *where = pd_realloc(b->where, cap * sizeof *where);
     if (!where)
         return PD_ENOMEM;
     b->where = where;
@@ -91,7 +91,7 @@ struct pd_batch *data_sample_begin(struct data_parser *p) {
     return s;
 }
 
-int data_sample_list(struct data_parser *p, uint32_t k, uint64_t id, float weight) {
+int data_sample_add_id(struct data_parser *p, uint32_t k, uint64_t id, float weight) {
     struct pd_batch *s = &p->block->samples;
     const struct pd_field *f = &s->field[k];
     uint32_t at = s->offset[k][s->n + 1];
@@ -168,8 +168,8 @@ int data_parse_number(const char *s, const char *end, double *out) {
     return 1;
 }
 
-int data_scale(const struct data_plan *plan, const struct data_field *f, uint32_t slot, double x,
-               float *out) {
+int data_scale(const struct data_parse_plan *plan, const struct data_field *f, uint32_t slot,
+               double x, float *out) {
     if (f->transform == DATA_LOG) {
         x = x > 0 ? x : 0;
         uint32_t i = x < PLAN_LOGS ? (uint32_t)x : 0;
@@ -194,14 +194,14 @@ static int add_bad(struct data_block *b, const struct data_parser *p, const char
                    const char *why) {
     if (b->n_bad == b->cap_bad) {
         uint32_t cap = b->cap_bad ? 2 * b->cap_bad : 16;
-        struct data_bad *grown = pd_realloc(b->bad, cap * sizeof *grown);
+        struct data_bad_line *grown = pd_realloc(b->bad, cap * sizeof *grown);
         if (!grown)
             return PD_ENOMEM;
         b->bad = grown;
         b->cap_bad = cap;
     }
     b->bad[b->n_bad] =
-        (struct data_bad){b->samples.n, p->where.at, p->where.line, (uint32_t)b->messages.len};
+        (struct data_bad_line){b->samples.n, p->where.at, p->where.line, (uint32_t)b->messages.len};
     pd_put_fmt(&b->messages, "%s:%" PRIu64 ": %s", name, b->line + p->where.line, why);
     pd_put_u8(&b->messages, 0);
     if (b->messages.failed)
@@ -210,7 +210,7 @@ static int add_bad(struct data_block *b, const struct data_parser *p, const char
     return 0;
 }
 
-static int same_header(const struct data_plan *plan, const char *s, size_t n) {
+static int same_header(const struct data_parse_plan *plan, const char *s, size_t n) {
     return !plan->header || (n == plan->n_header && !memcmp(s, plan->header, n));
 }
 
@@ -243,7 +243,7 @@ void data_block_parse(struct data_block *b, struct data_parser *p, const char *n
     char *s = b->text, *end = b->text + b->len;
     size_t record = p->schema->format->records ? (size_t)p->schema->field[0].batch.width + 1 : 0;
     p->block = b;
-    p->where = (struct data_where){0, 0, 0};
+    p->where = (struct data_sample_place){0, 0, 0};
     if (b->rc)
         return;
     if (b->long_line && add_bad(b, p, name, "the line is longer than 1 MiB"))

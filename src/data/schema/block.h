@@ -17,13 +17,13 @@
 
 enum { BLOCK_BYTES = 128 * 1024 };
 
-struct data_bad {      /* a line that can't be read */
+struct data_bad_line { /* a line that can't be read */
     uint32_t before;   /* it stands before sample number so many of the block */
-    uint32_t at, line; /* as in data_where */
+    uint32_t at, line; /* as in data_sample_place */
     uint32_t text;     /* the message: where it begins in block.messages */
 };
 
-struct data_where {
+struct data_sample_place {
     uint32_t at;      /* the line's first byte in text */
     uint32_t line;    /* lines before it in the block */
     uint32_t in_line; /* samples of the line before it */
@@ -32,7 +32,7 @@ struct data_where {
 struct data_block {
     /* the chunk */
     uint64_t file, offset, line;            /* line: from 1 */
-    uint64_t end_offset, end_line, end_raw; /* behind it; raw: see data_input_raw */
+    uint64_t end_offset, end_line, end_raw; /* behind it; raw: see data_input_raw_offset */
     char *text;
     size_t len, cap_text;
     int header;    /* its first line is the file's header */
@@ -40,8 +40,8 @@ struct data_block {
     int is_end;    /* no text: the stream has ended */
     /* what came of it */
     struct pd_batch samples;
-    struct data_where *where; /* [samples.cap] */
-    struct data_bad *bad;
+    struct data_sample_place *where; /* [samples.cap] */
+    struct data_bad_line *bad;
     uint32_t n_bad, cap_bad;
     struct pd_buf messages;
     int rc; /* PD_E*: reading has failed behind these samples */
@@ -50,12 +50,12 @@ struct data_block {
 
 /* While a line is taken apart. */
 struct data_parser {
-    const struct data_plan *plan;
+    const struct data_parse_plan *plan;
     const struct data_schema *schema;
     struct data_block *block;
-    struct data_where where; /* of the next sample */
-    char why[200];           /* why the line is bad */
-    uint64_t *ids;           /* scratch: a line's ids */
+    struct data_sample_place where; /* of the next sample */
+    char why[200];                  /* why the line is bad */
+    uint64_t *ids;                  /* scratch: a line's ids */
     size_t n_ids, cap_ids;
     uint64_t seed, pass; /* of the random numbers of skipgram and cbow */
     uint32_t stream;
@@ -74,7 +74,7 @@ void data_block_parse(struct data_block *b, struct data_parser *p, const char *n
 /* Room for one more sample, at samples.n: its lists are empty. NULL: out of memory. */
 struct pd_batch *data_sample_begin(struct data_parser *p);
 /* Give list field k of that sample one more id. 0, PD_ENOMEM, or PD_EDATA with p->why: too many. */
-int data_sample_list(struct data_parser *p, uint32_t k, uint64_t id, float weight);
+int data_sample_add_id(struct data_parser *p, uint32_t k, uint64_t id, float weight);
 void data_sample_end(struct data_parser *p);
 
 /* Numbers out of [s, end). 1: the whole of it is one. */
@@ -82,8 +82,8 @@ int data_parse_id(const char *s, const char *end, uint64_t *out);
 int data_parse_number(const char *s, const char *end, double *out); /* finite */
 /* Number `slot` of dense field f as the network gets it: its transform, then its mean and std. 1;
  * 0: it is too large for a float. */
-int data_scale(const struct data_plan *plan, const struct data_field *f, uint32_t slot, double x,
-               float *out);
+int data_scale(const struct data_parse_plan *plan, const struct data_field *f, uint32_t slot,
+               double x, float *out);
 int data_bad_text(struct data_parser *p, const char *s, const char *end,
                   const char *what); /* PD_EDATA, "'text' WHAT" */
 

@@ -81,7 +81,7 @@ static int list(struct data_parser *p, uint32_t k, uint64_t salt, const char *fr
             rc = decimal(p, f, from, id_end, &id);
         else if (!rc)
             id = hashed(f, salt, from, id_end);
-        if (rc < 0 || (!rc && (rc = data_sample_list(p, k, id, (float)weight))))
+        if (rc < 0 || (!rc && (rc = data_sample_add_id(p, k, id, (float)weight))))
             return rc;
         from = stop ? stop + n_sep : to;
     }
@@ -105,7 +105,7 @@ static int apply(struct data_parser *p, const struct data_action *a, struct pd_b
         return label(p, f, from, to, &b->ids[a->field][b->n]);
     case DATA_CATEGORIES:
         if (f->n_columns > 1)
-            return gone ? 0 : data_sample_list(p, a->field, hashed(f, a->salt, from, to), 1);
+            return gone ? 0 : data_sample_add_id(p, a->field, hashed(f, a->salt, from, to), 1);
         return gone ? 0 : list(p, a->field, a->salt, from, to);
     case DATA_LIST:
         return gone ? 0 : list(p, a->field, a->salt, from, to);
@@ -127,7 +127,7 @@ static inline int next_plain(char separator, struct data_cursor *c, char **from,
 }
 
 int data_line_columns(struct data_parser *p, const char *s, size_t n) {
-    const struct data_plan *plan = p->plan;
+    const struct data_parse_plan *plan = p->plan;
     struct pd_batch *b = data_sample_begin(p);
     /* Quotes are taken out in place: the text is the block's own. */
     struct data_cursor c = {(char *)(uintptr_t)s, (char *)(uintptr_t)s + n, 1};

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "data/schema/block.h"
 #include "data/schema/format.h"
 
@@ -141,7 +141,7 @@ int data_line_cbow(struct data_parser *p, const char *s, size_t n) {
         b->ids[0][b->n] = p->ids[i];
         for (size_t j = lo; !rc && j <= hi; j++)
             if (j != i)
-                rc = data_sample_list(p, 1, p->ids[j], 1);
+                rc = data_sample_add_id(p, 1, p->ids[j], 1);
         if (!rc)
             data_sample_end(p);
     }

@@ -55,7 +55,7 @@ static int feature(struct data_parser *p, struct pd_batch *b, const char *s, con
                  id, f->vocabulary);
         return PD_EDATA;
     }
-    return data_sample_list(p, 1, id, (float)x);
+    return data_sample_add_id(p, 1, id, (float)x);
 }
 
 /* What is not named is 0, and is scaled, too. */

@@ -12,7 +12,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "data/schema/format.h"
 #include "data/input/lines.h"
@@ -123,7 +123,7 @@ static int by_column(const void *a, const void *b) {
                                 : (x->slot > y->slot) - (x->slot < y->slot);
 }
 
-static int make_actions(struct data_plan *p, char (*name)[PD_FIELD_NAME], uint32_t n,
+static int make_actions(struct data_parse_plan *p, char (*name)[PD_FIELD_NAME], uint32_t n,
                         struct pd_err *err) {
     const struct data_schema *s = p->schema;
     uint32_t total = 0;
@@ -155,7 +155,7 @@ static int can_reopen(const char *path) {
 }
 
 /* The columns' names from the first line of `path`. */
-static int read_header(struct data_plan *p, const char *dir, const char *first,
+static int read_header(struct data_parse_plan *p, const char *dir, const char *first,
                        struct pd_err *err) {
     struct data_lines l;
     char path[PATH_MAX], *line, (*name)[PD_FIELD_NAME] = NULL;
@@ -196,7 +196,7 @@ static int read_header(struct data_plan *p, const char *dir, const char *first,
 
 /* counts_file: the count of word i in line i. A word of frequency f stays with probability
  * (sqrt(f/t) + 1) * t/f: word2vec's. */
-static int read_counts(struct data_plan *p, const char *dir, struct pd_err *err) {
+static int read_counts(struct data_parse_plan *p, const char *dir, struct pd_err *err) {
     const struct data_schema *s = p->schema;
     char path[PATH_MAX], text[64];
     double total = 0;
@@ -234,9 +234,9 @@ static int read_counts(struct data_plan *p, const char *dir, struct pd_err *err)
     return rc;
 }
 
-int data_plan_new(struct data_plan **out, const struct data_schema *s, const char *dir,
-                  const char *first_dir, const char *first, struct pd_err *err) {
-    struct data_plan *p = pd_calloc(1, sizeof *p);
+int data_parse_plan_new(struct data_parse_plan **out, const struct data_schema *s, const char *dir,
+                        const char *first_dir, const char *first, struct pd_err *err) {
+    struct data_parse_plan *p = pd_calloc(1, sizeof *p);
     int rc = 0;
     if (!p)
         return pd_fail(err, PD_ENOMEM, "out of memory for a data reader");
@@ -254,14 +254,14 @@ int data_plan_new(struct data_plan **out, const struct data_schema *s, const cha
     if (!rc && s->subsample > 0)
         rc = read_counts(p, dir, err);
     if (rc) {
-        data_plan_free(p);
+        data_parse_plan_free(p);
         return rc;
     }
     *out = p;
     return 0;
 }
 
-void data_plan_free(struct data_plan *p) {
+void data_parse_plan_free(struct data_parse_plan *p) {
     if (!p)
         return;
     free(p->action);

@@ -1,7 +1,7 @@
 /* plan.h - a schema made ready for parsing: which column goes where, salts, tables of numbers.
  * Immutable; shared by threads. */
-#ifndef PD_DATA_PLAN_H
-#define PD_DATA_PLAN_H
+#ifndef PD_DATA_PARSE_PLAN_H
+#define PD_DATA_PARSE_PLAN_H
 
 #include "data/schema/schema.h"
 
@@ -12,7 +12,7 @@ struct data_action { /* column `column` of a line gives number `slot` of field `
 
 enum { PLAN_LOGS = 4096 };
 
-struct data_plan {
+struct data_parse_plan {
     const struct data_schema *schema;
     uint32_t n_columns;         /* of the file */
     struct data_action *action; /* [n_actions], by column */
@@ -27,9 +27,9 @@ struct data_plan {
 /* `first` names, relative to first_dir, the file whose header names the columns, opened only then;
  * NULL if there is none. It is read apart from its samples, so it can't be a pipe (PD_EUSAGE).
  * `dir` is where counts_file is. */
-int data_plan_new(struct data_plan **out, const struct data_schema *s, const char *dir,
-                  const char *first_dir, const char *first, struct pd_err *err);
-void data_plan_free(struct data_plan *p);
+int data_parse_plan_new(struct data_parse_plan **out, const struct data_schema *s, const char *dir,
+                        const char *first_dir, const char *first, struct pd_err *err);
+void data_parse_plan_free(struct data_parse_plan *p);
 
 /* The next column of a line: *s narrowed to it and the rest moved on. 1; 0: there is none left; -1:
  * a quote is not closed or is followed by more. Quotes are taken out in place. */

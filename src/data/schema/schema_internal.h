@@ -1,7 +1,7 @@
 /* schema_int.h - what schema.c ([data], and the schema as a whole), schema_field.c ([field NAME])
  * and schema_value.c (values of keys) share. */
-#ifndef PD_DATA_SCHEMA_INT_H
-#define PD_DATA_SCHEMA_INT_H
+#ifndef PD_DATA_SCHEMA_INTERNAL_H
+#define PD_DATA_SCHEMA_INTERNAL_H
 
 #include "data/schema/format.h"
 

@@ -1,20 +1,19 @@
-/* arena.h - memory that two processes of one machine share, from one to the other, so that large
- * sections of a frame need not go through sockets: two copies by the kernel become one of ours, and
- * the receiver uses the bytes where they lie.
+/* arena.h - memory that two processes of one machine share, in one direction, for large sections of
+ * frames. Instead of two copies by the kernel (a socket) there is one copy by the sender; the
+ * receiver uses the bytes in place.
  *
- *     sender   net_arena_new   a sealed memfd; its pid, fd and 16 secret bytes go to the peer as a
- * message receiver net_arena_open  /proc/PID/fd/FD; whoever is on another machine, or in another
- * namespace, does not find it sender   net_arena_take  room for one frame, if there is any; else it
- * goes through the socket as ever receiver net_arena_give_back   marks the room free, in the arena
- * that it sends with itself
+ *     sender    net_arena_new        a sealed memfd; pid, fd and a 16-byte secret go to the peer
+ *     receiver  net_arena_open       /proc/PID/fd/FD; fails on another machine or namespace
+ *     sender    net_arena_take       room for a frame, or NULL: the frame goes through the socket
+ *     receiver  net_arena_give_back  frees the room, by a mark in the receiver's own arena
  *
- * Rooms lie in a ring and become free again in order. Nobody ever waits for one, and a process that
- * ends, in whatever way, leaves nothing behind: the memory goes with the last of the two. It is
- * sealed against shrinking, and a room has memory before it is written to, so touching it can't
- * fail. Whoever can open it may read and write all that its peer can (the kernel asks for the same
- * rights as for tracing it), so the two trust each other with each other's frames; what a receiver
- * believes of offsets, lengths and turns it checks.
- */
+ * Rooms are a ring and are reused in order. No process ever waits for a room. A process that ends
+ * in any way leaves nothing behind: the memory ends with the last process that maps it. The memory
+ * is sealed against shrinking, and a room has pages before it is written, so access cannot fail.
+ *
+ * Trust: a process that can open the arena may read and write all of its peer's memory anyway (the
+ * kernel asks for the same rights as for tracing). The receiver still checks offsets, lengths and
+ * turns. */
 #ifndef PD_NET_ARENA_H
 #define PD_NET_ARENA_H
 
@@ -28,25 +27,26 @@ enum { NET_ARENA_BYTES = 16 << 20 };
 
 struct net_arena;
 
-/* Ours. 0, or PD_EIO/PD_ENOMEM where the kernel gives none. */
+/* Create an own arena. 0, or PD_EIO or PD_ENOMEM when the kernel refuses. */
 int net_arena_new(struct net_arena **out, struct net_memory_name *name);
-/* The peer's: 0, or PD_ENOENT if it is not on this machine or not what it should be. */
+/* Map the peer's arena. PD_ENOENT: it is not on this machine, or not an arena. */
 int net_arena_open(struct net_arena **out, const struct net_memory_name *name);
-void net_arena_free(struct net_arena *a); /* unmapped, for this process; NULL is fine */
+void net_arena_free(struct net_arena *a); /* unmaps it in this process; NULL is fine */
 
-/* Room for n bytes in our arena, 64-byte aligned, or NULL. `theirs`, the arena that its receiver
- * sends with, tells what is free again. *offset and *turn name it. One thread. */
+/* Take room for n bytes in the own arena, 64-byte aligned; NULL: none is free. `theirs`, the arena
+ * of the opposite direction, says which rooms the receiver has freed. *offset and *turn identify
+ * the room for the receiver. One thread. */
 void *net_arena_take(struct net_arena *ours, const struct net_arena *theirs, size_t n,
                      uint64_t *offset, uint32_t *turn);
-/* Free rooms are free now: as when one is taken. */
-void net_arena_look(struct net_arena *ours, const struct net_arena *theirs);
-/* What is to happen when the room that was taken last is free, as the two above find out, or all
- * are dropped. */
-void net_arena_then(struct net_arena *ours, void (*release)(void *arg), void *arg);
-void net_arena_drop_all(struct net_arena *ours); /* nobody tells any more: all count as free */
-/* n bytes at that offset of the peer's arena, or NULL: it has none such. */
-uint8_t *net_arena_at(const struct net_arena *theirs, uint64_t offset, uint64_t n);
-/* The room of that turn in the peer's arena is free. Any thread. */
+/* Reclaim the rooms that the receiver has freed, as net_arena_take does. */
+void net_arena_reclaim(struct net_arena *ours, const struct net_arena *theirs);
+/* Set a callback for the room that was taken last. It runs when the room is reclaimed or dropped.
+ */
+void net_arena_on_free(struct net_arena *ours, void (*release)(void *arg), void *arg);
+void net_arena_drop_all(struct net_arena *ours); /* the peer is gone: all rooms count as free */
+/* The n bytes at `offset` of the peer's arena; NULL: outside the arena or unaligned. */
+uint8_t *net_arena_bytes(const struct net_arena *theirs, uint64_t offset, uint64_t n);
+/* Tell the peer that the room of this turn is free. Any thread. */
 void net_arena_give_back(struct net_arena *ours, uint32_t turn);
 
 #endif

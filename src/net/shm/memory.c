@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/str.h"
 
 enum { STEP = 256 << 10 };
 
-/* Takes the descriptor, also on failure. */
+/* Closes the descriptor on failure. */
 static int map(struct net_memory *m, int fd, uint64_t bytes, int writable) {
     const int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
     void *p = pd_fault("net.arena") ? MAP_FAILED : mmap(NULL, bytes, prot, MAP_SHARED, fd, 0);
@@ -34,7 +34,7 @@ int net_memory_new(struct net_memory *m, uint64_t bytes, struct net_memory_name 
     struct net_memory_name n = {.pid = (uint32_t)getpid(), .bytes = bytes};
     struct rlimit most;
     if (getrlimit(RLIMIT_FSIZE, &most) || bytes > most.rlim_cur ||
-        bytes > INT64_MAX) /* the first would be a signal */
+        bytes > INT64_MAX) /* pid 0 or less means a group of processes, not one */
         return PD_EIO;
     const int fd = pd_fault("net.arena")
                        ? -1
@@ -59,8 +59,8 @@ int net_memory_new(struct net_memory *m, uint64_t bytes, struct net_memory_name 
     return 0;
 }
 
-/* What the peer names may be anything that a process of ours has open: only a sealed memory file of
- * the right size is looked into. */
+/* The peer may name any file that a process of this user has open. Only a sealed memfd of the right
+ * size is mapped. */
 int net_memory_open(struct net_memory *m, const struct net_memory_name *name, int writable) {
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
     char path[64];

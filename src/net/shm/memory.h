@@ -1,7 +1,7 @@
-/* memory.h - memory of this process that another one of the same machine may map: a sealed memfd,
- * which has no name that could be left behind. Its first NET_MEMORY_DATA bytes begin with 16 secret
- * ones, by which whoever opens it knows that it is the right one.
- */
+/* memory.h - memory of this process that another process on the same machine may map: a sealed
+ * memfd, which has no name and therefore leaves nothing behind. The first NET_MEMORY_DATA bytes are
+ * a header. It begins with a 16-byte secret, by which the other process recognizes the right
+ * memory. */
 #ifndef PD_NET_MEMORY_H
 #define PD_NET_MEMORY_H
 
@@ -9,7 +9,8 @@
 
 enum { NET_MEMORY_SECRET = 16, NET_MEMORY_DATA = 4096, NET_MEMORY_NAME = 32 };
 
-/* What the other process needs to find it; as a message u32 pid, u32 fd, u64 bytes, the secret. */
+/* Identifies the memory for the other process. On the wire: u32 pid, u32 fd, u64 bytes, the secret.
+ */
 struct net_memory_name {
     uint32_t pid, fd;
     uint64_t bytes;
@@ -17,23 +18,23 @@ struct net_memory_name {
 };
 
 struct net_memory {
-    int fd; /* ours; -1 of another process's */
+    int fd; /* -1: another process owns the memory */
     uint8_t *map;
     uint64_t bytes;
-    uint64_t backed; /* ours: so many from the beginning have memory */
+    uint64_t backed; /* of the owner: this many bytes from the beginning have pages */
 };
 
-/* Ours, zeroed, with memory for the first NET_MEMORY_DATA bytes. 0, or PD_EIO/PD_ENOMEM where the
- * kernel gives none. */
+/* Create zeroed memory. The first NET_MEMORY_DATA bytes have pages. 0, or PD_EIO or PD_ENOMEM when
+ * the kernel refuses. */
 int net_memory_new(struct net_memory *m, uint64_t bytes, struct net_memory_name *name);
-/* Another process's: 0, or PD_ENOENT if it is not on this machine or not what it should be: sealed,
- * and of that many bytes. */
+/* Map another process's memory. PD_ENOENT: it is not on this machine, or not sealed, or not of that
+ * size. */
 int net_memory_open(struct net_memory *m, const struct net_memory_name *name, int writable);
-/* Memory for the first n bytes of ours, which may be touched then. A page that is only touched may
- * get none, where the kernel counts strictly what it has promised (vm.overcommit_memory = 2), or is
- * an old one that is short of memory: whoever touches it dies of SIGBUS. 0, or PD_ENOMEM. */
+/* Reserve pages for the first n bytes of own memory; only these bytes may be touched. Touching a
+ * page without this can kill the process by SIGBUS, where the kernel limits overcommit
+ * (vm.overcommit_memory = 2) or memory is short. 0, or PD_ENOMEM. */
 int net_memory_back(struct net_memory *m, uint64_t n);
-void net_memory_free(struct net_memory *m); /* unmapped, for this process; of one that is not there
-                                               (map NULL) nothing */
+/* Unmaps the memory in this process. No effect if map is NULL. */
+void net_memory_free(struct net_memory *m);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 enum { LINE = 64, FREE_MOST = 16 };
 
@@ -12,11 +12,11 @@ struct net_region {
     struct net_memory m;
     struct net_memory_name name;
     enum net_lent lent;
-    uint64_t used; /* from the beginning */
+    uint64_t used; /* bytes in use from the beginning, holes included */
     struct hole {
         void *p;
         size_t n;
-    } holes[FREE_MOST]; /* put back */
+    } holes[FREE_MOST]; /* returned by net_region_put */
     uint32_t n_holes;
 };
 

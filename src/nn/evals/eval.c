@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "nn/evals/eval_internal.h"
 #include "nn/graph/graph_internal.h"
 
@@ -115,7 +115,7 @@ int nn_eval_merge(struct nn_eval *into, const struct nn_eval *from, struct pd_er
     const struct nn_graph *g = into->g;
     for (uint32_t k = 0; k < g->n_evals; k++) {
         for (uint32_t i = 0; i < g->eval[k].type->n_sums; i++)
-            pd_exact_merge(&into->of[k].sum[i], &from->of[k].sum[i]);
+            pd_exact_sum_merge(&into->of[k].sum[i], &from->of[k].sum[i]);
         if (into->of[k].auc && nn_auc_merge(into->of[k].auc, from->of[k].auc))
             return pd_fail(err, PD_ENOMEM, "no memory for evaluator '%s'", g->eval[k].name);
     }
@@ -124,14 +124,14 @@ int nn_eval_merge(struct nn_eval *into, const struct nn_eval *from, struct pd_er
 
 static int total_sums(struct nn_eval_sums *s, uint32_t n, const struct nn_eval_all *all,
                       struct pd_err *err) {
-    double v[NN_EVAL_SUMS * PD_EXACT_NUMBERS];
+    double v[NN_EVAL_SUMS * PD_EXACT_SUM_NUMBERS];
     if (!n || !all->sum)
         return 0;
     for (uint32_t i = 0; i < n; i++)
-        pd_exact_put(&s->sum[i], v + i * PD_EXACT_NUMBERS);
-    int rc = all->sum(all->arg, v, n * PD_EXACT_NUMBERS, err);
+        pd_exact_sum_put(&s->sum[i], v + i * PD_EXACT_SUM_NUMBERS);
+    int rc = all->sum(all->arg, v, n * PD_EXACT_SUM_NUMBERS, err);
     for (uint32_t i = 0; !rc && i < n; i++)
-        pd_exact_get(&s->sum[i], v + i * PD_EXACT_NUMBERS);
+        pd_exact_sum_get(&s->sum[i], v + i * PD_EXACT_SUM_NUMBERS);
     return rc;
 }
 
@@ -147,7 +147,7 @@ int nn_eval_total(struct nn_eval *v, const struct nn_eval_all *all, struct pd_er
         if (rc)
             return rc;
         for (uint32_t i = 0; i < ev->type->n_sums; i++)
-            sum[i] = pd_exact_value(&v->of[k].sum[i]);
+            sum[i] = pd_exact_sum_value(&v->of[k].sum[i]);
         uint32_t n = ev->type->finish(sum, &v->of[k], out);
         for (uint32_t i = 0; i < n; i++) {
             struct value *x = &v->value[v->n_values++];

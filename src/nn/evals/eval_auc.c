@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "nn/evals/eval_internal.h"
 
 enum { EXACT = 1 << 17, BUCKETS = 1 << 15, REDUCE = 1 << 16 };

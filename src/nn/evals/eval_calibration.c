@@ -14,9 +14,9 @@ static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
     for (uint32_t i = 0; i < r->n; i++) {
         double p = nn_eval_score(r, i);
         int k = p >= 1 ? BINS - 1 : p > 0 ? (int)(p * BINS) : 0;
-        pd_exact_add(&s->sum[SAMPLES + k], 1);
-        pd_exact_add(&s->sum[POSITIVE + k], r->label[i] == (double)r->positive);
-        pd_exact_add(&s->sum[PREDICTED + k], p);
+        pd_exact_sum_add(&s->sum[SAMPLES + k], 1);
+        pd_exact_sum_add(&s->sum[POSITIVE + k], r->label[i] == (double)r->positive);
+        pd_exact_sum_add(&s->sum[PREDICTED + k], p);
     }
 }
 

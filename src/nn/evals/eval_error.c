@@ -3,7 +3,7 @@
 #include "nn/evals/eval_internal.h"
 #include "nn/kernels/kernel.h"
 
-uint32_t nn_eval_says(const struct nn_eval_rows *r, uint32_t i) {
+uint32_t nn_eval_class(const struct nn_eval_rows *r, uint32_t i) {
     const float *y = r->y + (size_t)i * r->cols;
     return r->cols > 1 ? (uint32_t)nn_argmax(r->cols, y) : (double)*y >= r->threshold;
 }
@@ -13,9 +13,9 @@ enum { SAMPLES, WRONG, N };
 static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
     uint32_t wrong = 0;
     for (uint32_t i = 0; i < r->n; i++)
-        wrong += (double)nn_eval_says(r, i) != r->label[i];
-    pd_exact_add(&s->sum[SAMPLES], r->n);
-    pd_exact_add(&s->sum[WRONG], wrong);
+        wrong += (double)nn_eval_class(r, i) != r->label[i];
+    pd_exact_sum_add(&s->sum[SAMPLES], r->n);
+    pd_exact_sum_add(&s->sum[WRONG], wrong);
 }
 
 static uint32_t finish(const double *sum, const struct nn_eval_sums *s,

@@ -1,6 +1,6 @@
 /* eval_int.h - what an evaluator is to eval.c: a row of the table, and what is added up. */
-#ifndef PD_NN_EVAL_INT_H
-#define PD_NN_EVAL_INT_H
+#ifndef PD_NN_EVAL_INTERNAL_H
+#define PD_NN_EVAL_INTERNAL_H
 
 #include "math/exact_sum.h"
 #include "nn/evals/eval.h"
@@ -11,7 +11,7 @@ enum { NN_EVAL_SUMS = 40 };
 struct nn_auc; /* eval_auc.c */
 
 struct nn_eval_sums {
-    struct pd_exact sum[NN_EVAL_SUMS];
+    struct pd_exact_sum sum[NN_EVAL_SUMS];
     struct nn_auc *auc; /* of the evaluator with pairs */
 };
 
@@ -26,7 +26,7 @@ static inline double nn_eval_score(const struct nn_eval_rows *r, uint32_t i) {
 }
 
 /* The class that the outputs say. */
-uint32_t nn_eval_says(const struct nn_eval_rows *r, uint32_t i);
+uint32_t nn_eval_class(const struct nn_eval_rows *r, uint32_t i);
 
 static inline uint32_t nn_eval_one(struct nn_value out[NN_EVAL_VALUES], double v) {
     out[0] = (struct nn_value){"", v};

@@ -9,7 +9,7 @@ enum { SAMPLES, LOSS, N };
 #define LEAST 1e-7
 
 static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
-    pd_exact_add(&s->sum[SAMPLES], r->n);
+    pd_exact_sum_add(&s->sum[SAMPLES], r->n);
     for (uint32_t i = 0; i < r->n; i++) {
         const float *y = r->y + (size_t)i * r->cols;
         double p = NAN;
@@ -17,7 +17,7 @@ static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
             p = r->label[i] > 0.5 ? (double)*y : 1 - (double)*y;
         else if (r->label[i] >= 0 && r->label[i] < r->cols)
             p = (double)y[(uint32_t)r->label[i]];
-        pd_exact_add(&s->sum[LOSS], -log(p < LEAST ? LEAST : p));
+        pd_exact_sum_add(&s->sum[LOSS], -log(p < LEAST ? LEAST : p));
     }
 }
 

@@ -6,10 +6,10 @@
 enum { SAMPLES, ERROR, N };
 
 static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
-    pd_exact_add(&s->sum[SAMPLES], r->n);
+    pd_exact_sum_add(&s->sum[SAMPLES], r->n);
     for (uint32_t i = 0; i < r->n; i++) {
         double d = (double)r->y[i] - r->label[i];
-        pd_exact_add(&s->sum[ERROR], fabs(d));
+        pd_exact_sum_add(&s->sum[ERROR], fabs(d));
     }
 }
 

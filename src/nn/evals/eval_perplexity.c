@@ -6,8 +6,8 @@
 enum { SAMPLES, COST, N };
 
 static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
-    pd_exact_add(&s->sum[SAMPLES], r->n);
-    pd_exact_add(&s->sum[COST], r->cost_sum);
+    pd_exact_sum_add(&s->sum[SAMPLES], r->n);
+    pd_exact_sum_add(&s->sum[COST], r->cost_sum);
 }
 
 static uint32_t finish(const double *sum, const struct nn_eval_sums *s,

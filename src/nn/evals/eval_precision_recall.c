@@ -10,14 +10,14 @@ enum { SAID, IS, BOTH, N };
 static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
     uint32_t said = 0, is = 0, both = 0, positive = r->positive;
     for (uint32_t i = 0; i < r->n; i++) {
-        int says = nn_eval_says(r, i) == positive, label = r->label[i] == (double)positive;
+        int says = nn_eval_class(r, i) == positive, label = r->label[i] == (double)positive;
         said += (uint32_t)says;
         is += (uint32_t)label;
         both += (uint32_t)(says && label);
     }
-    pd_exact_add(&s->sum[SAID], said);
-    pd_exact_add(&s->sum[IS], is);
-    pd_exact_add(&s->sum[BOTH], both);
+    pd_exact_sum_add(&s->sum[SAID], said);
+    pd_exact_sum_add(&s->sum[IS], is);
+    pd_exact_sum_add(&s->sum[BOTH], both);
 }
 
 static uint32_t finish(const double *sum, const struct nn_eval_sums *s,

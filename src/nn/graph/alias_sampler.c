@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 
 struct nn_alias {
     uint32_t n;

@@ -1,8 +1,8 @@
 /* alias.h - draw an index with a given probability in constant time: one table look-up, two random
  * numbers. Source: docs/sources.md#negative-sampling (Walker 1977, in Vose's form)
  */
-#ifndef PD_NN_ALIAS_H
-#define PD_NN_ALIAS_H
+#ifndef PD_NN_ALIAS_SAMPLER_H
+#define PD_NN_ALIAS_SAMPLER_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "nn/graph/graph_internal.h"
 
 enum { MAX_ELEMENTS_LOG2 = 36 }; /* of one parameter: 2^36 floats are 256 GiB */

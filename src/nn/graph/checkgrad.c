@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "math/hash.h"
 #include "math/rng.h"
 #include "nn/graph/graph_internal.h"
@@ -144,11 +144,11 @@ static int crosses_kink(struct check *c, float *w) {
     float was = *w;
     double moved;
     cost(c);
-    uint64_t here = nn_exec_sides(c->exec);
+    uint64_t here = nn_exec_kink_sides(c->exec);
     cost_at(c, w, (double)was + 2 * steps[N_STEPS - 1], &moved);
-    int crossed = nn_exec_sides(c->exec) != here;
+    int crossed = nn_exec_kink_sides(c->exec) != here;
     cost_at(c, w, (double)was - 2 * steps[N_STEPS - 1], &moved);
-    crossed |= nn_exec_sides(c->exec) != here;
+    crossed |= nn_exec_kink_sides(c->exec) != here;
     *w = was;
     return crossed;
 }

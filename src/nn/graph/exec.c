@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 
@@ -158,7 +158,7 @@ void nn_exec_forward(struct nn_exec *e, const struct nn_feed *f, uint32_t first,
     }
 }
 
-float *nn_grad_into(struct nn_exec *e, uint32_t node, int *add) {
+float *nn_input_gradient(struct nn_exec *e, uint32_t node, int *add) {
     struct nn_state *s = &e->state[node];
     if (!e->g->node[node].wants_grad)
         return NULL;
@@ -209,7 +209,7 @@ void nn_exec_backward(struct nn_exec *e) {
     e->feed = NULL; /* outputs are gone: some gradients were made in their place */
 }
 
-void nn_exec_together(struct nn_exec *e, const struct nn_feed *f, uint32_t k, uint32_t n) {
+void nn_exec_joint_gradient(struct nn_exec *e, const struct nn_feed *f, uint32_t k, uint32_t n) {
     const struct nn_graph *g = e->g;
     assert(e->beside && f->g == g && k < n);
     for (uint32_t i = g->n_nodes; i-- > g->n_fields;)
@@ -226,7 +226,7 @@ const float *nn_exec_output(const struct nn_exec *e, const char *name, uint32_t 
     return NULL;
 }
 
-uint64_t nn_exec_sides(const struct nn_exec *e) {
+uint64_t nn_exec_kink_sides(const struct nn_exec *e) {
     uint64_t h = 0;
     for (uint32_t i = e->g->n_fields; i < e->g->n_nodes; i++) {
         const struct nn_node *n = &e->g->node[i];

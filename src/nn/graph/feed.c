@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "nn/graph/sampler.h"
 
 /* Look-ups that there is room for at first: lists grow when a batch needs it. */
@@ -211,12 +211,12 @@ static int collect(struct nn_feed *f, uint32_t param, struct pd_err *err) {
         size_t count;
         const uint64_t *ids = ids_of(f, u, &count);
         for (size_t i = 0; g->use[u].param == param && i < count; i++)
-            f->sort[n++] = (struct pd_keyed){ids[i], u, (uint32_t)i};
+            f->sort[n++] = (struct pd_sort_key){ids[i], u, (uint32_t)i};
     }
-    pd_sort_keyed(&f->sort, &f->spare, n);
+    pd_key_sort(&f->sort, &f->spare, n);
     keys->n = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct pd_keyed *k = &f->sort[i];
+        const struct pd_sort_key *k = &f->sort[i];
         if (i == 0 || k->key != keys->at[keys->n - 1])
             keys->at[keys->n++] = k->key;
         f->slot[k->a][k->b] = keys->n - 1;
@@ -297,8 +297,8 @@ static int clicked(const struct nn_feed *f, int field, uint32_t sample) {
                     : c->ids[sample] != 0;
 }
 
-void nn_feed_seen(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n,
-                  uint32_t *seen) {
+void nn_feed_count_shown(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n,
+                         uint32_t *seen) {
     assert(first <= f->n && n <= f->n - first);
     memset(seen, 0, 2 * (size_t)f->keys[param].n * sizeof *seen);
     for (uint32_t u = 0; u < f->g->n_uses; u++) {
@@ -315,8 +315,8 @@ void nn_feed_seen(const struct nn_feed *f, uint32_t param, uint32_t first, uint3
     }
 }
 
-void nn_feed_mark(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n,
-                  uint64_t *bits) {
+void nn_feed_mark_keys(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n,
+                       uint64_t *bits) {
     assert(first <= f->n && n <= f->n - first);
     for (uint32_t u = 0; u < f->g->n_uses; u++) {
         if (f->g->use[u].param != param || !n)

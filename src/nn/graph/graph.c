@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "model_ini/model_ini_key.h"
 #include "nn/graph/evaluator.h"
 #include "nn/graph/sampler.h"

@@ -40,7 +40,7 @@ struct nn_param {
     double lr_factor;           /* times the optimizer's learning rate; default 1; static: 0 */
     int is_static;              /* stays as it began, or was loaded: no gradient is wanted */
     double l1, l2;  /* final: the layer's own or else the optimizer's; biases 0 unless given */
-    int together;   /* see nn_param_together */
+    int together;   /* see nn_param_is_joint */
     double average; /* above 0: not trained. A mean over steps: this is a new step's share of it,
                      * and what backward adds to the "gradient" is the sum over the samples of what
                      * is averaged */
@@ -50,11 +50,11 @@ struct nn_param {
     int line;  /* of train.ini, where it appears first */
 };
 
-/* With executions beside each other, and so many samples in the feed, nn_exec_together makes the
- * parameter's gradient, not each one's backward. Then there is no copy of a matrix for each thread
- * to be cleared, made of fewer samples and added up; but each thread reads all samples on one side
- * of it, which costs more than it saves where they are many. */
-static inline int nn_param_together(const struct nn_param *p, uint32_t n_samples) {
+/* With executions beside each other, and so many samples in the feed, nn_exec_joint_gradient makes
+ * the parameter's gradient, not each one's backward. Then there is no copy of a matrix for each
+ * thread to be cleared, made of fewer samples and added up; but each thread reads all samples on
+ * one side of it, which costs more than it saves where they are many. */
+static inline int nn_param_is_joint(const struct nn_param *p, uint32_t n_samples) {
     return p->together && 2 * (uint64_t)n_samples <= (p->rows > p->cols ? p->rows : p->cols);
 }
 
@@ -114,13 +114,13 @@ const uint64_t *nn_feed_keys(const struct nn_feed *f, uint32_t param, uint32_t *
 
 /* Which of them samples [first, first+n) look up: bit k is set for the k-th key; others stay as
  * they are. */
-void nn_feed_mark(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n,
-                  uint64_t *bits);
+void nn_feed_mark_keys(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n,
+                       uint64_t *bits);
 
 /* How often the samples [first, first+n) show each of them, and how often with a click: seen[2 * k]
  * and seen[2 * k + 1] of the k-th key. Ids that are drawn are not shown. */
-void nn_feed_seen(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n,
-                  uint32_t *seen);
+void nn_feed_count_shown(const struct nn_feed *f, uint32_t param, uint32_t first, uint32_t n,
+                         uint32_t *seen);
 
 /* --- execution --- */
 
@@ -136,7 +136,8 @@ int nn_exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max_bat
 /* n executions beside each other, for as many threads: each computes up to max_piece samples at a
  * time of a feed of up to max_batch. The values of a layer, and their gradients, are rows of one
  * matrix, by sample of the feed: pieces must not overlap. Backward leaves out the gradients of
- * parameters that are nn_param_together, see nn_exec_together. None is used after out[0] was freed.
+ * parameters that are nn_param_is_joint, see nn_exec_joint_gradient. None is used after out[0] was
+ * freed.
  */
 int nn_exec_new_beside(struct nn_exec **out, uint32_t n, const struct nn_graph *g,
                        uint32_t max_piece, uint32_t max_batch, struct pd_err *err);
@@ -160,7 +161,7 @@ void nn_exec_backward(struct nn_exec *e); /* of the last forward, which was NN_T
 /* When executions beside each other have done backward for all samples of the feed: slice k of n of
  * the gradients that they left out, made of all samples at once, in place of what is in the buffers
  * that are bound to `e`, any of them. Slices share nothing, so threads may make one each. */
-void nn_exec_together(struct nn_exec *e, const struct nn_feed *f, uint32_t k, uint32_t n);
+void nn_exec_joint_gradient(struct nn_exec *e, const struct nn_feed *f, uint32_t k, uint32_t n);
 
 /* Between forward and backward, which may put gradients in the place of values. The values of layer
  * `name`: [n x *size], or NULL if there is no such layer. */

@@ -6,8 +6,8 @@
  * x width] layers  e1 e2 context hidden predict     nodes after them, inputs before users: values
  * [n x size] costs   read a layer and a label field; their gradient starts backward
  */
-#ifndef PD_NN_INTERNAL_H
-#define PD_NN_INTERNAL_H
+#ifndef PD_NN_GRAPH_INTERNAL_H
+#define PD_NN_GRAPH_INTERNAL_H
 
 #include "math/key_sort.h"
 #include "math/rng.h"
@@ -136,7 +136,7 @@ struct nn_node {
     uint32_t n_readers; /* layers that take it */
     uint32_t n_costs, n_plain_costs; /* that read it; of these not fused with its activation */
     /* shape may set this: then backward leaves out the gradients of the inputs' parameters that are
-     * nn_param_together, in executions beside each other, and this makes slice k of n of them, of
+     * nn_param_is_joint, in executions beside each other, and this makes slice k of n of them, of
      * all samples of the feed. */
     void (*together)(struct nn_exec *e, const struct nn_node *self, const struct nn_feed *f,
                      uint32_t k, uint32_t n);
@@ -246,7 +246,7 @@ struct nn_feed {
     } * keys;        /* [n_params] */
     uint32_t **slot; /* [n_uses]: of each id of the field, which key */
     size_t *slot_cap;
-    struct pd_keyed *sort,
+    struct pd_sort_key *sort,
         *spare; /* scratch for all uses of one table: key, which use, which of its ids */
     size_t sort_cap;
 };
@@ -301,10 +301,10 @@ static inline float nn_label(const struct nn_exec *e, uint32_t field, size_t i, 
 
 /* A fingerprint of which side of kinks the values of the last forward are on, and of what was
  * chosen (checkgrad). */
-uint64_t nn_exec_sides(const struct nn_exec *e);
+uint64_t nn_exec_kink_sides(const struct nn_exec *e);
 
 /* Where a layer puts the gradient of its input `node`: NULL if nobody wants it; *add: add to what
  * is there. */
-float *nn_grad_into(struct nn_exec *e, uint32_t node, int *add);
+float *nn_input_gradient(struct nn_exec *e, uint32_t node, int *add);
 
 #endif

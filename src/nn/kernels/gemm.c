@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "nn/kernels/kernel.h"
 
 enum { WORK_BUFFER = 128 << 20 }; /* BUFFER_SIZE of OpenBLAS's common_x86_64.h; less elsewhere */

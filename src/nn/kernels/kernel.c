@@ -146,40 +146,40 @@ INLINE void leaky_relu_grad8(const v8 *y, const v8 *dy, v8 *dx) {
 }
 
 /* The loops around them: whole vectors, then one padded with zeros. */
-#define MAP1(name, f8)                                     \
-    CLONES void name(size_t n, const float *x, float *y) { \
-        size_t i = 0;                                      \
-        v8 a, b;                                           \
-        for (; i + LANES <= n; i += LANES) {               \
-            LOAD(a, x + i);                                \
-            f8(&a, &b);                                    \
-            STORE(y + i, b);                               \
-        }                                                  \
-        if (i < n) {                                       \
-            a = SPLAT(0.0f);                               \
-            memcpy(&a, x + i, (n - i) * sizeof(float));    \
-            f8(&a, &b);                                    \
-            memcpy(y + i, &b, (n - i) * sizeof(float));    \
-        }                                                  \
+#define MAP1(name, f8)                                         \
+    CPU_CLONES void name(size_t n, const float *x, float *y) { \
+        size_t i = 0;                                          \
+        v8 a, b;                                               \
+        for (; i + LANES <= n; i += LANES) {                   \
+            LOAD(a, x + i);                                    \
+            f8(&a, &b);                                        \
+            STORE(y + i, b);                                   \
+        }                                                      \
+        if (i < n) {                                           \
+            a = SPLAT(0.0f);                                   \
+            memcpy(&a, x + i, (n - i) * sizeof(float));        \
+            f8(&a, &b);                                        \
+            memcpy(y + i, &b, (n - i) * sizeof(float));        \
+        }                                                      \
     }
 
-#define MAP2(name, f8)                                                       \
-    CLONES void name(size_t n, const float *y, const float *dy, float *dx) { \
-        size_t i = 0;                                                        \
-        v8 a, b, c;                                                          \
-        for (; i + LANES <= n; i += LANES) {                                 \
-            LOAD(a, y + i);                                                  \
-            LOAD(b, dy + i);                                                 \
-            f8(&a, &b, &c);                                                  \
-            STORE(dx + i, c);                                                \
-        }                                                                    \
-        if (i < n) {                                                         \
-            a = b = SPLAT(0.0f);                                             \
-            memcpy(&a, y + i, (n - i) * sizeof(float));                      \
-            memcpy(&b, dy + i, (n - i) * sizeof(float));                     \
-            f8(&a, &b, &c);                                                  \
-            memcpy(dx + i, &c, (n - i) * sizeof(float));                     \
-        }                                                                    \
+#define MAP2(name, f8)                                                           \
+    CPU_CLONES void name(size_t n, const float *y, const float *dy, float *dx) { \
+        size_t i = 0;                                                            \
+        v8 a, b, c;                                                              \
+        for (; i + LANES <= n; i += LANES) {                                     \
+            LOAD(a, y + i);                                                      \
+            LOAD(b, dy + i);                                                     \
+            f8(&a, &b, &c);                                                      \
+            STORE(dx + i, c);                                                    \
+        }                                                                        \
+        if (i < n) {                                                             \
+            a = b = SPLAT(0.0f);                                                 \
+            memcpy(&a, y + i, (n - i) * sizeof(float));                          \
+            memcpy(&b, dy + i, (n - i) * sizeof(float));                         \
+            f8(&a, &b, &c);                                                      \
+            memcpy(dx + i, &c, (n - i) * sizeof(float));                         \
+        }                                                                        \
     }
 
 MAP1(nn_exp, exp8)
@@ -307,7 +307,7 @@ INLINE float row_dot(size_t n, const float *x, const float *y) {
     return sum_lanes(&s);
 }
 
-CLONES void nn_softmax(size_t m, size_t n, float *x, double *log_sum) {
+CPU_CLONES void nn_softmax(size_t m, size_t n, float *x, double *log_sum) {
     for (size_t r = 0; r < m; r++, x += n) {
         float max = row_max(n, x);
         float sum = row_exp_sum(n, x, max);
@@ -319,7 +319,7 @@ CLONES void nn_softmax(size_t m, size_t n, float *x, double *log_sum) {
     }
 }
 
-CLONES void nn_softmax_grad(size_t m, size_t n, const float *y, const float *dy, float *dx) {
+CPU_CLONES void nn_softmax_grad(size_t m, size_t n, const float *y, const float *dy, float *dx) {
     for (size_t r = 0; r < m; r++, y += n, dy += n, dx += n) {
         float dot = row_dot(n, y, dy);
         for (size_t j = 0; j < n; j++)
@@ -332,36 +332,36 @@ void nn_fill_rows(size_t m, size_t n, const float *row, float *y) {
         memcpy(y + i * n, row, n * sizeof(float));
 }
 
-CLONES void nn_add(size_t n, const float *x, float *y) {
+CPU_CLONES void nn_add(size_t n, const float *x, float *y) {
     for (size_t i = 0; i < n; i++)
         y[i] += x[i];
 }
 
-CLONES void nn_add_clear(size_t n, float *restrict x, float *restrict y) {
+CPU_CLONES void nn_add_clear(size_t n, float *restrict x, float *restrict y) {
     for (size_t i = 0; i < n; i++) {
         y[i] += x[i];
         x[i] = 0;
     }
 }
 
-CLONES void nn_axpy(size_t n, float a, const float *x, float *y) {
+CPU_CLONES void nn_axpy(size_t n, float a, const float *x, float *y) {
     for (size_t i = 0; i < n; i++)
         y[i] += a * x[i];
 }
 
-CLONES void nn_times(size_t n, float a, const float *x, float *y) {
+CPU_CLONES void nn_times(size_t n, float a, const float *x, float *y) {
     for (size_t i = 0; i < n; i++)
         y[i] = a * x[i];
 }
 
-CLONES void nn_mul_add(size_t n, const float *a, const float *b, float *y) {
+CPU_CLONES void nn_mul_add(size_t n, const float *a, const float *b, float *y) {
     for (size_t i = 0; i < n; i++)
         y[i] += a[i] * b[i];
 }
 
-CLONES float nn_dot(size_t n, const float *x, const float *y) { return row_dot(n, x, y); }
+CPU_CLONES float nn_dot(size_t n, const float *x, const float *y) { return row_dot(n, x, y); }
 
-CLONES float nn_sum(size_t n, const float *x) {
+CPU_CLONES float nn_sum(size_t n, const float *x) {
     struct sum s;
     v8 a;
     size_t i = 0;
@@ -381,17 +381,17 @@ CLONES float nn_sum(size_t n, const float *x) {
     return sum_lanes(&s);
 }
 
-CLONES void nn_scale(size_t n, float a, float *y) {
+CPU_CLONES void nn_scale(size_t n, float a, float *y) {
     for (size_t i = 0; i < n; i++)
         y[i] *= a;
 }
 
-CLONES void nn_mul(size_t n, const float *a, const float *b, float *y) {
+CPU_CLONES void nn_mul(size_t n, const float *a, const float *b, float *y) {
     for (size_t i = 0; i < n; i++)
         y[i] = a[i] * b[i];
 }
 
-CLONES void nn_sum_rows(size_t m, size_t n, const float *x, float *y) {
+CPU_CLONES void nn_sum_rows(size_t m, size_t n, const float *x, float *y) {
     for (size_t i = 0; i < m; i++, x += n)
         for (size_t j = 0; j < n; j++)
             y[j] += x[j];
@@ -420,8 +420,8 @@ INLINE void copy_row(size_t n, const float *x, float *y) {
         y[j] = x[j];
 }
 
-CLONES void nn_gather_rows(size_t m, size_t n, const uint32_t *row, const float *w, size_t stride,
-                           int add, float *y) {
+CPU_CLONES void nn_gather_rows(size_t m, size_t n, const uint32_t *row, const float *w,
+                               size_t stride, int add, float *y) {
     for (size_t i = 0; i < m; i++, y += stride) {
         const float *from = w + (size_t)row[i] * n;
         if (add)
@@ -431,8 +431,8 @@ CLONES void nn_gather_rows(size_t m, size_t n, const uint32_t *row, const float 
     }
 }
 
-CLONES void nn_scatter_rows(size_t m, size_t n, const uint32_t *row, const float *dy, size_t stride,
-                            float *g) {
+CPU_CLONES void nn_scatter_rows(size_t m, size_t n, const uint32_t *row, const float *dy,
+                                size_t stride, float *g) {
     for (size_t i = 0; i < m; i++, dy += stride)
         add_row(n, dy, g + (size_t)row[i] * n);
 }

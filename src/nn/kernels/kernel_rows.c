@@ -5,19 +5,20 @@
 #include <math.h>
 #include <string.h>
 
-#ifdef CLONES /* a test compiles this file once more, for the plainest CPU, and compares bits */
+#ifdef CPU_CLONES /* a test compiles this file once more, for the plainest CPU, and compares bits \
+                   */
 #elif defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#define CPU_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
-#define CLONES /* sanitizers start after the resolvers that clones need */
+#define CPU_CLONES /* sanitizers start after the resolvers that clones need */
 #endif
 
 typedef float v8 __attribute__((vector_size(32)));
 #define LOAD(v, p) memcpy(&(v), (p), sizeof(v8))
 #define STORE(p, v) memcpy((p), &(v), sizeof(v8))
 
-CLONES void nn_rows_dot(size_t n, const uint32_t *row, size_t dim, const float *x, const float *y,
-                        float *z) {
+CPU_CLONES void nn_rows_dot(size_t n, const uint32_t *row, size_t dim, const float *x,
+                            const float *y, float *z) {
     for (size_t i = 0; i < n; i++) {
         const float *r = x + row[i] * dim;
         v8 lo = {0}, hi = {0}, a, b;
@@ -39,8 +40,8 @@ CLONES void nn_rows_dot(size_t n, const uint32_t *row, size_t dim, const float *
     }
 }
 
-CLONES void nn_rows_dot_grad(size_t n, const uint32_t *row, size_t dim, const float *g,
-                             const float *x, const float *y, float *dx, float *dy) {
+CPU_CLONES void nn_rows_dot_grad(size_t n, const uint32_t *row, size_t dim, const float *g,
+                                 const float *x, const float *y, float *dx, float *dy) {
     for (size_t i = 0; i < n; i++) {
         const float *r = x + row[i] * dim, f = g[i];
         float *to = dx + row[i] * dim;
@@ -78,7 +79,7 @@ static inline __attribute__((always_inline)) float exp_minus_abs(float x) {
     return p * scale;
 }
 
-CLONES void nn_sigmoid_costs(size_t m, size_t n, float *x, float *cost) {
+CPU_CLONES void nn_sigmoid_costs(size_t m, size_t n, float *x, float *cost) {
     enum { LANES = 16, MOST = 96 }; /* factors are at most 2: their product is a number */
     for (size_t i = 0; i < m; i++, x += n) {
         double sum = 0;

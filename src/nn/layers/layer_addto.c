@@ -30,7 +30,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     const float *dy = e->state[self->id].dy;
     for (uint32_t k = 0; k < self->n_in; k++) {
         int add;
-        float *dx = nn_grad_into(e, self->in[k], &add);
+        float *dx = nn_input_gradient(e, self->in[k], &add);
         if (dx && add)
             nn_add(n, dy, dx);
         else if (dx)

@@ -136,7 +136,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     if (dbeta)
         nn_add(v.C, sum, dbeta);
     int add;
-    float *dx = nn_grad_into(e, self->in[0], &add);
+    float *dx = nn_input_gradient(e, self->in[0], &add);
     int batch = own_batch(e, self);
     if (batch)
         add_averages(e, self, &v);

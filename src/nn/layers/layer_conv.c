@@ -100,7 +100,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     float *dw = e->grad[self->param[0]], *db = self->bias ? e->grad[self->param[1]] : NULL,
           *dcol = e->work + rows * places;
     int add;
-    float *dx = nn_grad_into(e, self->in[0], &add);
+    float *dx = nn_input_gradient(e, self->in[0], &add);
     if (dx && !add)
         memset(dx, 0, e->n * in * sizeof *dx);
     for (uint32_t i = 0; i < e->n; i++) {

@@ -34,7 +34,7 @@ static void dot_backward(struct nn_exec *e, const struct nn_node *self) {
     for (uint32_t k = 0; k < 2; k++) {
         const float *other = e->state[self->in[1 - k]].y;
         int add;
-        float *dx = nn_grad_into(e, self->in[k], &add);
+        float *dx = nn_input_gradient(e, self->in[k], &add);
         for (uint32_t i = 0; dx && i < e->n; i++, dx += n, other += n) {
             if (add)
                 nn_axpy(n, self->rate * dy[i], other, dx);
@@ -77,7 +77,7 @@ static void cos_backward(struct nn_exec *e, const struct nn_node *self) {
         const float *own = e->state[self->in[k]].y, *other = e->state[self->in[1 - k]].y,
                     *x = e->state[self->id].extra;
         int add;
-        float *dx = nn_grad_into(e, self->in[k], &add);
+        float *dx = nn_input_gradient(e, self->in[k], &add);
         for (uint32_t i = 0; dx && i < e->n; i++, dx += n, own += n, other += n, x += 3) {
             float d = self->rate * dy[i];
             if (add)

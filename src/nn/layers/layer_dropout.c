@@ -63,7 +63,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     size_t n = (size_t)e->n * self->size;
     struct nn_state *s = &e->state[self->id];
     int add;
-    float *dx = nn_grad_into(e, self->in[0], &add);
+    float *dx = nn_input_gradient(e, self->in[0], &add);
     if (!dx)
         return;
     if (self->rate > 0)

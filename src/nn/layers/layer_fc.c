@@ -44,7 +44,7 @@ static void together(struct nn_exec *e, const struct nn_node *self, const struct
         const struct nn_node *in = &e->g->node[self->in[i]];
         const struct nn_param *p = &e->g->param[self->param[i]];
         const float *x = in->type ? e->state[in->id].all_y : f->col[in->id].value;
-        const size_t blocks = e->grad[self->param[i]] && nn_param_together(p, f->n)
+        const size_t blocks = e->grad[self->param[i]] && nn_param_is_joint(p, f->n)
                                   ? p->rows * p->cols / n / (BLOCK + 1) + 1
                                   : 0;
         for (size_t b = 0; b < blocks; b++)
@@ -99,11 +99,11 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
         uint32_t in = self->in[k];
         size_t width = e->g->node[in].size;
         if (e->grad[self->param[k]] &&
-            !(e->beside && nn_param_together(&e->g->param[self->param[k]], e->feed->n)))
+            !(e->beside && nn_param_is_joint(&e->g->param[self->param[k]], e->feed->n)))
             nn_gemm(1, 0, width, self->size, e->n, 1, e->state[in].y, dy, 1,
                     e->grad[self->param[k]]);
         int add;
-        float *dx = nn_grad_into(e, in, &add);
+        float *dx = nn_input_gradient(e, in, &add);
         if (dx)
             nn_gemm(0, 1, e->n, width, self->size, 1, dy, e->w[self->param[k]], add ? 1 : 0, dx);
     }

@@ -52,7 +52,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     for (uint32_t k = 0; k < self->n_in; k++) {
         size_t size = e->g->node[self->in[k]].size;
         int add;
-        float *dx = nn_grad_into(e, self->in[k], &add);
+        float *dx = nn_input_gradient(e, self->in[k], &add);
         for (uint32_t i = 0; dx && i < e->n; i++, dx += size) {
             const float *s = e->state[self->id].extra + i * D,
                         *x = e->state[self->in[k]].y + i * size;

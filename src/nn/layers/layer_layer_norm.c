@@ -48,7 +48,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     if (e->grad[self->param[1]])
         nn_sum_rows(e->n, n, dy, e->grad[self->param[1]]);
     int add;
-    float *dx = nn_grad_into(e, self->in[0], &add);
+    float *dx = nn_input_gradient(e, self->in[0], &add);
     for (uint32_t i = 0; i < e->n; i++, dy += n, h += n + 1) {
         if (dgamma)
             nn_mul_add(n, dy, h, dgamma);

@@ -80,7 +80,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     const uint32_t *at = (const uint32_t *)e->state[self->id].extra;
     size_t image = (size_t)w->in.height * w->in.width;
     int add;
-    float *dx = nn_grad_into(e, self->in[0], &add);
+    float *dx = nn_input_gradient(e, self->in[0], &add);
     if (!dx)
         return;
     if (!add)

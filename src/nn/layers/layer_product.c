@@ -26,7 +26,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     for (uint32_t k = 0; k < 2; k++) {
         const float *other = e->state[self->in[1 - k]].y;
         int add;
-        float *dx = nn_grad_into(e, self->in[k], &add);
+        float *dx = nn_input_gradient(e, self->in[k], &add);
         if (dx && add)
             nn_mul_add(n, dy, other, dx);
         else if (dx)

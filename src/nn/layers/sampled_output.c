@@ -97,7 +97,7 @@ void nn_sampled_backward(struct nn_exec *e, const struct nn_node *self) {
     float *drawn = e->state[self->id].extra, *own = drawn + e->max * K,
           *dw = e->grad[self->param[NN_SAMPLED_W]], *rows = e->work + K * D;
     int add;
-    float *dh = nn_grad_into(e, self->in[0], &add);
+    float *dh = nn_input_gradient(e, self->in[0], &add);
     for (uint32_t i = 0, end; i < e->n; i = end) {
         end = nn_sampled_group(e, self, i, &at, e->work);
         for (uint32_t s = i; s < end; s++)

@@ -6,8 +6,8 @@
  * forward leaves in state.extra, for nn_sampled_backward: [max x K] dy/d(h.w_n) of the drawn ids n,
  * then [max] dy/d(h.w_t) of the label
  */
-#ifndef PD_NN_SAMPLED_H
-#define PD_NN_SAMPLED_H
+#ifndef PD_NN_SAMPLED_OUTPUT_H
+#define PD_NN_SAMPLED_OUTPUT_H
 
 #include "nn/graph/sampler.h"
 

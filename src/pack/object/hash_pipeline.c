@@ -1,16 +1,17 @@
-/* ids_line.c - see ids_line.h. A ring of batches; the thread is started when it is first of use. */
+/* hash_pipeline.c - see hash_pipeline.h. A ring of batches; the thread is started when it is first
+ * of use. */
 #include "pack/object/hash_pipeline.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 
 enum { BATCHES = 3 };
 
-struct ids_line {
-    struct ids_batch batch[BATCHES];
+struct hash_pipeline {
+    struct hash_batch batch[BATCHES];
     uint64_t put, hashed, taken; /* batches, since the beginning */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -18,19 +19,21 @@ struct ids_line {
     int has_thread, quit;
 };
 
-static struct ids_batch *nth(struct ids_line *l, uint64_t i) { return &l->batch[i % BATCHES]; }
+static struct hash_batch *nth(struct hash_pipeline *l, uint64_t i) {
+    return &l->batch[i % BATCHES];
+}
 
-static void hash(struct ids_batch *b) { object_ids_of(b->id, b->cut, b->n); }
+static void hash(struct hash_batch *b) { object_ids_of(b->id, b->cut, b->n); }
 
 static void *run(void *arg) {
-    struct ids_line *l = arg;
+    struct hash_pipeline *l = arg;
     pthread_mutex_lock(&l->mutex);
     while (!l->quit) {
         if (l->hashed == l->put) {
             pthread_cond_wait(&l->changed, &l->mutex);
             continue;
         }
-        struct ids_batch *b = nth(l, l->hashed);
+        struct hash_batch *b = nth(l, l->hashed);
         pthread_mutex_unlock(&l->mutex);
         hash(b);
         pthread_mutex_lock(&l->mutex);
@@ -41,21 +44,21 @@ static void *run(void *arg) {
     return NULL;
 }
 
-struct ids_line *ids_line_new(void) {
-    struct ids_line *l = pd_calloc(1, sizeof *l);
+struct hash_pipeline *hash_pipeline_new(void) {
+    struct hash_pipeline *l = pd_calloc(1, sizeof *l);
     if (!l)
         return NULL;
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->changed, NULL);
     for (int i = 0; i < BATCHES; i++)
-        if (!(l->batch[i].buf = pd_malloc(IDS_BUFFER))) {
-            ids_line_free(l);
+        if (!(l->batch[i].buf = pd_malloc(HASH_BUFFER))) {
+            hash_pipeline_free(l);
             return NULL;
         }
     return l;
 }
 
-void ids_line_free(struct ids_line *l) {
+void hash_pipeline_free(struct hash_pipeline *l) {
     if (!l)
         return;
     if (l->has_thread) {
@@ -72,12 +75,12 @@ void ids_line_free(struct ids_line *l) {
     free(l);
 }
 
-struct ids_batch *ids_line_empty(struct ids_line *l) {
+struct hash_batch *hash_pipeline_empty(struct hash_pipeline *l) {
     return l->put - l->taken == BATCHES ? NULL : nth(l, l->put);
 }
 
 /* 0: there is none, and the caller hashes. */
-static int start_thread(struct ids_line *l) {
+static int start_thread(struct hash_pipeline *l) {
     sigset_t all, before;
     if (l->has_thread)
         return 1;
@@ -89,7 +92,7 @@ static int start_thread(struct ids_line *l) {
 }
 
 /* Those before it may still be under way: only with none is it hashed here. */
-void ids_line_put(struct ids_line *l, int here) {
+void hash_pipeline_put(struct hash_pipeline *l, int here) {
     if ((here && l->put == l->taken) || !start_thread(l)) {
         hash(nth(l, l->put));
         pthread_mutex_lock(&l->mutex);
@@ -103,7 +106,7 @@ void ids_line_put(struct ids_line *l, int here) {
     pthread_mutex_unlock(&l->mutex);
 }
 
-const struct ids_batch *ids_line_take(struct ids_line *l) {
+const struct hash_batch *hash_pipeline_take(struct hash_pipeline *l) {
     if (l->taken == l->put)
         return NULL;
     pthread_mutex_lock(&l->mutex);

@@ -1,6 +1,6 @@
 /* manifest_int.h - what the writer and the reader of manifests share. Internal to src/pack. */
-#ifndef PD_PACK_MANIFEST_INT_H
-#define PD_PACK_MANIFEST_INT_H
+#ifndef PD_PACK_MANIFEST_INTERNAL_H
+#define PD_PACK_MANIFEST_INTERNAL_H
 
 #include <limits.h>
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "pack/object/manifest_internal.h"
 
 struct manifest_reader {
@@ -18,7 +18,7 @@ struct manifest_reader {
 
 /* --- roots and indexes --- */
 
-static int read_children(struct pd_rd *r, struct manifest_node *out, struct pd_err *err) {
+static int read_children(struct pd_reader *r, struct manifest_node *out, struct pd_err *err) {
     for (unsigned i = 0; i < out->n; i++) {
         const uint8_t *id = pd_get(r, OBJECT_ID);
         uint32_t len = pd_get_u32(r);
@@ -27,10 +27,10 @@ static int read_children(struct pd_rd *r, struct manifest_node *out, struct pd_e
         memcpy(out->child[i].id.b, id, OBJECT_ID);
         out->child[i].raw_len = len;
     }
-    return pd_rd_done(r) ? 0 : pd_fail(err, PD_EDATA, "the package's index is damaged");
+    return pd_reader_done(r) ? 0 : pd_fail(err, PD_EDATA, "the package's index is damaged");
 }
 
-static int read_node(struct manifest_node *out, unsigned kind, struct pd_rd *r,
+static int read_node(struct manifest_node *out, unsigned kind, struct pd_reader *r,
                      struct pd_err *err) {
     memset(out, 0, sizeof *out);
     unsigned k = pd_get_u8(r), version = pd_get_u8(r);
@@ -46,8 +46,8 @@ static int read_node(struct manifest_node *out, unsigned kind, struct pd_rd *r,
 }
 
 int manifest_read_root(struct manifest_node *out, const void *raw, size_t n, struct pd_err *err) {
-    struct pd_rd r;
-    pd_rd_init(&r, raw, n);
+    struct pd_reader r;
+    pd_reader_init(&r, raw, n);
     if (n > MANIFEST_ROOT_MAX)
         return pd_fail(err, PD_EDATA, "a package's root of %zu bytes is none", n);
     int rc = read_node(out, MANIFEST_ROOT, &r, err);
@@ -64,8 +64,8 @@ int manifest_read_root(struct manifest_node *out, const void *raw, size_t n, str
 
 int manifest_read_index(struct manifest_node *out, unsigned level, const void *raw, size_t n,
                         struct pd_err *err) {
-    struct pd_rd r;
-    pd_rd_init(&r, raw, n);
+    struct pd_reader r;
+    pd_reader_init(&r, raw, n);
     int rc = read_node(out, MANIFEST_INDEX, &r, err);
     if (!rc && (out->level != level || !out->n))
         rc = pd_fail(err, PD_EDATA, "the package's index is damaged");
@@ -78,7 +78,7 @@ int manifest_reader_new(struct manifest_reader **out, const struct manifest_node
                         struct pd_err *err) {
     struct manifest_reader *r = pd_calloc(1, sizeof *r);
     if (!r)
-        return pd_fail(err, PD_ENOMEM, "reading a package: out of memory");
+        return pd_oom(err, "a package's manifest");
     r->bounded = root != NULL;
     r->max_entries = root ? root->n_entries : MANIFEST_ENTRIES;
     r->max_bytes = root ? root->data_bytes : MANIFEST_BYTES;
@@ -88,7 +88,7 @@ int manifest_reader_new(struct manifest_reader **out, const struct manifest_node
 
 void manifest_reader_free(struct manifest_reader *r) { free(r); }
 
-static uint64_t get_v(struct pd_rd *r) {
+static uint64_t get_v(struct pd_reader *r) {
     uint64_t v = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
         uint8_t b = pd_get_u8(r);
@@ -113,15 +113,15 @@ struct table {
     uint32_t n;
 };
 
-static int read_extents(struct manifest_reader *r, struct pd_rd *in, const struct table *t,
+static int read_extents(struct manifest_reader *r, struct pd_reader *in, const struct table *t,
                         const struct manifest_events *ev, void *arg, struct pd_err *err) {
     for (uint64_t n = get_v(in); n && !in->failed; n--) {
         struct manifest_extent x;
         uint64_t at = get_v(in), gap = get_v(in), obj_off = get_v(in), len = get_v(in);
         if (in->failed || at >= t->n)
             return damaged(r, err);
-        struct pd_rd row;
-        pd_rd_init(&row, t->p + at * MANIFEST_REF, MANIFEST_REF);
+        struct pd_reader row;
+        pd_reader_init(&row, t->p + at * MANIFEST_REF, MANIFEST_REF);
         memcpy(x.id.b, pd_get(&row, OBJECT_ID), OBJECT_ID);
         x.raw_len = pd_get_u32(&row);
         if (!len || !x.raw_len || x.raw_len > OBJECT_MAX || obj_off > x.raw_len ||
@@ -142,9 +142,9 @@ static int read_extents(struct manifest_reader *r, struct pd_rd *in, const struc
     return in->failed ? damaged(r, err) : 0;
 }
 
-static int read_entry(struct manifest_reader *r, unsigned type, size_t shareable, struct pd_rd *in,
-                      const struct table *t, const struct manifest_events *ev, void *arg,
-                      struct pd_err *err) {
+static int read_entry(struct manifest_reader *r, unsigned type, size_t shareable,
+                      struct pd_reader *in, const struct table *t, const struct manifest_events *ev,
+                      void *arg, struct pd_err *err) {
     uint64_t shared = get_v(in), n = get_v(in);
     if (in->failed || shared > shareable || n >= PATH_MAX || shared + n >= PATH_MAX)
         return damaged(r, err);
@@ -190,8 +190,8 @@ static int read_entry(struct manifest_reader *r, unsigned type, size_t shareable
 
 int manifest_read_leaf(struct manifest_reader *r, const void *raw, size_t n,
                        const struct manifest_events *ev, void *arg, struct pd_err *err) {
-    struct pd_rd in;
-    pd_rd_init(&in, raw, n);
+    struct pd_reader in;
+    pd_reader_init(&in, raw, n);
     unsigned kind = pd_get_u8(&in), version = pd_get_u8(&in), zero = pd_get_u16(&in);
     struct table t = {.n = pd_get_u32(&in)};
     uint32_t n_records = pd_get_u32(&in);
@@ -219,7 +219,7 @@ int manifest_read_leaf(struct manifest_reader *r, const void *raw, size_t n,
                            r->rules.last);
         shareable = r->rules.last_len;
     }
-    return rc ? rc : pd_rd_done(&in) ? 0 : damaged(r, err);
+    return rc ? rc : pd_reader_done(&in) ? 0 : damaged(r, err);
 }
 
 int manifest_reader_end(struct manifest_reader *r, struct pd_err *err) {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "math/hash.h"
 #include "pack/object/manifest_internal.h"
 #include "pack/object/path.h"
@@ -49,7 +49,7 @@ int manifest_writer_new(struct manifest_writer **out, manifest_sink sink, void *
                         struct pd_err *err) {
     struct manifest_writer *w = pd_calloc(1, sizeof *w);
     if (!w)
-        return pd_fail(err, PD_ENOMEM, "describing a package: out of memory");
+        return pd_oom(err, "a package's manifest");
     w->sink = sink;
     w->arg = arg;
     *out = w;
@@ -70,14 +70,8 @@ void manifest_writer_free(struct manifest_writer *w) {
 
 static int refs_add(struct refs *r, const struct object_id *id, uint32_t raw_len,
                     struct pd_err *err) {
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? 2 * r->cap : 64;
-        struct manifest_ref *v = pd_realloc(r->v, cap * sizeof *v);
-        if (!v)
-            return pd_fail(err, PD_ENOMEM, "describing a package: out of memory");
-        r->v = v;
-        r->cap = cap;
-    }
+    if (pd_grow(r->v, r->cap, r->n + 1))
+        return pd_oom(err, "a package's manifest");
     r->v[r->n++] = (struct manifest_ref){*id, raw_len};
     return 0;
 }
@@ -99,7 +93,7 @@ static void put_refs(struct pd_buf *b, const struct manifest_ref *v, size_t n) {
 static int emit(struct manifest_writer *w, struct refs *level, struct pd_err *err) {
     struct object_id id;
     if (w->object.failed)
-        return pd_fail(err, PD_ENOMEM, "describing a package: out of memory");
+        return pd_oom(err, "a package's manifest");
     object_id_of(&id, w->object.data, w->object.len);
     int rc = refs_add(level, &id, (uint32_t)w->object.len, err);
     return rc ? rc : w->sink(w->arg, &id, w->object.data, w->object.len, err);
@@ -137,7 +131,7 @@ static int close_leaf(struct manifest_writer *w, struct pd_err *err) {
     put_refs(b, w->table.v, w->table.n);
     pd_put(b, w->records.data, w->records.len);
     if (w->records.failed || w->head.failed || w->extents.failed)
-        return pd_fail(err, PD_ENOMEM, "describing a package: out of memory");
+        return pd_oom(err, "a package's manifest");
     w->table.n = 0;
     w->n_records = 0;
     pd_buf_clear(&w->records);
@@ -276,7 +270,7 @@ int manifest_finish(struct manifest_writer *w, struct object_id *root_id,
     pd_put_u64(b, w->data_bytes);
     put_refs(b, w->leaves.v, w->leaves.n);
     if (b->failed)
-        return pd_fail(err, PD_ENOMEM, "describing a package: out of memory");
+        return pd_oom(err, "a package's manifest");
     object_id_of(root_id, b->data, b->len);
     memcpy(root, b->data, b->len);
     *n = b->len;

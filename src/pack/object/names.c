@@ -8,21 +8,15 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 static int by_bytes(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 static int add(struct pack_names *l, const char *name) {
-    if (l->n == l->cap) {
-        size_t cap = l->cap ? 2 * l->cap : 64;
-        char **v = pd_realloc(l->v, cap * sizeof *v);
-        if (!v)
-            return PD_ENOMEM;
-        l->v = v;
-        l->cap = cap;
-    }
+    if (pd_grow(l->v, l->cap, l->n + 1))
+        return PD_ENOMEM;
     if (!(l->v[l->n] = pd_strdup(name)))
         return PD_ENOMEM;
     l->n++;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <zstd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/object/object_ids.h"
@@ -110,8 +110,8 @@ int object_next(const uint8_t **p, const uint8_t *end, struct object_record *r,
                 struct pd_err *err) {
     if (*p == end)
         return 0;
-    struct pd_rd rd;
-    pd_rd_init(&rd, *p, (size_t)(end - *p));
+    struct pd_reader rd;
+    pd_reader_init(&rd, *p, (size_t)(end - *p));
     const uint8_t *id = pd_get(&rd, OBJECT_ID);
     r->raw_len = pd_get_u32(&rd);
     r->stored_len = pd_get_u32(&rd);
@@ -141,7 +141,7 @@ static const uint8_t *unpack(struct object_codec *c, const struct object_record 
         return r->stored;
     if (!c->raw && !(c->raw = pd_malloc((size_t)OBJECT_BATCH *
                                         OBJECT_MAX))) { /* touched as far as it is needed */
-        pd_fail(err, PD_ENOMEM, "out of memory");
+        pd_oom(err, "an object");
         return NULL;
     }
     uint8_t *raw = c->raw + i * OBJECT_MAX;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "pack/scan/glob.h"
 
@@ -26,7 +26,7 @@ int pack_ignore_init(struct pack_ignore *ig, struct pd_err *err) {
     static const char *const first[] = {".git", "/output/"};
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++)
         if (pack_ignore_add(ig, "", first[i], strlen(first[i])))
-            return pd_fail(err, PD_ENOMEM, "out of memory");
+            return pd_oom(err, "the rules of .paddleignore");
     return 0;
 }
 
@@ -81,14 +81,8 @@ int pack_ignore_add(struct pack_ignore *ig, const char *rel, const char *line, s
         line++;
         n--;
     }
-    if (ig->n == ig->cap) {
-        size_t cap = ig->cap ? 2 * ig->cap : 16;
-        struct pack_rule *v = pd_realloc(ig->rules, cap * sizeof *v);
-        if (!v)
-            return PD_ENOMEM;
-        ig->rules = v;
-        ig->cap = cap;
-    }
+    if (pd_grow(ig->rules, ig->cap, ig->n + 1))
+        return PD_ENOMEM;
     if (!(r.base = pd_malloc(r.base_len + n + 2)))
         return PD_ENOMEM;
     memcpy(r.base, rel, r.base_len + 1);
@@ -118,7 +112,7 @@ static int read_rules(int dirfd, const char *label, struct pd_buf *text, struct 
         rc = pd_fail(err, PD_EDATA, "%s/" PACK_IGNORE_FILE " is longer than %d bytes", label,
                      IGNORE_MAX_BYTES);
     else if (pd_buf_reserve(text, (size_t)st.st_size + 1))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "the rules of .paddleignore");
     ssize_t k = rc ? 0 : pd_read_full(fd, text->data, (size_t)st.st_size);
     if (k < 0)
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s/" PACK_IGNORE_FILE, label);
@@ -139,7 +133,7 @@ int pack_ignore_enter(struct pack_ignore *ig, int dirfd, const char *rel, const 
     while (!rc && s < end) {
         const char *nl = memchr(s, '\n', (size_t)(end - s));
         if (pack_ignore_add(ig, rel, s, (size_t)((nl ? nl : end) - s)))
-            rc = pd_fail(err, PD_ENOMEM, "out of memory");
+            rc = pd_oom(err, "the rules of .paddleignore");
         s = nl ? nl + 1 : end;
     }
     pd_buf_release(&text);

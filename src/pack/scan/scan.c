@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "pack/store/file_pieces.h"
 
@@ -35,14 +35,8 @@ int scan_add_entry(struct scan *s, const struct scan_entry *e, struct pd_err *er
     if (s->n_entries == MANIFEST_ENTRIES)
         return pd_fail(err, PD_EDATA, "%s has more than %d files, folders and links", s->top,
                        MANIFEST_ENTRIES);
-    if (s->n_entries == s->cap_entries) {
-        size_t cap = s->cap_entries ? 2 * s->cap_entries : 64;
-        struct scan_entry *v = pd_realloc(s->entries, cap * sizeof *v);
-        if (!v)
-            return scan_fail_memory(s, err);
-        s->entries = v;
-        s->cap_entries = cap;
-    }
+    if (pd_grow(s->entries, s->cap_entries, s->n_entries + 1))
+        return scan_fail_memory(s, err);
     s->entries[s->n_entries++] = *e;
     atomic_fetch_add(&s->seen, 1);
     return 0;
@@ -57,17 +51,14 @@ static size_t slot_of(const struct scan *s, const struct object_id *id) {
 
 static int grow_objects(struct scan *s) {
     size_t cap = s->cap_objects ? 2 * s->cap_objects : 256;
-    struct scan_object *v = pd_realloc(s->objects, cap * sizeof *v);
-    if (!v)
-        return PD_ENOMEM;
-    s->objects = v;
     uint32_t *t = pd_calloc(2 * cap, sizeof *t);
-    if (!t)
+    if (!t || pd_grow(s->objects, s->cap_objects, cap)) {
+        free(t);
         return PD_ENOMEM;
+    }
     free(s->table);
     s->table = t;
     s->table_size = 2 * cap;
-    s->cap_objects = cap;
     for (size_t i = 0; i < s->n_objects; i++)
         s->table[slot_of(s, &s->objects[i].id)] = (uint32_t)i + 1;
     return 0;
@@ -88,27 +79,15 @@ int scan_put_object(struct scan *s, const struct object_id *id, uint32_t raw_len
 }
 
 int scan_put_piece(struct scan *s, uint64_t off, uint32_t object, uint32_t obj_off, uint32_t len) {
-    if (s->n_pieces == s->cap_pieces) {
-        size_t cap = s->cap_pieces ? 2 * s->cap_pieces : 256;
-        struct scan_piece *v = pd_realloc(s->pieces, cap * sizeof *v);
-        if (!v)
-            return PD_ENOMEM;
-        s->pieces = v;
-        s->cap_pieces = cap;
-    }
+    if (pd_grow(s->pieces, s->cap_pieces, s->n_pieces + 1))
+        return PD_ENOMEM;
     s->pieces[s->n_pieces++] = (struct scan_piece){off, object, obj_off, len};
     return 0;
 }
 
 int scan_put_member(struct scan *s, uint32_t entry) {
-    if (s->n_members == s->cap_members) {
-        size_t cap = s->cap_members ? 2 * s->cap_members : 256;
-        uint32_t *v = pd_realloc(s->members, cap * sizeof *v);
-        if (!v)
-            return PD_ENOMEM;
-        s->members = v;
-        s->cap_members = cap;
-    }
+    if (pd_grow(s->members, s->cap_members, s->n_members + 1))
+        return PD_ENOMEM;
     s->members[s->n_members++] = entry;
     return 0;
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/cksum.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 
@@ -22,7 +22,7 @@ enum { LARGE = 1, BUNDLE = 2, FILE_MAX = 512 << 20, FILES_MAX = 1 << 20 };
 struct scan_cache {
     char file[PATH_MAX];
     struct pd_buf old, fresh;
-    struct pd_rd
+    struct pd_reader
         at; /* of `old`: the next unit; units before it belong to entries that are behind us */
     size_t n_used, n_old, n_fresh;
 };
@@ -33,7 +33,7 @@ struct known_file {
     size_t path_len;
 };
 
-static void get_file(struct pd_rd *r, struct known_file *f) {
+static void get_file(struct pd_reader *r, struct known_file *f) {
     f->size = pd_get_u64(r);
     f->mtime_ns = pd_get_u64(r);
     f->ctime_ns = pd_get_u64(r);
@@ -56,7 +56,7 @@ static int is_same(const struct scan *s, const struct scan_entry *e, const struc
 }
 
 /* Behind the unit; its first file. 0: there is none, or it is damaged. */
-static int skip_unit(struct pd_rd *r, int *kind, struct known_file *first) {
+static int skip_unit(struct pd_reader *r, int *kind, struct known_file *first) {
     struct known_file more;
     if (r->p == r->end)
         return 0;
@@ -95,11 +95,11 @@ struct scan_cache *scan_cache_open(const char *file) {
         memcmp(c->old.data, MAGIC, 8))
         pd_buf_clear(&c->old);
     size_t n = c->old.len ? c->old.len - 4 : 0;
-    struct pd_rd r;
-    pd_rd_init(&r, c->old.data + n, c->old.len - n);
+    struct pd_reader r;
+    pd_reader_init(&r, c->old.data + n, c->old.len - n);
     if (n && pd_get_u32(&r) != pd_cksum(c->old.data, n))
         n = 0;
-    pd_rd_init(&c->at, n ? c->old.data + 8 : NULL, n ? n - 8 : 0);
+    pd_reader_init(&c->at, n ? c->old.data + 8 : NULL, n ? n - 8 : 0);
     for (r = c->at; skip_unit(&r, &kind, &first);)
         c->n_old++;
     return c;
@@ -116,8 +116,8 @@ void scan_cache_free(struct scan_cache *c) {
 /* The unit that begins with this entry, if the cache has one: 1, and `unit` reads it. Entries are
  * asked for in order. */
 static int find(struct scan_cache *c, const struct scan *s, const struct scan_entry *e, int kind,
-                struct pd_rd *unit) {
-    struct pd_rd next = c->at;
+                struct pd_reader *unit) {
+    struct pd_reader next = c->at;
     struct known_file f;
     int is;
     while (skip_unit(&next, &is, &f)) {
@@ -146,7 +146,7 @@ static int put_unit(struct scan_cache *c, const uint8_t *from, const uint8_t *to
 int scan_cache_large(struct scan_cache *c, struct scan *s, size_t i, uint32_t mean) {
     struct scan_entry *e = &s->entries[i];
     struct known_file f;
-    struct pd_rd r;
+    struct pd_reader r;
     if (!find(c, s, e, LARGE, &r))
         return 0;
     const uint8_t *from = r.p;
@@ -191,7 +191,7 @@ static int ends_behind(const struct scan *s, size_t i, uint64_t bundle_bytes) {
 
 int scan_cache_bundle(struct scan_cache *c, struct scan *s, size_t i, size_t *last) {
     struct known_file f;
-    struct pd_rd r;
+    struct pd_reader r;
     struct object_id id;
     if (!find(c, s, &s->entries[i], BUNDLE, &r))
         return 0;
@@ -199,7 +199,7 @@ int scan_cache_bundle(struct scan_cache *c, struct scan *s, size_t i, size_t *la
     pd_get_u8(&r);
     memcpy(id.b, pd_get(&r, OBJECT_ID), OBJECT_ID);
     uint32_t bytes = pd_get_u32(&r), n = pd_get_u32(&r), at = 0;
-    struct pd_rd files = r;
+    struct pd_reader files = r;
     size_t k = i;
     for (uint32_t m = 0; m < n; m++, k = m < n ? next_file(s, k) : k) {
         get_file(&r, &f);

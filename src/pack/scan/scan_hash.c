@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "pack/object/hash_pipeline.h"
 #include "pack/scan/scan_cache.h"
 
@@ -23,7 +23,7 @@ struct hasher {
     struct scan *s;
     struct pd_err *err;
     struct scan_cache *cache; /* NULL: none */
-    struct ids_line *line;
+    struct hash_pipeline *line;
     uint8_t *small;  /* CHUNKER_SMALL */
     uint8_t *bundle; /* CHUNKER_BUNDLE_MAX */
     size_t bundle_len, first_member;
@@ -160,7 +160,7 @@ static int next_region(int fd, int is_sparse, uint64_t at, uint64_t end, uint64_
 }
 
 /* A batch's objects into the tables; *off: where it begins in the file, then where it ends. */
-static int keep_batch(struct hasher *h, const struct ids_batch *b, uint32_t entry, uint64_t *off) {
+static int keep_batch(struct hasher *h, const struct hash_batch *b, uint32_t entry, uint64_t *off) {
     struct scan *s = h->s;
     uint64_t began = *off;
     for (size_t i = 0; i < b->n; *off += b->cut[i++].n) {
@@ -182,13 +182,13 @@ static int hash_region(struct hasher *h, uint32_t entry, int fd, uint64_t base, 
     uint64_t off = from - base, next = from;
     int rc = 0;
     while (!rc && (n_rest || next < to)) {
-        struct ids_batch *b = ids_line_empty(h->line);
+        struct hash_batch *b = hash_pipeline_empty(h->line);
         if (!b) {
-            rc = keep_batch(h, ids_line_take(h->line), entry, &off);
+            rc = keep_batch(h, hash_pipeline_take(h->line), entry, &off);
             continue;
         }
         size_t have = n_rest, at = 0,
-               n = to - next < IDS_BUFFER - have ? (size_t)(to - next) : IDS_BUFFER - have;
+               n = to - next < HASH_BUFFER - have ? (size_t)(to - next) : HASH_BUFFER - have;
         if (n_rest)
             memcpy(b->buf, rest, n_rest);
         rc = scan_check_cancel(s, h->err);
@@ -198,16 +198,16 @@ static int hash_region(struct hasher *h, uint32_t entry, int fd, uint64_t base, 
             break;
         have += n;
         next += n;
-        for (b->n = 0; b->n < IDS_CUTS && at < have && (have - at >= c->max || next == to);
+        for (b->n = 0; b->n < HASH_CUTS && at < have && (have - at >= c->max || next == to);
              at += b->cut[b->n++].n)
             b->cut[b->n] =
                 (struct object_bytes){b->buf + at, chunker_cut(c, b->buf + at, have - at)};
         rest = b->buf + at;
         n_rest = have - at;
-        ids_line_put(h->line, to - from < LONG);
+        hash_pipeline_put(h->line, to - from < LONG);
     }
-    for (const struct ids_batch *b;
-         (b = ids_line_take(
+    for (const struct hash_batch *b;
+         (b = hash_pipeline_take(
               h->line));) /* after a failure they are waited for, too: their buffers are in use */
         rc = rc ? rc : keep_batch(h, b, entry, &off);
     return rc;
@@ -388,7 +388,7 @@ int scan_hash_all(struct scan *s, struct pd_err *err) {
     h->s = s;
     h->err = err;
     h->first_member = s->n_members;
-    h->line = ids_line_new();
+    h->line = hash_pipeline_new();
     h->small = pd_malloc(CHUNKER_SMALL);
     h->bundle = pd_malloc(CHUNKER_BUNDLE_MAX);
     s->totals.reused = 0;
@@ -414,7 +414,7 @@ int scan_hash_all(struct scan *s, struct pd_err *err) {
     scan_cache_free(h->cache);
     free(s->cache_file);
     s->cache_file = NULL;
-    ids_line_free(h->line);
+    hash_pipeline_free(h->line);
     free(h->small);
     free(h->bundle);
     free(h);

@@ -1,8 +1,8 @@
 /* scan_int.h - what scan.c (the package), scan_list.c (a folder's entries), scan_tar.c (an
  * archive's), scan_hash.c (contents into objects) and scan_read.c (objects out of contents) share.
  */
-#ifndef PD_PACK_SCAN_INT_H
-#define PD_PACK_SCAN_INT_H
+#ifndef PD_PACK_SCAN_INTERNAL_H
+#define PD_PACK_SCAN_INTERNAL_H
 
 #include <limits.h>
 #include <stdatomic.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "pack/scan/ignore.h"
 #include "pack/object/names.h"
 #include "pack/object/path.h"
@@ -56,14 +56,8 @@ static int note_ignored(struct walk *k, int dirfd, const char *name, const struc
     struct scan *s = k->s;
     if (!(s->flags & SCAN_IGNORED))
         return 0;
-    if (s->n_ignored == s->cap_ignored) {
-        size_t cap = s->cap_ignored ? 2 * s->cap_ignored : 16;
-        struct scan_ignored *v = pd_realloc(s->ignored, cap * sizeof *v);
-        if (!v)
-            return scan_fail_memory(s, k->err);
-        s->ignored = v;
-        s->cap_ignored = cap;
-    }
+    if (pd_grow(s->ignored, s->cap_ignored, s->n_ignored + 1))
+        return scan_fail_memory(s, k->err);
     struct scan_ignored *ig = &s->ignored[s->n_ignored];
     int rc = scan_put_name(s, k->path, k->len, &ig->path, k->err);
     if (!rc) {

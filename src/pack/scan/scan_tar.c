@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "pack/object/path.h"
 #include "pack/scan/scan_internal.h"

@@ -23,7 +23,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/object/manifest.h"
@@ -104,10 +105,6 @@ static struct want *find_want(struct assemble *a, const struct object_id *id) {
     return w;
 }
 
-static int no_memory(struct pd_err *err) {
-    return pd_fail(err, PD_ENOMEM, "receiving a package: out of memory");
-}
-
 static int add_want(struct assemble *a, const struct object_id *id, uint32_t raw_len,
                     int is_manifest, struct want **out, struct pd_err *err) {
     struct want *w = find_want(a, id);
@@ -115,7 +112,7 @@ static int add_want(struct assemble *a, const struct object_id *id, uint32_t raw
         return pd_fail(err, PD_EDATA, "the package gives an object two lengths");
     if (!w) {
         if (!(w = pd_calloc(1, sizeof *w)))
-            return no_memory(err);
+            return pd_oom(err, "a package that arrives");
         struct want **b = bucket_of(a, id);
         *w = (struct want){.id = *id, .raw_len = raw_len, .chain = *b, .prev = a->last};
         *b = w;
@@ -150,14 +147,8 @@ static void drop_want(struct assemble *a, struct want *w) {
 
 static int add_piece(struct assemble *a, struct want *w, const struct piece *p,
                      struct pd_err *err) {
-    if (w->n == w->cap) {
-        size_t cap = w->cap ? 2 * w->cap : 2;
-        struct piece *v = pd_realloc(w->v, cap * sizeof *v);
-        if (!v)
-            return no_memory(err);
-        w->v = v;
-        w->cap = cap;
-    }
+    if (pd_grow(w->v, w->cap, w->n + 1))
+        return pd_oom(err, "a package that arrives");
     w->v[w->n++] = *p;
     a->n_pieces++;
     return 0;
@@ -185,14 +176,8 @@ void assemble_ask_again(struct assemble *a) {
 static int add_ref(struct refs *r, const struct manifest_ref *ref, struct pd_err *err) {
     if (r->n == MAX_LEAVES)
         return pd_fail(err, PD_EDATA, "the package's index names too many objects");
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? 2 * r->cap : MANIFEST_FANOUT;
-        struct manifest_ref *v = pd_realloc(r->v, cap * sizeof *v);
-        if (!v)
-            return no_memory(err);
-        r->v = v;
-        r->cap = cap;
-    }
+    if (pd_grow(r->v, r->cap, r->n + 1))
+        return pd_oom(err, "a package that arrives");
     r->v[r->n++] = *ref;
     return 0;
 }
@@ -343,7 +328,7 @@ static int step_contents(struct assemble *a, uint64_t until, struct pd_err *err)
            a->n_pieces < MAX_PIECES && pd_mono_ns() < until) {
         uint32_t n;
         if (!leaf && !(leaf = pd_malloc(OBJECT_MAX)))
-            return no_memory(err);
+            return pd_oom(err, "a package that arrives");
         if (!store_part_get(a->part, &a->level.v[a->at].id, leaf, &n))
             rc = pd_fail(err, PD_EIO, "cannot read the package's list of files again");
         if (!rc)
@@ -442,7 +427,7 @@ int assemble_new(struct assemble **out, struct store *st, const struct assemble_
     unsigned long long unique;
     struct assemble *a = pd_calloc(1, sizeof *a);
     if (!a)
-        return no_memory(err);
+        return pd_oom(err, "a package that arrives");
     randombytes_buf(&unique, sizeof unique);
     a->st = st;
     a->o = *o;
@@ -516,7 +501,7 @@ static int seal(struct assemble *a, struct pd_err *err) {
     const char **paths = pd_calloc(n, sizeof *paths);
     char dir[PATH_MAX];
     if (!paths)
-        return no_memory(err);
+        return pd_oom(err, "a package that arrives");
     for (size_t i = 0; i < n; i++)
         paths[i] = tree_out_path(a->tree, (uint32_t)i);
     if (a->single) {

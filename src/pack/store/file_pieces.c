@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "pack/object/manifest.h"
 
 enum { HEAD = 22, ROW = 12 + OBJECT_ID };
@@ -17,14 +17,8 @@ void file_pieces_release(struct file_pieces *f) {
 int file_pieces_add(struct file_pieces *f, const struct object_id *id, uint32_t len, uint64_t off) {
     if (f->n == FILE_PIECES_MAX)
         return PD_EDATA;
-    if (f->n == f->cap) {
-        size_t cap = f->cap ? 2 * f->cap : 16;
-        struct file_piece *v = pd_realloc(f->v, cap * sizeof *v);
-        if (!v)
-            return PD_ENOMEM;
-        f->v = v;
-        f->cap = cap;
-    }
+    if (pd_grow(f->v, f->cap, f->n + 1))
+        return PD_ENOMEM;
     f->v[f->n++] = (struct file_piece){*id, len, off};
     return 0;
 }
@@ -42,17 +36,17 @@ void file_pieces_put(struct pd_buf *b, const struct file_pieces *f) {
 }
 
 size_t file_pieces_length(const void *p, size_t n) {
-    struct pd_rd r;
+    struct pd_reader r;
     if (n < HEAD)
         return 0;
-    pd_rd_init(&r, (const uint8_t *)p + HEAD - 4, 4);
+    pd_reader_init(&r, (const uint8_t *)p + HEAD - 4, 4);
     return HEAD + (size_t)pd_get_u32(&r) * ROW;
 }
 
 int file_pieces_get(struct file_pieces *f, const void *p, size_t n, struct pd_err *err) {
-    struct pd_rd r;
+    struct pd_reader r;
     uint64_t end = 0;
-    pd_rd_init(&r, p, n);
+    pd_reader_init(&r, p, n);
     f->size = pd_get_u64(&r);
     f->mtime_ns = (int64_t)pd_get_u64(&r);
     f->mode = pd_get_u16(&r);
@@ -70,7 +64,7 @@ int file_pieces_get(struct file_pieces *f, const void *p, size_t n, struct pd_er
             return pd_fail(err, PD_EDATA, "the list of a file's pieces is damaged");
         end = off + len;
         if (file_pieces_add(f, &id, len, off))
-            return pd_fail(err, PD_ENOMEM, "out of memory for a file's pieces");
+            return pd_oom(err, "a file's pieces");
     }
     return 0;
 }

@@ -13,7 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/store/store_internal.h"
@@ -30,14 +31,14 @@ struct catalog {
 };
 
 static uint64_t get64(const uint8_t *p) {
-    struct pd_rd r;
-    pd_rd_init(&r, p, 8);
+    struct pd_reader r;
+    pd_reader_init(&r, p, 8);
     return pd_get_u64(&r);
 }
 
 static uint32_t get32(const uint8_t *p) {
-    struct pd_rd r;
-    pd_rd_init(&r, p, 4);
+    struct pd_reader r;
+    pd_reader_init(&r, p, 4);
     return pd_get_u32(&r);
 }
 
@@ -136,17 +137,12 @@ static int list(const char *dir, const char *suffix, struct item **out, size_t *
     *n = 0;
     for (struct dirent *e; d && !rc && (e = readdir(d));) {
         struct stat st;
-        if (!pd_ends(e->d_name, suffix) || fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
-            !S_ISREG(st.st_mode))
+        if (!pd_ends_with(e->d_name, suffix) ||
+            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
             continue;
-        if (*n == cap) {
-            cap = cap ? 2 * cap : 64;
-            struct item *more = pd_realloc(v, cap * sizeof *v);
-            if (!more) {
-                rc = pd_fail(err, PD_ENOMEM, "the chunk store: out of memory");
-                break;
-            }
-            v = more;
+        if (pd_grow(v, cap, *n + 1)) {
+            rc = pd_oom(err, "the chunk store");
+            break;
         }
         memset(&v[*n], 0, sizeof *v);
         memcpy(v[*n].name, e->d_name, strlen(e->d_name) + 1);
@@ -193,7 +189,7 @@ int store_open(struct store **out, const char *root, struct pd_err *err) {
     struct item *v = NULL;
     size_t n = 0;
     if (!st)
-        return pd_fail(err, PD_ENOMEM, "the chunk store: out of memory");
+        return pd_oom(err, "the chunk store");
     st->fd = -1;
     int rc = pd_fmt(st->root, sizeof st->root, "%s", root)
                  ? pd_fail(err, PD_EIO, "path too long: %s", root)
@@ -206,7 +202,7 @@ int store_open(struct store **out, const char *root, struct pd_err *err) {
     }
     size_t take = n < STORE_CATALOGS ? n : STORE_CATALOGS;
     if (!rc && take && !(st->cats = pd_calloc(take, sizeof *st->cats)))
-        rc = pd_fail(err, PD_ENOMEM, "the chunk store: out of memory");
+        rc = pd_oom(err, "the chunk store");
     for (size_t i = 0; !rc && i < n && st->n_cats < take;
          i++) { /* what is damaged, or whose tree is gone, store_clean removes */
         struct catalog *c = &st->cats[st->n_cats];

@@ -9,8 +9,8 @@
  * with a NUL footer     magic 8, u64 n_objects, u64 n_files, u64 paths_len, u64 index_at, base 512
  * (below ROOT, NUL-padded), checksum 32 of everything from index_at up to the checksum
  */
-#ifndef PD_PACK_STORE_INT_H
-#define PD_PACK_STORE_INT_H
+#ifndef PD_PACK_STORE_INTERNAL_H
+#define PD_PACK_STORE_INTERNAL_H
 
 #include <limits.h>
 

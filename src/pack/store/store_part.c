@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/store/store_internal.h"
@@ -37,7 +38,7 @@ struct store_part {
 
 static int flush(struct store_part *p, struct pd_err *err) {
     if (p->out.failed)
-        return pd_fail(err, PD_ENOMEM, "the chunk store: out of memory");
+        return pd_oom(err, "the chunk store");
     if (pd_fault("store.write") ? (errno = ENOSPC, 1)
                                 : p->out.len && pd_write_all(p->fd, p->out.data, p->out.len))
         return pd_fail_errno(err, PD_EIO, errno, "cannot write %s", p->path);
@@ -55,7 +56,7 @@ int store_part_new(struct store_part **out, struct store *st, const char *tree,
                    struct pd_err *err) {
     struct store_part *p = pd_calloc(1, sizeof *p);
     char *head = pd_calloc(1, PART_HEAD);
-    int rc = p && head ? 0 : pd_fail(err, PD_ENOMEM, "the chunk store: out of memory");
+    int rc = p && head ? 0 : pd_oom(err, "the chunk store");
     if (!rc) {
         p->st = st;
         p->fd = -1;
@@ -117,16 +118,14 @@ static const struct store_row *find(const struct store_part *p, const struct obj
 
 static int grow(struct store_part *p, struct pd_err *err) {
     size_t cap = p->cap ? 2 * p->cap : FIRST_ROWS;
-    struct store_row *rows = pd_realloc(p->rows, cap * sizeof *rows);
-    if (rows)
-        p->rows = rows;
-    uint32_t *slots = rows ? pd_calloc(2 * cap, sizeof *slots) : NULL;
-    if (!slots)
-        return pd_fail(err, PD_ENOMEM, "the chunk store: out of memory");
+    uint32_t *slots = pd_calloc(2 * cap, sizeof *slots);
+    if (!slots || pd_grow(p->rows, p->cap, cap)) {
+        free(slots);
+        return pd_oom(err, "the chunk store");
+    }
     free(p->slots);
     p->slots = slots;
     p->n_slots = 2 * cap;
-    p->cap = cap;
     for (size_t i = 0; i < p->n; i++)
         *slot_of(p, &p->rows[i].id) = (uint32_t)i + 1;
     return 0;
@@ -206,8 +205,7 @@ static int write_index(struct store_part *p, crypto_generichash_state *sum, stru
         pd_put_u32(&row, p->rows[i].raw_len);
         pd_put_u32(&row, p->rows[i].file);
         pd_put_u64(&row, p->rows[i].off);
-        rc = row.failed ? pd_fail(err, PD_ENOMEM, "the chunk store: out of memory")
-                        : hashed(p, sum, row.data, row.len, err);
+        rc = row.failed ? pd_oom(err, "the chunk store") : hashed(p, sum, row.data, row.len, err);
     }
     pd_buf_release(&row);
     return rc;
@@ -222,8 +220,7 @@ static int write_paths(struct store_part *p, crypto_generichash_state *sum,
         pd_buf_clear(&b);
         pd_put_u64(&b, *len);
         *len += strlen(paths[i]) + 1;
-        rc = b.failed ? pd_fail(err, PD_ENOMEM, "the chunk store: out of memory")
-                      : hashed(p, sum, b.data, b.len, err);
+        rc = b.failed ? pd_oom(err, "the chunk store") : hashed(p, sum, b.data, b.len, err);
     }
     for (size_t i = 0; i < n && !rc; i++)
         rc = hashed(p, sum, paths[i], strlen(paths[i]) + 1, err);
@@ -245,8 +242,7 @@ static int write_footer(struct store_part *p, crypto_generichash_state *sum, uin
     pd_put_u64(&b, paths_len);
     pd_put_u64(&b, index_at);
     pd_put(&b, padded, sizeof padded);
-    int rc = b.failed ? pd_fail(err, PD_ENOMEM, "the chunk store: out of memory")
-                      : hashed(p, sum, b.data, b.len, err);
+    int rc = b.failed ? pd_oom(err, "the chunk store") : hashed(p, sum, b.data, b.len, err);
     pd_buf_release(&b);
     if (rc)
         return rc;

@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/store/store_internal.h"
@@ -50,7 +51,7 @@ static int cannot(int e, const char *what, const char *path, struct pd_err *err)
 int tree_out_new(struct tree_out **out, const char *dir, struct pd_err *err) {
     struct tree_out *t = pd_calloc(1, sizeof *t);
     if (!t)
-        return pd_fail(err, PD_ENOMEM, "receiving a package: out of memory");
+        return pd_oom(err, "a package that arrives");
     for (int i = 0; i < OPEN_FILES; i++)
         t->open[i].fd = -1;
     struct stat st;
@@ -94,22 +95,9 @@ const char *tree_out_path(const struct tree_out *t, uint32_t entry) {
 /* --- entries --- */
 
 static int remember(struct tree_out *t, const struct manifest_entry *e, struct pd_err *err) {
-    if (t->n == t->cap) {
-        size_t cap = t->cap ? t->cap + t->cap / 2 : 256;
-        struct node *v = pd_realloc(t->v, cap * sizeof *v);
-        if (!v)
-            return pd_fail(err, PD_ENOMEM, "receiving a package: out of memory");
-        t->v = v;
-        t->cap = cap;
-    }
-    if (t->paths_len + e->path_len + 1 > t->paths_cap) {
-        size_t cap = (t->paths_cap ? t->paths_cap + t->paths_cap / 2 : 16384) + e->path_len;
-        char *p = pd_realloc(t->paths, cap);
-        if (!p)
-            return pd_fail(err, PD_ENOMEM, "receiving a package: out of memory");
-        t->paths = p;
-        t->paths_cap = cap;
-    }
+    if (pd_grow(t->v, t->cap, t->n + 1) ||
+        pd_grow(t->paths, t->paths_cap, t->paths_len + e->path_len + 1))
+        return pd_oom(err, "a package that arrives");
     memcpy(t->paths + t->paths_len, e->path, e->path_len + 1);
     t->v[t->n++] = (struct node){.path_at = t->paths_len,
                                  .size = e->size,

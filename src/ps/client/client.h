@@ -70,13 +70,13 @@ struct ps_client_opts {
     const char *job; /* job id, "" by hand */
     const uint8_t *key;          /* 32 bytes; NULL: all zero */
     uint64_t connect_timeout_ms; /* how long servers that are not up yet are tried; 0: 60 s */
-    uint64_t reconnect_ms; /* how long one that was lost is tried, so that the job goes on where it
-                              was; 0: 10 s */
-    uint64_t heartbeat_ms; /* a server whose heartbeats (ps/client/client_beat.h) stop for so long
-                              is gone; at least 2 s; 0: none are sent */
-    struct pd_crew crew; /* local: threads that help to update large dense parameters, which changes
-                            no bit; may have none */
-    const char *output_dir;   /* local: where the folder "output" really is; NULL: as it says */
+    uint64_t reconnect_ms;  /* how long one that was lost is tried, so that the job goes on where it
+                               was; 0: 10 s */
+    uint64_t heartbeat_ms;  /* a server whose heartbeats (ps/client/client_beat.h) stop for so long
+                               is gone; at least 2 s; 0: none are sent */
+    struct pd_workers crew; /* local: threads that help to update large dense parameters, which
+                            changes no bit; may have none */
+    const char *output_dir; /* local: where the folder "output" really is; NULL: as it says */
     const struct pd_log *log; /* may be NULL */
 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "ps/client/client_int.h"
 
 static int usable(struct ps_client *c, int ok, const char *what, int id) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <uv.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "net/conn.h"
 #include "ps/client/client_beat.h"
 #include "wire/msg.h"
@@ -91,7 +91,7 @@ static void count_unheard(struct ps_beat *b, uint32_t i) {
         return;
     const uint64_t limit =
         b->opts.first_ms > b->opts.limit_ms ? b->opts.first_ms : b->opts.limit_ms;
-    l->unheard_ticks = net_unanswered(l->conn) ? 0 : l->unheard_ticks + 1;
+    l->unheard_ticks = net_has_unacknowledged(l->conn) ? 0 : l->unheard_ticks + 1;
     if (l->unheard_ticks * PS_BEAT_PERIOD_MS > limit)
         lose(b, i, limit);
 }
@@ -105,7 +105,7 @@ static void on_tick(uv_timer_t *t) {
         count_unheard(b, i);
         if (!l->conn || !l->live)
             continue;
-        if (net_unanswered(l->conn)) {
+        if (net_has_unacknowledged(l->conn)) {
             l->quiet_ticks = l->quiet_ticks < 0 ? l->quiet_ticks - 1 : -1;
             net_check_host(l->conn);
             continue;

@@ -10,8 +10,9 @@
  * is silent on a connection that stands. Silence is final: a server that answers again stays lost.
  * Ticks are counted and not the clock: if the judging process was itself stopped, that time does
  * not count. A cut network is no silence: as long as the peer's kernel acknowledges nothing
- * (net_unanswered), nothing is counted, and after the cut the count begins as far below 0 as the
- * cut lasted, since TCP waits that long before it sends again. The server's end is server_beat.c.
+ * (net_has_unacknowledged), nothing is counted, and after the cut the count begins as far below 0
+ * as the cut lasted, since TCP waits that long before it sends again. The server's end is
+ * server_beat.c.
  */
 #ifndef PD_PS_CLIENT_BEAT_H
 #define PD_PS_CLIENT_BEAT_H

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "ps/client/client_beat.h"
 #include "ps/client/client_int.h"
 
@@ -114,7 +114,7 @@ int ps_link_send(struct server_link *l, struct sent *s, int soon) {
     if (l->state != LINK_ATTACHED || !l->conn)
         return 0; /* when it is back */
     s->in_net++;
-    const int hold = soon && net_shares(l->conn);
+    const int hold = soon && net_is_shared(l->conn);
     if (hold)
         net_hold(l->conn, 1);
     int rc = net_send(l->conn, s->type, 0, s->id, s->sec, s->n_sec, on_sent, s);
@@ -237,8 +237,8 @@ static void read_greeting(struct server_link *l) {
     struct server *s = &c->servers[l->server];
     size_t n;
     const uint8_t *p = net_greeting(l->conn, &n);
-    struct pd_rd r;
-    pd_rd_init(&r, p, n);
+    struct pd_reader r;
+    pd_reader_init(&r, p, n);
     uint32_t version = pd_get_u32(&r), n_dense = pd_get_u32(&r), n_sparse = pd_get_u32(&r);
     if (r.failed || version != 1 || n_dense < 1 || n_dense > 1024 || n_sparse > 1024) {
         client_fail(c, PD_EPROTO, "pserver %s:%d: an unknown greeting", l->ip, l->port);
@@ -411,7 +411,7 @@ static void on_close(struct net_conn *conn, const struct pd_err *why, void *arg)
     struct server_link *l = arg;
     struct ps_client *c = l->c;
     enum link_state was = l->state;
-    int refused = net_was_refused(conn);
+    int refused = net_port_was_closed(conn);
     l->conn = NULL;
     l->state = LINK_DOWN;
     struct pending_request *declaring = client_pending(c, l, WIRE_PS_DECLARE);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "model/model.h"
 #include "ps/client/client_int.h"
@@ -64,11 +64,11 @@ static int done_models(struct ps_client *c, struct pending_request *r, const str
     struct ps_models *m = r->arg;
     struct ps_msg_model_list list;
     struct ps_msg_model_entry one;
-    struct pd_rd rd;
+    struct pd_reader rd;
     c->n_calls--;
     if (ps_get_model_list(&a->body, &list, err))
         return err->code;
-    pd_rd_init(&rd, list.models, list.models_bytes);
+    pd_reader_init(&rd, list.models, list.models_bytes);
     for (uint32_t i = 0; i < list.n_models && ps_next_model_entry(&rd, &one); i++) {
         struct listed_model x = {.about = {.step = one.step,
                                            .pass = one.pass,
@@ -288,8 +288,8 @@ static int same_layout(const struct ps_client *c, const struct model_manifest *m
     uint32_t dense = 0, sparse = 0;
     uint32_t others = 0;
     for (size_t i = 0; i < m->n_parts; i++) {
-        const int a = pd_starts(m->parts[i].file, "dense-"),
-                  b = pd_starts(m->parts[i].file, "sparse-");
+        const int a = pd_starts_with(m->parts[i].file, "dense-"),
+                  b = pd_starts_with(m->parts[i].file, "sparse-");
         dense += a && !m->parts[i].layer;
         sparse += b && !m->parts[i].layer;
         others += !a && !b;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "ps/client/client_beat.h"
 #include "ps/client/client_int.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "model/model.h"
 #include "ps/client/client_int.h"
@@ -86,10 +86,10 @@ static int set_stream_notes(struct model_resume *r, const struct ps_msg_saved_no
 static int set_parts(struct answered *a, const struct ps_msg_saved *m) {
     const uint32_t n = m->n_files;
     struct ps_msg_saved_file f;
-    struct pd_rd rd;
+    struct pd_reader rd;
     if (!n || n > MODEL_LAYERS_MAX + 1 || !(a->parts = pd_calloc(n, sizeof *a->parts)))
         return -1;
-    pd_rd_init(&rd, m->files, m->files_bytes);
+    pd_reader_init(&rd, m->files, m->files_bytes);
     for (; a->n < n && ps_next_saved_file(&rd, &f); a->n++) {
         struct model_part *p = &a->parts[a->n];
         if (f.layer != n - 1 - a->n)
@@ -103,8 +103,8 @@ static int set_parts(struct answered *a, const struct ps_msg_saved *m) {
 
 static int read_notes(struct model_resume *r, const struct ps_msg_saved *m, struct pd_err *err) {
     struct ps_msg_saved_note note;
-    struct pd_rd rd;
-    pd_rd_init(&rd, m->notes, m->notes_bytes);
+    struct pd_reader rd;
+    pd_reader_init(&rd, m->notes, m->notes_bytes);
     for (uint32_t i = 0; i < m->n_notes && ps_next_saved_note(&rd, &note); i++)
         if (set_stream_notes(r, &note))
             return pd_fail(err, PD_EPROTO, "a malformed note of streams %u to %u", note.stream_lo,
@@ -120,12 +120,12 @@ static int done_save(struct ps_client *c, struct pending_request *r, const struc
                      struct pd_err *err) {
     struct ps_client_saving *s = c->saving;
     struct ps_msg_saved m;
-    struct pd_rd rows;
+    struct pd_reader rows;
     if (ps_get_saved(&a->body, &m, err))
         return err->code;
     if (m.n_tables != c->decl.n_sparse || set_parts(&s->of[r->index], &m))
         return pd_fail(err, PD_EPROTO, "a malformed answer");
-    pd_rd_init(&rows, m.rows, m.n_tables * sizeof(uint64_t));
+    pd_reader_init(&rows, m.rows, m.n_tables * sizeof(uint64_t));
     for (uint32_t i = 0; i < m.n_tables; i++)
         s->rows[i] += pd_get_u64(&rows);
     if (m.updates > s->m.resume.updates) { /* without a barrier threads may differ */
@@ -288,7 +288,7 @@ static int copy_parts(struct ps_client *c) {
     if (s->n_copies == 1)
         return 0;
     if (!s->copies) {
-        if (model_staged(s->dir, s->name, s->tag, folder, &err))
+        if (model_staging_path(s->dir, s->name, s->tag, folder, &err))
             return client_fail(c, err.code, "%s", err.msg), 0;
         if (client_copies_new(c, &s->copies, folder, c->last_copied))
             return 0;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "ps/client/client_int.h"
 
 enum { WAIT_LOG_S = 10 };
@@ -93,12 +93,12 @@ static void handle_answer(struct ps_client *c, uint16_t type, uint64_t id, const
 
 static void handle_error(struct ps_client *c, const struct server_link *l, const uint8_t *p,
                          size_t n) {
-    struct pd_rd r;
+    struct pd_reader r;
     char msg[sizeof c->err.msg];
-    pd_rd_init(&r, p, n);
+    pd_reader_init(&r, p, n);
     int code = -(int)pd_get_u32(&r);
     pd_get_str(&r, msg, sizeof msg);
-    if (!pd_rd_done(&r) || !strcmp(pd_code_name(code), "?") || code == 0)
+    if (!pd_reader_done(&r) || !strcmp(pd_code_name(code), "?") || code == 0)
         client_fail(c, PD_EPROTO, "pserver %s:%d: a malformed error", l->ip, l->port);
     else if (!c->err.code) {
         pd_fail(&c->relayed, code, "%s", msg);

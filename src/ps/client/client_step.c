@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "math/row_copy.h"
 #include "ps/client/client_int.h"
 #include "ps/plan/sum_tree.h"
@@ -262,7 +262,7 @@ static int done_rows(struct ps_client *c, struct pending_request *r, const struc
         memcpy(q->out, from, n * dim * sizeof *from);
     else if (!rc && c->n_sparse > 1)
         for (size_t j = 0; j < n; j++)
-            pd_few_copy(q->out + q->pos[lo + j] * dim, from + j * dim, dim);
+            pd_row_copy(q->out + q->pos[lo + j] * dim, from + j * dim, dim);
     rows_put(c, q);
     return rc;
 }
@@ -424,7 +424,7 @@ static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t,
     const float *from = grad;
     if (c->n_sparse > 1) {
         for (size_t j = 0; j < n; j++)
-            pd_few_copy(o->data + j * dim, grad + r->pos[lo + j] * dim, dim);
+            pd_row_copy(o->data + j * dim, grad + r->pos[lo + j] * dim, dim);
         from = o->data;
     }
     uint32_t *to = life ? (uint32_t *)(void *)(o->data + gathered) : NULL;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "ps/plan/message.h"
 #include "ps/plan/update_rule.h"
@@ -264,9 +264,9 @@ void ps_declaration_put(struct pd_buf *b, const struct ps_declare_sender *d,
 static int get_all_dense(const struct ps_msg_declare *m, struct ps_declaration *job,
                          struct pd_err *err) {
     struct ps_msg_dense_entry e;
-    struct pd_rd r;
+    struct pd_reader r;
     int rc = 0;
-    pd_rd_init(&r, m->dense, m->dense_bytes);
+    pd_reader_init(&r, m->dense, m->dense_bytes);
     for (uint32_t i = 0; i < m->n_dense && !rc && ps_next_dense_entry(&r, &e); i++) {
         struct ps_dense d = {.n_dims = e.n_dims,
                              .mean = e.mean,
@@ -285,9 +285,9 @@ static int get_all_dense(const struct ps_msg_declare *m, struct ps_declaration *
 static int get_all_sparse(const struct ps_msg_declare *m, struct ps_declaration *job,
                           struct pd_err *err) {
     struct ps_msg_table_entry e;
-    struct pd_rd r, life;
+    struct pd_reader r, life;
     int rc = 0;
-    pd_rd_init(&r, m->tables, m->tables_bytes);
+    pd_reader_init(&r, m->tables, m->tables_bytes);
     for (uint32_t i = 0; i < m->n_tables && !rc && ps_next_table_entry(&r, &e); i++) {
         struct ps_sparse t = {.dim = e.dim,
                               .n_rows = e.n_rows,
@@ -301,7 +301,7 @@ static int get_all_sparse(const struct ps_msg_declare *m, struct ps_declaration 
         if (e.n_life && e.n_life != PD_ROW_LIFE_N)
             return pd_fail(err, PD_EPROTO, "table '%s' with %u settings of its rows' life", t.name,
                            e.n_life);
-        pd_rd_init(&life, e.life, e.n_life * sizeof(double));
+        pd_reader_init(&life, e.life, e.n_life * sizeof(double));
         for (uint32_t k = 0; k < e.n_life; k++)
             *pd_row_life_at(&t.life, k) = pd_get_f64(&life);
         rc = append_sparse(job, &t, err);

@@ -69,7 +69,7 @@ PS_ELEMENTS(DEFINE_APPEND)
 /* --- reading: r is section 0 with the first field that was wrong --- */
 
 struct reader {
-    struct pd_rd rd;
+    struct pd_reader rd;
     const struct ps_body *body;
     const char *wrong;    /* NULL: nothing yet */
     uint64_t value, most; /* of `wrong`: a number above its bound, if most is not 0 */
@@ -184,26 +184,26 @@ static void get_section(struct reader *r, const char *name, uint32_t i, size_t s
 #define GET_bytes GET_SECTION
 #define GET(kind, name, bound) GET_##kind(name, bound)
 
-#define DEFINE_NEXT(element)                                              \
-    int ps_next_##element(struct pd_rd *rd, struct ps_msg_##element *m) { \
-        struct reader rest = {.rd = *rd}, *r = &rest;                     \
-        PS_FIELDS_##element(GET) *rd = rest.rd;                           \
-        return !rest.wrong;                                               \
-    }                                                                     \
-    static int skip_##element(struct pd_rd *rd) {                         \
-        struct ps_msg_##element m;                                        \
-        return ps_next_##element(rd, &m);                                 \
+#define DEFINE_NEXT(element)                                                  \
+    int ps_next_##element(struct pd_reader *rd, struct ps_msg_##element *m) { \
+        struct reader rest = {.rd = *rd}, *r = &rest;                         \
+        PS_FIELDS_##element(GET) *rd = rest.rd;                               \
+        return !rest.wrong;                                                   \
+    }                                                                         \
+    static int skip_##element(struct pd_reader *rd) {                         \
+        struct ps_msg_##element m;                                            \
+        return ps_next_##element(rd, &m);                                     \
     }
 PS_ELEMENTS(DEFINE_NEXT)
 
 static void get_list(struct reader *r, const char *name, uint32_t n,
-                     int (*skip)(struct pd_rd *rd)) {
+                     int (*skip)(struct pd_reader *rd)) {
     for (uint32_t i = 0; i < n && !r->wrong; i++)
         check(r, name, skip(&r->rd));
 }
 
 static int finish(struct reader *r, const char *label, struct pd_err *err) {
-    check(r, "bytes left over", pd_rd_done(&r->rd));
+    check(r, "bytes left over", pd_reader_done(&r->rd));
     for (uint32_t i = 1; i < WIRE_SECTIONS; i++)
         check(r, "a section too many", !r->body->len[i] || r->seen >> i & 1);
     if (!r->wrong)
@@ -218,7 +218,7 @@ static int finish(struct reader *r, const char *label, struct pd_err *err) {
 #define DEFINE_GET(name, label)                                                               \
     int ps_get_##name(const struct ps_body *b, struct ps_msg_##name *m, struct pd_err *err) { \
         struct reader reader = {.body = b}, *r = &reader;                                     \
-        pd_rd_init(&r->rd, b->sec[0], b->len[0]);                                             \
+        pd_reader_init(&r->rd, b->sec[0], b->len[0]);                                         \
         (void)m;                                                                              \
         PS_FIELDS_##name(GET) return finish(r, label, err);                                   \
     }
@@ -245,14 +245,14 @@ struct ps_step_part ps_step_part_get(const struct ps_msg_step_end *m, uint32_t i
 }
 
 int ps_get_after(const struct ps_body *b, uint64_t *after) {
-    struct pd_rd r;
-    pd_rd_init(&r, b->sec[0], b->len[0]);
+    struct pd_reader r;
+    pd_reader_init(&r, b->sec[0], b->len[0]);
     *after = pd_get_u64(&r);
     return r.failed ? PD_EPROTO : 0;
 }
 
 uint32_t ps_get_version(const struct ps_body *b) {
-    struct pd_rd r;
-    pd_rd_init(&r, b->sec[0], b->len[0]);
+    struct pd_reader r;
+    pd_reader_init(&r, b->sec[0], b->len[0]);
     return pd_get_u32(&r);
 }

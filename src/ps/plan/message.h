@@ -465,7 +465,7 @@ struct ps_segment_head {
         PS_FIELDS_##element(PS_MEMBER)                                            \
     };                                                                            \
     void ps_append_##element(struct pd_buf *b, const struct ps_msg_##element *m); \
-    int ps_next_##element(struct pd_rd *r, struct ps_msg_##element *m);
+    int ps_next_##element(struct pd_reader *r, struct ps_msg_##element *m);
 
 PS_ELEMENTS(PS_DECLARE_ELEMENT)
 PS_BODIES(PS_DECLARE_BODY)

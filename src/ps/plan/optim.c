@@ -7,14 +7,14 @@
 
 #include "math/cpu_clones.h"
 
-#define RULE(name)                                                                           \
-    CLONES static void name(const struct ps_optim_args *a, float *restrict w,                \
-                            float *restrict state, size_t stride, const float *restrict sum, \
-                            size_t n)
+#define RULE(name)                                                                               \
+    CPU_CLONES static void name(const struct ps_optim_args *a, float *restrict w,                \
+                                float *restrict state, size_t stride, const float *restrict sum, \
+                                size_t n)
 
 /* By their bits: integers are added in vectors, where floats would have to be added one after the
  * other. */
-CLONES int ps_all_finite(const float *v, size_t n) {
+CPU_CLONES int ps_all_finite(const float *v, size_t n) {
     const uint32_t exponent = 0x7f800000u;
     uint32_t bad = 0;
     for (size_t i = 0; i < n; i++) {

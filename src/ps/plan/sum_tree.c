@@ -67,8 +67,8 @@ void ps_sum_tree_sum_f64(const struct ps_add *plan, size_t m, double *const *v, 
             v[plan[k].into][i] += v[plan[k].from][i];
 }
 
-CLONES const float *ps_sum_tree_sum_f32(const struct ps_add *plan, size_t m, const float **val,
-                                        float *tmp, size_t n) {
+CPU_CLONES const float *ps_sum_tree_sum_f32(const struct ps_add *plan, size_t m, const float **val,
+                                            float *tmp, size_t n) {
     for (size_t k = 0; k + 1 < m; k++) {
         uint32_t into = plan[k].into;
         const float *a = val[into], *b = val[plan[k].from];

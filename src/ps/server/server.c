@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "ps/server/server_int.h"
 
 enum { STOP_MS = 1000 };
@@ -33,7 +33,7 @@ void server_fail(struct ps_server *s, const struct pd_err *why) {
     wake_all(s);
     uv_mutex_unlock(&s->lock);
     if (first)
-        pd_log_at(s->opts.log, server_level(s, PD_ERROR), __FILE__, __LINE__, "%s", why->msg);
+        pd_log_write(s->opts.log, server_level(s, PD_ERROR), __FILE__, __LINE__, "%s", why->msg);
 }
 
 int server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation,

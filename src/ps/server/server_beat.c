@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "ps/plan/types.h"
 #include "ps/server/server_int.h"
 #include "wire/msg.h"
@@ -85,7 +85,8 @@ static void begin(struct ps_server *s, const struct taken *t) {
         free(b);
         return;
     }
-    if (net_conn_over(&b->conn, (uv_stream_t *)tcp, (uv_stream_t *)tcp, &net, &events, b, &err)) {
+    if (net_conn_on_streams(&b->conn, (uv_stream_t *)tcp, (uv_stream_t *)tcp, &net, &events, b,
+                            &err)) {
         uv_close((uv_handle_t *)tcp, free_handle);
         free(b);
         return;
@@ -116,7 +117,7 @@ static void on_tick(uv_timer_t *t) {
         struct server_beat *b = s->beats[i];
         if (!b)
             continue;
-        if (net_unanswered(b->conn)) {
+        if (net_has_unacknowledged(b->conn)) {
             b->quiet_ms = (b->quiet_ms < 0 ? b->quiet_ms : 0) - TICK_MS;
             net_check_host(b->conn);
             continue;

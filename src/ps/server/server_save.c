@@ -22,7 +22,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "model/model.h"
 #include "ps/server/server_int.h"

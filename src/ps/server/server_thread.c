@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "ps/server/server_int.h"
 #include "wire/msg.h"
 
@@ -176,8 +176,8 @@ static void on_tick(uv_timer_t *timer) {
         return;
     t->said_ms = t->stalled_ms;
     /* All threads see the same; one of them says it aloud. */
-    pd_log_at(thread_log(t), t->index == 0 ? PD_WARN : PD_INFO, __FILE__, __LINE__,
-              "%s, for %llu s", text, (unsigned long long)(t->stalled_ms / 1000));
+    pd_log_write(thread_log(t), t->index == 0 ? PD_WARN : PD_INFO, __FILE__, __LINE__,
+                 "%s, for %llu s", text, (unsigned long long)(t->stalled_ms / 1000));
 }
 
 /* --- from the shard to the connections --- */
@@ -217,9 +217,9 @@ static void warn_lost(struct server_thread *t, uint32_t trainer) {
     if (on_lost(t) != PS_LOST_WAIT)
         snprintf(limit, sizeof limit, "%.3g s for it to come back", (double)reconnect_ms(t) / 1000);
     s->said = 1;
-    pd_log_at(thread_log(t), server_level(t->server, PD_WARN), __FILE__, __LINE__,
-              "thread %u: the connection of trainer %u is lost: %s; waiting %s", t->index, trainer,
-              s->lost->msg, limit);
+    pd_log_write(thread_log(t), server_level(t->server, PD_WARN), __FILE__, __LINE__,
+                 "thread %u: the connection of trainer %u is lost: %s; waiting %s", t->index,
+                 trainer, s->lost->msg, limit);
 }
 
 /* Ticks are counted and not the clock: while this process was stopped nobody could come back. */
@@ -281,9 +281,9 @@ static void seated(struct trainer_conn *p) {
         t->n_members--;
     }
     if (s->lost && !s->said)
-        pd_log_at(thread_log(t), server_level(t->server, PD_WARN), __FILE__, __LINE__,
-                  "thread %u: trainer %u had lost its connection for %.2g s: %s", t->index,
-                  p->trainer, (double)s->lost_ms / 1000, s->lost->msg);
+        pd_log_write(thread_log(t), server_level(t->server, PD_WARN), __FILE__, __LINE__,
+                     "thread %u: trainer %u had lost its connection for %.2g s: %s", t->index,
+                     p->trainer, (double)s->lost_ms / 1000, s->lost->msg);
     found(t, s);
     p->joined = 1;
     s->peer = p;
@@ -298,9 +298,9 @@ static void refuse(struct trainer_conn *p, uint16_t type, uint64_t req, const st
     if (p->refused)
         return;
     p->refused = 1;
-    pd_log_at(thread_log(p->t), server_level(p->t->server, PD_WARN), __FILE__, __LINE__,
-              "trainer %u (%s): %s: refused: %s", p->trainer, net_peer_addr(p->conn),
-              wire_msg_name(type), why->msg);
+    pd_log_write(thread_log(p->t), server_level(p->t->server, PD_WARN), __FILE__, __LINE__,
+                 "trainer %u (%s): %s: refused: %s", p->trainer, net_peer_addr(p->conn),
+                 wire_msg_name(type), why->msg);
     net_send_error(p->conn, type, req, why);
     net_close_after_flush(p->conn);
 }
@@ -412,13 +412,13 @@ static void on_open(struct net_conn *c, void *arg) {
 /* A member that cannot go on says why. What another server told it is passed on as it is: the first
  * cause. */
 static void failed_member(struct trainer_conn *p, const struct wire_frame *f) {
-    struct pd_rd r;
+    struct pd_reader r;
     struct pd_err err = {0};
     char msg[sizeof err.msg];
-    pd_rd_init(&r, f->sec[0], f->len[0]);
+    pd_reader_init(&r, f->sec[0], f->len[0]);
     int code = -(int)pd_get_u32(&r);
     pd_get_str(&r, msg, sizeof msg);
-    if (!pd_rd_done(&r))
+    if (!pd_reader_done(&r))
         snprintf(msg, sizeof msg, "a malformed reason");
     if (f->req == WIRE_BYE_RELAYED)
         pd_fail(&err, code < 0 && pd_code_exit_status(code) ? code : PD_EFAIL, "%s", msg);

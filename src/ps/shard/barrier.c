@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 int shard_barrier_init(struct barrier *b, uint32_t n_trainers) {
     b->n_trainers = n_trainers;

@@ -76,7 +76,7 @@ struct ps_params {
     /* Set by the owner before ps_params_declare. */
     const struct pd_log *log; /* may be NULL */
     struct pd_pool *pool;     /* may be NULL */
-    struct pd_crew crew;      /* updates large dense parameters; changes no bit of them */
+    struct pd_workers crew;   /* updates large dense parameters; changes no bit of them */
     int lends;                /* the dense values are in memory that trainers of this machine map */
     struct scratch scratch;
 

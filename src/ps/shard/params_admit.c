@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "ps/shard/params.h"
 
 int shard_list_keep_keys(struct row_list *l, const uint64_t *keys, size_t n) {

@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "ps/shard/params.h"
 
 enum { CREW_LEAST = 1 << 15 }; /* values of a parameter that are worth waking threads for */
@@ -128,7 +127,7 @@ static void apply_slices(void *arg, uint32_t index, uint32_t n_slices) {
 static int apply_by_crew(struct ps_params *p, const struct ps_optim_args *a, float rate,
                          struct pd_err *err) {
     struct slices all = {.p = p, .from = p->scratch.parts[0], .a = a, .rate = rate};
-    p->crew.run(p->crew.crew, apply_slices, &all);
+    p->crew.run(p->crew.workers, apply_slices, &all);
     int bad = atomic_load(&all.bad);
     return bad ? not_finite(p, 0, (uint32_t)bad - 1, 1, err) : 0;
 }

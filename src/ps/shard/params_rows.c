@@ -79,15 +79,15 @@ static void lot_apply(struct lot *l) {
     for (uint32_t i = 0; i < n; i++) {
         if (l->noted)
             mark_changed(p, l->id, l->row[i], row[i]);
-        pd_few_copy(l->w + i * width, row[i], width);
+        pd_row_copy(l->w + i * width, row[i], width);
         for (uint32_t k = 0; k < n_states; k++)
-            pd_few_copy(l->state + k * LOT + i * width, row[i] + (k + 1) * l->dim, width);
+            pd_row_copy(l->state + k * LOT + i * width, row[i] + (k + 1) * l->dim, width);
     }
     ps_optim_apply(p->apply_optim, l->a, l->w, l->state, LOT, l->sum, (size_t)n * width);
     for (uint32_t i = 0; i < n; i++) {
-        pd_few_copy(row[i], l->w + i * width, width);
+        pd_row_copy(row[i], l->w + i * width, width);
         for (uint32_t k = 0; k < n_states; k++)
-            pd_few_copy(row[i] + (k + 1) * l->dim, l->state + k * LOT + i * width, width);
+            pd_row_copy(row[i] + (k + 1) * l->dim, l->state + k * LOT + i * width, width);
     }
 }
 
@@ -109,11 +109,11 @@ static void apply_sum(struct lot *l, uint32_t row, uint32_t m) {
     ps_table_prefetch(p->tables[l->id], row);
     l->row[l->n++] = row;
     if (m == 1)
-        pd_few_copy(sum, p->scratch.from[0], l->width);
+        pd_row_copy(sum, p->scratch.from[0], l->width);
     else if (m == 2)
-        pd_few_sum(sum, p->scratch.from[0], p->scratch.from[1], l->width);
+        pd_row_sum(sum, p->scratch.from[0], p->scratch.from[1], l->width);
     else
-        pd_few_copy(
+        pd_row_copy(
             sum, ps_sum_tree_sum_f32(p->scratch.plan, m, p->scratch.from, p->scratch.tmp, l->width),
             l->width);
 }

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "ps/shard/shard_int.h"
 

@@ -88,10 +88,10 @@ struct ps_shard_opts {
     const char *output_dir; /* where the folder "output" of a save or load really is, on this node;
                                NULL: as it says */
     const struct pd_log *log;
-    struct pd_pool *pool; /* memory of answers; outlives the shard; may be NULL */
-    int lends;            /* to trainers of this machine: its values are in memory that they map
-                             (ps_shard_region) */
-    struct pd_crew crew;  /* updates large dense parameters; changes no bit of them */
+    struct pd_pool *pool;   /* memory of answers; outlives the shard; may be NULL */
+    int lends;              /* to trainers of this machine: its values are in memory that they map
+                               (ps_shard_region) */
+    struct pd_workers crew; /* updates large dense parameters; changes no bit of them */
 };
 
 int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts,

@@ -2,7 +2,7 @@
  * numbers are answered. */
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "ps/shard/shard_int.h"
 
 /* The sums of the numbers of a step, to a trainer that has sent p->n_stats of them. */

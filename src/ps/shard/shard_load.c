@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "base/str.h"
 #include "model/model.h"
 #include "ps/shard/shard_int.h"
@@ -29,7 +28,7 @@ static int load_dense(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
                       struct pd_err *err) {
     const struct ps_dense *d = &s->params.decl.dense[id];
     const struct ps_seg *seg = &s->params.segs[id];
-    const struct model_param *p = model_find(m, d->name);
+    const struct model_param *p = model_find_param(m, d->name);
     if (!p && missing == PS_MISSING_FAIL)
         return pd_fail(err, PD_ENOENT, "the model has no parameter '%s'", d->name);
     if (!p) {
@@ -139,7 +138,7 @@ static int load_history(struct ps_shard *s, struct model *m, uint32_t id, uint32
 static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t missing, int full,
                       struct pd_err *err) {
     const struct ps_sparse *d = &s->params.decl.sparse[id];
-    const struct model_param *p = model_find(m, d->name);
+    const struct model_param *p = model_find_param(m, d->name);
     if (!p && missing == PS_MISSING_FAIL)
         return pd_fail(err, PD_ENOENT, "the model has no table '%s'", d->name);
     if (p && (p->kind != MODEL_TABLE || p->dim != d->dim))
@@ -210,7 +209,7 @@ static void resume_counters(struct ps_shard *s, const struct model_manifest *m) 
 static void prefer_own(const struct ps_shard *s, struct model *m) {
     char file[MODEL_FILE_MAX + 1];
     shard_part_name(s, file);
-    (void)model_prefer(m, file, s->params.tables != NULL);
+    (void)model_search_first(m, file, s->params.tables != NULL);
 }
 
 /* The answer: step and pass of the model, or with `full` those that the trainers go on with. */

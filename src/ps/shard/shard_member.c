@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "ps/shard/shard_int.h"
 
 enum { REDUCED_MAX = 256, REDUCED_BYTES = 16 << 20 };

@@ -11,7 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "model/model.h"
@@ -83,7 +84,7 @@ static int on_models(struct ps_shard *s, const struct ps_body *b, struct ps_body
     if (*q.name)
         list.n_models = (uint32_t)append_model(s, dir, q.name, &models);
     for (const struct dirent *e; d && list.n_models < LIST_MAX && (e = readdir(d));)
-        if (pd_starts(e->d_name, "pass-"))
+        if (pd_starts_with(e->d_name, "pass-"))
             list.n_models += (uint32_t)append_model(s, dir, e->d_name, &models);
     if (d)
         closedir(d);
@@ -108,7 +109,7 @@ static int on_verify(struct ps_shard *s, const struct ps_body *b, struct ps_body
         return rc;
     rc = model_open(&m, folder, &why);
     if (!rc)
-        rc = *q.file ? model_verify_part(m, q.file, &why) : model_verify_here(m, &why);
+        rc = *q.file ? model_verify_part(m, q.file, &why) : model_verify_present(m, &why);
     model_close(m);
     ps_put_verified(out,
                     &(struct ps_msg_verified){.code = (uint32_t)-rc, .message = rc ? why.msg : ""});
@@ -264,7 +265,7 @@ static int on_remove(struct ps_shard *s, const struct ps_body *b, struct pd_err 
     if (!rc)
         rc = shard_folder(s, q.dir_text, dir, err);
     const char *name = q.name;
-    if (rc || !pd_starts(name, "pass-") || strchr(name, '/'))
+    if (rc || !pd_starts_with(name, "pass-") || strchr(name, '/'))
         return rc ? rc : pd_fail(err, PD_EPROTO, "a malformed PS_REMOVE");
     if (pd_fmt(path, sizeof path, "%s/%s", *dir ? dir : ".", name) ||
         pd_fmt(away, sizeof away, "%s/.%s.old", *dir ? dir : ".", name))

@@ -15,7 +15,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/str.h"
 
 enum { BLOCK = 64 << 10 };

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "ps/shard/shard_int.h"
 
 /* --- what an answer needs until it is sent --- */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "ps/shard/shard_int.h"
 
 /* A trainer has at most some 110 such requests under way (64 reductions, and ps_step_end waits

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "model/model.h"
@@ -202,7 +202,7 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
     if (!rc && !j)
         rc = pd_fail(err, PD_ENOMEM, "no memory to save");
     if (!rc)
-        rc = model_stage(dir, name, q.tag, path, err);
+        rc = model_make_staging(dir, name, q.tag, path, err);
     if (!rc) {
         if (s->saves.staged && strcmp(s->saves.staged, path))
             pd_rm_tree(s->saves.staged, NULL); /* of a save that nobody will commit any more */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "ps/shard/shard_int.h"
 
 /* --- a member's memory --- */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 int ps_dirty_rows_begin(struct ps_dirty_rows *c, uint64_t n_rows) {
     c->bits = pd_calloc(n_rows / 64 + 1, sizeof *c->bits);

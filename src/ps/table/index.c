@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "math/hash.h"
 #include "ps/table/dirty_rows.h"
 #include "thread/page_memory.h"
@@ -66,7 +66,7 @@ static struct ps_index_entry *new_slots(struct ps_index *x) {
         a = pd_calloc(1, sizeof *a);
         if (!a)
             return NULL;
-        a->mem = pd_huge_map(ARENA_SEGMENTS * SEGMENT_BYTES);
+        a->mem = pd_huge_page_map(ARENA_SEGMENTS * SEGMENT_BYTES);
         if (!a->mem) {
             free(a);
             return NULL;
@@ -123,7 +123,7 @@ void ps_index_free(struct ps_index *x) {
     while (x->arenas) {
         struct arena *a = x->arenas;
         x->arenas = a->next;
-        pd_huge_unmap(a->mem, ARENA_SEGMENTS * SEGMENT_BYTES);
+        pd_huge_page_unmap(a->mem, ARENA_SEGMENTS * SEGMENT_BYTES);
         free(a);
     }
     free(x->spare);

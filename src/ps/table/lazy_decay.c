@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 /* Beyond this e^-x is 0 as a float; log_p stays there, so that q stays finite. It begins anew long
  * before, unless few updates do all that. */

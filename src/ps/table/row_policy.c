@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "math/rng.h"
 
 enum { COUNT_MAX = 0xffff, DAYS_MAX = 0xfffe }; /* both at most would be PS_ROW_NONE */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/fault.h"
+#include "base/alloc.h"
 
 struct ps_shared_values *ps_shared_values_new(struct pd_pool *pool, struct net_region *region,
                                               size_t n) {

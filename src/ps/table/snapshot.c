@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "ps/table/table_int.h"
 #include "thread/page_memory.h"
 #include "thread/run_later.h"
@@ -119,7 +119,7 @@ void ps_snapshot_end(struct ps_snapshot *c) {
     *at = c->next;
     ps_table_free(c->table);
     if (c->n_copies && c->chunk_bytes >= CHUNK)
-        pd_aside(
+        pd_run_later(
             free_memory,
             c); /* a tenth of a millisecond for each chunk, for which the owner would stand still */
     else

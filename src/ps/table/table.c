@@ -7,7 +7,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "math/rng.h"
 #include "math/row_copy.h"
 #include "ps/plan/initial.h"
@@ -49,7 +49,7 @@ int ps_table_new(struct ps_table **out, const struct ps_table_opts *opts) {
 
 static void free_slab(struct slab *s) {
     if (s->mapped) {
-        pd_huge_unmap(s->rows, s->mapped);
+        pd_huge_page_unmap(s->rows, s->mapped);
         return;
     }
     free(s->rows);
@@ -60,10 +60,10 @@ static void free_slab(struct slab *s) {
 /* Children of fork have no use for it (snapshot.h), so it is not copied page by page while they
  * live. */
 static int map_slab(struct slab *s, size_t n, size_t row_bytes, size_t bytes, int ageing) {
-    char *p = pd_huge_map(bytes);
+    char *p = pd_huge_page_map(bytes);
     if (!p)
         return PD_ENOMEM;
-    pd_huge_not_inherited(p, bytes);
+    pd_huge_page_no_fork(p, bytes);
     *s = (struct slab){.rows = (float *)(void *)p,
                        .notes = (struct ps_row_note *)(void *)(p + row_bytes),
                        .mapped = bytes};
@@ -258,7 +258,7 @@ static void gather(const struct ps_table *t, const uint64_t *keys, const uint32_
                 __builtin_prefetch(p - in + k);
         }
         if (rows[i] != PS_ROW_NONE) {
-            pd_few_copy(out, row_values(t, rows[i]), width);
+            pd_row_copy(out, row_values(t, rows[i]), width);
             continue;
         }
         initial_row(t, keys[i], out);

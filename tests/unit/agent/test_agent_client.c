@@ -158,7 +158,7 @@ static int try_open(struct far_end *far) {
         spin();
         return rc;
     }
-    assert_int_equal(net_conn_over(&far->conn, theirs, theirs, &opts, &ev, far, &err), 0);
+    assert_int_equal(net_conn_on_streams(&far->conn, theirs, theirs, &opts, &ev, far, &err), 0);
     return 0;
 }
 

@@ -49,8 +49,8 @@ static void note_time(struct env *e, uint64_t at, uint64_t when) {
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct env *e = arg;
     if (f->type == WIRE_AG_LOG) {
-        struct pd_rd r;
-        pd_rd_init(&r, f->sec[0], f->len[0]);
+        struct pd_reader r;
+        pd_reader_init(&r, f->sec[0], f->len[0]);
         pd_get_u32(&r);
         assert_int_equal(pd_get_u32(&r), LOG_TRAIN);
         uint64_t at = pd_get_u64(&r);
@@ -60,8 +60,8 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         assert_int_equal(at, e->expect);
         pd_put(&e->got, f->sec[1], f->len[1]);
         e->expect += f->len[1];
-        pd_rd_init(&r, f->n_sec > 2 ? f->sec[2] : NULL, f->n_sec > 2 ? f->len[2] : 0);
-        while (!pd_rd_done(&r) && !r.failed) {
+        pd_reader_init(&r, f->n_sec > 2 ? f->sec[2] : NULL, f->n_sec > 2 ? f->len[2] : 0);
+        while (!pd_reader_done(&r) && !r.failed) {
             uint64_t from = pd_get_u64(&r);
             note_time(e, from, pd_get_u64(&r));
         }
@@ -136,7 +136,7 @@ static int setup(void **state) {
     uv_stream_t *a = stream_of(&e->core.loop, fd[0]), *b = stream_of(&e->core.loop, fd[1]);
     assert_int_equal(client_open(e->clients, a, a, &err), 0);
     const struct net_opts opts = {.max_frame = MSG_MAX_FRAME};
-    assert_int_equal(net_conn_over(&e->client, b, b, &opts, &ev, e, &err), 0);
+    assert_int_equal(net_conn_on_streams(&e->client, b, b, &opts, &ev, e, &err), 0);
     uv_timer_init(&e->core.loop, &e->deadline);
     e->deadline.data = e;
     *state = e;

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "agent/logs/logs.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 

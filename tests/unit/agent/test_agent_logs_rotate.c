@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "agent/logs/logs.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 

@@ -1,4 +1,4 @@
-/* test_base.c - errors, buffers, numbers out of text, files, random numbers. */
+/* test_base.c - errors, buffers, parsing of numbers, files, random numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,8 @@
 
 #include "base/buf.h"
 #include "base/cksum.h"
-#include "base/fault.h"
+#include "base/alloc.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "math/hash.h"
 #include "base/log.h"
@@ -38,6 +39,12 @@ static void the_first_error_wins(void **state) {
     pd_err_prefix(&err, "%s", big);
     assert_int_equal(strlen(err.msg), sizeof err.msg - 1);
     assert_string_equal(pd_code_name(-9999), "?");
+    assert_int_equal(pd_oom(&err, "rows"), PD_ENOMEM);
+    assert_int_equal(err.code, PD_EIO);
+    pd_err_clear(&err);
+    assert_int_equal(pd_oom(&err, "rows"), PD_ENOMEM);
+    assert_int_equal(err.code, PD_ENOMEM);
+    assert_string_equal(err.msg, "no memory for rows");
 }
 
 static void numbers_are_whole_and_bounded(void **state) {
@@ -107,20 +114,20 @@ static void a_reader_never_leaves_its_span(void **state) {
     pd_put_f64(&b, 6.5);
     pd_put_str(&b, "seven");
     for (size_t n = 0; n <= b.len; n++) {
-        uint8_t *copy = malloc(n ? n : 1); /* exact size: ASan sees a step outside */
+        uint8_t *copy = malloc(n ? n : 1); /* exact size, so that ASan detects an access outside */
         memcpy(copy, b.data, n);
-        struct pd_rd r;
+        struct pd_reader r;
         char s[6];
-        pd_rd_init(&r, copy, n);
+        pd_reader_init(&r, copy, n);
         int good = pd_get_u8(&r) == 1 && pd_get_u16(&r) == 2 && pd_get_u32(&r) == 3 &&
                    pd_get_u64(&r) == 4 && pd_get_f32(&r) == 5.5f && pd_get_f64(&r) == 6.5;
         pd_get_str(&r, s, sizeof s);
-        assert_int_equal(good && pd_rd_done(&r) && !strcmp(s, "seven"), n == b.len);
+        assert_int_equal(good && pd_reader_done(&r) && !strcmp(s, "seven"), n == b.len);
         free(copy);
     }
-    struct pd_rd r;
+    struct pd_reader r;
     char small[5];
-    pd_rd_init(&r, b.data + b.len - 9, 9);
+    pd_reader_init(&r, b.data + b.len - 9, 9);
     pd_get_str(&r, small, sizeof small); /* five bytes and a NUL do not fit */
     assert_int_equal(r.failed, 1);
     assert_string_equal(small, "");
@@ -148,7 +155,7 @@ static void atomic_files_and_trees(void **state) {
     assert_int_equal(pd_read_file(path, 2, &b, &err), PD_EDATA);
     pd_buf_release(&b);
     assert_int_equal(pd_mkdirs(path, 0755, NULL), PD_EIO); /* it is a file */
-    /* Removing a tree does not follow a link out of it. */
+    /* Removal of a tree does not follow links out of the tree. */
     char outside[] = "/tmp/test-base-XXXXXX";
     assert_non_null(mkdtemp(outside));
     snprintf(path, sizeof path, "%s/keep", outside);
@@ -163,7 +170,7 @@ static void atomic_files_and_trees(void **state) {
     char locked[100];
     snprintf(locked, sizeof locked, "%s/x/y", dir);
     assert_int_equal(pd_mkdirs(locked, 0755, NULL),
-                     0); /* folders that refuse writing, or even looking */
+                     0); /* folders without write permission, or without any */
     assert_int_equal(chmod(locked, 0), 0);
     *strrchr(locked, '/') = 0;
     assert_int_equal(chmod(locked, 0555), 0);
@@ -182,7 +189,7 @@ static void random_numbers_are_pure_functions(void **state) {
     }
     pd_rng_normal(k2, 5, part, 10);
     assert_memory_not_equal(part, a, sizeof part);
-    /* The plain way, with the C library. */
+    /* The straightforward way, with the C library. */
     for (uint64_t b = 0; b < 25000; b++) {
         uint32_t v[4];
         pd_rng_u32x4(k, 5, b, v);
@@ -241,6 +248,35 @@ static void faults_hit_the_nth_time(void **state) {
     free(b);
 }
 
+/* An array that cannot grow stays as it is; one that does keeps its elements, and is copied seldom.
+ */
+static void arrays_grow_by_doubling(void **state) {
+    (void)state;
+    uint64_t *v = NULL;
+    size_t cap = 0, n_moves = 0;
+    for (size_t n = 0; n < 100000; n++) {
+        const size_t before = cap;
+        assert_int_equal(pd_grow(v, cap, n + 1), 0);
+        assert_true(cap > n);
+        n_moves += cap != before;
+        v[n] = n;
+    }
+    assert_in_range(n_moves, 10, 17);
+    assert_int_equal(v[99999], 99999);
+    uint64_t *const same = v;
+    const size_t same_cap = cap;
+    pd_fault_arm("alloc:1");
+    assert_int_equal(pd_grow(v, cap, cap), 0); /* there is room */
+    assert_int_equal(pd_grow(v, cap, cap + 1), PD_ENOMEM);
+    pd_fault_arm(NULL);
+    assert_int_equal(pd_grow(v, cap, SIZE_MAX / 8), PD_ENOMEM); /* its bytes would overflow */
+    assert_int_equal(pd_grow(v, cap, SIZE_MAX), PD_ENOMEM);
+    assert_true(v == same && cap == same_cap);
+    assert_int_equal(pd_grow(v, cap, 5 * cap), 0); /* many at once */
+    assert_int_equal(cap, 5 * same_cap);
+    free(v);
+}
+
 static void log_records_are_single_lines(void **state) {
     (void)state;
     int fd[2];
@@ -261,7 +297,7 @@ static void log_records_are_single_lines(void **state) {
     assert_non_null(strstr(text, "test_base.c:"));
 }
 
-/* What `cksum` prints: of known texts, and of all lengths around eight bytes as by the definition.
+/* The output of `cksum`: for known texts, and for all lengths around eight bytes by the definition.
  */
 static void cksum_is_that_of_posix(void **state) {
     (void)state;
@@ -292,6 +328,7 @@ int main(void) {
         cmocka_unit_test(random_numbers_are_pure_functions),
         cmocka_unit_test(mixing_spreads_consecutive_ids),
         cmocka_unit_test(faults_hit_the_nth_time),
+        cmocka_unit_test(arrays_grow_by_doubling),
         cmocka_unit_test(log_records_are_single_lines),
         cmocka_unit_test(cksum_is_that_of_posix),
     };

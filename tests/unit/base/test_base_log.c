@@ -1,5 +1,5 @@
-/* test_base_log.c - a log in files of limited size, written by threads and by processes at once:
- * every record whole, and once, in the order of its writer, in one of the files. */
+/* test_base_log.c - a log in files of limited size, written by threads and processes at once. Every
+ * record is in exactly one file, whole, and in the order of its writer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,8 +38,8 @@ static void *write_records(void *arg) {
     return NULL;
 }
 
-/* The files from the oldest on; checks that each record is a whole line and follows its writer's
- * last one. */
+/* Reads the files, oldest first. Checks that each record is a whole line and follows the last
+ * record of its writer. */
 static int count_records(const char *path, int last[2 * WRITERS], int *files, size_t *longest) {
     int n = 0;
     *files = 0;
@@ -99,7 +99,7 @@ static void threads_share_a_log(void **state) {
     pd_log_limit(&log, 20000, FILES);
     int fd = log.fd;
     run_threads(&log, 0);
-    assert_int_equal(log.fd, fd); /* whoever holds the number goes on */
+    assert_int_equal(log.fd, fd); /* holders of the descriptor can continue */
     pd_log_close(&log);
     forget(last);
     assert_int_equal(count_records(path, last, &files, &longest), WRITERS * RECORDS);
@@ -133,8 +133,8 @@ static void processes_share_a_log(void **state) {
         assert_int_equal(st, 0);
     }
     forget(last);
-    /* One process may still write a record into PATH.1 that the other has just rotated: order
-     * holds, files may be a bit longer. */
+    /* One process may still write a record into PATH.1 that another process has just rotated: the
+     * order holds, but files may be a bit longer. */
     assert_int_equal(count_records(path, last, &files, &longest), 2 * WRITERS * RECORDS);
     assert_true(files > 1);
     pd_rm_tree(dir, NULL);
@@ -150,8 +150,7 @@ static void only_so_many_are_kept(void **state) {
         make_dir(dir);
         snprintf(path, sizeof path, "%s/x.INFO", dir);
         struct pd_log log;
-        for (int round = 0; round < 2;
-             round++) { /* a process that is started again goes on with the file */
+        for (int round = 0; round < 2; round++) { /* a restarted process appends to the file */
             assert_int_equal(pd_log_open(&log, path, -1, PD_INFO, NULL), 0);
             pd_log_limit(&log, 1000, keeps[k]);
             for (int i = 0; i < 50; i++)
@@ -166,8 +165,7 @@ static void only_so_many_are_kept(void **state) {
     }
 }
 
-/* A folder that can't be written any more, or a file that somebody moved away: records go on
- * coming. */
+/* The folder becomes unwritable, or the file was moved away: records are still written. */
 static void a_rotation_that_fails(void **state) {
     char dir[64], path[100], blocked[120];
     int last[2 * WRITERS], files;
@@ -176,7 +174,7 @@ static void a_rotation_that_fails(void **state) {
     make_dir(dir);
     snprintf(path, sizeof path, "%s/x.INFO", dir);
     snprintf(blocked, sizeof blocked, "%s.new", path);
-    mkdir(blocked, 0755); /* the fresh file can't be made */
+    mkdir(blocked, 0755); /* the new file cannot be created */
     struct pd_log log;
     assert_int_equal(pd_log_open(&log, path, -1, PD_INFO, NULL), 0);
     pd_log_limit(&log, 1000, 2);

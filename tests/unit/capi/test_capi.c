@@ -1,5 +1,5 @@
-/* test_capi.c - libpaddle_ps: ids in any order and repeated, gradients of equal ids added up in
- * their order, errors that stay. */
+/* test_capi.c - libpaddle_ps: ids in any order and repeated, gradients of equal ids added in their
+ * order, errors that stay. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,7 +71,7 @@ static void test_many_ids_against_one_pull_of_each(void **state) {
         all[i] = (uint64_t)(ROWS - 1 - i);
     assert_int_equal(paddle_ps_pull_rows(ps, t, ROWS, all, each, 0), 0);
     assert_int_equal(paddle_ps_pull_rows(ps, t, N, ids, rows, 1),
-                     0); /* two pulls under way at once */
+                     0); /* two pulls at the same time */
     assert_int_equal(paddle_ps_wait(ps), 0);
     for (int i = 0; i < N; i++)
         assert_memory_equal(rows + i * DIM, each + (ROWS - 1 - ids[i]) * DIM, DIM * sizeof *rows);
@@ -124,7 +124,7 @@ static void test_dense_sums_and_saving(void **state) {
     assert_int_equal(system(command), 0);
 }
 
-/* Pushes one show of each id (and what `seen` says) with gradient 1, in one step. */
+/* In one step, pushes one show of each id (or `seen`) with gradient 1. */
 static void show(paddle_ps *ps, int t, size_t n, const uint64_t *ids, const uint32_t *seen) {
     const float grad[4] = {1, 1, 1, 1};
     assert_true(n <= 4);
@@ -149,17 +149,17 @@ static void test_rows_are_admitted_and_go(void **state) {
     const uint32_t seen[4] = {5, 5, 1, 0};
     uint64_t removed = 99, rows = 99, waiting = 99;
     paddle_ps *ps = join();
-    /* score = 0.1 * shows without a click + clicks, times a half at a day's end; with less than 1 a
-     * row goes */
+    /* score = 0.1 * shows without a click + clicks, halved at the end of a day; rows below 1 are
+     * removed */
     int t = paddle_ps_table(
         ps, "t", 1, 0, "admit_count=3 admit_zero=1 mean=10 ageing=1 show_decay=0.5 delete_score=1");
     int other = paddle_ps_table(ps, "other", 1, 0, NULL);
     assert_int_equal(paddle_ps_start(ps), 0);
     show(ps, t, 2, ids, NULL);
-    expect_values(ps, t, 2, each, (float[]){0, 0}); /* both were shown once */
-    show(ps, t, 3, ids, NULL); /* 9 twice more: it has a row, from which both gradients are taken */
+    expect_values(ps, t, 2, each, (float[]){0, 0}); /* each was shown once */
+    show(ps, t, 3, ids, NULL); /* 9 is shown twice more: it gets a row, and both gradients apply */
     expect_values(ps, t, 2, each, (float[]){0, 8});
-    show(ps, t, 2, each, seen); /* 4 is shown five times and always clicked */
+    show(ps, t, 2, each, seen); /* 4 is shown five times and clicked each time */
     expect_values(ps, t, 2, each, (float[]){9, 7});
     assert_int_equal(paddle_ps_pass_end(ps), 0);
     assert_int_equal(paddle_ps_day_end(ps, &removed, &rows, &waiting), 0);
@@ -171,7 +171,7 @@ static void test_rows_are_admitted_and_go(void **state) {
 
     assert_int_equal(paddle_ps_push_seen_rows(ps, other, 2, each, (float[]){1, 1}, seen),
                      PADDLE_PS_EUSAGE);
-    assert_non_null(strstr(paddle_ps_error(ps), "the rows of table 1 do not come and go"));
+    assert_non_null(strstr(paddle_ps_error(ps), "table 1 has no admission and ageing of rows"));
     paddle_ps_free(ps);
 
     static const struct {
@@ -180,7 +180,7 @@ static void test_rows_are_admitted_and_go(void **state) {
         {"admit_count=1.5", "admit_count is a whole number"},
         {"admit_probability=2", "admit_probability is a number from 0 to 1"},
         {"admit_count=2 admit_probability=0.5", "one of them"},
-        {"admit_cuont=2", "no attribute 'admit_cuont'"},
+        {"admit_cuont=2", "unknown attribute 'admit_cuont'"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         ps = join();
@@ -200,7 +200,7 @@ static void test_rows_are_admitted_and_go(void **state) {
     paddle_ps_free(ps);
     ps = join();
     assert_int_equal(paddle_ps_dense(ps, "w", 1, (const uint64_t[]){2}, "ageing=1"),
-                     PADDLE_PS_ECONFIG); /* a table's */
+                     PADDLE_PS_ECONFIG); /* an attribute of tables only */
     paddle_ps_free(ps);
 }
 
@@ -212,7 +212,7 @@ static void test_settings_that_are_wrong(void **state) {
         {"local=1", "no optimizer"},
         {"optimizer=sdg local=1", "sdg"},
         {"optimizer=sgd optimizer.learning_rat=1 local=1", "learning_rat"},
-        {"optimizer=sgd local=1 sed=4", "there is no setting 'sed'"},
+        {"optimizer=sgd local=1 sed=4", "unknown setting 'sed'"},
         {"optimizer=sgd local=1 seed", "'seed' is not NAME=VALUE"},
         {"optimizer=sgd local=1 seed=x", "seed"},
         {"optimizer=sgd", "no pservers"},
@@ -234,7 +234,7 @@ static void test_the_first_error_stays(void **state) {
     float v[4] = {0};
     paddle_ps *ps = join();
     assert_int_equal(paddle_ps_dense(ps, "w", 1, shape, "stdd=1"), PADDLE_PS_ECONFIG);
-    assert_non_null(strstr(paddle_ps_error(ps), "no attribute 'stdd'"));
+    assert_non_null(strstr(paddle_ps_error(ps), "unknown attribute 'stdd'"));
     assert_int_equal(paddle_ps_start(ps), PADDLE_PS_ECONFIG);
     paddle_ps_free(ps);
 

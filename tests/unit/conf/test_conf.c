@@ -1,4 +1,4 @@
-/* test_conf.c - INI files with line numbers, and the option table from all its sources. */
+/* test_conf.c - INI files with line numbers, and the table of options from all its sources. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "conf/ini_file.h"
 #include "conf/options.h"
@@ -48,7 +48,7 @@ static void pairs_come_with_their_lines(void **state) {
         fail_msg("%s", err.msg);
     pd_put_u8(&got, 0);
     char want[4000];
-    /* "q = r?, s" looks like a pair of its own, so it is one; "t" continues it. */
+    /* "q = r?, s" looks like a pair, so it is a pair; "t" continues it. */
     snprintf(want, sizeof want, "a.x=1@3\na.y=2@5\na.z=p,@7\na.q=r?, s t@8\na.long=%s@10\n%s", big,
              want_tail);
     assert_string_equal((char *)got.data, want);
@@ -207,7 +207,8 @@ static void wrong_command_lines_are_usage_errors(void **state) {
         struct pd_options o;
         struct pd_err err = {0};
         int dry = 0, n_rest;
-        const struct pd_extra extra[] = {{"dry-run", &dry, NULL, ""}, {NULL, NULL, NULL, NULL}};
+        const struct pd_extra_option extra[] = {{"dry-run", &dry, NULL, ""},
+                                                {NULL, NULL, NULL, NULL}};
         const char *rest[1];
         char *argv[] = {(char *)(uintptr_t)rows[i].word};
         assert_int_equal(pd_options_init(&o, NULL), 0);
@@ -224,8 +225,8 @@ static int section(void *arg, const char *name, int line, struct pd_err *err) {
     return 0;
 }
 
-/* inih ends a section's name at the first ]: "[host node[3-5]]" was "host node[3-5" and the rest
- * was dropped in silence. */
+/* inih ends a section's name at the first ]: "[host node[3-5]]" became "host node[3-5", and the
+ * rest was dropped silently. */
 static void sections_may_hold_brackets(void **state) {
     (void)state;
     struct pd_buf got;
@@ -288,8 +289,8 @@ static void a_command_keeps_its_own_options(void **state) {
     }
 }
 
-/* What --help prints can be given back: every default passes its own bounds, every name is found,
- * text is there. */
+/* The texts of --help are valid input: every default passes its own bounds, every name is found,
+ * every option has a text. */
 static void the_table_is_consistent(void **state) {
     (void)state;
     size_t n;
@@ -322,7 +323,7 @@ static void the_table_is_consistent(void **state) {
     assert_non_null(strstr((char *)b.data, "  --ssh.config=FILE "));
     assert_non_null(strstr(
         (char *)b.data,
-        "  --load_missing_parameter_strategy=fail|rand|zero\n                              what "));
+        "  --load_missing_parameter_strategy=fail|rand|zero\n                              for "));
     assert_null(strstr((char *)b.data, "trainer_id"));
     char *save = NULL;
     for (char *s = strtok_r((char *)b.data, "\n", &save); s; s = strtok_r(NULL, "\n", &save))

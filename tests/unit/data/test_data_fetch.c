@@ -37,9 +37,9 @@ static void *serve(void *arg) {
     uint8_t head[8];
     char path[300];
     while (pd_read_full(a->fd, head, 8) == 8) {
-        struct pd_rd r;
+        struct pd_reader r;
         struct pd_buf b;
-        pd_rd_init(&r, head, 8);
+        pd_reader_init(&r, head, 8);
         uint32_t n = pd_get_u32(&r), id = pd_get_u32(&r);
         if (n >= sizeof path || pd_read_full(a->fd, path, n) != (ssize_t)n)
             break;
@@ -187,8 +187,8 @@ static void refusals_and_the_agents_end_are_told(void **state) {
     pthread_join(agent.thread, NULL);
     pd_err_clear(&err);
     assert_int_equal(data_fetch_wait(fetch, "x", &err), PD_ECLOSED); /* no signal, no hang */
-    data_fetch_ahead(fetch, "x");
-    assert_int_equal(data_fetch_ready(fetch, "/no/such/file", &err),
+    data_fetch_prefetch(fetch, "x");
+    assert_int_equal(data_fetch_ensure(fetch, "/no/such/file", &err),
                      0); /* no business of the agent's */
     data_files_release(&files);
 }

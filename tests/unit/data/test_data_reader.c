@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "data/read/pipe.h"
 #include "data/read/reader.h"
@@ -257,11 +257,11 @@ static void one_file_can_be_read_alone(void **state) {
         spec.workers = n_threads ? workers : NULL;
         assert_int_equal(data_reader_new(&r, &spec, dir, &files, 0, 1, &err), 0);
         for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-            data_reader_only(r, 7, order[i]);
+            data_reader_rewind_to_file(r, 7, order[i]);
             pd_buf_clear(&got);
             assert_int_equal(read_all(r, 2, 1, &got, &err), 0);
             assert_string_equal((char *)got.data, want[i]);
-            data_reader_only(r, 7, order[i]);
+            data_reader_rewind_to_file(r, 7, order[i]);
             pd_batch_clear(&b);
             assert_true(data_reader_next(r, 8, &b, &err) > 0);
             assert_int_equal(b.stream[b.n - 1], order[i]);

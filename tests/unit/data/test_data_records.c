@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "data/read/reader.h"
 #include "data/prepare/records.h"

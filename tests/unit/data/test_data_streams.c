@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "data/input/input.h"
 #include "data/read/pipe.h"
 #include "tests/support/data_text.h"

@@ -47,7 +47,7 @@ static void expect_worst(const struct check_node *v, int level, const char *text
         fail_msg("%s: no '%s' but '%s'", v->name, text, v->n_findings ? v->findings[0].text : "");
 }
 
-static void judge(struct check_node v[4]) { check_judge(v, 4, "x86_64"); }
+static void judge(struct check_node v[4]) { check_findings(v, 4, "x86_64"); }
 
 static void replace(struct check_node *v, json_t *f) {
     json_decref(v->facts);
@@ -151,7 +151,7 @@ static void test_errors(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct check_node v = {.name = "n"};
         pd_fail(&v.err, PD_EHOST, "%s", rows[i].msg);
-        check_judge(&v, 1, "x86_64");
+        check_findings(&v, 1, "x86_64");
         expect_worst(&v, CHECK_BAD, rows[i].msg);
         if (!strstr(v.findings[0].hint, rows[i].hint) || (!*rows[i].hint && *v.findings[0].hint))
             fail_msg("%s: '%s'", rows[i].msg, v.findings[0].hint);

@@ -24,10 +24,10 @@ static void test_files(void **state) {
         size_t n;
         assert_int_equal(pd_options_init(&o, &err), 0);
         if (pd_options_read_conf(&o, g.gl_pathv[i], &err) || hosts_load(&h, &o, &err) ||
-            hosts_roles(&ids, &n, o.pservers, h.n, "pservers", g.gl_pathv[i], &err))
+            hosts_parse_roles(&ids, &n, o.pservers, h.n, "pservers", g.gl_pathv[i], &err))
             fail_msg("%s", err.msg);
         free(ids);
-        if (hosts_roles(&ids, &n, o.trainers, h.n, "trainers", g.gl_pathv[i], &err))
+        if (hosts_parse_roles(&ids, &n, o.trainers, h.n, "trainers", g.gl_pathv[i], &err))
             fail_msg("%s", err.msg);
         free(ids);
         if (!*o.job_dispatch_package == !*o.job_workspace)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/alloc.h"
 #include "launcher/view/blocks.h"
 
 static void put(struct spool *s, const void *p, size_t n) {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "launcher/hosts/hosts.h"
@@ -392,7 +392,7 @@ static void garbage_is_refused_or_right(void **state) {
             struct expanded x;
             struct pd_err err = {0};
             if (expand_hosts(&x, text, "x:1", NULL, dir, globs, &err)) {
-                if (!pd_starts(err.msg, "x:1: "))
+                if (!pd_starts_with(err.msg, "x:1: "))
                     fail_msg("'%s': '%s'", text, err.msg);
                 continue;
             }

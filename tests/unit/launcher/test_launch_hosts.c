@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "launcher/hosts/hosts.h"
 
 /* One string per list: "user|addr|port|label" per node, joined by blanks; "E message" for a
@@ -157,8 +157,8 @@ static void test_roles(void **state) {
         int *ids;
         size_t n;
         struct pd_err err = {0};
-        if (hosts_roles(&ids, &n, roles[i].text, roles[i].n_nodes, "trainers", "conf.ini:4",
-                        &err)) {
+        if (hosts_parse_roles(&ids, &n, roles[i].text, roles[i].n_nodes, "trainers", "conf.ini:4",
+                              &err)) {
             snprintf(got, sizeof got, "E %s", err.msg);
         } else {
             for (size_t k = 0; k < n; k++)

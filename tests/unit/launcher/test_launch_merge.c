@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "launcher/view/merge.h"
 
 enum { HOLD = 200, STALL = 10000 };
@@ -126,7 +126,7 @@ static void test_offsets(void **state) {
     merge_run(o.m, HOLD);
     assert_int_equal(o.last_offset, 20);
     said(&o, "0:abc|0:def|0:cut|0:[9 bytes are missing here]|0:x|");
-    assert_int_equal(merge_next(o.m, 0), 22);
+    assert_int_equal(merge_next_offset(o.m, 0), 22);
     end(&o);
 }
 
@@ -147,7 +147,7 @@ static void test_memory_of_odd_lines(void **state) {
         bar[i % 50] = '#';
     }
     assert_true(merge_peak_bytes(o.m) < 1000);
-    assert_int_equal(merge_acked(o.m, 0),
+    assert_int_equal(merge_ack_offset(o.m, 0),
                      at); /* of a line that is not complete all is dealt with */
     feed(&o, 0, at++, 1, "\n", 0);
     merge_run(o.m, HOLD);
@@ -241,13 +241,13 @@ static void test_live_order(void **state) {
     feed(&o, 2, 0, 32, "c\n", 2000);
     merge_run(o.m, 2000); /* all have said something: what can't be overtaken need not wait */
     said(&o, "0:a|");
-    merge_away(o.m, 0);
+    merge_disconnect(o.m, 0);
     merge_run(o.m, 2001); /* nobody waits for who is gone */
     said(&o, "1:b|");
     merge_end(o.m, 1);
     merge_run(o.m, 2002);
     said(&o, "2:c|");
-    merge_begin(o.m, 0, merge_next(o.m, 0), 100, 0,
+    merge_begin(o.m, 0, merge_next_offset(o.m, 0), 100, 0,
                 3000); /* back: no history, it was live before */
     feed(&o, 2, 2, 40, "d\n", 3000);
     assert_int_equal(merge_run(o.m, 3000), HOLD);
@@ -283,19 +283,19 @@ static void test_room(void **state) {
     merge_begin(o.m, 1, 0, 0, 0, 0);
     feed(&o, 0, 0, 1, "a\nb\nc\nhalf", 0);
     feed(&o, 1, 0, 2, "A\nB\n", 0);
-    assert_int_equal(merge_acked(o.m, 0), 0);
+    assert_int_equal(merge_ack_offset(o.m, 0), 0);
     o.room = 2;
     assert_int_equal(merge_run(o.m, HOLD), UINT64_MAX);
     said(&o, "0:a|0:b|");
-    assert_int_equal(merge_acked(o.m, 0), 4); /* the rest is still the sender's to bound */
+    assert_int_equal(merge_ack_offset(o.m, 0), 4); /* the rest is still the sender's to bound */
     assert_false(merge_is_empty(o.m, 0));
     o.room = 2;
     merge_run(o.m, HOLD);
     said(&o, "0:c|1:A|");
     merge_run(o.m, HOLD);
     said(&o, "1:B|");
-    assert_int_equal(merge_acked(o.m, 0), 10);
-    assert_int_equal(merge_acked(o.m, 1), 4);
+    assert_int_equal(merge_ack_offset(o.m, 0), 10);
+    assert_int_equal(merge_ack_offset(o.m, 1), 4);
     end(&o);
 }
 
@@ -319,7 +319,7 @@ static void test_times(void **state) {
     assert_int_equal(o.last_us, 30);
     assert_int_equal(merge_feed(o.m, 0, 6, 10, "a\n", 2, t.data, 2, 0),
                      PD_EPROTO); /* not within the bytes */
-    assert_int_equal(merge_next(o.m, 0), 6);
+    assert_int_equal(merge_next_offset(o.m, 0), 6);
     pd_buf_release(&t);
     end(&o);
 }

@@ -13,223 +13,225 @@
 #include "math/hash.h"
 #include "launcher/link/relay_plan.h"
 
-static int n_told(struct plan *p) {
+static int n_told(struct relay_plan *p) {
     int node, source, n = 0;
-    while (plan_next(p, &node, &source)) {
-        assert_int_equal(plan_source(p, node), source);
+    while (relay_plan_next(p, &node, &source)) {
+        assert_int_equal(relay_plan_source(p, node), source);
         n++;
     }
     return n;
 }
 
-static struct plan *chain(int n) {
-    struct plan *p = plan_new(n, 1);
+static struct relay_plan *chain(int n) {
+    struct relay_plan *p = relay_plan_new(n, 1);
     for (int i = 0; i < n; i++)
-        plan_join(p, i, 0, 1, 0);
+        relay_plan_join(p, i, 0, 1, 0);
     assert_int_equal(n_told(p), n);
     return p;
 }
 
 static void a_chain_in_the_order_of_arrival(void **state) {
     (void)state;
-    struct plan *p = chain(5);
+    struct relay_plan *p = chain(5);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(plan_source(p, i), i - 1); /* the first from the launcher, -1 */
-    plan_free(p);
-    p = plan_new(4, 0);
+        assert_int_equal(relay_plan_source(p, i), i - 1); /* the first from the launcher, -1 */
+    relay_plan_free(p);
+    p = relay_plan_new(4, 0);
     for (int i = 0; i < 4; i++)
-        plan_join(p, i, 0, 1, 0);
+        relay_plan_join(p, i, 0, 1, 0);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(plan_source(p, i), PLAN_LAUNCHER);
-    plan_free(p);
+        assert_int_equal(relay_plan_source(p, i), PLAN_LAUNCHER);
+    relay_plan_free(p);
 }
 
 /* One that has all already is better than the launcher. */
 static void from_who_has_it(void **state) {
     (void)state;
-    struct plan *p = plan_new(3, 1);
-    plan_join(p, 2, 1, 1, 0);
-    plan_join(p, 0, 0, 1, 0);
-    plan_join(p, 1, 0, 1, 0);
-    assert_int_equal(plan_source(p, 0), 2);
-    assert_int_equal(plan_source(p, 1), 0);
-    plan_free(p);
-    p = plan_new(3, 1); /* it comes last: the launcher is spared all the same */
-    plan_join(p, 0, 0, 1, 0);
-    plan_join(p, 1, 0, 1, 0);
-    assert_int_equal(plan_source(p, 0), PLAN_LAUNCHER);
-    plan_join(p, 2, 1, 1, 0);
-    assert_int_equal(plan_source(p, 0), 2);
-    assert_int_equal(plan_source(p, 1), 0);
+    struct relay_plan *p = relay_plan_new(3, 1);
+    relay_plan_join(p, 2, 1, 1, 0);
+    relay_plan_join(p, 0, 0, 1, 0);
+    relay_plan_join(p, 1, 0, 1, 0);
+    assert_int_equal(relay_plan_source(p, 0), 2);
+    assert_int_equal(relay_plan_source(p, 1), 0);
+    relay_plan_free(p);
+    p = relay_plan_new(3, 1); /* it comes last: the launcher is spared all the same */
+    relay_plan_join(p, 0, 0, 1, 0);
+    relay_plan_join(p, 1, 0, 1, 0);
+    assert_int_equal(relay_plan_source(p, 0), PLAN_LAUNCHER);
+    relay_plan_join(p, 2, 1, 1, 0);
+    assert_int_equal(relay_plan_source(p, 0), 2);
+    assert_int_equal(relay_plan_source(p, 1), 0);
     assert_int_equal(n_told(p), 2);
-    plan_free(p);
+    relay_plan_free(p);
 }
 
 static void a_node_that_goes_is_passed_by(void **state) {
     (void)state;
-    struct plan *p = chain(5);
-    plan_leave(p, 2, 0);
-    assert_int_equal(plan_source(p, 3), 1);
-    assert_int_equal(plan_source(p, 4), 3);
+    struct relay_plan *p = chain(5);
+    relay_plan_leave(p, 2, 0);
+    assert_int_equal(relay_plan_source(p, 3), 1);
+    assert_int_equal(relay_plan_source(p, 4), 3);
     assert_int_equal(n_told(p), 1);
-    assert_int_equal(plan_n_bypassed(p), 1);
-    plan_leave(p, 0, 0);
-    assert_int_equal(plan_source(p, 1), PLAN_LAUNCHER);
-    plan_join(p, 2, 0, 1, 0); /* it is back: at the end */
-    assert_int_equal(plan_source(p, 2), 4);
-    plan_free(p);
+    assert_int_equal(relay_plan_n_bypassed(p), 1);
+    relay_plan_leave(p, 0, 0);
+    assert_int_equal(relay_plan_source(p, 1), PLAN_LAUNCHER);
+    relay_plan_join(p, 2, 0, 1, 0); /* it is back: at the end */
+    assert_int_equal(relay_plan_source(p, 2), 4);
+    relay_plan_free(p);
 }
 
 static void a_slow_node_is_a_leaf(void **state) {
     (void)state;
-    struct plan *p = chain(4);
-    const struct plan_report fast = {.have = 8 << 20, .rate = 12 << 20, .asks = 1, .reached = 1};
-    const struct plan_report slow = {.have = 1 << 20, .rate = 1 << 20, .asks = 1, .reached = 1};
-    plan_status(p, 1, &fast, 100);
+    struct relay_plan *p = chain(4);
+    const struct relay_plan_report fast = {
+        .have = 8 << 20, .rate = 12 << 20, .asks = 1, .reached = 1};
+    const struct relay_plan_report slow = {
+        .have = 1 << 20, .rate = 1 << 20, .asks = 1, .reached = 1};
+    relay_plan_status(p, 1, &fast, 100);
     for (uint64_t t = 100; t <= 200; t += 100) {
-        plan_status(p, 2, &slow, t);
-        assert_false(plan_is_leaf(p, 2)); /* too early to say */
+        relay_plan_status(p, 2, &slow, t);
+        assert_false(relay_plan_is_leaf(p, 2)); /* too early to say */
     }
-    plan_status(p, 1, &fast, 300);
-    plan_status(p, 2, &slow, 300);
-    assert_true(plan_is_leaf(p, 2));
-    assert_int_equal(plan_source(p, 3), 1);
-    assert_int_equal(plan_source(p, 2), 3); /* nobody is kept waiting by it there */
+    relay_plan_status(p, 1, &fast, 300);
+    relay_plan_status(p, 2, &slow, 300);
+    assert_true(relay_plan_is_leaf(p, 2));
+    assert_int_equal(relay_plan_source(p, 3), 1);
+    assert_int_equal(relay_plan_source(p, 2), 3); /* nobody is kept waiting by it there */
     /* one that is as slow as its source is not the cause */
-    plan_status(p, 3, &slow, 5000);
-    assert_false(plan_is_leaf(p, 3));
-    plan_free(p);
+    relay_plan_status(p, 3, &slow, 5000);
+    assert_false(relay_plan_is_leaf(p, 3));
+    relay_plan_free(p);
 }
 
-static void says(struct plan *p, int node, uint64_t have, uint64_t rate, uint64_t now_ms) {
-    const struct plan_report r = {
+static void says(struct relay_plan *p, int node, uint64_t have, uint64_t rate, uint64_t now_ms) {
+    const struct relay_plan_report r = {
         .have = have, .of = 64 << 20, .rate = rate, .asks = 1, .reached = 1};
-    plan_status(p, node, &r, now_ms);
+    relay_plan_status(p, node, &r, now_ms);
 }
 
 /* The first of the chain has no node before it that it could be compared with: another one shows
  * what the launcher's link gives. */
 static void a_slow_node_at_the_start_of_the_chain_is_a_leaf(void **state) {
     (void)state;
-    struct plan *p = chain(4);
+    struct relay_plan *p = chain(4);
     for (uint64_t t = 500; t <= 1500; t += 500)
         for (int i = 0; i < 4; i++)
             says(p, i, 1250 * t, 1250000, t);
-    assert_int_equal(plan_source(p, 1), PLAN_LAUNCHER); /* a trial */
-    assert_int_equal(plan_source(p, 2), 1);
+    assert_int_equal(relay_plan_source(p, 1), PLAN_LAUNCHER); /* a trial */
+    assert_int_equal(relay_plan_source(p, 2), 1);
     for (uint64_t t = 2000; t <= 3500; t += 500)
         for (int i = 0; i < 4; i++)
             says(p, i, i ? 1875000 + 11000 * (t - 1500) : 1250 * t, i ? 11000000 : 1250000, t);
-    assert_true(plan_is_leaf(p, 0));
-    assert_int_equal(plan_source(p, 0), 3);
-    assert_int_equal(plan_source(p, 1), PLAN_LAUNCHER);
-    assert_int_equal(plan_source(p, 2), 1);
-    plan_free(p);
+    assert_true(relay_plan_is_leaf(p, 0));
+    assert_int_equal(relay_plan_source(p, 0), 3);
+    assert_int_equal(relay_plan_source(p, 1), PLAN_LAUNCHER);
+    assert_int_equal(relay_plan_source(p, 2), 1);
+    relay_plan_free(p);
 }
 
 /* The launcher's link is what is slow: both get half of it, and all is as it was. */
 static void a_slow_link_of_the_launcher_is_nobodys_fault(void **state) {
     (void)state;
-    struct plan *p = chain(3);
+    struct relay_plan *p = chain(3);
     for (uint64_t t = 500; t <= 1500; t += 500)
         for (int i = 0; i < 3; i++)
             says(p, i, 1250 * t, 1250000, t);
-    assert_int_equal(plan_source(p, 1), PLAN_LAUNCHER);
+    assert_int_equal(relay_plan_source(p, 1), PLAN_LAUNCHER);
     for (uint64_t t = 2000; t <= 3000; t += 500)
         for (int i = 0; i < 3; i++)
             says(p, i, 1875000 + 625 * (t - 1500), 625000, t);
-    assert_int_equal(plan_source(p, 1), 0);
-    assert_false(plan_is_leaf(p, 0));
+    assert_int_equal(relay_plan_source(p, 1), 0);
+    assert_false(relay_plan_is_leaf(p, 0));
     for (uint64_t t = 3500; t < 60000;
          t += 500) /* it is tried with each other node once, and then no more */
         for (int i = 0; i < 3; i++)
             says(p, i, 2500000 + 100 * t, 100000, t);
-    assert_int_equal(plan_source(p, 0), PLAN_LAUNCHER);
-    assert_int_equal(plan_source(p, 1), 0);
-    assert_int_equal(plan_source(p, 2), 1);
-    assert_int_equal(plan_n_bypassed(p), 0);
-    plan_free(p);
+    assert_int_equal(relay_plan_source(p, 0), PLAN_LAUNCHER);
+    assert_int_equal(relay_plan_source(p, 1), 0);
+    assert_int_equal(relay_plan_source(p, 2), 1);
+    assert_int_equal(relay_plan_n_bypassed(p), 0);
+    relay_plan_free(p);
 }
 
 /* Nothing is sent before all hosts are there: the first report's rate is that of a wait. */
 static void a_wait_before_the_first_byte_is_no_slow_link(void **state) {
     (void)state;
-    struct plan *p = chain(3);
+    struct relay_plan *p = chain(3);
     for (uint64_t t = 700; t < 2000; t += 100)
         for (int i = 0; i < 3; i++)
             says(p, i, 9000 * (t - 700), t == 700 ? 49155 : 9000000, t);
-    assert_int_equal(plan_source(p, 0), PLAN_LAUNCHER);
-    assert_int_equal(plan_source(p, 1), 0);
-    assert_int_equal(plan_source(p, 2), 1);
-    plan_free(p);
+    assert_int_equal(relay_plan_source(p, 0), PLAN_LAUNCHER);
+    assert_int_equal(relay_plan_source(p, 1), 0);
+    assert_int_equal(relay_plan_source(p, 2), 1);
+    relay_plan_free(p);
 }
 
 /* What is over in a moment is not disturbed. */
 static void no_trial_near_the_end(void **state) {
     (void)state;
-    struct plan *p = chain(3);
+    struct relay_plan *p = chain(3);
     for (uint64_t t = 500; t < 3000; t += 500)
         for (int i = 0; i < 3; i++)
             says(p, i, 11000 * t, 11000000, t);
-    assert_int_equal(plan_source(p, 1), 0);
-    plan_free(p);
+    assert_int_equal(relay_plan_source(p, 1), 0);
+    relay_plan_free(p);
 }
 
 static void who_cannot_reach_takes_from_the_launcher(void **state) {
     (void)state;
-    struct plan *p = chain(6);
-    plan_unreached(p, 5, 4, 0);
-    assert_int_not_equal(plan_source(p, 5), 4);
-    plan_unreached(p, 5, plan_source(p, 5), 0);
-    assert_int_equal(plan_source(p, 5), PLAN_LAUNCHER);
-    plan_unreached(p, 4, 2, 0); /* not its source any more: ignored */
-    assert_int_equal(plan_source(p, 4), 3);
-    plan_unreached(p, 4, 3, 0); /* a third failure, and nobody was ever reached */
-    assert_int_equal(plan_source(p, 4), PLAN_LAUNCHER);
-    plan_free(p);
+    struct relay_plan *p = chain(6);
+    relay_plan_unreached(p, 5, 4, 0);
+    assert_int_not_equal(relay_plan_source(p, 5), 4);
+    relay_plan_unreached(p, 5, relay_plan_source(p, 5), 0);
+    assert_int_equal(relay_plan_source(p, 5), PLAN_LAUNCHER);
+    relay_plan_unreached(p, 4, 2, 0); /* not its source any more: ignored */
+    assert_int_equal(relay_plan_source(p, 4), 3);
+    relay_plan_unreached(p, 4, 3, 0); /* a third failure, and nobody was ever reached */
+    assert_int_equal(relay_plan_source(p, 4), PLAN_LAUNCHER);
+    relay_plan_free(p);
 }
 
 static void any_sequence(void **state) {
     (void)state;
     enum { N = 12 };
     for (uint64_t seed = 1; seed < 400; seed++) {
-        struct plan *p = plan_new(N, 1);
+        struct relay_plan *p = relay_plan_new(N, 1);
         int there[N] = {0}, done[N] = {0};
         for (uint64_t i = 0; i < 120; i++) {
             uint64_t r = pd_mix64(seed * 1000 + i);
             int n = (int)(r % N), what = (int)(r >> 8) % 6;
             if (!there[n] && what < 3) {
                 done[n] = what == 0;
-                plan_join(p, n, done[n], (r >> 20 & 7) != 0, i);
+                relay_plan_join(p, n, done[n], (r >> 20 & 7) != 0, i);
                 there[n] = 1;
             } else if (there[n] && what == 3) {
-                plan_leave(p, n, i);
+                relay_plan_leave(p, n, i);
                 there[n] = done[n] = 0;
             } else if (there[n] && !done[n] && what == 4) {
-                plan_unreached(p, n, plan_source(p, n), i);
+                relay_plan_unreached(p, n, relay_plan_source(p, n), i);
             } else if (there[n]) {
-                const struct plan_report x = {.have = r >> 30 & 0xffffff,
-                                              .of = 64 << 20,
-                                              .rate = r >> 44,
-                                              .asks = 1,
-                                              .reached = (int)(r >> 9 & 1)};
-                plan_status(p, n, &x, i * 1000);
+                const struct relay_plan_report x = {.have = r >> 30 & 0xffffff,
+                                                    .of = 64 << 20,
+                                                    .rate = r >> 44,
+                                                    .asks = 1,
+                                                    .reached = (int)(r >> 9 & 1)};
+                relay_plan_status(p, n, &x, i * 1000);
             }
             n_told(p);
             for (int k = 0; k < N; k++) {
                 int steps = 0, at = k;
                 if (!there[k] || done[k])
                     continue;
-                assert_int_not_equal(plan_source(p, k), PLAN_NOBODY);
+                assert_int_not_equal(relay_plan_source(p, k), PLAN_NOBODY);
                 for (; at >= 0 && !done[at] && steps <= N; steps++) {
-                    int next = plan_source(p, at);
+                    int next = relay_plan_source(p, at);
                     assert_true(next < 0 || there[next]);
                     at = next;
                 }
                 assert_true(steps <= N); /* else a circle */
             }
         }
-        plan_free(p);
+        relay_plan_free(p);
     }
 }
 
@@ -238,14 +240,14 @@ static void any_sequence(void **state) {
 static void thousands_go_in_any_order(void **state) {
     (void)state;
     enum { N = 5000 };
-    struct plan *p = plan_new(N, 1);
+    struct relay_plan *p = relay_plan_new(N, 1);
     for (int i = 0; i < N; i++)
-        plan_join(p, (int)((long)i * 1789 % N), 0, 1, 0); /* prime to N: each once */
+        relay_plan_join(p, (int)((long)i * 1789 % N), 0, 1, 0); /* prime to N: each once */
     assert_int_equal(n_told(p), N);
     for (int i = 0; i < N - 1; i++)
-        plan_leave(p, (int)((long)i * 3 % N), 0); /* not in the order of the chain */
-    assert_int_equal(plan_source(p, (int)((long)(N - 1) * 3 % N)), PLAN_LAUNCHER);
-    plan_free(p);
+        relay_plan_leave(p, (int)((long)i * 3 % N), 0); /* not in the order of the chain */
+    assert_int_equal(relay_plan_source(p, (int)((long)(N - 1) * 3 % N)), PLAN_LAUNCHER);
+    relay_plan_free(p);
 }
 
 int main(void) {

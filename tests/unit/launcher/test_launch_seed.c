@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "launcher/link/seeding.h"
@@ -132,14 +132,15 @@ static void on_bytes(const uint8_t *p, size_t n, void *arg) {
         }
         x->line[x->n_line] = 0;
         x->n_line = 0;
-        assert_true(pd_starts(x->line, marker) && pd_starts(x->line + 32, " seed "));
+        assert_true(pd_starts_with(x->line, marker) && pd_starts_with(x->line + 32, " seed "));
         const char *words = x->line + 38;
-        x->lost += pd_starts(words, SEED_SAYS_LOST);
-        if (pd_starts(words, SEED_SAYS_PORT))
+        x->lost += pd_starts_with(words, SEED_SAYS_LOST);
+        if (pd_starts_with(words, SEED_SAYS_PORT))
             x->told_port = (int)strtol(words + 5, NULL, 10);
-        if (x->l && seedling_heard(x->l, words, &err))
+        if (x->l && seedling_message(x->l, words, &err))
             fail_msg("%s", err.msg);
-        if (x->kill_at_have && pd_starts(words, SEED_SAYS_HAVE) && transport_local_pid(x->t) > 0) {
+        if (x->kill_at_have && pd_starts_with(words, SEED_SAYS_HAVE) &&
+            transport_local_pid(x->t) > 0) {
             kill(transport_local_pid(x->t), SIGKILL);
             x->kill_at_have = 0;
         }
@@ -149,7 +150,7 @@ static void on_bytes(const uint8_t *p, size_t n, void *arg) {
 static void on_drain(void *arg) {
     struct node *x = arg;
     if (x->l)
-        seedling_drain(x->l);
+        seedling_send(x->l);
 }
 
 static void on_close(const struct pd_err *why, void *arg) {
@@ -243,7 +244,7 @@ static void one_that_cannot_be_told_is_given_up(void **state) {
             uv_run(&f->loop, UV_RUN_ONCE);
     v[1].may_break = 1;
     pd_fault_arm("alloc:1");
-    assert_int_equal(seedling_heard(v[1].l, SEED_SAYS_LOST "it", &err), 0);
+    assert_int_equal(seedling_message(v[1].l, SEED_SAYS_LOST "it", &err), 0);
     pd_fault_arm(NULL);
     assert_null(v[1].l);
     transport_close(v[0].t);

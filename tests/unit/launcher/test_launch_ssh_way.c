@@ -4,7 +4,7 @@
 
 #include <sys/wait.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 
 static char config_file[128], calls_file[128];
 
@@ -452,7 +452,7 @@ static void test_jump_is_lost(void **state) {
     uv_timer_start(&timer, on_kill, 0, 0);
     uv_run(&loop, UV_RUN_DEFAULT);
     for (int i = 0; i < N; i++)
-        if (runs[i].why.code != PD_ECLOSED || !pd_starts(runs[i].why.msg, "jump host ") ||
+        if (runs[i].why.code != PD_ECLOSED || !pd_starts_with(runs[i].why.msg, "jump host ") ||
             runs[i].status != -1)
             fail_msg("host %d: %d '%s'", i, runs[i].why.code, runs[i].why.msg);
     assert_int_equal(ssh_pool_open(&after.t, pool, &fixture.v[1], "echo hi", &events, &after, &err),

@@ -33,7 +33,7 @@ static void test_output(void **state) {
     assert_int_equal(pipe(fd), 0);
     assert_int_equal(view_new(&v, fd[1], VIEW_COLOUR_AUTO, NULL), 0);
     view_put(v, "h/trainer | one\n", 16);
-    view_say(v, "%d nodes", 3);
+    view_printf(v, "%d nodes", 3);
     view_live(v, "not a terminal", 14);
     view_free(v, 5000);
     check_lines(fd[0], "h/trainer | one\npaddlectl | 3 nodes\n");

@@ -1,5 +1,5 @@
-/* A saved table by key, where it lies, whatever keys it has and however it was cut; and models in
- * other formats, read back. */
+/* test_model_export.c - rows of a saved table by key in the mapped file, for any keys and parts;
+ * and exported models, read back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "math/hash.h"
 #include "base/str.h"
@@ -24,8 +24,8 @@ enum { DIM = 3, N_WORDS = 7, W = 10 };
 
 static float value(uint64_t key, uint32_t d) { return (float)(key % 1000003) * 0.37f - (float)d; }
 
-/* A model of `parts` parts with a table "emb" of the keys, dealt by hash, and a dense "w" of 2 x 5.
- */
+/* A model of `parts` parts with a table "emb" of the keys, distributed by hash, and a dense "w" of
+ * 2 x 5. */
 static const char *make(const char *name, const uint64_t *keys, size_t n, uint64_t n_rows,
                         uint32_t parts) {
     static char path[300];
@@ -33,7 +33,7 @@ static const char *make(const char *name, const uint64_t *keys, size_t n, uint64
     struct model_part part[16] = {{{0}, 0, 0, 0, {0}}};
     struct pd_err err = {0};
     assert_true(parts <= 16);
-    assert_int_equal(model_stage(root, name, 1, stage, &err), 0);
+    assert_int_equal(model_make_staging(root, name, 1, stage, &err), 0);
     for (uint32_t i = 0; i < parts; i++) {
         uint64_t *mine = calloc(n + 1, sizeof *mine), count = 0;
         for (size_t k = 0; k < n; k++)
@@ -96,7 +96,7 @@ static uint64_t key_vocabulary(size_t i) { return i; }
 static uint64_t key_hash(size_t i) { return pd_mix64(i + 77); }
 static uint64_t key_powers(size_t i) {
     return i < 64 ? UINT64_C(1) << i : UINT64_MAX - (2000 - i) * i;
-} /* the worst for interpolation */
+} /* the worst case for interpolation */
 static uint64_t key_clumps(size_t i) { return (uint64_t)(i / 100) << 58 | i % 100; }
 
 static void every_row_is_found_where_it_lies(void **state) {
@@ -124,7 +124,7 @@ static void every_row_is_found_where_it_lies(void **state) {
         struct walked w = {0, 0};
         assert_int_equal(model_open(&m, path, NULL), 0);
         if (r % 2)
-            model_trust(m);
+            model_skip_checksums(m);
         assert_int_equal(model_table_open(&t, m, "emb", NULL), 0);
         model_random_access(m);
         uint64_t n;
@@ -173,8 +173,8 @@ static const char *at_root(const char *name) {
     return path;
 }
 
-/* A row behind the last one is told before the zeros up to it are written: of a damaged model they
- * would fill the disk. */
+/* A row after the last one is detected before the zeros up to it are written; those of a damaged
+ * model could fill the disk. */
 static void a_row_behind_the_last_one_writes_nothing(void **state) {
     (void)state;
     static const uint64_t keys[] = {3, UINT64_C(1) << 20};
@@ -183,7 +183,7 @@ static void a_row_behind_the_last_one_writes_nothing(void **state) {
     struct model *m;
     struct pd_err err = {0};
     assert_int_equal(model_open(&m, make("behind-model", keys, 2, 10, 1), &err), 0);
-    pd_fault_arm("export.write:20"); /* 5 rows and a header are less */
+    pd_fault_arm("export.write:20"); /* 5 rows and a header are fewer writes */
     assert_int_equal(model_export(m, &x, &c, &err), PD_EDATA);
     pd_fault_arm(NULL);
     assert_string_equal(err.msg, "table 'emb' has a row 1048576 of 10");
@@ -200,8 +200,8 @@ static void the_original_format(void **state) {
     assert_true(c.params == 2 && c.rows == 5 && c.missing == 2 && c.values == N_WORDS * DIM + W);
     slurp(&b, "orig/emb");
     assert_int_equal(b.len, 16 + 4 * N_WORDS * DIM);
-    struct pd_rd r;
-    pd_rd_init(&r, b.data, b.len);
+    struct pd_reader r;
+    pd_reader_init(&r, b.data, b.len);
     assert_int_equal(pd_get_u32(&r), 0);
     assert_int_equal(pd_get_u32(&r), 4);
     assert_int_equal(pd_get_u64(&r), N_WORDS * DIM);
@@ -211,13 +211,13 @@ static void the_original_format(void **state) {
     pd_buf_release(&b);
     slurp(&b, "orig/w");
     assert_int_equal(b.len, 16 + 4 * W);
-    pd_rd_init(&r, b.data + 16, b.len - 16);
+    pd_reader_init(&r, b.data + 16, b.len - 16);
     for (uint64_t k = 0; k < W; k++)
         assert_true(pd_get_f32(&r) == value(k, 100));
     pd_buf_release(&b);
     struct pd_err err = {0};
     assert_int_equal(model_export(m, &x, &c, &err),
-                     PD_EUSAGE); /* the folder is not empty, and stays as it is */
+                     PD_EUSAGE); /* the folder is not empty and stays unchanged */
     assert_non_null(strstr(err.msg, "must be an empty folder"));
     assert_int_equal(access(at_root("orig/w"), R_OK), 0);
     model_close(m);
@@ -317,11 +317,11 @@ static void what_does_not_fit_is_refused(void **state) {
     const uint64_t key = 3;
     assert_int_equal(model_open(&m, make("open-table", &key, 1, 0, 1), NULL), 0);
     assert_int_equal(model_export(m, &x, &c, &err), PD_EUSAGE);
-    assert_non_null(strstr(err.msg, "is open (any 64-bit id)"));
+    assert_non_null(strstr(err.msg, "takes any 64-bit id"));
     model_close(m);
 }
 
-/* A disk that is full, and every allocation, in turn: an error, and nothing left behind. */
+/* A full disk, and a failure of every allocation in turn: an error, and no file is left. */
 static void a_failed_export_leaves_nothing(void **state) {
     (void)state;
     static const char *const formats[] = {"npz", "word2vec", "word2vec-binary", "original"};

@@ -1,5 +1,5 @@
-/* The saved-model folder: complete or absent, whole or refused, the same values however it was cut.
- */
+/* test_model_folder.c - the saved-model folder: complete or absent, intact or refused, the same
+ * values for any number of parts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "model/model.h"
@@ -35,7 +35,7 @@ enum { N = 1000, DIM = 3, ROWS = 20 };
 
 static float value(uint64_t i) { return (float)i * 0.25f - 7; }
 
-/* Part i of n: a run of the values of "w", and the rows whose key is i modulo n, of "emb". */
+/* Part i of n: a range of the values of "w", and the rows of "emb" whose key is i modulo n. */
 static int write_part(const char *folder, uint32_t i, uint32_t n, struct model_part *part,
                       struct pd_err *err) {
     char file[40];
@@ -87,7 +87,7 @@ static int manifest(uint32_t n, const struct model_part *parts, struct pd_buf *o
     return model_manifest_write(&m, out, err);
 }
 
-/* n parts, in one shared folder or in one folder for each. */
+/* Saves n parts, in one shared folder or in one folder each. */
 static int save(const char *name, uint32_t n, int private, struct pd_err *err) {
     struct model_part parts[8];
     char dir[300], staged[PATH_MAX];
@@ -96,14 +96,14 @@ static int save(const char *name, uint32_t n, int private, struct pd_err *err) {
     pd_buf_init(&text);
     for (uint32_t i = 0; i < n && !rc; i++) {
         snprintf(dir, sizeof dir, "%s%s%.0u", root, private ? "/own" : "", private ? i + 1 : 0);
-        rc = model_stage(dir, name, 99, staged, err);
+        rc = model_make_staging(dir, name, 99, staged, err);
         if (!rc)
             rc = write_part(staged, i, n, &parts[i], err);
     }
     if (!rc)
         rc = manifest(n, parts, &text, err);
     for (uint32_t i = 0; i < n && !rc;
-         i++) { /* every server is told; those that share the folder find it done */
+         i++) { /* every server commits; servers that share the folder find it done */
         snprintf(dir, sizeof dir, "%s%s%.0u", root, private ? "/own" : "", private ? i + 1 : 0);
         rc = model_commit(dir, name, 99, text.data, text.len, err);
     }
@@ -150,7 +150,7 @@ static int check(const char *folder, struct pd_err *err) {
     return rc;
 }
 
-static int entries(const char *dir) { /* of a folder, hidden ones too */
+static int entries(const char *dir) { /* number of entries of a folder, hidden ones included */
     int n = 0;
     DIR *d = opendir(dir);
     assert_non_null(d);
@@ -169,7 +169,8 @@ static void test_any_number_of_parts(void **state) {
         if (save("m", n, 0, &err) || check(path, &err))
             fail_msg("%u parts: %s", n, err.msg);
         assert_int_equal(entries(path), (int)n + 1);
-        assert_int_equal(entries(root), 1); /* nothing is left aside; the older model has gone */
+        /* no temporary folder is left, and the older model is gone */
+        assert_int_equal(entries(root), 1);
     }
 }
 
@@ -179,7 +180,7 @@ static void test_private_folders_are_merged(void **state) {
     char a[360], b[360], merged[300];
     assert_int_equal(save("m", 2, 1, &err), 0);
     snprintf(merged, sizeof merged, "%s/own1/m", root);
-    assert_int_equal(check(merged, &err), PD_ENOENT); /* one part is elsewhere */
+    assert_int_equal(check(merged, &err), PD_ENOENT); /* one part is in another folder */
     assert_non_null(strstr(err.msg, "part-00001-of-00002.bin is missing"));
     snprintf(a, sizeof a, "%s/own2/m/part-00001-of-00002.bin", root);
     snprintf(b, sizeof b, "%s/part-00001-of-00002.bin", merged);
@@ -195,7 +196,7 @@ static void test_a_save_that_breaks_leaves_the_old_model(void **state) {
     struct pd_err err = {0};
     char path[300];
     snprintf(path, sizeof path, "%s/m", root);
-    for (size_t i = 0; i < 3; i++) { /* none yet: none appears */
+    for (size_t i = 0; i < 3; i++) { /* no folder yet: none appears */
         pd_fault_arm(faults[i]);
         assert_true(save("m", 3, 0, &err) < 0);
         pd_fault_arm(NULL);
@@ -213,7 +214,7 @@ static void test_a_save_that_breaks_leaves_the_old_model(void **state) {
     }
     char stale[300];
     snprintf(stale, sizeof stale, "%s/.m.tmp-00000000000000aa",
-             root); /* of a run that was killed */
+             root); /* left by a run that was killed */
     assert_int_equal(mkdir(stale, 0755), 0);
     assert_int_equal(save("m", 3, 0, &err), 0);
     assert_int_equal(check(path, &err), 0);
@@ -243,8 +244,8 @@ static void test_identical_saves_have_identical_bytes(void **state) {
     }
 }
 
-/* `total` bytes of the sections in their order, by model_writer_put or in place, in pieces of sizes
- * that do not fit anything. */
+/* Writes `total` bytes of the sections in order, by model_writer_put or in place, in pieces of odd
+ * sizes. */
 static void write_bytes(struct model_writer *wr, const uint8_t *bytes, size_t total, int in_place) {
     struct pd_err err = {0};
     size_t room;
@@ -322,8 +323,7 @@ static void test_damage_is_found(void **state) {
     assert_non_null(strstr(err.msg, "bytes instead of"));
 }
 
-/* A manifest or part that was made to deceive: every byte of both changed, with checksums that fit.
- */
+/* A malicious manifest or part: every byte of both is changed, with checksums that fit. */
 static void test_hostile_parts(void **state) {
     (void)state;
     struct pd_err err = {0};
@@ -352,17 +352,16 @@ static void test_hostile_parts(void **state) {
             assert_int_equal(pd_write_file_atomic(mpath, text.data, text.len, 0644, &err), 0);
             pd_buf_release(&text);
             pd_err_clear(&err);
-            (void)check(folder,
-                        &err); /* right or wrong, but inside the file: the sanitizers watch */
+            (void)check(folder, &err); /* any values, but inside the file: the sanitizers watch */
             orig.data[at] = was;
             pd_err_clear(&err);
         }
     pd_buf_release(&orig);
 }
 
-/* The second of two parts says that its values are the first one's, with checksums that fit: as
- * many values as there should be, and of half of them nobody has any. Once that was read as whole,
- * with what happened to lie in memory. */
+/* The second part claims the values of the first, with checksums that fit: the number of values is
+ * right, but half of them are in no part. An earlier version accepted that and returned
+ * uninitialized memory. */
 static void test_parts_that_overlap_are_not_whole(void **state) {
     (void)state;
     struct pd_err err = {0};
@@ -378,7 +377,7 @@ static void test_parts_that_overlap_are_not_whole(void **state) {
         snprintf(path, sizeof path, "%s/%s", folder, part[i].file);
         pd_buf_init(&b);
         assert_int_equal(pd_read_file(path, 1 << 20, &b, &err), 0);
-        if (i) { /* its first entry is that of 'w': name, kind, dim, first */
+        if (i) { /* its first entry is 'w': name, kind, dim, first */
             assert_memory_not_equal(b.data + 64 + 136, &zero, sizeof zero);
             memcpy(b.data + 64 + 136, &zero, sizeof zero);
             assert_int_equal(pd_write_file_atomic(path, b.data, b.len, 0644, &err), 0);
@@ -461,7 +460,7 @@ static void test_names_stay_inside(void **state) {
     char path[PATH_MAX];
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct pd_err err = {0};
-        assert_int_equal(model_stage(root, bad[i], 1, path, &err), PD_EUSAGE);
+        assert_int_equal(model_make_staging(root, bad[i], 1, path, &err), PD_EUSAGE);
     }
 }
 

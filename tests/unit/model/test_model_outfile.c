@@ -1,4 +1,4 @@
-/* test_model_outfile.c - the same bytes, whichever way they are written; and by whom. */
+/* test_model_outfile.c - every way of writing, and every writing process, gives the same bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "math/hash.h"
 #include "model/outfile.h"
@@ -24,7 +24,7 @@ static void fill(uint8_t *p, uint64_t at, size_t n) {
         p[i] = (uint8_t)(pd_mix64((at + i) / 8) >> (at + i) % 8 * 8);
 }
 
-/* From o->written on, up to `end`. */
+/* Writes from o->written to `end`. */
 static int write_on(struct outfile *o, uint64_t end, struct pd_err *err) {
     int rc = 0;
     while (!rc && o->written < end) {
@@ -118,7 +118,7 @@ static void test_what_goes_wrong_is_said(void **state) {
     struct pd_err err = {0};
     assert_int_equal(outfile_open(&o, "/tmp/no-such-folder/x/y", &err), PD_EIO);
     assert_non_null(strstr(err.msg, "cannot create /tmp/no-such-folder/x/y"));
-    for (int n = 1; n < 7; n++) { /* at any piece, with another one on its way */
+    for (int n = 1; n < 7; n++) { /* at each piece, while another one is under way */
         char spec[40];
         pd_err_clear(&err);
         snprintf(spec, sizeof spec, "model.write:%d", n);
@@ -130,7 +130,7 @@ static void test_what_goes_wrong_is_said(void **state) {
         assert_non_null(strstr(err.msg, "cannot write"));
         outfile_release(&o);
     }
-    outfile_release(&o); /* twice is nothing */
+    outfile_release(&o); /* a second call has no effect */
 }
 
 static int set_up(void **state) {

@@ -21,8 +21,8 @@ struct side {
     uint64_t frames, bytes, next_req;
     struct pd_err why;
     int echo;
-    uint64_t last; /* after so many frames it closes; 0: it does not */
-    int abrupt;    /* without waiting for what is queued */
+    uint64_t last; /* close after this many frames; 0: never */
+    int abrupt;    /* without waiting for the send queue */
 };
 
 struct world {
@@ -133,7 +133,7 @@ static void frames_of_all_sizes_arrive_in_order(void **state) {
         memset(two, i, sizes[i] + 1);
         memset(big, i + 1, sizes[i]);
         struct net_sec sec[2] = {{two, sizes[i]}, {big, sizes[i]}};
-        /* copied: the memory is ours again when net_send returns */
+        /* copied: the memory belongs to the caller again after net_send */
         assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, (uint64_t)i, sec, 2, NULL, NULL), 0);
         free(two);
         total += 2 * sizes[i];
@@ -158,8 +158,8 @@ static void frames_of_all_sizes_arrive_in_order(void **state) {
     assert_int_equal(w.s.why.code, PD_ECLOSED);
 }
 
-/* Many at once, some too large to wait for the others; the last answer must leave before the end.
- */
+/* Many answers at once, some too large to be collected; the last answer must be sent before the
+ * end. */
 static void answers_that_leave_together_keep_their_order(void **state) {
     (void)state;
     enum { N = 3000, LARGE = 100000 };
@@ -189,8 +189,8 @@ static void answers_that_leave_together_keep_their_order(void **state) {
     cork = 0;
 }
 
-/* Closing at once loses what is queued, but not what the kernel would have taken when it was sent.
- */
+/* Closing at once loses queued frames, but not those that the kernel would have taken when they
+ * were sent. */
 static void a_last_answer_leaves_before_an_abrupt_end(void **state) {
     (void)state;
     for (cork = 0; cork < 2; cork++) {
@@ -220,12 +220,13 @@ static void a_wrong_key_or_job_closes_without_opening(void **state) {
         run_until(&w, &w.a.closed, 1);
         assert_int_equal(w.a.opened, 0);
         assert_int_not_equal(w.a.why.code, 0);
-        assert_int_equal(w.s.opened + w.s.closed, 0); /* the acceptor's user never hears of it */
+        /* the acceptor's callbacks are never called */
+        assert_int_equal(w.s.opened + w.s.closed, 0);
         finish(&w);
     }
 }
 
-/* Without the key one can hold connections, but not keep others out. */
+/* A peer without the key can hold connections but cannot keep other peers out. */
 static void silent_connections_make_way(void **state) {
     (void)state;
     enum { SILENT = 64 };
@@ -246,7 +247,7 @@ static void silent_connections_make_way(void **state) {
         fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         assert_int_equal(connect(fd[i], (struct sockaddr *)&sa, sizeof(struct sockaddr_in)), 0);
     }
-    for (int tries = 0; !w.a.opened && tries < 300; tries++) { /* as clients do: again and again */
+    for (int tries = 0; !w.a.opened && tries < 300; tries++) { /* like clients: again and again */
         const int closed = w.a.closed;
         assert_int_equal(net_connect(&w.a.conn, &w.loop, "127.0.0.1", net_listener_port(w.listener),
                                      60000, &me, &opts, &events, &w.a, NULL),
@@ -285,7 +286,8 @@ static void a_port_where_nobody_listens_is_named(void **state) {
     close(fd);
 }
 
-/* A bound port that does not listen yet can't be taken by anybody else, and the search skips it. */
+/* A bound port that does not listen yet cannot be taken by another process, and the search skips
+ * it. */
 static void a_bound_port_is_ours_before_it_listens(void **state) {
     (void)state;
     int p1, p2, fd1 = net_bind_first_free("127.0.0.1", 0, 1, &p1, NULL);
@@ -298,8 +300,7 @@ static void a_bound_port_is_ours_before_it_listens(void **state) {
     close(fd2);
 }
 
-/* Garbage after the handshake closes that connection with a reason; also a frame cut by the peer's
- * end. */
+/* Garbage closes the connection with a reason; so does a frame that the end of the stream cuts. */
 static void streams_without_handshake_report_how_they_ended(void **state) {
     (void)state;
     static const struct {
@@ -323,7 +324,8 @@ static void streams_without_handshake_report_how_they_ended(void **state) {
         struct side a = {0};
         struct net_conn *c;
         assert_int_equal(
-            net_conn_over(&c, (uv_stream_t *)p, (uv_stream_t *)p, &opts, &events, &a, NULL), 0);
+            net_conn_on_streams(&c, (uv_stream_t *)p, (uv_stream_t *)p, &opts, &events, &a, NULL),
+            0);
         assert_int_equal(write(sv[1], rows[i].bytes, rows[i].n), rows[i].n);
         close(sv[1]);
         uv_run(&loop, UV_RUN_DEFAULT);
@@ -335,7 +337,8 @@ static void streams_without_handshake_report_how_they_ended(void **state) {
     }
 }
 
-/* One socket for both families where there are both; a peer is called what it calls itself. */
+/* One socket serves both families where the machine has both; the address of a peer has the peer's
+ * family. */
 static void ipv4_and_ipv6_reach_one_listener(void **state) {
     static const struct {
         const char *listen, *ip, *peer;
@@ -360,7 +363,8 @@ static void ipv4_and_ipv6_reach_one_listener(void **state) {
         run_until(&w, &w.a.opened, 1);
         finish(&w);
     }
-    int both = net_bind_first_free("::", 0, 1, &port, NULL); /* and the port is taken for both */
+    /* the port is taken in both families */
+    int both = net_bind_first_free("::", 0, 1, &port, NULL);
     assert_true(both >= 0);
     assert_true(net_bind_first_free("127.0.0.1", port, 1, &port, NULL) < 0);
     close(both);

@@ -1,5 +1,5 @@
-/* test_net_share.c - frames whose sections go through memory: rooms of an arena, and two ends of a
- * connection. */
+/* test_net_share.c - frames whose sections go through shared memory: the rooms of an arena, and
+ * both ends of a connection. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "net/shm/arena.h"
 #include "net/conn_internal.h"
 #include "wire/msg.h"
@@ -35,18 +35,18 @@ static void rooms_come_back_in_order(void **state) {
     uint8_t *p = net_arena_take(ours, theirs, 1, &at[0], &turn[0]);
     assert_non_null(p);
     *p = 7;
-    assert_int_equal(*net_arena_at(seen, at[0], 1), 7);
+    assert_int_equal(*net_arena_bytes(seen, at[0], 1), 7);
     net_arena_give_back(theirs, turn[0]);
     for (int i = 0; i < 3; i++)
         assert_non_null(net_arena_take(ours, theirs, third, &at[i], &turn[i]));
-    assert_int_equal(at[0], 4096); /* all was free */
+    assert_int_equal(at[0], 4096); /* all rooms were free */
     assert_int_equal(at[1], 4096 + third);
     assert_null(net_arena_take(ours, theirs, third, &at[3], &turn[3]));
-    net_arena_give_back(theirs, turn[1]); /* behind one that is in use */
+    net_arena_give_back(theirs, turn[1]); /* after a room that is in use */
     assert_null(net_arena_take(ours, theirs, third, &at[3], &turn[3]));
     net_arena_give_back(theirs, turn[0]);
     assert_non_null(net_arena_take(ours, theirs, 2 * third, &at[3],
-                                   &turn[3])); /* the first two, at the beginning */
+                                   &turn[3])); /* the first two rooms, at the beginning */
     assert_int_equal(at[3], 4096);
     assert_null(net_arena_take(ours, theirs, 64, &at[0], &turn[0]));
     net_arena_give_back(theirs, turn[3]);
@@ -55,19 +55,19 @@ static void rooms_come_back_in_order(void **state) {
     assert_null(net_arena_take(ours, theirs, SIZE_MAX, &at[0], &turn[0]));
     for (int i = 0; i < 256; i++)
         assert_non_null(net_arena_take(ours, theirs, 64, &at[0], &turn[0]));
-    assert_null(net_arena_take(ours, theirs, 64, &at[0], &turn[1])); /* as many as can be listed */
-    assert_null(net_arena_at(seen, 0, 64));
-    assert_null(net_arena_at(seen, 4096 + 8, 64));
-    assert_null(net_arena_at(seen, NET_ARENA_BYTES, 64));
-    assert_null(net_arena_at(seen, 4096, NET_ARENA_BYTES));
-    assert_null(net_arena_at(seen, UINT64_MAX - 63, 64));
+    assert_null(net_arena_take(ours, theirs, 64, &at[0], &turn[1])); /* the list of rooms is full */
+    assert_null(net_arena_bytes(seen, 0, 64));
+    assert_null(net_arena_bytes(seen, 4096 + 8, 64));
+    assert_null(net_arena_bytes(seen, NET_ARENA_BYTES, 64));
+    assert_null(net_arena_bytes(seen, 4096, NET_ARENA_BYTES));
+    assert_null(net_arena_bytes(seen, UINT64_MAX - 63, 64));
     net_arena_free(ours);
     net_arena_free(theirs);
     net_arena_free(seen);
 }
 
-/* Many rooms of random sizes, given back in random order; none overlaps one in use, and what is in
- * them stays. */
+/* Many rooms of random sizes, given back in random order: no room overlaps a room in use, and their
+ * contents stay. */
 static void rooms_never_overlap(void **state) {
     (void)state;
     enum { N = 64, ROUNDS = 20000 };
@@ -108,8 +108,8 @@ static void rooms_never_overlap(void **state) {
     net_arena_free(theirs);
 }
 
-/* A room that is only promised kills who writes to it with SIGBUS where the kernel has no memory
- * for it. */
+/* Where the kernel is short of memory, writing to a room without pages would kill the process by
+ * SIGBUS. */
 static void rooms_have_memory_before_they_are_written_to(void **state) {
     (void)state;
     struct net_arena *ours, *theirs;
@@ -150,7 +150,7 @@ static void only_the_right_memory_is_opened(void **state) {
     n = name;
     const int unsealed = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     assert_int_equal(ftruncate(unsealed, NET_ARENA_BYTES),
-                     0); /* it could be made shorter under our feet */
+                     0); /* not sealed: it could shrink while it is mapped */
     n.fd = (uint32_t)unsealed;
     assert_int_equal(net_arena_open(&b, &n), PD_ENOENT);
     close(unsealed);
@@ -161,7 +161,7 @@ static void only_the_right_memory_is_opened(void **state) {
     assert_int_equal(net_arena_open(&b, &n), PD_ENOENT);
     close(fds[0]);
     close(fds[1]);
-    net_arena_free(a); /* its descriptor is closed: nobody finds it any more */
+    net_arena_free(a); /* its descriptor is closed: nobody can find it any more */
     assert_int_equal(net_arena_open(&b, &name), PD_ENOENT);
 }
 
@@ -260,7 +260,7 @@ static void agree(struct world *w, int shared) {
     assert_int_equal(net_share_sends(w->a.conn->share), shared);
 }
 
-/* n frames of two sections from `from`; both have all of them at the end. */
+/* Sends n frames of two sections from `from`; at the end both sides have all of them. */
 static uint64_t send_frames(struct world *w, struct side *from, struct side *to, int n,
                             size_t bytes) {
     uint8_t *p = malloc(2 * bytes);
@@ -273,7 +273,7 @@ static uint64_t send_frames(struct world *w, struct side *from, struct side *to,
         assert_int_equal(net_send(from->conn, WIRE_PS_REDUCE, 0, (uint64_t)i, sec, 2, NULL, NULL),
                          0);
         sum += k + bytes;
-        memset(p, 0xee, 2 * bytes); /* it is ours again */
+        memset(p, 0xee, 2 * bytes); /* the memory belongs to the sender again */
         if (i % 3 == 0)
             turn(w, &to->frames, i + 1);
     }
@@ -293,7 +293,7 @@ static void large_frames_do_not_cross_the_socket(void **state) {
     turn(&w, &w.s.frames, 200);
     assert_true(net_received_bytes(w.s.conn) < 200 * 1000);
     assert_true(w.s.bytes >= sum);
-    (void)send_frames(&w, &w.s, &w.a, 90, 100); /* small ones do */
+    (void)send_frames(&w, &w.s, &w.a, 90, 100); /* small frames go through the socket */
     turn(&w, &w.a.frames, 90);
     (void)send_frames(&w, &w.s, &w.a, 50, 200000);
     turn(&w, &w.a.frames, 140);
@@ -301,14 +301,14 @@ static void large_frames_do_not_cross_the_socket(void **state) {
     finish(&w);
 }
 
-/* The receiver keeps frames: no room is left, and the others go through the socket, in order. What
- * is kept outlives the connection. */
+/* The receiver keeps frames: no room is left, and further frames go through the socket, in order.
+ * Kept frames outlive the connection. */
 static void frames_that_are_kept_stay(void **state) {
     (void)state;
     struct world w;
     start(&w, 1);
     agree(&w, 1);
-    w.s.keep = 30; /* of 600,000 bytes each: more than the arena has */
+    w.s.keep = 30; /* 600,000 bytes each: more than the arena has */
     (void)send_frames(&w, &w.a, &w.s, 60, 300000);
     turn(&w, &w.s.frames, 60);
     assert_int_equal(w.s.n_kept, 30);
@@ -331,7 +331,7 @@ static void send_one(struct side *from, int i, size_t bytes) {
 
 static void count(void *arg) { ++*(int *)arg; }
 
-/* A section that lies in lent memory is read where it is; until it has been, it counts as lent. */
+/* A section in lent memory is read in place; until it has been read, it counts as lent. */
 static void lent_sections_are_not_copied(void **state) {
     (void)state;
     enum { BYTES = 100000 };
@@ -355,18 +355,18 @@ static void lent_sections_are_not_copied(void **state) {
         assert_int_equal(released, at_once);
         assert_int_equal(w.s.kept[0]->len[1], BYTES);
         assert_int_equal((uintptr_t)w.s.kept[0]->sec[1] % 64, 0);
-        p[BYTES - 1] = 77; /* it is the same memory */
+        p[BYTES - 1] = 77; /* both map the same memory */
         assert_int_equal(w.s.kept[0]->sec[1][BYTES - 1], 77);
         memset(mine, 1, BYTES);
         assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, 1, &elsewhere, 1, count, &other),
-                         0); /* what does not lie there is copied as ever */
+                         0); /* other sections are copied as usual */
         assert_int_equal(other, 1);
         turn(&w, &w.s.frames, 2);
         assert_int_equal(released, at_once);
         w.s.n_kept = 0;
         wire_frame_free(w.s.kept[0]);
         assert_int_equal(released, at_once);
-        send_one(&w.s, 0, 100); /* whatever comes: then it is looked */
+        send_one(&w.s, 0, 100); /* any frame that arrives triggers the check */
         turn(&w, &w.a.frames, 1);
         assert_int_equal(released, 1);
         w.s.keep = 1;
@@ -376,7 +376,7 @@ static void lent_sections_are_not_copied(void **state) {
         turn(&w, &w.s.frames, 3);
         assert_int_equal(released, 1 + at_once);
         net_close(
-            w.a.conn); /* with the connection it ends in any case; what the peer has, it has */
+            w.a.conn); /* the end of the connection ends the lending; received frames stay valid */
         turn(&w, &w.a.closed, 1);
         assert_int_equal(released, 2);
         turn(&w, &w.s.closed, 1);
@@ -399,7 +399,7 @@ static void a_region_gives_and_takes(void **state) {
     assert_null(net_region_take(r, SIZE_MAX));
     assert_null(net_region_take(NULL, 1));
     net_region_put(r, a, 500);
-    assert_null(net_region_take(r, 400)); /* of as many bytes only */
+    assert_null(net_region_take(r, 400)); /* only for the same number of bytes */
     assert_ptr_equal(net_region_take(r, 500), a);
     assert_int_equal(net_region_has(r, b, 400, &at), 1);
     assert_int_equal(at, 4096 + 512);
@@ -412,14 +412,14 @@ static void a_region_gives_and_takes(void **state) {
     assert_int_equal(net_region_new(&r, UINT64_MAX, NET_LENT_AT_ONCE), PD_ENOMEM);
 }
 
-/* What a region gives may be written to; where the kernel has no memory for it, it gives nothing,
- * and what it gave before stays. */
+/* Memory from a region is writable. When the kernel has no memory, the region gives NULL, and
+ * earlier memory stays. */
 static void a_region_that_gets_no_memory(void **state) {
     (void)state;
     enum { LARGE = 3 << 20 };
     struct net_region *r;
     struct stat st;
-    for (int nth = 1; nth <= 3; nth++) { /* made, mapped, backed */
+    for (int nth = 1; nth <= 3; nth++) { /* steps that can fail: create, map, reserve */
         char fault[40];
         snprintf(fault, sizeof fault, "net.arena:%d", nth);
         pd_fault_arm(fault);
@@ -427,7 +427,7 @@ static void a_region_that_gets_no_memory(void **state) {
         pd_fault_arm(NULL);
     }
     assert_int_equal(net_region_new(&r, UINT64_C(1) << 37, NET_LENT_AT_ONCE),
-                     0); /* is only promised */
+                     0); /* only promised, no pages yet */
     uint8_t *a = net_region_take(r, 100);
     assert_non_null(a);
     pd_fault_arm("net.arena:1");
@@ -444,12 +444,13 @@ static void a_region_that_gets_no_memory(void **state) {
     net_region_free(r);
 }
 
-/* Who can't map what is lent, or has nothing to lend it in, gets all through the socket. */
+/* If the peer cannot map the lent memory, or the sender has none, all frames go through the socket.
+ */
 static void what_is_lent_and_not_found_goes_through_the_socket(void **state) {
     (void)state;
     enum { BYTES = 100000 };
     for (int nth = 1; nth <= 9;
-         nth++) { /* each that may fail: two made, mapped, backed, opened, and what is lent */
+         nth++) { /* steps that can fail: create, map, reserve, open, twice, and the lent memory */
         struct world w;
         struct net_region *r;
         char fault[40];
@@ -480,13 +481,13 @@ static void nothing_comes(struct world *w, int frames) {
     assert_int_equal(w->s.frames, frames);
 }
 
-/* Small frames, and large ones whose bytes are in the memory, leave together; what must go through
- * the socket takes along what waits. */
+/* Held small frames and large frames in shared memory are sent together. A frame that must go
+ * through the socket takes the waiting frames along. */
 static void what_is_held_leaves_together(void **state) {
     (void)state;
     struct world w;
     start(&w, 1);
-    assert_int_equal(net_shares(w.a.conn), 0);
+    assert_int_equal(net_is_shared(w.a.conn), 0);
     net_hold(w.a.conn, 1);
     send_one(&w.a, 0, 100);
     nothing_comes(&w, 0);
@@ -494,7 +495,7 @@ static void what_is_held_leaves_together(void **state) {
     turn(&w, &w.s.frames, 2);
     net_hold(w.a.conn, 0);
     agree(&w, 1);
-    assert_int_equal(net_shares(w.a.conn), 1);
+    assert_int_equal(net_is_shared(w.a.conn), 1);
     net_hold(w.a.conn, 1);
     for (int i = 2; i < 8; i++)
         send_one(&w.a, i, i % 2 ? 300000 : 100);
@@ -512,10 +513,12 @@ static void what_is_held_leaves_together(void **state) {
     finish(&w);
 }
 
-/* Whoever shares nothing hears of it as of any frame; a peer that finds nothing says so. */
+/* An endpoint without sharing treats HS_SHARE like any frame; a peer that finds no memory says so.
+ */
 static void without_memory_all_goes_through_the_socket(void **state) {
     (void)state;
-    for (int nth = 1; nth <= 8; nth++) { /* each that may fail: two made, mapped, backed, opened */
+    /* steps that can fail: create, map, reserve, open, twice */
+    for (int nth = 1; nth <= 8; nth++) {
         struct world w;
         char fault[40];
         start(&w, 1);
@@ -530,7 +533,7 @@ static void without_memory_all_goes_through_the_socket(void **state) {
     }
 }
 
-/* A peer that names what is not there is thrown out. */
+/* A connection ends when the peer names memory that does not exist. */
 static void lies_end_the_connection(void **state) {
     (void)state;
     static const struct {
@@ -539,12 +542,12 @@ static void lies_end_the_connection(void **state) {
     } lies[] = {{0, 64}, {4100, 64}, {NET_ARENA_BYTES - 64, 128}, {UINT64_MAX - 63, 64}};
     for (size_t k = 0; k < sizeof lies / sizeof *lies; k++) {
         struct world w;
-        uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE];
+        uint8_t wire[WIRE_HEADER + WIRE_SHARED_BODY];
         size_t len[WIRE_SECTIONS] = {lies[k].bytes};
         start(&w, 1);
         agree(&w, 1);
-        wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 0, 1, len,
-                              &(struct wire_place){.offset = lies[k].offset, .turn = 1});
+        wire_header_shared(wire, WIRE_PS_REDUCE, 0, 0, 1, len,
+                           &(struct wire_shared_place){.offset = lies[k].offset, .turn = 1});
         uv_buf_t b = uv_buf_init((char *)wire, sizeof wire);
         assert_int_equal(uv_try_write(w.a.conn->out, &b, 1), (int)sizeof wire);
         turn(&w, &w.s.closed, 1);
@@ -552,20 +555,21 @@ static void lies_end_the_connection(void **state) {
         turn(&w, &w.a.closed, 1);
         finish(&w);
     }
-    static const struct wire_place wrong[] = {{4096, 1, 1, 0},       {4096, 1, 1, 4096 + 8},
-                                              {4096, 1, 1, 1 << 20}, {4096, 1, 1, UINT64_MAX - 63},
-                                              {4096, 1, 3, 4096},    {4096, 1, UINT32_MAX, 4096},
-                                              {4096, 1, 1, 4096}}; /* the last: nothing is lent */
+    static const struct wire_shared_place wrong[] = {
+        {4096, 1, 1, 0},       {4096, 1, 1, 4096 + 8},
+        {4096, 1, 1, 1 << 20}, {4096, 1, 1, UINT64_MAX - 63},
+        {4096, 1, 3, 4096},    {4096, 1, UINT32_MAX, 4096},
+        {4096, 1, 1, 4096}}; /* the last: no memory is lent */
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         struct world w;
         struct net_region *r;
-        uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE];
+        uint8_t wire[WIRE_HEADER + WIRE_SHARED_BODY];
         size_t len[WIRE_SECTIONS] = {128, 128};
         assert_int_equal(net_region_new(&r, 100000, NET_LENT_AT_ONCE), 0);
         start(&w, 1);
         net_lend(w.a.conn, k + 1 < sizeof wrong / sizeof *wrong ? r : NULL);
         agree(&w, 1);
-        wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 0, 2, len, &wrong[k]);
+        wire_header_shared(wire, WIRE_PS_REDUCE, 0, 0, 2, len, &wrong[k]);
         uv_buf_t b = uv_buf_init((char *)wire, sizeof wire);
         assert_int_equal(uv_try_write(w.a.conn->out, &b, 1), (int)sizeof wire);
         turn(&w, &w.s.closed, 1);
@@ -574,12 +578,12 @@ static void lies_end_the_connection(void **state) {
         finish(&w);
         net_region_free(r);
     }
-    struct world w; /* who has not agreed on memory may not name it */
-    uint8_t wire[WIRE_HEADER + WIRE_ELSEWHERE];
+    struct world w; /* before both agreed on memory, no frame may refer to it */
+    uint8_t wire[WIRE_HEADER + WIRE_SHARED_BODY];
     size_t len[WIRE_SECTIONS] = {64};
     start(&w, 1);
-    wire_header_elsewhere(wire, WIRE_PS_REDUCE, 0, 0, 1, len,
-                          &(struct wire_place){.offset = 4096, .turn = 1});
+    wire_header_shared(wire, WIRE_PS_REDUCE, 0, 0, 1, len,
+                       &(struct wire_shared_place){.offset = 4096, .turn = 1});
     uv_buf_t b = uv_buf_init((char *)wire, sizeof wire);
     assert_int_equal(uv_try_write(w.a.conn->out, &b, 1), (int)sizeof wire);
     turn(&w, &w.s.closed, 1);

@@ -1,5 +1,4 @@
-/* test_net_tune.c - what is asked of the kernel for a connection: none within a machine is paced.
- */
+/* test_net_tune.c - socket options of a connection: no connection within a machine is paced. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <setjmp.h>
@@ -15,7 +14,8 @@
 
 #include "net/conn_internal.h"
 
-static int other_control(int fd) { /* another than "reno", where the machine has one for us */
+/* a congestion control other than "reno", if the machine has one */
+static int other_control(int fd) {
     static const char *const names[] = {"bbr", "cubic"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, names[i], (socklen_t)strlen(names[i])))
@@ -23,7 +23,7 @@ static int other_control(int fd) { /* another than "reno", where the machine has
     return 0;
 }
 
-/* A connection to that address, tuned; skipped where the machine has no such address. */
+/* Checks a connection to that address; skipped if the machine has no such address. */
 static void tuned(const char *ip) {
     struct sockaddr_storage sa, at;
     socklen_t n = sizeof at, n_name = 16, n_on = sizeof(int);

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "math/exact_sum.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "math/rng.h"
 #include "nn/evals/eval_internal.h"
 #include "nn/graph/graph_internal.h"
@@ -489,48 +489,48 @@ static void exact_sums_do_not_round(void **state) {
     static const double terms[] = {1e308, 1, -1e308, 1e-300, 3e-308, -1,   5e-324, -1e-300,
                                    1e16,  1, 1,      -1e16,  0.1,    -0.1, 0};
     enum { N = sizeof terms / sizeof terms[0] };
-    struct pd_exact a = {0}, b = {0}, c = {0};
+    struct pd_exact_sum a = {0}, b = {0}, c = {0};
     for (int i = 0; i < N; i++) {
-        pd_exact_add(&a, terms[i]);
-        pd_exact_add(i % 3 ? &b : &c, terms[N - 1 - i]);
+        pd_exact_sum_add(&a, terms[i]);
+        pd_exact_sum_add(i % 3 ? &b : &c, terms[N - 1 - i]);
     }
-    assert_true(pd_exact_value(&a) == 2); /* + 3e-308 + 5e-324 */
-    pd_exact_merge(&b, &c);
-    assert_true(pd_exact_value(&b) == 2);
-    pd_exact_add(&b, -2);
-    assert_true(pd_exact_value(&b) == 3e-308 + 5e-324);
-    pd_exact_add(&b, -1);
-    assert_true(pd_exact_value(&b) == -1);
-    double v[PD_EXACT_NUMBERS], w[PD_EXACT_NUMBERS];
-    pd_exact_put(&a, v);
-    pd_exact_put(&b, w);
-    for (int i = 0; i < PD_EXACT_NUMBERS; i++)
+    assert_true(pd_exact_sum_value(&a) == 2); /* + 3e-308 + 5e-324 */
+    pd_exact_sum_merge(&b, &c);
+    assert_true(pd_exact_sum_value(&b) == 2);
+    pd_exact_sum_add(&b, -2);
+    assert_true(pd_exact_sum_value(&b) == 3e-308 + 5e-324);
+    pd_exact_sum_add(&b, -1);
+    assert_true(pd_exact_sum_value(&b) == -1);
+    double v[PD_EXACT_SUM_NUMBERS], w[PD_EXACT_SUM_NUMBERS];
+    pd_exact_sum_put(&a, v);
+    pd_exact_sum_put(&b, w);
+    for (int i = 0; i < PD_EXACT_SUM_NUMBERS; i++)
         v[i] += w[i];
-    pd_exact_get(&c, v);
-    assert_true(pd_exact_value(&c) == 1);
-    pd_exact_add(&c, INFINITY);
-    assert_true(isnan(pd_exact_value(&c)));
+    pd_exact_sum_get(&c, v);
+    assert_true(pd_exact_sum_value(&c) == 1);
+    pd_exact_sum_add(&c, INFINITY);
+    assert_true(isnan(pd_exact_sum_value(&c)));
     /* half to even, decided by a term far below */
-    struct pd_exact h = {0};
-    pd_exact_add(&h, 1);
-    pd_exact_add(&h, 0x1p-53);
-    assert_true(pd_exact_value(&h) == 1);
-    pd_exact_add(&h, 0x1p-1000);
-    assert_true(pd_exact_value(&h) == 1 + 0x1p-52);
+    struct pd_exact_sum h = {0};
+    pd_exact_sum_add(&h, 1);
+    pd_exact_sum_add(&h, 0x1p-53);
+    assert_true(pd_exact_sum_value(&h) == 1);
+    pd_exact_sum_add(&h, 0x1p-1000);
+    assert_true(pd_exact_sum_value(&h) == 1 + 0x1p-52);
 }
 
 static void exact_sums_of_many(void **state) {
     (void)state;
-    struct pd_exact s = {0};
+    struct pd_exact_sum s = {0};
     __int128 sum = 0;
     for (uint64_t i = 0; i < 200000; i++) {
         int64_t x =
             (int64_t)(pd_rng_below(pd_rng_key(5, PD_RNG_CHECK, 0, 0), 0, i, UINT64_C(1) << 53)) -
             (INT64_C(1) << 52);
         sum += x;
-        pd_exact_add(&s, (double)x);
+        pd_exact_sum_add(&s, (double)x);
     }
-    assert_true(pd_exact_value(&s) == (double)sum);
+    assert_true(pd_exact_sum_value(&s) == (double)sum);
 }
 
 int main(void) {

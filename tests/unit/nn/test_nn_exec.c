@@ -302,7 +302,7 @@ static void keys_of_several_bytes_sort(void **state) {
     assert_int_equal(n, 6);
     assert_memory_equal(keys, want, sizeof want);
     uint64_t bits = 1 << 2;
-    nn_feed_mark(f, 0, 2, 4, &bits); /* 256, 3, 65536, 0 */
+    nn_feed_mark_keys(f, 0, 2, 4, &bits); /* 256, 3, 65536, 0 */
     assert_int_equal(bits, 1 << 2 | 1 << 3 | 1 << 1 | 1 << 4 | 1 << 0);
     pd_batch_release(&b);
     nn_feed_free(f);
@@ -400,7 +400,7 @@ static void executions_beside_each_other_give_the_same_sums(void **state) {
     for (uint32_t k = PIECES; k-- > 0;)
         nn_exec_backward(e[k]);
     for (uint32_t k = 0; k < PIECES; k++)
-        nn_exec_together(e[0], r.feed, k, PIECES);
+        nn_exec_joint_gradient(e[0], r.feed, k, PIECES);
     assert_true(cost == want_cost);
     for (uint32_t p = 0; p < r.n_params; p++) {
         const struct nn_param *q = nn_graph_param(r.g, p);

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "nn/graph/graph.h"
 

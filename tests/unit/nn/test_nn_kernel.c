@@ -18,7 +18,7 @@
 #include "tests/support/near.h"
 
 /* The kernels once more, without clones, as plain_*. */
-#define CLONES
+#define CPU_CLONES
 #define nn_exp plain_exp
 #define nn_sigmoid plain_sigmoid
 #define nn_tanh plain_tanh

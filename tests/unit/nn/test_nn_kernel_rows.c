@@ -15,7 +15,7 @@
 #include "nn/kernels/kernel_rows.h"
 
 /* The plain clone, under other names. */
-#define CLONES
+#define CPU_CLONES
 #define nn_rows_dot plain_rows_dot
 #define nn_rows_dot_grad plain_rows_dot_grad
 #define nn_sigmoid_costs plain_sigmoid_costs

@@ -169,7 +169,7 @@ static void cost_agrees(const char *text) {
     assert_true(skipped > 1);
     assert_near("cost", cost.sum, want.v, num_total(&want).e);
     uint64_t bits = 0;
-    nn_feed_mark(f, 1, 0, B, &bits);
+    nn_feed_mark_keys(f, 1, 0, B, &bits);
     assert_int_equal(bits, (UINT64_C(1) << n_keys[1]) - 1);
     pd_batch_release(&b);
     nn_exec_free(e);

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
 #include "math/rng.h"
 #include "pack/object/chunker.h"
 #include "pack/object/manifest.h"

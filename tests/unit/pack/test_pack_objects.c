@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
 #include "pack/object/object.h"
 #include "pack/object/object_ids.h"
 #include "tests/support/random_bytes.h"

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "math/hash.h"
 #include "pack/packed_program.h"
@@ -38,7 +38,7 @@ static size_t pack(int with_size) {
 static int unpack(size_t n, struct pd_err *err) {
     pd_err_clear(err);
     assert_int_equal(pd_write_file_atomic(from, packed, n, 0644, NULL), 0);
-    return packed_unpack(from, to, err);
+    return packed_program_unpack(from, to, err);
 }
 
 /* Nothing but the packed file lies there. */
@@ -55,8 +55,8 @@ static void whole(void **state) {
     struct stat st;
     struct pd_buf b = {0};
     assert_int_equal(unpack(n_packed, &err), 0);
-    assert_int_equal(packed_size(from), RAW);
-    assert_int_equal(packed_size(to), 0);
+    assert_int_equal(packed_program_size(from), RAW);
+    assert_int_equal(packed_program_size(to), 0);
     assert_int_equal(stat(to, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0755);
     assert_int_equal(pd_read_file(to, RAW, &b, &err), 0);
@@ -91,7 +91,7 @@ static void damaged(void **state) {
     size_t n = pack(0);
     assert_int_equal(unpack(n, &err), PD_EDATA); /* it does not say how much it is */
     pd_err_clear(&err);
-    assert_int_equal(packed_unpack("/nowhere/x", to, &err), PD_EIO);
+    assert_int_equal(packed_program_unpack("/nowhere/x", to, &err), PD_EIO);
     n_packed = pack(1);
 }
 

@@ -118,7 +118,7 @@ static void the_store_is_bounded_and_cleaned(void **state) {
     assert_int_equal(pd_fmt(dir, sizeof dir, "%s/.paddlectl/chunks", root), 0);
     DIR *d = opendir(dir);
     for (struct dirent *e; (e = readdir(d));)
-        if (pd_ends(e->d_name, ".cat")) {
+        if (pd_ends_with(e->d_name, ".cat")) {
             assert_int_equal(pd_fmt(path, sizeof path, "%s/%s", dir, e->d_name), 0);
             struct stat st;
             assert_int_equal(stat(path, &st), 0);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <sched.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "math/rng.h"
 #include "model/model.h"
@@ -331,7 +331,7 @@ static void test_saved_by_some_loaded_by_others(void **state) {
         assert_int_equal(model_info(m)->n_parts,
                          row[i].servers ? 2 * row[i].servers * row[i].threads : 1);
         assert_int_equal(model_info(m)->step, 3);
-        assert_int_equal(model_find(m, "emb")->rows, SAVED_ROWS);
+        assert_int_equal(model_find_param(m, "emb")->rows, SAVED_ROWS);
         model_close(m);
         for (int k = 0; k < 4; k++)
             load_and_compare(folder, row[k].servers, row[k].threads, w, rows);

@@ -18,7 +18,7 @@ enum { N = 100003, MORE = 40000, SMALL = 100, STEPS = 4, THREADS = 3 };
 static int runs;
 
 struct call {
-    pd_crew_job job;
+    pd_workers_job job;
     void *arg;
     uint32_t index;
 };
@@ -29,7 +29,7 @@ static void *call(void *arg) {
     return NULL;
 }
 
-static void crew_run(void *crew, pd_crew_job job, void *arg) {
+static void crew_run(void *crew, pd_workers_job job, void *arg) {
     pthread_t thread[THREADS];
     struct call c[THREADS];
     assert_ptr_equal(crew, &runs);

@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "model/table.h"
@@ -144,7 +144,7 @@ static uint32_t layers_of(int i) {
             n += info->parts[p].rows;
         layers = info->parts[p].layer + 1 > layers ? info->parts[p].layer + 1 : layers;
     }
-    const uint64_t all = model_find(m, "plain")->rows + model_find(m, "decays")->rows;
+    const uint64_t all = model_find_param(m, "plain")->rows + model_find_param(m, "decays")->rows;
     assert_true(layers == 1 ? n == all : n < all);
     model_close(m);
     return layers;
@@ -176,7 +176,7 @@ static void check_table(int i, const struct values *v) {
     assert_int_equal(model_table_walk(t, check_row, &k, NULL), 0);
     assert_int_equal(model_table_rows(t, &n, NULL), 0);
     assert_int_equal(n, k.n);
-    assert_int_equal(n, model_find(m, "plain")->rows);
+    assert_int_equal(n, model_find_param(m, "plain")->rows);
     for (uint64_t r = 0; r < KEYS; r++) {
         const float *row = model_table_find(t, key_at(r));
         if (row)

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "ps/client/client_beat.h"
 #include "tests/support/ps_client.h"
 

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "ps/plan/optim.h"
 #include "ps/table/lazy_decay.h"

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 
 #define TOY_SMALL
 #include "tests/support/ps_cluster.h"

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
 #include "math/rng.h"
 #include "ps/plan/optim.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/str.h"
 #include "math/hash.h"
 #include "math/rng.h"

@@ -202,9 +202,9 @@ static void raw_declare(struct raw *r, uint32_t trainer, uint64_t incarnation, u
 
 static void assert_refused(struct wire_frame *f, const char *want) {
     char msg[900];
-    struct pd_rd r;
+    struct pd_reader r;
     assert_true(f->flags & WIRE_F_ERROR);
-    pd_rd_init(&r, f->sec[0], f->len[0]);
+    pd_reader_init(&r, f->sec[0], f->len[0]);
     (void)pd_get_u32(&r);
     pd_get_str(&r, msg, sizeof msg);
     assert_contains(msg, want);

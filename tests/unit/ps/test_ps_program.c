@@ -106,7 +106,7 @@ static void test_open_to_a_network_needs_a_key(void **state) {
     assert_non_null(strstr(text, "head -c 32 /dev/urandom > key; chmod 600 key"));
     start(&p, "no-such-nic", key_file, NULL, "1");
     assert_int_equal(end_of(&p, text, sizeof text), 2);
-    assert_non_null(strstr(text, "no interface or address 'no-such-nic'"));
+    assert_non_null(strstr(text, "unknown interface or address 'no-such-nic'"));
 }
 
 static void test_sigterm_ends_it_with_0(void **state) {

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "model/model.h"
@@ -173,7 +173,7 @@ static void test_a_save_that_is_not_committed_goes_with_the_next(void **state) {
     (void)state;
     struct ps_shard *s = joined(&r, 1);
     ok(s, 0, f_save(0, next_req()));
-    assert_int_equal(model_staged(dir, name, 1, first, &last), 0);
+    assert_int_equal(model_staging_path(dir, name, 1, first, &last), 0);
     assert_int_equal(access(first, F_OK), 0);
     tag = 2;
     ok(s, 0, f_save(0, next_req()));

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "math/rng.h"
 #include "tests/support/ps_frames.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "math/hash.h"
 #include "ps/table/snapshot.h"
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "train/folder_watch.h"
 
@@ -37,11 +37,11 @@ static void put(const char *name, const char *text) {
 }
 
 static struct watch *watch(const char *pattern, const char *done_file, double quiet) {
-    const struct watch_opts o = {
+    const struct train_folder_watch_opts o = {
         .dir = dir, .pattern = pattern, .done_file = done_file, .quiet = quiet};
     struct watch *w = NULL;
     struct pd_err err = {0};
-    if (train_watch_new(&w, &o, &err))
+    if (train_folder_watch_new(&w, &o, &err))
         fail_msg("%s: %s", pattern, err.msg);
     return w;
 }
@@ -49,7 +49,7 @@ static struct watch *watch(const char *pattern, const char *done_file, double qu
 static void expect_next(struct watch *w, const char *last, int rc, const char *key) {
     char got[WATCH_KEY_MAX + 1] = "";
     struct pd_err err = {0};
-    assert_int_equal(train_watch_next(w, last, got, &err), rc);
+    assert_int_equal(train_folder_watch_next(w, last, got, &err), rc);
     assert_string_equal(rc == PD_ENOENT ? "" : got, key);
     assert_int_equal(err.code, 0);
 }
@@ -60,10 +60,10 @@ static void a_pattern_has_a_day_and_a_minute(void **state) {
         "part-*",           "0105/part-*", "/0105/part-*", "20261122/0105/",
         "20261122//part-*", "a/b/c d/b/c", "a/b/c,d/b/c",  ""};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        const struct watch_opts o = {.dir = dir, .pattern = wrong[i], .done_file = ""};
+        const struct train_folder_watch_opts o = {.dir = dir, .pattern = wrong[i], .done_file = ""};
         struct watch *w = NULL;
         struct pd_err err = {0};
-        if (train_watch_new(&w, &o, &err) != PD_ECONF ||
+        if (train_folder_watch_new(&w, &o, &err) != PD_ECONF ||
             !strstr(err.msg, "job = online takes one pattern"))
             fail_msg("'%s': %d %s", wrong[i], err.code, err.msg);
     }
@@ -73,18 +73,20 @@ static void a_pattern_has_a_day_and_a_minute(void **state) {
     struct watch *w = NULL;
     struct pd_err err = {0};
     assert_int_equal(
-        train_watch_new(&w, &(struct watch_opts){.dir = dir, .pattern = longer, .done_file = ""},
-                        &err),
+        train_folder_watch_new(
+            &w, &(struct train_folder_watch_opts){.dir = dir, .pattern = longer, .done_file = ""},
+            &err),
         PD_ECONF);
     pd_fault_arm("alloc:1");
     assert_int_equal(
-        train_watch_new(&w, &(struct watch_opts){.dir = dir, .pattern = "a/b/c", .done_file = ""},
-                        &err),
+        train_folder_watch_new(
+            &w, &(struct train_folder_watch_opts){.dir = dir, .pattern = "a/b/c", .done_file = ""},
+            &err),
         PD_ENOMEM);
     pd_fault_arm(NULL);
-    train_watch_day("20261122/0105", day);
+    train_folder_watch_day("20261122/0105", day);
     assert_string_equal(day, "20261122");
-    train_watch_free(NULL);
+    train_folder_watch_free(NULL);
 }
 
 static void folders_come_in_the_order_of_their_names(void **state) {
@@ -113,17 +115,17 @@ static void folders_come_in_the_order_of_their_names(void **state) {
     put("order/20261201/0000/_DONE", "");
     expect_next(w, "20261122/0105", 1, "20261201/0000");
     struct pd_err err = {0};
-    assert_int_equal(train_watch_complete(w, "20261202/0000", &err), 1);
-    assert_int_equal(train_watch_complete(w, "20261203/0000", &err), PD_ENOENT);
+    assert_int_equal(train_folder_watch_complete(w, "20261202/0000", &err), 1);
+    assert_int_equal(train_folder_watch_complete(w, "20261203/0000", &err), PD_ENOENT);
     assert_int_equal(err.code, 0);
-    train_watch_free(w);
+    train_folder_watch_free(w);
 }
 
 static void expect_files(struct watch *w, const char *key, const char *want) {
     struct data_files f = {0};
     struct pd_err err = {0};
     char all[2000] = "";
-    if (train_watch_files(w, key, &f, &err))
+    if (train_folder_watch_files(w, key, &f, &err))
         fail_msg("%s", err.msg);
     for (size_t i = 0; i < f.n; i++)
         snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? " " : "", f.path[i]);
@@ -144,18 +146,18 @@ static void a_folder_has_its_files(void **state) {
     expect_files(w, "1/3", "");
     struct data_files f = {0};
     struct pd_err err = {0};
-    assert_int_equal(train_watch_files(w, "1/4", &f, &err), PD_ENOENT);
+    assert_int_equal(train_folder_watch_files(w, "1/4", &f, &err), PD_ENOENT);
     assert_non_null(strstr(err.msg, "folder 1/4 of"));
-    train_watch_free(w);
+    train_folder_watch_free(w);
     w = watch("files/*/*/*", "_DONE", 0); /* the done-file matches, and is none of the data */
     expect_files(w, "1/2", "files/1/2/other files/1/2/part-10 files/1/2/part-9");
-    train_watch_free(w);
+    train_folder_watch_free(w);
     snprintf(pattern, sizeof pattern, "%s/files/*/*/part-*",
              dir); /* from the root: so are its files */
     snprintf(want, sizeof want, "%s/files/1/2/part-10 %s/files/1/2/part-9", dir, dir);
     w = watch(pattern, "_DONE", 0);
     expect_files(w, "1/2", want);
-    train_watch_free(w);
+    train_folder_watch_free(w);
 }
 
 static void pause_ms(long ms) {
@@ -205,11 +207,11 @@ static void without_a_done_file_nothing_may_change_for_a_while(void **state) {
     expect_next(w, "1/1", 0, "1/2");
     pause_ms(PAUSE_MS);
     expect_next(w, "1/1", 1, "1/2");
-    train_watch_free(w);
+    train_folder_watch_free(w);
     w = watch("quiet/*/*/part-*", "", 1e6);
     expect_next(w, "", 0, "1/1");
     expect_next(w, "", 0, "1/1");
-    train_watch_free(w);
+    train_folder_watch_free(w);
 }
 
 static int set_up(void **state) {

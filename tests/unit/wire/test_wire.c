@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "wire/frame.h"
@@ -44,8 +44,7 @@ static void check_frame(const struct wire_frame *f, uint16_t type, uint64_t req,
     }
 }
 
-/* Whatever the sizes of the pieces in which bytes arrive, the same frames come out, in place or
- * staged. */
+/* Bytes arrive in pieces of any size: the same frames come out, in place or staged. */
 static void frames_survive_any_fragmentation(void **state) {
     (void)state;
     const size_t len[3][WIRE_SECTIONS] = {{0}, {1, 64, 65, 0}, {100, 300000, 7, 50000}};
@@ -117,8 +116,8 @@ static void bad_headers_are_refused_before_memory_is_taken(void **state) {
     }
 }
 
-/* Flip every bit of a small frame: either the same bytes' meaning or an error, never a crash (run
- * under ASan). */
+/* Flips every bit of a small frame: the decoder gives a valid frame or an error and never crashes
+ * (run under ASan). */
 static void bit_flips_never_crash(void **state) {
     (void)state;
     const size_t len[2] = {10, 70};
@@ -152,8 +151,7 @@ static struct wire_frame *only_frame(struct pd_buf *b) {
     return f;
 }
 
-/* Run a handshake; `tamper` >= 0 flips a bit of the tamper-th frame. Returns 1 when both ends are
- * open. */
+/* Runs a handshake; `tamper` >= 0 flips a bit of that frame. Returns 1 when both ends are open. */
 static int shake(const struct wire_hs_opts *ca, const struct wire_hs_opts *sa, int tamper,
                  size_t bit, struct pd_err *err) {
     struct wire_hs *c = wire_hs_new(ca, 1), *s = wire_hs_new(sa, 0);
@@ -262,7 +260,7 @@ static void key_files_must_be_private(void **state) {
     assert_int_equal(wire_key_read(path, key, NULL), PD_ENOENT);
 }
 
-/* docs/protocol.md lists the message table's rows, all of them and no others. */
+/* docs/protocol.md lists exactly the rows of the message table. */
 static void the_document_lists_every_message(void **state) {
     (void)state;
     struct pd_buf doc;

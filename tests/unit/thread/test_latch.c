@@ -1,5 +1,5 @@
-/* test_gate.c - threads that meet often: nobody goes on before all have come, whether they wait
- * awake or asleep. */
+/* test_latch.c - threads that meet often: no thread passes before all have come, whether they spin
+ * or sleep. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,9 +13,8 @@
 
 enum { THREADS = 4, MEETINGS = 500 };
 
-static struct pd_gate gate;
-static uint64_t
-    done[THREADS]; /* plain: what one wrote before a meeting the others read behind it */
+static struct pd_latch gate;
+static uint64_t done[THREADS]; /* plain variables: writes before a meeting are visible after it */
 static int wrong[THREADS];
 
 struct member {
@@ -25,17 +24,17 @@ struct member {
 
 static void *member(void *arg) {
     const struct member *m = arg;
-    struct pd_patience awake = {GATE_PATIENCE_NS}, asleep = {0};
+    struct pd_latch_spin awake = {LATCH_SPIN_NS}, asleep = {0};
     for (uint64_t k = 1; k <= MEETINGS; k++) {
         if (k % 100 == 0 && m->index == k / 100 % THREADS)
-            usleep(2000); /* the others run out of patience */
+            usleep(2000); /* the others stop spinning */
         done[m->index] = k;
-        pd_gate_add(&gate, 1);
-        pd_gate_wait(&gate, (2 * k - 1) * THREADS, k % 2 ? &awake : &asleep);
+        pd_latch_add(&gate, 1);
+        pd_latch_wait(&gate, (2 * k - 1) * THREADS, k % 2 ? &awake : &asleep);
         for (uint32_t i = 0; i < THREADS; i++)
             wrong[m->index] += done[i] != k;
-        pd_gate_add(&gate, 1); /* all have looked */
-        pd_gate_wait(&gate, 2 * k * THREADS, &awake);
+        pd_latch_add(&gate, 1); /* all have checked */
+        pd_latch_wait(&gate, 2 * k * THREADS, &awake);
         if (k % 10 == 0)
             asleep.ns = 0;
     }
@@ -45,7 +44,7 @@ static void *member(void *arg) {
 static void nobody_goes_on_before_all_have_come(void **state) {
     (void)state;
     struct member m[THREADS];
-    pd_gate_init(&gate);
+    pd_latch_init(&gate);
     for (uint32_t i = 0; i < THREADS; i++) {
         m[i].index = i;
         assert_int_equal(pthread_create(&m[i].thread, NULL, member, &m[i]), 0);
@@ -54,12 +53,12 @@ static void nobody_goes_on_before_all_have_come(void **state) {
         assert_int_equal(pthread_join(m[i].thread, NULL), 0);
     for (uint32_t i = 0; i < THREADS; i++)
         assert_int_equal(wrong[i], 0);
-    pd_gate_destroy(&gate);
+    pd_latch_destroy(&gate);
 }
 
-/* Some time after the other has gone to sleep. */
+/* Opens the latch some time after the other thread has gone to sleep. */
 static void *open_it(void *arg) {
-    struct pd_gate *g = arg;
+    struct pd_latch *g = arg;
     for (int asleep = 0; !asleep;) {
         usleep(1000);
         pthread_mutex_lock(&g->lock);
@@ -67,31 +66,31 @@ static void *open_it(void *arg) {
         pthread_mutex_unlock(&g->lock);
     }
     usleep(1000);
-    pd_gate_add(g, 5);
+    pd_latch_add(g, 5);
     return NULL;
 }
 
-/* Waits that are far too long to be spent awake: soon they are not begun so. */
-static void patience_is_lost_in_long_waits(void **state) {
+/* Waits that are much too long for spinning: soon the thread sleeps at once. */
+static void long_waits_stop_the_spinning(void **state) {
     (void)state;
-    struct pd_patience p = {GATE_PATIENCE_NS};
-    pd_gate_init(&gate);
+    struct pd_latch_spin p = {LATCH_SPIN_NS};
+    pd_latch_init(&gate);
     for (uint64_t k = 1; k <= 4; k++) {
         pthread_t t;
         assert_int_equal(pthread_create(&t, NULL, open_it, &gate), 0);
-        pd_gate_wait(&gate, 5 * k, &p);
+        pd_latch_wait(&gate, 5 * k, &p);
         assert_int_equal(pthread_join(t, NULL), 0);
-        assert_int_equal(p.ns, GATE_PATIENCE_NS >> k);
+        assert_int_equal(p.ns, LATCH_SPIN_NS >> k);
     }
-    pd_gate_wait(&gate, 20, &p); /* is there already */
-    assert_int_equal(p.ns, GATE_PATIENCE_NS >> 4);
-    pd_gate_destroy(&gate);
+    pd_latch_wait(&gate, 20, &p); /* already reached */
+    assert_int_equal(p.ns, LATCH_SPIN_NS >> 4);
+    pd_latch_destroy(&gate);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_goes_on_before_all_have_come),
-        cmocka_unit_test(patience_is_lost_in_long_waits),
+        cmocka_unit_test(long_waits_stop_the_spinning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Buffers that are kept for the next message: aligned, used again, bounded by what was in use. */
+/* test_pool.c - pooled buffers: aligned, reused, and bounded by the recent use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "base/fault.h"
+#include "base/fault_point.h"
 #include "thread/pool.h"
 
 static void sizes_come_back_aligned_and_large_enough(void **state) {
@@ -20,7 +20,7 @@ static void sizes_come_back_aligned_and_large_enough(void **state) {
             assert_non_null(a);
             assert_non_null(b);
             assert_int_equal((uintptr_t)a % 64, 0);
-            memset(a, 0x55, size[i]); /* a sanitizer sees the first byte too many */
+            memset(a, 0x55, size[i]); /* a sanitizer detects an access outside */
             memset(b, 0xaa, size[i]);
             for (size_t k = 0; k < size[i]; k += 997)
                 assert_int_equal(a[k], 0x55);
@@ -36,7 +36,7 @@ static void a_buffer_is_used_again(void **state) {
     void *a = pd_pool_get(p, 100000);
     pd_pool_put(p, a);
     assert_true(pd_pool_kept(p) >= 100000 && pd_pool_kept(p) < 125000 + 64);
-    assert_ptr_equal(pd_pool_get(p, 101000), a); /* of the same class */
+    assert_ptr_equal(pd_pool_get(p, 101000), a); /* of the same size class */
     assert_int_equal(pd_pool_kept(p), 0);
     pd_pool_put(p, a);
     pd_pool_free(p);
@@ -53,7 +53,7 @@ static void what_is_kept_follows_what_was_in_use(void **state) {
         pd_pool_put(p, m[i]);
     size_t most = pd_pool_kept(p);
     assert_true(most >= (size_t)N * BIG && most <= (size_t)N * BIG * 5 / 4);
-    for (int i = 0; i < 5000; i++) { /* from now on one at a time, of changing sizes */
+    for (int i = 0; i < 5000; i++) { /* from here on one at a time, of changing sizes */
         void *a = pd_pool_get(p, (size_t)10000 + (size_t)(i % 7) * 10000);
         pd_pool_put(p, a);
         assert_true(pd_pool_kept(p) <= most);

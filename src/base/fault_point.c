@@ -1,22 +1,22 @@
-/* fault.c - the armed points are process-wide on purpose: a fault is a property of a test run, set
- * once before threads start; the counters are atomic because any thread may reach a point. */
-#include "base/fault.h"
+/* fault_point.c - see fault_point.h. The armed points are process-wide: a fault belongs to a test
+ * run and is set once, before threads start. Counters are atomic because any thread may reach a
+ * point. */
+#include "base/fault_point.h"
 
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_POINTS = 8 };
+enum { MAX_POINTS = 8, GROW_LEAST = 8 /* elements of a new array */ };
 
 static struct {
     char name[48];
     int kill, slow;
-    atomic_long left; /* fails when it goes from 1 to 0; slow: milliseconds, and stays */
+    atomic_long left; /* the point fails when this goes from 1 to 0; slow: constant, milliseconds */
 } points[MAX_POINTS];
 static atomic_int n_points;
 
@@ -57,23 +57,4 @@ int pd_fault(const char *name) {
         return 1;
     }
     return 0;
-}
-
-void *pd_malloc(size_t n) { return pd_fault("alloc") ? NULL : malloc(n ? n : 1); }
-void *pd_calloc(size_t n, size_t size) {
-    return pd_fault("alloc") ? NULL : calloc(n ? n : 1, size ? size : 1);
-}
-void *pd_realloc(void *p, size_t n) { return pd_fault("alloc") ? NULL : realloc(p, n ? n : 1); }
-
-char *pd_strdup(const char *s) {
-    size_t n = strlen(s) + 1;
-    char *p = pd_malloc(n);
-    return p ? memcpy(p, s, n) : NULL;
-}
-
-void *pd_alloc64(size_t n) {
-    if (pd_fault("alloc") || n > SIZE_MAX - 127)
-        return NULL;
-    n = (n + 63) & ~(size_t)63;
-    return aligned_alloc(64, n ? n : 64);
 }
