@@ -1,4 +1,4 @@
-/* packed.c - see packed.h. */
+/* packed_program.c - see packed_program.h. */
 #include "pack/packed_program.h"
 
 #include <errno.h>
@@ -43,11 +43,11 @@ struct unpacking {
     uint64_t size, done;
 };
 
-/* What is written is never more than the frame's header allows. */
+/* Unpacks the file; never writes more bytes than the header of the frame says. */
 static int unpack_all(struct unpacking *u, const char *from, struct pd_err *err) {
     ZSTD_inBuffer in = {u->in_buf, 0, 0};
     size_t left = 1;
-    for (int full = 0;;) { /* full: it may hold back what did not fit */
+    for (int full = 0;;) { /* full: zstd may still hold output that did not fit */
         if (in.pos == in.size && !full) {
             ssize_t k = read(u->in, u->in_buf, ZSTD_DStreamInSize());
             if (k < 0 && errno == EINTR)

@@ -1,5 +1,5 @@
-/* packed.h - an executable that lies packed (zstd, with its content's size and checksum in the
- * frame) beside where it shall run. */
+/* packed_program.h - an executable that is stored packed (one zstd frame with content size and
+ * checksum) beside the place where it will run. */
 #ifndef PD_PACK_PACKED_PROGRAM_H
 #define PD_PACK_PACKED_PROGRAM_H
 
@@ -7,12 +7,12 @@
 
 #include "base/err.h"
 
-/* The bytes that `path` holds unpacked, as its first frame says; 0: it is no such file. */
+/* The unpacked size of `path` according to its first frame; 0: not such a file. */
 uint64_t packed_program_size(const char *path);
 
-/* Unpack `from` to `to`, mode 0755: written aside, on disk, then renamed, so `to` is absent or
- * whole. PD_EDATA: damaged, or it has another size than it says, or more than 1 GiB; PD_ENOSPC,
- * PD_EIO. */
+/* Unpacks `from` to `to`, mode 0755. The file is written under a temporary name, synced and
+ * renamed, so `to` is absent or whole. PD_EDATA: damaged, a size that differs from the frame's, or
+ * more than 1 GiB; PD_ENOSPC, PD_EIO. */
 int packed_program_unpack(const char *from, const char *to, struct pd_err *err);
 
 #endif

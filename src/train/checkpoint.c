@@ -1,4 +1,4 @@
-/* checkpoint.c - what is saved; see checkpoint.h. resume.c is the other half. */
+/* checkpoint.c - saving; see checkpoint.h. resume.c is the other half. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,11 +38,11 @@ void train_checkpoints_data(struct train_loop *l, const char *data, int base) {
     l->checkpoints->chain = base ? PS_CHAIN_BASE : PS_CHAIN_DELTA;
 }
 
-/* --- how far the streams are --- */
+/* --- notes: positions of the streams --- */
 
 static int send_note(struct train_loop *l, const struct train_streams *streams,
                      double (*sums)[N_SUMS], uint64_t after, int unused, struct pd_err *err) {
-    if (l->options->data == PD_DATA_QUEUE) /* no stream belongs to a trainer */
+    if (l->options->data == PD_DATA_QUEUE) /* streams do not belong to trainers */
         return 0;
     struct pd_buf *b = &l->checkpoints->note;
     uint32_t n_parts = train_n_parts(l);
@@ -51,18 +51,18 @@ static int send_note(struct train_loop *l, const struct train_streams *streams,
         char pos[TRAIN_POS_TEXT];
         int own = n_parts > 1 || i == 0;
         train_streams_tell(streams, i, unused, pos);
-        /* The batch that was read ahead has samples of it. */
+        /* The batch read ahead has samples of this stream. */
         const int more = unused == 1 && l->next.n && l->next.counts[i];
         pd_put_fmt(b, "%s %a %.0f %.3f %d\n", pos, own ? sums[i][SUM_COST] : 0.0,
                    own ? sums[i][SUM_SAMPLES] : 0.0, train_report_seconds(l->report), more);
     }
     if (b->failed)
-        return pd_fail(err, PD_ENOMEM, "no memory for a note");
+        return pd_fail(err, PD_ENOMEM, "out of memory for a note");
     return train_client_error(l, ps_note(l->client, after, (const char *)b->data, b->len), err);
 }
 
-/* Behind step number `batches` of the pass? Under the other rules trainers are at different steps
- * when trainer 0 saves. */
+/* 1 if a checkpoint follows step number `batches` of the pass. Only trainer 0 may ask, except under
+ * update = sync: with other rules trainers are at different steps. */
 static int is_due(const struct train_loop *l, uint64_t batches) {
     uint64_t period = (uint64_t)l->options->saving_period_by_batches;
     return period && batches % period == 0;
@@ -82,17 +82,16 @@ int train_checkpoint_note(struct train_loop *l, const struct train_streams *stre
     return send_note(l, streams, sums, ps_step(l->client) + 1, unused, err);
 }
 
-/* A trainer's first step may take longer than trainer 0 needs to reach a save. The note and the
- * reduction take the same connection, so behind the barrier every note of this pass is at the
- * server. Under update = sync a save waits for everybody's step, and its note. */
+/* A trainer's first step may take longer than trainer 0 needs to reach a save. Note and reduction
+ * use the same connection, so after the barrier every note of this pass is at the server. Under
+ * update = sync no barrier is needed: a save waits for every trainer's step and note. */
 int train_checkpoint_note_begin(struct train_loop *l, const struct train_streams *streams,
                                 double (*sums)[N_SUMS], struct pd_err *err) {
     const struct pd_options *o = l->options;
     if (!o->saving_period_by_batches || !o->save_state || o->update == PD_UPDATE_SYNC ||
         o->data == PD_DATA_QUEUE)
         return 0;
-    /* Where the barrier is a repeated one, the lost process has sent its note, and perhaps newer
-     * ones. */
+    /* In a repeated barrier, the lost process has sent its note, and possibly newer ones. */
     int rc = ps_repeated(l->client) ? 0 : send_note(l, streams, sums, ps_step(l->client), 0, err);
     return rc ? rc : train_client_error(l, ps_barrier(l->client), err);
 }
@@ -103,16 +102,16 @@ int train_checkpoint_note_end(struct train_loop *l, const struct train_streams *
                                   : 0;
 }
 
-/* With data = queue nobody can say which samples are in the model: going on from inside a pass
- * begins the pass again. */
+/* With data = queue it is unknown which samples are in the model: resuming inside a pass begins the
+ * pass again. */
 static struct ps_progress inside(const struct train_loop *l, uint64_t pass) {
     return (struct ps_progress){pass, l->options->data == PD_DATA_QUEUE ? 0 : l->batches};
 }
 
-/* --- a save's life --- */
+/* --- saves --- */
 
-/* What is no further than the one that is complete now, or of an online job older than what is
- * kept. */
+/* Removes checkpoints that are not newer than the complete one; in an online job, those older than
+ * `keep` passes. */
 static int remove_older(struct train_loop *l, struct pd_err *err) {
     const struct train_checkpoints *k = l->checkpoints;
     struct ps_models *m = NULL;
@@ -146,7 +145,7 @@ int train_checkpoint_finish(struct train_loop *l, struct pd_err *err) {
     return rc ? rc : completed(l, err);
 }
 
-/* All rows, or those that have changed since the save before. */
+/* Decides whether the next save holds all rows or only rows changed since the last save. */
 static enum ps_chain next_in_chain(struct train_loop *l) {
     struct train_checkpoints *k = l->checkpoints;
     if (k->online.saved)
@@ -162,9 +161,10 @@ static enum ps_chain next_in_chain(struct train_loop *l) {
     return PS_CHAIN_DELTA;
 }
 
-/* state: with the optimizer's, as the options want it; else it is the initial model. */
-static int start(struct train_loop *l, uint64_t pass, int create_rows, int state,
-                 struct pd_err *err) {
+/* Starts a save. state = 1: with the optimizer's state if the options say so; 0: the initial model.
+ */
+static int start_save(struct train_loop *l, uint64_t pass, int create_rows, int state,
+                      struct pd_err *err) {
     struct train_checkpoints *k = l->checkpoints;
     struct ps_save_opts s = {
         .dir = l->options->save_dir,
@@ -208,41 +208,41 @@ int train_checkpoint_step(struct train_loop *l, uint64_t pass, struct pd_err *er
     snprintf(k->next, sizeof k->next, "pass-%05llu-batch-%06llu", (unsigned long long)pass,
              (unsigned long long)l->batches);
     k->next_progress = inside(l, pass);
-    return start(l, pass, 0, 1, err);
+    return start_save(l, pass, 0, 1, err);
 }
 
-/* The trainer that speaks and saves for all: 0, or the first that is left. */
-static int choose_speaker(struct train_loop *l, struct pd_err *err) {
+/* Chooses the trainer that reports and saves for all: trainer 0, or the first that is alive. */
+static int choose_reporter(struct train_loop *l, struct pd_err *err) {
     const uint32_t n = (uint32_t)l->options->num_gradient_servers,
                    id = (uint32_t)l->options->trainer_id;
     uint32_t who = 0;
     if (l->options->on_trainer_lost != PD_TRAINER_LOST_CONTINUE || n == 1)
         return 0;
-    double *here = pd_calloc(n, sizeof *here);
-    if (!here)
+    double *alive = pd_calloc(n, sizeof *alive);
+    if (!alive)
         return pd_fail(err, PD_ENOMEM, "out of memory");
-    here[id] = 1;
-    int rc = ps_reduce(l->client, here, n);
-    while (!rc && who + 1 < n && here[who] == 0)
+    alive[id] = 1;
+    int rc = ps_reduce(l->client, alive, n);
+    while (!rc && who + 1 < n && alive[who] == 0)
         who++;
     if (!rc && id == who)
-        l->report->trainer_id = 0; /* its lines are now the job's */
-    free(here);
+        l->report->trainer_id = 0; /* this trainer now reports for the job */
+    free(alive);
     return train_client_error(l, rc, err);
 }
 
-/* Under the synchronous rule no step can come between trainer 0's request and its next push: it may
- * go on, and so may the others. */
+/* Under update = sync no step can come between trainer 0's request and its next push, so trainer 0
+ * need not wait for the save, and neither need the others. */
 int train_save_pass(struct train_loop *l, uint64_t pass, int last, struct pd_err *err) {
     struct train_checkpoints *k = l->checkpoints;
     int wait = last || l->options->update != PD_UPDATE_SYNC ||
                l->options->on_trainer_lost == PD_TRAINER_LOST_WAIT;
-    int rc = choose_speaker(l, err);
+    int rc = choose_reporter(l, err);
     if (!rc && !l->report->trainer_id && !ps_repeated(l->client)) {
         snprintf(k->next, sizeof k->next, "pass-%05llu%s", (unsigned long long)pass,
                  l->cut ? "-stopped" : "");
         k->next_progress = l->cut ? inside(l, pass) : (struct ps_progress){pass + 1, 0};
-        rc = start(l, pass, 0, 1, err);
+        rc = start_save(l, pass, 0, 1, err);
         if (!rc && wait)
             rc = train_checkpoint_finish(l, err);
     }
@@ -251,11 +251,11 @@ int train_save_pass(struct train_loop *l, uint64_t pass, int last, struct pd_err
 
 int train_save_initial(struct train_loop *l, struct pd_err *err) {
     struct train_checkpoints *k = l->checkpoints;
-    int rc = choose_speaker(l, err);
+    int rc = choose_reporter(l, err);
     if (!rc && !l->report->trainer_id && !ps_repeated(l->client)) {
         snprintf(k->next, sizeof k->next, "pass-init");
         k->next_progress = (struct ps_progress){0, 0};
-        rc = start(l, 0, 1, 0, err);
+        rc = start_save(l, 0, 1, 0, err);
         if (!rc)
             rc = train_checkpoint_finish(l, err);
     }

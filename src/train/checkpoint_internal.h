@@ -1,4 +1,4 @@
-/* checkpoint_int.h - what checkpoint.c and resume.c share. */
+/* checkpoint_internal.h - shared by checkpoint.c and resume.c. */
 #ifndef PD_TRAIN_CHECKPOINT_INTERNAL_H
 #define PD_TRAIN_CHECKPOINT_INTERNAL_H
 
@@ -7,26 +7,26 @@
 #include "ps/client/client.h"
 #include "train/checkpoint.h"
 
-/* The line of a stream whose trainer was lost before it said anything (on_trainer_lost = continue):
- * at the beginning of the pass. */
+/* The line of a stream whose trainer was lost before its first note (on_trainer_lost = continue):
+ * the beginning of the pass. */
 #define TRAIN_NO_NOTE "- 0 0"
 
 struct train_checkpoints {
     const char *config;
     int may_copy;
     struct pd_buf note;
-    /* the save under way (trainer 0), and the one that is to be started */
+    /* the running save (trainer 0), and the next one */
     int under_way;
     char name[64], next[64];
     struct ps_progress progress, next_progress;
-    int has_base; /* it has, and behind it so many saves of changes only */
-    int64_t n_deltas;
-    char data[TRAIN_DATA_MAX], saved_data[TRAIN_DATA_MAX]; /* of an online job: of the save to be
-                                                              started, of the one under way */
+    int has_base;     /* all rows were saved once */
+    int64_t n_deltas; /* saves of changed rows since then */
+    /* Online job: folder of the next save, of the running save. */
+    char data[TRAIN_DATA_MAX], saved_data[TRAIN_DATA_MAX];
     uint64_t saved_pass;
-    enum ps_chain chain;              /* of its next one */
-    struct train_online_saves online; /* who hears of it; saved NULL: it is none */
-    /* what this process goes on from */
+    enum ps_chain chain;              /* online job: kind of the next save */
+    struct train_online_saves online; /* saved NULL: not an online job */
+    /* the checkpoint that this process resumed from */
     int resumed;
     struct model_resume from;
 };

@@ -8,7 +8,7 @@
 
 enum { MAX_CONFIG = 1 << 20 };
 
-/* The manifest is JSON: better to say so now than after the training. */
+/* The text must be UTF-8, because the manifest is JSON. Check before the training, not after. */
 static int read_text(struct train_config *c, const char *path, struct pd_err *err) {
     int rc = pd_read_file(path, MAX_CONFIG, &c->text, err), line = 1;
     if (rc)
@@ -22,7 +22,7 @@ static int read_text(struct train_config *c, const char *path, struct pd_err *er
                : pd_fail(err, PD_ECONF, "%s:%d: this line is not UTF-8", path, line);
 }
 
-/* [optimizer], as the servers understand it. */
+/* Converts [optimizer] for the servers. */
 static int read_optimizer(struct ps_optim_conf *c, const struct model_ini *m, struct pd_err *err) {
     const struct optimizer_ini *o = &m->optimizer;
     int rc = ps_optim_conf_init(c, o->type.text, err), line = o->type.line;

@@ -1,6 +1,7 @@
-/* config.h - train.ini as a trainer takes it: the network, the optimizer's settings, and its text,
- * which goes into the model's manifest. All that can be wrong with it is said here, with file:line;
- * `paddle_worker model` says the same without training (src/conf/train_check.h has the options). */
+/* config.h - train.ini as a trainer uses it: the network, the settings of the optimizer, and the
+ * text, which goes into the model's manifest. All errors in the file are reported here with
+ * file:line. `paddle_worker model` reports the same errors without training (src/conf/train_check.h
+ * has the options). */
 #ifndef PD_TRAIN_CONFIG_H
 #define PD_TRAIN_CONFIG_H
 
@@ -9,13 +10,13 @@
 #include "ps/plan/optim_conf.h"
 
 struct train_config {
-    struct pd_buf text; /* with a NUL behind it */
+    struct pd_buf text; /* followed by a NUL */
     struct nn_graph *graph;
     struct ps_optim_conf optimizer;
 };
 
-/* PD_ECONF; PD_ENOENT, PD_EIO, PD_ENOMEM. In any case *c may be released then. */
+/* PD_ECONF, PD_ENOENT, PD_EIO, PD_ENOMEM. *c may be released in any case. */
 int train_config_load(struct train_config *c, const char *path, struct pd_err *err);
-void train_config_release(struct train_config *c); /* a zeroed one, too */
+void train_config_release(struct train_config *c); /* a zeroed struct may be released, too */
 
 #endif

@@ -1,4 +1,4 @@
-/* done.c - see done.h. */
+/* done_file.c - see done_file.h. */
 #include "train/done_file.h"
 
 #include <jansson.h>
@@ -22,8 +22,8 @@ int train_done_file_init(struct train_done_file *d, const struct ps_client *clie
                : 0;
 }
 
-static int put(const struct train_done_file *d, const char *name, const char *text,
-               struct pd_err *err) {
+static int write_file(const struct train_done_file *d, const char *name, const char *text,
+                      struct pd_err *err) {
     char path[PATH_MAX];
     if (pd_fmt(path, sizeof path, "%s/%s.json", d->dir, name))
         return pd_fail(err, PD_EIO, "path too long: %s", d->dir);
@@ -47,14 +47,15 @@ int train_done_file_write(void *done, const struct train_saved *s, struct pd_err
     char *text = o ? json_dumps(o, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
     json_decref(o);
     if (!text)
-        return pd_fail(err, PD_ENOMEM, "no memory for a done-file, or %s is not UTF-8", s->data);
+        return pd_fail(err, PD_ENOMEM, "out of memory for a done-file, or %s is not UTF-8",
+                       s->data);
     int rc = pd_mkdirs(d->dir, 0755, err);
     if (!rc)
-        rc = put(d, s->name, text, err);
+        rc = write_file(d, s->name, text, err);
     if (!rc && !last->changes)
-        rc = put(d, "base", text, err);
+        rc = write_file(d, "base", text, err);
     if (!rc)
-        rc = put(d, "latest", text, err);
+        rc = write_file(d, "latest", text, err);
     free(text);
     return rc;
 }

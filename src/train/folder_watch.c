@@ -1,4 +1,4 @@
-/* watch.c - see watch.h. */
+/* folder_watch.c - see folder_watch.h. */
 #include "train/folder_watch.h"
 
 #include <glob.h>
@@ -12,17 +12,17 @@
 #include "math/hash.h"
 #include "base/str.h"
 
-struct watch {
+struct train_folder_watch {
     struct train_folder_watch_opts o;
-    char folders[PATH_MAX]; /* the pattern of the folders, with `dir` in front */
+    char folders[PATH_MAX]; /* pattern of the folders, with `dir` in front */
     char files[NAME_MAX + 1];
-    /* the folder that was looked at last, to see that nothing changes */
+    /* the folder checked last, to detect changes */
     char key[WATCH_KEY_MAX + 1];
-    uint64_t looks, since_ns;
+    uint64_t fingerprint, since_ns;
 };
 
-int train_folder_watch_new(struct watch **out, const struct train_folder_watch_opts *opts,
-                           struct pd_err *err) {
+int train_folder_watch_new(struct train_folder_watch **out,
+                           const struct train_folder_watch_opts *opts, struct pd_err *err) {
     const char *p = opts->pattern, *file = strrchr(p, '/'), *minute = NULL;
     for (const char *s = p; file && s < file; s++)
         if (*s == '/')
@@ -33,7 +33,7 @@ int train_folder_watch_new(struct watch **out, const struct train_folder_watch_o
                        "train = %s: job = online takes one pattern of files in folders of a day "
                        "and a minute, like stream/*/*/part-*",
                        p);
-    struct watch *w = pd_calloc(1, sizeof *w);
+    struct train_folder_watch *w = pd_calloc(1, sizeof *w);
     if (!w)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     w->o = *opts;
@@ -47,7 +47,7 @@ int train_folder_watch_new(struct watch **out, const struct train_folder_watch_o
     return 0;
 }
 
-void train_folder_watch_free(struct watch *w) { free(w); }
+void train_folder_watch_free(struct train_folder_watch *w) { free(w); }
 
 /* "DAY/MINUTE" of a folder's path; -1: its names are too long. */
 static int key_of(const char *path, char key[WATCH_KEY_MAX + 1]) {
@@ -66,14 +66,13 @@ static int is_dir(const char *path) {
     return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
-/* The path of the folder with that key (`same`), or of the first behind it. */
-static int find(const struct watch *w, const char *key, int same, char path[PATH_MAX],
-                char found[WATCH_KEY_MAX + 1], struct pd_err *err) {
+/* Finds the folder with this key (`same`), or the first one after it. */
+static int find_folder(const struct train_folder_watch *w, const char *key, int same,
+                       char path[PATH_MAX], char found[WATCH_KEY_MAX + 1], struct pd_err *err) {
     glob_t g = {0};
     int rc = glob(w->folders, GLOB_NOSORT, NULL, &g);
     if (rc && rc != GLOB_NOMATCH)
-        return pd_fail(err, rc == GLOB_NOSPACE ? PD_ENOMEM : PD_EIO, "cannot look through %s",
-                       w->folders);
+        return pd_fail(err, rc == GLOB_NOSPACE ? PD_ENOMEM : PD_EIO, "cannot list %s", w->folders);
     *found = 0;
     for (size_t i = 0; i < g.gl_pathc; i++) {
         char k[WATCH_KEY_MAX + 1];
@@ -88,16 +87,15 @@ static int find(const struct watch *w, const char *key, int same, char path[PATH
 }
 
 /* All names in the folder that are files of the data. */
-static int list(const struct watch *w, const char *path, struct data_files *out,
-                struct pd_err *err) {
+static int list_files(const struct train_folder_watch *w, const char *path, struct data_files *out,
+                      struct pd_err *err) {
     char pattern[PATH_MAX];
     glob_t g = {0};
     if (pd_fmt(pattern, sizeof pattern, "%s/%s", path, w->files))
         return pd_fail(err, PD_EIO, "path too long: %s", path);
     int rc = glob(pattern, 0, NULL, &g);
     if (rc && rc != GLOB_NOMATCH)
-        return pd_fail(err, rc == GLOB_NOSPACE ? PD_ENOMEM : PD_EIO, "cannot look through %s",
-                       pattern);
+        return pd_fail(err, rc == GLOB_NOSPACE ? PD_ENOMEM : PD_EIO, "cannot list %s", pattern);
     rc = 0;
     for (size_t i = 0; i < g.gl_pathc && !rc; i++) {
         const char *name = g.gl_pathv[i], *base = strrchr(name, '/') + 1;
@@ -113,19 +111,20 @@ static int list(const struct watch *w, const char *path, struct data_files *out,
     return rc;
 }
 
-int train_folder_watch_files(const struct watch *w, const char *key, struct data_files *out,
-                             struct pd_err *err) {
+int train_folder_watch_files(const struct train_folder_watch *w, const char *key,
+                             struct data_files *out, struct pd_err *err) {
     char path[PATH_MAX], found[WATCH_KEY_MAX + 1];
-    int rc = find(w, key, 1, path, found, err);
+    int rc = find_folder(w, key, 1, path, found, err);
     if (rc == PD_ENOENT)
         return pd_fail(err, PD_ENOENT, "folder %s of %s is not there any more", key, w->folders);
-    return rc ? rc : list(w, path, out, err);
+    return rc ? rc : list_files(w, path, out, err);
 }
 
-/* Names, sizes and times of what is in the folder, as a number. */
-static int looks(const struct watch *w, const char *path, uint64_t *out, struct pd_err *err) {
+/* A hash of names, sizes and times of the files in the folder. */
+static int fingerprint(const struct train_folder_watch *w, const char *path, uint64_t *out,
+                       struct pd_err *err) {
     struct data_files f = {0};
-    int rc = list(w, path, &f, err);
+    int rc = list_files(w, path, &f, err);
     *out = f.n;
     for (size_t i = 0; i < f.n && !rc; i++) {
         char file[PATH_MAX];
@@ -142,32 +141,33 @@ static int looks(const struct watch *w, const char *path, uint64_t *out, struct 
     return rc;
 }
 
-static int complete(struct watch *w, const char *key, const char *path, struct pd_err *err) {
+static int check_complete(struct train_folder_watch *w, const char *key, const char *path,
+                          struct pd_err *err) {
     char done[PATH_MAX];
     struct stat st;
     uint64_t now = pd_mono_ns(), l;
     if (*w->o.done_file)
         return !pd_fmt(done, sizeof done, "%s/%s", path, w->o.done_file) && !stat(done, &st);
-    int rc = looks(w, path, &l, err);
+    int rc = fingerprint(w, path, &l, err);
     if (rc)
         return rc;
-    if (strcmp(key, w->key) || l != w->looks) {
+    if (strcmp(key, w->key) || l != w->fingerprint) {
         pd_fmt(w->key, sizeof w->key, "%s", key);
-        w->looks = l;
+        w->fingerprint = l;
         w->since_ns = now;
     }
     return (double)(now - w->since_ns) * 1e-9 >= w->o.quiet;
 }
 
-int train_folder_watch_complete(struct watch *w, const char *key, struct pd_err *err) {
+int train_folder_watch_complete(struct train_folder_watch *w, const char *key, struct pd_err *err) {
     char path[PATH_MAX], found[WATCH_KEY_MAX + 1];
-    int rc = find(w, key, 1, path, found, err);
-    return rc ? rc : complete(w, key, path, err);
+    int rc = find_folder(w, key, 1, path, found, err);
+    return rc ? rc : check_complete(w, key, path, err);
 }
 
-int train_folder_watch_next(struct watch *w, const char *last, char key[WATCH_KEY_MAX + 1],
-                            struct pd_err *err) {
+int train_folder_watch_next(struct train_folder_watch *w, const char *last,
+                            char key[WATCH_KEY_MAX + 1], struct pd_err *err) {
     char path[PATH_MAX];
-    int rc = find(w, last, 0, path, key, err);
-    return rc ? rc : complete(w, key, path, err);
+    int rc = find_folder(w, last, 0, path, key, err);
+    return rc ? rc : check_complete(w, key, path, err);
 }

@@ -15,9 +15,9 @@
 #include "nn/kernels/kernel.h"
 #include "train/streams.h"
 
-struct source { /* of a parameter's values */
-    float *w;   /* dense: all; table: the rows of the batch */
-    size_t cap; /* rows that there is room for */
+struct param_source { /* values of a parameter */
+    float *w;         /* dense: all; table: the rows of the batch */
+    size_t cap;       /* rows that fit */
     struct model_table *table;
 };
 
@@ -29,7 +29,7 @@ struct infer {
     struct nn_exec *exec;
     struct pd_batch batch;
     struct train_streams *streams;
-    struct source *source; /* [n_params] */
+    struct param_source *source; /* [n_params] */
     const char *layer;
     struct pd_buf out;
     uint32_t *best; /* [top] */
@@ -48,11 +48,11 @@ static int load_graph(struct infer *f, struct pd_err *err) {
     return rc;
 }
 
-/* Values of a dense parameter, or its table; the model's shape must be the network's. */
+/* Reads a dense parameter or opens a table. The model's shape must equal the network's. */
 static int open_param(struct infer *f, uint32_t i, struct pd_err *err) {
     const struct nn_param *p = nn_graph_param(f->graph, i);
     const struct model_param *q = model_find_param(f->model, p->name);
-    struct source *s = &f->source[i];
+    struct param_source *s = &f->source[i];
     if (!q)
         return pd_fail(err, PD_EDATA, "model %s has no parameter '%s'", f->x->model, p->name);
     if (p->kind == NN_TABLE) {
@@ -69,7 +69,7 @@ static int open_param(struct infer *f, uint32_t i, struct pd_err *err) {
                        "'%s' has %llu x %llu values in the network, but not in model %s", p->name,
                        (unsigned long long)p->rows, (unsigned long long)p->cols, f->x->model);
     if (!(s->w = pd_alloc64(n * sizeof *s->w)))
-        return pd_fail(err, PD_ENOMEM, "no memory for '%s'", p->name);
+        return pd_fail(err, PD_ENOMEM, "out of memory for '%s'", p->name);
     return model_read_dense(f->model, p->name, 0, n, s->w, err);
 }
 
@@ -82,7 +82,7 @@ static int open_data(struct infer *f, struct pd_err *err) {
     int rc = train_streams_new(&f->streams, &spec, &files, 1, 0, 1, x->batch_size, 0, err);
     if (!rc && pd_batch_init_fields(&f->batch, nn_graph_field(f->graph, 0), m->schema->n_fields,
                                     x->batch_size))
-        rc = pd_fail(err, PD_ENOMEM, "no memory for a batch of %u samples", x->batch_size);
+        rc = pd_fail(err, PD_ENOMEM, "out of memory for a batch of %u samples", x->batch_size);
     if (!rc)
         rc = nn_feed_new(&f->feed, f->graph, x->batch_size, err);
     if (!rc)
@@ -136,7 +136,7 @@ static void close_all(struct infer *f) {
 
 static int bind(struct infer *f, struct pd_err *err) {
     for (uint32_t i = 0; i < nn_graph_n_params(f->graph); i++) {
-        struct source *s = &f->source[i];
+        struct param_source *s = &f->source[i];
         size_t dim = nn_graph_param(f->graph, i)->cols;
         uint32_t n = 0;
         const uint64_t *keys = s->table ? nn_feed_keys(f->feed, i, &n) : NULL;
@@ -144,7 +144,7 @@ static int bind(struct infer *f, struct pd_err *err) {
             free(s->w);
             s->cap = n + n / 2 + 1;
             if (!(s->w = pd_alloc64(s->cap * dim * sizeof *s->w)))
-                return pd_fail(err, PD_ENOMEM, "no memory for %zu rows", s->cap);
+                return pd_fail(err, PD_ENOMEM, "out of memory for %zu rows", s->cap);
         }
         for (uint32_t k = 0; k < n; k++) {
             const float *row = model_table_find(s->table, keys[k]);
@@ -158,7 +158,7 @@ static int bind(struct infer *f, struct pd_err *err) {
     return 0;
 }
 
-/* The `top` largest of y, largest first; equal ones by number. */
+/* Selects the `top` largest of y, largest first; equal values by index. */
 static void select_best(struct infer *f, const float *y, uint32_t size) {
     uint32_t top = f->x->top, n = 0;
     for (uint32_t k = 0; k < size; k++) {

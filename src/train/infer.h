@@ -1,9 +1,10 @@
-/* infer.h - what a saved model says of data: one process, no servers.
+/* infer.h - predictions of a saved model: one process, no servers.
  *
- *     lines of data, as in training ── network of the model's own train.ini ──▶ a line for each sample
+ *     lines of data, as in training ── network of the model's own train.ini ──▶ one line per sample
  *
- * Dense parameters are read; tables stay mapped, and a batch copies the rows it needs, so that a
- * table may be larger than memory. An id that the table has no row for is a row of zeros.
+ * Dense parameters are read into memory. Tables stay mapped, and a batch copies the rows that it
+ * needs, so that a table may be larger than memory. An id without a row in the table counts as a
+ * row of zeros.
  */
 #ifndef PD_TRAIN_INFER_H
 #define PD_TRAIN_INFER_H
@@ -14,20 +15,19 @@
 #include "base/log.h"
 
 struct train_infer {
-    const char *model;     /* its folder */
+    const char *model;     /* folder of the model */
     const char *data;      /* a file or a pattern; "-": standard input */
-    const char *workspace; /* folder that vocabulary_file is relative to */
-    const char *config;    /* a train.ini instead of the one in the model; NULL: that one */
-    const char *layer;     /* whose output is told; NULL: what the first cost looks at */
+    const char *workspace; /* vocabulary_file is relative to this folder */
+    const char *config;    /* replaces the model's train.ini; NULL: use the model's */
+    const char *layer;     /* layer whose output is printed; NULL: the input of the first cost */
     uint32_t batch_size;
-    uint32_t top; /* 0: all values of the layer, blanks between; else the largest so many, as
-                     "class:value" */
-    int trust;    /* the checksums of the model's files are not computed before */
+    uint32_t top; /* print the `top` largest values as "class:value"; 0: print all values */
+    int trust;    /* do not verify the checksums of the model's files */
     int out_fd;
     const struct pd_log *log;
 };
 
-/* n_samples (may be NULL): lines written. */
+/* *n_samples (may be NULL) is the number of lines written. */
 int train_infer(const struct train_infer *x, uint64_t *n_samples, struct pd_err *err);
 
 #endif

@@ -16,27 +16,23 @@
 #include "train/done_file.h"
 #include "train/folder_watch.h"
 
-enum {
-    PER_DOUBLE = 6,
-    SAID = 1 + (WATCH_KEY_MAX + PER_DOUBLE) / PER_DOUBLE
-}; /* bytes of a key that a double holds exactly */
-enum {
-    SAY_END = 1,
-    SAY_FOLDER = 2,
-    SAY_WAIT = 3
-}; /* wait: nothing yet, so that nobody takes trainer 0 for lost */
-static const double SAY_SOMETHING_S = 4;
+/* The key travels in doubles: each holds 6 bytes exactly. The first double is the decision. */
+enum { PER_DOUBLE = 6, MESSAGE_DOUBLES = 1 + (WATCH_KEY_MAX + PER_DOUBLE) / PER_DOUBLE };
+
+/* What trainer 0 tells the others. DECIDE_WAIT: no folder yet, trainer 0 is alive. */
+enum { DECIDE_END = 1, DECIDE_FOLDER = 2, DECIDE_WAIT = 3 };
+static const double ANNOUNCE_S = 4; /* trainer 0 sends a decision at least this often */
 
 struct online {
     const struct train_online *o;
     struct train_loop *l;
-    struct watch *w;
+    struct train_folder_watch *w;
     struct train_done_file done;
-    char last[WATCH_KEY_MAX + 1]; /* the folder that was trained last; "": none */
+    char last[WATCH_KEY_MAX + 1]; /* the folder trained last; "": none */
     int has_base;                 /* this process has saved all rows */
-    int unsaved;                  /* something was trained since the last save */
-    uint64_t waits_ns,
-        told_ns; /* since when trainer 0 waits for a folder, and when it said so; 0: it does not */
+    int unsaved;                  /* a folder was trained since the last save */
+    /* Trainer 0: start of the wait for a folder, time of the last report; 0: not waiting. */
+    uint64_t waits_ns, reported_ns;
 };
 
 static int is_first(const struct online *x) { return x->l->options->trainer_id == 0; }
@@ -52,7 +48,8 @@ static int stop_file(const struct pd_options *o) {
     return *o->online_stop_file && !access(o->online_stop_file, F_OK);
 }
 
-/* A folder behind the last one wanted is there (key, or ""), or this one was the last. */
+/* 1 if the job is done: `last` is the last folder (online_until), or the next one (key, or "") is
+ * behind it. */
 static int is_the_end(const struct pd_options *o, const char *last, const char *key) {
     return *o->online_until && (!strcmp(last, o->online_until) ||
                                 strncmp(key, o->online_until, strlen(o->online_until)) > 0);
@@ -60,13 +57,15 @@ static int is_the_end(const struct pd_options *o, const char *last, const char *
 
 static double seconds_since(uint64_t ns) { return (double)(pd_mono_ns() - ns) * 1e-9; }
 
-/* Trainer 0, until there is something to say. */
-static int look_out(struct online *x, int *say, char key[WATCH_KEY_MAX + 1], struct pd_err *err) {
+/* Trainer 0: waits for the next folder or a reason to end. Returns after ANNOUNCE_S at the latest,
+ * so that the other trainers do not take trainer 0 for lost. */
+static int find_folder(struct online *x, int *decision, char key[WATCH_KEY_MAX + 1],
+                       struct pd_err *err) {
     struct train_loop *l = x->l;
     const struct pd_options *o = l->options;
     const uint64_t began = pd_mono_ns();
     if (!x->waits_ns)
-        x->waits_ns = x->told_ns = began;
+        x->waits_ns = x->reported_ns = began;
     for (;;) {
         int rc = train_folder_watch_next(x->w, x->last, key, err);
         if (rc < 0 && rc != PD_ENOENT)
@@ -75,27 +74,27 @@ static int look_out(struct online *x, int *say, char key[WATCH_KEY_MAX + 1], str
         if (l->stop && l->stop(l->stop_arg))
             why = "asked to stop";
         else if (stop_file(o))
-            why = "there is the stop file";
+            why = "the stop file exists";
         else if (is_the_end(o, x->last, key))
             why = "the last folder (online_until) is trained";
         else if (rc != 1 && o->online_idle > 0 && seconds_since(x->waits_ns) >= o->online_idle)
             why = "no folder was complete for online_idle";
         if (why || rc == 1) {
             if (why)
-                train_report_print(l->report, "Ending behind %s: %s",
+                train_report_print(l->report, "Ending after %s: %s",
                                    *x->last ? x->last : "no folder", why);
-            *say = why ? SAY_END : SAY_FOLDER;
+            *decision = why ? DECIDE_END : DECIDE_FOLDER;
             x->waits_ns = 0;
             return 0;
         }
-        *say = SAY_WAIT;
-        if (seconds_since(began) >= SAY_SOMETHING_S)
+        *decision = DECIDE_WAIT;
+        if (seconds_since(began) >= ANNOUNCE_S)
             return 0;
-        if (seconds_since(x->told_ns) >= 60) {
-            x->told_ns = pd_mono_ns();
+        if (seconds_since(x->reported_ns) >= 60) {
+            x->reported_ns = pd_mono_ns();
             train_report_print(l->report,
                                *key ? "Waiting for folder %s%s to be complete"
-                                    : "Waiting for a folder behind %s%s",
+                                    : "Waiting for a folder after %s%s",
                                *key ? key : x->last, *key || *x->last ? "" : "none");
         }
         if ((rc = train_client_error(l, ps_flush(l->client), err)) ||
@@ -105,9 +104,9 @@ static int look_out(struct online *x, int *say, char key[WATCH_KEY_MAX + 1], str
     }
 }
 
-/* The others have heard of it: a shared disk may show it a little later, and a local one has its
- * own. */
-static int wait_for_it(struct online *x, const char *key, struct pd_err *err) {
+/* The other trainers: waits until the announced folder is complete here. A shared disk may show it
+ * a little later; a local disk has a folder of its own. */
+static int wait_until_complete(struct online *x, const char *key, struct pd_err *err) {
     struct train_loop *l = x->l;
     const double patience = 300 + l->options->online_quiet;
     for (uint64_t began = pd_mono_ns();;) {
@@ -126,32 +125,32 @@ static int wait_for_it(struct online *x, const char *key, struct pd_err *err) {
     }
 }
 
-static int next_folder(struct online *x, int *say, char key[WATCH_KEY_MAX + 1],
+static int next_folder(struct online *x, int *decision, char key[WATCH_KEY_MAX + 1],
                        struct pd_err *err) {
-    double v[SAID] = {0};
-    int rc = is_first(x) ? look_out(x, say, key, err) : 0;
+    double v[MESSAGE_DOUBLES] = {0};
+    int rc = is_first(x) ? find_folder(x, decision, key, err) : 0;
     if (!rc && is_first(x)) {
-        v[0] = *say;
-        for (size_t i = 0; *say == SAY_FOLDER && key[i]; i++)
+        v[0] = *decision;
+        for (size_t i = 0; *decision == DECIDE_FOLDER && key[i]; i++)
             v[1 + i / PER_DOUBLE] = v[1 + i / PER_DOUBLE] * 256 + (unsigned char)key[i];
     }
     if (!rc)
-        rc = train_client_error(x->l, ps_reduce(x->l->client, v, SAID), err);
+        rc = train_client_error(x->l, ps_reduce(x->l->client, v, MESSAGE_DOUBLES), err);
     if (rc || is_first(x))
         return rc;
-    *say = (int)v[0];
+    *decision = (int)v[0];
     size_t n = 0;
-    for (size_t i = 1; i < SAID; i++)
+    for (size_t i = 1; i < MESSAGE_DOUBLES; i++)
         for (int k = PER_DOUBLE - 1; k >= 0; k--) {
             uint64_t byte = (uint64_t)v[i] >> (8 * k) & 255;
             if (byte && n < WATCH_KEY_MAX) /* the last number has fewer bytes */
                 key[n++] = (char)byte;
         }
     key[n] = 0;
-    return *say == SAY_FOLDER ? wait_for_it(x, key, err) : 0;
+    return *decision == DECIDE_FOLDER ? wait_until_complete(x, key, err) : 0;
 }
 
-/* --- its files --- */
+/* --- files of a folder --- */
 
 struct dealt {
     uint64_t rank;
@@ -164,10 +163,10 @@ static int by_rank(const void *a, const void *b) {
                               : (x->file > y->file) - (x->file < y->file);
 }
 
-/* File i of the list goes to stream i mod n_streams, so the order is what deals them. Of files of
- * its own a trainer makes a list in which they come to its own streams. */
-static int deal(struct online *x, const char *key, uint64_t pass, struct data_files *out,
-                struct pd_err *err) {
+/* Deals the files: file i of the list goes to stream i mod n_streams, so the order decides. With
+ * data_layout = local a trainer makes a list in which its own files fall on its own streams. */
+static int deal_files(struct online *x, const char *key, uint64_t pass, struct data_files *out,
+                      struct pd_err *err) {
     const struct train_loop *l = x->l;
     const uint32_t own = l->stream_hi - l->stream_lo;
     const int local = l->options->data_layout == PD_DATA_LOCAL;
@@ -191,9 +190,10 @@ static int deal(struct online *x, const char *key, uint64_t pass, struct data_fi
                      ? SIZE_MAX
                      : i / l->n_streams * own + stream - l->stream_lo;
         if (data_files_add(
-                out, at < f.n
-                         ? f.path[d[at].file]
-                         : "")) /* "": another's place, or one that an own stream has nothing for */
+                out,
+                at < f.n
+                    ? f.path[d[at].file]
+                    : "")) /* "": a stream of another trainer, or no file left for an own stream */
             rc = pd_fail(err, PD_ENOMEM, "out of memory");
     }
     free(d);
@@ -201,8 +201,9 @@ static int deal(struct online *x, const char *key, uint64_t pass, struct data_fi
     return rc;
 }
 
-/* Lists that differ would train some files twice and others never. */
-static int agree(struct online *x, const char *key, uint64_t fingerprint, struct pd_err *err) {
+/* Fails if trainers have different lists: some files would be trained twice and others never. */
+static int check_lists_agree(struct online *x, const char *key, uint64_t fingerprint,
+                             struct pd_err *err) {
     const struct train_loop *l = x->l;
     const uint32_t n = (uint32_t)l->options->num_gradient_servers,
                    id = (uint32_t)l->options->trainer_id;
@@ -230,7 +231,7 @@ static int open_folder(struct online *x, const char *key, uint64_t pass,
     const struct train_loop *l = x->l;
     struct data_files f = {0};
     const uint64_t batch = (uint64_t)l->options->batch_size;
-    int rc = deal(x, key, pass, &f, err);
+    int rc = deal_files(x, key, pass, &f, err);
     if (!rc)
         rc = train_streams_of_list(train, o->train, o->dir, &f, l->n_streams, l->stream_lo,
                                    l->stream_hi, batch, o->own_batches, err);
@@ -238,7 +239,7 @@ static int open_folder(struct online *x, const char *key, uint64_t pass,
         rc = train_streams_of_list(test, o->test, o->dir, &f, l->n_streams, l->stream_lo,
                                    l->stream_hi, batch, o->own_batches, err);
     data_files_release(&f);
-    return rc ? rc : agree(x, key, train_streams_fingerprint(*train), err);
+    return rc ? rc : check_lists_agree(x, key, train_streams_fingerprint(*train), err);
 }
 
 /* --- a folder --- */
@@ -258,7 +259,7 @@ static int save_now(struct online *x, uint64_t pass, int base, struct pd_err *er
     return train_save_pass(x->l, pass, x->l->leave, err);
 }
 
-/* first: of its day. */
+/* first: the folder is the first of its day. */
 static int save(struct online *x, uint64_t pass, int first, struct pd_err *err) {
     const struct pd_options *o = x->l->options;
     const uint64_t base_period = (uint64_t)o->online_base_period,
@@ -269,22 +270,22 @@ static int save(struct online *x, uint64_t pass, int first, struct pd_err *err) 
     return due || x->l->leave ? save_now(x, pass, base, err) : 0;
 }
 
-/* pass: behind the last one of the day. What a later save has is told from what this one has by its
- * folder: one behind the end of the day would go on with ending it again. So the day's last passes
- * are saved first. */
+/* Ends the day after pass `pass`. The folder of a save decides what a resumed job trains: a save
+ * made after the end of the day would end the day again. Therefore the last passes of the day are
+ * saved first. */
 static int end_day(struct online *x, uint64_t pass, struct pd_err *err) {
     struct train_loop *l = x->l;
     char day[WATCH_KEY_MAX + 1];
     struct ps_day d;
     int rc = x->unsaved ? save_now(x, pass, 0, err) : 0;
     if (!rc)
-        rc = train_checkpoint_finish(l, err); /* of the rows as they are */
+        rc = train_checkpoint_finish(l, err); /* before rows are removed */
     if (!rc && is_first(x)) {
         train_folder_watch_day(x->last, day);
         rc = train_client_error(l, ps_day_end(l->client, &d), err);
         if (!rc)
             train_report_print(
-                l->report, "Day %s is over: %llu rows went, %llu are left, %llu ids wait for one",
+                l->report, "Day %s is over: %llu rows removed, %llu left, %llu ids wait for a row",
                 day, (unsigned long long)d.removed, (unsigned long long)d.rows,
                 (unsigned long long)d.candidates);
     }
@@ -298,7 +299,7 @@ static int test_first(struct online *x, struct train_streams *test, const char *
     return train_evaluate(x->l, test, when, err);
 }
 
-/* inside: some of it was trained by the process before. */
+/* inside: an earlier process has trained part of the folder. */
 static int train_folder(struct online *x, const char *key, uint64_t pass, int inside,
                         struct pd_err *err) {
     struct train_loop *l = x->l;
@@ -318,7 +319,7 @@ static int train_folder(struct online *x, const char *key, uint64_t pass, int in
         if (!rc)
             rc = save(x, pass, first, err);
     }
-    if (rc) /* a save may be under way that has nothing to do with it */
+    if (rc) /* name the folder: the error may come from it or from a running save */
         pd_err_prefix(err, "%s", key);
     train_streams_free(train);
     train_streams_free(test);
@@ -341,22 +342,21 @@ int train_online(const struct train_online *o, struct pd_err *err) {
     if (!rc && pd_fmt(x.last, sizeof x.last, "%s", train_resumed_data(l)))
         rc = pd_fail(err, PD_EDATA, "the checkpoint's folder of data has too long a name");
     if (!rc && train_resumed(l) && !*x.last)
-        rc = pd_fail(
-            err, PD_ECONF,
-            "the checkpoint is not one of an online job: begin from it with init_model_path");
+        rc = pd_fail(err, PD_ECONF,
+                     "the checkpoint is not from an online job: use it with init_model_path");
     if (!rc && l->options->save_initial && !train_resumed(l))
         rc = train_save_initial(l, err);
     train_checkpoints_online(l, &saves);
     for (; !rc && !l->leave; inside = 0) {
         char key[WATCH_KEY_MAX + 1] = "";
-        int say = SAY_FOLDER;
+        int decision = DECIDE_FOLDER;
         if (inside)
             pd_fmt(key, sizeof key, "%s", x.last);
         else
-            rc = next_folder(&x, &say, key, err);
-        if (rc || say == SAY_END)
+            rc = next_folder(&x, &decision, key, err);
+        if (rc || decision == DECIDE_END)
             break;
-        if (say == SAY_WAIT)
+        if (decision == DECIDE_WAIT)
             continue;
         rc = train_folder(&x, key, pass, inside, err);
         if (!rc && !strcmp(x.last, key))

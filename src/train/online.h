@@ -1,11 +1,11 @@
-/* online.h - job = online: folders of data as they appear, each tested with and then trained, saved
- * on a schedule. docs/online.md.
+/* online.h - job = online: folders of data as they appear. Each folder is first used for testing,
+ * then trained; models are saved on a schedule. docs/online.md.
  *
- *     wait for the next folder ─▶ a new day? the old one ends ─▶ test ─▶ train ─▶ save, done-file ─┐
- *            ^                                                                                      │
- *            └──────────────────────────────────────────────────────────────────────────────────────┘
+ *     wait for the next folder ─▶ end the old day if the day changed ─▶ test ─▶ train ─▶ save ─┐
+ *            ^                                                                                  │
+ *            └──────────────────────────────────────────────────────────────────────────────────┘
  *
- * A folder is a pass. Trainer 0 looks for folders and says which one is next; the others follow.
+ * A folder is a pass. Trainer 0 finds the next folder and tells the other trainers.
  */
 #ifndef PD_TRAIN_ONLINE_H
 #define PD_TRAIN_ONLINE_H
@@ -14,14 +14,14 @@
 
 struct train_online {
     struct train_loop *loop;
-    const struct data_spec *train, *test; /* as for the streams of a folder's files */
+    const struct data_spec *train, *test; /* for the streams of a folder's files */
     const char *dir, *pattern;            /* train/folder_watch.h */
-    const char *output_dir; /* where the folder "output" really is; NULL: as it says */
+    const char *output_dir; /* real path of the folder "output"; NULL: the path itself */
     int own_batches;
 };
 
-/* Until somebody asks to stop, there is the stop file, the last folder is trained, or none comes.
- */
+/* Runs until a stop is requested, the stop file exists, the last folder (online_until) is trained,
+ * or no folder is complete for online_idle seconds. */
 int train_online(const struct train_online *o, struct pd_err *err);
 
 #endif

@@ -9,51 +9,52 @@
 #include "base/alloc.h"
 #include "nn/kernels/kernel.h"
 
-struct slot { /* a parameter: dense is [rows x cols]; of a table, the rows that the current batch
-                 uses */
+/* A parameter: dense [rows x cols], or the rows of a table that the batch uses. */
+struct param_slot {
     int id;
     const struct nn_param *param;
-    const float *local; /* dense: where a local client has it; else NULL, and it is in now.w */
-    struct values {
+    const float
+        *local; /* dense: the values in the memory of a local client; else NULL: see now.w */
+    struct param_values {
         float *w;
-        const uint64_t *keys; /* the feed's */
+        const uint64_t *keys; /* owned by the feed */
         size_t n_keys;        /* rows in use */
-        size_t cap;           /* rows that there is room for */
-    } now, next;              /* next: tables only, of the feed behind this one */
+        size_t cap;           /* rows that fit */
+    } now, next;              /* next: tables only, rows of the next feed */
 };
 
-struct buffer {          /* gradients of one parameter */
-    float *g;            /* zeros behind n_dirty */
+struct grad_buffer {     /* gradients of one parameter */
+    float *g;            /* zeros from row n_dirty on */
     size_t cap, n_dirty; /* rows */
     uint64_t *used;      /* tables: a bit for each row of the feed */
     uint64_t *keys;      /* scratch for a push of some rows */
-    int pushed, lent;    /* lent: g is the client's */
+    int pushed, lent;    /* lent: g belongs to the client */
 };
 
 struct train_grads {
     struct train_grads *next;
-    uint32_t first, n; /* of these samples of the feed */
+    uint32_t first, n; /* samples of the feed that the set belongs to */
     enum train_grads_kind what;
     uint32_t n_feed; /* samples of the whole feed */
-    int some;        /* only the rows in `used` are meant */
-    struct buffer of[];
+    int some;        /* only the rows in `used` are valid */
+    struct grad_buffer of[];
 };
 
 struct train_params {
     struct ps_client *client;
     struct train_grads *free, *pushed;
-    const struct nn_feed *feed, *next_feed; /* whose rows are in use; of the step behind it */
-    uint32_t *seen; /* scratch of a push: shows and clicks of a table's rows */
+    const struct nn_feed *feed, *next_feed; /* feed whose rows are in use; feed of the next step */
+    uint32_t *seen; /* scratch for a push: shows and clicks of a table's rows */
     size_t cap_seen;
     uint32_t n;
-    struct slot slot[];
+    struct param_slot slot[];
 };
 
-static size_t n_rows(const struct slot *s) {
+static size_t n_rows(const struct param_slot *s) {
     return s->param->kind == NN_TABLE ? s->now.n_keys : s->param->rows;
 }
 
-static size_t n_values(const struct slot *s) { return n_rows(s) * s->param->cols; }
+static size_t n_values(const struct param_slot *s) { return n_rows(s) * s->param->cols; }
 
 static int declare(struct ps_client *c, const struct nn_param *p) {
     if (p->kind == NN_TABLE) {
@@ -82,8 +83,8 @@ static int declare(struct ps_client *c, const struct nn_param *p) {
     return ps_declare_dense(c, &d);
 }
 
-/* The old contents are not kept. */
-static int make_room(const struct slot *s, struct values *v, size_t rows) {
+/* Makes room for `rows` rows; old contents are lost. */
+static int make_room(const struct param_slot *s, struct param_values *v, size_t rows) {
     if (rows <= v->cap && v->w)
         return 0;
     free(v->w);
@@ -100,7 +101,7 @@ int train_params_new(struct train_params **out, const struct nn_graph *g, struct
     struct train_params *p = pd_calloc(1, sizeof *p + n * sizeof p->slot[0]);
     int rc = p ? 0 : PD_ENOMEM;
     for (uint32_t i = 0; i < n && !rc; i++) {
-        struct slot *s = &p->slot[i];
+        struct param_slot *s = &p->slot[i];
         p->client = c;
         p->n = i + 1;
         s->param = nn_graph_param(g, i);
@@ -148,7 +149,7 @@ void train_params_free(struct train_params *p) {
 int train_params_pull_dense(struct train_params *p) {
     int rc = 0;
     for (uint32_t i = 0; i < p->n && !rc; i++) {
-        struct slot *s = &p->slot[i];
+        struct param_slot *s = &p->slot[i];
         if (s->param->kind != NN_DENSE ||
             (s->local = ps_local_dense(p->client, s->id, n_values(s))))
             continue;
@@ -163,14 +164,14 @@ static int pull_rows(struct train_params *p, const struct nn_feed *feed, int nex
                      enum ps_pull_mode mode, struct pd_err *err) {
     *(next ? &p->next_feed : &p->feed) = feed;
     for (uint32_t i = 0; i < p->n; i++) {
-        struct slot *s = &p->slot[i];
-        struct values *v = next ? &s->next : &s->now;
+        struct param_slot *s = &p->slot[i];
+        struct param_values *v = next ? &s->next : &s->now;
         uint32_t n = 0;
         if (s->param->kind != NN_TABLE)
             continue;
         v->keys = nn_feed_keys(feed, i, &n);
         if (make_room(s, v, n))
-            return pd_fail(err, PD_ENOMEM, "%s: no memory for %u rows", s->param->name, n);
+            return pd_fail(err, PD_ENOMEM, "%s: out of memory for %u rows", s->param->name, n);
         v->n_keys = n;
         int rc = !n     ? 0
                  : next ? ps_pull_rows_next(p->client, s->id, n, v->keys, v->w)
@@ -195,7 +196,7 @@ void train_params_next_rows(struct train_params *p) {
     p->feed = p->next_feed;
     for (uint32_t i = 0; i < p->n; i++)
         if (p->slot[i].param->kind == NN_TABLE) {
-            struct values v = p->slot[i].now;
+            struct param_values v = p->slot[i].now;
             p->slot[i].now = p->slot[i].next;
             p->slot[i].next = v;
         }
@@ -211,16 +212,17 @@ void train_params_bind(struct train_params *p, struct nn_exec *exec, struct trai
 
 static size_t n_words(size_t rows) { return (rows + 63) / 64; }
 
-/* A dense one never grows: it is taken once, from where servers read it. It is used again when the
- * values behind its step are here. */
-static int grow(const struct train_params *p, const struct slot *s, struct buffer *b) {
+/* Allocates a larger buffer. A dense buffer never grows: it is allocated once, in memory that a
+ * local server reads, and is reused when the values after its step have arrived. */
+static int grow(const struct train_params *p, const struct param_slot *s, struct grad_buffer *b) {
     int table = s->param->kind == NN_TABLE;
     size_t cap = table ? n_rows(s) + n_rows(s) / 2 + 1 : s->param->rows,
            bytes = cap * s->param->cols * sizeof *b->g;
     free(b->g);
     free(b->used);
     free(b->keys);
-    *b = (struct buffer){.cap = cap, .g = table ? NULL : ps_lend(p->client, bytes / sizeof *b->g)};
+    *b = (struct grad_buffer){.cap = cap,
+                              .g = table ? NULL : ps_lend(p->client, bytes / sizeof *b->g)};
     b->lent = b->g != NULL;
     if (!b->g)
         b->g = pd_alloc64(bytes);
@@ -236,17 +238,17 @@ static int grow(const struct train_params *p, const struct slot *s, struct buffe
     return 0;
 }
 
-/* Is the gradient of that parameter made for all pieces at once? */
-static int together(const struct slot *s, const struct train_grads *g) {
+/* 1 if the gradient of this parameter is computed for all pieces at once. */
+static int together(const struct param_slot *s, const struct train_grads *g) {
     return g->what != TRAIN_GRADS_ALONE && nn_param_is_joint(s->param, g->n_feed);
 }
 
-/* Zeros again, with room for the rows of the feed. */
+/* Resets the set to zeros, with room for the rows of the feed. */
 static int make_ready(const struct train_params *p, struct train_grads *g) {
     g->some = 0;
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct slot *s = &p->slot[i];
-        struct buffer *b = &g->of[i];
+        const struct param_slot *s = &p->slot[i];
+        struct grad_buffer *b = &g->of[i];
         b->pushed = 0;
         if (together(s, g) && g->what == TRAIN_GRADS_OTHER)
             continue;
@@ -267,12 +269,12 @@ int train_grads_take(struct train_params *p, enum train_grads_kind what, struct 
     if (g)
         p->free = g->next;
     else if (!(g = pd_calloc(1, sizeof *g + p->n * sizeof g->of[0])))
-        return pd_fail(err, PD_ENOMEM, "no memory for gradients");
+        return pd_fail(err, PD_ENOMEM, "out of memory for gradients");
     g->what = what;
     g->n_feed = nn_feed_n(p->feed);
     if (make_ready(p, g)) {
         grads_free(p, g);
-        return pd_fail(err, PD_ENOMEM, "no memory for gradients");
+        return pd_fail(err, PD_ENOMEM, "out of memory for gradients");
     }
     g->first = 0;
     g->n = g->n_feed;
@@ -290,8 +292,9 @@ void train_grads_mark_samples(struct train_params *p, struct train_grads *g,
             nn_feed_mark_keys(feed, i, first, n, g->of[i].used);
 }
 
-/* The first row at or after `from` that the set holds; of a dense parameter it holds all. */
-static size_t next_row(const struct train_grads *g, const struct buffer *b, size_t from, size_t n) {
+/* The first row at or after `from` in the set. The set holds all rows of dense parameters. */
+static size_t next_row(const struct train_grads *g, const struct grad_buffer *b, size_t from,
+                       size_t n) {
     if (!g->some || !b->used || from >= n)
         return from;
     uint64_t word = b->used[from / 64] >> from % 64;
@@ -303,13 +306,13 @@ static size_t next_row(const struct train_grads *g, const struct buffer *b, size
     return n;
 }
 
-/* `from` is left clean: its next user need not clear what this has in the cache. Slices of a table
+/* Clears `from` while its data is in the cache, so that its next user need not. Slices of a table
  * are whole words of `used`. */
 void train_grads_add_slice(const struct train_params *p, struct train_grads *into,
                            struct train_grads *from, uint32_t k, uint32_t n) {
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct slot *s = &p->slot[i];
-        struct buffer *a = &into->of[i], *b = &from->of[i];
+        const struct param_slot *s = &p->slot[i];
+        struct grad_buffer *a = &into->of[i], *b = &from->of[i];
         size_t cols = s->param->cols;
         if (together(s, from))
             continue;
@@ -351,16 +354,15 @@ void train_grads_add_done(struct train_params *p, struct train_grads *into,
     p->free = from;
 }
 
-static int is_gradient(const struct slot *s) {
-    return !(s->param->average > 0);
-} /* else the sum for a running mean */
+/* 0 for the sum of a running mean. */
+static int is_gradient(const struct param_slot *s) { return !(s->param->average > 0); }
 
-/* In double and in a fixed order, so that the same gradients give the same bits. */
+/* Sums in double and in a fixed order, so that equal gradients give equal bits. */
 void train_grads_clip(const struct train_params *p, struct train_grads *g, uint64_t n_samples,
                       double max_norm) {
     double sum = 0;
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct buffer *b = &g->of[i];
+        const struct grad_buffer *b = &g->of[i];
         size_t n = is_gradient(&p->slot[i]) ? n_rows(&p->slot[i]) : 0,
                cols = p->slot[i].param->cols;
         for (size_t r = next_row(g, b, 0, n); r < n; r = next_row(g, b, r + 1, n))
@@ -368,11 +370,11 @@ void train_grads_clip(const struct train_params *p, struct train_grads *g, uint6
                 sum += (double)b->g[k] * (double)b->g[k];
     }
     double norm = sqrt(sum) / (double)n_samples;
-    if (!(norm > max_norm)) /* what is no number is left for the servers to name */
+    if (!(norm > max_norm)) /* NaN: the servers report it */
         return;
     const float scale = (float)(max_norm / norm);
     for (uint32_t i = 0; i < p->n; i++) {
-        const struct buffer *b = &g->of[i];
+        const struct grad_buffer *b = &g->of[i];
         size_t n = is_gradient(&p->slot[i]) ? n_rows(&p->slot[i]) : 0,
                cols = p->slot[i].param->cols;
         for (size_t r = next_row(g, b, 0, n); r < n; r = next_row(g, b, r + 1, n))
@@ -380,8 +382,9 @@ void train_grads_clip(const struct train_params *p, struct train_grads *g, uint6
     }
 }
 
-/* What the set's samples show of the rows of parameter `param`, into p->seen. */
-static int look_at(struct train_params *p, uint32_t param, const struct train_grads *g) {
+/* Collects shows and clicks of the rows of parameter `param` from the set's samples into p->seen.
+ */
+static int collect_seen(struct train_params *p, uint32_t param, const struct train_grads *g) {
     const size_t want = 2 * n_rows(&p->slot[param]);
     if (want > p->cap_seen) {
         free(p->seen);
@@ -396,13 +399,14 @@ static int look_at(struct train_params *p, uint32_t param, const struct train_gr
     return 0;
 }
 
-/* The rows that the set holds move together; when they are all, the keys need not be sent again. */
+/* Compacts the rows of the set. If these are all rows of the feed, the keys need not be sent again.
+ */
 static int push_rows(struct train_params *p, uint32_t param, const struct train_grads *g,
-                     struct buffer *b) {
-    const struct slot *s = &p->slot[param];
+                     struct grad_buffer *b) {
+    const struct param_slot *s = &p->slot[param];
     size_t n = n_rows(s), cols = s->param->cols, held = g->some ? 0 : n;
     const int life = pd_row_life_active(&s->param->life);
-    int rc = life && n ? look_at(p, param, g) : 0;
+    int rc = life && n ? collect_seen(p, param, g) : 0;
     for (size_t r = g->some && !rc ? next_row(g, b, 0, n) : n; r < n;
          r = next_row(g, b, r + 1, n)) {
         if (held != r)
@@ -419,8 +423,8 @@ static int push_rows(struct train_params *p, uint32_t param, const struct train_
 }
 
 int train_grads_push_one(struct train_params *p, struct train_grads *g, uint32_t param) {
-    const struct slot *s = &p->slot[param];
-    struct buffer *b = &g->of[param];
+    const struct param_slot *s = &p->slot[param];
+    struct grad_buffer *b = &g->of[param];
     if (b->pushed || s->param->is_static)
         return 0;
     b->pushed = 1;

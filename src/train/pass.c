@@ -1,12 +1,11 @@
-/* pass.c - see pass.h.
+/* pass.c - see pass.h. The loop of a pass:
  *
- *     read batch k+1 ─ wait for k's values ─ ask for k+1's rows as after step k ─ forward, backward
- * ─ step_end ─┐
- *          ^                                                           gradients leave one by one               │
- *          └──── batch k+2 is read while they travel ◀──── the dense values of step k+1 are asked for ◀─────────┘
+ *     read batch k+1 ─ wait for k's values ─ prefetch k+1's rows ─ forward, backward ─ step_end ─┐
+ *          ^                                                   push gradients one by one         │
+ *          └──── read batch k+2 meanwhile ◀──── request the dense values of step k+1 ◀───────────┘
  *
- * Without overlap the rows of k+1 are asked for with the dense values, and gradients leave behind
- * backward.
+ * Prefetched rows have the values after step k. Without overlap the rows of k+1 are requested
+ * together with the dense values, and gradients are pushed after backward.
  */
 #include "train/checkpoint.h"
 
@@ -28,11 +27,11 @@ static int total_evaluators(struct train_loop *l, struct pd_err *err) {
                                     .n_ranks = (uint32_t)l->options->num_gradient_servers,
                                     .sum = sum_over_trainers,
                                     .arg = l};
-    int rc = train_threads_merge_eval(l->team, err);
+    int rc = train_threads_merge_eval(l->threads, err);
     return rc ? rc : nn_eval_total(l->eval, &all, err);
 }
 
-/* The next batch into *in: read, and made ready. */
+/* Reads the next batch into *in and prepares its feed. */
 static int read_batch(struct train_loop *l, struct train_streams *streams, struct train_input *in,
                       int train, struct pd_err *err) {
     int n = train_streams_next(streams, l->batch, err);
@@ -51,14 +50,14 @@ static int read_batch(struct train_loop *l, struct train_streams *streams, struc
     return rc;
 }
 
-/* The same into l->now, and its rows are asked for. */
+/* Reads the next batch into l->now and requests its rows. */
 static int next_batch(struct train_loop *l, struct train_streams *streams, int train,
                       struct pd_err *err) {
     int rc = read_batch(l, streams, &l->now, train, err);
     return rc || !l->now.n ? rc : train_params_pull_rows(l->params, l->now.feed, train, err);
 }
 
-/* Once asked, asked for good. */
+/* 1 once this trainer was asked to stop; stays 1. */
 static int asked(struct train_loop *l) {
     if (!l->asked && l->stop && l->stop(l->stop_arg)) {
         l->asked = 1;
@@ -68,9 +67,9 @@ static int asked(struct train_loop *l) {
     return l->asked;
 }
 
-/* Hand the sums that have arrived to the report; a cost that is no number ends the job. The request
- * to stop is one more number that travels with a step, so all that take part in it hear of it at
- * the same one. */
+/* Gives the sums that have arrived to the report; a cost that is not finite ends the job. The
+ * request to stop is one of the numbers of a step, so that all trainers learn of it at the same
+ * step. */
 static int collect(struct train_loop *l, int *leave, struct pd_err *err) {
     uint64_t step, n;
     double sums[PS_STATS_MAX];
@@ -91,16 +90,14 @@ static int collect(struct train_loop *l, int *leave, struct pd_err *err) {
 static int wait_for_servers(struct train_loop *l, struct pd_err *err) {
     uint64_t began = pd_mono_ns();
     int rc = ps_wait(l->client);
-    if (!rc &&
-        l->options->update ==
-            PD_UPDATE_SYNC) /* the sums of the step before: all have them and break here, or none */
+    /* The sums of the step before: either all trainers have them and leave here, or none. */
+    if (!rc && l->options->update == PD_UPDATE_SYNC)
         rc = ps_wait_stats(l->client);
     l->report->waited_ns += pd_mono_ns() - began;
     return train_client_error(l, rc, err);
 }
 
-/* The step of l->now is over: the values of the next one are asked for, and it is the one in use.
- */
+/* Ends the step of l->now: requests the values of the next step and makes it the current one. */
 static int step_on(struct train_loop *l, struct pd_err *err) {
     int rc = train_client_error(l, train_params_pull_dense(l->params), err);
     struct train_input done = l->now;
@@ -114,8 +111,8 @@ static int step_on(struct train_loop *l, struct pd_err *err) {
     return 0;
 }
 
-/* A repeated batch, sent for servers that lack part of it, is already in the earlier process's
- * sums. */
+/* Counts a repeated batch once: it is sent again for servers that lack part of it, but is already
+ * in the sums of the earlier process. */
 static void count_once(const struct train_loop *l, double (*sums)[N_SUMS]) {
     for (uint32_t i = 0; i < train_n_parts(l); i++)
         sums[i][SUM_COST] = sums[i][SUM_SAMPLES] = 0;
@@ -123,8 +120,8 @@ static void count_once(const struct train_loop *l, double (*sums)[N_SUMS]) {
     sums[0][SUM_SAMPLES] = l->before_samples;
 }
 
-/* The steps of a pass, until the data ends here or somebody is asked to stop. unused: batches that
- * were read and are not trained. */
+/* Runs the steps of a pass until the data of this trainer ends or a trainer is asked to stop.
+ * *unused: batches that were read but not trained. */
 static int run_steps(struct train_loop *l, struct train_streams *streams, uint64_t pass,
                      double (*sums)[N_SUMS], int *leave, int *unused, struct pd_err *err) {
     int rc = 0, n;
@@ -137,7 +134,7 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
         rc = next_batch(l, streams, 1, err);
     while (!rc && l->now.n) {
         rc = train_client_error(l, ps_flush(l->client),
-                                err); /* requests leave now, not when the next batch is read */
+                                err); /* send requests before reading the next batch */
         if (rc || (rc = read_batch(l, streams, &l->next, 1, err)))
             break;
         l->report->fraction = l->now.fraction;
@@ -163,8 +160,8 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
     return rc;
 }
 
-/* This trainer's data has ended, the others' has not: it ends their steps with them, without
- * samples, so that a checkpoint can come behind each. */
+/* The data of this trainer has ended, but not that of the others. Ends their steps with them,
+ * without samples, so that a checkpoint can follow each step. */
 static int keep_pace(struct train_loop *l, const struct train_streams *streams, uint64_t pass,
                      double (*sums)[N_SUMS], int *leave, struct pd_err *err) {
     int rc = 0;
@@ -173,8 +170,9 @@ static int keep_pace(struct train_loop *l, const struct train_streams *streams, 
         rc = wait_for_servers(l, err);
         if (!rc)
             rc = collect(l, &left, err);
-        if (rc || !(l->others >
-                    0)) /* all data has ended: the pass is complete, whoever was asked to stop */
+        /* Without others all data has ended: the pass is complete, even if a trainer was asked to
+         * stop. */
+        if (rc || !(l->others > 0))
             return rc;
         if ((*leave = left))
             return 0;
@@ -193,15 +191,15 @@ static int keep_pace(struct train_loop *l, const struct train_streams *streams, 
     return rc;
 }
 
-/* data = queue: one file after the other, as they are handed out. */
+/* data = queue: trains one file after the other, as the servers assign them. */
 static int run_files(struct train_loop *l, struct train_streams *streams, uint64_t pass,
                      double (*sums)[N_SUMS], int *leave, struct pd_err *err) {
     const uint64_t n = train_streams_n_files(streams);
     uint64_t file, next, n_read = 0;
     int rc = 0, unused;
-    l->skip = 0; /* what a lost process had read is done, or was handed to another */
+    l->skip = 0; /* files of a lost process are done or were assigned to another trainer */
     while (!rc && !*leave) {
-        int got = ps_next_task(l->client, n, n_read > 0, l->files_apart, &file, &next);
+        int got = ps_next_task(l->client, n, n_read > 0, l->partial_data, &file, &next);
         if (got <= 0) {
             rc = train_client_error(l, got, err);
             break;
@@ -210,11 +208,11 @@ static int run_files(struct train_loop *l, struct train_streams *streams, uint64
             break;
         train_streams_rewind_to_file(streams, pass, file);
         if (next < n)
-            train_streams_prefetch(streams, next); /* it comes while this one is read */
+            train_streams_prefetch(streams, next); /* prefetch while this file is read */
         rc = run_steps(l, streams, pass, sums, leave, &unused, err);
         if (!rc)
-            rc =
-                train_client_error(l, ps_wait(l->client), err); /* its gradients are on their way */
+            rc = train_client_error(l, ps_wait(l->client),
+                                    err); /* its gradients are still in flight */
         n_read += !rc && !*leave;
     }
     if (!rc)
@@ -228,12 +226,12 @@ static int run_files(struct train_loop *l, struct train_streams *streams, uint64
 int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass,
                struct pd_err *err) {
     train_report_pass_begin(l->report, pass);
-    train_threads_clear_eval(l->team);
+    train_threads_clear_eval(l->threads);
     int leave = 0, unused = 0;
     double all[N_SUMS], (*sums)[N_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
     int rc = sums ? train_begin_pass(l, streams, pass, sums, err)
-                  : pd_fail(err, PD_ENOMEM, "no memory for a pass");
-    /* Of a process that took another's place: it may be inside the pass, or behind it. */
+                  : pd_fail(err, PD_ENOMEM, "out of memory for a pass");
+    /* A process that replaces a lost one may be inside the pass or at its end. */
     uint64_t first = ps_step(l->client) - (l->only_end ? l->before_steps : l->batches + l->skip);
     if (!rc && !l->only_end)
         rc = train_checkpoint_note_begin(l, streams, sums, err);
@@ -258,10 +256,10 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
         sums[0][SUM_ASKED] = asked(l);
         rc = collect(l, &leave, err);
     }
-    const int said =
-        !rc && ps_repeated(l->client); /* by the process whose place this one has taken */
-    /* A step's sums reach who took part in it; the pass's totals include those of trainers that
-     * went on longer. */
+    /* The process that this one replaces has reported the pass. */
+    const int already_reported = !rc && ps_repeated(l->client);
+    /* The sums of a step reach only trainers that took part in it. The totals of the pass include
+     * trainers that trained longer. */
     if (!rc)
         rc = train_sum(l, sums[0], N_SUMS, all, err);
     if (!rc)
@@ -272,25 +270,26 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
     l->cut = all[SUM_LEFT_EARLY] > 0;
     l->leave = l->cut || all[SUM_ASKED] > 0;
     l->batches = ps_step(l->client) - first;
-    if (!said)
+    if (!already_reported)
         train_report_pass_end(l->report, l->batches, (uint64_t)all[SUM_SAMPLES], all[SUM_COST],
                               l->eval, train_streams_bad_lines(streams), l->cut);
     return 0;
 }
 
-/* What the evaluation adds up beside the evaluators, by part: cost, samples (a double counts them
- * exactly up to 2^53), asked. */
+/* Sums of an evaluation besides the evaluators, by part: cost, samples (exact in a double up to
+ * 2^53), asked to stop. */
 enum { TEST_COST, TEST_SAMPLES, TEST_ASKED, N_TEST_SUMS };
 
-/* The n samples in the feed: parts one after the other, each cut over the threads. */
+/* Tests the n samples in the feed: part after part, each divided among the threads. */
 static int test_batch(struct train_loop *l, uint32_t n, double (*sums)[N_TEST_SUMS],
                       struct pd_err *err) {
     const struct train_work w = {l->params, l->now.feed, (uint64_t)l->options->seed, 0, NULL, NULL};
-    struct train_piece *p = train_threads_pieces(l->team);
+    struct train_piece *p = train_threads_pieces(l->threads);
     uint32_t at = 0, n_pieces = 0;
     int rc = 0, whole = l->options->reproducible == PD_REPRODUCIBLE_TOPOLOGY;
     for (uint32_t k = 0; k < train_n_parts(l) && !rc; k++) {
-        uint32_t part = train_part(l, k, n), cuts = whole ? part > 0 : train_threads_size(l->team);
+        uint32_t part = train_part(l, k, n),
+                 cuts = whole ? part > 0 : train_threads_size(l->threads);
         for (uint32_t i = 0; i < cuts; i++) {
             uint32_t end = (uint32_t)((uint64_t)part * (i + 1) / cuts),
                      first = (uint32_t)((uint64_t)part * i / cuts);
@@ -299,8 +298,8 @@ static int test_batch(struct train_loop *l, uint32_t n, double (*sums)[N_TEST_SU
                     (struct train_piece){.part = k, .first = at + first, .n = end - first};
         }
         at += part;
-        if (n_pieces == train_threads_size(l->team) || k + 1 == train_n_parts(l)) {
-            rc = train_threads_compute(l->team, &w, p, n_pieces, err);
+        if (n_pieces == train_threads_size(l->threads) || k + 1 == train_n_parts(l)) {
+            rc = train_threads_compute(l->threads, &w, p, n_pieces, err);
             for (uint32_t i = 0; i < n_pieces; i++) {
                 sums[p[i].part][TEST_COST] += p[i].cost.sum;
                 sums[p[i].part][TEST_SAMPLES] += p[i].cost.n;
@@ -326,11 +325,12 @@ int train_evaluate(struct train_loop *l, struct train_streams *streams, const ch
                    struct pd_err *err) {
     double all[N_TEST_SUMS], (*sums)[N_TEST_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
     train_streams_rewind(streams, 0);
-    train_threads_clear_eval(l->team);
-    int rc = sums ? 0 : pd_fail(err, PD_ENOMEM, "no memory for an evaluation");
-    const int said = ps_repeated(l->client) >
-                     0; /* by the process whose place this one has taken: the result is known */
-    if (!rc && !said)
+    train_threads_clear_eval(l->threads);
+    int rc = sums ? 0 : pd_fail(err, PD_ENOMEM, "out of memory for an evaluation");
+    const int already_reported =
+        ps_repeated(l->client) >
+        0; /* by the process whose place this one has taken: the result is known */
+    if (!rc && !already_reported)
         rc = run_tests(l, streams, sums, err);
     if (!rc)
         rc = train_client_error(l, ps_wait(l->client), err);
@@ -344,7 +344,7 @@ int train_evaluate(struct train_loop *l, struct train_streams *streams, const ch
     l->leave |= !rc && all[TEST_ASKED] > 0;
     if (rc || l->leave)
         return rc;
-    if (!said)
+    if (!already_reported)
         train_report_test(l->report, when, (uint64_t)all[TEST_SAMPLES], all[TEST_COST], l->eval);
     if (!isfinite(all[TEST_COST]) && l->options->stop_on_nan)
         return pd_fail(err, PD_ENUM,

@@ -11,11 +11,11 @@
 
 struct train_checkpoints;
 
-struct train_input { /* a batch that was read */
+struct train_input { /* a batch of input */
     struct nn_feed *feed;
     uint32_t *counts; /* [stream_hi - stream_lo] samples of each stream */
-    uint32_t n;       /* samples; 0: the data has ended */
-    double fraction;  /* train_streams_fraction behind it */
+    uint32_t n;       /* samples; 0: end of the data */
+    double fraction;  /* train_streams_fraction after the batch */
 };
 
 struct train_loop { /* borrowed; assembled by trainer.c */
@@ -23,42 +23,41 @@ struct train_loop { /* borrowed; assembled by trainer.c */
     const struct nn_graph *graph;
     struct ps_client *client;
     struct train_params *params;
-    struct train_input now, next; /* of this step, and of the one behind it */
-    int overlap; /* gradients leave during backward, and the next batch's rows are asked for before
-                    it */
-    struct train_threads *team;
+    struct train_input now, next; /* input of this step, of the next step */
+    int overlap; /* push gradients during backward and prefetch the next batch's rows */
+    struct train_threads *threads;
     struct pd_batch *batch;
-    struct nn_eval *eval; /* of the team */
+    struct nn_eval *eval; /* evaluators of thread 0 */
     struct train_report *report;
-    int files_apart; /* this node has only some of the job's data files, the others are fetched when
-                        they are read */
-    uint32_t n_streams, stream_lo, stream_hi; /* of the job; this trainer's */
-    double clip_norm;                         /* of [optimizer]; 0: none */
-    struct train_checkpoints *checkpoints;    /* what is saved, and gone on from */
-    int (*stop)(void *arg);                   /* was this trainer asked to stop? may be NULL */
+    int partial_data; /* this node has only some data files; others are fetched when needed */
+    uint32_t n_streams, stream_lo, stream_hi; /* streams of the job; range of this trainer */
+    double clip_norm;                         /* from [optimizer]; 0: none */
+    struct train_checkpoints *checkpoints;    /* saving and resuming */
+    int (*stop)(void *arg);                   /* 1 if this trainer was asked to stop; may be NULL */
     void *stop_arg;
-    int asked; /* it was */
-    /* The same on all trainers: somebody was asked (leave), and the pass ended before its data did
-     * (cut). */
+    int asked; /* this trainer was asked to stop */
+    /* The same on all trainers. leave: some trainer was asked to stop; cut: the pass ended before
+     * its data. */
     int leave, cut;
-    uint64_t skip; /* batches of the pass that this trainer has done in an earlier process */
-    /* Of the pass, in its earlier process: this many batches (perhaps some of those that are done
-     * again), and what they came to. */
+    uint64_t skip; /* batches of the pass that an earlier process of this trainer has done */
+    /* Batches, steps and sums of the pass from the earlier process. Some of these batches may be
+     * repeated. */
     uint64_t before_batches, before_steps;
     double before_cost, before_samples;
-    int only_end;     /* and so the whole pass: what follows its last step is still to be done */
-    double others;    /* trainers (of a checkpoint, streams) that had another batch behind the last
-                         step whose sums have come */
-    uint64_t batches; /* of this pass: done by this trainer; when the pass is over, by all */
+    int only_end; /* the earlier process did all steps of the pass: only the end remains */
+    /* Trainers (from a checkpoint: streams) with another batch, after the last step whose sums
+     * came. */
+    double others;
+    uint64_t batches; /* of this pass, done by this trainer; after the pass: done by all */
 };
 
-/* One pass over `streams`; returns when every trainer of the job has ended it. When one is asked to
- * stop, all end it after the same step. */
+/* Trains one pass over `streams`; returns when every trainer of the job has ended the pass. If a
+ * trainer is asked to stop, all end the pass after the same step. */
 int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass,
                struct pd_err *err);
 
-/* Cost and evaluators over `streams` with the parameters as they are now; sums over all trainers;
- * changes nothing. When a trainer is asked to stop, all leave it without a report. */
+/* Computes cost and evaluators over `streams` with the current parameters, summed over all
+ * trainers. Changes no parameter. If a trainer is asked to stop, all return without a report. */
 int train_evaluate(struct train_loop *l, struct train_streams *streams, const char *when,
                    struct pd_err *err);
 

@@ -1,4 +1,4 @@
-/* ahead.c - see ahead.h. */
+/* prefetch.c - see prefetch.h. */
 #include "train/prefetch.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@ struct train_prefetch {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    uint64_t made, taken; /* taken: given back */
+    uint64_t made, taken; /* items; taken: taken and given back */
     int running, busy, ended, quit;
 };
 

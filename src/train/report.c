@@ -34,14 +34,14 @@ static double seconds(const struct train_report *r) {
     return s > 1e-9 ? s : 1e-9;
 }
 
-/* Of this process; of the whole pass, where it is known how long that took. */
+/* Samples per second of this process; of the whole pass if its time is known. */
 static double rate(const struct train_report *r, int whole) {
     return whole && r->seconds_before > 0 ? (double)r->samples / train_report_seconds(r)
                                           : (double)(r->samples - r->samples_before) / seconds(r);
 }
 
-/* JSON has no NaN; a cost that is none is left out. */
-static void event(struct train_report *r, double cost, int last) {
+/* Writes an event. A cost that is not finite is omitted, because JSON has no NaN. */
+static void write_event(struct train_report *r, double cost, int last) {
     uint64_t now = pd_mono_ns(), since = r->last_event_ns ? r->last_event_ns : r->started_ns;
     if (r->event_fd < 0 ||
         (!last && now - since < (r->trainer_id ? OTHERS_PERIOD_NS : EVENT_PERIOD_NS)))
@@ -62,7 +62,7 @@ static void event(struct train_report *r, double cost, int last) {
         snprintf(f, sizeof f, ",\"fraction\":%.4f", last ? 1.0 : r->fraction);
     if (!r->trainer_id)
         snprintf(whole, sizeof whole, ",\"rate\":%.1f", rate(r, last));
-    if (now - since >= EVENT_PERIOD_NS / 2) { /* of a shorter time there is no speed to tell */
+    if (now - since >= EVENT_PERIOD_NS / 2) { /* over a shorter time the speed means nothing */
         snprintf(own, sizeof own, ",\"own_rate\":%.1f,\"wait\":%.3f",
                  (double)r->own_samples / period, fmin((double)r->waited_ns * 1e-9 / period, 1));
         r->own_samples = r->waited_ns = 0;
@@ -102,7 +102,7 @@ void train_report_step(struct train_report *r, uint64_t n_samples, double cost_s
     r->samples += n_samples;
     r->cost += cost_sum;
     double cost = n_samples ? cost_sum / (double)n_samples : NAN;
-    event(r, cost, 0);
+    write_event(r, cost, 0);
     if (r->trainer_id)
         return;
     if (r->batches % r->log_period == 0)
@@ -121,7 +121,7 @@ static void values_text(const struct nn_eval *eval, char *out, size_t cap) {
                               nn_eval_value(eval, i));
 }
 
-/* For the events; JSON has no NaN. */
+/* Keeps the values for later events. JSON has no NaN. */
 static void keep_metrics(struct train_report *r, const struct nn_eval *eval) {
     size_t n = 0, cap = sizeof r->test_metrics;
     *r->test_metrics = 0;
@@ -147,7 +147,7 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
     if (bad_lines)
         train_report_print(r, "Pass %llu: %llu unreadable lines were skipped",
                            (unsigned long long)r->pass, (unsigned long long)bad_lines);
-    event(r, r->samples ? r->cost / (double)r->samples : NAN, 1);
+    write_event(r, r->samples ? r->cost / (double)r->samples : NAN, 1);
     if (r->trainer_id)
         return;
     if (r->pushes_dropped)
@@ -166,8 +166,8 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
         r->samples ? r->cost / (double)r->samples : NAN, more);
 }
 
-/* What JSON would not take as it is in a string is left out of the event; the line for people has
- * it. */
+/* The event omits characters that a JSON string would have to escape; the line for users has the
+ * full name. */
 void train_report_saved(struct train_report *r, const char *dir, const char *name) {
     char line[700], path[300], *to = path;
     train_report_print(r, "Saved %s/%s", dir, name);

@@ -1,7 +1,10 @@
-/* resume.c - a training job goes on from a checkpoint; see checkpoint.h.
+/* resume.c - resuming a training job from a checkpoint; see checkpoint.h.
  *
- *     all: ps_models, the same list ─▶ trainer 0: the one that is meant, whole, and brought to where it is needed ─▶ all: its
- *     number and what its manifest says ─▶ trainer 0: ps_resume ─▶ all: ps_continue, streams at their positions
+ *     all         ps_models: the same list of checkpoints
+ *     trainer 0   choose a whole checkpoint, copy missing parts to where they are needed
+ *     all         the number of the checkpoint and the contents of its manifest
+ *     trainer 0   ps_resume
+ *     all         ps_continue; streams go to their positions
  */
 #include <limits.h>
 #include <stdio.h>
@@ -11,21 +14,22 @@
 #include "base/str.h"
 #include "train/checkpoint_internal.h"
 
-/* What the options ask for. */
-struct wanted {
-    char dir[PATH_MAX], name[256]; /* name "": the furthest in dir */
-    int older;                     /* or one before it */
-    int may_lack;                  /* without any, training begins anew */
+/* The checkpoint that the options ask for. */
+struct wanted_checkpoint {
+    char dir[PATH_MAX], name[256]; /* name "": the newest in dir */
+    int older;                     /* 1: an older one may be used instead */
+    int may_lack;                  /* 1: without a checkpoint, training starts from the beginning */
     const char *lost_nodes;        /* NULL: none */
 };
 
-static int read_wanted(const struct train_loop *l, uint64_t restarts, struct wanted *w,
+static int read_wanted(const struct train_loop *l, uint64_t restarts, struct wanted_checkpoint *w,
                        struct pd_err *err) {
     const struct pd_options *o = l->options;
     const char *from = o->resume, *slash;
-    *w = (struct wanted){.older = o->resume_older || restarts, .may_lack = 1};
-    if (restarts) /* whatever it began with, it has gone further, or has saved nothing
-                     (began_elsewhere) */
+    *w = (struct wanted_checkpoint){.older = o->resume_older || restarts, .may_lack = 1};
+    /* Restarted: the newest checkpoint; without one, train_resume tries where the job first began.
+     */
+    if (restarts)
         from = "latest";
     if (!*from && !o->start_pass)
         return 0;
@@ -54,27 +58,29 @@ static int read_wanted(const struct train_loop *l, uint64_t restarts, struct wan
     return 1;
 }
 
-/* A job that is started again before it has saved anything begins where it did the first time. */
+/* 1 if the job first began from a checkpoint. A job restarted before its first save begins there
+ * again. */
 static int began_elsewhere(const struct pd_options *o) {
     return (*o->resume && strcmp(o->resume, "latest")) || o->start_pass;
 }
 
-static void none_is_whole(const struct wanted *w, const struct pd_err *last, struct pd_err *err) {
+static void no_whole_checkpoint(const struct wanted_checkpoint *w, const struct pd_err *last,
+                                struct pd_err *err) {
     if (w->lost_nodes)
-        pd_fail(err, PD_EDATA,
-                "there is no whole checkpoint %s/pass-*: %.500s; lost: %.200s, with the parts of "
-                "checkpoints that only it had "
-                "(checkpoint_copies = 2 keeps each on a second pserver)",
-                w->dir, last->msg, w->lost_nodes);
+        pd_fail(
+            err, PD_EDATA,
+            "there is no whole checkpoint %s/pass-*: %.500s; lost: %.200s, with its parts of the "
+            "checkpoints (checkpoint_copies = 2 keeps each part on a second pserver)",
+            w->dir, last->msg, w->lost_nodes);
     else
         pd_fail(err, PD_EDATA, "there is no whole checkpoint %s/%s: %.500s", w->dir,
                 *w->name ? w->name : "pass-*", last->msg);
 }
 
-/* Trainer 0: the number in the list of the checkpoint to go on from, -1 when there is none and need
- * not be, or in *err why not. */
-static int64_t choose(struct train_loop *l, const struct wanted *w, struct ps_models *m,
-                      struct pd_err *err) {
+/* Trainer 0: returns the index in the list of the checkpoint to resume from. -1: none exists and
+ * none is required, or *err says why it failed. */
+static int64_t choose_checkpoint(struct train_loop *l, const struct wanted_checkpoint *w,
+                                 struct ps_models *m, struct pd_err *err) {
     const struct ps_checkpoint *first = NULL;
     struct pd_err why = {0}, last = {0};
     for (size_t i = 0; i < ps_models_n(m); i++) {
@@ -83,9 +89,8 @@ static int64_t choose(struct train_loop *l, const struct wanted *w, struct ps_mo
             continue;
         if (!c->state && *w->name && !strcmp(c->name, w->name)) {
             pd_fail(err, PD_ECONF,
-                    "%s/%s was saved without the optimizer's state (save_state): training can "
-                    "begin with it "
-                    "(init_model_path), not go on from it",
+                    "%s/%s was saved without the optimizer's state (save_state): training can't "
+                    "resume from it, but can start with its values (init_model_path)",
                     w->dir, c->name);
             return -1;
         }
@@ -99,32 +104,32 @@ static int64_t choose(struct train_loop *l, const struct wanted *w, struct ps_mo
             return (int64_t)i;
         if (!w->older) {
             pd_fail(err, PD_EDATA,
-                    "%s/%s: %s (resume_older = 1 goes on from the checkpoint before it)", w->dir,
+                    "%s/%s: %s (resume_older = 1 resumes from the checkpoint before it)", w->dir,
                     c->name, why.msg);
             return -1;
         }
         train_report_print(l->report, "%s/%s cannot be used: %s", w->dir, c->name, why.msg);
-        last = why; /* the furthest may only have lacked the time to become complete */
+        last = why; /* possibly just not completed in time */
         first = c;
     }
     if (first)
-        none_is_whole(w, &last, err);
+        no_whole_checkpoint(w, &last, err);
     else if (!w->may_lack)
         pd_fail(err, PD_ENOENT, "there is no checkpoint %s/%s on the pservers", w->dir,
                 *w->name ? w->name : "pass-*");
     return -1;
 }
 
-/* A number of trainer 0's, on all. */
-static int from_first(struct train_loop *l, double *v, size_t n, struct pd_err *err) {
+/* Sends numbers from trainer 0 to all. */
+static int broadcast_from_first(struct train_loop *l, double *v, size_t n, struct pd_err *err) {
     if (l->report->trainer_id)
         memset(v, 0, n * sizeof *v);
     return train_client_error(l, ps_reduce(l->client, v, n), err);
 }
 
-/* The checkpoint is here, whole. */
-static int go_on(struct train_loop *l, const struct wanted *w, const struct ps_models *m, size_t i,
-                 struct pd_err *err) {
+/* Resumes from checkpoint i of the list, which is whole and in place. */
+static int resume_from(struct train_loop *l, const struct wanted_checkpoint *w,
+                       const struct ps_models *m, size_t i, struct pd_err *err) {
     struct train_checkpoints *k = l->checkpoints;
     const struct ps_checkpoint *c = ps_models_at(m, i);
     char folder[PATH_MAX];
@@ -132,8 +137,8 @@ static int go_on(struct train_loop *l, const struct wanted *w, const struct ps_m
     int rc = train_client_error(l, ps_models_resume(l->client, m, i, w->dir, &k->from), err);
     if (!rc && k->from.batch && k->from.n_streams != l->n_streams)
         rc = pd_fail(err, PD_ECONF,
-                     "%s/%s is inside a pass over %zu streams of data, this job has %u: give "
-                     "n_streams = %zu",
+                     "%s/%s was saved inside a pass over %zu streams of data, but this job has %u: "
+                     "set n_streams = %zu",
                      w->dir, c->name, k->from.n_streams, l->n_streams, k->from.n_streams);
     if (!rc && pd_fmt(folder, sizeof folder, "%s/%s", w->dir, c->name))
         rc = pd_fail(err, PD_ECONF, "path too long: %s", w->dir);
@@ -148,11 +153,11 @@ static int go_on(struct train_loop *l, const struct wanted *w, const struct ps_m
         at[1] = (double)pass;
     }
     if (!rc)
-        rc = from_first(l, at, 2, err);
+        rc = broadcast_from_first(l, at, 2, err);
     if (!rc)
         rc = train_client_error(l, ps_continue(l->client, (uint64_t)at[0], (uint64_t)at[1]), err);
     if (!rc && !l->report->trainer_id)
-        train_report_print(l->report, "Going on from %s: pass %llu, batch %llu", folder,
+        train_report_print(l->report, "Resuming from %s: pass %llu, batch %llu", folder,
                            (unsigned long long)k->from.pass, (unsigned long long)k->from.batch);
     k->resumed = !rc;
     return rc;
@@ -160,7 +165,7 @@ static int go_on(struct train_loop *l, const struct wanted *w, const struct ps_m
 
 static int resume(struct train_loop *l, uint64_t restarts, const char *lost_nodes, int *found,
                   struct pd_err *err) {
-    struct wanted w;
+    struct wanted_checkpoint w;
     struct ps_models *m = NULL;
     int rc = read_wanted(l, restarts, &w, err);
     if (rc <= 0)
@@ -169,25 +174,26 @@ static int resume(struct train_loop *l, uint64_t restarts, const char *lost_node
     rc = train_client_error(l, ps_models(l->client, w.dir, w.older || !*w.name ? NULL : w.name, &m),
                             err);
     if (!rc)
-        rc = train_client_error(l, ps_barrier(l->client),
-                                err); /* all have the list before anything is changed */
+        rc = train_client_error(
+            l, ps_barrier(l->client),
+            err); /* all trainers have the list before trainer 0 changes anything */
     double which = 0;
     if (!rc && !l->report->trainer_id && !ps_repeated(l->client)) {
-        which = (double)choose(l, &w, m, err) + 1;
+        which = (double)choose_checkpoint(l, &w, m, err) + 1;
         rc = err->code;
         if (!rc && !which)
             train_report_print(l->report, "There is no checkpoint in %s: %s", w.dir,
-                               began_elsewhere(l->options) ? "it goes on from where it began"
-                                                           : "training begins anew");
+                               began_elsewhere(l->options)
+                                   ? "starting again from where the job first began"
+                                   : "training starts from the beginning");
     }
     if (!rc)
-        rc = from_first(l, &which, 1, err);
+        rc = broadcast_from_first(l, &which, 1, err);
     if (!rc && which > (double)ps_models_n(m))
-        rc = pd_fail(err, PD_EFAIL,
-                     "the list of checkpoints has changed while trainers looked at it");
+        rc = pd_fail(err, PD_EFAIL, "the list of checkpoints changed while the trainers read it");
     *found = which > 0;
     if (!rc && *found)
-        rc = go_on(l, &w, m, (size_t)which - 1, err);
+        rc = resume_from(l, &w, m, (size_t)which - 1, err);
     ps_models_free(m);
     return rc;
 }
@@ -212,26 +218,27 @@ uint64_t train_first_pass(const struct train_loop *l) {
     return l->checkpoints->resumed ? l->checkpoints->from.pass : 0;
 }
 
-struct line { /* of a note */
+struct note_line { /* a line of a note */
     char pos[TRAIN_POS_TEXT];
     double cost, samples, seconds;
     int more;
 };
 
-static int read_line(const char *line, struct line *out, struct pd_err *err) {
+static int read_line(const char *line, struct note_line *out, struct pd_err *err) {
     int end = 0, more = 0;
-    *out = (struct line){0};
+    *out = (struct note_line){0};
     int ok = sscanf(line, "%255s %la %lf%n", out->pos, &out->cost, &out->samples, &end) == 3;
     if (ok && line[end])
         ok = sscanf(line + end, " %lf %d%n", &out->seconds, &out->more, &more) == 2 &&
              !line[end + more] && out->seconds >= 0;
     return ok ? 0
-              : pd_fail(err, PD_EDATA, "the checkpoint says '%.100s' of a stream of data", line);
+              : pd_fail(err, PD_EDATA,
+                        "the checkpoint has an invalid line for a stream of data: '%.100s'", line);
 }
 _Static_assert(TRAIN_POS_TEXT == 256, "the width in read_line");
 
-/* What the process whose place this one has taken had added up in the pass. */
-static void take_over(struct train_loop *l, uint64_t pass, double (*sums)[N_SUMS]) {
+/* Restores the sums of the pass from the process that this one replaces. */
+static void restore_sums(struct train_loop *l, uint64_t pass, double (*sums)[N_SUMS]) {
     struct ps_before before;
     l->before_batches = l->before_steps = 0;
     if (!ps_resumed_sums(l->client, pass, &before))
@@ -250,11 +257,11 @@ int train_begin_pass(struct train_loop *l, struct train_streams *streams, uint64
     train_streams_rewind(streams, pass);
     l->batches = 0;
     l->others = 0;
-    take_over(l, pass, sums);
+    restore_sums(l, pass, sums);
     if (!l->checkpoints->resumed || pass != from->pass || !from->batch)
         return 0;
     for (uint32_t s = 0; s < l->n_streams; s++) {
-        struct line line;
+        struct note_line line;
         int rc = read_line(from->streams[s], &line, err),
             own = s >= l->stream_lo && s < l->stream_hi;
         if (rc)

@@ -20,42 +20,41 @@ uint32_t train_part(const struct train_loop *l, uint32_t k, uint32_t n) {
     return by_stream(l) ? l->now.counts[k] : n;
 }
 
-/* A step under way. */
-struct step {
+/* A running step. */
+struct step_state {
     struct train_loop *l;
     const struct train_streams *streams;
     uint64_t pass;
-    uint32_t at; /* samples of the feed that were taken: parts are computed in the order in which
-                    they stand there */
+    uint32_t at; /* samples of the feed taken so far; parts are computed in the order of the feed */
     double (*sums)[N_SUMS];
-    uint32_t n_wave, wave; /* by stream: pieces that the threads have computed, and those of them
-                              that were used */
-    struct train_grads *leaving; /* what backward makes leaves at once; NULL: when it is complete */
-    int rc;                      /* of that */
+    uint32_t n_wave,
+        wave; /* by stream: pieces computed by the threads; pieces of these used so far */
+    struct train_grads *leaving; /* set that is pushed during backward; NULL: push afterwards */
+    int rc;                      /* result of these pushes */
 };
 
 static void on_gradient(void *arg, uint32_t param) {
-    struct step *s = arg;
+    struct step_state *s = arg;
     if (!s->rc)
         s->rc = train_grads_push_one(s->l->params, s->leaving, param);
 }
 
-/* What a node of the tree comes to; grads NULL: none of its streams has samples in this step. */
-struct sum {
+/* The sum of a node of the tree; grads NULL: none of its streams has samples in this step. */
+struct node_sum {
     struct train_grads *grads;
     double cost;
 };
 
-/* The next n samples of the feed, as a piece of part k. */
-static int take_piece(struct step *s, struct train_piece *p, enum train_grads_kind kind, uint32_t k,
-                      uint32_t n, struct pd_err *err) {
+/* Makes the next n samples of the feed a piece of part k. */
+static int take_piece(struct step_state *s, struct train_piece *p, enum train_grads_kind kind,
+                      uint32_t k, uint32_t n, struct pd_err *err) {
     *p = (struct train_piece){.part = k, .first = s->at, .n = n};
     s->at += n;
     return train_grads_take(s->l->params, kind, &p->grads, err);
 }
 
-/* batch: the n pieces are all of it, and become one. */
-static int compute(struct step *s, uint32_t n, int batch, struct pd_err *err) {
+/* Computes n pieces. batch: the pieces are the whole batch and become one gradient. */
+static int compute(struct step_state *s, uint32_t n, int batch, struct pd_err *err) {
     struct train_loop *l = s->l;
     const struct train_work w = {l->params,
                                  l->now.feed,
@@ -63,9 +62,9 @@ static int compute(struct step *s, uint32_t n, int batch, struct pd_err *err) {
                                  s->pass,
                                  s->leaving ? on_gradient : NULL,
                                  s};
-    struct train_piece *p = train_threads_pieces(l->team);
-    int rc = batch ? train_threads_compute_batch(l->team, &w, p, n, err)
-                   : train_threads_compute(l->team, &w, p, n, err);
+    struct train_piece *p = train_threads_pieces(l->threads);
+    int rc = batch ? train_threads_compute_batch(l->threads, &w, p, n, err)
+                   : train_threads_compute(l->threads, &w, p, n, err);
     for (uint32_t i = 0; i < n && !rc; i++) {
         s->sums[p[i].part][SUM_COST] += p[i].cost.sum;
         s->sums[p[i].part][SUM_SAMPLES] += p[i].cost.n;
@@ -73,11 +72,12 @@ static int compute(struct step *s, uint32_t n, int batch, struct pd_err *err) {
     return rc;
 }
 
-/* All n samples, a piece for each thread, added up in their order. */
-static int compute_batch(struct step *s, uint32_t n, struct sum *out, struct pd_err *err) {
+/* Computes all n samples, one piece per thread, added in their order. */
+static int compute_batch(struct step_state *s, uint32_t n, struct node_sum *out,
+                         struct pd_err *err) {
     struct train_loop *l = s->l;
-    struct train_piece *p = train_threads_pieces(l->team);
-    const uint32_t n_threads = train_threads_size(l->team),
+    struct train_piece *p = train_threads_pieces(l->threads);
+    const uint32_t n_threads = train_threads_size(l->threads),
                    n_pieces = n_threads < n ? n_threads : n;
     int rc = 0;
     for (uint32_t i = 0; i < n_pieces && !rc; i++) {
@@ -96,7 +96,7 @@ static int compute_batch(struct step *s, uint32_t n, struct sum *out, struct pd_
         rc = compute(s, n_pieces, 1, err);
     if (rc)
         return rc;
-    *out = (struct sum){p[0].grads, p[0].cost.sum};
+    *out = (struct node_sum){p[0].grads, p[0].cost.sum};
     for (uint32_t i = 1; i < n_pieces; i++)
         out->cost += p[i].cost.sum;
     if (l->clip_norm > 0)
@@ -104,16 +104,17 @@ static int compute_batch(struct step *s, uint32_t n, struct sum *out, struct pd_
     return 0;
 }
 
-/* Part k, which has samples. Parts are asked for in their order: the threads compute as many at a
- * time as they are. */
-static int compute_part(struct step *s, uint32_t k, struct sum *out, struct pd_err *err) {
+/* Returns the sum of part k, which has samples. Parts are requested in order: the threads compute a
+ * wave of parts at a time, one per thread. */
+static int compute_part(struct step_state *s, uint32_t k, struct node_sum *out,
+                        struct pd_err *err) {
     struct train_loop *l = s->l;
-    struct train_piece *p = train_threads_pieces(l->team);
+    struct train_piece *p = train_threads_pieces(l->threads);
     int rc = 0;
     if (s->wave == s->n_wave) {
         s->wave = s->n_wave = 0;
-        for (uint32_t i = k; i < train_n_parts(l) && s->n_wave < train_threads_size(l->team) && !rc;
-             i++) {
+        for (uint32_t i = k;
+             i < train_n_parts(l) && s->n_wave < train_threads_size(l->threads) && !rc; i++) {
             uint32_t n = train_part(l, i, 0);
             if (!n)
                 continue;
@@ -131,19 +132,20 @@ static int compute_part(struct step *s, uint32_t k, struct sum *out, struct pd_e
     p += s->wave++;
     if (l->clip_norm > 0)
         train_grads_clip(l->params, p->grads, p->n, l->clip_norm);
-    *out = (struct sum){p->grads, p->cost.sum};
+    *out = (struct node_sum){p->grads, p->cost.sum};
     return 0;
 }
 
-/* The streams [lo, hi), a node of the tree. */
-static int add_up(struct step *s, uint32_t lo, uint32_t hi, struct sum *out, struct pd_err *err) {
+/* Adds up the streams [lo, hi), a node of the tree. */
+static int add_up(struct step_state *s, uint32_t lo, uint32_t hi, struct node_sum *out,
+                  struct pd_err *err) {
     struct train_loop *l = s->l;
-    *out = (struct sum){0};
+    *out = (struct node_sum){0};
     if (hi - lo == 1) {
         uint32_t k = lo - l->stream_lo, n = train_part(l, k, 0);
         return n ? compute_part(s, k, out, err) : 0;
     }
-    struct sum right;
+    struct node_sum right;
     uint32_t mid = ps_sum_tree_mid(l->n_streams, lo, hi);
     int rc = add_up(s, lo, mid, out, err);
     if (!rc)
@@ -154,22 +156,22 @@ static int add_up(struct step *s, uint32_t lo, uint32_t hi, struct sum *out, str
         *out = right;
         return 0;
     }
-    train_threads_add(l->team, l->params, out->grads, right.grads);
+    train_threads_add(l->threads, l->params, out->grads, right.grads);
     out->cost += right.cost;
     return 0;
 }
 
-static int step_of_nodes(struct step *s, int asked, struct pd_err *err) {
+static int step_of_nodes(struct step_state *s, int asked, struct pd_err *err) {
     struct train_loop *l = s->l;
     struct ps_range node[PS_NODES_MAX];
     uint32_t n = ps_sum_tree_nodes(l->n_streams, l->stream_lo, l->stream_hi, node);
     int rc = 0, more = l->next.n > 0;
     for (uint32_t i = 0; i < n && !rc; i++) {
-        struct sum sum;
+        struct node_sum sum;
         if ((rc = add_up(s, node[i].lo, node[i].hi, &sum, err)) || !sum.grads)
             continue;
         const double stats[N_STEP_STATS] = {sum.cost, asked, more};
-        asked = more = 0; /* once is enough */
+        asked = more = 0; /* count them once */
         rc = ps_part(l->client, node[i].lo, node[i].hi, stats, N_STEP_STATS);
         if (!rc)
             rc = train_grads_push(l->params, sum.grads);
@@ -182,11 +184,11 @@ static int step_of_nodes(struct step *s, int asked, struct pd_err *err) {
 
 int train_step(struct train_loop *l, const struct train_streams *streams, uint64_t pass, uint32_t n,
                int asked, double (*sums)[N_SUMS], struct pd_err *err) {
-    struct step s = {.l = l, .streams = streams, .pass = pass, .sums = sums};
+    struct step_state s = {.l = l, .streams = streams, .pass = pass, .sums = sums};
     train_grads_reclaim(l->params);
     if (by_stream(l))
         return step_of_nodes(&s, asked, err);
-    struct sum sum;
+    struct node_sum sum;
     int rc = compute_batch(&s, n, &sum, err);
     if (rc)
         return rc;
@@ -201,7 +203,7 @@ int train_step(struct train_loop *l, const struct train_streams *streams, uint64
     return train_client_error(l, rc, err);
 }
 
-/* Every stream's numbers come to everybody, each in a place of its own of a sum, and are then added
+/* Every trainer receives the numbers of every stream, each at its own place of a sum, and adds them
  * here. */
 static int sum_by_stream(struct train_loop *l, const double *v, size_t k, double *sum,
                          struct pd_err *err) {
@@ -212,7 +214,7 @@ static int sum_by_stream(struct train_loop *l, const double *v, size_t k, double
     struct ps_add *plan = pd_calloc(n, sizeof *plan);
     int rc = all && of && r && plan
                  ? 0
-                 : pd_fail(err, PD_ENOMEM, "no memory to add up %zu numbers", total);
+                 : pd_fail(err, PD_ENOMEM, "out of memory to add up %zu numbers", total);
     if (!rc)
         memcpy(all + l->stream_lo * k, v, own * k * sizeof *v);
     for (size_t at = 0; at < total && !rc; at += PS_REDUCE_MAX)

@@ -16,10 +16,11 @@
 
 enum { AHEAD = 2 }; /* batches */
 
-struct made {                      /* a batch, and how things stand behind it */
-    struct pd_batch batch;         /* cap 0: read straight into the caller's */
-    uint32_t *count;               /* [hi - lo] samples of each stream */
-    struct data_pos *before, *pos; /* [hi - lo] of each stream, before it and behind it */
+struct prepared_batch {    /* a batch, and the state of the streams after it */
+    struct pd_batch batch; /* cap 0: samples are read directly into the caller's batch */
+    uint32_t *count;       /* [hi - lo] samples of each stream */
+    struct data_pos *before,
+        *pos; /* [hi - lo] positions of the streams before and after the batch */
     double fraction;
     uint64_t bad_lines;
     struct pd_buf messages; /* of bad lines, each with its NUL */
@@ -28,30 +29,28 @@ struct made {                      /* a batch, and how things stand behind it */
 };
 
 struct train_streams {
-    uint32_t lo, hi, first,
-        n_shares; /* a batch is cut into n_shares, of which stream i gets number i - first */
+    uint32_t lo, hi, first, n_shares; /* stream i gets share i - first of n_shares of a batch */
     uint64_t batch_size, fingerprint;
-    struct data_reader **reader; /* [hi - lo] */
-    struct made made[AHEAD + 1]; /* the last one is what was given out last */
-    struct data_pos *
-        earlier; /* [hi - lo] of each stream, before the batch that was given out before the last */
-    struct made *filling;         /* being read into, by whichever thread does it */
-    struct train_prefetch *ahead; /* NULL: read when asked */
-    int ran;                      /* it has, since readers were put where they belong */
-    int over;                     /* the last batch was empty, or an error */
+    struct data_reader **reader;           /* [hi - lo] */
+    struct prepared_batch made[AHEAD + 1]; /* the last element is the batch returned last */
+    struct data_pos *earlier; /* [hi - lo] positions before the batch returned before the last */
+    struct prepared_batch *filling; /* being filled, by any thread */
+    struct train_prefetch *ahead;   /* NULL: no prefetch */
+    int ran;                        /* the prefetch has moved the readers since the last seek */
+    int over;                       /* the last batch was empty, or an error */
     void (*on_bad)(void *arg, const char *message);
     void *on_bad_arg;
     uint32_t n_streams;
-    uint64_t *before; /* by file of the job's list, and one more of each stream: bytes of its stream
-                         before it */
-    uint64_t total;   /* bytes of all own files */
+    /* By file of the job's list, plus one more per stream: bytes of the stream before the file. */
+    uint64_t *before;
+    uint64_t total; /* bytes of all own files */
 };
 
 uint32_t train_stream_share(uint64_t batch_size, uint32_t n_streams, uint32_t s) {
     return (uint32_t)((s + 1) * batch_size / n_streams - s * batch_size / n_streams);
 }
 
-/* Of a file that can't be looked at: UINT64_MAX. */
+/* The size of a file; UINT64_MAX if stat fails. */
 static uint64_t size_of(const char *dir, const char *path) {
     char full[PATH_MAX];
     struct stat st;
@@ -62,13 +61,13 @@ static uint64_t size_of(const char *dir, const char *path) {
     return ok ? (uint64_t)st.st_size : UINT64_MAX;
 }
 
-/* How large the own files are, for telling how far a pass is. One that can't be looked at counts as
- * empty, and whoever reads it says what is wrong; or, where it comes when it is read, as large as
- * the others are on average. */
+/* Sums the sizes of the own files, for the fraction of a pass. A file that stat fails on counts as
+ * empty; reading it reports the error. With comes_later such files are fetched when they are read,
+ * and count as large as the others on average. */
 static void measure(struct train_streams *s, const char *dir, const struct data_files *files,
                     uint32_t n_streams, int comes_later) {
-    uint64_t *size = s->before + n_streams, n = 0,
-             sum = 0; /* by file: first its size, then what is before the next one of its stream */
+    /* By file: first its size, then the bytes before the next file of its stream. */
+    uint64_t *size = s->before + n_streams, n = 0, sum = 0;
     s->n_streams = n_streams;
     for (size_t i = 0; i < files->n; i++) {
         uint32_t stream = data_stream_of(i, n_streams);
@@ -86,15 +85,16 @@ static void measure(struct train_streams *s, const char *dir, const struct data_
     }
 }
 
-static int make_ahead(void *arg, uint32_t i);
+static int prefetch_batch(void *arg, uint32_t i);
 
-/* Lines that can't be read are told when their batch is given out. */
+/* Keeps messages about unreadable lines until their batch is returned. */
 static void note_bad(void *arg, const char *message) {
     struct train_streams *s = arg;
     pd_put(&s->filling->messages, message, strlen(message) + 1);
 }
 
-static int made_init(struct train_streams *s, struct made *m, const struct data_schema *schema) {
+static int batch_init(struct train_streams *s, struct prepared_batch *m,
+                      const struct data_schema *schema) {
     struct pd_field fields[PD_MAX_FIELDS];
     uint32_t n = s->hi - s->lo;
     m->count = pd_calloc(n, sizeof *m->count);
@@ -118,15 +118,15 @@ static int open_readers(struct train_streams *s, const struct data_spec *spec, c
     own.on_bad = note_bad;
     own.arg = s;
     for (uint32_t i = 0; i <= AHEAD && !rc; i++)
-        if (made_init(s, &s->made[i], ahead ? spec->schema : NULL))
+        if (batch_init(s, &s->made[i], ahead ? spec->schema : NULL))
             rc = pd_fail(err, PD_ENOMEM, "out of memory for batches");
     for (uint32_t i = s->lo; i < s->hi && !rc; i++)
         rc = data_reader_new(&s->reader[i - s->lo], &own, dir, files, i, s->n_streams, err);
-    return !rc && ahead ? train_prefetch_new(&s->ahead, AHEAD, make_ahead, s, err) : rc;
+    return !rc && ahead ? train_prefetch_new(&s->ahead, AHEAD, prefetch_batch, s, err) : rc;
 }
 
-/* A node's own files become those of its own streams, in a list where the others' places are empty.
- */
+/* Makes a list in which a node's own files fall on its own streams; the places of other streams are
+ * empty. */
 static int deal_own(struct data_files *files, uint32_t n_streams, uint32_t lo, uint32_t hi) {
     size_t rounds = (files->n + hi - lo - 1) / (hi - lo), n = rounds * n_streams;
     char **path = pd_calloc(n + 1, sizeof *path);
@@ -146,7 +146,7 @@ static int deal_own(struct data_files *files, uint32_t n_streams, uint32_t lo, u
     return rc;
 }
 
-/* The job's list of files, as far as this trainer can know it. */
+/* Lists the job's files, as far as this trainer knows them. */
 static int list_files(struct data_files *files, const struct train_files *w, uint32_t n_streams,
                       uint32_t lo, uint32_t hi, struct pd_err *err) {
     struct pd_buf list;
@@ -184,7 +184,7 @@ int train_streams_of_list(struct train_streams **out, const struct data_spec *sp
     s->batch_size = batch_size;
     for (size_t i = 0; i < files->n; i++)
         for (const char *p = files->path[i]; p == files->path[i] || p[-1];
-             p++) /* the NUL parts the names */
+             p++) /* the NUL separates the names */
             s->fingerprint = pd_mix64(s->fingerprint ^ (uint64_t)(unsigned char)*p) + 1;
     s->reader = pd_calloc(hi - lo, sizeof *s->reader);
     s->before = pd_calloc(files->n + n_streams, sizeof *s->before);
@@ -212,7 +212,7 @@ int train_streams_new(struct train_streams **out, const struct data_spec *spec,
         rc = train_streams_of_list(out, spec, where->dir, &files, n_streams, lo, hi, batch_size,
                                    own_batches, err);
     if (!rc && where->layout == PD_DATA_LOCAL)
-        (*out)->fingerprint = 0; /* every trainer's is another one */
+        (*out)->fingerprint = 0; /* each trainer has its own list */
     data_files_release(&files);
     return rc;
 }
@@ -224,7 +224,7 @@ void train_streams_free(struct train_streams *s) {
     for (uint32_t i = s->lo; s->reader && i < s->hi; i++)
         data_reader_free(s->reader[i - s->lo]);
     for (uint32_t i = 0; i <= AHEAD; i++) {
-        struct made *m = &s->made[i];
+        struct prepared_batch *m = &s->made[i];
         pd_batch_release(&m->batch);
         pd_buf_release(&m->messages);
         free(m->count);
@@ -263,13 +263,13 @@ static double fraction(const struct train_streams *s) {
         uint64_t file, bytes;
         data_reader_progress(s->reader[i - s->lo], &file, &bytes);
         done += s->before[i + file * s->n_streams] +
-                bytes; /* the job's number of the file: data_stream_of */
+                bytes; /* number of the file in the job's list: data_stream_of */
     }
     return s->total ? (double)done / (double)s->total : -1;
 }
 
-/* How things stand now, into *m. */
-static void take_stock(struct train_streams *s, struct made *m) {
+/* Records positions, progress and bad lines in *m. */
+static void record_state(struct train_streams *s, struct prepared_batch *m) {
     m->bad_lines = 0;
     m->fraction = fraction(s);
     for (uint32_t i = 0; i < s->hi - s->lo; i++) {
@@ -278,8 +278,8 @@ static void take_stock(struct train_streams *s, struct made *m) {
     }
 }
 
-/* The next step's samples into b. */
-static void make(struct train_streams *s, struct made *m, struct pd_batch *b) {
+/* Reads the next step's samples into b. */
+static void fill_batch(struct train_streams *s, struct prepared_batch *m, struct pd_batch *b) {
     s->filling = m;
     pd_batch_clear(b);
     pd_buf_clear(&m->messages);
@@ -293,35 +293,35 @@ static void make(struct train_streams *s, struct made *m, struct pd_batch *b) {
     }
     if (m->messages.failed)
         m->rc = pd_fail(&m->err, PD_ENOMEM, "out of memory for the messages of bad lines");
-    take_stock(s, m);
+    record_state(s, m);
 }
 
-static int make_ahead(void *arg, uint32_t i) {
+static int prefetch_batch(void *arg, uint32_t i) {
     struct train_streams *s = arg;
-    make(s, &s->made[i], &s->made[i].batch);
+    fill_batch(s, &s->made[i], &s->made[i].batch);
     return s->made[i].rc > 0;
 }
 
-static struct made *last(struct train_streams *s) { return &s->made[AHEAD]; }
+static struct prepared_batch *last(struct train_streams *s) { return &s->made[AHEAD]; }
 
 const uint32_t *train_streams_counts(const struct train_streams *s) { return s->made[AHEAD].count; }
 
-/* Both have the same fields and room for the same number of samples: nothing is copied. */
-static void swap_made(struct made *a, struct made *b) {
-    struct made t = *a;
+/* Both batches have the same fields and the same room, so swapping needs no copy. */
+static void swap_batches(struct prepared_batch *a, struct prepared_batch *b) {
+    struct prepared_batch t = *a;
     *a = *b;
     *b = t;
 }
 
 int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_err *err) {
-    struct made *m = last(s);
+    struct prepared_batch *m = last(s);
     if (!s->over)
         memcpy(s->earlier, m->before, (s->hi - s->lo) * sizeof *m->before);
     if (!s->ahead) {
-        make(s, m, b);
+        fill_batch(s, m, b);
     } else if (!s->over) {
         s->ran = 1;
-        swap_made(m, &s->made[train_prefetch_take(s->ahead)]);
+        swap_batches(m, &s->made[train_prefetch_take(s->ahead)]);
         train_prefetch_give(s->ahead);
         struct pd_batch t = *b;
         *b = m->batch;
@@ -338,34 +338,34 @@ int train_streams_next(struct train_streams *s, struct pd_batch *b, struct pd_er
     return m->rc < 0 ? pd_fail(err, m->rc, "%s", m->err.msg) : m->rc;
 }
 
-/* Readers stand still and were moved: what is known of them begins anew. */
-static void begin(struct train_streams *s) {
-    struct made *m = last(s);
+/* Records the state of the readers after they were moved; the prefetch is stopped. */
+static void reset_state(struct train_streams *s) {
+    struct prepared_batch *m = last(s);
     s->over = 0;
     m->rc = 0;
-    take_stock(s, m);
+    record_state(s, m);
     memcpy(m->before, m->pos, (s->hi - s->lo) * sizeof *m->pos);
     memcpy(s->earlier, m->pos, (s->hi - s->lo) * sizeof *m->pos);
     memset(m->count, 0, (s->hi - s->lo) * sizeof *m->count);
 }
 
-static void stand_still(struct train_streams *s) {
+static void stop_prefetch(struct train_streams *s) {
     if (s->ahead)
         train_prefetch_stop(s->ahead);
     s->ran = 0;
 }
 
 void train_streams_rewind(struct train_streams *s, uint64_t pass) {
-    stand_still(s);
+    stop_prefetch(s);
     for (uint32_t i = s->lo; i < s->hi; i++)
         data_reader_rewind(s->reader[i - s->lo], pass);
-    begin(s);
+    reset_state(s);
 }
 
 void train_streams_rewind_to_file(struct train_streams *s, uint64_t pass, uint64_t file) {
-    stand_still(s);
+    stop_prefetch(s);
     data_reader_rewind_to_file(s->reader[0], pass, file);
-    begin(s);
+    reset_state(s);
 }
 
 void train_streams_prefetch(struct train_streams *s, uint64_t file) {
@@ -378,26 +378,26 @@ uint64_t train_streams_n_files(const struct train_streams *s) {
 
 void train_streams_tell(const struct train_streams *s, uint32_t i, int back,
                         char out[TRAIN_POS_TEXT]) {
-    const struct made *m = &s->made[AHEAD];
+    const struct prepared_batch *m = &s->made[AHEAD];
     data_pos_format(back > 1 ? &s->earlier[i] : back ? &m->before[i] : &m->pos[i], out);
 }
 
 int train_streams_seek(struct train_streams *s, uint32_t i, const char *text, struct pd_err *err) {
     struct data_pos pos;
     if (data_pos_parse(text, &pos))
-        return pd_fail(err, PD_EDATA, "'%.100s' is no position in a stream of data", text);
+        return pd_fail(err, PD_EDATA, "'%.100s' is not a position in a stream of data", text);
     int rc = 0;
     if (s->ran)
         train_prefetch_stop(s->ahead);
     s->filling = last(s);
-    if (s->ran) { /* readers are further than what was given out */
+    if (s->ran) { /* the prefetch has moved the readers beyond the last batch returned */
         for (uint32_t k = 0; k < s->hi - s->lo && !rc; k++)
             rc = data_reader_seek(s->reader[k], &last(s)->pos[k], err);
         s->ran = 0;
     }
     if (!rc)
         rc = data_reader_seek(s->reader[i], &pos, err);
-    begin(s);
+    reset_state(s);
     return rc;
 }
 

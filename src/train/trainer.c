@@ -18,29 +18,29 @@
 #include "train/config.h"
 #include "train/online.h"
 
-struct trainer {
+struct trainer_state {
     const struct train_setup *setup;
     const struct pd_options *o;
     uint32_t id, n_trainers, n_streams, lo, hi;
-    struct nn_graph *graph;             /* config's */
-    struct data_workers *workers;       /* NULL: none */
-    struct data_fetch *fetch;           /* NULL: all files are here */
-    struct data_spec spec[2];           /* of training data, of test data */
-    struct train_streams *train, *test; /* test: NULL without test data; of an online job, whose
-                                           folders come later, without files */
+    struct nn_graph *graph;       /* owned by config */
+    struct data_workers *workers; /* reader threads; NULL: none */
+    struct data_fetch *fetch;     /* NULL: all files are on this node */
+    struct data_spec spec[2];     /* training data, test data */
+    /* test: NULL without test data. Online jobs: no files yet, folders come later. */
+    struct train_streams *train, *test;
     struct ps_client *client;
     struct train_params *params;
     struct train_input input[2];
-    struct train_threads *team;
+    struct train_threads *threads;
     struct nn_eval *eval;
     struct pd_batch batch;
     struct train_report report;
-    uint64_t from_pass, from_batch; /* 0, unless it was started again in the place of a lost one */
+    uint64_t from_pass, from_batch; /* start of a process that replaces a lost one; else 0 */
     struct train_config config;
 };
 
 static void on_bad_line(void *arg, const char *message) {
-    struct trainer *t = arg;
+    struct trainer_state *t = arg;
     pd_warn(t->setup->log, "%s", message);
 }
 
@@ -55,7 +55,7 @@ static int has_no_second_server(const struct pd_options *o) {
     return o->checkpoint_copies > 1 && (o->local || n_pservers(o) < 2);
 }
 
-static int check_options(struct trainer *t, struct pd_err *err) {
+static int check_options(struct trainer_state *t, struct pd_err *err) {
     const struct pd_options *o = t->o;
     const struct pd_train_place place = {n_pservers(o), t->setup->first_trainers,
                                          t->setup->restarts > 0};
@@ -69,7 +69,7 @@ static int check_options(struct trainer *t, struct pd_err *err) {
     return 0;
 }
 
-static int open_data(struct trainer *t, struct pd_err *err) {
+static int open_data(struct trainer_state *t, struct pd_err *err) {
     const struct model_ini *m = nn_graph_model(t->graph);
     const struct data_spec *train = &t->spec[0], *test = &t->spec[1];
     const struct data_files none = {0};
@@ -92,12 +92,12 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     const struct train_files test_files = {m->dir, m->data.test.text, "test",
                                            (enum pd_data_layout)t->o->data_layout};
     int rc = 0;
-    if (data_schema_is_text(m->schema)) /* each sample predicts one word */
+    if (data_schema_is_text(m->schema)) /* a sample predicts one word */
         t->report.unit = "words";
     t->report.perplexity = m->n_costs == 1 && !strcmp(m->cost[0].type.text, "cross_entropy");
     if (t->o->job == PD_JOB_TRAIN)
         rc = t->o->data ==
-                     PD_DATA_QUEUE /* all files are one list, which each trainer may read any of */
+                     PD_DATA_QUEUE /* all files form one stream; each trainer may read any file */
                  ? train_streams_new(&t->train, train, &train_files, 1, 0, 1, batch, own, err)
                  : train_streams_new(&t->train, train, &train_files, t->n_streams, t->lo, t->hi,
                                      batch, own, err);
@@ -113,7 +113,7 @@ static int open_data(struct trainer *t, struct pd_err *err) {
         return rc;
     uint32_t max = train_streams_max_batch(t->train ? t->train : t->test);
     if (pd_batch_init_fields(&t->batch, nn_graph_field(t->graph, 0), m->schema->n_fields, max))
-        return pd_fail(err, PD_ENOMEM, "no memory for a batch of %u samples", max);
+        return pd_fail(err, PD_ENOMEM, "out of memory for a batch of %u samples", max);
     for (int i = 0; i < 2 && !rc; i++) {
         rc = nn_feed_new(&t->input[i].feed, t->graph, max, err);
         if (!rc && !(t->input[i].counts = pd_calloc(t->hi - t->lo, sizeof *t->input[i].counts)))
@@ -127,11 +127,11 @@ static int open_data(struct trainer *t, struct pd_err *err) {
     if (!rc)
         rc = nn_eval_new(&t->eval, t->graph, err);
     return rc ? rc
-              : train_threads_new(&t->team, t->graph, n_threads, piece, max, t->eval,
+              : train_threads_new(&t->threads, t->graph, n_threads, piece, max, t->eval,
                                   t->setup->cpus, err);
 }
 
-static int join_servers(struct trainer *t, struct pd_err *err) {
+static int join_servers(struct trainer_state *t, struct pd_err *err) {
     struct ps_client_opts opts = {
         .local = (int)t->o->local,
         .pservers = t->o->pserver_list,
@@ -142,8 +142,8 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
         .stream_hi = t->hi,
         .seed = (uint64_t)t->o->seed,
         .optimizer = {.conf = &t->config.optimizer},
-        .update = ps_update_rule_at((size_t)t->o->update)
-                      ->name, /* the option's choices are the table's names: a test compares them */
+        .update = ps_update_rule_at((size_t)t->o->update)->name, /* the choices of the option are the names
+                                                             of the table: a test compares them */
         .staleness = (uint32_t)t->o->staleness,
         .async_lagged_grad_discard_ratio = t->o->async_lagged_grad_discard_ratio,
         .geo_sgd_need_push_nums = (uint32_t)t->o->geo_sgd_need_push_nums,
@@ -154,7 +154,7 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
         .connect_timeout_ms = (uint64_t)(t->o->server_timeout * 1000),
         .reconnect_ms = (uint64_t)(t->o->reconnect_timeout * 1000),
         .heartbeat_ms = (uint64_t)(t->o->heartbeat_timeout * 1000),
-        .crew = train_threads_workers(t->team),
+        .crew = train_threads_workers(t->threads),
         .output_dir = t->setup->output_dir,
         .log = t->setup->log,
     };
@@ -164,16 +164,16 @@ static int join_servers(struct trainer *t, struct pd_err *err) {
     if (!rc && (rc = ps_start(t->client)))
         pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
     if (!rc && ps_resumed(t->client, &t->from_pass, &t->from_batch))
-        train_report_print(
-            &t->report, "Started again: going on in pass %llu after %llu batches of this trainer",
-            (unsigned long long)t->from_pass, (unsigned long long)t->from_batch);
+        train_report_print(&t->report,
+                           "Restarted: resuming in pass %llu after %llu batches of this trainer",
+                           (unsigned long long)t->from_pass, (unsigned long long)t->from_batch);
     return rc;
 }
 
-/* All trainers have declared, and agree. */
-static int load(struct trainer *t, struct pd_err *err) {
+/* Loads the initial values. All trainers have declared their parameters and agree. */
+static int load(struct trainer_state *t, struct pd_err *err) {
     int rc = 0;
-    /* The two enumerations name the same choices in the same order. */
+    /* Both enumerations have the same choices in the same order. */
     if (t->id == 0 && !ps_repeated(t->client))
         rc = ps_load(t->client, t->o->init_model_path,
                      (enum ps_missing)t->o->load_missing_parameter_strategy);
@@ -185,11 +185,11 @@ static int load(struct trainer *t, struct pd_err *err) {
               : 0;
 }
 
-/* Every trainer lists its files and reads its options by itself; lists that differ would train some
- * files twice and others never, options that differ would change the mathematics in silence. So all
- * compare before the first step: each puts its fingerprints into places of its own of a sum, and
- * reads those of all. */
-static int agree(struct trainer *t, struct pd_err *err) {
+/* Checks before the first step that all trainers agree. Each trainer lists its files and reads its
+ * options independently. If the lists differed, some files would be trained twice and others never;
+ * if the options differed, the results would be silently wrong. Each trainer puts its fingerprints
+ * at its own places of a sum and reads those of all. */
+static int check_trainers_agree(struct trainer_state *t, struct pd_err *err) {
     static const char *const what[] = {
         "another list of training files", "another list of test files",
         "other options (batch_size, num_passes, saving_period, saving_period_by_batches, "
@@ -227,20 +227,20 @@ static int agree(struct trainer *t, struct pd_err *err) {
     int rc = all ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
     for (size_t k = 0; k < sizeof what / sizeof what[0] && !rc; k++) {
         memset(all, 0, t->n_trainers * sizeof *all);
-        all[t->id] = (double)(mine[k] >> 12); /* a double holds 52 bits exactly */
+        all[t->id] = (double)(mine[k] >> 12); /* 52 bits: a double holds them exactly */
         if ((rc = ps_reduce(t->client, all, t->n_trainers)))
             pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
         for (uint32_t i = 0; i < t->n_trainers && !rc; i++)
             if (all[i] != all[t->id] &&
-                (all[i] != 0 ||
-                 t->o->on_trainer_lost != PD_TRAINER_LOST_CONTINUE)) /* 0: it is lost already */
+                (all[i] != 0 || t->o->on_trainer_lost !=
+                                    PD_TRAINER_LOST_CONTINUE)) /* 0: this trainer is already lost */
                 rc = pd_fail(err, PD_ECONF, "trainer %u has %s than trainer %u", i, what[k], t->id);
     }
     free(all);
     return rc;
 }
 
-static int evaluate(struct trainer *t, struct train_loop *l, const char *word, uint64_t pass,
+static int evaluate(struct trainer_state *t, struct train_loop *l, const char *word, uint64_t pass,
                     struct pd_err *err) {
     char when[40];
     if (!t->test)
@@ -249,8 +249,9 @@ static int evaluate(struct trainer *t, struct train_loop *l, const char *word, u
     return train_evaluate(l, t->test, when, err);
 }
 
-/* A pass from its beginning without one sample: nobody means to save what has learned nothing. */
-static int check_samples(const struct trainer *t, const struct train_loop *l, struct pd_err *err) {
+/* Fails if a whole pass had no sample: a model that was not trained must not be saved. */
+static int check_samples(const struct trainer_state *t, const struct train_loop *l,
+                         struct pd_err *err) {
     const struct model_ini *m = nn_graph_model(t->graph);
     int whole = !l->cut && !t->from_pass && !train_resumed(l);
     return !whole || l->batches || t->report.samples
@@ -259,11 +260,11 @@ static int check_samples(const struct trainer *t, const struct train_loop *l, st
                          m->file, m->data.train.line, m->data.train.text);
 }
 
-static int run_passes(struct trainer *t, struct train_loop *l, struct pd_err *err) {
+static int run_passes(struct trainer_state *t, struct train_loop *l, struct pd_err *err) {
     const struct pd_options *o = t->o;
-    const uint64_t first =
-        t->from_pass ? t->from_pass - 1
-                     : train_first_pass(l); /* of a pass that had ended, what comes behind it */
+    const uint64_t first = t->from_pass
+                               ? t->from_pass - 1
+                               : train_first_pass(l); /* possibly only the end of a pass remains */
     int begins = !t->from_pass && !train_resumed(l),
         rc = o->save_initial && begins ? train_save_initial(l, err) : 0;
     if (!rc && begins)
@@ -272,7 +273,7 @@ static int run_passes(struct trainer *t, struct train_loop *l, struct pd_err *er
         train_report_print(&t->report, "All %llu passes are done", (unsigned long long)first);
     l->only_end = t->from_pass > 0;
     for (uint64_t pass = first; pass < (uint64_t)o->num_passes && !rc && !l->leave;
-         pass++) { /* asked before: nothing new to save */
+         pass++) { /* stop requested between passes: nothing new to save */
         l->skip = pass == t->from_pass ? t->from_batch : 0;
         rc = train_pass(l, t->train, pass, err);
         if (!rc)
@@ -286,7 +287,7 @@ static int run_passes(struct trainer *t, struct train_loop *l, struct pd_err *er
     return rc ? rc : train_checkpoint_finish(l, err);
 }
 
-static int run_online(struct trainer *t, struct train_loop *l, struct pd_err *err) {
+static int run_online(struct trainer_state *t, struct train_loop *l, struct pd_err *err) {
     const struct model_ini *m = nn_graph_model(t->graph);
     const struct train_online o = {.loop = l,
                                    .train = &t->spec[0],
@@ -298,13 +299,13 @@ static int run_online(struct trainer *t, struct train_loop *l, struct pd_err *er
     return train_online(&o, err);
 }
 
-static int run_job(struct trainer *t, struct train_loop *l, struct pd_err *err) {
+static int run_job(struct trainer_state *t, struct train_loop *l, struct pd_err *err) {
     if (t->o->job == PD_JOB_TEST)
         return train_evaluate(l, t->test, "of the saved model", err);
     return t->o->job == PD_JOB_ONLINE ? run_online(t, l, err) : run_passes(t, l, err);
 }
 
-static int train_or_test(struct trainer *t, struct pd_err *err) {
+static int train_or_test(struct trainer_state *t, struct pd_err *err) {
     int rc = t->o->reader_threads
                  ? data_workers_new(&t->workers, (uint32_t)t->o->reader_threads, err)
                  : 0;
@@ -313,7 +314,7 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
     if (!rc)
         rc = join_servers(t, err);
     if (!rc && !t->from_pass)
-        rc = agree(t, err);
+        rc = check_trainers_agree(t, err);
     if (rc)
         return rc;
     struct train_loop l = {.options = t->o,
@@ -327,8 +328,8 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
                            .now = t->input[0],
                            .next = t->input[1],
                            .overlap = t->o->overlap && !t->o->local,
-                           .files_apart = t->fetch != NULL,
-                           .team = t->team,
+                           .partial_data = t->fetch != NULL,
+                           .threads = t->threads,
                            .eval = t->eval,
                            .batch = &t->batch,
                            .report = &t->report,
@@ -336,7 +337,7 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
                            .stop_arg = t->setup->stop_arg};
     if (has_no_second_server(t->o) && !t->id)
         train_report_print(&t->report,
-                           "One pserver is left: from here on checkpoints have no second "
+                           "Only one pserver is left: from now on checkpoints have no second "
                            "copy (checkpoint_copies = 2)");
     rc = train_checkpoints_new(&l.checkpoints, (const char *)t->config.text.data,
                                !has_no_second_server(t->o), err);
@@ -353,7 +354,7 @@ static int train_or_test(struct trainer *t, struct pd_err *err) {
 }
 
 static void on_checked(void *arg, const struct nn_check *c) {
-    struct trainer *t = arg;
+    struct trainer_state *t = arg;
     char skipped[80] = "";
     if (c->n_skipped)
         snprintf(skipped, sizeof skipped, "; %llu at a kink of an activation, skipped",
@@ -367,7 +368,7 @@ static void on_checked(void *arg, const struct nn_check *c) {
 }
 
 int train_run(const struct train_setup *setup, struct pd_err *err) {
-    struct trainer t = {.setup = setup, .o = setup->options};
+    struct trainer_state t = {.setup = setup, .o = setup->options};
     int rc = check_options(&t, err);
     t.report = (struct train_report){.out_fd = setup->out_fd,
                                      .event_fd = setup->event_fd,
@@ -390,11 +391,12 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
                                           : train_or_test(&t, err);
     }
     if (rc && t.client)
-        ps_abandon(t.client, err); /* the others learn why, not only that this trainer is gone */
+        ps_abandon(t.client,
+                   err); /* tell the others the reason, not only that this trainer is gone */
     train_params_free(t.params);
     ps_client_free(t.client);
     nn_eval_free(t.eval);
-    train_threads_free(t.team);
+    train_threads_free(t.threads);
     for (int i = 0; i < 2; i++) {
         nn_feed_free(t.input[i].feed);
         free(t.input[i].counts);

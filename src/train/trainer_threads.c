@@ -1,4 +1,4 @@
-/* team.c - see team.h. */
+/* trainer_threads.c - see trainer_threads.h. */
 #include "train/trainer_threads.h"
 
 #include <errno.h>
@@ -9,15 +9,15 @@
 #include "thread/latch.h"
 #include "nn/kernels/kernel.h"
 
-struct mate {
-    struct train_threads *team;
+struct train_thread {
+    struct train_threads *group;
     uint32_t index;
-    int running; /* its thread is there */
+    int running; /* the thread was started */
     pthread_t thread;
     struct nn_exec *exec;
-    struct nn_eval *eval;                 /* of thread 0: the caller's */
-    struct pd_latch_spin between, within; /* for the next run; for the others of this one */
-    uint64_t n_met;                       /* meetings within runs that it was at */
+    struct nn_eval *eval;                 /* thread 0: owned by the caller */
+    struct pd_latch_spin between, within; /* waits between runs; waits within a run */
+    uint64_t n_barriers;                  /* barriers passed within runs */
     int rc;
     struct pd_err err;
 };
@@ -26,18 +26,18 @@ struct train_threads {
     uint32_t n;
     const struct pd_cpus *cpus;
     struct train_piece *piece;
-    struct pd_latch begun, done,
-        met; /* runs; mates that ended one; threads that came to a meeting */
+    struct pd_latch begun, done; /* runs begun; threads that have ended a run */
+    struct pd_latch met;         /* threads that have reached a barrier */
     uint64_t n_runs;
     int quit;
-    void (*job)(struct mate *m, void *arg);
+    void (*job)(struct train_thread *m, void *arg);
     void *arg;
-    struct mate mate[];
+    struct train_thread threads[];
 };
 
 static void *work(void *arg) {
-    struct mate *m = arg;
-    struct train_threads *t = m->team;
+    struct train_thread *m = arg;
+    struct train_threads *t = m->group;
     for (uint64_t k = 1;; k++) {
         pd_latch_wait(&t->begun, k, &m->between);
         if (t->quit)
@@ -47,27 +47,28 @@ static void *work(void *arg) {
     }
 }
 
-/* All threads do the job, the caller among them; back when all are done. */
-static void run(struct train_threads *t, void (*job)(struct mate *m, void *arg), void *arg) {
+/* Runs the job on all threads, the caller among them; returns when all are done. */
+static void run(struct train_threads *t, void (*job)(struct train_thread *m, void *arg),
+                void *arg) {
     if (t->n > 1) {
         t->job = job;
         t->arg = arg;
         t->n_runs++;
         pd_latch_add(&t->begun, 1);
     }
-    job(&t->mate[0], arg);
+    job(&t->threads[0], arg);
     if (t->n > 1)
-        pd_latch_wait(&t->done, t->n_runs * (t->n - 1), &t->mate[0].between);
+        pd_latch_wait(&t->done, t->n_runs * (t->n - 1), &t->threads[0].between);
 }
 
-/* Within a run: until all threads have come here. */
-static void meet(struct mate *m) {
-    struct train_threads *t = m->team;
+/* Barrier within a run. */
+static void wait_at_barrier(struct train_thread *m) {
+    struct train_threads *t = m->group;
     pd_latch_add(&t->met, 1);
-    pd_latch_wait(&t->met, ++m->n_met * t->n, &m->within);
+    pd_latch_wait(&t->met, ++m->n_barriers * t->n, &m->within);
 }
 
-static int start(struct mate *m, struct pd_err *err) {
+static int start(struct train_thread *m, struct pd_err *err) {
     int rc = pthread_create(&m->thread, NULL, work, m);
     if (rc)
         return pd_fail_errno(err, PD_EHOST, rc, "cannot start thread %u of the trainer", m->index);
@@ -75,20 +76,19 @@ static int start(struct mate *m, struct pd_err *err) {
     return 0;
 }
 
-static void pin(struct mate *m, void *arg) {
+static void pin(struct train_thread *m, void *arg) {
     const struct pd_cpus *cpus = arg;
-    if (m->index &&
-        pd_pin_thread(cpus, m->index)) /* thread 0 is the caller's, which pinned itself */
+    if (m->index && pd_pin_thread(cpus, m->index)) /* thread 0 is the caller, which pinned itself */
         m->rc = pd_fail_errno(&m->err, PD_EHOST, errno, "cannot pin thread %u of the trainer",
                               m->index);
 }
 
 static int first_error(struct train_threads *t, struct pd_err *err) {
     for (uint32_t i = 0; i < t->n; i++)
-        if (t->mate[i].rc) {
-            int rc = pd_fail(err, t->mate[i].rc, "%s", t->mate[i].err.msg);
-            t->mate[i].rc = 0;
-            t->mate[i].err = (struct pd_err){0};
+        if (t->threads[i].rc) {
+            int rc = pd_fail(err, t->threads[i].rc, "%s", t->threads[i].err.msg);
+            t->threads[i].rc = 0;
+            t->threads[i].err = (struct pd_err){0};
             return rc;
         }
     return 0;
@@ -101,18 +101,18 @@ static int make_execs(struct train_threads *t, const struct nn_graph *g, uint32_
     if (t->n > 1 && max_batch) {
         rc = nn_exec_new_beside(e, t->n, g, max_piece, max_batch, err);
         for (uint32_t i = 0; i < t->n && !rc; i++)
-            t->mate[i].exec = e[i];
+            t->threads[i].exec = e[i];
         return rc;
     }
     for (uint32_t i = 0; i < t->n && !rc; i++)
-        rc = nn_exec_new(&t->mate[i].exec, g, max_piece, err);
+        rc = nn_exec_new(&t->threads[i].exec, g, max_piece, err);
     return rc;
 }
 
 int train_threads_new(struct train_threads **out, const struct nn_graph *g, uint32_t n_threads,
                       uint32_t max_piece, uint32_t max_batch, struct nn_eval *eval,
                       const struct pd_cpus *cpus, struct pd_err *err) {
-    struct train_threads *t = pd_calloc(1, sizeof *t + n_threads * sizeof t->mate[0]);
+    struct train_threads *t = pd_calloc(1, sizeof *t + n_threads * sizeof t->threads[0]);
     int rc = 0;
     if (!t)
         return pd_fail(err, PD_ENOMEM, "out of memory for %u threads", n_threads);
@@ -128,8 +128,8 @@ int train_threads_new(struct train_threads **out, const struct nn_graph *g, uint
     if (!rc)
         rc = nn_gemm_room(n_threads, err);
     for (uint32_t i = 0; i < n_threads && !rc; i++) {
-        struct mate *m = &t->mate[i];
-        m->team = t;
+        struct train_thread *m = &t->threads[i];
+        m->group = t;
         m->index = i;
         m->eval = eval;
         if (i) {
@@ -138,7 +138,7 @@ int train_threads_new(struct train_threads **out, const struct nn_graph *g, uint
         }
     }
     for (uint32_t i = 1; i < n_threads && !rc; i++)
-        rc = start(&t->mate[i], err);
+        rc = start(&t->threads[i], err);
     if (!rc && cpus) {
         run(t, pin, (void *)(uintptr_t)cpus);
         rc = first_error(t, err);
@@ -156,7 +156,7 @@ void train_threads_free(struct train_threads *t) {
     t->quit = 1;
     pd_latch_add(&t->begun, 1);
     for (uint32_t i = 0; i < t->n; i++) {
-        struct mate *m = &t->mate[i];
+        struct train_thread *m = &t->threads[i];
         if (m->running)
             pthread_join(m->thread, NULL);
         nn_exec_free(m->exec);
@@ -183,9 +183,9 @@ struct compute {
     uint32_t n;
 };
 
-static void compute(struct mate *m, void *arg) {
+static void compute(struct train_thread *m, void *arg) {
     const struct compute *c = arg;
-    for (uint32_t i = m->index; i < c->n && !m->rc; i += m->team->n) {
+    for (uint32_t i = m->index; i < c->n && !m->rc; i += m->group->n) {
         struct train_piece *p = &c->piece[i];
         train_params_bind(c->w->params, m->exec, p->grads);
         nn_exec_forward(m->exec, c->w->feed, p->first, p->n, p->grads ? NN_TRAIN : NN_TEST,
@@ -201,7 +201,7 @@ int train_threads_compute(struct train_threads *t, const struct train_work *w,
                           struct train_piece *piece, uint32_t n, struct pd_err *err) {
     struct compute c = {w, piece, n};
     if (n == 1)
-        compute(&t->mate[0], &c);
+        compute(&t->threads[0], &c);
     else
         run(t, compute, &c);
     return first_error(t, err);
@@ -210,23 +210,23 @@ int train_threads_compute(struct train_threads *t, const struct train_work *w,
 static int failed(const struct train_threads *t) {
     int rc = 0;
     for (uint32_t i = 0; i < t->n && !rc; i++)
-        rc = t->mate[i].rc;
+        rc = t->threads[i].rc;
     return rc;
 }
 
-static void compute_batch(struct mate *m, void *arg) {
+static void compute_batch(struct train_thread *m, void *arg) {
     const struct compute *c = arg;
     compute(m, arg);
-    if (m->team->n > 1)
-        meet(m);
-    if (failed(m->team))
+    if (m->group->n > 1)
+        wait_at_barrier(m);
+    if (failed(m->group))
         return;
     train_params_bind(c->w->params, m->exec, c->piece[0].grads);
-    if (m->team->n > 1)
-        nn_exec_joint_gradient(m->exec, c->w->feed, m->index, m->team->n);
+    if (m->group->n > 1)
+        nn_exec_joint_gradient(m->exec, c->w->feed, m->index, m->group->n);
     for (uint32_t i = 1; i < c->n; i++)
         train_grads_add_slice(c->w->params, c->piece[0].grads, c->piece[i].grads, m->index,
-                              m->team->n);
+                              m->group->n);
 }
 
 int train_threads_compute_batch(struct train_threads *t, const struct train_work *w,
@@ -244,9 +244,9 @@ struct add {
     struct train_grads *into, *from;
 };
 
-static void add(struct mate *m, void *arg) {
+static void add(struct train_thread *m, void *arg) {
     const struct add *a = arg;
-    train_grads_add_slice(a->p, a->into, a->from, m->index, m->team->n);
+    train_grads_add_slice(a->p, a->into, a->from, m->index, m->group->n);
 }
 
 void train_threads_add(struct train_threads *t, struct train_params *p, struct train_grads *into,
@@ -261,9 +261,9 @@ struct crew_job {
     void *arg;
 };
 
-static void crew_job(struct mate *m, void *arg) {
+static void crew_job(struct train_thread *m, void *arg) {
     const struct crew_job *c = arg;
-    c->job(c->arg, m->index, m->team->n);
+    c->job(c->arg, m->index, m->group->n);
 }
 
 static void crew_run(void *crew, pd_workers_job job, void *arg) {
@@ -278,13 +278,13 @@ struct pd_workers train_threads_workers(struct train_threads *t) {
 int train_threads_merge_eval(struct train_threads *t, struct pd_err *err) {
     int rc = 0;
     for (uint32_t i = 1; i < t->n && !rc; i++) {
-        rc = nn_eval_merge(t->mate[0].eval, t->mate[i].eval, err);
-        nn_eval_clear(t->mate[i].eval);
+        rc = nn_eval_merge(t->threads[0].eval, t->threads[i].eval, err);
+        nn_eval_clear(t->threads[i].eval);
     }
     return rc;
 }
 
 void train_threads_clear_eval(struct train_threads *t) {
     for (uint32_t i = 0; i < t->n; i++)
-        nn_eval_clear(t->mate[i].eval);
+        nn_eval_clear(t->threads[i].eval);
 }

@@ -43,7 +43,7 @@ expect 0 "$CTL" infer --model=$model --data=table.csv
 expect 0 "$CTL" infer --model=$model --data=- <table.csv
 [ "$(wc -l <<<"$OUT")" = 3000 ] || die "standard input from a file: $(wc -l <<<"$OUT") lines"
 OUT=$("$CTL" infer --model=$model --data=- < <(cat table.csv) 2>&1) && die "a pipe: $(wc -l <<<"$OUT") lines"
-has "a pipe can't name the columns in its header"
+has "the header of a pipe can't name the columns"
 sed 's/^header = true/&\ncolumns = x z y/' train.ini >named.ini
 OUT=$("$CTL" infer --model=$model --train_ini=named.ini --data=- < <(cat table.csv)) || die "a pipe with named columns: $OUT"
 [ "$(wc -l <<<"$OUT")" = 3000 ] || die "a pipe with named columns: $(wc -l <<<"$OUT") lines"

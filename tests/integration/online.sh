@@ -16,7 +16,7 @@ auc_of() { sed -n "s/^Test before pass [0-9]* ($1.*, auc \([0-9.]*\),.*/\1/p" "$
 online >"$TMP/whole.log" 2>&1 || die "$(tail -3 "$TMP/whole.log")"
 mv output "$TMP/whole"
 expect 0 online --online_until=20300101
-has "Ending behind 20300101/0003: the last folder (online_until) is trained"
+has "Ending after 20300101/0003: the last folder (online_until) is trained"
 sed 's,^train = .*,&\ntest = stream/20300103/*/part-*,' train.ini >test.ini
 expect 0 online --config=test.ini --job=test --resume= --init_model_path=output/pass-00003
 once=$(sed -n 's/.*of the saved model.*, auc \([0-9.]*\),.*/\1/p' <<<"$OUT") going=$(auc_of 20300103 "$TMP/whole.log")
@@ -24,7 +24,7 @@ holds "once > 0.5 && going > once + 0.03" once="$once" going="$going"
 echo "AUC on day 3: $going online, $once of a model of day 1"
 
 # --- days end, rows go, and most ids never have one ---
-[ "$(grep -c '^Day 2030010[12] is over: [1-9][0-9]* rows went, [1-9][0-9]* are left' "$TMP/whole.log")" = 2 ] || die "days: $(grep ^Day "$TMP/whole.log")"
+[ "$(grep -c '^Day 2030010[12] is over: [1-9][0-9]* rows removed, [1-9][0-9]* left' "$TMP/whole.log")" = 2 ] || die "days: $(grep ^Day "$TMP/whole.log")"
 /usr/bin/env python3 - "$TMP/whole/pass-00011/manifest.json" <<'END' || die "rows"
 import json, sys
 m = json.load(open(sys.argv[1]))
@@ -52,7 +52,7 @@ for fault in kill.train.step:7 kill.train.saved:1 kill.train.step:45 kill.train.
     PADDLE_FAULT=$fault online >"$TMP/killed.log" 2>&1 && die "$fault: nobody was killed"
 done
 expect 0 online
-has "Going on from output/pass-0000"
+has "Resuming from output/pass-0000"
 [ "$(digest output/pass-00011)" = "$whole" ] || die "the model is another one after it was killed"
 [ "$(sed -n 's/.*"pass": \([0-9]*\),/\1/p' output/online/latest.json)" = 11 ] || die "latest.json"
 
@@ -68,13 +68,13 @@ expect 0 online
 # --- a folder that is not complete; one that is since nothing changes any more ---
 rm -rf output && rm stream/20300101/0001/_DONE
 expect 0 online
-has "Ending behind 20300101/0000: no folder was complete for online_idle"
+has "Ending after 20300101/0000: no folder was complete for online_idle"
 expect 0 online --online_idle=0 --online_done_file= --online_quiet=0.2 --online_until=20300101
 has "Test before pass 1 (20300101/0001)"
-has "Ending behind 20300101/0003"
+has "Ending after 20300101/0003"
 touch online.stop
 expect 0 online --online_idle=0
-has "there is the stop file"
+has "the stop file exists"
 rm online.stop
 touch stream/20300101/0001/_DONE
 
@@ -105,7 +105,7 @@ done
 touch online.stop
 for p in "${trainers[@]}" "$s0" "$s1"; do wait "$p" || die "$(tail -3 "$TMP"/t?.log "$TMP"/s?.log)"; done
 rm online.stop
-grep -q '^Ending behind 20300102/0000: there is the stop file' "$TMP/t0.log" || die "$(tail -3 "$TMP/t0.log")"
+grep -q '^Ending after 20300102/0000: the stop file exists' "$TMP/t0.log" || die "$(tail -3 "$TMP/t0.log")"
 expect 0 "$WORKER" trainer --local=1 "${topology[@]}" --online_until=20300102/0000 --resume=
 [ "$(digest output/pass-00002)" = "$(digest "$TMP/servers/pass-00002")" ] || die "two servers and two trainers make another model"
 echo "folders that appear while two trainers run: the same bits as in one process"

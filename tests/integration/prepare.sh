@@ -155,10 +155,10 @@ mkdir elsewhere && cp train.ini elsewhere/ # the files are relative to the curre
 prepare --config=elsewhere/train.ini --out=again --encode=index people.csv
 cmp again/train_data_dir/train.txt-00000 people/train_data_dir/train.txt-00000 || die "a table, with a train.ini in another folder"
 expect 2 "$ctl" prepare --config=train.ini --out=people - <people.csv
-has "a pipe can't name the columns in its header"
+has "the header of a pipe can't name the columns"
 printf 'other,header\n' >more.csv
 expect 1 "$ctl" prepare --config=train.ini --out=people people.csv more.csv
-has "more.csv:1: its header is not that of the first file"
+has "more.csv:1: the header differs from that of the first file"
 
 # --- images
 python3 - <<'PY' || die "made-up images"
@@ -206,9 +206,9 @@ unknown data format 'nope'|--format=nope day_1
 tokens means nothing with format criteo|--format=criteo --tokens=words day_1
 min_count means nothing with format lines|--min_count=3 day_1
 standard input can be read only once|--format=criteo --min_count=2 -
-format movielens has no columns of categories here|--format=movielens --encode=index ratings.dat
+format movielens has no category columns here|--format=movielens --encode=index ratings.dat
 holdout and holdout_last|--format=criteo --holdout=3 --holdout_last=9 day_1
-buckets belongs to encode = hash|--format=criteo --buckets=9 day_1
+buckets needs encode = hash|--format=criteo --buckets=9 day_1
 format is libsvm, but train.ini says csv|--format=libsvm --config=train.ini people.csv
 encode is text, index or hash|--format=criteo --encode=numbers day_1
 no file matches|--format=criteo --test=nofile* day_1

@@ -110,7 +110,7 @@ for when in 'Pass 0, Batch 20,' 'Pass 1, Batch 10,'; do
     ends 0 "$a" "trainer 0"; ends 0 "$c" "trainer 1, started again"
     ends 137 "$b" "trainer 1"
     servers_end 0
-    grep -q "Started again: going on in pass [0-9] after" again-t1b.log || die "it did not say where: $(cat again-t1b.log)"
+    grep -q "Restarted: resuming in pass [0-9] after" again-t1b.log || die "it did not say where: $(cat again-t1b.log)"
     # What the lost process had added up is in the pass's totals.
     grep -o 'Pass [0-9] done: .*' calm-t0.log | sed 's/ in [0-9.]* s ([0-9]* samples.s)//' >calm.said
     grep -o 'Pass [0-9] done: .*' again-t0.log | sed 's/ in [0-9.]* s ([0-9]* samples.s)//' >again.said

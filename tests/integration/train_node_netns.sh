@@ -40,7 +40,7 @@ wait_for 60 "a checkpoint" grep -q 'Saved output/pass-00000-batch-000010' cut.lo
 wait "$run" || die "status $?: $(grep -v ', Batch' cut.log)"
 OUT=$(grep -v ', Batch' cut.log)
 has "restart 1 of 3 after node 2 (10.77.0.3): its agent is gone"
-has "Going on from output/pass-0000"
+has "Resuming from output/pass-0000"
 has_not "restart 2"
 [ "$(digest cut/latest)" = "$want" ] || die "other bits than the job that nothing happened to: $OUT"
 ended() { ! "$fixture" pids "$ns" | grep '^2 ' | grep -q paddle_; }

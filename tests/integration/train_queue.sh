@@ -81,7 +81,7 @@ trainer again 1 t1b ''; T1=$PID
 all_end
 read -r done all f0 f1 again <<<"$(files again-s0.log 0)"
 [ "$done $all $again" = "$FILES $FILES 1" ] || die "a trainer that was started again: $(cat again-s0.log)"
-grep -q "Started again" again-t1b.log || die "it was not: $(cat again-t1b.log)"
+grep -q "Restarted" again-t1b.log || die "it was not: $(cat again-t1b.log)"
 [ $(($(samples again-t0.log 0) + $(samples again-t1b.log 0))) = $(((FILES - 1) * LINES_OF)) ] || die "samples: $(cat again-t*.log)"
 
 # --- alone, in one process; a checkpoint inside a pass begins that pass again
@@ -89,7 +89,7 @@ expect 0 "$WORKER" trainer --local=1 --update=async --save_dir=alone --saving_pe
 [ "$(samples /dev/stdin 1 <<<"$OUT")" = $((FILES * LINES_OF)) ] || die "local: $OUT"
 rm -r alone/pass-00001* # pass-00000 was the last but one, and is not saved
 expect 0 "$WORKER" trainer --local=1 --update=async --save_dir=alone --resume=latest --num_passes=1
-has "Going on from alone/pass-00000-batch-000200: pass 0, batch 0"
+has "Resuming from alone/pass-00000-batch-000200: pass 0, batch 0"
 [ "$(samples /dev/stdin 0 <<<"$OUT")" = $((FILES * LINES_OF)) ] || die "after a checkpoint: $OUT"
 
 # --- lines that can't be read are those of the pass, not of the file that was read last

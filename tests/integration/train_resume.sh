@@ -132,7 +132,7 @@ for who in t0 t1 s0 s1; do
     done
     [ $deaths -gt 0 ] || die "nobody was killed: $who"
     ls "$dir"/*/*.delta-00002.bin >"$TMP/deltas" || die "no saves of changes: $(ls "$dir"/*)"
-    grep -q 'Going on from output/pass-' "$TMP/job.log" || die "it did not go on: $(cat "$TMP/job.log")"
+    grep -q 'Resuming from output/pass-' "$TMP/job.log" || die "it did not go on: $(cat "$TMP/job.log")"
     same "$dir" "$want"
     # What it says of the passes that it ended is what the other says.
     if said "$TMP/job.log" | grep -vxFf "$TMP/plain.said"; then die "$who: other costs than $(cat "$TMP/plain.said")"; fi
@@ -186,7 +186,7 @@ for update in async ssp geo; do
         if job "$TMP/$update" 2 2 1 "$fault" $U --resume=latest --resume_older=1; then break; fi
         [ -n "$fault" ] || die "$update: nobody was killed, and it failed: $(tail -n 3 "$TMP"/t$RUN-*.log)"
     done
-    grep -q 'Going on from output/pass-' "$TMP/job.log" || die "$update: it did not go on: $(cat "$TMP/job.log")"
+    grep -q 'Resuming from output/pass-' "$TMP/job.log" || die "$update: it did not go on: $(cat "$TMP/job.log")"
     echo "$update: cost of the test data $undisturbed, killed $(cost)"
     holds "plain > 0 && cost > 0 && cost < 3.5 && cost - plain < 0.5" \
         plain="$undisturbed" cost="$(cost)"
@@ -224,7 +224,7 @@ done <<END
 1 3 1 s0 $((9 + $(rand 8)))
 6 1 1
 END
-grep -q 'Going on from output/pass-' "$TMP/job.log" || die "it did not go on: $(cat "$TMP/job.log")"
+grep -q 'Resuming from output/pass-' "$TMP/job.log" || die "it did not go on: $(cat "$TMP/job.log")"
 mkdir "$TMP/merged" && cp -R "$dir"/*/pass-00002 "$TMP/merged/" && same "$TMP/merged" "$want"
 
 # --- checkpoint_copies: of three servers any one loses its disk, or one part of it is damaged, and the job goes on with the same bits ---
@@ -248,7 +248,7 @@ for lost in 0 1 2 damaged; do
         rm -r "${dir:?}/$lost"
     fi
     ok "$dir" 2 3 1 "" $T --resume=pass-00001 --checkpoint_copies=2
-    grep -q 'Going on from output/pass-00001: pass 2' "$TMP/job.log" || die "lost $lost: it did not go on: $(cat "$TMP/job.log")"
+    grep -q 'Resuming from output/pass-00001: pass 2' "$TMP/job.log" || die "lost $lost: it did not go on: $(cat "$TMP/job.log")"
     for i in 0 1 2; do
         rm -rf "$TMP/merged" && mkdir "$TMP/merged"
         for k in 0 1 2; do [ $k = $i ] || cp -R "$dir/$k/pass-00002" "$TMP/merged/"; done
@@ -272,7 +272,7 @@ damaged() { # damaged TEXT COMMAND...: done to the last checkpoint
     alone 1 --resume=latest
     has "alone/pass-00000: " && has "$1" && has "resume_older = 1"
     alone 0 --resume=latest --resume_older=1
-    has "alone/pass-00000 cannot be used" && has "Going on from $TMP/alone/pass-00000-batch-000020"
+    has "alone/pass-00000 cannot be used" && has "Resuming from $TMP/alone/pass-00000-batch-000020"
     [ "$("$TOP/tests/support/model-digest" "$TMP/alone/pass-00000" | cut -d' ' -f1)" = "$want" ] || die "other bits after: $1"
 }
 damaged "$part is damaged" sh -c "printf X | dd of=$part bs=1 seek=9000 conv=notrunc 2>/dev/null"
@@ -288,14 +288,14 @@ has "No space left"
 PADDLE_FAULT=kill.model.commit:2 alone 137 --resume=latest --saving_period_by_batches=5
 [ "$(echo $(ls "$TMP/alone"))" = "pass-00000-batch-000010 pass-00000-batch-000015" ] || die "left: $(ls "$TMP/alone")"
 alone 0 --resume=latest --saving_period_by_batches=5 --save_only_one=1
-has "Going on from"
+has "Resuming from"
 [ "$(ls -A "$TMP/alone")" = pass-00000 ] || die "left: $(ls -A "$TMP/alone")"
 [ "$("$TOP/tests/support/model-digest" "$TMP/alone/pass-00000" | cut -d' ' -f1)" = "$want" ] || die "other bits after a full disk"
 
 # A job that is started again before it has saved anything begins where it was told to the first time.
 rm -rf "$TMP/alone"
 PADDLE_RESTART_COUNT=1 alone 0 --resume="$TMP/whole/pass-00000-batch-000010"
-has "There is no checkpoint in $TMP/alone: it goes on from where it began" && has "Going on from $TMP/whole/pass-00000-batch-000010: pass 0, batch 10"
+has "There is no checkpoint in $TMP/alone: starting again from where the job first began" && has "Resuming from $TMP/whole/pass-00000-batch-000010: pass 0, batch 10"
 [ "$("$TOP/tests/support/model-digest" "$TMP/alone/pass-00000" | cut -d' ' -f1)" = "$want" ] || die "other bits after a restart"
 
 # --- on_failure = restart: every process dies in its 34th step, again and again, and the job comes to its end by itself ---
@@ -316,7 +316,7 @@ reproducible = topology
 saving_period_by_batches = 4
 END
 expect 0 "$BIN/paddlectl" run --conf=conf.ini
-has "restart 2 of 5" && has_not "restart 3 of 5" && has "Going on from output/pass-00002-batch-"
+has "restart 2 of 5" && has_not "restart 3 of 5" && has "Resuming from output/pass-00002-batch-"
 same "$TMP/output/latest" "$(digest "$TMP/topology")"
 
 # --- on_trainer_lost = wait: the others wait where they are, and only the trainer that was lost is started again ---
@@ -338,7 +338,7 @@ on_trainer_lost = wait
 END
     rm -rf one
     expect 0 "$BIN/paddlectl" run --conf=one.ini
-    has "restart 1 of 9 after trainer $node on local.$node: signal 9" && has "Started again: going on in pass" && has_not "Going on from"
+    has "restart 1 of 9 after trainer $node on local.$node: signal 9" && has "Restarted: resuming in pass" && has_not "Resuming from"
     same "$TMP/one/latest" "$(digest "$TMP/plain")"
     # Cost and samples of every pass, that of both processes too, are those of the undisturbed job.
     echo "$OUT" >one.log
@@ -349,5 +349,5 @@ done
 # --- the same of the pservers, of which each has its own disk, and a copy of the other's part ---
 sed -i 's/kill.train.step:34/kill.ps.step:70/; $a checkpoint_copies = 2\nsaving_deltas = 1' conf.ini
 expect 0 "$BIN/paddlectl" run --conf=conf.ini
-has "restart 1 of 5" && has "Going on from output/pass-0000"
+has "restart 1 of 5" && has "Resuming from output/pass-0000"
 same "$TMP/output/latest" "$(digest "$TMP/topology")"

@@ -76,10 +76,10 @@ done
 for who in trainer pserver; do
     stop_one 1 $who --on_failure=restart
     [ $STATUS = 0 ] || die "$who: exit status $STATUS, not 0: $OUT"
-    has "restart 1 of 3" && has "Going on from output/pass-"
+    has "restart 1 of 3" && has "Resuming from output/pass-"
     [ "$(digest out/latest)" = "$want" ] || die "$who: other bits"
 done
 stop_one 1 trainer --on_failure=restart --on_trainer_lost=wait
 [ $STATUS = 0 ] || die "exit status $STATUS, not 0: $OUT"
-has "restart 1 of 3 after trainer 1" && has "Started again: going on in pass" && has_not "Going on from"
+has "restart 1 of 3 after trainer 1" && has "Restarted: resuming in pass" && has_not "Resuming from"
 [ "$(digest out/latest)" = "$want" ] || die "trainer alone: other bits"

@@ -1,6 +1,6 @@
-/* fetch.c - see fetch.h. The words are those of src/agent/data_ask.c. One thread waits at a time;
- * what others want is told to the agent before they wait for their turn, so that their files come
- * meanwhile. */
+/* fetch.c - see fetch.h. The requests are those that src/agent/files/file_asks.c reads. Only one
+ * thread at a time waits for an answer. A thread sends a prefetch request before it queues for its
+ * turn, so that the files of all threads are fetched at the same time. */
 #include "data/input/fetch.h"
 
 #include <errno.h>
@@ -18,8 +18,8 @@ enum { ANSWER_MAX = 4096 };
 
 struct data_fetch {
     int fd;
-    pthread_mutex_t say, wait; /* a request is written whole; one waits */
-    uint32_t next_id;          /* under wait */
+    pthread_mutex_t send, wait; /* send: one request at a time is written; wait: one thread waits */
+    uint32_t next_id;           /* protected by wait */
 };
 
 int data_fetch_new(struct data_fetch **out, int fd, struct pd_err *err) {
@@ -27,7 +27,7 @@ int data_fetch_new(struct data_fetch **out, int fd, struct pd_err *err) {
     if (!f)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     f->fd = fd;
-    pthread_mutex_init(&f->say, NULL);
+    pthread_mutex_init(&f->send, NULL);
     pthread_mutex_init(&f->wait, NULL);
     *out = f;
     return 0;
@@ -36,13 +36,13 @@ int data_fetch_new(struct data_fetch **out, int fd, struct pd_err *err) {
 void data_fetch_free(struct data_fetch *f) {
     if (!f)
         return;
-    pthread_mutex_destroy(&f->say);
+    pthread_mutex_destroy(&f->send);
     pthread_mutex_destroy(&f->wait);
     free(f);
 }
 
-/* The whole request, or nothing of it where `wait` is 0 and the agent does not keep up. 0 or -1. */
-static int say(struct data_fetch *f, uint32_t id, const char *path, int wait) {
+/* Sends a request. With wait == 0 the request is dropped if the agent does not keep up. 0 or -1. */
+static int send_request(struct data_fetch *f, uint32_t id, const char *path, int wait) {
     uint8_t text[8 + PATH_MAX];
     size_t n = strlen(path), at = 0;
     int rc = 0;
@@ -53,7 +53,7 @@ static int say(struct data_fetch *f, uint32_t id, const char *path, int wait) {
         text[4 + i] = (uint8_t)(id >> 8 * i);
     }
     memcpy(text + 8, path, n);
-    pthread_mutex_lock(&f->say);
+    pthread_mutex_lock(&f->send);
     while (at < n + 8 && !rc) {
         ssize_t k =
             send(f->fd, text + at, n + 8 - at, MSG_NOSIGNAL | (wait || at ? 0 : MSG_DONTWAIT));
@@ -62,7 +62,7 @@ static int say(struct data_fetch *f, uint32_t id, const char *path, int wait) {
         else if (errno != EINTR)
             rc = -1;
     }
-    pthread_mutex_unlock(&f->say);
+    pthread_mutex_unlock(&f->send);
     return rc;
 }
 
@@ -95,15 +95,15 @@ int data_fetch_wait(struct data_fetch *f, const char *path, struct pd_err *err) 
     data_fetch_prefetch(f, path);
     pthread_mutex_lock(&f->wait);
     uint32_t id = ++f->next_id ? f->next_id : ++f->next_id;
-    int rc = say(f, id, path, 1) ? pd_fail(err, PD_ECLOSED, "this node's agent has ended")
-                                 : read_answer(f, id, err);
+    int rc = send_request(f, id, path, 1) ? pd_fail(err, PD_ECLOSED, "this node's agent has ended")
+                                          : read_answer(f, id, err);
     pthread_mutex_unlock(&f->wait);
     return rc;
 }
 
 void data_fetch_prefetch(struct data_fetch *f, const char *path) {
     if (f && access(path, F_OK))
-        (void)say(f, 0, path, 0);
+        (void)send_request(f, 0, path, 0);
 }
 
 int data_fetch_ensure(struct data_fetch *f, const char *path, struct pd_err *err) {

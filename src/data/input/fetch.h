@@ -1,8 +1,8 @@
-/* fetch.h - data files that are not on this node: asked for over PADDLE_DATA_FD from the agent,
- * which gets them from whoever has them (data_layout = dispatched; src/agent/data.h). Any thread
- * may call; the calls that wait do so until the agent has an answer, which it always has in the
- * end: it tries others, and then says who was asked and why it failed.
- */
+/* fetch.h - requests for data files that are not on this node (data_layout = dispatched). A request
+ * goes to the node's agent over PADDLE_DATA_FD; the agent (src/agent/files) fetches the file from
+ * another node. Any thread may call these functions. A blocking call returns when the agent
+ * answers. The agent always answers: it tries every source, then reports which nodes it asked and
+ * why each failed. */
 #ifndef PD_DATA_FETCH_H
 #define PD_DATA_FETCH_H
 
@@ -10,18 +10,19 @@
 
 struct data_fetch;
 
-/* Over this stream socket, which stays the caller's. */
+/* `fd` is a stream socket to the agent; the caller keeps it and closes it. */
 int data_fetch_new(struct data_fetch **out, int fd, struct pd_err *err);
 void data_fetch_free(struct data_fetch *f); /* NULL is fine */
 
-/* BLOCKS until `path`, relative to the workspace, is there: 0; PD_E* with who was asked for it. */
+/* BLOCKS until `path`, relative to the workspace, is on this node. 0, or PD_E* with the nodes that
+ * were asked. */
 int data_fetch_wait(struct data_fetch *f, const char *path, struct pd_err *err);
-/* It will be opened soon, if nobody else is quicker: when it is not there, it is brought. Never
- * waits, fails silently. NULL is fine. */
+/* Prefetch: asks for `path` if the file is not on this node. Never blocks and ignores failures. `f`
+ * may be NULL. */
 void data_fetch_prefetch(struct data_fetch *f, const char *path);
 
-/* The same where it is not there already, and where f is not NULL: then whoever opens it says what
- * is wrong. Names from outside the workspace are left alone. */
+/* data_fetch_wait for a file of the workspace that is missing. Does nothing if `f` is NULL, the
+ * path is absolute, or the file exists; opening the file then reports what is wrong. */
 int data_fetch_ensure(struct data_fetch *f, const char *path, struct pd_err *err);
 /* data_fetch_ensure, then data_input_open. */
 int data_fetch_open(struct data_fetch *f, struct data_input **out, const char *path,

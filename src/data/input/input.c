@@ -19,19 +19,19 @@ struct data_input {
     int fd;
     enum data_packing packing;
     char *shown;
-    uint8_t *raw;    /* RAW_BYTES as they stand in the file */
+    uint8_t *raw;    /* [RAW_BYTES] packed bytes, read from the file */
     size_t pos, len; /* unread: raw[pos, len) */
     uint64_t taken;  /* bytes read from the file */
-    uint64_t offset; /* unpacked bytes given out */
+    uint64_t offset; /* unpacked bytes returned */
     int at_end;      /* the file has no more bytes */
     int regular;
-    int inside; /* of a member or frame: an end of file now is a cut */
+    int inside; /* a member or frame is open: the end of the file now means that it is cut off */
     z_stream z;
     int z_open;
     ZSTD_DStream *zs;
 };
 
-/* More bytes behind those in raw. */
+/* Appends bytes of the file to raw. */
 static int read_more(struct data_input *in, struct pd_err *err) {
     ssize_t k;
     do
@@ -52,7 +52,7 @@ static int refill(struct data_input *in, struct pd_err *err) {
 
 static const uint8_t gzip_magic[2] = {0x1f, 0x8b}, zstd_magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
 
-/* A pipe may give less than what tells packed data from others. */
+/* 1 if a pipe has delivered too few bytes to recognise the packing. */
 static int is_open_question(const struct data_input *in) {
     return !in->at_end && ((in->len < sizeof gzip_magic && !memcmp(in->raw, gzip_magic, in->len)) ||
                            (in->len < sizeof zstd_magic && !memcmp(in->raw, zstd_magic, in->len)));
@@ -68,7 +68,7 @@ static int is_zstd(const struct data_input *in) {
            !memcmp(in->raw + in->pos, zstd_magic, sizeof zstd_magic);
 }
 
-static int start(struct data_input *in, struct pd_err *err) {
+static int detect_packing(struct data_input *in, struct pd_err *err) {
     int rc = refill(in, err);
     while (!rc && is_open_question(in))
         rc = read_more(in, err);
@@ -84,7 +84,7 @@ static int start(struct data_input *in, struct pd_err *err) {
         if (pd_fault("alloc") || !(in->zs = ZSTD_createDStream()))
             return pd_fail(err, PD_ENOMEM, "out of memory to unpack %s", in->shown);
         ZSTD_DCtx_setParameter(in->zs, ZSTD_d_windowLogMax,
-                               27); /* 128 MiB: what the zstd program takes without being asked */
+                               27); /* 128 MiB, the default limit of the zstd program */
         in->inside = 1;
     }
     return 0;
@@ -114,7 +114,7 @@ int data_input_open(struct data_input **out, const char *path, const char *shown
     if (!in->shown || !in->raw)
         rc = pd_fail(err, PD_ENOMEM, "out of memory for a file's buffer");
     if (!rc)
-        rc = start(in, err);
+        rc = detect_packing(in, err);
     if (rc)
         data_input_close(in);
     else
@@ -144,16 +144,17 @@ static int broken(const struct data_input *in, const char *why, struct pd_err *e
                    in->packing == DATA_GZIP ? "gzip" : "zstd", (unsigned long long)in->offset, why);
 }
 
-/* Unpack from raw into p: the number of bytes; *again: the input must be refilled first. */
+/* Unpacks from raw into p. Returns the number of bytes; 0 means that raw needs more input. */
 static int64_t gunzip(struct data_input *in, void *p, size_t n, struct pd_err *err) {
-    if (!in->inside) { /* between members: another one, or zeros that fill a block up; never text,
-                          which would be left out in silence */
+    if (!in->inside) {
+        /* Between members only another member or zero padding may follow. Plain text is an error,
+         * so that no data is skipped silently. */
         while (in->pos < in->len && !in->raw[in->pos])
             in->pos++;
         if (in->pos == in->len)
             return 0;
         if (!is_gzip(in) && (in->len - in->pos > 1 || in->raw[in->pos] != gzip_magic[0]))
-            return broken(in, "what follows is not gzip", err);
+            return broken(in, "the bytes behind it are not gzip", err);
         inflateReset(&in->z);
         in->inside = 1;
     }
@@ -199,8 +200,8 @@ int64_t data_input_read(struct data_input *in, void *p, size_t n, struct pd_err 
     }
     int64_t k = 0;
     while (n && !k) {
-        /* zstd may hold output back although its input is used up: only an empty answer asks for
-         * more. */
+        /* zstd may still hold output when its input is used up: refill only after an empty result.
+         */
         if (in->pos < in->len || (in->packing == DATA_ZSTD && in->inside))
             k = in->packing == DATA_GZIP ? gunzip(in, p, n, err) : unzstd(in, p, n, err);
         if (k)
@@ -242,7 +243,7 @@ int data_input_skip_to(struct data_input *in, uint64_t offset, struct pd_err *er
             return (int)k;
         if (k == 0)
             return pd_fail(err, PD_EDATA,
-                           "%s: it has only %llu bytes, and reading was to go on at %llu",
+                           "%s: it has only %llu bytes, but reading must resume at byte %llu",
                            in->shown, (unsigned long long)in->offset, (unsigned long long)offset);
     }
     return 0;
@@ -292,7 +293,7 @@ static int pack_gzip(const void *text, size_t n, void **out, size_t *n_out) {
     return rc;
 }
 
-/* With a checksum, like gzip: without a checksum a flipped bit may unpack to other text. */
+/* The frame has a checksum, as gzip has: otherwise a flipped bit could unpack to different text. */
 static int pack_zstd(const void *text, size_t n, void **out, size_t *n_out) {
     size_t cap = ZSTD_compressBound(n), k = 0;
     void *p = pd_malloc(cap);

@@ -42,7 +42,7 @@ int data_lines_open(struct data_lines *l, const char *path, const char *shown, u
     return 0;
 }
 
-/* More bytes behind those unread; there is always room for a read. */
+/* Appends bytes to the unread ones; the buffer always has room for a read. */
 static int refill(struct data_lines *l, struct pd_err *err) {
     memmove(l->buf, l->buf + l->pos, l->len - l->pos);
     l->len -= l->pos;
@@ -60,7 +60,7 @@ static void advance(struct data_lines *l, size_t n) {
     l->offset += n;
 }
 
-/* Drop bytes up to and with the next newline. */
+/* Drops bytes up to and including the next newline. */
 static int skip_line(struct data_lines *l, struct pd_err *err) {
     for (;;) {
         char *nl = memchr(l->buf + l->pos, '\n', l->len - l->pos);

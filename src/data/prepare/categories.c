@@ -1,5 +1,5 @@
-/* categories.c - see categories.h. A line is walked column by column, as the reader does; what is
- * no category is copied as it stands. */
+/* categories.c - see categories.h. Lines are split into columns as the reader splits them. Columns
+ * that are not categories are copied unchanged. */
 #include "data/prepare/categories.h"
 
 #include <inttypes.h>
@@ -13,15 +13,15 @@
 #include "data/prepare/dict.h"
 #include "data/schema/format.h"
 
-struct column {                     /* of the file */
-    const struct data_field *field; /* NULL: no category */
+struct category_column {            /* a column of the file */
+    const struct data_field *field; /* NULL: not a category */
     uint64_t salt;
-    uint32_t dict; /* number; columns with one salt share it */
+    uint32_t dict; /* index into `dict`; columns with the same salt share a dictionary */
 };
 
-struct dict {
+struct category_dict {
     struct data_dict *words;
-    const char *name; /* of its first column */
+    const char *name; /* name of the first column that uses the dictionary */
     uint64_t salt;
 };
 
@@ -30,11 +30,11 @@ struct data_categories {
     enum data_encode encode;
     uint64_t buckets, rare;
     int finished;
-    struct column *column; /* [plan->n_columns] */
-    struct dict *dict;
+    struct category_column *column; /* [plan->n_columns] */
+    struct category_dict *dict;
     uint32_t n_dicts;
-    struct pd_buf scratch,
-        joined; /* the line, which a cursor takes quotes out of; what a column becomes */
+    struct pd_buf scratch; /* copy of the line: the cursor removes quotes in place */
+    struct pd_buf joined;  /* new contents of a column */
 };
 
 int data_encode_of(const char *text) {
@@ -57,7 +57,7 @@ static int dict_of(struct data_categories *c, uint64_t salt, const char *name, u
     *out = i;
     if (i < c->n_dicts)
         return 0;
-    c->dict[i] = (struct dict){.name = name, .salt = salt};
+    c->dict[i] = (struct category_dict){.name = name, .salt = salt};
     int rc = data_dict_new(&c->dict[i].words, DATA_DICT_CATEGORIES, err);
     c->n_dicts += !rc;
     return rc;
@@ -76,15 +76,15 @@ static int map_columns(struct data_categories *c, struct pd_err *err) {
             continue;
         if ((next && next->column == a->column) || (last && last->column == a->column))
             return pd_fail(err, PD_EUSAGE,
-                           "column '%s' is a category and belongs to another field, too: it can't "
+                           "column '%s' is a category and also belongs to another field: it can't "
                            "be rewritten",
                            name);
-        c->column[a->column] = (struct column){.field = f, .salt = a->salt};
+        c->column[a->column] = (struct category_column){.field = f, .salt = a->salt};
         rc = dict_of(c, a->salt, name, &c->column[a->column].dict, err);
     }
-    return rc || c->n_dicts ? rc
-                            : pd_fail(err, PD_EUSAGE, "format %s has no columns of categories here",
-                                      s->format->name);
+    return rc || c->n_dicts
+               ? rc
+               : pd_fail(err, PD_EUSAGE, "format %s has no category columns here", s->format->name);
 }
 
 int data_categories_new(struct data_categories **out, const struct data_parse_plan *plan,
@@ -120,16 +120,16 @@ void data_categories_free(struct data_categories *c) {
 
 /* --- walking a line --- */
 
-struct walk {
+struct line_walk {
     struct data_cursor cursor;
     uint32_t column;
-    const char *raw; /* the column as it stands in the line */
+    const char *raw; /* the column as it is in the line */
     size_t n_raw;
     char *from, *to; /* without quotes and blanks, in scratch */
     int more;        /* a separator follows */
 };
 
-static int walk_begin(struct data_categories *c, struct walk *w, const char *line, size_t n,
+static int walk_begin(struct data_categories *c, struct line_walk *w, const char *line, size_t n,
                       struct pd_err *err) {
     pd_buf_clear(&c->scratch);
     pd_put(&c->scratch, line, n);
@@ -137,11 +137,11 @@ static int walk_begin(struct data_categories *c, struct walk *w, const char *lin
     if (c->scratch.failed)
         return pd_fail(err, PD_ENOMEM, "out of memory for a line of %zu bytes", n);
     char *s = (char *)c->scratch.data;
-    *w = (struct walk){.cursor = {s, s + n, 1}, .column = UINT32_MAX};
+    *w = (struct line_walk){.cursor = {s, s + n, 1}, .column = UINT32_MAX};
     return 0;
 }
 
-static int walk_next(struct data_categories *c, struct walk *w, const char *line) {
+static int walk_next(struct data_categories *c, struct line_walk *w, const char *line) {
     const struct data_schema *s = c->plan->schema;
     const char *base = (const char *)c->scratch.data, *start = w->cursor.at;
     if (data_next_column(s, &w->cursor, &w->from, &w->to) != 1 || ++w->column >= c->plan->n_columns)
@@ -152,12 +152,12 @@ static int walk_next(struct data_categories *c, struct walk *w, const char *line
     return 1;
 }
 
-static int missing(const struct data_schema *s, const struct walk *w) {
+static int missing(const struct data_schema *s, const struct line_walk *w) {
     size_t n = (size_t)(w->to - w->from);
     return n == 0 || (*s->missing && n == strlen(s->missing) && !memcmp(w->from, s->missing, n));
 }
 
-/* One column of several ids: the next text of it; NULL: there is none left. */
+/* Returns the next text of a column that holds several; NULL at the end. */
 static const char *next_item(const struct data_field *f, const char **at, const char *end,
                              size_t *n) {
     size_t n_sep = strlen(f->separator);
@@ -180,10 +180,10 @@ static int one_text(const struct data_field *f) {
 int data_categories_count(struct data_categories *c, const char *line, size_t n,
                           struct pd_err *err) {
     const struct data_schema *s = c->plan->schema;
-    struct walk w;
+    struct line_walk w;
     int rc = walk_begin(c, &w, line, n, err);
     while (!rc && walk_next(c, &w, line)) {
-        const struct column *col = &c->column[w.column];
+        const struct category_column *col = &c->column[w.column];
         if (!col->field)
             continue;
         struct data_dict *d = c->dict[col->dict].words;
@@ -210,9 +210,9 @@ int data_categories_finish(struct data_categories *c, uint64_t min_count, struct
 
 /* --- rewriting --- */
 
-/* What a text becomes, into *out; 1: it is another than it was. */
-static int put_item(struct data_categories *c, const struct column *col, const char *s, size_t n,
-                    struct pd_buf *out) {
+/* Appends the encoded text to *out. 1 if it differs from the original. */
+static int put_item(struct data_categories *c, const struct category_column *col, const char *s,
+                    size_t n, struct pd_buf *out) {
     uint64_t index = c->finished ? data_dict_id(c->dict[col->dict].words, s, n) : 1;
     c->rare += index == 0;
     switch (c->encode) {
@@ -232,7 +232,7 @@ static int put_item(struct data_categories *c, const struct column *col, const c
     return index == 0;
 }
 
-/* A column's new text, in quotes where its letters need them. */
+/* Appends a column's new text, quoted if its characters require quotes. */
 static void put_column(const struct data_schema *s, const struct pd_buf *text, struct pd_buf *out) {
     const char *p = (const char *)text->data;
     int quote =
@@ -249,9 +249,10 @@ static void put_column(const struct data_schema *s, const struct pd_buf *text, s
     pd_put(out, "\"", 1);
 }
 
-static void rewrite_column(struct data_categories *c, const struct walk *w, struct pd_buf *out) {
+static void rewrite_column(struct data_categories *c, const struct line_walk *w,
+                           struct pd_buf *out) {
     const struct data_schema *s = c->plan->schema;
-    const struct column *col = &c->column[w->column];
+    const struct category_column *col = &c->column[w->column];
     const char *at = w->from;
     size_t n;
     int changed = 0, gone = missing(s, w);
@@ -275,7 +276,7 @@ static void rewrite_column(struct data_categories *c, const struct walk *w, stru
 int data_categories_rewrite(struct data_categories *c, const char *line, size_t n,
                             struct pd_buf *out, struct pd_err *err) {
     const struct data_schema *s = c->plan->schema;
-    struct walk w;
+    struct line_walk w;
     int rc = walk_begin(c, &w, line, n, err);
     while (!rc && walk_next(c, &w, line)) {
         if (c->column[w.column].field)
@@ -301,7 +302,7 @@ uint64_t data_categories_distinct(const struct data_categories *c) {
 
 uint64_t data_categories_rare(const struct data_categories *c) { return c->rare; }
 
-/* A column may be called what a file can't be. */
+/* Makes a file name of a column name, which may contain characters that file names can't. */
 static int file_of(const char *dir, const char *name, char out[PATH_MAX], struct pd_err *err) {
     if (pd_fmt(out, PATH_MAX, "%s/%s.tsv", dir, name))
         return pd_fail(err, PD_EIO, "path too long: %s", dir);

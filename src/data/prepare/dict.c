@@ -1,5 +1,5 @@
-/* dict.c - see dict.h. A hash table (open addressing, linear probing, at most half full) of entries
- * whose spellings lie one behind the other in a buffer. */
+/* dict.c - see dict.h. A hash table (open addressing, linear probing, at most half full) of
+ * entries; the spellings follow one another in a buffer. */
 #include "data/prepare/dict.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 #include "base/fs.h"
 #include "math/hash.h"
 
-/* What a dictionary begins with; the first is what unknown words become. */
+/* The markers that begin a dictionary; unknown words get the first one's id. */
 static const struct {
     uint32_t n;
     const char *marker[3];
@@ -19,17 +19,17 @@ static const struct {
     [DATA_DICT_WORDS] = {3, {"<unk>", "<s>", "<e>"}}, [DATA_DICT_CATEGORIES] = {1, {DATA_RARE}}};
 enum { UNK, FIRST_CAP = 4096, MAX_FILE = 1 << 30 };
 
-struct entry {
+struct dict_entry {
     uint64_t count;
-    uint64_t at; /* of the spelling, in words */
+    uint64_t at; /* offset of the spelling in `words` */
     uint32_t n;
-    uint32_t id; /* when finished */
+    uint32_t id; /* set by data_dict_finish */
 };
 
 struct data_dict {
     enum data_dict_kind kind;
     struct pd_buf words;
-    struct entry *entry;
+    struct dict_entry *entry;
     uint32_t n, cap;
     uint32_t *slot;   /* entry number + 1; 0: free */
     uint32_t n_slots; /* a power of two */
@@ -68,17 +68,17 @@ static uint64_t hash(const char *s, size_t n) {
     return pd_mix64(h);
 }
 
-static const char *spelling(const struct data_dict *d, const struct entry *e) {
+static const char *spelling(const struct data_dict *d, const struct dict_entry *e) {
     return (const char *)d->words.data + e->at;
 }
 
-/* The slot that holds this word, or the free one where it belongs. */
+/* Returns the slot of this word, or the free slot where it belongs. */
 static uint32_t *find(const struct data_dict *d, const char *s, size_t n) {
     for (uint64_t i = hash(s, n);; i++) {
         uint32_t *slot = &d->slot[i & (d->n_slots - 1)];
         if (!*slot)
             return slot;
-        const struct entry *e = &d->entry[*slot - 1];
+        const struct dict_entry *e = &d->entry[*slot - 1];
         if (e->n == n && !memcmp(spelling(d, e), s, n))
             return slot;
     }
@@ -96,10 +96,10 @@ static int rehash(struct data_dict *d, uint32_t n_slots) {
     return 0;
 }
 
-static struct entry *add(struct data_dict *d, const char *s, size_t n) {
+static struct dict_entry *add(struct data_dict *d, const char *s, size_t n) {
     if (d->n == d->cap) {
         uint32_t cap = d->cap ? 2 * d->cap : FIRST_CAP / 2;
-        struct entry *grown =
+        struct dict_entry *grown =
             d->cap < INT32_MAX / 4 ? pd_realloc(d->entry, cap * sizeof *grown) : NULL;
         if (!grown)
             return NULL;
@@ -113,8 +113,8 @@ static struct entry *add(struct data_dict *d, const char *s, size_t n) {
         return NULL;
     pd_put(&d->words, s, n);
     uint32_t *slot = find(d, s, n);
-    struct entry *e = &d->entry[d->n++];
-    *e = (struct entry){.at = at, .n = (uint32_t)n};
+    struct dict_entry *e = &d->entry[d->n++];
+    *e = (struct dict_entry){.at = at, .n = (uint32_t)n};
     *slot = d->n;
     return e;
 }
@@ -130,9 +130,10 @@ int data_dict_count(struct data_dict *d, const char *word, size_t n, struct pd_e
     if (marker(d, word, n) >= 0)
         return 0;
     if (n > DICT_MAX_WORD)
-        return pd_fail(err, PD_EDATA, "a word of %zu bytes: '%.40s...'", n, word);
+        return pd_fail(err, PD_EDATA, "a word has %zu bytes, which is too long: '%.40s...'", n,
+                       word);
     uint32_t *slot = find(d, word, n);
-    struct entry *e = *slot ? &d->entry[*slot - 1] : add(d, word, n);
+    struct dict_entry *e = *slot ? &d->entry[*slot - 1] : add(d, word, n);
     if (!e)
         return pd_fail(err, PD_ENOMEM, "out of memory for a dictionary of %" PRIu32 " words", d->n);
     e->count++;
@@ -141,7 +142,7 @@ int data_dict_count(struct data_dict *d, const char *word, size_t n, struct pd_e
 
 struct ranked {
     const struct data_dict *d;
-    struct entry e;
+    struct dict_entry e;
 };
 
 static int by_frequency(const void *pa, const void *pb) {
@@ -169,9 +170,9 @@ int data_dict_finish(struct data_dict *d, uint64_t min_freq, struct pd_err *err)
     if (!rc)
         qsort(r, n, sizeof *r, by_frequency);
     for (uint32_t i = 0; !rc && i < n_markers + n; i++) {
-        const struct entry *e = i < n_markers ? NULL : &r[i - n_markers].e;
+        const struct dict_entry *e = i < n_markers ? NULL : &r[i - n_markers].e;
         const char *text = e ? spelling(d, e) : kinds[d->kind].marker[i];
-        struct entry *new = add(kept, text, e ? e->n : strlen(text));
+        struct dict_entry *new = add(kept, text, e ? e->n : strlen(text));
         if (!new) {
             rc = pd_fail(err, PD_ENOMEM, "out of memory for the dictionary");
         } else {
@@ -204,10 +205,11 @@ int data_dict_read(struct data_dict **out, const char *path, struct pd_err *err)
         n -= n && s[n - 1] == '\r';
         int m = marker(d, s, n);
         if (n == 0 || n > DICT_MAX_WORD || memchr(s, ' ', n))
-            rc = pd_fail(err, PD_EDATA, "%s:%" PRIu32 ": a line holds one word", path, d->n + 1);
+            rc = pd_fail(err, PD_EDATA, "%s:%" PRIu32 ": each line must hold one word", path,
+                         d->n + 1);
         else if (*find(d, s, n))
-            rc = pd_fail(err, PD_EDATA, "%s:%" PRIu32 ": '%.*s' is there twice", path, d->n + 1,
-                         (int)(n < 80 ? n : 80), s);
+            rc = pd_fail(err, PD_EDATA, "%s:%" PRIu32 ": '%.*s' is already in the dictionary", path,
+                         d->n + 1, (int)(n < 80 ? n : 80), s);
         else if (!add(d, s, n))
             rc = pd_fail(err, PD_ENOMEM, "%s: out of memory", path);
         else {
@@ -221,7 +223,7 @@ int data_dict_read(struct data_dict **out, const char *path, struct pd_err *err)
     }
     for (uint32_t i = 0; !rc && i < kinds[DATA_DICT_WORDS].n; i++)
         if (!(seen & 1 << i))
-            rc = pd_fail(err, PD_EDATA, "%s: there is no line '%s'", path,
+            rc = pd_fail(err, PD_EDATA, "%s: the line '%s' is missing", path,
                          kinds[DATA_DICT_WORDS].marker[i]);
     pd_buf_release(&text);
     if (rc) {

@@ -1,9 +1,8 @@
-/* dict.h - words and their ids: counted, cut, sorted, written, read back.
+/* dict.h - dictionaries of words: count words, drop rare ones, give out ids, write and read back.
  *
- * dict.txt: a word a line, its number from 0 is the id: <unk> 0, <s> 1, <e> 2, then words by
- * falling frequency, equals by bytes. A dictionary that is read may have the three markers
- * anywhere.
- */
+ * dict.txt has one word per line; the line number from 0 is the word's id. Ids 0, 1 and 2 are
+ * <unk>, <s> and <e>. The other words follow by falling frequency, equal ones by bytes. In a
+ * dictionary that is read the three markers may be anywhere. */
 #ifndef PD_DATA_DICT_H
 #define PD_DATA_DICT_H
 
@@ -15,8 +14,8 @@
 
 enum { DICT_MAX_WORD = 1 << 16 };
 
-/* Texts of words: as above. Categories of a column: <rare> 0, then as above; what is unknown is
- * <rare>. */
+/* DATA_DICT_WORDS: as above. DATA_DICT_CATEGORIES: values of a column; id 0 is <rare> and stands
+ * for unknown values, the others follow by frequency. */
 enum data_dict_kind { DATA_DICT_WORDS, DATA_DICT_CATEGORIES };
 #define DATA_RARE "<rare>"
 
@@ -25,24 +24,21 @@ struct data_dict;
 int data_dict_new(struct data_dict **out, enum data_dict_kind kind, struct pd_err *err);
 void data_dict_free(struct data_dict *d);
 
-/* One more of this word. The markers' own spellings in a text are not words: they are not counted.
- */
+/* Counts one occurrence of `word`. Words that are spelled like a marker are not counted. */
 int data_dict_count(struct data_dict *d, const char *word, size_t n, struct pd_err *err);
-/* Keep the words counted at least `min_freq` times and give out ids; nothing can be counted
- * afterwards. */
+/* Keeps words counted at least `min_freq` times and gives out ids. Ends the counting. */
 int data_dict_finish(struct data_dict *d, uint64_t min_freq, struct pd_err *err);
 
 int data_dict_read(struct data_dict **out, const char *path, struct pd_err *err); /* finished */
 void data_dict_print(const struct data_dict *d, struct pd_buf *out);              /* as dict.txt */
 
-/* A finished one, with "text TAB count" a line; the first's count is that of all that were left
- * out. */
+/* Prints a finished dictionary with "text TAB count" per line. The first count is that of all
+ * dropped words together. */
 void data_dict_print_counts(const struct data_dict *d, struct pd_buf *out);
 
-/* Of a finished dictionary. */
+/* For a finished dictionary. data_dict_id returns the id of <unk> for an unknown word. */
 uint64_t data_dict_size(const struct data_dict *d);
-uint64_t data_dict_id(const struct data_dict *d, const char *word,
-                      size_t n); /* <unk>'s for an unknown one */
+uint64_t data_dict_id(const struct data_dict *d, const char *word, size_t n);
 uint64_t data_dict_unk(const struct data_dict *d);
 
 #endif

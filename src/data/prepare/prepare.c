@@ -1,9 +1,7 @@
-/* prepare.c - paddlectl prepare: read, shuffle, hold out, count, encode, deal.
+/* prepare.c - paddlectl prepare for texts: read, shuffle, hold out, count, encode, deal.
  *
- * The whole text is held once, as words between single blanks, a NUL behind each line. The
- * dictionary counts training lines only: held-out words that are not in them are unknown, as they
- * would be in earnest.
- */
+ * The whole text is in memory: words between single blanks, a NUL after each line. The dictionary
+ * counts training lines only, so that held-out words can be unknown, as in later use. */
 #include "data/prepare/prepare.h"
 
 #include <errno.h>
@@ -37,17 +35,17 @@ struct corpus {
     const struct data_text_format *format;
     const struct data_tokenizer *tokens;
     struct data_shuffle_buffer lines;
-    struct pd_buf scratch; /* a line's words */
+    struct pd_buf scratch; /* words of a line */
     uint64_t words;
 };
 
-static int check(const struct data_prepare_opts *o, struct corpus *c, struct pd_err *err) {
+static int check_options(const struct data_prepare_opts *o, struct corpus *c, struct pd_err *err) {
     for (c->format = data_text_formats; c->format->name && strcmp(c->format->name, o->format);)
         c->format++;
     for (c->tokens = data_tokenizers; c->tokens->name && strcmp(c->tokens->name, o->tokens);)
         c->tokens++;
     if (!o->n_inputs)
-        return pd_fail(err, PD_EUSAGE, "which file is to be prepared?");
+        return pd_fail(err, PD_EUSAGE, "no input file is given: which file should be prepared?");
     if (!c->format->name)
         return pd_fail(err, PD_EUSAGE, "format is lines or wordnet, not '%s'", o->format);
     if (!c->tokens->name)
@@ -85,7 +83,7 @@ static int read_line(void *arg, const char *shown, uint64_t number, const char *
                      struct pd_err *err) {
     struct corpus *c = arg;
     if (memchr(line, 0, n))
-        return pd_fail(err, PD_EDATA, "%s:%llu: the line holds a NUL byte: is this a text file?",
+        return pd_fail(err, PD_EDATA, "%s:%llu: the line contains a NUL byte: is this a text file?",
                        shown, (unsigned long long)number);
     return c->format->find(&line, &n) ? add_line(c, line, n, err) : 0;
 }
@@ -113,7 +111,8 @@ static int held_out(const struct data_prepare_opts *o, uint64_t i) {
     return o->holdout && (i + 1) % o->holdout == 0;
 }
 
-/* The words of a line in turn: its start, *n its length, *s moved behind it; NULL at the end. */
+/* Returns the start of the next word of a line, *n its length, *s moved behind it; NULL at the end.
+ */
 static const char *next_word(const char **s, size_t *n) {
     const char *w = *s;
     if (!*w)
@@ -145,13 +144,13 @@ static int make_dict(struct data_dict **out, const struct corpus *c,
     return 0;
 }
 
-struct part { /* training or held out */
+struct prepare_part { /* training or held out */
     struct data_shards shards;
     uint64_t words, unknown;
-    uint64_t *count; /* [dictionary] of the words written; NULL: nobody asks */
+    uint64_t *count; /* [dictionary size] occurrences of each word written; NULL: not needed */
 };
 
-static int encode_line(struct part *p, const struct data_dict *d, int drop, const char *s,
+static int encode_line(struct prepare_part *p, const struct data_dict *d, int drop, const char *s,
                        struct pd_err *err) {
     struct pd_buf *b = data_shards_buf(&p->shards);
     size_t n;
@@ -172,7 +171,7 @@ static int encode_line(struct part *p, const struct data_dict *d, int drop, cons
 }
 
 static int encode(const struct corpus *c, const struct data_prepare_opts *o, uint64_t n,
-                  const struct data_dict *d, struct part *train, struct part *test,
+                  const struct data_dict *d, struct prepare_part *train, struct prepare_part *test,
                   struct pd_err *err) {
     int rc = 0;
     for (uint64_t i = 0; !rc && i < n; i++)
@@ -223,8 +222,8 @@ static int write_counts(const struct data_dict *d, const uint64_t *count, const 
     return rc;
 }
 
-static int open_parts(const struct data_prepare_opts *o, struct part *train, struct part *test,
-                      struct pd_err *err) {
+static int open_parts(const struct data_prepare_opts *o, struct prepare_part *train,
+                      struct prepare_part *test, struct pd_err *err) {
     char dir[PATH_MAX];
     if (pd_fmt(dir, sizeof dir, "%s/train_data_dir", o->out))
         return pd_fail(err, PD_EIO, "path too long: %s", o->out);
@@ -236,7 +235,7 @@ static int open_parts(const struct data_prepare_opts *o, struct part *train, str
     return data_shards_start(&test->shards, dir, "test.txt", o->shards, err);
 }
 
-/* Held-out lines of an earlier run would be in the ids of another dictionary. */
+/* Removes held-out lines of an earlier run: their ids belong to another dictionary. */
 static int clear_held_out(const struct data_prepare_opts *o, struct pd_err *err) {
     char dir[PATH_MAX];
     if (pd_fmt(dir, sizeof dir, "%s/test_data_dir", o->out))
@@ -248,9 +247,9 @@ int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *
                  struct pd_err *err) {
     struct corpus c = {0};
     struct data_dict *d = NULL;
-    struct part train = {0}, test = {0};
+    struct prepare_part train = {0}, test = {0};
     pd_buf_init(&c.scratch);
-    int rc = check(o, &c, err);
+    int rc = check_options(o, &c, err);
     if (!rc)
         rc = read_all(&c, o, err);
     if (!rc && o->shuffle)
@@ -265,8 +264,8 @@ int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *
         rc = pd_fail(err, PD_ENOMEM, "out of memory for the counts of words");
     if (!rc)
         rc = encode(&c, o, n, d, &train, &test, err);
-    /* The old dictionary goes first and the new one comes last: an interrupted run leaves no
-     * dictionary, not the ids of one beside the words of another. */
+    /* The old dictionary is removed first and the new one written last. An interrupted run thus
+     * leaves no dictionary rather than a dictionary that does not match the shards. */
     if (!rc)
         rc = remove_file(o->out, "dict.txt", err);
     if (!rc)

@@ -1,5 +1,5 @@
-/* records.c - see records.h. Each pass over the files gives every good line to one function: count
- * it, count its categories, deal it. */
+/* records.c - see records.h. Each pass over the files calls one function for every good line: to
+ * count it, to count its categories, or to deal it. */
 #include "data/prepare/records.h"
 
 #include <inttypes.h>
@@ -18,29 +18,29 @@
 enum { TRAIN, TEST, N_PARTS };
 static const char *const part_name[N_PARTS] = {"train", "test"};
 
-struct part {
+struct records_part {
     int used;
-    struct data_shards shards, labels; /* labels: of images */
-    struct data_shuffle_buffer held;   /* with shuffle */
-    uint64_t n;                        /* its lines, where they were counted before */
+    struct data_shards shards, labels; /* labels: those of images */
+    struct data_shuffle_buffer held;   /* used with shuffle */
+    uint64_t n;                        /* number of its lines, if they were counted before */
 };
 
 struct records {
     const struct data_records_opts *o;
-    struct data_files
-        files[N_PARTS]; /* whose lines may go to both; and those that are held out as a whole */
+    /* TRAIN: lines go to either part; TEST: files that are held out as a whole. */
+    struct data_files files[N_PARTS];
     struct data_parse_plan *plan;
     struct data_source source;
     struct data_parser parser;
     struct data_block block;
-    struct pd_buf copy; /* the block's text before it was parsed, which takes quotes out */
+    struct pd_buf copy; /* the block's text before parsing, which removes quotes in place */
     struct pd_buf rewritten;
-    struct data_categories *categories; /* NULL: they stay as they stand */
-    struct data_idx_shape shape;        /* of images */
-    struct part part[N_PARTS];
-    uint64_t total, at;  /* good lines of files[TRAIN], when counted; the number of this one */
-    int has_header;      /* the shards have it */
-    int looked[N_PARTS]; /* these files have been read: bad lines are known */
+    struct data_categories *categories; /* NULL: categories are not rewritten */
+    struct data_idx_shape shape;        /* shape of the images */
+    struct records_part part[N_PARTS];
+    uint64_t total, at;  /* good lines of files[TRAIN], if counted; number of the current line */
+    int has_header;      /* the header is in the shards */
+    int looked[N_PARTS]; /* these files have been read once: bad lines were counted */
     struct data_records_counts c;
 };
 
@@ -61,7 +61,7 @@ static int bad_line(struct records *r, const struct data_bad_line *bad, struct p
 }
 
 static int take_header(struct records *r, const char *p, size_t n, struct pd_err *err) {
-    if (r->has_header || !r->part[TRAIN].shards.n) /* taken, or nothing is dealt yet */
+    if (r->has_header || !r->part[TRAIN].shards.n) /* already taken, or not dealing yet */
         return 0;
     r->has_header = 1;
     for (int k = 0; k < N_PARTS; k++)
@@ -70,7 +70,7 @@ static int take_header(struct records *r, const char *p, size_t n, struct pd_err
     return 0;
 }
 
-/* The lines of a block that was parsed. */
+/* Visits the good lines of a parsed block. */
 static int each_of_block(struct records *r, int whose, visit f, struct pd_err *err) {
     const struct data_block *b = &r->block;
     const char *p = (const char *)r->copy.data, *end = p + r->copy.len;
@@ -89,7 +89,8 @@ static int each_of_block(struct records *r, int whose, visit f, struct pd_err *e
             rc = f(r, whose, p, len, err);
         p += n + (!record && stop);
     }
-    for (; bad < b->n_bad && !rc && !r->looked[whose]; bad++) /* one that is too long has no text */
+    for (; bad < b->n_bad && !rc && !r->looked[whose];
+         bad++) /* a line that is too long has no text */
         rc = bad_line(r, &b->bad[bad], err);
     return rc;
 }
@@ -144,7 +145,8 @@ static int count_categories(struct records *r, int whose, const char *p, size_t 
     return held_out(r, whose, r->at++) ? 0 : data_categories_count(r->categories, p, n, err);
 }
 
-static int put(struct records *r, struct part *to, const char *p, size_t n, struct pd_err *err) {
+static int put_line(struct records *r, struct records_part *to, const char *p, size_t n,
+                    struct pd_err *err) {
     if (!is_images(r)) {
         pd_put(data_shards_buf(&to->shards), p, n);
         return data_shards_line(&to->shards, err);
@@ -155,7 +157,7 @@ static int put(struct records *r, struct part *to, const char *p, size_t n, stru
     return rc ? rc : data_shards_record(&to->labels, err);
 }
 
-static int deal(struct records *r, int whose, const char *p, size_t n, struct pd_err *err) {
+static int deal_line(struct records *r, int whose, const char *p, size_t n, struct pd_err *err) {
     int k = held_out(r, whose, r->at++) ? TEST : TRAIN;
     r->c.lines++;
     r->c.train_lines += k == TRAIN;
@@ -169,24 +171,24 @@ static int deal(struct records *r, int whose, const char *p, size_t n, struct pd
         n = r->rewritten.len;
     }
     return r->o->shuffle ? data_shuffle_buffer_add(&r->part[k].held, p, n, err)
-                         : put(r, &r->part[k], p, n, err);
+                         : put_line(r, &r->part[k], p, n, err);
 }
 
 static int deal_shuffled(struct records *r, int k, struct pd_err *err) {
-    struct part *p = &r->part[k];
+    struct records_part *p = &r->part[k];
     int rc = 0;
     data_shuffle_buffer_shuffle(&p->held, pd_rng_key(r->o->seed, PD_RNG_SHUFFLE, 2, (uint64_t)k));
     for (uint64_t i = 0; i < p->held.n && !rc; i++) {
         size_t n;
         const char *line = data_shuffle_buffer_get(&p->held, i, &n);
-        rc = put(r, p, line, n, err);
+        rc = put_line(r, p, line, n, err);
     }
     return rc;
 }
 
 /* --- shards --- */
 
-/* A file of images begins with how many there are. */
+/* A file of images begins with their number. */
 static void image_header(struct data_shards *s, uint64_t n, const struct data_idx_shape *x,
                          uint32_t n_dims) {
     for (uint32_t i = 0; i < s->n; i++) {
@@ -206,8 +208,8 @@ static void image_header(struct data_shards *s, uint64_t n, const struct data_id
     }
 }
 
-static int where(const struct records *r, int k, const char *what, char dir[PATH_MAX],
-                 char name[64], struct pd_err *err) {
+static int shard_names(const struct records *r, int k, const char *what, char dir[PATH_MAX],
+                       char name[64], struct pd_err *err) {
     if (is_images(r))
         (void)pd_fmt(name, 64, "%s-%s-idx%u-ubyte", part_name[k], what,
                      strcmp(what, "images") ? 1 : r->shape.n_dims);
@@ -221,7 +223,7 @@ static int where(const struct records *r, int k, const char *what, char dir[PATH
 static int start_shards(struct records *r, int k, const char *what, struct data_shards *s,
                         struct pd_err *err) {
     char dir[PATH_MAX], name[64];
-    int rc = where(r, k, what, dir, name, err);
+    int rc = shard_names(r, k, what, dir, name, err);
     if (rc || (rc = data_shards_start(s, dir, name, r->o->shards, err)))
         return rc;
     s->packing = (enum data_packing)data_packing_of(r->o->pack);
@@ -240,7 +242,7 @@ static int commit_shards(struct records *r, int k, const char *what, struct data
     char dir[PATH_MAX], name[64];
     if (r->part[k].used)
         return data_shards_commit(s, err);
-    int rc = where(r, k, what, dir, name, err);
+    int rc = shard_names(r, k, what, dir, name, err);
     return rc ? rc : data_shards_clear(dir, name, err);
 }
 
@@ -251,30 +253,29 @@ static int commit_part(struct records *r, int k, struct pd_err *err) {
 
 /* --- all of it --- */
 
-static int check(const struct data_records_opts *o, struct pd_err *err) {
+static int check_options(const struct data_records_opts *o, struct pd_err *err) {
     const char *format = o->schema->format->name;
     int counted = o->encode == DATA_ENCODE_INDEX || o->min_count > 1;
     if (!o->n_inputs)
-        return pd_fail(err, PD_EUSAGE, "which file is to be prepared?");
+        return pd_fail(err, PD_EUSAGE, "no input file is given: which file should be prepared?");
     if (data_shards_check(o->shards, o->holdout, err))
         return PD_EUSAGE;
     if (o->holdout && o->holdout_last)
         return pd_fail(err, PD_EUSAGE,
-                       "holdout and holdout_last are two ways to hold out lines: one of them");
+                       "holdout and holdout_last exclude each other: give one of them");
     if (data_packing_of(o->pack) < 0)
         return pd_fail(err, PD_EUSAGE, "pack is none, gzip or zstd, not '%s'", o->pack);
     if ((counted || o->encode != DATA_ENCODE_TEXT) && !o->schema->format->any_fields)
-        return pd_fail(
-            err, PD_EUSAGE,
-            "format %s has no columns of categories: min_count and encode mean nothing here",
-            format);
+        return pd_fail(err, PD_EUSAGE,
+                       "format %s has no category columns: min_count and encode do not apply",
+                       format);
     if (o->buckets && o->encode != DATA_ENCODE_HASH)
-        return pd_fail(err, PD_EUSAGE, "buckets belongs to encode = hash");
+        return pd_fail(err, PD_EUSAGE, "buckets needs encode = hash");
     for (size_t i = 0; i < o->n_inputs; i++)
         if (!strcmp(o->input[i], "-") && (counted || o->holdout_last || o->schema->format->records))
             return pd_fail(err, PD_EUSAGE,
-                           "standard input can be read only once: not with min_count, encode = "
-                           "index, holdout_last or format idx");
+                           "standard input can be read only once: it can't be used with min_count, "
+                           "encode = index, holdout_last or format idx");
     return 0;
 }
 
@@ -300,7 +301,7 @@ static int open_all(struct records *r, struct pd_err *err) {
     return rc;
 }
 
-/* How many lines there are, where that must be known before. */
+/* Counts the lines of each part if their number is needed before dealing. */
 static int count_lines(struct records *r, struct pd_err *err) {
     const struct data_records_opts *o = r->o;
     if (!o->holdout_last && !is_images(r))
@@ -309,7 +310,7 @@ static int count_lines(struct records *r, struct pd_err *err) {
     if (!rc && o->test && is_images(r))
         rc = each_line(r, TEST, count_line, err);
     if (!rc && o->holdout_last >= r->total)
-        rc = pd_fail(err, PD_EDATA, "%" PRIu64 " lines, of which %" PRIu64 " are to be held out",
+        rc = pd_fail(err, PD_EDATA, "%" PRIu64 " lines, %" PRIu64 " of them should be held out",
                      r->total, o->holdout_last);
     uint64_t out = o->holdout ? r->total / o->holdout : o->holdout_last;
     r->part[TRAIN].n = r->total - out;
@@ -327,15 +328,15 @@ static int run(struct records *r, struct pd_err *err) {
     for (int k = 0; k < N_PARTS && !rc; k++)
         rc = r->part[k].used ? start_part(r, k, err) : 0;
     if (!rc)
-        rc = each_line(r, TRAIN, deal, err);
+        rc = each_line(r, TRAIN, deal_line, err);
     if (!rc && o->test)
-        rc = each_line(r, TEST, deal, err);
+        rc = each_line(r, TEST, deal_line, err);
     if (!rc && !r->c.train_lines)
-        rc = pd_fail(err, PD_EDATA, "there is nothing to learn from in %s%s", o->input[0],
+        rc = pd_fail(err, PD_EDATA, "there are no training samples in %s%s", o->input[0],
                      o->n_inputs > 1 ? " and the other files" : "");
     if (!rc && is_images(r) &&
         (r->c.train_lines != r->part[TRAIN].n || r->c.test_lines != r->part[TEST].n))
-        rc = pd_fail(err, PD_EDATA, "the files have changed while they were read");
+        rc = pd_fail(err, PD_EDATA, "the input files changed while they were read");
     for (int k = 0; k < N_PARTS && !rc; k++) {
         if (o->shuffle)
             rc = deal_shuffled(r, k, err);
@@ -356,7 +357,7 @@ static int run(struct records *r, struct pd_err *err) {
 int data_records(const struct data_records_opts *o, struct data_records_counts *counts,
                  struct pd_err *err) {
     struct records r = {.o = o};
-    int rc = check(o, err);
+    int rc = check_options(o, err);
     if (rc)
         return rc;
     pd_buf_init(&r.copy);

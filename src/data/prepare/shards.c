@@ -29,10 +29,9 @@ static int name_of(const struct data_shards *s, uint32_t i, int final, char out[
 int data_shards_check(uint32_t n, uint64_t holdout, struct pd_err *err) {
     if (n < 1 || n > DATA_MAX_SHARDS)
         return pd_fail(err, PD_EUSAGE, "shards is 1..%d, not %u", DATA_MAX_SHARDS, n);
-    return holdout == 1
-               ? pd_fail(err, PD_EUSAGE,
-                         "holdout 1 would leave nothing to train on; it is 0 or at least 2")
-               : 0;
+    return holdout == 1 ? pd_fail(err, PD_EUSAGE,
+                                  "holdout 1 would leave no training data; it is 0 or at least 2")
+                        : 0;
 }
 
 int data_shards_start(struct data_shards *s, const char *dir, const char *prefix, uint32_t n,
@@ -87,7 +86,7 @@ static int write_buf(struct data_shards *s, uint32_t i, struct pd_err *err) {
     int rc = name_of(s, i, 0, path, err);
     if (rc || !b->len)
         return rc;
-    void *packed = NULL; /* one more member of a packed file */
+    void *packed = NULL; /* appended as one more member of the packed file */
     size_t n = b->len;
     if (s->packing != DATA_PLAIN && data_pack(s->packing, b->data, b->len, &packed, &n))
         return pd_fail(err, PD_ENOMEM, "out of memory for a shard's lines");
@@ -123,8 +122,7 @@ int data_shards_flush(struct data_shards *s, struct pd_err *err) {
     return rc;
 }
 
-/* The number of a file called PREFIX-ddddd, with .gz or .zst behind it or not, and how it is
- * packed; or -1. */
+/* The number of a file called PREFIX-ddddd, with or without .gz or .zst, and its packing; or -1. */
 static int64_t shard_number(const struct data_shards *s, const char *name,
                             enum data_packing *packing) {
     size_t n = strlen(s->prefix);

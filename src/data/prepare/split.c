@@ -1,5 +1,4 @@
-/* split.c - lines dealt round-robin to shards, some of them to those that are held out: paddlectl
- * split. */
+/* split.c - paddlectl split: lines dealt round-robin to shards, or to held-out shards. */
 #include <string.h>
 
 #include "data/read/shuffle_buffer.h"
@@ -7,13 +6,13 @@
 #include "data/prepare/prepare.h"
 #include "data/prepare/shards.h"
 
-struct split {
+struct line_split {
     const struct data_split_opts *o;
-    struct data_shards train, test; /* test: with holdout only */
+    struct data_shards train, test; /* test: used with holdout */
     struct data_split_counts c;
-    struct pd_buf header; /* of the first file */
+    struct pd_buf header; /* header of the first file */
     int has_header;
-    struct data_shuffle_buffer lines; /* with shuffle: all of them */
+    struct data_shuffle_buffer lines; /* with shuffle: all lines */
 };
 
 void data_split_defaults(struct data_split_opts *o) {
@@ -21,7 +20,7 @@ void data_split_defaults(struct data_split_opts *o) {
         .out = ".", .prefix = "train.txt", .test_prefix = "test.txt", .seed = 1, .pack = "none"};
 }
 
-static int deal(struct split *x, const char *line, size_t n, struct pd_err *err) {
+static int deal_line(struct line_split *x, const char *line, size_t n, struct pd_err *err) {
     struct data_shards *s =
         x->o->holdout && (x->c.lines + 1) % x->o->holdout == 0 ? &x->test : &x->train;
     pd_put(data_shards_buf(s), line, n);
@@ -31,23 +30,24 @@ static int deal(struct split *x, const char *line, size_t n, struct pd_err *err)
     return data_shards_line(s, err);
 }
 
-static int deal_shuffled(struct split *x, struct pd_err *err) {
+static int deal_shuffled(struct line_split *x, struct pd_err *err) {
     int rc = 0;
     data_shuffle_buffer_shuffle(&x->lines, pd_rng_key(x->o->seed, PD_RNG_SHUFFLE, 1, 0));
     for (uint64_t i = 0; !rc && i < x->lines.n; i++) {
         size_t n;
         const char *line = data_shuffle_buffer_get(&x->lines, i, &n);
-        rc = deal(x, line, n, err);
+        rc = deal_line(x, line, n, err);
     }
     return rc;
 }
 
-static int take_header(struct split *x, const char *shown, const char *line, size_t n,
+static int take_header(struct line_split *x, const char *shown, const char *line, size_t n,
                        struct pd_err *err) {
     if (x->has_header) {
         if (x->header.len == n && !memcmp(x->header.data, line, n))
             return 0;
-        return pd_fail(err, PD_EDATA, "%s:1: its header is not that of the first file", shown);
+        return pd_fail(err, PD_EDATA, "%s:1: the header differs from that of the first file",
+                       shown);
     }
     x->has_header = 1;
     pd_put(&x->header, line, n);
@@ -59,15 +59,16 @@ static int take_header(struct split *x, const char *shown, const char *line, siz
 
 static int take_line(void *arg, const char *shown, uint64_t number, const char *line, size_t n,
                      struct pd_err *err) {
-    struct split *x = arg;
+    struct line_split *x = arg;
     if (x->o->header && number == 1)
         return take_header(x, shown, line, n, err);
-    return x->o->shuffle ? data_shuffle_buffer_add(&x->lines, line, n, err) : deal(x, line, n, err);
+    return x->o->shuffle ? data_shuffle_buffer_add(&x->lines, line, n, err)
+                         : deal_line(x, line, n, err);
 }
 
-static int check(const struct data_split_opts *o, struct pd_err *err) {
+static int check_options(const struct data_split_opts *o, struct pd_err *err) {
     if (!o->n_inputs)
-        return pd_fail(err, PD_EUSAGE, "which file is to be split?");
+        return pd_fail(err, PD_EUSAGE, "no input file is given: which file should be split?");
     if (data_shards_check(o->shards, o->holdout, err))
         return PD_EUSAGE;
     const char *prefix[] = {o->prefix, o->test_prefix};
@@ -81,7 +82,8 @@ static int check(const struct data_split_opts *o, struct pd_err *err) {
                : 0;
 }
 
-static int start(struct split *x, struct data_shards *s, const char *prefix, struct pd_err *err) {
+static int start_shards(struct line_split *x, struct data_shards *s, const char *prefix,
+                        struct pd_err *err) {
     int rc = data_shards_start(s, x->o->out, prefix, x->o->shards, err);
     s->packing = x->o->pack ? (enum data_packing)data_packing_of(x->o->pack) : DATA_PLAIN;
     return rc;
@@ -89,15 +91,15 @@ static int start(struct split *x, struct data_shards *s, const char *prefix, str
 
 int data_split(const struct data_split_opts *o, struct data_split_counts *counts,
                struct pd_err *err) {
-    struct split x = {.o = o, .c = {.shards = o->shards}};
+    struct line_split x = {.o = o, .c = {.shards = o->shards}};
     struct data_lines l;
-    int rc = check(o, err);
+    int rc = check_options(o, err);
     if (rc || (rc = data_lines_init(&l, err)))
         return rc;
     pd_buf_init(&x.header);
-    rc = start(&x, &x.train, o->prefix, err);
+    rc = start_shards(&x, &x.train, o->prefix, err);
     if (!rc && o->holdout)
-        rc = start(&x, &x.test, o->test_prefix, err);
+        rc = start_shards(&x, &x.test, o->test_prefix, err);
     for (size_t i = 0; !rc && i < o->n_inputs; i++)
         rc = data_lines_each(&l, o->input[i], take_line, &x, err);
     if (!rc && o->shuffle)

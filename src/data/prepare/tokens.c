@@ -1,4 +1,4 @@
-/* tokens.c - see tokens.h. Bytes outside ASCII separate words in `words` and belong to them in
+/* tokens.c - see tokens.h. Bytes outside ASCII separate words in `words` and are part of words in
  * `blanks`. */
 #include "data/prepare/tokens.h"
 

@@ -1,5 +1,5 @@
-/* tokens.h - what is a text in a file, and what is a word in a text: two tables of named functions.
- */
+/* tokens.h - two tables of named functions: how to find the text in a line, and how to split a text
+ * into words. */
 #ifndef PD_DATA_TOKENS_H
 #define PD_DATA_TOKENS_H
 
@@ -7,7 +7,7 @@
 
 struct data_text_format {
     const char *name;
-    /* The text in a line: 1 and *text, *n narrowed; 0: the line holds none. */
+    /* Narrows *text, *n to the text of a line. 1; 0: the line has no text. */
     int (*find)(const char **text, size_t *n);
 };
 extern const struct data_text_format data_text_formats[]; /* ended by name NULL */
@@ -15,7 +15,7 @@ extern const struct data_text_format data_text_formats[]; /* ended by name NULL 
 struct data_tokenizer {
     const char *name;
     int lower_case;
-    /* The next word in [s, end): its start, *n its length; NULL: there is none. */
+    /* Returns the start of the next word in [s, end), *n its length; NULL: no more words. */
     const char *(*next)(const char *s, const char *end, size_t *n);
 };
 extern const struct data_tokenizer data_tokenizers[]; /* ended by name NULL */

@@ -12,7 +12,7 @@
 
 static const char separators[] = " \t,";
 
-/* The next pattern of several: 1 and a copy; 0: there is none. PD_ECONF: too long. */
+/* Copies the next pattern of a list to `out`. 1; 0: no more; PD_ECONF: too long. */
 static int next_pattern(const char **at, char out[PATH_MAX], struct pd_err *err) {
     const char *p = *at + strspn(*at, separators);
     size_t n = strcspn(p, separators);
@@ -24,8 +24,8 @@ static int next_pattern(const char **at, char out[PATH_MAX], struct pd_err *err)
     return n > 0;
 }
 
-/* "./a//b" is "a/b". 0: it leads out of the folder, or may (glob takes ".*" for ".." too), or ends
- * with a slash. */
+/* Cleans a pattern: "./a//b" becomes "a/b". Returns 0 if the pattern leads out of the folder, may
+ * lead out (glob expands ".*" to ".." too), or ends with a slash. */
 static int clean(char *pattern) {
     char *to = pattern;
     if (*pattern == '/')
@@ -58,7 +58,7 @@ static unsigned n_slashes(const char *s) {
 static int match_one(char *pattern, const char *path, int folders) {
     if (!clean(pattern))
         return 0;
-    if (folders) { /* as many names of the pattern as the path has, if more follow */
+    if (folders) { /* cut the pattern to as many names as the path has, if it has more */
         unsigned k = n_slashes(path) + 1;
         char *p = pattern;
         for (; k && (p = strchr(p, '/')); p++)
@@ -100,9 +100,9 @@ static int expand_listed(struct data_files *f, const char *list, size_t n, const
         if (data_files_add(f, p))
             return pd_fail(err, PD_ENOMEM, "out of memory");
     }
-    return found ? 0
-                 : pd_fail(err, PD_ENOENT,
-                           "no file matches %s in the workspace that was dispatched", pattern);
+    return found
+               ? 0
+               : pd_fail(err, PD_ENOENT, "no file matches %s in the dispatched workspace", pattern);
 }
 
 int data_files_expand_list(struct data_files *f, const char *list, size_t n, const char *pattern,

@@ -50,7 +50,7 @@ void data_files_sort(struct data_files *f) {
     f->n = n;
 }
 
-/* The folder's own name may hold characters that glob would take for a pattern. */
+/* Escapes the folder's name: it may contain characters that glob would take for a pattern. */
 static int escape(char *out, size_t cap, const char *dir) {
     size_t n = 0;
     for (; *dir; dir++) {
@@ -67,9 +67,9 @@ static int escape(char *out, size_t cap, const char *dir) {
 static int expand_one(struct data_files *f, const char *dir, const char *pattern,
                       struct pd_err *err) {
     char full[PATH_MAX], esc[PATH_MAX];
-    int here = pattern[0] == '/' || !strcmp(dir, ".");
+    int as_given = pattern[0] == '/' || !strcmp(dir, ".");
     if (escape(esc, sizeof esc, dir) ||
-        pd_fmt(full, sizeof full, "%s%s%s", here ? "" : esc, here ? "" : "/", pattern))
+        pd_fmt(full, sizeof full, "%s%s%s", as_given ? "" : esc, as_given ? "" : "/", pattern))
         return pd_fail(err, PD_ECONF, "path too long: %s/%s", dir, pattern);
     glob_t g;
     int r = glob(full, GLOB_NOSORT | GLOB_ERR, NULL, &g), rc = 0;
@@ -77,11 +77,11 @@ static int expand_one(struct data_files *f, const char *dir, const char *pattern
         return pd_fail(err, PD_ENOMEM, "out of memory");
     if (r == GLOB_ABORTED)
         return pd_fail_errno(err, PD_EIO, errno, "cannot list %s", full);
-    size_t skip = here ? 0 : strlen(dir) + 1, found = 0;
+    size_t skip = as_given ? 0 : strlen(dir) + 1, found = 0;
     for (size_t i = 0; !rc && r == 0 && i < g.gl_pathc; i++) {
         struct stat st;
-        /* A file that can't be looked at is no reason to go on with the others: each would move to
-         * another stream. */
+        /* A file that stat fails on is an error: without the file, the others would move to other
+         * streams. */
         if (stat(g.gl_pathv[i], &st)) {
             rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", g.gl_pathv[i]);
             break;

@@ -1,4 +1,5 @@
-/* pipe.c - see pipe.h. One mutex for a pool: it is taken a few times for each block of 128 KiB. */
+/* pipe.c - see pipe.h. One mutex per pool suffices: it is taken only a few times for each block of
+ * 128 KiB. */
 #include "data/read/pipe.h"
 
 #include <signal.h>
@@ -9,7 +10,7 @@
 
 struct data_workers {
     pthread_mutex_t mutex;
-    pthread_cond_t work, done; /* something to do; a block was finished */
+    pthread_cond_t work, done; /* work: there is something to do; done: a block was finished */
     struct data_pipe *pipes;
     pthread_t *thread;
     uint32_t n;
@@ -42,7 +43,7 @@ static int can_fill(const struct data_pipe *p) {
            p->slot[p->filled % p->n_slots].state == SLOT_FREE;
 }
 
-/* One piece of work of this pipe, the mutex held before and after. 0: there is none. */
+/* Does one piece of work of this pipe; the mutex is held before and after. 0: nothing to do. */
 static int work_on(struct data_workers *w, struct data_pipe *p) {
     struct data_slot *s = p->running ? to_parse(p) : NULL;
     if (s) {
@@ -67,7 +68,7 @@ static int work_on(struct data_workers *w, struct data_pipe *p) {
     p->filled++;
     p->ended = s->block.is_end || s->block.rc;
     s->state = SLOT_FILLED;
-    pthread_cond_broadcast(&w->work); /* others may fill the next one, or parse this */
+    pthread_cond_broadcast(&w->work); /* other threads may fill the next block or parse this one */
     pthread_cond_broadcast(&w->done);
     return 1;
 }
@@ -154,7 +155,7 @@ int data_pipe_init(struct data_pipe *p, struct data_workers *w, const struct dat
     return 0;
 }
 
-/* Until no thread is at work for this pipe; the mutex is held. */
+/* Waits until no thread works for this pipe; the mutex is held. */
 static void quiesce(struct data_pipe *p) {
     p->running = 0;
     while (p->filling || p->parsing)

@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "data/read/reader.h"
 
-enum { N_NUMBERS = 9, N_NUMBERS_V2 = 8 }; /* behind the hash; v2 has no order */
+enum { N_NUMBERS = 9, N_NUMBERS_V2 = 8 }; /* numbers behind the hash; version 2 has no `order` */
 
 void data_pos_format(const struct data_pos *p, char out[DATA_POS_TEXT]) {
     const uint64_t v[N_NUMBERS] = {p->file,      p->offset, p->line, p->in_line, p->index,

@@ -1,5 +1,5 @@
-/* reader.c - see reader.h. Takes the blocks of a pipe in order; the position is known for every
- * sample of a block. */
+/* reader.c - see reader.h. The reader takes the blocks of a pipe in order; a block knows the
+ * position of each of its samples. */
 #include "data/read/reader.h"
 
 #include <inttypes.h>
@@ -20,30 +20,29 @@ enum { MAX_SHUFFLE = 1 << 28 };
 
 struct data_reader {
     struct data_spec spec;
-    struct data_schema *own; /* made of the spec; NULL: the caller's */
+    struct data_schema *own_schema; /* made of the spec; NULL: the caller's schema is used */
     const struct data_schema *schema;
     struct data_parse_plan *plan;
     char *dir;
     uint32_t stream;
-    struct data_files files; /* of this stream */
+    struct data_files files; /* files of this stream */
     uint64_t files_hash;
     struct data_pipe pipe;
 
-    int started;                 /* the pipe runs */
-    struct data_block *block;    /* being taken from, or NULL */
-    uint32_t at, at_bad;         /* its next sample, its next bad line */
-    uint64_t file, offset, line; /* without a block: where the next one begins */
-    uint64_t end;  /* the first file that is not read: there are no more, or only one is wanted */
-    uint32_t name; /* what samples and random numbers go by: the stream, or the file that is read
-                      alone */
-    uint64_t raw;  /* bytes of that file on disk before it */
+    int started;                 /* the pipe was started */
+    struct data_block *block;    /* current block, or NULL */
+    uint32_t at, at_bad;         /* next sample and next bad line of the block */
+    uint64_t file, offset, line; /* without a block: where the next block begins */
+    uint64_t end;                /* the first file that is not read */
+    uint32_t name; /* stream number of the samples: the stream, or the file that is read alone */
+    uint64_t raw;  /* bytes of `file` on disk before the block */
     uint64_t pass, index, bad_lines;
     int ended, failed; /* failed: an error was returned; only rewind and seek help */
 
     struct pd_batch pool;  /* the shuffle buffer; cap 0: none */
     uint32_t *order;       /* [pool.cap] */
-    uint32_t given;        /* of pool.n */
-    struct data_pos group; /* where the pool's samples begin */
+    uint32_t given;        /* samples of the pool already returned */
+    struct data_pos group; /* place where the pool's samples begin */
 };
 
 int data_spec_check(const struct data_spec *s, struct pd_err *err) {
@@ -88,7 +87,7 @@ static int make_pool(struct data_reader *r) {
     return r->order ? pd_batch_init_fields(&r->pool, fields, r->schema->n_fields, n) : PD_ENOMEM;
 }
 
-/* The file whose header names the columns. */
+/* Ensures that the file whose header names the columns is on this node. */
 static int make_ready(const struct data_reader *r, struct pd_err *err) {
     int header = r->files.n && r->schema->format->any_fields && !r->schema->n_columns;
     return header ? data_fetch_ensure(r->spec.fetch, r->files.path[0], err) : 0;
@@ -111,9 +110,9 @@ int data_reader_new(struct data_reader **out, const struct data_spec *spec, cons
     r->name = stream;
     r->line = 1;
     if (!r->schema) {
-        rc = data_schema_plain(&r->own, spec->format, spec->n_fields, spec->vocabulary,
+        rc = data_schema_plain(&r->own_schema, spec->format, spec->n_fields, spec->vocabulary,
                                spec->start_id, spec->end_id, err);
-        r->schema = r->own;
+        r->schema = r->own_schema;
     }
     r->dir = pd_strdup(dir);
     if (!rc && (!r->dir || take_files(r, files, n_streams)))
@@ -146,7 +145,7 @@ void data_reader_free(struct data_reader *r) {
     data_pipe_release(&r->pipe);
     data_files_release(&r->files);
     data_parse_plan_free(r->plan);
-    data_schema_free(r->own);
+    data_schema_free(r->own_schema);
     pd_batch_release(&r->pool);
     free(r->order);
     free(r->dir);
@@ -165,7 +164,7 @@ static int report(struct data_reader *r, const struct data_bad_line *bad, struct
                    r->bad_lines, r->spec.max_bad_lines);
 }
 
-/* The block is used up: the place behind it is where reading goes on. */
+/* The block is used up: reading continues behind it. */
 static int leave_block(struct data_reader *r, struct pd_err *err) {
     const struct data_block *b = r->block;
     if (b->rc)
@@ -197,7 +196,7 @@ static void next_block(struct data_reader *r) {
     r->at = r->at_bad = 0;
 }
 
-/* Up to n samples, in the order of the files, into b. As data_reader_next. */
+/* Appends up to n samples to b, in the order of the files. Returns as data_reader_next. */
 static int deliver(struct data_reader *r, uint32_t n, struct pd_batch *b, struct pd_err *err) {
     uint32_t got = 0;
     int rc = 0;
@@ -242,8 +241,8 @@ static int deliver(struct data_reader *r, uint32_t n, struct pd_batch *b, struct
 
 static void tell_in_order(const struct data_reader *r, struct data_pos *pos);
 
-/* The next group of samples, in an order that is a function of (seed, pass, stream, the samples
- * before it). */
+/* Reads the next group of samples and shuffles it. The order depends on seed, pass, stream and the
+ * number of samples before the group. */
 static int fill_pool(struct data_reader *r, struct pd_err *err) {
     struct pd_rng_key key = pd_rng_key(r->spec.seed, PD_RNG_READER, r->pass, r->name);
     uint64_t group = r->index;
@@ -284,7 +283,7 @@ static int deliver_shuffled(struct data_reader *r, uint32_t n, struct pd_batch *
 
 int data_reader_next(struct data_reader *r, uint32_t n, struct pd_batch *b, struct pd_err *err) {
     if (r->failed)
-        return pd_fail(err, PD_EDATA, "the data reader has failed before");
+        return pd_fail(err, PD_EDATA, "the data reader failed earlier");
     if (n > b->cap - b->n)
         n = b->cap - b->n;
     if (n > INT_MAX)
@@ -325,8 +324,8 @@ void data_reader_prefetch(const struct data_reader *r, uint64_t file) {
         data_fetch_prefetch(r->spec.fetch, r->files.path[file]);
 }
 
-/* Behind the last sample of a line the position is the start of the next line that holds one, or
- * can't be read. */
+/* Behind the last sample of a line the position is the start of the next line that has a sample or
+ * is unreadable. */
 static void tell_in_order(const struct data_reader *r, struct data_pos *pos) {
     const struct data_block *b = r->block;
     *pos = (struct data_pos){.files_hash = r->files_hash,
@@ -354,7 +353,7 @@ static void tell_in_order(const struct data_reader *r, struct data_pos *pos) {
     pos->in_line = w.in_line;
 }
 
-/* What a group's order depends on beside its place. */
+/* A hash of what determines a group's order besides its place. */
 static uint64_t order_of(const struct data_reader *r) {
     return pd_mix64(r->spec.seed ^ pd_mix64(r->pool.cap)) >> 1 | 1;
 }
@@ -377,7 +376,7 @@ void data_reader_progress(const struct data_reader *r, uint64_t *file, uint64_t 
         *bytes += (uint64_t)((double)(b->end_raw - *bytes) * r->at / b->samples.n);
 }
 
-/* Behind the first `in_line` samples of the line that the next block begins with. */
+/* Skips the first `in_line` samples of the line with which the next block begins. */
 static int into_line(struct data_reader *r, const struct data_pos *pos, struct pd_err *err) {
     next_block(r);
     const struct data_block *b = r->block;
@@ -397,7 +396,7 @@ static int into_line(struct data_reader *r, const struct data_pos *pos, struct p
 int data_reader_seek(struct data_reader *r, const struct data_pos *pos, struct pd_err *err) {
     int rc = 0;
     go_to(r, pos->pass, pos->file, pos->offset, pos->line);
-    r->failed = 1; /* until it has worked */
+    r->failed = 1; /* until the seek succeeds */
     if (pos->files_hash != r->files_hash || pos->file > r->files.n || pos->line < 1 ||
         (pos->skip && pos->skip >= r->pool.cap))
         return pd_fail(

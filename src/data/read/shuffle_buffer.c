@@ -1,4 +1,4 @@
-/* hold.c - see hold.h. */
+/* shuffle_buffer.c - see shuffle_buffer.h. */
 #include "data/read/shuffle_buffer.h"
 
 #include <stdlib.h>

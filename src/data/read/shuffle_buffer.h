@@ -1,4 +1,4 @@
-/* hold.h - lines (or records) held in memory, to be given out in another order. */
+/* shuffle_buffer.h - lines (or records) in memory, to be returned in another order. */
 #ifndef PD_DATA_SHUFFLE_BUFFER_H
 #define PD_DATA_SHUFFLE_BUFFER_H
 
@@ -19,10 +19,10 @@ struct data_shuffle_buffer { /* zeroed before first use */
 };
 
 int data_shuffle_buffer_add(struct data_shuffle_buffer *h, const void *p, size_t n,
-                            struct pd_err *err); /* a copy; n < 2^32 */
-/* Fisher and Yates; draw i depends on (key, i) only. */
+                            struct pd_err *err); /* copies; n < 2^32 */
+/* Fisher-Yates shuffle; draw i depends on (key, i) only. */
 void data_shuffle_buffer_shuffle(struct data_shuffle_buffer *h, struct pd_rng_key key);
-/* Line i in the order of now, valid until the next add. */
+/* Line i in the current order, valid until the next add. */
 static inline const char *data_shuffle_buffer_get(const struct data_shuffle_buffer *h, uint64_t i,
                                                   size_t *n) {
     *n = h->line[i].n;

@@ -48,10 +48,11 @@ void data_source_goto(struct data_source *s, struct data_place at, uint64_t end)
 static int open_file(struct data_source *s, struct pd_err *err) {
     const char *name = s->files->path[s->file];
     if (s->file + 1 < s->end)
-        data_fetch_prefetch(s->fetch, s->files->path[s->file + 1]); /* while this one is read */
+        data_fetch_prefetch(s->fetch,
+                            s->files->path[s->file + 1]); /* prefetch while this file is read */
     char path[PATH_MAX];
-    int here = name[0] == '/' || !strcmp(s->dir, ".");
-    if (pd_fmt(path, sizeof path, "%s%s%s", here ? "" : s->dir, here ? "" : "/", name))
+    int as_given = name[0] == '/' || !strcmp(s->dir, ".");
+    if (pd_fmt(path, sizeof path, "%s%s%s", as_given ? "" : s->dir, as_given ? "" : "/", name))
         return pd_fail(err, PD_EIO, "path too long: %s/%s", s->dir, name);
     if (s->schema->format->records)
         return data_idx_open(s, path, name, err);
@@ -66,7 +67,7 @@ static uint64_t count_lines(const char *s, size_t n) {
     return lines;
 }
 
-/* What is left of a line that is too long: up to and with its newline. */
+/* Skips the rest of a line that is too long, including its newline. */
 static int skip_line(struct data_source *s, struct data_block *b) {
     s->offset += b->len;
     for (;;) {
@@ -91,12 +92,13 @@ static int skip_line(struct data_source *s, struct data_block *b) {
     return 1;
 }
 
-/* The next lines of the open file: 1; 0: it has ended; PD_E*. */
+/* Reads the next lines of the open file. 1; 0: end of file; PD_E*. */
 static int fill_lines(struct data_source *s, struct data_block *b) {
     size_t seen = 0;
     char *nl = NULL;
     int at_end = 0;
-    memcpy(b->text, s->tail, s->n_tail); /* the tail is shorter than a read, and text longer */
+    /* The tail fits: it is shorter than a read, and text has room for more than a read. */
+    memcpy(b->text, s->tail, s->n_tail);
     b->len = s->n_tail;
     s->n_tail = 0;
     while (!at_end && (b->len + READ_BYTES <= BLOCK_BYTES || !nl)) {
@@ -115,7 +117,7 @@ static int fill_lines(struct data_source *s, struct data_block *b) {
         at_end = k == 0;
         b->len += (size_t)k;
         if (!at_end && data_input_may_wait(s->in) &&
-            memrchr(b->text, '\n', b->len)) /* whole lines from a pipe are handed on as they come */
+            memrchr(b->text, '\n', b->len)) /* from a pipe: pass on whole lines as they come */
             break;
     }
     if (!b->len)

@@ -1,13 +1,12 @@
 /* source_idx.c - pairs of idx files: images (unsigned bytes of two or more dimensions) and their
- * labels (unsigned bytes).
+ * labels (unsigned bytes). All numbers are big-endian.
  *
- *   train-images-idx3-ubyte      00 00 08 03 | n | rows | columns | n * rows * columns bytes all
- * numbers big-endian train-labels-idx1-ubyte      00 00 08 01 | n | n bytes
+ *   train-images-idx3-ubyte      00 00 08 03 | n | rows | columns | n * rows * columns bytes
+ *   train-labels-idx1-ubyte      00 00 08 01 | n | n bytes
  *
- * The labels' name is that of the images with the last "images" replaced by "labels" and then the
- * last "idx" and digit by idx1. Source: the description at the data set's home,
- * http://yann.lecun.com/exdb/mnist/.
- */
+ * The name of the labels is that of the images with the last "images" replaced by "labels", then
+ * the last "idx" and its digit by "idx1". Source: the description at the data set's home,
+ * http://yann.lecun.com/exdb/mnist/. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -63,8 +62,8 @@ static int read_header(struct data_input *in, const char *shown, struct data_idx
     if (h[0] || h[1] || h[2] != 8 || h[3] < 1 || h[3] > IDX_MAX_DIMS)
         return pd_fail(
             err, PD_EDATA,
-            "%s: it is no idx file of unsigned bytes (it begins with %02x %02x %02x %02x)", shown,
-            h[0], h[1], h[2], h[3]);
+            "%s: it is not an idx file of unsigned bytes (it begins with %02x %02x %02x %02x)",
+            shown, h[0], h[1], h[2], h[3]);
     *x = (struct data_idx_shape){.n_dims = h[3], .size = 1};
     for (uint32_t i = 0; i < x->n_dims && !rc; i++) {
         rc = read_exactly(in, h, 4, shown, err);
@@ -93,7 +92,7 @@ int data_idx_open(struct data_source *s, const char *path, const char *shown, st
     if (labels_name(path, labels))
         return pd_fail(
             err, PD_EDATA,
-            "%s: the name has no 'images' in it, so there is no telling that of its labels", shown);
+            "%s: the name does not contain 'images', so the name of its labels is unknown", shown);
     int rc = data_fetch_open(s->fetch, &s->in, path, shown, err);
     if (!rc)
         rc = data_input_open(&s->labels, labels, labels, err);
@@ -126,7 +125,7 @@ int data_idx_fill(struct data_source *s, struct data_block *b, const char *shown
     n = n < s->idx_left ? n : s->idx_left;
     if (!n)
         return 0;
-    b->offset = s->offset; /* behind the header, which opening has read */
+    b->offset = s->offset; /* behind the header, which data_idx_open has read */
     if (data_block_reserve(b, (size_t)n * (width + 1)))
         return pd_fail(&b->err, PD_ENOMEM, "out of memory for images of %s", shown);
     for (uint32_t i = 0; i < n; i++) {

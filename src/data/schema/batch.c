@@ -14,7 +14,7 @@ static int field_init(struct pd_batch *b, uint32_t k) {
         return (b->values[k] = pd_calloc((size_t)b->cap * f->width, sizeof **b->values))
                    ? 0
                    : PD_ENOMEM;
-    b->room[k] = b->cap; /* a list grows from there */
+    b->room[k] = b->cap; /* lists grow from this size */
     if (!(b->ids[k] = pd_calloc(b->cap, sizeof **b->ids)))
         return PD_ENOMEM;
     if (f->kind == PD_LIST) {

@@ -138,8 +138,8 @@ static int slow_number(const char *s, const char *end, double *out) {
     return !pd_parse_f64(*text == '+' ? text + 1 : text, -1e300, 1e300, out);
 }
 
-/* Digits with at most one point, the number of them below 2^53: exact in a double, and so is the
- * power of ten. */
+/* Fast path: digits with at most one point, whose value is below 2^53. The value and the power of
+ * ten are then exact in a double. */
 int data_parse_number(const char *s, const char *end, double *out) {
     static const double ten[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                  1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
@@ -214,7 +214,7 @@ static int same_header(const struct data_parse_plan *plan, const char *s, size_t
     return !plan->header || (n == plan->n_header && !memcmp(s, plan->header, n));
 }
 
-/* One line; what it began is taken back when it is bad. */
+/* Parses one line. The samples of a bad line are removed. */
 static int one_line(struct data_parser *p, const char *name, char *s, size_t n) {
     struct data_block *b = p->block;
     uint32_t before = b->samples.n;
@@ -224,7 +224,8 @@ static int one_line(struct data_parser *p, const char *name, char *s, size_t n) 
     if (b->header && p->where.line == 0 && b->line == 1) {
         if (same_header(p->plan, s, n))
             return 0;
-        return pd_fail(&b->err, PD_EDATA, "%s:1: its header is not that of the first file", name);
+        return pd_fail(&b->err, PD_EDATA, "%s:1: the header differs from that of the first file",
+                       name);
     }
     if (!n)
         return 0;

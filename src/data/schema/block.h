@@ -1,12 +1,12 @@
-/* block.h - a piece of a file on its way through the reader: whole lines (or records), then the
- * samples that are in them.
+/* block.h - a piece of a file on its way through the reader: first whole lines (or records), then
+ * the samples in them.
  *
- *   source_fill     text[0, len), begins at `offset` with line number `line` of file `file`     in
- * the order of the stream block_parse     samples, where each stands, and the lines that can't be
- * read                on any thread reader          takes them in the order of the stream
+ *   data_source_fill   fills text[0, len), line number `line` at `offset` of file `file`; in order
+ *   data_block_parse   makes samples, their places, and bad lines; on any thread
+ *   reader             takes the blocks in the order of the stream
  *
- * A block has everything that parsing needs for itself, so blocks are parsed at the same time
- * without knowing of each other. Its memory grows to what the data needs and is then used again.
+ * A block holds everything that its parsing needs, so that blocks are parsed in parallel and
+ * independently. Its memory grows to what the data needs and is reused.
  */
 #ifndef PD_DATA_BLOCK_H
 #define PD_DATA_BLOCK_H
@@ -17,74 +17,75 @@
 
 enum { BLOCK_BYTES = 128 * 1024 };
 
-struct data_bad_line { /* a line that can't be read */
-    uint32_t before;   /* it stands before sample number so many of the block */
+struct data_bad_line { /* an unreadable line */
+    uint32_t before;   /* number of the block's samples in front of the line */
     uint32_t at, line; /* as in data_sample_place */
-    uint32_t text;     /* the message: where it begins in block.messages */
+    uint32_t text;     /* offset of the message in block.messages */
 };
 
 struct data_sample_place {
-    uint32_t at;      /* the line's first byte in text */
-    uint32_t line;    /* lines before it in the block */
-    uint32_t in_line; /* samples of the line before it */
+    uint32_t at;      /* offset of the line in text */
+    uint32_t line;    /* lines of the block before the line */
+    uint32_t in_line; /* samples of the line before the sample */
 };
 
 struct data_block {
-    /* the chunk */
+    /* the text */
     uint64_t file, offset, line;            /* line: from 1 */
-    uint64_t end_offset, end_line, end_raw; /* behind it; raw: see data_input_raw_offset */
+    uint64_t end_offset, end_line, end_raw; /* end of the text; raw: see data_input_raw_offset */
     char *text;
     size_t len, cap_text;
-    int header;    /* its first line is the file's header */
-    int long_line; /* no text: a line longer than DATA_MAX_LINE stood here */
-    int is_end;    /* no text: the stream has ended */
-    /* what came of it */
+    int header;    /* the first line is the file's header */
+    int long_line; /* no text: the block replaces a line longer than DATA_MAX_LINE */
+    int is_end;    /* no text: end of the stream */
+    /* the result of parsing */
     struct pd_batch samples;
     struct data_sample_place *where; /* [samples.cap] */
     struct data_bad_line *bad;
     uint32_t n_bad, cap_bad;
     struct pd_buf messages;
-    int rc; /* PD_E*: reading has failed behind these samples */
+    int rc; /* PD_E*: reading failed behind these samples */
     struct pd_err err;
 };
 
-/* While a line is taken apart. */
+/* State of the parser of a block's lines. */
 struct data_parser {
     const struct data_parse_plan *plan;
     const struct data_schema *schema;
     struct data_block *block;
-    struct data_sample_place where; /* of the next sample */
+    struct data_sample_place where; /* place of the next sample */
     char why[200];                  /* why the line is bad */
-    uint64_t *ids;                  /* scratch: a line's ids */
+    uint64_t *ids;                  /* scratch: ids of a line */
     size_t n_ids, cap_ids;
-    uint64_t seed, pass; /* of the random numbers of skipgram and cbow */
+    uint64_t seed, pass; /* for the random numbers of skipgram and cbow */
     uint32_t stream;
 };
 
 int data_block_init(struct data_block *b, const struct data_schema *s); /* 0 or PD_ENOMEM */
 void data_block_release(struct data_block *b);
-void data_block_clear(struct data_block *b);                /* empty, memory kept */
+void data_block_clear(struct data_block *b); /* empties the block, keeps its memory */
 int data_block_reserve(struct data_block *b, size_t bytes); /* room for text; 0 or PD_ENOMEM */
 
-/* Fill samples, bad, rc from text. `name` is the file's, for messages. */
+/* Sets samples, bad and rc from text. Messages call the file `name`. */
 void data_block_parse(struct data_block *b, struct data_parser *p, const char *name);
 
 /* --- for the formats --- */
 
-/* Room for one more sample, at samples.n: its lists are empty. NULL: out of memory. */
+/* Begins a sample, at index samples.n, with empty lists. NULL: out of memory. */
 struct pd_batch *data_sample_begin(struct data_parser *p);
-/* Give list field k of that sample one more id. 0, PD_ENOMEM, or PD_EDATA with p->why: too many. */
+/* Appends an id to list field k of this sample. 0, PD_ENOMEM, or PD_EDATA with p->why: too many
+ * ids. */
 int data_sample_add_id(struct data_parser *p, uint32_t k, uint64_t id, float weight);
 void data_sample_end(struct data_parser *p);
 
-/* Numbers out of [s, end). 1: the whole of it is one. */
+/* Parse [s, end) as a number. 1 if the whole text is a number. */
 int data_parse_id(const char *s, const char *end, uint64_t *out);
 int data_parse_number(const char *s, const char *end, double *out); /* finite */
-/* Number `slot` of dense field f as the network gets it: its transform, then its mean and std. 1;
- * 0: it is too large for a float. */
+/* Scales number `slot` of dense field f for the network: its transform, then mean and std. 1; 0:
+ * too large for a float. */
 int data_scale(const struct data_parse_plan *plan, const struct data_field *f, uint32_t slot,
                double x, float *out);
-int data_bad_text(struct data_parser *p, const char *s, const char *end,
-                  const char *what); /* PD_EDATA, "'text' WHAT" */
+/* Sets p->why to "'text' WHAT" and returns PD_EDATA. */
+int data_bad_text(struct data_parser *p, const char *s, const char *end, const char *what);
 
 #endif

@@ -6,10 +6,11 @@
 
 static int check_ngram(struct data_schema *s, struct pd_err *err) {
     if (s->start_id == s->end_id)
-        return pd_fail(err, PD_ECONF,
-                       "format %s needs the ids of <s> and <e>: a vocabulary_file that has both, "
-                       "or start_id and end_id",
-                       s->format->name);
+        return pd_fail(
+            err, PD_ECONF,
+            "format %s needs the ids of <s> and <e>: give a vocabulary_file that has both, "
+            "or start_id and end_id",
+            s->format->name);
     if (s->vocabulary && (s->start_id >= s->vocabulary || s->end_id >= s->vocabulary))
         return pd_fail(err, PD_ECONF,
                        "start_id %llu or end_id %llu is not below the vocabulary, %llu",
@@ -80,7 +81,7 @@ static const struct data_format formats[] = {
      .vocabulary = 1,
      .only_ids = 1,
      .line = data_line_ids,
-     .text_line = "one sample a line, one id per field"},
+     .text_line = "one sample per line, one id per field"},
     {.name = "ngram",
      .vocabulary = 1,
      .markers = 1,
@@ -95,14 +96,14 @@ static const struct data_format formats[] = {
      .text = 1,
      .line = data_line_skipgram,
      .check = check_skipgram,
-     .text_line = "a line is a sentence; samples are pairs of a word and one near it"},
+     .text_line = "a line is a sentence; samples are pairs of a word and a word near it"},
     {.name = "cbow",
      .fields = "center context:list",
      .vocabulary = 1,
      .text = 1,
      .line = data_line_cbow,
      .check = check_cbow,
-     .text_line = "a line is a sentence; samples are a word and the list of those near it"},
+     .text_line = "a line is a sentence; samples are a word and the list of words near it"},
     {.name = "csv",
      .any_fields = 1,
      .separator = ",",
@@ -140,7 +141,7 @@ static const struct data_format formats[] = {
      .records = 1,
      .line = data_record_idx,
      .check = check_idx,
-     .text_line = "MNIST's images, each file beside that of its labels"},
+     .text_line = "MNIST's images, each file with its file of labels"},
     {.name = NULL},
 };
 

@@ -1,7 +1,7 @@
-/* format.h - the table of formats: what their fields are, and how lines become samples. Only
- * src/data includes it.
+/* format.h - the table of formats: their fields, and how lines become samples. Only src/data
+ * includes this header.
  *
- *   chunk of a file (whole lines, or whole records)  ── parse ──▶  block: samples, and the lines that are none
+ *   text of a block (whole lines or records)  ── parse ──▶  samples and bad lines of the block
  *
  * A format is one entry in format.c and one function that parses a line (format_*.c).
  */
@@ -12,29 +12,29 @@
 
 struct data_parser;
 
-struct data_preset { /* a key of a field that counts as given when train.ini does not give it */
+struct data_preset { /* the value of a field's key if train.ini does not give it */
     const char *field, *key, *value;
 };
 
 struct data_format {
     const char *name;
-    const char *fields;  /* those it has when train.ini names none: "label:label dense:dense"; NULL:
-                            they must be named */
-    const char *columns; /* likewise */
-    const char *separator;            /* of columns; NULL: it has none */
+    /* The default of [data] fields: "label:label dense:dense"; NULL: train.ini must name them. */
+    const char *fields;
+    const char *columns;              /* the default of [data] columns, likewise */
+    const char *separator;            /* between columns; NULL: none */
     const struct data_preset *preset; /* ended by field NULL; or NULL */
-    int vocabulary;                   /* ids of one vocabulary: [data] vocabulary is needed */
-    int markers;                      /* <s> and <e> are needed */
-    int text;                         /* samples are the words of texts */
-    int any_fields;                   /* the user chooses fields and their types */
-    int records;                      /* not lines: see source.c */
-    /* What fits: called when all keys are set. NULL: nothing to add. */
+    int vocabulary; /* all ids belong to one vocabulary: needs [data] vocabulary */
+    int markers;    /* needs the ids of <s> and <e> */
+    int text;       /* samples are the words of texts */
+    int any_fields; /* the user chooses fields and their types */
+    int records;    /* fixed-size records instead of lines: see source.c */
+    /* Checks the schema when all keys are set. NULL: no further checks. */
     int (*check)(struct data_schema *s, struct pd_err *err);
-    int only_ids; /* it can be read when all its fields are ids */
-    /* A line into samples of p->block: 0; PD_EDATA with p->why; PD_ENOMEM. On failure whatever was
-     * appended is taken back by the caller. */
+    int only_ids; /* all fields must be ids */
+    /* Parses a line into samples of p->block. 0; PD_EDATA with p->why; PD_ENOMEM. On failure the
+     * caller removes the samples of the line. */
     int (*line)(struct data_parser *p, const char *s, size_t n);
-    const char *text_line; /* one line for people */
+    const char *text_line; /* description for users */
 };
 
 const struct data_format *data_format_find(const char *name);

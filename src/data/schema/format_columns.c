@@ -1,5 +1,5 @@
-/* format_columns.c - csv, tsv, criteo, movielens: a line of columns, each given to the fields that
- * take it. */
+/* format_columns.c - csv, tsv, criteo, movielens: splits a line into columns and gives each to the
+ * fields that use it. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static int label(struct data_parser *p, const struct data_field *f, const char *
                        : decimal(p, f, from, to, out);
 }
 
-/* "3|17:0.5|8": the ids of a list, each perhaps with a weight. */
+/* "3|17:0.5|8": the ids of a list, each with an optional weight. */
 static int list(struct data_parser *p, uint32_t k, uint64_t salt, const char *from,
                 const char *to) {
     const struct data_field *f = &p->schema->field[k];
@@ -76,7 +76,7 @@ static int list(struct data_parser *p, uint32_t k, uint64_t salt, const char *fr
             if (w && (!data_parse_number(w + n_wsep, end, &weight) || fabs(weight) > 1e30))
                 return data_bad_text(p, w + n_wsep, end, "is not a weight");
         }
-        int rc = from == end ? 1 : 0; /* two separators in a row hold no id */
+        int rc = from == end ? 1 : 0; /* no id between two separators in a row */
         if (!rc && f->type == DATA_LIST)
             rc = decimal(p, f, from, id_end, &id);
         else if (!rc)
@@ -113,8 +113,8 @@ static int apply(struct data_parser *p, const struct data_action *a, struct pd_b
     return PD_EDATA;
 }
 
-/* As data_next_column, for what most files are: one character between columns, which stand as they
- * are. */
+/* As data_next_column, for the common case: one character between columns, no quotes, no trimming.
+ */
 static inline int next_plain(char separator, struct data_cursor *c, char **from, char **to) {
     if (!c->more)
         return 0;
@@ -129,7 +129,7 @@ static inline int next_plain(char separator, struct data_cursor *c, char **from,
 int data_line_columns(struct data_parser *p, const char *s, size_t n) {
     const struct data_parse_plan *plan = p->plan;
     struct pd_batch *b = data_sample_begin(p);
-    /* Quotes are taken out in place: the text is the block's own. */
+    /* Quotes are removed in place: the text belongs to the block. */
     struct data_cursor c = {(char *)(uintptr_t)s, (char *)(uintptr_t)s + n, 1};
     char *from, *to;
     uint32_t column = 0, a = 0;

@@ -1,4 +1,4 @@
-/* format_ids.c - lines of decimal ids between blanks: samples, sentences, words and their
+/* format_ids.c - lines of decimal ids between blanks: samples, sentences, or words and their
  * neighbours. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static int push(struct data_parser *p, uint64_t id) {
 
 static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-/* The line's ids behind those in p->ids. */
+/* Appends the line's ids to p->ids. */
 static int read_ids(struct data_parser *p, const char *s, size_t n) {
     const char *end = s + n;
     uint64_t vocabulary = p->schema->vocabulary;
@@ -84,10 +84,10 @@ int data_line_ngram(struct data_parser *p, const char *s, size_t n) {
     return rc;
 }
 
-/* The words that stay, and for each the width of its window in the upper half of the 64 bits beside
- * it: both are functions of (seed, pass, stream, where the line begins, number of the word). As in
- * word2vec, a window has 1 to `window` words to each side, and the words that are left out are left
- * out before windows are made. */
+/* Subsampling: drops words and draws the width of the window of each word that stays. Both are
+ * functions of (seed, pass, stream, offset of the line, number of the word). As in word2vec, a
+ * window has 1 to `window` words on each side, and words are dropped before windows are made.
+ * Afterwards p->ids holds the words, then the widths. */
 static int draw(struct data_parser *p, const char *s, size_t n) {
     struct pd_rng_key key = pd_rng_key(p->seed, PD_RNG_WINDOW, p->pass, p->stream);
     uint64_t line = p->block->file << 44 ^ (p->block->offset + p->where.at);
@@ -101,8 +101,7 @@ static int draw(struct data_parser *p, const char *s, size_t n) {
         if (p->plan->keep && (float)(r[0] >> 8) * 0x1p-24f >= p->plan->keep[id])
             continue;
         p->ids[kept++] = id;
-        rc = push(
-            p, 1 + ((uint64_t)r[1] * p->schema->window >> 32)); /* widths stand behind the words */
+        rc = push(p, 1 + ((uint64_t)r[1] * p->schema->window >> 32)); /* widths follow the words */
     }
     p->n_ids = kept;
     if (!rc && kept)

@@ -1,4 +1,4 @@
-/* format_libsvm.c - "label index:value index:value ...", sparse or dense; "qid:N" is passed over, #
+/* format_libsvm.c - "label index:value index:value ...", sparse or dense. "qid:N" is skipped; #
  * begins a comment. */
 #include <inttypes.h>
 #include <math.h>
@@ -26,7 +26,7 @@ static int label(struct data_parser *p, struct pd_batch *b, const char *s, const
         b->values[0][b->n] = (float)x;
         return 0;
     }
-    x = x == -1 && f->batch.vocabulary == 2 ? 0 : x; /* -1 and 1 are the two classes, too */
+    x = x == -1 && f->batch.vocabulary == 2 ? 0 : x; /* -1 and 1 also name the two classes */
     if (x < 0 || x != floor(x) || x >= (double)f->batch.vocabulary)
         return data_bad_text(p, s, end, "is not a class of the label");
     b->ids[0][b->n] = (uint64_t)x;
@@ -58,7 +58,7 @@ static int feature(struct data_parser *p, struct pd_batch *b, const char *s, con
     return data_sample_add_id(p, 1, id, (float)x);
 }
 
-/* What is not named is 0, and is scaled, too. */
+/* Scales all values of a dense sample; values that the line does not name are 0 before. */
 static int scale(struct data_parser *p, struct pd_batch *b) {
     const struct data_field *f = &p->schema->field[1];
     float *v = b->values[1] + (size_t)b->n * f->batch.width;

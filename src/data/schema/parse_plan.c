@@ -1,4 +1,4 @@
-/* plan.c - see plan.h. */
+/* parse_plan.c - see parse_plan.h. */
 #include "data/schema/parse_plan.h"
 
 #include <errno.h>
@@ -26,8 +26,8 @@ uint64_t data_hash(uint64_t salt, const char *s, size_t n) {
 
 static int is_blank(char c) { return c == ' ' || c == '\t'; }
 
-/* A column that begins with a quote: "" is one quote; what follows the closing one is the separator
- * or the end. */
+/* A column that begins with a quote: "" inside stands for one quote; the closing quote must be
+ * followed by the separator or the end. */
 static int quoted_column(const struct data_schema *s, struct data_cursor *c, char **from,
                          char **to) {
     char *r = c->at + 1, *w = r;
@@ -90,7 +90,7 @@ int data_next_column(const struct data_schema *s, struct data_cursor *c, char **
     return 1;
 }
 
-/* A header's name may have characters that a name in train.ini can't have: those count as _. */
+/* A name in a header may contain characters that names in train.ini can't: they become _. */
 static void as_name(const char *from, const char *to, char out[PD_FIELD_NAME]) {
     size_t n = (size_t)(to - from) < PD_FIELD_NAME - 1 ? (size_t)(to - from) : PD_FIELD_NAME - 1;
     for (size_t i = 0; i < n; i++) {
@@ -139,7 +139,7 @@ static int make_actions(struct data_parse_plan *p, char (*name)[PD_FIELD_NAME], 
             while (c < n && strcmp(name[c], f->column[i]))
                 c++;
             if (c == n)
-                return pd_fail(err, PD_ECONF, "field '%s': there is no column '%s' in the header",
+                return pd_fail(err, PD_ECONF, "field '%s': the header has no column '%s'",
                                f->batch.name, f->column[i]);
             p->action[p->n_actions++] =
                 (struct data_action){c, k, i, data_hash_salt(*f->salt ? f->salt : f->column[i])};
@@ -148,31 +148,33 @@ static int make_actions(struct data_parse_plan *p, char (*name)[PD_FIELD_NAME], 
     return 0;
 }
 
-/* Can it be opened again and read from its beginning? What a pipe has given is gone. */
+/* 1 if the file can be opened again and read from its beginning; a pipe can't. */
 static int can_reopen(const char *path) {
     struct stat st;
     return strcmp(path, "-") && (stat(path, &st) || S_ISREG(st.st_mode));
 }
 
-/* The columns' names from the first line of `path`. */
+/* Reads the names of the columns from the first line of `path`. */
 static int read_header(struct data_parse_plan *p, const char *dir, const char *first,
                        struct pd_err *err) {
     struct data_lines l;
     char path[PATH_MAX], *line, (*name)[PD_FIELD_NAME] = NULL;
     size_t n;
     uint32_t n_names = 0;
-    int here = first[0] == '/' || !strcmp(dir, ".");
-    if (pd_fmt(path, sizeof path, "%s%s%s", here ? "" : dir, here ? "" : "/", first))
+    int as_given = first[0] == '/' || !strcmp(dir, ".");
+    if (pd_fmt(path, sizeof path, "%s%s%s", as_given ? "" : dir, as_given ? "" : "/", first))
         return pd_fail(err, PD_EIO, "path too long: %s/%s", dir, first);
     if (!can_reopen(path))
-        return pd_fail(err, PD_EUSAGE,
-                       "a pipe can't name the columns in its header, since it is read only once: "
-                       "columns = ... in [data] can");
+        return pd_fail(
+            err, PD_EUSAGE,
+            "the header of a pipe can't name the columns, because a pipe is read only once: "
+            "give columns = ... in [data]");
     int rc = data_lines_init(&l, err);
     if (!rc)
         rc = data_lines_open(&l, path, first, 0, 0, err);
     if (!rc && (rc = data_lines_next(&l, &line, &n, err)) >= 0)
-        rc = rc ? 0 : pd_fail(err, PD_EDATA, "%s: it is empty, but should have a header", first);
+        rc = rc ? 0
+                : pd_fail(err, PD_EDATA, "%s: the file is empty, but should have a header", first);
     if (!rc && n && line[n - 1] == '\r')
         n--;
     if (!rc && !(p->header = pd_malloc(n + 1)))
@@ -194,8 +196,8 @@ static int read_header(struct data_parse_plan *p, const char *dir, const char *f
 
 /* --- subsampling --- */
 
-/* counts_file: the count of word i in line i. A word of frequency f stays with probability
- * (sqrt(f/t) + 1) * t/f: word2vec's. */
+/* Reads counts_file: the count of word i is in line i. As in word2vec, a word of frequency f stays
+ * with probability (sqrt(f/t) + 1) * t/f. */
 static int read_counts(struct data_parse_plan *p, const char *dir, struct pd_err *err) {
     const struct data_schema *s = p->schema;
     char path[PATH_MAX], text[64];
@@ -222,8 +224,8 @@ static int read_counts(struct data_parse_plan *p, const char *dir, struct pd_err
             total += count[p->n_keep++] = (double)v;
     }
     if (!rc && (p->n_keep < s->vocabulary || fgetc(f) != EOF))
-        rc = pd_fail(err, PD_EDATA, "%s: it does not have one count for each of %llu words", path,
-                     (unsigned long long)s->vocabulary);
+        rc = pd_fail(err, PD_EDATA, "%s: the file does not have one count for each of %llu words",
+                     path, (unsigned long long)s->vocabulary);
     fclose(f);
     for (uint64_t i = 0; !rc && i < p->n_keep; i++) {
         double rel = total > 0 ? count[i] / total / s->subsample : 0,

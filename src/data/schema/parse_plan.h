@@ -1,11 +1,11 @@
-/* plan.h - a schema made ready for parsing: which column goes where, salts, tables of numbers.
- * Immutable; shared by threads. */
+/* parse_plan.h - a schema prepared for parsing: which column goes to which field, salts, tables of
+ * numbers. Immutable; shared by threads. */
 #ifndef PD_DATA_PARSE_PLAN_H
 #define PD_DATA_PARSE_PLAN_H
 
 #include "data/schema/schema.h"
 
-struct data_action { /* column `column` of a line gives number `slot` of field `field` */
+struct data_action { /* column `column` of a line becomes number `slot` of field `field` */
     uint32_t column, field, slot;
     uint64_t salt;
 };
@@ -15,24 +15,24 @@ enum { PLAN_LOGS = 4096 };
 struct data_parse_plan {
     const struct data_schema *schema;
     uint32_t n_columns;         /* of the file */
-    struct data_action *action; /* [n_actions], by column */
+    struct data_action *action; /* [n_actions], sorted by column */
     uint32_t n_actions;
-    char *header; /* the header that named the columns; all files must have it; NULL: none did */
+    char *header; /* the header that named the columns, equal in all files; NULL: none */
     size_t n_header;
     float log[PLAN_LOGS]; /* ln(1 + i) */
-    float *keep;          /* [n_keep] with subsample: the probability that a word stays */
+    float *keep;          /* [n_keep] with subsample: probability that a word stays */
     uint64_t n_keep;
 };
 
-/* `first` names, relative to first_dir, the file whose header names the columns, opened only then;
- * NULL if there is none. It is read apart from its samples, so it can't be a pipe (PD_EUSAGE).
- * `dir` is where counts_file is. */
+/* `first` (relative to first_dir; NULL: no file) is the file whose header names the columns; it is
+ * opened only if the header is needed. The header is read separately from the samples, so a pipe is
+ * PD_EUSAGE. counts_file is relative to `dir`. */
 int data_parse_plan_new(struct data_parse_plan **out, const struct data_schema *s, const char *dir,
                         const char *first_dir, const char *first, struct pd_err *err);
 void data_parse_plan_free(struct data_parse_plan *p);
 
-/* The next column of a line: *s narrowed to it and the rest moved on. 1; 0: there is none left; -1:
- * a quote is not closed or is followed by more. Quotes are taken out in place. */
+/* Sets [*from, *to) to the next column of a line and moves the cursor. 1; 0: no more columns; -1: a
+ * quote is not closed or is followed by other bytes. Quotes are removed in place. */
 struct data_cursor {
     char *at, *end;
     int more; /* another column begins at `at` */

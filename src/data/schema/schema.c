@@ -1,5 +1,5 @@
-/* schema.c - see schema.h. Settings are applied in an order of their own: format, the other keys of
- * [data], then the fields (schema_field.c). */
+/* schema.c - see schema.h. Settings are applied in a fixed order: format, the other keys of [data],
+ * then the fields (schema_field.c). */
 #include "data/schema/schema.h"
 
 #include <stdio.h>
@@ -12,42 +12,50 @@
 
 /* --- keys of [data] --- */
 
-static int set_nothing(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_nothing(struct schema_build *m, struct data_field *f, const char *v,
+                       struct pd_err *err) {
     (void)m, (void)f, (void)v, (void)err;
     return 0;
 }
 
-static int set_columns(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_columns(struct schema_build *m, struct data_field *f, const char *v,
+                       struct pd_err *err) {
     (void)f;
     return data_value_names(v, &m->s->column, &m->s->n_columns, err);
 }
 
-static int set_header(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_header(struct schema_build *m, struct data_field *f, const char *v,
+                      struct pd_err *err) {
     (void)f;
     return data_value_truth(v, &m->s->header, err);
 }
 
-static int set_separator(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_separator(struct schema_build *m, struct data_field *f, const char *v,
+                         struct pd_err *err) {
     (void)f;
     return data_value_separator(v, m->s->separator, err);
 }
 
-static int set_missing(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_missing(struct schema_build *m, struct data_field *f, const char *v,
+                       struct pd_err *err) {
     (void)f;
     return data_value_text(v, m->s->missing, sizeof m->s->missing, err);
 }
 
-static int set_quotes(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_quotes(struct schema_build *m, struct data_field *f, const char *v,
+                      struct pd_err *err) {
     (void)f;
     return data_value_truth(v, &m->s->quotes, err);
 }
 
-static int set_trim(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_trim(struct schema_build *m, struct data_field *f, const char *v,
+                    struct pd_err *err) {
     (void)f;
     return data_value_truth(v, &m->s->trim, err);
 }
 
-static int set_window(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_window(struct schema_build *m, struct data_field *f, const char *v,
+                      struct pd_err *err) {
     (void)f;
     uint64_t n;
     int rc = data_value_whole(v, 1, 100, &n, err);
@@ -56,20 +64,22 @@ static int set_window(struct make *m, struct data_field *f, const char *v, struc
     return rc;
 }
 
-static int set_subsample(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_subsample(struct schema_build *m, struct data_field *f, const char *v,
+                         struct pd_err *err) {
     (void)f;
     return pd_parse_f64(v, 0, 1, &m->s->subsample)
                ? pd_fail(err, PD_ECONF, "it is a number from 0 to 1, not '%s'", v)
                : 0;
 }
 
-static int set_counts(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_counts(struct schema_build *m, struct data_field *f, const char *v,
+                      struct pd_err *err) {
     (void)f;
     return data_value_text(v, m->s->counts, sizeof m->s->counts, err);
 }
 
 /* In the order in which they are applied. */
-static const struct key data_keys[] = {
+static const struct schema_key data_keys[] = {
     {"format", set_nothing},      {"columns", set_columns}, {"header", set_header},
     {"separator", set_separator}, {"missing", set_missing}, {"quotes", set_quotes},
     {"trim", set_trim},           {"window", set_window},   {"subsample", set_subsample},
@@ -77,14 +87,14 @@ static const struct key data_keys[] = {
 };
 
 int data_schema_key(int field, const char *key) {
-    for (const struct key *k = field ? data_field_keys : data_keys; k->name; k++)
+    for (const struct schema_key *k = field ? data_field_keys : data_keys; k->name; k++)
         if (!strcmp(k->name, key))
             return 1;
     return 0;
 }
 
 void data_schema_keys(int field, char *known, size_t cap) {
-    for (const struct key *k = field ? data_field_keys : data_keys; k->name; k++) {
+    for (const struct schema_key *k = field ? data_field_keys : data_keys; k->name; k++) {
         size_t n = strlen(known);
         if (n < cap)
             snprintf(known + n, cap - n, "%s%s", n ? ", " : "", k->name);
@@ -93,7 +103,7 @@ void data_schema_keys(int field, char *known, size_t cap) {
 
 /* --- making --- */
 
-const struct data_setting *data_setting_find(const struct make *m, const char *field,
+const struct data_setting *data_setting_find(const struct schema_build *m, const char *field,
                                              const char *key) {
     for (size_t i = 0; i < m->n; i++)
         if (!strcmp(m->set[i].field, field) && !strcmp(m->set[i].key, key))
@@ -101,8 +111,8 @@ const struct data_setting *data_setting_find(const struct make *m, const char *f
     return NULL;
 }
 
-int data_setting_apply(struct make *m, const struct key *k, struct data_field *f, const char *value,
-                       int line, struct pd_err *err) {
+int data_setting_apply(struct schema_build *m, const struct schema_key *k, struct data_field *f,
+                       const char *value, int line, struct pd_err *err) {
     *m->line = line;
     int rc = k->set(m, f, value, err);
     if (rc && f)
@@ -119,7 +129,7 @@ int data_schema_find(const struct data_schema *s, const char *name) {
     return -1;
 }
 
-static int check_settings(struct make *m, struct pd_err *err) {
+static int check_settings(struct schema_build *m, struct pd_err *err) {
     for (size_t i = 0; i < m->n; i++) {
         const struct data_setting *s = &m->set[i], *first = data_setting_find(m, s->field, s->key);
         char known[400] = "";
@@ -133,12 +143,13 @@ static int check_settings(struct make *m, struct pd_err *err) {
             return pd_fail(err, PD_ECONF, "%s is given twice (first on line %d)", s->key,
                            first->line);
         if (*s->field && data_schema_find(m->s, s->field) < 0)
-            return pd_fail(err, PD_ECONF, "[field %s]: fields does not name it", s->field);
+            return pd_fail(err, PD_ECONF, "[field %s]: 'fields' of [data] does not name this field",
+                           s->field);
     }
     return 0;
 }
 
-static int begin(struct make *m, struct pd_err *err) {
+static int begin_schema(struct schema_build *m, struct pd_err *err) {
     struct data_schema *s = m->s;
     const struct data_setting *given = data_setting_find(m, "", "format");
     char known[200];
@@ -156,7 +167,7 @@ static int begin(struct make *m, struct pd_err *err) {
     int rc = s->format->columns
                  ? data_value_names(s->format->columns, &s->column, &s->n_columns, err)
                  : 0;
-    for (const struct key *k = data_keys; k->name && !rc; k++) {
+    for (const struct schema_key *k = data_keys; k->name && !rc; k++) {
         const struct data_setting *x = data_setting_find(m, "", k->name);
         if (x)
             rc = data_setting_apply(m, k, NULL, x->value, x->line, err);
@@ -164,7 +175,7 @@ static int begin(struct make *m, struct pd_err *err) {
     return rc;
 }
 
-static int finish(struct make *m, struct pd_err *err) {
+static int finish_schema(struct schema_build *m, struct pd_err *err) {
     struct data_schema *s = m->s;
     const struct data_setting *format = data_setting_find(m, "", "format");
     int rc = 0;
@@ -189,18 +200,18 @@ static int finish(struct make *m, struct pd_err *err) {
 int data_schema_make(struct data_schema **out, const struct data_setting *set, size_t n,
                      uint64_t vocabulary, uint64_t start_id, uint64_t end_id, int *line,
                      struct pd_err *err) {
-    struct make m = {.set = set, .n = n, .line = line};
+    struct schema_build m = {.set = set, .n = n, .line = line};
     *line = 0;
     if (!(m.s = pd_calloc(1, sizeof *m.s)))
         return pd_fail(err, PD_ENOMEM, "out of memory");
     m.s->vocabulary = vocabulary;
     m.s->start_id = start_id;
     m.s->end_id = end_id;
-    int rc = begin(&m, err);
+    int rc = begin_schema(&m, err);
     if (!rc)
         rc = data_fields_add(&m, err);
     if (!rc)
-        rc = finish(&m, err);
+        rc = finish_schema(&m, err);
     free(m.has_size);
     free(m.has_vocabulary);
     if (rc) {
@@ -216,7 +227,8 @@ int data_schema_plain(struct data_schema **out, const char *format, uint32_t n_f
     char list[PD_MAX_FIELDS * 6] = "";
     int line;
     if (n_fields < 1 || n_fields > PD_MAX_FIELDS)
-        return pd_fail(err, PD_ECONF, "%u fields; there can be 1 to %d", n_fields, PD_MAX_FIELDS);
+        return pd_fail(err, PD_ECONF, "there are %u fields; 1 to %d are allowed", n_fields,
+                       PD_MAX_FIELDS);
     for (uint32_t k = 0, at = 0; k < n_fields; k++)
         at += (uint32_t)snprintf(list + at, sizeof list - at, "f%u ", k);
     const struct data_setting set[] = {{"", "format", format, 0}, {"", "fields", list, 0}};

@@ -1,6 +1,6 @@
-/* schema_field.c - fields: those that [data] names, with what their format presets for them, and
- * the keys of [field NAME]. Their types come first, then the other keys in the order of the table,
- * then each is completed and checked. */
+/* schema_field.c - fields: those that [data] names, their presets from the format, and the keys of
+ * [field NAME]. Types are set first, then the other keys in the order of the table; then each field
+ * is completed and checked. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,8 @@ static const struct {
     {"label", DATA_LABEL, PD_ID},
 };
 
-static int set_type(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_type(struct schema_build *m, struct data_field *f, const char *v,
+                    struct pd_err *err) {
     (void)m;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (!strcmp(v, types[i].name)) {
@@ -36,13 +37,14 @@ static int set_type(struct make *m, struct data_field *f, const char *v, struct 
                    v);
 }
 
-static int set_field_columns(struct make *m, struct data_field *f, const char *v,
+static int set_field_columns(struct schema_build *m, struct data_field *f, const char *v,
                              struct pd_err *err) {
     (void)m;
     return data_value_names(v, &f->column, &f->n_columns, err);
 }
 
-static int set_size(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_size(struct schema_build *m, struct data_field *f, const char *v,
+                    struct pd_err *err) {
     uint64_t n;
     int rc = data_value_whole(v, 1, PD_MAX_WIDTH, &n, err);
     if (rc)
@@ -54,25 +56,28 @@ static int set_size(struct make *m, struct data_field *f, const char *v, struct 
     return 0;
 }
 
-static int set_vocabulary(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_vocabulary(struct schema_build *m, struct data_field *f, const char *v,
+                          struct pd_err *err) {
     if (f->type == DATA_DENSE)
-        return pd_fail(err, PD_ECONF, "a dense field has none");
+        return pd_fail(err, PD_ECONF, "a dense field has no vocabulary");
     m->has_vocabulary[f - m->s->field] = 1;
     return data_value_whole(v, 0, (uint64_t)4e18, &f->batch.vocabulary, err);
 }
 
-static int set_max_ids(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_max_ids(struct schema_build *m, struct data_field *f, const char *v,
+                       struct pd_err *err) {
     (void)m;
     uint64_t n;
     int rc = data_value_whole(v, 1, PD_MAX_LIST, &n, err);
     if (!rc && f->batch.kind != PD_LIST)
-        rc = pd_fail(err, PD_ECONF, "only a list has it");
+        rc = pd_fail(err, PD_ECONF, "only a list has max_ids");
     if (!rc)
         f->batch.max_ids = (uint32_t)n;
     return rc;
 }
 
-static int set_weights(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_weights(struct schema_build *m, struct data_field *f, const char *v,
+                       struct pd_err *err) {
     (void)m;
     int rc = data_value_truth(v, &f->batch.weighted, err);
     if (!rc && f->batch.kind != PD_LIST)
@@ -80,23 +85,24 @@ static int set_weights(struct make *m, struct data_field *f, const char *v, stru
     return rc;
 }
 
-static int set_field_separator(struct make *m, struct data_field *f, const char *v,
+static int set_field_separator(struct schema_build *m, struct data_field *f, const char *v,
                                struct pd_err *err) {
     (void)m;
     return data_value_separator(v, f->separator, err);
 }
 
-static int set_weight_separator(struct make *m, struct data_field *f, const char *v,
+static int set_weight_separator(struct schema_build *m, struct data_field *f, const char *v,
                                 struct pd_err *err) {
     (void)m;
     return data_value_separator(v, f->weight_separator, err);
 }
 
 static int only_dense(const struct data_field *f, struct pd_err *err) {
-    return f->type == DATA_DENSE ? 0 : pd_fail(err, PD_ECONF, "only a dense field has it");
+    return f->type == DATA_DENSE ? 0 : pd_fail(err, PD_ECONF, "only a dense field has this key");
 }
 
-static int set_transform(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_transform(struct schema_build *m, struct data_field *f, const char *v,
+                         struct pd_err *err) {
     (void)m;
     if (only_dense(f, err))
         return PD_ECONF;
@@ -106,13 +112,13 @@ static int set_transform(struct make *m, struct data_field *f, const char *v, st
     return 0;
 }
 
-static int set_missing_value(struct make *m, struct data_field *f, const char *v,
+static int set_missing_value(struct schema_build *m, struct data_field *f, const char *v,
                              struct pd_err *err) {
     (void)m;
     return only_dense(f, err) ? PD_ECONF : data_value_number(v, &f->missing_value, err);
 }
 
-/* One number for each of the field's, or one for all. */
+/* One value per number of the field, or one value for all. */
 static int per_column(struct data_field *f, const char *v, float **out, struct pd_err *err) {
     uint32_t n = 0;
     int rc = data_value_numbers(v, out, &n, err);
@@ -134,12 +140,14 @@ static int per_column(struct data_field *f, const char *v, float **out, struct p
     return 0;
 }
 
-static int set_mean(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_mean(struct schema_build *m, struct data_field *f, const char *v,
+                    struct pd_err *err) {
     (void)m;
     return per_column(f, v, &f->mean, err);
 }
 
-static int set_std(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_std(struct schema_build *m, struct data_field *f, const char *v,
+                   struct pd_err *err) {
     (void)m;
     int rc = per_column(f, v, &f->std, err);
     for (uint32_t i = 0; !rc && i < f->batch.width; i++)
@@ -148,12 +156,13 @@ static int set_std(struct make *m, struct data_field *f, const char *v, struct p
     return rc;
 }
 
-/* "no|none yes|y": classes between blanks, spellings of one between bars. */
-static int set_values(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+/* "no|none yes|y": classes are separated by blanks, spellings of a class by bars. */
+static int set_values(struct schema_build *m, struct data_field *f, const char *v,
+                      struct pd_err *err) {
     (void)m;
     uint32_t k = 1, id = 0;
     if (f->type != DATA_LABEL)
-        return pd_fail(err, PD_ECONF, "only a label has them");
+        return pd_fail(err, PD_ECONF, "only a label has values");
     for (const char *p = v; *p; p++)
         k += strchr(" \t|", *p) != NULL;
     free(f->value);
@@ -174,16 +183,17 @@ static int set_values(struct make *m, struct data_field *f, const char *v, struc
             p += len;
         } while (*p == '|');
     f->batch.vocabulary = id;
-    return f->n_values ? 0 : pd_fail(err, PD_ECONF, "there is none");
+    return f->n_values ? 0 : pd_fail(err, PD_ECONF, "no value is given");
 }
 
-static int set_salt(struct make *m, struct data_field *f, const char *v, struct pd_err *err) {
+static int set_salt(struct schema_build *m, struct data_field *f, const char *v,
+                    struct pd_err *err) {
     (void)m;
     return data_value_text(v, f->salt, sizeof f->salt, err);
 }
 
-/* In the order in which they are applied: later ones may ask for what earlier ones set. */
-const struct key data_field_keys[] = {
+/* In the order in which they are applied: later keys may use what earlier keys set. */
+const struct schema_key data_field_keys[] = {
     {"type", set_type},
     {"columns", set_field_columns},
     {"size", set_size},
@@ -211,7 +221,7 @@ static int name_ok(const char *s) {
     return *s != 0;
 }
 
-/* The type that the format's own list gives to this name, or NULL. */
+/* The type that the format gives to the field with this name, or NULL. */
 static const char *preset_type(const struct data_format *fmt, const char *name) {
     static const char *const kinds[] = {"id", "list", "dense", "category", "categories", "label"};
     size_t n = strlen(name);
@@ -229,7 +239,7 @@ static const char *preset_type(const struct data_format *fmt, const char *name) 
 }
 
 /* NAME or NAME:TYPE. */
-static int add_field(struct make *m, const char *text, int line, struct pd_err *err) {
+static int add_field(struct schema_build *m, const char *text, int line, struct pd_err *err) {
     struct data_schema *s = m->s;
     struct data_field *f = &s->field[s->n_fields];
     const char *colon = strchr(text, ':'), *type = colon ? colon + 1 : NULL;
@@ -266,7 +276,7 @@ static int add_field(struct make *m, const char *text, int line, struct pd_err *
     return rc;
 }
 
-int data_fields_add(struct make *m, struct pd_err *err) {
+int data_fields_add(struct schema_build *m, struct pd_err *err) {
     const struct data_setting *given = data_setting_find(m, "", "fields");
     const char *text = given ? given->value : m->s->format->fields;
     char(*list)[PD_FIELD_NAME] = NULL;
@@ -290,16 +300,16 @@ int data_fields_add(struct make *m, struct pd_err *err) {
     return rc;
 }
 
-/* A format's field may have been given another type. */
-static int preset_fits(const struct data_field *f, const struct key *k) {
+/* 1 if the key applies: train.ini may have given the format's field another type. */
+static int preset_fits(const struct data_field *f, const struct schema_key *k) {
     return f->type == DATA_DENSE ? k->set != set_vocabulary
                                  : k->set != set_transform && k->set != set_size;
 }
 
-/* Keys of a field: those given, then what the format presets. */
-int data_field_set(struct make *m, struct data_field *f, struct pd_err *err) {
+/* Sets the keys of a field: those given, then the format's presets. */
+int data_field_set(struct schema_build *m, struct data_field *f, struct pd_err *err) {
     int rc = 0;
-    for (const struct key *k = data_field_keys; k->name && !rc; k++) {
+    for (const struct schema_key *k = data_field_keys; k->name && !rc; k++) {
         if (k->set == set_type)
             continue;
         const struct data_setting *s = data_setting_find(m, f->batch.name, k->name);
@@ -309,7 +319,7 @@ int data_field_set(struct make *m, struct data_field *f, struct pd_err *err) {
                 value = p->value;
         if (value)
             rc = data_setting_apply(m, k, f, value, s ? s->line : 0, err);
-        /* mean and std count numbers: how many there are is known once columns and size are. */
+        /* mean and std need the number of values, which is known after columns and size. */
         if (!rc && k->set == set_size && f->type == DATA_DENSE && m->s->format->any_fields) {
             uint32_t n = f->n_columns ? f->n_columns : 1;
             if (m->has_size[f - m->s->field] && f->batch.width != n)
@@ -328,7 +338,7 @@ static int has_column(const struct data_schema *s, const char *name) {
     return 0;
 }
 
-int data_field_complete(struct make *m, struct data_field *f, struct pd_err *err) {
+int data_field_complete(struct schema_build *m, struct data_field *f, struct pd_err *err) {
     struct data_schema *s = m->s;
     uint32_t k = (uint32_t)(f - s->field);
     if (f->batch.kind != PD_LIST)
@@ -348,7 +358,7 @@ int data_field_complete(struct make *m, struct data_field *f, struct pd_err *err
         f->n_columns = 1;
     }
     if (f->n_columns > 1 && f->batch.kind == PD_ID)
-        return pd_fail(err, PD_ECONF, "field '%s': it takes one column, not %u", f->batch.name,
+        return pd_fail(err, PD_ECONF, "field '%s' takes one column, not %u", f->batch.name,
                        f->n_columns);
     if (f->batch.kind == PD_LIST && f->batch.max_ids < f->n_columns)
         f->batch.max_ids = f->n_columns;

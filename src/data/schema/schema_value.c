@@ -26,7 +26,7 @@ int data_value_text(const char *v, char *out, size_t cap, struct pd_err *err) {
     return pd_fmt(out, cap, "%s", v) ? pd_fail(err, PD_ECONF, "it is too long") : 0;
 }
 
-/* A separator: a few characters, or the name of one that is awkward in an ini file. */
+/* A separator: a few characters, or the name of a character that is awkward in an ini file. */
 int data_value_separator(const char *v, char out[8], struct pd_err *err) {
     static const struct {
         const char *name, *text;

@@ -16,7 +16,7 @@ enum {
 #define HUGE_FILE (UINT64_C(4) << 30)
 #define MANY_OBJECTS (UINT64_C(512) << 10)
 
-/* The k highest bits: those of a gear hash depend on the last 64 bytes. */
+/* The k highest bits. In a gear hash these depend on the last 64 bytes. */
 static uint64_t high_bits(unsigned k) { return ~UINT64_C(0) << (64 - k); }
 
 void chunker_init(struct chunker *c, uint64_t file_bytes, uint64_t tree_bytes) {
@@ -37,8 +37,7 @@ size_t chunker_cut(const struct chunker *c, const uint8_t *p, size_t n) {
         return n;
     size_t end = n < c->max ? n : c->max, middle = end < c->mean ? end : c->mean, i = c->min;
     uint64_t h = 0;
-    /* The bits that are looked at depend on the bytes before; the window has filled by the time it
-     * matters. */
+    /* Fill the window of the hash: the tested bits depend on the bytes before. */
     for (size_t k = i >= 64 ? i - 64 : 0; k < i; k++)
         h = (h << 1) + gear[p[k]];
     for (; i < middle; i++) {

@@ -1,4 +1,4 @@
-/* chunker_gear.h - the gear table: pd_mix64(1), pd_mix64(2), ... pd_mix64(256); a test makes it
+/* chunker_gear.h - the gear table: pd_mix64(1), pd_mix64(2), ... pd_mix64(256); a test computes it
  * again. For chunker.c only. */
 #ifndef PD_PACK_CHUNKER_GEAR_H
 #define PD_PACK_CHUNKER_GEAR_H

@@ -1,5 +1,5 @@
 /* hash_pipeline.c - see hash_pipeline.h. A ring of batches; the thread is started when it is first
- * of use. */
+ * needed. */
 #include "pack/object/hash_pipeline.h"
 
 #include <pthread.h>
@@ -79,7 +79,7 @@ struct hash_batch *hash_pipeline_empty(struct hash_pipeline *l) {
     return l->put - l->taken == BATCHES ? NULL : nth(l, l->put);
 }
 
-/* 0: there is none, and the caller hashes. */
+/* 0: no thread could be started; the caller hashes. */
 static int start_thread(struct hash_pipeline *l) {
     sigset_t all, before;
     if (l->has_thread)
@@ -91,7 +91,7 @@ static int start_thread(struct hash_pipeline *l) {
     return l->has_thread;
 }
 
-/* Those before it may still be under way: only with none is it hashed here. */
+/* The batch is hashed here only if no earlier batch is in the pipeline: the order must be kept. */
 void hash_pipeline_put(struct hash_pipeline *l, int here) {
     if ((here && l->put == l->taken) || !start_thread(l)) {
         hash(nth(l, l->put));

@@ -1,4 +1,4 @@
-/* manifest_int.h - what the writer and the reader of manifests share. Internal to src/pack. */
+/* manifest_internal.h - shared by the writer and the reader of manifests. Internal to src/pack. */
 #ifndef PD_PACK_MANIFEST_INTERNAL_H
 #define PD_PACK_MANIFEST_INTERNAL_H
 
@@ -15,15 +15,15 @@ enum {
     MANIFEST_REF = 36
 };
 
-/* The entry before: what the next one is checked against. */
+/* The last entry, against which the next one is checked. */
 struct manifest_path_rules {
     char last[PATH_MAX];
-    size_t last_len; /* 0: none yet */
+    size_t last_len; /* 0: no entry yet */
     int last_is_folder;
     uint64_t path_bytes;
 };
 
-/* Path, order, folder, mode, link target, size. Remembers the entry when all is well. */
+/* Checks path, order, folder, mode, link target and size. A valid entry becomes the last entry. */
 int manifest_check_entry(struct manifest_path_rules *k, const struct manifest_entry *e,
                          struct pd_err *err);
 

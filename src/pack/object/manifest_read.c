@@ -1,4 +1,4 @@
-/* manifest_read.c - roots, indexes and leaves from somebody who is not trusted. See manifest.h. */
+/* manifest_read.c - reads roots, indexes and leaves from an untrusted peer. See manifest.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,10 +9,10 @@
 struct manifest_reader {
     struct manifest_path_rules rules;
     int bounded;
-    uint64_t max_entries, max_bytes; /* the root's */
+    uint64_t max_entries, max_bytes; /* totals of the root */
     uint64_t n_entries, bytes;
-    int is_file;        /* the last entry: extents may follow, */
-    uint64_t size, end; /* in it, from here on */
+    int is_file;        /* the last entry is a file: extents may follow */
+    uint64_t size, end; /* size of this file; end of its last extent */
     char path[PATH_MAX], target[PATH_MAX];
 };
 
@@ -49,14 +49,14 @@ int manifest_read_root(struct manifest_node *out, const void *raw, size_t n, str
     struct pd_reader r;
     pd_reader_init(&r, raw, n);
     if (n > MANIFEST_ROOT_MAX)
-        return pd_fail(err, PD_EDATA, "a package's root of %zu bytes is none", n);
+        return pd_fail(err, PD_EDATA, "a package's root can't have %zu bytes", n);
     int rc = read_node(out, MANIFEST_ROOT, &r, err);
     out->n_entries = pd_get_u64(&r);
     out->data_bytes = pd_get_u64(&r);
     if (!rc && (out->n_entries > MANIFEST_ENTRIES || out->data_bytes > MANIFEST_BYTES))
         return pd_fail(
             err, PD_EDATA,
-            "the package says that it has %llu entries and %llu bytes; at most %d and %llu may be",
+            "the package says that it has %llu entries and %llu bytes; allowed are %d and %llu",
             (unsigned long long)out->n_entries, (unsigned long long)out->data_bytes,
             MANIFEST_ENTRIES, (unsigned long long)MANIFEST_BYTES);
     return rc ? rc : read_children(&r, out, err);
@@ -107,13 +107,13 @@ static int damaged(const struct manifest_reader *r, struct pd_err *err) {
                    r->rules.last);
 }
 
-/* The leaf's table: 36 bytes a row, checked to be there. */
-struct table {
+/* The leaf's table: 36 bytes per row, bounds already checked. */
+struct leaf_table {
     const uint8_t *p;
     uint32_t n;
 };
 
-static int read_extents(struct manifest_reader *r, struct pd_reader *in, const struct table *t,
+static int read_extents(struct manifest_reader *r, struct pd_reader *in, const struct leaf_table *t,
                         const struct manifest_events *ev, void *arg, struct pd_err *err) {
     for (uint64_t n = get_v(in); n && !in->failed; n--) {
         struct manifest_extent x;
@@ -143,8 +143,8 @@ static int read_extents(struct manifest_reader *r, struct pd_reader *in, const s
 }
 
 static int read_entry(struct manifest_reader *r, unsigned type, size_t shareable,
-                      struct pd_reader *in, const struct table *t, const struct manifest_events *ev,
-                      void *arg, struct pd_err *err) {
+                      struct pd_reader *in, const struct leaf_table *t,
+                      const struct manifest_events *ev, void *arg, struct pd_err *err) {
     uint64_t shared = get_v(in), n = get_v(in);
     if (in->failed || shared > shareable || n >= PATH_MAX || shared + n >= PATH_MAX)
         return damaged(r, err);
@@ -179,7 +179,7 @@ static int read_entry(struct manifest_reader *r, unsigned type, size_t shareable
     r->rules.path_bytes += e.path_len;
     if (++r->n_entries > r->max_entries || r->rules.path_bytes > MANIFEST_PATH_BYTES)
         return pd_fail(err, PD_EDATA,
-                       "the package has more entries than it says, or may have (%llu)",
+                       "the package has more entries than it says or than are allowed (%llu)",
                        (unsigned long long)r->max_entries);
     r->is_file = type == MANIFEST_FILE;
     r->size = e.size;
@@ -193,7 +193,7 @@ int manifest_read_leaf(struct manifest_reader *r, const void *raw, size_t n,
     struct pd_reader in;
     pd_reader_init(&in, raw, n);
     unsigned kind = pd_get_u8(&in), version = pd_get_u8(&in), zero = pd_get_u16(&in);
-    struct table t = {.n = pd_get_u32(&in)};
+    struct leaf_table t = {.n = pd_get_u32(&in)};
     uint32_t n_records = pd_get_u32(&in);
     if (in.failed || kind != MANIFEST_LEAF || version != MANIFEST_VERSION || zero ||
         t.n > n / MANIFEST_REF)
@@ -201,7 +201,7 @@ int manifest_read_leaf(struct manifest_reader *r, const void *raw, size_t n,
     t.p = t.n ? pd_get(&in, (size_t)t.n * MANIFEST_REF) : in.p;
     if (in.failed)
         return damaged(r, err);
-    size_t shareable = 0; /* a leaf shares no path with the one before */
+    size_t shareable = 0; /* no path prefix is shared across leaves */
     int rc = 0;
     for (uint32_t i = 0; i < n_records && !rc; i++) {
         unsigned type = pd_get_u8(&in);

@@ -1,4 +1,4 @@
-/* manifest_rules.c - what an entry of a package may be; both ends hold to it. */
+/* manifest_rules.c - rules for entries of a package, checked by writer and reader. */
 #include <limits.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ int manifest_path_cmp(const char *a, const char *b) {
         a++;
         b++;
     }
-    /* the end of a path, then '/', then all other bytes */
+    /* order: end of path, '/', all other bytes */
     int x = !*a         ? 0
             : *a == '/' ? 1
                         : (uint8_t)*a + 2,
@@ -39,7 +39,8 @@ static int check_path(const struct manifest_entry *e, struct pd_err *err) {
     }
 }
 
-/* In depth-first order the folder of an entry is the entry before it, or above that one. */
+/* In depth-first order the folder of an entry is the entry before it, or a folder above that one.
+ */
 static int check_folder(const struct manifest_path_rules *k, const struct manifest_entry *e,
                         struct pd_err *err) {
     const char *slash = strrchr(e->path, '/');
@@ -49,7 +50,7 @@ static int check_folder(const struct manifest_path_rules *k, const struct manife
     if (k->last_len >= n && !memcmp(k->last, e->path, n) &&
         (k->last_len == n ? k->last_is_folder : k->last[n] == '/'))
         return 0;
-    return pd_fail(err, PD_EDATA, "the package has %.300s, but not the folder of it", e->path);
+    return pd_fail(err, PD_EDATA, "the package has %.300s, but not its folder", e->path);
 }
 
 int manifest_check_entry(struct manifest_path_rules *k, const struct manifest_entry *e,

@@ -1,4 +1,4 @@
-/* manifest_write.c - entries into leaves, leaves into indexes, indexes into one root. See
+/* manifest_write.c - writes entries into leaves, leaves into indexes, indexes into one root. See
  * manifest.h. */
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +14,11 @@ enum {
     LEAF_MAX = 16 << 10,
     INDEX_MIN = 16,
     INDEX_ODDS = 48,
-    ROOT_CHILDREN = 8, /* few: the root goes to every host over the same link */
-    LOOK_BACK = 64,    /* table rows that are searched for an object seen before */
+    ROOT_CHILDREN = 8, /* few, because the root goes to every host over the same link */
+    LOOK_BACK = 64,    /* table rows searched for an object seen before */
 };
 
-struct refs {
+struct written_refs {
     struct manifest_ref *v;
     size_t n, cap;
 };
@@ -28,21 +28,21 @@ struct manifest_writer {
     void *arg;
     struct manifest_path_rules rules;
     uint64_t n_entries, data_bytes;
-    /* the leaf */
-    struct refs table;
+    /* the current leaf */
+    struct written_refs table;
     struct pd_buf records;
     uint32_t n_records;
-    int leaf_has_path; /* rules.last was written in this leaf: the next path may share with it */
+    int leaf_has_path; /* rules.last is in this leaf: the next path may share its prefix */
     size_t leaf_last_len;
-    /* the record that is open: of a file whose extents come in, or more of one */
+    /* the open record: a file whose extents are being added, or more extents of one */
     int open;
     struct pd_buf head, extents;
     uint32_t n_extents;
-    uint64_t size, end; /* of the file; where its last extent ended */
+    uint64_t size, end; /* size of the file; end of its last extent */
     int is_file;
     int cut_here, cut_at_entry;
-    struct refs leaves;
-    struct pd_buf object; /* scratch: an object in the making */
+    struct written_refs leaves;
+    struct pd_buf object; /* scratch: the object being built */
 };
 
 int manifest_writer_new(struct manifest_writer **out, manifest_sink sink, void *arg,
@@ -68,7 +68,7 @@ void manifest_writer_free(struct manifest_writer *w) {
     free(w);
 }
 
-static int refs_add(struct refs *r, const struct object_id *id, uint32_t raw_len,
+static int refs_add(struct written_refs *r, const struct object_id *id, uint32_t raw_len,
                     struct pd_err *err) {
     if (pd_grow(r->v, r->cap, r->n + 1))
         return pd_oom(err, "a package's manifest");
@@ -89,8 +89,8 @@ static void put_refs(struct pd_buf *b, const struct manifest_ref *v, size_t n) {
     }
 }
 
-/* The object in w->object is complete: to the sink, and into `level`. */
-static int emit(struct manifest_writer *w, struct refs *level, struct pd_err *err) {
+/* Sends the complete object in w->object to the sink and adds it to `level`. */
+static int emit(struct manifest_writer *w, struct written_refs *level, struct pd_err *err) {
     struct object_id id;
     if (w->object.failed)
         return pd_oom(err, "a package's manifest");
@@ -110,7 +110,7 @@ static void close_record(struct manifest_writer *w) {
     w->n_records++;
     w->open = 0;
     w->n_extents = 0;
-    if (w->head.failed || w->extents.failed) /* clearing forgets it */
+    if (w->head.failed || w->extents.failed) /* keep the failure: clearing resets it */
         w->records.failed = PD_ENOMEM;
     pd_buf_clear(&w->head);
     pd_buf_clear(&w->extents);
@@ -138,9 +138,9 @@ static int close_leaf(struct manifest_writer *w, struct pd_err *err) {
     return emit(w, &w->leaves, err);
 }
 
-/* Does the leaf end behind this item? As often as its bytes are of the mean, so that what was cut
- * so stays so. */
-static int ends(const struct manifest_writer *w, uint64_t hash, size_t bytes) {
+/* 1 if the leaf ends after this item. The probability is the item's share of the mean size of a
+ * leaf; it depends on the item's hash, so that cuts stay where they were. */
+static int leaf_ends(const struct manifest_writer *w, uint64_t hash, size_t bytes) {
     size_t leaf = 12 + MANIFEST_REF * w->table.n + w->records.len + w->head.len + w->extents.len;
     return leaf >= LEAF_MAX ||
            (leaf >= LEAF_MIN && (hash & 0xfffff) < bytes * 0x100000 / LEAF_MEAN);
@@ -187,7 +187,7 @@ int manifest_add(struct manifest_writer *w, const struct manifest_entry *e, stru
     w->is_file = e->type == MANIFEST_FILE;
     w->size = e->size;
     w->end = 0;
-    w->cut_at_entry = ends(w, path_hash(e->path, e->path_len), b->len);
+    w->cut_at_entry = leaf_ends(w, path_hash(e->path, e->path_len), b->len);
     return 0;
 }
 
@@ -196,7 +196,7 @@ int manifest_add_extent(struct manifest_writer *w, const struct manifest_extent 
     if (!w->is_file || !x->len || !x->raw_len || x->raw_len > OBJECT_MAX ||
         x->obj_off > x->raw_len || x->len > x->raw_len - x->obj_off || x->file_off < w->end ||
         x->file_off > w->size || x->len > w->size - x->file_off)
-        return pd_fail(err, PD_EDATA, "%.300s: its contents do not fit", w->rules.last);
+        return pd_fail(err, PD_EDATA, "%.300s: its extents do not fit its size", w->rules.last);
     int rc = w->cut_here ? close_leaf(w, err) : 0;
     if (rc)
         return rc;
@@ -220,8 +220,8 @@ int manifest_add_extent(struct manifest_writer *w, const struct manifest_extent 
     if (w->data_bytes > MANIFEST_BYTES)
         return pd_fail(err, PD_EDATA, "the package is larger than %llu bytes",
                        (unsigned long long)MANIFEST_BYTES);
-    w->cut_here = ends(w, object_hash64(&x->id),
-                       w->extents.len - before + MANIFEST_REF * (w->table.n - rows));
+    w->cut_here = leaf_ends(w, object_hash64(&x->id),
+                            w->extents.len - before + MANIFEST_REF * (w->table.n - rows));
     return 0;
 }
 
@@ -233,10 +233,10 @@ static void put_node(struct pd_buf *b, unsigned kind, unsigned level, size_t n) 
     pd_put_u32(b, (uint32_t)n);
 }
 
-/* One level of indexes above `below`, into `above`. Each has at least INDEX_MIN children but the
- * last: it gets fewer. */
-static int index_level(struct manifest_writer *w, unsigned level, const struct refs *below,
-                       struct refs *above, struct pd_err *err) {
+/* Builds one level of indexes above `below` into `above`. Each index has at least INDEX_MIN
+ * children, except the last. */
+static int index_level(struct manifest_writer *w, unsigned level, const struct written_refs *below,
+                       struct written_refs *above, struct pd_err *err) {
     int rc = 0;
     for (size_t from = 0, i = 0; !rc && i < below->n; i++) {
         size_t n = i + 1 - from;
@@ -256,7 +256,7 @@ int manifest_finish(struct manifest_writer *w, struct object_id *root_id,
     unsigned level = 1;
     int rc = close_leaf(w, err);
     for (; !rc && w->leaves.n > ROOT_CHILDREN; level++) {
-        struct refs above = {0};
+        struct written_refs above = {0};
         rc = level == MANIFEST_LEVELS ? pd_fail(err, PD_EDATA, "the package is too large")
                                       : index_level(w, level, &w->leaves, &above, err);
         free(w->leaves.v);

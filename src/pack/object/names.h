@@ -1,5 +1,5 @@
-/* names.h - the names in a folder, sorted by bytes: the same folder gives the same list, whatever
- * order the disk has. */
+/* names.h - the names in a folder, sorted by bytes: the list does not depend on the order on disk.
+ */
 #ifndef PD_PACK_NAMES_H
 #define PD_PACK_NAMES_H
 
@@ -10,8 +10,8 @@ struct pack_names {
     size_t n, cap;
 };
 
-/* All but "." and "..", added to *l, which is zeroed before. Takes `fd` over. 0, PD_ENOMEM, or
- * PD_EIO with errno. Release it in any case. */
+/* Adds all names but "." and ".." to *l, which is zeroed before the first use. Takes ownership of
+ * `fd`. 0, PD_ENOMEM, or PD_EIO with errno. Release *l in any case. */
 int pack_names_read(struct pack_names *l, int fd);
 void pack_names_release(struct pack_names *l);
 

@@ -16,7 +16,7 @@ struct object_codec {
     ZSTD_CCtx *c;
     ZSTD_DCtx *d;
     uint8_t *raw;               /* OBJECT_BATCH unpacked objects */
-    uint8_t packed[OBJECT_MAX]; /* what does not fit in here does not pay */
+    uint8_t packed[OBJECT_MAX]; /* larger results are not worth storing */
 };
 
 void object_id_of(struct object_id *id, const void *raw, size_t n) {
@@ -62,8 +62,8 @@ void object_codec_free(struct object_codec *c) {
     free(c);
 }
 
-/* Bytes of `packed`, or 0 where it does not pay. A piece of the middle tells it quickly: most large
- * files are all of one kind. */
+/* Compresses into `packed`. Returns the size, or 0 if it saves too little. A sample from the middle
+ * decides quickly: most large files have uniform contents. */
 static size_t compress(struct object_codec *c, const uint8_t *raw, size_t n) {
     if (n < 64)
         return 0;
@@ -77,7 +77,7 @@ static size_t compress(struct object_codec *c, const uint8_t *raw, size_t n) {
     return ZSTD_isError(k) || k > n - n / 16 ? 0 : k;
 }
 
-/* `packed`: its bytes, or 0. */
+/* `packed`: size after compression, or 0 if stored raw. */
 static void put_header(struct pd_buf *out, const struct object_id *id, size_t n, size_t packed) {
     pd_put(out, id->b, OBJECT_ID);
     pd_put_u32(out, (uint32_t)n);
@@ -121,7 +121,7 @@ int object_next(const uint8_t **p, const uint8_t *end, struct object_record *r,
         return pd_fail(err, PD_EPROTO, "an object is cut off");
     if (!r->raw_len || r->raw_len > OBJECT_MAX || !r->stored_len || r->stored_len > r->raw_len ||
         zero)
-        return pd_fail(err, PD_EPROTO, "an object of %u bytes (%u stored) is none", r->raw_len,
+        return pd_fail(err, PD_EPROTO, "an object can't have %u bytes (%u stored)", r->raw_len,
                        r->stored_len);
     if (r->flags & ~(uint32_t)OBJECT_F_ZSTD || (!r->flags && r->stored_len != r->raw_len))
         return pd_fail(err, PD_EPROTO, "an object has flags %u", r->flags);
@@ -133,14 +133,14 @@ int object_next(const uint8_t **p, const uint8_t *end, struct object_record *r,
     return 1;
 }
 
-/* The record's raw bytes, not checked yet; where they have to be unpacked, in the i-th part of the
- * scratch. */
+/* Returns the record's raw bytes, not verified yet; compressed bytes are unpacked into part i of
+ * the scratch. */
 static const uint8_t *unpack(struct object_codec *c, const struct object_record *r, size_t i,
                              struct pd_err *err) {
     if (!(r->flags & OBJECT_F_ZSTD))
         return r->stored;
     if (!c->raw && !(c->raw = pd_malloc((size_t)OBJECT_BATCH *
-                                        OBJECT_MAX))) { /* touched as far as it is needed */
+                                        OBJECT_MAX))) { /* pages are touched only as needed */
         pd_oom(err, "an object");
         return NULL;
     }

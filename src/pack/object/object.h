@@ -1,7 +1,7 @@
-/* object.h - objects: what a dispatch is cut into, and how one travels. docs/protocol.md,
+/* object.h - objects: the pieces of a package, and their records on the wire. docs/protocol.md,
  * "Objects".
  *
- * An object is 1 byte to 256 KiB of raw bytes; its id is the BLAKE2b-256 of them (libsodium
+ * An object is 1 byte to 256 KiB of raw bytes; its id is their BLAKE2b-256 (libsodium
  * crypto_generichash). File contents, manifests and indexes all travel as objects, in RECORDS:
  *
  *      0  id, 32 bytes        36  u32 stored_len            44  u32 0
@@ -36,7 +36,7 @@ static inline int object_same(const struct object_id *a, const struct object_id 
 static inline int object_cmp(const struct object_id *a, const struct object_id *b) {
     return memcmp(a, b, sizeof *a);
 }
-/* Ids are uniformly distributed: their first bytes are a hash for tables. */
+/* Ids are uniformly distributed, so their first bytes serve as a hash for tables. */
 static inline uint64_t object_hash64(const struct object_id *id) {
     uint64_t v;
     memcpy(&v, id->b, sizeof v);
@@ -44,23 +44,23 @@ static inline uint64_t object_hash64(const struct object_id *id) {
 }
 
 void object_id_of(struct object_id *id, const void *raw, size_t n);
-/* Of a file of at most 256 MiB: its hash in hex, as `b2sum -l 256` prints it. PD_ENOENT, PD_EIO. */
+/* The hash of a file of at most 256 MiB in hex, as printed by `b2sum -l 256`. PD_ENOENT, PD_EIO. */
 int object_hex_of_file(const char *path, char hex[2 * OBJECT_ID + 1], struct pd_err *err);
 void object_hex(const struct object_id *id, char hex[2 * OBJECT_ID + 1]);
 
-/* What encoding needs again and again: a zstd context and scratch. One per thread; NULL: out of
- * memory. */
+/* Reusable state for encoding and decoding: zstd contexts and scratch memory. One per thread; NULL:
+ * out of memory. */
 struct object_codec;
 struct object_codec *object_codec_new(void);
 void object_codec_free(struct object_codec *c);
 
-/* Append the record of `raw` (1..OBJECT_MAX bytes, whose id the caller knows) to `out`. zstd is
- * tried where a sample says that it pays, and used where it saves at least 1/16. Never fails but
- * for memory: then out->failed is set and PD_ENOMEM returned. */
+/* Appends the record of `raw` (1..OBJECT_MAX bytes with this id) to `out`. zstd is tried if a
+ * sample compresses well, and used if it saves at least 1/16. Fails only without memory: then
+ * out->failed is set and PD_ENOMEM returned. */
 int object_encode(struct object_codec *c, const struct object_id *id, const void *raw, size_t n,
                   struct pd_buf *out);
-/* The same in place: the object's n bytes stand at record + OBJECT_HEADER. Returns the record's
- * bytes. */
+/* The same in place: the object's n bytes are at record + OBJECT_HEADER. Returns the length of the
+ * record. */
 size_t object_encode_here(struct object_codec *c, const struct object_id *id, uint8_t *record,
                           size_t n);
 
@@ -71,15 +71,16 @@ struct object_record {
     const uint8_t *stored;
 };
 
-/* Take the next record off [*p, end). 1: there is one, *p is behind it; 0: the end; PD_EPROTO: not
- * a record (too long, cut off, unknown flags). Nothing is allocated. */
+/* Takes the next record off [*p, end). 1: a record, *p is behind it; 0: the end; PD_EPROTO: not a
+ * record (too long, cut off, unknown flags). Allocates nothing. */
 int object_next(const uint8_t **p, const uint8_t *end, struct object_record *r, struct pd_err *err);
 
-/* The record's raw bytes, checked against its id: *raw points to r->raw_len bytes, either into the
- * record or into the codec's scratch, valid until the codec is used again. PD_EDATA: damaged. */
+/* Decodes a record and checks its id. *raw points to r->raw_len bytes in the record or in the
+ * codec's scratch, valid until the codec is used again. PD_EDATA: damaged. */
 int object_decode(struct object_codec *c, const struct object_record *r, const uint8_t **raw,
                   struct pd_err *err);
-/* The same of n <= OBJECT_BATCH records: raw[i] of r[i]. Hashing several at once is faster. */
+/* The same for n <= OBJECT_BATCH records: raw[i] of r[i]. Hashing several objects at once is
+ * faster. */
 enum { OBJECT_BATCH = 16 };
 int object_decode_all(struct object_codec *c, const struct object_record *r, size_t n,
                       const uint8_t **raw, struct pd_err *err);

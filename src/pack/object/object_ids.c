@@ -1,9 +1,8 @@
 /* object_ids.c - see object_ids.h. Source: RFC 7693.
  *
- * A lane takes one message after the other; all lanes compress a block at a time. While no lane is
- * at its last block nothing but the pointers moves; at a last one the lane's state is taken out,
- * and the next message's put in.
- */
+ * A lane hashes one message after the other; all lanes compress one block at a time. Between last
+ * blocks only pointers move. When a lane reaches its last block, its state is stored as an id and
+ * the next message's state is loaded. */
 #include "pack/object/object_ids.h"
 
 #ifdef __x86_64__
@@ -14,7 +13,7 @@
 #define AVX2 __attribute__((target("avx2")))
 enum { LANES = 4, BLOCK = BLAKE2B_BLOCK };
 
-/* Word 4k..4k+3 of the four blocks: a transposed square. */
+/* Loads words 4k..4k+3 of the four blocks, transposed. */
 static inline AVX2 void load_four(__m256i m[4], const uint8_t *const at[LANES], size_t off) {
     __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(at[0] + off)),
             b = _mm256_loadu_si256((const __m256i *)(const void *)(at[1] + off));
@@ -43,8 +42,8 @@ static inline AVX2 void load_four(__m256i m[4], const uint8_t *const at[LANES], 
         b = XOR(_mm256_srli_epi64(b, 63), ADD(b, b));                 \
     } while (0)
 
-/* One block of each lane. total: bytes of its message up to and with this block; last: all ones
- * where it is the last. */
+/* Compresses one block of each lane. total: bytes of the message up to the end of this block; last:
+ * all ones in lanes whose message ends with this block. */
 static AVX2 void compress(__m256i h[8], const uint8_t *const at[LANES], __m256i total,
                           __m256i last) {
     const __m256i by24 = _mm256_setr_epi8(3, 4, 5, 6, 7, 0, 1, 2, 11, 12, 13, 14, 15, 8, 9, 10, 3,
@@ -78,13 +77,13 @@ static AVX2 void compress(__m256i h[8], const uint8_t *const at[LANES], __m256i 
 
 struct lane {
     const uint8_t *p;
-    size_t left; /* bytes that are not compressed; 0: the lane is idle */
+    size_t left; /* bytes not compressed yet; 0: the lane is idle */
     uint64_t done;
     size_t message;
-    uint8_t tail[BLOCK]; /* the last block, filled up with zeros */
+    uint8_t tail[BLOCK]; /* the last block, padded with zeros */
 };
 
-/* Hashes with `count` messages of 1 byte or more. */
+/* Hashes `count` messages of 1 byte or more. */
 static AVX2 void four_at_once(struct object_id *id, const struct object_bytes *v, size_t count) {
     struct lane lane[LANES] = {0};
     union {
@@ -108,7 +107,7 @@ static AVX2 void four_at_once(struct object_id *id, const struct object_bytes *v
             return;
         const uint8_t *at[LANES];
         uint64_t total[LANES], last[LANES];
-        size_t blocks = SIZE_MAX; /* that all busy lanes have before their last one */
+        size_t blocks = SIZE_MAX; /* number of blocks before the first last block of a busy lane */
         for (int i = 0; i < LANES; i++)
             if (lane[i].left && (lane[i].left - 1) / BLOCK < blocks)
                 blocks = (lane[i].left - 1) / BLOCK;

@@ -1,6 +1,6 @@
-/* object_ids.h - the ids of many objects at once: four BLAKE2b side by side in the lanes of AVX2,
- * where the CPU has it. Internal to src/pack. The same ids as object_id_of, which this machine's
- * libsodium computes one after the other. */
+/* object_ids.h - the ids of many objects at once: four BLAKE2b in parallel in the lanes of AVX2 if
+ * the CPU has it. Internal to src/pack. The ids equal those of object_id_of, which computes one at
+ * a time with libsodium. */
 #ifndef PD_PACK_OBJECT_IDS_H
 #define PD_PACK_OBJECT_IDS_H
 
@@ -11,7 +11,7 @@ struct object_bytes {
     size_t n;
 };
 
-/* id[i] of v[i], for all i < count. They may overlap in memory. */
+/* Computes id[i] of v[i] for all i < count. The objects may overlap in memory. */
 void object_ids_of(struct object_id *id, const struct object_bytes *v, size_t count);
 
 #endif

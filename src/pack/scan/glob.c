@@ -1,6 +1,5 @@
-/* glob.c - see glob.h. The pattern is read once into steps; then all places of the pattern that can
- * be reached are advanced together by each byte of the path, so that no pattern takes exponential
- * time. */
+/* glob.c - see glob.h. The pattern is parsed into steps once. For each byte of the path all
+ * reachable steps advance together, so that no pattern takes exponential time. */
 #include "pack/scan/glob.h"
 
 #include <ctype.h>
@@ -16,10 +15,10 @@ enum step_kind {
     STAR,       /* any bytes, no slash in a path */
     STARSTAR,   /* any bytes */
     MAYBE_DIRS, /* "**" and the slash behind it: nothing, or anything that ends with a slash */
-    NEVER,      /* what can't match: an open [ or an unknown class */
+    NEVER,      /* can't match: an open [ or an unknown class */
 };
 
-struct step {
+struct glob_step {
     unsigned char kind, byte;
     const char *set; /* behind the [ */
 };
@@ -38,11 +37,11 @@ static int in_class(const char *name, size_t n, int c) {
     return -1;
 }
 
-/* Is byte `c` in the set that begins at `s`? -1: the set is none (open, or with an unknown class).
- * *end: its "]". */
+/* 1 if byte `c` is in the set that begins at `s`; -1: not a valid set (open, or with an unknown
+ * class). *end is the set's "]". */
 static int in_set(const char *s, unsigned char c, const char **end) {
     int negated = *s == '!' || *s == '^', found = 0;
-    unsigned char before = 0; /* what a range may begin with */
+    unsigned char before = 0; /* possible first byte of a range */
     s += negated;
     for (int first = 1; first || *s != ']'; first = 0, s++) {
         unsigned char b = (unsigned char)*s;
@@ -63,7 +62,7 @@ static int in_set(const char *s, unsigned char c, const char **end) {
             const char *close = strchr(s + 2, ']');
             if (!close)
                 return -1;
-            if (close == s + 2 || close[-1] != ':') { /* a [ like any other */
+            if (close == s + 2 || close[-1] != ':') { /* an ordinary [ */
                 found |= c == '[';
                 before = '[';
                 continue;
@@ -83,7 +82,7 @@ static int in_set(const char *s, unsigned char c, const char **end) {
     return found != negated;
 }
 
-static size_t read_pattern(const char *pattern, int is_path, struct step *v) {
+static size_t read_pattern(const char *pattern, int is_path, struct glob_step *v) {
     size_t n = 0;
     for (const char *p = pattern; *p && n < STEPS_MAX; p++) {
         if (*p == '*') {
@@ -115,8 +114,8 @@ static size_t read_pattern(const char *pattern, int is_path, struct step *v) {
     return n;
 }
 
-/* Place i of the pattern is reached, and with it what lies behind steps that may match nothing. */
-static void reach(unsigned char *at, const struct step *v, size_t n, size_t i) {
+/* Marks step i as reached, and the following steps if steps between may match nothing. */
+static void reach(unsigned char *at, const struct glob_step *v, size_t n, size_t i) {
     for (;; i++) {
         if (at[i])
             return;
@@ -126,7 +125,7 @@ static void reach(unsigned char *at, const struct step *v, size_t n, size_t i) {
     }
 }
 
-static int takes(const struct step *s, unsigned char c, int is_path) {
+static int takes(const struct glob_step *s, unsigned char c, int is_path) {
     const char *end;
     if (s->kind == BYTE)
         return c == s->byte;
@@ -136,7 +135,7 @@ static int takes(const struct step *s, unsigned char c, int is_path) {
 }
 
 int pack_glob(const char *pattern, const char *path, int is_path) {
-    struct step v[STEPS_MAX];
+    struct glob_step v[STEPS_MAX];
     unsigned char a[STEPS_MAX + 1], b[STEPS_MAX + 1], *now = a, *next = b;
     if (strlen(pattern) >= STEPS_MAX)
         return 0;
@@ -150,7 +149,7 @@ int pack_glob(const char *pattern, const char *path, int is_path) {
                 continue;
             if (v[i].kind == STARSTAR || v[i].kind == MAYBE_DIRS ||
                 (v[i].kind == STAR && !(is_path && *s == '/'))) {
-                next[i] = 1; /* and, of a STAR, what lies behind it: it may end here */
+                next[i] = 1; /* a STAR may also end here, so the step behind it is reached */
                 if (v[i].kind != MAYBE_DIRS || *s == '/')
                     reach(next, v, n, i + 1);
             } else if (takes(&v[i], (unsigned char)*s, is_path)) {

@@ -1,4 +1,4 @@
-/* ignore.c - the list of rules; see ignore.h. How a pattern matches is in glob.c. */
+/* ignore.c - see ignore.h. The list of rules; glob.c matches a pattern. */
 #include "pack/scan/ignore.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 enum { IGNORE_MAX_BYTES = 1 << 20 };
 
 struct pack_rule {
-    char *base, *pattern;     /* one allocation; `base` is the folder whose file it stands in */
-    size_t base_len, literal; /* so many bytes at the pattern's start are no glob */
+    char *base, *pattern;     /* one allocation; base: folder of the .paddleignore */
+    size_t base_len, literal; /* literal: number of bytes before the first glob character */
     int negated, dirs_only, any_depth;
 };
 
@@ -41,13 +41,13 @@ void pack_ignore_release(struct pack_ignore *ig) {
     *ig = (struct pack_ignore){0};
 }
 
-/* Blanks at the end go, unless a backslash holds them. */
+/* The length without trailing blanks, except those escaped by a backslash. */
 static size_t without_trailing_blanks(const char *s, size_t n) {
     size_t keep = 0;
     for (size_t i = 0; i < n; i++) {
         if (s[i] == '\\') {
             i++;
-            if (i >= n) /* a backslash at the very end: nothing is cut */
+            if (i >= n) /* a trailing backslash: cut nothing */
                 return n;
             keep = i + 1;
         } else if (s[i] != ' ') {
@@ -94,8 +94,8 @@ int pack_ignore_add(struct pack_ignore *ig, const char *rel, const char *line, s
     return 0;
 }
 
-/* A file that can't be opened is no ignore file; one that is a link, neither: git does not follow
- * them. */
+/* A file that can't be opened counts as missing. A symbolic link does, too: git does not follow
+ * links. */
 static int read_rules(int dirfd, const char *label, struct pd_buf *text, struct pd_err *err) {
     struct stat st;
     int fd = openat(dirfd, PACK_IGNORE_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK),
@@ -127,8 +127,7 @@ int pack_ignore_enter(struct pack_ignore *ig, int dirfd, const char *rel, const 
     pd_buf_init(&text);
     int rc = read_rules(dirfd, label, &text, err);
     const char *s = (const char *)text.data, *end = s + text.len;
-    if (!rc && text.len >= 3 &&
-        !memcmp(s, "\xef\xbb\xbf", 3)) /* the mark that some editors write */
+    if (!rc && text.len >= 3 && !memcmp(s, "\xef\xbb\xbf", 3)) /* byte order mark */
         s += 3;
     while (!rc && s < end) {
         const char *nl = memchr(s, '\n', (size_t)(end - s));
@@ -153,8 +152,7 @@ static int rule_matches(const struct pack_rule *r, const char *path, const char 
             return 0;
         path += r->base_len + 1;
     }
-    /* What git does: the part without globs is compared first, and a "**" behind it begins a
-     * pattern of its own. */
+    /* As git does: compare the literal part first; a "**" behind it begins a new pattern. */
     if (strncmp(path, r->pattern, r->literal))
         return 0;
     return pack_glob(r->pattern + r->literal, path + r->literal, 1);

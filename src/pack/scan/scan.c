@@ -1,4 +1,4 @@
-/* scan.c - see scan.h: the tables of a package, its manifest, and what came of it. */
+/* scan.c - see scan.h: the tables of a package, its manifest, and its contents. */
 #include "pack/scan/scan_internal.h"
 
 #include <errno.h>
@@ -230,9 +230,9 @@ void scan_progress(const struct scan *s, uint64_t *entries, uint64_t *hashed, ui
     *total = atomic_load(&s->total);
 }
 
-/* Which entries are in the package. Entries of a folder follow it, so that one that is left out
- * hides those behind it. */
-static int choose(struct scan *s, struct pd_err *err) {
+/* Decides which entries are in the package. The entries of a folder follow the folder, so an
+ * omitted folder hides the entries after it. */
+static int select_entries(struct scan *s, struct pd_err *err) {
     const char *hidden = NULL;
     size_t hidden_len = 0;
     uint64_t total = 0;
@@ -289,7 +289,7 @@ static int write_entry(struct scan *s, struct manifest_writer *w, const struct s
     return rc;
 }
 
-/* The manifest of these entries; *files: how many are files. */
+/* Writes the manifest of the kept entries; *files is the number of files. */
 static int write_manifest(struct scan *s, const uint8_t *kept, struct scan_root *out,
                           uint64_t *files, struct pd_err *err) {
     struct manifest_writer *w = NULL;
@@ -312,10 +312,9 @@ static int write_manifest(struct scan *s, const uint8_t *kept, struct scan_root 
     return rc;
 }
 
-/* Entries of a folder follow it: seen from the end, whoever is kept keeps the folder that he is in.
- */
+/* Keeps the folders of kept entries. Entries follow their folder, so the loop runs from the end. */
 static void keep_folders(const struct scan *s, uint8_t *kept) {
-    const char *below = NULL; /* the entry that was kept last */
+    const char *below = NULL; /* the last kept entry */
     for (size_t i = s->n_entries; i-- > 0;) {
         const char *path = scan_name(s, s->entries[i].path);
         size_t n = s->entries[i].path_len;
@@ -352,7 +351,7 @@ int scan_run(struct scan *s, struct pd_err *err) {
         rc = s->on_listed(s->listed_arg, s, &own);
     s->listed |= !rc;
     if (!rc)
-        rc = choose(s, &own);
+        rc = select_entries(s, &own);
     if (!rc)
         rc = scan_hash_all(s, &own);
     if (!rc)
@@ -365,7 +364,7 @@ int scan_run(struct scan *s, struct pd_err *err) {
     return 0;
 }
 
-/* --- what came of it --- */
+/* --- results --- */
 
 void scan_get_totals(const struct scan *s, struct scan_totals *t) { *t = s->totals; }
 

@@ -23,7 +23,7 @@ struct scan_cache {
     char file[PATH_MAX];
     struct pd_buf old, fresh;
     struct pd_reader
-        at; /* of `old`: the next unit; units before it belong to entries that are behind us */
+        at; /* offset of the next unit in `old`; units before it belong to earlier entries */
     size_t n_used, n_old, n_fresh;
 };
 
@@ -55,7 +55,7 @@ static int is_same(const struct scan *s, const struct scan_entry *e, const struc
            !memcmp(scan_name(s, e->path), f->path, f->path_len);
 }
 
-/* Behind the unit; its first file. 0: there is none, or it is damaged. */
+/* Skips a unit and returns its kind and first file. 0: end of the cache, or damaged. */
 static int skip_unit(struct pd_reader *r, int *kind, struct known_file *first) {
     struct known_file more;
     if (r->p == r->end)
@@ -113,8 +113,8 @@ void scan_cache_free(struct scan_cache *c) {
     free(c);
 }
 
-/* The unit that begins with this entry, if the cache has one: 1, and `unit` reads it. Entries are
- * asked for in order. */
+/* Finds the unit that begins with this entry. 1: `unit` reads it. Entries must be requested in
+ * order. */
 static int find(struct scan_cache *c, const struct scan *s, const struct scan_entry *e, int kind,
                 struct pd_reader *unit) {
     struct pd_reader next = c->at;
@@ -170,7 +170,7 @@ int scan_cache_large(struct scan_cache *c, struct scan *s, size_t i, uint32_t me
     return put_unit(c, from, r.p);
 }
 
-/* The next file behind entry i that has contents: its number, or n_entries. */
+/* The index of the next non-empty file after entry i, or n_entries. */
 static size_t next_file(const struct scan *s, size_t i) {
     do
         i++;
@@ -179,7 +179,7 @@ static size_t next_file(const struct scan *s, size_t i) {
     return i;
 }
 
-/* Would the bundle end behind entry i, as it did? */
+/* 1 if the bundle would still end after entry i. */
 static int ends_behind(const struct scan *s, size_t i, uint64_t bundle_bytes) {
     const struct scan_entry *e = &s->entries[i];
     if (chunker_bundle_ends(scan_name(s, e->path), e->path_len, bundle_bytes, e->size))

@@ -1,5 +1,5 @@
-/* scan_hash.c - the contents of files into objects: large ones cut where their bytes say so, small
- * ones in bundles. A file that is changed meanwhile is read again. */
+/* scan_hash.c - hashes the contents of files into objects: large files are cut by content, small
+ * files go into bundles. A file that changes meanwhile is read again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -14,16 +14,15 @@
 #include "pack/object/hash_pipeline.h"
 #include "pack/scan/scan_cache.h"
 
-enum {
-    LONG = 2 << 20
-}; /* bytes: from here on a file is hashed by one thread while another one reads and cuts it */
+/* Files of at least this many bytes are read and hashed by two threads. */
+enum { PIPELINE_MIN = 2 << 20 };
 #define SETTLED_NS INT64_C(2500000000) /* beyond the grain of any file system's clock */
 
 struct hasher {
     struct scan *s;
     struct pd_err *err;
     struct scan_cache *cache; /* NULL: none */
-    struct hash_pipeline *line;
+    struct hash_pipeline *pipeline;
     uint8_t *small;  /* CHUNKER_SMALL */
     uint8_t *bundle; /* CHUNKER_BUNDLE_MAX */
     size_t bundle_len, first_member;
@@ -41,7 +40,7 @@ int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, u
     if (*fd < 0 || fstat(*fd, st)) {
         int no = errno;
         scan_close_entry(s, *fd);
-        *fd = -1; /* the caller closes it, too */
+        *fd = -1; /* the caller closes fd, too */
         return pd_fail_errno(err, PD_EIO, no, "cannot open %.300s/%.400s", s->top, name);
     }
     if (!scan_on_disk(s, e)) {
@@ -80,10 +79,10 @@ int scan_is_as_hashed(const struct scan_entry *e, int fd) {
            st.st_ino == e->ino;
 }
 
-/* Would a write from now on give the file another ctime than it had at `st`? These file systems
- * take it from the clock that `now` is of (a tick of some ms), and keep all of it; what keeps only
- * seconds ends in zeros. A mapping that was written to before is the exception: its writes show
- * late. They are found on the node, where every object is hashed. */
+/* 1 if a later write would give the file another ctime than `st` has. The listed file systems take
+ * the ctime from the clock of `now` (ticks of some ms) and store all of it; file systems that store
+ * only seconds show zeros. Exception: writes through a mapping that existed before change the ctime
+ * late. The node finds these, because it hashes every object. */
 static int change_would_show(int fd, const struct stat *st, const struct timespec *now) {
     static const long known[] = {TMPFS_MAGIC,       EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
                                  BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC};
@@ -96,7 +95,7 @@ static int change_would_show(int fd, const struct stat *st, const struct timespe
     return i < sizeof known / sizeof known[0];
 }
 
-/* The entry says what the file was when it was opened, not before began_ns. */
+/* Updates the entry to the state of the file when it was opened, which was not before began_ns. */
 static int refresh(const struct scan *s, struct scan_entry *e, const struct stat *st,
                    int64_t began_ns, struct pd_err *err) {
     const char *name = scan_name(s, e->path);
@@ -104,7 +103,7 @@ static int refresh(const struct scan *s, struct scan_entry *e, const struct stat
         return pd_fail(err, PD_EDATA, "%.300s/%.400s became something else while it was read",
                        s->top, name);
     e->size = (uint64_t)st->st_size;
-    if (s->is_file) /* the worker: a name for its bytes, and nothing else of it */
+    if (s->is_file) /* the worker: only its bytes count, not its times */
         return 0;
     e->mtime_ns = in_ns(&st->st_mtim);
     e->ctime_ns = in_ns(&st->st_ctim);
@@ -137,8 +136,8 @@ static int changed(const struct scan *s, const struct scan_entry *e, struct pd_e
 
 /* --- large files --- */
 
-/* The next run of data in [at, end): 1 and its bounds. Holes are what the file system says they
- * are. */
+/* Finds the next run of data in [at, end). 1 and its bounds; 0: only holes follow. The file system
+ * tells what is a hole. */
 static int next_region(int fd, int is_sparse, uint64_t at, uint64_t end, uint64_t *from,
                        uint64_t *to) {
     *from = at;
@@ -149,7 +148,7 @@ static int next_region(int fd, int is_sparse, uint64_t at, uint64_t end, uint64_
         return 1;
     off_t data = lseek(fd, (off_t)at, SEEK_DATA);
     if (data < 0)
-        return errno != ENXIO; /* only holes follow; or this file system can't tell */
+        return errno != ENXIO; /* 0: only holes follow; 1: this file system can't tell */
     if ((uint64_t)data >= end)
         return 0;
     off_t hole = lseek(fd, data, SEEK_HOLE);
@@ -159,7 +158,8 @@ static int next_region(int fd, int is_sparse, uint64_t at, uint64_t end, uint64_
     return 1;
 }
 
-/* A batch's objects into the tables; *off: where it begins in the file, then where it ends. */
+/* Adds a batch's objects to the tables. *off: offset of the batch in the file, afterwards its end.
+ */
 static int keep_batch(struct hasher *h, const struct hash_batch *b, uint32_t entry, uint64_t *off) {
     struct scan *s = h->s;
     uint64_t began = *off;
@@ -177,14 +177,14 @@ static int hash_region(struct hasher *h, uint32_t entry, int fd, uint64_t base, 
                        uint64_t to, const struct chunker *c) {
     struct scan *s = h->s;
     const struct scan_entry *e = &s->entries[entry];
-    const uint8_t *rest = NULL; /* bytes of the batch before that are not cut yet */
+    const uint8_t *rest = NULL; /* bytes of the previous batch that are not cut yet */
     size_t n_rest = 0;
     uint64_t off = from - base, next = from;
     int rc = 0;
     while (!rc && (n_rest || next < to)) {
-        struct hash_batch *b = hash_pipeline_empty(h->line);
+        struct hash_batch *b = hash_pipeline_empty(h->pipeline);
         if (!b) {
-            rc = keep_batch(h, hash_pipeline_take(h->line), entry, &off);
+            rc = keep_batch(h, hash_pipeline_take(h->pipeline), entry, &off);
             continue;
         }
         size_t have = n_rest, at = 0,
@@ -204,11 +204,11 @@ static int hash_region(struct hasher *h, uint32_t entry, int fd, uint64_t base, 
                 (struct object_bytes){b->buf + at, chunker_cut(c, b->buf + at, have - at)};
         rest = b->buf + at;
         n_rest = have - at;
-        hash_pipeline_put(h->line, to - from < LONG);
+        hash_pipeline_put(h->pipeline, to - from < PIPELINE_MIN);
     }
     for (const struct hash_batch *b;
          (b = hash_pipeline_take(
-              h->line));) /* after a failure they are waited for, too: their buffers are in use */
+              h->pipeline));) /* wait for batches even after a failure: their buffers are in use */
         rc = rc ? rc : keep_batch(h, b, entry, &off);
     return rc;
 }
@@ -310,7 +310,7 @@ static int flush_bundle(struct hasher *h) {
     return 0;
 }
 
-/* Its bytes to h->small. *large: it has grown meanwhile. */
+/* Reads a small file into h->small. *large is set if the file has grown too large. */
 static int read_small(struct hasher *h, struct scan_entry *e, int *large) {
     struct scan *s = h->s;
     *large = 0;
@@ -362,7 +362,7 @@ static int hash_small(struct hasher *h, uint32_t entry) {
     return rc;
 }
 
-/* A whole bundle that begins with entry *i, from the cache: 1, and *i is its last file. */
+/* Takes a whole bundle that begins with entry *i from the cache. 1: *i is then its last file. */
 static int reuse_bundle(struct hasher *h, size_t *i) {
     struct scan *s = h->s;
     size_t first = s->n_members, last = *i;
@@ -388,11 +388,11 @@ int scan_hash_all(struct scan *s, struct pd_err *err) {
     h->s = s;
     h->err = err;
     h->first_member = s->n_members;
-    h->line = hash_pipeline_new();
+    h->pipeline = hash_pipeline_new();
     h->small = pd_malloc(CHUNKER_SMALL);
     h->bundle = pd_malloc(CHUNKER_BUNDLE_MAX);
     s->totals.reused = 0;
-    if (!h->line || !h->small || !h->bundle ||
+    if (!h->pipeline || !h->small || !h->bundle ||
         (s->cache_file && !(h->cache = scan_cache_open(s->cache_file))))
         rc = scan_fail_memory(s, err);
     for (size_t i = 0; i < s->n_entries && !rc; i++) {
@@ -404,7 +404,7 @@ int scan_hash_all(struct scan *s, struct pd_err *err) {
             rc = reuse_bundle(h, &i);
             rc = rc ? rc < 0 ? rc : 0 : hash_small(h, (uint32_t)i);
         } else if (!rc && !(rc = flush_bundle(h)) &&
-                   !e->hashed) /* a bundle is of files that follow each other in the manifest */
+                   !e->hashed) /* a bundle consists of files that are adjacent in the manifest */
             rc = hash_large(h, (uint32_t)i);
     }
     if (!rc)
@@ -414,7 +414,7 @@ int scan_hash_all(struct scan *s, struct pd_err *err) {
     scan_cache_free(h->cache);
     free(s->cache_file);
     s->cache_file = NULL;
-    hash_pipeline_free(h->line);
+    hash_pipeline_free(h->pipeline);
     free(h->small);
     free(h->bundle);
     free(h);

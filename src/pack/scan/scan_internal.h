@@ -1,6 +1,6 @@
-/* scan_int.h - what scan.c (the package), scan_list.c (a folder's entries), scan_tar.c (an
- * archive's), scan_hash.c (contents into objects) and scan_read.c (objects out of contents) share.
- */
+/* scan_internal.h - shared by scan.c (the package), scan_list.c (entries of a folder), scan_tar.c
+ * (entries of an archive), scan_hash.c (contents into objects) and scan_read.c (objects out of
+ * contents). */
 #ifndef PD_PACK_SCAN_INTERNAL_H
 #define PD_PACK_SCAN_INTERNAL_H
 
@@ -15,21 +15,19 @@
 enum { SCAN_TRIES = 3 };
 
 struct scan_entry {
-    uint64_t path, target; /* offsets in `names`; target: of links */
-    uint64_t spool;        /* of an archive's file: where its contents are */
+    uint64_t path, target; /* offsets in `names`; target: for links */
+    uint64_t spool;        /* file of an archive: offset of its contents in the spool */
     uint64_t size;
     int64_t mtime_ns, ctime_ns;
     uint64_t ino;
     uint32_t mode, path_len;
-    uint32_t first_piece, n_pieces; /* its contents, once hashed */
-    uint8_t type, hashed, added;    /* added: by scan_add_file */
-    uint8_t settled; /* it was last changed long enough before it was hashed (scan_cache.h) */
-    uint8_t stamped; /* it was hashed in this process, and has other times when it is written to
-                        after that */
+    uint32_t first_piece, n_pieces; /* contents, once hashed */
+    uint8_t type, hashed, added;    /* added: with scan_add_file */
+    uint8_t settled; /* last changed long enough before it was hashed (scan_cache.h) */
+    uint8_t stamped; /* hashed in this process, and any later write would change its times */
 };
 
-/* A piece of a file: bytes [off, off + len) of it are bytes [obj_off, obj_off + len) of the object.
- */
+/* Bytes [off, off + len) of a file are bytes [obj_off, obj_off + len) of the object. */
 struct scan_piece {
     uint64_t off;
     uint32_t object, obj_off, len;
@@ -41,8 +39,8 @@ struct scan_piece {
 struct scan_object {
     struct object_id id;
     uint32_t raw_len;
-    uint32_t entry; /* the file that it is a part of, or one of the two above */
-    uint64_t off; /* in that file; in `manifest`; of a bundle: where its files begin in `members` */
+    uint32_t entry; /* file that contains the object, or one of the two constants above */
+    uint64_t off;   /* offset in the file or in `manifest`; bundle: index in `members` */
 };
 
 struct scan_ignored {
@@ -50,11 +48,11 @@ struct scan_ignored {
 };
 
 struct scan {
-    char *top; /* as the user wrote it, for messages */
+    char *top; /* the path as the user wrote it, for messages */
     unsigned flags;
-    int fd; /* the folder, the file, or the nameless file with an archive's contents */
+    int fd; /* the folder, the file, or the spool: a nameless file with an archive's contents */
     int is_archive, is_file, listed;
-    int added_fd; /* a nameless file with the contents of what was added; -1: nothing was */
+    int added_fd; /* nameless file with contents of added files; -1: none */
     int (*on_listed)(void *, struct scan *, struct pd_err *);
     void *listed_arg;
     struct pd_buf names;
@@ -73,10 +71,10 @@ struct scan {
     size_t n_ignored, cap_ignored;
     int (*keep)(void *, const char *, int);
     void *keep_arg;
-    uint8_t *kept; /* by entry: it is in the package */
+    uint8_t *kept; /* by entry: 1 if it is in the package */
     struct scan_root root;
     struct scan_totals totals;
-    char *cache_file; /* for the next run of hashing; NULL: none */
+    char *cache_file; /* cache for scan_run; NULL: none */
     atomic_int cancelled;
     atomic_ullong seen, hashed, total;
 };
@@ -88,14 +86,14 @@ static inline const char *scan_name(const struct scan *s, uint64_t at) {
 /* scan.c */
 int scan_fail_memory(const struct scan *s, struct pd_err *err);
 int scan_check_cancel(const struct scan *s, struct pd_err *err);
-/* A copy of `text` (n bytes) in `names`. */
+/* Copies `text` (n bytes) to `names`. */
 int scan_put_name(struct scan *s, const char *text, size_t n, uint64_t *at, struct pd_err *err);
 int scan_add_entry(struct scan *s, const struct scan_entry *e, struct pd_err *err);
-/* The object with this id; made from the rest when there is none. PD_ENOMEM. */
+/* Returns the object with this id; adds it with the other arguments if it is new. PD_ENOMEM. */
 int scan_put_object(struct scan *s, const struct object_id *id, uint32_t raw_len, uint32_t entry,
                     uint64_t off, uint32_t *object);
 int scan_put_piece(struct scan *s, uint64_t off, uint32_t object, uint32_t obj_off, uint32_t len);
-int scan_put_member(struct scan *s, uint32_t entry); /* of the bundle that comes next */
+int scan_put_member(struct scan *s, uint32_t entry); /* a file of the next bundle */
 
 /* scan_list.c */
 int scan_list_folder(struct scan *s, struct pd_err *err);
@@ -103,23 +101,24 @@ int scan_list_file(struct scan *s, const char *name, struct pd_err *err);
 
 /* scan_tar.c */
 int scan_nameless_file(struct pd_err *err); /* a descriptor, or PD_E* */
-int scan_is_archive(const struct scan *s);  /* 1: s->fd is a regular file and a tar archive; read
-                                               from its beginning, and left there */
+/* 1 if s->fd is a regular file and a tar archive. Reads from the beginning and seeks back to it. */
+int scan_is_archive(const struct scan *s);
 int scan_list_archive(struct scan *s, struct pd_err *err);
 
-/* scan_hash.c: all kept entries that are files, in order, into objects and pieces. */
+/* scan_hash.c: hashes all kept files, in order, into objects and pieces. */
 int scan_hash_all(struct scan *s, struct pd_err *err);
-/* Open the contents of a file: *fd, where in it they begin, and what fstat says (of what is not on
- * disk only size and times). Then scan_close_entry. */
 static inline int scan_on_disk(const struct scan *s, const struct scan_entry *e) {
     return !s->is_archive && !e->added;
 }
 void scan_close_entry(const struct scan *s, int fd);
-/* n bytes of an open entry, at `at`. PD_EDATA, without a message: it is shorter than it was. */
+/* Reads n bytes of an open entry at `at`. PD_EDATA without a message: the file is shorter than
+ * before. */
 int scan_read_at(const struct scan *s, const struct scan_entry *e, int fd, uint8_t *p, size_t n,
                  uint64_t at, struct pd_err *err);
-int scan_is_as_hashed(const struct scan_entry *e,
-                      int fd); /* size, times and inode are what they were */
+/* 1 if size, times and inode are unchanged since the file was hashed. */
+int scan_is_as_hashed(const struct scan_entry *e, int fd);
+/* Opens the contents of a file: *fd, the offset *base where they begin, and the result of fstat
+ * (for contents that are not on disk only size and times). Close with scan_close_entry. */
 int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, uint64_t *base,
                     struct stat *st, struct pd_err *err);
 

@@ -1,5 +1,4 @@
-/* scan_list.c - what a folder holds, in the order of a manifest, without what .paddleignore leaves
- * out. */
+/* scan_list.c - lists the entries of a folder in the order of a manifest, without ignored ones. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +13,7 @@
 #include "pack/object/path.h"
 #include "pack/scan/scan_internal.h"
 
-struct walk {
+struct folder_walk {
     struct scan *s;
     struct pd_err *err;
     struct pack_ignore ignore;
@@ -22,11 +21,11 @@ struct walk {
     size_t len;
 };
 
-static int fail_here(struct walk *k, int code, const char *what) {
+static int fail_here(struct folder_walk *k, int code, const char *what) {
     return pd_fail(k->err, code, "cannot pack %s/%s: %s", k->s->top, k->path, what);
 }
 
-static int fail_errno(struct walk *k, const char *what) {
+static int fail_errno(struct folder_walk *k, const char *what) {
     int e = errno;
     return pd_fail_errno(k->err, PD_EIO, e, "cannot %s %s/%s", what, k->s->top, k->path);
 }
@@ -52,7 +51,7 @@ static uint64_t bytes_below(int dirfd, const char *name, const struct stat *st) 
     return sum;
 }
 
-static int note_ignored(struct walk *k, int dirfd, const char *name, const struct stat *st) {
+static int note_ignored(struct folder_walk *k, int dirfd, const char *name, const struct stat *st) {
     struct scan *s = k->s;
     if (!(s->flags & SCAN_IGNORED))
         return 0;
@@ -67,9 +66,10 @@ static int note_ignored(struct walk *k, int dirfd, const char *name, const struc
     return rc;
 }
 
-static int walk_dir(struct walk *k, int fd); /* recursion is bounded by PATH_MAX / 2 folders */
+static int walk_dir(struct folder_walk *k,
+                    int fd); /* recursion is bounded by PATH_MAX / 2 folders */
 
-static int add_link(struct walk *k, int dirfd, const char *name, struct scan_entry *e) {
+static int add_link(struct folder_walk *k, int dirfd, const char *name, struct scan_entry *e) {
     char target[PATH_MAX];
     struct pd_err why = {0};
     ssize_t n = readlinkat(dirfd, name, target, sizeof target);
@@ -82,7 +82,7 @@ static int add_link(struct walk *k, int dirfd, const char *name, struct scan_ent
     return scan_put_name(k->s, target, (size_t)n, &e->target, k->err);
 }
 
-static int walk_one(struct walk *k, int dirfd, const char *name) {
+static int walk_one(struct folder_walk *k, int dirfd, const char *name) {
     struct scan_entry e = {.path_len = (uint32_t)k->len};
     struct stat st;
     if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
@@ -101,8 +101,7 @@ static int walk_one(struct walk *k, int dirfd, const char *name) {
             rc = fail_here(k, PD_EDATA, "it has a set-id bit");
     } else if (S_ISDIR(st.st_mode)) {
         e.type = MANIFEST_FOLDER;
-        e.mode = st.st_mode &
-                 01777; /* a set-gid bit, inherited by what is made in the folder, stays here */
+        e.mode = st.st_mode & 01777; /* a set-gid bit, which new files inherit, is not sent */
     } else if (S_ISLNK(st.st_mode)) {
         e.type = MANIFEST_LINK;
         e.mode = 0777;
@@ -118,11 +117,11 @@ static int walk_one(struct walk *k, int dirfd, const char *name) {
     return fd < 0 ? fail_errno(k, "open folder") : walk_dir(k, fd);
 }
 
-static int walk_dir(struct walk *k, int fd) {
+static int walk_dir(struct folder_walk *k, int fd) {
     struct pack_names l = {0};
     size_t len = k->len, n_rules = k->ignore.n;
     char label[PATH_MAX + 300];
-    int dirfd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* pack_names_read takes fd over */
+    int dirfd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* pack_names_read takes ownership of fd */
     if (dirfd < 0) {
         int rc = fail_errno(k, "open folder");
         close(fd);
@@ -158,10 +157,10 @@ static int walk_dir(struct walk *k, int fd) {
 }
 
 int scan_list_folder(struct scan *s, struct pd_err *err) {
-    struct walk *k = pd_calloc(1, sizeof *k);
+    struct folder_walk *k = pd_calloc(1, sizeof *k);
     if (!k)
         return scan_fail_memory(s, err);
-    *k = (struct walk){.s = s, .err = err};
+    *k = (struct folder_walk){.s = s, .err = err};
     int fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 3);
     int rc = pack_ignore_init(&k->ignore, err);
     if (!rc && fd < 0)

@@ -1,12 +1,12 @@
-/* scan_read.c - objects of a package read again, as they are sent: from the files, and the same
- * bytes as were hashed. */
+/* scan_read.c - reads the objects of a package again from the files when they are sent, and checks
+ * that the bytes are those that were hashed. */
 #include <fcntl.h>
 #include <string.h>
 
 #include "pack/object/object_ids.h"
 #include "pack/scan/scan_internal.h"
 
-/* n bytes of a file, at `off`. Fewer: PD_EDATA. */
+/* Reads n bytes of a file at `off`. PD_EDATA: the file is shorter. */
 static int read_part(const struct scan *s, const struct scan_entry *e, uint64_t off, uint8_t *p,
                      size_t n, struct pd_err *err) {
     struct stat st;
@@ -25,18 +25,20 @@ int scan_item_read(const struct scan *s, size_t i, void *p, size_t n, struct pd_
                           : rc;
 }
 
-/* Of a bundle: 0, and *bad the file that can't be what it was, should the hash not be right. */
+/* Reads a bundle. *bad: the file to blame if the bytes are not those that were hashed. */
 static int read_bundle(const struct scan *s, const struct scan_object *o, uint8_t *buf,
                        const struct scan_entry **bad, struct pd_err *err) {
     struct stat st;
     int rc = 0;
     *bad = &s->entries[s->members[o->off]];
     for (uint32_t at = 0, i = 0; at < o->raw_len && !rc; i++) {
-        if (o->off + i == s->n_members) /* they were longer when it was hashed, in an earlier run */
+        if (o->off + i ==
+            s->n_members) /* the files were longer when the bundle was hashed, in an earlier run */
             return PD_EDATA;
         const struct scan_entry *e = &s->entries[s->members[o->off + i]];
         if (e->size >
-            o->raw_len - at) { /* it was another one when it was hashed, in an earlier run */
+            o->raw_len -
+                at) { /* the file has changed since the bundle was hashed, in an earlier run */
             *bad = e;
             return PD_EDATA;
         }
@@ -50,20 +52,20 @@ static int read_bundle(const struct scan *s, const struct scan_object *o, uint8_
     return rc;
 }
 
-/* What scan_read_all reads: objects, where to, and of which file, should they not be what they
- * were. */
-struct reading {
+/* The work of scan_read_all: objects, their places in the buffer, and the files to blame for
+ * changed bytes. */
+struct object_reads {
     const struct scan_object *o[SCAN_READ_MAX];
     uint8_t *to[SCAN_READ_MAX];
     const struct scan_entry *file[SCAN_READ_MAX];
-    uint8_t sure[SCAN_READ_MAX]; /* they are: no hash is needed to tell */
+    uint8_t sure[SCAN_READ_MAX]; /* 1: surely unchanged, no hash needed */
 };
 
 static int is_of_file(const struct scan_object *o) { return o->entry < FROM_BUNDLE; }
 
-/* Objects [i, k), all of one file. When a change would show in its times and they are what they
- * were, its bytes are. */
-static int load_file(const struct scan *s, struct reading *r, size_t i, size_t k,
+/* Reads objects [i, k), all of one file. If a write would have changed the file's times and the
+ * times are unchanged, so are its bytes. */
+static int load_file(const struct scan *s, struct object_reads *r, size_t i, size_t k,
                      struct pd_err *err) {
     const struct scan_entry *e = &s->entries[r->o[i]->entry];
     const size_t first = i;
@@ -80,7 +82,7 @@ static int load_file(const struct scan *s, struct reading *r, size_t i, size_t k
     return rc;
 }
 
-static int load_other(const struct scan *s, struct reading *r, size_t i, struct pd_err *err) {
+static int load_other(const struct scan *s, struct object_reads *r, size_t i, struct pd_err *err) {
     const struct scan_object *o = r->o[i];
     r->file[i] = NULL;
     r->sure[i] = 0;
@@ -96,7 +98,8 @@ static int changed_since(const struct scan *s, const struct scan_entry *e, int r
                    scan_name(s, e->path));
 }
 
-static int check_read(const struct scan *s, const struct reading *r, size_t n, struct pd_err *err) {
+static int check_read(const struct scan *s, const struct object_reads *r, size_t n,
+                      struct pd_err *err) {
     struct object_bytes v[SCAN_READ_MAX];
     struct object_id id[SCAN_READ_MAX];
     size_t of[SCAN_READ_MAX], m = 0;
@@ -115,7 +118,7 @@ static int check_read(const struct scan *s, const struct reading *r, size_t n, s
 
 int scan_read_all(const struct scan *s, const uint32_t *object, size_t n, uint8_t *buf, size_t gap,
                   struct pd_err *err) {
-    struct reading r;
+    struct object_reads r;
     for (size_t i = 0; i < n; i++) {
         r.o[i] = &s->objects[object[i]];
         r.to[i] = buf + gap;

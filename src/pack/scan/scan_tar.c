@@ -1,6 +1,6 @@
-/* scan_tar.c - what a tar archive holds. Its contents go to a nameless file first, since an archive
- * can't be read at any place. In a file of its own: it needs gzip, bzip2 and xz, which the node
- * programs do not link. */
+/* scan_tar.c - lists the entries of a tar archive. Contents go to a spool (a nameless file),
+ * because an archive allows no random access. A separate file, because it needs gzip, bzip2 and xz,
+ * which the programs of the nodes do not link. */
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ int scan_nameless_file(struct pd_err *err) {
         return fd;
     if (pd_fmt(path, sizeof path, "%s/paddlectl-XXXXXX", dir))
         return pd_fail(err, PD_EIO, "TMPDIR is too long");
-    fd = mkostemp(path, O_CLOEXEC); /* a file system without O_TMPFILE */
+    fd = mkostemp(path, O_CLOEXEC); /* for file systems without O_TMPFILE */
     if (fd < 0)
         return pd_fail_errno(err, PD_EIO, errno, "cannot make a temporary file in %s", dir);
     unlink(path);
@@ -40,8 +40,7 @@ static struct archive *open_tar(int fd, const char *name, struct pd_err *err) {
         pd_fail(err, PD_ENOMEM, "out of memory to read %s", name);
         return NULL;
     }
-    /* A filter that is run by an external program answers WARN: take only those that are built in.
-     */
+    /* Allow built-in filters only: a filter that would run an external program returns WARN. */
     if (archive_read_support_format_tar(a) || archive_read_support_filter_gzip(a) ||
         archive_read_support_filter_bzip2(a) || archive_read_support_filter_xz(a) ||
         archive_read_support_filter_zstd(a) || archive_read_open_fd(a, fd, 1 << 16)) {
@@ -96,7 +95,7 @@ static int copy_data(struct scan *s, struct archive *a, int spool, uint64_t *end
                : 0;
 }
 
-/* A hard link is a file with the same contents: the last entry of that name so far. */
+/* Finds the target of a hard link: the last entry of that name so far, whose contents it shares. */
 static int find_entry(const struct scan *s, const char *path, struct scan_entry *out) {
     for (size_t i = s->n_entries; i-- > 0;)
         if (s->entries[i].type == MANIFEST_FILE &&
@@ -117,8 +116,8 @@ static int take_type(struct scan *s, struct archive_entry *in, const char *path,
     if (hard) {
         int rc = pack_clean_path(hard, other, err);
         if (!rc && !find_entry(s, other, &first))
-            rc = pd_fail(err, PD_EDATA, "%s is a hard link to %s, which is no file before it", path,
-                         other);
+            rc = pd_fail(err, PD_EDATA, "%s is a hard link to %s, which is not an earlier file",
+                         path, other);
         if (!rc) {
             first.path = e->path;
             first.path_len = e->path_len;
@@ -173,18 +172,18 @@ static int take_entry(struct scan *s, struct archive *a, struct archive_entry *i
 
 /* --- order --- */
 
-struct key {
+struct path_key {
     const char *path;
     size_t place;
 };
 
 static int by_path(const void *a, const void *b) {
-    const struct key *x = a, *y = b;
+    const struct path_key *x = a, *y = b;
     int c = manifest_path_cmp(x->path, y->path);
     return c ? c : x->place < y->place ? -1 : 1;
 }
 
-/* The folder of each entry must be an entry: those that an archive does not name are added. */
+/* Adds folders that the archive does not name: the folder of each entry must be an entry. */
 static int add_folders(struct scan *s, struct pd_err *err) {
     char path[PATH_MAX], last[PATH_MAX] = "";
     size_t n = s->n_entries;
@@ -194,7 +193,7 @@ static int add_folders(struct scan *s, struct pd_err *err) {
         if (!slash)
             continue;
         *slash = 0;
-        if (!strcmp(path, last)) /* most entries follow one of the same folder */
+        if (!strcmp(path, last)) /* the previous entry usually has the same folder */
             continue;
         memcpy(last, path, sizeof last);
         for (char *end = path;;) {
@@ -216,19 +215,19 @@ static int add_folders(struct scan *s, struct pd_err *err) {
     return 0;
 }
 
-/* Sorted; of several entries with one name the last that the archive has counts, a folder that was
- * only added when there is no other. */
+/* Sorts the entries. Of several entries with one name the last one in the archive wins; an added
+ * folder is used only if there is no other. */
 static int sort_entries(struct scan *s, size_t n_own, struct pd_err *err) {
     size_t n = s->n_entries, kept = 0;
-    struct key *keys = pd_malloc((n + 1) * sizeof *keys);
+    struct path_key *keys = pd_malloc((n + 1) * sizeof *keys);
     struct scan_entry *v = pd_malloc((n + 1) * sizeof *v);
     if (!keys || !v) {
         free(keys);
         free(v);
         return scan_fail_memory(s, err);
     }
-    for (size_t i = 0; i < n; i++) /* added ones first, so that those of the archive win */
-        keys[i] = (struct key){scan_name(s, s->entries[i].path), i < n_own ? n + i : i};
+    for (size_t i = 0; i < n; i++) /* added folders first, so that entries of the archive win */
+        keys[i] = (struct path_key){scan_name(s, s->entries[i].path), i < n_own ? n + i : i};
     qsort(keys, n, sizeof *keys, by_path);
     for (size_t i = 0; i < n; i++) {
         size_t place = keys[i].place >= n ? keys[i].place - n : keys[i].place;
@@ -252,7 +251,7 @@ int scan_list_archive(struct scan *s, struct pd_err *err) {
         int r = archive_read_next_header(a, &in);
         if (r == ARCHIVE_EOF)
             break;
-        /* WARN: a name that the locale can't show; its bytes are there all the same */
+        /* WARN: the locale can't represent the name; its bytes are still available */
         if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
             rc = pd_fail(err, PD_EDATA, "archive %s is damaged: %s", s->top,
                          archive_error_string(a));
@@ -296,8 +295,8 @@ static int take_file(struct archive *a, struct archive_entry *e, const char *pat
     return 0;
 }
 
-/* Of several entries with one name the last counts, as in a package. A packed archive can't be
- * appended to: there the first is taken, and the rest need not be unpacked. */
+/* Of several entries with one name the last one counts, as in a package. A compressed archive can't
+ * be appended to: there the first entry is taken, and the rest is not unpacked. */
 int scan_archive_file(const char *path, const char *name, size_t max, struct pd_buf *out,
                       struct pd_err *err) {
     char clean[PATH_MAX];

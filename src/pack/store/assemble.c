@@ -1,14 +1,14 @@
-/* assemble.c - see assemble.h. Two phases: the manifest, level by level; then its leaves in order,
- * one at a time, as far as the window of what is asked for allows.
+/* assemble.c - see assemble.h. Two phases: first the manifest, level by level; then its leaves in
+ * order, one at a time, as far as the window of outstanding requests allows.
  *
  *   leaf ─▶ entry ─▶ tree_out_add
- *        └▶ extent ─▶ here already? written at once   : the object read last, own tree, store
- *                     else a WANT with this piece     : asked for (assemble_need), written when it
- * comes (assemble_put)
+ *        └▶ extent ─▶ object is here: write at once   (last object read, own tree, store)
+ *                     otherwise: add a WANT with this piece; assemble_need requests the object,
+ *                     assemble_put writes the piece
  *
- * Where an object lies afterwards is noted for relays and later packages: in the file that has all
- * of it, or as a bundle of whole files that follow each other; what is neither (rare) is kept in
- * the catalog itself.
+ * The place of each object is noted for relays and later packages: in the file that contains all of
+ * it, or as a bundle of whole adjacent files. Other objects (rare) are stored in the catalog
+ * itself.
  */
 #include "pack/store/assemble.h"
 
@@ -30,16 +30,10 @@
 #include "pack/object/manifest.h"
 #include "pack/store/tree_out.h"
 
-enum {
-    BUCKETS = 8192,
-    MAX_PIECES = 200000,
-    MAX_LEAVES = 1 << 19,
-    WINDOW = 16 << 20,
-    ASKED_MAX = 2048,
-    WANTS_MAX = 8192
-};
+enum { BUCKETS = 8192, MAX_PIECES = 200000, MAX_LEAVES = 1 << 19 };
+enum { WINDOW = 16 << 20, ASKED_MAX = 2048, WANTS_MAX = 8192 };
 
-struct piece {
+struct want_piece {
     uint32_t entry, obj_off, len;
     uint64_t file_off;
 };
@@ -48,14 +42,14 @@ struct want {
     struct object_id id;
     uint32_t raw_len;
     int is_manifest, asked;
-    int bundle; /* the pieces are whole files that follow each other, all of them are known */
-    struct want *chain;       /* of its bucket */
-    struct want *prev, *next; /* in the order in which they are asked for */
-    struct piece *v;
+    int bundle;               /* the pieces are whole adjacent files, and all are known */
+    struct want *chain;       /* next in the bucket */
+    struct want *prev, *next; /* in the order of the requests */
+    struct want_piece *v;
     size_t n, cap;
 };
 
-struct refs {
+struct level_refs {
     struct manifest_ref *v;
     size_t n, cap;
 };
@@ -71,21 +65,21 @@ struct assemble {
     struct object_id root_id;
     struct manifest_node root_node;
     /* the manifest */
-    struct refs level; /* of objects on the way down; at the end the leaves */
-    unsigned depth;    /* what `level` holds: 0 leaves, else indexes of this level */
-    size_t at;         /* of `level`: looked for; then, of leaves: read */
-    int leaves_known;  /* all leaves are here */
+    struct level_refs level; /* objects of the current level; finally the leaves */
+    unsigned depth;          /* what `level` holds: 0 leaves, else indexes of this level */
+    size_t at;               /* next object of `level` to look for; then next leaf to read */
+    int leaves_known;        /* all leaves are here */
     struct manifest_reader *reader;
     int all_read;
-    /* what is asked for */
-    struct want *bucket[BUCKETS], *first, *last, *cursor; /* cursor: the next one to ask for */
-    size_t n_wants, n_asked, n_pieces; /* n_asked: of the source that there is now */
+    /* requests */
+    struct want *bucket[BUCKETS], *first, *last, *cursor; /* cursor: the next one to request */
+    size_t n_wants, n_asked, n_pieces;                    /* n_asked: from the current source */
     uint64_t asked, window;
-    /* a bundle on the way: whole files from run_first on are its bytes up to run_off */
+    /* a bundle in progress: whole files from run_first on are its bytes up to run_off */
     struct object_id run_id;
     uint32_t run_first, run_off;
     int run_on;
-    /* the object that was read last */
+    /* the object read last */
     struct object_id have_id;
     int have;
     uint8_t have_raw[OBJECT_MAX];
@@ -109,7 +103,7 @@ static int add_want(struct assemble *a, const struct object_id *id, uint32_t raw
                     int is_manifest, struct want **out, struct pd_err *err) {
     struct want *w = find_want(a, id);
     if (w && w->raw_len != raw_len)
-        return pd_fail(err, PD_EDATA, "the package gives an object two lengths");
+        return pd_fail(err, PD_EDATA, "the package has two lengths for one object");
     if (!w) {
         if (!(w = pd_calloc(1, sizeof *w)))
             return pd_oom(err, "a package that arrives");
@@ -145,7 +139,7 @@ static void drop_want(struct assemble *a, struct want *w) {
     free(w);
 }
 
-static int add_piece(struct assemble *a, struct want *w, const struct piece *p,
+static int add_piece(struct assemble *a, struct want *w, const struct want_piece *p,
                      struct pd_err *err) {
     if (pd_grow(w->v, w->cap, w->n + 1))
         return pd_oom(err, "a package that arrives");
@@ -173,7 +167,7 @@ void assemble_ask_again(struct assemble *a) {
 
 /* --- the manifest --- */
 
-static int add_ref(struct refs *r, const struct manifest_ref *ref, struct pd_err *err) {
+static int add_ref(struct level_refs *r, const struct manifest_ref *ref, struct pd_err *err) {
     if (r->n == MAX_LEAVES)
         return pd_fail(err, PD_EDATA, "the package's index names too many objects");
     if (pd_grow(r->v, r->cap, r->n + 1))
@@ -182,16 +176,17 @@ static int add_ref(struct refs *r, const struct manifest_ref *ref, struct pd_err
     return 0;
 }
 
-static int take_children(struct refs *into, const struct manifest_node *node, struct pd_err *err) {
+static int take_children(struct level_refs *into, const struct manifest_node *node,
+                         struct pd_err *err) {
     int rc = 0;
     for (unsigned i = 0; i < node->n && !rc; i++)
         rc = add_ref(into, &node->child[i], err);
     return rc;
 }
 
-/* All objects of this level are here: the level below. */
+/* All objects of this level are here: go one level down. */
 static int descend(struct assemble *a, struct pd_err *err) {
-    struct refs below = {0};
+    struct level_refs below = {0};
     struct manifest_node node;
     int rc = 0;
     for (size_t i = 0; i < a->level.n && !rc; i++) {
@@ -211,7 +206,7 @@ static int descend(struct assemble *a, struct pd_err *err) {
     return rc;
 }
 
-/* Look for the objects of this level, ask for what is not here. */
+/* Looks for the objects of this level and requests missing ones. */
 static int step_manifest(struct assemble *a, uint64_t until, struct pd_err *err) {
     int rc = 0;
     while (!rc && a->at < a->level.n && a->asked < a->window && a->n_wants < WANTS_MAX &&
@@ -238,12 +233,12 @@ static int step_manifest(struct assemble *a, uint64_t until, struct pd_err *err)
 
 /* --- contents --- */
 
-static int note(struct assemble *a, const struct object_id *id, uint32_t raw_len, uint32_t entry,
-                uint64_t off, struct pd_err *err) {
+static int note_place(struct assemble *a, const struct object_id *id, uint32_t raw_len,
+                      uint32_t entry, uint64_t off, struct pd_err *err) {
     return store_part_note(a->part, id, raw_len, entry, off, err);
 }
 
-static int write_piece(struct assemble *a, const struct piece *p, const uint8_t *raw,
+static int write_piece(struct assemble *a, const struct want_piece *p, const uint8_t *raw,
                        struct pd_err *err) {
     int rc = tree_out_write(a->tree, p->entry, raw + p->obj_off, p->len, p->file_off, err);
     if (!rc)
@@ -251,8 +246,8 @@ static int write_piece(struct assemble *a, const struct piece *p, const uint8_t 
     return rc;
 }
 
-/* The object's bytes into have_raw, from this node: 1, else 0. */
-static int have_here(struct assemble *a, const struct manifest_extent *x) {
+/* Reads the object from this node into have_raw. 1; 0: not here. */
+static int read_local(struct assemble *a, const struct manifest_extent *x) {
     uint32_t n, file;
     uint64_t off;
     int known;
@@ -271,9 +266,9 @@ static int have_here(struct assemble *a, const struct manifest_extent *x) {
     return known;
 }
 
-/* Is this piece the next whole file of a bundle? 1: and now the bundle is complete, from run_first
- * on. */
-static int run_on(struct assemble *a, const struct manifest_extent *x, uint32_t entry) {
+/* Follows bundles: 1 if this piece is a whole file and completes a bundle that begins at run_first.
+ */
+static int complete_bundle(struct assemble *a, const struct manifest_extent *x, uint32_t entry) {
     int whole = x->file_off == 0 && x->len == tree_out_size(a->tree, entry);
     if (x->obj_off == 0 && whole) {
         a->run_id = x->id;
@@ -299,16 +294,16 @@ static int on_entry(void *arg, const struct manifest_entry *e, struct pd_err *er
 
 static int on_extent(void *arg, const struct manifest_extent *x, struct pd_err *err) {
     struct assemble *a = arg;
-    struct piece p = {tree_out_count(a->tree) - 1, x->obj_off, x->len, x->file_off};
-    int bundle = run_on(a, x, p.entry), all = x->obj_off == 0 && x->len == x->raw_len;
+    struct want_piece p = {tree_out_count(a->tree) - 1, x->obj_off, x->len, x->file_off};
+    int bundle = complete_bundle(a, x, p.entry), all = x->obj_off == 0 && x->len == x->raw_len;
     uint32_t first = a->run_first;
     tree_out_expect(a->tree, x->file_off + x->len);
-    if (!find_want(a, &x->id) && have_here(a, x)) {
+    if (!find_want(a, &x->id) && read_local(a, x)) {
         int rc = write_piece(a, &p, a->have_raw, err);
         if (!rc && all)
-            rc = note(a, &x->id, x->raw_len, p.entry, p.file_off, err);
+            rc = note_place(a, &x->id, x->raw_len, p.entry, p.file_off, err);
         else if (!rc && bundle)
-            rc = note(a, &x->id, x->raw_len, first | STORE_BUNDLE, 0, err);
+            rc = note_place(a, &x->id, x->raw_len, first | STORE_BUNDLE, 0, err);
         return rc;
     }
     struct want *w;
@@ -375,9 +370,9 @@ static int put_contents(struct assemble *a, struct want *w, const uint8_t *raw,
     if (rc || w->is_manifest)
         return rc;
     if (all < w->n)
-        return note(a, &w->id, w->raw_len, w->v[all].entry, w->v[all].file_off, err);
+        return note_place(a, &w->id, w->raw_len, w->v[all].entry, w->v[all].file_off, err);
     if (w->bundle)
-        return note(a, &w->id, w->raw_len, w->v[0].entry | STORE_BUNDLE, 0, err);
+        return note_place(a, &w->id, w->raw_len, w->v[0].entry | STORE_BUNDLE, 0, err);
     return store_part_put(a->part, &w->id, raw, w->raw_len, err);
 }
 
@@ -475,13 +470,13 @@ void assemble_free(struct assemble *a) {
     tree_out_free(a->tree);
     if (a->dir_made && !a->finished)
         pd_rm_tree(a->dir, NULL);
-    store_part_free(a->part); /* last: it tells who finds it what to remove */
+    store_part_free(a->part); /* last: the part file tells other processes what to remove */
     manifest_reader_free(a->reader);
     free(a->level.v);
     free(a);
 }
 
-/* rename, but never onto something. */
+/* Renames without replacing anything. */
 static int move_to(const char *from, const char *to) {
     struct stat s;
     if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE))
@@ -525,7 +520,7 @@ static int place(struct assemble *a, struct pd_err *err) {
         from = file;
     }
     (void)utimensat(AT_FDCWD, from, NULL,
-                    0); /* its age is what `clean` goes by: it counts from now */
+                    0); /* `clean` uses the age of the tree: it counts from now */
     if (pd_fault("assemble.rename") || move_to(from, a->target))
         return errno == EEXIST || errno == ENOTEMPTY
                    ? pd_fail(err, PD_EEXIST, "%s exists already", a->target)
@@ -551,7 +546,7 @@ int assemble_finish(struct assemble *a, struct pd_err *err) {
     if (!pd_fault("assemble.catalog"))
         (void)store_part_publish(
             a->part, &a->root_id,
-            NULL); /* without it the next dispatch sends more than it would have to */
+            NULL); /* without a catalog the next dispatch only sends more than necessary */
     return 0;
 }
 
@@ -570,7 +565,7 @@ int assemble_read(struct assemble *a, const struct object_id *id, uint8_t buf[OB
         if (!tree_out_read(a->tree, file & ~(uint32_t)STORE_BUNDLE, !!(file & STORE_BUNDLE), buf,
                            *raw_len, off)) {
             if (!a->finished && !(file & STORE_BUNDLE))
-                return 1; /* written by us a moment ago, and nobody else's yet */
+                return 1; /* written by this process, no other process has used the tree yet */
             object_id_of(&is, buf, *raw_len);
             if (object_same(&is, id))
                 return 1;

@@ -1,13 +1,13 @@
-/* assemble.h - a package's root object into its tree, while its objects arrive.
+/* assemble.h - builds a package's tree from its root object while its objects arrive.
  *
- *     root ─▶ manifest objects, level by level ─▶ entries in order ─▶ each object: from the store, else asked for
- *                                                       │
- *             TARGET.part-XXXXXX/   built here, each byte written once, where it belongs
+ *     root ─▶ manifest objects, level by level ─▶ entries in order ─▶ objects: from the store or
+ *                                                       │             requested from the source
+ *             TARGET.part-XXXXXX/   built here; each byte is written once, at its place
  *             TARGET                after rename; then the catalog is published (store.h)
  *
- * Not thread-safe, and no thread of its own: the caller calls from one thread at a time. Memory: a
- * record an entry and its path (at most MANIFEST_ENTRIES, MANIFEST_PATH_BYTES), 56 bytes an object,
- * and what is asked for at once.
+ * Not thread-safe and without threads of its own: call from one thread at a time. Memory: per entry
+ * a record and its path (at most MANIFEST_ENTRIES, MANIFEST_PATH_BYTES), 56 bytes per object, and
+ * the outstanding requests.
  */
 #ifndef PD_PACK_ASSEMBLE_H
 #define PD_PACK_ASSEMBLE_H
@@ -20,53 +20,54 @@
 #include "pack/store/store.h"
 
 struct assemble_opts {
-    const char *root;    /* ROOT, absolute */
-    const char *target;  /* absolute, below ROOT; its folder exists */
-    const char *lies_in; /* the folder, absolute, below ROOT, into which the caller moves what is in
-                            TARGET; NULL: it stays there */
-    int single_file;     /* the package is one regular file, and TARGET becomes that file, mode 0755
-                            (the worker) */
-    int durable;         /* on disk before it is renamed: for what later jobs reuse */
-    uint64_t window;     /* bytes asked for at once; 0: 16 MiB */
+    const char *root;   /* ROOT, absolute */
+    const char *target; /* absolute, below ROOT; its folder exists */
+    /* The folder (absolute, below ROOT) into which the caller later moves the contents of TARGET;
+     * NULL: they stay in TARGET. */
+    const char *lies_in;
+    /* The package is one regular file (the worker), and TARGET becomes this file, mode 0755. */
+    int single_file;
+    int durable;     /* sync to disk before the rename, for trees that later jobs reuse */
+    uint64_t window; /* maximum bytes of outstanding requests; 0: 16 MiB */
 };
 
 struct assemble_totals {
-    uint64_t entries, bytes; /* of the package: entries, bytes of contents (root) */
-    uint64_t have;           /* bytes of contents that are in the tree */
-    uint64_t fetched; /* raw bytes of objects that came through assemble_put, manifest included */
-    uint64_t asked;   /* raw bytes asked for and not here yet */
+    uint64_t entries, bytes; /* totals of the package, from its root */
+    uint64_t have;           /* bytes of contents already in the tree */
+    uint64_t fetched; /* raw bytes of objects received through assemble_put, manifest included */
+    uint64_t asked;   /* raw bytes of outstanding requests */
     int manifest_complete;
 };
 
 struct assemble;
-/* PD_EEXIST: the target exists. PD_ENOSPC: the package says that it is larger than the free disk.
+/* PD_EEXIST: the target exists. PD_ENOSPC: the package is larger than the free disk space.
  * PD_EDATA: not a root object. */
 int assemble_new(struct assemble **out, struct store *st, const struct assemble_opts *o,
                  const void *root_raw, size_t n, struct pd_err *err);
-void assemble_free(struct assemble *a); /* unfinished: the tree goes; NULL is fine */
+void assemble_free(struct assemble *a); /* removes an unfinished tree; NULL is fine */
 
-/* An object came; its bytes were checked by object_decode. One that nobody asked for is ignored. */
+/* Accepts an object whose bytes object_decode has verified. Objects that were not requested are
+ * ignored. */
 int assemble_put(struct assemble *a, const struct object_id *id, const uint8_t *raw,
                  uint32_t raw_len, struct pd_err *err);
 
-/* Goes on with what is here, for about budget_ms. 1: there is more to do at once; 0: it waits for
- * objects, or is complete. */
+/* Works for about budget_ms. 1: call again at once; 0: waiting for objects, or complete. */
 int assemble_step(struct assemble *a, unsigned budget_ms, struct pd_err *err);
-/* Up to `max` ids to ask the source for now, each once; at most 2048 are asked for and not here at
- * a time. */
+/* Returns up to `max` ids to request from the source now, each id once. At most 2048 requests are
+ * outstanding at a time. */
 size_t assemble_need(struct assemble *a, struct object_id *ids, size_t max);
-void assemble_ask_again(
-    struct assemble *a); /* another source: everything that is lacking is asked for once more */
-int assemble_complete(
-    const struct assemble *a); /* 1: all is in the tree, assemble_finish may be called */
-/* Times and modes of folders, sync, rename, catalog. The target may have appeared: PD_EEXIST, and
- * the tree goes. */
+/* After a change of the source: requests everything that is missing once more. */
+void assemble_ask_again(struct assemble *a);
+/* 1 if the tree is complete; assemble_finish may then be called. */
+int assemble_complete(const struct assemble *a);
+/* Sets times and modes of folders, syncs, renames, publishes the catalog. PD_EEXIST: the target has
+ * appeared meanwhile; the tree is removed. */
 int assemble_finish(struct assemble *a, struct pd_err *err);
-/* store_part_hold of a finished package's catalog. */
+/* store_part_hold for the catalog of a finished package. */
 int assemble_hold(const struct assemble *a);
 
-/* For relays: an object that is here already: 1, and its bytes (verified); 0: not yet. Also after
- * assemble_finish. */
+/* For relays: reads an object that is already here. 1 and its verified bytes; 0: not here yet. Also
+ * allowed after assemble_finish. */
 int assemble_read(struct assemble *a, const struct object_id *id, uint8_t buf[OBJECT_MAX],
                   uint32_t *raw_len);
 void assemble_totals(const struct assemble *a, struct assemble_totals *t);

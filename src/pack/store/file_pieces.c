@@ -59,7 +59,7 @@ int file_pieces_get(struct file_pieces *f, const void *p, size_t n, struct pd_er
         struct object_id id;
         uint64_t off = pd_get_u64(&r);
         uint32_t len = pd_get_u32(&r);
-        memcpy(id.b, pd_get(&r, OBJECT_ID), OBJECT_ID); /* counted above */
+        memcpy(id.b, pd_get(&r, OBJECT_ID), OBJECT_ID); /* length checked above */
         if (off < end || off > f->size || !len || len > OBJECT_MAX || len > f->size - off)
             return pd_fail(err, PD_EDATA, "the list of a file's pieces is damaged");
         end = off + len;
@@ -80,9 +80,9 @@ int file_pieces_id(const struct file_pieces *f, struct object_id *id) {
     return rc;
 }
 
-/* --- out of a manifest in the store --- */
+/* --- from a manifest in the store --- */
 
-enum { FOUND_ALL = 1, NOT_THERE = 2 }; /* what ends the reading, beside PD_E* */
+enum { FOUND_ALL = 1, NOT_THERE = 2 }; /* results that end the reading, besides PD_E* */
 
 struct finding {
     struct file_pieces *f;
@@ -90,7 +90,7 @@ struct finding {
     struct manifest_reader *reader;
     const char *path;
     int inside;
-    uint8_t *buf; /* [MANIFEST_LEVELS + 1][OBJECT_MAX]: what is being read at each level */
+    uint8_t *buf; /* [MANIFEST_LEVELS + 1][OBJECT_MAX]: the current object of each level */
 };
 
 static int on_entry(void *arg, const struct manifest_entry *e, struct pd_err *err) {
@@ -116,8 +116,8 @@ static int on_extent(void *arg, const struct manifest_extent *x, struct pd_err *
                                               : file_pieces_add(g->f, &x->id, x->len, x->file_off);
 }
 
-/* The object below a node of `level`: an index, or with level 1 a leaf. */
-static int visit(struct finding *g, const struct manifest_node *node) {
+/* Visits the children of a node: indexes, or leaves if its level is 1. */
+static int visit_children(struct finding *g, const struct manifest_node *node) {
     static const struct manifest_events ev = {on_entry, on_extent};
     uint8_t *buf = g->buf + (size_t)node->level * OBJECT_MAX;
     int rc = 0;
@@ -129,7 +129,7 @@ static int visit(struct finding *g, const struct manifest_node *node) {
         if (node->level == 1)
             rc = manifest_read_leaf(g->reader, buf, c->raw_len, &ev, g, NULL);
         else if (!(rc = manifest_read_index(&below, node->level - 1, buf, c->raw_len, NULL)))
-            rc = visit(g, &below);
+            rc = visit_children(g, &below);
     }
     return rc;
 }
@@ -145,7 +145,7 @@ int file_pieces_find(struct file_pieces *f, struct store *st, const void *root, 
     if (!rc)
         rc = manifest_reader_new(&g.reader, &node, NULL);
     if (!rc)
-        rc = visit(&g, &node);
+        rc = visit_children(&g, &node);
     manifest_reader_free(g.reader);
     free(g.buf);
     return rc == PD_ENOMEM ? rc : (rc == 0 || rc == FOUND_ALL) && g.inside;

@@ -1,5 +1,4 @@
-/* store.c - catalogs of packages that were deployed here: looked up, verified, cleaned. See
- * store.h. */
+/* store.c - catalogs of deployed packages: search, verify, clean. See store.h. */
 #include "pack/store/store.h"
 
 #include <dirent.h>
@@ -26,8 +25,8 @@ struct catalog {
     const char *base, *paths; /* in the map */
     const uint8_t *files;
     char name[NAME_MAX + 1];
-    int used; /* something of it was read: it is worth keeping */
-    int dir;  /* the tree, once something of it was looked at; else -1 */
+    int used; /* an object was read from it: keep the catalog */
+    int dir;  /* the tree, opened at first use; else -1 */
 };
 
 static uint64_t get64(const uint8_t *p) {
@@ -44,7 +43,7 @@ static uint32_t get32(const uint8_t *p) {
 
 /* --- mapping --- */
 
-/* 1: the footer's sizes fit the file and its checksum is right. */
+/* 1 if the sizes in the footer fit the file and the checksum is right. */
 static int catalog_check(struct catalog *c) {
     if (c->size < CAT_FOOTER)
         return 0;
@@ -106,32 +105,33 @@ static int catalog_open(struct catalog *c, const char *dir, const char *name) {
 static int tree_is_there(const char *root, const struct catalog *c) {
     char path[PATH_MAX];
     struct stat s;
-    const char *first = c->n_files == 1
-                            ? c->paths
-                            : ""; /* one file: the executable itself, whose folder others share */
+    const char *first =
+        c->n_files == 1
+            ? c->paths
+            : ""; /* a single file: check the executable itself, because its folder is shared */
     return !pd_fmt(path, sizeof path, "%s/%s/%s", root, c->base, first) && !lstat(path, &s);
 }
 
-/* --- what lies in the folder --- */
+/* --- contents of the folder --- */
 
-struct item {
+struct store_listing {
     char name[NAME_MAX + 1];
     struct timespec used;
     uint64_t bytes;
 };
 
 static int newest_first(const void *a, const void *b) {
-    const struct item *x = a, *y = b;
+    const struct store_listing *x = a, *y = b;
     if (x->used.tv_sec != y->used.tv_sec)
         return x->used.tv_sec < y->used.tv_sec ? 1 : -1;
     return x->used.tv_nsec != y->used.tv_nsec ? (x->used.tv_nsec < y->used.tv_nsec ? 1 : -1)
                                               : strcmp(x->name, y->name);
 }
 
-static int list(const char *dir, const char *suffix, struct item **out, size_t *n,
+static int list(const char *dir, const char *suffix, struct store_listing **out, size_t *n,
                 struct pd_err *err) {
     DIR *d = opendir(dir);
-    struct item *v = NULL;
+    struct store_listing *v = NULL;
     size_t cap = 0;
     int rc = 0;
     *n = 0;
@@ -167,9 +167,9 @@ static int dir_of(const char *root, char dir[PATH_MAX], struct pd_err *err) {
                : 0;
 }
 
-/* What makers that were killed left: their .part files, and the trees that these name. */
+/* Removes the leftovers of killed makers: .part files and the trees that they name. */
 static uint64_t bury_dead(const char *root, const char *dir, int dry_run) {
-    struct item *v = NULL;
+    struct store_listing *v = NULL;
     size_t n = 0;
     uint64_t buried = 0;
     char path[PATH_MAX];
@@ -186,7 +186,7 @@ static uint64_t bury_dead(const char *root, const char *dir, int dry_run) {
 
 int store_open(struct store **out, const char *root, struct pd_err *err) {
     struct store *st = pd_calloc(1, sizeof *st);
-    struct item *v = NULL;
+    struct store_listing *v = NULL;
     size_t n = 0;
     if (!st)
         return pd_oom(err, "the chunk store");
@@ -204,7 +204,7 @@ int store_open(struct store **out, const char *root, struct pd_err *err) {
     if (!rc && take && !(st->cats = pd_calloc(take, sizeof *st->cats)))
         rc = pd_oom(err, "the chunk store");
     for (size_t i = 0; !rc && i < n && st->n_cats < take;
-         i++) { /* what is damaged, or whose tree is gone, store_clean removes */
+         i++) { /* store_clean removes catalogs that are damaged or whose tree is gone */
         struct catalog *c = &st->cats[st->n_cats];
         if (catalog_open(c, st->dir, v[i].name))
             continue;
@@ -236,8 +236,7 @@ void store_close(struct store *st) {
     for (size_t i = 0; i < st->n_cats; i++) {
         char path[PATH_MAX];
         if (st->cats[i].used && !pd_fmt(path, sizeof path, "%s/%s", st->dir, st->cats[i].name))
-            (void)!utimensat(AT_FDCWD, path, NULL,
-                             AT_SYMLINK_NOFOLLOW); /* used: among the last to go */
+            (void)!utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW); /* mark as recently used */
         catalog_release(&st->cats[i]);
     }
     free(st->cats);
@@ -279,7 +278,8 @@ static const uint8_t *row_of(const struct catalog *c, const struct object_id *id
 
 enum { GONE = -1, A_LINK = -2, NO_FILE = -3 };
 
-/* A descriptor of whatever lies there but a link, or one of these three. */
+/* Opens the entry `file` of a catalog, but follows no link. Returns a descriptor or one of these
+ * constants. */
 static int open_there(const struct store *st, struct catalog *c, uint32_t file) {
     char path[2 * PATH_MAX];
     uint64_t at = file < c->n_files ? get64(c->files + (uint64_t)file * 8) : UINT64_MAX;
@@ -293,7 +293,7 @@ static int open_there(const struct store *st, struct catalog *c, uint32_t file) 
     return fd >= 0 ? fd : errno == ELOOP ? A_LINK : GONE;
 }
 
-/* The file's descriptor, kept open for the objects beside this one. */
+/* The descriptor of a file, kept open for its other objects. */
 static int open_file(struct store *st, struct catalog *c, uint32_t file) {
     struct stat s;
     if (st->fd >= 0 && st->fd_cat == c && st->fd_file == file)
@@ -315,10 +315,9 @@ static ssize_t read_once(int fd, void *buf, size_t n) {
     return k;
 }
 
-/* A bundle: whole files, one after the other, until there are `len` bytes; a folder has none. It
- * ends with the first file that is gone, or where nothing comes for long: looking further would
- * cost the whole tree for each of its bundles. One read a file: what is cut short has another hash.
- */
+/* Reads a bundle: whole files, one after the other, up to `len` bytes; folders have none. Stops at
+ * the first missing file, or after many entries without contents: otherwise each bundle could cost
+ * a walk over the whole tree. One read per file: a truncated file changes the hash. */
 static int read_bundle(struct store *st, struct catalog *c, uint32_t file, uint8_t *buf,
                        uint32_t len) {
     uint32_t got = 0, in_vain = 0;
@@ -384,11 +383,11 @@ int store_read(struct store *st, const struct object_id *id, uint32_t raw_len, u
 
 /* --- housekeeping --- */
 
-/* Its maker lives: a dispatch is under way, and what it has made here is needed (data files are not
- * even where the catalog says yet). */
+/* 1 if the maker of the catalog is alive: a dispatch is running and needs these files (data files
+ * may not even be at the catalog's paths yet). */
 static int is_held(const char *path) {
     int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC |
-                            O_NONBLOCK); /* to write: where flock is a lock of the file server's */
+                            O_NONBLOCK); /* writable: network file systems need this for flock */
     int held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
     if (fd >= 0)
         close(fd);
@@ -398,7 +397,7 @@ static int is_held(const char *path) {
 int store_clean(const char *root, uint64_t limit, int dry_run, uint64_t *n_removed,
                 uint64_t *bytes_removed, struct pd_err *err) {
     char dir[PATH_MAX], path[PATH_MAX];
-    struct item *v = NULL;
+    struct store_listing *v = NULL;
     size_t n = 0;
     int rc = dir_of(root, dir, err);
     if (rc)

@@ -1,13 +1,16 @@
-/* store_int.h - what store.c (catalogs that are there) and store_part.c (one in the making) share.
- * Internal to src/pack.
+/* store_internal.h - shared by store.c (finished catalogs) and store_part.c (a catalog in the
+ * making). Internal to src/pack.
  *
  * A catalog file, all numbers little-endian:
  *
- *     manifest objects, raw, one behind the other
- *     index      n_objects x {id 32, u32 raw_len, u32 file (UINT32_MAX: in here), u64 offset}
- * sorted by id files      n_files x {u64 where its path begins among the paths} paths      each
- * with a NUL footer     magic 8, u64 n_objects, u64 n_files, u64 paths_len, u64 index_at, base 512
- * (below ROOT, NUL-padded), checksum 32 of everything from index_at up to the checksum
+ *     manifest objects, raw, one after the other
+ *     index      n_objects x {id 32, u32 raw_len, u32 file (UINT32_MAX: in here), u64 offset},
+ *                sorted by id
+ *     files      n_files x {u64 offset of its path among the paths}
+ *     paths      each with a NUL
+ *     footer     magic 8, u64 n_objects, u64 n_files, u64 paths_len, u64 index_at,
+ *                base 512 (below ROOT, NUL-padded),
+ *                checksum 32 of everything from index_at up to the checksum
  */
 #ifndef PD_PACK_STORE_INTERNAL_H
 #define PD_PACK_STORE_INTERNAL_H
@@ -36,12 +39,11 @@ struct store {
     uint32_t fd_file;
 };
 
-/* Read n bytes at `off` of a regular file that nobody is trusted to have left as it was: 0, or -1.
- */
+/* Reads n bytes at `off` of a file that may have been changed: 0 if it is a regular file with these
+ * bytes, or -1. */
 int store_pread(int fd, void *buf, size_t n, uint64_t off);
 
-/* Remove a .part whose maker is dead, and the tree that it was building. `path` is absolute. 1:
- * removed. */
+/* Removes a .part whose maker is dead, and its unfinished tree. `path` is absolute. 1: removed. */
 int store_bury(const char *root, const char *path, int dry_run);
 
 #endif

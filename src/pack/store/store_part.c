@@ -1,8 +1,8 @@
-/* store_part.c - a catalog in the making, and what is left of one whose maker was killed. See
+/* store_part.c - a catalog in the making, and the removal of one whose maker was killed. See
  * store.h.
  *
- *     <unique>.part    begins with the path of the tree that is being built (PART_HEAD bytes), then
- * the manifest's objects
+ *     <unique>.part    the path of the tree that is being built (PART_HEAD bytes), then the
+ *                      manifest's objects
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,11 +28,11 @@ struct store_part {
     int fd;
     char path[PATH_MAX];
     struct store_row *rows;
-    uint32_t *slots; /* a hash table over the rows: row number + 1, 0 for empty; twice as many slots
-                        as rows, or more */
+    /* Hash table over the rows: row number + 1, 0: empty; at least twice as many slots as rows. */
+    uint32_t *slots;
     size_t n, cap, n_slots;
-    struct pd_buf out; /* not written yet */
-    uint64_t at;       /* bytes of the file, with those in `out` */
+    struct pd_buf out; /* bytes not written yet */
+    uint64_t at;       /* bytes of the file, including those in `out` */
     int published;
 };
 
@@ -69,11 +69,12 @@ int store_part_new(struct store_part **out, struct store *st, const char *tree,
     }
     if (!rc) {
         p->fd = open(p->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        if (p->fd < 0 || flock(p->fd, LOCK_EX)) /* somebody may just look whether its maker lives */
+        if (p->fd < 0 ||
+            flock(p->fd, LOCK_EX)) /* another process may be checking whether the maker is alive */
             rc = pd_fail_errno(err, PD_EIO, errno, "cannot make %s", p->path);
     }
     if (!rc && !(rc = append(p, head, PART_HEAD, err)))
-        rc = flush(p, err); /* the tree's name is there before the tree is */
+        rc = flush(p, err); /* the tree's name must be on disk before the tree */
     free(head);
     if (rc) {
         store_part_free(p);
@@ -189,7 +190,7 @@ static int by_id(const void *a, const void *b) {
     return object_cmp(&((const struct store_row *)a)->id, &((const struct store_row *)b)->id);
 }
 
-/* What the checksum covers goes through here. */
+/* Appends bytes that the checksum covers. */
 static int hashed(struct store_part *p, crypto_generichash_state *sum, const void *data, size_t n,
                   struct pd_err *err) {
     crypto_generichash_update(sum, data, n);
@@ -259,7 +260,7 @@ int store_part_seal(struct store_part *p, const char *base, const char *const *p
         qsort(p->rows, p->n, sizeof *p->rows, by_id);
     for (size_t i = 0; i < p->n_slots; i++)
         p->slots[i] = 0;
-    for (size_t i = 0; i < p->n; i++) /* it is looked at afterwards, too: a relay goes on */
+    for (size_t i = 0; i < p->n; i++) /* rebuild the hash table: relays search it afterwards */
         *slot_of(p, &p->rows[i].id) = (uint32_t)i + 1;
     int rc = write_index(p, &sum, err);
     if (!rc)
@@ -286,7 +287,7 @@ int store_part_publish(struct store_part *p, const struct object_id *root, struc
     return 0;
 }
 
-/* --- what a dead maker left --- */
+/* --- leftovers of a dead maker --- */
 
 int store_bury(const char *root, const char *path, int dry_run) {
     char head[PART_HEAD];
@@ -300,7 +301,7 @@ int store_bury(const char *root, const char *path, int dry_run) {
     }
     size_t n = strlen(root);
     if (store_pread(fd, head, sizeof head, 0)) {
-        dead = time(NULL) - st.st_mtime > YOUNG_S; /* else it may be about to be written */
+        dead = time(NULL) - st.st_mtime > YOUNG_S; /* a young file may be about to get its head */
         *head = 0;
     } else {
         head[sizeof head - 1] = 0;

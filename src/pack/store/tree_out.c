@@ -16,15 +16,16 @@
 
 enum { OPEN_FILES = 32, FSYNC_EACH_MAX = 64 };
 
-struct node {
-    uint64_t path_at; /* among the paths */
+struct out_entry {
+    uint64_t path_at; /* offset in the buffer of paths */
     uint64_t size;
     int64_t mtime_ns;
-    uint32_t pending; /* pieces that are still to come */
+    uint32_t pending; /* pieces announced but not written */
     uint16_t mode;
     uint8_t type;
-    uint8_t made : 1, sealed : 1,
-        to_the_end : 1; /* the file exists; all pieces are known; one ends where the file ends */
+    uint8_t made : 1;       /* the file exists */
+    uint8_t sealed : 1;     /* all pieces are known */
+    uint8_t to_the_end : 1; /* a piece ends at the end of the file */
 };
 
 struct handle {
@@ -35,8 +36,8 @@ struct handle {
 
 struct tree_out {
     int root;
-    unsigned masked; /* bits that a new file does not get */
-    struct node *v;
+    unsigned masked; /* permission bits that the umask removes from new files */
+    struct out_entry *v;
     size_t n, cap;
     char *paths;
     size_t paths_len, paths_cap;
@@ -61,9 +62,8 @@ int tree_out_new(struct tree_out **out, const char *dir, struct pd_err *err) {
         tree_out_free(t);
         return rc;
     }
-    t->masked =
-        0777 &
-        ~st.st_mode; /* the umask, without asking for it: that would change it for other threads */
+    /* The umask, without calling umask(): that would change it for other threads. */
+    t->masked = 0777 & ~st.st_mode;
     *out = t;
     return 0;
 }
@@ -99,11 +99,11 @@ static int remember(struct tree_out *t, const struct manifest_entry *e, struct p
         pd_grow(t->paths, t->paths_cap, t->paths_len + e->path_len + 1))
         return pd_oom(err, "a package that arrives");
     memcpy(t->paths + t->paths_len, e->path, e->path_len + 1);
-    t->v[t->n++] = (struct node){.path_at = t->paths_len,
-                                 .size = e->size,
-                                 .mtime_ns = e->mtime_ns,
-                                 .mode = (uint16_t)e->mode,
-                                 .type = (uint8_t)e->type};
+    t->v[t->n++] = (struct out_entry){.path_at = t->paths_len,
+                                      .size = e->size,
+                                      .mtime_ns = e->mtime_ns,
+                                      .mode = (uint16_t)e->mode,
+                                      .type = (uint8_t)e->type};
     t->paths_len += e->path_len + 1;
     return 0;
 }
@@ -133,8 +133,9 @@ int tree_out_add(struct tree_out *t, const struct manifest_entry *e, struct pd_e
 
 /* --- contents --- */
 
-/* The mode may be given when the file is made: it can be opened again, and gets all of its bits. */
-static int has_mode_at_once(const struct tree_out *t, const struct node *n) {
+/* 1 if the file can be created with its final mode: the umask removes no bit of it, and the owner
+ * may reopen the file. */
+static int has_mode_at_once(const struct tree_out *t, const struct out_entry *n) {
     return (n->mode & 0600) == 0600 && !(n->mode & (~0777u | t->masked));
 }
 
@@ -150,7 +151,7 @@ static int open_entry(struct tree_out *t, uint32_t entry, struct pd_err *err) {
             oldest = h;
     }
     close_handle(oldest);
-    struct node *n = &t->v[entry];
+    struct out_entry *n = &t->v[entry];
     int fd = openat(t->root, tree_out_path(t, entry),
                     O_RDWR | O_CLOEXEC | O_NOFOLLOW | (n->made ? 0 : O_CREAT | O_EXCL),
                     has_mode_at_once(t, n) ? n->mode : 0600);
@@ -167,9 +168,9 @@ static void close_entry(struct tree_out *t, uint32_t entry) {
             close_handle(&t->open[i]);
 }
 
-/* The last byte is there. */
+/* The file has its last byte: sets size, mode and time. */
 static int complete(struct tree_out *t, uint32_t entry, struct pd_err *err) {
-    struct node *n = &t->v[entry];
+    struct out_entry *n = &t->v[entry];
     struct timespec ts[2];
     int fd = open_entry(t, entry, err);
     if (fd < 0)
@@ -190,7 +191,7 @@ int tree_out_end_entry(struct tree_out *t, struct pd_err *err) {
 }
 
 void tree_out_expect(struct tree_out *t, uint64_t end) {
-    struct node *n = &t->v[t->n - 1];
+    struct out_entry *n = &t->v[t->n - 1];
     n->pending++;
     n->to_the_end |= end == n->size;
 }
@@ -212,7 +213,7 @@ int tree_out_write(struct tree_out *t, uint32_t entry, const void *p, size_t n, 
         n -= (size_t)k;
         off += (uint64_t)k;
     }
-    struct node *e = &t->v[entry];
+    struct out_entry *e = &t->v[entry];
     return --e->pending || !e->sealed ? 0 : complete(t, entry, err);
 }
 
@@ -221,13 +222,13 @@ int tree_out_write(struct tree_out *t, uint32_t entry, const void *p, size_t n, 
 static int sync_all(struct tree_out *t, struct pd_err *err) {
     if (t->n > FSYNC_EACH_MAX)
         return syncfs(t->root) ? cannot(errno, "sync", "the package", err) : 0;
-    for (size_t i = 0; i <= t->n; i++) { /* the last one is the folder itself */
+    for (size_t i = 0; i <= t->n; i++) { /* index n is the folder itself */
         const char *path = i < t->n ? tree_out_path(t, (uint32_t)i) : ".";
         int fd = i < t->n && t->v[i].type == MANIFEST_LINK
                      ? -1
                      : openat(t->root, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         int bad = fd >= 0 ? fsync(fd) : 0, e = errno;
-        if (fd < 0 && e == EACCES) /* its owner may not read it */
+        if (fd < 0 && e == EACCES) /* the owner may not read the file */
             bad = syncfs(t->root);
         if (fd >= 0)
             close(fd);
@@ -253,7 +254,7 @@ int tree_out_finish(struct tree_out *t, int durable, struct pd_err *err) {
     return rc || !durable ? rc : sync_all(t, err);
 }
 
-/* --- reading it again --- */
+/* --- reading --- */
 
 static int read_files(struct tree_out *t, uint32_t entry, uint8_t *buf, size_t n) {
     size_t got = 0;

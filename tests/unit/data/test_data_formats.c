@@ -132,7 +132,7 @@ static const struct {
     {"no columns", "format=csv;fields=b:id", "needs the names of the columns"},
     {"columns of ids", "format=ids;fields=a;columns=a", "format ids has no columns"},
     {"one id of two columns", "format=csv;columns=a b;fields=x:id;x.columns=a b",
-     "it takes one column, not 2"},
+     "takes one column, not 2"},
     {"size of an id", "format=csv;columns=a;fields=a:id;a.size=3", "only a dense field has a size"},
     {"size and columns", "format=csv;columns=a b;fields=x:dense;x.columns=a b;x.size=3",
      "size is 3, but it has 2 columns"},
@@ -142,15 +142,15 @@ static const struct {
     {"unknown key", "format=csv;columns=a;fields=a:dense;a.scale=2",
      "unknown key 'scale' in [field] (known: type, columns, "},
     {"unknown field", "format=csv;columns=a;fields=a:dense;b.std=2",
-     "[field b]: fields does not name it"},
+     "[field b]: 'fields' of [data] does not name this field"},
     {"key twice", "format=csv;columns=a;fields=a:dense;a.std=2;a.std=2",
      "std is given twice (first on line 4)"},
     {"values of a number", "format=csv;columns=a;fields=a:dense;a.values=x y",
-     "only a label has them"},
+     "only a label has values"},
     {"transform of an id", "format=csv;columns=a;fields=a:id;a.transform=log",
-     "field 'a': transform: only a dense field has it"},
+     "field 'a': transform: only a dense field has this key"},
     {"missing_value of a category", "format=csv;columns=a;fields=a:category;a.missing_value=1",
-     "field 'a': missing_value: only a dense field has it"},
+     "field 'a': missing_value: only a dense field has this key"},
     {"missing_value of libsvm", "format=libsvm;fields=y:label x:dense;x.missing_value=1",
      "an index that a line does not name is 0"},
     {"pixels' logarithms", "format=idx;image.transform=log",
@@ -270,7 +270,7 @@ static void images_go_with_their_labels(void **state) {
     data_reader_rewind(r, 0);
     put("x-images-idx3-ubyte", "\0\0\x09\x03", 4);
     assert_int_equal(data_reader_next(r, 1, &b, &err), PD_EDATA);
-    assert_non_null(strstr(err.msg, "no idx file of unsigned bytes"));
+    assert_non_null(strstr(err.msg, "not an idx file of unsigned bytes"));
     data_reader_free(r);
     data_reader_free(other);
     data_files_release(&files);

@@ -109,11 +109,11 @@ static void a_broken_dictionary_names_its_line(void **state) {
     static const struct {
         const char *name, *text, *want;
     } rows[] = {
-        {"twice", "<unk>\n<s>\n<e>\na\nb\na\n", ":6: 'a' is there twice"},
-        {"blank line", "<unk>\n\n<s>\n", ":2: a line holds one word"},
-        {"two words", "<unk>\na b\n", ":2: a line holds one word"},
-        {"no end marker", "<unk>\n<s>\na\n", ": there is no line '<e>'"},
-        {"empty", "", ": there is no line '<unk>'"},
+        {"twice", "<unk>\n<s>\n<e>\na\nb\na\n", ":6: 'a' is already in the dictionary"},
+        {"blank line", "<unk>\n\n<s>\n", ":2: each line must hold one word"},
+        {"two words", "<unk>\na b\n", ":2: each line must hold one word"},
+        {"no end marker", "<unk>\n<s>\na\n", ": the line '<e>' is missing"},
+        {"empty", "", ": the line '<unk>' is missing"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct data_dict *d;

@@ -107,7 +107,7 @@ static void a_spec_that_does_not_fit_is_refused(void **state) {
         {"unknown format",
          {.format = "xml", .n_fields = 2},
          "unknown data format 'xml' (known: ids, ngram, "},
-        {"no field", {.format = "ids", .n_fields = 0}, "0 fields; there can be 1 to 256"},
+        {"no field", {.format = "ids", .n_fields = 0}, "there are 0 fields; 1 to 256 are allowed"},
         {"no markers", {.format = "ngram", .n_fields = 3}, "needs the ids of <s> and <e>"},
         {"marker too large",
          {.format = "ngram", .n_fields = 3, .vocabulary = 5, .end_id = 5},

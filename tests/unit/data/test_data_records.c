@@ -154,7 +154,7 @@ static void a_column_of_two_fields_is_not_rewritten(void **state) {
                                   .min_count = 2};
     put("1\n2\n");
     assert_int_equal(data_records(&o, &c, &err), PD_EUSAGE);
-    assert_non_null(strstr(err.msg, "column 'a' is a category and belongs to another field, too"));
+    assert_non_null(strstr(err.msg, "column 'a' is a category and also belongs to another field"));
     o.min_count = 1; /* as they stand, nothing is in the way */
     err.code = 0;
     assert_int_equal(data_records(&o, &c, &err), 0);

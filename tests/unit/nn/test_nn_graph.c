@@ -259,7 +259,7 @@ static const struct {
     {"a field of no kind", DATA "[field w2]\ntype = odd\n",
      ":9: field 'w2': type: it is id, list, dense, category, "},
     {"a section of no field", DATA "[field w3]\ntype = dense\n",
-     ":9: [field w3]: fields does not name it"},
+     ":9: [field w3]: 'fields' of [data] does not name this field"},
     {"a list has no size", DATA "[field w2]\ntype = list\nsize = 3\n",
      ":10: field 'w2': size: only a dense field has a size"},
     {"sizes that differ",

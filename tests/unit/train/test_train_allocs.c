@@ -106,13 +106,13 @@ static void write_model(const char *dir, const struct model *m) {
     pd_buf_release(&b);
 }
 
-struct watch {
+struct alloc_watch {
     int steps;
     unsigned long before, after; /* the steps that count */
 };
 
 static int on_step(void *arg) {
-    struct watch *w = arg;
+    struct alloc_watch *w = arg;
     if (w->steps < BATCHES) /* it asks once more behind the pass */
         w->after = atomic_load(&n_allocs);
     if (w->steps++ == WARM)
@@ -127,7 +127,7 @@ static void train(const struct model *m, const char *threads) {
     struct pd_options o;
     struct pd_err err = {0};
     struct pd_log log;
-    struct watch w = {0};
+    struct alloc_watch w = {0};
     int n_rest = 0;
     assert_non_null(mkdtemp(dir));
     write_model(dir, m);

@@ -36,17 +36,17 @@ static void put(const char *name, const char *text) {
     assert_int_equal(pd_write_file_atomic(at(name), text, strlen(text), 0644, NULL), 0);
 }
 
-static struct watch *watch(const char *pattern, const char *done_file, double quiet) {
+static struct train_folder_watch *watch(const char *pattern, const char *done_file, double quiet) {
     const struct train_folder_watch_opts o = {
         .dir = dir, .pattern = pattern, .done_file = done_file, .quiet = quiet};
-    struct watch *w = NULL;
+    struct train_folder_watch *w = NULL;
     struct pd_err err = {0};
     if (train_folder_watch_new(&w, &o, &err))
         fail_msg("%s: %s", pattern, err.msg);
     return w;
 }
 
-static void expect_next(struct watch *w, const char *last, int rc, const char *key) {
+static void expect_next(struct train_folder_watch *w, const char *last, int rc, const char *key) {
     char got[WATCH_KEY_MAX + 1] = "";
     struct pd_err err = {0};
     assert_int_equal(train_folder_watch_next(w, last, got, &err), rc);
@@ -61,7 +61,7 @@ static void a_pattern_has_a_day_and_a_minute(void **state) {
         "20261122//part-*", "a/b/c d/b/c", "a/b/c,d/b/c",  ""};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         const struct train_folder_watch_opts o = {.dir = dir, .pattern = wrong[i], .done_file = ""};
-        struct watch *w = NULL;
+        struct train_folder_watch *w = NULL;
         struct pd_err err = {0};
         if (train_folder_watch_new(&w, &o, &err) != PD_ECONF ||
             !strstr(err.msg, "job = online takes one pattern"))
@@ -70,7 +70,7 @@ static void a_pattern_has_a_day_and_a_minute(void **state) {
     char longer[5000], day[WATCH_KEY_MAX + 1];
     memset(longer, 'x', sizeof longer);
     memcpy(longer + sizeof longer - 10, "/a/b/c", 7);
-    struct watch *w = NULL;
+    struct train_folder_watch *w = NULL;
     struct pd_err err = {0};
     assert_int_equal(
         train_folder_watch_new(
@@ -91,7 +91,7 @@ static void a_pattern_has_a_day_and_a_minute(void **state) {
 
 static void folders_come_in_the_order_of_their_names(void **state) {
     (void)state;
-    struct watch *w = watch("order/20?????[0-9]/???[0-9]/part-*", "_DONE", 0);
+    struct train_folder_watch *w = watch("order/20?????[0-9]/???[0-9]/part-*", "_DONE", 0);
     expect_next(w, "", PD_ENOENT, "");
     static const char *const made[] = {
         "order/20261122/0105/_DONE", "order/20261121/2355/_DONE",
@@ -121,7 +121,7 @@ static void folders_come_in_the_order_of_their_names(void **state) {
     train_folder_watch_free(w);
 }
 
-static void expect_files(struct watch *w, const char *key, const char *want) {
+static void expect_files(struct train_folder_watch *w, const char *key, const char *want) {
     struct data_files f = {0};
     struct pd_err err = {0};
     char all[2000] = "";
@@ -141,7 +141,7 @@ static void a_folder_has_its_files(void **state) {
                                        "files/1/2/part-dir/x", "files/1/3/_DONE"};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
         put(made[i], "x");
-    struct watch *w = watch("files/*/*/part-*", "_DONE", 0);
+    struct train_folder_watch *w = watch("files/*/*/part-*", "_DONE", 0);
     expect_files(w, "1/2", "files/1/2/part-10 files/1/2/part-9");
     expect_files(w, "1/3", "");
     struct data_files f = {0};
@@ -169,7 +169,7 @@ static void pause_ms(long ms) {
 static void without_a_done_file_nothing_may_change_for_a_while(void **state) {
     (void)state;
     enum { QUIET_MS = 100, PAUSE_MS = 150 };
-    struct watch *w = watch("quiet/*/*/part-*", "", QUIET_MS * 1e-3);
+    struct train_folder_watch *w = watch("quiet/*/*/part-*", "", QUIET_MS * 1e-3);
     put("quiet/1/1/part-0", "a");
     expect_next(w, "", 0, "1/1");
     pause_ms(PAUSE_MS);
