@@ -1,8 +1,9 @@
-/* check.c - see check.h: the conversation.
+/* check.c - the conversation of check.h.
  *
- *     hello -> clock, five times -> facts -> listen ...        all hosts at once; those that failed
- * are left out from here on probe: node i tries i+1, i+2, i+4, i+8 ...               so each is
- * tried by CHECK_PEERS others, and a cut in the network is found however the nodes lie on its sides
+ *     hello -> clock, five times -> facts -> listen ...     all hosts at once
+ *     probe: node i tries i+1, i+2, i+4, i+8 ...            only hosts that listen
+ *
+ * CHECK_PEERS other nodes try each node, so a cut in the network is found wherever it lies.
  */
 #include "launcher/check/check.h"
 
@@ -23,7 +24,7 @@ struct asking {
     uint8_t key[WIRE_KEY_BYTES];
     struct began {
         uint64_t mono_ns, wall_us;
-    } * began; /* per node: when its clock was asked */
+    } * began; /* per node: start of its clock request */
 };
 
 static void ask(struct ask_all_node *n, unsigned type, json_t *body, const void *sec1, size_t n1,
@@ -45,7 +46,8 @@ static int on_listening(struct link *l, const struct wire_frame *f, json_t *body
     (void)f;
     if (!err)
         a->v[n->id].port = (int)json_integer_value(json_object_get(body, "port"));
-    ask_all_keep(n); /* without a port it is a finding, not the end */
+    /* a node that cannot listen is a finding, not an error */
+    ask_all_keep(n);
     return 1;
 }
 
@@ -119,7 +121,7 @@ static const char *fact(const struct check_node *v, const char *name) {
     return s ? s : "";
 }
 
-/* Of the peer's addresses those that can mean the peer: 127.x only on one network stack. */
+/* The peer's addresses that can mean the peer: 127.x only if both share a network stack. */
 static json_t *addresses(const struct check_node *from, const struct check_node *to) {
     int one = !strcmp(fact(from, "net_id"), fact(to, "net_id"));
     json_t *list = json_array(), *a;
@@ -144,11 +146,11 @@ static int on_probed(struct link *l, const struct wire_frame *f, json_t *body,
     }
     a->v[n->id].reached = json_incref(json_object_get(body, "reached"));
     a->v[n->id].shared = json_incref(json_object_get(body, "shared"));
-    ask_all_keep(n); /* others may try it still */
+    ask_all_keep(n); /* other nodes may still try it */
     return 1;
 }
 
-/* Among those that listen, `n` is the `at`th of `count`. */
+/* `n` is number `at` of the `count` nodes that listen. */
 static void probe(struct ask_all_node *n) {
     struct asking *a = n->g->arg;
     json_t *peers = json_array();
@@ -174,11 +176,8 @@ static void probe(struct ask_all_node *n) {
         "probing the other nodes", on_probed);
 }
 
-/* -----------------------------------------------------------------------------------------------------------
- */
-
-/* What a job would bind on each node: the ports of its pserver, and one for a program of the
- * user's. */
+/* The ports that a job would bind on each node: those of its pserver, and one for the user's own
+ * program. */
 static void count_ports(struct client_env *c, struct check_node *v) {
     for (size_t i = 0; i < c->n_pservers; i++)
         v[c->pservers[i]].needed += (int)(c->opts->ports_num + c->opts->ports_num_for_sparse);

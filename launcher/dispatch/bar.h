@@ -1,10 +1,10 @@
-/* bar.h - how far a dispatch is, for people: on a terminal a line below the output,
+/* bar.h - the progress of a dispatch. On a terminal it is a line below the output:
  *
- *     dispatch [===========>----------------]  41 %  6.6 of 16.0 MB  3 of 8 nodes  11.2 MB/s  ETA 2
- * s
+ *     dispatch [========>------------]  41 %  6.6 of 16.0 MB  3 of 8 nodes  11.2 MB/s  ETA 2 s
  *
- * in a pipe a line every few seconds, with --json an object now and then. Bytes and rate are the
- * slowest node's. */
+ * In a pipe it is a line every few seconds; with --json it is an object now and then. Bytes and
+ * rate are those of the slowest node.
+ */
 #ifndef LAUNCHER_BAR_H
 #define LAUNCHER_BAR_H
 
@@ -12,8 +12,8 @@
 #include "launcher/view/view.h"
 
 struct bar {
-    struct view *view;                    /* may be NULL: nothing is shown */
-    void (*object)(void *arg, json_t *o); /* --json: takes the object; else NULL */
+    struct view *view;                    /* NULL: nothing is shown */
+    void (*object)(void *arg, json_t *o); /* --json: takes the object; otherwise NULL */
     void *arg;
     uint64_t began_ms, shown_ms;
     int is_shown, n_lines;
@@ -22,11 +22,10 @@ struct bar {
 void bar_init(struct bar *b, struct view *view, void (*object)(void *arg, json_t *o), void *arg,
               uint64_t now_ms);
 void bar_update(struct bar *b, const struct dispatch *d, uint64_t now_ms);
-/* Takes the line away; says what was done if it took long enough for that to be of interest, or if
- * a line was shown. */
+/* Remove the line. Print a summary if the dispatch took long enough or if a line was shown. */
 void bar_end(struct bar *b, const struct dispatch *d, uint64_t now_ms);
 
-/* "16.0 MB", "312 kB" (of 1000) */
+/* "16.0 MB", "312 kB": decimal units */
 const char *bar_bytes(uint64_t n, char out[24]);
 
 #endif

@@ -9,16 +9,21 @@
 #include "base/str.h"
 
 enum {
-    BEGIN_MS =
-        120000, /* for an agent to say whether it has a package; it may look at what is there */
+    /* time for an agent to say whether it has a package; it may check its objects */
+    BEGIN_MS = 120000,
     ASK_MS = 30000,
     TICK_MS = 200,
-    REACH_MS = 4000,  /* a source that is not reached by then, */
-    IDLE_MS = 5000,   /* or that has what is asked for and sends nothing, is passed by */
-    SILENT_MS = 2500, /* so is one that says nothing of itself while another one waits for it; */
-    SILENT_BULK_MS = 1200, /* when much was to come it spoke twice a second or more often */
+    /* A source is bypassed if it is not reached within REACH_MS, if it has the requested objects
+     * and sends nothing for IDLE_MS, or if it sends no status for SILENT_MS while another node
+     * waits for it. */
+    REACH_MS = 4000,
+    IDLE_MS = 5000,
+    SILENT_MS = 2500,
+    /* instead of SILENT_MS when much is to come: a node then reports at least twice a second */
+    SILENT_BULK_MS = 1200,
     BULK = 1 << 20,
-    LATE_TICK_MS = 2000, /* a tick so long after the one before it: we were not there */
+    /* a longer time between two ticks means that this process stood still */
+    LATE_TICK_MS = 2000,
 };
 
 static uint64_t now(const struct dispatch *d) { return uv_now(d->c.loop); }
@@ -38,9 +43,9 @@ static void on_drain(struct link *l, void *arg) {
             feed_send(n->m[i].taker);
 }
 
-/* A link that has something to be called for is not judged by its silence (link_keep.c): only while
- * it carries a package. */
-static void stop_taking_here(struct member *m) {
+/* The link ignores silence while it has a drain callback (link_keep.c): remove the callback when
+ * the link carries no package. */
+static void stop_taking_here(struct dispatch_member *m) {
     struct dnode *n = &m->d->nodes[m->node];
     int any = 0;
     feed_taker_free(m->taker);
@@ -51,7 +56,7 @@ static void stop_taking_here(struct member *m) {
         link_on_drain(n->l, NULL, NULL);
 }
 
-static void tell_source(struct dispatch *d, struct member *m, int source) {
+static void tell_source(struct dispatch *d, struct dispatch_member *m, int source) {
     struct dnode *n = &d->nodes[m->node], *s = source >= 0 ? &d->nodes[source] : NULL;
     struct pd_err err = {0};
     json_t *body;
@@ -74,7 +79,7 @@ static void tell_source(struct dispatch *d, struct member *m, int source) {
             return;
         }
     }
-    /* With the id of the package; the answer only says that it was read. */
+    /* The request has the package's id. The answer only says that it was read. */
     link_send(n->l, WIRE_DS_SOURCE, m->req, body, s ? d->secret : NULL, s ? sizeof d->secret : 0);
 }
 
@@ -82,10 +87,11 @@ static void send_plans(struct dispatch *d) {
     int node, source;
     if (!d->started || d->over || d->sending_plans)
         return;
-    d->sending_plans = 1; /* a node that fails meanwhile changes plans, which this loop then sees */
+    /* a node that fails meanwhile changes the plans; this loop sees the change */
+    d->sending_plans = 1;
     for (int i = 0; i < d->n_packages; i++)
         while (d->packages[i].plan && relay_plan_next(d->packages[i].plan, &node, &source)) {
-            struct member *m = &d->nodes[node].m[i];
+            struct dispatch_member *m = &d->nodes[node].m[i];
             if (m->state == LACKS && d->nodes[node].l)
                 tell_source(d, m, source);
         }
@@ -94,7 +100,7 @@ static void send_plans(struct dispatch *d) {
 
 /* --- one node --- */
 
-void dispatch_drop(struct member *m) {
+void dispatch_drop(struct dispatch_member *m) {
     struct dpackage *p = &m->d->packages[m->package];
     stop_taking_here(m);
     if (p->plan && m->state != OFF)
@@ -154,7 +160,7 @@ static void wants_nothing_more(struct dispatch *d, int node) {
     dispatch_changed(d);
 }
 
-static void member_is_done(struct member *m) {
+static void member_is_done(struct dispatch_member *m) {
     struct dispatch *d = m->d;
     struct dnode *n = &d->nodes[m->node];
     struct relay_plan *plan = d->packages[m->package].plan;
@@ -175,15 +181,15 @@ static uint64_t number(json_t *body, const char *name) {
     return v > 0 ? (uint64_t)v : 0;
 }
 
-/* A node that fetches tells of itself once or twice a second. One that does not is cut off, long
- * before ssh gives it up. */
+/* A node that fetches reports once or twice a second. A silent node is cut off long before ssh
+ * gives up its connection. */
 static int is_silent(const struct dispatch *d, int node, int package, uint64_t waited_ms) {
-    const struct member *m = &d->nodes[node].m[package];
+    const struct dispatch_member *m = &d->nodes[node].m[package];
     uint64_t limit = m->asked >= BULK ? SILENT_BULK_MS : SILENT_MS;
     return m->state == LACKS && m->heard_ms && waited_ms > limit && now(d) - m->heard_ms > limit;
 }
 
-static void take_status(struct member *m, json_t *body) {
+static void take_status(struct dispatch_member *m, json_t *body) {
     struct dispatch *d = m->d;
     struct relay_plan *plan = d->packages[m->package].plan;
     const char *why = json_string_value(json_object_get(body, "why"));
@@ -200,7 +206,7 @@ static void take_status(struct member *m, json_t *body) {
     m->asked = number(body, "asked");
     m->of = number(body, "of");
     if (m->state != LACKS || source != relay_plan_source(plan, m->node))
-        return; /* it does not know yet what we told it */
+        return; /* the node does not know its new source yet */
     if (source >= 0 &&
         ((!r.reached && why && *why) || (!r.reached && now(d) - m->told_ms > REACH_MS) ||
          (r.asks && number(body, "idle_ms") > IDLE_MS &&
@@ -214,13 +220,14 @@ static void take_status(struct member *m, json_t *body) {
 
 static int on_package_frame(struct link *l, const struct wire_frame *f, json_t *body,
                             const struct pd_err *err, void *arg) {
-    struct member *m = arg;
+    struct dispatch_member *m = arg;
     struct dispatch *d = m->d;
     struct pd_err e = {0};
     (void)l;
     if (m->state == OFF || d->over)
         return 1;
-    if (err && err->code == PD_ECLOSED) { /* whoever owns the link hears of it, too */
+    /* the owner of the link gets the error, too */
+    if (err && err->code == PD_ECLOSED) {
         dispatch_drop(m);
         send_plans(d);
         return 1;
@@ -265,7 +272,7 @@ static int on_package_frame(struct link *l, const struct wire_frame *f, json_t *
 void dispatch_begin(struct dispatch *d, int node, int package) {
     struct dnode *n = &d->nodes[node];
     struct dpackage *p = &d->packages[package];
-    struct member *m = &n->m[package];
+    struct dispatch_member *m = &n->m[package];
     struct object_id id;
     struct pd_err err = {0};
     size_t len;
@@ -301,7 +308,7 @@ void dispatch_begin(struct dispatch *d, int node, int package) {
               root, len);
 }
 
-/* An agent that can't listen takes all the same. */
+/* An agent that cannot listen still takes packages. */
 static int on_serve(struct link *l, const struct wire_frame *f, json_t *body,
                     const struct pd_err *err, void *arg) {
     struct dnode *n = arg;
@@ -325,7 +332,8 @@ void dispatch_add_node(struct dispatch *d, int node, struct link *l, unsigned pa
     n->l = l;
     n->failed = 0;
     n->wants = packages & ((1u << d->n_packages) - 1);
-    if (d->c.relay && d->c.n_nodes > 1) /* its answer comes before those of the packages */
+    /* the answer comes before those of the packages */
+    if (d->c.relay && d->c.n_nodes > 1)
         link_request(l, WIRE_DS_SERVE,
                      json_pack("{s:i, s:s, s:i, s:b}", "node", node, "token", d->token, "port",
                                d->c.port, "encrypt", d->c.encrypt),
@@ -341,7 +349,7 @@ void dispatch_add_node(struct dispatch *d, int node, struct link *l, unsigned pa
 
 void dispatch_add_packages(struct dispatch *d, int node, struct link *l, unsigned packages) {
     struct dnode *n = &d->nodes[node];
-    if (n->l != l) { /* it was lost meanwhile */
+    if (n->l != l) { /* the link was lost meanwhile */
         dispatch_add_node(d, node, l, DISPATCH_ALL & packages);
         return;
     }
@@ -357,9 +365,9 @@ void dispatch_add_packages(struct dispatch *d, int node, struct link *l, unsigne
 
 /* --- the whole --- */
 
-/* An agent that stands still keeps its connection: without this its package would never be over.
- * Silence while we did not look (this machine was suspended, a step of ours took long) is not the
- * node's. */
+/* An agent that stands still keeps its connection: without this check its package would never be
+ * over. Silence does not count while this process itself stood still (suspended machine, a long
+ * step). */
 static void give_up_silent(struct dispatch *d) {
     struct pd_err err;
     if (now(d) - d->ticked_ms > LATE_TICK_MS)
@@ -367,7 +375,7 @@ static void give_up_silent(struct dispatch *d) {
     d->ticked_ms = now(d);
     for (int i = 0; i < d->c.n_nodes && !d->over; i++)
         for (int k = 0; k < d->n_packages && d->nodes[i].l; k++) {
-            const struct member *m = &d->nodes[i].m[k];
+            const struct dispatch_member *m = &d->nodes[i].m[k];
             uint64_t since = m->heard_ms > d->awake_ms ? m->heard_ms : d->awake_ms;
             if (m->state != LACKS || now(d) - since < d->c.silence_ms)
                 continue;
@@ -411,7 +419,7 @@ int dispatch_new(struct dispatch **out, const struct dispatch_conf *conf, struct
     d->ticked_ms = now(d);
     for (int i = 0; i < conf->n_nodes; i++)
         for (int k = 0; k < DISPATCH_PACKAGES; k++)
-            d->nodes[i].m[k] = (struct member){.d = d, .node = i, .package = k};
+            d->nodes[i].m[k] = (struct dispatch_member){.d = d, .node = i, .package = k};
     randombytes_buf(d->secret, sizeof d->secret);
     randombytes_buf(token, sizeof token);
     pd_hex(d->token, token, sizeof token);
@@ -434,7 +442,8 @@ static void on_feed_gone(void *arg) { ((struct dispatch *)arg)->n_feeds_going--;
 void dispatch_cancel(struct dispatch *d) {
     if (d->over)
         return;
-    d->over = 1; /* before: nobody is told of a new source */
+    /* set first: no node is told of a new source */
+    d->over = 1;
     for (int i = 0; i < d->c.n_nodes; i++)
         dispatch_remove_node(d, i);
     for (int i = 0; i < d->n_packages; i++) {
@@ -457,7 +466,7 @@ void dispatch_free(struct dispatch *d) {
     dispatch_cancel(d);
     while (d->n_scanning || d->n_feeds_going)
         uv_run(d->c.loop, UV_RUN_ONCE);
-    uv_run(d->c.loop, UV_RUN_NOWAIT); /* the timer's end */
+    uv_run(d->c.loop, UV_RUN_NOWAIT); /* lets the timer close */
     for (int i = 0; i < d->n_packages; i++) {
         struct dpackage *p = &d->packages[i];
         scan_free(p->scan);

@@ -1,5 +1,5 @@
-/* dispatch_int.h - what dispatch.c (nodes, sources, the whole) and dispatch_package.c (hashing,
- * parts) share. */
+/* dispatch_internal.h - shared by dispatch.c (nodes, sources, the whole) and dispatch_package.c
+ * (hashing, parts). */
 #ifndef LAUNCHER_DISPATCH_INTERNAL_H
 #define LAUNCHER_DISPATCH_INTERNAL_H
 
@@ -11,23 +11,24 @@ enum { DISPATCH_NAME_MAX = 100 };
 
 enum member_state { OFF, ASKED, LACKS, DONE };
 
-/* A package on a node. */
-struct member {
+/* One package on one node. */
+struct dispatch_member {
     struct dispatch *d;
     int node, package;
     enum member_state state;
     int had;
     uint64_t req, have, of, rate, told_ms;
-    uint64_t heard_ms, asked; /* its last DS_STATUS: when it came, bytes that it waited for */
-    struct feed_taker *taker; /* while it takes from here */
+    /* the last DS_STATUS: when it came; bytes that the node waited for */
+    uint64_t heard_ms, asked;
+    struct feed_taker *taker; /* while the node takes from this machine */
 };
 
 struct dnode {
     struct link *l;
-    unsigned wants, done; /* packages */
+    unsigned wants, done; /* bits of packages */
     int serves, port, failed;
     json_t *addrs;
-    struct member m[DISPATCH_PACKAGES];
+    struct dispatch_member m[DISPATCH_PACKAGES];
 };
 
 struct dpackage {
@@ -37,14 +38,14 @@ struct dpackage {
     struct feed *feed;
     struct relay_plan *plan;
     int scanned, broken;
-    struct pd_err err; /* of the thread */
+    struct pd_err err; /* result of the thread */
     uv_work_t work;
-    /* dispatch_add_parts */
-    int is_parts, parts_ready; /* ready: roots and plan are there */
-    dispatch_make make;        /* to be made; NULL: nothing is */
+    /* For dispatch_add_parts: */
+    int is_parts, parts_ready; /* ready: roots and plan exist */
+    dispatch_make make;        /* NULL: no parts are to be made */
     void *make_arg;
-    struct scan_root **roots; /* of each node; NULL: it gets nothing */
-    uint64_t sent_before;     /* by feeds that are gone */
+    struct scan_root **roots; /* of each node; NULL: no part */
+    uint64_t sent_before;     /* by feeds that were freed */
 };
 
 struct dispatch {
@@ -54,20 +55,22 @@ struct dispatch {
     int n_packages, n_scanning, n_feeds_going;
     int started, over;
     uint8_t secret[32];
-    char token[9]; /* a name: what proves that somebody belongs to us is the secret */
+    /* a name only: the secret proves that a node belongs to this dispatch */
+    char token[9];
     uv_timer_t tick;
     int tick_open;
     uint64_t rate, rate_have, rate_ms;
-    uint64_t peak;                /* of the agents that said so */
-    uint64_t ticked_ms, awake_ms; /* the last tick; silence counts from then, at the earliest */
+    uint64_t peak; /* the largest memory use of an agent */
+    /* ticked_ms: the last tick; awake_ms: silence counts from this time on */
+    uint64_t ticked_ms, awake_ms;
     int sending_plans;
 };
 
 /* dispatch.c */
 void dispatch_changed(struct dispatch *d);
 void dispatch_fail_node(struct dispatch *d, int node, const struct pd_err *err);
-void dispatch_begin(struct dispatch *d, int node,
-                    int package); /* asks the node, if it is there, wants it, and it can be sent */
-void dispatch_drop(struct member *m);
+/* ask the node if it is there, wants the package, and the package can be sent */
+void dispatch_begin(struct dispatch *d, int node, int package);
+void dispatch_drop(struct dispatch_member *m);
 
 #endif

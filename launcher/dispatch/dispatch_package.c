@@ -1,5 +1,5 @@
-/* dispatch_package.c - packages of a dispatch: hashed on a thread, then asked for at the nodes;
- * parts of one, each for a node. */
+/* dispatch_package.c - packages of a dispatch: hashed on a thread, then announced to the nodes; and
+ * packages of which each node gets a part. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -27,7 +27,7 @@ static void scan_work(uv_work_t *w) {
     scan_run(p->scan, &p->err);
 }
 
-/* The package's objects are all known: it can be sent. 0: no. */
+/* All objects of the package are known: it can be sent. 0: no. */
 static int can_be_fed(struct dpackage *p) {
     struct dispatch *d = p->d;
     int relayed = d->c.relay && !p->is_parts;
@@ -108,7 +108,8 @@ void dispatch_parts(struct dispatch *d, int package, dispatch_make make, void *a
     relay_plan_free(p->plan);
     p->plan = NULL;
     p->feed = NULL;
-    if (old) { /* its threads read the scan, which is about to change */
+    /* its threads read the scan, which is about to change */
+    if (old) {
         p->sent_before += feed_sent(old);
         d->n_feeds_going++;
         feed_free(old, on_old_feed_gone, p);

@@ -7,28 +7,30 @@
 #include "base/alloc.h"
 
 enum {
-    BATCH_RAW = 1 << 20,       /* encoded by one job */
-    BATCH_MAX = SCAN_READ_MAX, /* objects */
-    JOBS = 3,                  /* at once: reading, hashing and compressing keep ahead of sending */
-    AHEAD = 1 << 20,           /* bytes on a link that are not sent yet */
-    FRAME_RELAYED = 64 << 10,  /* small: a relay hands on what it has got */
-    FRAME_MAX = 512 << 10,     /* many records are hashed side by side */
-    FRAME_PARTS = 64,          /* records */
+    BATCH_RAW = 1 << 20,       /* bytes that a job encodes */
+    BATCH_MAX = SCAN_READ_MAX, /* objects that a job encodes */
+    /* jobs at once: reading, hashing and compressing keep ahead of sending */
+    JOBS = 3,
+    AHEAD = 1 << 20, /* unsent bytes on a link */
+    /* bytes: small, since a relay passes on complete frames */
+    FRAME_RELAYED = 64 << 10,
+    FRAME_MAX = 512 << 10, /* bytes: the receiver hashes many records side by side */
+    FRAME_PARTS = 64,      /* records */
     CACHE_MAX = 48 << 20,
     ASKED_MAX = 1 << 20, /* ids that wait */
 };
 
 enum rec_state { NONE, RUNNING, READY };
 
-/* The records of a job, each in a place that is as large as its object and a header: made where
- * they were read, sent from there. */
-struct block {
-    unsigned n_used; /* by records */
+/* The records of a job. Each has a place for its object and a header: a record is made where its
+ * object was read, and is sent from there. */
+struct record_block {
+    unsigned n_used; /* number of records in use */
     uint8_t data[];
 };
 
 struct rec {
-    struct block *block;
+    struct record_block *block;
     const uint8_t *data; /* in the block */
     uint32_t len;
     uint8_t state;
@@ -38,19 +40,20 @@ struct feed_taker {
     struct feed *f;
     struct link *l;
     uint64_t req;
-    uint32_t *asked; /* objects, [first, n) of them still to be sent */
+    /* objects; [first, n) are still to be sent */
+    uint32_t *asked;
     size_t first, n, cap;
     struct feed_taker *next;
 };
 
-struct job {
+struct encode_job {
     uv_work_t work;
     struct feed *f;
     uint32_t object[BATCH_MAX];
-    size_t len[BATCH_MAX]; /* of their records */
+    size_t len[BATCH_MAX]; /* of the records */
     unsigned n;
     size_t raw; /* bytes of the objects */
-    struct block *block;
+    struct record_block *block;
     struct object_codec *codec;
     struct pd_err err;
 };
@@ -58,15 +61,16 @@ struct job {
 struct feed {
     uv_loop_t *loop;
     const struct scan *scan;
-    size_t frame; /* bytes in one message, more or less */
+    size_t frame; /* approximate bytes of a message */
     void (*failed)(void *, const struct pd_err *);
     void *arg;
-    struct rec *recs; /* index: object */
-    uint32_t *fifo;   /* READY objects, the oldest first: a ring as large as there are objects */
+    struct rec *recs; /* indexed by object */
+    /* READY objects, the oldest first: a ring with a place for each object */
+    uint32_t *fifo;
     size_t n_objects, fifo_first, fifo_n, cached;
     struct feed_taker *takers;
-    struct object_codec *codecs[JOBS]; /* [0, n_codecs): no job has them. Making one costs as much
-                                          as packing some objects */
+    /* [0, n_codecs): not in use by a job. Making a codec costs as much as packing some objects. */
+    struct object_codec *codecs[JOBS];
     unsigned n_codecs, n_jobs;
     int has_failed, leaving;
     void (*gone)(void *);
@@ -149,7 +153,7 @@ void feed_stop(struct feed_taker *t) { t->first = t->n = 0; }
 /* --- encoding --- */
 
 static void work(uv_work_t *w) {
-    struct job *j = w->data;
+    struct encode_job *j = w->data;
     struct object_codec *c = j->codec = j->codec ? j->codec : object_codec_new();
     const struct scan *s = j->f->scan;
     j->block = pd_malloc(sizeof *j->block + j->raw + j->n * (size_t)OBJECT_HEADER);
@@ -178,7 +182,7 @@ static void drop_oldest(struct feed *f, size_t room) {
     }
 }
 
-static void keep_record(struct feed *f, uint32_t object, struct block *b, const uint8_t *p,
+static void keep_record(struct feed *f, uint32_t object, struct record_block *b, const uint8_t *p,
                         size_t n) {
     drop_oldest(f, place_of(f, object));
     f->recs[object] = (struct rec){b, p, (uint32_t)n, READY};
@@ -195,16 +199,16 @@ static void fail(struct feed *f, const struct pd_err *err) {
 }
 
 static void on_worked(uv_work_t *w, int status) {
-    struct job *j = w->data;
+    struct encode_job *j = w->data;
     struct feed *f = j->f;
-    struct block *b = j->block;
+    struct record_block *b = j->block;
     const uint8_t *at = b ? b->data : NULL;
     (void)status;
     f->n_jobs--;
     if (j->codec)
-        f->codecs[f->n_codecs++] = j->codec; /* each job has one at most */
+        f->codecs[f->n_codecs++] = j->codec; /* each job has at most one codec */
     if (b)
-        b->n_used = 1; /* ours, until all records have it */
+        b->n_used = 1; /* the job's own, until all records count */
     for (unsigned i = 0; i < j->n && !f->leaving; i++) {
         if (j->err.code) {
             f->recs[j->object[i]].state = NONE;
@@ -227,17 +231,18 @@ static void on_worked(uv_work_t *w, int status) {
         return;
     }
     for (struct feed_taker *t = f->takers, *next; t && !f->has_failed; t = next) {
-        next = t->next; /* sending frees no taker; the next one may still be looked at */
+        /* sending frees no taker; the next taker may still be looked at */
+        next = t->next;
         feed_send(t);
     }
 }
 
-/* The next objects that t wants and nobody encodes yet. */
+/* Encode the next objects that t wants and that no job encodes yet. */
 static void encode_ahead(struct feed_taker *t) {
     struct feed *f = t->f;
     size_t i = t->first, seen = 0;
     while (f->n_jobs < JOBS && seen < JOBS * (size_t)BATCH_RAW) {
-        struct job *j = NULL;
+        struct encode_job *j = NULL;
         for (; i < t->n && (!j || j->raw < BATCH_RAW) && seen < JOBS * (size_t)BATCH_RAW; i++) {
             uint32_t o = t->asked[i];
             seen += scan_raw_len(f->scan, o);
@@ -263,12 +268,12 @@ static void encode_ahead(struct feed_taker *t) {
 
 /* --- sending --- */
 
-struct frame {
+struct out_frame {
     struct link_part part[FRAME_PARTS];
     size_t n, len;
 };
 
-static void send_frame(struct feed_taker *t, struct frame *frame) {
+static void send_frame(struct feed_taker *t, struct out_frame *frame) {
     if (!frame->n)
         return;
     t->f->sent += frame->len;
@@ -278,7 +283,7 @@ static void send_frame(struct feed_taker *t, struct frame *frame) {
 
 void feed_send(struct feed_taker *t) {
     struct feed *f = t->f;
-    struct frame frame;
+    struct out_frame frame;
     if (f->has_failed || t->first == t->n)
         return;
     frame.n = frame.len = 0;
@@ -299,7 +304,7 @@ void feed_send(struct feed_taker *t) {
 int feed_ask(struct feed_taker *t, const uint8_t *ids, size_t n_bytes, struct pd_err *err) {
     size_t n = n_bytes / OBJECT_ID;
     if (n_bytes % OBJECT_ID || t->n - t->first + n > ASKED_MAX)
-        return pd_fail(err, PD_EPROTO, "the agent asks for objects in a way that can't be read");
+        return pd_fail(err, PD_EPROTO, "the agent sent an invalid request for objects");
     if (t->first && t->first == t->n)
         t->first = t->n = 0;
     if (t->n + n > t->cap) {
@@ -316,7 +321,7 @@ int feed_ask(struct feed_taker *t, const uint8_t *ids, size_t n_bytes, struct pd
         long o = scan_find(t->f->scan, &id);
         if (o < 0)
             return pd_fail(err, PD_EPROTO,
-                           "the agent asks for an object that is none of this package");
+                           "the agent asks for an object that is not in this package");
         t->asked[t->n++] = (uint32_t)o;
     }
     feed_send(t);

@@ -17,7 +17,7 @@
 
 enum { LARGE = 100000000, N_LARGEST = 10, CACHE_MAX = 256 << 20 };
 
-/* Names may hold anything: what a terminal would take for a command becomes "?". */
+/* File names may hold any byte: control codes become "?". */
 static void put_name(struct pd_buf *b, const char *name) {
     for (; *name; name++)
         pd_put_u8(b, (unsigned char)*name < 32 || *name == 127 ? '?' : (uint8_t)*name);
@@ -55,8 +55,8 @@ char *listing_of_large(const struct scan *s) {
 
 /* --- what was sent before --- */
 
-/* "# ROOT" with the package's id, then one line an entry with contents: its hash, a blank, its path
- * in hex. The hash is that of its objects' ids. */
+/* A line "# ROOT" with the package's id, then a line for each entry with contents: its hash, a
+ * blank, its path in hex. The hash is that of its objects' ids. */
 struct before {
     char hash[33];
     const char *path; /* hex */
@@ -77,7 +77,7 @@ static void add_object(void *arg, long object) {
         crypto_generichash_update(&h->st, (const uint8_t *)&h->mtime_ns, sizeof h->mtime_ns);
 }
 
-/* Small files share objects with their neighbours: of those size and time tell. */
+/* Small files share objects with their neighbours: they are compared by size and time. */
 static void hash_of(const struct scan *s, size_t i, char hex[33]) {
     struct hashing h = {.s = s};
     struct scan_item item;
@@ -169,9 +169,9 @@ static struct before *load(const char *workspace, struct pd_buf *text, size_t *n
     return v;
 }
 
-/* "new", "changed", or NULL: it was sent like this before. */
-static const char *why(const struct scan *s, size_t i, const char *path, const struct before *v,
-                       size_t n) {
+/* "new", "changed", or NULL: it was sent before, as it is now. */
+static const char *reason_of(const struct scan *s, size_t i, const char *path,
+                             const struct before *v, size_t n) {
     char hex[2 * PATH_MAX + 1], hash[33];
     pd_hex(hex, path, strlen(path) < PATH_MAX ? strlen(path) : PATH_MAX);
     struct before key = {.path = hex};
@@ -184,31 +184,32 @@ static const char *why(const struct scan *s, size_t i, const char *path, const s
 
 /* --- what is shown --- */
 
-struct line {
+struct listed_file {
     size_t item;
     uint64_t size;
     const char *why;
 };
 
 static int by_size(const void *a, const void *b) {
-    const struct line *x = a, *y = b;
+    const struct listed_file *x = a, *y = b;
     return x->size != y->size  ? (x->size < y->size ? 1 : -1)
            : x->item < y->item ? -1
                                : x->item > y->item;
 }
 
-static struct line *lines_of(const struct scan *s, const char *workspace, size_t *n) {
+static struct listed_file *lines_of(const struct scan *s, const char *workspace, size_t *n) {
     struct pd_buf text;
     size_t n_before;
     pd_buf_init(&text);
     struct before *v = load(workspace, &text, &n_before);
-    struct line *lines = pd_calloc(scan_n_items(s) + 1, sizeof *lines);
+    struct listed_file *lines = pd_calloc(scan_n_items(s) + 1, sizeof *lines);
     *n = 0;
     for (size_t i = 0; lines && i < scan_n_items(s); i++) {
         struct scan_item item;
-        const char *reason = is_listed(s, i, &item) ? why(s, i, item.path, v, n_before) : NULL;
+        const char *reason =
+            is_listed(s, i, &item) ? reason_of(s, i, item.path, v, n_before) : NULL;
         if (reason)
-            lines[(*n)++] = (struct line){i, item.size, reason};
+            lines[(*n)++] = (struct listed_file){i, item.size, reason};
     }
     if (*n)
         qsort(lines, *n, sizeof *lines, by_size);
@@ -229,7 +230,7 @@ static void print_line(FILE *out, const char *reason, uint64_t size, const char 
 void listing_print(const struct scan *s, const char *workspace, FILE *out) {
     size_t n;
     uint64_t bytes = 0;
-    struct line *v = lines_of(s, workspace, &n);
+    struct listed_file *v = lines_of(s, workspace, &n);
     struct scan_totals t;
     char x[24], y[24];
     const char *path;
@@ -252,7 +253,7 @@ void listing_print(const struct scan *s, const char *workspace, FILE *out) {
 static json_t *name_of(const char *path) {
     json_t *o = json_string(path);
     char *hex = o ? NULL : pd_malloc(2 * strlen(path) + 1);
-    if (hex) { /* bytes that are no text */
+    if (hex) { /* bytes that are no UTF-8 */
         pd_hex(hex, path, strlen(path));
         o = json_pack("{s:s}", "hex", hex);
     }
@@ -262,7 +263,7 @@ static json_t *name_of(const char *path) {
 
 json_t *listing_json(const struct scan *s, const char *workspace) {
     size_t n;
-    struct line *v = lines_of(s, workspace, &n);
+    struct listed_file *v = lines_of(s, workspace, &n);
     json_t *files = json_array(), *ignored = json_array();
     const char *path;
     uint64_t size;

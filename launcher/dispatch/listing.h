@@ -1,5 +1,5 @@
-/* listing.h - what a package is made of, as text: its largest files when it is large, and what
- * --dry-run says. */
+/* listing.h - the contents of a package as text: the largest files of a large package, and the
+ * output of --dry-run. */
 #ifndef LAUNCHER_LISTING_H
 #define LAUNCHER_LISTING_H
 
@@ -8,17 +8,16 @@
 
 #include "pack/scan/scan.h"
 
-/* The ten largest files of a package of more than 100 MB, a line each, without a newline at the
- * end; NULL: it is small. To be freed. */
+/* The ten largest files of a package of more than 100 MB, one a line, without a final newline.
+ * NULL: the package is smaller. The caller frees it. */
 char *listing_of_large(const struct scan *s);
 
-/* What was sent from this machine before, for a workspace: a file in $XDG_CACHE_HOME/paddlectl
- * (~/.cache). Written after a dispatch; a cache that can't be read or written only means that
- * everything counts as new. */
+/* Record what was sent of a workspace: a file in $XDG_CACHE_HOME/paddlectl (~/.cache), written
+ * after a dispatch. If the cache cannot be read or written, everything counts as new. */
 void listing_remember(const struct scan *s, const char *workspace);
 
-/* --dry-run: what would travel to hosts that have what was sent before, the largest first, and why
- * (new, changed), then what is ignored. */
+/* --dry-run: the files that would travel to hosts that have the last dispatch, the largest first,
+ * with the reason (new, changed); then the ignored files. */
 void listing_print(const struct scan *s, const char *workspace, FILE *out);
 json_t *listing_json(const struct scan *s, const char *workspace);
 

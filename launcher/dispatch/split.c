@@ -14,7 +14,7 @@ struct config {
     char *train, *test;
     uint32_t n_streams;
     int queue, online;       /* data = queue, job = online */
-    struct data_files named; /* values of other keys, some of which are files */
+    struct data_files named; /* values of other keys; some are files */
 };
 
 void split_init(struct split *s) {
@@ -59,8 +59,7 @@ static void config_release(struct config *c) {
     data_files_release(&c->named);
 }
 
-/* What the workspace's train.ini says. 1; 0: it says nothing that can be used, the trainers will
- * tell why. */
+/* Read the workspace's train.ini. 1: read. 0: it cannot be used; the trainers will say why. */
 static int read_config(struct config *c, const struct scan *scan, const char *name) {
     struct scan_item item;
     for (size_t i = 0, n = scan_n_items(scan); i < n; i++) {
@@ -87,8 +86,7 @@ static long place_of(const struct data_files *f, const char *path) {
     return found ? found - f->path : -1;
 }
 
-/* What a glob on a node would find is what the entries' names say: no links on the way, nothing
- * outside. */
+/* 1 if a glob on a node finds just the package's entries: no links on the way, no files outside. */
 static int can_list(const struct scan *scan, const char *patterns) {
     struct scan_item item;
     if (!data_files_inside(patterns))
@@ -178,8 +176,8 @@ static int reader(const struct data_files *f, const char *path, uint32_t n_strea
     if (i < 0 || !n_trainers)
         return -1;
     uint32_t n = n_streams ? n_streams : n_trainers, stream = data_stream_of((size_t)i, n), lo, hi;
-    for (uint32_t t = (uint32_t)((uint64_t)stream * n_trainers / n); t < n_trainers;
-         t++) { /* this one, or the next */
+    /* this stream, or the next */
+    for (uint32_t t = (uint32_t)((uint64_t)stream * n_trainers / n); t < n_trainers; t++) {
         data_stream_range(n, n_trainers, t, &lo, &hi);
         if (stream >= lo && stream < hi)
             return (int)t;

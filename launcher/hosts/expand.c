@@ -1,6 +1,8 @@
-/* expand.c - see expand.h. One pass from left to right: an item's brackets are expanded by
- * recursion, each result is a host or a reference whose text is expanded in its place. What an
- * exclusion names is expanded behind the list and taken out of it. */
+/* expand.c - see expand.h.
+ *
+ * One pass from left to right. Brackets of an item are expanded by recursion. Each result is a host
+ * or a reference; the text of a reference is expanded in its place. Hosts of an exclusion are
+ * expanded behind the list, then taken out of it. */
 #include "launcher/hosts/expand.h"
 
 #include <ctype.h>
@@ -24,14 +26,14 @@ enum {
     MAX_ADDR = 255
 };
 
-/* The group or file whose text is being read; `up` is who refers to it. */
-struct frame {
-    const struct frame *up;
+/* The group or file whose text is being read. `up` is the frame that refers to it. */
+struct text_frame {
+    const struct text_frame *up;
     const char *name;
     const struct pd_group *group; /* or: */
     dev_t dev;
     ino_t ino;
-    const char *dir; /* of what files in its text are relative to */
+    const char *dir; /* folder that file names in its text are relative to */
     const char *where;
     int depth;
 };
@@ -43,9 +45,9 @@ struct expansion {
     struct pd_err *err;
 };
 
-/* An item: a piece of a frame's text. */
-struct item {
-    const struct frame *f;
+/* An item: a part of a frame's text. */
+struct expand_item {
+    const struct text_frame *f;
     const char *text;
     const struct expand_place *place;
 };
@@ -68,7 +70,7 @@ static int no_memory(struct expansion *x, const char *where) {
     return pd_fail(x->err, PD_ENOMEM, "%s: out of memory", where);
 }
 
-static int add(struct expansion *x, const struct item *it, const char *text) {
+static int add(struct expansion *x, const struct expand_item *it, const char *text) {
     struct expanded *out = x->out;
     if (out->n >= HOSTS_MAX)
         return pd_fail(x->err, PD_ECONF, "%s: more than %d hosts", it->f->where, HOSTS_MAX);
@@ -90,7 +92,8 @@ static int add(struct expansion *x, const struct item *it, const char *text) {
 /* --- one host --- */
 
 static int valid(const char *s, size_t n, size_t max, const char *marks) {
-    if (!n || n > max || s[0] == '-') /* a leading dash would be taken for an option */
+    /* a leading dash would be taken for an option */
+    if (!n || n > max || s[0] == '-')
         return 0;
     for (size_t i = 0; i < n; i++)
         if (!isalnum((unsigned char)s[i]) && !strchr(marks, s[i]))
@@ -134,7 +137,7 @@ static int is_local(const char *text) {
     return !strcmp(text, "local") || pd_starts_with(text, "local*");
 }
 
-static int add_local(struct expansion *x, const struct item *it, const char *text) {
+static int add_local(struct expansion *x, const struct expand_item *it, const char *text) {
     uint64_t n = 1;
     if (text[5] && (text[5] != '*' || pd_parse_u64(text + 6, HOSTS_MAX, &n) || !n))
         return pd_fail(x->err, PD_ECONF, "%s: write local*N with N from 1 to %d, not '%s'",
@@ -152,15 +155,15 @@ static int add_local(struct expansion *x, const struct item *it, const char *tex
 
 /* --- groups and files --- */
 
-static int expand_text(struct expansion *x, const char *text, const struct frame *f);
+static int expand_text(struct expansion *x, const char *text, const struct text_frame *f);
 
-/* "@a -> @b -> @a" */
-static int say_loop(struct expansion *x, const struct item *it, const struct frame *first,
-                    const char *name) {
-    const struct frame *chain[MAX_DEPTH + 2];
+/* The error of a loop: "@a -> @b -> @a" */
+static int say_loop(struct expansion *x, const struct expand_item *it,
+                    const struct text_frame *first, const char *name) {
+    const struct text_frame *chain[MAX_DEPTH + 2];
     char text[600] = "";
     int n = 0;
-    for (const struct frame *f = it->f; f && n < MAX_DEPTH + 2; f = f->up) {
+    for (const struct text_frame *f = it->f; f && n < MAX_DEPTH + 2; f = f->up) {
         chain[n++] = f;
         if (f == first)
             break;
@@ -171,16 +174,16 @@ static int say_loop(struct expansion *x, const struct item *it, const struct fra
                    text, name);
 }
 
-static int ref_group(struct expansion *x, const struct item *it, const struct pd_group *g) {
-    for (const struct frame *f = it->f; f; f = f->up)
+static int ref_group(struct expansion *x, const struct expand_item *it, const struct pd_group *g) {
+    for (const struct text_frame *f = it->f; f; f = f->up)
         if (f->group == g)
             return say_loop(x, it, f, g->name);
-    struct frame f = {.up = it->f,
-                      .name = g->name,
-                      .group = g,
-                      .dir = x->opts->conf_dir,
-                      .where = g->where,
-                      .depth = it->f->depth + 1};
+    struct text_frame f = {.up = it->f,
+                           .name = g->name,
+                           .group = g,
+                           .dir = x->opts->conf_dir,
+                           .where = g->where,
+                           .depth = it->f->depth + 1};
     size_t before = x->out->n;
     int rc = expand_text(x, g->hosts, &f);
     if (!rc && x->out->n == before)
@@ -188,14 +191,15 @@ static int ref_group(struct expansion *x, const struct item *it, const struct pd
     return rc;
 }
 
-static int read_lines(struct expansion *x, struct frame *f, const char *path, char *text) {
+static int read_lines(struct expansion *x, struct text_frame *f, const char *path, char *text) {
     int rc = 0, line = 0;
     for (char *s = text, *next; s && !rc; s = next) {
         char where[PATH_MAX + 20];
         next = strchr(s, '\n');
         if (next)
             *next++ = 0;
-        for (char *c = s; *c; c++) /* a # in a word is no comment, but none of our words has one */
+        /* a # inside a word begins no comment elsewhere, but no valid word holds a # */
+        for (char *c = s; *c; c++)
             if (*c == '#')
                 *c = 0;
         snprintf(where, sizeof where, "%s:%d", path, ++line);
@@ -219,7 +223,7 @@ static const char *near_group(const struct expansion *x, const char *name) {
     return near;
 }
 
-static int ref_file(struct expansion *x, const struct item *it, const char *name) {
+static int ref_file(struct expansion *x, const struct expand_item *it, const char *name) {
     char path[PATH_MAX], dir[PATH_MAX];
     const char *home = getenv("HOME"), *base = it->f->dir && *it->f->dir ? it->f->dir : NULL;
     struct stat st;
@@ -236,20 +240,20 @@ static int ref_file(struct expansion *x, const struct item *it, const char *name
                        name, path, near ? "; did you mean @" : "", near ? near : "",
                        near ? "?" : "");
     }
-    if (!S_ISREG(st.st_mode)) /* a pipe would block, a folder has no lines */
+    if (!S_ISREG(st.st_mode)) /* a pipe would block; a folder has no lines */
         return pd_fail(x->err, PD_ECONF, "%s: @%s: %s is not a file", it->f->where, name, path);
-    for (const struct frame *f = it->f; f; f = f->up)
+    for (const struct text_frame *f = it->f; f; f = f->up)
         if (!f->group && f->up && f->dev == st.st_dev && f->ino == st.st_ino)
             return say_loop(x, it, f, name);
     pd_fmt(dir, sizeof dir, "%s", path);
     char *slash = strrchr(dir, '/');
     dir[slash ? (slash == dir ? 1 : slash - dir) : 0] = 0;
-    struct frame f = {.up = it->f,
-                      .name = name,
-                      .dev = st.st_dev,
-                      .ino = st.st_ino,
-                      .dir = dir,
-                      .depth = it->f->depth + 1};
+    struct text_frame f = {.up = it->f,
+                           .name = name,
+                           .dev = st.st_dev,
+                           .ino = st.st_ino,
+                           .dir = dir,
+                           .depth = it->f->depth + 1};
     size_t before = x->out->n;
     pd_buf_init(&text);
     rc = pd_read_file(path, MAX_FILE, &text, x->err);
@@ -265,7 +269,7 @@ static int ref_file(struct expansion *x, const struct item *it, const char *name
     return rc == PD_ENOMEM ? rc : rc ? PD_ECONF : 0;
 }
 
-static int add_ref(struct expansion *x, const struct item *it, const char *name) {
+static int add_ref(struct expansion *x, const struct expand_item *it, const char *name) {
     if (!*name)
         return pd_fail(x->err, PD_ECONF, "%s: a group's or file's name is missing behind @",
                        it->f->where);
@@ -287,7 +291,7 @@ static const char *blanks(const char *s) {
     return s;
 }
 
-/* Digits at *s, at most 9 of them. Its width is how many there were. */
+/* Read at most 9 digits at *s. `width` is their number. */
 static int number(const char **s, long *v, int *width) {
     *v = 0;
     *width = 0;
@@ -302,16 +306,16 @@ static const char *range_open(const char *s) {
     for (; (s = strchr(s, '[')); s++) {
         const char *close = strchr(s, ']');
         if (!close || !memchr(s, ':', (size_t)(close - s)))
-            return s; /* a bracket without a colon inside is a range; with one it is an IPv6 address
-                       */
+            return s; /* a bracket without a colon is a range; with one it is an IPv6 address */
     }
     return NULL;
 }
 
-static int expand(struct expansion *x, const struct item *it, const char *pattern, int depth);
+static int expand(struct expansion *x, const struct expand_item *it, const char *pattern,
+                  int depth);
 
-/* "lo[-hi[/step]]" at *s. */
-static int read_range(struct expansion *x, const struct item *it, const char **s, long *lo,
+/* Read "lo[-hi[/step]]" at *s. */
+static int read_range(struct expansion *x, const struct expand_item *it, const char **s, long *lo,
                       long *hi, long *step, int *width) {
     int width_hi, w;
     *step = 1;
@@ -326,10 +330,10 @@ static int read_range(struct expansion *x, const struct item *it, const char **s
         return -1;
     if (*width != width_hi &&
         ((*digits == '0' && width_hi > 1) || (*width > 1 && digits[-1 - *width] == '0')))
-        return pd_fail(
-            x->err, PD_ECONF,
-            "%s: both ends of a padded range have as many digits, as in [01-12], not as in '%s'",
-            it->f->where, it->text);
+        return pd_fail(x->err, PD_ECONF,
+                       "%s: both ends of a padded range have the same number of digits, as in "
+                       "[01-12], not '%s'",
+                       it->f->where, it->text);
     if (*hi < *lo)
         return pd_fail(x->err, PD_ECONF, "%s: the range in '%s' runs backwards", it->f->where,
                        it->text);
@@ -345,7 +349,7 @@ static int read_range(struct expansion *x, const struct item *it, const char **s
     return 0;
 }
 
-static int expand_range(struct expansion *x, const struct item *it, const char *pattern,
+static int expand_range(struct expansion *x, const struct expand_item *it, const char *pattern,
                         const char *open, const char *close, int depth) {
     const char *s = open + 1;
     for (;;) {
@@ -375,7 +379,8 @@ static int expand_range(struct expansion *x, const struct item *it, const char *
                    it->f->where, it->text);
 }
 
-static int expand(struct expansion *x, const struct item *it, const char *pattern, int depth) {
+static int expand(struct expansion *x, const struct expand_item *it, const char *pattern,
+                  int depth) {
     const char *open = range_open(pattern), *close = open ? strchr(open, ']') : NULL,
                *where = it->f->where;
     struct host_parts parts;
@@ -387,7 +392,7 @@ static int expand(struct expansion *x, const struct item *it, const char *patter
     if (*pattern == '@' && !strchr(pattern + 1, '@'))
         return add_ref(x, it, pattern + 1);
     if (!strchr(pattern, '[') && strchr(pattern, ']'))
-        return pd_fail(x->err, PD_ECONF, "%s: '%.100s' has a ']' too many", where, it->text);
+        return pd_fail(x->err, PD_ECONF, "%s: '%.100s' has a ']' without '['", where, it->text);
     if (is_local(pattern) && !x->globs)
         return add_local(x, it, pattern);
     int rc = host_split(pattern, &parts, x->globs, where, x->err);
@@ -396,7 +401,8 @@ static int expand(struct expansion *x, const struct item *it, const char *patter
 
 /* --- exclusion --- */
 
-/* Does the exclusion `a` name the host `b`? What it leaves out (user, port) may be anything. */
+/* Does the exclusion `a` name the host `b`? A part that `a` leaves out (user, port) matches
+ * anything. */
 static int names(const struct host_parts *a, const struct host_parts *b) {
     return a->n_addr == b->n_addr && !strncasecmp(a->addr, b->addr, a->n_addr) &&
            (!a->n_user || (a->n_user == b->n_user && !strncmp(a->user, b->user, a->n_user))) &&
@@ -405,7 +411,7 @@ static int names(const struct host_parts *a, const struct host_parts *b) {
 
 struct at {
     struct host_parts p;
-    size_t i; /* in the list */
+    size_t i; /* index in the list */
 };
 
 static int by_addr(const void *a, const void *b) {
@@ -414,8 +420,8 @@ static int by_addr(const void *a, const void *b) {
     return c ? c : (x->n_addr > y->n_addr) - (x->n_addr < y->n_addr);
 }
 
-/* Take the hosts v[start..n) out of v[base..start), and themselves off the end. */
-static int exclude(struct expansion *x, const struct item *it, size_t base, size_t start) {
+/* Remove the hosts v[start..n) from v[base..start), then drop v[start..n). */
+static int exclude(struct expansion *x, const struct expand_item *it, size_t base, size_t start) {
     struct expanded *out = x->out;
     size_t n = 0, k = base;
     struct at *list = pd_malloc((start - base + 1) * sizeof *list);
@@ -433,7 +439,7 @@ static int exclude(struct expansion *x, const struct item *it, size_t base, size
         if ((rc = host_split(out->v[e].text, &want.p, 0, it->f->where, x->err)))
             break;
         size_t lo = 0, hi = n;
-        while (lo < hi) { /* the first that is not below */
+        while (lo < hi) { /* binary search: the first host that is not below */
             size_t mid = (lo + hi) / 2;
             if (by_addr(&list[mid], &want) < 0)
                 lo = mid + 1;
@@ -444,9 +450,8 @@ static int exclude(struct expansion *x, const struct item *it, size_t base, size
             if (names(&want.p, &list[lo].p))
                 gone[list[lo].i - base] = found = 1;
         if (!found)
-            rc = pd_fail(x->err, PD_ECONF,
-                         "%s: %s takes away %s, which is not in the list before it", it->f->where,
-                         it->text, out->v[e].text);
+            rc = pd_fail(x->err, PD_ECONF, "%s: %s removes %s, which is not in the list before it",
+                         it->f->where, it->text, out->v[e].text);
     }
     for (size_t i = base; i < out->n && !rc; i++) {
         if (i >= start || gone[i - base])
@@ -463,7 +468,7 @@ static int exclude(struct expansion *x, const struct item *it, size_t base, size
 
 /* --- an expression --- */
 
-static int add_place(struct expansion *x, struct item *it) {
+static int add_place(struct expansion *x, struct expand_item *it) {
     struct expand_place *p = pd_calloc(1, sizeof *p);
     if (!p)
         return no_memory(x, it->f->where);
@@ -486,12 +491,13 @@ static const char *item_end(const char *s) {
     return s;
 }
 
-static int one_item(struct expansion *x, const char *text, const struct frame *f, size_t base) {
-    struct item it = {.f = f, .text = text};
+static int one_item(struct expansion *x, const char *text, const struct text_frame *f,
+                    size_t base) {
+    struct expand_item it = {.f = f, .text = text};
     size_t start = x->out->n;
     int rc = add_place(x, &it), out = *text == '!';
     if (!rc && out && is_local(text + 1))
-        rc = pd_fail(x->err, PD_ECONF, "%s: local cannot be taken away; write local*N with fewer",
+        rc = pd_fail(x->err, PD_ECONF, "%s: local cannot be removed; write local*N with fewer",
                      f->where);
     if (!rc)
         rc = expand(x, &it, text + out, 0);
@@ -500,15 +506,15 @@ static int one_item(struct expansion *x, const char *text, const struct frame *f
     return rc;
 }
 
-static int expand_text(struct expansion *x, const char *text, const struct frame *f) {
+static int expand_text(struct expansion *x, const char *text, const struct text_frame *f) {
     size_t base = x->out->n;
     int rc = 0, after_comma = 0, n_items = 0;
     for (const char *s = text; !rc;) {
         while (isspace((unsigned char)*s))
             s++;
-        if ((!*s && after_comma) ||
-            (*s == ',' && (after_comma || !n_items))) /* "a, ,b" and "a," are slips worth telling */
-            return pd_fail(x->err, PD_ECONF, "%s: an empty place in the host list", f->where);
+        /* "a, ,b" and "a," are typing errors: report them */
+        if ((!*s && after_comma) || (*s == ',' && (after_comma || !n_items)))
+            return pd_fail(x->err, PD_ECONF, "%s: the host list has an empty item", f->where);
         if (!*s)
             break;
         if ((after_comma = *s == ',')) {
@@ -522,7 +528,7 @@ static int expand_text(struct expansion *x, const char *text, const struct frame
             return no_memory(x, f->where);
         pd_fmt(item, room, "%s%.*s", from > s ? "!" : "", (int)(end - from), from);
         rc = end == from
-                 ? pd_fail(x->err, PD_ECONF, "%s: '!' takes nothing away: write !host", f->where)
+                 ? pd_fail(x->err, PD_ECONF, "%s: '!' has no host behind it: write !host", f->where)
                  : one_item(x, item, f, base);
         free(item);
         s = end;
@@ -537,7 +543,7 @@ int expand_hosts(struct expanded *out, const char *text, const char *where,
                  const struct pd_options *opts, const char *dir, int globs, struct pd_err *err) {
     struct pd_err own = {0};
     struct expansion x = {.out = out, .opts = opts, .globs = globs, .err = err ? err : &own};
-    struct frame f = {.name = "", .dir = dir, .where = where};
+    struct text_frame f = {.name = "", .dir = dir, .where = where};
     memset(out, 0, sizeof *out);
     int rc = expand_text(&x, text, &f);
     if (rc)

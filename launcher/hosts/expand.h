@@ -1,14 +1,15 @@
-/* expand.h - a host expression taken apart into single hosts, in the order written.
+/* expand.h - expands a host expression to single hosts, in the order written.
  *
  *     root@10.0.0.[1-9]:22, gpu-[01-16/2], rack[1-2]n[1-4], [fe80::1]:22, @web, @hosts.txt,
- * !gpu-05, local*3
+ *     !gpu-05, local*3
  *
- * Items are separated by commas or blanks. Brackets hold numbers and ranges with an optional step,
- * as clustershell's; leading zeros pad; several brackets multiply. A bracket with a colon inside is
- * an IPv6 address. `!` takes hosts away from what stands before it in the same expression. `@NAME`
- * is a group of conf.ini's [groups], else a file: one expression a line, # begins a comment,
- * relative to conf.ini's folder, in a file relative to that file's, on the command line to the
- * current one.
+ * - Commas or blanks separate items.
+ * - Brackets hold numbers and ranges with an optional step, as in clustershell. Leading zeros pad.
+ *   Several brackets multiply. A bracket with a colon inside is an IPv6 address.
+ * - `!` removes hosts from the list before it in the same expression.
+ * - `@NAME` is a group of conf.ini's [groups], otherwise a file: one expression a line, # begins a
+ *   comment. A relative path starts at conf.ini's folder; in a file at that file's folder; on the
+ *   command line at the current folder.
  */
 #ifndef LAUNCHER_EXPAND_H
 #define LAUNCHER_EXPAND_H
@@ -22,7 +23,7 @@ enum { HOSTS_MAX = 16384 };
 
 struct expand_place {
     struct expand_place *next;
-    char *item;  /* what the user wrote: "gpu-[01-16/2]" */
+    char *item;  /* as the user wrote it: "gpu-[01-16/2]" */
     char *where; /* "conf.ini:12" */
 };
 
@@ -35,22 +36,21 @@ struct expanded {
     struct expand_place *places;
 };
 
-/* A single host's parts; they point into `text`. */
+/* The parts of a single host; they point into its text. */
 struct host_parts {
     const char *user, *addr;
     size_t n_user, n_addr; /* n_user 0: not given */
     int port;              /* 0: not given */
 };
 
-/* groups: those of `opts`, or none when it is NULL. `dir`: what @FILE is relative to; NULL: the
- * current folder. `globs`: hosts may hold
- * * and ?. On success the caller expanded_release()s *out; nothing is left after a failure:
- * PD_ECONF or PD_ENOMEM. */
+/* Expand `text`. `opts` has the groups; NULL: none. `dir`: folder that @FILE is relative to; NULL:
+ * the current folder. `globs`: hosts may hold * and ?. On success the caller calls
+ * expanded_release(out). On failure (PD_ECONF, PD_ENOMEM) there is nothing to release. */
 int expand_hosts(struct expanded *out, const char *text, const char *where,
                  const struct pd_options *opts, const char *dir, int globs, struct pd_err *err);
 void expanded_release(struct expanded *x);
 
-/* "[user@]host[:port]" or "[user@][v6][:port]"; PD_ECONF with `where` in front. */
+/* Split "[user@]host[:port]" or "[user@][v6][:port]". PD_ECONF: the message begins with `where`. */
 int host_split(const char *text, struct host_parts *out, int globs, const char *where,
                struct pd_err *err);
 

@@ -1,9 +1,8 @@
-/* host_sections.c - which hosts a [host PATTERN] section speaks of, and what it changes for them:
- * hosts_apply_sections of hosts.h.
+/* host_sections.c - hosts_apply_sections of hosts.h: which hosts a [host PATTERN] section names,
+ * and what it changes for them.
  *
- * A pattern is a host expression (expand.h) in which * and ? may stand for any letters. A name in
- * it is a host's address, its label (local.2) or all of its entry in the list (root@10.0.0.7:2222).
- */
+ * A pattern is a host expression (expand.h) in which * and ? match any characters. It matches a
+ * host's address, its label (local.2) or its whole entry in the list (root@10.0.0.7:2222). */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +43,7 @@ static int names_init(struct names *t, const struct hosts *h, struct pd_err *err
     return 0;
 }
 
-/* Mark the hosts that `pattern` names. How many names were right. */
+/* Mark the hosts that `pattern` names. Returns the number of matches. */
 static size_t mark(const struct names *t, const char *pattern, char *hit) {
     size_t lo = 0, hi = t->n, n = 0;
     if (strpbrk(pattern, "*?")) {
@@ -66,7 +65,7 @@ static size_t mark(const struct names *t, const char *pattern, char *hit) {
     return n;
 }
 
-/* A name without user and port is compared as an address, so that [fe80::1] loses its brackets. */
+/* A name without user and port is compared as an address: [fe80::1] loses its brackets. */
 static int match(const struct names *t, const char *text, const char *where, char *hit, size_t *n,
                  struct pd_err *err) {
     struct host_parts p;
@@ -104,7 +103,7 @@ static int set_env(struct host *h, const struct pd_env_var *e) {
     return 0;
 }
 
-/* The command line's word is the last. */
+/* The command line has the highest priority. */
 static int from_argv(const struct pd_options *o, const char *name) {
     return o->origin[pd_options_find(name, PD_LAUNCHER)].level == PD_FROM_ARGV;
 }
@@ -147,7 +146,7 @@ static int apply(struct host *h, const struct pd_host_section *s, const struct p
     return bad;
 }
 
-/* On a local node the keys of ssh mean nothing: told, since who wrote them expects something. */
+/* For a local node the keys of ssh mean nothing: refuse them, since the user expects an effect. */
 static int check_local(const struct host *h, const struct pd_host_section *s, struct pd_err *err) {
     for (int k = 0; k < PD_HOST_N_KEYS && h->local && !strpbrk(s->pattern, "*?"); k++)
         if (s->value[k].text && k != PD_HOST_ROOT_DIR)
@@ -168,8 +167,8 @@ static int apply_section(struct hosts *h, const struct names *t, const struct pd
     for (size_t i = 0; i < x.n && !rc; i++)
         rc = match(t, x.v[i].text, s->where, hit, &n, err);
     expanded_release(&x);
-    if (!rc && !n &&
-        !from_argv(o, "hosts")) /* hosts of the command line may be some of conf.ini's */
+    /* the command line may name some of conf.ini's hosts */
+    if (!rc && !n && !from_argv(o, "hosts"))
         rc = pd_fail(err, PD_ECONF, "%s: [host %.200s]: there is no such host in the list of %s",
                      s->where, s->pattern, o->origin[pd_options_find("hosts", PD_LAUNCHER)].where);
     for (size_t i = 0; i < h->n && !rc; i++) {

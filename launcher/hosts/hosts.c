@@ -1,5 +1,5 @@
-/* hosts.c - see hosts.h. The expression is expanded by expand.c; here its results are taken apart,
- * checked and labelled. */
+/* hosts.c - see hosts.h. expand.c expands the expression; this file takes its results apart, checks
+ * and labels them. */
 #include "launcher/hosts/hosts.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static int take_apart(struct host *h, const char *text, const char *where, struc
                                              : pd_fail(err, PD_ENOMEM, "%s: out of memory", where);
 }
 
-/* Two entries are the same host when user, address and port agree; a missing port is 22. */
+/* Two entries are the same host if user, address and port agree. A missing port is 22. */
 static int compare(const struct host *a, const struct host *b) {
     int c = strcasecmp(a->addr ? a->addr : "", b->addr ? b->addr : "");
     if (!c)
@@ -80,8 +80,7 @@ static int say_twice(const struct expanded *x, const struct host *v, size_t a, s
                    where, v[b].spec, a + 1, b + 1);
 }
 
-/* Refuse duplicates and give every node its label: the address where that is unique, else the spec.
- */
+/* Refuse duplicates and label every node: its address if that is unique, otherwise its spec. */
 static int finish(struct hosts *h, const struct expanded *x, const char *where,
                   struct pd_err *err) {
     size_t *order = pd_malloc(h->n * sizeof *order);

@@ -1,4 +1,4 @@
-/* gather.c - see gather.h. */
+/* ask_all.c - see ask_all.h. */
 #include "launcher/link/ask_all.h"
 
 #include <signal.h>
@@ -23,7 +23,7 @@ int ask_all_init(struct ask_all *g, struct client_env *c, struct pd_err *err) {
 }
 
 static void maybe_end(struct ask_all *g) {
-    if (!g->has_signals) /* nobody waits in ask_all_run any more: the loop may be somebody else's */
+    if (!g->has_signals) /* outside of ask_all_run the loop may belong to the caller */
         return;
     for (size_t i = 0; i < g->c->hosts.n; i++)
         if (!g->nodes[i].over || (g->nodes[i].link && !g->nodes[i].kept))
@@ -144,7 +144,7 @@ int ask_all_run(struct ask_all *g, void (*talk)(struct ask_all_node *n), void *a
     g->arg = arg;
     catch_signals(g);
     for (size_t i = 0; i < g->c->hosts.n; i++)
-        g->nodes[i].over = 1; /* until they all have begun */
+        g->nodes[i].over = 1; /* until all nodes have begun */
     for (size_t i = 0; i < g->c->hosts.n && !g->interrupted; i++) {
         if (g->nodes[i].skip)
             continue;
@@ -176,7 +176,7 @@ void ask_all_leave(struct ask_all *g) {
 void ask_all_release(struct ask_all *g) {
     if (g->has_signals) {
         ask_all_leave(g);
-        while (uv_run(&g->c->loop, UV_RUN_DEFAULT)) /* every link that closes stops it */
+        while (uv_run(&g->c->loop, UV_RUN_DEFAULT)) /* each link that closes stops the loop */
             ;
     }
     for (size_t i = 0; g->nodes && i < g->c->hosts.n; i++) {

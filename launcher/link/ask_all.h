@@ -1,9 +1,8 @@
-/* gather.h - one conversation with every node at once, for what is no job: dispatch, stop, list.
- *
- * Each node's agent is reached, `talk` is called once it has said hello, and the node is over when
- * ask_all_done, ask_all_keep or ask_all_fail is called for it, or its connection breaks. Ctrl-C
- * ends the conversations. A link that was kept is used by the next ask_all_run, where it joins the
- * job that c->env.job then names. */
+/* ask_all.h - one conversation with every node at once, for commands that are no job: dispatch,
+ * stop, list, check. ask_all_run opens a link to each node's agent and calls `talk` after AG_HELLO.
+ * A node is over when ask_all_done, ask_all_keep or ask_all_fail is called for it, or when its
+ * connection breaks. Ctrl-C ends all conversations. The next ask_all_run reuses a link that was
+ * kept: the link joins the job that c->env.job names at that time. */
 #ifndef LAUNCHER_ASK_ALL_H
 #define LAUNCHER_ASK_ALL_H
 
@@ -16,11 +15,12 @@ struct ask_all_node {
     int id;
     const struct host *host;
     struct link *link;
-    int skip; /* set before ask_all_run: leave this node out */
+    /* set before ask_all_run: leave this node out */
+    int skip;
     int over, kept;
     struct pd_err err;
-    char *text;   /* whatever talk wants to keep; freed by ask_all_release */
-    json_t *data; /* likewise */
+    char *text;   /* for `talk`; freed by ask_all_release */
+    json_t *data; /* for `talk`; released by ask_all_release */
 };
 
 struct ask_all {
@@ -28,38 +28,41 @@ struct ask_all {
     struct ask_all_node *nodes;
     void (*talk)(struct ask_all_node *n);
     void *arg;
-    /* Set before ask_all_run, or NULL: what comes without having been asked for; the end of a
-     * connection that nobody wanted, with n->err, or with `again` one that is kept (link_keep):
-     * talk is called once more when it is back. */
+    /* Set before ask_all_run; each may be NULL.
+     * - on_frame: a frame that is no answer.
+     * - on_gone: the connection ended although nobody asked for it; `why` is the reason. With
+     *   `again` the link is kept (link_keep): `talk` is called once more when it is back.
+     * - on_closed: the node's link is closed, whether the node is over or not. n->link becomes NULL
+     *   afterwards. */
     void (*on_frame)(struct ask_all_node *n, const struct wire_frame *f, json_t *body);
     void (*on_gone)(struct ask_all_node *n, int again, const struct pd_err *why);
-    void (*on_closed)(struct ask_all_node *n); /* its link is gone, whether it was over or not;
-                                                 before n->link is NULL */
+    void (*on_closed)(struct ask_all_node *n);
     int interrupted;
     int has_signals;
     uv_signal_t signals[3];
 };
 
-/* Ctrl-C is ours from the first ask_all_run to ask_all_release. */
+/* ask_all handles Ctrl-C from the first ask_all_run to ask_all_release. */
 int ask_all_init(struct ask_all *g, struct client_env *c, struct pd_err *err);
-/* Returns when all are over. The number of nodes that failed, those of an earlier ask_all_run among
- * them. May be called again with another `talk`; nodes with `skip` are left out. */
+/* Returns when all nodes are over: the number of failed nodes, those of earlier runs included. May
+ * be called again with another `talk`. Nodes with `skip` are left out. */
 int ask_all_run(struct ask_all *g, void (*talk)(struct ask_all_node *n), void *arg);
-/* As Ctrl-C does: all conversations end. */
+/* End all conversations, as Ctrl-C does. */
 void ask_all_interrupt(struct ask_all *g);
-/* For who goes on with links of its nodes (taken out of them, and at once given callbacks of their
- * own by link_join): all else begins to close; ask_all_release after the loop has ended. */
+/* For a caller that goes on with some of the links: take them out of the nodes and give them new
+ * callbacks at once (link_join). All other links begin to close. Call ask_all_release after the
+ * loop has ended. */
 void ask_all_leave(struct ask_all *g);
 void ask_all_release(struct ask_all *g);
 
 void ask_all_done(struct ask_all_node *n);
-void ask_all_keep(struct ask_all_node *n); /* over, but its link stays */
+void ask_all_keep(struct ask_all_node *n); /* the node is over, its link stays open */
 void ask_all_fail(struct ask_all_node *n, const struct pd_err *err);
 
-int ask_all_n_failed(const struct ask_all *g); /* how many hosts have failed */
+int ask_all_n_failed(const struct ask_all *g); /* number of failed hosts */
 
-/* Name every bad host on stderr. The exit status for them: 130 when interrupted, 2 when it is all
- * about what the user wrote, else 3. */
+/* Print each failed host and its error on stderr. Returns the exit status: 130 if interrupted, 2 if
+ * all errors are the user's (usage, configuration), otherwise 3. */
 int ask_all_report(const struct ask_all *g);
 
 #endif

@@ -19,13 +19,13 @@
 
 enum { AGENT_MAX_BYTES = 256 << 20, SEED_MAX_BYTES = 4 << 20 };
 
-/* The user's login shell, whichever it is, sees one line: exec /bin/sh -c '...' with quoted words.
- * So the script holds no single quote, backslash or exclamation mark. $1 root, $2 hash, $3 size, $4
- * checksum (of `cksum`, which takes a twentieth of sha256sum's time), $5 $6 halves of the marker,
- * then options of the relay. A cached agent that a power cut has damaged is replaced; where there
- * is no cksum, the build in AG_HELLO, which the agent then computes itself, tells of damage that
- * keeps the size. It travels to every host at every start, so what only the first start needs is
- * sent when it is asked for: `script_rest`. */
+/* The user's login shell sees one line: exec /bin/sh -c '...' with quoted words. Any shell must
+ * understand the line, so the script holds no single quote, backslash or exclamation mark. $1 root,
+ * $2 hash, $3 size, $4 checksum, $5 $6 halves of the marker, then options of the relay. The
+ * checksum is `cksum`, which takes a twentieth of sha256sum's time. The script replaces a cached
+ * agent that a power cut has damaged. On a host without cksum, the agent computes its build itself,
+ * and AG_HELLO shows damage that keeps the size. The script travels to every host at every start.
+ * Parts that only the first start needs are sent on request: `script_rest`. */
 static const char script[] =
     "r=$1; h=$2; s=$3; k=$4; m=$5$6; shift 6; "
     "case $r in \"~\") r=$HOME;; \"~/\"*) r=$HOME/${r#??};; /*) ;; *) r=$HOME/$r;; esac; "
@@ -36,9 +36,9 @@ static const char script[] =
     "[ -x \"$a\" ] && whole \"$a\" && go \"$@\"; "
     "echo \"$m more\"; IFS= read -r x; eval \"$x\"";
 
-/* One line on stdin, behind g=BYTES (of the agent as gzip; 0: there is none) and e=BYTES (of the
- * seed; 0: none). What goes wrong is on stderr, which paddlectl shows. A seed that can't begin
- * (another kernel, a shell that can't exec it) leaves its file unmade, and stdin unread. */
+/* One line on stdin, behind g=BYTES (size of the gzipped agent; 0: none) and e=BYTES (size of the
+ * seed; 0: none). Errors go to stderr, which paddlectl shows. A seed may fail to start (another
+ * kernel, a shell that cannot exec it). It then creates no file and leaves stdin unread. */
 static const char script_rest[] =
     "bad() { echo \"$m fail $1\"; exit 1; }; "
     "mkdir -p \"$d\" || bad \"cannot make the folder $d\"; "
@@ -81,8 +81,8 @@ static uint32_t le32(const uint8_t *p) {
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* The same bytes as the build has packed them, if they lie beside it. gzip ends with CRC-32 and
- * length of what it holds. */
+/* The packed copy of the executable that the build made, if there is one. A gzip file ends with
+ * CRC-32 and length of its contents. */
 static void load_gzip(struct agent_image *img) {
     char path[PATH_MAX];
     struct pd_buf b;
@@ -98,8 +98,8 @@ static void load_gzip(struct agent_image *img) {
     img->gzip_size = b.len;
 }
 
-/* The seed, and what it checks the packed agent with. Without them every host gets its agent from
- * here. */
+/* The seed, and the hashes by which it checks the packed agent. Without them this machine sends the
+ * agent to every host. */
 static void load_seed(struct agent_image *img) {
     char path[PATH_MAX];
     struct pd_buf b;
@@ -231,8 +231,8 @@ int boot_rest(const struct agent_image *img, int with_seed, struct pd_buf *out) 
     return out->failed;
 }
 
-/* A line is ours when the marker stands in it, even after something printed without a newline. */
-static enum boot_event judge(struct boot *b, char *text, size_t cap) {
+/* A line counts if it contains the marker, even behind text that was printed without a newline. */
+static enum boot_event marker_event(struct boot *b, char *text, size_t cap) {
     static const struct {
         const char *word;
         enum boot_event event;
@@ -269,8 +269,8 @@ enum boot_event boot_input(struct boot *b, const uint8_t *p, size_t n, size_t *u
     for (size_t i = 0; i < n; i++) {
         if (p[i] != '\n') {
             b->taken++;
-            if (b->line_len ==
-                sizeof b->line - 1) { /* keep the end: the marker may come after a long prompt */
+            /* keep the end: the marker may come after a long prompt */
+            if (b->line_len == sizeof b->line - 1) {
                 memmove(b->line, b->line + sizeof b->line / 2, b->line_len - sizeof b->line / 2);
                 b->line_len -= sizeof b->line / 2;
             }
@@ -283,7 +283,7 @@ enum boot_event boot_input(struct boot *b, const uint8_t *p, size_t n, size_t *u
             }
             continue;
         }
-        enum boot_event e = judge(b, text, cap);
+        enum boot_event e = marker_event(b, text, cap);
         b->taken++;
         b->line_len = 0;
         if (e != BOOT_MORE) {

@@ -1,23 +1,22 @@
 /* bootstrap.h - from a login shell to the agent's relay, in one exec on one channel.
  *
  *     ssh host "exec /bin/sh -c '<script>' ..."
- *       <-- (whatever the start-up files print)
- *       <-- MARKER run                the cached ROOT/.paddlectl/bin/agent-<hash> is there: it is
- * exec'd, frames follow
- *       <-- MARKER more               it is not:
+ *       <-- (output of the login shell's start-up files)
+ *       <-- MARKER run                ROOT/.paddlectl/bin/agent-<hash> cached: exec, frames follow
+ *       <-- MARKER more               it is not cached:
  *       --> the rest of the script, one line
  *       <-- MARKER send gzip|plain <arch>
- *       --> the executable, as gzip where the host has it, exactly so many bytes
- *      or, where several hosts may need it,
+ *       --> the executable, gzipped if the host has gzip; its exact size is known to the script
+ *      or, if several hosts may need the agent,
  *       <-- MARKER send seed <arch> <SSH_CONNECTION>
  *       --> the seed (src/seed), a program of some kB
- *       <-> what it says, "MARKER seed ...", and is told (seeding.h), until it has the agent from
- * another host or from here
+ *       <-> records of the seed, "MARKER seed ...", and answers (seeding.h), until the seed has the
+ *           agent from another host or from this machine
  *       <-- MARKER run                stored, checked, renamed, exec'd
  *       <-- MARKER fail <reason>
  *
- * The marker is random and stands in the command only in two halves, so that no echo of the command
- * is taken for it.
+ * The marker is random. The command holds it in two halves, so an echo of the command is never
+ * mistaken for the marker.
  */
 #ifndef LAUNCHER_BOOTSTRAP_H
 #define LAUNCHER_BOOTSTRAP_H
@@ -30,36 +29,37 @@
 
 enum { BOOT_MARKER = 32, BOOT_NOISE_MAX = 4 << 20, BOOT_LINE = 400 };
 
-/* The agent's executable: what is sent, and the name it is cached under. */
+/* The agent's executable: the bytes to send, and the hash that names its cached copy. */
 struct agent_image {
-    uint8_t *bytes, *gzip; /* gzip: the same, packed; NULL when no such file lies beside it */
+    /* gzip: the packed executable; NULL if no such file lies beside it */
+    uint8_t *bytes, *gzip;
     size_t size, gzip_size;
-    uint8_t *seed; /* NULL when there is none for this architecture */
+    uint8_t *seed; /* NULL: no seed for this architecture */
     size_t seed_size;
     uint8_t *chunk_ids; /* with a seed: BLAKE2b-256 of each SEED_CHUNK bytes of gzip */
-    uint32_t cksum;     /* cksum.h */
+    uint32_t cksum;     /* as cksum(1), see cksum.h */
     char hash[65];      /* BLAKE2b-256 */
     char path[4096];
 };
 
-/* Find paddle_agent beside this program, in ../libexec/paddlectl, or where PADDLECTL_LIBEXEC says,
- * and read it. */
+/* Find and read paddle_agent: beside this program, in ../libexec/paddlectl, or in the folder that
+ * PADDLECTL_LIBEXEC names. */
 int agent_image_load(struct agent_image *img, struct pd_err *err);
 void agent_image_release(struct agent_image *img);
-/* The path of a node program by the same rules. PD_ENOENT with the places that were tried. */
+/* The path of a node program, found by the same rules. PD_ENOENT lists the places tried. */
 int node_program_path(const char *name, char *out, size_t cap, struct pd_err *err);
 
-/* %n becomes the node id. A root_dir with control characters is PD_ECONF. */
+/* Replace %n by the node id. PD_ECONF if root_dir holds control characters. */
 int root_for_node(const char *root_dir, int node, char *out, size_t cap, struct pd_err *err);
-/* The same, with ~ and relative paths resolved here, for a node on this machine. */
+/* As root_for_node, for a node on this machine: ~ and relative paths are resolved here. */
 int root_for_local(const char *root_dir, int node, char *out, size_t cap, struct pd_err *err);
 
 struct boot {
     char marker[BOOT_MARKER + 1];
     char line[BOOT_LINE];
     size_t line_len, noise; /* noise: bytes that count for the limit */
-    size_t taken,
-        printed; /* bytes so far; how many stood before the first marker: the log-in printed them */
+    size_t taken;           /* bytes so far */
+    size_t printed;         /* bytes before the first marker, written by the login shell */
     int marked;
 };
 
@@ -74,17 +74,20 @@ enum boot_event {
     BOOT_FAIL
 };
 
-/* The command line for ssh, with its NUL. `job` is NULL, or the job to join, or with `start_node`
- * >= 0 to start (its agent waits lease_ms for us before the job is set up). */
+/* The command line for ssh, with its NUL. `job` is NULL, or the job to join. If start_node >= 0,
+ * start `job` as this node instead: its agent waits lease_ms for its client before the job is set
+ * up. */
 int boot_command(struct boot *b, const char *root, const struct agent_image *img, const char *job,
                  int start_node, unsigned lease_ms, struct pd_buf *out);
 
-/* What BOOT_REST asks for. */
+/* The answer to BOOT_REST. */
 int boot_rest(const struct agent_image *img, int with_seed, struct pd_buf *out);
 
-/* Take bytes; *used says how many (after BOOT_RUN the rest are frames). BOOT_SEND, BOOT_SEND_GZIP:
- * `text` is the node's architecture, BOOT_SEND_SEED: that and, behind a blank, SSH_CONNECTION;
- * BOOT_SEED: what the seed says; BOOT_FAIL: the reason. */
+/* Take bytes. *used is how many were taken; after BOOT_RUN the rest are frames. `text` holds:
+ * - BOOT_SEND, BOOT_SEND_GZIP: the node's architecture
+ * - BOOT_SEND_SEED: the architecture, a blank and SSH_CONNECTION
+ * - BOOT_SEED: the seed's message
+ * - BOOT_FAIL: the reason */
 enum boot_event boot_input(struct boot *b, const uint8_t *p, size_t n, size_t *used, char *text,
                            size_t cap);
 

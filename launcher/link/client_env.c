@@ -1,4 +1,4 @@
-/* cluster.c - see cluster.h. */
+/* client_env.c - see client_env.h. */
 #include "launcher/link/client_env.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* cluster.h - what every subcommand that talks to nodes begins with: the hosts of conf.ini, their
- * roles, the agent's executable, the ssh sessions' common part, and the loop. Everything that can
- * be wrong with the configuration is found here, before the first connection. */
+/* client_env.h - the base of each subcommand that talks to nodes: the hosts of conf.ini, their
+ * roles, the agent's executable, the pool of ssh sessions, and the loop. Every error of the
+ * configuration is found here, before the first connection. */
 #ifndef LAUNCHER_CLIENT_ENV_H
 #define LAUNCHER_CLIENT_ENV_H
 
@@ -19,13 +19,13 @@ struct client_env {
     struct link_env env;
 };
 
-/* `opts` stays in use. On failure nothing is left to release. */
+/* `opts` stays in use. After a failure there is nothing to release. */
 int client_env_init(struct client_env *c, const struct pd_options *opts, struct pd_err *err);
-/* The same without the agent's executable, for plain commands. */
+/* As client_env_init without the agent's executable, for plain commands. */
 int client_env_init_plain(struct client_env *c, const struct pd_options *opts, struct pd_err *err);
-void client_env_release(struct client_env *c); /* after all links are closed */
+void client_env_release(struct client_env *c); /* call after all links are closed */
 
-/* Where a value came from: "conf.ini:12", "command line". */
+/* The source of an option's value: "conf.ini:12", "command line". */
 const char *option_source(const struct pd_options *opts, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* link.c - see link.h: frames and requests. The stream below them is made in link_open.c. */
+/* link.c - frames and requests of link.h. link_open.c makes the stream below them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,13 +17,13 @@ const char *const link_phase_text[] = {"connecting",
                                        "waiting to connect again",
                                        "closing"};
 
-struct request {
+struct pending_request {
     uint64_t id, deadline_ms;
     unsigned type;
     const char *what;
     link_answer answer;
     void *arg;
-    struct request *next;
+    struct pending_request *next;
 };
 
 static void on_handle_closed(uv_handle_t *h) {
@@ -35,7 +35,7 @@ static void on_handle_closed(uv_handle_t *h) {
     free(l);
 }
 
-/* The transport goes and on_close tells. */
+/* Close the transport; on_close reports the error. */
 void link_break(struct link *l, int code, const char *msg) {
     if (l->phase == PHASE_CLOSED)
         return;
@@ -48,7 +48,7 @@ void link_break(struct link *l, int code, const char *msg) {
 
 void link_fail_requests(struct link *l, const struct pd_err *why) {
     while (l->requests) {
-        struct request *r = l->requests;
+        struct pending_request *r = l->requests;
         l->requests = r->next;
         r->answer(l, NULL, NULL, why, r->arg);
         free(r);
@@ -72,10 +72,10 @@ void link_finish(struct link *l, const struct pd_err *why) {
 static void on_timer(uv_timer_t *t);
 
 static void schedule(struct link *l) {
-    if (l->own_close) /* the timer is the goodbye's */
+    if (l->own_close) /* link_close_soon has set the timer */
         return;
     uint64_t now = uv_now(l->env->loop), first = UINT64_MAX;
-    for (struct request *r = l->requests; r; r = r->next)
+    for (struct pending_request *r = l->requests; r; r = r->next)
         if (r->deadline_ms < first)
             first = r->deadline_ms;
     if (first == UINT64_MAX)
@@ -86,7 +86,7 @@ static void schedule(struct link *l) {
 
 static void take_time(struct link *l) {
     uint64_t now = uv_now(l->env->loop);
-    for (struct request **p = &l->requests, *r; (r = *p);) {
+    for (struct pending_request **p = &l->requests, *r; (r = *p);) {
         if (r->deadline_ms > now) {
             p = &r->next;
             continue;
@@ -125,8 +125,6 @@ void link_enter(struct link *l, enum link_phase p, uint64_t timeout_ms) {
     l->phase = p;
     uv_timer_start(&l->timer, on_timer, timeout_ms, 0);
 }
-
-/* --- sending --- */
 
 static int put_frame(struct link *l, unsigned type, uint64_t req, const char *text,
                      const void *sec1, size_t n1) {
@@ -168,7 +166,8 @@ int link_send_parts(struct link *l, unsigned type, uint64_t req, const struct li
 
 int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const void *sec1,
               size_t n1) {
-    if (type == WIRE_AG_BYE) /* what follows is no loss */
+    /* a connection that ends after AG_BYE is no loss */
+    if (type == WIRE_AG_BYE)
         l->keep.lease_ms = 0;
     if (l->phase != PHASE_OPEN) {
         json_decref(body);
@@ -180,23 +179,23 @@ int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const v
         return PD_ENOMEM;
     int rc = put_frame(l, type, req, text ? text : type == WIRE_DS_OBJECT ? "" : "{}", sec1, n1);
     free(text);
-    if (rc) /* part of a frame may be on its way: nothing sensible can follow */
+    if (rc) /* part of a frame may be sent already: no other frame can follow */
         link_break(l, PD_ENOMEM, "out of memory");
     return rc;
 }
 
 uint64_t link_expect(struct link *l, unsigned type, uint64_t timeout_ms, const char *what,
                      link_answer answer, void *arg) {
-    struct request *r = pd_calloc(1, sizeof *r);
+    struct pending_request *r = pd_calloc(1, sizeof *r);
     if (!r)
         return 0;
-    *r = (struct request){.id = ++l->next_id,
-                          .deadline_ms = uv_now(l->env->loop) + timeout_ms,
-                          .type = type,
-                          .what = what,
-                          .answer = answer,
-                          .arg = arg};
-    struct request **p = &l->requests;
+    *r = (struct pending_request){.id = ++l->next_id,
+                                  .deadline_ms = uv_now(l->env->loop) + timeout_ms,
+                                  .type = type,
+                                  .what = what,
+                                  .answer = answer,
+                                  .arg = arg};
+    struct pending_request **p = &l->requests;
     while (*p)
         p = &(*p)->next;
     *p = r;
@@ -212,8 +211,8 @@ int link_request(struct link *l, unsigned type, json_t *body, const void *sec1, 
         json_decref(body);
         return PD_ENOMEM;
     }
-    link_send(l, type, id, body, sec1,
-              n1); /* a failure breaks the link, which answers the request */
+    /* a failure breaks the link, which answers the request */
+    link_send(l, type, id, body, sec1, n1);
     return 0;
 }
 
@@ -228,7 +227,7 @@ int link_is_open(const struct link *l) { return l->phase == PHASE_OPEN; }
 
 /* --- receiving --- */
 
-/* What a node says may reach the user's terminal: no control codes. 0 or PD_ENOMEM. */
+/* Remove control codes: a node's text may reach the user's terminal. 0 or PD_ENOMEM. */
 static int make_plain(json_t *v) {
     const char *key;
     size_t i;
@@ -284,7 +283,7 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     const char *build = json_string_value(json_object_get(body, "build"));
     char msg[300];
     if (f->type == WIRE_AG_HELLO &&
-        (f->flags & WIRE_F_ERROR)) { /* it could not start, and says why */
+        (f->flags & WIRE_F_ERROR)) { /* the agent could not start, and says why */
         struct pd_err err = {0};
         error_of(f, &err);
         link_break(l,
@@ -310,7 +309,8 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     a->disk_free = (uint64_t)json_integer_value(json_object_get(body, "disk_free"));
     json_decref(a->addrs);
     a->addrs = json_incref(json_object_get(body, "addrs"));
-    /* One that was found running may be of another build, a started one may not. */
+    /* A running agent that the link joins may be of another build; an agent that this link starts
+     * may not. */
     if (!l->keep.lost && (!*l->job || l->env->start) && build &&
         strcmp(build, l->env->agent->hash)) {
         pd_fmt(msg, sizeof msg,
@@ -323,8 +323,8 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
         link_break(l, PD_ENOENT, "the job's agent is gone and left no result");
         return;
     }
-    link_is_back(
-        l); /* not open yet: who made a request in vain sees that the link is coming back */
+    /* the link is not open yet: failed requests tell their callers that it is coming back */
+    link_is_back(l);
     if (l->phase == PHASE_CLOSED)
         return;
     l->phase = PHASE_OPEN;
@@ -332,20 +332,19 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     l->ev->on_hello(l, l->arg);
 }
 
-static int has_many_answers(const struct request *r) {
+static int has_many_answers(const struct pending_request *r) {
     return r->type == WIRE_AG_FETCH || r->type == WIRE_DS_BEGIN;
 }
 
-/* An answer repeats the id and the type; the frames of a package are the exception (types differ).
- */
-static void take_answer(struct link *l, struct request *r, const struct wire_frame *f,
+/* An answer repeats the request's id and type. Only the frames of a package have other types. */
+static void take_answer(struct link *l, struct pending_request *r, const struct wire_frame *f,
                         json_t *body) {
     struct pd_err err = {0};
     if (f->flags & WIRE_F_ERROR)
         error_of(f, &err);
-    /* Taken out before the call, which may add requests or close the link; put back if more frames
-     * are to come. */
-    struct request **p = &l->requests;
+    /* Remove the request before the call: the callback may add requests or close the link. Put it
+     * back if more frames follow. */
+    struct pending_request **p = &l->requests;
     while (*p != r)
         p = &(*p)->next;
     *p = r->next;
@@ -353,8 +352,8 @@ static void take_answer(struct link *l, struct request *r, const struct wire_fra
     if (!has_many_answers(r) || err.code || last || l->phase != PHASE_OPEN) {
         free(r);
     } else {
-        /* Between the pieces of a folder a long silence is a failure; a node that waits for another
-         * one's objects may be silent. */
+        /* A long silence between the pieces of a folder is a failure. A node that waits for objects
+         * of another node may be silent. */
         r->deadline_ms = r->type == WIRE_AG_FETCH ? uv_now(l->env->loop) + 60000 : UINT64_MAX;
         r->next = l->requests;
         l->requests = r;
@@ -372,10 +371,10 @@ static void take_frame(struct link *l, struct wire_frame *f) {
     if (l->phase == PHASE_HELLO) {
         take_hello(l, f, body);
     } else if (f->req) {
-        struct request *r = l->requests;
+        struct pending_request *r = l->requests;
         while (r && r->id != f->req)
             r = r->next;
-        if (r) /* else its deadline has passed */
+        if (r) /* no request: its deadline has passed */
             take_answer(l, r, f, body);
     } else if (f->type == WIRE_AG_PING) {
         l->keep.answers_pings = 1;

@@ -5,9 +5,9 @@
  *                      ^            |
  *                      └─ on_lost <─┘                 a link that is kept
  *
- * on_close comes exactly once and last; requests still open get PD_ECLOSED (or the reason) before
- * it. Callbacks come from the loop's thread, never from inside link_send, link_request or
- * link_close. Messages of errors do not name the host: who shows them does.
+ * on_close comes exactly once, and last. Open requests fail before it, with PD_ECLOSED or with the
+ * reason. Callbacks run on the loop's thread, never inside link_send, link_request or link_close.
+ * Error messages do not name the host: the code that prints them does.
  */
 #ifndef LAUNCHER_LINK_H
 #define LAUNCHER_LINK_H
@@ -25,68 +25,72 @@
 
 struct link;
 
-/* What AG_HELLO said. */
+/* The contents of AG_HELLO. */
 struct agent_facts {
     char job[64], root[4096], arch[32], state[32];
     int node;
     uint64_t disk_free;
-    size_t login_printed; /* bytes that the user's start-up files wrote before us */
-    uint64_t login_ms;    /* from the command's start until it was ours: what they took */
-    json_t *addrs;        /* array of strings */
+    size_t login_printed; /* bytes that the user's start-up files wrote before the agent */
+    /* time of the login shell's start-up files: from the command's start to the bootstrap's
+     * first word */
+    uint64_t login_ms;
+    json_t *addrs; /* array of strings */
 };
 
 struct link_events {
     void (*on_hello)(struct link *l, void *arg);
-    void (*on_frame)(struct link *l, struct wire_frame *f, json_t *body,
-                     void *arg); /* not answers; borrowed */
+    /* frames that are no answers; borrowed */
+    void (*on_frame)(struct link *l, struct wire_frame *f, json_t *body, void *arg);
     void (*on_close)(struct link *l, const struct pd_err *why, void *arg);
-    void (*on_lost)(struct link *l, const struct pd_err *why,
-                    void *arg); /* may be NULL; see link_keep */
+    /* may be NULL; see link_keep */
+    void (*on_lost)(struct link *l, const struct pd_err *why, void *arg);
 };
 
-/* What all links of a run share. */
+/* Shared by all links of a run. */
 struct link_env {
     uv_loop_t *loop;
-    struct ssh_pool *ssh; /* NULL when all hosts are local */
+    struct ssh_pool *ssh; /* NULL if all hosts are local */
     const struct agent_image *agent;
-    struct seeding *seeding; /* NULL: each host gets its agent from here */
-    const char *root_dir;    /* of conf.ini: with ~ and %n; for hosts that have none of their own */
-    const char *job;         /* NULL: no job; else the job to start or to join */
+    struct seeding *seeding; /* NULL: this machine sends the agent to each host */
+    /* of conf.ini, with ~ and %n; for hosts without a root_dir of their own */
+    const char *root_dir;
+    const char *job; /* the job to start or to join; NULL: none */
     int start;
-    unsigned lease_ms; /* how long an agent that is started waits for its client before the job is
-                          set up */
-    uint64_t login_timeout_ms;  /* from exec to the agent's first word: the login shell's start-up
-                                   files */
+    /* an agent that is started waits so long for its client before the job is set up */
+    unsigned lease_ms;
+    /* from exec to the agent's first word; includes the login shell's start-up files */
+    uint64_t login_timeout_ms;
     uint64_t upload_timeout_ms; /* for sending the agent's executable */
 };
 
-/* Start; failures come by on_close, except those of the configuration and memory. */
+/* Start a link. Errors of configuration and memory are returned; all others come by on_close. */
 int link_open(struct link **out, const struct link_env *env, const struct host *host, int node,
               const struct link_events *ev, void *arg, struct pd_err *err);
-void link_close(struct link *l); /* drops the connection; on_close follows with code 0 */
-/* The same once the agent has closed it, after AG_BYE, or after a second. */
+void link_close(struct link *l); /* drop the connection; on_close follows with code 0 */
+/* As link_close, but wait until the agent closes the connection after AG_BYE, at most 1 s. */
 void link_close_soon(struct link *l);
 
-/* Keep the connection to a job's agent, whose lease is `lease_ms`, from on_hello on: it is pinged
- * five times as often, and lost when nothing comes back for two of these periods. After a loss, and
- * on_lost, the job is joined again until the lease is over: then on_hello comes again (subscribe
- * from the offsets that you have), else on_close, which says since when and why every attempt
- * failed. Requests that were open fail with PD_ECLOSED, and so do those made meanwhile, soon;
- * link_send drops what can't go out. After AG_BYE nothing is kept. */
+/* From on_hello on, keep the connection to a job's agent, whose lease is `lease_ms`.
+ * Heartbeat: the link pings the agent five times per lease. Two periods without an answer are a
+ * loss. After a loss on_lost comes, and the link rejoins the job until the lease ends. Success:
+ * on_hello comes again (subscribe from the offsets received so far). Otherwise on_close comes and
+ * says since when the link was lost and why each attempt failed. Open requests fail with
+ * PD_ECLOSED; requests made during the loss fail the same way soon after. link_send drops frames
+ * that cannot be sent. After AG_BYE nothing is kept. */
 void link_keep(struct link *l, uint64_t lease_ms);
 
-/* A link without a job goes on with this one, without another log-in, and with these callbacks:
- * on_hello comes again. */
+/* Let a link without a job join `job` on the same login, with these callbacks. on_hello comes
+ * again. */
 void link_join(struct link *l, const char *job, const struct link_events *ev, void *arg);
 
-const struct agent_facts *link_facts(const struct link *l); /* after on_hello */
-int link_is_open(const struct link *l);                     /* after on_hello, and not lost */
+const struct agent_facts *link_facts(const struct link *l); /* valid after on_hello */
+int link_is_open(const struct link *l);                     /* 1 after on_hello, unless lost */
 size_t link_queued(const struct link *l);
 
-/* Send without an answer. `body` is stolen (NULL: {}). */
+/* Send a message without an answer. Takes the reference to `body` (NULL: {}). */
 int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const void *sec1,
               size_t n1);
-/* Without a body, and section 1 is made of these parts. */
+/* A message without body, whose section 1 is the concatenation of the parts. */
 struct link_part {
     const void *p;
     size_t n;
@@ -94,21 +98,22 @@ struct link_part {
 int link_send_parts(struct link *l, unsigned type, uint64_t req, const struct link_part *parts,
                     size_t n_parts);
 
-/* The answer: `err` is NULL, or the failure (of the agent, a timeout, a lost connection). `f` and
- * `body` are borrowed. AG_FETCH and DS_BEGIN are answered with many frames: the callback gets each
- * until it returns 1 for "that was the last one"; for all others the return value is ignored. */
+/* The answer to a request. `err` is NULL or the failure: the agent's error, a timeout or a lost
+ * connection. `f` and `body` are borrowed. AG_FETCH and DS_BEGIN are answered with many frames: the
+ * callback gets each frame until it returns 1. For other requests the return value is ignored. */
 typedef int (*link_answer)(struct link *l, const struct wire_frame *f, json_t *body,
                            const struct pd_err *err, void *arg);
 
-/* `what` ("setting up the job") names the wait in the timeout's message. `body` is stolen. 0:
- * `answer` will be called; or PD_ENOMEM: it won't. */
+/* `what` ("setting up the job") names the wait in the timeout's message. Takes the reference to
+ * `body`. 0: `answer` will be called. PD_ENOMEM: it will not. */
 int link_request(struct link *l, unsigned type, json_t *body, const void *sec1, size_t n1,
                  uint64_t timeout_ms, const char *what, link_answer answer, void *arg);
-/* A request whose answer is still far (a package's END): reserve its id and callback without
- * sending anything. */
+/* Reserve an id and a callback for an answer that comes much later (a package's END). Sends
+ * nothing. */
 uint64_t link_expect(struct link *l, unsigned type, uint64_t timeout_ms, const char *what,
                      link_answer answer, void *arg);
-/* Called when the queue of unsent bytes is short; one at a time, NULL to stop. */
+/* `drain` is called when the queue of unsent bytes is short. One callback at a time; NULL removes
+ * it. */
 void link_on_drain(struct link *l, void (*drain)(struct link *l, void *arg), void *arg);
 
 #endif

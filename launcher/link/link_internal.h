@@ -1,5 +1,5 @@
-/* link_int.h - what link.c (frames and requests), link_open.c (the stream below them) and
- * link_keep.c (pings, and the way back after a loss) share.
+/* link_internal.h - shared by link.c (frames and requests), link_open.c (the stream below them) and
+ * link_keep.c (heartbeat, rejoining after a loss).
  *
  *     CONNECT -> BOOT [-> UPLOAD] -> HELLO -> OPEN -> CLOSED
  *        ^                                     |
@@ -23,7 +23,7 @@ enum link_phase {
 
 enum { LINK_FRAME_MAX = 8 << 20, LINK_REASONS = 4 };
 
-struct request;
+struct pending_request;
 
 struct link {
     const struct link_env *env;
@@ -31,64 +31,71 @@ struct link {
     void *arg;
     const struct host *host;
     int node;
-    char job[64];        /* the job to start or to join; "" without one */
-    struct transport *t; /* NULL while there is none: between two attempts, or at the end */
+    char job[64];        /* the job to start or to join; "" */
+    struct transport *t; /* NULL between two attempts and at the end */
     struct boot boot;
     struct wire_decoder *dec;
     enum link_phase phase;
-    const uint8_t *upload; /* the agent, once it is asked for */
+    const uint8_t *upload; /* the agent, after the node has asked for it */
     size_t uploaded, upload_size;
-    struct seedling *seedling; /* until the agent is there; NULL: it would come from here */
-    int boot_failed;           /* `why` is what the script said; stderr may say more */
+    /* until the agent is on the node; NULL: this machine sends the agent */
+    struct seedling *seedling;
+    /* the script failed, and said `why`; stderr may say more */
+    int boot_failed;
     struct agent_facts facts;
-    uint64_t exec_ms; /* when the command was started */
-    struct request *requests;
+    uint64_t exec_ms; /* start of the command */
+    struct pending_request *requests;
     uint64_t next_id;
     void (*drain)(struct link *, void *);
     void *drain_arg;
-    uv_timer_t
-        timer; /* the phase's deadline, then the requests'; the next attempt's time while LOST */
-    uv_timer_t beat;   /* of a link that is kept: pings, silence, the limits of attempts */
-    int n_handles;     /* that are not closed yet */
-    int own_close;     /* link_close or link_close_soon was called */
-    struct pd_err why; /* what broke it, if not the transport */
+    /* the phase's deadline, then that of the requests; in LOST the time of the next attempt */
+    uv_timer_t timer;
+    /* of a link that is kept: pings, silence, limits of attempts */
+    uv_timer_t beat;
+    int n_handles; /* not closed yet */
+    int own_close; /* link_close or link_close_soon was called */
+    /* why the link broke, if the transport has no error */
+    struct pd_err why;
 
     struct {
         uint64_t lease_ms;  /* 0: this link is not kept */
-        uint64_t heard_ms;  /* when bytes came last */
-        uint64_t beat_ms;   /* when the beat came last */
-        uint64_t opened_ms; /* how long the first way to an open stream took */
-        int answers_pings;  /* so its silence means something */
+        uint64_t heard_ms;  /* last time bytes came */
+        uint64_t beat_ms;   /* last time of the heartbeat timer */
+        uint64_t opened_ms; /* duration of the first connect, up to an open stream */
+        int answers_pings;  /* only then does silence mean a loss */
         int lost;           /* since heard_ms */
         int gave_up;
-        int cut; /* we closed the transport, because of its silence (`why`) */
+        int cut; /* silence: the link closed the transport itself (`why`) */
         unsigned tries, n_beats;
-        uint64_t try_ms; /* when the last attempt began */
-        int64_t lost_at; /* seconds since 1970, for people */
+        uint64_t try_ms; /* start of the last attempt */
+        int64_t lost_at; /* seconds since 1970, for messages */
         struct {
             char text[200];
             unsigned n;
-        } reasons[LINK_REASONS]; /* [0]: the loss; why attempts failed */
+            /* [0]: the loss; then why attempts failed */
+        } reasons[LINK_REASONS];
     } keep;
 };
 
-extern const char *const link_phase_text[]; /* by phase */
+extern const char *const link_phase_text[]; /* indexed by phase */
 
 /* link.c */
 void link_enter(struct link *l, enum link_phase p, uint64_t timeout_ms);
-void link_break(struct link *l, int code,
-                const char *msg); /* the link ends for a reason of our own */
+/* end the link, with an error of the launcher's own */
+void link_break(struct link *l, int code, const char *msg);
 void link_fail_requests(struct link *l, const struct pd_err *why);
 void link_take_frames(struct link *l, const uint8_t *p, size_t n);
-void link_finish(struct link *l, const struct pd_err *why); /* on_close, then the handles */
+void link_finish(struct link *l,
+                 const struct pd_err *why); /* calls on_close, then closes the handles */
 
 /* link_open.c */
 int link_connect(struct link *l, int start, struct pd_err *err);
-void link_leave_seeding(struct link *l); /* it takes no part any more in how the agent travels */
+/* leave the seeding: this host takes and gives no chunks any more */
+void link_leave_seeding(struct link *l);
 
 /* link_keep.c */
-/* The transport is gone. 1: it is tried again, or on_close comes later; 0: it is over, *why says
- * why. */
+/* The transport is gone. 1: another attempt follows, or on_close comes later. 0: the link is over,
+ * *why is the reason. */
 int link_lost(struct link *l, struct pd_err *why, enum link_phase was);
 void link_retry(struct link *l);
 void link_is_back(struct link *l);

@@ -1,13 +1,13 @@
-/* link_keep.c - a link that is kept: pings, noticing that nothing comes back, and joining the job
- * again after a loss.
+/* link_keep.c - a link that is kept: heartbeat, detection of a silent agent, and rejoining the job
+ * after a loss.
  *
  *   OPEN ── lost, or silent for two periods ──▶ LOST ── 100 ms .. 1 s ──▶ CONNECT .. HELLO ──▶ OPEN
  *                                                ▲                            │
  *                                                └────────── failed ◀─────────┘
  *
- * The agent's lease decides: it ends the job when it has not heard of us for so long, and counts
- * from the last frame that reached it; so an attempt that is under way at the end of the lease has
- * one period more. */
+ * The agent's lease decides: the agent ends the job when no frame has reached it for a lease. It
+ * counts from the last frame, so an attempt under way at the end of the lease gets one more period.
+ */
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,11 +20,12 @@ enum { BACKOFF_MIN_MS = 100, BACKOFF_MAX_MS = 1000, TRY_MIN_MS = 300, PERIODS = 
 
 static uint64_t period_ms(const struct link *l) { return l->keep.lease_ms / PERIODS; }
 
-/* The reasons in order, equal ones counted; of many different ones the last is kept. */
-static void note(struct link *l, const struct pd_err *why) {
+/* Record the reasons in order, with a count of equal ones. Of too many the last stays. */
+static void add_reason(struct link *l, const struct pd_err *why) {
     char text[sizeof l->keep.reasons[0].text];
     int i = l->keep.tries ? 1 : 0;
-    static const char lost[] = "the connection was lost: "; /* that is said already */
+    static const char lost[] =
+        "the connection was lost: "; /* prefix that the message already has */
     snprintf(text, sizeof text, "%.199s",
              why->msg + (pd_starts_with(why->msg, lost) ? strlen(lost) : 0));
     while (i < LINK_REASONS - 1 && l->keep.reasons[i].n && strcmp(l->keep.reasons[i].text, text))
@@ -58,8 +59,7 @@ static void give_up_text(const struct link *l, struct pd_err *out) {
     pd_fail(out, PD_ECLOSED, "%s", text);
 }
 
-/* What another attempt would only meet again: there is no such job, or what conf.ini says can't be.
- */
+/* Errors that another attempt would meet again: no such job, an impossible configuration. */
 static int is_final(int code) {
     return code == PD_ENOENT || code == PD_ECONF || code == PD_ENOMEM || code == PD_EPROTO;
 }
@@ -78,7 +78,7 @@ static void begin_lost(struct link *l, const struct pd_err *why) {
     l->keep.tries = 0;
     l->keep.lost_at = time(NULL);
     memset(l->keep.reasons, 0, sizeof l->keep.reasons);
-    note(l, why);
+    add_reason(l, why);
     l->drain = NULL;
     l->phase = PHASE_LOST;
     pd_fail(&gone, PD_ECLOSED, "%s", why->msg);
@@ -94,14 +94,15 @@ int link_lost(struct link *l, struct pd_err *why, enum link_phase was) {
         return 0;
     if (!l->keep.lost) {
         if (was != PHASE_OPEN || (l->why.code && !cut))
-            return 0; /* it broke for a reason that is not the way's */
+            return 0; /* the link broke for a reason that is not the network's */
         pd_err_clear(&l->why);
         begin_lost(l, why);
-        if (l->phase == PHASE_CLOSED) /* a callback closed it: on_close comes from the timer */
+        if (l->phase ==
+            PHASE_CLOSED) /* a callback closed the link: on_close comes from the timer */
             return 1;
     } else {
         pd_err_clear(&l->why);
-        note(l, why);
+        add_reason(l, why);
         if (is_final(why->code)) {
             char text[sizeof why->msg];
             snprintf(text, sizeof text, "%s, and then: %.700s", l->keep.reasons[0].text, why->msg);
@@ -135,10 +136,10 @@ void link_is_back(struct link *l) {
         return;
     l->keep.lost = 0;
     pd_fail(&gone, PD_ECLOSED, "the connection was lost");
-    link_fail_requests(l, &gone); /* made meanwhile: they never went out */
+    link_fail_requests(l, &gone); /* requests made during the loss: never sent */
 }
 
-static void cut(struct link *l, const char *why) {
+static void close_silent(struct link *l, const char *why) {
     l->keep.cut = 1;
     pd_fail(&l->why, PD_ECLOSED, "%s", why);
     transport_close(l->t);
@@ -147,12 +148,13 @@ static void cut(struct link *l, const char *why) {
 static void beat_open(struct link *l, uint64_t now) {
     char why[100];
     l->keep.n_beats++;
-    if (l->drain) /* a package is on its way out, and our pings are behind it */
+    /* a package is being sent, and the pings wait behind it */
+    if (l->drain)
         l->keep.heard_ms = now;
     if (l->keep.answers_pings && now - l->keep.heard_ms > 2 * period_ms(l)) {
         pd_fmt(why, sizeof why, "nothing was heard for %.3g s",
                (double)(now - l->keep.heard_ms) / 1000);
-        cut(l, why);
+        close_silent(l, why);
     } else if (l->keep.n_beats % BEATS == 0) {
         link_send(l, WIRE_AG_PING, 0, json_object(), NULL, 0);
     }
@@ -175,7 +177,7 @@ static void beat_lost(struct link *l, uint64_t now) {
     } else if (!l->keep.cut && l->t && (over || (slow && l->phase == PHASE_CONNECT))) {
         pd_fmt(why, sizeof why, "no answer in %.3g s while %s",
                (double)(now - l->keep.try_ms) / 1000, link_phase_text[l->phase]);
-        cut(l, why);
+        close_silent(l, why);
     } else {
         pd_fail(&gone, PD_ECLOSED, "the connection is lost");
         link_fail_requests(l, &gone);
@@ -189,8 +191,8 @@ static void on_beat(uv_timer_t *t) {
     l->keep.beat_ms = now;
     if (l->phase == PHASE_CLOSED || !l->keep.lease_ms)
         return;
-    if (late &&
-        !l->keep.lost) /* we stood still ourselves; what came meanwhile is still to be read */
+    /* this process stood still; the agent's bytes may still wait to be read */
+    if (late && !l->keep.lost)
         l->keep.heard_ms = now;
     if (l->keep.lost)
         beat_lost(l, now);
@@ -205,6 +207,6 @@ void link_keep(struct link *l, uint64_t lease_ms) {
     l->keep.lease_ms = lease_ms;
     l->keep.heard_ms = l->keep.beat_ms = now;
     uv_timer_start(&l->beat, on_beat, every, every);
-    link_send(l, WIRE_AG_PING, 0, json_object(), NULL,
-              0); /* only who has answered one can be found silent */
+    /* silence means something only if the agent has answered a ping before */
+    link_send(l, WIRE_AG_PING, 0, json_object(), NULL, 0);
 }

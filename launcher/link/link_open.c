@@ -1,5 +1,5 @@
-/* link_open.c - from a host to frames: the transport, the bootstrap's lines, the agent's bytes; see
- * link_int.h. */
+/* link_open.c - from a host to frames: the transport, the lines of the bootstrap, the agent's
+ * bytes. See link_internal.h. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void upload_some(struct link *l) {
     }
 }
 
-/* The agent is not there: the script that takes it. */
+/* The agent is not cached on the node: send the script that receives it. */
 static void send_rest(struct link *l) {
     struct pd_buf b;
     pd_buf_init(&b);
@@ -44,7 +44,7 @@ static void begin_upload(struct link *l, int gzip) {
     upload_some(l);
 }
 
-/* `text`: the architecture, and what may follow behind a blank. */
+/* `text`: the architecture, perhaps followed by a blank and more. */
 static int arch_fits(const char *text) {
     struct utsname u;
     return uname(&u) || (pd_starts_with(text, u.machine) && strchr(" ", text[strlen(u.machine)]));
@@ -104,8 +104,8 @@ static void take_boot(struct link *l, const uint8_t *p, size_t n) {
         } else if (e == BOOT_FAIL) {
             pd_fail(&l->why, PD_EHOST, "%s", text);
             l->boot_failed = 1;
-            link_enter(l, PHASE_BOOT_FAILED,
-                       FAIL_MS); /* the reason may still be on its way, on stderr */
+            /* the reason may still arrive on stderr */
+            link_enter(l, PHASE_BOOT_FAILED, FAIL_MS);
         }
     }
     if (n && l->phase == PHASE_HELLO)
@@ -157,7 +157,7 @@ static void on_close(const struct pd_err *why, void *arg) {
             snprintf(end.msg + strlen(end.msg), sizeof end.msg - strlen(end.msg), ": %s",
                      reason + (n > 400 ? n - 400 : 0));
     }
-    /* Before the agent has spoken, whatever ended the command makes the host unusable. */
+    /* Until the agent has spoken, any end of the command makes the host unusable. */
     if (end.code == PD_ECLOSED && was != PHASE_OPEN && !l->keep.cut) {
         end.code = PD_EHOST;
         pd_err_prefix(&end, "while %s", link_phase_text[was]);

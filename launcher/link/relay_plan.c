@@ -1,4 +1,4 @@
-/* plan.c - see plan.h. */
+/* relay_plan.c - see relay_plan.h. */
 #include "launcher/link/relay_plan.h"
 
 #include <stdlib.h>
@@ -6,18 +6,26 @@
 #include "base/alloc.h"
 
 enum {
-    UNREACHED_MAX = 2, /* after so many nodes that it can't reach a node takes from the launcher */
-    HOPELESS = 3,   /* so many failures without one success: these nodes do not reach each other */
-    JUDGE_MS = 150, /* a rate says something after this time, */
-    SLOW_MS = 200,  /* when all reports of this time say the same */
-    SLOWER = 3,     /* than what its source gets: slow, */
-    AHEAD_BYTES = 512 << 10, /* when the source has so much more, */
-    AHEAD_PART = 10,         /* and more than it gets in this part of a second */
+    /* a node that cannot reach so many nodes takes from the launcher */
+    UNREACHED_MAX = 2,
+    /* so many failures without a success: these nodes do not reach each other */
+    HOPELESS = 3,
+    /* a rate counts after so long */
+    JUDGE_MS = 150,
+    /* a node is slow if all its reports of this time say so: */
+    SLOW_MS = 200,
+    /* its rate is less than its source's divided by this, */
+    SLOWER = 3,
+    /* its source is ahead by more than so many bytes, */
+    AHEAD_BYTES = 512 << 10,
+    /* and by more than the source gets in a second divided by this */
+    AHEAD_PART = 10,
     TRIAL_JUDGE_MS = 600,
     TRIAL_MS = 1500,
     TRIALS = 3,
-    TRIAL_WORTH_MS = 8 * TRIAL_MS, /* while a trial lasts the first node gets half: it must have
-                                      longer to go than this */
+    /* The first node gets half the rate during a trial: a trial pays only if it has longer to go
+     * than this. */
+    TRIAL_WORTH_MS = 8 * TRIAL_MS,
 };
 
 enum state { ABSENT, TAKES, HAS_ALL };
@@ -26,26 +34,28 @@ struct pnode {
     enum state state;
     int source;
     int leaf, queued;
-    int n_children; /* that are no leaves */
+    int n_children; /* without leaves */
     int unreached[UNREACHED_MAX], n_unreached;
-    uint64_t have, rate, since_ms, report_ms,
-        first_ms;        /* since: it has this source; first: it told of it */
+    uint64_t have, rate, report_ms;
+    uint64_t since_ms;   /* when it got its source */
+    uint64_t first_ms;   /* the first report since then */
     uint64_t usual_rate; /* of the last few reports */
-    uint64_t slow_ms;    /* for so long it is slow */
+    uint64_t slow_ms;    /* it has been slow for so long */
     long place;          /* in the chain: the order of arrival */
-    int mark,
-        tried; /* tried: another node had its turn to show that it is faster than those before it */
+    int mark;
+    int tried; /* another node had a trial to show that it is faster than its predecessors */
 };
 
 struct relay_plan {
     int n, relay;
     struct pnode *v;
-    int *queue, n_queue; /* nodes whose source is to be told */
+    int *queue, n_queue; /* nodes to be told of a new source */
     long n_joined;
     int n_reached, n_unreached, hopeless, n_bypassed, marks;
-    struct { /* is the first node slow, or the launcher's link? another one takes from the launcher,
-                too, for a while */
-        int on, first, other, back; /* back: where the other one took from */
+    /* A trial shows whether the first node is slow or the launcher's link: for a while another node
+     * takes from the launcher, too. */
+    struct {
+        int on, first, other, back; /* back: the other node's source before */
         uint64_t since_ms, first_had, other_had;
         int n;
     } trial;
@@ -83,16 +93,16 @@ static int can_not_reach(const struct pnode *x, int source) {
     return 0;
 }
 
-/* The nodes that take from `node`, directly or not, get this mark: its own among them. */
+/* Mark the nodes that take from `node`, directly or not, and `node` itself. Returns the mark. */
 static int mark_descendants(struct relay_plan *p, int node) {
     struct pnode *v = p->v;
-    int mark = p->marks + 1, other = p->marks + 2; /* those that do not */
+    int mark = p->marks + 1, other = p->marks + 2; /* of nodes that do not */
     p->marks = other;
     v[node].mark = mark;
     if (!v[node].n_children && !v[node].leaf)
         return mark;
-    for (int i = 0; i < p->n;
-         i++) { /* each node is passed once: a chain of thousands may fall apart node by node */
+    /* Pass each node once: a chain of thousands may lose its nodes one by one. */
+    for (int i = 0; i < p->n; i++) {
         int at = i;
         for (; at >= 0 && v[at].mark < mark; at = v[at].source)
             v[at].mark = other;
@@ -103,9 +113,9 @@ static int mark_descendants(struct relay_plan *p, int node) {
     return mark;
 }
 
-/* The end of the chain; where no node ends it (leaves do not count), the one with the fewest
+/* The end of the chain. If no node ends it (leaves do not count), the node with the fewest
  * successors. */
-static int choose(struct relay_plan *p, int node) {
+static int choose_source(struct relay_plan *p, int node) {
     const struct pnode *me = &p->v[node];
     int best = PLAN_LAUNCHER;
     if (!p->relay || p->hopeless || me->n_unreached >= UNREACHED_MAX)
@@ -138,19 +148,19 @@ static void take_from(struct relay_plan *p, int node, int source, uint64_t now_m
     }
 }
 
-/* Those that took from `node` take from somebody else. */
-static void bypass(struct relay_plan *p, int node, uint64_t now_ms) {
+/* The successors of `node` take from another source. */
+static void bypass_node(struct relay_plan *p, int node, uint64_t now_ms) {
     int any = 0;
     for (int i = 0; i < p->n; i++)
         if (p->v[i].source == node && p->v[i].state == TAKES) {
             any = 1;
-            take_from(p, i, choose(p, i), now_ms);
+            take_from(p, i, choose_source(p, i), now_ms);
         }
     p->n_bypassed += any;
 }
 
-/* `node` has all: who takes from the launcher takes from it, so that no more crosses the launcher's
- * link. */
+/* `node` has all: the nodes that take from the launcher take from `node` instead, which relieves
+ * the launcher's link. */
 static void spare_launcher(struct relay_plan *p, int node, uint64_t now_ms) {
     for (int i = 0; i < p->n && p->relay && !p->hopeless; i++) {
         const struct pnode *x = &p->v[i];
@@ -169,7 +179,7 @@ void relay_plan_join(struct relay_plan *p, int node, int has_all, int serves, ui
     x->leaf = !serves;
     x->have = x->rate = x->usual_rate = 0;
     if (!has_all)
-        take_from(p, node, choose(p, node), now_ms);
+        take_from(p, node, choose_source(p, node), now_ms);
     else if (serves)
         spare_launcher(p, node, now_ms);
 }
@@ -185,24 +195,24 @@ void relay_plan_leave(struct relay_plan *p, int node, uint64_t now_ms) {
         return;
     x->state = ABSENT;
     if (node == p->trial.first || node == p->trial.other)
-        p->trial.on = 0; /* the other one stays where it is */
+        p->trial.on = 0; /* the other node keeps its source */
     take_from(p, node, PLAN_NOBODY, now_ms);
-    bypass(p, node, now_ms);
+    bypass_node(p, node, now_ms);
 }
 
-/* Nobody waits for it any more, and it takes from where nobody is kept waiting by it: the end of
- * the chain. */
+/* A slow node becomes a leaf: its successors leave it, and it moves to the end of the chain, where
+ * no node waits for it. */
 static void make_leaf(struct relay_plan *p, int node, uint64_t now_ms) {
     struct pnode *x = &p->v[node];
     if (x->source >= 0)
         p->v[x->source].n_children--;
     x->leaf = 1;
-    bypass(p, node, now_ms);
-    take_from(p, node, choose(p, node), now_ms);
+    bypass_node(p, node, now_ms);
+    take_from(p, node, choose_source(p, node), now_ms);
 }
 
-/* A node whose source is the launcher is judged by a trial: what the launcher's link could give is
- * not known otherwise. */
+/* A slow node whose source is the launcher gets a trial: otherwise the rate of the launcher's link
+ * is unknown. */
 static void begin_trial(struct relay_plan *p, int first, const struct relay_plan_report *r,
                         uint64_t now_ms) {
     int other = -1;
@@ -238,15 +248,15 @@ static void end_trial(struct relay_plan *p, uint64_t now_ms) {
     if (x->state != TAKES || x->source != PLAN_LAUNCHER || o->state != TAKES ||
         o->source != PLAN_LAUNCHER)
         return;
-    if (other_got > AHEAD_BYTES &&
-        other_got / SLOWER >
-            got) { /* from now on what the first one lacks comes to it from the others */
+    /* from now on the others send the first node what it lacks */
+    if (other_got > AHEAD_BYTES && other_got / SLOWER > got) {
         make_leaf(p, first, now_ms);
         return;
     }
     int mark = mark_descendants(p, other),
         is_there = p->v[back].state != ABSENT && !p->v[back].leaf && p->v[back].mark != mark;
-    take_from(p, other, is_there && !can_not_reach(o, back) ? back : choose(p, other), now_ms);
+    take_from(p, other, is_there && !can_not_reach(o, back) ? back : choose_source(p, other),
+              now_ms);
 }
 
 void relay_plan_status(struct relay_plan *p, int node, const struct relay_plan_report *r,
@@ -254,15 +264,15 @@ void relay_plan_status(struct relay_plan *p, int node, const struct relay_plan_r
     struct pnode *x = &p->v[node];
     if (x->state == ABSENT)
         return;
-    uint64_t from_ms = x->report_ms > x->since_ms
-                           ? x->report_ms
-                           : x->since_ms; /* what its source gives: the time that this tells of */
-    if (x->report_ms <= x->since_ms) /* the first one of this source: its rate is also of the time
-                                        before anything was sent */
+    /* the report tells of the time since the last report from this source */
+    uint64_t from_ms = x->report_ms > x->since_ms ? x->report_ms : x->since_ms;
+    /* The first report from this source: its rate includes time before the source sent. */
+    if (x->report_ms <= x->since_ms)
         x->first_ms = now_ms;
     x->report_ms = now_ms;
     x->have = r->have;
-    if (r->rate || r->asks) { /* of a node that is done, what it had when it was not */
+    /* a node that is done keeps its last rate */
+    if (r->rate || r->asks) {
         x->rate = r->rate;
         if (x->first_ms != now_ms)
             x->usual_rate = x->usual_rate ? (3 * x->usual_rate + r->rate) / 4 : r->rate;
@@ -296,7 +306,7 @@ void relay_plan_unreached(struct relay_plan *p, int node, int source, uint64_t n
         x->unreached[x->n_unreached++] = source;
     if (++p->n_unreached >= HOPELESS && !p->n_reached)
         p->hopeless = 1;
-    take_from(p, node, choose(p, node), now_ms);
+    take_from(p, node, choose_source(p, node), now_ms);
 }
 
 int relay_plan_next(struct relay_plan *p, int *node, int *source) {

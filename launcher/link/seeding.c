@@ -14,8 +14,10 @@
 
 enum {
     TICK_MS = 100,
-    STUCK_MS = 4000, /* nothing came for so long, and its source has more: that one is passed by */
-    HOLD_MS = 300,   /* so long one with all waits for hosts that are still being logged in to */
+    /* no chunk came for so long although the source has more: the source is bypassed */
+    STUCK_MS = 4000,
+    /* so long a seed with all chunks waits for hosts that are still logging in */
+    HOLD_MS = 300,
     QUEUE = 4 * SEED_CHUNK,
 };
 
@@ -28,12 +30,13 @@ struct seedling {
     void (*broken)(void *arg);
     void *arg;
     struct transport *t;
-    uint32_t family, port; /* 4 or 6; 0: nobody can take from it */
+    uint32_t family, port; /* 4 or 6; 0: no host can take from it */
     uint8_t addr[16];
-    uint32_t have, had; /* chunks; at the last tick */
+    uint32_t have, had; /* chunks now, and at the last tick */
     int from_here;
-    uint32_t next;     /* the chunk to send from here */
-    uint64_t moved_ms; /* when `have` grew, it got its source, or it had all */
+    uint32_t next; /* the next chunk to send from here */
+    /* last time that `have` grew, the source changed, or the seed had all */
+    uint64_t moved_ms;
 };
 
 struct seeding {
@@ -41,8 +44,8 @@ struct seeding {
     const struct agent_image *img;
     int n_nodes, n_here, n_coming, telling;
     uint32_t n_chunks;
-    struct seedling **v;     /* by node */
-    int *n_takers;           /* by node: scratch */
+    struct seedling **v;     /* indexed by node */
+    int *n_takers;           /* indexed by node; scratch */
     struct relay_plan *plan; /* NULL: no seeds */
     uint8_t secret[32];
     uint64_t sent;
@@ -51,10 +54,11 @@ struct seeding {
 
 static uint64_t now(const struct seeding *s) { return uv_now(s->loop); }
 
-/* --- what a seed is told --- */
+/* --- records to a seed --- */
 
-/* 0: it is on its way; else the seedling may be gone. */
-static int tell(struct seedling *l, const struct seed_record *r, const void *body, size_t n) {
+/* 0: sent. Otherwise the seedling may be gone. */
+static int send_record(struct seedling *l, const struct seed_record *r, const void *body,
+                       size_t n) {
     if (!transport_write(l->t, r, sizeof *r) && (!n || !transport_write(l->t, body, n))) {
         l->s->sent += sizeof *r + n;
         return 0;
@@ -71,12 +75,12 @@ static void feed(struct seedling *l) {
                n = img->gzip_size - at < SEED_CHUNK ? img->gzip_size - at : SEED_CHUNK;
         struct seed_record r = {.op = SEED_OP_CHUNK, .a = l->next, .b = (uint32_t)n};
         l->next++;
-        if (tell(l, &r, img->gzip + at, n))
+        if (send_record(l, &r, img->gzip + at, n))
             return;
     }
 }
 
-static void tell_source(struct seedling *l, int source) {
+static void send_source(struct seedling *l, int source) {
     const struct seedling *from = source >= 0 ? l->s->v[source] : NULL;
     struct seed_record r = {.op = SEED_OP_LAUNCHER};
     l->moved_ms = now(l->s);
@@ -86,22 +90,23 @@ static void tell_source(struct seedling *l, int source) {
         r = (struct seed_record){.op = SEED_OP_PEER, .a = from->family, .b = from->port};
         memcpy(r.addr, from->addr, sizeof r.addr);
     }
-    if (!tell(l, &r, NULL, 0))
+    if (!send_record(l, &r, NULL, 0))
         feed(l);
 }
 
-static void tell_sources(struct seeding *s) {
+static void send_sources(struct seeding *s) {
     int node, source;
     if (s->telling)
         return;
-    s->telling = 1; /* one that breaks meanwhile changes the plan, which this loop then sees */
+    /* a seed that breaks meanwhile changes the plan; this loop sees the change */
+    s->telling = 1;
     while (relay_plan_next(s->plan, &node, &source))
         if (s->v[node] && s->v[node]->state == TAKES)
-            tell_source(s->v[node], source);
+            send_source(s->v[node], source);
     s->telling = 0;
 }
 
-static void retire(struct seedling *l) {
+static void dismiss(struct seedling *l) {
     struct seeding *s = l->s;
     enum state was = l->state;
     if (was == OVER)
@@ -114,13 +119,13 @@ static void retire(struct seedling *l) {
         uv_timer_stop(&s->tick);
     if (was != COMING) {
         relay_plan_leave(s->plan, l->node, now(s));
-        tell_sources(s);
+        send_sources(s);
     }
 }
 
-/* Those with all from which nobody takes go on, but for one while hosts may still come that could
- * take from it. */
-static void let_go(struct seeding *s) {
+/* Dismiss the seeds that have all and that no host takes from. One stays while hosts are coming
+ * that could take from it. */
+static void dismiss_idle(struct seeding *s) {
     int waits = 0;
     memset(s->n_takers, 0, (size_t)s->n_nodes * sizeof *s->n_takers);
     for (int i = 0; i < s->n_nodes; i++)
@@ -135,14 +140,14 @@ static void let_go(struct seeding *s) {
             waits = 1;
             continue;
         }
-        if (!tell(l, &r, NULL, 0))
-            retire(l);
+        if (!send_record(l, &r, NULL, 0))
+            dismiss(l);
     }
 }
 
-/* --- what a seed says --- */
+/* --- records from a seed --- */
 
-static int begins(struct seedling *l, unsigned long port) {
+static int seed_begins(struct seedling *l, unsigned long port) {
     struct seeding *s = l->s;
     struct seed_record r = {.op = SEED_OP_INIT, .a = (uint32_t)s->img->gzip_size, .b = SEED_CHUNK};
     if (l->state != COMING || !l->t || port > 65535)
@@ -152,16 +157,16 @@ static int begins(struct seedling *l, unsigned long port) {
     l->moved_ms = now(s);
     s->n_coming--;
     memcpy(r.secret, s->secret, sizeof r.secret);
-    int rc = tell(l, &r, s->img->chunk_ids, (size_t)s->n_chunks * SEED_HASH);
+    int rc = send_record(l, &r, s->img->chunk_ids, (size_t)s->n_chunks * SEED_HASH);
     sodium_memzero(&r, sizeof r);
     if (!rc) {
         relay_plan_join(s->plan, l->node, 0, l->port != 0, now(s));
-        tell_sources(s);
+        send_sources(s);
     }
     return 0;
 }
 
-static int grows(struct seedling *l, unsigned long have) {
+static int seed_grows(struct seedling *l, unsigned long have) {
     if (l->state != TAKES || have < l->have || have > l->s->n_chunks)
         return PD_EPROTO;
     l->have = (uint32_t)have;
@@ -169,7 +174,7 @@ static int grows(struct seedling *l, unsigned long have) {
     return 0;
 }
 
-static int is_done(struct seedling *l) {
+static int seed_is_done(struct seedling *l) {
     if (l->state != TAKES)
         return PD_EPROTO;
     l->have = l->s->n_chunks;
@@ -177,19 +182,19 @@ static int is_done(struct seedling *l) {
     l->from_here = 0;
     l->moved_ms = now(l->s);
     relay_plan_done(l->s->plan, l->node);
-    let_go(l->s);
+    dismiss_idle(l->s);
     return 0;
 }
 
-/* It can't take from its source. What was said of one before is not known from this: then a good
- * one is passed by, too. */
-static int lost(struct seedling *l) {
-    struct seeding *s = l->s; /* telling it may be the end of it */
+/* The seed cannot take from its source. Its record does not name the source: if the source has just
+ * changed, a good one is bypassed. */
+static int source_is_lost(struct seedling *l) {
+    struct seeding *s = l->s; /* telling may free the seedling */
     int source = relay_plan_source(s->plan, l->node);
     if (l->state == TAKES && source >= 0) {
         relay_plan_unreached(s->plan, l->node, source, now(s));
-        tell_sources(s);
-        let_go(s);
+        send_sources(s);
+        dismiss_idle(s);
     }
     return 0;
 }
@@ -200,13 +205,13 @@ int seedling_message(struct seedling *l, const char *words, struct pd_err *err) 
     unsigned long v = number ? strtoul(number + 1, &end, 10) : 0;
     int numbered = number && end != number + 1 && !*end, rc = PD_EPROTO;
     if (pd_starts_with(words, SEED_SAYS_PORT) && numbered)
-        rc = begins(l, v);
+        rc = seed_begins(l, v);
     else if (pd_starts_with(words, SEED_SAYS_HAVE) && numbered)
-        rc = grows(l, v);
+        rc = seed_grows(l, v);
     else if (!strcmp(words, SEED_SAYS_DONE))
-        rc = is_done(l);
+        rc = seed_is_done(l);
     else if (pd_starts_with(words, SEED_SAYS_LOST))
-        rc = lost(l);
+        rc = source_is_lost(l);
     return rc ? pd_fail(err, rc, "the seed said '%.80s'", words) : 0;
 }
 
@@ -234,8 +239,8 @@ static void on_tick(uv_timer_t *t) {
         else
             relay_plan_status(s->plan, i, &r, now(s));
     }
-    tell_sources(s);
-    let_go(s);
+    send_sources(s);
+    dismiss_idle(s);
 }
 
 /* --- seedlings --- */
@@ -256,11 +261,11 @@ struct seedling *seedling_new(struct seeding *s, int node, void (*broken)(void *
 
 void seedling_free(struct seedling *l) {
     if (l)
-        retire(l);
+        dismiss(l);
     free(l);
 }
 
-/* "10.0.0.9 40122 10.0.0.1 22": the third word is the address that the host was reached at. */
+/* "10.0.0.9 40122 10.0.0.1 22": the third word is the host's address on this connection. */
 void seedling_begin(struct seedling *l, struct transport *t, const char *connection) {
     char addr[64];
     l->t = t;
@@ -269,8 +274,8 @@ void seedling_begin(struct seedling *l, struct transport *t, const char *connect
         return;
     if (inet_pton(AF_INET, addr, l->addr) == 1)
         l->family = 4;
-    else if (inet_pton(AF_INET6, addr, l->addr) ==
-             1) /* of one link only ("fe80::1%eth0"): not for others */
+    /* an address of one network link ("fe80::1%eth0") means nothing to other hosts */
+    else if (inet_pton(AF_INET6, addr, l->addr) == 1)
         l->family = 6;
 }
 
@@ -304,7 +309,7 @@ void seeding_free(struct seeding *s) {
     if (!s)
         return;
     uv_close((uv_handle_t *)&s->tick, NULL);
-    uv_run(s->loop, UV_RUN_NOWAIT); /* the timer's end */
+    uv_run(s->loop, UV_RUN_NOWAIT); /* lets the timer close */
     relay_plan_free(s->plan);
     sodium_memzero(s->secret, sizeof s->secret);
     free(s->v);

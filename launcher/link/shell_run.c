@@ -14,9 +14,10 @@
 
 enum { KILL_MS = 1000, INPUT_PIECE = 256 << 10, N_SIGNALS = 3 };
 
-/* Every shell there is understands `/bin/sh -c '...'; COMMAND`, so the user's own shell runs the
- * command, once, with what its start-up files define. Hence no single quote, backslash, exclamation
- * mark or newline in here. stat(5) after the name: state, parent, group, session. */
+/* Every shell understands `/bin/sh -c '...'; COMMAND`. So the user's own shell runs the command,
+ * once, with the definitions of its start-up files. The text holds no single quote, backslash,
+ * exclamation mark or newline, which shells treat differently. In stat(5), state, parent, group and
+ * session follow the name. */
 static const char watch[] =
     "/bin/sh -c 'l=$PPID; "
     "f() { read -r x </proc/$1/stat || return 1; x=${x##*) }; set -- $x; z=$1; p=$2; e=$4; }; "
@@ -31,11 +32,12 @@ static const char watch[] =
 
 struct shell_run;
 
-struct one {
+struct host_run {
     struct shell_run *run;
     size_t id;
     struct transport *t;
-    uv_timer_t timer; /* the time limit; then that of a local command's end */
+    /* the time limit; then the limit for a local command's end */
+    uv_timer_t timer;
     uint64_t opened_ms;
     size_t written; /* of the input */
     int pid;        /* of a local command's shell */
@@ -46,9 +48,9 @@ struct shell_run {
     struct shell_job *job;
     const struct shell_events *ev;
     void *arg;
-    struct one *v;
+    struct host_run *v;
     size_t n_open;
-    char *line; /* the command with the watch before it */
+    char *line; /* the command behind the watch */
     int interrupted, stopped;
     uv_signal_t signals[N_SIGNALS];
 };
@@ -68,9 +70,9 @@ static void host_over(struct shell_run *r, size_t id) {
 
 /* --- ending a command --- */
 
-/* On this machine we are the login shell's parent, and do what the watch does elsewhere. The
- * session stays the shell's after it is gone, and its number is not given away while anybody is in
- * it. */
+/* On this machine paddlectl is the login shell's parent and does the watch's work. The session
+ * keeps the shell's number after the shell has ended, and the kernel does not reuse the number
+ * while the session has a process. */
 static void signal_session(pid_t session, int sig) {
     DIR *d = opendir("/proc");
     struct dirent *e;
@@ -82,16 +84,16 @@ static void signal_session(pid_t session, int sig) {
         closedir(d);
 }
 
-/* Who has left the session may hold the pipes still; that is not waited for. */
+/* A process that has left the session may still hold the pipes: do not wait for it. */
 static void on_kill(uv_timer_t *t) {
-    struct one *o = t->data;
+    struct host_run *o = t->data;
     signal_session(o->pid, SIGKILL);
     if (o->t)
         transport_close(o->t);
 }
 
-/* The connection goes, and the watch ends the command. */
-static void end_command(struct one *o) {
+/* Close the connection; the watch then ends the command. */
+static void end_command(struct host_run *o) {
     if (!o->t)
         return;
     if (!o->pid) {
@@ -103,7 +105,7 @@ static void end_command(struct one *o) {
 }
 
 static void on_time(uv_timer_t *t) {
-    struct one *o = t->data;
+    struct host_run *o = t->data;
     struct shell_host *h = &o->run->job->hosts[o->id];
     h->timed_out = 1;
     pd_fail(&h->err, PD_ETIMEOUT, "timed out after %.3g s", (double)o->run->job->timeout_ms / 1000);
@@ -122,8 +124,9 @@ void shell_stop(struct shell_job *job) {
 
 static void on_signal(uv_signal_t *s, int signum) {
     struct shell_run *r = s->data;
-    if (r->interrupted) { /* as it would end a program that does not catch it; remote commands end
-                             all the same */
+    /* as the signal would end a program that does not catch it; the watch ends remote commands all
+     * the same */
+    if (r->interrupted) {
         signal(signum, SIG_DFL);
         raise(signum);
     }
@@ -133,7 +136,7 @@ static void on_signal(uv_signal_t *s, int signum) {
 
 /* --- one host --- */
 
-static void feed(struct one *o) {
+static void send_input(struct host_run *o) {
     const struct shell_job *j = o->run->job;
     while (o->written < j->n_input && transport_queued(o->t) < INPUT_PIECE) {
         size_t n = j->n_input - o->written;
@@ -151,31 +154,31 @@ static void feed(struct one *o) {
 }
 
 static void on_open(void *arg) {
-    struct one *o = arg;
+    struct host_run *o = arg;
     const struct shell_job *j = o->run->job;
     o->opened_ms = uv_now(&o->run->c->loop);
     if (j->timeout_ms && !o->run->interrupted)
         uv_timer_start(&o->timer, on_time, j->timeout_ms, 0);
     if (j->n_input)
-        feed(o);
+        send_input(o);
     else
         transport_eof(o->t);
 }
 
 static void on_bytes(const uint8_t *p, size_t n, void *arg) {
-    struct one *o = arg;
+    struct host_run *o = arg;
     o->run->ev->on_output(o->run->arg, o->id, SHELL_OUT, p, n);
 }
 
 static void on_stderr(const uint8_t *p, size_t n, void *arg) {
-    struct one *o = arg;
+    struct host_run *o = arg;
     o->run->ev->on_output(o->run->arg, o->id, SHELL_ERR, p, n);
 }
 
 static void on_drain(void *arg) {
-    struct one *o = arg;
+    struct host_run *o = arg;
     if (o->t)
-        feed(o);
+        send_input(o);
 }
 
 static int signal_number(const char *name) {
@@ -188,13 +191,13 @@ static int signal_number(const char *name) {
 }
 
 static void on_timer_closed(uv_handle_t *t) {
-    struct one *o = t->data;
+    struct host_run *o = t->data;
     o->run->n_open--;
     maybe_end(o->run);
 }
 
 static void on_close(const struct pd_err *why, void *arg) {
-    struct one *o = arg;
+    struct host_run *o = arg;
     struct shell_host *h = &o->run->job->hosts[o->id];
     const char *sig = transport_signal(o->t);
     int status = transport_status(o->t);
@@ -228,7 +231,7 @@ static const struct transport_events events = {.on_open = on_open,
                                                .on_stderr = on_stderr};
 
 static void begin(struct shell_run *r, size_t i) {
-    struct one *o = &r->v[i];
+    struct host_run *o = &r->v[i];
     struct shell_host *h = &r->job->hosts[i];
     const struct host *host = &r->c->hosts.v[i];
     int rc;
@@ -253,7 +256,7 @@ static void begin(struct shell_run *r, size_t i) {
     uv_close((uv_handle_t *)&o->timer, on_timer_closed);
 }
 
-/* A connection, and two files for what does not fit into memory, for each host. */
+/* Each host needs a connection, and two files for output that does not fit into memory. */
 static void raise_limit(void) {
     struct rlimit l;
     if (!getrlimit(RLIMIT_NOFILE, &l) && l.rlim_cur < l.rlim_max) {
@@ -282,7 +285,7 @@ int shell_run(struct client_env *c, struct shell_job *job, const struct shell_ev
             r.signals[i].data = &r;
             uv_signal_start(&r.signals[i], on_signal, signums[i]);
         }
-        r.n_open = 1; /* until all have begun */
+        r.n_open = 1; /* until all hosts have begun */
         for (size_t i = 0; i < c->hosts.n; i++)
             if (job->hosts[i].asked)
                 begin(&r, i);

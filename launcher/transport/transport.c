@@ -1,4 +1,4 @@
-/* transport.c - what all byte streams share: the send queue and the end of stderr. */
+/* transport.c - parts that all transports share: the send queue and the tail of stderr. */
 #include "launcher/transport/transport.h"
 
 #include <string.h>
@@ -52,8 +52,8 @@ int transport_push(struct transport *t, const void *p, size_t n) {
     return 0;
 }
 
-/* A queue that was long once, for the agent or a package, gives its memory back: there may be
- * thousands of them. */
+/* Free the memory of a queue that was long (the agent, a package): there may be thousands of
+ * transports. */
 void transport_pop(struct transport *t, size_t n) {
     t->queue_off += n;
     t->queued -= n;
@@ -75,8 +75,8 @@ void transport_add_stderr(struct transport *t, const uint8_t *p, size_t n) {
         memmove(t->tail, t->tail + drop, t->tail_len - drop);
         t->tail_len -= drop;
     }
-    for (size_t i = 0; i < n;
-         i++) /* terminal control codes of a node must not reach the user's terminal */
+    /* terminal control codes of a node must not reach the user's terminal */
+    for (size_t i = 0; i < n; i++)
         t->tail[t->tail_len++] = p[i] < 32 && p[i] != '\n' && p[i] != '\t' ? ' ' : (char)p[i];
     t->tail[t->tail_len] = 0;
 }
@@ -89,7 +89,7 @@ void transport_ended(const struct transport *t, struct pd_err *why) {
         pd_fmt(how, sizeof how, "ended with exit status %d", t->status);
     else
         pd_fmt(how, sizeof how, "ended, the connection was closed");
-    /* The last lines say what went wrong; what a login prints before is noise. */
+    /* Show the last lines, which name the error; a login shell may print noise before them. */
     size_t keep = t->tail_len < 600 ? t->tail_len : 600;
     pd_fmt(text, sizeof text, "%s", t->tail + t->tail_len - keep);
     char *s = pd_trim(text);

@@ -1,17 +1,17 @@
-/* transport.h - a byte stream to a command on a node, whatever carries it: an ssh channel or a
- * child process.
+/* transport.h - a byte stream to a command on a node, over an ssh channel or to a child process.
  *
  *     open --> on_open --> on_bytes ... --> on_close
  *
- * Callbacks come from the loop's thread, never from inside transport_write, transport_eof or
- * transport_close. on_close comes exactly once and last, also for a stream that never opened;
- * afterwards the transport is gone. `why->code` is 0 after transport_close by us, PD_ECLOSED when
- * the command ended or the connection was lost, else what went wrong, with the step but without the
- * host.
+ * Callbacks run on the loop's thread, never inside transport_write, transport_eof or
+ * transport_close. on_close comes exactly once, and last, even if the stream never opened; then the
+ * transport is gone. why->code is
+ * - 0 after transport_close
+ * - PD_ECLOSED if the command ended or the connection was lost
+ * - otherwise the error; why->msg names the step but not the host
  *
- * A plain command (`paddlectl exec`) wants its two outputs apart and its exit: on_stderr, and in
- * on_close transport_status and transport_signal. PD_ECLOSED with neither of them is a connection
- * that was lost while it ran.
+ * A plain command (`paddlectl exec`) needs separate outputs and the exit status: on_stderr, and in
+ * on_close transport_status and transport_signal. PD_ECLOSED with neither of them means that the
+ * connection was lost while the command ran.
  */
 #ifndef LAUNCHER_TRANSPORT_H
 #define LAUNCHER_TRANSPORT_H
@@ -26,34 +26,32 @@
 struct transport;
 
 struct transport_events {
-    void (*on_open)(void *arg); /* the command was started; nothing is known yet of what it does */
+    void (*on_open)(void *arg); /* the command was started; its success is unknown */
     void (*on_bytes)(const uint8_t *p, size_t n, void *arg);
-    void (*on_drain)(void *arg); /* the queue of unsent bytes became short; may be NULL */
+    void (*on_drain)(void *arg); /* the queue of unsent bytes is short; may be NULL */
     void (*on_close)(const struct pd_err *why, void *arg);
-    void (*on_stderr)(const uint8_t *p, size_t n,
-                      void *arg); /* may be NULL: only transport_stderr keeps its end */
+    /* may be NULL: then only transport_stderr keeps the end of stderr */
+    void (*on_stderr)(const uint8_t *p, size_t n, void *arg);
 };
 
 int transport_write(struct transport *t, const void *p, size_t n); /* copied; 0 or PD_ENOMEM */
-size_t transport_queued(const struct transport *t);                /* bytes not yet handed on */
-void transport_eof(struct transport *t);   /* the command's stdin ends after what is queued; later
-                                              writes are dropped */
-void transport_close(struct transport *t); /* at once; what is queued may be lost */
+size_t transport_queued(const struct transport *t);                /* unsent bytes */
+/* end the command's stdin after the queued bytes; later writes are dropped */
+void transport_eof(struct transport *t);
+void transport_close(struct transport *t); /* close at once; queued bytes may be lost */
 
-/* The end of what the command wrote to its stderr so far, printable, at most a few lines; "" if
- * nothing. */
+/* The end of the command's stderr so far, printable, at most a few lines; "" if there is none. */
 const char *transport_stderr(const struct transport *t);
 
-/* How the command ended, from on_close: its exit status, or -1; the signal that ended it ("TERM"),
- * or NULL. */
+/* How the command ended, valid from on_close on. Status: 0..255, or -1. Signal: "TERM", or NULL. */
 int transport_status(const struct transport *t);
 const char *transport_signal(const struct transport *t);
 
-/* A child process with pipes. argv[0] is its path. */
+/* Start a child process with pipes. argv[0] is its path. */
 int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv,
                     const struct transport_events *ev, void *arg, struct pd_err *err);
-int transport_local_pid(
-    const struct transport *t); /* of that child; 0 when it could not be started */
+/* pid of the child; 0: it could not be started */
+int transport_local_pid(const struct transport *t);
 
 /* --- for implementations --- */
 
@@ -66,23 +64,24 @@ struct transport {
     void (*eof)(struct transport *t);
     void (*close)(struct transport *t);
     size_t queued;
-    struct pd_buf
-        queue; /* bytes [queue_off, queue.len) are still to be sent; unused by child processes */
+    /* bytes [queue_off, queue.len) are unsent; transport_local does not use it */
+    struct pd_buf queue;
     size_t queue_off;
     char tail[TRANSPORT_TAIL + 1];
     size_t tail_len;
     int at_eof;      /* transport_eof was called */
-    int status;      /* -1: not known */
+    int status;      /* -1: unknown */
     char signal[32]; /* "": none */
 };
 
 void transport_init(struct transport *t, const struct transport_events *ev, void *arg);
 void transport_release(struct transport *t);
 int transport_push(struct transport *t, const void *p, size_t n); /* append to the queue */
-void transport_pop(struct transport *t, size_t n);                /* take n bytes off its front */
-void transport_add_stderr(struct transport *t, const uint8_t *p,
-                          size_t n); /* to the tail and to on_stderr */
-/* `status` and `signal` are set: "the command ended with exit status 3: <stderr>" as PD_ECLOSED. */
+void transport_pop(struct transport *t, size_t n); /* remove n bytes from its front */
+/* add to the tail, and pass to on_stderr */
+void transport_add_stderr(struct transport *t, const uint8_t *p, size_t n);
+/* Set `why` to PD_ECLOSED, "the command ended with exit status 3: <stderr>". `status` and `signal`
+ * must be set. */
 void transport_ended(const struct transport *t, struct pd_err *why);
 
 #endif

@@ -1,6 +1,6 @@
 /* transport_local.c - a node on this machine: the agent is a child process that speaks over pipes.
  *
- * Open handles are counted; the transport ends when the process has exited and every handle is
+ * The transport counts its open handles. It ends when the process has exited and every handle is
  * closed. */
 #include <signal.h>
 #include <stdio.h>
@@ -11,10 +11,11 @@
 #include "launcher/transport/transport.h"
 
 struct local {
-    struct transport base; /* first: the public pointer is this one */
+    struct transport base; /* must be first: the public pointer points here */
     uv_process_t process;
     uv_pipe_t in, out, err;
-    uv_timer_t opened; /* on_open must not come from inside the call that opens */
+    /* calls on_open later: never inside the call that opens */
+    uv_timer_t opened;
     uv_shutdown_t shut;
     int n_handles, closing, exited, eof;
     struct pd_err why;
@@ -44,7 +45,7 @@ static void close_all(struct local *l) {
             uv_close(all[i], on_closed);
 }
 
-/* The stream is over when the process has ended and both pipes are drained. */
+/* The stream ends when the process has ended and both pipes are drained. */
 static void maybe_end(struct local *l) {
     if (l->closing || !l->exited || l->eof < 2)
         return;
@@ -112,7 +113,7 @@ static int local_write(struct transport *t, const void *p, size_t n) {
     memcpy(w->bytes, p, n);
     uv_buf_t b = uv_buf_init(w->bytes, (unsigned)n);
     if (uv_write(&w->req, (uv_stream_t *)&l->in, &b, 1, on_written)) {
-        free(w); /* the pipe is broken already: the exit will say why */
+        free(w); /* the pipe is broken: the exit status will say why */
         return 0;
     }
     l->base.queued += n;
@@ -126,8 +127,9 @@ static void on_shut(uv_shutdown_t *req, int status) {
 
 static void local_eof(struct transport *t) {
     struct local *l = (struct local *)t;
+    /* the shutdown waits for the writes before it */
     if (!l->closing)
-        uv_shutdown(&l->shut, (uv_stream_t *)&l->in, on_shut); /* after the writes before it */
+        uv_shutdown(&l->shut, (uv_stream_t *)&l->in, on_shut);
 }
 
 static void local_close(struct transport *t) {
@@ -171,11 +173,12 @@ int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv,
         .exit_cb = on_exit_cb,
         .stdio = io,
         .stdio_count = 3,
-        /* a session of its own: a Ctrl-C at the terminal is ours to handle, not the agent's */
+        /* a session of its own: paddlectl handles a Ctrl-C at the terminal, not the agent */
         .flags = UV_PROCESS_DETACHED};
     int rc = uv_spawn(loop, &l->process, &o);
     *out = &l->base;
-    if (rc) { /* the handle needs its uv_close all the same; the failure is told by on_close */
+    /* the handle needs uv_close all the same; on_close reports the failure */
+    if (rc) {
         pd_fail(&l->why, PD_EHOST, "cannot start %s: %s", argv[0], uv_strerror(rc));
         l->closing = 1;
         close_all(l);

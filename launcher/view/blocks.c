@@ -15,7 +15,7 @@ static int same(const struct block *a, const struct block *b) {
     return a->size == b->size && !memcmp(a->digest, b->digest, SPOOL_DIGEST);
 }
 
-/* One line: no newline but the last byte. 1, 0, or -1. */
+/* 1 if the text is one line: no newline except as the last byte. 0, or -1 if it cannot be read. */
 static int is_line(const struct spool *s) {
     char buf[4096];
     if (s->size > sizeof buf)
@@ -78,8 +78,8 @@ int blocks_show(struct block *v, size_t n, FILE *f, struct pd_err *err) {
     return pd_fail(err, PD_EIO, "cannot write the output: %s", strerror(errno));
 }
 
-/* One piece of UTF-8. Returns how many bytes were used: a character that the end of the piece cuts
- * is left for the next. */
+/* Print one piece of UTF-8. Returns the bytes used: a character that the piece's end cuts is left
+ * for the next call. */
 static size_t json_piece(const char *s, size_t n, int last, FILE *f) {
     size_t i = 0;
     while (i < n) {

@@ -1,9 +1,9 @@
-/* blocks.h - what many hosts said when they are done: equal texts once, below the folded names of
- * the hosts that said it.
+/* blocks.h - the outputs of many hosts after all have finished: equal texts once, under the folded
+ * names of their hosts.
  *
  *     node[1-3]: one line                 a text of one line
  *     ---------------
- *     node4                               a longer one, as clush -b and dshbak -c show it
+ *     node4                               a longer text, as clush -b and dshbak -c show it
  *     ---------------
  *     two
  *     lines
@@ -23,11 +23,11 @@ struct block {
     int shown;
 };
 
-/* In the order of the first of each; nothing for an empty text. 0, or PD_EIO when f or a text has
- * failed. */
+/* Print the blocks in the order of the first host of each; print nothing for an empty text. 0, or
+ * PD_EIO if `f` or a text has failed. */
 int blocks_show(struct block *v, size_t n, FILE *f, struct pd_err *err);
 
-/* The bytes as a JSON string, what is no UTF-8 as U+FFFD. 0 or -1. */
+/* Print the bytes as a JSON string; bytes that are no UTF-8 become U+FFFD. 0 or -1. */
 int blocks_json(const struct spool *s, FILE *f);
 
 #endif

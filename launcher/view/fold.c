@@ -1,9 +1,9 @@
 /* fold.c - see fold.h.
  *
- * A name is its text with every run of digits replaced by a mark (the pattern) and a vector of
- * those numbers. Of the vectors of one pattern those that agree in all numbers but one become one
- * vector of sets there; repeated for every place until nothing changes. A set is written as ranges
- * in the end. */
+ * A name is a pattern (the text with a mark in place of each run of digits) and a vector of
+ * numbers. If several vectors of a pattern agree in all places but one, they become one vector with
+ * a set in that place. This is repeated for every place until nothing changes. At the end sets are
+ * written as ranges. */
 #include "launcher/view/fold.h"
 
 #include <stdint.h>
@@ -21,19 +21,20 @@ struct number { /* "007": value 7, 3 digits */
 };
 
 struct set {
-    struct number *v; /* ascending; the digits of "007" and "7" make them different */
+    /* ascending; the digits of "007" and "7" make them different */
+    struct number *v;
     size_t n;
 };
 
-struct item {
-    char *pattern; /* NULL: merged into another, or moved */
+struct fold_item {
+    char *pattern; /* NULL: merged into another item, or moved */
     unsigned n_places;
     struct set place[PLACES_MAX];
 };
 
 static int is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Where the part of the name that is folded ends. */
+/* The length of the part of the name that is folded. */
 static size_t foldable(const char *s) {
     const char *colon = strchr(s, ':');
     if (strpbrk(s, "[],") || (colon && strchr(colon + 1, ':')))
@@ -41,7 +42,7 @@ static size_t foldable(const char *s) {
     return colon ? (size_t)(colon - s) : strlen(s);
 }
 
-static int take_apart(struct item *it, const char *name) {
+static int take_apart(struct fold_item *it, const char *name) {
     size_t end = foldable(name), n = 0;
     memset(it, 0, sizeof *it);
     it->pattern = pd_malloc(strlen(name) + 1);
@@ -49,7 +50,8 @@ static int take_apart(struct item *it, const char *name) {
         size_t k = 0;
         while (i + k < end && is_digit(name[i + k]))
             k++;
-        if (!k || k > DIGITS_MAX || it->n_places == PLACES_MAX) { /* as it stands */
+        /* copy unchanged */
+        if (!k || k > DIGITS_MAX || it->n_places == PLACES_MAX) {
             memcpy(it->pattern + n, name + i, k ? k : 1);
             n += k ? k : 1;
             i += k ? k : 1;
@@ -88,8 +90,8 @@ static int cmp_set(const struct set *a, const struct set *b) {
     return a->n < b->n ? -1 : a->n > b->n;
 }
 
-/* By pattern, then by all places but `except`. */
-static int cmp_others(const struct item *a, const struct item *b, unsigned except) {
+/* Compare by pattern, then by all places but `except`. */
+static int cmp_others(const struct fold_item *a, const struct fold_item *b, unsigned except) {
     int c = strcmp(a->pattern, b->pattern);
     for (unsigned k = 0; !c && k < a->n_places; k++)
         if (k != except)
@@ -98,13 +100,13 @@ static int cmp_others(const struct item *a, const struct item *b, unsigned excep
 }
 
 static int cmp_items(const void *x, const void *y, void *arg) {
-    const struct item *a = x, *b = y;
+    const struct fold_item *a = x, *b = y;
     unsigned last = *(const unsigned *)arg;
     int c = cmp_others(a, b, last);
     return c || last >= a->n_places ? c : cmp_set(&a->place[last], &b->place[last]);
 }
 
-static void item_release(struct item *it) {
+static void item_release(struct fold_item *it) {
     for (unsigned k = 0; k < it->n_places; k++)
         free(it->place[k].v);
     free(it->pattern);
@@ -114,8 +116,8 @@ static void item_release(struct item *it) {
 
 static int cmp_number_v(const void *a, const void *b) { return cmp_number(a, b); }
 
-/* a[0..run) agree but in place k: their sets become a[0]'s. */
-static int merge_run(struct item *a, size_t run, unsigned k) {
+/* The items a[0..run) agree except in place k: merge their sets into a[0]. */
+static int merge_run(struct fold_item *a, size_t run, unsigned k) {
     size_t total = 0, n = 0;
     for (size_t i = 0; i < run; i++)
         total += a[i].place[k].n;
@@ -138,9 +140,8 @@ static int merge_run(struct item *a, size_t run, unsigned k) {
     return 0;
 }
 
-/* Merge along place k; for k beyond an item's places equal names become one. 1: something was
- * merged. */
-static int merge_along(struct item *a, size_t *n, unsigned k) {
+/* Merge along place k; without a place k, equal names become one. 1: something was merged. */
+static int merge_along(struct fold_item *a, size_t *n, unsigned k) {
     size_t kept = 0, run;
     qsort_r(a, *n, sizeof *a, cmp_items, &k);
     for (size_t i = 0; i < *n; i += run) {
@@ -151,7 +152,7 @@ static int merge_along(struct item *a, size_t *n, unsigned k) {
         for (size_t j = 1; j < run; j++)
             if (a[i + j].pattern)
                 item_release(&a[i + j]);
-        struct item first = a[i];
+        struct fold_item first = a[i];
         memset(&a[i], 0, sizeof a[i]); /* moved */
         a[kept++] = first;
     }
@@ -160,11 +161,11 @@ static int merge_along(struct item *a, size_t *n, unsigned k) {
     return merged;
 }
 
-static int merge_all(struct item *a, size_t *n) {
+static int merge_all(struct fold_item *a, size_t *n) {
     for (int merged = 1; merged;) {
         merged = 0;
-        for (unsigned k = PLACES_MAX + 1;
-             k-- > 0;) { /* the last number first: that is the one that counts hosts */
+        /* the last number first: usually it is the number that counts hosts */
+        for (unsigned k = PLACES_MAX + 1; k-- > 0;) {
             int rc = merge_along(a, n, k);
             if (rc < 0)
                 return -1;
@@ -186,8 +187,9 @@ static int has_leading_zero(const struct number *x) {
 }
 
 static void put_set(struct pd_buf *b, const struct set *s) {
-    int padded = 0; /* then only numbers of one length make a range: "[08-100]" would be neither 99
-                       nor 099 */
+    /* Padded numbers form a range only if their lengths are equal: "[08-100]" would read as neither
+     * 99 nor 099. */
+    int padded = 0;
     for (size_t i = 0; i < s->n; i++)
         padded |= has_leading_zero(&s->v[i]);
     if (s->n > 1)
@@ -208,7 +210,7 @@ static void put_set(struct pd_buf *b, const struct set *s) {
         pd_put_u8(b, ']');
 }
 
-static void put_item(struct pd_buf *b, const struct item *it) {
+static void put_item(struct pd_buf *b, const struct fold_item *it) {
     unsigned k = 0;
     for (const char *p = it->pattern; *p; p++)
         if (*p == MARK && k < it->n_places)
@@ -218,7 +220,7 @@ static void put_item(struct pd_buf *b, const struct item *it) {
 }
 
 char *fold_hosts(const char *const *names, size_t n) {
-    struct item *a = pd_calloc(n ? n : 1, sizeof *a);
+    struct fold_item *a = pd_calloc(n ? n : 1, sizeof *a);
     struct pd_buf b;
     size_t n_items = 0;
     unsigned none = PLACES_MAX;

@@ -15,17 +15,19 @@
 enum {
     PIPE_PROGRESS_MS = 5000,
     DRAW_MS = VIEW_LIVE_MS,
-    REFRESH_MS = 1000, /* after an event; without one */
+    /* REFRESH_MS applies without an event */
+    REFRESH_MS = 1000,
     SILENT_MS = 10000,
     ETA_AFTER_MS = 3000,
     BAR_MIN = 8,
     BAR_MAX = 40,
-    ROWS_MAX = 4,   /* of nodes */
-    SHOWN_MAX = 48, /* more nodes than these: only the slowest */
+    ROWS_MAX = 4, /* rows of nodes */
+    /* with more nodes than this, only the slowest are shown */
+    SHOWN_MAX = 48,
     SLOWEST = 8,
 };
 
-struct trainer {
+struct live_trainer {
     struct progress p;
     int known, slow, silent;
     uint64_t at_ms;
@@ -36,12 +38,13 @@ struct live {
     struct view *view;
     const char *const *names;
     unsigned n;
-    struct trainer *t;
+    struct live_trainer *t;
     unsigned n_known, n_restarts;
     int closed, has_handles, was_restarting;
     uint64_t pipe_ms;
-    double first_done; /* of the whole job, when the first event came ... */
-    uint64_t first_ms; /* ... at this time; 0: none came */
+    /* fraction of the whole job that was done at the first event */
+    double first_done;
+    uint64_t first_ms; /* time of the first event; 0: none yet */
     uv_timer_t tick;
     uv_signal_t winch;
 };
@@ -58,13 +61,13 @@ static double median(double *v, unsigned n) {
     return n ? v[n / 2] : 0;
 }
 
-/* Who is slow, and who says nothing while others do. */
-static void mark(struct live *l) {
+/* Mark the slow trainers, and those that are silent while others are not. */
+static void mark_slow(struct live *l) {
     double *rate = pd_calloc(l->n, sizeof *rate), *wait = pd_calloc(l->n, sizeof *wait);
     unsigned k = 0, talks = 0;
     uint64_t now = uv_now(l->loop);
     for (unsigned i = 0; rate && wait && i < l->n; i++) {
-        struct trainer *t = &l->t[i];
+        struct live_trainer *t = &l->t[i];
         t->slow = 0;
         t->silent = t->known && now - t->at_ms >= SILENT_MS;
         talks += t->known && !t->silent;
@@ -75,8 +78,9 @@ static void mark(struct live *l) {
     }
     double rates = rate && wait ? median(rate, k) : 0, waits = rate && wait ? median(wait, k) : 0;
     for (unsigned i = 0; i < l->n; i++) {
-        struct trainer *t = &l->t[i];
-        t->silent &= talks > 0; /* all are: they test, or save */
+        struct live_trainer *t = &l->t[i];
+        /* all trainers are silent: they test, or save */
+        t->silent &= talks > 0;
         if (k > 1 && t->known && !t->silent && t->p.own_rate >= 0)
             t->slow = t->p.own_rate < 0.7 * rates || (t->p.wait >= 0 && t->p.wait < waits - 0.2);
     }
@@ -84,14 +88,14 @@ static void mark(struct live *l) {
     free(wait);
 }
 
-/* The trainer of the lowest rank, who tells of the job; its fraction is that of who is least far.
- */
+/* The job's progress: that of the trainer with the lowest rank, with the smallest fraction of all
+ * trainers. */
 static int summary(const struct live *l, struct progress *out) {
-    const struct trainer *first = NULL;
+    const struct live_trainer *first = NULL;
     double fraction = 2, rates = 0;
     int all_rates = 1;
     for (unsigned i = 0; i < l->n; i++) {
-        const struct trainer *t = &l->t[i];
+        const struct live_trainer *t = &l->t[i];
         if (!t->known)
             continue;
         if (!first || t->p.rank < first->p.rank)
@@ -103,7 +107,7 @@ static int summary(const struct live *l, struct progress *out) {
         return -1;
     *out = first->p;
     for (unsigned i = 0; i < l->n; i++) {
-        const struct trainer *t = &l->t[i];
+        const struct live_trainer *t = &l->t[i];
         if (t->known && t->p.pass == out->pass)
             fraction = fmin(fraction, t->p.fraction);
     }
@@ -119,7 +123,7 @@ static double done_of(const struct progress *p) {
                : -1;
 }
 
-/* "" until there is something to go by. */
+/* "" until there is enough data for an estimate. */
 static void eta_text(const struct live *l, const struct progress *p, char *out, size_t cap) {
     double done = done_of(p);
     uint64_t ms = uv_now(l->loop) - l->first_ms;
@@ -135,8 +139,8 @@ static void eta_text(const struct live *l, const struct progress *p, char *out, 
 
 /* --- the block --- */
 
-/* As many columns as there are at most; everything here is ASCII. */
-static void add(struct pd_buf *b, size_t *left, const char *text) {
+/* Append `text`, as far as the columns left allow. All text here is ASCII. */
+static void add_text(struct pd_buf *b, size_t *left, const char *text) {
     size_t n = strlen(text);
     n = n < *left ? n : *left;
     pd_put(b, text, n);
@@ -152,7 +156,7 @@ static void add_bar(struct pd_buf *b, size_t *left, double fraction, size_t room
     for (size_t i = 0; i < bar; i++)
         text[1 + i] = i < full ? '=' : i == full ? '>' : '-';
     memcpy(text + 1 + bar, "] ", 3);
-    add(b, left, text);
+    add_text(b, left, text);
 }
 
 static void add_first_line(const struct live *l, struct pd_buf *b, const struct progress *p,
@@ -181,16 +185,16 @@ static void add_first_line(const struct live *l, struct pd_buf *b, const struct 
         FIGURE("  %u restart%s", l->n_restarts, l->n_restarts == 1 ? "" : "s");
 #undef FIGURE
     size_t others = strlen(pass) + strlen(percent) + strlen(eta) + strlen(figures) + 3;
-    add(b, &left, pass);
+    add_text(b, &left, pass);
     if (p->fraction >= 0)
         add_bar(b, &left, p->fraction, others < width ? width - others : 0);
-    add(b, &left, percent);
-    add(b, &left, eta);
-    add(b, &left, figures);
+    add_text(b, &left, percent);
+    add_text(b, &left, eta);
+    add_text(b, &left, figures);
 }
 
 static void cell_of(const struct live *l, unsigned i, char *out, size_t cap) {
-    const struct trainer *t = &l->t[i];
+    const struct live_trainer *t = &l->t[i];
     if (t->silent)
         snprintf(out, cap, "%s silent for %llu s", l->names[i],
                  (unsigned long long)(uv_now(l->loop) - t->at_ms) / 1000);
@@ -200,15 +204,15 @@ static void cell_of(const struct live *l, unsigned i, char *out, size_t cap) {
         snprintf(out, cap, "%s", l->names[i]);
 }
 
-/* How bad it is, for the order when not all can be shown. */
-static double badness(const struct trainer *t) {
+/* Sort key for the choice of trainers that are shown; larger is worse. */
+static double badness(const struct live_trainer *t) {
     if (t->silent)
         return 1e12;
     return (t->slow ? 1e6 : 0) - (t->p.wait >= 0 ? t->p.wait : 0) - 1e-9 * t->p.own_rate;
 }
 
-/* The trainers to show, in the order of the nodes; of too many the worst. */
-static unsigned choose(const struct live *l, unsigned *out, unsigned max) {
+/* Choose the trainers to show, in the order of nodes; of too many the worst. */
+static unsigned choose_trainers(const struct live *l, unsigned *out, unsigned max) {
     unsigned n = 0;
     for (unsigned i = 0; i < l->n; i++)
         if (l->t[i].known && l->n_known <= max)
@@ -230,17 +234,17 @@ static unsigned choose(const struct live *l, unsigned *out, unsigned max) {
     return n;
 }
 
-/* Lines of at most `max` trainers. -1: they need more rows. */
+/* Add lines with at most `max` trainers. -1: they need more rows. */
 static int add_nodes(const struct live *l, struct pd_buf *b, size_t width, size_t rows,
                      unsigned max) {
-    unsigned shown[SHOWN_MAX], n = choose(l, shown, max);
+    unsigned shown[SHOWN_MAX], n = choose_trainers(l, shown, max);
     int colour = view_has_colour(l->view);
     char cell[400], head[60] = "";
     size_t left = width, used = 0;
     if (n < l->n_known || !max)
         pd_fmt(head, sizeof head, "slowest of %u:", l->n_known);
     for (unsigned i = 0; i < n; i++) {
-        const struct trainer *t = &l->t[shown[i]];
+        const struct live_trainer *t = &l->t[shown[i]];
         cell_of(l, shown[i], cell, sizeof cell);
         size_t need = strlen(cell) + (left < width ? 2 : 0);
         if (!used || need > left) {
@@ -250,13 +254,13 @@ static int add_nodes(const struct live *l, struct pd_buf *b, size_t width, size_
             used++;
             left = width;
             if (used == 1 && *head)
-                add(b, &left, head);
+                add_text(b, &left, head);
         }
         if (left < width)
-            add(b, &left, "  ");
+            add_text(b, &left, "  ");
         if (colour && (t->slow || t->silent))
             pd_put_fmt(b, "\033[%dm", t->silent ? 31 : 33);
-        add(b, &left, cell);
+        add_text(b, &left, cell);
         if (colour && (t->slow || t->silent))
             pd_put(b, "\033[m", 3);
     }
@@ -268,13 +272,14 @@ static void draw(struct live *l) {
     struct pd_buf b;
     size_t width = (size_t)view_width(l->view) - 1, height = (size_t)view_height(l->view);
     pd_buf_init(&b);
-    mark(l);
+    mark_slow(l);
     if (!summary(l, &p)) {
         add_first_line(l, &b, &p, width);
         size_t rows = height < 8 ? 0 : height / 4 < ROWS_MAX ? height / 4 : ROWS_MAX, first = b.len;
         if (l->n_known > 1 && rows && add_nodes(l, &b, width, rows, SHOWN_MAX)) {
             b.len = first;
-            add_nodes(l, &b, width, rows, 0); /* the slowest only */
+            /* show only the slowest */
+            add_nodes(l, &b, width, rows, 0);
         }
     }
     if (!b.failed)
@@ -302,8 +307,8 @@ static void on_winch(uv_signal_t *s, int signum) {
 
 /* --- a pipe --- */
 
-/* "progress | pass 1/2 41 %, batch 300, cost 4.1, 12300 words/s, slow: gpu-03" */
-static void say(struct live *l) {
+/* Print "progress | pass 1/2 41 %, batch 300, cost 4.1, 12300 words/s, slow: gpu-03". */
+static void print_progress(struct live *l) {
     struct progress p;
     char text[300];
     uint64_t now = uv_now(l->loop);
@@ -312,7 +317,7 @@ static void say(struct live *l) {
         view_backlog(l->view) > VIEW_ROOM)
         return;
     l->pipe_ms = now;
-    mark(l);
+    mark_slow(l);
     progress_text(&p, text, sizeof text);
     pd_buf_init(&b);
     pd_put_fmt(&b, "progress | %s", text);
@@ -338,11 +343,12 @@ void live_event(struct live *l, unsigned node, const char *json, size_t n) {
     json_decref(e);
     if (rc || l->closed)
         return;
-    struct trainer *t = &l->t[node];
+    struct live_trainer *t = &l->t[node];
     double rate = t->p.own_rate, wait = t->p.wait;
     int known = t->known;
     t->p = p;
-    if (known && p.own_rate < 0) { /* left out now and then */
+    /* some events lack the rate: keep the last one */
+    if (known && p.own_rate < 0) {
         t->p.own_rate = rate;
         t->p.wait = wait;
     }
@@ -356,7 +362,7 @@ void live_event(struct live *l, unsigned node, const char *json, size_t n) {
     if (view_is_live(l->view))
         draw_soon(l);
     else
-        say(l);
+        print_progress(l);
 }
 
 void live_remove_trainer(struct live *l, unsigned node) {

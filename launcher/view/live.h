@@ -1,10 +1,11 @@
-/* live.h - how far a job is, from its trainers' events: on a terminal a block below its log,
+/* live.h - a job's progress, from its trainers' events. On a terminal it is a block below the log:
  *
- *     pass 1/2 [===========>----------------]  41 %  ETA 3 min  cost 4.12  perplexity 61.6  12300
- * words/s gpu-01 4100/s  gpu-02 4120/s  gpu-03 4080/s, slow  gpu-04 silent for 12 s
+ *     pass 1/2 [=====>------]  41 %  ETA 3 min  cost 4.12  perplexity 61.6  12300 words/s
+ *     gpu-01 4100/s  gpu-02 4120/s  gpu-03 4080/s, slow  gpu-04 silent for 12 s
  *
- * in a pipe a line every few seconds. In a synchronous job all trainers have the same speed; the
- * one that hardly waits while the others do is the slow one. */
+ * In a pipe it is a line every few seconds. In a synchronous job all trainers have the same speed:
+ * the slow trainer is the one that hardly waits while the others do.
+ */
 #ifndef LAUNCHER_LIVE_H
 #define LAUNCHER_LIVE_H
 
@@ -13,14 +14,15 @@
 #include "launcher/view/view.h"
 
 struct live;
-/* `names` of the nodes stay in use. */
+/* `names`: of the nodes; they stay in use. */
 int live_new(struct live **out, uv_loop_t *loop, struct view *v, const char *const *names,
              unsigned n_nodes, struct pd_err *err);
-void live_event(struct live *l, unsigned node, const char *json,
-                size_t n);                               /* an event line of a worker */
+/* handle a worker's line of the stream "events" */
+void live_event(struct live *l, unsigned node, const char *json, size_t n);
 void live_state(struct live *l, const char *state);      /* the head's AG_STATE */
-void live_remove_trainer(struct live *l, unsigned node); /* it has no trainer any more */
-void live_close(struct live *l); /* the loop's handles; the last state stays standing as a line */
-void live_free(struct live *l);  /* after the loop has ended */
+void live_remove_trainer(struct live *l, unsigned node); /* the node has no trainer any more */
+/* close the loop's handles; the last state stays on the terminal as a line */
+void live_close(struct live *l);
+void live_free(struct live *l); /* call after the loop has ended */
 
 #endif

@@ -1,11 +1,12 @@
 /* merge.c - see merge.h.
  *
- * A source has a list of pieces as they were fed and a cursor in it. Its head is its next complete
- * line, found by looking for the newline; it stays in the piece (no copy) unless it began in an
- * earlier one or holds a "\r": then it is put together in `part`. Sources with a head are in a heap
- * by (time, source). Of those without one, what they last had bounds what may be emitted: `hard`
- * for history, `soft` for live ones, which counts no longer for heads that have been held long
- * enough. */
+ * A source has a list of pieces as they were fed, and a cursor in it. Its head is its next complete
+ * line, found by searching the newline. The head stays in its piece (no copy) unless it began in an
+ * earlier piece or holds a "\r": then it is put together in `part`.
+ *
+ * The heap holds the sources with a head, by (time, source). A source without a head bounds what
+ * may be emitted, by the time of its last bytes: `hard` if these are history, `soft` if live. The
+ * soft bound does not hold back heads that have waited hold_ms. */
 #include "launcher/view/merge.h"
 
 #include <stdlib.h>
@@ -18,40 +19,42 @@ enum { PART_KEPT = 256 << 10, STALL_LOOK_MS = 500 };
 
 enum state { WAITING, HISTORY, LIVE, AWAY, ENDED };
 
-struct piece {
-    struct piece *next;
+struct merge_piece {
+    struct merge_piece *next;
     uint64_t offset, received_ms, time_us;
-    uint64_t missing;     /* bytes that should have come before it */
+    uint64_t missing;     /* missing bytes before this piece */
     size_t n, n_times, t; /* times[0..t) begin at or before the cursor */
-    const uint8_t *times; /* behind the bytes */
+    const uint8_t *times; /* stored behind the bytes */
     uint8_t bytes[];
 };
 
-struct source {
+struct merge_source {
     enum state state;
     uint64_t next, history_end, last_ms;
-    uint64_t live_from_us; /* what is not history came after this */
-    struct piece *first, **last;
-    size_t at;        /* the cursor, in the first piece */
-    uint64_t seen_us; /* time of the last bytes fed; never goes back */
-    struct pd_buf
-        part; /* a line that is not complete, or the head, if it could not stay in its piece */
+    uint64_t live_from_us; /* live bytes came after this time */
+    struct merge_piece *first, **last;
+    size_t at;        /* the cursor: index in the first piece */
+    uint64_t seen_us; /* time of the last bytes fed; never decreases */
+    /* an incomplete line, or a head that does not lie in one piece */
+    struct pd_buf part;
     uint64_t part_offset;
     int has_head, in_heap;
     struct merge_line head;
-    uint64_t key_us;  /* the head's time; never goes back, whatever the node's clock does */
-    uint64_t head_ms; /* when it was received */
-    size_t head_used; /* bytes at the cursor that it takes up; 0: it is in `part` */
+    /* the head's time; never decreases, even if the node's clock does */
+    uint64_t key_us;
+    uint64_t head_ms; /* when the head was received */
+    /* bytes at the cursor that the head takes; 0: it is in `part` */
+    size_t head_used;
 };
 
-struct bound { /* only heads before it may go */
+struct bound { /* only heads before it may be emitted */
     uint64_t time_us;
     unsigned source;
 };
 
 struct merge {
     struct merge_opts o;
-    struct source *src;
+    struct merge_source *src;
     unsigned *heap, n_heap;
     size_t bytes, peak;
     uint64_t now_ms;
@@ -94,8 +97,8 @@ int merge_new(struct merge **out, const struct merge_opts *o, struct pd_err *err
     return 0;
 }
 
-static void drop_first(struct merge *m, struct source *s) {
-    struct piece *p = s->first;
+static void drop_first(struct merge *m, struct merge_source *s) {
+    struct merge_piece *p = s->first;
     count(m, 0, sizeof *p + p->n + p->n_times * 16);
     s->first = p->next;
     if (!s->first)
@@ -117,7 +120,7 @@ void merge_free(struct merge *m) {
     free(m);
 }
 
-/* --- the heap: sources that have a head, the earliest on top --- */
+/* --- the heap: sources with a head, the earliest on top --- */
 
 static int earlier(const struct merge *m, unsigned a, unsigned b) {
     return before(m->src[a].key_us, a, (struct bound){m->src[b].key_us, b});
@@ -160,8 +163,8 @@ static void pop(struct merge *m) {
 
 /* --- bytes into lines --- */
 
-/* The time of the byte at index `i` of the piece; asked with ascending i. */
-static uint64_t time_at(struct piece *p, size_t i) {
+/* The time of the byte at index `i` of the piece. Callers ask with ascending i. */
+static uint64_t time_at(struct merge_piece *p, size_t i) {
     struct pd_reader r;
     while (p->t < p->n_times) {
         pd_reader_init(&r, p->times + p->t * 16, 16);
@@ -173,7 +176,7 @@ static uint64_t time_at(struct piece *p, size_t i) {
     return p->time_us;
 }
 
-/* The last version of a line that a "\r" has overwritten. */
+/* The last version of a line that "\r" has overwritten. */
 static const char *last_version(const char *text, size_t *n) {
     while (*n && text[*n - 1] == '\r')
         --*n;
@@ -184,8 +187,8 @@ static const char *last_version(const char *text, size_t *n) {
     return cr + 1;
 }
 
-/* A progress bar that never ends its line must not grow: what is overwritten goes at once. */
-static void part_add(struct merge *m, struct source *s, const uint8_t *p, size_t n) {
+/* Drop overwritten text at once: a progress bar that never ends its line must not grow. */
+static void part_add(struct merge *m, struct merge_source *s, const uint8_t *p, size_t n) {
     size_t old = s->part.len, end = n;
     while (end && p[end - 1] == '\r')
         end--;
@@ -197,12 +200,12 @@ static void part_add(struct merge *m, struct source *s, const uint8_t *p, size_t
         p = cr ? cr + 1 : p;
     }
     pd_put(&s->part, p, n);
-    s->part.failed =
-        0; /* out of memory loses a part of a line that is shown, and nothing of the job */
+    /* out of memory loses a part of a line on the screen, nothing of the job */
+    s->part.failed = 0;
     count(m, s->part.len, old);
 }
 
-static void set_head(struct source *s, const char *text, size_t n, uint64_t offset,
+static void set_head(struct merge_source *s, const char *text, size_t n, uint64_t offset,
                      uint64_t time_us, uint64_t received_ms) {
     s->has_head = 1;
     s->head.text = last_version(text, &n);
@@ -214,14 +217,14 @@ static void set_head(struct source *s, const char *text, size_t n, uint64_t offs
         s->key_us = time_us;
 }
 
-static void head_of_part(struct source *s, uint64_t time_us, uint64_t received_ms) {
+static void head_of_part(struct merge_source *s, uint64_t time_us, uint64_t received_ms) {
     set_head(s, (const char *)s->part.data, s->part.len, s->part_offset, time_us, received_ms);
     s->head_used = 0;
 }
 
-/* Bytes are missing before the first piece: the line that they cut off, then a note. */
-static void tell_missing(struct merge *m, struct source *s) {
-    struct piece *p = s->first;
+/* Bytes are missing before the first piece: emit the cut line, then a note. */
+static void tell_missing(struct merge *m, struct merge_source *s) {
+    struct merge_piece *p = s->first;
     if (!s->part.len) {
         pd_put_fmt(&s->part, "[%llu bytes are missing here]", (unsigned long long)p->missing);
         count(m, s->part.len, 0);
@@ -231,10 +234,10 @@ static void tell_missing(struct merge *m, struct source *s) {
     head_of_part(s, p->time_us, p->received_ms);
 }
 
-/* Find the source's next complete line. What is no complete line moves into `part`. */
-static void find_head(struct merge *m, struct source *s) {
+/* Find the source's next complete line. An incomplete line moves to `part`. */
+static void find_head(struct merge *m, struct merge_source *s) {
     while (!s->has_head && s->first) {
-        struct piece *p = s->first;
+        struct merge_piece *p = s->first;
         if (p->missing) {
             tell_missing(m, s);
             return;
@@ -254,14 +257,14 @@ static void find_head(struct merge *m, struct source *s) {
         s->at += n + (nl != NULL);
         if (s->at == p->n)
             drop_first(m, s);
-        if (nl || s->part.len > MERGE_LINE_MAX) /* a line without end is shown in pieces */
+        if (nl || s->part.len > MERGE_LINE_MAX) /* an endless line is shown in pieces */
             head_of_part(s, time_us, received_ms);
     }
     if (!s->has_head && s->state == ENDED && s->part.len)
         head_of_part(s, s->seen_us, s->last_ms);
 }
 
-static void head_is_out(struct merge *m, struct source *s) {
+static void head_is_out(struct merge *m, struct merge_source *s) {
     s->has_head = 0;
     if (s->head_used) {
         s->at += s->head_used;
@@ -279,7 +282,7 @@ static void head_is_out(struct merge *m, struct source *s) {
 
 void merge_begin(struct merge *m, unsigned source, uint64_t start, uint64_t history_end,
                  uint64_t node_now_us, uint64_t now_ms) {
-    struct source *s = &m->src[source];
+    struct merge_source *s = &m->src[source];
     s->state = s->state == AWAY || start >= history_end ? LIVE : HISTORY;
     s->next = start;
     s->history_end = history_end;
@@ -287,7 +290,7 @@ void merge_begin(struct merge *m, unsigned source, uint64_t start, uint64_t hist
     s->last_ms = now_ms;
 }
 
-/* Ascending, and within the bytes. The time of the last bytes goes to *last_us. */
+/* Check that the times ascend and lie within the bytes. *last_us is the time of the last bytes. */
 static int check_times(uint64_t offset, size_t n, const uint8_t *times, size_t n_times,
                        uint64_t *last_us) {
     struct pd_reader r;
@@ -305,24 +308,25 @@ static int check_times(uint64_t offset, size_t n, const uint8_t *times, size_t n
 
 int merge_feed(struct merge *m, unsigned source, uint64_t offset, uint64_t time_us,
                const void *bytes, size_t n, const uint8_t *times, size_t n_times, uint64_t now_ms) {
-    struct source *s = &m->src[source];
-    uint64_t last_us = time_us, old = offset < s->next ? s->next - offset : 0; /* seen before */
+    struct merge_source *s = &m->src[source];
+    uint64_t last_us = time_us,
+             old = offset < s->next ? s->next - offset : 0; /* old: bytes that were fed before */
     s->last_ms = now_ms;
     if (s->state == ENDED || old >= n)
         return 0;
     if (check_times(offset, n, times, n_times, &last_us))
         return PD_EPROTO;
     n -= (size_t)old;
-    struct piece *p = pd_malloc(sizeof *p + n + n_times * 16);
+    struct merge_piece *p = pd_malloc(sizeof *p + n + n_times * 16);
     if (!p)
         return PD_ENOMEM;
-    *p = (struct piece){.offset = offset + old,
-                        .received_ms = now_ms,
-                        .time_us = time_us,
-                        .n = n,
-                        .n_times = n_times,
-                        .times = p->bytes + n,
-                        .missing = offset > s->next ? offset - s->next : 0};
+    *p = (struct merge_piece){.offset = offset + old,
+                              .received_ms = now_ms,
+                              .time_us = time_us,
+                              .n = n,
+                              .n_times = n_times,
+                              .times = p->bytes + n,
+                              .missing = offset > s->next ? offset - s->next : 0};
     memcpy(p->bytes, (const uint8_t *)bytes + old, n);
     if (n_times)
         memcpy(p->bytes + n, times, n_times * 16);
@@ -347,7 +351,7 @@ void merge_disconnect(struct merge *m, unsigned source) {
 uint64_t merge_next_offset(const struct merge *m, unsigned source) { return m->src[source].next; }
 
 uint64_t merge_ack_offset(const struct merge *m, unsigned source) {
-    const struct source *s = &m->src[source];
+    const struct merge_source *s = &m->src[source];
     return s->first ? s->first->offset + s->at : s->next;
 }
 
@@ -357,7 +361,7 @@ int merge_is_empty(const struct merge *m, unsigned source) {
 
 int merge_in_history(const struct merge *m) {
     for (unsigned i = 0; i < m->o.n_sources; i++) {
-        const struct source *s = &m->src[i];
+        const struct merge_source *s = &m->src[i];
         if (s->state == WAITING || s->state == HISTORY ||
             (s->has_head && s->head.offset < s->history_end) ||
             (s->first && s->first->offset + s->at < s->history_end))
@@ -370,9 +374,9 @@ size_t merge_peak_bytes(const struct merge *m) { return m->peak; }
 
 /* --- the order --- */
 
-/* How far the others may go while this source, which has no line, may still have an earlier one. */
+/* Lower the bounds to the earliest line that this source, which has no head, may still get. */
 static void bound_of(struct merge *m, unsigned i, struct bound *hard, struct bound *soft) {
-    struct source *s = &m->src[i];
+    struct merge_source *s = &m->src[i];
     uint64_t live_us = s->seen_us > s->live_from_us ? s->seen_us : s->live_from_us;
     if (s->state == WAITING)
         *hard = (struct bound){0, 0};
@@ -382,9 +386,10 @@ static void bound_of(struct merge *m, unsigned i, struct bound *hard, struct bou
         *soft = least(*soft, (struct bound){live_us, i});
 }
 
-/* A history that does not come. What it has shown so far stays in order. */
+/* If a source's history does not arrive in time, stop waiting for it. Lines emitted so far stay in
+ * order. */
 static void check_stall(struct merge *m, unsigned i, uint64_t now_ms) {
-    struct source *s = &m->src[i];
+    struct merge_source *s = &m->src[i];
     if (s->state != HISTORY || s->has_head || now_ms - s->last_ms < m->o.stall_ms)
         return;
     s->state = LIVE;
@@ -392,11 +397,11 @@ static void check_stall(struct merge *m, unsigned i, uint64_t now_ms) {
         m->o.ev.on_stall(m->o.arg, i);
 }
 
-/* Emit lines of the earliest source as long as they come before those of all others. 1: on_line has
- * had enough. */
+/* Emit lines of the earliest source while they come before those of all others. 1: on_line takes no
+ * more. */
 static int emit_run(struct merge *m, struct bound limit) {
     unsigned i = m->heap[0];
-    struct source *s = &m->src[i];
+    struct merge_source *s = &m->src[i];
     int full = 0;
     pop(m);
     if (m->n_heap)
@@ -409,7 +414,8 @@ static int emit_run(struct merge *m, struct bound limit) {
     }
     if (s->has_head)
         push(m, i);
-    s->last_ms = m->now_ms; /* its window is open again only now */
+    /* the source's window opens only now */
+    s->last_ms = m->now_ms;
     return full;
 }
 
@@ -427,7 +433,7 @@ uint64_t merge_run(struct merge *m, uint64_t now_ms) {
     struct bound hard = no_bound, soft = no_bound, held = {0, 0};
     m->now_ms = now_ms;
     for (unsigned i = 0; i < m->o.n_sources; i++) {
-        struct source *s = &m->src[i];
+        struct merge_source *s = &m->src[i];
         if (!s->has_head)
             find_head(m, s);
         check_stall(m, i, now_ms);
@@ -436,15 +442,15 @@ uint64_t merge_run(struct merge *m, uint64_t now_ms) {
         else if (!s->in_heap)
             push(m, i);
     }
-    for (unsigned k = 0; k < m->n_heap;
-         k++) { /* what has waited long enough goes, and all that comes before it */
-        const struct source *s = &m->src[m->heap[k]];
+    /* heads that have waited long enough may go, and all heads before them */
+    for (unsigned k = 0; k < m->n_heap; k++) {
+        const struct merge_source *s = &m->src[m->heap[k]];
         if (now_ms - s->head_ms >= m->o.hold_ms)
             held = most(held, (struct bound){s->key_us, m->heap[k] + 1});
     }
     while (m->n_heap) {
         unsigned i = m->heap[0];
-        struct source *s = &m->src[i];
+        struct merge_source *s = &m->src[i];
         if (now_ms - s->head_ms >= m->o.hold_ms)
             held = most(held, (struct bound){s->key_us, i + 1});
         struct bound limit = least(hard, most(soft, held));

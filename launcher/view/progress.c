@@ -15,7 +15,7 @@ static int64_t count(const json_t *o, const char *key) {
     return v > 0 ? v : 0;
 }
 
-/* Printable, and not longer than fits. */
+/* Copy the printable characters that fit. */
 static void copy(char *out, size_t cap, const char *s) {
     size_t n = 0;
     for (; s && *s && n + 1 < cap; s++)

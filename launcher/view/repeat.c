@@ -1,9 +1,9 @@
-/* repeat.c - see repeat.h: a queue in the order of coming, and a hash table over it.
+/* repeat.c - see repeat.h: a queue in the order of arrival, and a hash table over it.
  *
- * Everybody's k-th "x" belongs to the k-th entry of "x": of those that say the same, the ones that
- * have a source are older than the ones that lack it. So the next one of a source is the newer
- * neighbour of its last one, which `recent` remembers: a process that says "x" a hundred thousand
- * times does not look through a hundred thousand entries each time. */
+ * The k-th "x" of each source belongs to the k-th entry of "x". So of the entries with equal text,
+ * those that have a source are older than those that lack it. The next entry for a source is the
+ * newer neighbour of its last entry, which `recent` remembers. Without `recent`, a process that
+ * says "x" 100,000 times would search 100,000 entries each time. */
 #include "launcher/view/repeat.h"
 
 #include <stdlib.h>
@@ -16,18 +16,19 @@
 
 enum { N_BUCKETS = 4096, N_RECENT = 8192 };
 
-struct entry {
-    struct entry *next, *chain; /* in the queue; in the bucket, newer ones behind */
-    struct entry *newer;        /* that says the same */
+struct repeat_entry {
+    /* next: in the queue; chain: in the bucket, newer entries behind */
+    struct repeat_entry *next, *chain;
+    struct repeat_entry *newer; /* the next newer entry with the same text */
     struct repeat_line line;
     uint64_t hash, due_ms, seq;
-    unsigned *who, cap;
+    unsigned *sources, cap;
     char text[];
 };
 
-struct recent { /* the entry that `source` was added to last; it is gone if its seq is before the
-                   first's */
-    struct entry *e;
+/* The last entry that `source` was added to. It is gone if its seq is below the first entry's. */
+struct recent {
+    struct repeat_entry *e;
     uint64_t seq;
     unsigned source;
 };
@@ -35,7 +36,7 @@ struct recent { /* the entry that `source` was added to last; it is gone if its 
 struct repeat {
     repeat_on_line fn;
     void *arg;
-    struct entry *first, **last, *bucket[N_BUCKETS], *bucket_last[N_BUCKETS];
+    struct repeat_entry *first, **last, *bucket[N_BUCKETS], *bucket_last[N_BUCKETS];
     struct recent recent[N_RECENT];
     uint64_t n_seq;
     size_t bytes;
@@ -52,7 +53,7 @@ struct repeat *repeat_new(repeat_on_line fn, void *arg) {
 }
 
 static void drop_first(struct repeat *r) {
-    struct entry *e = r->first; /* the oldest of its bucket, too */
+    struct repeat_entry *e = r->first; /* also the oldest entry of its bucket */
     size_t b = e->hash % N_BUCKETS;
     r->bucket[b] = e->chain;
     if (!e->chain)
@@ -61,7 +62,7 @@ static void drop_first(struct repeat *r) {
     if (!r->first)
         r->last = &r->first;
     r->bytes -= sizeof *e + e->line.n;
-    free(e->who);
+    free(e->sources);
     free(e);
 }
 
@@ -73,28 +74,28 @@ void repeat_free(struct repeat *r) {
     free(r);
 }
 
-static int has(const struct entry *e, unsigned one) {
-    for (unsigned i = 0; i < e->line.n_who; i++)
-        if (e->who[i] == one)
+static int has(const struct repeat_entry *e, unsigned one) {
+    for (unsigned i = 0; i < e->line.n_sources; i++)
+        if (e->sources[i] == one)
             return 1;
     return 0;
 }
 
-static int add_one(struct entry *e, unsigned one) {
-    if (e->line.n_who == e->cap) {
+static int add_one(struct repeat_entry *e, unsigned one) {
+    if (e->line.n_sources == e->cap) {
         unsigned cap = e->cap ? 2 * e->cap : 4;
-        unsigned *v = pd_realloc(e->who, cap * sizeof *v);
+        unsigned *v = pd_realloc(e->sources, cap * sizeof *v);
         if (!v)
             return PD_ENOMEM;
-        e->who = v;
+        e->sources = v;
         e->cap = cap;
     }
-    e->who[e->line.n_who++] = one;
-    e->line.who = e->who;
+    e->sources[e->line.n_sources++] = one;
+    e->line.sources = e->sources;
     return 0;
 }
 
-static int same(const struct entry *e, uint64_t hash, const struct repeat_line *l) {
+static int same(const struct repeat_entry *e, uint64_t hash, const struct repeat_line *l) {
     return e->hash == hash && e->line.group == l->group && e->line.n == l->n &&
            !memcmp(e->text, l->text, l->n);
 }
@@ -103,27 +104,26 @@ static struct recent *recent_of(struct repeat *r, uint64_t hash, unsigned source
     return &r->recent[(hash ^ source * UINT64_C(0x9e3779b97f4a7c15)) % N_RECENT];
 }
 
-/* The oldest of those that say the same and lack this one; *newest is the last of those that say
- * the same. */
-static struct entry *find(struct repeat *r, uint64_t hash, const struct repeat_line *l,
-                          struct entry **newest) {
-    const struct recent *c = recent_of(r, hash, l->who[0]);
+/* The oldest entry with this text that lacks this source. *newest: the last with this text. */
+static struct repeat_entry *find(struct repeat *r, uint64_t hash, const struct repeat_line *l,
+                                 struct repeat_entry **newest) {
+    const struct recent *c = recent_of(r, hash, l->sources[0]);
     *newest = NULL;
-    if (c->e && r->first && c->seq >= r->first->seq && c->source == l->who[0] &&
+    if (c->e && r->first && c->seq >= r->first->seq && c->source == l->sources[0] &&
         same(c->e, hash, l)) {
-        *newest = c->e; /* it is, if there is no newer one */
+        *newest = c->e; /* true only if there is no newer entry */
         return c->e->newer;
     }
-    for (struct entry *e = r->bucket[hash % N_BUCKETS]; e; e = e->chain)
+    for (struct repeat_entry *e = r->bucket[hash % N_BUCKETS]; e; e = e->chain)
         if (same(e, hash, l)) {
-            if (!has(e, l->who[0]))
+            if (!has(e, l->sources[0]))
                 return e;
             *newest = e;
         }
     return NULL;
 }
 
-static int add_to(struct repeat *r, struct entry *e, unsigned one) {
+static int add_to(struct repeat *r, struct repeat_entry *e, unsigned one) {
     if (add_one(e, one))
         return PD_ENOMEM;
     *recent_of(r, e->hash, one) = (struct recent){e, e->seq, one};
@@ -140,20 +140,20 @@ int repeat_add(struct repeat *r, const struct repeat_line *l, uint64_t now_ms) {
     while (r->first &&
            (l->time_us > r->first->line.time_us + REPEAT_SPAN_US || r->bytes > REPEAT_MAX_BYTES))
         emit_first(r);
-    struct entry *newest, *e = find(r, hash, l, &newest);
+    struct repeat_entry *newest, *e = find(r, hash, l, &newest);
     if (e)
-        return add_to(r, e, l->who[0]);
+        return add_to(r, e, l->sources[0]);
     e = pd_calloc(1, sizeof *e + l->n);
     if (!e)
         return PD_ENOMEM;
     e->line = *l;
-    e->line.n_who = 0;
+    e->line.n_sources = 0;
     e->line.text = e->text;
     memcpy(e->text, l->text, l->n);
     e->hash = hash;
     e->due_ms = now_ms + REPEAT_SPAN_MS;
     e->seq = r->n_seq++;
-    if (add_to(r, e, l->who[0])) {
+    if (add_to(r, e, l->sources[0])) {
         free(e);
         return PD_ENOMEM;
     }

@@ -1,5 +1,5 @@
-/* show.c - see show.h. A line passes: time and grep, the last lines, folding, the form. No memory
- * is taken and nothing is formatted that the line's form does not need. */
+/* show.c - see show.h. A line passes these steps: time and grep, tail, folding, form. Nothing is
+ * allocated or formatted that the line's form does not need. */
 #include "launcher/view/show.h"
 
 #include <jansson.h>
@@ -15,10 +15,11 @@
 
 enum { BATCH = 256 << 10 };
 
-struct look { /* what stands around a source's lines */
+struct line_style { /* text around a source's lines */
     struct show_source of;
-    struct pd_buf before; /* "host/role | ", or of JSON what follows the time */
-    unsigned group;       /* the same for equal roles */
+    /* "host/role | "; of JSON the text behind the time */
+    struct pd_buf before;
+    unsigned group; /* equal roles have equal groups */
 };
 
 struct kept { /* a line of the tail */
@@ -29,21 +30,24 @@ struct kept { /* a line of the tail */
 struct show {
     struct view *view;
     struct show_opts o;
-    struct look *looks;
-    struct pd_buf out, line; /* `line`: what grep looks at */
+    struct line_style *looks;
+    /* line: the text that grep searches */
+    struct pd_buf out, line;
     regex_t grep;
     int has_grep, terminal, is_history;
     struct repeat *repeat;
-    struct kept *tail; /* a ring of o.tail, `tail_at` is the oldest once it is full */
+    /* a ring of o.tail lines; tail_at is the oldest line once the ring is full */
+    struct kept *tail;
     unsigned tail_n, tail_at;
-    char second[40], zone[10]; /* the time of the last line, and its second as text */
+    /* the last line's second as text, and its time zone */
+    char second[40], zone[10];
     uint64_t second_us;
     uint64_t now_ms;
 };
 
 /* --- pieces of a line --- */
 
-/* "2026-11-21T10:00:00.123456+01:00"; the part up to the second is made once a second. */
+/* Append "2026-11-21T10:00:00.123456+01:00". The part up to the second is cached. */
 static void put_time(struct show *s, uint64_t us) {
     time_t t = (time_t)(us / 1000000);
     if (us / 1000000 != s->second_us / 1000000 || !*s->second) {
@@ -89,7 +93,7 @@ static void put_json_text(struct pd_buf *b, const char *p, size_t n) {
         }
         p += ok;
         n -= ok;
-        if (n) { /* one byte that is none */
+        if (n) { /* a byte that is no UTF-8 */
             pd_put(b, "\xef\xbf\xbd", 3);
             p++;
             n--;
@@ -104,7 +108,7 @@ static int is_plain(const char *p, size_t n) {
     return 1;
 }
 
-/* To a terminal only what can't move its cursor: "\033[1;31m" yes, all else that controls no. */
+/* To a terminal write no control codes except tabs and colours: "\033[1;31m". */
 static void put_terminal_text(struct pd_buf *b, const char *p, size_t n) {
     int coloured = 0;
     if (is_plain(p, n)) {
@@ -133,7 +137,7 @@ static void put_terminal_text(struct pd_buf *b, const char *p, size_t n) {
 
 /* --- a line --- */
 
-static void put_json(struct show *s, const struct look *k, uint64_t time_us, uint64_t offset,
+static void put_json(struct show *s, const struct line_style *k, uint64_t time_us, uint64_t offset,
                      const char *text, size_t n) {
     char number[24];
     pd_put(&s->out, "{\"time\":\"", 9);
@@ -162,28 +166,28 @@ static void put_text(struct show *s, const void *before, size_t n_before, uint64
 
 static void put_one(struct show *s, unsigned source, uint64_t time_us, uint64_t offset,
                     const char *text, size_t n) {
-    const struct look *k = &s->looks[source];
+    const struct line_style *k = &s->looks[source];
     size_t old = s->out.len;
     if (s->o.json)
         put_json(s, k, time_us, offset, text, n);
     else
         put_text(s, k->before.data, k->before.len, time_us, text, n);
-    if (s->out
-            .failed) { /* out of memory loses a line of the screen; it stands in the node's file */
+    /* out of memory loses a line on the screen; the node's file has it */
+    if (s->out.failed) {
         s->out.failed = 0;
         s->out.len = old;
     }
 }
 
-/* What several nodes said: "node[1-7]/trainer | text". */
+/* Write a line of several nodes: "node[1-7]/trainer | text". */
 static void put_folded(void *arg, const struct repeat_line *l) {
     struct show *s = arg;
-    const char **names = l->n_who > 1 ? pd_calloc(l->n_who, sizeof *names) : NULL;
+    const char **names = l->n_sources > 1 ? pd_calloc(l->n_sources, sizeof *names) : NULL;
     char *hosts = NULL;
-    for (unsigned i = 0; names && i < l->n_who; i++)
-        names[i] = s->looks[l->who[i]].of.host;
+    for (unsigned i = 0; names && i < l->n_sources; i++)
+        names[i] = s->looks[l->sources[i]].of.host;
     if (names)
-        hosts = fold_hosts(names, l->n_who);
+        hosts = fold_hosts(names, l->n_sources);
     free(names);
     if (!hosts) {
         put_one(s, l->source, l->time_us, l->offset, l->text, l->n);
@@ -200,10 +204,10 @@ static void put_folded(void *arg, const struct repeat_line *l) {
 }
 
 static void pass_on(struct show *s, const struct merge_line *l) {
-    const struct look *k = &s->looks[l->source];
+    const struct line_style *k = &s->looks[l->source];
     const struct repeat_line r = {.group = k->group,
-                                  .who = &l->source,
-                                  .n_who = 1,
+                                  .sources = &l->source,
+                                  .n_sources = 1,
                                   .time_us = l->time_us,
                                   .offset = l->offset,
                                   .source = l->source,
@@ -213,7 +217,7 @@ static void pass_on(struct show *s, const struct merge_line *l) {
         put_one(s, l->source, l->time_us, l->offset, l->text, l->n);
 }
 
-/* 1: the ring has it. */
+/* 1: the ring has kept the line. */
 static int keep_for_tail(struct show *s, const struct merge_line *l) {
     struct kept *k = &s->tail[(s->tail_at + s->tail_n) % s->o.tail];
     char *text = pd_malloc(l->n ? l->n : 1);
@@ -231,14 +235,14 @@ static int keep_for_tail(struct show *s, const struct merge_line *l) {
     return 1;
 }
 
-/* In a copy: regexec wants a NUL behind the text, also with REG_STARTEND, which lets one be inside
- * it. */
+/* Does the line match grep? It is copied: regexec needs a NUL behind the text even with
+ * REG_STARTEND, which allows NULs inside. */
 static int matches(struct show *s, const struct merge_line *l) {
     regmatch_t span = {.rm_so = 0, .rm_eo = (regoff_t)l->n};
     pd_buf_clear(&s->line);
     pd_put(&s->line, l->text, l->n);
     pd_put_u8(&s->line, 0);
-    if (s->line.failed) { /* shown rather than lost */
+    if (s->line.failed) { /* out of memory: rather show the line than lose it */
         s->line.failed = 0;
         return 1;
     }
@@ -277,9 +281,9 @@ uint64_t show_flush(struct show *s, int last, uint64_t now_ms) {
     return wait;
 }
 
-/* --- life --- */
+/* --- creation and options --- */
 
-/* The same for a host whichever machine shows it; red is left for what went wrong. */
+/* A host has the same colour on every machine. Red is reserved for errors. */
 static unsigned colour_of(const char *host) {
     static const uint8_t colours[] = {36, 32, 33, 34, 35, 96, 92, 93, 94, 95};
     uint32_t h = 2166136261u;
@@ -289,7 +293,7 @@ static unsigned colour_of(const char *host) {
 }
 
 static int make_look(struct show *s, unsigned i, const struct show_source *of) {
-    struct look *k = &s->looks[i];
+    struct line_style *k = &s->looks[i];
     pd_buf_init(&k->before);
     k->of = *of;
     for (k->group = 0; strcmp(s->looks[k->group].of.role, of->role); k->group++)

@@ -22,23 +22,23 @@ struct stream_view {
     const char *const *names;
     size_t n;
     struct text *v; /* stdout and stderr of host i are 2i and 2i+1 */
-    struct view *out,
-        *err; /* the same one when both lead to the same place: so their order stays */
+    /* the same view as `out` if both lead to the same place, so their order is kept */
+    struct view *out, *err;
     uv_async_t room;
     char *buf;   /* STREAM_LINE_MAX */
-    size_t next; /* whose turn it is */
+    size_t next; /* the next text in turn */
     int closing, is_broken;
     void (*broken)(void *arg);
     void *arg;
 };
 
-/* Comes from the view's thread. */
+/* Runs on the view's thread. */
 static void on_room_thread(void *arg) {
     struct stream_view *v = arg;
     uv_async_send(&v->room);
 }
 
-/* Hand over whole lines, at most so much as there is room for. 1: there is more, and no room. */
+/* Pass on whole lines of text `at` while there is room. 1: lines wait, but there is no room. */
 static int show_some(struct stream_view *v, size_t at) {
     struct text *t = &v->v[at];
     struct view *to = at % 2 ? v->err : v->out;
@@ -48,7 +48,8 @@ static int show_some(struct stream_view *v, size_t at) {
     pd_buf_init(&b);
     while (t->shown < t->spool.size && !(full = view_backlog(to) >= VIEW_ROOM)) {
         ssize_t k = spool_read(&t->spool, t->shown, v->buf, STREAM_LINE_MAX);
-        if (k <= 0) { /* the file is gone bad: what it held is lost, and said */
+        /* the file has failed: its bytes are lost, which is reported */
+        if (k <= 0) {
             view_printf(to, "%s: its output cannot be read back", name);
             t->shown = t->spool.size;
             break;
@@ -68,7 +69,7 @@ static int show_some(struct stream_view *v, size_t at) {
             pd_put(&b, "\n", 1);
             s += len + (nl != NULL);
         }
-        if (b.failed) { /* later, perhaps */
+        if (b.failed) { /* try again later */
             full = 1;
             break;
         }
@@ -79,8 +80,8 @@ static int show_some(struct stream_view *v, size_t at) {
     if (t->shown && t->shown == t->spool.size) {
         spool_restart(&t->spool);
         t->shown = 0;
-    } else if (t->shown > KEEP_FILE &&
-               t->spool.size - t->shown < STREAM_LINE_MAX) { /* the beginning of a line */
+        /* only the beginning of a line */
+    } else if (t->shown > KEEP_FILE && t->spool.size - t->shown < STREAM_LINE_MAX) {
         struct pd_err ignored = {0};
         ssize_t k = spool_read(&t->spool, t->shown, v->buf, STREAM_LINE_MAX);
         if (k > 0) {

@@ -28,7 +28,7 @@ void table_row(struct table *t, const char *const *cells) {
     t->n++;
 }
 
-/* Characters, which are one column each in what we print. */
+/* Number of characters; each takes one column in these tables. */
 static int width_of(const char *s) {
     int n = 0;
     for (; s && *s; s++)
@@ -47,7 +47,8 @@ void table_print(const struct table *t, FILE *f) {
     for (int c = 0; c < t->n_columns; c++)
         last = used[c] ? c : last;
     for (size_t r = 0; r < t->n; r++) {
-        int pending = 0; /* blanks that are printed only if something follows */
+        /* blanks that are printed only if text follows */
+        int pending = 0;
         for (int c = 0; c <= last; c++) {
             const char *s = t->rows[r][c] ? t->rows[r][c] : "";
             int pad = width[c] - width_of(s),

@@ -11,16 +11,16 @@ struct table {
     char *(*rows)[TABLE_COLUMNS];
     size_t n, cap;
     int n_columns;
-    const char
-        *right; /* 'r' for each column that is aligned to the right, else anything; NULL: none */
+    /* 'r' for each column that is aligned to the right, any other character for the left; NULL: all
+     * left */
+    const char *right;
     int failed;
 };
 
 void table_init(struct table *t, int n_columns, const char *right);
-/* The next row: n_columns strings; NULL is "". They are copied. */
+/* Append a row of n_columns strings, which are copied; NULL is "". */
 void table_row(struct table *t, const char *const *cells);
-/* Two blanks between columns; columns in which no row but the first (the heads) has anything are
- * left out. */
+/* Print with two blanks between columns. Columns that are empty below the head row are left out. */
 void table_print(const struct table *t, FILE *f);
 void table_release(struct table *t);
 

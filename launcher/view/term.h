@@ -1,12 +1,12 @@
-/* term.h - what the terminal can do, asked in one place. */
+/* term.h - what the terminal can do. */
 #ifndef LAUNCHER_TERM_H
 #define LAUNCHER_TERM_H
 
-/* Is `fd` a terminal on which a line can be written over? No for TERM=dumb and TERM unset. */
+/* 1 if `fd` is a terminal on which lines can be overwritten. 0 if TERM is dumb or unset. */
 int term_is_live(int fd);
 
-/* May colours be written to `fd`? A live terminal, and NO_COLOR (https://no-color.org) is unset or
- * empty. */
+/* 1 if colours may be written to `fd`: a live terminal, and NO_COLOR (https://no-color.org) is
+ * unset or empty. */
 int term_has_colour(int fd);
 
 int term_width(int fd);  /* columns; 80 when unknown */

@@ -1,4 +1,4 @@
-/* view.c - see view.h. The loop's thread appends to a queue, the writer's thread empties it and
+/* view.c - see view.h. The loop's thread appends to a queue; the writing thread empties it and
  * draws the live block. */
 #include "launcher/view/view.h"
 
@@ -22,20 +22,21 @@ struct view {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t work, idle;
-    /* under the lock */
+    /* under the lock: */
     struct pd_buf queue, live;
-    size_t in_flight; /* what the thread is writing; never 0 while it does */
+    /* bytes that the thread is writing; never 0 while it writes */
+    size_t in_flight;
     int live_changed, block_shown, quit, broken, abandoned;
     int why; /* broken: an errno */
     uint64_t dropped;
     void (*room)(void *);
     void *room_arg;
-    /* the thread's */
-    struct pd_buf drawn; /* the block that stands on the terminal */
+    /* of the writing thread only: */
+    struct pd_buf drawn; /* the block on the terminal */
     uint64_t drawn_ns;
 };
 
-/* Our stdout may be a pipe that somebody made non-blocking. */
+/* Write all bytes, also if stdout is a pipe that another process has made non-blocking. */
 static int write_out(int fd, const uint8_t *p, size_t n) {
     while (n) {
         ssize_t k = write(fd, p, n);
@@ -66,7 +67,7 @@ static void destroy(struct view *v) {
 
 /* --- the live block --- */
 
-/* Columns of a line: characters of one column each, and "\033[..m", which takes none. */
+/* The columns of a line: each character takes one, "\033[..m" none. */
 static size_t columns_of(const uint8_t *p, size_t n) {
     size_t cols = 0;
     for (size_t i = 0; i < n; i++) {
@@ -80,7 +81,7 @@ static size_t columns_of(const uint8_t *p, size_t n) {
     return cols;
 }
 
-/* Wipe what stands there. A terminal that has become narrower has wrapped the lines. */
+/* Wipe the block on the terminal. A terminal that became narrower has wrapped its lines. */
 static void put_wipe(struct view *v, struct pd_buf *out) {
     size_t width = (size_t)term_width(v->fd), rows = 0;
     if (!v->drawn.len)
@@ -98,7 +99,7 @@ static void put_wipe(struct view *v, struct pd_buf *out) {
     pd_buf_clear(&v->drawn);
 }
 
-/* Lines and block in one write, so that nothing flickers. `mine` holds the lines. */
+/* Write lines and block in one write, so that nothing flickers. `mine` holds the lines. */
 static int write_with_block(struct view *v, struct pd_buf *mine, const struct pd_buf *live) {
     struct pd_buf out;
     pd_buf_init(&out);
@@ -114,7 +115,8 @@ static int write_with_block(struct view *v, struct pd_buf *mine, const struct pd
 
 /* --- the thread --- */
 
-/* Wait for work; with a live block on the terminal not more often than VIEW_LIVE_MS. Locked. */
+/* Wait for work. With a live block on the terminal, wake at most every VIEW_LIVE_MS. Call it
+ * locked. */
 static void wait_for_work(struct view *v) {
     while (!v->quit && !v->queue.len && !v->live_changed)
         pthread_cond_wait(&v->work, &v->lock);
@@ -155,7 +157,8 @@ static void *writer(void *arg) {
         v->why = bad && !v->broken ? e : v->why;
         v->in_flight = 0;
         v->block_shown = v->drawn.len != 0;
-        v->broken |= bad != 0; /* the reader is gone: the job goes on, Ctrl-C ends it */
+        /* the reader is gone: the job goes on, Ctrl-C ends it */
+        v->broken |= bad != 0;
         if (v->room && (v->broken || v->queue.len < VIEW_ROOM / 2))
             v->room(v->room_arg);
         pthread_cond_broadcast(&v->idle);
@@ -173,7 +176,7 @@ static void *writer(void *arg) {
     return NULL;
 }
 
-/* Waits are timed by the clock that nobody sets. */
+/* Time waits by the monotonic clock. */
 static void init_conditions(struct view *v) {
     pthread_condattr_t a;
     pthread_condattr_init(&a);
@@ -221,8 +224,7 @@ void view_free(struct view *v, uint64_t wait_ms) {
     int rc = 0;
     while (has_more(v) && rc != ETIMEDOUT)
         rc = pthread_cond_timedwait(&v->idle, &v->lock, &until);
-    /* Inside a write that nobody reads the thread ends with the process, or cleans up when the
-     * write comes back. */
+    /* A thread stuck in a write ends with the process, or cleans up when the write returns. */
     int stuck = v->abandoned = has_more(v);
     pthread_t thread = v->thread;
     pthread_mutex_unlock(&v->lock);
@@ -245,7 +247,7 @@ void view_put(struct view *v, const void *lines, size_t n) {
     pthread_mutex_lock(&v->lock);
     struct pd_buf *q = &v->queue;
     if (v->broken) {
-        /* nobody reads */
+        /* no reader */
     } else if (q->len + n > VIEW_QUEUE_MAX) {
         v->dropped++;
     } else {
@@ -254,7 +256,7 @@ void view_put(struct view *v, const void *lines, size_t n) {
                        (unsigned long long)v->dropped);
         v->dropped = 0;
         pd_put(q, lines, n);
-        q->failed = 0; /* out of memory loses lines of the screen, not the job */
+        q->failed = 0; /* out of memory loses lines on the screen, nothing of the job */
     }
     pthread_cond_signal(&v->work);
     pthread_mutex_unlock(&v->lock);

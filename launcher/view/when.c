@@ -8,9 +8,9 @@
 
 #include "base/str.h"
 
-enum { SECONDS_MAX = 1000000000 }; /* of a span: 31 years */
+enum { SECONDS_MAX = 1000000000 }; /* the longest span: 31 years */
 
-/* Digits, at most n of them. */
+/* Read at most n digits. */
 static int take_number(const char **p, int n, int *out) {
     int v = 0, k = 0;
     while (k < n && **p >= '0' && **p <= '9') {
@@ -30,7 +30,7 @@ static uint64_t take_fraction(const char **p) {
     return us;
 }
 
-/* "1h30m" */
+/* Parse "1h30m". */
 static int parse_span(const char *p, uint64_t *seconds) {
     static const struct {
         char letter;
@@ -80,7 +80,7 @@ static int parse_date(const char **p, struct tm *tm) {
     return 0;
 }
 
-/* Behind the time: nothing (here), "Z", "+01:00", "+0100". */
+/* Parse the end of a time: nothing (local time), "Z", "+01:00" or "+0100". */
 static int parse_zone(const char *p, struct tm *tm, time_t *t) {
     int hours, minutes, sign = *p == '-' ? -1 : 1;
     if (!*p) {

@@ -20,7 +20,7 @@ for i in 1 2 3 4; do [[ $OUT =~ 10\.77\.0\.$i\ .*\ at\ 10\.77\.0\.$i, ]] || die 
 # node 0 finds no way to node 1, and itself behind 172.17.0.1
 ip -n "$(hosts_of | head -1)" route add blackhole 10.77.0.2/32 || die "no blackhole"
 expect 3 check
-has "1 of 2 nodes that tried do not reach it: 10.77.0.1 (10.77.0.2 port "
+has "1 of 2 nodes that tried could not reach it: 10.77.0.1 (10.77.0.2 port "
 has "1 unusable"
 [[ $OUT =~ 10\.77\.0\.2\ +UNUSABLE ]] || die "$OUT"
 expect 3 check --nic=docker0

@@ -1,6 +1,10 @@
-/* cost_binary_cross_entropy.c - fused with the sigmoid below it: with logit x and label t in [0,
- * 1], cost = max(x, 0) - t x + log(1 + exp(-|x|)), exact where -log(y) has overflowed, and the
- * gradient before the sigmoid is y - t. Source: docs/sources.md#costs
+/* cost_binary_cross_entropy.c - fused with the sigmoid below it, with logit x and label t in [0,
+ * 1].
+ *
+ *     cost = max(x, 0) - t x + log(1 + exp(-|x|))
+ *
+ * is exact even where -log(y) overflows. The gradient before the sigmoid is y - t.
+ * Source: docs/sources.md#costs
  */
 #include <math.h>
 
@@ -22,7 +26,8 @@ static double value(struct nn_exec *e, const struct nn_cost_node *self) {
 
 static void backward(struct nn_exec *e, const struct nn_cost_node *self, uint32_t k) {
     struct nn_state *s = &e->state[self->in[k]];
-    int fresh = e->g->node[self->in[k]].dy_is_y; /* then y stands where dy goes */
+    /* with dy_is_y, dy holds y */
+    int fresh = e->g->node[self->in[k]].dy_is_y;
     for (uint32_t i = 0; i < e->n; i++)
         s->dy[i] =
             (fresh ? 0 : s->dy[i]) + self->weight * (s->y[i] - nn_label(e, self->label, i, 0));

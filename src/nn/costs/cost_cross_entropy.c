@@ -1,6 +1,9 @@
-/* cost_cross_entropy.c - fused with the softmax below it: with logits x, cost = log sum exp(x) -
- * x[label], exact where -log(softmax) has underflowed, and the gradient before the softmax is y -
- * onehot(label): no division. Source: docs/sources.md#softmax-cross-entropy
+/* cost_cross_entropy.c - fused with the softmax below it, with logits x.
+ *
+ *     cost = log sum exp(x) - x[label]
+ *
+ * is exact even where log(softmax) has underflowed. The gradient before the softmax is
+ * y - onehot(label), without a division. Source: docs/sources.md#softmax-cross-entropy
  */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"

@@ -1,7 +1,10 @@
-/* cost_rank.c - rank (RankNet): of two scores a, b and a label t (1: a belongs before b, 0: b
- * before a, 0.5: alike) cost = log(1 + exp(o)) - t o, o = a - b;  da = sigmoid(o) - t, db = -da.
- * sum: the values of its input are the cost, for layers that compute one themselves.
- *   Source: docs/sources.md#costs
+/* cost_rank.c - rank (RankNet) of two scores a and b, and sum.
+ *
+ *     label  t = 1: a belongs before b; 0: b before a; 0.5: equal
+ *     rank   cost = log(1 + exp(o)) - t o, o = a - b;  da = sigmoid(o) - t, db = -da
+ *     sum    the values of the input are the cost, for layers that compute a cost themselves
+ *
+ * Source: docs/sources.md#costs
  */
 #include <math.h>
 

@@ -1,9 +1,11 @@
-/* cost_square_error.c - costs of a distance r = y - t from the label, added up over the values of a
- * sample.
+/* cost_square_error.c - costs of the difference r = y - t from the label, summed over the values of
+ * a sample.
  *
- * square_error  r^2;  gradient 2 r. Its mean is the square of the RMSE.
- * huber         r^2 / 2 where |r| <= delta, else delta (|r| - delta / 2);  gradient r, at most
- * delta Source: docs/sources.md#costs
+ *     square_error  r^2;  gradient 2 r. Its mean is the square of the RMSE.
+ *     huber         r^2 / 2 if |r| <= delta, otherwise delta (|r| - delta / 2);
+ *                   gradient r, limited to +-delta
+ *
+ * Source: docs/sources.md#costs
  */
 #include <math.h>
 

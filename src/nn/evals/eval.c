@@ -1,4 +1,4 @@
-/* eval.c - the table of evaluators, and what they have in common: see eval.h. */
+/* eval.c - the table of evaluators, and their common parts: see eval.h. */
 #include "nn/evals/eval.h"
 
 #include <math.h>

@@ -1,19 +1,20 @@
-/* eval_auc.c - the area under the ROC curve: the share of pairs of a positive and a negative sample
- * in which the positive has the larger output, ties counting half. A function of the order of the
- * outputs alone.
+/* eval_auc.c - the area under the ROC curve: of all pairs of a positive and a negative sample, the
+ * share in which the positive has the larger output; ties count half. The area depends only on the
+ * order of the outputs.
  *
- *   up to EXACT samples of all trainers   every (output, label) travels to all, they are sorted:
- * exact more                                  counts of positives and negatives in BUCKETS
- * intervals of the output
+ *     up to EXACT samples of all trainers   every (output, label) goes to all ranks and is sorted:
+ *                                           exact
+ *     more                                  counts of positives and negatives in BUCKETS intervals
+ *                                           of the output
  *
- * Only pairs within one bucket b are unknown then, and count half: the error is at most
+ * In buckets only the order of pairs within a bucket b is unknown. They count half, so the error is
+ * at most
  *
  *     bound = 1/2 sum_b positives_b negatives_b / (positives negatives)
  *
- * which is computed from the counts themselves and given beside the value ("auc.bound"). Outputs
- * that are probabilities are cut in steps of 2^-10 of their logit from -16 to 16, which keeps apart
- * what lies near 0 and 1; others in steps of 2^-10 of their asinh. Source:
- * docs/sources.md#evaluators
+ * The counts give this bound; it is reported beside the value ("auc.bound"). Outputs that are
+ * probabilities have buckets of 2^-10 of their logit, from -16 to 16, which separates values near 0
+ * and 1. Other outputs have buckets of 2^-10 of their asinh. Source: docs/sources.md#evaluators
  */
 #include <math.h>
 #include <stdlib.h>
@@ -28,13 +29,14 @@ struct nn_auc {
     uint64_t *pair; /* output in ascending order << 1 | label */
     size_t n, cap;
     int is_probability;
-    uint64_t *bucket; /* [2 * BUCKETS]: negatives, positives; NULL: all samples stand in `pair` */
+    /* [2 * BUCKETS]: negatives, positives; NULL: all samples are in `pair` */
+    uint64_t *bucket;
     uint64_t n_nan;
     /* the total */
     double value, bound;
 };
 
-/* A float's bits so that their order is that of the floats; -0 is 0. */
+/* A float's bits, mapped so that their order is that of the floats; -0 becomes 0. */
 static uint32_t ordered(float x) {
     uint32_t u;
     x += 0.0f;
@@ -105,8 +107,8 @@ static int put(struct nn_auc *a, uint64_t pair) {
     return 0;
 }
 
-/* A single output speaks for class 1. When class 0 is the positive one, both orders turn round, and
- * the area is that of class 1. */
+/* A single output is a score for class 1. If class 0 is the positive one, both orders turn round,
+ * and the area is that of class 1. */
 int nn_auc_add(struct nn_auc *a, const struct nn_eval_rows *r) {
     const uint32_t column = r->cols > 1 ? r->positive : 0;
     const int turned = r->cols == 1 && !r->positive;
@@ -140,8 +142,8 @@ static int by_pair(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Groups of equal outputs, the smallest first. Whole numbers: twice the pairs in order, and the
- * pairs within a group. */
+/* Groups of equal outputs, the smallest first. Whole numbers: twice the number of pairs in order,
+ * and the pairs within a group. */
 struct area {
     unsigned __int128 twice, within;
     uint64_t positives, negatives;
@@ -169,7 +171,7 @@ static int sum(const struct nn_eval_all *all, double *v, size_t n, struct pd_err
     return 0;
 }
 
-/* Each puts its samples behind those of the ranks before it, and gets all. */
+/* Every rank puts its samples behind those of the ranks before it, and gets all samples. */
 static int total_exact(struct nn_auc *a, const struct nn_eval_all *all, size_t before, size_t n,
                        double nan, struct pd_err *err) {
     struct area s = {0};
@@ -231,7 +233,8 @@ int nn_auc_total(struct nn_auc *a, const struct nn_eval_all *all, struct pd_err 
         total += (size_t)v[OWN + i];
     }
     if (!rc) {
-        a->is_probability = v[KIND] > 0; /* who had no samples does not know */
+        /* a rank without samples does not know it */
+        a->is_probability = v[KIND] > 0;
         rc = v[MANY] > 0 || total > EXACT ? total_buckets(a, all, v[NANS], err)
                                           : total_exact(a, all, before, total, v[NANS], err);
     }

@@ -1,8 +1,10 @@
-/* eval_calibration.c - do the probabilities mean what they say? ratio: the sum of the predictions
- * over the number of positives, 1 at best (an ad server would bid by it); error: the samples in ten
- * equal intervals of the prediction, and the mean over them of |mean prediction - share of
- * positives|, weighted by their number (expected calibration error). Source:
- * docs/sources.md#evaluators
+/* eval_calibration.c - how well predicted probabilities agree with the labels.
+ *
+ *     ratio  sum of the predictions / number of positives; 1 is best
+ *     error  expected calibration error: over ten equal intervals of the prediction, the mean of
+ *            |mean prediction - share of positives|, weighted by the number of samples
+ *
+ * Source: docs/sources.md#evaluators
  */
 #include <math.h>
 

@@ -1,5 +1,5 @@
-/* eval_error.c - the share of samples that are put into the wrong class: argmax of several outputs,
- * or one against the threshold. */
+/* eval_error.c - the share of samples that are classified wrongly: by argmax of several outputs, or
+ * by one output against the threshold. */
 #include "nn/evals/eval_internal.h"
 #include "nn/kernels/kernel.h"
 

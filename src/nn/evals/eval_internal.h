@@ -1,4 +1,4 @@
-/* eval_int.h - what an evaluator is to eval.c: a row of the table, and what is added up. */
+/* eval_internal.h - shared by eval.c and the evaluators: a row of the table, and the sums. */
 #ifndef PD_NN_EVAL_INTERNAL_H
 #define PD_NN_EVAL_INTERNAL_H
 
@@ -18,14 +18,14 @@ struct nn_eval_sums {
 extern const struct nn_evaluator nn_eval_error, nn_eval_auc, nn_eval_log_loss, nn_eval_perplexity,
     nn_eval_rmse, nn_eval_mae, nn_eval_precision_recall, nn_eval_calibration;
 
-/* What speaks for the positive class: that output of several, or the only one, which speaks against
- * class 0. */
+/* The score of the positive class: its output if there are several, otherwise the only output. If
+ * class 0 is positive, that is 1 - y of a probability, otherwise -y. */
 static inline double nn_eval_score(const struct nn_eval_rows *r, uint32_t i) {
     double y = (double)r->y[(size_t)i * r->cols + (r->cols > 1 ? r->positive : 0)];
     return r->cols > 1 || r->positive ? y : r->is_probability ? 1 - y : -y;
 }
 
-/* The class that the outputs say. */
+/* The predicted class. */
 uint32_t nn_eval_class(const struct nn_eval_rows *r, uint32_t i);
 
 static inline uint32_t nn_eval_one(struct nn_value out[NN_EVAL_VALUES], double v) {

@@ -1,6 +1,5 @@
-/* eval_log_loss.c - the mean of -log of the probability that the outputs give to the label.
- * Probabilities are taken as at least 1e-7, the distance of a float32 from 1: an output that has
- * saturated counts 16.1, and not infinity. */
+/* eval_log_loss.c - the mean of -log of the label's predicted probability. Probabilities count as
+ * at least 1e-7, the distance of a float32 from 1: a saturated output counts 16.1, not infinity. */
 #include <math.h>
 
 #include "nn/evals/eval_internal.h"

@@ -1,6 +1,9 @@
-/* eval_precision_recall.c - of the samples that the outputs put into the positive class, the share
- * that belongs there (precision); of those that belong there, the share that is put there (recall);
- * and their harmonic mean (F1). */
+/* eval_precision_recall.c - precision, recall and F1 of the positive class.
+ *
+ *     precision  of the samples that are predicted positive, the share that is positive
+ *     recall     of the positive samples, the share that is predicted positive
+ *     F1         the harmonic mean of both
+ */
 #include <math.h>
 
 #include "nn/evals/eval_internal.h"

@@ -1,5 +1,5 @@
-/* alias.c - see alias.h. Place i keeps its own index below `keep`, and gives `other` from there on.
- */
+/* alias_sampler.c - see alias_sampler.h. Place i gives its own index if the second number is at
+ * most `keep`, otherwise `other`. */
 #include "nn/graph/alias_sampler.h"
 
 #include <stdlib.h>
@@ -15,8 +15,8 @@ struct nn_alias {
 
 struct nn_alias *nn_alias_new(double *weight, uint32_t n) {
     struct nn_alias *a = pd_calloc(1, sizeof *a + n * sizeof a->at[0]);
-    uint32_t *todo = pd_calloc(n, sizeof *todo), small = 0,
-             large = n; /* places below and from 1 on, from both ends */
+    /* indices of places below 1 and from 1 on, from both ends */
+    uint32_t *todo = pd_calloc(n, sizeof *todo), small = 0, large = n;
     double sum = 0;
     if (!a || !todo) {
         free(a);

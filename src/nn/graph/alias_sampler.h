@@ -1,6 +1,5 @@
-/* alias.h - draw an index with a given probability in constant time: one table look-up, two random
- * numbers. Source: docs/sources.md#negative-sampling (Walker 1977, in Vose's form)
- */
+/* alias_sampler.h - draws an index with a given probability in constant time: one table look-up,
+ * two random numbers. Source: docs/sources.md#negative-sampling (Walker 1977, in Vose's form) */
 #ifndef PD_NN_ALIAS_SAMPLER_H
 #define PD_NN_ALIAS_SAMPLER_H
 
@@ -9,11 +8,11 @@
 
 struct nn_alias;
 
-/* n >= 1 weights >= 0, not all 0; index i comes with probability weight[i] / sum. NULL: no memory.
- * `weight` is used as scratch. */
+/* A sampler of n >= 1 weights >= 0, not all 0: index i has the probability weight[i] / sum. Uses
+ * `weight` as scratch. NULL: out of memory. */
 struct nn_alias *nn_alias_new(double *weight, uint32_t n);
 void nn_alias_free(struct nn_alias *a);
-uint32_t nn_alias_draw(const struct nn_alias *a, uint32_t u,
-                       uint32_t v); /* u, v uniform over all 32-bit numbers */
+/* u, v: uniform over all 32-bit numbers */
+uint32_t nn_alias_draw(const struct nn_alias *a, uint32_t u, uint32_t v);
 
 #endif

@@ -1,5 +1,5 @@
-/* build.c - what the shape functions of layers use while a graph is made: sizes, parameters (new or
- * shared by name), and which fields look up rows of which table. */
+/* build.c - functions for the `shape` functions of layers: sizes, parameters (new, or shared by
+ * name), and the fields that look up rows of tables. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "nn/graph/graph_internal.h"
 
-enum { MAX_ELEMENTS_LOG2 = 36 }; /* of one parameter: 2^36 floats are 256 GiB */
+enum { MAX_ELEMENTS_LOG2 = 36 }; /* elements of a parameter: 2^36 floats are 256 GiB */
 
 int nn_build_no_memory(const struct nn_build *b, struct pd_err *err) {
     return pd_fail(err, PD_ENOMEM, "%s: out of memory", b->file);
@@ -60,7 +60,7 @@ int nn_build_use_drawn(struct nn_build *b, struct nn_node *self, uint32_t k, uin
     return build_use(b, self, k, (struct nn_use){self->param[param], sampler, 1}, err);
 }
 
-/* The line of the first such key, 0: there is none. */
+/* The line of the first key of row policies. 0: none. */
 static int any_life(const struct layer_ini *ini) {
     int line = ini->click.line;
     for (size_t i = 0; i < PD_ROW_LIFE_N && !line; i++)
@@ -107,7 +107,8 @@ static int share_param(const struct nn_build *b, const struct nn_node *self, str
     return 0;
 }
 
-/* How a parameter begins: mean and std as the servers take them (see struct nn_param). */
+/* Set the initial values of a parameter: mean and std as the servers take them (see struct
+ * nn_param). */
 static int initial(const struct nn_build *b, const struct nn_node *self, const char *suffix,
                    struct nn_param *p, double std, struct pd_err *err) {
     const struct layer_ini *ini = self->ini;
@@ -132,15 +133,15 @@ static int initial(const struct nn_build *b, const struct nn_node *self, const c
                        ini->init_std.line, self->name);
     p->init_mean = ini->init_mean.value;
     double fans = (double)(p->kind == NN_TABLE ? 1 : p->rows) +
-                  (double)p->cols; /* a row of a table is what one id brings in */
+                  (double)p->cols; /* of a table: the row that one id brings in */
     p->init_std = k == 2               ? sqrt(2 / fans)
                   : k == 0             ? std
                   : ini->init_max.line ? -ini->init_max.value
-                                       : -std * sqrt(3); /* of the same standard deviation */
+                                       : -std * sqrt(3); /* the same standard deviation */
     return 0;
 }
 
-/* How a table's rows come and go. */
+/* Set the policy of a table's rows. */
 static int life(const struct nn_build *b, const struct nn_node *self, struct nn_param *p,
                 struct pd_err *err) {
     const struct layer_ini *ini = self->ini;
@@ -154,8 +155,8 @@ static int life(const struct nn_build *b, const struct nn_node *self, struct nn_
                        "%s:%d: layer '%s': only the rows of a table are admitted or age "
                        "(sparse_update = true)",
                        b->file, line, self->name);
-    if (ini->is_static.value) /* nobody pushes them: they would never be admitted, and as they are
-                                 never seen they would all be removed */
+    /* Its rows are never pushed or seen: they would never be admitted, or all be removed. */
+    if (ini->is_static.value)
         return pd_fail(
             err, PD_ECONF,
             "%s:%d: layer '%s': rows that are static are neither admitted nor do they age", b->file,
@@ -186,7 +187,7 @@ int nn_build_param(struct nn_build *b, struct nn_node *self, uint32_t k, const c
     const struct layer_ini *ini = self->ini;
     int named = k < ini->param.n, line = named ? ini->param.line : self->line;
     int is_bias = !strcmp(suffix, "b") || !strcmp(suffix, "beta") ||
-                  !strcmp(suffix, "gamma"); /* not decayed unless asked for */
+                  !strcmp(suffix, "gamma"); /* no decay unless the file asks for it */
     char name[2 * NN_NAME_MAX];
     snprintf(name, sizeof name, named ? "%s" : "%s.%s", named ? ini->param.at[k].text : self->name,
              suffix);

@@ -1,19 +1,24 @@
 /* checkgrad.c - see checkgrad.h.
  *
- * Forward computes in float32, so a cost has noise of about 1e-7 of the largest logit, which a
- * difference divides by the step: steps must be large, and the formulas of high order. We take the
- * five-point central difference (error O(h^4)) and the three-point ones to either side (O(h^2)),
- * with steps 0.1, 0.03, 0.01 and 0.003, and of these the one nearest to what backward says: large
- * steps have little noise; small and one-sided ones do not reach across the corner of a relu. A
- * wrong gradient agrees with none. A kink nearer than the smallest step is left: there the two
- * sides differ whatever the step, and no formula says what backward must say. So where the gradient
- * disagrees with all of them, the activations with a kink (relu, leaky_relu, max pooling by what it
- * chooses) are compared before and after the smallest step: when a sign or a choice changes, the
- * element is skipped and counted. Source: Fornberg, "Generation of finite difference formulas on
- * arbitrarily spaced grids", Math. Comp. 51 (1988). Elements whose gradient is small against the
- * parameter's largest drown in the noise: the error is relative to at least FLOOR of that. Half of
- * the elements are taken anywhere, half where the gradient is not 0 (most rows of an embedding are
- * not in the batch).
+ * Noise: forward computes in float32, so a cost has a noise of about 1e-7 of the largest logit, and
+ * a difference divides that noise by the step. So steps must be large and formulas of high order.
+ *
+ * Formulas: the five-point central difference (error O(h^4)) and the three-point differences to
+ * either side (O(h^2)), with steps 0.1, 0.03, 0.01 and 0.003. The result nearest to backward's
+ * gradient counts. Large steps have little noise; small and one-sided steps do not cross the corner
+ * of a relu. A wrong gradient agrees with no formula. Source: Fornberg, "Generation of finite
+ * difference formulas on arbitrarily spaced grids", Math. Comp. 51 (1988).
+ *
+ * Kinks: if a kink is nearer than the smallest step, the two sides differ for every step, and the
+ * gradient is not defined. So if all formulas disagree with backward, the activations with a kink
+ * (relu, leaky_relu, the choices of max pooling) are compared before and after the smallest step.
+ * If a sign or a choice has changed, the element is skipped and counted.
+ *
+ * Floor: a gradient that is small against the parameter's largest drowns in the noise. So the error
+ * is relative to at least FLOOR of the largest.
+ *
+ * Half of the elements are chosen anywhere, half where the gradient is not 0: most rows of an
+ * embedding are not in the batch.
  */
 #include "nn/graph/checkgrad.h"
 
@@ -30,16 +35,16 @@ static const double steps[] = {0.1, 0.03, 0.01, 0.003};
 enum { N_STEPS = sizeof steps / sizeof steps[0], N_FORMULAS = 3 };
 #define FLOOR 0.02
 
-struct check {
+struct grad_check {
     const struct nn_graph *g;
     struct nn_feed *feed;
     struct nn_exec *exec;
-    float **w, **grad;  /* [n_params], tables: the rows of the batch */
+    float **w, **grad;  /* [n_params]; of tables the rows of the batch */
     uint64_t *n_values; /* [n_params] */
     uint64_t seed;
 };
 
-/* Few different ids, so that some of them appear twice. */
+/* Few different ids, so that some appear twice. */
 static uint64_t random_id(struct pd_rng_key key, const struct pd_field *f, uint32_t k, uint64_t i,
                           uint32_t n) {
     uint64_t few = 2 * (uint64_t)n;
@@ -66,7 +71,8 @@ static int random_field(struct pd_batch *b, struct pd_rng_key key, uint32_t k, u
                 b->values[k][at] = 0.5f + (float)pd_rng_below(key, 3000 + k, at, 1000) / 1000;
         }
         b->offset[k][i + 1] = at;
-        b->n = i + 1; /* reserve looks behind the samples held */
+        /* reserve looks beyond the samples held */
+        b->n = i + 1;
     }
     b->n = 0;
     return 0;
@@ -85,7 +91,7 @@ static int random_batch(struct pd_batch *b, const struct nn_graph *g, uint32_t n
     return rc;
 }
 
-static int make_values(struct check *c) {
+static int make_values(struct grad_check *c) {
     uint32_t n_params = nn_graph_n_params(c->g);
     c->w = pd_calloc(n_params, sizeof *c->w);
     c->grad = pd_calloc(n_params, sizeof *c->grad);
@@ -112,21 +118,22 @@ static int make_values(struct check *c) {
     return 0;
 }
 
-static double cost(struct check *c) {
+static double cost(struct grad_check *c) {
     struct nn_cost out;
     nn_exec_forward(c->exec, c->feed, 0, nn_feed_n(c->feed), NN_TRAIN, c->seed, 0, &out);
     return out.sum;
 }
 
-static double cost_at(struct check *c, float *w, double value, double *moved) {
+static double cost_at(struct grad_check *c, float *w, double value, double *moved) {
     *w = (float)value;
     *moved = (double)*w;
     return cost(c);
 }
 
-/* d cost / d w by each formula; `cost0` is the cost at *w. The steps that float32 really made, not
- * the wished ones, count. */
-static void differences(struct check *c, float *w, double h, double cost0, double out[N_FORMULAS]) {
+/* d cost / d w by each formula. `cost0` is the cost at *w. The steps that float32 really makes
+ * count, not the nominal ones. */
+static void differences(struct grad_check *c, float *w, double h, double cost0,
+                        double out[N_FORMULAS]) {
     float was = *w;
     double x0 = (double)was, x[4], f[4];
     static const int times[4] = {1, -1, 2, -2};
@@ -139,8 +146,8 @@ static void differences(struct check *c, float *w, double h, double cost0, doubl
     out[2] = 2 * (f[1] - cost0) / (x[1] - x0) - (f[3] - cost0) / (x[3] - x0);
 }
 
-/* Does a step of the smallest size, to either side, change the side of a kink anywhere? */
-static int crosses_kink(struct check *c, float *w) {
+/* Does the smallest step, to either side, change the side of a kink anywhere? */
+static int crosses_kink(struct grad_check *c, float *w) {
     float was = *w;
     double moved;
     cost(c);
@@ -158,8 +165,8 @@ static double relative(double a, double b, double floor) {
     return fabs(a - b) / big;
 }
 
-/* Which element to look at: see the top of the file. */
-static uint64_t choose(const struct check *c, uint32_t p, uint32_t k) {
+/* The index of an element to check: see the head of this file. */
+static uint64_t choose_element(const struct grad_check *c, uint32_t p, uint32_t k) {
     uint64_t n = c->n_values[p], i = pd_rng_below(pd_rng_key(c->seed, PD_RNG_CHECK, 3, p), 0, k, n);
     for (uint64_t j = 0; k % 2 && j < n; j++) {
         uint64_t at = (i + j) % n;
@@ -169,7 +176,7 @@ static uint64_t choose(const struct check *c, uint32_t p, uint32_t k) {
     return i;
 }
 
-static void check_param(struct check *c, uint32_t p, uint32_t n_elements, double threshold,
+static void check_param(struct grad_check *c, uint32_t p, uint32_t n_elements, double threshold,
                         struct nn_check *out) {
     const struct nn_param *param = nn_graph_param(c->g, p);
     uint32_t n_keys;
@@ -181,7 +188,7 @@ static void check_param(struct check *c, uint32_t p, uint32_t n_elements, double
     uint64_t n = c->n_values[p] < n_elements ? c->n_values[p] : n_elements;
     *out = (struct nn_check){.param = param->name, .n_checked = n, .max_relative = -1};
     for (uint32_t k = 0; k < n; k++) {
-        uint64_t i = n == c->n_values[p] ? k : choose(c, p, k);
+        uint64_t i = n == c->n_values[p] ? k : choose_element(c, p, k);
         double analytic = (double)c->grad[p][i], best = INFINITY, numeric = NAN;
         for (int s = 0; s < N_STEPS; s++) {
             double d[N_FORMULAS];
@@ -209,7 +216,7 @@ static void check_param(struct check *c, uint32_t p, uint32_t n_elements, double
 int nn_checkgrad(const struct nn_graph *g, const struct nn_check_opts *opts,
                  void (*report)(void *arg, const struct nn_check *c), void *arg,
                  struct pd_err *err) {
-    struct check c = {.g = g, .seed = opts->seed};
+    struct grad_check c = {.g = g, .seed = opts->seed};
     struct pd_batch random = {0};
     const struct pd_batch *batch = opts->batch;
     struct nn_check worst = {.max_relative = -1, .ok = 1};
@@ -235,7 +242,7 @@ int nn_checkgrad(const struct nn_graph *g, const struct nn_check_opts *opts,
     }
     for (uint32_t p = 0; !rc && p < nn_graph_n_params(g); p++) {
         struct nn_check one;
-        if (nn_graph_param(g, p)->average > 0) /* no gradient is made of it */
+        if (nn_graph_param(g, p)->average > 0) /* it has no gradient */
             continue;
         check_param(&c, p, opts->n_elements ? opts->n_elements : 40, threshold, &one);
         if (report)

@@ -1,11 +1,12 @@
-/* checkgrad.h - are the gradients those of the cost? Finite differences over a whole graph
- * (--job=checkgrad).
+/* checkgrad.h - compares gradients with finite differences over a whole graph (--job=checkgrad).
  *
- * Parameters and, without a batch, samples are random. Per parameter up to `n_elements` elements
- * are moved by
- * +-h and the cost's central difference, computed in double, is compared with what backward says.
- * relative error = |analytic - numeric| / max(|analytic|, |numeric|, floor); see checkgrad.c for h
- * and floor.
+ * Parameters are random, and so are samples if no batch is given. Up to `n_elements` elements of
+ * each parameter are moved by +h and -h. The central difference of the cost, computed in double, is
+ * compared with backward's gradient:
+ *
+ *     relative error = |analytic - numeric| / max(|analytic|, |numeric|, floor)
+ *
+ * checkgrad.c explains h and floor.
  */
 #ifndef PD_NN_CHECKGRAD_H
 #define PD_NN_CHECKGRAD_H
@@ -14,11 +15,13 @@
 
 struct nn_check {
     const char *param;
-    uint64_t n_checked; /* and of these skipped, because a value is at the kink of its activation:
-                           both sides differ */
+    /* n_skipped: of these, elements with a value at the kink of its activation, where both sides
+     * differ */
+    uint64_t n_checked;
     uint64_t n_skipped;
     double max_relative; /* the worst element ... */
-    uint64_t worst;      /* ... its index (row * cols + column; row of a table = its id) */
+    /* ... and its index: row * cols + column; the row of a table is its id */
+    uint64_t worst;
     double analytic, numeric;
     int ok; /* max_relative <= threshold */
 };
@@ -33,8 +36,8 @@ struct nn_check_opts {
 
 #define NN_CHECK_THRESHOLD 5e-3
 
-/* `report` is called once per parameter, in their order. Returns 0 when all are ok, PD_EFAIL naming
- * the worst parameter when one is not, PD_ENOMEM, PD_EDATA. */
+/* `report` is called once for each parameter, in their order. Returns 0 if all are ok, PD_EFAIL
+ * with the worst parameter's name if one is not, PD_ENOMEM, PD_EDATA. */
 int nn_checkgrad(const struct nn_graph *g, const struct nn_check_opts *opts,
                  void (*report)(void *arg, const struct nn_check *c), void *arg,
                  struct pd_err *err);

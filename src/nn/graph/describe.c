@@ -6,15 +6,16 @@
 
 #include "nn/graph/graph_internal.h"
 
-/* Products of a sample: every value of a matrix once for each place that it is used at; rows that
- * are looked up cost none. */
+/* Products of a sample: each value of a matrix counts once for each place where it is used. Rows
+ * that are looked up cost none. */
 static double flops(const struct nn_graph *g, const struct nn_node *n) {
     double f = 0;
     if (n->type == &nn_layer_embedding)
         return 0;
     if (n->type == &nn_layer_negative_sampling || n->type == &nn_layer_nce)
         return 2.0 * (n->dim + 1) * (double)g->param[n->param[0]].cols;
-    if (n->type == &nn_layer_skip_gram) /* of the longest list */
+    /* for the longest list */
+    if (n->type == &nn_layer_skip_gram)
         return 2.0 * (n->dim + 1) * (double)g->param[n->param[0]].cols *
                g->node[n->in[0]].field.max_ids;
     for (uint32_t k = 0; k < n->n_param; k++)

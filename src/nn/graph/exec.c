@@ -1,9 +1,9 @@
 /* exec.c - forward and backward over a part of a feed, with the buffers of one thread.
  *
- *   forward   nodes in order: y = layer(inputs); costs pick what they need; y = act(y); costs'
- * values backward  nodes in reverse: dy, summed over the readers, goes through the activation,
- * costs add theirs, then the layer gives its inputs and parameters their gradients; the first
- * writer of a dy overwrites
+ *     forward   nodes in order: y = layer(inputs); fused costs read y; y = act(y); costs' values
+ *     backward  nodes in reverse order: dy, summed over the readers, goes through the activation;
+ *               costs add their gradients; then the layer makes the gradients of its inputs and
+ *               parameters. The first writer of a dy overwrites it.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 
-/* Room for values of `rows` samples; or in those of `first`. */
+/* Allocate the values of `rows` samples, or point into the values of `first`. */
 static int exec_alloc(struct nn_exec *e, uint32_t rows, const struct nn_exec *first) {
     const struct nn_graph *g = e->g;
     size_t work = 0;
@@ -167,8 +167,8 @@ float *nn_input_gradient(struct nn_exec *e, uint32_t node, int *add) {
     return s->dy;
 }
 
-/* What the costs over `node` that are (fused: or are not) fused with its activation add to its dy.
- */
+/* Add to dy of `node` the gradients of its costs; `fused`: of the fused costs, otherwise of the
+ * others. */
 static void add_costs(struct nn_exec *e, const struct nn_node *node, int fused) {
     for (uint32_t c = 0; node->n_costs && c < e->g->n_costs; c++) {
         const struct nn_cost_node *cost = &e->g->cost[c];
@@ -178,7 +178,7 @@ static void add_costs(struct nn_exec *e, const struct nn_node *node, int fused) 
     }
 }
 
-/* dy of `node`, from after its activation and from its costs, becomes the gradient before the
+/* Turn dy of `node`, from after its activation and from its costs, into the gradient before the
  * activation. */
 static void finish_dy(struct nn_exec *e, const struct nn_node *node) {
     struct nn_state *s = &e->state[node->id];
@@ -206,7 +206,8 @@ void nn_exec_backward(struct nn_exec *e) {
             if (--e->left[node->param[k]] == 0 && e->hook)
                 e->hook(e->hook_arg, node->param[k]);
     }
-    e->feed = NULL; /* outputs are gone: some gradients were made in their place */
+    /* no outputs any more: some gradients have overwritten them */
+    e->feed = NULL;
 }
 
 void nn_exec_joint_gradient(struct nn_exec *e, const struct nn_feed *f, uint32_t k, uint32_t n) {

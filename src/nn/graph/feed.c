@@ -1,7 +1,8 @@
-/* feed.c - a batch made ready for execution: a copy of its fields, and per table the sorted unique
- * keys with, for every look-up, the number of its key. The sort is a stable radix sort, so that the
- * order of equal keys is that of (use, place). Tables that the same fields look up (the wide and
- * the deep part of a network) are sorted once. */
+/* feed.c - prepares a batch for execution: copies its fields, and makes for each table the sorted
+ * unique keys and, for every look-up, the number of its key.
+ *
+ * The sort is a stable radix sort: equal keys stay in the order of (use, place). Tables that the
+ * same fields look up (the wide and the deep part of a network) are sorted once. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "base/alloc.h"
 #include "nn/graph/sampler.h"
 
-/* Look-ups that there is room for at first: lists grow when a batch needs it. */
+/* Initial room for look-ups; lists grow when a batch needs more. */
 static size_t first_room(const struct nn_feed *f, const struct pd_field *field) {
     return field->kind == PD_DENSE
                ? 0
@@ -90,7 +91,7 @@ void nn_feed_free(struct nn_feed *f) {
 
 /* --- the fields --- */
 
-/* Of a field of ids or lists. */
+/* Number of ids of a field of ids or lists. */
 static size_t n_ids(const struct nn_feed *f, uint32_t field) {
     return f->col[field].offset ? f->col[field].offset[f->n] : f->n;
 }
@@ -138,7 +139,7 @@ static int copy_ids(struct nn_feed *f, const struct pd_batch *b, uint32_t k, str
 
 /* --- keys --- */
 
-/* What look-up u of this batch looks up. */
+/* The ids of use u in this batch. */
 static const uint64_t *ids_of(const struct nn_feed *f, uint32_t u, size_t *n) {
     const struct nn_use *use = &f->g->use[u];
     if (use->drawn) {
@@ -149,14 +150,15 @@ static const uint64_t *ids_of(const struct nn_feed *f, uint32_t u, size_t *n) {
     return f->col[use->field].ids;
 }
 
-/* The first use of `param` from u on; n_uses: there is none. */
+/* The first use of `param` from u on; n_uses: none. */
 static uint32_t next_use(const struct nn_graph *g, uint32_t param, uint32_t u) {
     while (u < g->n_uses && g->use[u].param != param)
         u++;
     return u;
 }
 
-/* A table before this one that the same ids look up in the same order, or this one. */
+/* The first table that the same ids look up in the same order; this table if there is none before
+ * it. */
 static uint32_t twin_of(const struct nn_graph *g, uint32_t param) {
     for (uint32_t q = 0; q < param; q++) {
         uint32_t u = next_use(g, param, 0), v = next_use(g, q, 0);
@@ -171,7 +173,7 @@ static uint32_t twin_of(const struct nn_graph *g, uint32_t param) {
     return param;
 }
 
-/* What the twin has found, which has room for its keys already. */
+/* Copy the twin's keys; there is room for them. */
 static void copy_keys(struct nn_feed *f, uint32_t param, uint32_t twin) {
     const struct nn_graph *g = f->g;
     f->keys[param].n = f->keys[twin].n;
@@ -280,7 +282,7 @@ const uint64_t *nn_feed_keys(const struct nn_feed *f, uint32_t param, uint32_t *
     return f->keys[param].at;
 }
 
-/* The look-ups of use u, which is not drawn, by the samples [first, first+n). */
+/* The look-ups [*lo, *hi) of use u, which is not drawn, by the samples [first, first+n). */
 static void range_of(const struct nn_feed *f, uint32_t u, uint32_t first, uint32_t n, size_t *lo,
                      size_t *hi) {
     const uint32_t *offset = f->col[f->g->use[u].field].offset;

@@ -1,6 +1,6 @@
-/* graph.c - from what train.ini says (model_ini) to a checked graph: names resolved, layers
- * ordered, shapes and parameters known. Whatever does not fit is an error with file:line here, and
- * no surprise later. */
+/* graph.c - from the contents of train.ini (model_ini) to a checked graph: names are resolved,
+ * layers ordered, shapes and parameters known. Every mismatch is an error with file:line here,
+ * before anything is computed. */
 #include "nn/graph/graph.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@
 
 /* --- nodes --- */
 
-/* The node called `name` among the first `n`, or -1. */
+/* The index of the node called `name` among the first `n`, or -1. */
 static int find_node(const struct nn_graph *g, uint32_t n, const char *name) {
     for (uint32_t i = 0; i < n; i++)
         if (!strcmp(g->node[i].name, name))
@@ -126,7 +126,7 @@ static int add_layer(struct nn_build *b, uint32_t l, struct pd_err *err) {
     n->in = pd_calloc(ini->inputs.n, sizeof *n->in);
     n->param = pd_calloc(ini->inputs.n + NN_MORE_PARAMS, sizeof *n->param);
     n->use = pd_calloc(ini->inputs.n + NN_MORE_USES, sizeof *n->use);
-    g->n_nodes++; /* from here on freed with the graph */
+    g->n_nodes++; /* freed with the graph from here on */
     if (!n->in || !n->param || !n->use)
         return nn_build_no_memory(b, err);
     for (uint32_t k = 0; k < ini->inputs.n; k++) {
@@ -148,14 +148,15 @@ static int add_layer(struct nn_build *b, uint32_t l, struct pd_err *err) {
 
 /* --- order --- */
 
-struct walk {
+struct layer_walk {
     struct nn_build *b;
-    uint8_t *mark;  /* per layer of the file: 0 new, 1 on the path, 2 a node */
+    /* for each layer of the file: 0 new, 1 on the path, 2 a node */
+    uint8_t *mark;
     uint32_t *path; /* layers from the start of the walk */
     uint32_t n_path;
 };
 
-static int cycle_error(const struct walk *w, uint32_t l, struct pd_err *err) {
+static int cycle_error(const struct layer_walk *w, uint32_t l, struct pd_err *err) {
     const struct model_ini *m = w->b->g->model;
     char text[600] = "";
     uint32_t i = 0;
@@ -169,9 +170,9 @@ static int cycle_error(const struct walk *w, uint32_t l, struct pd_err *err) {
                    m->layer[l].inputs.line, text, m->layer[l].name.text);
 }
 
-/* Depth first, in the order of the file, so that the order of nodes is a function of the file
- * alone. Depth is bounded by NN_MAX_LAYERS. */
-static int visit(struct walk *w, uint32_t l, struct pd_err *err) {
+/* Depth-first search in the order of the file: the order of nodes is a function of the file alone.
+ * NN_MAX_LAYERS bounds the depth. */
+static int visit(struct layer_walk *w, uint32_t l, struct pd_err *err) {
     const struct model_ini *m = w->b->g->model;
     const struct layer_ini *ini = &m->layer[l];
     if (w->mark[l] == 2)
@@ -207,7 +208,7 @@ static int visit(struct walk *w, uint32_t l, struct pd_err *err) {
 
 static int add_layers(struct nn_build *b, struct pd_err *err) {
     uint32_t n = b->g->model->n_layers;
-    struct walk w = {b, pd_calloc(n, 1), pd_calloc(n, sizeof(uint32_t)), 0};
+    struct layer_walk w = {b, pd_calloc(n, 1), pd_calloc(n, sizeof(uint32_t)), 0};
     int rc = w.mark && w.path ? 0 : nn_build_no_memory(b, err);
     for (uint32_t l = 0; !rc && l < n; l++)
         rc = visit(&w, l, err);
@@ -364,7 +365,7 @@ static int add_evaluator(struct nn_build *b, const struct evaluator_ini *ini, st
     return rc;
 }
 
-/* A layer from which no cost can be reached would never learn: that is a mistake in the file. */
+/* A layer that no cost reads, directly or not, would never learn: report it as a mistake. */
 static int check_used(const struct nn_build *b, struct pd_err *err) {
     struct nn_graph *g = b->g;
     if (!g->n_costs)
@@ -382,8 +383,8 @@ static int check_used(const struct nn_build *b, struct pd_err *err) {
     return 0;
 }
 
-/* Matrices that one layer uses. */
-static void mark_together(struct nn_graph *g) {
+/* Set `together` of matrices that only one layer uses. */
+static void mark_joint(struct nn_graph *g) {
     for (uint32_t i = g->n_fields; i < g->n_nodes; i++)
         for (uint32_t k = 0; g->node[i].together && k < g->node[i].n_in; k++) {
             const uint32_t id = g->node[i].param[k];
@@ -402,9 +403,9 @@ static int check_optimizer(const struct nn_build *b, struct pd_err *err) {
     return 0;
 }
 
-/* --- in and out --- */
+/* --- load and accessors --- */
 
-/* Takes `model` over, also when it fails. */
+/* Takes over `model`, even on failure. */
 static int graph_new(struct nn_graph **out, struct model_ini *model, struct pd_err *err) {
     struct nn_graph *g = pd_calloc(1, sizeof *g);
     if (!g) {
@@ -434,7 +435,7 @@ static int graph_new(struct nn_graph **out, struct model_ini *model, struct pd_e
         nn_graph_free(g);
         return rc;
     }
-    mark_together(g);
+    mark_joint(g);
     *out = g;
     return 0;
 }

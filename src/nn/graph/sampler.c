@@ -49,7 +49,7 @@ static int read_counts(const struct nn_build *b, const struct ini_text *file, do
     return rc;
 }
 
-/* See nn_sampler.log_q; NULL: no memory. */
+/* nn_sampler.log_q. NULL: out of memory. */
 static float *log_probabilities(const double *weight, uint64_t n) {
     float *log_q = pd_calloc(n, sizeof *log_q);
     double sum = 0, least = INFINITY;

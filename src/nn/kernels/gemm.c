@@ -1,11 +1,10 @@
 /* gemm.c - matrix products through OpenBLAS, from any number of threads at a time.
  *
- * The serial OpenBLAS of Debian 12 (0.3.21) looks for a free work buffer and takes it in two steps
- * without a lock (blas_memory_alloc gives its lock back before): two threads that begin a product
- * at the same moment may get the same one, and both results are wrong. The linker gives us its
- * calls of blas_memory_alloc and blas_memory_free (--wrap, see the Makefile): here they take a
- * lock, which is held for the moment of handing out only.
- */
+ * The serial OpenBLAS of Debian 12 (0.3.21) has a race: blas_memory_alloc finds a free work buffer
+ * and takes it in two steps, without a lock. Two threads that begin a product at the same moment
+ * may get the same buffer, and both results are wrong. So the linker redirects OpenBLAS's calls of
+ * blas_memory_alloc and blas_memory_free to this file (--wrap, see the Makefile). The functions
+ * here hold a lock while a buffer is handed out. */
 #include <assert.h>
 #include <cblas.h>
 #include <pthread.h>
@@ -14,7 +13,8 @@
 #include "base/fault_point.h"
 #include "nn/kernels/kernel.h"
 
-enum { WORK_BUFFER = 128 << 20 }; /* BUFFER_SIZE of OpenBLAS's common_x86_64.h; less elsewhere */
+/* BUFFER_SIZE of OpenBLAS's common_x86_64.h; other architectures need less */
+enum { WORK_BUFFER = 128 << 20 };
 
 static pthread_mutex_t buffers = PTHREAD_MUTEX_INITIALIZER;
 
@@ -36,8 +36,8 @@ void __wrap_blas_memory_free(void *buffer) {
     pthread_mutex_unlock(&buffers);
 }
 
-/* One by one, as OpenBLAS does: a kernel that would not promise all in one piece may promise the
- * pieces. */
+/* Map the buffers one by one, as OpenBLAS does: a kernel may refuse one large mapping but grant the
+ * same memory in parts. */
 int nn_gemm_room(uint32_t n_threads, struct pd_err *err) {
     void *last = NULL;
     uint32_t n = 0;

@@ -1,14 +1,13 @@
 /* kernel.c - see kernel.h.
  *
- * `v8` is the compiler's portable vector. It is as wide as the registers of AVX2 and no wider,
- * since gcc takes comparisons of vectors that no register holds apart into scalar ones (16 floats
- * with AVX2: a softmax four times as slow); where registers are narrower that is the price. Rows
- * that end within a vector end in a padded one that goes through the very same operations.
+ * `v8` is the compiler's portable vector. It is as wide as AVX2's registers. A wider vector would
+ * be slow: gcc splits comparisons of vectors that no register holds into scalar ones (16 floats
+ * with AVX2: softmax takes four times as long). On CPUs with narrower registers v8 pays this price.
+ * A row that ends within a vector ends in a padded vector, which goes through the same operations.
  *
  * exp: x = k ln2 + r with |r| <= ln2/2 (Cody and Waite's two-part ln2), a polynomial for e^r, and k
  * added to the exponent. Coefficients of exp and tanh: S. Moshier, Cephes Math Library, expf.c and
- * tanhf.c.
- */
+ * tanhf.c. */
 #include "nn/kernels/kernel.h"
 
 #include <math.h>
@@ -22,7 +21,7 @@ enum { LANES = 8 };
 typedef float v8 __attribute__((vector_size(32)));
 typedef int32_t i8v __attribute__((vector_size(32)));
 
-/* A macro, so that no vector travels through a call: the ABI of that differs between the clones. */
+/* A macro, since no vector may cross a call: the ABI for vectors differs between the clones. */
 #define LOAD(v, p) memcpy(&(v), (p), sizeof(v8))
 #define STORE(p, v) memcpy((p), &(v), sizeof(v8))
 #define SPLAT(f) ((v8){} + (f))
@@ -30,14 +29,14 @@ typedef int32_t i8v __attribute__((vector_size(32)));
 
 /* --- functions of one vector --- */
 
-/* These take and give pointers for the reason above; inlined, they cost nothing. */
+/* These functions take pointers for the same reason. Inlined, the pointers cost nothing. */
 
 INLINE void exp8(const v8 *px, v8 *py) {
     const v8 x = *px;
     const v8 lo = SPLAT(-87.33654f), hi = SPLAT(88.37626f);
     v8 c = SELECT(x < lo, lo, x);
     c = SELECT(c > hi, hi, c);
-    /* Adding 1.5*2^23 rounds to an integer, which then stands in the low bits. */
+    /* Adding 1.5*2^23 rounds to an integer, which is then in the low bits. */
     v8 t = c * 1.44269504088896341f + 12582912.0f;
     v8 k = t - 12582912.0f;
     v8 r = c - k * 0.693359375f;
@@ -55,8 +54,7 @@ INLINE void exp8(const v8 *px, v8 *py) {
 
 INLINE void abs8(const v8 *px, v8 *py) { *py = (v8)((i8v)*px & 0x7fffffff); }
 
-/* 1/(1+e^-|x|), or that times e^-|x| for negative x: no overflow, and small values keep their
- * digits. */
+/* 1/(1+e^-|x|), for negative x times e^-|x|: no overflow, and small results keep their digits. */
 INLINE void sigmoid8(const v8 *px, v8 *py) {
     v8 a, e;
     abs8(px, &a);
@@ -91,8 +89,8 @@ INLINE void relu_grad8(const v8 *y, const v8 *dy, v8 *dx) {
     *dx = SELECT(*y > SPLAT(0.0f), *dy, SPLAT(0.0f));
 }
 
-/* max(x, 0) + log(1 + e^-|x|). log u of u = 1 + e in [1, 2] by Cephes' logf, times e / (u - 1),
- * which makes up for what 1 + e lost. */
+/* max(x, 0) + log(1 + e^-|x|). log u of u = 1 + e in [1, 2] is Cephes' logf. The factor e / (u - 1)
+ * restores the digits of e that 1 + e lost. */
 INLINE void softplus8(const v8 *px, v8 *py) {
     v8 a, e;
     abs8(px, &a);
@@ -145,7 +143,7 @@ INLINE void leaky_relu_grad8(const v8 *y, const v8 *dy, v8 *dx) {
     *dx = SELECT(*y > SPLAT(0.0f), *dy, *dy * 0.01f);
 }
 
-/* The loops around them: whole vectors, then one padded with zeros. */
+/* The loops over these functions: whole vectors, then one padded with zeros. */
 #define MAP1(name, f8)                                         \
     CPU_CLONES void name(size_t n, const float *x, float *y) { \
         size_t i = 0;                                          \
@@ -199,13 +197,13 @@ MAP2(nn_leaky_relu_grad, leaky_relu_grad8)
 /* --- rows --- */
 
 /* Sums have 16 lanes, in two vectors. */
-struct sum {
+struct lane_sum {
     v8 lo, hi;
 };
 
-INLINE void sum_init(struct sum *s) { s->lo = s->hi = SPLAT(0.0f); }
+INLINE void sum_init(struct lane_sum *s) { s->lo = s->hi = SPLAT(0.0f); }
 
-INLINE float sum_lanes(const struct sum *s) {
+INLINE float sum_lanes(const struct lane_sum *s) {
     float a[2 * LANES];
     memcpy(a, &s->lo, sizeof s->lo);
     memcpy(a + LANES, &s->hi, sizeof s->hi);
@@ -215,7 +213,7 @@ INLINE float sum_lanes(const struct sum *s) {
     return a[0];
 }
 
-/* The elements from i on as a vector, `fill` behind the n-th. */
+/* The elements from i on as a vector, with `fill` behind element n - 1. */
 INLINE void load_rest(size_t n, const float *x, size_t i, float fill, v8 *v) {
     *v = SPLAT(fill);
     if (i + LANES <= n)
@@ -258,9 +256,9 @@ INLINE void exp_part(size_t n, float *x, size_t i, float max, v8 *sum) {
     *sum = *sum + v;
 }
 
-/* x = exp(x - max) and their sum. */
+/* x = exp(x - max). Returns the sum. */
 INLINE float row_exp_sum(size_t n, float *x, float max) {
-    struct sum s;
+    struct lane_sum s;
     v8 v;
     size_t i = 0;
     sum_init(&s);
@@ -284,7 +282,7 @@ INLINE float row_exp_sum(size_t n, float *x, float max) {
 }
 
 INLINE float row_dot(size_t n, const float *x, const float *y) {
-    struct sum s;
+    struct lane_sum s;
     v8 a, b;
     size_t i = 0;
     sum_init(&s);
@@ -362,7 +360,7 @@ CPU_CLONES void nn_mul_add(size_t n, const float *a, const float *b, float *y) {
 CPU_CLONES float nn_dot(size_t n, const float *x, const float *y) { return row_dot(n, x, y); }
 
 CPU_CLONES float nn_sum(size_t n, const float *x) {
-    struct sum s;
+    struct lane_sum s;
     v8 a;
     size_t i = 0;
     sum_init(&s);
@@ -397,7 +395,7 @@ CPU_CLONES void nn_sum_rows(size_t m, size_t n, const float *x, float *y) {
             y[j] += x[j];
 }
 
-/* Rows are short: a call for each would cost more than its values. */
+/* Inlined: rows are short, so a call for each would cost more than its arithmetic. */
 INLINE void add_row(size_t n, const float *x, float *y) {
     size_t j = 0;
     for (v8 a, b; j + LANES <= n; j += LANES) {

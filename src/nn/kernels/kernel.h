@@ -1,14 +1,13 @@
-/* kernel.h - the arithmetic under the layers: matrix products through OpenBLAS, elementwise
- * functions and row reductions in plain C over vectors of 8 floats.
+/* kernel.h - the arithmetic of the layers: matrix products through OpenBLAS; elementwise functions
+ * and row reductions in plain C over vectors of 8 floats.
  *
- * Every kernel below gives the same bits whatever vector width the CPU offers: it is compiled for
- * several (target_clones), only with IEEE additions, multiplications and divisions, without fused
- * operations, and every sum has a fixed shape: lane l of 16 adds elements l, l+16, ...; the lanes
- * are then added pairwise, halves first. (Products by OpenBLAS differ between its core types; the
- * worker fixes that one.)
+ * Except for OpenBLAS, every kernel gives the same bits for every vector width of the CPU. It is
+ * compiled for several widths (target_clones) and uses only IEEE additions, multiplications and
+ * divisions, no fused operations. Every sum has a fixed shape: lane l of 16 adds elements l, l+16,
+ * ...; then the lanes are added pairwise, halves first. OpenBLAS's products differ between its core
+ * types; the worker fixes the type.
  *
- * Layout: row-major float32, contiguous. Outputs alias inputs only where a comment says so.
- */
+ * Layout: row-major float32, contiguous. Outputs alias inputs only where a comment allows it. */
 #ifndef PD_NN_KERNEL_H
 #define PD_NN_KERNEL_H
 
@@ -17,23 +16,24 @@
 
 #include "base/err.h"
 
-/* c[m,n] = alpha * op(a)[m,k] op(b)[k,n] + beta * c; op(x) is x or, with ta/tb, its transpose. beta
+/* c[m,n] = alpha * op(a)[m,k] op(b)[k,n] + beta * c. op(x) is x or, with ta/tb, its transpose. beta
  * = 0 overwrites. Rows are contiguous as stored: a is [m,k] or, with ta, [k,m]. _ref is the plain
  * loop, for tests. */
 void nn_gemm(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a,
              const float *b, float beta, float *c);
-/* The same of parts of larger matrices: a row of a begins lda values behind the one before it, and
- * so on. */
+/* The same for parts of larger matrices: rows of a are lda values apart, rows of b ldb, rows of c
+ * ldc. */
 void nn_gemm_part(int ta, int tb, size_t m, size_t n, size_t k, float alpha, const float *a,
                   size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc);
 
-/* OpenBLAS maps a work buffer for each thread in its first product, and tries again for ever where
- * it gets none (ulimit -v): whether there is room for as many is asked before. 0 or PD_ENOMEM. */
+/* Check that there is memory for the work buffers of n_threads threads. OpenBLAS maps one in a
+ * thread's first product, and retries for ever if the mapping fails (ulimit -v). 0 or PD_ENOMEM. */
 int nn_gemm_room(uint32_t n_threads, struct pd_err *err);
 
 /* y = f(x) for n elements; y may be x.
- * exp:     relative error <= 2 ulp for x in [-87.3, 88.3]; below that 0 (no subnormals), above it
- * infinity sigmoid, tanh: <= 4 ulp; NaN stays NaN in all three */
+ * - exp: relative error <= 2 ulp for x in [-87.3, 88.3]; 0 below (no subnormals), infinity above
+ * - sigmoid, tanh: <= 4 ulp
+ * - NaN stays NaN in all three */
 void nn_exp(size_t n, const float *x, float *y);
 void nn_sigmoid(size_t n, const float *x, float *y);
 void nn_tanh(size_t n, const float *x, float *y);
@@ -43,40 +43,41 @@ void nn_softplus(size_t n, const float *x, float *y);   /* log(1 + e^x), <= 4 ul
 void nn_gelu(size_t n, const float *x,
              float *y); /* x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2 */
 
-/* Gradients of the above from their output: dx = dy * f'(y); dx may be dy. */
+/* Gradients of these functions from their output: dx = dy * f'(y); dx may be dy. */
 void nn_sigmoid_grad(size_t n, const float *y, const float *dy, float *dx);
 void nn_tanh_grad(size_t n, const float *y, const float *dy, float *dx);
 void nn_relu_grad(size_t n, const float *y, const float *dy, float *dx);
 void nn_leaky_relu_grad(size_t n, const float *y, const float *dy, float *dx);
-/* These from their input. */
+/* Gradients of these functions from their input. */
 void nn_softplus_grad(size_t n, const float *x, const float *dy, float *dx);
 void nn_gelu_grad(size_t n, const float *x, const float *dy, float *dx);
 
-/* Softmax of each of m rows of n values, in place; log_sum[i] = log(sum_j exp(x_ij)), before the
- * division: -log(y_ij) = log_sum[i] - x_ij without cancellation. log_sum may be NULL. */
+/* Softmax of each of m rows of n values, in place. log_sum[i] = log(sum_j exp(x_ij)), from x before
+ * the call: -log(y_ij) = log_sum[i] - x_ij has no cancellation. log_sum may be NULL. */
 void nn_softmax(size_t m, size_t n, float *x, double *log_sum);
 /* dx_ij = y_ij (dy_ij - sum_j dy_ij y_ij); dx may be dy. */
 void nn_softmax_grad(size_t m, size_t n, const float *y, const float *dy, float *dx);
 
 void nn_fill_rows(size_t m, size_t n, const float *row, float *y); /* each of m rows of y = row */
 void nn_add(size_t n, const float *x, float *y);                   /* y += x */
-void nn_add_clear(size_t n, float *x, float *y);                   /* y += x, x = 0 */
+void nn_add_clear(size_t n, float *x, float *y);                   /* y += x, then x = 0 */
 void nn_axpy(size_t n, float a, const float *x, float *y);  /* y += a x, product rounded first */
 void nn_times(size_t n, float a, const float *x, float *y); /* y = a x */
 void nn_mul_add(size_t n, const float *a, const float *b,
-                float *y);                              /* y += a * b, product rounded first */
-float nn_dot(size_t n, const float *x, const float *y); /* sum of x * y, in the shape above */
+                float *y); /* y += a * b, product rounded first */
+/* sum of x * y, with the fixed shape above */
+float nn_dot(size_t n, const float *x, const float *y);
 float nn_sum(size_t n, const float *x);
 void nn_scale(size_t n, float a, float *y);                      /* y *= a */
 void nn_mul(size_t n, const float *a, const float *b, float *y); /* y = a * b; y may be a or b */
-void nn_sum_rows(size_t m, size_t n, const float *x,
-                 float *y); /* y[j] += sum_i x_ij, rows in order */
-/* Rows of a table: y[i * stride + j] = w[row[i], j] for m rows of n values (add: +=), and its
- * gradient, rows in their order: g[row[i], j] += dy[i * stride + j]. */
+/* y[j] += sum_i x_ij, rows in order */
+void nn_sum_rows(size_t m, size_t n, const float *x, float *y);
+/* Rows of a table: y[i * stride + j] = w[row[i], j] for m rows of n values (add: +=). The gradient:
+ * g[row[i], j] += dy[i * stride + j], rows in their order. */
 void nn_gather_rows(size_t m, size_t n, const uint32_t *row, const float *w, size_t stride, int add,
                     float *y);
 void nn_scatter_rows(size_t m, size_t n, const uint32_t *row, const float *dy, size_t stride,
                      float *g);
-size_t nn_argmax(size_t n, const float *x); /* the first of the largest; NaN never wins */
+size_t nn_argmax(size_t n, const float *x); /* the first of the largest; a NaN is never chosen */
 
 #endif

@@ -1,12 +1,12 @@
-/* kernel_rows.c - see kernel_rows.h. Vectors of 8 floats: gcc handles wider ones badly where no
- * register holds them. */
+/* kernel_rows.c - see kernel_rows.h. Vectors have 8 floats: gcc makes slow code for vectors wider
+ * than a register. */
 #include "nn/kernels/kernel_rows.h"
 
 #include <math.h>
 #include <string.h>
 
-#ifdef CPU_CLONES /* a test compiles this file once more, for the plainest CPU, and compares bits \
-                   */
+/* a test compiles this file again, for the baseline CPU, and compares bits */
+#ifdef CPU_CLONES
 #elif defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define CPU_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -59,7 +59,7 @@ CPU_CLONES void nn_rows_dot_grad(size_t n, const uint32_t *row, size_t dim, cons
     }
 }
 
-/* e^-|x| as nn_exp has it, in plain C: loops over it become vectors of each clone's own width. */
+/* e^-|x| as in nn_exp, in plain C: the compiler vectorizes loops over it for each clone. */
 static inline __attribute__((always_inline)) float exp_minus_abs(float x) {
     float a = -fabsf(x);
     a = a < -87.33654f ? -87.33654f : a;
@@ -80,7 +80,10 @@ static inline __attribute__((always_inline)) float exp_minus_abs(float x) {
 }
 
 CPU_CLONES void nn_sigmoid_costs(size_t m, size_t n, float *x, float *cost) {
-    enum { LANES = 16, MOST = 96 }; /* factors are at most 2: their product is a number */
+    enum {
+        LANES = 16,
+        MOST = 96
+    }; /* a factor is at most 2, so the product of MOST factors is finite */
     for (size_t i = 0; i < m; i++, x += n) {
         double sum = 0;
         for (size_t from = 0; from < n; from += MOST) {

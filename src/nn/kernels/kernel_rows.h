@@ -1,8 +1,7 @@
-/* kernel_rows.h - arithmetic between one row and several picked ones, as words and those near them
- * need it. The same bits whatever the CPU's vectors are, as in kernel.h.
+/* kernel_rows.h - arithmetic between one row and several picked rows, e.g. a word and the words
+ * near it. The bits are the same for every vector width, as in kernel.h.
  *
- * Layout: row-major float32; a row has `dim` values, a multiple of NN_ROW (padded with zeros).
- */
+ * Layout: row-major float32; a row has `dim` values, a multiple of NN_ROW (padded with zeros). */
 #ifndef PD_NN_KERNEL_ROWS_H
 #define PD_NN_KERNEL_ROWS_H
 
@@ -17,15 +16,15 @@ static inline size_t nn_row_padded(size_t dim) { return (dim + NN_ROW - 1) / NN_
 void nn_rows_dot(size_t n, const uint32_t *row, size_t dim, const float *x, const float *y,
                  float *z);
 
-/* The gradient of those products: dx[row[i]] += g[i] y and dy += g[i] x[row[i]], in the order of i,
- * each product rounded first. */
+/* The gradient of these products: dx[row[i]] += g[i] y and dy += g[i] x[row[i]], in the order of i.
+ * Each product is rounded before it is added. */
 void nn_rows_dot_grad(size_t n, const uint32_t *row, size_t dim, const float *g, const float *x,
                       const float *y, float *dx, float *dy);
 
-/* For each of m rows of n values (not padded): cost[i] = sum_j softplus(x_ij), and x_ij =
- * sigmoid(x_ij) in its place. One exponential a value does for both, since sums of logarithms are
- * logarithms of products. Relative error of a sigmoid <= 4 ulp, absolute error of a cost about n *
- * 1e-7; what is no number makes both NaN. */
+/* For each of m rows of n values (not padded): cost[i] = sum_j softplus(x_ij), and in place x_ij =
+ * sigmoid(x_ij). One exponential of each value serves both, since a sum of logarithms is the
+ * logarithm of a product. Relative error of a sigmoid <= 4 ulp, absolute error of a cost about n *
+ * 1e-7. A NaN makes both NaN. */
 void nn_sigmoid_costs(size_t m, size_t n, float *x, float *cost);
 
 #endif

@@ -1,4 +1,4 @@
-/* act.c - the table of activations. Kernels are in kernel.c; here they only get one shape. */
+/* act.c - the table of activations. The arithmetic is in kernel.c. */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 

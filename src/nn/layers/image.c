@@ -1,6 +1,6 @@
-/* image.c - the shape of images: a layer's values of a sample as channels x height x width,
- * row-major. A layer whose input is no image yet (a dense field, an fc) says with channels, height,
- * width what it is. */
+/* image.c - the shapes of images: a layer's values of a sample are channels x height x width,
+ * row-major. If a layer's input has no image shape (a dense field, an fc), the layer's keys
+ * channels, height, width give it. */
 #include "nn/layers/image.h"
 
 int nn_image_input(struct nn_build *b, struct nn_node *self, struct nn_image *out,

@@ -1,16 +1,22 @@
-/* layer_batch_norm.c - each value (of an image: each channel) with mean 0 and variance 1 over the
- * batch, then scaled and shifted.
+/* layer_batch_norm.c - gives each value (of an image: each channel) mean 0 and variance 1 over the
+ * batch, then scales and shifts it.
  *
- * Shapes:  x[B,C,P] -> y[B,C,P]; of an image C channels of P places, else C values and P = 1.
- * gamma[C] beta[C] mean[C] variance[C] training: m, v over the M = B P values of each c;  testing:
- * the running mean and variance h = (x - m) r, r = 1 / sqrt(v + eps);  y = gamma h + beta;  dgamma
- * += sum dy h, dbeta += sum dy dx (+)= gamma r (dy - sum(dy) / M - h sum(dy h) / M);  m, v as
- * constants: gamma r dy running:  w = momentum w + (1 - momentum) (m, or v M / (M - 1)), by the
- * servers (nn_param.average), over all that was computed in a step The batch is what one execution
- * computes: a thread's piece of the trainer's share or, under reproducible = topology, a stream's
- * share. One sample alone has no variance and leaves the running one as it is. Of a static layer
- * the running values count while training, too. state.extra: h [max, C P]; then r, m, v of the last
- * forward, [C] each. Source: docs/sources.md#batch-norm
+ *     shapes    x[B,C,P] -> y[B,C,P]; gamma[C] beta[C] mean[C] variance[C]
+ *               of an image C channels of P places, otherwise C values and P = 1
+ *     training  m, v over the M = B P values of each c
+ *     testing   m, v = the running mean and variance
+ *     forward   h = (x - m) r, r = 1 / sqrt(v + eps);  y = gamma h + beta
+ *     backward  dgamma += sum dy h, dbeta += sum dy
+ *               dx (+)= gamma r (dy - sum(dy) / M - h sum(dy h) / M)
+ *               with m, v as constants: gamma r dy
+ *     running   w = momentum w + (1 - momentum) (m, or v M / (M - 1))
+ *               by the servers (nn_param.average), over all that was computed in a step
+ *     extra     h [max, C P]; then r, m, v of the last forward, [C] each
+ *
+ * The batch is the samples that one execution computes: a thread's piece of the trainer's share, or
+ * a stream's share under reproducible = topology. A single sample has no variance and leaves the
+ * running variance unchanged. A static layer uses the running values in training, too.
+ * Source: docs/sources.md#batch-norm
  */
 #include <math.h>
 #include <string.h>
@@ -49,20 +55,20 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
               : nn_build_average(b, self, VARIANCE, "variance", self->dim, 1 - momentum, 1, err);
 }
 
-struct view { /* of this layer's buffers */
+struct norm_buffers { /* of this layer's buffers */
     size_t n, C, P;
     float M;
     float *h, *r, *m, *v;
 };
 
-static struct view view(const struct nn_exec *e, const struct nn_node *self) {
+static struct norm_buffers view(const struct nn_exec *e, const struct nn_node *self) {
     size_t C = self->dim, P = self->size / self->dim;
     float *h = e->state[self->id].extra, *r = h + (size_t)e->max * self->size;
-    return (struct view){e->n, C, P, (float)e->n * (float)P, h, r, r + C, r + 2 * C};
+    return (struct norm_buffers){e->n, C, P, (float)e->n * (float)P, h, r, r + C, r + 2 * C};
 }
 
-/* out[c] = sum of a (b NULL) or of a b over samples and places, samples in order. */
-static void sums(const struct view *v, const float *a, const float *b, float *out) {
+/* out[c] = sum of a (b NULL) or of a * b over samples and places, samples in order. */
+static void sums(const struct norm_buffers *v, const float *a, const float *b, float *out) {
     memset(out, 0, v->C * sizeof *out);
     if (v->P == 1 && !b) {
         nn_sum_rows(v->n, v->C, a, out);
@@ -77,9 +83,9 @@ static void sums(const struct view *v, const float *a, const float *b, float *ou
     }
 }
 
-/* out = (in - minus[c]) times[c] + plus[c]; NULL: without. out may be in. */
-static void each(const struct view *v, const float *in, const float *minus, const float *times,
-                 const float *plus, float *out) {
+/* out = (in - minus[c]) times[c] + plus[c]; NULL: leave that step out. out may be in. */
+static void scale_and_shift(const struct norm_buffers *v, const float *in, const float *minus,
+                            const float *times, const float *plus, float *out) {
     for (size_t i = 0; i < v->n; i++)
         for (size_t c = 0; c < v->C; c++) {
             float sub = minus ? minus[c] : 0, mul = times ? times[c] : 1, add = plus ? plus[c] : 0;
@@ -93,7 +99,7 @@ static int own_batch(const struct nn_exec *e, const struct nn_node *self) {
 }
 
 static void forward(struct nn_exec *e, const struct nn_node *self) {
-    const struct view v = view(e, self);
+    const struct norm_buffers v = view(e, self);
     const float *x = e->state[self->in[0]].y, *m = e->w[self->param[MEAN]],
                 *var = e->w[self->param[VARIANCE]];
     if (own_batch(e, self)) {
@@ -101,7 +107,7 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
         nn_scale(v.C, 1 / v.M, v.m);
         m = v.m;
     }
-    each(&v, x, m, NULL, NULL, v.h);
+    scale_and_shift(&v, x, m, NULL, NULL, v.h);
     if (own_batch(e, self)) {
         sums(&v, v.h, v.h, v.v);
         nn_scale(v.C, 1 / v.M, v.v);
@@ -109,12 +115,14 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
     }
     for (size_t c = 0; c < v.C; c++)
         v.r[c] = 1 / sqrtf(var[c] + self->rate);
-    each(&v, v.h, NULL, v.r, NULL, v.h);
-    each(&v, v.h, NULL, e->w[self->param[GAMMA]], e->w[self->param[BETA]], e->state[self->id].y);
+    scale_and_shift(&v, v.h, NULL, v.r, NULL, v.h);
+    scale_and_shift(&v, v.h, NULL, e->w[self->param[GAMMA]], e->w[self->param[BETA]],
+                    e->state[self->id].y);
 }
 
-/* What the running mean and variance are to be averages of, once for each sample. */
-static void add_averages(struct nn_exec *e, const struct nn_node *self, const struct view *v) {
+/* Add the values that the running mean and variance average, once for each sample. */
+static void add_averages(struct nn_exec *e, const struct nn_node *self,
+                         const struct norm_buffers *v) {
     float *mean = e->grad[self->param[MEAN]], *variance = e->grad[self->param[VARIANCE]];
     if (mean)
         nn_axpy(v->C, (float)v->n, v->m, mean);
@@ -125,7 +133,7 @@ static void add_averages(struct nn_exec *e, const struct nn_node *self, const st
 }
 
 static void backward(struct nn_exec *e, const struct nn_node *self) {
-    const struct view v = view(e, self);
+    const struct norm_buffers v = view(e, self);
     float *dy = e->state[self->id].dy, *sum = e->work, *along = e->work + v.C;
     float *dgamma = e->grad[self->param[GAMMA]], *dbeta = e->grad[self->param[BETA]];
     const float *gamma = e->w[self->param[GAMMA]];
@@ -140,7 +148,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     int batch = own_batch(e, self);
     if (batch)
         add_averages(e, self, &v);
-    nn_scale(2 * v.C, batch ? 1 / v.M : 0, sum); /* both */
+    nn_scale(2 * v.C, batch ? 1 / v.M : 0, sum); /* both sums */
     const float *h = v.h;
     for (size_t i = 0; dx && i < v.n; i++)
         for (size_t c = 0; c < v.C; c++) {

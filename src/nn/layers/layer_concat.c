@@ -1,4 +1,4 @@
-/* layer_concat.c - its inputs side by side. */
+/* layer_concat.c - the concatenation of its inputs. */
 #include <string.h>
 
 #include "nn/graph/graph_internal.h"

@@ -1,11 +1,15 @@
-/* layer_conv.c - convolution in two dimensions (as everywhere, a correlation), through matrix
- * products (im2col).
+/* layer_conv.c - convolution in two dimensions (a correlation, as usual), through matrix products
+ * (im2col).
  *
- * Shapes:  x[B, C*H*W], w[C*K*K, F], b[F] -> y[B, F*P], P = OH*OW;  OH = (H + 2 padding - K) /
- * stride + 1 of a sample: col[C*K*K, P] holds under each place of the window what it covers (zeros
- * outside), y[F,P] = w' col + b dw += col dy', db += sums of dy, dcol = w dy, added back to where
- * it came from Initial w: normal, std 1/sqrt(C K K); b: 0. One sample at a time: col is work space,
- * made again in backward. Source: docs/sources.md#convolution
+ *     shapes    x[B, C*H*W], w[C*K*K, F], b[F] -> y[B, F*P], P = OH*OW
+ *               OH = (H + 2 padding - K) / stride + 1
+ *     sample    col[C*K*K, P]: for each place of the window the values under it, zeros outside
+ *     forward   y[F,P] = w' col + b
+ *     backward  dw += col dy', db += sums of dy, dcol = w dy, added back to dx
+ *     initial   w: normal, std 1/sqrt(C K K); b: 0
+ *
+ * Samples are computed one at a time: col is scratch, and backward makes it again.
+ * Source: docs/sources.md#convolution
  */
 #include <math.h>
 #include <string.h>
@@ -40,8 +44,8 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     return rc;
 }
 
-/* Along a row of the output: the first and the one behind the last place at which offset k of the
- * window lies inside `n` values. */
+/* Along a row of the output: the places [*lo, *hi) at which offset k of the window lies inside `n`
+ * values. */
 static void inside(const struct nn_window *w, uint32_t k, uint32_t n, uint32_t places, uint32_t *lo,
                    uint32_t *hi) {
     *lo = k < w->padding ? (w->padding - k + w->stride - 1) / w->stride : 0;
@@ -51,7 +55,7 @@ static void inside(const struct nn_window *w, uint32_t k, uint32_t n, uint32_t p
     *lo = *lo < *hi ? *lo : *hi;
 }
 
-/* col from x, or (back) x += col. */
+/* Make col from x; `back`: x += col. */
 static void windows(const struct nn_node *self, float *x, float *col, int back) {
     const struct nn_window *w = &self->window;
     uint32_t oh = self->image.height, ow = self->image.width;

@@ -1,9 +1,11 @@
-/* layer_dot.c - how alike two vectors are: their dot product, or its cosine.
+/* layer_dot.c - the similarity of two vectors: their dot product, or its cosine.
  *
- * dot      y[B,1] = scale * sum_j a_j b_j
- * cos_sim  y[B,1] = scale * (a.b) / (|a| |b|); 0 where one of them is 0, or shorter than COS_SHORT
- * Shapes:  a[B,N] b[B,N];  dot: da (+)= scale dy b;  cos_sim: da (+)= scale dy (b / (|a||b|) - c a
- * / |a|^2), c the cosine Source: docs/sources.md#dot-cosine
+ *     shapes   a[B,N] b[B,N] -> y[B,1]
+ *     dot      y = scale * sum_j a_j b_j;  da (+)= scale dy b
+ *     cos_sim  y = scale * c, c = (a.b) / (|a| |b|);  0 if |a| or |b| is less than COS_SHORT
+ *              da (+)= scale dy (b / (|a||b|) - c a / |a|^2)
+ *
+ * Source: docs/sources.md#dot-cosine
  */
 #include <math.h>
 
@@ -44,15 +46,14 @@ static void dot_backward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-/* The square of what is much shorter can't be told from 0 in a float, and 1/|a|^2 can't be told
- * from infinity. */
+/* The square of a shorter length underflows to 0 in a float, and 1/|a|^2 overflows. */
 static const float COS_SHORT = 1e-15f;
 
 static float inverse_length(float square) {
     return square >= COS_SHORT * COS_SHORT ? 1 / sqrtf(square) : 0;
 }
 
-/* state.extra of a sample: 1/|a|, 1/|b| (0 for a zero vector), cosine. */
+/* state.extra of a sample: 1/|a|, 1/|b| (0 for a zero vector), the cosine. */
 static int cos_shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     self->n_extra = 3;
     return shape(b, self, err);

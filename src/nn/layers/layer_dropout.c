@@ -1,11 +1,10 @@
-/* layer_dropout.c - in training each value is 0 with probability `rate`, else divided by 1 - rate;
- * in testing y = x.
+/* layer_dropout.c - in training each value becomes 0 with probability `rate`, otherwise it is
+ * divided by 1 - rate. In testing y = x.
  *
- * The mask of a sample is a function of (seed, pass, its stream and index, the layer's number), so
- * it does not depend on how batches are cut or who computes them. Four values to a draw of the
- * counter-based generator: key (seed, DROPOUT, pass, stream), counter (index; layer number << 32 |
- * column / 4).
- */
+ * The mask of a sample is a function of (seed, pass, the sample's stream and index, the layer's
+ * number). So it does not depend on how batches are cut or which trainer computes them. Each draw
+ * of the counter-based generator gives four values: key (seed, DROPOUT, pass, stream), counter
+ * (index; layer number << 32 | column / 4). */
 #include <string.h>
 
 #include "nn/graph/graph_internal.h"
@@ -26,7 +25,7 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     self->rate = (float)self->ini->rate.value;
     self->size = b->g->node[self->in[0]].size;
     self->image = b->g->node[self->in[0]].image;
-    self->n_extra = self->rate > 0 ? self->size : 0; /* the mask: what to multiply with */
+    self->n_extra = self->rate > 0 ? self->size : 0; /* the mask: factors of the values */
     return 0;
 }
 

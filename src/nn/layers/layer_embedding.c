@@ -1,16 +1,18 @@
 /* layer_embedding.c - rows of a table for the ids of fields.
  *
- *   field of ids     v[B,D] = w[id]
- *   field of lists   v[B,D] = sum over the list of weight * w[id]   pooling = sum; an empty list
- * gives zeros that / number of ids                   pooling = mean that / sqrt(number of ids)
- * pooling = sqrtn (with weights: / sum of them, / sqrt(sum of their squares)) several fields   side
- * by side, y[B, K*D]                         combine = concat (default) added up, y[B, D] combine =
- * sum
+ *     field of ids      v[B,D] = w[id]
+ *     field of lists    v[B,D] = sum over the list of weight * w[id]; an empty list gives zeros
+ *     pooling = sum     v
+ *     pooling = mean    v / number of ids; with weights v / sum of the weights
+ *     pooling = sqrtn   v / sqrt(number of ids); with weights v / sqrt(sum of their squares)
+ *     combine = concat  several fields side by side, y[B, K*D] (default)
+ *     combine = sum     several fields added up, y[B, D]
  *
- * sparse_update or is_distributed = true: the parameter is a table at the servers; a batch sees
- * only the rows of its keys, and its gradient is a row per key. Otherwise it is a dense tensor with
- * a full gradient. Duplicates add up in the order of fields, and in a field in the order of the
- * samples. Source: docs/sources.md#embedding
+ * With sparse_update or is_distributed the parameter is a table at the servers: a batch has only
+ * the rows of its keys, and its gradient is a row for each key. Otherwise the parameter is a dense
+ * tensor with a full gradient. Gradients of duplicate ids are added in the order of fields, in a
+ * field in the order of the samples.
+ * Source: docs/sources.md#embedding
  */
 #include <math.h>
 #include <string.h>
@@ -86,28 +88,29 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     return rc;
 }
 
-/* One input: where its rows are, and how a sample's are weighted. */
-struct look {
+/* One input: its rows, and the weights of a sample's rows. */
+struct input_rows {
     const struct nn_column *col;
-    const uint32_t *slot; /* of a table: the row of each id; else NULL and the id is the row */
+    /* of a table: the row of each id; NULL: the id is the row */
+    const uint32_t *slot;
     uint32_t first;
     int pooling;
 };
 
-static struct look look_at(const struct nn_exec *e, const struct nn_node *self, uint32_t k) {
+static struct input_rows look_at(const struct nn_exec *e, const struct nn_node *self, uint32_t k) {
     int table = e->g->param[self->param[0]].kind == NN_TABLE;
-    return (struct look){.col = &e->feed->col[e->g->node[self->in[k]].number],
-                         .slot = table ? e->feed->slot[self->use[k]] : NULL,
-                         .first = e->first,
-                         .pooling = self->option & 3};
+    return (struct input_rows){.col = &e->feed->col[e->g->node[self->in[k]].number],
+                               .slot = table ? e->feed->slot[self->use[k]] : NULL,
+                               .first = e->first,
+                               .pooling = self->option & 3};
 }
 
-static inline size_t row_of(const struct look *l, size_t at) {
+static inline size_t row_of(const struct input_rows *l, size_t at) {
     return l->slot ? l->slot[at] : l->col->ids[at];
 }
 
-/* What the pooled sum of the ids [lo, hi) is multiplied with. */
-static float pool_scale(const struct look *l, size_t lo, size_t hi) {
+/* The factor of the pooled sum of the ids [lo, hi). */
+static float pool_scale(const struct input_rows *l, size_t lo, size_t hi) {
     double n = 0;
     if (l->pooling == POOL_SUM || hi == lo)
         return 1;
@@ -120,8 +123,8 @@ static float pool_scale(const struct look *l, size_t lo, size_t hi) {
     return (float)(1 / (l->pooling == POOL_MEAN ? n : sqrt(n)));
 }
 
-static void forward_ids(const struct look *l, uint32_t n, uint32_t dim, uint32_t stride, int add,
-                        const float *w, float *y) {
+static void forward_ids(const struct input_rows *l, uint32_t n, uint32_t dim, uint32_t stride,
+                        int add, const float *w, float *y) {
     if (l->slot) {
         nn_gather_rows(n, dim, l->slot + l->first, w, stride, add, y);
         return;
@@ -135,8 +138,8 @@ static void forward_ids(const struct look *l, uint32_t n, uint32_t dim, uint32_t
     }
 }
 
-static void forward_lists(const struct look *l, uint32_t n, uint32_t dim, uint32_t stride, int add,
-                          const float *w, float *y) {
+static void forward_lists(const struct input_rows *l, uint32_t n, uint32_t dim, uint32_t stride,
+                          int add, const float *w, float *y) {
     for (uint32_t i = 0; i < n; i++, y += stride) {
         size_t lo = l->col->offset[l->first + i], hi = l->col->offset[l->first + i + 1];
         float scale = pool_scale(l, lo, hi);
@@ -152,7 +155,7 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
     int sum = self->option & COMBINE_SUM;
     float *y = e->state[self->id].y;
     for (uint32_t k = 0; k < self->n_in; k++) {
-        struct look l = look_at(e, self, k);
+        struct input_rows l = look_at(e, self, k);
         (l.col->offset ? forward_lists : forward_ids)(&l, e->n, self->dim, self->size, sum && k > 0,
                                                       e->w[self->param[0]],
                                                       y + (sum ? 0 : (size_t)k * self->dim));
@@ -164,7 +167,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
     float *g = e->grad[self->param[0]];
     size_t dim = self->dim;
     for (uint32_t k = 0; k < self->n_in && g; k++) {
-        struct look l = look_at(e, self, k);
+        struct input_rows l = look_at(e, self, k);
         const float *dy = e->state[self->id].dy + (sum ? 0 : k * dim);
         if (l.slot && !l.col->offset) {
             nn_scatter_rows(e->n, dim, l.slot + l.first, dy, self->size, g);

@@ -1,9 +1,12 @@
 /* layer_fc.c - y = act(x_0 W_0 + x_1 W_1 + ... + b).
  *
- * Shapes:  x_k[B,I_k] W_k[I_k,O] b[O] -> y[B,O];  dW_k += x_k' dy, db += sum of the rows of dy,
- * dx_k (+)= dy W_k' In executions beside each other dW_k can be made of all their samples at once,
- * a slice for each: together(). Initial W: normal, std 1/sqrt(sum of all I_k), so that several
- * inputs count like their concatenation; b: 0.
+ *     shapes    x_k[B,I_k] W_k[I_k,O] b[O] -> y[B,O]
+ *     backward  dW_k += x_k' dy, db += sum of the rows of dy, dx_k (+)= dy W_k'
+ *     initial   W: normal, std 1/sqrt(sum of all I_k), so several inputs count like their
+ *               concatenation; b: 0
+ *
+ * In executions beside each other, joint_gradient() makes dW_k from all their samples at once, a
+ * slice for each execution.
  */
 #include <math.h>
 #include <string.h>
@@ -13,23 +16,24 @@
 
 static const char *const takes[] = {"inputs", "size", "act", "bias", NN_PARAM_KEYS, NULL};
 
-enum {
-    BLOCK = 1 << 17
-}; /* values of a gradient that are cleared and made while they are in a core's cache */
+/* So many values of a gradient stay in a core's cache while they are cleared and computed. */
+enum { BLOCK = 1 << 17 };
 
-/* Where part k of n of a side begins: whole lines of the cache. */
-static size_t cut(size_t side, size_t k, size_t n) {
+/* The start of part k of n of a side, in whole cache lines. */
+static size_t slice_start(size_t side, size_t k, size_t n) {
     size_t at = (side * k / n + 15) / 16 * 16;
     return at < side ? at : side;
 }
 
-/* dW = x' dy, of it part k of n. OpenBLAS would overwrite what is there in a slow pass of its own.
- */
-static void part(const float *x, size_t width, const float *dy, size_t size, size_t n_samples,
-                 size_t k, size_t n, float *g) {
+/* dW = x' dy, of it part k of n. The part is cleared here: OpenBLAS would clear it in a slow pass
+ * of its own. */
+static void make_slice(const float *x, size_t width, const float *dy, size_t size, size_t n_samples,
+                       size_t k, size_t n, float *g) {
     const int tall = width >= size;
-    const size_t top = tall ? cut(width, k, n) : 0, bottom = tall ? cut(width, k + 1, n) : width,
-                 left = tall ? 0 : cut(size, k, n), right = tall ? size : cut(size, k + 1, n);
+    const size_t top = tall ? slice_start(width, k, n) : 0,
+                 bottom = tall ? slice_start(width, k + 1, n) : width,
+                 left = tall ? 0 : slice_start(size, k, n),
+                 right = tall ? size : slice_start(size, k + 1, n);
     if (top >= bottom || left >= right)
         return;
     for (size_t i = top; i < bottom; i++)
@@ -38,8 +42,8 @@ static void part(const float *x, size_t width, const float *dy, size_t size, siz
                  g + top * size + left, size);
 }
 
-static void together(struct nn_exec *e, const struct nn_node *self, const struct nn_feed *f,
-                     uint32_t k, uint32_t n) {
+static void joint_gradient(struct nn_exec *e, const struct nn_node *self, const struct nn_feed *f,
+                           uint32_t k, uint32_t n) {
     for (uint32_t i = 0; i < self->n_in; i++) {
         const struct nn_node *in = &e->g->node[self->in[i]];
         const struct nn_param *p = &e->g->param[self->param[i]];
@@ -48,8 +52,8 @@ static void together(struct nn_exec *e, const struct nn_node *self, const struct
                                   ? p->rows * p->cols / n / (BLOCK + 1) + 1
                                   : 0;
         for (size_t b = 0; b < blocks; b++)
-            part(x, in->size, e->state[self->id].all_dy, self->size, f->n, k * blocks + b,
-                 n * blocks, e->grad[self->param[i]]);
+            make_slice(x, in->size, e->state[self->id].all_dy, self->size, f->n, k * blocks + b,
+                       n * blocks, e->grad[self->param[i]]);
     }
 }
 
@@ -74,7 +78,7 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
         rc = nn_build_param(b, self, k, suffix, NN_DENSE, b->g->node[self->in[k]].size, size, std,
                             err);
     }
-    self->together = together;
+    self->together = joint_gradient;
     self->bias = ini->bias.line ? ini->bias.value : 1;
     if (!rc && self->bias)
         rc = nn_build_param(b, self, self->n_in, "b", NN_DENSE, 1, size, 0, err);

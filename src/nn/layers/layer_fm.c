@@ -1,9 +1,10 @@
 /* layer_fm.c - factorization machine, order 2: the sum of the dot products of all pairs of vectors.
  *
- * Shapes:  x[B, K*D] (the inputs side by side, each a multiple of D = `dim` wide) -> y[B,1]
- *   y = sum over pairs k < l of v_k . v_l = 1/2 sum_d ((sum_k v_kd)^2 - sum_k v_kd^2)
- *   dv_kd (+)= dy (s_d - v_kd), s_d = sum_k v_kd, kept from forward in state.extra[B,D]
- *   Source: docs/sources.md#factorization-machine
+ *     shapes    x[B, K*D] -> y[B,1]; the inputs side by side, each a multiple of D = `dim` wide
+ *     forward   y = sum over pairs k < l of v_k . v_l = 1/2 sum_d ((sum_k v_kd)^2 - sum_k v_kd^2)
+ *     backward  dv_kd (+)= dy (s_d - v_kd), s_d = sum_k v_kd, kept in state.extra[B,D]
+ *
+ * Source: docs/sources.md#factorization-machine
  */
 #include <string.h>
 

@@ -1,9 +1,14 @@
-/* layer_layer_norm.c - each sample's values with mean 0 and variance 1, then scaled and shifted.
+/* layer_layer_norm.c - gives each sample's values mean 0 and variance 1, then scales and shifts
+ * them.
  *
- * Shapes:  x[B,N] gamma[N] beta[N] -> y[B,N] = gamma (x - m) / sqrt(v + eps) + beta; m, v mean and
- * variance over N h = (x - m) r, r = 1 / sqrt(v + eps);  dgamma += sum dy h, dbeta += sum dy with d
- * = dy gamma:  dx (+)= r (d - mean(d) - h mean(d h)) state.extra[B, N+1]: h, then r. gamma begins
- * with 1, beta with 0. Source: docs/sources.md#layer-norm
+ *     shapes    x[B,N] gamma[N] beta[N] -> y[B,N]; m, v mean and variance over N
+ *     forward   h = (x - m) r, r = 1 / sqrt(v + eps);  y = gamma h + beta
+ *     backward  dgamma += sum dy h, dbeta += sum dy
+ *               dx (+)= r (d - mean(d) - h mean(d h)), d = dy gamma
+ *     extra     [B, N+1]: h, then r
+ *     initial   gamma: 1, beta: 0
+ *
+ * Source: docs/sources.md#layer-norm
  */
 #include <math.h>
 

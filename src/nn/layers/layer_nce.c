@@ -1,19 +1,22 @@
 /* layer_nce.c - noise-contrastive estimation: an output layer for large vocabularies that learns
- * probabilities, not only an order, without ever summing over the vocabulary. It tells the label
- * from K ids drawn from a known distribution q, by odds that are known:
+ * probabilities, not only a ranking, without a sum over the vocabulary. It separates the label from
+ * K ids that are drawn from a known distribution q.
  *
- * Inputs: a layer h[B,D] and a field of ids t. Parameters w[V,D] and b[V,1] (unless bias = false),
- * usually tables (sparse_update). s_i = h.w_i + b_i is to become log p(i | h)        z_i = s_i -
- * log(K q_i): the log of the odds that i is data, not noise y[B,1] = softplus(-z_t) + sum_k
- * softplus(z_nk): the cost of each sample, for a cost of type sum d s_t = sigmoid(z_t) - 1;  d s_nk
- * = sigmoid(z_nk), also for a drawn id that is the label s is not normalised; b begins with -log V,
- * so that sum exp(s) is near 1 from the start, and the optimum is where it is 1. `power` (default
- * 1) is that of the counts in q. An id with count 0 is never drawn; as a label it has the rarest
- * one's q.
+ *     inputs      a layer h[B,D] and a field of ids t
+ *     parameters  w[V,D], b[V,1] (unless bias = false), usually tables (sparse_update)
+ *     score       s_i = h.w_i + b_i, which is to become log p(i | h)
+ *     log odds    z_i = s_i - log(K q_i), that i is data and not noise
+ *     cost        y[B,1] = softplus(-z_t) + sum_k softplus(z_nk), for a cost of type sum
+ *     backward    d s_t = sigmoid(z_t) - 1;  d s_nk = sigmoid(z_nk), even if n_k is the label
  *
- * In a test, where w and b are whole (dense), y is -log of the label's probability: softmax over
- * all ids, which is comparable with cross_entropy and whose perplexity is one. Of tables a test has
- * the rows of its keys only: there it is the cost above. Source: docs/sources.md#nce
+ * s is not normalised: b begins with -log V, so sum exp(s) is near 1 from the start, and it is 1 at
+ * the optimum. `power` (default 1) is the exponent of the counts in q. An id with count 0 is never
+ * drawn; as a label it has the probability of the rarest other id.
+ *
+ * In a test with dense w and b, y is -log of the label's probability, by softmax over all ids. It
+ * is comparable with cross_entropy, and exp of its mean is a perplexity. If w or b is a table, a
+ * test has only the rows of its keys, and y is the cost above.
+ * Source: docs/sources.md#nce
  */
 #include <math.h>
 
@@ -21,7 +24,8 @@
 #include "nn/layers/sampled_output.h"
 
 enum { W = NN_SAMPLED_W, BIAS = NN_SAMPLED_BIAS };
-enum { EXACT_ROWS = 16 }; /* samples of a test that have all their scores at a time */
+/* test samples whose scores of all ids are computed at a time */
+enum { EXACT_ROWS = 16 };
 
 static const char *const takes[] = {NN_SAMPLED_KEYS, "bias", NN_PARAM_KEYS, NULL};
 
@@ -43,7 +47,7 @@ static const float *bias(const struct nn_exec *e, const struct nn_node *self) {
     return self->bias ? e->w[self->param[BIAS]] : NULL;
 }
 
-/* What is added to h.w_i: b_i - log(K q_i). */
+/* The term beside h.w_i: b_i - log(K q_i). */
 static float offset(const struct nn_exec *e, const struct nn_node *self, uint64_t id,
                     size_t bias_row) {
     const float *b = bias(e, self);

@@ -1,12 +1,15 @@
-/* layer_negative_sampling.c - an output layer for large vocabularies: the label against K drawn ids
- * instead of against all.
+/* layer_negative_sampling.c - an output layer for large vocabularies: compares the label with K
+ * drawn ids instead of with all ids.
  *
- * Inputs: a layer h[B,D] and a field of ids t. Parameter w[V,D], usually a table (sparse_update).
- *   y[B,1] = softplus(-h.w_t) + scale * sum_k softplus(h.w_nk): the cost of each sample, for a cost
- * of type sum d(h.w_t) = sigmoid(h.w_t) - 1;  d(h.w_nk) = scale * sigmoid(h.w_nk);  a drawn id that
- * is the label does not count `negatives` ids are drawn for `share` neighbouring samples together
- * (default 1): the more share them, the more of the work are matrix products. With 64 ids for 512
- * samples, scale = 5/64 weighs them like 5 a sample. Source: docs/sources.md#negative-sampling
+ *     inputs     a layer h[B,D] and a field of ids t
+ *     parameter  w[V,D], usually a table (sparse_update)
+ *     cost       y[B,1] = softplus(-h.w_t) + scale * sum_k softplus(h.w_nk), for a cost of type sum
+ *     backward   d(h.w_t) = sigmoid(h.w_t) - 1;  d(h.w_nk) = scale * sigmoid(h.w_nk)
+ *
+ * A drawn id that is the label does not count. `share` neighbouring samples (default 1) share their
+ * `negatives` drawn ids: the more samples share them, the larger the part of the work that is
+ * matrix products. With 64 ids for 512 samples, scale = 5/64 weighs the ids like 5 for each sample.
+ * Source: docs/sources.md#negative-sampling
  */
 #include "nn/kernels/kernel.h"
 #include "nn/layers/sampled_output.h"

@@ -1,9 +1,11 @@
-/* layer_pool.c - the largest value, or the mean, under each place of a window over images, channel
- * by channel.
+/* layer_pool.c - the largest value, or the mean, at each place of a window over images, for each
+ * channel.
  *
- * Shapes:  x[B, C*H*W] -> y[B, C*OH*OW], OH = (H + 2 padding - K) / stride + 1; the stride is K
- * unless given max: the first of the largest; its place is kept in state.extra, dx there += dy.
- * mean: over what lies inside the image Source: docs/sources.md#convolution
+ *     shapes  x[B, C*H*W] -> y[B, C*OH*OW], OH = (H + 2 padding - K) / stride + 1; default stride K
+ *     max     the first of the largest values; state.extra keeps its place, where dx += dy
+ *     mean    over the values inside the image
+ *
+ * Source: docs/sources.md#convolution
  */
 #include <math.h>
 #include <string.h>
@@ -29,21 +31,22 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
 }
 
 /* The part of the window at place (r, c) that lies inside the image. */
-struct part {
+struct window_part {
     uint32_t y0, y1, x0, x1;
 };
 
-static struct part part_at(const struct nn_window *w, uint32_t r, uint32_t c) {
+static struct window_part part_at(const struct nn_window *w, uint32_t r, uint32_t c) {
     uint32_t y = r * w->stride, x = c * w->stride, h = w->in.height + w->padding,
              wd = w->in.width + w->padding;
     uint32_t y1 = y + w->filter < h ? y + w->filter : h,
              x1 = x + w->filter < wd ? x + w->filter : wd;
-    return (struct part){(y > w->padding ? y : w->padding) - w->padding, y1 - w->padding,
-                         (x > w->padding ? x : w->padding) - w->padding, x1 - w->padding};
+    return (struct window_part){(y > w->padding ? y : w->padding) - w->padding, y1 - w->padding,
+                                (x > w->padding ? x : w->padding) - w->padding, x1 - w->padding};
 }
 
-/* The largest of a window and its place, or the sum. */
-static float look(const struct part *p, uint32_t width, const float *x, int mean, uint32_t *place) {
+/* The largest value of a window, with its place; or the sum. */
+static float scan_window(const struct window_part *p, uint32_t width, const float *x, int mean,
+                         uint32_t *place) {
     float best = mean ? 0 : -INFINITY;
     *place = p->y0 * width + p->x0;
     for (uint32_t r = p->y0; r < p->y1; r++)
@@ -67,8 +70,8 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
     for (uint32_t i = 0; i < e->n * w->in.channels; i++, x += (size_t)w->in.height * w->in.width)
         for (uint32_t r = 0; r < self->image.height; r++)
             for (uint32_t c = 0; c < self->image.width; c++, y++, at++) {
-                struct part p = part_at(w, r, c);
-                *y = look(&p, w->in.width, x, self->option, at);
+                struct window_part p = part_at(w, r, c);
+                *y = scan_window(&p, w->in.width, x, self->option, at);
                 if (self->option)
                     *y /= (float)((p.y1 - p.y0) * (p.x1 - p.x0));
             }
@@ -92,7 +95,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
                     dx[*at] += *dy;
                     continue;
                 }
-                struct part p = part_at(w, r, c);
+                struct window_part p = part_at(w, r, c);
                 float d = *dy / (float)((p.y1 - p.y0) * (p.x1 - p.x0));
                 for (uint32_t y = p.y0; y < p.y1; y++)
                     for (uint32_t z = p.x0; z < p.x1; z++)

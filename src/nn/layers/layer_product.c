@@ -1,7 +1,6 @@
-/* layer_product.c - y = act(a * b), value by value.
+/* layer_product.c - y = act(a * b), elementwise.
  *
- * Shapes:  a[B,N] b[B,N] -> y[B,N];  da (+)= dy * b, db (+)= dy * a
- */
+ * Shapes: a[B,N] b[B,N] -> y[B,N]; da (+)= dy * b, db (+)= dy * a */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 

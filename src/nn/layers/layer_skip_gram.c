@@ -1,20 +1,26 @@
-/* layer_skip_gram.c - word2vec's skip-gram with negative sampling: a word against each of the words
- * near it, and against K drawn ones that many neighbouring words of the text share.
+/* layer_skip_gram.c - word2vec's skip-gram with negative sampling: compares a word with each word
+ * of its context, and with K drawn words that many neighbouring words of the text share.
  *
- * Inputs: a field of lists (the words near) and a field of ids t (the word). Parameters: in[V,D], a
- * row for each word near, and out[V,D], a row for each word that is predicted or drawn, which
- * begins with 0; both tables with sparse_update. y[B,1] = sum over the list's c of softplus(-c.t) +
- * scale * sum_k softplus(c.n_k);  a drawn word that is t does not count
+ *     inputs      a field of lists (the context words c) and a field of ids t (the word)
+ *     parameters  in[V,D], a row for each context word; out[V,D], a row for each predicted or drawn
+ *                 word, initially 0; both tables with sparse_update
+ *     cost        y[B,1] = sum over the list's c of softplus(-c.t) + scale * sum_k softplus(c.n_k)
  *
- * The K ids are drawn for `share` neighbouring samples together. Words near are near several words
- * of the text, so in a chunk of at most `share` samples each is taken once, with how often it
- * occurs as a weight (U distinct words, 1 to 2 a sample where a list has 6), and everything about
- * the drawn ids is three matrix products: s[U,K] = in n^T      g = scale * weight * sigmoid(s) d
- * in[U,D] = g n      d n[K,D] = g^T in
+ * A drawn word that is t does not count. `share` neighbouring samples share the K drawn ids. A
+ * context word belongs to several neighbouring samples. So a chunk of at most `share` samples has
+ * each distinct context word once, with its number of occurrences as weight: U words, 1 to 2 a
+ * sample if a list has 6. The work for the drawn ids is then three matrix products:
  *
- * state.extra of a chunk, which begins with that of its first sample (P pairs at most, see struct
- * chunk): [P] sigmoid(c.t) - 1 of each pair, [P] which of the U rows each pair has (uint32_t), [P]
- * rows of `in` (uint32_t), [U x K] sigmoid(s) Source: docs/sources.md#negative-sampling
+ *     s[U,K] = in n^T;  g = scale * weight * sigmoid(s);  d in[U,D] = g n;  d n[K,D] = g^T in
+ *
+ * state.extra of a chunk begins with that of its first sample (at most P pairs, see struct chunk):
+ *
+ *     [P]      sigmoid(c.t) - 1 of each pair
+ *     [P]      the index of each pair's row among the U rows (uint32_t)
+ *     [P]      rows of `in` (uint32_t)
+ *     [U x K]  sigmoid(s)
+ *
+ * Source: docs/sources.md#negative-sampling
  */
 #include <string.h>
 
@@ -22,7 +28,7 @@
 #include "nn/kernels/kernel_rows.h"
 #include "nn/graph/sampler.h"
 
-enum { MAX_PAIRS = 4096, IN = 0, OUT = 1 }; /* pairs of a chunk */
+enum { MAX_PAIRS = 4096, IN = 0, OUT = 1 }; /* MAX_PAIRS: of a chunk */
 enum { USE_NEAR, USE_WORD, USE_DRAWN };
 
 static const char *const takes[] = {"inputs",         "size",        "negatives", "share",
@@ -82,19 +88,21 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     return rc;
 }
 
-/* Neighbouring samples [first, first + n) of the execution that share the drawn ids. */
+/* Neighbouring samples [first, first + n) of the execution, which share the drawn ids. */
 struct chunk {
     uint32_t first, n;
-    size_t K, D, R, at;       /* R: D padded, as rows in exec.work are; at: of the draws */
+    /* R: D padded, the width of rows in exec.work; at: first place in the draws */
+    size_t K, D, R, at;
     const uint32_t *offset;   /* [n + 1]: of their lists */
-    uint32_t n_pairs, n_rows; /* U */
-    float *own, *sig;         /* see state.extra */
+    uint32_t n_pairs, n_rows; /* n_rows: U */
+    float *own, *sig;         /* in state.extra */
     uint32_t *local, *row;
     /* in exec.work: */
     float *in, *din, *drawn, *ddrawn; /* [U,R] twice, [K,R] twice */
     float *word, *dword;              /* [R] */
     float *weight, *g, *pair;         /* [U], [U,K], [P] */
-    uint32_t *drawn_row, *place;      /* [K]; a hash table over rows: the place in `row` plus 1 */
+    /* [K]; place: a hash table over rows, with the index in `row` plus 1 */
+    uint32_t *drawn_row, *place;
 };
 
 static size_t place_of(uint32_t row, size_t mask) { return row * UINT32_C(0x9E3779B1) >> 7 & mask; }
@@ -111,7 +119,7 @@ static size_t word_row(const struct nn_exec *e, const struct nn_node *self, uint
                   e->first + i);
 }
 
-/* The chunk that begins with sample `first`, and the memory that it has. */
+/* Set up the chunk that begins with sample `first`, and its memory. */
 static void chunk_open(const struct nn_exec *e, const struct nn_node *self, uint32_t first,
                        struct chunk *c) {
     const struct nn_column *near = &e->feed->col[e->g->node[self->in[0]].number];
@@ -148,7 +156,7 @@ static void chunk_open(const struct nn_exec *e, const struct nn_node *self, uint
     c->place = c->drawn_row + K;
 }
 
-/* Which rows of `in` the chunk's pairs have, each once. */
+/* Find the distinct rows of `in` of the chunk's pairs. */
 static void find_rows(const struct nn_exec *e, const struct nn_node *self, struct chunk *c) {
     const uint64_t *ids = e->feed->col[e->g->node[self->in[0]].number].ids;
     size_t mask = hash_size(c->n_pairs) - 1;
@@ -171,8 +179,8 @@ static void copy_row(const struct chunk *c, const float *from, size_t row, float
     memset(to + c->D, 0, (c->R - c->D) * sizeof *to);
 }
 
-/* Copies of the rows, one after the other. */
-static void gather(const struct nn_exec *e, const struct nn_node *self, const struct chunk *c) {
+/* Copy the rows to exec.work, one after the other. */
+static void copy_rows(const struct nn_exec *e, const struct nn_node *self, const struct chunk *c) {
     for (uint32_t u = 0; u < c->n_rows; u++)
         copy_row(c, e->w[self->param[IN]], c->row[u], c->in + u * c->R);
     for (size_t k = 0; k < c->K; k++) {
@@ -189,14 +197,14 @@ static int is_drawn(const struct chunk *c, size_t row) {
     return found;
 }
 
-/* softplus(c.n) of one. */
+/* softplus(c.n) of row u and drawn id k. */
 static float drawn_cost(const struct chunk *c, uint32_t u, size_t k) {
     float z = nn_dot(c->R, c->in + u * c->R, c->drawn + k * c->R);
     nn_softplus(1, &z, &z);
     return z;
 }
 
-/* softplus(-c.t) of all pairs, in pair; sigmoid(c.t) - 1, in own. */
+/* pair = softplus(-c.t) of all pairs; own = sigmoid(c.t) - 1. */
 static void pair_costs(const struct nn_exec *e, const struct nn_node *self, struct chunk *c) {
     for (uint32_t s = 0; s < c->n; s++) {
         uint32_t p = c->offset[s] - c->offset[0];
@@ -215,7 +223,7 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
     for (uint32_t i = 0; i < e->n; i += c.n) {
         chunk_open(e, self, i, &c);
         find_rows(e, self, &c);
-        gather(e, self, &c);
+        copy_rows(e, self, &c);
         nn_gemm(0, 1, c.n_rows, c.K, c.R, 1, c.in, c.drawn, 0, c.sig);
         nn_sigmoid_costs(c.n_rows, c.K, c.sig, c.weight);
         pair_costs(e, self, &c);
@@ -235,7 +243,7 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
     }
 }
 
-/* g[U,K]: of the products c.n_k. */
+/* g[U,K]: the gradients of the products c.n_k. */
 static void drawn_gradient(const struct nn_exec *e, const struct nn_node *self,
                            const struct chunk *c) {
     const float *dy = e->state[self->id].dy + c->first;
@@ -255,7 +263,7 @@ static void drawn_gradient(const struct nn_exec *e, const struct nn_node *self,
     }
 }
 
-/* Of the products c.t: to din and, if wanted, to the rows of the words. */
+/* Add the gradients of the products c.t to din and, unless dout is NULL, to the words' rows. */
 static void pair_gradient(const struct nn_exec *e, const struct nn_node *self, struct chunk *c,
                           float *dout) {
     const float *dy = e->state[self->id].dy + c->first;
@@ -278,7 +286,7 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
         chunk_open(e, self, i, &c);
         for (uint32_t p = 0; p < c.n_pairs; p++)
             c.n_rows = c.local[p] + 1 > c.n_rows ? c.local[p] + 1 : c.n_rows;
-        gather(e, self, &c);
+        copy_rows(e, self, &c);
         drawn_gradient(e, self, &c);
         nn_gemm(0, 0, c.n_rows, c.R, c.K, 1, c.g, c.drawn, 0, c.din);
         nn_gemm(1, 0, c.K, c.R, c.n_rows, 1, c.g, c.in, 0, c.ddrawn);

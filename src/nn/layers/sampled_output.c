@@ -1,4 +1,4 @@
-/* sampled.c - see sampled.h. */
+/* sampled_output.c - see sampled_output.h. */
 #include "nn/layers/sampled_output.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static enum nn_kind kind(const struct layer_ini *ini) {
     return ini->sparse_update.value || ini->is_distributed.value ? NN_TABLE : NN_DENSE;
 }
 
-/* Label and drawn ids look up its rows. */
+/* Add a parameter whose rows the label and the drawn ids look up. */
 static int add_param(struct nn_build *b, struct nn_node *self, uint32_t p, const char *suffix,
                      uint64_t cols, double std, struct pd_err *err) {
     const struct nn_node *t = &b->g->node[self->in[1]];
@@ -75,7 +75,8 @@ uint32_t nn_sampled_group(const struct nn_exec *e, const struct nn_node *self, u
     return end;
 }
 
-/* Of samples [i, end), whose drawn ids begin at place `at`. sum: room for K. */
+/* Gradient of the bias from samples [i, end), whose drawn ids begin at place `at`. sum: scratch for
+ * K values. */
 static void bias_gradient(struct nn_exec *e, const struct nn_node *self, uint32_t i, uint32_t end,
                           size_t at, float *sum) {
     size_t K = self->dim;

@@ -73,10 +73,11 @@ static void test_one_host(void **state) {
     replace(&v[2], facts("x86_64", "Haswell", "c", "1:2", 500, ""));
     replace(&v[3], facts("x86_64", "Zen", "d", "1:2", 50000, ""));
     judge(v);
-    expect_worst(&v[0], CHECK_BAD, "it is aarch64, our programs are x86_64");
+    expect_worst(&v[0], CHECK_BAD,
+                 "its architecture is aarch64, but these programs are for x86_64");
     expect_worst(&v[1], CHECK_BAD, "only 10 MiB are free");
     expect_worst(&v[2], CHECK_WARNING, "only 500 MiB are free");
-    expect_worst(&v[3], CHECK_NOTE, "OpenBLAS takes its Zen kernels, most hosts' Haswell");
+    expect_worst(&v[3], CHECK_NOTE, "OpenBLAS uses Zen kernels here, Haswell on most hosts");
     replace(&v[0], facts("x86_64", "Haswell", "a", "1:2", 50000,
                          "cannot write in /root_dir: Permission denied"));
     v[1].login_printed = 17;
@@ -119,7 +120,7 @@ static void test_among(void **state) {
     json_array_append_new(v[3].shared, json_integer(0));
     judge(v);
     expect_worst(&v[2], CHECK_BAD,
-                 "1 of 2 nodes that tried do not reach it: n1 (10.0.0.1 port 7164: timed out)");
+                 "1 of 2 nodes that tried could not reach it: n1 (10.0.0.1 port 7164: timed out)");
     expect_worst(&v[3], CHECK_BAD, "it shares root_dir /root_dir with n0");
     expect_worst(&v[0], CHECK_NOTE, NULL);
     /* nothing made there yet: the same file on the same machine */

@@ -190,7 +190,7 @@ static void test_looks(void **state) {
 static uint64_t n_said;
 static void count_said(void *arg, const struct repeat_line *l) {
     (void)arg;
-    n_said += l->n_who;
+    n_said += l->n_sources;
 }
 
 static void test_fold_of_many_equal_lines(void **state) {
@@ -200,8 +200,8 @@ static void test_fold_of_many_equal_lines(void **state) {
     assert_non_null(r);
     for (unsigned who = 0; who < 2; who++)
         for (unsigned i = 0; i < LINES; i++) {
-            const struct repeat_line l = {.who = &who,
-                                          .n_who = 1,
+            const struct repeat_line l = {.sources = &who,
+                                          .n_sources = 1,
                                           .time_us = 1,
                                           .source = who,
                                           .text = i % 2 ? "warning" : "x",

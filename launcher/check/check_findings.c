@@ -1,5 +1,6 @@
-/* check_findings.c - see check.h: what is wrong with a host, and what to do about it. Each rule is
- * a function of one host or of all; none asks anything, so tests give them made-up answers. */
+/* check_findings.c - findings of check.h: what is wrong with a host, and what to do about it. Each
+ * rule is a function of one host or of all hosts. A rule asks no host, so tests give it made-up
+ * answers. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +17,11 @@ enum {
     CLOCK_MS = 1000
 };
 
-static void find(struct check_node *v, enum check_level level, const char *hint, const char *fmt,
-                 ...) __attribute__((format(printf, 4, 5)));
+static void add_finding(struct check_node *v, enum check_level level, const char *hint,
+                        const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-static void find(struct check_node *v, enum check_level level, const char *hint, const char *fmt,
-                 ...) {
+static void add_finding(struct check_node *v, enum check_level level, const char *hint,
+                        const char *fmt, ...) {
     if (level > v->worst)
         v->worst = level;
     if (v->n_findings == CHECK_FINDINGS_MAX)
@@ -46,7 +47,7 @@ static int has(const json_t *o, const char *name) { return json_object_get(o, na
 
 /* --- hosts that could not be asked --- */
 
-/* The link's message has the step; here is what usually helps. */
+/* The link's error message names the step; the hint says what usually helps. */
 static const struct {
     const char *part, *hint;
 } hints[] = {
@@ -57,7 +58,7 @@ static const struct {
      "is the machine on, and in this network? [ssh] proxy_jump goes through another host"},
     {"while connecting",
      "is the machine on? does a firewall drop port 22? [ssh] connect_timeout is the limit"},
-    {"HOST KEY CHANGED", ""}, /* says it itself */
+    {"HOST KEY CHANGED", ""}, /* the message itself has the hint */
     {"is revoked", ""},
     {"is not in",
      "ssh-keyscan, compare the key, add it to known_hosts; or host_key_policy = accept-new"},
@@ -76,95 +77,101 @@ static const struct {
     {"before its greeting", "sshd has too many log-ins under way (MaxStartups)"},
 };
 
-static void judge_error(struct check_node *v) {
+static void find_error(struct check_node *v) {
     const char *hint = "";
     for (size_t i = 0; i < sizeof hints / sizeof hints[0] && !*hint; i++)
         if (strstr(v->err.msg, hints[i].part)) {
             hint = hints[i].hint;
             break;
         }
-    find(v, CHECK_BAD, hint, "%s", v->err.msg);
+    add_finding(v, CHECK_BAD, hint, "%s", v->err.msg);
 }
 
 /* --- one host --- */
 
-static void judge_login(struct check_node *v) {
+static void find_login(struct check_node *v) {
     if (v->login_printed)
-        find(v, CHECK_WARNING,
-             "start-up files should print only in interactive shells: case $- in *i*) ;; *) "
-             "return;; esac",
-             "the login shell's start-up files print %zu bytes", v->login_printed);
+        add_finding(v, CHECK_WARNING,
+                    "start-up files should print only in interactive shells: case $- in *i*) ;; *) "
+                    "return;; esac",
+                    "the login shell's start-up files print %zu bytes", v->login_printed);
     if (v->login_ms > CHECK_SLOW_LOGIN_MS)
-        find(v, CHECK_WARNING,
-             "each command pays it: what is slow belongs below the test for interactive shells",
-             "the login shell's start-up files take %.1f s", (double)v->login_ms / 1000);
+        add_finding(
+            v, CHECK_WARNING,
+            "every command waits for them: put slow parts below the test for interactive shells",
+            "the login shell's start-up files take %.1f s", (double)v->login_ms / 1000);
 }
 
-static void judge_root(struct check_node *v) {
+static void find_root(struct check_node *v) {
     const json_t *r = json_object_get(v->facts, "root_dir");
     if (*text_of(r, "error")) {
-        find(v, CHECK_BAD, "root_dir must be a folder that the user may write to", "root_dir: %s",
-             text_of(r, "error"));
+        add_finding(v, CHECK_BAD, "root_dir must be a folder that the user may write to",
+                    "root_dir: %s", text_of(r, "error"));
         return;
     }
     int64_t left = int_of(r, "free"), inodes = int_of(r, "inodes_free");
     if (left < DISK_LOW)
-        find(v, left < DISK_BAD ? CHECK_BAD : CHECK_WARNING,
-             "free some room (paddlectl clean removes old jobs), or choose another root_dir",
-             "only %.0f MiB are free in root_dir (%s)", (double)left / 1048576, text_of(r, "path"));
-    if (int_of(r, "inodes") && inodes < INODES_LOW) /* some file systems do not count them */
-        find(v, inodes < 100 ? CHECK_BAD : CHECK_WARNING,
-             "files are left to make, not room: remove many small ones",
-             "only %lld inodes are free in root_dir (%s)", (long long)inodes, text_of(r, "path"));
+        add_finding(v, left < DISK_BAD ? CHECK_BAD : CHECK_WARNING,
+                    "free some room (paddlectl clean removes old jobs), or choose another root_dir",
+                    "only %.0f MiB are free in root_dir (%s)", (double)left / 1048576,
+                    text_of(r, "path"));
+    if (int_of(r, "inodes") && inodes < INODES_LOW) /* some file systems do not count inodes */
+        add_finding(v, inodes < 100 ? CHECK_BAD : CHECK_WARNING,
+                    "the file system lacks inodes, not space: remove many small files",
+                    "only %lld inodes are free in root_dir (%s)", (long long)inodes,
+                    text_of(r, "path"));
 }
 
-static void judge_machine(struct check_node *v, const char *own_arch) {
+static void find_machine(struct check_node *v, const char *own_arch) {
     const char *arch = text_of(v->facts, "arch");
     if (strcmp(arch, own_arch))
-        find(v, CHECK_BAD, "all nodes need the architecture of these programs",
-             "it is %s, our programs are %s", arch, own_arch);
+        add_finding(v, CHECK_BAD, "all nodes need the architecture of these programs",
+                    "its architecture is %s, but these programs are for %s", arch, own_arch);
     int64_t cores = int_of(v->facts, "cores"), all = int_of(v->facts, "mem_bytes"),
             left = int_of(v->facts, "mem_available");
     double load = json_number_value(json_object_get(v->facts, "load"));
     if (cores > 0 && load > (double)cores)
-        find(v, load > 2 * (double)cores ? CHECK_WARNING : CHECK_NOTE, "",
-             "it is busy: load %.1f on %lld core%s", load, (long long)cores, cores == 1 ? "" : "s");
+        add_finding(v, load > 2 * (double)cores ? CHECK_WARNING : CHECK_NOTE, "",
+                    "it is busy: load %.1f on %lld core%s", load, (long long)cores,
+                    cores == 1 ? "" : "s");
     if (left > 0 && left < all / 20)
-        find(v, CHECK_WARNING, "", "only %.0f MiB of memory are available", (double)left / 1048576);
+        add_finding(v, CHECK_WARNING, "", "only %.0f MiB of memory are available",
+                    (double)left / 1048576);
     if (has(v->facts, "open_files") && int_of(v->facts, "open_files") >= 0 &&
         int_of(v->facts, "open_files") < FILES_LOW)
-        find(v, CHECK_WARNING, "raise nofile in /etc/security/limits.conf",
-             "a process may open only %lld files", (long long)int_of(v->facts, "open_files"));
+        add_finding(v, CHECK_WARNING, "raise nofile in /etc/security/limits.conf",
+                    "a process may open only %lld files",
+                    (long long)int_of(v->facts, "open_files"));
 }
 
-static void judge_clock(struct check_node *v) {
+static void find_clock(struct check_node *v) {
     double off = fabs(v->offset_ms);
     if (v->n_clocks && off - v->rtt_ms / 2 > CLOCK_MS)
-        find(v, CHECK_WARNING,
-             "logs are merged by time: run chrony, ntpd or systemd-timesyncd there",
-             "its clock is %.1f s %s of the one here", off / 1000,
-             v->offset_ms > 0 ? "ahead" : "behind");
+        add_finding(v, CHECK_WARNING,
+                    "logs are merged by time: run chrony, ntpd or systemd-timesyncd there",
+                    "its clock is %.1f s %s this machine's", off / 1000,
+                    v->offset_ms > 0 ? "ahead of" : "behind");
 }
 
-static void judge_net(struct check_node *v) {
+static void find_net(struct check_node *v) {
     if (*text_of(v->facts, "nic_error"))
-        find(v, CHECK_BAD,
-             "nic is an interface's name or a subnet; empty: probing finds the address", "%s",
-             text_of(v->facts, "nic_error"));
+        add_finding(v, CHECK_BAD,
+                    "nic is an interface's name or a subnet; empty: probing finds the address",
+                    "%s", text_of(v->facts, "nic_error"));
     if ((int)json_array_size(json_object_get(v->facts, "ports")) < v->needed)
-        find(v, CHECK_BAD, "choose another port in [cluster]",
-             "only %zu of the %d ports that a job needs are free",
-             json_array_size(json_object_get(v->facts, "ports")), v->needed);
+        add_finding(v, CHECK_BAD, "choose another port in [cluster]",
+                    "only %zu of the %d ports that a job needs are free",
+                    json_array_size(json_object_get(v->facts, "ports")), v->needed);
     else if (!v->port)
-        find(v, CHECK_BAD, "choose another port in [cluster]",
-             "no port could be opened for the other nodes");
+        add_finding(v, CHECK_BAD, "choose another port in [cluster]",
+                    "no port could be opened for the other nodes");
 }
 
 /* --- among hosts --- */
 
-/* Who tried it; who did not reach it. A host that no one reaches is bad; between two, both are
- * looked at by the user. */
-static void judge_reached(struct check_node *v, size_t n, size_t who) {
+/* Name the hosts that tried to reach `who` and failed. The user judges which side of a failed
+ * connection is to blame. */
+static void find_unreached(struct check_node *v, size_t n, size_t who) {
     char names[300] = "", first[300] = "";
     size_t tried = 0, failed = 0;
     for (size_t i = 0; i < n; i++) {
@@ -183,12 +190,13 @@ static void judge_reached(struct check_node *v, size_t n, size_t who) {
         }
     }
     if (failed)
-        find(&v[who], CHECK_BAD,
-             "a firewall between the nodes? nic = names the interface or subnet between them",
-             "%zu of %zu nodes that tried do not reach it: %s (%s)", failed, tried, names, first);
+        add_finding(
+            &v[who], CHECK_BAD,
+            "a firewall between the nodes? nic = names the interface or subnet between them",
+            "%zu of %zu nodes that tried could not reach it: %s (%s)", failed, tried, names, first);
 }
 
-static void judge_shared(struct check_node *v, size_t n, size_t who) {
+static void find_shared(struct check_node *v, size_t n, size_t who) {
     const json_t *mine = json_object_get(v[who].facts, "root_dir");
     for (size_t i = 0; i < n; i++) {
         if (i == who || !v[i].facts)
@@ -199,8 +207,8 @@ static void judge_shared(struct check_node *v, size_t n, size_t who) {
         json_t *e;
         json_array_foreach (v[who].shared, k, e)
             same |= (size_t)json_integer_value(e) == i;
-        /* A folder that is not made yet holds no marks: then one machine's same path, or the same
-         * file. */
+        /* A folder that does not exist yet holds no marks. Then compare the machines (boot id) and
+         * paths, or the file itself. */
         if (*text_of(v[i].facts, "boot") &&
             !strcmp(text_of(v[i].facts, "boot"), text_of(v[who].facts, "boot")) &&
             !strcmp(text_of(mine, "path"), text_of(theirs, "path")) &&
@@ -208,13 +216,14 @@ static void judge_shared(struct check_node *v, size_t n, size_t who) {
             same = 1;
         if (!same)
             continue;
-        find(&v[who], CHECK_BAD, "%n in root_dir is the node's id: root_dir = ~/paddle/node%n",
-             "it shares root_dir %s with %s", text_of(mine, "path"), v[i].name);
+        add_finding(&v[who], CHECK_BAD,
+                    "%n in root_dir is the node's id: root_dir = ~/paddle/node%n",
+                    "it shares root_dir %s with %s", text_of(mine, "path"), v[i].name);
         return;
     }
 }
 
-/* What most have; "" for a tie of one each. */
+/* The most frequent value; of a tie the first. "" if no host has facts. */
 static const char *majority(const struct check_node *v, size_t n, const char *name) {
     const char *best = "";
     size_t best_count = 0;
@@ -230,13 +239,15 @@ static const char *majority(const struct check_node *v, size_t n, const char *na
     return best;
 }
 
-static void judge_alike(struct check_node *v, size_t n) {
+static void find_different(struct check_node *v, size_t n) {
     const char *blas = majority(v, n, "blas");
     for (size_t i = 0; i < n; i++)
         if (v[i].facts && strcmp(text_of(v[i].facts, "blas"), blas))
-            find(&v[i], CHECK_NOTE, "PADDLE_BLAS_CORETYPE in [env] makes them equal",
-                 "OpenBLAS takes its %s kernels, most hosts' %s: results may differ in bits",
-                 text_of(v[i].facts, "blas"), blas);
+            add_finding(
+                &v[i], CHECK_NOTE, "PADDLE_BLAS_CORETYPE in [env] makes them equal",
+                "OpenBLAS uses %s kernels here, %s on most hosts: results may differ in the last "
+                "bits",
+                text_of(v[i].facts, "blas"), blas);
 }
 
 static int worst_first(const void *a, const void *b) {
@@ -249,18 +260,18 @@ void check_findings(struct check_node *v, size_t n, const char *own_arch) {
         v[i].n_findings = 0;
         v[i].worst = CHECK_NOTE;
         if (v[i].err.code)
-            judge_error(&v[i]);
+            find_error(&v[i]);
         if (!v[i].facts)
             continue;
-        judge_root(&v[i]);
-        judge_machine(&v[i], own_arch);
-        judge_net(&v[i]);
-        judge_shared(v, n, i);
-        judge_reached(v, n, i);
-        judge_login(&v[i]);
-        judge_clock(&v[i]);
+        find_root(&v[i]);
+        find_machine(&v[i], own_arch);
+        find_net(&v[i]);
+        find_shared(v, n, i);
+        find_unreached(v, n, i);
+        find_login(&v[i]);
+        find_clock(&v[i]);
     }
-    judge_alike(v, n);
+    find_different(v, n);
     for (size_t i = 0; i < n; i++)
         qsort(v[i].findings, (size_t)v[i].n_findings, sizeof v[i].findings[0], worst_first);
 }
