@@ -16,32 +16,33 @@
 static const struct command commands[] = {
     {"run", cmd_run,
      "dispatch, start, follow until the end, fetch the outputs; Ctrl-C stops the job"},
-    {"check", cmd_check, "can the hosts run a job? what is wrong, and what helps"},
-    {"dispatch", cmd_dispatch, "only deploy the workspace; prints the path for --job_workspace"},
-    {"ps", cmd_ps, "the jobs on the hosts: whose, in which state, since when, how far"},
+    {"check", cmd_check, "test whether the hosts can run a job; name each problem and its remedy"},
+    {"dispatch", cmd_dispatch, "only deploy the workspace, and print its path for --job_workspace"},
+    {"ps", cmd_ps, "list the jobs on the hosts: owner, state, start, progress"},
     {"status", cmd_status,
-     "one job, node by node: processes, CPUs, memory, speed, the first failure"},
-    {"logs", cmd_logs, "what a job's processes write, of all nodes in one order"},
-    {"attach", cmd_attach, "follow a job that runs; Ctrl-C leaves it running"},
-    {"stop", cmd_stop, "end a job: all its processes, on all nodes"},
-    {"fetch", cmd_fetch, "bring the outputs of a job, and its logs"},
+     "show one job node by node: processes, CPUs, memory, speed, the first failure"},
+    {"logs", cmd_logs, "show the logs of a job's processes, all nodes merged by time"},
+    {"attach", cmd_attach, "follow a running job; Ctrl-C leaves the job running"},
+    {"stop", cmd_stop, "end all processes of a job on all nodes"},
+    {"fetch", cmd_fetch, "copy the outputs of a job, and its logs, to this machine"},
     {"exec", cmd_exec, "run a command on the hosts; equal outputs are shown once"},
     {"clean", cmd_clean,
-     "remove what earlier jobs left on the hosts; keeps what runs and the newest"},
-    {"prepare", cmd_prepare, "text files into a dictionary and shards of ids"},
-    {"split", cmd_split, "deal the lines of files into shards"},
-    {"infer", cmd_infer, "what a saved model says of data, here, without a cluster"},
+     "remove the files of earlier jobs from the hosts; running and newest jobs stay"},
+    {"prepare", cmd_prepare, "make shards, dictionaries and ids of data files"},
+    {"split", cmd_split, "distribute the lines of files over shards"},
+    {"infer", cmd_infer,
+     "print the predictions of a saved model, on this machine, without a cluster"},
     {"export", cmd_export,
-     "a saved model in a format of numpy's, word2vec's or the original system's"},
-    {"init", cmd_init, "copy a workspace template and a conf.ini to begin with"},
+     "write a saved model in the format of numpy, word2vec or the original system"},
+    {"init", cmd_init, "create a folder with a conf.ini and a workspace from a template"},
     {"conf", cmd_conf, "show the effective configuration and where each value comes from"},
     {"help", NULL, "show what a command does and its options"},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
-/* Some descriptors a host: hundreds of hosts need more than the 1024 that a shell allows by
- * default. */
+/* Each host takes several descriptors: hundreds of hosts need more than a shell's default of 1024.
+ */
 static void raise_file_limit(void) {
     struct rlimit r;
     if (!getrlimit(RLIMIT_NOFILE, &r) && r.rlim_cur < r.rlim_max) {
@@ -50,8 +51,8 @@ static void raise_file_limit(void) {
     }
 }
 
-/* Without its stdin, stdout or stderr a program's next file gets that number, and what is printed
- * lands in it. */
+/* If stdin, stdout or stderr is closed, the next opened file gets its number, and printed text
+ * would end up in that file. */
 static int fill_standard_files(void) {
     int fd;
     do
@@ -62,7 +63,7 @@ static int fill_standard_files(void) {
     return fd < 0;
 }
 
-/* What stdio could not write (a full disk) was promised to whoever reads it. */
+/* Output that stdio could not write (full disk) makes the exit status 1. A closed pipe does not. */
 static int finish(int status) {
     if (!fflush(stdout) && !ferror(stdout))
         return status;
@@ -77,8 +78,8 @@ int main(int argc, char **argv) {
     if (fill_standard_files())
         return 1;
     raise_file_limit();
-    signal(SIGPIPE,
-           SIG_IGN); /* a closed terminal or peer is an error where it is written to, not our end */
+    /* Writing to a closed terminal or peer is an error of the write; it must not end paddlectl. */
+    signal(SIGPIPE, SIG_IGN);
     if (sodium_init() < 0)
         return 1;
     struct pd_err err = {0};

@@ -30,7 +30,7 @@ static int print_json(json_t *v, size_t flags) {
 int cmd_print_json(json_t *v) { return print_json(v, JSON_INDENT(2) | JSON_REAL_PRECISION(10)); }
 int cmd_print_json_line(json_t *v) { return print_json(v, JSON_COMPACT); }
 
-/* --help, or its sources' other forms: see manual.h. */
+/* Print the help in one of its forms: text, manual page, completion for bash or zsh (manual.h). */
 static int help(const struct manual *m, const char *kind) {
     static const struct {
         const char *kind;
@@ -48,7 +48,7 @@ static int help(const struct manual *m, const char *kind) {
         return bad ? 1 : 0;
     }
     struct pd_err err = {0};
-    pd_fail(&err, PD_EUSAGE, "--help stands alone, without a value");
+    pd_fail(&err, PD_EUSAGE, "--help takes no value");
     return cmd_fail(&err);
 }
 
@@ -57,7 +57,7 @@ static int read_conf(struct pd_options *o, const char *path, struct pd_err *err)
         return pd_options_read_conf(o, path, err);
     if (!access("conf.ini", F_OK))
         return pd_options_read_conf(o, "conf.ini", err);
-    if (*o->hosts) /* all of it on the command line */
+    if (*o->hosts) /* the command line replaces conf.ini */
         return 0;
     return pd_fail(
         err, PD_ENOENT,
@@ -71,7 +71,7 @@ int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_opti
     struct pd_extra_option extra[MAX_EXTRA] = {{0}};
     struct pd_err err = {0};
     for (const struct pd_extra_option *e = line->extra; e && e->name; e++) {
-        assert(n < MAX_EXTRA - 3); /* room for two of ours and the end */
+        assert(n < MAX_EXTRA - 3); /* room for --conf, --help and the end */
         extra[n++] = *e;
     }
     if (line->needs_conf)
@@ -95,7 +95,7 @@ int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_opti
         return help(&m, "text");
     }
     if (!rc && *n_rest > line->max_rest)
-        rc = pd_fail(&err, PD_EUSAGE, "'%s' is one word too many", rest[line->max_rest]);
+        rc = pd_fail(&err, PD_EUSAGE, "unexpected word '%s'", rest[line->max_rest]);
     if (rc)
         fprintf(stderr, "paddlectl: %s; see 'paddlectl %s --help'\n", err.msg, argv[0]);
     else if (line->needs_conf && (rc = read_conf(o, conf, &err)))
@@ -121,8 +121,8 @@ int cmd_main(const struct cmd_line *line, int argc, char **argv, cmd_action *run
 int cmd_share_dir(const char *name, char *out, size_t cap, struct pd_err *err) {
     char self[4096];
     if (pd_self_dir(self, sizeof self))
-        return pd_fail(err, PD_ENOENT, "cannot find out where this program lies");
-    /* beside bin/ when installed; two folders up from build/FLAVOUR in the source tree */
+        return pd_fail(err, PD_ENOENT, "cannot determine the folder of this program");
+    /* installed: beside bin/; in the source tree: two folders above build/FLAVOUR */
     if (!pd_fmt(out, cap, "%s/../share/paddlectl/%s", self, name) && !access(out, R_OK | X_OK))
         return 0;
     if (!pd_fmt(out, cap, "%s/../../%s", self, name) && !access(out, R_OK | X_OK))

@@ -1,4 +1,5 @@
-/* cmd.h - the subcommands, and what they have in common: options, --help, conf.ini. */
+/* cmd.h - the subcommands, and the parts that they share: options, --help, conf.ini, output as
+ * JSON. */
 #ifndef LAUNCHER_CMD_H
 #define LAUNCHER_CMD_H
 
@@ -9,11 +10,11 @@
 
 enum { CMD_REST_MAX = 4096, CMD_GO_ON = -1 };
 
-/* A row of main.c's table. */
+/* A row of the table of subcommands in main.c. */
 struct command {
     const char *name;
-    int (*run)(int argc, char **argv); /* NULL: cmd_help, which gets the table */
-    const char *text;                  /* a line for people */
+    int (*run)(int argc, char **argv); /* NULL: cmd_help is called with the table */
+    const char *text;                  /* one line for `paddlectl help` */
 };
 
 /* argv[0] is the subcommand. Returns the exit status. */
@@ -38,57 +39,61 @@ int cmd_infer(int argc, char **argv);
 int cmd_help(const struct command *table, size_t n, int argc, char **argv);
 
 int cmd_list(const struct command *table, size_t n, FILE *f); /* `paddlectl help` */
-/* The row of that name; NULL and a message with the nearest one. */
+/* The row with this name. NULL: there is none; the message in err proposes the most similar name.
+ */
 const struct command *cmd_find(const struct command *table, size_t n, const char *name,
                                struct pd_err *err);
 
-/* What a subcommand takes. --help, the man page and the completions are made from it, so there is
- * nothing else to write. */
+/* The options and texts of a subcommand. --help, the manual page and the completions are generated
+ * from this struct alone. */
 struct cmd_line {
-    const char *usage; /* "paddlectl stop [options] [JOB]\n", a line for each way to call it, then
-                        * what it does, in a sentence or three. Words in capitals are completed:
-                        * JOB, FILE, FOLDER, TEMPLATE. */
-    const char
-        *about; /* NULL, or more for the man page: paragraphs, with an empty line between them */
-    const char *examples; /* NULL, or lines "paddlectl stop\tends the only job that runs\n" */
-    const char *
-        status; /* NULL: the usual ones; or lines "255\ta host could not be reached\n" of its own */
-    const char
-        *sections; /* of conf.ini, or single options, that its help shows: "cluster ssh
-                    * job.outputs"; NULL: "cluster.hosts cluster.root_dir ssh". It accepts all. */
-    unsigned who;  /* whose options of the table: PD_LAUNCHER, or 0 */
-    const struct pd_extra_option
-        *extra;          /* its own, ends with a NULL name; or NULL. See CMD_JSON. */
-    int max_rest;        /* words that are no options */
-    int rest_is_command; /* its options end at the first word: paddlectl exec --fanout=8 ls -l */
+    /* One line "paddlectl stop [options] [JOB]\n" for each form of the call, then a description in
+     * one to three sentences. Completions know these words in capitals: JOB, FILE, FOLDER,
+     * TEMPLATE. */
+    const char *usage;
+    /* More text for the manual page, or NULL. An empty line separates paragraphs. */
+    const char *about;
+    const char *examples; /* lines "paddlectl stop\tends the only running job\n", or NULL */
+    /* The command's own exit statuses, lines "255\ta host could not be reached\n".
+     * NULL: the statuses that all commands share. */
+    const char *status;
+    /* The sections and options of conf.ini that --help shows: "cluster ssh job.outputs". NULL:
+     * "cluster.hosts cluster.root_dir ssh". The command accepts all options in any case. */
+    const char *sections;
+    unsigned who; /* the options of the table that the command accepts: PD_LAUNCHER, or 0 */
+    /* The command's own options, ended by a NULL name; or NULL. See CMD_JSON. */
+    const struct pd_extra_option *extra;
+    int max_rest;        /* the most words that are not options */
+    int rest_is_command; /* options end at the first word: paddlectl exec --fanout=8 ls -l */
     int needs_conf;      /* read conf.ini (--conf=FILE) */
 };
 
-/* The row of `extra` for a command that reports: {.. CMD_JSON(&json), {0}} */
+/* The row of `extra` for a command with a report: {.. CMD_JSON(&json), {0}} */
 #define CMD_JSON(flag) \
     { "json", flag, NULL, "print the result as JSON" }
 
-/* Parse into *o (pd_options_release it when CMD_GO_ON is returned) and rest[0..*n_rest). Else: the
- * exit status, after
- * --help or a message. */
+/* Parse the command line into *o and rest[0..*n_rest). Returns CMD_GO_ON, and the caller releases
+ * *o (pd_options_release); or the exit status, after --help or an error message was printed. */
 int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_options *o,
               const char **rest, int *n_rest);
 
-/* A whole command whose options need no second look: parse, run, release. word: the first of the
- * rest, or NULL. `run` returns the exit status, or fills err, which is then said. */
+/* A complete command without checks of its own options: parse, run, release. `word` is the first
+ * word that is not an option, or NULL. `run` returns the exit status, or fills err; cmd_main then
+ * prints the message. */
 typedef int cmd_action(void *arg, const struct pd_options *o, const char *word, struct pd_err *err);
 int cmd_main(const struct cmd_line *line, int argc, char **argv, cmd_action *run, void *arg);
 
-/* The result to stdout, indented, with a newline; `v` is stolen. The exit status: 0, or 1 when it
- * cannot be written. */
+/* Print `v` (the reference is stolen) to stdout, indented, with a newline. Returns the exit status:
+ * 0, or 1 if stdout cannot be written. */
 int cmd_print_json(json_t *v);
-/* The same on one line, for what comes one object a line. */
+/* The same on a single line, for output of one JSON object per line. */
 int cmd_print_json_line(json_t *v);
 
-int cmd_fail(const struct pd_err *err); /* "paddlectl: message"; the exit status of its code */
+/* Print "paddlectl: MESSAGE" to stderr. Returns the exit status of the error's code. */
+int cmd_fail(const struct pd_err *err);
 
-/* A folder of the installation or of the source tree: "workspace_template", "conf". PD_ENOENT if it
- * is nowhere. */
+/* The path of a folder ("workspace_template", "conf") of the installation or, if it is not there,
+ * of the source tree. PD_ENOENT: neither has the folder. */
 int cmd_share_dir(const char *name, char *out, size_t cap, struct pd_err *err);
 
 #endif

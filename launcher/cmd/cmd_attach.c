@@ -11,18 +11,19 @@ int cmd_attach(int argc, char **argv) {
     struct job_flags f = {.tail = LINES};
     const char *lines = NULL;
     const struct pd_extra_option extra[] = {
-        {"lines=N|all", NULL, &lines, "begin with so many lines of what there was; default: 10"},
-        {"json", &f.json, NULL, "one JSON object a line: state, log, progress, message, result"},
+        {"lines=N|all", NULL, &lines,
+         "begin with the last N earlier lines, or all of them; default: 10"},
+        {"json", &f.json, NULL,
+         "print one JSON object per line: state, log, progress, message, result"},
         {0},
     };
     const struct cmd_line line = {
-        .usage =
-            "paddlectl attach [options] [JOB]\n"
-            "Follows a job that runs, from any machine, as 'run' does: its logs and its progress, "
-            "until it ends; the exit\n"
-            "status is the job's. Without JOB: the only one that runs. Ctrl-C leaves it running.",
-        .examples = "paddlectl attach\tthe job that runs\n"
-                    "paddlectl attach --lines=all latest\tthe newest one, from its first line\n",
+        .usage = "paddlectl attach [options] [JOB]\n"
+                 "Follows a running job as 'run' does, from any machine: shows its logs and its "
+                 "progress until the job ends. The exit status is that of the job. Without JOB: "
+                 "the only running job. Ctrl-C leaves the job running.",
+        .examples = "paddlectl attach\tthe only running job\n"
+                    "paddlectl attach --lines=all latest\tthe newest job, from its first line\n",
         .extra = extra,
         .who = PD_LAUNCHER,
         .max_rest = 1,
@@ -38,7 +39,7 @@ int cmd_attach(int argc, char **argv) {
     if (lines && !strcmp(lines, "all"))
         f.tail = 0;
     else if (lines && (pd_parse_u64(lines, LINES_MAX, &n) || !n))
-        pd_fail(&err, PD_EUSAGE, "lines is 1..%d or all, not '%s'", LINES_MAX, lines);
+        pd_fail(&err, PD_EUSAGE, "lines must be 1..%d or all, not '%s'", LINES_MAX, lines);
     else if (lines)
         f.tail = (unsigned)n;
     rc = err.code ? cmd_fail(&err) : job_attach(&o, &f, n_rest ? rest[0] : NULL);

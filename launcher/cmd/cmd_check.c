@@ -1,5 +1,5 @@
-/* cmd_check.c - paddlectl check: can these hosts run a job? One line a host, what is wrong and what
- * helps, a verdict. */
+/* cmd_check.c - paddlectl check: tests whether the hosts can run a job. Prints one line per host,
+ * each problem with its remedy, and a verdict. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static double gib(const json_t *o, const char *name) {
     return (double)json_integer_value(json_object_get(o, name)) / 1073741824;
 }
 
-/* The address at which the others reached it. */
+/* The address at which the other nodes reached node `who`; "" if none did. */
 static const char *address(const struct check_node *v, size_t n, size_t who) {
     for (size_t i = 0; i < n; i++) {
         size_t k;
@@ -59,7 +59,7 @@ static void print_host(const struct check_node *v, size_t n, size_t i, int width
     int k = 0;
     if (v[i].facts)
         print_facts(&v[i], address(v, n, i));
-    else if (v[i].n_findings) /* nothing else is known */
+    else if (v[i].n_findings) /* without facts the first finding takes their place */
         printf("%s\n", v[i].findings[k].text);
     if (!v[i].facts && v[i].n_findings && *v[i].findings[0].hint)
         printf("%*s  -> %s\n", width + 10, "", v[i].findings[0].hint);
@@ -143,33 +143,30 @@ static int check(void *arg, const struct pd_options *o, const char *want, struct
 int cmd_check(int argc, char **argv) {
     int json = 0;
     const struct pd_extra_option extra[] = {
-        {"json", &json, NULL, "one JSON object a host and line"},
+        {"json", &json, NULL, "print one JSON object per host, one per line"},
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl check [options]\n"
-                 "Looks at all hosts at the same time: whether a job can run there, and if not, "
-                 "what helps. Nothing stays there but the\n"
-                 "node's program in its cache.",
-        .about = "Checked are: name, connection, host key and log-in; what the login shell's "
-                 "start-up files print and how long they take;\n"
-                 "architecture; room, inodes and writing in root_dir, and that no two nodes share "
-                 "it; memory, cores, load; the clock,\n"
-                 "against this machine's; the ports that a job would get; and whether the nodes "
-                 "reach each other: each tries up to four\n"
-                 "others at all their addresses, from the port range of the job, with a handshake "
-                 "that only this check's nodes know, so\n"
-                 "that a wrong machine behind an address does not pass. The line of a host shows "
-                 "the address that worked.\n\n"
-                 "The C library's version and the kernels that OpenBLAS takes are shown for "
-                 "programs of your own, and because results may\n"
-                 "differ in bits between different kernels.",
+                 "Tests all hosts at the same time: whether each can run a job, and if not, what "
+                 "to do. Only the agent program stays in the cache of the hosts.",
+        .about =
+            "The command tests: name, connection, host key and log-in; the output and the run time "
+            "of the login shell's start-up files; architecture; free space, free inodes and write "
+            "access in root_dir, and that no two nodes share root_dir; memory, cores and load; the "
+            "clock, compared with this machine's; the ports that a job would get; and the "
+            "connections between the nodes. Each node connects to up to four others at all their "
+            "addresses, from the port range of the job. The handshake is secret to this check, so "
+            "a wrong machine behind an address does not pass. The line of a host shows the address "
+            "that worked.\n\n"
+            "The output also shows the version of the C library, for programs of your own, and the "
+            "kernels that OpenBLAS selects, since results may differ in bits between kernels.",
         .examples =
             "paddlectl check\tall hosts of conf.ini\n"
-            "paddlectl check --hosts='node[1-8]' --root_dir=/data/paddle\tbefore there is one\n",
-        .status = "0\tall hosts can be used, perhaps with warnings\n"
+            "paddlectl check --hosts='node[1-8]' --root_dir=/data/paddle\twithout a conf.ini\n",
+        .status = "0\tall hosts can run a job, possibly with warnings\n"
                   "2\twrong usage or configuration\n"
-                  "3\tsome host cannot be used\n"
+                  "3\tat least one host cannot run a job\n"
                   "130\tstopped by Ctrl-C\n",
         .extra = extra,
         .sections = "cluster ssh",

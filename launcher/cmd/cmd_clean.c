@@ -1,4 +1,4 @@
-/* cmd_clean.c - paddlectl clean: what earlier jobs left on the hosts. */
+/* cmd_clean.c - paddlectl clean: removes the files of earlier jobs from the hosts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 enum { CLEAN_MS = 600000 };
 
-struct clean {
+struct clean_cmd {
     int keep, workspaces, dry_run, json;
     int64_t store_limit;
 };
@@ -28,8 +28,8 @@ static int on_cleaned(struct link *l, const struct wire_frame *f, json_t *body,
     return 1;
 }
 
-static void talk(struct ask_all_node *n) {
-    const struct clean *c = n->g->arg;
+static void on_connected(struct ask_all_node *n) {
+    const struct clean_cmd *c = n->g->arg;
     struct pd_err err = {0};
     if (!link_request(n->link, WIRE_AG_CLEAN,
                       json_pack("{s:i, s:b, s:b, s:I}", "keep", c->keep, "workspaces",
@@ -46,7 +46,7 @@ static const char *text_of(const json_t *o, const char *name) {
     return s ? s : "";
 }
 
-/* What of this kind was removed: "3 jobs" into `out`. */
+/* Write "3 jobs", the number of removed things of this kind, to `out`. Returns the number. */
 static int count(const json_t *removed, const char *kind, char *out, size_t cap) {
     const json_t *e;
     size_t i;
@@ -57,8 +57,8 @@ static int count(const json_t *removed, const char *kind, char *out, size_t cap)
     return n;
 }
 
-/* One line a host; returns how many things could not be removed. */
-static int say(const struct ask_all *g, const struct clean *c) {
+/* Print one line per host. Returns the number of things that could not be removed. */
+static int print_report(const struct ask_all *g, const struct clean_cmd *c) {
     static const char *const kinds[] = {"job", "executable", "workspace"};
     int bad = 0;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
@@ -74,7 +74,7 @@ static int say(const struct ask_all *g, const struct clean *c) {
                 pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%s", *what ? ", " : "",
                        one);
         json_array_foreach (removed, k, e)
-            if (!strcmp(text_of(e, "kind"), "chunks")) /* its name: how many packages' */
+            if (!strcmp(text_of(e, "kind"), "chunks")) /* "name" counts the packages */
                 pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%.40s of the store",
                        *what ? ", " : "", text_of(e, "name"));
         table_bytes(bytes, sizeof bytes,
@@ -111,7 +111,7 @@ static int as_json(const struct ask_all *g) {
     return cmd_print_json(json_pack("{s:o}", "hosts", hosts)) ? 1 : bad;
 }
 
-static int clean(const struct pd_options *o, struct clean *c, struct pd_err *err) {
+static int clean(const struct pd_options *o, struct clean_cmd *c, struct pd_err *err) {
     struct client_env cl;
     struct ask_all g;
     int bad = 0, rc = client_env_init(&cl, o, err);
@@ -119,8 +119,8 @@ static int clean(const struct pd_options *o, struct clean *c, struct pd_err *err
         return rc;
     rc = ask_all_init(&g, &cl, err);
     if (!rc) {
-        ask_all_run(&g, talk, c);
-        bad = c->json ? as_json(&g) : say(&g, c);
+        ask_all_run(&g, on_connected, c);
+        bad = c->json ? as_json(&g) : print_report(&g, c);
         bad = ask_all_n_failed(&g) || g.interrupted ? ask_all_report(&g)
               : bad                                 ? pd_code_exit_status(PD_EHOST)
                                                     : 0;
@@ -131,30 +131,27 @@ static int clean(const struct pd_options *o, struct clean *c, struct pd_err *err
 }
 
 int cmd_clean(int argc, char **argv) {
-    struct clean c = {0};
+    struct clean_cmd c = {0};
     const char *keep = NULL;
     const struct pd_extra_option extra[] = {
         {"keep=N", NULL, &keep,
-         "jobs that are over and stay, the newest; default: keep_jobs of conf.ini"},
+         "keep the N newest jobs that have ended; default: keep_jobs of conf.ini"},
         {"workspaces", &c.workspaces, NULL,
-         "also deployed workspaces that no job which stays works in, and that are older than a "
-         "day"},
-        {"dry_run", &c.dry_run, NULL, "only say what would be removed"},
+         "also remove deployed workspaces that no kept job uses and that are older than a day"},
+        {"dry_run", &c.dry_run, NULL, "only show what would be removed"},
         CMD_JSON(&c.json),
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl clean [options]\n"
-                 "Removes what earlier jobs left below root_dir on all hosts: the folders of all "
-                 "but the newest jobs, executables\n"
-                 "that are older than a day, and what is known of packages beyond store_limit. "
-                 "What runs, or is on its way, is\n"
-                 "never touched.",
-        .about = "Outputs that were not fetched are removed with their job: paddlectl ps lists the "
-                 "jobs, paddlectl fetch brings them.\n"
-                 "Processes that a lost job (its agent was killed) left behind are ended first.\n",
+                 "Removes the files of earlier jobs below root_dir on all hosts: the folders of "
+                 "all but the newest jobs, executables older than a day, and stored packages "
+                 "beyond store_limit. Running jobs and packages in transfer are never touched.",
+        .about = "Outputs that were not fetched are removed with their job: 'paddlectl ps' lists "
+                 "the jobs, 'paddlectl fetch' copies their outputs. If the agent of a job was "
+                 "killed, the processes that it left behind are ended first.\n",
         .examples = "paddlectl clean --dry-run\twhat would be removed\n"
-                    "paddlectl clean --keep=0\tall jobs that are over\n",
+                    "paddlectl clean --keep=0\tremoves all jobs that have ended\n",
         .extra = extra,
         .sections = "cluster.hosts cluster.root_dir ssh job.keep_jobs job.store_limit",
         .who = PD_LAUNCHER,
@@ -168,7 +165,7 @@ int cmd_clean(int argc, char **argv) {
     if (rc != CMD_GO_ON)
         return rc;
     if (keep && pd_parse_i64(keep, 0, 10000, &n))
-        rc = pd_fail(&err, PD_EUSAGE, "--keep is a number from 0 to 10000, not '%s'", keep);
+        rc = pd_fail(&err, PD_EUSAGE, "--keep must be a number from 0 to 10000, not '%s'", keep);
     c.keep = (int)(keep ? n : o.keep_jobs);
     c.store_limit = o.store_limit;
     if (!err.code)

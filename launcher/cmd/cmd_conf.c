@@ -1,5 +1,5 @@
-/* cmd_conf.c - paddlectl conf: every option's value and where it came from, and what they come to
- * for each node. */
+/* cmd_conf.c - paddlectl conf: the value of every option with its origin, and the resulting
+ * settings of each node. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "launcher/link/client_env.h"
 #include "launcher/cmd/cmd.h"
 
-/* The hosts with their roles. */
+/* The hosts and their roles. */
 struct nodes {
     struct hosts hosts;
     int *pservers, *trainers;
@@ -28,7 +28,7 @@ static void nodes_release(struct nodes *n) {
     free(n->trainers);
 }
 
-/* root_dir as it is for each: %n is the node's id. */
+/* Replace %n in each host's root_dir by the node id. */
 static int expand_roots(struct hosts *hosts, const struct pd_options *o, struct pd_err *err) {
     for (size_t i = 0; i < hosts->n; i++) {
         struct host *h = &hosts->v[i];
@@ -50,8 +50,8 @@ static int expand_roots(struct hosts *hosts, const struct pd_options *o, struct 
 
 static int nodes_load(struct nodes *n, const struct pd_options *o, struct pd_err *err) {
     memset(n, 0, sizeof *n);
-    int rc = *o->hosts ? hosts_load(&n->hosts, o, err)
-                       : 0; /* no hosts yet: not this command's business */
+    int rc =
+        *o->hosts ? hosts_load(&n->hosts, o, err) : 0; /* a conf.ini without hosts is valid here */
     if (!rc && n->hosts.n)
         rc = hosts_parse_roles(&n->pservers, &n->n_pservers, o->pservers, n->hosts.n, "pservers",
                                option_source(o, "pservers"), err);
@@ -72,7 +72,7 @@ static int rank_of(const int *ids, size_t n, size_t node) {
     return -1;
 }
 
-/* --- text: a conf.ini again, with comments that say where each line is from --- */
+/* --- text: a conf.ini, with the origin of each line as comment --- */
 
 static void line(const char *name, const char *value, int n, const char *where) {
     int width = (int)strlen(name) + n;
@@ -215,7 +215,7 @@ static json_t *nodes_json(const struct nodes *n, const struct pd_options *o) {
 
 /* --- the command --- */
 
-/* The workspace's train.ini counts too, when the workspace is a folder here. */
+/* Read the train.ini of the workspace too, if the workspace is a folder on this machine. */
 static int read_train(struct pd_options *o, struct pd_err *err) {
     char path[4096];
     struct stat st;
@@ -225,8 +225,8 @@ static int read_train(struct pd_options *o, struct pd_err *err) {
     return pd_options_read_train(o, path, err);
 }
 
-/* The worker has the network's code: it says what the workspace's train.ini comes to. Returns only
- * when it can't be run. */
+/* Replace this process by `paddle_worker model`, which prints the network of train.ini: paddlectl
+ * has no code of layers. Returns only on failure. */
 static int show_model(const struct pd_options *o, struct pd_err *err) {
     char path[4096], config[4096], role[] = "model", *argv[] = {path, role, config, NULL};
     int rc = node_program_path("paddle_worker", path, sizeof path, err);
@@ -245,29 +245,26 @@ int cmd_conf(int argc, char **argv) {
     int json = 0, only_nodes = 0, model = 0;
     const struct pd_extra_option extra[] = {
         {"nodes", &only_nodes, NULL,
-         "a line for each node: id, name, [user@]address[:port], root_dir, roles; separated by "
+         "print one line per node: id, name, [user@]address[:port], root_dir, roles; separated by "
          "tabs"},
         {"model", &model, NULL,
-         "the network of the workspace's train.ini as a table: shapes, parameters, FLOPs"},
+         "print the network of the workspace's train.ini as a table: shapes, parameters, FLOPs"},
         CMD_JSON(&json),
         {0},
     };
     const struct cmd_line line_ = {
         .usage = "paddlectl conf [options]\n"
-                 "Shows the value of every option, and whether it comes from conf.ini (with the "
-                 "line), the workspace's train.ini,\n"
-                 "the command line, or is the default; groups and sections of hosts likewise. What "
-                 "is printed is a conf.ini.",
-        .about = "With --json also the nodes are listed, with what conf.ini says of each in the "
-                 "end: user, port, address, root_dir,\n"
-                 "identity_file, environment, and the ranks of its parameter server and trainer. "
-                 "null is what conf.ini leaves open: your name\n"
-                 "and port 22, unless ~/.ssh/config says otherwise.",
+                 "Shows the value of every option and its origin: conf.ini (with the line), the "
+                 "workspace's train.ini, the command line, or the default. Groups and sections of "
+                 "hosts follow in the same way. The output is a valid conf.ini.",
+        .about = "With --json the output also lists the nodes with their resulting settings: user, "
+                 "port, address, root_dir, identity_file, environment, and the ranks of parameter "
+                 "server and trainer. A value is null if conf.ini does not set it: then the user "
+                 "is yours and the port is 22, unless ~/.ssh/config sets others.",
         .examples =
-            "paddlectl conf --num_passes=5\twhere a value comes from, and what the command line "
-            "would change\n"
+            "paddlectl conf --num_passes=5\tthe origin of each value, and the effect of an option\n"
             "paddlectl conf --nodes\twhat the list of hosts expands to\n"
-            "paddlectl conf --model\tthe network: is train.ini right, and how large is it?\n",
+            "paddlectl conf --model\tchecks train.ini, and shows the size of its network\n",
         .sections = "cluster ssh job train",
         .who = PD_LAUNCHER,
         .extra = extra,
@@ -288,7 +285,8 @@ int cmd_conf(int argc, char **argv) {
         rc = cmd_fail(&err);
     } else {
         if (!json && !only_nodes)
-            show_text(&o); /* first: who has a mistake in the list of hosts looks here */
+            show_text(&o); /* before the hosts are expanded: the text helps to find a mistake in the
+                              list of hosts */
         if (nodes_load(&n, &o, &err))
             rc = cmd_fail(&err);
         else if (json)

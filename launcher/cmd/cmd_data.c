@@ -1,4 +1,4 @@
-/* cmd_data.c - what prepare and split have in common: see cmd_data.h. */
+/* cmd_data.c - helpers of prepare and split; see cmd_data.h. */
 #include "launcher/cmd/cmd_data.h"
 
 #include <jansson.h>
@@ -25,7 +25,8 @@ int cmd_number(const char *name, const char *text, uint64_t max, uint64_t *out,
                struct pd_err *err) {
     if (!text || !pd_parse_u64(text, max, out))
         return 0;
-    return pd_fail(err, PD_EUSAGE, "%s is 0..%llu, not '%s'", name, (unsigned long long)max, text);
+    return pd_fail(err, PD_EUSAGE, "%s must be 0..%llu, not '%s'", name, (unsigned long long)max,
+                   text);
 }
 
 int cmd_truth(const char *name, const char *text, int *out, struct pd_err *err) {
@@ -36,7 +37,7 @@ int cmd_truth(const char *name, const char *text, int *out, struct pd_err *err) 
     else if (!strcmp(text, "false") || !strcmp(text, "0"))
         *out = 0;
     else
-        return pd_fail(err, PD_EUSAGE, "%s is true or false, not '%s'", name, text);
+        return pd_fail(err, PD_EUSAGE, "%s must be true or false, not '%s'", name, text);
     return 0;
 }
 
@@ -49,6 +50,6 @@ int cmd_data_parse(const struct cmd_line *line, int argc, char **argv, const cha
     pd_options_release(&o);
     if (*n_rest)
         return CMD_GO_ON;
-    fprintf(stderr, "paddlectl: which files? see 'paddlectl %s --help'\n", argv[0]);
+    fprintf(stderr, "paddlectl: no input files given; see 'paddlectl %s --help'\n", argv[0]);
     return pd_code_exit_status(PD_EUSAGE);
 }

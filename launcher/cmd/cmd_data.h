@@ -1,22 +1,23 @@
-/* cmd_data.h - what the commands that make data files have in common: numbers in, counts out. */
+/* cmd_data.h - helpers of the commands that make data files: parse numbers, print counts. */
 #ifndef LAUNCHER_CMD_DATA_H
 #define LAUNCHER_CMD_DATA_H
 
 #include "launcher/cmd/cmd.h"
 
-/* A count of a result, by name. */
+/* A named count of a command's result. */
 struct cmd_count {
     const char *name;
     uint64_t value;
 };
-int cmd_show_counts(const struct cmd_count *c, int json); /* ended by name NULL; the exit status */
+/* Print the counts, ended by a NULL name, as text or JSON. Returns the exit status. */
+int cmd_show_counts(const struct cmd_count *c, int json);
 
-/* The value of option `name` into *out; a NULL text leaves it as it is. */
+/* Parse the value of option `name` into *out. If text is NULL, *out keeps its value. */
 int cmd_number(const char *name, const char *text, uint64_t max, uint64_t *out, struct pd_err *err);
 int cmd_truth(const char *name, const char *text, int *out, struct pd_err *err);
 
-/* As cmd_parse, of a command that takes no options of conf.ini. The words that are not options are
- * input files; there must be one. */
+/* cmd_parse for a command without options of conf.ini. Words that are not options are input files;
+ * at least one is required. */
 int cmd_data_parse(const struct cmd_line *line, int argc, char **argv, const char **rest,
                    int *n_rest);
 

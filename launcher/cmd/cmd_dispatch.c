@@ -1,4 +1,5 @@
-/* cmd_dispatch.c - paddlectl dispatch: the workspace to ROOT/workspaces/NAME-HASH of every node. */
+/* cmd_dispatch.c - paddlectl dispatch: deploys the workspace to ROOT/workspaces/NAME-HASH on every
+ * node. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +17,11 @@
 
 enum { PATIENCE_MS = 3000 };
 
-struct command_dispatch {
+struct dispatch_cmd {
     const struct pd_options *o;
     struct ask_all *g;
     struct dispatch *d;
-    struct view *view; /* stderr: stdout is the path */
+    struct view *view; /* on stderr, since stdout gets the path */
     struct bar bar;
     struct pd_err broken;
     char name[100];
@@ -29,30 +30,30 @@ struct command_dispatch {
 
 /* --- the conversation with each host --- */
 
-static void talk(struct ask_all_node *n) {
-    struct command_dispatch *c = n->g->arg;
+static void on_connected(struct ask_all_node *n) {
+    struct dispatch_cmd *c = n->g->arg;
     dispatch_add_node(c->d, n->id, n->link, DISPATCH_ALL);
 }
 
-/* It stays: others may take from it. */
+/* Keep the connection: the node may still relay to others. */
 static void on_done(void *arg, int node) {
-    struct command_dispatch *c = arg;
+    struct dispatch_cmd *c = arg;
     ask_all_keep(&c->g->nodes[node]);
 }
 
 static void on_failed(void *arg, int node, const struct pd_err *err) {
-    struct command_dispatch *c = arg;
+    struct dispatch_cmd *c = arg;
     ask_all_fail(&c->g->nodes[node], err);
 }
 
 static void on_broken(void *arg, const struct pd_err *err) {
-    struct command_dispatch *c = arg;
+    struct dispatch_cmd *c = arg;
     c->broken = *err;
-    ask_all_interrupt(c->g); /* hosts that are still being logged in to, too */
+    ask_all_interrupt(c->g); /* also ends log-ins that are under way */
 }
 
 static void on_scanned(void *arg, int package) {
-    struct command_dispatch *c = arg;
+    struct dispatch_cmd *c = arg;
     char *text = listing_of_large(dispatch_scan(c->d, package));
     if (text)
         view_printf(c->view, "%s", text);
@@ -60,12 +61,12 @@ static void on_scanned(void *arg, int package) {
 }
 
 static void on_change(void *arg) {
-    struct command_dispatch *c = arg;
+    struct dispatch_cmd *c = arg;
     bar_update(&c->bar, c->d, uv_now(&c->g->c->loop));
 }
 
 static void on_closed(struct ask_all_node *n) {
-    struct command_dispatch *c = n->g->arg;
+    struct dispatch_cmd *c = n->g->arg;
     dispatch_remove_node(c->d, n->id);
 }
 
@@ -76,7 +77,8 @@ static void put_object(void *arg, json_t *o) {
 
 /* --- the report --- */
 
-/* As run takes it for all nodes: with ~ and %n, or relative to root_dir when that differs. */
+/* The path for `run --job_workspace`: with ~ and %n as in root_dir, or relative to root_dir if the
+ * nodes have different ones. */
 static void path_of(const struct client_env *c, const char *name, const struct scan *s,
                     char out[PATH_MAX]) {
     char hex[2 * OBJECT_ID + 1];
@@ -91,7 +93,7 @@ static void path_of(const struct client_env *c, const char *name, const struct s
              hex);
 }
 
-static int report(const struct command_dispatch *c) {
+static int report(const struct dispatch_cmd *c) {
     const struct ask_all *g = c->g;
     const struct scan *s = dispatch_scan(c->d, 0);
     struct dispatch_progress p;
@@ -130,7 +132,8 @@ static int report(const struct command_dispatch *c) {
 
 /* --- the command --- */
 
-/* "word2vec" of "./word2vec/" or "/w/word2vec.tar.gz", with only what an agent takes in a name. */
+/* "word2vec" of "./word2vec/" or "/w/word2vec.tar.gz"; characters that agents refuse in names
+ * become '_'. */
 static void name_of(const char *path, char *out, size_t cap) {
     char full[PATH_MAX];
     if (!realpath(path, full))
@@ -148,8 +151,7 @@ static void name_of(const char *path, char *out, size_t cap) {
         pd_fmt(out, cap, "workspace");
 }
 
-static int run(struct command_dispatch *c, struct ask_all *g, struct scan *scan,
-               struct pd_err *err) {
+static int run(struct dispatch_cmd *c, struct ask_all *g, struct scan *scan, struct pd_err *err) {
     const struct dispatch_conf conf = {.loop = &g->c->loop,
                                        .n_nodes = (int)g->c->hosts.n,
                                        .relay = c->o->relay == PD_RELAY_AUTO,
@@ -170,7 +172,7 @@ static int run(struct command_dispatch *c, struct ask_all *g, struct scan *scan,
     } else if ((rc = dispatch_add(c->d, "deploy", c->name, scan, err)) >= 0) {
         bar_init(&c->bar, c->view, c->json ? put_object : NULL, c, uv_now(&g->c->loop));
         g->on_closed = on_closed;
-        int bad = ask_all_run(g, talk, c);
+        int bad = ask_all_run(g, on_connected, c);
         bar_end(&c->bar, c->d, uv_now(&g->c->loop));
         if (c->broken.code)
             rc = pd_fail(err, c->broken.code, "%s", c->broken.msg);
@@ -187,7 +189,7 @@ static int run(struct command_dispatch *c, struct ask_all *g, struct scan *scan,
     return rc ? rc : status;
 }
 
-static int dry_run(const struct command_dispatch *c, const struct client_env *cl, struct scan *scan,
+static int dry_run(const struct dispatch_cmd *c, const struct client_env *cl, struct scan *scan,
                    struct pd_err *err) {
     char path[PATH_MAX];
     struct scan_totals t;
@@ -214,7 +216,7 @@ static int dry_run(const struct command_dispatch *c, const struct client_env *cl
 }
 
 static int dispatch(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
-    struct command_dispatch *c = arg;
+    struct dispatch_cmd *c = arg;
     (void)want;
     struct client_env cl;
     struct ask_all g;
@@ -225,7 +227,8 @@ static int dispatch(void *arg, const struct pd_options *o, const char *want, str
     c->g = &g;
     if (!*o->job_dispatch_package)
         return pd_fail(err, PD_ECONF,
-                       "give job_dispatch_package: the workspace, a folder or tar archive here");
+                       "job_dispatch_package is missing: give the workspace, a folder or tar "
+                       "archive on this machine");
     if ((rc = client_env_init(&cl, o, err)))
         return rc;
     name_of(o->job_dispatch_package, c->name, sizeof c->name);
@@ -250,33 +253,33 @@ static int dispatch(void *arg, const struct pd_options *o, const char *want, str
 }
 
 int cmd_dispatch(int argc, char **argv) {
-    struct command_dispatch c = {0};
+    struct dispatch_cmd c = {0};
     const struct pd_extra_option extra[] = {
         {"dry_run", &c.dry_run, NULL,
-         "list what would be sent, by size, and why (new, changed, ignored), and do nothing"},
+         "list the files by size with the reason (new, changed, ignored), and send nothing"},
         {"json", &c.json, NULL,
-         "one object a line: progress (event: dispatch), then the result (event: result), with "
-         "peak_memory of paddlectl and of the agents, in bytes"},
+         "print one JSON object per line: progress (event: dispatch), then the result (event: "
+         "result), with peak_memory of paddlectl and of the agents in bytes"},
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl dispatch [options]\n"
                  "Deploys job_dispatch_package to every host, below root_dir, and prints its path "
-                 "there, for\n"
-                 "'paddlectl run --job_workspace=PATH'. A host that has it already gets nothing.",
-        .about = "Only what a host lacks travels: contents are cut where they say so and compared "
-                 "by hash, so of a large file with an edit some "
-                 "64 kB. It leaves this machine once and goes from host to host; a host that fails "
-                 "or is slow is passed by, and hosts that can't "
-                 "reach each other get it from here over ssh (relay = off: all do).\n"
-                 "\n"
-                 "Files named in .paddleignore, which means what .gitignore means, stay here, and "
-                 "so do .git and the workspace's output, unless\n"
-                 "it has a line !.git or !/output. --dry-run compares with what was last "
-                 "dispatched from here.",
-        .examples =
-            "paddlectl run --job_workspace=\"$(paddlectl dispatch)\"\tdeploy once, run often\n"
-            "paddlectl dispatch --dry-run\twhat would be sent, the largest files first\n",
+                 "for 'paddlectl run --job_workspace=PATH'. Nothing is sent to a host that already "
+                 "has the workspace.",
+        .about =
+            "A host gets only the contents that it lacks. Files are split at content-defined "
+            "boundaries into objects, which are compared by hash: after an edit of a large file "
+            "some 64 kB are sent. The data leaves this machine once and is relayed from host to "
+            "host. A relay that fails or is slow is bypassed, and hosts that cannot reach each "
+            "other get the data from this machine over ssh (relay = off: all hosts do).\n"
+            "\n"
+            "Files that match .paddleignore (with the rules of .gitignore) are not sent; neither "
+            "are .git and the workspace's output, unless .paddleignore has a line !.git or "
+            "!/output. --dry-run compares with the last dispatch from this machine.",
+        .examples = "paddlectl run --job_workspace=\"$(paddlectl dispatch)\"\tdeploys and runs in "
+                    "one line\n"
+                    "paddlectl dispatch --dry-run\tlists the files, the largest first\n",
         .extra = extra,
         .sections = "cluster ssh job",
         .who = PD_LAUNCHER,

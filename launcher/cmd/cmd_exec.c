@@ -1,4 +1,4 @@
-/* cmd_exec.c - paddlectl exec: a command on all hosts, equal outputs shown once. */
+/* cmd_exec.c - paddlectl exec: runs a command on all hosts and shows equal outputs once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,15 +19,15 @@
 
 enum { MEMORY = 64 << 20, HOST_MEMORY_MAX = 256 << 10, HOST_MEMORY_MIN = 4 << 10 };
 
-struct exec {
+struct exec_cmd {
     const char *nodes, *timeout, *input;
     int no_fold, json;
     struct client_env c;
     struct shell_job job;
     const char **names;
-    struct spool *spools; /* 2i: stdout of host i, 2i+1: its stderr; unless streams */
+    struct spool *spools; /* 2i: stdout of host i, 2i+1: its stderr; unused with --no-fold */
     struct stream_view *stream;
-    struct pd_err *cut; /* per host: its output could not be kept */
+    struct pd_err *cut; /* per host: why its output is incomplete */
     void *mapped;
     size_t n_over, n_asked;
     int broken, interrupted;
@@ -38,11 +38,11 @@ static size_t host_memory(size_t n) {
     return m > HOST_MEMORY_MAX ? HOST_MEMORY_MAX : m < HOST_MEMORY_MIN ? HOST_MEMORY_MIN : m;
 }
 
-/* --- what comes --- */
+/* --- output of the hosts --- */
 
 static void on_output(void *arg, size_t host, enum shell_stream stream, const uint8_t *p,
                       size_t n) {
-    struct exec *x = arg;
+    struct exec_cmd *x = arg;
     if (x->stream)
         stream_view_put(x->stream, host, stream == SHELL_ERR, p, n, &x->cut[host]);
     else
@@ -50,7 +50,7 @@ static void on_output(void *arg, size_t host, enum shell_stream stream, const ui
 }
 
 static void on_over(void *arg, size_t host) {
-    struct exec *x = arg;
+    struct exec_cmd *x = arg;
     x->n_over++;
     if (!x->stream)
         return;
@@ -59,19 +59,19 @@ static void on_over(void *arg, size_t host) {
         stream_view_end_all(x->stream);
 }
 
-/* Nobody reads what we show: end as a program does that SIGPIPE ends. */
+/* The reader of stdout is gone: end with the exit status of a program that SIGPIPE ended. */
 static void on_broken(void *arg) {
-    struct exec *x = arg;
+    struct exec_cmd *x = arg;
     x->broken = 1;
     shell_stop(&x->job);
 }
 
-/* --- what is told at the end --- */
+/* --- the report at the end --- */
 
-static void describe(const struct exec *x, size_t i, char *out, size_t cap) {
+static void describe(const struct exec_cmd *x, size_t i, char *out, size_t cap) {
     const struct shell_host *h = &x->job.hosts[i];
     *out = 0;
-    if (h->err.code == PD_ECANCELED) /* that it was interrupted is known */
+    if (h->err.code == PD_ECANCELED) /* the user pressed Ctrl-C: no message */
         return;
     if (h->err.code)
         snprintf(out, cap, "%s", h->err.msg);
@@ -81,13 +81,12 @@ static void describe(const struct exec *x, size_t i, char *out, size_t cap) {
         snprintf(out, cap, "exit status %d", h->status);
     if (x->cut[i].code) {
         size_t n = strlen(out);
-        snprintf(out + n, cap - n, "%sits output is not complete: %s", n ? "; " : "",
-                 x->cut[i].msg);
+        snprintf(out + n, cap - n, "%sits output is incomplete: %s", n ? "; " : "", x->cut[i].msg);
     }
 }
 
-/* "paddlectl: node[3,5]: exit status 2", each reason once. */
-static void say_failures(const struct exec *x) {
+/* Print lines "paddlectl: node[3,5]: exit status 2": hosts with the same reason share a line. */
+static void print_failures(const struct exec_cmd *x) {
     size_t n = x->c.hosts.n, cap = 2 * sizeof x->cut[0].msg;
     const char **names = pd_calloc(n, sizeof *names);
     char *said = pd_calloc(n, 1), *why = pd_malloc(cap), *other = pd_malloc(cap);
@@ -113,7 +112,7 @@ static void say_failures(const struct exec *x) {
     free(other);
 }
 
-static int show_folded(struct exec *x, struct pd_err *err) {
+static int show_folded(struct exec_cmd *x, struct pd_err *err) {
     size_t n = x->c.hosts.n, k = 0;
     struct block *v = pd_calloc(n, sizeof *v);
     int rc = v ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
@@ -128,7 +127,7 @@ static int show_folded(struct exec *x, struct pd_err *err) {
     return rc;
 }
 
-static int json_host(struct exec *x, size_t i) {
+static int json_host(struct exec_cmd *x, size_t i) {
     const struct shell_host *h = &x->job.hosts[i];
     json_t *name = json_string(x->names[i]), *why = json_string(h->err.msg),
            *cut = json_string(x->cut[i].msg);
@@ -156,7 +155,7 @@ static int json_host(struct exec *x, size_t i) {
     return bad;
 }
 
-static int show_json(struct exec *x, struct pd_err *err) {
+static int show_json(struct exec_cmd *x, struct pd_err *err) {
     int bad = 0;
     for (size_t i = 0; i < x->c.hosts.n && !bad; i++)
         if (x->job.hosts[i].asked)
@@ -164,10 +163,10 @@ static int show_json(struct exec *x, struct pd_err *err) {
     return bad || fflush(stdout) ? pd_fail(err, PD_EIO, "the result cannot be written") : 0;
 }
 
-/* --- before --- */
+/* --- preparation --- */
 
-/* For everybody's stdin: a file as it stands, or ours up to its end. */
-static int map_input(struct exec *x, struct pd_err *err) {
+/* Map the stdin of all hosts: a file, or a copy of paddlectl's own stdin up to its end. */
+static int map_input(struct exec_cmd *x, struct pd_err *err) {
     struct stat st;
     int own = !strcmp(x->input, "-"), fd = own ? dup(0) : open(x->input, O_RDONLY | O_CLOEXEC),
         rc = 0;
@@ -175,7 +174,7 @@ static int map_input(struct exec *x, struct pd_err *err) {
         rc = pd_fail_errno(err, PD_ENOENT, errno, "cannot read %s", own ? "stdin" : x->input);
     if (!rc && S_ISDIR(st.st_mode))
         rc = pd_fail(err, PD_EUSAGE, "--stdin: %s is a folder", own ? "stdin" : x->input);
-    if (!rc && !S_ISREG(st.st_mode)) { /* a pipe: into a file without a name */
+    if (!rc && !S_ISREG(st.st_mode)) { /* a pipe: copy to an unnamed file */
         FILE *f = tmpfile();
         char buf[32768];
         ssize_t k = 0;
@@ -183,7 +182,7 @@ static int map_input(struct exec *x, struct pd_err *err) {
                fwrite(buf, 1, (size_t)k, f) == (size_t)k)
             ;
         if (!f || k || fflush(f) || dup2(fileno(f), fd) < 0 || fstat(fd, &st))
-            rc = pd_fail_errno(err, PD_EIO, errno, "cannot keep what comes on stdin");
+            rc = pd_fail_errno(err, PD_EIO, errno, "cannot store the input from stdin");
         if (f)
             fclose(f);
     }
@@ -212,7 +211,7 @@ static char *join(const char *const *words, int n) {
     return out;
 }
 
-static int choose(struct exec *x, struct pd_err *err) {
+static int choose_hosts(struct exec_cmd *x, struct pd_err *err) {
     char *chosen = pd_calloc(x->c.hosts.n, 1);
     int rc = chosen ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
     if (!rc && x->nodes)
@@ -225,11 +224,12 @@ static int choose(struct exec *x, struct pd_err *err) {
     return rc;
 }
 
-static int prepare(struct exec *x, struct pd_err *err) {
+static int prepare(struct exec_cmd *x, struct pd_err *err) {
     size_t n = x->c.hosts.n;
     double seconds = 0;
     if (x->timeout && pd_parse_f64(x->timeout, 0.001, 1e9, &seconds))
-        return pd_fail(err, PD_EUSAGE, "--timeout is a number of seconds, not '%s'", x->timeout);
+        return pd_fail(err, PD_EUSAGE, "--timeout must be a number of seconds, not '%s'",
+                       x->timeout);
     x->job.timeout_ms = (uint64_t)(seconds * 1000);
     x->job.hosts = pd_calloc(n, sizeof *x->job.hosts);
     x->names = pd_calloc(n, sizeof *x->names);
@@ -241,7 +241,7 @@ static int prepare(struct exec *x, struct pd_err *err) {
         x->names[i] = x->c.hosts.v[i].label;
     for (size_t i = 0; i < 2 * n; i++)
         spool_init(&x->spools[i], host_memory(n));
-    int rc = choose(x, err);
+    int rc = choose_hosts(x, err);
     if (!rc && x->input)
         rc = map_input(x, err);
     if (!rc && x->no_fold)
@@ -250,7 +250,7 @@ static int prepare(struct exec *x, struct pd_err *err) {
     return rc;
 }
 
-static void release(struct exec *x) {
+static void release(struct exec_cmd *x) {
     if (x->stream)
         stream_view_free(x->stream);
     for (size_t i = 0; x->spools && i < 2 * x->c.hosts.n; i++)
@@ -264,7 +264,7 @@ static void release(struct exec *x) {
     client_env_release(&x->c);
 }
 
-static int highest(const struct exec *x) {
+static int highest_status(const struct exec_cmd *x) {
     int status = 0;
     if (x->broken)
         return 128 + SIGPIPE;
@@ -277,7 +277,7 @@ static int highest(const struct exec *x) {
     return x->interrupted ? pd_code_exit_status(PD_ECANCELED) : status;
 }
 
-static int run(struct exec *x, const struct pd_options *o, struct pd_err *err) {
+static int run(struct exec_cmd *x, const struct pd_options *o, struct pd_err *err) {
     static const struct shell_events ev = {.on_output = on_output, .on_over = on_over};
     int rc = client_env_init_plain(&x->c, o, err);
     if (rc)
@@ -287,52 +287,50 @@ static int run(struct exec *x, const struct pd_options *o, struct pd_err *err) {
         x->interrupted = shell_run(&x->c, &x->job, &ev, x);
         rc = x->broken ? 0 : x->json ? show_json(x, err) : x->stream ? 0 : show_folded(x, err);
         if (!x->json && !x->broken)
-            say_failures(x);
+            print_failures(x);
     }
-    int status = rc ? pd_code_exit_status(rc) : highest(x);
+    int status = rc ? pd_code_exit_status(rc) : highest_status(x);
     release(x);
     return status;
 }
 
 int cmd_exec(int argc, char **argv) {
-    struct exec x = {0};
+    struct exec_cmd x = {0};
     const struct pd_extra_option extra[] = {
         {"node=LIST", NULL, &x.nodes,
-         "on these hosts: ids (0-3,7) or names (gpu-[01-04], gpu-1*, @GROUP)"},
-        {"no_fold", &x.no_fold, NULL, "show lines as they come, each behind its host's name"},
+         "run only on these hosts: ids (0-3,7) or names (gpu-[01-04], gpu-1*, @GROUP)"},
+        {"no_fold", &x.no_fold, NULL, "show each line when it arrives, after the name of its host"},
         {"timeout=SECONDS", NULL, &x.timeout,
-         "end the command on a host where it takes longer; exit status 124"},
+         "end the command on hosts where it takes longer; exit status 124"},
         {"stdin=FILE", NULL, &x.input,
-         "the command's stdin on every host; - is ours; else it is empty"},
+         "the stdin of the command on every host; - is paddlectl's own stdin; default: empty"},
         {"json", &x.json, NULL,
-         "one JSON object a host and line: node, host, status, signal, error, ms, stdout, stderr"},
+         "print one JSON object per host, one per line: node, host, status, signal, error, ms, "
+         "stdout, stderr"},
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl exec [options] [--] COMMAND...\n"
                  "Runs a command on all hosts at the same time, as 'ssh HOST COMMAND...' does: the "
-                 "words are joined by blanks and\n"
-                 "given to the user's shell there. When all are done, equal outputs are shown "
-                 "once, with the names of their\n"
-                 "hosts. Options of paddlectl stand before the command.",
-        .about = "The command ends when paddlectl does, however that ends: what runs in its "
-                 "session on the hosts then gets TERM, and\n"
-                 "KILL a second later. What it has left running in the background when it ends by "
-                 "itself stays.\n\n"
-                 "Output that does not fit into memory waits in a file without a name in $TMPDIR "
-                 "or /tmp.",
+                 "words are joined by blanks and passed to the user's shell there. When all hosts "
+                 "have finished, paddlectl shows equal outputs once, with the names of their "
+                 "hosts. Options of paddlectl must precede the command.",
+        .about =
+            "When paddlectl ends, for any reason, the command ends too: the processes of its "
+            "session on the hosts get TERM, and KILL one second later. Background processes of a "
+            "command that ends by itself keep running.\n\n"
+            "Output that does not fit into memory is stored in an unnamed file in $TMPDIR or /tmp.",
         .examples = "paddlectl exec uptime\ton all hosts of conf.ini\n"
                     "paddlectl exec --node=0-3 'nproc; free -g'\ton the first four\n"
                     "paddlectl exec --no-fold tail -f /var/log/syslog\tline by line, until Ctrl-C\n"
                     "paddlectl exec --stdin=setup.sh sh -s -- --quick\ta script from here, with an "
                     "argument\n",
-        .status =
-            "0\tthe command ended with 0 on all hosts\n"
-            "1..\tthe highest of its exit statuses; 128 and the number of a signal that ended it\n"
-            "2\twrong usage or configuration; nothing was done\n"
-            "124\tit was ended after --timeout\n"
-            "130\tstopped by Ctrl-C\n"
-            "255\ta host could not be reached\n",
+        .status = "0\tthe command ended with 0 on all hosts\n"
+                  "1..\tthe highest exit status of the command; 128 + N if signal N ended it\n"
+                  "2\twrong usage or configuration; nothing was done\n"
+                  "124\tthe command was ended after --timeout\n"
+                  "130\tstopped by Ctrl-C\n"
+                  "255\ta host could not be reached\n",
         .extra = extra,
         .who = PD_LAUNCHER | PD_UP_TO_WORD,
         .max_rest = CMD_REST_MAX,
@@ -350,10 +348,11 @@ int cmd_exec(int argc, char **argv) {
         rc = pd_code_exit_status(pd_fail(&err, PD_ENOMEM, "out of memory"));
     else if (!n_rest)
         rc = pd_code_exit_status(
-            pd_fail(&err, PD_EUSAGE, "which command? see 'paddlectl exec --help'"));
+            pd_fail(&err, PD_EUSAGE, "no command given; see 'paddlectl exec --help'"));
     else if (x.json && x.no_fold)
         rc = pd_code_exit_status(pd_fail(
-            &err, PD_EUSAGE, "--json tells what each host said; it does not go with --no-fold"));
+            &err, PD_EUSAGE,
+            "--json reports each host separately; --json and --no-fold exclude each other"));
     else
         rc = run(&x, &o, &err);
     free(command);

@@ -1,5 +1,5 @@
-/* cmd_export.c - paddlectl export: a saved model in a format of numpy's, word2vec's or the original
- * system's. */
+/* cmd_export.c - paddlectl export: writes a saved model in the format of numpy, word2vec or the
+ * original system. */
 #include <stdio.h>
 
 #include "launcher/cmd/cmd.h"
@@ -12,24 +12,24 @@ int cmd_export(int argc, char **argv) {
     const struct pd_extra_option extra[] = {
         {"model=FOLDER", NULL, &model, "the saved model; required"},
         {"format=npz|word2vec|word2vec-binary|original", NULL, &x.format,
-         "what to write; default: npz"},
-        {"out=FILE", NULL, &x.out, "the file to write; a folder for original; required"},
-        {"param=NAME", NULL, &x.param, "word2vec: the embedding, when the model has several"},
+         "the output format; default: npz"},
+        {"out=FILE", NULL, &x.out, "the file to write, for format original a folder; required"},
+        {"param=NAME", NULL, &x.param,
+         "word2vec: the embedding to write, if the model has several"},
         {"vocabulary=FILE", NULL, &x.vocabulary,
-         "word2vec: a word a line; without it the words are the rows' numbers"},
+         "word2vec: a file with one word per line; default: row numbers serve as words"},
         CMD_JSON(&json),
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl export --model=FOLDER --out=FILE [options]\n"
                  "Writes a saved model in another format.",
-        .about = "npz is an archive that numpy.load reads: an array for each dense parameter; of a "
-                 "table two, NAME with its rows and NAME.ids "
-                 "with their ids, ascending. word2vec and word2vec-binary are an embedding as the "
-                 "word2vec tool writes it and gensim "
-                 "reads it. original is a folder with a file for each parameter: int32 0, uint32 "
-                 "4, uint64 number of values, float32 "
-                 "values; rows of a table that the model lacks are zeros.",
+        .about = "npz is an archive for numpy.load: one array for each dense parameter, and two "
+                 "for each table, NAME with the rows and NAME.ids with their ids in ascending "
+                 "order. word2vec and word2vec-binary contain one embedding in the formats of the "
+                 "word2vec tool, which gensim reads. original is a folder with one file per "
+                 "parameter: int32 0, uint32 4, uint64 number of values, float32 values; rows that "
+                 "the model lacks are zeros.",
         .examples = "paddlectl export --model=output/pass-00001 --out=model.npz\tfor numpy\n"
                     "paddlectl export --model=output/pass-00001 --format=word2vec "
                     "--vocabulary=dict.txt --out=words.txt\tfor gensim\n",
@@ -46,7 +46,8 @@ int cmd_export(int argc, char **argv) {
     pd_options_release(&o);
     if (!model || !x.out)
         rc = pd_fail(&err, PD_EUSAGE, "%s",
-                     model ? "where to? give --out=FILE" : "which model? give --model=FOLDER");
+                     model ? "no output given: use --out=FILE"
+                           : "no model given: use --model=FOLDER");
     else
         rc = model_open(&m, model, &err);
     if (!rc)

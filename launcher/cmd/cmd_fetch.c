@@ -1,5 +1,5 @@
-/* cmd_fetch.c - paddlectl fetch: the outputs, and with --log the logs, of a job that runs or is
- * over. */
+/* cmd_fetch.c - paddlectl fetch: copies the outputs, and with --log the logs, of a running or ended
+ * job. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "launcher/job/find.h"
 #include "launcher/job/outputs.h"
 
-struct fetch {
+struct fetch_cmd {
     struct outputs out;
     const struct found_job *job;
     int logs, json;
@@ -18,9 +18,9 @@ struct fetch {
 
 static void fetch_dir(struct ask_all_node *n, const char *dir);
 
-static void came(struct ask_all_node *n, const char *dir, int missing, const char *skipped,
-                 const struct pd_err *err) {
-    struct fetch *f = n->g->arg;
+static void on_transfer(struct ask_all_node *n, const char *dir, int missing, const char *skipped,
+                        const struct pd_err *err) {
+    struct fetch_cmd *f = n->g->arg;
     struct pd_err e = {0};
     if (*skipped)
         fprintf(stderr, "paddlectl: %s: %s: %s\n", n->host->label, dir, skipped);
@@ -38,19 +38,19 @@ static void came(struct ask_all_node *n, const char *dir, int missing, const cha
 }
 
 static void on_outputs(void *arg, int missing, const char *skipped, const struct pd_err *err) {
-    came(arg, "output", missing, skipped, err);
+    on_transfer(arg, "output", missing, skipped, err);
 }
 
 static void on_logs(void *arg, int missing, const char *skipped, const struct pd_err *err) {
-    came(arg, "log", missing, skipped, err);
+    on_transfer(arg, "log", missing, skipped, err);
 }
 
 static void fetch_dir(struct ask_all_node *n, const char *dir) {
-    const struct fetch *f = n->g->arg;
-    int logs = !strcmp(dir, "log"), id = f->job->at[n->id].node;
+    const struct fetch_cmd *f = n->g->arg;
+    int logs = !strcmp(dir, "log"), id = f->job->host[n->id].node;
     struct pd_err err = {0};
     if (id < 0)
-        pd_fail(&err, PD_EHOST, "it does not know which node of %s it is", f->job->id);
+        pd_fail(&err, PD_EHOST, "the host does not know its node id in %s", f->job->id);
     else if (package_fetch(n->link, &n->g->c->loop, dir, logs ? f->out.logs_aside : f->out.aside,
                            id, logs ? on_logs : on_outputs, n))
         pd_fail(&err, PD_EIO, "cannot write below %.600s", f->out.aside);
@@ -58,9 +58,9 @@ static void fetch_dir(struct ask_all_node *n, const char *dir) {
         ask_all_fail(n, &err);
 }
 
-static void talk(struct ask_all_node *n) { fetch_dir(n, "output"); }
+static void on_connected(struct ask_all_node *n) { fetch_dir(n, "output"); }
 
-static int report(const struct ask_all *g, const struct fetch *f, int n_renamed) {
+static int report(const struct ask_all *g, const struct fetch_cmd *f, int n_renamed) {
     json_t *hosts = json_array(), *bad = json_array();
     int n = 0;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
@@ -76,7 +76,7 @@ static int report(const struct ask_all *g, const struct fetch *f, int n_renamed)
     json_decref(hosts);
     json_decref(bad);
     if (n_renamed)
-        printf("%d output files of different nodes have the same name; the later are called "
+        printf("%d output files of different nodes have the same name; later copies are named "
                "NAME.node-N\n",
                n_renamed);
     if (!f->n_with_outputs)
@@ -86,7 +86,7 @@ static int report(const struct ask_all *g, const struct fetch *f, int n_renamed)
     return 0;
 }
 
-static int fetch_from(struct ask_all *g, const struct pd_options *o, struct fetch *f,
+static int fetch_from(struct ask_all *g, const struct pd_options *o, struct fetch_cmd *f,
                       struct pd_err *err) {
     int most = 0, renamed = 0,
         rc = outputs_init(&f->out, o->outputs, f->job->id, option_source(o, "outputs"), err);
@@ -97,16 +97,16 @@ static int fetch_from(struct ask_all *g, const struct pd_options *o, struct fetc
     if (rc)
         return rc;
     find_join(g, f->job, 0);
-    ask_all_run(g, talk, f);
+    ask_all_run(g, on_connected, f);
     for (size_t i = 0; i < g->c->hosts.n; i++)
-        most = f->job->at[i].node >= most ? f->job->at[i].node + 1 : most;
+        most = f->job->host[i].node >= most ? f->job->host[i].node + 1 : most;
     if (!g->interrupted && !(rc = outputs_place(&f->out, most, &renamed, err)))
         rc = report(g, f, renamed);
     return rc;
 }
 
 static int fetch(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
-    struct fetch *f = arg;
+    struct fetch_cmd *f = arg;
     struct client_env c;
     struct ask_all g;
     struct found found = {0};
@@ -125,9 +125,10 @@ static int fetch(void *arg, const struct pd_options *o, const char *want, struct
     if (bad || g.interrupted)
         status = ask_all_report(&g);
     int interrupted = g.interrupted;
-    if (rc == PD_ENOENT && bad) /* not found where we could look: that is no answer */
+    if (rc == PD_ENOENT && bad) /* the job may be on an unreachable host */
         err->code = PD_EHOST;
-    ask_all_release(&g); /* and with it what still unpacks */
+    ask_all_release(
+        &g); /* before the outputs are dropped: ends unpacking that is still under way */
     if (*f->out.aside)
         outputs_drop(&f->out);
     find_release(&found);
@@ -138,21 +139,22 @@ static int fetch(void *arg, const struct pd_options *o, const char *want, struct
 }
 
 int cmd_fetch(int argc, char **argv) {
-    struct fetch f = {0};
+    struct fetch_cmd f = {0};
     const struct pd_extra_option extra[] = {
-        {"log", &f.logs, NULL, "the logs, too, into log/node-N"},
+        {"log", &f.logs, NULL, "also copy the logs, to log/node-N"},
         CMD_JSON(&f.json),
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl fetch [options] [JOB]\n"
-                 "Brings the outputs of a job into output/<job id>, from any machine, also while "
-                 "it runs and after it failed or was\n"
-                 "stopped. Without JOB: of the only one that runs, else of the newest.",
-        .about = "Files that an earlier fetch brought are replaced, all others stay. output/latest "
-                 "then points at this job.\n",
-        .examples = "paddlectl fetch\tthe outputs of the newest job\n"
-                    "paddlectl fetch --log ab12\toutputs and logs of the job whose id ends so\n",
+                 "Copies the outputs of a job to output/<job id>, from any machine, also while the "
+                 "job runs and after it failed or was stopped. Without JOB: the only running job, "
+                 "else the newest job.",
+        .about = "Files of an earlier fetch are replaced, all other files stay. output/latest then "
+                 "points at this job.\n",
+        .examples =
+            "paddlectl fetch\tthe outputs of the newest job\n"
+            "paddlectl fetch --log ab12\toutputs and logs of the job whose id ends with ab12\n",
         .extra = extra,
         .sections = "cluster.hosts cluster.root_dir ssh job.outputs",
         .who = PD_LAUNCHER,

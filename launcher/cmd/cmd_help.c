@@ -1,13 +1,14 @@
-/* cmd_help.c - paddlectl help: what there is, a command's --help, and the manual and completions
- * that 'make' installs. */
+/* cmd_help.c - paddlectl help: the list of commands, a command's --help, and the manual and
+ * completions that 'make install' installs. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "launcher/cmd/manual.h"
 
-/* A command prints its part itself: only it knows its options. */
-static int ask(const struct command *table, size_t n, const struct command *c, const char *what) {
+/* Run the command with --help=FORM: only the command itself knows its own options. */
+static int print_form(const struct command *table, size_t n, const struct command *c,
+                      const char *what) {
     char kind[20];
     const char *argv[] = {c->name, kind, c->text, NULL};
     pd_fmt(kind, sizeof kind, "--help=%s", what);
@@ -67,12 +68,13 @@ static int man_page(const struct command *table, size_t n, const char *page, str
         pd_fmt(name, sizeof name, "%.*s", (int)(strlen(page) - strlen("paddlectl-.1")),
                page + strlen("paddlectl-")))
         return pd_fail(err, PD_EUSAGE,
-                       "there is no page '%.100s'; 'paddlectl help --pages' lists them", page);
+                       "there is no manual page '%.100s'; 'paddlectl help --pages' lists all pages",
+                       page);
     const struct command *c = cmd_find(table, n, name, err);
-    return c ? ask(table, n, c, "man") : err->code;
+    return c ? print_form(table, n, c, "man") : err->code;
 }
 
-static int pages(const struct command *table, size_t n) {
+static int print_pages(const struct command *table, size_t n) {
     puts("paddlectl.1\npaddlectl.ini.5");
     for (size_t i = 0; i < n; i++)
         printf("paddlectl-%s.1\n", table[i].name);
@@ -93,7 +95,7 @@ static int bash(const struct command *table, size_t n) {
           "    case $cmd in\n",
           stdout);
     for (size_t i = 0; i < n && !bad; i++)
-        bad = ask(table, n, &table[i], "bash");
+        bad = print_form(table, n, &table[i], "bash");
     fputs(complete_bash_tail, stdout);
     return bad || fflush(stdout) ? 1 : 0;
 }
@@ -118,7 +120,7 @@ static int zsh(const struct command *table, size_t n) {
           "    case $cmd in\n",
           stdout);
     for (size_t i = 0; i < n && !bad; i++)
-        bad = ask(table, n, &table[i], "zsh");
+        bad = print_form(table, n, &table[i], "zsh");
     fputs(complete_zsh_tail, stdout);
     return bad || fflush(stdout) ? 1 : 0;
 }
@@ -136,10 +138,11 @@ int cmd_help(const struct command *table, size_t n, int argc, char **argv) {
     };
     const struct cmd_line line = {
         .usage = "paddlectl help [SUBCOMMAND]\n"
-                 "Shows what a command does and its options; without one, lists the commands.",
-        .about = "The manual and the completions are made from the same tables as the program's "
-                 "own help and installed by 'make install'.\n"
-                 "Where paddlectl was not installed so, the options below print them.",
+                 "Shows the description and the options of a command. Without SUBCOMMAND: lists "
+                 "the commands.",
+        .about =
+            "'make install' installs the manual and the completions, which are generated from the "
+            "same tables as this help. Without an installation, the options below print them.",
         .examples = "paddlectl help run\tthe options of run\n"
                     "source <(paddlectl help --bash)\tcompletion in this shell\n"
                     "paddlectl help --man=paddlectl-run.1 | man -l -\ta page of the manual\n",
@@ -157,12 +160,12 @@ int cmd_help(const struct command *table, size_t n, int argc, char **argv) {
     if (err.code)
         return cmd_fail(&err);
     if (c)
-        return ask(table, n, c, "text");
+        return print_form(table, n, c, "text");
     if (page)
         rc = man_page(table, n, page, &err);
     else if (for_bash || for_zsh)
         rc = for_bash ? bash(table, n) : zsh(table, n);
     else
-        rc = list ? pages(table, n) : cmd_list(table, n, stdout);
+        rc = list ? print_pages(table, n) : cmd_list(table, n, stdout);
     return err.code ? cmd_fail(&err) : rc;
 }

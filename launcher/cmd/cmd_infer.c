@@ -1,5 +1,5 @@
-/* cmd_infer.c - paddlectl infer: runs the worker, which has the network's code, on this machine
- * with the same options. */
+/* cmd_infer.c - paddlectl infer: runs `paddle_worker infer` on this machine with the same options,
+ * since only the worker has the code of networks. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -37,16 +37,15 @@ int cmd_infer(int argc, char **argv) {
     };
     const struct cmd_line line = {
         .usage = "paddlectl infer --model=FOLDER --data=FILE [options]\n"
-                 "Prints what a saved model says of each sample, a line each, on this machine and "
+                 "Prints the outputs of a saved model, one line per sample, on this machine and "
                  "without a cluster.",
-        .about = "The data has the format that the model was trained on, labels included; they are "
-                 "read and not used. Tables are mapped "
-                 "and not loaded, so that they may be larger than memory; an id without a row "
-                 "counts as a row of zeros.",
-        .examples = "paddlectl infer --model=output/pass-00001 --data=test.txt >scores.txt\tan "
-                    "output line for each sample\n"
+        .about = "The data must have the format of the training data, labels included; the labels "
+                 "are read and not used. Tables are mapped and not loaded, so they may be larger "
+                 "than memory. An id without a row reads as a row of zeros.",
+        .examples = "paddlectl infer --model=output/pass-00001 --data=test.txt >scores.txt\tone "
+                    "output line per sample\n"
                     "tail -f log | paddlectl infer --model=output/pass-00001 --data=- "
-                    "--batch_size=1\teach line is answered at once\n",
+                    "--batch_size=1\tanswers each line at once\n",
         .extra = extra,
     };
     char words[MAX_ARGS][PATH_MAX];
@@ -65,8 +64,8 @@ int cmd_infer(int argc, char **argv) {
 #undef X
     if (!rc && (!model || !data))
         rc = pd_fail(&err, PD_EUSAGE, "%s",
-                     model ? "which data? give --data=FILE, or --data=- for standard input"
-                           : "which model? give --model=FOLDER");
+                     model ? "no data given: use --data=FILE, or --data=- for standard input"
+                           : "no model given: use --model=FOLDER");
     if (!rc)
         rc = run_worker(words, n, &err);
     return cmd_fail(&err);

@@ -1,4 +1,4 @@
-/* cmd_init.c - paddlectl init: a folder to begin with, NAME/conf.ini and NAME/workspace/. */
+/* cmd_init.c - paddlectl init: creates a folder with conf.ini and workspace/ from a template. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,8 @@ static int copy_tree(const char *from, const char *to, int depth, struct pd_err 
     return rc;
 }
 
-/* The title of its README.md, without "# " and "NAME: "; empty where there is none. */
+/* The title in the README.md of a template, without "# " and "NAME: "; "" if there is no README.md.
+ */
 static void title_of(const char *dir, const char *name, char *out, size_t cap) {
     char path[PATH_MAX], line[TITLE_MAX] = "";
     FILE *f = pd_fmt(path, sizeof path, "%s/%s/README.md", dir, name) ? NULL : fopen(path, "re");
@@ -78,7 +79,7 @@ static int list_templates(const char *dir, struct pd_err *err) {
     for (int i = 0; i < n; i++) {
         char title[TITLE_MAX];
         title_of(dir, v[i]->d_name, title, sizeof title);
-        printf("  %-19s %s\n", v[i]->d_name, title); /* complete.c reads the names */
+        printf("  %-19s %s\n", v[i]->d_name, title); /* the completions read these names */
         free(v[i]);
     }
     free(v);
@@ -106,10 +107,10 @@ static int init(const char *name, const char *to, struct pd_err *err) {
         return pd_fail(err, PD_EUSAGE, "path too long: %s", to);
     if (!lstat(new_conf, &st) || !lstat(workspace, &st))
         return pd_fail(err, PD_EUSAGE,
-                       "%s has a conf.ini or workspace already; nothing was changed", to);
+                       "%s already has a conf.ini or workspace; nothing was changed", to);
     rc = copy_tree(from, workspace, 0, err);
-    /* A template with a conf.ini of its own (a trainer_command, say) brings it; it stands beside
-     * the workspace, not in it. */
+    /* A template may have its own conf.ini (with a trainer_command, for example). It moves from the
+     * workspace to the folder above. */
     int own = !rc && !pd_fmt(own_conf, sizeof own_conf, "%s/conf.ini", workspace) &&
               !lstat(own_conf, &st);
     if (own && rename(own_conf, new_conf))
@@ -117,8 +118,8 @@ static int init(const char *name, const char *to, struct pd_err *err) {
     if (!rc && !own)
         rc = copy_file(conf, new_conf, 0644, err);
     if (!rc)
-        printf("%s: write your hosts there\n%s: the workspace; its README.md says what it does\n"
-               "then: %s/prepare makes its data, and 'paddlectl run' in %s starts the job\n",
+        printf("%s: enter your hosts here\n%s: the workspace; its README.md describes it\nthen: "
+               "%s/prepare makes the data, and 'paddlectl run' in %s starts the job\n",
                new_conf, workspace, workspace, to);
     return rc;
 }
@@ -126,13 +127,13 @@ static int init(const char *name, const char *to, struct pd_err *err) {
 int cmd_init(int argc, char **argv) {
     const char *template = NULL;
     const struct pd_extra_option extra[] = {
-        {"template=TEMPLATE", NULL, &template, "the template, instead of the word"}, {0}};
+        {"template=TEMPLATE", NULL, &template, "the template, in place of the first word"}, {0}};
     const struct cmd_line line = {
-        .usage = "paddlectl init [TEMPLATE [FOLDER]]\n"
-                 "paddlectl init --template=TEMPLATE [FOLDER]\n"
-                 "Makes FOLDER (default: named as the template) with a conf.ini and a workspace "
-                 "copied from the template. Without\n"
-                 "a template: lists them.",
+        .usage =
+            "paddlectl init [TEMPLATE [FOLDER]]\n"
+            "paddlectl init --template=TEMPLATE [FOLDER]\n"
+            "Creates FOLDER (default: the name of the template) with a conf.ini and a workspace, "
+            "both copied from the template. Without a template: lists the templates.",
         .examples = "paddlectl init word2vec\tword2vec/conf.ini and word2vec/workspace\n",
         .extra = extra,
         .max_rest = 2,
@@ -145,7 +146,7 @@ int cmd_init(int argc, char **argv) {
         return rc;
     pd_options_release(&o);
     if (template && n_rest > 1) {
-        pd_fail(&err, PD_EUSAGE, "'%s' is one word too many; see 'paddlectl init --help'", rest[1]);
+        pd_fail(&err, PD_EUSAGE, "unexpected word '%s'; see 'paddlectl init --help'", rest[1]);
         return cmd_fail(&err);
     }
     const char *name = template ? template

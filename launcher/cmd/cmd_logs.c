@@ -1,5 +1,5 @@
-/* cmd_logs.c - paddlectl logs: what a job's processes wrote, of all its nodes in one order, running
- * or over. */
+/* cmd_logs.c - paddlectl logs: shows the logs of a running or ended job, all nodes merged by time.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,8 +22,8 @@ struct logs_cmd {
     const char *want, *nodes, *roles, *since, *until, *tail, *grep, *colour;
     struct view *view;
     struct follow *f;
-    struct follow_node *names; /* by host of conf.ini, as `taken` */
-    char *asked;               /* by host: find_join left it in, --node names it */
+    struct follow_node *names; /* index: host of conf.ini */
+    char *asked;               /* index: host; 1: --node names the host, or is not given */
     struct ask_all *g;
     uint64_t lease_ms;
     int broken;
@@ -31,12 +31,12 @@ struct logs_cmd {
 
 /* --- which nodes --- */
 
-static int take_item(struct logs_cmd *m, const struct client_env *c, const struct found_job *job,
+static int add_item(struct logs_cmd *m, const struct client_env *c, const struct found_job *job,
                      const char *item, struct pd_err *err) {
     int64_t lo = 0, hi = 0;
     int ids = host_ids(item, &lo, &hi), n = 0;
     for (size_t i = 0; i < c->hosts.n; i++) {
-        int node = job->at[i].node;
+        int node = job->host[i].node;
         if (ids ? node >= lo && node <= hi : host_matches(&c->hosts.v[i], item)) {
             m->asked[i] = 1;
             n++;
@@ -47,7 +47,7 @@ static int take_item(struct logs_cmd *m, const struct client_env *c, const struc
                        item);
 }
 
-/* Which hosts' logs are asked for. */
+/* Set m->asked: the hosts whose logs are shown. */
 static int choose_nodes(struct logs_cmd *m, const struct client_env *c, const struct found_job *job,
                         struct pd_err *err) {
     struct expanded x;
@@ -62,7 +62,7 @@ static int choose_nodes(struct logs_cmd *m, const struct client_env *c, const st
     if (rc)
         return rc;
     for (size_t i = 0; i < x.n && !rc; i++)
-        rc = take_item(m, c, job, x.v[i].text, err);
+        rc = add_item(m, c, job, x.v[i].text, err);
     expanded_release(&x);
     return rc;
 }
@@ -80,18 +80,18 @@ static int choose_roles(const struct logs_cmd *m, unsigned *streams, struct pd_e
         while (i < k && (strlen(roles[i].name) != n || strncmp(roles[i].name, p, n)))
             i++;
         if (i == k)
-            return pd_fail(err, PD_EUSAGE, "--role is trainer, pserver or both, not '%.*s'", (int)n,
-                           p);
+            return pd_fail(err, PD_EUSAGE, "--role must be trainer, pserver or both, not '%.*s'",
+                           (int)n, p);
         *streams |= roles[i].bits;
         p += n + (p[n] == ',');
     }
-    return *streams ? 0 : pd_fail(err, PD_EUSAGE, "--role is trainer, pserver or both");
+    return *streams ? 0 : pd_fail(err, PD_EUSAGE, "--role must be trainer, pserver or both");
 }
 
-/* --- the conversation --- */
+/* --- the exchange with the nodes --- */
 
-/* Also when a lost link is back. */
-static void talk(struct ask_all_node *n) {
+/* Called for a new link, and again when a lost link is open again. */
+static void on_connected(struct ask_all_node *n) {
     struct logs_cmd *m = n->g->arg;
     link_keep(n->link, m->lease_ms);
     follow_begin(m->f, (unsigned)n->id, n->link);
@@ -115,7 +115,7 @@ static void on_gone(struct ask_all_node *n, int again, const struct pd_err *why)
 
 static void on_done(void *arg, unsigned node) {
     struct logs_cmd *m = arg;
-    ask_all_done(&m->g->nodes[node]); /* of one that failed nothing changes */
+    ask_all_done(&m->g->nodes[node]); /* no effect on a node that has failed */
 }
 
 static void on_fail(void *arg, unsigned node, const struct pd_err *err) {
@@ -124,7 +124,7 @@ static void on_fail(void *arg, unsigned node, const struct pd_err *err) {
     ask_all_fail(&m->g->nodes[node], err);
 }
 
-/* `paddlectl logs | head`: all have what they wanted. */
+/* The reader has closed the output (`paddlectl logs | head`): end all nodes without an error. */
 static void on_broken(void *arg) {
     struct logs_cmd *m = arg;
     m->broken = 1;
@@ -155,11 +155,11 @@ static int open_follow(struct logs_cmd *m, struct ask_all *g, const struct follo
     return follow_new(&m->f, &fo, err);
 }
 
-/* Follow until all is shown, nobody reads, or Ctrl-C. */
+/* Follow until all lines are shown, the reader is gone, or Ctrl-C. */
 static void show_all(struct logs_cmd *m, struct ask_all *g) {
     g->on_frame = on_frame;
     g->on_gone = on_gone;
-    ask_all_run(g, talk, m);
+    ask_all_run(g, on_connected, m);
     while (!g->interrupted && !m->broken && (!follow_is_shown(m->f) || view_backlog(m->view)))
         uv_run(&g->c->loop, UV_RUN_ONCE);
     follow_close(m->f);
@@ -168,7 +168,7 @@ static void show_all(struct logs_cmd *m, struct ask_all *g) {
 static int run(struct logs_cmd *m, struct ask_all *g, const struct found_job *job,
                struct follow_opts *o, struct pd_err *err) {
     int bad = 0, status = 0, n;
-    for (size_t i = 0; i < g->c->hosts.n; i++) /* now, not when everything has been shown */
+    for (size_t i = 0; i < g->c->hosts.n; i++) /* before the logs, not after them */
         if (g->nodes[i].err.code && m->asked[i]) {
             fprintf(stderr, "paddlectl: %s: %s\n", g->nodes[i].host->label, g->nodes[i].err.msg);
             bad++;
@@ -192,9 +192,7 @@ static int run(struct logs_cmd *m, struct ask_all *g, const struct found_job *jo
                  : bad          ? pd_code_exit_status(PD_EHOST)
                                 : 0;
         int why = view_why_broken(m->view);
-        if (why &&
-            why !=
-                EPIPE) /* a full disk, say; a reader that has had enough is none of our business */
+        if (why && why != EPIPE) /* EPIPE: the reader has closed the pipe, which is no error */
             rc = pd_fail(err, PD_EFAIL, "the logs cannot be written: %s", strerror(why));
     }
     view_free(m->view, g->interrupted ? QUICK_WAIT_MS : FLUSH_MS);
@@ -219,7 +217,7 @@ static int logs_of(struct logs_cmd *m, const struct pd_options *opts, struct fol
         rc = find_jobs(&g, &found, err);
     if (!rc && (rc = find_choose(&found, m->want, FIND_NEWEST, &job, err)) && rc == PD_ENOENT &&
         ask_all_n_failed(&g)) {
-        ask_all_report(&g); /* not found where we could look: that is no answer */
+        ask_all_report(&g); /* the job may be on an unreachable host */
         rc = err->code = PD_EHOST;
     }
     if (!rc)
@@ -228,14 +226,14 @@ static int logs_of(struct logs_cmd *m, const struct pd_options *opts, struct fol
         rc = run(m, &g, job, o, err);
     find_release(&found);
     ask_all_release(&g);
-    follow_free(m->f); /* its handles are closed now */
+    follow_free(m->f); /* ask_all_release has closed its handles */
     client_env_release(&c);
     free(m->names);
     free(m->asked);
     return rc;
 }
 
-/* What can be wrong is found before the first connection. */
+/* Check all options before the first connection. */
 static int read_options(struct logs_cmd *m, struct follow_opts *o, struct pd_err *err) {
     uint64_t now_us = pd_wall_us(), tail = 0;
     enum view_colour colour;
@@ -247,13 +245,13 @@ static int read_options(struct logs_cmd *m, struct follow_opts *o, struct pd_err
     if (!rc && m->until)
         rc = when_parse(m->until, "--until", now_us, &o->show.until_us, err);
     if (!rc && m->tail && (pd_parse_u64(m->tail, SHOW_TAIL_MAX, &tail) || !tail))
-        rc = pd_fail(err, PD_EUSAGE, "--tail is a number of lines, 1..%d, not '%s'", SHOW_TAIL_MAX,
-                     m->tail);
+        rc = pd_fail(err, PD_EUSAGE, "--tail must be a number of lines, 1..%d, not '%s'",
+                     SHOW_TAIL_MAX, m->tail);
     if (!rc && m->json && m->fold)
         rc = pd_fail(err, PD_EUSAGE,
-                     "--json tells each line of each node; it does not go with --fold");
+                     "--json reports each line of each node; --json and --fold exclude each other");
     if (!rc && m->follow && m->until)
-        rc = pd_fail(err, PD_EUSAGE, "--follow and --until contradict each other");
+        rc = pd_fail(err, PD_EUSAGE, "--follow and --until exclude each other");
     if (rc)
         return rc;
     o->show.tail = (unsigned)tail;
@@ -269,7 +267,7 @@ static int read_options(struct logs_cmd *m, struct follow_opts *o, struct pd_err
     return show_check(&o->show, err);
 }
 
-/* The usual short forms: -f, -n N, -nN. */
+/* Replace the usual short options -f, -n N and -nN by their long forms. */
 static char **long_forms(int *argc, char **argv) {
     char **v = pd_calloc((size_t)*argc * 2 + 1, sizeof *v);
     int n = 0;
@@ -292,36 +290,36 @@ int cmd_logs(int argc, char **argv) {
     struct logs_cmd m = {0};
     struct follow_opts fo = {0};
     const struct pd_extra_option extra[] = {
-        {"follow", &m.follow, NULL, "go on until the job is over (also -f)"},
+        {"follow", &m.follow, NULL, "continue until the job ends (also -f)"},
         {"tail=LINES", NULL, &m.tail,
-         "only the last so many lines (also -n LINES), and with --follow what comes after them"},
+         "show the last LINES lines (also -n LINES), with --follow also all later lines"},
         {"since=TIME", NULL, &m.since,
-         "only what came after: 10m, 1h30m (ago), 2026-11-21T10:00, 10:00 or @SECONDS"},
-        {"until=TIME", NULL, &m.until, "only what came before"},
+         "show only lines after TIME: 10m, 1h30m (ago), 2026-11-21T10:00, 10:00 or @SECONDS"},
+        {"until=TIME", NULL, &m.until, "show only lines before TIME"},
         {"node=LIST", NULL, &m.nodes,
-         "of these nodes: ids (0-3,7) or hosts (gpu-[01-04], gpu-1*, @GROUP)"},
-        {"role=trainer|pserver", NULL, &m.roles, "only the trainers' or the pservers' output"},
-        {"grep=REGEX", NULL, &m.grep, "only lines that match (POSIX extended)"},
+         "show only these nodes: ids (0-3,7) or hosts (gpu-[01-04], gpu-1*, @GROUP)"},
+        {"role=trainer|pserver", NULL, &m.roles, "show only the output of trainers or of pservers"},
+        {"grep=REGEX", NULL, &m.grep, "show only lines that match (POSIX extended)"},
         {"fold", &m.fold, NULL,
-         "show a line that several nodes say within half a second once, with all their names"},
-        {"timestamps", &m.timestamps, NULL, "the time at which a line came, in front of it"},
+         "show a line once that several nodes write within half a second, with all their names"},
+        {"timestamps", &m.timestamps, NULL, "show the time of arrival before each line"},
         {"color=auto|always|never", NULL, &m.colour,
-         "colour the nodes' names; auto: on a terminal, unless NO_COLOR is set"},
-        {"stats", &m.stats, NULL, "say in the end how much memory the lines took"},
+         "colour the names of nodes; auto: on a terminal, unless NO_COLOR is set"},
+        {"stats", &m.stats, NULL, "report at the end how much memory the lines needed"},
         {"json", &m.json, NULL,
-         "one JSON object a line: time, node, host, role, stream, offset, text"},
+         "print one JSON object per line: time, node, host, role, stream, offset, text"},
         {0},
     };
     const struct cmd_line line = {
-        .usage = "paddlectl logs [options] [JOB]\n"
-                 "Shows what the processes of a job wrote, of all nodes, in the order of the time "
-                 "at which it came to them; of a job\n"
-                 "that runs or one that is over, from any machine. Without JOB: of the newest. The "
-                 "beginning or the end of its id\n"
-                 "suffices.",
-        .examples = "paddlectl logs -f\tfollow the newest job\n"
-                    "paddlectl logs --role=trainer --since=10m --grep='nan|inf'\tlook for trouble\n"
-                    "paddlectl logs --fold --node=0-3 latest\twhat four nodes said alike, once\n",
+        .usage =
+            "paddlectl logs [options] [JOB]\n"
+            "Shows the logs of a running or ended job, from any machine. The lines of all nodes "
+            "are merged by the time at which the agents received them. JOB is the beginning or the "
+            "end of a job's id. Without JOB: the only running job, else the newest job.",
+        .examples =
+            "paddlectl logs -f\tfollow the newest job\n"
+            "paddlectl logs --role=trainer --since=10m --grep='nan|inf'\tsearches for problems\n"
+            "paddlectl logs --fold --node=0-3 latest\tshows equal lines of four nodes once\n",
         .extra = extra,
         .who = PD_LAUNCHER,
         .max_rest = 1,

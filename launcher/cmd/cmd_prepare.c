@@ -1,5 +1,5 @@
-/* cmd_prepare.c - paddlectl prepare: texts by src/data/prepare/prepare.h, files of samples by
- * src/data/prepare/records.h. */
+/* cmd_prepare.c - paddlectl prepare: calls data_prepare (src/data/prepare/prepare.h) for texts,
+ * data_records (records.h) for files of samples. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "launcher/cmd/cmd_data.h"
 #include "model_ini/model_ini.h"
 
-/* As on the command line; NULL: not given. */
+/* The options as texts of the command line; NULL: not given. */
 struct given {
     const char *out, *format, *config, *shards, *holdout, *shuffle, *seed; /* both kinds */
     const char *tokens, *min_word_freq, *dict, *unknown, *share;           /* of texts */
@@ -20,7 +20,7 @@ struct given {
 };
 
 static int not_with(const char *name, const char *text, const char *format, struct pd_err *err) {
-    return text ? pd_fail(err, PD_EUSAGE, "%s means nothing with format %s", name, format) : 0;
+    return text ? pd_fail(err, PD_EUSAGE, "%s has no meaning with format %s", name, format) : 0;
 }
 
 /* --- texts --- */
@@ -57,9 +57,10 @@ static int texts(const struct given *g, const char *const *input, size_t n, stru
         (rc = cmd_truth("shuffle", g->shuffle, &d.shuffle, err)))
         return rc;
     if (g->share && pd_parse_f64(g->share, 0, 1, &d.share))
-        return pd_fail(err, PD_EUSAGE, "share is more than 0 and at most 1, not '%s'", g->share);
+        return pd_fail(err, PD_EUSAGE, "share must be more than 0 and at most 1, not '%s'",
+                       g->share);
     if (g->unknown && strcmp(g->unknown, "keep") && strcmp(g->unknown, "drop"))
-        return pd_fail(err, PD_EUSAGE, "unknown is keep or drop, not '%s'", g->unknown);
+        return pd_fail(err, PD_EUSAGE, "unknown must be keep or drop, not '%s'", g->unknown);
     d.drop_unknown = g->unknown && !strcmp(g->unknown, "drop");
     d.shards = (uint32_t)shards;
     if ((rc = data_prepare(&d, &c, err)))
@@ -81,7 +82,7 @@ static int texts(const struct given *g, const char *const *input, size_t n, stru
 
 /* --- samples --- */
 
-/* What the format says by itself; images are as large as the first file's. */
+/* The schema that follows from the format alone. For images the first file gives the size. */
 static int own_schema(struct data_schema **out, const char *format, const char *first,
                       struct pd_err *err) {
     struct data_idx_shape shape = {0};
@@ -92,8 +93,8 @@ static int own_schema(struct data_schema **out, const char *format, const char *
     struct pd_err why = {0};
     if (!rc && data_schema_make(out, set, images ? 2 : 1, 0, 0, 0, &line, &why))
         rc = pd_fail(err, why.code == PD_ECONF ? PD_EUSAGE : why.code,
-                     "format %s: %s (texts: lines, wordnet; --config=train.ini says what the "
-                     "columns of other files are)",
+                     "format %s: %s (texts: lines, wordnet; for other files --config=train.ini "
+                     "describes the columns)",
                      format, why.msg);
     return rc;
 }
@@ -130,7 +131,7 @@ static int samples(const struct given *g, const char *const *input, size_t n, st
     const char *format = data_schema_format(d.schema);
     int encode = data_encode_of(g->encode ? g->encode : "text");
     if (encode < 0)
-        rc = pd_fail(err, PD_EUSAGE, "encode is text, index or hash, not '%s'", g->encode);
+        rc = pd_fail(err, PD_EUSAGE, "encode must be text, index or hash, not '%s'", g->encode);
     d.encode = encode < 0 ? DATA_ENCODE_TEXT : (enum data_encode)encode;
     if (rc || (rc = not_with("tokens", g->tokens, format, err)) ||
         (rc = not_with("min_word_freq", g->min_word_freq, format, err)) ||
@@ -168,78 +169,74 @@ int cmd_prepare(int argc, char **argv) {
     struct given g = {0};
     const struct pd_extra_option extra[] = {
         {"out=FOLDER", NULL, &g.out,
-         "where train_data_dir, test_data_dir, dict.txt and counts.txt or vocabulary go; default: "
-         "the current folder"},
+         "the folder for train_data_dir, test_data_dir, dict.txt and counts.txt or vocabulary; "
+         "default: the current folder"},
         {"format=lines|wordnet|criteo|movielens|libsvm|idx|csv|tsv", NULL, &g.format,
-         "texts: lines (the default), or wordnet: what follows the first bar of a line. Samples: "
-         "criteo, movielens, libsvm, "
-         "idx (MNIST's files of images); others with --config"},
+         "texts: lines (the default), or wordnet (the text after the first bar of each line). "
+         "Samples: criteo, movielens, libsvm, idx (image files of MNIST); other formats with "
+         "--config"},
         {"config=FILE", NULL, &g.config,
-         "samples as the [data] of this train.ini describes them, in any format"},
+         "samples: read any format as [data] of this train.ini describes it"},
         {"shards=N", NULL, &g.shards,
-         "files of training lines, and as many of held-out lines; default: 1"},
-        {"holdout=K", NULL, &g.holdout, "hold out every k-th line for testing; 0: none"},
+         "number of files of training lines, and of held-out lines; default: 1"},
+        {"holdout=K", NULL, &g.holdout, "hold out every K-th line for testing; 0: none"},
         {"shuffle=true|false", NULL, &g.shuffle,
          "shuffle the lines, in memory; default: true for texts, false for samples"},
-        {"seed=N", NULL, &g.seed, "of the shuffle; default: 1"},
+        {"seed=N", NULL, &g.seed, "seed of the shuffle; default: 1"},
         {"tokens=words|blanks", NULL, &g.tokens,
-         "texts. words: lower case, [0-9]+ or [a-z]+(['-][a-z]+)*; or blanks: as they stand "
-         "between blanks"},
+         "texts: words (lower case, [0-9]+ or [a-z]+(['-][a-z]+)*) or blanks (any text between "
+         "blanks)"},
         {"min_word_freq=N", NULL, &g.min_word_freq,
-         "texts: words seen at least so often are in the dictionary; default: 1"},
+         "texts: the dictionary contains words that occur at least N times; default: 1"},
         {"dict=FILE", NULL, &g.dict, "texts: use this dictionary instead of building one"},
         {"unknown=keep|drop", NULL, &g.unknown,
-         "texts: words that are not in the dictionary are kept, as <unk>, or left out; default: "
-         "keep"},
+         "texts: keep words that are not in the dictionary, as <unk>, or drop them; default: keep"},
         {"share=SHARE", NULL, &g.share,
          "texts: use this share of the lines, 0 < share <= 1; default: 1"},
         {"test=FILE", NULL, &g.test,
-         "samples: files (or a pattern) that are for testing as a whole"},
+         "samples: a file, or a pattern of files, with held-out lines only"},
         {"holdout_last=N", NULL, &g.holdout_last,
-         "samples: hold out the last N lines, where they are in the order of time"},
+         "samples: hold out the last N lines, for files in the order of time"},
         {"max_bad_lines=N", NULL, &g.max_bad_lines,
-         "samples: leave out so many lines that can't be read, and name them; default: 0"},
-        {"pack=none|gzip|zstd", NULL, &g.pack,
-         "samples: what the shards are packed with; default: none"},
+         "samples: report and leave out up to N unreadable lines; default: 0"},
+        {"pack=none|gzip|zstd", NULL, &g.pack, "samples: compression of the shards; default: none"},
         {"encode=text|index|hash", NULL, &g.encode,
-         "samples: categories as they stand, as numbers in vocabulary/COLUMN.tsv, or as hashes"},
+         "samples: write categories as text, as line numbers in vocabulary/COLUMN.tsv, or as "
+         "hashes"},
         {"min_count=N", NULL, &g.min_count,
-         "samples: categories seen less often in training lines become <rare>; default: 1"},
-        {"buckets=N", NULL, &g.buckets, "samples: hashes are taken modulo N; 0: they have 64 bits"},
+         "samples: replace categories that occur in fewer than N training lines by <rare>; "
+         "default: 1"},
+        {"buckets=N", NULL, &g.buckets, "samples: take hashes modulo N; 0: keep 64 bits"},
         CMD_JSON(&g.json),
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl prepare [options] FILE...\n"
-                 "Makes shards of data files: of texts (- is standard input) a dictionary and "
-                 "lines of word ids, of samples\n"
-                 "(click logs, ratings, tables, images) the lines themselves, each tried as the "
-                 "trainer will read it.",
+                 "Makes shards of data files. Texts (- is standard input) become a dictionary and "
+                 "lines of word ids. Samples (click logs, ratings, tables, images) keep their "
+                 "lines, and each line is checked with the parser of the trainer.",
         .about =
-            "Files may be packed with gzip or zstd. Training lines go to "
-            "train_data_dir/train.txt-00000, ..., held-out lines to "
-            "test_data_dir/test.txt-00000, ..., in turn; files of an earlier run are replaced.\n\n"
-            "Texts: dict.txt has a word a line, the line's number from 0 is its id; counts.txt how "
-            "often each is in the training "
-            "lines.\n\n"
-            "Samples: a line that can't be read is named with its file and number. min_count and "
-            "encode rewrite the columns of "
-            "categories; what was counted (in training lines only) stands in "
-            "vocabulary/COLUMN.tsv, a text and its count a line. "
-            "encode=index gives the line's number, 0 for what is rare or new; such a column is a "
-            "field of type id with the "
-            "vocabulary's number of lines. encode=hash gives the id that training would make of "
-            "the text. Images come with the "
-            "file of their labels beside them and become train-images-idx3-ubyte-00000 and "
+            "Files may be compressed with gzip or zstd. Training lines go round-robin to "
+            "train_data_dir/train.txt-00000, ..., held-out lines to test_data_dir/test.txt-00000, "
+            ".... Files of an earlier run are replaced.\n\n"
+            "Texts: dict.txt contains one word per line; the number of the line, from 0, is the "
+            "word's id. counts.txt contains the number of occurrences in the training lines.\n\n"
+            "Samples: the command reports each unreadable line with its file and number. min_count "
+            "and encode rewrite the columns of categories. The counts, of training lines only, are "
+            "written to vocabulary/COLUMN.tsv, one text with its count per line. encode=index "
+            "writes the number of that line, or 0 for rare and new categories; in train.ini such a "
+            "column is a field of type id whose vocabulary is the number of lines. encode=hash "
+            "writes the id that the trainer would make of the text. Files of images need their "
+            "files of labels beside them, and become train-images-idx3-ubyte-00000 and "
             "train-labels-idx1-ubyte-00000, ...",
         .examples = "paddlectl prepare --out=workspace --shards=8 --holdout=20 corpus.txt\t8 "
                     "shards of word ids, every 20th line for testing\n"
                     "paddlectl prepare --format=criteo --out=workspace --shards=12 --pack=zstd "
                     "day_0.gz\tclick logs\n"
                     "paddlectl prepare --format=criteo --out=workspace --shards=12 --min_count=10 "
-                    "--holdout_last=100000 train.txt\trare categories are one\n"
+                    "--holdout_last=100000 train.txt\trare categories become <rare>\n"
                     "paddlectl prepare --config=workspace/train.ini --out=workspace --shards=4 "
-                    "--test=adult.test adult.data\tcolumns as train.ini says\n"
+                    "--test=adult.test adult.data\tcolumns as described in train.ini\n"
                     "paddlectl prepare --format=idx --out=workspace --shards=4 "
                     "--test=t10k-images-idx3-ubyte.gz train-images-idx3-ubyte.gz\tMNIST\n",
         .extra = extra,

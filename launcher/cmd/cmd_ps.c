@@ -1,4 +1,4 @@
-/* cmd_ps.c - paddlectl ps: the jobs that the hosts know of, one line each. */
+/* cmd_ps.c - paddlectl ps: lists the jobs of the hosts, one line each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,47 +13,44 @@
 #include "launcher/view/table.h"
 #include "launcher/view/when.h"
 
-enum {
-    ASK_MS = 10000,
-    PROGRESS_JOBS = 16
-}; /* of more running jobs than these the progress is not asked for */
+/* PROGRESS_JOBS: ps asks only the first so many running jobs for their progress. */
+enum { ASK_MS = 10000, PROGRESS_JOBS = 16 };
 
-struct ps {
+struct ps_cmd {
     int running, json;
-    json_t **progress; /* by job; NULL: not known */
+    json_t **progress; /* index: job; NULL: not known */
 };
 
-struct ask {
+struct progress_answer {
     json_t *progress;
 };
 
 static int on_status(struct link *l, const struct wire_frame *f, json_t *body,
                      const struct pd_err *err, void *arg) {
     struct ask_all_node *n = arg;
-    struct ask *a = n->g->arg;
+    struct progress_answer *a = n->g->arg;
     (void)l;
     (void)f;
     if (!err && json_is_object(json_object_get(body, "progress"))) {
         json_decref(a->progress);
         a->progress = json_incref(json_object_get(body, "progress"));
     }
-    ask_all_done(n); /* a job that has just ended is no failure of ours */
+    ask_all_done(n); /* an error here means that the job has just ended */
     return 1;
 }
 
-static void talk(struct ask_all_node *n) {
+static void on_connected(struct ask_all_node *n) {
     if (link_request(n->link, WIRE_AG_STATUS, json_object(), NULL, 0, ASK_MS,
                      "asking for the status", on_status, n))
         ask_all_done(n);
 }
 
-/* Of one job: its node with the first trainer says how far it is; so only that one is asked, or any
- * that is there. */
+/* The progress of a job, from its running node with the lowest id; NULL if no node runs it. */
 static json_t *ask_progress(struct ask_all *g, const struct found_job *job) {
-    struct ask a = {0};
+    struct progress_answer a = {0};
     int first = -1;
     for (size_t i = 0; i < g->c->hosts.n; i++)
-        if (job->at[i].runs && (first < 0 || job->at[i].node < job->at[first].node))
+        if (job->host[i].runs && (first < 0 || job->host[i].node < job->host[first].node))
             first = (int)i;
     if (first < 0)
         return NULL;
@@ -63,11 +60,11 @@ static json_t *ask_progress(struct ask_all *g, const struct found_job *job) {
         if ((int)i == first)
             pd_err_clear(&g->nodes[i].err);
     }
-    ask_all_run(g, talk, &a);
+    ask_all_run(g, on_connected, &a);
     return a.progress;
 }
 
-static void print_table(const struct ps *p, const struct found *found) {
+static void print_table(const struct ps_cmd *p, const struct found *found) {
     static const char *const heads[] = {"JOB",     "USER", "STATE", "NODES",
                                         "STARTED", "FOR",  "MODE",  "PROGRESS"};
     struct table t;
@@ -82,8 +79,8 @@ static void print_table(const struct ps *p, const struct found *found) {
         uint64_t end = j->ended_us > 0 ? (uint64_t)j->ended_us : j->n_running ? pd_wall_us() : 0;
         if (p->running && !j->n_running)
             continue;
-        pd_fmt(nodes, sizeof nodes, "%d/%d", j->n_running ? j->n_running : j->n_here,
-               j->n_nodes ? j->n_nodes : j->n_here);
+        pd_fmt(nodes, sizeof nodes, "%d/%d", j->n_running ? j->n_running : j->n_having,
+               j->n_nodes ? j->n_nodes : j->n_having);
         if (at && localtime_r(&at, &tm))
             strftime(started, sizeof started, "%Y-%m-%d %H:%M:%S", &tm);
         if (at && end > (uint64_t)j->started_us)
@@ -119,7 +116,7 @@ static json_t *unreachable(const struct ask_all *g) {
     return bad;
 }
 
-static json_t *as_json(const struct ps *p, const struct found *found) {
+static json_t *as_json(const struct ps_cmd *p, const struct found *found) {
     json_t *jobs = json_array();
     for (size_t i = 0; i < found->n; i++) {
         const struct found_job *j = &found->v[i];
@@ -128,7 +125,7 @@ static json_t *as_json(const struct ps *p, const struct found *found) {
         json_t *o =
             json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:b, s:I, s:I}", "job", j->id, "user",
                       j->user, "state", j->state, "nodes_running", j->n_running, "nodes_here",
-                      j->n_here, "n_nodes", j->n_nodes, "attached", j->attached, "started_us",
+                      j->n_having, "n_nodes", j->n_nodes, "attached", j->attached, "started_us",
                       (json_int_t)j->started_us, "ended_us", (json_int_t)j->ended_us);
         json_object_set_new(o, "progress",
                             p->progress[i] ? json_incref(p->progress[i]) : json_null());
@@ -138,7 +135,7 @@ static json_t *as_json(const struct ps *p, const struct found *found) {
 }
 
 static int list_jobs(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
-    struct ps *p = arg;
+    struct ps_cmd *p = arg;
     (void)want;
     struct client_env c;
     struct ask_all g;
@@ -181,18 +178,17 @@ static int list_jobs(void *arg, const struct pd_options *o, const char *want, st
 }
 
 int cmd_ps(int argc, char **argv) {
-    struct ps p = {0};
+    struct ps_cmd p = {0};
     const struct pd_extra_option extra[] = {
-        {"running", &p.running, NULL, "only jobs that run"},
+        {"running", &p.running, NULL, "list running jobs only"},
         CMD_JSON(&p.json),
         {0},
     };
     const struct cmd_line line = {
-        .usage = "paddlectl ps [options]\n"
-                 "Lists the jobs that the hosts of conf.ini know of, the newest first: whose, in "
-                 "which state, on how many of its\n"
-                 "nodes, since when, and how far it is. 'lost' is a job whose agents are gone "
-                 "without a result.",
+        .usage =
+            "paddlectl ps [options]\n"
+            "Lists the jobs on the hosts of conf.ini, the newest first: user, state, number of "
+            "nodes, start time and progress. A job is 'lost' if its agents ended without a result.",
         .extra = extra,
         .who = PD_LAUNCHER,
         .needs_conf = 1,

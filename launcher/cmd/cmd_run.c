@@ -1,33 +1,33 @@
-/* cmd_run.c - paddlectl run. */
+/* cmd_run.c - paddlectl run: parses the options and calls job_run. */
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/job.h"
 
 int cmd_run(int argc, char **argv) {
     struct job_flags f = {0};
     const struct pd_extra_option extra[] = {
-        {"detach", &f.detach, NULL, "print the job's id once it runs, and leave it running"},
-        {"dry_run", &f.dry_run, NULL, "say what would be done, and do nothing"},
-        {"verbose", &f.verbose, NULL,
-         "with --dry-run: also list the data files that each trainer gets"},
-        {"json", &f.json, NULL, "one JSON object a line: state, log, progress, message, result"},
+        {"detach", &f.detach, NULL,
+         "print the id of the job when all processes have started, and leave the job running"},
+        {"dry_run", &f.dry_run, NULL, "show what the command would do, and do nothing"},
+        {"verbose", &f.verbose, NULL, "with --dry-run: also list the data files of each trainer"},
+        {"json", &f.json, NULL,
+         "print one JSON object per line: state, log, progress, message, result"},
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl run [options]\n"
                  "Sends the workspace to the hosts of conf.ini, starts pservers and trainers "
-                 "there, shows their logs until they\n"
-                 "end, and fetches what they wrote into output/<job id>. Ctrl-C stops the job; a "
-                 "second one without grace.",
-        .about = "With --detach the job does not need this machine any more: its id, alone, goes "
-                 "to stdout, and 'attach', 'status',\n"
-                 "'stop' and 'fetch' find it from any machine with the same conf.ini. A job whose "
-                 "processes end at once is reported\n"
-                 "as failed.\n"
-                 "\n"
-                 "A connection that is lost while the job runs is made again for attach_lease "
-                 "seconds, and no line is lost.\n",
+                 "there, shows their logs until they end, and copies their outputs to output/<job "
+                 "id>. Ctrl-C stops the job; a second Ctrl-C kills its processes at once.",
+        .about =
+            "With --detach the job no longer needs this machine. Stdout gets only the id of the "
+            "job; 'attach', 'status', 'stop' and 'fetch' find the job from any machine with the "
+            "same conf.ini. If the processes end at once, the command reports a failure.\n"
+            "\n"
+            "If a connection is lost while the job runs, paddlectl connects again for up to "
+            "attach_lease seconds. No line of the logs is lost.\n",
         .examples = "paddlectl run\tthe job of ./conf.ini\n"
-                    "paddlectl run --conf=try.ini --num_passes=5\tanother one, and other values\n"
+                    "paddlectl run --conf=try.ini --num_passes=5\tanother configuration, with one "
+                    "value changed\n"
                     "paddlectl run --hosts='local*2'\ton this machine\n"
                     "job=$(paddlectl run --detach)\tin the background\n"
                     "paddlectl run --min-nodes=14\twith at least 14 of the hosts\n",

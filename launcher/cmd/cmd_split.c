@@ -1,4 +1,5 @@
-/* cmd_split.c - paddlectl split: options into src/data/prepare/prepare.h, counts out. */
+/* cmd_split.c - paddlectl split: passes its options to data_split (src/data/prepare/prepare.h) and
+ * prints the counts. */
 #include "data/prepare/prepare.h"
 #include "launcher/cmd/cmd_data.h"
 
@@ -8,31 +9,30 @@ int cmd_split(int argc, char **argv) {
     struct data_split_opts d;
     data_split_defaults(&d);
     const struct pd_extra_option extra[] = {
-        {"shards=N", NULL, &shards, "how many; required"},
-        {"out=FOLDER", NULL, &d.out, "folder for the shards; default: the current one"},
+        {"shards=N", NULL, &shards, "number of shards; required"},
+        {"out=FOLDER", NULL, &d.out, "folder for the shards; default: the current folder"},
         {"prefix=PREFIX", NULL, &d.prefix,
-         "shards are PREFIX-00000, PREFIX-00001, ...; default: train.txt"},
+         "name the shards PREFIX-00000, PREFIX-00001, ...; default: train.txt"},
         {"header", &d.header, NULL,
-         "the first line of each file is a header: every shard begins with it"},
+         "the first line of each file is a header; copy the header to every shard"},
         {"holdout=K", NULL, &holdout,
-         "every k-th line goes to shards of its own, for testing; 0: none"},
+         "put every K-th line into separate shards for testing; 0: none"},
         {"test_prefix=PREFIX", NULL, &d.test_prefix,
-         "those are TEST_PREFIX-00000, ...; default: test.txt"},
-        {"shuffle", &d.shuffle, NULL, "shuffle all lines first; this holds them in memory"},
-        {"seed=N", NULL, &seed, "of the shuffle; default: 1"},
-        {"pack=none|gzip|zstd", NULL, &d.pack, "what the shards are packed with; default: none"},
+         "name the shards for testing TEST_PREFIX-00000, ...; default: test.txt"},
+        {"shuffle", &d.shuffle, NULL, "shuffle all lines first; needs memory for all of them"},
+        {"seed=N", NULL, &seed, "seed of the shuffle; default: 1"},
+        {"pack=none|gzip|zstd", NULL, &d.pack, "compression of the shards; default: none"},
         CMD_JSON(&json),
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl split --shards=N [options] FILE...\n"
-                 "Deals the lines of the files round-robin: line i goes to shard i mod N. Files "
-                 "may be packed\n"
-                 "with gzip or zstd.",
+                 "Distributes the lines of the files round-robin: line i goes to shard i mod N. "
+                 "The files may be compressed with gzip or zstd.",
         .examples = "paddlectl split --shards=8 --out=workspace/train_data_dir part-*\t8 shards of "
                     "about equal size\n"
                     "paddlectl split --shards=8 --header --holdout=20 --shuffle "
-                    "clicks.csv.gz\tevery 20th line for testing, each shard with the header\n",
+                    "clicks.csv.gz\tevery 20th line for testing, a header in each shard\n",
         .extra = extra,
         .max_rest = CMD_REST_MAX,
     };
@@ -44,7 +44,7 @@ int cmd_split(int argc, char **argv) {
     if (rc != CMD_GO_ON)
         return rc;
     if (!shards)
-        pd_fail(&err, PD_EUSAGE, "how many shards? give --shards=N");
+        pd_fail(&err, PD_EUSAGE, "number of shards missing: use --shards=N");
     if (!err.code)
         cmd_number("shards", shards, DATA_MAX_SHARDS, &n, &err);
     if (!err.code && !cmd_number("holdout", holdout, UINT64_MAX, &d.holdout, &err))

@@ -1,4 +1,4 @@
-/* cmd_status.c - paddlectl status: one job, node by node, as its agents see it now. */
+/* cmd_status.c - paddlectl status: shows one job node by node, as its agents report it now. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +14,12 @@
 #include "launcher/view/table.h"
 #include "launcher/view/when.h"
 
-enum { ASK_MS = 10000, CPU_MS = 400 }; /* the time over which the use of CPUs is measured */
+enum { ASK_MS = 10000, CPU_MS = 400 }; /* CPU_MS: CPU use is measured over this time */
 
-struct asked { /* by host of conf.ini */
+struct asked { /* the answers of a host; index: host of conf.ini */
     struct ask_all_node *n;
     json_t *status, *result;
-    json_t *before; /* the processes as they were CPU_MS ago; NULL: asked once */
+    json_t *before; /* the processes CPU_MS earlier; NULL: only one request was sent */
     int64_t before_us;
     uv_timer_t again;
     int has_timer;
@@ -39,13 +39,13 @@ static int64_t int_of(const json_t *o, const char *key) {
     return json_integer_value(json_object_get(o, key));
 }
 
-/* --- asking --- */
+/* --- requests --- */
 
-static void ask(struct asked *a);
+static void request_status(struct asked *a);
 static void on_again(uv_timer_t *t) {
     struct asked *a = t->data;
     if (a->n->link && !a->n->over)
-        ask(a);
+        request_status(a);
 }
 
 static int runs_any(const json_t *processes) {
@@ -78,7 +78,7 @@ static int on_status(struct link *l, const struct wire_frame *f, json_t *body,
     return 1;
 }
 
-static void ask(struct asked *a) {
+static void request_status(struct asked *a) {
     struct pd_err err = {0};
     if (!link_request(a->n->link, WIRE_AG_STATUS, json_object(), NULL, 0, ASK_MS,
                       "asking for the status", on_status, a))
@@ -87,14 +87,14 @@ static void ask(struct asked *a) {
     ask_all_fail(a->n, &err);
 }
 
-static void talk(struct ask_all_node *n) {
+static void on_connected(struct ask_all_node *n) {
     const struct status_cmd *s = n->g->arg;
     struct asked *a = &s->asked[n->id];
     a->n = n;
     uv_timer_init(&n->g->c->loop, &a->again);
     a->again.data = a;
     a->has_timer = 1;
-    ask(a);
+    request_status(a);
 }
 
 static void on_frame(struct ask_all_node *n, const struct wire_frame *f, json_t *body) {
@@ -103,8 +103,7 @@ static void on_frame(struct ask_all_node *n, const struct wire_frame *f, json_t 
         a->result = json_incref(body);
 }
 
-/* The CPU time that a process took between the two answers, in percent of one CPU; -1: not known.
- */
+/* The CPU time of process i between the two answers, in percent of one CPU; -1: not known. */
 static double cpu_percent(const struct asked *a, size_t i, const json_t *p) {
     int64_t us = int_of(a->status, "now_us") - a->before_us;
     const json_t *old = json_array_get(a->before, i);
@@ -116,7 +115,7 @@ static double cpu_percent(const struct asked *a, size_t i, const json_t *p) {
 
 /* --- the job as a whole --- */
 
-/* What the head says of it, else any node. */
+/* The answer of the node with the lowest id: the head (node 0) if it answered. NULL: no answers. */
 static const struct asked *head_of(const struct status_cmd *s, const struct ask_all *g) {
     const struct asked *best = NULL;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
@@ -127,21 +126,21 @@ static const struct asked *head_of(const struct status_cmd *s, const struct ask_
     return best;
 }
 
-/* Has the job gone on without the host? As node 0 says; of a host that can't be reached only the
- * name is known. */
+/* Why the job continues without this host, as node 0 reports it; NULL: the host is not lost. An
+ * unreachable host has no known node id and is compared by name. */
 static const char *lost_why(const struct status_cmd *s, const struct ask_all *g,
                             const struct found_job *job, int host) {
     const struct asked *head = head_of(s, g);
     const json_t *v;
     size_t i;
     json_array_foreach (json_object_get(head ? head->status : NULL, "lost"), i, v)
-        if (job->at[host].node >= 0 ? job->at[host].node == int_of(v, "node")
-                                    : !strcmp(text_of(v, "host"), g->nodes[host].host->label))
+        if (job->host[host].node >= 0 ? job->host[host].node == int_of(v, "node")
+                                      : !strcmp(text_of(v, "host"), g->nodes[host].host->label))
             return text_of(v, "reason");
     return NULL;
 }
 
-/* The first trainer's, else any. */
+/* The progress event of the lowest rank, without lost hosts; NULL: none. */
 static json_t *progress_of(const struct status_cmd *s, const struct ask_all *g,
                            const struct found_job *job) {
     json_t *best = NULL;
@@ -154,8 +153,7 @@ static json_t *progress_of(const struct status_cmd *s, const struct ask_all *g,
     return best;
 }
 
-/* The head's view of the first failure is worth most, and one that names a process more than none.
- */
+/* The first failure of the job: node 0's report if there is one, else any node's. */
 static json_t *failure_of(const struct status_cmd *s, const struct ask_all *g,
                           const struct found_job *job, int64_t *later) {
     json_t *best = NULL;
@@ -188,7 +186,7 @@ static void print_failure(const json_t *f, int64_t later, const char *host) {
         p += n + (p[n] == '\n');
     }
     if (later > 0)
-        printf("  %lld more failed after it\n", (long long)later);
+        printf("  %lld more failures followed\n", (long long)later);
 }
 
 static void print_head(const struct status_cmd *s, const struct ask_all *g,
@@ -227,7 +225,7 @@ static void print_head(const struct status_cmd *s, const struct ask_all *g,
     if (f) {
         const char *host = text_of(f, "host");
         for (size_t i = 0; i < g->c->hosts.n; i++)
-            if (job->at[i].here && job->at[i].node == int_of(f, "node"))
+            if (job->host[i].has_job && job->host[i].node == int_of(f, "node"))
                 host = g->nodes[i].host->label;
         print_failure(f, later, host);
     }
@@ -286,8 +284,8 @@ static void add_node(struct table *t, const struct status_cmd *s, const struct a
     char id[16] = "", restarts[16] = "", note[200] = "";
     struct progress p;
     size_t n_processes = json_array_size(json_object_get(a->status, "processes"));
-    if (job->at[n->id].node >= 0)
-        pd_fmt(id, sizeof id, "%d", job->at[n->id].node);
+    if (job->host[n->id].node >= 0)
+        pd_fmt(id, sizeof id, "%d", job->host[n->id].node);
     if (!a->status || lost) {
         const char *const row[TABLE_COLUMNS] = {id, n->host->label, lost ? "lost" : "unreachable"};
         table_row(t, row);
@@ -376,7 +374,7 @@ static int report(struct status_cmd *s, struct ask_all *g, const struct found_jo
         return pd_fail(err, PD_ENOMEM, "out of memory");
     find_join(g, job, 0);
     g->on_frame = on_frame;
-    ask_all_run(g, talk, s);
+    ask_all_run(g, on_connected, s);
     if (g->interrupted)
         return pd_fail(err, PD_ECANCELED, "interrupted");
     int bad = ask_all_n_failed(g), status = 0;
@@ -398,7 +396,7 @@ static void release(struct status_cmd *s, size_t n, struct ask_all *g) {
         json_decref(s->asked[i].result);
         json_decref(s->asked[i].before);
     }
-    ask_all_release(g); /* the loop turns once more, so that the timers close */
+    ask_all_release(g); /* runs the loop once more, which closes the timers */
     free(s->asked);
 }
 
@@ -419,7 +417,7 @@ static int status_of(void *arg, const struct pd_options *o, const char *want, st
         rc = find_choose(&found, NULL, FIND_NEWEST, &job, err);
     }
     if (rc == PD_ENOENT && ask_all_n_failed(&g)) {
-        ask_all_report(&g); /* not found where we could look: that is no answer */
+        ask_all_report(&g); /* the job may be on an unreachable host */
         err->code = rc = PD_EHOST;
     }
     if (!rc)
@@ -435,10 +433,9 @@ int cmd_status(int argc, char **argv) {
     const struct pd_extra_option extra[] = {CMD_JSON(&s.json), {0}};
     const struct cmd_line line = {
         .usage = "paddlectl status [options] [JOB]\n"
-                 "Shows a job as its nodes see it now: what it does and who is waited for, how far "
-                 "it is, the first failure, and every\n"
-                 "process with its CPUs, memory and speed. Without JOB: the one that runs, else "
-                 "the newest.",
+                 "Shows the present state of a job: its current phase and the nodes that it waits "
+                 "for, the progress, the first failure, and every process with CPUs, memory and "
+                 "speed. Without JOB: the only running job, else the newest job.",
         .extra = extra,
         .who = PD_LAUNCHER,
         .max_rest = 1,

@@ -1,4 +1,4 @@
-/* cmd_stop.c - paddlectl stop: end a job on all its nodes, from any machine. */
+/* cmd_stop.c - paddlectl stop: ends a job on all its nodes, from any machine. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 enum { STOP_MS = 30000, GRACE_MS = 1000, SAVE_MS = 120000 };
 
-struct stop {
+struct stop_cmd {
     int save, force, json;
 };
 
@@ -24,8 +24,8 @@ static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body,
     return 1;
 }
 
-static void talk(struct ask_all_node *n) {
-    const struct stop *s = n->g->arg;
+static void on_connected(struct ask_all_node *n) {
+    const struct stop_cmd *s = n->g->arg;
     struct pd_err err = {0};
     json_t *body = json_pack("{s:i, s:s, s:b}", "grace_ms", s->force ? 0 : GRACE_MS, "reason",
                              "paddlectl stop", "save", s->save);
@@ -40,7 +40,7 @@ static void talk(struct ask_all_node *n) {
     ask_all_fail(n, &err);
 }
 
-static int report(const struct ask_all *g, const struct stop *s, const struct found_job *job) {
+static int report(const struct ask_all *g, const struct stop_cmd *s, const struct found_job *job) {
     json_t *hosts = json_array(), *bad = json_array();
     int n = 0, runs = 0;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
@@ -58,12 +58,12 @@ static int report(const struct ask_all *g, const struct stop *s, const struct fo
     if (runs)
         printf("%s: stopped on %d node%s\n", job->id, n, n == 1 ? "" : "s");
     else
-        printf("%s is over already\n", job->id);
+        printf("%s has already ended\n", job->id);
     return 0;
 }
 
 static int stop_job(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
-    struct stop *s = arg;
+    struct stop_cmd *s = arg;
     struct client_env c;
     struct ask_all g;
     struct found found = {0};
@@ -78,15 +78,15 @@ static int stop_job(void *arg, const struct pd_options *o, const char *want, str
         rc = find_choose(&found, want, FIND_RUNNING, &job, err);
     if (!rc) {
         find_join(&g, job, 1);
-        bad = ask_all_run(&g, talk, s);
+        bad = ask_all_run(&g, on_connected, s);
         status = report(&g, s, job);
     }
-    /* Hosts that can't be reached are named in any case: the job may run there. */
+    /* Name the unreachable hosts in any case: the job may still run there. */
     for (size_t i = 0; g.nodes && i < c.hosts.n && !g.interrupted; i++)
         bad += rc && g.nodes[i].err.code;
     if (bad || g.interrupted)
         status = ask_all_report(&g);
-    if (rc == PD_ENOENT && bad) /* not found where we could look: that is no answer */
+    if (rc == PD_ENOENT && bad) /* the job may be on an unreachable host */
         fprintf(stderr, "paddlectl: %s\n", err->msg), pd_err_clear(err);
     find_release(&found);
     ask_all_release(&g);
@@ -95,20 +95,20 @@ static int stop_job(void *arg, const struct pd_options *o, const char *want, str
 }
 
 int cmd_stop(int argc, char **argv) {
-    struct stop s = {0};
+    struct stop_cmd s = {0};
     const struct pd_extra_option extra[] = {
-        {"save", &s.save, NULL, "the trainers save the model first, and then end"},
-        {"force", &s.force, NULL, "KILL at once"},
+        {"save", &s.save, NULL, "let the trainers save the model before they end"},
+        {"force", &s.force, NULL, "send KILL at once, without TERM"},
         CMD_JSON(&s.json),
         {0},
     };
     const struct cmd_line line = {
-        .usage = "paddlectl stop [options] [JOB]\n"
-                 "Ends the processes of a job on all hosts of conf.ini. Without JOB: of the only "
-                 "one that runs. The beginning or the\n"
-                 "end of its id suffices; 'latest' is the newest.",
-        .examples = "paddlectl stop\tends the only job that runs\n"
-                    "paddlectl stop --save latest\tends the newest job when its model is saved\n",
+        .usage =
+            "paddlectl stop [options] [JOB]\n"
+            "Ends the processes of a job on all hosts of conf.ini. JOB is the beginning or the end "
+            "of a job's id, or 'latest' for the newest job. Without JOB: the only running job.",
+        .examples = "paddlectl stop\tends the only running job\n"
+                    "paddlectl stop --save latest\tends the newest job after saving its model\n",
         .extra = extra,
         .who = PD_LAUNCHER,
         .max_rest = 1,

@@ -1,14 +1,14 @@
-/* complete.c - completion for bash and zsh. The scripts are generated whole, so that completing
- * asks paddlectl for nothing but the names of templates. A command's branch lists its options as
- * "--name=KIND", where KIND says what comes behind the =: FILE, FOLDER, JOB, words with | between
- * them, or anything else for what nobody can guess. */
+/* complete.c - completion for bash and zsh. The generated scripts are complete: at a TAB they call
+ * paddlectl only for the names of templates. The branch of a command lists its options as
+ * "--name=KIND". KIND is FILE, FOLDER, JOB, alternatives separated by |, or any other text for
+ * values that cannot be completed. */
 #include <ctype.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "launcher/cmd/manual.h"
 
-/* "--name", "--name=KIND" of every option that --help shows. */
+/* Call `give` for every option that --help shows. kind: NULL for a flag. */
 static void each_option(const struct manual *m,
                         void (*give)(struct pd_buf *out, const char *name, const char *kind,
                                      const char *text),
@@ -32,8 +32,8 @@ static void each_option(const struct manual *m,
 
 /* --- bash --- */
 
-/* In COMP_WORDS an = is a word of its own, since it is in COMP_WORDBREAKS. An option may be typed
- * with - or _. */
+/* In COMP_WORDS the character = is a separate word, since COMP_WORDBREAKS contains it. Users may
+ * type an option's name with - or _. */
 const char complete_bash_head[] =
     "# bash completion of paddlectl; made by 'paddlectl help --bash'\n"
     "_paddlectl_values() { # KIND TEXT: what may stand there\n"
@@ -130,7 +130,7 @@ const char complete_zsh_tail[] = "    esac\n"
                                  "}\n"
                                  "_paddlectl \"$@\"\n";
 
-/* Within '...[text]': quotes and brackets are escaped. */
+/* Text within '...[text]' of _arguments: escape quotes and brackets. */
 static void zsh_text(struct pd_buf *out, const char *s) {
     for (; *s; s++) {
         if (*s == '\'')

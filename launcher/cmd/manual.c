@@ -1,5 +1,4 @@
-/* manual.c - see manual.h: --help and what a page of the manual is made of. Completion is in
- * complete.c. */
+/* manual.c - --help and the manual pages; see manual.h. The completions are in complete.c. */
 #include "launcher/cmd/manual.h"
 
 #include <ctype.h>
@@ -10,8 +9,7 @@
 #include "base/version.h"
 #include "launcher/view/term.h"
 
-/* The lines of `usage` that begin with "paddlectl" are ways to call it; the rest says what it does.
- */
+/* The description in `usage`: the text after the lines that begin with "paddlectl". */
 static const char *description(const char *usage) {
     while (pd_starts_with(usage, "paddlectl ")) {
         const char *nl = strchr(usage, '\n');
@@ -27,19 +25,19 @@ const char *manual_which(const struct cmd_line *line) {
 }
 
 static const struct {
-    int status, talks; /* talks: only of a command that talks to hosts */
+    int status, talks; /* talks: only for commands that connect to hosts */
     const char *text;
 } statuses[] = {
     {0, 0, "done"},
     {1, 0,
-     "it failed; of a job, bad data included: host, role and last lines of the first failed "
-     "process are shown"},
-    {2, 0, "wrong usage or configuration, or a missing workspace; nothing was done"},
-    {3, 1, "a host could not be reached or used: a wrong key, a full disk"},
+     "the command or the job failed, bad data included; for a job, host, role and last lines of "
+     "the first failed process are shown"},
+    {2, 0, "wrong usage or configuration, or a missing workspace; nothing was changed"},
+    {3, 1, "a host could not be reached or used (wrong key, full disk)"},
     {130, 1, "stopped by Ctrl-C"},
 };
 
-/* A line "left<TAB>right" of examples or status; the next line, or NULL. */
+/* Split a line "left<TAB>right" of examples or status. Returns the next line, or NULL. */
 static const char *split_line(const char *s, const char **left, size_t *n_left, const char **right,
                               size_t *n_right) {
     size_t n = strcspn(s, "\n"), tab = strcspn(s, "\t\n");
@@ -64,8 +62,9 @@ void manual_help(const struct manual *m, struct pd_buf *out) {
     pd_put_fmt(out, "\nOptions:\n");
     pd_options_help(line->who, line->who ? manual_which(line) : "", m->extra, width, out);
     if (line->who && !strstr(manual_which(line), "train"))
-        pd_put_fmt(out,
-                   "\nEvery other option of conf.ini may be given too; see paddlectl.ini(5).\n");
+        pd_put_fmt(
+            out,
+            "\nThe command also accepts every other option of conf.ini; see paddlectl.ini(5).\n");
     if (line->examples)
         pd_put_fmt(out, "\nExamples:\n");
     for (const char *s = line->examples, *left, *right; s;) {
@@ -79,8 +78,8 @@ void manual_help(const struct manual *m, struct pd_buf *out) {
 
 /* --- man pages --- */
 
-/* Text for roff: what it would take for its own, or print as another sign, is named. An empty line
- * is a new paragraph. */
+/* Write text as roff: characters that roff would interpret or replace become escapes. An empty line
+ * begins a new paragraph. */
 static void roff_n(struct pd_buf *out, const char *s, size_t n, int at_start) {
     static const char signs[] = "\\-'`^~";
     static const char *const names[] = {"\\e", "\\-", "\\(aq", "\\(ga", "\\(ha", "\\(ti"};
@@ -102,7 +101,7 @@ static void roff_n(struct pd_buf *out, const char *s, size_t n, int at_start) {
 
 static void roff(struct pd_buf *out, const char *s) { roff_n(out, s, strlen(s), 0); }
 
-/* A paragraph or more, ending with a newline. */
+/* Write one or more paragraphs, ended by a newline. */
 static void para(struct pd_buf *out, const char *s) {
     size_t n = strlen(s);
     while (n && s[n - 1] == '\n')
@@ -124,7 +123,7 @@ static void head(struct pd_buf *out, const char *name, int section, const char *
     pd_put_fmt(out, "\n");
 }
 
-/* ".TP", a bold left part with the value in italics, the text. */
+/* Write an entry of a list (.TP): the name in bold, the value in italics, the text. */
 static void option(struct pd_buf *out, const char *prefix, const char *name, const char *value,
                    const char *text, const char *note) {
     pd_put_fmt(out, ".TP\n\\fB");
@@ -201,8 +200,8 @@ static void own_options(const struct manual *m, struct pd_buf *out) {
     }
     if (!m->line->who)
         return;
-    pd_put_fmt(out, ".PP\nThe options of conf.ini can be given too, and win over the file; those "
-                    "that this command looks at first:\n");
+    pd_put_fmt(out, ".PP\nThe command also accepts all options of conf.ini, which override the "
+                    "file. These concern the command most:\n");
     table_options(out, m->line->who, NULL, manual_which(m->line), "--");
 }
 
@@ -246,31 +245,30 @@ void manual_main_man(const struct command *table, size_t n, struct pd_buf *out) 
     head(out, "paddlectl", 1, "train a model on machines that you can ssh into");
     pd_put_fmt(out, ".SH SYNOPSIS\n\\fBpaddlectl\\fR \\fICOMMAND\\fR [options]\n.SH DESCRIPTION\n");
     para(out, "paddlectl sends a workspace to a list of Linux machines over ssh, starts parameter "
-              "servers and trainers there, shows their\n"
-              "logs until they end, and fetches what they wrote. The machines need sshd and "
-              "/bin/sh; nothing is installed on them and\n"
-              "nothing is left running. The machines and the job are described in conf.ini, see "
-              "paddlectl.ini(5); each of its\n"
-              "options can also be given on the command line: --num_passes=5, --num_passes 5 and "
-              "--num-passes=5 are the same.");
+              "servers and trainers there, shows their logs until they end, and copies their "
+              "outputs to this machine. The machines need sshd and /bin/sh. paddlectl installs "
+              "nothing on them and leaves no process running. conf.ini describes the machines and "
+              "the job, see paddlectl.ini(5). Each of its options can also be given on the command "
+              "line: --num_passes=5, --num_passes 5 and --num-passes=5 are equivalent.");
     pd_put_fmt(out, ".SH COMMANDS\n");
     for (size_t i = 0; i < n; i++) {
         pd_put_fmt(out, ".TP\n\\fB%s\\fR\n", table[i].name);
         para(out, table[i].text);
     }
-    pd_put_fmt(out, ".PP\nEach has a page of its own, \\fBpaddlectl\\-\\fICOMMAND\\fR(1), and "
-                    "\\fB\\-\\-help\\fR.\n");
+    pd_put_fmt(out, ".PP\nEach command has a manual page, \\fBpaddlectl\\-\\fICOMMAND\\fR(1), and "
+                    "the option \\fB\\-\\-help\\fR.\n");
     exit_status(out, NULL);
     pd_put_fmt(out, ".SH ENVIRONMENT\n");
-    option(out, "", "NO_COLOR", NULL, "when it is set to anything, no colours are used", "");
-    option(out, "", "SSH_AUTH_SOCK", NULL, "the ssh agent", "");
+    option(out, "", "NO_COLOR", NULL, "if set to any value, paddlectl uses no colours", "");
+    option(out, "", "SSH_AUTH_SOCK", NULL, "the socket of the ssh agent", "");
     option(out, "", "PADDLECTL_LIBEXEC", NULL,
-           "folder of paddle_agent and paddle_worker, when they are not where they were installed",
+           "the folder of paddle_agent and paddle_worker, if they are not in the installed place",
            "");
     pd_put_fmt(out, ".SH FILES\n");
-    option(out, "", "conf.ini", NULL, "in the current folder, unless --conf names another", "");
+    option(out, "", "conf.ini", NULL,
+           "the configuration, in the current folder unless --conf names another file", "");
     option(out, "", "output/", NULL,
-           "what jobs wrote, a folder each; output/latest is the last one's", "");
+           "the outputs of jobs, one folder per job; output/latest points at the newest", "");
     pd_put_fmt(out, ".SH SEE ALSO\n.BR paddlectl.ini (5)");
     for (size_t i = 0; i < n; i++)
         pd_put_fmt(out, ",\n.BR paddlectl\\-%s (1)", table[i].name);
@@ -279,24 +277,22 @@ void manual_main_man(const struct command *table, size_t n, struct pd_buf *out) 
 
 void manual_ini_man(struct pd_buf *out) {
     static const char *const about[N_SECTIONS] = {
-        "The machines and what runs on them.",
-        "How they are reached.",
-        "What is sent, started and fetched.",
-        "Options of parameter servers and trainers; they win over the workspace's train.ini.",
+        "The machines and their roles.",
+        "How paddlectl reaches the machines.",
+        "The workspace to send, the programs to start, the outputs to fetch.",
+        "Options of parameter servers and trainers; they override the workspace's train.ini.",
     };
     head(out, "paddlectl.ini", 5, "conf.ini, the machines and the job of paddlectl(1)");
     pd_put_fmt(out, ".SH DESCRIPTION\n");
-    para(out, "Sections in brackets hold lines 'name = value'. A line that starts with # or ; is a "
-              "comment, and so is what follows a blank\n"
-              "and a semicolon. An indented line continues the value above. Paths are relative to "
-              "the file's folder. A section or name\n"
-              "that is not known, a value out of range and a name given twice are errors with file "
-              "and line.\n\n"
-              "Every option is also one of the command line, where paths are relative to the "
-              "current folder. What is said on the command line\n"
-              "wins over the environment (PADDLE_INIT_NAME, on the nodes), that over conf.ini, "
-              "that over train.ini's [train], and that\n"
-              "over the default. 'paddlectl conf' shows every value and where it comes from.");
+    para(out, "Sections in brackets contain lines 'name = value'. A line that starts with # or ; "
+              "is a comment, and so is the rest of a line after a blank and a semicolon. An "
+              "indented line continues the value above. Paths are relative to the folder of the "
+              "file. An unknown section or name, a value out of range and a repeated name are "
+              "errors; the message gives file and line.\n\n"
+              "Every option can also be given on the command line, where paths are relative to the "
+              "current folder. The command line overrides the environment (PADDLE_INIT_NAME, on "
+              "the nodes), which overrides conf.ini, which overrides [train] of train.ini, which "
+              "overrides the default. 'paddlectl conf' shows every value and its origin.");
     for (size_t i = 0; i < N_SECTIONS; i++) {
         pd_put_fmt(out, ".SH \"[%s]\"\n", sections[i]);
         para(out, about[i]);
@@ -304,13 +300,15 @@ void manual_ini_man(struct pd_buf *out) {
         if (i)
             continue;
         pd_put_fmt(out, ".SH \"[groups]\"\n");
-        option(out, "", "NAME", "HOSTS",
-               "a name for hosts, used as @NAME in hosts, in other groups and in [host ...]", "");
+        option(
+            out, "", "NAME", "HOSTS",
+            "a name for a list of hosts, used as @NAME in hosts, in other groups and in [host ...]",
+            "");
         pd_put_fmt(out, ".SH \"[host PATTERN]\"\n");
-        para(out, "What is different on some hosts. PATTERN is written like hosts, and * and ? "
-                  "stand for any letters. Of several sections for a host\n"
-                  "the later wins, name by name; the command line wins over all. A section that is "
-                  "right for no host is an error.");
+        para(out, "Settings of some hosts only. PATTERN has the syntax of hosts, with * and ? as "
+                  "wildcards. If several sections match a host, the later section overrides the "
+                  "earlier one, name by name; the command line overrides all. A section that "
+                  "matches no host is an error.");
         for (int k = 0; k < PD_HOST_N_KEYS; k++)
             option(out, "", pd_host_keys[k].name,
                    pd_host_keys[k].type == PD_INT    ? "N"
@@ -318,20 +316,19 @@ void manual_ini_man(struct pd_buf *out) {
                                                      : "TEXT",
                    pd_host_keys[k].text, "");
         option(out, "", "env.NAME", "TEXT",
-               "environment of the processes there, over that of [env]", "");
+               "environment of the processes on these hosts; overrides [env]", "");
     }
     pd_put_fmt(out, ".SH \"[env]\"\n");
     option(out, "", "NAME", "TEXT", "environment of every process of the job", "");
     pd_put_fmt(out, ".SH \"LISTS OF HOSTS\"\n");
-    para(out, "Hosts are written [user@]host[:port], with commas or blanks between them; the order "
-              "is that of the node ids, and a host given\n"
-              "twice is an error. Brackets hold numbers and ranges: node[1-3,7], node-[01-16] with "
-              "leading zeros, node[0-30/10] with a\n"
-              "step; several brackets multiply. IPv6 addresses stand in brackets: [fe80::1]:22. "
-              "!node3 takes away what stands before it;\n"
-              "what is not there is an error. @NAME is a group, or else a file with such a list on "
-              "each line and # comments.\n"
-              "local is a node on this machine, reached without ssh; local*3 are three.");
+    para(out,
+         "Hosts are written [user@]host[:port], separated by commas or blanks. Their order gives "
+         "the node ids, and a repeated host is an error. Brackets contain numbers and ranges: "
+         "node[1-3,7], node-[01-16] with leading zeros, node[0-30/10] with a step; several "
+         "brackets in a name give all combinations. IPv6 addresses need brackets: [fe80::1]:22. "
+         "!node3 removes node3 from the list before it; if node3 is not in the list, this is an "
+         "error. @NAME is a group, or else a file with such lists and # comments, one list per "
+         "line. local is a node on this machine, without ssh; local*3 are three nodes.");
     pd_put_fmt(out, ".SH EXAMPLE\n.nf\n");
     static const char *const example[] = {"[cluster]",
                                           "hosts = root@192.168.1.[10-17], gpu-[01-04], !gpu-03",

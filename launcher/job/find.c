@@ -10,7 +10,7 @@
 
 enum { ASK_MS = 30000, NAMED_MAX = 8, NODES_MAX = 65536 };
 
-/* --- asking --- */
+/* --- requests --- */
 
 static int on_list(struct link *l, const struct wire_frame *f, json_t *body,
                    const struct pd_err *err, void *arg) {
@@ -27,7 +27,7 @@ static int on_list(struct link *l, const struct wire_frame *f, json_t *body,
     return 1;
 }
 
-static void ask(struct ask_all_node *n) {
+static void request_list(struct ask_all_node *n) {
     struct pd_err err = {0};
     if (!link_request(n->link, WIRE_AG_LIST, json_object(), NULL, 0, ASK_MS, "listing jobs",
                       on_list, n))
@@ -36,7 +36,7 @@ static void ask(struct ask_all_node *n) {
     ask_all_fail(n, &err);
 }
 
-/* --- putting together --- */
+/* --- merging the answers --- */
 
 static int is_over(const char *state) {
     static const char *const over[] = {"done", "failed", "stopped", "lost"};
@@ -55,11 +55,11 @@ static struct found_job *job_of(struct found *f, const char *id, size_t n_hosts)
         return NULL;
     f->v = v;
     struct found_job *j = &v[f->n];
-    *j = (struct found_job){.at = pd_calloc(n_hosts, sizeof *j->at)};
-    if (!j->at)
+    *j = (struct found_job){.host = pd_calloc(n_hosts, sizeof *j->host)};
+    if (!j->host)
         return NULL;
     for (size_t i = 0; i < n_hosts; i++)
-        j->at[i].node = -1;
+        j->host[i].node = -1;
     snprintf(j->id, sizeof j->id, "%s", id);
     f->n++;
     return j;
@@ -70,24 +70,24 @@ static const char *text_of(const json_t *o, const char *name) {
     return s ? s : "";
 }
 
-/* Tables are made of this size. */
+/* A node id or number of nodes; -1: not valid. Bounded, since arrays of this size are allocated. */
 static int id_of(const json_t *o) {
     json_int_t v = json_is_integer(o) ? json_integer_value(o) : -1;
     return v >= 0 && v <= NODES_MAX ? (int)v : -1;
 }
 
-static void take(struct found_job *j, size_t host, const json_t *e) {
-    struct found_at *at = &j->at[host];
+static void add_entry(struct found_job *j, size_t host, const json_t *e) {
+    struct found_host *h = &j->host[host];
     const json_t *node = json_object_get(e, "node");
     int64_t started = json_integer_value(json_object_get(e, "started_us")),
             ended = json_integer_value(json_object_get(e, "ended_us"));
     int n_nodes = id_of(json_object_get(e, "n_nodes"));
-    snprintf(at->state, sizeof at->state, "%.15s", text_of(e, "state"));
-    at->here = 1;
-    at->node = id_of(node);
-    at->runs = json_integer_value(json_object_get(e, "pid")) > 0 && !is_over(at->state);
-    j->n_here++;
-    j->n_running += at->runs;
+    snprintf(h->state, sizeof h->state, "%.15s", text_of(e, "state"));
+    h->has_job = 1;
+    h->node = id_of(node);
+    h->runs = json_integer_value(json_object_get(e, "pid")) > 0 && !is_over(h->state);
+    j->n_having++;
+    j->n_running += h->runs;
     if (n_nodes > j->n_nodes)
         j->n_nodes = n_nodes;
     j->attached |= json_is_true(json_object_get(e, "attached"));
@@ -97,19 +97,19 @@ static void take(struct found_job *j, size_t host, const json_t *e) {
         j->ended_us = ended;
     if (!*j->user)
         snprintf(j->user, sizeof j->user, "%.63s", text_of(e, "user"));
-    if (!*j->state || at->node == 0)
-        pd_fmt(j->state, sizeof j->state, "%s", at->state);
+    if (!*j->state || h->node == 0)
+        pd_fmt(j->state, sizeof j->state, "%s", h->state);
 }
 
-static int newer(const void *a, const void *b) {
+static int compare_start(const void *a, const void *b) {
     const struct found_job *x = a, *y = b;
     if (x->started_us && y->started_us && x->started_us != y->started_us)
         return x->started_us < y->started_us ? 1 : -1;
     return strcmp(y->id, x->id); /* ids begin with the time */
 }
 
-/* A job's id becomes the name of a folder here: what a node says may not lead anywhere else. */
-static int is_id(const char *s) {
+/* A job's id becomes the name of a local folder, so an id from a node must not contain a path. */
+static int is_folder_name(const char *s) {
     static const char allowed[] =
         "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_.";
     return *s && *s != '.' && *s != '-' && strlen(s) < sizeof((struct found_job *)0)->id &&
@@ -121,13 +121,13 @@ int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts) {
     json_t *e;
     json_array_foreach (jobs, k, e) {
         const char *id = text_of(e, "job");
-        if (!is_id(id))
+        if (!is_folder_name(id))
             continue;
         struct found_job *j = job_of(f, id, n_hosts);
         if (!j)
             return PD_ENOMEM;
-        if (!j->at[host].here)
-            take(j, host, e);
+        if (!j->host[host].has_job)
+            add_entry(j, host, e);
     }
     return 0;
 }
@@ -135,7 +135,7 @@ int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts) {
 int find_jobs(struct ask_all *g, struct found *out, struct pd_err *err) {
     *out = (struct found){0};
     g->c->env.job = NULL;
-    ask_all_run(g, ask, g->arg);
+    ask_all_run(g, request_list, g->arg);
     if (g->interrupted)
         return pd_fail(err, PD_ECANCELED, "interrupted");
     for (size_t i = 0; i < g->c->hosts.n; i++)
@@ -147,26 +147,26 @@ int find_jobs(struct ask_all *g, struct found *out, struct pd_err *err) {
             out->v[i].ended_us = 0;
         }
     if (out->n)
-        qsort(out->v, out->n, sizeof *out->v, newer);
+        qsort(out->v, out->n, sizeof *out->v, compare_start);
     return 0;
 }
 
 void find_release(struct found *f) {
     for (size_t i = 0; i < f->n; i++)
-        free(f->v[i].at);
+        free(f->v[i].host);
     free(f->v);
     *f = (struct found){0};
 }
 
-/* --- choosing --- */
+/* --- selection --- */
 
 static int matches(const struct found_job *j, const char *want) {
     return pd_starts_with(j->id, want) || pd_ends_with(j->id, want) ||
            (pd_starts_with(j->id, "JOB") && pd_starts_with(j->id + 3, want));
 }
 
-static int several(const struct found *f, const char *want, size_t n, const char *what,
-                   struct pd_err *err) {
+static int fail_ambiguous(const struct found *f, const char *want, size_t n, const char *what,
+                          struct pd_err *err) {
     char names[NAMED_MAX * 66 + 8] = "";
     size_t shown = 0;
     for (size_t i = 0; i < f->n; i++) {
@@ -177,8 +177,8 @@ static int several(const struct found *f, const char *want, size_t n, const char
         if (shown > NAMED_MAX)
             break;
     }
-    return want ? pd_fail(err, PD_EUSAGE, "'%.80s' may be any of %zu %s:%s", want, n, what, names)
-                : pd_fail(err, PD_EUSAGE, "%zu %s, say which:%s", n, what, names);
+    return want ? pd_fail(err, PD_EUSAGE, "'%.80s' matches %zu %s:%s", want, n, what, names)
+                : pd_fail(err, PD_EUSAGE, "%zu %s, name one of them:%s", n, what, names);
 }
 
 int find_choose(const struct found *f, const char *want, enum find_which which,
@@ -186,7 +186,7 @@ int find_choose(const struct found *f, const char *want, enum find_which which,
     const struct found_job *found = NULL;
     size_t n = 0;
     if (want && !*want)
-        return pd_fail(err, PD_EUSAGE, "'' is not a job's id");
+        return pd_fail(err, PD_EUSAGE, "'' is not a job id");
     for (size_t i = 0; i < f->n; i++)
         n += f->v[i].n_running > 0;
     if ((!want && which == FIND_NEWEST && n != 1) || (want && !strcmp(want, "latest"))) {
@@ -207,7 +207,7 @@ int find_choose(const struct found *f, const char *want, enum find_which which,
         n++;
     }
     if (n > 1)
-        return several(f, want, n, want ? "jobs" : "jobs are running", err);
+        return fail_ambiguous(f, want, n, want ? "jobs" : "jobs are running", err);
     if (!n)
         return want ? pd_fail(err, PD_ENOENT, "no host of conf.ini has a job %.80s", want)
                     : pd_fail(err, PD_ENOENT, "no job is running");
@@ -219,15 +219,15 @@ int find_join(struct ask_all *g, const struct found_job *job, int running) {
     int n = 0, most = -1;
     g->c->env.job = job->id;
     for (size_t i = 0; i < g->c->hosts.n; i++)
-        most = job->at[i].node > most ? job->at[i].node : most;
+        most = job->host[i].node > most ? job->host[i].node : most;
     char *seen = pd_calloc((size_t)most + 2, 1);
     for (size_t i = 0; i < g->c->hosts.n; i++) {
-        const struct found_at *at = &job->at[i];
-        int skip = g->nodes[i].err.code || !at->here || (running && !at->runs);
-        if (!skip && seen &&
-            at->node >= 0) { /* hosts that share a root_dir tell of the same node */
-            skip = seen[at->node];
-            seen[at->node] = 1;
+        const struct found_host *h = &job->host[i];
+        int skip = g->nodes[i].err.code || !h->has_job || (running && !h->runs);
+        /* Hosts that share a root_dir report the same node. */
+        if (!skip && seen && h->node >= 0) {
+            skip = seen[h->node];
+            seen[h->node] = 1;
         }
         g->nodes[i].skip = skip;
         n += !skip;

@@ -1,11 +1,10 @@
-/* find.h - the jobs that the nodes know of, and the one that the user means.
+/* find.h - finds the jobs on the hosts, and selects the one that the user named.
  *
- * All that is known of a job lies on its nodes: every host of conf.ini is asked (AG_LIST) and what
- * they say is put together. Hosts that can't be reached are the caller's to name (ask_all_report);
- * the rest is done all the same.
+ * Only its nodes know a job: find_jobs asks every host of conf.ini (AG_LIST) and merges the
+ * answers. Unreachable hosts are no error here; the caller names them (ask_all_report).
  *
- *     ask_all_init, find_jobs -> find_choose -> find_join, ask_all_run(...) -> ask_all_release,
- * find_release
+ *     ask_all_init, find_jobs -> find_choose -> find_join, ask_all_run(...)
+ *         -> ask_all_release, find_release
  */
 #ifndef LAUNCHER_FIND_H
 #define LAUNCHER_FIND_H
@@ -13,43 +12,44 @@
 #include "launcher/link/ask_all.h"
 
 struct found_job {
-    char id[64], user[64],
-        state[16]; /* "running" while an agent anywhere answers; else node 0's result, or any */
-    int n_running, n_here; /* hosts that run it, that have it */
+    /* state: "running" while any agent of the job answers; else the result of node 0, or of any
+     * node */
+    char id[64], user[64], state[16];
+    int n_running, n_having; /* number of hosts that run the job, that have its folder */
     int n_nodes, attached;
-    int64_t started_us, ended_us; /* the earliest, the latest; 0: not known or not yet */
-    struct found_at {
-        int node; /* the job's id of this node; -1: unknown, or the job is not here */
-        int here, runs;
+    int64_t started_us, ended_us; /* earliest start, latest end; 0: not known or not ended */
+    struct found_host {
+        int node; /* node id in the job; -1: unknown, or the host has no such job */
+        int has_job, runs;
         char state[16];
-    } * at; /* index: host of conf.ini */
+    } * host; /* index: host of conf.ini */
 };
 
 struct found {
-    struct found_job *v; /* the newest first */
+    struct found_job *v; /* newest first */
     size_t n;
 };
 
-/* Ask all hosts; their links are kept for find_join. Returns PD_ECANCELED when interrupted,
+/* Ask all hosts; keeps their links open for find_join. Returns PD_ECANCELED after Ctrl-C,
  * PD_ENOMEM. */
 int find_jobs(struct ask_all *g, struct found *out, struct pd_err *err);
-/* What one of n_hosts says of its jobs (AG_LIST). An entry whose id can't name a folder is not
- * taken. 0 or PD_ENOMEM. */
+/* Add the answer of one of n_hosts (AG_LIST). Ignores entries whose id is no valid folder name.
+ * Returns 0 or PD_ENOMEM. */
 int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts);
 void find_release(struct found *f);
 
-/* Which job is meant when none is named: the only one that runs; or, when that is none or several,
- * the newest. */
+/* The job that is meant if the user names none. FIND_RUNNING: the only running job. FIND_NEWEST:
+ * the only running job, or the newest job if none or several run. */
 enum find_which { FIND_RUNNING, FIND_NEWEST };
 
-/* The job that `want` names: an id, a unique prefix of one (with or without JOB) or a unique end,
- * "latest", or NULL. PD_EUSAGE when it may be several, which are listed; PD_ENOENT when it is none.
- */
+/* The job that `want` names: an id, a unique beginning (with or without JOB) or end of an id,
+ * "latest", or NULL (see find_which). PD_EUSAGE: several jobs match; the message lists them.
+ * PD_ENOENT: no job matches. */
 int find_choose(const struct found *f, const char *want, enum find_which which,
                 const struct found_job **job, struct pd_err *err);
 
-/* The next ask_all_run talks to the agents of this job, on the hosts that have it (`running`: that
- * run it), once for each node of the job. Returns how many these are. */
+/* Make the next ask_all_run connect to the agents of this job, once per node: on the hosts that
+ * have the job, or with `running` on those that run it. Returns the number of nodes. */
 int find_join(struct ask_all *g, const struct found_job *job, int running);
 
 #endif

@@ -1,5 +1,5 @@
-/* follow.c - see follow.h. Source node * n_logs + k of the merge is the k-th log of the node that
- * is shown. */
+/* follow.c - see follow.h. Source node * n_logs + k of the merge is the k-th shown log of the node.
+ */
 #include "launcher/job/follow.h"
 
 #include <stdlib.h>
@@ -10,37 +10,37 @@
 
 enum {
     N_STREAMS = 3,
-    EVENTS = 2, /* server.log, train.log, events: the order of docs/protocol.md */
+    EVENTS = 2, /* streams: server.log, train.log, events, in the order of docs/protocol.md */
     HOLD_MS = 80,
     STALL_MS = 10000,      /* see merge.h */
-    PUMP_MS = 10,          /* frames that come together are looked at together */
-    WINDOW_ALL = 32 << 20, /* bytes on their way or waiting, of all sources */
+    PUMP_MS = 10,          /* frames that arrive within this time are processed together */
+    WINDOW_ALL = 32 << 20, /* bytes in transfer or waiting, of all sources */
     WINDOW_MIN = 64 << 10,
     WINDOW_MAX = 1 << 20,
     ASK_MS = 60000,
-    EVENTS_BACK = 20, /* of events that were there before only the last are of interest */
+    EVENTS_BACK = 20, /* number of earlier events to request */
     EVENT_LINE_MAX = 65536,
 };
 
 static const char *const names[N_STREAMS] = {"server.log", "train.log", "events"};
 static const char *const roles[EVENTS] = {"pserver", "trainer"};
 
-struct node {
+struct log_node {
     struct follow *f;
     unsigned id;
-    struct link *link;     /* NULL while there is none */
+    struct link *link;     /* NULL: no open link */
     int begun, gone, told; /* `told`: on_done was called */
     int ended[N_STREAMS];
     uint64_t stop[EVENTS];  /* only_history: where each log ends */
-    uint64_t acked[EVENTS]; /* as the agent knows it */
-    struct pd_buf event;    /* an event line that is not complete */
-    uint64_t event_next;
-    int event_cut; /* ... whose beginning is missing */
+    uint64_t acked[EVENTS]; /* offset of the last AG_LOG_ACK */
+    struct pd_buf event;    /* an incomplete event line */
+    uint64_t event_next;    /* offset of the next byte of events */
+    int event_cut;          /* the beginning of the event line is missing */
 };
 
 struct follow {
     struct follow_opts o;
-    struct node *nodes;
+    struct log_node *nodes;
     unsigned log[EVENTS], n_logs; /* the streams that are shown */
     struct show_source *sources;
     struct merge *merge;
@@ -59,9 +59,8 @@ static unsigned source_of(const struct follow *f, unsigned node, unsigned k) {
 static void pump(struct follow *f);
 static void on_pump(uv_timer_t *t) { pump(t->data); }
 static void on_room(uv_async_t *a) { pump(a->data); }
-static void wake(void *arg) {
-    uv_async_send(&((struct follow *)arg)->room);
-} /* from the view's thread */
+/* Called in the thread of the view. */
+static void wake(void *arg) { uv_async_send(&((struct follow *)arg)->room); }
 
 static void pump_in(struct follow *f, uint64_t ms) {
     if (!f->closed &&
@@ -69,7 +68,7 @@ static void pump_in(struct follow *f, uint64_t ms) {
         uv_timer_start(&f->pump, on_pump, ms, 0);
 }
 
-/* --- what comes out of the merge --- */
+/* --- output of the merge --- */
 
 static int on_line(void *arg, const struct merge_line *l) {
     struct follow *f = arg;
@@ -81,12 +80,14 @@ static int on_line(void *arg, const struct merge_line *l) {
 
 static void on_stall(void *arg, unsigned source) {
     struct follow *f = arg;
-    view_printf(f->o.view, "%s sends its log slowly: going on without it, its lines may come late",
-                f->o.nodes[source / f->n_logs].host);
+    view_printf(
+        f->o.view,
+        "%s sends its log slowly: the other logs continue, lines of this node may appear late",
+        f->o.nodes[source / f->n_logs].host);
 }
 
-/* Tell the node what is dealt with, a quarter of a window at a time. */
-static void acknowledge(struct follow *f, struct node *n) {
+/* Acknowledge shown bytes to the node, a quarter of a window at a time. */
+static void acknowledge(struct follow *f, struct log_node *n) {
     json_t *streams = NULL;
     for (unsigned k = 0; k < f->n_logs; k++) {
         uint64_t at = merge_ack_offset(f->merge, source_of(f, n->id, k));
@@ -124,9 +125,9 @@ static void pump(struct follow *f) {
         pump_in(f, wait);
 }
 
-/* --- what comes in --- */
+/* --- frames of the nodes --- */
 
-static int is_done(const struct node *n) {
+static int is_done(const struct log_node *n) {
     const struct follow *f = n->f;
     int done = n->gone || !f->o.on_event || f->o.only_history || n->ended[EVENTS];
     for (unsigned k = 0; k < f->n_logs && !n->gone; k++)
@@ -134,7 +135,7 @@ static int is_done(const struct node *n) {
     return done;
 }
 
-static void check_done(struct node *n) {
+static void check_done(struct log_node *n) {
     if (n->told || !is_done(n))
         return;
     n->told = 1;
@@ -142,13 +143,13 @@ static void check_done(struct node *n) {
         n->f->o.on_done(n->f->o.arg, n->id);
 }
 
-static void end_log(struct node *n, unsigned k) {
+static void end_log(struct log_node *n, unsigned k) {
     n->ended[n->f->log[k]] = 1;
     merge_end(n->f->merge, source_of(n->f, n->id, k));
     pump_in(n->f, PUMP_MS);
 }
 
-static void take_log(struct node *n, unsigned k, uint64_t offset, uint64_t time_us,
+static void take_log(struct log_node *n, unsigned k, uint64_t offset, uint64_t time_us,
                      const struct wire_frame *frame) {
     struct follow *f = n->f;
     size_t size = frame->len[1], n_times = frame->n_sec > 2 ? frame->len[2] / 16 : 0;
@@ -156,22 +157,23 @@ static void take_log(struct node *n, unsigned k, uint64_t offset, uint64_t time_
         size = offset < n->stop[k] ? (size_t)(n->stop[k] - offset) : 0;
     struct pd_reader r;
     pd_reader_init(&r, frame->sec[2], n_times * 16);
-    for (size_t i = 0; i < n_times; i++, pd_get_u64(&r)) /* those of bytes that are left out */
+    for (size_t i = 0; i < n_times;
+         i++, pd_get_u64(&r)) /* skip the times of bytes that are cut off */
         if (pd_get_u64(&r) >= offset + size)
             n_times = i;
     f->fed += size;
     int rc = merge_feed(f->merge, source_of(f, n->id, k), offset, time_us, frame->sec[1], size,
                         frame->sec[2], n_times, now(f));
     if (rc)
-        view_printf(f->o.view, "%s: a piece of its log can't be used: %s", f->o.nodes[n->id].host,
+        view_printf(f->o.view, "%s: a part of its log cannot be used: %s", f->o.nodes[n->id].host,
                     pd_code_text(rc));
     if (f->o.only_history && offset + size >= n->stop[k] && !n->ended[f->log[k]])
         end_log(n, k);
     pump_in(f, PUMP_MS);
 }
 
-/* Whole lines only; they are small and rare. */
-static void take_events(struct node *n, uint64_t offset, const char *p, size_t size) {
+/* Pass complete lines to on_event. Events are small and rare, so they have no flow control. */
+static void take_events(struct log_node *n, uint64_t offset, const char *p, size_t size) {
     uint64_t old = offset < n->event_next ? n->event_next - offset : 0;
     if (offset > n->event_next) {
         pd_buf_clear(&n->event);
@@ -205,7 +207,7 @@ static int shown_log(const struct follow *f, unsigned stream) {
 
 int follow_frame(struct follow *f, unsigned node, const struct wire_frame *frame,
                  const json_t *body) {
-    struct node *n = &f->nodes[node];
+    struct log_node *n = &f->nodes[node];
     struct pd_reader r;
     if (frame->type == WIRE_AG_LOG_END) {
         const char *name = json_string_value(json_object_get(body, "stream"));
@@ -222,7 +224,7 @@ int follow_frame(struct follow *f, unsigned node, const struct wire_frame *frame
     if (frame->type != WIRE_AG_LOG)
         return 0;
     pd_reader_init(&r, frame->sec[0], frame->len[0]);
-    pd_get_u32(&r); /* the node: known by the connection */
+    pd_get_u32(&r); /* node id, known from the connection */
     unsigned stream = pd_get_u32(&r);
     uint64_t offset = pd_get_u64(&r), time_us = pd_get_u64(&r);
     if (r.failed || frame->n_sec < 2 || stream >= N_STREAMS ||
@@ -245,10 +247,11 @@ static uint64_t number(const json_t *o, const char *key) {
 
 static int on_subscribed(struct link *l, const struct wire_frame *frame, json_t *body,
                          const struct pd_err *err, void *arg) {
-    struct node *n = arg;
+    struct log_node *n = arg;
     struct follow *f = n->f;
     (void)frame;
-    if (n->link != l || (err && err->code == PD_ECLOSED)) /* it will be asked again, or is gone */
+    if (n->link != l ||
+        (err && err->code == PD_ECLOSED)) /* a new subscription follows, or the node is gone */
         return 1;
     if (err) {
         if (f->o.on_fail)
@@ -267,7 +270,7 @@ static int on_subscribed(struct link *l, const struct wire_frame *frame, json_t 
         if (n->begun)
             start = merge_next_offset(f->merge, source);
         else if (!begins_late)
-            start = 0; /* what is missing is told */
+            start = 0; /* the merge reports missing bytes */
         if (start < merge_next_offset(f->merge, source))
             start = merge_next_offset(f->merge, source);
         n->stop[k] = n->begun ? n->stop[k] : size;
@@ -282,7 +285,7 @@ static int on_subscribed(struct link *l, const struct wire_frame *frame, json_t 
     return 1;
 }
 
-static void ask_events(struct node *n) {
+static void ask_events(struct log_node *n) {
     json_t *body = json_pack("{s:{s:I}}", "streams", names[EVENTS], (json_int_t)n->event_next);
     if (!n->begun)
         json_object_set_new(body, "tail", json_integer(EVENTS_BACK));
@@ -290,7 +293,7 @@ static void ask_events(struct node *n) {
 }
 
 void follow_begin(struct follow *f, unsigned node, struct link *l) {
-    struct node *n = &f->nodes[node];
+    struct log_node *n = &f->nodes[node];
     n->link = l;
     if (f->o.on_event && !n->ended[EVENTS])
         ask_events(n);
@@ -314,8 +317,8 @@ void follow_begin(struct follow *f, unsigned node, struct link *l) {
         json_object_set_new(body, "onlooker", json_true());
     if (!n->begun && f->o.show.since_us)
         json_object_set_new(body, "since_us", json_integer((json_int_t)f->o.show.since_us));
-    /* The last lines of all are among the last lines of each; those that match a pattern may be
-     * anywhere. */
+    /* The last N lines of all nodes are among the last N lines of each node. With a pattern or
+     * --until this does not hold. */
     if (!n->begun && f->o.show.tail && !f->o.show.grep && !f->o.show.until_us &&
         f->o.show.tail <= 10000)
         json_object_set_new(body, "tail", json_integer(f->o.show.tail));
@@ -331,7 +334,7 @@ void follow_lost(struct follow *f, unsigned node) {
 }
 
 void follow_gone(struct follow *f, unsigned node) {
-    struct node *n = &f->nodes[node];
+    struct log_node *n = &f->nodes[node];
     n->link = NULL;
     n->gone = 1;
     for (unsigned k = 0; k < f->n_logs; k++)
@@ -360,7 +363,7 @@ int follow_is_moving(struct follow *f) {
     return moving;
 }
 
-/* --- life --- */
+/* --- creation and end --- */
 
 void follow_flush(struct follow *f) {
     f->flushing = 1;

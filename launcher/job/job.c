@@ -1,8 +1,8 @@
 /* job.c - the phases of a job; see job.h.
  *
- * One table: what the job does on entering a phase, which steps of all its nodes end it, and how
- * long it may take. job_enter alone writes the phase. Callbacks of nodes only enter steps
- * (job_node.c); the phase is looked at from the loop, never inside another node's callback. */
+ * A table lists for each phase: the function that begins the phase, the steps of all nodes that end
+ * it, and the time limit. Only job_enter writes the phase. Callbacks of nodes only enter steps
+ * (job_node.c); the end of a phase is checked from the loop, never in a callback of a node. */
 #include <signal.h>
 #include <sodium.h>
 #include <stdlib.h>
@@ -18,8 +18,9 @@ enum {
     DRAIN_WAIT_MS = 10000,
     BYE_WAIT_MS = 3000,
     FLUSH_MS = 30000,
-    SETTLE_MS = 600, /* a detached job whose processes end at once has failed to start; its head
-                        takes 300 ms to be sure why */
+    /* A detached job has failed to start if its processes end within this time. The head needs 300
+     * ms to determine the first failure. */
+    SETTLE_MS = 600,
     RESULT_MS = 30000,
 };
 
@@ -49,25 +50,25 @@ static enum job_phase after_bye(struct job *j);
 
 static const struct {
     void (*begin)(struct job *);
-    unsigned done; /* it is over when every node is in one of these steps */
+    unsigned done; /* the phase ends when every node is in one of these steps */
     enum job_phase (*next)(struct job *);
-    int limit_ms; /* what is not done by then has failed; 0: no limit of its own */
-    int quick;    /* QUICK_WAIT_MS instead when the user has pressed Ctrl-C */
+    int limit_ms; /* nodes that are not done by then have failed; 0: no limit */
+    int quick;    /* the limit is QUICK_WAIT_MS after Ctrl-C */
 } phases[N_JOB_PHASES] = {
     [JOB_PREPARE] = {begin_prepare, AT(NODE_STOCKED) | LOST, after_prepare, 0,
-                     0}, /* what is on its way takes as long as it takes */
+                     0}, /* transfers have no limit */
     [JOB_DATA] = {begin_data, AT(NODE_STOCKED) | LOST, after_data, 0, 0},
     [JOB_SETUP] = {begin_setup, AT(NODE_READY) | LOST, after_setup, 0, 0},
     [JOB_PEERS] = {begin_peers, AT(NODE_PEERED) | LOST, after_peers, START_WAIT_MS, 0},
     [JOB_RUN] = {begin_run, AT(NODE_RUNNING) | AT(NODE_ENDED) | LOST, after_run, START_WAIT_MS, 0},
     [JOB_JOIN] = {begin_join, AT(NODE_RUNNING) | AT(NODE_ENDED) | LOST, after_join, 0,
-                  0}, /* as a link takes */
+                  0}, /* links have a limit */
     [JOB_FOLLOW] = {begin_follow, AT(NODE_ENDED) | LOST, after_follow, 0,
-                    0}, /* a job takes as long as it takes; see on_patience */
+                    0}, /* no limit for jobs; see on_patience */
     [JOB_STOP] = {begin_stop, AT(NODE_STOPPED) | LOST, after_stop, STOP_WAIT_MS, 0},
     [JOB_DRAIN] = {begin_drain, AT(NODE_DRAINED) | LOST, after_drain, DRAIN_WAIT_MS, 1},
     [JOB_FETCH] = {begin_fetch, AT(NODE_FETCHED) | LOST, after_fetch, 0,
-                   0}, /* each piece has its own limit */
+                   0}, /* each request has a limit */
     [JOB_BYE] = {begin_bye, AT(NODE_GONE), after_bye, BYE_WAIT_MS, 1},
     [JOB_OVER] = {begin_over, 0, NULL, 0, 0},
 };
@@ -90,24 +91,24 @@ static void job_enter(struct job *j, enum job_phase phase) {
     uv_timer_stop(&j->patience);
     if (limit)
         uv_timer_start(&j->deadline, on_deadline, (uint64_t)limit, 0);
-    job_look(j);
+    job_check_phase(j);
     if (phases[phase].begin)
         phases[phase].begin(j);
 }
 
-void job_look(struct job *j) {
+void job_check_phase(struct job *j) {
     if (j->phase != JOB_OVER)
         uv_timer_start(&j->check, on_check, 0, 0);
 }
 
-static int is_done(const struct job *j, const struct node *n) {
+static int is_done(const struct job *j, const struct job_node *n) {
     return (AT(n->step) & (phases[j->phase].done | AT(NODE_LEFT_OUT))) != 0;
 }
 
 static void on_check(uv_timer_t *t) {
     struct job *j = t->data;
     if (j->phase == JOB_PREPARE)
-        job_dispatch_look(j);
+        job_dispatch_try_start(j);
     for (int i = 0; i < j->n_hosts; i++)
         if (!is_done(j, &j->nodes[i]) || (j->phase == JOB_BYE && j->nodes[i].link))
             return;
@@ -117,19 +118,19 @@ static void on_check(uv_timer_t *t) {
 
 static void on_deadline(uv_timer_t *t) {
     struct job *j = t->data;
-    if (j->phase == JOB_DRAIN && !j->stopped_by_user &&
-        watch_is_moving(j)) { /* a pager may take its time */
+    /* The reader of the output, a pager for example, may be slow. */
+    if (j->phase == JOB_DRAIN && !j->stopped_by_user && watch_is_moving(j)) {
         uv_timer_start(&j->deadline, on_deadline, (uint64_t)phases[JOB_DRAIN].limit_ms, 0);
         return;
     }
     for (int i = 0; i < j->n_hosts; i++) {
-        struct node *n = &j->nodes[i];
+        struct job_node *n = &j->nodes[i];
         struct pd_err err = {0};
         if (j->phase == JOB_BYE && n->link)
             link_close(n->link);
         if (j->phase == JOB_BYE || is_done(j, n))
             continue;
-        if (j->phase == JOB_DRAIN) { /* what is missing here stands in the node's own logs */
+        if (j->phase == JOB_DRAIN) { /* the node keeps the rest of its logs */
             node_enter(n, NODE_DRAINED);
             continue;
         }
@@ -138,8 +139,8 @@ static void on_deadline(uv_timer_t *t) {
     }
 }
 
-/* A node was lost, or some have ended, and the others are silent about it; or a detached job has
- * begun well. */
+/* The patience is over: a node was lost or some have ended, and the others have not reported it. Or
+ * a detached job has started well. */
 static void on_patience(uv_timer_t *t) {
     struct job *j = t->data;
     if (j->phase != JOB_FOLLOW)
@@ -148,7 +149,7 @@ static void on_patience(uv_timer_t *t) {
     job_enter(j, j->left || j->joined ? JOB_BYE : JOB_STOP);
 }
 
-void job_be_patient(struct job *j, uint64_t ms) {
+void job_limit_wait(struct job *j, uint64_t ms) {
     int waits = uv_is_active((uv_handle_t *)&j->patience) && !j->settling &&
                 uv_timer_get_due_in(&j->patience) <= ms;
     if (j->phase != JOB_FOLLOW || waits)
@@ -157,7 +158,7 @@ void job_be_patient(struct job *j, uint64_t ms) {
     uv_timer_start(&j->patience, on_patience, ms, 0);
 }
 
-void job_patience_over(struct job *j) {
+void job_cancel_wait(struct job *j) {
     if (j->phase == JOB_FOLLOW && !j->settling && !job_any(j, LOST | AT(NODE_ENDED)))
         uv_timer_stop(&j->patience);
 }
@@ -166,8 +167,8 @@ void job_state_changed(struct job *j, const char *state) {
     int runs = !strcmp(state, "trainers");
     if (!j->flags.detach || j->phase != JOB_FOLLOW)
         return;
-    if (j->settling && !runs) { /* it ends already: the result will say why */
-        job_be_patient(j, RESULT_MS);
+    if (j->settling && !runs) { /* the job ends already: wait for its result */
+        job_limit_wait(j, RESULT_MS);
     } else if (runs && !uv_is_active((uv_handle_t *)&j->patience)) {
         j->settling = 1;
         uv_timer_start(&j->patience, on_patience, SETTLE_MS, 0);
@@ -200,7 +201,7 @@ static void begin_data(struct job *j) {
     job_move(j, AT(NODE_STOCKED), NODE_DATA);
 }
 
-/* Who is left out now may have been a trainer: then the others' shares are other ones. */
+/* If a trainer is left out now, the data files of the other trainers change: send them again. */
 static enum job_phase after_data(struct job *j) {
     if (!j->err.code && job_any(j, LOST))
         return j->opts->min_nodes && job_choose_nodes(j) ? JOB_DATA : JOB_BYE;
@@ -215,14 +216,14 @@ static enum job_phase after_peers(struct job *j) { return job_any(j, LOST) ? JOB
 
 static void begin_run(struct job *j) {
     for (int i = 0; i < j->n_nodes && !j->flags.detach; i++)
-        watch_subscribe(j->by_id[i]); /* before the start, so that no line comes late */
+        watch_subscribe(j->by_id[i]); /* before the start, so that no line is late */
     j->ran = 1;
     node_run(j->by_id[0]);
 }
 
 static enum job_phase after_run(struct job *j) { return job_any(j, LOST) ? JOB_STOP : JOB_FOLLOW; }
 static void begin_join(struct job *j) { job_move(j, AT(NODE_NEW), NODE_JOIN); }
-static void begin_follow(struct job *j) { /* the head may have been quicker than its answer to us */
+static void begin_follow(struct job *j) { /* the head's state may arrive before its answer */
     if (pd_starts_with(j->state, "trainers"))
         job_state_changed(j, "trainers");
 }
@@ -236,7 +237,7 @@ static enum job_phase after_follow(struct job *j) {
 
 static void begin_stop(struct job *j) {
     for (int i = 0; i < j->n_nodes; i++) {
-        struct node *n = j->by_id[i];
+        struct job_node *n = j->by_id[i];
         if (n->link && n->greeted && !(AT(n->step) & (AT(NODE_GONE) | AT(NODE_LEFT_OUT))))
             node_enter(n, NODE_STOPPING);
     }
@@ -267,8 +268,8 @@ static void begin_fetch(struct job *j) {
 }
 
 static void tell_incomplete(void *arg, const char *model, const char *part, int n_missing) {
-    watch_say(arg, "%s is not whole: %s%s missing: a node that was lost had %s", model, part,
-              n_missing > 1 ? " and others are" : " is", n_missing > 1 ? "them" : "it");
+    watch_print(arg, "%s is incomplete: %s%s missing, lost with a node", model, part,
+                n_missing > 1 ? " and other parts are" : " is");
 }
 
 static enum job_phase after_fetch(struct job *j) {
@@ -276,10 +277,10 @@ static enum job_phase after_fetch(struct job *j) {
     j->fetched =
         !j->err.code && !job_any(j, LOST) && !outputs_place(&j->out, j->n_nodes, &renamed, &j->err);
     if (renamed)
-        watch_say(j,
-                  "%d output files of different nodes have the same name; the later are called "
-                  "NAME.node-N",
-                  renamed);
+        watch_print(j,
+                    "%d output files of different nodes have the same name; later copies are named "
+                    "NAME.node-N",
+                    renamed);
     for (int i = 0, told = 0; i < j->n_hosts && j->fetched && !told; i++)
         if ((told = *j->nodes[i].lost != 0))
             outputs_incomplete(&j->out, tell_incomplete, j);
@@ -305,17 +306,17 @@ static void begin_over(struct job *j) {
     watch_close(j);
 }
 
-/* --- from outside --- */
+/* --- timers and signals --- */
 
 static void on_tick(uv_timer_t *t) {
     struct job *j = t->data;
     if (j->phase == JOB_FOLLOW)
-        watch_show_state(j); /* it has lasted */
+        watch_show_state(j); /* the state has lasted for up to a second */
 }
 
 static void stop_again(struct job *j) {
     if (j->saving)
-        watch_say(j, "stopping %s at once", j->id);
+        watch_print(j, "stopping %s at once", j->id);
     uv_timer_start(&j->deadline, on_deadline, STOP_WAIT_MS, 0);
     for (int i = 0; i < j->n_nodes; i++)
         if (j->by_id[i]->step == NODE_STOPPING && j->by_id[i]->link)
@@ -331,10 +332,11 @@ static void on_signal(uv_signal_t *s, int signum) {
             job_enter(j, JOB_BYE);
     } else if (j->phase == JOB_RUN || j->phase == JOB_FOLLOW) {
         j->saving = j->opts->job_save_on_stop && signum == SIGINT;
-        watch_say(j,
-                  j->saving ? "%s: saving the model and stopping %s; Ctrl-C again to stop at once"
-                            : "%s: stopping %s",
-                  what, j->id);
+        watch_print(j,
+                    j->saving
+                        ? "%s: saving the model and stopping %s; press Ctrl-C again to stop at once"
+                        : "%s: stopping %s",
+                    what, j->id);
         job_enter(j, JOB_STOP);
     } else if (j->phase == JOB_STOP) { /* a second time: no grace */
         stop_again(j);
@@ -375,7 +377,7 @@ int job_new(struct job **out, const struct pd_options *opts, const struct job_fl
             rc = pd_oom(err, "the job's nodes");
     }
     for (int i = 0; i < j->n_hosts && !rc; i++) {
-        j->nodes[i] = (struct node){.job = j, .place = i, .id = i, .host = &j->c.hosts.v[i]};
+        j->nodes[i] = (struct job_node){.job = j, .place = i, .id = i, .host = &j->c.hosts.v[i]};
         j->by_id[i] = &j->nodes[i];
     }
     if (rc)
@@ -416,16 +418,16 @@ int job_loop(struct job *j, enum job_phase first) {
         return pd_code_exit_status(rc);
     }
     if (j->joined)
-        watch_say(j, "%s, %d of its %d node%s", j->id, j->n_hosts, j->n_nodes,
-                  j->n_nodes == 1 ? "" : "s");
+        watch_print(j, "%s, %d of its %d node%s", j->id, j->n_hosts, j->n_nodes,
+                    j->n_nodes == 1 ? "" : "s");
     else
-        watch_say(j, "%s on %d node%s", j->id, j->n_nodes, j->n_nodes == 1 ? "" : "s");
+        watch_print(j, "%s on %d node%s", j->id, j->n_nodes, j->n_nodes == 1 ? "" : "s");
     job_dispatch_show(j);
     start_loop(j);
     job_enter(j, first);
     uv_run(&j->c.loop, UV_RUN_DEFAULT);
     if (!j->joined)
-        outputs_drop(&j->out); /* interrupted while outputs came */
+        outputs_drop(&j->out); /* if the fetch was interrupted */
     watch_free(j, j->stopped_by_user ? QUICK_WAIT_MS : FLUSH_MS);
     return job_conclude(j);
 }

@@ -1,15 +1,15 @@
-/* job.h - the client of a job: brings it up on all nodes, follows it to its end, fetches what it
- * wrote.
+/* job.h - the client of a job: starts the job on all nodes, follows it to its end and fetches its
+ * outputs.
  *
  *   prepare ─▶ setup ─▶ peers ─▶ run ─▶ follow ─▶ drain ─▶ fetch ─▶ bye ─▶ over
  *      │         │        │       │      ▲  │      ▲                ▲
  *      │         │        │       └▶ stop┼◀─┘ ─────┘                │
  *      └─────────┴────────┴──────────────┼─────────────────────────┘
- *                                join ───┘                               a job that was found running
+ *                                join ───┘                               attach to a running job
  *
- * All or nothing: a phase is over when every node has done its part. When one can't before the job
- * runs, every bad host is named, and goodbye takes away what the others have set up. With
- * min_nodes, hosts that can't be prepared are left out.
+ * All or nothing: a phase ends when every node has done its part. If a node fails before the job
+ * runs, the report names every bad host, and the phase bye removes the set-up of the other nodes.
+ * With min_nodes, hosts that cannot be prepared are left out.
  */
 #ifndef LAUNCHER_JOB_H
 #define LAUNCHER_JOB_H
@@ -19,19 +19,19 @@
 #include "conf/options.h"
 
 struct job_flags {
-    int detach;    /* leave once it runs; its id goes to stdout, all else to stderr */
-    int json;      /* one object a line: state, log, progress, message, result */
-    int dry_run;   /* say what would happen */
-    int verbose;   /* dry_run: list each trainer's data files */
-    unsigned tail; /* attach: begin with so many lines of what there was; 0: all */
+    int detach;    /* leave when the job runs; its id goes to stdout, all else to stderr */
+    int json;      /* one object per line: state, log, progress, message, result */
+    int dry_run;   /* only print the plan */
+    int verbose;   /* with dry_run: list the data files of each trainer */
+    unsigned tail; /* attach: begin with so many earlier lines; 0: all */
 };
 
-/* Run the job that the options describe, to its end. Returns the exit status; what went wrong has
- * been said on stderr. */
+/* Run the job that the options describe to its end. Returns the exit status; errors have been
+ * printed to stderr. */
 int job_run(const struct pd_options *opts, const struct job_flags *flags);
 
-/* Follow a job that runs, as job_run does; `want` as in find.h. The exit status is the job's, 130
- * after Ctrl-C: the job goes on. */
+/* Follow a running job as job_run does; `want` as in find.h. Returns the exit status of the job, or
+ * 130 after Ctrl-C, which leaves the job running. */
 int job_attach(const struct pd_options *opts, const struct job_flags *flags, const char *want);
 
 #endif

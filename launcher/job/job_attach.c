@@ -1,5 +1,5 @@
-/* job_attach.c - paddlectl attach: find a job on the nodes, and follow it as its launcher does. The
- * links that found it go on with it. */
+/* job_attach.c - paddlectl attach: finds a job on the nodes and follows it as `paddlectl run` does.
+ * The links that found the job are kept for following it. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,14 +8,14 @@
 #include "launcher/job/find.h"
 #include "launcher/job/job_internal.h"
 
-/* The job's nodes among the hosts; a link that was kept is handed over. */
+/* Fill in the nodes of the job that are among the hosts, and take over their links. */
 static int take_job(struct job *j, struct ask_all *g, const struct found_job *f,
                     struct pd_err *err) {
     int most = f->n_nodes;
     find_join(g, f, 0);
     for (int i = 0; i < j->n_hosts; i++)
-        most = f->at[i].here && f->at[i].node >= most ? f->at[i].node + 1 : most;
-    struct node **by_id = pd_calloc((size_t)most + 1, sizeof *by_id);
+        most = f->host[i].has_job && f->host[i].node >= most ? f->host[i].node + 1 : most;
+    struct job_node **by_id = pd_calloc((size_t)most + 1, sizeof *by_id);
     if (!by_id)
         return pd_oom(err, "the job's nodes");
     free(j->by_id);
@@ -24,9 +24,9 @@ static int take_job(struct job *j, struct ask_all *g, const struct found_job *f,
     memcpy(j->id, f->id, sizeof j->id);
     j->c.env.job = j->id;
     for (int i = 0; i < j->n_hosts; i++) {
-        struct node *n = &j->nodes[i];
-        n->id = f->at[i].node;
-        n->err = g->nodes[i].err; /* a host that could not be asked: the job may run there, too */
+        struct job_node *n = &j->nodes[i];
+        n->id = f->host[i].node;
+        n->err = g->nodes[i].err; /* unreachable: the job may also run there */
         if (g->nodes[i].skip) {
             n->step = n->err.code ? NODE_GONE : NODE_LEFT_OUT;
             continue;
@@ -39,7 +39,7 @@ static int take_job(struct job *j, struct ask_all *g, const struct found_job *f,
     return 0;
 }
 
-static int look_for(struct job *j, const char *want, struct pd_err *err) {
+static int find_job(struct job *j, const char *want, struct pd_err *err) {
     struct ask_all *g = j->search = pd_calloc(1, sizeof *j->search);
     struct found found = {0};
     const struct found_job *job;
@@ -52,7 +52,7 @@ static int look_for(struct job *j, const char *want, struct pd_err *err) {
         rc = take_job(j, g, job, err);
     for (int i = 0; rc && g && g->nodes && i < j->n_hosts; i++)
         bad += g->nodes[i].err.code != 0;
-    if (bad && !g->interrupted) { /* not found where we could look */
+    if (bad && !g->interrupted) { /* the job may be on an unreachable host */
         ask_all_report(g);
         if (rc == PD_ENOENT)
             rc = err->code = PD_EHOST;
@@ -69,7 +69,7 @@ int job_attach(const struct pd_options *opts, const struct job_flags *flags, con
     int rc = job_new(&j, opts, flags, &err), status;
     if (!rc) {
         j->joined = 1;
-        rc = look_for(j, want, &err);
+        rc = find_job(j, want, &err);
     }
     if (rc) {
         dprintf(STDERR_FILENO, "paddlectl: %s\n", err.msg);

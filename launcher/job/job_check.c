@@ -1,14 +1,14 @@
-/* job_check.c - what is wrong with the training of a workspace that is here, before anything is
- * done: options that do not go together, and a train.ini whose network or optimizer does not hold.
- * The nodes would say the same, when everybody has everything.
+/* job_check.c - finds errors of a local workspace before anything is sent: options that exclude
+ * each other, and errors of the network or optimizer in train.ini. The nodes would find the same
+ * errors, but only after the transfer.
  *
  *     conf.ini, command line ─┐
  *     train.ini's [train] ────┴▶ pd_train_check               here
- *     train.ini ───────────────▶ paddle_worker model --check  a process: this program has no layers
+ *     train.ini ───────────────▶ paddle_worker model --check  a process: paddlectl has no layers
  *
- * Of an archive, train.ini and the files that its network names are put aside for that. Names that
- * lead out of the workspace mean other files here than on the nodes: then the network is left to
- * the nodes, as all of a job_workspace is. */
+ * From an archive, train.ini and the files that its network names are unpacked for the process. If
+ * a name leads out of the workspace, it means another file on the nodes: then the nodes check the
+ * network. They also check all of a job_workspace. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -32,23 +32,23 @@
 
 extern char **environ;
 
-#define OUTPUT "output" /* on the nodes, the job's */
+#define OUTPUT "output" /* on the nodes this folder of the workspace is the job's output */
 
 enum { CONFIG_MAX = 1 << 20, NAMED_MAX = 1 << 30 };
 
-struct check {
+struct config_check {
     const struct job *j;
-    const char *package, *config; /* config: its name in the package */
+    const char *package, *config; /* config: the name of train.ini in the package */
     int archive;
     struct pd_buf text;      /* of train.ini */
-    struct data_files named; /* by its network */
-    char shown[PATH_MAX];    /* train.ini for messages */
+    struct data_files named; /* files that the network names */
+    char shown[PATH_MAX];    /* path of train.ini in messages */
 };
 
 /* --- options --- */
 
-/* Which option reads what lies in the workspace's output: checkpoints by their names in save_dir,
- * and paths. NULL: none does. */
+/* The option that reads from the workspace's output: a checkpoint in save_dir, or a path. NULL:
+ * none. */
 static const char *reads_output(const struct pd_options *o) {
     const int saved_there = !strcmp(o->save_dir, OUTPUT);
     if (pd_starts_with(o->init_model_path, OUTPUT "/"))
@@ -59,9 +59,10 @@ static const char *reads_output(const struct pd_options *o) {
     return o->start_pass && saved_there ? "start_pass" : NULL;
 }
 
-/* Left there by a training on this machine, it does not travel: nothing else would tell, since with
- * resume = latest there need not be any. */
-static int check_output(const struct check *c, const struct pd_options *o, struct pd_err *err) {
+/* Refuse options that read a local output folder which is not dispatched. The nodes would not
+ * notice: with resume = latest a missing checkpoint is no error. */
+static int check_output(const struct config_check *c, const struct pd_options *o,
+                        struct pd_err *err) {
     const char *name = reads_output(o);
     char path[PATH_MAX];
     struct stat st;
@@ -73,14 +74,14 @@ static int check_output(const struct check *c, const struct pd_options *o, struc
         return rc;
     return pd_fail(err, PD_ECONF,
                    "%s: %s reads the workspace's " OUTPUT
-                   ", which is not dispatched: write a line !/" OUTPUT
-                   " into %s/.paddleignore to go on "
-                   "from what is in it, or remove it to begin anew",
+                   ", which is not dispatched: add a line !/" OUTPUT
+                   " to %s/.paddleignore to continue from its contents, or remove the folder to "
+                   "start from the beginning",
                    option_source(o, name), name, c->package);
 }
 
-/* A host may still be left out: then what needs fewer trainers is left to the nodes. */
-static int check_options(const struct check *c, struct pd_err *err) {
+/* With min_nodes hosts may still be left out: then the nodes check the number of trainers. */
+static int check_options(const struct config_check *c, struct pd_err *err) {
     struct pd_options o;
     int rc = pd_options_copy(&o, c->j->opts, err);
     if (rc)
@@ -100,7 +101,7 @@ static int check_options(const struct check *c, struct pd_err *err) {
 
 static int on_pair(void *arg, const char *section, const char *name, const char *value, int line,
                    struct pd_err *err) {
-    struct check *c = arg;
+    struct config_check *c = arg;
     int file = (!strcmp(section, "data") && !strcmp(name, "vocabulary_file")) ||
                (pd_starts_with(section, "layer") && !strcmp(name, "counts"));
     (void)line;
@@ -116,9 +117,9 @@ static int leads_out(const char *name) {
     return 0;
 }
 
-/* A file of the archive, in folder `dir`. */
-static int put_aside(const struct check *c, const char *dir, const char *name,
-                     const struct pd_buf *text, struct pd_err *err) {
+/* Write a file of the archive to folder `dir`. */
+static int write_file(const struct config_check *c, const char *dir, const char *name,
+                      const struct pd_buf *text, struct pd_err *err) {
     char path[PATH_MAX];
     if (pd_fmt(path, sizeof path, "%s/%s", dir, name))
         return pd_fail(err, PD_ECONF, "path too long: %s in %s", name, c->package);
@@ -129,23 +130,24 @@ static int put_aside(const struct check *c, const char *dir, const char *name,
     return rc ? rc : pd_write_file_quick(path, text->data, text->len, 0600, err);
 }
 
-/* 1: texts[i] is that of c->named.path[i]; 0: not all of them are files of the archive. */
-static int read_named(const struct check *c, struct pd_buf *texts, struct pd_err *err) {
+/* 1: texts[i] is the text of c->named.path[i]; 0: the archive lacks one of the files. */
+static int read_named(const struct config_check *c, struct pd_buf *texts, struct pd_err *err) {
     int found = 1;
     for (size_t i = 0; i < c->named.n && found > 0; i++)
         found = scan_archive_file(c->package, c->named.path[i], NAMED_MAX, &texts[i], err);
     return found;
 }
 
-static int put_all_aside(const struct check *c, const char *dir, const struct pd_buf *texts,
-                         struct pd_err *err) {
-    int rc = put_aside(c, dir, c->config, &c->text, err);
+static int write_files(const struct config_check *c, const char *dir, const struct pd_buf *texts,
+                       struct pd_err *err) {
+    int rc = write_file(c, dir, c->config, &c->text, err);
     for (size_t i = 0; i < c->named.n && !rc; i++)
-        rc = put_aside(c, dir, c->named.path[i], &texts[i], err);
+        rc = write_file(c, dir, c->named.path[i], &texts[i], err);
     return rc;
 }
 
-/* `signals`: those that wait until the process is to have. */
+/* Start `paddle_worker model --check` in folder `dir`, with stderr to `out` and signal mask
+ * `signals`. 1: the worker does not run on this machine; the nodes will check. */
 static int start(pid_t *pid, const char *dir, const char *config, int out, const sigset_t *signals,
                  struct pd_err *err) {
     char worker[PATH_MAX],
@@ -168,12 +170,12 @@ static int start(pid_t *pid, const char *dir, const char *config, int out, const
     int e = posix_spawn(pid, worker, &acts, &attr, argv, environ);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&acts);
-    return e ? 1 : 0; /* 1: it does not run on this machine: then the nodes will say */
+    return e ? 1 : 0;
 }
 
-/* `config` from folder `dir` (NULL: the current one). */
-static int ask_worker(const char *dir, const char *config, const sigset_t *signals,
-                      struct pd_err *err) {
+/* Let the worker check `config`, relative to folder `dir` (NULL: the current folder). */
+static int run_worker_check(const char *dir, const char *config, const sigset_t *signals,
+                            struct pd_err *err) {
     int fd[2], status = 0;
     char said[sizeof err->msg];
     pid_t pid;
@@ -192,21 +194,22 @@ static int ask_worker(const char *dir, const char *config, const sigset_t *signa
     return WIFEXITED(status) && WEXITSTATUS(status) == 2 ? pd_fail(err, PD_ECONF, "%s", said) : 0;
 }
 
-static int check_aside(const struct check *c, const struct pd_buf *texts, const sigset_t *signals,
-                       struct pd_err *err) {
+static int check_in_folder(const struct config_check *c, const struct pd_buf *texts,
+                           const sigset_t *signals, struct pd_err *err) {
     const char *tmp = getenv("TMPDIR");
     char dir[PATH_MAX];
     if (pd_fmt(dir, sizeof dir, "%s/paddlectl-XXXXXX", tmp && *tmp ? tmp : "/tmp") || !mkdtemp(dir))
         return pd_fail_errno(err, PD_EIO, errno, "cannot make a temporary folder (TMPDIR)");
-    int rc = put_all_aside(c, dir, texts, err);
-    if (!rc && (rc = ask_worker(dir, c->config, signals, err)))
+    int rc = write_files(c, dir, texts, err);
+    if (!rc && (rc = run_worker_check(dir, c->config, signals, err)))
         pd_err_prefix(err, "%s", c->package);
     pd_rm_tree(dir, NULL);
     return rc;
 }
 
-/* A signal to end waits until the folder is gone; Ctrl-C ends the process that is waited for. */
-static int check_archive(const struct check *c, struct pd_err *err) {
+/* Signals stay blocked until the temporary folder is removed. Ctrl-C also reaches the worker, which
+ * ends. */
+static int check_archive(const struct config_check *c, struct pd_err *err) {
     struct pd_buf *texts = pd_calloc(c->named.n + 1, sizeof *texts);
     sigset_t stops, before;
     if (!texts)
@@ -218,7 +221,7 @@ static int check_archive(const struct check *c, struct pd_err *err) {
         sigaddset(&stops, SIGTERM);
         sigaddset(&stops, SIGHUP);
         pthread_sigmask(SIG_BLOCK, &stops, &before);
-        rc = check_aside(c, texts, &before, err);
+        rc = check_in_folder(c, texts, &before, err);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     for (size_t i = 0; i < c->named.n; i++)
@@ -227,7 +230,7 @@ static int check_archive(const struct check *c, struct pd_err *err) {
     return rc;
 }
 
-static int check_network(struct check *c, struct pd_err *err) {
+static int check_network(struct config_check *c, struct pd_err *err) {
     int rc = pd_ini_read_text(c->shown, (const char *)c->text.data, c->text.len, on_pair, c, err);
     for (size_t i = 0; i < c->named.n && !rc; i++)
         if (leads_out(c->named.path[i]))
@@ -236,14 +239,14 @@ static int check_network(struct check *c, struct pd_err *err) {
         return rc;
     sigset_t now;
     pthread_sigmask(SIG_SETMASK, NULL, &now);
-    return c->archive ? check_archive(c, err) : ask_worker(NULL, c->shown, &now, err);
+    return c->archive ? check_archive(c, err) : run_worker_check(NULL, c->shown, &now, err);
 }
 
 /* --- train.ini --- */
 
-/* 1: it is here; 0: nothing can be said here. What is wrong with the package as such is found when
- * it is read. */
-static int read_config(struct check *c, struct pd_err *err) {
+/* 1: train.ini was read; 0: it cannot be checked here. Errors of the package itself are found when
+ * it is scanned. */
+static int read_config(struct config_check *c, struct pd_err *err) {
     struct stat st;
     if (stat(c->package, &st) || leads_out(c->config))
         return 0;
@@ -257,7 +260,8 @@ static int read_config(struct check *c, struct pd_err *err) {
 }
 
 int job_check(const struct job *j, struct pd_err *err) {
-    struct check c = {.j = j, .package = j->opts->job_dispatch_package, .config = j->opts->config};
+    struct config_check c = {
+        .j = j, .package = j->opts->job_dispatch_package, .config = j->opts->config};
     if (!j->sends_workspace || !j->c.n_trainers || *j->opts->trainer_command)
         return 0;
     while (pd_starts_with(c.config, "./"))

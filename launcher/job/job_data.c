@@ -1,13 +1,14 @@
-/* job_data.c - data files apart from the rest of the workspace: each trainer gets those of its
- * streams (data_layout = dispatched).
+/* job_data.c - sends data files separately from the rest of the workspace: each trainer gets the
+ * files of its streams (data_layout = dispatched).
  *
- *     package "workspace": all but the data files, and the list of them      to all nodes, while
- * the job is prepared package "data":      the data files; each trainer has a part of it     once
- * it is known who is which trainer
+ *     package "workspace": all other files and the list of data files; to all nodes, in the phase
+ *                          prepare
+ *     package "data":      the data files, one part per trainer; after the ranks are known
  *
- * Which files these are is found from the entries of the package (dispatch/split.h), for each of
- * the two on the thread that hashes it. Node 0 also gets a list of them (AG_DATA_LIST), so that a
- * trainer that needs another one later gets it from whoever has it, or from here (job_feed.c). */
+ * The entries of the package tell which files are data files (dispatch/split.h). Both packages
+ * determine this separately, on the thread that hashes the package. Node 0 also gets a list of the
+ * data files (AG_DATA_LIST). With it a trainer that needs another file later gets the file from a
+ * node that has it, or from paddlectl (job_feed.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,12 +21,12 @@ enum { ROWS_BYTES = 512 << 10 };
 
 struct job_data {
     const struct pd_options *opts;
-    struct split rest, data; /* as the scan of each of the packages found it */
+    struct split rest, data; /* the data files, as found by the scan of each package */
     int n_trainers;
-    int *rank;         /* by host; -1: no trainer */
-    int (*readers)[2]; /* by item of the data's scan: split_readers */
-    /* by place in data.apart */
-    size_t *item;         /* of the data's scan */
+    int *rank;         /* index: host; -1: no trainer */
+    int (*readers)[2]; /* index: item of the scan of the data; see split_readers */
+    /* index: place in data.apart */
+    size_t *item;         /* item of the scan of the data */
     struct object_id *id; /* file_pieces_id */
 };
 
@@ -96,12 +97,12 @@ static int pick(void *arg, size_t item) {
     return p->t->readers[item][0] == p->rank || p->t->readers[item][1] == p->rank;
 }
 
-/* Both scans looked at the same folder, one a moment after the other. */
+/* Both scans read the same folder, but not at the same time: compare the lists of data files. */
 static int check_same(const struct job_data *t, struct pd_err *err) {
     const struct pd_buf *a = &t->rest.list, *b = &t->data.list;
     return a->len == b->len && (!a->len || !memcmp(a->data, b->data, a->len))
                ? 0
-               : pd_fail(err, PD_EDATA, "the data files in %s came or went while they were listed",
+               : pd_fail(err, PD_EDATA, "data files in %s were added or removed during the scan",
                          t->opts->job_dispatch_package);
 }
 
@@ -119,7 +120,7 @@ static int find_readers(struct job_data *t, const struct scan *scan, struct pd_e
     return 0;
 }
 
-/* What node 0 is told of each file. */
+/* The id of each data file, for the list that node 0 gets. */
 static int find_ids(struct job_data *t, const struct scan *scan, struct pd_err *err) {
     struct file_pieces f = {0};
     struct scan_item item;
@@ -146,7 +147,7 @@ static int find_ids(struct job_data *t, const struct scan *scan, struct pd_err *
     return rc;
 }
 
-/* On another thread; host 0 comes first. */
+/* Make the part of a host. Runs on a thread of the pool; host 0 comes first. */
 static int make(void *arg, struct scan *scan, int host, struct scan_root *out, struct pd_err *err) {
     struct job_data *t = arg;
     struct picking p = {t, t->rank[host]};
@@ -194,4 +195,4 @@ size_t job_data_rows(const struct job *j, size_t first, struct pd_buf *out) {
     return i;
 }
 
-int job_data_wants(const struct node *n) { return n->job->data->rank[n->place] >= 0; }
+int job_data_wants(const struct job_node *n) { return n->job->data->rank[n->place] >= 0; }

@@ -1,8 +1,7 @@
-/* job_dispatch.c - worker and workspace to the nodes of a job, while it is prepared.
+/* job_dispatch.c - sends worker and workspace to the nodes of a job in the phase prepare.
  *
- * Hashing begins before the first log-in. When all nodes are needed, nothing is sent before all
- * have answered: one host that can't be reached ends the job, and must not cost the others a
- * gigabyte first. */
+ * Hashing begins before the first log-in. If all nodes are needed, nothing is sent before all have
+ * answered: one unreachable host ends the job, so a transfer of gigabytes would be in vain. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 #include "launcher/job/job_internal.h"
 #include "pack/packed_program.h"
 
-enum { COMING = AT(NODE_DISPATCH) | AT(NODE_DATA) }; /* packages are on their way to the node */
+enum { COMING = AT(NODE_DISPATCH) | AT(NODE_DATA) }; /* steps in which a node receives packages */
 
 static void on_done(void *arg, int place) {
     struct job *j = arg;
@@ -29,7 +28,7 @@ static void on_failed(void *arg, int place, const struct pd_err *err) {
         node_fail(&j->nodes[place], err);
 }
 
-/* It is not the hosts' fault: it is told once, and not for each of them. */
+/* An error of this machine: reported once for the job, not for each host. */
 static void on_broken(void *arg, const struct pd_err *err) {
     struct job *j = arg;
     if (!j->err.code)
@@ -42,7 +41,7 @@ static void on_scanned(void *arg, int package) {
     char *text =
         package != j->worker_package ? listing_of_large(dispatch_scan(j->dispatch, package)) : NULL;
     if (text)
-        watch_say(j, "%s", text);
+        watch_print(j, "%s", text);
     free(text);
 }
 
@@ -52,8 +51,8 @@ static void on_change(void *arg) {
         bar_update(&j->bar, j->dispatch, uv_now(&j->c.loop));
 }
 
-/* `hashes`: the kind of its cache (cache.h); two packages of one workspace have different parts of
- * it. */
+/* `hashes`: the name of the cache file (cache.h). The two packages of a workspace contain different
+ * files, so each has a cache. */
 static int open_workspace(const struct job *j, const char *hashes, unsigned flags,
                           struct scan **out, struct pd_err *err) {
     char hashed[PATH_MAX];
@@ -72,8 +71,8 @@ static int add(struct job *j, const char *kind, const char *name, struct scan *s
     return *package < 0 ? *package : 0;
 }
 
-/* The worker as the build has packed it lies beside it, and is none of an older worker: `path`
- * becomes its path. */
+/* If the build has stored a compressed copy beside the worker that is not older, replace `path` by
+ * the path of the copy. */
 static int use_packed(char path[PATH_MAX]) {
     struct stat raw, packed;
     char with[PATH_MAX];
@@ -84,7 +83,7 @@ static int use_packed(char path[PATH_MAX]) {
     return 1;
 }
 
-/* What a user's own trainer reads is not known here. */
+/* The files that a user's own trainer reads are not known here, so all nodes get all files. */
 int job_has_data_apart(const struct job *j) {
     return j->opts->data_layout == PD_DATA_DISPATCHED && j->c.n_trainers &&
            !*j->opts->trainer_command && !strchr(j->opts->config, '/');
@@ -157,7 +156,7 @@ void job_dispatch_show(struct job *j) {
     bar_init(&j->bar, j->view, j->flags.json ? put_object : NULL, j, uv_now(&j->c.loop));
 }
 
-static unsigned packages_of(const struct node *n) {
+static unsigned packages_of(const struct job_node *n) {
     const struct job *j = n->job;
     unsigned packages = 0;
     if (j->worker_package >= 0 && node_needs_worker(n))
@@ -167,8 +166,9 @@ static unsigned packages_of(const struct node *n) {
     return packages;
 }
 
-/* After a lost connection all of it is asked for again: what is there is there. */
-void enter_data(struct node *n) {
+/* After a lost connection all packages are requested again; the node receives only missing objects.
+ */
+void enter_data(struct job_node *n) {
     if (job_data_wants(n))
         dispatch_add_packages(n->job->dispatch, n->place, n->link,
                               packages_of(n) | 1u << n->job->data_package);
@@ -176,7 +176,7 @@ void enter_data(struct node *n) {
         node_enter(n, NODE_STOCKED);
 }
 
-const char *job_data_id(const struct node *n, char hex[2 * OBJECT_ID + 1]) {
+const char *job_data_id(const struct job_node *n, char hex[2 * OBJECT_ID + 1]) {
     struct object_id id;
     *hex = 0;
     if (n->job->data_package >= 0 &&
@@ -185,7 +185,7 @@ const char *job_data_id(const struct node *n, char hex[2 * OBJECT_ID + 1]) {
     return hex;
 }
 
-void enter_dispatch(struct node *n) {
+void enter_dispatch(struct job_node *n) {
     struct job *j = n->job;
     unsigned packages = packages_of(n);
     if (packages)
@@ -194,12 +194,12 @@ void enter_dispatch(struct node *n) {
         node_enter(n, NODE_STOCKED);
 }
 
-void job_dispatch_lost(struct node *n) {
+void job_dispatch_lost(struct job_node *n) {
     if (n->job->dispatch && n->link)
         dispatch_remove_node(n->job->dispatch, n->place);
 }
 
-void job_dispatch_look(struct job *j) {
+void job_dispatch_try_start(struct job *j) {
     int n_lost = 0;
     if (!j->dispatch || job_any(j, AT(NODE_NEW) | AT(NODE_CONNECT)))
         return;
@@ -209,7 +209,7 @@ void job_dispatch_look(struct job *j) {
         dispatch_start(j->dispatch);
     else
         job_move(j, AT(NODE_DISPATCH),
-                 NODE_STOCKED); /* it can't be started: they are only told goodbye */
+                 NODE_STOCKED); /* the job cannot start: go on to the phase bye */
 }
 
 void job_dispatch_end(struct job *j) {

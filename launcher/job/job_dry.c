@@ -1,4 +1,4 @@
-/* job_dry.c - `paddlectl run --dry-run`: what would be done, without a word to any host. */
+/* job_dry.c - `paddlectl run --dry-run`: prints the plan without contacting any host. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static int has(const int *ids, size_t n, int id) {
     return 0;
 }
 
-/* A path for people and for JSON: what is no text becomes '?'. */
+/* A path as printable text: control characters and invalid UTF-8 become '?'. */
 static json_t *path_text(const char *path) {
     char text[PATH_MAX];
     size_t n = 0;
@@ -28,9 +28,9 @@ static json_t *path_text(const char *path) {
     return json_stringn(text, n);
 }
 
-/* --- data files apart --- */
+/* --- data files --- */
 
-struct share { /* of a trainer */
+struct share { /* the data files of a trainer */
     uint64_t files, bytes;
     json_t *paths;
 };
@@ -42,7 +42,7 @@ static void add_to(struct share *s, const struct scan_item *item) {
                                               (json_int_t)item->size));
 }
 
-/* What each trainer's node gets of the data files, by rank; NULL: all nodes get all files. */
+/* The data files of each trainer's node, by rank; NULL: all nodes get all files. */
 static json_t *shares(const struct job *j, const struct scan *scan, struct pd_err *err) {
     size_t n = j->c.n_trainers;
     struct share *v = n ? pd_calloc(n, sizeof *v) : NULL;
@@ -86,7 +86,7 @@ static void print_shares(const struct job *j, const json_t *list) {
         files += (uint64_t)json_integer_value(json_object_get(t, "n_files"));
         bytes += (uint64_t)json_integer_value(json_object_get(t, "bytes"));
     }
-    printf("of these, %llu data files, %llu bytes, each to its trainer only (data_layout = "
+    printf("of these, %llu data files, %llu bytes, each sent to its trainer only (data_layout = "
            "dispatched):\n",
            (unsigned long long)files, (unsigned long long)bytes);
     json_array_foreach (list, i, t) {
@@ -102,7 +102,7 @@ static void print_shares(const struct job *j, const json_t *list) {
     }
 }
 
-/* --- the whole --- */
+/* --- the plan --- */
 
 static json_t *plan(const struct job *j, const struct scan_totals *t) {
     const struct client_env *c = &j->c;

@@ -1,5 +1,5 @@
-/* job_end.c - how a job ended: the first failure, the hosts that could not be used, the exit
- * status. */
+/* job_end.c - the final report of a job: the first failure, the hosts that could not be used, the
+ * exit status. */
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,8 +24,8 @@ static const char *text_of(const json_t *o, const char *name) {
     return s ? s : "";
 }
 
-/* On a terminal the first failure stands between two lines, so that it is found in a long scroll.
- */
+/* On a terminal two lines enclose the first failure, so that it is easy to find when scrolling
+ * back. */
 static void put_rule(struct pd_buf *b) {
     int width = term_is_live(STDERR_FILENO) ? term_width(STDERR_FILENO) - 1 : 0,
         colour = term_has_colour(STDERR_FILENO);
@@ -44,7 +44,7 @@ static void put_failure(const struct job *j, struct pd_buf *b) {
                         : -1;
     json_int_t code = json_integer_value(json_object_get(f, "exit_code")),
                sig = json_integer_value(json_object_get(f, "signal"));
-    const struct node *n = job_node(j, id);
+    const struct job_node *n = job_node_by_id(j, id);
     const char *host = n ? n->host->label : text_of(f, "host"), *role = text_of(f, "role");
     const char *reason = text_of(f, "reason");
     put_rule(b);
@@ -53,7 +53,7 @@ static void put_failure(const struct job *j, struct pd_buf *b) {
         pd_put_fmt(b, ", %s %lld", role, (long long)json_integer_value(json_object_get(f, "rank")));
     if (sig > 0)
         pd_put_fmt(b, ": ended by signal %lld (%s)", (long long)sig, strsignal((int)sig));
-    else if (code > 128 && code < 128 + NSIG) /* a shell between us and the program says it so */
+    else if (code > 128 && code < 128 + NSIG) /* a shell reports a signal of its program this way */
         pd_put_fmt(b, ": exit status %lld (signal %lld: %s)", (long long)code,
                    (long long)code - 128, strsignal((int)code - 128));
     else if (code > 0)
@@ -61,24 +61,25 @@ static void put_failure(const struct job *j, struct pd_buf *b) {
     pd_put_fmt(b, "%s%s\n", *reason ? ": " : "", reason);
     put_indented(b, text_of(f, "last_lines"));
     if (j->n_restarts > 0)
-        pd_put_fmt(b, "  it was restarted %lld time%s before\n", (long long)j->n_restarts,
+        pd_put_fmt(b, "  the job was restarted %lld time%s before\n", (long long)j->n_restarts,
                    j->n_restarts == 1 ? "" : "s");
     for (int i = 0; i < j->n_hosts; i++)
         if (*j->nodes[i].lost)
-            pd_put_fmt(b, "  it had lost %s before: %s\n", j->nodes[i].host->label,
+            pd_put_fmt(b, "  the job had lost %s before: %s\n", j->nodes[i].host->label,
                        j->nodes[i].lost);
     if (j->n_later > 0)
-        pd_put_fmt(b, "  %lld more failed after it\n", (long long)j->n_later);
+        pd_put_fmt(b, "  %lld more failures followed\n", (long long)j->n_later);
     if (n && *n->job_dir)
         pd_put_fmt(b,
-                   "  its logs: %s:%s/log; 'paddlectl fetch --log %s' brings all of them and the "
-                   "outputs\n",
+                   "  logs: %s:%s/log; 'paddlectl fetch --log %s' copies all logs and the outputs "
+                   "to this machine\n",
                    host, n->job_dir, j->id);
     put_rule(b);
 }
 
-/* Every host that failed before the job ran, or whose connection broke. Status 2 when all of them
- * are about what the user wrote, else 3. */
+/* Report every host that failed before the job ran, or whose connection was lost. Returns exit
+ * status 2 if all these errors are errors of usage or configuration, else 3; 0 if there are none.
+ */
 static int put_bad_hosts(const struct job *j, struct pd_buf *b) {
     int n = 0, status = 2;
     for (int i = 0; i < j->n_hosts; i++) {
@@ -110,10 +111,10 @@ static int put_not_started(const struct job *j, struct pd_buf *b) {
 static void put_stopped(const struct job *j, const char *how, struct pd_buf *b) {
     pd_put_fmt(b, "paddlectl: %s %s%s%s\n", j->id, how, *j->saved ? "; saved: " : "", j->saved);
     if (j->fetched)
-        pd_put_fmt(b, "paddlectl: what it left is in %s\n", j->out.dir);
+        pd_put_fmt(b, "paddlectl: its outputs are in %s\n", j->out.dir);
 }
 
-/* A job that goes on without us. */
+/* The report of attach: the job may continue. */
 static int conclude_joined(struct job *j, struct pd_buf *b) {
     int bad = put_bad_hosts(j, b);
     if (j->failed) {
@@ -129,7 +130,7 @@ static int conclude_joined(struct job *j, struct pd_buf *b) {
     }
     if (j->stopped_by_user) {
         pd_put_fmt(b,
-                   "paddlectl: %s goes on; 'paddlectl attach %s' shows it again, 'paddlectl stop "
+                   "paddlectl: %s continues; 'paddlectl attach %s' shows it again, 'paddlectl stop "
                    "%s' ends it\n",
                    j->id, j->id, j->id);
         return pd_code_exit_status(PD_ECANCELED);
@@ -141,7 +142,7 @@ static int conclude(struct job *j, struct pd_buf *b) {
     if (j->joined)
         return conclude_joined(j, b);
     if (j->stopped_by_user) {
-        if (j->failure) /* it may be why the user stopped it */
+        if (j->failure) /* possibly the reason for the stop */
             put_failure(j, b);
         put_bad_hosts(j, b);
         put_stopped(j, "was stopped", b);
@@ -168,10 +169,10 @@ static int conclude(struct job *j, struct pd_buf *b) {
         return pd_code_exit_status(PD_ECANCELED);
     }
     if (!j->fetched) {
-        pd_put_fmt(
-            b,
-            "paddlectl: %s: the outputs were not fetched: %s; they are in %s/output of each node\n",
-            j->id, j->err.code ? j->err.msg : "see above", j->by_id[0]->job_dir);
+        pd_put_fmt(b,
+                   "paddlectl: %s: the outputs were not fetched: %s; they remain in %s/output on "
+                   "each node\n",
+                   j->id, j->err.code ? j->err.msg : "see above", j->by_id[0]->job_dir);
         return 1;
     }
     return 0;
@@ -186,7 +187,7 @@ static const char *status_word(const struct job *j, int status) {
                                               : "not started";
 }
 
-static void say_json(const struct job *j, int status, const struct pd_buf *text) {
+static void print_json_result(const struct job *j, int status, const struct pd_buf *text) {
     json_t *hosts = json_object(), *lost = json_object();
     for (int i = 0; i < j->n_hosts; i++) {
         if (j->nodes[i].err.code)
@@ -207,21 +208,21 @@ static void say_json(const struct job *j, int status, const struct pd_buf *text)
     json_decref(o);
 }
 
-static void say_good_end(const struct job *j) {
+static void print_good_end(const struct job *j) {
     int fd = j->flags.detach ? STDERR_FILENO : STDOUT_FILENO;
     if (j->left)
-        dprintf(fd, "paddlectl | it runs; 'paddlectl attach' shows it, 'paddlectl stop' ends it, "
-                    "'paddlectl fetch' brings its outputs\n");
+        dprintf(fd, "paddlectl | the job runs; 'paddlectl attach' shows it, 'paddlectl stop' ends "
+                    "it, 'paddlectl fetch' copies its outputs\n");
     else if (j->joined)
-        dprintf(fd, "paddlectl | done; 'paddlectl fetch %s' brings its outputs\n", j->id);
+        dprintf(fd, "paddlectl | done; 'paddlectl fetch %s' copies its outputs\n", j->id);
     else
         dprintf(fd, "paddlectl | done; the outputs are in %s\n", j->out.dir);
     for (int i = 0; i < j->n_hosts && !j->left; i++)
         if (*j->nodes[i].lost)
-            dprintf(fd, "paddlectl | it lost %s on the way: %s\n", j->nodes[i].host->label,
+            dprintf(fd, "paddlectl | the job lost %s on the way: %s\n", j->nodes[i].host->label,
                     j->nodes[i].lost);
     if (j->flags.detach)
-        dprintf(STDOUT_FILENO, "%s\n", j->id); /* alone there, for scripts */
+        dprintf(STDOUT_FILENO, "%s\n", j->id); /* the only text on stdout, for scripts */
 }
 
 int job_conclude(struct job *j) {
@@ -235,9 +236,9 @@ int job_conclude(struct job *j) {
         at += (size_t)n;
     }
     if (j->flags.json)
-        say_json(j, status, &b);
+        print_json_result(j, status, &b);
     else if (!status)
-        say_good_end(j);
+        print_good_end(j);
     pd_buf_release(&b);
     return status;
 }

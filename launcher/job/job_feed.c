@@ -1,6 +1,6 @@
-/* job_feed.c - a data file again, for a node whose trainer needs it and that nobody else could give
- * it to: this machine still has the package as it was hashed. What the node asks for
- * (docs/protocol.md, "Data files") is read, hashed again and packed on threads of the pool. */
+/* job_feed.c - sends a data file to a node on request, if the node's trainer needs the file and no
+ * other node could provide it. This machine still has the scanned package. Requested objects
+ * (docs/protocol.md, "Data files") are read, hashed again and compressed on threads of the pool. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,32 +11,32 @@
 
 enum { PIECES_FRAME = 1 << 20, NEED_MAX = 512 };
 
-/* One DF_NEED. */
+/* The work for one DF_NEED. */
 struct feeding {
     uv_work_t work;
-    struct node *node;
+    struct job_node *node;
     const struct scan *scan;
     uint64_t pull;
     size_t n;
     struct pd_buf out;
-    size_t end[NEED_MAX]; /* of each record in out */
+    size_t end[NEED_MAX]; /* end of each record in out */
     struct pd_err err;
     struct object_id ids[];
 };
 
-void job_feed_offer(struct node *n) {
+void job_feed_offer(struct job_node *n) {
     struct job *j = n->job;
     if (job_data_n(j) && !j->flags.detach && n->link)
         link_send(n->link, WIRE_AG_DATA_FEED, 0, json_object(), NULL, 0);
 }
 
-static void refuse(struct node *n, uint64_t pull, const char *why) {
+static void refuse(struct job_node *n, uint64_t pull, const char *why) {
     if (n->link)
         link_send(n->link, WIRE_DF_DATA, pull,
                   json_pack("{s:s%}", "error", why, pd_utf8_valid(why, strlen(why))), NULL, 0);
 }
 
-static void send_pieces(struct node *n, uint64_t pull, const struct wire_frame *f) {
+static void send_pieces(struct job_node *n, uint64_t pull, const struct wire_frame *f) {
     const struct scan *scan = dispatch_scan(n->job->dispatch, n->job->data_package);
     struct file_pieces pieces = {0};
     struct pd_buf b;
@@ -46,7 +46,7 @@ static void send_pieces(struct node *n, uint64_t pull, const struct wire_frame *
     if (path && len)
         memcpy(path, f->sec[1], len);
     if (!path || !job_data_item(n->job, path, &item)) {
-        refuse(n, pull, "it is none of the package's data files");
+        refuse(n, pull, "the package has no data file of this name");
     } else if (scan_item_pieces(scan, item, &pieces)) {
         refuse(n, pull, "out of memory");
     } else {
@@ -72,7 +72,7 @@ static void work(uv_work_t *w) {
         long object = scan_find(x->scan, &x->ids[i]);
         uint32_t n;
         if (object < 0)
-            rc = pd_fail(&x->err, PD_EPROTO, "it asks for an object of another package");
+            rc = pd_fail(&x->err, PD_EPROTO, "the requested object is not in the package");
         else if (!(rc = scan_read(x->scan, object, buf, &n, &x->err)))
             rc = object_encode(codec, &x->ids[i], buf, n, &x->out);
         x->end[i] = x->out.len;
@@ -85,13 +85,13 @@ static void work(uv_work_t *w) {
 
 static void on_worked(uv_work_t *w, int status) {
     struct feeding *x = w->data;
-    struct node *n = x->node;
+    struct job_node *n = x->node;
     if (status)
-        pd_fail(&x->err, PD_ECANCELED, "it is ending");
+        pd_fail(&x->err, PD_ECANCELED, "paddlectl is ending");
     if (x->err.code)
         refuse(n, x->pull, x->err.msg);
     for (size_t i = 0, from = 0; i < x->n && !x->err.code && n->link;
-         i++) /* whole records in each frame */
+         i++) /* each frame holds complete records */
         if (i + 1 == x->n || x->end[i + 1] - from > PIECES_FRAME) {
             link_send(n->link, WIRE_DF_DATA, x->pull, NULL, x->out.data + from, x->end[i] - from);
             from = x->end[i];
@@ -100,13 +100,13 @@ static void on_worked(uv_work_t *w, int status) {
     free(x);
 }
 
-static void send_objects(struct node *n, uint64_t pull, const struct wire_frame *f) {
+static void send_objects(struct job_node *n, uint64_t pull, const struct wire_frame *f) {
     size_t len = f->n_sec > 1 ? f->len[1] : 0;
     struct feeding *x = len && len % OBJECT_ID == 0 && len / OBJECT_ID <= NEED_MAX
                             ? pd_calloc(1, sizeof *x + len)
                             : NULL;
     if (!x) {
-        refuse(n, pull, "that is more than may be asked for at once");
+        refuse(n, pull, "the request names too many objects, or none");
         return;
     }
     x->node = n;
@@ -118,11 +118,11 @@ static void send_objects(struct node *n, uint64_t pull, const struct wire_frame 
     x->work.data = x;
     if (uv_queue_work(&n->job->c.loop, &x->work, work, on_worked)) {
         free(x);
-        refuse(n, pull, "it cannot start a thread");
+        refuse(n, pull, "cannot start a thread");
     }
 }
 
-void job_feed_frame(struct node *n, const struct wire_frame *f, const json_t *body) {
+void job_feed_frame(struct job_node *n, const struct wire_frame *f, const json_t *body) {
     json_int_t pull = json_integer_value(json_object_get(body, "pull"));
     if (pull <= 0 || !job_data_n(n->job))
         return;

@@ -1,9 +1,18 @@
-/* job_impl.h - what job.c (phases), job_node.c (steps of the nodes), job_setup.c (what is sent to
- * them), job_check.c (mistakes that are found first), job_place.c (which of them are used, and for
- * what), job_dispatch.c (packages), job_data.c and job_feed.c (data files apart), job_watch.c
- * (logs, states, results), job_end.c (how it ended), job_dry.c and job_attach.c share. */
-#ifndef LAUNCHER_JOB_IMPL_H
-#define LAUNCHER_JOB_IMPL_H
+/* job_internal.h - declarations shared by the files of this folder:
+ *   job.c           the phases of a job
+ *   job_node.c      the steps of a node
+ *   job_setup.c     the description of the job, and the requests that set up a node
+ *   job_check.c     errors of options and train.ini, found before anything is sent
+ *   job_place.c     the hosts that the job uses, and their roles
+ *   job_dispatch.c  worker and workspace to the nodes
+ *   job_data.c      data files, each to the node of its trainer
+ *   job_feed.c      data files on request, while the job runs
+ *   job_watch.c     logs, states and results
+ *   job_end.c       the final report and the exit status
+ *   job_dry.c       run --dry-run
+ *   job_attach.c    attach */
+#ifndef LAUNCHER_JOB_INTERNAL_H
+#define LAUNCHER_JOB_INTERNAL_H
 
 #include "launcher/link/ask_all.h"
 #include "launcher/dispatch/package.h"
@@ -62,29 +71,30 @@ enum job_phase {
 enum {
     START_WAIT_MS = 30000,
     STOP_GRACE_MS = 1000,
-    SAVE_MS = 120000,    /* for the trainers to finish their step and to save */
-    QUICK_WAIT_MS = 150, /* for what can wait once the user wants to be gone */
+    SAVE_MS = 120000,    /* for the trainers to finish their step and save the model */
+    QUICK_WAIT_MS = 150, /* limit of phases without importance after Ctrl-C */
 };
 
 struct job;
 
-struct node {
+struct job_node {
     struct job *job;
-    int place; /* in the list of hosts: what %n is */
-    int id;    /* in the job; the same, unless hosts were left out */
+    int place; /* index in the list of hosts; the value of %n */
+    int id;    /* node id in the job; differs from place if hosts were left out */
     const struct host *host;
-    struct link *link; /* NULL before it is opened and once it is closed */
-    int greeted;       /* AG_HELLO came */
+    struct link *link; /* NULL before the link is opened and after it is closed */
+    int greeted;       /* AG_HELLO has arrived */
     enum node_step step;
-    struct pd_err err; /* why it failed */
+    struct pd_err err; /* why the node failed */
     char job_dir[1100];
     json_t *addrs;
     int port;
     int subscribed, has_result;
-    json_t *result;     /* AG_RESULT's body */
-    char lost[200];     /* the head has lost it for good, and the job goes on without: why; then the
-                           step is NODE_LEFT_OUT */
-    int n_preparations; /* how often it was begun */
+    json_t *result; /* body of AG_RESULT */
+    /* Not empty: the head has lost the node, for this reason, and the job continues without it. The
+     * step is then NODE_LEFT_OUT. */
+    char lost[200];
+    int n_preparations; /* attempts to prepare the node */
 };
 
 struct job {
@@ -93,18 +103,18 @@ struct job {
     char id[64];
     struct outputs out;
     uint8_t key[WIRE_KEY_BYTES];
-    struct dispatch *dispatch; /* worker and workspace on their way; NULL: neither is needed */
-    int worker_package, workspace_package, data_package; /* their numbers; -1: none */
-    struct job_data *data;                               /* with data_package */
+    struct dispatch *dispatch; /* transfer of worker and workspace; NULL: neither is sent */
+    int worker_package, workspace_package, data_package; /* numbers in dispatch; -1: none */
+    struct job_data *data;                               /* set if data_package >= 0 */
     struct bar bar;
     int dispatched;
     int needs_worker, sends_workspace;
     json_t *spec;
-    struct node *nodes; /* index: host of conf.ini; those not of this job are NODE_LEFT_OUT */
+    struct job_node *nodes; /* index: host of conf.ini; hosts outside the job are NODE_LEFT_OUT */
     int n_hosts;
-    struct node **by_id; /* index: node id in the job; of a job that was joined some may be NULL */
+    struct job_node **by_id; /* index: node id; after attach, unknown nodes are NULL */
     int n_nodes;
-    struct job_role { /* as conf.ini has it, before hosts were left out: hosts in rank order */
+    struct job_role { /* hosts in rank order as in conf.ini, before hosts are left out */
         int *hosts;
         size_t n;
     } pserver_hosts, trainer_hosts;
@@ -114,126 +124,128 @@ struct job {
     struct view *view;
     struct live *live;
     struct follow *follow;
-    struct follow_node *names;         /* the hosts as the log shows them */
-    const char **labels;               /* the same */
+    struct follow_node *names;         /* names of the hosts in the log; index: host */
+    const char **labels;               /* the same names, for the live lines */
     char state[400], shown_state[400]; /* the head's last AG_STATE */
     struct job_flags flags;
-    struct ask_all *search; /* what found the job that was joined */
-    int joined;             /* somebody else's job: it is shown, and goes on when we go */
-    int ran;                /* AG_JOB_RUN was sent: there may be processes */
-    int settling, left;     /* detached: it runs, and if it still does in a moment we go; we went */
-    int stopped_by_user;    /* how many times a signal came */
-    int saving;             /* the first one asked for the model */
-    json_t *failure;        /* the first failure, as the AG_RESULT that knows most of it says */
+    struct ask_all *search; /* attach: the connections that found the job */
+    int joined;             /* attach: the job continues when paddlectl ends */
+    int ran;                /* AG_JOB_RUN was sent, so processes may exist */
+    int settling;           /* detach: the trainers run; leave if they still run after SETTLE_MS */
+    int left;               /* detach: paddlectl has left the running job */
+    int stopped_by_user;    /* number of signals received */
+    int saving;             /* the first signal asked the trainers to save the model */
+    json_t *failure;        /* the first failure, from the AG_RESULT of most worth */
     int failure_worth;
     json_int_t n_later, n_restarts;
-    char saved[200];     /* the last model, as node 0's result says */
-    int failed, stopped; /* what the results said */
+    char saved[200];     /* the last saved model, from the result of node 0 */
+    int failed, stopped; /* status words of the results */
     int fetched;
-    struct pd_err err; /* of our own doing */
+    struct pd_err err; /* an error of paddlectl itself, not of a node */
 };
 
-static inline struct node *job_node(const struct job *j, json_int_t id) {
+static inline struct job_node *job_node_by_id(const struct job *j, json_int_t id) {
     return id >= 0 && id < j->n_nodes ? j->by_id[id] : NULL;
 }
 
 /* job.c */
 int job_new(struct job **out, const struct pd_options *opts, const struct job_flags *flags,
-            struct pd_err *err);                   /* the cluster, and a node for each host */
-int job_loop(struct job *j, enum job_phase first); /* to its end; the exit status */
+            struct pd_err *err);                   /* loads the cluster; one node per host */
+int job_loop(struct job *j, enum job_phase first); /* runs to the end; returns the exit status */
 void job_free(struct job *j);
-void job_look(struct job *j); /* a step was entered: look at the phase, from the loop */
+void job_check_phase(
+    struct job *j); /* a node entered a step: check from the loop if the phase is done */
 void job_move(struct job *j, unsigned from, enum node_step to);
 int job_any(const struct job *j, unsigned steps);
-void job_be_patient(struct job *j, uint64_t ms);          /* while following: no longer than this */
-void job_patience_over(struct job *j);                    /* what it was for has been settled */
-void job_state_changed(struct job *j, const char *state); /* the head's */
+void job_limit_wait(struct job *j, uint64_t ms);          /* JOB_FOLLOW: end the phase after ms */
+void job_cancel_wait(struct job *j);                      /* cancel job_limit_wait if all is well */
+void job_state_changed(struct job *j, const char *state); /* the head entered a state */
 
 /* job_node.c */
-const char *node_doing(const struct node *n);
-void node_enter(struct node *n, enum node_step step);
-void node_fail(struct node *n, const struct pd_err *err); /* keeps the node's first error */
-void node_fail_memory(struct node *n);
-void node_has_result(struct node *n);
-void node_leave_lost(struct node *n, const char *why);  /* the head goes on without it */
-void node_stop(struct node *n, int grace_ms, int save); /* AG_STOP */
-void node_run(struct node *n);                          /* AG_JOB_RUN, to the head */
+const char *node_doing(const struct job_node *n);
+void node_enter(struct job_node *n, enum node_step step);
+void node_fail(struct job_node *n, const struct pd_err *err); /* keeps the node's first error */
+void node_fail_memory(struct job_node *n);
+void node_has_result(struct job_node *n);
+void node_leave_lost(struct job_node *n,
+                     const char *why); /* the head continues without this node */
+void node_stop(struct job_node *n, int grace_ms, int save); /* send AG_STOP */
+void node_run(struct job_node *n);                          /* send AG_JOB_RUN to the head */
 
-/* job_setup.c: the requests that bring a node up; their answers enter the next step */
-int job_describe(struct job *j,
-                 struct pd_err *err); /* id, key, packages; nothing on the nodes yet */
-int job_make_spec(struct job *j, struct pd_err *err); /* once it is known which nodes there are */
-void send_setup(struct node *n);
-void send_peers(struct node *n);
+/* job_setup.c: the requests that set up a node; their answers enter the next step */
+/* Make id, key and packages; sends nothing to the nodes. */
+int job_describe(struct job *j, struct pd_err *err);
+int job_make_spec(struct job *j, struct pd_err *err); /* after the nodes have been chosen */
+void send_setup(struct job_node *n);
+void send_peers(struct job_node *n);
 
-int node_needs_worker(const struct node *n); /* it runs a program of ours, or may */
+int node_needs_worker(const struct job_node *n); /* the node runs paddle_worker, or may later */
 
-/* job_check.c: what the trainers would refuse; nothing is done before it */
+/* job_check.c: find what the trainers would refuse, before anything is sent */
 int job_check(const struct job *j, struct pd_err *err);
 
 /* job_dispatch.c */
-int job_dispatch_open(struct job *j, struct pd_err *err); /* the packages; hashing begins */
-void job_dispatch_show(struct job *j);                    /* the view is there */
-void job_dispatch_look(struct job *j);  /* a step was entered: may the bytes go? */
-void job_dispatch_end(struct job *j);   /* all are stocked, or it is given up */
-void job_dispatch_lost(struct node *n); /* its link is */
-void enter_dispatch(struct node *n);
-void enter_data(struct node *n);
+int job_dispatch_open(struct job *j, struct pd_err *err); /* add the packages; hashing begins */
+void job_dispatch_show(struct job *j);                    /* the view exists: show progress */
+void job_dispatch_try_start(struct job *j); /* a node entered a step: start sending when allowed */
+void job_dispatch_end(struct job *j);       /* all nodes are stocked, or the job is given up */
+void job_dispatch_lost(struct job_node *n); /* the node's link is lost */
+void enter_dispatch(struct job_node *n);
+void enter_data(struct job_node *n);
 const char *job_worker_id(const struct job *j,
-                          char hex[2 * OBJECT_ID + 1]); /* "": no worker of ours */
-const char *job_data_id(const struct node *n,
-                        char hex[2 * OBJECT_ID + 1]); /* "": it has no part of the data */
-int job_has_data_apart(
-    const struct job *j); /* if train.ini says what the data files are: dispatch/split.h */
-int job_scan_now(struct job *j, struct scan **workspace,
-                 struct pd_err *err); /* --dry-run: the workspace, hashed; NULL: none */
+                          char hex[2 * OBJECT_ID + 1]); /* "": the job needs no paddle_worker */
+const char *job_data_id(const struct job_node *n,
+                        char hex[2 * OBJECT_ID + 1]); /* "": the node has no part of the data */
+/* 1: data files are sent to their trainers only, if train.ini names them (dispatch/split.h). */
+int job_has_data_apart(const struct job *j);
+/* --dry-run: scan and hash the workspace at once; *workspace is NULL if none is sent. */
+int job_scan_now(struct job *j, struct scan **workspace, struct pd_err *err);
 
-/* job_data.c: data files apart, to the trainers that read them */
+/* job_data.c: data files, sent only to the trainers that read them */
 int job_data_new(struct job *j, struct pd_err *err);
-void job_data_free(struct job_data *t); /* after the dispatch; NULL is fine */
-void job_data_leave_out(struct job_data *t,
-                        struct scan *rest); /* before it is run: all but the data files */
-void job_data_keep(struct job_data *t, struct scan *data); /* before it is run: the data files */
-void job_data_begin(struct job *j); /* ranks are known: parts are made and sent */
-int job_data_wants(const struct node *n);
-size_t job_data_n(const struct job *j); /* files that are sent apart; the data is hashed */
-/* Rows of AG_DATA_LIST from file number `first` on, some 512 KiB; the first that is not among them
- * is returned. */
+void job_data_free(struct job_data *t); /* after dispatch_free; t may be NULL */
+/* Before the scan runs: restrict it to all files but the data files, or to the data files. */
+void job_data_leave_out(struct job_data *t, struct scan *rest);
+void job_data_keep(struct job_data *t, struct scan *data);
+void job_data_begin(struct job *j); /* ranks are known: make the parts and send them */
+int job_data_wants(const struct job_node *n);
+size_t job_data_n(const struct job *j); /* number of data files; valid after hashing */
+/* Write rows of AG_DATA_LIST from file number `first` on, about 512 KiB. Returns the number of the
+ * first file not written. */
 size_t job_data_rows(const struct job *j, size_t first, struct pd_buf *out);
-int job_data_item(const struct job *j, const char *path,
-                  size_t *item); /* its place in the scan of the data: 1; 0: it is none of them */
+/* 1: `path` is a data file, *item its index in the scan of the data; 0: it is none. */
+int job_data_item(const struct job *j, const char *path, size_t *item);
 
-/* job_feed.c: one of these files again, to a node that none of the others could give it to */
-void job_feed_offer(struct node *n); /* tells it that it may ask here */
-void job_feed_frame(struct node *n, const struct wire_frame *f,
+/* job_feed.c: send a data file on request to a node that could not get it from another node */
+void job_feed_offer(struct job_node *n); /* tell the node that it may ask paddlectl */
+void job_feed_frame(struct job_node *n, const struct wire_frame *f,
                     const json_t *body); /* DF_FILE, DF_NEED */
 
 /* job_place.c */
-int job_choose_nodes(struct job *j); /* 1: enough hosts can be used; the others are left out. 0: it
-                                        can't be started */
+/* Leave out hosts that cannot be used, if min_nodes permits. 0: the job cannot start. */
+int job_choose_nodes(struct job *j);
 
 /* job_watch.c */
-int watch_open(struct job *j, struct pd_err *err); /* the view, and what fills it */
-void watch_close(struct job *j);                   /* its part of the loop */
-void watch_free(
-    struct job *j,
-    uint64_t wait_ms); /* after the loop: show what there is, as long as somebody reads it */
-void watch_lost(struct node *n); /* its connection is lost, it may come back */
-void watch_gone(struct node *n);
-void watch_sum_up(struct job *j);   /* what the results come to */
-int watch_is_moving(struct job *j); /* logs come, or the output has not taken them yet */
-void watch_subscribe(struct node *n);
+int watch_open(struct job *j, struct pd_err *err); /* open view, live lines and follow */
+void watch_close(struct job *j);                   /* close their handles in the loop */
+/* After the loop: show the remaining lines; waits at most wait_ms for a slow reader. */
+void watch_free(struct job *j, uint64_t wait_ms);
+void watch_lost(struct job_node *n); /* the connection is lost and may come back */
+void watch_gone(struct job_node *n); /* the connection does not come back */
+void watch_sum_up(struct job *j);    /* compute failure and status from all results */
+int watch_is_moving(struct job *j);  /* logs arrive, or the output still has lines to write */
+void watch_subscribe(struct job_node *n);
 void watch_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg);
 void watch_show_state(struct job *j);
-int watch_drained(const struct node *n);
-void watch_say(struct job *j, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));  /* a line of ours */
-void watch_event(struct job *j, json_t *o); /* --json: one object of ours, with its time; stolen */
+int watch_drained(const struct job_node *n);
+void watch_print(struct job *j, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));  /* print a message of paddlectl */
+void watch_event(struct job *j, json_t *o); /* --json: print `o` (stolen) with the time added */
 
 /* job_end.c */
-int job_conclude(struct job *j); /* says how it ended, on stderr; the exit status */
+int job_conclude(struct job *j); /* print the final report; returns the exit status */
 
 /* job_dry.c */
-int job_dry_run(struct job *j); /* says what would be done; the exit status */
+int job_dry_run(struct job *j); /* print the plan; returns the exit status */
 
 #endif

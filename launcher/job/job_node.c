@@ -1,6 +1,6 @@
-/* job_node.c - the steps of a node, as one table: what it does on entering each. Callbacks of its
- * link only enter steps; node_enter alone writes them, and notes that the job's phase is to be
- * looked at. */
+/* job_node.c - the steps of a node: a table with the function that each step calls on entry.
+ * Callbacks of the link only enter steps. Only node_enter writes the step, and schedules a check of
+ * the job's phase. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,27 +9,27 @@
 #include "launcher/job/outputs.h"
 
 enum {
-    LOST_PATIENCE_MS =
-        3000, /* after a lost connection: the other agents see it too and may know more */
-    END_PATIENCE_MS =
-        30000, /* after the first result: the others end their processes, TERM, then KILL */
-    HEAD_SLACK_MS = 20000, /* until it knows that a cable is pulled */
-    PREPARATIONS = 2,      /* a connection that is lost meanwhile: once more, from the beginning */
+    /* after a lost connection: the other agents notice it too and may report more */
+    LOST_PATIENCE_MS = 3000,
+    /* after the first result: the other agents end their processes with TERM, then KILL */
+    END_PATIENCE_MS = 30000,
+    HEAD_SLACK_MS = 20000, /* until the head notices a pulled cable */
+    PREPARATIONS = 2,      /* attempts, if the connection is lost during the preparation */
 };
 
-static void enter_connect(struct node *n);
-static void enter_join(struct node *n);
-static void enter_running(struct node *n);
-static void enter_stopping(struct node *n);
-static void enter_drain(struct node *n);
-static void enter_fetch(struct node *n);
-static void enter_bye(struct node *n);
-static void enter_failed(struct node *n);
-static void enter_left_out(struct node *n);
+static void enter_connect(struct job_node *n);
+static void enter_join(struct job_node *n);
+static void enter_running(struct job_node *n);
+static void enter_stopping(struct job_node *n);
+static void enter_drain(struct job_node *n);
+static void enter_fetch(struct job_node *n);
+static void enter_bye(struct job_node *n);
+static void enter_failed(struct job_node *n);
+static void enter_left_out(struct job_node *n);
 
 static const struct {
     const char *doing;
-    void (*enter)(struct node *);
+    void (*enter)(struct job_node *);
 } steps[N_NODE_STEPS] = {
     [NODE_NEW] = {"waiting", NULL},
     [NODE_CONNECT] = {"connecting", enter_connect},
@@ -38,7 +38,7 @@ static const struct {
     [NODE_DATA] = {"receiving its data files", enter_data},
     [NODE_SETUP] = {"setting up the job", send_setup},
     [NODE_READY] = {"ready", NULL},
-    [NODE_PEERS] = {"learning of the other nodes", send_peers},
+    [NODE_PEERS] = {"receiving the addresses of the other nodes", send_peers},
     [NODE_PEERED] = {"starting the job", NULL},
     [NODE_JOIN] = {"joining the job", enter_join},
     [NODE_RUNNING] = {"running", enter_running},
@@ -55,18 +55,18 @@ static const struct {
     [NODE_LEFT_OUT] = {"not used", enter_left_out},
 };
 
-const char *node_doing(const struct node *n) { return steps[n->step].doing; }
+const char *node_doing(const struct job_node *n) { return steps[n->step].doing; }
 
-void node_enter(struct node *n, enum node_step step) {
+void node_enter(struct job_node *n, enum node_step step) {
     n->step = step;
     if (steps[step].enter)
         steps[step].enter(n);
-    job_look(n->job);
+    job_check_phase(n->job);
 }
 
-/* A request that failed because its link is lost is made again when it is back (resume), or
- * on_close fails the node. */
-void node_fail(struct node *n, const struct pd_err *err) {
+/* A request that fails with a lost link is no failure of the node: resume repeats it on the new
+ * connection, or on_close fails the node. */
+void node_fail(struct job_node *n, const struct pd_err *err) {
     if (AT(n->step) & (LOST | AT(NODE_BYE) | AT(NODE_LEFT_OUT)))
         return;
     if (err->code == PD_ECLOSED && n->link && n->greeted && !link_is_open(n->link))
@@ -76,7 +76,7 @@ void node_fail(struct node *n, const struct pd_err *err) {
     node_enter(n, NODE_FAILED);
 }
 
-void node_fail_memory(struct node *n) {
+void node_fail_memory(struct job_node *n) {
     struct pd_err err = {0};
     pd_oom(&err, "a message to a node");
     node_fail(n, &err);
@@ -84,12 +84,11 @@ void node_fail_memory(struct node *n) {
 
 /* --- the link --- */
 
-/* The node is back after a loss. What it was doing goes on where it was; what was asked for is
- * asked again, where that is safe. Its state and its result, should there be one, come by
- * themselves. */
-static void resume(struct node *n) {
+/* The node is connected again after a loss. Its step continues; requests that are safe to repeat
+ * are sent again. The agent sends its state and its result, if any, without a request. */
+static void resume(struct job_node *n) {
     struct job *j = n->job;
-    watch_say(j, "%s: connected again", n->host->label);
+    watch_print(j, "%s: connected again", n->host->label);
     if (n->step >= NODE_READY && n->step < NODE_FAILED)
         job_feed_offer(n);
     if (n->subscribed) {
@@ -103,12 +102,12 @@ static void resume(struct node *n) {
         node_enter(n, NODE_DISPATCH);
     else if (j->phase == JOB_RUN && n->id == 0 && !strcmp(link_facts(n->link)->state, "setup"))
         node_run(n);
-    else if (j->phase == JOB_RUN && n->id == 0) /* it has begun: only the answer was lost */
+    else if (j->phase == JOB_RUN && n->id == 0) /* the job runs: only the answer was lost */
         job_move(j, AT(NODE_PEERED), NODE_RUNNING);
 }
 
 static void on_hello(struct link *l, void *arg) {
-    struct node *n = arg;
+    struct job_node *n = arg;
     struct job *j = n->job;
     if (n->greeted) {
         resume(n);
@@ -127,22 +126,22 @@ static void on_hello(struct link *l, void *arg) {
 }
 
 static void on_close(struct link *l, const struct pd_err *why, void *arg) {
-    struct node *n = arg;
+    struct job_node *n = arg;
     (void)l;
     job_dispatch_lost(n);
     n->link = NULL;
     watch_gone(n);
     if (n->step == NODE_LEFT_OUT) {
-        job_look(n->job);
+        job_check_phase(n->job);
         return;
     }
     if (why->code)
-        node_fail(n, why); /* unless it is saying goodbye, or has failed already */
+        node_fail(n, why); /* no effect after NODE_BYE or NODE_FAILED */
     node_enter(n, NODE_GONE);
 }
 
 static void on_lost(struct link *l, const struct pd_err *why, void *arg) {
-    struct node *n = arg;
+    struct job_node *n = arg;
     job_dispatch_lost(n);
     watch_lost(n);
     if (AT(n->step) & (AT(NODE_DISPATCH) | AT(NODE_DATA)) && n->n_preparations++ >= PREPARATIONS) {
@@ -151,13 +150,13 @@ static void on_lost(struct link *l, const struct pd_err *why, void *arg) {
         node_enter(n, NODE_FAILED);
         return;
     }
-    watch_say(n->job, "%s: %s; connecting again", n->host->label, why->msg);
+    watch_print(n->job, "%s: %s; connecting again", n->host->label, why->msg);
 }
 
 static const struct link_events link_events = {
     .on_hello = on_hello, .on_frame = watch_frame, .on_close = on_close, .on_lost = on_lost};
 
-static void enter_connect(struct node *n) {
+static void enter_connect(struct job_node *n) {
     struct pd_err err = {0};
     if (link_open(&n->link, &n->job->c.env, n->host, n->place, &link_events, n, &err)) {
         n->link = NULL;
@@ -165,19 +164,19 @@ static void enter_connect(struct node *n) {
     }
 }
 
-/* The link is there, from looking for the job; it goes on with the job itself. */
-static void enter_join(struct node *n) {
+/* Use the link that found the job, now for the agent of the job itself. */
+static void enter_join(struct job_node *n) {
     if (n->link)
         link_join(n->link, n->job->id, &link_events, n);
     else
         enter_connect(n);
 }
 
-/* --- running, and its end --- */
+/* --- running and ending --- */
 
 static int on_run_answer(struct link *l, const struct wire_frame *f, json_t *body,
                          const struct pd_err *err, void *arg) {
-    struct node *n = arg;
+    struct job_node *n = arg;
     (void)l;
     (void)f;
     (void)body;
@@ -188,55 +187,55 @@ static int on_run_answer(struct link *l, const struct wire_frame *f, json_t *bod
     return 1;
 }
 
-void node_run(struct node *n) {
+void node_run(struct job_node *n) {
     if (link_request(n->link, WIRE_AG_JOB_RUN, json_object(), NULL, 0, START_WAIT_MS,
                      "starting the job", on_run_answer, n))
         node_fail_memory(n);
 }
 
-/* A node other than the head's is lost, or says that it has ended, while the head says nothing:
- * where the job may be restarted the head waits for it as long as a lease, and has to notice first
- * that it is away (docs/design.md, "Leases"). */
-static uint64_t patience_ms(const struct node *n, uint64_t otherwise) {
+/* How long to wait for the head's report after another node is lost or has ended. If the job may
+ * restart, the head must first notice the loss, and then waits for the node for the time of the
+ * leases (docs/design.md, "Leases"). */
+static uint64_t patience_ms(const struct job_node *n, uint64_t otherwise) {
     const struct pd_options *o = n->job->opts;
     int may_go_on = n->id != 0 && o->on_failure == PD_FAILURE_RESTART && o->max_restarts > 0;
     return may_go_on ? (uint64_t)((o->attach_lease + o->detach_lease) * 1000) + HEAD_SLACK_MS
                      : otherwise;
 }
 
-static void enter_running(struct node *n) {
+static void enter_running(struct job_node *n) {
     if (n->has_result)
         node_enter(n, NODE_ENDED);
 }
 
-void node_has_result(struct node *n) {
+void node_has_result(struct job_node *n) {
     n->has_result = 1;
     if (n->step == NODE_RUNNING)
         node_enter(n, NODE_ENDED);
-    /* The head has its result when all others have ended; without it (it was killed) they would
-     * wait for it. */
-    job_be_patient(n->job, n->id == 0 ? LOST_PATIENCE_MS : patience_ms(n, END_PATIENCE_MS));
+    /* The head sends its result last. If the head was killed, the others would wait for it without
+     * limit. */
+    job_limit_wait(n->job, n->id == 0 ? LOST_PATIENCE_MS : patience_ms(n, END_PATIENCE_MS));
 }
 
-void node_leave_lost(struct node *n, const char *why) {
+void node_leave_lost(struct job_node *n, const char *why) {
     struct job *j = n->job;
     if (*n->lost || n->id == 0)
         return;
-    pd_fmt(n->lost, sizeof n->lost, "%s", *why ? why : "it is gone");
-    watch_say(j, "%s (node %d) is lost: %s", n->host->label, n->id, n->lost);
+    pd_fmt(n->lost, sizeof n->lost, "%s", *why ? why : "the connection is gone");
+    watch_print(j, "%s (node %d) is lost: %s", n->host->label, n->id, n->lost);
     pd_err_clear(&n->err);
-    json_decref(n->result); /* the job's is another one */
+    json_decref(n->result); /* the result of a lost node does not count */
     n->result = NULL;
     watch_sum_up(j);
     live_remove_trainer(j->live, (unsigned)n->place);
     watch_gone(n);
     node_enter(n, NODE_LEFT_OUT);
-    job_patience_over(j);
+    job_cancel_wait(j);
 }
 
 static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body,
                       const struct pd_err *err, void *arg) {
-    struct node *n = arg;
+    struct job_node *n = arg;
     (void)l;
     (void)f;
     (void)body;
@@ -249,7 +248,7 @@ static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body,
     return 1;
 }
 
-void node_stop(struct node *n, int grace_ms, int save) {
+void node_stop(struct job_node *n, int grace_ms, int save) {
     const char *why = n->job->stopped_by_user ? "stopped by the user" : "the job failed";
     json_t *body = json_pack("{s:i, s:s}", "grace_ms", grace_ms, "reason", why);
     if (save) {
@@ -261,20 +260,20 @@ void node_stop(struct node *n, int grace_ms, int save) {
         node_fail_memory(n);
 }
 
-static void enter_stopping(struct node *n) {
+static void enter_stopping(struct job_node *n) {
     node_stop(n, STOP_GRACE_MS, n->job->saving && n->job->stopped_by_user < 2);
 }
 
-static void enter_drain(struct node *n) {
+static void enter_drain(struct job_node *n) {
     if (!n->subscribed || watch_drained(n))
         node_enter(n, NODE_DRAINED);
 }
 
 static void on_fetched(void *arg, int missing, const char *skipped, const struct pd_err *err) {
-    struct node *n = arg;
-    (void)missing; /* a node without outputs is none that failed */
+    struct job_node *n = arg;
+    (void)missing; /* a node without outputs has not failed */
     if (*skipped)
-        watch_say(n->job, "%s: outputs: %s", n->host->label, skipped);
+        watch_print(n->job, "%s: outputs: %s", n->host->label, skipped);
     if (n->step != NODE_FETCH)
         return;
     if (err) {
@@ -286,7 +285,7 @@ static void on_fetched(void *arg, int missing, const char *skipped, const struct
     node_enter(n, NODE_FETCHED);
 }
 
-static void enter_fetch(struct node *n) {
+static void enter_fetch(struct job_node *n) {
     struct pd_err err = {0};
     if (package_fetch(n->link, &n->job->c.loop, "output", n->job->out.aside, n->id, on_fetched,
                       n)) {
@@ -295,30 +294,30 @@ static void enter_fetch(struct node *n) {
     }
 }
 
-static void enter_bye(struct node *n) {
+static void enter_bye(struct job_node *n) {
     if (!n->link)
         node_enter(n, NODE_GONE);
     else if (!n->greeted || !link_is_open(n->link))
-        link_close(n->link); /* what may start there all the same finds no client and ends */
+        link_close(n->link); /* an agent that still starts finds no client and ends */
     else
         link_send(n->link, WIRE_AG_BYE, 0,
                   n->job->ran ? json_object() : json_pack("{s:b}", "abandon", 1), NULL, 0);
 }
 
-static void enter_failed(struct node *n) {
+static void enter_failed(struct job_node *n) {
     struct job *j = n->job;
     if (j->phase != JOB_RUN && j->phase != JOB_FOLLOW)
         return;
-    watch_say(j, "%s (node %d): %s", n->host->label, n->id, n->err.msg);
-    job_be_patient(j, patience_ms(n, LOST_PATIENCE_MS));
+    watch_print(j, "%s (node %d): %s", n->host->label, n->id, n->err.msg);
+    job_limit_wait(j, patience_ms(n, LOST_PATIENCE_MS));
 }
 
-static void enter_left_out(struct node *n) {
+static void enter_left_out(struct job_node *n) {
     if (n->link && n->greeted && link_is_open(n->link)) {
-        if (*n->lost) /* by the head; we reach it */
+        if (*n->lost) /* lost by the head, but still connected to paddlectl */
             link_send(n->link, WIRE_AG_STOP, 0,
                       json_pack("{s:i, s:s}", "grace_ms", STOP_GRACE_MS, "reason",
-                                "the job went on without it"),
+                                "the job continued without this node"),
                       NULL, 0);
         link_send(n->link, WIRE_AG_BYE, 0, json_pack("{s:b}", "abandon", 1), NULL, 0);
         link_close_soon(n->link);

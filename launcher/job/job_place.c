@@ -1,6 +1,5 @@
-/* job_place.c - which hosts a job uses, and what each of them runs. The nodes of a job are numbered
- * without gaps: when hosts are left out (min_nodes), roles are dealt anew over those that are
- * there. */
+/* job_place.c - selects the hosts of a job and their roles. Node ids have no gaps: if hosts are
+ * left out (min_nodes), ids and roles are assigned again to the remaining hosts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +7,7 @@
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
 
-/* The architecture that most have; of equal numbers that of the first host. */
+/* The most frequent architecture; on a tie, that of the first host. */
 static const char *usual_arch(const struct job *j, int *n_usual) {
     const char *best = "";
     *n_usual = 0;
@@ -30,18 +29,18 @@ static const char *usual_arch(const struct job *j, int *n_usual) {
     return best;
 }
 
-/* One program runs everywhere, and equal bits are promised: machines of another kind are refused.
- */
+/* All nodes run the same program and must compute the same bits: refuse machines of another
+ * architecture. */
 static void refuse_other_archs(struct job *j) {
     int n_usual;
     const char *usual = usual_arch(j, &n_usual);
     for (int i = 0; i < j->n_hosts; i++) {
-        struct node *n = &j->nodes[i];
+        struct job_node *n = &j->nodes[i];
         struct pd_err err = {0};
         if (n->step != NODE_STOCKED || !strcmp(link_facts(n->link)->arch, usual))
             continue;
         pd_fail(&err, PD_EHOST,
-                "it is %s, but %d of the hosts are %s: one job needs one architecture",
+                "its architecture is %s, but %d of the hosts have %s: a job needs one architecture",
                 link_facts(n->link)->arch, n_usual, usual);
         node_fail(n, &err);
     }
@@ -50,7 +49,7 @@ static void refuse_other_archs(struct job *j) {
 static void leave_out(struct job *j) {
     j->n_nodes = 0;
     for (int i = 0; i < j->n_hosts; i++) {
-        struct node *n = &j->nodes[i];
+        struct job_node *n = &j->nodes[i];
         n->id = -1;
         if (n->step == NODE_LEFT_OUT)
             continue;
@@ -59,15 +58,15 @@ static void leave_out(struct job *j) {
             j->by_id[j->n_nodes++] = n;
             continue;
         }
-        watch_say(j, "warning: %s is left out: %s", n->host->label, n->err.msg);
+        watch_print(j, "warning: %s is left out: %s", n->host->label, n->err.msg);
         node_enter(n, NODE_LEFT_OUT);
     }
-    watch_say(j, "%d of %d hosts are used", j->n_nodes, j->n_hosts);
+    watch_print(j, "%d of %d hosts are used", j->n_nodes, j->n_hosts);
 }
 
-/* "nodes 0-3,7" are hosts of conf.ini, and those left out are missing; "all" and "4" (the first
- * four) mean hosts that are there. `all`: the hosts as they were given, kept when this is called
- * first: it is called again when more are left out. */
+/* Assign a role to the remaining hosts. "nodes 0-3,7" names hosts of conf.ini; hosts left out drop
+ * out of the list. "all" and "4" (the first four) count the remaining hosts. `all` keeps the
+ * original list from the first call, for later calls after more hosts are left out. */
 static int place_role(struct job *j, struct job_role *all, int *ids, size_t *n_ids,
                       const char *text, const char *what, struct pd_err *err) {
     size_t n = 0;

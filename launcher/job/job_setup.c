@@ -1,5 +1,5 @@
-/* job_setup.c - what a job is (id, key, packages, spec), and the requests that bring one node up.
- */
+/* job_setup.c - the description of a job (id, key, packages, spec), and the requests that set up a
+ * node. */
 #include <errno.h>
 #include <limits.h>
 #include <sodium.h>
@@ -12,15 +12,12 @@
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
 
-enum {
-    ASK_MS = 30000,
-    SETUP_MS = 60000,
-    NODE_GRACE_MS = 1000
-}; /* a job without its client is gone attach_lease + 2 s later */
+/* With this grace a job ends at most attach_lease + 2 s after its client. */
+enum { ASK_MS = 30000, SETUP_MS = 60000, NODE_GRACE_MS = 1000 };
 
 /* --- the job as a whole --- */
 
-/* JOB<YYYYmmddHHMMSS>-<4 hex>: sorts by time, and two started in one second differ. */
+/* JOB<YYYYmmddHHMMSS>-<4 hex>: ids sort by time, and two jobs of the same second differ. */
 static void make_id(char *out, size_t cap) {
     time_t now = time(NULL);
     struct tm tm;
@@ -32,8 +29,8 @@ static void make_id(char *out, size_t cap) {
     pd_fmt(out, cap, "JOB%s-%02x%02x", stamp, r[0], r[1]);
 }
 
-/* "0-999,7": in rank order; as ranges, so that every node can be told all without a cost that is
- * quadratic in nodes. */
+/* Node ids in rank order as "0-999,7". Ranges keep the message to every node short: the total would
+ * otherwise be quadratic in the number of nodes. */
 static json_t *ids(const int *v, size_t n) {
     struct pd_buf b;
     pd_buf_init(&b);
@@ -47,11 +44,12 @@ static json_t *ids(const int *v, size_t n) {
     return text;
 }
 
-/* Our programs are two halves; a user's own may be a job by themselves. */
+/* Check that the job has the roles it needs. paddle_worker needs both roles; a program of the user
+ * may need only one. */
 static int check_roles(const struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     if (!j->c.n_pservers && !j->c.n_trainers)
-        return pd_fail(err, PD_ECONF, "%s: neither a pserver nor a trainer is to run",
+        return pd_fail(err, PD_ECONF, "%s: the job has neither a pserver nor a trainer",
                        option_source(o, "trainers"));
     if (o->min_nodes > (int64_t)j->c.hosts.n)
         return pd_fail(err, PD_ECONF, "%s: min_nodes is %lld, the list has %zu host%s",
@@ -59,13 +57,13 @@ static int check_roles(const struct job *j, struct pd_err *err) {
                        j->c.hosts.n == 1 ? "" : "s");
     if (!j->c.n_pservers && !*o->trainer_command)
         return pd_fail(err, PD_ECONF,
-                       "%s: our trainer needs at least one pserver; a program of your own is given "
-                       "with trainer_command",
+                       "%s: the built-in trainer needs at least one pserver; set trainer_command "
+                       "to run a program of your own",
                        option_source(o, "pservers"));
     if (!j->c.n_trainers && !*o->pserver_command)
         return pd_fail(err, PD_ECONF,
-                       "%s: our pserver needs at least one trainer; a program of your own is given "
-                       "with pserver_command",
+                       "%s: the built-in pserver needs at least one trainer; set pserver_command "
+                       "to run a program of your own",
                        option_source(o, "trainers"));
     return 0;
 }
@@ -86,8 +84,8 @@ static json_t *option(const struct pd_options *o, size_t i) {
     return j;
 }
 
-/* What conf.ini and the command line say of [train]: it wins over the workspace's train.ini, whose
- * values the workers read themselves. */
+/* The options of [train] from conf.ini and the command line. They override train.ini, which the
+ * workers read themselves. */
 static json_t *train_object(const struct pd_options *o) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
@@ -131,11 +129,10 @@ int job_describe(struct job *j, struct pd_err *err) {
     j->needs_worker =
         (j->c.n_pservers && !*o->pserver_command) || (j->c.n_trainers && !*o->trainer_command);
     if (!*o->job_workspace && !*o->job_dispatch_package &&
-        j->needs_worker) /* users' own commands may do without */
-        return pd_fail(
-            err, PD_ECONF,
-            "there is no workspace: give job_dispatch_package (a folder or tar archive here) or "
-            "job_workspace (a folder on the nodes)");
+        j->needs_worker) /* a user's own command needs no workspace */
+        return pd_fail(err, PD_ECONF,
+                       "there is no workspace: give job_dispatch_package (a folder or tar archive "
+                       "on this machine) or job_workspace (a folder on the nodes)");
     if (check_roles(j, err) ||
         (!j->flags.dry_run && outputs_try(&j->out, option_source(o, "outputs"), err)))
         return err->code;
@@ -151,7 +148,7 @@ int job_describe(struct job *j, struct pd_err *err) {
 
 /* --- one node --- */
 
-static void request(struct node *n, unsigned type, json_t *body, const void *sec1, size_t n1,
+static void request(struct job_node *n, unsigned type, json_t *body, const void *sec1, size_t n1,
                     uint64_t ms, const char *what, link_answer answer) {
     if (!body || link_request(n->link, type, body, sec1, n1, ms, what, answer, n))
         node_fail_memory(n);
@@ -164,9 +161,9 @@ static int has_place(const int *places, size_t n, int place) {
     return 0;
 }
 
-/* Only who runs a program of ours gets it; when hosts may still be left out, or take the place of
- * one that is lost, that may be anybody. */
-int node_needs_worker(const struct node *n) {
+/* A node that runs paddle_worker gets it. If hosts may be left out, or replace a lost node, every
+ * node may have to run it later. */
+int node_needs_worker(const struct job_node *n) {
     const struct job *j = n->job;
     if (!j->needs_worker || j->opts->min_nodes || j->opts->on_failure == PD_FAILURE_RESTART)
         return j->needs_worker;
@@ -174,9 +171,10 @@ int node_needs_worker(const struct node *n) {
            (!*j->opts->trainer_command && has_place(j->c.trainers, j->c.n_trainers, n->place));
 }
 
-/* job_workspace for this node: %n replaced; relative: below root_dir; ~: possible when root_dir
- * begins with it too, since then the agent's answer shows the home folder. */
-static int workspace_path(struct node *n, char *out, size_t cap, struct pd_err *err) {
+/* The path of job_workspace on this node. %n is replaced; a relative path is below root_dir. ~
+ * works only if root_dir also begins with ~, since then the agent's answer contains the home
+ * folder. */
+static int workspace_path(struct job_node *n, char *out, size_t cap, struct pd_err *err) {
     const struct pd_options *o = n->job->opts;
     const char *root = link_facts(n->link)->root;
     char path[PATH_MAX], template[PATH_MAX];
@@ -192,19 +190,20 @@ static int workspace_path(struct node *n, char *out, size_t cap, struct pd_err *
     else if (template[0] == '~' && pd_ends_with(root, template + 1))
         rc = pd_fmt(out, cap, "%.*s%s", (int)(strlen(root) - strlen(template + 1)), root, path + 1);
     else
-        return pd_fail(err, PD_ECONF,
-                       "%s: job_workspace %s: give the whole path, or one below root_dir",
-                       option_source(o, "job_workspace"), o->job_workspace);
+        return pd_fail(
+            err, PD_ECONF,
+            "%s: job_workspace %s: give an absolute path, or a path relative to root_dir",
+            option_source(o, "job_workspace"), o->job_workspace);
     return rc ? pd_fail(err, PD_ECONF, "%s: the path is too long",
                         option_source(o, "job_workspace"))
               : 0;
 }
 
-static void send_data_list(struct node *n, size_t first);
+static void send_data_list(struct job_node *n, size_t first);
 
 static int on_data_list(struct link *l, const struct wire_frame *f, json_t *body,
                         const struct pd_err *err, void *arg) {
-    struct node *n = arg;
+    struct job_node *n = arg;
     (void)l;
     (void)f;
     if (n->step != NODE_SETUP)
@@ -216,8 +215,9 @@ static int on_data_list(struct link *l, const struct wire_frame *f, json_t *body
     return 1;
 }
 
-/* The head learns which data files there are, and whose; the others are ready at once. */
-static void send_data_list(struct node *n, size_t first) {
+/* Send the list of data files and their trainers to the head, in pieces. Other nodes are ready at
+ * once. */
+static void send_data_list(struct job_node *n, size_t first) {
     size_t of = n->id ? 0 : job_data_n(n->job);
     struct pd_buf rows;
     if (first >= of) {
@@ -231,13 +231,13 @@ static void send_data_list(struct node *n, size_t first) {
     else
         request(n, WIRE_AG_DATA_LIST,
                 json_pack("{s:I, s:I}", "first", (json_int_t)first, "of", (json_int_t)of),
-                rows.data, rows.len, ASK_MS, "naming the data files", on_data_list);
+                rows.data, rows.len, ASK_MS, "sending the list of data files", on_data_list);
     pd_buf_release(&rows);
 }
 
 static int on_setup(struct link *l, const struct wire_frame *f, json_t *body,
                     const struct pd_err *err, void *arg) {
-    struct node *n = arg;
+    struct job_node *n = arg;
     (void)l;
     (void)f;
     if (n->step != NODE_SETUP)
@@ -250,7 +250,8 @@ static int on_setup(struct link *l, const struct wire_frame *f, json_t *body,
         e = *err;
     } else if (!json_is_array(addrs) || json_integer_value(port) <= 0 ||
                json_integer_value(port) > 65535) {
-        pd_fail(&e, PD_EPROTO, "the agent's answer to the set-up has no address");
+        pd_fail(&e, PD_EPROTO,
+                "the agent's answer to the set-up contains no valid address or port");
     } else {
         n->addrs = json_incref(addrs);
         n->port = (int)json_integer_value(port);
@@ -262,9 +263,9 @@ static int on_setup(struct link *l, const struct wire_frame *f, json_t *body,
     return 1;
 }
 
-/* The spec as this node gets it: its own variables of [host ...] over those of [env]. A new
- * reference. */
-static json_t *spec_for(const struct node *n) {
+/* The spec for this node: variables of [host ...] override those of [env]. Returns a new reference.
+ */
+static json_t *spec_for(const struct job_node *n) {
     if (!n->host->n_env)
         return json_incref(n->job->spec);
     json_t *spec = json_copy(n->job->spec), *env = json_copy(json_object_get(spec, "env"));
@@ -274,7 +275,7 @@ static json_t *spec_for(const struct node *n) {
     return spec;
 }
 
-void send_setup(struct node *n) {
+void send_setup(struct job_node *n) {
     struct job *j = n->job;
     char workspace[PATH_MAX] = "", worker[2 * OBJECT_ID + 1], data[2 * OBJECT_ID + 1];
     struct pd_err err = {0};
@@ -293,7 +294,7 @@ void send_setup(struct node *n) {
 
 static int on_peers(struct link *l, const struct wire_frame *f, json_t *body,
                     const struct pd_err *err, void *arg) {
-    struct node *n = arg;
+    struct job_node *n = arg;
     (void)l;
     (void)f;
     (void)body;
@@ -306,10 +307,10 @@ static int on_peers(struct link *l, const struct wire_frame *f, json_t *body,
     return 1;
 }
 
-void send_peers(struct node *n) {
+void send_peers(struct job_node *n) {
     struct job *j = n->job;
-    /* Only the head needs to know all: with thousands of nodes the list is long. The others learn
-     * where it is. */
+    /* Only the head gets all addresses: with thousands of nodes the list is long. The other nodes
+     * get the address of the head. */
     json_t *nodes = json_array();
     for (int i = 0; i < (n->id ? 1 : j->n_nodes); i++)
         json_array_append_new(nodes,

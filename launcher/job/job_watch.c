@@ -1,4 +1,4 @@
-/* job_watch.c - what a running job says: its logs, its states, its result. */
+/* job_watch.c - shows the logs and states of a running job, and collects its results. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
 
-/* --json: one object a line, through the view as all else is. */
+/* --json: one object per line, through the view as all other output. */
 void watch_event(struct job *j, json_t *o) {
     json_object_set_new(o, "time_us", json_integer((json_int_t)pd_wall_us()));
     char *text = json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER);
@@ -24,7 +24,7 @@ void watch_event(struct job *j, json_t *o) {
     json_decref(o);
 }
 
-void watch_say(struct job *j, const char *fmt, ...) {
+void watch_print(struct job *j, const char *fmt, ...) {
     char text[2000];
     va_list ap;
     va_start(ap, fmt);
@@ -61,7 +61,7 @@ static void on_done(void *arg, unsigned node) {
 
 static void on_fail(void *arg, unsigned node, const struct pd_err *err) {
     struct job *j = arg;
-    watch_say(j, "%s: its log is not shown: %s", j->names[node].host, err->msg);
+    watch_print(j, "%s: the log of this node is not shown: %s", j->names[node].host, err->msg);
 }
 
 int watch_open(struct job *j, struct pd_err *err) {
@@ -109,56 +109,57 @@ void watch_free(struct job *j, uint64_t wait_ms) {
     free(j->labels);
 }
 
-void watch_subscribe(struct node *n) {
+void watch_subscribe(struct job_node *n) {
     if (!n->link || n->subscribed)
         return;
     n->subscribed = 1;
     follow_begin(n->job->follow, (unsigned)n->place, n->link);
 }
 
-void watch_lost(struct node *n) { follow_lost(n->job->follow, (unsigned)n->place); }
-void watch_gone(struct node *n) { follow_gone(n->job->follow, (unsigned)n->place); }
+void watch_lost(struct job_node *n) { follow_lost(n->job->follow, (unsigned)n->place); }
+void watch_gone(struct job_node *n) { follow_gone(n->job->follow, (unsigned)n->place); }
 int watch_is_moving(struct job *j) { return follow_is_moving(j->follow); }
-int watch_drained(const struct node *n) {
+int watch_drained(const struct job_node *n) {
     return follow_is_done(n->job->follow, (unsigned)n->place);
 }
 
-/* Of a job that was joined a host that can't be reached is known by its name only. */
-static struct node *find_lost(const struct job *j, const json_t *v) {
+/* The node that an entry of the head's list "lost" means. After attach, an unreachable host is
+ * known by its name only. */
+static struct job_node *find_lost(const struct job *j, const json_t *v) {
     const json_t *id = json_object_get(v, "node");
     const char *host = json_string_value(json_object_get(v, "host"));
-    struct node *n = json_is_integer(id) ? job_node(j, json_integer_value(id)) : NULL;
+    struct job_node *n = json_is_integer(id) ? job_node_by_id(j, json_integer_value(id)) : NULL;
     for (int i = 0; i < j->n_hosts && !n && host; i++)
         if (j->nodes[i].id < 0 && !strcmp(j->nodes[i].host->label, host))
             n = &j->nodes[i];
     return n;
 }
 
-/* Nodes that the head has lost, and goes on without. */
-static void take_lost(struct node *n, const json_t *body) {
+/* Process the head's list of nodes that it has lost and continues without. */
+static void take_lost(struct job_node *n, const json_t *body) {
     const json_t *v;
     size_t i;
     if (n->id != 0)
         return;
     json_array_foreach (json_object_get(body, "lost"), i, v) {
         const char *why = json_string_value(json_object_get(v, "reason"));
-        struct node *lost = find_lost(n->job, v);
+        struct job_node *lost = find_lost(n->job, v);
         if (lost)
             node_leave_lost(lost, why ? why : "");
     }
 }
 
-/* The head's states tell what the job as a whole does. Short steps are shown only once they last:
- * they then say who is waited for. */
-static void take_state(struct node *n, json_t *body) {
+/* The states of the head describe the job as a whole. Short states are shown only after they have
+ * lasted; their text then names the nodes that the job waits for. */
+static void take_state(struct job_node *n, json_t *body) {
     static const char *const at_once[] = {"pservers", "trainers", "restarting", "saving", "ending"};
     struct job *j = n->job;
     const char *state = json_string_value(json_object_get(body, "state")),
                *text = json_string_value(json_object_get(body, "text"));
     take_lost(n, body);
-    if (state && !strcmp(state, "lost")) { /* nobody is there who could say more */
+    if (state && !strcmp(state, "lost")) { /* no agent is left that could report more */
         struct pd_err err = {0};
-        pd_fail(&err, PD_EHOST, "the job's agent is gone and left no result");
+        pd_fail(&err, PD_EHOST, "the agent of the job has ended without a result");
         node_fail(n, &err);
         return;
     }
@@ -167,9 +168,8 @@ static void take_state(struct node *n, json_t *body) {
     live_state(j->live, state);
     snprintf(j->state, sizeof j->state, "%s%s%s", state, text && *text ? ": " : "",
              text ? text : "");
-    int said =
-        !(text && *text) &&
-        !strncmp(j->shown_state, state, strlen(state)); /* it only has nothing to add any more */
+    int said = !(text && *text) &&
+               !strncmp(j->shown_state, state, strlen(state)); /* shown already, then with a text */
     for (size_t i = 0; i < sizeof at_once / sizeof at_once[0] && !said; i++)
         if (j->ran && !strcmp(state, at_once[i]))
             watch_show_state(j);
@@ -189,16 +189,16 @@ void watch_show_state(struct job *j) {
     }
 }
 
-/* How much a node's view of the first failure is worth: the head has seen all, an agent that only
- * ended because of it knows nothing. */
-static int worth(const struct node *n, const json_t *f) {
+/* Rank the report of a node on the first failure. 2: the head, which sees all failures; 0: an agent
+ * that only ended because of the failure. */
+static int report_rank(const struct job_node *n, const json_t *f) {
     const char *role = json_string_value(json_object_get(f, "role")),
                *reason = json_string_value(json_object_get(f, "reason"));
-    int knows = (role && strcmp(role, "agent")) || (reason && *reason);
-    return !json_is_object(f) || !knows ? 0 : n->id == 0 ? 2 : 1;
+    int names_cause = (role && strcmp(role, "agent")) || (reason && *reason);
+    return !json_is_object(f) || !names_cause ? 0 : n->id == 0 ? 2 : 1;
 }
 
-static void add_result(struct job *j, const struct node *n) {
+static void add_result(struct job *j, const struct job_node *n) {
     const json_t *body = n->result;
     const char *status = json_string_value(json_object_get(body, "status")),
                *saved = json_string_value(json_object_get(body, "saved"));
@@ -209,16 +209,16 @@ static void add_result(struct job *j, const struct node *n) {
         snprintf(j->saved, sizeof j->saved, "%s", saved ? saved : "");
     j->n_restarts = node_restarts > j->n_restarts ? node_restarts : j->n_restarts;
     j->stopped |= status && !strcmp(status, "stopped");
-    if (worth(n, first) > j->failure_worth) {
+    if (report_rank(n, first) > j->failure_worth) {
         json_decref(j->failure);
         j->failure = json_incref(first);
-        j->failure_worth = worth(n, first);
+        j->failure_worth = report_rank(n, first);
         j->n_later = json_integer_value(json_object_get(body, "later_failures"));
     }
 }
 
-/* From the beginning each time: a node that had one may turn out to be lost, and then its own does
- * not count. */
+/* Recomputed from all results each time: the result of a node that is found lost later must not
+ * count. */
 void watch_sum_up(struct job *j) {
     json_decref(j->failure);
     j->failure = NULL;
@@ -229,7 +229,7 @@ void watch_sum_up(struct job *j) {
             add_result(j, &j->nodes[i]);
 }
 
-static void take_result(struct node *n, json_t *body) {
+static void take_result(struct job_node *n, json_t *body) {
     if (n->has_result || *n->lost)
         return;
     n->result = json_incref(body);
@@ -239,7 +239,7 @@ static void take_result(struct node *n, json_t *body) {
 }
 
 void watch_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg) {
-    struct node *n = arg;
+    struct job_node *n = arg;
     (void)l;
     if (follow_frame(n->job->follow, (unsigned)n->place, f, body))
         return;
@@ -254,7 +254,7 @@ void watch_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg) 
     case WIRE_DF_NEED:
         job_feed_frame(n, f, body);
         break;
-    default: /* a later version may say more */
+    default: /* a message of a later version */
         break;
     }
 }

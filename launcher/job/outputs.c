@@ -34,7 +34,7 @@ int outputs_try(const struct outputs *o, const char *where, struct pd_err *err) 
     char dir[PATH_MAX], probe[PATH_MAX + 32];
     struct stat st;
     pd_fmt(dir, sizeof dir, "%s", o->root);
-    while (lstat(dir, &st) && errno == ENOENT) { /* up to what is there */
+    while (lstat(dir, &st) && errno == ENOENT) { /* the nearest folder that exists */
         char *slash = strrchr(dir, '/');
         if (slash && slash != dir)
             *slash = 0;
@@ -61,8 +61,8 @@ static void clear(const char *dir) {
         closedir(d);
 }
 
-/* What a killed fetch left is removed with its folder; so the lock counts only if the folder is
- * still the one at that path. */
+/* Another process may remove the folder of a killed fetch. So the lock is valid only if the locked
+ * folder is still the one at this path. */
 int outputs_begin(struct outputs *o, struct pd_err *err) {
     struct stat mine, there;
     for (int i = 0; i < LOCK_TRIES; i++) {
@@ -80,7 +80,7 @@ int outputs_begin(struct outputs *o, struct pd_err *err) {
         }
         if (!fstat(fd, &mine) && !stat(o->aside, &there) && mine.st_ino == there.st_ino &&
             mine.st_dev == there.st_dev) {
-            o->lock = fd; /* where there are no locks (an old NFS) we go on without */
+            o->lock = fd; /* file systems without locks (old NFS): continue without the lock */
             clear(o->aside);
             return pd_mkdirs(o->logs_aside, 0755, err);
         }
@@ -89,8 +89,7 @@ int outputs_begin(struct outputs *o, struct pd_err *err) {
     return pd_fail(err, PD_EIO, "cannot make %.600s", o->aside);
 }
 
-/* output/latest points at the job whose outputs came last; replaced by a rename, so it always
- * points somewhere. */
+/* Point output/latest at this job. The link is replaced by a rename, so it always exists. */
 static int point_latest(const struct outputs *o, struct pd_err *err) {
     char tmp[4200], latest[4200];
     if (pd_fmt(latest, sizeof latest, "%s/latest", o->root) ||
@@ -120,8 +119,8 @@ int outputs_place(const struct outputs *o, int n_nodes, int *n_renamed, struct p
     return rc ? rc : point_latest(o, err);
 }
 
-/* How many of a saved model's parts are missing, and the first; 0 as well when it is none that can
- * be read. */
+/* The number of missing parts of a saved model, and the name of the first. 0 also if the folder is
+ * no readable model. */
 static int missing_parts(const char *folder, char first[MODEL_FILE_MAX + 1]) {
     char path[PATH_MAX];
     struct model_manifest m = {0};

@@ -1,8 +1,9 @@
-/* outputs.h - where the outputs of a job go on this machine:
+/* outputs.h - the folders of a job's outputs on this machine:
  *
- *     outputs/<job id>/          what the nodes' output folders held, merged; log/ with --log
- *     outputs/latest             points at it
- *     outputs/.<job id>.part/    what is on its way: node-0, node-1, ...; locked by whoever fetches
+ *     outputs/<job id>/          the output folders of all nodes, merged; log/ with --log
+ *     outputs/latest             points at the newest
+ *     outputs/.<job id>.part/    transfer under way: node-0, node-1, ...; locked by the fetching
+ *                                paddlectl
  */
 #ifndef LAUNCHER_OUTPUTS_H
 #define LAUNCHER_OUTPUTS_H
@@ -11,26 +12,25 @@
 
 struct outputs {
     char root[4096], id[64], dir[4200], aside[4200], logs_aside[4300];
-    int lock; /* the open folder `aside` between begin and drop; else -1 */
+    int lock; /* open folder `aside`, locked between begin and drop; else -1 */
 };
 
-/* `where` names the option in the message. Only says what is what. */
+/* Compute the paths; creates nothing. `where` names the option in messages. */
 int outputs_init(struct outputs *o, const char *root, const char *job, const char *where,
                  struct pd_err *err);
-/* Outputs come at the end, after hours maybe: whether they can be written is tried before. Nothing
- * stays of the trial. */
+/* Test before the job starts whether outputs can be written, since they arrive at its end, perhaps
+ * hours later. The test leaves no files. */
 int outputs_try(const struct outputs *o, const char *where, struct pd_err *err);
-/* Makes aside and logs_aside, for us alone: two fetches of a job into one place would spoil each
- * other's. */
+/* Create and lock aside and logs_aside: two fetches of a job to the same place would mix their
+ * files. PD_EEXIST: another process fetches. */
 int outputs_begin(struct outputs *o, struct pd_err *err);
-/* Merge what came from nodes 0..n-1 and put it in its place, over what an earlier fetch brought;
- * then `latest`. */
+/* Merge the outputs of nodes 0..n-1 and move them to `dir`, over the files of an earlier fetch;
+ * then update `latest`. */
 int outputs_place(const struct outputs *o, int n_nodes, int *n_renamed, struct pd_err *err);
-/* Models among them that are not whole: told one by one, with the first part that is missing. For a
- * job that lost nodes. */
+/* Call `tell` for each incomplete model, with its first missing part. For a job that lost nodes. */
 void outputs_incomplete(const struct outputs *o,
                         void (*tell)(void *arg, const char *model, const char *part, int n_missing),
                         void *arg);
-void outputs_drop(struct outputs *o); /* what is still aside, if outputs_begin made it */
+void outputs_drop(struct outputs *o); /* remove `aside`, if outputs_begin created it */
 
 #endif

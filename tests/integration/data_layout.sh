@@ -96,7 +96,7 @@ for i in 0 1 2; do
     all_bytes=$((all_bytes + bytes))
     has "  trainer $i  127.0.0.$((i + 1))  $(data_of $i | grep -o '/[ph]-\|/q' | wc -l) files, $bytes bytes"
 done
-has "of these, 14 data files, $all_bytes bytes, each to its trainer only (data_layout = dispatched):"
+has "of these, 14 data files, $all_bytes bytes, each sent to its trainer only (data_layout = dispatched):"
 has "would send ws: 17 files, $(find ws -type f -print0 | xargs -0 cat | wc -c) bytes; "
 short=$("$ctl" run --dry-run) && [ "$(grep -c '^    ' <<<"$short")" = 0 ] && [ "$(grep -c '^  trainer ' <<<"$short")" = 3 ] || die "without --verbose: $short"
 "$ctl" run --dry-run --json | /usr/bin/python3 -c '

@@ -11,6 +11,11 @@ say() { echo "$*" >&2 && wrong=$((wrong + 1)); }
 # Names in backticks: `NAME`, `NAME = value`, `NAME=value`.
 quoted() { grep -ohE '`[^`]+`' "$@" | tr -d '`'; }
 
+# rows FILE: each row of its table, {"...}, on one line.
+rows() { awk '/^    \{"/ { if (row) print row; row = $0; next }
+    row && /^     / { sub(/^ +/, " "); row = row $0; next }
+    { if (row) print row; row = "" }' "$1"; }
+
 # --- options: src/conf/options.c has rows {"section", "name", type, field, who, "default", ...
 row='^    \{"([a-z]+)", "([a-z_]+)", PD_[A-Z0-9]+, F\([a-z_]+\),'
 # A row may be broken into several lines.

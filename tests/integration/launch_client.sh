@@ -90,8 +90,8 @@ run 1
 has "failed: local.1 (node 1), trainer 1: exit status 3"
 has "    | Traceback
     | boom"
-has "4 more failed after it"
-has "its logs: local.1:$TMP/root1/JOB"
+has "4 more failures followed"
+has "  logs: local.1:$TMP/root1/JOB"
 said 0 'BYE {}'
 scenario '{"*": {"result": {"status": "failed", "first_failure": {"node": 0, "role": "pserver", "rank": 0, "exit_code": -1,
   "signal": 9, "reason": "", "last_lines": ""}}}}'
@@ -141,7 +141,7 @@ scenario '{"*": {"forever": true, "output": {"m/saved": "x"}}}'
 stop_with INT -- --save-on-stop
 for n in 0 1 2; do said $n 'STOP.*"save":true'; said $n FETCH; done
 has "saving the model and stopping"
-has "what it left is in output/JOB"
+has "its outputs are in output/JOB"
 [ "$(cat output/latest/m/saved)" = x ] || die "no saved model: $(find output)"
 scenario '{"*": {"forever": true, "mute": ["STOP"]}}'
 stop_with INT INT --save-on-stop
@@ -153,10 +153,10 @@ for n in 0 1 2; do said_not $n save; said_not $n FETCH; done
 # --- nodes of another architecture are refused, by name, or left out
 scenario '{"*": {"arch": "x86_64"}, "1": {"arch": "riscv64"}}'
 run 3
-has "local.1: it is riscv64, but 2 of the hosts are x86_64"
+has "local.1: its architecture is riscv64, but 2 of the hosts have x86_64"
 has "not started"
 run 0 --min-nodes=2
-has "warning: local.1 is left out: it is riscv64"
+has "warning: local.1 is left out: its architecture is riscv64"
 said 1 '"abandon":true'
 grep -q JOB_PEERS scenario.2.log || die "node 2 was not used"
 

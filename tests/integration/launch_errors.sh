@@ -22,15 +22,15 @@ for c in run check dispatch stop exec prepare split init conf help; do wrong 0 "
 cd "$TMP" || die cd
 wrong 2 "there is no conf.ini here" run
 wrong 2 "num_pases" run --num_pases=3
-wrong 2 "one word too many" run extra
-wrong 2 "which files?" split --shards=2
-wrong 2 "how many shards?" split "$TMP/ws/file"
+wrong 2 "unexpected word" run extra
+wrong 2 "no input files given" split --shards=2
+wrong 2 "number of shards missing" split "$TMP/ws/file"
 wrong 2 "no template 'nope'" init nope
 wrong 2 "cannot open" run --conf=nope.ini
 wrong 2 "cannot read $TMP: Is a directory" run --conf="$TMP" # once 1, as of a job that failed
 wrong 0 "  word2vec            a word model from the definitions of a dictionary" init
 [ "$(grep '^  ' <<<"$OUT")" = "$(grep '^  ' <<<"$OUT" | LC_ALL=C sort)" ] || die "not sorted: $OUT"
-wrong 0 "then: fit_a_line/workspace/prepare makes its data, and 'paddlectl run' in fit_a_line starts the job" init fit_a_line
+wrong 0 "then: fit_a_line/workspace/prepare makes the data, and 'paddlectl run' in fit_a_line starts the job" init fit_a_line
 
 # --- conf.ini: the line stands in the message
 conf '[cluster]' 'hosts = local' 'root_dri = /tmp/x'
@@ -66,7 +66,7 @@ wrong 2 "conf.ini:4: cannot read the workspace" run --conf=conf.ini
 # --- what a training by hand has left in the workspace stays here: who asks for it is told
 mkdir fit_a_line/workspace/output
 conf '[cluster]' 'hosts = local' '[job]' 'job_dispatch_package = fit_a_line/workspace' '[train]' 'resume = latest'
-wrong 2 "conf.ini:6: resume reads the workspace's output, which is not dispatched: write a line !/output into" run --conf=conf.ini --dry-run
+wrong 2 "conf.ini:6: resume reads the workspace's output, which is not dispatched: add a line !/output to" run --conf=conf.ini --dry-run
 wrong 2 "init_model_path reads the workspace's output" run --conf=conf.ini --dry-run --resume= --init_model_path=output/pass-00000
 wrong 0 "would run on 1 host" run --conf=conf.ini --dry-run --resume=elsewhere/pass-00000
 echo '!/output' >fit_a_line/workspace/.paddleignore
@@ -88,7 +88,7 @@ wrong 2 "nothing was changed" init word2vec new
 wrong 0 "other/conf.ini" init --template word2vec other
 cmp other/workspace/prepare new/workspace/prepare || die "init --template"
 mkdir in && cd in && wrong 0 "word2vec/conf.ini" init --template=word2vec && cd ..
-wrong 2 "one word too many" init --template word2vec a b
+wrong 2 "unexpected word" init --template word2vec a b
 wrong 2 "no template 'nope'" init --template nope
 wrong 0 "new/conf.ini:" conf --conf=new/conf.ini
 

@@ -20,7 +20,7 @@ expect 0 x --node=0,127.0.0.3 echo --json
 expect 2 x --node=7 true
 has "there is no node 7"
 expect 2 x
-has "which command?"
+has "no command given"
 expect 2 x --frobnicate true
 
 # --- folded, stdout and stderr apart, in the order of the hosts
@@ -74,7 +74,7 @@ x --no-fold --node=1 seq 1000000 | sed 's/^127.0.0.2: //' | cmp - <(seq 1000000)
 x --no-fold --node=0 yes | head -1 >"$TMP/out"
 [ "$(cat "$TMP/out")" = "127.0.0.1: y" ] || die "$(cat "$TMP/out")"
 OUT=$(TMPDIR=/nonexistent x --node=1 head -c 1000000 /dev/zero 2>&1 >/dev/null) && die "status 0"
-has "127.0.0.2: its output is not complete: cannot keep it in /nonexistent"
+has "127.0.0.2: its output is incomplete: cannot keep it in /nonexistent"
 
 # --- JSON
 x --json --hosts="$hosts, nowhere.invalid" "$on_second printf 'a\377\"';; esac; exit 2" >"$TMP/out"

@@ -78,7 +78,7 @@ expect 1 "$ctl" run --conf=conf.ini --trainer_command=./fail.sh
 none_left
 has "failed: 127.0.0.2 (node 1), trainer 1: exit status 7"
 has "    | cause of it"
-has "its logs: 127.0.0.2:$fx/node1/root/JOB"
+has "  logs: 127.0.0.2:$fx/node1/root/JOB"
 expect 1 "$ctl" run --conf=conf.ini --trainer_command=./crash.sh
 none_left
 # (through a shell it is exit status 139)

@@ -93,7 +93,7 @@ status=$?
 gone "$JOB" || die "left after stop"
 gone "$other" && die "stop ended another job"
 expect 2 "$ctl" stop --conf=conf.ini JOB20
-has "may be any of"
+has "' matches "
 expect 0 "$ctl" stop --conf=conf.ini --json "${JOB#*-}"
 has '"was_running": false'
 # a host that can't be reached is named and does not stop the rest

@@ -202,15 +202,15 @@ while IFS='|' read -r text args; do
     has "$text"
 done <<'ROWS'
 unknown data format 'nope'|--format=nope day_1
---config=train.ini says what the columns of other files are|--format=csv people.csv
-tokens means nothing with format criteo|--format=criteo --tokens=words day_1
-min_count means nothing with format lines|--min_count=3 day_1
+for other files --config=train.ini describes the columns|--format=csv people.csv
+tokens has no meaning with format criteo|--format=criteo --tokens=words day_1
+min_count has no meaning with format lines|--min_count=3 day_1
 standard input can be read only once|--format=criteo --min_count=2 -
 format movielens has no category columns here|--format=movielens --encode=index ratings.dat
 holdout and holdout_last|--format=criteo --holdout=3 --holdout_last=9 day_1
 buckets needs encode = hash|--format=criteo --buckets=9 day_1
 format is libsvm, but train.ini says csv|--format=libsvm --config=train.ini people.csv
-encode is text, index or hash|--format=criteo --encode=numbers day_1
+encode must be text, index or hash|--format=criteo --encode=numbers day_1
 no file matches|--format=criteo --test=nofile* day_1
 ROWS
 [ ! -e never/train_data_dir/train.txt-00000 ] || die "a refused prepare has written"

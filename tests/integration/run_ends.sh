@@ -81,9 +81,9 @@ if [[ $OUT =~ \ ([0-9]+)\ more\ failed\ after\ it ]]; then [ "${BASH_REMATCH[1]}
 expect 0 "$ctl" run --conf=conf.ini --pservers=none --trainer_command='echo "own $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM"'
 has "local.2/trainer | own 2 of 3"
 expect 2 "$ctl" run --conf=conf.ini --pservers=none
-has "our trainer needs at least one pserver"
+has "the built-in trainer needs at least one pserver"
 expect 2 "$ctl" run --conf=conf.ini --trainers=0
-has "our pserver needs at least one trainer"
+has "the built-in pserver needs at least one trainer"
 expect 2 "$ctl" run --conf=conf.ini --trainers=0 --pservers=none
 has "neither a pserver nor a trainer"
 
@@ -127,7 +127,7 @@ status=$?
 OUT=$(grep -v Batch ctrlc.log)
 [ $status = 130 ] || die "status $status: $OUT"
 has "saving the model and stopping"
-has "what it left is in output/JOB"
+has "its outputs are in output/JOB"
 model=$(sed -n 's/.*was stopped.*; saved: //p' ctrlc.log)
 [ "$(ls output/latest/"${model#output/}" | wc -l)" = 7 ] || die "model '$model': $(find output/latest)"
 

@@ -120,7 +120,7 @@ exec {ASK[1]}>&-
 wait "$asked" || die "infer after its input has ended"
 head -3 scores | "$PYTHON" -c 'import sys, numpy as np; assert np.abs(np.loadtxt(sys.stdin) - np.loadtxt("one-by-one")).max() < 1e-5' || die "one by one"
 expect 2 "$CTL" infer --model=$model
-has "which data? give --data=FILE"
+has "no data given: use --data=FILE"
 expect 2 "$CTL" infer --model=$model --data=lines --layer=nope
 has "the network has no layer 'nope'"
 expect 2 "$CTL" infer --model=nowhere --data=lines
@@ -144,7 +144,7 @@ expect 0 "$CTL" export --model=$model --out=again.npz --json
 has '"rows": '
 cmp model.npz again.npz || die "two exports of a model differ"
 expect 2 "$CTL" export --model=$model
-has "give --out=FILE"
+has "use --out=FILE"
 expect 2 "$CTL" export --model=$model --format=pickle --out=x
 has "there is no format 'pickle'"
 "$PYTHON" - <<'PY' || die "the exports and the predictions disagree"

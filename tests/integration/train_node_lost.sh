@@ -67,7 +67,7 @@ has "local.$node (node $node) is lost: its agent is gone"
 has "restart 1 of 3 after node $node (local.$node): its agent is gone"
 has "2 pservers are left; 2 trainers are left"
 has "Resuming from output/pass-0000"
-has "it lost local.$node on the way"
+has "the job lost local.$node on the way"
 has_not "restart 2"
 same lost/latest "$topology"
 [ "$(ls lost/latest/pass-00002 | grep -c '^dense.*-of-00002')" = 2 ] || die "servers: $(ls lost/latest/pass-00002)"
@@ -100,7 +100,7 @@ OUT=$(grep -v ', Batch' alone.log)
 has "there is no whole checkpoint output/pass-*"
 has "-00002-of-00003.bin is missing"
 has "lost: node 2 (local.2)"
-has "it had lost local.2 before"
+has "the job had lost local.2 before"
 has_not "restart 2"
 clear_nodes
 

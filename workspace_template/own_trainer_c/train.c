@@ -1,6 +1,8 @@
-/* train.c - a trainer of one's own in C: logistic regression on made-up clicks, its weights in a table at the parameter servers.
+/* train.c - a trainer of your own in C: logistic regression on made-up clicks, with its weights in a
+ * table at the parameter servers.
  *
- * Every trainer makes its own samples; the servers average the gradients over all of them and apply FTRL. Build and run: README.md. */
+ * Every trainer makes its own samples. The servers average the gradients of all trainers and apply
+ * FTRL. Build and run: README.md. */
 #include <math.h>
 #include <paddle_ps.h>
 #include <stdio.h>
@@ -8,7 +10,8 @@
 
 enum { FIELDS = 8, IDS_PER_FIELD = 200, BATCH = 256, STEPS = 300 };
 
-/* A number in [0, 1) that depends on its arguments only: the same data on every machine, every time. */
+/* A number in [0, 1) that depends on its arguments only: the data is the same on every machine and in
+ * every run. */
 static double uniform(uint64_t a, uint64_t b) {
     uint64_t x = a * 0x9e3779b97f4a7c15u ^ b * 0xc2b2ae3d27d4eb4fu;
     x ^= x >> 31;
@@ -43,7 +46,7 @@ int main(void) {
     if (table < 0 || paddle_ps_start(ps))
         return fail(ps);
     uint64_t me = (uint64_t)paddle_ps_trainer_id(ps), samples = 0;
-    double costs = 0, bests = 0; /* of the samples since the last line */
+    double costs = 0, bests = 0; /* sums over the samples since the last printed line */
     for (uint64_t step = 0; step < STEPS; step++) {
         double cost = 0, best = 0;
         for (uint64_t i = 0; i < BATCH * FIELDS; i++)
@@ -54,7 +57,7 @@ int main(void) {
             double z = 0, truth = 0;
             for (int f = 0; f < FIELDS; f++) {
                 z += weight[i * FIELDS + f];
-                truth += 2 * uniform(ids[i * FIELDS + f], 2) - 1; /* the weights that made the clicks */
+                truth += 2 * uniform(ids[i * FIELDS + f], 2) - 1; /* the planted weights */
             }
             double p = sigmoid(z), q = sigmoid(truth);
             int clicked = uniform(me << 40 | step << 20 | i, 3) < q;

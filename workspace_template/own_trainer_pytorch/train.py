@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A click model in PyTorch whose parameters live on paddlectl's parameter servers: an embedding table sharded over them, and a
-small dense tower. Each trainer computes its part of a batch; the servers average, apply AdaGrad, and everybody goes on with the
-same values.
+"""A click model in PyTorch whose parameters are on paddlectl's parameter servers: an embedding table
+sharded over the servers, and a small dense tower. Each trainer computes its part of a batch. The
+servers average the gradients and apply AdaGrad; all trainers continue with the same values.
 
     train.py           a trainer of a job (paddlectl run)
-    train.py --plain   the same model in one ordinary PyTorch process, to compare with
+    train.py --plain   the same model in one ordinary PyTorch process, for comparison
 """
 import sys
 

@@ -1,5 +1,4 @@
-/* test_launch_conf.c - every file in conf/ is read without an error and names hosts and a workspace
- * that make sense. */
+/* test_launch_conf.c - every file in conf/ can be read, and names valid hosts and a workspace. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

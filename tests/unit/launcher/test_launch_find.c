@@ -1,4 +1,5 @@
-/* Which job a user means: ids, beginnings, ends, the only one that runs. */
+/* test_launch_find.c - selects the job that a user names: by id, beginning or end of an id, the
+ * only running job. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +11,7 @@
 #include "launcher/job/find.h"
 
 static struct found_job jobs[] = {
-    /* the newest first */
+    /* newest first */
     {.id = "JOB20260102030405-ab12", .n_running = 1},
     {.id = "JOB20260102030400-cd34"},
     {.id = "JOB20260101000000-ab99"},
@@ -31,10 +32,10 @@ static const struct {
     {"its end", "34", FIND_RUNNING, 3, 0, 1, ""},
     {"four letters", "ab12", FIND_RUNNING, 3, 0, 0, ""},
     {"the beginning of two", "JOB2026010203", FIND_RUNNING, 3, PD_EUSAGE, 0,
-     "'JOB2026010203' may be any of 2 jobs: JOB20260102030405-ab12 JOB20260102030400-cd34"},
+     "'JOB2026010203' matches 2 jobs: JOB20260102030405-ab12 JOB20260102030400-cd34"},
     {"the middle is none", "0102", FIND_RUNNING, 3, PD_ENOENT, 0,
      "no host of conf.ini has a job 0102"},
-    {"empty", "", FIND_RUNNING, 3, PD_EUSAGE, 0, "'' is not a job's id"},
+    {"empty", "", FIND_RUNNING, 3, PD_EUSAGE, 0, "'' is not a job id"},
     {"none there", NULL, FIND_NEWEST, 0, PD_ENOENT, 0, "no host of conf.ini has a job"},
     {"none there, latest", "latest", FIND_NEWEST, 0, PD_ENOENT, 0, "no host of conf.ini has a job"},
     {"none runs", NULL, FIND_RUNNING, 0, PD_ENOENT, 0, "no job is running"},
@@ -61,10 +62,11 @@ static void test_two_run(void **state) {
     const struct found_job *job = NULL;
     struct pd_err err = {0};
     assert_int_equal(find_choose(&f, NULL, FIND_RUNNING, &job, &err), PD_EUSAGE);
-    assert_string_equal(err.msg, "2 jobs are running, say which: JOB2-a JOB1-b");
+    assert_string_equal(err.msg, "2 jobs are running, name one of them: JOB2-a JOB1-b");
 }
 
-/* `paddlectl fetch` makes a folder of this name: a host that lies must not choose where. */
+/* `paddlectl fetch` creates a folder with the id as its name: a malicious host must not choose the
+ * place of that folder. */
 static void test_ids_that_lead_elsewhere(void **state) {
     static const char *const bad[] = {
         "",
@@ -94,7 +96,7 @@ static void test_ids_that_lead_elsewhere(void **state) {
         json_decref(list);
     }
     assert_int_equal(f.n, 1);
-    assert_int_equal(f.v[0].n_here, 2);
+    assert_int_equal(f.v[0].n_having, 2);
     assert_string_equal(f.v[0].id, "JOB20260102030405-ab12");
     find_release(&f);
 }

@@ -1,5 +1,5 @@
-/* test_launch_outputs.c - where outputs are put together: for one fetch at a time, over what a
- * killed one left. */
+/* test_launch_outputs.c - the folders of outputs: only one fetch at a time, and the remains of a
+ * killed fetch are removed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,13 +39,13 @@ static void test_one_at_a_time(void **state) {
     (void)state;
     assert_int_equal(outputs_init(&a, root, "JOB1", "here", &err), 0);
     assert_int_equal(outputs_init(&b, root, "JOB1", "here", &err), 0);
-    put(a.aside, "left"); /* by a fetch that was killed */
+    put(a.aside, "left"); /* remains of a killed fetch */
     assert_int_equal(outputs_begin(&a, &err), 0);
     assert_false(is_there(a.aside, "left"));
     put(a.aside, "mine");
     assert_int_equal(outputs_begin(&b, &err), PD_EEXIST);
     assert_non_null(strstr(err.msg, "another paddlectl is fetching the outputs of JOB1"));
-    outputs_drop(&b); /* it has nothing to drop */
+    outputs_drop(&b); /* b has created nothing to drop */
     assert_true(is_there(a.aside, "mine"));
     outputs_drop(&a);
     assert_false(is_there(a.aside, "."));
@@ -54,7 +54,7 @@ static void test_one_at_a_time(void **state) {
     outputs_drop(&b);
 }
 
-/* A model of these parts, of which some are there. */
+/* Write a model whose manifest lists `parts`; only the parts with there[i] exist. */
 static void put_model(const char *dir, const char *const parts[], const int there[], size_t n) {
     struct model_part list[3] = {0};
     struct model_manifest m = {.parts = list, .n_parts = n, .config = (char[]){""}};
