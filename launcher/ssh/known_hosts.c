@@ -20,17 +20,17 @@
 
 enum { FILE_MAX_BYTES = 256 << 20, LINE_BUF = 16384, NAME_BUF = 300 };
 
-struct entry {
+struct known_key {
     char *names, *type, *key; /* into `line` */
     char *line;
     int file, line_no, revoked;
-    struct entry *next; /* same bucket */
+    struct known_key *next; /* same bucket */
 };
 
 struct known_hosts {
-    struct entry *v;
+    struct known_key *v;
     size_t n, cap;
-    struct entry **bucket; /* by key; a power of two */
+    struct known_key **bucket; /* by key; a power of two */
     size_t n_buckets;
     char **files;
     int n_files;
@@ -43,13 +43,13 @@ static size_t hash_key(const char *s) { /* FNV-1a */
     return (size_t)(h ^ h >> 32);
 }
 
-/* The whole table is built again when it is full: entries move, so the chains do too. */
+/* Builds the whole index again, since entries move when the array grows. */
 static int reindex(struct known_hosts *kh) {
     size_t want = 64;
     while (want < 2 * kh->n)
         want *= 2;
     if (want > kh->n_buckets) {
-        struct entry **b = pd_calloc(want, sizeof *b);
+        struct known_key **b = pd_calloc(want, sizeof *b);
         if (!b)
             return PD_ENOMEM;
         free(kh->bucket);
@@ -57,17 +57,17 @@ static int reindex(struct known_hosts *kh) {
         kh->n_buckets = want;
     }
     memset(kh->bucket, 0, kh->n_buckets * sizeof *kh->bucket);
-    for (size_t i = kh->n; i--;) { /* backwards, so that a chain keeps the order of the file */
-        struct entry **head = &kh->bucket[hash_key(kh->v[i].key) & (kh->n_buckets - 1)];
+    for (size_t i = kh->n; i--;) { /* backwards: a chain keeps the order of the file */
+        struct known_key **head = &kh->bucket[hash_key(kh->v[i].key) & (kh->n_buckets - 1)];
         kh->v[i].next = *head;
         *head = &kh->v[i];
     }
     return 0;
 }
 
-/* Take `line` (owned on success) apart. 1: stored; 0: comment or a line we skip; PD_ENOMEM. */
-static int store(struct known_hosts *kh, char *line, int file, int line_no) {
-    struct entry e = {.line = line, .file = file, .line_no = line_no};
+/* Parses and stores `line`, which is owned on success. 1: stored; 0: a line to skip; PD_ENOMEM. */
+static int parse_line(struct known_hosts *kh, char *line, int file, int line_no) {
+    struct known_key e = {.line = line, .file = file, .line_no = line_no};
     char *save = NULL, *word = strtok_r(line, " \t\r", &save);
     if (!word || *word == '#')
         return 0;
@@ -84,7 +84,7 @@ static int store(struct known_hosts *kh, char *line, int file, int line_no) {
         return 0;
     if (kh->n == kh->cap) {
         size_t cap = kh->cap ? 2 * kh->cap : 64;
-        struct entry *v = pd_realloc(kh->v, cap * sizeof *v);
+        struct known_key *v = pd_realloc(kh->v, cap * sizeof *v);
         if (!v)
             return PD_ENOMEM;
         kh->v = v;
@@ -94,13 +94,13 @@ static int store(struct known_hosts *kh, char *line, int file, int line_no) {
     return 1;
 }
 
-static int store_copy(struct known_hosts *kh, const char *text, size_t n, int file, int line_no) {
+static int store_line(struct known_hosts *kh, const char *text, size_t n, int file, int line_no) {
     char *line = pd_malloc(n + 1);
     if (!line)
         return PD_ENOMEM;
     memcpy(line, text, n);
     line[n] = 0;
-    int rc = store(kh, line, file, line_no);
+    int rc = parse_line(kh, line, file, line_no);
     if (rc != 1)
         free(line);
     return rc < 0 ? rc : 0;
@@ -108,19 +108,19 @@ static int store_copy(struct known_hosts *kh, const char *text, size_t n, int fi
 
 static int load_file(struct known_hosts *kh, int file, struct pd_err *err) {
     struct pd_buf text;
-    struct pd_err own = {0};
+    struct pd_err read_err = {0};
     pd_buf_init(&text);
-    int rc = pd_read_file(kh->files[file], FILE_MAX_BYTES, &text, &own);
+    int rc = pd_read_file(kh->files[file], FILE_MAX_BYTES, &text, &read_err);
     if (rc == PD_ENOENT)
         rc = 0;
     else if (rc)
-        rc = pd_fail(err, rc, "%s", own.msg);
+        rc = pd_fail(err, rc, "%s", read_err.msg);
     int line_no = 0;
     for (size_t i = 0; !rc && i < text.len;) {
         const char *s = (const char *)text.data + i, *nl = memchr(s, '\n', text.len - i);
         size_t n = nl ? (size_t)(nl - s) : text.len - i;
         line_no++;
-        if (n && (rc = store_copy(kh, s, n, file, line_no)))
+        if (n && (rc = store_line(kh, s, n, file, line_no)))
             rc = pd_fail(err, rc, "%s: out of memory", kh->files[file]);
         i += n + 1;
     }
@@ -181,9 +181,8 @@ static int wildcard(const char *p, size_t n, const char *s) {
     return !*s;
 }
 
-/* Does the names field of a line cover `name` (lower case)? Hashed names are compared by libssh,
- * which has the HMAC. */
-static int covers(const struct entry *e, const char *name) {
+/* Does the names field of a line cover `name` (lower case)? libssh compares hashed names. */
+static int names_cover(const struct known_key *e, const char *name) {
     if (e->names[0] == '|') {
         char line[LINE_BUF];
         struct ssh_knownhosts_entry *found = NULL;
@@ -208,7 +207,8 @@ static int covers(const struct entry *e, const char *name) {
     return hit;
 }
 
-static void say_where(const struct known_hosts *kh, const struct entry *e, struct kh_answer *out) {
+static void note_line(const struct known_hosts *kh, const struct known_key *e,
+                      struct kh_answer *out) {
     if (pd_fmt(out->where, sizeof out->where, "%s:%d", kh->files[e->file], e->line_no))
         pd_fmt(out->where, sizeof out->where, "line %d", e->line_no);
 }
@@ -217,28 +217,29 @@ static void check_name(const struct known_hosts *kh, const char *name, const cha
                        const char *key, struct kh_answer *out) {
     memset(out, 0, sizeof *out);
     out->verdict = KH_UNKNOWN;
-    const struct entry *ok = NULL;
-    for (const struct entry *e = kh->bucket[hash_key(key) & (kh->n_buckets - 1)]; e; e = e->next) {
-        if (strcmp(e->key, key) || !covers(e, name))
+    const struct known_key *ok = NULL;
+    for (const struct known_key *e = kh->bucket[hash_key(key) & (kh->n_buckets - 1)]; e;
+         e = e->next) {
+        if (strcmp(e->key, key) || !names_cover(e, name))
             continue;
         if (e->revoked) {
             out->verdict = KH_REVOKED;
-            say_where(kh, e, out);
+            note_line(kh, e, out);
             return;
         }
         ok = ok ? ok : e;
     }
     if (ok) {
         out->verdict = KH_OK;
-        say_where(kh, ok, out);
+        note_line(kh, ok, out);
         return;
     }
     for (size_t i = 0; i < kh->n; i++) {
-        const struct entry *e = &kh->v[i];
-        if (e->revoked || !covers(e, name))
+        const struct known_key *e = &kh->v[i];
+        if (e->revoked || !names_cover(e, name))
             continue;
         if (!out->where[0] || !strcmp(e->type, type))
-            say_where(kh, e, out);
+            note_line(kh, e, out);
         if (!strcmp(e->type, type)) {
             out->verdict = KH_CHANGED;
             return;
@@ -267,8 +268,8 @@ void known_hosts_check(const struct known_hosts *kh, const char *host, int port,
     check_name(kh, name, type, key, out);
     if (out->verdict != KH_UNKNOWN || port == 22)
         return;
-    /* As ssh does: a key listed for the host without a port counts on any port, but only if it is
-     * the very key. */
+    /* As in ssh: a key that is listed for the host without a port is valid on any port. A different
+     * key that is listed without a port does not count. */
     struct kh_answer plain;
     if (plain_name(name, sizeof name, host, 22))
         return;
@@ -291,9 +292,8 @@ int known_hosts_add(struct known_hosts *kh, const char *file, const char *host, 
         if ((rc = pd_mkdirs(dir, 0700, err)))
             return rc;
     }
-    /* One write to a file opened for appending: two runs at once never tear each other's lines. The
-     * last line of a file that somebody has edited may lack its end: ours would become a part of
-     * it. */
+    /* One write to a file opened for appending: lines of concurrent runs stay whole. If the last
+     * line of an edited file has no newline, one is written first. */
     char both[LINE_BUF + 1], last = '\n';
     fd = open(file, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
@@ -306,10 +306,10 @@ int known_hosts_add(struct known_hosts *kh, const char *file, const char *host, 
         close(fd);
     if (rc)
         return rc;
-    int which = 0;
-    while (which < kh->n_files - 1 && strcmp(kh->files[which], file))
-        which++;
-    if (store_copy(kh, line, strlen(line) - 1, which, 0) || reindex(kh))
+    int index = 0;
+    while (index < kh->n_files - 1 && strcmp(kh->files[index], file))
+        index++;
+    if (store_line(kh, line, strlen(line) - 1, index, 0) || reindex(kh))
         return pd_fail(err, PD_ENOMEM, "out of memory");
     return 0;
 }

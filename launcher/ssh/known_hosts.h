@@ -1,16 +1,16 @@
-/* known_hosts.h - the host keys this user trusts, read once per run and indexed by key.
+/* known_hosts.h - the host keys that the user trusts, read once per run and indexed by key.
  *
- * A file of thousands of hashed lines costs one HMAC a line for each host that is looked up by
- * name, so the lookup goes the other way: the server shows its key, the index gives the few lines
- * that hold this very key, and only those are compared with the name. The whole list is walked only
- * when none of them fits, to tell "unknown" from "changed".
+ * In a file of hashed lines, a lookup by name costs one HMAC per line and host. The lookup is
+ * therefore by key: the index gives the few lines that have the server's key, and only these are
+ * compared with the name. If none of these fits, a walk over all lines tells an unknown host from a
+ * changed key.
  *
- * Lines are OpenSSH's (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT): patterns with * ? and !, [host]:port,
- * |1|salt|hash,
- * @revoked; @cert-authority lines are skipped, since certificates of hosts are not supported.
+ * The format is OpenSSH's (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT): patterns with * ? and !,
+ * [host]:port, |1|salt|hash, @revoked. @cert-authority lines are skipped, since certificates of
+ * hosts are not supported.
  */
-#ifndef LAUNCHER_KNOWN_HOSTS_H
-#define LAUNCHER_KNOWN_HOSTS_H
+#ifndef LAUNCHER_SSH_KNOWN_HOSTS_H
+#define LAUNCHER_SSH_KNOWN_HOSTS_H
 
 #include <stddef.h>
 
@@ -20,19 +20,19 @@ enum kh_verdict {
     KH_OK,          /* this key is listed for this host */
     KH_UNKNOWN,     /* nothing is listed for this host */
     KH_CHANGED,     /* another key of the same type is listed: refuse, always */
-    KH_OTHER_TYPES, /* only keys of other types are listed: ask the server for one of these */
+    KH_OTHER_TYPES, /* only keys of other types are listed: ask the server for these types */
     KH_REVOKED,     /* this key is marked @revoked */
 };
 
 struct kh_answer {
     enum kh_verdict verdict;
-    char where[600]; /* "file:line" of the line that decided; "" for KH_UNKNOWN */
-    char types[300]; /* KH_OTHER_TYPES: their names, with commas */
+    char where[600]; /* "file:line" of the deciding line; "" for KH_UNKNOWN */
+    char types[300]; /* KH_OTHER_TYPES: the listed types, with commas */
 };
 
 struct known_hosts;
 
-/* Read the files; one that does not exist counts as empty. */
+/* Reads the files. A missing file counts as empty. */
 int known_hosts_load(struct known_hosts **out, const char *const *files, size_t n_files,
                      struct pd_err *err);
 void known_hosts_free(struct known_hosts *kh);
@@ -41,8 +41,8 @@ void known_hosts_free(struct known_hosts *kh);
 void known_hosts_check(const struct known_hosts *kh, const char *host, int port, const char *type,
                        const char *key, struct kh_answer *out);
 
-/* Append a line for this host to `file` (made, with its folder, if missing) and to the list in
- * memory. */
+/* Appends a line for this host to `file` and to the list in memory. Makes the file and its folder
+ * if they are missing. */
 int known_hosts_add(struct known_hosts *kh, const char *file, const char *host, int port,
                     const char *type, const char *key, struct pd_err *err);
 

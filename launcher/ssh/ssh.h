@@ -1,20 +1,21 @@
-/* ssh.h - commands on many hosts over ssh, all on one libuv loop, without blocking it.
+/* ssh.h - commands on many hosts over ssh, on one libuv loop, which no call blocks.
  *
- *   config [-> jump] -> turn -> resolve -> connect -> keys -> host key -> authenticate -> channel
- * -> exec -> open
- *                 \-> turn -> forward ------------/
+ *   config -> turn -> resolve -> connect ---> keys -> host key -> authenticate -> channel
+ *          \-> jump -> turn -> forward ----/                            -> exec -> open
  *
- * At most SSH_UNAUTHENTICATED connections per address are in the steps before authentication has
- * succeeded (sshd drops more than its MaxStartups), at most `fanout` in all; a connection that is
- * dropped before the server has said who it is is tried again after a random wait, with fewer at a
- * time on that address. A host has `connect_timeout_ms` for all steps up to exec; waiting for its
- * turn, for a jump host (which has a time of its own) and for an answer of the user are not
- * counted. The message of a failure names the step. An open connection that is silent is probed;
- * one that does not answer for 15 s is lost.
+ * Limits:
+ *   - At most SSH_UNAUTHENTICATED sessions per address are in the steps before authentication has
+ *     succeeded, since sshd drops more than its MaxStartups; at most `fanout` sessions in all.
+ *   - If the server drops a connection before its greeting, the session connects again after a
+ *     random wait, and the limit of that address is halved.
+ *   - The steps up to exec may take `connect_timeout_ms` in all. The waits for a turn, for a jump
+ *     host (which has its own time) and for an answer of the user do not count. The message of a
+ *     failure names the step.
+ *   - An open connection without traffic is probed. If the host does not answer for 15 s, the
+ *     connection is lost.
  *
- * What conf.ini says wins over ~/.ssh/config. Hosts behind the same jump host share one connection
- * to it. A passphrase is asked for once, a password once per user, on the terminal and by a thread:
- * the loop goes on.
+ * conf.ini wins over ~/.ssh/config. Hosts behind the same jump host share one connection to it. A
+ * thread asks the user on the terminal: once for each passphrase, and once per user for a password.
  */
 #ifndef LAUNCHER_SSH_H
 #define LAUNCHER_SSH_H
@@ -25,31 +26,32 @@
 enum { SSH_UNAUTHENTICATED = 8 };
 
 struct ssh_opts {
-    const char *identity_file; /* "" or NULL: what ~/.ssh/config says, else ~/.ssh/id_ed25519,
-                                  id_ecdsa, id_rsa */
-    const char *known_hosts; /* "" or NULL: what ~/.ssh/config says, else ~/.ssh/known_hosts and the
-                                system's list */
-    const char *config;      /* "" or NULL: ~/.ssh/config, and the system's */
-    const char *proxy_jump;  /* "[user@]host[:port],...": the way to every host; "none": whatever
-                                ~/.ssh/config says */
-    int accept_new; /* host_key_policy = accept-new: an unknown key is added; a changed one never */
-    int policy_named; /* conf.ini says which, so StrictHostKeyChecking of ~/.ssh/config does not
-                         count */
+    /* "" or NULL: those of ~/.ssh/config, else ~/.ssh/id_ed25519, id_ecdsa and id_rsa. */
+    const char *identity_file;
+    /* "" or NULL: those of ~/.ssh/config, else ~/.ssh/known_hosts and the system's file. */
+    const char *known_hosts;
+    const char *config; /* "" or NULL: ~/.ssh/config and the system's file */
+    /* "[user@]host[:port],...": the jump hosts to every host. "none": no jump host, whatever
+     * ~/.ssh/config says. */
+    const char *proxy_jump;
+    int accept_new;   /* host_key_policy = accept-new: unknown keys are added, changed keys never */
+    int policy_named; /* conf.ini sets host_key_policy: StrictHostKeyChecking does not count */
     uint64_t connect_timeout_ms;
     int fanout; /* sessions that are set up at a time */
-    void (*warn)(const char *text,
-                 void *arg); /* what of ~/.ssh/config is not followed; may be NULL */
+    /* Called for settings of ~/.ssh/config that are not followed; may be NULL. */
+    void (*warn)(const char *text, void *arg);
     void *warn_arg;
 };
 
 struct ssh_pool;
 
-/* Reads the configuration and known_hosts. PD_ECONF for a file that is named but can't be used. */
+/* Reads the configuration and known_hosts. PD_ECONF: a file that conf.ini names is unusable. */
 int ssh_pool_new(struct ssh_pool **out, uv_loop_t *loop, const struct ssh_opts *opts,
                  struct pd_err *err);
-void ssh_pool_free(struct ssh_pool *pool); /* after on_close of all its transports; may be NULL */
+/* After on_close of all its transports. `pool` may be NULL. */
+void ssh_pool_free(struct ssh_pool *pool);
 
-/* Run `command` on the host through the user's login shell. */
+/* Runs `command` on the host, in the user's login shell. */
 int ssh_pool_open(struct transport **out, struct ssh_pool *pool, const struct host *host,
                   const char *command, const struct transport_events *ev, void *arg,
                   struct pd_err *err);

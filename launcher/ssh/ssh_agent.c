@@ -1,9 +1,9 @@
 /* ssh_agent.c - authentication by the ssh agent.
  *
- * Talking to an agent blocks without a limit inside libssh, so that step runs on a worker thread,
- * over a socket of ours: when the deadline comes, shutting it down makes the worker come back.
- * libssh offers all keys of the agent; with IdentitiesOnly a second thread stands between the two
- * and leaves out of the agent's list what no IdentityFile names:
+ * A call to an agent blocks inside libssh without a limit. This step therefore runs on a worker
+ * thread, over a socket that the session owns: at the deadline the session shuts the socket down,
+ * and the worker returns. libssh offers all keys of the agent. With IdentitiesOnly a second thread
+ * removes the keys that no IdentityFile names from the agent's list:
  *
  *     libssh (worker) <--socketpair--> filter <--unix socket--> agent
  */
@@ -35,8 +35,8 @@ enum {
 struct ssh_agent_call {
     uv_work_t work;
     struct session *s;
-    int fd;      /* to the agent; ours, so that it can be cut */
-    int pair[2]; /* with a filter: libssh's end, its end; else -1 */
+    int fd;      /* to the agent; agent_cut shuts it down */
+    int pair[2]; /* with a filter: the ends of libssh and of the filter; else -1 */
     int rc, done;
     char *wanted[SSH_KEYS_MAX]; /* with a filter: base64 of public keys */
     int n_wanted;
@@ -87,8 +87,8 @@ static int is_wanted(const struct ssh_agent_call *c, const uint8_t *blob, size_t
     return 0;
 }
 
-/* byte 12, u32 count, then (blob, comment) each a length and bytes. What can't be read ends the
- * list. */
+/* The message is byte 12, u32 count, then pairs (blob, comment), each a u32 length and bytes. A
+ * malformed pair ends the list. */
 static void filter_keys(const struct ssh_agent_call *c, struct pd_buf *msg) {
     struct pd_buf out;
     pd_buf_init(&out);
@@ -138,15 +138,15 @@ static int write_message(int fd, const struct pd_buf *msg) {
                                                                                              : 0;
 }
 
-static void *filter(void *arg) {
+static void *filter_thread(void *arg) {
     struct ssh_agent_call *c = arg;
     struct pd_buf msg;
     pd_buf_init(&msg);
     while (!read_message(c->pair[1], &msg)) {
-        int asks = msg.data[0] == AGENT_REQUEST_IDENTITIES;
+        int is_list_request = msg.data[0] == AGENT_REQUEST_IDENTITIES;
         if (write_message(c->fd, &msg) || read_message(c->fd, &msg))
             break;
-        if (asks && msg.data[0] == AGENT_IDENTITIES)
+        if (is_list_request && msg.data[0] == AGENT_IDENTITIES)
             filter_keys(c, &msg);
         if (write_message(c->pair[1], &msg))
             break;
@@ -158,8 +158,8 @@ static void *filter(void *arg) {
 
 /* --- the call --- */
 
-/* libssh 0.11 offers the agent's next key after a DISCONNECT; then its error is that of the closed
- * socket, and the server's reason is in its log alone. */
+/* libssh 0.11 offers the agent's next key after a DISCONNECT. Its error is then the closed socket,
+ * and only its log has the server's reason. */
 static void on_log(int priority, const char *function, const char *text, void *arg) {
     struct session *s = arg;
     const char *at = strstr(text, "Received SSH_MSG_DISCONNECT");
@@ -169,9 +169,9 @@ static void on_log(int priority, const char *function, const char *text, void *a
         snprintf(s->disconnect, sizeof s->disconnect, "%s", at);
 }
 
-/* Not in libssh's blocking mode, which goes on waiting when the server has hung up. No deadline:
- * agent_cut ends it. */
-static int talk(struct session *s) {
+/* libssh's blocking mode would wait on after the server has hung up. There is no deadline here:
+ * agent_cut ends the loop. */
+static int authenticate(struct session *s) {
     int rc;
     while ((rc = ssh_userauth_agent(s->ssh, NULL)) == SSH_AUTH_AGAIN) {
         struct pollfd p = {.fd = s->fd, .events = POLLIN};
@@ -187,21 +187,21 @@ static int talk(struct session *s) {
 static void on_worker(uv_work_t *w) {
     struct ssh_agent_call *c = w->data;
     pthread_t thread;
-    int filters = c->pair[1] >= 0 && !pthread_create(&thread, NULL, filter, c);
-    if (c->pair[1] >= 0 && !filters) {
+    int has_filter = c->pair[1] >= 0 && !pthread_create(&thread, NULL, filter_thread, c);
+    if (c->pair[1] >= 0 && !has_filter) {
         c->rc = SSH_AUTH_DENIED;
         return;
     }
     c->s->disconnect[0] = 0;
-    ssh_set_log_userdata(c->s); /* level, callback and its argument are this thread's own */
+    ssh_set_log_userdata(c->s); /* log settings of libssh are per thread */
     ssh_set_log_callback(on_log);
     ssh_set_log_level(SSH_LOG_PACKET);
-    c->rc = talk(c->s);
+    c->rc = authenticate(c->s);
     ssh_set_log_level(SSH_LOG_NOLOG);
-    ssh_set_log_userdata(NULL); /* the session may end before this thread of the pool does */
+    ssh_set_log_userdata(NULL); /* the thread may outlive the session */
     if (c->s->disconnect[0] && c->rc == SSH_AUTH_DENIED)
         c->rc = SSH_AUTH_ERROR;
-    if (filters) {
+    if (has_filter) {
         shutdown(c->pair[1], SHUT_RDWR);
         shutdown(c->fd, SHUT_RDWR);
         pthread_join(thread, NULL);
@@ -220,16 +220,16 @@ static void on_worker_done(uv_work_t *w, int status) {
         session_handle_gone(s);
         return;
     }
-    s->n_handles--; /* never the last one: the timers are still open */
+    s->n_handles--; /* not the last handle: the timers are open */
     session_drive(s);
 }
 
 static int agent_connect(struct session *s) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
-    if (pd_fmt(a.sun_path, sizeof a.sun_path, "%s", s->to.agent_path))
+    if (pd_fmt(a.sun_path, sizeof a.sun_path, "%s", s->target.agent_path))
         return -1;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                    0); /* one that is full must not stop the loop */
+    /* Non-blocking: an agent with a full queue must not block the loop. */
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
     if (connect(fd, (struct sockaddr *)&a, sizeof a)) {
@@ -240,9 +240,9 @@ static int agent_connect(struct session *s) {
     return fd;
 }
 
-static int set_filter(struct session *s, struct ssh_agent_call *c) {
-    for (int i = 0; i < s->to.n_keys; i++) {
-        const struct ssh_key_file *k = s->to.keys[i];
+static int filter_new(struct session *s, struct ssh_agent_call *c) {
+    for (int i = 0; i < s->target.n_keys; i++) {
+        const struct ssh_key_file *k = s->target.keys[i];
         ssh_key key = k->pub ? k->pub : k->key;
         if (key && ssh_pki_export_pubkey_base64(key, &c->wanted[c->n_wanted]) == SSH_OK)
             c->n_wanted++;
@@ -251,7 +251,7 @@ static int set_filter(struct session *s, struct ssh_agent_call *c) {
 }
 
 /* 0: the worker runs; 1: there is no agent; else PD_E*. */
-static int call_begin(struct session *s) {
+static int call_new(struct session *s) {
     struct ssh_agent_call *c = pd_calloc(1, sizeof *c);
     if (!c)
         return PD_ENOMEM;
@@ -263,12 +263,11 @@ static int call_begin(struct session *s) {
         call_free(c);
         return 1;
     }
-    fcntl(c->fd, F_SETFL, 0); /* the threads wait */
-    int rc = s->to.only_named_keys && set_filter(s, c) ? PD_EFAIL : 0;
-    /* libssh closes its one with the session; ours is for cutting it. */
+    fcntl(c->fd, F_SETFL, 0); /* the threads use blocking calls */
+    int rc = s->target.only_named_keys && filter_new(s, c) ? PD_EFAIL : 0;
+    /* libssh closes its descriptor with the session. Ours is for agent_cut. */
     int theirs = rc ? -1 : c->pair[0] >= 0 ? c->pair[0] : fcntl(c->fd, F_DUPFD_CLOEXEC, 3);
-    if (theirs >= 0) { /* before the thread begins: without one libssh would connect by itself,
-                          where nothing can cut it */
+    if (theirs >= 0) { /* else libssh would connect by itself, and agent_cut could not end it */
         ssh_set_agent_socket(s->ssh, theirs);
         c->pair[0] = -1;
     }
@@ -283,8 +282,9 @@ static int call_begin(struct session *s) {
 
 enum ssh_step run_agent(struct session *s) {
     if (!s->agent) {
-        int rc =
-            s->to.agent_path && (s->to.methods & SSH_AUTH_METHOD_PUBLICKEY) ? call_begin(s) : 1;
+        int rc = s->target.agent_path && (s->target.methods & SSH_AUTH_METHOD_PUBLICKEY)
+                     ? call_new(s)
+                     : 1;
         if (rc < 0)
             return session_fail(s, rc, "cannot reach the ssh agent: %s",
                                 rc == PD_ENOMEM ? "out of memory" : strerror(errno));

@@ -1,11 +1,11 @@
-/* ssh_auth.c - who we are.
+/* ssh_auth.c - the authentication steps.
  *
- *     none (only to learn what the server takes) -> key files -> ssh agent -> locked key files ->
- * questions -> password
+ *     none (only to learn the server's methods) -> key files -> ssh agent
+ *         -> locked key files -> keyboard-interactive -> password
  *
- * What needs a person comes last, and each secret is asked for once for all hosts (ssh_secret.c). A
- * session that waits for an answer is in STEP_ASK; its connection may be gone by then
- * (LoginGraceTime), so it may be made anew once.
+ * The methods that need the user come last, and the user is asked for each secret once for all
+ * hosts (ssh_secret.c). A session that waits for the user is in STEP_ASK. The server may end the
+ * connection meanwhile (LoginGraceTime); then the session connects again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,13 +41,13 @@ static const struct {
     {SSH_AUTH_METHOD_GSSAPI_MIC, "gssapi-with-mic"},
 };
 
-/* We may and, as far as it is known, the server takes it. */
-static int allowed(const struct session *s, unsigned method) {
+/* The configuration allows the method, and the server offers it or has not said what it offers. */
+static int method_allowed(const struct session *s, unsigned method) {
     unsigned offers = (unsigned)ssh_userauth_list(s->ssh, NULL);
-    return (s->to.methods & method) && (!offers || (offers & method));
+    return (s->target.methods & method) && (!offers || (offers & method));
 }
 
-static enum ssh_step denied(struct session *s) {
+static enum ssh_step auth_denied(struct session *s) {
     char offers[200] = "";
     unsigned bits = (unsigned)ssh_userauth_list(s->ssh, NULL);
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
@@ -56,19 +56,19 @@ static enum ssh_step denied(struct session *s) {
             snprintf(offers + n, sizeof offers - n, "%s%s", n ? ", " : "", methods[i].name);
         }
     return session_fail(s, PD_EAUTH, "authentication failed for user %s; tried: %s%s%s%s%s",
-                        s->to.user, s->tried[0] ? s->tried : "nothing (no key file, no ssh agent)",
+                        s->target.user,
+                        s->tried[0] ? s->tried : "nothing (no key file, no ssh agent)",
                         offers[0] ? "; the server offers: " : "", offers,
                         s->no_answer[0] ? "; " : "", s->no_answer);
 }
 
-/* The result of a libssh call. libssh 0.11 takes a DISCONNECT ("too many failures") for a refusal.
- */
+/* The result of a libssh call. libssh 0.11 reports a DISCONNECT ("too many failures") as denied. */
 static int auth_answer(const struct session *s, int rc) {
     int closed = ssh_get_status(s->ssh) & (SSH_CLOSED | SSH_CLOSED_ERROR);
     return closed && rc == SSH_AUTH_DENIED ? SSH_AUTH_ERROR : rc;
 }
 
-/* The connection broke. If it waited for a person, the server may have lost its patience. */
+/* The connection broke. If the session waited for the user, the server may have timed out. */
 enum ssh_step auth_broken(struct session *s) {
     if (s->asked && s->reconnects < RECONNECTS_MAX) {
         s->reconnects++;
@@ -77,19 +77,19 @@ enum ssh_step auth_broken(struct session *s) {
         return session_first_step(s);
     }
     const char *jump = jump_failure(s);
-    return session_fail(s, PD_EAUTH, "authentication failed for user %s; tried: %s: %s", s->to.user,
-                        s->tried[0] ? s->tried : "nothing yet",
+    return session_fail(s, PD_EAUTH, "authentication failed for user %s; tried: %s: %s",
+                        s->target.user, s->tried[0] ? s->tried : "nothing yet",
                         jump               ? jump
                         : s->disconnect[0] ? s->disconnect
                                            : ssh_get_error(s->ssh));
 }
 
-/* --- what the server takes --- */
+/* --- the methods of the server --- */
 
 enum ssh_step run_none(struct session *s) {
-    for (int i = 0; i < s->to.n_keys; i++)
-        if (s->to.keys[i]->key && (s->to.methods & SSH_AUTH_METHOD_PUBLICKEY))
-            return STEP_KEY_AUTH; /* its refusal tells as much */
+    for (int i = 0; i < s->target.n_keys; i++)
+        if (s->target.keys[i]->key && (s->target.methods & SSH_AUTH_METHOD_PUBLICKEY))
+            return STEP_KEY_AUTH; /* its refusal lists the methods as well */
     int rc = auth_answer(s, ssh_userauth_none(s->ssh, NULL));
     if (rc == SSH_AUTH_AGAIN)
         return STEP_NONE_AUTH;
@@ -100,8 +100,7 @@ enum ssh_step run_none(struct session *s) {
 
 /* --- key files --- */
 
-/* One key: the step to be in, or STEP_FAILED for "the next one, please" (then nothing is set in
- * `why`). */
+/* Tries one key: returns the next step. STEP_FAILED without an error in `why`: try the next key. */
 static enum ssh_step try_key(struct session *s, const struct ssh_key_file *k) {
     int rc = auth_answer(s, ssh_userauth_publickey(s->ssh, NULL, k->key));
     if (rc == SSH_AUTH_AGAIN)
@@ -114,8 +113,9 @@ static enum ssh_step try_key(struct session *s, const struct ssh_key_file *k) {
 }
 
 enum ssh_step run_key(struct session *s) {
-    for (; s->next_key < s->to.n_keys && allowed(s, SSH_AUTH_METHOD_PUBLICKEY); s->next_key++) {
-        const struct ssh_key_file *k = s->to.keys[s->next_key];
+    for (; s->next_key < s->target.n_keys && method_allowed(s, SSH_AUTH_METHOD_PUBLICKEY);
+         s->next_key++) {
+        const struct ssh_key_file *k = s->target.keys[s->next_key];
         if (!k->key && !k->locked && (!k->missing || s->given_identity))
             auth_note(s, k->path, k->why);
         if (!k->key || k->locked)
@@ -128,7 +128,7 @@ enum ssh_step run_key(struct session *s) {
     return STEP_AGENT_AUTH;
 }
 
-static enum ssh_step ask(struct session *s, struct ssh_secret *x, const char *prompt) {
+static enum ssh_step ask_user(struct session *s, struct ssh_secret *x, const char *prompt) {
     s->secret = x;
     s->ask_for = s->step;
     s->asked = 1;
@@ -139,12 +139,13 @@ static enum ssh_step ask(struct session *s, struct ssh_secret *x, const char *pr
 enum ssh_step run_ask(struct session *s) {
     if (s->secret->state != SECRET_QUEUED)
         return s->ask_for;
-    wait_add(&s->secret->waiters, s); /* another session was faster, and did not like the answer */
+    wait_add(&s->secret->waiters,
+             s); /* another session was faster, and the answer was wrong for it */
     return STEP_ASK;
 }
 
-/* Would the server take it? 1 yes, 0 no, -1 wait, -2 broken. */
-static int offer(struct session *s, const struct ssh_key_file *k) {
+/* Would the server take this locked key? 1: yes; 0: no; -1: wait; -2: the connection broke. */
+static int offer_key(struct session *s, const struct ssh_key_file *k) {
     if (s->offered || !k->pub)
         return 1;
     int rc = auth_answer(s, ssh_userauth_try_publickey(s->ssh, NULL, k->pub));
@@ -157,20 +158,20 @@ static int offer(struct session *s, const struct ssh_key_file *k) {
 }
 
 enum ssh_step run_locked_key(struct session *s) {
-    for (; s->next_key < s->to.n_keys && allowed(s, SSH_AUTH_METHOD_PUBLICKEY);
+    for (; s->next_key < s->target.n_keys && method_allowed(s, SSH_AUTH_METHOD_PUBLICKEY);
          s->next_key++, s->offered = 0) {
-        const struct ssh_key_file *k = s->to.keys[s->next_key];
+        const struct ssh_key_file *k = s->target.keys[s->next_key];
         char prompt[400];
         if (!k->locked)
             continue;
-        int takes = k->key ? 1 : offer(s, k);
-        if (takes < 0)
-            return takes == -1 ? STEP_LOCKED_KEY_AUTH : auth_broken(s);
-        if (!takes || !s->to.ask || k->locked->state == SECRET_REFUSED) {
+        int server_takes = k->key ? 1 : offer_key(s, k);
+        if (server_takes < 0)
+            return server_takes == -1 ? STEP_LOCKED_KEY_AUTH : auth_broken(s);
+        if (!server_takes || !s->target.ask || k->locked->state == SECRET_REFUSED) {
             auth_note(s, k->path,
-                      !takes      ? NULL
-                      : s->to.ask ? k->locked->why
-                                  : "locked by a passphrase, and BatchMode is on");
+                      !server_takes   ? NULL
+                      : s->target.ask ? k->locked->why
+                                      : "locked by a passphrase, and BatchMode is on");
             continue;
         }
         if (!k->key) {
@@ -178,7 +179,7 @@ enum ssh_step run_locked_key(struct session *s) {
             int below = pd_starts_with(k->path, home) && k->path[strlen(home)] == '/';
             snprintf(prompt, sizeof prompt, "Passphrase for %s%s: ", below ? "~" : "",
                      k->path + (below ? strlen(home) : 0));
-            return ask(s, k->locked, prompt);
+            return ask_user(s, k->locked, prompt);
         }
         enum ssh_step next = try_key(s, k);
         if (next != STEP_FAILED || s->why.code)
@@ -189,7 +190,7 @@ enum ssh_step run_locked_key(struct session *s) {
 
 /* --- passwords and questions --- */
 
-/* A server's text on the user's terminal: no control codes. */
+/* A server's text for the user's terminal, without control codes. */
 static void put_plain(char *out, size_t cap, const char *text) {
     size_t n = 0;
     for (; *text && n + 1 < cap; text++)
@@ -202,10 +203,10 @@ static struct ssh_secret *password_of(struct session *s) {
     char name[600];
     if (s->password)
         return s->password;
-    /* The hosts of a list share it; a jump host may be somebody else's. */
-    int rc =
-        s->jump ? pd_fmt(name, sizeof name, "password %s@%s:%d", s->to.user, s->to.host, s->to.port)
-                : pd_fmt(name, sizeof name, "password %s", s->to.user);
+    /* All hosts of a list share a user's password; a jump host may belong to someone else. */
+    int rc = s->jump ? pd_fmt(name, sizeof name, "password %s@%s:%d", s->target.user,
+                              s->target.host, s->target.port)
+                     : pd_fmt(name, sizeof name, "password %s", s->target.user);
     return s->password = rc ? NULL : ssh_secret_get(s->pool, name);
 }
 
@@ -213,31 +214,31 @@ static int password_ready(const struct session *s) {
     return s->password->state == SECRET_HAVE && s->password->generation != s->password_tried;
 }
 
-/* There is none, or the one there is was wrong: the step to wait in, or the end. */
+/* There is no password yet, or it was wrong: asks, or fails. */
 static enum ssh_step want_password(struct session *s) {
     struct ssh_secret *x = s->password;
     char prompt[500];
-    if (!s->to.ask) {
+    if (!s->target.ask) {
         pd_fmt(s->no_answer, sizeof s->no_answer, "no password was asked for: BatchMode is on");
-        return denied(s);
+        return auth_denied(s);
     }
     if (x->state == SECRET_REFUSED) {
         pd_fmt(s->no_answer, sizeof s->no_answer, "%s", x->why);
-        return denied(s);
+        return auth_denied(s);
     }
     if (x->state == SECRET_HAVE && x->n_asked >= SSH_ASK_MAX)
-        return denied(s);
+        return auth_denied(s);
     if (s->jump)
         pd_fmt(prompt, sizeof prompt,
-               "%sPassword for %s@%s: ", x->n_asked ? "That was wrong. " : "", s->to.user,
-               s->to.host);
+               "%sPassword for %s@%s: ", x->n_asked ? "That was wrong. " : "", s->target.user,
+               s->target.host);
     else if (x->n_asked)
-        pd_fmt(prompt, sizeof prompt, "%s says that is wrong. Password for %s: ", s->to.alias,
-               s->to.user);
+        pd_fmt(prompt, sizeof prompt, "%s says that is wrong. Password for %s: ", s->target.alias,
+               s->target.user);
     else
-        pd_fmt(prompt, sizeof prompt, "Password for %s (%s and others that want it): ", s->to.user,
-               s->to.alias);
-    return ask(s, x, prompt);
+        pd_fmt(prompt, sizeof prompt,
+               "Password for %s (%s and others that want it): ", s->target.user, s->target.alias);
+    return ask_user(s, x, prompt);
 }
 
 static void password_refused(struct session *s, const char *method) {
@@ -248,8 +249,8 @@ static void password_refused(struct session *s, const char *method) {
     s->password_sent = 0;
 }
 
-/* Answer prompt i. STEP_KBDINT_AUTH: done; else the step to be in. */
-static enum ssh_step answer(struct session *s, unsigned i, int n) {
+/* Answers prompt i. STEP_KBDINT_AUTH: answered; else the next step. */
+static enum ssh_step answer_prompt(struct session *s, unsigned i, int n) {
     char echo = 0, text[300], prompt[700], name[60];
     const char *said = ssh_userauth_kbdint_getprompt(s->ssh, i, &echo);
     put_plain(text, sizeof text, said ? said : "");
@@ -266,15 +267,15 @@ static enum ssh_step answer(struct session *s, unsigned i, int n) {
     struct ssh_secret *x = ssh_secret_get(s->pool, name);
     if (!x)
         return session_fail(s, PD_ENOMEM, "out of memory");
-    if (x->state == SECRET_REFUSED || !s->to.ask) {
+    if (x->state == SECRET_REFUSED || !s->target.ask) {
         pd_fmt(s->no_answer, sizeof s->no_answer, "it asks '%.60s': %.100s", text,
-               s->to.ask ? x->why : "BatchMode is on");
-        return denied(s);
+               s->target.ask ? x->why : "BatchMode is on");
+        return auth_denied(s);
     }
     if (x->state != SECRET_HAVE) {
-        pd_fmt(prompt, sizeof prompt, "(%s@%s) %s", s->to.user, s->to.alias, text);
+        pd_fmt(prompt, sizeof prompt, "(%s@%s) %s", s->target.user, s->target.alias, text);
         x->echo = echo;
-        return ask(s, x, prompt);
+        return ask_user(s, x, prompt);
     }
     int rc = ssh_userauth_kbdint_setanswer(s->ssh, i, x->text);
     ssh_secret_forget(x);
@@ -282,7 +283,7 @@ static enum ssh_step answer(struct session *s, unsigned i, int n) {
 }
 
 enum ssh_step run_kbdint(struct session *s) {
-    while (allowed(s, SSH_AUTH_METHOD_INTERACTIVE) && s->kbd_rounds < SSH_ASK_MAX) {
+    while (method_allowed(s, SSH_AUTH_METHOD_INTERACTIVE) && s->kbd_rounds < SSH_ASK_MAX) {
         if (!s->kbd_info) {
             int rc = auth_answer(s, ssh_userauth_kbdint(s->ssh, NULL, NULL));
             if (rc == SSH_AUTH_AGAIN)
@@ -298,7 +299,7 @@ enum ssh_step run_kbdint(struct session *s) {
                 password_refused(s, "keyboard-interactive");
                 s->kbd_rounds++;
                 s->kbd_prompt = 0;
-                if (!asked || rc == SSH_AUTH_PARTIAL) /* it has no questions, or no more */
+                if (!asked || rc == SSH_AUTH_PARTIAL) /* the server has no more prompts */
                     break;
                 continue;
             }
@@ -307,17 +308,17 @@ enum ssh_step run_kbdint(struct session *s) {
         }
         int n = ssh_userauth_kbdint_getnprompts(s->ssh);
         for (; s->kbd_prompt < n; s->kbd_prompt++) {
-            enum ssh_step next = answer(s, (unsigned)s->kbd_prompt, n);
+            enum ssh_step next = answer_prompt(s, (unsigned)s->kbd_prompt, n);
             if (next != STEP_KBDINT_AUTH)
                 return next;
         }
-        s->kbd_info = 0; /* a request without prompts is answered with nothing */
+        s->kbd_info = 0; /* a request without prompts gets an empty answer */
     }
     return STEP_PASSWORD_AUTH;
 }
 
 enum ssh_step run_password(struct session *s) {
-    while (allowed(s, SSH_AUTH_METHOD_PASSWORD) &&
+    while (method_allowed(s, SSH_AUTH_METHOD_PASSWORD) &&
            (ssh_userauth_list(s->ssh, NULL) & SSH_AUTH_METHOD_PASSWORD)) {
         if (!password_of(s))
             return session_fail(s, PD_ENOMEM, "out of memory");
@@ -336,5 +337,5 @@ enum ssh_step run_password(struct session *s) {
         if (rc == SSH_AUTH_PARTIAL)
             break;
     }
-    return denied(s);
+    return auth_denied(s);
 }

@@ -72,9 +72,9 @@ int channel_wants_write(const struct session *s) {
            ssh_channel_window_size(s->channel) > 0;
 }
 
-/* Read one stream once: the number of bytes, 0 for none now, -1 for a lost connection. A large
- * count makes libssh open its window that far, which costs a message each time: only for streams
- * that carry much, and seldom. */
+/* Reads one stream once. Returns the number of bytes; 0: none now; -1: the connection is lost. A
+ * large count makes libssh enlarge its window, at the cost of a message: only streams with much
+ * data ask for it, and rarely. */
 static int read_some(struct session *s, int is_stderr) {
     uint32_t want = 65536;
     if (s->read_since_grow >= GROW_AFTER) {
@@ -114,7 +114,7 @@ static int read_all(struct session *s) {
         if (!n && !m &&
             closed == s->remote_closed) /* the read of stderr may have brought the last of stdout */
             return 0;
-        if (total > DRIVE_BUDGET) { /* the other hosts' turn; the loop comes back at once */
+        if (total > DRIVE_BUDGET) { /* other hosts come first; the loop returns at once */
             s->more = 1;
             return 0;
         }
@@ -129,7 +129,7 @@ static int write_all(struct session *s) {
             n = SSH_WRITE_BYTES;
         int k = ssh_channel_write(s->channel, s->base.queue.data + s->base.queue_off, (uint32_t)n);
         if (k == SSH_AGAIN || k == 0)
-            break; /* the window is full: its message makes the socket readable */
+            break; /* the window is full; the message that enlarges it makes the socket readable */
         if (k < 0)
             return -1;
         transport_pop(&s->base, (size_t)k);
@@ -149,7 +149,7 @@ enum ssh_step run_open(struct session *s) {
         return session_lost(s);
     if (s->step != STEP_OPEN)
         return s->step;
-    if (s->remote_closed && !s->more) { /* CLOSE, not EOF: the exit status comes between the two */
+    if (s->remote_closed && !s->more) { /* CLOSE, not EOF: the exit status comes after EOF */
         transport_ended(&s->base, &s->why);
         return STEP_FAILED;
     }

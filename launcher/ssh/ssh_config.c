@@ -1,9 +1,7 @@
 /* ssh_config.c - see ssh_config.h. */
 #include "launcher/ssh/ssh_config.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,67 +13,72 @@
 #include "launcher/ssh/ssh_config_file.h"
 #include "launcher/ssh/ssh_internal.h"
 
-enum { ASK_AT_A_TIME = 8, ASK_LIMIT_MS = 15000, ANSWER_MAX = 256 << 10 };
+enum {
+    QUERIES_AT_A_TIME = 8,
+    QUERY_LIMIT_MS = 15000,
+    STOP_LIMIT_MS = 1000,
+    ANSWER_MAX = 256 << 10
+};
 
-/* One class of hosts, and the question about it. */
-struct ssh_class {
+/* One run of `ssh -G`, and its answer. */
+struct ssh_query {
     struct ssh_config *config;
     char *key, *alias, *user;
-    int port;
-    enum ssh_class_state state;
-    int asked; /* ssh runs, or has run */
-    struct ssh_conf conf;
-    struct pd_err why;
+    int port; /* `user` and `port` are those of conf.ini; NULL and 0 in the common query */
+    enum ssh_query_state state;
+    struct ssh_settings conf; /* QUERY_DONE */
+    struct pd_err why;        /* QUERY_FAILED */
     struct wait_list waiters;
-    uv_process_t process;
-    uv_pipe_t out, err;
+    struct transport *run; /* NULL: ssh does not run */
     uv_timer_t limit;
-    int n_handles, exited, late, canceled;
-    int64_t status;
-    struct pd_buf answer, complaint;
-    struct ssh_class *next;
+    int active; /* `limit` is open */
+    int stopped, late, canceled;
+    struct pd_buf answer;
+    struct ssh_query *next;
 };
 
 struct ssh_config {
     struct ssh_pool *pool;
     char *file;
-    int named, matters, own_classes, no_ssh, warned_unknown, n_asking;
+    int named;
+    int first_line; /* the first line that concerns us; -1: none, so ssh need not be asked */
+    int by_name;    /* values have % tokens: no two names have the same configuration for sure */
+    int no_ssh, n_running;
     struct ssh_lines lines;
-    uint8_t *warned; /* a line of what is not followed, already told */
-    struct ssh_class *classes;
+    uint8_t *warned; /* by line */
+    struct ssh_query *queries;
 };
 
-#define S(field) offsetof(struct ssh_conf, field)
+#define S(field) offsetof(struct ssh_settings, field)
 
-/* What concerns us. The last column: ssh expands a % in it by the host's name before it answers. */
+/* The settings that are followed. */
 static const struct keyword {
     const char *name;
     size_t field; /* SIZE_MAX: not one string */
-    int by_name;
 } followed[] = {
-    {"hostname", S(hostname), 1},
-    {"user", S(user), 1},
-    {"port", S(port), 0},
-    {"proxyjump", S(proxy_jump), 0},
-    {"proxycommand", S(proxy_command), 0},
-    {"hostkeyalias", S(key_alias), 0},
-    {"identityagent", S(agent), 1},
-    {"identitiesonly", S(identities_only), 0},
-    {"bindaddress", S(bind_address), 1},
-    {"addressfamily", S(family), 0},
-    {"userknownhostsfile", S(known_hosts), 1},
-    {"globalknownhostsfile", S(global_known_hosts), 1},
-    {"stricthostkeychecking", S(strict), 0},
-    {"batchmode", S(batch), 0},
-    {"pubkeyauthentication", S(publickey), 0},
-    {"passwordauthentication", S(password), 0},
-    {"kbdinteractiveauthentication", S(kbdint), 0},
-    {"challengeresponseauthentication", S(kbdint), 0},
-    {"identityfile", SIZE_MAX, 0},
-    {"canonicalizehostname", SIZE_MAX, 0},
+    {"hostname", S(hostname)},
+    {"user", S(user)},
+    {"port", S(port)},
+    {"proxyjump", S(proxy_jump)},
+    {"proxycommand", S(proxy_command)},
+    {"hostkeyalias", S(key_alias)},
+    {"identityagent", S(agent)},
+    {"identitiesonly", S(identities_only)},
+    {"bindaddress", S(bind_address)},
+    {"addressfamily", S(family)},
+    {"userknownhostsfile", S(known_hosts)},
+    {"globalknownhostsfile", S(global_known_hosts)},
+    {"stricthostkeychecking", S(strict)},
+    {"batchmode", S(batch)},
+    {"pubkeyauthentication", S(publickey)},
+    {"passwordauthentication", S(password)},
+    {"kbdinteractiveauthentication", S(kbdint)},
+    {"challengeresponseauthentication", S(kbdint)},
+    {"identityfile", SIZE_MAX},
+    {"canonicalizehostname", SIZE_MAX},
 };
 
-/* What would change how we log in, and is not followed. */
+/* The settings that change how ssh logs in, and that are not followed. */
 static const char *const not_followed[] = {
     "certificatefile",
     "pkcs11provider",
@@ -109,11 +112,28 @@ static int is_not_followed(const char *keyword) {
 
 /* --- reading the files --- */
 
-static const char *system_folder(void) { return "/etc/ssh"; }
+static void look_at_lines(struct ssh_config *c) {
+    c->by_name = c->lines.has_unread;
+    c->first_line = -1;
+    for (size_t i = 0; i < c->lines.n; i++) {
+        const struct ssh_line *x = &c->lines.v[i];
+        const struct keyword *k = keyword_of(x->keyword);
+        if (c->first_line < 0 && (k || is_not_followed(x->keyword)))
+            c->first_line = (int)i;
+        if ((k && strchr(x->args, '%')) ||
+            (!strcmp(x->keyword, "canonicalizehostname") && strcasecmp(x->args, "no")))
+            c->by_name = 1;
+    }
+}
+
+/* Has any file a setting that concerns us? */
+static int concerns_us(const struct ssh_config *c) {
+    return c->first_line >= 0 || c->lines.has_unread;
+}
 
 int ssh_config_new(struct ssh_config **out, struct ssh_pool *pool, const char *file, int named,
                    struct pd_err *err) {
-    char folder[4096], system[4096];
+    char folder[4096];
     struct ssh_config *c = pd_calloc(1, sizeof *c);
     if (!c)
         return pd_fail(err, PD_ENOMEM, "out of memory");
@@ -128,22 +148,15 @@ int ssh_config_new(struct ssh_config **out, struct ssh_pool *pool, const char *f
     int rc = ssh_lines_init(&c->lines, pool->home, err);
     if (!rc)
         rc = ssh_lines_read(&c->lines, file, folder, err);
-    if (!rc && !named && !pd_fmt(system, sizeof system, "%s/ssh_config", system_folder()))
-        rc = ssh_lines_read(&c->lines, system, system_folder(), err);
-    for (size_t i = 0; !rc && i < c->lines.n; i++) {
-        const struct ssh_line *x = &c->lines.v[i];
-        const struct keyword *k = keyword_of(x->keyword);
-        c->matters |= k || is_not_followed(x->keyword);
-        if ((k && k->by_name && strchr(x->args, '%')) ||
-            (!strcmp(x->keyword, "canonicalizehostname") && strcasecmp(x->args, "no")))
-            c->own_classes = 1;
-    }
+    if (!rc && !named)
+        rc = ssh_lines_read(&c->lines, "/etc/ssh/ssh_config", "/etc/ssh", err);
     if (!rc && !(c->warned = pd_calloc(c->lines.n + 1, 1)))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
+    look_at_lines(c);
     return rc;
 }
 
-static void conf_release(struct ssh_conf *conf) {
+static void conf_release(struct ssh_settings *conf) {
     for (size_t i = 0; i < sizeof followed / sizeof followed[0]; i++) {
         if (followed[i].field == SIZE_MAX)
             continue;
@@ -156,19 +169,22 @@ static void conf_release(struct ssh_conf *conf) {
     free(conf->identities);
 }
 
+static void query_free(struct ssh_query *q) {
+    conf_release(&q->conf);
+    pd_buf_release(&q->answer);
+    free(q->key);
+    free(q->alias);
+    free(q->user);
+    free(q);
+}
+
 void ssh_config_free(struct ssh_config *c) {
     if (!c)
         return;
-    while (c->classes) {
-        struct ssh_class *k = c->classes;
-        c->classes = k->next;
-        conf_release(&k->conf);
-        pd_buf_release(&k->answer);
-        pd_buf_release(&k->complaint);
-        free(k->key);
-        free(k->alias);
-        free(k->user);
-        free(k);
+    while (c->queries) {
+        struct ssh_query *q = c->queries;
+        c->queries = q->next;
+        query_free(q);
     }
     ssh_lines_release(&c->lines);
     free(c->warned);
@@ -178,7 +194,7 @@ void ssh_config_free(struct ssh_config *c) {
 
 /* --- values --- */
 
-static int add_identity(struct ssh_conf *conf, const char *value) {
+static int add_identity(struct ssh_settings *conf, const char *value) {
     char **v = pd_realloc(conf->identities, (size_t)(conf->n_identities + 1) * sizeof *v);
     if (!v)
         return PD_ENOMEM;
@@ -190,7 +206,7 @@ static int add_identity(struct ssh_conf *conf, const char *value) {
 }
 
 /* The first value of a keyword counts; IdentityFile adds up. */
-static int set_value(struct ssh_conf *conf, const char *keyword, const char *value) {
+static int set_value(struct ssh_settings *conf, const char *keyword, const char *value) {
     const struct keyword *k = keyword_of(keyword);
     if (!k)
         return 0;
@@ -202,320 +218,254 @@ static int set_value(struct ssh_conf *conf, const char *keyword, const char *val
     return *field || (*field = pd_strdup(value)) ? 0 : PD_ENOMEM;
 }
 
-/* `ssh -G` puts the name in lower case and says it as HostName when there is none. */
-static void drop_own_name(struct ssh_class *k) {
-    if (k->conf.hostname && !strcasecmp(k->conf.hostname, k->alias)) {
-        free(k->conf.hostname);
-        k->conf.hostname = NULL;
+/* Without a HostName setting `ssh -G` prints the name itself, in lower case. */
+static void drop_own_name(struct ssh_query *q) {
+    if (q->conf.hostname && !strcasecmp(q->conf.hostname, q->alias)) {
+        free(q->conf.hostname);
+        q->conf.hostname = NULL;
     }
 }
 
-static void class_over(struct ssh_class *k) {
-    k->state = k->why.code ? CLASS_FAILED : CLASS_KNOWN;
-    drop_own_name(k);
-    wait_wake_all(&k->waiters);
+static void query_end(struct ssh_query *q) {
+    q->state = q->why.code ? QUERY_FAILED : QUERY_DONE;
+    drop_own_name(q);
+    wait_wake_all(&q->waiters);
 }
 
-static void take_answer(struct ssh_class *k) {
+/* Does the answer of ssh repeat this line? Changes nothing in `answer`. */
+static int answer_repeats(const char *answer, const struct ssh_line *x) {
+    char line[1024];
+    return !pd_fmt(line, sizeof line, "\n%s %s\n", x->keyword, x->args) && strcasestr(answer, line);
+}
+
+static void warn_not_followed(const struct ssh_query *q) {
+    struct ssh_config *c = q->config;
+    for (size_t i = 0; i < c->lines.n; i++) {
+        const struct ssh_line *x = &c->lines.v[i];
+        if (c->warned[i] || !is_not_followed(x->keyword))
+            continue;
+        enum ssh_cover cover = ssh_line_covers(&c->lines, x, q->alias);
+        if (cover == COVER_NO ||
+            (cover == COVER_MATCH && !answer_repeats((const char *)q->answer.data, x)))
+            continue;
+        c->warned[i] = 1;
+        ssh_pool_warn(c->pool, "%s:%d: %s is not followed", c->lines.files[x->file], x->number,
+                      x->keyword);
+    }
+}
+
+static void parse_answer(struct ssh_query *q) {
     char *save = NULL;
-    pd_put_u8(&k->answer, 0);
-    if (k->answer.failed) {
-        pd_fail(&k->why, PD_ENOMEM, "out of memory");
+    pd_put_u8(&q->answer, 0);
+    if (q->answer.failed) {
+        pd_fail(&q->why, PD_ENOMEM, "out of memory");
         return;
     }
-    for (char *line = strtok_r((char *)k->answer.data, "\n", &save); line;
+    warn_not_followed(q);
+    for (char *line = strtok_r((char *)q->answer.data, "\n", &save); line;
          line = strtok_r(NULL, "\n", &save)) {
         char *value = strchr(line, ' ');
         if (!value)
             continue;
         *value++ = 0;
-        if (set_value(&k->conf, line, value))
-            pd_fail(&k->why, PD_ENOMEM, "out of memory");
+        if (set_value(&q->conf, line, value))
+            pd_fail(&q->why, PD_ENOMEM, "out of memory");
     }
-}
-
-/* --- without ssh: evaluate --- */
-
-static void expand_name(char *out, size_t cap, const char *pattern, const char *alias) {
-    size_t n = 0;
-    for (const char *s = pattern; *s && n + 1 < cap; s++) {
-        if (s[0] == '%' && (s[1] == 'h' || s[1] == 'n')) {
-            n += (size_t)snprintf(out + n, cap - n, "%s", alias);
-            if (n >= cap)
-                n = cap - 1;
-            s++;
-        } else {
-            s += s[0] == '%' && s[1] == '%';
-            out[n++] = *s;
-        }
-    }
-    out[n] = 0;
-}
-
-static void evaluate(struct ssh_class *k) {
-    struct ssh_config *c = k->config;
-    struct passwd *pw = getpwuid(getuid());
-    for (size_t i = 0; i < c->lines.n && !k->why.code; i++) {
-        const struct ssh_line *x = &c->lines.v[i];
-        char word[1024], name[1024];
-        const char *args = x->args, *user = k->user        ? k->user
-                                            : k->conf.user ? k->conf.user
-                                            : pw           ? pw->pw_name
-                                                           : NULL;
-        const struct keyword *w = keyword_of(x->keyword);
-        if (!w)
-            continue;
-        enum ssh_cover covers = ssh_block_covers(
-            &c->lines, x->block, k->alias, k->conf.hostname ? k->conf.hostname : k->alias, user);
-        if (covers == COVER_UNKNOWN && !c->warned_unknown) {
-            c->warned_unknown = 1;
-            ssh_pool_warn(c->pool,
-                          "%s:%d: there is no ssh program to ask whether this Match counts; it is "
-                          "passed over",
-                          c->lines.files[x->file], x->no);
-        }
-        if (covers != COVER_YES || !ssh_word(&args, word, sizeof word))
-            continue;
-        int whole = !strcmp(w->name, "proxycommand") || strstr(w->name, "knownhostsfile");
-        if (!strcmp(w->name, "hostname"))
-            expand_name(name, sizeof name, word, k->alias);
-        if (set_value(&k->conf, w->name,
-                      whole                          ? x->args
-                      : !strcmp(w->name, "hostname") ? name
-                                                     : word))
-            pd_fail(&k->why, PD_ENOMEM, "out of memory");
-    }
-    class_over(k);
 }
 
 /* --- asking ssh --- */
 
-static void ask_some(struct ssh_config *c);
+static void start_queries(struct ssh_config *c);
 
-static void on_class_closed(uv_handle_t *h) {
-    struct ssh_class *k = h->data;
-    if (--k->n_handles)
-        return;
-    struct ssh_config *c = k->config;
-    c->n_asking--;
-    if (k->canceled) { /* it can be asked again */
-        k->asked = k->exited = k->late = k->canceled = 0;
-        k->status = 0;
-        pd_err_clear(&k->why);
-        pd_buf_clear(&k->answer);
-        pd_buf_clear(&k->complaint);
-    } else if (k->state == CLASS_ASKED) {
-        class_over(k);
+static void on_query_closed(uv_handle_t *h) {
+    struct ssh_query *q = h->data;
+    struct ssh_config *c = q->config;
+    c->n_running--;
+    if (q->canceled) { /* another session may ask again */
+        pd_buf_clear(&q->answer);
+        q->stopped = q->late = q->canceled = 0;
+    } else {
+        query_end(q);
     }
-    ask_some(c);
+    q->active = 0;
+    start_queries(c);
     ssh_pool_background(c->pool, -1);
 }
 
-static void judge_answer(struct ssh_class *k) {
-    pd_put_u8(&k->complaint, 0);
-    if (k->late)
-        pd_fail(&k->why, PD_ETIMEOUT, "ssh -G %s did not answer within %d s", k->alias,
-                ASK_LIMIT_MS / 1000);
-    else if (k->status)
-        pd_fail(&k->why, PD_ECONF, "ssh -G %s: %.600s", k->alias,
-                k->complaint.failed ? "failed" : pd_trim((char *)k->complaint.data));
+/* Without an ssh program the files are not read at all: only ssh knows what they mean. */
+static void ssh_is_missing(struct ssh_config *c) {
+    int file = c->first_line < 0 ? 0 : c->lines.v[c->first_line].file;
+    if (!c->no_ssh)
+        ssh_pool_warn(
+            c->pool, "%s is not read: there is no ssh program (the OpenSSH client) to interpret it",
+            c->lines.files[file]);
+    c->no_ssh = 1;
+}
+
+static void take_result(struct ssh_query *q, const struct pd_err *why) {
+    int status = transport_signal(q->run) ? -1 : transport_status(q->run);
+    if (q->late)
+        pd_fail(&q->why, PD_ETIMEOUT, "ssh -G %s did not answer within %d s", q->alias,
+                QUERY_LIMIT_MS / 1000);
+    else if (!status && why->code == PD_ECLOSED) /* the whole answer has come */
+        parse_answer(q);
+    else if (status > 0)
+        pd_fail(&q->why, PD_ECONF, "ssh -G %s: %.600s", q->alias, transport_stderr(q->run));
+    else if (pd_ends_with(why->msg, uv_strerror(UV_ENOENT))) /* of the failed start */
+        ssh_is_missing(q->config);
     else
-        take_answer(k);
+        pd_fail(&q->why, why->code, "ssh -G %s: %.600s", q->alias, why->msg);
 }
 
-static void maybe_answered(struct ssh_class *k) {
-    if (!k->exited || uv_is_active((uv_handle_t *)&k->out) || uv_is_active((uv_handle_t *)&k->err))
+static void on_end(const struct pd_err *why, void *arg) {
+    struct ssh_query *q = arg;
+    if (!q->canceled)
+        take_result(q, why);
+    q->run = NULL;
+    uv_close((uv_handle_t *)&q->limit, on_query_closed);
+}
+
+static void on_open(void *arg) { (void)arg; }
+
+static void on_bytes(const uint8_t *p, size_t n, void *arg) {
+    struct ssh_query *q = arg;
+    if (q->answer.len + n > ANSWER_MAX)
+        q->answer.failed = PD_ENOMEM;
+    else
+        pd_put(&q->answer, p, n);
+}
+
+static const struct transport_events events = {
+    .on_open = on_open, .on_bytes = on_bytes, .on_close = on_end};
+
+static void on_limit(uv_timer_t *t);
+
+/* Kills ssh and the commands of `Match exec`. A command that is left may hold the pipes open, so a
+ * second limit closes them. */
+static void stop_query(struct ssh_query *q) {
+    int pid = q->run ? transport_local_pid(q->run) : 0;
+    if (!pid || q->stopped)
         return;
-    if (uv_is_closing((uv_handle_t *)&k->limit))
-        return;
-    if (!k->canceled)
-        judge_answer(k);
-    uv_close((uv_handle_t *)&k->process, on_class_closed);
-    uv_close((uv_handle_t *)&k->out, on_class_closed);
-    uv_close((uv_handle_t *)&k->err, on_class_closed);
-    uv_close((uv_handle_t *)&k->limit, on_class_closed);
-}
-
-static void on_exit_cb(uv_process_t *p, int64_t status, int signal) {
-    struct ssh_class *k = p->data;
-    k->exited = 1;
-    k->status = signal ? -1 : status;
-    maybe_answered(k);
-}
-
-static void on_alloc(uv_handle_t *h, size_t want, uv_buf_t *buf) {
-    (void)h;
-    (void)want;
-    buf->base = pd_malloc(16384);
-    buf->len = buf->base ? 16384 : 0;
-}
-
-static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
-    struct ssh_class *k = s->data;
-    struct pd_buf *to = s == (uv_stream_t *)&k->out ? &k->answer : &k->complaint;
-    if (n > 0 && to->len < ANSWER_MAX)
-        pd_put(to, buf->base, (size_t)n);
-    free(buf->base);
-    if (n < 0) {
-        if (n != UV_EOF) /* half an answer is none */
-            to->failed = PD_ENOMEM;
-        uv_read_stop(s);
-        maybe_answered(k);
-    }
-}
-
-static void stop_asking(struct ssh_class *k) {
-    if (!k->n_handles || uv_is_closing((uv_handle_t *)&k->limit))
-        return;
-    if (!k->exited)
-        uv_process_kill(&k->process, SIGKILL);
-    uv_read_stop((uv_stream_t *)&k->out); /* (a Match exec may hold them open) */
-    uv_read_stop((uv_stream_t *)&k->err);
-    maybe_answered(k);
+    q->stopped = 1;
+    if (transport_status(q->run) < 0)
+        kill(-pid, SIGKILL);
+    uv_timer_start(&q->limit, on_limit, STOP_LIMIT_MS, 0);
 }
 
 static void on_limit(uv_timer_t *t) {
-    struct ssh_class *k = t->data;
-    k->late = 1;
-    stop_asking(k);
+    struct ssh_query *q = t->data;
+    if (q->stopped) {
+        transport_close(q->run);
+        return;
+    }
+    q->late = 1;
+    stop_query(q);
 }
 
-static int spawn(struct ssh_class *k) {
-    struct ssh_config *c = k->config;
+static int spawn_ssh(struct ssh_query *q) {
+    struct ssh_config *c = q->config;
     char port[16];
-    const char *argv[12];
-    int n = 0;
-    pd_fmt(port, sizeof port, "%d", k->port);
-    argv[n++] = "ssh";
-    argv[n++] = "-G";
+    const char *argv[12] = {"ssh", "-G"};
+    int n = 2;
+    pd_fmt(port, sizeof port, "%d", q->port);
     if (c->named) {
         argv[n++] = "-F";
         argv[n++] = c->file;
     }
-    if (k->user) {
+    if (q->user) {
         argv[n++] = "-l";
-        argv[n++] = k->user;
+        argv[n++] = q->user;
     }
-    if (k->port) {
+    if (q->port) {
         argv[n++] = "-p";
         argv[n++] = port;
     }
     argv[n++] = "--";
-    argv[n++] = k->alias;
-    argv[n] = NULL;
-    uv_stdio_container_t io[3] = {
-        {.flags = UV_IGNORE},
-        {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&k->out},
-        {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&k->err},
-    };
-    uv_process_options_t o = {.file = "ssh",
-                              .args = (char **)(uintptr_t)argv,
-                              .exit_cb = on_exit_cb,
-                              .stdio = io,
-                              .stdio_count = 3};
-    return uv_spawn(c->pool->loop, &k->process, &o);
+    argv[n++] = q->alias;
+    int rc = transport_local(&q->run, c->pool->loop, (char **)(uintptr_t)argv, &events, q, &q->why);
+    if (!rc)
+        transport_eof(q->run);
+    return rc;
 }
 
-static void ask(struct ssh_class *k) {
-    struct ssh_config *c = k->config;
-    k->asked = 1;
-    uv_loop_t *loop = c->pool->loop;
-    uv_pipe_init(loop, &k->out, 0);
-    uv_pipe_init(loop, &k->err, 0);
-    uv_timer_init(loop, &k->limit);
-    k->process.data = k->out.data = k->err.data = k->limit.data = k;
-    k->n_handles = 4;
-    c->n_asking++;
+static void start_query(struct ssh_query *q) {
+    struct ssh_config *c = q->config;
+    uv_timer_init(c->pool->loop, &q->limit);
+    q->limit.data = q;
+    q->active = 1;
+    c->n_running++;
     ssh_pool_background(c->pool, 1);
-    int rc = spawn(k);
-    if (rc) { /* there is no ssh: from now on we read the lines ourselves */
-        c->no_ssh = 1;
-        k->exited = 1;
-        evaluate(k);
-        uv_close((uv_handle_t *)&k->process, on_class_closed);
-        uv_close((uv_handle_t *)&k->out, on_class_closed);
-        uv_close((uv_handle_t *)&k->err, on_class_closed);
-        uv_close((uv_handle_t *)&k->limit, on_class_closed);
-        return;
-    }
-    uv_read_start((uv_stream_t *)&k->out, on_alloc, on_read);
-    uv_read_start((uv_stream_t *)&k->err, on_alloc, on_read);
-    uv_timer_start(&k->limit, on_limit, ASK_LIMIT_MS, 0);
+    if (spawn_ssh(q))
+        uv_close((uv_handle_t *)&q->limit, on_query_closed);
+    else
+        uv_timer_start(&q->limit, on_limit, QUERY_LIMIT_MS, 0);
 }
 
-static void ask_some(struct ssh_config *c) {
-    for (struct ssh_class *k = c->classes; k && c->n_asking < ASK_AT_A_TIME; k = k->next) {
-        if (k->asked || k->state != CLASS_ASKED || !k->waiters.head)
+static void start_queries(struct ssh_config *c) {
+    for (struct ssh_query *q = c->queries; q && c->n_running < QUERIES_AT_A_TIME; q = q->next) {
+        if (q->active || q->state != QUERY_WAITS || !q->waiters.head)
             continue;
         if (c->no_ssh)
-            evaluate(k);
+            query_end(q);
         else
-            ask(k);
+            start_query(q);
     }
 }
 
 void ssh_config_cancel(struct ssh_config *c) {
-    for (struct ssh_class *k = c ? c->classes : NULL; k; k = k->next) {
-        k->canceled = k->n_handles > 0;
-        stop_asking(k);
+    for (struct ssh_query *q = c ? c->queries : NULL; q; q = q->next) {
+        q->canceled = q->run && q->state == QUERY_WAITS;
+        stop_query(q);
     }
 }
 
-/* --- classes --- */
+/* --- queries --- */
 
-static void warn_not_followed(struct ssh_config *c, const char *alias, const char *user) {
-    for (size_t i = 0; i < c->lines.n; i++) {
-        const struct ssh_line *x = &c->lines.v[i];
-        if (c->warned[i] || !is_not_followed(x->keyword) ||
-            ssh_block_covers(&c->lines, x->block, alias, alias, user) != COVER_YES)
-            continue;
-        c->warned[i] = 1;
-        ssh_pool_warn(c->pool, "%s:%d: %s is not followed", c->lines.files[x->file], x->no,
-                      x->keyword);
+static struct ssh_query *query_new(struct ssh_config *c, const char *key, const char *alias,
+                                   const char *user, int port) {
+    struct ssh_query *q = pd_calloc(1, sizeof *q);
+    if (!q)
+        return NULL;
+    q->config = c;
+    q->port = port;
+    q->state = concerns_us(c) ? QUERY_WAITS : QUERY_DONE;
+    pd_buf_init(&q->answer);
+    if (!(q->key = pd_strdup(key)) || !(q->alias = pd_strdup(alias)) ||
+        (user && !(q->user = pd_strdup(user)))) {
+        query_free(q);
+        return NULL;
     }
+    q->next = c->queries;
+    c->queries = q;
+    return q;
 }
 
-int ssh_config_class(struct ssh_class **out, struct ssh_config *c, const char *alias,
+int ssh_config_query(struct ssh_query **out, struct ssh_config *c, const char *alias,
                      const char *user, int port, struct pd_err *err) {
     struct pd_buf key;
     pd_buf_init(&key);
-    pd_put_fmt(&key, "%s %d ", user ? user : "", port);
-    if (c->matters && (ssh_lines_signature(&c->lines, alias, &key) || c->own_classes))
-        pd_put_fmt(&key, " %s", alias);
+    if (concerns_us(c) && (c->by_name || !ssh_lines_are_common(&c->lines, alias)))
+        pd_put_fmt(&key, "%s %d %s", user ? user : "", port, alias);
+    else /* conf.ini wins, so without `Match user` and tokens user and port change no answer */
+        user = NULL, port = 0;
     pd_put_u8(&key, 0);
-    struct ssh_class *k = key.failed ? NULL : c->classes;
-    while (k && strcmp(k->key, (char *)key.data))
-        k = k->next;
-    if (!k && !key.failed && (k = pd_calloc(1, sizeof *k))) {
-        k->config = c;
-        k->port = port;
-        k->key = (char *)key.data;
-        key.data = NULL;
-        pd_buf_init(&k->answer);
-        pd_buf_init(&k->complaint);
-        k->next = c->classes;
-        c->classes = k;
-        if (!(k->alias = pd_strdup(alias)) || (user && !(k->user = pd_strdup(user))))
-            k->state = CLASS_FAILED, pd_fail(&k->why, PD_ENOMEM, "out of memory");
-        else if (c->matters)
-            warn_not_followed(c, alias, user);
-        else
-            k->state = CLASS_KNOWN;
-    }
-    if (!k)
-        pd_fail(err, PD_ENOMEM, "out of memory");
+    struct ssh_query *q = key.failed ? NULL : c->queries;
+    while (q && strcmp(q->key, (char *)key.data))
+        q = q->next;
+    if (!q && !key.failed)
+        q = query_new(c, (char *)key.data, alias, user, port);
     pd_buf_release(&key);
-    *out = k;
-    return k ? 0 : PD_ENOMEM;
+    *out = q;
+    return q ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
 }
 
-enum ssh_class_state ssh_class_state(struct ssh_class *k, struct session *s) {
-    if (k->state == CLASS_ASKED) {
-        wait_add(&k->waiters, s);
-        ask_some(k->config);
+enum ssh_query_state ssh_query_state(struct ssh_query *q, struct session *s) {
+    if (q->state == QUERY_WAITS) {
+        wait_add(&q->waiters, s);
+        start_queries(q->config);
     }
-    return k->state;
+    return q->state;
 }
 
-const struct ssh_conf *ssh_class_conf(const struct ssh_class *k) { return &k->conf; }
-const struct pd_err *ssh_class_error(const struct ssh_class *k) { return &k->why; }
+const struct ssh_settings *ssh_query_settings(const struct ssh_query *q) { return &q->conf; }
+const struct pd_err *ssh_query_error(const struct ssh_query *q) { return &q->why; }

@@ -2,12 +2,11 @@
 #include "launcher/ssh/ssh_config_file.h"
 
 #include <ctype.h>
+#include <fnmatch.h>
 #include <glob.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fs.h"
@@ -17,7 +16,7 @@ enum { FILE_MAX_BYTES = 16 << 20, INCLUDE_MAX = 16, WORD_MAX = 1024 };
 
 static int no_memory(struct pd_err *err) { return pd_fail(err, PD_ENOMEM, "out of memory"); }
 
-static int add_block(struct ssh_lines *l, const char *args, int match, int parent) {
+static int add_block(struct ssh_lines *l, const char *args, int is_match, int parent) {
     if (l->n_blocks == l->cap_blocks) {
         size_t cap = l->cap_blocks ? 2 * l->cap_blocks : 16;
         struct ssh_block *v = pd_realloc(l->blocks, cap * sizeof *v);
@@ -29,12 +28,14 @@ static int add_block(struct ssh_lines *l, const char *args, int match, int paren
     char *copy = pd_strdup(args);
     if (!copy)
         return PD_ENOMEM;
-    l->blocks[l->n_blocks] = (struct ssh_block){.args = copy, .match = match, .parent = parent};
+    l->blocks[l->n_blocks] =
+        (struct ssh_block){.args = copy, .is_match = is_match, .parent = parent};
     l->current = (int)l->n_blocks++;
     return 0;
 }
 
-static int add_line(struct ssh_lines *l, const char *keyword, const char *args, int file, int no) {
+static int add_line(struct ssh_lines *l, const char *keyword, const char *args, int file,
+                    int number) {
     if (l->n == l->cap) {
         size_t cap = l->cap ? 2 * l->cap : 32;
         struct ssh_line *v = pd_realloc(l->v, cap * sizeof *v);
@@ -48,7 +49,7 @@ static int add_line(struct ssh_lines *l, const char *keyword, const char *args, 
                            .args = pd_strdup(args),
                            .block = l->current,
                            .file = file,
-                           .no = no};
+                           .number = number};
     if (!x->keyword || !x->args) {
         free(x->keyword);
         free(x->args);
@@ -81,7 +82,8 @@ void ssh_lines_release(struct ssh_lines *l) {
     memset(l, 0, sizeof *l);
 }
 
-int ssh_word(const char **args, char *out, size_t cap) {
+/* The next word of `args`, without its quotes, into `out`. 0 at the end. */
+static int ssh_word(const char **args, char *out, size_t cap) {
     const char *s = *args + strspn(*args, " \t");
     size_t n = 0;
     int quoted = 0;
@@ -105,12 +107,13 @@ static int include(struct ssh_lines *l, const char *args, const char *folder, st
     int rc = 0, outer = l->current;
     while (!rc && ssh_word(&args, word, sizeof word)) {
         glob_t found;
+        l->has_unread |= strchr(word, '%') || strchr(word, '$');
         if (word[0] == '/'   ? pd_fmt(path, sizeof path, "%s", word)
             : word[0] == '~' ? pd_fmt(path, sizeof path, "%s%s", l->home, word + 1)
                              : pd_fmt(path, sizeof path, "%s/%s", folder, word))
             continue;
         if (glob(path, 0, NULL, &found))
-            continue; /* nothing there is no error for ssh, either */
+            continue; /* as for ssh, a missing file is no error */
         for (size_t i = 0; !rc && i < found.gl_pathc; i++) {
             l->current = outer;
             rc = ssh_lines_read(l, found.gl_pathv[i], folder, err);
@@ -121,8 +124,8 @@ static int include(struct ssh_lines *l, const char *args, const char *folder, st
     return rc;
 }
 
-/* One line, in place. */
-static int take_line(struct ssh_lines *l, char *line, int file, int no, int parent,
+/* Parses one line in place. */
+static int read_line(struct ssh_lines *l, char *line, int file, int number, int parent,
                      const char *folder, struct pd_err *err) {
     char *s = pd_trim(line);
     if (!*s || *s == '#')
@@ -138,17 +141,17 @@ static int take_line(struct ssh_lines *l, char *line, int file, int no, int pare
         return include(l, args, folder, err);
     if (!strcasecmp(s, "host") || !strcasecmp(s, "match"))
         return add_block(l, args, !strcasecmp(s, "match"), parent) ? no_memory(err) : 0;
-    return add_line(l, s, args, file, no) ? no_memory(err) : 0;
+    return add_line(l, s, args, file, number) ? no_memory(err) : 0;
 }
 
 int ssh_lines_read(struct ssh_lines *l, const char *path, const char *folder, struct pd_err *err) {
     struct pd_buf text;
-    struct pd_err own = {0};
-    int rc, no = 0, parent = l->current;
+    struct pd_err read_err = {0};
+    int rc, number = 0, parent = l->current;
     if (l->depth >= INCLUDE_MAX)
-        return pd_fail(err, PD_ECONF, "%s: too many Includes inside each other", path);
+        return pd_fail(err, PD_ECONF, "%s: too many nested Includes", path);
     pd_buf_init(&text);
-    rc = pd_read_file(path, FILE_MAX_BYTES, &text, &own);
+    rc = pd_read_file(path, FILE_MAX_BYTES, &text, &read_err);
     if (rc == PD_ENOENT) {
         pd_buf_release(&text);
         return 0;
@@ -161,7 +164,7 @@ int ssh_lines_read(struct ssh_lines *l, const char *path, const char *folder, st
         else
             rc = no_memory(err);
     } else {
-        rc = rc ? pd_fail(err, PD_ECONF, "%s", own.msg) : no_memory(err);
+        rc = rc ? pd_fail(err, PD_ECONF, "%s", read_err.msg) : no_memory(err);
     }
     int file = (int)l->n_files - 1;
     l->depth++;
@@ -170,7 +173,7 @@ int ssh_lines_read(struct ssh_lines *l, const char *path, const char *folder, st
         save = s + strcspn(s, "\n");
         int more = *save != 0;
         *save = 0;
-        rc = take_line(l, s, file, ++no, parent, folder, err);
+        rc = read_line(l, s, file, ++number, parent, folder, err);
         s = save + more;
     }
     l->depth--;
@@ -179,120 +182,52 @@ int ssh_lines_read(struct ssh_lines *l, const char *path, const char *folder, st
     return rc;
 }
 
-/* --- covering --- */
+/* --- names --- */
 
-static int wildcard(const char *p, size_t n, const char *s, int fold) {
-    for (; n; p++, n--) {
-        if (*p == '*') {
-            while (n > 1 && p[1] == '*')
-                p++, n--;
-            for (;; s++) {
-                if (wildcard(p + 1, n - 1, s, fold))
-                    return 1;
-                if (!*s)
-                    return 0;
-            }
-        }
-        int a = (unsigned char)*p, b = (unsigned char)*s;
-        if (!b || (a != '?' && (fold ? tolower(a) != tolower(b) : a != b)))
-            return 0;
-        s++;
-    }
-    return !*s;
-}
-
-/* Patterns apart by `sep`; one that begins with ! and fits spoils it. */
-static int list_covers(const char *list, const char *sep, const char *name, int fold) {
-    int hit = 0;
-    for (const char *p = list + strspn(list, sep); *p; p += strspn(p, sep)) {
-        size_t n = strcspn(p, sep);
-        int negated = *p == '!';
-        if (wildcard(p + negated, n - (size_t)negated, name, fold)) {
-            if (negated)
-                return 0;
-            hit = 1;
-        }
-        p += n;
-    }
-    return hit;
-}
-
-static int host_covers(const char *args, const char *alias) {
+/* 1: the patterns of a Host line cover the name. -1: a negated pattern excludes the name.
+ * 0: no pattern fits. ssh takes a [ literally and fnmatch does not, so such a pattern fits. */
+static int host_patterns(const char *args, const char *alias) {
     char word[WORD_MAX];
-    int hit = 0;
+    int covers = 0;
     while (ssh_word(&args, word, sizeof word)) {
-        if (!list_covers(word + (word[0] == '!'), " ", alias, 0))
+        int negated = word[0] == '!';
+        if (!strchr(word, '[') && fnmatch(word + negated, alias, FNM_NOESCAPE | FNM_CASEFOLD))
             continue;
-        if (word[0] == '!')
+        if (negated)
+            return -1;
+        covers = 1;
+    }
+    return covers;
+}
+
+static int covers_all(const struct ssh_block *b) {
+    return b->is_match ? !strcasecmp(b->args, "all") || !strcasecmp(b->args, "final all")
+                       : !strcmp(b->args, "*");
+}
+
+/* A Match line with `final` is a policy of the system for all programs (Fedora has such a line). A
+ * warning about its lines would tell the user nothing, so they count as COVER_NO. */
+enum ssh_cover ssh_line_covers(const struct ssh_lines *l, const struct ssh_line *x,
+                               const char *alias) {
+    enum ssh_cover cover = COVER_YES;
+    for (int i = x->block; i > 0; i = l->blocks[i].parent) {
+        const struct ssh_block *b = &l->blocks[i];
+        if (b->is_match ? strcasestr(b->args, "final") != NULL : host_patterns(b->args, alias) <= 0)
+            return COVER_NO;
+        if (b->is_match && !covers_all(b))
+            cover = COVER_MATCH;
+    }
+    return cover;
+}
+
+int ssh_lines_are_common(const struct ssh_lines *l, const char *alias) {
+    for (size_t i = 0; i < l->n; i++)
+        if (strcasestr(l->v[i].args, alias))
             return 0;
-        hit = 1;
-    }
-    return hit;
-}
-
-static enum ssh_cover match_covers(const char *args, const char *alias, const char *host,
-                                   const char *user) {
-    char what[WORD_MAX], list[WORD_MAX];
-    enum ssh_cover verdict = COVER_YES;
-    while (ssh_word(&args, what, sizeof what)) {
-        int negated = what[0] == '!';
-        const char *name = what + negated, *value;
-        struct passwd *pw;
-        if (!strcasecmp(name, "all"))
-            continue;
-        if (!strcasecmp(name, "host"))
-            value = host;
-        else if (!strcasecmp(name, "originalhost"))
-            value = alias;
-        else if (!strcasecmp(name, "user"))
-            value = user;
-        else if (!strcasecmp(name, "localuser") && (pw = getpwuid(getuid())))
-            value = pw->pw_name;
-        else
-            return verdict == COVER_NO ? COVER_NO : COVER_UNKNOWN;
-        if (!ssh_word(&args, list, sizeof list))
-            return COVER_UNKNOWN;
-        if (list_covers(list, ",", value ? value : "", !strcasecmp(name, "host")) == negated)
-            verdict = COVER_NO;
-    }
-    return verdict;
-}
-
-enum ssh_cover ssh_block_covers(const struct ssh_lines *l, int block, const char *alias,
-                                const char *host, const char *user) {
-    enum ssh_cover verdict = COVER_YES;
-    for (; block > 0 && verdict != COVER_NO; block = l->blocks[block].parent) {
-        const struct ssh_block *b = &l->blocks[block];
-        enum ssh_cover one = b->match ? match_covers(b->args, alias, host, user)
-                             : host_covers(b->args, alias) ? COVER_YES
-                                                           : COVER_NO;
-        if (one != COVER_YES)
-            verdict = one;
-    }
-    return verdict;
-}
-
-int ssh_lines_signature(const struct ssh_lines *l, const char *alias, struct pd_buf *out) {
-    int own_class = 0;
     for (size_t i = 1; i < l->n_blocks; i++) {
         const struct ssh_block *b = &l->blocks[i];
-        const char *args = b->args;
-        char what[WORD_MAX], list[WORD_MAX];
-        if (!b->match)
-            pd_put_u8(out, host_covers(args, alias) ? '1' : '0');
-        while (b->match && ssh_word(&args, what, sizeof what)) {
-            const char *name = what + (what[0] == '!');
-            int of_host = !strcasecmp(name, "host") || !strcasecmp(name, "originalhost");
-            if (!strcasecmp(name, "all"))
-                continue;
-            if ((!of_host && strcasecmp(name, "user") && strcasecmp(name, "localuser")) ||
-                !ssh_word(&args, list, sizeof list))
-                own_class = 1;
-            else if (of_host)
-                pd_put_u8(out,
-                          list_covers(list, ",", alias, !strcasecmp(name, "host")) ? '1' : '0');
-        }
-        pd_put_u8(out, '.');
+        if (!covers_all(b) && (b->is_match || host_patterns(b->args, alias)))
+            return 0;
     }
-    return own_class;
+    return 1;
 }

@@ -1,5 +1,5 @@
-/* ssh_config_file.h - the lines of OpenSSH client configurations, and which of them cover a name
- * (see ssh_config.h). */
+/* ssh_config_file.h - the lines of OpenSSH client configurations, as far as ssh_config.c needs them
+ * to decide whether `ssh -G` must be asked, and to name the line in a warning. */
 #ifndef LAUNCHER_SSH_CONFIG_FILE_H
 #define LAUNCHER_SSH_CONFIG_FILE_H
 
@@ -8,20 +8,18 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-enum ssh_cover { COVER_NO, COVER_YES, COVER_UNKNOWN };
-
 struct ssh_line {
     char *keyword; /* lower case */
-    char *args;    /* the rest, trimmed */
+    char *args;    /* the rest of the line, trimmed */
     int block;
-    int file, no;
+    int file, number; /* index into ssh_lines.files; line number from 1 */
 };
 
-/* The lines below a Host or Match line; block 0 is what stands before the first. */
+/* The lines below a Host or Match line. Block 0 holds the lines before the first of these. */
 struct ssh_block {
     char *args;
-    int match;  /* Match, not Host */
-    int parent; /* the block in which the Include stood that brought it here; -1 for block 0 */
+    int is_match; /* a Match line; else a Host line */
+    int parent;   /* the block that contains the Include of this file; -1 for block 0 */
 };
 
 struct ssh_lines {
@@ -31,26 +29,24 @@ struct ssh_lines {
     size_t n_blocks, cap_blocks;
     char **files;
     size_t n_files;
+    int has_unread; /* an Include has tokens or variables, which only ssh expands */
     const char *home;
-    int current, depth;
+    int current, depth; /* while reading: the block, and the nesting of Includes */
 };
 
-int ssh_lines_init(struct ssh_lines *l, const char *home,
-                   struct pd_err *err); /* `home` stays in use */
-/* Read one file with all that it includes (relative to `folder`); a missing one is empty. */
+/* `home` is borrowed until ssh_lines_release. */
+int ssh_lines_init(struct ssh_lines *l, const char *home, struct pd_err *err);
+/* Reads a file and its Includes (relative to `folder`). A missing file is empty. */
 int ssh_lines_read(struct ssh_lines *l, const char *path, const char *folder, struct pd_err *err);
 void ssh_lines_release(struct ssh_lines *l);
 
-/* Does a block cover the host? `host` is what HostName has made of the alias so far, `user` the one
- * to log in as. */
-enum ssh_cover ssh_block_covers(const struct ssh_lines *l, int block, const char *alias,
-                                const char *host, const char *user);
+/* COVER_MATCH: the line is below a Match line, and only ssh knows whether it applies. */
+enum ssh_cover { COVER_NO, COVER_YES, COVER_MATCH };
+enum ssh_cover ssh_line_covers(const struct ssh_lines *l, const struct ssh_line *x,
+                               const char *alias);
 
-/* Which names each Host and Match line covers, as text: what ssh makes of two aliases with the same
- * one differs by nothing but the alias. 1: some line may tell them apart by other means. */
-int ssh_lines_signature(const struct ssh_lines *l, const char *alias, struct pd_buf *out);
-
-/* The next word of `args` (quotes taken off) into `out`; 0 at the end. */
-int ssh_word(const char **args, char *out, size_t cap);
+/* 1: no Host or Match line singles this name out, and no value contains the name. All such names
+ * have the same configuration, as long as no value has a % token. 0: unknown. */
+int ssh_lines_are_common(const struct ssh_lines *l, const char *alias);
 
 #endif

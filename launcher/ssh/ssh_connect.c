@@ -1,8 +1,8 @@
 /* ssh_connect.c - the steps from a name to a connection with keys exchanged.
  *
- * Three ways: a socket of our own to each of the name's addresses in turn, a channel of a jump
- * host, a command's stdin and stdout. A copy of the file descriptor is handed to libssh, which
- * would resolve names and connect without letting the loop go on.
+ * A connection is a TCP socket (to each address of the name in turn), a channel of a jump host, or
+ * the stdin and stdout of a ProxyCommand. libssh gets a duplicate of the file descriptor: its own
+ * name resolution and connect would block the loop.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *res)
         session_handle_gone(s);
         return;
     }
-    s->n_handles--; /* never the last one: the timers are still open */
+    s->n_handles--; /* not the last handle: the timers are open */
     s->addrs = s->addr = res;
     for (struct addrinfo *a = res; a; a = a->ai_next)
         s->n_addrs_left++;
@@ -44,12 +44,12 @@ enum ssh_step run_resolve(struct session *s) {
         return STEP_FAILED;
     if (s->addrs)
         return STEP_CONNECT;
-    if (s->resolve.data) /* on its way */
+    if (s->resolve.data) /* the request runs */
         return STEP_RESOLVE;
     char port[16];
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = s->to.family};
-    pd_fmt(port, sizeof port, "%d", s->to.port);
-    int rc = uv_getaddrinfo(s->pool->loop, &s->resolve, on_resolved, s->to.host, port, &hints);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = s->target.family};
+    pd_fmt(port, sizeof port, "%d", s->target.port);
+    int rc = uv_getaddrinfo(s->pool->loop, &s->resolve, on_resolved, s->target.host, port, &hints);
     if (rc)
         return session_fail(s, PD_EHOST, "cannot resolve the name: %s", uv_strerror(rc));
     s->resolve.data = s;
@@ -59,13 +59,13 @@ enum ssh_step run_resolve(struct session *s) {
 
 void connect_release(struct session *s) {
     if (s->resolve.data)
-        uv_cancel((uv_req_t *)&s->resolve); /* too late or not: its callback comes */
+        uv_cancel((uv_req_t *)&s->resolve); /* the callback comes in any case */
     if (s->addrs)
         uv_freeaddrinfo(s->addrs);
     s->addrs = s->addr = NULL;
 }
 
-/* --- a command that connects --- */
+/* --- ProxyCommand --- */
 
 static void on_proxy_closed(uv_handle_t *h) {
     struct session *s = h->data;
@@ -75,7 +75,7 @@ static void on_proxy_closed(uv_handle_t *h) {
 
 static void on_proxy_exit(uv_process_t *p, int64_t status, int signal) {
     struct session *s = p->data;
-    (void)status; /* the end of its stdout shows where it is read */
+    (void)status; /* the session sees the end of its stdout */
     (void)signal;
     if (s->proxy == p)
         s->proxy = NULL;
@@ -86,7 +86,7 @@ static enum ssh_step proxy_begin(struct session *s) {
     int pair[2];
     char command[2000];
     uv_process_t *p = pd_calloc(1, sizeof *p);
-    if (!p || pd_fmt(command, sizeof command, "exec %s", s->to.proxy) ||
+    if (!p || pd_fmt(command, sizeof command, "exec %s", s->target.proxy) ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
         const char *why = !p ? "out of memory" : command[0] ? strerror(errno) : "it is too long";
         free(p);
@@ -103,7 +103,8 @@ static enum ssh_step proxy_begin(struct session *s) {
                               .exit_cb = on_proxy_exit,
                               .stdio = io,
                               .stdio_count = 3,
-                              .flags = UV_PROCESS_DETACHED}; /* Ctrl-C is ours to handle */
+                              .flags =
+                                  UV_PROCESS_DETACHED}; /* the terminal's Ctrl-C must not end it */
     p->data = s;
     s->n_handles++;
     int rc = uv_spawn(s->pool->loop, p, &o);
@@ -135,8 +136,8 @@ enum ssh_step run_forward(struct session *s) {
 static void set_socket_options(int fd) {
     int one = 1, ms = LOST_AFTER_MS, idle = KEEPALIVE_IDLE_S, every = KEEPALIVE_EVERY_S;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    /* A peer that is gone must show: what we send is acknowledged within this time, or it is lost;
-     * and when nobody has anything to send, the kernel asks. */
+    /* To notice a lost peer: sent bytes must be acknowledged within LOST_AFTER_MS, and the kernel
+     * probes an idle connection. */
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
@@ -146,14 +147,14 @@ static void set_socket_options(int fd) {
 static int bind_to(struct session *s) { /* 0 or an errno */
     struct addrinfo hints = {
         .ai_family = s->addr->ai_family, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
-    struct addrinfo *own = NULL;
-    if (!s->to.bind)
+    struct addrinfo *local = NULL;
+    if (!s->target.bind)
         return 0;
-    int e = getaddrinfo(s->to.bind, NULL, &hints, &own) ? EADDRNOTAVAIL : 0;
-    if (!e && bind(s->fd, own->ai_addr, own->ai_addrlen))
+    int e = getaddrinfo(s->target.bind, NULL, &hints, &local) ? EADDRNOTAVAIL : 0;
+    if (!e && bind(s->fd, local->ai_addr, local->ai_addrlen))
         e = errno;
-    if (own)
-        freeaddrinfo(own);
+    if (local)
+        freeaddrinfo(local);
     return e;
 }
 
@@ -169,7 +170,7 @@ static int connect_begin(struct session *s) { /* 0 or an errno */
         return errno;
     if (session_watch(s, s->fd))
         return ENOMEM;
-    /* An address that does not answer leaves the others their share of the time. */
+    /* The remaining addresses share the remaining time. */
     uint64_t now = uv_now(s->pool->loop), spent = now - s->started_ms;
     uint64_t share = (s->budget_ms > spent ? s->budget_ms - spent : 0) / (uint64_t)s->n_addrs_left;
     s->addr_until_ms = now + share;
@@ -186,7 +187,7 @@ static void next_address(struct session *s) {
 
 enum ssh_step run_connect(struct session *s) {
     int e = 0;
-    if (s->to.proxy)
+    if (s->target.proxy)
         return proxy_begin(s);
     if (s->fd >= 0) {
         socklen_t n = sizeof e;
@@ -197,7 +198,7 @@ enum ssh_step run_connect(struct session *s) {
         if (!e && !getpeername(s->fd, (struct sockaddr *)&peer, &peer_len))
             return STEP_KEX;
         if (!e && (s->n_addrs_left <= 1 || uv_now(s->pool->loop) < s->addr_until_ms))
-            return STEP_CONNECT; /* still on its way */
+            return STEP_CONNECT; /* still connecting */
         e = e ? e : ETIMEDOUT;
         next_address(s);
     }
@@ -208,7 +209,7 @@ enum ssh_step run_connect(struct session *s) {
         next_address(s);
     }
     return session_fail(
-        s, PD_EHOST, "cannot connect to port %d: %s%s", s->to.port, strerror(e),
+        s, PD_EHOST, "cannot connect to port %d: %s%s", s->target.port, strerror(e),
         e == ECONNREFUSED ? " (the port of its sshd is written in hosts: user@host:port)" : "");
 }
 
@@ -217,20 +218,20 @@ enum ssh_step run_connect(struct session *s) {
 static int open_session(struct session *s) {
     int off = 0;
     long seconds = (long)(s->budget_ms / 1000) + 1;
-    /* GCM first: with the AES instructions it costs two thirds of what ChaCha20 does. */
+    /* GCM first: with AES instructions it costs two thirds of the CPU time of ChaCha20. */
     const char *ciphers =
         "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,"
         "aes128-ctr,aes256-ctr";
-    /* In sshd curve25519 is the portable C of its own, P-256 OpenSSL's assembly: 5 ms less of CPU a
-     * log-in, of some 35. A libssh that has exchanges for the time after quantum computers (0.10
-     * has none) should be asked for those first. */
+    /* sshd computes curve25519 in portable C and P-256 in OpenSSL's assembly, which saves 5 of
+     * about 35 ms of CPU per log-in. If libssh gets post-quantum exchanges (0.10 has none), they
+     * should come first. */
     const char *exchanges = "ecdh-sha2-nistp256,curve25519-sha256,curve25519-sha256@libssh.org,"
                             "ecdh-sha2-nistp384,ecdh-sha2-nistp521,"
                             "diffie-hellman-group18-sha512,diffie-hellman-group16-sha512,diffie-"
                             "hellman-group-exchange-sha256,"
                             "diffie-hellman-group14-sha256";
-    /* libssh closes its one whenever the socket fails; ours is being polled, and its number must
-     * not become another's. */
+    /* libssh closes its descriptor when the socket fails. Ours is polled, so it must stay open: its
+     * number could be reused. */
     int theirs = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
     s->ssh = ssh_new();
     if (!s->ssh || theirs < 0 || ssh_options_set(s->ssh, SSH_OPTIONS_FD, &theirs)) {
@@ -241,12 +242,12 @@ static int open_session(struct session *s) {
     s->packets = (struct ssh_counter_struct){0};
     ssh_set_counters(s->ssh, NULL, &s->packets);
     ssh_set_blocking(s->ssh, 0);
-    /* Our own list decides on host keys: libssh would read the files twice per host. It needs no
-     * name of the host either, and does not take all that resolve. */
+    /* ssh_hostkey.c checks host keys: libssh would read known_hosts twice per host. libssh needs no
+     * host name either, and refuses some names that resolve. */
     if (ssh_options_set(s->ssh, SSH_OPTIONS_PROCESS_CONFIG, &off) ||
         ssh_options_set(s->ssh, SSH_OPTIONS_HOST, "host") ||
-        ssh_options_set(s->ssh, SSH_OPTIONS_USER, s->to.user) ||
-        ssh_options_set(s->ssh, SSH_OPTIONS_PORT, &s->to.port) ||
+        ssh_options_set(s->ssh, SSH_OPTIONS_USER, s->target.user) ||
+        ssh_options_set(s->ssh, SSH_OPTIONS_PORT, &s->target.port) ||
         ssh_options_set(s->ssh, SSH_OPTIONS_TIMEOUT, &seconds) ||
         ssh_options_set(s->ssh, SSH_OPTIONS_KNOWNHOSTS, "/dev/null") ||
         ssh_options_set(s->ssh, SSH_OPTIONS_GLOBAL_KNOWNHOSTS, "/dev/null") ||
@@ -279,10 +280,10 @@ enum ssh_step run_kex(struct session *s) {
             "HOST KEY CHANGED: known_hosts lists other types of keys (%s) than the server has; "
             "connection refused",
             s->hostkey_types);
-    if (s->to.proxy)
-        return session_fail(s, PD_EHOST, "ssh by the ProxyCommand '%.300s': %s", s->to.proxy,
+    if (s->target.proxy)
+        return session_fail(s, PD_EHOST, "ssh by the ProxyCommand '%.300s': %s", s->target.proxy,
                             ssh_get_error(s->ssh));
-    /* Closed before it has said who it is: sshd has too many logins under way. */
+    /* Closed before the greeting: sshd has reached its MaxStartups. */
     s->dropped_early = !ssh_get_serverbanner(s->ssh);
     return session_fail(s, PD_EHOST, "ssh: %s",
                         s->dropped_early ? "the server closed the connection before its greeting"

@@ -1,11 +1,11 @@
-/* ssh_forward.c - connections that a jump host carries.
+/* ssh_forward.c - the connections that a jump host carries.
  *
- *     session of a host --(libssh, socketpair)-- forward --(direct-tcpip channel)-- session of the
- * jump host -- network
+ *     session of a host --(socketpair)-- forward --(direct-tcpip channel)-- session of the jump
+ * host
  *
- * Bytes are kept in bounds both ways: what the host's side does not take stays in libssh, whose
- * window fills; what the jump host's connection or the channel's window does not take stays in the
- * socketpair.
+ * Backpressure, in both directions: bytes that the host's side does not take stay in libssh, whose
+ * window fills. Bytes that the jump host's connection or the channel's window does not take stay in
+ * the socketpair.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ enum { CARRY_BYTES = 64 << 10, CARRY_HELD_MAX = 256 << 10, CARRY_ROUNDS = 256 };
 
 struct ssh_forward {
     struct ssh_jump *jump;
-    struct session *s; /* whose it is; NULL once it has left or has its descriptor */
+    struct session *s; /* the host's session; NULL after it has left or has taken `theirs` */
     ssh_channel channel;
     struct ssh_channel_callbacks_struct cb;
     char *host;
@@ -32,7 +32,7 @@ struct ssh_forward {
     char why[300];
     int ours, theirs; /* the pair; -1: closed, or taken over */
     uv_poll_t *poll;
-    int events, readable, left; /* left: bytes that on_data did not take off libssh */
+    int events, readable, left; /* left: libssh still holds bytes that on_data refused */
     struct pd_buf to_host;      /* from the channel, not yet written to `ours` */
     struct pd_buf to_remote;    /* from `ours`, not yet taken by the channel */
     int local_ended, remote_ended, remote_closed;
@@ -42,7 +42,7 @@ struct ssh_forward {
 static void on_pair_closed(uv_handle_t *h) {
     struct session *s = h->data;
     free(h);
-    session_handle_gone(s); /* of the jump host */
+    session_handle_gone(s); /* s: of the jump host */
 }
 
 static void forward_free(struct ssh_forward *f) {
@@ -74,8 +74,8 @@ static void on_pair(uv_poll_t *h, int status, int events) {
     session_drive(f->jump->s);
 }
 
-/* What the channel brings is written at once; the rest is kept, and above a limit left in libssh,
- * whose window fills. */
+/* Sends the channel's bytes to the host at once. Up to CARRY_HELD_MAX of the rest are kept here;
+ * more stays in libssh, whose window fills. */
 static int on_data(ssh_session ssh, ssh_channel ch, void *data, uint32_t len, int is_stderr,
                    void *arg) {
     struct ssh_forward *f = arg;
@@ -113,10 +113,10 @@ static struct ssh_forward *forward_new(struct ssh_jump *j, struct session *s) {
         return NULL;
     f->jump = j;
     f->ours = f->theirs = -1;
-    f->port = s->to.port;
+    f->port = s->target.port;
     pd_buf_init(&f->to_host);
     pd_buf_init(&f->to_remote);
-    if (!(f->host = pd_strdup(s->to.host)) ||
+    if (!(f->host = pd_strdup(s->target.host)) ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair))
         goto fail;
     f->ours = pair[0];
@@ -156,7 +156,7 @@ int ssh_forward_open(struct session *s, int *fd, struct pd_err *err) {
     if (!f) {
         if (!forward_new(j, s))
             return pd_fail(err, PD_ENOMEM, "jump host %s: out of memory or file descriptors", name);
-        session_wake(j->s); /* libssh may be on the stack: it is opened from the loop */
+        session_wake(j->s); /* libssh may be on the stack, so run_carry opens the channel */
         return 0;
     }
     if (f->denied)
@@ -218,7 +218,7 @@ void jump_forwards_drop(struct ssh_jump *j) {
 
 /* --- carrying --- */
 
-static void take_off(struct pd_buf *b, size_t n) {
+static void drop_front(struct pd_buf *b, size_t n) {
     memmove(b->data, b->data + n, b->len - n);
     b->len -= n;
 }
@@ -233,13 +233,13 @@ static void towards_host(struct ssh_forward *f) {
                     f->local_ended = 1;
                 return;
             }
-            take_off(&f->to_host, (size_t)n);
+            drop_front(&f->to_host, (size_t)n);
             continue;
         }
         if (!f->left)
             break;
-        int n = ssh_channel_read_nonblocking(f->channel, buf, CARRY_BYTES,
-                                             0); /* its window opens again by that */
+        /* This read enlarges the window again. */
+        int n = ssh_channel_read_nonblocking(f->channel, buf, CARRY_BYTES, 0);
         f->left = n > 0;
         if (n > 0)
             pd_put(&f->to_host, buf, (size_t)n);
@@ -248,7 +248,7 @@ static void towards_host(struct ssh_forward *f) {
         shutdown(f->ours, SHUT_WR);
 }
 
-/* -1: the jump host's connection is lost. */
+/* -1: the connection of the jump host is lost. */
 static int towards_remote(struct ssh_forward *f) {
     ssh_session ssh = f->jump->s->ssh;
     uint8_t *buf = f->jump->pool->read_buf;
@@ -259,8 +259,8 @@ static int towards_remote(struct ssh_forward *f) {
             int k = ssh_channel_write(f->channel, f->to_remote.data, (uint32_t)f->to_remote.len);
             if (k < 0)
                 return f->remote_closed ? 0 : -1;
-            take_off(&f->to_remote, (size_t)k);
-            if (f->to_remote.len) /* its window is full */
+            drop_front(&f->to_remote, (size_t)k);
+            if (f->to_remote.len) /* the window is full */
                 return 0;
         }
         if (!f->readable || f->local_ended)
@@ -277,8 +277,8 @@ static int towards_remote(struct ssh_forward *f) {
     }
 }
 
-/* Over: the host has left, or the other side has closed and all it sent is handed on. */
-static int forward_over(const struct ssh_forward *f) {
+/* The host has left, or the other side has closed and all its bytes are handed on. */
+static int forward_is_over(const struct ssh_forward *f) {
     if (!f->open)
         return f->denied && !f->s;
     if (f->local_ended)
@@ -299,9 +299,9 @@ static void forward_arm(struct ssh_forward *f) {
         uv_poll_stop(f->poll);
 }
 
-static int carry_one(struct ssh_forward *f) {
-    if (!f->open &&
-        !f->denied) /* also when its host has left: what libssh has asked for is closed in order */
+static int carry_forward(struct ssh_forward *f) {
+    /* Also after the host has left: a channel that libssh has asked for must be closed in order. */
+    if (!f->open && !f->denied)
         forward_opening(f);
     if (!f->open || f->denied)
         return 0;
@@ -314,9 +314,9 @@ static enum ssh_step carry_lost(struct session *s) {
     return session_fail(s, PD_ECLOSED, "%s", jump ? jump : ssh_get_error(s->ssh));
 }
 
-/* Take in what one read of the socket brings; on_data hands it on. The second call does that and
- * nothing else here, but leaves a message of its own where a refusal's reason would be. */
-static void take_in(struct session *s) {
+/* Makes libssh read the socket once; on_data hands the bytes on. The second call has no other
+ * effect here, but overwrites the error text, where the reason of a refusal would be. */
+static void read_socket(struct session *s) {
     struct ssh_forward *f = s->jump->forwards;
     while (f && (f->open || f->denied))
         f = f->next;
@@ -330,33 +330,33 @@ enum ssh_step run_carry(struct session *s) {
     struct ssh_jump *j = s->jump;
     int waiting = 0;
     for (int i = 0;; i++) {
-        take_in(s);
+        read_socket(s);
         if (ssh_get_status(s->ssh) & (SSH_CLOSED | SSH_CLOSED_ERROR))
             return carry_lost(s);
         if (ioctl(s->fd, FIONREAD, &waiting) || !waiting)
             break;
-        if (i == CARRY_ROUNDS) { /* the other hosts' turn */
+        if (i == CARRY_ROUNDS) { /* other hosts come first */
             s->more = 1;
             break;
         }
     }
     for (struct ssh_forward **p = &j->forwards, *f; (f = *p);) {
-        if (carry_one(f))
+        if (carry_forward(f))
             return carry_lost(s);
-        if (!forward_over(f)) {
+        if (!forward_is_over(f)) {
             forward_arm(f);
             p = &f->next;
             continue;
         }
-        if (f->open && (ssh_get_poll_flags(s->ssh) &
-                        SSH_WRITE_PENDING)) { /* else libssh would forget to send the CLOSE */
+        /* With unsent bytes libssh would not send the CLOSE. */
+        if (f->open && (ssh_get_poll_flags(s->ssh) & SSH_WRITE_PENDING)) {
             p = &f->next;
             continue;
         }
         *p = f->next;
         forward_free(f);
     }
-    /* Writing takes in what has arrived, too, and no event of the socket will tell of it. */
+    /* A write also reads packets, and the socket will not signal these. */
     for (struct ssh_forward *f = j->forwards; f; f = f->next)
         s->more |= (f->remote_closed && !f->to_host.len && !f->left) ||
                    (!f->open && !f->denied && ssh_channel_is_open(f->channel));

@@ -1,9 +1,9 @@
-/* ssh_jump.c - jump hosts: one connection to each, which carries those to all hosts behind it.
+/* ssh_jump.c - jump hosts: one connection to each carries the connections to all hosts behind it.
  *
- * A jump host is known by the chain that leads to it ("first,second"): the session of the last one
- * is reached through the jump host of the chain before it. sshd's MaxSessions does not count the
- * channels that it carries. It stays connected until the pool's last session has ended; one that
- * was lost is connected anew for whoever comes later.
+ * The key of a jump host is the chain that leads to it ("first,second"). The session of the last
+ * link goes through the jump host of the chain before it. sshd's MaxSessions does not count the
+ * channels that a jump host carries. The connection lasts until the pool's last session has ended.
+ * After a loss, the next session that needs the jump host connects again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@ const char *jump_failure(const struct session *s) {
 }
 
 void jump_dropped(struct ssh_jump *j, const struct pd_err *why) {
-    if (!j->down && why->code && j->s &&
-        j->s->step == STEP_CLOSING) { /* else it is only connecting anew */
+    /* In another step the session only connects again. */
+    if (!j->down && why->code && j->s && j->s->step == STEP_CLOSING) {
         j->down = 1;
         pd_fail(&j->why, why->code == PD_ECLOSED ? PD_EHOST : why->code, "jump host %s: %s",
                 jump_name(j), why->msg);
@@ -53,7 +53,7 @@ static void on_close(const struct pd_err *why, void *arg) {
 static const struct transport_events events = {.on_open = on_up,
                                                .on_close = on_close}; /* it runs no command */
 
-/* "[user@]host[:port]", also "[::1]:22" and "ssh://user@host:port", of the chain's last link. */
+/* "[user@]host[:port]", also "[::1]:22" and "ssh://user@host:port", for one link of a chain. */
 static int parse_link(struct host *h, char *text, struct pd_err *err) {
     int64_t port = 0;
     char *s = pd_trim(text), *at, *colon;
@@ -101,13 +101,13 @@ static int jump_open(struct ssh_jump *j, int depth, struct pd_err *err) {
     j->s->jump = j;
     j->s->depth = depth;
     j->s->given_jump = chain;
-    j->pool->n_sessions--; /* not a caller's */
+    j->pool->n_sessions--; /* it counts as background */
     ssh_pool_background(j->pool, 1);
     return 0;
 }
 
-/* Is `j` reached by way of `other`, or about to be? */
-static int goes_by(const struct ssh_jump *j, const struct ssh_jump *other) {
+/* Does `j` go through `other`, or will it? */
+static int goes_through(const struct ssh_jump *j, const struct ssh_jump *other) {
     for (; j; j = j->s ? j->s->via : NULL)
         if (j == other)
             return 1;
@@ -118,7 +118,7 @@ int ssh_jump_get(struct ssh_jump **out, struct session *s, const char *spec, str
     struct ssh_pool *pool = s->pool;
     for (struct ssh_jump *j = pool->jumps; j; j = j->next)
         if (!j->down && !strcmp(j->spec, spec)) {
-            if (s->jump && goes_by(j, s->jump))
+            if (s->jump && goes_through(j, s->jump))
                 return pd_fail(err, PD_ECONF,
                                "jump hosts in a circle: %s is reached by way of itself", spec);
             *out = j;

@@ -1,5 +1,4 @@
-/* ssh_jump.h - a jump host, as its session (ssh_jump.c) and what it carries (ssh_forward.c) see it.
- */
+/* ssh_jump.h - a jump host: its session (ssh_jump.c) and its forwards (ssh_forward.c). */
 #ifndef LAUNCHER_SSH_JUMP_H
 #define LAUNCHER_SSH_JUMP_H
 
@@ -8,7 +7,7 @@
 struct ssh_jump {
     struct ssh_pool *pool;
     char *spec;
-    struct session *s; /* NULL once it has ended */
+    struct session *s; /* NULL after its end */
     int up, down;
     struct pd_err why; /* down */
     struct wait_list waiters;
@@ -16,7 +15,7 @@ struct ssh_jump {
     struct ssh_jump *next;
 };
 
-const char *jump_name(const struct ssh_jump *j); /* the last of its chain */
-void jump_forwards_drop(struct ssh_jump *j);     /* whoever waits for one is woken */
+const char *jump_name(const struct ssh_jump *j); /* the last link of the chain */
+void jump_forwards_drop(struct ssh_jump *j);     /* wakes the sessions that wait */
 
 #endif

@@ -1,4 +1,4 @@
-/* ssh_pool.c - what the sessions of a run share: known hosts, key files, and turns. */
+/* ssh_pool.c - what all sessions share: options, known hosts, key files, and turns. */
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -71,8 +71,7 @@ void wait_wake_all(struct wait_list *list) {
     }
 }
 
-/* First come, first served, except that a session whose address is full does not hold up the
- * others. */
+/* In order of arrival, except that sessions whose address is at its limit are passed over. */
 static void give_turns(struct ssh_pool *pool) {
     for (struct session *s = pool->turns.head, *next; s && pool->active < pool->fanout; s = next) {
         next = s->next_waiting;
@@ -101,8 +100,8 @@ void ssh_pool_leave(struct session *s) {
     give_turns(s->pool);
 }
 
-/* Its sshd takes fewer at a time than we thought, or others use it, too: half as many, and slowly
- * more again. */
+/* The sshd takes fewer connections at a time, or has other clients: the limit is halved, and
+ * ssh_slot_let_in raises it slowly. */
 void ssh_slot_dropped(struct ssh_slot *slot) {
     slot->limit = slot->limit > 1 ? slot->limit / 2 : 1;
     slot->n_in = 0;
@@ -115,8 +114,8 @@ void ssh_slot_let_in(struct ssh_slot *slot) {
     }
 }
 
-/* What goes on beside the sessions must be over when the last of them tells its end: then the loop
- * may be closed. */
+/* After the last on_close the caller may close the loop, so the last session waits until all
+ * background work has ended. */
 void ssh_pool_background(struct ssh_pool *pool, int change) {
     pool->n_background += change;
     struct session *s = pool->last;
@@ -152,8 +151,8 @@ static void read_key(struct ssh_pool *pool, struct ssh_key_file *k) {
     }
     if (k->key)
         return;
-    /* OpenSSH's format has the public part in the file itself; beside it, it also tells which key
-     * of an agent is meant. */
+    /* The public part is in NAME.pub, or in the file itself (OpenSSH's format). It also selects the
+     * key of an agent. */
     if (pd_fmt(pub, sizeof pub, "%s.pub", k->path) ||
         ssh_pki_import_pubkey_file(pub, &k->pub) != SSH_OK)
         if (ssh_pki_import_pubkey_file(k->path, &k->pub) != SSH_OK)
@@ -195,7 +194,7 @@ struct ssh_slot *ssh_pool_slot(struct ssh_pool *pool, const char *name) {
 
 enum { LISTS_MAX = 16 };
 
-/* Names apart by blanks, as words of their own at `v`; what has ~ gets the home folder. */
+/* Splits `text` at blanks into `v`, and expands a leading ~. */
 static int split_files(const struct ssh_pool *pool, const char *text, char **v, size_t *n) {
     char *copy = pd_strdup(text), *save = NULL;
     if (!copy)
@@ -250,7 +249,7 @@ const struct ssh_known *ssh_pool_known(struct ssh_pool *pool, const char *files,
     size_t n = 0;
     const struct ssh_known *k = NULL;
     int rc;
-    if (pool->known_named) { /* a file that conf.ini names is the only one */
+    if (pool->known_named) { /* only the file that conf.ini names */
         rc = (v[n++] = pd_strdup(pool->known_hosts_file)) ? 0 : PD_ENOMEM;
     } else {
         rc = split_files(pool, files ? files : "~/.ssh/known_hosts ~/.ssh/known_hosts2", v, &n);
@@ -276,7 +275,7 @@ static char *home_dir(void) {
     return pd_strdup(home && *home ? home : pw ? pw->pw_dir : "/");
 }
 
-static int is_usual(const struct ssh_pool *pool, const char *path, const char *below_home) {
+static int is_default_file(const struct ssh_pool *pool, const char *path, const char *below_home) {
     size_t n = strlen(pool->home);
     return !strncmp(path, pool->home, n) && !strcmp(path + n, below_home);
 }
@@ -301,9 +300,9 @@ static int copy_options(struct ssh_pool *pool, const struct ssh_opts *o, char **
 
 static int check_files(struct ssh_pool *pool, const char *config, struct pd_err *err) {
     struct stat st;
-    /* The usual places, named or not, need not be there. */
-    int config_named = !is_usual(pool, config, "/.ssh/config");
-    pool->known_named = !is_usual(pool, pool->known_hosts_file, "/.ssh/known_hosts");
+    /* The usual files may be missing, even if conf.ini names them. */
+    int config_named = !is_default_file(pool, config, "/.ssh/config");
+    pool->known_named = !is_default_file(pool, pool->known_hosts_file, "/.ssh/known_hosts");
     if (pool->known_named && !pool->accept_new && stat(pool->known_hosts_file, &st))
         return pd_fail_errno(err, PD_ECONF, errno, "known_hosts: cannot read %s",
                              pool->known_hosts_file);
@@ -320,18 +319,18 @@ static int check_files(struct ssh_pool *pool, const char *config, struct pd_err 
 
 int ssh_pool_new(struct ssh_pool **out, uv_loop_t *loop, const struct ssh_opts *o,
                  struct pd_err *err) {
-    struct pd_err own = {0};
+    struct pd_err pool_err = {0};
     struct ssh_pool *pool = pd_calloc(1, sizeof *pool);
     char *config = NULL;
     if (!pool)
         return pd_fail(err, PD_ENOMEM, "out of memory");
     pool->loop = loop;
-    int rc = copy_options(pool, o, &config) ? pd_fail(&own, PD_ENOMEM, "out of memory")
-                                            : check_files(pool, config, &own);
+    int rc = copy_options(pool, o, &config) ? pd_fail(&pool_err, PD_ENOMEM, "out of memory")
+                                            : check_files(pool, config, &pool_err);
     free(config);
     if (rc) {
         ssh_pool_free(pool);
-        return pd_fail(err, own.code, "%s", own.msg);
+        return pd_fail(err, pool_err.code, "%s", pool_err.msg);
     }
     *out = pool;
     return 0;

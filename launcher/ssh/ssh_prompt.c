@@ -29,13 +29,12 @@ no_answer(struct ssh_prompt *p, const char *fmt, ...) {
     return -1;
 }
 
-/* One line from `fd` into p->answer. 0, or -1 with the reason. */
+/* Reads one line from `fd` into p->answer. -1: p->why has the reason. */
 static int read_line(struct ssh_prompt *p, int fd) {
     size_t n = 0;
     for (;;) {
         struct pollfd v[2] = {{.fd = fd, .events = POLLIN}, {.fd = p->cancel_fd, .events = POLLIN}};
-        if (poll(v, 2, -1) <
-            0) { /* no deadline: a person takes as long as it takes, cancel_fd ends it */
+        if (poll(v, 2, -1) < 0) { /* no deadline: cancel_fd ends it */
             if (errno == EINTR)
                 continue;
             return no_answer(p, "cannot read the answer: %s", strerror(errno));
@@ -64,7 +63,7 @@ static int read_line(struct ssh_prompt *p, int fd) {
     }
 }
 
-static int on_terminal(struct ssh_prompt *p, int tty) {
+static int ask_on_terminal(struct ssh_prompt *p, int tty) {
     struct termios before, during;
     if (tcgetattr(tty, &before))
         return no_answer(p, "cannot use the terminal: %s", strerror(errno));
@@ -72,7 +71,7 @@ static int on_terminal(struct ssh_prompt *p, int tty) {
     during.c_lflag |= ICANON | ISIG;
     if (!p->echo)
         during.c_lflag &= ~(tcflag_t)(ECHO | ECHOE | ECHOK | ECHONL);
-    tcsetattr(tty, TCSAFLUSH, &during); /* what was typed before is not the answer */
+    tcsetattr(tty, TCSAFLUSH, &during); /* drops what was typed before */
     pd_write_all(tty, p->text, strlen(p->text));
     int rc = read_line(p, tty);
     tcsetattr(tty, TCSADRAIN, &before);
@@ -81,7 +80,7 @@ static int on_terminal(struct ssh_prompt *p, int tty) {
     return rc;
 }
 
-static int by_program(struct ssh_prompt *p, const char *program) {
+static int ask_by_program(struct ssh_prompt *p, const char *program) {
     int out[2], status = 0;
     pid_t pid;
     char *argv[] = {(char *)(size_t)program, (char *)(size_t)p->text, NULL};
@@ -106,14 +105,14 @@ static int by_program(struct ssh_prompt *p, const char *program) {
     return rc || !status ? rc : no_answer(p, "%.100s gave no answer", program);
 }
 
-static int set(const char *name) {
+static int env_is_set(const char *name) {
     const char *value = getenv(name);
     return value && *value;
 }
 
 int ssh_prompt_ask(struct ssh_prompt *p) {
     const char *program = getenv("SSH_ASKPASS"), *require = getenv("SSH_ASKPASS_REQUIRE");
-    int display = set("DISPLAY") || set("WAYLAND_DISPLAY");
+    int display = env_is_set("DISPLAY") || env_is_set("WAYLAND_DISPLAY");
     int force = require && !strcmp(require, "force"),
         prefer = require && !strcmp(require, "prefer");
     p->answer[0] = p->why[0] = 0;
@@ -121,13 +120,13 @@ int ssh_prompt_ask(struct ssh_prompt *p) {
     if (!program || !*program || (require && !strcmp(require, "never")))
         program = NULL;
     if (program && (force || (prefer && display)))
-        return by_program(p, program);
+        return ask_by_program(p, program);
     int tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (tty < 0 && program && (display || prefer))
-        return by_program(p, program);
+        return ask_by_program(p, program);
     if (tty < 0)
         return no_answer(p, "there is no terminal to ask on");
-    int rc = on_terminal(p, tty);
+    int rc = ask_on_terminal(p, tty);
     close(tty);
     if (rc)
         sodium_memzero(p->answer, sizeof p->answer);

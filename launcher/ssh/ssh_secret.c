@@ -1,10 +1,9 @@
-/* ssh_secret.c - passphrases and passwords: asked once for all sessions, one question at a time, by
- * a thread.
+/* ssh_secret.c - passphrases and passwords: a thread asks for each once, one question at a time.
  *
- * The thread has a struct ask of its own; the loop looks into it when the thread has said that it
- * is done. A signal while the terminal's echo is off withdraws the question, so that the thread
- * puts the terminal right; where nobody else handles that signal it is raised again then. Secrets
- * are in memory that is locked and wiped; they are in no log and no argv.
+ * The thread owns its struct ssh_question until its uv_async arrives. A signal while the echo of
+ * the terminal is off cancels the question, so that the thread restores the terminal. If the
+ * process has no handler for the signal, it is raised again afterwards. Secrets are in locked
+ * memory that is wiped, and never in a log or an argv.
  */
 #include <signal.h>
 #include <sodium.h>
@@ -20,13 +19,13 @@
 enum { N_SIGNALS = 4 };
 static const int signums[N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-/* A question that a person has before him. */
-struct ask {
+/* The question that is on the terminal. */
+struct ssh_question {
     struct ssh_secret *x;
     uv_thread_t thread;
     uv_async_t done;
     uv_signal_t signals[N_SIGNALS];
-    int is_default[N_SIGNALS], raised; /* raised: a signal to be raised again */
+    int is_default[N_SIGNALS], raised; /* raised: the signal to raise again, or 0 */
     int n_handles, over;
     int cancel[2];             /* a pipe */
     struct ssh_prompt *prompt; /* sodium_malloc'ed */
@@ -37,8 +36,8 @@ struct ask {
 
 struct ssh_secrets {
     struct ssh_pool *pool;
-    struct ssh_secret *all, *head, *tail; /* head: of the questions still to be asked */
-    struct ask *asks;                     /* the one that is asked */
+    struct ssh_secret *all, *head, *tail; /* head: the queue of questions */
+    struct ssh_question *current;         /* the question on the terminal; NULL: none */
 };
 
 int ssh_secrets_new(struct ssh_pool *pool) {
@@ -83,8 +82,8 @@ struct ssh_secret *ssh_secret_get(struct ssh_pool *pool, const char *name) {
 
 /* --- the thread --- */
 
-/* A passphrase is tried at once: nobody is asked again over ssh for what can be told here. */
-static void ask_passphrase(struct ask *a) {
+/* A passphrase is tried at once on the key file, without a server. */
+static void ask_passphrase(struct ssh_question *a) {
     char again[500];
     for (int i = 0; i < SSH_ASK_MAX; i++) {
         if ((a->rc = ssh_prompt_ask(a->prompt)))
@@ -106,7 +105,7 @@ static void ask_passphrase(struct ask *a) {
 }
 
 static void on_thread(void *arg) {
-    struct ask *a = arg;
+    struct ssh_question *a = arg;
     if (a->x->unlocks)
         ask_passphrase(a);
     else
@@ -116,9 +115,9 @@ static void on_thread(void *arg) {
 
 /* --- the loop --- */
 
-static void ask_next(struct ssh_secrets *all);
+static void next_question(struct ssh_secrets *all);
 
-static void ask_free(struct ask *a) {
+static void question_free(struct ssh_question *a) {
     if (!a)
         return;
     for (int i = 0; i < 2; i++)
@@ -129,42 +128,41 @@ static void ask_free(struct ask *a) {
     free(a);
 }
 
-static void on_ask_closed(uv_handle_t *h) {
-    struct ask *a = h->data;
+static void on_question_closed(uv_handle_t *h) {
+    struct ssh_question *a = h->data;
     if (--a->n_handles)
         return;
     struct ssh_secrets *all = a->x->pool->secrets;
     struct ssh_pool *pool = all->pool;
     int raised = a->raised;
-    all->asks = NULL;
-    ask_free(a);
+    all->current = NULL;
+    question_free(a);
     if (raised)
         kill(getpid(), raised);
-    ask_next(all);
+    next_question(all);
     ssh_pool_background(pool, -1);
 }
 
-static void close_handles(struct ask *a) {
-    uv_close((uv_handle_t *)&a->done, on_ask_closed);
+static void close_handles(struct ssh_question *a) {
+    uv_close((uv_handle_t *)&a->done, on_question_closed);
     for (int i = 0; i < N_SIGNALS; i++)
-        uv_close((uv_handle_t *)&a->signals[i], on_ask_closed);
+        uv_close((uv_handle_t *)&a->signals[i], on_question_closed);
 }
 
-static void refuse(struct ssh_secret *x, const char *why) {
+static void secret_refuse(struct ssh_secret *x, const char *why) {
     x->state = SECRET_REFUSED;
     pd_fmt(x->why, sizeof x->why, "%s", why);
 }
 
-static void take_answer(struct ask *a) {
+static void take_answer(struct ssh_question *a) {
     struct ssh_secret *x = a->x;
     size_t n = strlen(a->prompt->answer);
     if (a->prompt->canceled) {
         x->state = SECRET_NONE;
-        if (x->waiters
-                .head) /* a signal: those who wait are told, and their owner hears of it, too */
-            refuse(x, a->prompt->why);
+        if (x->waiters.head) /* a signal: the sessions that wait fail */
+            secret_refuse(x, a->prompt->why);
     } else if (a->rc) {
-        refuse(x, a->prompt->why);
+        secret_refuse(x, a->prompt->why);
     } else if (x->unlocks) {
         x->unlocks->key = a->key;
         x->state = SECRET_HAVE;
@@ -173,12 +171,12 @@ static void take_answer(struct ask *a) {
         x->state = SECRET_HAVE;
         x->generation++;
     } else {
-        refuse(x, "out of memory");
+        secret_refuse(x, "out of memory");
     }
 }
 
-static void on_done(uv_async_t *h) {
-    struct ask *a = h->data;
+static void on_answered(uv_async_t *h) {
+    struct ssh_question *a = h->data;
     if (a->over)
         return;
     a->over = 1;
@@ -188,21 +186,21 @@ static void on_done(uv_async_t *h) {
     close_handles(a);
 }
 
-static void withdraw(struct ask *a) {
+static void cancel_question(struct ssh_question *a) {
     if (a->cancel[1] >= 0)
         close(a->cancel[1]);
     a->cancel[1] = -1;
 }
 
 static void on_signal(uv_signal_t *h, int signum) {
-    struct ask *a = h->data;
+    struct ssh_question *a = h->data;
     for (int i = 0; i < N_SIGNALS; i++)
         if (signums[i] == signum && a->is_default[i])
             a->raised = signum;
-    withdraw(a);
+    cancel_question(a);
 }
 
-static int watch_signals(struct ask *a, uv_loop_t *loop) {
+static int watch_signals(struct ssh_question *a, uv_loop_t *loop) {
     for (int i = 0; i < N_SIGNALS; i++) {
         struct sigaction old;
         a->is_default[i] = !sigaction(signums[i], NULL, &old) && old.sa_handler == SIG_DFL;
@@ -212,11 +210,11 @@ static int watch_signals(struct ask *a, uv_loop_t *loop) {
         if (!ignored)
             uv_signal_start(&a->signals[i], on_signal, signums[i]);
     }
-    return uv_async_init(loop, &a->done, on_done);
+    return uv_async_init(loop, &a->done, on_answered);
 }
 
-static struct ask *ask_new(struct ssh_secret *x) {
-    struct ask *a = pd_calloc(1, sizeof *a);
+static struct ssh_question *question_new(struct ssh_secret *x) {
+    struct ssh_question *a = pd_calloc(1, sizeof *a);
     if (!a)
         return NULL;
     a->x = x;
@@ -224,7 +222,7 @@ static struct ask *ask_new(struct ssh_secret *x) {
     a->prompt = sodium_malloc(sizeof *a->prompt);
     a->text = pd_strdup(x->prompt);
     if (!a->prompt || !a->text || uv_pipe(a->cancel, 0, 0)) {
-        ask_free(a);
+        question_free(a);
         return NULL;
     }
     memset(a->prompt, 0, sizeof *a->prompt);
@@ -234,35 +232,34 @@ static struct ask *ask_new(struct ssh_secret *x) {
     return a;
 }
 
-static void ask_next(struct ssh_secrets *all) {
-    while (all->head && !all->asks) {
+static void next_question(struct ssh_secrets *all) {
+    while (all->head && !all->current) {
         struct ssh_secret *x = all->head;
         if (!(all->head = x->next_queued))
             all->tail = NULL;
-        struct ask *a = ask_new(x);
+        struct ssh_question *a = question_new(x);
         if (!a) {
-            refuse(x, "out of memory");
+            secret_refuse(x, "out of memory");
             wait_wake_all(&x->waiters);
             continue;
         }
         a->done.data = a;
-        if (watch_signals(a, all->pool->loop)) { /* the loop has no more descriptors: nothing else
-                                                    will work, either */
-            refuse(x, "cannot ask: out of file descriptors");
+        if (watch_signals(a, all->pool->loop)) {
+            secret_refuse(x, "cannot ask: out of file descriptors");
             wait_wake_all(&x->waiters);
             a->n_handles = N_SIGNALS;
-            all->asks = a;
+            all->current = a;
             ssh_pool_background(all->pool, 1);
             for (int i = 0; i < N_SIGNALS; i++)
-                uv_close((uv_handle_t *)&a->signals[i], on_ask_closed);
+                uv_close((uv_handle_t *)&a->signals[i], on_question_closed);
             return;
         }
         a->n_handles = N_SIGNALS + 1;
-        all->asks = a;
+        all->current = a;
         ssh_pool_background(all->pool, 1);
         if (uv_thread_create(&a->thread, on_thread, a)) {
             a->over = 1;
-            refuse(x, "cannot start a thread to ask");
+            secret_refuse(x, "cannot start a thread to ask");
             wait_wake_all(&x->waiters);
             close_handles(a);
         }
@@ -277,7 +274,7 @@ void ssh_secret_ask(struct ssh_secret *x, struct session *s, const char *prompt)
     char *text = pd_strdup(prompt);
     ssh_secret_forget(x);
     if (!text) {
-        refuse(x, "out of memory");
+        secret_refuse(x, "out of memory");
         wait_wake_all(&x->waiters);
         return;
     }
@@ -291,13 +288,13 @@ void ssh_secret_ask(struct ssh_secret *x, struct session *s, const char *prompt)
     else
         all->head = x;
     all->tail = x;
-    ask_next(all);
+    next_question(all);
 }
 
 void ssh_secrets_cancel(struct ssh_secrets *all) {
     for (; all->head; all->head = all->head->next_queued)
         all->head->state = SECRET_NONE;
     all->tail = NULL;
-    if (all->asks)
-        withdraw(all->asks);
+    if (all->current)
+        cancel_question(all->current);
 }

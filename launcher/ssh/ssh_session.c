@@ -1,9 +1,9 @@
 /* ssh_session.c - one host: from a name to a command that runs, as a table of steps.
  *
- * Callbacks of libuv only report (they store what happened and call session_drive); session_drive
- * runs the current step's function, which returns the step to be in: its own while there is nothing
- * to do but wait. enter_step alone writes the state. Everything that libssh has buffered is handled
- * before the loop is asked to wait again, since the socket does not become readable for it.
+ * A callback of libuv stores the event and calls session_drive. session_drive runs the function of
+ * the current step, which returns the next step, or the same step in order to wait. Only enter_step
+ * writes the step. All bytes that libssh has buffered are handled before the loop waits again,
+ * since the socket does not become readable for them.
  *
  * The session of a jump host has no command; it ends in STEP_CARRY instead of STEP_OPEN.
  */
@@ -35,12 +35,11 @@ static void enter_closing(struct session *s);
 static const struct {
     const char *doing; /* "timed out while ..." */
     void (*enter)(struct session *);
-    enum ssh_step (*run)(struct session *); /* NULL: this step ends by an event only */
+    enum ssh_step (*run)(struct session *); /* NULL: only an event ends the step */
     int timed;                              /* connect_timeout counts */
 } steps[SSH_N_STEPS] = {
-    [STEP_CONFIG] = {"asking for its configuration", NULL, run_config,
-                     0},                                            /* has a limit of its own */
-    [STEP_JUMP] = {"waiting for the jump host", NULL, run_jump, 0}, /* likewise */
+    [STEP_CONFIG] = {"asking for its configuration", NULL, run_config, 0}, /* own limit */
+    [STEP_JUMP] = {"waiting for the jump host", NULL, run_jump, 0},        /* own limit */
     [STEP_TURN] = {"waiting for its turn", NULL, run_turn, 0},
     [STEP_RESOLVE] = {"resolving the name", NULL, run_resolve, 1},
     [STEP_FORWARD] = {"connecting through the jump host", NULL, run_forward, 1},
@@ -53,11 +52,10 @@ static const struct {
     [STEP_LOCKED_KEY_AUTH] = {"authenticating with a locked key file", NULL, run_locked_key, 1},
     [STEP_KBDINT_AUTH] = {"answering the server's questions", NULL, run_kbdint, 1},
     [STEP_PASSWORD_AUTH] = {"authenticating with a password", NULL, run_password, 1},
-    [STEP_ASK] = {"waiting for your answer", NULL, run_ask,
-                  0}, /* a person takes as long as it takes; Ctrl-C ends it */
+    [STEP_ASK] = {"waiting for your answer", NULL, run_ask, 0}, /* no limit; Ctrl-C ends it */
     [STEP_CHANNEL] = {"opening a channel", enter_channel, run_channel, 1},
     [STEP_EXEC] = {"starting a command", NULL, run_exec, 1},
-    [STEP_OPEN] = {"running", enter_open, run_open, 0}, /* its silence is watched instead */
+    [STEP_OPEN] = {"running", enter_open, run_open, 0}, /* on_alive probes */
     [STEP_CARRY] = {"carrying connections", enter_open, run_carry, 0},
     [STEP_BACKOFF] = {"waiting to connect again", enter_backoff, NULL, 0},
     [STEP_CLOSING] = {"closing", enter_closing, NULL, 0},
@@ -100,11 +98,11 @@ enum ssh_step session_lost(struct session *s) {
     return session_fail(s, PD_ECLOSED, "the connection was lost: %s", ssh_get_error(s->ssh));
 }
 
-/* --- handles, counted --- */
+/* --- handles --- */
 
 static void session_free(struct session *s) {
     transport_release(&s->base);
-    ssh_target_release(&s->to);
+    ssh_target_release(&s->target);
     free(s->command);
     free(s->alias);
     free(s->given_user);
@@ -123,7 +121,7 @@ void session_handle_gone(struct session *s) {
     struct ssh_pool *pool = s->pool;
     if (--s->n_handles)
         return;
-    if (s->jump) { /* the pool's own */
+    if (s->jump) { /* not a session of a caller */
         session_finish(s);
         return;
     }
@@ -131,7 +129,7 @@ void session_handle_gone(struct session *s) {
         session_finish(s);
         return;
     }
-    struct session *earlier = pool->last; /* others came while it waited */
+    struct session *earlier = pool->last; /* new sessions were opened while it waited */
     pool->last = s;
     if (earlier)
         session_finish(earlier);
@@ -150,7 +148,7 @@ static void on_poll_closed(uv_handle_t *h) {
 
 static void on_poll(uv_poll_t *h, int status, int events) {
     struct session *s = h->data;
-    (void)status; /* an error of the socket shows when it is used */
+    (void)status; /* the next use of the socket shows the error */
     if (events & UV_READABLE)
         s->heard = 1;
     session_drive(s);
@@ -170,7 +168,7 @@ int session_watch(struct session *s, int fd) {
     return 0;
 }
 
-/* The poll handle first: its descriptor is closed here. */
+/* The poll handle is closed first, because its descriptor is closed here. */
 void session_drop(struct session *s) {
     if (s->poll)
         uv_close((uv_handle_t *)s->poll, on_poll_closed);
@@ -189,23 +187,22 @@ void session_drop(struct session *s) {
     if (s->fd >= 0)
         close(s->fd);
     s->fd = -1;
-    if (s->proxy) /* it sees the end of its stdin; this is for one that does not look */
+    if (s->proxy) /* for a command that ignores the end of its stdin */
         uv_process_kill(s->proxy, SIGHUP);
     s->proxy = NULL;
 }
 
 enum ssh_step session_first_step(const struct session *s) {
-    return s->via ? STEP_FORWARD : s->to.proxy || s->addrs ? STEP_CONNECT : STEP_RESOLVE;
+    return s->via ? STEP_FORWARD : s->target.proxy || s->addrs ? STEP_CONNECT : STEP_RESOLVE;
 }
 
 /* --- waiting --- */
 
-static void arm(struct session *s, int again) {
+static void arm_poll(struct session *s, int again) {
     if (!s->poll)
         return;
-    if (agent_busy(s) ||
-        s->step ==
-            STEP_ASK) { /* a thread has the session now; or nobody looks what the server says */
+    /* A thread uses the connection, or no step reads from it. */
+    if (agent_busy(s) || s->step == STEP_ASK) {
         uv_poll_stop(s->poll);
         return;
     }
@@ -215,17 +212,17 @@ static void arm(struct session *s, int again) {
     else if (again || (s->ssh && (ssh_get_poll_flags(s->ssh) & SSH_WRITE_PENDING)) ||
              channel_wants_write(s) || jump_carries(s))
         events |= UV_WRITABLE;
-    if (s->step < STEP_OPEN) { /* else the server's small messages wait 40 ms for our delayed
-                                  acknowledgement */
+    /* With a delayed acknowledgement the server's small messages would wait 40 ms. */
+    if (s->step < STEP_OPEN) {
         int one = 1;
         setsockopt(s->fd, IPPROTO_TCP, TCP_QUICKACK, &one, sizeof one);
     }
     uv_poll_start(s->poll, events, on_poll);
 }
 
-/* In these steps libssh's calls go on saying "later" when the server has sent a DISCONNECT ("too
+/* In these steps the calls of libssh return "again" forever after a DISCONNECT of the server ("too
  * many failures"). */
-static int hung_up(const struct session *s) {
+static int server_hung_up(const struct session *s) {
     return s->step > STEP_HOST_KEY && s->step < STEP_OPEN && s->step != STEP_ASK && s->ssh &&
            !agent_busy(s) && (ssh_get_status(s->ssh) & (SSH_CLOSED | SSH_CLOSED_ERROR));
 }
@@ -237,7 +234,7 @@ void session_drive(struct session *s) {
     s->more = 0;
     while (steps[s->step].run) {
         enum ssh_step was = s->step, next = steps[was].run(s);
-        if (next == was && s->step == was && hung_up(s))
+        if (next == was && s->step == was && server_hung_up(s))
             next = was >= STEP_CHANNEL ? session_lost(s) : auth_broken(s);
         if (s->step == STEP_CLOSING || next == was)
             break;
@@ -245,8 +242,8 @@ void session_drive(struct session *s) {
     }
     s->in_drive = 0;
     if (s->step != STEP_CLOSING)
-        arm(s, s->more);
-    else if (s->close_in_drive) { /* closed by a callback: now that no libssh call is under way */
+        arm_poll(s, s->more);
+    else if (s->close_in_drive) { /* closed by a callback; no libssh call runs now */
         s->close_in_drive = 0;
         enter_closing(s);
     }
@@ -271,14 +268,14 @@ static void on_deadline(uv_timer_t *t) {
     session_fail(s, PD_ETIMEOUT, "timed out after %.3g s while %s",
                  (double)s->pool->connect_timeout_ms / 1000, steps[s->step].doing);
     if (agent_busy(s)) {
-        agent_cut(s); /* the thread comes back and finds the error */
+        agent_cut(s); /* the thread returns and finds the error */
         return;
     }
     enter_step(s, STEP_CLOSING);
 }
 
-/* An open connection: some ticks without a word, although asked, and it is lost. One tick may be
- * long (a laptop that slept), so ticks are counted, not seconds. */
+/* Probes an open connection without traffic. After ALIVE_TICKS probes without an answer the
+ * connection is lost. Ticks are counted, not seconds, since a machine may sleep during a tick. */
 static void on_alive(uv_timer_t *t) {
     struct session *s = t->data;
     if (s->heard) {
@@ -291,8 +288,8 @@ static void on_alive(uv_timer_t *t) {
         enter_step(s, STEP_CLOSING);
         return;
     }
-    /* The first call may only take in the answer to the one before. What else it takes in the drive
-     * handles. */
+    /* The first call may only read the answer to the last probe. session_drive handles the other
+     * packets that it reads. */
     ssh_send_keepalive(s->ssh);
     ssh_send_keepalive(s->ssh);
     session_drive(s);
@@ -301,19 +298,19 @@ static void on_alive(uv_timer_t *t) {
 /* --- steps --- */
 
 static enum ssh_step run_config(struct session *s) {
-    switch (ssh_class_state(s->config, s)) {
-    case CLASS_ASKED:
+    switch (ssh_query_state(s->query, s)) {
+    case QUERY_WAITS:
         return STEP_CONFIG;
-    case CLASS_FAILED:
-        return session_fail(s, ssh_class_error(s->config)->code, "%s",
-                            ssh_class_error(s->config)->msg);
-    case CLASS_KNOWN:
+    case QUERY_FAILED:
+        return session_fail(s, ssh_query_error(s->query)->code, "%s",
+                            ssh_query_error(s->query)->msg);
+    case QUERY_DONE:
         break;
     }
     wait_leave(s);
-    if (ssh_target_make(s, ssh_class_conf(s->config), &s->why))
+    if (ssh_target_make(s, ssh_query_settings(s->query), &s->why))
         return STEP_FAILED;
-    if (s->to.jump && ssh_jump_get(&s->via, s, s->to.jump, &s->why))
+    if (s->target.jump && ssh_jump_get(&s->via, s, s->target.jump, &s->why))
         return STEP_FAILED;
     return s->via ? STEP_JUMP : STEP_TURN;
 }
@@ -324,16 +321,16 @@ static enum ssh_step run_turn(struct session *s) {
     return s->has_slot ? session_first_step(s) : STEP_TURN;
 }
 
-static void let_in(struct session *s) {
+static void leave_slot(struct session *s) {
     if (s->has_slot)
         ssh_slot_let_in(s->slot);
     ssh_pool_leave(s);
 }
 
-static void enter_channel(struct session *s) { let_in(s); }
+static void enter_channel(struct session *s) { leave_slot(s); }
 
 static void enter_open(struct session *s) {
-    let_in(s); /* a jump host has no channel of its own */
+    leave_slot(s); /* a jump host has no channel of its own */
     s->heard = s->silent_ticks = 0;
     uv_timer_start(&s->deadline, on_alive, ALIVE_TICK_MS, ALIVE_TICK_MS);
     s->base.ev->on_open(s->base.arg);
@@ -364,8 +361,8 @@ static void enter_backoff(struct session *s) {
 }
 
 static void enter_closing(struct session *s) {
-    if (s->in_drive &&
-        !s->why.code) { /* transport_close from a callback: libssh may be on the stack */
+    /* transport_close from a callback: libssh may be on the stack. */
+    if (s->in_drive && !s->why.code) {
         s->close_in_drive = 1;
         return;
     }
@@ -373,8 +370,7 @@ static void enter_closing(struct session *s) {
     uv_close((uv_handle_t *)&s->deadline, on_timer_closed);
     uv_close((uv_handle_t *)&s->wake, on_timer_closed);
     if (agent_busy(s))
-        agent_cut(s); /* the connection goes when the thread has come back (session_handle_gone
-                         follows) */
+        agent_cut(s); /* when the thread has returned, on_worker_done drops the connection */
     else
         session_drop(s);
     connect_release(s);
@@ -395,14 +391,14 @@ static int session_write(struct transport *t, const void *p, size_t n) {
     if (transport_push(t, p, n))
         return PD_ENOMEM;
     if (!s->in_drive && s->step == STEP_OPEN)
-        arm(s, 0);
+        arm_poll(s, 0);
     return 0;
 }
 
 static void session_eof(struct transport *t) {
     struct session *s = (struct session *)t;
     if (!s->in_drive && s->step == STEP_OPEN)
-        arm(s, 1);
+        arm_poll(s, 1);
 }
 
 /* --- opening --- */
@@ -431,8 +427,7 @@ int ssh_session_open(struct session **out, struct ssh_pool *pool, const struct h
         copy_given(&s->given_identity, host->identity_file))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");
     if (!rc)
-        rc =
-            ssh_config_class(&s->config, pool->config, s->alias, s->given_user, s->given_port, err);
+        rc = ssh_config_query(&s->query, pool->config, s->alias, s->given_user, s->given_port, err);
     if (rc) {
         session_free(s);
         return rc;
@@ -443,7 +438,7 @@ int ssh_session_open(struct session **out, struct ssh_pool *pool, const struct h
     s->n_handles = 2;
     pool->n_sessions++;
     enter_step(s, STEP_CONFIG);
-    session_wake(s); /* no callback from inside this call */
+    session_wake(s); /* this call makes no callback */
     *out = s;
     return 0;
 }

@@ -1,5 +1,5 @@
-/* ssh_target.c - where a session goes, and with what: conf.ini first, then what ~/.ssh/config says,
- * then the usual. */
+/* ssh_target.c - the host of a session and how to reach it: conf.ini first, then ~/.ssh/config,
+ * then the defaults of ssh. */
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -33,19 +33,19 @@ static int is_yes(const char *value) {
     return value && (!strcasecmp(value, "yes") || !strcasecmp(value, "true"));
 }
 
-/* 0 also when there is nothing to copy. */
-static int copy(char **to, const char *from) {
+/* NULL and "none" are copied as NULL. */
+static int copy_value(char **to, const char *from) {
     *to = NULL;
     return from && strcasecmp(from, "none") && !(*to = pd_strdup(from)) ? PD_ENOMEM : 0;
 }
 
-static const char *my_name(void) {
+static const char *local_user(void) {
     struct passwd *pw = getpwuid(getuid());
     const char *user = pw ? pw->pw_name : getenv("USER");
     return user ? user : "root";
 }
 
-/* ssh_config(5), TOKENS; the value is malloc'ed, or NULL when memory is out. */
+/* Expands the tokens of ssh_config(5), TOKENS. malloc'ed; NULL: out of memory. */
 static char *expand_tokens(const struct ssh_pool *pool, const struct ssh_target *t,
                            const char *text) {
     char name[300], number[24], *out;
@@ -75,7 +75,7 @@ static char *expand_tokens(const struct ssh_pool *pool, const struct ssh_target 
                 put = t->user;
                 break;
             case 'u':
-                put = my_name();
+                put = local_user();
                 break;
             case 'l':
                 put = name;
@@ -130,9 +130,9 @@ static int add_key(struct ssh_pool *pool, struct ssh_target *t, const char *text
     return 0;
 }
 
-static int add_keys(struct session *s, const struct ssh_conf *conf) {
+static int add_keys(struct session *s, const struct ssh_settings *conf) {
     static const char *const usual[] = {"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"};
-    struct ssh_target *t = &s->to;
+    struct ssh_target *t = &s->target;
     int rc = 0;
     if (s->given_identity || *s->pool->identity_file)
         return add_key(s->pool, t, s->given_identity ? s->given_identity : s->pool->identity_file);
@@ -144,7 +144,7 @@ static int add_keys(struct session *s, const struct ssh_conf *conf) {
     return rc;
 }
 
-static int set_agent(struct session *s, const struct ssh_conf *conf) {
+static int set_agent(struct session *s, const struct ssh_settings *conf) {
     const char *path = conf->agent;
     if (!path || !strcmp(path, "SSH_AUTH_SOCK"))
         path = getenv("SSH_AUTH_SOCK");
@@ -152,30 +152,30 @@ static int set_agent(struct session *s, const struct ssh_conf *conf) {
         path = getenv(path + 1);
     if (!path || !*path || !strcasecmp(path, "none"))
         return 0;
-    char *tokens = expand_tokens(s->pool, &s->to, path);
-    s->to.agent_path = tokens ? ssh_pool_expand(s->pool, tokens) : NULL;
+    char *tokens = expand_tokens(s->pool, &s->target, path);
+    s->target.agent_path = tokens ? ssh_pool_expand(s->pool, tokens) : NULL;
     free(tokens);
-    return s->to.agent_path ? 0 : PD_ENOMEM;
+    return s->target.agent_path ? 0 : PD_ENOMEM;
 }
 
-/* [ssh] proxy_jump is the way to the nodes, not to the jump hosts; those of ~/.ssh/config count for
- * both. */
-static int set_way(struct session *s, const struct ssh_conf *conf) {
-    struct ssh_target *t = &s->to;
+/* [ssh] proxy_jump holds for the nodes only. ProxyJump and ProxyCommand of ~/.ssh/config hold for
+ * nodes and jump hosts. */
+static int set_jump(struct session *s, const struct ssh_settings *conf) {
+    struct ssh_target *t = &s->target;
     if (s->given_jump)
-        return copy(&t->jump, s->given_jump);
+        return copy_value(&t->jump, s->given_jump);
     if (!s->jump && *s->pool->proxy_jump)
-        return copy(&t->jump, s->pool->proxy_jump);
+        return copy_value(&t->jump, s->pool->proxy_jump);
     if (conf->proxy_jump &&
-        strcmp(conf->proxy_jump, s->alias)) /* under "Host *" it covers the jump host itself */
-        return copy(&t->jump, conf->proxy_jump);
+        strcmp(conf->proxy_jump, s->alias)) /* `Host *` covers the jump host as well */
+        return copy_value(&t->jump, conf->proxy_jump);
     if (!conf->proxy_command || !strcasecmp(conf->proxy_command, "none"))
         return 0;
     return (t->proxy = expand_tokens(s->pool, t, conf->proxy_command)) ? 0 : PD_ENOMEM;
 }
 
 static int set_slot(struct session *s) {
-    const struct ssh_target *t = &s->to;
+    const struct ssh_target *t = &s->target;
     struct pd_buf name;
     pd_buf_init(&name);
     pd_put_fmt(&name, "%s:%d", t->host, t->port);
@@ -187,8 +187,8 @@ static int set_slot(struct session *s) {
     return s->slot ? 0 : PD_ENOMEM;
 }
 
-int ssh_target_make(struct session *s, const struct ssh_conf *conf, struct pd_err *err) {
-    struct ssh_target *t = &s->to;
+int ssh_target_make(struct session *s, const struct ssh_settings *conf, struct pd_err *err) {
+    struct ssh_target *t = &s->target;
     struct ssh_pool *pool = s->pool;
     int64_t port = 22;
     int rc = 0;
@@ -198,7 +198,7 @@ int ssh_target_make(struct session *s, const struct ssh_conf *conf, struct pd_er
     const char *host = s->given_address ? s->given_address
                        : conf->hostname ? conf->hostname
                                         : s->alias;
-    const char *user = s->given_user ? s->given_user : conf->user ? conf->user : my_name();
+    const char *user = s->given_user ? s->given_user : conf->user ? conf->user : local_user();
     const char *family = conf->family ? conf->family : "any",
                *strict = conf->strict ? conf->strict : "ask";
     t->family = !strcasecmp(family, "inet")    ? AF_INET
@@ -213,8 +213,9 @@ int ssh_target_make(struct session *s, const struct ssh_conf *conf, struct pd_er
     t->methods = (is_no(conf->publickey) ? 0 : SSH_AUTH_METHOD_PUBLICKEY) |
                  (is_no(conf->password) ? 0 : SSH_AUTH_METHOD_PASSWORD) |
                  (is_no(conf->kbdint) ? 0 : SSH_AUTH_METHOD_INTERACTIVE);
-    if (copy(&t->alias, s->alias) || !t->alias || !(t->host = pd_strdup(host)) ||
-        !(t->user = pd_strdup(user)) || copy(&t->bind, conf->bind_address) || set_way(s, conf) ||
+    if (copy_value(&t->alias, s->alias) || !t->alias || !(t->host = pd_strdup(host)) ||
+        !(t->user = pd_strdup(user)) || copy_value(&t->bind, conf->bind_address) ||
+        set_jump(s, conf) ||
         (conf->key_alias && !(t->key_name = expand_tokens(pool, t, conf->key_alias))) ||
         add_keys(s, conf) || set_agent(s, conf) || set_slot(s))
         rc = pd_fail(err, PD_ENOMEM, "out of memory");

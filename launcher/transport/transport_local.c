@@ -85,6 +85,8 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
     }
     free(buf->base);
     if (n < 0) {
+        if (n != UV_EOF) /* what was read is not all */
+            pd_fail(&l->why, PD_EIO, "cannot read its output: %s", uv_strerror((int)n));
         uv_read_stop(s);
         l->eof++;
         maybe_end(l);
