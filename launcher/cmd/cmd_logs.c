@@ -32,7 +32,7 @@ struct logs_cmd {
 /* --- which nodes --- */
 
 static int add_item(struct logs_cmd *m, const struct client_env *c, const struct found_job *job,
-                     const char *item, struct pd_err *err) {
+                    const char *item, struct pd_err *err) {
     int64_t lo = 0, hi = 0;
     int ids = host_ids(item, &lo, &hi), n = 0;
     for (size_t i = 0; i < c->hosts.n; i++) {

@@ -48,8 +48,8 @@ int pd_fail(struct pd_err *err, int code, const char *fmt, ...)
 /* PD_ENOMEM: "no memory for WHAT". */
 int pd_oom(struct pd_err *err, const char *what);
 
-/* Same as pd_fail, followed by ": " and strerror(errnum). ENOSPC and EDQUOT always become PD_ENOSPC, ENOMEM
- * becomes PD_ENOMEM. */
+/* Same as pd_fail, followed by ": " and strerror(errnum). ENOSPC and EDQUOT always become
+ * PD_ENOSPC, ENOMEM becomes PD_ENOMEM. */
 int pd_fail_errno(struct pd_err *err, int code, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -41,12 +41,12 @@
  * ..., 1. Layer 0 has no such key.
  *
  * Kind 3, "history", accompanies a table whose rows are updated only when they are read
- * (ps/table/lazy_decay.h): count pairs of float64, dim 4; only in checkpoints. The contents of optimizer
- * state are defined by the servers: docs/model-format.md.
+ * (ps/table/lazy_decay.h): count pairs of float64, dim 4; only in checkpoints. The contents of
+ * optimizer state are defined by the servers: docs/model-format.md.
  *
- * Kind 5, "waiting", accompanies a table with admission or ageing (ps/table/row_policy.h): ids without a
- * row, and one 32-bit number for each instead of a value (dim 1). In all saves of such a table the
- * last MODEL_SEEN_WIDTH numbers of a row's state are its shows and clicks.
+ * Kind 5, "waiting", accompanies a table with admission or ageing (ps/table/row_policy.h): ids
+ * without a row, and one 32-bit number for each instead of a value (dim 1). In all saves of such a
+ * table the last MODEL_SEEN_WIDTH numbers of a row's state are its shows and clicks.
  *
  * manifest.json:
  *

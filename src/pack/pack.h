@@ -1,8 +1,8 @@
 /* pack.h - packages: a folder, an archive or one file as a tar.zst stream, and such a stream back
  * into a folder.
  *
- *      pack_tree ─▶ sink(bytes) ─▶ frames ─▶ pack_spool ┌─ pack_extract: aside, checked, synced, renamed
- *                    SHA-256                   SHA-256   └─ nothing left behind when anything fails
+ *     pack_tree ─▶ sink(bytes) ─▶ frames ─▶ pack_spool ─▶ pack_extract: beside the target, checked,
+ *                    SHA-256                   SHA-256     synced, renamed; nothing after a failure
  *
  * Invariants:
  * - The same tree gives the same bytes: entries sorted by bytes, owner 0:0, no access or change

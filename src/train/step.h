@@ -6,9 +6,9 @@
  * differently.
  *
  * reproducible = topology: each stream's share is a batch of its own, with the same shape in any
- * trainer. Gradients are added in the tree over stream ids (ps/plan/sum_tree.h): in the trainer for the
- * nodes of the tree that its streams fill, then at the servers. Example with 12 streams, of which
- * this trainer has [4, 8):
+ * trainer. Gradients are added in the tree over stream ids (ps/plan/sum_tree.h): in the trainer for
+ * the nodes of the tree that its streams fill, then at the servers. Example with 12 streams, of
+ * which this trainer has [4, 8):
  *
  *     [4,6) = 4 + 5, [6,7), [7,8)      one contribution for each of these largest nodes
  *

@@ -142,8 +142,9 @@ static int join_servers(struct trainer_state *t, struct pd_err *err) {
         .stream_hi = t->hi,
         .seed = (uint64_t)t->o->seed,
         .optimizer = {.conf = &t->config.optimizer},
-        .update = ps_update_rule_at((size_t)t->o->update)->name, /* the choices of the option are the names
-                                                             of the table: a test compares them */
+        .update =
+            ps_update_rule_at((size_t)t->o->update)->name, /* the choices of the option are the
+                                                       names of the table: a test compares them */
         .staleness = (uint32_t)t->o->staleness,
         .async_lagged_grad_discard_ratio = t->o->async_lagged_grad_discard_ratio,
         .geo_sgd_need_push_nums = (uint32_t)t->o->geo_sgd_need_push_nums,

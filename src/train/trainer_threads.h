@@ -8,7 +8,7 @@
  * If the pieces are a whole batch, one per thread, they become one gradient in the same run:
  *
  *     forward, backward of a piece │ barrier │ per thread: a slice of the gradients of matrices,
- *                                  │         │ of all samples (nn_exec_joint_gradient), and a slice of
+ *                                  │         │ of all samples (nn_exec_joint_gradient), and one of
  *                                  │         │ the sum of the other gradients
  *
  * No lock is taken per sample: the threads synchronise at the beginning and end of a run and at

@@ -1,9 +1,9 @@
 /* client_copies.c - each part of a model on another server's disk too, before the model is whole:
  * losing a server loses nothing.
  *
- *     parts are written ─▶ of each thread: PS_READ from its server, PS_STORE to the next one, piece by piece ─▶ PS_COMMIT
- *                          (layers below: PS_LINK to the next one, which has them already, of the
- * save before)
+ *     parts are written ─▶ for each thread, piece by piece: PS_READ from its server,
+ *                          PS_STORE to the next server ─▶ PS_COMMIT
+ *                          (layers below: PS_LINK to the next server, which has them already)
  *
  * What a server commits then are its own parts and those of the server before it. A checkpoint is
  * loaded from whoever has its parts (client_models.c), so nothing else has to know of copies. The

@@ -2,7 +2,7 @@
  * both ends live.
  *
  *     DOWN ─▶ CONNECTING ─▶ OPEN ─▶ DECLARING ─▶ ATTACHED
- *      ^          │           │         │            │      lost: again after 50 ms, 100 ms, ... 1 s, for at most
+ *      ^          │           │         │            │      lost: again after 50, 100, ... 1000 ms, for at most
  *      └──────────┴───────────┴─────────┴────────────┘      reconnect_ms
  *
  * Every frame that has been sent is kept until the server is known to have taken it: an answer to

@@ -1,7 +1,8 @@
 /* client_save.c - models: trainer 0 has all server threads write their parts, then says to every
  * server that the model is whole.
  *
- *     ps_save_start: PS_SAVE to every thread ─▶ all parts are written ─▶ copies of them ─▶ PS_COMMIT to server 0, 1, ... ─▶ done
+ *     ps_save_start: PS_SAVE to every thread ─▶ all parts are written ─▶ copies of the parts
+ *                    ─▶ PS_COMMIT to server 0, 1, ... ─▶ done
  *
  * Requests of a link are taken in order and a step needs this trainer's PS_STEP_END, so what the
  * servers save is the state between two steps, the same everywhere, though this trainer goes on at

@@ -1,9 +1,9 @@
 /* server_save.c - a server thread's part of a model is written while the thread goes on: training
  * pauses for a fork.
  *
- *     shard: ops.save ──▶ fork ──▶ child: ps_saving_image, from the memory of that moment; the result through a pipe, _exit
+ *     shard: ops.save ──▶ fork ──▶ child: ps_saving_image of the snapshot; result through a pipe, _exit
  *                           ├──▶ writer (a thread): waits for the child, ps_saving_rest ─▶ done
- *                           └──▶ the server thread goes on ─▶ on_done ─▶ ps_shard_saved answers trainer 0
+ *                           └──▶ the server thread continues ─▶ on_done ─▶ ps_shard_saved: answers
  *
  * Rows of tables are not in the child (snapshot.h), so what the thread changes is not copied page
  * by page. Other threads may hold any lock when the child begins, so it takes no memory and calls

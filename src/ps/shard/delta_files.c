@@ -1,7 +1,8 @@
 /* delta_files.c - saves that hold changes only: what they lie on, and since when rows are watched.
  *
- *     PS_CHAIN_BASE:  all rows ─▶ DIR/A/sparse-00000-of-00002.bin                rows are watched from here on
- *     PS_CHAIN_DELTA: changes  ─▶ DIR/B/sparse-00000-of-00002.delta-00001.bin    and a link to the file in A beside it, ...
+ *     PS_CHAIN_BASE:  all rows ─▶ DIR/A/sparse-00000-of-00002.bin; from then on rows are watched
+ *     PS_CHAIN_DELTA: changes  ─▶ DIR/B/sparse-00000-of-00002.delta-00001.bin, and beside it a link
+ *                                 to the file in A
  *
  * The files below are those that this thread has written itself since it began: their inodes are
  * known, so a folder that somebody has removed or replaced meanwhile, or a file system without

@@ -2,14 +2,14 @@
  *
  *     waiting ──asked for──▶ held by a trainer ──its next request says so──▶ done
  *        ▲                        │
- *        └── back ◀───────────────┘  the trainer is lost, or leaves the pass before the file is done
+ *        └── back ◀───────────────┘  the trainer is lost, or leaves the pass too early
  *
- * Files go out in the order of the job's list, those that came back first. A trainer whose node has
- * only some of them gets first those of its own number (file i is trainer i mod n's), then the
- * others' in order; it is told which one it will probably get next, so that it can be brought
- * meanwhile, and others leave that one for as long as they can. When none is left to hand out, a
- * request waits: until one comes back, or all are done and the pass is over for everybody at the
- * same time. Only the first dense thread of the first server is asked.
+ * Files are handed out in the order of the job's list; returned files come first. If a trainer's
+ * node has only some files, the trainer first gets its own files (file i belongs to trainer i mod
+ * n), then the files of others in order. The answer names the trainer's probable next file, so that
+ * its node can prefetch it; other trainers get that file last. When no file is left, a request
+ * waits until a file is returned, or until all are done and the pass ends for all trainers at once.
+ * Trainers ask only the first dense thread of the first server.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * here.
  *
  *     ps_params_declare                     everything has its initial values
- *     scratch.parts, scratch.ranges ─▶ ps_params_apply    one update: contributions are summed in the
- *                                           fixed tree, divided, and given to the optimizer once
+ *     scratch.parts, scratch.ranges ─▶ ps_params_apply    one update: contributions are summed in
+ *                                           the fixed tree, divided, and passed to the optimizer
  *     ps_params_gather                      rows as they are after the last update
  */
 #ifndef PD_PS_PARAMS_H

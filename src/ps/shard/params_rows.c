@@ -1,6 +1,7 @@
 /* params_rows.c - what a step does to the rows of a table.
  *
- *     contributions ─▶ merged by key, or chained by row ─▶ the sum of each row's, in the fixed tree ─▶ lots ─▶ optimizer
+ *     contributions ─▶ merged by key, or chained by row ─▶ each row's sum, in the fixed tree
+ *                   ─▶ lots of rows ─▶ optimizer
  *
  * Rows are short: an optimizer that is called for each spends more on the call, and on what does
  * not fill a vector, than on its values. So the sums of some rows, their values and their state are

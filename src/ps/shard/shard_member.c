@@ -3,13 +3,12 @@
  *
  *     attached ──connection breaks──▶ detached ──the same process comes back──▶ attached
  *                                        │
- *                                        ├─ not in time ─▶ lost: the job fails, or goes on without it
- *                                        └─ on_trainer_lost = wait: another process takes its
- * place, where this one was
+ *                                        ├─ not in time ─▶ lost: the job fails, or continues
+ *                                        └─ on_trainer_lost = wait: another process replaces it
  *
- * The process that takes a place begins at the step that the lost one had not ended, hears the
- * reductions since the pass began once more (it runs the program from there), and says again that
- * it is out of the pass.
+ * The replacement begins at the step that the lost process had not ended. It runs the pass from its
+ * beginning: it receives the reductions since then once more, and announces its end of the pass
+ * again.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* shard_save.c - a server thread saves its own part of a model: the life of a save. What is
  * written: shard_part.c.
  *
- *     PS_SAVE ──▶ shard_save: all that takes memory ──▶ ps_saving_image ──▶ ps_saving_rest ──▶ ps_shard_saved: answers
- *                                              └ ops.save: in a child of fork └ in a thread, while
- * this one goes on ┘
+ *     PS_SAVE ──▶ shard_save: allocates all memory
+ *             ──▶ ops.save: ps_saving_image in a forked child, then ps_saving_rest in a thread
+ *             ──▶ ps_shard_saved: answers; meanwhile the server thread continues
  *
  * Rows are written as they are after the last update, without being changed: a run that saves has
  * the same bits as one that does not. A checkpoint ("full") has beside them what the shard itself

@@ -1,13 +1,13 @@
 /* snapshot.h - the rows of a table as they were at one moment, read by another thread while the
  * table's owner goes on.
  *
- *     owner:  ps_snapshot_begin ──▶ before it changes a row for the first time (ps_table_change): a copy, then a bit
- *     reader: the row as it stands in the table, then the bit: if it is set, the copy
+ *     owner:  ps_snapshot_begin ──▶ before the first change of a row (ps_table_change): copy, set bit
+ *     reader: reads the row in the table, then the bit; if the bit is set, reads the copy
  *
- * So memory grows by the rows that change while somebody reads, and not by the pages that they lie
- * on; nothing is copied, mapped or write-protected at the cut itself: it costs the list of the
- * slabs and memory that nobody has touched yet. Which rows there are is the reader's matter; a row
- * that was removed, or whose place has another row since, reads as it was.
+ * Memory grows by the rows that change while the snapshot is read, not by their pages. The snapshot
+ * itself copies, maps and write-protects nothing: it costs the list of the slabs, and memory that
+ * is not touched yet. The reader must know the rows. A row that was removed, or whose place was
+ * given to another row, reads as it was.
  *
  * Memory: nine bits a row, and the copies: of a row's bytes and 16 more, or 40 where rows age.
  */
