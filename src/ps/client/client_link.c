@@ -2,8 +2,8 @@
  * both ends live.
  *
  *     DOWN ─▶ CONNECTING ─▶ OPEN ─▶ DECLARING ─▶ ATTACHED
- *      ^          │           │         │            │      lost: again after 50, 100, ... 1000 ms, for at most
- *      └──────────┴───────────┴─────────┴────────────┘      reconnect_ms
+ *      ^          │           │         │            │      lost: again after 50 ms ... 1 s,
+ *      └──────────┴───────────┴─────────┴────────────┘      for at most reconnect_ms
  *
  * Every frame that has been sent is kept until the server is known to have taken it: an answer to
  * it or to a later one says so, since a server takes the requests of a link in order. The frames'

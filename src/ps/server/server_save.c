@@ -1,7 +1,7 @@
 /* server_save.c - a server thread's part of a model is written while the thread goes on: training
  * pauses for a fork.
  *
- *     shard: ops.save ──▶ fork ──▶ child: ps_saving_image of the snapshot; result through a pipe, _exit
+ *     shard: ops.save ──▶ fork ──▶ child: ps_saving_image; the result through a pipe, _exit
  *                           ├──▶ writer (a thread): waits for the child, ps_saving_rest ─▶ done
  *                           └──▶ the server thread continues ─▶ on_done ─▶ ps_shard_saved: answers
  *

@@ -1,7 +1,7 @@
 /* snapshot.h - the rows of a table as they were at one moment, read by another thread while the
  * table's owner goes on.
  *
- *     owner:  ps_snapshot_begin ──▶ before the first change of a row (ps_table_change): copy, set bit
+ *     owner:  ps_snapshot_begin ──▶ before a row's first change (ps_table_change): copy, set bit
  *     reader: reads the row in the table, then the bit; if the bit is set, reads the copy
  *
  * Memory grows by the rows that change while the snapshot is read, not by their pages. The snapshot
