@@ -59,7 +59,7 @@ kill -INT "$PID"
 wait "$PID"
 [ $? = 130 ] || die "Ctrl-C on attach: $(cat "$TMP/attach.log")"
 OUT=$(cat "$TMP/attach.log")
-has "$JOB goes on"
+has "$JOB continues"
 has "paddlectl stop $JOB"
 expect 0 "$ctl" fetch --conf=../conf.ini # while it runs
 has "$JOB (running): fetched from 2 nodes into"

@@ -9,7 +9,7 @@ with open(sys.argv[1], encoding="utf-8") as f:
     page = f.read()
 top = sys.argv[2]
 new = r"New file `(?P<new>[^`]+)`"
-edit = r"In `(?P<old>[^`]+)`, (?P<side>after|before) the line with `(?P<text>[^`]+)`"
+edit = r"In\s+`(?P<old>[^`]+)`,\s+(?P<side>after|before)\s+the\s+line\s+with\s+`(?P<text>[^`]+)`"
 blocks = list(re.finditer(rf"^(?:{new}|{edit}):\n\n```\w*\n(?P<code>.*?)^```\n", page, re.M | re.S))
 if len(blocks) != page.count("\n```") // 2:
     sys.exit(f"{len(blocks)} of {page.count(chr(10) + '```') // 2} code blocks say where they belong")
@@ -22,9 +22,10 @@ for b in blocks:
     else:
         with open(path, encoding="utf-8") as f:
             lines = f.read().splitlines(keepends=True)
-        at = [i for i, line in enumerate(lines) if b["text"] in line]
+        text = " ".join(b["text"].split())
+        at = [i for i, line in enumerate(lines) if text in line]
         if len(at) != 1:
-            sys.exit(f"{path}: {len(at)} lines have the text: {b['text']}")
+            sys.exit(f"{path}: {len(at)} lines have the text: {text}")
         where = at[0] + (b["side"] == "after")
         text = "".join(lines[:where]) + b["code"] + "".join(lines[where:])
     with open(path, "w", encoding="utf-8") as f:
