@@ -35,7 +35,6 @@ has_flags() { # has_flags FLAG...: those that $flags lacks are in $missing
     [ -z "$missing" ]
 }
 
-# shellcheck disable=SC2046,SC2086
 programs=$(cd "$TOP" && for t in $TESTS; do echo tests/unit/*/"$t.c"; done | sed 's/\.c$//; s#^#build/dev/#')
 # shellcheck disable=SC2086
 make -C "$TOP" --no-print-directory -s -j"$(nproc)" DEV=1 $programs \
