@@ -23,3 +23,9 @@ flags=$(sed 's/^[^ ]* //; s/-O3/-O0/; s/-Wmissing-prototypes//' "$BIN/flags") ||
 [ ! -s "$TMP/alone" ] || die "$(cat "$TMP/alone" "$TMP/compiler")"
 
 /usr/bin/python3 tests/support/layers.py "$BIN" || die "see docs/design.md, Layers"
+
+# No circle of calls crosses a folder. src/nn is left out: its tables are declared below and filled above.
+# The made-up tree of test_layers.sh has no src/agent.
+[ ! -d src/agent ] ||
+    tests/support/call-circles --objects="$BIN" src/agent src/ps launcher >"$TMP/circles" ||
+    die "$(grep CROSSES "$TMP/circles")"
