@@ -1,7 +1,6 @@
 /* ssh_forward.c - the connections that a jump host carries.
  *
- *     session of a host --(socketpair)-- forward --(direct-tcpip channel)-- session of the jump
- * host
+ *     session of a host --(socketpair)-- forward --(direct-tcpip channel)-- jump host's session
  *
  * Backpressure, in both directions: bytes that the host's side does not take stay in libssh, whose
  * window fills. Bytes that the jump host's connection or the channel's window does not take stay in

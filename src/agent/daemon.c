@@ -45,11 +45,15 @@ static int own_stdio(const struct node_paths *p, int keep) {
 
 /* --- watcher, guardian, agent ---
  *
- * Each of the three is the parent of the next and a sub-reaper; the death of a parent is a TERM for
- * its child. So the agent dies                     its parent ends what is below the guardian, or
- * the watcher       the agent is told, and ends all itself two of them at once                the
- * third does one or the other: orphans come to it, or it is the agent A parent whose child died
- * waits for the agent as for its own, which it then is.
+ * Each of the three is the parent of the next, and a sub-reaper. When a parent dies, its child gets
+ * TERM. If these die:
+ *
+ *     the agent                      its parent ends all processes below it
+ *     the guardian or the watcher    the agent gets TERM and ends all processes itself
+ *     two of the three               the third does one or the other: the orphans become its
+ *                                    children, or it is the agent
+ *
+ * A parent whose child died waits for the agent as for its own child, which the agent then is.
  */
 
 /* In memory that the three share. */

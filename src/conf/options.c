@@ -205,8 +205,8 @@ static const struct pd_option table[] = {
      "each day"},
     {"train", "online_delta_period", PD_INT, F(online_delta_period), ALL, "1", 0, 1 << 30, 0,
      "passes",
-     "job = online: passes between saves; a save that is not of all rows has the changed rows; 0: "
-     "none"},
+     "job = online: passes between saves; a save that is not due to have all rows has the changed "
+     "rows; 0: only saves of all rows"},
     {"train", "online_keep", PD_INT, F(online_keep), ALL, "0", 0, 1 << 30, 0, "passes",
      "job = online: number of passes whose saved models are kept; older models are removed; 0: "
      "keep all"},

@@ -4,10 +4,11 @@
  *                     NAME.ids.npy, uint64 ascending, and NAME.npy, float32 [rows x dim] in that
  *                     order. A zip file without compression.
  *   word2vec          "ROWS DIM", then a line for each row: the word and its values in decimal
- * (nine digits, which read back to the same bits) word2vec-binary   the same with a blank after the
- * word, float32 little-endian values, newline original          a file for each parameter, with its
- * name: int32 format 0, uint32 bytes of a value 4, uint64 number of values, float32 values. A table
- * is written whole, with zeros for rows that the model lacks.
+ *                     (nine digits, which read back to the same bits)
+ *   word2vec-binary   the same with a blank after the word, float32 little-endian values, newline
+ *   original          a file for each parameter, with its name: int32 format 0, uint32 bytes of a
+ *                     value 4, uint64 number of values, float32 values. A table is written whole,
+ *                     with zeros for rows that the model lacks.
  *
  * The export streams. The output file is complete or absent. */
 #ifndef PD_MODEL_EXPORT_H

@@ -510,7 +510,7 @@ static int make_schema(struct model_ini *m, struct pd_err *err) {
                               *fields = data_setting(m, "fields");
     int line = 0;
     if (!format)
-        return 0; /* nn_graph_new reports it, if it is needed */
+        return 0; /* nn_graph_load reports it, if it is needed */
     int rc = data_schema_make(&m->schema, m->data_setting, m->n_data_settings, d->vocabulary.value,
                               d->start_id.value, d->end_id.value, &line, err);
     if (rc) {

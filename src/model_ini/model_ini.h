@@ -1,5 +1,5 @@
 /* model_ini.h - the model part of train.ini as typed structs: each value with its line, before
- * nn_graph_new checks whether the layers fit together.
+ * nn_graph_load checks whether the layers fit together.
  *
  *   [data] [field NAME]... [layer NAME]... [cost NAME]... [optimizer] [evaluator NAME]...
  *   src/conf reads [train].

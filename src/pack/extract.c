@@ -2,8 +2,9 @@
  * archive says can reach outside: every component is opened with O_NOFOLLOW from the descriptor of
  * the one above it.
  *
- *     target.part-XXXXXX/   built here       folders get their mode and time last: they may be
- * read-only target                after renameat   either all of it or nothing
+ *     target.part-XXXXXX/    built here; folders get their mode and time last: they may be
+ *                            read-only
+ *     target                 after renameat: complete or absent
  */
 #include <archive.h>
 #include <archive_entry.h>

@@ -36,8 +36,9 @@ struct train_grads;
 void train_params_bind(struct train_params *p, struct nn_exec *exec, struct train_grads *g);
 
 /* Takes a set of zeros for the feed whose rows were pulled last. Pieces of a feed that are executed
- * in parallel into one gradient have sets of kind FIRST or OTHER. Where a parameter is
- * nn_param_is_joint, the buffer of FIRST is uninitialised and those of OTHER are empty. */
+ * in parallel into one gradient have other kinds: FIRST for the first piece, OTHER for the others.
+ * If nn_param_is_joint is true for a parameter, its buffer in FIRST has any contents, and OTHER has
+ * none. */
 enum train_grads_kind { TRAIN_GRADS_ALONE, TRAIN_GRADS_FIRST, TRAIN_GRADS_OTHER };
 int train_grads_take(struct train_params *p, enum train_grads_kind what, struct train_grads **out,
                      struct pd_err *err);

@@ -21,16 +21,16 @@ struct node_paths {
     char dir[PATH_MAX / 2 + 80]; /* ROOT/JOB; "" without a job */
 };
 
-/* `root` is absolute or begins with "~/" (or is "~"): relative ones would mean another folder under
- * sshd than under a shell. `job` may be NULL. PD_EUSAGE says what is wrong. Makes nothing. */
+/* `root` is absolute or begins with "~/" (or is "~"). Other paths are refused (PD_EUSAGE), since
+ * they mean different folders under sshd and under a shell. `job` may be NULL. Creates nothing. */
 int node_paths_init(struct node_paths *p, const char *root, const char *job, struct pd_err *err);
 
 /* A name that is safe as a single path component: [A-Za-z0-9._-]+, not beginning with a dot, at
  * most 63 bytes. */
 int node_paths_name_ok(const char *s);
 
-/* Make ROOT/JOB and what lies in it, 0700; `node` (-1: not known) goes into nodefile. When another
- * agent has made it already: PD_EEXIST, naming both nodes. On failure nothing is left. */
+/* Creates ROOT/JOB and its contents, mode 0700; writes `node` (-1: unknown) to nodefile. PD_EEXIST,
+ * with the ids of both nodes, if another agent has created it. After a failure nothing is left. */
 int node_paths_make_job(const struct node_paths *p, int node, struct pd_err *err);
 
 /* "DIR/name" into `out`; too long is PD_EIO. */
@@ -41,7 +41,7 @@ int node_paths_read_node(const struct node_paths *p); /* -1: not there yet */
 
 int node_paths_read_pid(const struct node_paths *p); /* the agent's; 0: it has none, or is gone */
 
-/* What the job's result.json says: "done", "failed", "stopped"; "" without one. */
+/* Reads the status in result.json: "done", "failed", "stopped"; "" without a result. */
 void node_paths_read_status(const struct node_paths *p, char status[16]);
 
 /* Connect to the job's socket: a descriptor, or -1 when no agent listens. Never waits. */

@@ -216,7 +216,7 @@ static int encode_needed(struct file_taker *t, const struct need *q) {
         const struct file_piece *p = piece_of(t, &q->ids[i]);
         struct object_id is;
         if (!p)
-            return pd_fail(&t->err, PD_EPROTO, "no such object is of that file");
+            return pd_fail(&t->err, PD_EPROTO, "the file has no such object");
         if ((t->turn_bytes += p->len) > 2 * FILE_WINDOW)
             return pd_fail(&t->err, PD_EPROTO, "more is asked for than may be at once");
         if (read_at(t->fd, t->buf, p->len, p->off))

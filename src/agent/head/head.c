@@ -225,7 +225,8 @@ static void announce_end(struct ag_head *h) {
     h->io.over(h->arg, status, h->failure, h->later);
 }
 
-/* What was of the last attempt. Every node has answered: it has no process and tells of none. */
+/* Forgets the last attempt. Every node has answered, so no node has a process of it or will report
+ * any. */
 static void forget_attempt(struct ag_head *h) {
     head_forget_endpoints(h);
     for (int i = 0; i < h->spec->n_nodes; i++) {

@@ -61,7 +61,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         pd_fail(&err, PD_EPROTO, "a source does not send %s", wire_msg_name(f->type));
     else if (p->ev && !seal_open(&p->seal, f, &data, &n, &err) &&
              p->ev->on_records(p->arg, data, n))
-        pd_fail(&err, PD_EPROTO, "it sends what it was not asked for");
+        pd_fail(&err, PD_EPROTO, "it sends an object that was not requested");
     wire_frame_free(f);
     if (err.code) {
         pd_fail(&p->why, err.code, "%s", err.msg);

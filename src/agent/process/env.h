@@ -17,7 +17,7 @@
 struct env_role {
     enum role role;
     int rank, port;
-    int n_trainers;        /* of this attempt; spec.roles has those of the first one */
+    int n_trainers;        /* of this attempt; spec.roles has those of the first attempt */
     unsigned n_listen_fds; /* descriptors 4, 5, ... of our own pserver */
     int has_data_fd;       /* descriptor 4 of our own trainer: PADDLE_DATA_FD */
     const json_t *job_env; /* HD_START's `env` */

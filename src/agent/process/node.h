@@ -53,17 +53,17 @@ void node_reap(struct ag_node *n);
  * would not miss it otherwise, since its connections stand. Time counts only in calls. */
 void node_tick(struct ag_node *n, uint64_t passed_ms);
 
-/* Ends every process of the job on this node. Whoever wants that (the head, a client, a lease, a
- * signal) calls this; nothing else ends them. `done` (NULL: nobody) is called once none is left,
- * never from inside this call. While an end goes on, a further call joins it: the shorter grace
- * counts, and any other kind makes a restart the last end.
+/* Ends every process of the job on this node. Nothing else ends them: the head, a client, a lease
+ * and a signal all lead here. `done` (may be NULL) is called once no process is left, never from
+ * inside this call. A call during an end joins that end: the shorter grace period counts, and any
+ * other kind turns a restart into the last end.
  *
  *     NODE_END      TERM to all, KILL after the grace period
- *     NODE_STOP     a healthy job is stopped, in an order in which nobody reports the loss of a
- * peer: trainers, and all else that is no pserver, have the grace period. Our pserver hears of the
- * stop. It has TERM with NODE_END, which comes when no trainer is left anywhere, or a moment after
- * the grace period NODE_RESTART  as NODE_END, in the middle of the job: afterwards HD_BIND and
- * HD_START come again */
+ *     NODE_STOP     a healthy job is stopped, in an order in which no process reports a lost peer:
+ *                   trainers, and other processes that are no pserver, have the grace period. The
+ *                   pserver of this node is told of the stop. It gets TERM with NODE_END, which
+ *                   comes when no trainer is left on any node, or a moment after the grace period
+ *     NODE_RESTART  as NODE_END, in the middle of the job: HD_BIND and HD_START come again */
 enum node_end { NODE_END, NODE_STOP, NODE_RESTART };
 void node_end(struct ag_node *n, enum node_end kind, unsigned grace_ms, void (*done)(void *),
               void *arg);

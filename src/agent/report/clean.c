@@ -52,7 +52,7 @@ struct cleaning {
 
 static int is_dot(const char *name) { return !strcmp(name, ".") || !strcmp(name, ".."); }
 
-/* What lies in the folder, without following links. A missing folder is an empty one. */
+/* The contents of the folder, without following links. A missing folder is empty. */
 static int list(const char *dir, struct clean_entries *out, struct pd_err *err) {
     DIR *d = opendir(dir);
     struct dirent *de;
@@ -216,8 +216,8 @@ static int clean_workspaces(struct cleaning *c, const struct clean_entries *jobs
     return rc;
 }
 
-/* What the store knows of trees that are gone; after the trees, so that those that went just now
- * count. */
+/* Cleans the store (store_clean). Called after the trees are removed, so that the catalogs of those
+ * trees are cleaned, too. */
 static int clean_chunks(struct cleaning *c, struct pd_err *err) {
     uint64_t n = 0, bytes = 0;
     char name[40];

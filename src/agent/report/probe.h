@@ -1,8 +1,8 @@
-/* probe.h - which of a node's addresses lead to its agent?
+/* probe.h - finds out which addresses of a node lead to its agent.
  *
- * All addresses are tried at once, each with the whole handshake. The handshake proves the key and
- * tells the node's id, so that another machine behind an address (127.0.1.1, docker0's 172.17.0.1),
- * or another job's agent, is no answer.
+ * All addresses are tried at the same time, each with a complete handshake. The handshake proves
+ * the key and the node's id. So the agent of another job does not count, nor another machine behind
+ * an address such as 127.0.1.1 or docker0's 172.17.0.1.
  */
 #ifndef PD_AGENT_PROBE_H
 #define PD_AGENT_PROBE_H
@@ -29,8 +29,9 @@ struct probe_target {
     uint32_t node;
 };
 
-/* `hs` says who asks and holds the key (copied). `done` is called once, also from inside this call,
- * with what came of each address in the order given; they are valid until it returns. */
+/* `hs` (copied) has this end's identity and the key. `done` is called once, possibly from inside
+ * this call, with the result of each address in the given order. The results are valid until `done`
+ * returns. */
 int probe_node(struct agent_core *core, const struct wire_hs_opts *hs,
                const struct probe_target *target,
                void (*done)(void *arg, const struct probe_result *v, size_t n), void *arg,

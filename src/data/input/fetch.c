@@ -85,7 +85,7 @@ static int read_answer(struct data_fetch *f, uint32_t id, struct pd_err *err) {
     pd_reader_init(&r, head, sizeof head);
     uint32_t n = pd_get_u32(&r), of = pd_get_u32(&r), code = pd_get_u32(&r);
     if (n >= sizeof text || of != id || code > 1000)
-        return pd_fail(err, PD_EPROTO, "this node's agent answers something else");
+        return pd_fail(err, PD_EPROTO, "the answer of this node's agent is not valid");
     if (read_all(f->fd, text, n))
         return pd_fail(err, PD_ECLOSED, "this node's agent has ended in the middle of its answer");
     return code ? pd_fail(err, -(int)code, "%.*s", (int)n, text) : 0;

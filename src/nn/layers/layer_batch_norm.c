@@ -37,7 +37,7 @@ static int shape(struct nn_build *b, struct nn_node *self, struct pd_err *err) {
     if (momentum >= 1)
         return pd_fail(
             err, PD_ECONF,
-            "%s:%d: layer '%s': momentum is what the running mean keeps of itself, less than 1",
+            "%s:%d: layer '%s': momentum (the weight of the old running mean) must be less than 1",
             b->file, self->ini->momentum.line, self->name);
     self->size = in->size;
     self->image = in->image;

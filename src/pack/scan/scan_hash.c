@@ -81,8 +81,8 @@ int scan_is_as_hashed(const struct scan_entry *e, int fd) {
 
 /* 1 if a later write would give the file another ctime than `st` has. The listed file systems take
  * the ctime from the clock of `now` (ticks of some ms) and store all of it; file systems that store
- * only seconds show zeros. Exception: writes through a mapping that existed before change the ctime
- * late. The node finds these, because it hashes every object. */
+ * only seconds show zeros. Exception: writes through a mapping that was already written to. They
+ * change the ctime late. The receiving node finds them, because it hashes every object. */
 static int change_would_show(int fd, const struct stat *st, const struct timespec *now) {
     static const long known[] = {TMPFS_MAGIC,       EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
                                  BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC};
@@ -100,8 +100,7 @@ static int refresh(const struct scan *s, struct scan_entry *e, const struct stat
                    int64_t began_ns, struct pd_err *err) {
     const char *name = scan_name(s, e->path);
     if (!S_ISREG(st->st_mode))
-        return pd_fail(err, PD_EDATA, "%.300s/%.400s became something else while it was read",
-                       s->top, name);
+        return pd_fail(err, PD_EDATA, "%.300s/%.400s was replaced while it was read", s->top, name);
     e->size = (uint64_t)st->st_size;
     if (s->is_file) /* the worker: only its bytes count, not its times */
         return 0;

@@ -1,9 +1,10 @@
 /* store.h - the objects that a node still has from earlier packages. Each byte is on disk once: the
  * store knows WHERE IN A DEPLOYED TREE an object is, and holds only the manifests' objects itself.
  *
- *     ROOT/.paddlectl/chunks/<root id>-<unique>.cat    a CATALOG of a package deployed on this
- * node: manifest objects, one after the other index: {id, raw_len, place: in here | file number,
- * offset}, sorted by id paths of the files below ROOT, footer with counts and checksum
+ *     ROOT/.paddlectl/chunks/<root id>-<unique>.cat    a CATALOG of a deployed package:
+ *         manifest objects, one after the other
+ *         index: {id, raw_len, place: in here | file number, offset}, sorted by id
+ *         paths of the files below ROOT, footer with counts and checksum
  *     ROOT/.paddlectl/chunks/<unique>.part             a catalog in the making
  *
  * Both are flock'ed while their maker has them open.

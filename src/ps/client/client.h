@@ -80,9 +80,9 @@ struct ps_client_opts {
     const struct pd_log *log; /* may be NULL */
 };
 
-/* What processes that the launcher started know their job by: PADDLE_JOB_ID and, behind a restart,
- * its number, so that what is left of an earlier attempt on a node that was cut off does not get
- * in. "" without that variable. */
+/* The id by which the launcher's processes know their job: PADDLE_JOB_ID and, after a restart, the
+ * number of the restart. So a process of an earlier attempt, on a node that was cut off, is
+ * refused. "" without that variable. */
 enum { PS_JOB_MAX = 64 };
 int ps_job_of_environ(char out[PS_JOB_MAX], struct pd_err *err);
 
@@ -114,8 +114,8 @@ int ps_start(struct ps_client *c);
  * some of them only: the new one gives that step to the others. Its values may then be those of
  * before this step from some and of after it from others. */
 int ps_resumed(const struct ps_client *c, uint64_t *pass, uint64_t *batches);
-/* What the processes before this one had given to the steps of pass `pass`, the one of ps_resumed
- * or the one before it: 1, or 0: it is not known, or this trainer has no process before it. */
+/* The contributions of this trainer's earlier processes to pass `pass`, which is the pass of
+ * ps_resumed or the pass before it. 1; 0: unknown, or this trainer has no earlier process. */
 struct ps_before {
     uint64_t batches; /* number of batches of the pass in `sums`; UINT64_MAX: all. Batches beyond
                          ps_resumed's are trained again. */
@@ -141,13 +141,14 @@ enum ps_pull_mode { PS_NO_CREATE = 0, PS_CREATE = 1 };
 int ps_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out,
                  enum ps_pull_mode mode);
 
-/* Ahead, for the step after the one that is being made: created rows as they are after this step
- * (under the rules without a barrier: not before it), so that the keys travel and are looked up
- * while this step computes. Between the ps_wait of this step and its ps_step_end; complete after
- * the ps_wait behind that one. Until their push, no pass may end and no model be loaded. */
+/* Prefetch for the next step: requests rows, created if missing, with their values after the
+ * current step (rules without a barrier: not older than the current step). The keys are sent and
+ * looked up while the current step computes. Called between the ps_wait and the ps_step_end of the
+ * current step; complete after the following ps_wait. Before the push of these rows, no pass may
+ * end and no model may be loaded. */
 int ps_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out);
-/* What was asked for leaves now, the end of a step too (which else leaves with the pull or the wait
- * behind it), and what has arrived is taken; never blocks. */
+/* Sends queued requests now, also the end of a step, which otherwise leaves with the next pull or
+ * wait. Handles what has arrived. Never blocks. */
 int ps_flush(struct ps_client *c);
 
 int ps_wait(struct ps_client
@@ -198,22 +199,24 @@ uint64_t ps_step(const struct ps_client *c); /* the next step's number; the firs
 
 /* --- files that are handed out: data = queue, under the rules without a barrier --- */
 
-/* BLOCKS. The next file of the pass for this trainer, of n (the same for all, at most
- * PS_TASKS_MAX): 1 and *file in [0, n); 0: all have been read, whoever read them, and the pass is
- * over; or PD_E*. `done`: all samples of the file that it was given last are in steps that it has
- * ended, which every call but the first of a pass says; else 0. A trainer that is lost, or says
- * ps_pass_end, before it has said so gives its file back, and another one gets all of it: each file
- * is read once when nobody is lost, and at least once always. own_first: file i is at trainer i mod
- * the number of trainers, and is better read there; *next is then the one that will probably come
- * next, n: not known. Without it files come in order. */
+/* BLOCKS. Gets the next of the n files of the pass (n at most PS_TASKS_MAX, the same for all
+ * trainers). 1: *file in [0, n). 0: all files have been read, and the pass is over. Or PD_E*.
+ *
+ * done: 1 if all samples of this trainer's last file are in steps that it has ended; 0 only in the
+ * first call of a pass. A trainer that is lost, or calls ps_pass_end, before it has reported its
+ * file as done, gives the file back, and another trainer gets all of it. So each file is read at
+ * least once, and exactly once if no trainer is lost.
+ *
+ * own_first: file i is on the node of trainer i mod the number of trainers and is preferably read
+ * there; *next is then the probable next file (n: unknown). Without it files come in order. */
 int ps_next_task(struct ps_client *c, uint64_t n, int done, int own_first, uint64_t *file,
                  uint64_t *next);
 
 /* --- between steps --- */
 
-/* BLOCKS. This trainer's streams have no more data in this pass: it leaves the barrier, and the
- * others go on without it. Returns when all trainers have come here; everybody is in again then,
- * and ps_step is the same for all. */
+/* BLOCKS. Called when this trainer's streams have no more data in this pass: the trainer leaves the
+ * barrier, and the others continue without it. Returns when all trainers have called it. Then all
+ * are in the barrier again, and ps_step is the same for all. */
 int ps_pass_end(struct ps_client *c);
 /* Of the pass that ps_pass_end has ended: what all trainers gave to all server threads, a step to a
  * thread counting one, and what of it was dropped because its values were too old
@@ -258,14 +261,14 @@ struct ps_save_opts {
                                          0 all trainers' notes */
     const char *unsaid; /* note used for a stream without a note; NULL: such a save fails and names
                            the stream */
-    const char *data;   /* and what was trained last, for who goes on from it; may be NULL */
+    const char *data;   /* data trained last, for a job that resumes; may be NULL */
 };
 /* BLOCKS. One trainer calls this (trainer 0), while no step is under way on the servers: after
  * ps_start, ps_pass_end or ps_barrier, or with all pulls of the last step answered. */
 int ps_save(struct ps_client *c, const struct ps_save_opts *opts);
-/* The same without waiting: the model is as it is between the last step that this trainer has ended
- * and the next (in synchronous mode; else as it is when the servers hear of it), and training goes
- * on while it is written. One at a time. */
+/* ps_save without waiting. The model is saved as it is between the last step that this trainer has
+ * ended and the next step (rules without a barrier: when the request arrives). Training continues
+ * while the servers write. One save at a time. */
 int ps_save_start(struct ps_client *c, const struct ps_save_opts *opts); /* copies opts */
 int ps_save_busy(struct ps_client *c); /* never blocks: 1 under way, 0 done (or none), or PD_E* */
 int ps_save_wait(struct ps_client *c); /* BLOCKS until it is done */
@@ -277,9 +280,9 @@ struct ps_saved {
 const struct ps_saved *ps_last_saved(
     const struct ps_client *c); /* zeros before the first is done */
 
-/* How far this trainer is, for a checkpoint: one line of at most PS_NOTE_MAX - 1 bytes and its
- * newline for each of its streams, as it is after so many steps: ps_step, or one more in front of
- * ps_step_end. A checkpoint has the last one that is not after it. */
+/* Sends this trainer's note for checkpoints: one line for each of its streams, at most
+ * PS_NOTE_MAX - 1 bytes and a newline, valid after `after` steps (ps_step; before ps_step_end:
+ * ps_step + 1). A checkpoint holds the last note that is not newer than the checkpoint. */
 int ps_note(struct ps_client *c, uint64_t after, const char *text, size_t n);
 
 /* BLOCKS. One trainer calls this after ps_start, then all call ps_barrier. Every server must see
@@ -313,12 +316,12 @@ void ps_models_free(struct ps_models *m);
 size_t ps_models_n(const struct ps_models *m);
 const struct ps_checkpoint *ps_models_at(const struct ps_models *m, size_t i);
 
-/* One trainer calls this before ps_resume: checks all of number i, and brings to every server what
- * it needs and lacks. What is missing or damaged is said in *why (code 0: nothing is), and is no
- * failure of the client. */
+/* One trainer calls this before ps_resume. Checks all parts of model number i and copies to every
+ * server the parts that it needs and lacks. *why names a missing or damaged part (code 0: none);
+ * the client does not fail by it. */
 int ps_models_fetch(struct ps_client *c, struct ps_models *m, size_t i, const char *dir,
                     struct pd_err *why);
-/* What its manifest says of how to go on; for model_resume_release. */
+/* Reads the position to resume from in the manifest; for model_resume_release. */
 int ps_models_resume(struct ps_client *c, const struct ps_models *m, size_t i, const char *dir,
                      struct model_resume *out);
 /* From every server that has it; "pass-..." only. */

@@ -1,4 +1,4 @@
-/* client_beat.c - the trainer's end of the heartbeats; see beat.h. */
+/* client_beat.c - the trainer's end of the heartbeats; see client_beat.h. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,7 +21,7 @@ struct beat_link {
     struct net_conn *conn;
     int live, ever;         /* it has answered on this connection, on any */
     uint64_t unheard_ticks; /* with a connection, before it ever answered */
-    int64_t quiet_ticks;    /* below 0 after a cut; see beat.h */
+    int64_t quiet_ticks;    /* below 0 after a cut; see client_beat.h */
     uint32_t retry_ticks;
 };
 

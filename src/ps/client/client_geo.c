@@ -1,9 +1,8 @@
 /* client_geo.c - geo mode: this trainer steps by itself and every k steps exchanges what has
  * changed.
  *
- *     values of the servers ──▶ base, w          w steps by the optimizer, here, for k batches
- *     servers: value += share * (w - base)       then base and w begin anew from what the servers
- * have
+ *     values of the servers ──▶ base, w       w steps by the optimizer, here, for k batches
+ *     servers: value += share * (w - base)    then base and w begin anew with the servers' values
  *
  * Dense values are all exchanged, their share is 1 / trainers; of tables, the rows that were
  * touched since the last exchange, with a larger share where others have hardly touched them too. A
@@ -366,9 +365,9 @@ static int by_key(const void *a, const void *b) {
     return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* What a row's difference counts for: one over how many trainers, on average, have touched it in a
- * window as long as this one, when in a step each does as often as this one has in its other steps.
- */
+/* The weight of a row's difference: 1 / the expected number of trainers that touch the row in a
+ * window of this length, if each trainer touches it in a step as often as this trainer did in its
+ * other steps. */
 static float row_share(const struct ps_client *c, const struct geo_table *t, uint32_t row) {
     const struct ps_geo *g = c->geo;
     const double often = g->steps > 1 ? (double)(t->touches[row] - 1) / (double)(g->steps - 1) : 1;

@@ -4,8 +4,11 @@
  * A dense parameter is cut into blocks of at least 1024 values, about 128 a server when it is
  * large; a thread gets a run of consecutive blocks, so that a parameter has at most one segment in
  * a thread and travels without being gathered. Runs are sized so that all threads carry the same
- * number of values. Threads are counted over all servers in server order. Rows go to thread  (low
- * 32 bits of mix64(key)) * n_threads >> 32; the high bits choose the slot.
+ * number of values. Threads are counted over all servers in server order. Rows go to thread
+ *
+ *     (low 32 bits of mix64(key)) * n_threads >> 32
+ *
+ * The high bits choose the slot.
  */
 #ifndef PD_PS_LAYOUT_H
 #define PD_PS_LAYOUT_H

@@ -1,5 +1,5 @@
-/* server_beat.c - the server's end of the heartbeats: connections that a server thread has taken
- * and handed to the main thread, which does nothing else. See beat.h.
+/* server_beat.c - the server's end of the heartbeats. A server thread accepts the connections and
+ * hands them to the main thread, which does nothing else. See client_beat.h.
  *
  *     server thread: accept, handshake, PS_BEAT ─▶ server_beat_take ─▶ main thread: answers
  *     silence of heartbeat_ms ─▶ server_give_up ─▶ every thread: on_trainer_lost
@@ -22,7 +22,7 @@ struct server_beat {
     uint32_t trainer;
     uint64_t incarnation;
     struct net_conn *conn;
-    int64_t quiet_ms; /* below 0 after a cut; see beat.h */
+    int64_t quiet_ms; /* below 0 after a cut; see client_beat.h */
 };
 
 struct taken {

@@ -62,13 +62,13 @@ static void finish(struct server_thread *t) {
         net_close(p->conn);
 }
 
-/* Is there anybody left who is to hear how it ended? */
+/* 1 if no trainer is left to be told how the job ended. */
 static int nobody_to_tell(const struct server_thread *t) {
     return t->verdict ? !t->n_members && !t->n_lost : ps_shard_all_known(t->shard);
 }
 
-/* Nothing more happens here; who is connected, or comes back now, may still read what is to be
- * said. */
+/* Lingering: the thread does nothing more, but a trainer that is connected, or connects again, can
+ * still read the verdict. on_late ends the lingering. */
 static void on_late(uv_timer_t *timer) { finish(timer->data); }
 
 static void linger(struct server_thread *t, uint64_t ms, int verdict) {
@@ -327,8 +327,8 @@ static void shard_answers(void *arg, uint32_t trainer, uint16_t type, uint64_t r
         s[i] = (struct net_sec){sec[i].iov_base, sec[i].iov_len};
         bytes += sec[i].iov_len;
     }
-    /* To others than the one whose frame this is, whose answers net holds by itself: the sums of a
-     * step leave with its values. */
+    /* net itself holds the answers to the connection whose frame is being handled. Small answers to
+     * other connections are held here, so that the sums of a step leave with its values. */
     const int hold = p != t->current && bytes < HOLD_MOST;
     if (hold) {
         net_hold(p->conn, 1);
@@ -409,8 +409,8 @@ static void on_open(struct net_conn *c, void *arg) {
     refuse(p, WIRE_PS_DECLARE, 0, &err);
 }
 
-/* A member that cannot go on says why. What another server told it is passed on as it is: the first
- * cause. */
+/* A member fails and sends the reason. A reason that the member got from another server is passed
+ * on unchanged: it is the first cause. */
 static void failed_member(struct trainer_conn *p, const struct wire_frame *f) {
     struct pd_reader r;
     struct pd_err err = {0};
@@ -484,8 +484,8 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     int rc = ps_shard_frame(t->shard, p->trainer, net_peer_addr(c), f, &err);
     t->current = NULL;
     if (rc) {
-        struct pd_err own = {
-            0}; /* what it tells the other servers is its own trouble then, not the job's */
+        /* The trainer relays this reason to the other servers: its own failure, not the job's. */
+        struct pd_err own = {0};
         if (p->joined && on_lost(t) != PS_LOST_FAIL && !ps_shard_has_failed(t->shard))
             pd_fail(&own, PD_EGONE, "trainer %u was given up: %.800s", p->trainer, err.msg);
         refuse(p, type, req, own.code ? &own : &err);

@@ -1,5 +1,5 @@
-/* barrier.h - who waits for whom: the members, how far each is, and what they have asked for that
- * is not answered yet.
+/* barrier.h - the members of a pass: how far each member is, and its requests that wait for an
+ * answer.
  */
 #ifndef PD_PS_BARRIER_H
 #define PD_PS_BARRIER_H
@@ -9,11 +9,10 @@
 #include "wire/frame.h"
 
 enum {
-    SHARD_AHEAD = 8, /* steps that a member may be ahead of the barrier */
-    SHARD_RING =
-        SHARD_AHEAD + 1, /* steps of a member: those that it has ended, the one that it is at */
-    SHARD_REDUCES = 64,  /* reductions under way, of a member */
-    SHARD_ANSWERS = 128, /* kept for each member */
+    SHARD_AHEAD = 8,              /* steps that a member may be ahead of the barrier */
+    SHARD_RING = SHARD_AHEAD + 1, /* steps of a member: the ended steps and the current step */
+    SHARD_REDUCES = 64,           /* reductions under way, of a member */
+    SHARD_ANSWERS = 128,          /* kept for each member */
     SHARD_LISTS = 2, /* key lists of a member and table: of the batch that computes, of the next */
 };
 
@@ -85,7 +84,7 @@ struct shard_member {
     struct note {
         uint64_t after; /* so many steps */
         struct pd_buf text;
-    } note[2]; /* what it wants to be in a checkpoint; the first is the newer one */
+    } note[2]; /* the last two notes for checkpoints, newest first */
 };
 
 /* A request that is answered once `after` steps are applied. */
@@ -130,8 +129,8 @@ int shard_barrier_is_complete(
 
 /* Under a rule with a barrier: everybody in the pass has ended step b->step. */
 int shard_barrier_step_ready(const struct barrier *b);
-/* All are out of the pass and every step is applied. Who was started again has to say once more
- * that it is out. */
+/* 1 if all members have left the pass and every step is applied. A restarted trainer must send
+ * PS_PASS_END again. */
 int shard_barrier_pass_over(const struct barrier *b);
 uint64_t shard_barrier_furthest(
     const struct barrier *b); /* without a barrier: the step that some member has reached */

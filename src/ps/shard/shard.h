@@ -2,24 +2,24 @@
  * barrier. No sockets here: frames go in, answers come out through callbacks; the server thread,
  * the client's local mode and the fuzzer call it alike.
  *
- *     ps_shard_frame(DECLARE) from every trainer -> member
- *     PUSH ..., STEP_END        contribution of a member to its step; frames are kept, not copied
- *     all members of the pass have ended step s -> reduce in the fixed tree, apply once, s + 1,
- * answer the pulls PASS_END                  the member leaves the barrier until all have; then all
- * are in again
+ *     DECLARE          from every trainer (ps_shard_frame): the trainer becomes a member
+ *     PUSH, STEP_END   contribution of a member to its step; frames are kept, not copied
+ *                      all members of the pass have ended step s: reduce in the fixed tree, apply
+ *                      once, s + 1, answer the pulls
+ *     PASS_END         the member leaves the barrier until all have left; then all are in again
  *
  * That is the synchronous rule; under the others (update_rule.h) a contribution is applied when its
  * STEP_END comes.
  *
  * A push is identified by (epoch, the trainer's incarnation, streams, step, part); a part is a
- * parameter or a table. A second one, or one of a step already ended, is dropped and counted.
- * Everything else that does not fit is an error: the caller answers with it and closes the
- * connection, and calls ps_shard_gone.
+ * parameter or a table. A repeated push, or a push of a step that has ended, is dropped and
+ * counted. Any other invalid frame is an error: the caller answers with the error, closes the
+ * connection and calls ps_shard_gone.
  *
- * A member whose connection breaks stays one (ps_shard_detach): the same trainer declares again on
- * another connection, hears which of its requests was taken last, and repeats those that it has no
- * answer to. A repeated one is known by its id, which is not above the last: it is answered again,
- * from the answers that are kept, and not done again; pulls are done again.
+ * A member whose connection breaks stays a member (ps_shard_detach): the trainer declares again on
+ * another connection, is told the id of its last request that was taken, and repeats the requests
+ * without an answer. The id of a repeated request is not above that id. Such a request is not done
+ * again: it is answered from the kept answers. Only pulls are done again.
  *
  * A member that is gone for good: enum ps_lost, chosen with the option on_trainer_lost.
  */

@@ -24,8 +24,8 @@
 
 enum { SHARD_WAITING = 1024 /* requests of a member */ };
 
-/* The saves that the next one may leave out what has not changed since: the file of all rows, and
- * those of changes on top of it. */
+/* The files on which the next save of changes can build: the file of all rows, and the files of
+ * changes above it. */
 struct delta_files {
     char *folder; /* of the last one, which links to the files of the others; NULL: none */
     int full;     /* with the optimizer's state */

@@ -63,9 +63,10 @@ struct loading {
         history; /* of the state to be read, without that; updates in the table's history */
 };
 
-/* The rule's state, then, of a table that decays, the row as it was when it was last touched, and
- * when: by the history of its thread, which without a barrier is not that of the others. The row is
- * then taken as it was after the last update. */
+/* Loads a row with its state: the optimizer's numbers, then, for a table with decay, the row as of
+ * its last update and the number of that update. The number refers to the history of the thread
+ * that saved the row. Without a barrier the histories of the threads differ; then the row's value
+ * after the last update is loaded. */
 static int load_row(void *arg, uint64_t key, const float *row, const float *state, uint32_t width,
                     struct pd_err *err) {
     struct loading *l = arg;

@@ -1,13 +1,14 @@
-/* shard_part.c - the file of a part is written.
+/* shard_part.c - writes the file of a part.
  *
- *     part_make_room:   all that takes memory; of each table a cut (snapshot.h)
- *     ps_saving_image:  needs the memory of the moment of the cut, so a child of fork runs it: the
- * list of the rows, half sorted, which is left in shared memory; and all of a part without tables
- *     ps_saving_rest:   any thread, while the shard goes on: the list is sorted, and what the rows
- * were is written in that order
+ *     part_make_room    allocates all memory and makes a snapshot of each table (snapshot.h)
+ *     ps_saving_image   runs in a child of fork, since it needs the memory of the moment of the
+ *                       snapshot: writes the half sorted list of the rows into shared memory, and
+ *                       all of a part without tables
+ *     ps_saving_rest    runs in any thread while the shard continues: sorts the list and writes the
+ *                       rows of the snapshot in that order
  *
- * The rows are most of a model. They are not in the child (MADV_DONTFORK): what the shard changes
- * meanwhile is kept row by row, and not page by page.
+ * The rows are most of a model. They are not in the child (MADV_DONTFORK): before the shard changes
+ * a row, it copies this row aside, not a page.
  */
 #include "ps/shard/shard_part.h"
 
@@ -259,8 +260,8 @@ static void read_values(const struct ps_saving *j, const struct part_table *p, u
                                to + i * p->dim, p->dim);
 }
 
-/* The rule's numbers; of a table that decays, the row as it was when it was last touched, and when;
- * what was seen of it. */
+/* Reads the state of a row: the optimizer's numbers; for a table with decay, the row as of its last
+ * update and the number of that update; the counts of shows and clicks. */
 static void read_state(const struct ps_saving *j, const struct part_table *p, uint64_t from,
                        uint64_t n, float *to) {
     const uint32_t of_rule = j->full ? p->dim * j->s->params.optim->state : 0;

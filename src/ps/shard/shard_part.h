@@ -8,8 +8,8 @@
 #include "ps/shard/shard_int.h"
 #include "ps/table/snapshot.h"
 
-/* A table as it was at the cut. What has memory of its own lies in ps_saving.lists, where a child
- * of fork fills it in. */
+/* A table as it was at the snapshot. Lists are in the shared memory ps_saving.lists, where a child
+ * of fork fills them in. */
 struct part_table {
     struct ps_snapshot *cut;
     struct ps_index_entry *rows; /* [n], by ascending key once the writer has sorted the heaps */
@@ -34,7 +34,7 @@ struct ps_saving {
     struct delta_layer *layer;   /* [n_layers], the lowest first: the files of the part, the last is
                                     the one that is written */
     uint32_t n_layers;
-    /* What the answer says besides: as it was when the save began. */
+    /* Further contents of the answer, recorded when the save began. */
     struct pd_buf table_rows, notes; /* u64s; elements of PS_SAVE's answer */
     uint32_t n_notes;
     uint64_t updates, samples;

@@ -5,10 +5,10 @@
  *             ──▶ ops.save: ps_saving_image in a forked child, then ps_saving_rest in a thread
  *             ──▶ ps_shard_saved: answers; meanwhile the server thread continues
  *
- * Rows are written as they are after the last update, without being changed: a run that saves has
- * the same bits as one that does not. A checkpoint ("full") has beside them what the shard itself
- * knows (docs/model-format.md, "Optimizer state"). A save that goes on in a chain ("delta") has of
- * tables the rows that have changed since the one before (delta_files.c).
+ * Rows are written with their values after the last update, and saving changes no row: a run that
+ * saves has the same bits as a run that does not. A checkpoint ("full") also has the state that
+ * only the shard knows (docs/model-format.md, "Checkpoints"). A save of changes ("delta") has the
+ * rows of tables that changed since the save before (delta_files.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -145,7 +145,7 @@ static const struct pd_buf *current_note(const struct ps_shard *s, const struct 
     return &m->note[m->note[0].after > (s->params.rule->barrier ? s->barrier.step : m->step)].text;
 }
 
-/* What the answer says of the shard as it is now. 0 or PD_ENOMEM. */
+/* Records the state of the shard for the answer. 0 or PD_ENOMEM. */
 static int record_state(struct ps_saving *j) {
     const struct ps_shard *s = j->s;
     for (uint32_t i = 0; i < s->params.decl.n_sparse; i++)
@@ -167,7 +167,7 @@ static int record_state(struct ps_saving *j) {
     return j->table_rows.failed || j->notes.failed ? PD_ENOMEM : 0;
 }
 
-/* What the trainer wants to be in a checkpoint made after so many steps. No answer. */
+/* Keeps a trainer's note for a checkpoint after the given number of steps. No answer. */
 int shard_note(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
                struct pd_err *err) {
     struct shard_member *m = &s->barrier.members[trainer];
@@ -254,7 +254,7 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
     return 0;
 }
 
-/* The part is written: the answer tells of it, and of the files that it lies on. 0 or PD_ENOMEM. */
+/* Writes the answer: the part, and the files that it depends on. 0 or PD_ENOMEM. */
 static int put_saved(struct ps_saving *j, const struct model_part *part, struct ps_body *b) {
     struct model_part *own = &j->layer[j->n_layers - 1].part;
     struct pd_buf files;
@@ -286,7 +286,8 @@ static int put_saved(struct ps_saving *j, const struct model_part *part, struct 
     return rc;
 }
 
-/* The next save of the chain lies on this one, unless its rows were watched since another's cut. */
+/* The next save of changes builds on this save, unless rows have been watched since the snapshot of
+ * another save. */
 static void chain_on(struct ps_shard *s, struct ps_saving *j, int ok) {
     if (s->saves.delta.latest != j)
         return;

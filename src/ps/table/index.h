@@ -1,8 +1,8 @@
 /* index.h - 64-bit keys to row numbers, growing without a pause: extendible hashing over segments
  * of open addressing.
  *
- *     hash = mix64(key):   [ directory: up to 17 bits | slot: 15 bits | low 32 bits: choose the
- * server thread (layout.h) ]
+ *     hash = mix64(key):   [ directory: up to 17 bits | slot: 15 bits | low 32 bits ]
+ *                          (the low bits choose the server thread, layout.h)
  *
  *     directory ──▶ segment ──▶ slots {key, row}, linear probing
  *

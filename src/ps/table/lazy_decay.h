@@ -2,12 +2,16 @@
  * when somebody looks.
  *
  * In an update that touches a row, l2 * w is part of the gradient and l1 moves w towards 0
- * (optim.h). In one that does not, the gradient is nothing but l2 * w, and plain gradient descent
- * would do  w = w - lr * l2 * w,  then |w| = max(|w| - lr * l1, 0). Over updates s+1..t that is,
- * with a_i = 1 - lr_i l2 and c_i = lr_i l1,
+ * (optim.h). In an update that does not, the gradient is only l2 * w, and plain gradient descent
+ * would compute
  *
- *     |w_t| = max(P_t / P_s |w_s| - P_t (Q_t - Q_s), 0),   P_t = a_1 a_2 ... a_t,   Q_t = c_1 / P_1
- * + ... + c_t / P_t
+ *     w = w - lr * l2 * w, then |w| = max(|w| - lr * l1, 0)
+ *
+ * Over updates s+1..t, with a_i = 1 - lr_i l2 and c_i = lr_i l1, this is
+ *
+ *     |w_t| = max(P_t / P_s |w_s| - P_t (Q_t - Q_s), 0)
+ *     P_t = a_1 a_2 ... a_t
+ *     Q_t = c_1 / P_1 + ... + c_t / P_t
  *
  * (once at 0, a weight stays there), so two numbers per update are kept and a row is brought up to
  * date in one step, however long nobody asked for it. Exact, up to rounding, for sgd; for

@@ -2,10 +2,10 @@
  * probability, shows and clicks that fade, removal by score and by days unseen. The settings:
  * base/row_life.h; the formulas: docs/online.md.
  *
- *     every update:  ps_row_policy_show(key, shows) of each contribution's keys that have no row,
- * then of each such key ps_row_policy_admit: shall it have one from now on? a day's end:
- * ps_row_policy_day: everything fades and is a day older, rows and candidates that are no longer
- * worth their place go
+ *     every update:  ps_row_policy_show(key, shows) of each contribution's keys without a row, then
+ *                    ps_row_policy_admit of each such key: does it get a row now?
+ *     a day's end:   ps_row_policy_day: shows and clicks fade, everything is a day older, rows and
+ *                    candidates below the limits are removed
  *
  * What happens depends on the updates and the days' ends alone, not on who pushed what or how many
  * server threads there are; except when ids wait to be admitted by count in such numbers that a

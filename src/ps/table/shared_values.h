@@ -1,10 +1,9 @@
-/* shared_values.h - the dense values of one server thread, which answers under way may still be
- * read from.
+/* shared_values.h - the dense values of one server thread, shared with the answers in flight.
  *
- * An answer to a pull leaves from the values themselves, without a copy. Who wants to write while
- * one is still being sent writes to a copy, and the answers keep what was promised: the values
- * after their step. A trainer's next gradient comes after it has the answer, so with a barrier
- * copies are rare.
+ * An answer to a pull is sent from the values themselves, without a copy. If the owner must write
+ * while an answer is still being sent, it writes to a copy, and the answer keeps the values after
+ * its step. A trainer sends its next gradient after it has the answer, so with a barrier copies are
+ * rare.
  */
 #ifndef PD_PS_SHARED_VALUES_H
 #define PD_PS_SHARED_VALUES_H

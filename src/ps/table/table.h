@@ -3,8 +3,9 @@
  *
  *     index (index.h): key -> row number
  *     slabs: rows of weights then state, each row 16-byte aligned, 64 where its size allows; beside
- * them what the owner keeps per row. Slabs never move, so a row number and its address stay valid
- * for the life of the table.
+ *            them the owner's notes of each row
+ *
+ * Slabs never move, so a row number and its address stay valid for the life of the table.
  *
  * Memory per row: its values and state rounded up to 16 bytes, 8 bytes of struct ps_row_note, 20 to
  * 30 bytes of index; and of a table whose rows age 20 bytes of struct ps_row_seen, which count as
@@ -62,8 +63,8 @@ void ps_table_gather_all(const struct ps_table *t, const uint64_t *keys, const u
 
 const float *ps_table_row(const struct ps_table *t,
                           uint32_t row); /* dim weights, then state * dim floats */
-/* The same to be changed, or its note's step, or what was seen of it: comes before any of that,
- * since a cut may want them as they are (snapshot.h). */
+/* A row for writing: its values, the step of its note, or its counts. Must be called before any
+ * such change, since a snapshot may need the row as it is (snapshot.h). */
 float *ps_table_change(struct ps_table *t, uint32_t row);
 void ps_table_change_rows(struct ps_table *t, const uint32_t *rows, size_t n,
                           float **out);                         /* of n rows */

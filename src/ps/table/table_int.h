@@ -1,4 +1,4 @@
-/* table_int.h - a table's inside, shared by table.c and cut.c. */
+/* table_int.h - a table's inside, shared by table.c and snapshot.c. */
 #ifndef PD_PS_TABLE_INT_H
 #define PD_PS_TABLE_INT_H
 
@@ -46,7 +46,9 @@ static inline const struct slab *slab_in(const struct ps_table *t, const struct 
     return &slabs[TABLE_N_SMALL + (row >> t->large_shift)];
 }
 
-void table_keep(struct ps_table *t, uint32_t row); /* cut.c: of every cut, before the row changes */
-void table_keep_soon(const struct ps_table *t, uint32_t row); /* fetches what that needs */
+/* snapshot.c: called before the row changes; copies it aside for every snapshot. */
+void table_keep(struct ps_table *t, uint32_t row);
+/* Prefetches the memory that table_keep needs. */
+void table_keep_soon(const struct ps_table *t, uint32_t row);
 
 #endif
