@@ -33,6 +33,7 @@ struct ssh_query {
     uv_timer_t limit;
     int active; /* `limit` is open */
     int stopped, late, canceled;
+    int direct, again; /* its own jump host: asked again, without ProxyJump */
     struct pd_buf answer;
     struct ssh_query *next;
 };
@@ -281,9 +282,9 @@ static void on_query_closed(uv_handle_t *h) {
     struct ssh_query *q = h->data;
     struct ssh_config *c = q->config;
     c->n_running--;
-    if (q->canceled) { /* another session may ask again */
+    if (q->canceled || q->again) { /* another session may ask again */
         pd_buf_clear(&q->answer);
-        q->stopped = q->late = q->canceled = 0;
+        q->stopped = q->late = q->canceled = q->again = 0;
     } else {
         query_end(q);
     }
@@ -309,6 +310,8 @@ static void take_result(struct ssh_query *q, const struct pd_err *why) {
                 QUERY_LIMIT_MS / 1000);
     else if (!status && why->code == PD_ECLOSED) /* the whole answer has come */
         parse_answer(q);
+    else if (status > 0 && !q->direct && strstr(transport_stderr(q->run), "jumphost loop via "))
+        q->direct = q->again = 1;
     else if (status > 0)
         pd_fail(&q->why, PD_ECONF, "ssh -G %s: %.600s", q->alias, transport_stderr(q->run));
     else if (pd_ends_with(why->msg, uv_strerror(UV_ENOENT))) /* of the failed start */
@@ -365,7 +368,7 @@ static void on_limit(uv_timer_t *t) {
 static int spawn_ssh(struct ssh_query *q) {
     struct ssh_config *c = q->config;
     char port[16];
-    const char *argv[12] = {"ssh", "-G"};
+    const char *argv[14] = {"ssh", "-G"};
     int n = 2;
     pd_fmt(port, sizeof port, "%d", q->port);
     if (c->named) {
@@ -379,6 +382,10 @@ static int spawn_ssh(struct ssh_query *q) {
     if (q->port) {
         argv[n++] = "-p";
         argv[n++] = port;
+    }
+    if (q->direct) {
+        argv[n++] = "-o";
+        argv[n++] = "ProxyJump=none";
     }
     argv[n++] = "--";
     argv[n++] = q->alias;

@@ -107,7 +107,7 @@ static int include(struct ssh_lines *l, const char *args, const char *folder, st
     int rc = 0, outer = l->current;
     while (!rc && ssh_word(&args, word, sizeof word)) {
         glob_t found;
-        l->has_unread |= strchr(word, '%') || strchr(word, '$');
+        l->has_unread |= strpbrk(word, "%$'\\") || (word[0] == '~' && word[1] != '/');
         if (word[0] == '/'   ? pd_fmt(path, sizeof path, "%s", word)
             : word[0] == '~' ? pd_fmt(path, sizeof path, "%s%s", l->home, word + 1)
                              : pd_fmt(path, sizeof path, "%s/%s", folder, word))
@@ -130,6 +130,7 @@ static int read_line(struct ssh_lines *l, char *line, int file, int number, int 
     char *s = pd_trim(line);
     if (!*s || *s == '#')
         return 0;
+    l->has_unread |= *s == '"'; /* ssh knows a keyword in quotes */
     char *args = s + strcspn(s, " \t=");
     size_t gap = strspn(args, " \t");
     gap += args[gap] == '=';
@@ -185,13 +186,14 @@ int ssh_lines_read(struct ssh_lines *l, const char *path, const char *folder, st
 /* --- names --- */
 
 /* 1: the patterns of a Host line cover the name. -1: a negated pattern excludes the name.
- * 0: no pattern fits. ssh takes a [ literally and fnmatch does not, so such a pattern fits. */
+ * 0: no pattern fits. ssh takes a [ literally and knows quotes, so such a pattern counts as
+ * fitting. */
 static int host_patterns(const char *args, const char *alias) {
     char word[WORD_MAX];
     int covers = 0;
     while (ssh_word(&args, word, sizeof word)) {
         int negated = word[0] == '!';
-        if (!strchr(word, '[') && fnmatch(word + negated, alias, FNM_NOESCAPE | FNM_CASEFOLD))
+        if (!strpbrk(word, "['\\") && fnmatch(word + negated, alias, FNM_NOESCAPE | FNM_CASEFOLD))
             continue;
         if (negated)
             return -1;

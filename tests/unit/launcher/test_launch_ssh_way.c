@@ -153,6 +153,9 @@ static const struct {
      "Host j\nPort @1@\nHostName 127.0.0.2\nHost n1\nHostName 127.0.0.1\nPort @0@\nHost "
      "*\nProxyJump j\n" KEY,
      "n1", NULL},
+    {"ProxyJump for all, to a jump host without a name of its own",
+     "Host n1\nHostName 127.0.0.1\nPort @0@\nHost *\nPort @1@\nProxyJump 127.0.0.2:@1@\n" KEY, "n1",
+     NULL},
     {"jump hosts in a circle",
      "Host n1\nProxyJump j\nHost j\nProxyJump k\nHost k\nProxyJump j\nHost *\n" KEY, "n1",
      "jump hosts in a circle: j is reached by way of itself"},
