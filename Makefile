@@ -33,7 +33,7 @@ B := build/$(FLAVOR)
 CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE -Isrc -I. -include src/base/banned.h $(CFLAGS_OPT) \
     -Wall -Wextra -Wformat=2 -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings -ffp-contract=off -fno-math-errno -ffunction-sections \
     -fdata-sections -fstack-protector-strong $(WERROR) $(CFLAGS)
-LDFLAGS_ALL = -Wl,--gc-sections $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter thread,$(SANITIZE)),tests/support/tsan_close.c) $(LDFLAGS)
+LDFLAGS_ALL = -Wl,--gc-sections $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter thread,$(SANITIZE)),tests/support/c/tsan_close.c) $(LDFLAGS)
 
 # --- what each program links -------------------------------------------------------------------------
 libdir := $(shell $(PKG) --variable=libdir libuv 2>/dev/null)
@@ -138,7 +138,7 @@ $(B)/paddle_worker: $(B)/worker/worker_main.o $(B)/libworker.a $(LIBPADDLE)
 $(B)/paddle_worker.zst: $(B)/paddle_worker
 	if command -v zstd >/dev/null; then zstd -q -f -9 --check $< -o $@ && touch $@; else rm -f $@; fi
 
-# --- tests: a program per tests/unit/FOLDER/test_*.c, a script per tests/integration/*.sh -----------
+# --- tests: a program per tests/unit/FOLDER/test_*.c, a script per tests/integration/*/*.sh -----------
 UNIT_SRCS := $(wildcard tests/unit/*/test_*.c)
 UNIT := $(patsubst %.c,$(B)/%,$(UNIT_SRCS))
 
@@ -148,7 +148,7 @@ $(UNIT): %: %.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE)
 $(B)/tests/unit/launcher/test_launch_seed: | $(if $(HAS_SEED),$(B)/paddle_seed)
 $(B)/tests/unit/train/test_train_allocs: LDFLAGS_ALL += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 unit: $(UNIT)
-# Every object of the programs, for tests/integration/layers.sh.
+# Every object of the programs, for tests/integration/source/layers.sh.
 objects: $(LIB_OBJS) $(LAUNCHER_OBJS) $(WORKER_OBJS) \
     $(call obj_of,launcher/main.c worker/agent_main.c worker/worker_main.c)
 .PHONY: unit objects
@@ -182,10 +182,10 @@ test: packages-test
 
 # async, ssp and geo against sync with the word model of the template: ten minutes. docs/results.md has the figures.
 quality: all
-	@MODES_FULL=1 bash tests/integration/quality_modes.sh
+	@MODES_FULL=1 bash tests/integration/train/quality_modes.sh
 .PHONY: quality
 
-# What of PyTorch's tests/integration/train_goldens.sh and quality.sh compare with; needs python3-torch and python3-numpy.
+# What of PyTorch's tests/integration/train/train_goldens.sh and quality.sh compare with; needs python3-torch and python3-numpy.
 goldens: all
 	@/usr/bin/python3 tests/goldens/make.py $(B) tests/goldens
 	@/usr/bin/python3 tests/goldens/perplexity.py $(B) tests/goldens
@@ -211,7 +211,7 @@ compile_commands.json: $(B)/flags
 	@{ echo '['; sep=; for f in $(SOURCES); do \
 	  printf '%s{"directory":"%s","file":"%s","command":"%s"}\n' "$$sep" '$(CURDIR)' "$$f" "$(CC) $(CFLAGS_ALL) -c $$f"; sep=,; done; echo ']'; } > $@
 
-# The format of .clang-format, which tests/integration/format.sh compares with.
+# The format of .clang-format, which tests/integration/source/format.sh compares with.
 format:
 	@find src launcher worker tests bench -name '*.[ch]' | xargs clang-format -i
 .PHONY: format

@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "launcher/link/ask_all.h"
 #include "launcher/cmd/cmd.h"
-#include "launcher/view/table.h"
+#include "launcher/text/table.h"
 
 enum { CLEAN_MS = 600000 };
 

@@ -14,7 +14,7 @@
 #include "launcher/link/shell_run.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/view/blocks.h"
-#include "launcher/view/fold.h"
+#include "launcher/text/fold.h"
 #include "launcher/view/stream.h"
 
 enum { MEMORY = 64 << 20, HOST_MEMORY_MAX = 256 << 10, HOST_MEMORY_MIN = 4 << 10 };

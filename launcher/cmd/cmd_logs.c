@@ -13,7 +13,7 @@
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/job/follow.h"
-#include "launcher/view/when.h"
+#include "launcher/text/when.h"
 
 enum { QUICK_WAIT_MS = 150, FLUSH_MS = 5000 };
 

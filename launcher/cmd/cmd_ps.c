@@ -10,8 +10,8 @@
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/view/progress.h"
-#include "launcher/view/table.h"
-#include "launcher/view/when.h"
+#include "launcher/text/table.h"
+#include "launcher/text/when.h"
 
 /* PROGRESS_JOBS: ps asks only the first so many running jobs for their progress. */
 enum { ASK_MS = 10000, PROGRESS_JOBS = 16 };

@@ -11,8 +11,8 @@
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/view/progress.h"
-#include "launcher/view/table.h"
-#include "launcher/view/when.h"
+#include "launcher/text/table.h"
+#include "launcher/text/when.h"
 
 enum { ASK_MS = 10000, CPU_MS = 400 }; /* CPU_MS: CPU use is measured over this time */
 

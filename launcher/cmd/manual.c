@@ -7,7 +7,7 @@
 
 #include "base/str.h"
 #include "base/version.h"
-#include "launcher/view/term.h"
+#include "launcher/text/term.h"
 
 /* The description in `usage`: the text after the lines that begin with "paddlectl". */
 static const char *description(const char *usage) {

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
-#include "launcher/view/term.h"
+#include "launcher/text/term.h"
 
 static void put_indented(struct pd_buf *b, const char *text) {
     while (*text) {

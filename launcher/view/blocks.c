@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
-#include "launcher/view/fold.h"
+#include "launcher/text/fold.h"
 
 enum { PIECE = 64 << 10 };
 

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/view/progress.h"
-#include "launcher/view/when.h"
+#include "launcher/text/when.h"
 
 enum {
     PIPE_PROGRESS_MS = 5000,

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
-#include "launcher/view/fold.h"
+#include "launcher/text/fold.h"
 #include "launcher/view/repeat.h"
 
 enum { BATCH = 256 << 10 };

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/alloc.h"
 #include "base/str.h"
-#include "launcher/view/term.h"
+#include "launcher/text/term.h"
 
 struct view {
     int fd, tty, colour, says_to_stderr;

@@ -13,7 +13,7 @@
 #include "model/table.h"
 #include "nn/graph/graph.h"
 #include "nn/kernels/kernel.h"
-#include "train/streams.h"
+#include "train/input/streams.h"
 
 struct param_source { /* values of a parameter */
     float *w;         /* dense: all; table: the rows of the batch */

@@ -14,7 +14,7 @@
 #include "base/str.h"
 #include "train/checkpoint.h"
 #include "train/done_file.h"
-#include "train/folder_watch.h"
+#include "train/input/folder_watch.h"
 
 /* The key travels in doubles: each holds 6 bytes exactly. The first double is the decision. */
 enum { PER_DOUBLE = 6, MESSAGE_DOUBLES = 1 + (WATCH_KEY_MAX + PER_DOUBLE) / PER_DOUBLE };

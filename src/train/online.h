@@ -15,7 +15,7 @@
 struct train_online {
     struct train_loop *loop;
     const struct data_spec *train, *test; /* for the streams of a folder's files */
-    const char *dir, *pattern;            /* train/folder_watch.h */
+    const char *dir, *pattern;            /* train/input/folder_watch.h */
     const char *output_dir; /* real path of the folder "output"; NULL: the path itself */
     int own_batches;
 };

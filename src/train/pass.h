@@ -6,7 +6,7 @@
 #include "nn/evals/eval.h"
 #include "train/params.h"
 #include "train/report.h"
-#include "train/streams.h"
+#include "train/input/streams.h"
 #include "train/trainer_threads.h"
 
 struct train_checkpoints;

@@ -12,7 +12,7 @@
  * and clicks are the floats at its end. Save, commit and load are left out: they are meant to touch
  * the file system.
  */
-#include "tests/support/ps_frames.h"
+#include "tests/support/c/ps_frames.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -19,7 +19,7 @@ import torch
 F = torch.nn.functional
 HERE = os.path.dirname(os.path.abspath(__file__))
 BATCH, PASSES = 384, 2  # train.ini
-PREPARE = ["--shards=3", "--share=0.1", "--min_word_freq=20", "--holdout=20"]  # tests/integration/quality.sh
+PREPARE = ["--shards=3", "--share=0.1", "--min_word_freq=20", "--holdout=20"]  # tests/integration/train/quality.sh
 
 
 def streams(folder, words):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """layers.py OBJECTS [WAITING FOLDER]... - checks the sources below the current folder against the
-table of the section "Layers" in docs/design.md. tests/integration/layers.sh says what is checked.
+table of the section "Layers" in docs/design.md. tests/integration/source/layers.sh says what is checked.
 
 OBJECTS is the folder of a build; the WAITING folders may still have functions that one file uses.
 Each error is a line FILE: RULE. The exit status is 1 if there is any."""

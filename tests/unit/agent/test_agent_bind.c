@@ -18,7 +18,7 @@
 #include "agent/core/bind.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "tests/support/skip.h"
+#include "tests/support/c/skip.h"
 
 static char sys[] = "/tmp/agent-bind-XXXXXX";
 

@@ -15,7 +15,7 @@
 
 #include "agent/client/client.h"
 #include "base/clock.h"
-#include "tests/support/append.h"
+#include "tests/support/c/append.h"
 #include "wire/msg.h"
 
 enum { MANY = 33, HEARD = 16 };

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/agent_files.h"
+#include "tests/support/c/agent_files.h"
 
 static void files_come_from_their_holder(void **state) {
     (void)state;

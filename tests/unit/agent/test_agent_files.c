@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/agent_files.h"
+#include "tests/support/c/agent_files.h"
 
 static void the_next_holder_is_asked(void **state) {
     (void)state;

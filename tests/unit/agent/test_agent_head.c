@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/agent_head.h"
+#include "tests/support/c/agent_head.h"
 
 static void order_of_a_job(void **state) {
     (void)state;

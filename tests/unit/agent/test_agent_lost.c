@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "tests/support/agent_head.h"
+#include "tests/support/c/agent_head.h"
 
 /* --- roles --- */
 

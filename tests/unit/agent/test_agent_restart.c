@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/agent_head.h"
+#include "tests/support/c/agent_head.h"
 
 static struct env *begin_restarting(int max) {
     struct env *e = begin("", 60000);

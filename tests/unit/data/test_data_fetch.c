@@ -21,7 +21,7 @@
 #include "data/input/fetch.h"
 #include "data/read/pipe.h"
 #include "data/read/reader.h"
-#include "tests/support/append.h"
+#include "tests/support/c/append.h"
 
 struct agent {
     int fd;

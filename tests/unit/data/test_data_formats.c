@@ -16,7 +16,7 @@
 
 #include "data/input/input.h"
 #include "data/schema/parse_plan.h"
-#include "tests/support/data_text.h"
+#include "tests/support/c/data_text.h"
 
 #define ADULT                                                                     \
     "format=csv;columns=age job hours income;missing=?;fields=nums job:category " \

@@ -20,7 +20,7 @@
 #include "data/prepare/prepare.h"
 #include "data/prepare/shards.h"
 #include "data/prepare/tokens.h"
-#include "tests/support/skip.h"
+#include "tests/support/c/skip.h"
 
 static char dir[] = "/tmp/test-prepare-XXXXXX";
 static char in[64], out[64];

@@ -1,6 +1,6 @@
 /* test_data_records.c - files of samples prepared for training: what the trainer reads of them is
  * what it would have read before. The command line, and the same work done by Python:
- * tests/integration/prepare.sh. */
+ * tests/integration/data/prepare.sh. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

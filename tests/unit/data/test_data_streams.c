@@ -13,7 +13,7 @@
 #include "base/fault_point.h"
 #include "data/input/input.h"
 #include "data/read/pipe.h"
-#include "tests/support/data_text.h"
+#include "tests/support/c/data_text.h"
 
 #define BIG                                                        \
     "format=tsv;columns=n a b c;fields=n:dense a:category b:list " \

@@ -17,7 +17,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "launcher/hosts/hosts.h"
-#include "tests/support/skip.h"
+#include "tests/support/c/skip.h"
 
 static char dir[] = "/tmp/test-expand-XXXXXX";
 

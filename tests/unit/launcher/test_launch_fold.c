@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/fault_point.h"
-#include "launcher/view/fold.h"
-#include "tests/support/skip.h"
+#include "launcher/text/fold.h"
+#include "tests/support/c/skip.h"
 
 enum { NAMES_MAX = 64, TEXT_MAX = 4000 };
 

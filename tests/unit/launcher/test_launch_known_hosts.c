@@ -12,7 +12,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "launcher/ssh/known_hosts.h"
-#include "tests/support/skip.h"
+#include "tests/support/c/skip.h"
 
 #define ED1 "AAAAC3NzaC1lZDI1NTE5AAAAIKg6QkTmXDQ4wLjd5Iv+R1rP1xQxgpW5fJ5o6Y9a1111"
 #define ED2 "AAAAC3NzaC1lZDI1NTE5AAAAIKg6QkTmXDQ4wLjd5Iv+R1rP1xQxgpW5fJ5o6Y9a2222"

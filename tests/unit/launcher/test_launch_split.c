@@ -18,7 +18,7 @@
 #include "math/hash.h"
 #include "base/str.h"
 #include "launcher/dispatch/split.h"
-#include "tests/support/append.h"
+#include "tests/support/c/append.h"
 
 static char dir[64];
 

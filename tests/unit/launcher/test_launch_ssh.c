@@ -1,7 +1,7 @@
 /* test_launch_ssh.c - commands over ssh, and the way to an agent, against real sshd's
  * (tests/support/sshd-fixture). */
-#include "tests/support/skip.h"
-#include "tests/support/ssh_run.h"
+#include "tests/support/c/skip.h"
+#include "tests/support/c/ssh_run.h"
 
 #include <dlfcn.h>
 #include <libssh/libssh.h>

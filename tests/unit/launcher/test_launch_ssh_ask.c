@@ -1,8 +1,8 @@
 /* test_launch_ssh_ask.c - what a person is asked for: passwords, passphrases, questions. The person
  * is this test, at the other end of a pseudo-terminal; the process that logs in is a child whose
  * controlling terminal it is. */
-#include "tests/support/ssh_run.h"
-#include "tests/support/ssh_server.h"
+#include "tests/support/c/ssh_run.h"
+#include "tests/support/c/ssh_server.h"
 
 #include <poll.h>
 #include <pty.h>

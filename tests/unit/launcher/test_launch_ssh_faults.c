@@ -1,8 +1,8 @@
 /* test_launch_ssh_faults.c - servers that drop, reset, fall silent or have too much to do: every
  * session ends, in time and with the step named, and the others do not notice. */
-#include "tests/support/ssh_run.h"
-#include "tests/support/cut_proxy.h"
-#include "tests/support/skip.h"
+#include "tests/support/c/ssh_run.h"
+#include "tests/support/c/cut_proxy.h"
+#include "tests/support/c/skip.h"
 
 #include <netdb.h>
 

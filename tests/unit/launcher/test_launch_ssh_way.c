@@ -1,6 +1,6 @@
 /* test_launch_ssh_way.c - the way to a host: ~/.ssh/config as ssh reads it, jump hosts, commands
  * that connect. */
-#include "tests/support/ssh_run.h"
+#include "tests/support/c/ssh_run.h"
 
 #include <sys/wait.h>
 

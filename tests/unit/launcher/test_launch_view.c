@@ -16,7 +16,7 @@
 #include "launcher/view/progress.h"
 #include "launcher/view/repeat.h"
 #include "launcher/view/show.h"
-#include "launcher/view/table.h"
+#include "launcher/text/table.h"
 
 static void check_lines(int fd, const char *want) {
     char got[1000] = "";

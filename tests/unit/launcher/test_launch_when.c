@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/view/when.h"
+#include "launcher/text/when.h"
 
 #define S 1000000ull
 #define NOW (1795255200ull * S) /* 2026-11-21T10:00:00Z */

@@ -13,7 +13,7 @@
 
 #include "net/conn.h"
 #include "wire/msg.h"
-#include "tests/support/skip.h"
+#include "tests/support/c/skip.h"
 
 struct side {
     struct net_conn *conn;

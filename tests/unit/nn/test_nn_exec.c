@@ -19,7 +19,7 @@
 #include "nn/graph/checkgrad.h"
 #include "nn/evals/eval.h"
 #include "nn/graph/graph.h"
-#include "tests/support/near.h"
+#include "tests/support/c/near.h"
 
 static char ini[] = "/tmp/test-nn-exec-XXXXXX";
 

@@ -12,7 +12,7 @@
 
 #include "nn/graph/checkgrad.h"
 #include "nn/graph/graph_internal.h"
-#include "tests/support/nn_fields.h"
+#include "tests/support/c/nn_fields.h"
 
 #define THREE                                           \
     EMB("ei", "i", "sparse_update = true\nparam = e\n") \

@@ -15,7 +15,7 @@
 
 #include "math/rng.h"
 #include "nn/graph/graph_internal.h"
-#include "tests/support/near.h"
+#include "tests/support/c/near.h"
 
 enum kind { CONV, MAX, MEAN };
 static const char *const kind_name[] = {"conv", "max", "mean"};

@@ -15,7 +15,7 @@
 
 #include "math/rng.h"
 #include "nn/kernels/kernel.h"
-#include "tests/support/near.h"
+#include "tests/support/c/near.h"
 
 /* The kernels once more, without clones, as plain_*. */
 #define CPU_CLONES

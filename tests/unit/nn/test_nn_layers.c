@@ -14,8 +14,8 @@
 
 #include "math/rng.h"
 #include "nn/graph/graph_internal.h"
-#include "tests/support/near.h"
-#include "tests/support/nn_fields.h"
+#include "tests/support/c/near.h"
+#include "tests/support/c/nn_fields.h"
 
 enum { B = 9, N = 6, V = 20, D = 3 }; /* of nn_fields.h: D values in a row, V rows */
 

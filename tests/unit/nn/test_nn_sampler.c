@@ -17,7 +17,7 @@
 #include "math/rng.h"
 #include "nn/graph/alias_sampler.h"
 #include "nn/graph/sampler.h"
-#include "tests/support/near.h"
+#include "tests/support/c/near.h"
 
 static char dir[] = "/tmp/test-nn-sampler-XXXXXX";
 static char ini[64], counts[64];

@@ -14,8 +14,8 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 
-#include "tests/support/pack_deploy.h"
-#include "tests/support/skip.h"
+#include "tests/support/c/pack_deploy.h"
+#include "tests/support/c/skip.h"
 
 static void any_tree_and_any_edits_arrive(void **state) {
     (void)state;

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "pack/scan/scan.h"
-#include "tests/support/scan_env.h"
+#include "tests/support/c/scan_env.h"
 
 /* The root of e->src with this cache (NULL: none), and how many bytes were not read. */
 static struct object_id root_with(const struct env *e, const char *cache, uint64_t *reused) {

@@ -13,7 +13,7 @@
 
 #include "pack/object/chunker.h"
 #include "pack/scan/scan.h"
-#include "tests/support/scan_env.h"
+#include "tests/support/c/scan_env.h"
 
 struct writer {
     char path[200];

@@ -13,7 +13,7 @@
 #include "pack/object/chunker.h"
 #include "pack/object/chunker_gear.h"
 #include "pack/object/object.h"
-#include "tests/support/random_bytes.h"
+#include "tests/support/c/random_bytes.h"
 
 static void the_gear_table_is_what_it_says(void **state) {
     (void)state;

@@ -22,8 +22,8 @@
 #include "base/str.h"
 #include "pack/scan/glob.h"
 #include "pack/scan/ignore.h"
-#include "tests/support/append.h"
-#include "tests/support/skip.h"
+#include "tests/support/c/append.h"
+#include "tests/support/c/skip.h"
 
 /* The rules of `text` for the folder `rel`. */
 static void add_lines(struct pack_ignore *ig, const char *rel, const char *text) {

@@ -17,7 +17,7 @@
 #include "pack/object/chunker.h"
 #include "pack/object/manifest.h"
 #include "pack/object/object.h"
-#include "tests/support/random_bytes.h"
+#include "tests/support/c/random_bytes.h"
 
 struct kept {
     struct object_id id;

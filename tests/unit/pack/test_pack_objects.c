@@ -15,7 +15,7 @@
 #include "base/buf.h"
 #include "pack/object/object.h"
 #include "pack/object/object_ids.h"
-#include "tests/support/random_bytes.h"
+#include "tests/support/c/random_bytes.h"
 
 /* Many at once, of all lengths around a block's and of wildly unequal ones, have the ids that they
  * have one by one. */

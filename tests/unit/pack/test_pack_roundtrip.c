@@ -24,7 +24,7 @@
 #include "math/hash.h"
 #include "base/str.h"
 #include "pack/pack.h"
-#include "tests/support/append.h"
+#include "tests/support/c/append.h"
 
 struct env {
     char dir[64], src[128], dst[128];

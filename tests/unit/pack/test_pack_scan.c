@@ -21,7 +21,7 @@
 #include "base/fs.h"
 #include "math/hash.h"
 #include "pack/scan/scan.h"
-#include "tests/support/scan_env.h"
+#include "tests/support/c/scan_env.h"
 
 /* --- reading a package as a node does --- */
 

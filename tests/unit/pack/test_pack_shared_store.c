@@ -10,7 +10,7 @@
 
 #include <sodium.h>
 
-#include "tests/support/pack_deploy.h"
+#include "tests/support/c/pack_deploy.h"
 
 static void two_at_once_share_a_store(void **state) {
     (void)state;

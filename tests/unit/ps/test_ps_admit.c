@@ -14,8 +14,8 @@
 #include "ps/client/client.h"
 #include "ps/plan/declaration.h"
 #include "ps/table/row_policy.h"
-#include "tests/support/ps_frames.h"
-#include "tests/support/ps_row_policy.h"
+#include "tests/support/c/ps_frames.h"
+#include "tests/support/c/ps_row_policy.h"
 
 enum { DIM = 2, SEED = 42 };
 static const double RATE = 0.5;

@@ -13,7 +13,7 @@
 #include "math/rng.h"
 #include "model/model.h"
 #include "ps/table/table.h"
-#include "tests/support/ps_cluster.h"
+#include "tests/support/c/ps_cluster.h"
 
 static const struct toy base = {.n_trainers = 1,
                                 .n_servers = 1,

@@ -9,8 +9,8 @@
 
 #include "base/fs.h"
 #define TOY_SMALL
-#include "tests/support/ps_cluster.h"
-#include "tests/support/ps_cutter.h"
+#include "tests/support/c/ps_cluster.h"
+#include "tests/support/c/ps_cutter.h"
 
 #if defined(__SANITIZE_THREAD__)
 enum { STRIDE = 5 };

@@ -11,7 +11,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "model/table.h"
-#include "tests/support/ps_cluster.h"
+#include "tests/support/c/ps_cluster.h"
 
 enum { KEYS = 400, DIM = 4, WIDE = 50, N_SAVES = 6 };
 

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/fault_point.h"
 #include "ps/client/client_beat.h"
-#include "tests/support/ps_client.h"
+#include "tests/support/c/ps_client.h"
 
 static const struct toy base = {.n_trainers = 3,
                                 .n_servers = 2,

@@ -1,5 +1,5 @@
 /* test_ps_file_queue.c - data = queue: which trainer is handed which file; one server thread by
- * itself. Whole jobs: tests/integration/train_queue.sh. */
+ * itself. Whole jobs: tests/integration/train/train_queue.sh. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/ps_frames.h"
+#include "tests/support/c/ps_frames.h"
 
 static struct pd_err last;
 static struct recorder r;

@@ -12,7 +12,7 @@
 #include "base/fs.h"
 #include "ps/plan/optim.h"
 #include "ps/table/lazy_decay.h"
-#include "tests/support/ps_cluster.h"
+#include "tests/support/c/ps_cluster.h"
 
 /* A row that is touched now and then, against the same value updated every time with its gradient
  * or with none. */

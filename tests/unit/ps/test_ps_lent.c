@@ -9,7 +9,7 @@
 
 #include "base/fault_point.h"
 #include "base/fs.h"
-#include "tests/support/ps_frames.h"
+#include "tests/support/c/ps_frames.h"
 
 enum { MOST = 64 };
 

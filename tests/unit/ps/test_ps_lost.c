@@ -13,7 +13,7 @@
 #include "base/fault_point.h"
 
 #define TOY_SMALL
-#include "tests/support/ps_cluster.h"
+#include "tests/support/c/ps_cluster.h"
 
 static const struct toy base = {.n_trainers = 3,
                                 .n_servers = 2,

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/fs.h"
-#include "tests/support/ps_bodies.h"
+#include "tests/support/c/ps_bodies.h"
 #include "wire/msg.h"
 
 #define DEFINE_ELEMENT(element)                                 \

@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "ps/client/client.h"
 #include "ps/plan/declaration.h"
-#include "tests/support/ps_client.h"
+#include "tests/support/c/ps_client.h"
 #include "wire/msg.h"
 
 struct raw {

@@ -13,7 +13,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "model/model.h"
-#include "tests/support/ps_frames.h"
+#include "tests/support/c/ps_frames.h"
 
 static struct pd_err last;
 static char dir[64];

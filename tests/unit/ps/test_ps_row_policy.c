@@ -14,8 +14,8 @@
 #include "math/rng.h"
 #include "model/model.h"
 #include "ps/table/row_policy.h"
-#include "tests/support/ps_cluster.h"
-#include "tests/support/ps_row_policy.h"
+#include "tests/support/c/ps_cluster.h"
+#include "tests/support/c/ps_row_policy.h"
 
 /* --- the reference --- */
 

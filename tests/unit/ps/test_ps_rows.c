@@ -9,7 +9,7 @@
 
 #include "math/rng.h"
 #include "base/str.h"
-#include "tests/support/ps_frames.h"
+#include "tests/support/c/ps_frames.h"
 
 enum { KEYS = 150, STEPS = 3, DIM_MOST = 200, TRAINERS_MOST = 12 };
 

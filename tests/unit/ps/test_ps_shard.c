@@ -9,7 +9,7 @@
 
 #include "base/fault_point.h"
 #include "math/rng.h"
-#include "tests/support/ps_frames.h"
+#include "tests/support/c/ps_frames.h"
 
 static struct pd_err last;
 

@@ -15,8 +15,8 @@
 #include "ps/client/client_int.h"
 #include "ps/plan/update_rule.h"
 #include "ps/table/table.h"
-#include "tests/support/ps_cluster.h"
-#include "tests/support/ps_frames.h"
+#include "tests/support/c/ps_cluster.h"
+#include "tests/support/c/ps_frames.h"
 
 /* --- one thread --- */
 

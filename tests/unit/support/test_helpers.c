@@ -1,5 +1,5 @@
 /* test_helpers.c - the checks of tests/support in C: each is shown to pass and to fail. Those in
- * shell and Python are shown in tests/integration/test_helpers.sh. */
+ * shell and Python are shown in tests/integration/source/test_helpers.sh. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/near.h"
-#include "tests/support/pack_deploy.h"
-#include "tests/support/ps_client.h"
+#include "tests/support/c/near.h"
+#include "tests/support/c/pack_deploy.h"
+#include "tests/support/c/ps_client.h"
 
 static const char *text, *want;
 

@@ -17,7 +17,7 @@
 #include "nn/graph/graph_internal.h"
 #include "train/report.h"
 #include "data/read/pipe.h"
-#include "train/streams.h"
+#include "train/input/streams.h"
 
 static char dir[] = "/tmp/test-train-XXXXXX";
 

@@ -19,7 +19,7 @@
 #include "base/fs.h"
 #include "model/model.h"
 #include "train/infer.h"
-#include "tests/support/skip.h"
+#include "tests/support/c/skip.h"
 
 enum {
     ROWS = 1 << 21,

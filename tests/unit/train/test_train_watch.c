@@ -16,7 +16,7 @@
 
 #include "base/fault_point.h"
 #include "base/fs.h"
-#include "train/folder_watch.h"
+#include "train/input/folder_watch.h"
 
 static char dir[] = "/tmp/test-watch-XXXXXX";
 

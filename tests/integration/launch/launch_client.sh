@@ -1,0 +1,200 @@
+#!/usr/bin/env bash
+# The client of a job against agents that do wrong things at every step (tests/support/agent/fake_agent.py, nodes of this machine).
+. "$(dirname "$0")/../../support/lib.sh"
+ctl=$BIN/paddlectl
+export PADDLECTL_LIBEXEC=$TMP/libexec FAKE_AGENT=$TMP/scenario
+mkdir -p "$TMP/libexec" "$TMP/ws"
+echo x >"$TMP/ws/file"
+cp "$TOP/tests/support/agent/fake_agent.py" "$TMP/libexec/paddle_agent"
+cp "$TOP/tests/support/agent/agent_client.py" "$TOP/tests/support/agent/agent_package.py" "$TMP/libexec/"
+echo worker >"$TMP/libexec/paddle_worker"
+cd "$TMP" || die cd
+cat >conf.ini <<END
+[cluster]
+hosts = local*3
+root_dir = $TMP/root%n
+[job]
+job_dispatch_package = ws
+trainer_command = ./file
+END
+
+scenario() { rm -f "$TMP"/scenario.*.log; printf '%s' "$1" >"$FAKE_AGENT"; }
+run() { local want=$1; shift; expect "$want" "$ctl" run --conf=conf.ini "$@"; }
+said() { grep -q "$2" "$TMP/scenario.$1.log" || die "node $1 did not get $2: $(cat "$TMP/scenario.$1.log")"; }
+said_not() { ! grep -q "$2" "$TMP/scenario.$1.log" || die "node $1 got $2"; }
+
+# --- all goes well: log lines of all nodes, whole although they come in pieces; outputs of all nodes in one folder
+scenario '{"*": {"log": {"train.log": "über\nzwei\r\nlast", "server.log": "served\n"}, "piece": 3, "have": false},
+  "0": {"output": {"m/a": "0", "both": "x"}}, "1": {"output": {"m/b": "1", "both": "x"}}, "2": {"output": null}}'
+run 0
+for n in 0 1 2; do
+    has "local.$n/trainer | über
+"
+    has "local.$n/trainer | zwei
+"
+    has "local.$n/trainer | last
+"
+    has "local.$n/pserver | served
+"
+    [ "$(tr '\n' ' ' <scenario.$n.log | sed 's/ {[^}]*}//g')" != "" ] || die "no requests"
+    said $n 'BYE {}'
+done
+[ "$(cat output/latest/m/a output/latest/m/b output/latest/both)" = "01x" ] || die "outputs: $(find output)"
+[[ $(readlink output/latest) =~ ^JOB[0-9]{14}-[0-9a-f]{4}$ ]] || die "latest: $(readlink output/latest)"
+[ "$(find output -name '.*' | wc -l)" = 0 ] || die "something is left in output: $(find output)"
+
+# --- one node fails before the start, at any step: it is named, the job does not run, the others are told to forget it
+for step in DS_BEGIN DS_SOURCE JOB_SETUP; do
+    scenario '{"*": {"have": false}, "1": {"error": {"'$step'": [13, "no space left on /home"]}}}'
+    run 3
+    has "local.1: "
+    has "no space left on /home"
+    has "not started"
+    for n in 0 1 2; do said $n '"abandon":true'; said_not $n JOB_PEERS; said_not $n JOB_RUN; done
+    scenario '{"*": {"have": false}, "1": {"die": "'$step'"}}'
+    run 3
+    has "local.1: "
+    has "the remote command ended with exit status 9"
+    for n in 0 2; do said $n '"abandon":true'; said_not $n JOB_RUN; done
+done
+scenario '{"*": {"have": false}, "1": {"mute": ["DS_SOURCE"]}}' # an agent that stands still
+run 3 --silence_timeout=2
+has "local.1: it was silent for 2 s while taking the w"
+said_not 1 JOB_RUN
+scenario '{"2": {"hello_error": [15, "node 2 and node 1 share root_dir /x: use %n in root_dir"]}}'
+run 2
+has "local.2: node 2 and node 1 share root_dir"
+scenario '{"1": {"error": {"JOB_SETUP": [11, "there is no folder /nope"]}}, "2": {"error": {"JOB_SETUP": [11, "there is no folder /nope"]}}}'
+run 2 --job_workspace=/nope
+has "2 of 3 hosts cannot be used"
+has "  local.2: there is no folder /nope"
+said_not 0 DS_SOURCE
+
+# --- what a node says can't drive the terminal
+esc=$(printf '\033')
+scenario '{"1": {"error": {"JOB_SETUP": [13, "\u001b]0;owned\u0007 no space"]}}}'
+run 3
+has "]0;owned  no space"
+has_not "$esc"
+scenario '{"*": {"result": {"status": "failed", "first_failure": {"node": 1, "role": "trainer", "rank": 1, "exit_code": 3, "signal": 0,
+  "reason": "a\u001b[2Jb", "last_lines": "c\u001b[2Jd\u009b2J\te"}}}}'
+run 1
+has "exit status 3: a [2Jb"
+has "    | c [2Jd  2J	e"
+has_not "$esc"
+
+# --- the job fails: the first failure, with host, role, last lines
+scenario '{"*": {"result": {"status": "failed", "later_failures": 4, "first_failure": {"node": 1, "host": "b", "role": "trainer",
+  "rank": 1, "exit_code": 3, "signal": 0, "reason": "", "last_lines": "Traceback\nboom"}}}}'
+run 1
+has "failed: local.1 (node 1), trainer 1: exit status 3"
+has "    | Traceback
+    | boom"
+has "4 more failures followed"
+has "  logs: local.1:$TMP/root1/JOB"
+said 0 'BYE {}'
+scenario '{"*": {"result": {"status": "failed", "first_failure": {"node": 0, "role": "pserver", "rank": 0, "exit_code": -1,
+  "signal": 9, "reason": "", "last_lines": ""}}}}'
+run 1
+has "pserver 0: ended by signal 9 (Killed)"
+
+# --- a node is lost while the job runs: it is named, the others end their processes
+scenario '{"*": {"forever": true}, "1": {"die_after_run": true}}'
+t=$SECONDS
+run 1
+[ $((SECONDS - t)) -lt 10 ] || die "a lost node took $((SECONDS - t)) s"
+has "local.1: the remote command ended with exit status 9; connecting again"
+has "exit status 9, and then: there is no job JOB"
+for n in 0 2; do said $n STOP; said $n 'BYE {}'; done
+
+# --- Ctrl-C: every node is asked with a second of grace; one that does not answer is named; a second Ctrl-C: no grace
+stop_with() { # stop_with SIGNAL [AGAIN | --] [OPTION]
+    : >run.log
+    start run "$ctl" run --conf=conf.ini "${@:3}"
+    wait_for 60 "the job runs" grep -q trainers run.log
+    local began
+    began=$(date +%s%N)
+    kill -"$1" "$PID"
+    [ "${2:---}" = -- ] || { wait_for 60 "first stop" grep -q 'grace_ms":1000' scenario.0.log; kill -"$2" "$PID"; }
+    wait "$PID"
+    status=$?
+    took=$((($(date +%s%N) - began) / 1000000))
+    OUT=$(cat run.log)
+    [ $status = 130 ] || die "status $status after $1: $OUT"
+    [ $took -lt 15000 ] || die "$took ms to stop: $OUT"
+}
+for s in INT TERM HUP; do
+    scenario '{"*": {"forever": true}}'
+    stop_with $s
+    for n in 0 1 2; do said $n 'STOP.*"grace_ms":1000'; said $n 'BYE {}'; done
+    has "was stopped"
+done
+scenario '{"*": {"forever": true}, "1": {"mute": ["STOP"]}}'
+stop_with INT
+has "local.1: no answer while ending its processes"
+scenario '{"*": {"forever": true, "mute": ["STOP"]}}'
+stop_with INT INT
+for n in 0 1 2; do said $n 'STOP.*"grace_ms":0,'; done
+
+# --- save_on_stop: the first Ctrl-C asks for the model, which is then fetched; a second one does not wait; TERM asks for nothing
+scenario '{"*": {"forever": true, "output": {"m/saved": "x"}}}'
+stop_with INT -- --save-on-stop
+for n in 0 1 2; do said $n 'STOP.*"save":true'; said $n FETCH; done
+has "saving the model and stopping"
+has "its outputs are in output/JOB"
+[ "$(cat output/latest/m/saved)" = x ] || die "no saved model: $(find output)"
+scenario '{"*": {"forever": true, "mute": ["STOP"]}}'
+stop_with INT INT --save-on-stop
+for n in 0 1 2; do said $n 'STOP.*"save":true'; said $n 'STOP.*"grace_ms":0,'; said_not $n FETCH; done
+scenario '{"*": {"forever": true}}'
+stop_with TERM -- --save-on-stop
+for n in 0 1 2; do said_not $n save; said_not $n FETCH; done
+
+# --- nodes of another architecture are refused, by name, or left out
+scenario '{"*": {"arch": "x86_64"}, "1": {"arch": "riscv64"}}'
+run 3
+has "local.1: its architecture is riscv64, but 2 of the hosts have x86_64"
+has "not started"
+run 0 --min-nodes=2
+has "warning: local.1 is left out: its architecture is riscv64"
+said 1 '"abandon":true'
+grep -q JOB_PEERS scenario.2.log || die "node 2 was not used"
+
+# --- Ctrl-C after a failure, while the others end: the failure is told still
+scenario '{"*": {"forever": true}, "1": {"result": {"status": "failed", "first_failure": {"node": 1, "host": "b", "role": "trainer",
+  "rank": 1, "exit_code": 3, "signal": 0, "reason": "", "last_lines": "Traceback\nboom"}}}}'
+stop_with INT
+has "failed: local.1 (node 1), trainer 1: exit status 3"
+has "    | boom"
+has "was stopped"
+
+# --- Ctrl-C while outputs come: nothing half stays beside the outputs
+scenario '{"0": {"output": {"m/a": "0"}}, "1": {"mute": ["FETCH"]}}'
+rm -rf output
+start run "$ctl" run --conf=conf.ini
+wait_for 60 "outputs are fetched" bash -c "grep -q FETCH '$TMP/scenario.1.log' && ls -d output/.*.part"
+kill -INT "$PID"
+wait "$PID"
+[ $? = 130 ] || die "Ctrl-C while fetching: $(cat run.log)"
+[ -z "$(ls -A output)" ] || die "left: $(find output)"
+
+# --- outputs that can't be written are noticed before anything is done
+scenario '{}'
+touch file
+for bad in file file/below /proc/nope/below; do
+    run 2 --outputs=$bad
+    has "outputs"
+    has "cannot write to"
+    [ ! -e scenario.0.log ] || die "an agent was started: $(cat scenario.0.log)"
+done
+run 0 --outputs=deep/er/out
+[ -d deep/er/out/latest/ ] || die "outputs: $(find deep)"
+
+# --- killed: the agents see the end of their streams
+scenario '{"*": {"forever": true}}'
+: >run.log
+start run "$ctl" run --conf=conf.ini
+wait_for 60 "the job runs" grep -q trainers run.log
+kill -KILL "$PID"
+for n in 0 1 2; do wait_for 30 "EOF on node $n" grep -q EOF scenario.$n.log; done
+exit 0

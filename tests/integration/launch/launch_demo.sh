@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# What `make demo` runs, on a little of the text: to its end, and interrupted in the middle. Nothing stays, and a stop looks like none of its
+# processes had failed.
+. "$(dirname "$0")/../../support/lib.sh"
+[ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
+[ -r /usr/share/wordnet/data.noun ] || skip "wordnet-base is not installed"
+unset SSH_AUTH_SOCK
+export DEMO_DIR=$TMP/demo DEMO_SHARE=0.02 DEMO_PASSES=1 PADDLE_BUILD=$BIN
+demo=$TOP/tests/support/demo fixture=$TOP/tests/support/sshd-fixture
+on_cleanup() { [ ! -d "$TMP/demo/hosts" ] || "$fixture" stop "$TMP/demo/hosts"; }
+
+expect 0 "$demo"
+has "Test after pass 0"
+has "./pass-00000/manifest.json"
+has "all processes are gone, all ports are closed"
+
+export DEMO_SHARE=1 DEMO_PASSES=100
+for sig in INT TERM; do
+    : >"$TMP/demo.log"
+    # a new session, with SIGINT as a terminal leaves it: a background job of a script would ignore it
+    setsid env --default-signal=INT "$demo" >"$TMP/demo.log" 2>&1 </dev/null &
+    pid=$!
+    PIDS+=("$pid")
+    # One that has ended is not waited for: it says why.
+    wait_for 180 "it trains" bash -c "grep -q 'progress | pass 1' '$TMP/demo.log' || ! kill -0 $pid"
+    grep -q 'progress | pass 1' "$TMP/demo.log" || die "it ended before it trained: $(tail -20 "$TMP/demo.log")"
+    kill -$sig "$pid"
+    wait "$pid"
+    status=$?
+    OUT=$(cat "$TMP/demo.log")
+    [ $status = 130 ] || die "status $status after SIG$sig: $OUT"
+    has "was stopped"
+    has "all processes are gone, all ports are closed"
+    # A healthy stop is no trouble to anybody, on the screen or in the nodes' logs. (A wait of 10 s is told: on a machine that is busy.)
+    troubles=$({ grep -E '\| [WE][0-9]{4} ' "$TMP/demo.log"; grep -E '^[WE]' "$TMP"/demo/hosts/node*/root/JOB*/log/paddle_{pserver,trainer}.INFO; } |
+        grep -vE ', for [0-9]+ s')
+    [ -z "$troubles" ] || die "warnings after SIG$sig: $troubles"
+done
+exit 0

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The five examples of CONTRIBUTING.md, word for word, in a copy of the tree: it builds, and what they add
+# works. A layer, an optimizer, an option, a message and a subcommand.
+# limit 1800
+# release only
+. "$(dirname "$0")/../../support/lib.sh"
+. "$TOP/tests/support/tiny_model.sh"
+copy=$TMP/copy
+mkdir "$copy"
+# With the objects of the build, whose times stay: only what the examples change is compiled.
+(cd "$TOP" && find Makefile README.md CONTRIBUTING.md src launcher worker conf workspace_template docs \
+    tests/support -type f -print0 | xargs -0 cp -p --parents -t "$copy") || die "no copy of the tree"
+mkdir "$copy/build" && cp -Rp "$BIN" "$copy/build/release" || die "no copy of $BIN"
+/usr/bin/python3 "$TOP/tests/support/apply_examples.py" "$TOP/CONTRIBUTING.md" "$copy" >"$TMP/applied" ||
+    die "the examples do not fit the tree any more"
+[ "$(wc -l <"$TMP/applied")" -ge 13 ] || die "only $(wc -l <"$TMP/applied") examples"
+make -C "$copy" -j"$(nproc)" all >"$TMP/make.log" 2>&1 || die "$(grep -m 5 error: "$TMP/make.log")"
+! grep -q "warning:.*\[-W" "$TMP/make.log" || die "$(grep -m 5 "\[-W" "$TMP/make.log")"
+ctl=$copy/build/release/paddlectl worker=$copy/build/release/paddle_worker
+
+cd "$TMP" || die cd
+printf '[cluster]\nhosts = local*2\nroot_dir = %s/node%%n\nmotto = slowly\n' "$TMP" >conf.ini
+"$ctl" conf --conf=conf.ini >conf.out || die "conf: $(cat conf.out)"
+grep -q '^ *motto *= *slowly' conf.out || die "the option: $(grep motto conf.out)"
+"$ctl" conf --conf=conf.ini --motto=fast | grep -q '^ *motto *= *fast' || die "the option as an argument"
+"$ctl" help --man=paddlectl.ini.5 | grep -q motto || die "the option is not in the manual"
+
+"$ctl" uptime --conf=conf.ini >uptime.out 2>&1 || die "the subcommand: $(cat uptime.out)"
+[ "$(grep -cE ': [0-9]+ ms$' uptime.out)" = 2 ] || die "the message: $(cat uptime.out)"
+"$ctl" help | grep -q uptime || die "help does not list the subcommand"
+
+tiny_data data
+tiny_model vocabulary=300 optimizer=sign rate=0.001 <<'END' |
+num_passes = 2
+END
+    sed 's/^inputs = e$/inputs = t/; s/^\[layer p\]/[layer t]\ntype = twice\ninputs = e\n[layer p]/' >train.ini
+sed -i '/^\[layer t\]/,/^\[layer p\]/s/^inputs = t/inputs = e/' train.ini
+"$worker" trainer --local=1 --config=train.ini --job=checkgrad >grad.log 2>&1 || die "the layer: $(tail -3 grad.log)"
+"$worker" trainer --local=1 --config=train.ini >train.log 2>&1 || die "the optimizer: $(tail -3 train.log)"
+cost() { grep -oE "Pass $1 done: .*cost [0-9.]+" train.log | grep -oE '[0-9.]+$'; }
+[ -n "$(cost 1)" ] || die "no cost: $(tail -3 train.log)"
+holds 'later < first' later="$(cost 1)" first="$(cost 0)"

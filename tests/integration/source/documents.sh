@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# What README.md, docs and conf.ini name exists in the code's tables, and the other way round:
+# options with their defaults, subcommands, messages with their numbers, files.
+# release only
+. "$(dirname "$0")/../../support/lib.sh"
+cd "$TOP" || exit 1
+ctl=$BIN/paddlectl
+documents=(README.md docs/*.md)
+wrong=0
+say() { echo "$*" >&2 && wrong=$((wrong + 1)); }
+# Names in backticks: `NAME`, `NAME = value`, `NAME=value`.
+quoted() { grep -ohE '`[^`]+`' "$@" | tr -d '`'; }
+
+# rows FILE: each row of its table, {"...}, on one line.
+rows() { awk '/^    \{"/ { if (row) print row; row = $0; next }
+    row && /^     / { sub(/^ +/, " "); row = row $0; next }
+    { if (row) print row; row = "" }' "$1"; }
+
+# --- options: src/conf/options.c has rows {"section", "name", type, field, who, "default", ...
+row='^    \{"([a-z]+)", "([a-z_]+)", PD_[A-Z0-9]+, F\([a-z_]+\),'
+# A row may be broken into several lines.
+tr -s '\n ' '  ' <src/conf/options.c | sed 's/, {"/,\n    {"/g; s/{ {"/{\n    {"/' >"$TMP/rows"
+sed -nE "s/$row ([A-Z_ |]+), \"([^\"]*)\",.*/\2 \1 \3=\4/p" "$TMP/rows" >"$TMP/options"
+n_options=$(grep -cE '^    \{"[a-z]+", "[a-z_]+", PD_' "$TMP/rows")
+[ "$n_options" -gt 50 ] && [ "$(wc -l <"$TMP/options")" = "$n_options" ] ||
+    die "$(wc -l <"$TMP/options") of $n_options rows of src/conf/options.c were read"
+"$ctl" help --man=paddlectl.ini.5 >"$TMP/page" || die "no paddlectl.ini.5"
+while read -r name section who; do
+    case $who in
+    *ALL* | *LAUNCHER*)
+        grep -qF "\\fB$name\\fR" "$TMP/page" ||
+            say "paddlectl.ini.5 has no option $name of [$section]"
+        [ "$section" = train ] || grep -q "^$name =" conf/conf.ini ||
+            say "conf/conf.ini has no $name in [$section]"
+        ;;
+    *) grep -qw "$name" "${documents[@]}" || say "no document names $name of [$section]" ;;
+    esac
+done <"$TMP/options"
+
+# Tables of options in documents: the names in the first column, and the column "default".
+awk -F'|' '
+    !/^\|/ { at = 0; in_table = 0; next }
+    $2 ~ /^ *option/ {
+        in_table = 1
+        for (i = 3; i < NF; i++) if ($i ~ /^ *default *$/) at = i
+        next
+    }
+    in_table && $2 ~ /`/ {
+        n = split($2, name, "`")
+        value = at && n == 3 ? $at : "-"
+        gsub(/[` ]/, "", value)
+        for (i = 2; i < n; i += 2) { sub(/ .*/, "", name[i]); print FILENAME, name[i], value }
+    }' "${documents[@]}" >"$TMP/named"
+[ "$(wc -l <"$TMP/named")" -gt 15 ] || die "documents have no tables of options any more"
+while read -r file name default; do
+    if ! grep -q "^$name " "$TMP/options"; then
+        say "$file: there is no option $name"
+    elif [ "$default" != - ] && ! grep -qE "^$name .*=$default\$" "$TMP/options"; then
+        say "$file: the default of $name is not $default"
+    fi
+done <"$TMP/named"
+
+# --name in backticks: of a subcommand's help, or of the programs on the nodes.
+commands=$(tr -s '\n ' '  ' <launcher/main.c | grep -oE '\{"[a-z]+", (cmd_[a-z]+|NULL), "' | cut -d'"' -f2)
+[ "$(wc -w <<<"$commands")" -gt 15 ] || die "the subcommands of launcher/main.c: $commands"
+for c in $commands; do "$ctl" "$c" --help; done >"$TMP/help"
+for o in $(quoted "${documents[@]}" | grep -oE '(^| )--[a-z][a-z_-]+' | sort -u); do
+    name=$(tr - _ <<<"${o#--}")
+    grep -qE -- "--${name//_/[-_]}\b" "$TMP/help" || grep -q "^$name " "$TMP/options" ||
+        grep -rqE "\"(--)?${name//_/[-_]}=?\"|$o\b" src worker launcher bench ||
+        say "documents name an option $o, which nothing takes"
+done
+
+# --- subcommands
+for c in $commands; do
+    grep -qE "^\| .*\`(paddlectl )?$c\b" README.md ||
+        say "README.md: no row of its table names the subcommand $c"
+    "$ctl" help --man="paddlectl-$c.1" >"$TMP/page" && grep -q "^.SH NAME" "$TMP/page" ||
+        say "there is no page paddlectl-$c.1"
+done
+for c in $(quoted "${documents[@]}" | sed -nE 's/^paddlectl ([a-z]+).*/\1/p' | sort -u); do
+    grep -qx "$c" <<<"$commands" || say "documents name a subcommand $c"
+done
+
+# --- messages: rows X(NAME, number, text) of src/wire/msg.h; docs/protocol.md lists them
+sed -nE 's/^ *X\(([A-Z_]+), (0x[0-9a-f]+), .*/\2 \1/p' src/wire/msg.h | sort >"$TMP/messages"
+[ "$(wc -l <"$TMP/messages")" -gt 60 ] || die "src/wire/msg.h has no table of messages"
+grep -ohE '\b0x[0-9a-f]{3} (HS|AG|DS|DF|HD|PS)_[A-Z_]+\b' docs/protocol.md | sort >"$TMP/listed"
+diff "$TMP/listed" "$TMP/messages" >"$TMP/diff" ||
+    say "docs/protocol.md, Numbers (<), and src/wire/msg.h (>) differ: $(cat "$TMP/diff")"
+for m in $(grep -ohE '\b(HS|AG|DS|DF|HD|PS)_[A-Z][A-Z_]*[A-Z]\b' "${documents[@]}" | sort -u); do
+    grep -q " $m\$" "$TMP/messages" || say "documents name a message $m"
+done
+
+# --- files and folders
+folders='src|launcher|worker|tests|bench|docs|conf|workspace_template'
+grep -ohE "\b($folders)/[A-Za-z0-9_./*-]+" "${documents[@]}" | sed 's/[.]*$//' >"$TMP/files"
+for f in $(sort -u "$TMP/files"); do
+    compgen -G "$f" >/dev/null || [ -e "$f.c" ] ||
+        say "$(grep -lF "$f" "${documents[@]}" | tr '\n' ' '): there is no file $f"
+done
+
+# --- functions that the walks of docs/design.md name: `name()`
+walked=$(sed -n '/^## Map/,/^## Layers/p' docs/design.md | grep -oE '`[a-z_0-9]+\(\)`' | tr -d '`()' | sort -u)
+[ "$(wc -w <<<"$walked")" -gt 30 ] || die "docs/design.md has no walks any more"
+for f in $walked; do
+    grep -rqE "^[a-z].*\b$f\(" src launcher --include=*.[ch] || say "docs/design.md: there is no function $f()"
+done
+[ $wrong = 0 ] || die "$wrong names differ"

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# The manual and the completions, which are made from the program's tables: whole, without warnings, and they work in real shells.
+# release only
+. "$(dirname "$0")/../../support/lib.sh"
+ctl=$BIN/paddlectl
+commands=$("$ctl" help | sed -n 's/^  \([a-z]*\) .*/\1/p')
+[ "$(wc -w <<<"$commands")" -ge 8 ] || die "commands: $commands"
+
+# --- help: every command, by both ways the same; its own options come before conf.ini's; lines fit a terminal
+for c in $commands; do
+    expect 0 "$ctl" "$c" --help
+    has "usage: paddlectl $c"
+    has "Options:"
+    has "--help "
+    own=$OUT
+    expect 0 "$ctl" help "$c"
+    [ "$OUT" = "$own" ] || die "help $c differs from $c --help"
+    [ -z "$(awk '/^Options:/ { exit } !/^usage:/ && !/^  / && length > 80' <<<"$own")" ] || die "$c --help: what it does is wider than 80 columns"
+    [ -z "$(awk 'length > 120' <<<"$own")" ] || die "long lines: $(awk 'length > 120' <<<"$own")"
+    [ "$(wc -l <<<"$own")" -lt 280 ] || die "$c --help has $(wc -l <<<"$own") lines"
+done
+expect 0 "$ctl" run -h
+expect 2 "$ctl" help stpo
+has "there is no command 'stpo', did you mean 'stop'?"
+expect 2 "$ctl" stpo
+has "there is no command 'stpo', did you mean 'stop'?"
+expect 2 "$ctl" frobnicate
+has "'paddlectl help' lists them"
+expect 2 "$ctl" stop --fnaout=3
+has "unknown option --fnaout, did you mean --fanout?; see 'paddlectl stop --help'"
+expect 2 "$ctl" help --man=paddlectl-nope.1
+expect 2 "$ctl" help --man=x
+
+# --- man pages: one for each command, without a warning, with every option
+expect 0 "$ctl" help --pages
+pages=$OUT
+for c in $commands; do has "paddlectl-$c.1"; done
+mkdir "$TMP/man"
+for p in $pages; do
+    "$ctl" help --man="$p" >"$TMP/man/$p" || die "no page $p"
+    if command -v groff >/dev/null; then
+        OUT=$(groff -ww -man -Tutf8 "$TMP/man/$p" 2>&1 >"$TMP/text")
+        [ -z "$OUT" ] || die "$p: $OUT"
+        [ "$(wc -l <"$TMP/text")" -gt 15 ] || die "$p is short"
+    else
+        echo "skipped: no groff here, pages are not checked for warnings"
+    fi
+    if command -v man >/dev/null; then
+        OUT=$(man --warnings -l "$TMP/man/$p" 2>&1 >/dev/null)
+        [ -z "$OUT" ] || die "$p: $OUT"
+    fi
+done
+"$ctl" run --help | sed -n 's/^  --\([a-z_.]*\).*/\1/p' | while read -r o; do
+    grep -qF "\\-\\-$o\\fR" "$TMP/man/paddlectl-run.1" || die "--$o is not in paddlectl-run.1"
+done || exit 1
+"$ctl" conf --conf=/dev/null --hosts=a | sed -n 's/^\([a-z_]*\) = .*/\1/p' | while read -r o; do
+    grep -qF "\\fB$o\\fR" "$TMP/man/paddlectl.ini.5" || die "$o is not in paddlectl.ini.5"
+done || exit 1
+
+# --- bash: what a user gets after a TAB
+"$ctl" help --bash >"$TMP/bash"
+bash -n "$TMP/bash" || die "the script for bash"
+mkdir -p "$TMP/dir/output/JOB20260101000000-0001" "$TMP/dir/sub"
+touch "$TMP/dir/conf.ini" "$TMP/dir/other.ini"
+tab() { # tab WORDS...: the last is being typed; what is offered into $OUT, sorted
+    OUT=$(cd "$TMP/dir" && PATH=$BIN:$PATH bash --norc -c '
+        compopt() { :; } # only legal while readline completes
+        . "$0"
+        COMP_WORDS=(paddlectl "$@") COMP_CWORD=$#
+        _paddlectl
+        printf "%s\n" "${COMPREPLY[@]}" | sort | paste -sd "|"' "$TMP/bash" "$@" 2>&1)
+}
+is() { [ "$OUT" = "$1" ] || die "offered '$OUT', not '$1'"; }
+tab st
+[[ $OUT == *stop* ]] || die "st: $OUT"
+tab sto && is stop
+for c in $commands; do tab "$c" --hel; is "--help "; done
+tab run --num_pa && is "--num_passes="
+tab run --num-pa && is "--num_passes="
+tab run --host_key_policy = && is "accept-new|strict"
+tab run --host_key_policy = st && is strict
+tab run --host-key-policy st && is strict
+tab run --conf = o && is "other.ini|output"
+tab run --conf o && is "other.ini|output"
+tab run --num_passes = "" && is ""
+tab prepare --out = s && is sub
+tab prepare --format = l && is "libsvm|lines"
+tab stop J && is JOB20260101000000-0001
+tab stop --conf = conf.ini J && is JOB20260101000000-0001
+tab init wo && is word2vec
+tab init word2vec s && is sub
+tab help dis && is dispatch
+tab split --shards=2 --out = s && is sub
+tab split x y o && is "other.ini|output"
+# with a terminal, as readline does it: TAB, TAB, TAB, then ^A to put an echo in front
+if command -v script >/dev/null; then
+    cat >"$TMP/bashrc" <<END
+PS1='> '
+PATH=$BIN:\$PATH
+bind 'set enable-bracketed-paste off'
+. '$TMP/bash'
+END
+    OUT=$(cd "$TMP/dir" && { sleep 1; printf 'paddlectl spl\t--sha\t3 --o\tsub nof\001echo got \nexit\n'; sleep 2; } |
+        TERM=dumb timeout 30 script -qec "bash --rcfile '$TMP/bashrc' -i" /dev/null 2>&1 | tr -d '\r')
+    has "
+got paddlectl split --shards=3 --out=sub nof"
+fi
+
+# --- zsh
+"$ctl" help --zsh >"$TMP/_paddlectl"
+if command -v zsh >/dev/null; then
+    zsh -n "$TMP/_paddlectl" || die "the script for zsh"
+    for c in $commands; do
+        OUT=$(cd "$TMP/dir" && zsh -f -c '
+            _arguments() { for s in "$@"; do print -r -- "$s"; done; }
+            _describe() { :; }
+            words=(paddlectl '"$c"' x) CURRENT=3
+            . "$0"' "$TMP/_paddlectl" 2>&1)
+        has "--help[show this]"
+    done
+else
+    echo "skipped: no zsh here"
+fi
+
+# --- installed in the places where they are looked for
+make -s -C "$TOP" install DESTDIR="$TMP/inst" PREFIX=/usr >"$TMP/install.log" 2>&1 || die "make install: $(cat "$TMP/install.log")"
+for f in bin/paddlectl libexec/paddlectl/paddle_agent share/man/man1/paddlectl.1 share/man/man1/paddlectl-run.1 \
+    share/man/man5/paddlectl.ini.5 share/bash-completion/completions/paddlectl share/zsh/site-functions/_paddlectl; do
+    [ -s "$TMP/inst/usr/$f" ] || die "not installed: $f"
+done
+expect 0 "$TMP/inst/usr/bin/paddlectl" init
+has word2vec
+exit 0

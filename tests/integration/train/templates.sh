@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Every template, end to end as its README says it: `paddlectl init`, its prepare with the data that it makes up, a job on this machine
+# with `paddlectl run`, and its metric becomes better; then its saved model answers.
+. "$(dirname "$0")/../../support/lib.sh"
+CTL=$BIN/paddlectl
+export PADDLECTL=$CTL
+cd "$TMP" || exit 1
+
+# last METRIC FILE: of the last evaluation; first: of the one before the training
+last() { sed -n "s/.*Test after pass.*[ ,]$1 \([-0-9.naief+]*\),.*/\1/p" "$2" | tail -1; }
+first() { sed -n "s/.*Test before pass 0.*[ ,]$1 \([-0-9.naief+]*\),.*/\1/p" "$2" | head -1; }
+# try NAME METRIC CONDITION PREPARE RUN: x is the metric after the training, a before it
+try() {
+    local name=$1 metric=$2 condition=$3 prepare=$4 run=$5
+    rm -rf one && mkdir one
+    (cd one && "$CTL" init --template="$name" >/dev/null) || die "$name: init"
+    # shellcheck disable=SC2086
+    sh "one/$name/workspace/prepare" --shards=2 $prepare >"$name.prepare" 2>&1 || die "$name: prepare: $(cat "$name.prepare")"
+    # shellcheck disable=SC2086
+    (cd "one/$name" && "$CTL" run --root_dir="$TMP/root%n" --port=0 --nic=lo $run >"$TMP/$name.log" 2>&1) || die "$name: $(tail -5 "$TMP/$name.log")"
+    local a x
+    a=$(first "$metric" "$name.log") x=$(last "$metric" "$name.log")
+    [ -n "$a" ] && [ -n "$x" ] || die "$name: no $metric in: $(cat "$name.log")"
+    holds "$condition" a="$a" x="$x"
+    echo "$name $run: $metric $a -> $x"
+}
+
+try fit_a_line rmse "x < 2.4 && a > 10" --rows=1000 ""
+best=$(sed -n 's/.*standard deviation \([0-9]*\).*/\1/p' fit_a_line.prepare)
+holds "rmse > 0.8 * noise" rmse="$(last rmse fit_a_line.log)" noise="$best"
+head -20 one/fit_a_line/workspace/test_data_dir/test.txt-00000 >houses
+model=$(ls -d one/fit_a_line/output/latest/*/pass-00019 one/fit_a_line/output/latest/pass-00019 2>/dev/null | head -1)
+"$CTL" infer --model="$model" --data=houses >prices || die "infer"
+error=$(paste -d, houses prices | awk -F, '{ d = $14 - $15; s += d * d } END { print s / NR }')
+holds "n == 20 && error < 16" n="$(wc -l <prices)" error="$error"
+try census auc "x > 0.75 && x > a + 0.2" --rows=3000 --num_passes=3
+try ctr auc "x > 0.7 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128"
+best=$(sed -n 's/.*AUC \([0-9.]*\),.*/\1/p' ctr.prepare)
+holds "auc < planted + 0.02" auc="$(last auc ctr.log)" planted="$best"
+try ctr auc "x > 0.65 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128 --config=train-lr.ini"
+try ctr auc "x > 0.7 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128 --config=train-deepfm.ini"
+try skip_gram cost "x < 0.8 * a" "--share=0.06" "--num_passes=2 --batch_size=128"
+try recommendation rmse "x < 0.95 && x < 0.5 * a" "" --num_passes=2
+try recognize_digits error "x < 0.12 && a > 0.6" "" --num_passes=6
+try recognize_digits error "x < 0.12 && a > 0.6" "" "--num_passes=3 --config=lenet.ini"
+# Folders that keep coming: every node of the job has them, each is tested with before it is trained
+rm -rf one && mkdir one
+(cd one && "$CTL" init --template=online_ctr >/dev/null) || die "online_ctr: init"
+(cd one/online_ctr/workspace && ./prepare --days=2 --minutes=3) >online.prepare 2>&1 || die "online_ctr: prepare: $(cat online.prepare)"
+(cd one/online_ctr && "$CTL" run --root_dir="$TMP/root%n" --port=0 --nic=lo --online_idle=2 >"$TMP/online.log" 2>&1) || die "online_ctr: $(tail -5 online.log)"
+auc() { sed -n "s/.*Test before pass $1 .* auc \([0-9.]*\),.*/\1/p" online.log; }
+holds "last > 0.6 && last > first + 0.05" last="$(auc 5)" first="$(auc 0)"
+[ -s one/online_ctr/output/latest/online/latest.json ] || die "online_ctr: no done-file came back"
+echo "online_ctr: auc $(auc 0) -> $(auc 5)"
+# MNIST's own files, made up: ten noisy patterns of 28 x 28
+mkdir mnist
+python3 - mnist <<'END' || die "idx files"
+import random, struct, sys
+r = random.Random(5)
+strokes = [[r.random() < 0.2 for _ in range(784)] for _ in range(10)]
+for kind, n in (("train", 400), ("t10k", 100)):
+    digits = [r.randrange(10) for _ in range(n)]
+    with open(f"{sys.argv[1]}/{kind}-images-idx3-ubyte", "wb") as f:
+        f.write(struct.pack(">4I", 2051, n, 28, 28))
+        for d in digits:
+            f.write(bytes(r.randrange(100, 256) if s and r.random() < 0.8 or r.random() < 0.05 else 0 for s in strokes[d]))
+    with open(f"{sys.argv[1]}/{kind}-labels-idx1-ubyte", "wb") as f:
+        f.write(struct.pack(">2I", 2049, n) + bytes(digits))
+END
+for config in train-mnist.ini lenet-mnist.ini; do try recognize_digits error "x < 0.2 && a > 0.6" "$PWD/mnist" "--num_passes=2 --config=$config"; done
+"$CTL" clean --help >/dev/null
+echo "all templates learn"

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# A node is gone in the middle of a training (its agent is killed, at a step that a seed chooses): the job goes on without it from its last
+# checkpoint, to the same bits; with a spare node in its place; detached; and what it says when only that node had a part of the checkpoint.
+# release only (a sanitizer finds in test_agent_lost and in the other jobs what there is to find, in less time)
+. "$(dirname "$0")/../../support/lib.sh"
+. "$TOP/tests/support/tiny_model.sh"
+ctl=$BIN/paddlectl SEED=${SEED:-1}
+unset OPENBLAS_CORETYPE
+cd "$TMP" || exit 1
+nothing_left() { ! ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -q "$TMP/node"; }
+on_cleanup() { wait_for 30 "no process of a job is left" nothing_left; }
+
+tiny_data ws/train
+tiny_model train='train/*' vocabulary=300 hidden=12 dropout=0.3 optimizer=adam rate=0.02 <<END >ws/train.ini
+batch_size = 48
+num_passes = 3
+log_period = 1
+saving_period_by_batches = 4
+reconnect_timeout = 0.5
+END
+# The data lies on all nodes: here in one folder.
+cat >conf.ini <<END
+[cluster]
+hosts = local*3
+root_dir = $TMP/node%n
+port = 0
+[job]
+job_workspace = $TMP/ws
+data_layout = shared
+on_failure = restart
+detach_lease = 8
+END
+{ cat conf.ini && printf '[env]\nPADDLE_FAULT = slow.train.step:100\n'; } >slow.ini
+digest() { "$TOP/tests/support/model-digest" "$1/pass-00002" | cut -d' ' -f1; }
+same() { [ ${#2} = 64 ] && [ "$(digest "$1")" = "$2" ] || die "$1 has other bits than the job that nothing happened to; SEED=$SEED"; }
+SEED_STATE=$SEED
+rand() { SEED_STATE=$(((SEED_STATE * 1103515245 + 12345) % 2147483648)); VALUE=$((SEED_STATE / 65536 % $1)); }
+batches() { [ "$(cat "$1"/JOB*/log/train.log 2>/dev/null | grep -c 'Batch [0-9]')" -ge "$2" ]; }
+saved() { grep -qs 'Saved output/pass-' node0/JOB*/log/train.log; }
+# lose NODE STEP [unsaved]: kills that node's agent once trainer 0, on node 0, has come to this step, and a checkpoint is complete. What
+# the agent's guardians do then is their business.
+lose() {
+    wait_for 120 "step $2" batches node0 "$2"
+    [ "${3:-}" = unsaved ] || wait_for 120 "a checkpoint" saved
+    kill -9 "$(cat "node$1"/JOB*/.agent/pid)" || die "node $1 has no agent"
+}
+clear_nodes() { rm -rf node[0-9]; }
+
+# --- what comes out when nothing happens: any number of trainers and servers; two of them with other roundings
+T=(--reproducible=topology --n_streams=6)
+expect 0 "$ctl" run --conf=conf.ini --outputs=plain "${T[@]}"
+topology=$(digest plain/latest)
+clear_nodes
+expect 0 "$ctl" run --conf=conf.ini --outputs=plain --pservers=2 --trainers=2
+two=$(digest plain/latest)
+clear_nodes
+
+# --- one of three nodes, with its pserver and its trainer; its part of each checkpoint is on another one, too
+rand 2; node=$((1 + VALUE))
+rand 16; step=$((8 + VALUE))
+start lost "$ctl" run --conf=slow.ini --outputs=lost "${T[@]}" --checkpoint_copies=2
+run=$PID
+lose $node $step
+wait "$run" || die "status $?, node $node lost at step $step: $(grep -v ', Batch' lost.log)"
+OUT=$(grep -v ', Batch' lost.log)
+has "local.$node (node $node) is lost: its agent is gone"
+has "restart 1 of 3 after node $node (local.$node): its agent is gone"
+has "2 pservers are left; 2 trainers are left"
+has "Resuming from output/pass-0000"
+has "the job lost local.$node on the way"
+has_not "restart 2"
+same lost/latest "$topology"
+[ "$(ls lost/latest/pass-00002 | grep -c '^dense.*-of-00002')" = 2 ] || die "servers: $(ls lost/latest/pass-00002)"
+grep -q '"status": "done"' node0/JOB*/result.json && grep -q "\"host\": \"local.$node\"" node0/JOB*/result.json || die "$(cat node0/JOB*/result.json)"
+clear_nodes
+
+# --- a spare node takes the place of the one that trains and serves: as many of both, so the same bits without reproducible = topology, too. It
+# was sent no data; that of the lost one's streams only the launcher has now
+sed "s|^job_workspace.*|job_dispatch_package = $TMP/ws|; s/^data_layout.*/data_layout = dispatched/" slow.ini >apart.ini
+rand 16; step=$((8 + VALUE))
+start spare "$ctl" run --conf=apart.ini --outputs=spare --pservers=2 --trainers=2 --checkpoint_copies=2
+run=$PID
+lose 1 $step
+wait "$run" || die "status $?, node 1 lost at step $step: $(grep -v ', Batch' spare.log)"
+OUT=$(grep -v ', Batch' spare.log)
+has "its pserver goes to node 2 (local.2); its trainer goes to node 2 (local.2)"
+has "local.2/trainer | --- restart 1 of 3 after node 1 (local.1)"
+same spare/latest "$two"
+[ "$(ls node0/JOB*/workspace/train | tr '\n' ' ')" = "part-00000 part-00002 part-00004 " ] || die "node 0 has $(ls node0/JOB*/workspace/train)"
+[ "$(ls node2/JOB*/workspace/train | tr '\n' ' ')" = "part-00001 part-00003 part-00005 " ] || die "node 2 has $(ls node2/JOB*/workspace/train)"
+clear_nodes
+
+# --- nobody else has its part: that is said, with the part and the node
+start alone "$ctl" run --conf=slow.ini --outputs=alone "${T[@]}"
+run=$PID
+lose 2 12
+wait "$run"
+[ $? = 1 ] || die "it went on without a third of its checkpoint: $(grep -v ', Batch' alone.log)"
+OUT=$(grep -v ', Batch' alone.log)
+has "there is no whole checkpoint output/pass-*"
+has "-00002-of-00003.bin is missing"
+has "lost: node 2 (local.2)"
+has "the job had lost local.2 before"
+has_not "restart 2"
+clear_nodes
+
+# --- the same of a detached job before it had saved anything: it begins anew; status names the node
+JOB=$("$ctl" run --conf=slow.ini --outputs=detached --detach "${T[@]}" --saving_period_by_batches=0 --checkpoint_copies=2 2>detach.err) ||
+    die "run --detach: $(cat detach.err)"
+lose 1 6 unsaved
+lost() { "$ctl" status --conf=conf.ini >status.log 2>&1; grep -q 'lost: local.1: its agent is gone' status.log; }
+wait_for 60 "status names the lost node" lost
+grep -q '^ *1  *local.1  *lost' status.log || die "$(cat status.log)"
+expect 0 "$ctl" attach --conf=conf.ini "$JOB"
+has "local.1 (node 1) is lost"
+expect 0 "$ctl" fetch --conf=conf.ini --outputs=detached "$JOB"
+same detached/latest "$topology"
+grep -q 'There is no checkpoint in output: training starts from the beginning' node0/JOB*/log/train.log || die "$(cat node0/JOB*/log/train.log)"
+exit 0

@@ -1,0 +1,592 @@
+"""Run by tests/integration/agent/agent_job.sh: jobs on three agents on this machine, with scripts as pservers and trainers."""
+import json
+import os
+import re
+import signal
+import sys
+import time
+
+from agent_client import Agent, AgentError, encode, descendants_of_environment, wait_until
+
+binary, root = sys.argv[1:3]
+only = sys.argv[3:]
+KEY = bytes(range(32))
+LISTEN = ("python3 -c 'import socket,os\n"
+          "s=socket.socket(); s.bind((os.environ[\"POD_IP\"], int(os.environ[\"PADDLE_PORT\"]))); s.listen()\n"
+          "print(\"listens\", flush=True)\n"
+          "while True: s.accept()[0].close()'")
+count = [0]
+
+
+class Job:
+    """Three agents, set up and introduced to each other; job.run() starts."""
+
+    def __init__(self, n=3, workspace=None, ping=0.3, same_root=False, in_place=None, **spec):
+        count[0] += 1
+        self.id, self.n = "JOB%04d-%d" % (count[0], os.getpid() % 10000), n
+        self.spec = dict(job=self.id, attached=True, attach_lease_ms=3000, detach_lease_ms=3000, grace_ms=1000,
+                         pserver_nodes=list(range(n)), trainer_nodes=list(range(n)), port=23000, ports_num=1,
+                         ports_num_for_sparse=1, nic="", pserver_command=LISTEN, trainer_command="true", env={}, train={},
+                         outputs="output")
+        self.spec.update(spec)
+        self.roots = [root + "/n%d" % i for i in range(n)]
+        self.agents = [Agent(binary, "--root=" + self.roots[i], "--job=" + self.id, "--node=%d" % i, "--start", ping=ping)
+                       for i in range(n)]
+        self.dirs = [a.hello["job_dir"] for a in self.agents]
+        self.peers = []
+        for i, a in enumerate(self.agents):
+            if not in_place:
+                a.send_package("workspace", workspace or {"readme": b"hello"})
+            r = a.ask("JOB_SETUP", dict(job=self.id, node=i, n_nodes=n, spec=self.spec, worker="", workspace=in_place or ""), KEY)
+            self.peers.append(dict(name="host-%d" % i, addrs=r["addrs"], port=r["port"]))
+        for a in self.agents:
+            a.send("LOG_SUBSCRIBE", {"streams": {"server.log": 0, "train.log": 0, "events": 0}})
+
+    def introduce(self):
+        for i, a in enumerate(self.agents):
+            a.ask("JOB_PEERS", {"nodes": self.peers[:1] if i else self.peers})
+
+    def run(self):
+        self.introduce()
+        self.agents[0].ask("JOB_RUN", {})
+        return self
+
+    def result(self, seconds=40):
+        r = [a.wait_result(seconds) for a in self.agents]
+        for i, a in enumerate(self.agents):
+            a.wait(lambda: len(a.log_end) == 3, "AG_LOG_END of all streams")
+            assert not a.errors, a.errors
+            assert r[i]["node"] == i and r[i]["status"] == r[0]["status"], r
+            for k, name in enumerate(["server.log", "train.log", "events"]):
+                assert a.log_end[name] == len(a.logs[k])
+        return r[0]
+
+    def log(self, node, stream=1):
+        return bytes(self.agents[node].logs[stream]).decode()
+
+    def bye(self):
+        for a in self.agents:
+            a.bye()
+        self.gone()
+
+    def gone(self, seconds=30):
+        mine = lambda: descendants_of_environment("PD_TEST_MARK=" + os.environ["PD_TEST_MARK"])
+        wait_until(lambda: not mine(), "no process left, but there are %r" % mine(), seconds)
+        for d in self.dirs:
+            for f in ("sock", "key", "pid"):
+                assert not os.path.exists(d + "/.agent/" + f), d + "/.agent/" + f
+
+
+def ppid(pid):
+    with open("/proc/%d/stat" % pid) as f:
+        return int(f.read().rpartition(")")[2].split()[1])
+
+
+def env_of(text):
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+def test_a_job_from_start_to_end():
+    script = ("#!/bin/sh\nenv\npwd -P\ncat data/part\n"
+              "echo '{\"ev\":\"progress\",\"rank\":'$PADDLE_TRAINER_ID'}' >&$PADDLE_EVENT_FD\n"
+              "python3 connect.py\necho model-$PADDLE_NODE_ID >output/model\nln -s /etc/passwd output/bad\nexit 0\n")
+    connect = ("import os,socket\nfor e in os.environ['PADDLE_PSERVERS_IP_PORT_LIST'].split(','):\n"
+               "    ip, port = e.split(':')\n    socket.create_connection((ip, int(port))).close()\nprint('all pservers listen')\n")
+    ws = {"train.sh": (script.encode(), 0o755), "connect.py": connect.encode(), "data": None, "data/part": b"part\n",
+          "output": None, "output/old": b"old model\n"}
+    slow = "sleep 0.$PADDLE_NODE_ID; " + LISTEN  # nodes become ready at different times
+    j = Job(workspace=ws, pserver_command=slow, trainer_command="./train.sh", env={"MY": "a b"}, train={"num_passes": "3"}).run()
+    r = j.result()
+    assert r["status"] == "done" and r["first_failure"] is None, r
+    states = [s["state"] for s in j.agents[0].states]
+    order = [s for i, s in enumerate(states) if i == 0 or states[i - 1] != s]
+    assert order == ["setup", "connecting", "probing", "binding", "pservers", "trainers", "ending", "done"], order
+    endpoints = set()
+    for i in range(3):
+        e = env_of(j.log(i))
+        assert e["PADDLE_JOB_ID"] == j.id and e["PADDLE_NODE_ID"] == str(i) and e["PADDLE_TRAINER_ID"] == str(i)
+        assert e["TRAINING_ROLE"] == "TRAINER" and e["PADDLE_TRAINERS_NUM"] == "3" and e["MY"] == "a b"
+        assert e["PADDLE_INIT_NUM_PASSES"] == "3" and e["PADDLE_INIT_NUM_GRADIENT_SERVERS"] == "3"
+        assert e["PADDLE_INIT_PSERVERS"] == e["PADDLE_PSERVERS_IP_PORT_LIST"]
+        assert e["PADDLE_CURRENT_ENDPOINT"] == e["POD_IP"] + ":" + e["PADDLE_PORT"]
+        endpoints.add(e["PADDLE_PSERVERS_IP_PORT_LIST"])
+        assert "\npart\n" in j.log(i) and "\nall pservers listen\n" in j.log(i)
+        assert j.dirs[i] + "/workspace\n" in j.log(i)
+        assert json.loads(j.log(i, 2)) == {"ev": "progress", "rank": i}
+        with open(j.dirs[i] + "/log/train.log") as f:
+            assert f.read() == j.log(i)
+        out = j.agents[i].fetch("output")
+        assert out == {"model": b"model-%d\n" % i, "old": b"old model\n"}, out
+        assert b"PADDLE_JOB_ID" in j.agents[i].fetch("log")["train.log"]
+        with open(j.dirs[i] + "/result.json") as f:
+            assert json.load(f)["status"] == "done"
+        with open(j.dirs[i] + "/nodefile") as f:
+            assert f.read() == "%d\n" % i
+    assert len(endpoints) == 1 and len(set(endpoints.pop().split(","))) == 3
+    j.bye()
+    # a job that is over is served from disk, from any offset
+    late = Agent(binary, "--root=" + j.roots[1], "--job=" + j.id)
+    late.start = {1: 100}
+    assert late.wait_result()["status"] == "done"
+    late.send("LOG_SUBSCRIBE", {"streams": {"train.log": 100}})
+    late.wait(lambda: "train.log" in late.log_end, "the log's end")
+    assert bytes(late.logs[1]) == j.log(1).encode()[100:] and not late.errors
+    assert late.fetch("output")["model"] == b"model-1\n"
+    late.bye()
+
+
+def test_own_programs_may_listen_on_all_addresses():
+    j = Job(pserver_command=LISTEN.replace('os.environ["POD_IP"]', '""')).run()
+    assert j.result()["status"] == "done", j.agents[0].results
+    j.bye()
+
+
+def test_roles_on_some_nodes_and_one_node():
+    j = Job(pserver_nodes=[2], trainer_nodes=[1, 0], trainer_command="echo rank $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM").run()
+    assert j.result()["status"] == "done"
+    assert "rank 0 of 2" in j.log(1) and "rank 1 of 2" in j.log(0) and j.log(2) == "" and "listens" in j.log(2, 0)
+    j.bye()
+    j = Job(n=1, pserver_nodes=[], trainer_command="echo [$PADDLE_PSERVERS_IP_PORT_LIST]").run()
+    assert j.result()["status"] == "done" and j.log(0) == "[]\n"
+    j.bye()
+
+
+def test_workspace_in_place_is_not_changed():
+    folder = root + "/mine"
+    os.makedirs(folder)
+    with open(folder + "/f", "w") as f:
+        f.write("in place\n")
+    j = Job(n=2, in_place=folder, trainer_command="cat f; echo m >$PADDLE_OUTPUT_DIR/m", pserver_nodes=[]).run()
+    assert j.result()["status"] == "done" and j.log(1) == "in place\n"
+    assert os.listdir(folder) == ["f"]
+    assert j.agents[1].fetch("output") == {"m": b"m\n"}
+    j.bye()
+    try:
+        Job(n=1, in_place="/not/there")
+    except AgentError as e:
+        assert "job_workspace /not/there is not a folder" in e.text, e.text
+    else:
+        raise AssertionError("accepted")
+
+
+def failure(j):
+    r = j.result()
+    assert r["status"] == "failed", r
+    return r["first_failure"]
+
+
+def test_the_first_failure_is_told_and_ends_all():
+    forever = "trap '' TERM; while :; do sleep 1000 & wait; done"
+    j = Job(trainer_command="if [ $PADDLE_TRAINER_ID = 2 ]; then echo the cause; exit 7; fi; " + forever).run()
+    f = failure(j)
+    assert (f["node"], f["host"], f["role"], f["rank"], f["exit_code"]) == (2, "host-2", "trainer", 2, 7), f
+    assert [a.results[0]["first_failure"] for a in j.agents[1:]] == [None, None]  # only the head knows
+    assert f["last_lines"] == "the cause\n", f
+    j.bye()
+    # a pserver is killed; the trainers that notice at once are its echo
+    j = Job(pserver_command="echo $$ >../pid; exec " + LISTEN, trainer_command=(
+        "p=$(cat ../pid); if [ $PADDLE_TRAINER_ID = 1 ]; then sleep 0.2; kill -9 $p; fi; "
+        "while kill -0 $(cat ../../../n1/$PADDLE_JOB_ID/pid) 2>/dev/null; do sleep 0.01; done; exit 1")).run()
+    f = failure(j)
+    assert (f["node"], f["role"], f["signal"]) == (1, "pserver", 9), f
+    j.bye()
+    j = Job(pserver_command="echo no library; exit 127").run()
+    f = failure(j)
+    assert f["role"] == "pserver" and f["exit_code"] == 127 and f["last_lines"] == "no library\n", f
+    assert j.log(0) == "", "a trainer was started"
+    j.bye()
+    j = Job(pserver_command="exit 0").run()
+    assert "before all pservers listened" in failure(j)["reason"]
+    j.bye()
+    j = Job(pserver_command="", trainer_command="").run()  # ours, but no worker was sent
+    assert "cannot run" in failure(j)["reason"]
+    j.bye()
+
+
+def test_output_of_all_sizes_arrives_once():
+    j = Job(n=2, pserver_nodes=[], trainer_command=(
+        "seq 1 200000; printf 'no newline'; for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.02; done; "
+        "head -c 3000000 /dev/zero | tr '\\0' x; printf '\\377\\376\\n'")).run()
+    slow = Agent(binary, "--root=" + j.roots[1], "--job=" + j.id)
+    slow.send("LOG_SUBSCRIBE", {"streams": {"train.log": 0}})
+    assert j.result()["status"] == "done"
+    want = b"".join(b"%d\n" % i for i in range(1, 200001)) + b"no newline" + b"".join(b"%d\n" % i for i in range(1, 10))
+    want += b"x" * 3000000 + b"\xff\xfe\n"
+    for a in (j.agents[0], j.agents[1], slow):
+        a.wait(lambda: "train.log" in a.log_end, "the log's end")
+        assert bytes(a.logs[1]) == want and not a.errors
+    times = [t for _, s, _, t, _ in j.agents[0].log_frames if s == 1]
+    assert times == sorted(times) and abs(times[-1] / 1e6 - time.time()) < 60
+    slow.close()
+    j.bye()
+
+
+def test_stop():
+    forever = "trap 'echo TERM; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    j = Job(trainer_command=forever).run()
+    for a in j.agents:
+        a.wait(lambda: b"up" in a.logs[1], "the trainers")
+    t = time.monotonic()
+    reqs = [(a, a.send("STOP", {"grace_ms": 1500, "reason": "Ctrl-C"})) for a in j.agents]
+    for a, r in reqs:
+        a.answer(r)
+    assert time.monotonic() - t < 20, "stopping took %.1f s" % (time.monotonic() - t)
+    assert j.result()["status"] == "stopped"
+    assert "TERM" in j.log(0)
+    j.bye()
+    j = Job(trainer_command="echo up; " + "(setsid sh -c \"trap '' TERM; sleep 1000\" &); trap '' TERM; sleep 1000; sleep 1000").run()
+    for a in j.agents:
+        a.wait(lambda: b"up" in a.logs[1], "the trainers")
+    second = Agent(binary, "--root=" + j.roots[2], "--job=" + j.id)  # one node only, by another client: all end
+    second.ask("STOP", {"grace_ms": 300, "reason": "paddlectl stop"})
+    assert j.result()["status"] == "stopped"
+    second.bye()
+    j.bye()
+    j = Job()  # before it ran: nothing is left
+    for a in j.agents:
+        a.send("BYE", {"abandon": True})
+        a.close()
+    j.gone()
+    assert not any(os.path.exists(d) for d in j.dirs), j.dirs
+
+
+def test_leases():
+    forever = "echo up; (setsid sleep 1000 &); while :; do sleep 1; done"
+    # kill -9 of the whole client: attach_lease later nothing is left anywhere
+    j = Job(trainer_command=forever, attach_lease_ms=1000).run()
+    for a in j.agents:
+        a.wait(lambda: b"up" in a.logs[1], "the trainers")
+    for a in j.agents:
+        a.kill()
+    j.gone()
+    with open(j.dirs[0] + "/result.json") as f:
+        r = json.load(f)
+    assert r["status"] == "failed" and "connection to node" in r["first_failure"]["reason"], r
+    # a short cut is none: the client comes back within the lease
+    j = Job(n=2, trainer_command="echo up; sleep 2; echo still here", pserver_nodes=[], attach_lease_ms=2500).run()
+    j.agents[1].wait(lambda: b"up" in j.agents[1].logs[1], "the trainer")
+    j.agents[1].kill()
+    time.sleep(0.5)
+    seen = len(j.agents[1].logs[1])
+    j.agents[1] = Agent(binary, "--root=" + j.roots[1], "--job=" + j.id, ping=0.3)
+    j.agents[1].send("LOG_SUBSCRIBE", {"streams": {"server.log": 0, "train.log": seen, "events": 0}})
+    j.agents[1].start = {1: seen}
+    r = [a.wait_result() for a in j.agents]
+    assert r[0]["status"] == "done", r
+    j.agents[1].wait(lambda: b"still here" in j.agents[1].logs[1], "the log")
+    j.bye()
+    # one node's client is lost: the whole job ends, and says why
+    j = Job(n=2, trainer_command=forever, attach_lease_ms=1000).run()
+    for a in j.agents:
+        a.wait(lambda: b"up" in a.logs[1], "the trainers")
+    j.agents[1].kill()
+    r = j.agents[0].wait_result()
+    assert r["status"] == "failed" and "connection to node 1 was lost" in r["first_failure"]["reason"], r
+    j.agents[0].bye()
+    j.gone()
+    # detached: it goes on without a client
+    j = Job(n=2, attached=False, trainer_command="echo up; sleep 2; echo end", attach_lease_ms=500, pserver_nodes=[]).run()
+    for a in j.agents:
+        a.wait(lambda: b"up" in a.logs[1], "the trainers")
+    for a in j.agents:
+        a.kill()
+    j.gone()
+    for i in range(2):
+        with open(j.dirs[i] + "/result.json") as f:
+            assert json.load(f)["status"] == "done"
+        with open(j.dirs[i] + "/log/train.log") as f:
+            assert f.read() == "up\nend\n"
+
+
+def test_agents_that_die():
+    forever = "echo up; (setsid sleep 1000 &); while :; do sleep 1; done"
+    # a member's agent is killed: its guardian ends its processes, the head ends the job
+    j = Job(trainer_command=forever, attach_lease_ms=2000).run()
+    for a in j.agents:
+        a.wait(lambda: b"up" in a.logs[1], "the trainers")
+    os.kill(j.agents[1].hello["pid"], signal.SIGKILL)
+    r = j.agents[0].wait_result()
+    assert r["status"] == "failed" and r["first_failure"]["node"] == 1 and "agent is gone" in r["first_failure"]["reason"], r
+    j.agents[0].bye()
+    j.agents[2].bye()
+    j.gone()
+    # the head's agent is killed in a detached job: the others end after detach_lease
+    j = Job(trainer_command=forever, attached=False, detach_lease_ms=1500).run()
+    for a in j.agents:
+        a.wait(lambda: b"up" in a.logs[1], "the trainers")
+    for a in j.agents:
+        a.kill()
+    os.kill(j.agents[0].hello["pid"], signal.SIGKILL)
+    j.gone()
+    with open(j.dirs[2] + "/result.json") as f:
+        assert "has not heard of node 0" in json.load(f)["first_failure"]["reason"]
+    # the guardian is killed: the agent ends everything and goes, too
+    j = Job(n=1, trainer_command=forever, attach_lease_ms=2000).run()
+    a = j.agents[0]
+    a.wait(lambda: b"up" in a.logs[1], "the trainer")
+    with open("/proc/%d/stat" % a.hello["pid"]) as f:
+        guardian = int(f.read().rsplit(")", 1)[1].split()[1])
+    os.kill(guardian, signal.SIGKILL)
+    assert "signal 15" in a.wait_result()["first_failure"]["reason"]
+    a.bye()
+    j.gone()
+
+
+def test_clients_that_are_cut_off_make_room():
+    j = Job(n=1, pserver_nodes=[0], trainer_nodes=[0], trainer_command="echo up; sleep 1000", attach_lease_ms=2000).run()
+    a = j.agents[0]
+    a.wait(lambda: b"up" in a.logs[1], "the trainer")
+    silent = []
+
+    def another():
+        try:
+            silent.append(Agent(binary, "--root=" + j.roots[0], "--job=" + j.id, ping=0))
+        except AgentError:  # all have just been heard
+            time.sleep(0.2)
+        return len(silent) > 40
+    wait_until(another, "room for more clients than an agent has at a time", 60)
+    assert any(s.closed for s in silent) and not silent[-1].closed and not a.closed
+    for s in silent:
+        s.close()
+    assert a.ask("STATUS", {})["state"] == "trainers"
+    a.ask("STOP", {"grace_ms": 100})
+    j.result()
+    j.bye()
+
+
+def test_status_now_and_afterwards():
+    busy = ("echo '{\"ev\":\"progress\",\"role\":\"trainer\",\"batch\":1}' >&$PADDLE_EVENT_FD; "
+            "echo '{\"ev\":\"progress\",\"role\":\"trainer\",\"batch\":2}' >&$PADDLE_EVENT_FD; "
+            "echo '{\"ev\":\"other\"}' >&$PADDLE_EVENT_FD; "
+            "python3 -c 'import time; x = bytearray(30 << 20); e = time.process_time() + 0.3\nwhile time.process_time() < e: pass\n"
+            "print(\"up\", flush=True); time.sleep(1000)' & wait")
+    before = time.time()
+    j = Job(n=2, trainer_nodes=[0], trainer_command=busy).run()
+    a = j.agents[0]
+    a.wait(lambda: b"up" in a.logs[1], "the trainer")
+    s = a.ask("STATUS", {})
+    assert (s["state"], s["node"], s["n_nodes"], s["attached"], s["clients"], s["restarts"]) == ("trainers", 0, 2, True, 0, 0), s
+    assert before - 1 <= s["started_us"] / 1e6 <= s["now_us"] / 1e6 <= time.time() + 1 and s["ended_us"] == 0, s
+    ps, tr = s["processes"]
+    assert (ps["role"], ps["rank"], ps["state"], ps["listening"]) == ("pserver", 0, "running", True) and ps["port"] >= 23000, ps
+    assert (tr["role"], tr["rank"], tr["state"], tr["listening"]) == ("trainer", 0, "running", False), tr
+    assert tr["rss_bytes"] > 30 << 20 and tr["cpu_ms"] >= 100 and tr["threads"] >= 2, tr  # of the shell's child
+    with open("/proc/%d/status" % tr["pid"]) as f:
+        assert "\nCpus_allowed_list:\t" + tr["cpus"] + "\n" in f.read(), tr
+    assert s["progress"]["batch"] == 2, s
+    assert s["streams"]["train.log"]["first"] == 0 and 2 <= s["streams"]["train.log"]["size"] <= 3, s
+    other = Agent(binary, "--root=" + j.roots[1], "--job=" + j.id)
+    s = other.ask("STATUS", {})
+    assert s["clients"] == 1 and s["progress"] is None and [p["role"] for p in s["processes"]] == ["pserver"], s
+    other.bye()
+    os.kill(tr["pid"], signal.SIGKILL)
+    j.result()
+    j.bye()
+    late = Agent(binary, "--root=" + j.roots[0], "--job=" + j.id)
+    s = late.ask("STATUS", {})
+    assert s["state"] == "failed" and s["started_us"] < s["ended_us"] <= s["now_us"] and s["n_nodes"] == 2, s
+    ps, tr = s["processes"]
+    assert (tr["state"], tr["exit_code"], tr["signal"], tr["threads"]) == ("exited", -1, 9, 0) and ps["state"] == "exited", s
+    assert tr["started_us"] <= tr["ended_us"] <= s["ended_us"] and s["progress"]["batch"] == 2, s
+    rows = late.ask("LIST", {})["jobs"]
+    row = [r for r in rows if r["job"] == j.id][0]
+    assert (row["state"], row["n_nodes"], row["attached"], row["pid"]) == ("failed", 2, True, 0), row
+    assert (row["started_us"], row["ended_us"]) == (s["started_us"], s["ended_us"]), row
+    late.bye()
+
+
+def test_logs_that_are_rotated():
+    j = Job(n=1, pserver_nodes=[], log_max_size=20000, log_keep=50, trainer_command=(
+        "seq 1 100000; env | grep PADDLE_LOG_; exit 1")).run()
+    r = j.result()
+    want = b"".join(b"%d\n" % i for i in range(1, 100001))
+    got = bytes(j.agents[0].logs[1])
+    assert got[:len(want)] == want and b"\nPADDLE_LOG_MAX_SIZE=20000\n" in got and b"PADDLE_LOG_KEEP=50\n" in got, got[len(want):]
+    assert "PADDLE_LOG_KEEP=50\n" in r["first_failure"]["last_lines"]
+    names = sorted(n for n in os.listdir(j.dirs[0] + "/log") if n.startswith("train.log"))
+    assert len(names) > 25 and names[1] == "train.log.1", names
+    j.bye()
+    j = Job(n=1, pserver_nodes=[], log_max_size=20000, log_keep=2, trainer_command="seq 1 100000").run()
+    a = j.agents[0]
+    a.wait_result()
+    j.bye()
+    late = Agent(binary, "--root=" + j.roots[0], "--job=" + j.id)  # from disk: what is kept, at its place in the stream
+    first, size = (late.ask("STATUS", {})["streams"]["train.log"][k] for k in ("first", "size"))
+    assert size == len(want) and size - 60000 <= first <= size - 40000, (first, size)
+    late.start = {1: first}
+    late.send("LOG_SUBSCRIBE", {"streams": {"train.log": 0}})
+    late.wait(lambda: late.log_end, "the log's end")
+    assert bytes(late.logs[1]) == want[first:] and not late.errors, late.errors
+    files = late.fetch("log")
+    assert files["train.log.2"] + files["train.log.1"] + files["train.log"] == want[first:]
+    assert all(files[n].endswith(b"\n") for n in ("train.log.2", "train.log.1"))
+    late.bye()
+
+
+def test_ipv6():
+    try:
+        with open("/proc/net/if_inet6") as f:
+            assert "0" * 31 + "1 " in f.read()
+    except (OSError, AssertionError):
+        print("skipped: there is no ::1 here")
+        return
+    listen6 = LISTEN.replace("socket.socket()", "socket.socket(socket.AF_INET6)")
+    j = Job(nic="::1/128", pserver_command=listen6, trainer_command="env").run()
+    assert j.result()["status"] == "done", j.agents[0].results
+    e = env_of(j.log(1))
+    servers = e["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")
+    assert e["POD_IP"] == "::1" and len(set(servers)) == 3 and all(re.fullmatch(r"\[::1\]:\d+", s) for s in servers), e
+    assert e["PADDLE_CURRENT_ENDPOINT"] == "[::1]:" + e["PADDLE_PORT"], e
+    j.bye()
+    try:
+        Job(n=1, nic="2001:db8:77::/48")
+    except AgentError as e:
+        assert "matches nic = 2001:db8:77::/48; there are: " in e.text and "127.0.0.1" in e.text, e.text
+    else:
+        raise AssertionError("accepted")
+
+
+def test_clients_that_stall():
+    def agent_gone(j):
+        pid = j.agents[0].hello["pid"]
+        wait_until(lambda: not os.path.exists("/proc/%d" % pid), "the agent's end", 10)
+    # a stopped client with a megabyte queued does not keep the agent of a job that is over
+    j = Job(n=1, pserver_nodes=[], trainer_command="head -c 9000000 /dev/zero; echo up >&2", attach_lease_ms=1000).run()
+    other = Agent(binary, "--root=" + j.roots[0], "--job=" + j.id, ping=0.3)
+    other.proc.send_signal(signal.SIGSTOP)
+    other.send("LOG_SUBSCRIBE", {"streams": {"train.log": 0}})
+    assert j.result()["status"] == "done"
+    j.agents[0].bye()
+    agent_gone(j)
+    other.kill()
+    j.gone()
+    # neither does a fetch that nobody reads keep a lease alive
+    j = Job(n=1, pserver_nodes=[], trainer_command="head -c 30000000 /dev/urandom >output/m; echo up; sleep 1000", attach_lease_ms=1000).run()
+    a = j.agents[0]
+    a.wait(lambda: b"up" in a.logs[1], "the trainer")
+    a.send("FETCH", {"dir": "output"})
+    a.proc.send_signal(signal.SIGSTOP)
+    agent_gone(j)
+    a.kill()
+    j.gone()
+    # a frame that takes longer than the lease is a sign of life
+    j = Job(n=1, ping=0, pserver_nodes=[], trainer_command="echo up; sleep 3; echo end", attach_lease_ms=2500).run()
+    a = j.agents[0]
+    frame = encode(0x103, 0, b"x" * 600)
+    for i in range(0, 40):
+        a.proc.stdin.write(frame[i * 15:i * 15 + 15])
+        time.sleep(0.1)
+    a.proc.stdin.write(frame[600:])
+    assert j.result()["status"] == "done", a.results
+    j.bye()
+
+
+def test_who_is_missing():
+    j = Job(connect_ms=1000)
+    for a in j.agents[:2]:  # node 2 is never told of its peers
+        a.ask("JOB_PEERS", {"nodes": j.peers})
+    j.agents[0].ask("JOB_RUN", {})
+    r = j.agents[0].wait_result()
+    f = r["first_failure"]
+    assert f["node"] == 2 and "node 2 (host-2)" in f["reason"] and "connecting" in f["reason"], f
+    assert any("waiting for" in s["text"] and "node 2 (host-2)" in s["text"] for s in j.agents[0].states)
+    j.agents[2].send("BYE", {"abandon": True})
+    j.bye()
+    # another key proves nothing
+    j = Job(n=2, connect_ms=1500)
+    j.peers[0], j.peers[1] = dict(j.peers[0]), dict(j.peers[1], port=j.peers[0]["port"])
+    j.run()  # node 1's address leads to node 0: the probe tells them apart
+    f = j.agents[0].wait_result()["first_failure"]
+    assert f["node"] == 1 and "none of its addresses" in f["reason"], f
+    j.bye()
+
+
+def test_a_late_guardian_does_not_write_into_the_next_job_of_that_name():
+    where, dir = root + "/late", root + "/late/L1"
+    a = Agent(binary, "--root=" + where, "--job=L1", "--start")
+    with open(dir + "/.agent/pid") as f:
+        above = [ppid(int(f.read()))]
+    above.append(ppid(above[0]))  # guardian, watcher
+    for pid in above:
+        os.kill(pid, signal.SIGSTOP)
+    a.send("BYE", {"abandon": True})
+    wait_until(lambda: not os.path.exists(dir), "the folder's removal")
+    a.close()
+    b = Agent(binary, "--root=" + where, "--job=L1", "--start")
+    for pid in above:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: not any(os.path.exists("/proc/%d" % pid) for pid in above), "the guardians' end")
+    assert not os.path.exists(dir + "/result.json")
+    assert os.path.exists(dir + "/.agent/sock") and b.ask("LIST", {}) is not None
+    b.bye()
+
+
+def test_data_files_of_an_earlier_session_stay_known_until_the_job_is_set_up():
+    for apart in (True, False):
+        data_files_stay_known(root + "/held-%d" % apart, apart)
+
+
+def data_files_stay_known(where, apart):
+    a = Agent(binary, "--root=" + where, "--job=H1", "--node=0", "--start")
+    data = a.send_package("data", {"d/part": b"late"})
+    t = Agent(binary, "--root=" + where)
+    known = lambda: [f for f in os.listdir(where + "/.paddlectl/chunks") if f.startswith(data["id"]) and f.endswith(".cat")]
+    clean = lambda: t.ask("CLEAN", {"keep": 0, "store_limit": 1}) and known()
+    assert clean()
+    a.close()  # a cut
+    for _ in range(3):
+        assert clean(), "the data files' catalog was taken for one of a tree that is gone"
+        time.sleep(0.2)
+    b = Agent(binary, "--root=" + where, "--job=H1")
+    b.send_package("workspace", {"f": b"x"})
+    assert b.send_package("data", {"d/part": b"late"})["have"]
+    spec = dict(job="H1", trainer_nodes=[0], pserver_nodes=[], trainer_command="true", pserver_command="true", port=23000, attach_lease_ms=30000)
+    b.ask("JOB_SETUP", dict(job="H1", node=0, n_nodes=1, spec=spec, worker="", workspace="", data=data["id"], data_apart=apart), KEY)
+    wait_until(lambda: not clean(), "the catalog is nobody's any more")
+    t.bye()
+    b.send("BYE", {"abandon": True})
+    wait_until(lambda: not os.path.exists(where + "/H1"), "the folder's removal")
+    b.close()
+
+
+def test_bad_requests():
+    a = Agent(binary, "--root=" + root + "/bad", "--job=B1", "--start")
+    a.send_package("workspace", {"f": b"x"})
+    good = dict(trainer_nodes=[0], pserver_nodes=[], trainer_command="true", pserver_command="true")
+    for body, key, says in [
+            (dict(job="B1", node=0, n_nodes=1), KEY, "no spec"),
+            (dict(job="B2", node=0, n_nodes=1, spec=good), KEY, "this agent's job is B1"),
+            (dict(job="B1", node=0, n_nodes=1, spec=good), b"short", "key of 32 bytes")]:
+        try:
+            a.ask("JOB_SETUP", body, key)
+        except AgentError as e:
+            assert says in e.text, e.text
+        else:
+            raise AssertionError("accepted: " + says)
+        if says != "key of 32 bytes":  # a set-up that failed ends the agent
+            a.wait(lambda: a.closed, "the end")
+            wait_until(lambda: not os.path.exists(root + "/bad/B1"), "the folder's removal")
+            a.close()
+            a = Agent(binary, "--root=" + root + "/bad", "--job=B1", "--start")
+            a.send_package("workspace", {"f": b"x"})
+    for name, body in [("JOB_PEERS", {"nodes": []}), ("JOB_RUN", {}), ("FETCH", {"dir": "../.."}), ("LOG_SUBSCRIBE", {})]:
+        try:
+            a.ask(name, body)
+        except AgentError as e:
+            assert e.code in (-7, -5, -9, -10), e
+        else:
+            raise AssertionError("accepted: " + name)
+    a.bye()
+
+
+def run_tests(tests):
+    os.environ["PD_TEST_MARK"] = "%d-%d" % (os.getpid(), time.time_ns())
+    for name, test in list(tests.items()):
+        if name.startswith("test_") and (not only or any(o in name for o in only)):
+            t = time.monotonic()
+            test()
+            print("%-50s %.1f s" % (name, time.monotonic() - t), flush=True)
+
+
+if __name__ == "__main__":
+    run_tests(globals())
