@@ -76,9 +76,10 @@ class Run:
             f.write(f"[env]\nSOAK_PIDS = {self.dir}/pids\nSOAK_WORK_S = {work_s}\n")
         self.watch = Watch(arena.table, f"{self.dir}/pids")
         self.proc = None
-        self.ended_at = None
+        self.started_at = self.ended_at = None
 
     def start(self):
+        self.started_at = time.monotonic()
         with open(self.log, "wb") as out:
             self.proc = subprocess.Popen(self.arena.wrap([f"{self.arena.bin}/paddlectl", "run", "--conf=conf.ini"]), cwd=self.dir,
                                          stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)

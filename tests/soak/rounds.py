@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import signal
+import threading
 import time
 
 from jobs import Run
@@ -39,6 +40,31 @@ VICTIMS = (
 SAME_NODE = {"agent+guardian": 1, "agent+watcher": 2, "guardian+watcher": 1}  # the first one, and who is so far above it
 END_S = 45  # no job that has lost something may take longer to end: the longest patience of the launcher is 30 s
 RUN_S = 120  # a whole job, on a machine that is busy with others
+
+
+class Stalls(threading.Thread):
+    """Measures how long this busy machine leaves a thread waiting. A stall beyond a quarter of a job's lease
+    can end the job without a kill."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.seen = []  # (end on the monotonic clock, seconds)
+        self.start()
+
+    def run(self):
+        last = time.monotonic()
+        while True:
+            time.sleep(0.05)
+            now = time.monotonic()
+            if now - last > 0.15:
+                self.seen.append((now, now - last - 0.05))
+            last = now
+
+    def longest_since(self, began):
+        return max((s for end, s in self.seen if end >= began), default=0)
+
+
+STALLS = Stalls()
 
 
 class Round:
@@ -141,6 +167,10 @@ class Round:
         elif self.killed and st not in self.allowed and not (self.at_phase == "bootstrap" and st == -self.sig):
             self.fail = self.fail or f"exit status {st}, not one of {self.allowed}"
         elif not self.killed:
+            stall = STALLS.longest_since(r.started_at)
+            if stall > self.lease / 4:
+                self.say(f"again  round {self.k}: the machine stalled for {stall:.2f} s, and a lease of {self.lease} s ended")
+                return
             self.fail = self.fail or f"exit status {st}, and nothing was killed"
 
     def run(self):

@@ -1,4 +1,4 @@
-# lib.sh - sourced by tests/integration/*.sh: a scratch folder, processes that always end, checks that say what they saw.
+# lib.sh - sourced by tests/integration/*/*.sh: a scratch folder, processes that always end, checks that say what they saw.
 #
 #   $BIN      folder of the programs under test (PADDLE_BUILD, default build/release)
 #   $TMP      scratch folder of this test below build/, removed at the end unless the test failed
@@ -71,6 +71,8 @@ expect() {
     [ $got -eq "$want" ] || die "exit status $got, not $want: $*
 $OUT"
 }
+# The last line of $OUT alone: the result, where lines on progress may come before it.
+last_line() { OUT=${OUT##*$'\n'}; }
 has() { [[ $OUT == *"$1"* ]] || die "no '$1' in:
 $OUT"; }
 has_not() { [[ $OUT != *"$1"* ]] || die "'$1' in:

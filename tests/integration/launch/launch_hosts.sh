@@ -121,6 +121,7 @@ fi
 if [ "$(basename "$(getent passwd "$(id -un)" | cut -d: -f7)")" = bash ]; then
     printf '%s\n' 'echo Welcome; printf "no newline"; echo note >&2; sleep 1' >"$fx/node1/home/.bashrc"
     expect 0 "$ctl" dispatch "${args[@]}"
+    last_line
     [[ $OUT == "$fx/node%n/root/workspaces/ws-"* ]] || die "$OUT"
 fi
 nothing_left

@@ -60,6 +60,7 @@ has '"root_dir": "'"$fx/node1/root"
 
 # dispatch to folders that differ; its answer is relative to them
 expect 0 "$ctl" dispatch
+last_line
 [[ $OUT == workspaces/ws-* ]] || die "$OUT"
 for n in 0 1; do [ -x "$fx/node$n/root/$OUT/train.sh" ] || die "not dispatched to node $n"; done
 
@@ -78,6 +79,7 @@ has "two.invalid/trainer | $fx/node1/root/JOB"
 expect 3 "$ctl" dispatch --identity_file=other
 has "one.invalid: authentication failed"
 expect 0 "$ctl" dispatch --root_dir="$fx/node%n/elsewhere"
+last_line
 [[ $OUT == "$fx/node%n/elsewhere/workspaces/ws-"* ]] || die "$OUT"
 
 # a key that is not there is told with its line, before anything is done
