@@ -173,6 +173,7 @@ def job(name, folder, passes, values, s, rank, ranks, port):
     cores = sorted(os.sched_getaffinity(0))
     if s[4] and len(cores) >= ranks:  # before gloo starts its threads
         os.sched_setaffinity(0, cores[rank * len(cores) // ranks:(rank + 1) * len(cores) // ranks])
+    os.environ["USE_LIBUV"] = "0"  # Debian's PyTorch 2.6 is built without libuv and asks for it all the same
     dist.init_process_group("gloo", init_method="tcp://127.0.0.1:%d" % port, rank=rank, world_size=ranks)
     data = batches(name, folder, [rank])
     net, step = make(name, values, s)

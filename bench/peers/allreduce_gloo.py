@@ -9,7 +9,8 @@ import torch.distributed as dist
 
 rank, address, port, interface = int(sys.argv[1]), *sys.argv[2:5]
 mb, limit = float(sys.argv[5]), float(sys.argv[6])
-os.environ.update(MASTER_ADDR=address, MASTER_PORT=port, GLOO_SOCKET_IFNAME=interface)
+# USE_LIBUV: Debian's PyTorch 2.6 is built without libuv and asks for it all the same.
+os.environ.update(MASTER_ADDR=address, MASTER_PORT=port, GLOO_SOCKET_IFNAME=interface, USE_LIBUV="0")
 torch.set_num_threads(1)
 dist.init_process_group("gloo", rank=rank, world_size=2)
 a = torch.zeros(int(mb * 1e6 / 4))

@@ -2,6 +2,7 @@
 # Every benchmark that can be short runs, with as little as it takes, to its lines "bench NAME ratio ...":
 # a benchmark that a change of the programs breaks is noticed here. What the ratio is does not matter.
 # What cannot run here is named on a line "skipped: ...".
+# limit 2400
 # release only (benchmarks measure the release build)
 . "$(dirname "$0")/../../support/lib.sh"
 [ "$BIN" = "$TOP/build/release" ] || skip "benchmarks measure build/release, not $BIN"
