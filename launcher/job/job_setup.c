@@ -11,6 +11,7 @@
 
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
+#include "wire/job_spec.h"
 
 /* With this grace a job ends at most attach_lease + 2 s after its client. */
 enum { ASK_MS = 30000, SETUP_MS = 60000, NODE_GRACE_MS = 1000 };
@@ -79,7 +80,7 @@ static json_t *option(const struct pd_options *o, size_t i) {
     struct pd_buf text;
     pd_buf_init(&text);
     pd_options_text(o, i, &text);
-    json_t *j = json_stringn((char *)text.data, text.len);
+    json_t *j = text.failed ? NULL : json_stringn(text.len ? (char *)text.data : "", text.len);
     pd_buf_release(&text);
     return j;
 }
@@ -98,24 +99,31 @@ static json_t *train_object(const struct pd_options *o) {
     return train;
 }
 
+/* Add the option's value to the spec as its field in wire_job_spec: seconds become milliseconds.
+ * -1: no memory, or text that is not UTF-8. */
+static int add_option(json_t *spec, const struct wire_field *f, const struct pd_options *o) {
+    size_t n, i = (size_t)pd_options_find(f->option, PD_LAUNCHER);
+    const struct pd_option *t = &pd_option_table(&n)[i];
+    const void *value = (const char *)o + t->field;
+    json_t *v = f->type == WIRE_TEXT ? option(o, i)
+                : t->type == PD_F64  ? json_integer((json_int_t)(*(const double *)value * 1000))
+                                     : json_integer(*(const int64_t *)value);
+    return json_object_set_new(spec, f->key, v);
+}
+
 int job_make_spec(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     json_decref(j->spec);
-    j->spec = json_pack(
-        "{s:s, s:b, s:I, s:I, s:i, s:o, s:o, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:s, s:o, "
-        "s:I, s:I, s:s, s:I, s:b, s:I}",
-        "job", j->id, "attached", !j->flags.detach, "attach_lease_ms",
-        (json_int_t)(o->attach_lease * 1000), "detach_lease_ms",
-        (json_int_t)(o->detach_lease * 1000), "grace_ms", NODE_GRACE_MS, "pserver_nodes",
-        ids(j->c.pservers, j->c.n_pservers), "trainer_nodes", ids(j->c.trainers, j->c.n_trainers),
-        "port", (json_int_t)o->port, "ports_num", (json_int_t)o->ports_num, "ports_num_for_sparse",
-        (json_int_t)o->ports_num_for_sparse, "nic", o->nic, "pserver_command", o->pserver_command,
-        "trainer_command", o->trainer_command, "env", env_object(o), "train", train_object(o),
-        "outputs", "output", "bind", option(o, (size_t)pd_options_find("bind", PD_LAUNCHER)),
-        "log_max_size", (json_int_t)o->log_max_size, "log_keep", (json_int_t)o->log_keep,
-        "on_failure", o->on_failure == PD_FAILURE_RESTART ? "restart" : "stop", "max_restarts",
-        (json_int_t)o->max_restarts, "encrypt", o->encrypt != PD_ENCRYPT_OFF, "heartbeat_ms",
-        (json_int_t)(o->heartbeat_timeout * 1000));
+    j->spec = json_pack("{s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:b}", "job", j->id, "attached",
+                        !j->flags.detach, "grace_ms", NODE_GRACE_MS, "pserver_nodes",
+                        ids(j->c.pservers, j->c.n_pservers), "trainer_nodes",
+                        ids(j->c.trainers, j->c.n_trainers), "env", env_object(o), "train",
+                        train_object(o), "encrypt", o->encrypt != PD_ENCRYPT_OFF);
+    for (size_t i = 0; j->spec && i < JOB_SPEC_N_FIELDS; i++)
+        if (wire_job_spec[i].option && add_option(j->spec, &wire_job_spec[i], o)) {
+            json_decref(j->spec);
+            j->spec = NULL;
+        }
     return j->spec ? 0 : pd_fail(err, PD_ECONF, "a value of the configuration is not UTF-8 text");
 }
 

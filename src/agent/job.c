@@ -45,7 +45,7 @@ json_t *ag_job_state(const struct ag_job *j) {
         return NULL;
     const struct status_job s = {.node = j->spec.node,
                                  .n_nodes = j->spec.n_nodes,
-                                 .attached = j->spec.attached,
+                                 .attached = j->spec.job.attached,
                                  .started_us = j->started_us,
                                  .ended_us = j->ended_us,
                                  .restarts = j->restarts,
@@ -413,23 +413,24 @@ void ag_job_bye(struct ag_job *j, int abandon) {
 }
 
 static void end_by_lease(struct ag_job *j, const char *reason) {
-    ag_job_end(j, j->spec.grace_ms < LEASE_GRACE_MS ? j->spec.grace_ms : LEASE_GRACE_MS, reason);
+    ag_job_end(j, j->spec.job.grace_ms < LEASE_GRACE_MS ? j->spec.job.grace_ms : LEASE_GRACE_MS,
+               reason);
 }
 
 static void tick_live(struct ag_job *j, uint64_t silent_ms) {
-    const uint64_t lease = j->spec.attach_lease_ms, head_ms = peer_link_silent_ms(j->link);
+    const uint64_t lease = j->spec.job.attach_lease_ms, head_ms = peer_link_silent_ms(j->link);
     char reason[160];
     if (j->result) { /* results may be fetched while clients are there */
         int alone = !clients_count(j->o.clients);
-        if ((alone && (j->said_bye || !j->spec.attached || j->ending)) || silent_ms >= lease)
+        if ((alone && (j->said_bye || !j->spec.job.attached || j->ending)) || silent_ms >= lease)
             ag_job_quit(j, 1);
     } else if (j->ending) {
         return;
-    } else if ((j->spec.attached || !j->ran) && silent_ms >= lease) {
+    } else if ((j->spec.job.attached || !j->ran) && silent_ms >= lease) {
         snprintf(reason, sizeof reason, "the launcher's connection to node %d was lost for %llu ms",
                  j->spec.node, (unsigned long long)silent_ms);
         end_by_lease(j, reason);
-    } else if (j->ran && head_ms >= j->spec.detach_lease_ms) {
+    } else if (j->ran && head_ms >= j->spec.job.detach_lease_ms) {
         snprintf(reason, sizeof reason, "node %d has not heard of node 0 for %llu ms", j->spec.node,
                  (unsigned long long)head_ms);
         end_by_lease(j, reason);

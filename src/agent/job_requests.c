@@ -18,7 +18,7 @@ static void on_child(uv_signal_t *h, int sig) {
     node_reap(((struct ag_job *)h->data)->node);
 }
 
-_Static_assert((int)SPEC_MAX_LOG_KEEP <= (int)LOGS_KEEP_MAX,
+_Static_assert((int)JOB_SPEC_MAX_LOG_KEEP <= (int)LOGS_KEEP_MAX,
                "a job may keep more log files than struct log_file has places for");
 
 static int open_logs(struct ag_job *j, struct pd_err *err) {
@@ -26,8 +26,8 @@ static int open_logs(struct ag_job *j, struct pd_err *err) {
     if (rc)
         return rc;
     j->logs_open = 1;
-    logs_limit(&j->logs, j->spec.log_max_size, j->spec.log_keep);
-    pd_log_limit(ag_job_log(j), j->spec.log_max_size, j->spec.log_keep);
+    logs_limit(&j->logs, j->spec.job.log_max_size, j->spec.job.log_keep);
+    pd_log_limit(ag_job_log(j), j->spec.job.log_max_size, j->spec.job.log_keep);
     *j->o.logs = (struct log_source){&j->logs, j->spec.node};
     return 0;
 }
@@ -47,14 +47,14 @@ static int open_files(struct ag_job *j, struct pd_err *err) {
 
 static int open_link(struct ag_job *j, struct pd_err *err) {
     const struct spec *s = &j->spec;
-    int from = s->port ? s->port + s->n_dense + s->n_sparse
-                       : 0; /* behind the ports that pservers would like to have */
+    int from = s->job.port ? s->job.port + s->job.ports_num + s->job.ports_num_for_sparse
+                           : 0; /* behind the ports that pservers would like to have */
     const struct peer_link_opts o = {.core = j->o.core,
                                      .self = &j->self,
                                      .n_nodes = s->n_nodes,
-                                     .from_port = from > 65000 ? s->port : from,
+                                     .from_port = from > 65000 ? s->job.port : from,
                                      .takers = j->data != NULL,
-                                     .lease_ms = s->detach_lease_ms,
+                                     .lease_ms = s->job.detach_lease_ms,
                                      .events = &ag_job_peer_events,
                                      .arg = j};
     return peer_link_new(&j->link, &o, &j->port, err);
@@ -66,7 +66,7 @@ static int open_parts(struct ag_job *j, json_t *body, struct pd_err *err) {
     int rc = spec_parse(&j->spec, body, core->paths.job, err);
     j->self.node = j->spec.node;
     if (!rc)
-        rc = facts_addrs(j->spec.nic, &j->addrs, err);
+        rc = facts_addrs(j->spec.job.nic, &j->addrs, err);
     if (!rc)
         rc = node_paths_write_node(&core->paths, j->spec.node, err);
     if (!rc)
@@ -88,7 +88,7 @@ static int answer_setup(struct client *c, const struct ag_job *j, const struct w
     const json_t *first = json_array_get(j->addrs, 0);
     return client_answer(c, f,
                          json_pack("{s:O, s:i, s:s}", "addrs", j->addrs, "port", j->port,
-                                   "nic_addr", *j->spec.nic ? json_string_value(first) : ""),
+                                   "nic_addr", *j->spec.job.nic ? json_string_value(first) : ""),
                          err);
 }
 
@@ -133,7 +133,7 @@ static int on_setup(struct client *c, const struct wire_frame *f, const json_t *
         ag_job_quit(j, 0); /* a node that can't be set up has no second try */
         return rc;
     }
-    clients_set_lease(j->o.clients, (unsigned)j->spec.attach_lease_ms);
+    clients_set_lease(j->o.clients, (unsigned)j->spec.job.attach_lease_ms);
     packages_drop(c); /* all nodes have their packages; the port where this one served them is for a
                          pserver */
     ag_job_save_state(j);

@@ -104,38 +104,25 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
     s->whole = json_incref(body);
     s->n_nodes = (int)msg_int(body, "n_nodes", 0, SPEC_MAX_NODES + 1, 0);
     s->node = (int)msg_int(body, "node", -1, SPEC_MAX_NODES, -1);
-    s->attached = msg_bool(o, "attached");
     s->data_apart = msg_bool(body, "data_apart");
-    s->encrypt = msg_bool(o, "encrypt");
-    s->attach_lease_ms = (uint64_t)msg_int(o, "attach_lease_ms", 100, 86400000, 5000);
-    s->detach_lease_ms = (uint64_t)msg_int(o, "detach_lease_ms", 100, 86400000, 60000);
-    s->connect_ms = (uint64_t)msg_int(o, "connect_ms", 100, 86400000, 60000);
-    s->ready_ms = (uint64_t)msg_int(o, "ready_ms", 100, 86400000, 60000);
-    s->heartbeat_ms = (uint64_t)msg_int(o, "heartbeat_ms", 0, 86400000, 0);
-    if (s->heartbeat_ms && s->heartbeat_ms < 2000) /* as heartbeat_timeout */
-        s->heartbeat_ms = 2000;
-    s->end_ms = (uint64_t)msg_int(o, "end_ms", 0, 86400000, 5000);
-    s->grace_ms = (unsigned)msg_int(o, "grace_ms", 0, 3600000, 5000);
-    s->log_max_size = (uint64_t)msg_int(o, "log_max_size", 0, INT64_MAX / 4, 0);
-    s->log_keep = (unsigned)msg_int(o, "log_keep", 0, SPEC_MAX_LOG_KEEP, 4);
-    if (!strcmp(msg_str(o, "on_failure"), "restart"))
-        s->max_restarts = (int)msg_int(o, "max_restarts", 0, 1000000, 3);
-    s->restart_ms = (uint64_t)msg_int(o, "restart_ms", 0, 60000, 1000);
-    s->port = (int)msg_int(o, "port", 0, 65535, 7164);
-    s->n_dense = (int)msg_int(o, "ports_num", 1, SPEC_MAX_PORTS, 1);
-    s->n_sparse = (int)msg_int(o, "ports_num_for_sparse", 0, SPEC_MAX_PORTS, 1);
     s->workspace = msg_str(body, "workspace");
-    s->command[ROLE_PSERVER] = msg_str(o, "pserver_command");
-    s->command[ROLE_TRAINER] = msg_str(o, "trainer_command");
-    int rc = 0, how = *msg_str(o, "bind") ? bind_of(msg_str(o, "bind")) : BIND_NONE;
+    int rc = wire_get_fields(&s->job, wire_job_spec, JOB_SPEC_N_FIELDS, o, "spec", err);
+    if (rc) {
+        spec_release(s);
+        return rc;
+    }
+    if (s->job.heartbeat_ms && s->job.heartbeat_ms < 2000) /* as heartbeat_timeout */
+        s->job.heartbeat_ms = 2000;
+    if (strcmp(s->job.on_failure, "restart"))
+        s->job.max_restarts = 0;
+    s->command[ROLE_PSERVER] = s->job.pserver_command;
+    s->command[ROLE_TRAINER] = s->job.trainer_command;
+    const int how = *s->job.bind ? bind_of(s->job.bind) : BIND_NONE;
     s->bind = how < 0 ? BIND_NONE : (enum bind_how)how;
     if (s->n_nodes < 1 || s->n_nodes > SPEC_MAX_NODES || s->node < 0 || s->node >= s->n_nodes)
         rc = pd_fail(err, PD_EPROTO, "node %d of %d nodes is no node", s->node, s->n_nodes);
     else if (how < 0)
-        rc = pd_fail(err, PD_ECONF, "bind is none, auto, cores or numa, not '%.20s'",
-                     msg_str(o, "bind"));
-    else if (pd_fmt(s->nic, sizeof s->nic, "%s", msg_str(o, "nic")))
-        rc = pd_fail(err, PD_ECONF, "nic is too long");
+        rc = pd_fail(err, PD_ECONF, "bind is none, auto, cores or numa, not '%s'", s->job.bind);
     else if (*s->workspace && *s->workspace != '/')
         rc = pd_fail(err, PD_ECONF, "job_workspace must be absolute, not '%.200s'", s->workspace);
     if (!rc)

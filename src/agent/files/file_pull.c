@@ -299,7 +299,7 @@ static void on_open(struct net_conn *c, void *arg) {
     }
     p->open = 1;
     p->active_ns = pd_mono_ns();
-    seal_init(&p->seal, c, 1, p->o->spec->encrypt);
+    seal_init(&p->seal, c, 1, p->o->spec->job.encrypt);
     send_to_source(p, WIRE_DF_FILE, p->path, strlen(p->path));
 }
 

@@ -386,7 +386,7 @@ static struct file_taker *new_taker(struct file_serve *v, struct net_conn *c) {
     t->active_ns = t->told_ns = pd_mono_ns();
     t->needs_end = &t->needs;
     t->outs_end = &t->outs;
-    seal_init(&t->seal, c, 0, v->o->spec->encrypt);
+    seal_init(&t->seal, c, 0, v->o->spec->job.encrypt);
     t->next = v->takers;
     v->takers = t;
     return t;

@@ -95,21 +95,21 @@ static int is_done(const struct ag_head *h, int i) {
 static uint64_t deadline_ms(const struct ag_head *h) {
     switch (h->state) {
     case HEAD_CONNECTING:
-        return h->spec->connect_ms;
+        return h->spec->job.connect_ms;
     case HEAD_PROBING:
         return PROBE_MS;
     case HEAD_BINDING:
         return BIND_MS;
     case HEAD_PSERVERS: /* each node has its own limit, and says more about it */
-        return h->spec->ready_ms + START_SLACK_MS;
+        return h->spec->job.ready_ms + START_SLACK_MS;
     case HEAD_SAVING:
         return h->save_ms + 1;
     case HEAD_RESTARTING:
-        return h->spec->grace_ms + CLOSE_SLACK_MS;
+        return h->spec->job.grace_ms + CLOSE_SLACK_MS;
     case HEAD_BACKOFF:
         return head_backoff_ms(h) + 1;
     case HEAD_ENDING:
-        return h->spec->end_ms + 1;
+        return h->spec->job.end_ms + 1;
     case HEAD_STOPPING:
         return h->grace_ms + STOP_SLACK_MS;
     case HEAD_CLOSING:
@@ -309,7 +309,7 @@ static void watch_early(struct ag_head *h, int node, const json_t *body, int64_t
     h->early_node = node;
     h->early_exit = json_deep_copy(body);
     h->early_time = time_us;
-    uv_timer_start(&h->early, on_early, h->spec->end_ms, 0);
+    uv_timer_start(&h->early, on_early, h->spec->job.end_ms, 0);
 }
 
 static void take_exit(struct ag_head *h, int node, const json_t *body) {
@@ -540,7 +540,7 @@ int head_new(struct ag_head **out, uv_loop_t *loop, const struct spec *s, json_t
                           .log = log,
                           .io = *io,
                           .arg = arg,
-                          .grace_ms = s->grace_ms};
+                          .grace_ms = s->job.grace_ms};
     h->node = pd_calloc((size_t)s->n_nodes, sizeof *h->node);
     h->gone = pd_calloc((size_t)s->n_nodes, 1);
     h->lost_nodes = json_array();

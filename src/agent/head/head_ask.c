@@ -230,13 +230,13 @@ json_t *head_ask_leave(struct ag_head *h, int node, uint16_t *type) {
     snprintf(reason, sizeof reason, "node %d was away for too long: the job went on without it",
              node);
     *type = WIRE_HD_END;
-    return json_pack("{s:i, s:s, s:s}", "grace_ms", (int)h->spec->grace_ms, "status", "failed",
+    return json_pack("{s:i, s:s, s:s}", "grace_ms", (int)h->spec->job.grace_ms, "status", "failed",
                      "reason", reason);
 }
 
 json_t *head_ask_restart(struct ag_head *h, int node, uint16_t *type) {
     (void)node;
     *type = WIRE_HD_END;
-    return json_pack("{s:i, s:s, s:b, s:i}", "grace_ms", (int)h->spec->grace_ms, "status",
+    return json_pack("{s:i, s:s, s:b, s:i}", "grace_ms", (int)h->spec->job.grace_ms, "status",
                      "restarting", "restart", 1, "restarts", h->restarts);
 }

@@ -39,7 +39,7 @@ json_t *head_reason_failure(const struct ag_head *h, int node, const char *reaso
 enum { BACKOFF_MAX_MS = 60000 };
 
 uint64_t head_backoff_ms(const struct ag_head *h) {
-    uint64_t ms = h->spec->restart_ms;
+    uint64_t ms = h->spec->job.restart_ms;
     for (int i = 1; i < h->restarts && ms < BACKOFF_MAX_MS; i++)
         ms *= 2;
     return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
@@ -68,14 +68,14 @@ static void describe(const json_t *f, char *out, size_t cap) {
 int head_may_restart(const struct ag_head *h) {
     int state = h->state == HEAD_PSERVERS || h->state == HEAD_TRAINERS ||
                 (h->state == HEAD_BINDING && h->restarts);
-    return state && !h->stopped && !h->no_retry && h->restarts < h->spec->max_restarts;
+    return state && !h->stopped && !h->no_retry && h->restarts < h->spec->job.max_restarts;
 }
 
 void head_name_restart(struct ag_head *h, const json_t *failure) {
     char why[260];
     describe(failure, why, sizeof why);
-    snprintf(h->restart_text, sizeof h->restart_text, "restart %d of %d after %s%s", h->restarts,
-             h->spec->max_restarts, why, h->moves);
+    snprintf(h->restart_text, sizeof h->restart_text, "restart %d of %lld after %s%s", h->restarts,
+             (long long)h->spec->job.max_restarts, why, h->moves);
     *h->moves = 0;
 }
 

@@ -16,8 +16,9 @@ static const char lost_reason[] =
 
 static uint64_t rejoin_ms(const struct ag_head *h) {
     const struct spec *s = h->spec;
-    return s->attached && s->attach_lease_ms < s->detach_lease_ms ? s->attach_lease_ms
-                                                                  : s->detach_lease_ms;
+    return s->job.attached && s->job.attach_lease_ms < s->job.detach_lease_ms
+               ? s->job.attach_lease_ms
+               : s->job.detach_lease_ms;
 }
 
 /* Before pservers start, every node is needed: min_nodes was decided before the job began. */
@@ -74,7 +75,7 @@ static void note_gone(struct ag_head *h, int node, const char *reason) {
 
 /* A node that runs nothing, in a job that may do without some. */
 static int is_spare(const struct ag_head *h, int node) {
-    return node && !roles_any(&h->roles, node) && h->spec->max_restarts &&
+    return node && !roles_any(&h->roles, node) && h->spec->job.max_restarts &&
            h->state > HEAD_PROBING && h->state != HEAD_OVER;
 }
 

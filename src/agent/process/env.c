@@ -138,8 +138,8 @@ char **env_build(const struct node_paths *p, const struct spec *s, const struct 
     put(&l, "PADDLE_KEY_FILE", "%s/.agent/key", p->dir);
     put(&l, "PADDLE_OUTPUT_DIR", "%s/output", p->dir);
     put(&l, "PADDLE_LOG_DIR", "%s/log", p->dir);
-    put(&l, "PADDLE_LOG_MAX_SIZE", "%llu", (unsigned long long)s->log_max_size);
-    put(&l, "PADDLE_LOG_KEEP", "%u", s->log_keep);
+    put(&l, "PADDLE_LOG_MAX_SIZE", "%llu", (unsigned long long)s->job.log_max_size);
+    put(&l, "PADDLE_LOG_KEEP", "%lld", (long long)s->job.log_keep);
     put(&l, "PADDLE_EVENT_FD", "%d", PROC_EVENT_FD);
     if (s->bind == BIND_CORES || s->bind == BIND_NUMA)
         put(&l, "PADDLE_BIND", "%s", bind_names[s->bind]);
@@ -150,8 +150,8 @@ char **env_build(const struct node_paths *p, const struct spec *s, const struct 
     put_number(&l, "NUM_GRADIENT_SERVERS", r->n_trainers);
     if (s->roles.n[ROLE_PSERVER])
         put_option(&l, "PSERVERS", job_value(r->job_env, "PADDLE_PSERVERS_IP_PORT_LIST"));
-    put_number(&l, "PORTS_NUM", s->n_dense);
-    put_number(&l, "PORTS_NUM_FOR_SPARSE", s->n_sparse);
+    put_number(&l, "PORTS_NUM", s->job.ports_num);
+    put_number(&l, "PORTS_NUM_FOR_SPARSE", s->job.ports_num_for_sparse);
     if (r->role == ROLE_PSERVER)
         put_number(&l, "PORT", r->port);
     if (!l.failed)

@@ -331,12 +331,12 @@ static void check_stopped(struct node_role *r, uint64_t passed_ms) {
     const pid_t pid = r->proc && !r->exit_body ? proc_pid(r->proc) : 0;
     char text[200];
     r->stopped_ms = pid && process_tree_stopped(pid) ? r->stopped_ms + passed_ms : 0;
-    if (!pid || r->stopped_ms < n->spec->heartbeat_ms)
+    if (!pid || r->stopped_ms < n->spec->job.heartbeat_ms)
         return;
     r->stopped_ms = 0;
     snprintf(text, sizeof text,
              "%s %d was stopped (SIGSTOP) for %.4g s and is ended (heartbeat_timeout)",
-             role_names[r->role], r->rank, (double)n->spec->heartbeat_ms / 1000);
+             role_names[r->role], r->rank, (double)n->spec->job.heartbeat_ms / 1000);
     pd_warn(n->log, "%s", text);
     log_notice(r, text);
     /* not reaped yet, so the pid is still this process's */
@@ -346,7 +346,7 @@ static void check_stopped(struct node_role *r, uint64_t passed_ms) {
 void node_tick(struct ag_node *n, uint64_t passed_ms) {
     enum { LOOK_MS = 1000 };
     n->unseen_ms += passed_ms;
-    if (!n->spec->heartbeat_ms || n->ending || n->unseen_ms < LOOK_MS)
+    if (!n->spec->job.heartbeat_ms || n->ending || n->unseen_ms < LOOK_MS)
         return;
     for (int i = 0; i < N_ROLES; i++)
         check_stopped(&n->role[i], n->unseen_ms);

@@ -49,8 +49,8 @@ void node_message(struct ag_node *n, uint16_t type, uint64_t req, const json_t *
 void node_reap(struct ag_node *n);
 
 /* Now and then, with the time since the last call: a process that has been stopped for
- * spec.heartbeat_ms is killed, so that it has failed and the head decides (on_failure). Its peers
- * would not miss it otherwise, since its connections stand. Time counts only in calls. */
+ * spec.job.heartbeat_ms is killed, so that it has failed and the head decides (on_failure). Its
+ * peers would not miss it otherwise, since its connections stand. Time counts only in calls. */
 void node_tick(struct ag_node *n, uint64_t passed_ms);
 
 /* Ends every process of the job on this node. Nothing else ends them: the head, a client, a lease

@@ -20,7 +20,7 @@ static unsigned threads_of(const struct ag_node *n, enum role r, int cpus) {
     if (*n->spec->command[r])
         threads = cpus;
     else if (r == ROLE_PSERVER)
-        threads = n->spec->n_dense + n->spec->n_sparse;
+        threads = n->spec->job.ports_num + n->spec->job.ports_num_for_sparse;
     else if (count && pd_parse_i64(count, 1, PD_CPUS_MAX, &threads))
         threads = 1;
     return (unsigned)threads;
@@ -108,12 +108,13 @@ static int bind_ports(struct ag_node *n, struct node_role *r, unsigned want, int
 }
 
 static int do_bind(struct ag_node *n, const json_t *body, struct pd_err *err) {
-    int from = n->spec->port, rc = 0;
+    int from = n->spec->job.port, rc = 0;
     const char *addr = msg_str(body, "addr");
     snprintf(n->addr, sizeof n->addr, "%.45s", *addr ? addr : "127.0.0.1");
     snprintf(n->bind_ip, sizeof n->bind_ip, "%s", is_own_address(addr) ? addr : net_any_ip());
     if (msg_bool(body, "pserver"))
-        rc = bind_ports(n, &n->role[ROLE_PSERVER], (unsigned)(n->spec->n_dense + n->spec->n_sparse),
+        rc = bind_ports(n, &n->role[ROLE_PSERVER],
+                        (unsigned)(n->spec->job.ports_num + n->spec->job.ports_num_for_sparse),
                         &from, err);
     if (!rc && msg_bool(body, "trainer"))
         rc = bind_ports(n, &n->role[ROLE_TRAINER], 1, &from, err);
@@ -131,8 +132,9 @@ void node_on_bind(struct ag_node *n, uint64_t req, const json_t *body) {
     }
     json_t *ports = json_array();
     const struct node_role *ps = &n->role[ROLE_PSERVER];
-    unsigned want =
-        msg_bool(body, "pserver") ? (unsigned)(n->spec->n_dense + n->spec->n_sparse) : 0;
+    unsigned want = msg_bool(body, "pserver")
+                        ? (unsigned)(n->spec->job.ports_num + n->spec->job.ports_num_for_sparse)
+                        : 0;
     for (unsigned i = 0; i < want; i++)
         json_array_append_new(ports, json_integer(ps->ports[i]));
     n->io.send(n->arg, WIRE_HD_BIND, req,

@@ -29,10 +29,10 @@ struct node_role {
     int alone;           /* how often it was started again without the others */
     char saved[200];     /* the last model that it told of */
     uint64_t log_from;   /* where its output begins in the stream */
-    int ports[2 * SPEC_MAX_PORTS];
-    int fds[2 * SPEC_MAX_PORTS]; /* bound, held until the process starts */
+    int ports[2 * JOB_SPEC_MAX_PORTS];
+    int fds[2 * JOB_SPEC_MAX_PORTS]; /* bound, held until the process starts */
     unsigned n_fds;
-    int claims[2 * SPEC_MAX_PORTS]; /* of a user's own program's ports, held until it ends */
+    int claims[2 * JOB_SPEC_MAX_PORTS]; /* of a user's own program's ports, held until it ends */
     unsigned n_claims;
     struct bind_set bind;
     /* port_ready.c */

@@ -94,12 +94,12 @@ static void try_once(struct node_role *r) {
 static void on_timer(uv_timer_t *t) {
     struct node_role *r = t->data;
     struct ag_node *n = r->node;
-    if ((pd_mono_ns() - r->ready_started_ns) / 1000000u > n->spec->ready_ms) {
+    if ((pd_mono_ns() - r->ready_started_ns) / 1000000u > n->spec->job.ready_ms) {
         char reason[200];
         port_ready_stop(r);
         snprintf(reason, sizeof reason, "%s %d did not listen on port %d within %llu s",
                  role_names[r->role], r->rank, r->ports[0],
-                 (unsigned long long)(n->spec->ready_ms / 1000));
+                 (unsigned long long)(n->spec->job.ready_ms / 1000));
         n->io.send(n->arg, WIRE_HD_FAIL, 0,
                    json_pack("{s:s, s:s}", "reason", reason, "role", role_names[r->role]));
         return;

@@ -11,8 +11,8 @@
 
 static struct env *begin_waiting(const char *policy) {
     struct env *e = begin("", 60000);
-    e->spec.max_restarts = 3;
-    e->spec.restart_ms = 10;
+    e->spec.job.max_restarts = 3;
+    e->spec.job.restart_ms = 10;
     e->spec.train = json_pack("{s:s}", "on_trainer_lost", policy);
     json_object_set_new(e->spec.whole, "train", e->spec.train);
     advance(e, 5, 1);

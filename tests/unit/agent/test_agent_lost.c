@@ -90,9 +90,9 @@ static void where_roles_go(void **state) {
 
 static struct env *begin_losing(const char *pservers, const char *trainers) {
     struct env *e = begin_with(pservers, trainers, "", 60000);
-    e->spec.max_restarts = 3;
-    e->spec.restart_ms = 10;
-    e->spec.detach_lease_ms = 100;
+    e->spec.job.max_restarts = 3;
+    e->spec.job.restart_ms = 10;
+    e->spec.job.detach_lease_ms = 100;
     return e;
 }
 
@@ -234,7 +234,7 @@ static void a_spare_is_lost(void **state) {
     finish(e);
 
     e = training("0-1", "1,0");
-    e->spec.detach_lease_ms = 600000;
+    e->spec.job.detach_lease_ms = 600000;
     head_lost(e->head, 2);
     end_well(e, "2");
     assert_string_equal(msg_str(json_array_get(head_lost_nodes(e->head), 0), "host"), "host-2");
@@ -242,7 +242,7 @@ static void a_spare_is_lost(void **state) {
 
     e = training("0-1", "1,0"); /* one that was away for a moment, and has left as it was told when
                                    the others are still ending */
-    e->spec.detach_lease_ms = 600000;
+    e->spec.job.detach_lease_ms = 600000;
     head_lost(e->head, 2);
     join(e, 2, "net0", 1);
     for (int i = 0; i < 2; i++) {
@@ -257,7 +257,7 @@ static void a_spare_is_lost(void **state) {
     finish(e);
 
     e = training("0-1", "1,0");
-    e->spec.max_restarts = 0;
+    e->spec.job.max_restarts = 0;
     head_lost(e->head, 2);
     go(e, "over", "2");
     assert_string_equal(e->status, "failed");
@@ -267,7 +267,7 @@ static void a_spare_is_lost(void **state) {
 static void its_peers_fail_first(void **state) {
     (void)state;
     struct env *e = training("0-1", "0-1");
-    e->spec.detach_lease_ms = 60000;
+    e->spec.job.detach_lease_ms = 60000;
     head_lost(e->head, 1);
     exited(e, 0, "trainer", 1, 0, 0);
     until_state(e, "restarting");
@@ -275,7 +275,7 @@ static void its_peers_fail_first(void **state) {
     reply(e, 0, WIRE_HD_END, json_object());
     reply(e, 2, WIRE_HD_END, json_object());
     assert_string_equal(e->state, "restarting");
-    e->spec.detach_lease_ms = 100;
+    e->spec.job.detach_lease_ms = 100;
     hear_notice(e, "restart 1 of 3 after node 1 (host-1): its agent is gone: the connection to it "
                    "broke and did not come back"
                    "; its pserver goes to node 2 (host-2); its trainer goes to node 2 (host-2)");
@@ -290,7 +290,7 @@ static void its_peers_fail_first(void **state) {
 static void it_comes_back_in_time(void **state) {
     (void)state;
     struct env *e = training("0-2", "0-2");
-    e->spec.detach_lease_ms = 60000;
+    e->spec.job.detach_lease_ms = 60000;
     head_lost(e->head, 1);
     uint64_t end = pd_mono_ns() + 300000000u;
     while (pd_mono_ns() < end)
@@ -347,7 +347,7 @@ static void at_trainers(struct env *e) {
 }
 static void at_backoff(struct env *e) {
     at_trainers(e);
-    e->spec.restart_ms = 2000;
+    e->spec.job.restart_ms = 2000;
     exited(e, 0, "trainer", 1, 0, 0);
     until_state(e, "restarting");
     for (int i = 0; i < N; i++)
@@ -366,11 +366,11 @@ static void with_local_data(struct env *e) {
     at_trainers(e);
 }
 static void without_restarts(struct env *e) {
-    e->spec.max_restarts = 0;
+    e->spec.job.max_restarts = 0;
     at_trainers(e);
 }
 static void at_the_last_one(struct env *e) {
-    e->spec.max_restarts = 1;
+    e->spec.job.max_restarts = 1;
     at_trainers(e);
     lose(e, 2);
     go(e, "trainers", "2");
@@ -456,7 +456,7 @@ static void ends_after_all(struct env *e, int node) {
         return;
     uint64_t end = pd_mono_ns() + 400000000u;
     size_t n = json_array_size(head_lost_nodes(e->head));
-    e->spec.detach_lease_ms = 100;
+    e->spec.job.detach_lease_ms = 100;
     head_lost(e->head, node);
     while (pd_mono_ns() < end) {
         uv_run(&e->loop, UV_RUN_NOWAIT);
@@ -470,7 +470,7 @@ static void ends_after_all(struct env *e, int node) {
 static void come_back(struct env *e, uint64_t began) {
     uint64_t ms = (pd_mono_ns() - began) / 1000000u;
     if (ms > 11000 && !head_has(e->head, 1)) {
-        e->spec.grace_ms = 60000;
+        e->spec.job.grace_ms = 60000;
         join(e, 1, "net0", 1);
     } else if (ms > 12500 && head_has(e->head, 1) && !strcmp(e->state, "restarting")) {
         reply(e, 1, WIRE_HD_END, json_object());
@@ -497,8 +497,8 @@ static void who_does_not_answer_a_restart(void **state) {
     (void)state;
     for (int k = 0; k < ROWS; k++) {
         e[k] = training("0-2", "0-2");
-        e[k]->spec.grace_ms = 0;
-        e[k]->spec.detach_lease_ms = rows[k].back ? 600000 : 12000;
+        e[k]->spec.job.grace_ms = 0;
+        e[k]->spec.job.detach_lease_ms = rows[k].back ? 600000 : 12000;
         if (rows[k].lost >= 0)
             head_lost(e[k]->head, rows[k].lost);
         exited(e[k], 0, "trainer", 1, 0, 0);

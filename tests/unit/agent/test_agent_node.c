@@ -276,7 +276,7 @@ static void one_that_is_stopped_for_long_is_ended(void **state) {
     (void)state;
     for (int limit = 0; limit < 2; limit++) { /* without a limit it may stand */
         struct env *e = begin("", "echo before; kill -STOP $$; echo after; exit 5");
-        e->spec.heartbeat_ms = limit ? 5000 : 0;
+        e->spec.job.heartbeat_ms = limit ? 5000 : 0;
         bind_roles(e, 0, 1);
         start(e, "trainer", 2);
         pid_t pid = 0;
@@ -313,6 +313,7 @@ static const char listener[] =
 static void ready_when_the_port_accepts(void **state) {
     (void)state;
     struct env *e = begin(listener, "true");
+    e->spec.job.ready_ms = 60000; /* python3 starts slowly on a busy machine */
     bind_roles(e, 1, 0);
     uint64_t t = pd_mono_ns();
     start(e, "pserver", 2);

@@ -11,9 +11,9 @@
 
 static struct env *begin_restarting(int max) {
     struct env *e = begin("", 60000);
-    e->spec.max_restarts = max;
-    e->spec.restart_ms = 10;
-    e->spec.grace_ms = 77;
+    e->spec.job.max_restarts = max;
+    e->spec.job.restart_ms = 10;
+    e->spec.job.grace_ms = 77;
     return e;
 }
 
@@ -145,7 +145,7 @@ static void stop_in_restart(struct env *e) {
     head_stop(e->head, 10, "test");
 }
 static void stop_in_backoff(struct env *e) {
-    e->spec.restart_ms = 60000;
+    e->spec.job.restart_ms = 60000;
     exited(e, 0, "trainer", 1, 0, 0);
     until_state(e, "restarting");
     for (int i = 0; i < N; i++)

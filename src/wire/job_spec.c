@@ -1,0 +1,35 @@
+/* job_spec.c - see job_spec.h. */
+#include "wire/job_spec.h"
+
+enum { DAY_MS = 86400000, HOUR_MS = 3600000, TEXT_MAX = 1 << 20 };
+
+#define INT(f, least, most, absent, option) \
+    { #f, WIRE_INT, offsetof(struct job_spec, f), least, most, absent, option }
+#define BOOL(f) \
+    { #f, WIRE_BOOL, offsetof(struct job_spec, f), 0, 1, 0, NULL }
+#define TEXT(f, most) \
+    { #f, WIRE_TEXT, offsetof(struct job_spec, f), 0, most, 0, #f }
+
+const struct wire_field wire_job_spec[JOB_SPEC_N_FIELDS] = {
+    BOOL(attached),
+    BOOL(encrypt),
+    INT(attach_lease_ms, 100, DAY_MS, 5000, "attach_lease"),
+    INT(detach_lease_ms, 100, DAY_MS, 60000, "detach_lease"),
+    INT(connect_ms, 100, DAY_MS, 60000, NULL),
+    INT(ready_ms, 100, DAY_MS, 60000, NULL),
+    INT(end_ms, 0, DAY_MS, 5000, NULL),
+    INT(heartbeat_ms, 0, DAY_MS, 0, "heartbeat_timeout"),
+    INT(grace_ms, 0, HOUR_MS, 5000, NULL),
+    INT(log_max_size, 0, INT64_MAX / 4, 0, "log_max_size"),
+    INT(log_keep, 0, JOB_SPEC_MAX_LOG_KEEP, 4, "log_keep"),
+    INT(max_restarts, 0, 1000000, 3, "max_restarts"),
+    INT(restart_ms, 0, 60000, 1000, NULL),
+    INT(port, 0, 65535, 7164, "port"),
+    INT(ports_num, 1, JOB_SPEC_MAX_PORTS, 1, "ports_num"),
+    INT(ports_num_for_sparse, 0, JOB_SPEC_MAX_PORTS, 1, "ports_num_for_sparse"),
+    TEXT(on_failure, 7),
+    TEXT(bind, 20),
+    TEXT(nic, 63),
+    TEXT(pserver_command, TEXT_MAX),
+    TEXT(trainer_command, TEXT_MAX),
+};

@@ -1,0 +1,30 @@
+/* job_spec.h - the settings of a job that paddlectl sends to every agent, as one table: fields of
+ * the object `spec` of AG_JOB_SETUP. A new setting is a field here and a row in job_spec.c; if the
+ * row names an option of conf.ini, paddlectl sends that option's value. */
+#ifndef PD_WIRE_JOB_SPEC_H
+#define PD_WIRE_JOB_SPEC_H
+
+#include "wire/body.h"
+
+/* Times ending in _ms are milliseconds. The texts belong to the JSON object. */
+struct job_spec {
+    int64_t attached; /* paddlectl stays connected: the job ends without it */
+    int64_t encrypt;  /* frames between agents are sealed */
+    uint64_t attach_lease_ms, detach_lease_ms;
+    uint64_t connect_ms;                     /* limit for all agents to join */
+    uint64_t ready_ms, end_ms;               /* limits for a pserver to listen, pservers to end */
+    uint64_t heartbeat_ms;                   /* a stopped process is ended after it; 0: never */
+    uint64_t grace_ms;                       /* between SIGTERM and SIGKILL */
+    uint64_t log_max_size;                   /* bytes of a log file; 0: no limit */
+    int64_t log_keep;                        /* rotated files */
+    int64_t max_restarts;                    /* with on_failure = restart */
+    uint64_t restart_ms;                     /* before the first restart; doubled each time */
+    int64_t port;                            /* the first port to try */
+    int64_t ports_num, ports_num_for_sparse; /* ports of a pserver */
+    const char *on_failure, *bind, *nic, *pserver_command, *trainer_command;
+};
+
+enum { JOB_SPEC_MAX_PORTS = 250, JOB_SPEC_MAX_LOG_KEEP = 100, JOB_SPEC_N_FIELDS = 21 };
+extern const struct wire_field wire_job_spec[JOB_SPEC_N_FIELDS];
+
+#endif
