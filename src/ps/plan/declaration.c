@@ -29,7 +29,7 @@ static int check_name(const char *name, struct pd_err *err) {
                : 0;
 }
 
-/* The numbers that a dense parameter and a table have alike, in the order of the wire. */
+/* The settings that dense parameters and tables share, in the order of the wire. */
 enum { N_FLOATS = 5 };
 static const char *const float_names[N_FLOATS] = {"initial mean", "initial std",
                                                   "learning-rate factor", "l1", "l2"};

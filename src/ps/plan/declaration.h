@@ -1,6 +1,5 @@
-/* declaration.h - what all trainers of a job must declare alike, as the client builds it,
- * PS_DECLARE carries it and a server thread keeps it.
- */
+/* declaration.h - the settings that all trainers of a job must declare alike. The client builds a
+ * declaration, PS_DECLARE carries it, and each server thread keeps it. */
 #ifndef PD_PS_DECLARATION_H
 #define PD_PS_DECLARATION_H
 
@@ -16,9 +15,9 @@ enum {
     PS_THREADS_MAX = 1 << 16, /* dense or sparse threads of all servers */
     PS_DIM_MAX = 1 << 20,
 };
-#define PS_VALUES_MAX (UINT64_C(1) << 40) /* of one parameter */
-/* Request id of a PS_BYE with WIRE_F_ERROR whose message another server said first; 0: it is the
- * trainer's own. */
+#define PS_VALUES_MAX (UINT64_C(1) << 40) /* values of one parameter */
+/* Request id of a PS_BYE with WIRE_F_ERROR. WIRE_BYE_RELAYED: the message came from another server.
+ * 0: the failure is the trainer's own. */
 #define WIRE_BYE_RELAYED 1
 
 struct ps_dense {
@@ -39,10 +38,10 @@ struct ps_sparse {
 struct ps_declaration {
     uint32_t n_trainers, n_streams, n_servers, n_dense_threads, n_sparse_threads;
     uint64_t seed;
-    char update[PS_RULE_MAX]; /* a row of the table of rules */
-    uint32_t staleness;       /* ssp */
-    double discard_ratio;     /* async: dropped when it lags by more than this times the number of
-                                 trainers; 0: never */
+    char update[PS_RULE_MAX]; /* name of a row of the table of update rules */
+    uint32_t staleness;       /* ssp: steps */
+    double discard_ratio; /* async: a contribution is dropped when it lags by more than this number
+                             times the number of trainers; 0: never */
     enum ps_nan on_nan;
     struct ps_optim_conf optim;
     struct ps_dense *dense;
@@ -50,13 +49,18 @@ struct ps_declaration {
     uint32_t n_dense, n_sparse;
 };
 
-/* The part of a PS_DECLARE that differs between trainers and between the threads it is sent to. */
-enum ps_kind { PS_KIND_DENSE = 1, PS_KIND_SPARSE = 2, PS_KIND_BOTH = 3 }; /* both: local mode */
+/* The fields of a PS_DECLARE that differ between trainers and between the receiving threads. */
+enum ps_kind {
+    PS_KIND_DENSE = 1,
+    PS_KIND_SPARSE = 2,
+    PS_KIND_BOTH = 3 /* local mode */
+};
 struct ps_declare_sender {
-    uint32_t kind, thread; /* which thread of its kind the receiver is, counted over all servers */
+    uint32_t kind,
+        thread; /* the receiver's number among the threads of its kind, counted over all servers */
     uint32_t stream_lo, stream_hi;
-    uint64_t incarnation; /* of the trainer: another one for each start of its program */
-    uint64_t epoch;       /* of the server, when it comes back; else 0 */
+    uint64_t incarnation; /* identifies one start of the trainer's program */
+    uint64_t epoch;       /* of the server, for a trainer that connects again; else 0 */
 };
 
 void ps_declaration_init(struct ps_declaration *job);
@@ -65,20 +69,21 @@ int ps_declaration_add_dense(struct ps_declaration *job, const struct ps_dense_s
                              struct pd_err *err);
 int ps_declaration_add_table(struct ps_declaration *job, const struct ps_table_spec *spec,
                              struct pd_err *err);
-/* Numbers in range, an optimizer that exists, names unique: what the two sides rely on. */
+/* Checks ranges, unique names, the update rule and the optimizer. Returns 0 or PD_ECONF. */
 int ps_declaration_check(const struct ps_declaration *job, struct pd_err *err);
 
-/* How many numbers of a value a job of these settings exchanges: one; where trainers apply the
- * optimizer (geo), with its state if that is a sum over updates. */
+/* Number of floats that client and server exchange for each value: 1. Under geo, where trainers
+ * apply the optimizer, its state floats count too if they are sums over updates. */
 uint32_t ps_declaration_planes(const struct ps_declaration *job);
 
 void ps_declaration_put(struct pd_buf *b, const struct ps_declare_sender *d,
                         const struct ps_declaration *job);
-/* Bounded before it is allocated; checked. On failure *job is empty. */
+/* Decodes and checks a PS_DECLARE of n bytes. Every size is checked before memory is allocated.
+ * Returns 0, PD_EPROTO, PD_ECONF or PD_ENOMEM; on failure *job is empty. */
 int ps_declaration_get(const void *p, size_t n, struct ps_declare_sender *d,
                        struct ps_declaration *job, struct pd_err *err);
 
-/* 0, or PD_ECONF naming the first thing that differs and both values. */
+/* Returns 0, or PD_ECONF with a message that names the first difference and both values. */
 int ps_declaration_same(const struct ps_declaration *first, const struct ps_declaration *later,
                         struct pd_err *err);
 

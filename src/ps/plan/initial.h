@@ -1,12 +1,15 @@
-/* initial.h - the values that a parameter begins with, a function of a key and a value's number
- * alone: std > 0: normal with that mean and standard deviation; 0: the mean; below 0: uniform
- * within |std| of the mean. */
+/* initial.h - the initial values of a parameter. A value depends only on a key and on the value's
+ * number:
+ *
+ * - std > 0: normal with that mean and standard deviation
+ * - std = 0: the mean
+ * - std < 0: uniform within |std| of the mean */
 #ifndef PD_PS_INITIAL_H
 #define PD_PS_INITIAL_H
 
 #include "math/rng.h"
 
-/* Values [first, first + n) of the sequence (key, hi). */
+/* Writes values [first, first + n) of the sequence (key, hi) to out. */
 static inline void ps_initial(struct pd_rng_key key, uint64_t hi, uint64_t first, float mean,
                               float std, float *out, uint64_t n) {
     uint32_t u[4];

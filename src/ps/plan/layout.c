@@ -19,7 +19,7 @@ static int by_load(const void *a, const void *b) {
     return x->thread < y->thread ? -1 : x->thread > y->thread;
 }
 
-/* How far the threads must be filled up so that n more values make them even: threads above the
+/* The load to which threads must be filled so that n more values make them even. Threads above this
  * level get nothing. */
 static uint64_t water_level(const struct thread_load *sorted, uint32_t n_threads, uint64_t n) {
     uint64_t sum = n, level = 0;
@@ -32,8 +32,9 @@ static uint64_t water_level(const struct thread_load *sorted, uint32_t n_threads
     return level;
 }
 
-/* Blocks of thread t: want[t] in proportion, by cumulative rounding; nearly empty parameters go to
- * the idlest threads. */
+/* Sets blocks[t], the number of blocks of thread t. Shares are proportional to the room below the
+ * water level, by cumulative rounding. A parameter with fewer blocks than threads goes to the least
+ * loaded threads. */
 static void share_blocks(uint64_t n, uint64_t n_blocks, const uint64_t *load,
                          struct thread_load *sorted, uint32_t n_threads, uint64_t *blocks) {
     for (uint32_t t = 0; t < n_threads; t++)

@@ -1,15 +1,16 @@
-/* layout.h - which server thread owns what: a pure function of the declarations, computed alike on
- * both sides.
+/* layout.h - which server thread owns which values. The layout is a pure function of the
+ * declarations; client and server compute it alike.
  *
- * A dense parameter is cut into blocks of at least 1024 values, about 128 a server when it is
- * large; a thread gets a run of consecutive blocks, so that a parameter has at most one segment in
- * a thread and travels without being gathered. Runs are sized so that all threads carry the same
- * number of values. Threads are counted over all servers in server order. Rows go to thread
+ * A dense parameter is cut into blocks of at least 1024 values. A large parameter has about 128
+ * blocks per server. Each thread gets a run of consecutive blocks, so a parameter has at most one
+ * segment in a thread and is sent without being gathered. Runs are sized so that all threads hold
+ * the same number of values. Threads are counted over all servers in server order.
+ *
+ * The row of a key belongs to thread
  *
  *     (low 32 bits of mix64(key)) * n_threads >> 32
  *
- * The high bits choose the slot.
- */
+ * The high bits of mix64(key) choose the slot in the thread's index. */
 #ifndef PD_PS_LAYOUT_H
 #define PD_PS_LAYOUT_H
 
@@ -21,12 +22,12 @@
 enum { PS_BLOCK_MIN = 1024, PS_BLOCKS_PER_SERVER = 128, PS_SEG_ALIGN = 16 };
 
 struct ps_seg {
-    uint64_t first,
-        count;    /* values [first, first + count) of the flattened parameter; count 0: none here */
-    uint64_t off; /* where they begin in the thread's own array, a multiple of 16 values */
+    uint64_t first, count; /* values [first, first + count) of the flattened parameter; count 0: the
+                              thread has none */
+    uint64_t off; /* offset of these values in the thread's own array, a multiple of 16 values */
 };
 
-/* seg[p * n_threads + t] for parameters of n[p] values. Returns 0 or PD_ENOMEM. */
+/* Fills seg[p * n_threads + t] for parameters of n[p] values. Returns 0 or PD_ENOMEM. */
 int ps_layout_dense(size_t n_params, const uint64_t *n, uint32_t n_servers, uint32_t n_threads,
                     struct ps_seg *seg);
 

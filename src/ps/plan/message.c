@@ -71,8 +71,8 @@ PS_ELEMENTS(DEFINE_APPEND)
 struct reader {
     struct pd_reader rd;
     const struct ps_body *body;
-    const char *wrong;    /* NULL: nothing yet */
-    uint64_t value, most; /* of `wrong`: a number above its bound, if most is not 0 */
+    const char *wrong;    /* first wrong field; NULL: none yet */
+    uint64_t value, most; /* if most is not 0: value of `wrong`, and the bound that it exceeds */
     uint32_t seen;        /* bit i: section i belongs to the body */
 };
 

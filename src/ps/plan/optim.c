@@ -1,5 +1,5 @@
-/* optim.c - see optim.h. Plain loops over restrict pointers: gcc vectorises them; sqrt and division
- * are exact. */
+/* optim.c - see optim.h. gcc vectorises plain loops over restrict pointers; its vector sqrt and
+ * division are exact. */
 #include "ps/plan/optim.h"
 
 #include <math.h>
@@ -12,8 +12,7 @@
                                 float *restrict state, size_t stride, const float *restrict sum, \
                                 size_t n)
 
-/* By their bits: integers are added in vectors, where floats would have to be added one after the
- * other. */
+/* The test looks at the bits: gcc adds integers in vectors, but floats only one after the other. */
 CPU_CLONES int ps_all_finite(const float *v, size_t n) {
     const uint32_t exponent = 0x7f800000u;
     uint32_t bad = 0;
@@ -71,7 +70,7 @@ RULE(adagrad) {
     }
 }
 
-/* Its decayed sum of squares is RMSprop's too; they differ in their defaults. */
+/* RMSprop uses the same decayed sum of squares with other defaults. */
 RULE(decayed_adagrad) {
     (void)stride;
     const struct ps_optim_args c = *a;
@@ -92,8 +91,8 @@ RULE(rmsprop_centered) {
         state[i] = c.decay * state[i] + rest * (g * g);
         mean[i] = c.decay * mean[i] + rest * g;
         float var = state[i] - mean[i] * mean[i];
-        w[i] -= c.lr * g /
-                (sqrtf(var > 0 ? var : 0) + c.epsilon); /* rounding can make it less than 0 */
+        w[i] -=
+            c.lr * g / (sqrtf(var > 0 ? var : 0) + c.epsilon); /* rounding can make var negative */
     }
 }
 
@@ -110,7 +109,8 @@ RULE(adadelta) {
     }
 }
 
-/* The corrections of m and v as factors of the whole: a division is as slow as all the rest. */
+/* The corrections of m and v are factors outside the loop, since a division costs as much as the
+ * other operations of the loop together. */
 RULE(adam) {
     const struct ps_optim_args c = *a;
     const float rest1 = 1 - c.beta1, rest2 = 1 - c.beta2, lr = c.lr / c.bias1;
@@ -135,7 +135,7 @@ RULE(adamax) {
     }
 }
 
-/* The l1 and l2 of FTRL are terms of its closed form, not of the gradient. */
+/* FTRL has l1 and l2 in its closed form, so its gradient has no l2 term. */
 RULE(ftrl) {
     const struct ps_optim_args c = *a;
     struct ps_optim_args plain = *a;
@@ -218,7 +218,7 @@ void ps_optim_average(float share, float n_samples, float *restrict w, const flo
 
 void ps_optim_apply(const struct ps_optim *o, const struct ps_optim_args *a, float *w, float *state,
                     size_t stride, const float *sum, size_t n) {
-    if (o->own_l1 && a->lr == 0) /* warm-up begins at 0: its formula divides by it */
+    if (o->own_l1 && a->lr == 0) /* ftrl divides by lr, which is 0 at the start of a warm-up */
         return;
     o->apply(a, w, state, stride, sum, n);
     if (a->l1 <= 0 || o->own_l1)

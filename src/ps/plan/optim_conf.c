@@ -28,7 +28,8 @@ static double discexp(const struct ps_optim_conf *c, const struct ps_schedule_at
     return pow(c->decay_a, floor((double)at->samples / c->decay_b));
 }
 
-/* decay_a is taken off for every sample, decay_b is where it ends: both are rates, not factors. */
+/* decay_a is subtracted per sample, and decay_b is the lower limit. Both are rates, so the result
+ * is divided by the learning rate. */
 static double linear(const struct ps_optim_conf *c, const struct ps_schedule_at *at) {
     return fmax(c->learning_rate - c->decay_a * (double)at->samples, c->decay_b) / c->learning_rate;
 }
@@ -58,7 +59,7 @@ enum needs { NEEDS_NOTHING = 0, NEEDS_A = 1, NEEDS_B = 2, NEEDS_POINTS = 4, NEED
 static const struct {
     const char *name;
     double (*factor)(const struct ps_optim_conf *c, const struct ps_schedule_at *at);
-    unsigned needs; /* enum needs: settings without which it makes no sense */
+    unsigned needs; /* enum needs: settings that the schedule requires */
 } schedules[] = {
     {"constant", constant, NEEDS_NOTHING},
     {"poly", poly, NEEDS_A | NEEDS_B},
@@ -90,21 +91,20 @@ double ps_learning_rate(const struct ps_optim_conf *c, const struct ps_schedule_
 static const struct setting {
     const char *name;
     size_t field;
-    double min, max, def; /* def NAN: the optimizer's own */
+    double min, max, def; /* def NAN: ps_optim_find(name)'s epsilon or decay */
 } settings[] = {
     {"learning_rate", F(learning_rate), 0, 1e6,
-     0.01},                               /* of the weights; each layer may have a factor */
-    {"epsilon", F(epsilon), 0, 1e6, NAN}, /* beside the root in the denominator */
-    {"momentum", F(momentum), 0, 1, 0.9}, /* momentum, nesterov: what is kept of the last step */
+     0.01},                               /* of the weights; a layer may have a factor */
+    {"epsilon", F(epsilon), 0, 1e6, NAN}, /* added to the denominator */
+    {"momentum", F(momentum), 0, 1, 0.9}, /* momentum, nesterov: share kept of the last step */
     {"decay", F(decay), 0, 1,
-     NAN}, /* decayed_adagrad, adadelta, rmsprop: what is kept of the squares */
-    {"beta1", F(beta1), 0, 0.999999999, 0.9}, /* adam, adamax: what is kept of the mean gradient */
-    {"beta2", F(beta2), 0, 0.999999999, 0.999}, /* adam, adamax: what is kept of its squares */
-    {"beta", F(beta), 0, 1e6, 1},               /* ftrl: beside the root in the denominator */
-    {"clip_value", F(clip_value), 0, 1e30,
-     0}, /* mean gradients are clipped to this, value by value; 0: not */
+     NAN}, /* decayed_adagrad, adadelta, rmsprop: share kept of the squares */
+    {"beta1", F(beta1), 0, 0.999999999, 0.9},   /* adam, adamax: share kept of the mean gradient */
+    {"beta2", F(beta2), 0, 0.999999999, 0.999}, /* adam, adamax: share kept of the squares */
+    {"beta", F(beta), 0, 1e6, 1},               /* ftrl: added to the root in the denominator */
+    {"clip_value", F(clip_value), 0, 1e30, 0}, /* bound on each value of a mean gradient; 0: none */
     {"clip_norm", F(clip_norm), 0, 1e30,
-     0}, /* a trainer's mean gradient of all parameters is scaled to at most this norm; 0: not */
+     0}, /* bound on the norm of a trainer's mean gradient of all parameters; 0: none */
     {"learning_rate_decay_a", F(decay_a), 0, 1e30, 0}, /* of the schedule */
     {"learning_rate_decay_b", F(decay_b), 0, 1e30, 0}, /* of the schedule */
     {"warmup_steps", F(warmup_steps), 0, 1e15,
@@ -154,7 +154,7 @@ static int set_schedule(struct ps_optim_conf *c, const char *value, struct pd_er
     return 0;
 }
 
-/* "1000:1.0,2000:0.5": ascending. */
+/* Parses "1000:1.0,2000:0.5". The points ascend. */
 static int set_points(struct ps_optim_conf *c, const char *value, struct pd_err *err) {
     uint32_t n = 0;
     for (const char *p = value; *p;) {

@@ -19,7 +19,7 @@ static struct ps_add *plan_node(uint32_t n_streams, const struct ps_range *r, ui
         uint32_t mid = ps_sum_tree_mid(n_streams, lo, hi), k = i;
         while (k < j && r[k].lo < mid)
             k++;
-        if (k > i && r[k - 1].hi > mid) { /* crosses the middle */
+        if (k > i && r[k - 1].hi > mid) { /* r[k - 1] crosses the middle */
             k = i + (j - i) / 2;
             out = plan_node(n_streams, r, i, k, r[i].lo, r[k - 1].hi, out);
             out = plan_node(n_streams, r, k, j, r[k].lo, r[j - 1].hi, out);
@@ -52,7 +52,8 @@ static uint32_t nodes_below(uint32_t n_streams, struct ps_range node, uint32_t l
     return nodes_below(n_streams, (struct ps_range){mid, node.hi}, lo, hi, out, n);
 }
 
-/* Below the node where lo and hi part, each side adds at most one node a level. */
+/* Bound on the result: below the node where lo and hi part, each side adds at most one node a
+ * level. */
 uint32_t ps_sum_tree_nodes(uint32_t n_streams, uint32_t lo, uint32_t hi, struct ps_range *out) {
     return nodes_below(n_streams, (struct ps_range){0, n_streams}, lo, hi, out, 0);
 }

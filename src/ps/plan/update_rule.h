@@ -1,6 +1,6 @@
-/* update_rule.h - the update rules, one row of a table each: when a contribution is applied, and
- * whom a pull waits for. What each is for, and its source: docs/sources.md#update-rules.
- */
+/* update_rule.h - the update rules, one row of a table each. A rule says when a contribution is
+ * applied and for which members a pull waits. Purpose and source of each:
+ * docs/sources.md#update-rules. */
 #ifndef PD_PS_UPDATE_RULE_H
 #define PD_PS_UPDATE_RULE_H
 
@@ -8,18 +8,18 @@
 
 struct ps_update_rule {
     const char *name;
-    int barrier;  /* a step is applied once all members have ended it, as one update; else each
-                     contribution as it is complete */
+    int barrier;  /* a step is applied as one update once all members have ended it; 0: each
+                     contribution is applied as soon as it is complete */
     int bounded;  /* a pull waits while the slowest member is more than `staleness` steps behind the
-                     one that pulls */
+                     pulling member */
     int discards; /* a contribution whose values are older than the lag bound is dropped */
-    int adds; /* contributions are differences: added, not given to the optimizer, which works in
-                 the trainers */
+    int adds; /* contributions are differences, which are added; the optimizer runs in the trainers
+               */
     const char *text;
 };
 
-const struct ps_update_rule *ps_update_rule_find(
-    const char *name);                                    /* NULL: there is none of that name */
-const struct ps_update_rule *ps_update_rule_at(size_t i); /* the table's rows; NULL past the end */
+const struct ps_update_rule *ps_update_rule_find(const char *name); /* NULL: unknown name */
+const struct ps_update_rule *ps_update_rule_at(
+    size_t i); /* row i of the table; NULL past the end */
 
 #endif
