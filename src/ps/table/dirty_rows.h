@@ -1,20 +1,22 @@
-/* dirty_rows.h - which rows of a table have changed since it was last saved, a bit each: what a
- * save of changes only writes. */
+/* dirty_rows.h - tracks which rows of a table have changed since the last save, one bit per row. A
+ * delta save writes only these rows. */
 #ifndef PD_PS_DIRTY_ROWS_H
 #define PD_PS_DIRTY_ROWS_H
 
 #include <stdint.h>
 
 struct ps_dirty_rows {
-    uint64_t *bits; /* NULL: nobody watches */
-    uint64_t n; /* row numbers there were when it began; later ones are new, and count as changed */
+    uint64_t *bits; /* NULL: changes are not tracked */
+    uint64_t n; /* number of rows at ps_dirty_rows_begin; rows with higher numbers are new and count
+                   as changed */
 };
 
 int ps_dirty_rows_begin(struct ps_dirty_rows *c,
                         uint64_t n_rows);            /* c is zeros or released; 0 or PD_ENOMEM */
-void ps_dirty_rows_release(struct ps_dirty_rows *c); /* to zeros */
-uint64_t ps_dirty_rows_count(const struct ps_dirty_rows *c,
-                             uint64_t n_rows); /* of n_rows that there are now */
+void ps_dirty_rows_release(struct ps_dirty_rows *c); /* frees the bits and sets *c to zeros */
+uint64_t ps_dirty_rows_count(
+    const struct ps_dirty_rows *c,
+    uint64_t n_rows); /* number of changed rows among the table's n_rows rows */
 
 static inline int ps_dirty_rows_watched(const struct ps_dirty_rows *c) { return c->bits != 0; }
 

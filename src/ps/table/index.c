@@ -18,15 +18,15 @@ enum {
     AHEAD = 24,
     LOT = 256,
     LOAD_LEAST = 144,
-    LOAD_SPREAD = 48,    /* of 256: a segment is full at 56 to 75 % */
+    LOAD_SPREAD = 48,    /* of 256: a segment's limit is a load of 56 to 75 % */
     ARENA_SEGMENTS = 16, /* 6 MiB, a multiple of a huge page */
 };
 
-/* row PS_ROW_NONE: empty */
+/* a slot with row PS_ROW_NONE is empty */
 struct segment {
     struct ps_index_entry *slots;
-    uint32_t mask, used, limit; /* limit: full */
-    uint32_t depth;             /* directory bits that lead here */
+    uint32_t mask, used, limit; /* limit: the segment is full when used reaches it */
+    uint32_t depth;             /* number of leading directory bits that its keys share */
 };
 
 struct arena {
@@ -40,14 +40,14 @@ struct ps_index {
     uint32_t depth;
     uint64_t n;
     struct arena *arenas;
-    struct ps_index_entry *spare; /* of one segment, for splitting */
-    uint64_t ones, zeros;         /* bits that are set, or not, in any key there has been */
+    struct ps_index_entry *spare; /* scratch memory for splitting a segment */
+    uint64_t ones, zeros;         /* bits that are 1, or 0, in any key ever put */
     uint64_t bytes;
 };
 
 static const size_t SEGMENT_BYTES = sizeof(struct ps_index_entry) << SEGMENT_BITS;
 
-/* `prefix`: a one and the bits of the directory that lead here. */
+/* `prefix`: a 1 bit, then the directory bits of the segment. */
 static uint32_t prefix_limit(uint32_t slots, uint64_t prefix) {
     uint64_t load = LOAD_LEAST + pd_mix64(prefix) % LOAD_SPREAD;
     return (uint32_t)((uint64_t)slots * load / 256);
@@ -59,7 +59,7 @@ static size_t directory_index(const struct ps_index *x, uint64_t h) {
 
 static void clear(struct ps_index_entry *s, size_t n) { memset(s, 0xff, n * sizeof *s); }
 
-/* A full-sized segment's slots, out of huge pages. */
+/* Returns the slots of a full-sized segment, from huge pages. */
 static struct ps_index_entry *new_slots(struct ps_index *x) {
     struct arena *a = x->arenas;
     if (!a || a->used == ARENA_SEGMENTS) {
@@ -109,7 +109,7 @@ void ps_index_free(struct ps_index *x) {
     for (size_t i = 0; i < (size_t)1 << x->depth; i++) {
         struct segment *s = x->dir[i];
         if (i && x->dir[i - 1] == s)
-            continue; /* entries of one segment lie together */
+            continue; /* the directory entries of a segment are adjacent */
         if (s->mask != (1u << SEGMENT_BITS) - 1)
             free(s->slots);
     }
@@ -131,7 +131,7 @@ void ps_index_free(struct ps_index *x) {
     free(x);
 }
 
-/* The slot that holds the key, or the empty one where it belongs. */
+/* Returns the slot of the key, or the empty slot where it belongs. */
 static struct ps_index_entry *probe(const struct segment *s, uint64_t h, uint64_t key) {
     for (uint32_t i = (uint32_t)(h >> 32) & s->mask;; i = (i + 1) & s->mask) {
         struct ps_index_entry *q = &s->slots[i];
@@ -162,7 +162,7 @@ static void reinsert(const struct ps_index_entry *from, size_t n, struct segment
             *probe(s, pd_mix64(from[i].key), from[i].key) = from[i];
 }
 
-/* The only segment, not yet of full size, gets twice as many slots. */
+/* Doubles the slots of the only segment, which is not of full size yet. */
 static int grow_first(struct ps_index *x) {
     struct segment *s = x->dir[0];
     uint32_t n = s->mask + 1;
@@ -196,7 +196,7 @@ static int grow_dir(struct ps_index *x) {
     return 0;
 }
 
-/* Half of the segment's entries of the directory lead to a new one, with half of its keys. */
+/* Splits the segment of hash h: a new segment gets half of its directory entries and their keys. */
 static int split(struct ps_index *x, uint64_t h) {
     struct segment *s = x->dir[directory_index(x, h)];
     if (!x->spare && !(x->spare = pd_malloc(SEGMENT_BYTES)))
@@ -209,7 +209,8 @@ static int split(struct ps_index *x, uint64_t h) {
         return PD_ENOMEM;
     }
     uint32_t n = s->mask + 1;
-    uint64_t prefix = s->depth ? h >> (64 - s->depth) : 0; /* of s; its halves are 2p and 2p + 1 */
+    uint64_t prefix =
+        s->depth ? h >> (64 - s->depth) : 0; /* prefix of s; the halves have 2p and 2p + 1 */
     t->mask = s->mask;
     t->depth = ++s->depth;
     s->limit = prefix_limit(n, (uint64_t)1 << s->depth | prefix << 1);
@@ -255,7 +256,7 @@ uint32_t *ps_index_at(struct ps_index *x, uint64_t key) {
     return q->row == PS_ROW_NONE ? NULL : &q->row;
 }
 
-/* What stands behind the slot moves up where that brings it no further than its own place. */
+/* Entries after the free slot move up, unless that would put them before their home slot. */
 void ps_index_remove(struct ps_index *x, uint64_t key) {
     uint64_t h = pd_mix64(key);
     struct segment *s = x->dir[directory_index(x, h)];
@@ -279,7 +280,7 @@ uint64_t ps_index_bytes(const struct ps_index *x) {
     return x->bytes + (x->spare ? SEGMENT_BYTES : 0) + (sizeof(struct segment *) << x->depth);
 }
 
-/* The segments one after the other; NULL: no more. */
+/* Iterates over the segments; NULL: no more. */
 static const struct segment *next_segment(const struct ps_index *x, size_t *at) {
     const struct segment *before = *at ? x->dir[*at - 1] : NULL;
     while (*at < (size_t)1 << x->depth)
@@ -296,8 +297,8 @@ void ps_index_list(const struct ps_index *x, struct ps_index_entry *out) {
                 *out++ = s->slots[k];
 }
 
-/* Entries that are in the LOT slots from `from` on, of rows that have changed (NULL: all). Without
- * a branch for each, which would be guessed wrong half of the time. */
+/* Copies the entries of the LOT slots from `from` on whose rows have changed (NULL: all). The loop
+ * has no branch per slot, since a branch would be mispredicted half of the time. */
 static size_t take_lot(const struct segment *s, uint32_t from, const struct ps_dirty_rows *only,
                        struct ps_index_entry *lot) {
     const struct ps_index_entry *e = s->slots + from;
@@ -316,7 +317,7 @@ static size_t take_lot(const struct segment *s, uint32_t from, const struct ps_d
     return k;
 }
 
-/* Counted first. */
+/* Counts first, then places: the table is read twice. */
 uint64_t ps_index_list_heaps(const struct ps_index *x, const struct ps_dirty_rows *only,
                              struct ps_index_entry *out, uint64_t cap,
                              struct ps_index_heaps *heaps) {

@@ -1,4 +1,4 @@
-/* index_sort.c - see index.h: entries by ascending key. */
+/* index_sort.c - see index.h: sorts entries by ascending key. */
 #include "ps/table/index.h"
 
 #include <string.h>
@@ -15,8 +15,9 @@ static void sort_few(struct ps_index_entry *e, uint64_t n) {
     }
 }
 
-/* Into as many heaps as there are entries, with room for them aside; all in order but for
- * neighbours then. 0: a heap is too large for that. */
+/* Distributes the entries into about n heaps in a second array; then only neighbours are out of
+ * order and insertion sort is fast. Returns 0, with e unchanged, if a heap would be larger than
+ * FEW. */
 static int sort_in_cache(struct ps_index_entry *e, uint32_t n, int high) {
     struct ps_index_entry aside[CACHED];
     uint16_t at[CACHED] = {0};
@@ -40,9 +41,10 @@ static int sort_in_cache(struct ps_index_entry *e, uint32_t n, int high) {
     return 1;
 }
 
-/* Into 256 heaps by the highest byte in which keys differ, by exchanging in place, then each heap
- * likewise: the heaps soon fit into the cache. Source: P. McIlroy, K. Bostic, M. D. McIlroy,
- * "Engineering radix sort", Computing Systems 6(1), 1993 (American flag sort). */
+/* Distributes the entries into 256 heaps by the highest byte in which keys differ, exchanging them
+ * in place, then sorts each heap in the same way. The heaps soon fit into the cache. Source: P.
+ * McIlroy, K. Bostic, M. D. McIlroy, "Engineering radix sort", Computing Systems 6(1), 1993
+ * (American flag sort). */
 void ps_index_sort_entries(struct ps_index_entry *e, uint64_t n) {
     enum { HEAPS = 256 };
     uint64_t differ = 0, at[HEAPS] = {0}, end[HEAPS], sum = 0;

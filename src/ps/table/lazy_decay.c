@@ -8,11 +8,11 @@
 #include "base/err.h"
 #include "base/alloc.h"
 
-/* Beyond this e^-x is 0 as a float; log_p stays there, so that q stays finite. It begins anew long
- * before, unless few updates do all that. */
+/* e^LOG_P_LEAST is 0 as a float. log_p is bounded by it, so that q stays finite. The list begins
+ * anew long before that bound, unless fewer than FEW updates reach it. */
 #define LOG_P_LEAST (-600.0)
 #define LOG_P_SMALL (-300.0)
-enum { FEW = 256, MANY = 1 << 20 }; /* updates: 16 MiB */
+enum { FEW = 256, MANY = 1 << 20 }; /* updates; MANY take 16 MiB */
 
 int ps_lazy_decay_init(struct ps_lazy_decay *d, float l1, float l2) {
     memset(d, 0, sizeof *d);
@@ -56,8 +56,8 @@ int ps_lazy_decay_is_long(const struct ps_lazy_decay *d) {
            (d->n >= MANY || (d->n >= FEW && d->at[d->n].log_p < LOG_P_SMALL));
 }
 
-/* With P = e^log_p of the last update: log_p and q of at[0] such that ps_lazy_decay_catch_up from
- * there does what it did before. */
+/* Sets log_p and q of at[0] so that ps_lazy_decay_catch_up from 0 gives the same result as before.
+ * With P = e^log_p of the last update, differences of q are multiplied by P. */
 void ps_lazy_decay_begin_anew(struct ps_lazy_decay *d) {
     const struct ps_lazy_decay_at *last = &d->at[d->n];
     const double log_p = d->at[0].log_p - last->log_p,

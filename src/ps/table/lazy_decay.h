@@ -1,9 +1,9 @@
-/* lazy_decay.h - l1 and l2 of a table's rows in the updates that do not touch them, made up for
- * when somebody looks.
+/* lazy_decay.h - applies l1 and l2 to a table's rows for the updates that did not touch them, at
+ * the next access to the row.
  *
  * In an update that touches a row, l2 * w is part of the gradient and l1 moves w towards 0
- * (optim.h). In an update that does not, the gradient is only l2 * w, and plain gradient descent
- * would compute
+ * (optim.h). In any other update the gradient is only l2 * w, and plain gradient descent would
+ * compute
  *
  *     w = w - lr * l2 * w, then |w| = max(|w| - lr * l1, 0)
  *
@@ -13,18 +13,18 @@
  *     P_t = a_1 a_2 ... a_t
  *     Q_t = c_1 / P_1 + ... + c_t / P_t
  *
- * (once at 0, a weight stays there), so two numbers per update are kept and a row is brought up to
- * date in one step, however long nobody asked for it. Exact, up to rounding, for sgd; for
- * optimizers with a step of their own it is the decoupled form. Where lr * l2 is 1 or more, nothing
- * is left.
+ * A weight that reaches 0 stays 0. So two numbers per update are kept, and a row is brought up to
+ * date in one step, however long ago its last access was. This is exact, up to rounding, for sgd;
+ * for optimizers with their own step size it is the decoupled form. Where lr * l2 is 1 or more, w
+ * becomes 0.
  *
- * The numbers do not grow for ever: once there are many, or P has become so small that it would be
- * lost, all rows are brought up to date, and what is kept begins anew (ps_lazy_decay_is_long,
- * ps_lazy_decay_begin_anew). at[0] is where a row stands that was never touched since the training
- * began, seen from there: log_p and q of at[1], which are 0, less what all updates before have
- * done. Source: J. Langford, L. Li, T. Zhang, "Sparse online learning via truncated gradient", JMLR
- * 10 (2009), section 4.
- */
+ * The list of numbers is bounded. Once it is long, or P is close to underflow, all rows are brought
+ * up to date and the list begins anew (ps_lazy_decay_is_long, ps_lazy_decay_begin_anew). at[1] is
+ * then 0, 0. at[0] stands for a row that was never touched: log_p and q relative to at[1], less the
+ * effect of all earlier updates.
+ *
+ * Source: J. Langford, L. Li, T. Zhang, "Sparse online learning via truncated gradient", JMLR 10
+ * (2009), section 4. */
 #ifndef PD_PS_LAZY_DECAY_H
 #define PD_PS_LAZY_DECAY_H
 
@@ -33,11 +33,11 @@
 
 struct ps_lazy_decay {
     double l1, l2;
-    uint32_t n; /* updates so far, or since it began anew and one for all before */
+    uint32_t n; /* updates so far; after begin_anew: 1 for all before it, plus the updates since */
     size_t cap;
     struct ps_lazy_decay_at {
         double log_p, q;
-    } * at; /* [n + 1]; at[0] is 0, 0 until it began anew */
+    } * at; /* [n + 1]; at[0] is 0, 0 until the first begin_anew */
 };
 
 int ps_lazy_decay_init(struct ps_lazy_decay *d, float l1, float l2); /* 0 or PD_ENOMEM */
@@ -46,18 +46,18 @@ static inline int ps_lazy_decay_active(const struct ps_lazy_decay *d) {
     return d->l1 > 0 || d->l2 > 0;
 }
 int ps_lazy_decay_update(struct ps_lazy_decay *d,
-                         double lr); /* one more update with this rate; 0 or PD_ENOMEM */
+                         double lr); /* adds an update with this learning rate; 0 or PD_ENOMEM */
 
-/* Is it time? Then every row is brought up to date (ps_lazy_decay_catch_up), it begins anew, and
- * every row's `from` is 1. It depends on the updates alone, so all server threads do it at the same
- * one. */
+/* Returns 1 when the list must begin anew. The caller then brings every row up to date
+ * (ps_lazy_decay_catch_up), calls begin_anew, and uses 1 as every row's `from`. The result depends
+ * only on the updates, so all server threads do this at the same update. */
 int ps_lazy_decay_is_long(const struct ps_lazy_decay *d);
 void ps_lazy_decay_begin_anew(struct ps_lazy_decay *d);
 
-/* As it was when these n + 1 numbers were kept: at[0..n]. 0 or PD_ENOMEM. */
+/* Restores a saved list at[0..n]. Returns 0 or PD_ENOMEM. */
 int ps_lazy_decay_restore(struct ps_lazy_decay *d, const struct ps_lazy_decay_at *at, uint32_t n);
 
-/* Bring w[0..n) from the state after `from` updates to that after d->n. */
+/* Brings w[0..n) from the state after `from` updates to the state after d->n updates. */
 void ps_lazy_decay_catch_up(const struct ps_lazy_decay *d, uint32_t from, float *w, size_t n);
 
 #endif

@@ -8,7 +8,10 @@
 #include "base/alloc.h"
 #include "math/rng.h"
 
-enum { COUNT_MAX = 0xffff, DAYS_MAX = 0xfffe }; /* both at most would be PS_ROW_NONE */
+enum {
+    COUNT_MAX = 0xffff,
+    DAYS_MAX = 0xfffe
+}; /* with DAYS_MAX 0xffff a state could equal PS_ROW_NONE */
 
 static uint32_t state_count(uint32_t state) { return state & COUNT_MAX; }
 static uint32_t state_days(uint32_t state) { return state >> 16; }
@@ -44,7 +47,7 @@ static int list(const struct ps_row_policy *l, struct ps_index_entry **out, uint
     return 0;
 }
 
-/* Room for new ones, at the expense of those that were shown least. */
+/* Makes room for new candidates: halves all counts and removes candidates whose count becomes 0. */
 static int forget_some(struct ps_row_policy *l) {
     struct ps_index_entry *all;
     uint64_t n;
@@ -78,7 +81,7 @@ int ps_row_policy_show(struct ps_row_policy *l, uint64_t key, uint32_t shows) {
     return ps_index_put(l->candidates, key, make_state(shows, 0));
 }
 
-/* At least one of so many independent trials. */
+/* Whether at least one of `shows` independent trials succeeds. */
 static int by_chance(const struct ps_row_policy *l, uint64_t key, uint64_t update, uint32_t shows) {
     uint32_t u[4];
     pd_rng_u32x4(pd_rng_key(l->seed, PD_RNG_ADMIT, l->name_hash, key), 0, update, u);
@@ -123,7 +126,7 @@ void ps_row_policy_unknown(const struct pd_row_life *conf, struct ps_row_seen *s
         seen->show = seen->click = (float)(score / conf->click_weight);
 }
 
-/* A row's day ends. 1: it stays. */
+/* Ends a row's day. Returns 1 if the row stays. */
 static int row_day(const struct pd_row_life *conf, struct ps_row_seen *seen) {
     seen->show = (float)(((double)seen->show + seen->shows) * conf->show_decay);
     seen->click = (float)(((double)seen->click + seen->clicks) * conf->show_decay);
@@ -176,7 +179,8 @@ void ps_row_policy_list(const struct ps_row_policy *l, struct ps_index_entry *ou
 }
 
 int ps_row_policy_restore(struct ps_row_policy *l, uint64_t key, uint32_t state) {
-    if (!l->candidates || l->conf.admit_count <= 0) /* saved by a job that counted */
+    if (!l->candidates ||
+        l->conf.admit_count <= 0) /* another kind of admission has no candidates to restore */
         return 0;
     return state == PS_ROW_NONE || ps_index_at(l->candidates, key)
                ? PD_EDATA

@@ -16,23 +16,24 @@
 struct ps_shared_values {
     struct pd_pool *pool;      /* may be NULL */
     struct net_region *region; /* may be NULL */
-    int in_region;             /* w is; else it is the pool's */
+    int in_region;             /* 1: w is in the region; 0: in the pool */
     size_t n;
-    int refs; /* one of the owner, one of each answer under way */
+    int refs; /* one for the owner, one for each answer being sent */
     float *w; /* 64-byte aligned */
 };
 
-/* Where trainers of this machine can read them, if the region has room; else of the pool. Not set;
- * NULL: out of memory. */
+/* Returns n values, not initialised, or NULL: out of memory. They lie in the region, where trainers
+ * of this machine can read them, if it has room; otherwise in the pool. */
 struct ps_shared_values *ps_shared_values_new(struct pd_pool *pool, struct net_region *region,
                                               size_t n);
 static inline struct ps_shared_values *ps_shared_values_lend(struct ps_shared_values *v) {
     v->refs++;
     return v;
 }
-void ps_shared_values_drop(void *v); /* a reference; NULL is fine */
+void ps_shared_values_drop(void *v); /* drops a reference; NULL is allowed */
 
-/* Before writing: nobody but the owner refers to *v afterwards. PD_ENOMEM leaves it as it was. */
+/* Call before writing to *v: afterwards the owner has the only reference, to a copy if necessary.
+ * Returns 0, or PD_ENOMEM with *v unchanged. */
 int ps_shared_values_own(struct ps_shared_values **v);
 
 #endif

@@ -1,11 +1,12 @@
 /* snapshot.c - see snapshot.h.
  *
- * The order that all depends on: the owner writes the copy, then the bit, then the row; the reader
- * reads the row, then the bit, then maybe the copy. If anything it read of the row was new, it sees
- * the bit. Its reads of a row race with the owner's writes on purpose, and are relaxed atomic ones
- * for it; ThreadSanitizer, which can't know that the outcome is thrown away, does not look at these
- * functions.
- */
+ * Correctness depends on this order. The owner writes the copy, then the bit, then the row. The
+ * reader reads the row, then the bit, then possibly the copy. A reader that saw any new value of
+ * the row therefore sees the bit.
+ *
+ * The reader's reads of a row race with the owner's writes on purpose, so they are relaxed atomic
+ * reads. ThreadSanitizer cannot know that a torn result is discarded, so it is disabled for these
+ * functions. */
 #include "ps/table/snapshot.h"
 
 #include <stdatomic.h>
@@ -19,46 +20,46 @@
 #include "thread/run_later.h"
 
 enum {
-    AHEAD = 24,      /* rows that are fetched ahead */
-    PIECE = 256,     /* rows that are read before it is looked at which of them have copies */
-    AHEAD_COPY = 12, /* copies likewise */
+    AHEAD = 24,      /* rows that are prefetched */
+    PIECE = 256,     /* rows that are read before their bits are tested */
+    AHEAD_COPY = 12, /* copies that are prefetched */
     GROUP = 4,       /* rows whose copies are in one list */
     CHUNK = 2 << 20,
 };
 
 #ifdef __SANITIZE_THREAD__
-#define FENCE(order)                                                                              \
-    atomic_signal_fence(order) /* it knows no others; this is for x86-64, where the order is kept \
-                                */
+#define FENCE(order) \
+    atomic_signal_fence(order) /* the sanitizer supports no other fence; x86-64 keeps the order */
 #else
 #define FENCE(order) atomic_thread_fence(order)
 #endif
 #define READER __attribute__((no_sanitize("thread")))
 
-/* A copy: this, then the row's floats. Of a table whose rows do not age it has no `seen`. */
+/* A copy: this header, then the row's floats. If the table's rows do not age, `seen` and
+ * `unused_too` are absent. */
 struct copy {
-    uint32_t row, next; /* the copy of another row of the group, plus one; 0: no more */
+    uint32_t row, next; /* number of the next copy of the row's group, plus one; 0: none */
     uint32_t step, unused;
     struct ps_row_seen seen;
-    uint32_t unused_too; /* so that floats begin at a multiple of 8 bytes */
+    uint32_t unused_too; /* aligns the floats to 8 bytes */
 };
 
 struct ps_snapshot {
     struct ps_snapshot *next;
     struct ps_table *table;
-    struct slab *slabs;      /* as they were: the table's list moves when it grows */
-    uint64_t n;              /* row numbers there were */
-    _Atomic uint64_t *kept;  /* a bit for each row: it has a copy */
-    _Atomic uint32_t *group; /* the last copy that was made in each group of rows, plus one */
-    char **chunks; /* for n copies, made as they are needed; mapped, so that all of it is given
-                      back, but for a small table's one */
+    struct slab *slabs; /* the list at the beginning; the table's own list moves when it grows */
+    uint64_t n;         /* number of rows at the beginning */
+    _Atomic uint64_t *kept;  /* bit r: row r has a copy */
+    _Atomic uint32_t *group; /* number of the newest copy of each group of rows, plus one */
+    char **chunks; /* room for n copies, allocated as needed. Chunks are mapped, so that all memory
+                      is given back; a small table has one chunk from malloc */
     size_t head_bytes, copy_bytes, chunk_bytes;
     uint32_t per_chunk, n_copies;
     atomic_int failed;
 };
 
-/* In small pages: a huge one takes the owner as long to clear as a whole step, or on a virtual
- * machine ten. */
+/* Small pages: the owner needs as long to clear a huge page as for a whole step, on a virtual
+ * machine ten times as long. */
 static char *new_chunk(const struct ps_snapshot *c) {
     return c->chunk_bytes < CHUNK ? pd_malloc(c->chunk_bytes) : pd_page_map(c->chunk_bytes);
 }
@@ -119,9 +120,8 @@ void ps_snapshot_end(struct ps_snapshot *c) {
     *at = c->next;
     ps_table_free(c->table);
     if (c->n_copies && c->chunk_bytes >= CHUNK)
-        pd_run_later(
-            free_memory,
-            c); /* a tenth of a millisecond for each chunk, for which the owner would stand still */
+        pd_run_later(free_memory,
+                     c); /* unmapping takes 0.1 ms per chunk, which would delay the owner */
     else
         free_memory(c);
 }
@@ -184,7 +184,8 @@ void table_keep_soon(const struct ps_table *t, uint32_t row) {
 
 /* --- the reader --- */
 
-/* All in one function's reach: none of it calls anything that would be looked at. */
+/* The reader calls only functions of this section: ThreadSanitizer would check any other function.
+ */
 static READER inline void read_words(void *out, const void *from, size_t n_words) {
     uint32_t *to = out;
     const uint32_t *p = from;
@@ -192,7 +193,7 @@ static READER inline void read_words(void *out, const void *from, size_t n_words
         to[k] = __atomic_load_n(&p[k], __ATOMIC_RELAXED);
 }
 
-/* Twice as much at a time; what is read begins at a multiple of 8 bytes. */
+/* Like read_words with 8 bytes at a time. `from` is a multiple of 8 bytes. */
 static READER inline void read_pairs(void *out, const void *from, size_t n_words) {
     const uint64_t *p = from;
     for (size_t k = 0; k < n_words / 2; k++) {
@@ -201,7 +202,7 @@ static READER inline void read_pairs(void *out, const void *from, size_t n_words
     }
 }
 
-/* Number `i`, from 1 on. */
+/* Copy number `i`, counted from 1. */
 static READER inline const struct copy *copy_at(const struct ps_snapshot *c, uint32_t i) {
     return (const struct copy *)(const void *)(c->chunks[(i - 1) / c->per_chunk] +
                                                (i - 1) % c->per_chunk * c->copy_bytes);
@@ -215,7 +216,7 @@ static READER inline const struct copy *last_of_group(const struct ps_snapshot *
     return copy_at(c, atomic_load_explicit(&c->group[row / GROUP], memory_order_acquire));
 }
 
-/* Of a row that is kept. */
+/* The copy of a row whose bit is set. */
 static READER inline const struct copy *find_copy(const struct ps_snapshot *c, uint32_t row) {
     const struct copy *k = last_of_group(c, row);
     while (k->row != row)
@@ -223,7 +224,7 @@ static READER inline const struct copy *find_copy(const struct ps_snapshot *c, u
     return k;
 }
 
-/* What was read of the row before this call is thrown away where there is one. */
+/* The row's copy or NULL. With a copy, the caller discards the values read from the row before. */
 static READER inline const struct copy *copy_of(const struct ps_snapshot *c, uint32_t row) {
     FENCE(memory_order_acquire);
     return is_kept(c, row) ? find_copy(c, row) : NULL;
@@ -239,7 +240,7 @@ struct snapshot_piece {
     size_t n, left;
     uint32_t first, count;
     size_t lines;
-    int pairs; /* numbers are read in twos: rows begin at multiples of 16 bytes */
+    int pairs; /* read two numbers at a time: rows begin at multiples of 16 bytes */
 };
 
 static READER inline void read_numbers(const struct snapshot_piece *p, float *out,
@@ -264,13 +265,13 @@ static READER inline void read_as_they_stand(const struct ps_snapshot *c,
     }
 }
 
-/* Three misses one after the other for each, so each is fetched ahead. */
+/* Each copy costs three dependent cache misses, so the first two are prefetched. */
 static READER inline void read_copies(const struct ps_snapshot *c, const struct snapshot_piece *p,
                                       const uint16_t *which, size_t n, float *out) {
     const struct ps_index_entry *rows = p->rows;
     for (size_t i = 0; i < n && i < AHEAD_COPY; i++)
         __builtin_prefetch((const void *)&c->group[rows[which[i]].row / GROUP]);
-    for (size_t i = 0; i < n + AHEAD_COPY; i++) { /* i: whose copy is fetched */
+    for (size_t i = 0; i < n + AHEAD_COPY; i++) { /* i: index of the copy that is prefetched */
         if (i + AHEAD_COPY < n)
             __builtin_prefetch((const void *)&c->group[rows[which[i + AHEAD_COPY]].row / GROUP]);
         if (i < n)
@@ -291,7 +292,7 @@ static READER void read_piece(const struct ps_snapshot *c, const struct snapshot
     size_t n = 0;
     read_as_they_stand(c, p, out);
     FENCE(memory_order_acquire);
-    for (size_t i = 0; i < p->n; i++) { /* without a branch, which would be guessed wrong */
+    for (size_t i = 0; i < p->n; i++) { /* without a branch, which would be mispredicted */
         which[n] = (uint16_t)i;
         n += (size_t)is_kept(c, p->rows[i].row);
     }

@@ -57,8 +57,8 @@ static void free_slab(struct slab *s) {
     free(s->seen);
 }
 
-/* Children of fork have no use for it (snapshot.h), so it is not copied page by page while they
- * live. */
+/* The slab is excluded from forked children, which do not need it (snapshot.h); otherwise its pages
+ * would be copied while a child lives. */
 static int map_slab(struct slab *s, size_t n, size_t row_bytes, size_t bytes, int ageing) {
     char *p = pd_huge_page_map(bytes);
     if (!p)
@@ -160,7 +160,8 @@ struct ps_row_seen *ps_table_seen(const struct ps_table *t, uint32_t row) {
     return &s->seen[i];
 }
 
-/* Every cache line of weights and state, up to a kilobyte: the hardware goes on by itself then. */
+/* Prefetches the cache lines of weights and state, at most a kilobyte: the hardware prefetches the
+ * rest. */
 void ps_table_prefetch(const struct ps_table *t, uint32_t row) {
     if (t->cuts)
         table_keep_soon(t, row);
@@ -186,7 +187,7 @@ static void initial_row(const struct ps_table *t, uint64_t key, float *out) {
                t->dim);
 }
 
-/* In the place of one that was removed, if there is one. */
+/* Uses the place of a removed row if there is one. */
 static int create_row(struct ps_table *t, uint64_t key, uint32_t *row) {
     int again = t->free_row != PS_ROW_NONE;
     if (!again && (t->n_used >= PS_ROW_NONE || (t->n_used == t->cap_rows && add_slab(t))))
@@ -219,7 +220,7 @@ void ps_table_remove(struct ps_table *t, uint64_t key) {
     t->n_rows--;
 }
 
-/* The places of rows that were removed are marked meanwhile. */
+/* Places of removed rows are marked first, so that the loop skips them. */
 void ps_table_each(struct ps_table *t, void (*each)(void *arg, uint32_t row), void *arg) {
     for (uint32_t i = t->free_row; i != PS_ROW_NONE; i = ps_table_note(t, i)->step)
         ps_table_note(t, i)->mark = 1;
@@ -239,14 +240,15 @@ int ps_table_find(struct ps_table *t, const uint64_t *keys, size_t n, int create
         if (rows[i] != PS_ROW_NONE)
             continue;
         ps_index_find(t->index, &keys[i], 1, &rows[i],
-                      &ignored); /* the same key may have come before */
+                      &ignored); /* keys may contain this key twice */
         if (rows[i] == PS_ROW_NONE && create_row(t, keys[i], &rows[i]))
             return PD_ENOMEM;
     }
     return 0;
 }
 
-/* The first `width` floats of each row; of one that is not there, its initial values and zeros. */
+/* Copies the first `width` floats of each row. A missing row reads as its initial values, then
+ * zeros. */
 static void gather(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows, size_t n,
                    size_t width, float *out) {
     const size_t bytes = width * sizeof(float);

@@ -1,40 +1,43 @@
-/* table_int.h - a table's inside, shared by table.c and snapshot.c. */
+/* table_int.h - the private part of a table, shared by table.c and snapshot.c. */
 #ifndef PD_PS_TABLE_INT_H
 #define PD_PS_TABLE_INT_H
 
 #include "ps/table/table.h"
 
-/* The first slabs are small, for tables that are; the others have 2 to 4 MiB of huge pages. */
+/* The first TABLE_N_SMALL slabs are small, for small tables. The others have 2 to 4 MiB of huge
+ * pages. */
 enum { TABLE_N_SMALL = 16, TABLE_LINE = 64 };
 
-/* What the step needs per row lies beside the rows, not in them. */
+/* Per-row data that a step needs lies beside the rows, not in them. */
 struct slab {
     float *rows;
     struct ps_row_note *notes;
     struct ps_row_seen *seen; /* NULL: rows do not age */
-    size_t mapped;            /* bytes, when all three are one mapping */
+    size_t mapped;            /* bytes if rows, notes and seen are one mapping; else 0 */
 };
 
 struct ps_table {
-    uint32_t dim, all, width; /* all: with the state; width: floats from one row to the next */
+    uint32_t dim, all,
+        width; /* all: floats with the state; width: floats from one row to the next */
     float mean, std;
     uint64_t seed, name_hash;
     struct ps_index *index;
     uint32_t small_shift, large_shift; /* rows per slab as a power of two */
-    uint32_t n_small_rows;             /* in the TABLE_N_SMALL first slabs */
+    uint32_t n_small_rows;             /* in the first TABLE_N_SMALL slabs */
     struct slab *slabs;
     size_t n_slabs, cap_slabs;
     uint64_t n_rows, n_used,
-        cap_rows;      /* n_used: places that have been a row's; cap_rows: in the slabs there are */
-    uint32_t free_row; /* PS_ROW_NONE, or a place whose row was removed; its note.step leads to the
-                          next one */
+        cap_rows;      /* n_used: places used at least once; cap_rows: places in all slabs */
+    uint32_t free_row; /* first place of a removed row, or PS_ROW_NONE; note.step of that place is
+                          the next one */
     int ageing;
     uint64_t bytes; /* of the slabs */
-    uint32_t refs;  /* the owner's, and one of each cut */
+    uint32_t refs;  /* one for the owner, one for each snapshot */
     struct ps_snapshot *cuts;
 };
 
-/* Which of the table's slabs, or of a copy of that list, has the row, and where in it. */
+/* Returns the slab of a row and sets *in to its index there. `slabs` is the table's list or a copy
+ * of it. */
 static inline const struct slab *slab_in(const struct ps_table *t, const struct slab *slabs,
                                          uint32_t row, size_t *in) {
     if (row < t->n_small_rows) {
