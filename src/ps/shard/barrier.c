@@ -83,7 +83,7 @@ int shard_barrier_steps_under_way(const struct barrier *b) {
     return any;
 }
 
-/* --- for people --- */
+/* --- texts for messages --- */
 
 uint32_t shard_barrier_absent(const struct barrier *b, char *text, size_t cap) {
     enum { NAMED = 8, ROOM = 40 };
@@ -102,12 +102,12 @@ uint32_t shard_barrier_absent(const struct barrier *b, char *text, size_t cap) {
     return n;
 }
 
-/* Has it done its part? */
+/* 1: the member has done its part and waits for others. */
 static int is_waiting(const struct barrier *b, const struct shard_member *m, int reduce) {
     return reduce ? m->n_reduces > 0 : m->in_pass ? m->step > b->step : m->pass_req != 0;
 }
 
-/* Is anybody waiting for somebody else, and for what? */
+/* The reason why members wait, or NULL if none waits. *reduce: they wait in a reduction. */
 static const char *wait_reason(const struct barrier *b, int *reduce) {
     *reduce = 0;
     int out = 0, ahead = b->n_waiting > 0;

@@ -1,13 +1,12 @@
-/* delta_files.c - saves that hold changes only: what they lie on, and since when rows are watched.
+/* delta_files.c - the files on which a delta save builds, and the tracking of changed rows.
  *
- *     PS_CHAIN_BASE:  all rows ─▶ DIR/A/sparse-00000-of-00002.bin; from then on rows are watched
+ *     PS_CHAIN_BASE:  all rows ─▶ DIR/A/sparse-00000-of-00002.bin; from then on rows are tracked
  *     PS_CHAIN_DELTA: changes  ─▶ DIR/B/sparse-00000-of-00002.delta-00001.bin, and beside it a link
  *                                 to the file in A
  *
- * The files below are those that this thread has written itself since it began: their inodes are
- * known, so a folder that somebody has removed or replaced meanwhile, or a file system without
- * links, is noticed. The save then is a base.
- */
+ * A delta builds only on files that this thread has written since its start. Their inodes are
+ * known, so the thread notices a folder that was removed or replaced, and a file system without
+ * links. The save is then a base. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +26,7 @@ void shard_delta_drop(struct ps_shard *s) {
     *c = (struct delta_files){0};
 }
 
-/* Rows of tables with l1 or l2 change in every update. */
+/* In a table with l1 or l2 every update changes all rows, so a delta would save nothing. */
 int shard_delta_changes(const struct ps_shard *s, uint32_t id) {
     return ps_dirty_rows_watched(&s->params.dirty[id]) &&
            !ps_lazy_decay_active(&s->params.decays[id]);
@@ -39,7 +38,7 @@ static int is_file(const struct delta_layer *l, const char *path) {
            (uint64_t)st.st_size == l->part.bytes;
 }
 
-/* 1: all layers are in `folder`, too. */
+/* Returns 1 if all layers are linked into `folder`. */
 static int link_layers(const struct delta_files *c, const char *folder) {
     char from[PATH_MAX], to[PATH_MAX];
     for (uint32_t i = 0; i < c->n; i++) {
@@ -47,7 +46,7 @@ static int link_layers(const struct delta_files *c, const char *folder) {
         if (pd_fmt(from, sizeof from, "%s/%s", c->folder, l->part.file) ||
             pd_fmt(to, sizeof to, "%s/%s", folder, l->part.file))
             return 0;
-        (void)unlink(to); /* of a save that came to nothing */
+        (void)unlink(to); /* a file of a save that failed */
         if (!is_file(l, from) || pd_fault("ps.link") || link(from, to))
             return 0;
     }
@@ -67,7 +66,7 @@ int shard_delta_go_on(struct ps_shard *s, const char *folder, int full) {
             "the files of the save before are not in %s any more, or cannot be linked to: all rows "
             "are saved",
             c->folder);
-    for (uint32_t i = 0; i < c->n; i++) { /* those that were */
+    for (uint32_t i = 0; i < c->n; i++) { /* removes the links made so far */
         char path[PATH_MAX];
         if (!pd_fmt(path, sizeof path, "%s/%s", folder, c->layer[i].part.file))
             (void)unlink(path);

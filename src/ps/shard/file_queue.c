@@ -22,7 +22,7 @@ enum {
     TASK_LEFT = 0,
     TASK_BACK = UINT32_MAX - 2,
     TASK_DONE = UINT32_MAX - 1
-}; /* else: the trainer that has it, counted from 1 */
+}; /* any other value: the trainer that reads the file, counted from 1 */
 
 void shard_queue_release(struct ps_shard *s) {
     free(s->files.owner);
@@ -43,7 +43,7 @@ void shard_queue_give_back(struct ps_shard *s, uint32_t trainer) {
     m->task = 0;
 }
 
-/* What became of the pass's files, for people. */
+/* Logs how the files of the pass were read, then clears the queue. */
 void shard_queue_end_pass(struct ps_shard *s) {
     if (s->files.owner) {
         char text[500];
@@ -88,7 +88,7 @@ static int expected_by_others(const struct ps_shard *s, uint32_t trainer, uint64
     return 0;
 }
 
-/* One that was never handed out, for this trainer; there is one. */
+/* Chooses a file for this trainer that was never handed out. Such a file must exist. */
 static uint64_t choose_file(struct ps_shard *s, uint32_t trainer) {
     struct shard_member *m = &s->barrier.members[trainer];
     while (!is_unassigned(s, s->files.next))
@@ -138,13 +138,16 @@ void shard_queue_hand_out(struct ps_shard *s) {
         if (m->state != MEMBER_JOINED || !m->task_req)
             continue;
         if (!m->in_pass) {
-            answer_request(s, i, PS_TASK_OVER, 0); /* the process before it had heard so */
+            answer_request(s, i, PS_TASK_OVER,
+                           0); /* the trainer's earlier process had ended the pass */
         } else if (s->files.n_back || s->files.n_left) {
             hand_out_to(s, i);
         } else if (s->files.n_done == s->files.n) {
             answer_request(s, i, PS_TASK_OVER, 0);
         } else if (s->params.rule->bounded && m->step < shard_barrier_furthest(&s->barrier)) {
-            answer_request(s, i, PS_TASK_LATER, 0); /* nobody is to wait for one that waits */
+            answer_request(s, i, PS_TASK_LATER,
+                           0); /* ssp: a trainer behind the furthest one must not wait here, since
+                                  others wait for its steps */
         }
     }
 }

@@ -11,7 +11,7 @@
 
 enum {
     VALUES_MOST =
-        4 /* copies of the dense values in the region: in use, in a save, and still being read */
+        4 /* copies of the dense values in the region: current, in a save, still being read */
 };
 
 /* --- scratch --- */
@@ -120,8 +120,8 @@ static int make_dense(struct ps_params *p) {
     free(all);
     if (rc || p->n_values > SIZE_MAX / sizeof(float) / (1 + p->optim->state))
         return PD_ENOMEM;
-    /* Without a barrier somebody's update comes while others read, and would need a copy each time.
-     * Where there is no region it is slower. */
+    /* Only under a barrier: without one, updates come while trainers read, and each update would
+     * need a copy. Without a region, answers are only slower. */
     if (p->lends && p->rule->barrier && p->n_values)
         (void)net_region_new(&p->region, p->n_values * sizeof(float) * VALUES_MOST,
                              NET_LENT_UNTIL_READ);

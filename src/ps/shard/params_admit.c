@@ -1,10 +1,9 @@
-/* params_admit.c - tables whose rows are admitted and age: who gets a row in an update, and a day's
- * end.
+/* params_admit.c - tables whose rows are admitted and age: decides which keys get a row in an
+ * update, and ends a day.
  *
- * In such a table pulls make no rows: a push brings the shows and clicks of its keys, and when all
- * contributions of an update are there it is decided which of them get a row. A key that gets none
- * has no gradient applied.
- */
+ * In such a table pulls create no rows. A push brings the shows and clicks of its keys. When all
+ * contributions of an update are complete, each key is admitted or not. The gradient of a key that
+ * is not admitted is dropped. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +16,6 @@ int shard_list_keep_keys(struct row_list *l, const uint64_t *keys, size_t n) {
     return 0;
 }
 
-/* Rows may have been made since the list was looked up. 0 or PD_ENOMEM. */
 int shard_list_look_again(const struct ps_table *t, struct row_list *l) {
     for (size_t i = 0; i < l->n; i++)
         if (l->rows[i] == PS_ROW_NONE)
@@ -42,7 +40,7 @@ int ps_params_admit(struct ps_params *p, uint32_t id, uint32_t n_parts) {
         struct row_push *push = &p->scratch.parts[i]->tables[id];
         for (size_t j = 0; push->pushed && j < push->list.n && !rc; j++) {
             uint32_t *row = &push->list.rows[j];
-            if (*row == PS_ROW_NONE) /* another contribution may have brought it in */
+            if (*row == PS_ROW_NONE) /* another contribution may have created it */
                 rc = ps_table_find(t, &push->list.keys[j], 1, 0, row);
             if (!rc && *row == PS_ROW_NONE &&
                 ps_row_policy_admit(life, push->list.keys[j], p->updates))

@@ -1,15 +1,15 @@
-/* params_apply.c - an update: its contributions are reduced in the fixed tree, divided, given to
- * the optimizer, once. */
+/* params_apply.c - one update: its contributions are reduced in the fixed tree, divided, and given
+ * to the optimizer once. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "ps/shard/params.h"
 
-enum { CREW_LEAST = 1 << 15 }; /* values of a parameter that are worth waking threads for */
+enum { CREW_LEAST = 1 << 15 }; /* values of a parameter that are worth waking threads */
 
-/* n values of a sum are applied; average: as a running mean. 0: they are not finite, and the job
- * rejects that. */
+/* Applies n values of a sum. average > 0: the values are a running mean. Returns 1, or 0: a value
+ * is not finite and the job rejects such values. */
 static int apply_values(const struct ps_params *p, const struct ps_optim_args *a, float average,
                         float *w, float *state, size_t stride, const float *sum, size_t n) {
     if (p->decl.on_nan && !ps_all_finite(sum, n))
@@ -21,7 +21,7 @@ static int apply_values(const struct ps_params *p, const struct ps_optim_args *a
     return 1;
 }
 
-/* By chunks. */
+/* Works in chunks of PARAMS_CHUNK values, which stay in the cache. */
 int ps_params_reduce_and_apply(struct ps_params *p, uint32_t m, const struct ps_optim_args *a,
                                float average, float *w, float *state, size_t stride,
                                uint64_t count) {
@@ -37,8 +37,8 @@ int ps_params_reduce_and_apply(struct ps_params *p, uint32_t m, const struct ps_
     return 1;
 }
 
-/* Names the parameter, and the streams that a first such number came from; of a sum that only
- * overflowed, none. */
+/* Fails with the name of the parameter and the streams of the first gradient that is not finite. If
+ * only the sum overflowed, no streams are named. */
 static int not_finite(const struct ps_params *p, int is_table, uint32_t id, uint32_t n_parts,
                       struct pd_err *err) {
     const char *what = is_table ? "table" : "parameter",
@@ -60,7 +60,8 @@ static int not_finite(const struct ps_params *p, int is_table, uint32_t id, uint
                    what, name, (unsigned long long)p->scratch.step);
 }
 
-/* Differences are added as they are: plain descent against them, at rate 1. */
+/* A rule that adds (geo) adds differences as they are: plain descent with rate -1, without l1 and
+ * l2. */
 static void set_rates(const struct ps_params *p, struct ps_optim_args *a, float rate, float factor,
                       float l1, float l2) {
     a->lr = p->rule->adds ? -1 : rate * factor;
@@ -68,14 +69,15 @@ static void set_rates(const struct ps_params *p, struct ps_optim_args *a, float 
     a->l2 = p->rule->adds ? 0 : l2;
 }
 
-/* Parameters that are large and have one contribution each: a slice of each for every thread of the
- * crew, all in one run. */
+/* Large parameters with one contribution each: every thread of the crew updates a slice of each
+ * parameter, all in one run. */
 struct slices {
     const struct ps_params *p;
     const struct contribution *from;
     const struct ps_optim_args *a;
     float rate;
-    atomic_int bad; /* one whose gradient is not finite, and the job rejects that: its number + 1 */
+    atomic_int bad; /* number + 1 of the first parameter with a rejected gradient that is not
+                       finite; 0: none */
 };
 
 static int is_for_crew(const struct ps_params *p, uint32_t id, uint32_t n_parts) {
@@ -83,7 +85,7 @@ static int is_for_crew(const struct ps_params *p, uint32_t id, uint32_t n_parts)
            params_seg(p, id)->count >= CREW_LEAST;
 }
 
-/* Its arguments; 0: it stays as it is. */
+/* Sets the arguments for a parameter. Returns 0 if the parameter never changes. */
 static int set_dense_rates(const struct ps_params *p, uint32_t id, struct ps_optim_args *a,
                            float rate, float *average) {
     const struct ps_dense *d = &p->decl.dense[id % p->decl.n_dense];
@@ -92,7 +94,7 @@ static int set_dense_rates(const struct ps_params *p, uint32_t id, struct ps_opt
     return d->lr_factor != 0;
 }
 
-/* The first of them in the order of parameters, whichever thread finds it first. */
+/* Keeps the lowest parameter number, so that the result does not depend on the threads' timing. */
 static void note_bad(struct slices *all, uint32_t id) {
     int seen = atomic_load(&all->bad);
     while ((!seen || (int)id + 1 < seen) &&
@@ -151,7 +153,7 @@ static int apply_dense(struct ps_params *p, uint32_t id, uint32_t n_parts, struc
     return not_finite(p, 0, id, n_parts, err);
 }
 
-/* All dense parameters, the large ones by the crew. */
+/* Applies all dense parameters. The crew updates the large ones last. */
 static int apply_all_dense(struct ps_params *p, uint32_t n_parts, struct ps_optim_args *a,
                            float rate, struct pd_err *err) {
     uint32_t n_crew = 0;
@@ -174,11 +176,11 @@ static void catch_up(void *arg, uint32_t row) {
     float *w = ps_table_change(c->table, row);
     struct ps_row_note *note = ps_table_note(c->table, row);
     ps_lazy_decay_catch_up(c->d, note->step, w, ps_table_dim(c->table));
-    note->step = 1; /* of the history that begins anew */
+    note->step = 1; /* in the history that begins anew */
 }
 
-/* The table's history has become long: every row is brought up to date, so that it can be
- * forgotten. Rare, and some ten ns a row. */
+/* Brings every row of the table up to date and begins its history anew, once the history is long.
+ * This is rare and takes some ten ns per row. */
 static void forget_history(struct ps_params *p, uint32_t id) {
     struct ps_lazy_decay *d = &p->decays[id];
     struct catching_up c = {p->tables[id], d};

@@ -1,26 +1,25 @@
-/* params_rows.c - what a step does to the rows of a table.
+/* params_rows.c - applies a step to the rows of a table.
  *
  *     contributions ─▶ merged by key, or chained by row ─▶ each row's sum, in the fixed tree
  *                   ─▶ lots of rows ─▶ optimizer
  *
- * Rows are short: an optimizer that is called for each spends more on the call, and on what does
- * not fill a vector, than on its values. So the sums of some rows, their values and their state are
- * copied side by side, updated by one call, and copied back. The rules work value by value, so the
- * bits are the same. A wide row is updated where it lies.
- */
+ * Rows are short. Calling the optimizer for each row costs more time for the call, and for partly
+ * filled vectors, than for the values. So the sums, values and state of some rows are copied side
+ * by side, updated by one call, and copied back. The rules work value by value, so the bits are the
+ * same. A wide row is updated in place. */
 #include <assert.h>
 
 #include "math/row_copy.h"
 #include "ps/shard/params.h"
 
 enum {
-    LOT = 512, /* values; what a lot needs stays in the nearest cache */
+    LOT = 512, /* values; the data of a lot stays in the nearest cache */
     LOT_ROWS = 64,
-    WIDE = 64,  /* values of a row that is no longer short */
-    NOTES = 64, /* fetched at a time */
-    AHEAD = 16, /* wide rows are fetched so long before they are changed */
-    MERGED = 8, /* contributions that are merged; to look through the keys of more would cost more
-                   than a mark in each row */
+    WIDE = 64,  /* a row with at least this many values is wide */
+    NOTES = 64, /* notes that are prefetched at a time */
+    AHEAD = 16, /* distance at which wide rows are prefetched */
+    MERGED = 8, /* contributions that are merged; with more, comparing keys would cost more than a
+                   mark in each row */
 };
 
 struct touched_row { /* a row that the step changes */
@@ -31,13 +30,13 @@ struct row_term { /* one contribution to it */
     uint32_t part, next;
 };
 
-/* Rows that are updated by one call. */
+/* A lot: rows that one call updates. */
 struct lot {
     struct ps_params *p;
     const struct ps_optim_args *a;
     uint32_t id, dim, width, n, most; /* width: values of a sum; n: rows, at most `most` */
-    int finite;                       /* all sums so far, where the job rejects others */
-    int noted;                        /* something is kept of when rows change */
+    int finite;                       /* 1: no sum so far was rejected as not finite */
+    int noted; /* 1: changes of rows are recorded, for decay or for delta saves */
     uint32_t row[LOT_ROWS];
     float sum[LOT], w[LOT], state[PS_OPTIM_STATES * LOT];
 };
@@ -55,7 +54,7 @@ static void lot_init(struct lot *l, struct ps_params *p, uint32_t id,
     l->noted = ps_lazy_decay_active(&p->decays[id]) || ps_dirty_rows_watched(&p->dirty[id]);
 }
 
-/* Brings the row to the state before this update; it is this update's from here on. */
+/* Records that this update changes the row. Brings its values up to the state before the update. */
 static void mark_changed(struct ps_params *p, uint32_t id, uint32_t row, float *w) {
     struct ps_lazy_decay *d = &p->decays[id];
     ps_dirty_rows_mark(&p->dirty[id], row);
@@ -92,8 +91,8 @@ static void lot_apply(struct lot *l) {
     }
 }
 
-/* To the row the sum of the m contributions at p->scratch.from, of the streams at p->scratch.sub.
- */
+/* Applies the sum of the m contributions at p->scratch.from to the row. p->scratch.sub has their
+ * streams. */
 static void apply_sum(struct lot *l, uint32_t row, uint32_t m) {
     struct ps_params *p = l->p;
     if (m > 2 || l->width >= WIDE)
@@ -121,9 +120,8 @@ static void apply_sum(struct lot *l, uint32_t row, uint32_t m) {
 
 /* --- many contributions: chained --- */
 
-/* Chain the contributions to each row; the row's mark is its place in `touched` plus one. No
- * sorting: rows are independent of each other, and each chain is in stream order because the
- * contributions are walked in it. */
+/* Chains the contributions to each row. A row's mark is its index in `touched` plus one. Nothing is
+ * sorted: rows are independent, and each chain is in stream order like the contributions. */
 static int touch_rows(struct ps_params *p, uint32_t id, uint32_t n_parts, size_t *n_touched) {
     size_t total = 0, n = 0, k = 0;
     const uint32_t width = params_width(p, id);
@@ -164,7 +162,7 @@ static int touch_rows(struct ps_params *p, uint32_t id, uint32_t n_parts, size_t
     return 0;
 }
 
-/* n rows that have marks; these are cleared also when a sum is not finite. */
+/* Applies n rows that have marks. The marks are cleared even if a sum is not finite. */
 static void apply_touched(struct lot *l, size_t n) {
     struct ps_params *p = l->p;
     for (size_t i = 0; i < n; i++) {
@@ -181,9 +179,9 @@ static void apply_touched(struct lot *l, size_t n) {
     }
 }
 
-/* --- a few contributions: merged by key --- */
+/* --- up to MERGED contributions: merged by key --- */
 
-/* A contribution, from the key on that comes next. */
+/* The position in a contribution. */
 struct key_cursor {
     const uint64_t *key, *end;
     const uint32_t *row;
@@ -191,9 +189,9 @@ struct key_cursor {
     struct ps_range streams;
 };
 
-/* The least key of the m heads: its contributions to p->scratch.from and p->scratch.sub, their
- * number to *n, and the heads that have it go on. 1: one of them has come to its end. Which heads
- * have it can't be guessed, so there is no branch for it. */
+/* Takes the least key of the m cursors. Its contributions go to p->scratch.from and p->scratch.sub,
+ * their number to *n, and the cursors at that key advance. Returns 1 if a cursor has reached its
+ * end. The loop has no branches, since they would be mispredicted. */
 static inline int next_key(struct ps_params *p, struct key_cursor *h, uint32_t m, size_t width,
                            uint32_t *row, uint32_t *n) {
     uint64_t least = *h[0].key;
@@ -205,7 +203,7 @@ static inline int next_key(struct ps_params *p, struct key_cursor *h, uint32_t m
         const size_t here = *h[i].key == least;
         p->scratch.from[k] = h[i].grad;
         p->scratch.sub[k] = h[i].streams;
-        r |= *h[i].row & -(uint32_t)here; /* the same in all */
+        r |= *h[i].row & -(uint32_t)here; /* equal in all cursors at this key */
         k += (uint32_t)here;
         h[i].key += here;
         h[i].row += here;
@@ -240,7 +238,7 @@ static void apply_merged(struct lot *l, uint32_t n_parts) {
             if (h[i].end - h[i].key > AHEAD && h[i].row[AHEAD] != PS_ROW_NONE)
                 ps_table_prefetch(p->tables[l->id], h[i].row[AHEAD]);
         const int over = next_key(p, h, m, l->width, &row, &n);
-        if (row != PS_ROW_NONE) /* else it is not admitted */
+        if (row != PS_ROW_NONE) /* PS_ROW_NONE: not admitted */
             apply_sum(l, row, n);
         if (over)
             m = drop_ended(h, m);

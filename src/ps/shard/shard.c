@@ -197,10 +197,12 @@ static int on_reduce(struct ps_shard *s, uint32_t trainer, struct wire_frame *f,
     return 0;
 }
 
-/* The oldest reduction of everybody: summed in the tree over streams, answered to all. 1; 0:
- * somebody is missing; or PD_ENOMEM. */
+/* Sums the oldest reduction of all members in the tree over streams and answers all of them.
+ * Returns 1, 0: a member's part is missing, or PD_ENOMEM. */
 static int reduce_once(struct ps_shard *s) {
-    double **vs = (double **)(void *)s->params.scratch.val; /* scratch of pointers */
+    double **vs =
+        (double **)(void *)
+            s->params.scratch.val; /* scratch.val is reused as an array of pointers to double */
     uint32_t k = 0;
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
         const struct shard_member *m = &s->barrier.members[s->barrier.order[i]];
@@ -265,7 +267,7 @@ static int on_bye(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, st
 
 /* --- the barrier --- */
 
-/* All are out of the pass: answer them, and all are in again. */
+/* All members have left the pass: answers them, and all are in the next pass. */
 static void end_pass(struct ps_shard *s) {
     shard_queue_end_pass(s);
     s->barrier.pass++;
@@ -299,7 +301,7 @@ static void end_pass(struct ps_shard *s) {
 
 int shard_advance(struct ps_shard *s, struct pd_err *err) {
     if (s->params.declared && !s->params.rule->barrier &&
-        s->barrier.n_waiting) /* a member's own step may be what its pull waits for */
+        s->barrier.n_waiting) /* a pull may wait for a step of its own member */
         shard_answer_waiting(s);
     shard_queue_hand_out(s);
     if (!shard_barrier_is_complete(&s->barrier))
@@ -401,9 +403,8 @@ int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struc
     else
         rc = dispatch(s, trainer, addr, &f, err);
     wire_frame_free(f);
-    if (rc == PD_ENUM &&
-        s->params.decl.on_nan ==
-            PS_NAN_STOP) /* without a barrier it comes up here, and ends the job all the same */
+    if (rc == PD_ENUM && s->params.decl.on_nan ==
+                             PS_NAN_STOP) /* without a barrier the failed step ends the job here */
         ps_shard_fail(s, err);
     if (rc)
         return rc;

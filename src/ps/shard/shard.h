@@ -1,6 +1,6 @@
-/* shard.h - what one server thread is: its dense segments, its parts of the tables, and the
- * barrier. No sockets here: frames go in, answers come out through callbacks; the server thread,
- * the client's local mode and the fuzzer call it alike.
+/* shard.h - the state of one server thread: its dense segments, its parts of the tables, and the
+ * barrier. It has no sockets: frames go in, and callbacks take the answers. The server thread, the
+ * client's local mode and the fuzzer call it alike.
  *
  *     DECLARE          from every trainer (ps_shard_frame): the trainer becomes a member
  *     PUSH, STEP_END   contribution of a member to its step; frames are kept, not copied
@@ -8,21 +8,21 @@
  *                      once, s + 1, answer the pulls
  *     PASS_END         the member leaves the barrier until all have left; then all are in again
  *
- * That is the synchronous rule; under the others (update_rule.h) a contribution is applied when its
- * STEP_END comes.
+ * This is the synchronous rule. Under other rules (update_rule.h) a contribution is applied when
+ * its STEP_END arrives.
  *
  * A push is identified by (epoch, the trainer's incarnation, streams, step, part); a part is a
  * parameter or a table. A repeated push, or a push of a step that has ended, is dropped and
  * counted. Any other invalid frame is an error: the caller answers with the error, closes the
  * connection and calls ps_shard_gone.
  *
- * A member whose connection breaks stays a member (ps_shard_detach): the trainer declares again on
- * another connection, is told the id of its last request that was taken, and repeats the requests
- * without an answer. The id of a repeated request is not above that id. Such a request is not done
- * again: it is answered from the kept answers. Only pulls are done again.
+ * A member whose connection breaks stays a member (ps_shard_detach). The trainer declares again on
+ * another connection and gets the id of its last request that was taken. Then it repeats the
+ * requests without an answer. The id of a repeated request is not above that id. Such a request is
+ * not done again: it is answered from the kept answers. Only pulls are done again.
  *
- * A member that is gone for good: enum ps_lost, chosen with the option on_trainer_lost.
- */
+ * enum ps_lost, set by the option on_trainer_lost, says what happens when a member is gone for
+ * good. */
 #ifndef PD_PS_SHARD_H
 #define PD_PS_SHARD_H
 
@@ -39,111 +39,117 @@ struct ps_shard;
 struct ps_saving;
 struct model_part;
 
-/* Called from inside ps_shard_frame, ps_shard_gone and ps_shard_fail; they must not call back into
- * the shard. */
+/* ps_shard_frame, ps_shard_gone and ps_shard_fail call these functions. They must not call back
+ * into the shard. */
 struct ps_shard_ops {
-    /* `release` says when the sections are free again; NULL: they are only valid during the call.
-     */
+    /* The sections stay valid until `release` is called. `release` NULL: they are valid only during
+     * the call. */
     void (*answer)(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
                    const struct iovec *sec, uint32_t n_sec, void (*release)(void *),
                    void *release_arg);
     void (*fail)(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
                  const struct pd_err *why);
-    /* A part is to be written: ps_saving_image in a child of fork, ps_saving_rest in another
-     * thread, then ps_shard_saved here. Or PD_E*. NULL: at once, by the shard. */
+    /* Starts to write a part: ps_saving_image in a forked child, then ps_saving_rest in another
+     * thread, then ps_shard_saved in the shard's thread. Returns 0 or PD_E*. NULL: the shard writes
+     * the part at once. */
     int (*save)(void *arg, struct ps_saving *j, struct pd_err *err);
-    /* Does it read its answers too slowly to be given more now? Its pulls then wait until
+    /* Returns 1 while the trainer reads its answers too slowly. Its pulls then wait until
      * ps_shard_drained. NULL: never. */
     int (*congested)(void *arg, uint32_t trainer);
-    /* Where the rows of this pull go, floats in all, when the trainer is in this process; the
-     * answer then points there. NULL, or NULL from it: into memory of the shard. */
+    /* For a trainer in this process: returns where the rows of this pull go, `floats` floats. The
+     * answer then points there. If `place` or its result is NULL, the rows go to memory of the
+     * shard. */
     float *(*place)(void *arg, uint64_t req, size_t floats);
 };
 
-/* The first half of writing a part: with the shard's memory as it is now. Takes and frees none, so
- * that a child of fork may do it. A part without tables is then written, and *part is set. */
+/* The first half of writing a part, with the shard's memory as it is now. It neither allocates nor
+ * frees memory, so a forked child may call it. A part without tables is then written, and *part is
+ * set. */
 int ps_saving_image(const struct ps_saving *j, struct model_part *part, struct pd_err *err);
-/* The second half, in any thread of the shard's process while the shard goes on: a part with tables
- * is written, and *part is set. */
+/* The second half, in any thread of the shard's process while the shard continues. Writes a part
+ * with tables and sets *part. */
 int ps_saving_rest(struct ps_saving *j, struct model_part *part, struct pd_err *err);
 void ps_saving_stop(
-    struct ps_saving *j); /* from any thread: the second half ends soon, with PD_EFAIL */
-int ps_saving_fd(const struct ps_saving *j); /* the file's */
+    struct ps_saving *j); /* from any thread: makes the second half end soon with PD_EFAIL */
+int ps_saving_fd(const struct ps_saving *j); /* the file that is written */
 
-/* What a member that is gone means; the names of the option in this order. */
+/* What happens when a member is gone for good; the option's names are in this order. */
 enum ps_lost {
-    PS_LOST_FAIL, /* the shard fails: all who wait are answered with that reason, and so is every
-                     later frame */
-    PS_LOST_WAIT, /* all wait until it is started again; another process then takes its place, at
-                     the step that it was at */
-    PS_LOST_CONTINUE, /* its streams leave the barrier; what it had given to a step that it had not
-                         ended is dropped */
+    PS_LOST_FAIL, /* the shard fails: all waiting requests and all later frames are answered with
+                     the reason */
+    PS_LOST_WAIT, /* all members wait for a restarted process, which takes the lost one's place at
+                     its current step */
+    PS_LOST_CONTINUE, /* the member's streams leave the barrier; its contributions to the step that
+                         it had not ended are dropped */
 };
 
 struct ps_shard_opts {
     enum ps_lost on_lost;
     uint32_t kind;          /* enum ps_kind */
-    uint32_t n_trainers;    /* that will come */
-    uint64_t epoch;         /* of the barrier: this start of the server */
-    const char *output_dir; /* where the folder "output" of a save or load really is, on this node;
-                               NULL: as it says */
+    uint32_t n_trainers;    /* number of trainers in the job */
+    uint64_t epoch;         /* identifies this start of the server */
+    const char *output_dir; /* path of the folder "output" on this node, for saves and loads; NULL:
+                               paths are used as given */
     const struct pd_log *log;
-    struct pd_pool *pool;   /* memory of answers; outlives the shard; may be NULL */
-    int lends;              /* to trainers of this machine: its values are in memory that they map
-                               (ps_shard_region) */
-    struct pd_workers crew; /* updates large dense parameters; changes no bit of them */
+    struct pd_pool *pool; /* memory of answers; must outlive the shard; may be NULL */
+    int lends; /* 1: the values lie in memory that trainers of this machine map (ps_shard_region) */
+    struct pd_workers crew; /* threads that update large dense parameters; the results have the same
+                               bits without them */
 };
 
 int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts,
                  const struct ps_shard_ops *ops, void *arg);
-void ps_shard_free(struct ps_shard *s); /* every `release` must have been called */
-/* For the connections: what answers are lent from, once a trainer has declared; NULL: nothing. It
- * goes with the shard. */
+void ps_shard_free(struct ps_shard *s); /* call after every `release` */
+/* The memory from which answers are lent, for the connections; NULL before a trainer has declared,
+ * or if nothing is lent. The shard owns it. */
 const struct net_region *ps_shard_region(const struct ps_shard *s);
 
-/* Takes the frame, whatever it returns. The first one of a trainer must be PS_DECLARE; `addr` is
- * for messages. */
+/* Handles a frame, and takes it in any case. A trainer's first frame must be PS_DECLARE. `addr` is
+ * for messages. Returns 0 or PD_E*. */
 int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f,
                    struct pd_err *err);
 
-/* Of a trainer in this process: the values of dense parameter `id`, all of which must be here. They
- * are the shard's: another place after a load, other values after a step. */
+/* For a trainer in this process: the values of dense parameter `id`, or NULL if this shard does not
+ * have all of them. The shard owns them: a load moves them, and a step changes them. */
 const float *ps_shard_dense(const struct ps_shard *s, uint32_t id);
 
-/* Of a trainer in this process: what it has pushed to a step that it has not ended is copied, so
- * that its memory is its own again. 0 or PD_ENOMEM. */
+/* For a trainer in this process: copies its pushes to the step that it has not ended, so that it
+ * may reuse its memory. Returns 0 or PD_ENOMEM. */
 int ps_shard_copy_pushes(struct ps_shard *s);
 
-/* The end of what ops.save began: the part, or NULL and why not. Frees j. */
+/* Ends a save that ops.save began. `part` is the written part, or NULL with `why`. Frees j. */
 void ps_shard_saved(struct ps_shard *s, struct ps_saving *j, const struct model_part *part,
                     const struct pd_err *why);
-void ps_shard_drained(struct ps_shard *s); /* a member that was congested is not any more */
+void ps_shard_drained(struct ps_shard *s); /* call when a member is no longer congested */
 
-/* A member's connection is closed. 1: it may come back; 0: it has left. */
+/* Call when a member's connection is closed. Returns 1 if the member may come back, 0 if it has
+ * left. */
 int ps_shard_detach(struct ps_shard *s, uint32_t trainer);
 
-/* A member is gone for good. Returns an error and the reason when that ends the job; 0: it had said
- * PS_BYE, or the job goes on. */
+/* Call when a member is gone for good. Returns an error with the reason if this ends the job.
+ * Returns 0 if the member had sent PS_BYE or the job continues. */
 int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why,
                   struct pd_err *err);
 void ps_shard_fail(struct ps_shard *s, const struct pd_err *why);
 int ps_shard_has_failed(const struct ps_shard *s);
 
 int ps_shard_has_lost(const struct ps_shard *s,
-                      uint32_t trainer);          /* this process of it may not come back */
-int ps_shard_all_left(const struct ps_shard *s);  /* every trainer has said PS_BYE, or is lost */
-int ps_shard_all_known(const struct ps_shard *s); /* and has the answer to it */
+                      uint32_t trainer); /* 1: this process of the trainer must not come back */
+int ps_shard_all_left(const struct ps_shard *s);  /* 1: every trainer has sent PS_BYE or is lost */
+int ps_shard_all_known(const struct ps_shard *s); /* 1: every trainer has also received the answer
+                                                     to its PS_BYE, or is lost */
 
-/* How many trainers have never declared, and the first of them: "trainer 1, 3, 4 and 7 more".
- * `text` may be NULL. */
+/* Returns the number of trainers that have never declared. `text` gets the first of them, like
+ * "trainer 1, 3, 4 and 7 more"; it may be NULL. */
 uint32_t ps_shard_absent(const struct ps_shard *s, char *text, size_t cap);
-/* Who keeps whom waiting: 1 and "waiting for trainer 2 (streams 2-2) in step 17", or 0. */
+/* Returns 1 and a text like "waiting for trainer 2 (streams 2-2) in step 17" if trainers wait for
+ * others; else 0. */
 int ps_shard_waiting(const struct ps_shard *s, char *text, size_t cap);
 
 struct ps_shard_stats {
-    uint64_t progress; /* changes whenever a wait of somebody ends */
+    uint64_t progress; /* changes whenever a waiting request is answered */
     uint64_t steps, duplicates, stale, lagged, rows;
-    uint64_t repeated; /* requests that came a second time and were answered again */
+    uint64_t repeated; /* requests that were sent again after a lost connection */
 };
 void ps_shard_stats(const struct ps_shard *s, struct ps_shard_stats *out);
 

@@ -1,11 +1,11 @@
-/* shard_apply.c - a step is complete, or a contribution without a barrier: it is applied, and its
- * numbers are answered. */
+/* shard_apply.c - applies a complete step, or without a barrier a contribution, and answers with
+ * its sums. */
 #include <string.h>
 
 #include "base/fault_point.h"
 #include "ps/shard/shard_int.h"
 
-/* The sums of the numbers of a step, to a trainer that has sent p->n_stats of them. */
+/* Sends the sums of a step to a trainer that had sent p->n_stats numbers. */
 static void answer_step(struct ps_shard *s, uint32_t trainer, const struct member_step *p,
                         uint64_t step, uint64_t n_samples, const double *sums) {
     const struct ps_msg_step_sums m = {
@@ -15,9 +15,11 @@ static void answer_step(struct ps_shard *s, uint32_t trainer, const struct membe
     shard_answer_kept(s, trainer, WIRE_PS_STEP_END, p->req, &b);
 }
 
-/* The sums of the numbers that came with the step go to those who asked for them. */
+/* Sums the numbers of the step and sends the sums to the members that sent numbers. */
 static void answer_stats(struct ps_shard *s, uint32_t n_parts, uint64_t n_samples) {
-    double **v = (double **)(void *)s->params.scratch.val; /* scratch of pointers */
+    double **v =
+        (double **)(void *)
+            s->params.scratch.val; /* scratch.val is reused as an array of pointers to double */
     if (!n_parts)
         return;
     for (uint32_t i = 0; i < n_parts; i++)
@@ -33,7 +35,7 @@ static void answer_stats(struct ps_shard *s, uint32_t n_parts, uint64_t n_sample
     }
 }
 
-/* Append the member's contributions to the n in the scratch. */
+/* Appends the member's contributions to the n contributions in the scratch. */
 static int add_parts(struct ps_shard *s, struct member_step *p, uint32_t *n) {
     if (shard_scratch_room(&s->params.scratch, (size_t)*n + p->n_parts))
         return PD_ENOMEM;
@@ -56,7 +58,7 @@ int shard_apply(struct ps_shard *s, struct pd_err *err) {
     for (uint32_t k = 0; k < s->barrier.n_joined && !rc; k++) {
         const struct shard_member *m = &s->barrier.members[s->barrier.order[k]];
         if (m->step <= s->barrier.step)
-            continue; /* has left the pass before this step */
+            continue; /* it has left the pass before this step */
         n_samples += shard_barrier_step_of(m, s->barrier.step)->n_samples;
         rc = add_parts(s, shard_barrier_step_of(m, s->barrier.step), &n);
     }
@@ -74,8 +76,8 @@ int shard_apply(struct ps_shard *s, struct pd_err *err) {
     return 0;
 }
 
-/* Everybody's numbers since this member was told last: its report is then about the whole job here
- * too. */
+/* Sends the sums over all members since this member's last answer, so that without a barrier, too,
+ * its report is about the whole job. */
 static void answer_sums(struct ps_shard *s, struct shard_member *m, const struct member_step *p) {
     for (uint32_t k = 0; k < s->barrier.n_joined; k++) {
         struct shard_member *o = &s->barrier.members[s->barrier.order[k]];

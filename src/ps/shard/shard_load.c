@@ -1,5 +1,5 @@
-/* shard_load.c - a server thread reads what it owns out of any model: its values, and from a
- * checkpoint all of its state. */
+/* shard_load.c - a server thread reads its values from any model, and from a checkpoint all of its
+ * state. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "model/model.h"
 #include "ps/shard/shard_int.h"
 
-/* A folder as a trainer names it, on this node: "output" is the job's output folder, wherever the
- * agent has put it; a workspace that is used in place has no link to it. */
+/* In the name of a folder, "output" is the job's output folder, whose place the agent has chosen. A
+ * workspace that is used in place has no link to it. */
 int shard_folder(const struct ps_shard *s, char name[PATH_MAX], char out[PATH_MAX],
                  struct pd_err *err) {
     const char *base = s->opts.output_dir;
@@ -57,10 +57,10 @@ struct loading {
     struct ps_shard *s;
     uint32_t id;
     struct ps_table *t;
-    struct ps_row_policy life; /* the one that takes the old one's place */
-    int full, seen;            /* seen: the end of the state is what was seen of a row */
+    struct ps_row_policy life; /* policy of the new table */
+    int full, seen;            /* seen: the state of a row ends with its struct ps_row_seen */
     uint32_t width,
-        history; /* of the state to be read, without that; updates in the table's history */
+        history; /* floats of state to read, without `seen`; updates in the table's history */
 };
 
 /* Loads a row with its state: the optimizer's numbers, then, for a table with decay, the row as of
@@ -88,7 +88,7 @@ static int load_row(void *arg, uint64_t key, const float *row, const float *stat
         return pd_fail(err, PD_ENOMEM, "no memory for a table's rows");
     float *to = ps_table_change(l->t, at);
     memcpy(to, row, dim * sizeof *row);
-    if (l->width) { /* then there is some */
+    if (l->width) { /* the model has state */
         const uint32_t n = dim * s->params.optim->state;
         memcpy(to + dim, state, n * sizeof *state);
         if (ps_lazy_decay_active(&s->params.decays[l->id]) && s->params.rule->barrier) {
@@ -135,7 +135,8 @@ static int load_history(struct ps_shard *s, struct model *m, uint32_t id, uint32
     return 0;
 }
 
-/* A fresh table takes the old one's place: rows that the model lacks are initial values again. */
+/* Builds a new table and replaces the old one, so rows that the model lacks have initial values
+ * again. */
 static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t missing, int full,
                       struct pd_err *err) {
     const struct ps_sparse *d = &s->params.decl.sparse[id];
@@ -185,15 +186,14 @@ static int load_table(struct ps_shard *s, struct model *m, uint32_t id, uint32_t
     return 0;
 }
 
-/* Row numbers that members remember belong to the tables of before. */
+/* Drops the members' key lists, whose row numbers belong to the old tables. */
 static void forget_rows(struct ps_shard *s) {
     for (uint32_t i = 0; i < s->barrier.n_joined; i++)
         for (uint32_t t = 0; t < s->params.decl.n_sparse * SHARD_LISTS; t++)
             s->barrier.members[s->barrier.order[i]].known[t].id = 0;
 }
 
-/* The numbers that go on where they were; members stand at the step that the checkpoint was made
- * after. */
+/* Sets the counters of the checkpoint. All members are then at its step. */
 static void resume_counters(struct ps_shard *s, const struct model_manifest *m) {
     s->barrier.step = m->step;
     s->barrier.pass = m->resume.pass;
@@ -201,19 +201,20 @@ static void resume_counters(struct ps_shard *s, const struct model_manifest *m) 
     s->params.samples = m->resume.samples;
     for (uint32_t i = 0; i < s->barrier.n_joined; i++)
         s->barrier.members[s->barrier.order[i]].step = s->barrier.step;
-    s->barrier.reduced_full = 1; /* until this pass is over no other process can take a trainer's
-                                    place: it would begin elsewhere */
+    s->barrier.reduced_full = 1; /* until this pass ends, no process can take a lost trainer's
+                                    place: it would begin at another step */
 }
 
-/* The part that this thread would write holds all that it owns, if the model was saved by as many
- * threads. */
+/* If the model was saved by as many threads, the part with this thread's name has all its values.
+ */
 static void prefer_own(const struct ps_shard *s, struct model *m) {
     char file[MODEL_FILE_MAX + 1];
     shard_part_name(s, file);
     (void)model_search_first(m, file, s->params.tables != NULL);
 }
 
-/* The answer: step and pass of the model, or with `full` those that the trainers go on with. */
+/* Handles PS_LOAD. The answer has the step and pass of the model, or with `full` those at which the
+ * trainers continue. */
 int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *out,
                struct pd_err *err) {
     char folder[PATH_MAX];
@@ -268,7 +269,7 @@ int shard_day_end(struct ps_shard *s, const struct wire_frame *f, struct ps_body
     if (ps_params_day_end(&s->params, &day, err))
         return err->code;
     forget_rows(s);
-    shard_delta_drop(s); /* what is gone cannot be said by a save of changes */
+    shard_delta_drop(s); /* a delta save cannot record removed rows */
     ps_put_day_ended(out, &(struct ps_msg_day_ended){.removed = day.removed,
                                                      .rows = day.rows,
                                                      .candidates = day.candidates});

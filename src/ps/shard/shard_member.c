@@ -19,7 +19,7 @@
 
 enum { REDUCED_MAX = 256, REDUCED_BYTES = 16 << 20 };
 
-/* --- reductions that a trainer which is started again repeats --- */
+/* --- reductions that a restarted trainer repeats --- */
 
 void shard_keep_reduced(struct ps_shard *s, const double *sum, uint32_t n) {
     if (s->opts.on_lost != PS_LOST_WAIT || s->barrier.reduced_full)
@@ -66,7 +66,7 @@ int shard_reduce_again(struct ps_shard *s, uint32_t trainer, uint32_t n, uint64_
 
 /* --- members --- */
 
-/* What it had begun and not ended. The steps that it has ended stay. */
+/* Drops all that the member had begun and not ended. Steps that it has ended stay. */
 static void drop_unfinished(struct ps_shard *s, uint32_t trainer) {
     struct shard_member *m = &s->barrier.members[trainer];
     shard_step_clear(s, shard_barrier_step_of(m, m->step));
@@ -78,7 +78,7 @@ static void drop_unfinished(struct ps_shard *s, uint32_t trainer) {
         m->known[t].id = 0;
 }
 
-/* Another process in the place of the one that is gone. */
+/* Puts another process in the place of the lost one. Returns 1 or an error. */
 static int replace_process(struct ps_shard *s, uint32_t trainer, const struct ps_declare_sender *d,
                            const struct ps_declaration *job, struct pd_err *err) {
     struct shard_member *m = &s->barrier.members[trainer];
@@ -158,7 +158,7 @@ int ps_shard_has_lost(const struct ps_shard *s, uint32_t trainer) {
     return trainer < s->opts.n_trainers && s->barrier.members[trainer].lost;
 }
 
-/* The job goes on with those that are left. */
+/* The job continues with the remaining members. */
 static int continue_without(struct ps_shard *s, uint32_t trainer, const struct pd_err *why,
                             struct pd_err *err) {
     struct shard_member *m = &s->barrier.members[trainer];
@@ -173,7 +173,7 @@ static int continue_without(struct ps_shard *s, uint32_t trainer, const struct p
     return shard_advance(s, err);
 }
 
-/* It was here on another thread, and lost there. */
+/* The trainer never declared here, but was lost on another server thread. */
 static int never_comes(struct ps_shard *s, uint32_t trainer, const struct pd_err *why,
                        struct pd_err *err) {
     struct shard_member *m = &s->barrier.members[trainer];
@@ -211,7 +211,7 @@ int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why
         shard_queue_hand_out(s);
         return 0;
     }
-    m->state = MEMBER_LEFT; /* nothing is answered to it any more */
+    m->state = MEMBER_LEFT; /* it gets no more answers */
     s->barrier.n_left++;
     if (!s->failed.code && s->opts.on_lost == PS_LOST_CONTINUE) {
         if (!continue_without(s, trainer, &e, &then))

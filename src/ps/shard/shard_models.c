@@ -1,7 +1,6 @@
-/* shard_models.c - the checkpoints on this server's disk: what there is, whether it is whole, its
- * bytes, for whoever lacks them. These requests are answered at once, whatever step the shard is
- * at, and do no harm when they come twice.
- */
+/* shard_models.c - the checkpoints on this server's disk: lists them, verifies them, and sends and
+ * receives their bytes. These requests are answered at once at any step of the shard. Repeating
+ * them does no harm. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,14 +19,14 @@
 
 enum { MANIFEST_MAX = 256 << 20, LIST_MAX = 4096 };
 
-/* A file's name inside a model's folder. */
+/* Checks the name of a file in a model's folder. */
 static int check_file(const char *file, struct pd_err *err) {
     return !*file || *file == '.' || strchr(file, '/')
                ? pd_fail(err, PD_EPROTO, "not the name of a part")
                : 0;
 }
 
-/* --- what there is --- */
+/* --- list and verify --- */
 
 static int append_model(const struct ps_shard *s, const char *dir, const char *name,
                         struct pd_buf *out) {
@@ -118,7 +117,7 @@ static int on_verify(struct ps_shard *s, const struct ps_body *b, struct ps_body
 
 /* --- bytes --- */
 
-/* Answered here, since the bytes are not copied. */
+/* Answers here, not in shard_models, since the answer points to the bytes in `mem`. */
 static int on_read(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
                    const struct ps_body *b, struct pd_err *err) {
     char folder[PATH_MAX], path[PATH_MAX];
@@ -152,7 +151,7 @@ static int on_read(struct ps_shard *s, uint32_t trainer, const struct wire_frame
     return rc;
 }
 
-/* Is the file there, of that size, with these bytes? */
+/* 1: the file exists, has `size` bytes, and has these n bytes at `offset`. */
 static int file_has_bytes(const char *path, uint64_t offset, uint64_t size, const uint8_t *p,
                           size_t n) {
     struct stat st;
@@ -166,7 +165,8 @@ static int file_has_bytes(const char *path, uint64_t offset, uint64_t size, cons
     return yes;
 }
 
-/* The file is there when it is whole; manifest.json comes last, and makes the folder a model. */
+/* Writes a piece. The file gets its name when it is complete. manifest.json is sent last and makes
+ * the folder a model. */
 static int on_store(struct ps_shard *s, const struct ps_body *b, struct pd_err *err) {
     char folder[PATH_MAX], path[PATH_MAX], aside[PATH_MAX];
     struct ps_msg_store q;
@@ -189,12 +189,13 @@ static int on_store(struct ps_shard *s, const struct ps_body *b, struct pd_err *
         open(aside, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | (offset ? 0 : O_CREAT | O_TRUNC), 0644);
     if (fd < 0 && errno == ENOENT && offset && offset + n == size &&
         file_has_bytes(path, offset, size, q.data, n))
-        return 0; /* the last piece, a second time */
+        return 0; /* a repeated last piece */
     if (fd < 0 || lseek(fd, (off_t)offset, SEEK_SET) < 0 || pd_write_all(fd, q.data, n) ||
         (offset + n == size && fsync(fd)))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", aside);
     if (!rc &&
-        offset + n < size) /* so that little is left to be written when the last piece is synced */
+        offset + n <
+            size) /* starts writeback early, so that the final fsync has little left to write */
         (void)sync_file_range(fd, (off_t)offset, (off_t)n, SYNC_FILE_RANGE_WRITE);
     if (fd >= 0)
         close(fd);
@@ -203,7 +204,7 @@ static int on_store(struct ps_shard *s, const struct ps_body *b, struct pd_err *
     return !rc && offset + n == size ? pd_fsync_dir(folder, err) : rc;
 }
 
-/* Has the model at `folder` this file, as its manifest says and by its size? */
+/* 1: the manifest at `folder` lists this file, and the file exists with the right size. */
 static int has_file(const char *folder, const struct model_part *want, struct stat *st) {
     char path[PATH_MAX];
     struct model_manifest m = {0};
@@ -224,7 +225,8 @@ static int has_file(const char *folder, const struct model_part *want, struct st
     return yes;
 }
 
-/* The answer is 0 when the older model has no such file, or the file system has no links. */
+/* Links a file of an older model into a folder. The answer is 0 if the older model has no such
+ * file, or the file system has no links. */
 static int on_link(struct ps_shard *s, const struct ps_body *b, struct ps_body *out,
                    struct pd_err *err) {
     char folder[PATH_MAX], older[PATH_MAX], from[PATH_MAX], to[PATH_MAX];
@@ -251,7 +253,7 @@ static int on_link(struct ps_shard *s, const struct ps_body *b, struct ps_body *
         return rc;
     int yes = has_file(older, &part, &st);
     if (yes && (lstat(to, &there) || there.st_dev != st.st_dev || there.st_ino != st.st_ino)) {
-        (void)unlink(to); /* of a save that came to nothing */
+        (void)unlink(to); /* a file of a save that failed */
         yes = !pd_fault("ps.link") && !link(from, to);
     }
     ps_put_linked(out, &(struct ps_msg_linked){.linked = (uint32_t)yes});
@@ -271,7 +273,7 @@ static int on_remove(struct ps_shard *s, const struct ps_body *b, struct pd_err 
         pd_fmt(away, sizeof away, "%s/.%s.old", *dir ? dir : ".", name))
         return pd_fail(err, PD_EIO, "path too long: %s", dir);
     rc = pd_rm_tree(away, err);
-    if (!rc && rename(path, away)) /* so that it is never there in part */
+    if (!rc && rename(path, away)) /* so that the model never exists in part */
         return errno == ENOENT ? 0 : pd_fail_errno(err, PD_EIO, errno, "cannot rename %s", path);
     return rc ? rc : pd_rm_tree(away, err);
 }

@@ -91,7 +91,7 @@ static void *place_list(struct ps_saving *j, size_t *at, size_t bytes) {
     return p;
 }
 
-/* Where the lists are in j->lists, or with that NULL how much they need. */
+/* Places the lists in j->lists. Returns their total size, also while j->lists is NULL. */
 static size_t place_lists(struct ps_saving *j) {
     size_t at = 0;
     for (uint32_t i = 0; j->tables && i < j->s->params.decl.n_sparse; i++) {
@@ -165,7 +165,7 @@ void part_release(struct ps_saving *j) {
     free(j->block);
 }
 
-/* --- at the cut --- */
+/* --- at the snapshot --- */
 
 static int put_dense(const struct ps_saving *j, uint32_t id, struct pd_err *err) {
     const struct ps_shard *s = j->s;
@@ -199,8 +199,8 @@ static int list_table(const struct ps_saving *j, uint32_t id, struct pd_err *err
     return 0;
 }
 
-/* All of the lists' pages at once: one by one they cost a fault each. Best effort: the kernel may
- * not know how. */
+/* Maps all pages of the lists at once; one by one they cost a page fault each. Best effort: older
+ * kernels do not support it. */
 static void touch_lists(const struct ps_saving *j) {
     if (j->lists)
         (void)madvise(j->lists, j->lists_bytes, MADV_POPULATE_WRITE);
@@ -236,11 +236,11 @@ static int put_keys(const struct ps_saving *j, const struct ps_index_entry *e, u
     return rc;
 }
 
-/* What is written of n rows, to `to`. */
+/* Reads the numbers of n rows, which are then written, to `to`. */
 typedef void read_rows(const struct ps_saving *j, const struct part_table *p, uint64_t from,
                        uint64_t n, float *to);
 
-/* Each heap is sorted before its keys are put, and so while the disk takes those before. */
+/* Sorts each heap just before its keys are written, while the disk writes earlier keys. */
 static int put_row_keys(const struct ps_saving *j, const struct part_table *p, struct pd_err *err) {
     int rc = stopped(j, err);
     for (uint32_t h = 0; h < PS_INDEX_HEAPS && !rc; h++) {
@@ -288,8 +288,8 @@ static void read_state(const struct ps_saving *j, const struct part_table *p, ui
     }
 }
 
-/* Rows from number `from` on, where the file's next bytes are, or one that does not fit there. How
- * many: *n. */
+/* Writes rows from number `from` on: as many as fit into the writer's room, or a single row through
+ * j->block if none fits. Sets *n to their number. */
 static int put_some_rows(const struct ps_saving *j, const struct part_table *p, uint32_t width,
                          read_rows *read, uint64_t from, uint64_t *n, struct pd_err *err) {
     const size_t row_bytes = width * sizeof(float);
@@ -347,8 +347,8 @@ int ps_saving_rest(struct ps_saving *j, struct model_part *part, struct pd_err *
     int rc = put_all_dense(j, err);
     for (uint32_t i = 0; i < j->s->params.decl.n_sparse && !rc; i++)
         rc = put_table(j, &j->tables[i], err);
-    drop_lists(j); /* here: giving 32 MB back takes 10 to 15 ms, for which the shard's thread would
-                      stand still */
+    drop_lists(j); /* here, not in part_release: freeing 32 MB takes 10 to 15 ms, which would delay
+                      the shard's thread */
     return rc ? rc : model_writer_seal(j->w, part, err);
 }
 

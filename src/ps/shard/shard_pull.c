@@ -1,17 +1,16 @@
-/* shard_pull.c - requests that wait for a step: pulls, save, load. They are answered at once when
- * that step is applied, or kept until it is. Rows are looked up when the request comes in, while
- * the thread has to wait anyway.
- */
+/* shard_pull.c - requests that wait for a step: pulls, save, load. They are answered at once if
+ * that step is applied, otherwise kept until then. Rows are looked up when the request arrives,
+ * since the thread has time then. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ps/shard/shard_int.h"
 
-/* --- what an answer needs until it is sent --- */
+/* --- memory of an answer until it is sent --- */
 
 struct reply {
     struct pd_pool *pool;
-    struct ps_shared_values *values; /* lent, or NULL: gathered into data */
+    struct ps_shared_values *values; /* lent values; NULL: the values were gathered into data */
     uint8_t head[8];                 /* section 0 */
     uint8_t pad[64 - 2 * sizeof(void *) - 8];
     float data[];
@@ -45,7 +44,7 @@ static void reply_send(struct ps_shard *s, uint32_t trainer, const struct wire_f
 
 /* --- dense --- */
 
-/* Every parameter that it names has a segment here. */
+/* Reads a PS_PULL_DENSE and checks that every named parameter has a segment here. */
 static int get_pull_dense(const struct ps_shard *s, const struct wire_frame *f,
                           struct ps_msg_pull_dense *m, struct pd_err *err) {
     const struct ps_body b = ps_body_of(f);
@@ -60,7 +59,7 @@ static int get_pull_dense(const struct ps_shard *s, const struct wire_frame *f,
     return 0;
 }
 
-/* Are the segments one after the other in memory? Then they leave from there, without being
+/* Returns 1 if the segments are adjacent in memory. They are then sent from there without being
  * gathered. */
 static int contiguous(const struct ps_shard *s, const struct ps_msg_pull_dense *p,
                       const float **from, uint64_t *floats) {
@@ -130,8 +129,8 @@ struct known_list *shard_known(struct shard_member *m, uint32_t table, uint32_t 
     return NULL;
 }
 
-/* A place for a new list: that of the same number (the pull is repeated), a free one, or that of
- * the older one. Numbers grow. */
+/* Returns the place for a new list: the list with the same number if the pull is repeated, a free
+ * place, or the place of the older list. Numbers grow. */
 static struct known_list *place_for(struct shard_member *m, uint32_t table, uint32_t id) {
     struct known_list *k = &m->known[table * SHARD_LISTS], *old = shard_known(m, table, id);
     for (uint32_t i = 0; i < SHARD_LISTS && !old; i++)
@@ -140,8 +139,8 @@ static struct known_list *place_for(struct shard_member *m, uint32_t table, uint
     return old ? old : (int32_t)(k[0].id - k[1].id) < 0 ? &k[0] : &k[1];
 }
 
-/* A creating pull's rows become a known list of the member, which its push can name, if it has a
- * number. */
+/* Looks up the rows of a pull. If the pull creates rows and has a list number, the rows become a
+ * known list of the member, which its push can name. */
 static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
                    struct pd_err *err) {
     struct ps_msg_pull_rows p;
@@ -242,7 +241,8 @@ static int answer_request(struct ps_shard *s, uint32_t trainer, const struct wir
     return rc;
 }
 
-/* Has the trainer ended all before step `after`, is that applied, and may it go on? */
+/* 1: the trainer has ended all steps before `after`, the rule's steps are applied, and ssp's
+ * staleness allows it. */
 static int may_answer(const struct ps_shard *s, uint32_t trainer, uint64_t after) {
     if (s->params.rule->barrier)
         return s->barrier.step >= after;
@@ -267,7 +267,7 @@ int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, stru
     struct ps_msg_pull_dense pd;
     int rc = 0;
     int ahead = (*f)->type == WIRE_PS_PULL_ROWS ||
-                (*f)->type == WIRE_PS_PULL_DENSE; /* of the step that it is at */
+                (*f)->type == WIRE_PS_PULL_DENSE; /* a pull may be for the member's current step */
     if (ps_get_after(&b, &after) || after > s->barrier.members[trainer].step + (uint64_t)ahead)
         return pd_fail(err, PD_EPROTO, "%s after step %llu; this trainer has ended %llu",
                        wire_msg_name((*f)->type), (unsigned long long)after,

@@ -1,13 +1,14 @@
-/* shard_replay.c - what a trainer sends a second time after its connection was lost, and the
- * answers that are kept for that. */
+/* shard_replay.c - requests that a trainer repeats after its connection was lost, and the answers
+ * that are kept for them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "ps/shard/shard_int.h"
 
-/* A trainer has at most some 110 such requests under way (64 reductions, and ps_step_end waits
- * beyond 48), and what it misses are the last answers that were sent: the ring holds them. */
+/* The bytes of a kept answer. The ring is large enough: a trainer has at most about 110 such
+ * requests under way (64 reductions, and ps_step_end waits beyond 48), and it can only lack the
+ * last answers. */
 static uint8_t *kept_bytes(struct kept_answer *a) {
     return a->n <= sizeof a->small ? a->small : a->data;
 }
@@ -27,7 +28,8 @@ int shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint6
         a->data = pd_malloc(n);
         a->cap = a->data ? n : 0;
     }
-    if (n <= sizeof a->small || n <= a->cap) { /* without memory it is only answered once */
+    if (n <= sizeof a->small ||
+        n <= a->cap) { /* without memory the answer is sent once and not kept */
         a->n = n;
         if (n)
             memcpy(kept_bytes(a), p, n);
@@ -82,10 +84,12 @@ static int is_waiting(const struct ps_shard *s, uint32_t trainer, uint64_t req) 
     return 0;
 }
 
-/* A request is one of these: a pull, which is done again; answered, which is answered again; taken
- * and still under way, whose answer will come: so does that of one that waits for a step (save,
- * load) when the connection breaks, for what it is to save is there then and not later; one that
- * failed, or whose answer could not be kept for lack of memory: done again, unless it is too late.
+/* A repeated request is one of these:
+ * - A pull: done again.
+ * - Answered: the kept answer is sent again.
+ * - Taken and still under way: its answer will be sent. This includes a save or load that waits for
+ *   a step, since the values to save exist only at that step.
+ * - Failed, or its answer could not be kept for lack of memory: done again, unless it is too late.
  */
 int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
                    struct pd_err *err) {
@@ -94,7 +98,7 @@ int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
     const uint16_t type = (*f)->type;
     s->stats.repeated++;
     if (a && a->connection == m->connection)
-        return 0; /* it came due while this was on its way */
+        return 0; /* answered while the repeated request was on its way */
     if (a) {
         a->connection = m->connection;
         struct iovec io = {kept_bytes(a), a->n};
@@ -111,7 +115,7 @@ int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
         return 0;
     const struct ps_body b = ps_body_of(*f);
     uint64_t after;
-    (void)ps_get_after(&b, &after); /* cut short: shard_pull refuses it */
+    (void)ps_get_after(&b, &after); /* shard_pull refuses a request that is cut short */
     if (type == WIRE_PS_SAVE && s->params.rule->barrier && after < s->barrier.step)
         return pd_fail(
             err, PD_EFAIL,

@@ -1,5 +1,5 @@
-/* shard_save.c - a server thread saves its own part of a model: the life of a save. What is
- * written: shard_part.c.
+/* shard_save.c - a server thread saves its own part of a model: begins and ends a save.
+ * shard_part.c writes the file.
  *
  *     PS_SAVE ──▶ shard_save: allocates all memory
  *             ──▶ ops.save: ps_saving_image in a forked child, then ps_saving_rest in a thread
@@ -7,9 +7,8 @@
  *
  * Rows are written with their values after the last update, and saving changes no row: a run that
  * saves has the same bits as a run that does not. A checkpoint ("full") also has the state that
- * only the shard knows (docs/model-format.md, "Checkpoints"). A save of changes ("delta") has the
- * rows of tables that changed since the save before (delta_files.c).
- */
+ * only the shard knows (docs/model-format.md, "Checkpoints"). A delta save has the rows of tables
+ * that changed since the last save (delta_files.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +29,7 @@ void shard_part_name(const struct ps_shard *s, char file[MODEL_FILE_MAX + 1]) {
                  s->params.thread, threads);
 }
 
-/* Ids 0..n_rows-1 that belong here get their rows, so that the model is complete before anything
- * was trained. */
+/* Creates the rows of all ids 0..n_rows-1 of this thread, so that an initial model is complete. */
 static int create_all(struct ps_shard *s, uint32_t id, struct pd_err *err) {
     enum { BATCH = 1024, MAX_CREATED = 1000000000 };
     uint64_t keys[BATCH];
@@ -55,7 +53,7 @@ static int create_all(struct ps_shard *s, uint32_t id, struct pd_err *err) {
     return 0;
 }
 
-/* --- a save's life --- */
+/* --- begin and end of a save --- */
 
 static void saving_free(struct ps_saving *j) {
     if (!j)
@@ -98,7 +96,7 @@ static int watch_rows(struct ps_saving *j, struct pd_err *err) {
     return !j->fresh || rc ? pd_fail(err, PD_ENOMEM, "no memory to save") : 0;
 }
 
-/* Whatever needs memory, before anything is written. */
+/* Allocates all memory before anything is written. */
 static int make_room(struct ps_saving *j, const char *folder, struct pd_err *err) {
     struct ps_shard *s = j->s;
     char base[MODEL_FILE_MAX + 1], file[MODEL_FILE_MAX + 1];
@@ -127,7 +125,7 @@ static int make_room(struct ps_saving *j, const char *folder, struct pd_err *err
     return 0;
 }
 
-/* The cut is made: what changes from here on belongs to the next save. */
+/* The snapshot is made: changes from here on belong to the next save. */
 static void watch_from_here(struct ps_saving *j) {
     struct ps_shard *s = j->s;
     for (uint32_t i = 0; j->fresh && i < s->params.decl.n_sparse; i++) {
@@ -205,7 +203,7 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
         rc = model_make_staging(dir, name, q.tag, path, err);
     if (!rc) {
         if (s->saves.staged && strcmp(s->saves.staged, path))
-            pd_rm_tree(s->saves.staged, NULL); /* of a save that nobody will commit any more */
+            pd_rm_tree(s->saves.staged, NULL); /* of a save that will not be committed */
         free(s->saves.staged);
         s->saves.staged = pd_strdup(path);
         if (!s->saves.staged)
@@ -286,8 +284,8 @@ static int put_saved(struct ps_saving *j, const struct model_part *part, struct 
     return rc;
 }
 
-/* The next save of changes builds on this save, unless rows have been watched since the snapshot of
- * another save. */
+/* The next delta save builds on this save, unless another save's snapshot began the tracking of
+ * rows. */
 static void chain_on(struct ps_shard *s, struct ps_saving *j, int ok) {
     if (s->saves.delta.latest != j)
         return;

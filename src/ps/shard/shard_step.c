@@ -1,5 +1,5 @@
-/* shard_step.c - contributions to a step as they come in: checked, identified, kept in the frames
- * they came in. */
+/* shard_step.c - contributions to a step as they arrive: checked, identified, and kept in their
+ * frames. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,7 +72,7 @@ void shard_step_clear(struct ps_shard *s, struct member_step *p) {
     p->n_samples = 0;
 }
 
-/* Room for one more contribution, empty, behind the n_parts that are in use. */
+/* Makes room for one more empty contribution after the n_parts in use. */
 static int room_for_part(const struct ps_shard *s, struct member_step *p) {
     if (p->n_parts < p->cap_parts)
         return 0;
@@ -92,8 +92,8 @@ static int room_for_part(const struct ps_shard *s, struct member_step *p) {
     return 0;
 }
 
-/* The contribution of exactly these streams to the step: the one that is there, or a new one in its
- * place in the order. It stays where it is until the next one is made. */
+/* Sets *out to the contribution of exactly these streams to the current step, adding an empty one
+ * in the order of streams if there is none. Overlapping streams are an error. */
 static int find_contribution(const struct ps_shard *s, const struct shard_member *m,
                              struct ps_range r, struct contribution **out, struct pd_err *err) {
     struct member_step *p = shard_barrier_step_of(m, m->step);
@@ -132,7 +132,7 @@ static int keep_frame(struct contribution *c, struct wire_frame **f) {
     return 0;
 }
 
-/* A copy of n bytes at p, in a frame of the contribution. NULL: no memory. */
+/* Copies n bytes at p into a frame of the contribution. NULL: no memory. */
 static const void *copy_to_frame(struct ps_shard *s, struct contribution *c, const void *p,
                                  size_t n) {
     enum { SPACE = 192 };
@@ -178,7 +178,7 @@ int ps_shard_copy_pushes(struct ps_shard *s) {
     return rc;
 }
 
-/* --- contributions come in --- */
+/* --- incoming contributions --- */
 
 struct push_id {
     uint64_t epoch, step;
@@ -186,8 +186,8 @@ struct push_id {
 };
 #define PUSH_ID(m) ((struct push_id){(m).epoch, (m).step, {(m).stream_lo, (m).stream_hi}})
 
-/* What every push begins with: whose it is. 0: go on, it is for the step that the trainer is at; 1:
- * recognised as stale, drop it. */
+/* Checks the fields with which every push begins. Returns 0: the push is for the trainer's current
+ * step; 1: the push is stale, drop it; or PD_EPROTO. */
 static int check_push(struct ps_shard *s, uint32_t trainer, const char *what,
                       const struct push_id *id, struct pd_err *err) {
     const struct shard_member *m = &s->barrier.members[trainer];
@@ -212,7 +212,7 @@ static int check_push(struct ps_shard *s, uint32_t trainer, const char *what,
     return 0;
 }
 
-/* The same for a push, and the contribution that it belongs to; NULL: it is stale. */
+/* check_push, then finds the contribution of the push; *c NULL: the push is stale. */
 static int begin_push(struct ps_shard *s, uint32_t trainer, const char *what, struct push_id id,
                       struct contribution **c, struct pd_err *err) {
     int rc = check_push(s, trainer, what, &id, err);
@@ -221,7 +221,8 @@ static int begin_push(struct ps_shard *s, uint32_t trainer, const char *what, st
               : find_contribution(s, &s->barrier.members[trainer], id.streams, c, err);
 }
 
-/* set 0: checks all of it; 1: it counts. *fresh: how many segments had not come before. */
+/* set 0: only checks the segments; 1: records them. *fresh counts the segments that are not
+ * repeated. */
 static int read_dense(struct ps_shard *s, struct contribution *c, const struct ps_msg_push_dense *m,
                       int set, uint32_t *fresh, struct pd_err *err) {
     const uint32_t n = m->n;
@@ -267,8 +268,7 @@ int shard_push_dense(struct ps_shard *s, uint32_t trainer, struct wire_frame **f
     if (rc || !c)
         return rc;
     uint32_t fresh = 0;
-    rc = read_dense(s, c, &m, 0, &fresh,
-                    err); /* first all of it is checked, then all of it counts */
+    rc = read_dense(s, c, &m, 0, &fresh, err); /* checks everything before it records anything */
     if (rc)
         return rc;
     if (shard_room(&c->frames, &c->cap_frames, c->n_frames + 1, sizeof *c->frames))
@@ -301,8 +301,8 @@ int shard_keys(const struct ps_shard *s, const char *what, uint32_t table, uint6
     return check_keys(s, keys, n, err);
 }
 
-/* Rows of the push into p->list: those of the last pull by its number, or looked up (and made)
- * here. */
+/* Sets p->list to the rows of the push: a list of an earlier pull by its number, or keys that are
+ * looked up here. */
 static int push_keys(struct ps_shard *s, struct shard_member *m, const struct ps_msg_push_rows *q,
                      struct row_push *p, struct pd_err *err) {
     const uint32_t table = q->table, list = q->list;
@@ -332,7 +332,7 @@ static int push_keys(struct ps_shard *s, struct shard_member *m, const struct ps
     return 0;
 }
 
-/* u32 shows and u32 clicks of each key. */
+/* Checks u32 shows and u32 clicks of each key: no more clicks than shows. */
 static int check_seen(const uint32_t *seen, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (seen[2 * i + 1] > seen[2 * i])
@@ -386,7 +386,7 @@ int shard_push_rows(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
     return 0;
 }
 
-/* The numbers of one contribution; `streams` of it are among the member's. */
+/* Sets the numbers of one contribution. `streams` must be among the member's. */
 static int set_stats(struct ps_shard *s, const struct shard_member *m, struct ps_range streams,
                      const double *stats, uint32_t n, struct pd_err *err) {
     struct contribution *c = NULL;
