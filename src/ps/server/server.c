@@ -1,6 +1,5 @@
-/* server.c - the pserver as a whole: its threads are started, told of the end, and joined. One
- * thread is in server_thread.c.
- */
+/* server.c - the pserver as a whole: starts its threads, wakes them at the end, and joins them.
+ * server_thread.c has the thread. */
 #include "ps/server/server.h"
 
 #include <errno.h>
@@ -42,8 +41,8 @@ int server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation,
     struct given_up *g = s->given_up[trainer];
     if (!g && (g = s->given_up[trainer] = pd_calloc(1, sizeof *g)))
         g->incarnation = ~incarnation;
-    if (g && g->incarnation !=
-                 incarnation) { /* without memory the other threads find out by themselves */
+    if (g &&
+        g->incarnation != incarnation) { /* without memory the other threads notice by themselves */
         g->incarnation = incarnation;
         g->why = *why;
         wake_all(s);
@@ -84,7 +83,7 @@ void ps_server_stop(struct ps_server *s) {
     uv_mutex_unlock(&s->lock);
 }
 
-/* --- the caller's loop: signals, and the news that a thread has ended --- */
+/* --- the caller's loop: signals, and the end of threads --- */
 
 static void close_main(struct ps_server *s) {
     server_beats_close(s);
@@ -106,7 +105,7 @@ static void on_ended(uv_async_t *a) {
 
 static void on_late(uv_timer_t *t) {
     struct ps_server *s = t->data;
-    s->abandoned = 1; /* a thread is busy, perhaps on a slow disk; the process ends all the same */
+    s->abandoned = 1; /* a thread is busy, perhaps with a slow disk; the process ends without it */
     close_main(s);
 }
 
@@ -132,7 +131,7 @@ static void listen_to(struct ps_server *s) {
     sigemptyset(&told);
     sigaddset(&told, SIGUSR1);
     pthread_sigmask(SIG_UNBLOCK, &told,
-                    NULL); /* who started us may have blocked it until somebody listens */
+                    NULL); /* the parent may have blocked it until this handler exists */
 }
 
 static void thread_main(void *arg) {
@@ -143,8 +142,8 @@ static void thread_main(void *arg) {
     server_thread_run(t);
     uv_mutex_lock(&t->server->lock);
     t->server->n_ended++;
-    uv_async_send(
-        &t->server->ended); /* under the lock: who has seen the last count may close the handle */
+    uv_async_send(&t->server->ended); /* under the lock: a thread that has seen the last count may
+                                         close the handle */
     uv_mutex_unlock(&t->server->lock);
 }
 
@@ -200,20 +199,20 @@ int ps_server_new(struct ps_server **out, const struct ps_server_opts *opts, str
         for (uint32_t i = 0; i < n; i++)
             s->ports[i] = (uint16_t)net_bound_port(opts->fds[i]);
         s->first = n;
-        /* From the last to the first: who sees the first port accept finds all others accepting. */
+        /* From the last to the first: when the first port accepts, all others accept. */
         for (uint32_t i = n; i-- && !rc;) {
             s->first = i;
             rc = server_thread_init(s, i, opts->fds, err);
         }
     }
     if (!rc) {
-        s->opts.fds = NULL; /* the caller's memory, used above only */
+        s->opts.fds = NULL; /* the caller's memory, used only above */
         s->opts.key = NULL;
         s->opts.job = NULL;
         *out = s;
         return 0;
     }
-    uint32_t unused = s && s->has_loop ? s->first : n; /* sockets of threads that were never made */
+    uint32_t unused = s && s->has_loop ? s->first : n; /* threads that were not initialised */
     for (uint32_t i = 0; i < unused; i++)
         close(opts->fds[i]);
     ps_server_free(s);
@@ -227,7 +226,7 @@ int ps_server_run(struct ps_server *s, struct pd_err *err) {
     s->n_threads = s->opts.n_dense + s->opts.n_sparse;
     for (uint32_t i = 0; i < s->n_threads; i++)
         s->threads[i].alive = 1;
-    if (s->stop) /* before it began: the threads hear of it in their first turn */
+    if (s->stop) /* stopped before it ran: the threads notice in their first iteration */
         wake_all(s);
     uv_mutex_unlock(&s->lock);
     for (; started < s->n_threads; started++)
@@ -235,7 +234,7 @@ int ps_server_run(struct ps_server *s, struct pd_err *err) {
             rc = pd_fail(err, PD_ENOMEM, "cannot start a thread");
             break;
         }
-    if (rc) { /* the rest never ran: their loops are closed by ps_server_free */
+    if (rc) { /* the other threads never ran: ps_server_free closes their loops */
         for (uint32_t i = started; i < s->n_threads; i++)
             server_thread_ends(&s->threads[i]);
         uv_mutex_lock(&s->lock);

@@ -1,9 +1,8 @@
 /* server_beat.c - the server's end of the heartbeats. A server thread accepts the connections and
- * hands them to the main thread, which does nothing else. See client_beat.h.
+ * hands them to the main thread, which does no other work. See client_beat.h.
  *
  *     server thread: accept, handshake, PS_BEAT ─▶ server_beat_take ─▶ main thread: answers
- *     silence of heartbeat_ms ─▶ server_give_up ─▶ every thread: on_trainer_lost
- */
+ *     silence of heartbeat_ms ─▶ server_give_up ─▶ every thread: on_trainer_lost */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -12,17 +11,17 @@
 #include "ps/server/server_int.h"
 #include "wire/msg.h"
 
-/* A trainer that was silent for ASK_MS is sent a beat: its kernel acknowledges that, or the network
- * is cut. */
+/* A trainer that was silent for ASK_MS is sent a beat. Either its kernel acknowledges the beat, or
+ * the network is cut. */
 enum { TICK_MS = 250, ASK_MS = 1000 };
 
-/* One for each trainer at most: a new connection takes the place of the one before. */
+/* At most one per trainer: a new connection replaces the old one. */
 struct server_beat {
     struct ps_server *s;
     uint32_t trainer;
     uint64_t incarnation;
     struct net_conn *conn;
-    int64_t quiet_ms; /* below 0 after a cut; see client_beat.h */
+    int64_t quiet_ms; /* negative after a cut; see client_beat.h */
 };
 
 struct taken {
@@ -41,7 +40,7 @@ static void drop(struct server_beat *b) {
 static void on_open(struct net_conn *c, void *arg) {
     (void)arg;
     net_watch_host(c);
-    /* The answer to the frame that the server thread has read. */
+    /* Answers the frame that the server thread has read. */
     (void)net_send(c, WIRE_PS_BEAT, 0, 0, NULL, 0, NULL, NULL);
 }
 
@@ -133,7 +132,8 @@ static void on_tick(uv_timer_t *t) {
         pd_fail(&why, PD_EFAIL,
                 "no sign of life for %.4g s: it is stopped, or its host hangs (heartbeat_timeout)",
                 (double)s->opts.heartbeat_ms / 1000);
-        if (!server_give_up(s, i, b->incarnation, &why)) /* else the next tick tries again */
+        if (!server_give_up(s, i, b->incarnation,
+                            &why)) /* without memory, the next tick tries again */
             drop(b);
     }
 }

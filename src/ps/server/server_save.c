@@ -1,15 +1,16 @@
-/* server_save.c - a server thread's part of a model is written while the thread goes on: training
- * pauses for a fork.
+/* server_save.c - writes a server thread's part of a model while the thread continues: training
+ * pauses only for a fork.
  *
  *     shard: ops.save ──▶ fork ──▶ child: ps_saving_image; the result through a pipe, _exit
  *                           ├──▶ writer (a thread): waits for the child, ps_saving_rest ─▶ done
  *                           └──▶ the server thread continues ─▶ on_done ─▶ ps_shard_saved: answers
  *
- * Rows of tables are not in the child (snapshot.h), so what the thread changes is not copied page
- * by page. Other threads may hold any lock when the child begins, so it takes no memory and calls
- * nothing but the shard's writing. It keeps no socket of ours open, else nobody would notice the
- * server's death, and dies with the thread that made it.
- */
+ * Rows of tables are not in the child (snapshot.h), so the thread's changes do not copy their
+ * pages.
+ *
+ * Other threads may hold any lock when the child begins. So the child allocates no memory and calls
+ * only the shard's writing functions. It closes all sockets: otherwise peers would not notice the
+ * server's death. It dies with the thread that started it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -40,11 +41,11 @@ struct server_saving {
     struct server_saving *next;
     struct server_thread *t;
     struct ps_saving *j;
-    pid_t pid; /* of the child; reaped by the server thread, so that the number stays its own */
+    pid_t pid; /* of the child; the server thread reaps it, so the number is not reused before */
     int fd;
     pthread_t writer;
     uv_async_t done;
-    struct result result; /* the writer's, until it has ended */
+    struct result result; /* belongs to the writer until it has ended */
     size_t got;
 };
 
@@ -76,7 +77,7 @@ static _Noreturn void child(const struct ps_saving *j, int fd, pid_t parent, con
 
 /* --- the writer --- */
 
-/* n bytes, or less at the pipe's end. */
+/* Reads n bytes, or fewer if the pipe ends. Returns their number. */
 static size_t hear(int fd, void *to, size_t n) {
     size_t got = 0;
     for (ssize_t k = 1; got < n && k;)
@@ -91,12 +92,12 @@ static void *write_part(void *arg) {
     struct server_saving *v = arg;
     struct result *r = &v->result;
     char more;
-    (void)setpriority(PRIO_PROCESS, 0, WRITER_NICE); /* of this thread */
+    (void)setpriority(PRIO_PROCESS, 0, WRITER_NICE); /* applies to this thread only */
     v->got = hear(v->fd, r, sizeof *r);
     if (v->got == sizeof *r && !r->rc)
         r->rc = ps_saving_rest(v->j, &r->part, &r->err);
-    (void)hear(v->fd, &more, 1); /* its end, which comes when its memory is given back: whoever
-                                    reaps it does not wait then */
+    (void)hear(v->fd, &more, 1); /* waits for the end of the child, when its memory has been freed:
+                                    reaping it then takes no time */
     uv_async_send(&v->done);
     return NULL;
 }
@@ -112,8 +113,8 @@ static int reap(pid_t pid) {
     return status;
 }
 
-/* The writer and the child have ended: off the list; its memory goes with the handle. The child's
- * status. */
+/* Call when writer and child have ended. Removes the save from the list; the handle's close frees
+ * its memory. Returns the child's status. */
 static int unlink_saving(struct server_saving *v) {
     struct server_saving **at = &v->t->savings;
     while (*at != v)
@@ -137,7 +138,8 @@ static void on_done(uv_async_t *a) {
     ps_shard_saved(v->t->shard, v->j, v->result.rc ? NULL : &v->result.part, &v->result.err);
 }
 
-/* The child, and the writer that waits for it. No handler of ours runs in either. */
+/* Starts the child and the writer that waits for it. All signals are blocked, so no signal handler
+ * of this process runs in either. */
 static int start(struct server_saving *v, struct pd_err *err) {
     int fd[2], rc = 0;
     sigset_t all, mask;

@@ -1,4 +1,4 @@
-/* server_thread.c - one server thread: connections on one side, the shard on the other. */
+/* server_thread.c - a server thread: passes frames between its connections and its shard. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +32,9 @@ struct trainer_conn {
     struct net_conn *conn;
     struct trainer_conn *prev, *next;
     uint32_t trainer;
-    int joined;  /* has declared: a member of the barrier */
-    int refused; /* an error was sent; nothing more is heard */
-    int choked;  /* it does not read its answers: it is not read from */
+    int joined;  /* 1: it has declared and is a member of the barrier */
+    int refused; /* 1: an error was sent; its frames are ignored */
+    int choked;  /* 1: it does not read its answers, so reading from it is paused */
 };
 
 static const struct pd_log *thread_log(const struct server_thread *t) {
@@ -67,7 +67,7 @@ static int nobody_to_tell(const struct server_thread *t) {
     return t->verdict ? !t->n_members && !t->n_lost : ps_shard_all_known(t->shard);
 }
 
-/* Lingering: the thread does nothing more, but a trainer that is connected, or connects again, can
+/* Lingering: the thread does no more work, but a trainer that is connected, or reconnects, can
  * still read the verdict. on_late ends the lingering. */
 static void on_late(uv_timer_t *timer) { finish(timer->data); }
 
@@ -91,12 +91,12 @@ static void tell_all(struct server_thread *t, const struct pd_err *why) {
 
 static enum ps_lost on_lost(const struct server_thread *t) { return t->server->opts.on_lost; }
 
-/* Trainers that another thread has given up. */
+/* Drops trainers that another thread has given up. */
 static void drop_given_up(struct server_thread *t) {
     struct pd_err why = {0};
     for (uint32_t i = 0; i < t->server->opts.n_trainers; i++) {
         struct seat *s = &t->seats[i];
-        /* One that never came here does not come any more either. */
+        /* Under `continue`, a trainer that never connected here will not do so any more. */
         int any = !s->incarnation && on_lost(t) == PS_LOST_CONTINUE;
         if ((!any && !s->incarnation) ||
             !server_given_up(t->server, i, any ? NULL : &s->incarnation, &why) ||
@@ -138,9 +138,9 @@ static void on_wake(uv_async_t *a) {
 
 /* --- long waits --- */
 
-/* If a trainer was started by hand and failed before it connected, no server knows of it, so the
- * wait for it needs a limit. Ticks are counted and not the clock: while this process was stopped
- * nobody could come. */
+/* A trainer that was started by hand and failed before it connected is unknown to all servers, so
+ * the wait for it needs a limit. Ticks are counted instead of time: while this process was stopped,
+ * no trainer could connect. */
 static void wait_for_absent(struct server_thread *t) {
     const uint64_t limit = t->server->opts.start_ms ? t->server->opts.start_ms : START_MS;
     char text[400];
@@ -175,14 +175,14 @@ static void on_tick(uv_timer_t *timer) {
     if (t->stalled_ms < limit || (t->said_ms && t->stalled_ms < t->said_ms + SAY_AGAIN_MS))
         return;
     t->said_ms = t->stalled_ms;
-    /* All threads see the same; one of them says it aloud. */
+    /* All threads see the same wait; only thread 0 logs it as a warning. */
     pd_log_write(thread_log(t), t->index == 0 ? PD_WARN : PD_INFO, __FILE__, __LINE__,
                  "%s, for %llu s", text, (unsigned long long)(t->stalled_ms / 1000));
 }
 
-/* --- from the shard to the connections --- */
+/* --- callbacks of the shard --- */
 
-/* This process of the trainer is gone for good. */
+/* Call when this process of the trainer is gone for good. */
 static void gone(struct server_thread *t, uint32_t trainer, const struct pd_err *why) {
     struct pd_err err = {0};
     if (on_lost(t) != PS_LOST_FAIL && t->seats[trainer].incarnation)
@@ -209,8 +209,8 @@ static void found(struct server_thread *t, struct seat *s) {
         uv_timer_stop(&t->patience);
 }
 
-/* In the first moment a connection that is lost is only noted: when the job is stopped, this server
- * is told just then, too. */
+/* Warns about a lost connection. This is delayed by LOUD_MS: if the job is being stopped, the news
+ * of that arrives at about the same time. */
 static void warn_lost(struct server_thread *t, uint32_t trainer) {
     struct seat *s = &t->seats[trainer];
     char limit[60] = "until it comes back or is started again";
@@ -222,7 +222,7 @@ static void warn_lost(struct server_thread *t, uint32_t trainer) {
                  trainer, s->lost->msg, limit);
 }
 
-/* Ticks are counted and not the clock: while this process was stopped nobody could come back. */
+/* Ticks are counted instead of time: while this process was stopped, no trainer could reconnect. */
 static void on_patience(uv_timer_t *timer) {
     struct server_thread *t = timer->data;
     for (uint32_t i = 0; i < t->server->opts.n_trainers && t->n_lost; i++) {
@@ -242,7 +242,7 @@ static void on_patience(uv_timer_t *timer) {
     }
 }
 
-/* Its connection is. It may come back on another one. */
+/* Call when a trainer's connection is lost. The trainer may come back on another connection. */
 static void lost(struct trainer_conn *p, const struct pd_err *why) {
     struct server_thread *t = p->t;
     struct seat *s = peer_seat(p);
@@ -268,8 +268,8 @@ static void lost(struct trainer_conn *p, const struct pd_err *why) {
         finish(t);
 }
 
-/* The trainer has declared here: it is new, or back, and then its connection before this one is of
- * no use. */
+/* Call when a trainer has declared here, for the first time or again. Closes its earlier
+ * connection. */
 static void seated(struct trainer_conn *p) {
     struct server_thread *t = p->t;
     struct seat *s = peer_seat(p);
@@ -293,7 +293,7 @@ static void seated(struct trainer_conn *p) {
             net_peer_addr(p->conn), back ? "back" : "here");
 }
 
-/* The reason goes to the peer and to the log, then the connection closes. */
+/* Sends the reason to the peer, logs it, and closes the connection. */
 static void refuse(struct trainer_conn *p, uint16_t type, uint64_t req, const struct pd_err *why) {
     if (p->refused)
         return;
@@ -307,7 +307,7 @@ static void refuse(struct trainer_conn *p, uint16_t type, uint64_t req, const st
 
 static struct trainer_conn *connected_peer(struct server_thread *t, uint32_t trainer) {
     if (t->current && t->current->trainer == trainer)
-        return t->current; /* also while it declares */
+        return t->current; /* also during its declaration */
     return t->seats[trainer].peer;
 }
 
@@ -328,7 +328,8 @@ static void shard_answers(void *arg, uint32_t trainer, uint16_t type, uint64_t r
         bytes += sec[i].iov_len;
     }
     /* net itself holds the answers to the connection whose frame is being handled. Small answers to
-     * other connections are held here, so that the sums of a step leave with its values. */
+     * other connections are held here, so that the sums of a step are sent together with its
+     * values. */
     const int hold = p != t->current && bytes < HOLD_MOST;
     if (hold) {
         net_hold(p->conn, 1);
@@ -353,9 +354,9 @@ static void shard_fails(void *arg, uint32_t trainer, uint16_t type, uint64_t req
         net_send_error(p->conn, type, req, why);
 }
 
-/* A trainer that asks for more while so much lies unread for it is not read from either, until it
- * has taken all of that: it costs that much memory and one answer. Its pushes are taken as long as
- * it does not ask. */
+/* Backpressure: once UNREAD_MAX bytes of answers are queued for a trainer and it sends another
+ * pull, stop reading from it until the queue is empty. So a trainer costs at most UNREAD_MAX bytes
+ * and one answer. Pushes are read as long as it does not pull. */
 static int shard_is_congested(void *arg, uint32_t trainer) {
     struct trainer_conn *p = connected_peer(arg, trainer);
     if (!p || p->refused || net_queued_bytes(p->conn) <= UNREAD_MAX)
@@ -365,7 +366,7 @@ static int shard_is_congested(void *arg, uint32_t trainer) {
     return 1;
 }
 
-/* --- from the connections to the shard --- */
+/* --- callbacks of the connections --- */
 
 static void on_drain(struct net_conn *c, void *arg) {
     struct trainer_conn *p = arg;
@@ -409,8 +410,8 @@ static void on_open(struct net_conn *c, void *arg) {
     refuse(p, WIRE_PS_DECLARE, 0, &err);
 }
 
-/* A member fails and sends the reason. A reason that the member got from another server is passed
- * on unchanged: it is the first cause. */
+/* Handles the failure of a member, which has sent its reason. A reason that the member got from
+ * another server is passed on unchanged: it is the first cause. */
 static void failed_member(struct trainer_conn *p, const struct wire_frame *f) {
     struct pd_reader r;
     struct pd_err err = {0};
@@ -427,7 +428,8 @@ static void failed_member(struct trainer_conn *p, const struct wire_frame *f) {
                 net_peer_addr(p->conn), msg);
     p->refused = 1;
     if (on_lost(p->t) != PS_LOST_FAIL &&
-        (f->req != WIRE_BYE_RELAYED || err.code == PD_EGONE)) { /* its own trouble, not the job's */
+        (f->req != WIRE_BYE_RELAYED ||
+         err.code == PD_EGONE)) { /* the trainer failed, not the job */
         gone(p->t, p->trainer, &err);
         return;
     }
@@ -436,8 +438,8 @@ static void failed_member(struct trainer_conn *p, const struct wire_frame *f) {
     server_fail(p->t->server, &err);
 }
 
-/* A trainer was started again while its old process still holds the place here. If the old process
- * is silent for half of heartbeat_ms, or another thread gave it up, it is given up now. */
+/* A restarted trainer declares while its old process still has the place here. If the old process
+ * was silent for half of heartbeat_ms, or another thread gave it up, it is given up now. */
 static void make_room(struct trainer_conn *p) {
     struct server_thread *t = p->t;
     const uint64_t here = peer_seat(p)->incarnation;
@@ -484,7 +486,8 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     int rc = ps_shard_frame(t->shard, p->trainer, net_peer_addr(c), f, &err);
     t->current = NULL;
     if (rc) {
-        /* The trainer relays this reason to the other servers: its own failure, not the job's. */
+        /* The trainer relays this reason to the other servers; it says that the trainer failed, not
+         * the job. */
         struct pd_err own = {0};
         if (p->joined && on_lost(t) != PS_LOST_FAIL && !ps_shard_has_failed(t->shard))
             pd_fail(&own, PD_EGONE, "trainer %u was given up: %.800s", p->trainer, err.msg);
@@ -492,7 +495,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         if (p->joined)
             gone(t, p->trainer, &err);
         else if (t->state == THREAD_LINGERING)
-            found(t, peer_seat(p)); /* it has heard the reason */
+            found(t, peer_seat(p)); /* it has received the reason */
         return;
     }
     if (!p->joined) {
@@ -519,9 +522,9 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     free(p);
 }
 
-/* --- life --- */
+/* --- begin and end --- */
 
-/* The greeting of every port: u32 1, u32 n_dense, u32 n_sparse, u16 ports. */
+/* Writes the greeting of every port: u32 1, u32 n_dense, u32 n_sparse, u16 ports. */
 static void put_greeting(struct pd_buf *b, const struct ps_server *s) {
     pd_put_u32(b, 1);
     pd_put_u32(b, s->opts.n_dense);
@@ -607,7 +610,7 @@ void server_thread_run(struct server_thread *t) {
 
 void server_thread_release(struct server_thread *t) {
     if (t->has_loop) {
-        finish(t); /* when it never ran */
+        finish(t); /* if it never ran */
         uv_run(&t->loop, UV_RUN_DEFAULT);
         uv_loop_close(&t->loop);
     }

@@ -38,8 +38,7 @@ struct row_push {
     int pushed;
     struct row_list list;
     const float *grad;
-    const uint32_t *seen; /* shows and clicks of each key, in a table whose rows come and go; else
-                             NULL or unused */
+    const uint32_t *seen; /* shows and clicks of each key, in a table whose rows come and go */
 };
 
 /* What some of a member's streams contribute to one step. Gradients stay in the frames in which

@@ -92,8 +92,9 @@ static int room_for_part(const struct ps_shard *s, struct member_step *p) {
     return 0;
 }
 
-/* Sets *out to the contribution of exactly these streams to the current step, adding an empty one
- * in the order of streams if there is none. Overlapping streams are an error. */
+/* Sets *out to the contribution of exactly these streams to the current step. If there is none, an
+ * empty one is added in the order of streams, which moves the contributions found before.
+ * Overlapping streams are an error. */
 static int find_contribution(const struct ps_shard *s, const struct shard_member *m,
                              struct ps_range r, struct contribution **out, struct pd_err *err) {
     struct member_step *p = shard_barrier_step_of(m, m->step);
