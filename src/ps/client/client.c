@@ -1,4 +1,4 @@
-/* client.c - a client's life: options, declarations, the start, the end. */
+/* client.c - begin and end of a client: options, declarations, start, free. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +110,7 @@ static int check_opts(struct ps_client *c, struct pd_err *err) {
         return pd_fail(err, PD_ECONF, "there is no update rule '%s'", o->update);
     if (!(c->rule = ps_update_rule_find(c->decl.update)))
         return pd_fail(err, PD_ECONF, "there is no update rule '%s'", c->decl.update);
-    if (o->local && c->rule->adds) { /* one trainer, nobody to exchange with */
+    if (o->local && c->rule->adds) { /* one trainer has no other to exchange with */
         pd_fmt(c->decl.update, sizeof c->decl.update, "sync");
         c->rule = ps_update_rule_find("sync");
     }
@@ -132,8 +132,8 @@ int ps_client_new(struct ps_client **out, const struct ps_client_opts *opts, str
         return pd_fail(err, PD_ENOMEM, "no memory for a client");
     c->opts = *opts;
     c->last_reduction = &c->reductions;
-    /* Unique for each start: a server must not take a push of this process for one of an earlier
-     * one. */
+    /* Unique for each start, so that a server never takes a push of this process for a push of an
+     * earlier process. */
     c->incarnation = pd_mix64(pd_wall_us() ^ (uint64_t)getpid() << 40 ^ pd_mono_ns());
     int rc = check_opts(c, err);
     c->opts.pservers = c->opts.job = c->opts.update = NULL;
@@ -230,14 +230,15 @@ static int make_layout(struct ps_client *c) {
     return rc ? client_fail(c, rc, "no memory for a client") : 0;
 }
 
-/* Virtual memory for many copies of all dense gradients: of a step's parts, and of each thread. */
+/* Reserves virtual memory for many copies of all dense gradients: for a step's parts, and for
+ * several steps. */
 static void make_region(struct ps_client *c) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < c->decl.n_dense && bytes < MAX_LENT / COPIES_LENT; i++)
         bytes += ps_seg_padded(c->decl.dense[i].n) * sizeof(float);
     if (bytes && bytes < MAX_LENT / COPIES_LENT)
         (void)net_region_new(&c->region, bytes * COPIES_LENT,
-                             NET_LENT_AT_ONCE); /* without one it is slower */
+                             NET_LENT_AT_ONCE); /* optional: without it, pushes are slower */
 }
 
 float *ps_lend(struct ps_client *c, size_t n) {
@@ -307,15 +308,15 @@ int ps_start(struct ps_client *c) {
     return c->geo ? geo_start(c) : 0;
 }
 
-/* The reason of a failure may be queued behind a push: a second for it to get out, so that the
- * others learn it. */
+/* A failure's reason may be queued behind a push. It gets a second to be sent, so that the others
+ * learn it. */
 static void flush_links(struct ps_client *c) {
     uint64_t until = pd_mono_ns() + FLUSH_NS;
     for (uint32_t i = 0; i < c->n_links; i++)
         if (c->links[i]->conn)
             net_close_after_flush(c->links[i]->conn);
     for (int open = 1; open && pd_mono_ns() < until;) {
-        uv_run(&c->loop, UV_RUN_ONCE); /* the tick keeps it from sleeping past the limit */
+        uv_run(&c->loop, UV_RUN_ONCE); /* the tick timer keeps it from sleeping past the limit */
         open = 0;
         for (uint32_t i = 0; i < c->n_links; i++)
             open |= c->links[i]->conn != NULL;
@@ -327,7 +328,7 @@ void ps_client_free(struct ps_client *c) {
         return;
     ps_beat_stop(c->beat);
     if (c->connected && !c->leaving &&
-        !c->err.code) { /* without a word the servers would wait for it to come back */
+        !c->err.code) { /* otherwise the servers would wait for it to come back */
         struct pd_err why = {0};
         pd_fail(&why, PD_EFAIL, "it has left without ps_bye in step %llu",
                 (unsigned long long)c->step);
@@ -346,7 +347,7 @@ void ps_client_free(struct ps_client *c) {
         uv_loop_close(&c->loop);
     }
     client_links_release(c);
-    client_step_release(c); /* after the loop: buffers come back when their connections close */
+    client_step_release(c); /* after the loop: buffers are released when their connections close */
     client_save_release(c);
     ps_shard_free(c->shard);
     net_region_free(c->region);

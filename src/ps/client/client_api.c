@@ -1,5 +1,5 @@
-/* client_api.c - the calls of a step, checked, and handed to whoever does it: the servers, or in
- * geo mode this trainer. */
+/* client_api.c - the calls of a step: checks their arguments and passes them on to the servers'
+ * functions, or in geo mode to the local ones. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ int ps_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *
 
 int ps_flush(struct ps_client *c) { return client_flush(c) || client_poll(c) ? c->err.code : 0; }
 
-/* The step has ended: rows of the next one that could not be asked for before. */
+/* After the end of a step: pulls the rows of the next step that could not be requested before. */
 static int pull_later(struct ps_client *c, int rc) {
     while (!rc && c->later) {
         struct pull_later *q = c->later;
@@ -82,8 +82,7 @@ int ps_push_seen_rows(struct ps_client *c, int table, size_t n, const uint64_t *
     int rc = usable(c, is_table(c, table) && pd_row_life_active(&c->decl.sparse[table].life),
                     "ps_push_seen_rows", table);
     return rc || !n ? rc
-                    : client_push_rows(c, table, n, keys, grad,
-                                       seen); /* under geo there are no such tables */
+                    : client_push_rows(c, table, n, keys, grad, seen); /* geo has no such tables */
 }
 
 int ps_part(struct ps_client *c, uint32_t lo, uint32_t hi, const double *stats, size_t n_stats) {
@@ -129,7 +128,7 @@ int ps_resumed(const struct ps_client *c, uint64_t *pass, uint64_t *batches) {
 }
 
 int ps_resumed_sums(const struct ps_client *c, uint64_t pass, struct ps_before *out) {
-    /* The first dense thread may be in the next pass already. */
+    /* The first dense thread may already be in the next pass. */
     const uint64_t there = c->resumed ? c->dense[0]->from_pass : 0;
     if (!c->resumed || pass > there || pass + 1 < there)
         return 0;

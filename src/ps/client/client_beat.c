@@ -19,9 +19,9 @@ struct beat_link {
     char ip[64];
     int port;
     struct net_conn *conn;
-    int live, ever;         /* it has answered on this connection, on any */
-    uint64_t unheard_ticks; /* with a connection, before it ever answered */
-    int64_t quiet_ticks;    /* below 0 after a cut; see client_beat.h */
+    int live, ever;         /* live: it has answered on this connection; ever: on any connection */
+    uint64_t unheard_ticks; /* ticks with a connection before its first answer */
+    int64_t quiet_ticks;    /* negative after a cut; see client_beat.h */
     uint32_t retry_ticks;
 };
 
@@ -32,8 +32,8 @@ struct ps_beat {
     uv_async_t stop;
     uv_thread_t thread;
     struct beat_link *links;
-    atomic_int silent;  /* number of a lost server + 1: the first one */
-    uint64_t passed_ms; /* the limit that it has passed; written before `silent` */
+    atomic_int silent;  /* number of the first lost server + 1 */
+    uint64_t passed_ms; /* the limit that it exceeded; written before `silent` */
 };
 
 static void send_beat(struct beat_link *l) {
@@ -45,8 +45,8 @@ static void on_open(struct net_conn *c, void *arg) {
     send_beat(arg);
 }
 
-/* The connection is in the hands of the server's main thread from its first answer on; before that
- * nothing more is sent. */
+/* From its first answer on, the server's main thread has the connection. No further beat is sent
+ * before that answer. */
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct beat_link *l = arg;
     (void)c;
@@ -59,7 +59,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
 static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     struct beat_link *l = arg;
     (void)c;
-    (void)why; /* the other connections to this server tell of its end */
+    (void)why; /* the other connections to this server report its end */
     l->conn = NULL;
     l->live = 0;
     l->retry_ticks = RETRY_TICKS;
@@ -83,7 +83,7 @@ static void lose(struct ps_beat *b, uint32_t i, uint64_t limit_ms) {
     atomic_store(&b->silent, (int)i + 1);
 }
 
-/* The server's kernel takes connections and acknowledges, but the server answers nothing. Its
+/* Counts ticks in which the server's kernel acknowledges, but the server has not answered yet. Its
  * thread may be busy for a while. */
 static void count_unheard(struct ps_beat *b, uint32_t i) {
     struct beat_link *l = &b->links[i];
@@ -131,7 +131,7 @@ static void thread_main(void *arg) {
     uv_run(&b->loop, UV_RUN_DEFAULT);
 }
 
-/* Signals are for the program's own threads. */
+/* Starts the thread with all signals blocked: signals are for the program's own threads. */
 static int start_thread(struct ps_beat *b) {
     sigset_t all, before;
     sigfillset(&all);

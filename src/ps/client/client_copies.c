@@ -1,14 +1,13 @@
-/* client_copies.c - each part of a model on another server's disk too, before the model is whole:
- * losing a server loses nothing.
+/* client_copies.c - copies each part of a model to another server's disk before the model is
+ * committed, so that the loss of a server loses no part.
  *
  *     parts are written ─▶ for each thread, piece by piece: PS_READ from its server,
  *                          PS_STORE to the next server ─▶ PS_COMMIT
- *                          (layers below: PS_LINK to the next server, which has them already)
+ *                          (lower layers: PS_LINK on the next server, which has them already)
  *
- * What a server commits then are its own parts and those of the server before it. A checkpoint is
- * loaded from whoever has its parts (client_models.c), so nothing else has to know of copies. The
- * pieces pass through this trainer, one of each thread at a time, beside the training.
- */
+ * A server then commits its own parts and those of the server before it. A checkpoint is loaded
+ * from any server that has its parts (client_models.c), so no other code knows of copies. The
+ * pieces pass through this trainer, one per thread at a time, while it trains. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,27 +15,27 @@
 #include "model/model.h"
 #include "ps/client/client_int.h"
 
-/* The files of one thread. */
+/* The files of one thread and their copying. */
 struct copying {
     struct ps_copies *of;
     const struct model_part *files;
-    uint32_t n_files, file; /* file n_files: done */
-    uint32_t from, to;      /* servers */
-    uint64_t at;            /* bytes that are there */
-    int asked;              /* an answer will come */
-    int looked;             /* whether the other server has it of the save before: it has not */
+    uint32_t n_files, file; /* file: number of the current file; n_files: done */
+    uint32_t from, to;      /* numbers of servers */
+    uint64_t at;            /* bytes of the current file that are copied */
+    int asked;              /* 1: a request is under way */
+    int looked;             /* 1: PS_LINK was tried: the other server does not have the file */
     int has_piece;
     struct pd_buf piece;
 };
 
 struct ps_copies {
-    char *folder; /* the staged one */
-    char *older;  /* NULL, or that of the save before */
+    char *folder; /* the staging folder */
+    char *older;  /* folder of the last save with copies, or NULL */
     struct copying *c;
     uint32_t n, left;
 };
 
-/* The next server in the list on another host; when all are on one, the next. */
+/* The next server in the list on another host; if all are on one host, the next server. */
 static uint32_t other_server(const struct ps_client *c, uint32_t server) {
     for (uint32_t k = 1; k < c->n_servers; k++) {
         uint32_t i = (server + k) % c->n_servers;
@@ -138,8 +137,7 @@ static int ask_next_piece(struct ps_client *c, struct copying *x) {
     const char *folder = x->of->folder;
     struct ps_body b = client_body(c);
     x->asked = 1;
-    if (x->of->older && x->file > 0 &&
-        !x->looked) { /* the first is the highest layer, which is new */
+    if (x->of->older && x->file > 0 && !x->looked) { /* file 0 is the highest layer, which is new */
         x->looked = 1;
         struct ps_msg_link m = {
             .folder = folder, .file = f->file, .older = x->of->older, .size = f->bytes};

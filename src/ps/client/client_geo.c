@@ -1,17 +1,18 @@
-/* client_geo.c - geo mode: this trainer steps by itself and every k steps exchanges what has
- * changed.
+/* client_geo.c - geo mode: this trainer steps locally and exchanges its changes every k steps.
  *
  *     values of the servers ──▶ base, w       w steps by the optimizer, here, for k batches
  *     servers: value += share * (w - base)    then base and w begin anew with the servers' values
  *
- * Dense values are all exchanged, their share is 1 / trainers; of tables, the rows that were
- * touched since the last exchange, with a larger share where others have hardly touched them too. A
- * row is asked for when a batch needs it the first time since then, and lives in a table of this
- * process meanwhile: [w | optimizer state | base]. State that is a sum over updates (adagrad) is a
- * value like the weights, in further planes behind them; other state stays here over exchanges and
- * is not part of a saved model. The first windows are shorter: at the start all trainers step the
- * same way, and far. Formula, why, and source: docs/sources.md#update-rules.
- */
+ * All dense values are exchanged; their share is 1 / trainers. Of a table, the rows touched since
+ * the last exchange are exchanged. Their share is larger if few other trainers touch them.
+ *
+ * A row is requested when a batch needs it for the first time after an exchange. Until the next
+ * exchange it lives in a local table: [w | optimizer state | base]. State that is a sum over
+ * updates (adagrad) is exchanged like the weights, in further planes behind them. Other state stays
+ * here over exchanges and is not part of a saved model.
+ *
+ * The first windows are shorter, since at the start all trainers take large steps in the same
+ * direction. Formula, reasons and source: docs/sources.md#update-rules. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,24 +26,25 @@ enum { DEFAULT_PUSH_NUMS = 100, EARLY = 8 };
 struct geo_dense {
     uint64_t stride;
     float *w;            /* [1 + state][stride]: with the optimizer's state */
-    float *base, *delta; /* [planes][stride]: what is exchanged */
-    const float *grad;   /* of this step, the caller's until ps_wait */
+    float *base, *delta; /* [planes][stride]: the values that are exchanged */
+    const float *grad;   /* of the current step; the caller's memory until ps_wait */
 };
 
 struct geo_table {
-    struct ps_table *rows; /* a row's note: mark = the window it was asked for in, step = the window
-                              it was touched in */
+    struct ps_table *rows; /* of a row's note, mark: window in which it was requested; step: window
+                              in which it was touched */
     struct ps_index_entry *touched;
     size_t n_touched, cap_touched;
-    uint64_t *keys; /* of an exchange */
+    uint64_t *keys; /* keys of an exchange */
     float *delta;
     size_t cap_keys, cap_delta;
-    const float *grad; /* of this step */
-    uint32_t *at;      /* its rows */
+    const float *grad; /* of the current step */
+    uint32_t *at;      /* rows of `grad` */
     size_t n_at, cap_at;
-    uint32_t *touches; /* of each row: in how many steps since this process began */
+    uint32_t *touches; /* of each row: number of steps that touched it in this process */
     size_t cap_touches;
-    uint32_t *found; /* rows of a pull, which may come between a push and the end of its step */
+    uint32_t *found; /* rows of a pull, separate from `at`: a pull may come between a push and the
+                        end of its step */
     size_t cap_found;
 };
 
@@ -52,24 +54,24 @@ struct geo_pull {
     uint32_t table;
     enum ps_pull_mode mode;
     size_t n, n_asked;
-    float *out, *asked; /* asked: values of the n_asked keys that the servers were asked for */
+    float *out, *asked; /* asked: values of the n_asked keys that were requested from the servers */
     uint64_t *asked_keys;
     uint64_t keys[];
 };
 
 struct ps_geo {
-    uint32_t push_nums, since; /* steps of a window; since the last exchange */
-    uint32_t window;           /* counts exchanges from 1 */
+    uint32_t push_nums, since; /* steps of a full window; steps since the last exchange */
+    uint32_t window;           /* number of exchanges, plus 1 */
     uint64_t steps, samples;
-    int stale; /* dense values are to be asked for again */
+    int stale; /* 1: the dense values must be pulled again */
     const struct ps_optim *optim;
     struct geo_dense *dense;  /* [n_dense] */
     struct geo_table *tables; /* [n_sparse] */
     struct geo_pull *pulls;
 };
 
-/* Steps before exchange number `exchanges`, counted from 0: 1 for EARLY exchanges, then 2, 4, ...
- * up to push_nums. */
+/* Steps before exchange number `exchanges`, counted from 0: 1 for the first EARLY exchanges, then
+ * 2, 4, ... for EARLY exchanges each, up to push_nums. */
 static uint32_t window_steps(const struct ps_geo *g, uint64_t exchanges) {
     const uint64_t doubled = exchanges / EARLY;
     return doubled < 31 && 1u << doubled < g->push_nums ? 1u << doubled : g->push_nums;
@@ -181,7 +183,7 @@ static float *base_values(const struct ps_geo *g, const struct ps_table *t, floa
 
 /* --- values --- */
 
-/* BLOCKS. All dense values as the servers have them. */
+/* BLOCKS. Pulls all dense values from the servers. */
 static int pull_all_dense(struct ps_client *c) {
     struct ps_geo *g = c->geo;
     for (uint32_t i = 0; i < c->decl.n_dense; i++)
@@ -208,7 +210,7 @@ static int is_fresh(const struct ps_geo *g, const struct geo_table *t, uint32_t 
     return row != PS_ROW_NONE && ps_table_note(t->rows, row)->mark == g->window;
 }
 
-/* Those that are not here since the last exchange are asked for. */
+/* Requests the rows that were not pulled since the last exchange. */
 int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out,
                   enum ps_pull_mode mode) {
     struct ps_geo *g = c->geo;
@@ -234,7 +236,8 @@ int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys
                       : c->err.code;
 }
 
-/* The values of one pull are here: rows begin their window, and the caller gets all of them. */
+/* Call when the values of a pull have arrived. The rows begin their window, and the caller gets the
+ * values of all rows. */
 static int finish_pull(struct ps_client *c, struct geo_pull *p) {
     struct ps_geo *g = c->geo;
     struct geo_table *t = &g->tables[p->table];
@@ -247,8 +250,8 @@ static int finish_pull(struct ps_client *c, struct geo_pull *p) {
         int asked = k < p->n_asked && p->asked_keys[k] == p->keys[i];
         const float *value = p->asked + k * width;
         k += (size_t)asked;
-        /* Two pulls of a batch may have asked for the same row; the first one's answer, with steps
-         * since, counts. */
+        /* Two pulls of a batch may have requested the same row. The first answer counts, with the
+         * steps since then. */
         if (!is_fresh(g, t, t->found[i]) && p->mode == PS_CREATE) {
             float *w = ps_table_change(t->rows, t->found[i]);
             memcpy(w, value, width * sizeof *w);
@@ -273,7 +276,7 @@ int geo_complete(struct ps_client *c) {
     return c->err.code;
 }
 
-/* --- a step, here --- */
+/* --- a local step --- */
 
 int geo_push_dense(struct ps_client *c, int id, const float *grad) {
     c->geo->dense[id].grad = grad;
@@ -365,9 +368,9 @@ static int by_key(const void *a, const void *b) {
     return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* The weight of a row's difference: 1 / the expected number of trainers that touch the row in a
- * window of this length, if each trainer touches it in a step as often as this trainer did in its
- * other steps. */
+/* The share of a row's difference: 1 / the expected number of trainers that touch the row in a
+ * window of this length. It assumes that every other trainer touches the row in a step as often as
+ * this trainer did in its earlier steps. */
 static float row_share(const struct ps_client *c, const struct geo_table *t, uint32_t row) {
     const struct ps_geo *g = c->geo;
     const double often = g->steps > 1 ? (double)(t->touches[row] - 1) / (double)(g->steps - 1) : 1;
@@ -395,7 +398,7 @@ static int push_table(struct ps_client *c, uint32_t id) {
     return client_push_rows(c, (int)id, n, t->keys, t->delta, NULL);
 }
 
-/* BLOCKS. */
+/* BLOCKS. Pushes the differences, ends the servers' step and pulls the dense values. */
 static int exchange_differences(struct ps_client *c) {
     struct ps_geo *g = c->geo;
     const float share = 1.0f / (float)c->decl.n_trainers;

@@ -1,12 +1,20 @@
-/* client_int.h - the client's inside: client.c (life), client_link.c (connections, what is sent
- * again), client_send.c (requests and answers), client_step.c (pulls, pushes, the step),
- * client_pass.c (pass, reduction, farewell), client_save.c (save, load), client_models.c (what is
- * there to be loaded).
+/* client_int.h - the private part of the client.
+ *
+ * - client.c: options, declarations, start, end
+ * - client_api.c: calls of a step, checked
+ * - client_step.c: pulls, pushes, the end of a step
+ * - client_geo.c: the same in geo mode
+ * - client_link.c: connections, frames that are sent again
+ * - client_send.c: requests, answers, waits
+ * - client_pass.c: pass, reduction, PS_BYE
+ * - client_save.c: save, load
+ * - client_copies.c: copies of parts
+ * - client_models.c: checkpoints on the servers
+ * - client_beat.c: heartbeats
  *
  *     ps_* call --> request(link) --> net_send ----------------> server thread
  *                                \--> ps_shard_frame (local)      |
- *     done(request, answer) <------------------------------------/
- */
+ *     done(request, answer) <------------------------------------/ */
 #ifndef PD_PS_CLIENT_INT_H
 #define PD_PS_CLIENT_INT_H
 
@@ -26,17 +34,18 @@ enum { CLIENT_AHEAD = 4, CLIENT_STATS_KEPT = 1024 };
 
 enum link_state { LINK_DOWN, LINK_CONNECTING, LINK_OPEN, LINK_DECLARING, LINK_ATTACHED };
 
-/* A frame that the server may have to be sent again. */
+/* A frame that may have to be sent again. */
 struct sent {
     struct sent *next;
     struct ps_client *c;
     uint64_t id;
     uint16_t type;
-    int asks;         /* an answer is expected */
-    int kept, in_net; /* free again when it is neither */
+    int asks;         /* 1: an answer is expected */
+    int kept, in_net; /* kept: for sending again; in_net: number of net_send calls under way. If
+                         both are 0, it is free */
     uint32_t n_sec;
     struct net_sec sec[WIRE_SECTIONS];
-    uint8_t *mem; /* section 0; without `release`, all */
+    uint8_t *mem; /* copy of section 0; without `release`, of all sections */
     size_t cap;
     void (*release)(void *);
     void *release_arg;
@@ -47,27 +56,28 @@ struct server_link {
     struct ps_client *c;
     struct net_conn *conn;
     enum link_state state;
-    uint32_t server, kind, thread; /* thread: of its kind, over all servers */
+    uint32_t server, kind,
+        thread; /* thread: number among the threads of its kind, over all servers */
     char ip[64];
     int port, retries;
     uint64_t retry_at_ms;
-    struct pd_err last;                  /* why it could not be reached */
-    uint64_t epoch, applied;             /* epoch 0: it has not answered the declaration yet */
-    uint64_t from_step, from_pass;       /* of a trainer that was started again: what was done there
-                                            before is not sent again */
-    struct sent *first_sent, *last_sent; /* kept, by id */
-    uint32_t n_sent, n_held;             /* held: with memory of the caller's */
-    uint32_t n_asked;                    /* requests without an answer, pulls apart */
+    struct pd_err last;            /* the last reason why the server was not reached */
+    uint64_t epoch, applied;       /* epoch 0: it has not answered the declaration yet */
+    uint64_t from_step, from_pass; /* for a restarted trainer: earlier steps and passes were done
+                                      there and are not sent again */
+    struct sent *first_sent, *last_sent; /* kept frames, by id */
+    uint32_t n_sent, n_held;             /* held: frames with memory of the caller */
+    uint32_t n_asked;                    /* requests without an answer, except pulls */
     uint64_t lost_ms, attached_at_ms;
     int retries_ever;
-    int left; /* it has answered PS_BYE */
+    int left; /* 1: it has answered PS_BYE */
 };
 
 struct server {
     char ip[64];
     int port;
     int greeted;
-    struct server_link **links; /* dense, then sparse; the first is known from the start */
+    struct server_link **links; /* dense threads, then sparse; the first is known from the start */
     uint32_t n_dense, n_sparse, n_links;
 };
 
@@ -91,11 +101,11 @@ struct pending_request {
 
 /* A key list, split by server thread. */
 struct rows {
-    struct rows *next; /* free ones */
+    struct rows *next; /* list of free ones */
     int refs;
     size_t n, cap, cap_threads;
-    uint64_t *keys; /* of thread 0, of thread 1, ... each ascending */
-    uint32_t *pos;  /* where keys[j] stands in the caller's order */
+    uint64_t *keys; /* keys of thread 0, of thread 1, ... each ascending */
+    uint32_t *pos;  /* index of keys[j] in the caller's order */
     size_t *begin;  /* [n_threads + 1] */
     uint32_t dim, list;
     float *out;
@@ -120,7 +130,7 @@ struct dense_batch {
     struct dense_pull pull[];
 };
 
-/* One of several contributions to the step that is being made. */
+/* One of several contributions to the current step. */
 struct step_part {
     uint32_t lo, hi;
     double stats[PS_STATS_MAX];
@@ -138,7 +148,7 @@ struct reducing {
     double v[];
 };
 
-/* Rows that are asked for when the step ends, where they cannot be before. */
+/* Rows that are requested when the step ends, since they cannot be requested before. */
 struct pull_later {
     struct pull_later *next;
     int table;
@@ -153,16 +163,18 @@ struct ps_beat;
 struct ps_client {
     struct ps_client_opts opts;
     const struct ps_update_rule *rule;
-    struct ps_geo *geo; /* NULL under the other rules */
+    struct ps_geo *geo; /* NULL under other rules */
     char job_id[64];
     uint8_t key[WIRE_KEY_BYTES];
     uint64_t incarnation;
     struct ps_declaration decl;
-    uint32_t planes;            /* ps_declaration_planes, once started */
-    struct pd_err err, relayed; /* relayed: as a server said it, when it came from one */
+    uint32_t planes; /* ps_declaration_planes, once started */
+    struct pd_err err,
+        relayed; /* relayed: the error as a server sent it, if it came from a server */
     int started, leaving;
-    struct ps_beat *beat;     /* NULL: none */
-    int connected, declaring; /* all were reached once; links declare as soon as they are open */
+    struct ps_beat *beat;     /* NULL: no heartbeats */
+    int connected, declaring; /* connected: all servers were reached once; declaring: links declare
+                                 as soon as they are open */
 
     int has_loop;
     uv_loop_t loop;
@@ -170,11 +182,11 @@ struct ps_client {
     uv_timer_cb on_tick;
     uint64_t ticked_at_ms;
     struct sent *free_sent;
-    struct pd_pool *pool;      /* of frames */
-    struct net_region *region; /* of ps_lend, or NULL */
+    struct pd_pool *pool;      /* memory of frames */
+    struct net_region *region; /* memory of ps_lend, or NULL */
     struct server *servers;
     uint32_t n_servers;
-    struct server_link **links, **dense, **sparse; /* all; by thread */
+    struct server_link **links, **dense, **sparse; /* all links; dense and sparse links by thread */
     uint32_t n_links, n_dense, n_sparse;
     struct ps_seg *segs;    /* [job.n_dense * n_dense] */
     struct ps_shard *shard; /* local mode */
@@ -183,27 +195,28 @@ struct ps_client {
     size_t n_requests, cap_requests;
     uint64_t next_id;
     uint32_t n_pulls, n_calls,
-        n_out; /* outstanding: pulls, other requests waited for, buffers in use */
-    uint32_t n_pulls_ahead, n_out_ahead; /* of those the ones for the step after this one */
-    struct pd_buf head;                  /* section 0 of the request being made */
+        n_out; /* outstanding: pulls, other requests that are waited for, buffers in use */
+    uint32_t n_pulls_ahead, n_out_ahead; /* how many of these are for the next step */
+    struct pd_buf head;                  /* section 0 of the current request */
 
     uint64_t step, pass, pass_step;
     uint32_t pass_answers;
     struct ps_dropped pass_dropped;
-    int greeted;           /* some thread has answered the declaration */
-    int resumed;           /* this process goes on where one before it was lost */
-    uint64_t before_ms[2]; /* resumed: age of the first dense thread's pass; time of the last */
-    struct ps_pass_sums before[2]; /* and what is in the steps of its pass, and of the one before */
-    uint64_t first_step;           /* resumed: the first of the pass */
-    uint32_t n_repeated;           /* resumed: reductions to come that have been done before */
-    struct step_part *parts; /* [PS_PARTS_MAX] once ps_part was called; n_parts 0: one contribution
+    int greeted; /* 1: a thread has answered the declaration */
+    int resumed; /* 1: this process took the place of a lost one */
+    uint64_t
+        before_ms[2]; /* resumed: age of the first dense thread's pass; duration of its last pass */
+    struct ps_pass_sums before[2]; /* and the sums of its pass and of its last pass */
+    uint64_t first_step;           /* resumed: first step of the pass */
+    uint32_t n_repeated;           /* resumed: reductions to come that the lost process had done */
+    struct step_part *parts; /* [PS_PARTS_MAX] after the first ps_part; n_parts 0: one contribution
                                 of all streams */
     uint32_t n_parts;
     size_t n_part_stats;
-    struct dense_pull *queued; /* dense pulls, sent together */
+    struct dense_pull *queued; /* dense pulls that are sent together */
     size_t n_queued, cap_queued;
-    struct rows *
-        *last; /* [job.n_sparse * 2]: keys of the last two creating pulls, the older one first */
+    struct rows **last; /* [job.n_sparse * 2]: keys of the last two creating pulls of each table,
+                           the older first */
     struct pull_later *later;
     uint32_t next_list;
     struct rows *free_rows;
@@ -211,48 +224,52 @@ struct ps_client {
     struct step_sums *sums; /* ring */
     size_t first_sum, n_sums, n_sums_asked;
     struct reducing *reductions, **last_reduction;
-    uint64_t task; /* the file that it has been given, counted from 1; 0: none */
+    uint64_t task; /* the current file, counted from 1; 0: none */
     struct ps_msg_task_given task_given;
     uint64_t n_saves;
     struct ps_saved last_saved;
-    char *last_copied;               /* folder of the last save of which there are copies */
-    struct ps_client_saving *saving; /* a model on its way to the disks; NULL: none */
+    char *last_copied;               /* folder of the last save with copies */
+    struct ps_client_saving *saving; /* the model that is being saved; NULL: none */
     struct ps_client_stats stats;
 };
 
 /* client_send.c */
 int client_fail(struct ps_client *c, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* For ps_put_*: section 0 is written to c->head. */
+/* A body whose section 0 a ps_put_* function writes to c->head. */
 static inline struct ps_body client_body(struct ps_client *c) {
     return (struct ps_body){.head = &c->head};
 }
-/* Section 0 of the body is copied, as all are without `release`. With it the others live until it
- * is called: the server has taken them. done == NULL: no answer is expected. */
+/* Sends a request. Without `release` all sections are copied. With it, section 0 is copied, and the
+ * others must live until `release` is called: the server has then taken them. done NULL: no answer
+ * is expected. Returns 0 or the client's error. */
 int client_request(struct ps_client *c, struct server_link *l, uint16_t type,
                    const struct ps_body *b, done_fn done, void *arg, uint32_t index,
                    void (*release)(void *), void *release_arg);
-/* The same, copied; client_calls_done waits for the answer. */
+/* The same without `release`. client_calls_done waits for the answer. */
 int client_call(struct ps_client *c, struct server_link *l, uint16_t type, const struct ps_body *b,
                 done_fn done, void *arg, uint32_t index);
-/* The same, and nothing waits for the answer. */
+/* The same, but client_calls_done does not wait for the answer. */
 int client_ask(struct ps_client *c, struct server_link *l, uint16_t type, const struct ps_body *b,
                done_fn done, void *arg, uint32_t index);
 int client_ready_for(struct ps_client *c,
-                     const char *what); /* started, nothing failed; queued pulls have left */
+                     const char *what); /* checks that the client is started and has not failed, and
+                                           sends queued pulls; 0 or PD_E* */
 int client_declare(struct ps_client *c, struct server_link *l, const struct pd_buf *b,
-                   done_fn done); /* on this connection only */
+                   done_fn done); /* sends PS_DECLARE on the link's current connection only */
 struct pending_request *client_pending(struct ps_client *c, const struct server_link *l,
                                        uint16_t type);
-int client_wait_link(struct ps_client *c, struct server_link *l,
-                     uint32_t n_asked); /* BLOCKS until it has at most so many */
+int client_wait_link(
+    struct ps_client *c, struct server_link *l,
+    uint32_t n_asked); /* BLOCKS until at most n_asked requests of the link have no answer */
 void client_tell_servers(const struct ps_client *c, const struct pd_err *why, int relayed);
 void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg);
 extern const struct ps_shard_ops client_local_ops;
-int client_poll(struct ps_client *c);    /* takes what has arrived, and nothing is held back */
-int client_receive(struct ps_client *c); /* the first only */
+int client_poll(
+    struct ps_client *c); /* sends what is held back and handles answers that have arrived */
+int client_receive(struct ps_client *c); /* only handles answers */
 int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c),
-                const char *what); /* BLOCKS */
+                const char *what); /* BLOCKS until ready(c); `what` is for the log */
 int client_calls_done(const struct ps_client *c);
 int client_done_nothing(struct ps_client *c, struct pending_request *r, const struct answer *a,
                         struct pd_err *err);
@@ -260,24 +277,25 @@ int client_done_nothing(struct ps_client *c, struct pending_request *r, const st
 /* client_link.c */
 struct server_link *client_add_link(struct ps_client *c, uint32_t server, int port);
 int client_connect_all(struct ps_client *c); /* BLOCKS until every server thread was reached */
-uint64_t client_connect_ms(const struct ps_client *c); /* how long a server may take to come up */
+uint64_t client_connect_ms(const struct ps_client *c); /* time for a server to come up */
 int ps_link_declare(struct server_link *l);
 struct sent *ps_link_keep(struct server_link *l, uint16_t type, uint64_t id, int asks,
                           const struct net_sec *sec, uint32_t n_sec, void (*release)(void *),
                           void *release_arg); /* NULL: out of memory */
-/* Now, or when the connection is back; soon: within a machine it may wait for the next one that is
- * not, or for client_flush_links. */
+/* Sends a kept frame now, or when the connection is back. soon: 1: on one machine it may wait for a
+ * later frame with soon 0, or for client_flush_links. Returns 0 or PD_ENOMEM. */
 int ps_link_send(struct server_link *l, struct sent *s, int soon);
 void client_flush_links(
-    struct ps_client *c); /* everything that has been sent leaves: before each wait */
+    struct ps_client *c); /* sends all frames that are held back; call before each wait */
 void ps_link_answered(struct server_link *l, uint64_t id);
-int client_ask_taken(struct ps_client *c); /* an answer will come behind every frame that holds
-                                              memory of the caller's */
-int client_bound_sent(struct ps_client *c,
-                      struct server_link *l); /* no more is kept of it than so much */
+int client_ask_taken(struct ps_client *c); /* makes sure that an answer follows every frame that
+                                              holds memory of the caller */
+int client_bound_sent(
+    struct ps_client *c,
+    struct server_link *l); /* bounds the number of frames that are kept for the link; may BLOCK */
 void client_links_release(struct ps_client *c);
 
-/* client_step.c: the servers' side of the calls of the same name in client.h, arguments checked */
+/* client_step.c: the calls of the same name in client.h with checked arguments, by the servers */
 int client_pull_dense(struct ps_client *c, int id, float *out);
 int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out,
                      enum ps_pull_mode mode);
@@ -289,15 +307,17 @@ int client_push_dense(struct ps_client *c, int id, const float *grad);
 int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
                      const float *grad, const uint32_t *seen);
 int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats);
-void client_keep_sums(struct ps_client *c, const struct step_sums *s); /* for ps_step_stats */
-int client_flush(struct ps_client *c);                                 /* queued pulls leave */
+void client_keep_sums(struct ps_client *c,
+                      const struct step_sums *s); /* keeps the sums for ps_step_stats */
+int client_flush(struct ps_client *c);            /* sends queued pulls */
 void client_step_release(struct ps_client *c);
 
 /* client_save.c */
 void client_save_release(struct ps_client *c);
 
-/* client_copies.c: a copy of each file in `folder` on another server, or there a link to that of
- * the save before, in `older` (or NULL). `files`, of one server thread, stay where they are */
+/* client_copies.c: copies each file in `folder` to another server. A file of an earlier save is
+ * linked there to the one in `older` (NULL: none). `files`, of one server thread, must stay valid.
+ */
 struct ps_copies;
 struct model_part;
 int client_copies_new(struct ps_client *c, struct ps_copies **out, const char *folder,
@@ -307,10 +327,10 @@ void client_copies_add(struct ps_client *c, struct ps_copies *k, uint32_t thread
                        const struct model_part *files, uint32_t n);
 int client_copies_go_on(
     struct ps_client *c,
-    struct ps_copies *k); /* asks for what comes next; 1: some is not there yet */
-int client_copies_wait(const struct ps_copies *k); /* it only needs answers to come */
+    struct ps_copies *k); /* sends the next requests; 1: some copies are not complete */
+int client_copies_wait(const struct ps_copies *k); /* 1: it only waits for answers */
 
-/* client_geo.c: the same in geo mode */
+/* client_geo.c: the same calls in geo mode */
 struct ps_geo *geo_new(uint32_t push_nums);
 int geo_start(struct ps_client *c);
 void geo_free(struct ps_client *c);
@@ -322,10 +342,12 @@ int geo_push_dense(struct ps_client *c, int id, const float *grad);
 int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
                   const float *grad);
 int geo_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats);
-int geo_pass_end(struct ps_client *c); /* exchanges what is left; before the barrier of the pass */
-void geo_forget(struct ps_client *c);  /* the servers' values have changed: a pass's end, a load */
+int geo_pass_end(
+    struct ps_client *c); /* exchanges what is left; call before the barrier of the pass */
+void geo_forget(
+    struct ps_client *c); /* call when the servers' values have changed: after a pass or a load */
 uint64_t geo_steps(const struct ps_client *c);
 uint64_t geo_steps_in(const struct ps_client *c, uint64_t first,
-                      uint64_t end); /* between the exchanges of these numbers */
+                      uint64_t end); /* steps between the exchanges `first` and `end` */
 
 #endif

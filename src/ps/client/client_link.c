@@ -1,20 +1,22 @@
-/* client_link.c - the connections to the server threads, and what happens when one breaks while
- * both ends live.
+/* client_link.c - the connections to the server threads, and the recovery of a broken connection
+ * while both processes live.
  *
  *     DOWN ─▶ CONNECTING ─▶ OPEN ─▶ DECLARING ─▶ ATTACHED
  *      ^          │           │         │            │      lost: again after 50 ms ... 1 s,
  *      └──────────┴───────────┴─────────┴────────────┘      for at most reconnect_ms
  *
- * Every frame that has been sent is kept until the server is known to have taken it: an answer to
- * it or to a later one says so, since a server takes the requests of a link in order. The frames'
- * ids grow. After a loss PS_DECLARE says who is back, its answer says the id that was taken last;
- * what came after it is sent again, and so is every request whose answer is missing, in the order
- * of ids. The server answers those without doing them a second time.
+ * Every frame is kept until the server is known to have taken it. An answer to it, or to a later
+ * frame of the link, shows this, since a server takes the requests of a link in order. Ids of
+ * frames grow.
  *
- * A frame's sections live as long as it is kept, so a pushed buffer is the caller's again only when
- * its push has been taken: ps_wait asks the links for that on which nothing else is going to say it
- * (client_ask_taken).
- */
+ * After a loss, PS_DECLARE identifies the trainer, and its answer has the id of the last frame
+ * taken. Then the client sends again, in the order of ids, all frames after that id and all
+ * requests without an answer. The server answers repeated requests without doing them a second
+ * time.
+ *
+ * A frame's sections live as long as the frame is kept, so a pushed buffer is the caller's again
+ * only when its push was taken. Where ps_wait expects no other answer on a link, it asks for one
+ * (client_ask_taken). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +34,8 @@ enum {
     SLOW_TICK_MS = 1000,
     RETRY_MIN_MS = 50,
     RETRY_MAX_MS = 1000,
-    STEADY_MS = 2000, /* a connection that lasted so long was a good one: the next loss begins a new
-                         count */
+    STEADY_MS = 2000, /* after a connection that lasted so long, a loss is retried at once and
+                         counted anew */
 };
 
 /* --- frames that are kept --- */
@@ -64,7 +66,7 @@ struct sent *ps_link_keep(struct server_link *l, uint16_t type, uint64_t id, int
                           void *release_arg) {
     struct ps_client *c = l->c;
     struct sent *s = c->free_sent;
-    size_t copied = 0; /* section 0; without a release, all */
+    size_t copied = 0; /* bytes of section 0; without a release, of all sections */
     for (uint32_t i = 0; i < (release ? 1 : n_sec); i++)
         copied += sec[i].n;
     if (s)
@@ -112,7 +114,7 @@ struct sent *ps_link_keep(struct server_link *l, uint16_t type, uint64_t id, int
 
 int ps_link_send(struct server_link *l, struct sent *s, int soon) {
     if (l->state != LINK_ATTACHED || !l->conn)
-        return 0; /* when it is back */
+        return 0; /* sent after the connection is back */
     s->in_net++;
     const int hold = soon && net_is_shared(l->conn);
     if (hold)
@@ -129,7 +131,8 @@ void client_flush_links(struct ps_client *c) {
             net_hold(c->links[i]->conn, 0);
 }
 
-/* Everything up to `id` was taken, `answered` (0: none) has its answer. */
+/* Forgets the frames up to `id`, which were taken, except requests without an answer. `answered`
+ * (0: none) has its answer. */
 static void forget_sent(struct server_link *l, uint64_t id, uint64_t answered) {
     struct sent **p = &l->first_sent, *before = NULL;
     while (*p && (*p)->id <= id) {
@@ -150,7 +153,7 @@ static void forget_sent(struct server_link *l, uint64_t id, uint64_t answered) {
 
 void ps_link_answered(struct server_link *l, uint64_t id) {
     forget_sent(l, id, id);
-    l->lost_ms = 0; /* it is worth something again */
+    l->lost_ms = 0; /* the link makes progress, so later losses are counted anew */
     l->retries = 0;
 }
 
@@ -162,7 +165,7 @@ static int done_taken(struct ps_client *c, struct pending_request *r, const stru
     return ps_get_pulled(&a->body, &m, err);
 }
 
-/* An empty pull that waits for nothing: its answer says that all before it has been taken. */
+/* An empty pull that waits for no step: its answer shows that all frames before it were taken. */
 static int ask_taken(struct ps_client *c, struct server_link *l) {
     struct ps_body b = client_body(c);
     ps_put_pull_dense(&b, &(struct ps_msg_pull_dense){0});
@@ -202,7 +205,7 @@ void client_links_release(struct ps_client *c) {
     free(c->links);
 }
 
-/* --- who is at the other end --- */
+/* --- greeting and declaration --- */
 
 static void try_connect(struct ps_client *c, struct server_link *l);
 
@@ -230,8 +233,8 @@ struct server_link *client_add_link(struct ps_client *c, uint32_t server, int po
     return l;
 }
 
-/* The greeting of a server's first port: u32 1, u32 n_dense, u32 n_sparse, u16 ports, dense first.
- */
+/* Reads the greeting of a server's first port: u32 1, u32 n_dense, u32 n_sparse, u16 ports, dense
+ * first. */
 static void read_greeting(struct server_link *l) {
     struct ps_client *c = l->c;
     struct server *s = &c->servers[l->server];
@@ -262,7 +265,7 @@ static void read_greeting(struct server_link *l) {
     s->greeted = 1;
 }
 
-/* The server knows this trainer, or knows it again. */
+/* The answer to PS_DECLARE: the server has accepted this trainer, or recognised it. */
 static int done_declare(struct ps_client *c, struct pending_request *r, const struct answer *a,
                         struct pd_err *err) {
     struct server_link *l = a->link;
@@ -277,22 +280,22 @@ static int done_declare(struct ps_client *c, struct pending_request *r, const st
     if (!l->epoch) {
         if (l->conn) {
             net_lend(l->conn, c->region);
-            net_share(l->conn); /* a link that has broken before goes on without: the next message
-                                   may be its last */
+            net_share(l->conn); /* not on a link that broke before, where the next message may be
+                                   its last */
         }
         l->epoch = m.epoch;
         l->applied = m.resumed ? 0 : m.step;
         l->from_step = m.step;
         l->from_pass = m.pass;
         c->resumed |= m.resumed != 0;
-        if (m.pass < c->pass || !c->greeted) { /* of all threads the one that is furthest behind */
+        if (m.pass < c->pass || !c->greeted) { /* the thread that is furthest behind counts */
             c->pass = m.pass;
             c->first_step = m.pass_step;
         }
         if (m.step < c->step || !c->greeted)
             c->step = m.step;
         c->greeted = 1;
-        if (l == c->dense[0]) { /* where the sums and reductions are */
+        if (l == c->dense[0]) { /* this thread has the sums and the reductions */
             c->n_repeated = (uint32_t)m.n_repeated;
             c->before_ms[0] = m.pass_ms;
             c->before_ms[1] = m.last_pass_ms;
@@ -302,7 +305,7 @@ static int done_declare(struct ps_client *c, struct pending_request *r, const st
         return 0;
     }
     if (l->first_sent && l->first_sent->id <= m.last_id)
-        l->lost_ms = l->retries = 0; /* some of it has arrived: it is worth trying again */
+        l->lost_ms = l->retries = 0; /* some frames have arrived, so the link makes progress */
     forget_sent(l, m.last_id, 0);
     uint32_t n = 0;
     for (struct sent *s = l->first_sent; s; s = s->next, n++)
@@ -333,7 +336,7 @@ int ps_link_declare(struct server_link *l) {
     return rc;
 }
 
-/* --- connections come and go --- */
+/* --- connections open and close --- */
 
 static void on_open(struct net_conn *conn, void *arg) {
     struct server_link *l = arg;
@@ -364,8 +367,8 @@ static const char *reason(const struct server_link *l) {
     return *l->last.msg ? l->last.msg : "no answer to the attempt to connect";
 }
 
-/* It will not come back. A server that has heard every farewell ends, so the answer to ours may be
- * lost for good: that is none. */
+/* The server will not come back. A server ends when every trainer has sent PS_BYE, so the answer to
+ * this trainer's PS_BYE may be lost for good: that is no failure. */
 static void give_up(struct server_link *l) {
     struct ps_client *c = l->c;
     struct pending_request *bye = client_pending(c, l, WIRE_PS_BYE);
@@ -466,8 +469,8 @@ static void check_beats(struct ps_client *c) {
                     limit_ms == client_connect_ms(c) ? "server_timeout" : "heartbeat_timeout");
 }
 
-/* Time in which this process did not look (it computed, or was stopped) is not held against the
- * server. */
+/* Time in which this process did not run its loop (it computed, or was stopped) is not counted
+ * against the server. */
 static void on_tick(uv_timer_t *t) {
     struct ps_client *c = t->data;
     uint64_t now = uv_now(&c->loop), passed = now - c->ticked_at_ms;
@@ -481,8 +484,8 @@ static void on_tick(uv_timer_t *t) {
         if (l->state == LINK_ATTACHED || l->left)
             continue;
         down++;
-        if (l->state >= LINK_OPEN) /* the server has answered the handshake: it is there, and may
-                                      take its time over the declaration */
+        if (l->state >= LINK_OPEN) /* the server has answered the handshake, so it is alive; its
+                                      declaration may take time */
             continue;
         if (c->connected &&
             (l->lost_ms += passed < 4 * TICK_MS ? passed : 4 * TICK_MS) > reconnect_ms(c))
@@ -490,8 +493,7 @@ static void on_tick(uv_timer_t *t) {
         else if (l->state == LINK_DOWN && now >= l->retry_at_ms)
             try_connect(c, l);
     }
-    if (c->connected &&
-        !down) /* it only makes waiting wake up, so that a long wait can be logged */
+    if (c->connected && !down) /* the slow tick only wakes waits, so that long waits are logged */
         uv_timer_start(&c->tick, on_tick, SLOW_TICK_MS, SLOW_TICK_MS);
 }
 

@@ -1,7 +1,6 @@
-/* client_models.c - the checkpoints on the servers' disks: a server has its own parts, or all of a
- * folder that servers share; a checkpoint is complete when every part is somewhere. What a server
- * needs and lacks is brought to it from one that has it.
- */
+/* client_models.c - the checkpoints on the servers' disks. A server has its own parts, or all parts
+ * of a folder that servers share. A checkpoint is complete when every part is on some server.
+ * Before a load, parts that a server needs and lacks are copied to it from another server. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,7 @@ struct ps_models {
         uint8_t hash[16];
         uint32_t n_parts;
         uint8_t *present; /* [n_servers * n_parts] */
-        uint8_t *has;     /* [n_servers]: its manifest */
+        uint8_t *has;     /* [n_servers]: the server has its manifest */
     } * e;
     size_t n, cap;
 };
@@ -86,7 +85,8 @@ static int done_models(struct ps_client *c, struct pending_request *r, const str
     return 0;
 }
 
-/* The furthest first; of two equally far, any order that is the same everywhere. */
+/* The most advanced first. Ties are ordered by name and hash, so the order is the same on all
+ * trainers. */
 static int by_progress(const void *a, const void *b) {
     const struct listed_model *x = a, *y = b;
     const uint64_t u[] = {y->about.pass, y->about.batch, y->about.step},
@@ -138,7 +138,7 @@ const struct ps_checkpoint *ps_models_at(const struct ps_models *m, size_t i) {
     return &m->e[i].about;
 }
 
-/* --- is it whole? --- */
+/* --- verify --- */
 
 static int done_verify(struct ps_client *c, struct pending_request *r, const struct answer *a,
                        struct pd_err *err) {
@@ -152,7 +152,7 @@ static int done_verify(struct ps_client *c, struct pending_request *r, const str
     return 0;
 }
 
-/* file "": all that the server has. */
+/* Asks a server to verify a file; file "": all files that the server has. */
 static int ask_verify(struct ps_client *c, uint32_t server, const char *folder, const char *file,
                       struct pd_err *why) {
     const struct ps_msg_verify m = {.folder = folder, .file = file};
@@ -161,7 +161,8 @@ static int ask_verify(struct ps_client *c, uint32_t server, const char *folder, 
     return client_call(c, c->servers[server].links[0], WIRE_PS_VERIFY, &b, done_verify, why, 0);
 }
 
-/* Server i has something that is not whole: from here on it does not have it. */
+/* Server i has a damaged part. Verifies its parts one by one, and treats damaged parts as missing.
+ */
 static void forget_damaged(struct ps_client *c, struct listed_model *e, uint32_t i,
                            const char *folder, const struct model_manifest *m) {
     for (uint32_t p = 0; p < e->n_parts && !c->err.code; p++) {
@@ -178,8 +179,8 @@ static void forget_damaged(struct ps_client *c, struct listed_model *e, uint32_t
     }
 }
 
-/* All servers at once look at what they have. A damaged part counts as missing where it is; *why:
- * one that is whole nowhere. */
+/* All servers verify their parts at the same time. A damaged part counts as missing on that server.
+ * *why is set if a part is whole on no server. */
 static int verify_everywhere(struct ps_client *c, struct listed_model *e, const char *folder,
                              const struct model_manifest *m, struct pd_err *why) {
     struct pd_err *of = pd_calloc(c->n_servers, sizeof *of);
@@ -203,7 +204,7 @@ static int verify_everywhere(struct ps_client *c, struct listed_model *e, const 
     return c->err.code;
 }
 
-/* --- bytes from one server to another --- */
+/* --- copies from one server to another --- */
 
 struct file_piece {
     uint64_t size;
@@ -260,7 +261,7 @@ static int copy_file(struct ps_client *c, uint32_t from, uint32_t to, const char
     return c->err.code;
 }
 
-/* manifest.json, from a server that has the one meant. */
+/* Reads manifest.json of this checkpoint from a server that has it. */
 static int read_manifest(struct ps_client *c, const struct listed_model *e, const char *folder,
                          struct pd_buf *text) {
     struct file_piece p = {0};
@@ -282,8 +283,8 @@ static int read_manifest(struct ps_client *c, const struct listed_model *e, cons
     return 0;
 }
 
-/* Is the part what this server writes itself when there are as many threads as in the model? Then
- * it needs no other. */
+/* Returns 1 if this job has as many threads as the model. Each server then needs only its own
+ * parts. */
 static int same_layout(const struct ps_client *c, const struct model_manifest *m) {
     uint32_t dense = 0, sparse = 0;
     uint32_t others = 0;
@@ -311,7 +312,7 @@ static int server_needs_part(const struct ps_client *c, uint32_t server, const c
     return !same;
 }
 
-/* Every server gets what it needs, the manifest last. */
+/* Copies to every server the parts that it needs and lacks, the manifest last. */
 static int bring_parts(struct ps_client *c, struct listed_model *e, const char *folder,
                        const struct model_manifest *m) {
     int same = same_layout(c, m);
@@ -390,7 +391,7 @@ int ps_models_remove(struct ps_client *c, const char *dir, const char *name) {
     if (client_ready_for(c, "ps_models_remove"))
         return c->err.code;
     for (uint32_t i = 0; i < c->n_servers && !c->err.code;
-         i++) { /* one after the other: they may share a folder */
+         i++) { /* one after the other: servers may share a folder */
         const struct ps_msg_remove m = {.dir = dir, .name = name};
         struct ps_body b = client_body(c);
         ps_put_remove(&b, &m);

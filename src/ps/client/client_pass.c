@@ -1,4 +1,4 @@
-/* client_pass.c - what happens between steps: the pass barrier, reductions, farewell. */
+/* client_pass.c - calls between steps: the pass barrier, files of the pass, reductions, PS_BYE. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,9 +41,8 @@ int ps_pass_end(struct ps_client *c) {
     c->pass_answers = 0;
     c->pass_dropped = (struct ps_dropped){0};
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
-        if (c->pass <
-            c->links[i]
-                ->from_pass) { /* it is over there; that thread's step is the first of the next */
+        if (c->pass < c->links[i]->from_pass) { /* the pass is over on that thread, and its step is
+                                                   the first of the next pass */
             c->pass_step = c->links[i]->from_step;
             c->pass_answers++;
             continue;
@@ -142,7 +141,7 @@ int ps_reduce_start(struct ps_client *c, const double *v, size_t n) {
     return client_ask(c, c->dense[0], WIRE_PS_REDUCE, &b, done_reduce, q, 0);
 }
 
-/* The oldest one leaves the list. */
+/* Removes the oldest reduction from the list and copies its result to v. Returns 1 or an error. */
 static int collect(struct ps_client *c, double *v, size_t n) {
     struct reducing *q = c->reductions;
     if (q->n != n)
@@ -185,9 +184,10 @@ int ps_reduce(struct ps_client *c, double *v, size_t n) {
 
 int ps_barrier(struct ps_client *c) { return ps_reduce(c, NULL, 0); }
 
-/* --- farewell --- */
+/* --- PS_BYE --- */
 
-/* The server is told that its answer has come: it may forget this trainer, and end. */
+/* Confirms to the server that its answer has arrived: the server may then forget this trainer and
+ * end. */
 static int done_bye(struct ps_client *c, struct pending_request *r, const struct answer *a,
                     struct pd_err *err) {
     struct server_link *l = a->link;

@@ -1,13 +1,11 @@
-/* client_save.c - models: trainer 0 has all server threads write their parts, then says to every
- * server that the model is whole.
+/* client_save.c - models: trainer 0 lets all server threads write their parts, then lets every
+ * server commit the model.
  *
  *     ps_save_start: PS_SAVE to every thread ─▶ all parts are written ─▶ copies of the parts
  *                    ─▶ PS_COMMIT to server 0, 1, ... ─▶ done
  *
- * Requests of a link are taken in order and a step needs this trainer's PS_STEP_END, so what the
- * servers save is the state between two steps, the same everywhere, though this trainer goes on at
- * once.
- */
+ * Requests of a link are taken in order, and a step needs this trainer's PS_STEP_END. So all
+ * servers save the state between the same two steps, although this trainer continues at once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,19 +21,19 @@ _Static_assert((int)MODEL_LAYERS_MAX == (int)PS_LAYERS_MAX, "what is written can
 struct ps_client_saving {
     struct model_manifest m;
     struct answered {
-        struct model_part *parts; /* with its layers, the highest first */
+        struct model_part *parts; /* the part's files, the highest layer first */
         uint32_t n;
-    } * of;         /* [n_links]: of the dense threads, then the sparse ones */
-    uint64_t *rows; /* [n_sparse] */
+    } * of;         /* [n_links]: dense threads, then sparse threads */
+    uint64_t *rows; /* [n_sparse]: rows of each table */
     char *dir, *name;
     uint64_t tag;
-    uint32_t parts_left; /* not written yet */
+    uint32_t parts_left; /* parts that are not written yet */
     uint32_t n_copies;
-    struct ps_copies *copies; /* NULL: not begun */
-    uint32_t server;          /* the one that is to commit */
-    int committing;           /* it was asked */
-    int notes;                /* wanted: how far each stream is */
-    char *unsaid;             /* may be NULL */
+    struct ps_copies *copies; /* NULL: copying has not begun */
+    uint32_t server;          /* the next server to commit */
+    int committing;           /* 1: PS_COMMIT is under way */
+    int notes;                /* 1: each stream's position is saved */
+    char *unsaid;             /* note for streams without a note; may be NULL */
     struct pd_buf text;
 };
 
@@ -63,7 +61,8 @@ void client_save_release(struct ps_client *c) {
     c->last_copied = NULL;
 }
 
-/* The lines of a trainer's note, one a stream. */
+/* Reads the lines of a trainer's note, one per stream. Returns 0, or -1: malformed, or no memory.
+ */
 static int set_stream_notes(struct model_resume *r, const struct ps_msg_saved_note *note) {
     const uint8_t *p = note->text;
     size_t n = note->n_text;
@@ -137,7 +136,7 @@ static int done_save(struct ps_client *c, struct pending_request *r, const struc
     return s->notes ? read_notes(&s->m.resume, &m, err) : 0;
 }
 
-/* The parts in the order of the threads. */
+/* Lists the parts in the order of the threads. */
 static int list_parts(const struct ps_client *c, struct ps_client_saving *s) {
     size_t n = 0;
     for (uint32_t i = 0; i < c->n_links; i++)
@@ -258,8 +257,8 @@ static int done_commit(struct ps_client *c, struct pending_request *r, const str
     return ps_get_empty(&a->body, &m, err);
 }
 
-/* Server after server, since they may share one folder: the first renames it, the others find it
- * there. */
+/* Servers commit one after the other, since they may share a folder: the first renames it, and the
+ * others find it renamed. */
 static int ask_commit(struct ps_client *c) {
     struct ps_client_saving *s = c->saving;
     const struct ps_msg_commit m = {.after = s->m.step,
@@ -274,14 +273,14 @@ static int ask_commit(struct ps_client *c) {
     return client_ask(c, c->servers[s->server].links[0], WIRE_PS_COMMIT, &b, done_commit, NULL, 0);
 }
 
-/* Nothing more will come by itself. */
+/* 1: no answer is outstanding, so advance_save has something to do. */
 static int save_waits(const struct ps_client *c) {
     const struct ps_client_saving *s = c->saving;
     return !s ||
            (!s->parts_left && !s->committing && !(s->copies && client_copies_wait(s->copies)));
 }
 
-/* 1: there are files to be copied. */
+/* Copies parts if copies are wanted. Returns 1 while copies are not complete. */
 static int copy_parts(struct ps_client *c) {
     struct ps_client_saving *s = c->saving;
     char folder[PATH_MAX];
@@ -300,7 +299,8 @@ static int copy_parts(struct ps_client *c) {
     return client_copies_go_on(c, s->copies);
 }
 
-/* The next save's lower layers are there; without memory for the name they are copied again. */
+/* Remembers the folder, so that the next save can link its lower layers. Without memory for the
+ * name, these are copied again. */
 static void remember_copies(struct ps_client *c, const struct ps_client_saving *s) {
     char folder[PATH_MAX];
     free(c->last_copied);
@@ -310,7 +310,7 @@ static void remember_copies(struct ps_client *c, const struct ps_client_saving *
             : NULL;
 }
 
-/* 1: under way, 0: done. */
+/* Advances a save. Returns 1: under way, 0: done or failed. */
 static int advance_save(struct ps_client *c) {
     struct ps_client_saving *s = c->saving;
     if (!s || c->err.code || !save_waits(c))
@@ -356,10 +356,11 @@ int ps_save(struct ps_client *c, const struct ps_save_opts *o) {
 int ps_note(struct ps_client *c, uint64_t after, const char *text, size_t n) {
     if (client_ready_for(c, "ps_note"))
         return c->err.code;
-    const struct ps_msg_note m = {.after =
-                                      c->geo ? c->step : after, /* its steps are not the servers' */
-                                  .text = (const uint8_t *)text,
-                                  .n_text = (uint32_t)n};
+    const struct ps_msg_note m = {
+        .after =
+            c->geo ? c->step : after, /* in geo mode the trainer's steps are not the servers' */
+        .text = (const uint8_t *)text,
+        .n_text = (uint32_t)n};
     struct ps_body b = client_body(c);
     ps_put_note(&b, &m);
     return client_ask(c, c->dense[0], WIRE_PS_NOTE, &b, NULL, NULL, 0);
@@ -380,7 +381,7 @@ static int done_day(struct ps_client *c, struct pending_request *r, const struct
     return 0;
 }
 
-/* The servers forget the key lists that they know. */
+/* The servers forget their key lists, so the client must not use the numbers. */
 static void forget_lists(struct ps_client *c) {
     for (uint32_t i = 0; i < 2 * c->decl.n_sparse; i++)
         if (c->last[i])
@@ -405,7 +406,7 @@ int ps_day_end(struct ps_client *c, struct ps_day *out) {
 static int done_load(struct ps_client *c, struct pending_request *r, const struct answer *a,
                      struct pd_err *err) {
     struct ps_msg_loaded m;
-    uint64_t *v = r->arg; /* step and pass, of a checkpoint */
+    uint64_t *v = r->arg; /* step and pass of a checkpoint; may be NULL */
     c->n_calls--;
     if (ps_get_loaded(&a->body, &m, err))
         return err->code;

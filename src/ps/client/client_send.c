@@ -1,4 +1,4 @@
-/* client_send.c - requests leave, answers come back, waits end. */
+/* client_send.c - sends requests, handles answers, and waits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 
 enum { WAIT_LOG_S = 10 };
 
-/* The servers hear why this trainer fails, so that the first cause, and not its consequences,
- * stands in every log. */
+/* Sends the servers the reason why this trainer fails, so that every log has the first cause and
+ * not its consequences. */
 void client_tell_servers(const struct ps_client *c, const struct pd_err *why, int relayed) {
     for (uint32_t i = 0; i < c->n_links; i++)
         if (c->links[i]->state >= LINK_DECLARING && c->links[i]->conn) {
@@ -37,7 +37,7 @@ int client_fail(struct ps_client *c, int code, const char *fmt, ...) {
 
 /* --- the table of outstanding requests --- */
 
-/* Slots are reused; the id's upper part tells a late answer from the one that is due. */
+/* Slots are reused; the upper part of the id distinguishes a late answer from the expected one. */
 static struct pending_request *new_request(struct ps_client *c) {
     size_t i = 0;
     while (i < c->n_requests && c->requests[i].id)
@@ -146,9 +146,9 @@ static void local_fail(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
 const struct ps_shard_ops client_local_ops = {
     .answer = local_answer, .fail = local_fail, .place = client_rows_place};
 
-/* The shard in this process gets a frame whose sections are the caller's memory. It keeps a push
- * until its step is applied: keys it needs no longer then, values stay as they are (see
- * client_wait_pulls), what was seen (section 3) is copied. */
+/* The shard in this process gets a frame whose sections are the caller's memory. The shard keeps a
+ * push until its step is applied: it no longer needs the keys, the values stay unchanged (see
+ * client_wait_pulls), and the shows and clicks (section 3) are copied here. */
 static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const struct ps_body *b,
                       void (*release)(void *), void *release_arg) {
     enum { SPACE = 192 };
@@ -173,9 +173,9 @@ static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const str
     return c->err.code;
 }
 
-/* Under a barrier a server can do nothing with a step before its end, and its end is followed by a
- * pull or a wait: on one machine, where the way takes no time, it is woken once for all of it and
- * not for each push. */
+/* Under a barrier a server does not work on a step before its end, and a pull or a wait follows
+ * that end. On one machine, where sending takes no time, delaying the pushes wakes the server once
+ * for all of them instead of once per push. */
 static int may_be_delayed(const struct ps_client *c, uint16_t type) {
     return c->rule->barrier &&
            (type == WIRE_PS_PUSH_DENSE || type == WIRE_PS_PUSH_ROWS || type == WIRE_PS_STEP_END);
@@ -274,7 +274,7 @@ int client_poll(struct ps_client *c) {
     return client_receive(c);
 }
 
-/* Ends with an answer, or with the connection: client_link.c gives up in time. */
+/* Ends with an answer, or when client_link.c gives up the connection. */
 int client_wait_link(struct ps_client *c, struct server_link *l, uint32_t n_asked) {
     client_flush_links(c);
     while (!c->shard && !c->err.code && l->n_asked > n_asked)
@@ -282,7 +282,7 @@ int client_wait_link(struct ps_client *c, struct server_link *l, uint32_t n_aske
     return c->err.code;
 }
 
-/* The servers that have not answered; which trainer they wait for, they log themselves. */
+/* Logs the servers that have not answered. A server logs by itself for which trainer it waits. */
 static void log_wait(const struct ps_client *c, const char *what, uint64_t s) {
     char text[300] = "";
     size_t n = 0, named = 0;

@@ -7,7 +7,7 @@
 #include "ps/client/client_int.h"
 #include "ps/plan/sum_tree.h"
 
-/* --- memory that is used again and again --- */
+/* --- reused memory --- */
 
 static void rows_put(struct ps_client *c, struct rows *r) {
     if (!r || --r->refs)
@@ -80,7 +80,7 @@ static void out_release(void *arg) {
 void client_step_release(struct ps_client *c) {
     for (uint32_t i = 0; c->last && i < c->decl.n_sparse * 2; i++)
         rows_put(c, c->last[i]);
-    for (size_t i = 0; i < c->n_requests; i++) /* answers that never came */
+    for (size_t i = 0; i < c->n_requests; i++) /* requests without an answer */
         if (c->requests[i].id && c->requests[i].type == WIRE_PS_PULL_ROWS)
             rows_put(c, c->requests[i].arg);
         else if (c->requests[i].id && c->requests[i].type == WIRE_PS_PULL_DENSE &&
@@ -113,9 +113,9 @@ void client_step_release(struct ps_client *c) {
     free(c->queued);
 }
 
-/* --- dense pulls: those that come together leave together --- */
+/* --- dense pulls: queued pulls are sent together --- */
 
-/* Of plane * n_dense + parameter: state lies as the values do. */
+/* `id` is plane * n_dense + parameter. All planes of a parameter have the same segments. */
 static const struct ps_seg *thread_segment(const struct ps_client *c, uint32_t id,
                                            uint32_t thread) {
     return &c->segs[(size_t)(id % c->decl.n_dense) * c->n_dense + thread];
@@ -136,7 +136,7 @@ int client_pull_dense(struct ps_client *c, int id, float *out) {
     return 0;
 }
 
-/* The answer to a pull. */
+/* Reads the answer to a pull and checks its step. */
 static int get_pulled(struct ps_client *c, const struct answer *a, struct ps_msg_pulled *m,
                       struct pd_err *err) {
     if (ps_get_pulled(&a->body, m, err))
@@ -196,7 +196,7 @@ int client_flush(struct ps_client *c) {
         b->refs++;
         c->n_pulls++;
         if (client_ask(c, c->dense[t], WIRE_PS_PULL_DENSE, &body, done_dense, b, 0))
-            break; /* the client has failed; ps_client_free drops what is outstanding */
+            break; /* the client has failed; ps_client_free releases outstanding requests */
     }
     if (!--b->refs)
         free(b);
@@ -205,7 +205,8 @@ int client_flush(struct ps_client *c) {
 
 /* --- rows --- */
 
-/* Split the keys by server thread, each part ascending as the whole is. -1: they are not. */
+/* Splits the keys by server thread; each part is ascending. Returns -1 if the keys are not
+ * ascending. */
 static int split_keys(const struct ps_client *c, struct rows *r, const uint64_t *keys) {
     uint32_t n_threads = c->n_sparse;
     size_t n = r->n;
@@ -222,8 +223,8 @@ static int split_keys(const struct ps_client *c, struct rows *r, const uint64_t 
         r->begin[ps_row_thread(keys[i], n_threads) + 1]++;
     for (uint32_t t = 0; t < n_threads; t++)
         r->begin[t + 1] += r->begin[t];
-    for (size_t i = 0; i < n;
-         i++) { /* begin[t] runs to the end of part t, then everything moves up by one */
+    for (size_t i = 0; i < n; i++) { /* here begin[t] counts up to the end of part t; afterwards all
+                                        are shifted by one */
         size_t at = r->begin[ps_row_thread(keys[i], n_threads)]++;
         r->keys[at] = keys[i];
         r->pos[at] = (uint32_t)i;
@@ -276,7 +277,7 @@ float *client_rows_place(void *arg, uint64_t req, size_t floats) {
     return q->n * q->dim == floats ? q->out : NULL;
 }
 
-/* ahead: as they are after the step that is being made. */
+/* ahead 1: the values after the current step; 0: the values before it. */
 static int pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys, float *out,
                      enum ps_pull_mode mode, uint32_t ahead) {
     if (client_flush(c))
@@ -307,7 +308,7 @@ static int pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *k
                                            .n_keys = k};
         struct ps_body b = client_body(c);
         ps_put_pull_rows(&b, &m);
-        struct outgoing *o = out_new(c, 0); /* the keys are kept with the request */
+        struct outgoing *o = out_new(c, 0); /* keeps the keys with the request */
         if (!o) {
             client_fail(c, PD_ENOMEM, "no memory for a pull");
             break;
@@ -328,8 +329,8 @@ int client_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *k
     return pull_rows(c, table, n, keys, out, mode, 0);
 }
 
-/* In this process the shard would keep what is the caller's, and under geo this trainer makes the
- * values itself. */
+/* Pulls rows for the next step. A local shard would keep the caller's memory, and under geo this
+ * trainer computes the values itself: both pull at the end of the step instead. */
 int client_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *keys,
                           float *out) {
     if (!c->shard && !c->geo)
@@ -357,7 +358,7 @@ int client_wait_pulls(struct ps_client *c) {
 
 /* --- pushes --- */
 
-/* The streams of the contribution that is being made. */
+/* The streams of the current contribution. */
 static struct ps_range streams_of_push(const struct ps_client *c) {
     const struct step_part *p = c->n_parts ? &c->parts[c->n_parts - 1] : NULL;
     return p ? (struct ps_range){p->lo, p->hi}
@@ -396,7 +397,7 @@ int client_push_dense(struct ps_client *c, int id, const float *grad) {
     return c->err.code;
 }
 
-/* Are these the keys of the last pull? */
+/* Whether these are the keys of an earlier pull whose list the servers still know. */
 static int same_keys(const struct ps_client *c, const struct rows *r, size_t n,
                      const uint64_t *keys) {
     if (!r || !r->list || r->n != n)
@@ -409,8 +410,9 @@ static int same_keys(const struct ps_client *c, const struct rows *r, size_t n,
     return 1;
 }
 
-/* One thread's part: from the caller's memory when there is only one, else gathered. Of what was
- * seen (NULL: one show each, where it is wanted at all) a copy stands behind the gathered rows. */
+/* Pushes one thread's part: from the caller's memory if there is only one thread, otherwise
+ * gathered. If the table's rows come and go, a copy of `seen` stands behind the gathered rows
+ * (NULL: one show each). */
 static int push_part(struct ps_client *c, int table, struct rows *r, uint32_t t, const float *grad,
                      const uint32_t *seen) {
     size_t lo = r->begin[t], n = r->begin[t + 1] - lo, dim = r->dim,
@@ -477,7 +479,7 @@ int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *k
 /* --- the end of a step --- */
 
 void client_keep_sums(struct ps_client *c, const struct step_sums *s) {
-    if (c->n_sums == CLIENT_STATS_KEPT) { /* nobody collects them: the oldest goes */
+    if (c->n_sums == CLIENT_STATS_KEPT) { /* no call collects them: drops the oldest */
         c->first_sum = (c->first_sum + 1) % CLIENT_STATS_KEPT;
         c->n_sums--;
         c->n_sums_asked--;
@@ -498,15 +500,15 @@ static int done_sums(struct ps_client *c, struct pending_request *r, const struc
     return 0;
 }
 
-/* A thread that no pull has touched for some steps is asked how far it is, so that nobody runs
- * ahead of the barrier. */
+/* If no pull has reached a thread for some steps, waits until it is close, so that this trainer
+ * does not run ahead of the barrier. */
 static int bound_ahead(struct ps_client *c) {
     for (uint32_t i = c->shard ? c->n_links : 0;
-         /* one in this process keeps up */ i < c->n_links && !c->err.code; i++) {
+         /* a shard in this process is never behind */ i < c->n_links && !c->err.code; i++) {
         struct server_link *l = c->links[i];
         if (c->step <= l->applied + CLIENT_AHEAD)
             continue;
-        struct dense_batch *b = pd_calloc(1, sizeof *b); /* an empty one */
+        struct dense_batch *b = pd_calloc(1, sizeof *b); /* an empty pull */
         if (!b)
             return client_fail(c, PD_ENOMEM, "no memory for a pull");
         b->refs = 1;
@@ -519,7 +521,7 @@ static int bound_ahead(struct ps_client *c) {
     return c->err.code;
 }
 
-/* The end of this step for one server thread, with n numbers of each contribution. */
+/* Writes the end of this step for one server thread, with n numbers per contribution. */
 static void put_step_end(const struct ps_client *c, const struct server_link *l, uint64_t n_samples,
                          const double *stats, uint32_t n, struct ps_body *b) {
     double words[PS_PARTS_MAX * (1 + PS_STATS_MAX)];
@@ -539,8 +541,8 @@ static void put_step_end(const struct ps_client *c, const struct server_link *l,
     ps_put_step_end(b, &m);
 }
 
-/* Under a barrier pulls that were asked for before are waited for: an answer that is lost is made
- * again, and the values of this step are gone once it is applied. */
+/* Under a barrier, first waits for the pulls of this step: a lost answer is computed again, and the
+ * values of this step are gone once it is applied. */
 int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats) {
     if (client_flush(c) || (c->rule->barrier && client_wait(c, pulls_done, "the parameters")))
         return c->err.code;
@@ -558,6 +560,7 @@ int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats
     c->step++;
     c->n_parts = 0;
     c->n_pulls_ahead = c->n_out_ahead = 0;
-    return c->rule->barrier ? bound_ahead(c)
-                            : c->err.code; /* without one there is nothing to run ahead of */
+    return c->rule->barrier
+               ? bound_ahead(c)
+               : c->err.code; /* without a barrier the trainer cannot run ahead of it */
 }
