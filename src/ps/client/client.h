@@ -91,21 +91,18 @@ enum { PS_JOB_MAX = 64 };
 int ps_job_of_environ(char out[PS_JOB_MAX], struct pd_err *err);
 
 struct ps_client;
-int ps_client_new(struct ps_client **out, const struct ps_client_opts *opts,
-                  struct pd_err *err); /* copies the strings and the key of opts; output_dir, log
-                                          and crew must outlive the client */
-void ps_client_free(
-    struct ps_client *c); /* without ps_bye before, the other trainers see this trainer as gone */
+/* Copies the strings and the key of opts; output_dir, log and crew must outlive the client. */
+int ps_client_new(struct ps_client **out, const struct ps_client_opts *opts, struct pd_err *err);
+/* Without ps_bye before, the other trainers see this trainer as gone. */
+void ps_client_free(struct ps_client *c);
 const struct pd_err *ps_client_err(const struct ps_client *c);
 
 /* --- declaration: before ps_start, alike in every trainer --- */
 
-int ps_declare_dense(
-    struct ps_client *c,
-    const struct ps_dense_spec *spec); /* returns an id >= 0, counted from 0, or PD_E* */
-int ps_declare_table(
-    struct ps_client *c,
-    const struct ps_table_spec *spec); /* the same; table ids are counted separately */
+/* Returns an id >= 0, counted from 0, or PD_E*. */
+int ps_declare_dense(struct ps_client *c, const struct ps_dense_spec *spec);
+/* The same; table ids are counted separately. */
+int ps_declare_table(struct ps_client *c, const struct ps_table_spec *spec);
 
 /* BLOCKS. Connects to all servers, trying until the timeout (the message names a missing server),
  * and declares. The first trainer's declaration counts; a later declaration that differs is refused
@@ -164,8 +161,8 @@ int ps_pull_rows_next(struct ps_client *c, int table, size_t n, const uint64_t *
  * pull or wait. Handles answers that have arrived. Never blocks. */
 int ps_flush(struct ps_client *c);
 
-int ps_wait(struct ps_client
-                *c); /* BLOCKS until all pulls are complete and all pushed buffers may be reused */
+/* BLOCKS until all pulls are complete and all pushed buffers may be reused. */
+int ps_wait(struct ps_client *c);
 
 /* Divides a step into several contributions. Until the next ps_part or ps_step_end, pushes belong
  * to the streams [lo, hi), which must be this trainer's. ps_step_end ends the step for all
@@ -207,10 +204,10 @@ int ps_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, si
  * without stats do not appear. At most 1024 sums are kept; then the oldest are dropped. */
 int ps_step_stats(struct ps_client *c, uint64_t *step, uint64_t *n_samples,
                   double out[PS_STATS_MAX]);
-int ps_wait_stats(struct ps_client *c); /* BLOCKS until the sums of every step that was ended with
-                                           stats have arrived */
-size_t ps_stats_pending(
-    const struct ps_client *c); /* steps whose sums have not arrived or were not collected */
+/* BLOCKS until the sums of every step that was ended with stats have arrived. */
+int ps_wait_stats(struct ps_client *c);
+/* Steps whose sums have not arrived or were not collected. */
+size_t ps_stats_pending(const struct ps_client *c);
 
 uint64_t ps_step(const struct ps_client *c); /* number of the next step; the first is 0 */
 
@@ -297,8 +294,8 @@ struct ps_saved {
     int changes;          /* 1: a delta save, with some rows in files of earlier saves */
     uint8_t hash[16];     /* XXH3-128 of manifest.json in canonical form */
 };
-const struct ps_saved *ps_last_saved(
-    const struct ps_client *c); /* zeros before the first save is done */
+/* Zeros before the first save is done. */
+const struct ps_saved *ps_last_saved(const struct ps_client *c);
 
 /* Sends this trainer's note for checkpoints: one line for each of its streams, at most
  * PS_NOTE_MAX - 1 bytes and a newline, valid after `after` steps (ps_step; before ps_step_end:

@@ -252,24 +252,23 @@ int client_call(struct ps_client *c, struct server_link *l, uint16_t type, const
 /* The same, but client_calls_done does not wait for the answer. */
 int client_ask(struct ps_client *c, struct server_link *l, uint16_t type, const struct ps_body *b,
                done_fn done, void *arg, uint32_t index);
-int client_ready_for(struct ps_client *c,
-                     const char *what); /* checks that the client is started and has not failed, and
-                                           sends queued pulls; 0 or PD_E* */
+/* Checks that the client is started and has not failed, and sends queued pulls; 0 or PD_E*. */
+int client_ready_for(struct ps_client *c, const char *what);
+/* Sends PS_DECLARE on the link's current connection only. */
 int client_declare(struct ps_client *c, struct server_link *l, const struct pd_buf *b,
-                   done_fn done); /* sends PS_DECLARE on the link's current connection only */
+                   done_fn done);
 struct pending_request *client_pending(struct ps_client *c, const struct server_link *l,
                                        uint16_t type);
-int client_wait_link(
-    struct ps_client *c, struct server_link *l,
-    uint32_t n_asked); /* BLOCKS until at most n_asked requests of the link have no answer */
+/* BLOCKS until at most n_asked requests of the link have no answer. */
+int client_wait_link(struct ps_client *c, struct server_link *l, uint32_t n_asked);
 void client_tell_servers(const struct ps_client *c, const struct pd_err *why, int relayed);
 void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg);
 extern const struct ps_shard_ops client_local_ops;
-int client_poll(
-    struct ps_client *c); /* sends what is held back and handles answers that have arrived */
+/* Sends what is held back and handles answers that have arrived. */
+int client_poll(struct ps_client *c);
 int client_receive(struct ps_client *c); /* only handles answers */
-int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c),
-                const char *what); /* BLOCKS until ready(c); `what` is for the log */
+/* BLOCKS until ready(c); `what` is for the log. */
+int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c), const char *what);
 int client_calls_done(const struct ps_client *c);
 int client_done_nothing(struct ps_client *c, struct pending_request *r, const struct answer *a,
                         struct pd_err *err);
@@ -279,20 +278,20 @@ struct server_link *client_add_link(struct ps_client *c, uint32_t server, int po
 int client_connect_all(struct ps_client *c); /* BLOCKS until every server thread was reached */
 uint64_t client_connect_ms(const struct ps_client *c); /* time for a server to come up */
 int ps_link_declare(struct server_link *l);
+/* NULL: out of memory. */
 struct sent *ps_link_keep(struct server_link *l, uint16_t type, uint64_t id, int asks,
                           const struct net_sec *sec, uint32_t n_sec, void (*release)(void *),
-                          void *release_arg); /* NULL: out of memory */
+                          void *release_arg);
 /* Sends a kept frame now, or when the connection is back. soon: 1: on one machine it may wait for a
  * later frame with soon 0, or for client_flush_links. Returns 0 or PD_ENOMEM. */
 int ps_link_send(struct server_link *l, struct sent *s, int soon);
-void client_flush_links(
-    struct ps_client *c); /* sends all frames that are held back; call before each wait */
+/* Sends all frames that are held back; call before each wait. */
+void client_flush_links(struct ps_client *c);
 void ps_link_answered(struct server_link *l, uint64_t id);
-int client_ask_taken(struct ps_client *c); /* makes sure that an answer follows every frame that
-                                              holds memory of the caller */
-int client_bound_sent(
-    struct ps_client *c,
-    struct server_link *l); /* bounds the number of frames that are kept for the link; may BLOCK */
+/* Makes sure that an answer follows every frame that holds memory of the caller. */
+int client_ask_taken(struct ps_client *c);
+/* Bounds the number of frames that are kept for the link; may BLOCK. */
+int client_bound_sent(struct ps_client *c, struct server_link *l);
 void client_links_release(struct ps_client *c);
 
 /* client_step.c: the calls of the same name in client.h with checked arguments, by the servers */
@@ -307,9 +306,9 @@ int client_push_dense(struct ps_client *c, int id, const float *grad);
 int client_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
                      const float *grad, const uint32_t *seen);
 int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats);
-void client_keep_sums(struct ps_client *c,
-                      const struct step_sums *s); /* keeps the sums for ps_step_stats */
-int client_flush(struct ps_client *c);            /* sends queued pulls */
+/* Keeps the sums for ps_step_stats. */
+void client_keep_sums(struct ps_client *c, const struct step_sums *s);
+int client_flush(struct ps_client *c); /* sends queued pulls */
 void client_step_release(struct ps_client *c);
 
 /* client_save.c */
@@ -325,9 +324,8 @@ int client_copies_new(struct ps_client *c, struct ps_copies **out, const char *f
 void client_copies_free(struct ps_copies *k);
 void client_copies_add(struct ps_client *c, struct ps_copies *k, uint32_t thread, uint32_t server,
                        const struct model_part *files, uint32_t n);
-int client_copies_go_on(
-    struct ps_client *c,
-    struct ps_copies *k); /* sends the next requests; 1: some copies are not complete */
+/* Sends the next requests; 1: some copies are not complete. */
+int client_copies_go_on(struct ps_client *c, struct ps_copies *k);
 int client_copies_wait(const struct ps_copies *k); /* 1: it only waits for answers */
 
 /* client_geo.c: the same calls in geo mode */
@@ -342,12 +340,12 @@ int geo_push_dense(struct ps_client *c, int id, const float *grad);
 int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
                   const float *grad);
 int geo_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats);
-int geo_pass_end(
-    struct ps_client *c); /* exchanges what is left; call before the barrier of the pass */
-void geo_forget(
-    struct ps_client *c); /* call when the servers' values have changed: after a pass or a load */
+/* Exchanges what is left; call before the barrier of the pass. */
+int geo_pass_end(struct ps_client *c);
+/* Call when the servers' values have changed: after a pass or a load. */
+void geo_forget(struct ps_client *c);
 uint64_t geo_steps(const struct ps_client *c);
-uint64_t geo_steps_in(const struct ps_client *c, uint64_t first,
-                      uint64_t end); /* steps between the exchanges `first` and `end` */
+/* Steps between the exchanges `first` and `end`. */
+uint64_t geo_steps_in(const struct ps_client *c, uint64_t first, uint64_t end);
 
 #endif

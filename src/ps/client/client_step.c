@@ -503,8 +503,8 @@ static int done_sums(struct ps_client *c, struct pending_request *r, const struc
 /* If no pull has reached a thread for some steps, waits until it is close, so that this trainer
  * does not run ahead of the barrier. */
 static int bound_ahead(struct ps_client *c) {
-    for (uint32_t i = c->shard ? c->n_links : 0;
-         /* a shard in this process is never behind */ i < c->n_links && !c->err.code; i++) {
+    /* A shard in this process is never behind. */
+    for (uint32_t i = c->shard ? c->n_links : 0; i < c->n_links && !c->err.code; i++) {
         struct server_link *l = c->links[i];
         if (c->step <= l->applied + CLIENT_AHEAD)
             continue;

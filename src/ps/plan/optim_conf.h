@@ -37,10 +37,10 @@ int ps_optim_conf_set(struct ps_optim_conf *c, const char *name, const char *val
 /* Checks rules that involve several settings, such as a schedule that lacks its numbers. Returns 0
  * or PD_ECONF. */
 int ps_optim_conf_check(const struct ps_optim_conf *c, struct pd_err *err);
-void ps_optim_conf_text(const struct ps_optim_conf *c,
-                        struct pd_buf *out); /* Appends the text with its NUL. */
-int ps_optim_conf_parse(struct ps_optim_conf *c, const char *text,
-                        struct pd_err *err); /* Parses and checks a text. Returns 0 or PD_ECONF. */
+/* Appends the text with its NUL. */
+void ps_optim_conf_text(const struct ps_optim_conf *c, struct pd_buf *out);
+/* Parses and checks a text. Returns 0 or PD_ECONF. */
+int ps_optim_conf_parse(struct ps_optim_conf *c, const char *text, struct pd_err *err);
 
 /* The point of the training at which an update is applied. */
 struct ps_schedule_at {

@@ -19,7 +19,7 @@ struct ps_update_rule {
 };
 
 const struct ps_update_rule *ps_update_rule_find(const char *name); /* NULL: unknown name */
-const struct ps_update_rule *ps_update_rule_at(
-    size_t i); /* row i of the table; NULL past the end */
+/* Row i of the table; NULL past the end. */
+const struct ps_update_rule *ps_update_rule_at(size_t i);
 
 #endif

@@ -44,9 +44,8 @@ struct ps_server;
 /* Creates a server. When it returns 0, all ports accept connections; the first dense port is the
  * last to begin. Returns 0, PD_ENOMEM or an error of listening. */
 int ps_server_new(struct ps_server **out, const struct ps_server_opts *opts, struct pd_err *err);
-int ps_server_run(struct ps_server *s,
-                  struct pd_err *err); /* BLOCKS until the server ends; call once. Returns 0 or the
-                                          first failure */
+/* BLOCKS until the server ends; call once. Returns 0 or the first failure. */
+int ps_server_run(struct ps_server *s, struct pd_err *err);
 void ps_server_stop(struct ps_server *s); /* from any thread */
 void ps_server_free(struct ps_server *s);
 

@@ -92,15 +92,14 @@ enum pd_level server_level(struct ps_server *s, enum pd_level level);
  * PD_ENOMEM. */
 int server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation,
                    const struct pd_err *why);
+/* 1: given up, with the reason in *why; incarnation NULL: any process of the trainer. */
 int server_given_up(struct ps_server *s, uint32_t trainer, const uint64_t *incarnation,
-                    struct pd_err *why); /* 1: given up, with the reason in *why; incarnation NULL:
-                                            any process of the trainer */
+                    struct pd_err *why);
 /* Ends the server with a failure and wakes every thread; only the first failure counts. From any
  * thread. */
 void server_fail(struct ps_server *s, const struct pd_err *why);
-int server_verdict(
-    struct ps_server *s,
-    struct pd_err *why); /* 1: the server was stopped; why->code: the first failure, or 0 */
+/* 1: the server was stopped; why->code: the first failure, or 0. */
+int server_verdict(struct ps_server *s, struct pd_err *why);
 void server_thread_ends(struct server_thread *t); /* after this, `wake` is no longer sent */
 
 /* server_beat.c */
@@ -112,12 +111,12 @@ int server_beat_doubts(const struct ps_server *s, uint32_t trainer, uint64_t inc
 void server_beat_take(struct ps_server *s, int fd, uint32_t trainer, uint64_t incarnation);
 
 /* server_save.c */
-int server_save(void *arg, struct ps_saving *j,
-                struct pd_err *err);            /* for ps_shard_ops; arg is a server_thread */
+/* For ps_shard_ops; arg is a server_thread. */
+int server_save(void *arg, struct ps_saving *j, struct pd_err *err);
 void server_saves_end(struct server_thread *t); /* ends the saves under way without a result */
 
-int server_thread_init(struct ps_server *s, uint32_t index, const int *fds,
-                       struct pd_err *err); /* takes fds[index]; 0 or PD_E* */
+/* Takes fds[index]; 0 or PD_E*. */
+int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, struct pd_err *err);
 void server_thread_run(struct server_thread *t);
 void server_thread_release(struct server_thread *t);
 

@@ -130,21 +130,21 @@ struct barrier {
 int shard_barrier_init(struct barrier *b, uint32_t n_trainers); /* 0 or PD_ENOMEM */
 /* Inserts a trainer in the order of streams. */
 void shard_barrier_join(struct barrier *b, uint32_t trainer, struct ps_range streams);
-int shard_barrier_is_complete(
-    const struct barrier *b); /* 1: every trainer has joined, or was lost before it joined */
+/* 1: every trainer has joined, or was lost before it joined. */
+int shard_barrier_is_complete(const struct barrier *b);
 
 /* Under a rule with a barrier: 1 if every member in the pass has ended step b->step. */
 int shard_barrier_step_ready(const struct barrier *b);
 /* 1 if all members have left the pass and every step is applied. A restarted trainer must send
  * PS_PASS_END again. */
 int shard_barrier_pass_over(const struct barrier *b);
-uint64_t shard_barrier_furthest(
-    const struct barrier *b); /* without a barrier: the highest step of any member */
+/* Without a barrier: the highest step of any member. */
+uint64_t shard_barrier_furthest(const struct barrier *b);
 /* Without a barrier: the lowest step of the members in the pass; if none is in the pass, the
  * highest step of any member. */
 uint64_t shard_barrier_slowest(const struct barrier *b);
-uint64_t shard_barrier_pass_ms(
-    const struct barrier *b); /* time since the first step of this pass ended; 0: none has */
+/* Time since the first step of this pass ended; 0: none has. */
+uint64_t shard_barrier_pass_ms(const struct barrier *b);
 int shard_barrier_steps_under_way(const struct barrier *b);
 
 /* Write the texts of ps_shard_absent and ps_shard_waiting. */

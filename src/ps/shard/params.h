@@ -116,14 +116,14 @@ void ps_params_release(struct ps_params *p); /* frees all parameters; keeps the 
 int ps_params_apply(struct ps_params *p, uint32_t n, uint64_t n_samples, uint64_t pass,
                     struct pd_err *err);
 
-void ps_params_initial_dense(struct ps_params *p,
-                             uint32_t id); /* sets a segment's values to their initial values */
+/* Sets a segment's values to their initial values. */
+void ps_params_initial_dense(struct ps_params *p, uint32_t id);
 /* Copies n rows of a table to out[n * dim] with their values after the last update. Rows that the
  * update did not touch are brought up to date in `out`. */
 void ps_params_gather(const struct ps_params *p, uint32_t id, const uint64_t *keys,
                       const uint32_t *rows, size_t n, float *out);
-uint32_t ps_params_state_width(const struct ps_params *p,
-                               uint32_t id); /* floats of a row's state in a checkpoint */
+/* Floats of a row's state in a checkpoint. */
+uint32_t ps_params_state_width(const struct ps_params *p, uint32_t id);
 /* Ends a day in all tables whose rows age. Returns 0 or PD_ENOMEM. */
 int ps_params_day_end(struct ps_params *p, struct ps_row_policy_day *out, struct pd_err *err);
 

@@ -69,8 +69,8 @@ int ps_saving_image(const struct ps_saving *j, struct model_part *part, struct p
 /* The second half, in any thread of the shard's process while the shard continues. Writes a part
  * with tables and sets *part. */
 int ps_saving_rest(struct ps_saving *j, struct model_part *part, struct pd_err *err);
-void ps_saving_stop(
-    struct ps_saving *j); /* from any thread: makes the second half end soon with PD_EFAIL */
+/* From any thread: makes the second half end soon with PD_EFAIL. */
+void ps_saving_stop(struct ps_saving *j);
 int ps_saving_fd(const struct ps_saving *j); /* the file that is written */
 
 /* What happens when a member is gone for good; the option's names are in this order. */
@@ -133,11 +133,11 @@ int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why
 void ps_shard_fail(struct ps_shard *s, const struct pd_err *why);
 int ps_shard_has_failed(const struct ps_shard *s);
 
-int ps_shard_has_lost(const struct ps_shard *s,
-                      uint32_t trainer); /* 1: this process of the trainer must not come back */
-int ps_shard_all_left(const struct ps_shard *s);  /* 1: every trainer has sent PS_BYE or is lost */
-int ps_shard_all_known(const struct ps_shard *s); /* 1: every trainer has also received the answer
-                                                     to its PS_BYE, or is lost */
+/* 1: this process of the trainer must not come back. */
+int ps_shard_has_lost(const struct ps_shard *s, uint32_t trainer);
+int ps_shard_all_left(const struct ps_shard *s); /* 1: every trainer has sent PS_BYE or is lost */
+/* 1: every trainer has also received the answer to its PS_BYE, or is lost. */
+int ps_shard_all_known(const struct ps_shard *s);
 
 /* Returns the number of trainers that have never declared. `text` gets the first of them, like
  * "trainer 1, 3, 4 and 7 more"; it may be NULL. */

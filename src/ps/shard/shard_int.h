@@ -70,8 +70,8 @@ static inline struct ps_body shard_body(struct ps_shard *s) {
 int shard_answer(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
                  const struct ps_body *b, struct pd_err *err);
 
-int shard_advance(struct ps_shard *s,
-                  struct pd_err *err); /* does and answers all that is complete */
+/* Does and answers all that is complete: steps, reductions, passes, waiting requests. */
+int shard_advance(struct ps_shard *s, struct pd_err *err);
 
 /* Handlers get the frame by reference. A handler that keeps the frame sets *f to NULL. */
 
@@ -88,15 +88,14 @@ int shard_reduce_again(struct ps_shard *s, uint32_t trainer, uint32_t n, uint64_
 void shard_forget_reduced(struct ps_shard *s);
 
 /* shard_replay.c */
-int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
-                   struct pd_err *err); /* its id is not above the last id taken */
+/* Handles a repeated request, whose id is not above the last id taken. */
+int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err);
 /* Sends an answer of section 0 alone, and keeps it for a repeated request. Returns 0, or PD_ENOMEM
  * if the body could not be built. */
 int shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint64_t req,
                       const struct ps_body *b);
-void shard_forget_pulls(
-    struct ps_shard *s,
-    uint32_t trainer); /* drops waiting pulls: the trainer will send them again */
+/* Drops waiting pulls: the trainer will send them again. */
+void shard_forget_pulls(struct ps_shard *s, uint32_t trainer);
 void shard_forget_waiting(struct ps_shard *s, uint32_t trainer); /* drops all waiting requests */
 
 /* shard_step.c */
@@ -116,21 +115,21 @@ struct known_list *shard_known(struct shard_member *m, uint32_t table, uint32_t 
 void shard_step_clear(struct ps_shard *s, struct member_step *p);
 
 /* shard_apply.c */
-int shard_apply(struct ps_shard *s,
-                struct pd_err *err); /* applies step barrier.step, which is complete */
+/* Applies step barrier.step, which is complete. */
+int shard_apply(struct ps_shard *s, struct pd_err *err);
 /* Without a barrier: applies this member's step m->step. */
 int shard_apply_one(struct ps_shard *s, struct shard_member *m, struct pd_err *err);
 
 /* shard_pull.c */
-int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
-               struct pd_err *err); /* handles saves and loads, too */
+/* Handles pulls, and other requests that wait for a step: save, commit, load, end of a day. */
+int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, struct pd_err *err);
 void shard_answer_waiting(struct ps_shard *s);
 
 /* file_queue.c */
 int shard_queue_request(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
                         struct pd_err *err);
-void shard_queue_give_back(struct ps_shard *s,
-                           uint32_t trainer); /* returns its file and drops its request */
+/* Returns its file and drops its request. */
+void shard_queue_give_back(struct ps_shard *s, uint32_t trainer);
 void shard_queue_hand_out(struct ps_shard *s);
 void shard_queue_end_pass(struct ps_shard *s); /* call at the end of a pass */
 void shard_queue_release(struct ps_shard *s);
@@ -146,11 +145,10 @@ int shard_note(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
 void shard_part_name(const struct ps_shard *s, char file[MODEL_FILE_MAX + 1]);
 
 /* delta_files.c */
-void shard_delta_drop(
-    struct ps_shard *s); /* the next save writes all rows, and changes are no longer tracked */
-int shard_delta_changes(
-    const struct ps_shard *s,
-    uint32_t id); /* 1: a delta save writes only the changed rows of this table */
+/* The next save writes all rows, and changes are no longer tracked. */
+void shard_delta_drop(struct ps_shard *s);
+/* 1: a delta save writes only the changed rows of this table. */
+int shard_delta_changes(const struct ps_shard *s, uint32_t id);
 /* Links the files on which a delta save builds into `folder`. Returns 1, or 0: the save must be a
  * base. */
 int shard_delta_go_on(struct ps_shard *s, const char *folder, int full);

@@ -11,12 +11,11 @@ struct ps_dirty_rows {
                    as changed */
 };
 
-int ps_dirty_rows_begin(struct ps_dirty_rows *c,
-                        uint64_t n_rows);            /* c is zeros or released; 0 or PD_ENOMEM */
+/* *c is zeros or released. Returns 0 or PD_ENOMEM. */
+int ps_dirty_rows_begin(struct ps_dirty_rows *c, uint64_t n_rows);
 void ps_dirty_rows_release(struct ps_dirty_rows *c); /* frees the bits and sets *c to zeros */
-uint64_t ps_dirty_rows_count(
-    const struct ps_dirty_rows *c,
-    uint64_t n_rows); /* number of changed rows among the table's n_rows rows */
+/* Number of changed rows among the table's n_rows rows. */
+uint64_t ps_dirty_rows_count(const struct ps_dirty_rows *c, uint64_t n_rows);
 
 static inline int ps_dirty_rows_watched(const struct ps_dirty_rows *c) { return c->bits != 0; }
 

@@ -45,8 +45,8 @@ void ps_lazy_decay_release(struct ps_lazy_decay *d);
 static inline int ps_lazy_decay_active(const struct ps_lazy_decay *d) {
     return d->l1 > 0 || d->l2 > 0;
 }
-int ps_lazy_decay_update(struct ps_lazy_decay *d,
-                         double lr); /* adds an update with this learning rate; 0 or PD_ENOMEM */
+/* Adds an update with this learning rate; 0 or PD_ENOMEM. */
+int ps_lazy_decay_update(struct ps_lazy_decay *d, double lr);
 
 /* Returns 1 when the list must begin anew. The caller then brings every row up to date
  * (ps_lazy_decay_catch_up), calls begin_anew, and uses 1 as every row's `from`. The result depends

@@ -29,8 +29,9 @@ struct ps_row_policy {
     uint64_t n_forgotten; /* candidates removed since there were too many */
 };
 
+/* 0 or PD_ENOMEM. */
 int ps_row_policy_init(struct ps_row_policy *l, const struct pd_row_life *conf, uint64_t seed,
-                       const char *table); /* 0 or PD_ENOMEM */
+                       const char *table);
 void ps_row_policy_release(struct ps_row_policy *l);
 
 /* Adds `shows` to the shows of a key without a row. Returns 0 or PD_ENOMEM. */
@@ -56,8 +57,7 @@ int ps_row_policy_day(struct ps_row_policy *l, struct ps_table *t, struct ps_row
  * candidate. */
 uint64_t ps_row_policy_candidates(const struct ps_row_policy *l);
 void ps_row_policy_list(const struct ps_row_policy *l, struct ps_index_entry *out);
-int ps_row_policy_restore(
-    struct ps_row_policy *l, uint64_t key,
-    uint32_t state); /* 0, PD_ENOMEM, or PD_EDATA: the key is present or the state is invalid */
+/* 0, PD_ENOMEM, or PD_EDATA: the key is present or the state is invalid. */
+int ps_row_policy_restore(struct ps_row_policy *l, uint64_t key, uint32_t state);
 
 #endif

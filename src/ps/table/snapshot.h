@@ -26,10 +26,10 @@ void ps_snapshot_end(struct ps_snapshot *c); /* after the last read; NULL is all
  * those that the caller reads next, and some of them are prefetched. */
 void ps_snapshot_read(const struct ps_snapshot *c, const struct ps_index_entry *rows, size_t n,
                       size_t left, uint32_t first, uint32_t count, float *out);
-uint32_t ps_snapshot_step(const struct ps_snapshot *c,
-                          uint32_t row); /* step of the row's struct ps_row_note */
-void ps_snapshot_seen(const struct ps_snapshot *c, uint32_t row,
-                      struct ps_row_seen *seen); /* zeros where rows do not age */
+/* Step of the row's struct ps_row_note. */
+uint32_t ps_snapshot_step(const struct ps_snapshot *c, uint32_t row);
+/* Zeros where rows do not age. */
+void ps_snapshot_seen(const struct ps_snapshot *c, uint32_t row, struct ps_row_seen *seen);
 
 /* Call after the last read. 0: there was no memory for a copy, and the values read may be wrong. */
 int ps_snapshot_whole(const struct ps_snapshot *c);

@@ -58,34 +58,35 @@ int ps_table_find(struct ps_table *t, const uint64_t *keys, size_t n, int create
  * value. */
 void ps_table_gather(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows, size_t n,
                      float *out);
+/* Weights and state. */
 void ps_table_gather_all(const struct ps_table *t, const uint64_t *keys, const uint32_t *rows,
-                         size_t n, float *out); /* weights and state */
+                         size_t n, float *out);
 
-const float *ps_table_row(const struct ps_table *t,
-                          uint32_t row); /* dim weights, then state * dim floats */
+/* Dim weights, then state * dim floats. */
+const float *ps_table_row(const struct ps_table *t, uint32_t row);
 /* Returns the row for writing. Must be called before any change of its values, of its note's step
  * or of its counts: a snapshot may need the row as it is (snapshot.h). */
 float *ps_table_change(struct ps_table *t, uint32_t row);
-void ps_table_change_rows(struct ps_table *t, const uint32_t *rows, size_t n,
-                          float **out);                         /* the same for n rows */
+/* The same for n rows. */
+void ps_table_change_rows(struct ps_table *t, const uint32_t *rows, size_t n, float **out);
 void ps_table_prefetch(const struct ps_table *t, uint32_t row); /* for a later write */
 struct ps_row_note *ps_table_note(const struct ps_table *t, uint32_t row);
 /* The notes of n rows, NULL for PS_ROW_NONE. They are prefetched for writing. */
 void ps_table_notes(const struct ps_table *t, const uint32_t *rows, size_t n,
                     struct ps_row_note **out);
 struct ps_row_seen *ps_table_seen(const struct ps_table *t, uint32_t row); /* only with ageing */
-void ps_table_remove(struct ps_table *t,
-                     uint64_t key); /* the row must exist; its number will be used again */
+/* The row must exist; its number will be used again. */
+void ps_table_remove(struct ps_table *t, uint64_t key);
 /* Calls `each` for every row in the order of row numbers. `each` must not create or remove rows. */
 void ps_table_each(struct ps_table *t, void (*each)(void *arg, uint32_t row), void *arg);
-uint64_t ps_table_places(
-    const struct ps_table *t); /* all row numbers, also of removed rows, are below */
+/* All row numbers, also of removed rows, are below. */
+uint64_t ps_table_places(const struct ps_table *t);
 uint64_t ps_table_rows(const struct ps_table *t);
 uint32_t ps_table_dim(const struct ps_table *t);
 uint64_t ps_table_bytes(const struct ps_table *t); /* memory in use */
 
-void ps_table_set_initial(struct ps_table *t, float mean,
-                          float std); /* for rows created from now on */
+/* For rows created from now on. */
+void ps_table_set_initial(struct ps_table *t, float mean, float std);
 
 /* ps_index_list_heaps of the table's index. */
 uint64_t ps_table_list(const struct ps_table *t, const struct ps_dirty_rows *only,
