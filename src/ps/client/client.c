@@ -327,8 +327,8 @@ void ps_client_free(struct ps_client *c) {
     if (!c)
         return;
     ps_beat_stop(c->beat);
-    if (c->connected && !c->leaving &&
-        !c->err.code) { /* otherwise the servers would wait for it to come back */
+    /* Otherwise the servers would wait for it to come back. */
+    if (c->connected && !c->leaving && !c->err.code) {
         struct pd_err why = {0};
         pd_fail(&why, PD_EFAIL, "it has left without ps_bye in step %llu",
                 (unsigned long long)c->step);

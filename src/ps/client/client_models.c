@@ -390,8 +390,8 @@ int ps_models_resume(struct ps_client *c, const struct ps_models *models, size_t
 int ps_models_remove(struct ps_client *c, const char *dir, const char *name) {
     if (client_ready_for(c, "ps_models_remove"))
         return c->err.code;
-    for (uint32_t i = 0; i < c->n_servers && !c->err.code;
-         i++) { /* one after the other: servers may share a folder */
+    /* One after the other: servers may share a folder. */
+    for (uint32_t i = 0; i < c->n_servers && !c->err.code; i++) {
         const struct ps_msg_remove m = {.dir = dir, .name = name};
         struct ps_body b = client_body(c);
         ps_put_remove(&b, &m);

@@ -41,8 +41,8 @@ int server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation,
     struct given_up *g = s->given_up[trainer];
     if (!g && (g = s->given_up[trainer] = pd_calloc(1, sizeof *g)))
         g->incarnation = ~incarnation;
-    if (g &&
-        g->incarnation != incarnation) { /* without memory the other threads notice by themselves */
+    /* Without memory the other threads notice by themselves. */
+    if (g && g->incarnation != incarnation) {
         g->incarnation = incarnation;
         g->why = *why;
         wake_all(s);
@@ -130,8 +130,8 @@ static void listen_to(struct ps_server *s) {
     uv_signal_start(&s->told, on_told, SIGUSR1);
     sigemptyset(&told);
     sigaddset(&told, SIGUSR1);
-    pthread_sigmask(SIG_UNBLOCK, &told,
-                    NULL); /* the parent may have blocked it until this handler exists */
+    /* The parent may have blocked it until this handler exists. */
+    pthread_sigmask(SIG_UNBLOCK, &told, NULL);
 }
 
 static void thread_main(void *arg) {

@@ -427,9 +427,8 @@ static void failed_member(struct trainer_conn *p, const struct wire_frame *f) {
         pd_fail(&err, PD_EFAIL, "trainer %u (%s) has failed: %s", p->trainer,
                 net_peer_addr(p->conn), msg);
     p->refused = 1;
-    if (on_lost(p->t) != PS_LOST_FAIL &&
-        (f->req != WIRE_BYE_RELAYED ||
-         err.code == PD_EGONE)) { /* the trainer failed, not the job */
+    /* The trainer failed, not the job. */
+    if (on_lost(p->t) != PS_LOST_FAIL && (f->req != WIRE_BYE_RELAYED || err.code == PD_EGONE)) {
         gone(p->t, p->trainer, &err);
         return;
     }

@@ -138,16 +138,16 @@ void shard_queue_hand_out(struct ps_shard *s) {
         if (m->state != MEMBER_JOINED || !m->task_req)
             continue;
         if (!m->in_pass) {
-            answer_request(s, i, PS_TASK_OVER,
-                           0); /* the trainer's earlier process had ended the pass */
+            /* The trainer's earlier process had ended the pass. */
+            answer_request(s, i, PS_TASK_OVER, 0);
         } else if (s->files.n_back || s->files.n_left) {
             hand_out_to(s, i);
         } else if (s->files.n_done == s->files.n) {
             answer_request(s, i, PS_TASK_OVER, 0);
         } else if (s->params.rule->bounded && m->step < shard_barrier_furthest(&s->barrier)) {
-            answer_request(s, i, PS_TASK_LATER,
-                           0); /* ssp: a trainer behind the furthest one must not wait here, since
-                                  others wait for its steps */
+            /* ssp: a trainer behind the furthest one must not wait here, since others wait for its
+             * steps. */
+            answer_request(s, i, PS_TASK_LATER, 0);
         }
     }
 }

@@ -28,8 +28,8 @@ int shard_answer_kept(struct ps_shard *s, uint32_t trainer, uint16_t type, uint6
         a->data = pd_malloc(n);
         a->cap = a->data ? n : 0;
     }
-    if (n <= sizeof a->small ||
-        n <= a->cap) { /* without memory the answer is sent once and not kept */
+    /* Without memory the answer is sent once and not kept. */
+    if (n <= sizeof a->small || n <= a->cap) {
         a->n = n;
         if (n)
             memcpy(kept_bytes(a), p, n);

@@ -239,8 +239,8 @@ int ps_table_find(struct ps_table *t, const uint64_t *keys, size_t n, int create
     for (; create && i < n; i++) {
         if (rows[i] != PS_ROW_NONE)
             continue;
-        ps_index_find(t->index, &keys[i], 1, &rows[i],
-                      &ignored); /* keys may contain this key twice */
+        /* Keys may contain this key twice. */
+        ps_index_find(t->index, &keys[i], 1, &rows[i], &ignored);
         if (rows[i] == PS_ROW_NONE && create_row(t, keys[i], &rows[i]))
             return PD_ENOMEM;
     }

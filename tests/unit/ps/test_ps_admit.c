@@ -1,5 +1,5 @@
-/* Tables whose rows come and go, by themselves: models of jobs that counted and of jobs that did
- * not, bounds, values, mistakes. Whole jobs: test_ps_row_policy.c. */
+/* Tables whose rows come and go, without whole jobs: models saved with and without counts, bounds,
+ * values, errors. test_ps_row_policy.c has whole jobs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 enum { DIM = 2, SEED = 42 };
 static const double RATE = 0.5;
 
-/* --- models of jobs that counted, and of jobs that did not --- */
+/* --- models saved with counts, and without --- */
 
 static struct ps_client *alone(const struct pd_row_life *life) {
     struct ps_client *c = NULL;
@@ -83,20 +83,18 @@ static void test_models_of_both_kinds_load_into_both(void **state) {
                 read_alone(c, b);
                 assert_memory_equal(a, b, sizeof a);
                 assert_int_equal(ps_day_end(c, &day), 0);
-                assert_int_equal(
-                    day.removed,
-                    to && from ? 3
-                               : 0); /* three shows are worth 0.3; of the other it is not known */
+                /* Three shows have a score of 0.3; a model without counts has no score. */
+                assert_int_equal(day.removed, to && from ? 3 : 0);
                 for (int i = 0; to && !from && i < 3; i++)
                     assert_int_equal(ps_day_end(c, &day), 0);
-                assert_int_equal(day.removed, to ? 3 : 0); /* unseen */
+                assert_int_equal(day.removed, to ? 3 : 0); /* not seen for delete_days */
                 assert_int_equal(ps_bye(c), 0);
                 ps_client_free(c);
             }
     assert_int_equal(pd_rm_tree(dir, NULL), 0);
 }
 
-/* --- by itself: bounds, values, mistakes --- */
+/* --- single tables: bounds, values, errors --- */
 
 static void test_candidates_are_bounded(void **state) {
     (void)state;
@@ -106,9 +104,10 @@ static void test_candidates_are_bounded(void **state) {
     c.admit_candidates = 1024;
     assert_int_equal(ps_row_policy_init(&l, &c, 1, "t"), 0);
     for (uint64_t i = 0; i < 200000; i++) {
-        assert_int_equal(ps_row_policy_show(&l, 1000000 + i, 1), 0); /* never seen again */
+        assert_int_equal(ps_row_policy_show(&l, 1000000 + i, 1), 0); /* shown only once */
         if (i % 40 == 0) {
-            assert_int_equal(ps_row_policy_show(&l, i % 3, 1), 0); /* three that come back */
+            /* Three keys that are shown again. */
+            assert_int_equal(ps_row_policy_show(&l, i % 3, 1), 0);
             admitted |= ps_row_policy_admit(&l, i % 3, i) << i % 3;
         }
         assert_true(ps_row_policy_candidates(&l) <= 1024);
@@ -125,8 +124,8 @@ static void test_chance_is_the_probability(void **state) {
     struct ps_row_policy l;
     uint64_t n = 0;
     assert_int_equal(ps_row_policy_init(&l, &c, 7, "t"), 0);
-    for (uint64_t key = 0; key < 20000;
-         key++) { /* three shows: 1 - 0.95^3 = 0.142625, 2853 +- 49 */
+    /* Three shows: expect 20000 * (1 - 0.95^3) = 2853 +- 49. */
+    for (uint64_t key = 0; key < 20000; key++) {
         assert_int_equal(ps_row_policy_show(&l, key, 2), 0);
         assert_int_equal(ps_row_policy_show(&l, key, 1), 0);
         n += (uint64_t)ps_row_policy_admit(&l, key, 3);
@@ -150,7 +149,7 @@ static void test_who_has_no_row_reads_what_was_asked_for(void **state) {
         for (int i = 0; i < 3; i++) {
             assert_int_equal(ps_pull_rows(cl, 0, 1, &key, a, PS_CREATE), 0);
             assert_int_equal(ps_wait(cl), 0);
-            if (!i || zero) /* l2 moves what nobody touches, too */
+            if (!i || zero) /* l2 also changes rows that no step touches */
                 assert_memory_equal(a, zero ? nothing : b, sizeof a);
             assert_int_equal(ps_push_seen_rows(cl, 0, 1, &key, g, seen), 0);
             assert_int_equal(ps_step_end(cl, 1, NULL, 0), 0);
@@ -158,7 +157,7 @@ static void test_who_has_no_row_reads_what_was_asked_for(void **state) {
         }
         assert_int_equal(ps_pull_rows(cl, 0, 1, &key, a, PS_CREATE), 0);
         assert_int_equal(ps_wait(cl), 0);
-        assert_true(a[0] < b[0] - 0.4f); /* the third show brought it in, with its gradient */
+        assert_true(a[0] < b[0] - 0.4f); /* the third show admitted the row with its gradient */
         ps_client_free(cl);
         ps_client_free(plain);
     }
@@ -175,7 +174,7 @@ static void test_mistakes_are_named(void **state) {
     c = life_conf(0, 0, 1);
     c.show_decay = NAN;
     assert_int_equal(pd_row_life_check(&c, &err), PD_ECONF);
-    struct ps_declaration job; /* under geo the trainers make the rows */
+    struct ps_declaration job; /* under geo the trainers create the rows */
     struct pd_row_life good = life_conf(3, 0, 1);
     struct ps_table_spec t = {.name = "emb", .dim = DIM, .lr_factor = 1, .life = &good};
     ps_declaration_init(&job);
@@ -184,7 +183,7 @@ static void test_mistakes_are_named(void **state) {
     assert_int_equal(ps_optim_conf_init(&job.optim, "sgd", &err), 0);
     job.optim.learning_rate = 0.1;
     assert_int_equal(ps_declaration_add_table(&job, &t, &err), 0);
-    struct pd_row_life bad = life_conf(3, 0.5, 0); /* a name is no format */
+    struct pd_row_life bad = life_conf(3, 0.5, 0); /* a string is no number format */
     struct ps_table_spec odd = {.name = "100%s%s%n", .dim = DIM, .lr_factor = 1, .life = &bad};
     assert_int_equal(ps_declaration_add_table(&job, &odd, &err), PD_ECONF);
     assert_non_null(strstr(err.msg, "table '100%s%s%n': admit_count and"));
@@ -197,7 +196,7 @@ static void test_mistakes_are_named(void **state) {
     ps_declaration_release(&job);
 }
 
-/* A push to such a table says what was seen of each key, and no more clicks than shows. */
+/* A push to such a table has shows and clicks of each key, with no more clicks than shows. */
 static void test_pushes_that_do_not_say_what_was_seen_are_refused(void **state) {
     (void)state;
     static const uint64_t key = 3;

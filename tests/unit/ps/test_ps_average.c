@@ -1,5 +1,5 @@
-/* test_ps_average.c - running means that the servers keep: under every update rule and whatever the
- * optimizer does to gradients, w += average * (sum / samples - w). */
+/* test_ps_average.c - running means that the servers keep. Under every update rule and every
+ * optimizer, w += average * (sum / samples - w). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,7 +67,7 @@ static void follow(const char *update) {
     assert_int_equal(ps_pull_dense(c, f, kept, 3), 0);
     assert_int_equal(ps_wait(c), 0);
     for (int i = 0; i < N; i++)
-        if (!(fabs((double)w[i] - want[i]) <= 1e-3)) /* of values of some hundred */
+        if (!(fabs((double)w[i] - want[i]) <= 1e-3)) /* for values of some hundred */
             fail_msg("%s: value %d is %.9g, not %.9g", update, i, (double)w[i], want[i]);
     assert_true(kept[0] == 2 && kept[2] == 2);
     assert_int_equal(ps_bye(c), 0);

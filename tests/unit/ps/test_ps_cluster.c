@@ -1,5 +1,5 @@
-/* Server threads and clients over loopback: the result does not depend on how the job is cut, nor
- * on timing. */
+/* Server threads and clients over loopback: the result depends neither on how the job is divided
+ * nor on timing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,8 +34,8 @@ static struct toy_result *run(const struct toy *t) {
     return r;
 }
 
-/* The whole job in doubles, stream by stream, with nothing of the system but its initial values and
- * formulas. */
+/* The whole job in doubles, stream by stream. It shares only initial values and formulas with the
+ * system. */
 static void reference(const struct toy *t, double *dense, double *rows) {
     static double G[TOY_VALUES], Gr[TOY_ROWS * TOY_DIM];
     memset(G, 0, sizeof G);
@@ -204,8 +204,8 @@ static void test_nodes_as_parts_give_the_same_bits_for_any_number_of_trainers(vo
         assert_same(row[i].name, want, got);
         free(got);
     }
-    t.parts = 0; /* as one contribution of each trainer the sums associate otherwise: this test can
-                    tell */
+    t.parts = 0; /* one contribution per trainer is summed in another order, so the test must see a
+                    difference */
     t.n_trainers = 5;
     struct toy_result *other = run(&t);
     assert_memory_not_equal(want->dense, other->dense, sizeof want->dense);
@@ -260,7 +260,7 @@ static void read_saved(struct ps_client *c, float *w, float *rows) {
     assert_int_equal(ps_wait(c), 0);
 }
 
-/* Trains a little on n servers and saves; w and rows are what was saved. */
+/* Trains a little on n servers and saves; w and rows are the saved values. */
 static void train_and_save(const char *dir, const char *name, int n_servers, int threads, float *w,
                            float *rows) {
     struct cluster cl;
@@ -320,7 +320,7 @@ static void test_saved_by_some_loaded_by_others(void **state) {
     for (int i = 0; i < 4; i++) {
         train_and_save(dir, "pass-00000", row[i].servers, row[i].threads, i ? w2 : w,
                        i ? rows2 : rows);
-        if (i) { /* the same job, cut otherwise */
+        if (i) { /* the same job with other servers and threads */
             assert_memory_equal(w, w2, sizeof w);
             assert_memory_equal(rows, rows2, sizeof rows);
         }
@@ -368,8 +368,8 @@ static void test_missing_parameters(void **state) {
     assert_int_equal(pd_rm_tree(dir, NULL), 0);
 }
 
-/* Dense values are in memory that trainers map, which a child of fork shares: steps that are made
- * before it has written them are not in it. */
+/* The dense values are in memory that trainers map and that a forked child shares. Steps made
+ * before the child has written the values must not appear in the saved model. */
 static void test_what_is_saved_while_steps_go_on(void **state) {
     (void)state;
     enum { N = 40000 };
@@ -416,7 +416,7 @@ static void test_what_is_saved_while_steps_go_on(void **state) {
     assert_int_equal(pd_rm_tree(dir, NULL), 0);
 }
 
-/* The scheduling policy of the thread of this program that has the name; -1: there is none. */
+/* The scheduling policy of this program's thread with that name; -1: no such thread. */
 static int policy_of(const char *name) {
     DIR *d = opendir("/proc/self/task");
     int policy = -1;
@@ -435,9 +435,9 @@ static int policy_of(const char *name) {
     return policy;
 }
 
-/* SCHED_BATCH for these threads spares a trainer of the same machine a preemption now and then, but
- * it halves the rate of sparse pushes: a woken thread then waits until the trainer's time is over.
- */
+/* SCHED_BATCH for server threads would save a trainer on the same machine a few preemptions. But it
+ * would halve the rate of sparse pushes: a woken thread would wait until the trainer's time slice
+ * ends. */
 static void test_server_threads_have_the_policy_of_their_process(void **state) {
     (void)state;
     struct cluster cl;
@@ -446,7 +446,7 @@ static void test_server_threads_have_the_policy_of_their_process(void **state) {
     struct ps_client *c = open_client(&cl, "sgd");
     const struct ps_dense_spec w = {.name = "w", .n_dims = 1, .shape = {7}, .lr_factor = 1};
     assert_int_equal(ps_declare_dense(c, &w), 0);
-    assert_int_equal(ps_start(c), 0); /* all threads have answered */
+    assert_int_equal(ps_start(c), 0); /* afterwards all threads have answered */
     assert_int_equal(policy_of("ps_dense0"), own);
     assert_int_equal(policy_of("ps_sparse1"), own);
     assert_int_equal(ps_bye(c), 0);

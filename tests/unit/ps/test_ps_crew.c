@@ -1,5 +1,5 @@
-/* test_ps_crew.c - a local server's large parameters updated by several threads: the same bits as
- * by one, under every optimizer. */
+/* test_ps_crew.c - several threads update a local server's large parameters: the same bits as with
+ * one thread, under every optimizer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,8 +42,8 @@ static void crew_run(void *crew, pd_workers_job job, void *arg) {
         assert_int_equal(pthread_join(thread[i], NULL), 0);
 }
 
-/* The values of the two large parameters after some steps; bad: of the last gradient a value of
- * each is no number, and that code is returned. */
+/* Trains and writes the two large parameters to out. bad 1: the last gradient of each has a NaN.
+ * Returns the client's code. */
 static int train(const char *optimizer, int with_crew, float average, int bad, float *out,
                  struct pd_err *why) {
     static float grad[N];
@@ -75,7 +75,7 @@ static int train(const char *optimizer, int with_crew, float average, int bad, f
             grad[i] = (float)((k * 31 + i * 7) % 23 - 11) * 0.3f;
         if (bad && k == STEPS - 1)
             grad[0] = grad[N - 1] =
-                NAN; /* of `more` the first thread's, of `large` also the last one's */
+                NAN; /* `more`: in the first thread's slice; `large`: also in the last one's */
         assert_int_equal(ps_push_dense(c, a, grad, N), 0);
         assert_int_equal(ps_push_dense(c, b, grad + 1, SMALL), 0);
         assert_int_equal(ps_push_dense(c, m, grad, MORE), 0);
@@ -102,7 +102,8 @@ static void test_threads_change_no_bit(void **state) {
             assert_int_equal(train(name, 0, average ? 0.25f : 0, 0, one, &err), 0);
             assert_int_equal(runs, 0);
             assert_int_equal(train(name, 1, average ? 0.25f : 0, 0, several, &err), 0);
-            assert_int_equal(runs, STEPS); /* both large ones at once, the small one without */
+            /* One run per step for both large parameters; none for the small one. */
+            assert_int_equal(runs, STEPS);
             if (memcmp(one, several, sizeof one))
                 fail_msg("%s: the values differ", name);
         }

@@ -1,6 +1,5 @@
-/* The connection of a trainer is cut before, inside and behind every message of a small job, in
- * both directions: the job goes on, and its result is that of an undisturbed one, bit for bit.
- */
+/* The connection of a trainer is cut before, inside and after every message of a small job, in both
+ * directions. The job continues, and its result has the same bits as an undisturbed one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +33,7 @@ static char folder[] = "/tmp/test_ps_cuts.XXXXXX";
 
 static int loads = 1;
 
-/* Trainer 0 saves the model between two steps and loads it again: nothing is changed by that. */
+/* Trainer 0 saves the model between two steps and loads it again, which must change nothing. */
 static int saves_at_2(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
     char path[200];
     struct ps_save_opts o = {.dir = folder, .name = "m"};
@@ -56,7 +55,7 @@ struct outcome {
     uint64_t dropped, repeated;
 };
 
-/* Of the servers' last words. */
+/* Reads the counts that the servers log at their end. */
 static void read_counts(int fd, struct outcome *o) {
     static char text[1 << 18];
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
@@ -114,8 +113,8 @@ static void run(const struct toy *t, struct cut_at at, int every, struct outcome
                  at.frame, (int)at.place, err.msg);
 }
 
-/* The last word of a trainer is that it has heard the answer to its farewell. When that is lost the
- * server waits a second for it. */
+/* A trainer's last message confirms the answer to its PS_BYE. If it is lost, the server waits a
+ * second for it. */
 static int costs_a_second(const struct cutter *calm, int port, int down, int frame, int place) {
     return down ? frame == calm->frames[port][1] - 1 && place == CUT_BEHIND
                 : frame == calm->frames[port][0] - 1 && place != CUT_BEHIND;
@@ -130,7 +129,7 @@ static void same_result(const struct toy_result *a, const struct toy_result *b, 
                  at.frame, (int)at.place);
 }
 
-/* Every place of the job `t`, or every `stride`-th of them. */
+/* Cuts at every place of the job `t`, or at every `stride`-th place. */
 static void cut_everywhere(const struct toy *t, int stride) {
     int n_cuts = 0, n_runs = 0;
     uint64_t repeated = 0, again = 0;
@@ -150,8 +149,8 @@ static void cut_everywhere(const struct toy *t, int stride) {
                     n_cuts += cut.cutter.cuts;
                     repeated += cut.repeated;
                     again += cut.me[0].stats.sent_again;
-                    assert_int_equal(cut.dropped,
-                                     0); /* the servers knew what they had: no push came twice */
+                    assert_int_equal(cut.dropped, 0); /* the servers reported correctly how far they
+                                                         were: no push arrived twice */
                     for (int i = 0; i < 2; i++)
                         same_result(&calm.result[i], &cut.result[i], at);
                     for (int i = 0; i < 2; i++)
@@ -168,14 +167,13 @@ static void test_cut_at_each_message(void **state) {
     cut_everywhere(&base, STRIDE);
 }
 
-/* The same with rows that are asked for ahead: what is pulled, and what comes of it, is the same.
- */
+/* The same with prefetched rows: the pulled values and the result are the same. */
 static void test_cut_with_rows_asked_for_ahead(void **state) {
     (void)state;
     static struct outcome plain;
     struct toy t = base;
     t.ahead = 1;
-    loads = 0; /* that makes the key lists of before unknown */
+    loads = 0; /* a load makes the servers forget earlier key lists */
     run(&base, nowhere, 0, &plain);
     cut_everywhere(&t, 2 * STRIDE + 1);
     for (int i = 0; i < 2; i++) {
@@ -186,7 +184,7 @@ static void test_cut_with_rows_asked_for_ahead(void **state) {
     run(&base, nowhere, 0, &calm);
 }
 
-/* A network that lets only some messages through before it cuts again. */
+/* A network that lets only some messages through before the next cut. */
 static void test_cut_again_and_again(void **state) {
     (void)state;
     int n_cuts = 0;
@@ -201,8 +199,7 @@ static void test_cut_again_and_again(void **state) {
     assert_true(n_cuts > 40);
 }
 
-/* Without a barrier the result depends on the timing; what is pushed is applied once all the same.
- */
+/* Without a barrier the result depends on timing, but each push must be applied exactly once. */
 static void test_other_rules(void **state) {
     (void)state;
     static const char *const rules[] = {"async", "ssp", "geo"};

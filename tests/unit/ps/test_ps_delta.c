@@ -1,5 +1,5 @@
-/* Saves of changes: whatever chain of them a model was saved in, it is loaded, read and gone on
- * from as it was. */
+/* Delta saves: a model from any chain of saves is loaded, read and resumed with its exact values.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +17,7 @@ enum { KEYS = 400, DIM = 4, WIDE = 50, N_SAVES = 6 };
 
 static char root[64];
 
-/* Two tables, one of which decays, so that all of its rows change in every step; and a dense
- * parameter. */
+/* A dense parameter and two tables. One table decays, so all of its rows change in every step. */
 struct job {
     struct cluster cl;
     struct ps_client *c;
@@ -62,7 +61,7 @@ static void close_job(struct job *j) {
         assert_int_equal(cluster_join(&j->cl, NULL), 0);
 }
 
-/* Some rows of each table, other ones in every step; ever more of them are new. */
+/* Some rows of each table, different in every step; more and more of them are new. */
 static size_t keys_of(uint64_t step, uint64_t table, uint64_t *keys) {
     size_t n = 0;
     for (uint64_t i = 0; i < KEYS && i < 60 + step * 20; i++)
@@ -89,7 +88,7 @@ static void train(struct job *j, uint64_t steps) {
         for (int t = 0; t < 2; t++) {
             for (size_t i = 0; i < n[t] * DIM; i++)
                 grad[t][i] = toy_grad(1, step, (uint64_t)t, i) + rows[t][i];
-            n[t] -= step % 4 == 1; /* a row that was made, and not changed */
+            n[t] -= step % 4 == 1; /* a row that is created but not changed */
             assert_int_equal(ps_push_rows(j->c, table[t], n[t], keys[t], grad[t]), 0);
         }
         assert_int_equal(ps_step_end(j->c, 1, NULL, 0), 0);
@@ -131,7 +130,8 @@ static void resume(struct job *j, int i) {
     assert_int_equal(ps_continue(j->c, step, pass), 0);
 }
 
-/* How many files its parts are; more than one: the last has fewer rows than the model. */
+/* Number of layers of the model's parts. With more than one, the last has fewer rows than the
+ * model. */
 static uint32_t layers_of(int i) {
     struct model *m = NULL;
     uint64_t n = 0;
@@ -165,7 +165,7 @@ static int check_row(void *arg, uint64_t key, const float *row, struct pd_err *e
     return 0;
 }
 
-/* The same values where the files lie, as infer and export read them. */
+/* Checks the values as infer and export read them, from the files in place. */
 static void check_table(int i, const struct values *v) {
     struct model *m = NULL;
     struct model_table *t = NULL;
@@ -188,7 +188,7 @@ static void check_table(int i, const struct values *v) {
     model_close(m);
 }
 
-/* A base, four deltas, and a save of the other kind in between, which is not of the chain. */
+/* A base, four deltas, and between them a save without a chain. */
 static void save_chain(struct job *j, struct values v[N_SAVES]) {
     static const enum ps_chain kind[N_SAVES] = {PS_CHAIN_BASE, PS_CHAIN_DELTA, PS_CHAIN_DELTA,
                                                 PS_CHAIN_NONE, PS_CHAIN_DELTA, PS_CHAIN_DELTA};
@@ -213,7 +213,7 @@ static void test_every_member_of_a_chain_is_a_whole_model(void **state) {
         static const uint32_t layers[N_SAVES] = {1, 2, 3, 1, 4, 5};
         for (int i = 0; i < N_SAVES; i++)
             assert_int_equal(layers_of(i), layers[i]);
-        assert_int_equal(pd_rm_tree(folder_of(1), NULL), 0); /* the others do not need it */
+        assert_int_equal(pd_rm_tree(folder_of(1), NULL), 0); /* the other saves do not need it */
         for (int i = 0; i < N_SAVES; i++)
             for (size_t k = 0; k < 3 && i != 1; k++) {
                 open_job(&j, row[k].servers, row[k].threads);
@@ -231,14 +231,15 @@ static void test_every_member_of_a_chain_is_a_whole_model(void **state) {
     }
 }
 
-/* After a load, where the files below are gone or others, and where no links can be made. */
+/* Saves that cannot be deltas: after a load, with lower files removed or replaced, and without
+ * links. */
 static void test_what_cannot_be_a_delta_is_whole(void **state) {
     (void)state;
     static struct values v, got;
     struct job j;
     open_job(&j, 0, 0);
     train(&j, 4);
-    save(&j, 0, PS_CHAIN_DELTA); /* nothing is before it */
+    save(&j, 0, PS_CHAIN_DELTA); /* there is no base yet */
     assert_int_equal(layers_of(0), 1);
     train(&j, 1);
     save(&j, 1, PS_CHAIN_DELTA);
@@ -283,7 +284,7 @@ static void test_damage_of_any_member_is_named(void **state) {
     close_job(&j);
     static const struct {
         const char *file;
-        int whole_before; /* saves that do not have that file */
+        int whole_before; /* number of saves without that file */
     } row[] = {{"local-00000-of-00001.bin", -1},
                {"local-00000-of-00001.delta-00001.bin", 0},
                {"local-00000-of-00001.delta-00003.bin", 3}};
@@ -300,8 +301,8 @@ static void test_damage_of_any_member_is_named(void **state) {
                 struct model *m = NULL;
                 assert_int_equal(model_open(&m, folder_of(i), &err), 0);
                 int rc = model_verify(m, &err);
-                assert_int_equal(rc != 0, damaged && i > row[r].whole_before &&
-                                              i != 3); /* number 3 is not of the chain */
+                /* Save 3 has no chain. */
+                assert_int_equal(rc != 0, damaged && i > row[r].whole_before && i != 3);
                 if (rc && (!strstr(err.msg, row[r].file) || !strstr(err.msg, "damaged")))
                     fail_msg("%s", err.msg);
                 model_close(m);

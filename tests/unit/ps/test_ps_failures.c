@@ -1,5 +1,5 @@
-/* What goes wrong in a job ends with a reason that names who and where, on both sides, and never
- * with a hang. Peers that lie or are silent: test_ps_peers.c. */
+/* Every failure in a job ends with a reason that names the process and the step, on both sides, and
+ * never with a hang. test_ps_peers.c has peers that are invalid or silent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ struct outcome {
     int server_rc;
 };
 
-/* Runs the job with one trainer that behaves otherwise; everybody must come back. */
+/* Runs the job with one trainer that behaves differently; every trainer must return. */
 static void run_with(const struct toy *t, int odd,
                      int (*behave)(struct toy_trainer *, struct ps_client *, uint64_t),
                      struct outcome *o) {
@@ -69,7 +69,7 @@ static void test_trainer_that_dies_is_named_everywhere(void **state) {
     assert_contains(o.server.msg, "trainer 1 (127.0.0.1:");
 }
 
-/* --- connections that break: tests/unit/ps/test_ps_cuts.c has those that come back --- */
+/* --- connections that break; test_ps_cuts.c has connections that come back --- */
 
 static int repeats_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
     static const uint64_t keys[] = {7};
@@ -81,8 +81,8 @@ static int repeats_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t st
     return rc ? rc : ps_push_rows(c, 0, 1, keys, grad);
 }
 
-/* A second push of the same (trainer, step, table) is recognised and dropped: the job goes on as if
- * it had not been. */
+/* A second push of the same (trainer, step, table) is recognised and dropped, and the job continues
+ * unchanged. */
 static void test_repeated_push_is_dropped(void **state) {
     (void)state;
     struct outcome o;
@@ -107,12 +107,12 @@ static void test_server_that_stops_is_named(void **state) {
         me[i] = (struct toy_trainer){.t = &t, .id = i, .servers = c.list, .result = &sink[i]};
         pthread_create(&me[i].thread, NULL, toy_main, &me[i]);
     }
-    usleep(300000); /* somewhere in the job; where does not matter */
+    usleep(300000); /* some time within the job */
     ps_server_stop(c.s[1].server);
     for (int i = 0; i < 2; i++)
         pthread_join(me[i].thread, NULL);
     struct pd_err err = {0};
-    assert_int_equal(cluster_join(&c, &err), PD_EFAIL); /* the other server misses its trainers */
+    assert_int_equal(cluster_join(&c, &err), PD_EFAIL); /* the other server's trainers are gone */
     char want[64];
     snprintf(want, sizeof want, "the pserver with port %d of ", c.s[1].port);
     for (int i = 0; i < 2; i++) {
@@ -146,15 +146,15 @@ static void test_declarations_must_agree(void **state) {
         assert_contains(ps_client_err(b)->msg, row[i].want);
         ps_client_free(b);
         ps_client_free(a);
-        assert_int_equal(cluster_join(&cl, NULL), PD_EFAIL); /* a has gone without a word */
+        assert_int_equal(cluster_join(&cl, NULL), PD_EFAIL); /* a left without PS_BYE */
     }
 }
 
 static void test_absent_server_is_named(void **state) {
     (void)state;
     struct pd_err err = {0};
-    int port, fd = net_bind_first_free("127.0.0.1", 0, 1, &port,
-                                       &err); /* bound, not listening: refuses */
+    /* Bound but not listening, so it refuses connections. */
+    int port, fd = net_bind_first_free("127.0.0.1", 0, 1, &port, &err);
     char list[64];
     snprintf(list, sizeof list, "127.0.0.1:%d", port);
     struct ps_client *c = new_client(list, 0, 1, cluster_key, 400);
@@ -173,7 +173,7 @@ static void *start_late(void *arg) {
     return NULL;
 }
 
-/* The socket is bound; the server behind it comes to life while the trainer is already trying. */
+/* The socket is bound, and the server starts while the trainer is already connecting. */
 static void test_server_may_come_later(void **state) {
     (void)state;
     struct pd_err err = {0};
@@ -197,8 +197,8 @@ static void test_server_may_come_later(void **state) {
     ps_server_free(s.server);
 }
 
-/* A server that needs longer for the first declaration than a lost connection is tried again for:
- * at high load, or with large tables. */
+/* A server that needs longer for the first declaration than the time limit for reconnecting, for
+ * example under high load or with large tables. */
 static void test_a_slow_answer_to_the_declaration_is_no_loss(void **state) {
     (void)state;
     struct cluster cl;
@@ -233,7 +233,7 @@ static void test_wrong_key_gets_nothing(void **state) {
     declare_w(c, 8, 0);
     assert_true(ps_start(c) < 0);
     ps_client_free(c);
-    c = new_client(cl.list, 0, 1, cluster_key, 5000); /* and the server goes on */
+    c = new_client(cl.list, 0, 1, cluster_key, 5000); /* the server continues */
     declare_w(c, 8, 0);
     assert_int_equal(ps_start(c), 0);
     assert_int_equal(ps_bye(c), 0);
@@ -313,8 +313,8 @@ static void test_long_wait_names_who_is_missing(void **state) {
     assert_contains(text, "waiting for trainer 1 (streams 2-3) in step 1, for ");
 }
 
-/* One that failed before it connected: the server and the trainers that are here end, and name it.
- */
+/* A trainer failed before it connected: the server and the connected trainers end with a message
+ * that names it. */
 static void test_one_that_never_connects_is_named(void **state) {
     (void)state;
     struct cluster cl;
@@ -333,11 +333,11 @@ static void test_one_that_never_connects_is_named(void **state) {
     assert_contains(err.msg, "trainer 0, 2 of 3 never connected");
 }
 
-/* The limit is for trainers that never connected: one that is here may take as long as it likes. */
+/* The limit is for trainers that never connected. A connected trainer may take any time. */
 static void test_the_limit_of_the_start_is_not_one_of_a_step(void **state) {
     (void)state;
     struct outcome o;
-    cluster_start_ms = 3000; /* trainers come within that time, and the step takes longer */
+    cluster_start_ms = 3000; /* trainers connect within this time, and the step takes longer */
     run_with(&base, 1, toy_takes_long_at_1, &o);
     cluster_start_ms = 0;
     for (int i = 0; i < 3; i++)
@@ -346,8 +346,8 @@ static void test_the_limit_of_the_start_is_not_one_of_a_step(void **state) {
     assert_int_equal(o.server_rc, 0);
 }
 
-/* A server that was stopped before its first answer: its kernel takes connections, and nothing
- * comes. */
+/* A server that was stopped before its first answer: its kernel accepts connections, but no answer
+ * arrives. */
 static void test_a_server_that_never_answers_a_beat_is_lost(void **state) {
     (void)state;
     struct pd_err err = {0};
@@ -358,7 +358,7 @@ static void test_a_server_that_never_answers_a_beat_is_lost(void **state) {
     const struct ps_beat_opts opts = {.servers = &server,
                                       .n_servers = 1,
                                       .hs = {.self = {.role = WIRE_ROLE_TRAINER}},
-                                      .limit_ms = 1, /* counts as the least */
+                                      .limit_ms = 1, /* below the minimum, so the minimum counts */
                                       .first_ms = 3000};
     struct ps_beat *b = NULL;
     assert_int_equal(ps_beat_start(&b, &opts, &err), 0);

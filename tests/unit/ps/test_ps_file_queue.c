@@ -1,5 +1,5 @@
-/* test_ps_file_queue.c - data = queue: which trainer is handed which file; one server thread by
- * itself. Whole jobs: tests/integration/train/train_queue.sh. */
+/* test_ps_file_queue.c - data = queue: which trainer gets which file, with a single server thread.
+ * tests/integration/train/train_queue.sh has whole jobs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static struct ps_shard *joined(uint32_t n, const char *update, enum ps_lost on_l
     return s;
 }
 
-static uint64_t own_first; /* of what is asked below */
+static uint64_t own_first; /* own_first of the requests below */
 
 static struct wire_frame *f_task(uint64_t pass, uint64_t n, uint64_t done) {
     return FRAME(PS_TASK, task, .epoch = FR_EPOCH, .pass = pass, .n_files = n, .done = done,
@@ -43,9 +43,9 @@ static struct wire_frame *f_task(uint64_t pass, uint64_t n, uint64_t done) {
 
 enum { NOTHING = -1, OVER = -2, LATER = -3 };
 
-static int64_t expected; /* what the last answer looked at says will come next; -1: nothing */
+static int64_t expected; /* the next file named by the last answer that was read; -1: none */
 
-/* The file that answer number `i` hands to this trainer. */
+/* The file that answer number `i` gives to this trainer. */
 static int64_t given(int i, uint32_t trainer) {
     if (i >= r.n_answers)
         return NOTHING;
@@ -70,11 +70,12 @@ static void each_file_goes_out_once_and_the_pass_ends_for_all(void **state) {
     struct ps_shard *s = joined(2, "async", PS_LOST_FAIL);
     assert_int_equal(asks(s, 0, 4, -1), 0);
     assert_int_equal(asks(s, 1, 4, -1), 1);
-    assert_int_equal(asks(s, 0, 4, 0), 2); /* the fast one */
+    assert_int_equal(asks(s, 0, 4, 0), 2); /* trainer 0 is faster */
     assert_int_equal(asks(s, 0, 4, 2), 3);
-    assert_int_equal(asks(s, 0, 4, 3), NOTHING); /* all are out, one is not read */
+    /* All files are assigned, and one is not read yet. */
+    assert_int_equal(asks(s, 0, 4, 3), NOTHING);
     int n = r.n_answers;
-    ok(s, 1, f_task(0, 4, 2)); /* now it is: both hear the end */
+    ok(s, 1, f_task(0, 4, 2)); /* now it is read: both trainers get the end of the pass */
     assert_int_equal(given(n, 0), OVER);
     assert_int_equal(given(n + 1, 1), OVER);
     ok(s, 0, f_pass_end(0, 0));
@@ -95,7 +96,7 @@ static void files_of_a_lost_trainer_go_to_one_that_waits(void **state) {
     int n = r.n_answers;
     assert_int_equal(ps_shard_gone(s, 0, &why, &err), 0);
     assert_int_equal(given(n, 2), 0);
-    ok(s, 1, f_pass_end(0, 0)); /* asked to stop: it has not read its file either */
+    ok(s, 1, f_pass_end(0, 0)); /* trainer 1 ends the pass early: it has not read its file */
     assert_int_equal(asks(s, 2, 3, 0), 1);
     assert_int_equal(asks(s, 2, 3, 1), OVER);
     ok(s, 2, f_pass_end(0, 0));
@@ -112,7 +113,7 @@ static void a_trainer_that_is_started_again_is_handed_files(void **state) {
     assert_int_equal(asks(s, 0, 2, 0), NOTHING);
     int n = r.n_answers;
     assert_int_equal(ps_shard_gone(s, 1, &why, &err), 0);
-    assert_int_equal(given(n, 0), 1); /* not before it is back: at once */
+    assert_int_equal(given(n, 0), 1); /* once the file is returned, it is assigned at once */
     struct wire_frame *f = f_declare_as(2, 1, "sgd", "async");
     const uint64_t incarnation = 4711;
     memcpy(f->data + 40, &incarnation, 8);
@@ -125,7 +126,7 @@ static void a_trainer_that_is_started_again_is_handed_files(void **state) {
     ps_shard_free(s);
 }
 
-/* The answer was lost with the connection: the same request again gets the same file. */
+/* The answer was lost with the connection. The repeated request gets the same file. */
 static void a_repeated_request_gets_the_same_file(void **state) {
     (void)state;
     struct ps_shard *s = joined(1, "async", PS_LOST_FAIL);
@@ -142,8 +143,8 @@ static void a_repeated_request_gets_the_same_file(void **state) {
     ps_shard_free(s);
 }
 
-/* Under ssp one that waits for a file must not hold up the others: it is told how far they are, and
- * steps there. */
+/* Under ssp, a trainer that waits for a file must not delay the others: it gets their step and
+ * steps up to it. */
 static void under_ssp_who_waits_keeps_up(void **state) {
     (void)state;
     struct ps_shard *s = joined(2, "ssp", PS_LOST_FAIL); /* staleness 2 */
@@ -160,11 +161,12 @@ static void under_ssp_who_waits_keeps_up(void **state) {
         ok(s, 0, f_step_end(k, 0, 2, NULL, 0));
     n = r.n_answers;
     ok(s, 0, f_pull_dense(4, 1, &w));
-    assert_int_equal(r.n_answers, n); /* 4 ahead */
+    assert_int_equal(r.n_answers, n); /* trainer 0 is 4 steps ahead */
     for (uint64_t k = 0; k < 4; k++)
         ok(s, 1, f_step_end(k, 1, 0, NULL, 0));
     assert_int_equal(r.n_answers, n + 1);
-    assert_int_equal(asks(s, 1, 1, -1), NOTHING); /* as far as the other one: it waits again */
+    /* At the same step as the other trainer, so it waits again. */
+    assert_int_equal(asks(s, 1, 1, -1), NOTHING);
     n = r.n_answers;
     ok(s, 0, f_task(0, 1, 1));
     assert_int_equal(given(n, 0), OVER);
@@ -172,34 +174,34 @@ static void under_ssp_who_waits_keeps_up(void **state) {
     ps_shard_free(s);
 }
 
-/* Files apart: file i is at trainer i mod 3's node. */
+/* Separate data: file i is on the node of trainer i mod 3. */
 static void each_is_handed_its_own_first_then_others(void **state) {
     (void)state;
     enum { N = 11 };
     struct ps_shard *s = joined(3, "async", PS_LOST_CONTINUE);
     own_first = 1;
-    /* trainer 1 is slow: it reads file 1 while the others read all there is */
+    /* Trainer 1 is slow: it reads file 1 while the others read all other files. */
     assert_int_equal(asks(s, 1, N, -1), 1);
     assert_int_equal(expected, 4);
-    static const int64_t order[] = {0, 2, 3, 5, 6, 8, 9}; /* of trainers 0 and 2 in turn */
+    static const int64_t order[] = {0, 2, 3, 5, 6, 8, 9}; /* for trainers 0 and 2 in turn */
     int64_t had[3] = {-1, 0, -1};
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         uint32_t t = i % 2 ? 2 : 0;
         had[t] = asks(s, t, N, had[t]);
         assert_int_equal(had[t], order[i]);
     }
-    assert_int_equal(expected, 10); /* not 4 and 7, which the others expect */
+    assert_int_equal(expected, 10); /* not 4 and 7, which are announced to others */
     had[2] = asks(s, 2, N, had[2]);
     assert_int_equal(had[2], 7);
-    assert_int_equal(expected, 4); /* nothing is left beside what others expect */
+    assert_int_equal(expected, 4); /* only files announced to others are left */
     had[0] = asks(s, 0, N, had[0]);
     assert_int_equal(had[0], 10);
     had[2] = asks(s, 2, N, had[2]);
-    assert_int_equal(had[2], 4); /* better than to wait for the slow one */
+    assert_int_equal(had[2], 4); /* better than waiting for the slow trainer */
     assert_int_equal(expected, -1);
     assert_int_equal(asks(s, 1, N, 1), NOTHING);
     assert_int_equal(asks(s, 0, N, had[0]), NOTHING);
-    /* given back: to who waits, before the end is told */
+    /* A returned file goes to a waiting trainer, before the end of the pass is answered. */
     struct pd_err why = {.code = PD_EFAIL, .msg = "killed"}, err = {0};
     int n = r.n_answers;
     assert_int_equal(ps_shard_gone(s, 2, &why, &err), 0);
@@ -217,7 +219,8 @@ static void what_does_not_fit_is_refused(void **state) {
     struct ps_shard *s = joined(2, "async", PS_LOST_FAIL);
     assert_int_equal(asks(s, 0, 3, -1), 0);
     refused(s, 1, f_task(0, 4, 0), "PS_TASK of 4 files, others have 3");
-    refused(s, 1, f_task(0, 3, 1), "file 0 is done, but -1 was handed out"); /* another's */
+    /* The file of another trainer. */
+    refused(s, 1, f_task(0, 3, 1), "file 0 is done, but -1 was handed out");
     refused(s, 1, f_task(1, 3, 0), "PS_TASK of pass 1 does not fit");
     refused(s, 0, f_task(0, 3, 0), "file -1 is done, but 0 was handed out");
     refused(s, 0, f_task(0, UINT64_MAX, 1), "at most 16777216");

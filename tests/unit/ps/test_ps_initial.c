@@ -1,5 +1,5 @@
-/* test_ps_initial.c - the values that parameters begin with: the same however they are cut, and of
- * the shape that was asked for. */
+/* test_ps_initial.c - initial values of parameters: independent of how the parameter is cut, and
+ * with the requested distribution. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

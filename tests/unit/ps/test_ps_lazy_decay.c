@@ -1,4 +1,4 @@
-/* l1 and l2 of rows that no update touches, against values that are updated every time. */
+/* l1 and l2 of rows that no update touches, compared with values that every update changes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "ps/table/lazy_decay.h"
 #include "tests/support/c/ps_cluster.h"
 
-/* A row that is touched now and then, against the same value updated every time with its gradient
+/* A row that some updates touch, compared with a value that every update changes, with its gradient
  * or with none. */
 static void lazy_against_dense(double l1, double l2, double decay) {
     const struct ps_optim *o = ps_optim_find("sgd");
@@ -59,7 +59,7 @@ static void test_rows_that_nobody_touches_decay_as_dense_values_do(void **state)
     lazy_against_dense(1e-4, 0, 0);
     lazy_against_dense(1e-4, 1e-2, 0);
     lazy_against_dense(1e-4, 1e-2, 1e-3); /* with a schedule */
-    lazy_against_dense(1e-3, 15, 0);      /* nothing is left, and no number overflows */
+    lazy_against_dense(1e-3, 15, 0);      /* the value becomes 0, and no number overflows */
     for (int n = 1; n < 3; n++) {
         struct ps_lazy_decay d;
         char spec[16];
@@ -74,8 +74,8 @@ static void test_rows_that_nobody_touches_decay_as_dense_values_do(void **state)
     }
 }
 
-/* What is kept of the updates is forgotten now and then: a row that never was touched, one that was
- * long ago and one that was just before are then what they would be without. */
+/* The list of updates begins anew now and then. Three rows must keep the same values as without
+ * this: a row never touched, a row touched long ago and a row touched just before. */
 static void decay_for_long(double l1, double l2, double lr, uint32_t updates) {
     struct ps_lazy_decay d;
     float w[3] = {0.7f, 0.7f, 0.7f};
@@ -117,12 +117,12 @@ static void test_decay_of_a_long_training(void **state) {
     decay_for_long(0, 1e-5, 0.01, 2500000);
     decay_for_long(1e-6, 0, 0.05, 2500000);
     decay_for_long(1e-5, 1e-4, 0.1, 2500000);
-    decay_for_long(1e-3, 0.2, 0.5,
-                   20000); /* all but nothing is left of what was there 3000 updates ago */
+    /* Almost nothing is left of values from 3000 updates ago. */
+    decay_for_long(1e-3, 0.2, 0.5, 20000);
     decay_for_long(0, 15, 0.05, 20000);
 }
 
-/* The same in a server: rows go on decaying however many updates there were. */
+/* The same in a server: rows decay correctly after any number of updates. */
 static void test_rows_of_a_server_decay_after_many_updates(void **state) {
     (void)state;
     struct ps_client *c = NULL;
@@ -155,7 +155,7 @@ static void test_rows_of_a_server_decay_after_many_updates(void **state) {
     ps_client_free(c);
 }
 
-/* --- a checkpoint whose threads have made different numbers of updates --- */
+/* --- a checkpoint from threads with different numbers of updates --- */
 
 static struct ps_client *async_trainer(const char *servers, uint32_t id, uint32_t n) {
     struct ps_client *c = NULL;
@@ -189,8 +189,8 @@ static void read_row(struct ps_client *c, uint64_t key, float *w) {
     must(c, ps_wait(c));
 }
 
-/* A contribution lags at one thread, where its trainer has pulled, and not at the other: they have
- * made one update and two. */
+/* A contribution is too old for one thread, from which its trainer has pulled, but not for the
+ * other. So the threads have made one update and two. */
 static void test_threads_that_differ_go_on_as_one(void **state) {
     (void)state;
     char dir[] = "/tmp/test_ps_lazy_decay.XXXXXX", folder[64];
@@ -211,7 +211,7 @@ static void test_threads_that_differ_go_on_as_one(void **state) {
     must(a, ps_push_rows(a, 0, 2, both, gg));
     must(a, ps_step_end(a, 1, NULL, 0));
     for (int t = 0; t < 2; t++)
-        read_row(a, key[t], &w[t]); /* it is applied */
+        read_row(a, key[t], &w[t]); /* afterwards the push is applied */
     must(b, ps_push_rows(b, 0, 1, &key[1], &g));
     must(b, ps_step_end(b, 1, NULL, 0));
     read_row(b, key[1], w);

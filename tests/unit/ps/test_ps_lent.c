@@ -1,5 +1,5 @@
-/* An answer that is still being sent keeps its values while the server goes on: they leave without
- * a copy. */
+/* An answer that is still being sent keeps its values while the server continues. The values are
+ * sent without a copy. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 enum { MOST = 64 };
 
-/* Answers with values, not yet sent. */
+/* Answers with values that are not sent yet. */
 struct slow {
     const uint8_t *head[MOST];
     const float *values[MOST];
@@ -77,8 +77,8 @@ static void step(struct ps_shard *s, uint64_t k) {
 }
 
 static void pull(struct ps_shard *s, uint64_t k) {
-    give(s, f_pull_dense(k, 2, both));   /* as they lie: lent */
-    give(s, f_pull_dense(k, 2, turned)); /* gathered */
+    give(s, f_pull_dense(k, 2, both));   /* in the order of memory: lent */
+    give(s, f_pull_dense(k, 2, turned)); /* in another order: gathered */
     give(s, f_pull_rows(k, 0, 0, 0, keys, 3));
 }
 
@@ -89,8 +89,8 @@ static void answers_keep_their_step(void **state) {
     static const struct ps_shard_ops ops = {.answer = keep, .fail = never};
     for (size_t r = 0; r < 2; r++)
         for (int where = 0; where < 4;
-             where++) { /* the heap, a pool, memory that trainers map: room for four, and the others
-                           in the pool; if there is any */
+             where++) { /* 0: heap; 1: pool; 2: memory that trainers map, with room for four copies,
+                           the others in the pool; 3: such memory cannot be created */
             struct pd_pool *pool = where ? pd_pool_new() : NULL;
             struct ps_shard_opts o = {.kind = PS_KIND_BOTH,
                                       .n_trainers = 1,
@@ -106,8 +106,8 @@ static void answers_keep_their_step(void **state) {
             pd_fault_arm(NULL);
             give(b, f_declare_as(1, 0, "adagrad", rule[r]));
             float want[STEPS][PULLS][64];
-            for (uint64_t k = 0; k < STEPS;
-                 k++) { /* b's answers leave at once, a's not before the end */
+            /* b's answers are sent at once, a's only at the end. */
+            for (uint64_t k = 0; k < STEPS; k++) {
                 pull(b, k);
                 for (int i = 0; i < PULLS; i++) {
                     assert_true(fast.n_values[i] > 0 && fast.n_values[i] <= 64);
@@ -121,7 +121,7 @@ static void answers_keep_their_step(void **state) {
             assert_int_equal(slow.n, STEPS * PULLS);
             const struct net_region *region = ps_shard_region(a);
             uint64_t at;
-            assert_int_equal(region != NULL, where == 2 && r == 0); /* not without a barrier */
+            assert_int_equal(region != NULL, where == 2 && r == 0); /* only with a barrier */
             assert_int_equal(
                 net_region_has(region, slow.values[0], slow.n_values[0] * sizeof(float), &at),
                 region != NULL);
@@ -137,12 +137,13 @@ static void answers_keep_their_step(void **state) {
                         assert_memory_not_equal(want[k][i], want[k - 1][i],
                                                 slow.n_values[j] * sizeof(float));
                 }
-            assert_ptr_not_equal(slow.values[0],
-                                 slow.values[PULLS]); /* a copy was made only because of them */
+            /* The waiting answers caused a copy. */
+            assert_ptr_not_equal(slow.values[0], slow.values[PULLS]);
             send_all(&slow);
             pull(a, STEPS);
             pull(a, STEPS);
-            assert_ptr_equal(slow.values[0], slow.values[PULLS]); /* no copy for an answer */
+            /* An answer alone causes no copy. */
+            assert_ptr_equal(slow.values[0], slow.values[PULLS]);
             send_all(&slow);
             ps_shard_free(a);
             ps_shard_free(b);
@@ -171,8 +172,7 @@ static struct wire_frame *f_save(const char *dir) {
     return FRAME(PS_SAVE, save, .tag = 1, .dir = dir, .name = "m");
 }
 
-/* Memory that is mapped is not copied by fork: as long as a child writes from it, steps go
- * elsewhere. */
+/* fork does not copy shared memory, so while a child writes from it, steps use other memory. */
 static void a_save_keeps_what_it_writes(void **state) {
     static const struct ps_shard_ops ops = {.answer = keep, .fail = count, .save = save_later};
     static const struct pd_err why = {.code = PD_ENOSPC, .msg = "the disk is full"};
@@ -202,7 +202,7 @@ static void a_save_keeps_what_it_writes(void **state) {
     assert_int_equal(q.n_fails, 1);
     step(s, 1);
     give(s, f_pull_dense(2, 2, both));
-    assert_ptr_equal(q.values[0], values); /* nobody needs a copy any more */
+    assert_ptr_equal(q.values[0], values); /* no copy is needed any more */
     send_all(&q);
     ps_shard_free(s);
     assert_int_equal(pd_rm_tree(dir, NULL), 0);

@@ -1,5 +1,5 @@
-/* A trainer and its server in one process: memory that is the caller's, and what a call promises
- * about it, are as with servers elsewhere. */
+/* A trainer and its server in one process. The caller's memory is treated as with servers
+ * elsewhere, and calls keep the same promises about it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,8 +37,8 @@ static void end(struct ps_client *c) {
     ps_client_free(c);
 }
 
-/* Shows of one table are not those of another one that is pushed behind it, in the same memory as
- * our trainer does, or in more. */
+/* The shows of a table must not be mixed with those of a table pushed later, whether the memory is
+ * reused, as the trainer does, or larger. */
 static void test_what_was_seen_is_of_its_own_table(void **state) {
     (void)state;
     struct pd_row_life life;
@@ -63,8 +63,7 @@ static void test_what_was_seen_is_of_its_own_table(void **state) {
         }
         for (int t = 0; t < 3; t++) {
             for (size_t i = 0; i < n[t]; i++) {
-                seen[2 * i] =
-                    t ? 1 : 3; /* only the first table's ids have been shown often enough */
+                seen[2 * i] = t ? 1 : 3; /* only the first table's ids have enough shows */
                 seen[2 * i + 1] = 0;
             }
             ok(c, ps_push_seen_rows(c, t, n[t], keys, grad, seen));
@@ -81,7 +80,7 @@ static void test_what_was_seen_is_of_its_own_table(void **state) {
     }
 }
 
-/* After ps_wait pushed memory is the caller's again, also before the step ends. */
+/* After ps_wait the caller may reuse pushed memory, also before the step ends. */
 static void test_pushed_memory_after_a_wait(void **state) {
     (void)state;
     struct ps_client *c = client();
@@ -119,7 +118,7 @@ static void test_pushed_memory_after_a_wait(void **state) {
     end(c);
 }
 
-/* "rand": initial values, whatever was trained meanwhile. */
+/* "rand": initial values, independent of earlier training. */
 static void test_loading_what_the_model_lacks(void **state) {
     (void)state;
     char dir[] = "/tmp/test_ps_local.XXXXXX", folder[64];

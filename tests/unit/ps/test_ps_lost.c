@@ -1,7 +1,6 @@
-/* A trainer's process that is gone for good, under each policy, and one that is only slow: the
- * others end, wait for another process in its place, or go on without it. The odd trainer is a
- * process of its own, which can be killed and stopped.
- */
+/* A trainer's process that is gone for good, under each policy, and a process that is only slow.
+ * The other trainers end, wait for another process in its place, or continue without it. The odd
+ * trainer is a separate process, which can be killed and stopped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,8 +31,8 @@ enum { ODD = 1, N_PROCESSES = 3 };
 static uint64_t odd_step;
 static int odd_signal, odd_pushes;
 
-/* Everything before this step is applied everywhere; then, perhaps with a contribution begun, it is
- * over. */
+/* Waits until everything before this step is applied everywhere. Then, in some cases after
+ * beginning a contribution, the process sends itself the signal. */
 static int signals_itself(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
     static float values[TOY_VALUES], row[TOY_DIM];
     uint64_t keys[TOY_ROWS];
@@ -52,7 +51,7 @@ static int signals_itself(struct toy_trainer *me, struct ps_client *c, uint64_t 
         rc = ps_wait(c);
     free(rows);
     if (odd_pushes) {
-        float *lent = ps_lend(c, TOY_LARGE); /* the servers have it when its owner is gone */
+        float *lent = ps_lend(c, TOY_LARGE); /* the servers still map it after its owner is gone */
         if (lent)
             memcpy(lent, values, TOY_LARGE * sizeof *lent);
         if (!rc)
@@ -68,10 +67,10 @@ static int signals_itself(struct toy_trainer *me, struct ps_client *c, uint64_t 
 
 struct process {
     pid_t pid;
-    int go; /* write the servers' list */
+    int go; /* the servers' list is written here */
 };
 
-/* Made before there are threads; begins when it is told the servers. */
+/* Forks before there are threads. The process begins when it gets the list of servers. */
 static void process_new(struct process *p, const struct toy *t, int behaves) {
     int fd[2];
     assert_int_equal(pipe(fd), 0);
@@ -108,7 +107,7 @@ static int process_wait(const struct process *p, int flags) {
     return status;
 }
 
-/* --- a job with it --- */
+/* --- a job with the odd trainer --- */
 
 struct outcome {
     struct toy_result result[3];
@@ -118,7 +117,7 @@ struct outcome {
     char log[1 << 16];
 };
 
-/* n processes in a row are the odd trainer; all but the last behave oddly. */
+/* n processes in a row are the odd trainer; all but the last behave differently. */
 static void run(const struct toy *t, enum ps_lost on_lost, uint64_t reconnect_ms, int n,
                 struct outcome *o) {
     struct cluster c;
@@ -141,8 +140,8 @@ static void run(const struct toy *t, enum ps_lost on_lost, uint64_t reconnect_ms
     for (int i = 0; i < n; i++) {
         process_start(&p[i], c.list);
         o->last_status = process_wait(&p[i], odd_signal == SIGSTOP ? WUNTRACED : 0);
-        if (WIFSTOPPED(o->last_status) &&
-            cluster_heartbeat_ms) { /* it stays stopped: the next one, if any, begins beside it */
+        /* It stays stopped, and the next process, if any, begins beside it. */
+        if (WIFSTOPPED(o->last_status) && cluster_heartbeat_ms) {
             stopped = p[i].pid;
             for (int k = 0; k < 600 && !strstr(o->log, "no sign of life"); k++) {
                 usleep(100000);
@@ -150,7 +149,8 @@ static void run(const struct toy *t, enum ps_lost on_lost, uint64_t reconnect_ms
                 o->log[got < 0 ? 0 : got] = 0;
             }
         } else if (WIFSTOPPED(o->last_status)) {
-            int said = 0; /* longer than a lost one is given, and until the servers have named it */
+            int said =
+                0; /* waits longer than the reconnect limit, and until the servers have named it */
             for (int k = 0; k < 600 && !said; k++) {
                 usleep(100000);
                 ssize_t got = pread(log, o->log, sizeof o->log - 1, 0);
@@ -168,7 +168,7 @@ static void run(const struct toy *t, enum ps_lost on_lost, uint64_t reconnect_ms
             pthread_join(o->me[i].thread, NULL);
     o->server_rc = cluster_join(&c, &o->server);
     cluster_reconnect_ms = 0;
-    if (stopped) { /* it wakes up, and has no place any more */
+    if (stopped) { /* it continues, and its place is taken */
         int status = 0;
         kill(stopped, SIGCONT);
         assert_int_equal(waitpid(stopped, &status, 0), stopped);
@@ -201,7 +201,7 @@ static void same_model(const struct toy_result *a, const struct toy_result *b) {
 static struct outcome o;
 static struct toy_result calm;
 
-/* A process that is killed, at several places, once or twice: another one goes on in its place, and
+/* A process is killed at several places, once or twice. Another process continues in its place, and
  * the result is the same. */
 static void test_wait_until_it_is_started_again(void **state) {
     (void)state;
@@ -224,7 +224,7 @@ static void test_wait_until_it_is_started_again(void **state) {
     }
 }
 
-/* The job goes on, as it does with a trainer whose data ends there. */
+/* The job continues, as with a trainer whose data ends there. */
 static void test_continue_without_it(void **state) {
     (void)state;
     struct pd_err err = {0};
@@ -248,7 +248,7 @@ static void test_continue_without_it(void **state) {
     }
 }
 
-/* The same when it says itself that it cannot go on. */
+/* The same when the trainer itself reports that it cannot continue. */
 static int fails_at_2(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
     struct pd_err why = {0};
     if (step != 2)
@@ -264,7 +264,7 @@ static void test_continue_without_one_that_fails(void **state) {
     struct toy t = base;
     struct cluster c;
     struct toy_trainer me[3];
-    for (int n_fail = 1; n_fail <= 3; n_fail += 2) { /* one; all */
+    for (int n_fail = 1; n_fail <= 3; n_fail += 2) { /* one trainer fails; all fail */
         t.n_lost = n_fail;
         cluster_on_lost = PS_LOST_CONTINUE;
         cluster_start(&c, 2, 1, 1, 3, 0, -1);
@@ -291,8 +291,8 @@ static void test_continue_without_one_that_fails(void **state) {
     }
 }
 
-/* The same when its gradient is no number and the job refuses that: the reason is in its log and in
- * the servers'. */
+/* The same when its gradient is not a number and the job refuses such gradients. The reason is in
+ * its log and in the servers' logs. */
 static int pushes_nan_at_2(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
     static float nan[TOY_LARGE];
     if (step != 2)
@@ -334,7 +334,7 @@ static void test_continue_without_one_that_pushes_nan(void **state) {
     assert_contains(me[ODD].err.msg, "is not a finite number (reject_nan)");
 }
 
-/* Without heartbeats a process that stands still is waited for: its host answers. */
+/* Without heartbeats the job waits for a stopped process, since its host answers. */
 static void test_stopped_is_not_lost(void **state) {
     (void)state;
     struct pd_err err = {0};
@@ -353,7 +353,7 @@ static void test_stopped_is_not_lost(void **state) {
     assert_contains(o.log, "waiting for trainer 1 (streams 1-1) in step 3, for");
 }
 
-/* With heartbeats it is lost after a while, and the policy decides. */
+/* With heartbeats the process is lost after the limit, and the policy decides. */
 static void test_a_stopped_one_is_lost_when_its_heartbeats_are_missing(void **state) {
     (void)state;
     struct pd_err err = {0};
@@ -382,15 +382,15 @@ static void test_a_stopped_one_is_lost_when_its_heartbeats_are_missing(void **st
     cluster_heartbeat_ms = 0;
 }
 
-/* Neither a trainer that computes for longer than the limit, nor a server whose threads are busy
- * for longer, is silent. */
+/* Neither a trainer that computes for longer than the limit is silent, nor a server whose threads
+ * are busy for longer. */
 static void test_what_is_slow_is_not_silent(void **state) {
     (void)state;
     struct toy t = base;
     struct cluster c;
     struct toy_trainer me[3];
     static struct toy_result result[3];
-    t.n_passes = t.steps = 1; /* streams have 1, 2 and 3 */
+    t.n_passes = t.steps = 1; /* steps of the trainers: 1, 2 and 3 */
     cluster_heartbeat_ms = 2000;
     for (int slow_server = 0; slow_server < 2; slow_server++) {
         if (slow_server)

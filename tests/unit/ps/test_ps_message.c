@@ -1,10 +1,10 @@
-/* test_ps_message.c - every body of the parameter-server messages: what is put is got again; what
- * is cut short, out of bounds or of another type is refused; and docs/protocol.md has the same
- * fields.
+/* test_ps_message.c - every body of the parameter-server messages:
+ * - get_ returns what put_ has written.
+ * - A body that is cut short, out of bounds or of another type is refused.
+ * - docs/protocol.md has the same fields.
  *
  * Samples, comparisons and the text of each body are made from the field lists of message.h, so a
- * new field or body is tested as soon as it is listed there.
- */
+ * new field or body is tested as soon as it is listed there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,7 @@ struct body {
     int (*same_again)(void);
     int (*break_field)(struct ps_body *out, int which);
     int (*get)(const struct ps_body *in, struct pd_err *err);
-    int (*put_again)(const struct ps_body *in, struct ps_body *out); /* or an error */
+    int (*put_again)(const struct ps_body *in, struct ps_body *out); /* 0 or an error */
 };
 static const struct body bodies[] = {
 #define ROW(body, label)                                                                    \
@@ -131,7 +131,7 @@ static int equal(const struct ps_body *a, const struct ps_body *b) {
     return same;
 }
 
-/* Whatever is accepted is what would be put: there is one way to say it. */
+/* An accepted body equals what put_ writes from it: each message has only one encoding. */
 static int accepted(const struct body *body, const struct ps_body *b) {
     struct pd_buf head = {0};
     struct ps_body again = {.head = &head};
@@ -149,7 +149,8 @@ static void what_is_cut_short_or_too_long_is_refused(void **state) {
         const struct body *body = &bodies[i % N_BODIES];
         struct ps_body b = {.head = &head};
         body->sample(&b);
-        const int any = strstr(body->text, "[], ") != NULL; /* numbers to the end of the section */
+        const int any =
+            strstr(body->text, "[], ") != NULL; /* an array up to the end of the section */
         const size_t whole = b.len[0];
         uint8_t *longer = malloc(whole + 9);
         if (whole)
@@ -224,7 +225,7 @@ static void fields_beyond_their_bounds_are_refused(void **state) {
     pd_buf_release(&head);
 }
 
-/* A string with a NUL inside would be another one to whoever reads it. Padding is 0. */
+/* A string with a NUL inside would be cut for its reader. Padding is 0. */
 static void strings_and_padding_are_exact(void **state) {
     (void)state;
     static const struct {
@@ -251,7 +252,7 @@ static void strings_and_padding_are_exact(void **state) {
     pd_buf_release(&head);
 }
 
-/* Bodies of other messages, and bytes of any content. */
+/* Bodies of other messages, and random bytes. */
 static void other_types_are_refused(void **state) {
     (void)state;
     struct pd_buf head = {0};
@@ -267,7 +268,8 @@ static void other_types_are_refused(void **state) {
             else
                 refused++;
         }
-    assert_true(refused > 15 * taken); /* some are of the same shape: two strings, one number */
+    /* Some bodies have the same shape: two strings, one number. */
+    assert_true(refused > 15 * taken);
     for (int i = 0; i < N_BODIES * 300; i++) {
         const struct ps_body b = {.n = 1, .sec = {some()}, .len = {at_most(120)}};
         (void)accepted(&bodies[i % N_BODIES], &b);
@@ -335,7 +337,7 @@ static void every_message_has_its_bodies(void **state) {
             fail_msg("%s is of no message", bodies[i].name);
 }
 
-/* --- the manual --- */
+/* --- docs/protocol.md --- */
 
 /* "u32 a, u32 b, " without the last comma; list elements with their fields. */
 static void layout(const char *text, char *out, size_t cap) {

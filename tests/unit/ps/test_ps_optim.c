@@ -15,7 +15,7 @@
 
 enum { N = 1037, STEPS = 100, SAMPLES = 37 };
 
-/* --- every rule over 100 updates, against its formula as the paper has it --- */
+/* --- every rule over 100 updates, compared with the formula of its paper --- */
 
 struct ref {        /* one value */
     double w, a, b; /* a, b: the rule's own state */
@@ -39,7 +39,7 @@ static double ref_nesterov(struct ref *r, double g, const struct knobs *k, int t
     double before = r->a;
     r->a = k->mu * r->a - k->lr * g;
     return r->w - k->mu * before +
-           (1 + k->mu) * r->a; /* Bengio et al. (2013): the same step, written the other way */
+           (1 + k->mu) * r->a; /* Bengio et al. (2013): the same step in another form */
 }
 static double ref_adagrad(struct ref *r, double g, const struct knobs *k, int t) {
     (void)t;
@@ -88,7 +88,7 @@ static double ref_ftrl(struct ref *r, double g, const struct knobs *k, int t) {
 static const struct {
     const char *name;
     double (*step)(struct ref *r, double g, const struct knobs *k, int t);
-    double tolerance; /* relative: adadelta and centered RMSprop subtract what is nearly equal */
+    double tolerance; /* relative: adadelta and centered RMSprop subtract nearly equal numbers */
 } refs[] = {
     {"sgd", ref_sgd, 1e-5},
     {"momentum", ref_momentum, 1e-5},
@@ -137,8 +137,8 @@ static void run_rule(size_t i, const struct knobs *k) {
         a.n_samples = SAMPLES;
         pd_rng_normal(pd_rng_key(4, 4, (uint64_t)t, 4), 0, g, N);
         ps_optim_apply(o, &a, w, st, N, g, N);
-        for (int at = 0; at < N;
-             at += 100) { /* where a parameter is cut does not show in its bits */
+        /* The bits do not depend on where a parameter is cut. */
+        for (int at = 0; at < N; at += 100) {
             size_t n = at + 100 < N ? 100 : (size_t)(N - at);
             ps_optim_apply(o, &a, w1 + at, st1 + at, N, g + at, n);
         }
@@ -230,7 +230,7 @@ static void test_learning_rate_schedules(void **state) {
 static void test_settings_as_text(void **state) {
     (void)state;
     static const struct {
-        const char *text, *want; /* NULL: it is right */
+        const char *text, *want; /* the expected message; NULL: accepted */
     } row[] = {
         {"adam learning_rate=0.001 beta1=0.8", NULL},
         {"momentum momentum=0.5 learning_rate_schedule=manual learning_rate_args=10:1,20:0.1",

@@ -1,6 +1,5 @@
-/* test_ps_params.c - what a server thread holds, without messages: contributions are applied to
- * dense parameters and to rows, and compared with the optimizer on plain arrays.
- */
+/* test_ps_params.c - the parameters of a server thread, without messages: contributions are applied
+ * to dense parameters and to rows, and compared with the optimizer on plain arrays. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +44,7 @@ static void declare(struct ps_params *p, const struct setting *c) {
     assert_int_equal(ps_declaration_add_table(&job, &t, &err), 0);
     assert_int_equal(ps_declaration_check(&job, &err), 0);
     assert_int_equal(ps_params_declare(p, &job, PS_KIND_BOTH, 0, &err), 0);
-    assert_int_equal(job.n_dense, 0); /* taken */
+    assert_int_equal(job.n_dense, 0); /* *job was taken */
 }
 
 static void undeclare(struct ps_params *p) {
@@ -53,7 +52,7 @@ static void undeclare(struct ps_params *p) {
     shard_scratch_release(&p->scratch);
 }
 
-/* What stream number `stream` gives to an update. */
+/* The contribution of stream `stream` to an update. */
 struct given {
     struct contribution c;
     const float *dense[2];
@@ -158,7 +157,7 @@ static void optimizers_are_applied_to_sums(void **state) {
     }
 }
 
-/* An update without samples is none, and neither are differences divided. */
+/* An update without samples does nothing. Differences are not divided by samples. */
 static void samples_divide_and_differences_add(void **state) {
     (void)state;
     struct ps_params p;
@@ -204,7 +203,7 @@ static void what_is_not_finite_is_named(void **state) {
     }
 }
 
-/* Rows are admitted by count, fade at the end of days, and go. */
+/* Rows are admitted by count, decay at the end of days, and are removed. */
 static void rows_come_and_go(void **state) {
     (void)state;
     const uint64_t key = 8;

@@ -1,4 +1,4 @@
-/* The parts of a server thread by themselves: layout, tree, table, declarations. */
+/* Single parts of a server thread: layout, tree, table, declarations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static void test_layout_covers_and_balances(void **state) {
         const char *name;
         uint32_t servers, threads, n;
         uint64_t size[8];
-        double within; /* of the mean load; 0: too small to balance */
+        double within; /* relative to the mean load; 0: too small to balance */
     } row[] = {
         {"one value", 1, 1, 1, {1}, 0},
         {"one value, many threads", 4, 8, 1, {1}, 0},
@@ -148,7 +148,7 @@ static void test_tree_nodes_of_a_range(void **state) {
 }
 
 /* A trainer that owns the streams of a node and adds them in the tree contributes the same bits as
- * separate ones. */
+ * one trainer per stream. */
 static void test_tree_is_the_same_for_nodes(void **state) {
     (void)state;
     enum { S = 16, HALF = S / 2 };
@@ -189,8 +189,8 @@ static struct ps_table *new_table(uint32_t dim) {
     return t;
 }
 
-/* What each of T trainers adds of its own streams, node by node, and then all of it: the same bits
- * for every T. */
+/* Each of T trainers adds its own streams, node by node; then the results are added. The bits are
+ * the same for every T. */
 static void test_tree_sums_do_not_depend_on_the_trainers(void **state) {
     (void)state;
     enum { MOST = 40 };
@@ -234,13 +234,13 @@ static void test_table_rows_are_functions_of_their_key(void **state) {
     float *x = malloc(N * DIM * sizeof *x), *y = malloc(N * DIM * sizeof *y),
           *z = malloc(N * DIM * sizeof *z);
     for (uint64_t i = 0; i < N; i++) {
-        keys[i] = i % 3 ? i : ~i * 977; /* small and huge, 0 and UINT64_MAX among them */
+        keys[i] = i % 3 ? i : ~i * 977; /* small and large keys, with 0 and UINT64_MAX */
         back[N - 1 - i] = keys[i];
     }
     keys[1] = UINT64_MAX;
     back[N - 2] = UINT64_MAX;
-    assert_int_equal(ps_table_find(a, keys, N, 0, rows),
-                     0); /* not created: initial values all the same */
+    /* Not created: they read as initial values. */
+    assert_int_equal(ps_table_find(a, keys, N, 0, rows), 0);
     assert_int_equal(rows[7], PS_ROW_NONE);
     ps_table_gather(a, keys, rows, N, x);
     assert_int_equal(ps_table_rows(a), 0);
@@ -300,7 +300,7 @@ static void test_table_without_memory(void **state) {
         if (!rc)
             rc = ps_table_sorted(t, &sorted);
         pd_fault_arm(NULL);
-        if (t && rc) { /* what it has is whole, and it can go on */
+        if (t && rc) { /* its contents are consistent, and it can be used further */
             assert_int_equal(ps_table_find(t, keys, 3000, 1, rows), 0);
             assert_int_equal(ps_table_rows(t), 3000);
         }
@@ -312,8 +312,7 @@ static void test_table_without_memory(void **state) {
     assert_true(done);
 }
 
-/* Every key stays where it was put while segments double and split; memory per row stays in bounds
- * at every size. */
+/* No key is lost while segments double and split. Memory per row stays in bounds at every size. */
 static void test_table_grows_without_losing_rows_or_memory(void **state) {
     (void)state;
     enum { N = 3000000, PIECE = 10000, DIM = 4 };
@@ -342,7 +341,7 @@ static void test_table_grows_without_losing_rows_or_memory(void **state) {
         for (uint32_t i = 0; i < PIECE; i++)
             assert_int_equal(rows[i], at + i);
     }
-    keys[0] = pd_mix64(N + 1); /* never put */
+    keys[0] = pd_mix64(N + 1); /* this key was never put */
     assert_int_equal(ps_table_find(t, keys, 1, 0, rows), 0);
     assert_int_equal(rows[0], PS_ROW_NONE);
     free(keys);
@@ -398,13 +397,13 @@ static void test_declaration_survives_the_wire(void **state) {
     assert_memory_equal(&d, &e, sizeof d);
     assert_int_equal(ps_declaration_same(&a, &b, &err), 0);
     ps_declaration_release(&b);
-    for (size_t n = 0; n < buf.len; n++) { /* cut anywhere: refused, and nothing is left behind */
+    for (size_t n = 0; n < buf.len; n++) { /* cut at any byte: refused, without leaks */
         pd_err_clear(&err);
         assert_true(ps_declaration_get(buf.data, n, &e, &b, &err) < 0);
         assert_null(b.dense);
     }
-    for (size_t bit = 0; bit < buf.len * 8;
-         bit++) { /* any wrong bit: refused, or another declaration that is in range */
+    /* Any wrong bit: refused, or another valid declaration. */
+    for (size_t bit = 0; bit < buf.len * 8; bit++) {
         buf.data[bit / 8] ^= (uint8_t)(1 << bit % 8);
         pd_err_clear(&err);
         if (!ps_declaration_get(buf.data, buf.len, &e, &b, &err))

@@ -1,5 +1,5 @@
-/* Peers that do not keep to the protocol, are silent or do not read: they get a reason, and disturb
- * nobody else. */
+/* Peers that break the protocol, are silent or do not read. They get a reason, and they do not
+ * disturb other peers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,8 +78,8 @@ static size_t raw_frame(uint8_t *out, uint16_t type, const void *p, size_t n) {
     return total;
 }
 
-/* Any answer is read; the connection must end, and with a reason unless not even a frame came
- * across. */
+/* Reads all answers. The connection must end, with a reason unless not even a frame was received.
+ */
 static int raw_must_end(struct raw *r, int *errors) {
     struct wire_frame *f;
     while ((f = raw_read(r))) {
@@ -91,7 +91,7 @@ static int raw_must_end(struct raw *r, int *errors) {
 
 static atomic_int strangers_left;
 
-/* The job lasts at least as long as they come. */
+/* Keeps the job running while invalid peers connect. */
 static int waits_for_strangers(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
     (void)me;
     (void)c;
@@ -125,8 +125,8 @@ static void test_strangers_do_not_disturb(void **state) {
     static const uint16_t types[] = {WIRE_PS_PUSH_DENSE, WIRE_PS_PUSH_ROWS, WIRE_PS_STEP_END,
                                      WIRE_PS_PULL_DENSE, WIRE_PS_BYE,       WIRE_PS_SAVE,
                                      WIRE_PS_DECLARE,    WIRE_AG_HELLO,     0x7777};
-    for (size_t i = 0; i < sizeof types / sizeof types[0];
-         i++) { /* frames of one who has not declared */
+    /* Frames of a peer that has not declared. */
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         struct raw r;
         raw_open(&r, c.s[0].port, (uint32_t)i % 2, WIRE_ROLE_TRAINER);
         size_t total = raw_frame(frame, types[i], junk, sizeof junk);
@@ -145,7 +145,7 @@ static void test_strangers_do_not_disturb(void **state) {
         raw_must_end(&r, &errors);
         raw_close(&r);
     }
-    for (size_t cut = 1; cut < 112; cut += 5) { /* a frame that breaks off */
+    for (size_t cut = 1; cut < 112; cut += 5) { /* a frame that is cut short */
         struct raw r;
         raw_open(&r, c.s[0].port, 0, WIRE_ROLE_TRAINER);
         size_t total = raw_frame(frame, WIRE_PS_PUSH_ROWS, junk, sizeof junk);
@@ -155,7 +155,7 @@ static void test_strangers_do_not_disturb(void **state) {
         raw_must_end(&r, &errors);
         raw_close(&r);
     }
-    struct raw r; /* whoever probes the port is let go */
+    struct raw r; /* a probe of the port is closed without an error */
     raw_open(&r, c.s[0].port, 0, WIRE_ROLE_PROBE);
     raw_must_end(&r, &errors);
     raw_close(&r);
@@ -168,7 +168,7 @@ static void test_strangers_do_not_disturb(void **state) {
     assert_int_equal(cluster_join(&c, NULL), 0);
 }
 
-static uint64_t raw_cols = 8; /* of the parameter that raw_declare declares */
+static uint64_t raw_cols = 8; /* columns of the parameter that raw_declare declares */
 
 static void raw_declare(struct raw *r, uint32_t trainer, uint64_t incarnation, uint64_t epoch,
                         struct wire_frame **answer) {
@@ -211,8 +211,8 @@ static void assert_refused(struct wire_frame *f, const char *want) {
     wire_frame_free(f);
 }
 
-/* A process that was killed: its connections are closed without a word. Nobody takes its place, and
- * it is given up in time. */
+/* A process was killed, so its connections are closed without PS_BYE. No process takes its place,
+ * and it is given up after the limit. */
 static void test_trainer_that_does_not_come_back(void **state) {
     (void)state;
     struct cluster cl;
@@ -232,15 +232,15 @@ static void test_trainer_that_does_not_come_back(void **state) {
     wire_frame_free(f);
     raw_close(&r);
     raw_open(&r, cl.s[0].port, 1, WIRE_ROLE_TRAINER);
-    raw_declare(&r, 1, 10, 0, &f); /* another process of that id */
+    raw_declare(&r, 1, 10, 0, &f); /* another process with the same id */
     assert_refused(f, "trainer 1 is here already");
     raw_close(&r);
     raw_open(&r, cl.s[0].port, 1, WIRE_ROLE_TRAINER);
-    raw_declare(&r, 1, 9, epoch + 1, &f); /* this one, but it knows another server */
+    raw_declare(&r, 1, 9, epoch + 1, &f); /* the same process with the epoch of another server */
     assert_refused(f, "was started again and no longer has the parameters");
     raw_close(&r);
     raw_open(&r, cl.s[0].port, 1, WIRE_ROLE_TRAINER);
-    raw_declare(&r, 1, 9, epoch, &f); /* it comes back, and is lost again */
+    raw_declare(&r, 1, 9, epoch, &f); /* it comes back and is lost again */
     assert_int_equal(f->flags, 0);
     wire_frame_free(f);
     raw_close(&r);
@@ -261,8 +261,8 @@ static size_t resident_bytes(void) {
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* A client that asks for 1.6 GB and reads nothing costs the server 64 MiB and an answer, and the
- * others nothing; when it reads after all, it gets everything. */
+/* A client that requests 1.6 GB and does not read costs the server 64 MiB and one answer, and costs
+ * the other trainers nothing. When it reads after all, it gets everything. */
 static void test_client_that_does_not_read(void **state) {
     (void)state;
     enum { PULLS = 400, COLS = 524288, ANSWER = 2 * COLS * 4 };
@@ -290,14 +290,16 @@ static void test_client_that_does_not_read(void **state) {
         memcpy(pull + 8, &req, 8);
         assert_int_equal(write(r.fd, pull, total), (ssize_t)total);
     }
-    for (int i = 0; i < 20; i++) { /* the other one is served all the while */
+    for (int i = 0; i < 20; i++) { /* the other trainer is served all this time */
         assert_int_equal(ps_pull_dense(a, 0, out, 2 * COLS), 0);
         assert_int_equal(ps_wait(a), 0);
     }
     size_t grown = resident_bytes() - before;
     printf("%zu MiB more for %d MiB that were asked for\n", grown >> 20, PULLS * (ANSWER >> 20));
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    assert_true(grown < (size_t)1200 << 20); /* several bytes of shadow for each */
+    assert_true(
+        grown <
+        (size_t)1200 << 20); /* the sanitizers need several bytes of shadow memory per byte */
 #else
     assert_true(grown < (size_t)320 << 20);
 #endif
@@ -310,10 +312,10 @@ static void test_client_that_does_not_read(void **state) {
     }
     raw_close(&r);
     ps_client_free(a);
-    assert_int_equal(cluster_join(&cl, NULL), PD_EFAIL); /* both have gone without a word */
+    assert_int_equal(cluster_join(&cl, NULL), PD_EFAIL); /* both left without PS_BYE */
 }
 
-/* A member that lies is answered with the reason, and the job ends with it: without it, it could
+/* An invalid member gets the reason, and the job ends with it: without that member the job could
  * only hang. */
 static void test_lying_member_ends_the_job_with_a_reason(void **state) {
     (void)state;
@@ -328,13 +330,13 @@ static void test_lying_member_ends_the_job_with_a_reason(void **state) {
     assert_int_equal(ps_start(b), 0);
     uint64_t key = 3;
     float grad[2] = {1, 2}, out[2];
-    assert_int_equal(ps_push_rows(b, 0, 1, &key, grad),
-                     0); /* something is under way when it happens */
+    /* A request is under way when it happens. */
+    assert_int_equal(ps_push_rows(b, 0, 1, &key, grad), 0);
     assert_int_equal(ps_step_end(b, 1, NULL, 0), 0);
     assert_int_equal(ps_pull_rows(b, 0, 1, &key, out, PS_CREATE), 0);
     double v = 1, two[2] = {0};
-    assert_int_equal(ps_reduce_start(b, &v, 1),
-                     0); /* the two do not fit: who comes second is refused */
+    /* The two reductions differ: the second one is refused. */
+    assert_int_equal(ps_reduce_start(b, &v, 1), 0);
     assert_int_equal(ps_reduce_start(a, two, 2), 0);
     int rc_a = 0, rc_b = 0;
     uint64_t t0 = pd_mono_ns();

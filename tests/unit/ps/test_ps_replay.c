@@ -1,5 +1,5 @@
-/* One server thread's logic where connections break and trainers run ahead: what is done once is
- * not done again, later or elsewhere. */
+/* One server thread when connections break and trainers run ahead: a request that was done is not
+ * done again, later or elsewhere. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +59,8 @@ static struct wire_frame *f_save(uint64_t after, uint64_t req) {
     return FRAME_AS(PS_SAVE, req, save, .after = after, .tag = tag, .dir = dir, .name = "m");
 }
 
-/* Updates applied when the part was written, of every answer to PS_SAVE; their number. */
+/* Writes the number of applied updates from every answer to PS_SAVE. Returns the number of answers.
+ */
 static int saved(const struct recorder *r, uint64_t updates[64]) {
     int n = 0;
     for (int i = 0; i < r->n_answers; i++) {
@@ -73,8 +74,8 @@ static int saved(const struct recorder *r, uint64_t updates[64]) {
     return n;
 }
 
-/* Trainer 0 asks for the model after step 1, goes on, and loses its connection; the steps are
- * applied while it is away. */
+/* Trainer 0 requests the model after step 1, continues, and loses its connection. The steps are
+ * applied before it reconnects. */
 static struct ps_shard *save_and_leave(struct recorder *r, uint64_t *req) {
     struct ps_shard *s = joined(r, 2);
     ok(s, 0, f_step_end(0, 0, 1, NULL, 0));
@@ -93,8 +94,8 @@ static void test_a_save_that_waits_is_of_its_step_though_the_connection_breaks(v
     struct recorder r;
     uint64_t req, updates[64];
     struct ps_shard *s = save_and_leave(&r, &req);
-    ok(s, 0, f_save(1, req));                /* its answer is missing */
-    assert_int_equal(saved(&r, updates), 2); /* into the void, and again */
+    ok(s, 0, f_save(1, req));                /* repeated, since its answer is missing */
+    assert_int_equal(saved(&r, updates), 2); /* the lost answer and the repeated one */
     assert_int_equal(updates[0], 1);
     assert_int_equal(updates[1], 1);
     back_again(s, 2, 0);
@@ -130,7 +131,7 @@ static void test_a_save_comes_back_while_it_waits(void **state) {
     ok(s, 0, f_save(1, req));
     assert_int_equal(saved(&r, updates), 0);
     ok(s, 1, f_step_end(0, 1, 1, NULL, 0));
-    assert_int_equal(saved(&r, updates), 1); /* once */
+    assert_int_equal(saved(&r, updates), 1); /* only one answer */
     assert_int_equal(updates[0], 1);
     ps_shard_free(s);
 }
@@ -144,8 +145,8 @@ static int save_later(void *arg, struct ps_saving *j, struct pd_err *err) {
     return 0;
 }
 
-/* on_trainer_lost = wait: the process that asked is gone when its save is complete, and another one
- * has its place. */
+/* on_trainer_lost = wait: the process that requested the save is gone when the save is complete,
+ * and another process has its place. */
 static void test_a_save_is_answered_to_who_asked_for_it(void **state) {
     static const struct pd_err why = {.code = PD_ENOSPC, .msg = "the disk is full"};
     struct recorder r;
@@ -165,7 +166,7 @@ static void test_a_save_is_answered_to_who_asked_for_it(void **state) {
     }
 }
 
-/* A save that its trainer did not live to commit leaves nothing. */
+/* A save whose trainer is lost before the commit leaves no files. */
 static void test_a_save_that_is_not_committed_goes_with_the_next(void **state) {
     struct recorder r;
     uint64_t updates[64];
@@ -191,7 +192,7 @@ static struct wire_frame *f_store(const char *file, const uint8_t *p, uint64_t o
                     .size = size, .data = p + offset, .n_data = n);
 }
 
-/* The answer to any piece is lost with the connection, and the piece comes again. */
+/* The answer to a piece is lost with the connection, and the piece is sent again. */
 static void test_pieces_of_a_file_that_come_twice(void **state) {
     (void)state;
     enum { SIZE = 3000, PIECE = 1000 };
@@ -199,7 +200,8 @@ static void test_pieces_of_a_file_that_come_twice(void **state) {
     char path[128];
     for (int i = 0; i < SIZE; i++)
         data[i] = (uint8_t)(i * 7 + 1);
-    for (int twice = 0; twice <= SIZE / PIECE; twice++) { /* the last row: none does */
+    /* Number of the repeated piece; in the last iteration none. */
+    for (int twice = 0; twice <= SIZE / PIECE; twice++) {
         struct recorder r;
         struct pd_buf b;
         struct pd_err err = {0};
@@ -217,15 +219,15 @@ static void test_pieces_of_a_file_that_come_twice(void **state) {
         assert_int_equal(pd_read_file(path, 1 << 20, &b, &err), 0);
         if (b.len != SIZE || memcmp(b.data, data, SIZE))
             fail_msg("piece %d came twice: the file has %zu bytes, and others", twice, b.len);
-        assert_true(give(s, 0, f_store("y.bin", data, PIECE, PIECE, SIZE, next_req())) <
-                    0); /* of a file that was never begun */
+        /* A piece of a file that was never begun. */
+        assert_true(give(s, 0, f_store("y.bin", data, PIECE, PIECE, SIZE, next_req())) < 0);
         pd_buf_release(&b);
         ps_shard_free(s);
         assert_int_equal(unlink(path), 0);
     }
 }
 
-/* --- as far ahead as a trainer may be --- */
+/* --- as many steps ahead as a trainer may be --- */
 
 static void run_ahead(struct ps_shard *s, const float *grad) {
     ok(s, 0, f_push_dense(0, 0, 1, grad, 3));
@@ -243,7 +245,7 @@ static void test_a_trainer_that_is_far_ahead_may_end_the_pass(void **state) {
     ps_shard_free(s);
 }
 
-/* What it has ended stays, whether it is one step ahead or eight. */
+/* Steps that the trainer has ended stay, whether it is one step ahead or eight. */
 static void test_steps_of_a_trainer_that_is_lost_far_ahead(void **state) {
     (void)state;
     static const float grad[3] = {1, 2, 3};
@@ -279,7 +281,7 @@ static void test_a_pull_without_a_number_takes_no_list_away(void **state) {
     ok(s, 0, f_push_rows(0, 0, 0, 17, NULL, 2, grad));
     struct ps_shard_stats st;
     ps_shard_stats(s, &st);
-    assert_int_equal(st.rows, 6); /* all were made */
+    assert_int_equal(st.rows, 6); /* all rows were created */
     ps_shard_free(s);
 }
 

@@ -1,6 +1,6 @@
-/* Rows that come and go: admission by count and by chance, shows and clicks, a day's end; whole
- * jobs of several servers, threads and trainers against a plain reference over random sequences. By
- * itself: test_ps_admit.c. */
+/* Rows that come and go: admission by count and by chance, shows and clicks, a day's end. Whole
+ * jobs of several servers, threads and trainers are compared with a plain reference over random
+ * sequences. test_ps_admit.c has single tables. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ struct ref {
     uint64_t updates, forgotten;
     struct ref_id {
         int row, waits;
-        uint32_t count, days; /* of one that waits */
+        uint32_t count, days; /* of a waiting id */
         float show, click, w[DIM];
         uint32_t shows, clicks, unseen;
     } id[IDS];
@@ -35,7 +35,8 @@ struct ref {
 
 static uint64_t key_of(int id) { return (uint64_t)id * 1000003u + 11; }
 
-/* What a stream's samples of a step show: few ids often, many seldom, and other ones every day. */
+/* The shows in a stream's samples of a step: few ids often, many ids seldom, and different ids
+ * every day. */
 static void shown(uint64_t stream, uint64_t step, int id, uint32_t *shows, uint32_t *clicks) {
     uint64_t h = toy_hash(stream, step, 3, (uint64_t)id), day = step / STEPS;
     int often = id % 10 == 0, today = (uint64_t)id * DAYS / IDS == day;
@@ -110,7 +111,7 @@ static void ref_day(struct ref *r) {
     }
 }
 
-/* --- what is compared with it: a saved model --- */
+/* --- the result that is compared: a saved model --- */
 
 static int each_row(void *arg, uint64_t key, const float *row, const float *st, uint32_t width,
                     struct pd_err *err) {
@@ -171,10 +172,10 @@ struct life_job {
     struct pd_row_life conf;
     int servers, threads, trainers; /* servers 0: local */
     const char *dir;
-    const char *from; /* goes on from this checkpoint, behind this many days */
+    const char *from; /* resumes from this checkpoint, after this many days */
     uint64_t first_day, n_days;
-    int delta; /* the last day does not end; in its middle a base is saved, at its end what has
-                  changed since */
+    int delta; /* 1: the last day does not end; a base is saved in its middle, and a delta at its
+                  end */
 };
 struct life_trainer {
     const struct life_job *j;
@@ -206,8 +207,8 @@ static int life_step(struct ps_client *c, int lo, int hi, uint64_t step) {
         memcpy(grad + DIM * n++, g, sizeof g);
     }
     int rc =
-        ps_pull_rows(c, 0, n, keys, values,
-                     step % 3 ? PS_CREATE : PS_NO_CREATE); /* a known list, or keys with the push */
+        /* A known list, or keys with the push. */
+        ps_pull_rows(c, 0, n, keys, values, step % 3 ? PS_CREATE : PS_NO_CREATE);
     rc = rc ? rc : ps_wait(c);
     rc = rc ? rc : ps_push_seen_rows(c, 0, n, keys, grad, seen);
     rc = rc ? rc : ps_step_end(c, (uint64_t)(SAMPLES * (hi - lo)), NULL, 0);
@@ -317,7 +318,7 @@ static void test_jobs_against_the_reference(void **state) {
             rows += r.id[i].row;
             none += !r.id[i].row;
         }
-        if (rows < 20 || none < 20) /* nothing would be shown here */
+        if (rows < 20 || none < 20) /* too few to prove anything */
             fail_msg("kind %zu: %d rows, %d ids without", k, rows, none);
         for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
             struct life_job j = {.conf = r.conf,
@@ -331,8 +332,8 @@ static void test_jobs_against_the_reference(void **state) {
             run_job(&j);
             compare(&r, folder, what);
         }
-        for (size_t i = 0; i + 1 < sizeof shape / sizeof shape[0];
-             i++) { /* two days, and the others by a job of another shape */
+        /* Two days, then the other days by a job of another shape. */
+        for (size_t i = 0; i + 1 < sizeof shape / sizeof shape[0]; i++) {
             struct life_job j = {.conf = r.conf,
                                  .servers = shape[i].servers,
                                  .threads = shape[i].threads,
@@ -358,8 +359,7 @@ static void test_jobs_against_the_reference(void **state) {
     assert_int_equal(pd_rm_tree(dir, NULL), 0);
 }
 
-/* In the places of rows that went there are others now: all of that has to be in a save of changes.
- */
+/* Other rows have the places of removed rows. A delta save must have all these changes. */
 static void test_saves_of_changes_after_rows_have_gone(void **state) {
     (void)state;
     static struct ref r;
@@ -385,8 +385,8 @@ static void test_saves_of_changes_after_rows_have_gone(void **state) {
         run_job(&j);
         compare(&r, folder, "changes");
         assert_int_equal(model_open(&m, folder, &err), 0);
-        assert_int_equal(model_info(m)->parts[servers].layer,
-                         1); /* of the first thread that has rows */
+        /* The first sparse thread's part is a delta. */
+        assert_int_equal(model_info(m)->parts[servers].layer, 1);
         model_close(m);
     }
     assert_int_equal(pd_rm_tree(dir, NULL), 0);

@@ -1,5 +1,5 @@
-/* What a step does to the rows of a table, against the same value by value: narrow and wide rows,
- * few and many contributions, all optimizers. Bit for bit. */
+/* A step applied to the rows of a table, compared with the same step value by value, bit for bit:
+ * narrow and wide rows, few and many contributions, all optimizers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +17,8 @@ struct setting {
     const char *name;
     uint32_t dim, n_trainers;
     const char *optimizer;
-    float l1, l2; /* then every step touches all rows: what happens to others is
-                     test_ps_lazy_decay's matter */
+    float l1, l2; /* if not 0, every step touches all rows; test_ps_lazy_decay.c tests rows that a
+                     step does not touch */
 };
 
 static struct pd_err last;
@@ -70,7 +70,7 @@ static const float *pull(struct ps_shard *s, struct recorder *r, uint64_t after,
 
 static uint64_t key_of(uint32_t k) { return 1000003u * (uint64_t)k + 17; }
 
-/* What a trainer pushes in a step, in the order of the keys. */
+/* A trainer's push in a step, in the order of the keys. */
 struct push {
     size_t n;
     uint32_t number[KEYS];
@@ -84,7 +84,7 @@ static void make_push(struct push *p, const struct setting *c, uint32_t trainer,
     for (uint32_t k = 0; k < KEYS; k++) {
         const int all = trainer == 0 && (c->l1 > 0 || c->l2 > 0);
         if (!all && (pd_rng_below(chance, 0, k, 3) ||
-                     (trainer == 1 && step == 1))) /* a trainer without any, too */
+                     (trainer == 1 && step == 1))) /* also a trainer without rows */
             continue;
         p->number[p->n] = k;
         p->keys[p->n++] = key_of(k);
@@ -99,7 +99,7 @@ static struct wire_frame *frame_of_push(const struct push *p, const struct setti
                  .n_values = p->n * c->dim);
 }
 
-/* Every value by itself: its contributions added in the tree, then the rule. */
+/* Computes every value separately: adds its contributions in the tree, then applies the rule. */
 static void expect(const struct setting *c, const struct ps_declaration *job,
                    const struct push *push, uint32_t step, float (*w)[DIM_MOST],
                    float (*state)[DIM_MOST][PS_OPTIM_STATES]) {
@@ -146,7 +146,8 @@ static void run(const struct setting *c) {
         memcpy(w[k], pull(s, r, 0, key_of(k)), c->dim * sizeof **w);
     for (uint32_t step = 0; step < STEPS; step++) {
         for (uint32_t t = 0; t < c->n_trainers; t++) {
-            const uint32_t list = t % 2 ? step + 1 : 0; /* some name the keys of a pull */
+            const uint32_t list =
+                t % 2 ? step + 1 : 0; /* some pushes name the key list of a pull */
             make_push(&push[t], c, t, step);
             if (list && push[t].n)
                 ok(s, t, f_pull_rows(step, 0, 1, list, push[t].keys, push[t].n));

@@ -1,5 +1,5 @@
-/* One server thread's logic without sockets: the barrier, arrival orders, what is dropped and what
- * is refused. */
+/* One server thread without sockets: the barrier, arrival orders, dropped pushes and refused
+ * messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static const struct recorded *last_answer(const struct recorder *r) {
 
 /* --- arrival order --- */
 
-/* What trainer t sends in step 0, message by message; NULL: no more. */
+/* Message k of trainer t in step 0; NULL: no more. */
 static struct wire_frame *message(uint32_t t, int k) {
     switch (k) {
     case 0:
@@ -172,15 +172,15 @@ static void test_pass_ends_for_all_together(void **state) {
     struct recorder r;
     struct ps_shard *s = joined(&r, 2);
     uint64_t v;
-    ok(s, 0, f_pass_end(0, 0)); /* no data at all */
+    ok(s, 0, f_pass_end(0, 0)); /* trainer 0 has no data */
     for (uint64_t k = 0; k < 3; k++)
-        ok(s, 1, f_step_end(k, 1, 1, NULL, 0)); /* goes on alone */
+        ok(s, 1, f_step_end(k, 1, 1, NULL, 0)); /* trainer 1 continues alone */
     assert_int_equal(r.n_answers, 2);
     ok(s, 1, f_pass_end(3, 0));
     assert_int_equal(r.n_answers, 4);
     memcpy(&v, last_answer(&r)->head, 8);
     assert_int_equal(v, 3);
-    ok(s, 0, f_step_end(3, 0, 1, NULL, 0)); /* both are in again, at the same step */
+    ok(s, 0, f_step_end(3, 0, 1, NULL, 0)); /* both are in the next pass, at the same step */
     struct ps_shard_stats st;
     ps_shard_stats(s, &st);
     assert_int_equal(st.steps, 3);
@@ -196,7 +196,8 @@ static void test_stats_and_reduction_are_summed(void **state) {
     struct ps_shard *s = joined(&r, 3);
     double v[2] = {1, 10}, got[4];
     for (uint32_t i = 0; i < 3; i++)
-        ok(s, i, f_step_end(0, i, 5, v, i == 1 ? 0 : 2)); /* trainer 1 has none and asks for none */
+        ok(s, i,
+           f_step_end(0, i, 5, v, i == 1 ? 0 : 2)); /* trainer 1 sends no numbers and gets none */
     assert_int_equal(r.n_answers, 5);
     memcpy(got, last_answer(&r)->head, sizeof got);
     assert_true(got[2] == 2 && got[3] == 20);
@@ -216,7 +217,7 @@ static void test_leaving_and_dying(void **state) {
     struct recorder r;
     struct ps_shard *s = joined(&r, 3);
     ok(s, 0, f_bye());
-    ok(s, 1, f_step_end(0, 1, 1, NULL, 0)); /* who has left is not waited for */
+    ok(s, 1, f_step_end(0, 1, 1, NULL, 0)); /* the step does not wait for a trainer that has left */
     ok(s, 2, f_step_end(0, 2, 1, NULL, 0));
     struct ps_shard_stats st;
     ps_shard_stats(s, &st);
@@ -230,7 +231,7 @@ static void test_leaving_and_dying(void **state) {
     assert_string_equal(err.msg, "trainer 2 (10.0.0.9:1) is gone in step 1");
     assert_int_equal(r.n_fails, 1);
     assert_string_equal(r.last_fail.msg, err.msg);
-    assert_int_equal(give(s, 1, f_bye()), PD_EFAIL); /* later ones hear the same */
+    assert_int_equal(give(s, 1, f_bye()), PD_EFAIL); /* later requests get the same reason */
     assert_string_equal(last.msg, err.msg);
     ps_shard_free(s);
 }
@@ -268,8 +269,8 @@ static void test_repeated_and_stale_pushes_are_dropped(void **state) {
     ps_shard_free(s);
 }
 
-/* Several contributions of one trainer: repeats are those of the same streams, overlaps are
- * refused, one message ends the step. */
+/* Several contributions of one trainer. A repeated push has the same streams, overlapping streams
+ * are refused, and one message ends the step. */
 static void test_contributions_of_a_trainers_streams(void **state) {
     (void)state;
     struct recorder r;
@@ -351,15 +352,15 @@ static void test_key_list_is_sent_once(void **state) {
     ok(p, 0, f_pull_rows(1, 0, 0, 0, keys_a, 3));
     assert_memory_equal(last_answer(&r)->values, last_answer(&q)->values,
                         3 * FR_DIM * sizeof(float));
-    assert_true(give(s, 0, f_push_rows(1, 0, 0, 17, NULL, 3, grad_rows[0])) <
-                0); /* for one push only */
+    /* A list is valid for one push only. */
+    assert_true(give(s, 0, f_push_rows(1, 0, 0, 17, NULL, 3, grad_rows[0])) < 0);
     ps_shard_free(s);
     ps_shard_free(p);
 }
 
-/* The rows of the next step are asked for before the push of this one, by its list, comes; the
- * answer is what a pull behind the step's end brings. A pull that comes a second time, on another
- * connection, takes no other list away. */
+/* The rows of the next step are pulled before the push of this step, which names its list, arrives.
+ * The answer equals a pull after the step's end. A pull that is repeated on another connection
+ * takes the place of no other list. */
 static void test_rows_are_asked_for_ahead(void **state) {
     (void)state;
     static const char *const rules[] = {"sync", "async", "ssp"};
@@ -373,7 +374,7 @@ static void test_rows_are_asked_for_ahead(void **state) {
             struct wire_frame *ahead = f_pull_rows(1, 0, 1, 18, keys_b, 2);
             uint64_t req = ahead->req;
             ok(s, 0, ahead);
-            assert_int_equal(r.n_answers, 2); /* not yet */
+            assert_int_equal(r.n_answers, 2); /* not answered yet */
             if (again) {
                 assert_int_equal(ps_shard_detach(s, 0), 1);
                 struct wire_frame *back = f_declare_as(1, 0, "adagrad", rules[i]);
@@ -495,7 +496,7 @@ static void test_what_does_not_fit_is_refused(void **state) {
         int rc = give(s, 0, bad_frame(i));
         if (rc >= 0 || !strstr(last.msg, want[i]))
             fail_msg("case %d: %d '%s' does not contain '%s'", i, rc, last.msg, want[i]);
-        ok(s, 0, f_step_end(0, 0, 1, NULL, 0)); /* it has changed nothing */
+        ok(s, 0, f_step_end(0, 0, 1, NULL, 0)); /* the refused message has changed nothing */
         ok(s, 1, f_step_end(0, 1, 1, NULL, 0));
         struct ps_shard_stats st;
         ps_shard_stats(s, &st);
@@ -516,8 +517,8 @@ static void test_nobody_runs_ahead_without_end(void **state) {
     ps_shard_free(s);
 }
 
-/* Every message, cut at every byte and with every bit of its fields flipped: refused or harmless,
- * never undefined. */
+/* Every message, cut at every byte and with every bit of its fields flipped, is refused or
+ * harmless, never undefined behaviour. */
 static void test_cut_and_flipped_messages(void **state) {
     (void)state;
     double v[2] = {1, 2};
@@ -612,7 +613,7 @@ static void test_every_allocation_may_fail(void **state) {
         rc = s ? 0 : PD_ENOMEM;
         for (; k < q.n && !rc; k++)
             rc = give(s, q.line[k].trainer, q.line[k].f);
-        if (!rc && r.n_fails) /* a pull that waited met the shortage */
+        if (!rc && r.n_fails) /* a waiting pull failed for lack of memory */
             rc = r.last_fail.code;
         pd_fault_arm(NULL);
         failed += rc != 0;
@@ -627,8 +628,8 @@ static void test_every_allocation_may_fail(void **state) {
     assert_true(failed > 40);
 }
 
-/* A day's end and a load wait until the trainer has taken what lies unread for it; their own wait
- * is no step under way. */
+/* A day's end and a load wait until the trainer has read the answers that are queued for it. While
+ * they wait, no step counts as under way. */
 static void a_load_and_a_days_end_that_had_to_wait(void **state) {
     (void)state;
     struct recorder r;

@@ -1,5 +1,5 @@
-/* test_ps_snapshot.c - a table's rows as they were at a cut, whatever becomes of them meanwhile;
- * entries in order, however their keys lie. */
+/* test_ps_snapshot.c - a table's rows as they were at a snapshot, whatever happens to them later;
+ * and sorting of entries with any distribution of keys. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ enum { ROWS = 40000, STATE = 2 };
 
 static uint64_t key_of(uint64_t i) { return pd_mix64(i + 1); }
 
-/* What row number `row` holds after `version` changes. */
+/* Value k of row number `row` after `version` changes. */
 static float value(uint32_t row, uint32_t k, uint32_t version) {
     return (float)(pd_mix64((uint64_t)row << 32 | version << 8 | k) >> 40);
 }
@@ -51,7 +51,8 @@ static struct ps_table *new_table(uint32_t dim, int ageing, uint32_t n) {
     return t;
 }
 
-/* All rows as they were when they had seen `version`, in another order than they lie in. */
+/* Checks that all rows have the values of `version`. They are read in another order than that of
+ * memory. */
 static void expect_rows(const struct ps_snapshot *c, uint32_t dim, uint32_t n, uint32_t version,
                         int ageing, const char *name) {
     enum { BLOCK = 100 };
@@ -107,7 +108,7 @@ static void test_rows_stay_as_they_were(void **state) {
             expect_rows(first, dim, N, 0, ageing, "the first cut");
             expect_rows(second, dim, N, 1, ageing, "the second");
             ps_snapshot_end(first);
-            for (uint32_t r = 0; r < N; r += 2) { /* places that others take */
+            for (uint32_t r = 0; r < N; r += 2) { /* other rows take these places */
                 uint64_t key = key_of(r);
                 uint32_t row;
                 ps_table_remove(t, key);
@@ -115,14 +116,14 @@ static void test_rows_stay_as_they_were(void **state) {
                 assert_int_equal(ps_table_find(t, &key, 1, 1, &row), 0);
                 assert_int_equal(row, r);
             }
-            for (uint32_t r = 0; r < N; r++) { /* and slabs that come */
+            for (uint32_t r = 0; r < N; r++) { /* and new slabs are added */
                 const uint64_t key = key_of(10 * N + r);
                 uint32_t row;
                 assert_int_equal(ps_table_find(t, &key, 1, 1, &row), 0);
                 change(t, row, 9, ageing);
             }
             expect_rows(second, dim, N, 1, ageing, "with other rows");
-            ps_table_free(t); /* a model was loaded, say */
+            ps_table_free(t); /* as a load does */
             expect_rows(second, dim, N, 1, ageing, "without the table");
             ps_snapshot_end(second);
         }
@@ -141,13 +142,13 @@ static void test_only_what_changes_is_kept(void **state) {
     assert_true(ps_snapshot_bytes(c) >= 1000 * 48 * sizeof(float) &&
                 ps_snapshot_bytes(c) <= 2 << 20);
     assert_true(ps_snapshot_whole(c));
-    pd_fault_arm("alloc:1"); /* a further chunk, which is mapped */
+    pd_fault_arm("alloc:1"); /* a further chunk, which is mapped, fails */
     for (uint32_t r = 0; r < ROWS; r++)
         change(t, r, 50, 0);
     pd_fault_arm(NULL);
     assert_false(ps_snapshot_whole(c));
     ps_snapshot_end(c);
-    change(t, 1, 1, 0); /* nobody looks */
+    change(t, 1, 1, 0); /* no snapshot exists */
     ps_table_free(t);
 }
 

@@ -1,4 +1,4 @@
-/* The index of a table's rows, from which keys can be removed, and the memory that rows take. */
+/* The index of a table's rows, including the removal of keys, and the memory that rows take. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,10 +23,8 @@ static void test_index_against_an_array(void **state) {
     assert_int_equal(ps_index_new(&x), 0);
     for (int i = 0; i < OPS; i++) {
         rnd = pd_mix64(rnd + (uint64_t)i);
-        uint32_t k =
-            (uint32_t)(rnd % (i < OPS / 2
-                                  ? KEYS
-                                  : KEYS / 16)); /* many first, then the same few again and again */
+        /* Many keys first, then the same few again. */
+        uint32_t k = (uint32_t)(rnd % (i < OPS / 2 ? KEYS : KEYS / 16));
         uint64_t key = (uint64_t)k * 977;
         uint32_t *at = ps_index_at(x, key);
         assert_int_equal(at ? *at : PS_ROW_NONE, ref[k]);
@@ -50,7 +48,7 @@ static void test_index_against_an_array(void **state) {
     ps_index_free(x);
 }
 
-/* Row 3k's key is gone, every fifth row has changed. */
+/* Expects that every third row's key is removed and every fifth row has changed. */
 static void expect_listed(const struct ps_index *x, const struct ps_dirty_rows *only,
                           const char *name, uint64_t (*key_of)(uint32_t), uint32_t n) {
     static struct ps_index_heaps heaps;
@@ -59,8 +57,8 @@ static void expect_listed(const struct ps_index *x, const struct ps_dirty_rows *
         want += i % 3 && (!only || i % 5 == 0);
     struct ps_index_entry *e = malloc((want + 1) * sizeof *e);
     e[want] = (struct ps_index_entry){77, 77};
-    assert_int_equal(ps_index_list_heaps(x, only, e, want ? want - 1 : 0, &heaps),
-                     want); /* too little room: nothing is written there */
+    /* Too little room: the list must not be written. */
+    assert_int_equal(ps_index_list_heaps(x, only, e, want ? want - 1 : 0, &heaps), want);
     assert_int_equal(ps_index_list_heaps(x, only, e, want, &heaps), want);
     assert_int_equal(heaps.end[PS_INDEX_HEAPS - 1], want);
     for (uint32_t h = 0; h < PS_INDEX_HEAPS; h++) {
@@ -125,7 +123,7 @@ static void test_memory_of_a_row_that_ages(void **state) {
     if (each > bound)
         fail_msg("a row takes %.1f bytes, the bound is %.0f", each, bound);
     uint64_t before = ps_table_bytes(t);
-    for (uint64_t key = 0; key < N; key++) { /* others in their places */
+    for (uint64_t key = 0; key < N; key++) { /* other keys take the places */
         ps_table_remove(t, key);
         uint64_t other = key + N;
         assert_int_equal(ps_table_find(t, &other, 1, 1, &row), 0);
@@ -136,7 +134,8 @@ static void test_memory_of_a_row_that_ages(void **state) {
     ps_table_free(t);
 }
 
-/* Each row once, whatever places are empty; those are no other than before afterwards. */
+/* Checks that each row is visited once, with any empty places, and that the notes of empty places
+ * are unchanged afterwards. */
 static struct ps_table *visited;
 
 static void visit(void *arg, uint32_t row) {
@@ -161,7 +160,7 @@ static void test_every_row_is_visited_once(void **state) {
         ps_table_each(t, visit, &visits);
         assert_int_equal(visits, (uint64_t)round * ps_table_rows(t));
     }
-    for (uint64_t key = 0; key < N; key++) { /* in the places of those that went */
+    for (uint64_t key = 0; key < N; key++) { /* in the places of the removed rows */
         assert_int_equal(ps_table_find(t, &key, 1, 1, &row), 0);
         assert_int_equal(ps_table_note(t, row)->step, key % 3 ? 2 : 0);
         assert_int_equal(ps_table_note(t, row)->mark, 0);

@@ -1,5 +1,5 @@
-/* The update rules without a barrier: async, ssp, geo; one server thread by itself, and whole jobs
- * against their closed form. */
+/* The update rules without a barrier: async, ssp, geo. First one server thread, then whole jobs
+ * compared with their closed form. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,7 +51,7 @@ static void step(struct ps_shard *s, uint32_t trainer, uint64_t k, float g) {
     ok(s, trainer, f_step_end(k, trainer, 2, NULL, 0));
 }
 
-/* w -= 0.1 * (g / 2 + 0.01 * w), as the frames declare it */
+/* w -= 0.1 * (g / 2 + 0.01 * w), with the settings of the test's frames */
 static float after_step(float w, float g) { return w - 0.1f * (g / 2 + 0.01f * w); }
 
 static void test_async_applies_at_once_and_drops_what_lags(void **state) {
@@ -61,14 +61,14 @@ static void test_async_applies_at_once_and_drops_what_lags(void **state) {
     struct ps_shard_stats st;
     float w = first_value(s, &r, 0, 0), now = w;
     (void)first_value(s, &r, 1, 0);
-    step(s, 0, 0, 1); /* trainer 1 has ended nothing, and still it counts */
+    step(s, 0, 0, 1); /* applied although trainer 1 has ended no step */
     now = after_step(now, 1);
     assert_true(first_value(s, &r, 0, 1) == now);
     for (uint64_t k = 1; k < 3; k++) {
         step(s, 0, k, 1);
         now = after_step(now, 1);
     }
-    step(s, 1, 0, 8); /* lags by 3, and 1.5 * 2 trainers is 3: still good */
+    step(s, 1, 0, 8); /* lags by 3, which is not more than 1.5 * 2 trainers */
     now = after_step(now, 8);
     ps_shard_stats(s, &st);
     assert_int_equal(st.lagged, 0);
@@ -77,11 +77,11 @@ static void test_async_applies_at_once_and_drops_what_lags(void **state) {
         step(s, 0, k, 1);
         now = after_step(now, 1);
     }
-    step(s, 1, 1, 1000); /* lags by 4 */
+    step(s, 1, 1, 1000); /* lags by 4, so it is dropped */
     ps_shard_stats(s, &st);
     assert_int_equal(st.lagged, 1);
     assert_true(first_value(s, &r, 1, 2) == now);
-    step(s, 1, 2, 2); /* from fresh values again */
+    step(s, 1, 2, 2); /* with fresh values again */
     now = after_step(now, 2);
     assert_true(first_value(s, &r, 0, 7) == now);
     ok(s, 0, f_pass_end(7, 0));
@@ -89,13 +89,13 @@ static void test_async_applies_at_once_and_drops_what_lags(void **state) {
     assert_int_equal(r.a[(r.n_answers - 1) % 64].type, WIRE_PS_PASS_END);
     uint64_t at[4];
     memcpy(at, r.a[(r.n_answers - 1) % 64].head, sizeof at);
-    assert_int_equal(at[0], 7);  /* both go on from there */
-    assert_int_equal(at[2], 10); /* and hear of the one in ten that was dropped */
+    assert_int_equal(at[0], 7);  /* both trainers continue at this step */
+    assert_int_equal(at[2], 10); /* and learn that one of ten contributions was dropped */
     assert_int_equal(at[3], 1);
     ok(s, 0, f_pass_end(7, 1));
     ok(s, 1, f_pass_end(7, 1));
     memcpy(at, r.a[(r.n_answers - 1) % 64].head, sizeof at);
-    assert_int_equal(at[2] + at[3], 0); /* of that pass */
+    assert_int_equal(at[2] + at[3], 0); /* in the second pass */
     ps_shard_free(s);
 }
 
@@ -130,7 +130,7 @@ static void test_ssp_lets_nobody_run_ahead(void **state) {
         step(s, 0, k, 1);
     }
     int n = r.n_answers;
-    ok(s, 0, f_pull_dense(3, 1, &w)); /* 3 ahead of trainer 1 */
+    ok(s, 0, f_pull_dense(3, 1, &w)); /* pull of trainer 0, which is 3 steps ahead of trainer 1 */
     assert_int_equal(r.n_answers, n);
     char text[200];
     assert_int_equal(ps_shard_waiting(s, text, sizeof text), 1);
@@ -140,7 +140,7 @@ static void test_ssp_lets_nobody_run_ahead(void **state) {
     step(s, 0, 3, 1);
     ok(s, 0, f_pull_dense(4, 1, &w));
     assert_int_equal(r.n_answers, n + 1);
-    ok(s, 1, f_pass_end(1, 0)); /* who has left is not waited for */
+    ok(s, 1, f_pass_end(1, 0)); /* the pull does not wait for a trainer that has left */
     assert_int_equal(r.n_answers, n + 2);
     ps_shard_free(s);
 }
@@ -154,9 +154,9 @@ static void test_repeated_and_stale_pushes_are_dropped_without_a_barrier_too(voi
     float w = first_value(s, &r, 0, 0);
     g[0] = 1;
     ok(s, 0, f_push_dense(0, 0, 0, g, FR_VALUES));
-    ok(s, 0, f_push_dense(0, 0, 0, g, FR_VALUES)); /* twice */
+    ok(s, 0, f_push_dense(0, 0, 0, g, FR_VALUES)); /* repeated */
     ok(s, 0, f_step_end(0, 0, 2, NULL, 0));
-    ok(s, 0, f_push_dense(0, 0, 0, g, FR_VALUES)); /* of a step that is over */
+    ok(s, 0, f_push_dense(0, 0, 0, g, FR_VALUES)); /* of a step that has ended */
     ok(s, 0, f_step_end(0, 0, 2, NULL, 0));
     ps_shard_stats(s, &st);
     assert_int_equal(st.duplicates, 1);
@@ -165,8 +165,8 @@ static void test_repeated_and_stale_pushes_are_dropped_without_a_barrier_too(voi
     ps_shard_free(s);
 }
 
-/* --- whole jobs: gradients that do not depend on the values, so that the order does not matter but
- * for rounding --- */
+/* --- whole jobs: gradients do not depend on the values, so the order matters only for rounding ---
+ */
 
 enum { N_TRAINERS = 3, N_STEPS = 23, VALUES = 5000, DIM = 6, ROWS = 90 };
 
@@ -191,7 +191,9 @@ static int has_row(uint32_t trainer, int k, int row) {
 static uint64_t samples_of(uint32_t trainer, int k) {
     return 1 + toy_hash(trainer, (uint64_t)k, 3, 3) % 7;
 }
-static int steps_of(uint32_t trainer) { return N_STEPS - 5 * (int)trainer; } /* unequal shards */
+static int steps_of(uint32_t trainer) {
+    return N_STEPS - 5 * (int)trainer;
+} /* trainers have different numbers of steps */
 
 static int peer_step(struct peer *p, struct ps_client *c, int dense, int table, int k, float *g,
                      float *rows) {
@@ -270,9 +272,9 @@ static void *peer_main(void *arg) {
     return NULL;
 }
 
-/* Of geo with one trainer's steps: where its windows end, and for what a row's difference counts
- * that it has touched in `touches` of `steps` steps, the last `since` of them in this window
- * (docs/sources.md#update-rules). */
+/* Geo, for the steps of one trainer: window_length gives the windows. row_share gives the share of
+ * a row's difference that was touched in `touches` of `steps` steps, the last `since` of them in
+ * this window (docs/sources.md#update-rules). */
 static uint32_t window_length(uint32_t push_nums, uint32_t exchanges) {
     uint32_t n = 1;
     for (uint32_t i = 8; i <= exchanges && n < push_nums; i += 8)
@@ -306,8 +308,8 @@ static void geo_rows(uint32_t t, uint32_t push_nums, int row, double *w) {
     }
 }
 
-/* All trainers' steps taken from the initial values on, in any order. Under geo each trainer's
- * count for one N_TRAINERS-th, of rows for more. */
+/* All trainers' steps, applied to the initial values in any order. Under geo each trainer's steps
+ * have a share of 1 / N_TRAINERS, those of rows a larger one. */
 static void closed_form(const char *update, uint32_t push_nums, double *dense, double *rows) {
     static float x[VALUES];
     const int geo = !strcmp(update, "geo");
@@ -380,11 +382,11 @@ static void test_whole_jobs_reach_their_closed_form(void **state) {
     job("ssp", 0, 2, 1, 2);
     job("geo", 1, 1, 1, 1);
     job("geo", 4, 2, 1, 2);
-    job("geo", 1000, 3, 2, 1); /* only the end of the pass makes it exchange */
+    job("geo", 1000, 3, 2, 1); /* the trainers exchange only at the end of the pass */
 }
 
-/* Rows may be asked for between a push and the end of its step; under geo too the gradient goes to
- * the rows that were pushed. */
+/* Rows may be pulled between a push and the end of its step. Under geo, too, the gradient applies
+ * to the pushed rows. */
 static void test_a_pull_between_a_push_and_the_end_of_its_step(void **state) {
     (void)state;
     static const uint64_t keys[3] = {1, 5, 9}, others[3] = {2, 6, 9};
@@ -461,8 +463,8 @@ static void geo_pull(struct ps_client *c, struct values *v) {
         fail_msg("%s", ps_client_err(c)->msg);
 }
 
-/* A step, which in these first windows is an exchange: gradient g of the dense value and of the n
- * keys. */
+/* Does a step, which in these first windows is also an exchange. g is the gradient of the dense
+ * value and of the n keys. */
 static void geo_step(struct ps_client *c, float g, const uint64_t *keys, size_t n) {
     const float of_rows[2] = {g, g};
     if (ps_push_dense(c, 0, &g, 1) || ps_push_rows(c, 0, n, keys, of_rows) ||
@@ -490,27 +492,26 @@ static void test_geo_trainers_step_from_common_sums_of_squares(void **state) {
     struct ps_client *a = geo_trainer(cl.list, 0), *b = geo_trainer(cl.list, 1);
     geo_pull(a, &v);
     geo_pull(b, &v);
-    geo_step(a, 3, keys, 1); /* G = 9 and -1 here; half of it there: 4.5 and -0.5 */
+    geo_step(a, 3, keys, 1); /* local G = 9, value -1; the servers get half: 4.5 and -0.5 */
     geo_pull(a, &v);
     near(v.dense, -0.5);
     near(v.rows[0], -0.5);
-    geo_step(b, 4, keys, 1); /* from zeros: G = 16, -1 */
+    geo_step(b, 4, keys, 1); /* from zeros: G = 16, value -1 */
     geo_pull(b, &v);
     near(v.dense, -1);
     near(v.rows[0], -1);
-    geo_step(a, 2, keys, 2); /* from G = 4.5; of key 6 from zeros, and it counts whole: who touches
-                                a row once in two steps is probably alone */
+    geo_step(a, 2, keys, 2); /* from G = 4.5; key 6 from zeros, with its full difference: a trainer
+                                that touches a row once in two steps is probably alone */
     geo_pull(a, &v);
     near(v.dense, -1 - 1 / sqrt(8.5));
     near(v.rows[0], -1 - 1 / sqrt(8.5));
     near(v.rows[1], -1);
-    geo_step(b, 3, keys + 1,
-             1); /* from G = 12.5; key 6 from what was there when it was asked for */
+    geo_step(b, 3, keys + 1, 1); /* from G = 12.5; key 6 from the values when it was pulled */
     geo_pull(b, &v);
     near(v.dense, -1 - 1 / sqrt(8.5) - 1.5 / sqrt(21.5));
     near(v.rows[1], -2);
     geo_step(b, 3, keys + 1, 1); /* now from the squares of both; it was touched in two of three
-                                    steps: half of the other two */
+                                    steps: the share assumes half of the other trainer's steps */
     geo_pull(b, &v);
     near(v.rows[1], -2 - 3 / sqrt(4 + 9 + 9) / 1.5);
     pthread_create(&thread, NULL, say_bye, a);
@@ -569,8 +570,8 @@ static void note(struct ps_client *c, uint64_t after, const char *line) {
     assert_int_equal(ps_note(c, after, line, strlen(line)), 0);
 }
 
-/* Trainer 0 saves while trainer 1 is inside its first step, whose note has come and whose end has
- * not, and trainer 2 has said nothing. */
+/* Trainer 0 saves while trainer 1 is inside its first step: its note has arrived, the end of the
+ * step has not. Trainer 2 has sent nothing. */
 static void test_a_save_has_the_notes_of_ended_steps_only(void **state) {
     (void)state;
     char dir[] = "/tmp/test_ps_update_rules.XXXXXX", path[100];
@@ -593,7 +594,7 @@ static void test_a_save_has_the_notes_of_ended_steps_only(void **state) {
     note(c[1], 0, "begin-1\n");
     note(c[1], 1, "one-1\n");
     assert_int_equal(ps_pull_dense(c[1], 0, w, 10), 0);
-    assert_int_equal(ps_wait(c[1]), 0); /* both are there */
+    assert_int_equal(ps_wait(c[1]), 0); /* the messages of both have arrived */
     assert_int_equal(ps_save(c[0], &o), 0);
     assert_int_equal(pd_read_file(path, 1 << 20, &text, &err), 0);
     pd_put_u32(&text, 0);
