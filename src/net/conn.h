@@ -135,8 +135,8 @@ void net_close_after_flush(struct net_conn *c); /* after the queue is empty */
  * data in flight. -1: none. */
 int net_dup_fd(const struct net_conn *c);
 void net_set_arg(struct net_conn *c, void *arg);
-int net_port_was_closed(
-    const struct net_conn *c); /* in on_close: no process listens on that port */
+/* In on_close: no process listens on that port. */
+int net_port_was_closed(const struct net_conn *c);
 /* The peer's hello; NULL without handshake. */
 const struct wire_hello *net_peer(const struct net_conn *c);
 const char *net_peer_addr(const struct net_conn *c); /* "10.0.0.2:41234" or "local" */

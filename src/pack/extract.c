@@ -1,11 +1,10 @@
-/* extract.c - a tar.zst stream into a folder, written through openat alone, so that nothing an
- * archive says can reach outside: every component is opened with O_NOFOLLOW from the descriptor of
- * the one above it.
+/* extract.c - unpacks a tar.zst stream into a folder. It writes only through openat, so that no
+ * entry of an archive can reach outside: every path component is opened with O_NOFOLLOW from the
+ * descriptor of its parent.
  *
- *     target.part-XXXXXX/    built here; folders get their mode and time last: they may be
+ *     target.part-XXXXXX/    built here; folders get their mode and time last, since they may be
  *                            read-only
- *     target                 after renameat: complete or absent
- */
+ *     target                 after rename: complete or absent */
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
@@ -36,7 +35,7 @@ struct extract {
     struct pack_limits lim;
     struct pack_result *res;
     struct pd_err *err;
-    struct folder *folders; /* those the archive names, in its order */
+    struct folder *folders; /* folders that the archive names, in its order */
     size_t n_folders, cap_folders;
 };
 
@@ -53,13 +52,14 @@ static int cannot(struct extract *x, int e, const char *what, const char *path) 
     return pd_fail_errno(x->err, PD_EIO, e, "cannot %s %.300s", what, path);
 }
 
-/* Open the folder that holds `path`, making missing ones, and point *name at the last component. */
+/* Opens the folder that holds `path`, creating missing folders. *name points at the last component.
+ * Returns -1 on failure, with x->err set. */
 static int open_parent(struct extract *x, const char *path, const char **name) {
     int dir = fcntl(x->root, F_DUPFD_CLOEXEC, 3);
     const char *s = path;
     for (const char *slash; dir >= 0 && (slash = strchr(s, '/')); s = slash + 1) {
         char comp[NAME_MAX + 1];
-        memcpy(comp, s, (size_t)(slash - s)); /* pack_clean_path bounded it */
+        memcpy(comp, s, (size_t)(slash - s)); /* pack_clean_path has checked the length */
         comp[slash - s] = 0;
         if (mkdirat(dir, comp, 0755) && errno != EEXIST) {
             cannot(x, errno, "make folder", path);
@@ -153,8 +153,8 @@ static int put_file(struct extract *x, struct archive_entry *e, const char *path
     if (dir < 0)
         return x->err->code;
     int rc = 0;
-    if (unlinkat(dir, name, 0) &&
-        errno != ENOENT) /* a later entry of the same name wins, as in tar */
+    /* As in tar, a later entry of the same name wins. */
+    if (unlinkat(dir, name, 0) && errno != ENOENT)
         rc = errno == EISDIR || errno == EPERM
                  ? pd_fail(x->err, PD_EDATA, "the package has %.300s twice, once as a folder", path)
                  : cannot(x, errno, "replace", path);
@@ -247,8 +247,8 @@ static int put_entry(struct extract *x, struct archive_entry *e) {
     }
 }
 
-/* The folder an earlier entry named; -1 with errno when a later entry turned it into something
- * else. */
+/* Opens a folder that an earlier entry named. Returns -1 with errno if a later entry has replaced
+ * it. */
 static int open_folder(struct extract *x, const char *path) {
     const char *name = ".";
     int dir = *path ? open_parent(x, path, &name) : fcntl(x->root, F_DUPFD_CLOEXEC, 3);
@@ -261,7 +261,7 @@ static int open_folder(struct extract *x, const char *path) {
     return fd;
 }
 
-/* Last to first, so that a folder is done after those in it. */
+/* Sets modes and times from last to first, so that a folder follows its contents. */
 static int finish_folders(struct extract *x) {
     for (size_t i = x->n_folders; i-- > 0;) {
         struct folder *f = &x->folders[i];
@@ -281,7 +281,7 @@ static int finish_folders(struct extract *x) {
     return 0;
 }
 
-/* First to last: make folders that were finished read-only removable again. */
+/* Makes finished read-only folders removable again, from first to last. */
 static void unlock_folders(struct extract *x) {
     for (size_t i = 0; i < x->n_folders; i++) {
         int fd = x->root < 0 ? -1 : open_folder(x, x->folders[i].path);
@@ -303,7 +303,7 @@ static int extract_all(struct extract *x, int fd) {
         int r = archive_read_next_header(x->a, &e);
         if (r == ARCHIVE_EOF)
             break;
-        /* WARN: a name that the locale can't show; its bytes are there all the same */
+        /* WARN: the locale cannot show a name; its bytes are unchanged */
         if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
             return damaged(x);
         int rc = put_entry(x, e);

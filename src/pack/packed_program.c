@@ -43,7 +43,7 @@ struct unpacking {
     uint64_t size, done;
 };
 
-/* Unpacks the file; never writes more bytes than the header of the frame says. */
+/* Unpacks the file; writes no more bytes than the frame's header says. */
 static int unpack_all(struct unpacking *u, const char *from, struct pd_err *err) {
     ZSTD_inBuffer in = {u->in_buf, 0, 0};
     size_t left = 1;

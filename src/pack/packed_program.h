@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 
-/* The unpacked size of `path` according to its first frame; 0: not such a file. */
+/* The unpacked size of `path` according to its first frame; 0: not a packed program. */
 uint64_t packed_program_size(const char *path);
 
 /* Unpacks `from` to `to`, mode 0755. The file is written under a temporary name, synced and

@@ -1,4 +1,4 @@
-/* spool.c - a package on its way in: hashed while it is written to a file without a name. */
+/* spool.c - receives a package: hashes it while writing it to a nameless file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -20,7 +20,7 @@ struct pack_spool {
     char dir[PATH_MAX]; /* for messages */
 };
 
-/* O_TMPFILE where the file system has it, else a file that is unlinked at once. */
+/* Uses O_TMPFILE if the file system has it, otherwise a file that is unlinked at once. */
 static int open_nameless(const char *dir) {
     int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))

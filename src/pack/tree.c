@@ -1,4 +1,4 @@
-/* tree.c - a folder into a package. */
+/* tree.c - packs a folder. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static int write_entry(struct walk *k, struct archive_entry *e) {
     return rc;
 }
 
-/* Something that can't travel: an error, unless it is only to be counted. */
+/* An entry that cannot be packed: an error, or with PACK_OUTPUTS a counted omission. */
 static int refuse(struct walk *k, const char *why) {
     if (!(k->flags & PACK_OUTPUTS))
         return pd_fail(k->err, PD_EDATA, "cannot pack %s/%s: %s", k->top, k->path, why);
@@ -58,7 +58,7 @@ static int refuse(struct walk *k, const char *why) {
     return 0;
 }
 
-/* Outputs may still be moving, and one that can't be read is no reason to leave out the others. */
+/* Outputs may change meanwhile, and an unreadable output is no reason to omit the others. */
 static int cannot_open(struct walk *k, int e, const char *what) {
     if (!(k->flags & PACK_OUTPUTS) || (e != ENOENT && e != EACCES))
         return pd_fail_errno(k->err, PD_EIO, e, "cannot open %s%s/%s", what, k->top, k->path);
@@ -135,7 +135,7 @@ static int walk_one(struct walk *k, int dirfd, const char *name) {
 
 static int walk_dir(struct walk *k, int fd) {
     struct pack_names l = {0};
-    int dirfd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* pack_names_read takes fd over */
+    int dirfd = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* pack_names_read takes ownership of fd */
     if (dirfd < 0) {
         int e = errno;
         close(fd);

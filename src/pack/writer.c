@@ -1,4 +1,4 @@
-/* writer.c - pax tar through zstd into the sink, hashed on the way. */
+/* writer.c - writes pax tar through zstd into the sink and hashes it. */
 #include "pack/writer.h"
 
 #include <errno.h>
@@ -7,8 +7,8 @@
 
 #include "base/str.h"
 
-/* Never fails towards libarchive: a writer that was told of a failed write leaks its buffer
- * (3.6.2). The sink's failure is kept, what follows is dropped, and every step checks `own`. */
+/* Never reports a failure to libarchive: its writer (3.6.2) leaks its buffer after a failed write.
+ * The sink's failure is kept, further bytes are dropped, and every step checks `own`. */
 static la_ssize_t on_write(struct archive *a, void *arg, const void *p, size_t n) {
     struct pack_writer *w = arg;
     (void)a;
@@ -38,7 +38,7 @@ int pack_writer_open(struct pack_writer *w, pack_sink sink, void *arg, struct pa
     w->a = archive_write_new();
     if (!w->a)
         return pd_oom(err, "a package to send");
-    /* BINARY: names are bytes; libarchive converts nothing, so the locale does not matter. */
+    /* BINARY: names are bytes, so libarchive converts nothing and the locale does not matter. */
     if (archive_write_add_filter_zstd(w->a) || archive_write_set_format_pax(w->a) ||
         archive_write_set_format_option(w->a, "pax", "hdrcharset", "BINARY") ||
         archive_write_set_bytes_per_block(w->a, PACK_CHUNK) ||

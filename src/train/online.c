@@ -19,7 +19,7 @@
 /* The key travels in doubles: each holds 6 bytes exactly. The first double is the decision. */
 enum { PER_DOUBLE = 6, MESSAGE_DOUBLES = 1 + (WATCH_KEY_MAX + PER_DOUBLE) / PER_DOUBLE };
 
-/* What trainer 0 tells the others. DECIDE_WAIT: no folder yet, trainer 0 is alive. */
+/* Decisions that trainer 0 sends to the others. DECIDE_WAIT: no folder yet, trainer 0 is alive. */
 enum { DECIDE_END = 1, DECIDE_FOLDER = 2, DECIDE_WAIT = 3 };
 static const double ANNOUNCE_S = 4; /* trainer 0 sends a decision at least this often */
 

@@ -133,8 +133,8 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
     if (!rc)
         rc = next_batch(l, streams, 1, err);
     while (!rc && l->now.n) {
-        rc = train_client_error(l, ps_flush(l->client),
-                                err); /* send requests before reading the next batch */
+        /* Send requests before reading the next batch. */
+        rc = train_client_error(l, ps_flush(l->client), err);
         if (rc || (rc = read_batch(l, streams, &l->next, 1, err)))
             break;
         l->report->fraction = l->now.fraction;
@@ -256,7 +256,7 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
         sums[0][SUM_ASKED] = asked(l);
         rc = collect(l, &leave, err);
     }
-    /* The process that this one replaces has reported the pass. */
+    /* The lost process, whose place this process has taken, has reported the pass. */
     const int already_reported = !rc && ps_repeated(l->client);
     /* The sums of a step reach only trainers that took part in it. The totals of the pass include
      * trainers that trained longer. */
@@ -329,7 +329,7 @@ int train_evaluate(struct train_loop *l, struct train_streams *streams, const ch
     int rc = sums ? 0 : pd_fail(err, PD_ENOMEM, "out of memory for an evaluation");
     const int already_reported =
         ps_repeated(l->client) >
-        0; /* by the process whose place this one has taken: the result is known */
+        0; /* by the lost process, whose place this process has taken: the result is known */
     if (!rc && !already_reported)
         rc = run_tests(l, streams, sums, err);
     if (!rc)

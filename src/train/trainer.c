@@ -273,8 +273,8 @@ static int run_passes(struct trainer_state *t, struct train_loop *l, struct pd_e
     if (first >= (uint64_t)o->num_passes)
         train_report_print(&t->report, "All %llu passes are done", (unsigned long long)first);
     l->only_end = t->from_pass > 0;
-    for (uint64_t pass = first; pass < (uint64_t)o->num_passes && !rc && !l->leave;
-         pass++) { /* stop requested between passes: nothing new to save */
+    /* Stop requested between passes: nothing new to save. */
+    for (uint64_t pass = first; pass < (uint64_t)o->num_passes && !rc && !l->leave; pass++) {
         l->skip = pass == t->from_pass ? t->from_batch : 0;
         rc = train_pass(l, t->train, pass, err);
         if (!rc)

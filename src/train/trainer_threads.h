@@ -50,8 +50,8 @@ int train_threads_new(struct train_threads **out, const struct nn_graph *g, uint
                       const struct pd_cpus *cpus, struct pd_err *err);
 void train_threads_free(struct train_threads *t);
 uint32_t train_threads_size(const struct train_threads *t);
-struct train_piece *train_threads_pieces(
-    struct train_threads *t); /* [size], filled by the caller */
+/* [size], filled by the caller. */
+struct train_piece *train_threads_pieces(struct train_threads *t);
 
 /* Computes all pieces and their evaluators. Returns 0, or the first error in the order of threads.
  */

@@ -45,8 +45,8 @@ static int new_arena(struct net_arena **out, struct net_memory *m) {
         net_memory_free(m);
         return PD_ENOMEM;
     }
-    (void)madvise(m->map, m->bytes,
-                  MADV_DONTFORK); /* a child that writes a checkpoint does not need it */
+    /* A child that writes a checkpoint does not need it. */
+    (void)madvise(m->map, m->bytes, MADV_DONTFORK);
     a->m = *m;
     a->first = a->next = 1;
     a->free_at = DATA;

@@ -139,8 +139,8 @@ static const uint8_t *unpack(struct object_codec *c, const struct object_record 
                              struct pd_err *err) {
     if (!(r->flags & OBJECT_F_ZSTD))
         return r->stored;
-    if (!c->raw && !(c->raw = pd_malloc((size_t)OBJECT_BATCH *
-                                        OBJECT_MAX))) { /* pages are touched only as needed */
+    /* Pages are touched only as needed. */
+    if (!c->raw && !(c->raw = pd_malloc((size_t)OBJECT_BATCH * OBJECT_MAX))) {
         pd_oom(err, "an object");
         return NULL;
     }

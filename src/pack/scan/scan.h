@@ -44,9 +44,9 @@ int scan_archive_file(const char *path, const char *name, size_t max, struct pd_
                       struct pd_err *err);
 void scan_free(struct scan *s); /* no thread may use the scan any more; NULL is fine */
 
-/* Restricts the package to entries for which `keep` returns 1; NULL (default): all. A folder is
- * asked about before its contents; without the folder its contents are omitted. `keep` may be
- * changed and scan_run called again: hashed files are not hashed again. */
+/* Restricts the package to entries for which `keep` returns 1; NULL (default): all. `keep` is
+ * called for a folder before its contents; if the folder is omitted, so are its contents. `keep`
+ * may be changed and scan_run called again: hashed files are not hashed again. */
 void scan_keep(struct scan *s, int (*keep)(void *arg, const char *path, int is_folder), void *arg);
 
 /* scan_run calls `listed` once, when all entries are known (scan_n_items, scan_item,

@@ -66,8 +66,8 @@ static int note_ignored(struct folder_walk *k, int dirfd, const char *name, cons
     return rc;
 }
 
-static int walk_dir(struct folder_walk *k,
-                    int fd); /* recursion is bounded by PATH_MAX / 2 folders */
+/* Recursion is bounded by PATH_MAX / 2 folders. */
+static int walk_dir(struct folder_walk *k, int fd);
 
 static int add_link(struct folder_walk *k, int dirfd, const char *name, struct scan_entry *e) {
     char target[PATH_MAX];

@@ -36,9 +36,8 @@ static int read_bundle(const struct scan *s, const struct scan_object *o, uint8_
             s->n_members) /* the files were longer when the bundle was hashed, in an earlier run */
             return PD_EDATA;
         const struct scan_entry *e = &s->entries[s->members[o->off + i]];
-        if (e->size >
-            o->raw_len -
-                at) { /* the file has changed since the bundle was hashed, in an earlier run */
+        /* The file has changed since the bundle was hashed, in an earlier run. */
+        if (e->size > o->raw_len - at) {
             *bad = e;
             return PD_EDATA;
         }

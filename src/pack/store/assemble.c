@@ -519,8 +519,8 @@ static int place(struct assemble *a, struct pd_err *err) {
             return pd_fail_errno(err, PD_EIO, errno, "cannot finish %s", a->target);
         from = file;
     }
-    (void)utimensat(AT_FDCWD, from, NULL,
-                    0); /* `clean` uses the age of the tree: it counts from now */
+    /* `clean` uses the age of the tree: it counts from now. */
+    (void)utimensat(AT_FDCWD, from, NULL, 0);
     if (pd_fault("assemble.rename") || move_to(from, a->target))
         return errno == EEXIST || errno == ENOTEMPTY
                    ? pd_fail(err, PD_EEXIST, "%s exists already", a->target)

@@ -203,8 +203,8 @@ int store_open(struct store **out, const char *root, struct pd_err *err) {
     size_t take = n < STORE_CATALOGS ? n : STORE_CATALOGS;
     if (!rc && take && !(st->cats = pd_calloc(take, sizeof *st->cats)))
         rc = pd_oom(err, "the chunk store");
-    for (size_t i = 0; !rc && i < n && st->n_cats < take;
-         i++) { /* store_clean removes catalogs that are damaged or whose tree is gone */
+    /* store_clean removes catalogs that are damaged or whose tree is gone. */
+    for (size_t i = 0; !rc && i < n && st->n_cats < take; i++) {
         struct catalog *c = &st->cats[st->n_cats];
         if (catalog_open(c, st->dir, v[i].name))
             continue;
@@ -386,8 +386,8 @@ int store_read(struct store *st, const struct object_id *id, uint32_t raw_len, u
 /* 1 if the maker of the catalog is alive: a dispatch is running and needs these files (data files
  * may not even be at the catalog's paths yet). */
 static int is_held(const char *path) {
-    int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC |
-                            O_NONBLOCK); /* writable: network file systems need this for flock */
+    /* Writable: network file systems need this for flock. */
+    int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     int held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
     if (fd >= 0)
         close(fd);

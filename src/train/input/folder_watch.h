@@ -1,12 +1,11 @@
-/* folder_watch.h - folders of data that appear over time: which one is next, and is it complete?
- * docs/online.md, "Folders".
+/* folder_watch.h - folders of data that appear over time: finds the next folder and checks whether
+ * it is complete. docs/online.md, "Folders".
  *
  * A pattern such as stream/20??????/????/part-* (relative to a folder) names files; the folders of
  * these files are watched. A folder's key is "DAY/MINUTE": the name of its parent and its own name.
  * Folders are trained in the order of their keys (by bytes). A folder is complete when it holds the
  * done-file. Without a done-file (done_file "") it is complete when nothing in it has changed for
- * `quiet` seconds.
- */
+ * `quiet` seconds. */
 #ifndef PD_TRAIN_FOLDER_WATCH_H
 #define PD_TRAIN_FOLDER_WATCH_H
 
