@@ -264,7 +264,7 @@ int client_wait_link(struct ps_client *c, struct server_link *l, uint32_t n_aske
 void client_tell_servers(const struct ps_client *c, const struct pd_err *why, int relayed);
 void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg);
 extern const struct ps_shard_ops client_local_ops;
-/* Sends what is held back and handles answers that have arrived. */
+/* Sends the frames that are held back and handles answers that have arrived. */
 int client_poll(struct ps_client *c);
 int client_receive(struct ps_client *c); /* only handles answers */
 /* BLOCKS until ready(c); `what` is for the log. */
@@ -340,7 +340,7 @@ int geo_push_dense(struct ps_client *c, int id, const float *grad);
 int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys,
                   const float *grad);
 int geo_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats);
-/* Exchanges what is left; call before the barrier of the pass. */
+/* Exchanges the remaining changes; call before the barrier of the pass. */
 int geo_pass_end(struct ps_client *c);
 /* Call when the servers' values have changed: after a pass or a load. */
 void geo_forget(struct ps_client *c);

@@ -26,7 +26,7 @@ enum {
                           2^32 streams */
 };
 
-/* --- what a trainer declares: ps_declare_dense, ps_declare_table --- */
+/* --- declarations of a trainer: ps_declare_dense, ps_declare_table --- */
 
 struct ps_dense_spec {
     const char *name;

@@ -1,6 +1,6 @@
 /* shard_int.h - the private part of a shard. A shard has four parts, with messages around them:
  *
- *     barrier.h   who waits for whom          params.h    what the thread holds, and its scratch
+ *     barrier.h   members and steps           params.h    parameters of the thread, scratch
  *     saves       parts of models that are written         files   files of the pass (data = queue)
  *
  *     shard.c         declaration, pass, reduction, dispatch     shard_step.c    contributions

@@ -1,5 +1,5 @@
 /* shard_member.c - members that lose their connection, come back, are lost for good, or are started
- * again; and who waits for whom.
+ * again.
  *
  *     attached ──connection breaks──▶ detached ──the same process comes back──▶ attached
  *                                        │
@@ -8,8 +8,7 @@
  *
  * The replacement begins at the step that the lost process had not ended. It runs the pass from its
  * beginning: it receives the reductions since then once more, and announces its end of the pass
- * again.
- */
+ * again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

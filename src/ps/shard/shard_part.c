@@ -8,7 +8,7 @@
  *                       rows of the snapshot in that order
  *
  * The rows are most of a model. They are not in the child (MADV_DONTFORK): before the shard changes
- * a row, it copies this row aside, not a page.
+ * a row, it copies this row, not a page.
  */
 #include "ps/shard/shard_part.h"
 

@@ -137,8 +137,8 @@ static void watch_from_here(struct ps_saving *j) {
         s->saves.delta.latest = j;
 }
 
-/* The newest note of the member that is not ahead of what the shard has applied: of the common
- * step, or without a barrier of the member's own steps. */
+/* The member's newest note that is not ahead of the applied steps: the common step, or without a
+ * barrier the member's own step. */
 static const struct pd_buf *current_note(const struct ps_shard *s, const struct shard_member *m) {
     return &m->note[m->note[0].after > (s->params.rule->barrier ? s->barrier.step : m->step)].text;
 }

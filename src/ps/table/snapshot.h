@@ -1,5 +1,5 @@
 /* snapshot.h - the rows of a table as they were at one moment. Another thread reads them while the
- * table's owner goes on.
+ * table's owner continues.
  *
  *     owner:  ps_snapshot_begin ──▶ before a row's first change (ps_table_change): copy, set bit
  *     reader: reads the row in the table, then the bit; if the bit is set, reads the copy

@@ -49,7 +49,7 @@ static inline const struct slab *slab_in(const struct ps_table *t, const struct 
     return &slabs[TABLE_N_SMALL + (row >> t->large_shift)];
 }
 
-/* snapshot.c: called before the row changes; copies it aside for every snapshot. */
+/* snapshot.c: called before the row changes; copies it for every snapshot. */
 void table_keep(struct ps_table *t, uint32_t row);
 /* Prefetches the memory that table_keep needs. */
 void table_keep_soon(const struct ps_table *t, uint32_t row);
