@@ -107,9 +107,10 @@ int ps_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, si
     if (c->err.code)
         return c->err.code;
     if (!c->started || n_stats > PS_STATS_MAX || (c->n_parts && n_stats))
-        return client_fail(c, PD_EUSAGE,
-                           "ps_step_end: at most %d numbers, after ps_start; after ps_part none",
-                           PS_STATS_MAX);
+        return client_fail(
+            c, PD_EUSAGE,
+            "ps_step_end: only after ps_start, with at most %d numbers, after ps_part with none",
+            PS_STATS_MAX);
     n_stats = c->n_parts ? c->n_part_stats : n_stats;
     if (n_stats && !c->sums && !(c->sums = pd_calloc(CLIENT_STATS_KEPT, sizeof *c->sums)))
         return client_fail(c, PD_ENOMEM, "no memory for a step's sums");

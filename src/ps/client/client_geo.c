@@ -302,8 +302,7 @@ int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys
         return no_memory(c);
     for (size_t i = 0; i < n; i++) {
         if (!is_fresh(g, t, t->at[i]))
-            return client_fail(c, PD_EUSAGE,
-                               "table '%s': a row was pushed that was not pulled (geo)",
+            return client_fail(c, PD_EUSAGE, "table '%s': a pushed row was not pulled before (geo)",
                                c->decl.sparse[table].name);
         struct ps_row_note *note = ps_table_note(t->rows, t->at[i]);
         if (note->step != g->window) {
@@ -421,7 +420,7 @@ static int exchange_differences(struct ps_client *c) {
 int geo_step_end(struct ps_client *c, uint64_t n_samples, const double *stats, size_t n_stats) {
     struct ps_geo *g = c->geo;
     if (g->pulls)
-        return client_fail(c, PD_EUSAGE, "ps_step_end with pulls that were not waited for");
+        return client_fail(c, PD_EUSAGE, "ps_step_end before ps_wait: pulls are under way");
     if (n_samples && local_step(c, n_samples))
         return c->err.code;
     if (n_stats) {

@@ -376,8 +376,7 @@ static void give_up(struct server_link *l) {
         bye->id = 0;
         c->n_calls--;
         l->left = 1;
-        pd_warn(c->opts.log, "pserver %s:%d has ended before it answered the farewell", l->ip,
-                l->port);
+        pd_warn(c->opts.log, "pserver %s:%d ended before it answered PS_BYE", l->ip, l->port);
         return;
     }
     client_fail(c, PD_EFAIL,

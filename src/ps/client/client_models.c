@@ -351,7 +351,7 @@ int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, con
     if (!rc && model_manifest_parse(&m, (const char *)text.data, text.len, why))
         rc = client_fail(c, why->code, "%s: %s", folder, why->msg);
     if (!rc && m.n_parts != e->n_parts)
-        rc = client_fail(c, PD_EPROTO, "%s has %zu parts where a pserver counts %u", folder,
+        rc = client_fail(c, PD_EPROTO, "%s has %zu parts, but a pserver counts %u", folder,
                          m.n_parts, e->n_parts);
     for (uint32_t p = 0; p < e->n_parts && !rc && !why->code; p++)
         if (server_with_part(c, e, p) < 0)

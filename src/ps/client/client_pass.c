@@ -175,7 +175,8 @@ static int all_reduced(const struct ps_client *c) {
 
 int ps_reduce(struct ps_client *c, double *v, size_t n) {
     if (c->reductions)
-        return client_fail(c, PD_EUSAGE, "ps_reduce while one that was started is not collected");
+        return client_fail(c, PD_EUSAGE,
+                           "ps_reduce before the result of ps_reduce_start was collected");
     if (ps_reduce_start(c, v, n) || client_wait(c, all_reduced, "a reduction"))
         return c->err.code;
     int rc = collect(c, v, n);
@@ -205,7 +206,7 @@ int ps_bye(struct ps_client *c) {
         ps_put_empty(&b, &(struct ps_msg_empty){});
         client_call(c, c->links[i], WIRE_PS_BYE, &b, done_bye, NULL, 0);
     }
-    int rc = client_wait(c, client_calls_done, "the farewell");
+    int rc = client_wait(c, client_calls_done, "the answers to PS_BYE");
     if (!rc) {
         c->leaving = 1;
         ps_beat_stop(c->beat);

@@ -16,7 +16,7 @@
 
 _Static_assert((int)MODEL_DIMS_MAX == (int)PS_DIMS_MAX, "shapes are copied whole");
 _Static_assert((int)MODEL_FILE_MAX == (int)PS_FILE_MAX, "names of files are copied whole");
-_Static_assert((int)MODEL_LAYERS_MAX == (int)PS_LAYERS_MAX, "what is written can be said");
+_Static_assert((int)MODEL_LAYERS_MAX == (int)PS_LAYERS_MAX, "a manifest has room for all layers");
 
 struct ps_client_saving {
     struct model_manifest m;
@@ -236,8 +236,9 @@ static int make_text(struct ps_client *c) {
             continue;
         if (!s->unsaid)
             return client_fail(
-                c, PD_EFAIL, "no trainer has said how far stream %zu is: %s/%s would not be whole",
-                i, s->dir, s->name);
+                c, PD_EFAIL,
+                "no trainer has sent the position of stream %zu: %s/%s would be incomplete", i,
+                s->dir, s->name);
         if (!(s->m.resume.streams[i] = pd_strdup(s->unsaid)))
             return client_fail(c, PD_ENOMEM, "no memory to save");
     }

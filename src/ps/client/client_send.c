@@ -74,8 +74,8 @@ static void handle_answer(struct ps_client *c, uint16_t type, uint64_t id, const
     struct server_link *l = a->link;
     if (i >= c->n_requests || c->requests[i].id != id || id == 0 || c->requests[i].type != type ||
         c->requests[i].link != l) {
-        client_fail(c, PD_EPROTO, "pserver %s:%d answers %s, which nobody asked for", l->ip,
-                    l->port, wire_msg_name(type));
+        client_fail(c, PD_EPROTO, "pserver %s:%d: unexpected answer to %s", l->ip, l->port,
+                    wire_msg_name(type));
         return;
     }
     struct pending_request r = c->requests[i];
@@ -152,7 +152,8 @@ const struct ps_shard_ops client_local_ops = {
 static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const struct ps_body *b,
                       void (*release)(void *), void *release_arg) {
     enum { SPACE = 192 };
-    _Static_assert(sizeof(struct wire_frame) <= SPACE, "what was seen stands behind the frame");
+    _Static_assert(sizeof(struct wire_frame) <= SPACE,
+                   "shows and clicks are stored after the frame");
     const size_t seen = b->len[3];
     struct wire_frame *f = pd_pool_get(c->pool, SPACE + seen);
     struct pd_err err = {0};

@@ -351,7 +351,7 @@ static int buffers_free(const struct ps_client *c) {
 
 int client_wait_pulls(struct ps_client *c) {
     if (c->shard && !c->err.code && ps_shard_copy_pushes(c->shard))
-        return client_fail(c, PD_ENOMEM, "no memory to keep what was pushed");
+        return client_fail(c, PD_ENOMEM, "no memory to copy the pushed gradients");
     return client_flush(c) || client_ask_taken(c) ? c->err.code
                                                   : client_wait(c, buffers_free, "the parameters");
 }

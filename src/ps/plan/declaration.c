@@ -173,8 +173,8 @@ int ps_declaration_check(const struct ps_declaration *job, struct pd_err *err) {
     for (uint32_t i = 0; rule->adds && i < job->n_sparse; i++)
         if (pd_row_life_active(&job->sparse[i].life))
             return pd_fail(err, PD_ECONF,
-                           "table '%s': rows can't be admitted or age under update = %s: its "
-                           "trainers make them",
+                           "table '%s': rows cannot be admitted or age under update = %s, where "
+                           "trainers create them",
                            job->sparse[i].name, job->update);
     if (!isfinite(job->discard_ratio) || job->discard_ratio < 0)
         return pd_fail(err, PD_ECONF, "async_lagged_grad_discard_ratio is %g", job->discard_ratio);
@@ -440,7 +440,7 @@ int ps_declaration_same(const struct ps_declaration *a, const struct ps_declarat
         {"sparse server threads", a->n_sparse_threads, b->n_sparse_threads},
         {"staleness", a->staleness, b->staleness},
         {"async_lagged_grad_discard_ratio", a->discard_ratio, b->discard_ratio},
-        {"what a NaN does (stop_on_nan, reject_nan)", a->on_nan, b->on_nan},
+        {"handling of NaN (stop_on_nan, reject_nan)", a->on_nan, b->on_nan},
     };
     for (size_t i = 0; i < sizeof num / sizeof num[0]; i++)
         if (num[i].a != num[i].b)

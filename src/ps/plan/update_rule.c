@@ -5,13 +5,13 @@
 
 static const struct ps_update_rule table[] = {
     {"sync", 1, 0, 0, 0,
-     "all trainers' gradients of a step are one update; the same bits whatever the timing"},
+     "all trainers' gradients of a step are one update; the bits do not depend on timing"},
     {"async", 0, 0, 1, 0,
-     "each trainer's gradient is applied as it comes; one that lags too much is dropped"},
+     "each trainer's gradient is applied on arrival; a gradient that lags too much is dropped"},
     {"ssp", 0, 1, 0, 0,
      "as async, but no trainer is more than `staleness` steps ahead of the slowest"},
     {"geo", 0, 0, 0, 1,
-     "trainers step by themselves and exchange what has changed every so many steps"},
+     "trainers step locally and exchange their changes every geo_sgd_need_push_nums steps"},
 };
 
 const struct ps_update_rule *ps_update_rule_at(size_t i) {

@@ -169,10 +169,9 @@ static int start(struct server_saving *v, struct pd_err *err) {
         close(fd[0]);
         return rc;
     }
-    pd_info(
-        v->t->server->opts.log,
-        "thread %u: the model as it is now is being written; the thread stood still for %.1f ms",
-        v->t->index, (double)(pd_mono_ns() - began) * 1e-6);
+    pd_info(v->t->server->opts.log,
+            "thread %u: a snapshot of the model is being written; the thread paused for %.1f ms",
+            v->t->index, (double)(pd_mono_ns() - began) * 1e-6);
     return 0;
 }
 

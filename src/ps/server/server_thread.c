@@ -151,8 +151,9 @@ static void wait_for_absent(struct server_thread *t) {
     if (!n || t->state != THREAD_SERVING || (t->absent_ms += TICK_MS) < limit)
         return;
     struct pd_err why = {0};
-    pd_fail(&why, PD_ETIMEOUT, "%s of %u never connected: nobody came for %.4g s (start_timeout)",
-            text, t->server->opts.n_trainers, (double)limit / 1000);
+    pd_fail(&why, PD_ETIMEOUT,
+            "%s of %u never connected: no new trainer for %.4g s (start_timeout)", text,
+            t->server->opts.n_trainers, (double)limit / 1000);
     server_fail(t->server, &why);
 }
 

@@ -63,8 +63,8 @@ int shard_delta_go_on(struct ps_shard *s, const char *folder, int full) {
     if (link_layers(c, folder))
         return 1;
     pd_warn(s->opts.log,
-            "the files of the save before are not in %s any more, or cannot be linked to: all rows "
-            "are saved",
+            "the files of the last save in %s were removed or cannot be linked to: all rows are "
+            "saved",
             c->folder);
     for (uint32_t i = 0; i < c->n; i++) { /* removes the links made so far */
         char path[PATH_MAX];

@@ -35,7 +35,7 @@ void shard_queue_give_back(struct ps_shard *s, uint32_t trainer) {
     if (!m->task)
         return;
     pd_info(s->opts.log,
-            "file %llu of pass %llu, which trainer %u has not read to its end, is handed out again",
+            "file %llu of pass %llu is handed out again: trainer %u has not read all of it",
             (unsigned long long)m->task - 1, (unsigned long long)s->barrier.pass, trainer);
     s->files.owner[m->task - 1] = TASK_BACK;
     s->files.n_back++;

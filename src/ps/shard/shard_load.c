@@ -112,7 +112,7 @@ static int load_waiting(void *arg, uint64_t key, uint32_t state, struct pd_err *
     if (ps_row_thread(key, l->s->params.decl.n_sparse_threads) != l->s->params.thread)
         return 0;
     int rc = ps_row_policy_restore(&l->life, key, state);
-    return rc ? pd_fail(err, rc, "id %llu of table '%s', which waits for a row",
+    return rc ? pd_fail(err, rc, "cannot restore the waiting id %llu of table '%s'",
                         (unsigned long long)key, l->s->params.decl.sparse[l->id].name)
               : 0;
 }
@@ -233,8 +233,8 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *o
         rc = model_open(&m, folder, err);
     if (!rc && full && !model_info(m)->optimizer_state)
         rc = pd_fail(err, PD_ECONF,
-                     "%s has no optimizer state: a training can begin with it (init_model_path), "
-                     "not go on from it",
+                     "%s has no optimizer state: training can start from it (init_model_path) but "
+                     "not resume from it",
                      folder);
     if (!rc)
         prefer_own(s, m);

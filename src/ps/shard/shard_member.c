@@ -90,9 +90,8 @@ static int replace_process(struct ps_shard *s, uint32_t trainer, const struct ps
                        m->streams.hi - 1, s->params.thread);
     if (s->barrier.reduced_full)
         return pd_fail(err, PD_EFAIL,
-                       "trainer %u cannot take up the work of the process before it: there were "
-                       "too many reductions since "
-                       "the pass began",
+                       "trainer %u cannot replace its lost process: there were too many "
+                       "reductions since the pass began",
                        trainer);
     int rc = ps_declaration_same(&s->params.decl, job, err);
     if (rc)
@@ -109,7 +108,7 @@ static int replace_process(struct ps_shard *s, uint32_t trainer, const struct ps
     m->lost = 0;
     m->resumed = 1;
     s->stats.progress++;
-    pd_info(s->opts.log, "trainer %u is started again and goes on in step %llu of pass %llu",
+    pd_info(s->opts.log, "trainer %u was started again and continues in step %llu of pass %llu",
             trainer, (unsigned long long)m->step, (unsigned long long)s->barrier.pass);
     return 1;
 }
@@ -124,7 +123,7 @@ int shard_comes_back(struct ps_shard *s, uint32_t trainer, const char *addr,
     if (m->lost && (same || s->opts.on_lost == PS_LOST_CONTINUE))
         return pd_fail(err, PD_EGONE, "trainer %u was given up in step %llu%s", trainer,
                        (unsigned long long)m->step,
-                       s->opts.on_lost == PS_LOST_CONTINUE ? ": the job goes on without it" : "");
+                       s->opts.on_lost == PS_LOST_CONTINUE ? ": the job continues without it" : "");
     if (!same && d->epoch)
         return pd_fail(err, d->epoch == s->opts.epoch ? PD_EGONE : PD_EFAIL,
                        "trainer %u comes back to a server that %s", trainer,
@@ -135,7 +134,7 @@ int shard_comes_back(struct ps_shard *s, uint32_t trainer, const char *addr,
         rc = replace_process(s, trainer, d, job, err);
     else if (!same && m->state != MEMBER_ABSENT)
         return pd_fail(err, PD_EEXIST, "trainer %u %s (%s)", trainer,
-                       m->state == MEMBER_LEFT ? "has left before" : "is here already", m->addr);
+                       m->state == MEMBER_LEFT ? "has already left" : "is already here", m->addr);
     if (rc <= 0)
         return rc;
     shard_forget_pulls(s, trainer);

@@ -25,7 +25,7 @@ enum { BLOCK = 64 << 10 };
 _Static_assert((int)MODEL_NAME_MAX == (int)PS_NAME_MAX, "names are copied whole");
 _Static_assert(sizeof(struct ps_lazy_decay_at) == 16, "a pair of a table's history");
 _Static_assert(sizeof(struct ps_row_seen) == 4 * MODEL_SEEN_WIDTH,
-               "what was seen of a row is written as it is");
+               "struct ps_row_seen is written unchanged");
 
 /* --- room --- */
 
@@ -334,7 +334,7 @@ static int put_table(const struct ps_saving *j, const struct part_table *p, stru
     if (!rc)
         rc = put_rows(j, p, p->state_width, read_state, err);
     if (!rc && !ps_snapshot_whole(p->cut))
-        rc = pd_fail(err, PD_ENOMEM, "no memory to keep rows as they were while they were written");
+        rc = pd_fail(err, PD_ENOMEM, "no memory for copies of rows that changed during the save");
     if (!rc && j->full && decay_bytes(p))
         rc = model_writer_put(j->w, p->decay.at, decay_bytes(p), err);
     return rc ? rc : put_waiting(j, p, err);

@@ -117,10 +117,9 @@ int shard_repeated(struct ps_shard *s, uint32_t trainer, struct wire_frame **f,
     uint64_t after;
     (void)ps_get_after(&b, &after); /* shard_pull refuses a request that is cut short */
     if (type == WIRE_PS_SAVE && s->params.rule->barrier && after < s->barrier.step)
-        return pd_fail(
-            err, PD_EFAIL,
-            "the model after step %llu was not saved, and is not there any more: step %llu",
-            (unsigned long long)after, (unsigned long long)s->barrier.step);
+        return pd_fail(err, PD_EFAIL,
+                       "the model after step %llu was not saved and no longer exists: step %llu",
+                       (unsigned long long)after, (unsigned long long)s->barrier.step);
     if (m->state == MEMBER_JOINED)
         return shard_pull(s, trainer, f, err);
     return pd_fail(err, PD_EPROTO, "%s after PS_BYE", wire_msg_name(type));

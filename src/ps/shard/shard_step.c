@@ -137,7 +137,7 @@ static int keep_frame(struct contribution *c, struct wire_frame **f) {
 static const void *copy_to_frame(struct ps_shard *s, struct contribution *c, const void *p,
                                  size_t n) {
     enum { SPACE = 192 };
-    _Static_assert(sizeof(struct wire_frame) <= SPACE, "the copy stands behind the frame");
+    _Static_assert(sizeof(struct wire_frame) <= SPACE, "the copy is stored after the frame");
     struct wire_frame *f = pd_pool_get(s->opts.pool, SPACE + n);
     if (!f)
         return NULL;

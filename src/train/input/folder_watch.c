@@ -116,7 +116,7 @@ int train_folder_watch_files(const struct train_folder_watch *w, const char *key
     char path[PATH_MAX], found[WATCH_KEY_MAX + 1];
     int rc = find_folder(w, key, 1, path, found, err);
     if (rc == PD_ENOENT)
-        return pd_fail(err, PD_ENOENT, "folder %s of %s is not there any more", key, w->folders);
+        return pd_fail(err, PD_ENOENT, "folder %s of %s no longer exists", key, w->folders);
     return rc ? rc : list_files(w, path, out, err);
 }
 

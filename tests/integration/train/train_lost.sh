@@ -147,7 +147,7 @@ wait "$b" && die "trainer 1 ran without a train.ini"
 ends 3 "$a" "trainer 0"
 servers_end 3
 for log in never-t0 never-s0 never-s1; do
-    grep -q 'trainer 1 of 2 never connected: nobody came for 3 s (start_timeout)' $log.log || die "not named in $log: $(cat $log.log)"
+    grep -q 'trainer 1 of 2 never connected: no new trainer for 3 s (start_timeout)' $log.log || die "not named in $log: $(cat $log.log)"
 done
 
 # A process that is stopped keeps its connections. Its heartbeats tell: a trainer's to the pservers, a pserver's to the trainers.

@@ -251,7 +251,7 @@ static void test_second_of_the_same_id_is_refused(void **state) {
     declare_w(b, 8, 0);
     assert_int_equal(ps_start(a), 0);
     assert_int_equal(ps_start(b), PD_EEXIST);
-    assert_contains(ps_client_err(b)->msg, "trainer 0 is here already (127.0.0.1:");
+    assert_contains(ps_client_err(b)->msg, "trainer 0 is already here (127.0.0.1:");
     ps_client_free(b);
     assert_int_equal(ps_barrier(a), 0);
     assert_int_equal(ps_bye(a), 0);
@@ -327,7 +327,7 @@ static void test_one_that_never_connects_is_named(void **state) {
     assert_int_equal(ps_start(c), 0);
     assert_int_equal(ps_barrier(c), PD_ETIMEOUT);
     assert_contains(ps_client_err(c)->msg,
-                    "trainer 0, 2 of 3 never connected: nobody came for 2 s (start_timeout)");
+                    "trainer 0, 2 of 3 never connected: no new trainer for 2 s (start_timeout)");
     ps_client_free(c);
     assert_int_equal(cluster_join(&cl, &err), PD_ETIMEOUT);
     assert_contains(err.msg, "trainer 0, 2 of 3 never connected");

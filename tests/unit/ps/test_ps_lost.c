@@ -220,7 +220,7 @@ static void test_wait_until_it_is_started_again(void **state) {
         assert_int_equal(o.last_status, 0);
         all_well(&o);
         same_model(&calm, &o.result[0]);
-        assert_contains(o.log, "trainer 1 is started again and goes on in step");
+        assert_contains(o.log, "trainer 1 was started again and continues in step");
     }
 }
 

@@ -233,7 +233,7 @@ static void test_trainer_that_does_not_come_back(void **state) {
     raw_close(&r);
     raw_open(&r, cl.s[0].port, 1, WIRE_ROLE_TRAINER);
     raw_declare(&r, 1, 10, 0, &f); /* another process with the same id */
-    assert_refused(f, "trainer 1 is here already");
+    assert_refused(f, "trainer 1 is already here");
     raw_close(&r);
     raw_open(&r, cl.s[0].port, 1, WIRE_ROLE_TRAINER);
     raw_declare(&r, 1, 9, epoch + 1, &f); /* the same process with the epoch of another server */

@@ -113,8 +113,8 @@ static void test_a_save_that_comes_too_late_is_none(void **state) {
     struct ps_shard *s = save_and_leave(&r, &req);
     pd_fault_arm(NULL);
     assert_true(give(s, 0, f_save(1, req)) < 0);
-    assert_non_null(strstr(
-        last.msg, "the model after step 1 was not saved, and is not there any more: step 2"));
+    assert_non_null(
+        strstr(last.msg, "the model after step 1 was not saved and no longer exists: step 2"));
     assert_int_equal(saved(&r, updates), 0);
     ps_shard_free(s);
 }

@@ -466,7 +466,7 @@ static struct wire_frame *bad_frame(int which) {
 static void test_what_does_not_fit_is_refused(void **state) {
     (void)state;
     static const char *const want[] = {
-        "is here already",
+        "is already here",
         "is at step 0",
         "streams 1 to 2; here epoch 7, streams 0 to 1",
         "39 values for parameter 'w'",
