@@ -119,8 +119,8 @@ int job_make_spec(struct job *j, struct pd_err *err) {
                         ids(j->c.pservers, j->c.n_pservers), "trainer_nodes",
                         ids(j->c.trainers, j->c.n_trainers), "env", env_object(o), "train",
                         train_object(o), "encrypt", o->encrypt != PD_ENCRYPT_OFF);
-    for (size_t i = 0; j->spec && i < JOB_SPEC_N_FIELDS; i++)
-        if (wire_job_spec[i].option && add_option(j->spec, &wire_job_spec[i], o)) {
+    for (size_t i = 0; j->spec && i < wire_job_spec.n; i++)
+        if (wire_job_spec.fields[i].option && add_option(j->spec, &wire_job_spec.fields[i], o)) {
             json_decref(j->spec);
             j->spec = NULL;
         }

@@ -104,8 +104,8 @@ static json_t *hello(struct agent *ag) {
     json_object_set_new(o, "build", json_string(ag->core.build));
     json_object_set_new(o, "job", json_string(p->job));
     json_object_set_new(o, "node", json_integer(agent_node_id(&ag->core)));
-    json_object_set_new(o, "root", msg_text(p->root, strlen(p->root)));
-    json_object_set_new(o, "job_dir", msg_text(p->dir, strlen(p->dir)));
+    json_object_set_new(o, "root", wire_text(p->root, strlen(p->root)));
+    json_object_set_new(o, "job_dir", wire_text(p->dir, strlen(p->dir)));
     json_object_set_new(o, "addrs", addrs);
     json_object_set_new(o, "state", json_string(ag->state));
     json_object_set_new(o, "pid", json_integer(getpid()));
@@ -117,7 +117,7 @@ static void send_state(struct client *c, void *arg) {
     if (*ag->state)
         client_send(c, WIRE_AG_STATE, 0,
                     json_pack("{s:i, s:s, s:o, s:o}", "node", agent_node_id(&ag->core), "state",
-                              ag->state, "text", msg_text(ag->text, strlen(ag->text)), "lost",
+                              ag->state, "text", wire_text(ag->text, strlen(ag->text)), "lost",
                               ag_job_lost_nodes(ag->job)));
 }
 

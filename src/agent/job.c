@@ -86,7 +86,7 @@ static void conclude(struct ag_job *j, const char *status, const json_t *first_f
 }
 
 void ag_job_over_with_reason(struct ag_job *j, const char *status, const char *reason) {
-    json_t *f = *reason && !strcmp(status, "failed") ? result_reason(j->spec.node, reason)
+    json_t *f = *reason && !strcmp(status, "failed") ? result_reason(j->spec.node, "", reason)
                                                      : NULL; /* else node 0 knows */
     conclude(j, status, f, 0);
     json_decref(f);
@@ -132,9 +132,10 @@ static void post(struct ag_job *j, int to_head, uint16_t type, uint64_t req, jso
 static void to_head(struct ag_job *j, uint16_t type, uint64_t req, json_t *body) {
     if (type == WIRE_HD_START || type == WIRE_HD_EXITED)
         ag_job_save_state(j);
-    if (type == WIRE_HD_FAIL) {
-        snprintf(j->failed, sizeof j->failed, "%s", msg_str(body, "reason"));
-        snprintf(j->failed_role, sizeof j->failed_role, "%s", msg_str(body, "role"));
+    struct hd_fail fail;
+    if (type == WIRE_HD_FAIL && !wire_get(&wire_hd_fail, &fail, body, NULL)) {
+        snprintf(j->failed, sizeof j->failed, "%s", fail.reason);
+        snprintf(j->failed_role, sizeof j->failed_role, "%s", fail.role);
     }
     if (j->spec.node == 0)
         post(j, 1, type, req, body, NULL);
@@ -198,66 +199,70 @@ static void on_probed(void *arg, const struct probe_result *v, size_t n) {
     pd_info(ag_job_log(j), "node %d is reached at '%s' (%zu tried)", r->node, addr, n);
     if (!j->quitting)
         to_head(j, WIRE_HD_PROBE, r->req,
-                json_pack("{s:[{s:i, s:s}]}", "ok", "node", r->node, "addr", addr));
+                wire_put(&wire_hd_probe_answer, &(struct hd_probe_answer){.addr = addr}));
     free(r);
 }
 
 /* Without memory there is no answer: the head's deadline names this node. */
 static void probe(struct ag_job *j, uint64_t req, const json_t *body) {
-    const json_t *of = json_array_get(json_object_get(body, "nodes"), 0);
-    const int node = (int)msg_int(of, "node", 0, SPEC_MAX_NODES, 0);
-    const struct probe_target target = {.addrs = json_object_get(of, "addrs"),
-                                        .max = PROBE_ADDRS_MAX,
-                                        .port = (int)msg_int(of, "port", 1, 65535, 1),
-                                        .node = (uint32_t)node};
     struct wire_hs_opts hs;
     struct pd_err err = {0};
+    struct hd_probe of;
+    if (wire_get(&wire_hd_probe, &of, body, &err)) {
+        on_node_refuse(j, WIRE_HD_PROBE, req, &err);
+        return;
+    }
+    const struct probe_target target = {
+        .addrs = of.addrs, .max = PROBE_ADDRS_MAX, .port = (int)of.port, .node = (uint32_t)of.node};
     struct probe_request *r = pd_malloc(sizeof *r);
     if (!r)
         return;
-    *r = (struct probe_request){j, req, node};
+    *r = (struct probe_request){j, req, (int)of.node};
     peer_id_put(&j->self, WIRE_ROLE_PROBE, &hs);
     if (probe_node(j->o.core, &hs, &target, on_probed, r, &err))
         free(r);
 }
 
 /* Node 0 tells the head's own states. */
-static void tell_state(struct ag_job *j, uint16_t type, const json_t *body) {
-    static const struct {
-        uint16_t type;
-        const char *state;
-    } states[] = {{WIRE_HD_PROBE, "probing"},
-                  {WIRE_HD_BIND, "binding"},
-                  {WIRE_HD_STOP, "ending"},
-                  {WIRE_HD_END, "ending"}};
-    if (j->spec.node == 0 || j->result)
-        return;
-    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
-        if (states[i].type == type)
-            set_state(j, msg_bool(body, "restart") ? "restarting" : states[i].state, "%s", "");
-    if (type == WIRE_HD_START)
-        set_state(j, role_of(msg_str(body, "role")) == ROLE_PSERVER ? "pservers" : "trainers", "%s",
-                  "");
+static void tell_state(struct ag_job *j, const char *state) {
+    if (j->spec.node != 0 && !j->result)
+        set_state(j, state, "%s", "");
 }
 
-/* A request of the head, on whichever node. */
+static void note_start(struct ag_job *j, const struct hd_start *s) {
+    tell_state(j, role_of(s->role) == ROLE_PSERVER ? "pservers" : "trainers");
+    j->started = 1;
+    j->restarts = (unsigned)s->restarts;
+}
+
+static void note_end(struct ag_job *j, const struct hd_end *e) {
+    tell_state(j, e->restart ? "restarting" : "ending");
+    snprintf(j->end_status, sizeof j->end_status, "%s", e->status);
+    j->restarting = (int)e->restart;
+    if (j->restarting) {
+        j->restarts = (unsigned)e->restarts;
+        *j->failed = 0; /* it was of the last attempt */
+    } else if (*e->reason) {
+        snprintf(j->failed, sizeof j->failed, "%s", e->reason);
+    }
+}
+
+/* A request of the head, on whichever node. A body that is not allowed is refused by its handler.
+ */
 static void from_head(struct ag_job *j, uint16_t type, uint64_t req, const json_t *body) {
+    struct hd_start start;
+    struct hd_end end;
     j->ran = 1;
-    tell_state(j, type, body);
-    if (type == WIRE_HD_START) {
-        j->started = 1;
-        j->restarts = (unsigned)msg_int(body, "restarts", 0, INT32_MAX, j->restarts);
-    }
-    if (type == WIRE_HD_END) {
-        snprintf(j->end_status, sizeof j->end_status, "%.15s", msg_str(body, "status"));
-        j->restarting = msg_bool(body, "restart");
-        if (j->restarting) {
-            j->restarts = (unsigned)msg_int(body, "restarts", 0, INT32_MAX, 0);
-            *j->failed = 0; /* it was of the last attempt */
-        } else if (*msg_str(body, "reason")) {
-            snprintf(j->failed, sizeof j->failed, "%s", msg_str(body, "reason"));
-        }
-    }
+    if (type == WIRE_HD_PROBE)
+        tell_state(j, "probing");
+    else if (type == WIRE_HD_BIND)
+        tell_state(j, "binding");
+    else if (type == WIRE_HD_STOP)
+        tell_state(j, "ending");
+    else if (type == WIRE_HD_START && !wire_get(&wire_hd_start, &start, body, NULL))
+        note_start(j, &start);
+    else if (type == WIRE_HD_END && !wire_get(&wire_hd_end, &end, body, NULL))
+        note_end(j, &end);
     if (type == WIRE_HD_PROBE)
         probe(j, req, body);
     else
@@ -326,11 +331,16 @@ static void on_message(void *arg, int node, const struct wire_frame *f, const js
 
 json_t *ag_job_join_body(void *arg) {
     struct ag_job *j = arg;
-    json_t *o = json_pack("{s:i, s:I, s:s, s:s, s:s, s:s}", "node", j->spec.node, "incarnation",
-                          (json_int_t)(j->self.incarnation >> 1), "net_id", j->net_id, "machine",
-                          j->machine, "failed", j->failed, "failed_role", j->failed_role);
-    if (o)
-        node_describe(j->node, o);
+    struct hd_join join = {.node = j->spec.node,
+                           .incarnation = (int64_t)(j->self.incarnation >> 1),
+                           .net_id = j->net_id,
+                           .machine = j->machine,
+                           .failed = j->failed,
+                           .failed_role = j->failed_role};
+    node_describe(j->node, &join);
+    json_t *o = wire_put(&wire_hd_join, &join);
+    json_decref(join.ready);
+    json_decref(join.exited);
     return o;
 }
 
@@ -393,7 +403,8 @@ void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *reason) {
         if (j->head)
             head_abort(j->head, grace_ms, 0, reason);
         else
-            to_head(j, WIRE_HD_FAIL, 0, json_pack("{s:s}", "reason", reason));
+            to_head(j, WIRE_HD_FAIL, 0,
+                    wire_put(&wire_hd_fail, &(struct hd_fail){.reason = reason}));
         snprintf(j->failed, sizeof j->failed, "%s", reason);
         *j->failed_role = 0;
     }

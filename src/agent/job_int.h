@@ -7,6 +7,7 @@
 #include "agent/job.h"
 #include "agent/process/node.h"
 #include "agent/peer_link.h"
+#include "wire/bodies.h"
 
 struct ag_job_post; /* a message between head and node of this agent */
 

@@ -220,23 +220,21 @@ static void on_stopped(void *arg) {
 
 /* Saving is the whole job's: this node ends with it. Without the head there is nobody to agree
  * with. The head hears of a stop before the exits that it causes. */
-static void stop(struct ag_job *j, const json_t *body, struct stop_request *r) {
-    const unsigned grace = (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000);
-    const unsigned save_ms = (unsigned)msg_int(body, "save_ms", 0, SAVE_MS_MAX, 60000);
-    const char *reason = *msg_str(body, "reason") ? msg_str(body, "reason") : "stopped by a client";
-    const int save = msg_bool(body, "save") && (j->head || peer_link_is_joined(j->link));
-    if (save)
+static void stop(struct ag_job *j, struct hd_stop_job *s, struct stop_request *r) {
+    const unsigned grace_ms = (unsigned)s->grace_ms;
+    if (!*s->reason)
+        s->reason = "stopped by a client";
+    s->save = s->save && (j->head || peer_link_is_joined(j->link));
+    if (s->save)
         node_when_ended(j->node, on_stopped, r);
-    if (j->head && save)
-        head_save(j->head, save_ms, grace, reason);
+    if (j->head && s->save)
+        head_save(j->head, (unsigned)s->save_ms, grace_ms, s->reason);
     else if (j->head)
-        head_stop(j->head, grace, reason);
+        head_stop(j->head, grace_ms, s->reason);
     else
-        peer_link_send(j->link, 0, WIRE_HD_STOP_JOB, 0,
-                       json_pack("{s:s, s:b, s:i, s:i}", "reason", reason, "save", save, "save_ms",
-                                 (int)save_ms, "grace_ms", (int)grace));
-    if (!save)
-        node_end(j->node, NODE_STOP, grace, on_stopped, r);
+        peer_link_send(j->link, 0, WIRE_HD_STOP_JOB, 0, wire_put(&wire_hd_stop_job, s));
+    if (!s->save)
+        node_end(j->node, NODE_STOP, grace_ms, on_stopped, r);
 }
 
 static int on_stop(struct client *c, const struct wire_frame *f, const json_t *body,
@@ -248,12 +246,15 @@ static int on_stop(struct client *c, const struct wire_frame *f, const json_t *b
             ag_job_quit(j, 0);
         return 0;
     }
+    struct hd_stop_job s;
+    if (wire_get(&wire_hd_stop_job, &s, body, err))
+        return err->code;
     struct stop_request *r = pd_malloc(sizeof *r);
     if (!r)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a request to stop");
     *r = (struct stop_request){j, c, f->req};
     client_ref(c);
-    stop(j, body, r);
+    stop(j, &s, r);
     return 0;
 }
 

@@ -1,30 +1,115 @@
 /* body.c - see body.h. */
 #include "wire/body.h"
 
-static int64_t number(const json_t *v) {
-    return json_is_integer(v) ? json_integer_value(v) : json_is_true(v);
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+
+static int has_type(const json_t *v, enum wire_field_type type) {
+    switch (type) {
+    case WIRE_BOOL:
+        return json_is_boolean(v);
+    case WIRE_INT:
+        return json_is_integer(v);
+    case WIRE_TEXT:
+        return json_is_string(v);
+    case WIRE_ARRAY:
+        return json_is_array(v);
+    default:
+        return json_is_object(v);
+    }
 }
 
-int wire_get_fields(void *out, const struct wire_field *table, size_t n, const json_t *o,
-                    const char *name, struct pd_err *err) {
-    for (const struct wire_field *f = table; f < table + n; f++) {
-        static const char *const types[] = {"a boolean", "an integer", "a string"};
-        const json_t *v = json_object_get(o, f->key);
-        const int is_text = f->type == WIRE_TEXT;
-        void *field = (char *)out + f->offset;
-        if (v && !(is_text                ? json_is_string(v)
-                   : f->type == WIRE_BOOL ? json_is_boolean(v)
-                                          : json_is_integer(v)))
-            return pd_fail(err, PD_EPROTO, "%s.%s is not %s", name, f->key, types[f->type]);
-        const int64_t value = is_text ? (int64_t)json_string_length(v) : v ? number(v) : f->absent;
-        if (v && (value < f->least || value > f->most))
-            return pd_fail(err, PD_EPROTO, "%s.%s: %lld %s outside %lld to %lld", name, f->key,
-                           (long long)value, is_text ? "bytes are" : "is", (long long)f->least,
-                           (long long)f->most);
-        if (is_text)
-            *(const char **)field = v ? json_string_value(v) : "";
-        else
-            *(int64_t *)field = value;
+/* The number that the field's bounds apply to. */
+static int64_t measure(const json_t *v) {
+    switch (json_typeof(v)) {
+    case JSON_INTEGER:
+        return json_integer_value(v);
+    case JSON_STRING:
+        return (int64_t)json_string_length(v);
+    case JSON_ARRAY:
+        return (int64_t)json_array_size(v);
+    case JSON_OBJECT:
+        return (int64_t)json_object_size(v);
+    default:
+        return json_is_true(v);
     }
+}
+
+static int get_field(void *field, const struct wire_field *f, json_t *v, const char *name,
+                     struct pd_err *err) {
+    static const char *const types[] = {"a boolean", "an integer", "a string", "an array",
+                                        "an object"};
+    static const char *const units[] = {"is", "is", "bytes are", "elements are", "members are"};
+    if (v && !has_type(v, f->type))
+        return pd_fail(err, PD_EPROTO, "%s.%s is not %s", name, f->key, types[f->type]);
+    const int64_t value = v ? measure(v) : f->absent;
+    if (v && (value < f->least || value > f->most))
+        return pd_fail(err, PD_EPROTO, "%s.%s: %lld %s outside %lld to %lld", name, f->key,
+                       (long long)value, units[f->type], (long long)f->least, (long long)f->most);
+    if (f->type == WIRE_TEXT)
+        *(const char **)field = v ? json_string_value(v) : "";
+    else if (f->type == WIRE_ARRAY || f->type == WIRE_OBJECT)
+        *(json_t **)field = v;
+    else
+        *(int64_t *)field = value;
     return 0;
+}
+
+int wire_get(const struct wire_body *b, void *out, const json_t *o, struct pd_err *err) {
+    int rc = 0;
+    for (const struct wire_field *f = b->fields; !rc && f < b->fields + b->n; f++)
+        rc = get_field((char *)out + f->offset, f, json_object_get(o, f->key), b->name, err);
+    return rc;
+}
+
+json_t *wire_text(const char *s, size_t n) {
+    struct pd_buf b;
+    pd_buf_init(&b);
+    for (size_t at = 0; at < n;) {
+        const size_t valid = pd_utf8_valid(s + at, strnlen(s + at, n - at));
+        pd_put(&b, s + at, valid);
+        if ((at += valid) < n) {
+            pd_put(&b, "\xef\xbf\xbd", 3);
+            at++;
+        }
+    }
+    json_t *j = b.failed ? NULL : json_stringn(b.len ? (char *)b.data : "", b.len);
+    pd_buf_release(&b);
+    return j;
+}
+
+/* U+FFFD takes three bytes: a text of wrong bytes may have to be cut shorter than to `most`. */
+static json_t *cut_text(const char *s, size_t most) {
+    json_t *j = wire_text(s, strnlen(s, most));
+    if (j && json_string_length(j) > most) {
+        json_decref(j);
+        j = wire_text(s, most / 3);
+    }
+    return j;
+}
+
+json_t *wire_put(const struct wire_body *b, const void *in) {
+    json_t *o = json_object();
+    int failed = !o;
+    for (const struct wire_field *f = b->fields; !failed && f < b->fields + b->n; f++) {
+        const void *field = (const char *)in + f->offset;
+        const char *text = f->type == WIRE_TEXT ? *(const char *const *)field : NULL;
+        json_t *v =
+            f->type == WIRE_ARRAY || f->type == WIRE_OBJECT ? *(json_t *const *)field : NULL;
+        if (f->type == WIRE_BOOL)
+            failed = json_object_set_new(o, f->key, json_boolean(*(const int64_t *)field));
+        else if (f->type == WIRE_INT)
+            failed = json_object_set_new(o, f->key, json_integer(*(const int64_t *)field));
+        else if (text && *text)
+            failed = json_object_set_new(o, f->key, cut_text(text, (size_t)f->most));
+        else if (v)
+            failed = json_object_set(o, f->key, v);
+    }
+    if (failed) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
 }

@@ -10,7 +10,7 @@ enum { DAY_MS = 86400000, HOUR_MS = 3600000, TEXT_MAX = 1 << 20 };
 #define TEXT(f, most) \
     { #f, WIRE_TEXT, offsetof(struct job_spec, f), 0, most, 0, #f }
 
-const struct wire_field wire_job_spec[JOB_SPEC_N_FIELDS] = {
+static const struct wire_field rows[] = {
     BOOL(attached),
     BOOL(encrypt),
     INT(attach_lease_ms, 100, DAY_MS, 5000, "attach_lease"),
@@ -33,3 +33,5 @@ const struct wire_field wire_job_spec[JOB_SPEC_N_FIELDS] = {
     TEXT(pserver_command, TEXT_MAX),
     TEXT(trainer_command, TEXT_MAX),
 };
+
+const struct wire_body wire_job_spec = {"spec", rows, sizeof rows / sizeof rows[0]};

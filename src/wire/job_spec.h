@@ -24,7 +24,7 @@ struct job_spec {
     const char *on_failure, *bind, *nic, *pserver_command, *trainer_command;
 };
 
-enum { JOB_SPEC_MAX_PORTS = 250, JOB_SPEC_MAX_LOG_KEEP = 100, JOB_SPEC_N_FIELDS = 21 };
-extern const struct wire_field wire_job_spec[JOB_SPEC_N_FIELDS];
+enum { JOB_SPEC_MAX_PORTS = 250, JOB_SPEC_MAX_LOG_KEEP = 100 };
+extern const struct wire_body wire_job_spec;
 
 #endif

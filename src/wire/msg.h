@@ -67,7 +67,6 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(HD_READY, 0x205, "agent: the pserver accepts connections")                                  \
     X(HD_EXITED, 0x206, "agent: a process ended")                                                 \
     X(HD_END, 0x207, "head: end your processes")                                                  \
-    X(HD_ENDED, 0x208, "agent: all processes of this node have ended")                            \
     X(HD_PING, 0x209, "either way: heartbeat")                                                    \
     X(HD_FAIL, 0x20a, "agent: this node has failed, with the reason")                             \
     X(HD_SAVE, 0x20b, "head: let your trainer save the model and end")                            \

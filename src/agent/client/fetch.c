@@ -105,7 +105,7 @@ static void end_fetch(struct folder_fetch *x) {
                     json_pack("{s:s, s:I, s:I, s:o}", "sha256", x->res.sha256, "bytes",
                               (json_int_t)x->res.packed, "skipped", (json_int_t)x->res.skipped,
                               "first_skipped",
-                              msg_text(x->res.first_skipped, strlen(x->res.first_skipped))));
+                              wire_text(x->res.first_skipped, strlen(x->res.first_skipped))));
     uv_close((uv_handle_t *)&x->wake, on_closed);
 }
 

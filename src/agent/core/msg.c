@@ -64,41 +64,6 @@ int64_t msg_int(const json_t *o, const char *key, int64_t min, int64_t max, int6
 
 int msg_bool(const json_t *o, const char *key) { return json_is_true(json_object_get(o, key)); }
 
-/* The length of the UTF-8 sequence at s, 0 if it is none (overlong, surrogate, beyond U+10FFFF, cut
- * off). */
-static size_t utf8_len(const unsigned char *s, size_t n) {
-    size_t k = *s < 0x80                 ? 1
-               : *s >= 0xc2 && *s < 0xe0 ? 2
-               : *s >= 0xe0 && *s < 0xf0 ? 3
-               : *s >= 0xf0 && *s < 0xf5 ? 4
-                                         : 0;
-    if (!k || k > n || !*s)
-        return 0;
-    for (size_t i = 1; i < k; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) || (*s == 0xf0 && s[1] < 0x90) ||
-        (*s == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return k;
-}
-
-json_t *msg_text(const char *s, size_t n) {
-    struct pd_buf b;
-    pd_buf_init(&b);
-    for (size_t i = 0; i < n;) {
-        size_t k = utf8_len((const unsigned char *)s + i, n - i);
-        if (k)
-            pd_put(&b, s + i, k);
-        else
-            pd_put(&b, "\xef\xbf\xbd", 3);
-        i += k ? k : 1;
-    }
-    json_t *j = b.failed ? NULL : json_stringn(b.len ? (char *)b.data : "", b.len);
-    pd_buf_release(&b);
-    return j;
-}
-
 void msg_write_error(int fd, uint16_t type, const struct pd_err *e) {
     struct pd_buf b;
     uint8_t header[WIRE_HEADER];

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "net/conn.h"
+#include "wire/body.h"
 
 /* The largest frame an agent takes or sends: JSON and one chunk. */
 enum { MSG_MAX_FRAME = (4 << 20) + (256 << 10) + 1024 };
@@ -26,8 +27,6 @@ const char *msg_str(const json_t *o, const char *key); /* "" when absent or no s
 /* Clamped to [min, max]; `absent` when there is no integer. */
 int64_t msg_int(const json_t *o, const char *key, int64_t min, int64_t max, int64_t absent);
 int msg_bool(const json_t *o, const char *key);
-/* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. */
-json_t *msg_text(const char *s, size_t n);
 
 /* Write an error frame to a descriptor, for a process that has no loop yet. */
 void msg_write_error(int fd, uint16_t type, const struct pd_err *e);

@@ -7,11 +7,15 @@
 
 #include "agent/core/msg.h"
 #include "base/fs.h"
+#include "wire/bodies.h"
 
-json_t *result_reason(int node, const char *reason) {
-    return json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:o, s:s}", "node", node, "host", "", "role",
-                     "agent", "rank", node, "exit_code", -1, "signal", 0, "reason",
-                     msg_text(reason, strlen(reason)), "last_lines", "");
+json_t *result_reason(int node, const char *host, const char *reason) {
+    return wire_put(&wire_failure, &(struct failure){.node = node,
+                                                     .host = host,
+                                                     .role = "agent",
+                                                     .rank = node,
+                                                     .exit_code = -1,
+                                                     .reason = reason});
 }
 
 json_t *result_make(const struct node_paths *p, int node, const char *status,
@@ -49,7 +53,7 @@ void result_write_if_missing(const struct node_paths *p, const char *reason) {
     if (node_paths_join(p->dir, "result.json", path, NULL) || !access(path, F_OK))
         return;
     int node = node_paths_read_node(p);
-    json_t *f = result_reason(node, reason);
+    json_t *f = result_reason(node, "", reason);
     json_t *r = result_make(p, node, "failed", f, 0);
     result_write(p, r, NULL);
     json_decref(f);

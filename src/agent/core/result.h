@@ -10,7 +10,8 @@
  * (borrowed) may be NULL. NULL: out of memory. */
 json_t *result_make(const struct node_paths *p, int node, const char *status,
                     const json_t *first_failure, int later);
-json_t *result_reason(int node, const char *reason); /* a first_failure that is not a process's */
+/* A first_failure of the agent itself. NULL: no memory. */
+json_t *result_reason(int node, const char *host, const char *reason);
 
 int result_write(const struct node_paths *p, const json_t *result, struct pd_err *err);
 json_t *result_read(const struct node_paths *p); /* NULL: there is none */

@@ -106,7 +106,7 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
     s->node = (int)msg_int(body, "node", -1, SPEC_MAX_NODES, -1);
     s->data_apart = msg_bool(body, "data_apart");
     s->workspace = msg_str(body, "workspace");
-    int rc = wire_get_fields(&s->job, wire_job_spec, JOB_SPEC_N_FIELDS, o, "spec", err);
+    int rc = wire_get(&wire_job_spec, &s->job, o, err);
     if (rc) {
         spec_release(s);
         return rc;

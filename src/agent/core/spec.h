@@ -8,9 +8,10 @@
 #include "agent/core/bind.h"
 #include "agent/core/roles.h"
 #include "base/err.h"
+#include "wire/bodies.h"
 #include "wire/job_spec.h"
 
-enum { SPEC_MAX_NODES = 65536, GRACE_MS_MAX = 3600000, SAVE_MS_MAX = 3600000 };
+enum { SPEC_MAX_NODES = WIRE_MAX_NODES };
 
 struct spec {
     int node, n_nodes;

@@ -297,62 +297,66 @@ void head_close(struct ag_head *h) {
 static void on_early(uv_timer_t *t) {
     struct ag_head *h = t->data;
     if (h->state == HEAD_TRAINERS)
-        head_note_failure(
-            h, h->early_node,
-            head_process_failure(h, h->early_node, h->early_exit, "it ended before the trainers"),
-            h->early_time, 1);
+        head_note_failure(h, h->early_node, json_incref(h->early_exit), h->early_time, 1);
 }
 
-static void watch_early(struct ag_head *h, int node, const json_t *body, int64_t time_us) {
+static void watch_early(struct ag_head *h, int node, const struct hd_exited *x) {
     if (h->early_exit)
         return;
     h->early_node = node;
-    h->early_exit = json_deep_copy(body);
-    h->early_time = time_us;
+    h->early_exit = head_process_failure(h, node, x, "it ended before the trainers");
+    h->early_time = x->time;
     uv_timer_start(&h->early, on_early, h->spec->job.end_ms, 0);
 }
 
-static void take_exit(struct ag_head *h, int node, const json_t *body) {
+static int take_exit(struct ag_head *h, int node, const json_t *body, struct pd_err *err) {
     struct head_node *n = &h->node[node];
-    int r = role_of(msg_str(body, "role"));
-    int64_t code = msg_int(body, "exit_code", -1, 255, -1),
-            at = msg_int(body, "time", 0, INT64_MAX, 0);
+    struct hd_exited x;
+    if (wire_get(&wire_hd_exited, &x, body, err))
+        return err->code;
+    const int r = role_of(x.role);
     if (r < 0 || n->exited[r])
-        return;
-    if (r == ROLE_TRAINER && msg_int(body, "alone", 0, INT32_MAX, 0) != n->alone)
-        return; /* told once more, by a node that has not heard yet that it is started again */
+        return 0;
+    if (r == ROLE_TRAINER && x.alone != n->alone)
+        return 0; /* told once more, by a node that has not heard yet that it is started again */
     n->exited[r] = 1;
     if (r == ROLE_TRAINER)
-        n->trained = msg_bool(body, "trained");
-    if (*msg_str(body, "saved"))
-        snprintf(h->saved, sizeof h->saved, "%s", msg_str(body, "saved"));
+        n->trained = (int)x.trained;
+    if (*x.saved)
+        snprintf(h->saved, sizeof h->saved, "%s", x.saved);
     if (h->state == HEAD_STOPPING)
         head_check(h);
     if (h->state == HEAD_RESTARTING || h->state == HEAD_CLOSING || h->state == HEAD_OVER ||
-        h->state == HEAD_STOPPING || msg_bool(body, "ending"))
-        return; /* that node ends its processes, and has said why */
+        h->state == HEAD_STOPPING || x.ending)
+        return 0; /* that node ends its processes, and has said why */
     if (h->state == HEAD_SAVING && *h->spec->command[r])
         head_check(h); /* a user's program ends by TERM as it likes */
-    else if (code != 0)
-        head_note_failure(h, node, head_process_failure(h, node, body, ""), at,
-                          !msg_bool(body, "final"));
+    else if (x.exit_code != 0)
+        head_note_failure(h, node, head_process_failure(h, node, &x, ""), x.time, !x.final);
     else if (h->state == HEAD_PSERVERS)
         head_note_failure(
-            h, node, head_process_failure(h, node, body, "it ended before all pservers listened"),
-            at, 1);
+            h, node, head_process_failure(h, node, &x, "it ended before all pservers listened"),
+            x.time, 1);
     else if (h->state == HEAD_TRAINERS && r == ROLE_PSERVER && h->roles.n[ROLE_TRAINER])
-        watch_early(h, node, body, at);
+        watch_early(h, node, &x);
     else
         head_check(h);
+    return 0;
 }
 
-static void take_probe(struct ag_head *h, int prober, const json_t *body) {
+/* The node refused a request, or sent a body that the tables of wire/bodies.h do not allow. */
+static void fail_node(struct ag_head *h, int node, const struct pd_err *err) {
+    head_note_failure(h, node, head_reason_failure(h, node, err->msg), 0, 0);
+}
+
+static int take_probe(struct ag_head *h, int prober, const json_t *body, struct pd_err *err) {
     int target = h->node[prober].probes;
-    const json_t *ok = json_array_get(json_object_get(body, "ok"), 0);
-    const char *addr = msg_str(ok, "addr");
-    if (net_is_ip(addr)) {
-        snprintf(h->node[target].addr, sizeof h->node[target].addr, "%.40s", addr);
-        return;
+    struct hd_probe_answer a;
+    if (wire_get(&wire_hd_probe_answer, &a, body, err))
+        return err->code;
+    if (net_is_ip(a.addr)) {
+        snprintf(h->node[target].addr, sizeof h->node[target].addr, "%s", a.addr);
+        return 0;
     }
     json_t *c = head_candidates(h, target);
     char *list = json_dumps(c, JSON_COMPACT), reason[500];
@@ -363,12 +367,16 @@ static void take_probe(struct ag_head *h, int prober, const json_t *body) {
     free(list);
     json_decref(c);
     head_note_failure(h, target, head_reason_failure(h, target, reason), 0, 0);
+    return 0;
 }
 
-static void take_bind(struct ag_head *h, int node, const json_t *body) {
-    const json_t *first = json_array_get(json_object_get(body, "pserver_ports"), 0);
-    h->node[node].ports[ROLE_PSERVER] = (int)json_integer_value(first);
-    h->node[node].ports[ROLE_TRAINER] = (int)msg_int(body, "trainer_port", 0, 65535, 0);
+static int take_bind(struct ag_head *h, int node, const json_t *body, struct pd_err *err) {
+    struct hd_bind_answer a;
+    if (wire_get(&wire_hd_bind_answer, &a, body, err))
+        return err->code;
+    h->node[node].ports[ROLE_PSERVER] = (int)a.pserver_port;
+    h->node[node].ports[ROLE_TRAINER] = (int)a.trainer_port;
+    return 0;
 }
 
 static void take_reason(struct ag_head *h, int node, const char *reason, int of_process) {
@@ -376,75 +384,109 @@ static void take_reason(struct ag_head *h, int node, const char *reason, int of_
         head_note_failure(h, node, head_reason_failure(h, node, reason), 0, of_process);
 }
 
+static int take_fail(struct ag_head *h, int node, const json_t *body, struct pd_err *err) {
+    struct hd_fail f;
+    if (!wire_get(&wire_hd_fail, &f, body, err))
+        take_reason(h, node, f.reason, *f.role != 0);
+    return err->code;
+}
+
 /* A client told that node to stop. */
-static void take_stop(struct ag_head *h, const json_t *body) {
-    const unsigned grace = (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, h->grace_ms);
-    if (msg_bool(body, "save"))
-        head_save(h, (unsigned)msg_int(body, "save_ms", 0, SAVE_MS_MAX, 0), grace,
-                  msg_str(body, "reason"));
+static int take_stop(struct ag_head *h, const json_t *body, struct pd_err *err) {
+    struct hd_stop_job s;
+    if (wire_get(&wire_hd_stop_job, &s, body, err))
+        return err->code;
+    if (s.save)
+        head_save(h, (unsigned)s.save_ms, (unsigned)s.grace_ms, s.reason);
     else
-        head_stop(h, grace, msg_str(body, "reason"));
+        head_stop(h, (unsigned)s.grace_ms, s.reason);
+    return 0;
+}
+
+/* The answer to the request of this state. */
+static int take_answer(struct ag_head *h, int node, uint16_t type, const json_t *body,
+                       struct pd_err *err) {
+    struct hd_stop_answer stop = {0};
+    if (type == WIRE_HD_PROBE)
+        return take_probe(h, node, body, err);
+    if (type == WIRE_HD_BIND)
+        return take_bind(h, node, body, err);
+    if (type == WIRE_HD_STOP && !wire_get(&wire_hd_stop_answer, &stop, body, err) && !stop.trainer)
+        h->node[node].exited[ROLE_TRAINER] = 1;
+    return err->code;
+}
+
+/* A message without a request. 1: `type` is none of them. */
+static int take_event(struct ag_head *h, int node, uint16_t type, const json_t *body,
+                      struct pd_err *err) {
+    switch (type) {
+    case WIRE_HD_EXITED:
+        return take_exit(h, node, body, err);
+    case WIRE_HD_READY:
+        h->node[node].ready = 1;
+        head_check(h);
+        return 0;
+    case WIRE_HD_FAIL:
+        return take_fail(h, node, body, err);
+    case WIRE_HD_STOP_JOB:
+        return take_stop(h, body, err);
+    default:
+        return 1;
+    }
 }
 
 void head_message(struct ag_head *h, int node, uint16_t type, uint64_t req, const json_t *body,
                   const struct pd_err *refused) {
     struct head_node *n = &h->node[node];
+    struct pd_err err = {0};
     if (h->state == HEAD_OVER || h->gone[node])
         return;
-    if (type == WIRE_HD_EXITED) {
-        take_exit(h, node, body);
-        return;
+    if (take_event(h, node, type, body, &err) == 1) {
+        if (!n->asked || n->answered || req != n->req)
+            return; /* the answer to a request of a state that is over */
+        n->answered = 1;
+        if (refused)
+            err = *refused;
+        else
+            take_answer(h, node, type, body, &err);
+        if (!err.code)
+            head_check(h);
     }
-    if (type == WIRE_HD_READY) {
-        n->ready = 1;
-        head_check(h);
-        return;
-    }
-    if (type == WIRE_HD_FAIL) {
-        take_reason(h, node, msg_str(body, "reason"), *msg_str(body, "role") != 0);
-        return;
-    }
-    if (type == WIRE_HD_STOP_JOB) {
-        take_stop(h, body);
-        return;
-    }
-    if (!n->asked || n->answered || req != n->req)
-        return; /* the answer to a request of a state that is over */
-    n->answered = 1;
-    if (refused)
-        head_note_failure(h, node, head_reason_failure(h, node, refused->msg), 0, 0);
-    else if (type == WIRE_HD_PROBE)
-        take_probe(h, node, body);
-    else if (type == WIRE_HD_BIND)
-        take_bind(h, node, body);
-    else if (type == WIRE_HD_STOP && !msg_bool(body, "trainer"))
-        n->exited[ROLE_TRAINER] = 1;
-    head_check(h);
+    if (err.code)
+        fail_node(h, node, &err);
 }
 
-void head_joined(struct ag_head *h, int node, const json_t *join) {
+void head_joined(struct ag_head *h, int node, const json_t *body) {
     struct head_node *n = &h->node[node];
-    int64_t incarnation = msg_int(join, "incarnation", INT64_MIN, INT64_MAX, 0);
+    struct hd_join join;
+    struct pd_err err = {0};
     const json_t *v;
     size_t i;
     uint16_t type;
     if (head_is_gone(h, node)) /* what it had to do is done elsewhere */
         return;
-    if (n->ever_joined && incarnation != n->incarnation) {
+    if (wire_get(&wire_hd_join, &join, body, &err)) {
+        fail_node(h, node, &err);
+        return;
+    }
+    if (n->ever_joined && join.incarnation != n->incarnation) {
         head_fail(h, node, "its agent was started again in the middle of the job");
         return;
     }
     n->joined = n->ever_joined = 1;
     n->lost_ns = 0;
-    n->incarnation = incarnation;
-    snprintf(n->net_id, sizeof n->net_id, "%s", msg_str(join, "net_id"));
-    snprintf(n->machine, sizeof n->machine, "%s", msg_str(join, "machine"));
-    json_array_foreach (json_object_get(join, "ready"), i, v)
+    n->incarnation = join.incarnation;
+    snprintf(n->net_id, sizeof n->net_id, "%s", join.net_id);
+    snprintf(n->machine, sizeof n->machine, "%s", join.machine);
+    if (json_array_size(join.ready))
         n->ready = 1;
-    json_array_foreach (json_object_get(join, "exited"), i, v)
-        take_exit(h, node, v);
-    if (*msg_str(join, "failed"))
-        take_reason(h, node, msg_str(join, "failed"), *msg_str(join, "failed_role") != 0);
+    json_array_foreach (join.exited, i, v)
+        if (take_exit(h, node, v, &err)) {
+            fail_node(h, node, &err);
+            break;
+        }
+    if (*join.failed)
+        take_reason(h, node, join.failed, *join.failed_role != 0);
     if (h->state == HEAD_OVER) /* it was away when the others were told */
         h->io.send(h->arg, node, WIRE_HD_END, ++h->next_req, head_ask_end(h, node, &type));
     ask(h, node);

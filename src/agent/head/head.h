@@ -46,7 +46,7 @@ int head_new(struct ag_head **out, uv_loop_t *loop, const struct spec *s, json_t
 void head_free(struct ag_head *h); /* NULL is fine; the loop has to run once more */
 
 void head_run(struct ag_head *h);                                  /* AG_JOB_RUN; twice is once */
-void head_joined(struct ag_head *h, int node, const json_t *join); /* HD_JOIN */
+void head_joined(struct ag_head *h, int node, const json_t *body); /* HD_JOIN */
 void head_lost(struct ag_head *h, int node);                       /* its connection broke */
 /* An answer or a message of a node; `refused` instead of a body when it carries an error. */
 void head_message(struct ag_head *h, int node, uint16_t type, uint64_t req, const json_t *body,

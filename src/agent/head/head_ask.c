@@ -91,9 +91,15 @@ void head_plan_probes(struct ag_head *h) {
 json_t *head_ask_probe(struct ag_head *h, int node, uint16_t *type) {
     int target = h->node[node].probes;
     *type = WIRE_HD_PROBE;
-    return json_pack("{s:[{s:i, s:o, s:O}]}", "nodes", "node", target, "addrs",
-                     head_candidates(h, target), "port",
-                     json_object_get(json_array_get(h->peers, (size_t)target), "port"));
+    const json_t *peer = json_array_get(h->peers, (size_t)target);
+    json_t *addrs = head_candidates(h, target);
+    json_t *body =
+        wire_put(&wire_hd_probe,
+                 &(struct hd_probe){.node = target,
+                                    .addrs = addrs,
+                                    .port = json_integer_value(json_object_get(peer, "port"))});
+    json_decref(addrs);
+    return body;
 }
 
 /* Agents with processes that share a machine's CPUs divide them: each is told which of how many it
@@ -115,8 +121,11 @@ json_t *head_ask_bind(struct ag_head *h, int node, uint16_t *type) {
         return NULL;
     if (h->spec->bind != BIND_NONE)
         count_machine(h, node, &index, &count);
-    return json_pack("{s:b, s:b, s:s, s:i, s:i}", "pserver", ps, "trainer", tr, "addr",
-                     h->node[node].addr, "machine_index", index, "machine_count", count);
+    return wire_put(&wire_hd_bind, &(struct hd_bind){.pserver = ps,
+                                                     .trainer = tr,
+                                                     .addr = h->node[node].addr,
+                                                     .machine_index = index,
+                                                     .machine_count = count});
 }
 
 /* "10.0.0.1:7164,[2001:db8::2]:7164", in rank order; built once, not for every node. "" without
@@ -161,7 +170,7 @@ static json_t *lost_names(const struct ag_head *h) {
             at +=
                 (size_t)snprintf(text + at, sizeof text - at, "%snode %d (%.60s)", i ? ", " : "",
                                  (int)msg_int(v, "node", 0, SPEC_MAX_NODES, 0), msg_str(v, "host"));
-    return msg_text(text, strlen(text));
+    return wire_text(text, strlen(text));
 }
 
 static json_t *ask_start(struct ag_head *h, int node, enum role r) {
@@ -178,9 +187,16 @@ static json_t *ask_start(struct ag_head *h, int node, enum role r) {
     if (json_array_size(h->lost_nodes))
         json_object_set_new(env, "PADDLE_LOST_NODES", lost_names(h));
     int alone = r == ROLE_TRAINER ? h->node[node].alone : 0;
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:o, s:s}", "role", role_names[r], "rank", rank,
-                     "trainers", h->roles.n[ROLE_TRAINER], "alone", alone, "restarts", h->restarts,
-                     "env", env, "note", h->attempt || alone ? h->restart_text : "");
+    json_t *body = wire_put(&wire_hd_start,
+                            &(struct hd_start){.role = role_names[r],
+                                               .rank = rank,
+                                               .trainers = h->roles.n[ROLE_TRAINER],
+                                               .alone = alone,
+                                               .restarts = h->restarts,
+                                               .env = env,
+                                               .note = h->attempt || alone ? h->restart_text : ""});
+    json_decref(env);
+    return body;
 }
 
 json_t *head_ask_pserver(struct ag_head *h, int node, uint16_t *type) {
@@ -197,13 +213,13 @@ json_t *head_ask_save(struct ag_head *h, int node, uint16_t *type) {
     *type = WIRE_HD_SAVE;
     return roles_rank(&h->roles, ROLE_TRAINER, node) < 0
                ? NULL
-               : json_pack("{s:i}", "save_ms", (int)h->save_ms);
+               : wire_put(&wire_hd_save, &(struct hd_save){.save_ms = h->save_ms});
 }
 
 json_t *head_ask_stop(struct ag_head *h, int node, uint16_t *type) {
     (void)node;
     *type = WIRE_HD_STOP;
-    return json_pack("{s:i}", "grace_ms", (int)h->grace_ms);
+    return wire_put(&wire_hd_stop, &(struct hd_stop){.grace_ms = h->grace_ms});
 }
 
 /* A user's trainer may be a shell that has ended while its children still save. They get the rest
@@ -219,10 +235,10 @@ unsigned head_end_grace_ms(const struct ag_head *h) {
 json_t *head_ask_end(struct ag_head *h, int node, uint16_t *type) {
     (void)node;
     *type = WIRE_HD_END;
-    return json_pack("{s:i, s:s}", "grace_ms", (int)head_end_grace_ms(h), "status",
-                     h->stopped   ? "stopped"
-                     : h->failure ? "failed"
-                                  : "done");
+    return wire_put(&wire_hd_end, &(struct hd_end){.grace_ms = head_end_grace_ms(h),
+                                                   .status = h->stopped   ? "stopped"
+                                                             : h->failure ? "failed"
+                                                                          : "done"});
 }
 
 json_t *head_ask_leave(struct ag_head *h, int node, uint16_t *type) {
@@ -230,13 +246,16 @@ json_t *head_ask_leave(struct ag_head *h, int node, uint16_t *type) {
     snprintf(reason, sizeof reason, "node %d was away for too long: the job went on without it",
              node);
     *type = WIRE_HD_END;
-    return json_pack("{s:i, s:s, s:s}", "grace_ms", (int)h->spec->job.grace_ms, "status", "failed",
-                     "reason", reason);
+    return wire_put(&wire_hd_end, &(struct hd_end){.grace_ms = (int64_t)h->spec->job.grace_ms,
+                                                   .status = "failed",
+                                                   .reason = reason});
 }
 
 json_t *head_ask_restart(struct ag_head *h, int node, uint16_t *type) {
     (void)node;
     *type = WIRE_HD_END;
-    return json_pack("{s:i, s:s, s:b, s:i}", "grace_ms", (int)h->spec->job.grace_ms, "status",
-                     "restarting", "restart", 1, "restarts", h->restarts);
+    return wire_put(&wire_hd_end, &(struct hd_end){.grace_ms = (int64_t)h->spec->job.grace_ms,
+                                                   .status = "restarting",
+                                                   .restart = 1,
+                                                   .restarts = h->restarts});
 }

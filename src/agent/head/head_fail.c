@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/head/head_int.h"
 #include "agent/core/msg.h"
+#include "agent/core/result.h"
+#include "agent/head/head_int.h"
 
 const char *head_host(const struct ag_head *h, int node) {
     const char *s =
@@ -15,23 +16,27 @@ const char *head_host(const struct ag_head *h, int node) {
     return s ? s : "";
 }
 
-static json_t *make(const struct ag_head *h, int node, const char *role, int64_t rank, int64_t code,
-                    int64_t sig, const char *reason, const char *last) {
-    return json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:o, s:s}", "node", node, "host",
-                     node < 0 ? "" : head_host(h, node), "role", role, "rank", (json_int_t)rank,
-                     "exit_code", (json_int_t)code, "signal", (json_int_t)sig, "reason",
-                     msg_text(reason, strlen(reason)), "last_lines", last);
-}
-
-json_t *head_process_failure(const struct ag_head *h, int node, const json_t *exited,
+json_t *head_process_failure(const struct ag_head *h, int node, const struct hd_exited *x,
                              const char *reason) {
-    return make(h, node, msg_str(exited, "role"), msg_int(exited, "rank", 0, SPEC_MAX_NODES, 0),
-                msg_int(exited, "exit_code", -1, 255, -1), msg_int(exited, "signal", 0, 255, 0),
-                reason, msg_str(exited, "last_lines"));
+    return wire_put(&wire_failure, &(struct failure){.node = node,
+                                                     .host = head_host(h, node),
+                                                     .role = x->role,
+                                                     .rank = x->rank,
+                                                     .exit_code = x->exit_code,
+                                                     .signal = x->signal,
+                                                     .reason = reason,
+                                                     .last_lines = x->last_lines});
 }
 
 json_t *head_reason_failure(const struct ag_head *h, int node, const char *reason) {
-    return make(h, node, "agent", node, -1, 0, reason, "");
+    return result_reason(node, node < 0 ? "" : head_host(h, node), reason);
+}
+
+/* The head wrote it. */
+static struct failure read_failure(const json_t *failure) {
+    struct failure f = {0};
+    (void)wire_get(&wire_failure, &f, failure, NULL);
+    return f;
 }
 
 /* --- restarts --- */
@@ -46,22 +51,19 @@ uint64_t head_backoff_ms(const struct ag_head *h) {
 }
 
 /* "trainer 2 on gpu-02: exit status 1", "node 1 (gpu-01): its agent is gone" */
-static void describe(const json_t *f, char *out, size_t cap) {
-    int code = (int)msg_int(f, "exit_code", -1, 255, -1),
-        sig = (int)msg_int(f, "signal", 0, 255, 0);
-    const char *reason = msg_str(f, "reason");
-    int of_node = !strcmp(msg_str(f, "role"), "agent");
+static void describe(const json_t *failure, char *out, size_t cap) {
+    const struct failure f = read_failure(failure);
+    int of_node = !strcmp(f.role, "agent");
     size_t at = (size_t)snprintf(out, cap, of_node ? "%s %d (%.60s): " : "%s %d on %.60s: ",
-                                 of_node ? "node" : msg_str(f, "role"),
-                                 (int)msg_int(f, "rank", 0, SPEC_MAX_NODES, 0), msg_str(f, "host"));
+                                 of_node ? "node" : f.role, (int)f.rank, f.host);
     if (at >= cap)
         return;
-    if (sig)
-        snprintf(out + at, cap - at, "signal %d (%s)", sig, strsignal(sig));
-    else if (*reason)
-        snprintf(out + at, cap - at, "%.150s", reason);
+    if (f.signal)
+        snprintf(out + at, cap - at, "signal %d (%s)", (int)f.signal, strsignal((int)f.signal));
+    else if (*f.reason)
+        snprintf(out + at, cap - at, "%.150s", f.reason);
     else
-        snprintf(out + at, cap - at, "exit status %d", code);
+        snprintf(out + at, cap - at, "exit status %d", (int)f.exit_code);
 }
 
 /* Binding, too, when it is for another attempt: another node may be lost then. */
@@ -101,8 +103,8 @@ static void restart(struct ag_head *h) {
 static int one_will_do(const struct ag_head *h) {
     int node = h->failure_node;
     return h->state == HEAD_TRAINERS && !h->later && node >= 0 &&
-           !strcmp(msg_str(h->failure, "role"), role_names[ROLE_TRAINER]) && h->node[node].joined &&
-           h->node[node].exited[ROLE_TRAINER] && h->node[node].trained &&
+           !strcmp(read_failure(h->failure).role, role_names[ROLE_TRAINER]) &&
+           h->node[node].joined && h->node[node].exited[ROLE_TRAINER] && h->node[node].trained &&
            !*h->spec->command[ROLE_TRAINER] &&
            !strcmp(msg_str(h->spec->train, "on_trainer_lost"), "wait");
 }
@@ -135,8 +137,8 @@ static void on_window(uv_timer_t *t) {
 /* The lowest rank is the likeliest cause. 0: a process was killed (out of memory, say) or crashed.
  * 1: an agent told of itself. 2: an exit status, or SIGABRT, with which many programs end when they
  * lose a peer. */
-static int rank_of(const json_t *f) {
-    switch (msg_int(f, "signal", 0, 255, 0)) {
+static int rank_of(const struct failure *f) {
+    switch (f->signal) {
     case SIGKILL:
     case SIGSEGV:
     case SIGBUS:
@@ -146,7 +148,7 @@ static int rank_of(const json_t *f) {
     default:
         break;
     }
-    return strcmp(msg_str(f, "role"), "agent") ? 2 : 1;
+    return strcmp(f->role, "agent") ? 2 : 1;
 }
 
 static int replaces(const struct ag_head *h, int node, int rank, int64_t time_us) {
@@ -163,12 +165,11 @@ void head_note_failure(struct ag_head *h, int node, json_t *failure, int64_t exi
         json_decref(failure);
         return;
     }
-    int rank = rank_of(failure);
+    const struct failure f = read_failure(failure);
+    const int rank = rank_of(&f);
     h->no_retry |= !retry;
-    pd_error(h->log, "failure: node %d, %s %lld: exit code %lld, signal %lld %s", node,
-             msg_str(failure, "role"), (long long)msg_int(failure, "rank", -1, SPEC_MAX_NODES, -1),
-             (long long)msg_int(failure, "exit_code", -1, 255, -1),
-             (long long)msg_int(failure, "signal", 0, 255, 0), msg_str(failure, "reason"));
+    pd_error(h->log, "failure: node %d, %s %lld: exit code %lld, signal %lld %s", node, f.role,
+             (long long)f.rank, (long long)f.exit_code, (long long)f.signal, f.reason);
     if (h->failure && (h->state == HEAD_CLOSING || !replaces(h, node, rank, exit_time_us))) {
         h->later++;
         json_decref(failure);

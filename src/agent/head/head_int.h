@@ -4,6 +4,7 @@
 #define PD_AGENT_HEAD_INT_H
 
 #include "agent/head/head.h"
+#include "wire/bodies.h"
 
 enum { FAILURE_WINDOW_MS = 300 };
 
@@ -82,7 +83,7 @@ const char *head_host(const struct ag_head *h, int node); /* as the user wrote i
  * so. */
 void head_note_failure(struct ag_head *h, int node, json_t *failure, int64_t exit_time_us,
                        int retry);
-json_t *head_process_failure(const struct ag_head *h, int node, const json_t *exited,
+json_t *head_process_failure(const struct ag_head *h, int node, const struct hd_exited *x,
                              const char *reason);
 json_t *head_reason_failure(const struct ag_head *h, int node, const char *reason);
 void head_ask_again(struct ag_head *h, int node); /* the state's request, once more */

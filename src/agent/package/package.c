@@ -63,7 +63,7 @@ static void say_status(struct package *d) {
                               (json_int_t)t->bytes, "fetched", (json_int_t)t->fetched, "rate",
                               (json_int_t)d->rate, "asked", (json_int_t)t->asked, "source",
                               d->source, "reached", d->reached, "why",
-                              msg_text(d->why.msg, strlen(d->why.msg)), "idle_ms",
+                              wire_text(d->why.msg, strlen(d->why.msg)), "idle_ms",
                               (json_int_t)idle_ms(d, now), "served", (json_int_t)d->served, "peers",
                               peers));
 }
@@ -100,7 +100,7 @@ static void say_end(struct package *d) {
         client_send(
             d->all->c, WIRE_DS_END, d->req,
             json_pack(
-                "{s:o, s:I, s:I, s:I, s:I}", "path", msg_text(d->w.target, strlen(d->w.target)),
+                "{s:o, s:I, s:I, s:I, s:I}", "path", wire_text(d->w.target, strlen(d->w.target)),
                 "entries", (json_int_t)d->w.totals.entries, "bytes", (json_int_t)d->w.totals.bytes,
                 "fetched", (json_int_t)d->w.totals.fetched, "peak", (json_int_t)pd_peak_memory()));
 }

@@ -193,7 +193,7 @@ static int on_begin(struct client *c, const struct wire_frame *f, const json_t *
             AT_SYMLINK_NOFOLLOW); /* somebody wants it: `clean` takes it for a new one */
     client_send(c, f->type, f->req,
                 json_pack("{s:b, s:o}", "have", d->w.have, "path",
-                          msg_text(d->w.target, strlen(d->w.target))));
+                          wire_text(d->w.target, strlen(d->w.target))));
     if (!d->w.have)
         package_next_turn(d);
     return 0;

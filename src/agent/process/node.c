@@ -156,7 +156,8 @@ static void log_trouble(struct ag_node *n, struct pd_err *err) {
         return;
     n->log_failed = 1; /* one report; the process goes on to be drained */
     pd_error(n->log, "%s", err->msg);
-    n->io.send(n->arg, WIRE_HD_FAIL, 0, json_pack("{s:s}", "reason", err->msg));
+    n->io.send(n->arg, WIRE_HD_FAIL, 0,
+               wire_put(&wire_hd_fail, &(struct hd_fail){.reason = err->msg}));
 }
 
 static void append(struct ag_node *n, enum log_stream s, const void *p, size_t len) {
@@ -226,16 +227,22 @@ static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
         *log = 0;
     pd_info(n->log, "%s %d ended: exit code %d, signal %d", role_names[r->role], r->rank, exit_code,
             sig);
-    r->exit_body = json_pack(
-        "{s:s, s:i, s:i, s:i, s:I, s:b, s:b, s:b, s:i, s:o, s:o, s:o}", "role", role_names[r->role],
-        "rank", r->rank, "exit_code", exit_code, "signal", sig, "time", (json_int_t)proc_exit_us(p),
-        "ending", n->ending, "final", is_final(r, exit_code), "trained", r->trained, "alone",
-        r->alone, "saved", msg_text(r->saved, exit_code ? 0 : strlen(r->saved)), "last_lines",
-        msg_text(text, strlen(text)), "log", msg_text(log, strlen(log)));
+    r->exit_body = wire_put(&wire_hd_exited, &(struct hd_exited){.role = role_names[r->role],
+                                                                 .rank = r->rank,
+                                                                 .exit_code = exit_code,
+                                                                 .signal = sig,
+                                                                 .time = (int64_t)proc_exit_us(p),
+                                                                 .ending = n->ending,
+                                                                 .final = is_final(r, exit_code),
+                                                                 .trained = r->trained,
+                                                                 .alone = r->alone,
+                                                                 .saved = exit_code ? "" : r->saved,
+                                                                 .last_lines = text,
+                                                                 .log = log});
     n->io.send(n->arg, WIRE_HD_EXITED, 0, json_incref(r->exit_body));
 }
 
-static int start_process(struct ag_node *n, struct node_role *r, const json_t *body,
+static int start_process(struct ag_node *n, struct node_role *r, const struct hd_start *start,
                          struct pd_err *err) {
     static const struct proc_events ev = {on_output, on_event, on_exit_of};
     const char *own = n->spec->command[r->role];
@@ -257,9 +264,8 @@ static int start_process(struct ag_node *n, struct node_role *r, const json_t *b
                                 .port = r->ports[0],
                                 .n_listen_fds = r->n_fds,
                                 .has_data_fd = data >= 0,
-                                .n_trainers = (int)msg_int(body, "trainers", 0, SPEC_MAX_NODES,
-                                                           n->spec->roles.n[ROLE_TRAINER]),
-                                .job_env = json_object_get(body, "env")};
+                                .n_trainers = (int)start->trainers,
+                                .job_env = start->env};
     char **envp = env_build(n->paths, n->spec, &er, environ);
     char *const shell[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)own, NULL};
     char *const ours[] = {title, (char *)(uintptr_t)role_names[r->role], NULL};
@@ -274,8 +280,8 @@ static int start_process(struct ag_node *n, struct node_role *r, const json_t *b
         .n_fds = r->n_fds,
         .block = *own ? 0 : SIGUSR1, /* it may come before the trainer waits for it */
         .bind = r->bind.on ? &r->bind : NULL};
-    if (*msg_str(body, "note"))
-        log_notice(r, msg_str(body, "note"));
+    if (*start->note)
+        log_notice(r, start->note);
     r->log_from = n->logs->f[stream_of(r->role)].size;
     int rc = envp ? proc_start(&r->proc, n->loop, &cmd, &ev, r, err)
                   : pd_fail(err, PD_ENOMEM, "out of memory");
@@ -288,25 +294,26 @@ static int start_process(struct ag_node *n, struct node_role *r, const json_t *b
 }
 
 /* 0: this start was done already. */
-static int start_is_new(struct node_role *r, int alone) {
+static int start_is_new(struct node_role *r, int64_t alone) {
     if (alone > r->alone && r->exit_body) {
         node_forget_process(r);
-        r->alone = alone;
+        r->alone = (int)alone;
     }
     return !r->started;
 }
 
 static void on_start(struct ag_node *n, uint64_t req, const json_t *body) {
     struct pd_err err = {0};
-    int which = role_of(msg_str(body, "role"));
+    struct hd_start start;
+    const int which = wire_get(&wire_hd_start, &start, body, &err) ? -1 : role_of(start.role);
     struct node_role *r = which < 0 ? NULL : &n->role[which];
-    if (!r || !n->bound)
+    if (!err.code && (!r || !n->bound))
         pd_fail(&err, PD_EPROTO, "HD_START: no such role, or its ports are not bound");
-    else if (n->ending)
+    else if (!err.code && n->ending)
         pd_fail(&err, PD_ECANCELED, "the job is ending");
-    else if (start_is_new(r, (int)msg_int(body, "alone", 0, INT32_MAX, 0))) {
-        r->rank = (int)msg_int(body, "rank", 0, SPEC_MAX_NODES, 0);
-        if (!start_process(n, r, body, &err)) {
+    else if (!err.code && start_is_new(r, start.alone)) {
+        r->rank = (int)start.rank;
+        if (!start_process(n, r, &start, &err)) {
             r->started = 1;
             r->pid = proc_pid(r->proc);
             r->started_us = pd_wall_us();
@@ -374,9 +381,15 @@ static void on_save(struct ag_node *n, uint64_t req) {
 
 static void on_stop(struct ag_node *n, uint64_t req, const json_t *body) {
     const struct proc *p = n->role[ROLE_TRAINER].proc;
-    node_end(n, NODE_STOP, (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000), NULL, NULL);
-    n->io.send(n->arg, WIRE_HD_STOP, req,
-               json_pack("{s:b}", "trainer", p && !n->role[ROLE_TRAINER].exit_body));
+    const struct hd_stop_answer a = {.trainer = p && !n->role[ROLE_TRAINER].exit_body};
+    struct hd_stop stop;
+    struct pd_err err = {0};
+    if (wire_get(&wire_hd_stop, &stop, body, &err)) {
+        n->io.refuse(n->arg, WIRE_HD_STOP, req, &err);
+        return;
+    }
+    node_end(n, NODE_STOP, (unsigned)stop.grace_ms, NULL, NULL);
+    n->io.send(n->arg, WIRE_HD_STOP, req, wire_put(&wire_hd_stop_answer, &a));
 }
 
 /* --- HD_END, and the rest --- */
@@ -388,8 +401,22 @@ struct end_request {
 
 static void on_ended(void *arg) {
     struct end_request *e = arg;
-    e->n->io.send(e->n->arg, WIRE_HD_END, e->req, json_pack("{s:i}", "node", e->n->spec->node));
+    e->n->io.send(e->n->arg, WIRE_HD_END, e->req, json_object());
     free(e);
+}
+
+static void on_end(struct ag_node *n, uint64_t req, const json_t *body) {
+    struct hd_end end;
+    struct pd_err err = {0};
+    if (wire_get(&wire_hd_end, &end, body, &err)) {
+        n->io.refuse(n->arg, WIRE_HD_END, req, &err);
+        return;
+    }
+    struct end_request *e = pd_malloc(sizeof *e);
+    if (e)
+        *e = (struct end_request){n, req};
+    node_end(n, end.restart ? NODE_RESTART : NODE_END, (unsigned)end.grace_ms, e ? on_ended : NULL,
+             e);
 }
 
 void node_message(struct ag_node *n, uint16_t type, uint64_t req, const json_t *body) {
@@ -402,12 +429,7 @@ void node_message(struct ag_node *n, uint16_t type, uint64_t req, const json_t *
     } else if (type == WIRE_HD_STOP) {
         on_stop(n, req, body);
     } else if (type == WIRE_HD_END) {
-        struct end_request *e = pd_malloc(sizeof *e);
-        if (e)
-            *e = (struct end_request){n, req};
-        node_end(n, msg_bool(body, "restart") ? NODE_RESTART : NODE_END,
-                 (unsigned)msg_int(body, "grace_ms", 0, GRACE_MS_MAX, 5000), e ? on_ended : NULL,
-                 e);
+        on_end(n, req, body);
     }
 }
 

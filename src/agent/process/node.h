@@ -71,7 +71,7 @@ void node_end(struct ag_node *n, enum node_end kind, unsigned grace_ms, void (*d
 void node_when_ended(struct ag_node *n, void (*done)(void *), void *arg);
 
 /* What HD_JOIN repeats after a broken connection: `ready` and `exited`. */
-void node_describe(const struct ag_node *n, json_t *join);
+void node_describe(const struct ag_node *n, struct hd_join *join);
 
 /* The processes that were started, as AG_STATUS lists them, without what only the kernel knows
  * (memory, CPU time). */

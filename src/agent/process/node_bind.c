@@ -43,15 +43,16 @@ static void log_cpus(const struct ag_node *n, const struct node_role *r, int cou
 }
 
 /* A machine that does not tell its CPUs leaves the processes where they are. */
-static void deal_cpus(struct ag_node *n, const json_t *body) {
+static void deal_cpus(struct ag_node *n, const struct hd_bind *b) {
     struct pd_cpuset may;
     struct pd_cpus cpus;
     struct pd_err err = {0};
     struct bind_set sets[N_ROLES];
     unsigned weight[N_ROLES];
     enum bind_how how = n->spec->bind;
-    int count = (int)msg_int(body, "machine_count", 1, SPEC_MAX_NODES, 1), k = 0;
-    int index = (int)msg_int(body, "machine_index", 0, count - 1, 0);
+    const int64_t runs[N_ROLES] = {[ROLE_PSERVER] = b->pserver, [ROLE_TRAINER] = b->trainer};
+    int count = b->machine_count ? (int)b->machine_count : 1, k = 0;
+    int index = b->machine_index < count ? (int)b->machine_index : 0;
     for (int r = 0; r < N_ROLES; r++)
         n->role[r].bind.on = 0;
     if (how == BIND_NONE)
@@ -64,13 +65,13 @@ static void deal_cpus(struct ag_node *n, const json_t *body) {
     }
     int mine = bind_agent_cpus(&cpus, how, index, count);
     for (int r = 0; r < N_ROLES; r++)
-        if (msg_bool(body, role_names[r]))
+        if (runs[r])
             weight[k++] = threads_of(n, (enum role)r, mine);
     if (k)
         bind_deal(&cpus, how, index, count, weight, k, sets);
     k = 0;
     for (int r = 0; r < N_ROLES; r++)
-        if (msg_bool(body, role_names[r])) {
+        if (runs[r]) {
             n->role[r].bind = sets[k++];
             log_cpus(n, &n->role[r], count);
         }
@@ -107,37 +108,32 @@ static int bind_ports(struct ag_node *n, struct node_role *r, unsigned want, int
     return 0;
 }
 
-static int do_bind(struct ag_node *n, const json_t *body, struct pd_err *err) {
-    int from = n->spec->job.port, rc = 0;
-    const char *addr = msg_str(body, "addr");
-    snprintf(n->addr, sizeof n->addr, "%.45s", *addr ? addr : "127.0.0.1");
-    snprintf(n->bind_ip, sizeof n->bind_ip, "%s", is_own_address(addr) ? addr : net_any_ip());
-    if (msg_bool(body, "pserver"))
+static int do_bind(struct ag_node *n, const struct hd_bind *b, struct pd_err *err) {
+    int from = (int)n->spec->job.port, rc = 0;
+    snprintf(n->addr, sizeof n->addr, "%s", *b->addr ? b->addr : "127.0.0.1");
+    snprintf(n->bind_ip, sizeof n->bind_ip, "%s", is_own_address(b->addr) ? b->addr : net_any_ip());
+    if (b->pserver)
         rc = bind_ports(n, &n->role[ROLE_PSERVER],
                         (unsigned)(n->spec->job.ports_num + n->spec->job.ports_num_for_sparse),
                         &from, err);
-    if (!rc && msg_bool(body, "trainer"))
+    if (!rc && b->trainer)
         rc = bind_ports(n, &n->role[ROLE_TRAINER], 1, &from, err);
     if (!rc)
-        deal_cpus(n, body);
+        deal_cpus(n, b);
     n->bound = !rc;
     return rc;
 }
 
 void node_on_bind(struct ag_node *n, uint64_t req, const json_t *body) {
     struct pd_err err = {0};
-    if (!n->bound && do_bind(n, body, &err)) {
+    struct hd_bind b;
+    if (wire_get(&wire_hd_bind, &b, body, &err) || (!n->bound && do_bind(n, &b, &err))) {
         n->io.refuse(n->arg, WIRE_HD_BIND, req, &err);
         return;
     }
-    json_t *ports = json_array();
-    const struct node_role *ps = &n->role[ROLE_PSERVER];
-    unsigned want = msg_bool(body, "pserver")
-                        ? (unsigned)(n->spec->job.ports_num + n->spec->job.ports_num_for_sparse)
-                        : 0;
-    for (unsigned i = 0; i < want; i++)
-        json_array_append_new(ports, json_integer(ps->ports[i]));
-    n->io.send(n->arg, WIRE_HD_BIND, req,
-               json_pack("{s:o, s:i}", "pserver_ports", ports, "trainer_port",
-                         n->role[ROLE_TRAINER].ports[0]));
+    const struct hd_bind_answer a = {
+        .pserver_port = b.pserver ? n->role[ROLE_PSERVER].ports[0] : 0,
+        .trainer_port = n->role[ROLE_TRAINER].ports[0],
+    };
+    n->io.send(n->arg, WIRE_HD_BIND, req, wire_put(&wire_hd_bind_answer, &a));
 }

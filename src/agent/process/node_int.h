@@ -6,6 +6,7 @@
 #include "agent/process/node.h"
 #include "agent/process/proc.h"
 #include "net/conn.h"
+#include "wire/bodies.h"
 
 struct end_waiter {
     void (*done)(void *);

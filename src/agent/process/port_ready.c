@@ -59,7 +59,8 @@ static void on_connect(uv_connect_t *req, int status) {
     r->ready = 1;
     pd_info(n->log, "%s %d listens after %llu ms", role_names[r->role], r->rank,
             (unsigned long long)((pd_mono_ns() - r->ready_started_ns) / 1000000u));
-    n->io.send(n->arg, WIRE_HD_READY, 0, json_pack("{s:s}", "role", role_names[r->role]));
+    n->io.send(n->arg, WIRE_HD_READY, 0,
+               wire_put(&wire_hd_ready, &(struct hd_ready){.role = role_names[r->role]}));
 }
 
 /* Where the process listens: our own on the bound address; a user's may have chosen 127.0.0.1
@@ -101,7 +102,8 @@ static void on_timer(uv_timer_t *t) {
                  role_names[r->role], r->rank, r->ports[0],
                  (unsigned long long)(n->spec->job.ready_ms / 1000));
         n->io.send(n->arg, WIRE_HD_FAIL, 0,
-                   json_pack("{s:s, s:s}", "reason", reason, "role", role_names[r->role]));
+                   wire_put(&wire_hd_fail,
+                            &(struct hd_fail){.reason = reason, .role = role_names[r->role]}));
         return;
     }
     drop_probe(r); /* one that hangs */

@@ -175,7 +175,7 @@ static json_t *root_facts(const char *root) {
     struct stat st;
     if (existing(root, dir) || stat(dir, &st) || statvfs(dir, &fs)) {
         snprintf(why, sizeof why, "cannot use %s: %s", root, strerror(errno));
-        return json_pack("{s:o}", "error", msg_text(why, strlen(why)));
+        return json_pack("{s:o}", "error", wire_text(why, strlen(why)));
     }
     if (!S_ISDIR(st.st_mode))
         snprintf(why, sizeof why, "%s is no folder", dir);
@@ -184,11 +184,11 @@ static json_t *root_facts(const char *root) {
     char device[48];
     snprintf(device, sizeof device, "%llx:%llx", (unsigned long long)st.st_dev,
              (unsigned long long)st.st_ino);
-    return json_pack("{s:o, s:b, s:s, s:I, s:I, s:I, s:o}", "path", msg_text(root, strlen(root)),
+    return json_pack("{s:o, s:b, s:s, s:I, s:I, s:I, s:o}", "path", wire_text(root, strlen(root)),
                      "exists", !strcmp(dir, root), "device", device, "free",
                      (json_int_t)fs.f_bavail * (json_int_t)fs.f_frsize, "inodes",
                      (json_int_t)fs.f_files, "inodes_free", (json_int_t)fs.f_favail, "error",
-                     msg_text(why, strlen(why)));
+                     wire_text(why, strlen(why)));
 }
 
 /* --- ports --- */
@@ -233,11 +233,11 @@ static int on_check(struct client *c, const struct wire_frame *f, const json_t *
     o = facts_node(root);
     json_t *more =
         json_pack("{s:o, s:s, s:s, s:s, s:s, s:I, s:f, s:I, s:o, s:o, s:s, s:s, s:s, s:o, s:o}",
-                  "hostname", msg_text(host, strlen(host)), "kernel", uname(&u) ? "?" : u.release,
+                  "hostname", wire_text(host, strlen(host)), "kernel", uname(&u) ? "?" : u.release,
                   "libc", libc, "cpu", model, "blas", blas_core(), "mem_available",
                   kib_of("MemAvailable"), "load", load(), "open_files", (json_int_t)files.rlim_cur,
                   "root_dir", root_facts(root), "addrs", addrs, "net_id", net, "machine", machine,
-                  "boot", boot, "nic_error", msg_text(no_addrs.msg, strlen(no_addrs.msg)), "ports",
+                  "boot", boot, "nic_error", wire_text(no_addrs.msg, strlen(no_addrs.msg)), "ports",
                   free_ports((int)msg_int(body, "port", 0, 65535, 0),
                              (int)msg_int(body, "needed", 0, CHECK_PORTS_MAX, 0)));
     if (o && more)

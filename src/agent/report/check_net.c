@@ -173,7 +173,7 @@ static void send_answer(struct check_request *r) {
         json_array_append_new(out, json_pack("{s:I, s:s, s:f, s:o}", "node",
                                              (json_int_t)msg_int(peer, "node", 0, 1 << 20, 0),
                                              "addr", p->addr, "ms", p->ms, "why",
-                                             msg_text(p->why, strlen(p->why))));
+                                             wire_text(p->why, strlen(p->why))));
     }
     if (k)
         client_send(r->c, WIRE_AG_CHECK_PROBE, r->req,

@@ -109,13 +109,13 @@ static void removed(struct cleaning *c, const char *kind, const struct clean_ent
     if (!c->o->dry_run && pd_rm_tree(e->path, &err)) {
         json_array_append_new(
             c->failed,
-            json_pack("{s:o, s:s}", "path", msg_text(e->path, strlen(e->path)), "error", err.msg));
+            json_pack("{s:o, s:s}", "path", wire_text(e->path, strlen(e->path)), "error", err.msg));
         return;
     }
     c->freed += bytes;
     json_array_append_new(c->removed,
                           json_pack("{s:s, s:o, s:I}", "kind", kind, "name",
-                                    msg_text(e->name, strlen(e->name)), "bytes", bytes));
+                                    wire_text(e->name, strlen(e->name)), "bytes", bytes));
 }
 
 static int newest_first(const void *a, const void *b) {

@@ -57,11 +57,11 @@ static json_t *user_name(const struct node_paths *p) {
             char *word = strchr(line, ':'), *number = word ? strchr(word + 1, ':') : NULL;
             size_t n = number ? strcspn(number + 1, ":") : 0;
             if (number && n == strlen(uid) && !strncmp(number + 1, uid, n))
-                name = msg_text(line, (size_t)(word - line));
+                name = wire_text(line, (size_t)(word - line));
         }
     pd_buf_release(&b);
     const char *login = st.st_uid == getuid() ? getenv("USER") : NULL;
-    return name ? name : login && *login ? msg_text(login, strlen(login)) : json_string(uid);
+    return name ? name : login && *login ? wire_text(login, strlen(login)) : json_string(uid);
 }
 
 json_t *status_state(const struct agent_core *core, const struct status_job *j) {
@@ -72,7 +72,7 @@ json_t *status_state(const struct agent_core *core, const struct status_job *j) 
                      core->paths.job, "node", j->node, "n_nodes", j->n_nodes, "attached",
                      j->attached, "user", user_name(&core->paths), "started_us",
                      (json_int_t)j->started_us, "ended_us", (json_int_t)j->ended_us, "restarts",
-                     (int)j->restarts, "host", msg_text(host, strlen(host)), "boot", boot, "since",
+                     (int)j->restarts, "host", wire_text(host, strlen(host)), "boot", boot, "since",
                      (json_int_t)process_tree_start_ticks(getpid()), "processes", j->processes);
 }
 
@@ -201,7 +201,7 @@ json_t *status_full(const struct agent_core *core, struct status_now *now) {
     add_usage(list);
     json_t *o = json_pack(
         "{s:s, s:o, s:i, s:i, s:b, s:I, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o}", "state",
-        now->state, "text", msg_text(now->text, strlen(now->text)), "node", agent_node_id(core),
+        now->state, "text", wire_text(now->text, strlen(now->text)), "node", agent_node_id(core),
         "n_nodes", (int)msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0), "attached",
         msg_bool(s, "attached"), "started_us",
         (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "now_us", (json_int_t)pd_wall_us(),

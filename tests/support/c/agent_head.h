@@ -161,14 +161,14 @@ static inline void reply(struct env *e, int node, uint16_t type, json_t *body) {
 static inline void reply_probe(struct env *e, int node) {
     int target = (node + N - 1) % N;
     reply(e, node, WIRE_HD_PROBE,
-          json_pack("{s:[{s:i, s:O}]}", "ok", "node", target, "addr",
+          json_pack("{s:O}", "addr",
                     json_array_get(
                         json_object_get(json_array_get(e->peers, (size_t)target), "addrs"), 0)));
 }
 
 static inline void reply_bind(struct env *e, int node) {
     reply(e, node, WIRE_HD_BIND,
-          json_pack("{s:[ii], s:i}", "pserver_ports", 7164, 7165, "trainer_port", 7166));
+          json_pack("{s:i, s:i}", "pserver_port", 7164, "trainer_port", 7166));
 }
 
 static inline void ready(struct env *e, int node) {

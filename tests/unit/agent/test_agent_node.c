@@ -157,12 +157,24 @@ static void bind_roles(struct env *e, int pserver, int trainer) {
     struct said *s = hear(e, WIRE_HD_BIND, 1);
     if (s->err.code)
         fail_msg("%s", s->err.msg);
-    assert_int_equal(json_array_size(json_object_get(s->body, "pserver_ports")), pserver ? 3 : 0);
+    assert_int_equal(msg_int(s->body, "pserver_port", 0, 65535, 0) != 0, pserver);
+}
+
+/* Elements of this array of the HD_JOIN that the node would send now. */
+static size_t joins_with(struct env *e, const char *key) {
+    struct hd_join join = {0};
+    node_describe(e->node, &join);
+    json_t *o = wire_put(&wire_hd_join, &join);
+    const size_t n = json_array_size(json_object_get(o, key));
+    json_decref(o);
+    json_decref(join.ready);
+    json_decref(join.exited);
+    return n;
 }
 
 static void start(struct env *e, const char *role, uint64_t req) {
     tell(e, WIRE_HD_START, req,
-         json_pack("{s:s, s:i, s:{s:s, s:s}}", "role", role, "rank", 0, "env",
+         json_pack("{s:s, s:i, s:i, s:{s:s, s:s}}", "role", role, "rank", 0, "trainers", 2, "env",
                    "PADDLE_PSERVERS_IP_PORT_LIST", "127.0.0.1:21000", "POD_IP", "127.0.0.1"));
 }
 
@@ -321,10 +333,7 @@ static void ready_when_the_port_accepts(void **state) {
     assert_int_equal(hear(e, WIRE_HD_START, 2)->err.code, 0);
     hear(e, WIRE_HD_READY, 1);
     assert_true(pd_mono_ns() - t > 200 * 1000000u);
-    json_t *join = json_object();
-    node_describe(e->node, join);
-    assert_int_equal(json_array_size(json_object_get(join, "ready")), 1);
-    json_decref(join);
+    assert_int_equal(joins_with(e, "ready"), 1);
     finish(e);
 }
 
@@ -351,8 +360,8 @@ static void own_pserver_gets_bound_sockets(void **state) {
         pd_fmt(path, sizeof path, "%s/.paddlectl/bin/worker-%s", e->paths.root, e->spec.worker), 0);
     assert_int_equal(pd_write_file_atomic(path, script, strlen(script), 0755, NULL), 0);
     bind_roles(e, 1, 0);
-    long long port = json_integer_value(
-        json_array_get(json_object_get(hear(e, WIRE_HD_BIND, 1)->body, "pserver_ports"), 0));
+    long long port =
+        (long long)msg_int(hear(e, WIRE_HD_BIND, 1)->body, "pserver_port", 0, 65535, 0);
     start(e, "pserver", 2);
     struct said *s = hear(e, WIRE_HD_EXITED, 1);
     char want[PATH_MAX];
@@ -518,10 +527,7 @@ static void restarted_processes(void **state) {
         tell(e, WIRE_HD_END, 9, json_pack("{s:i, s:b}", "grace_ms", 200, "restart", 1));
         hear(e, WIRE_HD_END, k + 1);
         assert_false(e->logs.f[LOG_TRAIN].complete);
-        json_t *join = json_object();
-        node_describe(e->node, join);
-        assert_int_equal(json_array_size(json_object_get(join, "exited")), 0);
-        json_decref(join);
+        assert_int_equal(joins_with(e, "exited"), 0);
     }
     struct pd_buf b;
     read_log(e, "train.log", &b);

@@ -12,6 +12,10 @@
 #include "conf/options.h"
 #include "wire/job_spec.h"
 
+#define FOR_EACH_ROW(f)                                     \
+    for (const struct wire_field *f = wire_job_spec.fields; \
+         f < wire_job_spec.fields + wire_job_spec.n; f++)
+
 static struct job_spec spec;
 static struct pd_err err;
 
@@ -21,7 +25,7 @@ static int get(const char *key, json_t *v) {
         json_object_set_new(o, key, v);
     memset(&spec, 0xff, sizeof spec);
     err = (struct pd_err){0};
-    int rc = wire_get_fields(&spec, wire_job_spec, JOB_SPEC_N_FIELDS, o, "spec", &err);
+    int rc = wire_get(&wire_job_spec, &spec, o, &err);
     json_decref(o);
     return rc;
 }
@@ -39,7 +43,7 @@ static void refused(const struct wire_field *f, json_t *v) {
 
 static void every_row_has_bounds_a_default_and_a_type(void **state) {
     (void)state;
-    for (const struct wire_field *f = wire_job_spec; f < wire_job_spec + JOB_SPEC_N_FIELDS; f++) {
+    FOR_EACH_ROW(f) {
         assert_int_equal(get(f->key, NULL), 0);
         if (f->type == WIRE_TEXT) {
             char *text = calloc(1, (size_t)f->most + 2);
@@ -74,7 +78,7 @@ static void bounds_contain_those_of_the_option(void **state) {
     (void)state;
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
-    for (const struct wire_field *f = wire_job_spec; f < wire_job_spec + JOB_SPEC_N_FIELDS; f++) {
+    FOR_EACH_ROW(f) {
         if (!f->option)
             continue;
         const int i = pd_options_find(f->option, PD_LAUNCHER);
@@ -104,7 +108,7 @@ static void the_protocol_documents_every_row(void **state) {
     static char text[1 << 20];
     text[fread(text, 1, sizeof text - 1, f)] = 0;
     fclose(f);
-    for (const struct wire_field *r = wire_job_spec; r < wire_job_spec + JOB_SPEC_N_FIELDS; r++) {
+    FOR_EACH_ROW(r) {
         char bounds[60] = "", absent[30] = "", option[60] = "", row[300];
         if (r->type == WIRE_INT) {
             snprintf(bounds, sizeof bounds, "%lld to %lld", (long long)r->least,
