@@ -195,7 +195,7 @@ void node_run(struct job_node *n) {
 
 /* How long to wait for the head's report after another node is lost or has ended. If the job may
  * restart, the head must first notice the loss, and then waits for the node for the time of the
- * leases (docs/design.md, "Leases"). */
+ * leases (docs/folders/agent.md, "Leases"). */
 static uint64_t patience_ms(const struct job_node *n, uint64_t otherwise) {
     const struct pd_options *o = n->job->opts;
     int may_go_on = n->id != 0 && o->on_failure == PD_FAILURE_RESTART && o->max_restarts > 0;

@@ -5,7 +5,8 @@
 . "$(dirname "$0")/../../support/lib.sh"
 cd "$TOP" || exit 1
 ctl=$BIN/paddlectl
-documents=(README.md docs/*.md)
+pages=(docs/folders/*.md)
+documents=(README.md docs/*.md "${pages[@]}")
 wrong=0
 say() { echo "$*" >&2 && wrong=$((wrong + 1)); }
 # Names in backticks: `NAME`, `NAME = value`, `NAME=value`.
@@ -98,6 +99,26 @@ grep -ohE "\b($folders)/[A-Za-z0-9_./*-]+" "${documents[@]}" | sed 's/[.]*$//' >
 for f in $(sort -u "$TMP/files"); do
     compgen -G "$f" >/dev/null || [ -e "$f.c" ] ||
         say "$(grep -lF "$f" "${documents[@]}" | tr '\n' ' '): there is no file $f"
+done
+
+# --- pages of folders: each folder of the table "Layers" is in the line "Folder:" or "Folders:" of one
+# page. docs/design.md links each page. A page has the files to read first, and at most 70 lines of
+# prose: all but blank lines, headings, diagrams and tables.
+table=$(sed -n '/^## Layers/,/^## Exit/s/^| `\([^`]*\)`.*/\1/p' docs/design.md)
+[ "$(wc -w <<<"$table")" -gt 40 ] || die "docs/design.md has no table of folders any more"
+for f in $table; do
+    n=$(grep -hE '^Folders?: ' "${pages[@]}" | grep -cF "\`$f\`")
+    [ "$n" = 1 ] || say "docs/folders: $n pages name the folder $f, not one"
+done
+find ./src ./launcher ./worker ./tests -name '*.[ch]' >"$TMP/sources"
+for page in "${pages[@]}"; do
+    grep -qF "(${page#docs/})" docs/design.md || say "docs/design.md does not link $page"
+    grep -qx '## Start here' "$page" || say "$page has no section Start here"
+    n=$(grep -cvE '^ {4}|^$|^#|^\|' "$page")
+    [ "$n" -le 70 ] || say "$page has $n lines of prose, more than 70"
+    for f in $(quoted "$page" | grep -xE '[a-z0-9_/]+\.[ch]'); do
+        grep -qE "/${f/./[.]}\$" "$TMP/sources" || say "$page: there is no file $f"
+    done
 done
 
 # --- functions that the walks of docs/design.md name: `name()`

@@ -121,6 +121,8 @@ sed -i 's/^| `online_keep` | 0 |/| `online_keep` | 3 |/' docs/online.md
 sed -i 's/^| `save_state`/| `save_stat`/' docs/checkpoints.md
 sed -i '/^keep_jobs/d' conf/conf.ini
 sed -i 's/^| `paddlectl clean`/| `paddlectl cleanse`/' README.md
+sed -i 's/^## Start here/## Begin here/' docs/folders/base.md
+sed -i '/^Folder:/s/`launcher.check`/none/' docs/folders/check.md
 echo 'src/ps/gone.c, `--frobnicate`, PS_NOTHING' >>docs/data.md
 documents 1
 has "conf/conf.ini has no keep_jobs in [job]"
@@ -132,4 +134,6 @@ has "documents name a subcommand cleanse"
 has "> 0x418 PS_BEAT"
 has "documents name a message PS_NOTHING"
 has "there is no file src/ps/gone.c"
-has "FAILED: 9 names differ"
+has "docs/folders/base.md has no section Start here"
+has "docs/folders: 0 pages name the folder launcher/check, not one"
+has "FAILED: 11 names differ"
