@@ -1,5 +1,5 @@
-/* head.c - see head.h. The states are a table; head_enter alone writes the state. Requests to nodes
- * are in head_ask.c, failures and restarts in head_fail.c, lost nodes in head_lost.c. */
+/* head.c - see head.h. The states are a table; only head_enter writes the state. head_ask.c has the
+ * requests to nodes, head_fail.c failures and restarts, head_lost.c lost nodes. */
 #include "agent/head/head.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ enum {
     NOTICE_MS = 500
 };
 
-/* --- per state: what has to hold before the next one --- */
+/* --- per state: is a node done with it? --- */
 
 static int node_joined(const struct ag_head *h, int i) { return h->node[i].joined; }
 static int node_answered(const struct ag_head *h, int i) { return h->node[i].answered; }
@@ -32,37 +32,39 @@ static int pserver_listens(const struct ag_head *h, int i) {
     return roles_rank(&h->roles, ROLE_PSERVER, i) < 0 || (h->node[i].answered && h->node[i].ready);
 }
 
-/* Without trainers the servers are the job: it is over when they have ended. */
+/* A job without trainers is over when its pservers have ended. */
 static int trainer_done(const struct ag_head *h, int i) {
     if (!h->roles.n[ROLE_TRAINER])
         return roles_rank(&h->roles, ROLE_PSERVER, i) < 0 || h->node[i].exited[ROLE_PSERVER];
     return roles_rank(&h->roles, ROLE_TRAINER, i) < 0 || h->node[i].exited[ROLE_TRAINER];
 }
 
-/* A user's own pserver does not know when to end: it gets TERM at once. */
+/* A user's own pserver can't know when to end. The head does not wait for it; the next state sends
+ * TERM. */
 static int pserver_done(const struct ag_head *h, int i) {
     return roles_rank(&h->roles, ROLE_PSERVER, i) < 0 || h->node[i].exited[ROLE_PSERVER] ||
            *h->spec->command[ROLE_PSERVER];
 }
 
-/* Not waited for: nodes that are away, which end by their lease; nodes without a trainer. */
+/* The head waits neither for nodes that are away (their lease ends them) nor for nodes without a
+ * trainer. */
 static int trainer_ended(const struct ag_head *h, int i) {
     return !h->node[i].joined || (h->node[i].answered && h->node[i].exited[ROLE_TRAINER]);
 }
 
-/* One that is gone ends its processes by itself. */
+/* A node that is away ends its processes by itself. */
 static int closed(const struct ag_head *h, int i) {
     return h->node[i].answered || !h->node[i].joined;
 }
 
 static const struct {
     const char *name,
-        *waiting_for; /* AG_STATE, and what the text says of nodes that are not done */
+        *waiting_for; /* AG_STATE's state, and the text before the names of unfinished nodes */
     json_t *(*ask)(struct ag_head *h, int node,
-                   uint16_t *type);                 /* NULL body: nothing to ask of this node */
-    int (*done)(const struct ag_head *h, int node); /* NULL: only time ends it */
-    enum head_state next, late; /* when all are done; after the deadline, which is a failure where
-                                   `late` is HEAD_IDLE */
+                   uint16_t *type);                 /* returns NULL: no request for this node */
+    int (*done)(const struct ag_head *h, int node); /* NULL: only the deadline ends the state */
+    enum head_state next, late; /* next: when all nodes are done. late: after the deadline;
+                                   HEAD_IDLE: the deadline is a failure */
 } states[N_HEAD_STATES] = {
     [HEAD_IDLE] = {"setup", NULL, NULL, NULL, HEAD_IDLE, HEAD_IDLE},
     [HEAD_CONNECTING] = {"connecting", "waiting for", NULL, node_joined, HEAD_PROBING, HEAD_IDLE},
@@ -86,12 +88,12 @@ static const struct {
     [HEAD_OVER] = {NULL, NULL, NULL, NULL, HEAD_OVER, HEAD_OVER},
 };
 
-/* Nobody waits for a node that is gone. */
+/* The head does not wait for a node that is lost for good. */
 static int is_done(const struct ag_head *h, int i) {
     return h->gone[i] || states[h->state].done(h, i);
 }
 
-/* 0: none. Trainers take as long as they take; idle waits for the client, whose lease ends it. */
+/* 0: no deadline. Training may take any time. In HEAD_IDLE the client's lease is the deadline. */
 static uint64_t deadline_ms(const struct ag_head *h) {
     switch (h->state) {
     case HEAD_CONNECTING:
@@ -100,7 +102,7 @@ static uint64_t deadline_ms(const struct ag_head *h) {
         return PROBE_MS;
     case HEAD_BINDING:
         return BIND_MS;
-    case HEAD_PSERVERS: /* each node has its own limit, and says more about it */
+    case HEAD_PSERVERS: /* each node has its own limit, and its message says more */
         return h->spec->job.ready_ms + START_SLACK_MS;
     case HEAD_SAVING:
         return h->save_ms + 1;
@@ -140,8 +142,8 @@ static int only_pservers(const struct ag_head *h) {
     return h->state == HEAD_TRAINERS && !h->roles.n[ROLE_TRAINER];
 }
 
-/* Publishes a state when it begins. The nodes that it waits for follow after a while, and again
- * when they change. */
+/* Publishes a state when it begins. on_notice later adds the nodes that the head waits for, and
+ * publishes again whenever they change. */
 void head_publish(struct ag_head *h, const char *text) {
     if (!states[h->state].name || h->state == HEAD_IDLE)
         return;
@@ -161,8 +163,8 @@ static void on_notice(uv_timer_t *t) {
 
 /* --- the machine --- */
 
-/* The job may go on without a node that is connected and does not end its processes in time. For a
- * node that is away the lease decides. */
+/* Gives up connected nodes that did not end their processes in time. For a node that is away, the
+ * lease decides. */
 static void give_up_silent(struct ag_head *h, const char *reason) {
     for (int i = h->spec->n_nodes; i-- > 0 && h->state == HEAD_RESTARTING;)
         if (!is_done(h, i) && h->node[i].joined)
@@ -225,8 +227,8 @@ static void announce_end(struct ag_head *h) {
     h->io.over(h->arg, status, h->failure, h->later);
 }
 
-/* Forgets the last attempt. Every node has answered, so no node has a process of it or will report
- * any. */
+/* Forgets the last attempt. Every node has answered: no process of that attempt is left, and no
+ * report about it will come. */
 static void forget_attempt(struct ag_head *h) {
     head_forget_endpoints(h);
     for (int i = 0; i < h->spec->n_nodes; i++) {
@@ -274,8 +276,8 @@ void head_enter(struct ag_head *h, enum head_state state) {
     head_check(h);
 }
 
-/* Enters the next state when every node is done. Waits while a failure is within its window: the
- * exits that follow from the failure must not look like the job's end. */
+/* Enters the next state when every node is done. After a failure the head stays in its state until
+ * the failure window ends. The exits that the failure causes must not look like the job's end. */
 void head_check(struct ag_head *h) {
     if (!states[h->state].done || (h->failure && h->state != HEAD_CLOSING))
         return;
@@ -290,10 +292,11 @@ void head_close(struct ag_head *h) {
         head_enter(h, HEAD_CLOSING);
 }
 
-/* --- what comes in --- */
+/* --- messages from nodes --- */
 
-/* Our pservers end with the last trainer's goodbye, a moment before the head hears of the trainer's
- * exit. That is no failure. A pserver that ends while trainers run would let them wait for ever. */
+/* Our pservers exit after the last trainer's goodbye, slightly before the head hears of the
+ * trainer's exit. That is no failure. If trainers still run after end_ms it is one, because they
+ * would wait for the pserver for ever. */
 static void on_early(uv_timer_t *t) {
     struct ag_head *h = t->data;
     if (h->state == HEAD_TRAINERS)
@@ -318,7 +321,8 @@ static int take_exit(struct ag_head *h, int node, const json_t *body, struct pd_
     if (r < 0 || n->exited[r])
         return 0;
     if (r == ROLE_TRAINER && x.alone != n->alone)
-        return 0; /* told once more, by a node that has not heard yet that it is started again */
+        return 0; /* the node repeats an old exit; it does not know yet that its trainer was
+                     restarted */
     n->exited[r] = 1;
     if (r == ROLE_TRAINER)
         n->trained = (int)x.trained;
@@ -328,9 +332,9 @@ static int take_exit(struct ag_head *h, int node, const json_t *body, struct pd_
         head_check(h);
     if (h->state == HEAD_RESTARTING || h->state == HEAD_CLOSING || h->state == HEAD_OVER ||
         h->state == HEAD_STOPPING || x.ending)
-        return 0; /* that node ends its processes, and has said why */
+        return 0; /* the node ends its processes on purpose */
     if (h->state == HEAD_SAVING && *h->spec->command[r])
-        head_check(h); /* a user's program ends by TERM as it likes */
+        head_check(h); /* after TERM any exit status of a user's program is accepted */
     else if (x.exit_code != 0)
         head_note_failure(h, node, head_process_failure(h, node, &x, ""), x.time, !x.final);
     else if (h->state == HEAD_PSERVERS)
@@ -344,7 +348,7 @@ static int take_exit(struct ag_head *h, int node, const json_t *body, struct pd_
     return 0;
 }
 
-/* The node refused a request, or sent a body that the tables of wire/bodies.h do not allow. */
+/* The node refused a request, or sent a body that the tables of wire/bodies.h refuse. */
 static void fail_node(struct ag_head *h, int node, const struct pd_err *err) {
     head_note_failure(h, node, head_reason_failure(h, node, err->msg), 0, 0);
 }
@@ -380,7 +384,7 @@ static int take_bind(struct ag_head *h, int node, const json_t *body, struct pd_
 }
 
 static void take_reason(struct ag_head *h, int node, const char *reason, int of_process) {
-    if (!of_process || h->state != HEAD_RESTARTING) /* while all are ended none becomes ready */
+    if (!of_process || h->state != HEAD_RESTARTING) /* a process that is ended can't become ready */
         head_note_failure(h, node, head_reason_failure(h, node, reason), 0, of_process);
 }
 
@@ -391,7 +395,7 @@ static int take_fail(struct ag_head *h, int node, const json_t *body, struct pd_
     return err->code;
 }
 
-/* A client told that node to stop. */
+/* A client told the node to stop the job. */
 static int take_stop(struct ag_head *h, const json_t *body, struct pd_err *err) {
     struct hd_stop_job s;
     if (wire_get(&wire_hd_stop_job, &s, body, err))
@@ -403,7 +407,7 @@ static int take_stop(struct ag_head *h, const json_t *body, struct pd_err *err) 
     return 0;
 }
 
-/* The answer to the request of this state. */
+/* Handles the answer to the current state's request. */
 static int take_answer(struct ag_head *h, int node, uint16_t type, const json_t *body,
                        struct pd_err *err) {
     struct hd_stop_answer stop = {0};
@@ -416,7 +420,7 @@ static int take_answer(struct ag_head *h, int node, uint16_t type, const json_t 
     return err->code;
 }
 
-/* A message without a request. 1: `type` is none of them. */
+/* Handles a message that answers no request. 1: `type` is not such a message. */
 static int take_event(struct ag_head *h, int node, uint16_t type, const json_t *body,
                       struct pd_err *err) {
     switch (type) {
@@ -443,7 +447,7 @@ void head_message(struct ag_head *h, int node, uint16_t type, uint64_t req, cons
         return;
     if (take_event(h, node, type, body, &err) == 1) {
         if (!n->asked || n->answered || req != n->req)
-            return; /* the answer to a request of a state that is over */
+            return; /* an answer to a request of an earlier state */
         n->answered = 1;
         if (refused)
             err = *refused;
@@ -463,7 +467,7 @@ void head_joined(struct ag_head *h, int node, const json_t *body) {
     const json_t *v;
     size_t i;
     uint16_t type;
-    if (head_is_gone(h, node)) /* what it had to do is done elsewhere */
+    if (head_is_gone(h, node)) /* its roles have moved to other nodes */
         return;
     if (wire_get(&wire_hd_join, &join, body, &err)) {
         fail_node(h, node, &err);
@@ -487,11 +491,11 @@ void head_joined(struct ag_head *h, int node, const json_t *body) {
         }
     if (*join.failed)
         take_reason(h, node, join.failed, *join.failed_role != 0);
-    if (h->state == HEAD_OVER) /* it was away when the others were told */
+    if (h->state == HEAD_OVER) /* it was away when the head sent HD_END */
         h->io.send(h->arg, node, WIRE_HD_END, ++h->next_req, head_ask_end(h, node, &type));
     ask(h, node);
     if (h->state == HEAD_RESTARTING && n->asked &&
-        !n->answered) /* it was away when the others were asked, and has as much time */
+        !n->answered) /* it was away when the head asked the others; it gets the same time */
         uv_timer_start(&h->deadline, on_deadline, deadline_ms(h), 0);
     head_check(h);
 }
@@ -508,8 +512,8 @@ void head_abort(struct ag_head *h, unsigned grace_ms, int node, const char *reas
     h->aborted = 1;
     if (h->state != HEAD_CLOSING || grace_ms < h->grace_ms)
         h->grace_ms = grace_ms;
-    if (h->state == HEAD_CLOSING) { /* nobody is left to hear of a node that is silent; it ends by
-                                       its own lease */
+    /* No client is left to hear of silent nodes; their own leases end them. */
+    if (h->state == HEAD_CLOSING) {
         if (uv_timer_get_due_in(&h->deadline) > deadline_ms(h))
             uv_timer_start(&h->deadline, on_deadline, deadline_ms(h), 0);
         return;
@@ -530,7 +534,7 @@ void head_stop(struct ag_head *h, unsigned grace_ms, const char *reason) {
     h->stopped = 1;
     h->grace_ms = grace_ms;
     h->save_until_ns = 0;
-    json_decref(h->failure); /* a failure within the window was the stop's doing */
+    json_decref(h->failure); /* the stop caused the failure in the window */
     h->failure = NULL;
     h->later = 0;
     pd_info(h->log, "stopped: %s", reason);

@@ -8,18 +8,17 @@
  *   pservers, trainers   a process failed, restarts are left      ─▶ restarting (HD_END) ─▶ binding
  *   trainers             a stop that saves                        ─▶ saving ─▶ ending
  *
- * The head opens no connection and starts no process. It sends HD_ messages through `io` and is
- * told what comes back; tests do the same with made-up nodes.
+ * The head opens no connection and starts no process. It sends HD_ messages through `io`; the owner
+ * passes the answers to head_message. Tests use simulated nodes in the same way.
  *
  * A node whose connection breaks may join again within the lease; requests without an answer are
- * then sent again. A node that does not come back is lost. The job ends, or, where it may be
- * restarted, goes on without that node: restarting, then binding with other roles (roles.h). Node 0
- * can't be lost: the head runs there.
+ * then sent again. A node that does not come back is lost. If the job may be restarted, it
+ * continues without that node: restarting, then binding with other roles (roles.h). Otherwise the
+ * job ends. Node 0 can't be lost, because the head runs there.
  *
- * The first failure is the job's. A failure within FAILURE_WINDOW_MS of it may replace it: a
- * process that was killed explains those that lost their peer, and on one machine the earlier exit
- * counts.
- */
+ * The first failure is the job's failure. A later failure replaces it if it comes within
+ * FAILURE_WINDOW_MS and is a likelier cause. A killed process is a likelier cause than an exit
+ * status. Between equal failures on one machine, the earlier exit wins. */
 #ifndef PD_AGENT_HEAD_H
 #define PD_AGENT_HEAD_H
 
@@ -32,40 +31,44 @@
 struct ag_head;
 
 struct head_io {
-    /* To a node; takes `body` over. Only to nodes that have joined. */
+    /* Sends a message to a node. Takes `body` over. The head calls it only for nodes that have
+     * joined. */
     void (*send)(void *arg, int node, uint16_t type, uint64_t req, json_t *body);
     void (*state)(void *arg, const char *state, const char *text);
-    /* The end: status "done", "failed" or "stopped"; first_failure may be NULL (borrowed). Comes
-     * once. */
+    /* The job is over; called once. status: "done", "failed" or "stopped". first_failure is
+     * borrowed and NULL if there was no failure; `later` counts the failures after it. */
     void (*over)(void *arg, const char *status, const json_t *first_failure, int later);
 };
 
-/* `peers`: AG_JOB_PEERS' array; both it and the spec outlive the head. */
+/* `peers` is the array of AG_JOB_PEERS. `peers`, the spec and the log must outlive the head. 0 or
+ * PD_ENOMEM. */
 int head_new(struct ag_head **out, uv_loop_t *loop, const struct spec *s, json_t *peers,
              const struct pd_log *log, const struct head_io *io, void *arg, struct pd_err *err);
-void head_free(struct ag_head *h); /* NULL is fine; the loop has to run once more */
+void head_free(struct ag_head *h); /* NULL is allowed. The memory is freed in the loop's next run */
 
-void head_run(struct ag_head *h);                                  /* AG_JOB_RUN; twice is once */
+void head_run(struct ag_head *h); /* AG_JOB_RUN; a second call has no effect */
 void head_joined(struct ag_head *h, int node, const json_t *body); /* HD_JOIN */
 void head_lost(struct ag_head *h, int node);                       /* its connection broke */
-/* An answer or a message of a node; `refused` instead of a body when it carries an error. */
+/* A node's answer or message. If the node refused the request, `refused` holds its error and `body`
+ * is NULL. */
 void head_message(struct ag_head *h, int node, uint16_t type, uint64_t req, const json_t *body,
                   const struct pd_err *refused);
-/* End the job: stopped, or failed with this reason (of a node, -1: of no node). */
+/* End the job: stopped, or failed with this reason. `node` is the node that failed. */
 void head_stop(struct ag_head *h, unsigned grace_ms, const char *reason);
 void head_fail(struct ag_head *h, int node, const char *reason);
 /* As head_stop, but the trainers first save the model and end by themselves, within save_ms. A
- * head_stop cuts that short. Without a running trainer it is head_stop. */
+ * later head_stop ends the saving at once. Without running trainers the call is a head_stop. */
 void head_save(struct ag_head *h, unsigned save_ms, unsigned grace_ms, const char *reason);
-/* Nodes that the job went on without: array of {node, host, reason}; borrowed. */
+/* The lost nodes, without which the job continued: an array of {node, host, reason}; borrowed. */
 const json_t *head_lost_nodes(const struct ag_head *h);
-/* Where other nodes reach this node, the address that a peer has reached first. A new reference. */
+/* The addresses at which other nodes reach this node. The address that a probe has reached comes
+ * first. Returns a new reference. */
 json_t *head_addrs(const struct ag_head *h, int node);
 int head_has(const struct ag_head *h, int node); /* its agent has joined and is connected */
-/* The last model of a trainer that ended with 0; "": none. */
+/* The path of the last model that a trainer saved before it exited with status 0. "": none. */
 const char *head_saved(const struct ag_head *h);
-/* As head_fail with another grace period, but does not wait for a failure that may explain this
- * one, and not long for silent nodes. */
+/* As head_fail, with another grace period. The head does not wait for a likelier failure, and waits
+ * only briefly for silent nodes. */
 void head_abort(struct ag_head *h, unsigned grace_ms, int node, const char *reason);
 
 #endif

@@ -1,5 +1,5 @@
-/* head_ask.c - what the head asks of a node in each state. A request without a body means: nothing
- * to do for this node. */
+/* head_ask.c - the head's requests to a node in each state. NULL means that there is no request for
+ * the node. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "net/conn.h"
 #include "wire/msg.h"
 
-enum { ENV_MAX = (128 << 10) - 100 }; /* exec takes 128 KiB as one variable, with its name */
+enum { ENV_MAX = (128 << 10) - 100 }; /* exec accepts at most 128 KiB for a variable and its name */
 
 static int is_loopback(const char *addr) {
     return !strncmp(addr, "127.", 4) || !strcmp(addr, "::1");
@@ -25,8 +25,8 @@ static int one_network(const struct ag_head *h) {
     return 1;
 }
 
-/* Addresses to try for a node: 127.x and ::1 come first if all nodes share one network stack, and
- * are left out otherwise. */
+/* Addresses to try for a node. If all nodes share one network stack, 127.x and ::1 come first;
+ * otherwise they are left out. */
 json_t *head_candidates(const struct ag_head *h, int node) {
     const json_t *all = json_object_get(json_array_get(h->peers, (size_t)node), "addrs"), *v;
     json_t *out = json_array();
@@ -63,10 +63,10 @@ static int by_machine(const void *a, const void *b) {
     return order ? order : x->node - y->node;
 }
 
-/* Each node is probed by a node on another machine, if there is one: the address of a container
- * bridge (172.17.0.1, say) works only on its own machine. The nodes are sorted by machine. Let n be
- * the number of nodes on the largest machine: the node n places away is on another machine, unless
- * the largest machine has more than half of all nodes. */
+/* If possible, each node is probed by a node on another machine: the address of a container bridge
+ * (172.17.0.1, say) works only on its own machine. The nodes are sorted by machine. Let n be the
+ * number of nodes on the largest machine. The node n places away is on another machine, unless the
+ * largest machine has more than half of all nodes. */
 void head_plan_probes(struct ag_head *h) {
     int n = h->spec->n_nodes, most = 0;
     struct where *v = pd_calloc((size_t)n, sizeof *v);
@@ -102,8 +102,8 @@ json_t *head_ask_probe(struct ag_head *h, int node, uint16_t *type) {
     return body;
 }
 
-/* Agents with processes that share a machine's CPUs divide them: each is told which of how many it
- * is. */
+/* Agents on one machine divide its CPUs among their processes. *count is the number of agents there
+ * that have a role, and *index is this node's place among them. */
 static void count_machine(const struct ag_head *h, int node, int *index, int *count) {
     *index = *count = 0;
     for (int i = 0; i < h->spec->n_nodes; i++)
@@ -128,8 +128,8 @@ json_t *head_ask_bind(struct ag_head *h, int node, uint16_t *type) {
                                                      .machine_count = count});
 }
 
-/* "10.0.0.1:7164,[2001:db8::2]:7164", in rank order; built once, not for every node. "" without
- * memory or without the role. */
+/* "10.0.0.1:7164,[2001:db8::2]:7164", in rank order. Built once per attempt and kept. "": no
+ * memory, or no node has the role. */
 static const char *endpoints(struct ag_head *h, enum role r) {
     if (h->endpoints[r])
         return h->endpoints[r];
@@ -153,14 +153,14 @@ void head_forget_endpoints(struct ag_head *h) {
     }
 }
 
-/* An empty list of servers is left out, since programs take it for a list of one. So is a list that
- * is too long for exec. */
+/* An empty list is left out, because programs read it as a list of one server. A list that is too
+ * long for exec is left out, too. */
 static void put_list(json_t *env, const char *name, const char *list) {
     if (*list && strlen(list) < ENV_MAX)
         json_object_set_new(env, name, json_string(list));
 }
 
-/* "node 1 (gpu-02), node 3 (gpu-04)": for messages of the processes. */
+/* "node 1 (gpu-02), node 3 (gpu-04)", which the processes show in their messages. */
 static json_t *lost_names(const struct ag_head *h) {
     char text[500] = "";
     const json_t *v;
@@ -222,8 +222,8 @@ json_t *head_ask_stop(struct ag_head *h, int node, uint16_t *type) {
     return wire_put(&wire_hd_stop, &(struct hd_stop){.grace_ms = h->grace_ms});
 }
 
-/* A user's trainer may be a shell that has ended while its children still save. They get the rest
- * of the time for saving. */
+/* A user's trainer may be a shell that has exited while its children still save the model. The
+ * children get the rest of the time for saving. */
 unsigned head_end_grace_ms(const struct ag_head *h) {
     uint64_t now = pd_mono_ns();
     if (!*h->spec->command[ROLE_TRAINER] || h->save_until_ns <= now)

@@ -1,6 +1,6 @@
-/* head_fail.c - which failure is the first, and whether the job is started again after it. When a
- * job falls apart, most failures are an echo: trainers whose pserver is gone, pservers whose
- * trainer is gone. An echo is counted, not told. */
+/* head_fail.c - finds the first failure, and decides whether the job is restarted after it. Most
+ * failures are consequences of the first one: a trainer lost its pserver, or a pserver its
+ * trainers. Such failures are counted and not reported. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ json_t *head_reason_failure(const struct ag_head *h, int node, const char *reaso
     return result_reason(node, node < 0 ? "" : head_host(h, node), reason);
 }
 
-/* The head wrote it. */
+/* The head wrote the body itself, so an error is impossible. */
 static struct failure read_failure(const json_t *failure) {
     struct failure f = {0};
     (void)wire_get(&wire_failure, &f, failure, NULL);
@@ -66,7 +66,7 @@ static void describe(const json_t *failure, char *out, size_t cap) {
         snprintf(out + at, cap - at, "exit status %d", (int)f.exit_code);
 }
 
-/* Binding, too, when it is for another attempt: another node may be lost then. */
+/* HEAD_BINDING counts when it belongs to a restart, because another node may be lost then. */
 int head_may_restart(const struct ag_head *h) {
     int state = h->state == HEAD_PSERVERS || h->state == HEAD_TRAINERS ||
                 (h->state == HEAD_BINDING && h->restarts);
@@ -97,9 +97,10 @@ static void restart(struct ag_head *h) {
     head_enter(h, HEAD_RESTARTING);
 }
 
-/* With on_trainer_lost = wait a new process takes the place of the failed trainer while the others
- * wait. If the failed trainer had not ended a step, all trainers begin again. So they do for a
- * user's program, since what it leaves behind is ended with all processes of the node. */
+/* With on_trainer_lost = wait, only the failed trainer is restarted, and the others wait for it.
+ * All processes are restarted if another process failed, too, or if the failed trainer had not
+ * completed a step. The same holds for a user's program: the node can end the program's remaining
+ * children only together with all its other processes. */
 static int one_will_do(const struct ag_head *h) {
     int node = h->failure_node;
     return h->state == HEAD_TRAINERS && !h->later && node >= 0 &&
@@ -135,8 +136,8 @@ static void on_window(uv_timer_t *t) {
 /* --- the first failure --- */
 
 /* The lowest rank is the likeliest cause. 0: a process was killed (out of memory, say) or crashed.
- * 1: an agent told of itself. 2: an exit status, or SIGABRT, with which many programs end when they
- * lose a peer. */
+ * 1: an agent reported its own failure. 2: a process exited with a status, or by SIGABRT, as many
+ * programs do when they lose a peer. */
 static int rank_of(const struct failure *f) {
     switch (f->signal) {
     case SIGKILL:

@@ -1,5 +1,5 @@
-/* head_int.h - what head.c (states and messages), head_ask.c (requests), head_fail.c (failures,
- * restarts) and head_lost.c (nodes that are lost) share. */
+/* head_int.h - types and functions shared by head.c (states and messages), head_ask.c (requests),
+ * head_fail.c (failures, restarts) and head_lost.c (lost nodes). */
 #ifndef PD_AGENT_HEAD_INT_H
 #define PD_AGENT_HEAD_INT_H
 
@@ -15,11 +15,11 @@ enum head_state {
     HEAD_BINDING,
     HEAD_PSERVERS,
     HEAD_TRAINERS,
-    HEAD_SAVING,     /* stopped: the trainers save the model and end */
-    HEAD_RESTARTING, /* every process is ended */
+    HEAD_SAVING,     /* a stop that saves: the trainers save the model and end */
+    HEAD_RESTARTING, /* the nodes end every process */
     HEAD_BACKOFF,
     HEAD_ENDING,
-    HEAD_STOPPING, /* by a client: the trainers end first */
+    HEAD_STOPPING, /* a client stopped the job: the trainers end first */
     HEAD_CLOSING,
     HEAD_OVER,
     N_HEAD_STATES
@@ -29,16 +29,16 @@ struct head_node {
     int joined, ever_joined;
     int64_t incarnation;
     char net_id[96], machine[96];
-    char addr[48];       /* the one that its peer could reach */
+    char addr[48];       /* the address that its prober has reached */
     int ports[N_ROLES];  /* first port of each role */
-    int probes;          /* the node whose addresses it tries */
-    int asked, answered; /* the state's request */
+    int probes;          /* the node whose addresses this node tries */
+    int asked, answered; /* the current state's request */
     uint64_t req;
     int ready; /* its pserver listens */
     int exited[N_ROLES];
-    int alone;   /* how often its trainer was started again without the others, in this attempt */
-    int trained; /* that trainer had ended steps before it failed */
-    uint64_t lost_ns; /* since when it is not joined again */
+    int alone;        /* how often its trainer alone was restarted in this attempt */
+    int trained;      /* its trainer had completed steps before it failed */
+    uint64_t lost_ns; /* when its connection broke; 0: it is not away, or was given up */
 };
 
 struct ag_head {
@@ -50,61 +50,64 @@ struct ag_head {
     void *arg;
     enum head_state state;
     struct head_node *node;
-    struct roles roles; /* of this attempt */
-    char *gone; /* by node: it is lost for good, and the job goes on without it; head_lost.c alone
-                   sets it */
-    json_t *lost_nodes; /* the same for others: head_lost_nodes */
+    struct roles roles; /* the roles of this attempt */
+    char *gone; /* by node: 1: lost for good, the job continues without it. Only head_lost.c writes
+                   it */
+    json_t *lost_nodes; /* the result of head_lost_nodes */
     uint64_t next_req;
     uv_timer_t deadline, lost, window, notice, early;
-    int early_node; /* its pserver ended with 0 while trainers were running */
+    int early_node; /* the node whose pserver exited with 0 while trainers were running */
     json_t *early_exit;
     int64_t early_time;
-    char text[400]; /* what AG_STATE said last */
+    char text[400]; /* the last text of AG_STATE */
     int n_handles;
     unsigned grace_ms;
-    int stopped, aborted; /* aborted: without a client there is nobody to wait for the others */
+    int stopped, aborted; /* aborted: head_abort was called */
     unsigned save_ms;
-    uint64_t save_until_ns; /* 0: nothing is to be saved */
+    uint64_t save_until_ns; /* 0: no model is to be saved */
     char saved[200];
     char *endpoints[N_ROLES]; /* head_ask.c */
     /* head_fail.c */
     json_t *failure;
     int failure_rank, failure_node, later;
     int64_t failure_time;
-    int no_retry;           /* one of the failures would come again */
-    int restarts;           /* of all processes, or of one trainer */
-    int attempt;            /* the value of restarts when all were started last */
+    int no_retry;           /* a failure that a restart would not cure */
+    int restarts;           /* restarts of all processes, and of single trainers */
+    int attempt;            /* the value of `restarts` when all processes were last started */
     char restart_text[520]; /* "restart 1 of 3 after trainer 2 on gpu-02: exit status 1" */
-    char moves[200]; /* "; its pserver goes to node 2 (gpu-03)": the next one's text ends so */
+    char moves[200]; /* "; its pserver goes to node 2 (gpu-03)": the end of the next restart_text */
 };
 
-const char *head_host(const struct ag_head *h, int node); /* as the user wrote it */
-/* Takes `failure` over. `retry`: the job may be started again after it, if its configuration says
- * so. */
+const char *head_host(const struct ag_head *h, int node); /* the name that the user wrote */
+/* Takes `failure` over. `retry`: the job may be restarted after this failure, if its configuration
+ * allows restarts. */
 void head_note_failure(struct ag_head *h, int node, json_t *failure, int64_t exit_time_us,
                        int retry);
 json_t *head_process_failure(const struct ag_head *h, int node, const struct hd_exited *x,
                              const char *reason);
 json_t *head_reason_failure(const struct ag_head *h, int node, const char *reason);
-void head_ask_again(struct ag_head *h, int node); /* the state's request, once more */
+void head_ask_again(struct ag_head *h, int node); /* sends the request of the current state again */
 uint64_t head_backoff_ms(const struct ag_head *h);
 int head_may_restart(const struct ag_head *h);
 void head_name_restart(struct ag_head *h, const json_t *failure); /* restart_text */
 
-/* The job goes on without the node, if it may and can. Otherwise, and always for node 0, it fails
- * with this reason. */
+/* The job continues without the node if it may be restarted. Otherwise, and always for node 0, the
+ * job fails with this reason. */
 void head_give_up(struct ag_head *h, int node, const char *reason);
-int head_is_gone(struct ag_head *h, int node); /* 1: and what it is told is to leave */
-void head_note_lost_spares(struct ag_head *h); /* at the end: those that are away and ran nothing */
-int head_waits_for_lost(const struct ag_head *h); /* a node is away that may come back, or that the
-                                                     job can do without: its lease decides */
+/* 1: the node is lost for good; the call tells it to leave. */
+int head_is_gone(struct ag_head *h, int node);
+/* At the end: spare nodes that are away become lost nodes. */
+void head_note_lost_spares(struct ag_head *h);
+/* 1: every node that has not answered is away, and the job may continue without these nodes. The
+ * lease decides. */
+int head_waits_for_lost(const struct ag_head *h);
 
 void head_enter(struct ag_head *h, enum head_state state);
-void head_close(struct ag_head *h); /* to closing, unless it is there already */
-void head_check(struct ag_head *h); /* to the next state, if every node is done */
+void head_close(struct ag_head *h); /* enters closing, unless the head is there already */
+void head_check(struct ag_head *h); /* enters the next state if every node is done */
 void head_publish(struct ag_head *h, const char *text); /* AG_STATE */
 
-/* HD_ messages; NULL: nothing to ask of this node. */
+/* The body of the HD_ message for a node; `type` is set. NULL: no request for this node. */
 json_t *head_ask_probe(struct ag_head *h, int node, uint16_t *type);
 json_t *head_ask_bind(struct ag_head *h, int node, uint16_t *type);
 json_t *head_ask_pserver(struct ag_head *h, int node, uint16_t *type);
@@ -113,11 +116,12 @@ json_t *head_ask_save(struct ag_head *h, int node, uint16_t *type);
 json_t *head_ask_stop(struct ag_head *h, int node, uint16_t *type);
 json_t *head_ask_restart(struct ag_head *h, int node, uint16_t *type);
 json_t *head_ask_end(struct ag_head *h, int node, uint16_t *type);
-/* For a lost node that is back. */
+/* For a lost node that has joined again. */
 json_t *head_ask_leave(struct ag_head *h, int node, uint16_t *type);
 json_t *head_candidates(const struct ag_head *h, int node); /* addresses to try */
 unsigned head_end_grace_ms(const struct ag_head *h);
-void head_plan_probes(struct ag_head *h); /* who probes whom, once all have joined */
+/* Decides which node probes which, when all have joined. */
+void head_plan_probes(struct ag_head *h);
 void head_forget_endpoints(struct ag_head *h);
 
 #endif

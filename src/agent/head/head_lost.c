@@ -1,6 +1,6 @@
-/* head_lost.c - nodes whose connection broke. A node may come back within the lease, after which it
- * has ended its processes. A node that does not come back is lost: the job fails, or, where it may
- * be started again, goes on without the node. The roles of a lost node move (roles.h), no state
+/* head_lost.c - nodes whose connection broke. A node may join again within the lease. After the
+ * lease it has ended its processes, and the head counts it as lost. If the job may be restarted, it
+ * continues without the node; otherwise it fails. The roles of a lost node move (roles.h), no state
  * waits for it, and its later messages are ignored. */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static uint64_t rejoin_ms(const struct ag_head *h) {
                : s->job.detach_lease_ms;
 }
 
-/* Before pservers start, every node is needed: min_nodes was decided before the job began. */
+/* Before the pservers start, every node is needed: min_nodes was applied before the job began. */
 static int may_go_on(const struct ag_head *h) {
     return h->state == HEAD_RESTARTING || h->state == HEAD_BACKOFF
                ? !h->stopped && !h->no_retry && !h->failure
@@ -35,13 +35,14 @@ int head_waits_for_lost(const struct ag_head *h) {
         if (h->gone[i] || n->answered)
             continue;
         if (n->joined || !n->lost_ns)
-            return 0; /* it is there, and silent */
+            return 0; /* it is connected but silent */
         any = 1;
     }
     return any && may_go_on(h);
 }
 
-/* Where its roles went: "; its pserver goes to node 2 (gpu-02), 3 trainers are left". */
+/* Appends where the roles of a lost node moved: "; its pserver goes to node 2 (gpu-02); 3 trainers
+ * are left". */
 static void tell_moves(struct ag_head *h, const int to[N_ROLES]) {
     for (int r = 0; r < N_ROLES; r++) {
         size_t at = strlen(h->moves);
@@ -73,13 +74,14 @@ static void note_gone(struct ag_head *h, int node, const char *reason) {
                                                    head_host(h, node), "reason", reason));
 }
 
-/* A node that runs nothing, in a job that may do without some. */
+/* 1: the node has no role, and the job may be restarted: the job does not need the node. */
 static int is_spare(const struct ag_head *h, int node) {
     return node && !roles_any(&h->roles, node) && h->spec->job.max_restarts &&
            h->state > HEAD_PROBING && h->state != HEAD_OVER;
 }
 
-/* Nobody notices but who looks for spare nodes, and the client. */
+/* The running processes are not affected. Only the list of lost nodes and the published state
+ * change. */
 static void do_without_spare(struct ag_head *h, int node, const char *reason) {
     char text[sizeof h->text];
     note_gone(h, node, reason);
@@ -111,7 +113,7 @@ static void go_on_without(struct ag_head *h, int node, const char *reason) {
         head_note_failure(h, node, failure, 0, 1);
         return;
     }
-    head_name_restart(h, failure); /* what failed before was its echo */
+    head_name_restart(h, failure); /* the earlier failure was a consequence of the loss */
     json_decref(failure);
     head_publish(h, h->restart_text);
     head_check(h);
@@ -157,7 +159,7 @@ void head_lost(struct ag_head *h, int node) {
         return;
     n->joined = 0;
     n->asked = n->answered;
-    /* It was given up while it was there; or has ended as it was told. */
+    /* The node was given up before, or it has ended its processes on request. */
     if (h->state == HEAD_OVER || h->gone[node] || (h->state == HEAD_CLOSING && n->answered))
         return;
     n->lost_ns = pd_mono_ns();
