@@ -1,5 +1,5 @@
-/* job.c - see job.h: messages between head, node and the other agents, leases, and the end. A
- * client's requests: job_requests.c. */
+/* job.c - see job.h: messages between head, node and the other agents, leases, and the end.
+ * job_requests.c has a client's requests. */
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 #include "base/alloc.h"
 #include "wire/msg.h"
 
-/* After a lease the processes have LEASE_GRACE_MS: all is over two seconds after the lease. */
+/* After a lease has expired the processes get LEASE_GRACE_MS, so that the job is over within two
+ * seconds. */
 enum { BYE_GRACE_MS = 1000, LEASE_GRACE_MS = 1000, LOG_TURN_MS = 5 };
 
 struct ag_job_post {
@@ -73,7 +74,7 @@ static void conclude(struct ag_job *j, const char *status, const json_t *first_f
     json_object_set_new(j->result, "restarts", json_integer((json_int_t)j->restarts));
     json_object_set_new(
         j->result, "saved",
-        json_string(j->head ? head_saved(j->head) : "")); /* node 0 knows, as it does of ... */
+        json_string(j->head ? head_saved(j->head) : "")); /* only node 0 knows `saved` and `lost` */
     json_object_set_new(j->result, "lost", ag_job_lost_nodes(j));
     if (j->started && result_write(&j->o.core->paths, j->result, &err))
         pd_error(ag_job_log(j), "%s", err.msg);
@@ -87,7 +88,7 @@ static void conclude(struct ag_job *j, const char *status, const json_t *first_f
 
 void ag_job_over_with_reason(struct ag_job *j, const char *status, const char *reason) {
     json_t *f = *reason && !strcmp(status, "failed") ? result_reason(j->spec.node, "", reason)
-                                                     : NULL; /* else node 0 knows */
+                                                     : NULL; /* otherwise node 0 has the reason */
     conclude(j, status, f, 0);
     json_decref(f);
 }
@@ -128,7 +129,7 @@ static void post(struct ag_job *j, int to_head, uint16_t type, uint64_t req, jso
     uv_timer_start(&j->post_timer, on_post, 0, 0);
 }
 
-/* What this node has to say to the head. */
+/* Sends a message of this node to the head. */
 static void to_head(struct ag_job *j, uint16_t type, uint64_t req, json_t *body) {
     if (type == WIRE_HD_START || type == WIRE_HD_EXITED)
         ag_job_save_state(j);
@@ -158,8 +159,8 @@ static void on_node_refuse(void *arg, uint16_t type, uint64_t req, const struct 
         peer_link_refuse(j->link, 0, type, req, e);
 }
 
-/* At once for what comes after a silence; a process that writes line by line makes a message every
- * LOG_TURN_MS, not one a line. */
+/* The first output after a silence is sent at once. A process that writes line by line then causes
+ * one message every LOG_TURN_MS, not one per line. */
 static void on_log_turn(uv_timer_t *t) {
     struct ag_job *j = t->data;
     if (!j->log_grew)
@@ -223,7 +224,7 @@ static void probe(struct ag_job *j, uint64_t req, const json_t *body) {
         free(r);
 }
 
-/* Node 0 tells the head's own states. */
+/* Publishes a state for the head's message. Node 0 publishes the head's own states instead. */
 static void tell_state(struct ag_job *j, const char *state) {
     if (j->spec.node != 0 && !j->result)
         set_state(j, state, "%s", "");
@@ -241,14 +242,13 @@ static void note_end(struct ag_job *j, const struct hd_end *e) {
     j->restarting = (int)e->restart;
     if (j->restarting) {
         j->restarts = (unsigned)e->restarts;
-        *j->failed = 0; /* it was of the last attempt */
+        *j->failed = 0; /* it belongs to the last attempt */
     } else if (*e->reason) {
         snprintf(j->failed, sizeof j->failed, "%s", e->reason);
     }
 }
 
-/* A request of the head, on whichever node. A body that is not allowed is refused by its handler.
- */
+/* Handles a request of the head, on every node. The request's handler refuses a bad body. */
 static void from_head(struct ag_job *j, uint16_t type, uint64_t req, const json_t *body) {
     struct hd_start start;
     struct hd_end end;
@@ -357,7 +357,7 @@ static void on_taker_gone(void *arg, struct net_conn *c) {
     file_serve_gone(file_fetch_server(((struct ag_job *)arg)->data), c);
 }
 
-/* --- data files that are needed elsewhere --- */
+/* --- the file service asks the head and the job --- */
 
 static void ask_head(void *arg, uint16_t type, uint64_t req, const void *p, size_t n) {
     peer_link_send_with(((struct ag_job *)arg)->link, 0, type, req, json_object(), p, n);
@@ -408,7 +408,7 @@ void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *reason) {
         snprintf(j->failed, sizeof j->failed, "%s", reason);
         *j->failed_role = 0;
     }
-    /* The head ends the whole job first: every node's end is part of that, and ag_job_tick then
+    /* The head ends the whole job first, and with it the processes of this node. ag_job_tick then
      * quits. */
     if (!j->head || j->result || !j->ran)
         node_end(j->node, NODE_END, grace_ms, on_ended_then_quit, j);
@@ -431,7 +431,7 @@ static void end_by_lease(struct ag_job *j, const char *reason) {
 static void tick_live(struct ag_job *j, uint64_t silent_ms) {
     const uint64_t lease = j->spec.job.attach_lease_ms, head_ms = peer_link_silent_ms(j->link);
     char reason[160];
-    if (j->result) { /* results may be fetched while clients are there */
+    if (j->result) { /* results may be fetched while clients are connected */
         int alone = !clients_count(j->o.clients);
         if ((alone && (j->said_bye || !j->spec.job.attached || j->ending)) || silent_ms >= lease)
             ag_job_quit(j, 1);
@@ -476,7 +476,7 @@ void ag_job_close(struct ag_job *j) {
     head_free(j->head);
     node_free(j->node);
     j->head = NULL;
-    j->node = NULL; /* a client that is slow to leave may still ask for the status */
+    j->node = NULL; /* a client that is still connected may ask for the status */
     uv_close((uv_handle_t *)&j->post_timer, NULL);
     uv_close((uv_handle_t *)&j->log_timer, NULL);
     uv_close((uv_handle_t *)&j->on_child, NULL);

@@ -1,5 +1,5 @@
-/* job_int.h - what job.c (messages, leases, the end) and job_requests.c (a client's requests)
- * share. */
+/* job_int.h - types and functions shared by job.c (messages, leases, the end) and job_requests.c (a
+ * client's requests). */
 #ifndef PD_AGENT_JOB_INT_H
 #define PD_AGENT_JOB_INT_H
 
@@ -13,38 +13,38 @@ struct ag_job_post; /* a message between head and node of this agent */
 
 struct ag_job {
     struct ag_job_opts o;
-    int set_up; /* from AG_JOB_SETUP on; what is below is set from there on */
+    int set_up; /* AG_JOB_SETUP came; the fields below are valid */
     int quitting;
     struct spec spec;
     struct peer_id self;
     char net_id[96], machine[96];
-    json_t *addrs, *peers; /* own addresses; AG_JOB_PEERS' array */
+    json_t *addrs, *peers; /* addrs: this node's own. peers: the array of AG_JOB_PEERS */
     struct ag_node *node;
     struct ag_head *head; /* node 0 only */
     struct peer_link *link;
-    struct file_fetch *data; /* with data files apart: file_fetch.h */
+    struct file_fetch *data; /* NULL unless the spec has data_apart; file_fetch.h */
     struct logs logs;
     int logs_open;
     struct ag_job_post *posts, **posts_end; /* messages between head and node of this agent */
     uv_timer_t post_timer;
-    uv_timer_t log_timer; /* runs for a moment after the clients were sent what the logs had */
-    int log_grew;         /* ... and they have more since */
+    uv_timer_t log_timer; /* runs for LOG_TURN_MS after each message to the clients */
+    int log_grew;         /* the logs have grown since that message */
     uv_signal_t on_child;
-    uint64_t started_us, ended_us; /* on this node: the set-up, the result */
+    uint64_t started_us, ended_us; /* wall clock of this node: at the set-up, at the result */
     unsigned restarts;
-    int port;             /* where the other agents reach this one */
-    int ran;              /* the head has begun: from here on a detached job needs no client */
-    int started;          /* a process was started, somewhere in the job */
+    int port;             /* the port on which other agents reach this agent */
+    int ran;              /* the head has begun: a detached job needs no client any more */
+    int started;          /* this node has started a process; on node 0: any node has */
     int restarting;       /* the last HD_END was for a restart */
     int ending;           /* a lease or a signal ends the job */
-    int said_bye;         /* a client has all it wants of a job that is over */
-    json_t *result;       /* once it is over on this node */
-    char end_status[16];  /* HD_END's */
-    char failed[300];     /* this node's own failure, told again when the head is reached again */
-    char failed_role[12]; /* ... and of which process; "": the agent's */
+    int said_bye;         /* the job is over, and a client needs nothing more */
+    json_t *result;       /* NULL until the job is over on this node */
+    char end_status[16];  /* the status in HD_END */
+    char failed[300];     /* this node's own failure; HD_JOIN repeats it */
+    char failed_role[12]; /* the role of the process that failed; "": the agent */
 };
 
-/* What the parts of a job say goes to job.c; their `arg` is the struct ag_job *. */
+/* job.c handles the events of a job's parts; their `arg` is the struct ag_job *. */
 extern const struct node_io ag_job_node_io;
 extern const struct head_io ag_job_head_io;
 extern const struct peer_events ag_job_peer_events;
@@ -54,9 +54,9 @@ static inline int ag_job_is_live(const struct ag_job *j) { return j->set_up && !
 static inline struct pd_log *ag_job_log(const struct ag_job *j) { return &j->o.core->log; }
 static inline void ag_job_quit(struct ag_job *j, int now) { j->o.events->on_quit(j->o.arg, now); }
 
-/* The job is over on this node. Reason "": none, or node 0 knows it. */
+/* The job is over on this node. reason "": there is none, or only node 0 knows it. */
 void ag_job_over_with_reason(struct ag_job *j, const char *status, const char *reason);
-json_t *ag_job_join_body(void *job); /* of HD_JOIN */
+json_t *ag_job_join_body(void *job); /* the body of HD_JOIN, a new reference */
 void ag_job_save_state(struct ag_job *j);
 
 #endif

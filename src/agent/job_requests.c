@@ -1,5 +1,5 @@
-/* job_requests.c - what a client asks of this agent's job: AG_JOB_SETUP, AG_JOB_PEERS, AG_JOB_RUN,
- * AG_STOP. */
+/* job_requests.c - a client's requests to the job: AG_JOB_SETUP, AG_JOB_PEERS, AG_JOB_RUN, AG_STOP.
+ */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,14 +41,14 @@ static int open_files(struct ag_job *j, struct pd_err *err) {
                                       .arg = j};
     if (j->spec.data_apart)
         return file_fetch_new(&j->data, &o, err);
-    kept_data_unlock(j->o.kept); /* nobody will ask for them here */
+    kept_data_unlock(j->o.kept); /* no process of this job will ask for data files */
     return 0;
 }
 
 static int open_link(struct ag_job *j, struct pd_err *err) {
     const struct spec *s = &j->spec;
     int from = s->job.port ? s->job.port + s->job.ports_num + s->job.ports_num_for_sparse
-                           : 0; /* behind the ports that pservers would like to have */
+                           : 0; /* after the ports that the pservers prefer */
     const struct peer_link_opts o = {.core = j->o.core,
                                      .self = &j->self,
                                      .n_nodes = s->n_nodes,
@@ -60,7 +60,7 @@ static int open_link(struct ag_job *j, struct pd_err *err) {
     return peer_link_new(&j->link, &o, &j->port, err);
 }
 
-/* What the set-up opens is closed by ag_job_close, also when the set-up fails. */
+/* Opens the parts of the job. ag_job_close closes them, also when the set-up fails. */
 static int open_parts(struct ag_job *j, json_t *body, struct pd_err *err) {
     const struct agent_core *core = j->o.core;
     int rc = spec_parse(&j->spec, body, core->paths.job, err);
@@ -118,8 +118,8 @@ static int on_setup(struct client *c, const struct wire_frame *f, const json_t *
     if (f->n_sec < 2 || f->len[1] != sizeof j->self.key)
         return pd_fail(err, PD_EPROTO, "AG_JOB_SETUP: section 1 is not a key of 32 bytes");
     if (ag_job_is_live(j) && !sodium_memcmp(j->self.key, f->sec[1], sizeof j->self.key))
-        return answer_setup(
-            c, j, f, err); /* the connection broke before the answer to the first one had arrived */
+        /* The client repeats the request because its connection broke before the answer. */
+        return answer_setup(c, j, f, err);
     if (j->set_up)
         return pd_fail(err, PD_EEXIST, "the job was set up already");
     json_t *copy = json_deep_copy(body);
@@ -130,12 +130,12 @@ static int on_setup(struct client *c, const struct wire_frame *f, const json_t *
     json_decref(copy);
     if (rc) {
         j->quitting = 1;
-        ag_job_quit(j, 0); /* a node that can't be set up has no second try */
+        ag_job_quit(j, 0); /* a node that can't be set up does not try again */
         return rc;
     }
     clients_set_lease(j->o.clients, (unsigned)j->spec.job.attach_lease_ms);
-    packages_drop(c); /* all nodes have their packages; the port where this one served them is for a
-                         pserver */
+    /* All nodes have their packages; a pserver may need the port on which this node served them. */
+    packages_drop(c);
     ag_job_save_state(j);
     uv_signal_start(&j->on_child, on_child, SIGCHLD);
     pd_info(ag_job_log(j), "node %d of %d, port %d", j->spec.node, j->spec.n_nodes, j->port);
@@ -144,7 +144,7 @@ static int on_setup(struct client *c, const struct wire_frame *f, const json_t *
 
 /* --- the run, and a stop --- */
 
-/* A set-up that works, before or after which a request makes sense. */
+/* The job if it is set up and the agent is not quitting; else NULL and PD_EPROTO. */
 static struct ag_job *usable(struct client *c, struct pd_err *err) {
     struct ag_job *j = client_context(c, &ag_job_service);
     if (j && ag_job_is_live(j))
@@ -172,7 +172,7 @@ static int on_peers(struct client *c, const struct wire_frame *f, const json_t *
     if (!j)
         return err->code;
     int n = json_is_array(nodes) ? (int)json_array_size(nodes) : 0,
-        rc = 0; /* only the head has to know all */
+        rc = 0; /* only the head needs all nodes */
     if (j->spec.node == 0 ? n != j->spec.n_nodes : n < 1)
         return pd_fail(err, PD_EPROTO, "AG_JOB_PEERS: it has to list %s",
                        j->spec.node ? "node 0 at least" : "all nodes");
@@ -218,8 +218,9 @@ static void on_stopped(void *arg) {
     free(r);
 }
 
-/* Saving is the whole job's: this node ends with it. Without the head there is nobody to agree
- * with. The head hears of a stop before the exits that it causes. */
+/* A stop that saves is decided for the whole job: the node asks the head, and ends with the job. If
+ * the head can't be reached, the node stops without saving. The head must hear of a stop before the
+ * exits that it causes. */
 static void stop(struct ag_job *j, struct hd_stop_job *s, struct stop_request *r) {
     const unsigned grace_ms = (unsigned)s->grace_ms;
     if (!*s->reason)
@@ -240,7 +241,7 @@ static void stop(struct ag_job *j, struct hd_stop_job *s, struct stop_request *r
 static int on_stop(struct client *c, const struct wire_frame *f, const json_t *body,
                    struct pd_err *err) {
     struct ag_job *j = client_context(c, &ag_job_service);
-    if (!j || !ag_job_is_live(j) || j->result) { /* nothing runs here */
+    if (!j || !ag_job_is_live(j) || j->result) { /* no process runs here */
         client_send(c, f->type, f->req, json_object());
         if (j && !j->set_up)
             ag_job_quit(j, 0);
