@@ -21,9 +21,8 @@ struct ag_job_events {
     void (*on_state)(void *arg, const char *state, const char *text);
     /* How the job ended on this node; called once; `result` is borrowed */
     void (*on_over)(void *arg, json_t *result);
-    void (*on_quit)(void *arg,
-                    /* The agent must end. now 0: it sends pending answers first. */
-                    int now);
+    /* The agent must end. now 0: it sends pending answers first. */
+    void (*on_quit)(void *arg, int now);
 };
 
 struct ag_job_opts {

@@ -1,5 +1,4 @@
-/* job_requests.c - a client's requests to the job: AG_JOB_SETUP, AG_JOB_PEERS, AG_JOB_RUN, AG_STOP.
- */
+/* job_requests.c - requests of clients: AG_JOB_SETUP, AG_JOB_PEERS, AG_JOB_RUN, AG_STOP. */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>

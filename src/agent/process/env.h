@@ -1,11 +1,10 @@
 /* env.h - the environment of a process of the job; docs/design.md, "On a node".
  *
- *     the agent's own, without PADDLE_*, OPENBLAS_*, SSH_* and what is set below
- *       < [env] of conf.ini  < what the job decides (PADDLE_*, TRAINING_ROLE, POD_IP)
+ *     the agent's own, without PADDLE_*, OPENBLAS_*, SSH_* and the names set below
+ *       < [env] of conf.ini  < the job's variables (PADDLE_*, TRAINING_ROLE, POD_IP)
  *
- * OPENBLAS_CORETYPE above all must not leak in: it differs between a login shell and sshd, and with
- * it the bits.
- */
+ * OPENBLAS_CORETYPE must not be inherited: it may differ between a login shell and sshd, and it
+ * changes the last bits of the results. */
 #ifndef PD_AGENT_ENV_H
 #define PD_AGENT_ENV_H
 
@@ -17,13 +16,14 @@
 struct env_role {
     enum role role;
     int rank, port;
-    int n_trainers;        /* of this attempt; spec.roles has those of the first attempt */
+    int n_trainers;        /* of this attempt; spec.roles has the roles of the first attempt */
     unsigned n_listen_fds; /* descriptors 4, 5, ... of our own pserver */
     int has_data_fd;       /* descriptor 4 of our own trainer: PADDLE_DATA_FD */
     const json_t *job_env; /* HD_START's `env` */
 };
 
-/* A NULL-terminated array for exec, or NULL without memory. `inherited` is normally environ. */
+/* Returns a NULL-terminated array for exec, to be freed with env_free; NULL: out of memory.
+ * `inherited` is normally environ. */
 char **env_build(const struct node_paths *p, const struct spec *s, const struct env_role *r,
                  char *const *inherited);
 void env_free(char **env);

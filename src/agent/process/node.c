@@ -1,5 +1,5 @@
-/* node.c - see node.h: messages, starting, exits. HD_BIND is in node_bind.c, ready checks in
- * port_ready.c, the end in process_end.c, what is told of processes in node_report.c. */
+/* node.c - see node.h: messages, starts, exits. node_bind.c has HD_BIND, port_ready.c the ready
+ * checks, process_end.c the end, node_report.c the reports about processes. */
 #include "agent/process/process_tree.h"
 #include "agent/process/node.h"
 
@@ -69,7 +69,8 @@ void node_free(struct ag_node *n) {
 
 /* --- the job's folder --- */
 
-/* The workspace's own output folder becomes the job's; then workspace/output leads there. */
+/* The workspace's own output folder, if any, becomes the job's. workspace/output becomes a link to
+ * the job's output folder. */
 static int link_output(const struct node_paths *p, struct pd_err *err) {
     char ws[PATH_MAX], out[PATH_MAX];
     struct stat st;
@@ -82,14 +83,15 @@ static int link_output(const struct node_paths *p, struct pd_err *err) {
         if (!S_ISDIR(st.st_mode))
             return pd_fail(err, PD_ECONF,
                            "the workspace's 'output' must be a folder, or not be there");
-        if (rename(ws, out)) /* replaces the empty folder that is there */
+        if (rename(ws, out)) /* replaces the job's empty folder */
             return pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", ws, out);
     }
     return symlink("../output", ws) ? pd_fail_errno(err, PD_EIO, errno, "cannot make link %s", ws)
                                     : 0;
 }
 
-/* What came for another share of the data files, before a host was left out, goes. */
+/* Removes the data files of other shares. They came before a host was left out and the shares
+ * changed. */
 static int remove_other_shares(const struct node_paths *p, struct pd_err *err) {
     DIR *d = opendir(p->dir);
     int rc = 0;
@@ -105,8 +107,7 @@ static int remove_other_shares(const struct node_paths *p, struct pd_err *err) {
     return rc;
 }
 
-/* This node's data files, which came as a package of their own, to where the workspace expects
- * them. */
+/* Moves this node's data files, which came as a separate package, into the workspace. */
 static int place_data(const struct node_paths *p, const char *hash, struct pd_err *err) {
     char from[PATH_MAX], to[PATH_MAX], name[80];
     snprintf(name, sizeof name, "data-%s", hash);
@@ -131,8 +132,8 @@ int node_lay_out(const struct node_paths *p, const struct spec *s, const uint8_t
                                  "cannot make link %s", path);
     } else if (lstat(path, &st) ? *s->worker || mkdir(path, 0755) : !S_ISDIR(st.st_mode)) {
         return pd_fail(err, PD_ENOENT,
-                       "no workspace was sent for this job"); /* users' own commands may do without:
-                                                                 an empty one */
+                       /* A user's own command may run in an empty workspace. */
+                       "no workspace was sent for this job");
     } else {
         rc = *s->data ? place_data(p, s->data, err) : 0;
         rc = rc ? rc : remove_other_shares(p, err);
@@ -154,7 +155,7 @@ int node_lay_out(const struct node_paths *p, const struct spec *s, const uint8_t
 static void log_trouble(struct ag_node *n, struct pd_err *err) {
     if (n->log_failed)
         return;
-    n->log_failed = 1; /* one report; the process goes on to be drained */
+    n->log_failed = 1; /* report once; the output of the process is still read */
     pd_error(n->log, "%s", err->msg);
     n->io.send(n->arg, WIRE_HD_FAIL, 0,
                wire_put(&wire_hd_fail, &(struct hd_fail){.reason = err->msg}));
@@ -173,13 +174,13 @@ static void on_output(struct proc *p, const void *bytes, size_t len, void *arg) 
     append(r->node, stream_of(r->role), bytes, len);
 }
 
-/* {"ev":"failed","final":true}: the process knows that it would fail again.
+/* {"ev":"failed","final":true}: a restart would fail, too.
  * {"ev":"saved","path":...}: a model is complete.
- * {"ev":"progress", ...}: it ended steps. */
+ * {"ev":"progress", ...}: the trainer has completed steps. */
 static void take_event(struct node_role *r, const char *line, size_t len) {
     r->trained |= memmem(line, len, "\"ev\":\"progress\"", 15) != NULL;
     if (!memmem(line, len, "\"failed\"", 8) && !memmem(line, len, "\"saved\"", 7))
-        return; /* most tell of progress, and need not be understood here */
+        return; /* most events report progress; they need no parsing here */
     json_t *o = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
     if (!strcmp(msg_str(o, "ev"), "failed"))
         r->final = msg_bool(o, "final");
@@ -200,7 +201,8 @@ static void on_event(struct proc *p, const void *bytes, size_t len, void *arg) {
     }
 }
 
-/* A program that stopped in the middle of a line does not get ours appended to it. */
+/* Writes a line of the agent into the log. It starts on a new line, even if the program's output
+ * stopped in the middle of a line. */
 static void log_notice(struct node_role *r, const char *text) {
     struct ag_node *n = r->node;
     char line[400], last[2];
@@ -210,8 +212,8 @@ static void log_notice(struct node_role *r, const char *text) {
     append(n, stream_of(r->role), line, strlen(line));
 }
 
-/* Exit status 2 of our own programs is about what the user wrote: another try would end the same
- * way. */
+/* Exit status 2 of our own programs is an error in the user's input: a restart would fail in the
+ * same way. */
 static int is_final(const struct node_role *r, int exit_code) {
     return r->final || (exit_code == 2 && !*r->node->spec->command[r->role]);
 }
@@ -253,7 +255,7 @@ static int start_process(struct ag_node *n, struct node_role *r, const struct hd
         node_paths_join(n->paths->dir, "workspace", cwd, err))
         return pd_fail(err, PD_EIO, "path too long: %s", n->paths->root);
     if (*own || r->role == ROLE_TRAINER)
-        node_close_sockets(r); /* held until now; a program of the user's binds its port itself */
+        node_close_sockets(r); /* held until now; a user's program binds its port itself */
     int data = *own || r->role != ROLE_TRAINER || !n->io.data_channel
                    ? -1
                    : n->io.data_channel(n->arg, err);
@@ -278,7 +280,7 @@ static int start_process(struct ag_node *n, struct node_role *r, const struct hd
         .cwd = cwd,
         .fds = r->fds,
         .n_fds = r->n_fds,
-        .block = *own ? 0 : SIGUSR1, /* it may come before the trainer waits for it */
+        .block = *own ? 0 : SIGUSR1, /* the signal may come before the trainer waits for it */
         .bind = r->bind.on ? &r->bind : NULL};
     if (*start->note)
         log_notice(r, start->note);
@@ -293,7 +295,7 @@ static int start_process(struct ag_node *n, struct node_role *r, const struct hd
     return rc;
 }
 
-/* 0: this start was done already. */
+/* 0: the process of this request was started before. */
 static int start_is_new(struct node_role *r, int64_t alone) {
     if (alone > r->alone && r->exit_body) {
         node_forget_process(r);
@@ -329,10 +331,10 @@ static void on_start(struct ag_node *n, uint64_t req, const json_t *body) {
         n->io.send(n->arg, WIRE_HD_START, req, json_object());
 }
 
-/* --- processes that stand still --- */
+/* --- stopped processes --- */
 
-/* Of a user's program only the first process is checked; if it is stopped, its whole group is
- * killed. */
+/* For a user's program, only the first process is checked. If that process is stopped, its whole
+ * group is killed. */
 static void check_stopped(struct node_role *r, uint64_t passed_ms) {
     const struct ag_node *n = r->node;
     const pid_t pid = r->proc && !r->exit_body ? proc_pid(r->proc) : 0;
@@ -362,7 +364,8 @@ void node_tick(struct ag_node *n, uint64_t passed_ms) {
 
 /* --- HD_SAVE --- */
 
-/* Ours understands SIGUSR1. A user's program gets TERM, with all of its group, and time. */
+/* Our trainer saves and ends on SIGUSR1. A user's program gets TERM with its whole group, and time
+ * to save. */
 static void on_save(struct ag_node *n, uint64_t req) {
     struct node_role *r = &n->role[ROLE_TRAINER];
     pid_t pid = r->proc ? proc_pid(r->proc) : 0;
@@ -392,7 +395,7 @@ static void on_stop(struct ag_node *n, uint64_t req, const json_t *body) {
     n->io.send(n->arg, WIRE_HD_STOP, req, wire_put(&wire_hd_stop_answer, &a));
 }
 
-/* --- HD_END, and the rest --- */
+/* --- HD_END, dispatch, reaping --- */
 
 struct end_request {
     struct ag_node *n;
@@ -436,8 +439,8 @@ void node_message(struct ag_node *n, uint16_t type, uint64_t req, const json_t *
 void node_reap(struct ag_node *n) {
     int status;
     siginfo_t si = {0};
-    /* The time is taken before the process is reaped. So whatever its end causes elsewhere is later
-     * on the same clock. */
+    /* The time is read before the process is reaped. All consequences of its end then have a later
+     * time on the same clock. */
     while (!waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) && si.si_pid) {
         uint64_t now = pd_wall_us();
         int ours = 0;

@@ -1,12 +1,12 @@
-/* node.h - the job on this node: ports, processes, their logs, their end. The head's messages tell
- * the node what to do (over TCP, or directly on the head's own node); it answers with messages.
+/* node.h - the job on this node: ports, processes, their logs, their end. The head's messages
+ * control the node, over TCP or within node 0. The node answers with messages.
  *
  *     HD_BIND ─▶ sockets bound      HD_START ─▶ process runs ─▶ HD_READY (a pserver's port accepts)
  *     HD_END  ─▶ TERM, KILL ─▶ answer once no process is left      any exit ─▶ HD_EXITED
- *     HD_END{restart}: the same, then as if nothing had been bound      HD_STOP ─▶ NODE_STOP
+ *     HD_END{restart}: the same, then the node is unbound      HD_STOP ─▶ NODE_STOP
  *
- * After a broken connection to the head a message may come twice; what was done is not done again.
- */
+ * After a broken connection to the head a message may come twice. The node then answers again
+ * without repeating the action. */
 #ifndef PD_AGENT_NODE_H
 #define PD_AGENT_NODE_H
 
@@ -21,60 +21,63 @@
 struct ag_node;
 
 struct node_io {
-    /* A message for the head. `req` is 0, or that of the request this answers. Takes `body` over.
-     */
+    /* Sends a message to the head. `req` is the answered request's, or 0. Takes `body` over. */
     void (*send)(void *arg, uint16_t type, uint64_t req, json_t *body);
     void (*refuse)(void *arg, uint16_t type, uint64_t req, const struct pd_err *e);
-    void (*log_grew)(void *arg); /* a stream has new bytes, or became complete */
-    /* A descriptor over which our trainer asks for data files (agent/files/file_fetch.h), which
-     * becomes the callee's; -1: none, and err says why if there should be one. NULL: none. */
+    void (*log_grew)(void *arg); /* a log stream has new bytes, or is complete */
+    /* Returns a descriptor over which our trainer asks for data files (agent/files/file_fetch.h);
+     * the caller closes it. -1: there is none; if that is an error, err is set. The pointer may be
+     * NULL. */
     int (*data_channel)(void *arg, struct pd_err *err);
 };
 
-/* Everything the pointers lead to outlives the node. The calling process is a sub-reaper. */
+/* All objects passed by pointer must outlive the node. The calling process must be a sub-reaper. 0
+ * or PD_ENOMEM. */
 int node_new(struct ag_node **out, uv_loop_t *loop, const struct node_paths *p,
              const struct spec *s, struct logs *logs, const struct pd_log *log,
              const struct node_io *io, void *arg, struct pd_err *err);
-/* NULL is fine; no process may be left; the loop has to run once more. */
+/* NULL is allowed. No process may be left. The memory is freed in the loop's next run. */
 void node_free(struct ag_node *n);
 
-/* Lay out the job's folder for the processes: workspace, link to output, key file. */
+/* Prepare the job's folder for the processes: workspace, link to output, key file. 0 or PD_E*. */
 int node_lay_out(const struct node_paths *p, const struct spec *s, const uint8_t key[32],
                  struct pd_err *err);
 
 /* HD_BIND, HD_START, HD_SAVE, HD_STOP, HD_END. */
 void node_message(struct ag_node *n, uint16_t type, uint64_t req, const json_t *body);
 
-/* SIGCHLD came: reap what ended, ours and adopted. */
+/* SIGCHLD came: reap every process that ended, whether the agent started or adopted it. */
 void node_reap(struct ag_node *n);
 
-/* Now and then, with the time since the last call: a process that has been stopped for
- * spec.job.heartbeat_ms is killed, so that it has failed and the head decides (on_failure). Its
- * peers would not miss it otherwise, since its connections stand. Time counts only in calls. */
+/* Called periodically with the time since the last call. A process that has been stopped (SIGSTOP)
+ * for spec.job.heartbeat_ms is killed, and the head handles that failure (on_failure). Without this
+ * check its peers would wait for ever, because a stopped process keeps its connections open. Only
+ * the time passed to this function counts. */
 void node_tick(struct ag_node *n, uint64_t passed_ms);
 
-/* Ends every process of the job on this node. Nothing else ends them: the head, a client, a lease
- * and a signal all lead here. `done` (may be NULL) is called once no process is left, never from
- * inside this call. A call during an end joins that end: the shorter grace period counts, and any
- * other kind turns a restart into the last end.
+/* Ends every process of the job on this node. The head, a client, a lease and a signal all use this
+ * function. `done` (may be NULL) is called when no process is left, never from inside this call. A
+ * call during an end joins that end: the shorter grace period counts, and any other kind turns a
+ * restart into the final end.
  *
  *     NODE_END      TERM to all, KILL after the grace period
- *     NODE_STOP     a healthy job is stopped, in an order in which no process reports a lost peer:
- *                   trainers, and other processes that are no pserver, have the grace period. The
- *                   pserver of this node is told of the stop. It gets TERM with NODE_END, which
- *                   comes when no trainer is left on any node, or a moment after the grace period
+ *     NODE_STOP     stops a healthy job in an order in which no process reports a lost peer. All
+ *                   processes except the pserver get TERM and have the grace period. Our pserver is
+ *                   told of the stop (SIGUSR1). It gets TERM with the NODE_END that follows when no
+ *                   trainer is left on any node, or a moment after the grace period
  *     NODE_RESTART  as NODE_END, in the middle of the job: HD_BIND and HD_START come again */
 enum node_end { NODE_END, NODE_STOP, NODE_RESTART };
 void node_end(struct ag_node *n, enum node_end kind, unsigned grace_ms, void (*done)(void *),
               void *arg);
-/* `done` is called when the last end, of whoever, is complete; ends nothing itself. */
+/* Calls `done` when the final end is complete. This function ends no process itself. */
 void node_when_ended(struct ag_node *n, void (*done)(void *), void *arg);
 
-/* What HD_JOIN repeats after a broken connection: `ready` and `exited`. */
+/* Adds `ready` and `exited` to the body of an HD_JOIN, which repeats them after a broken
+ * connection. */
 void node_describe(const struct ag_node *n, struct hd_join *join);
 
-/* The processes that were started, as AG_STATUS lists them, without what only the kernel knows
- * (memory, CPU time). */
+/* The started processes as AG_STATUS lists them, without the kernel's values (memory, CPU time). A
+ * new reference. */
 json_t *node_processes(const struct ag_node *n);
 
 #endif

@@ -1,5 +1,4 @@
-/* node_bind.c - HD_BIND: the ports of this node's processes are bound, and its CPUs are dealt to
- * them. */
+/* node_bind.c - HD_BIND: binds the ports of this node's processes, and divides the CPUs. */
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,7 +12,7 @@
 
 /* --- CPUs --- */
 
-/* Threads that compute. A program of the user's may start one for every CPU that it finds. */
+/* The number of computing threads. A user's program may start a thread for each CPU. */
 static unsigned threads_of(const struct ag_node *n, enum role r, int cpus) {
     const char *count = json_string_value(json_object_get(n->spec->train, "trainer_count"));
     int64_t threads = 1;
@@ -42,7 +41,7 @@ static void log_cpus(const struct ag_node *n, const struct node_role *r, int cou
                 count, role_names[r->role], cpus);
 }
 
-/* A machine that does not tell its CPUs leaves the processes where they are. */
+/* If the machine's CPUs can't be read, the processes are not bound. */
 static void deal_cpus(struct ag_node *n, const struct hd_bind *b) {
     struct pd_cpuset may;
     struct pd_cpus cpus;
@@ -87,7 +86,8 @@ static int is_own_address(const char *ip) {
     return fd >= 0;
 }
 
-/* A port for a user's own program has to be free on every address: it may listen on all of them. */
+/* The port of a user's program must be free on every address, because the program may listen on all
+ * of them. */
 static int bind_ports(struct ag_node *n, struct node_role *r, unsigned want, int *from,
                       struct pd_err *err) {
     int users = *n->spec->command[r->role] || r->role == ROLE_TRAINER;
@@ -97,7 +97,7 @@ static int bind_ports(struct ag_node *n, struct node_role *r, unsigned want, int
                         users ? &r->claims[r->n_claims] : NULL, err);
         if (fd < 0) {
             node_close_sockets(r);
-            node_drop_claims(r); /* it may be asked again */
+            node_drop_claims(r); /* the head may ask again */
             return fd;
         }
         r->n_claims += (unsigned)users;

@@ -1,5 +1,4 @@
-/* node_report.c - what this node tells of its processes: to the head when it joins again, and in
- * AG_STATUS. */
+/* node_report.c - reports about this node's processes: to the head in HD_JOIN, and in AG_STATUS. */
 #include "agent/core/msg.h"
 #include "agent/process/node_int.h"
 

@@ -1,5 +1,5 @@
-/* node_role.c - what a role of this node holds (sockets, claims on ports, a process), and letting
- * go of it. */
+/* node_role.c - the resources of a role on this node (sockets, claims on ports, a process) and
+ * their release. */
 #include <stdlib.h>
 #include <unistd.h>
 

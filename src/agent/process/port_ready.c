@@ -1,6 +1,6 @@
-/* port_ready.c - a pserver is ready when its port accepts a connection. That holds for a user's own
- * program, too. The time between two tries grows from 5 ms to 200 ms: a start is noticed at once,
- * and a slow start costs little. */
+/* port_ready.c - a pserver is ready when its port accepts a connection; the same holds for a user's
+ * own program. The time between two tries grows from 5 ms to 200 ms: a fast start is noticed at
+ * once, and a slow start costs little. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static void on_connect(uv_connect_t *req, int status) {
     struct ag_node *n = r->node;
     free(req);
     if (r->probe != tcp)
-        return; /* stopped meanwhile */
+        return; /* port_ready_stop was called meanwhile */
     drop_probe(r);
     if (status)
         return; /* the timer tries again */
@@ -63,8 +63,8 @@ static void on_connect(uv_connect_t *req, int status) {
                wire_put(&wire_hd_ready, &(struct hd_ready){.role = role_names[r->role]}));
 }
 
-/* Where the process listens: our own on the bound address; a user's may have chosen 127.0.0.1
- * (::1), that of the node, or all. */
+/* The address at which the process may listen. Our own pserver listens on the bound address. A
+ * user's program may have chosen 127.0.0.1 (::1), the node's address, or all addresses. */
 static const char *address_to_try(const struct node_role *r) {
     const struct ag_node *n = r->node;
     if (*n->spec->command[r->role])
@@ -106,7 +106,7 @@ static void on_timer(uv_timer_t *t) {
                             &(struct hd_fail){.reason = reason, .role = role_names[r->role]}));
         return;
     }
-    drop_probe(r); /* one that hangs */
+    drop_probe(r); /* the last attempt hangs */
     try_once(r);
     r->ready_wait_ms =
         r->ready_wait_ms * 3 / 2 > LAST_WAIT_MS ? LAST_WAIT_MS : r->ready_wait_ms * 3 / 2;

@@ -1,6 +1,6 @@
-/* proc.c - see proc.h. Started with fork and exec of our own: uv_spawn has no place for the
- * parent-death signal. Between the two only async-signal-safe calls are made, since the pool's
- * threads may hold any lock. */
+/* proc.c - see proc.h. A process is started by fork and exec, because uv_spawn can't set the
+ * parent-death signal. Between fork and exec only async-signal-safe functions are called, because
+ * threads of the pool may hold any lock. */
 #include "agent/process/proc.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ struct proc {
     void *closed_arg;
 };
 
-/* What the child tells before exec took over: the step that failed and errno. */
+/* The child's report of a failure before exec: the failed step and errno. */
 enum start_step { STEP_SETUP, STEP_BIND, STEP_CWD, STEP_EXEC };
 struct trouble {
     int step, errnum;
@@ -45,7 +45,8 @@ static void give_up(int report, enum start_step step) {
     _exit(127);
 }
 
-/* In the child. `fds` are moved above all targets first, so that no target overwrites a source. */
+/* Runs in the child. It first moves `fds` above all target numbers, so that no target overwrites a
+ * source. */
 static void become(const struct proc_command *cmd, int null, int out, int events, int report,
                    pid_t parent) {
     int high[MAX_FDS + 3], base = PROC_FIRST_FD + (int)cmd->n_fds;
@@ -58,7 +59,7 @@ static void become(const struct proc_command *cmd, int null, int out, int events
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) || setpgid(0, 0))
         give_up(report, STEP_SETUP);
-    if (getppid() != parent) /* it died before prctl took effect */
+    if (getppid() != parent) /* the parent died before prctl took effect */
         _exit(127);
     if (report < base && (report = fcntl(report, F_DUPFD_CLOEXEC, base)) < 0)
         _exit(127);
@@ -76,7 +77,8 @@ static void become(const struct proc_command *cmd, int null, int out, int events
     for (unsigned i = 0; i < cmd->n_fds; i++)
         if (dup2(high[3 + i], PROC_FIRST_FD + (int)i) < 0)
             give_up(report, STEP_SETUP);
-    /* The report moves to the first free number, and nothing else of the agent's gets in. */
+    /* The report pipe moves to the first free number. All other descriptors of the agent are
+     * closed. */
     if (report != base && dup3(report, base, O_CLOEXEC) < 0)
         give_up(report, STEP_SETUP);
     report = base;
@@ -106,10 +108,11 @@ static void report_exit(struct proc *p) {
 static void on_alloc(uv_handle_t *h, size_t want, uv_buf_t *buf) {
     struct proc *p = h->data;
     (void)want;
-    *buf = uv_buf_init(p->buf, sizeof p->buf); /* one read at a time, delivered before the next */
+    /* One buffer is enough: each read is delivered before the next. */
+    *buf = uv_buf_init(p->buf, sizeof p->buf);
 }
 
-/* Only whole lines go on: two processes of a node share the stream of events. */
+/* Only whole lines are passed on, because two processes of a node share the stream of events. */
 static void take_events(struct proc *p, const char *s, size_t n) {
     while (n) {
         size_t room = sizeof p->line - p->line_len, k = n < room ? n : room;
@@ -155,8 +158,8 @@ int proc_reaped(struct proc *p, pid_t pid, int status, uint64_t wall_us) {
     p->reaped = 1;
     p->exit_us = wall_us;
     p->status = status;
-    /* What it wrote is in the pipes already; a child it left behind may hold them open for longer.
-     */
+    /* Its output is in the pipes already. A remaining child may hold the pipes open, so the wait
+     * for their end is limited. */
     uv_timer_start(&p->drain, on_drain_late, proc_drained(p) ? 0 : DRAIN_MS, 0);
     return 1;
 }
@@ -193,7 +196,7 @@ static int why_not(const struct proc_command *cmd, const struct trouble *t, stru
     return pd_fail_errno(err, PD_EHOST, t->errnum, "cannot set up a process for %s", cmd->path);
 }
 
-/* 0 once exec took over (the pipe closed without a word). */
+/* 0: exec succeeded, and the pipe was closed without a report. */
 static int wait_exec(int fd, pid_t pid, const struct proc_command *cmd, struct pd_err *err) {
     struct trouble t;
     ssize_t k;
@@ -233,7 +236,7 @@ int proc_start(struct proc **out, uv_loop_t *loop, const struct proc_command *cm
         rc = pd_fail(err, PD_EFAIL, "too many sockets for one process");
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all,
-                    &old); /* a handler that runs in the child would write into the loop's pipe */
+                    &old); /* a signal handler in the child would write into the loop's pipe */
     if (!rc && (pipe2(o, O_CLOEXEC) || pipe2(e, O_CLOEXEC) || pipe2(r, O_CLOEXEC) ||
                 (null = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0 || (pid = fork()) < 0))
         rc = pd_fail_errno(err, PD_EHOST, errno, "cannot start a process");
@@ -251,11 +254,11 @@ int proc_start(struct proc **out, uv_loop_t *loop, const struct proc_command *cm
     if (r[0] >= 0)
         close(r[0]);
     if (!rc && !uv_pipe_open(&p->out, o[0]))
-        o[0] = -1; /* the handle's now */
+        o[0] = -1; /* the handle owns it now */
     if (!rc && o[0] < 0 && !uv_pipe_open(&p->events, e[0]))
         e[0] = -1;
     if (!rc && (o[0] >= 0 || e[0] >= 0)) {
-        kill(pid, SIGKILL); /* our child, not yet reaped: the number is its */
+        kill(pid, SIGKILL); /* not yet reaped, so the pid is still this process's */
         rc = pd_fail(err, PD_EIO, "cannot read the output of %s", cmd->path);
     }
     if (rc) {

@@ -1,7 +1,7 @@
-/* process_end.c - node_end: TERM to every process that descends from the agent (in a stop: first to
- * all but the pserver), KILL after the grace period, and again until none is left. The agent is a
- * sub-reaper. So it has no child exactly when it has no descendant, whatever sessions and process
- * groups the processes made for themselves. */
+/* process_end.c - node_end: sends TERM to every descendant of the agent, and KILL after the grace
+ * period, until no process is left. A stop spares the pserver at first. The agent is a sub-reaper:
+ * it has no descendants exactly when it has no child. That holds even if the processes created
+ * sessions or process groups. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -22,8 +22,8 @@ static int any_child(void) {
     return !(waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) && errno == ECHILD);
 }
 
-/* Without processes the pipes are at their end. If another process holds one, the wait for it is
- * short. */
+/* Without processes the pipes are at their end. If a process outside the tree holds a pipe, the
+ * wait for its end is limited. */
 static int all_reported(const struct ag_node *n) {
     int late = pd_mono_ns() > n->kill_at_ns + PIPE_MS * NS_PER_MS;
     for (int i = 0; i < N_ROLES; i++) {
@@ -45,7 +45,7 @@ static void tell_to_end(const struct ag_node *n) {
     process_tree_signal_below(getpid(), spare, SIGCONT); /* a stopped process does not see TERM */
 }
 
-/* No trainer is left, or has time left. */
+/* Ends the pserver too: no trainer is left, or the trainers' time is over. */
 static void let_server_go(struct ag_node *n, unsigned least_ms) {
     const uint64_t least = pd_mono_ns() + least_ms * NS_PER_MS;
     n->servers_stay = 0;
@@ -60,13 +60,13 @@ static void on_turn(uv_timer_t *t) {
     if (any_child() && now >= n->kill_at_ns)
         process_tree_signal_below(getpid(), n->servers_stay ? server_pid(n) : 0, SIGKILL);
     if (n->servers_stay &&
-        now >= n->kill_at_ns + HEAD_MS * NS_PER_MS) /* the head is out of reach, or late */
+        now >= n->kill_at_ns + HEAD_MS * NS_PER_MS) /* the head can't be reached, or is late */
         let_server_go(n, SERVER_MS);
     process_end_check(n);
 }
 
-/* After the last end the streams are complete. Before a restart they go on, and the processes are
- * forgotten. */
+/* After the final end the log streams are complete. Before a restart they stay open, and the
+ * processes are forgotten. */
 static void complete(struct ag_node *n) {
     if (n->for_restart) {
         n->ending = n->for_restart = 0;
@@ -101,12 +101,12 @@ void process_end_check(struct ag_node *n) {
 static void add_waiter(struct ag_node *n, int for_restart, void (*done)(void *), void *arg) {
     struct end_waiter *w = pd_malloc(sizeof *w);
     if (!w)
-        return; /* the processes still end; only nobody is told */
+        return; /* the processes still end, but `done` is not called */
     *w = (struct end_waiter){done, arg, for_restart, n->waiters};
     n->waiters = w;
 }
 
-/* A shorter grace than the one that runs counts. */
+/* If an end is in progress, the shorter grace period counts. */
 static void begin_end(struct ag_node *n, unsigned grace_ms, int for_restart, int servers_stay) {
     uint64_t kill_at = pd_mono_ns() + grace_ms * NS_PER_MS;
     if (!n->ending || kill_at < n->kill_at_ns)
@@ -128,7 +128,7 @@ static void end_all(struct ag_node *n, unsigned grace_ms, int for_restart) {
         let_server_go(n, grace_ms ? SERVER_MS : 0);
 }
 
-/* Without a grace period, a pserver or trainers there is no order to keep. */
+/* Without a grace period, a pserver or trainers, the order does not matter. */
 static void end_trainers_first(struct ag_node *n, unsigned grace_ms) {
     const pid_t server = server_pid(n);
     if (!grace_ms || !server || !n->spec->roles.n[ROLE_TRAINER]) {

@@ -26,14 +26,14 @@ enum { ENVIRON_MAX = 4 << 20, TURN_MS = 20, UNKILLABLE_MS = 2000 };
 struct process_entry {
     pid_t pid, ppid;
     char state;
-    unsigned long long start;      /* ticks since boot: with the number it names one process */
+    unsigned long long start;      /* ticks since boot; start and pid identify a process */
     unsigned long long user, sys;  /* ticks of processor time */
-    long long kids_user, kids_sys; /* of children that were waited for */
+    long long kids_user, kids_sys; /* the same, of children that were waited for */
     long threads, rss_pages;
     int below;
 };
 
-/* "pid (comm) state ppid ..."; comm may hold anything, so the last ')' ends it. */
+/* "pid (comm) state ppid ...". comm may contain any character, so the last ')' ends it. */
 static int read_stat(pid_t pid, struct process_entry *e) {
     char path[40], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -91,8 +91,8 @@ static int by_pid(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Mark what descends from `top`, but not from or through `spare` (0: nobody): repeat until nothing
- * changes, since pids need not grow downwards. */
+/* Marks the descendants of `top`, without `spare` (0: none) and its descendants. The loop repeats
+ * until nothing changes, because a child's pid may be lower than its parent's. */
 static void mark_below(struct process_entry *v, size_t n, pid_t top, pid_t spare) {
     qsort(v, n, sizeof *v, by_pid);
     for (int changed = 1; changed;) {
@@ -108,7 +108,7 @@ static void mark_below(struct process_entry *v, size_t n, pid_t top, pid_t spare
     }
 }
 
-/* Through a pidfd, and only if the process behind it is still the one that was listed. */
+/* Sends the signal through a pidfd, and only if the pid still belongs to the listed process. */
 static int signal_one(const struct process_entry *e, int sig) {
     struct process_entry now;
     int fd = (int)syscall(SYS_pidfd_open, e->pid, 0);
@@ -205,8 +205,8 @@ uint64_t process_tree_start_ticks(pid_t pid) {
     return pid <= 0 || read_stat(pid, &e) || e.state == 'Z' ? 0 : e.start;
 }
 
-/* What the kernel shows of another user's process, or of one that may not be looked at, belongs to
- * root. */
+/* In /proc, the files of another user's process do not belong to us, and those of a protected
+ * process belong to root. */
 static int is_ours(pid_t pid) {
     char path[40];
     struct stat st;
@@ -220,7 +220,7 @@ static int has_marks(pid_t pid, const char *const *marks, int n_marks) {
     int found = 0;
     snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
     pd_buf_init(&b);
-    if (!pd_read_file(path, ENVIRON_MAX, &b, NULL)) /* a NUL follows the last byte */
+    if (!pd_read_file(path, ENVIRON_MAX, &b, NULL)) /* pd_read_file adds a NUL */
         for (int i = 0; i < n_marks; i++)
             for (const char *s = (char *)b.data, *end = s + b.len; s < end; s += strlen(s) + 1)
                 if (!strcmp(s, marks[i])) {
