@@ -46,7 +46,7 @@ CFLAGS_ALL += $(BLAS_CFLAGS)
 # Static archives by name: the node programs must run on any Linux of this architecture.
 A = $(firstword $(wildcard $(libdir)/lib$(1).a /usr/lib/*/lib$(1).a))
 UV_A := $(firstword $(wildcard $(libdir)/libuv_a.a $(libdir)/libuv.a))
-NODE_LIBS   = $(UV_A) $(call A,inih) $(call A,sodium) $(call A,jansson) $(call A,archive) $(call A,zstd) $(call A,z) -lpthread -ldl -lm
+NODE_LIBS   = $(UV_A) $(call A,inih) $(call A,sodium) $(call A,jansson) $(call A,zstd) $(call A,z) -lpthread -ldl -lm
 CLIENT_LIBS = $(shell $(PKG) --libs libssh libuv libsodium jansson libarchive libzstd zlib INIReader 2>/dev/null | sed 's/-lINIReader//') \
     -linih -lpthread -lm
 

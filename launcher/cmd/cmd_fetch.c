@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "launcher/dispatch/package.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/job/outputs.h"
@@ -14,45 +13,47 @@ struct fetch_cmd {
     const struct found_job *job;
     int logs, json;
     int n_with_outputs;
+    uint64_t bytes; /* that came over the links */
 };
 
 static void fetch_dir(struct ask_all_node *n, const char *dir);
 
-static void on_transfer(struct ask_all_node *n, const char *dir, int missing, const char *skipped,
+static void on_transfer(struct ask_all_node *n, const char *dir, const struct package_fetched *r,
                         const struct pd_err *err) {
     struct fetch_cmd *f = n->g->arg;
     struct pd_err e = {0};
-    if (*skipped)
-        fprintf(stderr, "paddlectl: %s: %s: %s\n", n->host->label, dir, skipped);
+    f->bytes += r->bytes;
+    if (*r->skipped)
+        fprintf(stderr, "paddlectl: %s: %s: %s\n", n->host->label, dir, r->skipped);
     if (err) {
         e = *err;
         pd_err_prefix(&e, "fetching %s", dir);
         ask_all_fail(n, &e);
         return;
     }
-    f->n_with_outputs += !missing && !strcmp(dir, "output");
+    f->n_with_outputs += !r->missing && !strcmp(dir, "output");
     if (f->logs && !strcmp(dir, "output"))
         fetch_dir(n, "log");
     else
         ask_all_done(n);
 }
 
-static void on_outputs(void *arg, int missing, const char *skipped, const struct pd_err *err) {
-    on_transfer(arg, "output", missing, skipped, err);
+static void on_outputs(void *arg, const struct package_fetched *r, const struct pd_err *err) {
+    on_transfer(arg, "output", r, err);
 }
 
-static void on_logs(void *arg, int missing, const char *skipped, const struct pd_err *err) {
-    on_transfer(arg, "log", missing, skipped, err);
+static void on_logs(void *arg, const struct package_fetched *r, const struct pd_err *err) {
+    on_transfer(arg, "log", r, err);
 }
 
 static void fetch_dir(struct ask_all_node *n, const char *dir) {
-    const struct fetch_cmd *f = n->g->arg;
+    struct fetch_cmd *f = n->g->arg;
     int logs = !strcmp(dir, "log"), id = f->job->host[n->id].node;
     struct pd_err err = {0};
     if (id < 0)
         pd_fail(&err, PD_EHOST, "the host does not know its node id in %s", f->job->id);
-    else if (package_fetch(n->link, &n->g->c->loop, dir, logs ? f->out.logs_aside : f->out.aside,
-                           id, logs ? on_logs : on_outputs, n))
+    else if (package_fetch(&f->out.fetches, n->link, &n->g->c->loop, dir, id,
+                           logs ? on_logs : on_outputs, n))
         pd_fail(&err, PD_EIO, "cannot write below %.600s", f->out.aside);
     if (err.code)
         ask_all_fail(n, &err);
@@ -70,9 +71,10 @@ static int report(const struct ask_all *g, const struct fetch_cmd *f, int n_rena
             json_array_append_new(hosts, json_string(g->nodes[i].host->label));
     }
     if (f->json)
-        return cmd_print_json(json_pack("{s:s, s:s, s:s, s:b, s:i, s:o, s:o}", "job", f->job->id,
-                                        "state", f->job->state, "path", f->out.dir, "logs", f->logs,
-                                        "renamed", n_renamed, "fetched", hosts, "failed", bad));
+        return cmd_print_json(json_pack("{s:s, s:s, s:s, s:b, s:i, s:I, s:o, s:o}", "job",
+                                        f->job->id, "state", f->job->state, "path", f->out.dir,
+                                        "logs", f->logs, "renamed", n_renamed, "bytes",
+                                        (json_int_t)f->bytes, "fetched", hosts, "failed", bad));
     json_decref(hosts);
     json_decref(bad);
     if (n_renamed)
@@ -128,7 +130,7 @@ static int fetch(void *arg, const struct pd_options *o, const char *want, struct
     if (rc == PD_ENOENT && bad) /* the job may be on an unreachable host */
         err->code = PD_EHOST;
     ask_all_release(
-        &g); /* before the outputs are dropped: ends unpacking that is still under way */
+        &g); /* before the outputs are dropped: ends turns of work that are still under way */
     if (*f->out.aside)
         outputs_drop(&f->out);
     find_release(&found);
@@ -150,8 +152,9 @@ int cmd_fetch(int argc, char **argv) {
                  "Copies the outputs of a job to output/<job id>, from any machine, also while the "
                  "job runs and after it failed or was stopped. Without JOB: the only running job, "
                  "else the newest job.",
-        .about = "Files of an earlier fetch are replaced, all other files stay. output/latest then "
-                 "points at this job.\n",
+        .about =
+            "Only what an earlier fetch has not copied yet travels. Its files are replaced, all "
+            "other files stay. output/latest then points at this job.\n",
         .examples =
             "paddlectl fetch\tthe outputs of the newest job\n"
             "paddlectl fetch --log ab12\toutputs and logs of the job whose id ends with ab12\n",

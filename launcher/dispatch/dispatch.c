@@ -43,6 +43,16 @@ static void on_drain(struct link *l, void *arg) {
             feed_send(n->m[i].taker);
 }
 
+static void send_records(void *arg, const struct pd_bytes *parts, size_t n) {
+    const struct dispatch_member *m = arg;
+    link_send_parts(m->d->nodes[m->node].l, WIRE_DS_OBJECT, m->req, parts, n);
+}
+
+static size_t unsent_bytes(void *arg) {
+    const struct dispatch_member *m = arg;
+    return link_queued(m->d->nodes[m->node].l);
+}
+
 /* The link ignores silence while it has a drain callback (link_keep.c): remove the callback when
  * the link carries no package. */
 static void stop_taking_here(struct dispatch_member *m) {
@@ -57,6 +67,7 @@ static void stop_taking_here(struct dispatch_member *m) {
 }
 
 static void tell_source(struct dispatch *d, struct dispatch_member *m, int source) {
+    static const struct feed_io io = {send_records, unsent_bytes};
     struct dnode *n = &d->nodes[m->node], *s = source >= 0 ? &d->nodes[source] : NULL;
     struct pd_err err = {0};
     json_t *body;
@@ -69,7 +80,7 @@ static void tell_source(struct dispatch *d, struct dispatch_member *m, int sourc
         if (m->taker)
             feed_stop(m->taker);
         else
-            m->taker = feed_taker_new(d->packages[m->package].feed, n->l, m->req);
+            m->taker = feed_taker_new(d->packages[m->package].feed, &io, m);
         body = json_pack("{s:b}", "launcher", 1);
         link_on_drain(n->l, on_drain, n);
         if (!m->taker) {

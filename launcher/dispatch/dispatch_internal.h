@@ -4,10 +4,10 @@
 #define LAUNCHER_DISPATCH_INTERNAL_H
 
 #include "launcher/dispatch/dispatch.h"
-#include "launcher/dispatch/feed.h"
 #include "launcher/link/relay_plan.h"
+#include "pack/scan/feed.h"
 
-enum { DISPATCH_NAME_MAX = 100 };
+enum { DISPATCH_NAME_MAX = 100, FEED_CACHE = 48 << 20 };
 
 enum member_state { OFF, ASKED, LACKS, DONE };
 

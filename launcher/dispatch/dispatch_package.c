@@ -32,7 +32,7 @@ static int can_be_fed(struct dpackage *p) {
     struct dispatch *d = p->d;
     int relayed = d->c.relay && !p->is_parts;
     if (!p->err.code && (!(p->feed = feed_new(d->c.loop, p->scan, relayed && d->c.n_nodes > 1,
-                                              on_feed_failed, p)) ||
+                                              FEED_CACHE, on_feed_failed, p)) ||
                          !(p->plan = relay_plan_new(d->c.n_nodes, relayed))))
         pd_oom(&p->err, "a package");
     if (p->err.code) {

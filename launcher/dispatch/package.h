@@ -1,16 +1,45 @@
-/* package.h - the packages of outputs that come back from the nodes, and what becomes of them here.
- * (What goes to the nodes: launcher/dispatch.) */
+/* package.h - the folders that come back from the nodes, and what becomes of them here. (What goes
+ * to the nodes: launcher/dispatch.) */
 #ifndef LAUNCHER_PACKAGE_H
 #define LAUNCHER_PACKAGE_H
 
-#include "launcher/link/link.h"
-#include "pack/pack.h"
+#include <limits.h>
 
-/* A folder of the node's job, fetched below `aside` ("<aside>/node-<id>") and verified. `done`
- * comes once; `err` is NULL or the failure; `missing`: the node has no such folder. */
-typedef void (*fetch_done)(void *arg, int missing, const char *skipped, const struct pd_err *err);
-int package_fetch(struct link *l, uv_loop_t *loop, const char *dir, const char *aside, int node,
-                  fetch_done done, void *arg);
+#include "launcher/link/link.h"
+
+/* The fetches of one job's folders:
+ *
+ *     <aside>/node-<id>         "output" of a node
+ *     <aside>/logs/node-<id>    "log" of a node
+ *     <into>/                   where they go later, and an earlier fetch may have put them: what
+ *                               its files have already does not travel again
+ *
+ * PACKAGE_FETCHES of them run at a time, which bounds memory and open files. */
+enum { PACKAGE_FETCHES = 16 };
+struct package_fetch;
+struct package_fetches {
+    char aside[PATH_MAX], into[PATH_MAX];
+    unsigned n_active;
+    struct package_fetch *waiting;
+};
+
+/* `aside` exists. PD_EIO. */
+int package_fetches_init(struct package_fetches *all, const char *aside, const char *into,
+                         struct pd_err *err);
+
+struct package_fetched {
+    int missing;       /* the node has no such folder */
+    uint64_t bytes;    /* of objects, as they came over the link */
+    char skipped[300]; /* what could not travel; "" */
+};
+/* Fetches folder `dir` of the node's job. Every object is compared with its hash, and the folder
+ * appears when it is complete. `done` comes once, on the loop's thread; `err` is NULL or the
+ * failure. If the link closes, a thread may still write below `aside` until the loop is idle.
+ * PD_EIO, PD_ENOMEM: it will not come. */
+typedef void (*package_fetch_done)(void *arg, const struct package_fetched *r,
+                                   const struct pd_err *err);
+int package_fetch(struct package_fetches *all, struct link *l, uv_loop_t *loop, const char *dir,
+                  int node, package_fetch_done done, void *arg);
 
 /* Move the entries of <aside>/node-0, node-1, ... into `target`, in this order. Folders merge; of
  * two different files with one name the later gets the name "<name>.node-<id>", and *n_renamed

@@ -1,209 +1,283 @@
-/* package_fetch.c - folders that come back from the nodes, and their merging into one. */
-#include <dirent.h>
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
+/* package_fetch.c - a folder that comes back from a node: docs/protocol.md, "Fetching".
+ *
+ *     AG_FETCH: root ─┐
+ *     DS_OBJECT ──────┴─▶ turns of work on a thread of the pool ─▶ DS_NEED ... DS_END
+ *
+ * A turn checks and writes what came since the last one; while `busy` it owns struct fetch_work. A
+ * new root, of a folder that changed meanwhile, takes over what the one before had.
+ */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "launcher/dispatch/package.h"
+#include "pack/object/manifest.h"
+#include "pack/store/assemble.h"
 
-enum { FETCH_PATIENCE_MS = 120000 };
+enum {
+    PATIENCE_MS = 120000, /* for the first sign of the node */
+    STEP_MS = 20,
+    WINDOW = 2 << 20,  /* bytes asked for; more by what one leaf of the manifest names */
+    UNREAD = 64 << 20, /* bytes that wait for the next turn, at most */
+    NEED_MAX = 2048,   /* ids of a message */
+    ROUNDS_MAX = 16,
+};
 
-struct fetch {
-    struct pack_spool *spool;
-    char target[PATH_MAX], sha256[65], skipped[300];
-    uint64_t bytes;
-    uv_work_t work;
-    fetch_done done;
-    void *arg;
+struct fetch_work {
+    const char *aside;
+    char target[PATH_MAX], old[PATH_MAX], suffix[32];
+    uint8_t root[MANIFEST_ROOT_MAX]; /* a new one, if root_n is not 0 */
+    size_t root_n;
+    struct pd_buf records;
+    struct store *st;
+    struct assemble *a;
+    struct object_codec *codec;
+    /* results */
+    int more, complete;
+    struct object_id need[NEED_MAX];
+    size_t n_need;
     struct pd_err err;
 };
 
-static void fetch_end(struct fetch *f, int missing, const struct pd_err *err) {
-    f->done(f->arg, missing, f->skipped, err);
-    pack_spool_free(f->spool);
-    free(f);
-}
-
-static void unpack(uv_work_t *w) { /* on a thread of the pool */
-    struct fetch *f = w->data;
-    struct pack_result res;
-    if (!pack_spool_verify(f->spool, f->sha256, f->bytes, &f->err))
-        pack_spool_extract(f->spool, f->target, NULL, &res, &f->err);
-}
-
-static void on_unpacked(uv_work_t *w, int status) {
-    struct fetch *f = w->data;
-    if (status)
-        pd_fail(&f->err, PD_ECANCELED, "unpacking was cancelled");
-    fetch_end(f, 0, f->err.code ? &f->err : NULL);
-}
-
-static void note_end(struct fetch *f, json_t *body) {
-    const char *hash = json_string_value(json_object_get(body, "sha256"));
-    const char *first = json_string_value(json_object_get(body, "first_skipped"));
-    json_int_t n = json_integer_value(json_object_get(body, "skipped"));
-    pd_fmt(f->sha256, sizeof f->sha256, "%.64s", hash ? hash : "");
-    f->bytes = (uint64_t)json_integer_value(json_object_get(body, "bytes"));
-    if (n > 0)
-        pd_fmt(f->skipped, sizeof f->skipped, "%lld entries could not travel, the first: %.200s",
-               (long long)n, first ? first : "?");
-}
-
-static int on_piece(struct link *l, const struct wire_frame *f, json_t *body,
-                    const struct pd_err *err, void *arg) {
-    struct fetch *t = arg;
-    uv_loop_t *loop = t->work.data;
-    (void)l;
-    if (err) {
-        fetch_end(t, 0, err);
-        return 1;
-    }
-    if (f->type == WIRE_AG_PKG_BEGIN) {
-        if (!json_is_true(json_object_get(body, "missing")))
-            return 0;
-        /* The END of a missing folder may or may not follow; nothing hangs on it. */
-        fetch_end(t, 1, NULL);
-        return 1;
-    }
-    if (f->type == WIRE_AG_PKG_DATA && f->n_sec > 1) {
-        if (!t->err.code && pack_spool_write(t->spool, f->sec[1], f->len[1], &t->err)) {
-            fetch_end(t, 0, &t->err);
-            return 1;
-        }
-        return 0;
-    }
-    if (f->type != WIRE_AG_PKG_END)
-        return 0;
-    note_end(t, body);
-    t->work.data = t;
-    int rc = uv_queue_work(loop, &t->work, unpack, on_unpacked);
-    if (rc) {
-        pd_fail(&t->err, PD_EFAIL, "cannot start a thread: %s", uv_strerror(rc));
-        fetch_end(t, 0, &t->err);
-    }
-    return 1;
-}
-
-int package_fetch(struct link *l, uv_loop_t *loop, const char *dir, const char *aside, int node,
-                  fetch_done done, void *arg) {
-    struct fetch *f = pd_calloc(1, sizeof *f);
-    if (!f)
-        return PD_ENOMEM;
-    f->done = done;
-    f->arg = arg;
-    f->work.data = loop;
-    if (pd_fmt(f->target, sizeof f->target, "%s/node-%d", aside, node) ||
-        pack_spool_new(&f->spool, aside, &f->err) ||
-        link_request(l, WIRE_AG_FETCH, json_pack("{s:s}", "dir", dir), NULL, 0, FETCH_PATIENCE_MS,
-                     "fetching outputs", on_piece, f)) {
-        pack_spool_free(f->spool);
-        free(f);
-        return PD_EIO;
-    }
-    return 0;
-}
-
-/* --- merging --- */
-
-static int same_file(const char *a, const char *b) {
-    char x[4096], y[4096];
-    FILE *f = fopen(a, "re"), *g = fopen(b, "re");
-    int same = f && g;
-    while (same) {
-        size_t n = fread(x, 1, sizeof x, f), m = fread(y, 1, sizeof y, g);
-        same = n == m && !memcmp(x, y, n);
-        if (n < sizeof x)
-            break;
-    }
-    if (f)
-        fclose(f);
-    if (g)
-        fclose(g);
-    return same;
-}
-
-/* `one` for each entry of a folder: its path, and the same name in `to`. */
-static int each_entry(const char *from, const char *to,
-                      int (*one)(void *arg, const char *from, const char *to, struct pd_err *err),
-                      void *arg, struct pd_err *err) {
-    DIR *d = opendir(from);
-    struct dirent *e;
-    int rc = d ? 0 : pd_fail_errno(err, PD_EIO, errno, "cannot read %s", from);
-    while (!rc && (e = readdir(d))) {
-        char a[PATH_MAX], b[PATH_MAX];
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-            continue;
-        if (pd_fmt(a, sizeof a, "%s/%s", from, e->d_name) ||
-            pd_fmt(b, sizeof b, "%s/%s", to, e->d_name))
-            rc = pd_fail(err, PD_EIO, "path too long: %s/%s", from, e->d_name);
-        else
-            rc = one(arg, a, b, err);
-    }
-    if (d)
-        closedir(d);
-    return rc;
-}
-
-struct merge {
-    int node;
-    int *n_renamed;
+struct package_fetch {
+    struct package_fetches *all;
+    struct package_fetch *next; /* in `waiting` */
+    struct link *l;
+    uv_loop_t *loop;
+    uint64_t req;
+    int round;
+    int busy, active;
+    int ended;                       /* DS_END was sent */
+    int complete, over;              /* over: `done` was called */
+    struct pd_err err;               /* of this end */
+    uint8_t root[MANIFEST_ROOT_MAX]; /* for the next turn */
+    size_t root_n;
+    struct pd_buf in;
+    uv_work_t work;
+    struct fetch_work w;
+    struct package_fetched res;
+    package_fetch_done done;
+    void *arg;
 };
 
-static int merge_one(void *arg, const char *from, const char *to, struct pd_err *err) {
-    const struct merge *m = arg;
-    struct stat a, b;
-    char other[PATH_MAX];
-    if (lstat(from, &a))
-        return pd_fail_errno(err, PD_EIO, errno, "cannot read %s", from);
-    if (lstat(to, &b))
-        return rename(from, to)
-                   ? pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", from, to)
-                   : 0;
-    if (S_ISDIR(a.st_mode) && S_ISDIR(b.st_mode))
-        return each_entry(from, to, merge_one, arg, err);
-    if (S_ISREG(a.st_mode) && S_ISREG(b.st_mode) && a.st_size == b.st_size && same_file(from, to))
+/* --- a turn of work --- */
+
+static void begin_round(struct fetch_work *w) {
+    const struct assemble_opts o = {.root = w->aside,
+                                    .target = w->target,
+                                    .window = WINDOW,
+                                    .old = *w->old ? w->old : NULL,
+                                    .old_suffix = w->suffix,
+                                    .before = w->a};
+    w->a = NULL;
+    if (!w->codec && !(w->codec = object_codec_new()))
+        pd_oom(&w->err, "a folder that arrives");
+    if (!w->err.code && !w->st)
+        store_open(&w->st, w->aside, &w->err);
+    if (w->err.code)
+        assemble_free(o.before);
+    else
+        assemble_new(&w->a, w->st, &o, w->root, w->root_n, &w->err);
+}
+
+static void put_records(struct fetch_work *w) {
+    const uint8_t *p = w->records.data, *end = p + w->records.len, *raw[OBJECT_BATCH];
+    struct object_record r[OBJECT_BATCH];
+    int rc = 1;
+    while (rc == 1) {
+        size_t n = 0;
+        while (n < OBJECT_BATCH && (rc = object_next(&p, end, &r[n], &w->err)) == 1)
+            n++;
+        if (rc < 0 || object_decode_all(w->codec, r, n, raw, &w->err))
+            return;
+        for (size_t i = 0; i < n; i++)
+            if (assemble_put(w->a, &r[i].id, raw[i], r[i].raw_len, &w->err))
+                return;
+    }
+}
+
+static void run_turn(uv_work_t *work) {
+    struct fetch_work *w = &((struct package_fetch *)work->data)->w;
+    w->n_need = 0;
+    w->more = 0;
+    if (w->records.len && w->a)
+        put_records(w);
+    if (w->root_n && !w->err.code)
+        begin_round(w);
+    if (w->err.code || (w->more = assemble_step(w->a, STEP_MS, &w->err)) < 0)
+        return;
+    w->n_need = assemble_need(w->a, w->need, NEED_MAX);
+    if (assemble_complete(w->a))
+        w->complete = !assemble_finish(w->a, &w->err);
+}
+
+/* --- the loop --- */
+
+static void start_waiting(struct package_fetches *all);
+
+static void release(struct package_fetch *f) {
+    struct package_fetches *all = f->all;
+    struct package_fetch **p = &all->waiting;
+    while (*p && *p != f)
+        p = &(*p)->next;
+    if (*p)
+        *p = f->next;
+    all->n_active -= (unsigned)f->active;
+    assemble_free(f->w.a);
+    store_close(f->w.st);
+    object_codec_free(f->w.codec);
+    pd_buf_release(&f->w.records);
+    pd_buf_release(&f->in);
+    free(f);
+    start_waiting(all);
+}
+
+/* `err` is what became of the link or the node: a failure of this end came first. */
+static void finish(struct package_fetch *f, const struct pd_err *err) {
+    pd_fail(&f->err, err ? err->code : PD_EPROTO, "%s",
+            err ? err->msg : "the node ended the transfer");
+    f->over = 1;
+    f->done(f->arg, &f->res, f->complete || f->res.missing ? NULL : &f->err);
+    if (!f->busy)
+        release(f);
+}
+
+/* The node's answer is the last of this request. */
+static void say_end(struct package_fetch *f) {
+    f->ended = 1;
+    link_send(f->l, WIRE_DS_END, f->req, json_object(), NULL, 0);
+}
+
+static void next_turn(struct package_fetch *f);
+
+static void on_turn(uv_work_t *work, int status) {
+    struct package_fetch *f = work->data;
+    f->busy = 0;
+    if (f->over) {
+        if (f->w.complete) /* nobody knows of it: the folder may be fetched again */
+            pd_rm_tree(f->w.target, NULL);
+        release(f);
+        return;
+    }
+    f->err = f->w.err;
+    f->complete = f->w.complete;
+    if (status)
+        pd_fail(&f->err, PD_ECANCELED, "fetching was cancelled");
+    if (f->w.n_need && !f->err.code)
+        link_send(f->l, WIRE_DS_NEED, f->req, json_pack("{s:i}", "round", f->round), f->w.need,
+                  f->w.n_need * OBJECT_ID);
+    if (f->err.code || f->complete)
+        say_end(f);
+    else
+        next_turn(f);
+}
+
+static void next_turn(struct package_fetch *f) {
+    struct pd_buf empty = f->w.records;
+    if (f->busy || f->ended || !f->active || !(f->root_n || f->in.len || f->w.more))
+        return;
+    pd_buf_clear(&empty);
+    f->w.records = f->in;
+    f->in = empty;
+    memcpy(f->w.root, f->root, f->w.root_n = f->root_n);
+    f->root_n = 0;
+    int rc = uv_queue_work(f->loop, &f->work, run_turn, on_turn);
+    f->busy = !rc;
+    if (rc) {
+        pd_fail(&f->err, PD_EFAIL, "cannot start a thread: %s", uv_strerror(rc));
+        say_end(f);
+    }
+}
+
+static void start_waiting(struct package_fetches *all) {
+    while (all->waiting && all->n_active < PACKAGE_FETCHES) {
+        struct package_fetch *f = all->waiting;
+        all->waiting = f->next;
+        all->n_active++;
+        f->active = 1;
+        next_turn(f);
+    }
+}
+
+static void take_root(struct package_fetch *f, const struct wire_frame *frame, const json_t *body) {
+    const char *first = json_string_value(json_object_get(body, "first_skipped"));
+    json_int_t n = json_integer_value(json_object_get(body, "skipped"));
+    if (json_integer_value(json_object_get(body, "round")) != ++f->round || f->round > ROUNDS_MAX)
+        pd_fail(&f->err, PD_EPROTO, "the node sent a folder out of order");
+    if (n > 0)
+        pd_fmt(f->res.skipped, sizeof f->res.skipped,
+               "%lld entries could not travel, the first: %.200s", (long long)n,
+               first ? first : "?");
+    memcpy(f->root, frame->sec[1], f->root_n = frame->len[1]);
+    if (f->round == 1) {
+        struct package_fetch **p = &f->all->waiting;
+        while (*p)
+            p = &(*p)->next;
+        *p = f;
+        start_waiting(f->all);
+    }
+}
+
+static int on_frame(struct link *l, const struct wire_frame *frame, json_t *body,
+                    const struct pd_err *err, void *arg) {
+    struct package_fetch *f = arg;
+    size_t n = frame && frame->n_sec > 1 ? frame->len[1] : 0;
+    (void)l;
+    f->res.missing = !err && !f->round && json_is_true(json_object_get(body, "missing"));
+    if (err || f->res.missing || frame->type == WIRE_DS_END) {
+        finish(f, err);
+        return 1;
+    }
+    if (f->ended)
         return 0;
-    if (pd_fmt(other, sizeof other, "%s.node-%d", to, m->node) || rename(from, other))
-        return pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", from, other);
-    ++*m->n_renamed;
+    if (frame->type == WIRE_AG_FETCH && n && n <= MANIFEST_ROOT_MAX)
+        take_root(f, frame, body);
+    else if (frame->type == WIRE_DS_OBJECT && f->round) {
+        f->res.bytes += n;
+        pd_put(&f->in, frame->sec[1], n);
+        if (f->in.failed)
+            pd_oom(&f->err, "objects that arrive");
+        else if (f->in.len > UNREAD)
+            pd_fail(&f->err, PD_EPROTO, "the node sends more than was asked for");
+    }
+    if (f->err.code) {
+        finish(f, NULL);
+        return 1;
+    }
+    next_turn(f);
     return 0;
 }
 
-int package_merge(const char *aside, int n_nodes, const char *target, int *n_renamed,
-                  struct pd_err *err) {
-    *n_renamed = 0;
-    int rc = pd_mkdirs(target, 0755, err);
-    for (int i = 0; !rc && i < n_nodes; i++) {
-        char from[PATH_MAX];
-        struct stat st;
-        if (pd_fmt(from, sizeof from, "%s/node-%d", aside, i))
-            return pd_fail(err, PD_EIO, "path too long: %s", aside);
-        if (!lstat(from, &st))
-            rc = each_entry(from, target, merge_one, &(struct merge){i, n_renamed}, err);
+int package_fetches_init(struct package_fetches *all, const char *aside, const char *into,
+                         struct pd_err *err) {
+    *all = (struct package_fetches){.n_active = 0};
+    if (!realpath(into, all->into)) /* nothing was fetched before */
+        *all->into = 0;
+    return realpath(aside, all->aside) ? 0 : pd_fail(err, PD_EIO, "cannot find %.600s", aside);
+}
+
+int package_fetch(struct package_fetches *all, struct link *l, uv_loop_t *loop, const char *dir,
+                  int node, package_fetch_done done, void *arg) {
+    struct package_fetch *f = pd_calloc(1, sizeof *f);
+    int logs = !strcmp(dir, "log");
+    if (!f)
+        return PD_ENOMEM;
+    *f = (struct package_fetch){.all = all, .l = l, .loop = loop, .done = done, .arg = arg};
+    f->work.data = f;
+    f->w.aside = all->aside;
+    pd_buf_init(&f->in);
+    pd_buf_init(&f->w.records);
+    if (!pd_fmt(f->w.target, sizeof f->w.target, "%s/%snode-%d", all->aside, logs ? "logs/" : "",
+                node) &&
+        !pd_fmt(f->w.suffix, sizeof f->w.suffix, "%s%d", ".node-", node) &&
+        !(*all->into && (logs ? pd_fmt(f->w.old, sizeof f->w.old, "%s/log/node-%d", all->into, node)
+                              : pd_fmt(f->w.old, sizeof f->w.old, "%s", all->into))) &&
+        (f->req = link_expect(l, WIRE_AG_FETCH, PATIENCE_MS, "fetching outputs", on_frame, f))) {
+        link_send(l, WIRE_AG_FETCH, f->req, json_pack("{s:s}", "dir", dir), NULL, 0);
+        return 0;
     }
-    return rc;
-}
-
-static int overlay_one(void *arg, const char *from, const char *to, struct pd_err *err) {
-    struct stat a, b;
-    if (lstat(from, &a))
-        return pd_fail_errno(err, PD_EIO, errno, "cannot read %s", from);
-    int there = !lstat(to, &b);
-    if (there && S_ISDIR(a.st_mode) && S_ISDIR(b.st_mode))
-        return each_entry(from, to, overlay_one, arg, err);
-    if (there && (S_ISDIR(a.st_mode) || S_ISDIR(b.st_mode))) /* one is a folder, the other is not */
-        pd_rm_tree(to, NULL);
-    return rename(from, to) ? pd_fail_errno(err, PD_EIO, errno, "cannot move %s to %s", from, to)
-                            : 0;
-}
-
-int package_overlay(const char *from, const char *to, struct pd_err *err) {
-    return each_entry(from, to, overlay_one, NULL, err);
+    free(f);
+    return PD_EIO;
 }

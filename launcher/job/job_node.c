@@ -269,11 +269,10 @@ static void enter_drain(struct job_node *n) {
         node_enter(n, NODE_DRAINED);
 }
 
-static void on_fetched(void *arg, int missing, const char *skipped, const struct pd_err *err) {
+static void on_fetched(void *arg, const struct package_fetched *r, const struct pd_err *err) {
     struct job_node *n = arg;
-    (void)missing; /* a node without outputs has not failed */
-    if (*skipped)
-        watch_print(n->job, "%s: outputs: %s", n->host->label, skipped);
+    if (*r->skipped)
+        watch_print(n->job, "%s: outputs: %s", n->host->label, r->skipped);
     if (n->step != NODE_FETCH)
         return;
     if (err) {
@@ -287,7 +286,7 @@ static void on_fetched(void *arg, int missing, const char *skipped, const struct
 
 static void enter_fetch(struct job_node *n) {
     struct pd_err err = {0};
-    if (package_fetch(n->link, &n->job->c.loop, "output", n->job->out.aside, n->id, on_fetched,
+    if (package_fetch(&n->job->out.fetches, n->link, &n->job->c.loop, "output", n->id, on_fetched,
                       n)) {
         pd_fail(&err, PD_EIO, "cannot write below %.600s", n->job->out.dir);
         node_fail(n, &err);

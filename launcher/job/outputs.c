@@ -14,7 +14,6 @@
 
 #include "base/fs.h"
 #include "base/str.h"
-#include "launcher/dispatch/package.h"
 #include "model/model.h"
 
 enum { LOCK_TRIES = 10, MANIFEST_MAX = 256 << 20 };
@@ -82,7 +81,8 @@ int outputs_begin(struct outputs *o, struct pd_err *err) {
             mine.st_dev == there.st_dev) {
             o->lock = fd; /* file systems without locks (old NFS): continue without the lock */
             clear(o->aside);
-            return pd_mkdirs(o->logs_aside, 0755, err);
+            rc = pd_mkdirs(o->logs_aside, 0755, err);
+            return rc ? rc : package_fetches_init(&o->fetches, o->aside, o->dir, err);
         }
         close(fd);
     }

@@ -9,10 +9,12 @@
 #define LAUNCHER_OUTPUTS_H
 
 #include "base/err.h"
+#include "launcher/dispatch/package.h"
 
 struct outputs {
     char root[4096], id[64], dir[4200], aside[4200], logs_aside[4300];
     int lock; /* open folder `aside`, locked between begin and drop; else -1 */
+    struct package_fetches fetches; /* since begin: into aside, for `dir` */
 };
 
 /* Compute the paths; creates nothing. `where` names the option in messages. */

@@ -144,7 +144,7 @@ static int put_frame(struct link *l, unsigned type, uint64_t req, const char *te
     return rc;
 }
 
-int link_send_parts(struct link *l, unsigned type, uint64_t req, const struct link_part *parts,
+int link_send_parts(struct link *l, unsigned type, uint64_t req, const struct pd_bytes *parts,
                     size_t n_parts) {
     static const uint8_t zeros[WIRE_ALIGN];
     uint8_t head[WIRE_HEADER];
@@ -248,8 +248,7 @@ static int make_plain(json_t *v) {
 }
 
 static json_t *parse_body(const struct wire_frame *f) {
-    if (f->type == WIRE_AG_LOG || f->type == WIRE_AG_PKG_DATA || (f->flags & WIRE_F_ERROR) ||
-        !f->sec[0] || !f->len[0])
+    if (f->type == WIRE_AG_LOG || (f->flags & WIRE_F_ERROR) || !f->sec[0] || !f->len[0])
         return json_object();
     if (f->len[0] > WIRE_JSON_MAX)
         return NULL;

@@ -14,6 +14,7 @@
 
 #include <jansson.h>
 
+#include "base/buf.h"
 #include "launcher/link/bootstrap.h"
 #include "launcher/hosts/hosts.h"
 #include "launcher/link/seeding.h"
@@ -91,11 +92,7 @@ size_t link_queued(const struct link *l);
 int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const void *sec1,
               size_t n1);
 /* A message without body, whose section 1 is the concatenation of the parts. */
-struct link_part {
-    const void *p;
-    size_t n;
-};
-int link_send_parts(struct link *l, unsigned type, uint64_t req, const struct link_part *parts,
+int link_send_parts(struct link *l, unsigned type, uint64_t req, const struct pd_bytes *parts,
                     size_t n_parts);
 
 /* The answer to a request. `err` is NULL or the failure: the agent's error, a timeout or a lost

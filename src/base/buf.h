@@ -16,6 +16,11 @@ struct pd_buf {
     int failed; /* PD_ENOMEM once an append could not be stored */
 };
 
+struct pd_bytes { /* borrowed */
+    const void *p;
+    size_t n;
+};
+
 void pd_buf_init(struct pd_buf *b);
 void pd_buf_release(struct pd_buf *b);
 void pd_buf_clear(struct pd_buf *b);               /* keeps the memory */

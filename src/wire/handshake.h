@@ -20,7 +20,7 @@
 #include "base/err.h"
 #include "wire/frame.h"
 
-enum { WIRE_VERSION = 1, WIRE_KEY_BYTES = 32, WIRE_NONCE_BYTES = 32, WIRE_GREETING_MAX = 2048 };
+enum { WIRE_VERSION = 2, WIRE_KEY_BYTES = 32, WIRE_NONCE_BYTES = 32, WIRE_GREETING_MAX = 2048 };
 
 enum wire_role {
     WIRE_ROLE_NONE,

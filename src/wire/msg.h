@@ -20,9 +20,6 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     /* client (paddlectl) and agent, over ssh, a pipe or the job's unix socket */                 \
     X(AG_HELLO, 0x101, "agent to client, first: version, node facts, job and its state")          \
     X(AG_PING, 0x102, "either way: heartbeat; renews the attach lease")                           \
-    X(AG_PKG_BEGIN, 0x104, "agent: outputs (tar.zst) follow")                                     \
-    X(AG_PKG_DATA, 0x105, "section 1: the next bytes of the package")                             \
-    X(AG_PKG_END, 0x106, "the package is complete; its SHA-256")                                  \
     X(AG_JOB_SETUP, 0x107, "client: this node's part of the job; section 1: the job's key")       \
     X(AG_JOB_PEERS, 0x108, "client: addresses of all agents")                                     \
     X(AG_JOB_RUN, 0x109, "client to the head agent: start the job")                               \

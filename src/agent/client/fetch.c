@@ -1,8 +1,12 @@
-/* fetch.c - AG_FETCH: a folder of the job as a package. A thread packs; its chunks wait in a short
- * queue that the loop empties as fast as the client reads, so memory stays bounded and the loop
- * never waits.
+/* fetch.c - AG_FETCH: a folder of the job goes to a client, as a package of objects of which the
+ * client asks for those that it lacks.
  *
- *     thread: pack_tree ─▶ queue of MAX_CHUNKS ─▶ loop: net_send while little is queued ─▶ client
+ *     scan (a thread) ─▶ AG_FETCH: root ─▶ DS_NEED ─▶ feed ─▶ DS_OBJECT ─▶ DS_END from the client
+ *          ▲                                           │
+ *          └── a file changed meanwhile: next round ───┘
+ *
+ * The feed compares each object with its hash when it reads it again, so a client never gets bytes
+ * that its manifest does not name. A folder that changes in every one of ROUNDS rounds is an error.
  */
 #include "agent/client/fetch.h"
 
@@ -11,30 +15,26 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "pack/pack.h"
+#include "base/str.h"
+#include "pack/scan/feed.h"
 #include "wire/msg.h"
 
-enum { MAX_CHUNKS = 4, HIGH_WATER = 1 << 20 };
-
-struct fetch_chunk {
-    size_t n;
-    uint8_t bytes[];
-};
+enum { ROUNDS = 5, SIGN_MS = 5000 };
 
 struct folder_fetch {
     struct client *c;
     struct folder_fetch *next;
     uint64_t req;
-    char dir[PATH_MAX];
-    uv_thread_t thread;
-    uv_async_t wake;
-    /* shared with the thread */
-    uv_mutex_t lock;
-    uv_cond_t room;
-    struct fetch_chunk *queue[MAX_CHUNKS];
-    unsigned n_queue;
-    int finished, canceled;
-    struct pack_result res;
+    int round;                            /* counts scans from 1 */
+    const char *name;                     /* "output" or "log" */
+    char dir[PATH_MAX], hashes[PATH_MAX]; /* hashes: the scan's cache */
+    struct scan *scan;
+    struct feed *feed; /* NULL during a scan */
+    struct feed_taker *taker;
+    int over; /* the client is gone or has all: ends when nothing is under way */
+    uv_work_t work;
+    uv_timer_t sign;
+    uint64_t told; /* the scan's progress with the last sign */
     struct pd_err err;
 };
 
@@ -43,173 +43,241 @@ struct folder_fetches {
     struct folder_fetch *first;
 };
 
-/* On the thread. */
-static int put_chunk(void *arg, const void *p, size_t n, struct pd_err *err) {
-    struct folder_fetch *x = arg;
-    struct fetch_chunk *c = pd_malloc(sizeof *c + n);
-    if (!c)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
-    c->n = n;
-    memcpy(c->bytes, p, n);
-    uv_mutex_lock(&x->lock);
-    while (x->n_queue == MAX_CHUNKS && !x->canceled)
-        uv_cond_wait(&x->room, &x->lock);
-    int canceled = x->canceled;
-    if (!canceled)
-        x->queue[x->n_queue++] = c;
-    uv_mutex_unlock(&x->lock);
-    if (canceled) {
-        free(c);
-        return pd_fail(err, PD_ECANCELED, "the client is gone");
-    }
-    uv_async_send(&x->wake);
-    return 0;
-}
-
-static void pack(void *arg) {
-    struct folder_fetch *x = arg;
-    struct pd_err err = {0};
-    struct pack_result res;
-    memset(&res, 0, sizeof res);
-    pack_tree(x->dir, PACK_OUTPUTS, put_chunk, x, &res, &err);
-    uv_mutex_lock(&x->lock);
-    x->err = err;
-    x->res = res;
-    x->finished = 1;
-    uv_mutex_unlock(&x->lock);
-    uv_async_send(&x->wake);
-}
+/* --- the end --- */
 
 static void on_closed(uv_handle_t *h) {
     struct folder_fetch *x = h->data;
-    for (unsigned i = 0; i < x->n_queue; i++)
-        free(x->queue[i]);
-    uv_mutex_destroy(&x->lock);
-    uv_cond_destroy(&x->room);
     client_unref(x->c);
     free(x);
 }
 
-/* The thread has ended, or is about to. */
-static void end_fetch(struct folder_fetch *x) {
+/* Nothing of it is under way. */
+static void finish(struct folder_fetch *x) {
     struct folder_fetches *all = client_state(x->c, &fetch_service);
-    uv_thread_join(&x->thread);
     struct folder_fetch **p = &all->first;
     while (*p != x)
         p = &(*p)->next;
     *p = x->next;
-    if (x->err.code)
-        client_refuse(x->c, WIRE_AG_PKG_END, x->req, &x->err);
+    scan_free(x->scan);
+    uv_close((uv_handle_t *)&x->sign, on_closed);
+}
+
+static void fail(struct folder_fetch *x) {
+    client_refuse(x->c, WIRE_AG_FETCH, x->req, &x->err);
+    finish(x);
+}
+
+static void start_round(struct folder_fetch *x);
+
+static void on_feed_gone(void *arg) {
+    struct folder_fetch *x = arg;
+    if (x->over)
+        finish(x);
     else
-        client_send(x->c, WIRE_AG_PKG_END, x->req,
-                    json_pack("{s:s, s:I, s:I, s:o}", "sha256", x->res.sha256, "bytes",
-                              (json_int_t)x->res.packed, "skipped", (json_int_t)x->res.skipped,
-                              "first_skipped",
-                              wire_text(x->res.first_skipped, strlen(x->res.first_skipped))));
-    uv_close((uv_handle_t *)&x->wake, on_closed);
+        start_round(x);
 }
 
-/* Send what is there while the client keeps up. */
-static void pump(struct folder_fetch *x) {
-    for (;;) {
-        if (client_queued_bytes(x->c) >= HIGH_WATER)
-            return; /* on_drain comes back here */
-        uv_mutex_lock(&x->lock);
-        struct fetch_chunk *c = x->n_queue ? x->queue[0] : NULL;
-        if (c) {
-            memmove(x->queue, x->queue + 1, --x->n_queue * sizeof *x->queue);
-            uv_cond_signal(&x->room);
-        }
-        int finished = x->finished && !c;
-        x->canceled = !client_is_open(x->c);
-        if (x->canceled)
-            uv_cond_signal(&x->room);
-        uv_mutex_unlock(&x->lock);
-        if (c) {
-            struct net_sec sec[2] = {{"", 0}, {c->bytes, c->n}};
-            client_send_raw(x->c, WIRE_AG_PKG_DATA, x->req, sec, 2);
-        }
-        free(c);
-        if (finished) {
-            end_fetch(x);
+static void drop_feed(struct folder_fetch *x) {
+    struct feed *f = x->feed;
+    x->feed = NULL;
+    feed_taker_free(x->taker);
+    x->taker = NULL;
+    feed_free(f, on_feed_gone, x);
+}
+
+static void end_fetch(struct folder_fetch *x) {
+    if (x->over)
+        return;
+    x->over = 1;
+    if (x->feed)
+        drop_feed(x);
+    else if (x->scan)
+        scan_cancel(x->scan);
+}
+
+/* --- a round --- */
+
+static void send_records(void *arg, const struct pd_bytes *parts, size_t n) {
+    struct folder_fetch *x = arg;
+    struct pd_buf b;
+    pd_buf_init(&b);
+    for (size_t i = 0; i < n; i++)
+        pd_put(&b, parts[i].p, parts[i].n);
+    const struct net_sec sec[2] = {{"", 0}, {b.data, b.len}};
+    if (b.failed)
+        client_close(x->c, 1); /* what was asked for can't be left out */
+    else
+        client_send_raw(x->c, WIRE_DS_OBJECT, x->req, sec, 2);
+    pd_buf_release(&b);
+}
+
+static size_t unsent_bytes(void *arg) {
+    return client_queued_bytes(((struct folder_fetch *)arg)->c);
+}
+
+static void on_changed(void *arg, const struct pd_err *err) {
+    struct folder_fetch *x = arg;
+    pd_info(&client_core(x->c)->log, "round %d of fetching %s: %s", x->round, x->dir, err->msg);
+    x->err = *err;
+    drop_feed(x);
+}
+
+static void send_root(struct folder_fetch *x) {
+    struct scan_totals t;
+    struct object_id id;
+    size_t n;
+    const uint8_t *root = scan_root(x->scan, &id, &n);
+    const char *first = scan_first_skipped(x->scan);
+    scan_get_totals(x->scan, &t);
+    client_send_with(x->c, WIRE_AG_FETCH, x->req,
+                     json_pack("{s:b, s:i, s:I, s:o}", "missing", 0, "round", x->round, "skipped",
+                               (json_int_t)t.skipped, "first_skipped",
+                               wire_text(first, strlen(first))),
+                     root, n);
+}
+
+static void scan_work(uv_work_t *w) {
+    struct folder_fetch *x = w->data;
+    scan_run(x->scan, &x->err);
+}
+
+static void on_scanned(uv_work_t *w, int status) {
+    static const struct feed_io io = {send_records, unsent_bytes};
+    struct folder_fetch *x = w->data;
+    if (status)
+        pd_fail(&x->err, PD_ECANCELED, "the agent is ending");
+    if (!x->err.code && !x->over) {
+        x->feed = feed_new(&client_core(x->c)->loop, x->scan, 0, FEED_CACHE_MIN, on_changed, x);
+        x->taker = x->feed ? feed_taker_new(x->feed, &io, x) : NULL;
+        if (!x->taker)
+            pd_oom(&x->err, "a folder to send");
+    }
+    if (x->over)
+        finish(x);
+    else if (!x->err.code)
+        send_root(x);
+    else if (x->feed)
+        drop_feed(x);
+    else
+        fail(x);
+}
+
+/* The hashes of files that did not change since the last scan are known; the last round takes
+ * nothing for granted. */
+static void start_round(struct folder_fetch *x) {
+    scan_free(x->scan);
+    x->scan = NULL;
+    if (x->round++ == ROUNDS) {
+        pd_err_prefix(&x->err, "%d times in a row", ROUNDS);
+        fail(x);
+        return;
+    }
+    pd_err_clear(&x->err);
+    if (!scan_new_folder(&x->scan, x->dir, SCAN_OUTPUTS | SCAN_ALONE, &x->err)) {
+        if (x->round < ROUNDS)
+            scan_set_cache(x->scan, x->hashes);
+        if (uv_queue_work(&client_core(x->c)->loop, &x->work, scan_work, on_scanned))
+            pd_fail(&x->err, PD_EFAIL, "cannot start a thread");
+    }
+    if (x->err.code)
+        fail(x);
+}
+
+/* The client gives a folder up of which it hears nothing for long: it hears that the scan advances,
+ * or that nothing is wanted from here. */
+static void on_sign(uv_timer_t *t) {
+    struct folder_fetch *x = t->data;
+    uint64_t entries, hashed, total;
+    if (x->over || (x->feed && !feed_waits(x->taker)))
+        return;
+    if (!x->feed && x->scan) {
+        scan_progress(x->scan, &entries, &hashed, &total);
+        if (entries + hashed == x->told)
             return;
-        }
-        if (!c)
-            return;
+        x->told = entries + hashed;
     }
+    client_send(x->c, WIRE_AG_FETCH, x->req, json_object());
 }
 
-static void on_wake(uv_async_t *h) { pump(h->data); }
-
-/* Also when the connection is gone: the threads then end. */
-static void pump_all(struct client *c) {
-    const struct folder_fetches *all = client_state(c, &fetch_service);
-    for (struct folder_fetch *x = all->first, *next; x; x = next) {
-        next = x->next; /* pump may finish it */
-        pump(x);
-    }
-}
-
-/* Takes x over, also on failure. */
-static int start_fetch(struct client *c, struct folder_fetch *x, struct pd_err *err) {
-    if (uv_mutex_init(&x->lock)) {
-        free(x);
-        return pd_fail(err, PD_ENOMEM, "out of memory");
-    }
-    if (uv_cond_init(&x->room)) {
-        uv_mutex_destroy(&x->lock);
-        free(x);
-        return pd_fail(err, PD_ENOMEM, "out of memory");
-    }
-    struct folder_fetches *all = client_state(c, &fetch_service);
-    uv_async_init(&client_core(c)->loop, &x->wake, on_wake);
-    x->wake.data = x;
-    x->c = c;
-    client_ref(c);
-    if (uv_thread_create(&x->thread, pack, x)) {
-        uv_close((uv_handle_t *)&x->wake, on_closed);
-        return pd_fail(err, PD_EFAIL, "cannot start a thread");
-    }
-    x->next = all->first;
-    all->first = x;
-    return 0;
-}
+/* --- requests --- */
 
 static int on_fetch(struct client *c, const struct wire_frame *f, const json_t *body,
                     struct pd_err *err) {
-    const char *dir = msg_str(body, "dir");
+    const char *name = msg_str(body, "dir"), *job_dir = client_core(c)->paths.dir;
+    struct folder_fetches *all = client_state(c, &fetch_service);
     struct stat st;
-    if (strcmp(dir, "output") && strcmp(dir, "log"))
-        return pd_fail(err, PD_EPROTO, "AG_FETCH gets output or log, not '%.40s'", dir);
+    if (strcmp(name, "output") && strcmp(name, "log"))
+        return pd_fail(err, PD_EPROTO, "AG_FETCH gets output or log, not '%.40s'", name);
     struct folder_fetch *x = pd_calloc(1, sizeof *x);
     if (!x)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
-    int rc = node_paths_join(client_core(c)->paths.dir, dir, x->dir, err);
-    if (rc) {
+        return pd_oom(err, "a folder to send");
+    *x = (struct folder_fetch){.c = c, .req = f->req, .next = all->first};
+    int rc = node_paths_join(job_dir, name, x->dir, err);
+    if (!rc && pd_fmt(x->hashes, sizeof x->hashes, "%s/.%s.hashes", job_dir, name))
+        rc = pd_fail(err, PD_EIO, "path too long: %s/.%s.hashes", job_dir, name);
+    if (rc || stat(x->dir, &st) || !S_ISDIR(st.st_mode)) {
         free(x);
-        return rc;
+        return rc ? rc : client_answer(c, f, json_pack("{s:b}", "missing", 1), err);
     }
-    int missing = stat(x->dir, &st) || !S_ISDIR(st.st_mode);
-    x->req = f->req;
-    if (missing) {
-        free(x);
-    } else if ((rc = start_fetch(c, x, err))) {
-        return rc;
-    }
-    client_send(c, WIRE_AG_PKG_BEGIN, f->req,
-                json_pack("{s:s, s:s, s:s, s:b}", "kind", dir, "name", client_core(c)->paths.job,
-                          "hash", "", "missing", missing));
-    if (missing)
-        client_send(c, WIRE_AG_PKG_END, f->req,
-                    json_pack("{s:s, s:i, s:i, s:s}", "sha256", "", "bytes", 0, "skipped", 0,
-                              "first_skipped", ""));
+    all->first = x;
+    client_ref(c);
+    x->work.data = x->sign.data = x;
+    uv_timer_init(&client_core(c)->loop, &x->sign);
+    uv_timer_start(&x->sign, on_sign, SIGN_MS, SIGN_MS);
+    start_round(x);
     return 0;
 }
 
-static const struct client_request requests[] = {{WIRE_AG_FETCH, 1, 1, on_fetch, NULL}, {0}};
+static struct folder_fetch *find(struct client *c, uint64_t req) {
+    struct folder_fetch *x = ((struct folder_fetches *)client_state(c, &fetch_service))->first;
+    while (x && (x->req != req || x->over))
+        x = x->next;
+    return x;
+}
+
+/* What was asked for in an earlier round, or of a folder that has failed, is asked for again. */
+static int on_need(struct client *c, const struct wire_frame *f, const json_t *body,
+                   struct pd_err *err) {
+    struct folder_fetch *x = find(c, f->req);
+    if (!x || !x->taker || msg_int(body, "round", 1, ROUNDS, 0) != x->round || f->n_sec < 2)
+        return 0;
+    int rc = feed_ask(x->taker, f->sec[1], f->len[1], err);
+    if (rc)
+        end_fetch(x);
+    return rc;
+}
+
+static int on_end(struct client *c, const struct wire_frame *f, const json_t *body,
+                  struct pd_err *err) {
+    struct folder_fetch *x = find(c, f->req);
+    (void)body;
+    if (x)
+        end_fetch(x);
+    return client_answer(c, f, json_object(), err);
+}
+
+static void send_more(struct client *c) {
+    const struct folder_fetches *all = client_state(c, &fetch_service);
+    for (struct folder_fetch *x = all->first; x; x = x->next)
+        if (x->taker)
+            feed_send(x->taker);
+}
+
+static void end_all(struct client *c) {
+    const struct folder_fetches *all = client_state(c, &fetch_service);
+    for (struct folder_fetch *x = all->first, *next; x; x = next) {
+        next = x->next; /* it may be gone at once */
+        end_fetch(x);
+    }
+}
+
+static const struct client_request requests[] = {{WIRE_AG_FETCH, 1, 1, on_fetch, NULL},
+                                                 {WIRE_DS_NEED, 1, 1, on_need, NULL},
+                                                 {WIRE_DS_END, 1, 1, on_end, NULL},
+                                                 {0}};
 
 const struct client_service fetch_service = {.name = "fetch",
                                              .requests = requests,
                                              .state_size = sizeof(struct folder_fetches),
-                                             .on_drain = pump_all,
-                                             .on_close = pump_all};
+                                             .on_drain = send_more,
+                                             .on_close = end_all};

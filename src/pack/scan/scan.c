@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/fs.h"
+#include "base/str.h"
 #include "pack/store/file_pieces.h"
 
 /* --- tables --- */
@@ -92,10 +93,18 @@ int scan_put_member(struct scan *s, uint32_t entry) {
     return 0;
 }
 
+int scan_refuse(struct scan *s, const char *path, const char *why, struct pd_err *err) {
+    if (!(s->flags & SCAN_OUTPUTS))
+        return pd_fail(err, PD_EDATA, "cannot pack %.300s/%.400s: %s", s->top, path, why);
+    if (!s->totals.skipped++)
+        pd_fmt(s->first_skipped, sizeof s->first_skipped, "%.150s: %.90s", path, why);
+    return 0;
+}
+
 /* --- the package --- */
 
-static int new_scan(struct scan **out, const char *path, const char *what, unsigned flags,
-                    struct pd_err *err) {
+int scan_open_top(struct scan **out, const char *path, const char *what, unsigned flags,
+                  struct pd_err *err) {
     struct scan *s = pd_calloc(1, sizeof *s);
     if (!s || !(s->top = pd_strdup(path))) {
         free(s);
@@ -114,27 +123,17 @@ static int new_scan(struct scan **out, const char *path, const char *what, unsig
     return 0;
 }
 
-int scan_new(struct scan **out, const char *path, unsigned flags, struct pd_err *err) {
-    struct scan *s = NULL;
-    struct stat st;
-    int rc = new_scan(&s, path, "the workspace ", flags, err);
-    if (rc)
-        return rc;
-    s->is_archive = !fstat(s->fd, &st) && !S_ISDIR(st.st_mode);
-    if (s->is_archive && !scan_is_archive(s)) {
-        rc =
-            pd_fail(err, PD_ENOENT, "the workspace %s is neither a folder nor a tar archive", path);
-        scan_free(s);
-        return rc;
-    }
-    *out = s;
-    return 0;
+int scan_new_folder(struct scan **out, const char *path, unsigned flags, struct pd_err *err) {
+    int rc = scan_open_top(out, path, "the folder ", flags, err);
+    if (!rc)
+        (*out)->list = scan_list_folder;
+    return rc;
 }
 
 int scan_new_file(struct scan **out, const char *path, const char *name, struct pd_err *err) {
     struct scan *s = NULL;
     struct stat st;
-    int rc = new_scan(&s, path, "", 0, err);
+    int rc = scan_open_top(&s, path, "", 0, err);
     if (rc)
         return rc;
     s->is_file = 1;
@@ -180,6 +179,23 @@ void scan_on_listed(struct scan *s, int (*listed)(void *arg, struct scan *s, str
                     void *arg) {
     s->on_listed = listed;
     s->listed_arg = arg;
+}
+
+int scan_nameless_file(struct pd_err *err) {
+    const char *dir = getenv("TMPDIR");
+    char path[PATH_MAX];
+    if (!dir || !*dir)
+        dir = "/tmp";
+    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        return fd;
+    if (pd_fmt(path, sizeof path, "%s/paddlectl-XXXXXX", dir))
+        return pd_fail(err, PD_EIO, "TMPDIR is too long");
+    fd = mkostemp(path, O_CLOEXEC); /* for file systems without O_TMPFILE */
+    if (fd < 0)
+        return pd_fail_errno(err, PD_EIO, errno, "cannot make a temporary file in %s", dir);
+    unlink(path);
+    return fd;
 }
 
 int scan_add_file(struct scan *s, const char *name, const void *p, size_t n, struct pd_err *err) {
@@ -346,7 +362,7 @@ int scan_run(struct scan *s, struct pd_err *err) {
     struct pd_err own = {0};
     int rc = 0;
     if (!s->listed)
-        rc = s->is_archive ? scan_list_archive(s, &own) : scan_list_folder(s, &own);
+        rc = s->list(s, &own);
     if (!rc && !s->listed && s->on_listed)
         rc = s->on_listed(s->listed_arg, s, &own);
     s->listed |= !rc;
@@ -367,6 +383,7 @@ int scan_run(struct scan *s, struct pd_err *err) {
 /* --- results --- */
 
 void scan_get_totals(const struct scan *s, struct scan_totals *t) { *t = s->totals; }
+const char *scan_first_skipped(const struct scan *s) { return s->first_skipped; }
 
 const uint8_t *scan_root(const struct scan *s, struct object_id *id, size_t *n) {
     *id = s->root.id;

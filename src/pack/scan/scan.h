@@ -10,7 +10,7 @@
  * - A file that changes while it is read is read again, up to three times; then the scan fails with
  *   its name.
  * - An entry that can't travel (a link that leaves the tree, a device, a set-id bit) is an error
- * that names the path, as in pack.h.
+ * that names the path.
  */
 #ifndef PD_PACK_SCAN_H
 #define PD_PACK_SCAN_H
@@ -28,11 +28,16 @@ struct scan;
 enum scan_flags {
     SCAN_ALONE = 2,   /* files share no objects: for packages of which nodes get parts */
     SCAN_IGNORED = 1, /* remember ignored entries, for --dry-run */
+    /* For a folder that others may be writing: no ignore rules. Entries that can't travel, vanish
+     * or may not be read are left out and counted. A file that grows is taken as it was. */
+    SCAN_OUTPUTS = 4,
 };
 
 /* A folder or a tar archive (plain, gzip, bzip2, xz, zstd). PD_ENOENT: neither exists. Reads no
  * contents yet. */
 int scan_new(struct scan **out, const char *path, unsigned flags, struct pd_err *err);
+/* The same for folders only: links no decompressors, for the programs of the nodes. */
+int scan_new_folder(struct scan **out, const char *path, unsigned flags, struct pd_err *err);
 /* One regular file as a package with one file `name`, mode 0755, mtime 0: the worker executable. */
 int scan_new_file(struct scan **out, const char *path, const char *name, struct pd_err *err);
 /* 1 if the folder `name` at the top of the workspace `folder` is not sent (.paddleignore, or always
@@ -72,8 +77,10 @@ struct scan_totals {
     uint64_t entries, files, bytes; /* bytes: contents with holes */
     uint64_t objects, object_bytes; /* distinct objects, manifest included */
     uint64_t reused;                /* bytes that were not read because the cache had them */
+    uint64_t skipped;               /* entries left out (SCAN_OUTPUTS) */
 };
 void scan_get_totals(const struct scan *s, struct scan_totals *t);
+const char *scan_first_skipped(const struct scan *s); /* path and reason; "" */
 
 /* Valid until scan_free or the next scan_run. */
 const uint8_t *scan_root(const struct scan *s, struct object_id *id, size_t *n);

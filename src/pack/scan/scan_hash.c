@@ -41,7 +41,8 @@ int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, u
         int no = errno;
         scan_close_entry(s, *fd);
         *fd = -1; /* the caller closes fd, too */
-        return pd_fail_errno(err, PD_EIO, no, "cannot open %.300s/%.400s", s->top, name);
+        return pd_fail_errno(err, no == ENOENT || no == EACCES || no == ELOOP ? PD_EDATA : PD_EIO,
+                             no, "cannot open %.300s/%.400s", s->top, name);
     }
     if (!scan_on_disk(s, e)) {
         *base = e->spool;
@@ -61,7 +62,7 @@ void scan_close_entry(const struct scan *s, int fd) {
 static int same_file(const struct scan *s, const struct scan_entry *e, const struct stat *a,
                      int fd) {
     struct stat b;
-    if (!scan_on_disk(s, e))
+    if (!scan_on_disk(s, e) || s->flags & SCAN_OUTPUTS)
         return 1;
     return !fstat(fd, &b) && a->st_size == b.st_size && a->st_mtim.tv_sec == b.st_mtim.tv_sec &&
            a->st_mtim.tv_nsec == b.st_mtim.tv_nsec && a->st_ctim.tv_sec == b.st_ctim.tv_sec &&
@@ -379,6 +380,17 @@ static int reuse_bundle(struct hasher *h, size_t *i) {
     return known;
 }
 
+/* Leaves entry i out of outputs if `rc` says that it vanished, may not be read or changes. */
+static int leave_out(struct hasher *h, size_t i, int rc) {
+    struct scan *s = h->s;
+    if (rc != PD_EDATA || !(s->flags & SCAN_OUTPUTS))
+        return rc;
+    pd_err_clear(h->err);
+    s->kept[i] = 0;
+    return scan_refuse(s, scan_name(s, s->entries[i].path),
+                       "it vanished, may not be read, or changes while it is read", h->err);
+}
+
 int scan_hash_all(struct scan *s, struct pd_err *err) {
     struct hasher *h = pd_calloc(1, sizeof *h);
     int rc = 0;
@@ -405,6 +417,7 @@ int scan_hash_all(struct scan *s, struct pd_err *err) {
         } else if (!rc && !(rc = flush_bundle(h)) &&
                    !e->hashed) /* a bundle consists of files that are adjacent in the manifest */
             rc = hash_large(h, (uint32_t)i);
+        rc = leave_out(h, i, rc);
     }
     if (!rc)
         rc = flush_bundle(h);

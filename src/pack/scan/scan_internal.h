@@ -52,6 +52,7 @@ struct scan {
     unsigned flags;
     int fd; /* the folder, the file, or the spool: a nameless file with an archive's contents */
     int is_archive, is_file, listed;
+    int (*list)(struct scan *, struct pd_err *); /* finds the entries */
     int added_fd; /* nameless file with contents of added files; -1: none */
     int (*on_listed)(void *, struct scan *, struct pd_err *);
     void *listed_arg;
@@ -74,7 +75,8 @@ struct scan {
     uint8_t *kept; /* by entry: 1 if it is in the package */
     struct scan_root root;
     struct scan_totals totals;
-    char *cache_file; /* cache for scan_run; NULL: none */
+    char first_skipped[256]; /* SCAN_OUTPUTS: path and reason of the first of totals.skipped */
+    char *cache_file;        /* cache for scan_run; NULL: none */
     atomic_int cancelled;
     atomic_ullong seen, hashed, total;
 };
@@ -84,6 +86,12 @@ static inline const char *scan_name(const struct scan *s, uint64_t at) {
 }
 
 /* scan.c */
+/* Opens `path`; `what` begins its description in messages. The caller sets `list`. */
+int scan_open_top(struct scan **out, const char *path, const char *what, unsigned flags,
+                  struct pd_err *err);
+/* An entry that can't travel. PD_EDATA; 0 with SCAN_OUTPUTS: it is counted and left out. */
+int scan_refuse(struct scan *s, const char *path, const char *why, struct pd_err *err);
+int scan_nameless_file(struct pd_err *err); /* a descriptor, or PD_E* */
 int scan_fail_memory(const struct scan *s, struct pd_err *err);
 int scan_check_cancel(const struct scan *s, struct pd_err *err);
 /* Copies `text` (n bytes) to `names`. */
@@ -98,12 +106,6 @@ int scan_put_member(struct scan *s, uint32_t entry); /* a file of the next bundl
 /* scan_list.c */
 int scan_list_folder(struct scan *s, struct pd_err *err);
 int scan_list_file(struct scan *s, const char *name, struct pd_err *err);
-
-/* scan_tar.c */
-int scan_nameless_file(struct pd_err *err); /* a descriptor, or PD_E* */
-/* 1 if s->fd is a regular file and a tar archive. Reads from the beginning and seeks back to it. */
-int scan_is_archive(const struct scan *s);
-int scan_list_archive(struct scan *s, struct pd_err *err);
 
 /* scan_hash.c: hashes all kept files, in order, into objects and pieces. */
 int scan_hash_all(struct scan *s, struct pd_err *err);

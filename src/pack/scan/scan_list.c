@@ -21,12 +21,12 @@ struct folder_walk {
     size_t len;
 };
 
-static int fail_here(struct folder_walk *k, int code, const char *what) {
-    return pd_fail(k->err, code, "cannot pack %s/%s: %s", k->s->top, k->path, what);
-}
-
+/* 0 with SCAN_OUTPUTS if the entry vanished or may not be read. */
 static int fail_errno(struct folder_walk *k, const char *what) {
     int e = errno;
+    if (k->s->flags & SCAN_OUTPUTS && (e == ENOENT || e == EACCES))
+        return scan_refuse(k->s, k->path, e == ENOENT ? "it vanished" : "it may not be read",
+                           k->err);
     return pd_fail_errno(k->err, PD_EIO, e, "cannot %s %s/%s", what, k->s->top, k->path);
 }
 
@@ -69,17 +69,48 @@ static int note_ignored(struct folder_walk *k, int dirfd, const char *name, cons
 /* Recursion is bounded by PATH_MAX / 2 folders. */
 static int walk_dir(struct folder_walk *k, int fd);
 
-static int add_link(struct folder_walk *k, int dirfd, const char *name, struct scan_entry *e) {
+/* 1: the entry is complete; 0: it is left out; PD_E*. */
+static int set_link(struct folder_walk *k, int dirfd, const char *name, struct scan_entry *e) {
     char target[PATH_MAX];
     struct pd_err why = {0};
     ssize_t n = readlinkat(dirfd, name, target, sizeof target);
-    if (n < 0 || (size_t)n >= sizeof target)
-        return n < 0 ? fail_errno(k, "read link")
-                     : fail_here(k, PD_EDATA, "the link's target is too long");
+    if (n < 0)
+        return fail_errno(k, "read link");
+    if ((size_t)n >= sizeof target)
+        return scan_refuse(k->s, k->path, "the link's target is too long", k->err);
     target[n] = 0;
     if (pack_check_link(k->path, target, &why))
-        return fail_here(k, PD_EDATA, why.msg);
-    return scan_put_name(k->s, target, (size_t)n, &e->target, k->err);
+        return scan_refuse(k->s, k->path, why.msg, k->err);
+    e->type = MANIFEST_LINK;
+    e->mode = 0777;
+    int rc = scan_put_name(k->s, target, (size_t)n, &e->target, k->err);
+    return rc ? rc : 1;
+}
+
+/* As set_link. */
+static int set_entry(struct folder_walk *k, int dirfd, const char *name, const struct stat *st,
+                     struct scan_entry *e) {
+    int rc = scan_put_name(k->s, k->path, k->len, &e->path, k->err);
+    if (rc)
+        return rc;
+    e->mtime_ns = st->st_mtim.tv_sec * INT64_C(1000000000) + st->st_mtim.tv_nsec;
+    e->ctime_ns = st->st_ctim.tv_sec * INT64_C(1000000000) + st->st_ctim.tv_nsec;
+    e->ino = st->st_ino;
+    e->mode = st->st_mode & 0777;
+    if (S_ISLNK(st->st_mode))
+        return set_link(k, dirfd, name, e);
+    if (S_ISDIR(st->st_mode)) {
+        e->type = MANIFEST_FOLDER;
+        e->mode = st->st_mode & 01777; /* a set-gid bit, which new files inherit, is not sent */
+        return 1;
+    }
+    if (!S_ISREG(st->st_mode))
+        return scan_refuse(k->s, k->path, "not a regular file, folder or link", k->err);
+    if (st->st_mode & (S_ISUID | S_ISGID))
+        return scan_refuse(k->s, k->path, "it has a set-id bit", k->err);
+    e->type = MANIFEST_FILE;
+    e->size = (uint64_t)st->st_size;
+    return 1;
 }
 
 static int walk_one(struct folder_walk *k, int dirfd, const char *name) {
@@ -89,27 +120,8 @@ static int walk_one(struct folder_walk *k, int dirfd, const char *name) {
         return fail_errno(k, "look at");
     if (pack_ignore_match(&k->ignore, k->path, S_ISDIR(st.st_mode)))
         return note_ignored(k, dirfd, name, &st);
-    int rc = scan_put_name(k->s, k->path, k->len, &e.path, k->err);
-    e.mtime_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
-    e.ctime_ns = st.st_ctim.tv_sec * INT64_C(1000000000) + st.st_ctim.tv_nsec;
-    e.ino = st.st_ino;
-    e.mode = st.st_mode & 0777;
-    if (S_ISREG(st.st_mode)) {
-        e.type = MANIFEST_FILE;
-        e.size = (uint64_t)st.st_size;
-        if (!rc && st.st_mode & (S_ISUID | S_ISGID))
-            rc = fail_here(k, PD_EDATA, "it has a set-id bit");
-    } else if (S_ISDIR(st.st_mode)) {
-        e.type = MANIFEST_FOLDER;
-        e.mode = st.st_mode & 01777; /* a set-gid bit, which new files inherit, is not sent */
-    } else if (S_ISLNK(st.st_mode)) {
-        e.type = MANIFEST_LINK;
-        e.mode = 0777;
-        rc = rc ? rc : add_link(k, dirfd, name, &e);
-    } else {
-        rc = rc ? rc : fail_here(k, PD_EDATA, "not a regular file, folder or link");
-    }
-    if (!rc)
+    int rc = set_entry(k, dirfd, name, &st, &e);
+    if (rc > 0)
         rc = scan_add_entry(k->s, &e, k->err);
     if (rc || e.type != MANIFEST_FOLDER)
         return rc;
@@ -131,7 +143,7 @@ static int walk_dir(struct folder_walk *k, int fd) {
     if (rc)
         rc = rc == PD_ENOMEM ? scan_fail_memory(k->s, k->err) : fail_errno(k, "read folder");
     snprintf(label, sizeof label, "%.250s%s%s", k->s->top, len ? "/" : "", k->path);
-    if (!rc)
+    if (!rc && !(k->s->flags & SCAN_OUTPUTS))
         rc = pack_ignore_enter(&k->ignore, dirfd, k->path, label, k->err);
     for (size_t i = 0; i < l.n && !rc; i++) {
         size_t n = strlen(l.v[i]);
@@ -162,7 +174,7 @@ int scan_list_folder(struct scan *s, struct pd_err *err) {
         return scan_fail_memory(s, err);
     *k = (struct folder_walk){.s = s, .err = err};
     int fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 3);
-    int rc = pack_ignore_init(&k->ignore, err);
+    int rc = s->flags & SCAN_OUTPUTS ? 0 : pack_ignore_init(&k->ignore, err);
     if (!rc && fd < 0)
         rc = fail_errno(k, "open folder");
     if (!rc) {

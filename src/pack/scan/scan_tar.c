@@ -17,23 +17,6 @@
 
 enum { SPOOL_ALIGN = 4096 };
 
-int scan_nameless_file(struct pd_err *err) {
-    const char *dir = getenv("TMPDIR");
-    char path[PATH_MAX];
-    if (!dir || !*dir)
-        dir = "/tmp";
-    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        return fd;
-    if (pd_fmt(path, sizeof path, "%s/paddlectl-XXXXXX", dir))
-        return pd_fail(err, PD_EIO, "TMPDIR is too long");
-    fd = mkostemp(path, O_CLOEXEC); /* for file systems without O_TMPFILE */
-    if (fd < 0)
-        return pd_fail_errno(err, PD_EIO, errno, "cannot make a temporary file in %s", dir);
-    unlink(path);
-    return fd;
-}
-
 static struct archive *open_tar(int fd, const char *name, struct pd_err *err) {
     struct archive *a = archive_read_new();
     if (!a) {
@@ -52,7 +35,8 @@ static struct archive *open_tar(int fd, const char *name, struct pd_err *err) {
     return a;
 }
 
-int scan_is_archive(const struct scan *s) {
+/* 1 if s->fd is a regular file and a tar archive. Reads from the beginning and seeks back to it. */
+static int is_archive(const struct scan *s) {
     struct stat st;
     struct archive_entry *e;
     struct archive *a =
@@ -242,7 +226,7 @@ static int sort_entries(struct scan *s, size_t n_own, struct pd_err *err) {
     return 0;
 }
 
-int scan_list_archive(struct scan *s, struct pd_err *err) {
+static int list_archive(struct scan *s, struct pd_err *err) {
     struct archive *a = open_tar(s->fd, s->top, err);
     uint64_t end = 0;
     int spool = a ? scan_nameless_file(err) : -1, rc = a ? (spool < 0 ? PD_EIO : 0) : PD_EDATA;
@@ -271,6 +255,24 @@ int scan_list_archive(struct scan *s, struct pd_err *err) {
     }
     close(s->fd);
     s->fd = spool;
+    return 0;
+}
+
+int scan_new(struct scan **out, const char *path, unsigned flags, struct pd_err *err) {
+    struct scan *s = NULL;
+    struct stat st;
+    int rc = scan_open_top(&s, path, "the workspace ", flags, err);
+    if (rc)
+        return rc;
+    s->is_archive = !fstat(s->fd, &st) && !S_ISDIR(st.st_mode);
+    s->list = s->is_archive ? list_archive : scan_list_folder;
+    if (s->is_archive && !is_archive(s)) {
+        rc =
+            pd_fail(err, PD_ENOENT, "the workspace %s is neither a folder nor a tar archive", path);
+        scan_free(s);
+        return rc;
+    }
+    *out = s;
     return 0;
 }
 

@@ -28,6 +28,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/object/manifest.h"
+#include "pack/store/store_internal.h"
 #include "pack/store/tree_out.h"
 
 enum { BUCKETS = 8192, MAX_PIECES = 200000, MAX_LEAVES = 1 << 19 };
@@ -79,6 +80,7 @@ struct assemble {
     struct object_id run_id;
     uint32_t run_first, run_off;
     int run_on;
+    int old_fd; /* the current entry's file in o.old; -1: none */
     /* the object read last */
     struct object_id have_id;
     int have;
@@ -165,6 +167,13 @@ void assemble_ask_again(struct assemble *a) {
     a->cursor = a->first;
 }
 
+/* Reads an object of an earlier package into have_raw. 1; 0: not here. */
+static int read_elsewhere(struct assemble *a, const struct object_id *id, uint32_t raw_len) {
+    uint32_t n;
+    return store_read(a->st, id, raw_len, a->have_raw) ||
+           (a->o.before && assemble_read(a->o.before, id, a->have_raw, &n) && n == raw_len);
+}
+
 /* --- the manifest --- */
 
 static int add_ref(struct level_refs *r, const struct manifest_ref *ref, struct pd_err *err) {
@@ -216,7 +225,7 @@ static int step_manifest(struct assemble *a, uint64_t until, struct pd_err *err)
         a->have = 0;
         if (store_part_has(a->part, &r->id))
             ;
-        else if (store_read(a->st, &r->id, r->raw_len, a->have_raw))
+        else if (read_elsewhere(a, &r->id, r->raw_len))
             rc = store_part_put(a->part, &r->id, a->have_raw, r->raw_len, err);
         else
             rc = add_want(a, &r->id, r->raw_len, 1, &w, err);
@@ -246,6 +255,30 @@ static int write_piece(struct assemble *a, const struct want_piece *p, const uin
     return rc;
 }
 
+static void open_old(struct assemble *a, const struct manifest_entry *e) {
+    char path[PATH_MAX];
+    struct stat st;
+    if (a->old_fd >= 0)
+        close(a->old_fd);
+    a->old_fd = -1;
+    for (int i = 0; i < 2 && a->o.old && e->type == MANIFEST_FILE && a->old_fd < 0; i++)
+        if (!pd_fmt(path, sizeof path, "%s/%s%s", a->o.old, e->path, i ? "" : a->o.old_suffix))
+            a->old_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (a->old_fd >= 0 && (fstat(a->old_fd, &st) || !S_ISREG(st.st_mode))) {
+        close(a->old_fd);
+        a->old_fd = -1;
+    }
+}
+
+static int read_old(struct assemble *a, const struct manifest_extent *x) {
+    struct object_id is;
+    if (a->old_fd < 0 || x->obj_off || x->len != x->raw_len ||
+        store_pread(a->old_fd, a->have_raw, x->len, x->file_off))
+        return 0;
+    object_id_of(&is, a->have_raw, x->len);
+    return object_same(&is, &x->id);
+}
+
 /* Reads the object from this node into have_raw. 1; 0: not here. */
 static int read_local(struct assemble *a, const struct manifest_extent *x) {
     uint32_t n, file;
@@ -260,7 +293,7 @@ static int read_local(struct assemble *a, const struct manifest_extent *x) {
                                     : !tree_out_read(a->tree, file & ~(uint32_t)STORE_BUNDLE,
                                                      !!(file & STORE_BUNDLE), a->have_raw, n, off));
     else
-        known = store_read(a->st, &x->id, x->raw_len, a->have_raw);
+        known = read_old(a, x) || read_elsewhere(a, &x->id, x->raw_len);
     a->have = known;
     a->have_id = x->id;
     return known;
@@ -289,6 +322,7 @@ static int on_entry(void *arg, const struct manifest_entry *e, struct pd_err *er
     struct assemble *a = arg;
     if (a->single && e->type != MANIFEST_FILE)
         return pd_fail(err, PD_EDATA, "a worker package holds one file, and nothing else");
+    open_old(a, e);
     return tree_out_add(a->tree, e, err);
 }
 
@@ -421,11 +455,14 @@ int assemble_new(struct assemble **out, struct store *st, const struct assemble_
     struct stat s;
     unsigned long long unique;
     struct assemble *a = pd_calloc(1, sizeof *a);
-    if (!a)
+    if (!a) {
+        assemble_free(o->before);
         return pd_oom(err, "a package that arrives");
+    }
     randombytes_buf(&unique, sizeof unique);
     a->st = st;
     a->o = *o;
+    a->old_fd = -1;
     a->window = o->window ? o->window : WINDOW;
     a->single = o->single_file;
     object_id_of(&a->root_id, root_raw, n);
@@ -467,6 +504,9 @@ void assemble_free(struct assemble *a) {
         return;
     while (a->first)
         drop_want(a, a->first);
+    if (a->old_fd >= 0)
+        close(a->old_fd);
+    assemble_free(a->o.before);
     tree_out_free(a->tree);
     if (a->dir_made && !a->finished)
         pd_rm_tree(a->dir, NULL);
@@ -541,6 +581,8 @@ int assemble_finish(struct assemble *a, struct pd_err *err) {
     if (rc)
         return rc;
     a->finished = 1;
+    assemble_free(a->o.before);
+    a->o.before = NULL;
     if (a->single)
         (void)tree_out_moved(a->tree, a->target);
     if (!pd_fault("assemble.catalog"))
@@ -571,7 +613,8 @@ int assemble_read(struct assemble *a, const struct object_id *id, uint8_t buf[OB
                 return 1;
         }
     }
-    return store_find(a->st, id, buf, raw_len);
+    return (a->o.before && assemble_read(a->o.before, id, buf, raw_len)) ||
+           store_find(a->st, id, buf, raw_len);
 }
 
 void assemble_totals(const struct assemble *a, struct assemble_totals *t) {

@@ -29,6 +29,13 @@ struct assemble_opts {
     int single_file;
     int durable;     /* sync to disk before the rename, for trees that later jobs reuse */
     uint64_t window; /* maximum bytes of outstanding requests; 0: 16 MiB */
+    /* A folder of which files are read: the bytes of a file PATH that stand at the same place of
+     * old/PATH<old_suffix>, else of old/PATH, are not requested. NULL: none. The strings outlive
+     * the call. */
+    const char *old, *old_suffix;
+    /* An unfinished package of which most objects are expected in this one, too: what it has is not
+     * requested again. The new one takes it over, also on failure. NULL: none. */
+    struct assemble *before;
 };
 
 struct assemble_totals {

@@ -178,6 +178,21 @@ wait "$PID"
 [ $? = 130 ] || die "Ctrl-C while fetching: $(cat run.log)"
 [ -z "$(ls -A output)" ] || die "left: $(find output)"
 
+# --- a folder that changes while it comes: the next round brings what is there then, and no object twice
+scenario '{"0": {"output": [{"m/a": "0", "m/b": "old"}, {"m/a": "0", "m/c": "new"}]}, "1": {"output": null}, "2": {"skipped": 2}}'
+run 0
+[ "$(cat output/latest/m/a output/latest/m/c)" = "0new" ] && [ ! -e output/latest/m/b ] || die "outputs: $(find output)"
+has "local.2: outputs: 2 entries could not travel, the first: f: why"
+[ -z "$(sort scenario.0.log | grep sent | uniq -d)" ] || die "twice: $(cat scenario.0.log)"
+
+# --- objects that are not what their ids say: that node is named, and nothing is kept
+rm -rf output
+scenario '{"*": {"output": {"m/a": "0"}}, "1": {"output": {"m/a": "1"}, "wrong": true}}'
+run 1
+has "local.1"
+has "fetching outputs: "
+[ -z "$(ls -A output)" ] || die "left: $(find output)"
+
 # --- outputs that can't be written are noticed before anything is done
 scenario '{}'
 touch file

@@ -80,6 +80,21 @@ expect 0 "$ctl" fetch --conf=../conf.ini --log --json
 has '"state": "done"'
 [ -f ../output/latest/more.1 ] && [ -f ../output/latest/notes ] && [ -f ../output/latest/model.0 ] || die "outputs: $(find ../output)"
 grep -q "the last words of 1" ../output/latest/log/node-1/train.log || die "logs: $(find ../output)"
+# the second one transfers what is new: nothing but what describes the folders
+for i in 0 1; do head -c 3000000 /dev/urandom >"$fx/node$i/root/$JOB/output/same-name"; done
+bytes() { printf '%s' "$OUT" | /usr/bin/python3 -c 'import json, sys; print(json.load(sys.stdin)["bytes"])'; }
+expect 0 "$ctl" fetch --conf=../conf.ini --log --json
+[ "$(bytes)" -gt 6000000 ] || die "transferred: $OUT"
+rm ../output/latest/notes
+cp -a ../output/latest/ before
+echo mine >../output/latest/notes
+expect 0 "$ctl" fetch --conf=../conf.ini --log --json
+[ "$(bytes)" -lt 100000 ] || die "transferred again: $OUT"
+[ -f ../output/latest/same-name.node-1 ] && rm ../output/latest/notes && diff -r before ../output/latest/ || die "a second fetch"
+echo changed >>"$fx/node1/root/$JOB/output/same-name"
+expect 0 "$ctl" fetch --conf=../conf.ini --json
+[ "$(bytes)" -lt 700000 ] || die "transferred again: $OUT"
+cmp ../output/latest/same-name.node-1 "$fx/node1/root/$JOB/output/same-name" || die "a changed file"
 expect 0 "$ctl" attach --conf=../conf.ini latest # it is over: how it ended
 has "done"
 expect 2 "$ctl" attach --conf=../conf.ini

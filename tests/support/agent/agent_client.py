@@ -8,13 +8,12 @@ import os
 import queue
 import struct
 import subprocess
-import tarfile
 import threading
 import time
 
-from agent_package import package_of
+from agent_package import package_of, tree_of
 
-NAMES = dict(HELLO=0x101, PING=0x102, PKG_BEGIN=0x104, PKG_DATA=0x105, PKG_END=0x106, JOB_SETUP=0x107,
+NAMES = dict(HELLO=0x101, PING=0x102, JOB_SETUP=0x107,
              JOB_PEERS=0x108, JOB_RUN=0x109, STATE=0x10A, LOG_SUBSCRIBE=0x10B, LOG=0x10C, LOG_END=0x10D, RESULT=0x10E,
              STOP=0x10F, FETCH=0x110, LIST=0x111, BYE=0x112, STATUS=0x113, LOG_ACK=0x114, CLEAN=0x115, DS_BEGIN=0x120, DS_SOURCE=0x121, DS_NEED=0x122,
              DS_OBJECT=0x123, DS_SERVE=0x124, DS_STATUS=0x125, DS_END=0x126, DS_ABORT=0x127, DS_PULL=0x128)
@@ -192,24 +191,48 @@ class Agent:
                 raw = p.objects[ids[k:k + 32]]
                 self.send("DS_OBJECT", None, ids[k:k + 32] + struct.pack("<IIII", len(raw), len(raw), 0, 0) + raw, req=req)
 
-    def fetch(self, dir_):
-        """The folder as {path: bytes}, or None when it is missing."""
-        req = self.send("FETCH", {"dir": dir_})
-        data = b""
-        begin = None
-        while True:
+    def fetch(self, dir_, on_root=lambda n: None, objects=None):
+        """The folder as {path: bytes, or None for a folder}, or None when it is missing. on_root: called with the number of each
+        root; objects: {id: bytes} that need not come, and then all."""
+        req, objects, frame = self.send("FETCH", {"dir": dir_}), {} if objects is None else objects, None
+
+        class NextRound(Exception):
+            pass
+
+        def get(i):
+            nonlocal frame
+            if i not in objects:
+                self.send("DS_NEED", {"round": frame.body["round"]}, i, req=req)
+            while i not in objects:
+                f = self.answer(req, "an object")
+                if f.type == NAMES["FETCH"] and len(f.sections) > 1:
+                    frame = f
+                    raise NextRound
+                data = f.sections[1] if f.type == NAMES["DS_OBJECT"] else b""
+                while data:
+                    raw_len, stored, flags, _ = struct.unpack_from("<IIII", data, 32)
+                    raw = unzstd(data[48:48 + stored]) if flags & 1 else data[48:48 + stored]
+                    assert len(raw) == raw_len and hashlib.blake2b(raw, digest_size=32).digest() == data[:32]
+                    objects[data[:32]] = raw
+                    data = data[48 + stored:]
+            return objects[i]
+
+        while not frame:  # signs of life have no root
             f = self.answer(req, "FETCH")
-            if f.type == NAMES["PKG_BEGIN"]:
-                begin = f.body
-            elif f.type == NAMES["PKG_DATA"]:
-                data += f.sections[1]
-            else:
+            if f.body.get("missing"):
+                return None
+            frame = f if len(f.sections) > 1 else None
+        while True:
+            on_root(frame.body["round"])
+            try:
+                tree = tree_of(frame.sections[1], get)
                 break
-        if begin["missing"]:
-            return None
-        assert f.body["sha256"] == hashlib.sha256(data).hexdigest()
-        assert f.body["bytes"] == len(data)
-        return untar(unzstd(data))
+            except NextRound:
+                continue
+        self.send("DS_END", {}, req=req)
+        while self.answer(req, "DS_END").type != NAMES["DS_END"]:
+            pass
+        return tree
 
     def wait_result(self, seconds=60):
         self.wait(lambda: self.results, "AG_RESULT", seconds)
@@ -235,30 +258,6 @@ class Agent:
     def kill(self):
         self.proc.kill()
         self.proc.wait()
-
-
-def tar(files):
-    """A plain tar (which agents take, too) of {path: bytes or (bytes, mode) or None for a folder}."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as t:
-        for path, what in sorted(files.items()):
-            info = tarfile.TarInfo(path)
-            if what is None:
-                info.type, info.mode = tarfile.DIRTYPE, 0o755
-                t.addfile(info)
-                continue
-            data, mode = what if isinstance(what, tuple) else (what, 0o644)
-            info.size, info.mode = len(data), mode
-            t.addfile(info, io.BytesIO(data))
-    return out.getvalue()
-
-
-def untar(data):
-    out = {}
-    with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as t:
-        for m in t:
-            out[m.name] = t.extractfile(m).read() if m.isfile() else None
-    return out
 
 
 def unzstd(data):

@@ -135,6 +135,53 @@ def test_a_job_from_start_to_end():
     late.bye()
 
 
+def test_a_folder_that_changes_while_it_is_fetched():
+    j = Job(n=1, pserver_nodes=[], trainer_command="mkdir output/d; head -c 300000 /dev/urandom >output/d/same; echo 1 >output/f; echo up; sleep 1000").run()
+    a = j.agents[0]
+    a.wait(lambda: b"up" in a.logs[1], "the trainer")
+    rounds = []
+
+    def rewrite(until):
+        def on_root(n):
+            rounds.append(n)
+            if n < until:
+                with open(j.dirs[0] + "/output/f", "w") as f:
+                    f.write("of round %d\n" % n)
+        return on_root
+    had = {}
+    out = a.fetch("output", rewrite(3), had)
+    assert rounds == [1, 2, 3] and out["f"] == b"of round 2\n" and len(out["d/same"]) == 300000, (rounds, out["f"])
+    # what a client has need not come again
+    before, known = len(had), dict(had)
+    with open(j.dirs[0] + "/output/f", "w") as f:
+        f.write("more\n")
+    assert a.fetch("output", lambda n: None, had)["f"] == b"more\n" and len(had) <= before + 3, (before, len(had))
+    assert all(had[i] == known[i] for i in known)
+    # a file that is never at rest: the other folder can be fetched still
+    try:
+        a.fetch("output", rewrite(100))
+    except AgentError as e:
+        assert "5 times in a row: " in e.text and "/output/f changed while it was sent" in e.text, e.text
+    else:
+        raise AssertionError("fetched")
+    assert b"up\n" in a.fetch("log")["train.log"]
+    # ids that are none of the folder's end this fetch alone
+    req = a.send("FETCH", {"dir": "output"})
+    assert a.answer(req).body["round"] == 1
+    a.send("DS_NEED", {"round": 1}, b"x" * 32, req=req)
+    try:
+        a.answer(req)
+    except AgentError as e:
+        assert "not in this package" in e.text, e.text
+    else:
+        raise AssertionError("sent")
+    a.send("DS_NEED", {"round": 1}, b"x" * 32, req=req)
+    os.remove(j.dirs[0] + "/output/f")
+    assert set(a.fetch("output")) == {"d", "d/same"}
+    a.ask("STOP", {"grace_ms": 0, "reason": ""})
+    j.bye()
+
+
 def test_own_programs_may_listen_on_all_addresses():
     j = Job(pserver_command=LISTEN.replace('os.environ["POD_IP"]', '""')).run()
     assert j.result()["status"] == "done", j.agents[0].results

@@ -106,3 +106,58 @@ def package_of(files):
             data, mode = files[path] if isinstance(files[path], tuple) else (files[path], 0o644)
             p.file(path.encode(), data, mode)
     return p
+
+
+def tree_of(root, get):
+    """What package_of was made of, without modes: {path: bytes, or None for a folder}. get(id) gives an object."""
+    def refs(raw, at, n):
+        return [(raw[at + 36 * k:at + 36 * k + 32], struct.unpack_from("<I", raw, at + 36 * k + 32)[0]) for k in range(n)]
+
+    kind, version, level, n, entries, _ = struct.unpack_from("<BBHIQQ", root)
+    assert (kind, version) == (3, 1)
+    below = refs(root, 24, n)
+    for level in range(level - 1, 0, -1):
+        above, below = [get(i) for i, _ in below], []
+        for raw in above:
+            assert struct.unpack_from("<BBH", raw) == (2, 1, level)
+            below += refs(raw, 8, struct.unpack_from("<I", raw, 4)[0])
+    tree, path = {}, b""
+    for i, _ in below:
+        raw, last = get(i), b""
+        kind, version, _, n_objects, n_records = struct.unpack_from("<BBHII", raw)
+        assert (kind, version) == (1, 1)
+        table, at = refs(raw, 12, n_objects), 12 + 36 * n_objects
+
+        def number():
+            nonlocal at
+            out = k = 0
+            while True:
+                out |= (raw[at] & 127) << k
+                at, k = at + 1, k + 7
+                if raw[at - 1] < 128:
+                    return out
+
+        def some_bytes():
+            nonlocal at
+            n = number()
+            at += n
+            return raw[at - n:at]
+        for _ in range(n_records):
+            kind = raw[at]
+            at += 1
+            if kind != 4:
+                shared = number()
+                path = last = last[:shared] + some_bytes()
+                at += 10  # mode, mtime
+                tree[path.decode()] = some_bytes() if kind == 3 else None if kind == 2 else bytes(number())
+                end = 0
+            for _ in range(number() if kind in (1, 4) else 0):
+                i, _ = table[number()]
+                begin = end + number()
+                off = number()
+                n = number()
+                end = begin + n
+                data = tree[path.decode()]
+                tree[path.decode()] = data[:begin] + get(i)[off:off + n] + data[end:]
+    assert len(tree) == entries
+    return tree

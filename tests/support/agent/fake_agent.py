@@ -12,7 +12,9 @@ what each node does; a missing key means the right thing:
     "die_after_run": true              the connection breaks while the job runs (at the next AG_PING); whoever joins the job
                                        again is told that there is none
     "result": {...}                    AG_RESULT, instead of done
-    "output": {"path": "text"}         what AG_FETCH sends; null: there is no such folder
+    "output": {"path": "text"}         what AG_FETCH sends; null: there is no such folder; a list of them: when the first
+                                       object of one with contents is asked for, the folder is the next one
+    "wrong": true                      the objects that it sends have another byte
     "have": true                       the worker is there
     "arch": "riscv64"                  what AG_HELLO says; default: nothing
 Every request's name goes to $FAKE_AGENT.<node>.log.
@@ -24,7 +26,8 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from agent_client import NAMES, encode, read_frame, tar  # noqa: E402
+from agent_client import NAMES, encode, read_frame  # noqa: E402
+from agent_package import package_of  # noqa: E402
 
 BY_NUMBER = {v: k for k, v in NAMES.items()}
 args = dict(a[2:].split("=", 1) if "=" in a else (a[2:], "") for a in sys.argv[2:])
@@ -62,16 +65,39 @@ def end_job(status):
     send("RESULT", {"node": node, "status": status, "first_failure": None, "later_failures": 0, **how.get("result", {})})
 
 
-def send_output(req):
+def send_root(req):
+    global package
     files = how.get("output", {})
-    send("PKG_BEGIN", {"kind": "output", "name": "", "hash": "", "missing": files is None}, req=req)
-    data = tar({k: v.encode() for k, v in (files or {}).items()})
-    for at in range(0, len(data), 1 << 16):
-        send("PKG_DATA", b"", data[at:at + (1 << 16)], req=req)
-    send("PKG_END", {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), "skipped": 0, "first_skipped": ""}, req=req)
+    files = files[rounds - 1] if isinstance(files, list) else files
+    if files is None:
+        send("FETCH", {"missing": True}, req=req)
+        return
+    package = package_of({k: v.encode() for k, v in files.items()})
+    send("FETCH", {"missing": False, "round": rounds, "skipped": how.get("skipped", 0), "first_skipped": "f: why"},
+         package.root(), req=req)
 
 
-def answer(name, req):
+def send_objects(f):
+    """Objects of the manifest, and of contents unless the folder changes now."""
+    global rounds
+    if f.body["round"] != rounds:
+        return
+    ids = [f.sections[1][k:k + 32] for k in range(0, len(f.sections[1]), 32)]
+    changes = isinstance(how.get("output"), list) and rounds < len(how["output"])
+    for i in ids:
+        raw = package.objects[i]
+        if changes and raw[:2] != b"\1\1":
+            rounds += 1
+            send_root(f.req)
+            return
+        raw = raw[:-1] + bytes([raw[-1] ^ 1]) if how.get("wrong") else raw
+        send("DS_OBJECT", b"", i + struct.pack("<IIII", len(raw), len(raw), 0, 0) + raw, req=f.req)
+        record.write("sent %s\n" % i.hex())
+
+
+def answer(name, f):
+    global rounds
+    req = f.req
     if name == "DS_BEGIN":
         send(name, {"have": how.get("have", True), "path": "/x"}, req=req)
     elif name == "DS_SOURCE": # it needs none of the objects
@@ -89,7 +115,12 @@ def answer(name, req):
         send(name, {}, req=req)
         end_job("stopped")
     elif name == "FETCH":
-        send_output(req)
+        rounds = 1
+        send_root(req)
+    elif name == "DS_NEED":
+        send_objects(f)
+    elif name == "DS_END":
+        send(name, {}, req=req)
 
 
 def main():
@@ -101,7 +132,7 @@ def main():
         return
     with open(os.path.realpath(sys.argv[0]), "rb") as me:
         build = hashlib.blake2b(me.read(), digest_size=32).hexdigest()
-    send("HELLO", {"version": 1, "build": build, "job": args.get("job", ""), "node": node, "root": args["root"], "state": "", "arch": how.get("arch", ""),
+    send("HELLO", {"version": 2, "build": build, "job": args.get("job", ""), "node": node, "root": args["root"], "state": "", "arch": how.get("arch", ""),
                    "addrs": ["127.0.0.1"], "disk_free": 1 << 40})
     ran = False
     while True:
@@ -112,7 +143,7 @@ def main():
         name = BY_NUMBER[f.type]
         if name == "PING" and ran and how.get("die_after_run"):
             os._exit(9)
-        if name in ("PING", "PKG_DATA"):
+        if name == "PING":
             continue
         record.write(name + (" " + f.sections[0].decode() if name in ("BYE", "STOP") else "") + "\n")
         if name == "BYE":
@@ -124,7 +155,7 @@ def main():
         if name in how.get("error", {}):
             send_error(name, f.req, *how["error"][name])
             continue
-        answer(name, f.req)
+        answer(name, f)
         # Every node of this fake runs its part by itself: node 0, whose states the client shows, when it is told to, the
         # others when they hear of their peers.
         if name == ("JOB_RUN" if node == 0 else "JOB_PEERS"):

@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "launcher/link/link.h"
 #include "pack/object/object.h"
-#include "pack/pack.h"
 
 static void test_commands(void **state) {
     (void)state;

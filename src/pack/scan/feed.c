@@ -1,5 +1,5 @@
 /* feed.c - see feed.h. */
-#include "launcher/dispatch/feed.h"
+#include "pack/scan/feed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +11,12 @@ enum {
     BATCH_MAX = SCAN_READ_MAX, /* objects that a job encodes */
     /* jobs at once: reading, hashing and compressing keep ahead of sending */
     JOBS = 3,
-    AHEAD = 1 << 20, /* unsent bytes on a link */
+    AHEAD = 1 << 20, /* unsent bytes of a taker */
     /* bytes: small, since a relay passes on complete frames */
     FRAME_RELAYED = 64 << 10,
     FRAME_MAX = 512 << 10, /* bytes: the receiver hashes many records side by side */
     FRAME_PARTS = 64,      /* records */
-    CACHE_MAX = 48 << 20,
-    ASKED_MAX = 1 << 20, /* ids that wait */
+    ASKED_MAX = 1 << 20,   /* ids that wait */
 };
 
 enum rec_state { NONE, RUNNING, READY };
@@ -38,8 +37,8 @@ struct rec {
 
 struct feed_taker {
     struct feed *f;
-    struct link *l;
-    uint64_t req;
+    const struct feed_io *io;
+    void *arg; /* of io */
     /* objects; [first, n) are still to be sent */
     uint32_t *asked;
     size_t first, n, cap;
@@ -62,6 +61,7 @@ struct feed {
     uv_loop_t *loop;
     const struct scan *scan;
     size_t frame; /* approximate bytes of a message */
+    size_t cache; /* bytes of READY records, at most */
     void (*failed)(void *, const struct pd_err *);
     void *arg;
     struct rec *recs; /* indexed by object */
@@ -78,7 +78,7 @@ struct feed {
     uint64_t sent;
 };
 
-struct feed *feed_new(uv_loop_t *loop, const struct scan *scan, int relayed,
+struct feed *feed_new(uv_loop_t *loop, const struct scan *scan, int relayed, size_t cache,
                       void (*failed)(void *arg, const struct pd_err *err), void *arg) {
     struct feed *f = pd_calloc(1, sizeof *f);
     struct scan_totals t;
@@ -88,6 +88,7 @@ struct feed *feed_new(uv_loop_t *loop, const struct scan *scan, int relayed,
     *f = (struct feed){.loop = loop,
                        .scan = scan,
                        .frame = relayed ? FRAME_RELAYED : FRAME_MAX,
+                       .cache = cache,
                        .failed = failed,
                        .arg = arg,
                        .n_objects = (size_t)t.objects};
@@ -128,11 +129,11 @@ void feed_free(struct feed *f, void (*gone)(void *arg), void *arg) {
         destroy(f);
 }
 
-struct feed_taker *feed_taker_new(struct feed *f, struct link *l, uint64_t req) {
+struct feed_taker *feed_taker_new(struct feed *f, const struct feed_io *io, void *arg) {
     struct feed_taker *t = pd_calloc(1, sizeof *t);
     if (!t)
         return NULL;
-    *t = (struct feed_taker){.f = f, .l = l, .req = req, .next = f->takers};
+    *t = (struct feed_taker){.f = f, .io = io, .arg = arg, .next = f->takers};
     f->takers = t;
     return t;
 }
@@ -173,7 +174,7 @@ static size_t place_of(const struct feed *f, uint32_t object) {
 }
 
 static void drop_oldest(struct feed *f, size_t room) {
-    while (f->fifo_n && f->cached + room > CACHE_MAX) {
+    while (f->fifo_n && f->cached + room > f->cache) {
         struct rec *r = &f->recs[f->fifo[f->fifo_first]];
         f->cached -= place_of(f, f->fifo[f->fifo_first]);
         f->fifo_first = (f->fifo_first + 1) % (f->n_objects + 1);
@@ -269,7 +270,7 @@ static void encode_ahead(struct feed_taker *t) {
 /* --- sending --- */
 
 struct out_frame {
-    struct link_part part[FRAME_PARTS];
+    struct pd_bytes part[FRAME_PARTS];
     size_t n, len;
 };
 
@@ -277,7 +278,7 @@ static void send_frame(struct feed_taker *t, struct out_frame *frame) {
     if (!frame->n)
         return;
     t->f->sent += frame->len;
-    link_send_parts(t->l, WIRE_DS_OBJECT, t->req, frame->part, frame->n);
+    t->io->send(t->arg, frame->part, frame->n);
     frame->n = frame->len = 0;
 }
 
@@ -287,13 +288,13 @@ void feed_send(struct feed_taker *t) {
     if (f->has_failed || t->first == t->n)
         return;
     frame.n = frame.len = 0;
-    while (t->first < t->n && link_queued(t->l) + frame.len < AHEAD) {
+    while (t->first < t->n && t->io->queued(t->arg) + frame.len < AHEAD) {
         const struct rec *r = &f->recs[t->asked[t->first]];
         if (r->state != READY)
             break;
         if (frame.n && (frame.len + r->len > f->frame || frame.n == FRAME_PARTS))
             send_frame(t, &frame);
-        frame.part[frame.n++] = (struct link_part){r->data, r->len};
+        frame.part[frame.n++] = (struct pd_bytes){r->data, r->len};
         frame.len += r->len;
         t->first++;
     }
@@ -304,7 +305,7 @@ void feed_send(struct feed_taker *t) {
 int feed_ask(struct feed_taker *t, const uint8_t *ids, size_t n_bytes, struct pd_err *err) {
     size_t n = n_bytes / OBJECT_ID;
     if (n_bytes % OBJECT_ID || t->n - t->first + n > ASKED_MAX)
-        return pd_fail(err, PD_EPROTO, "the agent sent an invalid request for objects");
+        return pd_fail(err, PD_EPROTO, "that is no request for objects");
     if (t->first && t->first == t->n)
         t->first = t->n = 0;
     if (t->n + n > t->cap) {
@@ -320,12 +321,12 @@ int feed_ask(struct feed_taker *t, const uint8_t *ids, size_t n_bytes, struct pd
         memcpy(&id, ids + i * OBJECT_ID, OBJECT_ID);
         long o = scan_find(t->f->scan, &id);
         if (o < 0)
-            return pd_fail(err, PD_EPROTO,
-                           "the agent asks for an object that is not in this package");
+            return pd_fail(err, PD_EPROTO, "an object is asked for that is not in this package");
         t->asked[t->n++] = (uint32_t)o;
     }
     feed_send(t);
     return 0;
 }
 
+int feed_waits(const struct feed_taker *t) { return t->first == t->n; }
 uint64_t feed_sent(const struct feed *f) { return f->sent; }
