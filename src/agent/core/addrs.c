@@ -14,7 +14,7 @@
 
 enum { V6_TABLE_MAX = 1 << 20 };
 
-/* IPv4 or IPv6 as bytes; `bits`: how many of them count. */
+/* An IPv4 or IPv6 address or subnet. `bits`: the length of the prefix. */
 struct ip {
     int family, bits;
     uint8_t b[16];
@@ -47,8 +47,8 @@ static int lies_in(const struct ip *a, const struct ip *net) {
     return !rest || !((a->b[whole] ^ net->b[whole]) >> (8 - rest));
 }
 
-/* Addresses that mean something only together with an interface, or nothing as a peer's, are left
- * out. */
+/* 1: a peer can use this address. Link-local IPv6 addresses, for example, are valid only with an
+ * interface. */
 static int usable(const struct ifaddrs *i, struct ip *out) {
     if (!i->ifa_addr || !(i->ifa_flags & IFF_UP))
         return 0;
@@ -89,8 +89,8 @@ enum facts_v6 facts_v6_of(const char *table, const uint8_t addr[16]) {
     return FACTS_V6_LASTING;
 }
 
-/* SSH_CONNECTION is "client port server port"; the server's address is one that is known to be
- * reachable. */
+/* SSH_CONNECTION is "client port server port". The server's address is reachable, because the
+ * client has reached it. */
 static void ssh_addr(char out[INET6_ADDRSTRLEN]) {
     const char *s = getenv("SSH_CONNECTION");
     char text[200], *save, *tok;
@@ -114,7 +114,7 @@ static void add_unique(json_t *list, const char *addr) {
     json_array_append_new(list, json_string(addr));
 }
 
-/* What `nic` asks for: an interface's name, a subnet, or anything. */
+/* The meaning of `nic`: an interface's name, a subnet, or (if empty) every address. */
 struct addr_filter {
     const char *nic;
     int is_subnet;
@@ -127,7 +127,7 @@ static int selected(const struct addr_filter *w, const char *name, const struct 
 
 struct kind {
     int loopback, family;
-    enum facts_v6 v6; /* of AF_INET6 */
+    enum facts_v6 v6; /* of AF_INET6 only */
 };
 
 static int is_kind(const struct ifaddrs *i, const struct ip *a, const struct kind *k,
@@ -136,7 +136,7 @@ static int is_kind(const struct ifaddrs *i, const struct ip *a, const struct kin
            (a->family == AF_INET || facts_v6_of(v6_table, a->b) == k->v6);
 }
 
-/* Of one kind. `seen` becomes a text of all there are. */
+/* Adds the addresses of one kind. Appends every usable address to the text in `seen`. */
 static void add_kind(json_t *addrs, const struct ifaddrs *list, const struct addr_filter *w,
                      const struct kind *kind, const char *v6_table, const char *ssh,
                      char seen[400]) {

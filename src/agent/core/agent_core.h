@@ -1,10 +1,9 @@
-/* agent_core.h - what every part of an agent may know, and nothing else of it: the loop, the
- * folders, the log, the executable's hash and the mode.
+/* agent_core.h - the state that every part of an agent shares: the loop, the folders, the log, the
+ * executable's hash and the mode.
  *
  *   tool    `relay --root`           one client on stdin and stdout, no job: packages, job list
  *   job     the daemon of `--start`  clients on the job's unix socket, TCP to the other agents
- *   over    `relay --job`, no agent  one client on stdin and stdout: a finished job, from disk
- */
+ *   over    `relay --job`, no agent  one client on stdin and stdout: a finished job, from disk */
 #ifndef PD_AGENT_AGENT_CORE_H
 #define PD_AGENT_AGENT_CORE_H
 
@@ -23,10 +22,11 @@ struct agent_core {
     char build[65]; /* BLAKE2b-256 of this executable */
 };
 
-/* `build` may be NULL: then the hash is computed. The loop is closed again on failure. */
+/* If `build` is NULL, the hash of this executable is computed. 0 or PD_E*; on failure the loop is
+ * closed. The caller sets and closes the log. */
 int agent_core_init(struct agent_core *a, const struct node_paths *p, enum agent_mode mode,
                     const char *build, struct pd_err *err);
-/* From the job's nodefile; -1: no job, or not known yet. */
+/* The node's id from the job's nodefile; -1: no job, or the id is not known yet. */
 int agent_node_id(const struct agent_core *a);
 
 #endif

@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* <linux/mempolicy.h> is not everywhere. */
+/* <linux/mempolicy.h> is not installed everywhere. */
 enum { POLICY_PREFERRED = 1, POLICY_PREFERRED_MANY = 5 };
 
 const char *const bind_names[N_BINDS] = {"none", "auto", "cores", "numa"};
@@ -20,8 +20,7 @@ int bind_of(const char *name) {
     return -1;
 }
 
-/* Cores or NUMA nodes are counted along the sorted CPUs: a new one begins where the number changes.
- */
+/* The CPUs are sorted: a new core or NUMA node begins where its number changes. */
 static int begins_unit(const struct pd_cpus *c, enum bind_how how, int i) {
     const struct pd_cpu *v = c->v;
     return !i || v[i].node != v[i - 1].node || (how != BIND_NUMA && v[i].core != v[i - 1].core);
@@ -34,8 +33,8 @@ static int count_units(const struct pd_cpus *c, enum bind_how how) {
     return n;
 }
 
-/* Units [lo, hi) of agent `index`. With fewer units than agents each has one, and neighbours share
- * it. */
+/* Units [lo, hi) of agent `index`. If there are fewer units than agents, neighbouring agents share
+ * a unit. */
 static void agent_units(int units, int index, int count, int *lo, int *hi) {
     *lo = (int)((long)units * index / count);
     *hi = (int)((long)units * (index + 1) / count);
@@ -72,7 +71,7 @@ void bind_deal(const struct pd_cpus *c, enum bind_how how, int index, int count,
     for (int i = 0; i < n; i++)
         share[i] = 1;
     for (int left = hi - lo - n; left > 0;
-         left--) { /* the next one goes where a thread has the least */
+         left--) { /* the next unit goes to the process with the fewest units per thread */
         int best = 0;
         for (int i = 1; i < n; i++)
             if ((uint64_t)weight[i] * (uint64_t)(share[best] + 1) >

@@ -19,7 +19,7 @@ static int usable_cores(void) {
     return pd_cpuset_mine(&set) ? 1 : pd_cpuset_count(&set);
 }
 
-/* Of the folder, or of the one in which it would be made. */
+/* The free bytes for a folder. If the folder does not exist, its nearest existing parent counts. */
 static json_int_t disk_free(const char *path) {
     struct statvfs fs;
     char p[PATH_MAX];

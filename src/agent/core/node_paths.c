@@ -90,7 +90,8 @@ void node_paths_read_status(const struct node_paths *p, char status[16]) {
     json_decref(j);
 }
 
-/* The folder is there: whose is it? The other agent writes its nodefile right after the folder. */
+/* The folder exists: names the node that created it. An agent writes its nodefile right after it
+ * creates the folder. */
 static int taken(const struct node_paths *p, int node, struct pd_err *err) {
     int other = node_paths_read_node(p);
     char mine[32] = "this node", theirs[40] = "another node";
@@ -125,7 +126,7 @@ int node_paths_make_job(const struct node_paths *p, int node, struct pd_err *err
     return rc;
 }
 
-/* sun_path holds 108 bytes and a root_dir may be longer: the address is taken relative to a
+/* sun_path holds 108 bytes, and root_dir may be longer. The address is therefore relative to a
  * descriptor. */
 int node_paths_connect(const struct node_paths *p) {
     char path[PATH_MAX];
@@ -135,7 +136,7 @@ int node_paths_connect(const struct node_paths *p) {
     int fd = dir < 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     const struct timeval limit = {CONNECT_S, 0}, none = {0, 0};
-    if (fd >= 0) /* of an agent that is stopped, once its backlog is full */
+    if (fd >= 0) /* a stopped agent with a full backlog would block connect */
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     snprintf(sa.sun_path, sizeof sa.sun_path, "/proc/self/fd/%d/sock", dir);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&sa, sizeof sa)) {

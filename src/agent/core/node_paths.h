@@ -1,12 +1,11 @@
-/* node_paths.h - where a node keeps things (docs/design.md, "On a node"), and the making of a job's
+/* node_paths.h - the files of a node (docs/design.md, "On a node"), and the creation of a job's
  * folder.
  *
  *     ROOT/.paddlectl/bin/            executables by hash
- *     ROOT/workspaces/NAME-HASH/      what `paddlectl dispatch` deployed
+ *     ROOT/workspaces/NAME-HASH/      deployed by `paddlectl dispatch`
  *     ROOT/JOB/{workspace,output,log,nodefile,result.json}
- *     ROOT/JOB/.agent/{sock,key,pid}  0700; sock and key are gone when the agent is
- *     ROOT/JOB/.agent/{state.json,*.idx}  what is known of the job and its logs, also afterwards
- */
+ *     ROOT/JOB/.agent/{sock,key,pid}  0700; sock and key are removed when the agent ends
+ *     ROOT/JOB/.agent/{state.json,*.idx}  state of the job and its logs, kept after its end */
 #ifndef PD_AGENT_NODE_PATHS_H
 #define PD_AGENT_NODE_PATHS_H
 
@@ -21,30 +20,32 @@ struct node_paths {
     char dir[PATH_MAX / 2 + 80]; /* ROOT/JOB; "" without a job */
 };
 
-/* `root` is absolute or begins with "~/" (or is "~"). Other paths are refused (PD_EUSAGE), since
- * they mean different folders under sshd and under a shell. `job` may be NULL. Creates nothing. */
+/* `root` is absolute, is "~", or begins with "~/". Other paths are refused (PD_EUSAGE), because
+ * they mean different folders under sshd and under a shell. `job` may be NULL. Creates no files. */
 int node_paths_init(struct node_paths *p, const char *root, const char *job, struct pd_err *err);
 
 /* A name that is safe as a single path component: [A-Za-z0-9._-]+, not beginning with a dot, at
  * most 63 bytes. */
 int node_paths_name_ok(const char *s);
 
-/* Creates ROOT/JOB and its contents, mode 0700; writes `node` (-1: unknown) to nodefile. PD_EEXIST,
- * with the ids of both nodes, if another agent has created it. After a failure nothing is left. */
+/* Creates ROOT/JOB (mode 0700) and its folders, and writes `node` (-1: unknown) to nodefile. If
+ * another agent has created ROOT/JOB, the call fails with PD_EEXIST and names both nodes. After a
+ * failure no file of this call is left. */
 int node_paths_make_job(const struct node_paths *p, int node, struct pd_err *err);
 
-/* "DIR/name" into `out`; too long is PD_EIO. */
+/* Writes "DIR/name" to `out`. PD_EIO if the path is too long. */
 int node_paths_join(const char *dir, const char *name, char out[PATH_MAX], struct pd_err *err);
 
 int node_paths_write_node(const struct node_paths *p, int node, struct pd_err *err);
-int node_paths_read_node(const struct node_paths *p); /* -1: not there yet */
+int node_paths_read_node(const struct node_paths *p); /* -1: there is no nodefile yet */
 
-int node_paths_read_pid(const struct node_paths *p); /* the agent's; 0: it has none, or is gone */
+int node_paths_read_pid(const struct node_paths *p); /* the agent's pid; 0: no pid file */
 
-/* Reads the status in result.json: "done", "failed", "stopped"; "" without a result. */
+/* Reads the status from result.json: "done", "failed" or "stopped"; "" without a result. */
 void node_paths_read_status(const struct node_paths *p, char status[16]);
 
-/* Connect to the job's socket: a descriptor, or -1 when no agent listens. Never waits. */
+/* Connects to the job's socket. Returns a descriptor, or -1 if no agent listens. Waits at most 5 s,
+ * for an agent that is stopped and whose backlog is full. */
 int node_paths_connect(const struct node_paths *p);
 
 #endif

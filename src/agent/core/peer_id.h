@@ -1,4 +1,4 @@
-/* peer_id.h - who this agent is to the other agents of its job, and how it proves that. */
+/* peer_id.h - the identity of this agent towards the other agents of its job, and its proof. */
 #ifndef PD_AGENT_PEER_ID_H
 #define PD_AGENT_PEER_ID_H
 
@@ -10,11 +10,11 @@
 struct peer_id {
     char job[64]; /* as in struct wire_hello */
     int node;
-    uint64_t incarnation; /* another one each time the agent starts */
-    uint8_t key[32];      /* the job's */
+    uint64_t incarnation; /* a new value for each start of the agent */
+    uint8_t key[32];      /* the job's key */
 };
 
-/* For a handshake in this role. */
+/* Fills in the options of a handshake in this role. */
 static inline void peer_id_put(const struct peer_id *p, uint16_t role, struct wire_hs_opts *hs) {
     *hs = (struct wire_hs_opts){
         .self = {.role = role, .id = (uint32_t)p->node, .incarnation = p->incarnation}};

@@ -13,7 +13,7 @@
 
 enum { TRIES = 2000 };
 
-/* A descriptor, or -1 when somebody holds the claim. */
+/* Returns a descriptor, or -1 if another process holds the claim. */
 static int claim_port(int port) {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     int n = snprintf(sa.sun_path + 1, sizeof sa.sun_path - 1, "paddlectl/port/%d", port);

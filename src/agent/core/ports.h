@@ -1,19 +1,18 @@
-/* ports.h - free ports, held so that nobody else takes them meanwhile.
+/* ports.h - free ports, reserved until the program that needs them starts.
  *
- * A port for our own program is a bound socket that it inherits. A user's own program binds its
- * port itself, so our socket has to be closed before it starts; in between another job's agent
- * could find that port free. All agents therefore also claim such a port by an abstract unix socket
- * named after it: one namespace with the ports (the network stack's), visible to all users, gone
- * with the process.
- */
+ * Our own program inherits its port as a bound socket. A user's own program binds its port itself,
+ * so our socket must be closed before the program starts. In the meantime another job's agent could
+ * find the port free. Therefore all agents also claim such a port by an abstract unix socket with
+ * the port's number in its name. Abstract sockets have the same namespace as ports, are visible to
+ * all users, and vanish with the process. */
 #ifndef PD_AGENT_PORTS_H
 #define PD_AGENT_PORTS_H
 
 #include "base/err.h"
 
-/* Bind the first port at or after `from` (0: any) that is free on `ip` and that nobody has claimed.
- * Returns the socket or PD_E*; *claim, unless NULL, becomes a descriptor that keeps the claim while
- * it is open. */
+/* Binds the first port at or after `from` (0: any port) that is free on `ip` and not claimed.
+ * Returns the socket or PD_E*. If `claim` is not NULL, *claim becomes a descriptor that holds the
+ * claim until it is closed. */
 int ports_bind(const char *ip, int from, int *port, int *claim, struct pd_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* result.h - how a job ended on this node: result.json, which outlives the agent. */
+/* result.h - the result of a job on this node: result.json, which outlives the agent. */
 #ifndef PD_AGENT_RESULT_H
 #define PD_AGENT_RESULT_H
 
@@ -6,16 +6,16 @@
 
 #include "agent/core/node_paths.h"
 
-/* {job, node, status, first_failure, later_failures}: the body of AG_RESULT. `first_failure`
- * (borrowed) may be NULL. NULL: out of memory. */
+/* {job, node, status, first_failure, later_failures}: the body of AG_RESULT, a new reference.
+ * `first_failure` may be NULL and is copied. Returns NULL if out of memory. */
 json_t *result_make(const struct node_paths *p, int node, const char *status,
                     const json_t *first_failure, int later);
-/* A first_failure of the agent itself. NULL: no memory. */
+/* A first_failure of the agent itself, a new reference. NULL: out of memory. */
 json_t *result_reason(int node, const char *host, const char *reason);
 
 int result_write(const struct node_paths *p, const json_t *result, struct pd_err *err);
-json_t *result_read(const struct node_paths *p); /* NULL: there is none */
-/* For the guardian: the agent died without leaving one. */
+json_t *result_read(const struct node_paths *p); /* a new reference; NULL: no result */
+/* For the guardian, after the agent has died: writes a failed result if there is none. */
 void result_write_if_missing(const struct node_paths *p, const char *reason);
 
 #endif

@@ -71,7 +71,7 @@ static int least_busy_without(const struct roles *s, enum role r, const char *go
     return best;
 }
 
-/* A node that can take the place of this one as it is; -1: none. */
+/* A live node without a role, which can take over all roles of a lost node; -1: none. */
 static int spare(const struct roles *s, const char *gone) {
     for (int i = 0; i < s->n_nodes; i++)
         if (!gone[i] && !n_roles_of(s, i))

@@ -1,5 +1,5 @@
-/* roles.h - which nodes run which program in an attempt of a job: ranks, and how ranks move when a
- * node is lost. */
+/* roles.h - the roles and ranks of the nodes in an attempt of a job, and how they move when a node
+ * is lost. */
 #ifndef PD_AGENT_ROLES_H
 #define PD_AGENT_ROLES_H
 
@@ -10,8 +10,8 @@ int role_of(const char *name);                /* -1: neither */
 struct roles {
     int n_nodes;
     int n[N_ROLES];
-    int *nodes[N_ROLES]; /* node of rank i */
-    int *rank[N_ROLES];  /* of node i, or -1 */
+    int *nodes[N_ROLES]; /* the node of rank i */
+    int *rank[N_ROLES];  /* the rank of node i, or -1 */
 };
 
 /* Prepares one role for n_nodes nodes, none of which has the role. -1: out of memory; roles_release
@@ -26,10 +26,10 @@ void roles_add(struct roles *s, enum role r, int node);
 int roles_rank(const struct roles *s, enum role r, int node); /* -1: the node has no such role */
 int roles_any(const struct roles *s, int node);
 
-/* Takes the roles of a lost node away. Each role moves, with its rank, to a live node that lacks
- * that role: both roles to one idle node if there is one, otherwise each to the least loaded node
- * (lowest id first). If every live node has the role, its count drops by one and the ranks behind
- * move up.
+/* Removes the roles of a lost node. Each role moves, with its rank, to a live node that lacks that
+ * role: both roles to one idle node if there is one, otherwise each to the least loaded node
+ * (lowest id first). If every live node has the role, its count drops by one, and all higher ranks
+ * drop by one.
  *
  * gone[node] is set for the lost node and for all nodes that were lost before. to[r] becomes the
  * node that role r moved to, -1 if the count dropped, -2 if the lost node did not have the role. */

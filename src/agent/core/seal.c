@@ -39,7 +39,7 @@ int seal_send(struct seal *s, struct net_conn *c, uint16_t type, const void *p, 
                                                sizeof type, 0);
     struct net_sec sec[3] = {{NULL, 0}, {sealed, n + OVERHEAD}, {header, HEADER}};
     int rc = 0;
-    if (n_sec == 3) { /* the header lives on the stack: copied */
+    if (n_sec == 3) { /* net_send copies the sections, because the header is on the stack */
         rc = net_send(c, type, 0, 0, sec, 3, NULL, NULL);
         free(sealed);
     } else {

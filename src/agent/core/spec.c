@@ -17,7 +17,7 @@ static int add_node(struct spec *s, enum role r, const char *key, json_int_t nod
     return 0;
 }
 
-/* "0-999,7": a number, or -1. */
+/* Reads one number of a list like "0-999,7"; -1: no number, or too large. */
 static json_int_t take_number(const char **s) {
     json_int_t v = -1;
     for (; **s >= '0' && **s <= '9'; ++*s)
@@ -56,7 +56,8 @@ static int read_nodes(struct spec *s, const json_t *o, const char *key, enum rol
     return 0;
 }
 
-/* An object of strings; names of variables and options are what a shell can name. */
+/* Reads an object of strings. Its keys are names of variables or options: letters, digits, '_', '-'
+ * and '.'. */
 static int read_strings(json_t **out, const json_t *o, const char *key, struct pd_err *err) {
     const char *name;
     json_t *v, *t = json_object_get(o, key);
@@ -75,8 +76,8 @@ static int read_strings(json_t **out, const json_t *o, const char *key, struct p
     return 0;
 }
 
-/* Our programs are two halves; a user's own may be a job by themselves. (Ours without a server says
- * itself what it misses.) */
+/* Our pserver needs a trainer. A user's own pserver program may be a job without trainers. Our
+ * trainer needs a pserver, too, but reports that itself. */
 static int check_roles(const struct spec *s, struct pd_err *err) {
     if (!s->roles.n[ROLE_PSERVER] && !s->roles.n[ROLE_TRAINER])
         return pd_fail(err, PD_ECONF, "the job has neither a pserver nor a trainer");
@@ -111,7 +112,7 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
         spec_release(s);
         return rc;
     }
-    if (s->job.heartbeat_ms && s->job.heartbeat_ms < 2000) /* as heartbeat_timeout */
+    if (s->job.heartbeat_ms && s->job.heartbeat_ms < 2000) /* heartbeat_timeout's minimum */
         s->job.heartbeat_ms = 2000;
     if (strcmp(s->job.on_failure, "restart"))
         s->job.max_restarts = 0;

@@ -1,4 +1,4 @@
-/* spec.h - a node's part of a job, out of AG_JOB_SETUP. */
+/* spec.h - a node's part of a job, read from AG_JOB_SETUP. */
 #ifndef PD_AGENT_SPEC_H
 #define PD_AGENT_SPEC_H
 
@@ -15,19 +15,19 @@ enum { SPEC_MAX_NODES = WIRE_MAX_NODES };
 
 struct spec {
     int node, n_nodes;
-    int data_apart; /* the data files came apart (file_fetch.h) */
+    int data_apart; /* data files came separately, as a package of their own (file_fetch.h) */
     struct job_spec job;
     enum bind_how bind;
     char worker[65], data[65]; /* hashes, "" if unused */
-    const char *workspace;     /* the strings and objects below point into `whole` */
+    const char *workspace;     /* workspace, command, env and train point into `whole` */
     const char *command[N_ROLES];
-    struct roles roles;  /* as the job begins; later attempts may have others (head.h) */
+    struct roles roles;  /* of the first attempt; later attempts may have others (head.h) */
     json_t *env, *train; /* objects of strings */
     json_t *whole;
 };
 
-/* Checks everything: PD_EPROTO or PD_ECONF with the key's name. `job` is this agent's. Keeps
- * `body`. */
+/* Checks every field: PD_EPROTO or PD_ECONF with the key's name. `job` is this agent's job. Keeps a
+ * reference to `body`. */
 int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err);
 void spec_release(struct spec *s);
 
