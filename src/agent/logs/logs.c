@@ -10,10 +10,10 @@
 #include "base/fault_point.h"
 #include "base/fs.h"
 
-/* --- in --- */
+/* --- appending --- */
 
-/* The index's record first: should its bytes not make it, the next record begins at the same
- * offset, and the later one of two with one offset counts. */
+/* The record is written to the index before its bytes. If writing the bytes fails, the next record
+ * has the same offset. Of two records with one offset, the later one counts. */
 static int write_piece(struct log_file *f, enum log_stream s, uint64_t time_us, const char *p,
                        size_t n, struct pd_err *err) {
     const struct log_record r = {f->size, time_us};
@@ -23,7 +23,7 @@ static int write_piece(struct log_file *f, enum log_stream s, uint64_t time_us, 
         int e = errno;
         (void)!ftruncate(
             f->index,
-            (off_t)(f->n_records * sizeof r)); /* half a record would shift all later ones */
+            (off_t)(f->n_records * sizeof r)); /* a partial record would shift all later records */
         return pd_fail_errno(err, PD_EIO, e, "cannot write the index of %s", log_names[s]);
     }
     f->n_records++;
@@ -31,7 +31,8 @@ static int write_piece(struct log_file *f, enum log_stream s, uint64_t time_us, 
         int e = errno;
         struct stat st;
         if (!fstat(f->fd, &st))
-            f->size = f->start + (uint64_t)st.st_size; /* a part may have been written */
+            /* Some of the bytes may have been written. */
+            f->size = f->start + (uint64_t)st.st_size;
         return pd_fail_errno(err, PD_EIO, e, "cannot write log/%s", log_names[s]);
     }
     f->size += n;
@@ -39,7 +40,8 @@ static int write_piece(struct log_file *f, enum log_stream s, uint64_t time_us, 
     return 0;
 }
 
-/* How many of the bytes belong into the newest file, which they overfill. 0: it ends here. */
+/* How many of the n bytes go into the newest file, if all together exceed its limit. 0: rotate
+ * first. */
 static size_t share(const struct log_file *f, uint64_t max, const char *p, size_t n) {
     const uint64_t have = f->size - f->start, room = have < max ? max - have : 0;
     const char *nl = memrchr(p, '\n', room);
@@ -47,7 +49,7 @@ static size_t share(const struct log_file *f, uint64_t max, const char *p, size_
         return (size_t)(nl + 1 - p);
     if (have && !f->mid_line)
         return 0;
-    const uint64_t most = have < 2 * max ? 2 * max - have : 0; /* of a line that does not end */
+    const uint64_t most = have < 2 * max ? 2 * max - have : 0; /* for a line that has no end yet */
     nl = memchr(p + room, '\n', n - room);
     const uint64_t want = nl ? (uint64_t)(nl + 1 - p) : n;
     return (size_t)(want < most ? want : most);
@@ -70,9 +72,9 @@ int logs_append(struct logs *l, enum log_stream s, uint64_t time_us, const void 
     return 0;
 }
 
-/* --- out --- */
+/* --- reading --- */
 
-/* One file of a stream, open. */
+/* An open file of a stream. */
 struct log_part {
     int fd, index;
     uint64_t start, end, n_records;
@@ -102,11 +104,11 @@ static int read_record(const struct log_part *f, uint64_t i, struct log_record *
     return pread(f->index, r, sizeof *r, (off_t)(i * sizeof *r)) == (ssize_t)sizeof *r ? 0 : -1;
 }
 
-/* The last record at or before `offset`, and where the next one begins. */
+/* Finds the last record at or before `offset`, and the offset at which the next record begins. */
 static void find_record(const struct log_part *f, uint64_t offset, uint64_t hint, uint64_t *at,
                         struct log_record *r, uint64_t *end) {
     struct log_record q;
-    uint64_t lo = 0, hi = f->n_records; /* record lo is at or before, record hi is behind */
+    uint64_t lo = 0, hi = f->n_records; /* lo: at or before `offset`; hi: after it */
     *r = (struct log_record){0, 0};
     *end = f->end;
     *at = 0;
@@ -115,7 +117,7 @@ static void find_record(const struct log_part *f, uint64_t offset, uint64_t hint
     if (hint < hi && !read_record(f, hint, &q) && q.offset <= offset) {
         lo = hint;
         for (int step = 0; step < 2 && lo + 1 < hi;
-             step++) { /* reading in order moves by one record */
+             step++) { /* sequential reading moves by one record */
             if (read_record(f, lo + 1, &q) || q.offset > offset) {
                 hi = lo + 1;
                 break;
@@ -171,7 +173,7 @@ void logs_tail(struct logs *l, enum log_stream s, uint64_t from, int lines, char
         from = f->first;
     if (f->size <= from)
         return;
-    int whole = f->size - from < cap; /* else the first line may be cut */
+    int whole = f->size - from < cap; /* 0: the first line may be incomplete */
     uint64_t at = whole ? from : f->size - (cap - 1);
     size_t k = 0, got = 1;
     while (got && at + k < f->size &&

@@ -1,4 +1,5 @@
-/* logs_int.h - what logs.c (bytes in and out) and logs_rotate.c (the files) share. */
+/* logs_int.h - types and functions shared by logs.c (appending, reading) and logs_rotate.c (the
+ * files). */
 #ifndef PD_AGENT_LOGS_INT_H
 #define PD_AGENT_LOGS_INT_H
 
@@ -8,14 +9,14 @@ struct log_record {
     uint64_t offset, time_us;
 };
 
-/* NAME becomes NAME.1, and a new NAME begins. A failure that leaves everything as it was is none:
- * it is tried again later. */
+/* NAME becomes NAME.1, and a new NAME begins. If the rotation fails before NAME was renamed, the
+ * call returns 0 and a later append tries again. Otherwise 0 or PD_EIO. */
 int logs_rotate(struct logs *l, enum log_stream s, struct pd_err *err);
 
-/* Open old[i] for reading, unless it is. -1: it is not there any more. */
+/* Opens old[i] for reading, if it is not open yet. -1: the file does not exist any more. */
 int logs_open_old(struct logs *l, enum log_stream s, unsigned i);
 
-/* old[i] can't be read: it and all before it are given up. */
+/* old[i] can't be read: removes it and all older files from the list. */
 void logs_forget_old(struct logs *l, enum log_stream s, unsigned i);
 
 #endif

@@ -1,14 +1,13 @@
-/* logs_rotate.c - the files of a stream: finding them, and rotating.
+/* logs_rotate.c - the files of a stream: finding and rotating them.
  *
- * A rotation is a row of steps, each of which leaves a state that logs_open understands:
+ * A rotation is a sequence of steps. logs_open understands the state after each step:
  *
- *     create NAME.new and NAME.new.idx     may fail for a full disk; nothing has happened then
- *     remove NAME.keep, then its index     an index without a file is the oldest one
- *     NAME.i -> NAME.(i+1), oldest first   numbers may have holes; their order counts
+ *     create NAME.new and NAME.new.idx     may fail on a full disk; nothing has changed then
+ *     remove NAME.keep, then its index     an index without a file is the oldest index
+ *     NAME.i -> NAME.(i+1), oldest first   numbers may have gaps; only their order counts
  *     NAME   -> NAME.1                     NAME may be missing
  *     NAME.new -> NAME                     NAME may lack an index: it begins where NAME.1 ends
- *     NAME.new.idx -> NAME.start.idx
- */
+ *     NAME.new.idx -> NAME.start.idx */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +21,7 @@
 #include "base/fault_point.h"
 #include "base/str.h"
 
-enum { MAX_FOUND = LOGS_KEEP_MAX + 2 }; /* in the middle of a rotation there is one more */
+enum { MAX_FOUND = LOGS_KEEP_MAX + 2 }; /* during a rotation there is one file more */
 
 const char *const log_names[N_LOG_STREAMS] = {"server.log", "train.log", "events"};
 
@@ -38,14 +37,14 @@ static int index_path(const struct logs *l, enum log_stream s, uint64_t start, c
                   (unsigned long long)start);
 }
 
-/* --- what is there --- */
+/* --- finding files --- */
 
 struct found_log {
     struct {
         unsigned number;
         uint64_t size;
     } file[MAX_FOUND];
-    uint64_t start[MAX_FOUND]; /* of the indexes, the latest first */
+    uint64_t start[MAX_FOUND]; /* the start offsets of the indexes, latest first */
     unsigned n_files, n_starts;
 };
 
@@ -89,15 +88,14 @@ static void find_indexes(const struct logs *l, enum log_stream s, struct found_l
     qsort(f->start, f->n_starts, sizeof *f->start, latest_first);
 }
 
-/* Files and indexes belong together in order, from the latest on; at most the newest file has no
- * index. */
+/* Matches files and indexes in order, latest first. Only the newest file may have no index. */
 static void match(struct log_file *lf, const struct found_log *f) {
     unsigned i = f->n_files && !f->file[0].number, k = 0;
-    uint64_t next = 0; /* where the file before (a later one) begins */
+    uint64_t next = 0; /* where the previously matched (later) file begins */
     if (i && f->n_files <= f->n_starts) {
         lf->start = next = f->start[k++];
         lf->size = lf->start + f->file[0].size;
-    } else if (f->n_starts && f->n_files > i) { /* no index yet, or no file */
+    } else if (f->n_starts && f->n_files > i) { /* no index of the newest file, or no such file */
         lf->start = next = f->start[0] + f->file[i].size;
         lf->size = lf->start + (i ? f->file[0].size : 0);
     } else {
@@ -175,7 +173,7 @@ void logs_limit(struct logs *l, uint64_t max_size, unsigned keep) {
     l->keep = keep < LOGS_KEEP_MAX ? keep : LOGS_KEEP_MAX;
 }
 
-/* --- reading what was rotated --- */
+/* --- reading rotated files --- */
 
 int logs_open_old(struct logs *l, enum log_stream s, unsigned i) {
     struct log_file *f = &l->f[s];
@@ -189,7 +187,8 @@ int logs_open_old(struct logs *l, enum log_stream s, unsigned i) {
         (f->old_fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
         return -1;
     f->old_start = f->old[i].start;
-    f->old_index = open(index, O_RDONLY | O_CLOEXEC); /* without it only the times are unknown */
+    /* Without an index only the times are unknown. */
+    f->old_index = open(index, O_RDONLY | O_CLOEXEC);
     f->old_records = f->old_index >= 0 && !fstat(f->old_index, &st)
                          ? (uint64_t)st.st_size / sizeof(struct log_record)
                          : 0;
@@ -199,7 +198,7 @@ int logs_open_old(struct logs *l, enum log_stream s, unsigned i) {
 void logs_forget_old(struct logs *l, enum log_stream s, unsigned i) {
     struct log_file *f = &l->f[s];
     f->n_old = i;
-    close_fd(&f->old_fd); /* a file that is removed takes room as long as it is open */
+    close_fd(&f->old_fd); /* a removed file occupies disk space while it is open */
     close_fd(&f->old_index);
     f->first = i ? f->old[i - 1].start : f->start;
 }
@@ -236,10 +235,11 @@ static int move(const struct logs *l, enum log_stream s, unsigned from, unsigned
     char a[PATH_MAX], b[PATH_MAX];
     if (file_path(l, s, from, a) || file_path(l, s, to, b) || pd_fault("logs.rotate"))
         return -1;
-    return rename(a, b) && errno != ENOENT ? -1 : 0; /* somebody removed it: reading it will tell */
+    /* Another process removed the file: a read will notice it. */
+    return rename(a, b) && errno != ENOENT ? -1 : 0;
 }
 
-/* Whatever happens to the names, what is removed here is not kept any more. */
+/* Errors are ignored: the stream does not refer to the removed file any more. */
 static void remove_file(const struct logs *l, enum log_stream s, unsigned number, uint64_t start) {
     char path[PATH_MAX];
     if (!file_path(l, s, number, path))
@@ -258,7 +258,8 @@ static void remove_oldest(struct logs *l, enum log_stream s, unsigned keep) {
     }
 }
 
-/* NAME.1 becomes free. Numbers only grow and the oldest moves first, so nothing is overwritten. */
+/* Frees the name NAME.1. The oldest file moves first, and numbers only grow, so no file is
+ * overwritten. */
 static int shift(struct logs *l, enum log_stream s) {
     struct log_file *f = &l->f[s];
     for (unsigned i = f->n_old; i-- > 0;)
@@ -270,7 +271,7 @@ static int shift(struct logs *l, enum log_stream s) {
     return 0;
 }
 
-/* The new file takes over, whatever its name is by now. */
+/* The new file becomes the newest file of the stream. Its name changes later. */
 static void take_over(struct logs *l, enum log_stream s, struct fresh *n) {
     struct log_file *f = &l->f[s];
     if (l->keep) {
