@@ -1,4 +1,4 @@
-/* client.c - see client.h. The fields of a connection are known here alone. */
+/* client.c - see client.h. Only this file knows the fields of a client. */
 #include "agent/client/client.h"
 
 #include <stdalign.h>
@@ -13,15 +13,15 @@ enum { MAX_CLIENTS = 32 };
 
 struct client {
     struct clients *all;
-    struct net_conn *conn; /* NULL once closed: what is still under way ends quietly */
+    struct net_conn *conn; /* NULL after the close: work in progress ends silently */
     struct client *prev, *next;
-    unsigned refs;        /* the connection, and what client_ref was called for */
-    uint64_t heard_bytes; /* received when the lease was looked at last */
-    uint64_t heard_ns;    /* when that had grown, or the connection began */
+    unsigned refs;        /* the connection, and the calls of client_ref */
+    uint64_t heard_bytes; /* bytes received at the last look at the lease */
+    uint64_t heard_ns;    /* when heard_bytes had grown, or the connection began */
     int onlooker, greeted;
-    int spoke;                /* a frame of it has come */
-    int dropped;              /* its connection is being closed, for another one */
-    struct wire_frame *frame; /* that is being handled; NULL: taken over */
+    int spoke;                /* a frame has come from it */
+    int dropped;              /* its connection is being closed to make room */
+    struct wire_frame *frame; /* the frame that is being handled; NULL: client_take_frame took it */
     alignas(max_align_t) char state[];
 };
 
@@ -31,9 +31,9 @@ struct clients {
     size_t n_uses, state_size;
     struct client_events ev;
     void *arg;
-    struct client *first; /* the newest */
+    struct client *first; /* the newest client */
     unsigned n, n_at_work, lease_ms;
-    uint64_t heard_ns; /* when bytes of a client came last */
+    uint64_t heard_ns; /* when bytes last came from a client that is no onlooker */
     char over[600];    /* "": the job is not over */
 };
 
@@ -98,7 +98,7 @@ static void on_frame(struct net_conn *conn, struct wire_frame *f, void *arg) {
         pd_warn(&all->core->log, "a client reports: %s", err.msg);
         if (r && r->on_error)
             r->on_error(c, f->req, &err);
-    } else if (dispatch(c, r, f, &err)) { /* then it has not been taken over */
+    } else if (dispatch(c, r, f, &err)) { /* after an error, the handler has not taken the frame */
         pd_warn(&all->core->log, "%s: %s", wire_msg_name(f->type), err.msg);
         net_send_error(conn, f->type, f->req, &err);
     }
@@ -152,8 +152,9 @@ static unsigned n_open(const struct clients *all) {
     return n;
 }
 
-/* A client that was cut off says no goodbye, and its connection may hang for hours. The one that is
- * silent the longest goes, unless all are heard as often as a client that is there. */
+/* A client that was cut off sends no goodbye, and its connection may hang for hours. Closes the
+ * client that has been silent the longest. A live client is never silent for half a lease, so such
+ * clients stay. */
 static void make_room(struct clients *all) {
     struct client *oldest = NULL;
     if (n_open(all) < MAX_CLIENTS)
@@ -210,7 +211,7 @@ void client_close(struct client *c, int now) {
         (now ? net_close : net_close_after_flush)(c->conn);
 }
 
-/* --- all of them --- */
+/* --- all clients --- */
 
 unsigned clients_count(const struct clients *all) { return all->n; }
 
@@ -248,7 +249,7 @@ void clients_set_over(struct clients *all, const char *why) {
     snprintf(all->over, sizeof all->over, "%s", why);
 }
 
-/* --- what a service asks of one --- */
+/* --- one client, for services --- */
 
 int client_is_open(const struct client *c) { return c->conn != NULL; }
 struct agent_core *client_core(const struct client *c) {

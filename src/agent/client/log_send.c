@@ -1,5 +1,5 @@
-/* log_send.c - see log_send.h. A client that reads slowly has at most HIGH_WATER bytes queued here,
- * and at most its window unacknowledged; the rest waits in the files. */
+/* log_send.c - see log_send.h. Backpressure: a slow client has at most about HIGH_WATER bytes
+ * queued here, and at most its window unacknowledged. All other bytes stay in the files. */
 #include "agent/client/log_send.h"
 
 #include <string.h>
@@ -11,20 +11,20 @@
 enum {
     HIGH_WATER = 1 << 20,
     PIECE = 65536,
-    TIMES_MAX = 4096,        /* times a frame carries */
-    LINE_BACK_MAX = 8 << 20, /* how far back a line's beginning is looked for */
+    TIMES_MAX = 4096,        /* times in a frame */
+    LINE_BACK_MAX = 8 << 20, /* the search for a line's beginning stops after so many bytes */
     TAIL_LINES_MAX = 10000,
-    TAIL_BACK_MAX = 64 << 20, /* ... and the last lines */
+    TAIL_BACK_MAX = 64 << 20, /* the search for the last lines stops after so many bytes */
 };
 
 struct subscription {
     int on;
     uint64_t offset, hint; /* the next byte to send */
-    uint64_t window; /* 0: send whatever there is; else at most so many bytes beyond `acked` */
+    uint64_t window;       /* send at most so many bytes beyond `acked`; 0: no limit */
     uint64_t acked;
 };
 
-/* Of one client. */
+/* The subscriptions of one client. */
 struct subscriptions {
     struct subscription of[N_LOG_STREAMS];
 };
@@ -34,8 +34,8 @@ static struct logs *logs_of(const struct client *c) {
     return from->logs;
 }
 
-/* Bytes from sub->offset on, at most PIECE, whenever they came; the times of all but the first go
- * to `times`. */
+/* Reads at most PIECE bytes from sub->offset on. `*first_us` is the time of the first byte. Each
+ * later change of the time adds an (offset, time) pair to `times`. */
 static int read_piece(struct logs *l, int i, struct subscription *sub, char *piece, size_t *n,
                       uint64_t *first_us, struct pd_buf *times, struct pd_err *err) {
     size_t cap = PIECE, got;
@@ -48,7 +48,7 @@ static int read_piece(struct logs *l, int i, struct subscription *sub, char *pie
         int rc = logs_read(l, (enum log_stream)i, at, piece + *n, cap - *n, &got, &time_us,
                            &sub->hint, err);
         if (rc)
-            return *n ? 0 : rc; /* what came before it is good; the next try tells */
+            return *n ? 0 : rc; /* the bytes before the error are good; the next call reports it */
         if (!got)
             break;
         if (!*n)
@@ -92,14 +92,14 @@ static int may_send(const struct subscription *sub) {
     return !sub->window || sub->offset < sub->acked || sub->offset - sub->acked < sub->window;
 }
 
-/* What was rotated away is not waited for; the client sees the gap. */
+/* Skips bytes that were rotated away; the client sees the gap. */
 static void skip_to(struct subscription *sub, uint64_t first) {
     sub->offset = first;
     if (sub->acked < first)
         sub->acked = first;
 }
 
-/* 1: something was sent, and more may follow. */
+/* 1: a piece was sent or skipped, and more may follow. */
 static int send_stream(struct client *c, struct subscription *sub, int i, struct log_file *f) {
     struct pd_err err = {0};
     if (sub->offset < f->first)
@@ -115,8 +115,8 @@ static int send_stream(struct client *c, struct subscription *sub, int i, struct
     if (!may_send(sub))
         return 0;
     int rc = send_piece(c, sub, i, &err);
-    if (rc && rc != PD_ENOENT) { /* ENOENT: somebody removed a file; the next turn goes on with what
-                                    is left */
+    /* PD_ENOENT: another process removed a file; the next call continues with the kept bytes. */
+    if (rc && rc != PD_ENOENT) {
         pd_error(&client_core(c)->log, "%s", err.msg);
         sub->on = 0;
     }
@@ -140,9 +140,9 @@ static void pump_one(struct client *c, void *arg) {
 
 void log_send_all(struct clients *all) { clients_each(all, pump_one, NULL); }
 
-/* --- where a subscription begins --- */
+/* --- the start of a subscription --- */
 
-/* The bytes [from, from + n), whenever they came; 0 or -1. */
+/* Reads the bytes [from, from + n), regardless of their times. 0 or -1. */
 static int read_span(struct logs *l, int i, uint64_t from, char *buf, size_t n) {
     uint64_t time_us, hint = 0;
     for (size_t at = 0, got; at < n; at += got)
@@ -153,13 +153,14 @@ static int read_span(struct logs *l, int i, uint64_t from, char *buf, size_t n) 
     return 0;
 }
 
-/* Behind the n_lines-th newline before `end`; not further back than `reach` bytes. */
+/* The offset after the n_lines-th newline before `end`, counted backwards; at most `reach` bytes
+ * back. */
 static uint64_t lines_back(struct logs *l, int i, uint64_t end, int64_t n_lines, uint64_t reach) {
     uint64_t first = l->f[i].first, stop = end > first + reach ? end - reach : first, at = end;
     char buf[PIECE];
     while (at > stop) {
         size_t n = at - stop < sizeof buf ? (size_t)(at - stop) : sizeof buf;
-        if (read_span(l, i, at - n, buf, n)) /* rotated away: what is left begins here */
+        if (read_span(l, i, at - n, buf, n)) /* rotated away: the kept bytes begin here */
             return at;
         at -= n;
         for (size_t k = n; k > 0; k--)
@@ -169,7 +170,8 @@ static uint64_t lines_back(struct logs *l, int i, uint64_t end, int64_t n_lines,
     return at;
 }
 
-/* The first byte that came at or after `since_us`: times ascend with the offsets. */
+/* The offset of the first byte that came at or after `since_us`. A binary search works, because
+ * times ascend with the offsets. */
 static uint64_t first_since(struct logs *l, int i, uint64_t since_us) {
     uint64_t lo = l->f[i].first, hi = l->f[i].size, time_us, hint;
     while (lo < hi) {
