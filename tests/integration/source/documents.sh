@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What README.md, docs and conf.ini name exists in the code's tables, and the other way round:
-# options with their defaults, subcommands, messages with their numbers, files.
+# options with their defaults, subcommands, messages with their numbers, files. Each folder has a page
+# in docs/folders. Lines and paragraphs of documents are short.
 # release only
 . "$(dirname "$0")/../../support/lib.sh"
 cd "$TOP" || exit 1
@@ -120,6 +121,25 @@ for page in "${pages[@]}"; do
         grep -qE "/${f/./[.]}\$" "$TMP/sources" || say "$page: there is no file $f"
     done
 done
+
+# --- form: lines of at most 100 columns but for tables, paragraphs and items of at most six lines
+/usr/bin/python3 - "${documents[@]}" CONTRIBUTING.md >"$TMP/form" <<'PY' || die "python3 failed"
+import re, sys
+for file in sys.argv[1:]:
+    code, lines = False, 0
+    for number, line in enumerate(open(file, encoding="utf-8"), 1):
+        line = line.rstrip("\n")
+        code ^= line.startswith("```")
+        if len(line) > 100 and not line.startswith("|"):
+            print(f"{file}:{number}: {len(line)} columns")
+        if code or re.match(r" {4}(?! *- )|$|[#|<!]|```", line) and not (line[:4] == "    " and lines):
+            lines = 0
+            continue
+        lines = 1 if re.match(r" *(-|\d+[.]) ", line) else lines + 1
+        if lines == 7:
+            print(f"{file}:{number}: a paragraph of more than six lines")
+PY
+while read -r line; do say "$line"; done <"$TMP/form"
 
 # --- functions that the walks of docs/design.md name: `name()`
 walked=$(sed -n '/^## Map/,/^## Layers/p' docs/design.md | grep -oE '`[a-z_0-9]+\(\)`' | tr -d '`()' | sort -u)

@@ -112,7 +112,8 @@ OUT=$(cd "$TOP" && grep -rnE "exit [^}]*\}.*END *\{[^}]*exit" tests --include=*.
 
 # --- documents.sh on a copy in which each kind of name is wrong once ---
 mkdir -p copy/build &&
-    cp -R "$TOP"/{README.md,docs,conf,src,launcher,worker,tests,bench,workspace_template} copy
+    cp -R "$TOP"/{README.md,CONTRIBUTING.md,docs,conf,src,launcher,worker,tests,bench} copy &&
+    cp -R "$TOP"/workspace_template copy
 cd copy || exit 1
 documents() { expect "$1" env PADDLE_BUILD="$BIN" bash tests/integration/source/documents.sh; }
 documents 0
@@ -122,6 +123,8 @@ sed -i 's/^| `save_state`/| `save_stat`/' docs/checkpoints.md
 sed -i '/^keep_jobs/d' conf/conf.ini
 sed -i 's/^| `paddlectl clean`/| `paddlectl cleanse`/' README.md
 sed -i 's/^## Start here/## Begin here/' docs/folders/base.md
+printf '\n%0101d\n' 0 >>docs/folders/nn.md
+yes word | head -7 >>docs/online.md
 sed -i '/^Folder:/s/`launcher.check`/none/' docs/folders/check.md
 echo 'src/ps/gone.c, `--frobnicate`, PS_NOTHING' >>docs/data.md
 documents 1
@@ -136,4 +139,6 @@ has "documents name a message PS_NOTHING"
 has "there is no file src/ps/gone.c"
 has "docs/folders/base.md has no section Start here"
 has "docs/folders: 0 pages name the folder launcher/check, not one"
-has "FAILED: 11 names differ"
+has ": 101 columns"
+has ": a paragraph of more than six lines"
+has "FAILED: 13 names differ"
