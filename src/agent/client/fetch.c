@@ -1,13 +1,13 @@
-/* fetch.c - AG_FETCH: a folder of the job goes to a client, as a package of objects of which the
- * client asks for those that it lacks.
+/* fetch.c - AG_FETCH: sends a folder of the job to a client as a package of objects. The client
+ * asks for the objects that it lacks.
  *
  *     scan (a thread) ─▶ AG_FETCH: root ─▶ DS_NEED ─▶ feed ─▶ DS_OBJECT ─▶ DS_END from the client
  *          ▲                                           │
  *          └── a file changed meanwhile: next round ───┘
  *
- * The feed compares each object with its hash when it reads it again, so a client never gets bytes
- * that its manifest does not name. A folder that changes in every one of ROUNDS rounds is an error.
- */
+ * The feed reads each object again and compares it with its hash. Therefore a client never gets
+ * bytes that its manifest does not name. A folder that changes in each of ROUNDS rounds is an
+ * error. */
 #include "agent/client/fetch.h"
 
 #include <stdlib.h>
@@ -31,14 +31,14 @@ struct folder_fetch {
     struct scan *scan;
     struct feed *feed; /* NULL during a scan */
     struct feed_taker *taker;
-    int over; /* the client is gone or has all: ends when nothing is under way */
+    int over; /* the client is gone or has every object: ends when no work is in progress */
     uv_work_t work;
     uv_timer_t sign;
     uint64_t told; /* the scan's progress with the last sign */
     struct pd_err err;
 };
 
-/* Of one client. */
+/* The fetches of one client. */
 struct folder_fetches {
     struct folder_fetch *first;
 };
@@ -51,7 +51,7 @@ static void on_closed(uv_handle_t *h) {
     free(x);
 }
 
-/* Nothing of it is under way. */
+/* No work of x is in progress: removes and frees it. */
 static void finish(struct folder_fetch *x) {
     struct folder_fetches *all = client_state(x->c, &fetch_service);
     struct folder_fetch **p = &all->first;
@@ -105,7 +105,7 @@ static void send_records(void *arg, const struct pd_bytes *parts, size_t n) {
         pd_put(&b, parts[i].p, parts[i].n);
     const struct net_sec sec[2] = {{"", 0}, {b.data, b.len}};
     if (b.failed)
-        client_close(x->c, 1); /* what was asked for can't be left out */
+        client_close(x->c, 1); /* a requested object must not be left out */
     else
         client_send_raw(x->c, WIRE_DS_OBJECT, x->req, sec, 2);
     pd_buf_release(&b);
@@ -162,8 +162,7 @@ static void on_scanned(uv_work_t *w, int status) {
         fail(x);
 }
 
-/* The hashes of files that did not change since the last scan are known; the last round takes
- * nothing for granted. */
+/* A scan takes the hashes of unchanged files from the cache. The last round hashes every file. */
 static void start_round(struct folder_fetch *x) {
     scan_free(x->scan);
     x->scan = NULL;
@@ -183,8 +182,8 @@ static void start_round(struct folder_fetch *x) {
         fail(x);
 }
 
-/* The client gives a folder up of which it hears nothing for long: it hears that the scan advances,
- * or that nothing is wanted from here. */
+/* A client gives up a folder that is silent for long. A sign tells it that the scan advances, or
+ * that the agent waits for the client's requests. */
 static void on_sign(uv_timer_t *t) {
     struct folder_fetch *x = t->data;
     uint64_t entries, hashed, total;
@@ -235,7 +234,7 @@ static struct folder_fetch *find(struct client *c, uint64_t req) {
     return x;
 }
 
-/* What was asked for in an earlier round, or of a folder that has failed, is asked for again. */
+/* Requests of an earlier round, or for a failed folder, are ignored: the client asks again. */
 static int on_need(struct client *c, const struct wire_frame *f, const json_t *body,
                    struct pd_err *err) {
     struct folder_fetch *x = find(c, f->req);
@@ -266,7 +265,7 @@ static void send_more(struct client *c) {
 static void end_all(struct client *c) {
     const struct folder_fetches *all = client_state(c, &fetch_service);
     for (struct folder_fetch *x = all->first, *next; x; x = next) {
-        next = x->next; /* it may be gone at once */
+        next = x->next; /* end_fetch may free x */
         end_fetch(x);
     }
 }
