@@ -1,8 +1,8 @@
 /* file_asks.c - the sockets over which trainers ask their agent for data files.
  *
- * On PADDLE_DATA_FD, a stream socket: a trainer sends {u32 n, u32 id, n bytes of a path}; id 0: it
- * will need the file soon, and there is no answer. The answer is {u32 n, u32 id, u32 code (0, or
- * PD_E* as a positive number), n bytes of text}. */
+ * PADDLE_DATA_FD is a stream socket. A trainer sends {u32 n, u32 id, n bytes of a path}. id 0 means
+ * that it will need the file soon; such a request has no answer. The answer is {u32 n, u32 id, u32
+ * code (0, or PD_E* as a positive number), n bytes of text}. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 struct file_channel {
     struct file_channel *next;
-    struct file_asks *a; /* NULL: it is closing */
+    struct file_asks *a; /* NULL: the channel is closing */
     uv_pipe_t pipe;
     struct pd_buf in;
     char room[8192];
@@ -66,7 +66,7 @@ void file_asks_close(struct file_asks *a) {
 void file_asks_free(struct file_asks *a) { free(a); }
 
 static void on_written(uv_write_t *w, int status) {
-    (void)status; /* a process that is gone needs no answer */
+    (void)status; /* an error means that the process is gone and needs no answer */
     free(w->data);
     free(w);
 }
@@ -74,7 +74,7 @@ static void on_written(uv_write_t *w, int status) {
 void file_answer(struct file_channel *c, uint32_t id, const struct pd_err *err) {
     struct pd_buf b;
     if (!c->a)
-        return; /* an answer before this one found it closed */
+        return; /* an earlier answer has closed the channel */
     uv_write_t *w = pd_calloc(1, sizeof *w);
     size_t n = err ? strlen(err->msg) : 0;
     pd_buf_init(&b);
@@ -88,11 +88,11 @@ void file_answer(struct file_channel *c, uint32_t id, const struct pd_err *err) 
     if (!w || b.failed || uv_write(w, (uv_stream_t *)&c->pipe, &bytes, 1, on_written)) {
         pd_buf_release(&b);
         free(w);
-        close_channel(c); /* its wait then ends, too */
+        close_channel(c); /* this ends the trainer's wait, too */
     }
 }
 
-/* Requests that are complete. 0, or -1: not what a trainer sends. */
+/* Handles the complete requests. 0, or -1 if the bytes are not a trainer's request. */
 static int take_requests(struct file_channel *c) {
     size_t at = 0;
     while (c->a && c->in.len - at >= 8) {

@@ -1,5 +1,5 @@
-/* file_fetch.c - see file_fetch.h: node 0's answers, the client's messages, beginning and end. What
- * is wanted here: file_want.c. What came here, and who has what: file_known.c. */
+/* file_fetch.c - see file_fetch.h: node 0's answers, clients' messages, start and end of the
+ * service. file_want.c has the wanted files, file_known.c the known files and holders. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ struct file_serve *file_fetch_server(const struct file_fetch *d) {
     return d->serve;
 }
 
-/* --- on node 0: who has it --- */
+/* --- on node 0: requests of nodes --- */
 
 int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, json_t **body,
                   struct object_id *id, struct pd_err *err) {
@@ -90,7 +90,7 @@ static int on_fed(struct client *c, const struct wire_frame *f, const json_t *bo
     (void)err;
     if (d)
         file_want_fed(d, c, f, body);
-    return 0; /* or it is not waited for any more */
+    return 0; /* a late answer is ignored */
 }
 
 static void on_client_gone(struct client *c) {
@@ -118,7 +118,7 @@ const struct client_service file_fetch_service = {.name = "data files",
                                                   .state_size = sizeof(struct file_feeder),
                                                   .on_close = on_client_gone};
 
-/* --- the whole --- */
+/* --- start and end --- */
 
 static void on_tick(uv_timer_t *t) {
     struct file_fetch *d = t->data;

@@ -1,5 +1,5 @@
-/* file_fetch_int.h - what file_fetch.c (the whole), file_want.c (what is wanted here) and
- * file_known.c (what is known) share. */
+/* file_fetch_int.h - types and functions shared by file_fetch.c (the service), file_want.c (wanted
+ * files) and file_known.c (known files). */
 #ifndef PD_AGENT_FILE_FETCH_INT_H
 #define PD_AGENT_FILE_FETCH_INT_H
 
@@ -7,24 +7,24 @@
 
 enum { FILE_HOLDERS_MS = 5000 };
 
-struct wanted_file;    /* a file that somebody waits for, or will */
-struct file_came_here; /* one that is here since */
+struct wanted_file;    /* a file that a trainer waits for or will need */
+struct file_came_here; /* a file that came here after the job began */
 
-/* A client that has the job's data files, too. */
+/* A client that has the job's data files and can send them. */
 struct file_feeder {
     struct file_feeder *next;
-    struct client *client; /* NULL: it does not */
+    struct client *client; /* NULL: the client did not send AG_DATA_FEED */
 };
 
 struct file_fetch {
     struct file_fetch_opts o;
-    struct file_feeder *feeders; /* the newest first */
-    struct file_index *list;     /* node 0 */
+    struct file_feeder *feeders; /* newest first */
+    struct file_index *list;     /* on node 0 only */
     struct file_serve *serve;
     struct file_asks *asks;
     struct wanted_file *wanted, **wanted_end;
     uint64_t next_number;
-    unsigned where_ms; /* for node 0's answer; tests have no patience */
+    unsigned where_ms; /* the limit for node 0's answer; tests set a shorter one */
     struct file_came_here *came;
     size_t n_came, cap_came, n_pieces;
     uv_timer_t tick;
@@ -33,21 +33,22 @@ struct file_fetch {
 
 /* --- file_known.c --- */
 
-/* {holders: [{node, name, addrs, port, lost}]} for node `asker`, on node 0. NULL: no such file, or
- * out of memory. */
+/* On node 0: {holders: [{node, name, addrs, port, lost}]} for node `asker`, a new reference. NULL
+ * with err: no such file, or out of memory. */
 json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struct object_id *id,
                         struct pd_err *err);
-/* It is in the workspace now: others may have it from here, and node 0 hears of it. Takes `pieces`
- * over, or leaves them. */
+/* A file is in the workspace now. Remembers it for other nodes and tells node 0. Takes the contents
+ * of `pieces` over, or leaves them unchanged. */
 void file_note_came(struct file_fetch *d, const char *path, struct file_pieces *pieces);
 void file_known_release(struct file_fetch *d);
 
 /* --- file_want.c --- */
 
 void file_want_tick(struct file_fetch *d);
-void file_want_end(struct file_fetch *d); /* the job is ending: everybody is told */
+/* The job is ending: every waiting trainer gets an error. */
+void file_want_end(struct file_fetch *d);
 void file_want_client_gone(struct file_fetch *d, const struct client *c);
-/* DF_FILE and DF_DATA of what was asked of a client. */
+/* Handles a client's DF_FILE and DF_DATA for a file that is pulled from this client. */
 void file_want_fed(struct file_fetch *d, const struct client *c, const struct wire_frame *f,
                    const json_t *body);
 

@@ -1,5 +1,5 @@
-/* file_here.c - data files in the job's workspace: folders on the way are never links, so nothing
- * is read or written elsewhere. */
+/* file_here.c - data files in the job's workspace. Links are never followed, so no file outside the
+ * workspace is read or written. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -31,7 +31,7 @@ const char *file_shown_path(const char *path, char out[300]) {
     return out;
 }
 
-/* The folder that `path` lies in, and its last name in *name; -1 with errno. */
+/* Opens the folder that contains `path`, and sets *name to the last component. -1 with errno. */
 static int open_folder(const char *job_dir, const char *path, int make, const char **name) {
     char ws[PATH_MAX];
     const char *p = path;

@@ -1,5 +1,5 @@
-/* file_index.c - node 0's list of the job's data files that came apart: what each is, and which
- * nodes have it. */
+/* file_index.c - node 0's list of the job's separately sent data files: the id and the holders of
+ * each file. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ struct row {
     char *path;
     struct object_id id;
     int32_t rank[FILE_RANKS];
-    int32_t *node; /* that has it by now */
+    int32_t *node; /* nodes to which the file came later */
     size_t n_nodes;
 };
 
@@ -106,7 +106,7 @@ void file_index_note(struct file_index *l, const char *path, int32_t node) {
             return;
     int32_t *v = row ? pd_realloc(row->node, (row->n_nodes + 1) * sizeof *v) : NULL;
     if (!v)
-        return; /* one holder less is known */
+        return; /* out of memory: this holder stays unknown */
     row->node = v;
     row->node[row->n_nodes++] = node;
 }

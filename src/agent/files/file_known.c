@@ -1,4 +1,4 @@
-/* file_known.c - which data files came here, and (node 0) which nodes have a file. See
+/* file_known.c - the data files that came here, and on node 0 the holders of a file. See
  * file_fetch.h. */
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,8 @@ const struct file_pieces *file_came(const struct file_fetch *d, const char *path
     return NULL;
 }
 
-/* So that others can have it from here: what does not fit is only not served. */
+/* Remembers a file's pieces, so that other nodes can take it from here. A file that does not fit is
+ * not served. */
 static void remember(struct file_fetch *d, const char *path, struct file_pieces *f) {
     if (file_came(d, path) || d->n_pieces + f->n > CAME_PIECES)
         return;
@@ -63,11 +64,12 @@ void file_note_came(struct file_fetch *d, const char *path, struct file_pieces *
         file_index_note(d->list, path, 0);
 }
 
-/* --- on node 0: who has a file --- */
+/* --- on node 0: the holders of a file --- */
 
 json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struct object_id *id,
                         struct pd_err *err) {
-    const struct roles *roles = &d->o.spec->roles; /* as the job began: the files were sent then */
+    /* The files were sent to the nodes of the first attempt. */
+    const struct roles *roles = &d->o.spec->roles;
     struct file_holders h;
     int32_t node[FILE_RANKS + 64];
     char text[300];
@@ -84,7 +86,7 @@ json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struc
         node[n++] = h.node[i];
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) {
-        int it = node[(i + (size_t)asker) % n]; /* askers begin with different ones */
+        int it = node[(i + (size_t)asker) % n]; /* different askers begin with different holders */
         if (it != asker)
             json_array_append_new(list, d->o.io->peer(d->o.arg, it));
     }

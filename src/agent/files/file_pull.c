@@ -1,10 +1,9 @@
-/* file_pull.c - one data file from one source, a node's agent or the launcher. The source first
- * sends the list of the file's pieces, which has to match the file id. Then it sends the objects in
- * order. Each is compared with its id and written into a file aside, which at last is renamed into
- * the workspace.
+/* file_pull.c - pulls one data file from one source: a node's agent or the launcher. The source
+ * first sends the list of the file's pieces, which must match the file id. Then it sends the
+ * objects in order. Each object is compared with its id and written to a temporary file (`aside`).
+ * The complete file is renamed into the workspace.
  *
- *     connecting ─▶ asking (DF_FILE) ─▶ taking (DF_NEED, DF_DATA) ─▶ in place
- */
+ *     connecting ─▶ asking (DF_FILE) ─▶ taking (DF_NEED, DF_DATA) ─▶ in place */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,32 +35,32 @@ struct file_pull {
     void (*done)(void *arg, struct file_pieces *pieces, const struct pd_err *err);
     void *arg;
     /* the source */
-    struct client *client; /* NULL: a node */
+    struct client *client; /* NULL: the source is a node */
     json_t *addrs;
     size_t next_addr;
     int port, open;
     struct wire_hs_opts hs;
     struct net_conn *conn;
     struct seal seal;
-    struct pd_err why; /* of the first address */
+    struct pd_err why; /* the failure of the first address */
     /* the file */
-    struct pd_buf head; /* its pieces, as they come */
+    struct pd_buf head; /* the list of pieces, while it is incomplete */
     struct file_pieces f;
-    int known;    /* f is what was asked for */
-    size_t asked; /* pieces */
+    int known;    /* f is complete and matches the id */
+    size_t asked; /* number of requested pieces */
     uint64_t asked_bytes;
     struct input *inputs, **inputs_end;
     size_t inputs_bytes;
     uint64_t active_ns;
     uv_timer_t timer;
-    int over; /* done was called, or it is not wanted */
+    int over; /* done was called, or the pull was dropped */
     int timer_closed;
-    /* a turn of work: the thread's while busy */
+    /* a turn of work; owned by the thread while busy */
     uv_work_t work;
     int busy;
     struct input *turn;
     int fd, finished;
-    size_t got; /* pieces that are written */
+    size_t got; /* number of written pieces */
     uint64_t got_bytes;
     char aside[PATH_MAX];
     struct object_codec *codec;
@@ -123,7 +122,7 @@ static void fail_pull(struct file_pull *p, int code, const char *text) {
     finish_pull(p, &err);
 }
 
-/* --- what is sent --- */
+/* --- messages to the source --- */
 
 static void send_to_source(struct file_pull *p, uint16_t type, const void *bytes, size_t n) {
     if (p->client)
@@ -133,7 +132,7 @@ static void send_to_source(struct file_pull *p, uint16_t type, const void *bytes
         net_close(p->conn);
 }
 
-/* As many more pieces as fit into the window. */
+/* Requests as many more pieces as fit into the window. */
 static void request_window(struct file_pull *p) {
     uint8_t ids[FILE_NEED_MAX * OBJECT_ID];
     size_t n = 0;
@@ -230,7 +229,7 @@ static void start_turn(struct file_pull *p) {
         p->busy = 1;
 }
 
-/* --- what comes --- */
+/* --- messages from the source --- */
 
 static void take_pieces(struct file_pull *p, const uint8_t *bytes, size_t n) {
     struct object_id is;
@@ -253,7 +252,7 @@ static void take_pieces(struct file_pull *p, const uint8_t *bytes, size_t n) {
         p->known = 1;
         pd_buf_release(&p->head);
         pd_buf_init(&p->head);
-        start_turn(p); /* an empty file is complete */
+        start_turn(p); /* an empty file is already complete */
     }
 }
 
@@ -266,7 +265,7 @@ void file_pull_frame(struct file_pull *p, uint16_t type, const uint8_t *bytes, s
         return;
     }
     const int fits = n <= FILE_FRAME + OBJECT_MAX + OBJECT_HEADER &&
-                     p->inputs_bytes + n <= 2 * FILE_WINDOW; /* a window is asked for */
+                     p->inputs_bytes + n <= 2 * FILE_WINDOW; /* only one window is requested */
     struct input *in = type == WIRE_DF_DATA && p->known && fits ? pd_malloc(sizeof *in + n) : NULL;
     if (!in) {
         fail_pull(p, PD_EPROTO, "it sent what was not asked for");
@@ -311,7 +310,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     (void)c;
     if (!p->over && f->flags & WIRE_F_ERROR)
         msg_error(f, &err);
-    else if (f->type == WIRE_HD_PING) /* it serves others first */
+    else if (f->type == WIRE_HD_PING) /* the source is alive, but serves others first */
         p->active_ns = pd_mono_ns();
     else if (!p->over && f->type != WIRE_DF_FILE && f->type != WIRE_DF_DATA)
         pd_fail(&err, PD_EPROTO, "a source does not send %s", wire_msg_name(f->type));

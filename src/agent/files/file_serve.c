@@ -1,8 +1,8 @@
-/* file_serve.c - nodes that take data files from this one. Each connection asks for one file, is
- * told its pieces, and then gets the objects that it asks for. An object is read from the workspace
- * and compared with its id, since the job may have changed the file. TAKERS connections are served
- * at a time. The others wait in the order in which they came, and are told every WAIT_SIGN_MS that
- * the node is alive. */
+/* file_serve.c - nodes that take data files from this node. Each connection asks for one file, gets
+ * the list of its pieces, and then gets the objects that it asks for. An object is read from the
+ * workspace and compared with its id, because the job may have changed the file. At most TAKERS
+ * connections are served at a time. The others wait in the order in which they came; every
+ * WAIT_SIGN_MS they get a sign that the node is alive. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,21 +39,21 @@ struct file_out {
 struct file_taker {
     struct file_taker *next;
     struct file_serve *v;
-    struct net_conn *conn; /* NULL: it is gone */
+    struct net_conn *conn; /* NULL: the taker is gone */
     struct seal seal;
     int refused;
     unsigned n_needs;
-    uint64_t active_ns; /* when something came from it, or was ready for it */
-    uint64_t told_ns;   /* when it was told last that it waits */
+    uint64_t active_ns; /* time of the last frame from it, and of the last turn for it */
+    uint64_t told_ns;   /* time of the last sign that it must wait */
     struct need *needs, **needs_end;
-    /* the thread's while busy */
+    /* owned by the thread while busy */
     uv_work_t work;
     int busy, fd, opened;
     char *path;
     struct file_pieces f;
-    int known;           /* f is: it came here later */
-    size_t next_piece;   /* where the next id asked for is looked for first */
-    uint64_t turn_bytes; /* that this turn has read */
+    int known;           /* f was found by file_came */
+    size_t next_piece;   /* where the search for the next id starts */
+    uint64_t turn_bytes; /* bytes that this turn has read */
     struct need *turn;
     struct file_out *outs, **outs_end;
     struct object_codec *codec;
@@ -61,13 +61,13 @@ struct file_taker {
     struct pd_err err;
 };
 
-/* The store is opened when the job is set up and stays open: its catalogs are mapped, so that the
- * manifest is there although `clean` or store_limit removes them meanwhile. */
+/* The store is opened when the job is set up, and stays open. Its catalogs are mapped, so the
+ * manifest stays readable even if `clean` or store_limit removes them. */
 struct file_serve {
     struct file_fetch *d;
     const struct file_fetch_opts *o;
-    struct file_taker *takers; /* the last that came first */
-    uint64_t progress_ns;      /* when a turn ended last */
+    struct file_taker *takers; /* newest first */
+    uint64_t progress_ns;      /* time of the end of the last turn */
     uv_work_t opening;
     uv_mutex_t lock;
     struct store *st; /* under lock */
@@ -204,7 +204,7 @@ static int read_at(int fd, uint8_t *p, size_t n, uint64_t off) {
     for (ssize_t k; n; p += k, n -= (size_t)k, off += (uint64_t)k) {
         k = pread(fd, p, n, (off_t)off);
         if (k <= 0)
-            return -1; /* shorter than it was */
+            return -1; /* the file is shorter than before */
     }
     return 0;
 }
@@ -225,7 +225,7 @@ static int encode_needed(struct file_taker *t, const struct need *q) {
         if (!object_same(&is, &p->id))
             return pd_fail(&t->err, PD_EDATA, "the file was changed there");
         if (pd_fault("data.serve.wrong"))
-            t->buf[p->len / 2] ^= 1; /* as somebody who is not to be trusted would */
+            t->buf[p->len / 2] ^= 1; /* simulates a source that can't be trusted */
         if ((!b || b->len >= OUT) && !(b = new_out(t, WIRE_DF_DATA)))
             return pd_fail(&t->err, PD_ENOMEM, "out of memory");
         if ((rc = object_encode(t->codec, &p->id, t->buf, p->len, b)))
@@ -254,7 +254,7 @@ static void refuse(struct file_taker *t, const struct pd_err *e) {
         return;
     pd_warn(&t->v->o->core->log, "%s, which asks for data file %s: %s", net_peer_addr(t->conn),
             t->path ? file_shown_path(t->path, text) : "?", e->msg);
-    net_send_error(t->conn, WIRE_DF_DATA, 0, e); /* it closes then */
+    net_send_error(t->conn, WIRE_DF_DATA, 0, e); /* the taker then closes the connection */
 }
 
 static void send_outs(struct file_taker *t) {
@@ -262,7 +262,7 @@ static void send_outs(struct file_taker *t) {
     for (struct file_out *o = t->outs; o && t->conn && !rc; o = o->next)
         for (size_t at = 0;
              at < o->b.len &&
-             !rc;) { /* records are never cut: they are shorter than a frame may be */
+             !rc;) { /* records are never cut: a buffer of records is shorter than a frame may be */
             size_t n =
                 o->type == WIRE_DF_FILE && o->b.len - at > FILE_FRAME ? FILE_FRAME : o->b.len - at;
             rc = seal_send(&t->seal, t->conn, o->type, o->b.data + at, n);
@@ -319,7 +319,7 @@ static void start_turn(struct file_taker *t) {
         t->busy = 1;
 }
 
-/* Those that came first. */
+/* Starts waiting takers, in the order in which they came. */
 static void start_waiting(struct file_serve *v) {
     for (struct file_taker *oldest = v->takers; oldest && has_room(v);) {
         oldest = NULL;

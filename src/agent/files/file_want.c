@@ -1,9 +1,9 @@
-/* file_want.c - data files that are wanted here and are not here: who asks for them, and who is
- * asked for them, in turn. See file_fetch.h.
+/* file_want.c - wanted data files that are not on this node: their waiting trainers, and the
+ * sources that are tried in turn. See file_fetch.h.
  *
  *     queued ─▶ where (HD_FILE) ─▶ pulling: from each holder in turn, then the launcher ─▶ here
- *       ▲                            └▶ nobody gave it: pausing ─▶ where ... ROUNDS times ─▶ failed
- *       └ AT_ONCE at a time, those that somebody waits for first */
+ *       ▲                            └▶ all failed: pausing ─▶ where ... ROUNDS times ─▶ failed
+ *       └ at most AT_ONCE at a time; files that a trainer waits for come first */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,22 +29,22 @@ struct wanted_file {
     char *path;
     struct waiter *waiters;
     enum wanted_state state;
-    uint64_t since_ns, number; /* in this state; of the request or pull under way */
+    uint64_t since_ns, number; /* start of this state; number of its request or pull */
     int round;
     struct object_id id;
-    json_t *holders; /* of HD_FILE's answer */
+    json_t *holders; /* from HD_FILE's answer */
     size_t next_holder;
     int asked_client;
-    struct client *client; /* that the pull takes it from; else NULL */
+    struct client *client; /* the client that the pull uses; NULL: a node, or no pull */
     char source[200];
     struct file_pull *pull;
-    struct pd_buf tried; /* who failed, and why: text */
+    struct pd_buf tried; /* text: the sources that failed, and their errors */
 };
 
 static void start_some(struct file_fetch *d);
 static void try_next(struct wanted_file *x);
 
-/* --- what is wanted --- */
+/* --- wanted files --- */
 
 static void finish_wanted(struct wanted_file *x, const struct pd_err *err) {
     struct file_fetch *d = x->d;
@@ -137,7 +137,7 @@ void file_want(struct file_fetch *d, struct file_channel *c, uint32_t id, const 
     start_some(d);
 }
 
-/* --- who has it --- */
+/* --- finding the holders --- */
 
 static void enter(struct wanted_file *x, enum wanted_state state) {
     x->state = state;
@@ -196,10 +196,10 @@ static void ask_where(struct wanted_file *x) {
     struct pd_err err = {0};
     x->number = ++d->next_number;
     enter(x, WHERE);
-    pd_buf_clear(&x->tried); /* the last round tells why */
+    pd_buf_clear(&x->tried); /* only the last round's failures are reported */
     if (d->o.spec->node) {
         d->o.io->ask_head(d->o.arg, WIRE_HD_FILE, x->number, x->path,
-                          strlen(x->path)); /* again after where_ms, should it be lost */
+                          strlen(x->path)); /* if the request is lost, where_ms ends the wait */
         return;
     }
     json_t *body = file_holders_of(d, 0, x->path, &id, &err);
@@ -210,7 +210,7 @@ static void ask_where(struct wanted_file *x) {
     json_decref(body);
 }
 
-/* --- taking it --- */
+/* --- pulling --- */
 
 static void on_pulled(void *arg, struct file_pieces *pieces, const struct pd_err *err) {
     struct wanted_file *x = arg;
@@ -226,7 +226,7 @@ static void on_pulled(void *arg, struct file_pieces *pieces, const struct pd_err
     finish_wanted(x, NULL);
 }
 
-/* The next one that may have it; none is left: this round is over. */
+/* Tries the next source. If none is left, this round is over. */
 static void try_next(struct wanted_file *x) {
     struct file_fetch *d = x->d;
     while (!x->pull && !d->closing) {
@@ -265,8 +265,8 @@ static void try_next(struct wanted_file *x) {
     }
 }
 
-/* The connection to node 0 is broken: whether it comes back in time is the lease's matter, and what
- * is wanted waits. */
+/* 1: the connection to node 0 is broken. Wanted files wait; if the connection does not come back in
+ * time, the lease ends the job. */
 static int hears_nothing(const struct file_fetch *d) {
     return d->o.spec->node && !d->o.io->is_joined(d->o.arg);
 }
