@@ -156,7 +156,7 @@ static void give_up(struct wanted_file *x) {
         return;
     }
     pd_put_u8(&x->tried, 0);
-    pd_fail(&err, PD_EFAIL, "data file %s is not on node %d, and nobody gave it: %s",
+    pd_fail(&err, PD_EFAIL, "data file %s is not on node %d, and no source sent it: %s",
             file_shown_path(x->path, text), x->d->o.spec->node,
             x->tried.failed ? "" : (const char *)x->tried.data);
     finish_wanted(x, &err);

@@ -109,7 +109,7 @@ static void answer_taker(struct package_work *w, struct package_taker *t) {
         else if (rc)
             w->served += t->out.len - before;
         else if (!w->a || w->finished)
-            pd_fail(&t->err, PD_ENOENT, "an object of the package is not here any more");
+            pd_fail(&t->err, PD_ENOENT, "this node no longer has an object of the package");
         else
             t->waiting[t->n_waiting++] = t->ready[i];
     }

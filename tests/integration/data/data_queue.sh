@@ -105,6 +105,6 @@ sed -i 's/step:50/step:100/' conf.ini
 JOB=$("$ctl" run --detach "${each_its_own[@]}" 2>detach.err) || die "run --detach: $(cat detach.err)"
 rm "$(job_dir 1)/workspace/data/k10"
 expect 1 "$ctl" attach "$JOB"
-has "data file data/k10 is not on node 1, and nobody gave it: "
+has "data file data/k10 is not on node 1, and no source sent it: "
 has "the launcher: it is not connected"
 exit 0

@@ -45,7 +45,7 @@ static void who_was_asked_is_told(void **state) {
     send_list(on_one);
     lose(1, names[BIG]);
     assert_int_equal(fetch(names[BIG], &err), PD_EFAIL);
-    if (!strstr(err.msg, "data file data/big is not on node 0, and nobody gave it: node 1 "
+    if (!strstr(err.msg, "data file data/big is not on node 0, and no source sent it: node 1 "
                          "(host-b): it cannot open it") ||
         !strstr(err.msg, "the launcher: it is not connected"))
         fail_msg("%s", err.msg);
@@ -54,7 +54,8 @@ static void who_was_asked_is_told(void **state) {
     must_fetch(names[SMALL]); /* the others are not disturbed */
     node[1]->lost = 1;
     assert_int_equal(fetch(names[BIG], &err), PD_EFAIL);
-    assert_non_null(strstr(err.msg, "nobody gave it: node 1 (host-b): it is lost; the launcher"));
+    assert_non_null(
+        strstr(err.msg, "no source sent it: node 1 (host-b): it is lost; the launcher"));
 }
 
 /* Node 0 is out of reach, for longer than it may take to answer: the lease says what becomes of

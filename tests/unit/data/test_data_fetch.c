@@ -49,7 +49,7 @@ static void *serve(void *arg) {
             break;
         const char *why =
             strstr(path, "no")
-                ? "data file no is not on node 1, and nobody gave it: node 2 (b): refused"
+                ? "data file no is not on node 1, and no source sent it: node 2 (b): refused"
                 : "";
         if (!*why) {
             char line[4] = {path[n - 1], '\n', 0};
@@ -181,7 +181,7 @@ static void refusals_and_the_agents_end_are_told(void **state) {
     char got[40];
     data_files_add(&files, "no");
     assert_int_equal(read_all(&files, NULL, got, &err), PD_EFAIL);
-    assert_non_null(strstr(err.msg, "nobody gave it: node 2 (b): refused"));
+    assert_non_null(strstr(err.msg, "no source sent it: node 2 (b): refused"));
     pd_err_clear(&err);
     assert_int_equal(data_fetch_wait(fetch, "end", &err), PD_ECLOSED);
     pthread_join(agent.thread, NULL);
