@@ -1,5 +1,4 @@
-/* package.c - a package: turns of work, what is sent when they are over, and the end. See
- * package.h. */
+/* package.c - a package: turns of work, the messages after them, start and end. See package.h. */
 #include "agent/package/package.h"
 
 #include <fcntl.h>
@@ -15,9 +14,9 @@
 #include "pack/object/manifest.h"
 #include "wire/msg.h"
 
-/* Times between two DS_STATUS. Short while the launcher judges a new source (YOUNG_MS), or nothing
- * comes from the source (STUCK_MS). Long when little is asked for (BULK), since each message costs
- * the launcher's link an acknowledgement. */
+/* Intervals between two DS_STATUS. They are short while the launcher judges a new source
+ * (YOUNG_MS), or while the source is silent (STUCK_MS). They are long while few bytes are requested
+ * (BULK), because each message costs an acknowledgement on the launcher's link. */
 enum {
     TICK_MS = 100,
     YOUNG_MS = 1000,
@@ -37,7 +36,7 @@ struct package *package_find(const struct client_packages *all, const struct obj
     return d;
 }
 
-/* --- what the client hears --- */
+/* --- messages to the client --- */
 
 static uint64_t idle_ms(const struct package *d, uint64_t now) {
     return d->totals.asked && d->active_ns ? (now - d->active_ns) / 1000000 : 0;
@@ -133,8 +132,8 @@ static void ask(struct package *d) {
         return;
     for (const struct package_input *in = d->inputs; in; in = in->next)
         if (in->what == PACKAGE_IN_AGAIN)
-            return; /* the source is another one since this turn began: the next turn names all that
-                       is lacking, these too */
+            return; /* the source has changed since this turn began: the next turn lists all missing
+                       objects, including these */
     if (w->totals.asked && !d->active_ns)
         d->active_ns = pd_mono_ns();
     if (d->source != PACKAGE_LAUNCHER) {
@@ -153,7 +152,7 @@ static void free_bytes(const struct package_input *in) {
         free(in->p);
 }
 
-/* Its bytes are taken over, also on failure. */
+/* Takes the bytes of `what` over, also on failure. */
 void package_put(struct package *d, const struct package_input *what) {
     struct package_input *in = d->dead ? NULL : pd_malloc(sizeof *in);
     if (!in) {
@@ -191,7 +190,7 @@ void package_input(struct package *d, enum package_what what, struct package_tak
     package_put(d, &(struct package_input){.what = what, .taker = t, .p = p, .n = n});
 }
 
-/* What it has to say of records that nobody asked for ends the connection. */
+/* -1 ends the connection: the source sent more records than were requested. */
 static int on_records(void *arg, uint8_t *p, size_t n) {
     struct package *d = arg;
     if (!package_may_wait(d, NULL, n)) {
@@ -248,7 +247,7 @@ void package_forget_taker(struct package *d, const struct package_taker *t) {
             *at = t->next;
             break;
         }
-    for (struct package_input **in = &d->inputs; *in;) { /* what it asked for meanwhile */
+    for (struct package_input **in = &d->inputs; *in;) { /* requests that came during the turn */
         struct package_input *x = *in;
         if (x->taker != t) {
             in = &x->next;
@@ -280,7 +279,7 @@ void package_settle(struct package *d) {
         uv_close((uv_handle_t *)&d->timer, on_timer_closed);
 }
 
-/* The package is complete, has failed, or goes on. */
+/* After a turn: enters the package's next state, if it is complete or has failed. */
 static void take_outcome(struct package *d) {
     const struct pd_log *log = &client_core(d->all->c)->log;
     if (package_is_over(d))
@@ -292,7 +291,7 @@ static void take_outcome(struct package *d) {
                 (unsigned long long)d->w.totals.fetched);
         enter(d, PACKAGE_DONE);
     } else if (d->failed.code && d->w.a) {
-        return; /* the next turn removes it, and then it has failed */
+        return; /* the next turn removes the tree; then the package enters PACKAGE_FAILED */
     } else if (d->w.err.code || d->failed.code) {
         pd_fail(&d->failed, d->w.err.code, "%s", d->w.err.msg);
         pd_warn(log, "package %s: %s", package_kind_names[d->w.kind], d->failed.msg);
@@ -307,8 +306,8 @@ static void take_outcome(struct package *d) {
     say_end(d);
 }
 
-/* Data files are moved to where the catalog says when the job is set up, maybe by a later client.
- * Until then `clean` must not take the catalog for one of a tree that is gone. */
+/* Data files are moved to the place in their catalog when the job is set up, maybe by a later
+ * client. Until then a lock keeps `clean` from removing the catalog as one without a tree. */
 static void hold_data(struct package *d) {
     if (d->w.held > 0)
         kept_data_lock(d->all->kept, d->w.held);
@@ -354,7 +353,7 @@ static int has_work(struct package *d) {
     return some;
 }
 
-/* The takers of this turn, and how much each may be sent. */
+/* Sets the takers of this turn, and the bytes that the turn may produce for each. */
 static int hand_over_takers(struct package *d) {
     struct package_work *w = &d->w;
     size_t n = 0;
@@ -390,7 +389,7 @@ void package_next_turn(struct package *d) {
         w->n_takers = 0;
     d->work.data = d;
     if (uv_queue_work(&client_core(d->all->c)->loop, &d->work, run_turn, on_worked)) {
-        if (d->dead) { /* then here */
+        if (d->dead) { /* no thread: clean up here */
             package_work_end(w);
             d->cleaned = 1;
         }
@@ -408,7 +407,7 @@ void package_fail(struct package *d, const struct pd_err *e) {
         return;
     pd_fail(&d->failed, e->code, "%s", e->msg);
     if (d->busy)
-        return; /* the next turn gives it up */
+        return; /* the next turn handles the failure */
     if (d->w.a)
         package_next_turn(d);
     else
@@ -417,14 +416,13 @@ void package_fail(struct package *d, const struct pd_err *e) {
 
 /* --- the beginning and the end --- */
 
-/* What is unfinished of it goes, and then the package does; a finished tree stays. */
 void package_drop(struct package *d) {
     d->dead = 1;
     package_pull_close(d->pull);
     d->pull = NULL;
     for (struct package_taker *t = d->takers; t; t = t->next)
         if (t->conn)
-            net_abort(t->conn); /* the port is the first that a pserver asks for */
+            net_abort(t->conn); /* a pserver asks for this port first */
     uv_timer_stop(&d->timer);
     package_next_turn(d);
     package_settle(d);
@@ -439,7 +437,7 @@ int package_start(struct package *d, struct pd_err *err) {
     d->next = all->first;
     all->first = d;
     client_ref(all->c);
-    if (d->w.have) { /* it may still be served: the store is opened when somebody asks */
+    if (d->w.have) { /* the package may still be served: the first request opens the store */
         d->state = PACKAGE_DONE;
         d->w.finished = 1;
     }

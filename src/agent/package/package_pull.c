@@ -1,5 +1,5 @@
-/* package_pull.c - the connection to the node that a package comes from: its addresses in turn,
- * until one proves the secret. */
+/* package_pull.c - the connection to the node that is a package's source. The node's addresses are
+ * tried in turn, until a peer proves the secret. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { CONNECT_MS = 3000, ADDRS = 16 };
 struct package_pull {
     struct agent_core *core;
     struct object_id root;
-    const struct package_pull_events *ev; /* NULL: given up, the connection is closing */
+    const struct package_pull_events *ev; /* NULL: package_pull_close was called */
     void *arg;
     struct net_conn *conn;
     json_t *addrs;
@@ -20,9 +20,9 @@ struct package_pull {
     int port, encrypt, open;
     struct wire_hs_opts hs;
     struct seal seal;
-    struct object_id *early; /* asked for before the connection was open */
+    struct object_id *early; /* requested before the connection was open */
     size_t n_early;
-    struct pd_err why; /* of the first address */
+    struct pd_err why; /* the failure of the first address */
 };
 
 static void try_next(struct package_pull *p);
@@ -148,7 +148,8 @@ void package_pull_need(struct package_pull *p, const struct object_id *ids, size
         return;
     }
     struct object_id *v =
-        pd_realloc(p->early, (p->n_early + n) * sizeof *v); /* bounded: each id is asked for once */
+        /* Bounded, because each id is requested once. */
+        pd_realloc(p->early, (p->n_early + n) * sizeof *v);
     if (!v) {
         net_close(p->conn);
         return;
@@ -158,7 +159,8 @@ void package_pull_need(struct package_pull *p, const struct object_id *ids, size
     p->n_early += n;
 }
 
-/* We close first, from a port that nobody will want: the source's stays free of TIME_WAIT. */
+/* This side closes first. The TIME_WAIT then is on its ephemeral port, and the source's port stays
+ * usable. */
 void package_pull_close(struct package_pull *p) {
     if (!p)
         return;

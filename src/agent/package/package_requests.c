@@ -1,5 +1,5 @@
-/* package_requests.c - what a client asks for packages: DS_BEGIN, DS_SOURCE, DS_OBJECT, DS_ABORT;
- * DS_SERVE is in package_serve.c. */
+/* package_requests.c - a client's requests about packages: DS_BEGIN, DS_SOURCE, DS_OBJECT,
+ * DS_ABORT. DS_SERVE is in package_serve.c. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "pack/object/manifest.h"
 #include "wire/msg.h"
 
-static const char packed_worker[] = "packed-worker"; /* a worker, too */
+static const char packed_worker[] = "packed-worker"; /* the kind of a compressed worker */
 
 static struct client_packages *packages_of(struct client *c) {
     struct client_packages *all = client_state(c, &package_service);
@@ -48,7 +48,7 @@ static int on_object(struct client *c, const struct wire_frame *f, const json_t 
     (void)body;
     if (!d || f->n_sec < 2 ||
         f->total > PACKAGE_FRAME + OBJECT_MAX + OBJECT_HEADER +
-                       4 * WIRE_HEADER) /* all of it is kept, not only the records */
+                       4 * WIRE_HEADER) /* the whole frame is kept, so its total size counts */
         return d ? pd_fail(err, PD_EPROTO, "DS_OBJECT: %zu bytes are too many",
                            f->n_sec < 2 ? (size_t)0 : (size_t)f->total)
                  : 0;
@@ -62,11 +62,11 @@ static int on_object(struct client *c, const struct wire_frame *f, const json_t 
     return 0;
 }
 
-/* The client, as a source, can't go on. */
+/* The client is the source of the package and can't continue. */
 static void on_object_error(struct client *c, uint64_t req, const struct pd_err *e) {
     struct package *d = by_req(c, req);
     if (d && d->source == PACKAGE_LAUNCHER)
-        package_fail(d, e); /* nobody else could have it */
+        package_fail(d, e); /* no other source can have the objects */
 }
 
 static int on_abort(struct client *c, const struct wire_frame *f, const json_t *body,
@@ -115,13 +115,14 @@ static int set_target(struct package *d, const json_t *body, struct pd_err *err)
     return bad ? pd_fail(err, PD_EIO, "path too long: %s", root) : pd_mkdirs(dir, 0755, err);
 }
 
-/* Whether there is room for one more package. If not, the oldest finished package without takers is
- * dropped, one of data files first, since no other node takes those. When hosts are left out in
- * round after round, each round has shares of its own (launcher/job/job_data.c). */
+/* 1: there is room for one more package. If a client has PACKAGES_MAX packages, the call drops a
+ * finished package without takers: the oldest one of data files, which no other node takes, else
+ * the oldest. Many packages of data files come if hosts are left out repeatedly, because each round
+ * has new shares (launcher/job/job_data.c). */
 static int make_room(struct client *c) {
     struct package *gives = NULL;
     unsigned n = 0;
-    for (struct package *d = packages_of(c)->first; d; d = d->next) { /* the newest first */
+    for (struct package *d = packages_of(c)->first; d; d = d->next) { /* newest first */
         n += !d->dead;
         if (!d->dead && package_is_over(d) && !d->takers &&
             (!gives || d->w.kind == PACKAGE_DATA || gives->w.kind != PACKAGE_DATA))
@@ -134,7 +135,7 @@ static int make_room(struct client *c) {
     return gives != NULL;
 }
 
-/* Of the root object in section 1. */
+/* Creates a package from the root object in section 1. NULL with err: out of memory. */
 static struct package *new_package(struct client_packages *all, const struct wire_frame *f,
                                    struct pd_err *err) {
     struct package *d = pd_calloc(1, sizeof *d);
@@ -178,7 +179,7 @@ static int on_begin(struct client *c, const struct wire_frame *f, const json_t *
     int rc = set_target(d, body, err);
     if (!rc && d->w.kind == PACKAGE_DATA)
         rc = kept_data_root(d->all->kept, d->w.root, d->w.root_n,
-                            err); /* files that other nodes ask for are found in the store by it */
+                            err); /* the root object leads to files that other nodes ask for */
     d->w.have = !rc && !lstat(d->w.target, &st) &&
                 (d->w.kind == PACKAGE_WORKER ? S_ISREG(st.st_mode) : S_ISDIR(st.st_mode));
     rc = rc ? rc : package_start(d, err);
@@ -190,7 +191,7 @@ static int on_begin(struct client *c, const struct wire_frame *f, const json_t *
     if (d->w.have && d->w.kind == PACKAGE_DEPLOY)
         (void)utimensat(
             AT_FDCWD, d->w.target, NULL,
-            AT_SYMLINK_NOFOLLOW); /* somebody wants it: `clean` takes it for a new one */
+            AT_SYMLINK_NOFOLLOW); /* the package is in use: `clean` must treat it as new */
     client_send(c, f->type, f->req,
                 json_pack("{s:b, s:o}", "have", d->w.have, "path",
                           wire_text(d->w.target, strlen(d->w.target))));

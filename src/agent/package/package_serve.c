@@ -1,5 +1,5 @@
-/* package_serve.c - the port where other nodes take the packages of a client from this one, and
- * those nodes. */
+/* package_serve.c - the port where other nodes take a client's packages from this node, and the
+ * connections of these nodes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,10 +13,10 @@ struct package_serve {
     struct client_packages *all;
     struct net_listener *listener;
     int encrypt;
-    struct package_taker *strangers; /* connections without a package */
+    struct package_taker *strangers; /* connections that have not named a package yet */
 };
 
-/* Out of the list it is in. */
+/* Removes t from a list, if it is there. */
 static void unlink_taker(struct package_taker **list, struct package_taker *t) {
     while (*list && *list != t)
         list = &(*list)->next;
@@ -110,7 +110,7 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     struct package *d = t->package;
     t->conn = NULL;
     if (d && d->busy)
-        return; /* the worker has it: package.c looks after it */
+        return; /* the turn of work uses t; package.c frees it afterwards */
     if (d)
         package_forget_taker(d, t);
     else if (t->all->serve)
@@ -173,7 +173,7 @@ void package_serve_close(struct client_packages *all) {
     for (struct package_taker *t = v->strangers, *next; t; t = next) {
         next = t->next;
         if (t->conn)
-            net_close(t->conn); /* on_close finds it in no list */
+            net_close(t->conn); /* on_close then finds t in no list */
     }
     net_listener_close(v->listener, on_listener_closed, v);
 }

@@ -1,4 +1,4 @@
-/* package_taker.c - a node that takes a package from this one: what is sent to it, and its end. See
+/* package_taker.c - a node that takes a package from this node: messages to it, and its end. See
  * package.h. */
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ void package_taker_gone(struct package_taker *t) {
 void package_taker_refuse(struct package_taker *t, const struct pd_err *e) {
     pd_warn(&client_core(t->all->c)->log, "%s, which takes a package from here: %s",
             net_peer_addr(t->conn), e->msg);
-    net_send_error(t->conn, WIRE_DS_OBJECT, 0, e); /* it closes then */
+    net_send_error(t->conn, WIRE_DS_OBJECT, 0, e); /* the taker then closes the connection */
     t->refused = 1;
 }
 

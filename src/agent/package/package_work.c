@@ -1,5 +1,5 @@
-/* package_work.c - one turn of work of a package, on a thread of the pool: records are checked and
- * written, the assembling goes on, and takers are answered. See package.h. */
+/* package_work.c - one turn of work of a package, on a thread of the pool. It checks and writes
+ * records, continues the assembling, and answers takers. See package.h. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 enum { STEP_MS = 20 };
 
-/* --- the cache of records, as they came: what a taker asks for next is not packed again --- */
+/* --- the cache of received records: a record for a taker is not encoded again --- */
 
 static void cache_drop(struct package_work *w, struct package_cached *c) {
     w->cache_bytes -= c->n;
@@ -23,7 +23,7 @@ static void cache_put(struct package_work *w, const struct object_record *r) {
     size_t n = OBJECT_HEADER + r->stored_len;
     uint8_t *copy = pd_malloc(n);
     if (!copy)
-        return; /* it is read from the tree instead */
+        return; /* the object is read from the tree instead */
     memcpy(copy, r->stored - OBJECT_HEADER, n);
     for (size_t k = 0; k < PACKAGE_CACHE && w->cache_bytes + n > PACKAGE_CACHE_BYTES; k++)
         cache_drop(w, &w->cache[(w->cache_next + k) % PACKAGE_CACHE]);
@@ -75,12 +75,14 @@ static void take_need(struct package_work *w, struct package_input *in) {
             ;
         for (j = 0; j < t->n_waiting && !object_same(&t->waiting[j], &id); j++)
             ;
-        if (k == t->n_ready && j == t->n_waiting) /* after a change of sources it may come twice */
+        /* After a change of sources an id may come twice. */
+        if (k == t->n_ready && j == t->n_waiting)
             t->ready[t->n_ready++] = id;
     }
 }
 
-/* The object's record to the end of t->out: 1; 0: not here; PD_E*. */
+/* Appends the object's record to t->out. 1: done. 0: the object is not on this node. PD_E*: out of
+ * memory. */
 static int append_object(struct package_work *w, struct package_taker *t,
                          const struct object_id *id) {
     uint8_t *buf = w->buf;
@@ -122,11 +124,11 @@ static void answer_taker(struct package_work *w, struct package_taker *t) {
 
 /* --- the package --- */
 
-/* Others take the packed one from here, so it stays. */
+/* Unpacks a packed worker. The packed file stays, because other nodes take it from this node. */
 static int unpack(struct package_work *w) {
     int rc = *w->packed ? packed_program_unpack(w->packed, w->target, &w->err) : 0;
     if (rc == PD_EDATA)
-        unlink(w->packed); /* or it would never be sent again */
+        unlink(w->packed); /* otherwise the worker would never be sent again */
     return rc;
 }
 
@@ -153,8 +155,7 @@ static void open_package(struct package_work *w) {
     }
 }
 
-/* Records that are not checked yet, of one message or of several: hashing many at once is faster.
- */
+/* Unchecked records of one or more messages: hashing many records at once is faster. */
 struct batch {
     struct object_record r[OBJECT_BATCH];
     size_t n;
@@ -195,10 +196,10 @@ static void go_on(struct package_work *w) {
 
 static void finish_package(struct package_work *w) {
     if (assemble_finish(w->a, &w->err) == PD_EEXIST && w->kind != PACKAGE_WORKSPACE) {
-        pd_err_clear(&w->err); /* another session was faster: the same id, the same tree */
+        pd_err_clear(&w->err); /* another session was faster: the same id means the same tree */
         assemble_free(w->a);
         w->a = NULL;
-        store_close(w->st); /* its catalog is there now */
+        store_close(w->st); /* the other session's catalog exists now */
         w->st = NULL;
         store_open(&w->st, w->paths.root, &w->err);
     }
@@ -234,9 +235,9 @@ void package_work_turn(struct package_work *w) {
     }
     for (size_t k = 0; k < w->n_takers; k++)
         answer_taker(w, w->takers[k]);
-    if (w->finish && w->finished &&
-        w->kind != PACKAGE_DATA) /* the limit; and what no tree needs any more: data is not yet
-                                    where it will lie */
+    /* Applies store_limit and removes unused catalogs. Data files are not in their final place yet,
+     * so their catalog would count as unused. */
+    if (w->finish && w->finished && w->kind != PACKAGE_DATA)
         (void)store_clean(w->paths.root, w->store_limit, 0, NULL, NULL, NULL);
 }
 
