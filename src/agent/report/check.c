@@ -1,4 +1,4 @@
-/* check.c - see check.h: the facts. What cannot be found out is left out, or empty. */
+/* check.c - see check.h: the facts. A fact that can't be determined is left out or empty. */
 #include "agent/report/check.h"
 
 #include <errno.h>
@@ -30,11 +30,11 @@ enum { LIBC_MAX = 16 << 20, PROC_MAX = 256 << 10 };
 
 /* --- CPU --- */
 
-/* The kernels that OpenBLAS 0.3.21 takes on this CPU when nobody tells it otherwise: "SkylakeX". ""
- * where that is not known.
+/* The name of the kernels that OpenBLAS 0.3.21 selects on this CPU by default: "SkylakeX", for
+ * example. "": unknown.
  *
- * OpenBLAS asks for family and model first, but all that it tells apart among CPUs with AVX is what
- * they can do: AVX-512 with bfloat16, AVX-512, AVX2, AVX. Source: driver/others/dynamic.c of
+ * OpenBLAS looks at family and model first. Among CPUs with AVX, however, only the instruction sets
+ * make a difference: AVX-512 with bfloat16, AVX-512, AVX2, AVX. Source: driver/others/dynamic.c of
  * 0.3.21. */
 static const char *blas_core(void) {
 #if defined(__x86_64__)
@@ -108,8 +108,8 @@ int check_glibc_version(const uint8_t *p, size_t n, char out[16]) {
     return k ? 0 : -1;
 }
 
-/* Our programs bring theirs along; it is for the user's own. No tool is asked: it may be missing.
- */
+/* Only users' own programs need the node's C library; ours are static. No external tool is run,
+ * because it may be missing. */
 static void libc_name(char out[40]) {
     static const char *const places[] = {
         "/lib/*-linux-gnu*/libc.so.6",     "/lib64/libc.so.6",   "/usr/lib64/libc.so.6",
@@ -137,7 +137,7 @@ static void libc_name(char out[40]) {
 
 /* --- root_dir --- */
 
-/* The folder, or the one in which it would be made: nothing is made here. */
+/* Finds the folder, or its nearest existing parent. Creates no folder. */
 static int existing(const char *root, char out[PATH_MAX]) {
     struct stat st;
     if (pd_fmt(out, PATH_MAX, "%s", root))
@@ -151,7 +151,7 @@ static int existing(const char *root, char out[PATH_MAX]) {
     return 0;
 }
 
-/* "" or why no file can be made there. */
+/* Creates and removes a file in the folder. `why` becomes "" or the reason of a failure. */
 static void try_write(const char *dir, char *why, size_t cap) {
     char path[PATH_MAX], text[4096];
     memset(text, 'x', sizeof text);
@@ -193,7 +193,7 @@ static json_t *root_facts(const char *root) {
 
 /* --- ports --- */
 
-/* Those that a job would get now: bound together, as it binds them, and let go. */
+/* The ports that a job would get now. They are bound together, as a job does, and released. */
 static json_t *free_ports(int from, int n) {
     int fds[CHECK_PORTS_MAX], got = 0, port = from;
     json_t *list = json_array();

@@ -1,5 +1,5 @@
-/* check_net.c - see check.h: ports and peers. Probes (probe.h) prove a key that was made for this
- * check. */
+/* check_net.c - see check.h: ports and peers. Probes (probe.h) prove a key that the client created
+ * for this check. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -21,17 +21,17 @@ enum { MARKS_MAX = 100000, GUESTS_MAX = 64 };
 
 struct check_listener {
     struct wire_hs_opts hs;
-    char dir[PATH_MAX], mark[PATH_MAX]; /* "": none */
+    char dir[PATH_MAX], mark[PATH_MAX]; /* mark "": there is no mark */
     struct net_listener *listener;
-    struct net_conn *guests[GUESTS_MAX]; /* peers that have just probed us */
+    struct net_conn *guests[GUESTS_MAX]; /* open connections of peers that have probed this node */
 };
 
 /* One peer of a request. */
 struct check_peer {
     struct check_request *of;
-    char addr[64]; /* of the first address, in the order given, that leads there; "": none */
+    char addr[64]; /* the first address, in the given order, that leads to the peer; "": none */
     double ms;
-    char why[200]; /* of the first address that does not */
+    char why[200]; /* the failure of the first address */
 };
 
 struct check_request {
@@ -42,9 +42,9 @@ struct check_request {
     struct check_peer peer[CHECK_PEERS_MAX];
 };
 
-/* Of one client. */
+/* The check of one client. */
 struct check_state {
-    struct check_listener *listens; /* NULL: it does not */
+    struct check_listener *listens; /* NULL: AG_CHECK_LISTEN has not come */
 };
 
 static struct check_listener **check_of(struct client *c) {
@@ -53,8 +53,8 @@ static struct check_listener **check_of(struct client *c) {
 
 /* --- listening --- */
 
-/* It knows now, and closes. If we did, the kernel would keep our port for a minute, and the job
- * that comes next get another. */
+/* The peer has its answer and closes the connection. If this node closed first, its port would be
+ * in TIME_WAIT for a minute, and the next job would get another port. */
 static void on_peer_open(struct net_conn *c, void *arg) {
     struct client *its = arg;
     struct check_listener *k = *check_of(its);
@@ -83,8 +83,9 @@ static void on_peer_close(struct net_conn *c, const struct pd_err *why, void *ar
     client_unref(its);
 }
 
-/* One file per node beside the executables: a node that finds another's shares the folder with it,
- * whatever the file system says of itself. Where the folder does not exist yet nothing is made. */
+/* Creates one file per node beside the executables. A node that finds another node's file shares
+ * the folder with it, on any kind of file system. If the folder does not exist yet, no mark is
+ * created. */
 static void leave_mark(struct check_listener *k, const char *root) {
     if (pd_fmt(k->dir, sizeof k->dir, "%s/.paddlectl", root) ||
         pd_fmt(k->mark, sizeof k->mark, "%s/check-%s-%u", k->dir, k->hs.self.job,
@@ -145,7 +146,7 @@ static void drop(struct client *c) {
 
 /* --- probing --- */
 
-/* Other nodes' marks of this check beside ours. */
+/* The nodes whose marks of this check are in the same folder. */
 static json_t *shared_with(const struct check_listener *k) {
     json_t *list = json_array();
     DIR *d = *k->mark ? opendir(k->dir) : NULL;

@@ -22,10 +22,10 @@
 enum { CLEAN_MAX = 10000, YOUNG_S = 60, DAY_S = 86400 };
 
 struct clean_opts {
-    int keep;       /* jobs that are over */
+    int keep;       /* number of finished jobs to keep */
     int workspaces; /* 1: deployed workspaces too */
     int dry_run;
-    uint64_t store_limit; /* bytes, 0: none */
+    uint64_t store_limit; /* bytes; 0: no limit */
     const char *build;    /* BLAKE2b-256 of this agent's executable */
 };
 
@@ -84,7 +84,8 @@ static int list(const char *dir, struct clean_entries *out, struct pd_err *err) 
     return rc;
 }
 
-/* Blocks in use, in bytes; links count as themselves, other file systems do not. */
+/* The disk space of a tree, in bytes. Links are not followed, and other file systems are not
+ * entered. */
 static json_int_t bytes_of(const char *path) {
     char *paths[] = {(char *)(uintptr_t)path, NULL};
     FTS *f = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
@@ -97,8 +98,8 @@ static json_int_t bytes_of(const char *path) {
     return sum;
 }
 
-/* By a dispatch under way, however long it takes; what a dead one left the store buries
- * (clean_chunks). */
+/* 1: a dispatch may still write this folder or file, and may take any time. store_clean removes the
+ * remains of a dispatch that died. */
 static int is_being_made(const struct clean_entry *e) { return strstr(e->name, ".part-") != NULL; }
 
 /* --- removing --- */
@@ -123,7 +124,8 @@ static int newest_first(const void *a, const void *b) {
     return x->made != y->made ? (x->made < y->made ? 1 : -1) : -strcmp(x->name, y->name);
 }
 
-/* *n_running says how many jobs run here; those that stay are left in `jobs`. */
+/* Removes old jobs. *n_running becomes the number of running jobs; `jobs` becomes the list of kept
+ * jobs. */
 static int clean_jobs(struct cleaning *c, struct clean_entries *jobs, int *n_running,
                       struct pd_err *err) {
     struct clean_entries all = {0};
@@ -138,10 +140,10 @@ static int clean_jobs(struct cleaning *c, struct clean_entries *jobs, int *n_run
             !S_ISDIR(st.st_mode) || lstat(inside, &st) || !S_ISDIR(st.st_mode))
             continue;
         struct clean_entry e = all.v[i];
-        e.made = st.st_mtime; /* of .agent: when the job began, or its agent ended */
+        e.made = st.st_mtime; /* the time of .agent: the job's start, or its agent's end */
         e.runs = orphans_may_run(&p);
         *n_running += e.runs;
-        jobs->v[jobs->n++] = e; /* there is room: jobs was given as much as `all` may have */
+        jobs->v[jobs->n++] = e; /* there is room: `jobs` has the same capacity as `all` */
     }
     free(all.v);
     if (rc)
@@ -164,7 +166,7 @@ static int clean_jobs(struct cleaning *c, struct clean_entries *jobs, int *n_run
     return 0;
 }
 
-/* Executables are cheap to send again, but not while somebody may start them. */
+/* Executables are cheap to send again, but must stay while a running job may start them. */
 static int clean_bin(struct cleaning *c, int n_running, struct pd_err *err) {
     static const char *const kinds[] = {"agent-", "worker-", "packed-worker-", "tmp-", ".worker-"};
     enum { N_KINDS = 5, N_KEPT_KINDS = 2 };
@@ -189,12 +191,12 @@ static int clean_bin(struct cleaning *c, int n_running, struct pd_err *err) {
     return rc;
 }
 
-/* By the folders' real names: root_dir and job_workspace may have been written in different ways,
- * through links. */
+/* 1: a kept job uses the workspace. Real paths are compared, because root_dir and job_workspace may
+ * contain links. */
 static int works_in(const struct clean_entries *jobs, const char *workspace) {
     char link[PATH_MAX], target[PATH_MAX], mine[PATH_MAX];
     if (!realpath(workspace, mine))
-        return 1; /* what can't be judged stays */
+        return 1; /* an unreadable workspace stays */
     size_t n = strlen(mine);
     for (size_t i = 0; i < jobs->n; i++)
         if (!pd_fmt(link, sizeof link, "%s/workspace", jobs->v[i].path) && realpath(link, target) &&
@@ -231,8 +233,8 @@ static int clean_chunks(struct cleaning *c, struct pd_err *err) {
     return 0;
 }
 
-/* Blocks; may run on a thread. The body of AG_CLEAN's answer, or NULL with err. What can't be
- * removed is in its `failed`. */
+/* Blocks; may run on a thread. Returns the body of AG_CLEAN's answer (a new reference), or NULL
+ * with err. Files that can't be removed are listed in its `failed`. */
 static json_t *clean_root(const char *root, const struct clean_opts *o, struct pd_err *err) {
     struct cleaning c = {.root = root,
                          .o = o,
@@ -264,7 +266,7 @@ static json_t *clean_root(const char *root, const struct clean_opts *o, struct p
     return answer;
 }
 
-/* --- AG_CLEAN: removing large trees takes a while, so it is done on a thread --- */
+/* --- AG_CLEAN: removing large trees takes time, so it runs on a thread --- */
 
 struct clean_work {
     uv_work_t work;

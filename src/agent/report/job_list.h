@@ -1,4 +1,4 @@
-/* job_list.h - AG_LIST: the jobs under a root_dir; AG_STATUS: this one. */
+/* job_list.h - AG_LIST: the jobs under a root_dir. AG_STATUS: the state of this agent's job. */
 #ifndef PD_AGENT_JOB_LIST_H
 #define PD_AGENT_JOB_LIST_H
 
@@ -9,7 +9,7 @@
 extern const struct client_service job_list_service;
 
 struct status_source {
-    void (*now)(void *arg, struct status_now *out); /* all but `clients` */
+    void (*now)(void *arg, struct status_now *out); /* sets every field except `clients` */
     void *arg;
 };
 

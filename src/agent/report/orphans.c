@@ -17,7 +17,7 @@
 
 enum { GRACE_MS = 1000, JOBS_MAX = 100000 };
 
-/* Not by the folder's name alone: nodes of one machine may share the job, and its id. */
+/* The job's id is not enough: several nodes of a job may be on one machine. */
 int orphans_end(const struct node_paths *p, uint64_t since, unsigned grace_ms) {
     char job[100], node[40];
     const char *const marks[] = {job, node};
@@ -35,7 +35,7 @@ static int connects(const struct node_paths *p) {
     return fd >= 0;
 }
 
-/* Its agent does not answer, which may be for want of a socket, but the process is there? */
+/* 1: the agent answers, or its process exists. A live agent may have lost its socket. */
 static int agent_lives(const struct node_paths *p, uint64_t since) {
     return connects(p) ||
            (since && process_tree_start_ticks((pid_t)node_paths_read_pid(p)) == since);

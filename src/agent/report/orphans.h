@@ -1,5 +1,5 @@
-/* orphans.h - jobs whose agent and guardians were all killed. Their processes are found by the
- * job's id in their environment, and ended. */
+/* orphans.h - lost jobs, whose agent and guardians were all killed. Finds their processes by the
+ * job's id in the environment, and ends them. */
 #ifndef PD_AGENT_ORPHANS_H
 #define PD_AGENT_ORPHANS_H
 
@@ -7,16 +7,17 @@
 
 #include "agent/core/node_paths.h"
 
-/* The job's agent answers; or, although nobody does, it may be there: stopped, or on another
- * machine that has this folder. */
+/* 1: the job's agent answers, or may exist although it does not answer: it may be stopped, or run
+ * on another machine that shares this folder. */
 int orphans_may_run(const struct node_paths *p);
 
-/* End what is left of one job's node, among the processes that started at `since` (ticks since
- * boot) or later. Returns how many there were. */
+/* Ends the remaining processes of one node of a job, if they started at `since` (ticks since boot)
+ * or later. Blocks. Returns the number of processes found. */
 int orphans_end(const struct node_paths *p, uint64_t since, unsigned grace_ms);
 
-/* The same for every lost job under root that ran on this boot of this machine; says on stderr, and
- * in the job's log/agent.log, what it ended. Called by whatever command comes to this node next. */
+/* The same for every lost job under root that ran since this machine's last boot. Reports the ended
+ * processes on stderr and in the job's log/agent.log. The next command that reaches this node calls
+ * this function. */
 void orphans_reap(const char *root);
 
 #endif

@@ -20,7 +20,7 @@ struct probe {
     json_t *addrs;
     int port;
     uint32_t node;
-    size_t n, n_open; /* addresses; those whose connection is not closed yet */
+    size_t n, n_open; /* n: addresses; n_open: connections that are not closed yet */
     struct probe_try try[PROBE_ADDRS_MAX];
     struct probe_result result[PROBE_ADDRS_MAX];
 };

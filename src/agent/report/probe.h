@@ -1,9 +1,8 @@
 /* probe.h - finds out which addresses of a node lead to its agent.
  *
  * All addresses are tried at the same time, each with a complete handshake. The handshake proves
- * the key and the node's id. So the agent of another job does not count, nor another machine behind
- * an address such as 127.0.1.1 or docker0's 172.17.0.1.
- */
+ * the key and the node's id. Therefore the agent of another job does not count, nor does another
+ * machine behind an address such as 127.0.1.1 or docker0's 172.17.0.1. */
 #ifndef PD_AGENT_PROBE_H
 #define PD_AGENT_PROBE_H
 
@@ -17,13 +16,13 @@ enum { PROBE_ADDRS_MAX = 64, PROBE_MS = 3000 };
 struct probe_result {
     const char *addr;
     int ok;
-    double ms;     /* until it answered */
-    char why[200]; /* why not */
+    double ms;     /* time until the agent answered */
+    char why[200]; /* the failure, if not ok */
 };
 
 struct probe_target {
-    const json_t *addrs; /* strings; of more than `max` only the first are tried, and none behind
-                            what is no string */
+    const json_t *addrs; /* strings. The first `max` are tried; an element that is not a string ends
+                            the list */
     size_t max;          /* at most PROBE_ADDRS_MAX */
     int port;
     uint32_t node;
@@ -31,13 +30,13 @@ struct probe_target {
 
 /* `hs` (copied) has this end's identity and the key. `done` is called once, possibly from inside
  * this call, with the result of each address in the given order. The results are valid until `done`
- * returns. */
+ * returns. 0, or PD_ENOMEM, after which `done` is not called. */
 int probe_node(struct agent_core *core, const struct wire_hs_opts *hs,
                const struct probe_target *target,
                void (*done)(void *arg, const struct probe_result *v, size_t n), void *arg,
                struct pd_err *err);
 
-/* The first that leads there; NULL: none. */
+/* The first address that leads to the agent; NULL: none. */
 const struct probe_result *probe_best(const struct probe_result *v, size_t n);
 
 #endif

@@ -23,7 +23,7 @@ enum { PASSWD_MAX = 8 << 20, PROGRESS_BYTES = 65536 };
 
 /* --- the processes --- */
 
-/* What the kernel says of those that run. */
+/* Adds the kernel's values (memory, CPU time) of running processes. */
 static void add_usage(json_t *list) {
     size_t i;
     json_t *p;
@@ -40,8 +40,8 @@ static void add_usage(json_t *list) {
 
 /* --- state.json --- */
 
-/* The static program can't ask the name service: /etc/passwd, else the login's own word for itself,
- * else the number. */
+/* The user's name. A static program can't ask the name service, so the name comes from /etc/passwd,
+ * else from the environment; else the uid is used. */
 static json_t *user_name(const struct node_paths *p) {
     char uid[24] = "", *save = NULL;
     struct stat st;
@@ -76,8 +76,8 @@ json_t *status_state(const struct agent_core *core, const struct status_job *j) 
                      (json_int_t)process_tree_start_ticks(getpid()), "processes", j->processes);
 }
 
-/* Renamed into place, but not synced: after a power cut nobody needs it, and the loop does not wait
- * for a disk. */
+/* Writes and renames, but does not sync: the file is not needed after a power cut, and the loop
+ * must not wait for a disk. */
 static int write_aside(const struct node_paths *p, const char *text, struct pd_err *err) {
     char path[PATH_MAX], tmp[PATH_MAX];
     int rc = node_paths_join(p->dir, ".agent/state.json", path, err);
@@ -114,7 +114,8 @@ json_t *status_read(const struct node_paths *p) {
     return NULL;
 }
 
-/* An agent that was killed could not note the end: its guardian's result came right after it. */
+/* The end time of a job. A killed agent could not write it; then the time of result.json counts,
+ * which its guardian wrote right after the end. */
 static json_int_t ended(const struct node_paths *p, const json_t *state) {
     char path[PATH_MAX];
     struct stat st;
@@ -157,7 +158,7 @@ static json_t *streams(const struct logs *l) {
     return o;
 }
 
-/* The last whole line of the events that is one of a trainer's progress; NULL without one. */
+/* The last complete line with a trainer's progress in the text of events; NULL if there is none. */
 static json_t *find_progress(char *text, size_t n) {
     while (n) {
         char *end = memrchr(text, '\n', n);
@@ -196,7 +197,7 @@ json_t *status_full(const struct agent_core *core, struct status_now *now) {
     size_t i;
     list = json_is_array(list) ? json_deep_copy(list) : json_array();
     if (core->mode == AGENT_OVER)
-        json_array_foreach (list, i, p) /* its end was not seen */
+        json_array_foreach (list, i, p) /* the agent did not see the end of this process */
             json_object_set_new(p, "state", json_string("exited"));
     add_usage(list);
     json_t *o = json_pack(

@@ -1,13 +1,12 @@
-/* status.h - what can be said of a job on this node, while it runs and afterwards: AG_STATUS, and
- * the rows of AG_LIST.
+/* status.h - the state of a job on this node, during and after its run: AG_STATUS, and the rows of
+ * AG_LIST.
  *
  *     ROOT/JOB/.agent/state.json   times, processes and how they ended: what a client asks for
  *                                  later and result.json does not tell. Written again whenever it
  *                                  changes; it outlives the agent.
  *
  * A job without an agent and without a result is "lost": its agent and guardians were killed, or
- * the machine was.
- */
+ * the machine was restarted. */
 #ifndef PD_AGENT_STATUS_H
 #define PD_AGENT_STATUS_H
 
@@ -16,33 +15,33 @@
 #include "agent/core/agent_core.h"
 #include "agent/logs/logs.h"
 
-/* A job that was set up. Times are microseconds since 1970, 0: not yet. */
+/* A job that was set up. Times are microseconds since 1970; 0: not yet. */
 struct status_job {
     int node, n_nodes, attached;
     uint64_t started_us, ended_us;
     unsigned restarts;
-    json_t *processes; /* node_processes; taken over by status_state */
+    json_t *processes; /* from node_processes; status_state takes it over */
 };
 
-/* The content of state.json. NULL: out of memory. */
+/* The content of state.json, a new reference. NULL: out of memory. */
 json_t *status_state(const struct agent_core *core, const struct status_job *j);
-/* Writes it and takes it over. A failure is logged, it fails nothing. */
+/* Writes state.json and takes `state` over. A failure is only logged. */
 void status_save(const struct agent_core *core, json_t *state);
-/* state.json of a job (NULL: none that can be read). */
+/* The state.json of a job, a new reference. NULL: it can't be read. */
 json_t *status_read(const struct node_paths *p);
 
-/* A row of AG_LIST. NULL: out of memory. */
+/* A row of AG_LIST, a new reference. NULL: out of memory. */
 json_t *status_brief(const struct node_paths *p);
 
 struct status_now {
-    const char *state, *text; /* of AG_STATE */
-    json_t *job;              /* status_state, taken over; NULL: state.json has what is known */
-    json_t *lost;             /* nodes that the job went on without; taken over */
+    const char *state, *text; /* as in AG_STATE */
+    json_t *job;              /* from status_state, taken over; NULL: state.json is read instead */
+    json_t *lost;             /* the lost nodes; taken over */
     struct logs *logs;        /* NULL: none */
-    unsigned clients;         /* how many others there are */
+    unsigned clients;         /* number of other clients */
 };
 
-/* The body of AG_STATUS. NULL: out of memory. */
+/* The body of AG_STATUS, a new reference. NULL: out of memory. */
 json_t *status_full(const struct agent_core *core, struct status_now *now);
 
 #endif
