@@ -1,5 +1,5 @@
-/* agent.c - see agent.h: the table of services, greeting and state, the loop, the socket, and the
- * end. */
+/* agent.c - see agent.h: the table of services, AG_HELLO and AG_STATE, the loop, the socket, and
+ * the end. */
 #include "agent/agent.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ struct agent {
     struct clients *clients;
     struct client_use uses[N_SERVICES];
     struct ag_job *job; /* in job mode, else NULL */
-    struct logs logs;   /* of a job that is over */
+    struct logs logs;   /* of a finished job */
     int logs_open;
     struct log_source log_source;
     struct status_source status_source;
@@ -46,11 +46,11 @@ struct agent {
     uv_pipe_t listener;
     uv_timer_t tick;
     uv_signal_t on_term;
-    int has_daemon_handles; /* the three above are open */
+    int has_daemon_handles; /* the three handles above are open */
     uv_timer_t give_up;     /* the deadline of quitting */
     int give_up_open;
     int quitting, quit_soon;
-    char join[64]; /* AG_JOIN: the job that this client goes on with */
+    char join[64]; /* the job named by AG_JOIN */
 };
 
 /* --- quitting --- */
@@ -63,8 +63,8 @@ static void on_give_up(uv_timer_t *t) {
     ag->give_up_open = 0;
 }
 
-/* Everything is closed when what is queued has gone out, but a client that reads no more does not
- * keep us. */
+/* Closes all handles after queued frames are written. A client that no longer reads can delay the
+ * end by at most QUIT_MS. */
 static void quit(struct agent *ag) {
     if (ag->quitting)
         return;
@@ -75,8 +75,7 @@ static void quit(struct agent *ag) {
         ag->give_up.data = ag;
         ag->give_up_open = 1;
         uv_timer_start(&ag->give_up, on_give_up, QUIT_MS, 0);
-        uv_unref(
-            (uv_handle_t *)&ag->give_up); /* it does not keep the loop when all is closed before */
+        uv_unref((uv_handle_t *)&ag->give_up); /* the timer alone must not keep the loop running */
     }
     if (ag->has_daemon_handles) {
         uv_close((uv_handle_t *)&ag->listener, NULL);
@@ -93,7 +92,7 @@ static void on_job_quit(void *arg, int now) {
         ag->quit_soon = 1;
 }
 
-/* --- what clients are told --- */
+/* --- messages to clients --- */
 
 static json_t *hello(struct agent *ag) {
     const struct node_paths *p = &ag->core.paths;
@@ -140,7 +139,8 @@ static void on_job_over(void *arg, json_t *result) {
     clients_each(ag->clients, send_result, ag);
 }
 
-/* Whoever only looks whether an agent answers (AG_LIST) renews no lease: its first frame does. */
+/* A connection alone renews no lease; its first frame does. AG_LIST, for example, only tests
+ * whether an agent answers. */
 static void on_client_open(struct client *c, void *arg) {
     struct agent *ag = arg;
     client_send(c, WIRE_AG_HELLO, 0, hello(ag));
@@ -172,11 +172,12 @@ static const struct client_service own_service;
 static int on_ping(struct client *c, const struct wire_frame *f, const json_t *body,
                    struct pd_err *err) {
     (void)body;
-    return client_answer(c, f, json_object(), err); /* so that the client, too, notices a loss */
+    /* The answer shows the client that the connection works. */
+    return client_answer(c, f, json_object(), err);
 }
 
-/* A client that has seen the list goes on with one of the jobs: on the same stream, so that it need
- * not log in again. */
+/* A client that has read the list of jobs continues with one of them on the same stream, without a
+ * second login. */
 static int on_join(struct client *c, const struct wire_frame *f, const json_t *body,
                    struct pd_err *err) {
     struct agent *ag = client_context(c, &own_service);
@@ -198,7 +199,7 @@ static int on_bye(struct client *c, const struct wire_frame *f, const json_t *bo
     json_t *o = NULL;
     (void)body;
     (void)err;
-    msg_body(f, &o, NULL); /* an empty one is fine */
+    msg_body(f, &o, NULL); /* a body is optional */
     if (ag->job)
         ag_job_bye(ag->job, msg_bool(o, "abandon"));
     json_decref(o);
@@ -214,9 +215,9 @@ static const struct client_request own_requests[] = {
 };
 static const struct client_service own_service = {.name = "agent", .requests = own_requests};
 
-/* --- the whole --- */
+/* --- start and end --- */
 
-/* In the order in which they hear that a client is gone. */
+/* on_close of the services is called in this order. */
 static void use_services(struct agent *ag) {
     const struct client_use uses[N_SERVICES] = {
         {&own_service, ag},
@@ -236,7 +237,7 @@ static void use_services(struct agent *ag) {
     clients_serve(ag->clients, ag->uses, N_SERVICES);
 }
 
-/* On failure nothing is left of it. */
+/* On failure everything is released. */
 static int agent_init(struct agent *ag, const struct node_paths *p, enum agent_mode mode,
                       unsigned first_lease_ms, const char *build, struct pd_err *err) {
     static const struct client_events ev = {on_client_open, on_client_close};
@@ -292,7 +293,7 @@ static uv_stream_t *open_pipe(uv_loop_t *loop, int fd) {
         free(p);
         return NULL;
     }
-    pd_widen_pipe(fd); /* packages come */
+    pd_widen_pipe(fd); /* large packages come through this pipe */
     if (uv_pipe_open(p, fd)) {
         uv_close((uv_handle_t *)p, free_handle);
         return NULL;
@@ -300,7 +301,7 @@ static uv_stream_t *open_pipe(uv_loop_t *loop, int fd) {
     return (uv_stream_t *)p;
 }
 
-/* A job whose agent has ended: what its files tell. */
+/* Loads the state of a finished job from its files. */
 static void load_over(struct agent *ag) {
     const struct node_paths *p = &ag->core.paths;
     ag->result = result_read(p);
@@ -327,7 +328,7 @@ int agent_run_stdio(const struct node_paths *p, enum agent_mode mode, const char
     }
     if (mode == AGENT_OVER)
         load_over(&ag);
-    for (int i = 0; join && i < 2; i++) /* the streams close theirs */
+    for (int i = 0; join && i < 2; i++) /* the streams close descriptors 0 and 1 */
         kept[i] = fcntl(i, F_DUPFD_CLOEXEC, 3);
     uv_stream_t *in = open_pipe(&ag.core.loop, 0), *out = open_pipe(&ag.core.loop, 1);
     if (!in || !out)
@@ -378,15 +379,15 @@ static void on_tick(uv_timer_t *t) {
         ag_job_tick(ag->job, TICK_MS);
 }
 
-/* The guardian is gone, or somebody wants this agent to end: the job has failed, and nothing of it
- * stays. */
+/* The guardian is gone, or a user has signalled the agent: the job fails, and all its processes are
+ * ended. */
 static void on_term(uv_signal_t *h, int sig) {
     char reason[60];
     snprintf(reason, sizeof reason, "the agent got signal %d", sig);
     ag_job_end(((struct agent *)h->data)->job, TERM_GRACE_MS, reason);
 }
 
-/* The folder is the current one, so that the socket's name is short whatever root_dir is. */
+/* The current folder is the job's folder, so the socket's path is short for every root_dir. */
 static int listen_here(struct agent *ag, struct pd_err *err) {
     uv_pipe_init(&ag->core.loop, &ag->listener, 0);
     uv_timer_init(&ag->core.loop, &ag->tick);
@@ -450,7 +451,7 @@ int agent_run_daemon(const struct node_paths *p, unsigned lease_ms, const char *
     unlink(".agent/sock");
     unlink(".agent/key");
     unlink(".agent/pid");
-    if (!rc && !keep) /* no process ever ran: the folder was made for nothing */
+    if (!rc && !keep) /* no process ran: the folder is not needed */
         pd_rm_tree(p->dir, NULL);
     return rc ? 1 : 0;
 }

@@ -23,8 +23,8 @@ enum { TERM_GRACE_MS = 1000 };
 
 static void write_message(int fd, const char *text) { (void)!write(fd, text, strlen(text)); }
 
-/* stdin from nowhere, stdout and stderr into log/agent.log, no other descriptor but `keep` (which
- * becomes 3). */
+/* Sets stdin to /dev/null, and stdout and stderr to log/agent.log. `keep` becomes descriptor 3; all
+ * others are closed. The job's folder becomes the current folder. */
 static int own_stdio(const struct node_paths *p, int keep) {
     char path[PATH_MAX];
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -37,7 +37,7 @@ static int own_stdio(const struct node_paths *p, int keep) {
     if (keep != 3 && dup2(keep, 3) < 0)
         return -1;
     fcntl(3, F_SETFD, FD_CLOEXEC);
-    if (close_range(4, ~0u, 0)) /* a kernel before 5.9 */
+    if (close_range(4, ~0u, 0)) /* kernels before 5.9 lack close_range */
         for (int fd = 4; fd < 1024; fd++)
             close(fd);
     return 0;
@@ -45,24 +45,23 @@ static int own_stdio(const struct node_paths *p, int keep) {
 
 /* --- watcher, guardian, agent ---
  *
- * Each of the three is the parent of the next, and a sub-reaper. When a parent dies, its child gets
- * TERM. If these die:
+ * Each of the three is the parent of the next and a sub-reaper. When a parent dies, its child gets
+ * TERM. The result of each death:
  *
  *     the agent                      its parent ends all processes below it
  *     the guardian or the watcher    the agent gets TERM and ends all processes itself
- *     two of the three               the third does one or the other: the orphans become its
+ *     two of the three               the third does one of the two: the orphans become its
  *                                    children, or it is the agent
  *
- * A parent whose child died waits for the agent as for its own child, which the agent then is.
- */
+ * If the guardian dies, the agent becomes the watcher's child, and the watcher waits for it. */
 
-/* In memory that the three share. */
+/* In memory shared by the three processes. */
 struct guard_chain {
-    volatile pid_t agent;        /* 0: not started yet */
-    volatile int reaped, status; /* the agent's end, seen by one of them */
-    unsigned lease_ms;           /* of an agent that is not set up */
+    volatile pid_t agent;        /* 0: the agent is not started yet */
+    volatile int reaped, status; /* the agent's end, written by the process that reaped it */
+    unsigned lease_ms;           /* as for agent_run_daemon */
     const char *build;           /* as in agent.h */
-    uint64_t since; /* when the job's first process can have started, in ticks since boot */
+    uint64_t since;              /* no process of the job started earlier; in ticks since boot */
 };
 
 static void watched_signals(sigset_t *set) {
@@ -73,8 +72,8 @@ static void watched_signals(sigset_t *set) {
     sigaddset(set, SIGHUP);
 }
 
-/* The agent is dead: nothing of the job may outlive it. Its folder is the current one; what has
- * that name may already be the next job's. */
+/* The agent is dead: no process of the job may outlive it. The current folder is the job's. Its
+ * path is not used, because a new job may already have a folder with this name. */
 static void clean_up(const struct node_paths *p, const struct guard_chain *c) {
     static const char *const files[] = {".agent/sock", ".agent/key", ".agent/pid"};
     const int status = c->status;
@@ -94,8 +93,8 @@ static void clean_up(const struct node_paths *p, const struct guard_chain *c) {
     result_write_if_missing(&here, how);
 }
 
-/* The agent is dead, or it will never be a child of this process. Only when the one between them is
- * gone, too. */
+/* 1: the agent is dead, or will never be a child of this process. Called only when the process
+ * between the two is gone. */
 static int agent_is_gone(const struct guard_chain *c) {
     siginfo_t si;
     return c->reaped || !c->agent ||
@@ -107,7 +106,7 @@ static void note_end(struct guard_chain *c, int status) {
     c->reaped = 1;
 }
 
-/* Above `below`, which is the agent or the one above the agent. */
+/* Runs in the parent of `below`, which is the guardian or the agent. Returns the exit status. */
 static int guard(const struct node_paths *p, struct guard_chain *c, pid_t below) {
     sigset_t set;
     int there = 1;
@@ -125,11 +124,12 @@ static int guard(const struct node_paths *p, struct guard_chain *c, pid_t below)
             return c->reaped && WIFEXITED(c->status) ? WEXITSTATUS(c->status) : 1;
         }
         if (sig == SIGTERM || sig == SIGINT)
-            kill(there ? below : c->agent, SIGTERM); /* a child of ours, not yet reaped */
+            /* Not yet reaped, so the pid is still our child's. */
+            kill(there ? below : c->agent, SIGTERM);
     }
 }
 
-/* In the child that is to be `name`, below `parent`. -1: it died before it could tell. */
+/* Runs in a new child of `parent`, whose name becomes `name`. -1: the parent has died already. */
 static int begin_below(pid_t parent, const char *name) {
     prctl(PR_SET_NAME, name);
     process_tree_become_subreaper();
@@ -190,7 +190,7 @@ static int watcher(const struct node_paths *p, unsigned lease_ms, const char *bu
     return guard(p, c, pid);
 }
 
-/* "1" when the agent listens, else what went wrong, up to the end. */
+/* Reads "1" if the agent listens, else an error text up to the end of the pipe. */
 static int wait_ready(const struct node_paths *p, int fd, struct pd_err *err) {
     char text[900];
     ssize_t n = 0, k;
@@ -221,7 +221,7 @@ int daemon_start(const struct node_paths *p, int node, unsigned lease_ms, const 
     if (!pid) {
         close(fd[0]);
         setsid();
-        pid = fork(); /* not a session leader: it can't get a terminal */
+        pid = fork(); /* not a session leader, so it can't get a controlling terminal */
         if (pid < 0)
             write_message(fd[1], "cannot start the agent: fork failed");
         _exit(pid ? 0 : watcher(p, lease_ms, build, fd[1]));

@@ -11,9 +11,9 @@
 
 enum { CONNECT_MS = 3000, RETRY_MS = 100, PING_MS = 1000, JOIN_MS = 10000 };
 
-/* A node, on node 0. */
+/* Node 0's record of a node. */
 struct peer_node {
-    struct net_conn *conn; /* joined */
+    struct net_conn *conn; /* NULL: the node has not joined */
     json_t *join;          /* its HD_JOIN, for peer_link_replay */
     uint64_t heard_ns;
 };
@@ -35,11 +35,10 @@ struct peer_link {
     uint64_t heard_ns, retry_ns;
     uint64_t pinged_ns;
     int closing;
-    struct accepted
-        *conns; /* accepted and not yet closed: probes, members before and after HD_JOIN */
+    struct accepted *conns; /* accepted and not yet closed: probes, takers, members */
     unsigned n_conns, cap_conns;
     int listener_closed;
-    struct peer_link **slot; /* of the owner: NULL once the link is gone */
+    struct peer_link **slot; /* the owner's pointer; set to NULL when the link is freed */
 };
 
 static const struct pd_log *log_of(const struct peer_link *l) { return &l->o.core->log; }
@@ -55,7 +54,7 @@ static void maybe_free(struct peer_link *l) {
     free(l);
 }
 
-/* --- accepted: probes, takers, and on node 0 the members --- */
+/* --- accepted connections: probes, takers, and on node 0 members --- */
 
 static struct peer_node *node_of(struct peer_link *l, const struct net_conn *c) {
     const struct wire_hello *h = net_peer(c);
@@ -105,7 +104,7 @@ static void take_join(struct peer_link *l, struct net_conn *c, struct peer_node 
     int node = (int)net_peer(c)->id;
     if (p->conn && p->conn != c) {
         struct net_conn *old = p->conn;
-        p->conn = NULL; /* it was replaced, not lost */
+        p->conn = NULL; /* the connection was replaced, so on_peer_close must not report it */
         net_close(old);
         l->o.events->on_lost(l->o.arg, node);
     }
@@ -118,7 +117,7 @@ static void take_join(struct peer_link *l, struct net_conn *c, struct peer_node 
     l->o.events->on_join(l->o.arg, node, body);
 }
 
-/* Of a node of the job, whether it has joined or not. */
+/* Handles a frame from a node of the job, before or after its HD_JOIN. */
 static void take_frame(struct peer_link *l, struct peer_node *p, struct net_conn *c,
                        const struct wire_frame *f) {
     struct pd_err err = {0};
@@ -148,7 +147,7 @@ static void on_peer_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         l->o.events->on_taker_frame(l->o.arg, c, f);
         return;
     }
-    if (p && !l->closing) /* a probe says nothing */
+    if (p && !l->closing) /* a probe sends no frames */
         take_frame(l, p, c, f);
     wire_frame_free(f);
 }
@@ -229,7 +228,7 @@ static void on_head_close(struct net_conn *c, const struct pd_err *why, void *ar
     maybe_free(l);
 }
 
-/* Node 0's addresses in turn; whoever answers has to prove the key and be node 0. */
+/* Tries node 0's next address. The peer must prove the key and be node 0. */
 static void connect_head(struct peer_link *l) {
     static const struct net_events ev = {on_head_open, on_head_frame, NULL, on_head_close};
     const struct net_opts opts = {
@@ -266,10 +265,11 @@ uint64_t peer_link_silent_ms(const struct peer_link *l) {
     return l->nodes || !l->heard_ns ? 0 : (pd_mono_ns() - l->heard_ns) / 1000000u;
 }
 
-/* --- both --- */
+/* --- node 0 and members --- */
 
-/* The connection of a node that has joined, or to node 0; NULL: what is said now is dropped. The
- * head sends it again when the node has joined again, and a member's HD_JOIN tells what matters. */
+/* The connection of a joined node, or to node 0. NULL: there is none, and the message is dropped.
+ * No information is lost: the head repeats its request when the node joins again, and a member's
+ * HD_JOIN repeats its reports. */
 static struct net_conn *conn_of(const struct peer_link *l, int node) {
     if (l->nodes)
         return l->nodes[node].conn;
@@ -303,11 +303,12 @@ static void tick_accepted(struct peer_link *l, uint64_t now, int ping) {
             net_close(p->conn);
         else if (p->conn && ping) {
             msg_send(p->conn, WIRE_HD_PING, 0, json_object());
-            net_check_host(
-                p->conn); /* whose cable is pulled is away long before its lease is over */
+            /* Finds a host without a link (a pulled cable) long before its lease ends. */
+            net_check_host(p->conn);
         }
     }
-    for (unsigned i = 0; i < l->n_conns; i++) { /* a probe says nothing, a member joins at once */
+    /* A probe closes at once, and a member joins at once. */
+    for (unsigned i = 0; i < l->n_conns; i++) {
         const struct peer_node *p = node_of(l, l->conns[i].conn);
         if ((!p || p->conn != l->conns[i].conn) && !is_taker(l, l->conns[i].conn) &&
             now - l->conns[i].since_ns > JOIN_MS * UINT64_C(1000000))
@@ -326,7 +327,7 @@ void peer_link_tick(struct peer_link *l) {
     if (!l->head && now >= l->retry_ns)
         connect_head(l);
     else if (l->joined && now - l->heard_ns > l->o.lease_ms * 1000000u / 2)
-        net_close(l->head); /* try another way while there is time */
+        net_close(l->head); /* reconnect while the lease still has time */
     else if (l->joined && ping) {
         msg_send(l->head, WIRE_HD_PING, 0, json_object());
         net_check_host(l->head);

@@ -1,12 +1,10 @@
-/* peer_link.h - TCP between the agents of a job. Every agent listens: for its peers' probes, for
- * nodes that take data files, and on node 0 for the other agents. Every agent but node 0's keeps a
- * connection to node 0 and makes it again when it breaks.
+/* peer_link.h - TCP between the agents of a job. Every agent listens for its peers' probes and for
+ * nodes that take data files; node 0 also listens for the other agents. Every other agent (a
+ * member) keeps a connection to node 0, and reconnects if it breaks.
  *
  *     member: connecting ─▶ open ─▶ HD_JOIN ─▶ joined ─▶ broken ─▶ connecting ...
  *
- * The link carries messages and knows none but HD_JOIN and HD_PING. Everything else goes to struct
- * peer_events.
- */
+ * The link itself handles only HD_JOIN and HD_PING. All other messages go to struct peer_events. */
 #ifndef PD_AGENT_PEER_LINK_H
 #define PD_AGENT_PEER_LINK_H
 
@@ -19,17 +17,17 @@
 struct peer_link;
 
 struct peer_events {
-    /* Node 0: a node's HD_JOIN, once more for those that joined before when peer_link_replay is
-     * called. */
+    /* Node 0: a node's HD_JOIN. peer_link_replay repeats it for nodes that have joined before. */
     void (*on_join)(void *arg, int node, const json_t *join);
     /* Node 0: the connection to a node broke, or another connection took its place. */
     void (*on_lost)(void *arg, int node);
-    /* From a node, or (member) from node 0. `refused` instead of a body when it is an error. */
+    /* A message from a node, or (member) from node 0. If it is an error, `refused` is set and
+     * `body` is NULL. */
     void (*on_message)(void *arg, int node, const struct wire_frame *f, const json_t *body,
                        const struct pd_err *refused);
-    json_t *(*join_body)(void *arg); /* member: of HD_JOIN */
-    void (*on_joined)(void *arg);    /* member: node 0 has answered it */
-    /* Nodes that take data files from this one. The frame is the callee's. */
+    json_t *(*join_body)(void *arg); /* member: the body of HD_JOIN, a new reference */
+    void (*on_joined)(void *arg);    /* member: node 0 has answered HD_JOIN */
+    /* Nodes that take data files from this node. The callee takes the frame over. */
     void (*on_taker_frame)(void *arg, struct net_conn *c, struct wire_frame *f);
     void (*on_taker_gone)(void *arg, struct net_conn *c);
 };
@@ -38,37 +36,40 @@ struct peer_link_opts {
     struct agent_core *core;
     const struct peer_id *self;
     int n_nodes;
-    int from_port;     /* the first port that is tried; 0: any */
-    int takers;        /* nodes may take data files from this one; else they are turned away */
-    uint64_t lease_ms; /* a peer that is silent for longer is gone, whatever TCP thinks */
+    int from_port;     /* the first port to try; 0: any port */
+    int takers;        /* 1: nodes may take data files from this node; 0: they are refused */
+    uint64_t lease_ms; /* a peer that is silent for longer is lost, even if TCP reports no error */
     const struct peer_events *events;
     void *arg;
 };
 
-/* Listens; *port says where. What the options point to, and `*out`, outlive the link. It frees
- * itself some time after peer_link_close and sets *out to NULL. */
+/* Creates the link and listens on *port. The objects in the options, and `*out`, must outlive the
+ * link. The link frees itself some time after peer_link_close and sets *out to NULL. 0 or PD_E*. */
 int peer_link_new(struct peer_link **out, const struct peer_link_opts *o, int *port,
                   struct pd_err *err);
-void peer_link_join(
-    struct peer_link *l,
-    const json_t *head); /* member: begin, with node 0's {addrs, port}, which outlives the link */
-void peer_link_replay(struct peer_link *l); /* node 0 */
-void peer_link_tick(struct peer_link *l);   /* a few times a second: pings, leases, another try */
-/* Member: the job is over here, a connection that breaks stays broken. */
+/* Member: starts to connect to node 0. `head`, node 0's {addrs, port}, must outlive the link.
+ */
+void peer_link_join(struct peer_link *l, const json_t *head);
+void peer_link_replay(struct peer_link *l); /* node 0: see on_join */
+/* Called several times a second: pings, leases, reconnects. */
+void peer_link_tick(struct peer_link *l);
+/* Member: the job is over on this node; a broken connection is not replaced. */
 void peer_link_rest(struct peer_link *l);
-void peer_link_close(struct peer_link *l); /* when what is queued has gone out; NULL is fine */
-void peer_link_cut(struct peer_link *l);   /* what is still open is closed at once; NULL is fine */
+/* After all queued frames are written; NULL is allowed. */
+void peer_link_close(struct peer_link *l);
+void peer_link_cut(struct peer_link *l); /* closes all connections at once; NULL is allowed */
 
-/* To a node (node 0's), or to node 0 (a member's: `node` is 0). Dropped when it has not joined.
- * Bodies are taken over. */
+/* Sends a message to a node (on node 0), or to node 0 (on a member; `node` is 0). The message is
+ * dropped if the node has not joined. Takes `body` over. */
 void peer_link_send(struct peer_link *l, int node, uint16_t type, uint64_t req, json_t *body);
 void peer_link_send_with(struct peer_link *l, int node, uint16_t type, uint64_t req, json_t *body,
                          const void *p, size_t n);
 void peer_link_refuse(struct peer_link *l, int node, uint16_t type, uint64_t req,
                       const struct pd_err *e);
 
-int peer_link_is_joined(const struct peer_link *l); /* member: node 0 hears it */
-/* Member: since node 0 was heard last; 0 on node 0. */
+/* Member: it is connected to node 0 and has joined. */
+int peer_link_is_joined(const struct peer_link *l);
+/* Member: the time since the last message from node 0. 0 on node 0. */
 uint64_t peer_link_silent_ms(const struct peer_link *l);
 
 #endif

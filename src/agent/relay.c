@@ -1,5 +1,5 @@
-/* relay.c - see relay.h. One poll loop, one buffer a direction; a full buffer stops reading, so a
- * slow reader slows the writer down and memory stays bounded. */
+/* relay.c - see relay.h. One poll loop, and one buffer per direction. Backpressure: a buffer that
+ * is not empty stops reading, so a slow reader slows the writer down, and memory is bounded. */
 #include "agent/relay.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ enum { RELAY_BUF = 256 << 10 };
 
 struct flow {
     char buf[RELAY_BUF];
-    size_t off, len; /* bytes [off, len) are still to be written */
+    size_t off, len; /* bytes [off, len) are not written yet */
     int eof;
 };
 
@@ -61,7 +61,7 @@ static int relay_loop(int in, int out, int sock, uint64_t linger_ms, struct flow
             {.fd = !up->eof && flow_empty(up) ? in : -1, .events = POLLIN},
             {.fd = out,
              .events =
-                 flow_empty(down) ? 0 : POLLOUT}, /* 0: only to hear that the reader is gone */
+                 flow_empty(down) ? 0 : POLLOUT}, /* 0: poll only for the loss of the reader */
             {.fd = sock,
              .events = (short)((!down->eof && flow_empty(down) ? POLLIN : 0) |
                                (flow_empty(up) ? 0 : POLLOUT))},
@@ -75,7 +75,7 @@ static int relay_loop(int in, int out, int sock, uint64_t linger_ms, struct flow
         if (p[2].revents & (POLLIN | POLLHUP | POLLERR) && p[2].events & POLLIN)
             flow_read(down, sock);
         if (p[2].revents & POLLOUT && flow_write(up, sock)) {
-            up->eof = 1; /* the agent is gone; read what it said last */
+            up->eof = 1; /* the agent is gone; its last messages are still read */
             up->off = up->len;
         }
         if ((p[1].revents & (POLLERR | POLLHUP | POLLNVAL)) ||
@@ -87,7 +87,7 @@ static int relay_loop(int in, int out, int sock, uint64_t linger_ms, struct flow
 int relay_run(int in, int out, int sock, uint64_t linger_ms) {
     struct flow *up = pd_calloc(1, sizeof *up), *down = pd_calloc(1, sizeof *down);
     int rc = -1;
-    signal(SIGPIPE, SIG_IGN); /* an agent that is gone may still have said something */
+    signal(SIGPIPE, SIG_IGN); /* after a failed write, the agent's last messages are still read */
     if (up && down) {
         const int fds[] = {in, out, sock};
         for (int i = 0; i < 3; i++)

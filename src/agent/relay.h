@@ -1,13 +1,13 @@
-/* relay.h - the thin process that ssh runs. It copies bytes between its stdin and stdout and the
+/* relay.h - the small process that ssh runs. It copies bytes between its stdin and stdout and the
  * agent's socket. */
 #ifndef PD_AGENT_RELAY_H
 #define PD_AGENT_RELAY_H
 
 #include <stdint.h>
 
-/* Copies until either side ends. When stdin ends, what was read is still delivered and the agent's
- * last words are passed on, for at most linger_ms. Takes `sock` over. Returns 0, or -1 with errno.
- */
+/* Copies until either side ends. After the end of stdin, the bytes already read are delivered, and
+ * the agent's last messages are copied for at most linger_ms. Takes `sock` over. Returns 0, or -1
+ * with errno. */
 int relay_run(int in, int out, int sock, uint64_t linger_ms);
 
 #endif
