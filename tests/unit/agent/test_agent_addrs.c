@@ -1,4 +1,4 @@
-/* test_agent_addrs.c - which of a host's addresses its peers may use, and which first. */
+/* test_agent_addrs.c - the IPv6 addresses that peers may use, and their order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static void ipv6_addresses_that_go(void **state) {
                                          FACTS_V6_FLEETING, FACTS_V6_UNUSABLE, FACTS_V6_UNUSABLE,
                                          FACTS_V6_LASTING,  FACTS_V6_LASTING};
     (void)state;
-    for (uint8_t i = 0; i < 8; i++) { /* 0 is not listed, 7 not whole */
+    for (uint8_t i = 0; i < 8; i++) { /* 0 is not listed, 7 is incomplete */
         const uint8_t a[16] = {0xfd, 0x77, [15] = i};
         assert_int_equal(facts_v6_of(table, a), want[i]);
         assert_int_equal(facts_v6_of("", a), FACTS_V6_LASTING);

@@ -1,5 +1,5 @@
-/* test_agent_alone.c - on_trainer_lost = wait in a launched job: one trainer is started again while
- * the others wait for it. */
+/* test_agent_alone.c - on_trainer_lost = wait in a launched job: one trainer is restarted while the
+ * others wait for it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,11 +55,11 @@ static void one_is_started_again(void **state) {
     assert_int_equal(count(e, WIRE_HD_START), starts + 1);
     assert_int_equal(count(e, WIRE_HD_END), 0);
     assert_string_equal(msg_str(last(e, 1, WIRE_HD_START)->body, "note"), e->text);
-    assert_string_equal(attempt_of(e, 1), "0"); /* it takes a place, and loads nothing */
+    assert_string_equal(attempt_of(e, 1), "0"); /* the new trainer loads no checkpoint */
     assert_int_equal(msg_int(last(e, 1, WIRE_HD_START)->body, "restarts", 0, 99, 0), 1);
 
-    /* The connection breaks before the node has heard it: it tells of the exit once more, and is
-     * asked once more. */
+    /* The connection breaks before the node has got HD_START. The node repeats the exit, and the
+     * head repeats HD_START. */
     json_t *b = json_pack("{s:i, s:i, s:s, s:[s], s:[o]}", "node", 1, "incarnation", 1, "net_id",
                           "net0", "ready", "pserver", "exited", killed(1, 1, 0));
     head_lost(e->head, 1);
@@ -68,7 +68,7 @@ static void one_is_started_again(void **state) {
     assert_int_equal(count(e, WIRE_HD_START), starts + 2);
     reply(e, 1, WIRE_HD_START, json_object());
 
-    is_killed(e, 1, 1, 1); /* another day */
+    is_killed(e, 1, 1, 1); /* the same trainer fails again later */
     until_start(e, 1, 2);
     reply(e, 1, WIRE_HD_START, json_object());
     for (int i = 0; i < N; i++) {
@@ -84,7 +84,8 @@ static void one_is_started_again(void **state) {
     finish(e);
 }
 
-/* It could not take the place: all begin again, and the count of all such starts begins anew. */
+/* The new trainer fails before it completes a step: all processes are restarted, and the count of
+ * single restarts begins at 0. */
 static void one_that_fails_at_once(void **state) {
     (void)state;
     struct env *e = begin_waiting("wait");

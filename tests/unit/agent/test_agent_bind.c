@@ -1,5 +1,5 @@
-/* test_agent_bind.c - machines that are made up, as folders of sysfs, and how their CPUs are dealt;
- * then this machine's own. */
+/* test_agent_bind.c - divides the CPUs of simulated machines, which are folders like sysfs, and of
+ * this machine. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,15 +42,16 @@ static void new_machine(void) {
     assert_non_null(mkdtemp(sys));
 }
 
-/* 2 sockets x 4 cores x 2 threads as Linux numbers them: socket 0 has CPUs 0-3 and 8-11, CPU i and
- * i + 8 are one core. NUMA node 2 has memory and no CPUs, as an expansion card's. */
+/* 2 sockets x 4 cores x 2 threads, numbered like Linux does: socket 0 has CPUs 0-3 and 8-11, and
+ * CPUs i and i + 8 are one core. NUMA node 2 has memory but no CPUs, like that of an expansion
+ * card. */
 static void two_sockets(void) {
     new_machine();
     for (int i = 0; i < 16; i++) {
         char pair[20];
         snprintf(pair, sizeof pair, "%d,%d\n", i % 8, i % 8 + 8);
         put(pair, "cpu/cpu%d/topology/%s", i,
-            i < 8 ? "thread_siblings_list" : "core_cpus_list"); /* old and new name */
+            i < 8 ? "thread_siblings_list" : "core_cpus_list"); /* the old and the new name */
         if (i)
             put("1\n", "cpu/cpu%d/online", i);
     }
@@ -271,7 +272,7 @@ static void machines_that_tell_little(void **state) {
     assert_int_equal(pd_cpus_read(&c, sys, &may, &err), PD_EHOST);
     two_sockets();
     put("6-2,,", "cpu/cpu3/topology/thread_siblings_list");
-    put("4", "cpu/cpu5/topology/thread_siblings_list"); /* not even itself */
+    put("4", "cpu/cpu5/topology/thread_siblings_list"); /* the CPU does not list itself */
     put("0-99999", "node/node1/cpulist");
     deal(&lies);
 }
@@ -288,7 +289,7 @@ static void how_many_an_agent_has(void **state) {
     pd_cpus_release(&c);
 }
 
-/* In a child each time: bind, pin, and ask the kernel. */
+/* Each case runs in a child: bind, pin, and read the result from the kernel. */
 static void this_machine(void **state) {
     struct pd_cpuset may;
     struct pd_cpus c;
@@ -327,7 +328,7 @@ static void this_machine(void **state) {
     pd_cpus_release(&c);
 }
 
-/* Thread i goes to core i, both hyperthreads of it. */
+/* Thread i is pinned to both hyperthreads of core i. */
 static void threads_in_turn(void **state) {
     struct pd_cpuset may;
     struct pd_cpus c = {0};

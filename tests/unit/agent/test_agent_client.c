@@ -1,5 +1,5 @@
-/* test_agent_client.c - clients of an agent: the greeting, which service gets a message, what is
- * refused, state and context, leases, room for one more, and what happens when a client leaves. */
+/* test_agent_client.c - clients of an agent: greeting, dispatch of messages to services, refused
+ * messages, state and context, leases, the limit of clients, and the end of a client. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,8 +25,8 @@ struct far_end {
     struct net_conn *conn;
     uint16_t types[HEARD]; /* of the frames that came, in order */
     size_t n;
-    struct pd_err err; /* of the last one that is an error */
-    json_t *body;      /* of the last other one */
+    struct pd_err err; /* of the last frame with an error */
+    json_t *body;      /* of the last frame without an error */
 };
 
 struct env {
@@ -34,9 +34,9 @@ struct env {
     struct clients *all;
     struct client_use uses[2];
     struct far_end far[MANY];
-    struct client *last; /* that was greeted */
+    struct client *last; /* the last client that was greeted */
     int n_closed, context;
-    char order[4 * MANY]; /* of on_close: "ab" for each client */
+    char order[4 * MANY]; /* calls of on_close: "ab" for each client */
     uint64_t failed_req;
 };
 
@@ -44,7 +44,7 @@ struct counter {
     int calls;
 };
 
-static struct env *env; /* services have no other way to a test's variables */
+static struct env *env; /* the only way of a service to a test's variables */
 
 /* --- two services --- */
 
@@ -143,7 +143,7 @@ static void wait_ms(unsigned ms) {
         nanosleep(&(struct timespec){0, 1000000}, NULL);
 }
 
-/* 0, or that there was no room. */
+/* 0, or PD_E* if there was no room. */
 static int try_open(struct far_end *far) {
     static const struct net_events ev = {NULL, on_far_frame, NULL, on_far_close};
     const struct net_opts opts = {.max_frame = MSG_MAX_FRAME};
@@ -247,7 +247,7 @@ static void errors_of_a_client_reach_the_service(void **state) {
     assert_int_equal(try_open(&env->far[0]), 0);
     spin();
     net_send_error(env->far[0].conn, WIRE_AG_JOB_RUN, 77, &e);
-    net_send_error(env->far[0].conn, WIRE_AG_LIST, 78, &e); /* nobody wants to know */
+    net_send_error(env->far[0].conn, WIRE_AG_LIST, 78, &e); /* no service handles this error */
     spin();
     assert_int_equal(env->failed_req, 77);
     assert_int_equal(env->far[0].n, 1); /* the greeting: an error has no answer */
@@ -260,7 +260,7 @@ static void a_lease_is_renewed_by_those_who_do_not_only_look(void **state) {
     for (int i = 0; i < 2; i++)
         assert_int_equal(try_open(&env->far[i]), 0);
     wait_ms(300);
-    ask(&env->far[0], WIRE_AG_STATUS, 0, 1, ""); /* its first frame: it looks */
+    ask(&env->far[0], WIRE_AG_STATUS, 0, 1, ""); /* a first frame AG_STATUS makes an onlooker */
     assert_true(clients_silent_ms(env->all) >= 250);
     ask(&env->far[0], WIRE_AG_LIST, 0, 2, "{}");
     assert_true(clients_silent_ms(env->all) >= 250);
@@ -281,7 +281,8 @@ static void the_silent_make_room(void **state) {
     clients_set_lease(env->all, 2000);
     for (int i = 0; i < MANY - 1; i++)
         assert_int_equal(try_open(&env->far[i]), 0);
-    assert_int_not_equal(try_open(&env->far[MANY - 1]), 0); /* all were heard a moment ago */
+    /* Every client was heard a moment ago. */
+    assert_int_not_equal(try_open(&env->far[MANY - 1]), 0);
     wait_ms(1100);
     for (int i = 0; i < MANY - 1; i++)
         if (i != 7)

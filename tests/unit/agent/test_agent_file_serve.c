@@ -1,6 +1,6 @@
-/* test_agent_file_serve.c - data files apart that another node holds: they come from there, also
- * when its store is emptied, for many at once, and for more takers than are served at a time. Who
- * else is asked: test_agent_files.c. */
+/* test_agent_file_serve.c - separately sent data files that another node holds. The node delivers
+ * them even if its store is emptied, for many requests at once, and for more takers than it serves
+ * at a time. test_agent_files.c tests the other sources. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,17 +16,17 @@ static void files_come_from_their_holder(void **state) {
     for (int i = 0; i < N_NAMES; i++)
         must_fetch(names[i]);
     for (int i = 0; i < N_NAMES; i++)
-        must_fetch(names[i]); /* they are here */
+        must_fetch(names[i]); /* the files exist on this node */
     assert_int_equal(n_fed, 0);
 }
 
-/* `clean`, or another dispatch's store_limit, removes the catalogs: what this job serves is still
- * there. */
+/* `clean`, or the store_limit of another dispatch, removes the catalogs. The job can still serve
+ * its files. */
 static void a_store_that_is_emptied_does_no_harm(void **state) {
     uint64_t n = 0, bytes;
     (void)state;
     send_list(on_one);
-    must_fetch(names[SMALL]); /* its store is open */
+    must_fetch(names[SMALL]); /* now the holder's store is open */
     assert_int_equal(store_clean(node[1]->core.paths.root, 1, 0, &n, &bytes, NULL), 0);
     assert_int_equal(n, 1);
     for (int i = 0; i < N_NAMES; i++)
@@ -68,8 +68,8 @@ static void many_at_once_from_two_trainers(void **state) {
     }
 }
 
-/* More takers than are served at a time, and none of them ends: who comes then waits, and is served
- * when they are gone. */
+/* More takers than the node serves at a time, and none of them ends. A later taker waits, and is
+ * served when they are gone. */
 static struct held {
     struct net_conn *c;
     struct seal seal;

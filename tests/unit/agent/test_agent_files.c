@@ -1,7 +1,7 @@
-/* test_agent_files.c - data files apart that are needed elsewhere, and who is asked: the next
- * holder when the first is gone in the middle or sends other bytes; the client; nobody, and all are
- * named. What the client sends is not trusted either. How a holder serves: test_agent_file_serve.c.
- */
+/* test_agent_files.c - separately sent data files that another node needs, and the sources that are
+ * tried. If the first holder disappears or sends wrong bytes, the next one is asked, then the
+ * client. If all fail, the error names them all. The client's bytes are not trusted either.
+ * test_agent_file_serve.c tests a holder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,15 +51,15 @@ static void who_was_asked_is_told(void **state) {
         fail_msg("%s", err.msg);
     assert_int_equal(fetch("data/unknown", &err), PD_ENOENT);
     assert_int_equal(fetch("../src/data/big", &err), PD_EDATA);
-    must_fetch(names[SMALL]); /* the others are not disturbed */
+    must_fetch(names[SMALL]); /* other files are not disturbed */
     node[1]->lost = 1;
     assert_int_equal(fetch(names[BIG], &err), PD_EFAIL);
     assert_non_null(
         strstr(err.msg, "no source sent it: node 1 (host-b): it is lost; the launcher"));
 }
 
-/* Node 0 is out of reach, for longer than it may take to answer: the lease says what becomes of
- * that, nobody fails before. */
+/* Node 0 can't be reached for longer than the limit for its answer. The request must not fail; only
+ * the lease ends the wait. */
 static void node_0_is_away(void **state) {
     struct asking w = {.path = names[BIG]};
     pthread_t t;
@@ -85,7 +85,7 @@ static void node_0_is_away(void **state) {
 static void what_a_client_sends_is_compared(void **state) {
     struct pd_err err;
     (void)state;
-    send_list(on_one); /* which nobody has */
+    send_list(on_one); /* a file without holders */
     offer();
     feeding = FEED_OTHER_PIECES;
     assert_int_equal(fetch(names[BIG], &err), PD_EFAIL);
@@ -118,13 +118,14 @@ static void lists_that_are_damaged_are_refused(void **state) {
         pd_put_u32(&b, (uint32_t)i);
         pd_put_u32(&b, UINT32_MAX);
     }
-    for (size_t n = 1; n < b.len; n++) /* cut anywhere: what is whole, or nothing */
+    /* A truncated list is accepted only if its rows are complete. */
+    for (size_t n = 1; n < b.len; n++)
         if (!file_index_take(l, 0, 3, b.data, n, NULL) &&
             (n % (b.len / 3) || file_index_n(l) != n / (b.len / 3)))
             fail_msg("%zu bytes are taken", n);
     assert_int_equal(file_index_take(l, 0, 2, b.data, b.len, NULL),
-                     PD_EPROTO); /* more than it says */
-    assert_int_equal(file_index_take(l, 1, 3, b.data, b.len, NULL), PD_EPROTO); /* a hole */
+                     PD_EPROTO); /* more rows than announced */
+    assert_int_equal(file_index_take(l, 1, 3, b.data, b.len, NULL), PD_EPROTO); /* a gap */
     assert_int_equal(file_index_take(l, 0, UINT64_MAX, b.data, b.len, NULL), PD_EPROTO);
     must(file_index_take(l, 0, 3, b.data, b.len, &err), &err);
     assert_true(file_index_find(l, "b", &h) && h.rank[0] == 1 && h.rank[1] == -1 && !h.n_nodes);
@@ -132,7 +133,7 @@ static void lists_that_are_damaged_are_refused(void **state) {
     file_index_note(l, "b", 2);
     assert_true(file_index_find(l, "b", &h) && h.n_nodes == 1 && h.node[0] == 2);
     assert_false(file_index_find(l, "d", &h));
-    b.data[4] = '/'; /* "/": no path in a workspace */
+    b.data[4] = '/'; /* "/" is no path in a workspace */
     assert_int_equal(file_index_take(l, 0, 3, b.data, b.len, NULL), PD_EPROTO);
     file_index_free(l);
     pd_buf_release(&b);

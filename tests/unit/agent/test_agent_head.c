@@ -1,5 +1,5 @@
-/* test_agent_head.c - the coordinator against nodes that are made up: order of a job, nodes that
- * break and come back, which failure is told, stops in every state. */
+/* test_agent_head.c - the head against simulated nodes: the order of a job, nodes that are lost and
+ * join again, the reported failure, stops in every state. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 static void order_of_a_job(void **state) {
     (void)state;
     struct env *e = begin("", 60000);
-    join(e, 1, "net1", 1); /* before the client said run */
+    join(e, 1, "net1", 1); /* before AG_JOB_RUN */
     head_run(e->head);
     head_run(e->head);
     assert_int_equal(e->n_sent, 0);
@@ -51,7 +51,7 @@ static void order_of_a_job(void **state) {
     for (int i = 0; i < N; i++) {
         reply(e, i, WIRE_HD_START, json_object());
         exited(e, i, "trainer", 0, 0, 0);
-        exited(e, i, "pserver", 0, 0, 0); /* early ones do not end the job */
+        exited(e, i, "pserver", 0, 0, 0); /* early exits of pservers do not end the job */
         assert_int_equal(count(e, WIRE_HD_END), i == N - 1 ? N : 0);
     }
     until_over(e);
@@ -65,15 +65,16 @@ static int probed_by(struct env *e, int node) {
     return (int)msg_int(last(e, node, WIRE_HD_PROBE)->body, "node", 0, N, N);
 }
 
-/* docker0 is 172.17.0.1 on every machine: a neighbour on one machine would take it for a good
- * address. */
+/* docker0 is 172.17.0.1 on every machine. A prober on the same machine would reach it, although
+ * other machines can't. */
 static void probed_from_another_machine(void **state) {
     static const struct {
         const char *net_id[N];
         int probes[N], elsewhere; /* -1: any other node */
     } rows[] = {
         {{"a net:1", "b net:1", "c net:1"}, {2, 0, 1}, N},
-        {{"a net:1", "a net:1", "b net:1"}, {-1, 2, -1}, 2}, /* one of the two can't be */
+        /* One of the two nodes on machine a can\'t be probed from elsewhere. */
+        {{"a net:1", "a net:1", "b net:1"}, {-1, 2, -1}, 2},
         {{"a net:1", "b net:1", "a net:2"}, {-1, -1, 1}, 2},
         {{"a net:1", "a net:1", "a net:1"}, {2, 0, 1}, 0},
     };
@@ -97,7 +98,8 @@ static void probed_from_another_machine(void **state) {
     }
 }
 
-/* Nobody told it to end: the head was done while the connection was broken. */
+/* The head ended the job while the connection to a node was broken. The node gets HD_END when it
+ * joins again. */
 static void back_after_the_end(void **state) {
     (void)state;
     struct env *e = begin("", 60000);
@@ -123,7 +125,7 @@ static void loopback_first_on_one_machine(void **state) {
     finish(e);
 }
 
-/* Nodes of one machine are told which of how many they are, counting only those with processes. */
+/* Nodes of one machine get their index and number there. Only nodes with processes count. */
 static void who_shares_a_machine(void **state) {
     static const struct {
         const char *machine[N];
@@ -168,11 +170,11 @@ static void how_pservers_end(void **state) {
         advance(e, 5, 1);
         for (int i = 0; i < N; i++)
             exited(e, i, "trainer", 0, 0, 0);
-        /* ours are given time to end by themselves, a user's get TERM at once */
+        /* our pservers have time to end by themselves; a user's get TERM at once */
         assert_int_equal(count(e, WIRE_HD_END), rows[k].waits ? 0 : N);
         until_over(e);
         assert_string_equal(e->status, "done");
-        exited(e, 0, "pserver", -1, 15, 0); /* what is ended is no failure */
+        exited(e, 0, "pserver", -1, 15, 0); /* the exit of an ended process is no failure */
         finish(e);
     }
 }
@@ -202,12 +204,12 @@ static void a_node_that_comes_back_is_asked_again(void **state) {
     assert_int_equal(count(e, WIRE_HD_BIND), N + 1);
     assert_true(last(e, 1, WIRE_HD_BIND)->req != old);
     json_t *b = json_pack("{s:i, s:i}", "pserver_port", 1, "trainer_port", 2);
-    head_message(e->head, 1, WIRE_HD_BIND, old, b, NULL); /* late: not what is waited for */
+    head_message(e->head, 1, WIRE_HD_BIND, old, b, NULL); /* a late answer, which is ignored */
     json_decref(b);
     assert_int_equal(count(e, WIRE_HD_START), 0);
     reply_bind(e, 1);
     assert_int_equal(count(e, WIRE_HD_START), N);
-    /* what it could not say in between, it says when it joins */
+    /* HD_JOIN repeats the messages that the node could not send */
     for (int i = 0; i < N; i++)
         reply(e, i, WIRE_HD_START, json_object());
     ready(e, 0);
@@ -263,7 +265,7 @@ static void which_failure_is_told(void **state) {
             const char *role;
             int code, sig;
             long time;
-            int wait; /* for the end, before this one */
+            int wait; /* wait for the end before this event */
         } exits[3];
         int same, want_node;
         const char *want_role;
@@ -359,7 +361,7 @@ static void failures_while_starting(void **state) {
     until_over(e);
     assert_string_equal(msg_str(e->failure, "reason"), "no free port");
     finish(e);
-    e = begin("", 60000); /* a pserver that ends with 0 before all listen */
+    e = begin("", 60000); /* a pserver exits with 0 before all pservers listen */
     advance(e, 4, 0);
     exited(e, 1, "pserver", 0, 0, 0);
     until_over(e);
@@ -375,7 +377,8 @@ static void stop_in_every_state(void **state) {
         struct env *e = begin("", 60000);
         advance(e, stage, 1);
         if (stage == 5)
-            exited(e, 1, "trainer", -1, 15, 0); /* the stop's doing, heard before the stop itself */
+            /* A consequence of the stop, heard before the stop. */
+            exited(e, 1, "trainer", -1, 15, 0);
         head_stop(e->head, 123, "test");
         head_stop(e->head, 5, "again");
         until_over(e);
@@ -384,7 +387,7 @@ static void stop_in_every_state(void **state) {
         assert_int_equal(count(e, WIRE_HD_END), stage >= 2 ? N : 0);
         if (stage >= 2)
             assert_int_equal(msg_int(last(e, 1, WIRE_HD_END)->body, "grace_ms", 0, 9999, 0),
-                             stage == 5 ? 5 : 123); /* the shorter one */
+                             stage == 5 ? 5 : 123); /* the shorter grace period */
         assert_int_equal(count(e, WIRE_HD_STOP), stage == 5 ? N : 0);
         exited(e, 0, "trainer", 1, 0, 0);
         head_lost(e->head, 1);
@@ -393,8 +396,8 @@ static void stop_in_every_state(void **state) {
     }
 }
 
-/* No pserver is told to end while a trainer runs that could miss it; nodes that are away or say
- * nothing are not waited for. */
+/* No pserver is ended while a trainer runs that could miss it. The head does not wait for nodes
+ * that are away or silent. */
 static void a_stop_ends_trainers_first(void **state) {
     enum { EXITS, LOST, SILENT };
     (void)state;
@@ -405,7 +408,7 @@ static void a_stop_ends_trainers_first(void **state) {
         assert_int_equal(count(e, WIRE_HD_STOP), N);
         for (int i = 0; i < N; i++)
             reply(e, i, WIRE_HD_STOP,
-                  json_pack("{s:b}", "trainer", i != 2)); /* that of node 2 had ended */
+                  json_pack("{s:b}", "trainer", i != 2)); /* node 2's trainer had ended */
         exited(e, 0, "trainer", -1, 15, 0);
         exited(e, 0, "pserver", 1, 0, 0);
         assert_int_equal(count(e, WIRE_HD_END), 0);
@@ -422,8 +425,8 @@ static void a_stop_ends_trainers_first(void **state) {
     }
 }
 
-/* Without a client nobody is left to hear of a node that is silent: the head must not stay for it,
- * even if it waited already. */
+/* Without a client nobody hears of a silent node. The head must not wait for it, even if it was
+ * already waiting. */
 static void an_abort_does_not_wait_for_silent_nodes(void **state) {
     (void)state;
     for (int stopped = 0; stopped <= 1; stopped++) {
@@ -433,7 +436,7 @@ static void an_abort_does_not_wait_for_silent_nodes(void **state) {
             head_stop(e->head, 3000, "test");
         head_abort(e->head, 100, 0, "the launcher is gone");
         uint64_t end =
-            pd_mono_ns() + 8000000000u; /* it waits over 10 s for a node while somebody listens */
+            pd_mono_ns() + 8000000000u; /* with a client the head would wait for over 10 s */
         while (!e->over && pd_mono_ns() < end)
             uv_run(&e->loop, UV_RUN_ONCE);
         assert_int_equal(e->over, 1);

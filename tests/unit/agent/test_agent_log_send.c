@@ -1,6 +1,6 @@
-/* test_agent_log_send.c - a client's log subscription: where it begins (offset, since, tail), its
- * window, what a frame's bytes say about when they came. A client over a socket pair, with the logs
- * of a job that is over. */
+/* test_agent_log_send.c - a client's log subscription: its start (offset, since, tail), its window,
+ * and the times of the bytes in a frame. The client uses a socket pair and reads the logs of a
+ * finished job. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,13 +30,13 @@ struct env {
     struct net_conn *client;
     uv_timer_t deadline;
     char dir[64];
-    /* what came */
+    /* received */
     struct pd_buf got;
     uint64_t start, expect, when[TIMES], at[TIMES];
     size_t n_times;
     int n_frames, ended, closed, late;
     json_t *answer;
-    /* how the client acknowledges: every `ack_step` bytes, 0: never */
+    /* the client acknowledges every `ack_step` bytes; 0: never */
     uint64_t ack_step, acked, most_ahead;
 };
 
@@ -79,7 +79,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         struct pd_err err = {0};
         assert_int_equal(f->req, 77);
         assert_int_equal(msg_body(f, &e->answer, &err), 0);
-        assert_int_equal(e->n_frames, 0); /* first the answer */
+        assert_int_equal(e->n_frames, 0); /* the answer comes first */
     }
     wire_frame_free(f);
 }
@@ -159,15 +159,15 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Until AG_LOG_END, or `ms` of silence when it is not to come. */
+/* Runs the loop until AG_LOG_END, or for `ms` without one. */
 static void run(struct env *e, uint64_t ms) {
     uv_timer_start(&e->deadline, on_deadline, ms, 0);
     uv_run(&e->core.loop, UV_RUN_DEFAULT);
     uv_timer_stop(&e->deadline);
 }
 
-/* Until so many bytes and the answer have come, and then some more time, in which nothing else
- * should come. */
+/* Runs until `bytes` bytes and the answer have come, and then 100 ms longer, in which no other
+ * frame should come. */
 static void run_to(struct env *e, size_t bytes) {
     for (int i = 0; i < 3000 && (e->got.len < bytes || !e->answer); i++)
         run(e, 10);
@@ -179,8 +179,8 @@ static void subscribe(struct env *e, json_t *body) {
     msg_send(e->client, WIRE_AG_LOG_SUBSCRIBE, 77, body);
 }
 
-/* 1000 lines of 10 bytes; line i comes at 5000 + i / 3, so several at one time; the last of them in
- * two pieces. */
+/* 1000 lines of 10 bytes. Line i comes at 5000 + i / 3, so three lines share a time. The last line
+ * comes in two pieces. */
 static void thousand_lines(struct env *e) {
     char line[24];
     for (int i = 0; i < 999; i++) {
@@ -205,7 +205,8 @@ static json_int_t said(const struct env *e, const char *key) {
         json_object_get(json_object_get(json_object_get(e->answer, "streams"), "train.log"), key));
 }
 
-/* Few frames, although the bytes came at 335 times: each byte's time can be told all the same. */
+/* The bytes came at 335 times but are sent in few frames. The frames still give the time of each
+ * byte. */
 static void frames_carry_times(void **state) {
     struct env *e = *state;
     thousand_lines(e);
@@ -270,7 +271,7 @@ static void where_it_begins(void **state) {
     }
 }
 
-/* A line that is not complete yet counts as one, and an empty stream has none. */
+/* An incomplete line counts as a line. An empty stream has no lines. */
 static void tail_of_odd_streams(void **state) {
     struct env *e = *state;
     subscribe(
@@ -294,7 +295,7 @@ static void window_is_kept(void **state) {
     e->logs.f[LOG_TRAIN].complete = 1;
     subscribe(e, json_pack("{s:{s:i}, s:i}", "streams", "train.log", 0, "window", 100000));
     run_to(e, 100000);
-    assert_int_equal(e->got.len, 100000); /* nothing was acknowledged: it waits */
+    assert_int_equal(e->got.len, 100000); /* no acknowledgement came: the agent waits */
     e->late = 0;
     e->ack_step = 30000;
     e->acked = 40000;
@@ -306,7 +307,8 @@ static void window_is_kept(void **state) {
     assert_true(e->most_ahead <= 100000);
 }
 
-/* After a cut: what was received but not dealt with counts still. */
+/* After a broken connection, bytes that were received but not acknowledged still count against the
+ * window. */
 static void acked_of_a_second_subscription(void **state) {
     static char text[300001];
     struct env *e = *state;
@@ -318,7 +320,7 @@ static void acked_of_a_second_subscription(void **state) {
     assert_int_equal(e->start, 150000);
     assert_int_equal(e->expect, 190000);
     msg_send(e->client, WIRE_AG_LOG_ACK, 0,
-             json_pack("{s:{s:i}}", "streams", "train.log", 1000000000)); /* more than it got */
+             json_pack("{s:{s:i}}", "streams", "train.log", 1000000000)); /* more than sent */
     run_to(e, 140000);
     assert_int_equal(e->expect, 290000);
 }

@@ -1,5 +1,5 @@
-/* test_agent_logs.c - whatever offset is asked for, in whatever pieces: the same bytes, each with
- * the time it came. */
+/* test_agent_logs.c - reading from every offset, in pieces of every size, gives the same bytes with
+ * their times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +75,7 @@ static void any_offset_any_piece(void **state) {
             }
             assert_int_equal(at, n);
         }
-    struct logs disk; /* the same after the agent's end */
+    struct logs disk; /* the same files, read after the agent's end */
     assert_int_equal(logs_open(&disk, e->dir, 1, &err), 0);
     size_t got;
     uint64_t t, hint = 0;
@@ -134,7 +134,7 @@ static void full_disk_is_reported(void **state) {
     assert_true(n == 2 && t == 3 && !memcmp(buf, "ef", 2));
 }
 
-/* Half a record in the index would shift all that follow. */
+/* A partial record in the index would shift all later records. */
 static void torn_index_record_is_cut_off(void **state) {
     struct env *e = *state;
     struct pd_err err = {0};

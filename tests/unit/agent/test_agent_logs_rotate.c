@@ -1,6 +1,6 @@
-/* test_agent_logs_rotate.c - log files that are rotated: whatever is written in whatever pieces,
- * whoever reads from wherever, whichever step of a rotation fails or is the agent's last one, what
- * is kept is the stream, once and whole. */
+/* test_agent_logs_rotate.c - rotated log files. Random pieces are written, and readers read at
+ * different offsets. Each step of a rotation fails or is the agent's last step. The kept bytes must
+ * always be the stream, complete and without repetitions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ struct env {
     char dir[64];
     struct logs logs;
     uint64_t rng;
-    char all[MODEL]; /* the stream as it should be */
+    char all[MODEL]; /* the expected stream */
     uint64_t when[MODEL], n;
 };
 
@@ -60,8 +60,8 @@ static unsigned roll(struct env *e, unsigned n) {
     return (unsigned)(e->rng >> 33) % n;
 }
 
-/* A piece as a pipe delivers it: some lines, of which the first may end one and the last may be
- * begun. */
+/* A piece as a pipe delivers it. Its first line may be the end of a line, and its last line may be
+ * incomplete. */
 static size_t make_piece(struct env *e, uint64_t time_us, unsigned longest) {
     size_t k = 1 + roll(e, roll(e, 8) ? 60 : 400);
     unsigned line = 1 + roll(e, longest);
@@ -82,7 +82,7 @@ static void write_piece(struct env *e, uint64_t time_us, unsigned longest) {
     e->n += k;
 }
 
-/* All that is kept, as a reader gets it; returns where it begins. */
+/* Compares all kept bytes, as a reader gets them. Returns the offset of the first. */
 static uint64_t check_kept(struct env *e, struct logs *l, const char *what) {
     const struct log_file *f = &l->f[LOG_TRAIN];
     uint64_t first = f->first, hint = 0, t;
@@ -103,7 +103,7 @@ static uint64_t check_kept(struct env *e, struct logs *l, const char *what) {
     return first;
 }
 
-/* The same out of the files, as somebody with an editor sees them. */
+/* Compares the files directly, as an editor would show them. */
 static void check_files(struct env *e, unsigned keep, uint64_t max) {
     uint64_t end = e->n;
     unsigned found = 0;
@@ -114,7 +114,7 @@ static void check_files(struct env *e, unsigned keep, uint64_t max) {
         snprintf(p, sizeof p, i ? "%s/log/train.log.%u" : "%s/log/train.log", e->dir, i);
         if (!pd_read_file(p, MODEL, &b, NULL)) {
             found++;
-            assert_int_equal(found, i + 1); /* no hole */
+            assert_int_equal(found, i + 1); /* no gap */
             assert_true(b.len <= end && b.len <= 2 * max);
             end -= b.len;
             assert_memory_equal(b.data, e->all + end, b.len);
@@ -127,7 +127,7 @@ static void check_files(struct env *e, unsigned keep, uint64_t max) {
     assert_int_equal(end, e->logs.f[LOG_TRAIN].first);
 }
 
-/* Readers at their own pace, from the oldest byte to the newest, while it goes on. */
+/* Readers at different speeds, from the oldest byte to the newest, while the stream grows. */
 struct reader {
     uint64_t at, hint, skipped;
 };
@@ -175,7 +175,7 @@ static void nothing_lost_or_doubled(void **state) {
         }
         assert_true(moved > 0 || rows[k].keep == 100);
         assert_true(r[READERS - 1].skipped > 0 || rows[k].keep == 100);
-        struct logs disk; /* the same after the agent's end */
+        struct logs disk; /* the same files, read after the agent's end */
         assert_int_equal(logs_open(&disk, e->dir, 1, NULL), 0);
         assert_int_equal(disk.f[LOG_TRAIN].first, e->logs.f[LOG_TRAIN].first);
         check_kept(e, &disk, rows[k].name);
@@ -184,7 +184,7 @@ static void nothing_lost_or_doubled(void **state) {
     }
 }
 
-/* Lines of 30 bytes: with 100 bytes a file the 4th append rotates, then every third. */
+/* Lines of 30 bytes. With 100 bytes per file, the 4th append rotates, and then every third. */
 static void make_line(struct env *e, unsigned i) {
     char line[40];
     snprintf(line, sizeof line, "line %08u %15s\n", i, "of the log");
@@ -198,8 +198,8 @@ static void write_line(struct env *e, unsigned i, struct pd_err *err) {
     logs_append(&e->logs, LOG_TRAIN, 1000 + i, e->all + e->n, 30, err);
 }
 
-/* The agent is killed at every step of the 1st to 6th rotation; what it left is understood and
- * whole. */
+/* The agent is killed at every step of the 1st to 6th rotation. The remaining files can be opened
+ * and are complete. */
 static void killed_in_a_rotation(void **state) {
     (void)state;
     for (unsigned keep = 0; keep < 4; keep += 1 + keep) {
@@ -211,7 +211,7 @@ static void killed_in_a_rotation(void **state) {
             assert_int_equal(pipe(pipe_), 0);
             snprintf(arm, sizeof arm, "kill.logs.rotate:%d", steps + 1);
             pid_t pid = fork();
-            if (!pid) { /* says each line that it has written */
+            if (!pid) { /* reports each line that it has written */
                 pd_fault_arm(arm);
                 for (unsigned i = 0; i < 20; i++, e->n += 30) {
                     write_line(e, i, NULL);
@@ -236,18 +236,17 @@ static void killed_in_a_rotation(void **state) {
             snprintf(what, sizeof what, "keep %u, killed at step %d", keep, steps + 1);
             uint64_t first =
                 keep || survived ? check_kept(e, &disk, what) : disk.f[LOG_TRAIN].first;
-            if (keep && first &&
-                e->n - first < 90 * keep) /* no more is gone than the oldest file */
+            if (keep && first && e->n - first < 90 * keep) /* at most the oldest file is missing */
                 fail_msg("%s: only %llu of %llu bytes are kept", what,
                          (unsigned long long)(e->n - first), (unsigned long long)e->n);
             logs_close(&disk);
             finish(e);
         }
-        assert_true(steps > 20); /* it was a sweep */
+        assert_true(steps > 20); /* the sweep has covered enough steps */
     }
 }
 
-/* A full disk, or whatever keeps a step from working: the stream goes on, and rotates later. */
+/* A step fails, by a full disk for example. The stream continues and rotates later. */
 static void failed_step_of_a_rotation(void **state) {
     (void)state;
     for (unsigned keep = 0; keep < 4; keep += 1 + keep)
@@ -265,8 +264,8 @@ static void failed_step_of_a_rotation(void **state) {
                 e->n += failed ? 0 : 30;
             }
             pd_fault_arm(NULL);
-            assert_true(!failed ||
-                        failed == PD_EIO); /* only the last two steps can't be undone: told aloud */
+            /* Only the last two steps can't be undone, so they report an error. */
+            assert_true(!failed || failed == PD_EIO);
             uint64_t first = check_kept(e, &e->logs, what);
             assert_true(failed || e->n - first <= 100 * (keep + 1) + 60);
             finish(e);

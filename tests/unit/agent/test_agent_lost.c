@@ -1,5 +1,5 @@
-/* test_agent_lost.c - nodes that are lost while a job runs: where their roles go, and when the job
- * goes on without them. */
+/* test_agent_lost.c - nodes that are lost while a job runs: where their roles move, and when the
+ * job continues without them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static void where_roles_go(void **state) {
     static const struct {
         const char *name;
         int n_nodes;
-        const char *pservers, *trainers, *lost; /* one after the other */
+        const char *pservers, *trainers, *lost; /* lost: nodes that are lost in turn */
         const char *then_pservers, *then_trainers;
     } rows[] = {
         {"all have both: one less of each", 3, "0,1,2", "2,1,0", "1", "0,2", "2,0"},
@@ -75,7 +75,7 @@ static void where_roles_go(void **state) {
                 assert_true(had[r] >= 0 ? to[r] >= -1 : to[r] == -2);
                 if (to[r] >= 0)
                     assert_int_equal(roles_rank(&copy, (enum role)r, to[r]),
-                                     had[r]); /* its rank goes with it */
+                                     had[r]); /* the rank moves with the role */
             }
         }
         check_nodes(rows[k].name, &s, ROLE_PSERVER, rows[k].pservers);
@@ -96,7 +96,7 @@ static struct env *begin_losing(const char *pservers, const char *trainers) {
     return e;
 }
 
-/* Nodes that are there answer what they are asked, until the job is in this state or over. */
+/* Connected nodes answer the head's requests until the job is in this state or over. */
 static void go(struct env *e, const char *state, const char *away) {
     uint64_t end = pd_mono_ns() + 60000000000u;
     while (pd_mono_ns() < end && !e->over && strcmp(e->state, state)) {
@@ -128,7 +128,7 @@ static struct env *training(const char *pservers, const char *trainers) {
     return e;
 }
 
-/* Its connection breaks, and does not come back. */
+/* The node's connection breaks for good. */
 static void lose(struct env *e, int node) {
     head_lost(e->head, node);
     until_state(e, "restarting");
@@ -186,7 +186,7 @@ static void the_job_goes_on_without_it(void **state) {
     assert_string_equal(
         msg_str(json_object_get(start_of(e, 0, "trainer"), "env"), "PADDLE_LOST_NODES"),
         "node 1 (host-1)");
-    lose(e, 2); /* and without that one */
+    lose(e, 2); /* node 2 is lost, too */
     go(e, "trainers", "12");
     check_start(e, 0, "pserver", 0, 1, "10.0.0.1:7164");
     check_start(e, 0, "trainer", 0, 1, "10.0.0.1:7164");
@@ -212,10 +212,9 @@ static void a_spare_takes_its_place(void **state) {
     finish(e);
 }
 
-/* Its peers fail before the head knows: the restart is under way, and is named after what caused
- * it. */
-/* Nobody misses a node that runs nothing: neither while the others train nor when they are done
- * before its lease is. Where nothing may be lost it is a failure, as that of any node. */
+/* A job does not need a node without processes. It may be lost while the others train, or its lease
+ * may be pending when they are done. If no node may be lost, its loss is a failure, like that of
+ * any node. */
 static void a_spare_is_lost(void **state) {
     (void)state;
     struct env *e = training("0-1", "1,0");
@@ -240,8 +239,9 @@ static void a_spare_is_lost(void **state) {
     assert_string_equal(msg_str(json_array_get(head_lost_nodes(e->head), 0), "host"), "host-2");
     finish(e);
 
-    e = training("0-1", "1,0"); /* one that was away for a moment, and has left as it was told when
-                                   the others are still ending */
+    /* A node that was away for a moment, and has ended on request while the others are still
+     * ending. */
+    e = training("0-1", "1,0");
     e->spec.job.detach_lease_ms = 600000;
     head_lost(e->head, 2);
     join(e, 2, "net0", 1);
@@ -297,7 +297,7 @@ static void it_comes_back_in_time(void **state) {
         uv_run(&e->loop, UV_RUN_ONCE);
     join(e, 1, "net0", 1);
     assert_string_equal(e->state, "trainers");
-    exited(e, 2, "trainer", 1, 0, 0); /* and what it was told to do it does */
+    exited(e, 2, "trainer", 1, 0, 0); /* the node obeys the head's requests again */
     go(e, "restarting", "");
     go(e, "trainers", "");
     check_start(e, 1, "trainer", 1, 3, "10.0.0.1:7164,10.0.0.2:7164,10.0.0.3:7164");
@@ -305,7 +305,7 @@ static void it_comes_back_in_time(void **state) {
     finish(e);
 }
 
-/* It was cut off, and what it ran is run elsewhere. */
+/* The node was cut off, and its roles have moved. */
 static void it_comes_back_too_late(void **state) {
     (void)state;
     struct env *e = training("0-2", "0-2");
@@ -317,7 +317,7 @@ static void it_comes_back_too_late(void **state) {
     assert_false(msg_bool(end, "restart"));
     assert_string_equal(msg_str(end, "status"), "failed");
     assert_non_null(strstr(msg_str(end, "reason"), "the job went on without it"));
-    exited(e, 1, "trainer", 1, 0, 0); /* nobody listens */
+    exited(e, 1, "trainer", 1, 0, 0); /* the head ignores the message */
     json_t *b = json_pack("{s:s}", "reason", "node 1 has not heard of node 0 for 60000 ms");
     head_message(e->head, 1, WIRE_HD_FAIL, 0, b, NULL);
     json_decref(b);
@@ -398,7 +398,7 @@ static void when_it_goes_on(void **state) {
     static const struct {
         const char *name, *pservers, *trainers;
         void (*prepare)(struct env *e);
-        int goes_on, restarts; /* then: how often it was restarted */
+        int goes_on, restarts; /* restarts: how often the job was restarted then */
         const char *reason, *status;
     } rows[] = {
         {"before anything runs", "0-2", "0-2", at_binding, 0, 0, gone, "failed"},
@@ -449,8 +449,8 @@ static void when_it_goes_on(void **state) {
     }
 }
 
-/* A silent node that was given up ends in the end, as it was told: its connection breaks, which is
- * no second loss. */
+/* A silent node that was given up finally ends on request. Its connection breaks, which must not
+ * count as a second loss. */
 static void ends_after_all(struct env *e, int node) {
     if (node < 0)
         return;
@@ -466,7 +466,8 @@ static void ends_after_all(struct env *e, int node) {
     assert_string_equal(e->state, "trainers");
 }
 
-/* It was away for longer than ending takes, is back, and takes a moment for it, too. */
+/* The node was away for longer than an end may take, joins again, and then needs some time to end
+ * its processes. */
 static void come_back(struct env *e, uint64_t began) {
     uint64_t ms = (pd_mono_ns() - began) / 1000000u;
     if (ms > 11000 && !head_has(e->head, 1)) {
@@ -477,13 +478,12 @@ static void come_back(struct env *e, uint64_t began) {
     }
 }
 
-/* All are to end their processes, and one does not answer. One that is away may take as long as its
- * lease; one that is there, and silent, is given up after the time that ending takes at most (10 s
- * beyond the grace period). */
+/* All nodes must end their processes, and one does not answer. A node that is away has time until
+ * its lease ends. A node that is connected but silent is given up 10 s after the grace period. */
 static void who_does_not_answer_a_restart(void **state) {
     static const struct {
         const char *name, *silent;
-        int lost; /* -1: all are there */
+        int lost; /* -1: all are connected */
         const char *then_without;
         int back;
     } rows[] = {{"away", "", 1, "1", 0},
@@ -508,7 +508,7 @@ static void who_does_not_answer_a_restart(void **state) {
                 reply(e[k], i, WIRE_HD_END, json_object());
     }
     for (uint64_t began = pd_mono_ns();
-         left && pd_mono_ns() - began < 60000000000u;) /* all at once */
+         left && pd_mono_ns() - began < 60000000000u;) /* all rows run at the same time */
         for (int k = left = 0; k < ROWS; k++) {
             uv_run(&e[k]->loop, UV_RUN_NOWAIT);
             if (rows[k].back)

@@ -1,5 +1,6 @@
-/* test_agent_node.c - processes of a node, told by messages as the head would: ports, environment,
- * readiness, exits, last lines, and that nothing survives the end, whatever it did to get away. */
+/* test_agent_node.c - processes of a node, controlled by messages like the head's: ports,
+ * environment, readiness, exits, last lines. No process survives the end, even if it tries to
+ * escape. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +64,7 @@ static void on_child(uv_signal_t *h, int sig) {
     (void)sig;
     node_reap(((struct env *)h->data)->node);
 }
-/* Ticks, so that UV_RUN_ONCE comes back also after what a timer did. */
+/* Ticks, so that UV_RUN_ONCE also returns after the callback of another timer. */
 static void on_limit(uv_timer_t *t) {
     struct env *e = t->data;
     e->late = ++e->ticks > 12000;
@@ -110,7 +111,7 @@ static struct env *begin(const char *pserver_command, const char *trainer_comman
     return e;
 }
 
-/* Run the loop until `type` was said (the n-th time), or fail after 20 s. */
+/* Runs the loop until `type` was sent for the n-th time, or fails after 60 s. */
 static struct said *hear(struct env *e, uint16_t type, int nth) {
     limit_60s(e);
     for (;;) {
@@ -160,7 +161,7 @@ static void bind_roles(struct env *e, int pserver, int trainer) {
     assert_int_equal(msg_int(s->body, "pserver_port", 0, 65535, 0) != 0, pserver);
 }
 
-/* Elements of this array of the HD_JOIN that the node would send now. */
+/* The number of elements of an array in the HD_JOIN that the node would send now. */
 static size_t joins_with(struct env *e, const char *key) {
     struct hd_join join = {0};
     node_describe(e->node, &join);
@@ -231,7 +232,8 @@ static void environment_folder_and_events(void **state) {
     assert_null(strstr((char *)b.data, "STRAY"));
     assert_null(strstr((char *)b.data, "SSH_CONNECTION"));
     assert_null(strstr((char *)b.data, "PADDLE_LISTEN_FDS"));
-    /* "total", 0, 1, 2, 3 and the folder that ls itself opened: nothing of the agent's leaks in */
+    /* "total", 0, 1, 2, 3 and the folder that ls itself opened: no descriptor of the agent is
+     * inherited */
     assert_non_null(strstr((char *)b.data, "\n6\n600\n"));
     pd_buf_release(&b);
     read_log(e, "events", &b);
@@ -243,7 +245,7 @@ static void environment_folder_and_events(void **state) {
     finish(e);
 }
 
-/* A child of this process that is stopped; 0: none. */
+/* The pid of a stopped child of this process; 0: none. */
 static pid_t stopped_child(void) {
     siginfo_t i = {0};
     return waitid(P_ALL, 0, &i, WSTOPPED | WNOHANG | WNOWAIT) ? 0 : i.si_pid;
@@ -283,16 +285,16 @@ static void exits_are_told_with_last_lines(void **state) {
     }
 }
 
-/* Its connections stand, so its peers would wait for it. */
+/* A stopped process keeps its connections, so its peers would wait for it. */
 static void one_that_is_stopped_for_long_is_ended(void **state) {
     (void)state;
-    for (int limit = 0; limit < 2; limit++) { /* without a limit it may stand */
+    for (int limit = 0; limit < 2; limit++) { /* without a limit the process may stay stopped */
         struct env *e = begin("", "echo before; kill -STOP $$; echo after; exit 5");
         e->spec.job.heartbeat_ms = limit ? 5000 : 0;
         bind_roles(e, 0, 1);
         start(e, "trainer", 2);
         pid_t pid = 0;
-        for (int i = 0; i < 4000 && !pid; i++) { /* until it has stopped itself */
+        for (int i = 0; i < 4000 && !pid; i++) { /* until the process has stopped itself */
             usleep(5000);
             uv_run(&e->loop, UV_RUN_NOWAIT);
             pid = stopped_child();
@@ -329,7 +331,7 @@ static void ready_when_the_port_accepts(void **state) {
     bind_roles(e, 1, 0);
     uint64_t t = pd_mono_ns();
     start(e, "pserver", 2);
-    start(e, "pserver", 3); /* repeated after a broken connection: nothing happens twice */
+    start(e, "pserver", 3); /* repeated after a broken connection: no second process starts */
     assert_int_equal(hear(e, WIRE_HD_START, 2)->err.code, 0);
     hear(e, WIRE_HD_READY, 1);
     assert_true(pd_mono_ns() - t > 200 * 1000000u);
@@ -374,10 +376,10 @@ static void own_pserver_gets_bound_sockets(void **state) {
 static void refusals(void **state) {
     (void)state;
     struct env *e = begin("", "true");
-    start(e, "trainer", 1); /* nothing bound */
+    start(e, "trainer", 1); /* no port is bound */
     assert_int_equal(hear(e, WIRE_HD_START, 1)->err.code, PD_EPROTO);
     bind_roles(e, 1, 1);
-    start(e, "pserver", 2); /* no worker there */
+    start(e, "pserver", 2); /* there is no worker */
     struct said *s = hear(e, WIRE_HD_START, 2);
     assert_non_null(strstr(s->err.msg, "cannot run "));
     assert_non_null(strstr(s->err.msg, "No such file"));
@@ -396,8 +398,8 @@ static int alive(pid_t pid) {
     return s && s[2] != 'Z';
 }
 
-/* Own session, own group, forked twice, deaf to TERM, stopped: all of them end. Their pids come
- * through the log. */
+/* Processes in a session or group of their own, forked twice, ignoring TERM, or stopped: all of
+ * them end. Their pids come through the log. */
 static void nothing_survives_the_end(void **state) {
     (void)state;
     struct env *e =
@@ -428,7 +430,8 @@ static void nothing_survives_the_end(void **state) {
     while (!e->ended && !e->late)
         uv_run(&e->loop, UV_RUN_ONCE);
     assert_true(e->ended);
-    assert_true(pd_mono_ns() - t >= 290 * 1000000ull); /* TERM first, KILL only after the grace */
+    /* TERM first, KILL only after the grace period. */
+    assert_true(pd_mono_ns() - t >= 290 * 1000000ull);
     struct pd_buf b;
     read_log(e, "train.log", &b);
     for (char *s = (char *)b.data; (s = strstr(s, "pid ")); s++)
@@ -467,8 +470,8 @@ static void gentle_end_is_quick(void **state) {
     finish(e);
 }
 
-/* HD_STOP leaves the pserver to HD_END, or to the moment after the grace period when that does not
- * come. */
+/* HD_STOP spares the pserver. HD_END ends it; without HD_END it ends a moment after the grace
+ * period. */
 static void a_stop_spares_the_pserver(void **state) {
     static const char *loop =
         "trap 'exit 7' TERM; sleep 1000 & echo up; while :; do sleep 0.05; done";
@@ -486,23 +489,23 @@ static void a_stop_spares_the_pserver(void **state) {
         const json_t *first = hear(e, WIRE_HD_EXITED, 1)->body;
         assert_string_equal(msg_str(first, "role"), "trainer");
         assert_int_equal(msg_int(first, "signal", 0, 255, 99), told ? 0 : SIGKILL);
-        for (int i = 0; i < 20 && told; i++) /* some time */
+        for (int i = 0; i < 20 && told; i++) /* gives a wrong HD_ message time to come */
             uv_run(&e->loop, UV_RUN_ONCE);
         if (told) {
             assert_int_equal(e->said[e->n_said - 1].type,
-                             WIRE_HD_EXITED); /* of the trainer: nothing came after it */
+                             WIRE_HD_EXITED); /* the trainer's: no message came after it */
             tell(e, WIRE_HD_END, 10, json_pack("{s:i}", "grace_ms", 60000));
         }
         const json_t *second = hear(e, WIRE_HD_EXITED, 2)->body;
         assert_string_equal(msg_str(second, "role"), "pserver");
-        if (told) /* else it has little time, which may be too little here */
+        if (told) /* otherwise the pserver has little time, maybe too little on a slow machine */
             assert_int_equal(msg_int(second, "exit_code", -1, 255, 99), 7);
         finish(e);
     }
 }
 
-/* All end, ports are bound anew, the log goes on with a line of ours; then the last end completes
- * the streams. */
+/* A restart: all processes end, ports are bound again, and the log continues after a line of the
+ * agent. The final end completes the streams. */
 static void restarted_processes(void **state) {
     (void)state;
     struct env *e =
@@ -521,7 +524,8 @@ static void restarted_processes(void **state) {
         struct said *s = hear(e, WIRE_HD_EXITED, k + 1);
         assert_true(msg_bool(s->body, "final"));
         snprintf(note, sizeof note, "try %d, no newline", k);
-        assert_string_equal(msg_str(s->body, "last_lines"), note); /* those of this try */
+        /* Only the lines of this attempt. */
+        assert_string_equal(msg_str(s->body, "last_lines"), note);
         if (k == 2)
             break;
         tell(e, WIRE_HD_END, 9, json_pack("{s:i, s:b}", "grace_ms", 200, "restart", 1));
@@ -538,7 +542,7 @@ static void restarted_processes(void **state) {
     finish(e);
 }
 
-/* An end for a restart that becomes the last one while it goes on. */
+/* An end for a restart becomes the final end while it is in progress. */
 static void a_restart_that_is_overtaken(void **state) {
     (void)state;
     struct env *e = begin("", "trap '' TERM; echo up; while :; do sleep 0.05; done");
@@ -554,7 +558,7 @@ static void a_restart_that_is_overtaken(void **state) {
     finish(e);
 }
 
-/* The guardian's way: without a loop, after the agent died. */
+/* As the guardian does it: without a loop, after the agent's death. */
 static void end_all_without_a_loop(void **state) {
     (void)state;
     int fd[2], go[2];
@@ -578,7 +582,7 @@ static void end_all_without_a_loop(void **state) {
             _exit(0);
         }
         char c;
-        (void)!read(go[0], &c, 1); /* the deep one is deaf to TERM by now */
+        (void)!read(go[0], &c, 1); /* the grandchild now ignores TERM */
         process_tree_end_all(100);
         _exit(waitpid(-1, NULL, 0) < 0 && errno == ECHILD ? 0 : 1);
     }
@@ -595,8 +599,8 @@ static void end_all_without_a_loop(void **state) {
     close(go[1]);
 }
 
-/* What has no sub-reaper above it any more: by marks in the environment and the time of its start
- * alone. */
+/* A process without a sub-reaper above it. It is found only by the marks in its environment and its
+ * start time. */
 static pid_t start_marked(char *const env[], int deaf, int *said) {
     int fd[2];
     assert_int_equal(pipe(fd), 0);
@@ -649,7 +653,7 @@ static void marked_processes_end(void **state) {
     for (size_t i = 0; i < N; i++) {
         if (alive(pid[i]) == rows[i].ends)
             fail_msg("%s: %s", rows[i].name, rows[i].ends ? "is there" : "was ended");
-        kill(pid[i], SIGKILL); /* our child, not yet reaped */
+        kill(pid[i], SIGKILL); /* our child, not reaped yet */
         waitpid(pid[i], NULL, 0);
         close(said[i]);
     }

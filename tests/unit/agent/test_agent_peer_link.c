@@ -21,12 +21,12 @@
 
 enum { N_NODES = 3, SELVES = 4 };
 
-/* An agent: node 0 is agents[0]; [3] says that it is node 1, too. */
+/* An agent. agents[0] is node 0; agents[3] claims to be node 1, too. */
 struct agent {
     struct peer_id self;
     struct peer_link *link;
     int port, n_joins[N_NODES], n_lost[N_NODES], n_joined, n_messages, n_takers;
-    int from; /* of the last message */
+    int from; /* the sender of the last message */
     uint16_t type;
     uint64_t req;
     char word[32], bytes[32];
@@ -79,7 +79,7 @@ static void spin(void) {
     nanosleep(&(struct timespec){0, 500000}, NULL);
 }
 
-/* Until it holds, or ten seconds have passed. */
+/* Runs the loop until the condition holds, or for 10 s. */
 #define UNTIL(what)                                  \
     do {                                             \
         uint64_t end_ = pd_mono_ns() + 10000000000u; \
@@ -132,7 +132,7 @@ static int teardown(void **state) {
         peer_link_close(agents[i].link);
     uv_run(&core.loop, UV_RUN_DEFAULT);
     for (int i = 0; i < SELVES; i++)
-        assert_null(agents[i].link); /* it has freed itself */
+        assert_null(agents[i].link); /* the link has freed itself */
     json_decref(head_at);
     return uv_loop_close(&core.loop);
 }
@@ -168,7 +168,7 @@ static void messages_go_both_ways(void **state) {
     assert_int_equal(head->refused.code, PD_EHOST);
     assert_int_equal(head->req, 10);
     peer_link_send(head->link, 2, WIRE_HD_STOP, 0,
-                   json_object()); /* who has not joined hears nothing */
+                   json_object()); /* a node that has not joined gets no message */
     peer_link_replay(head->link);
     assert_int_equal(head->n_joins[1], 2);
     assert_int_equal(head->n_joins[2], 0);
@@ -179,7 +179,7 @@ static void a_broken_connection_is_made_again(void **state) {
     (void)state;
     peer_link_cut(m->link);
     UNTIL(head->n_lost[1] == 1 && head->n_joins[1] == 2 && m->n_joined == 2);
-    peer_link_rest(m->link); /* its job is over */
+    peer_link_rest(m->link); /* the member's job is over */
     peer_link_cut(m->link);
     UNTIL(head->n_lost[1] == 2);
     pause_ms(300);
@@ -228,7 +228,7 @@ static void strangers_are_turned_away(void **state) {
         uint32_t id;
         int other_key, opens;
     } rows[] = {
-        {WIRE_ROLE_AGENT, 1, 0, 1}, /* a node, whose body is no object */
+        {WIRE_ROLE_AGENT, 1, 0, 1}, /* a node whose body is no JSON object */
         {WIRE_ROLE_AGENT, 1, 1, 0},   {WIRE_ROLE_AGENT, N_NODES, 0, 1}, {WIRE_ROLE_AGENT, 0, 0, 1},
         {WIRE_ROLE_TRAINER, 1, 0, 1}, {WIRE_ROLE_TAKER, 1, 0, 1},
     };

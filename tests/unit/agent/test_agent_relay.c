@@ -1,5 +1,5 @@
-/* test_agent_relay.c - the relay between a client's pipes and the agent's socket: all bytes in
- * order, both ways, and an end of either side that loses nothing that was said before. */
+/* test_agent_relay.c - the relay between a client's pipes and the agent's socket. All bytes arrive
+ * in order, both ways. The end of either side loses no earlier bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,14 +48,14 @@ static void assert_ends(struct world *w, const char *said) {
     assert_memory_equal(buf, said, strlen(said));
     int st;
     waitpid(w->pid, &st, 0);
-    assert_int_equal(st, 0); /* ended by itself, by no signal */
+    assert_int_equal(st, 0); /* the process exited and was not killed */
     close(w->from);
 }
 
 static void bytes_both_ways(void **state) {
     (void)state;
     struct world w = begin();
-    pid_t echo = fork(); /* an agent that repeats what it hears */
+    pid_t echo = fork(); /* an agent that echoes its input */
     if (!echo) {
         char b[5000];
         close(w.to);
@@ -75,7 +75,7 @@ static void bytes_both_ways(void **state) {
     assert_int_equal(pd_read_full(w.from, b, N), N);
     assert_memory_equal(a, b, N);
     waitpid(writer, NULL, 0);
-    close(w.to); /* the client ends, and so does all else */
+    close(w.to); /* the client ends, and the others follow */
     assert_ends(&w, "");
     waitpid(echo, NULL, 0);
     free(a);
@@ -87,7 +87,7 @@ static void last_words_of_an_agent_that_is_gone(void **state) {
     struct world w = begin();
     signal(SIGPIPE, SIG_IGN);
     assert_int_equal(pd_write_all(w.sock, "last words", 10), 0);
-    shutdown(w.sock, SHUT_RD); /* what the relay writes now fails */
+    shutdown(w.sock, SHUT_RD); /* the relay's writes fail from here on */
     char junk[65536] = {0};
     for (int i = 0; i < 4; i++)
         (void)!write(w.to, junk, 4096);
@@ -106,7 +106,7 @@ static void last_words_of_a_client(void **state) {
     assert_int_equal(pd_write_all(w.to, "bye", 3), 0);
     close(w.to);
     char b[8];
-    assert_int_equal(pd_read_full(w.sock, b, sizeof b), 3); /* and then the end */
+    assert_int_equal(pd_read_full(w.sock, b, sizeof b), 3); /* then end of file */
     assert_int_equal(pd_write_all(w.sock, "answer", 6), 0);
     close(w.sock);
     assert_ends(&w, "answer");

@@ -1,5 +1,4 @@
-/* test_agent_restart.c - a job whose processes are started again, failures after which they are
- * not, and stops that save. */
+/* test_agent_restart.c - restarts of a job, failures without a restart, and stops that save. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,16 +24,16 @@ static void failures_and_restarts(void **state) {
         msg_str(json_object_get(last(e, 1, WIRE_HD_START)->body, "env"), "PADDLE_RESTART_COUNT"),
         "0");
     assert_string_equal(msg_str(last(e, 1, WIRE_HD_START)->body, "note"), "");
-    exited(e, 0, "trainer", 0, 0, 0); /* has done its work, and has to do it again */
+    exited(e, 0, "trainer", 0, 0, 0); /* a finished trainer is restarted, too */
     exited(e, 1, "trainer", 1, 0, 2000);
-    exited(e, 2, "pserver", 1, 0, 1000); /* earlier, on one clock */
+    exited(e, 2, "pserver", 1, 0, 1000); /* earlier on the same clock */
     until_state(e, "restarting");
     assert_string_equal(e->text, "restart 1 of 2 after pserver 2 on host-2: exit status 1");
     assert_int_equal(count(e, WIRE_HD_END), N);
     assert_true(msg_bool(last(e, 0, WIRE_HD_END)->body, "restart"));
     assert_int_equal(msg_int(last(e, 0, WIRE_HD_END)->body, "restarts", 0, 99, 0), 1);
     assert_int_equal(msg_int(last(e, 0, WIRE_HD_END)->body, "grace_ms", 0, 999, 0), 77);
-    exited(e, 0, "pserver", -1, 15, 0); /* what is ended is no failure */
+    exited(e, 0, "pserver", -1, 15, 0); /* the exit of an ended process is no failure */
     exited(e, 1, "pserver", 1, 0, 0);
     start_again(e);
     assert_int_equal(count(e, WIRE_HD_BIND), 2 * N);
@@ -47,9 +46,9 @@ static void failures_and_restarts(void **state) {
     until_state(e, "restarting");
     assert_string_equal(e->text, "restart 2 of 2 after trainer 2 on host-2: signal 9 (Killed)");
     start_again(e);
-    exited(e, 0, "trainer", 5, 0, 0); /* the last one: the job's failure */
+    exited(e, 0, "trainer", 5, 0, 0); /* the restarts are used up: the job fails */
     exited(e, 1, "trainer", 6, 0, 0);
-    for (int i = 0; i < N; i++) /* those for a restart were answered */
+    for (int i = 0; i < N; i++) /* the HD_END for a restart were answered */
         assert_true(msg_bool(last(e, i, WIRE_HD_END)->body, "restart"));
     until_state(e, "ending");
     assert_false(msg_bool(last(e, 0, WIRE_HD_END)->body, "restart"));
@@ -66,7 +65,7 @@ static void failures_and_restarts(void **state) {
 static void a_job_that_succeeds_after_a_restart(void **state) {
     (void)state;
     struct env *e = begin_restarting(3);
-    advance(e, 4, 1); /* pservers are being started */
+    advance(e, 4, 1); /* the pservers are starting */
     exited(e, 1, "pserver", 1, 0, 0);
     start_again(e);
     for (int i = 0; i < N; i++) {
@@ -79,8 +78,8 @@ static void a_job_that_succeeds_after_a_restart(void **state) {
     finish(e);
 }
 
-/* A pserver did not become ready, and the connection broke before the head heard of it, or of the
- * end of all. */
+/* A pserver did not become ready. The connection broke before the head heard of that, or of the end
+ * of all processes. */
 static void a_failure_told_when_the_node_is_back(void **state) {
     static const struct {
         const char *role, *status;
@@ -116,7 +115,7 @@ static void a_failure_told_when_the_node_is_back(void **state) {
     }
 }
 
-/* --- what a restart is no answer to --- */
+/* --- failures without a restart --- */
 
 static void own_failure(struct env *e) { head_fail(e->head, 1, "the disk is full"); }
 static void told(struct env *e, uint16_t type, json_t *b) {
@@ -214,7 +213,7 @@ static void a_stop_that_saves(void **state) {
     assert_string_equal(e->state, "saving");
     assert_int_equal(count(e, WIRE_HD_SAVE), N);
     assert_int_equal(msg_int(last(e, 1, WIRE_HD_SAVE)->body, "save_ms", 0, 99999, 0), 60000);
-    head_lost(e->head, 1); /* and it may not have heard it */
+    head_lost(e->head, 1); /* the node may not have got HD_SAVE */
     join(e, 1, "net0", 1);
     assert_int_equal(count(e, WIRE_HD_SAVE), N + 1);
     for (int i = 0; i < N; i++)
@@ -239,7 +238,7 @@ static void saves_that_do_not_end_well(void **state) {
         const char *name;
         int stage;
         unsigned save_ms;
-        int again, fails; /* a second stop; our trainer fails */
+        int again, fails; /* again: a second stop; fails: our trainer fails */
         int saves, failure;
     } rows[] = {
         {"too slow", 5, 50, 0, 0, 1, 0},
@@ -266,7 +265,8 @@ static void saves_that_do_not_end_well(void **state) {
     }
 }
 
-/* They get TERM, end as they like, and what a shell left behind has the rest of the time. */
+/* User programs get TERM and may exit with any status. The remaining children of a shell have the
+ * rest of the time. */
 static void users_programs_save(void **state) {
     (void)state;
     struct env *e = begin("own", 60000);
