@@ -1,6 +1,6 @@
-/* agent_files.h - three agents with sockets of this machine, of which the first is asked by a
- * trainer for data files that it has not, one or two that hold them, and a client (the launcher)
- * that has the package. One set at a time: set_up, teardown. */
+/* agent_files.h - three agents on this machine. A trainer asks agent 0 for data files that are not
+ * there. One or two other agents hold these files, and a client (the launcher) has the package. One
+ * set at a time: set_up, teardown. */
 #ifndef TESTS_SUPPORT_AGENT_DATA_H
 #define TESTS_SUPPORT_AGENT_DATA_H
 
@@ -50,8 +50,8 @@ enum { BIG, SMALL, EMPTY, N_NAMES = sizeof names / sizeof names[0] };
 static char top[64], src[100];
 static struct made *node[NODES];
 static struct scan *scan;
-static int n_holders;           /* nodes 1, or 1 and 2, have the files */
-static struct net_conn *client; /* the launcher; NULL: there is none */
+static int n_holders;           /* node 1, or nodes 1 and 2, have the files */
+static struct net_conn *client; /* the launcher; NULL: no launcher */
 static struct pd_err client_said;
 static enum { FEED_WELL, FEED_OTHER_PIECES, FEED_OTHER_BYTES } feeding;
 static int n_fed;
@@ -76,7 +76,7 @@ static inline int pick(void *arg, size_t item) {
     return it.type == MANIFEST_FILE;
 }
 
-/* As a dispatch does: the data files are in the node's workspace, and in its store. */
+/* As after a dispatch: puts the data files into the node's workspace and store. */
 static inline void give(struct made *m) {
     struct scan_root root;
     struct store *st;
@@ -107,7 +107,7 @@ static inline void give(struct made *m) {
     must(kept_data_root(&m->kept, root.raw, root.n, &err), &err);
 }
 
-/* --- what the data files of an agent ask for, and its listener hears --- */
+/* --- calls of file_fetch to its owner, and events of the agent's listener --- */
 
 static inline void no_ask(void *arg, uint16_t type, uint64_t req, const void *p, size_t n) {
     (void)arg, (void)type, (void)req, (void)p, (void)n;
@@ -293,7 +293,7 @@ static inline int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* AG_DATA_LIST: all files, those of rank[i] being names[i]'s. */
+/* Sends AG_DATA_LIST with all files; rank[i] has the ranks of names[i]. */
 static inline void send_list(const int (*rank)[2]) {
     const char *sorted[N_NAMES];
     struct pd_buf b;

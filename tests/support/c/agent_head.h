@@ -1,5 +1,5 @@
-/* agent_head.h - the head against nodes that are made up, for
- * tests/unit/agent/test_agent_{head,restart,lost}.c. */
+/* agent_head.h - the head with simulated nodes, for
+ * tests/unit/agent/test_agent_{head,restart,lost,alone}.c. */
 #ifndef TESTS_AGENT_HEAD_H
 #define TESTS_AGENT_HEAD_H
 
@@ -37,7 +37,7 @@ struct env {
     json_t *peers;
     struct ag_head *head;
     struct sent sent[MAX_SENT];
-    int n_sent, n_seen; /* seen: test_agent_lost.c's go */
+    int n_sent, n_seen; /* n_seen: for go() of test_agent_lost.c */
     char state[16], text[400], states[400], status[16];
     json_t *failure;
     int later, over;
@@ -95,7 +95,7 @@ static inline struct env *begin_with(const char *pservers, const char *trainers,
     }
     uv_loop_init(&e->loop);
     uv_timer_init(&e->loop, &e->tick);
-    uv_timer_start(&e->tick, on_tick, 2, 2); /* so that UV_RUN_ONCE always returns */
+    uv_timer_start(&e->tick, on_tick, 2, 2); /* makes UV_RUN_ONCE always return */
     pd_log_init(&e->log, -1, -1, PD_INFO);
     assert_int_equal(head_new(&e->head, &e->loop, &e->spec, e->peers, &e->log, &io, e, &err), 0);
     e->deaf = -1;
@@ -197,8 +197,8 @@ static inline void until_over(struct env *e) {
     assert_true(e->over);
 }
 
-/* Bring the job to where `stage` begins: 0 idle, 1 connecting, 2 probing, 3 binding, 4 pservers, 5
- * trainers. */
+/* Advances the job to the beginning of a stage: 0 idle, 1 connecting, 2 probing, 3 binding, 4
+ * pservers, 5 trainers. */
 static inline void advance(struct env *e, int stage, int same) {
     if (stage >= 1)
         head_run(e->head);
@@ -223,7 +223,7 @@ static inline void until_state(struct env *e, const char *state) {
     assert_string_equal(e->state, state);
 }
 
-/* From binding to trainers that run, another time. */
+/* Runs the job once more from binding to running trainers. */
 static inline void start_again(struct env *e) {
     until_state(e, "restarting");
     for (int i = 0; i < N; i++)
@@ -240,7 +240,7 @@ static inline void start_again(struct env *e) {
         reply(e, i, WIRE_HD_START, json_object());
 }
 
-/* Who is waited for is told after a while, not at once. */
+/* Waits for the text that names the missing nodes. The head publishes it after a delay. */
 static inline void hear_notice(struct env *e, const char *text) {
     uint64_t end = pd_mono_ns() + 60000000000u;
     while (strcmp(e->text, text) && pd_mono_ns() < end)

@@ -1,4 +1,4 @@
-/* append.h - texts of tests that grow. */
+/* append.h - appends to a text in a buffer, for tests. */
 #ifndef TESTS_APPEND_H
 #define TESTS_APPEND_H
 
@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 
-/* Writes `text` behind what is in `out`, which holds `room` bytes. It must fit. */
+/* Appends `text` to the string in `out`, a buffer of `room` bytes. The text must fit. */
 static inline void append(char *out, size_t room, const char *text) {
     const size_t n = strlen(out);
     assert_int_equal(pd_fmt(out + n, room - n, "%s", text), 0);

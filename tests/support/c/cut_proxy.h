@@ -1,8 +1,8 @@
-/* cut_proxy.h - a TCP proxy that breaks connections: a process of its own, one more for each
- * connection, everything from a seed.
+/* cut_proxy.h - a TCP proxy that breaks connections. It is a process of its own, with one more
+ * process for each connection. A seed determines its behaviour.
  *
- * What happens to connection i is a pure function of (seed, i): after `bytes` bytes from the server
- * it goes on, ends, is reset, or falls silent. */
+ * The behaviour of connection i is a pure function of (seed, i). After `bytes` bytes from the
+ * server the connection continues, ends, is reset, or falls silent. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -43,9 +43,9 @@ static inline void cut_finish(int client, enum cut_kind kind) {
     if (kind == CUT_RESET)
         setsockopt(client, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
     while (kind == CUT_SILENCE &&
-           read(client, sink, sizeof sink) > 0) /* it takes everything and says nothing */
+           read(client, sink, sizeof sink) > 0) /* reads all bytes and sends none */
         ;
-    _exit(0); /* closes */
+    _exit(0); /* closes the connections */
 }
 
 static inline void cut_relay(int client, const struct sockaddr_in *to, struct cut c) {
@@ -82,8 +82,8 @@ static inline void cut_relay(int client, const struct sockaddr_in *to, struct cu
     }
 }
 
-/* To 127.0.0.1:`port`; listens on every address. `one` != NULL: this for every connection. Call
- * before the test has threads. */
+/* Forwards to 127.0.0.1:`port`, and listens on every address. If `one` is not NULL, it applies to
+ * every connection. Must be called before the test has threads. */
 static inline struct cut_proxy cut_proxy_start(int port, uint64_t seed, const struct cut *one) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
     struct sockaddr_in to = {.sin_family = AF_INET,

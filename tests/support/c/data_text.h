@@ -1,5 +1,5 @@
 /* data_text.h - for tests of readers: schemas from one line of text, samples as text, files in a
- * folder that goes with the test. */
+ * folder that is removed with the test. */
 #ifndef TESTS_DATA_TEXT_H
 #define TESTS_DATA_TEXT_H
 
@@ -15,7 +15,7 @@ static inline void put(const char *name, const void *text, size_t n) {
     assert_int_equal(pd_write_file_atomic(path, text, n, 0600, NULL), 0);
 }
 
-/* "format=csv;columns=a b;f.type=dense": settings of [data], and of field f. */
+/* Parses "format=csv;columns=a b;f.type=dense": settings of [data] and of field f. */
 static inline int make_schema(struct data_schema **out, const char *text, struct pd_err *err) {
     static char copy[4000];
     struct data_setting set[40];
@@ -37,7 +37,7 @@ static inline int make_schema(struct data_schema **out, const char *text, struct
     return data_schema_make(out, set, n, 100, 1, 2, &line, err);
 }
 
-/* A sample as text: ids, hashes as #, lists in [], numbers in (). */
+/* Prints a sample as text: ids, hashes as #, lists in [], numbers in (). */
 static inline void print_sample(struct pd_buf *out, const struct pd_batch *b, uint32_t i) {
     for (uint32_t k = 0; k < b->n_fields; k++) {
         pd_put_fmt(out, "%s", k ? " " : "");
@@ -70,7 +70,7 @@ static inline void batch_of(struct pd_batch *b, const struct data_schema *s, uin
     assert_int_equal(pd_batch_init_fields(b, f, s->n_fields, cap), 0);
 }
 
-/* The rest of a pass in batches of `per`, into `out` (no NUL). */
+/* Reads the rest of a pass in batches of `per` samples into `out` (no NUL). */
 static inline int read_on(struct data_reader *r, const struct data_schema *s, uint32_t per,
                           struct pd_buf *out, struct pd_err *err) {
     struct pd_batch b;

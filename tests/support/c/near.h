@@ -1,14 +1,12 @@
 /* near.h - bounds of float results that hold on every CPU, because they follow from the arithmetic.
  *
- * The order of BLAS's additions differs between core types, and so does its use of fused
- * operations.
- * A sum of n float products differs from the exact sum by at most n u S in any order, where S is
- * the sum of the products' magnitudes and u = FLT_EPSILON / 2 (for n u much smaller than 1).
+ * The order of BLAS's additions and its use of fused operations differ between core types. A sum of
+ * n float products differs from the exact sum by at most n u S in any order, where S is the sum of
+ * the products' magnitudes and u = FLT_EPSILON / 2 (for n u much smaller than 1).
  *   Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1.
- * Where results go into further sums, `struct num` carries the bound along: a value in double and
- * the largest difference of a float result from this value, to first order.
- * Kernels of src/nn that do not call BLAS give the same bits on all CPUs.
- */
+ * For results that go into further sums, `struct num` carries the bound: a value in double, and the
+ * largest difference of a float result from this value, to first order. Kernels of src/nn that do
+ * not call BLAS give the same bits on all CPUs. */
 #ifndef TESTS_NEAR_H
 #define TESTS_NEAR_H
 
@@ -38,7 +36,7 @@ static inline void assert_within(const char *what, const float *got, const doubl
                  want[worst], error[worst]);
 }
 
-/* The same for float sums: magnitudes[i] is the sum of the terms of got[i] without their signs. */
+/* The same for float sums. magnitudes[i] is the sum of the absolute terms of got[i]. */
 static inline void assert_near_sums(const char *what, const float *got, const double *want,
                                     const double *magnitudes, size_t n, double n_additions) {
     double *error = malloc(n * sizeof *error);
@@ -49,7 +47,7 @@ static inline void assert_near_sums(const char *what, const float *got, const do
     free(error);
 }
 
-/* One number, say a cost. */
+/* Compares one number, for example a cost. */
 static inline void assert_near(const char *what, double got, double want, double error) {
     if (!(fabs(got - want) <= error))
         fail_msg("%s is %.9g, not %.9g: may differ by %.2g", what, got, want, error);
@@ -61,7 +59,7 @@ struct num {
 
 static inline struct num num_of(float x) { return (struct num){(double)x, 0}; }
 
-/* f(a), where f' is `slope` at a: `ulps` is the error of the function itself. */
+/* f(a), where `slope` is f'(a), and `ulps` is the error of the function itself. */
 static inline struct num num_f(struct num a, double v, double slope, double ulps) {
     return (struct num){v, fabs(slope) * a.e + ulps * (double)FLT_EPSILON * fabs(v)};
 }
@@ -71,7 +69,7 @@ static inline struct num num_mul(struct num a, struct num b) {
     return (struct num){v, fabs(a.v) * b.e + fabs(b.v) * a.e + (double)FLT_EPSILON * fabs(v)};
 }
 
-/* A sum in the making: terms in any order. */
+/* A sum under construction: terms come in any order. */
 struct num_sum {
     double v, e, magnitudes, n;
 };

@@ -1,4 +1,4 @@
-/* pack_deploy.h - a random tree deployed from its objects, as one process does it, for the tests of
+/* pack_deploy.h - deploys a random tree from its objects, as one process does, for tests of
  * assembling and of the store. */
 #ifndef TESTS_PACK_DEPLOY_H
 #define TESTS_PACK_DEPLOY_H
@@ -17,7 +17,8 @@ enum { PACK_SLOW = 1 };
 enum { PACK_SLOW = 0 };
 #endif
 
-/* Tens of thousands of small files are slow on some disks: memory where there is some. */
+/* A folder in memory if possible, because tens of thousands of small files are slow on some disks.
+ */
 static char top[PATH_MAX];
 
 static inline uint64_t seed_of(const char *name) {
@@ -41,10 +42,11 @@ static inline int remove_top(void **state) {
 }
 
 struct made {
-    uint64_t bytes, objects; /* that had to come */
+    uint64_t bytes, objects; /* bytes and objects that had to come */
 };
 
-/* What one process does to deploy t as `target`; answers its needs in batches, in random order. */
+/* Deploys t as `target`, as one process does. Answers requests for objects in batches, in random
+ * order. */
 static inline int deploy(struct rt *t, const char *root, const char *target, uint64_t window,
                          struct made *made, struct pd_err *err) {
     struct store *st = NULL;
@@ -67,13 +69,13 @@ static inline int deploy(struct rt *t, const char *root, const char *target, uin
         idle = n || again ? 0 : idle + 1;
         if (idle > 3 && !assemble_complete(a))
             rc = pd_fail(err, PD_EFAIL, "it waits and asks for nothing");
-        for (size_t i = n; i-- > 0 && !rc;) { /* backwards: any order will do */
+        for (size_t i = n; i-- > 0 && !rc;) { /* backwards, because any order is allowed */
             const struct rt_object *ob = rt_find(t, &ids[i]);
             rc = ob ? assemble_put(a, &ids[i], ob->raw, ob->n, err)
                     : pd_fail(err, PD_EFAIL, "it asks for what is in no package");
             m.bytes += ob ? ob->n : 0;
             m.objects++;
-            if (!rc && m.objects % 7 == 0) { /* a relay can have it at once */
+            if (!rc && m.objects % 7 == 0) { /* a relay can read the object at once */
                 static uint8_t buf[OBJECT_MAX];
                 uint32_t len;
                 if (!assemble_read(a, &ids[i], buf, &len) || len != ob->n ||
@@ -84,7 +86,7 @@ static inline int deploy(struct rt *t, const char *root, const char *target, uin
     }
     if (!rc)
         rc = assemble_finish(a, err);
-    for (size_t i = 0; !rc && i < t->n_o; i += 1 + t->n_o / 50) { /* and later, too */
+    for (size_t i = 0; !rc && i < t->n_o; i += 1 + t->n_o / 50) { /* ... and also later */
         static uint8_t buf[OBJECT_MAX];
         uint32_t len;
         if (!assemble_read(a, &t->o[i].id, buf, &len) || len != t->o[i].n ||

@@ -1,6 +1,5 @@
-/* ps_bodies.h - what a test makes from the field lists of ps/plan/message.h, by kind of field: a
- * random sample, a comparison, a field beyond its bound, and the text of docs/protocol.md.
- */
+/* ps_bodies.h - derives from the field lists of ps/plan/message.h, by kind of field: a random
+ * sample, a comparison, a field beyond its bound, and the text of docs/protocol.md. */
 #ifndef TESTS_PS_BODIES_H
 #define TESTS_PS_BODIES_H
 
@@ -10,7 +9,7 @@
 #include "ps/plan/message.h"
 
 enum { POOL = 1 << 20 };
-static uint8_t pool[POOL] __attribute__((aligned(64))); /* what arrays and strings are made of */
+static uint8_t pool[POOL] __attribute__((aligned(64))); /* the contents of arrays and strings */
 
 static uint64_t random_u64(void) { /* splitmix64 */
     static uint64_t state;
@@ -89,7 +88,7 @@ static struct ps_segment_head segments[4] = {{1, 0, 5}, {UINT32_MAX, 0, UINT64_M
 #define FILL_bytes FILL_SECTION
 #define FILL(kind, name, bound) FILL_##kind(name, bound)
 
-/* --- are two messages the same? --- */
+/* --- comparing two messages --- */
 
 static int same_bytes(const void *a, const void *b, size_t n) { return !n || !memcmp(a, b, n); }
 
@@ -129,7 +128,7 @@ static int same_bytes(const void *a, const void *b, size_t n) { return !n || !me
 
 static char too_long[PATH_MAX + 1];
 
-/* --- fields that are beyond their bound: number `which`, counted from 0; 0: there is none --- */
+/* --- breaking a field: number `which`, counted from 0; returns 0 if there is no such field --- */
 
 #define BREAK_NUMBER(name, most)                             \
     if ((uint64_t)(most) < UINT32_MAX - 1 && which-- == 0) { \
@@ -167,7 +166,8 @@ static struct ps_segment_head bad_segment = {.zero = 1};
         m->name = &bad_segment;     \
         return 1;                   \
     }
-#define BREAK_f64s(name, count) m->name = (const void *)pool; /* enough for a count too high */
+/* Large enough for an excessive count. */
+#define BREAK_f64s(name, count) m->name = (const void *)pool;
 #define BREAK_u64_bytes BREAK_f64s
 #define BREAK_f64_bytes BREAK_f64s
 #define BREAK_step_parts BREAK_f64s
@@ -185,7 +185,7 @@ static struct ps_segment_head bad_segment = {.zero = 1};
 #define BREAK_bytes(name, x)
 #define BREAK(kind, name, bound) BREAK_##kind(name, bound)
 
-/* --- the text of a body, as docs/protocol.md has it --- */
+/* --- the text of a body, as in docs/protocol.md --- */
 
 #define TEXT_u32(name, x) "u32 " #name ", "
 #define TEXT_u64(name, x) "u64 " #name ", "

@@ -1,5 +1,5 @@
-/* ps_client.h - a client of the servers of ps_cluster.h with one parameter, for tests of what goes
- * wrong. */
+/* ps_client.h - a client of the servers of ps_cluster.h with one parameter, for tests of failures.
+ */
 #ifndef TESTS_PS_CLIENT_H
 #define TESTS_PS_CLIENT_H
 

@@ -1,7 +1,6 @@
-/* ps_cluster.h - pservers on 127.0.0.1 and trainers as threads of one test program, and a small
- * training job whose gradients are a pure function of (stream, step, index), so that any cut of it
- * must give the same result.
- */
+/* ps_cluster.h - pservers on 127.0.0.1 and trainers as threads of one test program, with a small
+ * training job. Its gradients are a pure function of (stream, step, index), so every division of
+ * the job must give the same result. */
 #ifndef TESTS_PS_CLUSTER_H
 #define TESTS_PS_CLUSTER_H
 
@@ -44,7 +43,7 @@ static void *server_main(void *arg) {
     return NULL;
 }
 
-static uint64_t cluster_reconnect_ms; /* of servers and trainers; 0: as they do it */
+static uint64_t cluster_reconnect_ms; /* of servers and trainers; 0: their default */
 static uint64_t cluster_start_ms;     /* of servers */
 static uint64_t cluster_heartbeat_ms; /* of servers and trainers */
 static enum ps_lost cluster_on_lost;
@@ -52,9 +51,8 @@ static enum ps_lost cluster_on_lost;
 static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_sparse,
                           int n_trainers, uint64_t wait_log_ms, int log_fd) {
     memset(c, 0, sizeof *c);
-    signal(
-        SIGPIPE,
-        SIG_IGN); /* as every program here does: a write to a dead peer is an error, not the end */
+    signal(SIGPIPE,
+           SIG_IGN); /* as in every program of ours: a write to a dead peer must be an error */
     pd_log_init(&c->log, log_fd, -1, PD_INFO);
     for (int i = 0; i < n_servers; i++) {
         struct pd_err err = {0};
@@ -87,7 +85,7 @@ static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_s
     }
 }
 
-/* Waits until all servers have ended by themselves; 0, or the first one's failure. */
+/* Waits until all servers have ended by themselves. 0, or the first failure. */
 static int cluster_join(struct cluster *c, struct pd_err *err) {
     int rc = 0;
     for (int i = 0; i < c->n; i++) {
@@ -104,19 +102,20 @@ static int cluster_join(struct cluster *c, struct pd_err *err) {
 
 /* --- the job --- */
 
-#ifdef TOY_SMALL /* for those who run it hundreds of times */
+#ifdef TOY_SMALL /* for tests that run the job hundreds of times */
 enum {
     TOY_ROWS = 60,
     TOY_DIM = 8,
     TOY_MIDDLE = 300,
     TOY_LARGE = 9000
-}; /* the last: half of it is enough to be lent */
+}; /* half of the last one is large enough to be lent */
 #else
 enum { TOY_ROWS = 600, TOY_DIM = 8, TOY_MIDDLE = 3000, TOY_LARGE = 40000 };
 #endif
 static const uint64_t toy_sizes[] = {5, TOY_MIDDLE, TOY_LARGE};
 enum { TOY_DENSE = 3, TOY_VALUES = 5 + TOY_MIDDLE + TOY_LARGE };
-/* Gradients of a contribution: each dense parameter's at a multiple of 64 bytes, then the rows'. */
+/* The gradients of a contribution: each dense parameter at a multiple of 64 bytes, then the rows.
+ */
 enum {
     TOY_LINE = 16,
     TOY_GRADS = TOY_LINE + (TOY_MIDDLE + TOY_LINE - 1) / TOY_LINE * TOY_LINE +
@@ -126,26 +125,26 @@ enum { TOY_PART = TOY_GRADS + TOY_ROWS * TOY_DIM };
 
 struct toy {
     int n_trainers, n_servers, n_dense, n_sparse, n_streams, n_passes,
-        steps; /* steps of stream 0; stream s: + s % 3 */
+        steps; /* steps of stream 0; stream s has s % 3 more */
     int local, jitter;
-    int ahead; /* a step's rows are asked for before the step before it is made */
-    int parts; /* a contribution for each node of the tree that the trainer owns, in place of one of
-                  all its streams */
+    int ahead; /* 1: a step's rows are pulled before the previous step is computed */
+    int parts; /* 1: a contribution for each tree node that the trainer owns, instead of one for all
+                  its streams */
     const char *optimizer, *update;
     double lr;
     float l2;
     const struct pd_log *log;
-    int n_lost; /* trainers that will be missing in the end */
+    int n_lost; /* number of trainers that are missing at the end */
     int reject_nan;
-    int short_steps; /* > 0: steps of stream short_stream in a pass */
+    int short_steps; /* > 0: the steps per pass of stream short_stream */
     int short_stream;
 };
 
 struct toy_result {
     float dense[TOY_VALUES];
     float rows[TOY_ROWS * TOY_DIM];
-    double cost_sum, noise; /* of all steps, as the stats brought them; noise: no exact numbers, so
-                               their order shows */
+    double cost_sum, noise; /* sums over the stats of all steps; noise: inexact numbers, whose sum
+                               depends on their order */
     uint64_t steps, samples;
 };
 
@@ -169,8 +168,7 @@ static int toy_steps_of(const struct toy *t, int stream) {
     return t->short_steps && stream == t->short_stream ? t->short_steps : t->steps + stream % 3;
 }
 
-/* Sum of f over the streams that have step k of the pass, in the tree; the trainer owns [lo, hi).
- */
+/* The ranges of the streams in [lo, hi) that have step k of the pass. Returns their number. */
 static int toy_streams(const struct toy *t, int lo, int hi, int k, struct ps_range *r) {
     int n = 0;
     for (int s = lo; s < hi; s++)
@@ -178,6 +176,7 @@ static int toy_streams(const struct toy *t, int lo, int hi, int k, struct ps_ran
             r[n++] = (struct ps_range){(uint32_t)s, (uint32_t)s + 1};
     return n;
 }
+/* Gradient i of parameter `what` in this step, summed over the ranges in the order of `plan`. */
 static float toy_sum(const struct ps_range *r, int n, const struct ps_add *plan, uint64_t step,
                      uint64_t what, uint64_t i) {
     float v[16] = {0};
@@ -187,7 +186,7 @@ static float toy_sum(const struct ps_range *r, int n, const struct ps_add *plan,
         v[plan[j].into] += v[plan[j].from];
     return v[0];
 }
-/* The same for rows, where only the streams that have the row count. 0: none has it. */
+/* The same sum for a row, over the streams that have the row. 0: no stream has it. */
 static int toy_row_sum(const struct toy *t, const struct ps_range *r, int n, uint64_t step,
                        uint64_t key, float *out) {
     struct ps_range sub[16];
@@ -208,18 +207,18 @@ struct toy_trainer {
     const struct toy *t;
     int id;
     const char *servers;
-    struct toy_result *result; /* of trainer 0 */
+    struct toy_result *result; /* this trainer's */
     struct pd_err err;
     int rc;
     int (*before_step)(struct toy_trainer *me, struct ps_client *c,
-                       uint64_t step); /* != 0: leave like that */
+                       uint64_t step); /* != 0: the trainer leaves with this result */
     uint64_t incidents;
-    double seen; /* the values of all rows that were pulled, added up */
+    double seen; /* the sum of the values of all pulled rows */
     struct ps_client_stats stats;
     pthread_t thread;
 };
 
-/* A before_step: the step takes longer than a limit of 2 or 3 s. */
+/* A before_step that delays a step beyond a limit of 2 or 3 s. */
 static inline int toy_takes_long_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
     (void)me;
     (void)c;
@@ -248,7 +247,8 @@ static int toy_declare(struct ps_client *c, const struct toy *t, int *dense, int
     return *table < 0 ? *table : 0;
 }
 
-/* One contribution: step k's gradients of the streams [lo, hi). mem has room for TOY_PART. */
+/* Pushes one contribution: step k's gradients of the streams [lo, hi). mem has room for TOY_PART.
+ */
 static int toy_push(struct toy_trainer *me, struct ps_client *c, int lo, int hi, int k,
                     const int *dense, int table, float *mem, uint64_t *samples, double *stats) {
     const struct toy *t = me->t;
@@ -287,7 +287,7 @@ static int toy_push(struct toy_trainer *me, struct ps_client *c, int lo, int hi,
     return rc ? rc : ps_push_rows(c, table, (size_t)n_rows, keys, rows);
 }
 
-/* The rows that step k of these streams looks up. */
+/* The keys of the rows that step k of these streams looks up. Returns their number. */
 static int toy_keys(const struct ps_range *r, int n, uint64_t step, uint64_t *keys) {
     int n_rows = 0;
     for (int i = 0, any = 0; i < TOY_ROWS; i++, any = 0) {
@@ -299,7 +299,7 @@ static int toy_keys(const struct ps_range *r, int n, uint64_t step, uint64_t *ke
     return n_rows;
 }
 
-/* One step of the streams [lo, hi). */
+/* Runs one step of the streams [lo, hi). */
 static int toy_step(struct toy_trainer *me, struct ps_client *c, int lo, int hi, int k,
                     const int *dense, int table, float *mem, uint64_t *keys, float *values,
                     float *pulled) {
@@ -436,7 +436,7 @@ static void *toy_main(void *arg) {
     return NULL;
 }
 
-/* Runs the whole job. Every trainer's result is the same, or incidents are counted. */
+/* Runs the whole job. Fails unless the results of all trainers are equal. */
 static inline int toy_run(const struct toy *t, struct toy_result *result, struct pd_err *err) {
     struct cluster c;
     struct toy_trainer me[8];
@@ -462,8 +462,8 @@ static inline int toy_run(const struct toy *t, struct toy_result *result, struct
     if (!t->local && cluster_join(&c, err))
         rc = rc ? rc : PD_EFAIL;
     *result = all[0];
-    for (int i = 1; i < t->n_trainers;
-         i++) /* sums come for the steps a trainer was in: somebody was in all */
+    /* A trainer gets the sums of its own steps; one trainer took part in all steps. */
+    for (int i = 1; i < t->n_trainers; i++)
         if (all[i].samples > result->samples) {
             result->samples = all[i].samples;
             result->cost_sum = all[i].cost_sum;

@@ -1,7 +1,6 @@
-/* ps_cutter.h - a TCP proxy in front of a pserver's ports that cuts one connection at one place:
- * before, inside or behind the n-th message of one direction. The servers listen on 127.0.0.1, the
- * proxy on the same ports of 127.0.0.2, since a server's greeting tells its ports.
- */
+/* ps_cutter.h - a TCP proxy in front of a pserver's ports. It cuts one connection at one place:
+ * before, inside or after the n-th message of one direction. The servers listen on 127.0.0.1. The
+ * proxy listens on the same ports of 127.0.0.2, because a server's greeting contains its ports. */
 #ifndef TESTS_PS_CUTTER_H
 #define TESTS_PS_CUTTER_H
 
@@ -19,27 +18,27 @@ enum { CUTTER_PORTS = 8, CUTTER_PAIRS = 64 };
 enum cut_place { CUT_IN_HEADER, CUT_IN_MIDDLE, CUT_BEHIND, CUT_PLACES };
 
 struct cut_at {
-    int port, down; /* which port's connection; down: what the server sends */
-    int frame;      /* counted from 0, of the port and direction; -1: nowhere */
+    int port, down; /* port: whose connection is cut; down: 1: the server's direction */
+    int frame;      /* counted from 0 for the port and direction; -1: no cut */
     enum cut_place place;
-    int reset; /* RST, else FIN */
+    int reset; /* 1: RST, 0: FIN */
 };
 
 struct cutter {
     int n_ports, listener[CUTTER_PORTS], ports[CUTTER_PORTS];
     struct cut_at at;
-    int every; /* cut again each so many frames; 0: once */
+    int every; /* cut again after so many frames; 0: cut once */
     int frames[CUTTER_PORTS][2], cuts;
     struct cut_pair {
-        int fd[2]; /* trainer, server; -1: none */
+        int fd[2]; /* trainer, server; -1: closed */
         int port;
         struct {
             uint8_t header[64];
             size_t n_header;
-            uint64_t left; /* of the frame */
+            uint64_t left; /* bytes left of the frame */
         } dir[2];
     } pairs[CUTTER_PAIRS];
-    int stop[2]; /* a pipe */
+    int stop[2]; /* a pipe that stops the proxy */
     pthread_t thread;
 };
 
@@ -62,7 +61,7 @@ static inline int cutter_is_there(const struct cutter *c, const struct cut_pair 
            (c->every && frame > c->at.frame && (frame - c->at.frame) % c->every == 0);
 }
 
-/* How many of n bytes pass before the cut; *cut: there is one. */
+/* Returns how many of the n bytes pass. *cut becomes 1 if the cut comes after them. */
 static inline size_t cutter_pass(struct cutter *c, struct cut_pair *p, int down,
                                  const uint8_t *data, size_t n, int *cut) {
     size_t at = 0;
@@ -106,7 +105,7 @@ static inline size_t cutter_pass(struct cutter *c, struct cut_pair *p, int down,
     return at;
 }
 
-/* What came on one side goes to the other. */
+/* Forwards bytes from one side to the other. */
 static inline void cutter_pump(struct cutter *c, struct cut_pair *p, int from) {
     static uint8_t data[65536];
     ssize_t n = read(p->fd[from], data, sizeof data);
@@ -129,7 +128,7 @@ static inline void cutter_pump(struct cutter *c, struct cut_pair *p, int from) {
         if (!c->every)
             c->at.frame = -1;
         else if (c->at.place != CUT_BEHIND)
-            c->frames[p->port][from]++; /* the next one is another */
+            c->frames[p->port][from]++; /* the next frame must not match again */
         cutter_close(p, c->at.reset);
     }
 }
@@ -167,7 +166,7 @@ static inline void *cutter_main(void *arg) {
             fds[n++] = (struct pollfd){c->listener[i], POLLIN, 0};
         for (int i = 0; i < CUTTER_PAIRS; i++)
             for (int k = 0; k < 2; k++)
-                fds[n++] = (struct pollfd){c->pairs[i].fd[k], POLLIN, 0}; /* -1: ignored */
+                fds[n++] = (struct pollfd){c->pairs[i].fd[k], POLLIN, 0}; /* poll ignores -1 */
         if (poll(fds, (nfds_t)n, -1) < 0 || fds[0].revents)
             return NULL;
         for (int i = 0; i < c->n_ports; i++)
@@ -181,7 +180,7 @@ static inline void *cutter_main(void *arg) {
     }
 }
 
-/* In front of these ports of 127.0.0.1. 0, or -1: some port is taken on 127.0.0.2. */
+/* Starts the proxy for these ports of 127.0.0.1. 0, or -1 if a port is in use on 127.0.0.2. */
 static inline int cutter_start(struct cutter *c, const int *ports, int n, struct cut_at at,
                                int every) {
     memset(c, 0, sizeof *c);

@@ -1,6 +1,5 @@
-/* ps_frames.h - parameter-server messages built by hand, and a shard whose answers are recorded:
- * for tests and the fuzzer that talk to a shard without sockets.
- */
+/* ps_frames.h - parameter-server messages built by hand, and a shard whose answers are recorded.
+ * For the fuzzer and for tests that use a shard without sockets. */
 #ifndef TESTS_PS_FRAMES_H
 #define TESTS_PS_FRAMES_H
 
@@ -19,15 +18,15 @@ enum { FR_DIM = 4, FR_VALUES = 40, FR_EPOCH = 7 };
 static uint32_t fr_width = 1; /* streams that each trainer owns */
 static const char *fr_update = "sync";
 static enum ps_lost fr_on_lost;
-static const struct pd_row_life *fr_life; /* of the table */
+static const struct pd_row_life *fr_life; /* of the declared table */
 
-/* Ids grow: one that does not is taken for a repeated request. */
+/* Request ids must grow, because a lower id counts as a repeated request. */
 static inline uint64_t next_req(void) {
     static uint64_t last;
     return ++last;
 }
 
-/* A frame as the decoder makes it: one block of memory, sections aligned. */
+/* A frame like the decoder's: one block of memory with aligned sections. */
 static inline struct wire_frame *frame_of_body(uint16_t type, uint64_t req,
                                                const struct ps_body *b) {
     size_t at = 0, room = 0;
@@ -46,7 +45,7 @@ static inline struct wire_frame *frame_of_body(uint16_t type, uint64_t req,
     return f;
 }
 
-/* One of any content. */
+/* A frame of any content. */
 static inline struct wire_frame *frame(uint16_t type, uint64_t req, const void *s0, size_t n0,
                                        const void *s1, size_t n1, const void *s2, size_t n2) {
     const struct ps_body b = {.n = 3, .sec = {s0, s1, s2}, .len = {n0, n1, n2}};
@@ -71,7 +70,7 @@ static inline struct wire_frame *frame_of(uint16_t type, uint64_t req, const str
     return frame(type, req, b->data, b->len, NULL, 0, NULL, 0);
 }
 
-/* Two dense parameters (one of FR_VALUES values, one of 3) and one table, all in one thread. */
+/* Declares two dense parameters (of FR_VALUES values and of 3) and one table, all in one thread. */
 static inline struct wire_frame *f_declare_full(uint32_t n_trainers, uint32_t id,
                                                 const char *optimizer, const char *update,
                                                 uint64_t incarnation, uint64_t epoch) {
@@ -110,14 +109,14 @@ static inline struct wire_frame *f_declare_full(uint32_t n_trainers, uint32_t id
     return f;
 }
 
-/* Whose push: trainer `id` in this step. */
+/* The fields of a push that name trainer `id` and the step. */
 #define PUSH_OF(id, s) \
     .epoch = FR_EPOCH, .step = (s), .stream_lo = (id)*fr_width, .stream_hi = ((id) + 1) * fr_width
 
-/* A push as one of streams [lo, hi). */
+/* Changes a push into one of streams [lo, hi). */
 static inline struct wire_frame *of_streams(struct wire_frame *f, uint32_t lo, uint32_t hi) {
     const uint32_t r[] = {lo, hi};
-    memcpy(f->data + 16, r, sizeof r); /* behind epoch and step; section 0 is the first */
+    memcpy(f->data + 16, r, sizeof r); /* after epoch and step in section 0, the first section */
     return f;
 }
 
@@ -150,7 +149,7 @@ static inline struct wire_frame *f_push_rows(uint64_t step, uint32_t id, uint32_
                  .keys = keys, .n_keys = list ? 0 : n, .values = g, .n_values = n * FR_DIM);
 }
 
-/* A push with what was seen of its keys behind the rows. */
+/* Appends the `seen` section data to a push, after the rows. */
 static inline struct wire_frame *with_seen(struct wire_frame *f, const void *seen, size_t bytes) {
     size_t at = f->len[2] + wire_pad(f->len[2]);
     uint8_t *both = calloc(1, at + bytes + 1);
@@ -174,8 +173,8 @@ static inline struct wire_frame *f_step_end(uint64_t step, uint32_t id, uint64_t
                  .words = stats);
 }
 
-/* The same with the numbers of several contributions: v[i] is the one of streams [r[i].lo,
- * r[i].hi). */
+/* The same with the numbers of several contributions: v[i] belongs to streams [r[i].lo, r[i].hi).
+ */
 static inline struct wire_frame *f_step_end_parts(uint64_t step, uint32_t id, uint64_t samples,
                                                   const struct ps_range *r, const double *v,
                                                   uint32_t parts) {
@@ -208,7 +207,7 @@ static inline struct wire_frame *f_reduce(uint32_t n, const double *v) {
 
 static inline struct wire_frame *f_bye(void) { return FRAME(PS_BYE, empty); }
 
-/* --- what comes back --- */
+/* --- the shard's answers --- */
 
 struct recorder {
     struct recorded {
@@ -252,9 +251,10 @@ static inline void rec_fail(void *arg, uint32_t trainer, uint16_t type, uint64_t
     r->last_fail = *why;
 }
 
-static int (*fr_save)(void *arg, struct ps_saving *j, struct pd_err *err); /* NULL: at once */
+/* NULL: saves complete at once. */
+static int (*fr_save)(void *arg, struct ps_saving *j, struct pd_err *err);
 
-static int fr_congested; /* every member is */
+static int fr_congested; /* 1: every member counts as congested */
 
 static inline int rec_congested(void *arg, uint32_t trainer) {
     (void)arg;

@@ -1,4 +1,4 @@
-/* ps_row_policy.h - settings of tables whose rows come and go, for tests. */
+/* ps_row_policy.h - settings of tables with row policies, for tests. */
 #ifndef TESTS_PS_ROW_POLICY_H
 #define TESTS_PS_ROW_POLICY_H
 

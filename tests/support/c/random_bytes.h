@@ -1,5 +1,5 @@
-/* random_bytes.h - the same bytes for the same seed, which the test's output names:
- * PADDLE_TEST_SEED=... does it again. */
+/* random_bytes.h - reproducible random bytes. The test prints the seed; PADDLE_TEST_SEED=...
+ * repeats a run. */
 #ifndef TESTS_SUPPORT_RANDOM_BYTES_H
 #define TESTS_SUPPORT_RANDOM_BYTES_H
 

@@ -1,6 +1,6 @@
-/* random_tree.h - a package in memory: random files (sparse, small ones in bundles, equal ones),
- * folders, links with any names; its objects and manifest; edits; and the comparison with a folder.
- * For tests of what assembles packages. */
+/* random_tree.h - a random package in memory: files (sparse, small ones in bundles, equal ones),
+ * folders and links with any names. It has objects and a manifest, can be edited, and can be
+ * compared with a folder. For tests of assembling packages. */
 #ifndef TESTS_SUPPORT_RANDOM_TREE_H
 #define TESTS_SUPPORT_RANDOM_TREE_H
 
@@ -24,8 +24,8 @@ struct rt_entry {
     enum manifest_type type;
     unsigned mode;
     int64_t mtime_ns;
-    uint64_t seed, size;    /* contents: a function of the seed */
-    uint64_t hole_at, hole; /* zeros that travel as no bytes */
+    uint64_t seed, size;    /* the contents are a function of the seed */
+    uint64_t hole_at, hole; /* zeros that are not sent as bytes */
     char target[40];
 };
 
@@ -68,7 +68,8 @@ static void rt_contents(struct rt *t, struct rt_entry *e) {
     e->size = max ? rt_next(t) % max + 1 : 0;
     if (rt_next(t) % 10 == 0) {
         e->hole = 4096 * (1 + rt_next(t) % 100);
-        e->hole_at = rt_next(t) % 3 ? 4096 * (rt_next(t) % 10) : e->size; /* also at the end */
+        /* Also a hole at the end. */
+        e->hole_at = rt_next(t) % 3 ? 4096 * (rt_next(t) % 10) : e->size;
         if (e->hole_at > e->size)
             e->hole_at = e->size;
         e->size += e->hole;
@@ -77,7 +78,7 @@ static void rt_contents(struct rt *t, struct rt_entry *e) {
     }
 }
 
-/* A name below a random folder of the tree. */
+/* Makes a name in a random folder of the tree. */
 static void rt_name(struct rt *t, char *out) {
     static const char *const names[] = {
         "a",   "data", "with space", "new\nline", "qu'o\"te", "\xff\xfe\x80", "-dash", "..dots",
@@ -207,7 +208,7 @@ static int rt_is_small(const struct rt_entry *e) {
     return e->type == MANIFEST_FILE && e->size && e->size < CHUNKER_SMALL && !e->hole;
 }
 
-/* Entries [i, end) whose small files are one bundle. */
+/* Writes entries [i, end), whose small files form one bundle. */
 static int rt_write_bundle(struct rt *t, struct manifest_writer *w, size_t i, size_t end,
                            const uint8_t *raw, size_t n, struct pd_err *err) {
     struct object_id id = {{0}};
@@ -249,7 +250,7 @@ static int rt_write_file(struct rt *t, struct manifest_writer *w, const struct r
     return err->code;
 }
 
-/* Objects, manifest and root of what the tree is now. */
+/* Makes the objects, manifest and root of the current tree. */
 static int rt_pack(struct rt *t, struct pd_err *err) {
     struct manifest_writer *w;
     uint8_t *bundle = malloc(CHUNKER_BUNDLE_MAX);
@@ -321,7 +322,7 @@ static int rt_same_bytes(const struct rt_entry *e, const char *path) {
     return fd >= 0 && at == e->size;
 }
 
-/* NULL: the folder is the tree, in every respect; else what differs. */
+/* NULL if the folder equals the tree in every respect, else a description of the difference. */
 static const char *rt_differs(const struct rt *t, const char *dir) {
     static char why[700];
     if (rt_count(dir) != t->n)

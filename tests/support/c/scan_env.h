@@ -1,4 +1,4 @@
-/* scan_env.h - a folder of its own for each test that scans a tree, and files in it. */
+/* scan_env.h - a separate folder with files for each test that scans a tree. */
 #ifndef TESTS_SUPPORT_SCAN_ENV_H
 #define TESTS_SUPPORT_SCAN_ENV_H
 
@@ -15,7 +15,7 @@
 #include "base/str.h"
 #include "pack/scan/scan.h"
 
-/* A folder for a test: `src` in it is the tree. */
+/* A test's folder; the tree is its subfolder `src`. */
 struct env {
     char dir[64], src[128];
 };

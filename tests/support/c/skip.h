@@ -1,11 +1,11 @@
-/* skip.h - a test, or a part of it, that cannot run here says why: tests/run-all lists every line
- * "skipped: REASON", and fails a program that skips a test without such a line. What another
- * flavour runs is not skipped: "elsewhere: REASON". */
+/* skip.h - a test, or a part of one, that can't run here must print the reason. tests/run-all lists
+ * every line "skipped: REASON", and fails a program that skips a test without such a line. A part
+ * that another build flavour runs prints "elsewhere: REASON" and does not count as skipped. */
 #ifndef TESTS_SKIP_H
 #define TESTS_SKIP_H
 
-/* The rest of this test is left out; it counts as skipped. After stdarg.h, stddef.h, setjmp.h and
- * cmocka.h. */
+/* Ends the test, which counts as skipped. Needs stdarg.h, stddef.h, setjmp.h and cmocka.h before
+ * this header. */
 #define SKIP(...)                   \
     do {                            \
         print_message("skipped: "); \

@@ -1,5 +1,5 @@
-/* ssh_run.h - for tests of the ssh layer: real sshd's (sshd-fixture), and one command run to its
- * end. Included once by a test. */
+/* ssh_run.h - for tests of the ssh layer: real sshds (sshd-fixture), and running one command to its
+ * end. Each test program includes it once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 #include "launcher/ssh/ssh.h"
 #include "tests/support/c/skip.h"
 
-/* Tests that cost time run where they find most. */
+/* Slow tests run only under the sanitizer that finds most. */
 #ifdef __SANITIZE_ADDRESS__
 enum { UNDER_ASAN = 1, UNDER_TSAN = 0 };
 #elif defined(__SANITIZE_THREAD__)
@@ -184,8 +184,9 @@ static inline void run(struct run *r, const char *command) {
     run_with(r, &o, &fixture.v[0], command);
 }
 
-/* Many at once, over one pool; `close_after_ms` > 0: each is closed at a random time below it. */
-static uint64_t close_seed; /* of the times when sessions are closed */
+/* Runs many commands at the same time over one pool. close_after_ms > 0: each is closed at a random
+ * time within this limit. */
+static uint64_t close_seed; /* the seed of the closing times */
 
 struct later {
     uv_timer_t timer;
@@ -206,7 +207,7 @@ static inline void run_many(struct run *runs, int n, const struct ssh_opts *o,
     struct ssh_pool *pool;
     struct pd_err err = {0};
     struct later *later = calloc((size_t)n, sizeof *later);
-    uv_loop_init(&loop); /* the first one of a process opens a pipe that stays */
+    uv_loop_init(&loop); /* the first loop of a process opens a pipe that stays open */
     uv_loop_close(&loop);
     int before = n_descriptors();
     uv_loop_init(&loop);

@@ -1,6 +1,6 @@
-/* ssh_server.h - an ssh server that asks for what an ordinary test sshd can't be made to ask for
- * without root and PAM: passwords and questions. libssh's own server side, one process a
- * connection. The user's password is "sesame", the code "4711". */
+/* ssh_server.h - an ssh server that asks for passwords and questions; a normal sshd would need root
+ * and PAM for that. It uses libssh's server side, with one process per connection. The user's
+ * password is "sesame", the code is "4711". */
 #include <arpa/inet.h>
 #include <libssh/callbacks.h>
 #include <libssh/libssh.h>
@@ -14,17 +14,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Of messages; the callbacks that replace them can't ask several questions. */
+/* libssh deprecates its messages, but the callbacks that replace them can't ask several questions.
+ */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 enum server_kind {
     SERVER_PASSWORD, /* the method "password" */
     SERVER_QUESTION, /* keyboard-interactive: "Password: " */
-    SERVER_CODE,   /* keyboard-interactive: the password, then a code, each a question of its own */
-    SERVER_COLOUR, /* keyboard-interactive: one question with echo */
+    SERVER_CODE,     /* keyboard-interactive: two questions, the password and then a code */
+    SERVER_COLOUR,   /* keyboard-interactive: one question with echo */
     SERVER_KEY_THEN_PASSWORD,
-    SERVER_IMPATIENT, /* "password", but the first connections are dropped a second after they were
-                         made */
+    SERVER_IMPATIENT, /* "password", but the first connections are dropped after one second */
 };
 
 struct server {
@@ -43,7 +43,7 @@ static inline void server_ask(ssh_message m, const char *question, char echo) {
     ssh_message_auth_interactive_request(m, "", "", 1, v, echos);
 }
 
-/* 1: in. *round counts the answers of this connection. */
+/* 1: the user is authenticated. *round counts the answers of this connection. */
 static inline int server_auth(ssh_session s, ssh_message m, enum server_kind kind, int *round) {
     static const char *const questions[] = {
         "Password: ", "Verification code: ", "Favourite colour: "};
@@ -121,7 +121,7 @@ static inline void server_connection(int fd, const char *host_key, enum server_k
     _exit(0);
 }
 
-/* Call before the test has threads. */
+/* Starts the server. Must be called before the test has threads. */
 static inline struct server server_start(const char *host_key, enum server_kind kind) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
     socklen_t n = sizeof a;

@@ -1,6 +1,7 @@
-/* tsan_close.c - linked into what ThreadSanitizer watches: libuv closes descriptors with
- * syscall(SYS_close), which the sanitizer does not see. The next descriptor of that number, used on
- * another thread, then looks like a race on the old one. Here such a close is close(). */
+/* tsan_close.c - linked into programs under ThreadSanitizer. libuv closes descriptors with
+ * syscall(SYS_close), which the sanitizer does not see. If another thread then uses a new
+ * descriptor with the same number, the sanitizer reports a race on the old one. This file turns
+ * such a call into close(). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdarg.h>
