@@ -1,4 +1,4 @@
-/* test_launch_check.c - what `paddlectl check` thinks of made-up answers. */
+/* test_launch_check.c - the verdicts of `paddlectl check` on simulated answers. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static json_t *facts(const char *arch, const char *blas, const char *boot, const
                      7164, 7165, "nic_error", "");
 }
 
-/* Four good hosts on machines of their own that reach each other. */
+/* Four good hosts on four machines that reach each other. */
 static void good(struct check_node v[4]) {
     static const char *const boots[] = {"a", "b", "c", "d"}, *const names[] = {"n0", "n1", "n2",
                                                                                "n3"};
@@ -93,7 +93,7 @@ static void test_one_host(void **state) {
     check_release(v, 4);
 }
 
-/* Right to half of the round trip: a slow link is no wrong clock. */
+/* Clocks are compared to within half of the round trip: a slow link is no wrong clock. */
 static void test_clocks(void **state) {
     (void)state;
     struct check_node v[4];
@@ -123,7 +123,7 @@ static void test_among(void **state) {
                  "1 of 2 nodes that tried could not reach it: n1 (10.0.0.1 port 7164: timed out)");
     expect_worst(&v[3], CHECK_BAD, "it shares root_dir /root_dir with n0");
     expect_worst(&v[0], CHECK_NOTE, NULL);
-    /* nothing made there yet: the same file on the same machine */
+    /* root_dir does not exist yet: the same device and inode on the same machine */
     replace(&v[1], facts("x86_64", "Haswell", "a", "1:2", 50000, ""));
     judge(v);
     expect_worst(&v[1], CHECK_BAD, "with n0");
@@ -166,7 +166,8 @@ static void test_glibc(void **state) {
     char version[16];
     assert_int_equal(check_glibc_version((const uint8_t *)lib, sizeof lib, version), 0);
     assert_string_equal(version, "2.36");
-    for (size_t n = 0; n < sizeof lib; n++) { /* cut anywhere: whatever there is, within bounds */
+    /* Truncated at every byte: no read beyond the bounds. */
+    for (size_t n = 0; n < sizeof lib; n++) {
         uint8_t *cut = malloc(n + !n);
         memcpy(cut, lib, n);
         (void)check_glibc_version(cut, n, version);
@@ -175,7 +176,7 @@ static void test_glibc(void **state) {
     assert_int_equal(check_glibc_version((const uint8_t *)"no", 2, version), -1);
 }
 
-/* What start-up files printed, to the byte, however the bytes come in. */
+/* The exact output of start-up files, for every division into reads. */
 static void test_login_printed(void **state) {
     (void)state;
     static const struct agent_image img = {.size = 1};

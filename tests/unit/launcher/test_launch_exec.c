@@ -1,5 +1,5 @@
-/* test_launch_exec.c - what `paddlectl exec` shows: texts kept in memory and in a file, equal ones
- * once, JSON of any bytes. */
+/* test_launch_exec.c - the output of `paddlectl exec`: texts in memory and in a file, equal texts
+ * shown once, JSON of any bytes. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -16,8 +16,7 @@ static void put(struct spool *s, const void *p, size_t n) {
     assert_int_equal(spool_put(s, p, n, &err), 0);
 }
 
-/* The same bytes whatever the memory, in pieces of all sizes; the digest does not depend on either.
- */
+/* The bytes are the same for every memory limit and every size of pieces; so is the digest. */
 static void test_spool(void **state) {
     (void)state;
     static const size_t memory[] = {0, 1, 1000, 4096, 1 << 20};
@@ -58,7 +57,7 @@ static void test_spool_without_a_place(void **state) {
     put(&s, "abc", 3);
     assert_int_equal(spool_put(&s, "de", 2, &err), PD_EIO);
     assert_string_equal(err.msg, "cannot keep it in /nonexistent: No such file or directory");
-    assert_int_equal(spool_put(&s, "f", 1, &err), 0); /* it is told once */
+    assert_int_equal(spool_put(&s, "f", 1, &err), 0); /* the error is reported once */
     assert_int_equal(s.size, 3);
     spool_release(&s);
     if (old)
@@ -130,7 +129,7 @@ static void test_json(void **state) {
     for (int i = 0; i < 32; i++)
         controls[i] = (char)i;
     json_is(controls, 32, NULL);
-    /* a character of three bytes across every piece's end */
+    /* a character of three bytes crosses the end of every piece */
     for (size_t shift = 0; shift < 4; shift++) {
         size_t n = 0;
         char *big = pd_malloc(200000);

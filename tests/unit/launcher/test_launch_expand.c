@@ -1,5 +1,5 @@
-/* test_launch_expand.c - host expressions against clustershell's, groups, files, and what [host
- * ...] sections change. */
+/* test_launch_expand.c - host expressions compared with clustershell, groups, files, and the effect
+ * of [host ...] sections. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,7 +65,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The hosts of `text`, sorted, a blank between; "error" for a refusal. */
+/* The hosts of `text`, sorted and separated by blanks; "error" if the expression is refused. */
 static char *ours(const char *text) {
     struct hosts h;
     struct pd_buf b;
@@ -86,7 +86,8 @@ static char *ours(const char *text) {
     return (char *)b.data;
 }
 
-/* Feed the lines of dir/in to `command`, one expansion or "error" a line; compare. */
+/* Passes the lines of dir/in to `command`, which prints one expansion or "error" per line, and
+ * compares. */
 static void compare(char *const *exprs, size_t n, const char *command) {
     char line[65536], shell[400];
     snprintf(shell, sizeof shell, "cd %s && %s", dir, command);
@@ -122,11 +123,11 @@ static void as_nodeset_does(void **state) {
 
 static unsigned below(unsigned *seed, unsigned n) { return (unsigned)rand_r(seed) % n; }
 
-/* One bracket: returns its text; the numbers are below 1000. */
+/* Writes one bracket with numbers below 1000. */
 static void range(unsigned *seed, char *out, size_t cap) {
     unsigned n = 1 + below(seed, 3), lo = below(seed, 20), width = below(seed, 3) ? 1 : 3;
     snprintf(out, cap, "[");
-    for (unsigned i = 0; i < n; i++) { /* ascending, so that nothing comes twice */
+    for (unsigned i = 0; i < n; i++) { /* ascending, so that no number comes twice */
         unsigned hi = lo + below(seed, 12), step = 1 + below(seed, 4);
         size_t k = strlen(out);
         switch (below(seed, 3)) {
@@ -146,8 +147,9 @@ static void range(unsigned *seed, char *out, size_t cap) {
     snprintf(out + strlen(out), cap - strlen(out), "]");
 }
 
-/* Some items, each with letters of its own; some followed by an exclusion of all or one of them.
- * `theirs` has no comma before the exclusion, which clustershell does not take. */
+/* Random items, each with different letters. Some are followed by an exclusion of the whole item or
+ * of one host. `theirs` has no comma before an exclusion, because clustershell does not accept it.
+ */
 static void generate(unsigned *seed, char *out, char *theirs, size_t cap) {
     unsigned n = 1 + below(seed, 4);
     *out = *theirs = 0;
@@ -158,7 +160,7 @@ static void generate(unsigned *seed, char *out, char *theirs, size_t cap) {
             range(seed, b, sizeof b);
         snprintf(item, sizeof item, "%c-%s%s%s%s", 'a' + i, a, *b ? "x" : "", b,
                  below(seed, 2) ? "" : ".dom");
-        if ((i || n > 1) && !below(seed, 3)) { /* the first number of each bracket is there */
+        if ((i || n > 1) && !below(seed, 3)) { /* the first number of each bracket exists */
             for (char *s = item, *g = gone; *s;) {
                 if (*s != '[') {
                     *g++ = *s++;
@@ -194,7 +196,7 @@ static void as_clustershell_does_on_random_ones(void **state) {
         generate(&seed, a, b, sizeof a);
         char *got = ours(a);
         int empty =
-            !strcmp(got, "error"); /* an exclusion that leaves nothing: not an expression of ours */
+            !strcmp(got, "error"); /* our expressions refuse an exclusion that leaves no host */
         free(got);
         if (empty && strchr(a, '!'))
             continue;
@@ -213,8 +215,8 @@ static void as_clustershell_does_on_random_ones(void **state) {
 
 /* --- groups, files, sections --- */
 
-/* "[user@]address[:port]/root_dir{env}" per node, or "E message" with the scratch folder's name
- * left out. */
+/* Prints "[user@]address[:port]/root_dir{env}" per node, or "E message" without the scratch
+ * folder's name. */
 static void render(char *out, size_t cap, const char *conf, const char *argv_hosts) {
     struct pd_options o;
     struct hosts h;
@@ -347,7 +349,8 @@ static void groups_files_and_sections(void **state) {
     }
 }
 
-/* Sixteen groups that name each other twice each would be 65536 hosts: bounded, and quickly. */
+/* Sixteen groups, each with two references to the next, would be 65536 hosts. They must be refused
+ * quickly. */
 static void references_are_bounded(void **state) {
     (void)state;
     struct pd_buf b;
@@ -373,8 +376,8 @@ static void references_are_bounded(void **state) {
     pd_buf_release(&b);
 }
 
-/* Anything at all is expanded or refused with a message (the sanitizers look on), and what comes
- * out splits again. */
+/* Every input is expanded or refused with a message, under the sanitizers. An expanded host can be
+ * split again. */
 static void garbage_is_refused_or_right(void **state) {
     (void)state;
     static const char letters[] = "ab1209[[]],,-/!@: *?.local\t%[1-3]";

@@ -1,6 +1,6 @@
-/* test_launch_fold.c - names into ranges; the texts are what `nodeset -f` (clustershell) says,
- * which is asked too where it is installed, and whose expansion of random folds must give the names
- * back. */
+/* test_launch_fold.c - folds names into ranges. The expected texts are those of `nodeset -f`
+ * (clustershell). If nodeset is installed, it is run, too, and its expansion of random folds must
+ * give the names back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ enum { NAMES_MAX = 64, TEXT_MAX = 4000 };
 
 static const struct {
     const char *names, *want;
-    int not_nodeset; /* it writes this one otherwise */
+    int not_nodeset; /* 1: nodeset prints this case differently */
 } rows[] = {
     {"", "", 1},
     {"a", "a", 0},
@@ -57,7 +57,8 @@ static size_t words(char *text, const char **out) {
 
 static int have_nodeset(void) { return system("command -v nodeset >/dev/null 2>&1") == 0; }
 
-/* What `nodeset OPTION names` says; from a file, so that no shell reads the names. */
+/* The output of `nodeset OPTION names`. The names come from a file, so that no shell interprets
+ * them. */
 static void nodeset(const char *option, const char *names, char *out) {
     char path[] = "/tmp/test-fold-XXXXXX", command[100];
     int fd = mkstemp(path);
@@ -100,7 +101,7 @@ static int cmp(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sorted, each once, blanks between. */
+/* Sorts the names, removes repetitions, and separates them by blanks. */
 static void canonical(char *text, char *out) {
     const char *v[NAMES_MAX];
     size_t n = words(text, v);
@@ -142,7 +143,7 @@ static void test_random(void **state) {
     }
 }
 
-/* Sizes of real clusters; nothing is quadratic in them. */
+/* Sizes of real clusters: no step may be quadratic in them. */
 static void test_many(void **state) {
     (void)state;
     enum { N = 16384 };

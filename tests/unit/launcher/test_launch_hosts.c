@@ -11,8 +11,8 @@
 #include "base/fault_point.h"
 #include "launcher/hosts/hosts.h"
 
-/* One string per list: "user|addr|port|label" per node, joined by blanks; "E message" for a
- * refusal. */
+/* Prints "user|addr|port|label" per node, separated by blanks, or "E message" for a refused list.
+ */
 static void render(char *out, size_t cap, const char *text) {
     struct hosts h;
     struct pd_err err = {0};
@@ -170,8 +170,8 @@ static void test_roles(void **state) {
     }
 }
 
-/* Every allocation fails in turn: an error each time, nothing leaked (the sanitizer looks), success
- * in the end. */
+/* Every allocation fails in turn. Each run must fail without a leak (the sanitizer checks); the
+ * last one succeeds. */
 static void test_alloc_failures(void **state) {
     (void)state;
     for (int n = 1; n < 200; n++) {

@@ -1,4 +1,4 @@
-/* test_launch_known_hosts.c - verdicts on host keys; hashed lines were written by ssh-keygen -H. */
+/* test_launch_known_hosts.c - verdicts on host keys. ssh-keygen -H wrote the hashed lines. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -103,7 +103,7 @@ static void test_rows(void **state) {
     known_hosts_free(kh);
 }
 
-/* Lines hashed by OpenSSH itself; skipped where its key generator is missing. */
+/* Lines hashed by OpenSSH itself. Skipped if ssh-keygen is missing. */
 static void test_hashed(void **state) {
     (void)state;
     char path[128], cmd[600], key[200] = "";
@@ -149,7 +149,7 @@ static void test_add(void **state) {
     struct known_hosts *kh = load(file); /* does not exist: empty */
     known_hosts_check(kh, "new", 2200, "ssh-ed25519", ED1, &a);
     assert_int_equal(a.verdict, KH_UNKNOWN);
-    for (int i = 0; i < 100; i++) { /* past the first size of the index */
+    for (int i = 0; i < 100; i++) { /* beyond the initial size of the index */
         char host[16];
         snprintf(host, sizeof host, "h%d", i);
         assert_int_equal(known_hosts_add(kh, file, host, 22, "ssh-ed25519", ED1, &err), 0);
@@ -166,8 +166,8 @@ static void test_add(void **state) {
     known_hosts_free(kh);
 }
 
-/* An editor or a script left the last line without its end: it stays what it is, and ours is a line
- * of its own. */
+/* An editor or a script left the last line without a newline. This line must stay unchanged, and
+ * our line must be separate. */
 static void test_add_after_an_unfinished_line(void **state) {
     (void)state;
     struct pd_err err = {0};

@@ -1,6 +1,5 @@
-/* test_launch_merge.c - lines of many sources in the order of their times: torn reads, "\r",
- * repeats, gaps, history that is slow to come, live lines that wait only so long, and what stays in
- * memory. */
+/* test_launch_merge.c - merges the lines of many sources by time: partial reads, "\r", repeats,
+ * gaps, slow history, the limited wait for live lines, and the use of memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +17,7 @@ enum { HOLD = 200, STALL = 10000 };
 
 struct out {
     struct merge *m;
-    struct pd_buf text; /* "source:line|", or what `plain` says */
+    struct pd_buf text; /* "source:line|", or only the lines if `plain` */
     int plain, room, lines, stalled;
     uint64_t last_us, last_offset;
 };
@@ -82,7 +81,8 @@ static const struct {
     {"utf-8", "h\xc3\xa4\xe2\x82\xac\n", "h\xc3\xa4\xe2\x82\xac|"},
 };
 
-/* Cut into every two and into single bytes, looked at after each: the lines are the same. */
+/* The input is cut at every place, and into single bytes, and merged after each piece. The lines
+ * stay the same. */
 static void test_lines(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
@@ -117,7 +117,7 @@ static void test_offsets(void **state) {
     merge_begin(o.m, 0, 0, 0, 0, 0);
     feed(&o, 0, 0, 1, "abc\nde", 0);
     feed(&o, 0, 0, 1, "abc\nde", 0); /* a repeat */
-    feed(&o, 0, 4, 2, "def\n", 0);   /* half of one */
+    feed(&o, 0, 4, 2, "def\n", 0);   /* half of a repeat */
     merge_run(o.m, HOLD);
     assert_int_equal(o.last_offset, 4);
     assert_int_equal(o.last_us, 2);
@@ -130,7 +130,7 @@ static void test_offsets(void **state) {
     end(&o);
 }
 
-/* A bar that goes on for hours, and a line without end. */
+/* A progress bar that runs for hours, and an endless line. */
 static void test_memory_of_odd_lines(void **state) {
     (void)state;
     struct out o;
@@ -148,7 +148,7 @@ static void test_memory_of_odd_lines(void **state) {
     }
     assert_true(merge_peak_bytes(o.m) < 1000);
     assert_int_equal(merge_ack_offset(o.m, 0),
-                     at); /* of a line that is not complete all is dealt with */
+                     at); /* all bytes of an incomplete line are acknowledged */
     feed(&o, 0, at++, 1, "\n", 0);
     merge_run(o.m, HOLD);
     assert_int_equal(o.lines, 1);
@@ -178,18 +178,20 @@ static void test_history_waits(void **state) {
     feed(&o, 0, 4, 90, "c\n", 0);
     merge_begin(o.m, 1, 0, 6, 100, 0);
     merge_run(o.m, 4000);
-    said(&o, ""); /* nobody knows of source 2 yet */
+    said(&o, ""); /* source 2 is not known yet */
     merge_begin(o.m, 2, 0, 0, 100, 0);
     merge_run(o.m, 5000);
-    said(&o, ""); /* source 1 has history, however long it takes */
+    said(&o, ""); /* source 1 has history, so the merge waits without limit */
     feed(&o, 1, 0, 50, "B\n", 5000);
     feed(&o, 1, 2, 50, "C\n", 5000);
     merge_run(o.m, 5000);
-    said(&o, "0:a|0:b|1:B|1:C|"); /* stable for equal times; c waits for what source 1 has still */
+    /* The order is stable for equal times; c waits for the rest of source 1. */
+    said(&o, "0:a|0:b|1:B|1:C|");
     assert_true(merge_in_history(o.m));
     feed(&o, 1, 4, 95, "D\n", 5000);
     merge_run(o.m, 5000);
-    said(&o, "0:c|1:D|"); /* the live source is silent, but all this was before it was subscribed */
+    /* The live source is silent, but these lines are older than its subscription. */
+    said(&o, "0:c|1:D|");
     assert_false(merge_in_history(o.m));
     feed(&o, 0, 6, 101, "live\n", 5000);
     assert_int_equal(merge_run(o.m, 5050), 150);
@@ -207,7 +209,7 @@ static void test_stall(void **state) {
     merge_begin(o.m, 1, 0, 4, 100, 0);
     feed(&o, 0, 0, 1, "a\nb\n", 0);
     feed(&o, 1, 0, 3, "C\n", STALL - 1);
-    assert_true(merge_run(o.m, STALL + 100) <= 1000); /* it looks again by itself */
+    assert_true(merge_run(o.m, STALL + 100) <= 1000); /* the merge asks to be called again */
     assert_int_equal(o.stalled, 0);
     said(&o, "0:a|0:b|1:C|");
     feed(&o, 0, 4, 200, "c\n", STALL);
@@ -216,7 +218,7 @@ static void test_stall(void **state) {
     merge_run(o.m, 2 * STALL + 400);
     assert_int_equal(o.stalled, 2);
     said(&o, "0:c|");
-    feed(&o, 1, 2, 4, "D\n", 3 * STALL); /* better late than never */
+    feed(&o, 1, 2, 4, "D\n", 3 * STALL); /* a late line is still shown */
     merge_run(o.m, 4 * STALL);
     said(&o, "1:D|");
     end(&o);
@@ -232,23 +234,23 @@ static void test_live_order(void **state) {
     feed(&o, 1, 0, 10, "early\n", 1150);
     merge_run(o.m, 1199);
     said(&o, "");
-    merge_run(
-        o.m,
-        1200); /* the first has waited long enough: with it goes what is known to come before it */
+    merge_run(o.m,
+              1200); /* the first line has waited long enough, and earlier lines come with it */
     said(&o, "1:early|0:late|");
     feed(&o, 0, 5, 30, "a\n", 2000);
     feed(&o, 1, 6, 31, "b\n", 2000);
     feed(&o, 2, 0, 32, "c\n", 2000);
-    merge_run(o.m, 2000); /* all have said something: what can't be overtaken need not wait */
+    /* Every source has sent a line: a line that can't be overtaken does not wait. */
+    merge_run(o.m, 2000);
     said(&o, "0:a|");
     merge_disconnect(o.m, 0);
-    merge_run(o.m, 2001); /* nobody waits for who is gone */
+    merge_run(o.m, 2001); /* the merge does not wait for a source that is gone */
     said(&o, "1:b|");
     merge_end(o.m, 1);
     merge_run(o.m, 2002);
     said(&o, "2:c|");
     merge_begin(o.m, 0, merge_next_offset(o.m, 0), 100, 0,
-                3000); /* back: no history, it was live before */
+                3000); /* the source is back; it has no history, because it was live before */
     feed(&o, 2, 2, 40, "d\n", 3000);
     assert_int_equal(merge_run(o.m, 3000), HOLD);
     feed(&o, 0, 7, 33, "missed\n", 3100);
@@ -259,7 +261,7 @@ static void test_live_order(void **state) {
     end(&o);
 }
 
-/* A node whose clock is behind or goes back loses nothing and holds nobody up. */
+/* A node whose clock is slow or goes back loses no lines and does not delay others. */
 static void test_clocks(void **state) {
     (void)state;
     struct out o;
@@ -287,7 +289,8 @@ static void test_room(void **state) {
     o.room = 2;
     assert_int_equal(merge_run(o.m, HOLD), UINT64_MAX);
     said(&o, "0:a|0:b|");
-    assert_int_equal(merge_ack_offset(o.m, 0), 4); /* the rest is still the sender's to bound */
+    /* The rest still counts against the sender's window. */
+    assert_int_equal(merge_ack_offset(o.m, 0), 4);
     assert_false(merge_is_empty(o.m, 0));
     o.room = 2;
     merge_run(o.m, HOLD);
@@ -309,7 +312,7 @@ static void test_times(void **state) {
     merge_begin(o.m, 1, 0, 0, 0, 0);
     pd_put_u64(&t, 2);
     pd_put_u64(&t, 20);
-    pd_put_u64(&t, 5); /* inside the third line: it comes when its end does */
+    pd_put_u64(&t, 5); /* inside the third line, which is shown when its end comes */
     pd_put_u64(&t, 30);
     assert_int_equal(merge_feed(o.m, 0, 0, 10, "a\nb\nc\n", 6, t.data, 2, 0), 0);
     feed(&o, 1, 0, 15, "A\n", 0);
@@ -318,13 +321,13 @@ static void test_times(void **state) {
     said(&o, "0:a|1:A|0:b|1:B|0:c|");
     assert_int_equal(o.last_us, 30);
     assert_int_equal(merge_feed(o.m, 0, 6, 10, "a\n", 2, t.data, 2, 0),
-                     PD_EPROTO); /* not within the bytes */
+                     PD_EPROTO); /* the offset is outside the bytes */
     assert_int_equal(merge_next_offset(o.m, 0), 6);
     pd_buf_release(&t);
     end(&o);
 }
 
-/* --- many sources, everything at random, against the sorted list --- */
+/* --- many random sources, compared with a sorted list --- */
 
 enum { N_SOURCES = 9, N_LINES = 3000 };
 
@@ -367,8 +370,7 @@ static void one_random(uint64_t seed, int is_history) {
     }
     for (unsigned s = 0; s < N_SOURCES; s++)
         merge_begin(o.m, s, 0, is_history ? bytes[s].len : 0, 1u << 30, 0);
-    while (left) { /* pieces of single lines or of parts of them, each with its line's time; from
-                      any source */
+    while (left) { /* lines or parts of lines from random sources, each with its line's time */
         unsigned s = rnd(&seed, N_SOURCES), i = 0;
         if (at[s] == bytes[s].len)
             continue;
@@ -422,7 +424,7 @@ static void test_no_memory(void **state) {
     pd_fault_arm("alloc:1");
     assert_int_equal(merge_feed(o.m, 0, 0, 1, "a\n", 2, NULL, 0, 0), PD_ENOMEM);
     pd_fault_arm(NULL);
-    feed(&o, 0, 0, 1, "a\n", 0); /* asked for once more, nothing is missing */
+    feed(&o, 0, 0, 1, "a\n", 0); /* subscribed again, without a gap */
     merge_run(o.m, HOLD);
     said(&o, "0:a|");
     end(&o);

@@ -45,7 +45,7 @@ static void test_one_at_a_time(void **state) {
     put(a.aside, "mine");
     assert_int_equal(outputs_begin(&b, &err), PD_EEXIST);
     assert_non_null(strstr(err.msg, "another paddlectl is fetching the outputs of JOB1"));
-    outputs_drop(&b); /* b has created nothing to drop */
+    outputs_drop(&b); /* b has created no folder to drop */
     assert_true(is_there(a.aside, "mine"));
     outputs_drop(&a);
     assert_false(is_there(a.aside, "."));
@@ -90,7 +90,7 @@ static void test_models_that_are_not_whole(void **state) {
     char dir[5000], told[TOLD_MAX] = "";
     (void)state;
     assert_int_equal(outputs_init(&o, root, "JOB2", "here", &err), 0);
-    outputs_incomplete(&o, tell, told); /* nothing is there */
+    outputs_incomplete(&o, tell, told); /* the folder is empty */
     snprintf(dir, sizeof dir, "%s/pass-00000", o.dir);
     put_model(dir, parts, all, 3);
     snprintf(dir, sizeof dir, "%s/log", o.dir);

@@ -1,6 +1,6 @@
-/* test_launch_plan.c - who takes a package from whom: a chain, what happens to it when nodes go,
- * are slow or can't be reached, and that after any sequence of events nobody takes in a circle,
- * from a node that is gone, or from nobody. */
+/* test_launch_plan.c - the sources of a package's takers. The nodes form a chain, which changes
+ * when nodes leave, are slow or can't be reached. After any sequence of events no node takes in a
+ * circle, from a node that is gone, or from no source. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,8 @@ static void a_chain_in_the_order_of_arrival(void **state) {
     (void)state;
     struct relay_plan *p = chain(5);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(relay_plan_source(p, i), i - 1); /* the first from the launcher, -1 */
+        /* The first node takes from the launcher, -1. */
+        assert_int_equal(relay_plan_source(p, i), i - 1);
     relay_plan_free(p);
     p = relay_plan_new(4, 0);
     for (int i = 0; i < 4; i++)
@@ -44,7 +45,7 @@ static void a_chain_in_the_order_of_arrival(void **state) {
     relay_plan_free(p);
 }
 
-/* One that has all already is better than the launcher. */
+/* A node that has the whole package is a better source than the launcher. */
 static void from_who_has_it(void **state) {
     (void)state;
     struct relay_plan *p = relay_plan_new(3, 1);
@@ -54,7 +55,7 @@ static void from_who_has_it(void **state) {
     assert_int_equal(relay_plan_source(p, 0), 2);
     assert_int_equal(relay_plan_source(p, 1), 0);
     relay_plan_free(p);
-    p = relay_plan_new(3, 1); /* it comes last: the launcher is spared all the same */
+    p = relay_plan_new(3, 1); /* it joins last, and still replaces the launcher as the source */
     relay_plan_join(p, 0, 0, 1, 0);
     relay_plan_join(p, 1, 0, 1, 0);
     assert_int_equal(relay_plan_source(p, 0), PLAN_LAUNCHER);
@@ -75,7 +76,7 @@ static void a_node_that_goes_is_passed_by(void **state) {
     assert_int_equal(relay_plan_n_bypassed(p), 1);
     relay_plan_leave(p, 0, 0);
     assert_int_equal(relay_plan_source(p, 1), PLAN_LAUNCHER);
-    relay_plan_join(p, 2, 0, 1, 0); /* it is back: at the end */
+    relay_plan_join(p, 2, 0, 1, 0); /* it is back, at the end of the chain */
     assert_int_equal(relay_plan_source(p, 2), 4);
     relay_plan_free(p);
 }
@@ -90,14 +91,14 @@ static void a_slow_node_is_a_leaf(void **state) {
     relay_plan_status(p, 1, &fast, 100);
     for (uint64_t t = 100; t <= 200; t += 100) {
         relay_plan_status(p, 2, &slow, t);
-        assert_false(relay_plan_is_leaf(p, 2)); /* too early to say */
+        assert_false(relay_plan_is_leaf(p, 2)); /* too early for a verdict */
     }
     relay_plan_status(p, 1, &fast, 300);
     relay_plan_status(p, 2, &slow, 300);
     assert_true(relay_plan_is_leaf(p, 2));
     assert_int_equal(relay_plan_source(p, 3), 1);
-    assert_int_equal(relay_plan_source(p, 2), 3); /* nobody is kept waiting by it there */
-    /* one that is as slow as its source is not the cause */
+    assert_int_equal(relay_plan_source(p, 2), 3); /* there it delays no other node */
+    /* a node that is as slow as its source is not the cause */
     relay_plan_status(p, 3, &slow, 5000);
     assert_false(relay_plan_is_leaf(p, 3));
     relay_plan_free(p);
@@ -109,8 +110,8 @@ static void says(struct relay_plan *p, int node, uint64_t have, uint64_t rate, u
     relay_plan_status(p, node, &r, now_ms);
 }
 
-/* The first of the chain has no node before it that it could be compared with: another one shows
- * what the launcher's link gives. */
+/* The first node of the chain has no node before it for comparison. Another node shows the speed of
+ * the launcher's link. */
 static void a_slow_node_at_the_start_of_the_chain_is_a_leaf(void **state) {
     (void)state;
     struct relay_plan *p = chain(4);
@@ -129,7 +130,8 @@ static void a_slow_node_at_the_start_of_the_chain_is_a_leaf(void **state) {
     relay_plan_free(p);
 }
 
-/* The launcher's link is what is slow: both get half of it, and all is as it was. */
+/* The launcher's link itself is slow: both nodes get half of its rate, and the chain stays as
+ * before. */
 static void a_slow_link_of_the_launcher_is_nobodys_fault(void **state) {
     (void)state;
     struct relay_plan *p = chain(3);
@@ -143,7 +145,7 @@ static void a_slow_link_of_the_launcher_is_nobodys_fault(void **state) {
     assert_int_equal(relay_plan_source(p, 1), 0);
     assert_false(relay_plan_is_leaf(p, 0));
     for (uint64_t t = 3500; t < 60000;
-         t += 500) /* it is tried with each other node once, and then no more */
+         t += 500) /* each other node is tried once, and then no more */
         for (int i = 0; i < 3; i++)
             says(p, i, 2500000 + 100 * t, 100000, t);
     assert_int_equal(relay_plan_source(p, 0), PLAN_LAUNCHER);
@@ -153,7 +155,7 @@ static void a_slow_link_of_the_launcher_is_nobodys_fault(void **state) {
     relay_plan_free(p);
 }
 
-/* Nothing is sent before all hosts are there: the first report's rate is that of a wait. */
+/* No byte is sent before all hosts are ready: the rate of the first report includes a wait. */
 static void a_wait_before_the_first_byte_is_no_slow_link(void **state) {
     (void)state;
     struct relay_plan *p = chain(3);
@@ -166,7 +168,7 @@ static void a_wait_before_the_first_byte_is_no_slow_link(void **state) {
     relay_plan_free(p);
 }
 
-/* What is over in a moment is not disturbed. */
+/* A package that is almost complete is not disturbed. */
 static void no_trial_near_the_end(void **state) {
     (void)state;
     struct relay_plan *p = chain(3);
@@ -184,9 +186,9 @@ static void who_cannot_reach_takes_from_the_launcher(void **state) {
     assert_int_not_equal(relay_plan_source(p, 5), 4);
     relay_plan_unreached(p, 5, relay_plan_source(p, 5), 0);
     assert_int_equal(relay_plan_source(p, 5), PLAN_LAUNCHER);
-    relay_plan_unreached(p, 4, 2, 0); /* not its source any more: ignored */
+    relay_plan_unreached(p, 4, 2, 0); /* no longer its source: ignored */
     assert_int_equal(relay_plan_source(p, 4), 3);
-    relay_plan_unreached(p, 4, 3, 0); /* a third failure, and nobody was ever reached */
+    relay_plan_unreached(p, 4, 3, 0); /* a third failure, and no source was ever reached */
     assert_int_equal(relay_plan_source(p, 4), PLAN_LAUNCHER);
     relay_plan_free(p);
 }
@@ -228,21 +230,22 @@ static void any_sequence(void **state) {
                     assert_true(next < 0 || there[next]);
                     at = next;
                 }
-                assert_true(steps <= N); /* else a circle */
+                assert_true(steps <= N); /* otherwise there is a circle */
             }
         }
         relay_plan_free(p);
     }
 }
 
-/* Ctrl-C: thousands of links end, one after the other, and each one's successor is given another
- * source. This takes seconds when finding a source is linear in the nodes, hours when it is not. */
+/* Ctrl-C: thousands of links end one after the other, and each successor gets another source.
+ * Finding a source must be at most linear in the number of nodes; otherwise this test takes hours.
+ */
 static void thousands_go_in_any_order(void **state) {
     (void)state;
     enum { N = 5000 };
     struct relay_plan *p = relay_plan_new(N, 1);
     for (int i = 0; i < N; i++)
-        relay_plan_join(p, (int)((long)i * 1789 % N), 0, 1, 0); /* prime to N: each once */
+        relay_plan_join(p, (int)((long)i * 1789 % N), 0, 1, 0); /* prime to N: each node once */
     assert_int_equal(n_told(p), N);
     for (int i = 0; i < N - 1; i++)
         relay_plan_leave(p, (int)((long)i * 3 % N), 0); /* not in the order of the chain */

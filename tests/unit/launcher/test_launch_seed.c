@@ -1,6 +1,6 @@
-/* test_launch_seed.c - seeds (src/seed) as child processes under the launcher's seeding: every node
- * has the packed agent in the end, whoever lies, dies or can't be reached; and what a stranger or a
- * broken launcher can do to a seed. */
+/* test_launch_seed.c - seeds (src/seed) as child processes under the launcher's seeding. Every node
+ * finally has the packed agent, even if others lie, die or can't be reached. Also tests a seed
+ * against strangers and a broken launcher. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +59,7 @@ static void on_limit(uv_timer_t *t) {
     fail_msg("not over in %d s", LIMIT_MS / 1000);
 }
 
-/* For other architectures none is built (Makefile: HAS_SEED). */
+/* There is no seed for other architectures (Makefile: HAS_SEED). */
 #if defined __x86_64__ || defined __aarch64__
 enum { HAS_SEED = 1 };
 #else
@@ -73,7 +73,7 @@ static int setup(void **state) {
     signal(SIGPIPE, SIG_IGN);
     snprintf(f->dir, sizeof f->dir, "/tmp/pd-seed-XXXXXX");
     assert_non_null(mkdtemp(f->dir));
-    /* The test lies in build/FLAVOR/tests/unit/launcher, the seed in build/FLAVOR. */
+    /* The test program is in build/FLAVOR/tests/unit/launcher, the seed in build/FLAVOR. */
     char self[3000];
     assert_int_equal(pd_self_dir(self, sizeof self), 0);
     pd_fmt(f->seed, sizeof f->seed, "%s/../../../paddle_seed", self);
@@ -87,7 +87,7 @@ static int setup(void **state) {
         crypto_generichash(f->img.chunk_ids + i * SEED_HASH, SEED_HASH,
                            f->img.gzip + i * SEED_CHUNK,
                            i + 1 < N_CHUNKS ? SEED_CHUNK : PAYLOAD - i * SEED_CHUNK, NULL, 0);
-    f->img.seed = f->img.gzip; /* only that there is one */
+    f->img.seed = f->img.gzip; /* any image will do */
     assert_int_equal(uv_loop_init(&f->loop), 0);
     uv_timer_init(&f->loop, &f->limit);
     uv_timer_start(&f->limit, on_limit, LIMIT_MS, 0);
@@ -165,7 +165,7 @@ static void on_close(const struct pd_err *why, void *arg) {
 static const struct transport_events events = {
     .on_open = on_open, .on_bytes = on_bytes, .on_drain = on_drain, .on_close = on_close};
 
-/* argv NULL: a seed. */
+/* Starts a node; argv NULL: a seed. */
 static void start_node(struct fixture *f, struct node *x, int id, char *const *argv) {
     struct pd_err err = {0};
     memset(x, 0, sizeof *x);
@@ -215,7 +215,7 @@ static void from_node_to_node(void **state) {
     assert_true(seeding_sent(f->s) >= PAYLOAD);
     assert_true(seeding_sent(f->s) <
                 (NODES - 1) *
-                    (uint64_t)PAYLOAD); /* once, unless this machine stood still for seconds */
+                    (uint64_t)PAYLOAD); /* once, unless this machine stalled for seconds */
 }
 
 static void one_that_is_killed_is_passed_by(void **state) {
@@ -230,8 +230,8 @@ static void one_that_is_killed_is_passed_by(void **state) {
             assert_has_it(&v[i]);
 }
 
-/* No memory to tell a node of its next source: the node is given up from within. The sanitizer
- * watches. */
+/* Out of memory when a node needs its next source: seeding gives the node up in a nested call. The
+ * sanitizer checks this. */
 static void one_that_cannot_be_told_is_given_up(void **state) {
     struct fixture *f = *state;
     struct node v[2];
@@ -252,17 +252,17 @@ static void one_that_cannot_be_told_is_given_up(void **state) {
     run_until_over(f, v, 0, 2);
 }
 
-/* A neighbour of the test's own, a process: what it answers after the proof; then it does not
- * listen any more. */
+/* A false neighbour in a process of its own. It answers with these bytes after the proof, and then
+ * stops listening. */
 struct liar {
     int fd, port;
     const uint8_t *says;
     size_t n;
-    int cuts; /* it closes then, else it waits for the taker to leave */
+    int cuts; /* 1: it then closes; 0: it waits until the taker leaves */
     pid_t pid;
 };
 
-/* Its exit status: the first chunk that was asked for, or NOT_MET. */
+/* The exit status is the first requested chunk, or NOT_MET. */
 enum { NOT_MET = 100 };
 
 static int lie(const struct liar *l) {
@@ -294,8 +294,8 @@ static void bind_as(struct liar *l, const uint8_t *says, size_t n, int cuts) {
     l->port = ntohs(a.sin_port);
 }
 
-/* Node 0 is none: it says that it listens there. Node 1 is told to take from it, and takes from the
- * launcher in the end. */
+/* Node 0 is no seed, but claims to listen on this port. Node 1 must take from it, and finally takes
+ * from the launcher. */
 static struct node beside(struct fixture *f, int port) {
     struct node v[2];
     char script[200];
@@ -314,7 +314,7 @@ static struct node beside(struct fixture *f, int port) {
 
 static void one_that_cannot_be_reached_is_passed_by(void **state) {
     struct liar l;
-    bind_as(&l, NULL, 0, 0); /* bound, and nobody listens: refused */
+    bind_as(&l, NULL, 0, 0); /* bound without a listener: connections are refused */
     struct node x = beside(*state, l.port);
     close(l.fd);
     assert_true(x.lost >= 1);
@@ -342,7 +342,7 @@ static void what_was_not_announced_is_refused(void **state) {
     uint8_t *wrong = malloc(PAYLOAD);
     assert_non_null(wrong);
     memcpy(wrong, f->img.gzip, PAYLOAD);
-    wrong[SEED_CHUNK + 7] ^= 1; /* a bit of the second chunk */
+    wrong[SEED_CHUNK + 7] ^= 1; /* one bit of the second chunk */
     bind_as(&l, wrong, PAYLOAD, 0);
     meet(f, &l, &x);
     free(wrong);
@@ -354,7 +354,8 @@ static void a_cut_in_the_middle(void **state) {
     struct node x;
     bind_as(&l, f->img.gzip, 2 * SEED_CHUNK + 100, 1);
     meet(f, &l, &x);
-    /* node 0 got all from here; what node 1 had it kept: two chunks did not come again */
+    /* The launcher sent everything to node 0. Node 1 kept its two chunks, which were not sent
+     * again. */
     assert_true(seeding_sent(f->s) < 2 * PAYLOAD - SEED_CHUNK);
 }
 
@@ -416,7 +417,7 @@ static void init_alone(struct fixture *f, const struct alone *a) {
     tell(a, SEED_OP_INIT, PAYLOAD, SEED_CHUNK, f->img.chunk_ids, N_CHUNKS * SEED_HASH);
 }
 
-/* Bytes that come for this proof, until the seed closes or `enough` of them are here. */
+/* Sends a proof. Returns the number of bytes that come until the seed closes, at most `enough`. */
 static size_t ask(const struct alone *a, int right, uint32_t first, uint8_t *to, size_t enough) {
     struct sockaddr_in addr = {.sin_family = AF_INET,
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
@@ -453,10 +454,11 @@ static void who_proves_nothing_gets_nothing(void **state) {
     assert_int_equal(ask(&a, 0, 0, got, PAYLOAD), 0);
     assert_int_equal(ask(&a, 1, N_CHUNKS, got, PAYLOAD), 0);
     assert_int_equal(ask(&a, 1, 0xffffffff, got, PAYLOAD), 0);
-    assert_int_equal(ask(&a, 1, 0, got, SEED_CHUNK),
-                     SEED_CHUNK); /* what it has, and what it has not yet only when it is here */
+    /* It sends the chunks that it has, and a later chunk only when it has it. */
+    assert_int_equal(ask(&a, 1, 0, got, SEED_CHUNK), SEED_CHUNK);
     assert_memory_equal(got, f->img.gzip, SEED_CHUNK);
-    assert_int_equal(end_alone(&a), SEED_EXIT_LOST); /* the end of its stdin: paddlectl is gone */
+    /* End of stdin means that paddlectl is gone. */
+    assert_int_equal(end_alone(&a), SEED_EXIT_LOST);
     free(got);
 }
 
@@ -490,7 +492,7 @@ static void records_that_are_none_end_it(void **state) {
             init_alone(f, &a);
         tell(&a, rows[i].op, rows[i].a, rows[i].b, NULL, 0);
         char c;
-        while (read(a.out, &c, 1) > 0) /* it ends by itself */
+        while (read(a.out, &c, 1) > 0) /* the seed ends by itself */
             ;
         int status = end_alone(&a);
         if (status != SEED_EXIT_LOST)

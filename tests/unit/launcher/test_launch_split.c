@@ -1,6 +1,6 @@
-/* test_launch_split.c - data files apart: a pattern matches names of a list as glob matches files
- * on disk; which files are sent apart, to which trainer; the parts of a package, their manifests,
- * and a file that only the package has. */
+/* test_launch_split.c - separately sent data files. A pattern matches names of a list like glob
+ * matches files on disk. Also tests which files are sent separately and to which trainer, the parts
+ * of a package and their manifests, and a file that only the package has. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,7 @@ static void draw_text(char *out, const char *const *words, unsigned n_words, uns
         append(out, TEXT_MAX, words[draw(n_words)]);
 }
 
-/* Any pattern over any names: what glob finds on disk is what the list gives. */
+/* Every pattern over all names: the list gives the same files as glob on disk. */
 static void patterns_match_as_on_disk(void **state) {
     (void)state;
     static const char *const names[] = {"a", "b", ".", "-", "x/", "y/", "é", "\n"};
@@ -178,8 +178,8 @@ static void files_go_to_the_trainers_of_their_streams(void **state) {
         assert_int_equal(p.s.apart.n, 10 + 3); /* not p03, not train.ini */
         assert_int_equal(p.s.n_streams, 5);
         assert_int_equal(p.s.list.len, 11 * 6 + strlen("t/one.t/three.t/two.train.ini."));
-        for (size_t i = 0; i < p.s.train.n;
-             i++) { /* whoever owns stream i mod 5 of the five over three trainers: 0 | 1 2 | 3 4 */
+        for (size_t i = 0; i < p.s.train.n; i++) { /* the owner of stream i mod 5; three trainers
+                                                      own the five streams: 0 | 1 2 | 3 4 */
             static const int owner[] = {0, 1, 1, 2, 2};
             int r[2];
             split_readers(&p.s, p.s.train.path[i], 3, r);
@@ -197,15 +197,15 @@ static void files_go_to_the_trainers_of_their_streams(void **state) {
             assert_int_equal(manifest_read_root(&node, root.raw, root.n, &err), 0);
             assert_int_equal(node.n_entries, root.entries);
             n_files += root.entries -
-                       (rank == 2 ? 1 : 2); /* without the folders d and t: of t it has none */
-            assert_true(scan_find(p.scan, &node.child[0].id) >= 0); /* it can be sent */
+                       (rank == 2 ? 1 : 2); /* without the folders d and t: it has no file of t */
+            assert_true(scan_find(p.scan, &node.child[0].id) >= 0); /* the object can be sent */
         }
         assert_int_equal(n_files, 13);
         close_pair(&p);
     }
 }
 
-/* What a node would list is not what the package's entries say. */
+/* Cases in which a node would list other files than the package's entries. */
 static void nothing_is_split_where_it_can_not_be_known(void **state) {
     (void)state;
     static const char *const inis[] = {"[data]\ntrain = d/* /elsewhere/x\n",
@@ -226,7 +226,7 @@ static void nothing_is_split_where_it_can_not_be_known(void **state) {
         close_pair(&p);
     }
     assert_int_equal(unlink("d/link"), 0);
-    put("train.ini", "[data]\ntrain = d/*\n"); /* the other link is none of the data */
+    put("train.ini", "[data]\ntrain = d/*\n"); /* the other link is not part of the data */
     open_pair(&p, ".");
     assert_int_equal(p.s.apart.n, 1);
     close_pair(&p);

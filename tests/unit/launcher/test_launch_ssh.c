@@ -1,4 +1,4 @@
-/* test_launch_ssh.c - commands over ssh, and the way to an agent, against real sshd's
+/* test_launch_ssh.c - commands over ssh, and the bootstrap of an agent, with real sshds
  * (tests/support/sshd-fixture). */
 #include "tests/support/c/skip.h"
 #include "tests/support/c/ssh_run.h"
@@ -48,8 +48,8 @@ static void test_commands(void **state) {
     }
 }
 
-/* What `paddlectl exec` needs: the outputs apart, the end of stdin, the exit; on a host and here
- * alike. */
+/* The functions that `paddlectl exec` needs: separate outputs, the end of stdin, the exit status.
+ * Run on a host and on this machine. */
 static void test_plain_commands(void **state) {
     (void)state;
     static const struct {
@@ -140,10 +140,10 @@ static void test_close_early(void **state) {
     assert_int_equal(b.got, 2);
 }
 
-/* libssh takes in what has arrived whenever it is called. Bytes of stdout that came while stderr
- * was looked at, the last thing before the loop waits, were seen only when the silent connection
- * was asked whether it lives, ten seconds later: a dispatch in twenty. Here that look waits until
- * there are such bytes; the question must not be needed to see them. */
+/* Regression test. Every libssh call reads the bytes that have arrived. The last call before the
+ * loop waits looks at stderr. Bytes of stdout that came during that call were noticed only ten
+ * seconds later, by the keepalive request; this happened in one of twenty dispatches. Here that
+ * call waits until such bytes have come. They must be noticed without the keepalive request. */
 static struct { int armed, taken, seen, asked; } last_look;
 
 int ssh_channel_poll(ssh_channel ch, int is_stderr) {
@@ -171,7 +171,7 @@ int ssh_send_keepalive(ssh_session ssh) {
 static void on_last_look_bytes(const uint8_t *p, size_t n, void *arg) {
     struct run *r = arg;
     if (!last_look.armed &&
-        memchr(p, 'a', n)) { /* the command has begun; now it is asked for an answer */
+        memchr(p, 'a', n)) { /* the command runs; now it is asked for an answer */
         last_look.armed = 1;
         assert_int_equal(transport_write(r->t, "go\n", 3), 0);
     }
@@ -203,12 +203,12 @@ static void test_bytes_during_the_last_look(void **state) {
     uv_run(&loop, UV_RUN_DEFAULT);
     ssh_pool_free(pool);
     assert_int_equal(uv_loop_close(&loop), 0);
-    assert_true(last_look.taken); /* else nothing was tried */
+    assert_true(last_look.taken); /* otherwise the case did not occur */
     assert_true(last_look.seen);
     assert_int_equal(last_look.asked, 0);
 }
 
-/* A listener that never says anything: the deadline names the step. */
+/* A listener that never sends a byte: the deadline's message names the step. */
 static void test_silent_server(void **state) {
     (void)state;
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -226,8 +226,8 @@ static void test_silent_server(void **state) {
     close(fd);
 }
 
-/* More sessions than an sshd takes at a time (MaxStartups 10:30:100): turns and retries see to it.
- */
+/* More sessions than an sshd accepts at a time (MaxStartups 10:30:100): all get in by turns and
+ * retries. */
 static void test_many(void **state) {
     (void)state;
     need_sshd();
@@ -264,7 +264,7 @@ static void test_agent(void **state) {
     struct ssh_opts o = options();
     struct run r = {0};
     o.identity_file = NULL;
-    setenv("HOME", dir, 1); /* no usual key files there */
+    setenv("HOME", dir, 1); /* the folder has no default key files */
     snprintf(sock, sizeof sock, "%s/ssh-agent", dir);
     snprintf(cmd, sizeof cmd, "ssh-agent -a %s > %s.env && . %s.env >/dev/null && ssh-add -q %s",
              sock, sock, sock, key_file);
@@ -275,7 +275,7 @@ static void test_agent(void **state) {
     snprintf(cmd, sizeof cmd, ". %s.env >/dev/null && kill $SSH_AGENT_PID", sock);
     assert_int_equal(system(cmd), 0);
     assert_string_equal(r.text, "by agent\n");
-    /* One that accepts and never answers: the deadline holds all the same. */
+    /* An agent that accepts and never answers: the deadline must still hold. */
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     snprintf(a.sun_path, sizeof a.sun_path, "%s/mute", dir);
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -294,8 +294,8 @@ static void test_agent(void **state) {
 
 /* --- links: bootstrap, frames, requests --- */
 
-/* An agent in two lines: it says hello (a frame in a file), then answers every request with the
- * request itself. */
+/* A fake agent of two lines. It sends AG_HELLO (a frame in a file), then answers every request with
+ * the request itself. */
 static void fake_agent(struct agent_image *img, const char *extra) {
     static char text[1000];
     uint8_t frame[1024] = {0};
@@ -456,7 +456,8 @@ static void test_link_failures(void **state) {
     write_profile("");
 }
 
-/* The marker is found wherever reads are cut, and never in what came before it. */
+/* The marker is found for every division of the bytes into reads, and never in the bytes before it.
+ */
 static void test_boot_cuts(void **state) {
     (void)state;
     struct agent_image img = {.size = 5};
@@ -496,7 +497,7 @@ int main(void) {
         cmocka_unit_test(test_links),
         cmocka_unit_test(test_link_failures),
         cmocka_unit_test(test_boot_cuts),
-        cmocka_unit_test(test_agent), /* last: it moves HOME */
+        cmocka_unit_test(test_agent), /* last, because it changes HOME */
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

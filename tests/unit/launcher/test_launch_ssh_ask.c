@@ -1,6 +1,6 @@
-/* test_launch_ssh_ask.c - what a person is asked for: passwords, passphrases, questions. The person
- * is this test, at the other end of a pseudo-terminal; the process that logs in is a child whose
- * controlling terminal it is. */
+/* test_launch_ssh_ask.c - prompts to a person: passwords, passphrases, questions. The test plays
+ * the person at one end of a pseudo-terminal. The process that logs in is a child, whose
+ * controlling terminal is the other end. */
 #include "tests/support/c/ssh_run.h"
 #include "tests/support/c/ssh_server.h"
 
@@ -12,17 +12,17 @@
 
 enum { N_MAX = 6, SAY_MAX = 8 };
 
-/* What the child does. */
+/* The child's task. */
 struct job {
-    int port, n; /* n sessions to 127.0.0.1.., */
+    int port, n; /* n sessions to 127.0.0.1, ... */
     const char *key, *config, *jump;
     int accept_new, handles_signals;
 };
 
 struct line {
-    const char *expect, *say; /* say NULL: nothing, the next is expected as well */
+    const char *expect, *say; /* say NULL: no answer, wait for the next prompt */
     int echo;
-    int after_ms; /* 0: 100; the loop goes on meanwhile */
+    int after_ms; /* the delay; 0: 100 ms. The loop continues meanwhile */
 };
 
 static int result_fd;
@@ -38,8 +38,8 @@ static void on_int(uv_signal_t *h, int signum) {
 
 static void on_tick(uv_timer_t *t) { ++*(int *)t->data; }
 
-/* In the child: results on stdout, after everything; "in", or the reason, a line each; last the
- * loop's ticks. */
+/* Runs in the child. At the end it prints a line per session, "in" or the reason of a failure, and
+ * then the loop's ticks. */
 static void work(const struct job *job) {
     static struct run runs[N_MAX];
     uv_loop_t loop;
@@ -72,7 +72,7 @@ static void work(const struct job *job) {
     if (ssh_pool_new(&pool, &loop, &o, &err))
         dprintf(result_fd, "pool: %s\n", err.msg);
     for (int i = 0; i < job->n && !err.code; i++) {
-        /* The fixture's sshd's have an address each, the server of this test has them all. */
+        /* Each sshd of the fixture has one address; the server of this test has all of them. */
         snprintf(addr[i], sizeof addr[i], "127.0.0.%d", job->accept_new ? i + 1 : 1);
         struct host h = {.addr = addr[i], .port = job->port, .user = fixture.v[0].user};
         if (ssh_pool_open(&runs[i].t, pool, &h, "echo hi", &events, &runs[i], &err))
@@ -216,9 +216,9 @@ static const struct row {
     int n;
     struct line lines[SAY_MAX];
     int in, prompts;
-    const char *say; /* in the result */
-    int locked, key; /* the locked key; the fixture's */
-    int signal;      /* the child ends by it */
+    const char *say; /* expected in the result */
+    int locked, key; /* use the locked key; use the fixture's key */
+    int signal;      /* the signal that ends the child; 0: none */
     int handles_signals;
 } rows[] = {
     {.name = "a password, once for all hosts",
@@ -349,7 +349,7 @@ static void test_asking(void **state) {
         const char *s = strstr(t.result, "ticks ");
         if (s)
             sscanf(s, "ticks %d", &ticks);
-        if (r->lines[0].say && !r->signal && ticks < 3) /* 100 ms at least at a prompt */
+        if (r->lines[0].say && !r->signal && ticks < 3) /* a prompt takes at least 100 ms */
             fail_msg("%s: the loop stood still: %d ticks", r->name, ticks);
     }
 }
@@ -366,7 +366,7 @@ static void test_nobody_to_ask(void **state) {
     job.config = batch_config;
     converse(&t, &job, NULL, 1);
     assert_int_equal(count(t.result, "no password was asked for: BatchMode is on"), 2);
-    /* A program that asks in its place. */
+    /* A program asks instead of the terminal. */
     job.config = NULL;
     setenv("SSH_ASKPASS", askpass, 1);
     converse(&t, &job, NULL, 0);
@@ -378,7 +378,8 @@ static void test_nobody_to_ask(void **state) {
     unsetenv("SSH_ASKPASS");
 }
 
-/* A jump host's password is not given to the hosts behind it, nor theirs to it. */
+/* A jump host's password is not sent to the hosts behind it, and their passwords are not sent to
+ * the jump host. */
 static void test_password_of_a_jump_host(void **state) {
     (void)state;
     need_sshd();
@@ -392,7 +393,7 @@ static void test_password_of_a_jump_host(void **state) {
                            SAY("That was wrong. Password for someone@127.0.0.1: ", "sesame\n"),
                            {.expect = NULL}};
     converse(&t, &job, lines, 1);
-    /* (that server forwards nothing) */
+    /* that server does not forward connections */
     if (count(t.result, "cannot connect to 127.0.0.") != 2)
         fail_msg("'%s'", t.result);
 }

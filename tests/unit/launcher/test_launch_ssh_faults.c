@@ -1,5 +1,6 @@
-/* test_launch_ssh_faults.c - servers that drop, reset, fall silent or have too much to do: every
- * session ends, in time and with the step named, and the others do not notice. */
+/* test_launch_ssh_faults.c - servers that drop or reset connections, fall silent, or are
+ * overloaded. Every session ends in time, the message names the step, and other sessions are not
+ * affected. */
 #include "tests/support/c/ssh_run.h"
 #include "tests/support/c/cut_proxy.h"
 #include "tests/support/c/skip.h"
@@ -27,7 +28,7 @@ static const struct {
     {"ends in the key exchange",
      {CUT_END, 700},
      "ssh: Socket error: ",
-     PD_EHOST}, /* (a reset when we were writing) */
+     PD_EHOST}, /* or a reset, if we were writing */
     {"always ends before its greeting",
      {CUT_END, 0},
      "ssh: the server closed the connection before its greeting",
@@ -63,7 +64,7 @@ static struct ssh_opts accepting(void) {
     return o;
 }
 
-/* Each bad one together with good ones, which are not held up by it. */
+/* Each bad server runs together with good ones, which must not be delayed. */
 static void test_named_steps(void **state) {
     (void)state;
     need_sshd();
@@ -83,12 +84,13 @@ static void test_named_steps(void **state) {
     for (int i = 0; i < 5; i++)
         if (runs[i].why.code != fixed_rows[i].code || !strstr(runs[i].why.msg, fixed_rows[i].say))
             fail_msg("%s: %d '%s'", fixed_rows[i].name, runs[i].why.code, runs[i].why.msg);
-    for (int i = 5; i < N; i++) /* (a machine under load may need more than 2 s) */
+    for (int i = 5; i < N; i++) /* a busy machine may need more than 2 s */
         if (strcmp(runs[i].text, "hi\n") && runs[i].why.code != PD_ETIMEOUT)
             fail_msg("a good host: %d '%s'", runs[i].why.code, runs[i].why.msg);
 }
 
-/* 60 at an sshd that begins to drop at three: turns, fewer at a time, and patience see to it. */
+/* 60 sessions at an sshd that begins to drop at three: all get in by turns, fewer at a time, and
+ * retries. */
 static void test_max_startups(void **state) {
     (void)state;
     need_sshd();
@@ -103,8 +105,8 @@ static void test_max_startups(void **state) {
             fail_msg("session %d: '%s' %s", i, runs[i].text, runs[i].why.msg);
 }
 
-/* Two hundred connections that are cut at random steps, on eight addresses, each closed by us
- * within five seconds. */
+/* Two hundred connections to eight addresses are cut at random steps. We close each within five
+ * seconds. */
 static void test_hammer(void **state) {
     (void)state;
     need_sshd();
@@ -131,7 +133,7 @@ static void test_hammer(void **state) {
     assert_true(named > 20);
 }
 
-/* All addresses of a name are tried: the fixture's sshd listens on the IPv4 one only. */
+/* All addresses of a name are tried. The fixture's sshd listens on the IPv4 address only. */
 static void test_several_addresses(void **state) {
     (void)state;
     need_sshd();

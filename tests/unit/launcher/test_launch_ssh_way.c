@@ -1,5 +1,5 @@
-/* test_launch_ssh_way.c - the way to a host: ~/.ssh/config as ssh reads it, jump hosts, commands
- * that connect. */
+/* test_launch_ssh_way.c - ways to reach a host: ~/.ssh/config as ssh reads it, jump hosts, proxy
+ * commands. */
 #include "tests/support/c/ssh_run.h"
 
 #include <sys/wait.h>
@@ -12,7 +12,7 @@ static void write_text(const char *path, const char *text, mode_t mode) {
     assert_int_equal(pd_write_file_atomic(path, text, strlen(text), mode, NULL), 0);
 }
 
-/* @0@ @1@ @2@: port of that sshd; @D@: the folder; @U@: the user. */
+/* @0@ @1@ @2@: the port of that sshd; @D@: the folder; @U@: the user. */
 static void write_config(const char *text) {
     static char out[20000];
     size_t n = 0;
@@ -33,8 +33,8 @@ static void write_config(const char *text) {
     write_text(config_file, out, 0600);
 }
 
-/* An `ssh` in front of the real one that counts how often it is asked; without the real one, or
- * with none at all. */
+/* Puts a script `ssh` in front of the real ssh, which counts the queries; or sets a PATH without
+ * ssh. */
 static void set_path(const char *how) {
     char path[300], script[600];
     static char *old;
@@ -88,7 +88,7 @@ static int setup_way(void **state) {
 #define KEY "IdentityFile @D@/fx/client_key\nUserKnownHostsFile @D@/fx/known_hosts\nUser @U@\n"
 
 static const struct {
-    const char *name, *config, *alias, *say; /* say: NULL: it works */
+    const char *name, *config, *alias, *say; /* say: the message; NULL: the session works */
 } config_rows[] = {
     {"names, ports, keys", "Host n?\nHostName 127.0.0.1\nPort @0@\n" KEY, "n1", NULL},
     {"the first value counts", "Host n1\nPort @0@\nHost *\nPort 1\nHostName 127.0.0.1\n" KEY, "n1",
@@ -208,7 +208,7 @@ static void test_config_by_ssh(void **state) {
     set_path("all");
 }
 
-/* Without an ssh program the file does not count, and one warning says so. Sessions work. */
+/* Without an ssh program the file is not read, one warning reports that, and sessions work. */
 static void test_config_without_ssh(void **state) {
     (void)state;
     need_sshd();
@@ -240,7 +240,7 @@ static void test_config_without_ssh(void **state) {
         assert_string_equal(runs[i].text, "hi\n");
 }
 
-/* A setting that is not followed is told with its line, if it applies to a host that is used. */
+/* A setting that is not followed causes a warning with its line, if it applies to a used host. */
 static void test_not_followed(void **state) {
     (void)state;
     need_sshd();
@@ -285,7 +285,7 @@ static void test_queries(void **state) {
     static const struct {
         const char *name, *config;
         int calls;
-        const char *refused; /* the host that cannot be reached */
+        const char *refused; /* the host that can't be reached */
     } rows[] = {
         {"nothing that concerns us", "# a comment\nHost *\nSendEnv LANG\nForwardAgent yes\n", 0,
          NULL},
@@ -340,7 +340,8 @@ static void test_queries(void **state) {
     set_path("all");
 }
 
-/* An ssh that does not answer, one that complains, one that is closed while it is asked. */
+/* An ssh that does not answer, an ssh that reports an error, and a session that is closed during
+ * the query. */
 static void test_ssh_that_does_not_answer(void **state) {
     (void)state;
     need_sshd();
@@ -436,8 +437,8 @@ static void test_jumps(void **state) {
     }
 }
 
-/* 30 hosts behind one jump host whose MaxSessions is 1: one login there, and each is what it should
- * be. */
+/* 30 hosts behind one jump host whose MaxSessions is 1: one login there, and every session reaches
+ * its own host. */
 static void test_jump_is_shared(void **state) {
     (void)state;
     need_sshd();
@@ -465,7 +466,8 @@ static void on_kill(uv_timer_t *t) {
     uv_close((uv_handle_t *)t, NULL);
 }
 
-/* The jump host's connection breaks: every host behind it says so. A later one connects anew. */
+/* The jump host's connection breaks: every session behind it reports that. A later session connects
+ * again. */
 static void test_jump_is_lost(void **state) {
     (void)state;
     need_sshd();
@@ -507,7 +509,8 @@ static void test_jump_is_lost(void **state) {
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-/* Closed at any moment, behind two jump hosts: nothing hangs, nothing is left. */
+/* Sessions behind two jump hosts are closed at random times. No session hangs, and no process is
+ * left. */
 static void test_jump_closed_at_any_time(void **state) {
     (void)state;
     need_sshd();
@@ -531,8 +534,8 @@ static void test_jump_closed_at_any_time(void **state) {
     }
 }
 
-/* Every allocation fails in turn, on the way by ~/.ssh/config and a jump host: an error, or it
- * works; nothing hangs or leaks. */
+/* Every allocation fails in turn, with ~/.ssh/config and a jump host. Each session fails or works;
+ * none hangs or leaks. */
 static void test_out_of_memory(void **state) {
     (void)state;
     need_sshd();
@@ -547,7 +550,7 @@ static void test_out_of_memory(void **state) {
     unsigned odd = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)randombytes_uniform(2);
     print_message("TEST_SEED=%u\n", odd);
     for (unsigned n = 1 + odd % 2; worked < 8 && n < 1000;
-         n += 2) { /* every other one; some that fail are not needed */
+         n += 2) { /* every second allocation; some failures have no effect */
         struct run r = {0};
         char spec[40];
         uv_loop_t loop;

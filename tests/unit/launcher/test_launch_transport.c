@@ -27,7 +27,8 @@ static void pop(struct transport *t, size_t from, size_t n) {
     transport_pop(t, n);
 }
 
-/* A worker of 600 KB went to each of thousands of hosts: what it lay in is not kept for each. */
+/* A worker of 600 KB is sent to each of thousands of hosts. Its buffer must not be kept for each
+ * host. */
 static void a_long_queue_gives_its_memory_back(void **state) {
     struct transport t;
     (void)state;
@@ -39,7 +40,7 @@ static void a_long_queue_gives_its_memory_back(void **state) {
         pop(&t, 200000, 401000);
         assert_int_equal(transport_queued(&t), 0);
         assert_true(t.queue.cap <= TRANSPORT_KEEP);
-        push(&t, 7, 100); /* short ones keep it */
+        push(&t, 7, 100); /* short queues keep their buffer */
         pop(&t, 7, 100);
         assert_int_equal(transport_queued(&t), 0);
     }

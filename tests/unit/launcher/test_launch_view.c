@@ -1,4 +1,5 @@
-/* test_launch_view.c - the output's thread, how log lines look; and the merging of outputs. */
+/* test_launch_view.c - the thread that writes the output, the format of log lines, and the merging
+ * of outputs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,8 +25,8 @@ static void check_lines(int fd, const char *want) {
     assert_string_equal(got, want);
 }
 
-/* Lines through the writer's thread into a pipe; and an output that nobody reads does not hold
- * anybody up. */
+/* Lines go through the writer's thread into a pipe. A full pipe without a reader must not block the
+ * caller. */
 static void test_output(void **state) {
     (void)state;
     int fd[2];
@@ -42,7 +43,7 @@ static void test_output(void **state) {
     memset(big, 'x', sizeof big);
     view_put(v, big, sizeof big);
     assert_true(view_backlog(v) >= sizeof big);
-    view_free(v, 50); /* comes back; the thread goes on until the bytes are read */
+    view_free(v, 50); /* returns; the thread continues until the bytes are read */
     for (size_t n = 0, k; n < sizeof big; n += k) {
         static char sink[65536];
         k = (size_t)read(fd[0], sink, sizeof sink);
@@ -52,7 +53,7 @@ static void test_output(void **state) {
     close(fd[1]);
 }
 
-/* A reader that is gone: no room is waited for. */
+/* The reader is gone: the writer does not wait for room. */
 static void on_room(void *arg) { ++*(int *)arg; }
 static void test_broken_output(void **state) {
     (void)state;
@@ -73,7 +74,7 @@ static void test_broken_output(void **state) {
     close(fd[1]);
 }
 
-/* --- how lines look --- */
+/* --- the format of lines --- */
 
 static const struct show_source sources[] = {
     {0, "gpu-01", "trainer", "train.log"},
@@ -185,8 +186,8 @@ static void test_looks(void **state) {
     }
 }
 
-/* Every one of two times 100,000 lines is shown, half of them by way of the other's; in a second,
- * not in minutes. */
+/* Each of two times 100,000 lines is shown, half of them as a repeat of the other source's line.
+ * This must take a second, not minutes. */
 static uint64_t n_said;
 static void count_said(void *arg, const struct repeat_line *l) {
     (void)arg;
@@ -255,7 +256,7 @@ static void test_table(void **state) {
 }
 
 static const struct {
-    const char *event, *want; /* NULL: no progress event */
+    const char *event, *want; /* NULL: not a progress event */
 } events[] = {
     {"{\"ev\":\"progress\",\"pass\":0,\"num_passes\":2,\"batch\":7,\"cost\":1.5,\"rate\":1000}",
      "pass 1/2, batch 7, cost 1.5, 1000 samples/s"},
@@ -281,7 +282,7 @@ static void test_progress(void **state) {
         if (!rc) {
             progress_text(&p, text, sizeof text);
             assert_string_equal(text, events[i].want);
-            progress_text(&p, text, 5); /* cut, not overrun */
+            progress_text(&p, text, 5); /* truncated, without an overrun */
         }
         json_decref(e);
     }
@@ -331,7 +332,7 @@ static void test_merge(void **state) {
 }
 
 int main(void) {
-    signal(SIGPIPE, SIG_IGN); /* as paddlectl does */
+    signal(SIGPIPE, SIG_IGN); /* like paddlectl */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_output),
         cmocka_unit_test(test_broken_output),

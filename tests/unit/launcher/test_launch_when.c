@@ -1,4 +1,4 @@
-/* test_launch_when.c - points in time as people write them. */
+/* test_launch_when.c - points in time in the formats that users write. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
