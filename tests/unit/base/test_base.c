@@ -154,7 +154,7 @@ static void atomic_files_and_trees(void **state) {
     assert_string_equal((char *)b.data, "678");
     assert_int_equal(pd_read_file(path, 2, &b, &err), PD_EDATA);
     pd_buf_release(&b);
-    assert_int_equal(pd_mkdirs(path, 0755, NULL), PD_EIO); /* it is a file */
+    assert_int_equal(pd_mkdirs(path, 0755, NULL), PD_EIO); /* the path is a file */
     /* Removal of a tree does not follow links out of the tree. */
     char outside[] = "/tmp/test-base-XXXXXX";
     assert_non_null(mkdtemp(outside));
@@ -189,7 +189,7 @@ static void random_numbers_are_pure_functions(void **state) {
     }
     pd_rng_normal(k2, 5, part, 10);
     assert_memory_not_equal(part, a, sizeof part);
-    /* The straightforward way, with the C library. */
+    /* The reference: the direct computation with the C library. */
     for (uint64_t b = 0; b < 25000; b++) {
         uint32_t v[4];
         pd_rng_u32x4(k, 5, b, v);
@@ -248,8 +248,8 @@ static void faults_hit_the_nth_time(void **state) {
     free(b);
 }
 
-/* An array that cannot grow stays as it is; one that does keeps its elements, and is copied seldom.
- */
+/* An array that can't grow stays unchanged. A growing array keeps its elements and is seldom
+ * copied. */
 static void arrays_grow_by_doubling(void **state) {
     (void)state;
     uint64_t *v = NULL;
@@ -297,8 +297,8 @@ static void log_records_are_single_lines(void **state) {
     assert_non_null(strstr(text, "test_base.c:"));
 }
 
-/* The output of `cksum`: for known texts, and for all lengths around eight bytes by the definition.
- */
+/* The output of `cksum` for known texts, and the value by definition for all lengths around eight
+ * bytes. */
 static void cksum_is_that_of_posix(void **state) {
     (void)state;
     uint8_t p[600];

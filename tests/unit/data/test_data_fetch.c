@@ -1,6 +1,6 @@
-/* test_data_fetch.c - a data file that is not there: it is asked for over the socket, read when it
- * has come; several threads want different ones; the agent's refusal and its end become the
- * reader's error. The agent is a thread here. */
+/* test_data_fetch.c - a missing data file is requested over the socket and read when it has come.
+ * Several threads want different files. The agent's refusal or end becomes the reader's error. The
+ * agent is a thread of the test. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,11 +27,11 @@ struct agent {
     int fd;
     pthread_t thread;
     int n_waits, n_aheads;
-    char order[4000]; /* paths that were waited for, each with a blank */
+    char order[4000]; /* the requested paths, a blank after each */
 };
 
-/* "no..." is refused, "end..." ends the agent; others come with a line that holds their name's last
- * digit. */
+/* The fake agent. "no..." is refused, and "end..." ends the agent. Other files come with a line
+ * that holds the last digit of their name. */
 static void *serve(void *arg) {
     struct agent *a = arg;
     uint8_t head[8];
@@ -130,7 +130,7 @@ static void files_come_when_they_are_read(void **state) {
     struct pd_err err = {0};
     char got[40];
     assert_int_equal(data_workers_new(&w, 2, &err), 0);
-    for (int round = 0; round < 2; round++) { /* by one thread, by several */
+    for (int round = 0; round < 2; round++) { /* with one thread, with several */
         char name[20];
         data_files_release(&files);
         for (int i = 0; i < 9; i++) {
@@ -186,10 +186,10 @@ static void refusals_and_the_agents_end_are_told(void **state) {
     assert_int_equal(data_fetch_wait(fetch, "end", &err), PD_ECLOSED);
     pthread_join(agent.thread, NULL);
     pd_err_clear(&err);
-    assert_int_equal(data_fetch_wait(fetch, "x", &err), PD_ECLOSED); /* no signal, no hang */
+    assert_int_equal(data_fetch_wait(fetch, "x", &err), PD_ECLOSED); /* no SIGPIPE and no hang */
     data_fetch_prefetch(fetch, "x");
     assert_int_equal(data_fetch_ensure(fetch, "/no/such/file", &err),
-                     0); /* no business of the agent's */
+                     0); /* the agent is not asked for this path */
     data_files_release(&files);
 }
 

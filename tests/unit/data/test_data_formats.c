@@ -1,5 +1,5 @@
-/* test_data_formats.c - what lines of every format become; schemas that are refused; packed files.
- * Whatever reads them: test_data_streams.c. */
+/* test_data_formats.c - the samples from lines of every format; refused schemas; packed files.
+ * test_data_streams.c tests the ways of reading. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -184,8 +184,8 @@ static void criteo_has_its_fields(void **state) {
     struct data_files files = {0};
     struct data_reader *r;
     struct pd_batch b;
-    /* 1, thirteen counts (the third missing), 26 categories (the last missing): the same string in
-     * two columns is two ids */
+    /* Label 1, thirteen counts (the third missing), 26 categories (the last missing). The same
+     * string in two columns gives two ids. */
     static const char line[] = "1\t0\t2\t\t-"
                                "1\t4\t5\t6\t7\t8\t9\t10\t11\t5000\ta9\ta9\tc\td\te\tf\tg\th\ti\tj\t"
                                "k\tl\tm\tn\to\tp\tq\tr\ts\tt\tu\tv\tw\tx\ty\t\n";
@@ -319,7 +319,7 @@ static void packed_files_are_read_in_full_or_named(void **state) {
         assert_int_equal(got.len, N);
         assert_memory_equal(got.data, text, N);
         for (size_t cut = 5; cut < na + nb;
-             cut += cut < 40 ? 1 : 7919) { /* cut anywhere but between the two */
+             cut += cut < 40 ? 1 : 7919) { /* truncated everywhere except between the two */
             pd_buf_clear(&got);
             err.code = 0;
             put("packed", two, cut);
@@ -329,7 +329,7 @@ static void packed_files_are_read_in_full_or_named(void **state) {
             assert_memory_equal(got.data, text, got.len);
         }
         memset(two + na, 0,
-               700); /* zeros fill up the last block of a tape; of zstd they are no frame */
+               700); /* zeros fill the last block of a tape; for zstd they are not a frame */
         for (size_t more = 1; more <= 700; more += 233) {
             pd_buf_clear(&got);
             put("packed", two, na + more);
@@ -337,7 +337,7 @@ static void packed_files_are_read_in_full_or_named(void **state) {
             assert_int_equal(got.len, N / 3);
         }
         for (size_t zeros = 0; zeros < 3;
-             zeros++) { /* text behind packed data would be left out in silence */
+             zeros++) { /* text after packed data would be silently lost */
             pd_buf_clear(&got);
             err.code = 0;
             memcpy(two + na + zeros, "1 2\n", 4);
@@ -346,8 +346,8 @@ static void packed_files_are_read_in_full_or_named(void **state) {
             assert_non_null(strstr(err.msg, "data is broken after 100000 bytes"));
         }
         memcpy(two + na, b, nb);
-        /* One changed byte behind the first header. gzip's headers have a time that nothing checks.
-         */
+        /* One byte after the first header is changed. gzip's headers contain a time that is not
+         * checked. */
         for (size_t at = 20; at < na + nb; at += at < na - 40 || at > na + 40 ? 3011 : 1) {
             if (at >= na && at < na + 20)
                 continue;
@@ -368,8 +368,8 @@ static void packed_files_are_read_in_full_or_named(void **state) {
     free(two);
 }
 
-/* A pipe may give its first bytes one by one: what it is packed with is told by the first four all
- * the same. */
+/* A pipe may deliver its first bytes one by one. The first four bytes must still determine the
+ * compression. */
 static void a_slow_pipe_is_unpacked(void **state) {
     (void)state;
     static const char text[] = "1 2 3\n";
@@ -389,7 +389,7 @@ static void a_slow_pipe_is_unpacked(void **state) {
             for (size_t i = 0; i < n; i++) {
                 if (write(fd, (char *)packed + i, 1) != 1)
                     _exit(1);
-                usleep(i < 4 ? 20000 : 0); /* so that the reader sees them apart */
+                usleep(i < 4 ? 20000 : 0); /* so that the reader gets them separately */
             }
             _exit(0);
         }

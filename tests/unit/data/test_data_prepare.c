@@ -29,7 +29,7 @@ static void put(const char *text) {
     assert_int_equal(pd_write_file_atomic(in, text, strlen(text), 0600, NULL), 0);
 }
 
-/* The file's text, "" if there is none. */
+/* The file's text; "" if the file does not exist. */
 static const char *get(const char *name) {
     static char text[4][2000];
     static int turn;
@@ -185,7 +185,7 @@ static void text_becomes_dictionary_and_shards(void **state) {
     assert_int_equal(c.test_lines, 2);
     assert_int_equal(c.test_words, 4);
     assert_int_equal(c.test_unknown, 1);
-    /* Unknown words left out, and the rest of the training lines counted. */
+    /* Unknown words are dropped, and the remaining training lines are counted. */
     o.drop_unknown = 1;
     if (data_prepare(&o, &c, &err))
         fail_msg("%s", err.msg);
@@ -195,8 +195,8 @@ static void text_becomes_dictionary_and_shards(void **state) {
     assert_string_equal(get("counts.txt"), "0\n0\n0\n4\n2\n");
     assert_int_equal(c.train_unknown, 2);
     o.drop_unknown = 0;
-    /* Fewer shards and no held-out lines, with the dictionary of before: nothing of the old run may
-     * stay. */
+    /* Fewer shards and no held-out lines, with the old dictionary. No file of the old run may
+     * remain. */
     char dict[200];
     snprintf(dict, sizeof dict, "%s/dict.txt", out);
     o.shards = 1;
@@ -291,8 +291,8 @@ static void wrong_use_is_refused(void **state) {
     assert_non_null(strstr(err.msg, "there is no text in"));
 }
 
-/* A header in every shard, every third line held out, packed, shuffled: nothing is lost, nothing is
- * there twice. */
+/* A header in every shard, every third line held out, packed, shuffled: no line is lost or
+ * repeated. */
 static void split_holds_out_packs_and_shuffles(void **state) {
     (void)state;
     struct data_split_opts o;
@@ -315,7 +315,7 @@ static void split_holds_out_packs_and_shuffles(void **state) {
     assert_string_equal(get("ht-00001"), "head\nf\n");
     assert_int_equal(c.lines, 6);
     assert_int_equal(c.test_lines, 2);
-    for (int p = 1; p < 3; p++) { /* packed ones take the place of those that were not */
+    for (int p = 1; p < 3; p++) { /* packed shards replace the unpacked ones */
         static const char *const pack[] = {"none", "gzip", "zstd"}, *const name[] = {"",
                                                                                      "h-00001.gz",
                                                                                      "h-00001.zst"};
@@ -370,7 +370,7 @@ static void split_deals_lines_in_turn(void **state) {
     assert_int_equal(data_split(&o, &c, &err), 0);
     assert_string_equal(get("part-00000"), "a\n\ne\n");
     assert_string_equal(get("part-00002"), "");
-    /* A write that fails leaves the old shards and no others. */
+    /* After a failed write only the old shards remain. */
     put("x\ny\nz\n");
     pd_fault_arm("shards.write:2");
     assert_int_equal(data_split(&o, &c, &err), PD_ENOSPC);

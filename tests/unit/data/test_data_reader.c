@@ -18,7 +18,8 @@
 #include "data/read/pipe.h"
 #include "data/read/reader.h"
 
-static char dir[] = "/tmp/test-data-[x]-XXXXXX"; /* brackets: the folder's name is no pattern */
+static char dir[] = "/tmp/test-data-[x]-XXXXXX"; /* with brackets, because the folder's name must
+                                                    not count as a pattern */
 
 static void put(const char *name, const char *text, size_t n) {
     char path[200];
@@ -35,7 +36,7 @@ static struct data_spec spec_of(const char *format, uint32_t n_fields) {
         .format = format, .n_fields = n_fields, .vocabulary = 100, .start_id = 1, .end_id = 2};
 }
 
-/* All samples of a stream as text: "a b c;d e f;" in batches of `per`. */
+/* Reads all samples of a stream in batches of `per`, as text: "a b c;d e f;". */
 static int read_all(struct data_reader *r, uint32_t n_fields, uint32_t per, struct pd_buf *out,
                     struct pd_err *err) {
     struct pd_batch b;
@@ -133,7 +134,7 @@ static void lists_are_expanded_and_sorted_by_bytes(void **state) {
     put_text("sub/a-10", "");
     put_text("sub/A", "");
     put_text("sub/.hidden", "");
-    if (data_files_expand(&f, dir, "sub/*, sub/a-*", &err)) /* doubles count once */
+    if (data_files_expand(&f, dir, "sub/*, sub/a-*", &err)) /* repeated files count once */
         fail_msg("%s", err.msg);
     assert_int_equal(f.n, 4);
     for (size_t i = 0; i < 4; i++)
@@ -175,8 +176,8 @@ static void file_i_belongs_to_stream_i_mod_n(void **state) {
         }
     for (size_t i = 0; i < 20; i++)
         assert_int_equal(data_stream_of(i, 7), i % 7);
-    /* A stream without files has no samples; a file of another stream may be missing, its own may
-     * not. */
+    /* A stream without files has no samples. A file of another stream may be missing, but its own
+     * may not. */
     struct data_reader *r;
     struct pd_buf got;
     pd_buf_init(&got);
@@ -211,7 +212,7 @@ static void samples_carry_stream_and_index(void **state) {
     assert_int_equal(pd_batch_init(&b, 2, 10), 0);
     for (uint32_t s = 0; s < 2; s++)
         assert_int_equal(data_reader_new(&r[s], &spec, dir, &files, s, 2, NULL), 0);
-    /* Two streams share a batch, which has no room for all: 3 + 4 samples, then what was left. */
+    /* Two streams share a batch that is too small for all: 3 + 4 samples, then the rest. */
     b.cap = 6;
     assert_int_equal(data_reader_next(r[0], 9, &b, NULL), 3);
     assert_int_equal(data_reader_next(r[1], 9, &b, NULL), 3);
@@ -232,8 +233,8 @@ static void samples_carry_stream_and_index(void **state) {
     data_files_release(&files);
 }
 
-/* A file read alone: its own samples, whatever was read before, named by the file; then the whole
- * stream again. */
+/* One file is read alone: only its samples come, regardless of earlier reads, and messages name the
+ * file. Then the whole stream is read again. */
 static void one_file_can_be_read_alone(void **state) {
     (void)state;
     struct data_files files = {0};
@@ -328,7 +329,7 @@ static void reading_goes_on_from_every_position(void **state) {
         assert_int_equal(data_reader_bad_lines(other), 1);
         pd_buf_release(&got);
     }
-    /* Another list, a shrunken file, and text that is none. */
+    /* Another list of files, a shrunken file, and text that is not a position. */
     struct data_pos bad = pos[2];
     bad.files_hash++;
     assert_int_equal(data_reader_seek(other, &bad, &err), PD_EDATA);

@@ -1,6 +1,6 @@
-/* test_data_records.c - files of samples prepared for training: what the trainer reads of them is
- * what it would have read before. The command line, and the same work done by Python:
- * tests/integration/data/prepare.sh. */
+/* test_data_records.c - files of samples prepared for training. The trainer reads the same samples
+ * from them as from the originals. tests/integration/data/prepare.sh tests the command line, and
+ * compares with Python. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,8 @@ static struct data_schema *schema(const char *fields, const char *vocabulary) {
     return s;
 }
 
-/* All samples that the shards of `where` hold, their ids in `ids`; the number. */
+/* Reads the ids of all samples in the shards that match `pattern`. Returns the number of samples.
+ */
 static uint32_t read_ids(const struct data_schema *s, const char *pattern, uint64_t ids[][2]) {
     struct data_spec spec = {.schema = s};
     struct data_files files = {0};
@@ -63,8 +64,8 @@ static uint32_t read_ids(const struct data_schema *s, const char *pattern, uint6
     return n;
 }
 
-/* Hashes in the shards are the ids that a reader makes of the texts, whatever the vocabulary; a
- * salt is shared. */
+/* The hashes in the shards are the ids that a reader computes from the texts, for every vocabulary.
+ * A salt may be shared. */
 static void hashes_are_the_readers(void **state) {
     (void)state;
     static const char *const vocabulary[] = {"0", "97"};
@@ -115,7 +116,7 @@ static void columns_with_one_salt_share_numbers(void **state) {
     struct pd_err err = {0};
     static const uint64_t want[][2] = {{1, 2}, {2, 1}, {1, 1}, {0, 0}};
     uint64_t got[64][2];
-    put("x,y,1\ny,x,2\nx,x,3\nz,z,4\nw,v,5\n"); /* z is only in what is held out */
+    put("x,y,1\ny,x,2\nx,x,3\nz,z,4\nw,v,5\n"); /* z is only in the held-out lines */
     if (data_records(&o, &c, &err))
         fail_msg("%s", err.msg);
     assert_int_equal(c.categories, 2);
@@ -155,7 +156,7 @@ static void a_column_of_two_fields_is_not_rewritten(void **state) {
     put("1\n2\n");
     assert_int_equal(data_records(&o, &c, &err), PD_EUSAGE);
     assert_non_null(strstr(err.msg, "column 'a' is a category and also belongs to another field"));
-    o.min_count = 1; /* as they stand, nothing is in the way */
+    o.min_count = 1; /* with these options there is no conflict */
     err.code = 0;
     assert_int_equal(data_records(&o, &c, &err), 0);
     data_schema_free(s);

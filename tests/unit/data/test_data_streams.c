@@ -1,5 +1,5 @@
-/* test_data_streams.c - threads, shuffling and positions: the samples are the same whatever reads
- * them, none is lost or there twice. */
+/* test_data_streams.c - threads, shuffling and positions. The samples are the same for every way of
+ * reading, and none is lost or repeated. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
     "format=tsv;columns=n a b c;fields=n:dense a:category b:list " \
     "c:label;b.weights=true;a.vocabulary=100000"
 
-/* About `bytes` of lines, some bad, some long, some blank. */
+/* Makes about `bytes` bytes of lines: some are bad, some long, some blank. */
 static void make_text(struct pd_buf *t, uint32_t bytes, uint32_t salt) {
     uint32_t x = 12345 + salt;
     for (uint32_t i = 0; t->len < bytes; i++) {
@@ -113,7 +113,7 @@ static void samples_are_the_same_for_any_number_of_threads(void **state) {
             }
             reading_end(&x);
         }
-        /* Shuffled: another order in another pass; not: the same. */
+        /* With shuffling, another pass has another order; without, the same order. */
         assert_int_equal(first[0].len, first[1].len);
         assert_int_equal(memcmp(first[0].data, first[1].data, first[0].len) == 0, shuffles[k] == 0);
         pd_buf_release(&first[0]);
@@ -125,7 +125,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The samples of a text, sorted. */
+/* Sorts the samples of a text. */
 static char **sorted(struct pd_buf *t, size_t *n) {
     char **at = calloc(t->len, sizeof *at), *save;
     *n = 0;
@@ -202,7 +202,7 @@ static void reading_goes_on_where_it_was(void **state) {
             struct data_pos there;
             data_reader_tell(y.r, &there);
             assert_memory_equal(&there, &pos, sizeof pos);
-            /* The next 700 of both. */
+            /* The next 700 samples of both. */
             struct pd_batch c;
             batch_of(&c, x.s, 700);
             pd_batch_clear(&b);
@@ -229,9 +229,9 @@ static void reading_goes_on_where_it_was(void **state) {
     }
 }
 
-/* Inside a group of shuffled samples "so many were given out" means others when the order is
- * another one: then some would be trained twice and some never. Between two groups nothing depends
- * on it. */
+/* Inside a group of shuffled samples, a position is a count of samples. In another order it would
+ * mean other samples: some would be trained twice and some never. Between two groups the order does
+ * not matter. */
 static void another_shuffle_does_not_go_on_inside_a_group(void **state) {
     (void)state;
     static const struct { uint64_t shuffle, seed; } others[] = {{300, 7}, {200, 8}, {0, 7}};
@@ -242,7 +242,7 @@ static void another_shuffle_does_not_go_on_inside_a_group(void **state) {
     three_files();
     reading_begin(&x, BIG, "big-*", 0, 200);
     batch_of(&b, x.s, 200);
-    for (int k = 0; k < 2; k++) { /* in the middle of the first group, and behind it */
+    for (int k = 0; k < 2; k++) { /* in the middle of the first group, and after it */
         assert_int_equal(data_reader_next(x.r, 100, &b, NULL), 100);
         data_reader_tell(x.r, &pos[k]);
     }
@@ -261,7 +261,7 @@ static void another_shuffle_does_not_go_on_inside_a_group(void **state) {
         assert_int_equal(data_reader_seek(y.r, &pos[1], NULL), 0);
         reading_end(&y);
     }
-    word[1] = '2'; /* as it was saved before the order was */
+    word[1] = '2'; /* as saved by a version without the order */
     *strrchr(word, ':') = 0;
     assert_int_equal(data_pos_parse(word, &again), 0);
     assert_int_equal(data_reader_seek(x.r, &again, NULL), 0);
@@ -287,7 +287,7 @@ static void nothing_is_allocated_after_the_first_batches(void **state) {
         while ((n = data_reader_next(x.r, 100, &b, &err)) > 0) {
             pd_batch_clear(&b);
             if (++batches == 100)
-                pd_fault_arm("alloc:1"); /* from now on the first allocation would fail */
+                pd_fault_arm("alloc:1"); /* from here on the first allocation would fail */
         }
         pd_fault_arm(NULL);
         if (n)

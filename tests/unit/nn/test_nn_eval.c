@@ -1,6 +1,6 @@
-/* test_nn_eval.c - every evaluator against a plain reference in double over all samples at once;
- * the same figure whatever the number of ranks and batches; AUC exact on small sets and within its
- * own bound on large ones; the exact sum. */
+/* test_nn_eval.c - every evaluator, compared with a plain reference in double over all samples. The
+ * figure is the same for every number of ranks and batches. AUC is exact on small sets and within
+ * its bound on large ones. Also tests the exact sum. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ enum { MAX_RANKS = 7, BATCH = 64 };
 
 struct world {
     const struct nn_evaluator *type;
-    const char *act; /* of the layer that is evaluated */
+    const char *act; /* the activation of the evaluated layer */
     uint32_t n, cols;
     float *y;        /* [n x cols] */
     uint64_t *label; /* [n] */
@@ -33,13 +33,14 @@ struct world {
     uint32_t positive;
 };
 
-/* One thread for all ranks: the k-th sum of a rank is answered from what the others gave to theirs.
- * The evaluators of all ranks run in turn until each sum has all its terms. */
+/* One thread runs all ranks. The k-th sum of a rank is computed from the terms that the other ranks
+ * gave to their k-th sum. The evaluators of all ranks run in turn until every sum has all its
+ * terms. */
 struct ring {
     double *term[MAX_RANKS][4], *total[4];
     size_t n[4];
     uint32_t rank, n_ranks, call;
-    int need; /* the sum that is not known yet: the run is repeated */
+    int need; /* the first unknown sum: the run is repeated */
 };
 
 static int ring_sum(void *arg, double *v, size_t n, struct pd_err *err) {
@@ -83,7 +84,7 @@ static struct nn_eval *fill(const struct world *w, struct nn_graph *g, uint32_t 
     return v;
 }
 
-/* The values over n_ranks; equal on all of them. */
+/* Evaluates over n_ranks ranks, and checks that all ranks get equal values. */
 static uint32_t evaluate(const struct world *w, uint32_t n_ranks, double out[NN_EVAL_VALUES]) {
     const struct nn_act acts[] = {{.name = w->act}};
     struct nn_node node[2] = {{.size = 1}, {.id = 1, .size = w->cols, .act = acts}};
@@ -146,9 +147,9 @@ static void make(struct world *w, uint32_t n, uint32_t cols, uint32_t n_classes,
         w->label[i] = pd_rng_below(key, 1, i, n_classes);
         for (uint32_t k = 0; k < cols; k++) {
             float *y = &w->y[(size_t)i * cols + k];
-            *y += w->label[i] == k + (cols == 1); /* some signal */
+            *y += w->label[i] == k + (cols == 1); /* makes outputs and labels correlated */
             if (probability && cols == 1)
-                *y = roundf(200 / (1 + expf(-*y))) / 200; /* with ties */
+                *y = roundf(200 / (1 + expf(-*y))) / 200; /* creates ties */
             else if (probability)
                 *y = expf(*y);
         }
@@ -181,7 +182,7 @@ static double score(const struct world *w, uint32_t i) {
     double y = (double)w->y[i * w->cols + (w->cols > 1 ? w->positive : 0)];
     return w->cols > 1 || w->positive  ? y
            : strcmp(w->act, "sigmoid") ? -y
-                                       : 1 - y; /* one output speaks for class 1 */
+                                       : 1 - y; /* a single output is the probability of class 1 */
 }
 
 static void ref_error(const struct world *w, double *out) {
@@ -307,14 +308,14 @@ static void each_equals_its_reference(void **state) {
     }
 }
 
-/* Of one output class 0 may be the positive one: what it says of class 1 is then turned round. */
+/* With one output, class 0 may be the positive class: the output for class 1 is then inverted. */
 static void class_0_may_be_the_positive_one(void **state) {
     (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         struct world w = {.type = rows[k].type, .act = rows[k].probability ? "sigmoid" : "linear"};
         double got[NN_EVAL_VALUES] = {0}, want[NN_EVAL_VALUES] = {0};
         if (rows[k].cols > 1 || rows[k].n_classes != 2 ||
-            rows[k].type == &nn_eval_log_loss) /* which knows no positive class */
+            rows[k].type == &nn_eval_log_loss) /* it has no positive class */
             continue;
         make(&w, 499, 1, 2, rows[k].probability);
         w.positive = 0;
@@ -328,7 +329,8 @@ static void class_0_may_be_the_positive_one(void **state) {
     }
 }
 
-/* Bit for bit; the perplexity takes a cost's sums a batch, which round. */
+/* The figures are equal bit for bit, except the perplexity: it adds a cost's sums per batch, which
+ * are rounded. */
 static void any_number_of_ranks_gives_the_same_figure(void **state) {
     (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
@@ -353,7 +355,7 @@ static int by_score(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The area of many samples by ranks, in a way of its own. */
+/* The area for many samples, computed by ranks with a separate method. */
 static double auc_by_ranks(const struct world *w) {
     struct {
         float y;
@@ -387,7 +389,7 @@ static void auc_of_many_is_within_its_bound(void **state) {
         assert_int_equal(evaluate(&w, 1, one), 2);
         assert_true(fabs(one[0] - want) <= one[1] + 1e-12);
         assert_true(one[1] > 0 && one[1] < 5e-4);
-        assert_int_equal(evaluate(&w, 3, got), 2); /* no rank alone has too many */
+        assert_int_equal(evaluate(&w, 3, got), 2); /* no single rank has too many */
         assert_true(got[0] == one[0] && got[1] == one[1]);
         drop(&w);
     }
@@ -510,7 +512,7 @@ static void exact_sums_do_not_round(void **state) {
     assert_true(pd_exact_sum_value(&c) == 1);
     pd_exact_sum_add(&c, INFINITY);
     assert_true(isnan(pd_exact_sum_value(&c)));
-    /* half to even, decided by a term far below */
+    /* round half to even, decided by a much smaller term */
     struct pd_exact_sum h = {0};
     pd_exact_sum_add(&h, 1);
     pd_exact_sum_add(&h, 0x1p-53);

@@ -1,6 +1,6 @@
-/* test_nn_exec.c - forward and backward of a whole network against the same in double with plain
- * loops; what a feed, a cut batch, dropout and the hook promise; finite differences over every
- * layer and activation. */
+/* test_nn_exec.c - forward and backward of a whole network, compared with plain loops in double.
+ * Also tests feeds, divided batches, dropout and the hook, and finite differences over every layer
+ * and activation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,8 +60,7 @@ static void make_batch(struct pd_batch *b, uint32_t n) {
     b->n = n;
 }
 
-/* Values and gradients of every parameter; a table holds all V rows here and is bound through keys.
- */
+/* Values and gradients of every parameter. A table holds all V rows and is bound through keys. */
 struct run {
     struct nn_graph *g;
     struct nn_feed *feed;
@@ -216,7 +215,7 @@ static void naive_sample(struct naive *s, const struct run *r, uint32_t i) {
     }
 }
 
-/* times: the number of steps, since dense gradients are added to. */
+/* times: the number of steps, because dense gradients accumulate. */
 static void compare(const char *what, const float *got, const struct num_sum *sum, size_t n,
                     int times) {
     double want[V * H * D], error[V * H * D];
@@ -250,7 +249,7 @@ static void the_word_model_agrees_with_plain_loops_in_double(void **state) {
             naive_sample(&s, &r, i);
         assert_near(kind[k], cost, s.cost.v, num_total(&s.cost).e);
         compare_all(&r, &s);
-        step(&r, NN_TRAIN, 0); /* dense gradients are added to */
+        step(&r, NN_TRAIN, 0); /* dense gradients accumulate */
         compare("out.b after two steps", r.grad[4], s.b2, V, 2);
         finish(&r);
     }
@@ -327,8 +326,8 @@ static void a_batch_cut_in_two_gives_the_same_sums(void **state) {
     finish(&r);
 }
 
-/* Matrices whose gradients are made of several blocks, taller and wider than long, and one that two
- * layers use. */
+/* Matrices whose gradients consist of several blocks, tall ones and wide ones, and a matrix that
+ * two layers share. */
 #define WIDE                                                                                    \
     HEAD THREE("true") "[layer wide]\ntype = fc\ninputs = cat\nsize = 9000\nact = tanh\n"       \
                        "[layer tall]\ntype = fc\ninputs = wide\nsize = 20\nact = tanh\n"        \
@@ -339,7 +338,7 @@ static void a_batch_cut_in_two_gives_the_same_sums(void **state) {
 enum { PIECES = 3 };
 static const uint32_t piece[PIECES + 1] = {0, 5, 6, B};
 
-/* Adds the gradients of samples [first, end) alone to `sum`; as magnitudes: without their signs. */
+/* Adds the gradients of samples [first, end) to `sum`; as_magnitudes: their absolute values. */
 static double add_piece(struct run *r, uint32_t first, uint32_t end, double **sum,
                         int as_magnitudes) {
     struct nn_cost c;
@@ -356,10 +355,10 @@ static double add_piece(struct run *r, uint32_t first, uint32_t end, double **su
     return c.sum;
 }
 
-/* Pieces of different sizes, whose executions make some gradients of all samples at once, in place
- * of what was there. The reference: each piece by itself goes through the same products forward and
- * back, with the same bits, and the pieces' gradients are summed in double. Then only the order of
- * the additions over samples differs. The magnitudes are those of the samples' own gradients. */
+/* Pieces of different sizes: their executions compute some gradients of all samples together, and
+ * overwrite the old values. The reference runs each piece alone with the same products, which have
+ * the same bits, and sums the pieces' gradients in double. Only the order of the additions over
+ * samples differs. The magnitudes are those of the samples' own gradients. */
 static void executions_beside_each_other_give_the_same_sums(void **state) {
     (void)state;
     struct run r;
@@ -421,7 +420,7 @@ static void executions_beside_each_other_give_the_same_sums(void **state) {
     HEAD THREE("true") \
         HIDDEN("tanh") "[layer drop]\ntype = dropout\ninputs = hid\nrate = 0.5\n" OUT("drop") COST
 
-/* What dropout lets through of each sample, by (stream, index). */
+/* The values of each sample that dropout keeps, by (stream, index). */
 static void masks(struct run *r, uint32_t first, uint32_t n, uint64_t pass, uint8_t out[B][H]) {
     struct nn_cost c;
     uint32_t size;
@@ -468,7 +467,7 @@ static void dropout_does_not_depend_on_how_batches_are_cut(void **state) {
     for (int i = 0; i < B; i++)
         assert_memory_equal(whole[i], moved[B - 1 - i], H);
     pd_batch_release(&back);
-    /* In testing nothing is dropped. */
+    /* In testing no value is dropped. */
     struct nn_cost c;
     uint32_t size;
     nn_exec_forward(r.exec, r.feed, 0, B, NN_TEST, 5, 0, &c);

@@ -1,5 +1,5 @@
-/* test_nn_gradients.c - the gradients of every layer, activation and cost against finite
- * differences, over fields of all kinds. Values: test_nn_layers.c. */
+/* test_nn_gradients.c - the gradients of every layer, activation and cost, compared with finite
+ * differences, over fields of all kinds. test_nn_layers.c tests the values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

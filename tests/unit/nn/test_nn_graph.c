@@ -1,5 +1,5 @@
-/* test_nn_graph.c - train.ini into a graph: what is accepted, and the message for everything that
- * is not. */
+/* test_nn_graph.c - train.ini into a graph: accepted inputs, and the message for each refused
+ * input. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -107,7 +107,7 @@ static void parameters_begin_as_they_are_told(void **state) {
     }
 }
 
-/* Each key of base/row_life.h, in a text that says all of them. */
+/* Each key of base/row_life.h, in a text with all keys. */
 static void rows_come_and_go_as_they_are_told(void **state) {
     (void)state;
     struct nn_graph *g;
@@ -185,8 +185,8 @@ static void a_vocabulary_file_is_counted(void **state) {
     assert_non_null(strstr(err.msg, ":3: cannot open vocabulary_file"));
 }
 
-/* A workspace that we ship must load; the folder is found from where tests run, the top of the
- * repository. */
+/* A shipped workspace must load. Tests run at the top of the repository, from which its path is
+ * found. */
 static void the_word2vec_workspace_loads(void **state) {
     (void)state;
     static const char words[] = "<unk>\n<s>\n<e>\nthe\nof\n";

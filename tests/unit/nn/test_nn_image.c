@@ -1,6 +1,6 @@
-/* test_nn_image.c - conv and pool over every small shape: windows that hang over the border,
- * strides that do not divide, windows larger than the image, images of one pixel. Values and
- * gradients against plain loops in double; what does not fit is refused. */
+/* test_nn_image.c - conv and pool over every small shape: windows across the border, strides that
+ * do not divide the size, windows larger than the image, images of one pixel. Values and gradients
+ * are compared with plain loops in double. Impossible shapes are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,17 +21,16 @@ enum kind { CONV, MAX, MEAN };
 static const char *const kind_name[] = {"conv", "max", "mean"};
 enum { B = 2, MOST = 3 * 7 * 8 };
 
-struct shape { /* of a layer over images */
+struct shape { /* the shape of a layer over images */
     enum kind kind;
-    int c, h, w, k, stride, pad,
-        f; /* channels, height, width, filter, ..., channels that come out */
+    int c, h, w, k, stride, pad, f; /* channels, height, width, filter, ..., output channels */
     int oh, ow;
 };
 
 static const struct pd_rng_key rng = {{5, 9}};
 
-/* A number field -> fc "h" (the image; the gradient of its bias is the image's) -> the layer "it"
- * -> one value -> its square. */
+/* A dense field -> fc "h" (the image; its bias has the image's gradient) -> the layer "it" -> one
+ * value -> its square. */
 static int load(struct nn_graph **g, const struct shape *s, struct pd_err *err) {
     char text[1000];
     int n = snprintf(text, sizeof text,
@@ -57,7 +56,8 @@ static uint32_t param(const struct nn_graph *g, const char *name) {
     return (uint32_t)p;
 }
 
-/* What an image x gives, y, and what dy means for x, w and b, which is added. */
+/* The reference: the output y for an image x, and the gradients for dy, which are added to dx, dw
+ * and db. */
 static void plain(const struct shape *s, const float *x, const float *w, const float *b,
                   const float *dy, struct num_sum *y, struct num_sum *dx, struct num_sum *dw,
                   struct num_sum *db) {
@@ -174,7 +174,8 @@ static void try(const struct shape *s, struct nn_graph *g) {
     nn_feed_free(feed);
 }
 
-/* All strides and paddings of a filter over an image: how many fit. */
+/* Tries all strides and paddings of a filter over an image. Returns the number of possible shapes.
+ */
 static int sweep(struct shape s) {
     int fit = 0;
     for (s.stride = 1; s.stride <= 4; s.stride++)

@@ -1,5 +1,6 @@
-/* test_nn_kernel.c - elementwise functions against libm in double, products against the plain loop,
- * and the same bits from the plainest compilation as from the one that this CPU selects. */
+/* test_nn_kernel.c - elementwise functions compared with libm in double, and products with a plain
+ * loop. The code compiled for the baseline CPU gives the same bits as the code that this CPU
+ * selects. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +18,7 @@
 #include "nn/kernels/kernel.h"
 #include "tests/support/c/near.h"
 
-/* The kernels once more, without clones, as plain_*. */
+/* The kernels without clones, under the names plain_*. */
 #define CPU_CLONES
 #define nn_exp plain_exp
 #define nn_sigmoid plain_sigmoid
@@ -323,9 +324,9 @@ static void products_agree_with_the_plain_loop(void **state) {
         }
 }
 
-/* See gemm.c. OpenBLAS' own way looks at a place and takes it in two steps without a lock; the
- * moment between is a few instructions, so that this catches a missing lock only now and then, but
- * never a lock that is there. */
+/* See gemm.c. OpenBLAS itself checks a slot and takes it in two steps without a lock. Only a few
+ * instructions lie between the steps, so this test finds a missing lock only sometimes. It never
+ * reports an error if there is a lock. */
 void *blas_memory_alloc(int procpos);
 void blas_memory_free(void *buffer);
 enum { BUFFER_ROUNDS = 50000 };
@@ -346,7 +347,7 @@ static void no_two_threads_hold_the_same_work_buffer(void **state) {
     pthread_t thread[3];
     int shared[3] = {0};
     int *b[3];
-    for (int t = 0; t < 3; t++) /* what is in them does not matter to OpenBLAS */
+    for (int t = 0; t < 3; t++) /* their contents do not matter to OpenBLAS */
         *(b[t] = blas_memory_alloc(0)) = 0;
     for (int t = 0; t < 3; t++)
         blas_memory_free(b[t]);
@@ -357,7 +358,7 @@ static void no_two_threads_hold_the_same_work_buffer(void **state) {
     assert_int_equal(shared[0] + shared[1] + shared[2], 0);
 }
 
-/* Threads that multiply at the same time: what one gives is what it gives alone. */
+/* Threads that multiply at the same time. Each must give the same result as alone. */
 struct multiply {
     pthread_t thread;
     const float *a, *b;
@@ -448,7 +449,8 @@ static void the_plainest_cpu_gives_the_same_bits(void **state) {
     SAME(nn_scatter_rows(4, 13, row, x, 20, a), plain_scatter_rows(4, 13, row, x, 20, b));
 }
 
-/* Every width below two vectors and a bit; what is between the rows of y stays. */
+/* Every width up to slightly more than two vectors. The memory between the rows of y must not
+ * change. */
 static void rows_are_looked_up_and_added_to(void **state) {
     (void)state;
     enum { M = 7, STRIDE = 25, W = 5 };

@@ -1,6 +1,6 @@
-/* test_nn_kernel_rows.c - products of picked rows, their gradient, and sigmoids with their costs,
- * against plain loops in double; and the same bits as the same source compiled for the plainest
- * CPU. */
+/* test_nn_kernel_rows.c - products of selected rows, their gradients, and sigmoids with their
+ * costs, compared with plain loops in double. The same source compiled for the baseline CPU must
+ * give the same bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* test_nn_layers.c - every layer, activation and cost against a plain reference in double, over
- * fields of all kinds. Gradients: test_nn_gradients.c. */
+/* test_nn_layers.c - every layer, activation and cost, compared with a plain reference in double,
+ * over fields of all kinds. test_nn_gradients.c tests the gradients. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #include "tests/support/c/near.h"
 #include "tests/support/c/nn_fields.h"
 
-enum { B = 9, N = 6, V = 20, D = 3 }; /* of nn_fields.h: D values in a row, V rows */
+enum { B = 9, N = 6, V = 20, D = 3 }; /* as in nn_fields.h: V rows of D values */
 
 struct net {
     struct nn_graph *g;
@@ -25,7 +25,7 @@ struct net {
     struct nn_exec *exec;
     struct pd_batch b;
     float *w[12];
-    int magnitudes; /* terms of sums that BLAS makes lose their signs */
+    int magnitudes; /* 1: the terms of BLAS's sums are taken as absolute values */
 };
 
 static const struct pd_rng_key rng = {{7, 11}};
@@ -59,8 +59,8 @@ static void fill(struct pd_batch *b, const struct nn_graph *g) {
     b->n = B;
 }
 
-/* Forward over the batch, every parameter normal with std 0.5; of tables all V rows are made, and
- * those of the keys bound. */
+/* Runs forward over the batch. Every parameter is normal with std 0.5. Tables get all V rows, and
+ * the rows of the keys are bound. */
 static double start(struct net *n, const char *text) {
     memset(n, 0, sizeof *n);
     n->g = graph(text);
@@ -113,7 +113,7 @@ static double dense(const struct net *n, const char *name, uint32_t i, uint32_t 
     return (double)n->b.values[k][i * nn_graph_field(n->g, k)->width + j];
 }
 
-/* Row `id` of the (first) parameter as start() made it. */
+/* Value j of row `id` of parameter p, as start() made it. */
 static double row(uint64_t id, uint32_t p, uint32_t cols, uint32_t j) {
     float all[V * 8];
     pd_rng_normal(rng, 100 + p, all, (uint64_t)V * cols);
@@ -138,7 +138,8 @@ static double act(const char *name, double x) {
     return x;
 }
 
-enum { MOST_TERMS = 16 }; /* of one value of a layer here, with its other roundings */
+/* The terms of one value of a layer here, including its other roundings. */
+enum { MOST_TERMS = 16 };
 
 static void expect(const char *what, struct net *n, const char *layer, uint32_t width,
                    double (*want)(const struct net *n, uint32_t i, uint32_t j)) {
@@ -232,7 +233,7 @@ static double want_norm(const struct net *n, uint32_t i, uint32_t j) {
     return (dense(n, "a", i, j) - m) / sqrt(v + 1e-3) * (double)n->w[0][j] + (double)n->w[1][j];
 }
 static double want_running(const struct net *n, uint32_t i,
-                           uint32_t j) { /* testing: by the running mean and variance */
+                           uint32_t j) { /* in testing: with the running mean and variance */
     return (dense(n, "a", i, j) - (double)n->w[2][j]) / sqrt((double)n->w[3][j] + 1) *
                (double)n->w[0][j] +
            (double)n->w[1][j];
@@ -333,8 +334,8 @@ static void layers_agree_with_plain_loops(void **state) {
     }
 }
 
-/* A cosine does not depend on how long its vectors are, and what is too short to tell has none:
- * never a value or gradient that is no number, although squares vanish in a float and their
+/* A cosine does not depend on the lengths of its vectors, and is 0 for vectors that are too short.
+ * Values and gradients must always be numbers, although squares vanish in a float and their
  * inverses are infinite. */
 static void cosines_of_short_vectors_are_numbers(void **state) {
     (void)state;
@@ -385,8 +386,8 @@ static void cosines_of_short_vectors_are_numbers(void **state) {
     stop(&n);
 }
 
-/* Of a batch, or a part of it, that is trained: values, and what the running mean and variance are
- * to be averages of. */
+/* Trains a batch or a part of it. Checks the values, and the inputs for the averages of the running
+ * mean and variance. */
 static void batch_norm_of(const char *text, uint32_t C, uint32_t first, uint32_t count) {
     struct net n;
     struct nn_cost cost;
@@ -442,12 +443,12 @@ static void batch_norm_takes_what_is_computed_together(void **state) {
             LAYER("it", "batch_norm", "k", "") SQUARE("it");
     batch_norm_of(values, N, 0, B);
     batch_norm_of(values, N, 3, 4);
-    batch_norm_of(values, N, 5, 1); /* a sample alone */
+    batch_norm_of(values, N, 5, 1); /* a single sample */
     batch_norm_of(images, 2, 0, B);
     batch_norm_of(images, 2, 8, 1);
 }
 
-/* The layer then uses the running values in training, and the servers do not change them. */
+/* A static layer uses the running values in training, too, and the servers do not change them. */
 static void a_static_batch_norm_stays(void **state) {
     (void)state;
     struct net n;
@@ -522,7 +523,7 @@ static void costs_agree_with_plain_loops(void **state) {
         struct net n;
         uint32_t size;
         char text[3000];
-        /* what the cost does not read is read by another of weight 0 */
+        /* a second cost of weight 0 uses the inputs that the cost does not use */
         snprintf(text, sizeof text, "%s%s", costs[k].text,
                  strcmp(costs[k].name, "rank") ? "[cost rest]\ntype = sum\ninput = q\nweight = 0\n"
                                                : "");

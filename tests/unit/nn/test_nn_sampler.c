@@ -1,5 +1,5 @@
-/* test_nn_sampler.c - drawn ids: their frequencies, that they do not depend on how batches are cut,
- * and the sampled costs against plain loops. */
+/* test_nn_sampler.c - drawn ids: their frequencies, their independence of the division into
+ * batches, and the sampled costs compared with plain loops. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ enum { V = 12, B = 10, D = 4, K = 7 };
     "negative_sampling\ninputs = e y\n"                                                            \
     "negatives = 7\nsparse_update = true\n" rest "[cost c]\ntype = sum\ninput = n\n"
 
-/* The same of the ids of a list, summed: words near a word. */
+/* The same with a list of ids whose rows are summed: the words near a word. */
 #define NEAR                                                                                  \
     "[data]\nformat = ids\nfields = a y\nvocabulary = 12\n[field a]\ntype = "                 \
     "list\n[optimizer]\ntype = sgd\nlearning_rate = 1\n"                                      \
@@ -62,8 +62,8 @@ static void fill(struct pd_batch *b, const struct nn_graph *g, uint32_t first, u
     b->n = n;
 }
 
-/* Each within six standard deviations of its share: the draws are those of a fixed key, so this
- * passes always or never. */
+/* Each frequency must be within six standard deviations of its share. The key is fixed, so the
+ * result is always the same. */
 static void frequencies_are_those_of_the_weights(void **state) {
     (void)state;
     double w[V] = {5, 0, 1, 1, 2.5, 100, 0.1, 3, 3, 3, 7, 0}, p[V], sum = 0;
@@ -107,7 +107,7 @@ static void what_is_drawn_does_not_depend_on_how_batches_are_cut(void **state) {
     uint64_t whole[B][K], parts[B][K], next[B][K];
     assert_int_equal(load(NET("share = 2\n"), &g, NULL), 0);
     drawn(g, 0, B, 1, whole);
-    drawn(g, 0, 3, 1, parts); /* through the middle of a group */
+    drawn(g, 0, 3, 1, parts); /* divides a group */
     drawn(g, 3, B - 3, 1, parts);
     assert_memory_equal(whole, parts, sizeof whole);
     drawn(g, 0, B, 2, next);
@@ -118,7 +118,7 @@ static void what_is_drawn_does_not_depend_on_how_batches_are_cut(void **state) {
     nn_graph_free(g);
 }
 
-/* The cost of a score z for the answer yes or no: log1p(exp(-z)) or log1p(exp(z)); 8 ulps. */
+/* The cost of a score z for the label yes or no: log1p(exp(-z)) or log1p(exp(z)), to 8 ulps. */
 static struct num logistic_cost(struct num z, int yes) {
     double to = yes ? -z.v : z.v, cost = log1p(exp(to));
     return num_f(z, cost, 1 / (1 + exp(-to)), 8);
@@ -183,8 +183,8 @@ static void the_cost_agrees_with_plain_loops(void **state) {
     cost_agrees(NEAR);
 }
 
-/* The same of nce: NCE is tables, NCE_DENSE whole parameters, of which a test says what softmax
- * over all ids costs. */
+/* The same for nce. NCE uses tables. NCE_DENSE uses dense parameters; in testing its cost is that
+ * of a softmax over all ids. */
 #define NCE_OF(rest)                                                                               \
     "[data]\nformat = ids\nfields = a y\nvocabulary = 12\n[optimizer]\ntype = sgd\nlearning_rate " \
     "= 1\n"                                                                                        \
@@ -245,7 +245,8 @@ static struct num score(const struct nce *t, uint32_t i, uint64_t id) {
     return num_total(&s);
 }
 
-static double noise(uint64_t id) { /* sqrt of the count above, over their sum; the rarest has 1 */
+/* Sqrt of the count above, divided by the sum; the rarest id has count 1. */
+static double noise(uint64_t id) {
     static const double count[V] = {1, 2, 0, 4, 5, 6, 7, 8, 9, 10, 0, 12};
     double sum = 0;
     for (int i = 0; i < V; i++)
@@ -256,7 +257,7 @@ static double noise(uint64_t id) { /* sqrt of the count above, over their sum; t
 static void nce_of_tables_agrees_with_plain_loops(void **state) {
     (void)state;
     static const char *const text[] = {NCE_OF("sparse_update = true\n"), NCE_OF("")};
-    for (int i = 0; i < 3; i++) { /* tables in training, in a test, dense in training */
+    for (int i = 0; i < 3; i++) { /* tables in training, tables in testing, dense in training */
         struct nce t;
         uint64_t ids[B][K];
         const double got = nce_cost(&t, text[i == 2], i == 1 ? NN_TEST : NN_TRAIN);
@@ -269,7 +270,8 @@ static void nce_of_tables_agrees_with_plain_loops(void **state) {
                 struct num_sum z = {0};
                 num_add(&z, score(&t, s, id));
                 num_add(&z, num_of((float)-log(K * noise(id))));
-                z.e += sum_error(1, fabs(log(K * noise(id)))); /* a float in the layer, too */
+                /* The layer computes it in float, too. */
+                z.e += sum_error(1, fabs(log(K * noise(id))));
                 assert_true(k < 0 || (id != 2 && id != 10));
                 num_add(&want, logistic_cost(num_total(&z), k < 0));
             }
@@ -301,7 +303,7 @@ static void a_test_of_whole_parameters_says_what_softmax_costs(void **state) {
 static void counts_come_from_a_file(void **state) {
     (void)state;
     static const struct {
-        const char *name, *text, *want; /* NULL: good */
+        const char *name, *text, *want; /* want NULL: accepted */
     } rows[] = {
         {"numbers", "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n", NULL},
         {"words before them", "a 0\nb 0\nc 0\nd 0\ne 0\nf 0\ng 0\nh 0\ni 0\nj 0\nk\t9\nl 0", NULL},

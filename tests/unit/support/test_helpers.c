@@ -1,5 +1,5 @@
-/* test_helpers.c - the checks of tests/support in C: each is shown to pass and to fail. Those in
- * shell and Python are shown in tests/integration/source/test_helpers.sh. */
+/* test_helpers.c - the checks of tests/support in C: each must be able to pass and to fail.
+ * tests/integration/source/test_helpers.sh does the same for the checks in shell and Python. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static void contains(void **state) {
     assert_contains(text, want);
 }
 
-/* The verdict of a test in a process of its own, whose output is not shown: 0 passed, 1 failed. */
+/* Runs a test in a child without output. 0: passed, 1: failed. */
 static int verdict(CMUnitTestFunction test) {
     pid_t pid = fork();
     if (!pid) {
@@ -89,7 +89,7 @@ static void bounds_can_fail(void **state) {
 
 enum { MORE, SIZE, BYTES, MODE, TIME, GONE, N_EDITS };
 
-/* One difference between a folder and the tree that was deployed there is found, whatever it is. */
+/* Every kind of difference between a folder and its deployed tree is found. */
 static void edit(const char *path, int how) {
     struct timespec at[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1}};
     char more[PATH_MAX];
@@ -122,7 +122,7 @@ static void edit(const char *path, int how) {
         assert_int_equal(unlink(path), 0);
         return;
     }
-    at[1] = st.st_mtim; /* this difference alone */
+    at[1] = st.st_mtim; /* only this difference remains */
     assert_int_equal(utimensat(AT_FDCWD, path, at, 0), 0);
 }
 

@@ -1,5 +1,5 @@
-/* test_train.c - which samples make up a step, whoever owns the streams; what is told of how far it
- * is. */
+/* test_train.c - the samples of a step are the same for every division of the streams; events about
+ * progress. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 
 static char dir[] = "/tmp/test-train-XXXXXX";
 
-/* File i holds the samples i*1000, i*1000+1, ...: rows[i] of them. */
+/* Writes files. File i holds rows[i] samples: i*1000, i*1000+1, ... */
 static void write_files(const uint32_t *rows, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         char path[100];
@@ -42,7 +42,7 @@ static int by_id(const void *a, const void *b) {
 
 static const struct data_spec spec = {.format = "ids", .n_fields = 1};
 
-/* The samples of step `step`, sorted, as T trainers together read them. */
+/* The sorted samples of a step, as n_trainers trainers together read them. Returns their number. */
 static size_t samples_of_step(uint32_t n_streams, uint32_t n_trainers, uint64_t batch, int step,
                               uint64_t *out) {
     size_t n = 0;
@@ -130,8 +130,8 @@ static void every_sample_is_read_once_and_shares_add_up(void **state) {
     }
 }
 
-/* Batches, counts, bad lines and positions are the same whether threads read ahead or not; and
- * reading goes on from a position of either, although more had been read ahead. */
+/* Batches, counts, bad lines and positions are the same with and without threads that read ahead.
+ * Reading can continue from a position of either, although the threads had read further. */
 static void batches_are_the_same_when_threads_read_ahead(void **state) {
     (void)state;
     const uint32_t rows[4] = {100, 200, 310, 70};
@@ -167,7 +167,7 @@ static void batches_are_the_same_when_threads_read_ahead(void **state) {
             char front[TRAIN_POS_TEXT];
             for (uint32_t i = 0; i < 3; i++) {
                 train_streams_tell(s[1], i, 2,
-                                   front); /* in front of the batch before: where that one began */
+                                   front); /* the position before the last batch: its beginning */
                 if (step && (step - 1) % 5 != (int)pass)
                     assert_string_equal(front, was[i]);
                 train_streams_tell(s[1], i, 1, was[i]);
@@ -177,14 +177,14 @@ static void batches_are_the_same_when_threads_read_ahead(void **state) {
                     for (int k = 0; k < 2; k++)
                         train_streams_tell(s[k], i, back, text[k]);
                     assert_string_equal(text[0], text[1]);
-                    if (!back && step % 5 == (int)pass) /* each goes on where the other one is */
+                    if (!back && step % 5 == (int)pass) /* each continues from the other */
                         for (int k = 0; k < 2; k++)
                             assert_int_equal(train_streams_seek(s[k], i, text[!k], NULL), 0);
                 }
             assert_memory_equal(train_streams_counts(s[0]), train_streams_counts(s[1]),
                                 n && step % 5 != (int)pass ? 3 * sizeof(uint32_t) : 0);
         }
-        assert_int_equal(train_streams_next(s[1], &b[1], NULL), 0); /* the end stays the end */
+        assert_int_equal(train_streams_next(s[1], &b[1], NULL), 0); /* the end of the pass stays */
     }
     for (int k = 0; k < 2; k++) {
         train_streams_free(s[k]);
@@ -205,7 +205,7 @@ static void fewer_files_than_streams_is_an_error_that_says_so(void **state) {
     assert_non_null(strstr(err.msg, "matches 4 files for 9 streams"));
 }
 
-/* How far the pass is: it grows with what is read, of whichever files, and is 1 at the end, also in
+/* The fraction of the pass that has been read grows with every file, and is 1 at the end, also in
  * the second pass. */
 static void the_fraction_that_is_read_is_told(void **state) {
     (void)state;
@@ -217,7 +217,7 @@ static void the_fraction_that_is_read_is_told(void **state) {
     assert_int_equal(
         train_streams_new(&s, &spec, &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED},
                           3, 0, 2, 30, 0, &err),
-        0); /* 0 and 3, 1 and 4 */
+        0); /* files 0 and 3, files 1 and 4 */
     assert_int_equal(pd_batch_init(&b, 1, train_streams_max_batch(s)), 0);
     for (int pass = 0; pass < 2; pass++) {
         double last = 0;
@@ -238,7 +238,7 @@ static void the_fraction_that_is_read_is_told(void **state) {
     train_streams_free(s);
 }
 
-/* What an event of a trainer says of its own speed. */
+/* A trainer's event about its own speed and the waits. */
 static void an_event_tells_who_is_waited_for(void **state) {
     (void)state;
     int fd[2];
@@ -257,14 +257,14 @@ static void an_event_tells_who_is_waited_for(void **state) {
     r.waited_ns = 500000000;
     r.started_ns -= 2000000000; /* two seconds ago */
     train_report_step(&r, 10, 20);
-    train_report_step(&r, 10, 20); /* too soon for another */
+    train_report_step(&r, 10, 20); /* too soon for another event */
     ssize_t n = read(fd[0], line, sizeof line - 1);
     assert_true(n > 0);
     line[n] = 0;
     assert_ptr_equal(strchr(line, '\n'), line + n - 1);
     json_t *e = json_loads(line, 0, NULL);
     assert_int_equal(json_integer_value(json_object_get(e, "rank")), 1);
-    assert_null(json_object_get(e, "rate")); /* trainer 0 tells it */
+    assert_null(json_object_get(e, "rate")); /* only trainer 0 reports the rate */
     double rate = json_real_value(json_object_get(e, "own_rate")),
            wait = json_real_value(json_object_get(e, "wait"));
     if (rate < 100 || rate > 500 || wait < 0.05 || wait > 0.25)
@@ -278,8 +278,7 @@ static void an_event_tells_who_is_waited_for(void **state) {
     close(fd[1]);
 }
 
-/* What an evaluation found stands in the events from then on; a value that is no number does not.
- */
+/* After an evaluation, the events contain its figures, except values that are not numbers. */
 static void an_event_has_the_last_evaluation(void **state) {
     (void)state;
     int fd[2];

@@ -1,7 +1,7 @@
-/* test_train_allocs.c - a step allocates nothing once the first batches have made their room. The
- * linker gives us every call of malloc and its like from our code (--wrap, see the Makefile),
- * whichever thread makes it; the trainer asks once a step whether it is to stop, and that is where
- * we look. Data is read without threads of its own: those make their room when they get to it. */
+/* test_train_allocs.c - after the first batches, a step allocates no memory. The linker redirects
+ * every call of malloc and similar functions in our code to this test (--wrap, see the Makefile),
+ * on every thread. Once a step the trainer asks whether to stop; the test counts at that moment.
+ * Data is read without extra threads, because these allocate at times of their own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -19,7 +19,7 @@
 enum {
     BATCH = 24,
     BATCHES = 60,
-    WARM = 20 /* the servers keep room for 8 steps, which take turns */,
+    WARM = 20 /* the servers keep buffers for 8 steps and use them in turn */,
     STREAMS = 2
 };
 
@@ -53,7 +53,7 @@ void *__wrap_aligned_alloc(size_t align, size_t n) {
 
 static const struct model {
     const char *name, *data, *layers, *optimizer;
-    const char *line; /* of data: %d is another number each time */
+    const char *line; /* a line of data; %d is a different number each time */
     int vocabulary;
 } models[] = {
     {"dense",
@@ -108,12 +108,12 @@ static void write_model(const char *dir, const struct model *m) {
 
 struct alloc_watch {
     int steps;
-    unsigned long before, after; /* the steps that count */
+    unsigned long before, after; /* the range of the counted steps */
 };
 
 static int on_step(void *arg) {
     struct alloc_watch *w = arg;
-    if (w->steps < BATCHES) /* it asks once more behind the pass */
+    if (w->steps < BATCHES) /* the trainer asks once more after the pass */
         w->after = atomic_load(&n_allocs);
     if (w->steps++ == WARM)
         w->before = w->after;

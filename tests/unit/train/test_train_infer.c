@@ -1,6 +1,6 @@
-/* test_train_infer.c - inference with a table of half a gigabyte: the process takes a fraction of
- * that for itself, since rows are read where they lie. The model is made by hand as model.h
- * describes it, its values being a hole in the file. */
+/* test_train_infer.c - inference with a table of half a gigabyte. The process needs only a fraction
+ * of that memory, because rows are read in the mapped file. The model is built by hand as model.h
+ * describes; its values are a hole in the file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ enum {
     DIM = 64,
     SAMPLES = 20000,
     SPECIAL = 101
-}; /* every so many-th row is not zero */
+}; /* the distance between rows that are not zero */
 static const uint64_t TABLE_BYTES = (uint64_t)ROWS * DIM * sizeof(float);
 
 static char dir[] = "/tmp/test-infer-XXXXXX";
@@ -57,8 +57,8 @@ static void put_entry(struct pd_buf *b, const char *name, uint32_t kind, uint32_
     pd_put(b, rest, sizeof rest);
 }
 
-/* Table "emb": keys 0, 2, 4, ...; rows of zeros, but row i with SPECIAL | i has 2 in its first
- * place. "p.w" is all ones, "p.b" is 0. */
+/* Table "emb" has keys 0, 2, 4, ... and rows of zeros. If SPECIAL divides i, row i begins with 2.
+ * "p.w" is all ones, "p.b" is 0. */
 static uint64_t write_part(const char *file) {
     const uint64_t keys = 64 + 3 * 192, values = align(keys + 8ull * ROWS),
                    w = align(values + TABLE_BYTES), bias = align(w + 4 * DIM),
@@ -123,7 +123,8 @@ static void write_model(void) {
     pd_buf_release(&b);
 }
 
-/* The id of sample i: everywhere in the table, half of them without a row, some of them special. */
+/* The id of sample i. The ids are spread over the table; half of them have no row, and some rows
+ * are special. */
 static uint64_t id_of(uint64_t i) {
     return i % 10 ? i * 2654435761u % (2 * (uint64_t)ROWS) : 2 * SPECIAL * (i / 10 % 100);
 }
@@ -144,7 +145,7 @@ static uint64_t rss_anon(void) {
     return kb * 1024;
 }
 
-struct reading { /* of what inference writes, while it is at work */
+struct reading { /* reads the output of inference while it runs */
     int fd;
     uint64_t lines, wrong, most;
 };
@@ -202,7 +203,7 @@ static void a_large_table_is_not_loaded(void **state) {
                   (unsigned long long)((r.most - before) >> 20),
                   (unsigned long long)(TABLE_BYTES >> 20));
 #if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__) /* whose own memory grows with what is looked at */
+    !defined(__SANITIZE_THREAD__) /* their own memory grows with the memory that is read */
     assert_true(r.most < before + TABLE_BYTES / 8);
 #endif
 }

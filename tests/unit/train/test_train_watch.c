@@ -1,5 +1,5 @@
-/* test_train_watch.c - folders of data that appear: their order, when one is complete, which files
- * it has. */
+/* test_train_watch.c - new folders of data: their order, when a folder is complete, and its files.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static const char *at(const char *name) {
     return path[k];
 }
 
-/* The file, and the folders above it. */
+/* Creates a file and the folders above it. */
 static void put(const char *name, const char *text) {
     char folder[300];
     snprintf(folder, sizeof folder, "%s", at(name));
@@ -95,7 +95,7 @@ static void folders_come_in_the_order_of_their_names(void **state) {
     expect_next(w, "", PD_ENOENT, "");
     static const char *const made[] = {
         "order/20261122/0105/_DONE", "order/20261121/2355/_DONE",
-        "order/20261122/0100/_DONE", "order/20261122/01000/_DONE" /* not the pattern's */,
+        "order/20261122/0100/_DONE", "order/20261122/01000/_DONE" /* does not match the pattern */,
         "order/2026112/0100/_DONE",  "order/20261130/note"};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
         put(made[i], "");
@@ -104,13 +104,13 @@ static void folders_come_in_the_order_of_their_names(void **state) {
     expect_next(w, "20261121/2355", 1, "20261122/0100");
     expect_next(w, "20261122/0100", 1, "20261122/0105");
     expect_next(w, "20261122/0102", 1,
-                "20261122/0105"); /* one that was there, and is not any more */
+                "20261122/0105"); /* a folder that was processed and then removed */
     expect_next(w, "20261122/0105", PD_ENOENT, "");
-    put("order/20261121/0000/_DONE", ""); /* late: it is passed over */
+    put("order/20261121/0000/_DONE", ""); /* too late: it is skipped */
     expect_next(w, "20261122/0105", PD_ENOENT, "");
     put("order/20261201/0000/part-0", "not complete");
     expect_next(w, "20261122/0105", 0, "20261201/0000");
-    put("order/20261202/0000/_DONE", ""); /* the one before it is waited for */
+    put("order/20261202/0000/_DONE", ""); /* the watch waits for the folder before it */
     expect_next(w, "20261122/0105", 0, "20261201/0000");
     put("order/20261201/0000/_DONE", "");
     expect_next(w, "20261122/0105", 1, "20261201/0000");
@@ -149,11 +149,12 @@ static void a_folder_has_its_files(void **state) {
     assert_int_equal(train_folder_watch_files(w, "1/4", &f, &err), PD_ENOENT);
     assert_non_null(strstr(err.msg, "folder 1/4 of"));
     train_folder_watch_free(w);
-    w = watch("files/*/*/*", "_DONE", 0); /* the done-file matches, and is none of the data */
+    /* The done-file matches the pattern, but is not a data file. */
+    w = watch("files/*/*/*", "_DONE", 0);
     expect_files(w, "1/2", "files/1/2/other files/1/2/part-10 files/1/2/part-9");
     train_folder_watch_free(w);
     snprintf(pattern, sizeof pattern, "%s/files/*/*/part-*",
-             dir); /* from the root: so are its files */
+             dir); /* an absolute pattern gives absolute paths */
     snprintf(want, sizeof want, "%s/files/1/2/part-10 %s/files/1/2/part-9", dir, dir);
     w = watch(pattern, "_DONE", 0);
     expect_files(w, "1/2", want);
@@ -164,8 +165,8 @@ static void pause_ms(long ms) {
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
-/* The look that sees a change begins the wait again, however slow the machine is: 0. After a longer
- * pause without one: 1. */
+/* A look that sees a change restarts the wait and returns 0, on slow machines, too. After a longer
+ * pause without a change it returns 1. */
 static void without_a_done_file_nothing_may_change_for_a_while(void **state) {
     (void)state;
     enum { QUIET_MS = 100, PAUSE_MS = 150 };
@@ -203,7 +204,7 @@ static void without_a_done_file_nothing_may_change_for_a_while(void **state) {
         pause_ms(PAUSE_MS);
         expect_next(w, "", 1, "1/1");
     }
-    put("quiet/1/2/part-0", "a"); /* another folder waits for itself */
+    put("quiet/1/2/part-0", "a"); /* each folder has its own wait */
     expect_next(w, "1/1", 0, "1/2");
     pause_ms(PAUSE_MS);
     expect_next(w, "1/1", 1, "1/2");

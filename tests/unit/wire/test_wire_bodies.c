@@ -112,7 +112,7 @@ static void missing_fields_have_their_defaults(void **state) {
     json_decref(empty);
 }
 
-/* Of a program's output: any bytes, of any length. */
+/* Texts from a program's output: any bytes of any length. */
 static void texts_are_made_valid_and_are_cut(void **state) {
     (void)state;
     char wrong[WIRE_MAX_REASON + 10];

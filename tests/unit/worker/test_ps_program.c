@@ -1,5 +1,5 @@
-/* `paddle_worker pserver` as a process: its key, its ports, its end. pserver_main runs in a child.
- */
+/* test_ps_program.c - `paddle_worker pserver` as a process: its key, its ports, its end.
+ * pserver_main runs in a child. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static int teardown(void **state) {
     return pd_rm_tree(root, NULL);
 }
 
-/* fds: sockets it inherits, or NULL: it binds by itself. */
+/* Starts the program. fds: the inherited sockets; NULL: the program binds its ports itself. */
 static void start(struct program *p, const char *nics, const char *key, const int *fds,
                   const char *trainers) {
     int pipe_fd[2];
@@ -59,7 +59,7 @@ static void start(struct program *p, const char *nics, const char *key, const in
     p->out = pipe_fd[0];
 }
 
-/* All it prints until it ends; its status. */
+/* Reads the program's output until its end. Returns its exit status. */
 static int end_of(struct program *p, char *text, size_t cap) {
     size_t n = 0;
     ssize_t k;
@@ -79,7 +79,7 @@ static void first_line(struct program *p, char *text, size_t cap) {
     text[n] = 0;
 }
 
-/* The first port in "... ports (dense; sparse): 7164; 7165; ..." */
+/* Reads the first port from "... ports (dense; sparse): 7164; 7165; ..." */
 static int port_in(const char *text) {
     int port = 0;
     const char *at = strstr(text, "sparse): ");
@@ -176,7 +176,7 @@ static void test_dead_trainer_ends_it_with_1_and_the_reason(void **state) {
     ps_client_free(a);
     assert_int_equal(end_of(&p, text, sizeof text), 1);
     assert_non_null(strstr(text, "has failed: it has left without ps_bye in step 0"));
-    start(&p, "127.0.0.1", key_file, NULL, "2"); /* one that says why it goes */
+    start(&p, "127.0.0.1", key_file, NULL, "2"); /* the server must report why it ends */
     first_line(&p, text, sizeof text);
     port = port_in(text);
     a = client_of(port, 0, 2);
@@ -191,7 +191,7 @@ static void test_dead_trainer_ends_it_with_1_and_the_reason(void **state) {
 }
 
 int main(void) {
-    /* For the children, too. After cmocka's first output setvbuf would have no sure effect. */
+    /* Also for the children. After cmocka's first output setvbuf might have no effect. */
     setvbuf(stdout, NULL, _IOLBF, 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open_to_a_network_needs_a_key),
