@@ -1,6 +1,6 @@
-/* test_pack_assemble.c - packages from their objects to a folder: any tree, any sequence of edits,
- * only what is missing is asked for; a kill at any point leaves the old or the new; a full disk;
- * hostile packages; bounded memory. The store: test_pack_shared_store.c. */
+/* test_pack_assemble.c - packages from their objects to a folder. Random trees and edits; only
+ * missing objects are requested. A kill at any point leaves the old or the new tree. Also tests a
+ * full disk, hostile packages and bounded memory. test_pack_shared_store.c tests the store. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static void any_tree_and_any_edits_arrive(void **state) {
     }
 }
 
-/* One of 500 entries is edited: what travels is about what has changed. */
+/* One of 500 entries is edited: the requested bytes are about the changed bytes. */
 static void an_edit_costs_what_it_changes(void **state) {
     (void)state;
     struct rt t = {.rng = seed_of("edit")};
@@ -74,7 +74,7 @@ static void an_edit_costs_what_it_changes(void **state) {
     print_message("edit of %llu bytes: %llu travel, of %llu\n", (unsigned long long)t.v[i].size,
                   (unsigned long long)m.bytes, (unsigned long long)all.bytes);
     assert_true(m.bytes < t.v[i].size + 30000);
-    /* what the job has changed in its folder since is noticed, and asked for again */
+    /* changes that the job made in its folder are noticed, and the objects are requested again */
     char path[PATH_MAX];
     for (int k = 0; k < 2; k++) {
         assert_int_equal(pd_fmt(path, sizeof path, "%s/%s/%s", root, k ? "b" : "a", t.v[i].path),
@@ -119,7 +119,7 @@ static void a_kill_or_an_error_anywhere_leaves_old_or_new(void **state) {
                       : (int)(1 + rt_next(&t) % (strcmp(point, "store.write") ? 60 : 4));
         snprintf(fault, sizeof fault, "%s%s:%d", k % 2 ? "kill." : "", point, nth);
         size_t before = left_over(
-            root); /* of one that was killed: it goes with the next that gets as far as the store */
+            root); /* left by a killed deploy; the next deploy that reaches the store removes it */
         int status = in_a_child(&t, root, target, fault);
         if (!WIFEXITED(status) && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
             fail_msg("%s: status %x", fault, status);
@@ -145,7 +145,7 @@ static void a_kill_or_an_error_anywhere_leaves_old_or_new(void **state) {
     pd_rm_tree(root, NULL);
 }
 
-/* In a mount namespace of its own, on a tmpfs that is too small. */
+/* Runs in a mount namespace of its own, on a tmpfs that is too small. */
 static void a_full_disk_leaves_nothing(void **state) {
     (void)state;
     struct rt t = {.rng = seed_of("full")};
@@ -167,7 +167,8 @@ static void a_full_disk_leaves_nothing(void **state) {
             deploy(&t, root, target, 0, NULL, &err) != PD_ENOSPC || !access(target, F_OK) ||
             left_over(root) || !strstr(err.msg, "space left"))
             _exit(1);
-        /* and when it fills up on the way: its free space is hidden from the question before */
+        /* and when the disk fills up during the deploy: the check of the free space before it is
+         * disabled */
         struct rt small = {.rng = 3};
         rt_grow(&small, 12);
         memset(&err, 0, sizeof err);
@@ -197,7 +198,7 @@ static void a_full_disk_leaves_nothing(void **state) {
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* Packages that lie. `says` is part of the message; nothing may be left. */
+/* Packages with false claims. `says` is part of the message; no file may be left. */
 static void hostile_packages_leave_nothing(void **state) {
     (void)state;
     struct pd_err err = {0};
@@ -231,7 +232,7 @@ static void hostile_packages_leave_nothing(void **state) {
                                         .file_off = 200 + (uint64_t)i};
             assert_int_equal(manifest_add_extent(w, &y, &err), 0);
         }
-        if (k == 3) { /* in a leaf of its own the same object has another length */
+        if (k == 3) { /* a separate leaf gives the same object another length */
             x.raw_len = 101;
             x.file_off = 9000;
         }
@@ -243,11 +244,11 @@ static void hostile_packages_leave_nothing(void **state) {
             v = MANIFEST_ENTRIES + UINT64_C(1);
             memcpy(t.root + 8, &v, 8);
         } else if (k == 1 || k == 2 ||
-                   k == 4) { /* bytes: more than it has, fewer, more than any disk */
+                   k == 4) { /* data_bytes: too many, too few, more than any disk has */
             v = k == 1 ? 300 : k == 2 ? 150 : MANIFEST_BYTES;
             memcpy(t.root + 16, &v, 8);
         } else if (k == 5) {
-            t.root[2] = 3;   /* its leaves are said to be indexes */
+            t.root[2] = 3;   /* declares its leaves as indexes */
         } else if (k == 6) { /* an index whose children are all one index whose children ... */
             struct object_id below = {{0}};
             memcpy(below.b, t.root + 24, OBJECT_ID);
@@ -280,8 +281,7 @@ static void hostile_packages_leave_nothing(void **state) {
     pd_rm_tree(root, NULL);
 }
 
-/* A source that makes objects as they are asked for: so the test itself needs no memory for a tree
- * of any size. */
+/* A source that makes objects on request, so the test needs no memory for large trees. */
 static size_t rss_peak_kb(void) {
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
@@ -335,7 +335,7 @@ static void hundred_thousand_files_need_little_memory(void **state) {
                   (rss_peak_kb() - before) >> 10);
     assert_int_equal(rt_count(target), n + (n + 99) / 100);
     assert_true(m.objects < (unsigned)n / 20);
-    assert_true(PACK_SLOW || rss_peak_kb() >> 10 < 256); /* a sanitizer keeps what was freed */
+    assert_true(PACK_SLOW || rss_peak_kb() >> 10 < 256); /* a sanitizer keeps freed memory */
     rt_release(&t);
     pd_rm_tree(root, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_pack_cache.c - hashes of files that did not change since the last scan are not made again,
- * and nothing else is taken for such a file. */
+/* test_pack_cache.c - files that did not change since the last scan are not hashed again. No
+ * changed file is taken for an unchanged one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,8 @@
 #include "pack/scan/scan.h"
 #include "tests/support/c/scan_env.h"
 
-/* The root of e->src with this cache (NULL: none), and how many bytes were not read. */
+/* The root of e->src, scanned with this cache (NULL: none). *reused: the bytes that were not read.
+ */
 static struct object_id root_with(const struct env *e, const char *cache, uint64_t *reused) {
     struct scan *s;
     struct pd_err err = {0};
@@ -27,7 +28,7 @@ static struct object_id root_with(const struct env *e, const char *cache, uint64
     scan_get_totals(s, &t);
     if (reused)
         *reused = t.reused;
-    for (long o = 0; o < (long)t.objects; o++) { /* what the cache says is what the files hold */
+    for (long o = 0; o < (long)t.objects; o++) { /* the cache agrees with the files */
         uint8_t raw[OBJECT_MAX];
         uint32_t len;
         if (scan_read(s, o, raw, &len, &err))
@@ -63,16 +64,16 @@ static void a_settled_tree_is_not_read_again(void **state) {
     int young = pd_wall_us() - began_us < 2400000;
     sleep(3);
     same_with_and_without(e, cache, &reused);
-    assert_true(!young || !reused); /* what was hashed when it was young is not trusted */
+    assert_true(!young || !reused); /* the hash of a very new file is not trusted */
     same_with_and_without(e, cache, &reused);
     assert_true(reused == all);
-    /* in place, the same size and time: the inode's change tells */
+    /* a change in place with the same size and mtime: the inode's ctime shows it */
     run("cd %s && touch -r 040 ../ref && printf XX | dd of=040 bs=1 seek=100 conv=notrunc "
         "2>/dev/null && touch -r ../ref 040",
         e->src);
     same_with_and_without(e, cache, &reused);
     assert_true(reused < all && reused > all / 2);
-    for (int k = 0; k < 25; k++) { /* any edit */
+    for (int k = 0; k < 25; k++) { /* random edits */
         unsigned i = (unsigned)(pd_mix64(rng++) % 300), j = (unsigned)(pd_mix64(rng++) % 300);
         snprintf(text, sizeof text, "%03u", i);
         switch (k % 5) {
@@ -95,7 +96,7 @@ static void a_settled_tree_is_not_read_again(void **state) {
         same_with_and_without(e, cache, &reused);
     }
     assert_true(reused > all / 4);
-    for (int k = 0; k < 20; k++) { /* a cache that is damaged or cut off is none */
+    for (int k = 0; k < 20; k++) { /* a damaged or truncated cache is ignored */
         run("cp %s %s.bad", cache, cache);
         char bad[220];
         snprintf(bad, sizeof bad, "%s.bad", cache);

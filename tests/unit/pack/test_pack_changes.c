@@ -1,4 +1,4 @@
-/* test_pack_changes.c - files that change while they are hashed, or afterwards, before they are
+/* test_pack_changes.c - files that change while they are hashed, or after that, before they are
  * sent. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,8 +73,8 @@ static void a_change_before_sending_is_named(void **state) {
     scan_free(s);
 }
 
-/* Times that say the same as before are no proof when somebody has put them back: exactly the
- * objects that changed are refused. */
+/* An unchanged mtime is no proof, because a program may have restored it. Exactly the changed
+ * objects are refused. */
 static void a_change_with_the_old_mtime_is_named(void **state) {
     struct env *e = *state;
     static uint8_t buf[OBJECT_MAX];
@@ -107,8 +107,8 @@ static void a_change_with_the_old_mtime_is_named(void **state) {
     scan_free(s);
 }
 
-/* A long file is hashed behind the reading: its objects are those that cutting it from its
- * beginning gives. */
+/* A long file is hashed in the background while it is read. Its objects are the same as those of a
+ * plain cut from the beginning. */
 static void a_long_file_is_cut_as_from_its_beginning(void **state) {
     struct env *e = *state;
     static uint8_t buf[OBJECT_MAX];
@@ -135,7 +135,8 @@ static void a_long_file_is_cut_as_from_its_beginning(void **state) {
     }
     struct scan_totals t;
     scan_get_totals(s, &t);
-    assert_true(t.objects > n_objects && t.objects < n_objects + 40); /* the manifest's */
+    /* The objects of the manifest. */
+    assert_true(t.objects > n_objects && t.objects < n_objects + 40);
     pd_buf_release(&b);
     scan_free(s);
 }

@@ -1,4 +1,4 @@
-/* test_pack_chunker.c - where contents are cut: an edit moves few cuts, and sizes grow with the
+/* test_pack_chunker.c - the cuts of contents: an edit moves few cuts, and piece sizes grow with the
  * tree. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,7 +53,7 @@ static void an_edit_moves_few_cuts(void **state) {
         fill(b + at, more ? more : EDIT, &rng);
         size_t m = cut_all(&c, b, N + more, y, CAP);
         for (size_t i = 0, k = 0; i < m;
-             i++) { /* the new one's pieces that the old one does not have */
+             i++) { /* pieces of the new content that the old one lacks */
             while (k < n && x[k] + (y[i] > at ? more : 0) < y[i])
                 k++;
             size_t from = i ? y[i - 1] : 0, was = k ? x[k - 1] + (from > at ? more : 0) : 0;

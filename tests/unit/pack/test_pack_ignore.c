@@ -1,4 +1,4 @@
-/* test_pack_ignore.c - .paddleignore means what .gitignore means: cases by hand, then random
+/* test_pack_ignore.c - .paddleignore has the meaning of .gitignore. Cases by hand, then random
  * patterns on random trees, compared with `git check-ignore`. A failure prints the seed, the
  * patterns and the path; IGNORE_SEED repeats it. */
 #include <setjmp.h>
@@ -25,7 +25,7 @@
 #include "tests/support/c/append.h"
 #include "tests/support/c/skip.h"
 
-/* The rules of `text` for the folder `rel`. */
+/* Adds the rules of `text` for the folder `rel`. */
 static void add_lines(struct pack_ignore *ig, const char *rel, const char *text) {
     for (const char *s = text; *s;) {
         size_t n = strcspn(s, "\n");
@@ -34,7 +34,7 @@ static void add_lines(struct pack_ignore *ig, const char *rel, const char *text)
     }
 }
 
-/* As the walk does it: nothing below a folder that is left out can be there. */
+/* As in the walk: a path below an ignored folder is ignored, too. */
 static int is_left_out(const struct pack_ignore *ig, const char *path, int is_dir) {
     char part[300];
     for (const char *s = strchr(path, '/'); s; s = strchr(s + 1, '/')) {
@@ -113,7 +113,7 @@ static void rules_by_hand(void **state) {
     }
 }
 
-/* A pattern that makes a backtracking matcher try 2^30 ways. */
+/* A pattern for which a backtracking matcher tries 2^30 ways. */
 static void time_is_bounded(void **state) {
     (void)state;
     char pattern[200] = "", path[400] = "";
@@ -177,10 +177,10 @@ static void random_pattern(struct rng *r, char *out) {
 struct property {
     char dir[64];
     struct rng rng;
-    struct pd_buf asked; /* NUL-separated, as git reads them */
+    struct pd_buf asked; /* NUL-separated, the format that git reads */
 };
 
-/* Folders where names allow it; a name that is a file already stays one. */
+/* Creates a path. If a file of the name of a folder exists already, it stays a file. */
 static void make_path(const char *top, const char *path, int is_dir) {
     char full[400];
     snprintf(full, sizeof full, "%s/%s", top, path);
@@ -201,7 +201,7 @@ static void put_text(const char *file, const struct pd_buf *text) {
         fail_msg("%s", err.msg);
 }
 
-/* The folder cN of the repository, with rules at its top and maybe in a folder below. */
+/* Makes the folder cN of the repository, with rules at its top and maybe in a subfolder. */
 static void make_case(struct property *p, unsigned c, struct pack_ignore *ig) {
     char top[100], path[200], sub[8], pattern[RANDOM_MAX], line[40], file[300];
     snprintf(top, sizeof top, "%s/c%u", p->dir, c);
@@ -226,8 +226,8 @@ static void make_case(struct property *p, unsigned c, struct pack_ignore *ig) {
         append(file, sizeof file, "/.gitignore");
         put_text(file, &text);
         char *copy = strndup((char *)text.data, text.len);
-        add_lines(ig, line, copy); /* a rule of a folder that is left out changes nothing: what lies
-                                      there is, too */
+        /* Rules in an ignored folder have no effect: its contents are ignored, too. */
+        add_lines(ig, line, copy);
         free(copy);
         pd_buf_release(&text);
     }
@@ -269,7 +269,7 @@ static void compare(struct property *p, const struct pack_ignore *ig, const stru
         const char *path = (char *)p->asked.data + i;
         int ours = is_left_out(ig, path, is_folder(p, path));
         int theirs = g < git->len && !strcmp((char *)git->data + g,
-                                             path); /* git answers in the order of the questions */
+                                             path); /* git answers in the order of the paths */
         if (ours != theirs) {
             char cmd[400];
             snprintf(cmd, sizeof cmd,
@@ -288,7 +288,8 @@ static void compare(struct property *p, const struct pack_ignore *ig, const stru
         i += strlen(path) + 1;
     }
     assert_int_equal(g, git->len);
-    assert_true(n > 1500 && n_out > 200 && n_out < n - 200); /* it is a test of something */
+    /* The test has covered both results. */
+    assert_true(n > 1500 && n_out > 200 && n_out < n - 200);
 }
 
 static void equals_git(void **state) {

@@ -1,5 +1,5 @@
-/* test_pack_manifest.c - manifests: written, read again, and refused when they say what no package
- * may say. */
+/* test_pack_manifest.c - manifests are written and read again, and refused if their contents are
+ * not allowed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ static int kept_cmp(const void *a, const void *b) {
     return object_cmp(&((const struct kept *)a)->id, &((const struct kept *)b)->id);
 }
 
-/* Sorted by write_tree. */
+/* write_tree has sorted the objects. */
 static const struct kept *find(const struct objects *o, const struct object_id *id) {
     const struct kept key = {.id = *id};
     return bsearch(&key, o->v, o->n, sizeof *o->v, kept_cmp);
@@ -63,7 +63,7 @@ static void release(struct objects *o) {
     *o = (struct objects){0};
 }
 
-/* A digest of all that the events say: equal digests, equal trees. */
+/* A digest of all events: equal digests mean equal trees. */
 struct digest {
     struct pd_buf b;
 };
@@ -107,8 +107,8 @@ static void read_below(const struct objects *o, const struct manifest_node *node
     }
 }
 
-/* A tree of n files in folders, some large: entries to the writer and to the digest. `edited` is a
- * file with other contents. */
+/* Writes a tree of n files in folders, some large, to the writer and to the digest. File `edited`
+ * has other contents. */
 static void write_tree(uint64_t seed, int n, int edited, struct objects *o, struct digest *d,
                        struct object_id *root, uint8_t *raw, size_t *raw_len) {
     struct manifest_writer *w;
@@ -198,7 +198,7 @@ static void a_manifest_comes_back(void **state) {
     }
 }
 
-/* What an edit costs of the manifest: one leaf and its indexes, not the list of all files. */
+/* An edit changes one leaf of the manifest and its indexes, and not the list of all files. */
 static void an_edit_changes_few_manifest_objects(void **state) {
     (void)state;
     const uint64_t seed = seed_of("edits");
@@ -285,7 +285,7 @@ static void put_v(struct pd_buf *b, uint64_t v) {
     pd_put_u8(b, (uint8_t)v);
 }
 
-/* The writer refuses them, and the reader refuses the bytes that another writer would have made. */
+/* The writer refuses these entries, and the reader refuses them in the bytes of another writer. */
 static void hostile_entries_are_refused(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {
@@ -329,8 +329,8 @@ static void hostile_entries_are_refused(void **state) {
     }
 }
 
-/* A million entries in a few bytes each, and contents that one small object fills a thousand times:
- * as much as the root says, no more. */
+/* A million entries of a few bytes each, and contents that repeat one small object a thousand
+ * times. The reader accepts at most the amounts that the root declares. */
 static void more_than_the_root_says_is_refused(void **state) {
     (void)state;
     struct manifest_node root = {.level = 1, .n_entries = 1000, .data_bytes = 1 << 20};
@@ -406,8 +406,8 @@ static void damaged_manifests_are_refused_or_read(void **state) {
         struct manifest_node node;
         struct pd_err err = {0};
         manifest_reader_new(&r, NULL, &err);
-        int rc = manifest_read_leaf(r, copy, len, &ignoring, NULL,
-                                    &err); /* of exactly `len` bytes: a sanitizer sees more */
+        /* `copy` has exactly `len` bytes, so that a sanitizer sees an overrun. */
+        int rc = manifest_read_leaf(r, copy, len, &ignoring, NULL, &err);
         assert_true(rc == PD_EDATA || (rc == 0 && i % 2));
         (void)manifest_read_index(&node, 1, copy, len, NULL);
         (void)manifest_read_root(&node, copy, len, NULL);

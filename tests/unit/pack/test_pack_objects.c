@@ -1,5 +1,5 @@
-/* test_pack_objects.c - objects and their records: they come back, damage is noticed, and one that
- * unpacks to more than it says is refused. */
+/* test_pack_objects.c - objects and their records: they are decoded correctly, damage is noticed,
+ * and a record that unpacks to more than it declares is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +17,8 @@
 #include "pack/object/object_ids.h"
 #include "tests/support/c/random_bytes.h"
 
-/* Many at once, of all lengths around a block's and of wildly unequal ones, have the ids that they
- * have one by one. */
+/* Many objects that are hashed together have the same ids as alone. Their lengths are around a
+ * block's, or very different. */
 static void ids_side_by_side_are_ids(void **state) {
     (void)state;
     enum { BYTES = 70000, N = 40 };
@@ -76,14 +76,14 @@ static void a_record_comes_back_and_damage_is_noticed(void **state) {
                 assert_memory_equal(back, raw, n);
             }
             assert_int_equal(object_next(&p, end, &r, &err), 0);
-            for (int k = 0; k < 60; k++) { /* one bit is wrong, or the end is missing */
+            for (int k = 0; k < 60; k++) { /* one bit is flipped, or the end is missing */
                 size_t at = next(&rng) % (b.len / 2), bit = next(&rng) % 8;
                 struct pd_err why = {0};
                 b.data[at] ^= (uint8_t)(1 << bit);
                 p = b.data;
                 int rc = object_next(&p, b.data + b.len / 2, &r, &why);
                 int decoded = rc == 1 ? object_decode(c, &r, &back, &why) : rc;
-                if (!decoded) /* zstd has bits that do not matter: then the bytes are right */
+                if (!decoded) /* zstd has bits without a meaning; the bytes are then right */
                     assert_true(r.raw_len == n && !memcmp(back, raw, n));
                 else
                     assert_true(decoded == PD_EPROTO || decoded == PD_EDATA);
@@ -107,7 +107,7 @@ static void a_record_that_unpacks_to_more_is_refused(void **state) {
     object_id_of(&id, zeros, OBJECT_MAX);
     object_encode(c, &id, zeros, OBJECT_MAX, &b);
     assert_true(b.len < 1000);
-    const uint32_t claims = 64 << 10; /* raw_len says less than it unpacks to */
+    const uint32_t claims = 64 << 10; /* raw_len is less than the unpacked length */
     memcpy(b.data + 32, &claims, 4);
     struct object_record r;
     struct pd_err err = {0};

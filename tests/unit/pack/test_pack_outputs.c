@@ -1,6 +1,6 @@
-/* test_pack_outputs.c - a folder comes back from a node: names, modes, times, links; what an
- * earlier fetch has does not travel; a folder that changes meanwhile; what can't travel is counted;
- * failing memory leaves nothing behind. */
+/* test_pack_outputs.c - a folder is fetched from a node: names, modes, times, links. Contents of an
+ * earlier fetch are not sent again. The folder may change meanwhile. Entries that can't be sent are
+ * counted. Failed allocations leave no files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,7 +73,7 @@ static void put_link(const char *dir, const char *name, const char *target) {
     assert_int_equal(symlink(target, p), 0);
 }
 
-/* No "*.part-*": only these names, and those with a dot, are in the folder. */
+/* The folder has only these names and names with a dot, so no "*.part-*". */
 static void only_there(const char *dir, const char *a, const char *b) {
     DIR *d = opendir(dir);
     struct dirent *e;
@@ -93,7 +93,7 @@ __attribute__((format(printf, 1, 2))) static int run(const char *fmt, ...) {
     return system(cmd);
 }
 
-/* Names, types, modes, mtimes (ns), link targets and contents, by find and diff. */
+/* Compares names, types, modes, mtimes (ns), link targets and contents, by find and diff. */
 static void assert_same_tree(const char *a, const char *b) {
     assert_int_equal(run("diff -r --no-dereference %s %s", a, b), 0);
     for (int i = 0; i < 2; i++) {
@@ -152,7 +152,7 @@ static void make_tree(const char *d) {
     assert_int_equal(utimensat(AT_FDCWD, p, t, AT_SYMLINK_NOFOLLOW), 0);
 }
 
-/* `n` bytes that can't be compressed. */
+/* Writes `n` bytes that can't be compressed. */
 static void put_random(const char *dir, const char *name, uint64_t seed, size_t n) {
     char p[300];
     uint64_t *b = malloc(n + 8);
@@ -174,16 +174,16 @@ static int scan_outputs(struct scan **s, const char *dir, struct pd_err *err) {
     return rc;
 }
 
-/* A fetch. */
+/* The state of a fetch. */
 struct bring {
     const char *old;
-    struct assemble *a; /* of the round before; what a round that was stopped leaves */
+    struct assemble *a; /* of the previous round, which was stopped */
     struct store *st;
-    uint64_t stop_after; /* bytes; 0: never */
-    uint64_t bytes;      /* of contents that travelled */
+    uint64_t stop_after; /* stop after so many bytes; 0: never */
+    uint64_t bytes;      /* bytes of sent contents */
 };
 
-/* One round: brings the folder that was scanned to e->dst. */
+/* One round: fetches the scanned folder to e->dst. */
 static int bring(const struct env *e, struct bring *b, struct scan *s, struct pd_err *err) {
     const struct assemble_opts o = {
         .root = e->dir, .target = e->dst, .old = b->old, .old_suffix = ".node-1", .before = b->a};
@@ -236,7 +236,8 @@ static uint64_t must_bring(const struct env *e, const char *old) {
 static void everything_comes_back(void **state) {
     struct env *e = *state;
     make_tree(e->src);
-    put(e->src, ".paddleignore", "plain\n", 0644); /* rules for workspaces */
+    /* Has no effect here: its rules are for workspaces. */
+    put(e->src, ".paddleignore", "plain\n", 0644);
     put(e->src, ".git/HEAD", "x", 0644);
     put(e->src, "output/f", "x", 0644);
     must_bring(e, NULL);
@@ -266,7 +267,7 @@ static void what_cannot_travel_is_counted(void **state) {
         if (scan_outputs(&s, e->src, &err))
             fail_msg("%s: %s", rows[i].make, err.msg);
         scan_get_totals(s, &t);
-        int all = geteuid() == 0 && strstr(rows[i].says, "be read"); /* root reads all */
+        int all = geteuid() == 0 && strstr(rows[i].says, "be read"); /* root can read every file */
         if (t.skipped != !all || (!all && !strstr(scan_first_skipped(s), rows[i].says)))
             fail_msg("%s: %d %s", rows[i].make, (int)t.skipped, scan_first_skipped(s));
         struct bring b = {.old = NULL};
@@ -282,8 +283,8 @@ static void what_cannot_travel_is_counted(void **state) {
     assert_non_null(strstr(err.msg, "/nonexistent/out"));
 }
 
-/* Files of an earlier fetch are not asked for again as far as they hold the same at the same place,
- * under their own name or with that of their node. */
+/* Contents of an earlier fetch are not requested again if they are at the same place in the same
+ * file. The file has its own name, or that name with its node's suffix. */
 static void only_what_has_changed_travels_again(void **state) {
     struct env *e = *state;
     char old[200];
@@ -299,20 +300,20 @@ static void only_what_has_changed_travels_again(void **state) {
     assert_int_equal(
         run("mv %s %s && cd %s && mv both both.node-1 && echo another >both", e->dst, old, old), 0);
     uint64_t same = must_bring(e, old);
-    assert_true(same < 40000); /* the manifest */
+    assert_true(same < 40000); /* only the manifest */
     assert_same_tree(e->src, e->dst);
     run("rm -rf %s", e->dst);
     assert_int_equal(run("cd %s && echo more >>log && rm f1", e->src), 0);
     put_random(e->src, "f2", 1002, 6000);
-    /* What is no file, or gives no bytes, is only not used. */
+    /* Entries that are no files, or can't be read, are not used. */
     assert_int_equal(run("cd %s && rm f3 f4 f5 && mkdir f3 && mkfifo f4 && ln -s f6 f5", old), 0);
     uint64_t some = must_bring(e, old);
     assert_true(some > 6000 && some - same < 200000);
     assert_same_tree(e->src, e->dst);
 }
 
-/* A file that is written between the scan and the reading is noticed; the next round brings it, and
- * what came in the rounds before does not come again. */
+/* A file that changes between the scan and the reading is noticed. The next round fetches it, and
+ * contents of earlier rounds are not sent again. */
 static void a_folder_that_changes_needs_another_round(void **state) {
     struct env *e = *state;
     struct bring b = {.stop_after = 1500000};
@@ -335,7 +336,7 @@ static void a_folder_that_changes_needs_another_round(void **state) {
     assert_non_null(strstr(err.msg, "/c changed while it was sent"));
     pd_err_clear(&err);
     scan_free(s);
-    for (int round = 2; round < 4; round++) { /* stopped once more, then to its end */
+    for (int round = 2; round < 4; round++) { /* stopped once more, then run to its end */
         assert_int_equal(scan_outputs(&s, e->src, &err), 0);
         b.stop_after = round == 2 ? b.bytes + 600000 : 0;
         if (bring(e, &b, s, &err))
@@ -361,7 +362,7 @@ static void *append_on(void *arg) {
     return NULL;
 }
 
-/* The logs of a job that runs. */
+/* As for the logs of a running job. */
 static void a_file_that_grows_is_taken_as_it_was(void **state) {
     struct env *e = *state;
     struct writer w = {.stop = 0};

@@ -1,4 +1,4 @@
-/* test_pack_packed.c - an executable unpacked where it shall run: whole, or not there. */
+/* test_pack_packed.c - unpacking an executable: it is complete, or does not exist. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static int unpack(size_t n, struct pd_err *err) {
     return packed_program_unpack(from, to, err);
 }
 
-/* Nothing but the packed file lies there. */
+/* Only the packed file is in the folder. */
 static void nothing_else(void) {
     DIR *d = opendir(dir);
     for (struct dirent *e; (e = readdir(d));)
@@ -69,17 +69,17 @@ static void whole(void **state) {
 static void damaged(void **state) {
     (void)state;
     struct pd_err err = {0};
-    for (size_t n = 0; n < n_packed; n += n < 40 ? 1 : n_packed / 50) { /* cut off */
+    for (size_t n = 0; n < n_packed; n += n < 40 ? 1 : n_packed / 50) { /* truncated */
         assert_int_equal(unpack(n, &err), PD_EDATA);
         nothing_else();
     }
     packed[n_packed] = 0;
-    assert_int_equal(unpack(n_packed + 1, &err), PD_EDATA); /* something behind it */
+    assert_int_equal(unpack(n_packed + 1, &err), PD_EDATA); /* an extra byte at the end */
     nothing_else();
     for (size_t i = 0; i < n_packed; i += i < 40 ? 1 : n_packed / 50) { /* one bit */
         packed[i] ^= 4;
         int rc = unpack(n_packed, &err);
-        if (rc) /* a bit that means nothing to zstd leaves the contents right */
+        if (rc) /* a bit without a meaning for zstd leaves the contents right */
             nothing_else();
         else
             unlink(to);
@@ -89,7 +89,7 @@ static void damaged(void **state) {
             assert_int_equal(rc, PD_EDATA);
     }
     size_t n = pack(0);
-    assert_int_equal(unpack(n, &err), PD_EDATA); /* it does not say how much it is */
+    assert_int_equal(unpack(n, &err), PD_EDATA); /* the frame does not declare its size */
     pd_err_clear(&err);
     assert_int_equal(packed_program_unpack("/nowhere/x", to, &err), PD_EIO);
     n_packed = pack(1);
@@ -111,7 +111,7 @@ int main(void) {
         return 1;
     snprintf(from, sizeof from, "%s/from", dir);
     snprintf(to, sizeof to, "%s/to", dir);
-    for (size_t i = 0; i < RAW; i++) /* packs to about a third */
+    for (size_t i = 0; i < RAW; i++) /* compressible to about a third */
         raw[i] = i % 3 ? (uint8_t)(i >> 8) : (uint8_t)pd_mix64(rng++);
     n_packed = pack(1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(whole), cmocka_unit_test(damaged),

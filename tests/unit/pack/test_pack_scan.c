@@ -1,6 +1,6 @@
-/* test_pack_scan.c - a tree becomes a package: its manifest names every entry, its objects give
- * every byte, the same tree has the same root whether it is a folder or an archive; what can't
- * travel, archives of all kinds, failing memory. */
+/* test_pack_scan.c - a tree becomes a package. The manifest names every entry, and the objects give
+ * every byte. The same tree has the same root as a folder and as an archive. Also tests entries
+ * that can't be sent, archives of all kinds, and failed allocations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,11 +23,11 @@
 #include "pack/scan/scan.h"
 #include "tests/support/c/scan_env.h"
 
-/* --- reading a package as a node does --- */
+/* --- reading a package like a node --- */
 
 struct reading {
     const struct scan *s;
-    const struct env *e; /* NULL: only read */
+    const struct env *e; /* NULL: read without comparing */
     char file[PATH_MAX];
     uint64_t size, next;
     int fd;
@@ -236,7 +236,7 @@ static size_t n_new_objects(const struct scan *before, const struct scan *after,
     return n;
 }
 
-/* An edit costs the objects around it, and one leaf, one index a level. */
+/* An edit changes the objects around it, one leaf, and one index per level. */
 static void an_edit_is_small(void **state) {
     struct env *e = *state;
     uint64_t bytes;
@@ -253,7 +253,8 @@ static void an_edit_is_small(void **state) {
     struct scan *after = scanned(e->src);
     assert_true(n_new_objects(before, after, &bytes) <= 8 && bytes < 160000);
     scan_free(after);
-    put_bytes(e, "f0200", 9999, 3100); /* another length: what follows must fall back into step */
+    /* Another length: the cuts after it must become the same again. */
+    put_bytes(e, "f0200", 9999, 3100);
     after = scanned(e->src);
     assert_true(n_new_objects(before, after, &bytes) <= 24 && bytes < 700000);
     scan_free(after);
@@ -318,7 +319,7 @@ static void hostile_archives(void **state) {
             fail_msg("%s: %s", rows[i].make, err.msg);
         scan_free(s);
     }
-    /* folders that it does not name, a name twice, a hard link */
+    /* folders without entries of their own, a repeated name, a hard link */
     run("cd %s && rm -rf in x.tar", e->dir);
     assert_int_equal(run("cd %s && mkdir -p in/deep/er && echo 1 >in/deep/er/f && tar -cf x.tar "
                          "in/deep/er/f && echo 2222 >in/deep/er/f && "
@@ -354,7 +355,7 @@ static void ignored_is_listed(void **state) {
     scan_free(s);
 }
 
-/* Several packages of one scan: a trainer's own files and what all have. */
+/* Several packages of one scan: a trainer's own files, and the files of all. */
 static int keeps(void *arg, const char *path, int is_folder) {
     (void)is_folder;
     return strncmp(path, "data/", 5) || strstr(path, arg) != NULL;
@@ -391,8 +392,8 @@ static void some_of_a_tree(void **state) {
     scan_free(s);
 }
 
-/* A node still asks for a bundle of an earlier run, whose last file has become short since: that
- * file changed, and nothing behind it is read. */
+/* A node still asks for a bundle of an earlier run, whose last file has become shorter. That file
+ * counts as changed, and no byte after its end is read. */
 static void a_bundle_of_before_that_has_become_short(void **state) {
     struct env *e = *state;
     struct scan_totals t;
@@ -431,7 +432,8 @@ static void one_file(void **state) {
     scan_root(s, &a, &n);
     assert_int_equal(read_package(s, NULL), 1);
     scan_free(s);
-    assert_int_equal(run("touch -d 2001-01-01 %s", p), 0); /* its name is its contents */
+    /* Its name is the hash of its contents. */
+    assert_int_equal(run("touch -d 2001-01-01 %s", p), 0);
     assert_int_equal(scan_new_file(&s, p, "paddle_worker", &err), 0);
     assert_int_equal(scan_run(s, &err), 0);
     scan_root(s, &b, &n);

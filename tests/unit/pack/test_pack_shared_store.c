@@ -1,6 +1,6 @@
 /* test_pack_shared_store.c - the chunk store below a root while packages are assembled: several
- * processes at once, its limit, what is cleaned, trees that are gone. Assembling itself:
- * test_pack_assemble.c. */
+ * processes at once, the limit, cleaning, deleted trees. test_pack_assemble.c tests assembling
+ * itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +75,7 @@ static void the_store_is_bounded_and_cleaned(void **state) {
         rt_edit(&t);
     }
     assert_int_equal(store_clean(root, 0, 0, &n, &bytes, &err), 0);
-    assert_int_equal(n, 0); /* all in use */
+    assert_int_equal(n, 0); /* all catalogs are in use */
     for (int k = 0; k < 2; k++) {
         assert_int_equal(pd_fmt(target, sizeof target, "%s/ws-%d", root, k), 0);
         pd_rm_tree(target, NULL);
@@ -85,10 +85,10 @@ static void the_store_is_bounded_and_cleaned(void **state) {
     assert_int_equal(store_clean(root, 0, 0, &n, &bytes, &err), 0);
     assert_int_equal(n, 2);
     assert_true(bytes > 0);
-    assert_int_equal(store_clean(root, 1, 0, &n, &bytes, &err), 0); /* a limit below everything */
+    /* A limit lower than the size of any catalog. */
+    assert_int_equal(store_clean(root, 1, 0, &n, &bytes, &err), 0);
     assert_int_equal(n, 4);
-    /* what a dispatch that is under way has made stays, whatever the limit, and although there is
-     * no tree */
+    /* files of a running dispatch stay for every limit, although there is no tree yet */
     struct store *held;
     struct store_part *part;
     struct object_id id = {{7}};
@@ -113,7 +113,7 @@ static void the_store_is_bounded_and_cleaned(void **state) {
     assert_int_equal(deploy(&t, root, target, 0, &m, &err), 0);
     assert_true(m.objects > 0);
     must_be(&t, target);
-    /* a damaged catalog is none */
+    /* a damaged catalog is ignored */
     char dir[PATH_MAX], path[PATH_MAX];
     assert_int_equal(pd_fmt(dir, sizeof dir, "%s/.paddlectl/chunks", root), 0);
     DIR *d = opendir(dir);
@@ -137,9 +137,9 @@ static void the_store_is_bounded_and_cleaned(void **state) {
     pd_rm_tree(root, NULL);
 }
 
-/* Once each bundle of a deleted tree was looked for file by file to the end of the tree: an edit of
- * 10,000 files took 85 s in place of 3.4 when an earlier deploy had been removed. A child that
- * opens more files than `limit` to look for objects is killed. */
+/* Regression test: each bundle of a deleted tree was searched file by file to the end of the tree.
+ * An edit of 10,000 files took 85 s instead of 3.4 s if an earlier deploy had been removed. A child
+ * that opens more files than `limit` in search of objects is killed. */
 static void stale_trees_cost_little(void **state) {
     (void)state;
     enum { FILES = 4000 };
@@ -161,11 +161,8 @@ static void stale_trees_cost_little(void **state) {
     for (int k = 0; k < 4; k++) {
         t.v[0].seed++;
         assert_int_equal(rt_pack(&t, &err), 0);
-        int limit =
-            2 * FILES +
-            (k < 3 ? 0
-                   : (int)t.n_o *
-                         STORE_BUNDLE_EMPTY); /* each file once, and what is looked for in vain */
+        /* Each file once, and the searches for objects that do not exist. */
+        int limit = 2 * FILES + (k < 3 ? 0 : (int)t.n_o * STORE_BUNDLE_EMPTY);
         snprintf(command, sizeof command, "cd %s && { %s; }", root, harm[k]);
         assert_int_equal(system(command), 0);
         assert_int_equal(pd_fmt(target, sizeof target, "%s/%s", root, names[k]), 0);
