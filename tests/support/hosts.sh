@@ -1,11 +1,14 @@
-# hosts.sh - sourced after lib.sh: the nodes of a test, which end with it.
+# hosts.sh - sourced after lib.sh: the nodes of a test, which are removed at its end.
 #
-#   ssh_hosts N             N sshds on 127.0.0.x (sshd-fixture, whose SSHD_FIXTURE_* hold here too), everything in $fx: conf.ini, hosts, node0..
-#   net_hosts N [RATE...]   N machines in network namespaces (netns-fixture), everything in $ns: conf.ini, hosts
-#   local_nodes N [NAME]    prints a [cluster] section of N nodes of this machine, their root_dirs in $TMP/NAME0.. (node0..)
+#   ssh_hosts N             N sshds on 127.0.0.x (sshd-fixture, with its SSHD_FIXTURE_* variables);
+#                           all files in $fx: conf.ini, hosts, node0..
+#   net_hosts N [RATE...]   N machines in network namespaces (netns-fixture); all files in $ns:
+#                           conf.ini, hosts
+#   local_nodes N [NAME]    prints a [cluster] section of N nodes on this machine, with root_dirs
+#                           $TMP/NAME0.. (node0..)
 #
-# $fixture is the program that made the hosts. Where they can't be had the test is skipped, aloud. A test with an on_cleanup of its own
-# calls hosts_end in it.
+# $fixture is the program that made the hosts. If hosts can't be made, the test is skipped with the
+# reason. A test that defines its own on_cleanup must call hosts_end there.
 fx=$TMP/fx ns=$TMP/ns fixture=
 
 hosts_end() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """layers.py OBJECTS [WAITING FOLDER]... - checks the sources below the current folder against the
-table of the section "Layers" in docs/design.md. tests/integration/source/layers.sh says what is checked.
+table of the section "Layers" in docs/design.md. tests/integration/source/layers.sh lists the rules.
 
 OBJECTS is the folder of a build; the WAITING folders may still have functions that one file uses.
 Each error is a line FILE: RULE. The exit status is 1 if there is any."""
@@ -21,7 +21,7 @@ def error(file, text):
 class Row:
     def __init__(self, number, folder, prefixes, includes):
         self.number = number
-        self.folder = folder  # or the beginning of file names: launcher/cluster/hosts*
+        self.folder = folder  # or the beginning of file names: launcher/job/job_*
         self.prefixes = prefixes
         self.includes = includes  # as they are written: "base", "launcher/ssh", "nn/*"
         self.needs = set()  # rows whose headers and functions the files use
@@ -32,7 +32,7 @@ class Row:
 
 
 def read_table():
-    """The rows | folder | what it is for | prefixes | may include | of the section."""
+    """Reads the rows | folder | purpose | prefixes | may include | of the section."""
     with open(TABLE) as f:
         section = re.search(r"^## Layers\n(.*?)(?=^## )", f.read() + "\n## ", re.M | re.S)
     rows = []
@@ -135,7 +135,7 @@ def symbols(objects, *options):
 
 
 def words(files):
-    """How often each identifier stands in the files, comments and texts left out."""
+    """Counts each identifier in the files, without comments and texts."""
     count = {}
     for file in files:
         with open(file) as f:
@@ -171,7 +171,8 @@ class Objects:
 
 
 def check_calls(tree, objects):
-    """A table may be declared below and filled above, as nn_layers is: so functions only."""
+    """Checks functions only: a table may be declared in a lower wing and defined in a higher one,
+    like nn_layers."""
     n = 0
     for file, used in sorted(objects.uses.items()):
         for name in sorted(used & objects.functions):
@@ -191,9 +192,10 @@ def check_names(tree, objects):
 
 
 def check_users(tree, objects, waiting):
-    """Every external name has a user in another file, be it a test."""
+    """Every external name has a user in another file; a test counts."""
     exported = words(f for f in tree.files if f.endswith("/paddle_ps.h"))
-    others = set().union(*objects.uses.values())  # no object leaves open what it defines
+    # An object does not use its own names as undefined.
+    others = set().union(*objects.uses.values())
     for name, file in sorted(objects.home.items()):
         # The linker's --wrap=NAME calls __wrap_NAME.
         if name in others or name == "main" or name in exported or name.startswith("__wrap_"):

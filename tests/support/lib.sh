@@ -1,8 +1,10 @@
-# lib.sh - sourced by tests/integration/*/*.sh: a scratch folder, processes that always end, checks that say what they saw.
+# lib.sh - sourced by tests/integration/*/*.sh: a scratch folder, processes that always end, and
+# checks that print the observed values.
 #
 #   $BIN      folder of the programs under test (PADDLE_BUILD, default build/release)
-#   $TMP      scratch folder of this test below build/, removed at the end unless the test failed
-#   start NAME COMMAND...   run in the background, output to $TMP/NAME.log; its pid is in $PID
+#   $TMP      scratch folder of this test below build/; removed at the end unless the test failed
+#   start NAME COMMAND...   runs a command in the background, with its output in $TMP/NAME.log;
+#                           the pid is in $PID
 set -u
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 BIN=${PADDLE_BUILD:-$TOP/build/release}
@@ -24,13 +26,15 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-# The test fails wherever this is called. In a pipeline or in $( ) an exit ends that part alone:
-# there the mark makes the test fail at its end.
+# Fails the test from any place. In a pipeline or in $( ) an exit ends only that part; the mark file
+# then makes the test fail at its end.
 die() { echo "FAILED: $*" >&2; : >"$TMP/.died"; exit 1; }
 skip() { echo "skipped: $*"; exit 77; }
-# The log is emptied here, not by the child: what an earlier process of that name said is not to be read as this one's.
+# The log is emptied here and not by the child: otherwise the output of an earlier process of this
+# name could be read as the new one's.
 start() { local name=$1; shift; : >"$TMP/$name.log"; "$@" >"$TMP/$name.log" 2>&1 & PID=$!; PIDS+=("$PID"); }
-# wait_for SECONDS TEXT COMMAND...: until the command succeeds; a generous limit, not a measure
+# wait_for SECONDS TEXT COMMAND...: waits until the command succeeds. The limit is generous, not a
+# measurement.
 wait_for() {
     local end=$((SECONDS + $1)) text=$2
     shift 2
@@ -39,19 +43,19 @@ wait_for() {
         sleep 0.05
     done
 }
-# blas_used LOG: a worker used the core type that PADDLE_BLAS_CORETYPE names, where it is set
+# blas_used LOG: checks that a worker used the core type in PADDLE_BLAS_CORETYPE, if that is set
 blas_used() {
     [ -z "${PADDLE_BLAS_CORETYPE:-}" ] || grep -qi "OpenBLAS for $PADDLE_BLAS_CORETYPE with" "$1" ||
         die "not with OpenBLAS for $PADDLE_BLAS_CORETYPE:" \
             "$(grep -i 'OpenBLAS for' "$1" || tail -n 3 "$1")"
 }
-# same_figures LEAST A B: evaluations of one model through products of different shapes, which BLAS
-# rounds differently: the same words, and at least LEAST numbers, which differ by at most 2e-5 of
-# their value, or by 1e-3 where one sample may change sides.
+# same_figures LEAST A B: compares evaluations of one model through products of different shapes,
+# which BLAS rounds differently. The words must be equal. There must be at least LEAST numbers,
+# which may differ by 2e-5 of their value, or by 1e-3 if one sample may change its class.
 same_figures() {
     paste <(tr -s ', ' '\n' <<<"$2") <(tr -s ', ' '\n' <<<"$3") | awk -v least="$1" '
         $1 ~ /^[0-9]/ {
-            if ($2 !~ /^[0-9]/) bad = 1 # no comparison with nan holds
+            if ($2 !~ /^[0-9]/) bad = 1 # every comparison with nan is false
             d = $1 - $2
             by_sample = name ~ /error|recall|precision|f1|calibration/
             if ((d < 0 ? -d : d) > (by_sample ? 1e-3 : 2e-5 * $2)) bad = 1
@@ -62,7 +66,7 @@ same_figures() {
         $1 != $2 { bad = 1 }
         END { exit !(n >= least && !bad) }'
 }
-# expect STATUS COMMAND...: run it, output in $OUT
+# expect STATUS COMMAND...: runs the command and checks its exit status; the output is in $OUT
 expect() {
     local want=$1 got
     shift
@@ -71,14 +75,14 @@ expect() {
     [ $got -eq "$want" ] || die "exit status $got, not $want: $*
 $OUT"
 }
-# The last line of $OUT alone: the result, where lines on progress may come before it.
+# Reduces $OUT to its last line: the result after lines about progress.
 last_line() { OUT=${OUT##*$'\n'}; }
 has() { [[ $OUT == *"$1"* ]] || die "no '$1' in:
 $OUT"; }
 has_not() { [[ $OUT != *"$1"* ]] || die "'$1' in:
 $OUT"; }
-# holds CONDITION NAME=NUMBER...: a condition of awk on numbers: holds "x < 2 * y" x="$x" y="$y"
-# A value that is not a number fails, and so does a name in the condition that was not given.
+# holds CONDITION NAME=NUMBER...: checks an awk condition: holds "x < 2 * y" x="$x" y="$y"
+# It fails for a value that is not a number, and for a name in the condition without a value.
 holds() {
     local condition=$1 given=' exp log sqrt int ' word args=()
     shift
@@ -91,11 +95,13 @@ holds() {
         grep -oE '[A-Za-z_]+[A-Za-z_0-9]*'); do
         [[ $given == *" $word "* ]] || die "'$word' has no value in: $condition"
     done
-    # What awk prints decides, not its status: an exit in END would replace an exit before it.
+    # The output of awk decides and not its status, because an exit in END would replace an earlier
+    # one.
     [ "$(awk ${args[@]+"${args[@]}"} "BEGIN { print ($condition) ? \"yes\" : \"no\" }")" = yes ] ||
         die "not: $condition, with $*"
 }
-# numbered FIRST N WHAT: standard input is N numbers, one a line: FIRST, FIRST + 1, ...
+# numbered FIRST N WHAT: checks that standard input is N numbers, one per line: FIRST, FIRST + 1,
+# ...
 numbered() {
     local got
     got=$(cat)

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
-"""The live block of `paddlectl run` on a terminal: live_block.py PADDLECTL, in a folder with conf.ini (three local nodes)
-and a workspace whose trainers step when the file `go` has grown (see launch_live.sh)."""
+"""live_block.py PADDLECTL - tests the live block of `paddlectl run` on a terminal.
+
+Runs in a folder with conf.ini (three local nodes) and a workspace. The trainers take a step
+whenever the file `go` has grown (see launch_live.sh)."""
 import os
 import re
 import signal
@@ -24,21 +26,21 @@ def run(*more, **kw):
 
 
 def block(s):
-    """The lines of the block: behind the last line of the log."""
+    """The lines of the block, which come after the last line of the log."""
     lines = s.shown()
     k = max([i for i, line in enumerate(lines) if " | " in line] + [-1])
     return lines[k + 1:]
 
 
 def head(s):
-    return (block(s) or [""])[0]  # it may just be on its way
+    return (block(s) or [""])[0]  # the block may not be drawn yet
 
 
 def no_leftovers(s):
-    """Above the block there are lines of the log and ours only, each whole and once."""
+    """Checks that only whole lines of the log and of paddlectl are above the block, each once."""
     seen = {}
     for i, line in enumerate(s.lines):
-        if " | " not in line or i == s.y:  # the cursor's line may be half here
+        if " | " not in line or i == s.y:  # the cursor's line may be incomplete
             continue
         line = line.rstrip()
         assert re.match(r"^(local\.\d/(trainer|pserver) \| (step \d+ of \d|serving .*)|paddlectl \| .*)$", line), line
@@ -57,7 +59,7 @@ first, nodes = block(s)
 assert re.match(r"^pass 1/2 \[=+>-+\]  80 %.*  cost 1\.5  perplexity 4\.5  900 words/s$", first), first
 assert len(first) <= 99 and nodes == "local.0 300/s  local.1 300/s  local.2 300/s, slow", (first, nodes)
 s.until(lambda: len(no_leftovers(s)) == 12, "four lines of each")
-# --- narrower, in the middle of it: nothing of the old block stays
+# --- narrower during the run: no part of the old block stays
 s.resize(50, 24)
 s.until(lambda: all(len(line) < 50 for line in block(s)) and head(s).startswith("pass 1/2"), "narrow")
 step(5)
@@ -65,13 +67,13 @@ s.until(lambda: "100 %" in head(s), "step 5")
 s.until(lambda: head(s) and "[" not in head(s) and len([x for x in s.lines if x.startswith("pass ")]) == 1, "no bar")
 s.resize(100, 24)
 s.until(lambda: "[" in head(s) and len([x for x in s.lines if x.startswith("pass ")]) == 1, "wide again")
-# --- many lines: the block is drawn ten times a second, not for each
+# --- many lines: the block is drawn ten times a second, not for each line
 before, began = s.draws, time.monotonic()
 step(1000)
 s.until(lambda: any("step 600 of 2" in x for x in s.lines), "many lines")
 assert s.draws - before < 20 * (time.monotonic() - began) + 5, "%d times in %.1f s" % (s.draws - before, time.monotonic() - began)
 no_leftovers(s)
-# --- Ctrl-C, as from the keyboard: the block goes, what is left is text
+# --- Ctrl-C from the keyboard: the block is removed, and plain text remains
 os.write(s.master, b"\x03")
 assert s.wait() == 130, s
 lines = s.shown()
@@ -87,7 +89,7 @@ s.proc.send_signal(signal.SIGTERM)
 assert s.wait() == 130, s
 assert b"\x1b[3" not in s.raw and s.shown()[-1].endswith("was stopped"), s
 
-# --- a terminal that is too small for nodes; a job that fails: its banner stands below the last state
+# --- a terminal too small for nodes; a failed job: its banner is below the last state
 s = run("--trainer_command=./fail.sh", cols=40, rows=5)
 step(1)
 s.until(lambda: len(block(s)) == 1 and " 20 %" in head(s), "step 1")

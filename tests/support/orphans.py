@@ -1,11 +1,12 @@
-"""Processes that try to get away, the chain of processes that is to end them, and who is left: for tests that kill."""
+"""For tests that kill: processes that try to escape, the processes that must end them, and checks
+for remaining processes."""
 import os
 import random
 import signal
 import time
 
-# What a job runs: own sessions, double forks, nohup, deaf to TERM, stopped, without the job's environment, and one that
-# goes on forking. %s: digits that mark them all.
+# The processes of a job: in sessions of their own, forked twice, under nohup, ignoring TERM,
+# stopped, without the job's environment, and one that keeps forking. %s: digits that mark them all.
 HIDE = "env -i \"$(command -v setsid)\" sleep 1000.%s & "
 NASTY = ("setsid sleep 1000.%s & "
          "(setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep 1; done; : 1000.%s' &) ; "
@@ -63,7 +64,8 @@ def marked(mark):
 
 
 class Chain:
-    """The processes above a job's own on one node, by name, each with its start time."""
+    """The agent of a job on one node and the processes above it, by name, each with its start
+    time."""
 
     def __init__(self, agent):
         self.pid = {"agent": agent}
@@ -78,7 +80,7 @@ class Chain:
         return [p for n, p in self.pid.items() if alive(p, self.start[n])]
 
     def kill(self, names, rng, more=()):
-        """All of them at once, in any order; 'worker': what the agent started; `more`: other pids of the caller's."""
+        """Kills all of them in random order. 'worker': the agent's children; `more`: other pids."""
         pids = [(self.pid[n], self.start[n]) for n in names if n in self.pid]
         if "worker" in names:
             pids += [(p, None) for p in children(self.pid["agent"])]
@@ -95,7 +97,7 @@ class Chain:
 
 
 def wait_gone(who, limit):
-    """Until who() is empty; returns the seconds it took."""
+    """Waits until who() is empty. Returns the seconds, or None after `limit` seconds."""
     t = time.monotonic()
     while True:
         left = who()

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A user's own parameter server, for tests: listens on its endpoint until it is ended."""
+"""A user's own parameter server, for tests: listens on its endpoint until it gets a signal."""
 import os
 import socket
 

@@ -1,13 +1,16 @@
 #!/usr/bin/python3
-"""ref_ngram.py - the word2vec demo's network, data order and optimizer once more, in numpy and float64.
+"""ref_ngram.py - an independent version of the word2vec demo's network, data order and optimizer,
+in numpy and float64.
 
-Shares no code with the project: it starts from an initial model that a run saved (--save_initial=1) and prints the
-cost, a mean over samples, of each of the first batches as "NUMBER COST", numbers from 1.
+It shares no code with the project. It starts from an initial model that a run has saved
+(--save_initial=1). It prints the cost (a mean over samples) of each of the first batches as
+"NUMBER COST", with numbers from 1.
 
     emb[V,E]  ->  w1 w2 w3 w4 side by side [4E]  ->  act(x W + b) [H]  ->  softmax(h W + b) [V]  ->  -log p[target]
 
-Data: files sorted by bytes, file i belongs to stream i mod S; a line of ids is a sentence, its samples are the windows
-of five over <s> line <e>. A step takes floor((s+1)B/S) - floor(sB/S) samples of stream s, s = 0..S-1, in order.
+Data: files are sorted by bytes, and file i belongs to stream i mod S. A line of ids is a sentence;
+its samples are the windows of five over <s> line <e>. A step takes floor((s+1)B/S) - floor(sB/S)
+samples of stream s, for s = 0..S-1 in order.
 AdaGrad: g = mean gradient + l2 w;  G += g g;  w -= lr g / (sqrt(G) + eps). No l2 on biases.
 """
 import argparse
@@ -57,7 +60,7 @@ def samples_of(paths, start, end, width):
 
 
 def batches(folder, n_streams, batch, start, end, width):
-    """Arrays [samples, width], until every stream has ended."""
+    """Yields arrays [samples, width] until every stream has ended."""
     names = sorted((n for n in os.listdir(folder) if not n.startswith(".")), key=os.fsencode)
     paths = [os.path.join(folder, n) for n in names]
     streams = [samples_of(paths[s::n_streams], start, end, width) for s in range(n_streams)]
@@ -79,7 +82,7 @@ ACTS = {  # value from x, derivative from the value
 
 
 def forward_backward(p, ids, act):
-    """The mean cost and {name: gradient of the mean cost}."""
+    """Returns the mean cost and {name: gradient of the mean cost}."""
     value, derivative = ACTS[act]
     n, context = len(ids), ids[:, :-1]
     x = p["emb"][context].reshape(n, -1)

@@ -1,4 +1,6 @@
-"""same_tree.py TREE OTHER...: are they equal: names, kinds, modes, times, links, contents? Else what differs, and status 1."""
+"""same_tree.py TREE OTHER...: compares names, kinds, modes, times, links and contents of folders.
+
+Prints the differences; the exit status is 1 if there are any."""
 import hashlib
 import os
 import stat

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
-"""A terminal for tests: runs a command on a pty, and keeps what its screen would show.
+"""A terminal for tests: runs a command on a pty, and keeps the contents of its screen.
 
     s = Screen(["paddlectl", "run"], cols=80, rows=24)
-    s.until(lambda: "41 %" in s.last())      # feeds what comes, until the condition holds
-    s.resize(60, 24)                         # lines longer than that wrap, as in most terminals
+    s.until(lambda: "41 %" in s.last())      # reads output until the condition holds
+    s.resize(60, 24)                         # longer lines wrap, as in most terminals
     s.proc.send_signal(signal.SIGINT); s.wait()
 
-`lines` holds everything that was on the screen, from the top of the scroll; colours are dropped. An escape sequence that it does
-not know is an error: what paddlectl writes is meant to be few and simple ones.
+`lines` holds everything that was on the screen, including lines that have scrolled out; colours are
+dropped. An unknown escape sequence is an error, because paddlectl should use only a few simple
+ones.
 """
 import atexit
 import codecs
@@ -41,7 +42,8 @@ class Screen:
         self.open = True
 
     def end(self):
-        """A test that fails leaves nothing behind: the terminal hangs up, and what doesn't care is killed."""
+        """A failed test must leave no process: the terminal hangs up, and a process that ignores it
+        is killed."""
         if self.proc.poll() is None:
             self.proc.send_signal(signal.SIGHUP)
             try:
@@ -53,7 +55,7 @@ class Screen:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", self.rows, self.cols, 0, 0))
 
     def resize(self, cols, rows):
-        """Lines that are too long wrap; the cursor goes with its text."""
+        """Long lines wrap, and the cursor stays with its text."""
         lines, y = [], 0
         for i, line in enumerate(self.lines):
             parts = [line[k:k + cols] for k in range(0, len(line), cols)] or [""]
@@ -117,7 +119,7 @@ class Screen:
                 self.put(c)
 
     def read(self, seconds):
-        """What comes within that time, at most once; False at the end."""
+        """Reads once, waiting at most `seconds`. Returns False at the end."""
         if not self.open:
             return False
         if select.select([self.master], [], [], seconds)[0]:
@@ -139,14 +141,14 @@ class Screen:
                 assert condition(), "it ended: %s\n%s" % (what, self)
 
     def wait(self, seconds=60):
-        """The exit status, when all has been read."""
+        """Reads all output and returns the exit status."""
         end = time.monotonic() + seconds
         while self.read(0.1):
             assert time.monotonic() < end, "it does not end\n%s" % self
         return self.proc.wait(seconds)
 
     def shown(self):
-        """What is on the screen now, without empty lines at the end."""
+        """The current lines of the screen, without empty lines at the end."""
         lines = [line.rstrip() for line in self.lines[-self.rows:]]
         while lines and not lines[-1]:
             lines.pop()

@@ -1,9 +1,11 @@
-# tiny_model.sh - a small train.ini for tests of anything but the network: of lines "x y" in data/*, y is predicted from x; and such data.
+# tiny_model.sh - a small train.ini, and data, for tests of everything except the network. The data
+# are lines "x y" in data/*; the model predicts y from x.
 #
 #   tiny_model [NAME=VALUE...] <<END >train.ini       stdin: the lines of [train]
-#     vocabulary=100  size=8 (of the embedding)  hidden=N (a layer of so many between)  dropout=RATE (of that layer)
+#     vocabulary=100  size=8 (of the embedding)  hidden=N (a hidden layer of N)
+#     dropout=RATE (of the hidden layer)
 #     optimizer=sgd  rate=0.05  train='data/*'  test=PATTERN
-#   tiny_data DIR                                     six files of 120, 160, 200, 120, ... lines, vocabulary 300, the same every time
+#   tiny_data DIR       six files of 120, 160, 200, 120, ... lines, vocabulary 300, always the same
 tiny_data() {
     mkdir -p "$1" && awk -v dir="$1" 'BEGIN { x = 7
         for (f = 0; f < 6; f++) for (i = 0; i < 40 * (3 + f % 3); i++) {

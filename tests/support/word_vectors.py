@@ -1,20 +1,27 @@
 #!/usr/bin/python3
-"""What word vectors are worth: read from word2vec's text or binary format, which this program knows on its own.
+"""Measures word vectors, with its own readers of word2vec's text and binary formats.
 
-  word_vectors.py loss IN OUT COUNTS TEXT...      of held-out text: the mean over pairs of negative sampling's loss
-  word_vectors.py relations IN DICT COUNTS        of WordNet: how well cosines tell related words from others
-  word_vectors.py neighbours IN DICT WORD...      the ten nearest of each
-  word_vectors.py same A B                        the same words and, to 6 digits, the same vectors?
+  word_vectors.py loss IN OUT COUNTS TEXT...   mean loss of negative sampling over the pairs of
+                                               held-out text
+  word_vectors.py relations IN DICT COUNTS     how well cosines separate related words of WordNet
+                                               from others
+  word_vectors.py neighbours IN DICT WORD...   the ten nearest words of each word
+  word_vectors.py same A B                     checks for the same words and, to 6 digits, the same
+                                               vectors
 
-IN and OUT: files of vectors whose words are numbers of lines in DICT and COUNTS, or (IN) words of DICT. TEXT: sentences of ids.
+IN and OUT are files of vectors. Their words are line numbers of DICT and COUNTS, or (IN) words of
+DICT. TEXT: sentences of ids.
 
-loss: a pair at distance d counts (window + 1 - d) / window, as often as windows of 1 to `window` hold it, times the probabilities that
-both words stay when frequent ones are left out; its loss is softplus(-in.out) + 5 E softplus(in.n), where n has a probability
-proportional to count^0.75: 2000 equally likely n, the same for all pairs and for every model.
+loss: a pair at distance d has the weight (window + 1 - d) / window, which is the share of the
+windows of 1 to `window` that contain it. The weight is multiplied by the probabilities that both
+words stay when frequent words are dropped. The loss of a pair is softplus(-in.out) + 5 E
+softplus(in.n), where n has a probability proportional to count^0.75. The mean uses 2000 equally
+likely n, the same for all pairs and all models.
 
-relations: pairs of words of one synset, and of a word and one of its hypernyms, both seen at least 20 times. Against each stands a pair
-of the first word and one drawn among those whose frequency is nearest to the second's (within 2 % of the ranks). AUC is the share of
-these in which the related pair has the larger cosine.
+relations: pairs of words of one synset, and of a word and one of its hypernyms, both seen at least
+20 times. Each is compared with a pair of the first word and a random word of a frequency near the
+second word's (within 2 % of the ranks). AUC is the share of comparisons in which the related pair
+has the larger cosine.
 """
 import os
 import sys
@@ -25,14 +32,14 @@ WINDOW, NEGATIVE, SAMPLE, DRAWN = 5, 5, 1e-3, 2000
 
 
 def read_vectors(path):
-    """Words, and a row for each."""
+    """Returns the words, and a row for each."""
     with open(path, "rb") as f:
         n, dim = map(int, f.readline().split())
         start = f.tell()
         data = f.read()
     words, rows = [], np.zeros((n, dim), np.float32)
     at = 0
-    try:  # text: every line is a word and its numbers
+    try:  # the text format: every line is a word and its numbers
         first = data[: data.index(b"\n")].split()
         text = len(first) == dim + 1 and all(float(x) == float(x) for x in first[1:])
     except ValueError:
@@ -51,7 +58,7 @@ def read_vectors(path):
 
 
 def by_id(path, dictionary=None, n=None):
-    """Rows by number; words that have no vector have zeros."""
+    """Returns rows by number; words without a vector have zeros."""
     words, rows = read_vectors(path)
     numbers = all(w.isdigit() for w in words)
     ids = {w: i for i, w in enumerate(dictionary or [])}
@@ -91,7 +98,7 @@ def loss(in_path, out_path, counts_path, texts):
 
 
 def wordnet():
-    """Pairs of related words, each once."""
+    """Returns pairs of related words, each once."""
     folder = os.environ.get("WORDNET", "/usr/share/wordnet")
     pairs = set()
     for part in "noun", "verb", "adj", "adv":

@@ -1,4 +1,5 @@
-"""A client of paddle_agent for tests: frames over the pipes of `paddle_agent relay`, as docs/protocol.md says."""
+"""A client of paddle_agent for tests: sends and receives frames over the pipes of `paddle_agent
+relay`, as in docs/protocol.md."""
 import ctypes
 import ctypes.util
 import hashlib
@@ -76,7 +77,8 @@ def read_frame(f):
 
 
 class Agent:
-    """One session. Frames that are not answers collect in lists: states, logs (bytes by stream), results."""
+    """One session. Frames that are not answers are collected: states, logs (bytes by stream),
+    results."""
 
     def __init__(self, binary, *args, ping=0.5, env=None, say_hello=True):
         self.proc = subprocess.Popen([binary, "relay", *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
@@ -175,7 +177,8 @@ class Agent:
         return self.answer(self.send(name, body, *more), name, seconds).body
 
     def send_package(self, kind, files, name=""):
-        """The tree `files` (agent_package.package_of) from here; what DS_END says, or DS_BEGIN when it is there already."""
+        """Sends the tree `files` (agent_package.package_of). Returns the body of DS_END, or of
+        DS_BEGIN if the node has the package already."""
         p = package_of(files)
         req = self.send("DS_BEGIN", {"kind": kind, "name": name}, p.root())
         begin = self.answer(req, "DS_BEGIN").body
@@ -192,8 +195,9 @@ class Agent:
                 self.send("DS_OBJECT", None, ids[k:k + 32] + struct.pack("<IIII", len(raw), len(raw), 0, 0) + raw, req=req)
 
     def fetch(self, dir_, on_root=lambda n: None, objects=None):
-        """The folder as {path: bytes, or None for a folder}, or None when it is missing. on_root: called with the number of each
-        root; objects: {id: bytes} that need not come, and then all."""
+        """Returns the folder as {path: bytes, or None for a folder}, or None if it is missing.
+        on_root is called with the number of each root. objects: {id: bytes} that the client has; at
+        the end all."""
         req, objects, frame = self.send("FETCH", {"dir": dir_}), {} if objects is None else objects, None
 
         class NextRound(Exception):
@@ -217,7 +221,7 @@ class Agent:
                     data = data[48 + stored:]
             return objects[i]
 
-        while not frame:  # signs of life have no root
+        while not frame:  # a sign of life has no root
             f = self.answer(req, "FETCH")
             if f.body.get("missing"):
                 return None
@@ -286,7 +290,8 @@ def unzstd(data):
 
 
 def descendants_of_environment(marker):
-    """Pids of live processes that have `marker` in their environment: those a test started, and their children."""
+    """Pids of live processes with `marker` in their environment: a test's processes and their
+    children."""
     found = []
     for pid in os.listdir("/proc"):
         if not pid.isdigit():

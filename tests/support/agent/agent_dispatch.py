@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""agent_dispatch.py AGENT ROOT [NAME...]: packages as objects (DS_*), with a client written from docs/protocol.md alone: its own manifests and
-records, so that both ends of the protocol are compared. Nodes are agents on this machine, each with a root of its own."""
+"""agent_dispatch.py AGENT ROOT [NAME...]: tests packages as objects (DS_*).
+
+The client is written from docs/protocol.md alone, with its own manifests and records, so both ends
+of the protocol are compared. The nodes are agents on this machine, each with its own root."""
 import collections
 import hashlib
 import json
@@ -28,7 +30,7 @@ class Node(Agent):
         self.name, self.root_dir = name, os.path.join(top or TOP, name)
         os.makedirs(self.root_dir, exist_ok=True)
         self.needs, self.ends, self.sent = [], {}, 0
-        # of a package that has said nothing yet, nothing is known
+        # the status of a package before its first DS_STATUS
         self.status = collections.defaultdict(lambda: {"reached": False, "why": "", "fetched": 0})
         self.source = None
         super().__init__(BINARY, "--root=" + self.root_dir, *args, env=env)
@@ -46,7 +48,7 @@ class Node(Agent):
             super()._take(f)
 
     def _source(self):
-        """The launcher's side of DS_NEED: answers with what self.source(id) gives."""
+        """The launcher's side of DS_NEED: answers with self.source(id)."""
         while True:
             with self.changed:
                 while not (self.needs and self.source) and not self.closed:
@@ -151,7 +153,7 @@ def one_node_from_the_launcher():
     must_be(expect, end["path"])
     req, answer = a.begin(p)
     assert answer["have"] and answer["path"] == end["path"]
-    # an edit: only what is new is asked for
+    # an edit: only new objects are requested
     q, edited = Package(), dict(expect)
     for path, data in expect.items():
         if data is None:
@@ -194,7 +196,8 @@ def the_worker_is_one_executable():
 
 
 def a_chain_is_pipelined(encrypt=True):
-    """Node k takes from node k-1. The launcher sends each object once, and the last node has contents before the first one has all."""
+    """Node k takes from node k-1. The launcher sends each object once. The last node has contents
+    before the first node has everything."""
     p, expect = some_tree(rng.random(), 80)
     nodes = [Node("chain%d-%d" % (encrypt, k)) for k in range(4)]
     reqs, where = [], []
@@ -221,7 +224,7 @@ def a_chain_is_pipelined(encrypt=True):
         must_be(expect, a.end(reqs[k])["path"])
         assert k == 0 or not a.sent
     assert len(asked) == len(set(asked)) == len(p.objects), (len(asked), len(p.objects))
-    # who has it serves it, also when it had it before
+    # a node that has the package serves it, even if it had it before
     b = Node("late%d" % encrypt)
     req = b.begin(p)[0]
     b.from_node(req, 3, where[3], encrypt)
@@ -270,7 +273,7 @@ def a_relay_that_dies_is_bypassed():
     for k in (0, 2):
         must_be(expect, nodes[k].end(reqs[k])["path"])
     assert last.ends[reqs[2]].body["fetched"] <= sum(map(len, p.objects.values())) and fetched > 0
-    # what the dead one left goes with the next dispatch to it
+    # the next dispatch to the node removes the remains of the dead agent
     assert left_over(nodes[1])
     again = Node("dies1")
     req = again.begin(p)[0]
@@ -290,11 +293,11 @@ def a_source_that_cannot_be_used_is_told():
     def failed():
         return b.status.get(rb, {}).get("why") and not b.status[rb]["reached"]
 
-    b.from_node(rb, 0, where, secret=bytes(32))  # not the secret
+    b.from_node(rb, 0, where, secret=bytes(32))  # the wrong secret
     b.wait(failed, "why the source is none", 150)
-    b.from_node(rb, 0, dict(where, port=1))      # nobody there
+    b.from_node(rb, 0, dict(where, port=1))      # no listener
     b.wait(lambda: failed() and "connect" in b.status[rb]["why"], "why the source is none", 150)
-    b.from_node(rb, 0, where, encrypt=False)     # it speaks another language
+    b.from_node(rb, 0, where, encrypt=False)     # sealed and plain frames do not fit
     b.wait(lambda: failed() and "connect" not in b.status[rb]["why"], "why the source is none", 150)
     b.from_node(rb, 0, where)
     b.wait(lambda: b.status[rb]["reached"], "the source", 150)
@@ -306,7 +309,8 @@ def a_source_that_cannot_be_used_is_told():
 
 
 def a_source_that_fails_is_told_and_replaced():
-    """Node 0 gets a damaged object: its package fails, node 1 hears why, and completes from the launcher."""
+    """Node 0 gets a damaged object and its package fails. Node 1 gets the reason, and completes the
+    package from the launcher."""
     p, expect = some_tree(rng.random(), 40)
     a, b = Node("bad0"), Node("bad1")
     where = a.serve(0)
@@ -397,7 +401,7 @@ def what_is_no_package_is_refused():
 
 
 def two_sessions_at_once():
-    """The same package by two clients to one node: both succeed, the tree is whole."""
+    """Two clients send the same package to one node: both succeed, and the tree is complete."""
     p, expect = some_tree(rng.random(), 150)
     for k in range(3):
         a, b = Node("both%d" % k), Node("both%d" % k)
@@ -412,7 +416,8 @@ def two_sessions_at_once():
 
 
 def packages_that_are_over_give_their_place_back():
-    """A session has eight; paddlectl needs more when hosts are left out in round after round (data_rounds.sh)."""
+    """A session has eight packages. paddlectl needs more if hosts are left out repeatedly
+    (data_rounds.sh)."""
     a = Node("places")
 
     def package(k):
@@ -447,7 +452,8 @@ def packages_that_are_over_give_their_place_back():
 
 
 def memory_is_bounded():
-    """A file of 300 MB through a relay, and 100,000 small files; the peak of each agent. In memory where there is room: a disk may need minutes."""
+    """Checks each agent's peak for a file of 300 MB through a relay, and for 100,000 small files.
+    Uses memory if there is room, because a disk may need minutes."""
     room = os.statvfs("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
     if room and room.f_bavail * room.f_frsize > 1500 << 20:
         with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="paddle-dispatch-") as top:

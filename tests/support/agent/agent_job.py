@@ -1,4 +1,5 @@
-"""Run by tests/integration/agent/agent_job.sh: jobs on three agents on this machine, with scripts as pservers and trainers."""
+"""Run by tests/integration/agent/agent_job.sh: jobs on three agents on this machine, with scripts
+as pservers and trainers."""
 import json
 import os
 import re
@@ -124,7 +125,7 @@ def test_a_job_from_start_to_end():
             assert f.read() == "%d\n" % i
     assert len(endpoints) == 1 and len(set(endpoints.pop().split(","))) == 3
     j.bye()
-    # a job that is over is served from disk, from any offset
+    # a finished job is served from disk, from every offset
     late = Agent(binary, "--root=" + j.roots[1], "--job=" + j.id)
     late.start = {1: 100}
     assert late.wait_result()["status"] == "done"
@@ -151,13 +152,13 @@ def test_a_folder_that_changes_while_it_is_fetched():
     had = {}
     out = a.fetch("output", rewrite(3), had)
     assert rounds == [1, 2, 3] and out["f"] == b"of round 2\n" and len(out["d/same"]) == 300000, (rounds, out["f"])
-    # what a client has need not come again
+    # objects that a client has are not sent again
     before, known = len(had), dict(had)
     with open(j.dirs[0] + "/output/f", "w") as f:
         f.write("more\n")
     assert a.fetch("output", lambda n: None, had)["f"] == b"more\n" and len(had) <= before + 3, (before, len(had))
     assert all(had[i] == known[i] for i in known)
-    # a file that is never at rest: the other folder can be fetched still
+    # a file that never stops changing: the other folder can still be fetched
     try:
         a.fetch("output", rewrite(100))
     except AgentError as e:
@@ -165,7 +166,7 @@ def test_a_folder_that_changes_while_it_is_fetched():
     else:
         raise AssertionError("fetched")
     assert b"up\n" in a.fetch("log")["train.log"]
-    # ids that are none of the folder's end this fetch alone
+    # ids that are not the folder's end only this fetch
     req = a.send("FETCH", {"dir": "output"})
     assert a.answer(req).body["round"] == 1
     a.send("DS_NEED", {"round": 1}, b"x" * 32, req=req)
@@ -230,7 +231,7 @@ def test_the_first_failure_is_told_and_ends_all():
     assert [a.results[0]["first_failure"] for a in j.agents[1:]] == [None, None]  # only the head knows
     assert f["last_lines"] == "the cause\n", f
     j.bye()
-    # a pserver is killed; the trainers that notice at once are its echo
+    # a pserver is killed; the failures of trainers that notice it are consequences
     j = Job(pserver_command="echo $$ >../pid; exec " + LISTEN, trainer_command=(
         "p=$(cat ../pid); if [ $PADDLE_TRAINER_ID = 1 ]; then sleep 0.2; kill -9 $p; fi; "
         "while kill -0 $(cat ../../../n1/$PADDLE_JOB_ID/pid) 2>/dev/null; do sleep 0.01; done; exit 1")).run()
@@ -245,7 +246,7 @@ def test_the_first_failure_is_told_and_ends_all():
     j = Job(pserver_command="exit 0").run()
     assert "before all pservers listened" in failure(j)["reason"]
     j.bye()
-    j = Job(pserver_command="", trainer_command="").run()  # ours, but no worker was sent
+    j = Job(pserver_command="", trainer_command="").run()  # our programs, but no worker was sent
     assert "cannot run" in failure(j)["reason"]
     j.bye()
 
@@ -284,12 +285,13 @@ def test_stop():
     j = Job(trainer_command="echo up; " + "(setsid sh -c \"trap '' TERM; sleep 1000\" &); trap '' TERM; sleep 1000; sleep 1000").run()
     for a in j.agents:
         a.wait(lambda: b"up" in a.logs[1], "the trainers")
-    second = Agent(binary, "--root=" + j.roots[2], "--job=" + j.id)  # one node only, by another client: all end
+    # Another client stops one node: all nodes end.
+    second = Agent(binary, "--root=" + j.roots[2], "--job=" + j.id)
     second.ask("STOP", {"grace_ms": 300, "reason": "paddlectl stop"})
     assert j.result()["status"] == "stopped"
     second.bye()
     j.bye()
-    j = Job()  # before it ran: nothing is left
+    j = Job()  # before the run: no process is left
     for a in j.agents:
         a.send("BYE", {"abandon": True})
         a.close()
@@ -299,7 +301,7 @@ def test_stop():
 
 def test_leases():
     forever = "echo up; (setsid sleep 1000 &); while :; do sleep 1; done"
-    # kill -9 of the whole client: attach_lease later nothing is left anywhere
+    # kill -9 of the whole client: after attach_lease no process is left on any node
     j = Job(trainer_command=forever, attach_lease_ms=1000).run()
     for a in j.agents:
         a.wait(lambda: b"up" in a.logs[1], "the trainers")
@@ -309,7 +311,7 @@ def test_leases():
     with open(j.dirs[0] + "/result.json") as f:
         r = json.load(f)
     assert r["status"] == "failed" and "connection to node" in r["first_failure"]["reason"], r
-    # a short cut is none: the client comes back within the lease
+    # a short cut does no harm: the client comes back within the lease
     j = Job(n=2, trainer_command="echo up; sleep 2; echo still here", pserver_nodes=[], attach_lease_ms=2500).run()
     j.agents[1].wait(lambda: b"up" in j.agents[1].logs[1], "the trainer")
     j.agents[1].kill()
@@ -322,7 +324,7 @@ def test_leases():
     assert r[0]["status"] == "done", r
     j.agents[1].wait(lambda: b"still here" in j.agents[1].logs[1], "the log")
     j.bye()
-    # one node's client is lost: the whole job ends, and says why
+    # one node's client is lost: the whole job ends, and reports the reason
     j = Job(n=2, trainer_command=forever, attach_lease_ms=1000).run()
     for a in j.agents:
         a.wait(lambda: b"up" in a.logs[1], "the trainers")
@@ -331,7 +333,7 @@ def test_leases():
     assert r["status"] == "failed" and "connection to node 1 was lost" in r["first_failure"]["reason"], r
     j.agents[0].bye()
     j.gone()
-    # detached: it goes on without a client
+    # detached: the job continues without a client
     j = Job(n=2, attached=False, trainer_command="echo up; sleep 2; echo end", attach_lease_ms=500, pserver_nodes=[]).run()
     for a in j.agents:
         a.wait(lambda: b"up" in a.logs[1], "the trainers")
@@ -388,7 +390,7 @@ def test_clients_that_are_cut_off_make_room():
     def another():
         try:
             silent.append(Agent(binary, "--root=" + j.roots[0], "--job=" + j.id, ping=0))
-        except AgentError:  # all have just been heard
+        except AgentError:  # all clients were heard a moment ago
             time.sleep(0.2)
         return len(silent) > 40
     wait_until(another, "room for more clients than an agent has at a time", 60)
@@ -457,7 +459,8 @@ def test_logs_that_are_rotated():
     a = j.agents[0]
     a.wait_result()
     j.bye()
-    late = Agent(binary, "--root=" + j.roots[0], "--job=" + j.id)  # from disk: what is kept, at its place in the stream
+    # From disk: the kept bytes, at their offsets in the stream.
+    late = Agent(binary, "--root=" + j.roots[0], "--job=" + j.id)
     first, size = (late.ask("STATUS", {})["streams"]["train.log"][k] for k in ("first", "size"))
     assert size == len(want) and size - 60000 <= first <= size - 40000, (first, size)
     late.start = {1: first}
@@ -497,7 +500,7 @@ def test_clients_that_stall():
     def agent_gone(j):
         pid = j.agents[0].hello["pid"]
         wait_until(lambda: not os.path.exists("/proc/%d" % pid), "the agent's end", 10)
-    # a stopped client with a megabyte queued does not keep the agent of a job that is over
+    # a stopped client with a megabyte queued does not delay the agent of a finished job
     j = Job(n=1, pserver_nodes=[], trainer_command="head -c 9000000 /dev/zero; echo up >&2", attach_lease_ms=1000).run()
     other = Agent(binary, "--root=" + j.roots[0], "--job=" + j.id, ping=0.3)
     other.proc.send_signal(signal.SIGSTOP)
@@ -507,7 +510,7 @@ def test_clients_that_stall():
     agent_gone(j)
     other.kill()
     j.gone()
-    # neither does a fetch that nobody reads keep a lease alive
+    # a fetch whose client does not read does not renew the lease
     j = Job(n=1, pserver_nodes=[], trainer_command="head -c 30000000 /dev/urandom >output/m; echo up; sleep 1000", attach_lease_ms=1000).run()
     a = j.agents[0]
     a.wait(lambda: b"up" in a.logs[1], "the trainer")
@@ -539,10 +542,10 @@ def test_who_is_missing():
     assert any("waiting for" in s["text"] and "node 2 (host-2)" in s["text"] for s in j.agents[0].states)
     j.agents[2].send("BYE", {"abandon": True})
     j.bye()
-    # another key proves nothing
+    # an address that leads to another node
     j = Job(n=2, connect_ms=1500)
     j.peers[0], j.peers[1] = dict(j.peers[0]), dict(j.peers[1], port=j.peers[0]["port"])
-    j.run()  # node 1's address leads to node 0: the probe tells them apart
+    j.run()  # node 1's address leads to node 0: the probe notices it
     f = j.agents[0].wait_result()["first_failure"]
     assert f["node"] == 1 and "none of its addresses" in f["reason"], f
     j.bye()
@@ -610,7 +613,7 @@ def test_bad_requests():
             assert says in e.text, e.text
         else:
             raise AssertionError("accepted: " + says)
-        if says != "key of 32 bytes":  # a set-up that failed ends the agent
+        if says != "key of 32 bytes":  # a failed set-up ends the agent
             a.wait(lambda: a.closed, "the end")
             wait_until(lambda: not os.path.exists(root + "/bad/B1"), "the folder's removal")
             a.close()

@@ -1,5 +1,7 @@
-"""Run by tests/integration/agent/agent_orphans.sh: kills at random, one or two of those that watch over a job at once; then nothing
-of the job is left. BINARY ROOT [KILLS]"""
+"""BINARY ROOT [KILLS] - run by tests/integration/agent/agent_orphans.sh.
+
+Kills one or two of the agent, its guardian and its watcher at random times. Afterwards no process
+of the job may be left."""
 import os
 import random
 import signal
@@ -53,9 +55,9 @@ def one_kill(i, victims, delay, order):
     if delay > 0.2:
         j.wait_up()
     else:
-        time.sleep(delay)  # in the middle of its start
+        time.sleep(delay)  # during its start
     j.chain.kill(victims, order, [j.agent.proc.pid] if "relay" in victims else [])
-    j.agent.closed = True  # the client's thread pings no more
+    j.agent.closed = True  # stops the pings of the client's thread
     if "relay" not in victims:
         j.agent.kill()
     took = wait_gone(j.left, LIMIT_S)
@@ -70,7 +72,7 @@ def one_kill(i, victims, delay, order):
 def attempt(*args):
     try:
         one_kill(*args)
-    except Exception as e:  # a thread's error is the test's
+    except Exception as e:  # an error in a thread fails the test
         with lock:
             trouble.append("%s: %r" % (args[1:3], e))
 
@@ -97,17 +99,17 @@ def random_kills():
 
 
 def all_of_them_at_once():
-    """Nobody is left who could: the next command that comes to the node does it."""
+    """All three are killed: the next command on the node ends the remaining processes."""
     j = Job("all", hide=False).run().wait_up()
     other = Job("other", hide=False).run().wait_up()
     wait_gone(lambda: len(marked(j.mark)) < 6, 10)
-    for p in j.chain.pid.values():  # stopped first: none may see another one's end, however the machine schedules
+    for p in j.chain.pid.values():  # stopped first, so that none can notice another's end
         os.kill(p, signal.SIGSTOP)
     j.chain.kill(("agent", "guardian", "watcher"), rng)
     j.agent.kill()
     time.sleep(0.2)
     assert len(marked(j.mark)) >= 3, "the test would not fail: all processes ended by themselves"
-    t = Agent(binary, "--root=" + other.root)  # another root_dir: not its business
+    t = Agent(binary, "--root=" + other.root)  # another root_dir: it does not clean this one
     t.bye()
     assert len(marked(j.mark)) >= 3
     t = Agent(binary, "--root=" + j.root)
@@ -131,7 +133,7 @@ try:
     random_kills()
     all_of_them_at_once()
 finally:
-    for m in marks:  # whatever failed above, this test leaves nothing
+    for m in marks:  # the test leaves no process after a failure
         for p in marked(m):
             try:
                 os.kill(p, 9)

@@ -1,4 +1,5 @@
-"""A package as docs/protocol.md describes it ("Objects"), made without the project's code: manifest and objects of a tree."""
+"""Makes a package as in docs/protocol.md ("Objects") without the project's code: manifest and
+objects of a tree."""
 import hashlib
 import struct
 
@@ -42,7 +43,7 @@ class Package:
         return self.table.index((i, n))
 
     def folder(self, path, mode=0o755, mtime=1):
-        record = self._head(2, path, mode, mtime) # which may begin a leaf
+        record = self._head(2, path, mode, mtime) # may begin a leaf
         self.records.append(record)
 
     def link(self, path, target, mtime=1):
@@ -62,7 +63,7 @@ class Package:
         self.bytes += len(data)
 
     def large(self, path, ids, piece):
-        """A file of pieces that exist only as ids."""
+        """Adds a file whose pieces exist only as ids."""
         record = self._head(1, path, 0o644, 1) + v(len(ids) * piece) + v(0)
         self.records.append(record)
         for k in range(0, len(ids), 100):
@@ -93,7 +94,8 @@ class Package:
 
 
 def package_of(files):
-    """Of {path: bytes, or (bytes, mode), or None for a folder}; folders come by themselves."""
+    """Makes a Package of {path: bytes, or (bytes, mode), or None for a folder}; adds missing
+    folders."""
     p, seen = Package(), set()
     for path in sorted(files, key=lambda x: x.split("/")):
         parts = path.split("/")
@@ -109,7 +111,8 @@ def package_of(files):
 
 
 def tree_of(root, get):
-    """What package_of was made of, without modes: {path: bytes, or None for a folder}. get(id) gives an object."""
+    """The inverse of package_of, without modes: {path: bytes, or None for a folder}. get(id)
+    returns an object."""
     def refs(raw, at, n):
         return [(raw[at + 36 * k:at + 36 * k + 32], struct.unpack_from("<I", raw, at + 36 * k + 32)[0]) for k in range(n)]
 

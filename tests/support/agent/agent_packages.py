@@ -38,7 +38,8 @@ def without_a_job():
     deploy = root + "/workspaces/" + deployed
     assert r["path"] == deploy and r["entries"] == 3, r
     assert os.path.getsize(deploy + "/d/a.txt") == 700000
-    assert a.send_package("deploy", tree, name="ws") == {"have": True, "path": deploy}  # there already
+    # The node has it already.
+    assert a.send_package("deploy", tree, name="ws") == {"have": True, "path": deploy}
     for kind, name, says in [("deploy", "../ws", "not a package's name"), ("x", "", "no package kind"), ("workspace", "", "belongs to a job"),
                              ("data", "", "belongs to a job")]:
         refused(lambda: a.send_package(kind, tree, name=name), says)
@@ -72,7 +73,8 @@ def daemon(job, deployed):
                          attached=False, n_nodes=0)], jobs  # not set up yet
     t.bye()
     b.close()
-    c = Agent(binary, "--root=" + root, "--job=" + job)  # cut in the middle of a package: nothing is left
+    # The connection breaks during a package: no file is left.
+    c = Agent(binary, "--root=" + root, "--job=" + job)
     half = package_of({"f": bytes(range(256)) * 1000})
     req = c.send("DS_BEGIN", {"kind": "deploy", "name": "half"}, half.root())
     c.answer(req, "DS_BEGIN")
@@ -95,7 +97,7 @@ def guardian_cleans_up_after_kill_9(job, a):
     t.bye()
     late = Agent(binary, "--root=" + root, "--job=" + job)
     assert "signal 9" in late.wait_result()["first_failure"]["reason"], late.results
-    # Who goes on where the connection broke hears why that can't be.
+    # A client that continues after a broken connection gets the reason of the failure.
     refused(lambda: late.send_package("workspace", tree), "the agent was killed by signal 9")
     refused(lambda: late.ask("JOB_SETUP", {}, bytes(32)), "the agent was killed by signal 9")
     late.bye()
@@ -112,7 +114,7 @@ def roots():
     h = Agent(binary, "--root=~/home", env=dict(os.environ, HOME=root))
     assert h.hello["root"] == root + "/home", h.hello
     h.bye()
-    long_root = root + "/" + "/".join(["x" * 50] * 6)  # longer than a socket's name may be
+    long_root = root + "/" + "/".join(["x" * 50] * 6)  # longer than the path of a socket may be
     h = Agent(binary, "--root=" + long_root, "--job=J1", "--start")
     assert h.hello["job_dir"] == long_root + "/J1"
     h.bye()

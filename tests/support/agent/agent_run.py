@@ -1,4 +1,5 @@
-"""Run by tests/integration/agent/agent_run.sh: how agents run programs of all kinds: CPUs, environment, restarts, ends."""
+"""Run by tests/integration/agent/agent_run.sh: how agents run programs: CPUs, environment,
+restarts, ends."""
 import json
 import os
 import time
@@ -32,9 +33,10 @@ def test_processes_are_bound_to_cpus_of_their_own():
             siblings = numbers(f.read().strip())
         if how == "none" or may <= siblings:
             assert how == "cores" or sets == [may, may], words
-        if how == "auto" and len(may) % 2 == 0 and siblings == {min(may)}:  # plain CPUs: half of them each
+        # Without hyperthreads: each has half of the CPUs.
+        if how == "auto" and len(may) % 2 == 0 and siblings == {min(may)}:
             assert sets[0] | sets[1] == may and len(sets[0]) == len(sets[1]) == len(may) / 2, sets
-        if how == "cores" and not may <= siblings:  # two cores at least: one agent each
+        if how == "cores" and not may <= siblings:  # at least two cores: one for each agent
             assert not sets[0] & sets[1], sets
         j.bye()
     try:
@@ -62,17 +64,18 @@ def test_a_job_that_fails_is_started_again():
         assert [t.split()[1] for t in tries] == ["0", "1", "2"], lines
         assert [line for line in lines if line.startswith("---")] == [
             "--- restart %d of 2 after trainer 1 on host-1: exit status 7 ---" % k for k in (1, 2)], lines
-        assert sum(line.startswith("---") for line in j.log(i, 0).splitlines()) == 2  # the pservers', too
+        # The pservers' logs, too.
+        assert sum(line.startswith("---") for line in j.log(i, 0).splitlines()) == 2
         with open(j.dirs[i] + "/result.json") as f:
             assert json.load(f)["restarts"] == 2
     j.bye()
-    # used up: the first failure of the last try
+    # restarts used up: the first failure of the last attempt
     j = Job(n=2, pserver_nodes=[], on_failure="restart", max_restarts=1, restart_ms=10,
             trainer_command="[ $PADDLE_TRAINER_ID = $PADDLE_RESTART_COUNT ] && { echo try $PADDLE_RESTART_COUNT; exit 3; }; sleep 1000").run()
     f = failure(j)
     assert (f["rank"], f["exit_code"], f["last_lines"]) == (1, 3, "try 1\n") and j.agents[0].results[0]["restarts"] == 1, f
     j.bye()
-    # not asked for, or of no use
+    # restarts that are not configured, or have no use
     for spec in (dict(max_restarts=3), dict(on_failure="restart", max_restarts=0), dict(on_failure="restart", trainer_command=(
             "echo '{\"ev\":\"failed\",\"final\":true}' >&$PADDLE_EVENT_FD; exit 1"))):
         j = Job(n=1, pserver_nodes=[], **dict(dict(trainer_command="exit 1", restart_ms=10), **spec)).run()
@@ -93,7 +96,7 @@ def test_a_stop_between_two_tries():
 
 
 def test_a_stop_that_saves():
-    # a user's program gets TERM and the time it takes; the shell that started it may be gone before
+    # a user's program gets TERM and the time that it needs; its shell may exit earlier
     script = ("import signal, sys, time, os\n"
               "def save(*_):\n"
               "    time.sleep(0.5)\n"
@@ -113,7 +116,7 @@ def test_a_stop_that_saves():
         assert any(s["state"] == "saving" for s in j.agents[0].states)
         assert [a.fetch("output") for a in j.agents] == [{"model": b"saved"}] * 2
         j.bye()
-    # deaf to it: the time is limited, and a second stop does not wait for its end; told to a member
+    # ignores TERM: the time is limited, and a second stop does not wait; sent to a member
     for save_ms, again in ((300, False), (600000, True)):
         j = Job(n=2, trainer_command="trap '' TERM; echo up; while :; do sleep 0.05; done").run()
         for a in j.agents:
@@ -128,7 +131,7 @@ def test_a_stop_that_saves():
 
 
 def test_the_environment_of_every_process():
-    # DESIGN: every variable, of a pserver and of a trainer in another order of ranks than of nodes
+    # every variable of a pserver and of a trainer; ranks and nodes have different orders
     listen = ("env; exec python3 -c 'import socket,os,time\n"
               "s=socket.create_server((os.environ[\"POD_IP\"], int(os.environ[\"PADDLE_PORT\"])))\n"
               "time.sleep(1000)'")
@@ -163,13 +166,14 @@ def test_jobs_of_one_role():
     assert j.result()["status"] == "done"
     assert j.log(0).splitlines() == ["0", os.uname().nodename], j.log(0)
     j.bye()
-    # servers alone run till they are stopped, or end by themselves
+    # servers without trainers run until they are stopped, or end by themselves
     j = Job(n=2, trainer_nodes=[], trainer_command="").run()
     j.agents[0].wait(lambda: any(s["text"] == "2 pservers run" for s in j.agents[0].states), "the servers")
     j.agents[1].wait(lambda: b"listens" in j.agents[1].logs[0], "the server")
     time.sleep(0.5)
     assert not j.agents[0].results
-    j.agents[0].ask("STOP", {"grace_ms": 500, "save": True, "save_ms": 10000})  # nothing that could save
+    # No trainer could save.
+    j.agents[0].ask("STOP", {"grace_ms": 500, "save": True, "save_ms": 10000})
     assert j.result()["status"] == "stopped"
     j.bye()
     for code, status in ((0, "done"), (9, "failed")):

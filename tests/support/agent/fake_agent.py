@@ -1,23 +1,26 @@
 #!/usr/bin/python3
-"""An agent for tests of paddlectl that does what it is told, right or wrong: docs/protocol.md over stdin and stdout.
+"""A simulated agent for tests of paddlectl, which can misbehave: docs/protocol.md over stdin and
+stdout.
 
-It stands in paddle_agent's place (PADDLECTL_LIBEXEC). $FAKE_AGENT is a JSON file {"0": {...}, "1": {...}, "*": {...}},
-what each node does; a missing key means the right thing:
-    "error": {"SETUP": [10, "text"]}   answer this request with a failure
-    "die": "SETUP"                     end without a word when this request comes
-    "mute": ["STOP"]                   never answer these
-    "hello_error": [15, "text"]        say that instead of hello
-    "log": {"train.log": "text"}       what the job writes; "piece": bytes a frame
+It replaces paddle_agent (PADDLECTL_LIBEXEC). $FAKE_AGENT is a JSON file {"0": {...}, "1": {...},
+"*": {...}} with the behaviour of each node. A missing key means normal behaviour:
+    "error": {"SETUP": [10, "text"]}   answer this request with an error
+    "die": "SETUP"                     exit without an answer when this request comes
+    "mute": ["STOP"]                   never answer these requests
+    "hello_error": [15, "text"]        send this error instead of AG_HELLO
+    "log": {"train.log": "text"}       the job's log; "piece": bytes per frame
     "forever": true                    the job runs until it is stopped
-    "die_after_run": true              the connection breaks while the job runs (at the next AG_PING); whoever joins the job
-                                       again is told that there is none
-    "result": {...}                    AG_RESULT, instead of done
-    "output": {"path": "text"}         what AG_FETCH sends; null: there is no such folder; a list of them: when the first
-                                       object of one with contents is asked for, the folder is the next one
-    "wrong": true                      the objects that it sends have another byte
-    "have": true                       the worker is there
-    "arch": "riscv64"                  what AG_HELLO says; default: nothing
-Every request's name goes to $FAKE_AGENT.<node>.log.
+    "die_after_run": true              the connection breaks during the job (at the next AG_PING);
+                                       a client that joins the job again hears that there is none
+    "result": {...}                    the body of AG_RESULT, instead of done
+    "output": {"path": "text"}         the folder of AG_FETCH; null: there is no such folder. A
+    list:
+                                       the folder changes to the next element when the first object
+                                       with contents is requested
+    "wrong": true                      the sent objects have a wrong byte
+    "have": true                       the node has the worker
+    "arch": "riscv64"                  "arch" in AG_HELLO; default: none
+The name of every request is written to $FAKE_AGENT.<node>.log.
 """
 import hashlib
 import json
@@ -78,7 +81,7 @@ def send_root(req):
 
 
 def send_objects(f):
-    """Objects of the manifest, and of contents unless the folder changes now."""
+    """Sends objects of the manifest, and of contents unless the folder changes now."""
     global rounds
     if f.body["round"] != rounds:
         return
@@ -100,7 +103,7 @@ def answer(name, f):
     req = f.req
     if name == "DS_BEGIN":
         send(name, {"have": how.get("have", True), "path": "/x"}, req=req)
-    elif name == "DS_SOURCE": # it needs none of the objects
+    elif name == "DS_SOURCE": # the fake needs none of the objects
         send(name, {}, req=req)
         send("DS_END", {"path": "/x", "entries": 1, "bytes": 1, "fetched": 0}, req=req)
     elif name == "DS_SERVE":
@@ -156,8 +159,8 @@ def main():
             send_error(name, f.req, *how["error"][name])
             continue
         answer(name, f)
-        # Every node of this fake runs its part by itself: node 0, whose states the client shows, when it is told to, the
-        # others when they hear of their peers.
+        # Every node of the fake runs its part of the job alone: node 0, whose states the client
+        # shows, at AG_JOB_RUN, the others at AG_JOB_PEERS.
         if name == ("JOB_RUN" if node == 0 else "JOB_PEERS"):
             run_job()
             ran = True
