@@ -30,7 +30,7 @@ enum {
 
 struct file_fetch;
 
-/* --- file_fetch.c: the whole --- */
+/* --- file_fetch.c: the service --- */
 
 /* Calls to the owner. */
 struct file_fetch_io {

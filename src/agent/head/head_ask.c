@@ -63,7 +63,7 @@ static int by_machine(const void *a, const void *b) {
     return order ? order : x->node - y->node;
 }
 
-/* If possible, each node is probed by a node on another machine: the address of a container bridge
+/* If possible, each node is probed by a node on another machine. The address of a container bridge
  * (172.17.0.1, say) works only on its own machine. The nodes are sorted by machine. Let n be the
  * number of nodes on the largest machine. The node n places away is on another machine, unless the
  * largest machine has more than half of all nodes. */

@@ -97,8 +97,8 @@ static void restart(struct ag_head *h) {
     head_enter(h, HEAD_RESTARTING);
 }
 
-/* With on_trainer_lost = wait, only the failed trainer is restarted, and the others wait for it.
- * All processes are restarted if another process failed, too, or if the failed trainer had not
+/* 1: only the failed trainer is restarted, and the others wait for it (on_trainer_lost = wait). All
+ * processes are restarted if another process failed, too, or if the failed trainer had not
  * completed a step. The same holds for a user's program: the node can end the program's remaining
  * children only together with all its other processes. */
 static int one_will_do(const struct ag_head *h) {

@@ -7,8 +7,8 @@
  *                                          {u64 offset in the stream, u64 microseconds since 1970}
  *
  * Offsets count from the beginning of the stream and keep growing across rotations. All bytes for
- * clients are read back from the files. Therefore a client may ask for any kept offset at any time,
- * no byte is lost or sent twice, and a slow client costs no memory. */
+ * clients are read back from the files. Therefore a client may ask for any kept offset at any time.
+ * No byte is lost or sent twice, and a slow client costs no memory. */
 #ifndef PD_AGENT_LOGS_H
 #define PD_AGENT_LOGS_H
 

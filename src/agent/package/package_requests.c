@@ -116,9 +116,9 @@ static int set_target(struct package *d, const json_t *body, struct pd_err *err)
 }
 
 /* 1: there is room for one more package. If a client has PACKAGES_MAX packages, the call drops a
- * finished package without takers: the oldest one of data files, which no other node takes, else
- * the oldest. Many packages of data files come if hosts are left out repeatedly, because each round
- * has new shares (launcher/job/job_data.c). */
+ * finished package without takers. The oldest package of data files goes first, because no other
+ * node takes it; otherwise the oldest package. Many packages of data files come if hosts are left
+ * out repeatedly, because each round has new shares (launcher/job/job_data.c). */
 static int make_room(struct client *c) {
     struct package *gives = NULL;
     unsigned n = 0;

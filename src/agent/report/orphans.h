@@ -7,8 +7,8 @@
 
 #include "agent/core/node_paths.h"
 
-/* 1: the job's agent answers, or may exist although it does not answer: it may be stopped, or run
- * on another machine that shares this folder. */
+/* 1: the job's agent answers, or may exist. An agent that does not answer may be stopped, or run on
+ * another machine that shares this folder. */
 int orphans_may_run(const struct node_paths *p);
 
 /* Ends the remaining processes of one node of a job, if they started at `since` (ticks since boot)

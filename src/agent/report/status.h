@@ -1,9 +1,9 @@
 /* status.h - the state of a job on this node, during and after its run: AG_STATUS, and the rows of
  * AG_LIST.
  *
- *     ROOT/JOB/.agent/state.json   times, processes and how they ended: what a client asks for
- *                                  later and result.json does not tell. Written again whenever it
- *                                  changes; it outlives the agent.
+ *     ROOT/JOB/.agent/state.json   times, processes and their ends: the facts for later clients
+ *                                  that result.json lacks. Rewritten whenever the state changes;
+ *                                  outlives the agent.
  *
  * A job without an agent and without a result is "lost": its agent and guardians were killed, or
  * the machine was restarted. */

@@ -1,8 +1,8 @@
 /* near.h - bounds of float results that hold on every CPU, because they follow from the arithmetic.
  *
  * The order of BLAS's additions and its use of fused operations differ between core types. A sum of
- * n float products differs from the exact sum by at most n u S in any order, where S is the sum of
- * the products' magnitudes and u = FLT_EPSILON / 2 (for n u much smaller than 1).
+ * n float products differs from the exact sum by at most n u S in any order. S is the sum of the
+ * products' magnitudes, u is FLT_EPSILON / 2, and n u must be much smaller than 1.
  *   Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1.
  * For results that go into further sums, `struct num` carries the bound: a value in double, and the
  * largest difference of a float result from this value, to first order. Kernels of src/nn that do

@@ -425,8 +425,8 @@ static void a_stop_ends_trainers_first(void **state) {
     }
 }
 
-/* Without a client nobody hears of a silent node. The head must not wait for it, even if it was
- * already waiting. */
+/* Without a client there is no use in waiting for a silent node. The head must not wait for it,
+ * even if it was already waiting. */
 static void an_abort_does_not_wait_for_silent_nodes(void **state) {
     (void)state;
     for (int stopped = 0; stopped <= 1; stopped++) {

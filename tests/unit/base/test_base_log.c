@@ -104,7 +104,7 @@ static void threads_share_a_log(void **state) {
     forget(last);
     assert_int_equal(count_records(path, last, &files, &longest), WRITERS * RECORDS);
     assert_true(files >
-                1); /* how many depends on how long the one that rotates has to wait for its turn */
+                1); /* the number depends on how long the rotating process waits for its turn */
     pd_rm_tree(dir, NULL);
 }
 

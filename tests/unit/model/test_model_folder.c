@@ -359,7 +359,7 @@ static void test_hostile_parts(void **state) {
     pd_buf_release(&orig);
 }
 
-/* The second part claims the values of the first, with checksums that fit: the number of values is
+/* The second part claims the values of the first, with checksums that fit. The number of values is
  * right, but half of them are in no part. An earlier version accepted that and returned
  * uninitialized memory. */
 static void test_parts_that_overlap_are_not_whole(void **state) {

@@ -118,7 +118,7 @@ static void test_what_goes_wrong_is_said(void **state) {
     struct pd_err err = {0};
     assert_int_equal(outfile_open(&o, "/tmp/no-such-folder/x/y", &err), PD_EIO);
     assert_non_null(strstr(err.msg, "cannot create /tmp/no-such-folder/x/y"));
-    for (int n = 1; n < 7; n++) { /* at each piece, while another one is under way */
+    for (int n = 1; n < 7; n++) { /* at each piece, while another is being written */
         char spec[40];
         pd_err_clear(&err);
         snprintf(spec, sizeof spec, "model.write:%d", n);

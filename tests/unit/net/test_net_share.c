@@ -161,7 +161,7 @@ static void only_the_right_memory_is_opened(void **state) {
     assert_int_equal(net_arena_open(&b, &n), PD_ENOENT);
     close(fds[0]);
     close(fds[1]);
-    net_arena_free(a); /* its descriptor is closed: nobody can find it any more */
+    net_arena_free(a); /* its descriptor is closed, so the memory can't be found any more */
     assert_int_equal(net_arena_open(&b, &name), PD_ENOENT);
 }
 
@@ -513,8 +513,8 @@ static void what_is_held_leaves_together(void **state) {
     finish(&w);
 }
 
-/* An endpoint without sharing treats HS_SHARE like any frame; a peer that finds no memory says so.
- */
+/* An endpoint without sharing treats HS_SHARE like any frame; a peer that finds no memory reports
+ * that. */
 static void without_memory_all_goes_through_the_socket(void **state) {
     (void)state;
     /* steps that can fail: create, map, reserve, open, twice */

@@ -92,8 +92,8 @@ static void an_edit_costs_what_it_changes(void **state) {
     pd_rm_tree(root, NULL);
 }
 
-/* kill -9, or an error, at many points: the target is complete or absent, the earlier package is
- * whole, and the next dispatch removes what was left and succeeds. */
+/* kill -9 or an error at many points. The target is complete or absent, and the earlier package is
+ * whole. The next dispatch removes the remains and succeeds. */
 static void a_kill_or_an_error_anywhere_leaves_old_or_new(void **state) {
     (void)state;
     static const char *const points[] = {
