@@ -163,22 +163,43 @@ static int would_fail_again(int code) {
            code == PD_ENUM;
 }
 
-static void tell_agent(const char *role, int code) {
-    char line[200];
-    int fd = worker_env_fd("PADDLE_EVENT_FD");
-    int n = snprintf(line, sizeof line,
-                     "{\"ev\":\"failed\",\"role\":\"%s\",\"code\":\"%s\",\"final\":%s}\n", role,
-                     pd_code_name(code), would_fail_again(code) ? "true" : "false");
-    if (fd >= 0)
-        (void)pd_write_all(fd, line, (size_t)n);
+/* The error of this process. Another process may have told it so: the trainer that asked for a save
+ * tells the pserver that its disk is full. */
+static int is_own(const struct pd_err *err, const char *role) {
+    char self[40];
+    const char *rank = getenv("PADDLE_TRAINER_ID"); /* of a pserver, too */
+    snprintf(self, sizeof self, "%s %s on ", role, rank ? rank : "?");
+    return !*err->from || !strncmp(err->from, self, strlen(self));
 }
 
+/* `from` holds no quotation mark: a role, a number and an address. */
+static void tell_agent(int fd, const char *role, const struct pd_err *err, const char *from) {
+    char line[300];
+    int n = snprintf(line, sizeof line,
+                     "{\"ev\":\"failed\",\"role\":\"%s\",\"code\":\"%s\",\"final\":%s,"
+                     "\"from\":\"%s\"}\n",
+                     role, pd_code_name(err->code), would_fail_again(err->code) ? "true" : "false",
+                     from);
+    (void)pd_write_all(fd, line, (size_t)n);
+}
+
+/* Each error is reported once, by the process in which it happened. A process that heard of it says
+ * why it stops; the cause is added where no agent collects the logs. */
 int worker_report_error(const struct worker *w, const char *role, const struct pd_err *err) {
-    fprintf(stderr, "paddle_%s: %s\n", role, err->msg);
-    tell_agent(role, err->code);
+    char text[sizeof err->msg + sizeof err->from + 30];
+    const int fd = worker_env_fd("PADDLE_EVENT_FD"), own = is_own(err, role);
+    if (own)
+        snprintf(text, sizeof text, "%s", err->msg);
+    else if (err->heard && fd >= 0)
+        snprintf(text, sizeof text, "stopping: %s failed", err->from);
+    else
+        snprintf(text, sizeof text, "stopping: %s", err->msg);
+    fprintf(stderr, "paddle_%s: %s\n", role, text);
+    if (fd >= 0)
+        tell_agent(fd, role, err, own ? "" : err->from);
     if (w->log_fd > 2) {
         struct pd_log quiet = {.fd = w->log_fd, .also_fd = -1, .level = PD_INFO};
-        pd_error(&quiet, "%s", err->msg);
+        pd_log_write(&quiet, own ? PD_ERROR : PD_WARN, __FILE__, __LINE__, "%s", text);
     }
     return pd_code_exit_status(err->code);
 }

@@ -78,7 +78,7 @@ static void make_parts(struct dpackage *p) {
     if (!p->make || !p->scanned || p->feed || d->over)
         return;
     if (!p->roots && !(p->roots = pd_calloc((size_t)d->c.n_nodes + 1, sizeof *p->roots))) {
-        break_package(p, &(struct pd_err){PD_ENOMEM, "out of memory"});
+        break_package(p, &(struct pd_err){.code = PD_ENOMEM, .msg = "out of memory"});
         return;
     }
     for (int i = 0; i < d->c.n_nodes; i++) {

@@ -265,18 +265,6 @@ static void copy_text(char *out, size_t cap, const json_t *body, const char *nam
     pd_fmt(out, cap, "%s", s ? s : "");
 }
 
-static void error_of(const struct wire_frame *f, struct pd_err *err) {
-    struct pd_reader r;
-    char msg[sizeof err->msg];
-    pd_reader_init(&r, f->sec[0], f->len[0]);
-    uint32_t code = pd_get_u32(&r);
-    pd_get_str(&r, msg, sizeof msg);
-    if (r.failed || code == 0 || code > 1000)
-        pd_fail(err, PD_EPROTO, "the agent sent an error that can't be read");
-    else
-        pd_fail(err, -(int)code, "%s", pd_make_printable(msg));
-}
-
 static void take_hello(struct link *l, const struct wire_frame *f, json_t *body) {
     struct agent_facts *a = &l->facts;
     const char *build = json_string_value(json_object_get(body, "build"));
@@ -284,7 +272,7 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     if (f->type == WIRE_AG_HELLO &&
         (f->flags & WIRE_F_ERROR)) { /* the agent could not start, and says why */
         struct pd_err err = {0};
-        error_of(f, &err);
+        wire_error_get(f, &err);
         link_break(l,
                    err.code == PD_EEXIST                ? PD_ECONF
                    : pd_code_exit_status(err.code) == 1 ? PD_EHOST
@@ -340,7 +328,7 @@ static void take_answer(struct link *l, struct pending_request *r, const struct 
                         json_t *body) {
     struct pd_err err = {0};
     if (f->flags & WIRE_F_ERROR)
-        error_of(f, &err);
+        wire_error_get(f, &err);
     /* Remove the request before the call: the callback may add requests or close the link. Put it
      * back if more frames follow. */
     struct pending_request **p = &l->requests;

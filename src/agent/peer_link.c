@@ -127,7 +127,7 @@ static void take_frame(struct peer_link *l, struct peer_node *p, struct net_conn
     if (f->type == WIRE_HD_PING)
         return;
     if (refused) {
-        msg_error(f, &err);
+        wire_error_get(f, &err);
     } else if (msg_body(f, &body, &err)) {
         pd_warn(log_of(l), "node %u: %s", net_peer(c)->id, err.msg);
         net_close(c);
@@ -194,7 +194,7 @@ static void take_head_frame(struct peer_link *l, struct net_conn *c, const struc
     json_t *body = NULL;
     const int refused = f->flags & WIRE_F_ERROR;
     if (refused)
-        msg_error(f, &err);
+        wire_error_get(f, &err);
     else if (msg_body(f, &body, &err)) {
         net_close(c);
         return;

@@ -65,10 +65,25 @@ void pd_err_prefix(struct pd_err *err, const char *fmt, ...) {
                  (int)(sizeof err->msg - (size_t)n - 1), old);
 }
 
+void pd_err_from(struct pd_err *err, const char *fmt, ...) {
+    if (!err || !err->code || *err->from)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(err->from, sizeof err->from, fmt, ap);
+    va_end(ap);
+}
+
+int pd_err_copy(struct pd_err *err, const struct pd_err *why) {
+    if (err && !err->code)
+        *err = *why;
+    return why->code;
+}
+
 void pd_err_clear(struct pd_err *err) {
     if (err) {
-        err->code = 0;
-        err->msg[0] = 0;
+        err->code = err->heard = 0;
+        err->from[0] = err->msg[0] = 0;
     }
 }
 

@@ -37,7 +37,11 @@ enum pd_code {
 };
 
 struct pd_err {
-    int code;       /* 0 or PD_E* */
+    int code; /* 0 or PD_E* */
+    /* The process that failed, if it is another one, like "trainer 2 on 10.0.0.3"; "": this
+     * process. */
+    char from[80];
+    int heard;      /* that process, or one that it told, has reported the error */
     char msg[1000]; /* UTF-8, no trailing newline */
 };
 
@@ -56,6 +60,13 @@ int pd_fail_errno(struct pd_err *err, int code, int errnum, const char *fmt, ...
 /* Put "prefix: " before the message already in `err`, to add a host, role or step while the error
  * travels up. */
 void pd_err_prefix(struct pd_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Set err->from, unless it is set already or there is no error. `err` may be NULL. */
+void pd_err_from(struct pd_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Copy *why, with its origin, unless `err` already holds an error. `err` may be NULL. Returns
+ * why->code. */
+int pd_err_copy(struct pd_err *err, const struct pd_err *why);
 
 void pd_err_clear(struct pd_err *err);
 

@@ -208,8 +208,7 @@ void net_hold(struct net_conn *c, int hold) {
 int net_send_error(struct net_conn *c, uint16_t type, uint64_t req, const struct pd_err *e) {
     struct pd_buf b;
     pd_buf_init(&b);
-    pd_put_u32(&b, (uint32_t)-e->code);
-    pd_put_str(&b, e->msg);
+    wire_error_put(&b, e);
     int rc = b.failed;
     if (!rc) {
         struct net_sec s = {b.data, b.len};

@@ -109,9 +109,10 @@ int train_params_new(struct train_params **out, const struct nn_graph *g, struct
         rc = s->id < 0 ? s->id : 0;
     }
     if (rc) {
-        pd_fail(err, rc, "%s",
-                p && ps_client_err(c)->code ? ps_client_err(c)->msg
-                                            : "out of memory for the parameters");
+        if (p && ps_client_err(c)->code)
+            pd_err_copy(err, ps_client_err(c));
+        else
+            pd_oom(err, "the parameters");
         train_params_free(p);
         return rc;
     }
@@ -177,7 +178,7 @@ static int pull_rows(struct train_params *p, const struct nn_feed *feed, int nex
                  : next ? ps_pull_rows_next(p->client, s->id, n, v->keys, v->w)
                         : ps_pull_rows(p->client, s->id, n, v->keys, v->w, mode);
         if (rc)
-            return pd_fail(err, rc, "%s", ps_client_err(p->client)->msg);
+            return pd_err_copy(err, ps_client_err(p->client));
     }
     return 0;
 }

@@ -46,7 +46,7 @@ int train_step(struct train_loop *l, const struct train_streams *streams, uint64
 int train_sum(struct train_loop *l, const double *v, size_t k, double *sum, struct pd_err *err);
 
 static inline int train_client_error(const struct train_loop *l, int rc, struct pd_err *err) {
-    return rc ? pd_fail(err, rc, "%s", ps_client_err(l->client)->msg) : 0;
+    return rc ? pd_err_copy(err, ps_client_err(l->client)) : 0;
 }
 
 #endif

@@ -163,7 +163,7 @@ static int join_servers(struct trainer_state *t, struct pd_err *err) {
     if (!rc)
         rc = train_params_new(&t->params, t->graph, t->client, err);
     if (!rc && (rc = ps_start(t->client)))
-        pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
+        pd_err_copy(err, ps_client_err(t->client));
     if (!rc && ps_resumed(t->client, &t->from_pass, &t->from_batch))
         train_report_print(&t->report,
                            "Restarted: resuming in pass %llu after %llu batches of this trainer",
@@ -180,10 +180,10 @@ static int load(struct trainer_state *t, struct pd_err *err) {
                      (enum ps_missing)t->o->load_missing_parameter_strategy);
     if (!rc)
         rc = ps_barrier(t->client);
-    return rc ? pd_fail(err, rc, "%s",
-                        ps_client_err(t->client)->code ? ps_client_err(t->client)->msg
-                                                       : "out of memory")
-              : 0;
+    if (!rc)
+        return 0;
+    return ps_client_err(t->client)->code ? pd_err_copy(err, ps_client_err(t->client))
+                                          : pd_oom(err, "the model");
 }
 
 /* Checks before the first step that all trainers agree. Each trainer lists its files and reads its
@@ -230,7 +230,7 @@ static int check_trainers_agree(struct trainer_state *t, struct pd_err *err) {
         memset(all, 0, t->n_trainers * sizeof *all);
         all[t->id] = (double)(mine[k] >> 12); /* 52 bits: a double holds them exactly */
         if ((rc = ps_reduce(t->client, all, t->n_trainers)))
-            pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
+            pd_err_copy(err, ps_client_err(t->client));
         for (uint32_t i = 0; i < t->n_trainers && !rc; i++)
             if (all[i] != all[t->id] &&
                 (all[i] != 0 || t->o->on_trainer_lost !=
@@ -350,7 +350,7 @@ static int train_or_test(struct trainer_state *t, struct pd_err *err) {
         rc = run_job(t, &l, err);
     train_checkpoints_free(l.checkpoints);
     if (!rc && (rc = ps_bye(t->client)))
-        pd_fail(err, rc, "%s", ps_client_err(t->client)->msg);
+        pd_err_copy(err, ps_client_err(t->client));
     return rc;
 }
 

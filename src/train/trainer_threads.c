@@ -86,7 +86,7 @@ static void pin(struct train_thread *m, void *arg) {
 static int first_error(struct train_threads *t, struct pd_err *err) {
     for (uint32_t i = 0; i < t->n; i++)
         if (t->threads[i].rc) {
-            int rc = pd_fail(err, t->threads[i].rc, "%s", t->threads[i].err.msg);
+            int rc = pd_err_copy(err, &t->threads[i].err);
             t->threads[i].rc = 0;
             t->threads[i].err = (struct pd_err){0};
             return rc;

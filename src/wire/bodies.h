@@ -64,6 +64,7 @@ enum {
     X(body, BOOL, ending, 0, 1, 0)                  \
     X(body, BOOL, final, 0, 1, 0)                   \
     X(body, BOOL, trained, 0, 1, 0)                 \
+    X(body, TEXT, from, 0, 79, 0)                   \
     X(body, INT, alone, 0, INT32_MAX, 0)            \
     X(body, TEXT, saved, 0, WIRE_MAX_REASON, 0)     \
     X(body, TEXT, last_lines, 0, WIRE_MAX_LINES, 0) \
@@ -100,6 +101,7 @@ enum {
     X(body, INT, exit_code, -1, 255, -1)         \
     X(body, INT, signal, 0, 255, 0)              \
     X(body, TEXT, reason, 0, WIRE_MAX_REASON, 0) \
+    X(body, BOOL, heard, 0, 1, 0)                \
     X(body, TEXT, last_lines, 0, WIRE_MAX_LINES, 0)
 
 #define WIRE_BODIES(X)                       \

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/str.h"
 #include "base/alloc.h"
 #include "wire/msg.h"
 
@@ -305,4 +306,28 @@ int wire_decoder_error(const struct wire_decoder *d, struct pd_err *err) {
 
 int wire_decoder_idle(const struct wire_decoder *d) {
     return !d->cur && d->header_got == 0 && d->stage_at == d->stage_len;
+}
+
+/* --- errors --- */
+
+void wire_error_put(struct pd_buf *b, const struct pd_err *e) {
+    pd_put_u32(b, (uint32_t)-e->code);
+    pd_put_str(b, e->msg);
+    pd_put_str(b, e->from);
+}
+
+int wire_error_get(const struct wire_frame *f, struct pd_err *err) {
+    struct pd_reader r;
+    struct pd_err e = {.heard = 1};
+    pd_reader_init(&r, f->sec[0], f->n_sec ? f->len[0] : 0);
+    const uint32_t code = pd_get_u32(&r);
+    pd_get_str(&r, e.msg, sizeof e.msg);
+    if (!pd_reader_done(&r)) /* agents of earlier versions send no origin */
+        pd_get_str(&r, e.from, sizeof e.from);
+    e.code = code < 1000 ? -(int)code : 0;
+    if (!pd_reader_done(&r) || !e.code || !strcmp(pd_code_name(e.code), "?"))
+        return pd_fail(err, PD_EPROTO, "%s: a malformed error", wire_msg_name(f->type));
+    pd_make_printable(e.msg);
+    pd_make_printable(e.from);
+    return pd_err_copy(err, &e);
 }

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "thread/pool.h"
 
@@ -24,7 +25,8 @@ enum { WIRE_HEADER = 64, WIRE_ALIGN = 64, WIRE_SECTIONS = 4, WIRE_SHARED_BODY = 
 #define WIRE_MAGIC 0x314c4450u /* "PDL1" */
 
 enum wire_flag {
-    WIRE_F_ERROR = 1, /* section 0 is {u32 PD_E* as a positive number, str message} */
+    /* Section 0 is {u32 PD_E* as a positive number, str message, str from}; from: err.h. */
+    WIRE_F_ERROR = 1,
     /* The sections are in shared memory; the body is a struct wire_shared_place of WIRE_SHARED_BODY
      * bytes.
      */
@@ -66,6 +68,10 @@ struct wire_shared_place {
 void wire_header_shared(uint8_t out[WIRE_HEADER + WIRE_SHARED_BODY], uint16_t type, uint16_t flags,
                         uint64_t req, uint32_t n_sec, const size_t *len,
                         const struct wire_shared_place *at);
+/* The section of a frame with WIRE_F_ERROR. */
+void wire_error_put(struct pd_buf *b, const struct pd_err *e);
+/* Set `err` to the error that the frame carries, with err->heard. PD_EPROTO: malformed. */
+int wire_error_get(const struct wire_frame *f, struct pd_err *err);
 static inline size_t wire_pad(size_t n) { return (WIRE_ALIGN - n % WIRE_ALIGN) % WIRE_ALIGN; }
 
 /* The decoder says where to read the next bytes to, and makes frames of them.

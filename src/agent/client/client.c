@@ -94,7 +94,7 @@ static void on_frame(struct net_conn *conn, struct wire_frame *f, void *arg) {
     c->spoke = 1;
     c->frame = f;
     if (f->flags & WIRE_F_ERROR) {
-        msg_error(f, &err);
+        wire_error_get(f, &err);
         pd_warn(&all->core->log, "a client reports: %s", err.msg);
         if (r && r->on_error)
             r->on_error(c, f->req, &err);

@@ -38,17 +38,6 @@ int msg_body(const struct wire_frame *f, json_t **out, struct pd_err *err) {
     return 0;
 }
 
-int msg_error(const struct wire_frame *f, struct pd_err *err) {
-    struct pd_reader r;
-    char text[sizeof err->msg];
-    pd_reader_init(&r, f->sec[0], f->n_sec ? f->len[0] : 0);
-    int code = -(int)(pd_get_u32(&r) & 0xffff);
-    pd_get_str(&r, text, sizeof text);
-    if (r.failed || !code)
-        return pd_fail(err, PD_EPROTO, "%s: a malformed error answer", wire_msg_name(f->type));
-    return pd_fail(err, code, "%s", text);
-}
-
 const char *msg_str(const json_t *o, const char *key) {
     const char *s = json_string_value(json_object_get(o, key));
     return s ? s : "";
@@ -69,8 +58,7 @@ void msg_write_error(int fd, uint16_t type, const struct pd_err *e) {
     uint8_t header[WIRE_HEADER];
     static const uint8_t zero[WIRE_ALIGN];
     pd_buf_init(&b);
-    pd_put_u32(&b, (uint32_t)-e->code);
-    pd_put_str(&b, e->msg);
+    wire_error_put(&b, e);
     size_t len[WIRE_SECTIONS] = {b.len};
     wire_header(header, type, WIRE_F_ERROR, 0, 1, len);
     if (!b.failed && !pd_write_all(fd, header, sizeof header) && !pd_write_all(fd, b.data, b.len))

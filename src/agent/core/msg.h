@@ -21,9 +21,6 @@ int msg_send_with(struct net_conn *c, uint16_t type, uint64_t req, json_t *body,
 
 /* The object in section 0, a new reference. PD_EPROTO: no JSON object, or too large. */
 int msg_body(const struct wire_frame *f, json_t **out, struct pd_err *err);
-/* Reads a frame with WIRE_F_ERROR into `err`. Returns its code, or PD_EPROTO if it is malformed. */
-int msg_error(const struct wire_frame *f, struct pd_err *err);
-
 const char *msg_str(const json_t *o, const char *key); /* borrowed; "" if absent or no string */
 /* The integer, clamped to [min, max]; `absent` if there is no integer. */
 int64_t msg_int(const json_t *o, const char *key, int64_t min, int64_t max, int64_t absent);

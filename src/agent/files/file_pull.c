@@ -309,7 +309,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     size_t n;
     (void)c;
     if (!p->over && f->flags & WIRE_F_ERROR)
-        msg_error(f, &err);
+        wire_error_get(f, &err);
     else if (f->type == WIRE_HD_PING) /* the source is alive, but serves others first */
         p->active_ns = pd_mono_ns();
     else if (!p->over && f->type != WIRE_DF_FILE && f->type != WIRE_DF_DATA)

@@ -314,7 +314,7 @@ static void start_turn(struct file_taker *t) {
     t->n_needs = 0;
     t->work.data = t;
     if (uv_queue_work(&t->v->o->core->loop, &t->work, run_turn, on_worked))
-        refuse(t, &(struct pd_err){PD_ENOMEM, "cannot start a thread"});
+        refuse(t, &(struct pd_err){.code = PD_ENOMEM, .msg = "cannot start a thread"});
     else
         t->busy = 1;
 }
@@ -398,8 +398,9 @@ void file_serve_frame(struct file_serve *v, struct net_conn *c, struct wire_fram
     uint8_t *p = NULL;
     size_t n;
     if (!t && !(t = new_taker(v, c))) {
-        net_send_error(c, WIRE_DF_DATA, 0,
-                       &(struct pd_err){PD_EFAIL, "too many nodes take files from it"});
+        net_send_error(
+            c, WIRE_DF_DATA, 0,
+            &(struct pd_err){.code = PD_EFAIL, .msg = "too many nodes take files from it"});
         net_close_after_flush(c);
     } else if (!t->refused) {
         t->active_ns = pd_mono_ns();

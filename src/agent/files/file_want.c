@@ -112,7 +112,9 @@ void file_want(struct file_fetch *d, struct file_channel *c, uint32_t id, const 
         n++;
     if (!file_path_ok(path)) {
         if (id)
-            file_answer(c, id, &(struct pd_err){PD_EDATA, "that is no path in the workspace"});
+            file_answer(
+                c, id,
+                &(struct pd_err){.code = PD_EDATA, .msg = "that is no path in the workspace"});
         return;
     }
     if (file_is_here(d->o.core->paths.dir, path)) {
@@ -127,7 +129,7 @@ void file_want(struct file_fetch *d, struct file_channel *c, uint32_t id, const 
     if ((id && !w) || (!x && !(x = new_wanted(d, path)))) {
         free(w);
         if (id)
-            file_answer(c, id, &(struct pd_err){PD_ENOMEM, "out of memory"});
+            file_answer(c, id, &(struct pd_err){.code = PD_ENOMEM, .msg = "out of memory"});
         return;
     }
     if (w) {
@@ -308,7 +310,8 @@ void file_want_end(struct file_fetch *d) {
     while (d->wanted) {
         if (d->wanted->pull)
             file_pull_drop(d->wanted->pull);
-        finish_wanted(d->wanted, &(struct pd_err){PD_ECANCELED, "the job is ending"});
+        finish_wanted(d->wanted,
+                      &(struct pd_err){.code = PD_ECANCELED, .msg = "the job is ending"});
     }
 }
 
@@ -329,7 +332,7 @@ void file_want_fed(struct file_fetch *d, const struct client *c, const struct wi
 }
 
 void file_want_client_gone(struct file_fetch *d, const struct client *c) {
-    const struct pd_err gone = {PD_ECLOSED, "its connection was lost"};
+    const struct pd_err gone = {.code = PD_ECLOSED, .msg = "its connection was lost"};
     for (struct wanted_file *x = d->wanted; x;) {
         int its = x->client == c;
         if (its)

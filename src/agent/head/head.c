@@ -336,7 +336,7 @@ static int take_exit(struct ag_head *h, int node, const json_t *body, struct pd_
     if (h->state == HEAD_SAVING && *h->spec->command[r])
         head_check(h); /* after TERM any exit status of a user's program is accepted */
     else if (x.exit_code != 0)
-        head_note_failure(h, node, head_process_failure(h, node, &x, ""), x.time, !x.final);
+        head_note_exit(h, node, &x);
     else if (h->state == HEAD_PSERVERS)
         head_note_failure(
             h, node, head_process_failure(h, node, &x, "it ended before all pservers listened"),

@@ -18,7 +18,10 @@
  *
  * The first failure is the job's failure. A later failure replaces it if it comes within
  * FAILURE_WINDOW_MS and is a likelier cause. A killed process is a likelier cause than an exit
- * status. Between equal failures on one machine, the earlier exit wins. */
+ * status. Between equal failures on one machine, the earlier exit wins.
+ *
+ * A process that ends because of another one (hd_exited.from) is a witness: the failure is the
+ * other process's. Its own report replaces the witness's if it comes within HEARD_WINDOW_MS. */
 #ifndef PD_AGENT_HEAD_H
 #define PD_AGENT_HEAD_H
 

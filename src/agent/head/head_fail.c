@@ -16,6 +16,40 @@ const char *head_host(const struct ag_head *h, int node) {
     return s ? s : "";
 }
 
+/* The node of the process that hd_exited.from names, like "trainer 2 on 10.0.0.3"; -1: none. */
+static int node_of(const struct ag_head *h, const char *from, int *role, int *rank) {
+    char name[WIRE_MAX_ROLE + 1];
+    if (sscanf(from, "%15s %d ", name, rank) != 2 || (*role = role_of(name)) < 0 || *rank < 0 ||
+        *rank >= h->roles.n[*role])
+        return -1;
+    return h->roles.nodes[*role][*rank];
+}
+
+/* `x` ended because of another process: the failure is that process's, and `x` is its witness. */
+static json_t *heard_failure(const struct ag_head *h, int node, const struct hd_exited *x, int role,
+                             int rank, int of_node) {
+    char reason[300];
+    snprintf(reason, sizeof reason, "%s %lld on %.200s (node %d) ended because of it", x->role,
+             (long long)x->rank, head_host(h, node), node);
+    return wire_put(&wire_failure, &(struct failure){.node = of_node,
+                                                     .host = head_host(h, of_node),
+                                                     .role = role_names[role],
+                                                     .rank = rank,
+                                                     .exit_code = -1,
+                                                     .reason = reason,
+                                                     .last_lines = x->last_lines,
+                                                     .heard = 1});
+}
+
+void head_note_exit(struct ag_head *h, int node, const struct hd_exited *x) {
+    int role, rank;
+    const int of_node = node_of(h, x->from, &role, &rank);
+    if (of_node >= 0)
+        head_note_failure(h, of_node, heard_failure(h, node, x, role, rank, of_node), 0, !x->final);
+    else
+        head_note_failure(h, node, head_process_failure(h, node, x, ""), x->time, !x->final);
+}
+
 json_t *head_process_failure(const struct ag_head *h, int node, const struct hd_exited *x,
                              const char *reason) {
     return wire_put(&wire_failure, &(struct failure){.node = node,
@@ -41,7 +75,7 @@ static struct failure read_failure(const json_t *failure) {
 
 /* --- restarts --- */
 
-enum { BACKOFF_MAX_MS = 60000 };
+enum { BACKOFF_MAX_MS = 60000, RANK_HEARD = 3 };
 
 uint64_t head_backoff_ms(const struct ag_head *h) {
     uint64_t ms = h->spec->job.restart_ms;
@@ -137,8 +171,10 @@ static void on_window(uv_timer_t *t) {
 
 /* The lowest rank is the likeliest cause. 0: a process was killed (out of memory, say) or crashed.
  * 1: an agent reported its own failure. 2: a process exited with a status, or by SIGABRT, as many
- * programs do when they lose a peer. */
+ * programs do when they lose a peer. 3: only another process reports the failure. */
 static int rank_of(const struct failure *f) {
+    if (f->heard)
+        return RANK_HEARD;
     switch (f->signal) {
     case SIGKILL:
     case SIGSEGV:
@@ -169,17 +205,18 @@ void head_note_failure(struct ag_head *h, int node, json_t *failure, int64_t exi
     const struct failure f = read_failure(failure);
     const int rank = rank_of(&f);
     h->no_retry |= !retry;
-    pd_error(h->log, "failure: node %d, %s %lld: exit code %lld, signal %lld %s", node, f.role,
-             (long long)f.rank, (long long)f.exit_code, (long long)f.signal, f.reason);
+    pd_log_write(h->log, f.heard ? PD_INFO : PD_ERROR, __FILE__, __LINE__,
+                 "failure: node %d, %s %lld: exit code %lld, signal %lld %s", node, f.role,
+                 (long long)f.rank, (long long)f.exit_code, (long long)f.signal, f.reason);
     if (h->failure && (h->state == HEAD_CLOSING || !replaces(h, node, rank, exit_time_us))) {
-        h->later++;
+        h->later += !f.heard;
         json_decref(failure);
         return;
     }
-    if (h->failure)
-        h->later++;
-    else
-        uv_timer_start(&h->window, on_window, FAILURE_WINDOW_MS, 0);
+    /* The report of the process that failed may take longer than that of its witness. */
+    if (!h->failure || h->failure_rank == RANK_HEARD)
+        uv_timer_start(&h->window, on_window, f.heard ? HEARD_WINDOW_MS : FAILURE_WINDOW_MS, 0);
+    h->later += h->failure && h->failure_rank != RANK_HEARD;
     json_decref(h->failure);
     h->failure = failure;
     h->failure_rank = rank;

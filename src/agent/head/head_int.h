@@ -6,7 +6,7 @@
 #include "agent/head/head.h"
 #include "wire/bodies.h"
 
-enum { FAILURE_WINDOW_MS = 300 };
+enum { FAILURE_WINDOW_MS = 300, HEARD_WINDOW_MS = 2000 };
 
 enum head_state {
     HEAD_IDLE,
@@ -85,6 +85,8 @@ void head_note_failure(struct ag_head *h, int node, json_t *failure, int64_t exi
                        int retry);
 json_t *head_process_failure(const struct ag_head *h, int node, const struct hd_exited *x,
                              const char *reason);
+/* A process ended with another status than 0. */
+void head_note_exit(struct ag_head *h, int node, const struct hd_exited *x);
 json_t *head_reason_failure(const struct ag_head *h, int node, const char *reason);
 void head_ask_again(struct ag_head *h, int node); /* sends the request of the current state again */
 uint64_t head_backoff_ms(const struct ag_head *h);

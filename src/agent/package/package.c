@@ -158,7 +158,7 @@ void package_put(struct package *d, const struct package_input *what) {
     if (!in) {
         free_bytes(what);
         if (!d->dead)
-            package_fail(d, &(struct pd_err){PD_ENOMEM, "out of memory"});
+            package_fail(d, &(struct pd_err){.code = PD_ENOMEM, .msg = "out of memory"});
         return;
     }
     *in = *what;

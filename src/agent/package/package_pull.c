@@ -56,7 +56,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     uint8_t *data;
     size_t n;
     if (p->ev && f->flags & WIRE_F_ERROR)
-        msg_error(f, &err);
+        wire_error_get(f, &err);
     else if (p->ev && f->type != WIRE_DS_OBJECT)
         pd_fail(&err, PD_EPROTO, "a source does not send %s", wire_msg_name(f->type));
     else if (p->ev && !seal_open(&p->seal, f, &data, &n, &err) &&

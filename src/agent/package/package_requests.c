@@ -75,7 +75,7 @@ static int on_abort(struct client *c, const struct wire_frame *f, const json_t *
     (void)body;
     (void)err;
     if (d)
-        package_fail(d, &(struct pd_err){PD_ECANCELED, "given up by the client"});
+        package_fail(d, &(struct pd_err){.code = PD_ECANCELED, .msg = "given up by the client"});
     return 0;
 }
 

@@ -174,7 +174,8 @@ static void on_output(struct proc *p, const void *bytes, size_t len, void *arg) 
     append(r->node, stream_of(r->role), bytes, len);
 }
 
-/* {"ev":"failed","final":true}: a restart would fail, too.
+/* {"ev":"failed","final":true,"from":"trainer 2 on 10.0.0.3"}: a restart would fail, too; that
+ * process has failed, and this one only ends because of it ("" or no key: this one has failed).
  * {"ev":"saved","path":...}: a model is complete.
  * {"ev":"progress", ...}: the trainer has completed steps. */
 static void take_event(struct node_role *r, const char *line, size_t len) {
@@ -182,8 +183,10 @@ static void take_event(struct node_role *r, const char *line, size_t len) {
     if (!memmem(line, len, "\"failed\"", 8) && !memmem(line, len, "\"saved\"", 7))
         return; /* most events report progress; they need no parsing here */
     json_t *o = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
-    if (!strcmp(msg_str(o, "ev"), "failed"))
+    if (!strcmp(msg_str(o, "ev"), "failed")) {
         r->final = msg_bool(o, "final");
+        snprintf(r->failed_from, sizeof r->failed_from, "%s", msg_str(o, "from"));
+    }
     if (!strcmp(msg_str(o, "ev"), "saved"))
         snprintf(r->saved, sizeof r->saved, "%s", msg_str(o, "path"));
     json_decref(o);
@@ -238,6 +241,7 @@ static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
                                                                  .final = is_final(r, exit_code),
                                                                  .trained = r->trained,
                                                                  .alone = r->alone,
+                                                                 .from = r->failed_from,
                                                                  .saved = exit_code ? "" : r->saved,
                                                                  .last_lines = text,
                                                                  .log = log});

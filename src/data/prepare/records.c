@@ -52,12 +52,12 @@ static int is_images(const struct records *r) { return r->o->schema->format->rec
 
 static int bad_line(struct records *r, const struct data_bad_line *bad, struct pd_err *err) {
     const char *message = (const char *)r->block.messages.data + bad->text;
+    if (++r->c.bad_lines > r->o->max_bad_lines)
+        return pd_fail(err, PD_EDATA, "%s (bad lines: %" PRIu64 ", allowed: %" PRIu64 ")", message,
+                       r->c.bad_lines, r->o->max_bad_lines);
     if (r->o->on_bad)
         r->o->on_bad(r->o->arg, message);
-    if (++r->c.bad_lines <= r->o->max_bad_lines)
-        return 0;
-    return pd_fail(err, PD_EDATA, "%s (bad lines: %" PRIu64 ", allowed: %" PRIu64 ")", message,
-                   r->c.bad_lines, r->o->max_bad_lines);
+    return 0;
 }
 
 static int take_header(struct records *r, const char *p, size_t n, struct pd_err *err) {

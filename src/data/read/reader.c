@@ -156,12 +156,12 @@ void data_reader_free(struct data_reader *r) {
 
 static int report(struct data_reader *r, const struct data_bad_line *bad, struct pd_err *err) {
     const char *message = (const char *)r->block->messages.data + bad->text;
+    if (++r->bad_lines > r->spec.max_bad_lines)
+        return pd_fail(err, PD_EDATA, "%s (bad lines: %" PRIu64 ", allowed: %" PRIu64 ")", message,
+                       r->bad_lines, r->spec.max_bad_lines);
     if (r->spec.on_bad)
         r->spec.on_bad(r->spec.arg, message);
-    if (++r->bad_lines <= r->spec.max_bad_lines)
-        return 0;
-    return pd_fail(err, PD_EDATA, "%s (bad lines: %" PRIu64 ", allowed: %" PRIu64 ")", message,
-                   r->bad_lines, r->spec.max_bad_lines);
+    return 0;
 }
 
 /* The block is used up: reading continues behind it. */

@@ -152,7 +152,7 @@ void ps_client_stats(const struct ps_client *c, struct ps_client_stats *out) { *
 static int declared(struct ps_client *c, int rc, const struct pd_err *err, uint32_t id) {
     if (!rc && c->started)
         return client_fail(c, PD_EUSAGE, "declared after ps_start");
-    return rc ? client_fail(c, rc, "%s", err->msg) : (int)id;
+    return rc ? client_fail_with(c, err) : (int)id;
 }
 
 int ps_declare_dense(struct ps_client *c, const struct ps_dense_spec *spec) {
@@ -293,7 +293,7 @@ int ps_start(struct ps_client *c) {
     c->decl.n_dense_threads = c->n_dense;
     c->decl.n_sparse_threads = c->n_sparse;
     if (ps_declaration_check(&c->decl, &err))
-        return client_fail(c, err.code, "%s", err.msg);
+        return client_fail_with(c, &err);
     if (make_layout(c))
         return c->err.code;
     c->planes = ps_declaration_planes(&c->decl);

@@ -234,7 +234,12 @@ struct ps_client {
 };
 
 /* client_send.c */
+/* These set c->err, unless it is set, and tell the servers why. They return its code. */
 int client_fail(struct ps_client *c, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+int client_fail_with(struct ps_client *c, const struct pd_err *why);
+/* The server of the link has failed; the message begins with "pserver IP:PORT". */
+int client_link_fail(const struct server_link *l, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* A body whose section 0 a ps_put_* function writes to c->head. */
 static inline struct ps_body client_body(struct ps_client *c) {

@@ -244,14 +244,13 @@ static void read_greeting(struct server_link *l) {
     pd_reader_init(&r, p, n);
     uint32_t version = pd_get_u32(&r), n_dense = pd_get_u32(&r), n_sparse = pd_get_u32(&r);
     if (r.failed || version != 1 || n_dense < 1 || n_dense > 1024 || n_sparse > 1024) {
-        client_fail(c, PD_EPROTO, "pserver %s:%d: an unknown greeting", l->ip, l->port);
+        client_link_fail(l, PD_EPROTO, ": an unknown greeting");
         return;
     }
     for (uint32_t i = 0; i < n_dense + n_sparse; i++) {
         int port = pd_get_u16(&r);
         if (r.failed || port == 0 || (i == 0 && port != l->port)) {
-            client_fail(c, PD_EPROTO, "pserver %s:%d is not the first port of a server", l->ip,
-                        l->port);
+            client_link_fail(l, PD_EPROTO, " is not the first port of a server");
             return;
         }
         struct server_link *more = i ? client_add_link(c, l->server, port) : l;
@@ -344,9 +343,9 @@ static void on_open(struct net_conn *conn, void *arg) {
     l->state = LINK_OPEN;
     net_watch_host(conn);
     if (l->epoch && net_peer(conn)->incarnation != l->epoch)
-        client_fail(c, PD_EFAIL,
-                    "pserver %s:%d was started again in step %llu: it no longer has the parameters",
-                    l->ip, l->port, (unsigned long long)c->step);
+        client_link_fail(l, PD_EFAIL,
+                         " was started again in step %llu: it no longer has the parameters",
+                         (unsigned long long)c->step);
     else if (!c->servers[l->server].greeted)
         read_greeting(l);
     else if (c->declaring)
@@ -379,9 +378,8 @@ static void give_up(struct server_link *l) {
         pd_warn(c->opts.log, "pserver %s:%d ended before it answered PS_BYE", l->ip, l->port);
         return;
     }
-    client_fail(c, PD_EFAIL,
-                "pserver %s:%d is gone in step %llu: %s; it was not reached again in %.3g s", l->ip,
-                l->port, (unsigned long long)c->step, reason(l), (double)reconnect_ms(c) / 1000);
+    client_link_fail(l, PD_EFAIL, " is gone in step %llu: %s; it was not reached again in %.3g s",
+                     (unsigned long long)c->step, reason(l), (double)reconnect_ms(c) / 1000);
 }
 
 static void lost(struct server_link *l, enum link_state was, const struct pd_err *why) {
@@ -423,8 +421,8 @@ static void on_close(struct net_conn *conn, const struct pd_err *why, void *arg)
         return;
     if (why->code == PD_EAUTH || why->code == PD_ENOMEM ||
         (was >= LINK_OPEN && why->code == PD_EPROTO)) {
-        client_fail(c, why->code, "pserver %s:%d is gone in step %llu: %s", l->ip, l->port,
-                    (unsigned long long)c->step, why->msg);
+        client_link_fail(l, why->code, " is gone in step %llu: %s", (unsigned long long)c->step,
+                         why->msg);
         return;
     }
     if (c->connected) {
@@ -452,7 +450,7 @@ static void try_connect(struct ps_client *c, struct server_link *l) {
     memcpy(hs.key, c->key, sizeof hs.key);
     l->state = LINK_CONNECTING;
     if (net_connect(&l->conn, &c->loop, l->ip, l->port, ATTEMPT_MS, &hs, &net, &events, l, &err))
-        client_fail(c, err.code, "pserver %s:%d: %s", l->ip, l->port, err.msg);
+        client_link_fail(l, err.code, ": %s", err.msg);
     explicit_bzero(hs.key, sizeof hs.key);
 }
 
@@ -460,12 +458,12 @@ static void check_beats(struct ps_client *c) {
     uint64_t limit_ms = 0;
     const int i = ps_beat_silent(c->beat, &limit_ms);
     if (i >= 0 && !c->leaving && !c->err.code)
-        client_fail(c, PD_EFAIL,
-                    "pserver %s:%d is gone in step %llu: no sign of life for %.4g s: it is "
-                    "stopped, or its host hangs (%s)",
-                    c->servers[i].ip, c->servers[i].port, (unsigned long long)c->step,
-                    (double)limit_ms / 1000,
-                    limit_ms == client_connect_ms(c) ? "server_timeout" : "heartbeat_timeout");
+        client_link_fail(
+            c->servers[i].links[0], PD_EFAIL,
+            " is gone in step %llu: no sign of life for %.4g s: it is stopped, or its host hangs "
+            "(%s)",
+            (unsigned long long)c->step, (double)limit_ms / 1000,
+            limit_ms == client_connect_ms(c) ? "server_timeout" : "heartbeat_timeout");
 }
 
 /* Time in which this process did not run its loop (it computed, or was stopped) is not counted
@@ -525,8 +523,8 @@ int client_connect_all(struct ps_client *c) {
     uv_timer_start(&c->tick, on_tick, 0, TICK_MS);
     while (!c->err.code && (l = not_open(c))) {
         if (pd_mono_ns() > deadline)
-            return client_fail(c, PD_ETIMEOUT, "pserver %s:%d could not be reached in %.3g s: %s",
-                               l->ip, l->port, (double)ms / 1000, reason(l));
+            return client_link_fail(l, PD_ETIMEOUT, " could not be reached in %.3g s: %s",
+                                    (double)ms / 1000, reason(l));
         uv_run(&c->loop, UV_RUN_ONCE);
     }
     c->connected = 1;

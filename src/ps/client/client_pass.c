@@ -215,6 +215,4 @@ int ps_bye(struct ps_client *c) {
     return rc;
 }
 
-void ps_abandon(struct ps_client *c, const struct pd_err *why) {
-    client_fail(c, why->code, "%s", why->msg);
-}
+void ps_abandon(struct ps_client *c, const struct pd_err *why) { client_fail_with(c, why); }

@@ -245,8 +245,7 @@ static int make_text(struct ps_client *c) {
     if (list_parts(c, s))
         return client_fail(c, PD_ENOMEM, "no memory to save");
     describe(c, s);
-    return model_manifest_write(&s->m, &s->text, &err) ? client_fail(c, err.code, "%s", err.msg)
-                                                       : 0;
+    return model_manifest_write(&s->m, &s->text, &err) ? client_fail_with(c, &err) : 0;
 }
 
 static int done_commit(struct ps_client *c, struct pending_request *r, const struct answer *a,
@@ -290,7 +289,7 @@ static int copy_parts(struct ps_client *c) {
         return 0;
     if (!s->copies) {
         if (model_staging_path(s->dir, s->name, s->tag, folder, &err))
-            return client_fail(c, err.code, "%s", err.msg), 0;
+            return client_fail_with(c, &err), 0;
         if (client_copies_new(c, &s->copies, folder, c->last_copied))
             return 0;
         for (uint32_t i = 0; i < c->n_links; i++)

@@ -19,20 +19,34 @@ void client_tell_servers(const struct ps_client *c, const struct pd_err *why, in
         }
 }
 
-int client_fail(struct ps_client *c, int code, const char *fmt, ...) {
+int client_fail_with(struct ps_client *c, const struct pd_err *why) {
     if (c->err.code)
         return c->err.code;
-    char msg[900];
+    c->err = *why;
+    if (!c->leaving)
+        client_tell_servers(c, c->relayed.code ? &c->relayed : &c->err, c->relayed.code != 0);
+    return why->code;
+}
+
+int client_fail(struct ps_client *c, int code, const char *fmt, ...) {
+    struct pd_err err = {.code = code};
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(msg, sizeof msg, fmt, ap);
+    vsnprintf(err.msg, sizeof err.msg, fmt, ap);
     va_end(ap);
-    pd_fail(&c->err, code, "%s", msg);
-    if (!c->leaving) {
-        pd_error(c->opts.log, "%s", msg);
-        client_tell_servers(c, c->relayed.code ? &c->relayed : &c->err, c->relayed.code != 0);
-    }
-    return code;
+    return client_fail_with(c, &err);
+}
+
+int client_link_fail(const struct server_link *l, int code, const char *fmt, ...) {
+    char text[800];
+    struct pd_err err = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    pd_fail(&err, code, "pserver %s:%d%s", l->ip, l->port, text);
+    pd_err_from(&err, "pserver %u on %s", l->server, l->ip);
+    return client_fail_with(l->c, &err);
 }
 
 /* --- the table of outstanding requests --- */
@@ -74,8 +88,7 @@ static void handle_answer(struct ps_client *c, uint16_t type, uint64_t id, const
     struct server_link *l = a->link;
     if (i >= c->n_requests || c->requests[i].id != id || id == 0 || c->requests[i].type != type ||
         c->requests[i].link != l) {
-        client_fail(c, PD_EPROTO, "pserver %s:%d: unexpected answer to %s", l->ip, l->port,
-                    wire_msg_name(type));
+        client_link_fail(l, PD_EPROTO, ": unexpected answer to %s", wire_msg_name(type));
         return;
     }
     struct pending_request r = c->requests[i];
@@ -91,19 +104,16 @@ static void handle_answer(struct ps_client *c, uint16_t type, uint64_t id, const
                     err.msg);
 }
 
-static void handle_error(struct ps_client *c, const struct server_link *l, const uint8_t *p,
-                         size_t n) {
-    struct pd_reader r;
-    char msg[sizeof c->err.msg];
-    pd_reader_init(&r, p, n);
-    int code = -(int)pd_get_u32(&r);
-    pd_get_str(&r, msg, sizeof msg);
-    if (!pd_reader_done(&r) || !strcmp(pd_code_name(code), "?") || code == 0)
-        client_fail(c, PD_EPROTO, "pserver %s:%d: a malformed error", l->ip, l->port);
-    else if (!c->err.code) {
-        pd_fail(&c->relayed, code, "%s", msg);
-        client_fail(c, code, "pserver %s:%d: %s", l->ip, l->port, msg);
-    }
+static void handle_error(struct ps_client *c, const struct server_link *l,
+                         const struct wire_frame *f) {
+    struct pd_err err = {0};
+    if (c->err.code)
+        return;
+    wire_error_get(f, &err);
+    pd_err_from(&err, "pserver %u on %s", l->server, l->ip);
+    c->relayed = err;
+    pd_err_prefix(&err, "pserver %s:%d", l->ip, l->port);
+    client_fail_with(c, &err);
 }
 
 void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg) {
@@ -112,7 +122,7 @@ void client_on_frame(struct net_conn *conn, struct wire_frame *f, void *arg) {
     (void)conn;
     c->stats.received_bytes += f->total;
     if (f->flags & WIRE_F_ERROR) {
-        handle_error(c, l, f->sec[0], f->len[0]);
+        handle_error(c, l, f);
     } else if (!c->err.code) {
         struct answer a = {.link = l, .body = ps_body_of(f)};
         handle_answer(c, f->type, f->req, &a);
@@ -140,7 +150,7 @@ static void local_fail(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
     (void)trainer;
     (void)type;
     (void)req;
-    client_fail(arg, why->code, "%s", why->msg);
+    client_fail_with(arg, why);
 }
 
 const struct ps_shard_ops client_local_ops = {
@@ -168,7 +178,7 @@ static int send_local(struct ps_client *c, uint16_t type, uint64_t id, const str
     if (seen)
         f->sec[3] = memcpy((uint8_t *)f + SPACE, b->sec[3], seen);
     if (ps_shard_frame(c->shard, 0, "local", f, &err))
-        client_fail(c, err.code, "%s", err.msg);
+        client_fail_with(c, &err);
     if (release)
         release(release_arg);
     return c->err.code;

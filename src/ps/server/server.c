@@ -26,13 +26,9 @@ enum pd_level server_level(struct ps_server *s, enum pd_level level) {
 
 void server_fail(struct ps_server *s, const struct pd_err *why) {
     uv_mutex_lock(&s->lock);
-    int first = !s->err.code;
-    if (first)
-        s->err = *why;
+    pd_err_copy(&s->err, why);
     wake_all(s);
     uv_mutex_unlock(&s->lock);
-    if (first)
-        pd_log_write(s->opts.log, server_level(s, PD_ERROR), __FILE__, __LINE__, "%s", why->msg);
 }
 
 int server_give_up(struct ps_server *s, uint32_t trainer, uint64_t incarnation,
@@ -252,7 +248,7 @@ int ps_server_run(struct ps_server *s, struct pd_err *err) {
     }
     if (rc)
         return rc;
-    return s->err.code && !s->stop ? pd_fail(err, s->err.code, "%s", s->err.msg) : 0;
+    return s->err.code && !s->stop ? pd_err_copy(err, &s->err) : 0;
 }
 
 void ps_server_free(struct ps_server *s) {

@@ -294,12 +294,14 @@ static void seated(struct trainer_conn *p) {
             net_peer_addr(p->conn), back ? "back" : "here");
 }
 
-/* Sends the reason to the peer, logs it, and closes the connection. */
+/* Sends the reason to the peer, logs it, and closes the connection. The failure of the whole job is
+ * no warning for each of its trainers. */
 static void refuse(struct trainer_conn *p, uint16_t type, uint64_t req, const struct pd_err *why) {
     if (p->refused)
         return;
     p->refused = 1;
-    pd_log_write(thread_log(p->t), server_level(p->t->server, PD_WARN), __FILE__, __LINE__,
+    const enum pd_level level = ps_shard_has_failed(p->t->shard) ? PD_INFO : PD_WARN;
+    pd_log_write(thread_log(p->t), server_level(p->t->server, level), __FILE__, __LINE__,
                  "trainer %u (%s): %s: refused: %s", p->trainer, net_peer_addr(p->conn),
                  wire_msg_name(type), why->msg);
     net_send_error(p->conn, type, req, why);
@@ -414,19 +416,13 @@ static void on_open(struct net_conn *c, void *arg) {
 /* Handles the failure of a member, which has sent its reason. A reason that the member got from
  * another server is passed on unchanged: it is the first cause. */
 static void failed_member(struct trainer_conn *p, const struct wire_frame *f) {
-    struct pd_reader r;
     struct pd_err err = {0};
-    char msg[sizeof err.msg];
-    pd_reader_init(&r, f->sec[0], f->len[0]);
-    int code = -(int)pd_get_u32(&r);
-    pd_get_str(&r, msg, sizeof msg);
-    if (!pd_reader_done(&r))
-        snprintf(msg, sizeof msg, "a malformed reason");
-    if (f->req == WIRE_BYE_RELAYED)
-        pd_fail(&err, code < 0 && pd_code_exit_status(code) ? code : PD_EFAIL, "%s", msg);
-    else
-        pd_fail(&err, PD_EFAIL, "trainer %u (%s) has failed: %s", p->trainer,
-                net_peer_addr(p->conn), msg);
+    wire_error_get(f, &err);
+    if (f->req != WIRE_BYE_RELAYED) {
+        err.code = PD_EFAIL;
+        pd_err_prefix(&err, "trainer %u (%s) has failed", p->trainer, net_peer_addr(p->conn));
+    }
+    ps_err_from_trainer(&err, p->trainer, net_peer_addr(p->conn));
     p->refused = 1;
     /* The trainer failed, not the job. */
     if (on_lost(p->t) != PS_LOST_FAIL && (f->req != WIRE_BYE_RELAYED || err.code == PD_EGONE)) {

@@ -394,7 +394,7 @@ int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struc
                    struct pd_err *err) {
     int rc = 0;
     if (s->failed.code)
-        rc = pd_fail(err, s->failed.code, "%s", s->failed.msg);
+        rc = pd_err_copy(err, &s->failed);
     else if (trainer >= s->opts.n_trainers)
         rc = pd_fail(err, PD_ECONF, "trainer %u of a job with %u trainers (num_gradient_servers)",
                      trainer, s->opts.n_trainers);
@@ -403,6 +403,8 @@ int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struc
     else
         rc = dispatch(s, trainer, addr, &f, err);
     wire_frame_free(f);
+    if (rc == PD_EPROTO || rc == PD_ECONF || rc == PD_EUSAGE || rc == PD_ENUM)
+        ps_err_from_trainer(err, trainer, addr); /* it sent a wrong frame */
     if (rc == PD_ENUM && s->params.decl.on_nan ==
                              PS_NAN_STOP) /* without a barrier the failed step ends the job here */
         ps_shard_fail(s, err);
@@ -412,7 +414,7 @@ int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struc
     rc = shard_advance(s, &e);
     if (rc) {
         ps_shard_fail(s, &e);
-        return pd_fail(err, rc, "%s", e.msg);
+        return pd_err_copy(err, &e);
     }
     return 0;
 }

@@ -131,6 +131,9 @@ int ps_shard_detach(struct ps_shard *s, uint32_t trainer);
 int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why,
                   struct pd_err *err);
 void ps_shard_fail(struct ps_shard *s, const struct pd_err *why);
+/* The error is this trainer's, unless err->from names another process. `addr` may end in ":PORT".
+ */
+void ps_err_from_trainer(struct pd_err *err, uint32_t trainer, const char *addr);
 int ps_shard_has_failed(const struct ps_shard *s);
 
 /* 1: this process of the trainer must not come back. */

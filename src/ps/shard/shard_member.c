@@ -186,7 +186,13 @@ static int never_comes(struct ps_shard *s, uint32_t trainer, const struct pd_err
     if (!rc)
         return 0;
     ps_shard_fail(s, &e);
-    return pd_fail(err, s->failed.code, "%s", s->failed.msg);
+    return pd_err_copy(err, &s->failed);
+}
+
+void ps_err_from_trainer(struct pd_err *err, uint32_t trainer, const char *addr) {
+    const char *port = strrchr(addr, ':');
+    pd_err_from(err, "trainer %u on %.*s", trainer,
+                (int)(port ? (size_t)(port - addr) : strlen(addr)), addr);
 }
 
 int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why,
@@ -203,6 +209,9 @@ int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why
     s->stats.progress++;
     pd_fail(&e, PD_EFAIL, "trainer %u (%s) is gone in step %llu%s%s", trainer, m->addr,
             (unsigned long long)m->step, why && why->msg[0] ? ": " : "", why ? why->msg : "");
+    if (why)
+        pd_err_from(&e, "%s", why->from);
+    ps_err_from_trainer(&e, trainer, m->addr);
     if (!s->failed.code && s->opts.on_lost == PS_LOST_WAIT) {
         pd_warn(s->opts.log, "%s; waiting until it is started again (on_trainer_lost = wait)",
                 e.msg);
@@ -217,7 +226,7 @@ int ps_shard_gone(struct ps_shard *s, uint32_t trainer, const struct pd_err *why
         e = then;
     }
     ps_shard_fail(s, &e);
-    return pd_fail(err, s->failed.code, "%s", s->failed.msg);
+    return pd_err_copy(err, &s->failed);
 }
 
 int ps_shard_all_left(const struct ps_shard *s) { return s->barrier.n_left == s->opts.n_trainers; }

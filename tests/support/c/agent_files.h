@@ -249,7 +249,7 @@ static inline void on_client_frame(struct net_conn *c, struct wire_frame *f, voi
     (void)c;
     (void)arg;
     if (f->flags & WIRE_F_ERROR)
-        msg_error(f, &client_said);
+        wire_error_get(f, &client_said);
     n_answers += f->type == WIRE_AG_DATA_LIST;
     if (f->type == WIRE_DF_FILE || f->type == WIRE_DF_NEED) {
         assert_int_equal(msg_body(f, &body, NULL), 0);

@@ -113,7 +113,7 @@ static void on_far_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     json_decref(far->body);
     far->body = NULL;
     if (f->flags & WIRE_F_ERROR)
-        msg_error(f, &far->err);
+        wire_error_get(f, &far->err);
     else
         assert_int_equal(msg_body(f, &far->body, NULL), 0);
     wire_frame_free(f);
@@ -241,7 +241,7 @@ static void each_message_goes_to_its_service(void **state) {
 }
 
 static void errors_of_a_client_reach_the_service(void **state) {
-    const struct pd_err e = {PD_EDATA, "a file changed"};
+    const struct pd_err e = {.code = PD_EDATA, .msg = "a file changed"};
     (void)state;
     begin(AGENT_JOB);
     assert_int_equal(try_open(&env->far[0]), 0);

@@ -344,6 +344,60 @@ static void which_failure_is_told(void **state) {
     }
 }
 
+/* A process ends because of another one: its HD_EXITED has `from`. Trainer 0 is on node 2. */
+static void heard(struct env *e, int node, const char *role, const char *from) {
+    json_t *b = json_pack("{s:s, s:i, s:i, s:s, s:s}", "role", role, "rank", node, "exit_code", 1,
+                          "last_lines", "stopping\n", "from", from);
+    head_message(e->head, node, WIRE_HD_EXITED, 0, b, NULL);
+    json_decref(b);
+}
+
+static void failed_is(struct env *e, int node, const char *role, const char *last_lines) {
+    if (!e->over)
+        until_over(e);
+    assert_string_equal(e->status, "failed");
+    assert_int_equal(msg_int(e->failure, "node", 0, 9, 9), node);
+    assert_string_equal(msg_str(e->failure, "role"), role);
+    assert_string_equal(msg_str(e->failure, "last_lines"), last_lines);
+}
+
+static void a_witness_is_not_the_cause(void **state) {
+    (void)state;
+    struct env *e = begin("", 60000); /* the cause reports after two witnesses */
+    advance(e, 5, 0);
+    heard(e, 0, "pserver", "trainer 0 on 10.0.0.3");
+    heard(e, 1, "trainer", "trainer 0 on 10.0.0.3");
+    exited(e, 2, "trainer", 1, 0, 0);
+    failed_is(e, 2, "trainer", "last\n");
+    assert_int_equal(e->later, 0);
+    finish(e);
+
+    e = begin("", 60000); /* the cause comes first */
+    advance(e, 5, 0);
+    exited(e, 2, "trainer", 1, 0, 0);
+    heard(e, 0, "pserver", "trainer 0 on 10.0.0.3");
+    failed_is(e, 2, "trainer", "last\n");
+    finish(e);
+
+    e = begin("", 60000); /* the cause never reports: its host is gone */
+    advance(e, 5, 0);
+    heard(e, 0, "pserver", "trainer 0 on 10.0.0.3");
+    failed_is(e, 2, "trainer", "stopping\n");
+    assert_int_equal(msg_int(e->failure, "rank", 0, 9, 9), 0);
+    assert_true(msg_bool(e->failure, "heard"));
+    assert_non_null(strstr(msg_str(e->failure, "reason"), "pserver 0 on host-0 (node 0)"));
+    finish(e);
+
+    static const char *const nobody[] = {"trainer 77 on x", "trainer -1 on x", "host 1 on x", "x"};
+    for (size_t i = 0; i < sizeof nobody / sizeof nobody[0]; i++) {
+        e = begin("", 60000); /* a process that does not exist cannot be the cause */
+        advance(e, 5, 0);
+        heard(e, 1, "trainer", nobody[i]);
+        failed_is(e, 1, "trainer", "stopping\n");
+        finish(e);
+    }
+}
+
 static void failures_while_starting(void **state) {
     (void)state;
     struct env *e = begin("", 60000); /* no address works */
@@ -458,6 +512,7 @@ int main(void) {
         cmocka_unit_test(lost_nodes_and_restarted_agents),
         cmocka_unit_test(who_is_missing_is_named),
         cmocka_unit_test(which_failure_is_told),
+        cmocka_unit_test(a_witness_is_not_the_cause),
         cmocka_unit_test(failures_while_starting),
         cmocka_unit_test(stop_in_every_state),
         cmocka_unit_test(a_stop_ends_trainers_first),

@@ -146,7 +146,7 @@ static struct agent *member(int i, int node) {
 
 static void messages_go_both_ways(void **state) {
     struct agent *head = &agents[0], *m = member(1, 1);
-    const struct pd_err e = {PD_EHOST, "it has no such port"};
+    const struct pd_err e = {.code = PD_EHOST, .msg = "it has no such port"};
     (void)state;
     assert_int_equal(head->n_joins[1], 1);
     assert_string_equal(head->word, "hello");
