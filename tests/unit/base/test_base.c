@@ -47,6 +47,26 @@ static void the_first_error_wins(void **state) {
     assert_string_equal(err.msg, "no memory for rows");
 }
 
+static void errors_keep_their_origin(void **state) {
+    (void)state;
+    struct pd_err err = {0}, other = {0};
+    pd_err_from(&err, "trainer %d", 2); /* there is no error yet */
+    assert_string_equal(err.from, "");
+    pd_fail(&err, PD_EDATA, "bad line");
+    pd_err_from(&err, "trainer %d on %s", 2, "10.0.0.3");
+    pd_err_from(&err, "pserver 1");
+    pd_err_prefix(&err, "step 7");
+    assert_int_equal(pd_err_copy(&other, &err), PD_EDATA);
+    assert_string_equal(other.from, "trainer 2 on 10.0.0.3");
+    assert_string_equal(other.msg, "step 7: bad line");
+    pd_err_clear(&err);
+    assert_string_equal(err.from, "");
+    pd_fail(&err, PD_EIO, "later");
+    assert_int_equal(pd_err_copy(&other, &err), PD_EIO);
+    assert_int_equal(other.code, PD_EDATA); /* the first error wins */
+    assert_int_equal(pd_err_copy(NULL, &err), PD_EIO);
+}
+
 static void numbers_are_whole_and_bounded(void **state) {
     (void)state;
     static const struct {
@@ -321,6 +341,7 @@ static void cksum_is_that_of_posix(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_error_wins),
+        cmocka_unit_test(errors_keep_their_origin),
         cmocka_unit_test(numbers_are_whole_and_bounded),
         cmocka_unit_test(a_reader_never_leaves_its_span),
         cmocka_unit_test(utf8_is_told_from_other_bytes),

@@ -261,6 +261,35 @@ static void key_files_must_be_private(void **state) {
 }
 
 /* docs/protocol.md lists exactly the rows of the message table. */
+/* 0: `n` bytes of section 0 are an error frame's. */
+static int read_error(const void *p, size_t n, struct pd_err *err) {
+    struct wire_frame f = {.type = WIRE_PS_BYE, .flags = WIRE_F_ERROR, .n_sec = 1};
+    f.sec[0] = (void *)(uintptr_t)p;
+    f.len[0] = n;
+    *err = (struct pd_err){0};
+    return wire_error_get(&f, err);
+}
+
+static void errors_travel_with_their_origin(void **state) {
+    (void)state;
+    const struct pd_err e = {
+        .code = PD_ENOSPC, .msg = "disk \033[1m full", .from = "pserver 1 on 10.0.0.2"};
+    struct pd_err got;
+    struct pd_buf b;
+    pd_buf_init(&b);
+    wire_error_put(&b, &e);
+    assert_int_equal(read_error(b.data, b.len, &got), PD_ENOSPC);
+    assert_string_equal(got.msg, "disk  [1m full"); /* no control codes */
+    assert_string_equal(got.from, e.from);
+    assert_true(got.heard);
+    const size_t short_len = b.len - 4 - strlen(e.from); /* of an earlier version: no origin */
+    for (size_t n = 0; n < b.len; n++)
+        assert_int_equal(read_error(b.data, n, &got), n == short_len ? PD_ENOSPC : PD_EPROTO);
+    b.data[0] = 200; /* no error code */
+    assert_int_equal(read_error(b.data, b.len, &got), PD_EPROTO);
+    pd_buf_release(&b);
+}
+
 static void the_document_lists_every_message(void **state) {
     (void)state;
     struct pd_buf doc;
@@ -313,6 +342,7 @@ int main(void) {
         cmocka_unit_test(handshake_needs_the_key_the_job_and_untouched_bytes),
         cmocka_unit_test(a_peer_without_the_key_gets_nothing),
         cmocka_unit_test(key_files_must_be_private),
+        cmocka_unit_test(errors_travel_with_their_origin),
         cmocka_unit_test(the_document_lists_every_message),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };
