@@ -12,9 +12,9 @@
  * buffer. Nothing is allocated once these have grown to what the data needs. The samples depend on
  * files, schema, seed, pass, stream and shuffle_buffer, not on threads or timing.
  *
- * An unreadable line is reported through on_bad with file:line, counted and skipped. More than
- * max_bad_lines of them in a pass end the reading with PD_EDATA. One thread at a time may use a
- * reader; readers share nothing but the pool.
+ * An unreadable line is counted and skipped, and on_bad is called with file:line. The line that
+ * exceeds max_bad_lines in a pass ends the reading: PD_EDATA names it. One thread at a time may use
+ * a reader; readers share nothing but the pool.
  */
 #ifndef PD_DATA_READER_H
 #define PD_DATA_READER_H

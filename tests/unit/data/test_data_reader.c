@@ -389,12 +389,16 @@ static void bad_lines_are_named_counted_and_bounded(void **state) {
             int rc = read_all(r, 2, 1, &got, &err);
             pd_put_u8(&bad, 0);
             assert_int_equal(rc, spec.max_bad_lines ? 0 : PD_EDATA);
-            if (strcmp((char *)bad.data, rows[i].message))
+            /* The line that ends the reading is named once, by the error. */
+            if (strcmp((char *)bad.data, rc ? "" : rows[i].message))
                 fail_msg("%s: '%s'", rows[i].name, (char *)bad.data);
             assert_string_equal((char *)got.data, spec.max_bad_lines ? "3 4;5 6;" : "3 4;");
             assert_int_equal(data_reader_bad_lines(r), 1);
+            char want[400];
+            snprintf(want, sizeof want, "%.*s (bad lines: 1, allowed: 0)",
+                     (int)strcspn(rows[i].message, "\n"), rows[i].message);
             if (rc)
-                assert_non_null(strstr(err.msg, "(bad lines: 1, allowed: 0)"));
+                assert_string_equal(err.msg, want);
             data_reader_rewind(r, 0);
             assert_int_equal(data_reader_bad_lines(r), 0);
             data_reader_free(r);
