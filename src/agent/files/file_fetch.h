@@ -17,6 +17,7 @@
 #include "agent/core/kept_data.h"
 #include "agent/core/peer_id.h"
 #include "agent/core/seal.h"
+#include "agent/core/source_link.h"
 #include "agent/core/spec.h"
 #include "pack/store/file_pieces.h"
 

@@ -19,13 +19,7 @@
 #include "base/str.h"
 #include "wire/msg.h"
 
-enum { CONNECT_MS = 3000, ADDRS = 16, LOOK_MS = 1000 };
-
-struct input {
-    struct input *next;
-    size_t n;
-    uint8_t bytes[];
-};
+enum { LOOK_MS = 1000 };
 
 struct file_pull {
     const struct file_fetch_opts *o;
@@ -35,22 +29,15 @@ struct file_pull {
     void (*done)(void *arg, struct file_pieces *pieces, const struct pd_err *err);
     void *arg;
     /* the source */
-    struct client *client; /* NULL: the source is a node */
-    json_t *addrs;
-    size_t next_addr;
-    int port, open;
-    struct wire_hs_opts hs;
-    struct net_conn *conn;
-    struct seal seal;
-    struct pd_err why; /* the failure of the first address */
+    struct client *client;    /* NULL: the source is a node */
+    struct source_link *link; /* to the node; NULL: none */
     /* the file */
     struct pd_buf head; /* the list of pieces, while it is incomplete */
     struct file_pieces f;
     int known;    /* f is complete and matches the id */
     size_t asked; /* number of requested pieces */
     uint64_t asked_bytes;
-    struct input *inputs, **inputs_end;
-    size_t inputs_bytes;
+    struct pd_buf in; /* records */
     uint64_t active_ns;
     uv_timer_t timer;
     int over; /* done was called, or the pull was dropped */
@@ -58,7 +45,7 @@ struct file_pull {
     /* a turn of work; owned by the thread while busy */
     uv_work_t work;
     int busy;
-    struct input *turn;
+    struct pd_buf turn;
     int fd, finished;
     size_t got; /* number of written pieces */
     uint64_t got_bytes;
@@ -67,27 +54,18 @@ struct file_pull {
     struct pd_err err;
 };
 
-static void free_inputs(struct input *in) {
-    for (struct input *next; in; in = next) {
-        next = in->next;
-        free(in);
-    }
-}
-
 static void maybe_free(struct file_pull *p) {
-    if (!p->over || p->busy || p->conn || !p->timer_closed)
+    if (!p->over || p->busy || !p->timer_closed)
         return;
     if (p->fd >= 0)
         close(p->fd);
     if (*p->aside && !p->finished)
         unlink(p->aside);
-    free_inputs(p->inputs);
-    free_inputs(p->turn);
+    pd_buf_release(&p->in);
+    pd_buf_release(&p->turn);
     pd_buf_release(&p->head);
     file_pieces_release(&p->f);
     object_codec_free(p->codec);
-    json_decref(p->addrs);
-    sodium_memzero(&p->hs, sizeof p->hs);
     free(p->path);
     free(p);
 }
@@ -102,8 +80,8 @@ void file_pull_drop(struct file_pull *p) {
     if (p->over)
         return;
     p->over = 1;
-    if (p->conn)
-        net_close(p->conn);
+    source_link_close(p->link);
+    p->link = NULL;
     uv_close((uv_handle_t *)&p->timer, on_timer_closed);
 }
 
@@ -128,8 +106,8 @@ static void send_to_source(struct file_pull *p, uint16_t type, const void *bytes
     if (p->client)
         client_send_with(p->client, type, 0, json_pack("{s:I}", "pull", (json_int_t)p->number),
                          bytes, n);
-    else if (p->conn && seal_send(&p->seal, p->conn, type, bytes, n))
-        net_close(p->conn);
+    else if (p->link)
+        source_link_send(p->link, type, bytes, n);
 }
 
 /* Requests as many more pieces as fit into the window. */
@@ -184,11 +162,9 @@ static void run_turn(uv_work_t *w) {
         rc = pd_fail_errno(&p->err, PD_EIO, errno, "cannot make %.600s", p->aside);
     if (!rc && !p->codec && !(p->codec = object_codec_new()))
         rc = pd_fail(&p->err, PD_ENOMEM, "out of memory");
-    for (struct input *in = p->turn; in && !rc; in = in->next) {
-        const uint8_t *at = in->bytes, *stop = at + in->n;
-        while (!rc && (rc = object_next(&at, stop, &r, &p->err)) == 1)
-            rc = write_record(p, &r);
-    }
+    const uint8_t *at = p->turn.data, *stop = at + p->turn.len;
+    while (!rc && (rc = object_next(&at, stop, &r, &p->err)) == 1)
+        rc = write_record(p, &r);
     if (!rc && p->got == p->f.n)
         put_in_place(p);
 }
@@ -198,8 +174,7 @@ static void start_turn(struct file_pull *p);
 static void on_worked(uv_work_t *w, int status) {
     struct file_pull *p = w->data;
     p->busy = 0;
-    free_inputs(p->turn);
-    p->turn = NULL;
+    pd_buf_clear(&p->turn);
     p->active_ns = pd_mono_ns();
     if (status)
         pd_fail(&p->err, PD_ECANCELED, "the agent is ending");
@@ -209,7 +184,7 @@ static void on_worked(uv_work_t *w, int status) {
         finish_pull(p, NULL);
     } else if (!p->over) {
         request_window(p);
-        if (p->inputs)
+        if (p->in.len)
             start_turn(p);
     }
     maybe_free(p);
@@ -218,10 +193,9 @@ static void on_worked(uv_work_t *w, int status) {
 static void start_turn(struct file_pull *p) {
     if (p->busy || p->over)
         return;
-    p->turn = p->inputs;
-    p->inputs = NULL;
-    p->inputs_end = &p->inputs;
-    p->inputs_bytes = 0;
+    const struct pd_buf empty = p->turn;
+    p->turn = p->in;
+    p->in = empty;
     p->work.data = p;
     if (uv_queue_work(&p->o->core->loop, &p->work, run_turn, on_worked))
         fail_pull(p, PD_ENOMEM, "cannot start a thread");
@@ -265,18 +239,14 @@ void file_pull_frame(struct file_pull *p, uint16_t type, const uint8_t *bytes, s
         return;
     }
     const int fits = n <= FILE_FRAME + OBJECT_MAX + OBJECT_HEADER &&
-                     p->inputs_bytes + n <= 2 * FILE_WINDOW; /* only one window is requested */
-    struct input *in = type == WIRE_DF_DATA && p->known && fits ? pd_malloc(sizeof *in + n) : NULL;
-    if (!in) {
+                     p->in.len + n <= 2 * FILE_WINDOW; /* at most a window is outstanding */
+    if (type != WIRE_DF_DATA || !p->known || !fits) {
         fail_pull(p, PD_EPROTO, "it sent what was not asked for");
         return;
     }
-    p->inputs_bytes += n;
-    in->next = NULL;
-    in->n = n;
-    memcpy(in->bytes, bytes, n);
-    *p->inputs_end = in;
-    p->inputs_end = &in->next;
+    pd_put(&p->in, bytes, n);
+    if (p->in.failed)
+        fail_pull(p, PD_ENOMEM, "out of memory");
     start_turn(p);
 }
 
@@ -288,85 +258,43 @@ static void on_timer(uv_timer_t *t) {
 
 /* --- a node as the source --- */
 
-static void try_next(struct file_pull *p);
-
-static void on_open(struct net_conn *c, void *arg) {
+static void on_open(void *arg) {
     struct file_pull *p = arg;
-    if (p->over) {
-        net_close(c);
-        return;
-    }
-    p->open = 1;
     p->active_ns = pd_mono_ns();
-    seal_init(&p->seal, c, 1, p->o->spec->job.encrypt);
     send_to_source(p, WIRE_DF_FILE, p->path, strlen(p->path));
 }
 
-static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
+static int on_payload(void *arg, uint16_t type, uint8_t *bytes, size_t n, struct pd_err *err) {
     struct file_pull *p = arg;
-    struct pd_err err = {0};
-    uint8_t *bytes = NULL;
-    size_t n;
-    (void)c;
-    if (!p->over && f->flags & WIRE_F_ERROR)
-        wire_error_get(f, &err);
-    else if (f->type == WIRE_HD_PING) /* the source is alive, but serves others first */
-        p->active_ns = pd_mono_ns();
-    else if (!p->over && f->type != WIRE_DF_FILE && f->type != WIRE_DF_DATA)
-        pd_fail(&err, PD_EPROTO, "a source does not send %s", wire_msg_name(f->type));
-    else if (!p->over && !seal_open(&p->seal, f, &bytes, &n, &err))
-        file_pull_frame(p, f->type, bytes, n);
+    int rc = 0;
+    p->active_ns = pd_mono_ns(); /* also HD_PING: the source serves others first */
+    if (type == WIRE_DF_FILE || type == WIRE_DF_DATA)
+        file_pull_frame(p, type, bytes, n);
+    else if (type != WIRE_HD_PING)
+        rc = pd_fail(err, PD_EPROTO, "a source does not send %s", wire_msg_name(type));
     free(bytes);
-    wire_frame_free(f);
-    if (err.code)
-        finish_pull(p, &err);
+    return rc;
 }
 
-static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
+static void on_failed(void *arg, const struct pd_err *why) {
     struct file_pull *p = arg;
-    (void)c;
-    p->conn = NULL;
-    if (why->code)
-        pd_fail(&p->why, why->code, "%s", why->msg);
-    if (!p->over && !p->open)
-        try_next(p);
-    if (!p->over && !p->conn) {
-        if (!p->why.code)
-            pd_fail(&p->why, PD_ECLOSED, "the connection was closed");
-        finish_pull(p, &p->why);
-    }
-    maybe_free(p);
-}
-
-static void try_next(struct file_pull *p) {
-    static const struct net_events ev = {on_open, on_frame, NULL, on_close};
-    const struct net_opts opts = {
-        .max_frame = MSG_MAX_FRAME, .handshake_timeout_ms = CONNECT_MS, .log = &p->o->core->log};
-    struct pd_err err = {0};
-    while (!p->conn && p->next_addr < json_array_size(p->addrs) && p->next_addr < ADDRS) {
-        const char *ip = json_string_value(json_array_get(p->addrs, p->next_addr++));
-        if (net_connect(&p->conn, &p->o->core->loop, ip ? ip : "", p->port, CONNECT_MS, &p->hs,
-                        &opts, &ev, p, &err)) {
-            p->conn = NULL;
-            pd_fail(&p->why, err.code, "%s", err.msg);
-        }
-    }
+    p->link = NULL;
+    finish_pull(p, why);
 }
 
 static int contact_source(struct file_pull *p, const struct file_source *from, struct pd_err *err) {
+    static const struct source_link_events ev = {on_open, on_payload, on_failed};
+    struct wire_hs_opts hs;
     if (from->client) {
         p->client = from->client;
         send_to_source(p, WIRE_DF_FILE, p->path, strlen(p->path));
         return 0;
     }
-    p->port = from->port;
-    p->addrs = json_incref(from->addrs);
-    peer_id_put(p->o->self, WIRE_ROLE_TAKER, &p->hs);
-    try_next(p);
-    if (p->conn)
-        return 0;
-    return p->why.code ? pd_fail(err, p->why.code, "%s", p->why.msg)
-                       : pd_fail(err, PD_EHOST, "it has no address");
+    peer_id_put(p->o->self, WIRE_ROLE_TAKER, &hs);
+    int rc = source_link_new(&p->link, p->o->core, from->addrs, from->port, &hs,
+                             p->o->spec->job.encrypt, &ev, p, err);
+    sodium_memzero(&hs, sizeof hs);
+    return rc;
 }
 
 int file_pull_new(struct file_pull **out, struct file_fetch *d, const char *path,
@@ -388,9 +316,10 @@ int file_pull_new(struct file_pull **out, struct file_fetch *d, const char *path
     p->done = done;
     p->arg = arg;
     p->fd = -1;
-    p->inputs_end = &p->inputs;
     p->active_ns = pd_mono_ns();
     pd_buf_init(&p->head);
+    pd_buf_init(&p->in);
+    pd_buf_init(&p->turn);
     uv_timer_init(&o->core->loop, &p->timer);
     p->timer.data = p;
     uv_timer_start(&p->timer, on_timer, LOOK_MS, LOOK_MS);

@@ -111,6 +111,8 @@ static void on_reached(void *arg) {
     d->reached = 1;
     d->active_ns = pd_mono_ns();
     pd_err_clear(&d->why);
+    source_link_send(d->pull, WIRE_DS_PULL, d->root_id.b, OBJECT_ID);
+    package_input(d, PACKAGE_IN_AGAIN, NULL, NULL, 0);
     say_status(d);
 }
 
@@ -137,8 +139,8 @@ static void ask(struct package *d) {
     if (w->totals.asked && !d->active_ns)
         d->active_ns = pd_mono_ns();
     if (d->source != PACKAGE_LAUNCHER) {
-        if (d->pull)
-            package_pull_need(d->pull, w->need, w->n_need);
+        if (d->pull && d->reached) /* else on_reached asks again */
+            source_link_send(d->pull, WIRE_DS_NEED, w->need, w->n_need * OBJECT_ID);
     } else {
         struct net_sec sec[2] = {{NULL, 0}, {w->need, w->n_need * OBJECT_ID}};
         client_send_raw(d->all->c, WIRE_DS_NEED, d->req, sec, 2);
@@ -190,29 +192,49 @@ void package_input(struct package *d, enum package_what what, struct package_tak
     package_put(d, &(struct package_input){.what = what, .taker = t, .p = p, .n = n});
 }
 
-/* -1 ends the connection: the source sent more records than were requested. */
-static int on_records(void *arg, uint8_t *p, size_t n) {
+static int on_payload(void *arg, uint16_t type, uint8_t *p, size_t n, struct pd_err *err) {
     struct package *d = arg;
-    if (!package_may_wait(d, NULL, n)) {
+    int rc = 0;
+    if (type != WIRE_DS_OBJECT)
+        rc = pd_fail(err, PD_EPROTO, "a source does not send %s", wire_msg_name(type));
+    else if (!package_may_wait(d, NULL, n))
+        rc = pd_fail(err, PD_EPROTO, "it sends an object that was not requested");
+    if (rc)
         free(p);
-        return -1;
-    }
-    package_input(d, PACKAGE_IN_RECORDS, NULL, p, n);
-    return 0;
+    else
+        package_input(d, PACKAGE_IN_RECORDS, NULL, p, n);
+    return rc;
+}
+
+static int link_source(struct package *d, const json_t *body, const uint8_t *secret,
+                       struct pd_err *err) {
+    static const struct source_link_events ev = {on_reached, on_payload, on_source_failed};
+    struct agent_core *core = client_core(d->all->c);
+    const char *token = msg_str(body, "token");
+    json_t *addrs = json_object_get(body, "addrs");
+    int port = (int)msg_int(body, "port", 1, 65535, 0), node = agent_node_id(core);
+    struct wire_hs_opts hs = {
+        .self = {.role = WIRE_ROLE_AGENT, .id = node > 0 ? (uint32_t)node : 0}};
+    if (!json_array_size(addrs) || !port || !node_paths_name_ok(token))
+        return pd_fail(err, PD_EPROTO, "DS_SOURCE: a node needs addrs, port and token");
+    snprintf(hs.self.job, sizeof hs.self.job, "%s", token);
+    memcpy(hs.key, secret, WIRE_KEY_BYTES);
+    int rc =
+        source_link_new(&d->pull, core, addrs, port, &hs, msg_bool(body, "encrypt"), &ev, d, err);
+    sodium_memzero(&hs, sizeof hs);
+    return rc;
 }
 
 void package_set_source(struct package *d, const json_t *body, const uint8_t *secret) {
-    static const struct package_pull_events ev = {on_reached, on_records, on_source_failed};
     struct pd_err why = {0};
-    package_pull_close(d->pull);
+    source_link_close(d->pull);
     d->pull = NULL;
     pd_err_clear(&d->why);
     d->source = secret ? (int)msg_int(body, "node", 0, 1 << 20, 0) : PACKAGE_LAUNCHER;
     d->reached = !secret;
     d->active_ns = 0;
     d->source_ns = pd_mono_ns();
-    if (secret &&
-        package_pull_new(&d->pull, client_core(d->all->c), &d->root_id, body, secret, &ev, d, &why))
+    if (secret && link_source(d, body, secret, &why))
         on_source_failed(d, &why);
     if (d->state == PACKAGE_WAITING)
         enter(d, PACKAGE_FETCHING);
@@ -301,7 +323,7 @@ static void take_outcome(struct package *d) {
             enter(d, PACKAGE_FINISHING);
         return;
     }
-    package_pull_close(d->pull);
+    source_link_close(d->pull);
     d->pull = NULL;
     say_end(d);
 }
@@ -418,7 +440,7 @@ void package_fail(struct package *d, const struct pd_err *e) {
 
 void package_drop(struct package *d) {
     d->dead = 1;
-    package_pull_close(d->pull);
+    source_link_close(d->pull);
     d->pull = NULL;
     for (struct package_taker *t = d->takers; t; t = t->next)
         if (t->conn)

@@ -2,7 +2,7 @@
  * package, which lives until the client leaves.
  *
  *     client ──DS_BEGIN, DS_OBJECT──▶ package_requests.c ─┐
- *     source ◀─DS_NEED, DS_OBJECT───▶ package_pull.c ─────┼─▶ package.c ─▶ package_work.c
+ *     source ◀─DS_NEED, DS_OBJECT───▶ source_link ────────┼─▶ package.c ─▶ package_work.c
  *     takers ◀─DS_NEED, DS_OBJECT───▶ package_serve.c ────┘   (the loop)   (a pool's thread)
  *
  * A turn of work checks records, writes them, reads objects for takers and encodes them. At most
@@ -18,6 +18,7 @@
 #include "agent/client/client.h"
 #include "agent/core/kept_data.h"
 #include "agent/core/seal.h"
+#include "agent/core/source_link.h"
 #include "pack/store/assemble.h"
 
 enum package_kind {
@@ -140,7 +141,7 @@ struct package {
     int source; /* PACKAGE_LAUNCHER, PACKAGE_NO_SOURCE, or a node's id */
     int reached;
     struct pd_err why; /* the source's failure */
-    struct package_pull *pull;
+    struct source_link *pull;
     uint64_t source_ns; /* time of the client's DS_SOURCE */
     uint64_t active_ns; /* time of the last records, of the connection, or of the first request */
     /* for DS_STATUS */
@@ -201,20 +202,6 @@ void package_settle(struct package *d);
 void package_work_turn(struct package_work *w);
 void package_work_end(struct package_work *w); /* removes an unfinished tree */
 void package_work_release(struct package_work *w);
-
-/* --- package_pull.c: the connection to a node that is the source --- */
-struct package_pull_events {
-    void (*on_open)(void *arg);
-    /* Takes p over. -1: the source sent more bytes than were requested. */
-    int (*on_records)(void *arg, uint8_t *p, size_t n);
-    void (*on_failed)(void *arg, const struct pd_err *why); /* the last event: the pull is freed */
-};
-struct package_pull;
-int package_pull_new(struct package_pull **out, struct agent_core *core,
-                     const struct object_id *root, const json_t *body, const uint8_t *secret,
-                     const struct package_pull_events *ev, void *arg, struct pd_err *err);
-void package_pull_need(struct package_pull *p, const struct object_id *ids, size_t n);
-void package_pull_close(struct package_pull *p); /* no event follows; NULL is allowed */
 
 /* --- package_taker.c: a node that takes from this node --- */
 void package_taker_refuse(struct package_taker *t, const struct pd_err *e);
