@@ -36,7 +36,7 @@ struct peer_link {
     uint64_t pinged_ns;
     int closing;
     struct accepted *conns; /* accepted and not yet closed: probes, takers, members */
-    unsigned n_conns, cap_conns;
+    size_t n_conns, cap_conns;
     int listener_closed;
     struct peer_link **slot; /* the owner's pointer; set to NULL when the link is freed */
 };
@@ -64,14 +64,8 @@ static struct peer_node *node_of(struct peer_link *l, const struct net_conn *c) 
 }
 
 static int remember(struct peer_link *l, struct net_conn *c) {
-    if (l->n_conns == l->cap_conns) {
-        unsigned cap = l->cap_conns ? 2 * l->cap_conns : 64;
-        struct accepted *v = pd_realloc(l->conns, cap * sizeof *v);
-        if (!v)
-            return PD_ENOMEM;
-        l->conns = v;
-        l->cap_conns = cap;
-    }
+    if (pd_grow(l->conns, l->cap_conns, l->n_conns + 1))
+        return PD_ENOMEM;
     l->conns[l->n_conns++] = (struct accepted){c, pd_mono_ns()};
     return 0;
 }

@@ -21,7 +21,8 @@ void *pd_grow_array(void *v, size_t *cap, size_t need, size_t size) {
     if (need > SIZE_MAX / 2 / size)
         return NULL;
     size_t n = *cap < GROW_LEAST / 2 ? GROW_LEAST : 2 * *cap;
-    n = n < need ? need : n;
+    while (n < need)
+        n *= 2;
     void *p = pd_realloc(v, n * size);
     if (p)
         *cap = n;

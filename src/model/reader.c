@@ -278,15 +278,7 @@ static uint64_t count_together(struct span *v, size_t n) {
 
 static int room_for_span(struct span **v, size_t n, size_t *cap, const char *folder,
                          struct pd_err *err) {
-    if (n < *cap)
-        return 0;
-    size_t more = *cap ? 2 * *cap : 16;
-    struct span *grown = pd_realloc(*v, more * sizeof *grown);
-    if (!grown)
-        return pd_fail(err, PD_ENOMEM, "no memory for model %s", folder);
-    *v = grown;
-    *cap = more;
-    return 0;
+    return pd_grow(*v, *cap, n + 1) ? pd_fail(err, PD_ENOMEM, "no memory for model %s", folder) : 0;
 }
 
 /* planes 0: read the values, otherwise the state. */

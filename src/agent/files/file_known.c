@@ -40,15 +40,7 @@ const struct file_pieces *file_came(const struct file_fetch *d, const char *path
 static void remember(struct file_fetch *d, const char *path, struct file_pieces *f) {
     if (file_came(d, path) || d->n_pieces + f->n > CAME_PIECES)
         return;
-    if (d->n_came == d->cap_came) {
-        size_t cap = d->cap_came ? 2 * d->cap_came : 64;
-        struct file_came_here *v = pd_realloc(d->came, cap * sizeof *v);
-        if (!v)
-            return;
-        d->came = v;
-        d->cap_came = cap;
-    }
-    char *copy = pd_strdup(path);
+    char *copy = pd_grow(d->came, d->cap_came, d->n_came + 1) ? NULL : pd_strdup(path);
     if (!copy)
         return;
     d->came[d->n_came++] = (struct file_came_here){hash_of(path), copy, *f};

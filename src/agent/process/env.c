@@ -32,16 +32,10 @@ static void list_put(struct list *l, char *text) {
             l->v[i] = text;
             return;
         }
-    if (l->n + 1 >= l->cap) {
-        size_t cap = l->cap ? 2 * l->cap : 64;
-        char **v = pd_realloc(l->v, cap * sizeof *v);
-        if (!v) {
-            l->failed = 1;
-            free(text);
-            return;
-        }
-        l->v = v;
-        l->cap = cap;
+    if (pd_grow(l->v, l->cap, l->n + 2)) {
+        l->failed = 1;
+        free(text);
+        return;
     }
     l->v[l->n++] = text;
     l->v[l->n] = NULL;

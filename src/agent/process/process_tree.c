@@ -70,13 +70,8 @@ static int read_table(struct process_entry **out, size_t *n_out) {
         int64_t pid;
         if (pd_parse_i64(de->d_name, 1, INT32_MAX, &pid))
             continue;
-        if (n == cap) {
-            cap = cap ? 2 * cap : 256;
-            struct process_entry *w = pd_realloc(v, cap * sizeof *v);
-            if (!w)
-                break;
-            v = w;
-        }
+        if (pd_grow(v, cap, n + 1))
+            break;
         if (!read_stat((pid_t)pid, &v[n]))
             n++;
     }

@@ -61,15 +61,9 @@ static int list(const char *dir, struct clean_entries *out, struct pd_err *err) 
         struct stat st;
         if (is_dot(de->d_name))
             continue;
-        if (out->n == out->cap) {
-            size_t cap = out->cap ? 2 * out->cap : 64;
-            struct clean_entry *v = pd_realloc(out->v, cap * sizeof *v);
-            if (!v) {
-                rc = pd_fail(err, PD_ENOMEM, "out of memory");
-                break;
-            }
-            out->v = v;
-            out->cap = cap;
+        if (pd_grow(out->v, out->cap, out->n + 1)) {
+            rc = pd_oom(err, "a list of what to remove");
+            break;
         }
         struct clean_entry *e = &out->v[out->n];
         memset(e, 0, sizeof *e);

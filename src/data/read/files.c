@@ -11,15 +11,7 @@
 #include "data/read/reader.h"
 
 int data_files_add(struct data_files *f, const char *path) {
-    if (f->n == f->cap) {
-        size_t cap = f->cap ? 2 * f->cap : 16;
-        char **grown = pd_realloc(f->path, cap * sizeof *grown);
-        if (!grown)
-            return PD_ENOMEM;
-        f->path = grown;
-        f->cap = cap;
-    }
-    if (!(f->path[f->n] = pd_strdup(path)))
+    if (pd_grow(f->path, f->cap, f->n + 1) || !(f->path[f->n] = pd_strdup(path)))
         return PD_ENOMEM;
     f->n++;
     return 0;

@@ -8,15 +8,9 @@
 
 int data_shuffle_buffer_add(struct data_shuffle_buffer *h, const void *p, size_t n,
                             struct pd_err *err) {
-    if (h->n == h->cap) {
-        uint64_t cap = h->cap ? 2 * h->cap : 1024;
-        struct data_buffered_line *grown = pd_realloc(h->line, cap * sizeof *grown);
-        if (!grown)
-            return pd_fail(err, PD_ENOMEM, "out of memory to hold more than %llu lines",
-                           (unsigned long long)h->n);
-        h->line = grown;
-        h->cap = cap;
-    }
+    if (pd_grow(h->line, h->cap, h->n + 1))
+        return pd_fail(err, PD_ENOMEM, "out of memory to hold more than %llu lines",
+                       (unsigned long long)h->n);
     h->line[h->n] = (struct data_buffered_line){h->text.len, (uint32_t)n};
     pd_put(&h->text, p, n);
     if (h->text.failed)

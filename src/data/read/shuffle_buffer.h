@@ -15,7 +15,7 @@ struct data_shuffle_buffer { /* zeroed before first use */
         uint64_t at;
         uint32_t n;
     } * line;
-    uint64_t n, cap;
+    size_t n, cap;
 };
 
 int data_shuffle_buffer_add(struct data_shuffle_buffer *h, const void *p, size_t n,

@@ -66,17 +66,7 @@ void data_block_clear(struct data_block *b) {
 }
 
 int data_block_reserve(struct data_block *b, size_t bytes) {
-    size_t cap = b->cap_text;
-    while (cap < bytes)
-        cap *= 2;
-    if (cap == b->cap_text)
-        return 0;
-    char *grown = pd_realloc(b->text, cap);
-    if (!grown)
-        return PD_ENOMEM;
-    b->text = grown;
-    b->cap_text = cap;
-    return 0;
+    return pd_grow(b->text, b->cap_text, bytes);
 }
 
 /* --- for the formats --- */
@@ -192,14 +182,8 @@ int data_bad_text(struct data_parser *p, const char *s, const char *end, const c
 
 static int add_bad(struct data_block *b, const struct data_parser *p, const char *name,
                    const char *why) {
-    if (b->n_bad == b->cap_bad) {
-        uint32_t cap = b->cap_bad ? 2 * b->cap_bad : 16;
-        struct data_bad_line *grown = pd_realloc(b->bad, cap * sizeof *grown);
-        if (!grown)
-            return PD_ENOMEM;
-        b->bad = grown;
-        b->cap_bad = cap;
-    }
+    if (pd_grow(b->bad, b->cap_bad, (size_t)b->n_bad + 1))
+        return PD_ENOMEM;
     b->bad[b->n_bad] =
         (struct data_bad_line){b->samples.n, p->where.at, p->where.line, (uint32_t)b->messages.len};
     pd_put_fmt(&b->messages, "%s:%" PRIu64 ": %s", name, b->line + p->where.line, why);

@@ -42,7 +42,8 @@ struct data_block {
     struct pd_batch samples;
     struct data_sample_place *where; /* [samples.cap] */
     struct data_bad_line *bad;
-    uint32_t n_bad, cap_bad;
+    uint32_t n_bad;
+    size_t cap_bad;
     struct pd_buf messages;
     int rc; /* PD_E*: reading failed behind these samples */
     struct pd_err err;

@@ -9,14 +9,8 @@
 #include "data/schema/format.h"
 
 static int push(struct data_parser *p, uint64_t id) {
-    if (p->n_ids == p->cap_ids) {
-        size_t cap = p->cap_ids ? 2 * p->cap_ids : 256;
-        uint64_t *grown = pd_realloc(p->ids, cap * sizeof *grown);
-        if (!grown)
-            return PD_ENOMEM;
-        p->ids = grown;
-        p->cap_ids = cap;
-    }
+    if (pd_grow(p->ids, p->cap_ids, p->n_ids + 1))
+        return PD_ENOMEM;
     p->ids[p->n_ids++] = id;
     return 0;
 }

@@ -25,7 +25,7 @@ struct nn_eval {
     const struct nn_graph *g;
     struct nn_eval_sums *of; /* [g->n_evals] */
     double *label;           /* [cap] */
-    uint32_t cap;
+    size_t cap;
     struct value *value; /* [g->n_evals * NN_EVAL_VALUES] */
     uint32_t n_values;
 };
@@ -71,13 +71,8 @@ void nn_eval_clear(struct nn_eval *v) {
 }
 
 static int read_labels(struct nn_eval *v, const struct nn_exec *e, uint32_t field) {
-    if (e->n > v->cap) {
-        double *grown = pd_realloc(v->label, e->max * sizeof *grown);
-        if (!grown)
-            return PD_ENOMEM;
-        v->label = grown;
-        v->cap = e->max;
-    }
+    if (pd_grow(v->label, v->cap, e->n))
+        return PD_ENOMEM;
     int ids = v->g->node[field].field.kind == PD_ID;
     for (uint32_t i = 0; i < e->n; i++)
         v->label[i] = ids ? (double)nn_ids(e, field)[i] : (double)nn_label(e, field, i, 0);

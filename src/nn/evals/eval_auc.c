@@ -95,14 +95,8 @@ static int put(struct nn_auc *a, uint64_t pair) {
         count(a, pair);
         return 0;
     }
-    if (a->n == a->cap) {
-        size_t cap = a->cap ? 2 * a->cap : 4096;
-        uint64_t *grown = pd_realloc(a->pair, cap * sizeof *grown);
-        if (!grown)
-            return PD_ENOMEM;
-        a->pair = grown;
-        a->cap = cap;
-    }
+    if (pd_grow(a->pair, a->cap, a->n + 1))
+        return PD_ENOMEM;
     a->pair[a->n++] = pair;
     return 0;
 }

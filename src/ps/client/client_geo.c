@@ -88,19 +88,6 @@ static int no_memory(struct ps_client *c) {
     return client_fail(c, PD_ENOMEM, "no memory for local steps");
 }
 
-static int room(void *array, size_t *cap, size_t n, size_t size) {
-    void **a = array;
-    if (n <= *cap)
-        return 0;
-    size_t want = n + n / 2 + 16;
-    void *p = pd_realloc(*a, want * size);
-    if (!p)
-        return PD_ENOMEM;
-    *a = p;
-    *cap = want;
-    return 0;
-}
-
 struct ps_geo *geo_new(uint32_t push_nums) {
     struct ps_geo *g = pd_calloc(1, sizeof *g);
     if (g) {
@@ -225,7 +212,7 @@ int geo_pull_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys
     memcpy(p->keys, keys, n * sizeof *keys);
     p->asked_keys = pd_malloc(n * sizeof *keys);
     p->asked = pd_alloc64(n * width * sizeof *out);
-    if (!p->asked_keys || !p->asked || room(&t->found, &t->cap_found, n, sizeof *t->found))
+    if (!p->asked_keys || !p->asked || pd_grow(t->found, t->cap_found, n))
         return no_memory(c);
     if (ps_table_find(t->rows, keys, n, 0, t->found))
         return no_memory(c);
@@ -243,7 +230,7 @@ static int finish_pull(struct ps_client *c, struct geo_pull *p) {
     struct geo_table *t = &g->tables[p->table];
     const size_t dim = c->decl.sparse[p->table].dim, width = dim * c->planes;
     size_t k = 0;
-    if (room(&t->found, &t->cap_found, p->n, sizeof *t->found) ||
+    if (pd_grow(t->found, t->cap_found, p->n) ||
         ps_table_find(t->rows, p->keys, p->n, p->mode == PS_CREATE, t->found))
         return no_memory(c);
     for (size_t i = 0; i < p->n; i++) {
@@ -285,8 +272,7 @@ int geo_push_dense(struct ps_client *c, int id, const float *grad) {
 
 static int room_for_touches(struct geo_table *t) {
     const size_t had = t->cap_touches;
-    const int rc =
-        room(&t->touches, &t->cap_touches, (size_t)ps_table_places(t->rows), sizeof *t->touches);
+    const int rc = pd_grow(t->touches, t->cap_touches, (size_t)ps_table_places(t->rows));
     if (t->cap_touches > had)
         memset(t->touches + had, 0, (t->cap_touches - had) * sizeof *t->touches);
     return rc;
@@ -296,8 +282,8 @@ int geo_push_rows(struct ps_client *c, int table, size_t n, const uint64_t *keys
                   const float *grad) {
     struct ps_geo *g = c->geo;
     struct geo_table *t = &g->tables[table];
-    if (room(&t->at, &t->cap_at, n, sizeof *t->at) || room_for_touches(t) ||
-        room(&t->touched, &t->cap_touched, t->n_touched + n, sizeof *t->touched) ||
+    if (pd_grow(t->at, t->cap_at, n) || room_for_touches(t) ||
+        pd_grow(t->touched, t->cap_touched, t->n_touched + n) ||
         ps_table_find(t->rows, keys, n, 0, t->at))
         return no_memory(c);
     for (size_t i = 0; i < n; i++) {
@@ -382,8 +368,7 @@ static int push_table(struct ps_client *c, uint32_t id) {
     const size_t width = (size_t)c->decl.sparse[id].dim * c->planes, n = t->n_touched;
     if (!n)
         return 0;
-    if (room(&t->keys, &t->cap_keys, n, sizeof *t->keys) ||
-        room(&t->delta, &t->cap_delta, n * width, sizeof *t->delta))
+    if (pd_grow(t->keys, t->cap_keys, n) || pd_grow(t->delta, t->cap_delta, n * width))
         return no_memory(c);
     qsort(t->touched, n, sizeof *t->touched, by_key);
     for (size_t i = 0; i < n; i++) {

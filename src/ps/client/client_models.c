@@ -37,14 +37,8 @@ static struct listed_model *find_or_add_model(struct ps_models *m, uint32_t n_se
         if (!strcmp(m->e[i].about.name, x->about.name) &&
             !memcmp(m->e[i].hash, x->hash, sizeof x->hash))
             return m->e[i].n_parts == x->n_parts ? &m->e[i] : NULL;
-    if (m->n == m->cap) {
-        size_t cap = m->cap ? 2 * m->cap : 16;
-        struct listed_model *p = pd_realloc(m->e, cap * sizeof *p);
-        if (!p)
-            return NULL;
-        m->e = p;
-        m->cap = cap;
-    }
+    if (pd_grow(m->e, m->cap, m->n + 1))
+        return NULL;
     struct listed_model *e = &m->e[m->n];
     *e = *x;
     e->present = pd_calloc((size_t)n_servers * x->n_parts, 1);

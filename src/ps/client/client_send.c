@@ -56,14 +56,8 @@ static struct pending_request *new_request(struct ps_client *c) {
     size_t i = 0;
     while (i < c->n_requests && c->requests[i].id)
         i++;
-    if (i == c->cap_requests) {
-        size_t cap = c->cap_requests ? 2 * c->cap_requests : 64;
-        struct pending_request *p = pd_realloc(c->requests, cap * sizeof *p);
-        if (!p)
-            return NULL;
-        c->requests = p;
-        c->cap_requests = cap;
-    }
+    if (pd_grow(c->requests, c->cap_requests, i + 1))
+        return NULL;
     if (i == c->n_requests)
         c->n_requests++;
     c->requests[i].id = ++c->next_id << 24 | i;

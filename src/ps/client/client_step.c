@@ -124,14 +124,8 @@ static const struct ps_seg *thread_segment(const struct ps_client *c, uint32_t i
 int client_pull_dense(struct ps_client *c, int id, float *out) {
     if (c->err.code)
         return c->err.code;
-    if (c->n_queued == c->cap_queued) {
-        size_t cap = c->cap_queued ? 2 * c->cap_queued : 32;
-        struct dense_pull *p = pd_realloc(c->queued, cap * sizeof *p);
-        if (!p)
-            return client_fail(c, PD_ENOMEM, "no memory for a pull");
-        c->queued = p;
-        c->cap_queued = cap;
-    }
+    if (pd_grow(c->queued, c->cap_queued, c->n_queued + 1))
+        return client_fail(c, PD_ENOMEM, "no memory for a pull");
     c->queued[c->n_queued++] = (struct dense_pull){(uint32_t)id, out};
     return 0;
 }

@@ -16,21 +16,6 @@ enum {
 
 /* --- scratch --- */
 
-int shard_room(void *array, size_t *cap, size_t n, size_t size) {
-    void **a = array;
-    if (n <= *cap)
-        return 0;
-    size_t want = *cap ? *cap : 16;
-    while (want < n)
-        want *= 2;
-    void *p = pd_realloc(*a, want * size);
-    if (!p)
-        return PD_ENOMEM;
-    *a = p;
-    *cap = want;
-    return 0;
-}
-
 int shard_scratch_room(struct scratch *x, size_t n) {
     void *const arrays[] = {&x->ranges, &x->sub, &x->from, &x->plan, &x->val, &x->parts};
     const size_t sizes[] = {sizeof *x->ranges, sizeof *x->sub, sizeof *x->from,
@@ -38,8 +23,10 @@ int shard_scratch_room(struct scratch *x, size_t n) {
     size_t cap = x->cap_parts;
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
         cap = x->cap_parts;
-        if (shard_room(arrays[i], &cap, n, sizes[i]))
+        void **array = arrays[i], *grown = pd_grow_array(*array, &cap, n, sizes[i]);
+        if (!grown)
             return PD_ENOMEM;
+        *array = grown;
     }
     x->cap_parts = cap;
     return 0;

@@ -145,10 +145,6 @@ static inline float *params_w(const struct ps_params *p, uint32_t id) {
 }
 float *ps_params_plane(const struct ps_params *p, uint32_t i);
 
-/* Makes room for n elements of `size` bytes in the array at *array. *cap is the room in elements.
- * Returns 0 or PD_ENOMEM. */
-int shard_room(void *array, size_t *cap, size_t n, size_t size);
-
 /* --- key lists --- */
 
 int shard_list_keep_keys(struct row_list *l, const uint64_t *keys, size_t n); /* 0 or PD_ENOMEM */

@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "ps/shard/params.h"
+#include "base/alloc.h"
 
 int shard_list_keep_keys(struct row_list *l, const uint64_t *keys, size_t n) {
-    if (shard_room(&l->keys, &l->cap_keys, n, sizeof *l->keys))
+    if (pd_grow(l->keys, l->cap_keys, n))
         return PD_ENOMEM;
     memcpy(l->keys, keys, n * sizeof *keys);
     return 0;

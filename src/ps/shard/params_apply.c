@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ps/shard/params.h"
+#include "base/alloc.h"
 
 enum { CREW_LEAST = 1 << 15 }; /* values of a parameter that are worth waking threads */
 
@@ -218,8 +219,7 @@ int ps_params_apply(struct ps_params *p, uint32_t n, uint64_t n_samples, uint64_
     int rc = 0;
     if (!n_samples)
         return 0;
-    if (shard_room(&p->scratch.tmp, &p->scratch.cap_tmp, (size_t)n * PARAMS_CHUNK,
-                   sizeof *p->scratch.tmp) ||
+    if (pd_grow(p->scratch.tmp, p->scratch.cap_tmp, (size_t)n * PARAMS_CHUNK) ||
         (p->values && ps_shared_values_own(&p->values)))
         return pd_fail(err, PD_ENOMEM, "no memory to apply step %llu",
                        (unsigned long long)p->scratch.step);

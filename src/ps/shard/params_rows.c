@@ -11,6 +11,7 @@
 
 #include "math/row_copy.h"
 #include "ps/shard/params.h"
+#include "base/alloc.h"
 
 enum {
     LOT = 512, /* values; the data of a lot stays in the nearest cache */
@@ -129,9 +130,8 @@ static int touch_rows(struct ps_params *p, uint32_t id, uint32_t n_parts, size_t
     for (uint32_t i = 0; i < n_parts; i++)
         total +=
             p->scratch.parts[i]->tables[id].pushed ? p->scratch.parts[i]->tables[id].list.n : 0;
-    if (shard_room(&p->scratch.touched, &p->scratch.cap_touched, total,
-                   sizeof *p->scratch.touched) ||
-        shard_room(&p->scratch.nodes, &p->scratch.cap_nodes, total, sizeof *p->scratch.nodes))
+    if (pd_grow(p->scratch.touched, p->scratch.cap_touched, total) ||
+        pd_grow(p->scratch.nodes, p->scratch.cap_nodes, total))
         return PD_ENOMEM;
     for (uint32_t i = 0; i < n_parts; i++) {
         const struct row_push *push = &p->scratch.parts[i]->tables[id];

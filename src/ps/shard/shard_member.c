@@ -26,8 +26,7 @@ void shard_keep_reduced(struct ps_shard *s, const double *sum, uint32_t n) {
     double *v = NULL;
     if (s->barrier.n_reduced == REDUCED_MAX ||
         (s->barrier.reduced_bytes += n * sizeof *v) > REDUCED_BYTES ||
-        shard_room(&s->barrier.reduced, &s->barrier.cap_reduced, s->barrier.n_reduced + 1,
-                   sizeof *s->barrier.reduced) ||
+        pd_grow(s->barrier.reduced, s->barrier.cap_reduced, s->barrier.n_reduced + 1) ||
         !(v = pd_malloc((n + 1) * sizeof *v))) {
         s->barrier.reduced_full = 1;
         return;

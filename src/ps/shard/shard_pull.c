@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ps/shard/shard_int.h"
+#include "base/alloc.h"
 
 /* --- memory of an answer until it is sent --- */
 
@@ -155,8 +156,7 @@ static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame
     const int life = s->params.policies[p.table].active;
     if (k)
         k->id = 0;
-    if (shard_room(&list->rows, &list->cap, p.n, sizeof *list->rows) ||
-        (k && shard_list_keep_keys(list, keys, p.n)) ||
+    if (pd_grow(list->rows, list->cap, p.n) || (k && shard_list_keep_keys(list, keys, p.n)) ||
         ps_table_find(s->params.tables[p.table], keys, p.n, !life, list->rows))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
                        s->params.decl.sparse[p.table].name);
@@ -182,8 +182,7 @@ static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_f
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
                        s->params.decl.sparse[p.table].name);
     if (!k || k->list.n != p.n) {
-        if (shard_room(&s->params.scratch.rows.rows, &s->params.scratch.rows.cap, p.n,
-                       sizeof *s->params.scratch.rows.rows) ||
+        if (pd_grow(s->params.scratch.rows.rows, s->params.scratch.rows.cap, p.n) ||
             ps_table_find(t, keys, p.n, p.create && !life, s->params.scratch.rows.rows))
             return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
                            s->params.decl.sparse[p.table].name);
@@ -283,8 +282,7 @@ int shard_pull(struct ps_shard *s, uint32_t trainer, struct wire_frame **f, stru
     if (n_waiting(s, trainer) == SHARD_WAITING)
         return pd_fail(err, PD_EPROTO, "more than %d requests of this trainer wait in step %llu",
                        SHARD_WAITING, (unsigned long long)s->barrier.step);
-    if (shard_room(&s->barrier.waiting, &s->barrier.cap_waiting, s->barrier.n_waiting + 1,
-                   sizeof *s->barrier.waiting))
+    if (pd_grow(s->barrier.waiting, s->barrier.cap_waiting, s->barrier.n_waiting + 1))
         return pd_fail(err, PD_ENOMEM, "no memory for a waiting request");
     s->barrier.waiting[s->barrier.n_waiting++] = (struct waiting){trainer, after, *f};
     *f = NULL;

@@ -126,7 +126,7 @@ static int find_contribution(const struct ps_shard *s, const struct shard_member
 }
 
 static int keep_frame(struct contribution *c, struct wire_frame **f) {
-    if (shard_room(&c->frames, &c->cap_frames, c->n_frames + 1, sizeof *c->frames))
+    if (pd_grow(c->frames, c->cap_frames, c->n_frames + 1))
         return PD_ENOMEM;
     c->frames[c->n_frames++] = *f;
     *f = NULL;
@@ -272,7 +272,7 @@ int shard_push_dense(struct ps_shard *s, uint32_t trainer, struct wire_frame **f
     rc = read_dense(s, c, &m, 0, &fresh, err); /* checks everything before it records anything */
     if (rc)
         return rc;
-    if (shard_room(&c->frames, &c->cap_frames, c->n_frames + 1, sizeof *c->frames))
+    if (pd_grow(c->frames, c->cap_frames, c->n_frames + 1))
         return pd_fail(err, PD_ENOMEM, "no memory for a push");
     (void)read_dense(s, c, &m, 1, &fresh, err);
     return fresh ? keep_frame(c, f) : 0;
@@ -324,8 +324,7 @@ static int push_keys(struct ps_shard *s, struct shard_member *m, const struct ps
     if (rc)
         return rc;
     const int life = s->params.policies[table].active;
-    if (shard_room(&p->list.rows, &p->list.cap, n, sizeof *p->list.rows) ||
-        shard_list_keep_keys(&p->list, keys, n) ||
+    if (pd_grow(p->list.rows, p->list.cap, n) || shard_list_keep_keys(&p->list, keys, n) ||
         ps_table_find(s->params.tables[table], keys, n, !life, p->list.rows))
         return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
                        s->params.decl.sparse[table].name);

@@ -36,13 +36,8 @@ void ps_lazy_decay_release(struct ps_lazy_decay *d) {
 int ps_lazy_decay_update(struct ps_lazy_decay *d, double lr) {
     if (!ps_lazy_decay_active(d))
         return 0;
-    if (d->n + 1 == d->cap) {
-        struct ps_lazy_decay_at *p = pd_realloc(d->at, 2 * d->cap * sizeof *p);
-        if (!p)
-            return PD_ENOMEM;
-        d->at = p;
-        d->cap *= 2;
-    }
+    if (pd_grow(d->at, d->cap, (size_t)d->n + 2))
+        return PD_ENOMEM;
     const struct ps_lazy_decay_at *last = &d->at[d->n];
     double a = 1 - lr * d->l2, log_p = last->log_p + (a > 0 ? log(a) : LOG_P_LEAST);
     if (log_p < LOG_P_LEAST)

@@ -92,14 +92,8 @@ void ps_table_free(struct ps_table *t) {
 }
 
 static int add_slab(struct ps_table *t) {
-    if (t->n_slabs == t->cap_slabs) {
-        size_t cap = t->cap_slabs ? 2 * t->cap_slabs : 16;
-        struct slab *p = pd_realloc(t->slabs, cap * sizeof *p);
-        if (!p)
-            return PD_ENOMEM;
-        t->slabs = p;
-        t->cap_slabs = cap;
-    }
+    if (pd_grow(t->slabs, t->cap_slabs, t->n_slabs + 1))
+        return PD_ENOMEM;
     const int large = t->n_slabs >= TABLE_N_SMALL;
     const size_t n = (size_t)1 << (large ? t->large_shift : t->small_shift), page = 64 << 10;
     const size_t row_bytes = (n * t->width * sizeof(float) + page - 1) / page * page;

@@ -293,7 +293,7 @@ static void arrays_grow_by_doubling(void **state) {
     assert_int_equal(pd_grow(v, cap, SIZE_MAX), PD_ENOMEM);
     assert_true(v == same && cap == same_cap);
     assert_int_equal(pd_grow(v, cap, 5 * cap), 0); /* many at once */
-    assert_int_equal(cap, 5 * same_cap);
+    assert_in_range(cap, 5 * same_cap, 10 * same_cap);
     free(v);
 }
 
