@@ -75,7 +75,7 @@ int worker_env_fd(const char *name) {
 static int read_options(struct worker *w, enum pd_opt_who who, int argc, char **argv,
                         struct pd_err *err) {
     const char **rest = pd_calloc((size_t)argc + 1, sizeof *rest);
-    int n_rest = 0, rc = rest ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    int n_rest = 0, rc = rest ? 0 : pd_oom(err, "the worker");
     if (!rc)
         rc = pd_options_args(&w->options, who, argc, argv, NULL, rest, &n_rest, err);
     if (!rc && n_rest)

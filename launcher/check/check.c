@@ -32,7 +32,7 @@ static void ask(struct ask_all_node *n, unsigned type, json_t *body, const void 
     struct pd_err err = {0};
     if (!link_request(n->link, type, body, sec1, n1, ASK_MS, what, answer, n))
         return;
-    pd_fail(&err, PD_ENOMEM, "out of memory");
+    pd_oom(&err, "a check of the hosts");
     ask_all_fail(n, &err);
 }
 
@@ -200,7 +200,7 @@ int check_ask(struct client_env *c, struct check_node *v, struct pd_err *err) {
     pd_fmt(a.token, sizeof a.token, "check.%s", hex);
     count_ports(c, v);
     if (!(a.began = pd_calloc(c->hosts.n, sizeof *a.began)))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a check of the hosts");
     int rc = ask_all_init(&g, c, err);
     if (!rc) {
         ask_all_run(&g, talk, &a);

@@ -117,7 +117,7 @@ static int check(void *arg, const struct pd_options *o, const char *want, struct
         return pd_code_exit_status(rc);
     size_t n = c.hosts.n;
     struct check_node *v = pd_calloc(n, sizeof *v);
-    rc = v ? check_ask(&c, v, err) : pd_fail(err, PD_ENOMEM, "out of memory");
+    rc = v ? check_ask(&c, v, err) : pd_oom(err, "the report of a check");
     if (!rc) {
         check_findings(v, n, uname(&u) ? "" : u.machine);
         for (size_t i = 0; i < n; i++) {

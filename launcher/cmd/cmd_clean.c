@@ -37,7 +37,7 @@ static void on_connected(struct ask_all_node *n) {
                                 (json_int_t)c->store_limit),
                       NULL, 0, CLEAN_MS, "removing what earlier jobs left", on_cleaned, n))
         return;
-    pd_fail(&err, PD_ENOMEM, "out of memory");
+    pd_oom(&err, "a list of jobs");
     ask_all_fail(n, &err);
 }
 

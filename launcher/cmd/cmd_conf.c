@@ -41,7 +41,7 @@ static int expand_roots(struct hosts *hosts, const struct pd_options *o, struct 
         }
         char *copy = pd_strdup(root);
         if (!copy)
-            return pd_fail(err, PD_ENOMEM, "out of memory");
+            return pd_oom(err, "the configuration");
         free(h->root_dir);
         h->root_dir = copy;
     }

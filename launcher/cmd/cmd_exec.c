@@ -115,7 +115,7 @@ static void print_failures(const struct exec_cmd *x) {
 static int show_folded(struct exec_cmd *x, struct pd_err *err) {
     size_t n = x->c.hosts.n, k = 0;
     struct block *v = pd_calloc(n, sizeof *v);
-    int rc = v ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = v ? 0 : pd_oom(err, "a command for the hosts");
     for (int e = 0; e < 2 && !rc; e++) {
         k = 0;
         for (size_t i = 0; i < n; i++)
@@ -213,7 +213,7 @@ static char *join(const char *const *words, int n) {
 
 static int choose_hosts(struct exec_cmd *x, struct pd_err *err) {
     char *chosen = pd_calloc(x->c.hosts.n, 1);
-    int rc = chosen ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = chosen ? 0 : pd_oom(err, "a command for the hosts");
     if (!rc && x->nodes)
         rc = hosts_filter(&x->c.hosts, x->nodes, x->c.opts, chosen, err);
     for (size_t i = 0; !rc && i < x->c.hosts.n; i++) {
@@ -236,7 +236,7 @@ static int prepare(struct exec_cmd *x, struct pd_err *err) {
     x->cut = pd_calloc(n, sizeof *x->cut);
     x->spools = pd_calloc(2 * n, sizeof *x->spools);
     if (!x->job.hosts || !x->names || !x->cut || !x->spools)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a command for the hosts");
     for (size_t i = 0; i < n; i++)
         x->names[i] = x->c.hosts.v[i].label;
     for (size_t i = 0; i < 2 * n; i++)
@@ -345,7 +345,7 @@ int cmd_exec(int argc, char **argv) {
     char *command = join(rest, n_rest);
     x.job.command = command;
     if (!command)
-        rc = pd_code_exit_status(pd_fail(&err, PD_ENOMEM, "out of memory"));
+        rc = pd_code_exit_status(pd_oom(&err, "a command for the hosts"));
     else if (!n_rest)
         rc = pd_code_exit_status(
             pd_fail(&err, PD_EUSAGE, "no command given; see 'paddlectl exec --help'"));

@@ -53,7 +53,7 @@ static int choose_nodes(struct logs_cmd *m, const struct client_env *c, const st
     struct expanded x;
     m->asked = pd_calloc(c->hosts.n, 1);
     if (!m->asked)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the logs of a job");
     if (!m->nodes) {
         memset(m->asked, 1, c->hosts.n);
         return 0;
@@ -143,7 +143,7 @@ static int open_follow(struct logs_cmd *m, struct ask_all *g, const struct follo
     view_printf_to_stderr(m->view);
     m->names = pd_calloc(g->c->hosts.n, sizeof *m->names);
     if (!m->names)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the logs of a job");
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         g->nodes[i].skip |= !m->asked[i];
         m->names[i] =

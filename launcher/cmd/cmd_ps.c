@@ -148,7 +148,7 @@ static int list_jobs(void *arg, const struct pd_options *o, const char *want, st
     if (!rc)
         rc = find_jobs(&g, &found, err);
     if (!rc && !(p->progress = pd_calloc(found.n + 1, sizeof *p->progress)))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "a list of jobs");
     if (!rc) {
         bad = unreachable(&g);
         status = ask_all_n_failed(&g) ? ask_all_report(&g) : 0;

@@ -83,7 +83,7 @@ static void request_status(struct asked *a) {
     if (!link_request(a->n->link, WIRE_AG_STATUS, json_object(), NULL, 0, ASK_MS,
                       "asking for the status", on_status, a))
         return;
-    pd_fail(&err, PD_ENOMEM, "out of memory");
+    pd_oom(&err, "the state of a job");
     ask_all_fail(a->n, &err);
 }
 
@@ -371,7 +371,7 @@ static int report(struct status_cmd *s, struct ask_all *g, const struct found_jo
                   struct pd_err *err) {
     s->asked = pd_calloc(g->c->hosts.n, sizeof *s->asked);
     if (!s->asked)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the state of a job");
     find_join(g, job, 0);
     g->on_frame = on_frame;
     ask_all_run(g, on_connected, s);

@@ -36,7 +36,7 @@ static void on_connected(struct ask_all_node *n) {
                               : "ending the processes",
                       on_stopped, n))
         return;
-    pd_fail(&err, PD_ENOMEM, "out of memory");
+    pd_oom(&err, "a list of jobs");
     ask_all_fail(n, &err);
 }
 

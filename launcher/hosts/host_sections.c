@@ -29,7 +29,7 @@ static int by_text(const void *a, const void *b) {
 static int names_init(struct names *t, const struct hosts *h, struct pd_err *err) {
     t->n = 0;
     if (!(t->v = pd_malloc(3 * h->n * sizeof *t->v)))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a host section");
     for (size_t i = 0; i < h->n; i++) {
         const struct host *host = &h->v[i];
         if (host->addr)
@@ -184,10 +184,10 @@ static int apply_section(struct hosts *h, const struct names *t, const struct pd
 int hosts_apply_sections(struct hosts *h, const struct pd_options *o, struct pd_err *err) {
     struct names t = {0};
     char *hit = pd_malloc(h->n);
-    int rc = hit ? names_init(&t, h, err) : pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = hit ? names_init(&t, h, err) : pd_oom(err, "a host section");
     for (size_t i = 0; i < h->n && !rc; i++)
         if (set_text(&h->v[i].root_dir, o->root_dir))
-            rc = pd_fail(err, PD_ENOMEM, "out of memory");
+            rc = pd_oom(err, "a host section");
     for (size_t i = 0; i < o->n_host_sections && !rc; i++)
         rc = apply_section(h, &t, &o->host_sections[i], o, hit, err);
     free(t.v);

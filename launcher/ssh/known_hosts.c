@@ -132,17 +132,17 @@ int known_hosts_load(struct known_hosts **out, const char *const *files, size_t 
                      struct pd_err *err) {
     struct known_hosts *kh = pd_calloc(1, sizeof *kh);
     if (!kh)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the known hosts");
     kh->files = pd_calloc(n_files, sizeof *kh->files);
-    int rc = kh->files ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = kh->files ? 0 : pd_oom(err, "the known hosts");
     for (size_t i = 0; !rc && i < n_files; i++) {
         if (!(kh->files[i] = pd_strdup(files[i])))
-            rc = pd_fail(err, PD_ENOMEM, "out of memory");
+            rc = pd_oom(err, "the known hosts");
         else
             rc = load_file(kh, kh->n_files++, err);
     }
     if (!rc && reindex(kh))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "the known hosts");
     if (rc) {
         known_hosts_free(kh);
         return rc;
@@ -310,6 +310,6 @@ int known_hosts_add(struct known_hosts *kh, const char *file, const char *host, 
     while (index < kh->n_files - 1 && strcmp(kh->files[index], file))
         index++;
     if (store_line(kh, line, strlen(line) - 1, index, 0) || reindex(kh))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the known hosts");
     return 0;
 }

@@ -137,12 +137,12 @@ int ssh_config_new(struct ssh_config **out, struct ssh_pool *pool, const char *f
     char folder[4096];
     struct ssh_config *c = pd_calloc(1, sizeof *c);
     if (!c)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the settings of ssh");
     *out = c; /* the pool frees it, also after a failure */
     c->pool = pool;
     c->named = named;
     if (!(c->file = pd_strdup(file)))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the settings of ssh");
     if (named && access(file, R_OK))
         return pd_fail_errno(err, PD_ECONF, errno, "[ssh] config: cannot read %s", file);
     pd_fmt(folder, sizeof folder, "%s/.ssh", pool->home);
@@ -152,7 +152,7 @@ int ssh_config_new(struct ssh_config **out, struct ssh_pool *pool, const char *f
     if (!rc && !named)
         rc = ssh_lines_read(&c->lines, "/etc/ssh/ssh_config", "/etc/ssh", err);
     if (!rc && !(c->warned = pd_calloc(c->lines.n + 1, 1)))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "the settings of ssh");
     look_at_lines(c);
     return rc;
 }
@@ -259,7 +259,7 @@ static void parse_answer(struct ssh_query *q) {
     char *save = NULL;
     pd_put_u8(&q->answer, 0);
     if (q->answer.failed) {
-        pd_fail(&q->why, PD_ENOMEM, "out of memory");
+        pd_oom(&q->why, "the settings of ssh");
         return;
     }
     warn_not_followed(q);
@@ -270,7 +270,7 @@ static void parse_answer(struct ssh_query *q) {
             continue;
         *value++ = 0;
         if (set_value(&q->conf, line, value))
-            pd_fail(&q->why, PD_ENOMEM, "out of memory");
+            pd_oom(&q->why, "the settings of ssh");
     }
 }
 
@@ -463,7 +463,7 @@ int ssh_config_query(struct ssh_query **out, struct ssh_config *c, const char *a
         q = query_new(c, (char *)key.data, alias, user, port);
     pd_buf_release(&key);
     *out = q;
-    return q ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    return q ? 0 : pd_oom(err, "the settings of ssh");
 }
 
 enum ssh_query_state ssh_query_state(struct ssh_query *q, struct session *s) {

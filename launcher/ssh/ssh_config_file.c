@@ -14,7 +14,7 @@
 
 enum { FILE_MAX_BYTES = 16 << 20, INCLUDE_MAX = 16, WORD_MAX = 1024 };
 
-static int no_memory(struct pd_err *err) { return pd_fail(err, PD_ENOMEM, "out of memory"); }
+static int no_memory(struct pd_err *err) { return pd_oom(err, "a file of ssh settings"); }
 
 static int add_block(struct ssh_lines *l, const char *args, int is_match, int parent) {
     if (l->n_blocks == l->cap_blocks) {

@@ -87,8 +87,7 @@ static int jump_open(struct ssh_jump *j, int depth, struct pd_err *err) {
     struct host h;
     size_t before = (size_t)(jump_name(j) - j->spec);
     char *chain = before ? pd_strdup(j->spec) : NULL, *link = pd_strdup(jump_name(j));
-    int rc = !link || (before && !chain) ? pd_fail(err, PD_ENOMEM, "out of memory")
-                                         : parse_link(&h, link, err);
+    int rc = !link || (before && !chain) ? pd_oom(err, "a jump host") : parse_link(&h, link, err);
     if (chain)
         chain[before - 1] = 0;
     if (!rc)
@@ -131,7 +130,7 @@ int ssh_jump_get(struct ssh_jump **out, struct session *s, const char *spec, str
     struct ssh_jump *j = pd_calloc(1, sizeof *j);
     if (!j || !(j->spec = pd_strdup(spec))) {
         free(j);
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a jump host");
     }
     j->pool = pool;
     int rc = jump_open(j, depth, err);

@@ -225,7 +225,7 @@ static const struct ssh_known *load_known(struct ssh_pool *pool, char *const *v,
         k = k->next;
     if (!k && !name.failed && (k = pd_calloc(1, sizeof *k))) {
         if (!(k->files = pd_strdup((char *)name.data)) || !(k->first = pd_strdup(n ? v[0] : ""))) {
-            pd_fail(err, PD_ENOMEM, "out of memory");
+            pd_oom(err, "ssh sessions");
         } else if (!known_hosts_load(&k->keys, (const char *const *)v, n, err)) {
             k->next = pool->known;
             pool->known = k;
@@ -237,7 +237,7 @@ static const struct ssh_known *load_known(struct ssh_pool *pool, char *const *v,
             k = NULL;
         }
     } else if (!k) {
-        pd_fail(err, PD_ENOMEM, "out of memory");
+        pd_oom(err, "ssh sessions");
     }
     pd_buf_release(&name);
     return k;
@@ -323,9 +323,9 @@ int ssh_pool_new(struct ssh_pool **out, uv_loop_t *loop, const struct ssh_opts *
     struct ssh_pool *pool = pd_calloc(1, sizeof *pool);
     char *config = NULL;
     if (!pool)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "ssh sessions");
     pool->loop = loop;
-    int rc = copy_options(pool, o, &config) ? pd_fail(&pool_err, PD_ENOMEM, "out of memory")
+    int rc = copy_options(pool, o, &config) ? pd_oom(&pool_err, "ssh sessions")
                                             : check_files(pool, config, &pool_err);
     free(config);
     if (rc) {

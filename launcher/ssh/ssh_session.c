@@ -413,7 +413,7 @@ int ssh_session_open(struct session **out, struct ssh_pool *pool, const struct h
     struct session *s = pd_calloc(1, sizeof *s);
     int rc = 0;
     if (!s)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "an ssh session");
     transport_init(&s->base, ev, arg);
     s->base.write = session_write;
     s->base.eof = session_eof;
@@ -425,7 +425,7 @@ int ssh_session_open(struct session **out, struct ssh_pool *pool, const struct h
     if (copy_given(&s->command, command) || copy_given(&s->alias, host->addr) ||
         copy_given(&s->given_user, host->user) || copy_given(&s->given_address, host->address) ||
         copy_given(&s->given_identity, host->identity_file))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "an ssh session");
     if (!rc)
         rc = ssh_config_query(&s->query, pool->config, s->alias, s->given_user, s->given_port, err);
     if (rc) {

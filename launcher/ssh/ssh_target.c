@@ -218,7 +218,7 @@ int ssh_target_make(struct session *s, const struct ssh_settings *conf, struct p
         set_jump(s, conf) ||
         (conf->key_alias && !(t->key_name = expand_tokens(pool, t, conf->key_alias))) ||
         add_keys(s, conf) || set_agent(s, conf) || set_slot(s))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "an ssh session");
     if (!rc && !(t->known = ssh_pool_known(pool, conf->known_hosts, conf->global_known_hosts, err)))
         rc = err->code;
     return rc;

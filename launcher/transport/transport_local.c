@@ -153,7 +153,7 @@ int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv,
                     const struct transport_events *ev, void *arg, struct pd_err *err) {
     struct local *l = pd_calloc(1, sizeof *l);
     if (!l)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a process on this machine");
     transport_init(&l->base, ev, arg);
     l->base.write = local_write;
     l->base.eof = local_eof;

@@ -385,7 +385,7 @@ int live_new(struct live **out, uv_loop_t *loop, struct view *v, const char *con
         l->t = pd_calloc(n_nodes ? n_nodes : 1, sizeof *l->t);
     if (!l || !l->t) {
         free(l);
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the live view");
     }
     l->loop = loop;
     l->view = v;

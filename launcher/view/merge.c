@@ -89,7 +89,7 @@ int merge_new(struct merge **out, const struct merge_opts *o, struct pd_err *err
         if (m)
             m->o.n_sources = 0;
         merge_free(m);
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "log lines");
     }
     for (unsigned i = 0; i < o->n_sources; i++)
         m->src[i].last = &m->src[i].first;

@@ -332,7 +332,7 @@ int show_check(const struct show_opts *o, struct pd_err *err) {
 int show_new(struct show **out, struct view *v, const struct show_opts *o, struct pd_err *err) {
     struct show *s = pd_calloc(1, sizeof *s);
     if (!s)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "log lines");
     s->view = v;
     s->o = *o;
     s->terminal = view_is_live(v) && !o->json;
@@ -345,9 +345,7 @@ int show_new(struct show **out, struct view *v, const struct show_opts *o, struc
         bad = !(s->tail = pd_calloc(o->tail, sizeof *s->tail));
     if (!bad && o->fold)
         bad = !(s->repeat = repeat_new(put_folded, s));
-    int rc = bad       ? pd_fail(err, PD_ENOMEM, "out of memory")
-             : o->grep ? compile_grep(&s->grep, o->grep, err)
-                       : 0;
+    int rc = bad ? pd_oom(err, "log lines") : o->grep ? compile_grep(&s->grep, o->grep, err) : 0;
     s->has_grep = !rc && o->grep;
     if (rc) {
         show_free(s);

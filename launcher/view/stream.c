@@ -140,14 +140,14 @@ static int same_place(int a, int b) {
 int stream_view_new(struct stream_view **out, uv_loop_t *loop, const char *const *names, size_t n,
                     size_t memory, void (*broken)(void *arg), void *arg, struct pd_err *err) {
     struct stream_view *v = pd_calloc(1, sizeof *v);
-    int rc = v ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = v ? 0 : pd_oom(err, "log lines");
     if (rc)
         return rc;
     *v = (struct stream_view){.names = names, .n = n, .broken = broken, .arg = arg};
     v->buf = pd_malloc(STREAM_LINE_MAX);
     v->v = pd_calloc(2 * n, sizeof *v->v);
     if (!v->buf || !v->v)
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "log lines");
     for (size_t i = 0; !rc && i < 2 * n; i++)
         spool_init(&v->v[i].spool, memory);
     if (!rc && uv_async_init(loop, &v->room, on_room))

@@ -190,7 +190,7 @@ static void init_conditions(struct view *v) {
 int view_new(struct view **out, int fd, enum view_colour colour, struct pd_err *err) {
     struct view *v = pd_calloc(1, sizeof *v);
     if (!v)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the output");
     v->fd = fd;
     v->tty = term_is_live(fd);
     v->colour = colour == VIEW_COLOUR_ALWAYS || (colour == VIEW_COLOUR_AUTO && term_has_colour(fd));

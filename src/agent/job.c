@@ -491,7 +491,7 @@ void ag_job_close(struct ag_job *j) {
 int ag_job_new(struct ag_job **out, const struct ag_job_opts *o, struct pd_err *err) {
     struct ag_job *j = *out = pd_calloc(1, sizeof *j);
     if (!j)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a job");
     j->o = *o;
     clients_set_lease(o->clients, o->first_lease_ms);
     return 0;

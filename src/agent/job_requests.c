@@ -123,7 +123,7 @@ static int on_setup(struct client *c, const struct wire_frame *f, const json_t *
         return pd_fail(err, PD_EEXIST, "the job was set up already");
     json_t *copy = json_deep_copy(body);
     if (!copy)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a request about the job");
     init_job(j, f->sec[1]);
     int rc = open_parts(j, copy, err);
     json_decref(copy);
@@ -178,7 +178,7 @@ static int on_peers(struct client *c, const struct wire_frame *f, const json_t *
     if (j->peers)
         return client_answer(c, f, json_object(), err);
     if (!(j->peers = json_deep_copy(nodes)))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a request about the job");
     if (j->spec.node == 0)
         rc = begin_head(j, err);
     else

@@ -339,7 +339,7 @@ int peer_link_new(struct peer_link **out, const struct peer_link_opts *o, int *p
     if (!l || (is_head && !nodes)) {
         free(l);
         free(nodes);
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "connections between agents");
     }
     *l = (struct peer_link){.o = *o, .nodes = nodes, .slot = out};
     int fd = ports_bind(net_any_ip(), o->from_port, port, NULL, err);

@@ -37,7 +37,7 @@ int pd_log_open(struct pd_log *log, const char *path, int also_fd, enum pd_level
     struct stat st;
     struct pd_log_file *f = pd_calloc(1, sizeof *f);
     if (!f)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a log file");
     int rc = pd_fmt(f->path, sizeof f->path, "%s", path)
                  ? pd_fail(err, PD_ECONF, "path too long: %s", path)
                  : 0;

@@ -153,7 +153,7 @@ CAPI paddle_ps *paddle_ps_join(const char *settings, char *why, size_t n_why) {
     struct pd_err err = {0};
     struct ps_optim_conf optim = {0};
     struct paddle_ps *ps = pd_calloc(1, sizeof *ps);
-    int rc = ps ? 0 : pd_fail(&err, PD_ENOMEM, "out of memory");
+    int rc = ps ? 0 : pd_oom(&err, "a trainer");
     if (!rc) {
         pd_log_init(&ps->log, 2, -1, PD_WARN);
         rc = pd_options_init(&ps->options, &err);

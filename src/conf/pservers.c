@@ -26,7 +26,7 @@ int pd_options_complete_pservers(struct pd_options *o, struct pd_err *err) {
     char *list = b.failed ? NULL : pd_strdup((char *)b.data);
     pd_buf_release(&b);
     if (!list)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the list of pservers");
     free(o->pserver_list);
     o->pserver_list = list;
     return 0;

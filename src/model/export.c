@@ -62,7 +62,7 @@ int export_dense(struct model *m, const struct model_param *p,
                  struct pd_err *err) {
     uint64_t total = model_param_values(p);
     float *v = pd_calloc(PIECE, sizeof *v);
-    int rc = v ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = v ? 0 : pd_oom(err, "an export");
     for (uint64_t at = 0; !rc && at < total; at += PIECE) {
         size_t n = total - at < PIECE ? (size_t)(total - at) : PIECE;
         rc = model_read_dense(m, p->name, at, n, v, err);

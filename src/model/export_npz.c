@@ -49,7 +49,7 @@ static int begin(struct npz_out *o, const char *name, const char *type, const ch
     snprintf(file, sizeof file, "%s.npy", name);
     struct archive_entry *e = archive_entry_new();
     if (!e)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "an export");
     archive_entry_set_pathname(e, file);
     archive_entry_set_filetype(e, AE_IFREG);
     archive_entry_set_perm(e, 0644);
@@ -132,7 +132,7 @@ static int write_zip(struct model *m, const struct model_export *x, struct model
         return rc;
     struct npz_out o = {.a = archive_write_new(), .path = file.part, .c = c};
     if (!o.a)
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "an export");
     else if (archive_write_set_format_zip(o.a) != ARCHIVE_OK ||
              archive_write_set_options(o.a, "zip:compression=store") != ARCHIVE_OK ||
              archive_write_open_FILE(o.a, file.f) != ARCHIVE_OK)

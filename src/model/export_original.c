@@ -58,8 +58,7 @@ static int put_table(struct model *m, const struct model_param *p, struct origin
     o->table = p->name;
     o->dim = p->dim;
     o->zeros = pd_calloc(p->dim, sizeof *o->zeros);
-    int rc =
-        o->zeros ? model_table_open(&t, m, p->name, err) : pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = o->zeros ? model_table_open(&t, m, p->name, err) : pd_oom(err, "an export");
     if (!rc)
         rc = model_table_walk(t, put_row, o, err);
     if (!rc)
@@ -85,7 +84,7 @@ static int put_param(struct model *m, const struct model_param *p, const char *d
     pd_put_u32(&head, 0);
     pd_put_u32(&head, sizeof(float));
     pd_put_u64(&head, n);
-    rc = head.failed ? pd_fail(err, PD_ENOMEM, "out of memory")
+    rc = head.failed ? pd_oom(err, "an export")
                      : export_file_put(&o->file, head.data, head.len, err);
     pd_buf_release(&head);
     if (!rc)

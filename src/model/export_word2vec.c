@@ -112,7 +112,7 @@ static int put_row(void *arg, uint64_t key, const float *row, struct pd_err *err
 static int put_matrix(struct model *m, const struct model_param *p, struct word2vec_out *o,
                       struct pd_err *err) {
     float *row = pd_calloc(o->dim, sizeof *row);
-    int rc = row ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = row ? 0 : pd_oom(err, "an export");
     for (uint64_t i = 0; !rc && i < p->shape[0]; i++) {
         rc = model_read_dense(m, p->name, i * o->dim, o->dim, row, err);
         if (!rc)

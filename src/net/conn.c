@@ -335,7 +335,7 @@ int net_conn_on_streams(struct net_conn **out, uv_stream_t *in, uv_stream_t *out
                         struct pd_err *err) {
     struct net_conn *c = net_conn_new(in->loop, NULL, 0, opts, ev, arg);
     if (!c)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a connection");
     c->in = in;
     c->out = outs;
     own_handle(c, (uv_handle_t *)in);

@@ -132,7 +132,7 @@ int net_listen_fd(struct net_listener **out, uv_loop_t *loop, int fd, const stru
     if (!l || (hs->greeting_len && !greeting)) {
         free(l);
         close(fd);
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a listener");
     }
     if (greeting)
         memcpy(greeting, hs->greeting, hs->greeting_len);

@@ -185,7 +185,7 @@ int pd_cpus_read(struct pd_cpus *out, const char *dir, const struct pd_cpuset *m
     struct pd_cpus c = {0};
     int count = pd_cpuset_count(may);
     if (!(c.v = pd_calloc((size_t)count + 1, sizeof *c.v)))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the list of CPUs");
     for (int i = 0; i < PD_CPUS_MAX; i++)
         if (pd_cpuset_has(may, i) && is_online(dir, i))
             c.v[c.n++] = (struct pd_cpu){.id = i, .core = core_of(dir, i)};

@@ -13,7 +13,7 @@ int train_checkpoints_new(struct train_checkpoints **out, const char *config, in
                           struct pd_err *err) {
     struct train_checkpoints *k = pd_calloc(1, sizeof *k);
     if (!k)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a checkpoint");
     k->config = config;
     k->may_copy = may_copy;
     pd_buf_init(&k->note);
@@ -220,7 +220,7 @@ static int choose_reporter(struct train_loop *l, struct pd_err *err) {
         return 0;
     double *alive = pd_calloc(n, sizeof *alive);
     if (!alive)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a checkpoint");
     alive[id] = 1;
     int rc = ps_reduce(l->client, alive, n);
     while (!rc && who + 1 < n && alive[who] == 0)

@@ -110,7 +110,7 @@ static int open_all(struct infer *f, struct pd_err *err) {
     f->source = pd_calloc(nn_graph_n_params(f->graph), sizeof *f->source);
     f->best = pd_calloc(x->top, sizeof *f->best);
     if (!f->source || !f->best)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the results");
     for (uint32_t i = 0; i < nn_graph_n_params(f->graph) && !rc; i++)
         rc = open_param(f, i, err);
     if (!rc)
@@ -190,7 +190,7 @@ static int write_batch(struct infer *f, uint32_t n, struct pd_err *err) {
         pd_put_u8(&f->out, '\n');
     }
     if (f->out.failed)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the results");
     if (pd_write_all(f->x->out_fd, f->out.data, f->out.len))
         return pd_fail_errno(err, PD_EIO, errno, "cannot write the predictions");
     f->n_samples += n;

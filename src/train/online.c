@@ -174,7 +174,7 @@ static int deal_files(struct online *x, const char *key, uint64_t pass, struct d
     int rc = train_folder_watch_files(x->w, key, &f, err);
     struct dealt *d = pd_calloc(f.n + 1, sizeof *d);
     if (!rc && !d)
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "online training");
     for (size_t i = 0; i < f.n && !rc; i++) {
         uint32_t u[4];
         pd_rng_u32x4(pd_rng_key((uint64_t)l->options->seed, PD_RNG_DEAL, pass, 0), 0, i, u);
@@ -194,7 +194,7 @@ static int deal_files(struct online *x, const char *key, uint64_t pass, struct d
                 at < f.n
                     ? f.path[d[at].file]
                     : "")) /* "": a stream of another trainer, or no file left for an own stream */
-            rc = pd_fail(err, PD_ENOMEM, "out of memory");
+            rc = pd_oom(err, "online training");
     }
     free(d);
     data_files_release(&f);
@@ -211,7 +211,7 @@ static int check_lists_agree(struct online *x, const char *key, uint64_t fingerp
         return 0;
     double *all = pd_calloc(n, sizeof *all);
     if (!all)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "online training");
     all[id] = (double)(fingerprint >> 12);
     int rc = train_client_error(l, ps_reduce(l->client, all, n), err);
     for (uint32_t i = 0; i < n && !rc; i++)

@@ -117,7 +117,7 @@ static int open_data(struct trainer_state *t, struct pd_err *err) {
     for (int i = 0; i < 2 && !rc; i++) {
         rc = nn_feed_new(&t->input[i].feed, t->graph, max, err);
         if (!rc && !(t->input[i].counts = pd_calloc(t->hi - t->lo, sizeof *t->input[i].counts)))
-            rc = pd_fail(err, PD_ENOMEM, "out of memory");
+            rc = pd_oom(err, "a trainer");
     }
     uint32_t n_threads = (uint32_t)t->o->trainer_count, piece = (max + n_threads - 1) / n_threads;
     if (t->o->reproducible == PD_REPRODUCIBLE_TOPOLOGY) { /* see step.h */
@@ -225,7 +225,7 @@ static int check_trainers_agree(struct trainer_state *t, struct pd_err *err) {
     const uint64_t mine[] = {train_streams_fingerprint(t->train),
                              train_streams_fingerprint(t->test), options};
     double *all = pd_calloc(t->n_trainers, sizeof *all);
-    int rc = all ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = all ? 0 : pd_oom(err, "a trainer");
     for (size_t k = 0; k < sizeof what / sizeof what[0] && !rc; k++) {
         memset(all, 0, t->n_trainers * sizeof *all);
         all[t->id] = (double)(mine[k] >> 12); /* 52 bits: a double holds them exactly */

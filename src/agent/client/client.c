@@ -45,7 +45,7 @@ int clients_new(struct clients **out, struct agent_core *core, const struct clie
                 void *arg, struct pd_err *err) {
     struct clients *all = *out = pd_calloc(1, sizeof *all);
     if (!all)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a client");
     *all = (struct clients){.core = core, .ev = *ev, .arg = arg, .heard_ns = pd_mono_ns()};
     return 0;
 }
@@ -301,7 +301,7 @@ int client_send_raw(struct client *c, uint16_t type, uint64_t req, const struct 
 }
 
 int client_answer(struct client *c, const struct wire_frame *f, json_t *body, struct pd_err *err) {
-    return client_send(c, f->type, f->req, body) ? pd_fail(err, PD_ENOMEM, "out of memory") : 0;
+    return client_send(c, f->type, f->req, body) ? pd_oom(err, "a client") : 0;
 }
 
 void client_refuse(struct client *c, uint16_t type, uint64_t req, const struct pd_err *e) {

@@ -78,7 +78,7 @@ static int send_piece(struct client *c, struct subscription *sub, int i, struct 
     pd_put_u64(&b, time_us);
     struct net_sec sec[3] = {{b.data, b.len}, {piece, n}, {times.data, times.len}};
     if (!rc && (b.failed || times.failed))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "a log subscription");
     else if (!rc && n)
         rc = client_send_raw(c, WIRE_AG_LOG, 0, sec, times.len ? 3 : 2);
     pd_buf_release(&b);

@@ -34,7 +34,7 @@ int file_asks_new(struct file_asks **out, struct file_fetch *d,
                   struct pd_err *err) {
     struct file_asks *a = *out = pd_calloc(1, sizeof *a);
     if (!a)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the requests of a trainer");
     *a = (struct file_asks){.d = d, .want = want, .gone = gone};
     return 0;
 }
@@ -136,7 +136,7 @@ int file_asks_open(struct file_asks *a, struct pd_err *err) {
     int fd[2];
     struct file_channel *c = pd_calloc(1, sizeof *c);
     if (!c)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the requests of a trainer");
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd)) {
         free(c);
         return pd_fail_errno(err, PD_EIO, errno, "cannot make a socket for the trainer");

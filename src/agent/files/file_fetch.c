@@ -60,7 +60,7 @@ static int on_list(struct client *c, const struct wire_frame *f, const json_t *b
     if (d->o.spec->node || f->n_sec < 2)
         return pd_fail(err, PD_EPROTO, "AG_DATA_LIST goes to node 0, and has rows");
     if (!d->list && !(d->list = file_index_new()))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the data files of a job");
     int rc =
         file_index_take(d->list, (uint64_t)msg_int(body, "first", 0, INT64_MAX, 0),
                         (uint64_t)msg_int(body, "of", 0, INT64_MAX, 0), f->sec[1], f->len[1], err);
@@ -129,7 +129,7 @@ static void on_tick(uv_timer_t *t) {
 int file_fetch_new(struct file_fetch **out, const struct file_fetch_opts *o, struct pd_err *err) {
     struct file_fetch *d = pd_calloc(1, sizeof *d);
     if (!d)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the data files of a job");
     d->o = *o;
     d->wanted_end = &d->wanted;
     d->where_ms = FILE_HOLDERS_MS;

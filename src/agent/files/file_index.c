@@ -58,7 +58,7 @@ static int take_row(struct file_index *l, struct pd_reader *r, struct pd_err *er
         return pd_fail(err, PD_EPROTO, "AG_DATA_LIST: row %zu is damaged", l->n);
     memcpy(row->id.b, id, OBJECT_ID);
     if (!(row->path = pd_strdup(path)))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the list of data files");
     l->n++;
     return 0;
 }
@@ -74,7 +74,7 @@ int file_index_take(struct file_index *l, uint64_t first, uint64_t of, const uin
                        (unsigned long long)first, (unsigned long long)of, l->n);
     l->of = (size_t)of;
     if (!l->v && !(l->v = pd_calloc((size_t)of + 1, sizeof *l->v)))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the list of data files");
     pd_reader_init(&r, p, n);
     while (!rc && r.p < r.end)
         rc = l->n < l->of && r.end - r.p >= ROW_MIN

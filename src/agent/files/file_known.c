@@ -85,7 +85,7 @@ json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struc
     *id = h.id;
     json_t *body = json_pack("{s:o}", "holders", list);
     if (!body)
-        pd_fail(err, PD_ENOMEM, "out of memory");
+        pd_oom(err, "the holders of a data file");
     return body;
 }
 

@@ -161,7 +161,7 @@ static void run_turn(uv_work_t *w) {
     if (p->fd < 0 && (p->fd = open(p->aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) < 0)
         rc = pd_fail_errno(&p->err, PD_EIO, errno, "cannot make %.600s", p->aside);
     if (!rc && !p->codec && !(p->codec = object_codec_new()))
-        rc = pd_fail(&p->err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(&p->err, "a data file");
     const uint8_t *at = p->turn.data, *stop = at + p->turn.len;
     while (!rc && (rc = object_next(&at, stop, &r, &p->err)) == 1)
         rc = write_record(p, &r);
@@ -308,7 +308,7 @@ int file_pull_new(struct file_pull **out, struct file_fetch *d, const char *path
                (unsigned long long)number)) {
         free(p ? p->path : NULL);
         free(p);
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a data file");
     }
     p->o = o;
     p->id = *id;

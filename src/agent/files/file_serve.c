@@ -93,7 +93,7 @@ int file_serve_new(struct file_serve **out, struct file_fetch *d, struct pd_err 
     struct file_serve *v = pd_calloc(1, sizeof *v);
     if (!v || uv_mutex_init(&v->lock)) {
         free(v);
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a data file");
     }
     v->d = d;
     v->o = file_fetch_opts(d);
@@ -186,7 +186,7 @@ static int open_file(struct file_taker *t) {
     struct pd_buf *b = t->codec && t->buf ? new_out(t, WIRE_DF_FILE) : NULL;
     if (b)
         file_pieces_put(b, &t->f);
-    return b && !b->failed ? 0 : pd_fail(&t->err, PD_ENOMEM, "out of memory");
+    return b && !b->failed ? 0 : pd_oom(&t->err, "a data file");
 }
 
 static const struct file_piece *piece_of(struct file_taker *t, const struct object_id *id) {
@@ -227,7 +227,7 @@ static int encode_needed(struct file_taker *t, const struct need *q) {
         if (pd_fault("data.serve.wrong"))
             t->buf[p->len / 2] ^= 1; /* simulates a source that can't be trusted */
         if ((!b || b->len >= OUT) && !(b = new_out(t, WIRE_DF_DATA)))
-            return pd_fail(&t->err, PD_ENOMEM, "out of memory");
+            return pd_oom(&t->err, "a data file");
         if ((rc = object_encode(t->codec, &p->id, t->buf, p->len, b)))
             pd_fail(&t->err, rc, "out of memory");
     }
@@ -340,7 +340,7 @@ static int take_path(struct file_taker *t, const uint8_t *p, size_t n, struct pd
     const struct file_pieces *f = file_came(t->v->d, t->path);
     for (size_t i = 0; f && i < f->n; i++)
         if (file_pieces_add(&t->f, &f->v[i].id, f->v[i].len, f->v[i].off))
-            return pd_fail(err, PD_ENOMEM, "out of memory");
+            return pd_oom(err, "a data file");
     if (f) {
         t->f.size = f->size;
         t->f.mtime_ns = f->mtime_ns;
@@ -356,7 +356,7 @@ static int take_need(struct file_taker *t, const uint8_t *p, size_t n, struct pd
         return pd_fail(err, PD_EPROTO, "more is asked for than may be at once");
     struct need *q = pd_malloc(sizeof *q + n);
     if (!q)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a data file");
     q->next = NULL;
     q->n = n / OBJECT_ID;
     memcpy(q->ids, p, n);

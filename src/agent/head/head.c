@@ -579,7 +579,7 @@ int head_new(struct ag_head **out, uv_loop_t *loop, const struct spec *s, json_t
              const struct pd_log *log, const struct head_io *io, void *arg, struct pd_err *err) {
     struct ag_head *h = pd_calloc(1, sizeof *h);
     if (!h)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the head of a job");
     *h = (struct ag_head){.loop = loop,
                           .spec = s,
                           .peers = peers,
@@ -592,7 +592,7 @@ int head_new(struct ag_head **out, uv_loop_t *loop, const struct spec *s, json_t
     h->lost_nodes = json_array();
     if (!h->node || !h->gone || !h->lost_nodes || roles_copy(&h->roles, &s->roles)) {
         free_parts(h);
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the head of a job");
     }
     uv_timer_t *timers[] = {&h->deadline, &h->lost, &h->window, &h->notice, &h->early};
     for (int i = 0; i < 5; i++) {

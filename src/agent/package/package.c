@@ -396,7 +396,7 @@ void package_next_turn(struct package *d) {
     if (d->busy || (d->dead ? d->cleaned : !has_work(d)))
         return;
     if (!d->dead && hand_over_takers(d)) {
-        pd_fail(&d->failed, PD_ENOMEM, "out of memory");
+        pd_oom(&d->failed, "a package");
         return;
     }
     w->inputs = d->inputs;
@@ -453,7 +453,7 @@ void package_drop(struct package *d) {
 int package_start(struct package *d, struct pd_err *err) {
     struct client_packages *all = d->all;
     if (uv_timer_init(&client_core(all->c)->loop, &d->timer))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a package");
     d->timer.data = d;
     d->rate_ns = d->said_ns = pd_mono_ns();
     d->next = all->first;

@@ -143,7 +143,7 @@ static struct package *new_package(struct client_packages *all, const struct wir
     if (!d || !root) {
         free(d);
         free(root);
-        pd_fail(err, PD_ENOMEM, "out of memory");
+        pd_oom(err, "a package");
         return NULL;
     }
     memcpy(root, f->sec[1], f->len[1]);

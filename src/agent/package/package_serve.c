@@ -142,7 +142,7 @@ int package_serve_begin(struct client_packages *all, const struct wire_frame *f,
         return pd_fail(err, PD_EPROTO, "DS_SERVE needs a token and a secret");
     struct package_serve *v = pd_calloc(1, sizeof *v);
     if (!v)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a package");
     snprintf(hs.self.job, sizeof hs.self.job, "%s", token);
     memcpy(hs.key, f->sec[1], WIRE_KEY_BYTES);
     int port = 0, rc = facts_addrs(NULL, &addrs, err);

@@ -65,7 +65,7 @@ static void take_need(struct package_work *w, struct package_input *in) {
         t->waiting = pd_calloc(PACKAGE_NEED_MAX, sizeof *t->waiting);
     }
     if (!t->ready || !t->waiting)
-        pd_fail(&t->err, PD_ENOMEM, "out of memory");
+        pd_oom(&t->err, "a package");
     else if (in->n % OBJECT_ID || t->n_ready + t->n_waiting + n > PACKAGE_NEED_MAX)
         pd_fail(&t->err, PD_EPROTO, "more is asked for than may be at once");
     for (; !t->err.code && from < n; from++) {
@@ -135,7 +135,7 @@ static int unpack(struct package_work *w) {
 static void open_package(struct package_work *w) {
     w->begun = 1;
     if (!(w->codec = object_codec_new())) {
-        pd_fail(&w->err, PD_ENOMEM, "out of memory");
+        pd_oom(&w->err, "a package");
         return;
     }
     const struct assemble_opts o = {.root = w->paths.root,

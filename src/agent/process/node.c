@@ -33,7 +33,7 @@ int node_new(struct ag_node **out, uv_loop_t *loop, const struct node_paths *p,
              const struct node_io *io, void *arg, struct pd_err *err) {
     struct ag_node *n = pd_calloc(1, sizeof *n);
     if (!n)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the processes of a node");
     *n = (struct ag_node){
         .loop = loop, .paths = p, .spec = s, .logs = logs, .log = log, .io = *io, .arg = arg};
     for (int r = 0; r < N_ROLES; r++)
@@ -290,7 +290,7 @@ static int start_process(struct ag_node *n, struct node_role *r, const struct hd
         log_notice(r, start->note);
     r->log_from = n->logs->f[stream_of(r->role)].size;
     int rc = envp ? proc_start(&r->proc, n->loop, &cmd, &ev, r, err)
-                  : pd_fail(err, PD_ENOMEM, "out of memory");
+                  : pd_oom(err, "the processes of a node");
     if (envp)
         r->n_fds = 0; /* proc_start closed them */
     else if (data >= 0)

@@ -231,7 +231,7 @@ int proc_start(struct proc **out, uv_loop_t *loop, const struct proc_command *cm
     sigset_t all, old;
     struct proc *p = proc_new(loop, ev, arg);
     if (!p)
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "a process");
     if (!rc && cmd->n_fds > MAX_FDS)
         rc = pd_fail(err, PD_EFAIL, "too many sockets for one process");
     sigfillset(&all);

@@ -113,7 +113,7 @@ static int on_listen(struct client *c, const struct wire_frame *f, const json_t 
         return pd_fail(err, PD_EPROTO, "a check needs a token and a key");
     struct check_listener *k = pd_calloc(1, sizeof *k);
     if (!k)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a check of the network");
     k->hs.self = (struct wire_hello){.role = WIRE_ROLE_AGENT,
                                      .id = (uint32_t)msg_int(body, "node", 0, 1 << 20, 0)};
     snprintf(k->hs.self.job, sizeof k->hs.self.job, "%s", token);
@@ -230,7 +230,7 @@ static int on_probe(struct client *c, const struct wire_frame *f, const json_t *
         return pd_fail(err, PD_EPROTO, "more than %d peers to probe", CHECK_PEERS_MAX);
     struct check_request *r = pd_calloc(1, sizeof *r);
     if (!r)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a check of the network");
     *r = (struct check_request){.c = c, .body = json_deep_copy(body), .req = f->req, .n_open = 1};
     client_ref(c);
     json_array_foreach (json_object_get(r->body, "peers"), i, peer)

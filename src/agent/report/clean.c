@@ -239,7 +239,7 @@ static json_t *clean_root(const char *root, const struct clean_opts *o, struct p
     struct clean_entries jobs = {.v = pd_calloc(CLEAN_MAX, sizeof *jobs.v), .cap = CLEAN_MAX};
     int n_running = 0, rc = jobs.v && c.removed && c.kept && c.failed
                                 ? 0
-                                : pd_fail(err, PD_ENOMEM, "out of memory");
+                                : pd_oom(err, "a list of what to remove");
     if (!rc)
         rc = clean_jobs(&c, &jobs, &n_running, err);
     if (!rc)
@@ -256,7 +256,7 @@ static json_t *clean_root(const char *root, const struct clean_opts *o, struct p
     json_decref(c.kept);
     json_decref(c.failed);
     if (!answer && !rc)
-        pd_fail(err, PD_ENOMEM, "out of memory");
+        pd_oom(err, "a list of what to remove");
     return answer;
 }
 
@@ -293,7 +293,7 @@ static int on_clean(struct client *client, const struct wire_frame *f, const jso
                     struct pd_err *err) {
     struct clean_work *c = pd_calloc(1, sizeof *c);
     if (!c)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a list of what to remove");
     c->work.data = c;
     c->client = client;
     c->req = f->req;

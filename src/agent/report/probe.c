@@ -74,7 +74,7 @@ int probe_node(struct agent_core *core, const struct wire_hs_opts *hs,
     size_t i;
     struct probe *p = pd_calloc(1, sizeof *p);
     if (!p)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a probe");
     *p = (struct probe){.done = done,
                         .arg = arg,
                         .addrs = json_incref((json_t *)(uintptr_t)target->addrs),

@@ -25,7 +25,7 @@ struct data_fetch {
 int data_fetch_new(struct data_fetch **out, int fd, struct pd_err *err) {
     struct data_fetch *f = pd_calloc(1, sizeof *f);
     if (!f)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a request for a data file");
     f->fd = fd;
     pthread_mutex_init(&f->send, NULL);
     pthread_mutex_init(&f->wait, NULL);

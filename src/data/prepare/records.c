@@ -284,7 +284,7 @@ static int open_all(struct records *r, struct pd_err *err) {
     int rc = 0;
     for (size_t i = 0; i < o->n_inputs && !rc; i++)
         if (data_files_add(&r->files[TRAIN], o->input[i]))
-            rc = pd_fail(err, PD_ENOMEM, "out of memory");
+            rc = pd_oom(err, "records");
     if (!rc && o->test)
         rc = data_files_expand(&r->files[TEST], ".", o->test, err);
     if (!rc)
@@ -292,7 +292,7 @@ static int open_all(struct records *r, struct pd_err *err) {
     if (!rc && is_images(r))
         rc = data_idx_shape(o->input[0], &r->shape, err);
     if (!rc && data_block_init(&r->block, o->schema))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "records");
     if (!rc && (o->encode != DATA_ENCODE_TEXT || o->min_count > 1))
         rc = data_categories_new(&r->categories, r->plan, o->encode, o->buckets, err);
     r->parser = (struct data_parser){.plan = r->plan, .schema = o->schema};

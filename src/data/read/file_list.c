@@ -98,7 +98,7 @@ static int expand_listed(struct data_files *f, const char *list, size_t n, const
             continue;
         found = 1;
         if (data_files_add(f, p))
-            return pd_fail(err, PD_ENOMEM, "out of memory");
+            return pd_oom(err, "a list of data files");
     }
     return found
                ? 0

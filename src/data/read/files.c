@@ -66,7 +66,7 @@ static int expand_one(struct data_files *f, const char *dir, const char *pattern
     glob_t g;
     int r = glob(full, GLOB_NOSORT | GLOB_ERR, NULL, &g), rc = 0;
     if (r == GLOB_NOSPACE)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a list of data files");
     if (r == GLOB_ABORTED)
         return pd_fail_errno(err, PD_EIO, errno, "cannot list %s", full);
     size_t skip = as_given ? 0 : strlen(dir) + 1, found = 0;
@@ -82,7 +82,7 @@ static int expand_one(struct data_files *f, const char *dir, const char *pattern
             continue;
         found++;
         if (data_files_add(f, g.gl_pathv[i] + skip))
-            rc = pd_fail(err, PD_ENOMEM, "out of memory");
+            rc = pd_oom(err, "a list of data files");
     }
     globfree(&g);
     if (!rc && !found)

@@ -131,7 +131,7 @@ static int make_actions(struct data_parse_plan *p, char (*name)[PD_FIELD_NAME], 
         total += s->field[k].n_columns;
     p->n_columns = n;
     if (!(p->action = pd_calloc(total + 1, sizeof *p->action)))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the fields of a sample");
     for (uint32_t k = 0; k < s->n_fields; k++)
         for (uint32_t i = 0; i < s->field[k].n_columns; i++) {
             const struct data_field *f = &s->field[k];
@@ -178,7 +178,7 @@ static int read_header(struct data_parse_plan *p, const char *dir, const char *f
     if (!rc && n && line[n - 1] == '\r')
         n--;
     if (!rc && !(p->header = pd_malloc(n + 1)))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "the fields of a sample");
     if (!rc) {
         memcpy(p->header, line, n);
         p->n_header = n;

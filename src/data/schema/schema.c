@@ -203,7 +203,7 @@ int data_schema_make(struct data_schema **out, const struct data_setting *set, s
     struct schema_build m = {.set = set, .n = n, .line = line};
     *line = 0;
     if (!(m.s = pd_calloc(1, sizeof *m.s)))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the fields of a sample");
     m.s->vocabulary = vocabulary;
     m.s->start_id = start_id;
     m.s->end_id = end_id;

@@ -131,7 +131,7 @@ static int per_column(struct data_field *f, const char *v, float **out, struct p
     if (n < f->batch.width) {
         float *all = pd_calloc(f->batch.width, sizeof *all);
         if (!all)
-            return pd_fail(err, PD_ENOMEM, "out of memory");
+            return pd_oom(err, "the fields of a sample");
         for (uint32_t i = 0; i < f->batch.width; i++)
             all[i] = **out;
         free(*out);
@@ -168,7 +168,7 @@ static int set_values(struct schema_build *m, struct data_field *f, const char *
     free(f->value);
     f->n_values = 0;
     if (!(f->value = pd_calloc(k, sizeof *f->value)))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the fields of a sample");
     for (const char *p = v + strspn(v, " \t"); *p; id++, p += strspn(p, " \t"))
         do {
             p += *p == '|';
@@ -292,7 +292,7 @@ int data_fields_add(struct schema_build *m, struct pd_err *err) {
         m->has_size = pd_calloc(n, 1);
         m->has_vocabulary = pd_calloc(n, 1);
         if (!m->s->field || !m->has_size || !m->has_vocabulary)
-            rc = pd_fail(err, PD_ENOMEM, "out of memory");
+            rc = pd_oom(err, "the fields of a sample");
     }
     for (uint32_t i = 0; !rc && i < n; i++)
         rc = add_field(m, list[i], *m->line, err);
@@ -353,7 +353,7 @@ int data_field_complete(struct schema_build *m, struct data_field *f, struct pd_
                             : 0;
     if (!f->n_columns) {
         if (!(f->column = pd_calloc(1, sizeof *f->column)))
-            return pd_fail(err, PD_ENOMEM, "out of memory");
+            return pd_oom(err, "the fields of a sample");
         memcpy(f->column[0], f->batch.name, PD_FIELD_NAME);
         f->n_columns = 1;
     }

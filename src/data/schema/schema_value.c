@@ -52,7 +52,7 @@ int data_value_names(const char *v, char (**out)[PD_FIELD_NAME], uint32_t *n, st
     free(*out);
     *n = 0;
     if (!(*out = pd_calloc(k, sizeof **out)))
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the fields of a sample");
     for (const char *p = v + strspn(v, blanks); *p; p += strspn(p, blanks)) {
         size_t len = strcspn(p, blanks);
         if (len >= PD_FIELD_NAME)
@@ -79,7 +79,7 @@ int data_value_numbers(const char *v, float **out, uint32_t *n, struct pd_err *e
     free(*out);
     *out = rc ? NULL : pd_calloc(k, sizeof **out);
     if (!rc && !*out)
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "the fields of a sample");
     for (uint32_t i = 0; !rc && i < k; i++)
         rc = data_value_number(text[i], &(*out)[i], err);
     *n = k;

@@ -214,7 +214,7 @@ int nn_auc_total(struct nn_auc *a, const struct nn_eval_all *all, struct pd_err 
     enum { NANS, MANY, KIND, OWN };
     size_t n = OWN + all->n_ranks, before = 0, total = 0;
     double *v = pd_calloc(n, sizeof *v);
-    int rc = v ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = v ? 0 : pd_oom(err, "an evaluator");
     if (!rc) {
         v[NANS] = (double)a->n_nan;
         v[MANY] = a->bucket != NULL;

@@ -410,7 +410,7 @@ static int graph_new(struct nn_graph **out, struct model_ini *model, struct pd_e
     struct nn_graph *g = pd_calloc(1, sizeof *g);
     if (!g) {
         model_ini_free(model);
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "a network");
     }
     g->model = model;
     struct nn_build b = {.g = g, .file = model->file};

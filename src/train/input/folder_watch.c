@@ -35,7 +35,7 @@ int train_folder_watch_new(struct train_folder_watch **out,
                        p);
     struct train_folder_watch *w = pd_calloc(1, sizeof *w);
     if (!w)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the watched folders");
     w->o = *opts;
     if (pd_fmt(w->folders, sizeof w->folders, "%s%s%.*s", *p == '/' ? "" : opts->dir,
                *p == '/' ? "" : "/", (int)(file - p), p) ||
@@ -105,7 +105,7 @@ static int list_files(const struct train_folder_watch *w, const char *path, stru
         if (*w->o.pattern != '/') /* as a pattern's files are */
             name += strlen(w->o.dir) + 1;
         if (data_files_add(out, name))
-            rc = pd_fail(err, PD_ENOMEM, "out of memory");
+            rc = pd_oom(err, "the watched folders");
     }
     globfree(&g);
     return rc;

@@ -45,7 +45,7 @@ int train_prefetch_new(struct train_prefetch **out, uint32_t n, int (*fill)(void
     struct train_prefetch *a = pd_calloc(1, sizeof *a);
     sigset_t all, before;
     if (!a)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "batches");
     a->n = n;
     a->fill = fill;
     a->arg = arg;

@@ -165,7 +165,7 @@ static int list_files(struct data_files *files, const struct train_files *w, uin
                      "(paddlectl split makes them)",
                      w->what, w->pattern, files->n, need, local ? " of this node" : "");
     if (!rc && local && deal_own(files, n_streams, lo, hi))
-        rc = pd_fail(err, PD_ENOMEM, "out of memory");
+        rc = pd_oom(err, "the streams of data");
     return rc;
 }
 
@@ -174,7 +174,7 @@ int train_streams_of_list(struct train_streams **out, const struct data_spec *sp
                           uint32_t hi, uint64_t batch_size, int own_batches, struct pd_err *err) {
     struct train_streams *s = pd_calloc(1, sizeof *s);
     if (!s)
-        return pd_fail(err, PD_ENOMEM, "out of memory");
+        return pd_oom(err, "the streams of data");
     for (uint32_t i = 0; i <= AHEAD; i++)
         pd_buf_init(&s->made[i].messages);
     s->lo = lo;
@@ -189,7 +189,7 @@ int train_streams_of_list(struct train_streams **out, const struct data_spec *sp
     s->reader = pd_calloc(hi - lo, sizeof *s->reader);
     s->before = pd_calloc(files->n + n_streams, sizeof *s->before);
     s->earlier = pd_calloc(hi - lo, sizeof *s->earlier);
-    int rc = s->reader && s->before && s->earlier ? 0 : pd_fail(err, PD_ENOMEM, "out of memory");
+    int rc = s->reader && s->before && s->earlier ? 0 : pd_oom(err, "the streams of data");
     if (!rc) {
         measure(s, dir, files, n_streams, spec->fetch != NULL);
         rc = open_readers(s, spec, dir, files, err);
