@@ -327,6 +327,7 @@ void ps_client_free(struct ps_client *c) {
     if (!c)
         return;
     ps_beat_stop(c->beat);
+    c->beat = NULL; /* the tick looks at it while links are flushed */
     /* Otherwise the servers would wait for it to come back. */
     if (c->connected && !c->leaving && !c->err.code) {
         struct pd_err why = {0};
