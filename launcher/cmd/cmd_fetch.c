@@ -18,42 +18,33 @@ struct fetch_cmd {
 
 static void fetch_dir(struct ask_all_node *n, const char *dir);
 
-static void on_transfer(struct ask_all_node *n, const char *dir, const struct package_fetched *r,
-                        const struct pd_err *err) {
+static void on_fetched(void *arg, const struct package_fetched *r, const struct pd_err *err) {
+    struct ask_all_node *n = arg;
     struct fetch_cmd *f = n->g->arg;
-    struct pd_err e = {0};
+    int outputs = !strcmp(r->dir, "output");
     f->bytes += r->bytes;
     if (*r->skipped)
-        fprintf(stderr, "paddlectl: %s: %s: %s\n", n->host->label, dir, r->skipped);
+        fprintf(stderr, "paddlectl: %s: %s: %s\n", n->host->label, r->dir, r->skipped);
     if (err) {
-        e = *err;
-        pd_err_prefix(&e, "fetching %s", dir);
+        struct pd_err e = *err;
+        pd_err_prefix(&e, "fetching %s", r->dir);
         ask_all_fail(n, &e);
         return;
     }
-    f->n_with_outputs += !r->missing && !strcmp(dir, "output");
-    if (f->logs && !strcmp(dir, "output"))
+    f->n_with_outputs += outputs && !r->missing;
+    if (f->logs && outputs)
         fetch_dir(n, "log");
     else
         ask_all_done(n);
 }
 
-static void on_outputs(void *arg, const struct package_fetched *r, const struct pd_err *err) {
-    on_transfer(arg, "output", r, err);
-}
-
-static void on_logs(void *arg, const struct package_fetched *r, const struct pd_err *err) {
-    on_transfer(arg, "log", r, err);
-}
-
 static void fetch_dir(struct ask_all_node *n, const char *dir) {
     struct fetch_cmd *f = n->g->arg;
-    int logs = !strcmp(dir, "log"), id = f->job->host[n->id].node;
+    int id = f->job->host[n->id].node;
     struct pd_err err = {0};
     if (id < 0)
         pd_fail(&err, PD_EHOST, "the host does not know its node id in %s", f->job->id);
-    else if (package_fetch(&f->out.fetches, n->link, &n->g->c->loop, dir, id,
-                           logs ? on_logs : on_outputs, n))
+    else if (package_fetch(&f->out.fetches, n->link, &n->g->c->loop, dir, id, on_fetched, n))
         pd_fail(&err, PD_EIO, "cannot write below %.600s", f->out.aside);
     if (err.code)
         ask_all_fail(n, &err);

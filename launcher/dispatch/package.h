@@ -28,6 +28,7 @@ int package_fetches_init(struct package_fetches *all, const char *aside, const c
                          struct pd_err *err);
 
 struct package_fetched {
+    const char *dir;   /* as in package_fetch */
     int missing;       /* the node has no such folder */
     uint64_t bytes;    /* of objects, as they came over the link */
     char skipped[300]; /* what could not travel; "" */

@@ -264,7 +264,8 @@ int package_fetch(struct package_fetches *all, struct link *l, uv_loop_t *loop, 
     int logs = !strcmp(dir, "log");
     if (!f)
         return PD_ENOMEM;
-    *f = (struct package_fetch){.all = all, .l = l, .loop = loop, .done = done, .arg = arg};
+    *f = (struct package_fetch){
+        .all = all, .l = l, .loop = loop, .res.dir = dir, .done = done, .arg = arg};
     f->work.data = f;
     f->w.aside = all->aside;
     pd_buf_init(&f->in);

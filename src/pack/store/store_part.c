@@ -69,8 +69,9 @@ int store_part_new(struct store_part **out, struct store *st, const char *tree,
     }
     if (!rc) {
         p->fd = open(p->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        if (p->fd < 0 ||
-            flock(p->fd, LOCK_EX)) /* another process may be checking whether the maker is alive */
+        /* Waits while another process checks whether the maker is alive. Without locks (old NFS,
+         * for outputs) nobody takes the maker for dead. */
+        if (p->fd < 0 || (flock(p->fd, LOCK_EX) && errno != ENOLCK && errno != EOPNOTSUPP))
             rc = pd_fail_errno(err, PD_EIO, errno, "cannot make %s", p->path);
     }
     if (!rc && !(rc = append(p, head, PART_HEAD, err)))
