@@ -153,12 +153,12 @@ objects: $(LIB_OBJS) $(LAUNCHER_OBJS) $(WORKER_OBJS) \
     $(call obj_of,launcher/main.c worker/agent_main.c worker/worker_main.c)
 .PHONY: unit objects
 
-# Programs of bench/*.c; their scripts build them.
-$(B)/bench/%: $(B)/bench/%.o $(LIBPADDLE)
+# bench/programs/NAME.c is build/FLAVOUR/bench/NAME; their scripts build them.
+$(B)/bench/%: $(B)/bench/programs/%.o $(LIBPADDLE)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -o $@
 $(B)/bench/products: LDFLAGS_ALL += -Wl,--wrap=nn_gemm
-bench-programs: $(patsubst bench/%.c,$(B)/bench/%,$(wildcard bench/*.c))
+bench-programs: $(patsubst bench/programs/%.c,$(B)/bench/%,$(wildcard bench/programs/*.c))
 .PHONY: bench-programs
 
 # libFuzzer targets, in a flavour of their own: make FUZZ=1 fuzzers. FUZZ_SECONDS bounds each in `make fuzz`.

@@ -3,7 +3,7 @@
 #
 # 2M rows of 16 floats with AdaGrad's state (MILLIONS=2), drawn like words and evenly (ROWS="zipf even"), which is the worst for copy-on-write: every
 # page changes while the file is written. Beside them what the machine gives: dd copying the same file beside the same training.
-. "$(dirname "$0")/ps.sh"
+. "$(dirname "$0")/lib/ps.sh"
 TMP=$(mktemp -d build/bench-XXXXXX)
 trap 'rm -rf "$TMP"' EXIT
 for how in ${ROWS:-zipf even}; do

@@ -10,4 +10,4 @@ cd "$(dirname "$0")/.."
 TMP=$PWD/$(mktemp -d build/bench-XXXXXX)
 unset SSH_AUTH_SOCK
 trap 'rm -rf "$TMP"' EXIT
-/usr/bin/python3 bench/ctrlc.py "$TMP/hosts" "$PWD/build/release/paddlectl" "${HOSTS:-64}" "${ROUNDS:-5}"
+/usr/bin/python3 bench/drivers/ctrlc.py "$TMP/hosts" "$PWD/build/release/paddlectl" "${HOSTS:-64}" "${ROUNDS:-5}"

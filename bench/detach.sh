@@ -6,4 +6,4 @@ cd "$(dirname "$0")/.."
 TMP=$PWD/$(mktemp -d build/bench-XXXXXX)
 unset SSH_AUTH_SOCK
 trap 'rm -rf "$TMP"' EXIT
-/usr/bin/python3 bench/detach.py "$TMP/hosts" "$PWD/build/release/paddlectl" "${NODES:-16}" "${ROUNDS:-5}"
+/usr/bin/python3 bench/drivers/detach.py "$TMP/hosts" "$PWD/build/release/paddlectl" "${NODES:-16}" "${ROUNDS:-5}"

@@ -11,4 +11,4 @@
 # which have a round each: they take 7 to 12 times as long.
 set -eu
 cd "$(dirname "$0")/.."
-exec /usr/bin/python3 bench/dispatch_chain.py
+exec /usr/bin/python3 bench/drivers/dispatch_chain.py

@@ -8,4 +8,4 @@
 # on every host.
 set -eu
 cd "$(dirname "$0")/.."
-exec /usr/bin/python3 bench/dispatch_delta.py
+exec /usr/bin/python3 bench/drivers/dispatch_delta.py

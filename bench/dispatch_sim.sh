@@ -8,4 +8,4 @@
 set -eu
 cd "$(dirname "$0")/.."
 make -s build/release/bench/dispatch_sim
-exec /usr/bin/python3 bench/dispatch_sim.py
+exec /usr/bin/python3 bench/drivers/dispatch_sim.py

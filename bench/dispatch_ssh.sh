@@ -6,4 +6,4 @@
 set -eu
 cd "$(dirname "$0")/.."
 [ -x /usr/sbin/sshd ] || { echo "bench dispatch_ssh: no sshd (Debian: openssh-server)" >&2; exit 1; }
-exec /usr/bin/python3 bench/dispatch_ssh.py
+exec /usr/bin/python3 bench/drivers/dispatch_ssh.py

@@ -10,4 +10,4 @@ cd "$(dirname "$0")/.."
 TMP=$PWD/$(mktemp -d build/bench-XXXXXX)
 unset SSH_AUTH_SOCK
 trap '[ -n "${KEEP:-}" ] || rm -rf "$TMP"' EXIT
-/usr/bin/python3 bench/logs.py "$TMP/hosts" "$PWD/build/release/paddlectl" "${NODES:-16}" "${RATE:-20000}" "${FOR_S:-10}" "${CUTS:-10}" "${SEED:-1}"
+/usr/bin/python3 bench/drivers/logs.py "$TMP/hosts" "$PWD/build/release/paddlectl" "${NODES:-16}" "${RATE:-20000}" "${FOR_S:-10}" "${CUTS:-10}" "${SEED:-1}"

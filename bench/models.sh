@@ -13,7 +13,7 @@ BIN=$PWD/build/release TMP=$(mktemp -d build/bench-XXXXXX) ROUNDS=${ROUNDS:-2} P
 TMP=$PWD/$TMP
 trap 'rm -rf "$TMP"' EXIT
 make --no-print-directory -s build/release/bench/products
-. bench/models_lib.sh
+. bench/lib/models.sh
 
 for name in ${MODELS:-ngram ctr_dnn wide_deep mlp}; do
     prepare "$name"

@@ -13,8 +13,8 @@ cd "$(dirname "$0")/.."
 TOP=$PWD BIN=$PWD/build/release TMP=$(mktemp -d build/bench-XXXXXX) ROUNDS=${ROUNDS:-2} PASSES=${PASSES:-2} DDP_LIMIT_S=${DDP_LIMIT_S:-180}
 TMP=$PWD/$TMP
 trap 'rm -rf "$TMP"' EXIT
-. bench/models_lib.sh
-. bench/ps.sh
+. bench/lib/models.sh
+. bench/lib/ps.sh
 
 # The two processes; the first one's words. A process for each setting, and both end in time,
 # whatever they do.

@@ -5,5 +5,5 @@
 set -eu
 cd "$(dirname "$0")/.."
 for name in ${MODELS:-ngram ctr_dnn}; do
-    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/overlap.py "$name"
+    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/drivers/overlap.py "$name"
 done

@@ -6,7 +6,7 @@
 # ps_dense-tcp: the server and the trainer in two network namespaces, where they have TCP only, as has
 # iperf3 between the same two. GB/s of both directions together; rounds alternate, the best of each
 # counts. MB=64, FOR_S=3 seconds a measurement, IPERF_S=2, ROUNDS=3.
-. "$(dirname "$0")/ps.sh"
+. "$(dirname "$0")/lib/ps.sh"
 MB=${MB:-64} FOR_S=${FOR_S:-3}
 shm=0 copy=0 tcp=0 iperf=0 link=yes
 link_up || link=

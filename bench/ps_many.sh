@@ -6,7 +6,7 @@
 # what memcpy moves (a process for each core, at once; 64 MB, since the models do not fit a cache
 # either) and iperf3 between the same namespaces. GB/s of both directions; rounds alternate, the best
 # of each counts. FOR_S=3 seconds a measurement, ROUNDS=3.
-. "$(dirname "$0")/ps.sh"
+. "$(dirname "$0")/lib/ps.sh"
 GROUP=build/release/bench/ps_group FOR_S=${FOR_S:-3}
 group() { "$GROUP" "$1" 16 "$FOR_S" | awk '{print $8}'; } # N: GB/s
 few=0 many=0 copy=0 tcp_few=0 tcp_many=0 iperf=0 link=yes

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Pulls of 64 rows: how near to a bare round trip of TCP, and what do 32 under way gain?
-. "$(dirname "$0")/ps.sh"
+. "$(dirname "$0")/lib/ps.sh"
 best_one=1e9 best_rtt=1e9 best_many=0
 for ((i = 0; i < ROUNDS; i++)); do
     rtt=$("$PS" rtt 64 64 "${FOR_S:-2}" | awk '{print $4}')

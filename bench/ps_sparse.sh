@@ -7,7 +7,7 @@
 # SHAPES="16:1000000 ..." (floats a row : rows), FOR_S=4 seconds a measurement.
 # PSLITE=folder, a checkout of github.com/dmlc/ps-lite: the same requests to a server of ps-lite's (bench/peers/pslite.cc).
 ROUNDS=${ROUNDS:-2} FOR_S=${FOR_S:-4}
-. "$(dirname "$0")/ps.sh"
+. "$(dirname "$0")/lib/ps.sh"
 PEER=build/bench-pslite
 [ -z "${PSLITE:-}" ] || {
     mkdir -p $PEER
@@ -49,7 +49,7 @@ for shape in "${shapes[@]}"; do
     fi
     [ "$dim" != 16 ] || line "ps_sparse_${dim}_$((rows / 1000000))M_p99" "$(ratio "$p99" 1.5)" '<=1' "1.5 ms; a bare exchange of the same bytes $bare ms" "$p99 ms" "1.5 ms"
     if [ "$shape" = "${shapes[0]}" ]; then
-        torch=$(PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/ps_torch.py "$dim" "$rows" 13000 "$FOR_S")
+        torch=$(PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/peers/ps_torch.py "$dim" "$rows" 13000 "$FOR_S")
         line ps_sparse_torch "$(ratio "$both" "$torch")" '>=3' "PyTorch EmbeddingBag(sparse) + Adagrad, its best of 1 and 2 threads, 1 and 2 of OpenBLAS" "$both Mkeys/s" "$torch Mkeys/s"
     fi
 done

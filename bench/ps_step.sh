@@ -9,7 +9,7 @@
 # for each core, at once). ps_step-tcp: the pservers in one network namespace and the trainers in
 # another, against Open MPI (btl tcp) and gloo with a process in each of the two. Rounds alternate,
 # the best of each counts. MB=64, FOR_S=3 seconds a measurement, ROUNDS=3.
-. "$(dirname "$0")/ps.sh"
+. "$(dirname "$0")/lib/ps.sh"
 MB=${MB:-64} FOR_S=${FOR_S:-3}
 GROUP=build/release/bench/ps_group
 PROG=$PWD/build/release/bench/allreduce_mpi

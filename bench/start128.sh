@@ -12,4 +12,4 @@ for peer in pdsh clush; do command -v $peer >/dev/null || { echo "bench start128
 TMP=$PWD/$(mktemp -d build/bench-XXXXXX)
 unset SSH_AUTH_SOCK
 trap 'rm -rf "$TMP"' EXIT
-/usr/bin/python3 bench/start128.py "$TMP/hosts" "$PWD/build/release/paddlectl" "${HOSTS:-128}" "${ROUNDS:-5}"
+/usr/bin/python3 bench/drivers/start128.py "$TMP/hosts" "$PWD/build/release/paddlectl" "${HOSTS:-128}" "${ROUNDS:-5}"

@@ -166,7 +166,7 @@ class Objects:
                     self.functions.add(name)
         undefined = symbols(names + unit, "-u")
         self.uses = {self.object[o]: set(undefined[o]) for o in names}
-        others = glob.glob("tests/fuzz/*.c") + glob.glob("bench/*.c")
+        others = glob.glob("tests/fuzz/*.c") + glob.glob("bench/programs/*.c")
         self.tests = set(words(others)).union(*(undefined[o] for o in unit))
 
 

@@ -9,7 +9,8 @@
 command -v git >/dev/null || skip "no git"
 repo=$TMP/repo
 mkdir -p "$repo/bench" "$repo/tests/support" || die mkdir
-cp "$TOP"/bench/{compare,run,lines.py,quiet_lib.sh} "$repo/bench/" || die "no bench/compare"
+(cd "$TOP" && cp --parents bench/compare bench/run bench/drivers/lines.py bench/lib/quiet.sh "$repo") ||
+    die "no bench/compare"
 printf '#!/bin/sh\n' >"$repo/tests/support/install-packages"
 chmod +x "$repo/tests/support/install-packages"
 cd "$repo" || exit
@@ -105,16 +106,16 @@ bench wall-down ratio 1.21 target <=1.20 peer "x" ours 1 s theirs 1 s
 bench wall-same ratio 2.00 target <2 peer "x" ours 1 s theirs 1 s
 bench wall-less ratio 1.99 target <2 peer "x" ours 1 s theirs 1 s
 END
-expect 1 /usr/bin/python3 bench/lines.py misses log
+expect 1 /usr/bin/python3 bench/drivers/lines.py misses log
 [ "$(wc -l <<<"$OUT")" = 3 ] || die "not three misses: $OUT"
 has "wall-up"
 has "wall-down"
 has "wall-same"
 sed -i '3,5d' log
-expect 0 /usr/bin/python3 bench/lines.py misses log
+expect 0 /usr/bin/python3 bench/drivers/lines.py misses log
 [ -z "$OUT" ] || die "a miss that is none: $OUT"
 echo 'bench two ratio 0.50 target >=0.80 peer "x" ours 1 s theirs 1 s' >>log
-expect 0 /usr/bin/python3 bench/lines.py table log
+expect 0 /usr/bin/python3 bench/drivers/lines.py table log
 has '- machine: 2 cores'
 has '| rate | what rate asks | 1.2 | >= 1.2 | 12,345 keys/s | x: 1 keys/s | yes |'
 has '| two | what two asks | 0.5 | >= 0.8 | 1 s | x: 1 s | **MISSED** |'

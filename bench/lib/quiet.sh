@@ -1,4 +1,4 @@
-# quiet_lib.sh - what bench/run and bench/compare share; for sourcing in the top folder.
+# quiet.sh - what bench/run and bench/compare share; for sourcing in the top folder.
 #
 # QUIET_S (300): the longest wait for a quiet machine, in seconds; 0: no waiting.
 QUIET_S=${QUIET_S:-300} QUIET_LOAD=0.5
@@ -8,7 +8,6 @@ unset ${!OPENBLAS_@} ${!OMP_@} # the caller's core type or number of threads is 
 names() {
     local f
     for f in bench/*.sh; do
-        case $f in bench/ps.sh | bench/*_lib.sh) continue ;; esac
         basename "$f" .sh
     done
 }

@@ -1,6 +1,6 @@
 # ps.sh - what the benchmarks of the parameter server share; sourced.
 set -eu
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 make --no-print-directory -s bench-programs 2>/dev/null || make bench-programs
 PS=build/release/bench/ps ROUNDS=${ROUNDS:-3} IPERF_S=${IPERF_S:-2}
 

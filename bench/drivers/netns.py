@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CTL = os.environ.get("PADDLE_BUILD", f"{TOP}/build/release") + "/paddlectl"
 FIXTURE = f"{TOP}/tests/support/netns-fixture"
 PATIENCE_S = 300

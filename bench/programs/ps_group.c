@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "bench/place.h"
+#include "bench/programs/place.h"
 #include "net/conn.h"
 #include "ps/client/client.h"
 #include "ps/server/server.h"

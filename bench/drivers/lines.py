@@ -18,7 +18,7 @@ import sys
 LINE = re.compile(r'^bench (\S+) ratio ([0-9.]+) target ([<>]=?)([0-9.]+) '
                   r'peer "(.*)" ours (.*?) theirs (.*)$')
 LEAST_NOISE = 0.02
-TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 class Line:

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "bench/server.h"
+#include "bench/programs/server.h"
 #include "math/hash.h"
 #include "ps/client/client.h"
 

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "bench/place.h"
+#include "bench/programs/place.h"
 #include "net/conn.h"
 #include "ps/server/server.h"
 
