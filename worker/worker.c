@@ -15,6 +15,7 @@
 #include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
+#include "wire/body.h"
 
 enum { DEFAULT_LOG_SIZE = 256 << 20, DEFAULT_LOG_KEEP = 4 };
 
@@ -165,29 +166,33 @@ static int would_fail_again(int code) {
 
 /* The error of this process. Another process may have told it so: the trainer that asked for a save
  * tells the pserver that its disk is full. */
-static int is_own(const struct pd_err *err, const char *role) {
-    char self[40];
-    const char *rank = getenv("PADDLE_TRAINER_ID"); /* of a pserver, too */
-    snprintf(self, sizeof self, "%s %s on ", role, rank ? rank : "?");
+static int is_own(const struct worker *w, const struct pd_err *err, const char *role) {
+    char self[60];
+    const char *rank = getenv("PADDLE_TRAINER_ID"); /* set by the agent, for a pserver, too */
+    if (!strcmp(role, "pserver"))
+        snprintf(self, sizeof self, "pserver %.20s on ", rank ? rank : "?");
+    else
+        snprintf(self, sizeof self, "trainer %lld on ", (long long)w->options.trainer_id);
     return !*err->from || !strncmp(err->from, self, strlen(self));
 }
 
-/* `from` holds no quotation mark: a role, a number and an address. */
 static void tell_agent(int fd, const char *role, const struct pd_err *err, const char *from) {
-    char line[300];
-    int n = snprintf(line, sizeof line,
-                     "{\"ev\":\"failed\",\"role\":\"%s\",\"code\":\"%s\",\"final\":%s,"
-                     "\"from\":\"%s\"}\n",
-                     role, pd_code_name(err->code), would_fail_again(err->code) ? "true" : "false",
-                     from);
-    (void)pd_write_all(fd, line, (size_t)n);
+    json_t *event =
+        json_pack("{s:s, s:s, s:s, s:b, s:o, s:o}", "ev", "failed", "role", role, "code",
+                  pd_code_name(err->code), "final", would_fail_again(err->code), "from",
+                  wire_text(from, strlen(from)), "text", wire_text(err->msg, strlen(err->msg)));
+    char *line = event ? json_dumps(event, JSON_COMPACT) : NULL;
+    if (line && !pd_write_all(fd, line, strlen(line)))
+        (void)pd_write_all(fd, "\n", 1);
+    free(line);
+    json_decref(event);
 }
 
 /* Each error is reported once, by the process in which it happened. A process that heard of it says
  * why it stops; the cause is added where no agent collects the logs. */
 int worker_report_error(const struct worker *w, const char *role, const struct pd_err *err) {
     char text[sizeof err->msg + sizeof err->from + 30];
-    const int fd = worker_env_fd("PADDLE_EVENT_FD"), own = is_own(err, role);
+    const int fd = worker_env_fd("PADDLE_EVENT_FD"), own = is_own(w, err, role);
     if (own)
         snprintf(text, sizeof text, "%s", err->msg);
     else if (err->heard && fd >= 0)

@@ -161,11 +161,12 @@ static void on_turn(uv_work_t *work, int status) {
         release(f);
         return;
     }
-    f->err = f->w.err;
+    pd_err_copy(&f->err, &f->w.err);
     f->complete = f->w.complete;
     if (status)
         pd_fail(&f->err, PD_ECANCELED, "fetching was cancelled");
-    if (f->w.n_need && !f->err.code)
+    /* After a new root, these objects are no longer those of the node's folder. */
+    if (f->w.n_need && !f->err.code && !f->root_n)
         link_send(f->l, WIRE_DS_NEED, f->req, json_pack("{s:i}", "round", f->round), f->w.need,
                   f->w.n_need * OBJECT_ID);
     if (f->err.code || f->complete)
@@ -242,11 +243,10 @@ static int on_frame(struct link *l, const struct wire_frame *frame, json_t *body
         else if (f->in.len > UNREAD)
             pd_fail(&f->err, PD_EPROTO, "the node sends more than was asked for");
     }
-    if (f->err.code) {
-        finish(f, NULL);
-        return 1;
-    }
-    next_turn(f);
+    if (!f->err.code)
+        next_turn(f);
+    else if (!f->busy)
+        say_end(f);
     return 0;
 }
 

@@ -188,7 +188,9 @@ CAPI void paddle_ps_free(paddle_ps *ps) {
 int capi_done(paddle_ps *ps, int rc) {
     if (rc < 0) {
         const struct pd_err *e = ps->client ? ps_client_err(ps->client) : NULL;
-        pd_fail(&ps->err, rc, "%s", e && e->code ? e->msg : pd_code_text(rc));
+        if (e && e->code)
+            pd_err_copy(&ps->err, e);
+        pd_fail(&ps->err, rc, "%s", pd_code_text(rc));
         return ps->err.code;
     }
     return rc;

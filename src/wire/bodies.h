@@ -1,7 +1,7 @@
 /* bodies.h - the JSON bodies of the messages between the agents of a job and its head, and of the
  * failures that they report. Each body is one list of rows: kind, field, least and most (of a
  * number; bytes of a text), value of a missing field. A list makes the struct, the table that
- * wire_get_fields and wire_put read, and the keys that docs/protocol.md is compared with.
+ * wire_get and wire_put read, and the keys that docs/protocol.md is compared with.
  * A new field is one row here and its name in docs/protocol.md. */
 #ifndef PD_WIRE_BODIES_H
 #define PD_WIRE_BODIES_H
@@ -65,6 +65,7 @@ enum {
     X(body, BOOL, final, 0, 1, 0)                   \
     X(body, BOOL, trained, 0, 1, 0)                 \
     X(body, TEXT, from, 0, 79, 0)                   \
+    X(body, TEXT, reason, 0, WIRE_MAX_REASON, 0)    \
     X(body, INT, alone, 0, INT32_MAX, 0)            \
     X(body, TEXT, saved, 0, WIRE_MAX_REASON, 0)     \
     X(body, TEXT, last_lines, 0, WIRE_MAX_LINES, 0) \

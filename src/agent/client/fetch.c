@@ -26,7 +26,6 @@ struct folder_fetch {
     struct folder_fetch *next;
     uint64_t req;
     int round;                            /* counts scans from 1 */
-    const char *name;                     /* "output" or "log" */
     char dir[PATH_MAX], hashes[PATH_MAX]; /* hashes: the scan's cache */
     struct scan *scan;
     struct feed *feed; /* NULL during a scan */
@@ -129,11 +128,12 @@ static void send_root(struct folder_fetch *x) {
     const uint8_t *root = scan_root(x->scan, &id, &n);
     const char *first = scan_first_skipped(x->scan);
     scan_get_totals(x->scan, &t);
-    client_send_with(x->c, WIRE_AG_FETCH, x->req,
-                     json_pack("{s:b, s:i, s:I, s:o}", "missing", 0, "round", x->round, "skipped",
-                               (json_int_t)t.skipped, "first_skipped",
-                               wire_text(first, strlen(first))),
-                     root, n);
+    if (client_send_with(x->c, WIRE_AG_FETCH, x->req,
+                         json_pack("{s:b, s:i, s:I, s:o}", "missing", 0, "round", x->round,
+                                   "skipped", (json_int_t)t.skipped, "first_skipped",
+                                   wire_text(first, strlen(first))),
+                         root, n) == PD_ENOMEM)
+        client_close(x->c, 1); /* without a root the client would wait for ever */
 }
 
 static void scan_work(uv_work_t *w) {
@@ -172,6 +172,7 @@ static void start_round(struct folder_fetch *x) {
         return;
     }
     pd_err_clear(&x->err);
+    x->told = 0;
     if (!scan_new_folder(&x->scan, x->dir, SCAN_OUTPUTS | SCAN_ALONE, &x->err)) {
         if (x->round < ROUNDS)
             scan_set_cache(x->scan, x->hashes);

@@ -28,16 +28,15 @@ static int node_of(const struct ag_head *h, const char *from, int *role, int *ra
 /* `x` ended because of another process: the failure is that process's, and `x` is its witness. */
 static json_t *heard_failure(const struct ag_head *h, int node, const struct hd_exited *x, int role,
                              int rank, int of_node) {
-    char reason[300];
-    snprintf(reason, sizeof reason, "%s %lld on %.200s (node %d) ended because of it", x->role,
-             (long long)x->rank, head_host(h, node), node);
+    char reason[WIRE_MAX_REASON];
+    snprintf(reason, sizeof reason, "%.2000s (reported by %s %lld on %.200s, node %d)", x->reason,
+             x->role, (long long)x->rank, head_host(h, node), node);
     return wire_put(&wire_failure, &(struct failure){.node = of_node,
                                                      .host = head_host(h, of_node),
                                                      .role = role_names[role],
                                                      .rank = rank,
                                                      .exit_code = -1,
                                                      .reason = reason,
-                                                     .last_lines = x->last_lines,
                                                      .heard = 1});
 }
 
@@ -119,7 +118,7 @@ static void forget_failures(struct ag_head *h) {
     json_decref(h->failure);
     json_decref(h->early_exit);
     h->failure = h->early_exit = NULL;
-    h->later = 0;
+    h->later = h->witnesses = 0;
     uv_timer_stop(&h->early);
 }
 
@@ -137,7 +136,7 @@ static void restart(struct ag_head *h) {
  * children only together with all its other processes. */
 static int one_will_do(const struct ag_head *h) {
     int node = h->failure_node;
-    return h->state == HEAD_TRAINERS && !h->later && node >= 0 &&
+    return h->state == HEAD_TRAINERS && !h->later && !h->witnesses && node >= 0 &&
            !strcmp(read_failure(h->failure).role, role_names[ROLE_TRAINER]) &&
            h->node[node].joined && h->node[node].exited[ROLE_TRAINER] && h->node[node].trained &&
            !*h->spec->command[ROLE_TRAINER] &&
@@ -205,6 +204,7 @@ void head_note_failure(struct ag_head *h, int node, json_t *failure, int64_t exi
     const struct failure f = read_failure(failure);
     const int rank = rank_of(&f);
     h->no_retry |= !retry;
+    h->witnesses += (int)f.heard;
     pd_log_write(h->log, f.heard ? PD_INFO : PD_ERROR, __FILE__, __LINE__,
                  "failure: node %d, %s %lld: exit code %lld, signal %lld %s", node, f.role,
                  (long long)f.rank, (long long)f.exit_code, (long long)f.signal, f.reason);

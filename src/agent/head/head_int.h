@@ -70,6 +70,7 @@ struct ag_head {
     /* head_fail.c */
     json_t *failure;
     int failure_rank, failure_node, later;
+    int witnesses; /* processes that ended because of another one */
     int64_t failure_time;
     int no_retry;           /* a failure that a restart would not cure */
     int restarts;           /* restarts of all processes, and of single trainers */

@@ -174,8 +174,9 @@ static void on_output(struct proc *p, const void *bytes, size_t len, void *arg) 
     append(r->node, stream_of(r->role), bytes, len);
 }
 
-/* {"ev":"failed","final":true,"from":"trainer 2 on 10.0.0.3"}: a restart would fail, too; that
- * process has failed, and this one only ends because of it ("" or no key: this one has failed).
+/* {"ev":"failed","final":true,"from":"trainer 2 on 10.0.0.3","text":"..."}: a restart would fail,
+ * too; that process has failed, and this one only ends because of it ("" or no key: this one has
+ * failed); the error.
  * {"ev":"saved","path":...}: a model is complete.
  * {"ev":"progress", ...}: the trainer has completed steps. */
 static void take_event(struct node_role *r, const char *line, size_t len) {
@@ -186,6 +187,7 @@ static void take_event(struct node_role *r, const char *line, size_t len) {
     if (!strcmp(msg_str(o, "ev"), "failed")) {
         r->final = msg_bool(o, "final");
         snprintf(r->failed_from, sizeof r->failed_from, "%s", msg_str(o, "from"));
+        snprintf(r->failed_text, sizeof r->failed_text, "%s", msg_str(o, "text"));
     }
     if (!strcmp(msg_str(o, "ev"), "saved"))
         snprintf(r->saved, sizeof r->saved, "%s", msg_str(o, "path"));
@@ -242,6 +244,7 @@ static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
                                                                  .trained = r->trained,
                                                                  .alone = r->alone,
                                                                  .from = r->failed_from,
+                                                                 .reason = r->failed_text,
                                                                  .saved = exit_code ? "" : r->saved,
                                                                  .last_lines = text,
                                                                  .log = log});

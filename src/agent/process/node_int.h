@@ -22,10 +22,11 @@ struct node_role {
     int rank, started, ready;
     pid_t pid; /* kept after the process has ended */
     uint64_t started_us;
-    struct proc *proc;    /* kept after the process has ended: its pipes may still hold output */
-    json_t *exit_body;    /* the body of HD_EXITED; NULL while the process runs */
-    int final;            /* the process reported that a restart would fail, too */
-    char failed_from[80]; /* the process whose failure ended this one; "": its own */
+    struct proc *proc;      /* kept after the process has ended: its pipes may still hold output */
+    json_t *exit_body;      /* the body of HD_EXITED; NULL while the process runs */
+    int final;              /* the process reported that a restart would fail, too */
+    char failed_from[80];   /* the process whose failure ended this one; "": its own */
+    char failed_text[1000]; /* the error, as the process reported it */
     int told_to_save;
     int trained;         /* the process has reported progress */
     uint64_t stopped_ms; /* for how long node_tick has seen it stopped */

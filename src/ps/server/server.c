@@ -26,6 +26,7 @@ enum pd_level server_level(struct ps_server *s, enum pd_level level) {
 
 void server_fail(struct ps_server *s, const struct pd_err *why) {
     uv_mutex_lock(&s->lock);
+    s->failed |= !s->stop;
     pd_err_copy(&s->err, why);
     wake_all(s);
     uv_mutex_unlock(&s->lock);
@@ -241,14 +242,14 @@ int ps_server_run(struct ps_server *s, struct pd_err *err) {
     }
     uv_run(&s->loop, UV_RUN_DEFAULT);
     if (s->abandoned)
-        return 0;
+        return s->failed ? pd_err_copy(err, &s->err) : 0;
     for (uint32_t i = 0; i < started; i++) {
         uv_thread_join(&s->threads[i].thread);
         s->threads[i].ran = 1;
     }
     if (rc)
         return rc;
-    return s->err.code && !s->stop ? pd_err_copy(err, &s->err) : 0;
+    return s->failed ? pd_err_copy(err, &s->err) : 0;
 }
 
 void ps_server_free(struct ps_server *s) {

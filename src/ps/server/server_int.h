@@ -59,6 +59,7 @@ struct ps_server {
     uv_mutex_t lock;
     atomic_int ending; /* 1: the job is being stopped, and trainers that disconnect are expected */
     int stop;          /* under lock, like the fields up to ended */
+    int failed;        /* err came before the stop */
     struct pd_err err; /* the first failure */
     struct given_up {  /* trainers that a thread has given up; all threads do the same */
         uint64_t incarnation;

@@ -297,14 +297,19 @@ static void seated(struct trainer_conn *p) {
 /* Sends the reason to the peer, logs it, and closes the connection. The failure of the whole job is
  * no warning for each of its trainers. */
 static void refuse(struct trainer_conn *p, uint16_t type, uint64_t req, const struct pd_err *why) {
+    struct pd_err e = *why;
     if (p->refused)
         return;
     p->refused = 1;
+    /* Otherwise the trainer would take the refusal for a failure of this server. */
+    if (!ps_shard_has_failed(p->t->shard) && e.code != PD_EIO && e.code != PD_ENOSPC &&
+        e.code != PD_ENOMEM)
+        ps_err_from_trainer(&e, p->trainer, net_peer_addr(p->conn));
     const enum pd_level level = ps_shard_has_failed(p->t->shard) ? PD_INFO : PD_WARN;
     pd_log_write(thread_log(p->t), server_level(p->t->server, level), __FILE__, __LINE__,
                  "trainer %u (%s): %s: refused: %s", p->trainer, net_peer_addr(p->conn),
                  wire_msg_name(type), why->msg);
-    net_send_error(p->conn, type, req, why);
+    net_send_error(p->conn, type, req, &e);
     net_close_after_flush(p->conn);
 }
 

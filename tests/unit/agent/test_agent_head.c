@@ -346,8 +346,8 @@ static void which_failure_is_told(void **state) {
 
 /* A process ends because of another one: its HD_EXITED has `from`. Trainer 0 is on node 2. */
 static void heard(struct env *e, int node, const char *role, const char *from) {
-    json_t *b = json_pack("{s:s, s:i, s:i, s:s, s:s}", "role", role, "rank", node, "exit_code", 1,
-                          "last_lines", "stopping\n", "from", from);
+    json_t *b = json_pack("{s:s, s:i, s:i, s:s, s:s, s:s}", "role", role, "rank", node, "exit_code",
+                          1, "last_lines", "stopping\n", "from", from, "reason", "disk full");
     head_message(e->head, node, WIRE_HD_EXITED, 0, b, NULL);
     json_decref(b);
 }
@@ -382,10 +382,11 @@ static void a_witness_is_not_the_cause(void **state) {
     e = begin("", 60000); /* the cause never reports: its host is gone */
     advance(e, 5, 0);
     heard(e, 0, "pserver", "trainer 0 on 10.0.0.3");
-    failed_is(e, 2, "trainer", "stopping\n");
+    failed_is(e, 2, "trainer", "");
     assert_int_equal(msg_int(e->failure, "rank", 0, 9, 9), 0);
     assert_true(msg_bool(e->failure, "heard"));
-    assert_non_null(strstr(msg_str(e->failure, "reason"), "pserver 0 on host-0 (node 0)"));
+    assert_string_equal(msg_str(e->failure, "reason"),
+                        "disk full (reported by pserver 0 on host-0, node 0)");
     finish(e);
 
     static const char *const nobody[] = {"trainer 77 on x", "trainer -1 on x", "host 1 on x", "x"};

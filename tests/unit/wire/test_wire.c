@@ -260,7 +260,6 @@ static void key_files_must_be_private(void **state) {
     assert_int_equal(wire_key_read(path, key, NULL), PD_ENOENT);
 }
 
-/* docs/protocol.md lists exactly the rows of the message table. */
 /* 0: `n` bytes of section 0 are an error frame's. */
 static int read_error(const void *p, size_t n, struct pd_err *err) {
     struct wire_frame f = {.type = WIRE_PS_BYE, .flags = WIRE_F_ERROR, .n_sec = 1};
@@ -290,6 +289,7 @@ static void errors_travel_with_their_origin(void **state) {
     pd_buf_release(&b);
 }
 
+/* docs/protocol.md lists exactly the rows of the message table. */
 static void the_document_lists_every_message(void **state) {
     (void)state;
     struct pd_buf doc;
