@@ -138,7 +138,7 @@ $(B)/paddle_worker: $(B)/worker/worker_main.o $(B)/libworker.a $(LIBPADDLE)
 $(B)/paddle_worker.zst: $(B)/paddle_worker
 	if command -v zstd >/dev/null; then zstd -q -f -9 --check $< -o $@ && touch $@; else rm -f $@; fi
 
-# --- tests: a program per tests/unit/FOLDER/test_*.c, a script per tests/integration/*/*.sh -----------
+# --- tests: a program per tests/unit/FOLDER/test_*.c, a script per tests/integration/*/*.sh --------
 UNIT_SRCS := $(wildcard tests/unit/*/test_*.c)
 UNIT := $(patsubst %.c,$(B)/%,$(UNIT_SRCS))
 
@@ -185,7 +185,8 @@ quality: all
 	@MODES_FULL=1 bash tests/integration/train/quality_modes.sh
 .PHONY: quality
 
-# What of PyTorch's tests/integration/train/train_goldens.sh and quality.sh compare with; needs python3-torch and python3-numpy.
+# PyTorch's results, with which tests/integration/train/train_goldens.sh and quality.sh compare ours.
+# Needs python3-torch and python3-numpy.
 goldens: all
 	@/usr/bin/python3 tests/goldens/make.py $(B) tests/goldens
 	@/usr/bin/python3 tests/goldens/perplexity.py $(B) tests/goldens

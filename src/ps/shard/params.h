@@ -41,7 +41,7 @@ struct row_push {
     const uint32_t *seen; /* shows and clicks of each key, in a table whose rows come and go */
 };
 
-/* What some of a member's streams contribute to one step. Gradients stay in the frames in which
+/* The contribution of some of a member's streams to one step. Gradients stay in the frames in which
  * they arrived. */
 struct contribution {
     struct ps_range streams;

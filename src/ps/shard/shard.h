@@ -73,7 +73,7 @@ int ps_saving_rest(struct ps_saving *j, struct model_part *part, struct pd_err *
 void ps_saving_stop(struct ps_saving *j);
 int ps_saving_fd(const struct ps_saving *j); /* the file that is written */
 
-/* What happens when a member is gone for good; the option's names are in this order. */
+/* The reaction to the loss of a member for good; the option's names are in this order. */
 enum ps_lost {
     PS_LOST_FAIL, /* the shard fails: all waiting requests and all later frames are answered with
                      the reason */
