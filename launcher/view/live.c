@@ -9,132 +9,60 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
-#include "launcher/view/progress.h"
 #include "launcher/text/when.h"
+#include "launcher/view/trainers.h"
 
 enum {
     PIPE_PROGRESS_MS = 5000,
     DRAW_MS = VIEW_LIVE_MS,
-    /* REFRESH_MS applies without an event */
-    REFRESH_MS = 1000,
-    SILENT_MS = 10000,
+    REFRESH_MS = 1000, /* without an event */
     ETA_AFTER_MS = 3000,
     BAR_MIN = 8,
     BAR_MAX = 40,
     ROWS_MAX = 4, /* rows of nodes */
     /* with more nodes than this, only the slowest are shown */
     SHOWN_MAX = 48,
-    SLOWEST = 8,
-};
-
-struct live_trainer {
-    struct progress p;
-    int known, slow, silent;
-    uint64_t at_ms;
+    SLOWEST = 5,
+    RED = 31,
+    YELLOW = 33,
 };
 
 struct live {
     uv_loop_t *loop;
     struct view *view;
     const char *const *names;
-    unsigned n;
-    struct live_trainer *t;
-    unsigned n_known, n_restarts;
-    int closed, has_handles, was_restarting;
-    uint64_t pipe_ms;
-    /* fraction of the whole job that was done at the first event */
-    double first_done;
-    uint64_t first_ms; /* time of the first event; 0: none yet */
+    unsigned n, n_restarts;
+    struct trainers *trainers;
+    int closed, is_drawn, was_restarting;
+    /* of a pipe: the last line of progress; the length of the stall that was last printed */
+    uint64_t pipe_ms, pipe_stalled_ms;
     uv_timer_t tick;
     uv_signal_t winch;
 };
 
-/* --- what the events say together --- */
-
-static int by_number(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *v, unsigned n) {
-    qsort(v, n, sizeof *v, by_number);
-    return n ? v[n / 2] : 0;
-}
-
-/* Mark the slow trainers, and those that are silent while others are not. */
-static void mark_slow(struct live *l) {
-    double *rate = pd_calloc(l->n, sizeof *rate), *wait = pd_calloc(l->n, sizeof *wait);
-    unsigned k = 0, talks = 0;
-    uint64_t now = uv_now(l->loop);
-    for (unsigned i = 0; rate && wait && i < l->n; i++) {
-        struct live_trainer *t = &l->t[i];
-        t->slow = 0;
-        t->silent = t->known && now - t->at_ms >= SILENT_MS;
-        talks += t->known && !t->silent;
-        if (!t->known || t->silent || t->p.own_rate < 0)
-            continue;
-        rate[k] = t->p.own_rate;
-        wait[k++] = t->p.wait;
-    }
-    double rates = rate && wait ? median(rate, k) : 0, waits = rate && wait ? median(wait, k) : 0;
-    for (unsigned i = 0; i < l->n; i++) {
-        struct live_trainer *t = &l->t[i];
-        /* all trainers are silent: they test, or save */
-        t->silent &= talks > 0;
-        if (k > 1 && t->known && !t->silent && t->p.own_rate >= 0)
-            t->slow = t->p.own_rate < 0.7 * rates || (t->p.wait >= 0 && t->p.wait < waits - 0.2);
-    }
-    free(rate);
-    free(wait);
-}
-
-/* The job's progress: that of the trainer with the lowest rank, with the smallest fraction of all
- * trainers. */
-static int summary(const struct live *l, struct progress *out) {
-    const struct live_trainer *first = NULL;
-    double fraction = 2, rates = 0;
-    int all_rates = 1;
-    for (unsigned i = 0; i < l->n; i++) {
-        const struct live_trainer *t = &l->t[i];
-        if (!t->known)
-            continue;
-        if (!first || t->p.rank < first->p.rank)
-            first = t;
-        all_rates &= t->p.own_rate >= 0;
-        rates += t->p.own_rate;
-    }
-    if (!first)
-        return -1;
-    *out = first->p;
-    for (unsigned i = 0; i < l->n; i++) {
-        const struct live_trainer *t = &l->t[i];
-        if (t->known && t->p.pass == out->pass)
-            fraction = fmin(fraction, t->p.fraction);
-    }
-    out->fraction = fraction <= 1 ? fraction : -1;
-    if (all_rates)
-        out->rate = rates;
-    return 0;
-}
-
-static double done_of(const struct progress *p) {
-    return p->num_passes && p->fraction >= 0
-               ? ((double)p->pass + p->fraction) / (double)p->num_passes
-               : -1;
-}
-
 /* "" until there is enough data for an estimate. */
-static void eta_text(const struct live *l, const struct progress *p, char *out, size_t cap) {
-    double done = done_of(p);
-    uint64_t ms = uv_now(l->loop) - l->first_ms;
+static void eta_text(const struct trainers_summary *sum, uint64_t now_ms, char *out, size_t cap) {
+    uint64_t ms = now_ms - sum->first_ms;
     *out = 0;
-    if (done < 0 || l->first_done < 0 || ms < ETA_AFTER_MS || done - l->first_done < 0.002 ||
-        done >= 1)
+    if (sum->done < 0 || sum->first_done < 0 || ms < ETA_AFTER_MS ||
+        sum->done - sum->first_done < 0.002 || sum->done >= 1)
         return;
     char span[40];
     when_span(span, sizeof span,
-              (uint64_t)((1 - done) / (done - l->first_done) * (double)ms * 1000));
-    pd_fmt(out, cap, "  ETA %s", span);
+              (uint64_t)((1 - sum->done) / (sum->done - sum->first_done) * (double)ms * 1000));
+    pd_fmt(out, cap, "ETA %s", span);
+}
+
+/* "stalled 12 s, waiting for gpu-03" */
+static void put_stall(const struct live *l, const struct trainers_summary *sum, struct pd_buf *b) {
+    pd_put_fmt(b, "stalled %llu s", (unsigned long long)sum->stalled_ms / 1000);
+    const char *before = ", waiting for ";
+    for (unsigned i = 0; i < sum->n_waits_for && i < TRAINERS_NAMED; i++, before = ", ")
+        pd_put_fmt(b, "%s%s", before, l->names[sum->waits_for[i]]);
+    if (sum->n_waits_for > TRAINERS_NAMED)
+        pd_put_fmt(b, " and %u more", sum->n_waits_for - TRAINERS_NAMED);
+    if (*sum->servers)
+        pd_put_fmt(b, "%s%s", before, sum->servers);
 }
 
 /* --- the block --- */
@@ -159,71 +87,117 @@ static void add_bar(struct pd_buf *b, size_t *left, double fraction, size_t room
     add_text(b, left, text);
 }
 
-static void add_first_line(const struct live *l, struct pd_buf *b, const struct progress *p,
-                           size_t width) {
-    char pass[60], eta[60], figures[300] = "", percent[16] = "";
+static void add_coloured(const struct live *l, struct pd_buf *b, size_t *left, int colour,
+                         const char *text) {
+    colour = view_has_colour(l->view) ? colour : 0;
+    if (colour)
+        pd_put_fmt(b, "\033[%dm", colour);
+    add_text(b, left, text);
+    if (colour)
+        pd_put(b, "\033[m", 3);
+}
+
+/* The text behind the percentage, with its NUL: the stall, other work, or the time that is left. */
+static void put_state(const struct live *l, const struct trainers_summary *sum, struct pd_buf *b) {
+    char eta[60];
+    pd_buf_init(b);
+    if (sum->stalled_ms) {
+        put_stall(l, sum, b);
+    } else if (sum->doing) {
+        pd_put_fmt(b, "%s", sum->doing);
+    } else {
+        eta_text(sum, uv_now(l->loop), eta, sizeof eta);
+        pd_put_fmt(b, "%s", eta);
+    }
+    pd_put_u8(b, 0);
+}
+
+static void add_first_line(const struct live *l, struct pd_buf *b,
+                           const struct trainers_summary *sum, size_t width) {
+    const struct progress *p = &sum->p;
+    char pass[60], figures[300] = "", percent[16] = "";
     size_t left = width, n = 0;
+    struct pd_buf state;
+    put_state(l, sum, &state);
     if (p->num_passes)
         pd_fmt(pass, sizeof pass, "pass %lld/%lld ", (long long)p->pass + 1,
                (long long)p->num_passes);
     else
         pd_fmt(pass, sizeof pass, "pass %lld ", (long long)p->pass + 1);
-    eta_text(l, p, eta, sizeof eta);
     if (p->fraction >= 0)
         pd_fmt(percent, sizeof percent, "%3.0f %%", floor(p->fraction * 100));
     else
         pd_fmt(percent, sizeof percent, "batch %lld", (long long)p->batch);
+    const char *text = state.failed ? "" : (const char *)state.data, *gap = *text ? "  " : "";
 #define FIGURE(...) \
     (n += n < sizeof figures ? (size_t)snprintf(figures + n, sizeof figures - n, __VA_ARGS__) : 0)
+    if (sum->stalled_ms) /* first: a narrow terminal must show it */
+        FIGURE("  0 %s/s", p->unit);
     if (!isnan(p->cost))
         FIGURE("  cost %.4g", p->cost);
     for (int i = 0; i < p->n_metrics; i++)
         FIGURE("  %s %.4g", p->metric[i].name, p->metric[i].value);
-    if (p->rate >= 0)
+    if (p->rate >= 0 && !sum->doing && !sum->stalled_ms)
         FIGURE("  %.0f %s/s", p->rate, p->unit);
     if (l->n_restarts)
         FIGURE("  %u restart%s", l->n_restarts, l->n_restarts == 1 ? "" : "s");
 #undef FIGURE
-    size_t others = strlen(pass) + strlen(percent) + strlen(eta) + strlen(figures) + 3;
+    /* A stall that does not fit has a line of its own. */
+    if (sum->stalled_ms && strlen(pass) + strlen(percent) + 2 + strlen(text) > width) {
+        add_text(b, &left, pass);
+        add_text(b, &left, percent);
+        pd_put_u8(b, '\n');
+        left = width;
+        add_coloured(l, b, &left, YELLOW, text);
+        pd_buf_release(&state);
+        return;
+    }
+    size_t others = strlen(pass) + strlen(percent) + 2 + strlen(text) + strlen(figures) + 3;
     add_text(b, &left, pass);
     if (p->fraction >= 0)
         add_bar(b, &left, p->fraction, others < width ? width - others : 0);
     add_text(b, &left, percent);
-    add_text(b, &left, eta);
+    add_text(b, &left, gap);
+    add_coloured(l, b, &left, sum->stalled_ms ? YELLOW : 0, text);
     add_text(b, &left, figures);
+    pd_buf_release(&state);
 }
 
 static void cell_of(const struct live *l, unsigned i, char *out, size_t cap) {
-    const struct live_trainer *t = &l->t[i];
-    if (t->silent)
-        snprintf(out, cap, "%s silent for %llu s", l->names[i],
-                 (unsigned long long)(uv_now(l->loop) - t->at_ms) / 1000);
-    else if (t->p.own_rate >= 0)
-        snprintf(out, cap, "%s %.0f/s%s", l->names[i], t->p.own_rate, t->slow ? ", slow" : "");
-    else
-        snprintf(out, cap, "%s", l->names[i]);
+    const struct trainer_view *t = trainers_at(l->trainers, i);
+    char rate[40] = "", why[80] = "";
+    if (t->rate >= 0)
+        pd_fmt(rate, sizeof rate, " %.0f/s", t->rate);
+    if (t->mark == TRAINER_SILENT)
+        pd_fmt(why, sizeof why, " silent for %llu s", (unsigned long long)t->silent_ms / 1000);
+    else if (t->mark == TRAINER_STALLED)
+        pd_fmt(why, sizeof why, ", the others wait for it");
+    else if (t->others_wait >= 0)
+        pd_fmt(why, sizeof why, ", others wait for it %.0f %% of the time", t->others_wait * 100);
+    else if (t->relative_rate >= 0)
+        pd_fmt(why, sizeof why, ", %.0f %% of the others' rate", t->relative_rate * 100);
+    snprintf(out, cap, "%s%s%s", l->names[i], t->mark == TRAINER_SILENT ? "" : rate, why);
 }
 
 /* Sort key for the choice of trainers that are shown; larger is worse. */
-static double badness(const struct live_trainer *t) {
-    if (t->silent)
-        return 1e12;
-    return (t->slow ? 1e6 : 0) - (t->p.wait >= 0 ? t->p.wait : 0) - 1e-9 * t->p.own_rate;
+static double badness(const struct trainer_view *t) {
+    return (double)t->mark * 1e12 + fmax(t->others_wait, 0) * 1e9 - t->rate;
 }
 
 /* Choose the trainers to show, in the order of nodes; of too many the worst. */
-static unsigned choose_trainers(const struct live *l, unsigned *out, unsigned max) {
+static unsigned choose_trainers(const struct live *l, unsigned n_known, unsigned *out,
+                                unsigned max) {
     unsigned n = 0;
-    for (unsigned i = 0; i < l->n; i++)
-        if (l->t[i].known && l->n_known <= max)
-            out[n++] = i;
-    if (n)
-        return n;
     for (unsigned i = 0; i < l->n; i++) {
-        if (!l->t[i].known)
+        const struct trainer_view *t = trainers_at(l->trainers, i);
+        if (!t->known)
             continue;
+        if (n_known <= max) {
+            out[n++] = i;
+            continue;
+        }
         unsigned at = n < SLOWEST ? n++ : SLOWEST;
-        while (at > 0 && badness(&l->t[i]) > badness(&l->t[out[at - 1]])) {
+        while (at > 0 && badness(t) > badness(trainers_at(l->trainers, out[at - 1]))) {
             if (at < SLOWEST)
                 out[at] = out[at - 1];
             at--;
@@ -235,16 +209,15 @@ static unsigned choose_trainers(const struct live *l, unsigned *out, unsigned ma
 }
 
 /* Add lines with at most `max` trainers. -1: they need more rows. */
-static int add_nodes(const struct live *l, struct pd_buf *b, size_t width, size_t rows,
-                     unsigned max) {
-    unsigned shown[SHOWN_MAX], n = choose_trainers(l, shown, max);
-    int colour = view_has_colour(l->view);
-    char cell[400], head[60] = "";
+static int add_nodes(const struct live *l, struct pd_buf *b, const struct trainers_summary *sum,
+                     size_t width, size_t rows, unsigned max) {
+    unsigned shown[SHOWN_MAX], n = choose_trainers(l, sum->n_known, shown, max);
+    char cell[400], head[80] = "";
     size_t left = width, used = 0;
-    if (n < l->n_known || !max)
-        pd_fmt(head, sizeof head, "slowest of %u:", l->n_known);
+    if (n < sum->n_known || !max)
+        pd_fmt(head, sizeof head, "%u of %u slow or silent; slowest:", sum->n_marked, sum->n_known);
     for (unsigned i = 0; i < n; i++) {
-        const struct live_trainer *t = &l->t[shown[i]];
+        enum trainer_mark mark = trainers_at(l->trainers, shown[i])->mark;
         cell_of(l, shown[i], cell, sizeof cell);
         size_t need = strlen(cell) + (left < width ? 2 : 0);
         if (!used || need > left) {
@@ -258,28 +231,27 @@ static int add_nodes(const struct live *l, struct pd_buf *b, size_t width, size_
         }
         if (left < width)
             add_text(b, &left, "  ");
-        if (colour && (t->slow || t->silent))
-            pd_put_fmt(b, "\033[%dm", t->silent ? 31 : 33);
-        add_text(b, &left, cell);
-        if (colour && (t->slow || t->silent))
-            pd_put(b, "\033[m", 3);
+        add_coloured(l, b, &left,
+                     mark == TRAINER_WELL     ? 0
+                     : mark == TRAINER_SILENT ? RED
+                                              : YELLOW,
+                     cell);
     }
     return 0;
 }
 
 static void draw(struct live *l) {
-    struct progress p;
+    struct trainers_summary sum;
     struct pd_buf b;
     size_t width = (size_t)view_width(l->view) - 1, height = (size_t)view_height(l->view);
     pd_buf_init(&b);
-    mark_slow(l);
-    if (!summary(l, &p)) {
-        add_first_line(l, &b, &p, width);
+    if (trainers_look(l->trainers, uv_now(l->loop), &sum)) {
+        add_first_line(l, &b, &sum, width);
         size_t rows = height < 8 ? 0 : height / 4 < ROWS_MAX ? height / 4 : ROWS_MAX, first = b.len;
-        if (l->n_known > 1 && rows && add_nodes(l, &b, width, rows, SHOWN_MAX)) {
+        if (sum.n_known > 1 && rows && add_nodes(l, &b, &sum, width, rows, SHOWN_MAX)) {
             b.len = first;
             /* show only the slowest */
-            add_nodes(l, &b, width, rows, 0);
+            add_nodes(l, &b, &sum, width, rows, 0);
         }
     }
     if (!b.failed)
@@ -287,9 +259,64 @@ static void draw(struct live *l) {
     pd_buf_release(&b);
 }
 
+/* --- a pipe --- */
+
+static void put_line(struct live *l, struct pd_buf *b) {
+    pd_put_u8(b, '\n');
+    if (!b->failed)
+        view_put(l->view, b->data, b->len);
+    pd_buf_release(b);
+}
+
+/* Print "progress | pass 1/2 41 %, batch 300, cost 4.1, 12300 words/s, slow: gpu-03". */
+static void print_progress(struct live *l, const struct trainers_summary *sum) {
+    char text[300];
+    struct pd_buf b;
+    l->pipe_ms = uv_now(l->loop);
+    l->pipe_stalled_ms = 0;
+    progress_text(&sum->p, text, sizeof text);
+    pd_buf_init(&b);
+    pd_put_fmt(&b, "progress | %s%s%s", text, sum->doing ? ", " : "", sum->doing ? sum->doing : "");
+    const char *before = ", slow: ";
+    for (unsigned i = 0, n = 0; i < l->n && n < SLOWEST; i++)
+        if (trainers_at(l->trainers, i)->mark != TRAINER_WELL) {
+            pd_put_fmt(&b, "%s%s", before, l->names[i]);
+            before = ", ";
+            n++;
+        }
+    put_line(l, &b);
+}
+
+/* Print "progress | stalled 12 s, waiting for gpu-03". */
+static void print_stall(struct live *l, const struct trainers_summary *sum) {
+    struct pd_buf b;
+    l->pipe_stalled_ms = sum->stalled_ms;
+    pd_buf_init(&b);
+    pd_put_fmt(&b, "progress | ");
+    put_stall(l, sum, &b);
+    put_line(l, &b);
+}
+
+/* A stall has a line when it begins, and each time that it has become twice as long. */
+static void print_line(struct live *l, int has_event) {
+    struct trainers_summary sum;
+    if (view_backlog(l->view) > VIEW_ROOM || !trainers_look(l->trainers, uv_now(l->loop), &sum))
+        return;
+    if (sum.stalled_ms && sum.stalled_ms >= 2 * l->pipe_stalled_ms)
+        print_stall(l, &sum);
+    else if (!sum.stalled_ms && has_event &&
+             (!l->pipe_ms || uv_now(l->loop) - l->pipe_ms >= PIPE_PROGRESS_MS))
+        print_progress(l, &sum);
+}
+
+/* --- the clock --- */
+
 static void on_tick(uv_timer_t *t) {
     struct live *l = t->data;
-    draw(l);
+    if (l->is_drawn)
+        draw(l);
+    else
+        print_line(l, 0);
     uv_timer_start(t, on_tick, REFRESH_MS, 0);
 }
 
@@ -299,128 +326,76 @@ static void draw_soon(struct live *l) {
 }
 
 static void on_winch(uv_signal_t *s, int signum) {
-    struct live *l = s->data;
     (void)signum;
-    if (l->first_ms)
-        draw_soon(l);
-}
-
-/* --- a pipe --- */
-
-/* Print "progress | pass 1/2 41 %, batch 300, cost 4.1, 12300 words/s, slow: gpu-03". */
-static void print_progress(struct live *l) {
-    struct progress p;
-    char text[300];
-    uint64_t now = uv_now(l->loop);
-    struct pd_buf b;
-    if ((l->pipe_ms && now - l->pipe_ms < PIPE_PROGRESS_MS) || summary(l, &p) ||
-        view_backlog(l->view) > VIEW_ROOM)
-        return;
-    l->pipe_ms = now;
-    mark_slow(l);
-    progress_text(&p, text, sizeof text);
-    pd_buf_init(&b);
-    pd_put_fmt(&b, "progress | %s", text);
-    const char *before = ", slow: ";
-    for (unsigned i = 0, n = 0; i < l->n && n < SLOWEST; i++)
-        if (l->t[i].slow || l->t[i].silent) {
-            pd_put_fmt(&b, "%s%s", before, l->names[i]);
-            before = ", ";
-            n++;
-        }
-    pd_put_u8(&b, '\n');
-    if (!b.failed)
-        view_put(l->view, b.data, b.len);
-    pd_buf_release(&b);
+    draw_soon(s->data);
 }
 
 /* --- from outside --- */
 
 void live_event(struct live *l, unsigned node, const char *json, size_t n) {
-    struct progress p;
-    json_t *e = node < l->n ? json_loadb(json, n, 0, NULL) : NULL;
-    int rc = e ? progress_parse(&p, e) : -1;
-    json_decref(e);
-    if (rc || l->closed)
+    if (l->closed || !trainers_event(l->trainers, node, json, n, uv_now(l->loop)))
         return;
-    struct live_trainer *t = &l->t[node];
-    double rate = t->p.own_rate, wait = t->p.wait;
-    int known = t->known;
-    t->p = p;
-    /* some events lack the rate: keep the last one */
-    if (known && p.own_rate < 0) {
-        t->p.own_rate = rate;
-        t->p.wait = wait;
-    }
-    l->n_known += !known;
-    t->known = 1;
-    t->at_ms = uv_now(l->loop);
-    if (!l->first_ms) {
-        l->first_ms = t->at_ms ? t->at_ms : 1;
-        l->first_done = done_of(&p);
-    }
-    if (view_is_live(l->view))
+    if (l->is_drawn)
         draw_soon(l);
     else
-        print_progress(l);
+        print_line(l, 1);
+    if (!uv_is_active((uv_handle_t *)&l->tick))
+        uv_timer_start(&l->tick, on_tick, REFRESH_MS, 0);
 }
 
-void live_remove_trainer(struct live *l, unsigned node) {
-    l->n_known -= l->t[node].known != 0;
-    l->t[node].known = 0;
-}
+void live_remove_trainer(struct live *l, unsigned node) { trainers_remove(l->trainers, node); }
 
 void live_state(struct live *l, const char *state) {
     int restarting = !strcmp(state, "restarting");
     l->n_restarts += restarting && !l->was_restarting;
     l->was_restarting = restarting;
-    if (l->first_ms && view_is_live(l->view) && !l->closed)
+    if (l->is_drawn && !l->closed)
         draw_soon(l);
 }
 
 int live_new(struct live **out, uv_loop_t *loop, struct view *v, const char *const *names,
              unsigned n_nodes, struct pd_err *err) {
     struct live *l = pd_calloc(1, sizeof *l);
-    if (l)
-        l->t = pd_calloc(n_nodes ? n_nodes : 1, sizeof *l->t);
-    if (!l || !l->t) {
-        free(l);
+    if (!l)
         return pd_oom(err, "the live view");
+    int rc = trainers_new(&l->trainers, n_nodes, err);
+    if (rc) {
+        free(l);
+        return rc;
     }
     l->loop = loop;
     l->view = v;
     l->names = names;
     l->n = n_nodes;
-    if (view_is_live(v)) {
-        uv_timer_init(loop, &l->tick);
-        uv_signal_init(loop, &l->winch);
-        l->tick.data = l->winch.data = l;
+    l->is_drawn = view_is_live(v);
+    uv_timer_init(loop, &l->tick);
+    uv_signal_init(loop, &l->winch);
+    l->tick.data = l->winch.data = l;
+    if (l->is_drawn)
         uv_signal_start(&l->winch, on_winch, SIGWINCH);
-        l->has_handles = 1;
-    }
     *out = l;
     return 0;
 }
 
 void live_close(struct live *l) {
-    struct progress p;
+    struct trainers_summary sum;
     char text[300], line[320];
     if (l->closed)
         return;
     l->closed = 1;
-    if (!l->has_handles)
-        return;
     uv_close((uv_handle_t *)&l->tick, NULL);
     uv_close((uv_handle_t *)&l->winch, NULL);
+    if (!l->is_drawn)
+        return;
     view_live(l->view, "", 0);
-    if (!summary(l, &p)) {
-        progress_text(&p, text, sizeof text);
+    if (trainers_look(l->trainers, uv_now(l->loop), &sum)) {
+        progress_text(&sum.p, text, sizeof text);
         view_put(l->view, line, (size_t)snprintf(line, sizeof line, "%s\n", text));
     }
 }
 
 void live_free(struct live *l) {
     if (l)
-        free(l->t);
+        trainers_free(l->trainers);
     free(l);
 }

@@ -15,19 +15,34 @@ static int64_t count(const json_t *o, const char *key) {
     return v > 0 ? v : 0;
 }
 
-/* Copy the printable characters that fit. */
-static void copy(char *out, size_t cap, const char *s) {
+/* Copy the printable characters that fit: from `least` on. */
+static void copy(char *out, size_t cap, const char *s, unsigned char least) {
     size_t n = 0;
     for (; s && *s && n + 1 < cap; s++)
-        if ((unsigned char)*s > 32 && (unsigned char)*s < 127)
+        if ((unsigned char)*s >= least && (unsigned char)*s < 127)
             out[n++] = *s;
     out[n] = 0;
 }
 
+static int is_event(const json_t *event, const char *name) {
+    const char *ev = json_string_value(json_object_get(event, "ev"));
+    return ev && !strcmp(ev, name);
+}
+
+int doing_parse(struct doing *d, const json_t *event) {
+    const char *what = json_string_value(json_object_get(event, "doing"));
+    if (!is_event(event, "doing") || !what)
+        return -1;
+    double waited = number(event, "waited", 0);
+    *d = (struct doing){.waited_ms = waited > 0 ? (uint64_t)(fmin(waited, 1e9) * 1000) : 0};
+    copy(d->what, sizeof d->what, what, ' ');
+    copy(d->servers, sizeof d->servers, json_string_value(json_object_get(event, "servers")), ' ');
+    return 0;
+}
+
 int progress_parse(struct progress *p, const json_t *event) {
-    const char *ev = json_string_value(json_object_get(event, "ev")),
-               *unit = json_string_value(json_object_get(event, "unit"));
-    if (!ev || strcmp(ev, "progress"))
+    const char *unit = json_string_value(json_object_get(event, "unit"));
+    if (!is_event(event, "progress"))
         return -1;
     *p = (struct progress){.rank = count(event, "rank"),
                            .pass = count(event, "pass"),
@@ -43,13 +58,13 @@ int progress_parse(struct progress *p, const json_t *event) {
         p->fraction = 1;
     if (p->wait > 1)
         p->wait = 1;
-    copy(p->unit, sizeof p->unit, unit ? unit : "samples");
+    copy(p->unit, sizeof p->unit, unit ? unit : "samples", '!');
     const char *name;
     json_t *value;
     json_object_foreach (json_object_get(event, "metrics"), name, value) {
         if (p->n_metrics == PROGRESS_METRICS || !json_is_number(value))
             continue;
-        copy(p->metric[p->n_metrics].name, sizeof p->metric[0].name, name);
+        copy(p->metric[p->n_metrics].name, sizeof p->metric[0].name, name, '!');
         p->metric[p->n_metrics++].value = json_number_value(value);
     }
     return 0;

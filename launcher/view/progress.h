@@ -1,4 +1,4 @@
-/* progress.h - a trainer's progress event (docs/protocol.md, "events"): parsed, and as text. */
+/* progress.h - trainers' events (docs/protocol.md, "Events"): parsed, and as text. */
 #ifndef LAUNCHER_PROGRESS_H
 #define LAUNCHER_PROGRESS_H
 
@@ -25,6 +25,15 @@ struct progress {
     int n_metrics;
 };
 
+/* What a trainer does while it completes no steps. */
+struct doing {
+    char what[24];      /* "training", "testing", "saving", "loading", or another text */
+    uint64_t waited_ms; /* it has waited for servers for so long; 0: it does not wait */
+    char servers[200];  /* the servers that it waits for; "": all, or none */
+};
+
+/* Parse any JSON object. 0; -1: no such event. Invalid values count as unknown. */
+int doing_parse(struct doing *d, const json_t *event);
 /* Parse any JSON object. 0; -1: no progress event. Invalid values count as unknown. */
 int progress_parse(struct progress *p, const json_t *event);
 /* Write "pass 1/2 41 %, batch 300, cost 4.12, perplexity 61.6, 12300 words/s". */

@@ -141,7 +141,9 @@ static int completed(struct train_loop *l, struct pd_err *err) {
 int train_checkpoint_finish(struct train_loop *l, struct pd_err *err) {
     if (!l->checkpoints->under_way)
         return 0;
+    train_report_doing(l->report, TRAIN_SAVING);
     int rc = train_client_error(l, ps_save_wait(l->client), err);
+    train_report_doing(l->report, TRAIN_STEPS);
     return rc ? rc : completed(l, err);
 }
 

@@ -100,6 +100,7 @@ static int find_folder(struct online *x, int *decision, char key[WATCH_KEY_MAX +
         if ((rc = train_client_error(l, ps_flush(l->client), err)) ||
             (rc = train_checkpoint_poll(l, err)))
             return rc;
+        train_report_doing(l->report, TRAIN_WATCHING);
         pause_ms(100);
     }
 }
@@ -121,6 +122,7 @@ static int wait_until_complete(struct online *x, const char *key, struct pd_err 
                            key, patience);
         if ((rc = train_client_error(l, ps_flush(l->client), err)))
             return rc;
+        train_report_doing(l->report, TRAIN_WATCHING);
         pause_ms(100);
     }
 }

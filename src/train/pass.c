@@ -314,6 +314,7 @@ static int run_tests(struct train_loop *l, struct train_streams *streams,
                      double (*sums)[N_TEST_SUMS], struct pd_err *err) {
     int rc = train_client_error(l, train_params_pull_dense(l->params), err);
     while (!rc && !asked(l) && !(rc = next_batch(l, streams, 0, err)) && l->now.n) {
+        train_report_doing(l->report, TRAIN_TESTING);
         rc = train_client_error(l, ps_wait(l->client), err);
         if (!rc)
             rc = test_batch(l, l->now.n, sums, err);
@@ -324,6 +325,7 @@ static int run_tests(struct train_loop *l, struct train_streams *streams,
 int train_evaluate(struct train_loop *l, struct train_streams *streams, const char *when,
                    struct pd_err *err) {
     double all[N_TEST_SUMS], (*sums)[N_TEST_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
+    train_report_doing(l->report, TRAIN_TESTING);
     train_streams_rewind(streams, 0);
     train_threads_clear_eval(l->threads);
     int rc = sums ? 0 : pd_fail(err, PD_ENOMEM, "out of memory for an evaluation");
@@ -340,6 +342,7 @@ int train_evaluate(struct train_loop *l, struct train_streams *streams, const ch
     }
     if (!rc)
         rc = total_evaluators(l, err);
+    train_report_doing(l->report, TRAIN_STEPS);
     free(sums);
     l->leave |= !rc && all[TEST_ASKED] > 0;
     if (rc || l->leave)

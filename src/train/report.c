@@ -78,6 +78,36 @@ static void write_event(struct train_report *r, double cost, int last) {
     (void)pd_write_all(r->event_fd, line, (size_t)n);
 }
 
+static void write_doing(struct train_report *r, uint64_t waited_ms, const char *servers) {
+    static const char *const names[] = {[TRAIN_STEPS] = "training",
+                                        [TRAIN_TESTING] = "testing",
+                                        [TRAIN_SAVING] = "saving",
+                                        [TRAIN_LOADING] = "loading",
+                                        [TRAIN_WATCHING] = "waiting for data"};
+    char line[600];
+    if (r->event_fd < 0)
+        return;
+    r->doing_event_ns = pd_mono_ns();
+    int n =
+        snprintf(line, sizeof line,
+                 "{\"ev\":\"doing\",\"role\":\"trainer\",\"rank\":%u,\"doing\":\"%s\",\"waited\":"
+                 "%.1f,\"servers\":\"%s\"}\n",
+                 r->trainer_id, names[r->doing], (double)waited_ms / 1000, servers);
+    if (n > 0 && (size_t)n < sizeof line)
+        (void)pd_write_all(r->event_fd, line, (size_t)n);
+}
+
+void train_report_doing(struct train_report *r, enum train_doing doing) {
+    const int other = doing != r->doing;
+    r->doing = doing;
+    if (doing != TRAIN_STEPS && (other || pd_mono_ns() - r->doing_event_ns >= OTHERS_PERIOD_NS))
+        write_doing(r, 0, "");
+}
+
+void train_report_wait(struct train_report *r, const struct ps_waiting *w) {
+    write_doing(r, w->ms, w->servers);
+}
+
 void train_report_pass_begin(struct train_report *r, uint64_t pass) {
     r->pass = pass;
     r->batches = r->samples = r->samples_before = 0;
@@ -87,6 +117,7 @@ void train_report_pass_begin(struct train_report *r, uint64_t pass) {
     r->pushes = r->pushes_dropped = 0;
     r->own_samples = r->waited_ns = 0;
     r->fraction = -1;
+    r->doing = TRAIN_STEPS;
 }
 
 void train_report_continue(struct train_report *r, uint64_t batches, uint64_t samples,

@@ -19,6 +19,10 @@
 
 #include "base/log.h"
 #include "nn/evals/eval.h"
+#include "ps/client/client.h"
+
+/* What a trainer does; all but TRAIN_STEPS complete no steps. */
+enum train_doing { TRAIN_STEPS, TRAIN_TESTING, TRAIN_SAVING, TRAIN_LOADING, TRAIN_WATCHING };
 
 struct train_report {
     int out_fd, event_fd;     /* event_fd -1: no events */
@@ -38,7 +42,14 @@ struct train_report {
     char test_metrics[600]; /* values of the last evaluation, as members of a JSON object */
     /* this trainer, since its last event */
     uint64_t own_samples, waited_ns;
+    enum train_doing doing;
+    uint64_t doing_event_ns; /* time of the last event of train_report_doing */
 };
+
+/* Says what the trainer does now. Other work than steps is an event, at most once a second. */
+void train_report_doing(struct train_report *r, enum train_doing doing);
+/* A second of a wait for servers has passed; w as in ps_client_opts.on_wait. */
+void train_report_wait(struct train_report *r, const struct ps_waiting *w);
 
 void train_report_pass_begin(struct train_report *r, uint64_t pass);
 /* Resumes a pass: batches, samples and cost done so far, and their time (0: unknown). */

@@ -131,6 +131,11 @@ static int open_data(struct trainer_state *t, struct pd_err *err) {
                                   t->setup->cpus, err);
 }
 
+static void on_wait(void *arg, const struct ps_waiting *w) {
+    struct trainer_state *t = arg;
+    train_report_wait(&t->report, w);
+}
+
 static int join_servers(struct trainer_state *t, struct pd_err *err) {
     struct ps_client_opts opts = {
         .local = (int)t->o->local,
@@ -158,6 +163,8 @@ static int join_servers(struct trainer_state *t, struct pd_err *err) {
         .crew = train_threads_workers(t->threads),
         .output_dir = t->setup->output_dir,
         .log = t->setup->log,
+        .on_wait = on_wait,
+        .on_wait_arg = t,
     };
     int rc = ps_client_new(&t->client, &opts, err);
     if (!rc)
@@ -375,6 +382,7 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
                                      .event_fd = setup->event_fd,
                                      .log = setup->log_lines ? setup->log : NULL,
                                      .trainer_id = t.id,
+                                     .doing = TRAIN_LOADING,
                                      .log_period = (uint64_t)t.o->log_period,
                                      .n_passes = (uint64_t)t.o->num_passes,
                                      .unit = "samples"};

@@ -52,6 +52,12 @@ struct ps_optimizer {
         *conf; /* or all settings at once; the fields above are then not used */
 };
 
+/* A call that BLOCKS waits for servers. */
+struct ps_waiting {
+    uint64_t ms;         /* how long it has waited */
+    const char *servers; /* "pserver 1 on 10.0.0.3": those that owe an answer; "": all of them */
+};
+
 struct ps_client_opts {
     int local; /* 1: no servers; pservers, job and key are not used */
     const char
@@ -82,6 +88,10 @@ struct ps_client_opts {
                                results have the same bits without them; may have none */
     const char *output_dir; /* local: path of the folder "output"; NULL: paths are used as given */
     const struct pd_log *log; /* may be NULL */
+    /* Called once a second while a call BLOCKS, from inside that call; may be NULL. It must not
+     * call the client. */
+    void (*on_wait)(void *arg, const struct ps_waiting *w);
+    void *on_wait_arg;
 };
 
 /* Writes the id by which the processes of a launched job recognise it: PADDLE_JOB_ID and, after a

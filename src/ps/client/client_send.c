@@ -305,19 +305,49 @@ static void log_wait(const struct ps_client *c, const char *what, uint64_t s) {
             (unsigned long long)c->step, (unsigned long long)s, text);
 }
 
+/* Lists the servers that owe an answer in text; "" if all of them do. */
+static void put_waiting_servers(const struct ps_client *c, char *text, size_t cap) {
+    uint32_t n_named = 0;
+    size_t n = 0;
+    *text = 0;
+    for (uint32_t s = 0; s < c->n_servers; s++) {
+        int owes = 0;
+        for (size_t i = 0; i < c->n_requests && !owes; i++)
+            owes = c->requests[i].id && c->requests[i].link->server == s;
+        if (owes && n < cap)
+            n += (size_t)snprintf(text + n, cap - n, "%spserver %u on %s", n ? ", " : "", s,
+                                  c->servers[s].ip);
+        n_named += (uint32_t)owes;
+    }
+    if (n_named == c->n_servers)
+        *text = 0;
+}
+
+static void report_wait(const struct ps_client *c, uint64_t ms) {
+    char servers[300];
+    if (!c->opts.on_wait)
+        return;
+    put_waiting_servers(c, servers, sizeof servers);
+    c->opts.on_wait(c->opts.on_wait_arg, &(struct ps_waiting){.ms = ms, .servers = servers});
+}
+
 int client_wait(struct ps_client *c, int (*ready)(const struct ps_client *c), const char *what) {
     client_flush_links(c);
     if (c->err.code || ready(c))
         return c->err.code;
-    uint64_t t0 = pd_mono_ns(), said = 0;
+    uint64_t t0 = pd_mono_ns(), logged_s = 0, reported_s = 0;
     while (!c->err.code && !ready(c)) {
         if (c->shard)
             return client_fail(c, PD_EFAIL, "%s: the local shard did not answer", what);
         uv_run(&c->loop, UV_RUN_ONCE);
-        uint64_t s = (pd_mono_ns() - t0) / 1000000000u;
-        if (s >= WAIT_LOG_S && s >= said + (said ? 6 * WAIT_LOG_S : 0)) {
-            said = s;
+        uint64_t ms = (pd_mono_ns() - t0) / 1000000u, s = ms / 1000;
+        if (s >= WAIT_LOG_S && s >= logged_s + (logged_s ? 6 * WAIT_LOG_S : 0)) {
+            logged_s = s;
             log_wait(c, what, s);
+        }
+        if (s > reported_s && !c->err.code) {
+            reported_s = s;
+            report_wait(c, ms);
         }
     }
     c->stats.wait_ns += pd_mono_ns() - t0;

@@ -63,12 +63,15 @@ expect 0 "$ctl" run --conf=long.ini --num_passes=1 --batch_size=480
 has "Pass 0 done: " && has_not "no sign of life" && has_not "is gone"
 printf '[env]\nPADDLE_FAULT = slow.train.step:80\n' >>conf.ini
 
-# --- the job ends with the name of the one that was stopped
+# --- the stall is shown with the process that the job waits for; the job ends with its name
 for who in trainer pserver; do
-    stop_one 1 $who
+    stop_one 1 $who --heartbeat_timeout=8
     [ $STATUS = 1 ] || die "exit status $STATUS, not 1: $OUT"
     # Its agent and its peers find out within the same second: either may be the first.
-    grep -qE "$who 1 was stopped \(SIGSTOP\) for 3 s|is gone in step [0-9]*: no sign of life for 3 s" run.log || die "not named: $OUT"
+    grep -qE "$who 1 was stopped \(SIGSTOP\) for 8 s|is gone in step [0-9]*: no sign of life for 8 s" run.log || die "not named: $OUT"
+    awaited=local.1
+    [ $who = trainer ] || awaited="pserver 1 on 127[.0-9]*"
+    grep -q "^progress | stalled [5-8] s, waiting for $awaited\$" run.log || die "no stall, or another process: $OUT"
     wait_for 30 "no process of a job is left" nothing_left
 done
 
