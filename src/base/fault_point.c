@@ -1,8 +1,9 @@
-/* fault_point.c - see fault_point.h. The armed points are process-wide: a fault belongs to a test
- * run and is set once, before threads start. Counters are atomic because any thread may reach a
- * point. */
+/* fault_point.c - see fault_point.h. The armed points are process-wide. A test may arm other points
+ * while threads run, so the table is read and written under a lock. Only an armed program takes the
+ * lock. */
 #include "base/fault_point.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,50 +12,63 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_POINTS = 8, GROW_LEAST = 8 /* elements of a new array */ };
+enum { MAX_POINTS = 8 };
 
 static struct {
     char name[48];
     int kill, slow;
-    atomic_long left; /* the point fails when this goes from 1 to 0; slow: constant, milliseconds */
+    long left; /* the point fails when this goes from 1 to 0; slow: constant, milliseconds */
 } points[MAX_POINTS];
-static atomic_int n_points;
+static atomic_int n_points; /* written under the lock; 0 is also read without it */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-void pd_fault_arm(const char *spec) {
-    atomic_store(&n_points, 0);
+/* Reads "[kill.|slow.]NAME:COUNT[,...]" into the table. Returns the number of points; what follows
+ * a point without a colon is left out. */
+static int read_points(const char *spec) {
     int n = 0;
     while (spec && *spec && n < MAX_POINTS) {
         const char *colon = strchr(spec, ':');
         if (!colon)
-            return;
+            break;
         int kill = !strncmp(spec, "kill.", 5), slow = !strncmp(spec, "slow.", 5);
         const char *name = spec + (kill || slow ? 5 : 0);
         snprintf(points[n].name, sizeof points[n].name, "%.*s", (int)(colon - name), name);
         points[n].kill = kill;
         points[n].slow = slow;
         char *end;
-        atomic_store(&points[n].left, strtol(colon + 1, &end, 10));
+        points[n].left = strtol(colon + 1, &end, 10);
         n++;
         spec = *end == ',' ? end + 1 : "";
     }
-    atomic_store(&n_points, n);
+    return n;
+}
+
+void pd_fault_arm(const char *spec) {
+    pthread_mutex_lock(&lock);
+    atomic_store(&n_points, read_points(spec));
+    pthread_mutex_unlock(&lock);
 }
 
 int pd_fault(const char *name) {
-    int n = atomic_load_explicit(&n_points, memory_order_relaxed);
-    for (int i = 0; i < n; i++) {
+    int failing = 0, killed = 0;
+    long sleep_ms = 0;
+    if (!atomic_load_explicit(&n_points, memory_order_relaxed))
+        return 0;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < atomic_load(&n_points); i++) {
         if (strcmp(points[i].name, name))
             continue;
-        if (points[i].slow) {
-            long ms = atomic_load(&points[i].left);
-            nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
-            continue;
+        if (points[i].slow)
+            sleep_ms += points[i].left;
+        else if (points[i].left-- == 1) {
+            failing = 1;
+            killed |= points[i].kill;
         }
-        if (atomic_fetch_sub(&points[i].left, 1) != 1)
-            continue;
-        if (points[i].kill)
-            kill(getpid(), SIGKILL);
-        return 1;
     }
-    return 0;
+    pthread_mutex_unlock(&lock);
+    if (sleep_ms)
+        nanosleep(&(struct timespec){sleep_ms / 1000, sleep_ms % 1000 * 1000000}, NULL);
+    if (killed)
+        kill(getpid(), SIGKILL);
+    return failing;
 }

@@ -11,7 +11,7 @@
 #ifndef PD_BASE_FAULT_POINT_H
 #define PD_BASE_FAULT_POINT_H
 
-/* NULL or "" disarms. Only for the start of a program and for tests. */
+/* NULL or "" disarms. For the start of a program and for tests, also while threads run. */
 void pd_fault_arm(const char *spec);
 int pd_fault(const char *name); /* 1: the caller must fail here as if the operation had failed */
 
