@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/job_int.h"
+#include "agent/job_internal.h"
 #include "agent/report/probe.h"
 #include "agent/core/result.h"
 #include "base/clock.h"

@@ -5,7 +5,7 @@
 
 #include "agent/package/package.h"
 #include "agent/core/facts.h"
-#include "agent/job_int.h"
+#include "agent/job_internal.h"
 #include "base/clock.h"
 #include "base/alloc.h"
 #include "wire/msg.h"

@@ -1,7 +1,7 @@
 /* export_internal.h - shared by the export formats: a file that is complete or absent, a table that
  * is mapped. */
-#ifndef PD_MODEL_EXPORT_INT_H
-#define PD_MODEL_EXPORT_INT_H
+#ifndef PD_MODEL_EXPORT_INTERNAL_H
+#define PD_MODEL_EXPORT_INTERNAL_H
 
 #include <stdio.h>
 

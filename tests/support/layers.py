@@ -211,6 +211,14 @@ def check_users(tree, objects, waiting):
             error(file, f"nobody uses {name}")
 
 
+def check_headers(tree):
+    """An inner header, for the files of one folder, has one ending: _internal.h."""
+    for file in tree.files:
+        inner = re.search(r"(_int|_impl|_inner|_priv|_private|/internal)\.h$", file)
+        if inner:
+            error(file, "inner headers are called NAME_internal.h")
+
+
 def check_inline(tree):
     """Every inline function of a header is used."""
     count = words(tree.files + glob.glob("tests/**/*.[ch]", recursive=True))
@@ -230,6 +238,7 @@ def main():
     check_names(tree, objects)
     check_users(tree, objects, sys.argv[2:])
     check_inline(tree)
+    check_headers(tree)
     print(f"{len(tree.rows)} rows, {len(tree.files)} files, {includes} includes, "
           f"{len(objects.home)} external names, {calls} calls")
     for e in errors:

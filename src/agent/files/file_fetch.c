@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/files/file_fetch_int.h"
+#include "agent/files/file_fetch_internal.h"
 #include "agent/core/msg.h"
 #include "base/clock.h"
 #include "base/alloc.h"

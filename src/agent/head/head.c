@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/head/head_int.h"
+#include "agent/head/head_internal.h"
 #include "agent/core/msg.h"
 #include "base/clock.h"
 #include "base/alloc.h"

@@ -8,7 +8,7 @@
 
 #include "agent/core/msg.h"
 #include "agent/core/result.h"
-#include "agent/head/head_int.h"
+#include "agent/head/head_internal.h"
 
 const char *head_host(const struct ag_head *h, int node) {
     const char *s =

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/head/head_int.h"
+#include "agent/head/head_internal.h"
 #include "agent/core/msg.h"
 #include "base/clock.h"
 

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/logs/logs_int.h"
+#include "agent/logs/logs_internal.h"
 #include "base/fault_point.h"
 #include "base/fs.h"
 

@@ -15,7 +15,7 @@
 
 #include "agent/process/env.h"
 #include "agent/core/msg.h"
-#include "agent/process/node_int.h"
+#include "agent/process/node_internal.h"
 #include "base/clock.h"
 #include "base/alloc.h"
 #include "base/fs.h"

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "agent/core/msg.h"
-#include "agent/process/node_int.h"
+#include "agent/process/node_internal.h"
 #include "agent/core/ports.h"
 #include "base/str.h"
 #include "net/conn.h"

@@ -1,6 +1,6 @@
 /* node_report.c - reports about this node's processes: to the head in HD_JOIN, and in AG_STATUS. */
 #include "agent/core/msg.h"
-#include "agent/process/node_int.h"
+#include "agent/process/node_internal.h"
 
 void node_describe(const struct ag_node *n, struct hd_join *join) {
     join->ready = json_array();

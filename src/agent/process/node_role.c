@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "agent/process/node_int.h"
+#include "agent/process/node_internal.h"
 
 void node_close_sockets(struct node_role *r) {
     for (unsigned i = 0; i < r->n_fds; i++)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/process/node_int.h"
+#include "agent/process/node_internal.h"
 #include "base/clock.h"
 #include "base/alloc.h"
 #include "wire/msg.h"

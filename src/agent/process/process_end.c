@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/process/node_int.h"
+#include "agent/process/node_internal.h"
 #include "agent/process/process_tree.h"
 #include "base/clock.h"
 #include "base/alloc.h"

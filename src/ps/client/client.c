@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "math/hash.h"
 #include "ps/client/client_beat.h"
-#include "ps/client/client_int.h"
+#include "ps/client/client_internal.h"
 
 enum { COPIES_LENT = 32 };
 static const uint64_t MAX_LENT = UINT64_C(1) << 40;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ps/client/client_int.h"
+#include "ps/client/client_internal.h"
 
 static int usable(struct ps_client *c, int ok, const char *what, int id) {
     if (c->err.code)

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "model/model.h"
-#include "ps/client/client_int.h"
+#include "ps/client/client_internal.h"
 
 /* The files of one thread and their copying. */
 struct copying {

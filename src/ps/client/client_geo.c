@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ps/client/client_int.h"
+#include "ps/client/client_internal.h"
 #include "ps/table/table.h"
 
 enum { DEFAULT_PUSH_NUMS = 100, EARLY = 8 };

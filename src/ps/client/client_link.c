@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "base/alloc.h"
 #include "ps/client/client_beat.h"
-#include "ps/client/client_int.h"
+#include "ps/client/client_internal.h"
 
 enum {
     CONNECT_TIMEOUT_MS = 60000,

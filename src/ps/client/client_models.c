@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "model/model.h"
-#include "ps/client/client_int.h"
+#include "ps/client/client_internal.h"
 
 struct ps_models {
     struct listed_model {

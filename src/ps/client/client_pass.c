@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "ps/client/client_beat.h"
-#include "ps/client/client_int.h"
+#include "ps/client/client_internal.h"
 
 int client_ready_for(struct ps_client *c, const char *what) {
     if (c->err.code)

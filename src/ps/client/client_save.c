@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "model/model.h"
-#include "ps/client/client_int.h"
+#include "ps/client/client_internal.h"
 
 _Static_assert((int)MODEL_DIMS_MAX == (int)PS_DIMS_MAX, "shapes are copied whole");
 _Static_assert((int)MODEL_FILE_MAX == (int)PS_FILE_MAX, "names of files are copied whole");

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/alloc.h"
-#include "ps/client/client_int.h"
+#include "ps/client/client_internal.h"
 
 enum { WAIT_LOG_S = 10 };
 

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "math/row_copy.h"
-#include "ps/client/client_int.h"
+#include "ps/client/client_internal.h"
 #include "ps/plan/sum_tree.h"
 
 /* --- reused memory --- */

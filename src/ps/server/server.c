@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/alloc.h"
-#include "ps/server/server_int.h"
+#include "ps/server/server_internal.h"
 
 enum { STOP_MS = 1000 };
 

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "ps/plan/types.h"
-#include "ps/server/server_int.h"
+#include "ps/server/server_internal.h"
 #include "wire/msg.h"
 
 /* A trainer that was silent for ASK_MS is sent a beat. Either its kernel acknowledges the beat, or

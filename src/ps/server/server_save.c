@@ -27,7 +27,7 @@
 #include "base/fault_point.h"
 #include "base/fs.h"
 #include "model/model.h"
-#include "ps/server/server_int.h"
+#include "ps/server/server_internal.h"
 
 enum { WRITER_NICE = 5 };
 

@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "base/alloc.h"
-#include "ps/server/server_int.h"
+#include "ps/server/server_internal.h"
 #include "wire/msg.h"
 
 enum {

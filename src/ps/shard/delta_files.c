@@ -15,7 +15,7 @@
 
 #include "base/fault_point.h"
 #include "base/str.h"
-#include "ps/shard/shard_int.h"
+#include "ps/shard/shard_internal.h"
 
 void shard_delta_drop(struct ps_shard *s) {
     struct delta_files *c = &s->saves.delta;

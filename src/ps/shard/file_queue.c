@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ps/shard/shard_int.h"
+#include "ps/shard/shard_internal.h"
 
 enum {
     TASK_LEFT = 0,

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/fault_point.h"
 #include "base/fs.h"
-#include "ps/shard/shard_int.h"
+#include "ps/shard/shard_internal.h"
 
 enum { ANSWER_ROOM = 1024 /* every answer of a fixed size fits */ };
 

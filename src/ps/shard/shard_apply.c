@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/fault_point.h"
-#include "ps/shard/shard_int.h"
+#include "ps/shard/shard_internal.h"
 
 /* Sends the sums of a step to a trainer that had sent p->n_stats numbers. */
 static void answer_step(struct ps_shard *s, uint32_t trainer, const struct member_step *p,

@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 #include "model/model.h"
-#include "ps/shard/shard_int.h"
+#include "ps/shard/shard_internal.h"
 
 /* In the name of a folder, "output" is the job's output folder, whose place the agent has chosen. A
  * workspace that is used in place has no link to it. */

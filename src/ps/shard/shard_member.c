@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ps/shard/shard_int.h"
+#include "ps/shard/shard_internal.h"
 
 enum { REDUCED_MAX = 256, REDUCED_BYTES = 16 << 20 };
 

@@ -15,7 +15,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "model/model.h"
-#include "ps/shard/shard_int.h"
+#include "ps/shard/shard_internal.h"
 
 enum { MANIFEST_MAX = 256 << 20, LIST_MAX = 4096 };
 

@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "ps/shard/shard_int.h"
+#include "ps/shard/shard_internal.h"
 #include "ps/table/snapshot.h"
 
 /* A table at the snapshot. The lists are in the shared memory ps_saving.lists, where a forked child

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ps/shard/shard_int.h"
+#include "ps/shard/shard_internal.h"
 #include "base/alloc.h"
 
 /* --- memory of an answer until it is sent --- */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ps/shard/shard_int.h"
+#include "ps/shard/shard_internal.h"
 
 /* The bytes of a kept answer. The ring is large enough: a trainer has at most about 110 such
  * requests under way (64 reductions, and ps_step_end waits beyond 48), and it can only lack the

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/alloc.h"
-#include "ps/shard/shard_int.h"
+#include "ps/shard/shard_internal.h"
 
 /* --- a member's memory --- */
 

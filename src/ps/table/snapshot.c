@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ps/table/table_int.h"
+#include "ps/table/table_internal.h"
 #include "thread/page_memory.h"
 #include "thread/run_later.h"
 

@@ -11,7 +11,7 @@
 #include "math/rng.h"
 #include "math/row_copy.h"
 #include "ps/plan/initial.h"
-#include "ps/table/table_int.h"
+#include "ps/table/table_internal.h"
 #include "thread/page_memory.h"
 
 enum { SMALL_SLAB = 64 << 10, AHEAD_ROW = 24, ROW_ALIGN = 4 };

@@ -119,6 +119,9 @@ make_tree
 echo 'size_t low_size(void);' >src/low/size.h
 check 1 'src/low/size.h: does not compile alone' "unknown type name"
 make_tree
+: >src/low/low_int.h
+check 1 'src/low/low_int.h: inner headers are called NAME_internal.h'
+make_tree
 expect 1 /usr/bin/python3 tests/support/layers.py build/dev
 has "build/dev has no object of launcher/main.c"
 cd "$TMP" || exit 1

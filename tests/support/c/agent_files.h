@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/files/file_fetch_int.h"
+#include "agent/files/file_fetch_internal.h"
 #include "agent/core/msg.h"
 #include "agent/peer_link.h"
 #include "base/clock.h"

@@ -12,7 +12,7 @@
 #include "base/fs.h"
 #include "conf/options.h"
 #include "math/rng.h"
-#include "ps/client/client_int.h"
+#include "ps/client/client_internal.h"
 #include "ps/plan/update_rule.h"
 #include "ps/table/table.h"
 #include "tests/support/c/ps_cluster.h"

@@ -1,7 +1,7 @@
-/* node_int.h - types and functions shared by the files of node.h: node.c, node_role.c, node_bind.c,
- * node_report.c, port_ready.c and process_end.c. */
-#ifndef PD_AGENT_NODE_INT_H
-#define PD_AGENT_NODE_INT_H
+/* node_internal.h - types and functions shared by the files of node.h: node.c, node_role.c,
+ * node_bind.c, node_report.c, port_ready.c and process_end.c. */
+#ifndef PD_AGENT_NODE_INTERNAL_H
+#define PD_AGENT_NODE_INTERNAL_H
 
 #include "agent/core/bind.h"
 #include "agent/process/node.h"

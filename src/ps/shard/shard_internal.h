@@ -1,4 +1,5 @@
-/* shard_int.h - the private part of a shard. A shard has four parts, with messages around them:
+/* shard_internal.h - the private part of a shard. A shard has four parts, with messages around
+ * them:
  *
  *     barrier.h   members and steps           params.h    parameters of the thread, scratch
  *     saves       parts of models that are written         files   files of the pass (data = queue)
@@ -8,8 +9,8 @@
  *     shard_member.c  members that are lost or come back         shard_replay.c  repeated requests
  *     shard_save.c, shard_part.c, delta_files.c, shard_load.c, shard_models.c    models
  *     file_queue.c    files that are handed out */
-#ifndef PD_PS_SHARD_INT_H
-#define PD_PS_SHARD_INT_H
+#ifndef PD_PS_SHARD_INTERNAL_H
+#define PD_PS_SHARD_INTERNAL_H
 
 #include <limits.h>
 

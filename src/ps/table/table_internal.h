@@ -1,6 +1,6 @@
-/* table_int.h - the private part of a table, shared by table.c and snapshot.c. */
-#ifndef PD_PS_TABLE_INT_H
-#define PD_PS_TABLE_INT_H
+/* table_internal.h - the private part of a table, shared by table.c and snapshot.c. */
+#ifndef PD_PS_TABLE_INTERNAL_H
+#define PD_PS_TABLE_INTERNAL_H
 
 #include "ps/table/table.h"
 

@@ -1,7 +1,7 @@
-/* file_fetch_int.h - types and functions shared by file_fetch.c (the service), file_want.c (wanted
- * files) and file_known.c (known files). */
-#ifndef PD_AGENT_FILE_FETCH_INT_H
-#define PD_AGENT_FILE_FETCH_INT_H
+/* file_fetch_internal.h - types and functions shared by file_fetch.c (the service), file_want.c
+ * (wanted files) and file_known.c (known files). */
+#ifndef PD_AGENT_FILE_FETCH_INTERNAL_H
+#define PD_AGENT_FILE_FETCH_INTERNAL_H
 
 #include "agent/files/file_fetch.h"
 

@@ -1,7 +1,7 @@
-/* logs_int.h - types and functions shared by logs.c (appending, reading) and logs_rotate.c (the
- * files). */
-#ifndef PD_AGENT_LOGS_INT_H
-#define PD_AGENT_LOGS_INT_H
+/* logs_internal.h - types and functions shared by logs.c (appending, reading) and logs_rotate.c
+ * (the files). */
+#ifndef PD_AGENT_LOGS_INTERNAL_H
+#define PD_AGENT_LOGS_INTERNAL_H
 
 #include "agent/logs/logs.h"
 

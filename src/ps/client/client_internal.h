@@ -1,4 +1,4 @@
-/* client_int.h - the private part of the client.
+/* client_internal.h - the private part of the client.
  *
  * - client.c: options, declarations, start, end
  * - client_api.c: calls of a step, checked
@@ -15,8 +15,8 @@
  *     ps_* call --> request(link) --> net_send ----------------> server thread
  *                                \--> ps_shard_frame (local)      |
  *     done(request, answer) <------------------------------------/ */
-#ifndef PD_PS_CLIENT_INT_H
-#define PD_PS_CLIENT_INT_H
+#ifndef PD_PS_CLIENT_INTERNAL_H
+#define PD_PS_CLIENT_INTERNAL_H
 
 #include <uv.h>
 

@@ -1,7 +1,7 @@
-/* job_int.h - types and functions shared by job.c (messages, leases, the end) and job_requests.c (a
- * client's requests). */
-#ifndef PD_AGENT_JOB_INT_H
-#define PD_AGENT_JOB_INT_H
+/* job_internal.h - types and functions shared by job.c (messages, leases, the end) and
+ * job_requests.c (a client's requests). */
+#ifndef PD_AGENT_JOB_INTERNAL_H
+#define PD_AGENT_JOB_INTERNAL_H
 
 #include "agent/head/head.h"
 #include "agent/job.h"

@@ -1,6 +1,6 @@
-/* server_int.h - shared by server.c, server_thread.c, server_save.c and server_beat.c. */
-#ifndef PD_PS_SERVER_INT_H
-#define PD_PS_SERVER_INT_H
+/* server_internal.h - shared by server.c, server_thread.c, server_save.c and server_beat.c. */
+#ifndef PD_PS_SERVER_INTERNAL_H
+#define PD_PS_SERVER_INTERNAL_H
 
 #include <stdatomic.h>
 #include <uv.h>

@@ -1,7 +1,7 @@
-/* head_int.h - types and functions shared by head.c (states and messages), head_ask.c (requests),
- * head_fail.c (failures, restarts) and head_lost.c (lost nodes). */
-#ifndef PD_AGENT_HEAD_INT_H
-#define PD_AGENT_HEAD_INT_H
+/* head_internal.h - types and functions shared by head.c (states and messages), head_ask.c
+ * (requests), head_fail.c (failures, restarts) and head_lost.c (lost nodes). */
+#ifndef PD_AGENT_HEAD_INTERNAL_H
+#define PD_AGENT_HEAD_INTERNAL_H
 
 #include "agent/head/head.h"
 #include "wire/bodies.h"
