@@ -15,12 +15,18 @@ struct args {
 #define X(name, usage, text) const char *name;
     PD_INFER_ARGS(X)
 #undef X
+#define X(name, text) int name;
+    PD_INFER_FLAGS(X)
+#undef X
 };
 
 static int usage(FILE *to) {
     fputs("usage: paddle_worker infer --model=FOLDER --data=FILE [--option=value ...]\n\n", to);
 #define X(name, usage, text) fprintf(to, "  --%-22s %s\n", usage, text);
     PD_INFER_ARGS(X)
+#undef X
+#define X(name, text) fprintf(to, "  --%-22s %s\n", #name, text);
+    PD_INFER_FLAGS(X)
 #undef X
     return to == stdout ? 0 : 2;
 }
@@ -35,6 +41,13 @@ static int parse(int argc, char **argv, struct args *a, struct pd_err *err) {
 #undef X
     };
     for (int i = 0; i < argc; i++) {
+#define X(name, text)                   \
+    if (!strcmp(argv[i], "--" #name)) { \
+        a->name = 1;                    \
+        continue;                       \
+    }
+        PD_INFER_FLAGS(X)
+#undef X
         size_t k = 0, n = sizeof known / sizeof known[0];
         while (k < n &&
                !(pd_starts_with(argv[i], "--") && pd_starts_with(argv[i] + 2, known[k].name)))
@@ -74,6 +87,7 @@ int infer_main(int argc, char **argv) {
                             .config = a.train_ini,
                             .layer = a.layer,
                             .batch_size = 256,
+                            .ids = a.ids,
                             .out_fd = 1,
                             .log = &log,
                             .trust = a.verify && !strcmp(a.verify, "false")};

@@ -1,19 +1,79 @@
-/* cmd_infer.c - paddlectl infer: runs `paddle_worker infer` on this machine with the same options,
- * since only the worker has the code of networks. */
+/* cmd_infer.c - paddlectl infer: finds the workspace and the model that `paddlectl run` left here,
+ * and runs `paddle_worker infer` on this machine with them, since only the worker has the code of
+ * networks. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/str.h"
 #include "conf/infer_args.h"
-#include "launcher/link/bootstrap.h"
 #include "launcher/cmd/cmd.h"
+#include "launcher/job/outputs.h"
+#include "launcher/link/bootstrap.h"
 
 enum { MAX_ARGS = 16 };
 
-static int run_worker(char words[][PATH_MAX], int n, struct pd_err *err) {
+struct places { /* what the user gave, or what was found */
+    const char *conf;
+    char model[PATH_MAX], workspace[PATH_MAX];
+};
+
+static int has_file(const char *folder, const char *name) {
+    char path[PATH_MAX];
+    return !pd_fmt(path, sizeof path, "%s/%s", folder, name) && !access(path, F_OK);
+}
+
+/* The folder that `paddlectl run` sends, ./workspace, or the current folder. */
+static void find_workspace(struct places *p, const struct pd_options *o) {
+    struct stat st;
+    const char *given = o->job_dispatch_package;
+    if (*given && !stat(given, &st) && S_ISDIR(st.st_mode))
+        pd_fmt(p->workspace, sizeof p->workspace, "%s", given);
+    else
+        pd_fmt(p->workspace, sizeof p->workspace, "%s",
+               has_file("workspace", "train.ini") ? "workspace" : ".");
+}
+
+/* The newest model of the jobs, or else of a training by hand in the workspace. */
+static int find_model(struct places *p, const struct pd_options *o, struct pd_err *err) {
+    char by_hand[PATH_MAX];
+    struct pd_err none = {0};
+    if (!outputs_newest_model(o->outputs, p->model, sizeof p->model, &none) ||
+        (!pd_fmt(by_hand, sizeof by_hand, "%s/output", p->workspace) &&
+         !outputs_newest_model(by_hand, p->model, sizeof p->model, &none)))
+        return 0;
+    return pd_fail(err, PD_EUSAGE, "no model given, and %s has none: use --model=FOLDER",
+                   o->outputs);
+}
+
+/* Completes the places that the user did not give. */
+static int find_places(struct places *p, struct pd_err *err) {
+    struct pd_options o;
+    char root[PATH_MAX];
+    const int given = *p->model, has_workspace = *p->workspace;
+    if (given && !has_file(p->model, "manifest.json") &&
+        !pd_fmt(root, sizeof root, "%s", p->model) &&
+        outputs_newest_model(root, p->model, sizeof p->model, err))
+        return err->code;
+    if (given && has_workspace)
+        return 0;
+    int rc = pd_options_init(&o, err);
+    if (!rc && (p->conf || !access("conf.ini", F_OK)))
+        rc = pd_options_read_conf(&o, p->conf ? p->conf : "conf.ini", err);
+    if (!rc && !has_workspace)
+        find_workspace(p, &o);
+    if (!rc && !given)
+        rc = find_model(p, &o, err);
+    pd_options_release(&o);
+    if (!rc && (!given || strcmp(p->workspace, ".")))
+        fprintf(stderr, "paddlectl: model %s, workspace %s\n", p->model, p->workspace);
+    return rc;
+}
+
+static int run_worker(char words[][PATH_MAX + 32], int n, struct pd_err *err) {
     char path[PATH_MAX], role[] = "infer", *argv[MAX_ARGS + 3] = {path, role};
     int rc = node_program_path("paddle_worker", path, sizeof path, err);
     if (rc)
@@ -29,26 +89,43 @@ int cmd_infer(int argc, char **argv) {
 #define X(name, usage, text) const char *name = NULL;
     PD_INFER_ARGS(X)
 #undef X
+#define X(name, text) int name = 0;
+    PD_INFER_FLAGS(X)
+#undef X
+    struct places p = {0};
     const struct pd_extra_option extra[] = {
 #define X(name, usage, text) {usage, NULL, &name, text},
         PD_INFER_ARGS(X)
 #undef X
-            {0},
+#define X(name, text) {#name, &name, NULL, text},
+            PD_INFER_FLAGS(X)
+#undef X
+                {"conf=FILE", NULL, &p.conf,
+                 "the configuration that names workspace and outputs; default: ./conf.ini, if it "
+                 "exists"},
+        {0},
     };
     const struct cmd_line line = {
-        .usage = "paddlectl infer --model=FOLDER --data=FILE [options]\n"
-                 "Prints the outputs of a saved model, one line per sample, on this machine and "
-                 "without a cluster.",
-        .about = "The data must have the format of the training data, labels included; the labels "
-                 "are read and not used. Tables are mapped and not loaded, so they may be larger "
-                 "than memory. An id without a row reads as a row of zeros.",
-        .examples = "paddlectl infer --model=output/pass-00001 --data=test.txt >scores.txt\tone "
-                    "output line per sample\n"
-                    "tail -f log | paddlectl infer --model=output/pass-00001 --data=- "
-                    "--batch_size=1\tanswers each line at once\n",
+        .usage =
+            "paddlectl infer --data=FILE [options]\n"
+            "Prints the outputs of a saved model, one line per sample, on this machine and "
+            "without a cluster. In the folder where 'paddlectl run' worked, it uses the newest "
+            "model of its jobs.",
+        .about =
+            "The data must have the format of the training data, labels included; the labels "
+            "are read and not used. Tables are mapped and not loaded, so they may be larger "
+            "than memory. An id without a row reads as a row of zeros.\n\n"
+            "If the outputs are classes with names (the words of vocabulary_file, or values of "
+            "a label), a line has the 5 most probable as word:value. --ids prints numbers.",
+        .examples = "paddlectl infer --data='workspace/test_data_dir/*' --top=1\tthe most probable "
+                    "word or label of each sample\n"
+                    "paddlectl infer --model=output/pass-00001 --data=test.txt --ids >scores.txt\t"
+                    "all outputs as numbers\n"
+                    "tail -f log | paddlectl infer --data=- --batch_size=1\tanswers each line at "
+                    "once\n",
         .extra = extra,
     };
-    char words[MAX_ARGS][PATH_MAX];
+    char words[MAX_ARGS][PATH_MAX + 32];
     struct pd_options o;
     struct pd_err err = {0};
     const char *rest[CMD_REST_MAX];
@@ -57,15 +134,26 @@ int cmd_infer(int argc, char **argv) {
         return rc;
     pd_options_release(&o);
     rc = 0;
-#define X(name, usage, text)                                                 \
-    if (name && !rc && pd_fmt(words[n++], PATH_MAX, "--" #name "=%s", name)) \
+    if (!data)
+        rc = pd_fail(&err, PD_EUSAGE,
+                     "no data given: use --data=FILE, or --data=- for standard input");
+    else if (pd_fmt(p.model, sizeof p.model, "%s", model ? model : "") ||
+             pd_fmt(p.workspace, sizeof p.workspace, "%s", workspace ? workspace : ""))
+        rc = pd_fail(&err, PD_EUSAGE, "the path of --model or --workspace is too long");
+    else
+        rc = find_places(&p, &err);
+    model = p.model;
+    workspace = p.workspace;
+#define X(name, usage, text)                                                        \
+    if (name && !rc && pd_fmt(words[n++], sizeof words[0], "--" #name "=%s", name)) \
         rc = pd_fail(&err, PD_EUSAGE, #name " is too long");
     PD_INFER_ARGS(X)
 #undef X
-    if (!rc && (!model || !data))
-        rc = pd_fail(&err, PD_EUSAGE, "%s",
-                     model ? "no data given: use --data=FILE, or --data=- for standard input"
-                           : "no model given: use --model=FOLDER");
+#define X(name, text) \
+    if (name)         \
+        pd_fmt(words[n++], sizeof words[0], "--" #name);
+    PD_INFER_FLAGS(X)
+#undef X
     if (!rc)
         rc = run_worker(words, n, &err);
     return cmd_fail(&err);

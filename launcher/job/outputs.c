@@ -16,7 +16,7 @@
 #include "base/str.h"
 #include "model/model.h"
 
-enum { LOCK_TRIES = 10, MANIFEST_MAX = 256 << 20 };
+enum { LOCK_TRIES = 10 };
 
 int outputs_init(struct outputs *o, const char *root, const char *job, const char *where,
                  struct pd_err *err) {
@@ -119,27 +119,6 @@ int outputs_place(const struct outputs *o, int n_nodes, int *n_renamed, struct p
     return rc ? rc : point_latest(o, err);
 }
 
-/* The number of missing parts of a saved model, and the name of the first. 0 also if the folder is
- * no readable model. */
-static int missing_parts(const char *folder, char first[MODEL_FILE_MAX + 1]) {
-    char path[PATH_MAX];
-    struct model_manifest m = {0};
-    struct pd_buf text;
-    struct pd_err err = {0};
-    int n = 0;
-    pd_buf_init(&text);
-    int rc = pd_fmt(path, sizeof path, "%s/manifest.json", folder) ||
-             pd_read_file(path, MANIFEST_MAX, &text, &err) ||
-             model_manifest_parse(&m, (const char *)text.data, text.len, &err);
-    for (size_t i = 0; !rc && i < m.n_parts; i++)
-        if (!pd_fmt(path, sizeof path, "%s/%s", folder, m.parts[i].file) && access(path, F_OK) &&
-            !n++)
-            memcpy(first, m.parts[i].file, sizeof m.parts[i].file);
-    model_manifest_release(&m);
-    pd_buf_release(&text);
-    return n;
-}
-
 void outputs_incomplete(const struct outputs *o,
                         void (*tell)(void *arg, const char *model, const char *part, int n_missing),
                         void *arg) {
@@ -147,11 +126,13 @@ void outputs_incomplete(const struct outputs *o,
     struct dirent *e;
     char folder[PATH_MAX], part[MODEL_FILE_MAX + 1];
     while (d && (e = readdir(d))) {
-        int n = *e->d_name == '.' || pd_fmt(folder, sizeof folder, "%s/%s", o->dir, e->d_name)
-                    ? 0
-                    : missing_parts(folder, part);
-        if (n)
+        struct model_manifest m;
+        int n;
+        if (*e->d_name == '.' || pd_fmt(folder, sizeof folder, "%s/%s", o->dir, e->d_name))
+            continue;
+        if (!outputs_read_model(folder, &m, &n, part) && n)
             tell(arg, e->d_name, part, n);
+        model_manifest_release(&m);
     }
     if (d)
         closedir(d);

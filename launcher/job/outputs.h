@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "launcher/dispatch/package.h"
+#include "model/model.h"
 
 struct outputs {
     char root[4096], id[64], dir[4200], aside[4200], logs_aside[4300];
@@ -33,6 +34,14 @@ int outputs_place(const struct outputs *o, int n_nodes, int *n_renamed, struct p
 void outputs_incomplete(const struct outputs *o,
                         void (*tell)(void *arg, const char *model, const char *part, int n_missing),
                         void *arg);
+/* Read the manifest of a saved model, and count its parts that are not in the folder: `first` is
+ * the first of them. 0, or -1: the folder is no readable model. The caller releases *m in any case.
+ */
+int outputs_read_model(const char *folder, struct model_manifest *m, int *n_missing,
+                       char first[MODEL_FILE_MAX + 1]);
+/* The newest complete model below a folder of outputs: that of the newest job that has one, else of
+ * the folder itself. PD_ENOENT: none. */
+int outputs_newest_model(const char *root, char *out, size_t cap, struct pd_err *err);
 void outputs_drop(struct outputs *o); /* remove `aside`, if outputs_begin created it */
 
 #endif

@@ -450,7 +450,8 @@ static int scan_vocabulary(struct model_ini *m, struct pd_err *err) {
         return pd_fail(err, PD_ECONF, "%s:%d: path too long", m->file, d->vocabulary_file.line);
     FILE *f = fopen(path, "re");
     if (!f)
-        return pd_fail_errno(err, PD_ECONF, errno, "%s:%d: cannot open vocabulary_file %s", m->file,
+        return pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_ECONF, errno,
+                             "%s:%d: cannot open vocabulary_file %s", m->file,
                              d->vocabulary_file.line, path);
     uint64_t n = 0;
     size_t len = 0;

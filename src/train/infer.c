@@ -13,6 +13,7 @@
 #include "model/table.h"
 #include "nn/graph/graph.h"
 #include "nn/kernels/kernel.h"
+#include "train/infer_names.h"
 #include "train/input/streams.h"
 
 struct param_source { /* values of a parameter */
@@ -30,8 +31,11 @@ struct infer {
     struct pd_batch batch;
     struct train_streams *streams;
     struct param_source *source; /* [n_params] */
+    struct data_schema schema;   /* of the graph, without subsample: every sample has its line */
     const char *layer;
+    struct infer_names names;
     struct pd_buf out;
+    uint32_t top;   /* as in train_infer, with its default; 0: all values */
     uint32_t *best; /* [top] */
     uint64_t n_samples;
 };
@@ -45,6 +49,9 @@ static int load_graph(struct infer *f, struct pd_err *err) {
     int rc = nn_graph_load_text(&f->graph, path, model_info(f->model)->config, err);
     if (rc)
         pd_err_prefix(err, "the train.ini of model %s", f->x->model);
+    if (rc == PD_ENOENT)
+        pd_err_prefix(err, "'%s' is not the model's workspace, use --workspace=FOLDER",
+                      f->x->workspace);
     return rc;
 }
 
@@ -77,8 +84,10 @@ static int open_data(struct infer *f, struct pd_err *err) {
     const struct train_infer *x = f->x;
     const struct model_ini *m = nn_graph_model(f->graph);
     const char *data = strcmp(x->data, "-") ? x->data : "/dev/stdin";
-    struct data_spec spec = {.schema = m->schema};
+    struct data_spec spec = {.schema = &f->schema};
     const struct train_files files = {".", data, "data", PD_DATA_SHARED};
+    f->schema = *m->schema;
+    f->schema.subsample = 0;
     int rc = train_streams_new(&f->streams, &spec, &files, 1, 0, 1, x->batch_size, 0, err);
     if (!rc && pd_batch_init_fields(&f->batch, nn_graph_field(f->graph, 0), m->schema->n_fields,
                                     x->batch_size))
@@ -105,10 +114,14 @@ static int open_all(struct infer *f, struct pd_err *err) {
     f->layer = x->layer ? x->layer : nn_graph_cost_input(f->graph, 0);
     if (!(size = nn_graph_layer_size(f->graph, f->layer)))
         return pd_fail(err, PD_EUSAGE, "the network has no layer '%s'", f->layer);
-    if (x->top > size)
-        return pd_fail(err, PD_EUSAGE, "layer '%s' has %u outputs, not %u", f->layer, size, x->top);
+    if (!x->ids && (rc = train_infer_names_init(&f->names, f->graph, f->layer, err)))
+        return rc;
+    const uint32_t many = f->names.n && f->names.binary ? 2 : size;
+    if (x->top > many)
+        return pd_fail(err, PD_EUSAGE, "layer '%s' has %u outputs, not %u", f->layer, many, x->top);
+    f->top = x->top || !f->names.n ? x->top : many < INFER_TOP ? many : INFER_TOP;
     f->source = pd_calloc(nn_graph_n_params(f->graph), sizeof *f->source);
-    f->best = pd_calloc(x->top, sizeof *f->best);
+    f->best = pd_calloc(f->top, sizeof *f->best);
     if (!f->source || !f->best)
         return pd_oom(err, "the results");
     for (uint32_t i = 0; i < nn_graph_n_params(f->graph) && !rc; i++)
@@ -131,6 +144,7 @@ static void close_all(struct infer *f) {
     train_streams_free(f->streams);
     nn_graph_free(f->graph);
     model_close(f->model);
+    train_infer_names_release(&f->names);
     pd_buf_release(&f->out);
 }
 
@@ -160,7 +174,7 @@ static int bind(struct infer *f, struct pd_err *err) {
 
 /* Selects the `top` largest of y, largest first; equal values by index. */
 static void select_best(struct infer *f, const float *y, uint32_t size) {
-    uint32_t top = f->x->top, n = 0;
+    uint32_t top = f->top, n = 0;
     for (uint32_t k = 0; k < size; k++) {
         uint32_t at = n;
         while (at > 0 && y[k] > y[f->best[at - 1]])
@@ -173,20 +187,30 @@ static void select_best(struct infer *f, const float *y, uint32_t size) {
     }
 }
 
+/* "word:value ..." or "class:value ..." of the `top` largest of y. */
+static void put_best(struct infer *f, const float *y, uint32_t size) {
+    select_best(f, y, size);
+    for (uint32_t i = 0; i < f->top; i++) {
+        const uint32_t k = f->best[i];
+        const char *name = train_infer_names_get(&f->names, k);
+        if (name)
+            pd_put_fmt(&f->out, "%s%s:%.4g", i ? " " : "", name, (double)y[k]);
+        else
+            pd_put_fmt(&f->out, "%s%u:%.*g", i ? " " : "", k, f->names.n ? 4 : 9, (double)y[k]);
+    }
+}
+
 static int write_batch(struct infer *f, uint32_t n, struct pd_err *err) {
     uint32_t size;
     const float *y = nn_exec_output(f->exec, f->layer, &size);
     pd_buf_clear(&f->out);
     for (uint32_t i = 0; i < n; i++, y += size) {
-        uint32_t many = f->x->top ? f->x->top : size;
-        if (f->x->top)
-            select_best(f, y, size);
-        for (uint32_t k = 0; k < many; k++) {
-            if (f->x->top)
-                pd_put_fmt(&f->out, "%s%u:%.9g", k ? " " : "", f->best[k], (double)y[f->best[k]]);
-            else
-                pd_put_fmt(&f->out, "%s%.9g", k ? " " : "", (double)y[k]);
-        }
+        if (f->top && f->names.n && f->names.binary)
+            put_best(f, (const float[]){1 - *y, *y}, 2);
+        else if (f->top)
+            put_best(f, y, size);
+        for (uint32_t k = 0; !f->top && k < size; k++)
+            pd_put_fmt(&f->out, "%s%.9g", k ? " " : "", (double)y[k]);
         pd_put_u8(&f->out, '\n');
     }
     if (f->out.failed)

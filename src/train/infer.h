@@ -5,6 +5,9 @@
  * Dense parameters are read into memory. Tables stay mapped, and a batch copies the rows that it
  * needs, so that a table may be larger than memory. An id without a row in the table counts as a
  * row of zeros.
+ *
+ * If the outputs are classes that have names, a line is "word:value word:value ...", the largest
+ * value first.
  */
 #ifndef PD_TRAIN_INFER_H
 #define PD_TRAIN_INFER_H
@@ -14,6 +17,8 @@
 #include "base/err.h"
 #include "base/log.h"
 
+enum { INFER_TOP = 5 };
+
 struct train_infer {
     const char *model;     /* folder of the model */
     const char *data;      /* a file or a pattern; "-": standard input */
@@ -21,8 +26,11 @@ struct train_infer {
     const char *config;    /* replaces the model's train.ini; NULL: use the model's */
     const char *layer;     /* layer whose output is printed; NULL: the input of the first cost */
     uint32_t batch_size;
-    uint32_t top; /* print the `top` largest values as "class:value"; 0: print all values */
-    int trust;    /* do not verify the checksums of the model's files */
+    /* print the `top` largest values as "class:value"; 0: INFER_TOP if the classes have names
+     * (infer_names.h), else all values */
+    uint32_t top;
+    int ids;   /* print numbers in place of names */
+    int trust; /* do not verify the checksums of the model's files */
     int out_fd;
     const struct pd_log *log;
 };

@@ -21,8 +21,8 @@ static int read_counts(const struct nn_build *b, const struct ini_text *file, do
              *name == '/' ? "" : "/", name);
     FILE *f = fopen(path, "re");
     if (!f)
-        return pd_fail_errno(err, PD_ECONF, errno, "%s:%d: cannot open counts %s", b->file,
-                             file->line, path);
+        return pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_ECONF, errno,
+                             "%s:%d: cannot open counts %s", b->file, file->line, path);
     uint64_t i = 0;
     double sum = 0;
     int rc = 0;

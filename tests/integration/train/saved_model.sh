@@ -101,14 +101,14 @@ same_figures 5 "$(tested 'of the saved model' "$TMP/t0.log")" "$want" ||
 
 # --- infer: a file, a pipe, one by one; the largest outputs only; another layer
 cat test/part-0 test/part-1 >lines
-"$CTL" infer --model=$model --data=lines >scores || die "infer"
+"$CTL" infer --model=$model --data=lines --ids >scores || die "infer"
 [ "$(wc -l <scores)" = "$(wc -l <lines)" ] || die "infer: $(wc -l <scores) lines of $(wc -l <lines)"
-"$CTL" infer --model=$model --data=- --batch_size=7 --verify=false <lines >piped || die "infer from standard input"
-(cd / && "$CTL" infer --model="$TMP/ws/$model" --data="$TMP/ws/lines" --workspace="$TMP/ws" --top=3) >top || die "infer --top"
+"$CTL" infer --model=$model --data=- --ids --batch_size=7 --verify=false <lines >piped || die "infer from standard input"
+(cd / && "$CTL" infer --model="$TMP/ws/$model" --data="$TMP/ws/lines" --workspace="$TMP/ws" --top=3 --ids) >top || die "infer --top"
 "$CTL" infer --model=$model --data='test/*' --layer=hidden >hidden || die "infer --layer"
-cat lines | "$CTL" infer --model=$model --data=- >again || die "infer from a pipe"
+cat lines | "$CTL" infer --model=$model --data=- --ids >again || die "infer from a pipe"
 cmp scores again || die "a pipe gives other scores than the file"
-coproc ASK { exec "$CTL" infer --model=$model --data=- --batch_size=1; }
+coproc ASK { exec "$CTL" infer --model=$model --data=- --ids --batch_size=1; }
 asked=$ASK_PID
 PIDS+=("$asked")
 for i in 1 2 3; do # a question, its answer, the next question
@@ -119,6 +119,29 @@ done
 exec {ASK[1]}>&-
 wait "$asked" || die "infer after its input has ended"
 head -3 scores | "$PYTHON" -c 'import sys, numpy as np; assert np.abs(np.loadtxt(sys.stdin) - np.loadtxt("one-by-one")).max() < 1e-5' || die "one by one"
+# Words in place of numbers: the 5 most probable by default, the best first, equal to the numbers
+"$CTL" infer --model=$model --data=lines >words || die "infer with words"
+"$CTL" infer --model=$model --data=lines --ids --top=5 >ids || die "infer --ids --top"
+awk 'NR == FNR { want[NR] = $0; next }
+    { split($0, a, / /); split(want[FNR], b, / /)
+      for (i = 1; i <= 5; i++) {
+          split(a[i], x, ":"); split(b[i], y, ":"); d = x[2] - y[2]
+          if (x[1] != "word" y[1] || d * d > 1e-6) bad = 1 }
+      if (a[6] != "") bad = 1 }
+    END { exit bad || NR < 10 }' ids words || die "words: $(head -2 words), numbers: $(head -2 ids)"
+expect 0 "$CTL" infer --model=$model --data=lines --top=1
+grep -qvE '^word[0-9]+:[0-9.e-]+$' <<<"$OUT" && die "--top=1: $OUT"
+# Without --model: the newest model here, and what was chosen is said
+expect 0 "$CTL" infer --data=lines
+has "paddlectl: model output/pass-00002, workspace ."
+grep -v '^paddlectl' <<<"$OUT" | cmp - words || die "the model that infer found gives other words"
+expect 0 "$CTL" infer --model=output --data=lines
+grep -v '^paddlectl' <<<"$OUT" | cmp - words || die "the newest model of the folder output"
+mkdir -p "$TMP/elsewhere"
+expect 2 eval 'cd "$TMP/elsewhere" && "$CTL" infer --data="$TMP/ws/lines"'
+has "no model given, and output has none: use --model=FOLDER"
+expect 2 eval 'cd "$TMP/elsewhere" && "$CTL" infer --data="$TMP/ws/lines" --model="$TMP/ws/$model"'
+has "'.' is not the model's workspace, use --workspace=FOLDER: the train.ini of model $TMP/ws/$model: ./train.ini:6: cannot open vocabulary_file ./dict.txt"
 expect 2 "$CTL" infer --model=$model
 has "no data given: use --data=FILE"
 expect 2 "$CTL" infer --model=$model --data=lines --layer=nope

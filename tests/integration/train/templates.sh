@@ -34,6 +34,27 @@ model=$(ls -d one/fit_a_line/output/latest/*/pass-00019 one/fit_a_line/output/la
 error=$(paste -d, houses prices | awk -F, '{ d = $14 - $15; s += d * d } END { print s / NR }')
 holds "n == 20 && error < 16" n="$(wc -l <prices)" error="$error"
 try census auc "x > 0.75 && x > a + 0.2" --rows=3000 --num_passes=3
+# Where `run` worked, infer finds the newest model and the workspace, and prints labels
+answer() { (cd one/census && "$CTL" infer "$@" 2>"$TMP/found"); }
+answer --data='workspace/test_data_dir/*' >labels || die "infer in the folder of run: $(cat found)"
+grep -qE '^paddlectl: model .*output/JOB[^/]*/.*pass-00002, workspace .*workspace$' found ||
+    die "what infer found: $(cat found)"
+answer --data='workspace/test_data_dir/*' --ids >numbers || die "infer --ids: $(cat found)"
+head -1 labels | grep -qE '^(<=|>)50K:[0-9.e-]+ (<=|>)50K:[0-9.e-]+$' || die "labels: $(head -1 labels)"
+awk 'NR == FNR { p[NR] = $1; next }
+    { best = p[FNR] > 0.5 ? ">50K" : "<=50K"; x = p[FNR] > 0.5 ? p[FNR] : 1 - p[FNR]
+      split($1, a, ":"); d = a[2] - x; if (a[1] != best || d * d > 1e-6) bad = 1 }
+    END { exit bad || FNR < 100 }' numbers labels || die "labels: $(head -3 labels), numbers: $(head -3 numbers)"
+# A model that lacks a part is not chosen, and without any model the folder is named
+mkdir one/census/output/JOB20200101000000-0000
+cp -R one/census/output/latest/pass-00002 one/census/output/JOB20200101000000-0000/
+(cd one/census/output/latest/ && rm -f "$(find . -path '*pass-00002/*.bin' | head -1)")
+answer --data='workspace/test_data_dir/*' >labels || die "infer after a loss: $(cat found)"
+grep -q 'output/JOB20200101000000-0000/pass-00002, workspace' found || die "a model without a part was chosen: $(cat found)"
+rm -r one/census/output
+answer --data='workspace/test_data_dir/*' && die "infer without a model"
+grep -qE '^paddlectl: no model given, and .*output has none: use --model=FOLDER$' found ||
+    die "without a model: $(cat found)"
 try ctr auc "x > 0.7 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128"
 best=$(sed -n 's/.*AUC \([0-9.]*\),.*/\1/p' ctr.prepare)
 holds "auc < planted + 0.02" auc="$(last auc ctr.log)" planted="$best"

@@ -1,0 +1,97 @@
+/* infer_names.c - see infer_names.h. */
+#include "train/infer_names.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fs.h"
+#include "base/str.h"
+
+enum { WORDS_MAX = 1 << 30 };
+
+/* The first cost of classes that takes `layer`; NULL: none. */
+static const struct cost_ini *class_cost(const struct model_ini *m, const char *layer) {
+    for (uint32_t i = 0; i < m->n_costs; i++) {
+        const struct cost_ini *c = &m->cost[i];
+        if (c->input.n && !strcmp(c->input.at[0].text, layer) &&
+            (!strcmp(c->type.text, "cross_entropy") ||
+             !strcmp(c->type.text, "binary_cross_entropy")))
+            return c;
+    }
+    return NULL;
+}
+
+/* Ends each line with a NUL, and sets names->word to the beginnings of the lines. */
+static int split_words(struct infer_names *names, struct pd_err *err) {
+    char *text = (char *)names->words.data, *end = text + names->words.len;
+    uint32_t n = 0;
+    if (!(names->word = pd_calloc(names->n, sizeof *names->word)))
+        return pd_oom(err, "the words of the vocabulary");
+    for (char *s = text; s < end && n < names->n; n++) {
+        char *newline = memchr(s, '\n', (size_t)(end - s));
+        names->word[n] = (uint32_t)(s - text);
+        if (newline)
+            *newline = 0;
+        size_t len = strlen(s);
+        if (len && s[len - 1] == '\r')
+            s[len - 1] = 0;
+        pd_make_printable(s);
+        s = newline ? newline + 1 : end;
+    }
+    names->n = n;
+    return 0;
+}
+
+static int read_words(struct infer_names *names, const struct model_ini *m, struct pd_err *err) {
+    const char *file = m->data.vocabulary_file.text;
+    char path[PATH_MAX];
+    if (pd_fmt(path, sizeof path, "%s%s%s", *file == '/' ? "" : m->dir, *file == '/' ? "" : "/",
+               file))
+        return pd_fail(err, PD_ECONF, "%s: path too long: %s", m->file, file);
+    int rc = pd_read_file(path, WORDS_MAX, &names->words, err);
+    return rc ? rc : split_words(names, err);
+}
+
+int train_infer_names_init(struct infer_names *names, const struct nn_graph *g, const char *layer,
+                           struct pd_err *err) {
+    const struct model_ini *m = nn_graph_model(g);
+    const struct cost_ini *c = class_cost(m, layer);
+    *names = (struct infer_names){0};
+    pd_buf_init(&names->words);
+    int k = c ? data_schema_find(m->schema, c->label.text) : -1;
+    if (k < 0)
+        return 0;
+    names->label = &m->schema->field[k];
+    names->binary = !strcmp(c->type.text, "binary_cross_entropy");
+    if (names->binary &&
+        (names->label->batch.vocabulary != 2 || nn_graph_layer_size(g, layer) != 1))
+        return 0;
+    if (names->label->n_values) {
+        names->n = (uint32_t)names->label->batch.vocabulary;
+        return 0;
+    }
+    if (names->binary || names->label->type != DATA_ID || !m->data.vocabulary_file.line ||
+        names->label->batch.vocabulary != m->data.vocabulary.value)
+        return 0;
+    names->n = nn_graph_layer_size(g, layer);
+    return read_words(names, m, err);
+}
+
+void train_infer_names_release(struct infer_names *names) {
+    pd_buf_release(&names->words);
+    free(names->word);
+    names->word = NULL;
+}
+
+const char *train_infer_names_get(const struct infer_names *names, uint32_t k) {
+    if (k >= names->n)
+        return NULL;
+    if (names->word)
+        return (const char *)names->words.data + names->word[k];
+    for (uint32_t i = 0; i < names->label->n_values; i++)
+        if (names->label->value[i].id == k)
+            return names->label->value[i].text;
+    return NULL;
+}
