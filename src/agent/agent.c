@@ -14,7 +14,7 @@
 #include "agent/report/check.h"
 #include "agent/report/clean.h"
 #include "agent/package/package.h"
-#include "agent/core/facts.h"
+#include "agent/host/facts.h"
 #include "agent/client/fetch.h"
 #include "agent/job.h"
 #include "agent/report/job_list.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/package/package.h"
-#include "agent/core/facts.h"
+#include "agent/host/facts.h"
 #include "agent/job_internal.h"
 #include "base/clock.h"
 #include "base/alloc.h"

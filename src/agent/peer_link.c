@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "agent/core/msg.h"
-#include "agent/core/ports.h"
+#include "agent/host/ports.h"
 #include "base/clock.h"
 #include "base/alloc.h"
 #include "wire/msg.h"

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#include "agent/core/bind.h"
+#include "agent/host/bind.h"
 #include "agent/core/roles.h"
 #include "base/err.h"
 #include "wire/bodies.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "agent/package/package.h"
-#include "agent/core/facts.h"
-#include "agent/core/ports.h"
+#include "agent/host/facts.h"
+#include "agent/host/ports.h"
 #include "base/alloc.h"
 #include "wire/msg.h"
 

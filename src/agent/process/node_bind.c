@@ -5,7 +5,7 @@
 
 #include "agent/core/msg.h"
 #include "agent/process/node_internal.h"
-#include "agent/core/ports.h"
+#include "agent/host/ports.h"
 #include "base/str.h"
 #include "net/conn.h"
 #include "wire/msg.h"

@@ -3,7 +3,7 @@
 #ifndef PD_AGENT_NODE_INTERNAL_H
 #define PD_AGENT_NODE_INTERNAL_H
 
-#include "agent/core/bind.h"
+#include "agent/host/bind.h"
 #include "agent/process/node.h"
 #include "agent/process/proc.h"
 #include "net/conn.h"

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
-#include "agent/core/bind.h"
+#include "agent/host/bind.h"
 #include "base/err.h"
 
 struct proc;

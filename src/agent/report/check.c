@@ -14,9 +14,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "agent/core/facts.h"
+#include "agent/host/facts.h"
 #include "agent/core/msg.h"
-#include "agent/core/ports.h"
+#include "agent/host/ports.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/str.h"

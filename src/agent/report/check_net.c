@@ -10,7 +10,7 @@
 
 #include "agent/report/check.h"
 #include "agent/core/msg.h"
-#include "agent/core/ports.h"
+#include "agent/host/ports.h"
 #include "agent/report/probe.h"
 #include "base/alloc.h"
 #include "base/str.h"

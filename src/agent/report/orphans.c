@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/core/facts.h"
+#include "agent/host/facts.h"
 #include "agent/core/msg.h"
 #include "agent/process/process_tree.h"
 #include "agent/report/status.h"

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/core/facts.h"
+#include "agent/host/facts.h"
 #include "agent/core/msg.h"
 #include "agent/process/process_tree.h"
 #include "agent/core/spec.h"

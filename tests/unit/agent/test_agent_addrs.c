@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "agent/core/facts.h"
+#include "agent/host/facts.h"
 
 static void ipv6_addresses_that_go(void **state) {
     static const char table[] = "fd770000000000000000000000000001 02 40 00 80     eth0\n"

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/core/bind.h"
+#include "agent/host/bind.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "tests/support/c/skip.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/core/facts.h"
+#include "agent/host/facts.h"
 #include "base/fs.h"
 #include "base/str.h"
 

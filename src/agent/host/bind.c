@@ -1,5 +1,5 @@
 /* bind.c - see bind.h. */
-#include "agent/core/bind.h"
+#include "agent/host/bind.h"
 
 #include <assert.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
 /* facts.c - see facts.h; addresses are in addrs.c. */
-#include "agent/core/facts.h"
+#include "agent/host/facts.h"
 
 #include <limits.h>
 #include <stdio.h>

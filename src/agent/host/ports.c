@@ -1,5 +1,5 @@
 /* ports.c - see ports.h. */
-#include "agent/core/ports.h"
+#include "agent/host/ports.h"
 
 #include <errno.h>
 #include <stddef.h>
