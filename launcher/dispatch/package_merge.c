@@ -49,13 +49,13 @@ static int each_entry(const char *from, const char *to,
     return rc;
 }
 
-struct merge {
+struct folder_merge {
     int node;
     int *n_renamed;
 };
 
 static int merge_one(void *arg, const char *from, const char *to, struct pd_err *err) {
-    const struct merge *m = arg;
+    const struct folder_merge *m = arg;
     struct stat a, b;
     char other[PATH_MAX];
     if (lstat(from, &a))
@@ -84,7 +84,7 @@ int package_merge(const char *aside, int n_nodes, const char *target, int *n_ren
         if (pd_fmt(from, sizeof from, "%s/node-%d", aside, i))
             return pd_fail(err, PD_EIO, "path too long: %s", aside);
         if (!lstat(from, &st))
-            rc = each_entry(from, target, merge_one, &(struct merge){i, n_renamed}, err);
+            rc = each_entry(from, target, merge_one, &(struct folder_merge){i, n_renamed}, err);
     }
     return rc;
 }

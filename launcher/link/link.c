@@ -17,13 +17,13 @@ const char *const link_phase_text[] = {"connecting",
                                        "waiting to connect again",
                                        "closing"};
 
-struct pending_request {
+struct open_request {
     uint64_t id, deadline_ms;
     unsigned type;
     const char *what;
     link_answer answer;
     void *arg;
-    struct pending_request *next;
+    struct open_request *next;
 };
 
 static void on_handle_closed(uv_handle_t *h) {
@@ -48,7 +48,7 @@ void link_break(struct link *l, int code, const char *msg) {
 
 void link_fail_requests(struct link *l, const struct pd_err *why) {
     while (l->requests) {
-        struct pending_request *r = l->requests;
+        struct open_request *r = l->requests;
         l->requests = r->next;
         r->answer(l, NULL, NULL, why, r->arg);
         free(r);
@@ -75,7 +75,7 @@ static void schedule(struct link *l) {
     if (l->own_close) /* link_close_soon has set the timer */
         return;
     uint64_t now = uv_now(l->env->loop), first = UINT64_MAX;
-    for (struct pending_request *r = l->requests; r; r = r->next)
+    for (struct open_request *r = l->requests; r; r = r->next)
         if (r->deadline_ms < first)
             first = r->deadline_ms;
     if (first == UINT64_MAX)
@@ -86,7 +86,7 @@ static void schedule(struct link *l) {
 
 static void take_time(struct link *l) {
     uint64_t now = uv_now(l->env->loop);
-    for (struct pending_request **p = &l->requests, *r; (r = *p);) {
+    for (struct open_request **p = &l->requests, *r; (r = *p);) {
         if (r->deadline_ms > now) {
             p = &r->next;
             continue;
@@ -186,16 +186,16 @@ int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const v
 
 uint64_t link_expect(struct link *l, unsigned type, uint64_t timeout_ms, const char *what,
                      link_answer answer, void *arg) {
-    struct pending_request *r = pd_calloc(1, sizeof *r);
+    struct open_request *r = pd_calloc(1, sizeof *r);
     if (!r)
         return 0;
-    *r = (struct pending_request){.id = ++l->next_id,
-                                  .deadline_ms = uv_now(l->env->loop) + timeout_ms,
-                                  .type = type,
-                                  .what = what,
-                                  .answer = answer,
-                                  .arg = arg};
-    struct pending_request **p = &l->requests;
+    *r = (struct open_request){.id = ++l->next_id,
+                               .deadline_ms = uv_now(l->env->loop) + timeout_ms,
+                               .type = type,
+                               .what = what,
+                               .answer = answer,
+                               .arg = arg};
+    struct open_request **p = &l->requests;
     while (*p)
         p = &(*p)->next;
     *p = r;
@@ -319,19 +319,19 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     l->ev->on_hello(l, l->arg);
 }
 
-static int has_many_answers(const struct pending_request *r) {
+static int has_many_answers(const struct open_request *r) {
     return r->type == WIRE_AG_FETCH || r->type == WIRE_DS_BEGIN;
 }
 
 /* An answer repeats the request's id and type. Only the frames of a package have other types. */
-static void take_answer(struct link *l, struct pending_request *r, const struct wire_frame *f,
+static void take_answer(struct link *l, struct open_request *r, const struct wire_frame *f,
                         json_t *body) {
     struct pd_err err = {0};
     if (f->flags & WIRE_F_ERROR)
         wire_error_get(f, &err);
     /* Remove the request before the call: the callback may add requests or close the link. Put it
      * back if more frames follow. */
-    struct pending_request **p = &l->requests;
+    struct open_request **p = &l->requests;
     while (*p != r)
         p = &(*p)->next;
     *p = r->next;
@@ -358,7 +358,7 @@ static void take_frame(struct link *l, struct wire_frame *f) {
     if (l->phase == PHASE_HELLO) {
         take_hello(l, f, body);
     } else if (f->req) {
-        struct pending_request *r = l->requests;
+        struct open_request *r = l->requests;
         while (r && r->id != f->req)
             r = r->next;
         if (r) /* no request: its deadline has passed */

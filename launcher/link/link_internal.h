@@ -23,7 +23,7 @@ enum link_phase {
 
 enum { LINK_FRAME_MAX = 8 << 20, LINK_REASONS = 4 };
 
-struct pending_request;
+struct open_request;
 
 struct link {
     const struct link_env *env;
@@ -44,7 +44,7 @@ struct link {
     int boot_failed;
     struct agent_facts facts;
     uint64_t exec_ms; /* start of the command */
-    struct pending_request *requests;
+    struct open_request *requests;
     uint64_t next_id;
     void (*drain)(struct link *, void *);
     void *drain_arg;

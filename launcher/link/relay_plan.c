@@ -28,10 +28,10 @@ enum {
     TRIAL_WORTH_MS = 8 * TRIAL_MS,
 };
 
-enum state { ABSENT, TAKES, HAS_ALL };
+enum relay_state { ABSENT, TAKES, HAS_ALL };
 
 struct pnode {
-    enum state state;
+    enum relay_state state;
     int source;
     int leaf, queued;
     int n_children; /* without leaves */

@@ -21,12 +21,12 @@ enum {
     QUEUE = 4 * SEED_CHUNK,
 };
 
-enum state { COMING, TAKES, HAS_ALL, OVER };
+enum seedling_state { COMING, TAKES, HAS_ALL, OVER };
 
 struct seedling {
     struct seeding *s;
     int node;
-    enum state state;
+    enum seedling_state state;
     void (*broken)(void *arg);
     void *arg;
     struct transport *t;
@@ -108,7 +108,7 @@ static void send_sources(struct seeding *s) {
 
 static void dismiss(struct seedling *l) {
     struct seeding *s = l->s;
-    enum state was = l->state;
+    enum seedling_state was = l->state;
     if (was == OVER)
         return;
     l->state = OVER;

@@ -22,7 +22,7 @@
 
 enum { MANIFEST_MAX = 256 << 20 };
 
-struct section {
+struct file_section {
     uint64_t offset, bytes;
 };
 
@@ -30,9 +30,9 @@ struct model_writer {
     struct outfile out;
     char file[MODEL_FILE_MAX + 1];
     XXH3_state_t *hash;
-    size_t n_buf;             /* bytes in the room of `out` */
-    uint64_t at, total, rows; /* at: bytes received so far */
-    struct section *sections; /* the non-empty sections, in file order */
+    size_t n_buf;                  /* bytes in the room of `out` */
+    uint64_t at, total, rows;      /* at: bytes received so far */
+    struct file_section *sections; /* the non-empty sections, in file order */
     size_t n_sections, cur;
 };
 
@@ -82,7 +82,7 @@ static int write_bytes(struct model_writer *w, const void *p, uint64_t n, struct
 static uint64_t place(struct model_writer *w, uint64_t bytes) {
     uint64_t off = w->total;
     if (bytes)
-        w->sections[w->n_sections++] = (struct section){off, bytes};
+        w->sections[w->n_sections++] = (struct file_section){off, bytes};
     w->total = model_align(off + bytes);
     return off;
 }
@@ -167,7 +167,7 @@ int model_writer_put(struct model_writer *w, const void *p, size_t bytes, struct
     while (bytes && !rc) {
         if (w->cur == w->n_sections)
             return pd_fail(err, PD_EFAIL, "%s: more bytes than announced", w->out.path);
-        const struct section *c = &w->sections[w->cur];
+        const struct file_section *c = &w->sections[w->cur];
         if (w->at < c->offset)
             rc = write_bytes(w, NULL, c->offset - w->at, err); /* the gap */
         uint64_t left = c->offset + c->bytes - w->at, k = bytes < left ? bytes : left;
@@ -183,7 +183,7 @@ int model_writer_put(struct model_writer *w, const void *p, size_t bytes, struct
 int model_writer_room(struct model_writer *w, void **to, size_t *room, struct pd_err *err) {
     if (w->cur == w->n_sections)
         return pd_fail(err, PD_EFAIL, "%s: more bytes than announced", w->out.path);
-    const struct section *c = &w->sections[w->cur];
+    const struct file_section *c = &w->sections[w->cur];
     const int rc =
         w->at < c->offset ? write_bytes(w, NULL, c->offset - w->at, err) : 0; /* the gap */
     if (rc)
@@ -196,7 +196,7 @@ int model_writer_room(struct model_writer *w, void **to, size_t *room, struct pd
 }
 
 int model_writer_filled(struct model_writer *w, size_t bytes, struct pd_err *err) {
-    const struct section *c = &w->sections[w->cur];
+    const struct file_section *c = &w->sections[w->cur];
     w->n_buf += bytes;
     w->at += bytes;
     w->cur += w->at == c->offset + c->bytes;

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 TABLE = "docs/design.md"
+FOLDER_MAX = 25
 errors = []
 
 
@@ -211,6 +212,27 @@ def check_users(tree, objects, waiting):
             error(file, f"nobody uses {name}")
 
 
+def check_tags(tree):
+    """A struct, union or enum tag is defined in one file."""
+    homes = {}
+    for file in tree.files:
+        with open(file) as f:
+            code = re.sub(r"/\*.*?\*/|^#define (?:[^\n]*\\\n)*[^\n]*", " ", f.read(),
+                          flags=re.M | re.S)
+        for tag in re.findall(r"\b(?:struct|union|enum) (\w+) *\{", code):
+            home = homes.setdefault(tag, file)
+            if home != file:
+                error(file, f"{home} defines another type {tag}")
+
+
+def check_folders():
+    """A folder has at most FOLDER_MAX files."""
+    for top in ("src", "launcher", "worker", "tests", "bench"):
+        for folder, _, files in os.walk(top):
+            if len(files) > FOLDER_MAX and "__pycache__" not in folder:
+                error(folder, f"{len(files)} files, more than {FOLDER_MAX}")
+
+
 def check_headers(tree):
     """An inner header, for the files of one folder, has one ending: _internal.h."""
     for file in tree.files:
@@ -239,6 +261,8 @@ def main():
     check_users(tree, objects, sys.argv[2:])
     check_inline(tree)
     check_headers(tree)
+    check_tags(tree)
+    check_folders()
     print(f"{len(tree.rows)} rows, {len(tree.files)} files, {includes} includes, "
           f"{len(objects.home)} external names, {calls} calls")
     for e in errors:

@@ -200,14 +200,14 @@ static int verify_everywhere(struct ps_client *c, struct listed_model *e, const 
 
 /* --- copies from one server to another --- */
 
-struct file_piece {
+struct read_piece {
     uint64_t size;
     struct pd_buf data;
 };
 
 static int done_read(struct ps_client *c, struct pending_request *r, const struct answer *a,
                      struct pd_err *err) {
-    struct file_piece *p = r->arg;
+    struct read_piece *p = r->arg;
     struct ps_msg_piece m;
     c->n_calls--;
     if (ps_get_piece(&a->body, &m, err))
@@ -219,7 +219,7 @@ static int done_read(struct ps_client *c, struct pending_request *r, const struc
 }
 
 static int read_piece(struct ps_client *c, uint32_t server, const char *folder, const char *file,
-                      uint64_t offset, struct file_piece *p) {
+                      uint64_t offset, struct read_piece *p) {
     const struct ps_msg_read m = {.folder = folder, .file = file, .offset = offset, .n = PS_PIECE};
     struct ps_body b = client_body(c);
     ps_put_read(&b, &m);
@@ -233,7 +233,7 @@ static int read_piece(struct ps_client *c, uint32_t server, const char *folder, 
 
 static int copy_file(struct ps_client *c, uint32_t from, uint32_t to, const char *folder,
                      const char *file) {
-    struct file_piece p = {0};
+    struct read_piece p = {0};
     uint64_t at = 0;
     pd_buf_init(&p.data);
     do {
@@ -258,7 +258,7 @@ static int copy_file(struct ps_client *c, uint32_t from, uint32_t to, const char
 /* Reads manifest.json of this checkpoint from a server that has it. */
 static int read_manifest(struct ps_client *c, const struct listed_model *e, const char *folder,
                          struct pd_buf *text) {
-    struct file_piece p = {0};
+    struct read_piece p = {0};
     uint32_t from = 0;
     uint8_t hash[16];
     while (!e->has[from])

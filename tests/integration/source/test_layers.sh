@@ -121,6 +121,18 @@ check 1 'src/low/size.h: does not compile alone' "unknown type name"
 make_tree
 : >src/low/low_int.h
 check 1 'src/low/low_int.h: inner headers are called NAME_internal.h'
+
+# --- a type is defined once, and folders stay small
+make_tree
+printf 'struct pair { int a, b; }; /* struct twin { */\n' >>src/low/low.c
+printf 'struct twin { struct pair { int a; } p; };\n' >>src/high/high.c
+check 1 'src/low/low.c: src/high/high.c defines another type pair'
+[ "$(grep -c "another type" <<<"$OUT")" = 1 ] || die "$OUT"
+make_tree
+touch tests/support/{1..23} tests/integration/source/{1..24}
+check 0
+touch tree/tests/support/24
+cd tree && check 1 'tests/support: 26 files, more than 25'
 make_tree
 expect 1 /usr/bin/python3 tests/support/layers.py build/dev
 has "build/dev has no object of launcher/main.c"
