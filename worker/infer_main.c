@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 #include "conf/infer_args.h"
-#include "train/infer.h"
+#include "train/infer/infer.h"
 #include "worker/worker.h"
 
 enum { MAX_BATCH = 1 << 20, MAX_TOP = 1 << 20 };

@@ -18,7 +18,7 @@
 
 #include "base/fs.h"
 #include "model/model.h"
-#include "train/infer.h"
+#include "train/infer/infer.h"
 #include "tests/support/c/skip.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* infer_names.c - see infer_names.h. */
-#include "train/infer_names.h"
+#include "train/infer/infer_names.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* infer.c - see infer.h. */
-#include "train/infer.h"
+#include "train/infer/infer.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 #include "model/table.h"
 #include "nn/graph/graph.h"
 #include "nn/kernels/kernel.h"
-#include "train/infer_names.h"
+#include "train/infer/infer_names.h"
 #include "train/input/streams.h"
 
 struct param_source { /* values of a parameter */
