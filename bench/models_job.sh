@@ -66,7 +66,7 @@ for name in ${MODELS:-ngram ctr_dnn wide_deep mlp}; do
         "$BIN/paddle_worker" trainer --local=1 --num_passes="$PASSES" --saving_period=0 --log_period=100000 >local.log 2>&1
         local=$(max "$local" "$(our_rate local.log)")
     done
-    samples=$(sed -n 's/.*Pass [0-9]* done: .* \([0-9]*\) samples.*/\1/p' job.log | awk '{ n += $1 } END { print n }')
+    samples=$(sed -n 's/.*Pass [0-9\/]* done: .* \([0-9]*\) samples.*/\1/p' job.log | awk '{ n += $1 } END { print n }')
     echo "$name: costs of the passes: ours $(our_costs job.log), PyTorch $(torch_costs ddp.log); PyTorch's setting: $setting"
     line_samples "models_job-$name" 2.00 "DistributedDataParallel, gloo, $setting" "$best" "$peer" "2 + 2"
     awk -v n="$name" -v r="$best" -v l="$local" -v b="$bytes" -v s="$samples" -v w="$wire" 'BEGIN { limit = 1 / (1 / l + b / s / (w * 1e9))

@@ -27,8 +27,8 @@ job_dispatch_package = $TMP/ws
 outputs = $TMP/output
 E2
 
-rate() { sed -n 's/.*Pass 0 done: .*(\([0-9]*\) words\/s).*/\1/p' "$1" | head -1; }
-cost() { sed -n 's/.*Pass 0 done: .* cost \([0-9.]*\).*/\1/p' "$1" | head -1; }
+rate() { sed -n 's/.*Pass 1\/1 done: .*(\([0-9]*\) words\/s).*/\1/p' "$1" | head -1; }
+cost() { sed -n 's/.*Pass 1\/1 done: .* cost \([0-9.]*\).*/\1/p' "$1" | head -1; }
 torch() { # SECONDS OPTION...: lines "RATE THREADS-OF-PYTORCH THREADS-OF-OPENBLAS"
     PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/peers/ngram_torch.py --dict="$TMP/ws/dict.txt" --batch=384 --seconds="$1" "${@:2}" \
         "$TMP"/ws/train_data_dir/* | awk '{ print $2, $4, $6 }'

@@ -24,7 +24,7 @@ rm -rf "$TMP"/ws/test_data_dir
 sed -i '/^test = /d' "$TMP/ws/train.ini"
 cd "$TMP/ws"
 OPTIONS="--batch_size=1536 --n_streams=12 --num_passes=1 --log_period=100000"
-rate() { sed -n 's/.*Pass 0 done: .* in .* s (\([0-9]*\) words.s).*/\1/p' "$1" | head -1; }
+rate() { sed -n 's/.*Pass 1\/1 done: .* in .* s (\([0-9]*\) words.s).*/\1/p' "$1" | head -1; }
 
 local_run() { # WHICH
     # shellcheck disable=SC2086

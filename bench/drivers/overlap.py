@@ -23,7 +23,7 @@ def passes(hosts, ws, overlap):
             netns.end_group(p)
         out.seek(0)
         text = out.read().decode(errors="replace")
-    done = re.findall(r"Pass \d+ done: .*\((\d+) \w+/s\), cost ([-0-9.e]+)", text)
+    done = re.findall(r"Pass \S+ done: .*\((\d+) \w+/s\), cost ([-0-9.e]+)", text)
     if status or not done:
         raise RuntimeError(f"paddlectl ended with {status}: {text[-1500:]}")
     return [(int(r), c) for r, c in done]

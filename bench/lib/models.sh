@@ -21,8 +21,8 @@ max() { [ "${1%.*}" -gt "${2%.*}" ] && echo "$1" || echo "$2"; }
 largest() { sort -n | tail -1; }
 joined() { paste -sd' '; }
 
-our_rate() { sed -n 's/.*Pass [0-9]* done: .*(\([0-9]*\) .*\/s).*/\1/p' "$1" | largest; }
-our_costs() { sed -n 's/.*Pass [0-9]* done: .* cost \([-0-9.e]*\).*/\1/p' "$1" | joined; }
+our_rate() { sed -n 's/.*Pass [0-9\/]* done: .*(\([0-9]*\) .*\/s).*/\1/p' "$1" | largest; }
+our_costs() { sed -n 's/.*Pass [0-9\/]* done: .* cost \([-0-9.e]*\).*/\1/p' "$1" | joined; }
 torch_rate() { sed -n 's/^pass .* rate \([0-9]*\).*/\1/p' "$1" | largest; }
 torch_costs() { sed -n 's/^pass .* cost \(.*\)/\1/p' "$1" | joined; }
 

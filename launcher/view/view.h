@@ -1,7 +1,7 @@
 /* view.h - the output of a command that shows a job: lines that scroll, and on a terminal a live
  * block below them.
  *
- *     gpu-02/trainer | Pass 0, Batch 100, Cost 6.1 ...     view_put: whole lines, never torn
+ *     gpu-02/trainer | Pass 1/2, Batch 100, Cost 6.1 ...     view_put: whole lines, never torn
  *     pass 1/2 [####------] 41 % ...                       view_live: wiped before lines are
  *                                                          written, drawn again after them
  *

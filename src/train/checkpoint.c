@@ -132,7 +132,7 @@ static int completed(struct train_loop *l, struct pd_err *err) {
     struct train_checkpoints *k = l->checkpoints;
     const struct train_saved s = {k->name, k->saved_data, k->saved_pass};
     k->under_way = 0;
-    train_report_saved(l->report, l->options->save_dir, k->name);
+    train_report_saved(l->report, l->options->save_dir, k->name, k->what);
     (void)pd_fault("train.saved");
     int rc = k->online.saved ? k->online.saved(k->online.arg, &s, err) : 0;
     return !rc && (l->options->save_only_one || k->online.keep) ? remove_older(l, err) : rc;
@@ -184,10 +184,20 @@ static int start_save(struct train_loop *l, uint64_t pass, int create_rows, int 
         return rc;
     k->progress = k->next_progress;
     memcpy(k->name, k->next, sizeof k->name);
+    memcpy(k->what, k->next_what, sizeof k->what);
     memcpy(k->saved_data, k->data, sizeof k->saved_data);
     k->saved_pass = pass;
     k->under_way = 1;
     return train_client_error(l, ps_save_start(l->client, &s), err);
+}
+
+/* before_batch "": the pass is complete. */
+static void name_for_people(struct train_loop *l, uint64_t pass, const char *before_batch) {
+    char text[TRAIN_PASS_TEXT], batch[32] = "";
+    if (*before_batch)
+        snprintf(batch, sizeof batch, " %llu", (unsigned long long)l->batches);
+    snprintf(l->checkpoints->next_what, sizeof l->checkpoints->next_what, "pass %s%s%s",
+             train_report_pass_text(l->report, pass, text), before_batch, batch);
 }
 
 int train_checkpoint_poll(struct train_loop *l, struct pd_err *err) {
@@ -209,6 +219,7 @@ int train_checkpoint_step(struct train_loop *l, uint64_t pass, struct pd_err *er
         return 0;
     snprintf(k->next, sizeof k->next, "pass-%05llu-batch-%06llu", (unsigned long long)pass,
              (unsigned long long)l->batches);
+    name_for_people(l, pass, ", batch");
     k->next_progress = inside(l, pass);
     return start_save(l, pass, 0, 1, err);
 }
@@ -243,6 +254,7 @@ int train_save_pass(struct train_loop *l, uint64_t pass, int last, struct pd_err
     if (!rc && !l->report->trainer_id && !ps_repeated(l->client)) {
         snprintf(k->next, sizeof k->next, "pass-%05llu%s", (unsigned long long)pass,
                  l->cut ? "-stopped" : "");
+        name_for_people(l, pass, l->cut ? ", stopped after batch" : "");
         k->next_progress = l->cut ? inside(l, pass) : (struct ps_progress){pass + 1, 0};
         rc = start_save(l, pass, 0, 1, err);
         if (!rc && wait)
@@ -256,6 +268,7 @@ int train_save_initial(struct train_loop *l, struct pd_err *err) {
     int rc = choose_reporter(l, err);
     if (!rc && !l->report->trainer_id && !ps_repeated(l->client)) {
         snprintf(k->next, sizeof k->next, "pass-init");
+        snprintf(k->next_what, sizeof k->next_what, "the initial values");
         k->next_progress = (struct ps_progress){0, 0};
         rc = start_save(l, 0, 1, 0, err);
         if (!rc)

@@ -1,7 +1,7 @@
 /* checkpoint.h - what a training job saves, and how it resumes.
  *
- *     save_dir/pass-00002                 pass 2 is done: resume with pass 3
- *              pass-00003-batch-000400    400 batches of pass 3 are done
+ *     save_dir/pass-00002                 the third pass is done: resume with the fourth
+ *              pass-00003-batch-000400    400 batches of the fourth pass are done
  *              pass-00003-stopped         saved by a stop
  *
  * A checkpoint lies between two steps, the same for all trainers. Before a trainer ends the step,

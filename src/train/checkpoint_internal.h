@@ -18,6 +18,7 @@ struct train_checkpoints {
     /* the running save (trainer 0), and the next one */
     int under_way;
     char name[64], next[64];
+    char what[160], next_what[160]; /* for people: "pass 6/40, batch 400" */
     struct ps_progress progress, next_progress;
     int has_base;     /* all rows were saved once */
     int64_t n_deltas; /* saves of changed rows since then */

@@ -296,8 +296,9 @@ static int end_day(struct online *x, uint64_t pass, struct pd_err *err) {
 
 static int test_first(struct online *x, struct train_streams *test, const char *key, uint64_t pass,
                       struct pd_err *err) {
-    char when[WATCH_KEY_MAX + 60];
-    (void)pd_fmt(when, sizeof when, "before pass %llu (%s)", (unsigned long long)pass, key);
+    char when[WATCH_KEY_MAX + TRAIN_PASS_TEXT + 60], number[TRAIN_PASS_TEXT];
+    (void)pd_fmt(when, sizeof when, "before pass %s (%s)",
+                 train_report_pass_text(x->l->report, pass, number), key);
     return train_evaluate(x->l, test, when, err);
 }
 
@@ -309,7 +310,7 @@ static int train_folder(struct online *x, const char *key, uint64_t pass, int in
     const int first = !*x->last || !same_day(x->last, key);
     int rc =
         open_folder(x, key, pass, &train, l->options->online_test && !inside ? &test : NULL, err);
-    l->report->n_passes = pass + 1;
+    l->report->n_passes = 0;
     if (!rc && first && *x->last)
         rc = end_day(x, pass - 1, err);
     if (!rc && test)

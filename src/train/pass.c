@@ -73,6 +73,7 @@ static int asked(struct train_loop *l) {
 static int collect(struct train_loop *l, int *leave, struct pd_err *err) {
     uint64_t step, n;
     double sums[PS_STATS_MAX];
+    char text[TRAIN_PASS_TEXT];
     int rc;
     while ((rc = ps_step_stats(l->client, &step, &n, sums)) == 1) {
         train_report_step(l->report, n, sums[STEP_COST]);
@@ -80,8 +81,8 @@ static int collect(struct train_loop *l, int *leave, struct pd_err *err) {
         l->others = sums[STEP_MORE];
         if (!isfinite(sums[STEP_COST]) && l->options->stop_on_nan)
             return pd_fail(err, PD_ENUM,
-                           "the cost is not a finite number in pass %llu, batch %llu (stop_on_nan)",
-                           (unsigned long long)l->report->pass,
+                           "the cost is not a finite number in pass %s, batch %llu (stop_on_nan)",
+                           train_report_pass_text(l->report, l->report->pass, text),
                            (unsigned long long)l->report->batches);
     }
     return train_client_error(l, rc, err);
@@ -196,6 +197,7 @@ static int run_files(struct train_loop *l, struct train_streams *streams, uint64
                      double (*sums)[N_SUMS], int *leave, struct pd_err *err) {
     const uint64_t n = train_streams_n_files(streams);
     uint64_t file, next, n_read = 0;
+    char text[TRAIN_PASS_TEXT];
     int rc = 0, unused;
     l->skip = 0; /* files of a lost process are done or were assigned to another trainer */
     while (!rc && !*leave) {
@@ -216,10 +218,9 @@ static int run_files(struct train_loop *l, struct train_streams *streams, uint64
         n_read += !rc && !*leave;
     }
     if (!rc)
-        train_report_print(l->report,
-                           "Pass %llu: this trainer read %llu of %llu files, %.0f samples",
-                           (unsigned long long)pass, (unsigned long long)n_read,
-                           (unsigned long long)n, sums[0][SUM_SAMPLES]);
+        train_report_print(l->report, "Pass %s: this trainer read %llu of %llu files, %.0f samples",
+                           train_report_pass_text(l->report, pass, text),
+                           (unsigned long long)n_read, (unsigned long long)n, sums[0][SUM_SAMPLES]);
     return rc;
 }
 

@@ -29,6 +29,14 @@ double train_report_seconds(const struct train_report *r) {
     return r->seconds_before + (double)(pd_mono_ns() - r->started_ns) * 1e-9;
 }
 
+const char *train_report_pass_text(const struct train_report *r, uint64_t pass,
+                                   char out[TRAIN_PASS_TEXT]) {
+    int n = snprintf(out, TRAIN_PASS_TEXT, "%llu", (unsigned long long)pass + 1);
+    if (r->n_passes)
+        snprintf(out + n, TRAIN_PASS_TEXT - (size_t)n, "/%llu", (unsigned long long)r->n_passes);
+    return out;
+}
+
 static double seconds(const struct train_report *r) {
     double s = (double)(pd_mono_ns() - r->started_ns) * 1e-9;
     return s > 1e-9 ? s : 1e-9;
@@ -133,13 +141,14 @@ void train_report_step(struct train_report *r, uint64_t n_samples, double cost_s
     r->samples += n_samples;
     r->cost += cost_sum;
     double cost = n_samples ? cost_sum / (double)n_samples : NAN;
+    char pass[TRAIN_PASS_TEXT];
     write_event(r, cost, 0);
     if (r->trainer_id)
         return;
     if (r->batches % r->log_period == 0)
         train_report_print(
-            r, "Pass %llu, Batch %llu, Cost %.8g (average %.5g), %llu samples, %.0f %s/s",
-            (unsigned long long)r->pass, (unsigned long long)r->batches, cost,
+            r, "Pass %s, Batch %llu, Cost %.8g (average %.5g), %llu samples, %.0f %s/s",
+            train_report_pass_text(r, r->pass, pass), (unsigned long long)r->batches, cost,
             r->cost / (double)r->samples, (unsigned long long)r->samples, rate(r, 0), r->unit);
 }
 
@@ -175,33 +184,35 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
     r->batches = batches;
     r->samples = samples;
     r->cost = cost_sum;
+    char more[700], pass[TRAIN_PASS_TEXT];
+    train_report_pass_text(r, r->pass, pass);
     if (bad_lines)
-        train_report_print(r, "Pass %llu: %llu unreadable lines were skipped",
-                           (unsigned long long)r->pass, (unsigned long long)bad_lines);
+        train_report_print(r, "Pass %s: %llu unreadable lines were skipped", pass,
+                           (unsigned long long)bad_lines);
     write_event(r, r->samples ? r->cost / (double)r->samples : NAN, 1);
     if (r->trainer_id)
         return;
     if (r->pushes_dropped)
-        train_report_print(
-            r,
-            "Pass %llu: %llu of %llu pushes (%.3g %%) came too late and were dropped "
-            "(async_lagged_grad_discard_ratio)",
-            (unsigned long long)r->pass, (unsigned long long)r->pushes_dropped,
-            (unsigned long long)r->pushes, 100.0 * (double)r->pushes_dropped / (double)r->pushes);
-    char more[700];
+        train_report_print(r,
+                           "Pass %s: %llu of %llu pushes (%.3g %%) came too late and were dropped "
+                           "(async_lagged_grad_discard_ratio)",
+                           pass, (unsigned long long)r->pushes_dropped,
+                           (unsigned long long)r->pushes,
+                           100.0 * (double)r->pushes_dropped / (double)r->pushes);
     values_text(eval, more, sizeof more);
-    train_report_print(
-        r, "Pass %llu %s: %llu batches, %llu samples in %.1f s (%.0f %s/s), cost %.6g%s",
-        (unsigned long long)r->pass, cut ? "stopped" : "done", (unsigned long long)r->batches,
-        (unsigned long long)r->samples, train_report_seconds(r), rate(r, 1), r->unit,
-        r->samples ? r->cost / (double)r->samples : NAN, more);
+    train_report_print(r,
+                       "Pass %s %s: %llu batches, %llu samples in %.1f s (%.0f %s/s), cost %.6g%s",
+                       pass, cut ? "stopped" : "done", (unsigned long long)r->batches,
+                       (unsigned long long)r->samples, train_report_seconds(r), rate(r, 1), r->unit,
+                       r->samples ? r->cost / (double)r->samples : NAN, more);
 }
 
 /* The event omits characters that a JSON string would have to escape; the line for users has the
  * full name. */
-void train_report_saved(struct train_report *r, const char *dir, const char *name) {
+void train_report_saved(struct train_report *r, const char *dir, const char *name,
+                        const char *what) {
     char line[700], path[300], *to = path;
-    train_report_print(r, "Saved %s/%s", dir, name);
+    train_report_print(r, "Saved %s/%s (%s)", dir, name, what);
     int n = snprintf(line, sizeof line, "%s/%s", dir, name);
     if (r->event_fd < 0 || n < 0 || (size_t)n >= sizeof path)
         return;

@@ -1,11 +1,14 @@
 /* report.h - what a trainer reports: lines for users on its standard output, events for the
  * launcher's live line.
  *
- *   Pass 0, Batch 100, Cost 5.7311042 (average 6.0231), 38400 samples, 24103 words/s
- *   Pass 0 done: 3049 batches, 1170914 samples in 48.1 s, cost 4.7713
- *   Pass 0: 12 of 6098 pushes (0.2 %) came too late and were dropped
+ *   Pass 1/2, Batch 100, Cost 5.7311042 (average 6.0231), 38400 samples, 24103 words/s
+ *   Pass 1/2 done: 3049 batches, 1170914 samples in 48.1 s, cost 4.7713
+ *   Pass 1/2: 12 of 6098 pushes (0.2 %) came too late and were dropped
  *       (async_lagged_grad_discard_ratio)       only if any were dropped
- *   Test after pass 0: cost 4.2571, perplexity 70.60, error 0.71, 61627 samples
+ *   Test after pass 1/2: cost 4.2571, perplexity 70.60, error 0.71, 61627 samples
+ *   Saved output/pass-00000 (pass 1/2)
+ *
+ * People count passes from 1; the names of saved folders and the events count from 0.
  *
  * Figures are those of the whole job: the sums come from the servers. Trainer 0 reports them; other
  * trainers report only what concerns themselves. The event of each trainer also has its own speed
@@ -29,8 +32,9 @@ struct train_report {
     const struct pd_log *log; /* receives the same lines; NULL: none */
     uint32_t trainer_id;
     const char *unit; /* unit of samples for users: "words", "samples" */
-    uint64_t log_period, n_passes;
-    int perplexity; /* the cost is a cross entropy */
+    uint64_t log_period;
+    uint64_t n_passes; /* 0: unknown */
+    int perplexity;    /* the cost is a cross entropy */
     /* current pass */
     uint64_t pass, batches, samples, started_ns, last_event_ns;
     uint64_t samples_before; /* part of `samples`, trained by an earlier process */
@@ -64,10 +68,15 @@ void train_report_step(struct train_report *r, uint64_t n_samples, double cost_s
 void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples,
                            double cost_sum, const struct nn_eval *eval, uint64_t bad_lines,
                            int cut);
-/* Reports a complete model; `dir` is relative to the workspace. */
-void train_report_saved(struct train_report *r, const char *dir, const char *name);
-/* Reports an evaluation. when: "before pass 0", "after pass 0". The values of the evaluators are in
- * the same line, and in all later events as "test.NAME". */
+/* "6/40", or "6" if the number of passes is unknown. */
+enum { TRAIN_PASS_TEXT = 48 };
+const char *train_report_pass_text(const struct train_report *r, uint64_t pass,
+                                   char out[TRAIN_PASS_TEXT]);
+/* Reports a complete model; `dir` is relative to the workspace. what: "pass 6/40", or more. */
+void train_report_saved(struct train_report *r, const char *dir, const char *name,
+                        const char *what);
+/* Reports an evaluation. when: "before pass 1/2", "after pass 1/2". The values of the evaluators
+ * are in the same line, and in all later events as "test.NAME". */
 void train_report_test(struct train_report *r, const char *when, uint64_t n_samples,
                        double cost_sum, const struct nn_eval *eval);
 void train_report_print(struct train_report *r, const char *fmt, ...)

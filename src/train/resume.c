@@ -132,7 +132,7 @@ static int resume_from(struct train_loop *l, const struct wanted_checkpoint *w,
                        const struct ps_models *m, size_t i, struct pd_err *err) {
     struct train_checkpoints *k = l->checkpoints;
     const struct ps_checkpoint *c = ps_models_at(m, i);
-    char folder[PATH_MAX];
+    char folder[PATH_MAX], text[TRAIN_PASS_TEXT];
     double at[2] = {0};
     int rc = train_client_error(l, ps_models_resume(l->client, m, i, w->dir, &k->from), err);
     if (!rc && k->from.batch && k->from.n_streams != l->n_streams)
@@ -157,8 +157,9 @@ static int resume_from(struct train_loop *l, const struct wanted_checkpoint *w,
     if (!rc)
         rc = train_client_error(l, ps_continue(l->client, (uint64_t)at[0], (uint64_t)at[1]), err);
     if (!rc && !l->report->trainer_id)
-        train_report_print(l->report, "Resuming from %s: pass %llu, batch %llu", folder,
-                           (unsigned long long)k->from.pass, (unsigned long long)k->from.batch);
+        train_report_print(l->report, "Resuming from %s: pass %s, batch %llu", folder,
+                           train_report_pass_text(l->report, k->from.pass, text),
+                           (unsigned long long)k->from.batch);
     k->resumed = !rc;
     return rc;
 }

@@ -166,6 +166,7 @@ static int join_servers(struct trainer_state *t, struct pd_err *err) {
         .on_wait = on_wait,
         .on_wait_arg = t,
     };
+    char pass[TRAIN_PASS_TEXT];
     int rc = ps_client_new(&t->client, &opts, err);
     if (!rc)
         rc = train_params_new(&t->params, t->graph, t->client, err);
@@ -173,8 +174,9 @@ static int join_servers(struct trainer_state *t, struct pd_err *err) {
         pd_err_copy(err, ps_client_err(t->client));
     if (!rc && ps_resumed(t->client, &t->from_pass, &t->from_batch))
         train_report_print(&t->report,
-                           "Restarted: resuming in pass %llu after %llu batches of this trainer",
-                           (unsigned long long)t->from_pass, (unsigned long long)t->from_batch);
+                           "Restarted: resuming in pass %s after %llu batches of this trainer",
+                           train_report_pass_text(&t->report, t->from_pass, pass),
+                           (unsigned long long)t->from_batch);
     return rc;
 }
 
@@ -250,10 +252,10 @@ static int check_trainers_agree(struct trainer_state *t, struct pd_err *err) {
 
 static int evaluate(struct trainer_state *t, struct train_loop *l, const char *word, uint64_t pass,
                     struct pd_err *err) {
-    char when[40];
+    char when[TRAIN_PASS_TEXT + 40], text[TRAIN_PASS_TEXT];
     if (!t->test)
         return 0;
-    snprintf(when, sizeof when, "%s pass %llu", word, (unsigned long long)pass);
+    snprintf(when, sizeof when, "%s pass %s", word, train_report_pass_text(&t->report, pass, text));
     return train_evaluate(l, t->test, when, err);
 }
 

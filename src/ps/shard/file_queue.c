@@ -36,7 +36,7 @@ void shard_queue_give_back(struct ps_shard *s, uint32_t trainer) {
         return;
     pd_info(s->opts.log,
             "file %llu of pass %llu is handed out again: trainer %u has not read all of it",
-            (unsigned long long)m->task - 1, (unsigned long long)s->barrier.pass, trainer);
+            (unsigned long long)m->task - 1, (unsigned long long)s->barrier.pass + 1, trainer);
     s->files.owner[m->task - 1] = TASK_BACK;
     s->files.n_back++;
     s->files.n_again++;
@@ -52,7 +52,7 @@ void shard_queue_end_pass(struct ps_shard *s) {
             n += (size_t)snprintf(text + n, sizeof text - n, ", trainer %u: %llu", i,
                                   (unsigned long long)s->barrier.members[i].n_tasks);
         pd_info(s->opts.log, "pass %llu: %llu of %llu files read (%s), %llu handed out again",
-                (unsigned long long)s->barrier.pass, (unsigned long long)s->files.n_done,
+                (unsigned long long)s->barrier.pass + 1, (unsigned long long)s->files.n_done,
                 (unsigned long long)s->files.n, text + 2, (unsigned long long)s->files.n_again);
     }
     for (uint32_t i = 0; i < s->opts.n_trainers; i++)

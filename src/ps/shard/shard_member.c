@@ -108,7 +108,7 @@ static int replace_process(struct ps_shard *s, uint32_t trainer, const struct ps
     m->resumed = 1;
     s->stats.progress++;
     pd_info(s->opts.log, "trainer %u was started again and continues in step %llu of pass %llu",
-            trainer, (unsigned long long)m->step, (unsigned long long)s->barrier.pass);
+            trainer, (unsigned long long)m->step, (unsigned long long)s->barrier.pass + 1);
     return 1;
 }
 

@@ -65,5 +65,5 @@ expect 0 "$CTL" infer --model=$model --train_ini=minus.ini --data=table-1.csv # 
 # --- a day ends between two saves: its last passes are saved before, so that who is stopped then does not end it again
 online() { "$WORKER" trainer --local=1 --job=online --online_idle=0.1 --online_delta_period=3 "$@"; }
 expect 0 online --save_dir=days
-has "Saved days/pass-00001
+has "Saved days/pass-00001 (pass 2)
 Day d1 is over"

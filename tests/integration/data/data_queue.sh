@@ -44,8 +44,8 @@ run() { # run OPTIONS...: a job that must end well
 read_once() { # every file, by whomever
     local log
     log=$(cat "$(job_dir 0)/log/paddle_pserver.INFO")
-    [[ $log =~ "pass 0: 12 of 12 files read (trainer 0: "[0-9]+", trainer 1: "[0-9]+", trainer 2: "[0-9]+"), 0 handed out again" ]] || die "$1: $log"
-    grep -q "^Pass 0 done: .* $LINES_ALL samples" "$(job_dir 0)/log/train.log" || die "$1: $(cat "$(job_dir 0)/log/train.log")"
+    [[ $log =~ "pass 1: 12 of 12 files read (trainer 0: "[0-9]+", trainer 1: "[0-9]+", trainer 2: "[0-9]+"), 0 handed out again" ]] || die "$1: $log"
+    grep -q "^Pass 1/1 done: .* $LINES_ALL samples" "$(job_dir 0)/log/train.log" || die "$1: $(cat "$(job_dir 0)/log/train.log")"
 }
 as_sent() { # what is on the nodes is what was sent; $N: how many files all have together
     local i f
@@ -87,7 +87,7 @@ wait_for 60 "the job is set up" is_set_up
 rm "$(job_dir 1)/workspace/data/k10"
 wait "$job" || die "with a lost file: $(cat attached.log)"
 PIDS=()
-grep -q "Pass 0 done: .* $LINES_ALL samples" attached.log || die "with a lost file: $(cat attached.log)"
+grep -q "Pass 1/1 done: .* $LINES_ALL samples" attached.log || die "with a lost file: $(cat attached.log)"
 as_sent "a lost file"
 [ "$N $(count 'data file data/k10 came from the launcher')" = "12 1" ] || die "a lost file: $(agents)"
 

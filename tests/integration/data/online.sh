@@ -70,7 +70,7 @@ rm -rf output && rm stream/20300101/0001/_DONE
 expect 0 online
 has "Ending after 20300101/0000: no folder was complete for online_idle"
 expect 0 online --online_idle=0 --online_done_file= --online_quiet=0.2 --online_until=20300101
-has "Test before pass 1 (20300101/0001)"
+has "Test before pass 2 (20300101/0001)"
 has "Ending after 20300101/0003"
 touch online.stop
 expect 0 online --online_idle=0

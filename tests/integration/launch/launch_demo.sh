@@ -10,7 +10,7 @@ demo=$TOP/tests/support/demo fixture=$TOP/tests/support/sshd-fixture
 on_cleanup() { [ ! -d "$TMP/demo/hosts" ] || "$fixture" stop "$TMP/demo/hosts"; }
 
 expect 0 "$demo"
-has "Test after pass 0"
+has "Test after pass 1/"
 has "./pass-00000/manifest.json"
 has "all processes are gone, all ports are closed"
 

@@ -41,8 +41,8 @@ has "restarting: restart 1 of 2 after trainer 1 on local.1: signal 9 (Killed)"
 has "local.0/trainer | --- restart 1 of 2 after trainer 1 on local.1: signal 9 (Killed) ---"
 has "local.2/pserver | --- restart 1 of 2 after trainer 1"
 has_not "restart 2"
-has "Saved output/pass-00029"
-[ "$(grep -c "Pass 29 done" killed.log)" = 1 ] || die "the last pass: $OUT"
+has "Saved output/pass-00029 (pass 30/30)"
+[ "$(grep -c "Pass 30/30 done" killed.log)" = 1 ] || die "the last pass: $OUT"
 [ -s output/latest/pass-00029/manifest.json ] || die "no model: $(find output)"
 grep -q '"restarts": 1' node0/JOB*/result.json || die "$(cat node0/JOB*/result.json)"
 
@@ -97,7 +97,7 @@ sed -i '$d' ws/data/b
 # --- a stop that saves: all trainers end after the same step, the model is whole, and training goes on from it
 start stopped "$ctl" run --conf=conf.ini --num_passes=100000
 run=$PID
-wait_for 60 "training" grep -q "Pass 1, Batch 10," stopped.log
+wait_for 60 "training" grep -q "Pass 2/100000, Batch 10," stopped.log
 job=$(grep -o 'JOB[0-9]*-[0-9a-f]*' stopped.log | head -1)
 expect 0 "$ctl" stop --conf=conf.ini --save "$job"
 wait "$run"
@@ -120,7 +120,7 @@ grep -q "Test of the saved model" test.log || die "$(cat test.log)"
 
 # --- Ctrl-C with save_on_stop: the model is there, fetched and whole
 start ctrlc "$ctl" run --conf=conf.ini --num_passes=100000 --save-on-stop
-wait_for 60 "training" grep -q "Pass 1, Batch 10," ctrlc.log
+wait_for 60 "training" grep -q "Pass 2/100000, Batch 10," ctrlc.log
 kill -INT "$PID"
 wait "$PID"
 status=$?

@@ -18,7 +18,7 @@ num_passes = 1
 batch_size = 96
 END
 expect 0 "$fixture" exec "$ns" "$BIN/paddlectl" run --conf=conf.ini
-has "Test after pass 0"
+has "Test after pass 1/1"
 # Every part that the manifest names is here, though each was written on another machine.
 model=output/latest/pass-00000
 [ -s $model/manifest.json ] || die "no model came back"
@@ -26,9 +26,9 @@ for f in $(grep -o '"file": *"[^"]*"' $model/manifest.json | cut -d'"' -f4); do
     [ -s "$model/$f" ] || die "part $f is missing"
 done
 [ "$(ls $model | wc -l)" = 7 ] || die "parts of three servers with two threads, and a manifest: $(ls $model)"
-after=$(sed -n 's/.*Test after pass 0: .*perplexity \([0-9.]*\),.*/\1/p' <<<"$OUT")
+after=$(sed -n 's/.*Test after pass 1\/1: .*perplexity \([0-9.]*\),.*/\1/p' <<<"$OUT")
 local=$(cd ws && "$BIN/paddle_worker" trainer --local=1 --n_streams=3 --num_passes=1 --batch_size=96 --save_dir=../mine 2>&1 |
-    sed -n 's/.*Test after pass 0: .*perplexity \([0-9.]*\),.*/\1/p')
+    sed -n 's/.*Test after pass 1\/1: .*perplexity \([0-9.]*\),.*/\1/p')
 holds "hosts > 1 && hosts / one < 1.001 && one / hosts < 1.001" hosts="$after" one="$local"
 none_left() { [ -z "$("$fixture" pids "$ns")" ]; }
 wait_for 60 "nothing is left on the hosts" none_left

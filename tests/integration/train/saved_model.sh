@@ -73,15 +73,15 @@ batch_size = 64
 num_passes = 3
 seed = 3
 INI
-tested() { sed -n "s/^Test $1: //p" "$2"; }
+tested() { sed -n "s|^Test $1: ||p" "$2"; }
 "$WORKER" trainer --local=1 >"$TMP/train.log" 2>&1 || die "training: $(tail -3 "$TMP/train.log")"
 model=output/pass-00002
-grep -q '^Pass 2 done: .*, error 0\.[0-9]*, loss [0-9.]*, second.precision [0-9.]*, second.recall [0-9.]*, second.f1 [0-9.]*$' "$TMP/train.log" ||
+grep -q '^Pass 3/3 done: .*, error 0\.[0-9]*, loss [0-9.]*, second.precision [0-9.]*, second.recall [0-9.]*, second.f1 [0-9.]*$' "$TMP/train.log" ||
     die "the pass says nothing of the evaluators: $(grep Pass "$TMP/train.log")"
 
 # --- job = test, alone and with two trainers and two servers: the same figures
 "$WORKER" trainer --local=1 --job=test --init_model_path=$model >"$TMP/test.log" 2>&1 || die "test: $(tail -3 "$TMP/test.log")"
-want=$(tested 'after pass 2' "$TMP/train.log")
+want=$(tested 'after pass 3/3' "$TMP/train.log")
 [ -n "$want" ] && [ "$(tested 'of the saved model' "$TMP/test.log")" = "$want" ] || die "job = test: $(cat "$TMP/test.log"), training: $want"
 list=
 for i in 0 1; do
@@ -215,7 +215,7 @@ for line, row in zip(open("top"), got):
     pairs = [v.split(":") for v in line.split()]
     assert [int(k) for k, _ in pairs] == list(np.argsort(-row, kind="stable")[:3]), (line, np.argsort(-row)[:3])
 # what the training said of this data
-said = dict(v.rsplit(" ", 1) for v in open("../train.log").read().split("Test after pass 2: ")[1].split("\n")[0].split(", ") if " " in v)
+said = dict(v.rsplit(" ", 1) for v in open("../train.log").read().split("Test after pass 3/3: ")[1].split("\n")[0].split(", ") if " " in v)
 wrong = (p.argmax(1) != x[:, 2]).mean()
 loss = -np.log(np.maximum(p[np.arange(len(x)), x[:, 2]], 1e-7)).mean()
 assert abs(float(said["error"]) - wrong) < 1e-5 and abs(float(said["loss"]) - loss) < 1e-4, (said, wrong, loss)

@@ -8,7 +8,7 @@ cd "$TMP" || exit 1
 
 # last METRIC FILE: of the last evaluation; first: of the one before the training
 last() { sed -n "s/.*Test after pass.*[ ,]$1 \([-0-9.naief+]*\),.*/\1/p" "$2" | tail -1; }
-first() { sed -n "s/.*Test before pass 0.*[ ,]$1 \([-0-9.naief+]*\),.*/\1/p" "$2" | head -1; }
+first() { sed -n "s/.*Test before pass 1\/.*[ ,]$1 \([-0-9.naief+]*\),.*/\1/p" "$2" | head -1; }
 # try NAME METRIC CONDITION PREPARE RUN: x is the metric after the training, a before it
 try() {
     local name=$1 metric=$2 condition=$3 prepare=$4 run=$5
@@ -70,9 +70,9 @@ rm -rf one && mkdir one
 (cd one/online_ctr/workspace && ./prepare --days=2 --minutes=3) >online.prepare 2>&1 || die "online_ctr: prepare: $(cat online.prepare)"
 (cd one/online_ctr && "$CTL" run --root_dir="$TMP/root%n" --port=0 --nic=lo --online_idle=2 >"$TMP/online.log" 2>&1) || die "online_ctr: $(tail -5 online.log)"
 auc() { sed -n "s/.*Test before pass $1 .* auc \([0-9.]*\),.*/\1/p" online.log; }
-holds "last > 0.6 && last > first + 0.05" last="$(auc 5)" first="$(auc 0)"
+holds "last > 0.6 && last > first + 0.05" last="$(auc 6)" first="$(auc 1)"
 [ -s one/online_ctr/output/latest/online/latest.json ] || die "online_ctr: no done-file came back"
-echo "online_ctr: auc $(auc 0) -> $(auc 5)"
+echo "online_ctr: auc $(auc 1) -> $(auc 6)"
 # MNIST's own files, made up: ten noisy patterns of 28 x 28
 mkdir mnist
 python3 - mnist <<'END' || die "idx files"

@@ -8,7 +8,7 @@ unset OPENBLAS_CORETYPE
 python3 "$TOP/tests/goldens/models.py" "$TMP/models" || die "models.py"
 OPTIONS="--n_streams=3 --batch_size=30 --num_passes=1 --seed=5 --log_period=1 --save_dir=model"
 
-costs() { sed -n 's/.*Batch [0-9]*, Cost \([-0-9.e+na]*\).*/\1/p; s/.*Test after pass 0: cost \([-0-9.e+na]*\).*/\1/p' "$1"; }
+costs() { sed -n 's/.*Batch [0-9]*, Cost \([-0-9.e+na]*\).*/\1/p; s/.*Test after pass 1\/1: cost \([-0-9.e+na]*\).*/\1/p' "$1"; }
 
 compare() { # compare NAME GOLDEN LOG
     blas_used "$3"

@@ -86,8 +86,8 @@ ends 0 "$a" "trainer 0"; ends 0 "$b" "trainer 1"
 servers_end 0
 want=$(digest calm)
 
-for when in 'Pass 0, Batch 20,' 'Pass 1, Batch 10,'; do
-    [[ $BIN != *san-* || $when != 'Pass 0'* ]] || continue
+for when in 'Pass 1/3, Batch 20,' 'Pass 2/3, Batch 10,'; do
+    [[ $BIN != *san-* || $when != 'Pass 1/3'* ]] || continue
     for try in 1 2 3 4 5; do
         rm -rf again again-*.log
         servers again wait --heartbeat_timeout=0 # who is stopped here comes back
@@ -95,7 +95,7 @@ for when in 'Pass 0, Batch 20,' 'Pass 1, Batch 10,'; do
         trainer again 1 t1 wait; b=$PID
         wait_for 120 "$when" grep -q "$when" again-t0.log
         kill -STOP "$a"
-        grep -q 'Pass 2, Batch' again-t0.log || break
+        grep -q 'Pass 3/3, Batch' again-t0.log || break
         echo "too late, again" # this script was not given the CPU for so long
         [ $try -lt 5 ] || die "too late five times"
         kill -CONT "$a"
@@ -110,10 +110,10 @@ for when in 'Pass 0, Batch 20,' 'Pass 1, Batch 10,'; do
     ends 0 "$a" "trainer 0"; ends 0 "$c" "trainer 1, started again"
     ends 137 "$b" "trainer 1"
     servers_end 0
-    grep -q "Restarted: resuming in pass [0-9] after" again-t1b.log || die "it did not say where: $(cat again-t1b.log)"
+    grep -q "Restarted: resuming in pass [0-9]/[0-9] after" again-t1b.log || die "it did not say where: $(cat again-t1b.log)"
     # What the lost process had added up is in the pass's totals.
-    grep -o 'Pass [0-9] done: .*' calm-t0.log | sed 's/ in [0-9.]* s ([0-9]* samples.s)//' >calm.said
-    grep -o 'Pass [0-9] done: .*' again-t0.log | sed 's/ in [0-9.]* s ([0-9]* samples.s)//' >again.said
+    grep -o 'Pass [0-9]/[0-9] done: .*' calm-t0.log | sed 's/ in [0-9.]* s ([0-9]* samples.s)//' >calm.said
+    grep -o 'Pass [0-9]/[0-9] done: .*' again-t0.log | sed 's/ in [0-9.]* s ([0-9]* samples.s)//' >again.said
     [ "$(wc -l <calm.said)" = 3 ] && cmp -s calm.said again.said || die "other totals: $(cat again.said), not $(cat calm.said)"
     got=$(digest again)
     echo "$got  killed at: $when"
@@ -191,7 +191,7 @@ late() { # late NAME RATIO
 }
 late late 0.4
 # Each trainer gives 75 steps to each of 8 threads.
-grep -q 'Pass 0: [1-9][0-9]* of 1200 pushes ([0-9.e+]* %) came too late and were dropped (async_lagged_grad_discard_ratio)' late-t0.log ||
+grep -q 'Pass 1/1: [1-9][0-9]* of 1200 pushes ([0-9.e+]* %) came too late and were dropped (async_lagged_grad_discard_ratio)' late-t0.log ||
     die "nothing was dropped, or it was not said: $(cat late-t0.log)"
 grep -q 'came too late' late-t1.log && die "trainer 1 said it, too"
 late taken 0

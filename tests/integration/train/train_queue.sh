@@ -48,7 +48,7 @@ all_end() {
 }
 # files SERVER_LOG PASS: "read of all, of trainer 0, of trainer 1, again"
 files() { sed -n "s/.*pass $2: \([0-9]*\) of \([0-9]*\) files read (trainer 0: \([0-9]*\), trainer 1: \([0-9]*\)), \([0-9]*\) handed out again.*/\1 \2 \3 \4 \5/p" "$1"; }
-samples() { sed -n "s/^Pass $2: this trainer read .* files, \([0-9]*\) samples$/\1/p" "$1"; } # samples LOG PASS
+samples() { sed -n "s/^Pass $2\/[0-9]*: this trainer read .* files, \([0-9]*\) samples$/\1/p" "$1"; } # samples LOG PASS
 
 # --- everything once, the fast one more, under each rule; ssp waits for the slow one's steps, and does not hang
 for update in async ssp geo; do
@@ -56,13 +56,13 @@ for update in async ssp geo; do
     [ $update != ssp ] || slow=slow.train.step:5
     job "$update" "$update" fail '' $slow --num_passes=2 --geo_sgd_need_push_nums=3
     all_end
-    for pass in 0 1; do
+    for pass in 1 2; do
         read -r done all f0 f1 again <<<"$(files "$update-s0.log" $pass)"
         [ "$done $all $again" = "$FILES $FILES 0" ] || die "$update, pass $pass: $(cat "$update-s0.log")"
         [ $update = ssp ] || [ "$f1" -lt "$f0" ] || die "$update, pass $pass: the slow trainer read $f1 files, the other one $f0"
         [ $(($(samples "$update-t0.log" $pass) + $(samples "$update-t1.log" $pass))) = $((FILES * LINES_OF)) ] || die "$update: samples: $(cat "$update"-t?.log)"
         [ "$(samples "$update-t1.log" $pass)" = $((f1 * LINES_OF)) ] || die "$update: trainer 1 was handed $f1 files: $(cat "$update-t1.log")"
-        grep -q "^Pass $pass done: .* $((FILES * LINES_OF)) samples" "$update-t0.log" || die "$update: the pass: $(cat "$update-t0.log")"
+        grep -q "^Pass $pass/2 done: .* $((FILES * LINES_OF)) samples" "$update-t0.log" || die "$update: the pass: $(cat "$update-t0.log")"
     done
     [ -e "$update/pass-00001/manifest.json" ] || die "$update: no model"
 done
@@ -70,34 +70,34 @@ done
 # --- trainer 1 dies in the middle of its second file (the other one takes 4 s for all): it goes out again, all of it to the other one
 job dies async continue slow.train.step:15 kill.train.step:15
 all_end 137
-read -r done all f0 f1 again <<<"$(files dies-s0.log 0)"
+read -r done all f0 f1 again <<<"$(files dies-s0.log 1)"
 [ "$done $all $f1 $again" = "$FILES $FILES 1 1" ] || die "a killed trainer: $(cat dies-s0.log)"
-[ "$(samples dies-t0.log 0)" = $(((FILES - 1) * LINES_OF)) ] || die "samples: $(cat dies-t0.log)"
+[ "$(samples dies-t0.log 1)" = $(((FILES - 1) * LINES_OF)) ] || die "samples: $(cat dies-t0.log)"
 
 # --- the same, and it is started again: it takes part, and nothing is left out
 job again async wait slow.train.step:15 kill.train.step:15
 wait "$T1"
 trainer again 1 t1b ''; T1=$PID
 all_end
-read -r done all f0 f1 again <<<"$(files again-s0.log 0)"
+read -r done all f0 f1 again <<<"$(files again-s0.log 1)"
 [ "$done $all $again" = "$FILES $FILES 1" ] || die "a trainer that was started again: $(cat again-s0.log)"
 grep -q "Restarted" again-t1b.log || die "it was not: $(cat again-t1b.log)"
-[ $(($(samples again-t0.log 0) + $(samples again-t1b.log 0))) = $(((FILES - 1) * LINES_OF)) ] || die "samples: $(cat again-t*.log)"
+[ $(($(samples again-t0.log 1) + $(samples again-t1b.log 1))) = $(((FILES - 1) * LINES_OF)) ] || die "samples: $(cat again-t*.log)"
 
 # --- alone, in one process; a checkpoint inside a pass begins that pass again
 expect 0 "$WORKER" trainer --local=1 --update=async --save_dir=alone --saving_period_by_batches=100 --num_passes=2
 [ "$(samples /dev/stdin 1 <<<"$OUT")" = $((FILES * LINES_OF)) ] || die "local: $OUT"
 rm -r alone/pass-00001* # pass-00000 was the last but one, and is not saved
 expect 0 "$WORKER" trainer --local=1 --update=async --save_dir=alone --resume=latest --num_passes=1
-has "Resuming from alone/pass-00000-batch-000200: pass 0, batch 0"
-[ "$(samples /dev/stdin 0 <<<"$OUT")" = $((FILES * LINES_OF)) ] || die "after a checkpoint: $OUT"
+has "Resuming from alone/pass-00000-batch-000200: pass 1/1, batch 0"
+[ "$(samples /dev/stdin 1 <<<"$OUT")" = $((FILES * LINES_OF)) ] || die "after a checkpoint: $OUT"
 
 # --- lines that can't be read are those of the pass, not of the file that was read last
 mkdir bad && for i in 0 1 2 3; do (head -n 40 data/part-00; echo "x y"; echo "1 2 3") >bad/$i; done
 sed 's,^train = .*,train = bad/*,' train.ini >bad.ini
 expect 0 "$WORKER" trainer --local=1 --update=async --config=bad.ini --max_bad_lines=8 --num_passes=2
-has "Pass 0: 8 unreadable lines were skipped"
-has "Pass 1: 8 unreadable lines were skipped"
+has "Pass 1/2: 8 unreadable lines were skipped"
+has "Pass 2/2: 8 unreadable lines were skipped"
 expect 1 "$WORKER" trainer --local=1 --update=async --config=bad.ini --max_bad_lines=4
 has "bad/2:41: 'x' is not an id (bad lines: 5, allowed: 4)"
 

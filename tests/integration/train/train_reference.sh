@@ -14,8 +14,8 @@ cd "$TMP/ws" || exit 1
     /usr/share/wordnet/data.noun /usr/share/wordnet/data.verb /usr/share/wordnet/data.adj /usr/share/wordnet/data.adv ||
     die "prepare"
 OPTIONS="--n_streams=3 --batch_size=384 --save_initial=1 --log_period=1 --num_passes=1 --seed=7"
-costs() { sed -n 's/.*Pass 0, Batch \([0-9]*\), Cost \([^ ]*\) .*/\1 \2/p' "$1" | head -50; }
-perplexity() { sed -n "s/.*Test $2 pass 0: .*perplexity \([0-9.]*\),.*/\1/p" "$1"; }
+costs() { sed -n 's/.*Pass 1\/1, Batch \([0-9]*\), Cost \([^ ]*\) .*/\1 \2/p' "$1" | head -50; }
+perplexity() { sed -n "s/.*Test $2 pass 1\/1: .*perplexity \([0-9.]*\),.*/\1/p" "$1"; }
 
 by_hand() { # by_hand NAME SERVERS TRAINERS SAVE_DIR [OPTION...]: servers and trainers over TCP on loopback, as README shows
     local name=$1 servers=$2 trainers=$3 dir=$4 list='' i tpids=()

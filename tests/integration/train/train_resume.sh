@@ -100,10 +100,10 @@ job() {
 ok() { job "$@" || die "job $RUN ($*) failed: $(tail -n 3 "$TMP"/t$RUN-*.log "$TMP"/s$RUN-*.log)"; }
 digest() { "$TOP/tests/support/model-digest" "$1/pass-00002" | cut -d' ' -f1; }
 same() { [ ${#2} = 64 ] && [ "$(digest "$1")" = "$2" ] || die "$1 has other bits than the job that nothing happened to; SEED=$SEED"; }
-said() { grep -E 'Pass . done|Test after' "$1" | sed 's/.*\(Pass\|Test\)/\1/; s/ in [0-9.]* s ([0-9]* samples.s)//'; }
+said() { grep -E 'Pass [^ ]* done|Test after' "$1" | sed 's/.*\(Pass\|Test\)/\1/; s/ in [0-9.]* s ([0-9]* samples.s)//'; }
 # consistent LOG: in each pass's line the rate is the samples by the seconds, which are rounded to a tenth.
 consistent() {
-    sed -n 's/.*Pass [0-9]* done: .* \([0-9]*\) samples in \([0-9.]*\) s (\([0-9]*\) .*/\1 \2 \3/p' "$1" >"$TMP/rates"
+    sed -n 's/.*Pass [0-9\/]* done: .* \([0-9]*\) samples in \([0-9.]*\) s (\([0-9]*\) .*/\1 \2 \3/p' "$1" >"$TMP/rates"
     awk '{ n++ } $1 < $3 * ($2 - 0.051) - $2 || $1 > ($3 + 1) * ($2 + 0.051) { bad = 1 } END { exit bad || !n }' "$TMP/rates" ||
         die "samples, seconds, samples/s: $(cat "$TMP/rates")"
 }
@@ -145,10 +145,10 @@ cp -R train train.even && for i in 0 1 2; do head -40 train.even/part-0000$i >tr
 ok "$TMP/early" 2 1 1 "" && early=$(digest "$TMP/early")
 ok "$TMP/early" 2 1 1 "" --saving_period_by_batches=5
 same "$TMP/early" "$early"
-n=$(sed -n 's/.*Pass 1 done: \([0-9]*\) batches.*/\1/p' "$TMP/job.log")
+n=$(sed -n 's/.*Pass 2\/3 done: \([0-9]*\) batches.*/\1/p' "$TMP/job.log")
 [ "$n" -gt 20 ] && [ "$(grep -c Saved.*pass-00001-batch "$TMP/job.log")" = $((n / 5)) ] || die "$n batches: $(grep Saved "$TMP/job.log")"
 rm -r "$TMP/early/pass-00002"
-grep -o 'Pass 1 done: .*' "$TMP/job.log" | sed 's/ in .*s), / /' >"$TMP/early.said"
+grep -o 'Pass 2/3 done: .*' "$TMP/job.log" | sed 's/ in .*s), / /' >"$TMP/early.said"
 ok "$TMP/early" 2 1 1 "slow1 100" --resume="$(printf 'pass-00001-batch-%06d' $((n / 5 * 5 - 5)))" --saving_period_by_batches=5
 same "$TMP/early" "$early"
 consistent "$TMP/job.log"
@@ -158,8 +158,8 @@ rm -r "$TMP/early/pass-00002"
 ok "$TMP/early" 2 1 1 "" --resume="$(printf 'pass-00001-batch-%06d' $((n / 5 * 5)))" --saving_period_by_batches=5
 same "$TMP/early" "$early"
 consistent "$TMP/job.log"
-grep -o 'Pass 1 done: .*' "$TMP/job.log" | sed 's/ in .*s), / /' | cmp -s - "$TMP/early.said" || die "other totals than $(cat "$TMP/early.said"): $(cat "$TMP/job.log")"
-took=$(sed -n 's/.*Pass 1 done: .* samples in \([0-9.]*\) s .*/\1/p' "$TMP/job.log")
+grep -o 'Pass 2/3 done: .*' "$TMP/job.log" | sed 's/ in .*s), / /' | cmp -s - "$TMP/early.said" || die "other totals than $(cat "$TMP/early.said"): $(cat "$TMP/job.log")"
+took=$(sed -n 's/.*Pass 2\/3 done: .* samples in \([0-9.]*\) s .*/\1/p' "$TMP/job.log")
 [ "${took/./}" -ge 4 ] || die "$took s for a pass of which five batches took 0.1 s each" # a tenth of a second is a digit
 rm -r train && mv train.even train
 
@@ -175,7 +175,7 @@ grep -q 'there is no checkpoint output/pass-00007' "$TMP/job.log" || die "$(cat 
 job "$TMP/values" 1 1 1 "x 0" --resume=latest --init_model_path=output/pass-00000 && die "two beginnings"
 
 # --- without a barrier there are no same bits: a job that was killed and went on ends as good as one that was not ---
-cost() { sed -n 's/.*Test after pass 2.* cost \([0-9.]*\).*/\1/p' "$TMP/job.log"; }
+cost() { sed -n 's/.*Test after pass 3.* cost \([0-9.]*\).*/\1/p' "$TMP/job.log"; }
 for update in async ssp geo; do
     U="--update=$update --staleness=2 --geo_sgd_need_push_nums=3 --saving_period_by_batches=5"
     # shellcheck disable=SC2086
@@ -202,7 +202,7 @@ for update in async ssp geo; do
     for pass in 0 1; do
         # shellcheck disable=SC2086
         ok "$TMP/behind" 2 2 1 "" $U --resume=pass-0000$pass-batch-000001
-        grep -q "Pass $pass done: .* 960 samples" "$TMP/job.log" || die "$update: not all samples after pass-0000$pass-batch-000001: $(cat "$TMP/job.log")"
+        grep -q "Pass $((pass + 1))/2 done: .* 960 samples" "$TMP/job.log" || die "$update: not all samples after pass-0000$pass-batch-000001: $(cat "$TMP/job.log")"
     done
 done
 
@@ -248,7 +248,7 @@ for lost in 0 1 2 damaged; do
         rm -r "${dir:?}/$lost"
     fi
     ok "$dir" 2 3 1 "" $T --resume=pass-00001 --checkpoint_copies=2
-    grep -q 'Resuming from output/pass-00001: pass 2' "$TMP/job.log" || die "lost $lost: it did not go on: $(cat "$TMP/job.log")"
+    grep -q 'Resuming from output/pass-00001: pass 3/3' "$TMP/job.log" || die "lost $lost: it did not go on: $(cat "$TMP/job.log")"
     for i in 0 1 2; do
         rm -rf "$TMP/merged" && mkdir "$TMP/merged"
         for k in 0 1 2; do [ $k = $i ] || cp -R "$dir/$k/pass-00002" "$TMP/merged/"; done
@@ -295,7 +295,7 @@ has "Resuming from"
 # A job that is started again before it has saved anything begins where it was told to the first time.
 rm -rf "$TMP/alone"
 PADDLE_RESTART_COUNT=1 alone 0 --resume="$TMP/whole/pass-00000-batch-000010"
-has "There is no checkpoint in $TMP/alone: starting again from where the job first began" && has "Resuming from $TMP/whole/pass-00000-batch-000010: pass 0, batch 10"
+has "There is no checkpoint in $TMP/alone: starting again from where the job first began" && has "Resuming from $TMP/whole/pass-00000-batch-000010: pass 1/1, batch 10"
 [ "$("$TOP/tests/support/model-digest" "$TMP/alone/pass-00000" | cut -d' ' -f1)" = "$want" ] || die "other bits after a restart"
 
 # --- on_failure = restart: every process dies in its 34th step, again and again, and the job comes to its end by itself ---

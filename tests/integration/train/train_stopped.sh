@@ -60,7 +60,7 @@ want=$(digest out/latest)
 cp conf.ini long.ini && printf '[host local.1]\nenv.PADDLE_FAULT = slow.train.compute:4500\n' >>long.ini
 rm -rf node[0-9] out
 expect 0 "$ctl" run --conf=long.ini --num_passes=1 --batch_size=480
-has "Pass 0 done: " && has_not "no sign of life" && has_not "is gone"
+has "Pass 1/1 done: " && has_not "no sign of life" && has_not "is gone"
 printf '[env]\nPADDLE_FAULT = slow.train.step:80\n' >>conf.ini
 
 # --- the stall is shown with the process that the job waits for; the job ends with its name

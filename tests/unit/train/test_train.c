@@ -305,7 +305,7 @@ static void an_event_has_the_last_evaluation(void **state) {
                              .log_period = 100,
                              .n_passes = 2,
                              .perplexity = 1};
-    train_report_test(&r, "before pass 0", 2, 4, v);
+    train_report_test(&r, "before pass 1/2", 2, 4, v);
     train_report_pass_begin(&r, 0);
     r.started_ns -= 2000000000;
     train_report_step(&r, 10, 20);
@@ -313,7 +313,7 @@ static void an_event_has_the_last_evaluation(void **state) {
     assert_true(n > 0);
     line[n] = 0;
     char *event = strchr(line, '\n') + 1;
-    assert_memory_equal(line, "Test before pass 0: cost 2.000000, perplexity 7.3891, area ", 57);
+    assert_memory_equal(line, "Test before pass 1/2: cost 2.000000, perplexity 7.3891, area ", 59);
     assert_non_null(strstr(line, ", rate 0.5, 2 samples\n"));
     json_t *o = json_loads(event, 0, NULL), *m = json_object_get(o, "metrics");
     assert_int_equal(json_object_size(m), 2);
