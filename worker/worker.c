@@ -188,18 +188,18 @@ static void tell_agent(int fd, const char *role, const struct pd_err *err, const
     json_decref(event);
 }
 
-/* Each error is reported once, by the process in which it happened. A process that heard of it says
- * why it stops; the cause is added where no agent collects the logs. */
+/* Each error is reported once, by the process in which it happened. A process that ends because of
+ * another one tells its agent, which writes the name of the process that failed into the log.
+ * Without an agent it says so itself. */
 int worker_report_error(const struct worker *w, const char *role, const struct pd_err *err) {
     char text[sizeof err->msg + sizeof err->from + 30];
     const int fd = worker_env_fd("PADDLE_EVENT_FD"), own = is_own(w, err, role);
     if (own)
         snprintf(text, sizeof text, "%s", err->msg);
-    else if (err->heard && fd >= 0)
-        snprintf(text, sizeof text, "stopping: %s failed", err->from);
     else
         snprintf(text, sizeof text, "stopping: %s", err->msg);
-    fprintf(stderr, "paddle_%s: %s\n", role, text);
+    if (own || fd < 0)
+        fprintf(stderr, "paddle_%s: %s\n", role, text);
     if (fd >= 0)
         tell_agent(fd, role, err, own ? "" : err->from);
     if (w->log_fd > 2) {

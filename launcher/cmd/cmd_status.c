@@ -186,7 +186,7 @@ static void print_failure(const json_t *f, int64_t later, const char *host) {
         p += n + (p[n] == '\n');
     }
     if (later > 0)
-        printf("  %lld more failures followed\n", (long long)later);
+        printf("  %lld other failure%s followed\n", (long long)later, later == 1 ? "" : "s");
 }
 
 static void print_head(const struct status_cmd *s, const struct ask_all *g,

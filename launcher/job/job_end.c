@@ -68,7 +68,8 @@ static void put_failure(const struct job *j, struct pd_buf *b) {
             pd_put_fmt(b, "  the job had lost %s before: %s\n", j->nodes[i].host->label,
                        j->nodes[i].lost);
     if (j->n_later > 0)
-        pd_put_fmt(b, "  %lld more failures followed\n", (long long)j->n_later);
+        pd_put_fmt(b, "  %lld other failure%s followed\n", (long long)j->n_later,
+                   j->n_later == 1 ? "" : "s");
     if (n && *n->job_dir)
         pd_put_fmt(b,
                    "  logs: %s:%s/log; 'paddlectl fetch --log %s' copies all logs and the outputs "

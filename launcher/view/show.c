@@ -15,6 +15,11 @@
 
 enum { BATCH = 256 << 10 };
 
+/* The agent's line in the log of a process that ends because another one has failed. Every process
+ * of a job may have it. */
+static const char stopping[] = "--- stopping: ";
+enum { ALL_ROLES = 1 << 16 }; /* the group of these lines */
+
 struct line_style { /* text around a source's lines */
     struct show_source of;
     /* "host/role | "; of JSON the text behind the time */
@@ -195,8 +200,9 @@ static void put_folded(void *arg, const struct repeat_line *l) {
     }
     struct pd_buf before;
     pd_buf_init(&before);
-    pd_put_fmt(&before, view_has_colour(s->view) ? "\033[1m%s/%s |\033[m " : "%s/%s | ", hosts,
-               s->looks[l->source].of.role);
+    const int whole = l->group == ALL_ROLES;
+    pd_put_fmt(&before, view_has_colour(s->view) ? "\033[1m%s%s%s |\033[m " : "%s%s%s | ", hosts,
+               whole ? "" : "/", whole ? "" : s->looks[l->source].of.role);
     put_text(s, before.data, before.len, l->time_us, l->text, l->n);
     s->out.failed = 0;
     pd_buf_release(&before);
@@ -205,7 +211,9 @@ static void put_folded(void *arg, const struct repeat_line *l) {
 
 static void pass_on(struct show *s, const struct merge_line *l) {
     const struct line_style *k = &s->looks[l->source];
-    const struct repeat_line r = {.group = k->group,
+    const int stops =
+        l->n >= sizeof stopping - 1 && !memcmp(l->text, stopping, sizeof stopping - 1);
+    const struct repeat_line r = {.group = stops ? ALL_ROLES : k->group,
                                   .sources = &l->source,
                                   .n_sources = 1,
                                   .time_us = l->time_us,
@@ -213,7 +221,7 @@ static void pass_on(struct show *s, const struct merge_line *l) {
                                   .source = l->source,
                                   .text = l->text,
                                   .n = l->n};
-    if (!s->repeat || repeat_add(s->repeat, &r, s->now_ms))
+    if (!s->repeat || !(stops || s->o.fold) || repeat_add(s->repeat, &r, s->now_ms))
         put_one(s, l->source, l->time_us, l->offset, l->text, l->n);
 }
 
@@ -343,7 +351,7 @@ int show_new(struct show **out, struct view *v, const struct show_opts *o, struc
         bad = make_look(s, i, &o->sources[i]);
     if (!bad && o->tail)
         bad = !(s->tail = pd_calloc(o->tail, sizeof *s->tail));
-    if (!bad && o->fold)
+    if (!bad && !o->json)
         bad = !(s->repeat = repeat_new(put_folded, s));
     int rc = bad ? pd_oom(err, "log lines") : o->grep ? compile_grep(&s->grep, o->grep, err) : 0;
     s->has_grep = !rc && o->grep;

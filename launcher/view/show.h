@@ -3,6 +3,7 @@
  *     gpu-02/trainer | text                                     "host/role | ", coloured by host
  *     2026-11-21T10:00:00.123456+01:00 gpu-02/trainer | text    timestamps
  *     gpu-[01-04]/trainer | text                                fold: equal lines within 0.5 s
+ *     gpu-[01-04] | --- stopping: trainer 2 on gpu-02 failed ---    always folded, over all roles
  *     {"time":"...Z","node":2,"host":"gpu-02","role":"trainer","stream":"train.log",...}     json
  *
  * Lines are written unchanged, with two exceptions. A terminal gets no control characters other

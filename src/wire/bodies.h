@@ -13,7 +13,8 @@ enum {
     WIRE_MAX_MS = 3600000, /* an hour */
     WIRE_MAX_REASON = 4096,
     WIRE_MAX_LINES = 65536, /* bytes of last_lines */
-    WIRE_MAX_ROLE = 15
+    WIRE_MAX_ROLE = 15,
+    WIRE_MAX_CAUSE = 299 /* "trainer 2 on gpu-02" */
 };
 
 /* Messages that may have been missed while the connection was broken are part of HD_JOIN. */
@@ -76,7 +77,8 @@ enum {
     X(body, TEXT, status, 0, 15, 0)              \
     X(body, BOOL, restart, 0, 1, 0)              \
     X(body, INT, restarts, 0, INT32_MAX, 0)      \
-    X(body, TEXT, reason, 0, WIRE_MAX_REASON, 0)
+    X(body, TEXT, reason, 0, WIRE_MAX_REASON, 0) \
+    X(body, TEXT, cause, 0, WIRE_MAX_CAUSE, 0)
 
 #define WIRE_HD_FAIL(X, body)                    \
     X(body, TEXT, reason, 0, WIRE_MAX_REASON, 0) \

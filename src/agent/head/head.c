@@ -536,7 +536,7 @@ void head_stop(struct ag_head *h, unsigned grace_ms, const char *reason) {
     h->save_until_ns = 0;
     json_decref(h->failure); /* the stop caused the failure in the window */
     h->failure = NULL;
-    h->later = 0;
+    h->later = h->others = 0;
     pd_info(h->log, "stopped: %s", reason);
     head_enter(h, grace_ms && trainers_may_run(h) ? HEAD_STOPPING : HEAD_CLOSING);
 }

@@ -233,9 +233,12 @@ unsigned head_end_grace_ms(const struct ag_head *h) {
 }
 
 json_t *head_ask_end(struct ag_head *h, int node, uint16_t *type) {
+    char cause[WIRE_MAX_CAUSE + 1];
     (void)node;
     *type = WIRE_HD_END;
+    head_name_cause(h, cause, sizeof cause);
     return wire_put(&wire_hd_end, &(struct hd_end){.grace_ms = head_end_grace_ms(h),
+                                                   .cause = h->stopped ? "" : cause,
                                                    .status = h->stopped   ? "stopped"
                                                              : h->failure ? "failed"
                                                                           : "done"});

@@ -83,12 +83,25 @@ uint64_t head_backoff_ms(const struct ag_head *h) {
     return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
 }
 
+static size_t name_process(const struct failure *f, char *out, size_t cap) {
+    int of_node = !strcmp(f->role, "agent");
+    size_t n = (size_t)snprintf(out, cap, of_node ? "%s %d (%.60s)" : "%s %d on %.60s",
+                                of_node ? "node" : f->role, (int)f->rank, f->host);
+    return n < cap ? n : cap - 1;
+}
+
+void head_name_cause(const struct ag_head *h, char *out, size_t cap) {
+    const struct failure f = h->failure ? read_failure(h->failure) : (struct failure){0};
+    *out = 0;
+    if (h->failure)
+        name_process(&f, out, cap);
+}
+
 /* "trainer 2 on gpu-02: exit status 1", "node 1 (gpu-01): its agent is gone" */
 static void describe(const json_t *failure, char *out, size_t cap) {
     const struct failure f = read_failure(failure);
-    int of_node = !strcmp(f.role, "agent");
-    size_t at = (size_t)snprintf(out, cap, of_node ? "%s %d (%.60s): " : "%s %d on %.60s: ",
-                                 of_node ? "node" : f.role, (int)f.rank, f.host);
+    size_t at = name_process(&f, out, cap);
+    at += (size_t)snprintf(out + at, cap - at, ": ");
     if (at >= cap)
         return;
     if (f.signal)
@@ -118,14 +131,14 @@ static void forget_failures(struct ag_head *h) {
     json_decref(h->failure);
     json_decref(h->early_exit);
     h->failure = h->early_exit = NULL;
-    h->later = h->witnesses = 0;
+    h->later = h->others = h->witnesses = 0;
     uv_timer_stop(&h->early);
 }
 
 static void restart(struct ag_head *h) {
     h->attempt = ++h->restarts;
     head_name_restart(h, h->failure);
-    pd_warn(h->log, "%s (%d more failed after it)", h->restart_text, h->later);
+    pd_warn(h->log, "%s (%d more failed after it)", h->restart_text, h->others);
     forget_failures(h);
     head_enter(h, HEAD_RESTARTING);
 }
@@ -136,7 +149,7 @@ static void restart(struct ag_head *h) {
  * children only together with all its other processes. */
 static int one_will_do(const struct ag_head *h) {
     int node = h->failure_node;
-    return h->state == HEAD_TRAINERS && !h->later && !h->witnesses && node >= 0 &&
+    return h->state == HEAD_TRAINERS && !h->others && !h->witnesses && node >= 0 &&
            !strcmp(read_failure(h->failure).role, role_names[ROLE_TRAINER]) &&
            h->node[node].joined && h->node[node].exited[ROLE_TRAINER] && h->node[node].trained &&
            !*h->spec->command[ROLE_TRAINER] &&
@@ -195,28 +208,47 @@ static int replaces(const struct ag_head *h, int node, int rank, int64_t time_us
     return one_clock && time_us && h->failure_time && time_us < h->failure_time;
 }
 
+static const char *last_line(const char *text) {
+    const char *at = text + strlen(text);
+    while (at > text && at[-1] == '\n')
+        at--;
+    while (at > text && at[-1] != '\n')
+        at--;
+    return at;
+}
+
+/* Several processes can have the same reason to fail, for example a file that all of them read. */
+static int same_cause(const struct failure *a, const struct failure *b) {
+    const char *x = last_line(a->last_lines), *y = last_line(b->last_lines);
+    return a->node == b->node || (*a->reason && !strcmp(a->reason, b->reason)) ||
+           (*x && !strcmp(x, y));
+}
+
 void head_note_failure(struct ag_head *h, int node, json_t *failure, int64_t exit_time_us,
                        int retry) {
     if (!failure || (h->stopped && h->state != HEAD_SAVING) || h->state == HEAD_OVER) {
         json_decref(failure);
         return;
     }
-    const struct failure f = read_failure(failure);
-    const int rank = rank_of(&f);
+    const struct failure f = read_failure(failure),
+                         first = h->failure ? read_failure(h->failure) : f;
+    const int rank = rank_of(&f), other = h->failure && !same_cause(&first, &f);
     h->no_retry |= !retry;
     h->witnesses += (int)f.heard;
     pd_log_write(h->log, f.heard ? PD_INFO : PD_ERROR, __FILE__, __LINE__,
                  "failure: node %d, %s %lld: exit code %lld, signal %lld %s", node, f.role,
                  (long long)f.rank, (long long)f.exit_code, (long long)f.signal, f.reason);
     if (h->failure && (h->state == HEAD_CLOSING || !replaces(h, node, rank, exit_time_us))) {
-        h->later += !f.heard;
+        h->later += !f.heard && other;
+        h->others += !f.heard;
         json_decref(failure);
         return;
     }
     /* The report of the process that failed may take longer than that of its witness. */
     if (!h->failure || h->failure_rank == RANK_HEARD)
         uv_timer_start(&h->window, on_window, f.heard ? HEARD_WINDOW_MS : FAILURE_WINDOW_MS, 0);
-    h->later += h->failure && h->failure_rank != RANK_HEARD;
+    h->others += h->failure && h->failure_rank != RANK_HEARD;
+    h->later += other && h->failure_rank != RANK_HEARD;
     json_decref(h->failure);
     h->failure = failure;
     h->failure_rank = rank;

@@ -69,7 +69,9 @@ struct ag_head {
     char *endpoints[N_ROLES]; /* head_ask.c */
     /* head_fail.c */
     json_t *failure;
-    int failure_rank, failure_node, later;
+    int failure_rank, failure_node;
+    int later;  /* failures of other causes */
+    int others; /* processes that failed besides the first one, and not because of another one */
     int witnesses; /* processes that ended because of another one */
     int64_t failure_time;
     int no_retry;           /* a failure that a restart would not cure */
@@ -92,6 +94,9 @@ json_t *head_reason_failure(const struct ag_head *h, int node, const char *reaso
 void head_ask_again(struct ag_head *h, int node); /* sends the request of the current state again */
 uint64_t head_backoff_ms(const struct ag_head *h);
 int head_may_restart(const struct ag_head *h);
+/* "trainer 2 on gpu-02": the process, or "node 1 (gpu-01)": the agent, of the first failure. "":
+ * there is none. */
+void head_name_cause(const struct ag_head *h, char *out, size_t cap);
 void head_name_restart(struct ag_head *h, const json_t *failure); /* restart_text */
 
 /* The job continues without the node if it may be restarted. Otherwise, and always for node 0, the

@@ -415,6 +415,20 @@ static void on_ended(void *arg) {
     free(e);
 }
 
+/* Writes into the logs of the processes that end here because another process has failed, which
+ * process this was. */
+static void log_cause(struct ag_node *n, const char *cause) {
+    char text[WIRE_MAX_CAUSE + 40], self[40];
+    snprintf(text, sizeof text, "stopping: %s failed", cause);
+    for (int i = 0; i < N_ROLES && *cause; i++) {
+        struct node_role *r = &n->role[i];
+        snprintf(self, sizeof self, "%s %d on ", role_names[i], r->rank);
+        if (r->started && !pd_starts_with(cause, self) &&
+            !(r->exit_body && !msg_int(r->exit_body, "exit_code", -1, 255, -1)))
+            log_notice(r, text);
+    }
+}
+
 static void on_end(struct ag_node *n, uint64_t req, const json_t *body) {
     struct hd_end end;
     struct pd_err err = {0};
@@ -422,6 +436,8 @@ static void on_end(struct ag_node *n, uint64_t req, const json_t *body) {
         n->io.refuse(n->arg, WIRE_HD_END, req, &err);
         return;
     }
+    if (!n->ending)
+        log_cause(n, end.cause);
     struct end_request *e = pd_malloc(sizeof *e);
     if (e)
         *e = (struct end_request){n, req};

@@ -90,7 +90,7 @@ run 1
 has "failed: local.1 (node 1), trainer 1: exit status 3"
 has "    | Traceback
     | boom"
-has "4 more failures followed"
+has "4 other failures followed"
 has "  logs: local.1:$TMP/root1/JOB"
 said 0 'BYE {}'
 scenario '{"*": {"result": {"status": "failed", "first_failure": {"node": 0, "role": "pserver", "rank": 0, "exit_code": -1,

@@ -177,11 +177,19 @@ static inline void ready(struct env *e, int node) {
     json_decref(b);
 }
 
-static inline void exited(struct env *e, int node, const char *role, int code, int sig, long time) {
+/* A process ends. Its last lines are "last", or its own. */
+static inline void exited_with(struct env *e, int node, const char *role, int code, int sig,
+                               long time, const char *last_lines) {
     json_t *b = json_pack("{s:s, s:i, s:i, s:i, s:I, s:s}", "role", role, "rank", node, "exit_code",
-                          code, "signal", sig, "time", (json_int_t)time, "last_lines", "last\n");
+                          code, "signal", sig, "time", (json_int_t)time, "last_lines", last_lines);
     head_message(e->head, node, WIRE_HD_EXITED, 0, b, NULL);
     json_decref(b);
+}
+
+static inline void exited(struct env *e, int node, const char *role, int code, int sig, long time) {
+    char text[40];
+    snprintf(text, sizeof text, "last of %s %d\n", role, node);
+    exited_with(e, node, role, code, sig, time, text);
 }
 
 static inline void until_over(struct env *e) {

@@ -127,6 +127,13 @@ static const struct {
      {{0, 1, "a"}, {1, 2, "b"}, {1, 3, "a"}, {2, 4, "a"}, {3, 5, "a"}, {0, 6, "a"}, {2, 7, "c"}},
      "gpu-[01-03]/trainer | a\ngpu-02/trainer | b\ngpu-03/pserver | a\ngpu-01/trainer | "
      "a\ngpu-03/trainer | c\n"},
+    {"the nodes of a failed job stop",
+     {0},
+     {{0, 1, "--- stopping: trainer 2 on gpu-03 failed ---"},
+      {3, 2, "--- stopping: trainer 2 on gpu-03 failed ---"},
+      {1, 3, "b"},
+      {2, 4, "--- stopping: trainer 2 on gpu-03 failed ---"}},
+     "gpu-02/trainer | b\ngpu-[01,03] | --- stopping: trainer 2 on gpu-03 failed ---\n"},
     {"fold within half a second",
      {.fold = 1},
      {{0, 1, "a"}, {1, 400000, "a"}, {2, 600002, "a"}},
