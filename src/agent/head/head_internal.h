@@ -70,8 +70,8 @@ struct ag_head {
     /* head_fail.c */
     json_t *failure;
     int failure_rank, failure_node;
-    int later;  /* failures of other causes */
-    int others; /* processes that failed besides the first one, and not because of another one */
+    int later;     /* failures of other causes */
+    int others;    /* processes that failed besides the first one, and not because of another one */
     int witnesses; /* processes that ended because of another one */
     int64_t failure_time;
     int no_retry;           /* a failure that a restart would not cure */
