@@ -13,9 +13,10 @@ static int usage(FILE *to, unsigned who) {
     pd_options_help(who, NULL, NULL, 100, &b);
     fprintf(to,
             "usage: paddle_worker pserver|trainer [--option=value ...]\n       paddle_worker infer "
-            "--help\n       paddle_worker model [--check] TRAIN.INI\n\n"
+            "--help\n       paddle_worker model [--check] [--set ...] TRAIN.INI\n\n"
             "Every option can also be set by PADDLE_INIT_<OPTION>; options of [train] also in "
-            "train.ini.\n%.*s",
+            "train.ini.\n--set SECTION.KEY=VALUE sets a key of train.ini, such as "
+            "layer.hidden.size=512.\n%.*s",
             (int)b.len, (char *)b.data);
     pd_buf_release(&b);
     return to == stdout ? 0 : 2;

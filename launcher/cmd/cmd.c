@@ -9,6 +9,7 @@
 
 #include "base/fs.h"
 #include "base/str.h"
+#include "conf/settings.h"
 #include "launcher/cmd/manual.h"
 
 enum { MAX_EXTRA = 32 };
@@ -53,15 +54,14 @@ static int help(const struct manual *m, const char *kind) {
 }
 
 static int read_conf(struct pd_options *o, const char *path, struct pd_err *err) {
-    if (path)
-        return pd_options_read_conf(o, path, err);
-    if (!access("conf.ini", F_OK))
-        return pd_options_read_conf(o, "conf.ini", err);
-    if (*o->hosts) /* the command line replaces conf.ini */
-        return 0;
-    return pd_fail(
-        err, PD_ENOENT,
-        "there is no conf.ini here; give --conf=FILE, or make one with 'paddlectl init'");
+    int rc = 0;
+    if (path || !access("conf.ini", F_OK))
+        rc = pd_options_read_conf(o, path ? path : "conf.ini", err);
+    else if (!*o->hosts) /* otherwise the command line replaces conf.ini */
+        rc = pd_fail(
+            err, PD_ENOENT,
+            "there is no conf.ini here; give --conf=FILE, or make one with 'paddlectl init'");
+    return rc ? rc : pd_settings_to_sections(o, err);
 }
 
 int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_options *o,
@@ -71,9 +71,13 @@ int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_opti
     struct pd_extra_option extra[MAX_EXTRA] = {{0}};
     struct pd_err err = {0};
     for (const struct pd_extra_option *e = line->extra; e && e->name; e++) {
-        assert(n < MAX_EXTRA - 3); /* room for --conf, --help and the end */
+        assert(n < MAX_EXTRA - 4); /* room for --set, --conf, --help and the end */
         extra[n++] = *e;
     }
+    if (line->who)
+        extra[n++] = (struct pd_extra_option){
+            "set=SECTION.KEY=VALUE", NULL, NULL,
+            "set any key of conf.ini or train.ini, such as layer.hidden.size=512; may be repeated"};
     if (line->needs_conf)
         extra[n++] = (struct pd_extra_option){"conf=FILE", NULL, &conf,
                                               "the configuration; default: ./conf.ini"};

@@ -8,10 +8,14 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/fs.h"
 #include "base/str.h"
+#include "conf/settings.h"
 #include "launcher/link/bootstrap.h"
 #include "launcher/link/client_env.h"
 #include "launcher/cmd/cmd.h"
+
+enum { CONFIG_MAX = 1 << 20 };
 
 /* The hosts and their roles. */
 struct nodes {
@@ -74,9 +78,14 @@ static int rank_of(const int *ids, size_t n, size_t node) {
 
 /* --- text: a conf.ini, with the origin of each line as comment --- */
 
+static const char *command_line(const char *where) {
+    return pd_starts_with(where, "--") ? "command line: " : "";
+}
+
 static void line(const char *name, const char *value, int n, const char *where) {
     int width = (int)strlen(name) + n;
-    printf("%s = %.*s%*s ; %s\n", name, n, value, width < 40 ? 40 - width : 0, "", where);
+    printf("%s = %.*s%*s ; %s%s\n", name, n, value, width < 40 ? 40 - width : 0, "",
+           command_line(where), where);
 }
 
 static void env_lines(const char *prefix, const struct pd_env_var *env, size_t n) {
@@ -96,12 +105,31 @@ static void show_sections(const struct pd_options *o) {
     }
     for (size_t i = 0; i < o->n_host_sections; i++) {
         const struct pd_host_section *h = &o->host_sections[i];
-        printf("\n[host %s] ; %s\n", h->pattern, h->where);
+        printf("\n[host %s] ; %s%s\n", h->pattern, command_line(h->where), h->where);
         for (int k = 0; k < PD_HOST_N_KEYS; k++)
             if (h->value[k].text)
                 line(pd_host_keys[k].name, h->value[k].text, (int)strlen(h->value[k].text),
                      h->value[k].where);
         env_lines("env.", h->env, h->n_env);
+    }
+}
+
+/* The keys of train.ini that --set gives, as comments: conf.ini has no such sections. */
+static void show_settings(const struct pd_options *o) {
+    const char *section = NULL;
+    for (size_t i = 0; i < o->n_settings; i++) {
+        const struct pd_setting *s = &o->settings[i];
+        char name[600], where[320];
+        if (s->file != PD_SET_TRAIN_INI)
+            continue;
+        if (!section)
+            printf("\n# Set in train.ini:\n");
+        if (!section || strcmp(section, s->section))
+            printf("# [%s]\n", s->section);
+        section = s->section;
+        snprintf(name, sizeof name, "# %.*s", (int)(s->value - s->key) - 1, s->key);
+        snprintf(where, sizeof where, "--set %.*s", (int)(s->value - s->text) - 1, s->text);
+        line(name, s->value, (int)strlen(s->value), where);
     }
 }
 
@@ -127,6 +155,7 @@ static void show_text(const struct pd_options *o) {
     if (o->n_env)
         printf("\n[env]\n");
     env_lines("", o->env, o->n_env);
+    show_settings(o);
 }
 
 static void show_nodes(const struct nodes *n) {
@@ -151,6 +180,14 @@ static void show_nodes(const struct nodes *n) {
 
 /* --- JSON --- */
 
+static void add_json(json_t *all, const char *section, const char *name, size_t n_name,
+                     const char *value, size_t n, const char *where) {
+    char from[340];
+    snprintf(from, sizeof from, "%s%s", command_line(where), where);
+    json_array_append_new(all, json_pack("{s:s, s:s%, s:s%, s:s}", "section", section, "name", name,
+                                         n_name, "value", value, n, "from", from));
+}
+
 static json_t *options_json(const struct pd_options *o) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
@@ -161,16 +198,19 @@ static json_t *options_json(const struct pd_options *o) {
             continue;
         pd_buf_init(&v);
         pd_options_text(o, i, &v);
-        json_array_append_new(all,
-                              json_pack("{s:s, s:s, s:s%, s:s}", "section", t[i].section, "name",
-                                        t[i].name, "value", v.data ? (char *)v.data : "", v.len,
-                                        "from", o->origin[i].where));
+        add_json(all, t[i].section, t[i].name, strlen(t[i].name), v.data ? (char *)v.data : "",
+                 v.len, o->origin[i].where);
         pd_buf_release(&v);
     }
     for (size_t i = 0; i < o->n_env; i++)
-        json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s}", "section", "env", "name",
-                                             o->env[i].name, "value", o->env[i].value, "from",
-                                             o->env[i].where));
+        add_json(all, "env", o->env[i].name, strlen(o->env[i].name), o->env[i].value,
+                 strlen(o->env[i].value), o->env[i].where);
+    for (size_t i = 0; i < o->n_settings; i++) {
+        const struct pd_setting *s = &o->settings[i];
+        if (s->file == PD_SET_TRAIN_INI)
+            add_json(all, s->section, s->key, (size_t)(s->value - s->key) - 1, s->value,
+                     strlen(s->value), "--set");
+    }
     return all;
 }
 
@@ -222,13 +262,22 @@ static int read_train(struct pd_options *o, struct pd_err *err) {
     if (!*o->job_dispatch_package ||
         pd_fmt(path, sizeof path, "%s/%s", o->job_dispatch_package, o->config) || stat(path, &st))
         return 0;
-    return pd_options_read_train(o, path, err);
+    struct pd_buf text;
+    pd_buf_init(&text);
+    int rc = pd_options_read_train(o, path, err);
+    if (!rc)
+        rc = pd_read_file(path, CONFIG_MAX, &text, err);
+    if (!rc)
+        rc = pd_settings_apply(o, path, &text, NULL, err); /* its errors are those of --set */
+    pd_buf_release(&text);
+    return rc;
 }
 
 /* Replace this process by `paddle_worker model`, which prints the network of train.ini: paddlectl
  * has no code of layers. Returns only on failure. */
 static int show_model(const struct pd_options *o, struct pd_err *err) {
-    char path[4096], config[4096], role[] = "model", *argv[] = {path, role, config, NULL};
+    char path[4096], config[4096];
+    const char *const first[] = {path, "model", NULL};
     int rc = node_program_path("paddle_worker", path, sizeof path, err);
     if (!rc &&
         pd_fmt(config, sizeof config, "%s%s%s", *o->config == '/' ? "" : o->job_dispatch_package,
@@ -236,8 +285,12 @@ static int show_model(const struct pd_options *o, struct pd_err *err) {
         rc = pd_fail(err, PD_ECONF, "the path of the workspace is too long");
     if (rc)
         return rc;
+    char **argv = pd_settings_argv(o, first, config);
+    if (!argv)
+        return pd_oom(err, "the configuration");
     fflush(NULL);
     execv(path, argv);
+    free(argv);
     return pd_fail_errno(err, PD_EFAIL, errno, "cannot run %s", path);
 }
 

@@ -28,6 +28,7 @@ int cmd_run(int argc, char **argv) {
         .examples = "paddlectl run\tthe job of ./conf.ini\n"
                     "paddlectl run --conf=try.ini --num_passes=5\tanother configuration, with one "
                     "value changed\n"
+                    "paddlectl run --set layer.hidden.size=512\twith one key of train.ini changed\n"
                     "paddlectl run --hosts='local*2'\ton this machine\n"
                     "job=$(paddlectl run --detach)\tin the background\n"
                     "paddlectl run --min-nodes=14\twith at least 14 of the hosts\n",

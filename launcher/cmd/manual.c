@@ -292,7 +292,11 @@ void manual_ini_man(struct pd_buf *out) {
               "Every option can also be given on the command line, where paths are relative to the "
               "current folder. The command line overrides the environment (PADDLE_INIT_NAME, on "
               "the nodes), which overrides conf.ini, which overrides [train] of train.ini, which "
-              "overrides the default. 'paddlectl conf' shows every value and its origin.");
+              "overrides the default. 'paddlectl conf' shows every value and its origin.\n\n"
+              "--set SECTION.KEY=VALUE sets any key of this file or of train.ini on the command "
+              "line: --set env.A=b, --set host.node3.user=root, --set train.seed=7, --set "
+              "layer.hidden.size=512. A key of train.ini is checked as in the file, and the saved "
+              "model has the changed text. If a key is given twice, the last value counts.");
     for (size_t i = 0; i < N_SECTIONS; i++) {
         pd_put_fmt(out, ".SH \"[%s]\"\n", sections[i]);
         para(out, about[i]);

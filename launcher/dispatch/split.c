@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "conf/ini_file.h"
+#include "conf/settings.h"
 
 enum { CONFIG_MAX = 1 << 20 };
 
@@ -60,16 +61,20 @@ static void config_release(struct config *c) {
 }
 
 /* Read the workspace's train.ini. 1: read. 0: it cannot be used; the trainers will say why. */
-static int read_config(struct config *c, const struct scan *scan, const char *name) {
+static int read_config(struct config *c, const struct scan *scan, const struct pd_options *o) {
     struct scan_item item;
     for (size_t i = 0, n = scan_n_items(scan); i < n; i++) {
         scan_item(scan, i, &item);
-        if (strcmp(item.path, name) || item.type != MANIFEST_FILE)
+        if (strcmp(item.path, o->config) || item.type != MANIFEST_FILE)
             continue;
-        char *text = item.size && item.size <= CONFIG_MAX ? pd_malloc(item.size) : NULL;
-        int ok = text && !scan_item_read(scan, i, text, item.size, NULL) &&
-                 !pd_ini_read_text(name, text, item.size, on_pair, c, NULL);
-        free(text);
+        struct pd_buf text;
+        pd_buf_init(&text);
+        int ok = item.size && item.size <= CONFIG_MAX && !pd_buf_reserve(&text, item.size) &&
+                 !scan_item_read(scan, i, text.data, item.size, NULL);
+        text.len = ok ? item.size : 0;
+        ok = ok && !pd_settings_apply(o, o->config, &text, NULL, NULL) &&
+             !pd_ini_read_text(o->config, (const char *)text.data, text.len, on_pair, c, NULL);
+        pd_buf_release(&text);
         return ok && (c->train || c->test);
     }
     return 0;
@@ -138,7 +143,7 @@ int split_find(struct split *s, const struct scan *scan, const struct pd_options
     struct config c = {0};
     int at = pd_options_find("n_streams", PD_LAUNCHER), data = pd_options_find("data", PD_LAUNCHER),
         job = pd_options_find("job", PD_LAUNCHER);
-    int rc = 0, read = read_config(&c, scan, o->config);
+    int rc = 0, read = read_config(&c, scan, o);
     if (data >= 0 && o->origin[data].level > PD_FROM_TRAIN_INI)
         c.queue = o->data == PD_DATA_QUEUE;
     if (job >= 0 && o->origin[job].level > PD_FROM_TRAIN_INI)

@@ -24,6 +24,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "conf/ini_file.h"
+#include "conf/settings.h"
 #include "conf/train_check.h"
 #include "data/read/reader.h"
 #include "launcher/link/bootstrap.h"
@@ -140,7 +141,8 @@ static int read_named(const struct config_check *c, struct pd_buf *texts, struct
 
 static int write_files(const struct config_check *c, const char *dir, const struct pd_buf *texts,
                        struct pd_err *err) {
-    int rc = write_file(c, dir, c->config, &c->text, err);
+    int rc =
+        write_file(c, dir, c->config, &c->text, err); /* the worker sets the same pairs again */
     for (size_t i = 0; i < c->named.n && !rc; i++)
         rc = write_file(c, dir, c->named.path[i], &texts[i], err);
     return rc;
@@ -148,15 +150,17 @@ static int write_files(const struct config_check *c, const char *dir, const stru
 
 /* Start `paddle_worker model --check` in folder `dir`, with stderr to `out` and signal mask
  * `signals`. 1: the worker does not run on this machine; the nodes will check. */
-static int start(pid_t *pid, const char *dir, const char *config, int out, const sigset_t *signals,
-                 struct pd_err *err) {
-    char worker[PATH_MAX],
-        *argv[] = {worker, (char *)(uintptr_t) "model", (char *)(uintptr_t) "--check",
-                   (char *)(uintptr_t)config, NULL};
+static int start(pid_t *pid, const struct pd_options *o, const char *dir, const char *config,
+                 int out, const sigset_t *signals, struct pd_err *err) {
+    char worker[PATH_MAX];
+    const char *const first[] = {worker, "model", "--check", NULL};
     posix_spawn_file_actions_t acts;
     int rc = node_program_path("paddle_worker", worker, sizeof worker, err);
     if (rc)
         return rc;
+    char **argv = pd_settings_argv(o, first, config);
+    if (!argv)
+        return pd_oom(err, "the check of train.ini");
     posix_spawn_file_actions_init(&acts);
     posix_spawn_file_actions_addopen(&acts, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&acts, 1, "/dev/null", O_WRONLY, 0);
@@ -170,18 +174,19 @@ static int start(pid_t *pid, const char *dir, const char *config, int out, const
     int e = posix_spawn(pid, worker, &acts, &attr, argv, environ);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&acts);
+    free(argv);
     return e ? 1 : 0;
 }
 
 /* Let the worker check `config`, relative to folder `dir` (NULL: the current folder). */
-static int run_worker_check(const char *dir, const char *config, const sigset_t *signals,
-                            struct pd_err *err) {
+static int run_worker_check(const struct config_check *c, const char *dir, const char *config,
+                            const sigset_t *signals, struct pd_err *err) {
     int fd[2], status = 0;
     char said[sizeof err->msg];
     pid_t pid;
     if (pipe2(fd, O_CLOEXEC))
         return pd_fail_errno(err, PD_EFAIL, errno, "cannot make a pipe");
-    int rc = start(&pid, dir, config, fd[1], signals, err);
+    int rc = start(&pid, c->j->opts, dir, config, fd[1], signals, err);
     close(fd[1]);
     ssize_t n = rc ? 0 : pd_read_full(fd[0], said, sizeof said - 1);
     close(fd[0]);
@@ -201,7 +206,7 @@ static int check_in_folder(const struct config_check *c, const struct pd_buf *te
     if (pd_fmt(dir, sizeof dir, "%s/paddlectl-XXXXXX", tmp && *tmp ? tmp : "/tmp") || !mkdtemp(dir))
         return pd_fail_errno(err, PD_EIO, errno, "cannot make a temporary folder (TMPDIR)");
     int rc = write_files(c, dir, texts, err);
-    if (!rc && (rc = run_worker_check(dir, c->config, signals, err)))
+    if (!rc && (rc = run_worker_check(c, dir, c->config, signals, err)))
         pd_err_prefix(err, "%s", c->package);
     pd_rm_tree(dir, NULL);
     return rc;
@@ -239,7 +244,7 @@ static int check_network(struct config_check *c, struct pd_err *err) {
         return rc;
     sigset_t now;
     pthread_sigmask(SIG_SETMASK, NULL, &now);
-    return c->archive ? check_archive(c, err) : run_worker_check(NULL, c->shown, &now, err);
+    return c->archive ? check_archive(c, err) : run_worker_check(c, NULL, c->shown, &now, err);
 }
 
 /* --- train.ini --- */
@@ -268,7 +273,8 @@ int job_check(const struct job *j, struct pd_err *err) {
         c.config += 2;
     pd_buf_init(&c.text);
     int rc = read_config(&c, err);
-    if (rc == 1 && !(rc = check_options(&c, err)))
+    if (rc == 1 && !(rc = pd_settings_apply(j->opts, c.shown, &c.text, NULL, err)) &&
+        !(rc = check_options(&c, err)))
         rc = check_network(&c, err);
     pd_buf_release(&c.text);
     data_files_release(&c.named);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "conf/settings.h"
 #include "launcher/job/job_internal.h"
 #include "wire/job_spec.h"
 
@@ -91,6 +92,16 @@ static json_t *train_object(const struct pd_options *o) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     json_t *train = json_object();
+    struct pd_buf set;
+    pd_buf_init(&set);
+    pd_settings_text(o, &set); /* the other keys of train.ini: PADDLE_INIT_SET */
+    if ((set.len || set.failed) &&
+        json_object_set_new(train, "set",
+                            set.failed ? NULL : json_stringn((char *)set.data, set.len))) {
+        json_decref(train);
+        train = NULL;
+    }
+    pd_buf_release(&set);
     for (size_t i = 0; i < n; i++) {
         int its = !strcmp(t[i].section, "train") || !strcmp(t[i].name, "data_layout");
         if (its && o->origin[i].level > PD_FROM_TRAIN_INI)

@@ -32,6 +32,14 @@ int pd_host_section_begin(struct pd_options *o, const char *pattern, const char 
 /* Set a key of the section that was begun last. */
 int pd_host_section_set(struct pd_options *o, const char *name, const char *value,
                         const char *where, const char *base_dir, struct pd_err *err);
+/* The same as pd_env_set and pd_group_set, over any earlier value. A variable then also has this
+ * value on hosts whose section sets it. */
+int pd_env_override(struct pd_options *o, const char *name, const char *value, const char *where,
+                    struct pd_err *err);
+int pd_group_override(struct pd_options *o, const char *name, const char *hosts, const char *where,
+                      struct pd_err *err);
 void pd_sections_release(struct pd_options *o);
+
+void pd_settings_release(struct pd_options *o); /* settings.c */
 
 #endif

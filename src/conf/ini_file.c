@@ -32,12 +32,13 @@ struct ini_reading {
     enum join join;
     pd_ini_pair on_pair;
     pd_ini_section on_section;
+    pd_ini_span on_span;
     void *arg;
     char header[MAX_SECTION + 1]; /* section of the current line ... */
     /* ... and of the pair that is being joined */
     char section[MAX_SECTION + 1], name[MAX_NAME + 1];
     struct pd_buf value; /* value of that pair */
-    int value_line, have;
+    int value_line, last_line, have;
     int rc;
     struct pd_err *err;
 };
@@ -46,11 +47,16 @@ static int finish_pair(struct ini_reading *r) {
     if (!r->have || r->rc)
         return r->rc;
     r->have = 0;
-    if (!r->on_pair)
+    if (!r->on_pair && !r->on_span)
         return 0;
     pd_put_u8(&r->value, 0);
     if (r->value.failed)
         return r->rc = pd_fail(r->err, PD_ENOMEM, "%s: out of memory", r->path);
+    if (r->on_span) {
+        r->on_span(r->arg, r->section, r->name, (const char *)r->value.data, r->value_line,
+                   r->last_line);
+        return 0;
+    }
     return r->rc = r->on_pair(r->arg, r->section, r->name, (const char *)r->value.data,
                               r->value_line, r->err);
 }
@@ -72,6 +78,7 @@ static int on_piece(void *arg, const char *section, const char *name, const char
         pd_put_u8(&r->value, ' ');
     }
     pd_put(&r->value, value, strlen(value));
+    r->last_line = r->line;
     return 1;
 }
 
@@ -195,33 +202,27 @@ static char *next_piece(char *out, int size, void *arg) {
     return put_piece(r, out, s, (size_t)(end - s), "");
 }
 
-static int read_text(const char *path, const char *text, size_t n, pd_ini_section on_section,
-                     pd_ini_pair on_pair, void *arg, struct pd_err *err) {
-    struct ini_reading r = {.path = path,
-                            .at = text,
-                            .end = text + n,
-                            .on_pair = on_pair,
-                            .on_section = on_section,
-                            .arg = arg,
-                            .err = err};
-    pd_buf_init(&r.value);
+static int run(struct ini_reading *r, const char *text, size_t n) {
+    r->at = text;
+    r->end = text + n;
+    pd_buf_init(&r->value);
     if (n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
-        r.at += 3;
-    int bad_read = ini_parse_stream(next_piece, &r, on_piece, &r);
-    finish_pair(&r);
-    if (!r.rc && bad_read) {
+        r->at += 3;
+    int bad_read = ini_parse_stream(next_piece, r, on_piece, r);
+    finish_pair(r);
+    if (!r->rc && bad_read) {
         /* inih counts pieces; feed them again up to that count to find the line of the file. */
-        struct ini_reading again = {.path = path, .at = text, .end = r.end};
+        struct ini_reading again = {.path = r->path, .at = text, .end = r->end};
         char piece[200];
         for (int i = 0; i < bad_read && next_piece(piece, sizeof piece, &again); i++)
             again.have = 1;
-        r.rc = bad_read < 0
-                   ? pd_fail(err, PD_EIO, "%s: cannot be read", path)
-                   : pd_fail(err, PD_ECONF, "%s:%d: neither 'name = value' nor '[section]'", path,
-                             again.line);
+        r->rc = bad_read < 0
+                    ? pd_fail(r->err, PD_EIO, "%s: cannot be read", r->path)
+                    : pd_fail(r->err, PD_ECONF, "%s:%d: neither 'name = value' nor '[section]'",
+                              r->path, again.line);
     }
-    pd_buf_release(&r.value);
-    return r.rc;
+    pd_buf_release(&r->value);
+    return r->rc;
 }
 
 int pd_ini_read(const char *path, pd_ini_pair on_pair, void *arg, struct pd_err *err) {
@@ -238,13 +239,22 @@ int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pai
         if (err)
             err->code = rc;
     }
+    struct ini_reading r = {
+        .path = path, .on_pair = on_pair, .on_section = on_section, .arg = arg, .err = err};
     if (!rc)
-        rc = read_text(path, (const char *)text.data, text.len, on_section, on_pair, arg, err);
+        rc = run(&r, (const char *)text.data, text.len);
     pd_buf_release(&text);
     return rc;
 }
 
 int pd_ini_read_text(const char *name, const char *text, size_t n, pd_ini_pair on_pair, void *arg,
                      struct pd_err *err) {
-    return read_text(name, text, n, NULL, on_pair, arg, err);
+    struct ini_reading r = {.path = name, .on_pair = on_pair, .arg = arg, .err = err};
+    return run(&r, text, n);
+}
+
+int pd_ini_read_spans(const char *name, const char *text, size_t n, pd_ini_span on_span, void *arg,
+                      struct pd_err *err) {
+    struct ini_reading r = {.path = name, .on_span = on_span, .arg = arg, .err = err};
+    return run(&r, text, n);
 }

@@ -25,8 +25,14 @@ int pd_ini_read(const char *path, pd_ini_pair on_pair, void *arg, struct pd_err 
 int pd_ini_read_text(const char *name, const char *text, size_t n, pd_ini_pair on_pair, void *arg,
                      struct pd_err *err);
 
-/* The same, and on_section is called for each section before its first pair, also for an empty
- * section. Either callback may be NULL. */
+/* Calls `on_span` for each pair with its first line and the last line of its value. */
+typedef void (*pd_ini_span)(void *arg, const char *section, const char *name, const char *value,
+                            int first, int last);
+int pd_ini_read_spans(const char *name, const char *text, size_t n, pd_ini_span on_span, void *arg,
+                      struct pd_err *err);
+
+/* The same as pd_ini_read, and on_section is called for each section before its first pair, also
+ * for an empty section. Either callback may be NULL. */
 typedef int (*pd_ini_section)(void *arg, const char *section, int line, struct pd_err *err);
 int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pair on_pair,
                          void *arg, struct pd_err *err);

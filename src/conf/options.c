@@ -317,6 +317,7 @@ void pd_options_release(struct pd_options *o) {
         if (table[i].type == PD_STR || table[i].type == PD_PATH)
             free(*(char **)pd_option_field(o, i));
     pd_sections_release(o);
+    pd_settings_release(o);
     free(o->conf_dir);
     free(o->origin);
     memset(o, 0, sizeof *o);

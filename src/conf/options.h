@@ -84,6 +84,16 @@ struct pd_host_section {
     size_t n_env;
 };
 
+/* A pair of --set SECTION.KEY=VALUE (settings.h). */
+enum pd_set_file { PD_SET_OPTION, PD_SET_CONF_INI, PD_SET_TRAIN_INI };
+struct pd_setting {
+    char *text;              /* "layer.hidden.size=512" */
+    char *section;           /* "layer hidden" */
+    const char *key, *value; /* in `text`: "size=512", "512" */
+    enum pd_set_file file;   /* where the section stands; PD_SET_OPTION: [train] */
+    enum pd_origin_level level;
+};
+
 /* The struct owns the strings; "" means unset. Numbers are within the bounds of the table. */
 struct pd_options {
     /* [cluster] */
@@ -124,6 +134,8 @@ struct pd_options {
     size_t n_groups;
     struct pd_host_section *host_sections; /* in file order: a later section has priority */
     size_t n_host_sections;
+    struct pd_setting *settings; /* in the order of their first use, keys unique */
+    size_t n_settings;
     char *conf_dir; /* folder of conf.ini; NULL: no conf.ini was read */
     struct pd_origin {
         enum pd_origin_level level;
@@ -178,7 +190,8 @@ int pd_options_read_train_text(struct pd_options *o, const char *name, const cha
 int pd_options_read_environ(struct pd_options *o, unsigned who, char *const *environ_,
                             struct pd_err *err);
 
-/* An option of a subcommand, in addition to the table. */
+/* An option of a subcommand, in addition to the table. With neither flag nor value: a row for the
+ * help; pd_options_args takes the option itself (--set). */
 struct pd_extra_option {
     /* name: "grep", or with the form of the value: "grep=REGEX". The shell completes FILE and
      * FOLDER to files, JOB to jobs, "a|b|c" to these words; other forms are only shown. */

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "conf/ini_file.h"
 #include "conf/conf_internal.h"
+#include "conf/settings.h"
 
 static int choice_index(const char *choices, const char *value) {
     size_t n = strlen(value);
@@ -345,11 +346,28 @@ int pd_options_read_train_text(struct pd_options *o, const char *name, const cha
     return pd_ini_read_text(name, text, n, on_pair, &f, err);
 }
 
+/* The lines of PADDLE_INIT_SET. */
+static int read_settings(struct pd_options *o, unsigned who, const char *lines,
+                         struct pd_err *err) {
+    char *copy = pd_strdup(lines), *save = NULL;
+    int rc = copy ? 0 : pd_oom(err, "the settings of " PD_SETTINGS_VARIABLE);
+    for (char *s = copy ? strtok_r(copy, "\n", &save) : NULL; s && !rc;
+         s = strtok_r(NULL, "\n", &save))
+        rc = pd_settings_add(o, who, s, PD_FROM_ENV, err);
+    free(copy);
+    return rc;
+}
+
 int pd_options_read_environ(struct pd_options *o, unsigned who, char *const *env,
                             struct pd_err *err) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     for (; *env; env++) {
+        if (pd_starts_with(*env, PD_SETTINGS_VARIABLE "=") && (who & PD_WORKER)) {
+            int rc = read_settings(o, who, *env + strlen(PD_SETTINGS_VARIABLE "="), err);
+            if (rc)
+                return rc;
+        }
         if (!pd_starts_with(*env, "PADDLE_INIT_"))
             continue;
         char name[64] = "", where[80];
@@ -379,7 +397,8 @@ static int take_extra(const struct pd_extra_option *extra, const char *name, con
         char norm[64];
         int len = (int)strcspn(extra->name, "=");
         normalize(norm, sizeof norm, extra->name);
-        if (strlen(name) != (size_t)len || strncmp(norm, name, (size_t)len))
+        if (strlen(name) != (size_t)len || strncmp(norm, name, (size_t)len) ||
+            (!extra->flag && !extra->value))
             continue;
         int64_t v = 1;
         if (extra->flag) {
@@ -437,6 +456,14 @@ static int take_args(struct pd_options *o, unsigned who, int argc, char **argv,
         if (rc)
             continue;
         snprintf(where, sizeof where, "--%s", raw);
+        if (!strcmp(name, "set") && (who & (PD_LAUNCHER | PD_WORKER))) {
+            if (!value && !next)
+                return pd_fail(err, PD_EUSAGE, "--set needs a value: SECTION.KEY=VALUE");
+            i += !value;
+            if ((rc = pd_settings_add(o, who, value ? value : next, PD_FROM_ARGV, err)))
+                return rc;
+            continue;
+        }
         int row = find(NULL, name, who);
         if (row < 0)
             return unknown_word(name, who, extra, err);

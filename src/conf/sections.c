@@ -48,6 +48,39 @@ int pd_env_set(struct pd_env_var **env, size_t *n, const char *name, const char 
     return v->name && v->value ? 0 : pd_fail(err, PD_ENOMEM, "%s: out of memory", where);
 }
 
+/* Removes the variable, if it is set. */
+static void env_unset(struct pd_env_var *env, size_t *n, const char *name) {
+    for (size_t i = 0; i < *n; i++) {
+        if (strcmp(env[i].name, name))
+            continue;
+        free(env[i].name);
+        free(env[i].value);
+        memmove(&env[i], &env[i + 1], (--*n - i) * sizeof *env);
+        return;
+    }
+}
+
+int pd_env_override(struct pd_options *o, const char *name, const char *value, const char *where,
+                    struct pd_err *err) {
+    env_unset(o->env, &o->n_env, name);
+    for (size_t i = 0; i < o->n_host_sections; i++)
+        env_unset(o->host_sections[i].env, &o->host_sections[i].n_env, name);
+    return pd_env_set(&o->env, &o->n_env, name, value, where, err);
+}
+
+int pd_group_override(struct pd_options *o, const char *name, const char *hosts, const char *where,
+                      struct pd_err *err) {
+    for (size_t i = 0; i < o->n_groups; i++) {
+        if (strcmp(o->groups[i].name, name))
+            continue;
+        free(o->groups[i].name);
+        free(o->groups[i].hosts);
+        memmove(&o->groups[i], &o->groups[i + 1], (--o->n_groups - i) * sizeof *o->groups);
+        break;
+    }
+    return pd_group_set(o, name, hosts, where, err);
+}
+
 int pd_group_set(struct pd_options *o, const char *name, const char *hosts, const char *where,
                  struct pd_err *err) {
     for (const char *s = name; *s; s++)

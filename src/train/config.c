@@ -5,14 +5,13 @@
 
 #include "base/fs.h"
 #include "base/str.h"
+#include "conf/settings.h"
 
 enum { MAX_CONFIG = 1 << 20 };
 
 /* The text must be UTF-8, because the manifest is JSON. Check before the training, not after. */
-static int read_text(struct train_config *c, const char *path, struct pd_err *err) {
-    int rc = pd_read_file(path, MAX_CONFIG, &c->text, err), line = 1;
-    if (rc)
-        return rc;
+static int check_text(const struct train_config *c, const char *path, struct pd_err *err) {
+    int line = 1;
     const char *text = (const char *)c->text.data;
     size_t valid = pd_utf8_valid(text, c->text.len);
     for (size_t i = 0; i < valid; i++)
@@ -20,6 +19,15 @@ static int read_text(struct train_config *c, const char *path, struct pd_err *er
     return valid == c->text.len
                ? 0
                : pd_fail(err, PD_ECONF, "%s:%d: this line is not UTF-8", path, line);
+}
+
+static int read_text(struct train_config *c, const char *path, struct pd_err *err) {
+    int rc = pd_read_file(path, MAX_CONFIG, &c->text, err);
+    if (rc != PD_EIO && rc != PD_EDATA)
+        return rc;
+    if (err)
+        err->code = PD_ECONF; /* the wrong file: a folder, a huge file, a device */
+    return PD_ECONF;
 }
 
 /* Converts [optimizer] for the servers. */
@@ -39,13 +47,28 @@ static int read_optimizer(struct ps_optim_conf *c, const struct model_ini *m, st
     return rc;
 }
 
-int train_config_load(struct train_config *c, const char *path, struct pd_err *err) {
+int train_config_load(struct train_config *c, const struct pd_options *o, const char *path,
+                      struct pd_err *err) {
+    int line[PD_MAX_SETTINGS] = {0};
     memset(c, 0, sizeof *c);
     pd_buf_init(&c->text);
-    int rc = nn_graph_load(&c->graph, path, err);
+    int rc = read_text(c, path, err);
     if (!rc)
-        rc = read_text(c, path, err);
-    return rc ? rc : read_optimizer(&c->optimizer, nn_graph_model(c->graph), err);
+        rc = pd_settings_apply(o, path, &c->text, line, err);
+    pd_put_u8(&c->text, 0);
+    if (!rc && c->text.failed)
+        rc = pd_oom(err, "the text of train.ini");
+    if (rc)
+        return rc;
+    c->text.len--;
+    rc = nn_graph_load_text(&c->graph, path, (const char *)c->text.data, err);
+    if (!rc)
+        rc = check_text(c, path, err);
+    if (!rc)
+        rc = read_optimizer(&c->optimizer, nn_graph_model(c->graph), err);
+    if (rc)
+        pd_settings_blame(o, path, line, err);
+    return rc;
 }
 
 void train_config_release(struct train_config *c) {

@@ -6,6 +6,7 @@
 #define PD_TRAIN_CONFIG_H
 
 #include "base/buf.h"
+#include "conf/options.h"
 #include "nn/graph/graph.h"
 #include "ps/plan/optim_conf.h"
 
@@ -15,8 +16,10 @@ struct train_config {
     struct ps_optim_conf optimizer;
 };
 
-/* PD_ECONF, PD_ENOENT, PD_EIO, PD_ENOMEM. *c may be released in any case. */
-int train_config_load(struct train_config *c, const char *path, struct pd_err *err);
+/* The text is that of the file with the settings of `o` (conf/settings.h). PD_ECONF, PD_ENOENT,
+ * PD_EIO, PD_ENOMEM. *c may be released in any case. */
+int train_config_load(struct train_config *c, const struct pd_options *o, const char *path,
+                      struct pd_err *err);
 void train_config_release(struct train_config *c); /* a zeroed struct may be released, too */
 
 #endif

@@ -389,7 +389,7 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
                                      .n_passes = (uint64_t)t.o->num_passes,
                                      .unit = "samples"};
     if (!rc)
-        rc = train_config_load(&t.config, t.o->config, err);
+        rc = train_config_load(&t.config, t.o, t.o->config, err);
     t.graph = t.config.graph;
     if (!rc) {
         pd_info(setup->log,

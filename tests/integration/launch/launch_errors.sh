@@ -76,7 +76,7 @@ rm -rf fit_a_line
 # --- conf shows where values come from
 conf '[cluster]' 'hosts = local*2' '[env]' 'A = b'
 wrong 0 "conf.ini:2" conf --conf=conf.ini --num-passes 7
-[[ $OUT =~ num_passes\ =\ 7\ +\;\ --num-passes ]] || die "$OUT"
+[[ $OUT =~ num_passes\ =\ 7\ +\;\ command\ line:\ --num-passes ]] || die "$OUT"
 [[ $OUT =~ A\ =\ b ]] || die "$OUT"
 wrong 0 '"from": "conf.ini:2"' conf --conf=conf.ini --json
 
