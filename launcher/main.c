@@ -1,6 +1,6 @@
 /* main.c - paddlectl: the table of subcommands. */
-#include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -65,9 +65,7 @@ static int fill_standard_files(void) {
 
 /* Output that stdio could not write (full disk) makes the exit status 1. A closed pipe does not. */
 static int finish(int status) {
-    if (!fflush(stdout) && !ferror(stdout))
-        return status;
-    if (errno == EPIPE)
+    if ((!fflush(stdout) && !ferror(stdout)) || cmd_reader_is_gone())
         return status;
     fputs("paddlectl: the output cannot be written\n", stderr);
     return status ? status : 1;
@@ -78,6 +76,8 @@ int main(int argc, char **argv) {
     if (fill_standard_files())
         return 1;
     raise_file_limit();
+    if (!setlocale(LC_CTYPE, "C.UTF-8")) /* for the widths of characters (wcwidth) */
+        setlocale(LC_CTYPE, "");
     /* Writing to a closed terminal or peer is an error of the write; it must not end paddlectl. */
     signal(SIGPIPE, SIG_IGN);
     if (sodium_init() < 0)

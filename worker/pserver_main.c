@@ -161,7 +161,9 @@ static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
     rc = ps_server_new(&server, &so, err);
     s->n = 0;  /* the server owns them now */
     if (!rc) { /* the server accepts connections, and signals are handled */
-        printf("pserver listens on %s; trainers to come: %lld\n", ports,
+        /* In a job the agent's message names the host, so that the lines of all hosts are equal. */
+        const char *text = inherited && *inherited ? strchr(ports, ',') : ports;
+        printf("pserver listens%s%s; trainers to come: %lld\n", text == ports ? " on " : "", text,
                (long long)o->num_gradient_servers);
         pd_info(&w->log, "listening on %s; trainers to come: %lld", ports,
                 (long long)o->num_gradient_servers);

@@ -2,6 +2,7 @@
 #include "launcher/cmd/cmd.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +20,17 @@ int cmd_fail(const struct pd_err *err) {
     return pd_code_exit_status(err->code);
 }
 
+int cmd_reader_is_gone(void) {
+    struct pollfd f = {.fd = STDOUT_FILENO};
+    return poll(&f, 1, 0) == 1 && f.revents & POLLERR;
+}
+
 static int print_json(json_t *v, size_t flags) {
     int bad = !v || json_dumpf(v, stdout, flags | JSON_PRESERVE_ORDER) || putchar('\n') == EOF ||
               fflush(stdout);
     json_decref(v);
+    if (bad && cmd_reader_is_gone())
+        return 0;
     if (bad)
         fputs("paddlectl: the result cannot be written\n", stderr);
     return bad ? 1 : 0;

@@ -83,6 +83,9 @@ int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_opti
 typedef int cmd_action(void *arg, const struct pd_options *o, const char *word, struct pd_err *err);
 int cmd_main(const struct cmd_line *line, int argc, char **argv, cmd_action *run, void *arg);
 
+/* 1: stdout is a pipe whose reader has closed it (`paddlectl ps | head`). This is no error. */
+int cmd_reader_is_gone(void);
+
 /* Print `v` (the reference is stolen) to stdout, indented, with a newline. Returns the exit status:
  * 0, or 1 if stdout cannot be written. */
 int cmd_print_json(json_t *v);

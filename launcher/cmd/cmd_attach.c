@@ -13,6 +13,9 @@ int cmd_attach(int argc, char **argv) {
     const struct pd_extra_option extra[] = {
         {"lines=N|all", NULL, &lines,
          "begin with the last N earlier lines, or all of them; default: 10"},
+        {"verbose", &f.verbose, NULL, "keep date, source file and line of log lines on a terminal"},
+        {"no_fold", &f.no_fold, NULL,
+         "on a terminal: show equal lines of several nodes separately, each when it arrives"},
         {"json", &f.json, NULL,
          "print one JSON object per line: state, log, progress, message, result"},
         {0},

@@ -1,10 +1,14 @@
 /* cmd_clean.c - paddlectl clean: removes the files of earlier jobs from the hosts. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/buf.h"
 #include "base/str.h"
 #include "launcher/link/ask_all.h"
 #include "launcher/cmd/cmd.h"
+#include "launcher/text/fold_lines.h"
 #include "launcher/text/table.h"
 
 enum { CLEAN_MS = 600000 };
@@ -57,42 +61,78 @@ static int count(const json_t *removed, const char *kind, char *out, size_t cap)
     return n;
 }
 
-/* Print one line per host. Returns the number of things that could not be removed. */
-static int print_report(const struct ask_all *g, const struct clean_cmd *c) {
+/* The text of a host's report: a line, and with --dry-run a line for each thing. The caller frees
+ * it. */
+static char *report_of(const struct ask_all_node *n, int dry_run) {
     static const char *const kinds[] = {"job", "executable", "workspace"};
-    int bad = 0;
-    for (size_t i = 0; i < g->c->hosts.n; i++) {
-        const struct ask_all_node *n = &g->nodes[i];
-        const json_t *removed = json_object_get(n->data, "removed"),
-                     *failed = json_object_get(n->data, "failed"), *e;
-        char bytes[32], what[200] = "", one[60];
-        size_t k;
-        if (!n->data)
-            continue;
-        for (size_t j = 0; j < sizeof kinds / sizeof kinds[0]; j++)
-            if (count(removed, kinds[j], one, sizeof one))
-                pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%s", *what ? ", " : "",
-                       one);
-        json_array_foreach (removed, k, e)
-            if (!strcmp(text_of(e, "kind"), "chunks")) /* "name" counts the packages */
-                pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%.40s of the store",
-                       *what ? ", " : "", text_of(e, "name"));
-        table_bytes(bytes, sizeof bytes,
-                    (double)json_integer_value(json_object_get(n->data, "freed")));
-        printf("%s: %s %s%s%s%s; %zu job%s kept\n", n->host->label,
-               c->dry_run ? "would remove" : "removed", *what ? what : "nothing", *what ? " (" : "",
-               *what ? bytes : "", *what ? ")" : "",
-               json_array_size(json_object_get(n->data, "kept")),
-               json_array_size(json_object_get(n->data, "kept")) == 1 ? "" : "s");
-        json_array_foreach (removed, k, e)
-            if (c->dry_run)
-                printf("  %s %s\n", text_of(e, "kind"), text_of(e, "name"));
-        json_array_foreach (failed, k, e) {
-            fprintf(stderr, "paddlectl: %s: %s: %s\n", n->host->label, text_of(e, "path"),
-                    text_of(e, "error"));
-            bad++;
-        }
+    const json_t *removed = json_object_get(n->data, "removed"), *e;
+    char bytes[32], what[200] = "", one[60];
+    size_t k, n_kept = json_array_size(json_object_get(n->data, "kept"));
+    struct pd_buf b;
+    for (size_t j = 0; j < sizeof kinds / sizeof kinds[0]; j++)
+        if (count(removed, kinds[j], one, sizeof one))
+            pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%s", *what ? ", " : "", one);
+    json_array_foreach (removed, k, e)
+        if (!strcmp(text_of(e, "kind"), "chunks")) /* "name" counts the packages */
+            pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%.40s of the store",
+                   *what ? ", " : "", text_of(e, "name"));
+    table_bytes(bytes, sizeof bytes, (double)json_integer_value(json_object_get(n->data, "freed")));
+    pd_buf_init(&b);
+    pd_put_fmt(&b, "%s %s%s%s%s; %zu job%s kept", dry_run ? "would remove" : "removed",
+               *what ? what : "nothing", *what ? " (" : "", *what ? bytes : "", *what ? ")" : "",
+               n_kept, n_kept == 1 ? "" : "s");
+    json_array_foreach (removed, k, e)
+        if (dry_run)
+            pd_put_fmt(&b, "\n  %s %s", text_of(e, "kind"), text_of(e, "name"));
+    pd_put_u8(&b, 0);
+    if (!b.failed)
+        return (char *)b.data;
+    pd_buf_release(&b);
+    return NULL;
+}
+
+/* The things that could not be removed from a host, a line for each; NULL: none. *n_failed counts
+ * them. The caller frees it. */
+static char *failed_of(const struct ask_all_node *n, int *n_failed) {
+    const json_t *e;
+    size_t k;
+    struct pd_buf b;
+    pd_buf_init(&b);
+    json_array_foreach (json_object_get(n->data, "failed"), k, e) {
+        pd_put_fmt(&b, "%s%s: %s", k ? "\n  " : "", text_of(e, "path"), text_of(e, "error"));
+        ++*n_failed;
     }
+    if (b.len)
+        pd_put_u8(&b, 0);
+    if (b.len && !b.failed)
+        return (char *)b.data;
+    pd_buf_release(&b);
+    return NULL;
+}
+
+/* Print the hosts' reports, equal ones once. Returns the number of things that could not be
+ * removed. */
+static int print_report(const struct ask_all *g, const struct clean_cmd *c) {
+    const size_t n = g->c->hosts.n;
+    struct fold_line *v = pd_calloc(2 * n, sizeof *v);
+    int bad = 0;
+    for (size_t i = 0; i < n && v; i++) {
+        if (!g->nodes[i].data)
+            continue;
+        v[i] = (struct fold_line){.name = g->nodes[i].host->label,
+                                  .text = report_of(&g->nodes[i], c->dry_run)};
+        v[n + i] = (struct fold_line){.before = "paddlectl: ",
+                                      .name = g->nodes[i].host->label,
+                                      .text = failed_of(&g->nodes[i], &bad)};
+    }
+    if (v) {
+        fold_lines(v, n, fold_print, stdout);
+        fflush(stdout);
+        fold_lines(v + n, n, fold_print, stderr);
+    }
+    for (size_t i = 0; i < 2 * n && v; i++)
+        free((char *)(uintptr_t)v[i].text);
+    free(v);
     return bad;
 }
 

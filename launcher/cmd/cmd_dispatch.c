@@ -55,7 +55,7 @@ static void on_broken(void *arg, const struct pd_err *err) {
 static void on_scanned(void *arg, int package) {
     struct dispatch_cmd *c = arg;
     char *text = listing_of_large(dispatch_scan(c->d, package));
-    if (text)
+    if (text && c->view)
         view_printf(c->view, "%s", text);
     free(text);
 }
@@ -151,6 +151,12 @@ static void name_of(const char *path, char *out, size_t cap) {
         pd_fmt(out, cap, "workspace");
 }
 
+static void close_view(struct dispatch_cmd *c) {
+    if (c->view)
+        view_free(c->view, PATIENCE_MS);
+    c->view = c->bar.view = NULL;
+}
+
 static int run(struct dispatch_cmd *c, struct ask_all *g, struct scan *scan, struct pd_err *err) {
     const struct dispatch_conf conf = {.loop = &g->c->loop,
                                        .n_nodes = (int)g->c->hosts.n,
@@ -174,6 +180,7 @@ static int run(struct dispatch_cmd *c, struct ask_all *g, struct scan *scan, str
         g->on_closed = on_closed;
         int bad = ask_all_run(g, on_connected, c);
         bar_end(&c->bar, c->d, uv_now(&g->c->loop));
+        close_view(c); /* the bar is gone before the result is written */
         if (c->broken.code)
             rc = pd_fail(err, c->broken.code, "%s", c->broken.msg);
         else
@@ -184,8 +191,7 @@ static int run(struct dispatch_cmd *c, struct ask_all *g, struct scan *scan, str
             status = ask_all_report(g);
         dispatch_cancel(c->d);
     }
-    if (c->view)
-        view_free(c->view, PATIENCE_MS);
+    close_view(c);
     return rc ? rc : status;
 }
 

@@ -14,7 +14,7 @@
 #include "launcher/link/shell_run.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/view/blocks.h"
-#include "launcher/text/fold.h"
+#include "launcher/text/fold_lines.h"
 #include "launcher/view/stream.h"
 
 enum { MEMORY = 64 << 20, HOST_MEMORY_MAX = 256 << 10, HOST_MEMORY_MIN = 4 << 10 };
@@ -88,28 +88,18 @@ static void describe(const struct exec_cmd *x, size_t i, char *out, size_t cap) 
 /* Print lines "paddlectl: node[3,5]: exit status 2": hosts with the same reason share a line. */
 static void print_failures(const struct exec_cmd *x) {
     size_t n = x->c.hosts.n, cap = 2 * sizeof x->cut[0].msg;
-    const char **names = pd_calloc(n, sizeof *names);
-    char *said = pd_calloc(n, 1), *why = pd_malloc(cap), *other = pd_malloc(cap);
-    for (size_t i = 0; i < n && names && said && why && other; i++) {
-        size_t k = 0;
-        describe(x, i, why, cap);
-        if (!x->job.hosts[i].asked || said[i] || !*why)
-            continue;
-        for (size_t j = i; j < n; j++) {
-            describe(x, j, other, cap);
-            if (!x->job.hosts[j].asked || strcmp(why, other))
-                continue;
-            said[j] = 1;
-            names[k++] = x->names[j];
-        }
-        char *who = fold_hosts(names, k);
-        fprintf(stderr, "paddlectl: %s: %s\n", who ? who : names[0], why);
-        free(who);
+    struct fold_line *v = pd_calloc(n, sizeof *v);
+    char *why = pd_malloc(n * cap);
+    for (size_t i = 0; i < n && v && why; i++) {
+        char *text = why + i * cap;
+        describe(x, i, text, cap);
+        if (x->job.hosts[i].asked && *text)
+            v[i] = (struct fold_line){.before = "paddlectl: ", .name = x->names[i], .text = text};
     }
-    free(names);
-    free(said);
+    if (v && why)
+        fold_lines(v, n, fold_print, stderr);
     free(why);
-    free(other);
+    free(v);
 }
 
 static int show_folded(struct exec_cmd *x, struct pd_err *err) {

@@ -18,7 +18,7 @@
 enum { QUICK_WAIT_MS = 150, FLUSH_MS = 5000 };
 
 struct logs_cmd {
-    int follow, json, timestamps, fold, stats;
+    int follow, json, timestamps, fold, no_fold, verbose, stats;
     const char *want, *nodes, *roles, *since, *until, *tail, *grep, *colour;
     struct view *view;
     struct follow *f;
@@ -152,6 +152,7 @@ static int open_follow(struct logs_cmd *m, struct ask_all *g, const struct follo
     struct follow_opts fo = *o;
     fo.view = m->view;
     fo.nodes = m->names;
+    fo.show.fold |= view_is_live(m->view) && !m->json && !m->no_fold;
     return follow_new(&m->f, &fo, err);
 }
 
@@ -168,11 +169,13 @@ static void show_all(struct logs_cmd *m, struct ask_all *g) {
 static int run(struct logs_cmd *m, struct ask_all *g, const struct found_job *job,
                struct follow_opts *o, struct pd_err *err) {
     int bad = 0, status = 0, n;
-    for (size_t i = 0; i < g->c->hosts.n; i++) /* before the logs, not after them */
-        if (g->nodes[i].err.code && m->asked[i]) {
-            fprintf(stderr, "paddlectl: %s: %s\n", g->nodes[i].host->label, g->nodes[i].err.msg);
-            bad++;
-        }
+    for (size_t i = 0; i < g->c->hosts.n; i++) {
+        if (!m->asked[i])
+            pd_err_clear(&g->nodes[i].err);
+        bad += g->nodes[i].err.code != 0;
+    }
+    if (bad) /* before the logs, not after them */
+        ask_all_report(g);
     n = find_join(g, job, 0);
     if (n < job->n_nodes && !bad && !m->nodes) {
         fprintf(stderr, "paddlectl: %s has %d nodes, of which %d %s on the hosts of conf.ini\n",
@@ -250,6 +253,8 @@ static int read_options(struct logs_cmd *m, struct follow_opts *o, struct pd_err
     if (!rc && m->json && m->fold)
         rc = pd_fail(err, PD_EUSAGE,
                      "--json reports each line of each node; --json and --fold exclude each other");
+    if (!rc && m->fold && m->no_fold)
+        rc = pd_fail(err, PD_EUSAGE, "--fold and --no-fold exclude each other");
     if (!rc && m->follow && m->until)
         rc = pd_fail(err, PD_EUSAGE, "--follow and --until exclude each other");
     if (rc)
@@ -257,6 +262,7 @@ static int read_options(struct logs_cmd *m, struct follow_opts *o, struct pd_err
     o->show.tail = (unsigned)tail;
     o->show.json = m->json;
     o->show.fold = m->fold;
+    o->show.verbose = m->verbose;
     o->show.timestamps = m->timestamps;
     o->show.grep = m->grep;
     o->only_history = !m->follow;
@@ -301,7 +307,10 @@ int cmd_logs(int argc, char **argv) {
         {"role=trainer|pserver", NULL, &m.roles, "show only the output of trainers or of pservers"},
         {"grep=REGEX", NULL, &m.grep, "show only lines that match (POSIX extended)"},
         {"fold", &m.fold, NULL,
-         "show a line once that several nodes write within half a second, with all their names"},
+         "show a line once that several nodes write within half a second, with all their names; "
+         "the default on a terminal"},
+        {"no_fold", &m.no_fold, NULL, "show equal lines of several nodes separately"},
+        {"verbose", &m.verbose, NULL, "keep date, source file and line of log lines on a terminal"},
         {"timestamps", &m.timestamps, NULL, "show the time of arrival before each line"},
         {"color=auto|always|never", NULL, &m.colour,
          "colour the names of nodes; auto: on a terminal, unless NO_COLOR is set"},

@@ -8,7 +8,12 @@ int cmd_run(int argc, char **argv) {
         {"detach", &f.detach, NULL,
          "print the id of the job when all processes have started, and leave the job running"},
         {"dry_run", &f.dry_run, NULL, "show what the command would do, and do nothing"},
-        {"verbose", &f.verbose, NULL, "with --dry-run: also list the data files of each trainer"},
+        {"verbose", &f.verbose, NULL,
+         "keep date, source file and line of log lines on a terminal; with --dry-run: also list "
+         "the "
+         "data files of each trainer"},
+        {"no_fold", &f.no_fold, NULL,
+         "on a terminal: show equal lines of several nodes separately, each when it arrives"},
         {"json", &f.json, NULL,
          "print one JSON object per line: state, log, progress, message, result"},
         {0},

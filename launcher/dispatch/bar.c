@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "launcher/text/term.h"
+
 enum { LIVE_MS = 100, LINE_MS = 5000, FIRST_LINE_MS = 3000, OBJECT_MS = 1000, TELL_MS = 1000 };
 
 const char *bar_bytes(uint64_t n, char out[24]) {
@@ -94,7 +96,7 @@ void bar_update(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
         return;
     }
     if (live) {
-        view_live(b->view, (char *)text.data, (int)text.len > width ? (size_t)width : text.len);
+        view_live(b->view, (char *)text.data, term_fit((char *)text.data, text.len, (size_t)width));
         b->is_shown = 1;
     } else {
         view_printf(b->view, "%.*s", (int)text.len, (char *)text.data);

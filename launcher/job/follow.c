@@ -365,6 +365,8 @@ int follow_is_moving(struct follow *f) {
 
 /* --- creation and end --- */
 
+void follow_starting(struct follow *f, int starting) { show_starting(f->show, starting, now(f)); }
+
 void follow_flush(struct follow *f) {
     f->flushing = 1;
     for (unsigned i = 0; i < f->o.n_nodes * f->n_logs; i++)

@@ -56,6 +56,8 @@ int follow_is_shown(const struct follow *f);
 /* 1: the output still has lines to write, or bytes have arrived since the last call. */
 int follow_is_moving(struct follow *f);
 
+/* The processes start, or have started (show_starting). */
+void follow_starting(struct follow *f, int starting);
 /* No more bytes arrive: show all remaining lines without waiting for any node. */
 void follow_flush(struct follow *f);
 size_t follow_peak_bytes(const struct follow *f); /* the most bytes held at a time */

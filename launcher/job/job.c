@@ -218,6 +218,7 @@ static void begin_run(struct job *j) {
     for (int i = 0; i < j->n_nodes && !j->flags.detach; i++)
         watch_subscribe(j->by_id[i]); /* before the start, so that no line is late */
     j->ran = 1;
+    watch_starting(j);
     node_run(j->by_id[0]);
 }
 

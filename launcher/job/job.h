@@ -22,7 +22,9 @@ struct job_flags {
     int detach;    /* leave when the job runs; its id goes to stdout, all else to stderr */
     int json;      /* one object per line: state, log, progress, message, result */
     int dry_run;   /* only print the plan */
-    int verbose;   /* with dry_run: list the data files of each trainer */
+    int verbose;   /* keep date, source file and line of log lines on a terminal; with dry_run: list
+                    * the data files of each trainer */
+    int no_fold;   /* on a terminal: show equal lines of several nodes separately */
     unsigned tail; /* attach: begin with so many earlier lines; 0: all */
 };
 

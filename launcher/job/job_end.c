@@ -3,12 +3,16 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
+#include "base/fs.h"
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
+#include "launcher/text/fold_lines.h"
 #include "launcher/text/term.h"
 
 static void put_indented(struct pd_buf *b, const char *text) {
@@ -37,6 +41,31 @@ static void put_rule(struct pd_buf *b) {
     pd_put_fmt(b, "%s\n", colour ? "\033[m" : "");
 }
 
+struct lost_text {
+    struct pd_buf *b;
+    const char *before, *after; /* of the names */
+};
+
+static void put_lost_host(void *arg, const char *before, const char *who, const char *text,
+                          size_t n) {
+    const struct lost_text *t = arg;
+    (void)before;
+    (void)n;
+    pd_put_fmt(t->b, "%s%s%s: %s\n", t->before, who, t->after, text);
+}
+
+/* The nodes that the head has lost. */
+static void put_lost(const struct job *j, const char *before, const char *after, struct pd_buf *b) {
+    struct fold_line *v = pd_calloc((size_t)j->n_hosts, sizeof *v);
+    struct lost_text t = {b, before, after};
+    for (int i = 0; i < j->n_hosts && v; i++)
+        if (*j->nodes[i].lost)
+            v[i] = (struct fold_line){.name = j->nodes[i].host->label, .text = j->nodes[i].lost};
+    if (v)
+        fold_lines(v, (size_t)j->n_hosts, put_lost_host, &t);
+    free(v);
+}
+
 static void put_failure(const struct job *j, struct pd_buf *b) {
     const json_t *f = j->failure;
     json_int_t id = json_is_integer(json_object_get(f, "node"))
@@ -63,10 +92,7 @@ static void put_failure(const struct job *j, struct pd_buf *b) {
     if (j->n_restarts > 0)
         pd_put_fmt(b, "  the job was restarted %lld time%s before\n", (long long)j->n_restarts,
                    j->n_restarts == 1 ? "" : "s");
-    for (int i = 0; i < j->n_hosts; i++)
-        if (*j->nodes[i].lost)
-            pd_put_fmt(b, "  the job had lost %s before: %s\n", j->nodes[i].host->label,
-                       j->nodes[i].lost);
+    put_lost(j, "  the job had lost ", " before", b);
     if (j->n_later > 0)
         pd_put_fmt(b, "  %lld other failure%s followed\n", (long long)j->n_later,
                    j->n_later == 1 ? "" : "s");
@@ -78,10 +104,16 @@ static void put_failure(const struct job *j, struct pd_buf *b) {
     put_rule(b);
 }
 
-/* Report every host that failed before the job ran, or whose connection was lost. Returns exit
- * status 2 if all these errors are errors of usage or configuration, else 3; 0 if there are none.
- */
+static void put_host(void *arg, const char *before, const char *who, const char *text, size_t n) {
+    (void)n;
+    pd_put_fmt(arg, "%s%s: %s\n", before, who, text);
+}
+
+/* Report every host that failed before the job ran, or whose connection was lost; hosts with equal
+ * errors share a line. Returns exit status 2 if all these errors are errors of usage or
+ * configuration, else 3; 0 if there are none. */
 static int put_bad_hosts(const struct job *j, struct pd_buf *b) {
+    struct fold_line *v = pd_calloc((size_t)j->n_hosts, sizeof *v);
     int n = 0, status = 2;
     for (int i = 0; i < j->n_hosts; i++) {
         if (!j->nodes[i].err.code || j->nodes[i].step == NODE_LEFT_OUT)
@@ -89,13 +121,16 @@ static int put_bad_hosts(const struct job *j, struct pd_buf *b) {
         n++;
         if (pd_code_exit_status(j->nodes[i].err.code) != 2)
             status = 3;
+        if (v)
+            v[i] = (struct fold_line){.name = j->nodes[i].host->label, .text = j->nodes[i].err.msg};
     }
+    for (int i = 0; i < j->n_hosts && v; i++)
+        v[i].before = n > 1 ? "  " : "paddlectl: ";
     if (n > 1)
         pd_put_fmt(b, "paddlectl: %d of %d hosts cannot be used:\n", n, j->n_hosts);
-    for (int i = 0; i < j->n_hosts; i++)
-        if (j->nodes[i].err.code && j->nodes[i].step != NODE_LEFT_OUT)
-            pd_put_fmt(b, "%s%s: %s\n", n > 1 ? "  " : "paddlectl: ", j->nodes[i].host->label,
-                       j->nodes[i].err.msg);
+    if (v)
+        fold_lines(v, (size_t)j->n_hosts, put_host, b);
+    free(v);
     return n ? status : 0;
 }
 
@@ -218,10 +253,12 @@ static void print_good_end(const struct job *j) {
         dprintf(fd, "paddlectl | done; 'paddlectl fetch %s' copies its outputs\n", j->id);
     else
         dprintf(fd, "paddlectl | done; the outputs are in %s\n", j->out.dir);
-    for (int i = 0; i < j->n_hosts && !j->left; i++)
-        if (*j->nodes[i].lost)
-            dprintf(fd, "paddlectl | the job lost %s on the way: %s\n", j->nodes[i].host->label,
-                    j->nodes[i].lost);
+    struct pd_buf lost;
+    pd_buf_init(&lost);
+    if (!j->left)
+        put_lost(j, "paddlectl | the job lost ", " on the way", &lost);
+    (void)pd_write_all(fd, lost.data, lost.len);
+    pd_buf_release(&lost);
     if (j->flags.detach)
         dprintf(STDOUT_FILENO, "%s\n", j->id); /* the only text on stdout, for scripts */
 }

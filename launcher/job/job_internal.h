@@ -120,6 +120,13 @@ struct job {
     } pserver_hosts, trainer_hosts;
     enum job_phase phase;
     uv_timer_t check, deadline, patience, tick;
+    uv_timer_t said_timer;
+    struct said { /* messages of nodes that wait for equal ones */
+        const struct job_node *node;
+        const char *before;
+        char id[24], *text;
+    } * said;
+    size_t n_said, cap_said;
     uv_signal_t signals[3];
     struct view *view;
     struct live *live;
@@ -230,6 +237,7 @@ int watch_open(struct job *j, struct pd_err *err); /* open view, live lines and 
 void watch_close(struct job *j);                   /* close their handles in the loop */
 /* After the loop: show the remaining lines; waits at most wait_ms for a slow reader. */
 void watch_free(struct job *j, uint64_t wait_ms);
+void watch_starting(struct job *j);  /* the first lines of the processes follow */
 void watch_lost(struct job_node *n); /* the connection is lost and may come back */
 void watch_gone(struct job_node *n); /* the connection does not come back */
 void watch_sum_up(struct job *j);    /* compute failure and status from all results */
@@ -239,7 +247,12 @@ void watch_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg);
 void watch_show_state(struct job *j);
 int watch_drained(const struct job_node *n);
 void watch_print(struct job *j, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));  /* print a message of paddlectl */
+    __attribute__((format(printf, 2, 3))); /* print a message of paddlectl */
+/* Print "BEFORE host TEXT"; the text begins with its blank or colon. Messages of several nodes with
+ * equal texts become one line, if they come within SAID_MS. `with_id`: a single host is printed
+ * with its node id. */
+void watch_node(const struct job_node *n, const char *before, int with_id, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 void watch_event(struct job *j, json_t *o); /* --json: print `o` (stolen) with the time added */
 
 /* job_end.c */

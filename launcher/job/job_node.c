@@ -88,7 +88,7 @@ void node_fail_memory(struct job_node *n) {
  * are sent again. The agent sends its state and its result, if any, without a request. */
 static void resume(struct job_node *n) {
     struct job *j = n->job;
-    watch_print(j, "%s: connected again", n->host->label);
+    watch_node(n, "", 0, ": connected again");
     if (n->step >= NODE_READY && n->step < NODE_FAILED)
         job_feed_offer(n);
     if (n->subscribed) {
@@ -150,7 +150,7 @@ static void on_lost(struct link *l, const struct pd_err *why, void *arg) {
         node_enter(n, NODE_FAILED);
         return;
     }
-    watch_print(n->job, "%s: %s; connecting again", n->host->label, why->msg);
+    watch_node(n, "", 0, ": %s; connecting again", why->msg);
 }
 
 static const struct link_events link_events = {
@@ -222,7 +222,7 @@ void node_leave_lost(struct job_node *n, const char *why) {
     if (*n->lost || n->id == 0)
         return;
     pd_fmt(n->lost, sizeof n->lost, "%s", *why ? why : "the connection is gone");
-    watch_print(j, "%s (node %d) is lost: %s", n->host->label, n->id, n->lost);
+    watch_node(n, "", 1, " is lost: %s", n->lost);
     pd_err_clear(&n->err);
     json_decref(n->result); /* the result of a lost node does not count */
     n->result = NULL;
@@ -272,7 +272,7 @@ static void enter_drain(struct job_node *n) {
 static void on_fetched(void *arg, const struct package_fetched *r, const struct pd_err *err) {
     struct job_node *n = arg;
     if (*r->skipped)
-        watch_print(n->job, "%s: outputs: %s", n->host->label, r->skipped);
+        watch_node(n, "", 0, ": outputs: %s", r->skipped);
     if (n->step != NODE_FETCH)
         return;
     if (err) {
@@ -307,7 +307,7 @@ static void enter_failed(struct job_node *n) {
     struct job *j = n->job;
     if (j->phase != JOB_RUN && j->phase != JOB_FOLLOW)
         return;
-    watch_print(j, "%s (node %d): %s", n->host->label, n->id, n->err.msg);
+    watch_node(n, "", 1, ": %s", n->err.msg);
     job_limit_wait(j, patience_ms(n, LOST_PATIENCE_MS));
 }
 

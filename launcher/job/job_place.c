@@ -58,7 +58,7 @@ static void leave_out(struct job *j) {
             j->by_id[j->n_nodes++] = n;
             continue;
         }
-        watch_print(j, "warning: %s is left out: %s", n->host->label, n->err.msg);
+        watch_node(n, "warning: ", 0, " is left out: %s", n->err.msg);
         node_enter(n, NODE_LEFT_OUT);
     }
     watch_print(j, "%d of %d hosts are used", j->n_nodes, j->n_hosts);

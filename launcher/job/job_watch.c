@@ -10,6 +10,9 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
+#include "launcher/text/fold_lines.h"
+
+enum { SAID_MS = 200 };
 
 /* --json: one object per line, through the view as all other output. */
 void watch_event(struct job *j, json_t *o) {
@@ -24,17 +27,71 @@ void watch_event(struct job *j, json_t *o) {
     json_decref(o);
 }
 
+static void print_line(struct job *j, const char *text) {
+    if (j->flags.json)
+        watch_event(j,
+                    json_pack("{s:s, s:s, s:s}", "event", "message", "job", j->id, "text", text));
+    else
+        view_printf(j->view, "%s", text);
+}
+
+static void print_said(void *arg, const char *before, const char *who, const char *text, size_t n) {
+    char line[2000];
+    (void)n;
+    pd_fmt(line, sizeof line, "%s%s%s", before, who, text);
+    print_line(arg, line);
+}
+
+/* Print the messages of nodes that wait. */
+static void flush_said(struct job *j) {
+    struct fold_line *v = j->n_said ? pd_calloc(j->n_said, sizeof *v) : NULL;
+    for (size_t i = 0; i < j->n_said && v; i++)
+        v[i] = (struct fold_line){.before = j->said[i].before,
+                                  .name = j->said[i].node->host->label,
+                                  .more = j->said[i].id,
+                                  .text = j->said[i].text};
+    if (v)
+        fold_lines(v, j->n_said, print_said, j);
+    for (size_t i = 0; i < j->n_said; i++)
+        free(j->said[i].text);
+    j->n_said = 0;
+    free(v);
+}
+
+static void on_said(uv_timer_t *t) { flush_said(t->data); }
+
 void watch_print(struct job *j, const char *fmt, ...) {
     char text[2000];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (j->flags.json)
-        watch_event(j,
-                    json_pack("{s:s, s:s, s:s}", "event", "message", "job", j->id, "text", text));
-    else
-        view_printf(j->view, "%s", text);
+    flush_said(j); /* lines keep their order */
+    print_line(j, text);
+}
+
+void watch_node(const struct job_node *n, const char *before, int with_id, const char *fmt, ...) {
+    struct job *j = n->job;
+    char text[1000], id[24] = "";
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (with_id)
+        pd_fmt(id, sizeof id, " (node %d)", n->id);
+    struct said *s = NULL;
+    char *copy = j->flags.json ? NULL : pd_strdup(text);
+    if (copy && !pd_grow(j->said, j->cap_said, j->n_said + 1))
+        s = &j->said[j->n_said++];
+    if (!s) {
+        free(copy);
+        watch_print(j, "%s%s%s%s", before, n->host->label, id, text);
+        return;
+    }
+    *s = (struct said){.node = n, .before = before, .text = copy};
+    memcpy(s->id, id, sizeof id);
+    if (!uv_is_active((uv_handle_t *)&j->said_timer))
+        uv_timer_start(&j->said_timer, on_said, SAID_MS, 0);
 }
 
 static void on_event(void *arg, unsigned node, const char *json, size_t n) {
@@ -61,7 +118,7 @@ static void on_done(void *arg, unsigned node) {
 
 static void on_fail(void *arg, unsigned node, const struct pd_err *err) {
     struct job *j = arg;
-    watch_print(j, "%s: the log of this node is not shown: %s", j->names[node].host, err->msg);
+    watch_node(&j->nodes[node], "", 0, ": the log of this node is not shown: %s", err->msg);
 }
 
 int watch_open(struct job *j, struct pd_err *err) {
@@ -79,22 +136,30 @@ int watch_open(struct job *j, struct pd_err *err) {
                       VIEW_COLOUR_AUTO, err);
     if (rc)
         return rc;
-    const struct follow_opts o = {.loop = &j->c.loop,
-                                  .view = j->view,
-                                  .nodes = j->names,
-                                  .n_nodes = (unsigned)j->n_hosts,
-                                  .streams = FOLLOW_SERVER_LOG | FOLLOW_TRAIN_LOG,
-                                  .show = {.json = j->flags.json, .tail = j->flags.tail},
-                                  .on_event = on_event,
-                                  .on_done = on_done,
-                                  .on_fail = on_fail,
-                                  .onlooker = j->joined,
-                                  .arg = j};
+    const struct follow_opts o = {
+        .loop = &j->c.loop,
+        .view = j->view,
+        .nodes = j->names,
+        .n_nodes = (unsigned)j->n_hosts,
+        .streams = FOLLOW_SERVER_LOG | FOLLOW_TRAIN_LOG,
+        .show = {.json = j->flags.json,
+                 .tail = j->flags.tail,
+                 .verbose = j->flags.verbose,
+                 .fold = view_is_live(j->view) && !j->flags.json && !j->flags.no_fold},
+        .on_event = on_event,
+        .on_done = on_done,
+        .on_fail = on_fail,
+        .onlooker = j->joined,
+        .arg = j};
+    uv_timer_init(&j->c.loop, &j->said_timer);
+    j->said_timer.data = j;
     rc = live_new(&j->live, &j->c.loop, j->view, j->labels, (unsigned)j->n_hosts, err);
     return rc ? rc : follow_new(&j->follow, &o, err);
 }
 
 void watch_close(struct job *j) {
+    flush_said(j);
+    uv_close((uv_handle_t *)&j->said_timer, NULL);
     follow_close(j->follow);
     live_close(j->live);
 }
@@ -107,6 +172,7 @@ void watch_free(struct job *j, uint64_t wait_ms) {
     live_free(j->live);
     free(j->names);
     free(j->labels);
+    free(j->said);
 }
 
 void watch_subscribe(struct job_node *n) {
@@ -116,6 +182,7 @@ void watch_subscribe(struct job_node *n) {
     follow_begin(n->job->follow, (unsigned)n->place, n->link);
 }
 
+void watch_starting(struct job *j) { follow_starting(j->follow, 1); }
 void watch_lost(struct job_node *n) { follow_lost(n->job->follow, (unsigned)n->place); }
 void watch_gone(struct job_node *n) { follow_gone(n->job->follow, (unsigned)n->place); }
 int watch_is_moving(struct job *j) { return follow_is_moving(j->follow); }
@@ -166,6 +233,8 @@ static void take_state(struct job_node *n, json_t *body) {
     if (n->id != 0 || !state || n->has_result)
         return;
     live_state(j->live, state);
+    if (!strcmp(state, "trainers") || !strcmp(state, "ending") || !strcmp(state, "restarting"))
+        follow_starting(j->follow, 0);
     snprintf(j->state, sizeof j->state, "%s%s%s", state, text && *text ? ": " : "",
              text ? text : "");
     int said = !(text && *text) &&
@@ -184,8 +253,9 @@ void watch_show_state(struct job *j) {
             const char *text = j->state[n] ? j->state + n + 2 : "";
             watch_event(j, json_pack("{s:s, s:s, s:s%, s:s}", "event", "state", "job", j->id,
                                      "state", j->state, n, "text", text));
-        } else
-            view_printf(j->view, "%s", j->state);
+        } else {
+            watch_print(j, "%s", j->state);
+        }
     }
 }
 

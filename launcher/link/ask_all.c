@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "launcher/text/fold_lines.h"
 
 int ask_all_init(struct ask_all *g, struct client_env *c, struct pd_err *err) {
     memset(g, 0, sizeof *g);
@@ -195,15 +196,21 @@ int ask_all_n_failed(const struct ask_all *g) {
 }
 
 int ask_all_report(const struct ask_all *g) {
+    const size_t n = g->c->hosts.n;
+    struct fold_line *v = pd_calloc(n, sizeof *v);
     int status = 2;
-    for (size_t i = 0; i < g->c->hosts.n; i++) {
-        const struct ask_all_node *n = &g->nodes[i];
-        if (!n->err.code)
+    for (size_t i = 0; i < n; i++) {
+        const struct ask_all_node *node = &g->nodes[i];
+        if (!node->err.code)
             continue;
-        if (pd_code_exit_status(n->err.code) != 2)
+        if (pd_code_exit_status(node->err.code) != 2)
             status = 3;
-        if (!g->interrupted)
-            fprintf(stderr, "paddlectl: %s: %s\n", n->host->label, n->err.msg);
+        if (v)
+            v[i] = (struct fold_line){
+                .before = "paddlectl: ", .name = node->host->label, .text = node->err.msg};
     }
+    if (v && !g->interrupted)
+        fold_lines(v, n, fold_print, stderr);
+    free(v);
     return g->interrupted ? pd_code_exit_status(PD_ECANCELED) : status;
 }

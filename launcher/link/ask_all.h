@@ -61,8 +61,8 @@ void ask_all_fail(struct ask_all_node *n, const struct pd_err *err);
 
 int ask_all_n_failed(const struct ask_all *g); /* number of failed hosts */
 
-/* Print each failed host and its error on stderr. Returns the exit status: 130 if interrupted, 2 if
- * all errors are the user's (usage, configuration), otherwise 3. */
+/* Print the failed hosts on stderr, those with equal errors in one line. Returns the exit status:
+ * 130 if interrupted, 2 if all errors are the user's (usage, configuration), otherwise 3. */
 int ask_all_report(const struct ask_all *g);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "launcher/text/term.h"
 
 void table_init(struct table *t, int n_columns, const char *right) {
     *t = (struct table){.n_columns = n_columns, .right = right};
@@ -28,13 +29,7 @@ void table_row(struct table *t, const char *const *cells) {
     t->n++;
 }
 
-/* Number of characters; each takes one column in these tables. */
-static int width_of(const char *s) {
-    int n = 0;
-    for (; s && *s; s++)
-        n += ((unsigned char)*s & 0xc0) != 0x80;
-    return n;
-}
+static int width_of(const char *s) { return s ? (int)term_columns(s, strlen(s)) : 0; }
 
 void table_print(const struct table *t, FILE *f) {
     int width[TABLE_COLUMNS] = {0}, used[TABLE_COLUMNS] = {0}, last = 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <wchar.h>
 
 int term_is_live(int fd) {
     const char *term = getenv("TERM");
@@ -24,4 +25,42 @@ int term_width(int fd) {
 int term_height(int fd) {
     struct winsize w;
     return !ioctl(fd, TIOCGWINSZ, &w) && w.ws_row >= 4 ? w.ws_row : 24;
+}
+
+/* Length and columns of the character or colour sequence at p. */
+static size_t next(const char *p, size_t n, size_t *columns) {
+    mbstate_t state = {0};
+    wchar_t c = 0;
+    *columns = 0;
+    if (*p == 033) {
+        const char *end = memchr(p, 'm', n);
+        return end ? (size_t)(end - p) + 1 : n;
+    }
+    size_t k = mbrtowc(&c, p, n, &state);
+    if (k == 0 || k > n) { /* a NUL, or no UTF-8 */
+        *columns = 1;
+        return 1;
+    }
+    int w = wcwidth(c);
+    *columns = w > 0 ? (size_t)w : 0;
+    return k;
+}
+
+size_t term_fit(const char *p, size_t n, size_t columns) {
+    size_t at = 0, used = 0, w;
+    while (at < n) {
+        size_t k = next(p + at, n - at, &w);
+        if (used + w > columns)
+            break;
+        used += w;
+        at += k;
+    }
+    return at;
+}
+
+size_t term_columns(const char *p, size_t n) {
+    size_t columns = 0, w;
+    for (size_t at = 0; at < n; columns += w)
+        at += next(p + at, n - at, &w);
+    return columns;
 }

@@ -2,6 +2,8 @@
 #ifndef LAUNCHER_TERM_H
 #define LAUNCHER_TERM_H
 
+#include <stddef.h>
+
 /* 1 if `fd` is a terminal on which lines can be overwritten. 0 if TERM is dumb or unset. */
 int term_is_live(int fd);
 
@@ -11,5 +13,11 @@ int term_has_colour(int fd);
 
 int term_width(int fd);  /* columns; 80 when unknown */
 int term_height(int fd); /* lines; 24 when unknown */
+
+/* The columns that UTF-8 text takes, by wcwidth; "\033[..m" takes none, an invalid byte takes one.
+ * main has set LC_CTYPE to a UTF-8 locale. */
+size_t term_columns(const char *p, size_t n);
+/* The number of bytes at the beginning of the text that fit into `columns`. */
+size_t term_fit(const char *p, size_t n, size_t columns);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "launcher/text/term.h"
 #include "launcher/text/when.h"
 #include "launcher/view/trainers.h"
 
@@ -67,12 +68,13 @@ static void put_stall(const struct live *l, const struct trainers_summary *sum, 
 
 /* --- the block --- */
 
-/* Append `text`, as far as the columns left allow. All text here is ASCII. */
+static size_t columns(const char *text) { return term_columns(text, strlen(text)); }
+
+/* Append `text`, as far as the columns left allow. */
 static void add_text(struct pd_buf *b, size_t *left, const char *text) {
-    size_t n = strlen(text);
-    n = n < *left ? n : *left;
+    size_t n = term_fit(text, strlen(text), *left);
     pd_put(b, text, n);
-    *left -= n;
+    *left -= term_columns(text, n);
 }
 
 static void add_bar(struct pd_buf *b, size_t *left, double fraction, size_t room) {
@@ -143,7 +145,7 @@ static void add_first_line(const struct live *l, struct pd_buf *b,
         FIGURE("  %u restart%s", l->n_restarts, l->n_restarts == 1 ? "" : "s");
 #undef FIGURE
     /* A stall that does not fit has a line of its own. */
-    if (sum->stalled_ms && strlen(pass) + strlen(percent) + 2 + strlen(text) > width) {
+    if (sum->stalled_ms && strlen(pass) + strlen(percent) + 2 + columns(text) > width) {
         add_text(b, &left, pass);
         add_text(b, &left, percent);
         pd_put_u8(b, '\n');
@@ -152,7 +154,7 @@ static void add_first_line(const struct live *l, struct pd_buf *b,
         pd_buf_release(&state);
         return;
     }
-    size_t others = strlen(pass) + strlen(percent) + 2 + strlen(text) + strlen(figures) + 3;
+    size_t others = strlen(pass) + strlen(percent) + 2 + columns(text) + columns(figures) + 3;
     add_text(b, &left, pass);
     if (p->fraction >= 0)
         add_bar(b, &left, p->fraction, others < width ? width - others : 0);
@@ -219,7 +221,7 @@ static int add_nodes(const struct live *l, struct pd_buf *b, const struct traine
     for (unsigned i = 0; i < n; i++) {
         enum trainer_mark mark = trainers_at(l->trainers, shown[i])->mark;
         cell_of(l, shown[i], cell, sizeof cell);
-        size_t need = strlen(cell) + (left < width ? 2 : 0);
+        size_t need = columns(cell) + (left < width ? 2 : 0);
         if (!used || need > left) {
             if (used == rows)
                 return -1;

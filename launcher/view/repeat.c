@@ -38,7 +38,7 @@ struct repeat {
     void *arg;
     struct repeat_entry *first, **last, *bucket[N_BUCKETS], *bucket_last[N_BUCKETS];
     struct recent recent[N_RECENT];
-    uint64_t n_seq;
+    uint64_t n_seq, span_ms;
     size_t bytes;
 };
 
@@ -48,9 +48,12 @@ struct repeat *repeat_new(repeat_on_line fn, void *arg) {
         r->fn = fn;
         r->arg = arg;
         r->last = &r->first;
+        r->span_ms = REPEAT_SPAN_MS;
     }
     return r;
 }
+
+void repeat_wait(struct repeat *r, uint64_t span_ms) { r->span_ms = span_ms; }
 
 static void drop_first(struct repeat *r) {
     struct repeat_entry *e = r->first; /* also the oldest entry of its bucket */
@@ -138,7 +141,7 @@ static void emit_first(struct repeat *r) {
 int repeat_add(struct repeat *r, const struct repeat_line *l, uint64_t now_ms) {
     uint64_t hash = XXH3_64bits_withSeed(l->text, l->n, l->group);
     while (r->first &&
-           (l->time_us > r->first->line.time_us + REPEAT_SPAN_US || r->bytes > REPEAT_MAX_BYTES))
+           (l->time_us > r->first->line.time_us + r->span_ms * 1000 || r->bytes > REPEAT_MAX_BYTES))
         emit_first(r);
     struct repeat_entry *newest, *e = find(r, hash, l, &newest);
     if (e)
@@ -151,7 +154,7 @@ int repeat_add(struct repeat *r, const struct repeat_line *l, uint64_t now_ms) {
     e->line.text = e->text;
     memcpy(e->text, l->text, l->n);
     e->hash = hash;
-    e->due_ms = now_ms + REPEAT_SPAN_MS;
+    e->due_ms = now_ms + r->span_ms;
     e->seq = r->n_seq++;
     if (add_to(r, e, l->sources[0])) {
         free(e);

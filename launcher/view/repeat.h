@@ -1,16 +1,16 @@
 /* repeat.h - collects equal lines of several nodes within a short time, to show each once with all
  * names.
  *
- * A line waits until REPEAT_SPAN_US of the nodes' time, or REPEAT_SPAN_MS of this machine's, have
- * passed since its first node. Nodes that say the same line meanwhile are added to it. A line that
- * one node says twice stays two lines. Lines leave in the order of arrival. */
+ * A line waits until REPEAT_SPAN_MS (or what repeat_wait says) of the nodes' time, or of this
+ * machine's, have passed since its first node. Nodes that say the same line meanwhile are added to
+ * it. A line that one node says twice stays two lines. Lines leave in the order of arrival. */
 #ifndef LAUNCHER_REPEAT_H
 #define LAUNCHER_REPEAT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { REPEAT_SPAN_US = 500000, REPEAT_SPAN_MS = 500, REPEAT_MAX_BYTES = 4 << 20 };
+enum { REPEAT_SPAN_MS = 500, REPEAT_MAX_BYTES = 4 << 20 };
 
 struct repeat_line {
     unsigned group; /* lines of different groups (roles) stay separate */
@@ -30,6 +30,8 @@ struct repeat *repeat_new(repeat_on_line fn, void *arg); /* NULL: out of memory 
 void repeat_free(struct repeat *r);
 /* Add a line of one source, l->sources[0]. PD_ENOMEM: it was not taken. */
 int repeat_add(struct repeat *r, const struct repeat_line *l, uint64_t now_ms);
+/* Lines that are added from now on wait for span_ms, of the nodes' time and of this machine's. */
+void repeat_wait(struct repeat *r, uint64_t span_ms);
 /* Emit the lines that have waited long enough; `all`: every line. Returns after how many ms to call
  * again. UINT64_MAX: no line waits. */
 uint64_t repeat_flush(struct repeat *r, int all, uint64_t now_ms);

@@ -1,5 +1,5 @@
-/* show.c - see show.h. A line passes these steps: time and grep, tail, folding, form. Nothing is
- * allocated or formatted that the line's form does not need. */
+/* show.c - see show.h. A line passes these steps: time and grep, tail, prefix, folding, form.
+ * Nothing is allocated or formatted that the line's form does not need. */
 #include "launcher/view/show.h"
 
 #include <jansson.h>
@@ -12,13 +12,16 @@
 #include "base/str.h"
 #include "launcher/text/fold.h"
 #include "launcher/view/repeat.h"
+#include "launcher/view/show_text.h"
 
 enum { BATCH = 256 << 10 };
 
 /* The agent's line in the log of a process that ends because another one has failed. Every process
  * of a job may have it. */
 static const char stopping[] = "--- stopping: ";
-enum { ALL_ROLES = 1 << 16 }; /* the group of these lines */
+/* A line for `repeat`: the level is a part of its group. ALL_ROLES: the group of lines that stop.
+ */
+enum { GROUP = N_SHOW_LEVELS, ALL_ROLES = (1 << 16) * GROUP };
 
 struct line_style { /* text around a source's lines */
     struct show_source of;
@@ -39,7 +42,7 @@ struct show {
     /* line: the text that grep searches */
     struct pd_buf out, line;
     regex_t grep;
-    int has_grep, terminal, is_history;
+    int has_grep, terminal, drops_prefix;
     struct repeat *repeat;
     /* a ring of o.tail lines; tail_at is the oldest line once the ring is full */
     struct kept *tail;
@@ -106,40 +109,6 @@ static void put_json_text(struct pd_buf *b, const char *p, size_t n) {
     }
 }
 
-static int is_plain(const char *p, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (((unsigned char)p[i] < 32 && p[i] != '\t') || p[i] == 127)
-            return 0;
-    return 1;
-}
-
-/* To a terminal write no control codes except tabs and colours: "\033[1;31m". */
-static void put_terminal_text(struct pd_buf *b, const char *p, size_t n) {
-    int coloured = 0;
-    if (is_plain(p, n)) {
-        pd_put(b, p, n);
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)p[i];
-        if (c == 033 && i + 1 < n && p[i + 1] == '[') {
-            size_t end = i + 2;
-            while (end < n &&
-                   ((p[end] >= '0' && p[end] <= '9') || (p[end] && strchr(";:?<=>", p[end]))))
-                end++;
-            if (end < n && p[end] == 'm') {
-                pd_put(b, p + i, end + 1 - i);
-                coloured = 1;
-            }
-            i = end;
-        } else if ((c >= 32 && c != 127) || c == '\t') {
-            pd_put_u8(b, c);
-        }
-    }
-    if (coloured)
-        pd_put(b, "\033[m", 3);
-}
-
 /* --- a line --- */
 
 static void put_json(struct show *s, const struct line_style *k, uint64_t time_us, uint64_t offset,
@@ -156,27 +125,27 @@ static void put_json(struct show *s, const struct line_style *k, uint64_t time_u
 }
 
 static void put_text(struct show *s, const void *before, size_t n_before, uint64_t time_us,
-                     const char *text, size_t n) {
+                     enum show_level level, const char *text, size_t n) {
     if (s->o.timestamps) {
         put_time(s, time_us);
         pd_put_u8(&s->out, ' ');
     }
     pd_put(&s->out, before, n_before);
     if (s->terminal)
-        put_terminal_text(&s->out, text, n);
+        show_put_text(&s->out, text, n, level, view_has_colour(s->view));
     else
         pd_put(&s->out, text, n);
     pd_put_u8(&s->out, '\n');
 }
 
 static void put_one(struct show *s, unsigned source, uint64_t time_us, uint64_t offset,
-                    const char *text, size_t n) {
+                    enum show_level level, const char *text, size_t n) {
     const struct line_style *k = &s->looks[source];
     size_t old = s->out.len;
     if (s->o.json)
         put_json(s, k, time_us, offset, text, n);
     else
-        put_text(s, k->before.data, k->before.len, time_us, text, n);
+        put_text(s, k->before.data, k->before.len, time_us, level, text, n);
     /* out of memory loses a line on the screen; the node's file has it */
     if (s->out.failed) {
         s->out.failed = 0;
@@ -195,7 +164,7 @@ static void put_folded(void *arg, const struct repeat_line *l) {
         hosts = fold_hosts(names, l->n_sources);
     free(names);
     if (!hosts) {
-        put_one(s, l->source, l->time_us, l->offset, l->text, l->n);
+        put_one(s, l->source, l->time_us, l->offset, l->group % GROUP, l->text, l->n);
         return;
     }
     struct pd_buf before;
@@ -203,7 +172,7 @@ static void put_folded(void *arg, const struct repeat_line *l) {
     const int whole = l->group == ALL_ROLES;
     pd_put_fmt(&before, view_has_colour(s->view) ? "\033[1m%s%s%s |\033[m " : "%s%s%s | ", hosts,
                whole ? "" : "/", whole ? "" : s->looks[l->source].of.role);
-    put_text(s, before.data, before.len, l->time_us, l->text, l->n);
+    put_text(s, before.data, before.len, l->time_us, l->group % GROUP, l->text, l->n);
     s->out.failed = 0;
     pd_buf_release(&before);
     free(hosts);
@@ -213,16 +182,19 @@ static void pass_on(struct show *s, const struct merge_line *l) {
     const struct line_style *k = &s->looks[l->source];
     const int stops =
         l->n >= sizeof stopping - 1 && !memcmp(l->text, stopping, sizeof stopping - 1);
-    const struct repeat_line r = {.group = stops ? ALL_ROLES : k->group,
+    enum show_level level = SHOW_PLAIN;
+    size_t cut = s->o.json ? 0 : show_prefix(l->text, l->n, &level);
+    cut = s->drops_prefix ? cut : 0;
+    const struct repeat_line r = {.group = stops ? ALL_ROLES : k->group * GROUP + level,
                                   .sources = &l->source,
                                   .n_sources = 1,
                                   .time_us = l->time_us,
                                   .offset = l->offset,
                                   .source = l->source,
-                                  .text = l->text,
-                                  .n = l->n};
+                                  .text = l->text + cut,
+                                  .n = l->n - cut};
     if (!s->repeat || !(stops || s->o.fold) || repeat_add(s->repeat, &r, s->now_ms))
-        put_one(s, l->source, l->time_us, l->offset, l->text, l->n);
+        put_one(s, l->source, l->time_us, l->offset, level, r.text, r.n);
 }
 
 /* 1: the ring has kept the line. */
@@ -280,6 +252,14 @@ void show_history_over(struct show *s, uint64_t now_ms) {
     s->tail = NULL;
 }
 
+void show_starting(struct show *s, int starting, uint64_t now_ms) {
+    if (!s->repeat)
+        return;
+    repeat_wait(s->repeat, starting ? SHOW_START_MS : REPEAT_SPAN_MS);
+    if (!starting)
+        show_flush(s, 1, now_ms);
+}
+
 uint64_t show_flush(struct show *s, int last, uint64_t now_ms) {
     s->now_ms = now_ms;
     uint64_t wait = s->repeat ? repeat_flush(s->repeat, last, now_ms) : UINT64_MAX;
@@ -291,13 +271,10 @@ uint64_t show_flush(struct show *s, int last, uint64_t now_ms) {
 
 /* --- creation and options --- */
 
-/* A host has the same colour on every machine. Red is reserved for errors. */
-static unsigned colour_of(const char *host) {
-    static const uint8_t colours[] = {36, 32, 33, 34, 35, 96, 92, 93, 94, 95};
-    uint32_t h = 2166136261u;
-    for (const char *p = host; *p; p++)
-        h = (h ^ (unsigned char)*p) * 16777619u;
-    return colours[(h ^ h >> 15) % sizeof colours];
+/* Neighbours have different colours. Red and yellow are reserved for errors and warnings. */
+static unsigned colour_of(unsigned node) {
+    static const uint8_t colours[] = {36, 32, 35, 34, 96, 92, 95, 94};
+    return colours[node % sizeof colours];
 }
 
 static int make_look(struct show *s, unsigned i, const struct show_source *of) {
@@ -312,7 +289,7 @@ static int make_look(struct show *s, unsigned i, const struct show_source *of) {
         pd_put_fmt(&k->before, "\",\"role\":\"%s\",\"stream\":\"%s\",\"offset\":", of->role,
                    of->stream);
     } else if (view_has_colour(s->view)) {
-        pd_put_fmt(&k->before, "\033[%um%s/%s |\033[m ", colour_of(of->host), of->host, of->role);
+        pd_put_fmt(&k->before, "\033[%um%s/%s |\033[m ", colour_of(of->node), of->host, of->role);
     } else {
         pd_put_fmt(&k->before, "%s/%s | ", of->host, of->role);
     }
@@ -344,6 +321,7 @@ int show_new(struct show **out, struct view *v, const struct show_opts *o, struc
     s->view = v;
     s->o = *o;
     s->terminal = view_is_live(v) && !o->json;
+    s->drops_prefix = (s->terminal || o->fold) && !o->verbose;
     s->looks = pd_calloc(o->n_sources ? o->n_sources : 1, sizeof *s->looks);
     pd_buf_init(&s->out);
     int bad = !s->looks;

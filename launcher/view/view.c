@@ -67,20 +67,6 @@ static void destroy(struct view *v) {
 
 /* --- the live block --- */
 
-/* The columns of a line: each character takes one, "\033[..m" none. */
-static size_t columns_of(const uint8_t *p, size_t n) {
-    size_t cols = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (p[i] == 033) {
-            while (i < n && p[i] != 'm')
-                i++;
-            continue;
-        }
-        cols += (p[i] & 0xc0) != 0x80;
-    }
-    return cols;
-}
-
 /* Wipe the block on the terminal. A terminal that became narrower has wrapped its lines. */
 static void put_wipe(struct view *v, struct pd_buf *out) {
     size_t width = (size_t)term_width(v->fd), rows = 0;
@@ -89,7 +75,7 @@ static void put_wipe(struct view *v, struct pd_buf *out) {
     for (size_t at = 0, n; at <= v->drawn.len; at += n + 1) {
         const uint8_t *nl = memchr(v->drawn.data + at, '\n', v->drawn.len - at);
         n = nl ? (size_t)(nl - (v->drawn.data + at)) : v->drawn.len - at;
-        size_t cols = columns_of(v->drawn.data + at, n);
+        size_t cols = term_columns((const char *)v->drawn.data + at, n);
         rows += cols > width ? (cols + width - 1) / width : 1;
     }
     pd_put_u8(out, '\r');

@@ -22,6 +22,7 @@ import struct
 import subprocess
 import termios
 import time
+import unicodedata
 
 SEQUENCE = re.compile(r"\x1b\[(\??)([0-9;]*)([A-Za-z])")
 
@@ -67,12 +68,16 @@ class Screen:
         self.size()
 
     def put(self, c):
-        if self.x >= self.cols:
+        """A wide character takes two cells, the second is empty (\\0); an accent joins its letter."""
+        if unicodedata.combining(c):
+            return
+        wide = unicodedata.east_asian_width(c) in "WF"
+        if self.x + wide >= self.cols:
             self.newline()
             self.x = 0
         line = self.lines[self.y].ljust(self.x)
-        self.lines[self.y] = line[:self.x] + c + line[self.x + 1:]
-        self.x += 1
+        self.lines[self.y] = line[:self.x] + c + "\0" * wide + line[self.x + 1 + wide:]
+        self.x += 1 + wide
 
     def newline(self):
         self.y += 1

@@ -8,10 +8,16 @@ hosts=$(cat "$fx/hosts") first=${hosts%%,*}
 check() { "$ctl" check --conf="$fx/conf.ini" --connect_timeout=20 "$@"; }
 
 # --- good hosts: an address each (the one that the others reached), a verdict, nothing but the cached program
-expect 0 check --hosts="$hosts, local"
+expect 0 check --verbose --hosts="$hosts, local"
 for i in 1 2 3; do [[ $OUT =~ 127\.0\.0\.$i\ +(ok|warning)\ .*\ at\ 127\. ]] || die "$OUT"; done
 [[ $OUT =~ local\.3\ +(ok|warning)\ .*\ at\ .*,\ ports\ [0-9]+\ [0-9]+ ]] || die "$OUT"
 has_not UNUSABLE
+# good hosts share a line, and so do dead ones
+expect 0 check
+[ "$(wc -l <<<"$OUT")" = 2 ] && [[ $OUT =~ ^127\.0\.0\.\[1-3\]\ +(ok|warning)\ .*\ cores\ .*\ free,\ clocks\ within ]] || die "$OUT"
+expect 3 check --hosts="$hosts, 127.0.0.[10-50]:1"
+[ "$(grep -c 'cannot connect to port 1' <<<"$OUT")" = 1 ] && [[ $OUT =~ 127\.0\.0\.\[10-50\]\ +UNUSABLE ]] || die "$OUT"
+has "41 unusable"
 wait_for 20 "no process" "$fixture" left "$fx"
 wait_for 20 "nothing but the program" bash -c "[ \"\$(find '$fx'/node?/root -type f | grep -v '/.paddlectl/bin/agent-[0-9a-f]*\$')\" = '' ]"
 [ ! -e "$fx/node3" ] || die "root_dir of a node on this machine was made"
@@ -30,7 +36,7 @@ has fine
 
 # --- hosts that can't be reached, each with its step and what helps; the others are checked all the same
 sed 1d "$fx/known_hosts" >"$TMP/known_two"
-expect 3 check --hosts="$hosts, ${first%:*}:1, nowhere.invalid" --known_hosts="$TMP/known_two"
+expect 3 check --verbose --hosts="$hosts, ${first%:*}:1, nowhere.invalid" --known_hosts="$TMP/known_two"
 has "is not in $TMP/known_two"
 has "host_key_policy = accept-new"
 has "cannot connect to port 1: Connection refused"

@@ -13,6 +13,7 @@
 
 #include "base/fault_point.h"
 #include "launcher/text/fold.h"
+#include "launcher/text/fold_lines.h"
 #include "tests/support/c/skip.h"
 
 enum { NAMES_MAX = 64, TEXT_MAX = 4000 };
@@ -53,6 +54,56 @@ static size_t words(char *text, const char **out) {
          p = strtok_r(NULL, " \n", &save))
         out[n++] = p;
     return n;
+}
+
+/* Equal lines about several hosts are one line. */
+static void add_line(void *arg, const char *before, const char *who, const char *text, size_t n) {
+    FILE *f = arg;
+    fprintf(f, "%zu %s%s%s\n", n, before, who, text);
+}
+
+static const struct {
+    const char *name;
+    struct fold_line v[6];
+    const char *want;
+} lines[] = {
+    {"none", {{0}}, ""},
+    {"equal and different",
+     {{.name = "n1", .text = ": a"},
+      {.name = "n2", .text = ": b"},
+      {.name = "n3", .text = ": a"},
+      {.name = "n4"},
+      {.before = "warning: ", .name = "n5", .text = ": a"}},
+     "2 n[1,3]: a\n1 n2: b\n1 warning: n5: a\n"},
+    {"the number of a single host",
+     {{.name = "n1", .more = " (node 4)", .text = " is lost"},
+      {.name = "n2", .more = " (node 5)", .text = " is lost"},
+      {.name = "n3", .more = " (node 6)", .text = " is gone"}},
+     "2 n[1-2] is lost\n1 n3 (node 6) is gone\n"},
+    {"texts with the host's own name",
+     {{.name = "n1", .text = ": no n1.key for n1"},
+      {.name = "n10", .text = ": no n10.key for n10"},
+      {.name = "n2", .text = ": no n1.key for n2"}},
+     "2 n[1,10]: no n[1,10].key for n[1,10]\n1 n2: no n1.key for n2\n"},
+    {"a name within a word",
+     {{.name = "a", .text = ": a cat"}, {.name = "b", .text = ": a cat"}},
+     "2 a,b: a cat\n"},
+};
+
+static void test_lines(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        char *text;
+        size_t size, n = 0;
+        FILE *f = open_memstream(&text, &size);
+        while (n < 6 && lines[i].v[n].name)
+            n++;
+        fold_lines(lines[i].v, n, add_line, f);
+        fclose(f);
+        if (strcmp(text, lines[i].want))
+            fail_msg("%s:\n%s--- not\n%s", lines[i].name, text, lines[i].want);
+        free(text);
+    }
 }
 
 static int have_nodeset(void) { return system("command -v nodeset >/dev/null 2>&1") == 0; }
@@ -183,9 +234,8 @@ static void test_no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_rows),      cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_random),    cmocka_unit_test(test_many),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include "launcher/view/repeat.h"
 #include "launcher/view/show.h"
 #include "launcher/text/table.h"
+#include "launcher/text/term.h"
 
 static void check_lines(int fd, const char *want) {
     char got[1000] = "";
@@ -142,6 +144,24 @@ static const struct {
      {.fold = 1},
      {{0, 1, "a"}, {0, 2, "a"}, {1, 3, "a"}, {0, 4, "a"}, {1, 5, "a"}, {2, 6, "a"}},
      "gpu-[01-03]/trainer | a\ngpu-[01-02]/trainer | a\ngpu-01/trainer | a\n"},
+    {"a worker's prefix stays in a pipe",
+     {0},
+     {{0, 1, "W1124 18:39:15.123456  4711 shard.c:12] a"}},
+     "gpu-01/trainer | W1124 18:39:15.123456  4711 shard.c:12] a\n"},
+    {"fold: a worker's prefix is left out; levels stay apart",
+     {.fold = 1},
+     {{0, 1, "I1124 18:39:15.123456  4711 shard.c:12] a"},
+      {1, 2, "I1124 18:39:15.223456 14712 shard.c:12] a"},
+      {2, 3, "W1124 18:39:15.223456 14712 shard.c:12] a"},
+      {0, 4, "I1124 18:39:15.12345  4711 shard.c:12] a"},
+      {0, 5, "I1124 18:39:15.123456  4711 a name.c:1] a"}},
+     "gpu-[01-02]/trainer | a\ngpu-03/trainer | a\n"
+     "gpu-01/trainer | I1124 18:39:15.12345  4711 shard.c:12] a\n"
+     "gpu-01/trainer | I1124 18:39:15.123456  4711 a name.c:1] a\n"},
+    {"fold and verbose",
+     {.fold = 1, .verbose = 1},
+     {{0, 1, "I1124 18:39:15.123456  4711 shard.c:12] a"}},
+     "gpu-01/trainer | I1124 18:39:15.123456  4711 shard.c:12] a\n"},
     {"tail",
      {.tail = 2},
      {{0, 1, "a"}, {1, 2, "b"}, {2, 3, "c"}},
@@ -221,6 +241,41 @@ static void test_fold_of_many_equal_lines(void **state) {
     assert_int_equal(n_said, 2 * LINES);
 }
 
+/* 5,000 pservers start within four seconds: one line. */
+static void test_fold_of_starts(void **state) {
+    (void)state;
+    enum { HOSTS = 5000 };
+    static const char text[] = "pserver listens, ports (dense; sparse): 7164; 7165";
+    static struct show_source of[HOSTS];
+    static char name[HOSTS][12], got[2000];
+    struct show_opts o = {.sources = of, .n_sources = HOSTS, .fold = 1};
+    struct show *s;
+    struct view *v;
+    int fd[2];
+    for (unsigned i = 0; i < HOSTS; i++) {
+        snprintf(name[i], sizeof name[i], "gpu-%04u", i);
+        of[i] = (struct show_source){i, name[i], "pserver", "server.log"};
+    }
+    assert_int_equal(pipe(fd), 0);
+    assert_int_equal(view_new(&v, fd[1], VIEW_COLOUR_AUTO, NULL), 0);
+    assert_int_equal(show_new(&s, v, &o, NULL), 0);
+    show_starting(s, 1, 0);
+    for (unsigned i = 0; i < HOSTS; i++) {
+        const struct merge_line l = {
+            .source = i, .time_us = 800 * i, .text = text, .n = sizeof text - 1};
+        assert_int_equal(show_line(s, &l, i * 4 / 5), 0);
+        show_flush(s, 0, i * 4 / 5);
+    }
+    show_starting(s, 0, 4000);
+    show_free(s);
+    view_free(v, 5000);
+    close(fd[1]);
+    assert_true(read(fd[0], got, sizeof got - 1) > 0);
+    close(fd[0]);
+    assert_string_equal(got, "gpu-[0000-4999]/pserver | pserver listens, ports (dense; sparse): "
+                             "7164; 7165\n");
+}
+
 static void test_bad_grep(void **state) {
     (void)state;
     int fd[2];
@@ -239,10 +294,30 @@ static void test_bad_grep(void **state) {
 
 /* --- tables and progress --- */
 
+static void test_widths(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t columns, fit5; /* bytes that fit into five columns */
+    } v[] = {
+        {"", 0, 0},
+        {"abc", 3, 3},
+        {"abcdefg", 7, 5},
+        {"\xe8\xae\xad\xe7\xbb\x83\xe4\xb8\xad", 6, 6}, /* three wide characters */
+        {"e\xcc\x81xxxx", 5, 7},                        /* a combining accent */
+        {"\xff\xc3z", 3, 3},                            /* no UTF-8 */
+        {"\033[1;31mabcdef\033[m", 6, 12},
+    };
+    for (size_t i = 0; i < sizeof v / sizeof v[0]; i++) {
+        assert_int_equal(term_columns(v[i].text, strlen(v[i].text)), v[i].columns);
+        assert_int_equal(term_fit(v[i].text, strlen(v[i].text), 5), v[i].fit5);
+    }
+}
+
 static void test_table(void **state) {
     (void)state;
     static const char *const rows[][4] = {
-        {"NAME", "N", "NOTE", "EMPTY"}, {"\xc3\xa4", "1000", "x"}, {"long", "7", NULL}};
+        {"NAME", "N", "NOTE", "EMPTY"}, {"\xe7\xbb\x83\xc3\xa4", "1000", "x"}, {"long", "7", NULL}};
     struct table t;
     char *text;
     size_t n;
@@ -253,7 +328,7 @@ static void test_table(void **state) {
     table_print(&t, f);
     table_release(&t);
     fclose(f);
-    assert_string_equal(text, "NAME     N  NOTE\n\xc3\xa4     1000  x\nlong     7\n");
+    assert_string_equal(text, "NAME     N  NOTE\n\xe7\xbb\x83\xc3\xa4   1000  x\nlong     7\n");
     free(text);
     char b[16];
     table_bytes(b, sizeof b, 812 * 1024.0);
@@ -340,15 +415,13 @@ static void test_merge(void **state) {
 
 int main(void) {
     signal(SIGPIPE, SIG_IGN); /* like paddlectl */
+    setlocale(LC_CTYPE, "C.UTF-8");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_output),
-        cmocka_unit_test(test_broken_output),
-        cmocka_unit_test(test_looks),
-        cmocka_unit_test(test_bad_grep),
-        cmocka_unit_test(test_fold_of_many_equal_lines),
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_progress),
-        cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_output),   cmocka_unit_test(test_broken_output),
+        cmocka_unit_test(test_looks),    cmocka_unit_test(test_fold_of_starts),
+        cmocka_unit_test(test_bad_grep), cmocka_unit_test(test_fold_of_many_equal_lines),
+        cmocka_unit_test(test_widths),   cmocka_unit_test(test_table),
+        cmocka_unit_test(test_progress), cmocka_unit_test(test_merge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
