@@ -108,7 +108,7 @@ static int fetch(void *arg, const struct pd_options *o, const char *want, struct
         return rc;
     rc = ask_all_init(&g, &c, err);
     if (!rc)
-        rc = find_jobs(&g, &found, err);
+        rc = find_jobs(&g, 0, &found, err);
     if (!rc)
         rc = find_choose(&found, want, FIND_NEWEST, &f->job, err);
     if (!rc)

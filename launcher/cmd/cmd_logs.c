@@ -217,7 +217,7 @@ static int logs_of(struct logs_cmd *m, const struct pd_options *opts, struct fol
     o->n_nodes = (unsigned)c.hosts.n;
     o->arg = m;
     if (!rc)
-        rc = find_jobs(&g, &found, err);
+        rc = find_jobs(&g, 0, &found, err);
     if (!rc && (rc = find_choose(&found, m->want, FIND_NEWEST, &job, err)) && rc == PD_ENOENT &&
         ask_all_n_failed(&g)) {
         ask_all_report(&g); /* the job may be on an unreachable host */

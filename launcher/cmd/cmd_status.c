@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/alloc.h"
@@ -11,7 +12,9 @@
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/view/progress.h"
+#include "launcher/text/fold_lines.h"
 #include "launcher/text/table.h"
+#include "launcher/text/term.h"
 #include "launcher/text/when.h"
 
 enum { ASK_MS = 10000, CPU_MS = 400 }; /* CPU_MS: CPU use is measured over this time */
@@ -126,18 +129,24 @@ static const struct asked *head_of(const struct status_cmd *s, const struct ask_
     return best;
 }
 
-/* Why the job continues without this host, as node 0 reports it; NULL: the host is not lost. An
+/* Node 0's entry about this host, if the job continues without it; NULL: the host is not lost. An
  * unreachable host has no known node id and is compared by name. */
-static const char *lost_why(const struct status_cmd *s, const struct ask_all *g,
-                            const struct found_job *job, int host) {
+static const json_t *lost_entry(const struct status_cmd *s, const struct ask_all *g,
+                                const struct found_job *job, int host) {
     const struct asked *head = head_of(s, g);
     const json_t *v;
     size_t i;
     json_array_foreach (json_object_get(head ? head->status : NULL, "lost"), i, v)
         if (job->host[host].node >= 0 ? job->host[host].node == int_of(v, "node")
                                       : !strcmp(text_of(v, "host"), g->nodes[host].host->label))
-            return text_of(v, "reason");
+            return v;
     return NULL;
+}
+
+static const char *lost_why(const struct status_cmd *s, const struct ask_all *g,
+                            const struct found_job *job, int host) {
+    const json_t *v = lost_entry(s, g, job, host);
+    return v ? text_of(v, "reason") : NULL;
 }
 
 /* The progress event of the lowest rank, without lost hosts; NULL: none. */
@@ -189,6 +198,18 @@ static void print_failure(const json_t *f, int64_t later, const char *host) {
         printf("  %lld other failure%s followed\n", (long long)later, later == 1 ? "" : "s");
 }
 
+static void print_lost(const struct status_cmd *s, const struct ask_all *g,
+                       const struct found_job *job) {
+    struct fold_line *v = pd_calloc(g->c->hosts.n, sizeof *v);
+    for (size_t i = 0; v && i < g->c->hosts.n; i++)
+        v[i] = (struct fold_line){.before = "lost: ",
+                                  .name = g->nodes[i].host->label,
+                                  .text = lost_why(s, g, job, (int)i)};
+    if (v)
+        fold_lines(v, g->c->hosts.n, fold_print, stdout);
+    free(v);
+}
+
 static void print_head(const struct status_cmd *s, const struct ask_all *g,
                        const struct found_job *job) {
     const struct asked *head = head_of(s, g);
@@ -200,24 +221,26 @@ static void print_head(const struct status_cmd *s, const struct ask_all *g,
     uint64_t end = job->ended_us > 0 ? (uint64_t)job->ended_us : pd_wall_us();
     const char *state = head ? text_of(head->status, "state") : job->state;
     if (at && localtime_r(&at, &tm))
-        strftime(when, sizeof when, ", started %Y-%m-%d %H:%M:%S", &tm);
+        strftime(when, sizeof when, "started %Y-%m-%d %H:%M:%S", &tm);
     if (at && end > (uint64_t)job->started_us)
         when_span(span, sizeof span, end - (uint64_t)job->started_us);
-    printf("%s: %s%s%s, %d node%s%s%s%s%s\n", job->id, job->n_running ? "running" : state,
+    printf("%s%s%s%s: %s%s%s, %d node%s\n", job->id, *job->name ? " (" : "", job->name,
+           *job->name ? ")" : "", job->n_running ? job->state : state,
            *span ? job->n_running ? " for " : " after " : "", span, job->n_nodes,
-           job->n_nodes == 1 ? "" : "s",
-           !job->n_running ? ""
-           : job->attached ? ", attached"
-                           : ", detached",
-           *job->user ? ", of " : "", job->user, when);
+           job->n_nodes == 1 ? "" : "s");
+    if (*when || *job->user)
+        printf("%s%s%s%s\n", when, *when && *job->user ? " by " : "", job->user,
+               !job->n_running ? ""
+               : job->attached ? ", attached"
+                               : ", detached");
     if (head && job->n_running)
         printf("now: %s%s%s\n", state, *text_of(head->status, "text") ? ": " : "",
                text_of(head->status, "text"));
-    for (int i = 0; i < (int)g->c->hosts.n; i++)
-        if (lost_why(s, g, job, i))
-            printf("lost: %s: %s\n", g->nodes[i].host->label, lost_why(s, g, job, i));
+    print_lost(s, g, job);
     json_t *event = progress_of(s, g, job);
     if (event && !progress_parse(&p, event)) {
+        if (!job->n_running)
+            progress_over(&p, state);
         progress_text(&p, text, sizeof text);
         printf("progress: %s\n", text);
     }
@@ -247,7 +270,8 @@ static void state_of_process(char *out, size_t cap, const json_t *p) {
 }
 
 static void add_process(struct table *t, const struct asked *a, const char *id, const char *host,
-                        const char *state, size_t i, const char *restarts, const char *note) {
+                        const char *state, size_t i, const char *restarts, const char *speed,
+                        const char *waits) {
     const json_t *p = json_array_get(json_object_get(a->status, "processes"), i);
     char who[32], how[32], pid[16], cpus[64], rss[16] = "", cpu[16] = "", threads[16] = "",
                                               up[40] = "", port[16] = "";
@@ -272,19 +296,21 @@ static void add_process(struct table *t, const struct asked *a, const char *id, 
     end = runs || !end ? int_of(a->status, "now_us") : end;
     if (began > 0 && end > began)
         when_span(up, sizeof up, (uint64_t)(end - began));
-    const char *const row[] = {id,   host, state, who,     how, pid,      port,
-                               cpus, rss,  cpu,   threads, up,  restarts, note};
+    const char *const row[] = {id,  host, state,   who, how,      pid,   port, cpus,
+                               rss, cpu,  threads, up,  restarts, speed, waits};
     table_row(t, row);
 }
 
 static void add_node(struct table *t, const struct status_cmd *s, const struct ask_all_node *n,
                      const struct found_job *job) {
     const struct asked *a = &s->asked[n->id];
-    const char *lost = lost_why(s, n->g, job, n->id);
-    char id[16] = "", restarts[16] = "", note[200] = "";
+    const json_t *lost = lost_entry(s, n->g, job, n->id);
+    char id[16] = "", restarts[16] = "", speed[80] = "", waits[16] = "";
     struct progress p;
     size_t n_processes = json_array_size(json_object_get(a->status, "processes"));
-    if (job->host[n->id].node >= 0)
+    if (job->host[n->id].node < 0 && lost)
+        pd_fmt(id, sizeof id, "%lld", (long long)int_of(lost, "node"));
+    else if (job->host[n->id].node >= 0)
         pd_fmt(id, sizeof id, "%d", job->host[n->id].node);
     if (!a->status || lost) {
         const char *const row[TABLE_COLUMNS] = {id, n->host->label, lost ? "lost" : "unreachable"};
@@ -293,9 +319,11 @@ static void add_node(struct table *t, const struct status_cmd *s, const struct a
     }
     if (int_of(a->status, "restarts") > 0)
         pd_fmt(restarts, sizeof restarts, "%lld", (long long)int_of(a->status, "restarts"));
-    if (!progress_parse(&p, json_object_get(a->status, "progress")) && p.own_rate >= 0)
-        snprintf(note, sizeof note, p.wait >= 0 ? "%.0f %s/s, waits %.0f %%" : "%.0f %s/s",
-                 p.own_rate, p.unit, p.wait * 100);
+    if (!progress_parse(&p, json_object_get(a->status, "progress")) && p.own_rate >= 0) {
+        snprintf(speed, sizeof speed, "%.0f %s/s", p.own_rate, p.unit);
+        if (p.wait >= 0)
+            snprintf(waits, sizeof waits, "%.0f %%", p.wait * 100);
+    }
     const char *state = text_of(a->status, "state");
     if (!n_processes) {
         const char *const row[TABLE_COLUMNS] = {id, n->host->label, state};
@@ -303,10 +331,10 @@ static void add_node(struct table *t, const struct status_cmd *s, const struct a
     }
     for (size_t i = 0; i < n_processes; i++) {
         const json_t *q = json_array_get(json_object_get(a->status, "processes"), i);
-        int trains = !strcmp(text_of(q, "role"), "trainer");
+        int trains =
+            !strcmp(text_of(q, "role"), "trainer") && !strcmp(text_of(q, "state"), "running");
         add_process(t, a, i ? "" : id, i ? "" : n->host->label, i ? "" : state, i,
-                    i ? "" : restarts,
-                    trains && !strcmp(text_of(q, "state"), "running") ? note : "");
+                    i ? "" : restarts, trains ? speed : "", trains ? waits : "");
     }
 }
 
@@ -314,9 +342,10 @@ static void print_nodes(const struct status_cmd *s, const struct ask_all *g,
                         const struct found_job *job) {
     static const char *const heads[] = {"NODE",    "HOST", "STATE",    "PROCESS", "IS",
                                         "PID",     "PORT", "CPUS",     "MEMORY",  "CPU",
-                                        "THREADS", "FOR",  "RESTARTS", "SPEED"};
+                                        "THREADS", "FOR",  "RESTARTS", "SPEED",   "WAITS"};
     struct table t;
-    table_init(&t, 14, "r....rr.rrr.r.");
+    table_init(&t, sizeof heads / sizeof heads[0], "r....rr.rrr.r.r");
+    table_fit(&t, term_limit(STDOUT_FILENO), "kghmlfjion");
     table_row(&t, heads);
     for (size_t i = 0; i < g->c->hosts.n; i++)
         if (!g->nodes[i].skip || g->nodes[i].err.code)
@@ -411,7 +440,7 @@ static int status_of(void *arg, const struct pd_options *o, const char *want, st
         return rc;
     rc = ask_all_init(&g, &c, err);
     if (!rc)
-        rc = find_jobs(&g, &found, err);
+        rc = find_jobs(&g, 0, &found, err);
     if (!rc && (rc = find_choose(&found, want, FIND_RUNNING, &job, err)) == PD_ENOENT && !want) {
         pd_err_clear(err);
         rc = find_choose(&found, NULL, FIND_NEWEST, &job, err);

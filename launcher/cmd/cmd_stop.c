@@ -73,7 +73,7 @@ static int stop_job(void *arg, const struct pd_options *o, const char *want, str
         return rc;
     rc = ask_all_init(&g, &c, err);
     if (!rc)
-        rc = find_jobs(&g, &found, err);
+        rc = find_jobs(&g, 0, &found, err);
     if (!rc)
         rc = find_choose(&found, want, FIND_RUNNING, &job, err);
     if (!rc) {

@@ -27,14 +27,17 @@ static int on_list(struct link *l, const struct wire_frame *f, json_t *body,
     return 1;
 }
 
-static void request_list(struct ask_all_node *n) {
+static void request(struct ask_all_node *n, int progress) {
     struct pd_err err = {0};
-    if (!link_request(n->link, WIRE_AG_LIST, json_object(), NULL, 0, ASK_MS, "listing jobs",
-                      on_list, n))
+    if (!link_request(n->link, WIRE_AG_LIST, json_pack("{s:b}", "progress", progress), NULL, 0,
+                      ASK_MS, "listing jobs", on_list, n))
         return;
     pd_oom(&err, "the list of jobs");
     ask_all_fail(n, &err);
 }
+
+static void request_list(struct ask_all_node *n) { request(n, 0); }
+static void request_progress(struct ask_all_node *n) { request(n, 1); }
 
 /* --- merging the answers --- */
 
@@ -76,6 +79,24 @@ static int id_of(const json_t *o) {
     return v >= 0 && v <= NODES_MAX ? (int)v : -1;
 }
 
+/* Copy the text; control characters become '?'. */
+static void copy_name(char *out, size_t cap, const char *s) {
+    size_t n = strlen(s) < cap ? strlen(s) : cap - 1;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (char)((unsigned char)s[i] < ' ' || s[i] == 127 ? '?' : s[i]);
+    out[n] = 0;
+}
+
+/* The progress of the lowest rank counts. */
+static void take_progress(struct found_job *j, json_t *p) {
+    if (!json_is_object(p) ||
+        (j->progress && json_integer_value(json_object_get(j->progress, "rank")) <=
+                            json_integer_value(json_object_get(p, "rank"))))
+        return;
+    json_decref(j->progress);
+    j->progress = json_incref(p);
+}
+
 static void add_entry(struct found_job *j, size_t host, const json_t *e) {
     struct found_host *h = &j->host[host];
     const json_t *node = json_object_get(e, "node");
@@ -96,7 +117,10 @@ static void add_entry(struct found_job *j, size_t host, const json_t *e) {
     if (ended > j->ended_us)
         j->ended_us = ended;
     if (!*j->user)
-        snprintf(j->user, sizeof j->user, "%.63s", text_of(e, "user"));
+        copy_name(j->user, sizeof j->user, text_of(e, "user"));
+    if (!*j->name)
+        copy_name(j->name, sizeof j->name, text_of(e, "name"));
+    take_progress(j, json_object_get(e, "progress"));
     if (!*j->state || h->node == 0)
         pd_fmt(j->state, sizeof j->state, "%s", h->state);
 }
@@ -132,10 +156,10 @@ int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts) {
     return 0;
 }
 
-int find_jobs(struct ask_all *g, struct found *out, struct pd_err *err) {
+int find_jobs(struct ask_all *g, int progress, struct found *out, struct pd_err *err) {
     *out = (struct found){0};
     g->c->env.job = NULL;
-    ask_all_run(g, request_list, g->arg);
+    ask_all_run(g, progress ? request_progress : request_list, g->arg);
     if (g->interrupted)
         return pd_fail(err, PD_ECANCELED, "interrupted");
     for (size_t i = 0; i < g->c->hosts.n; i++)
@@ -143,7 +167,8 @@ int find_jobs(struct ask_all *g, struct found *out, struct pd_err *err) {
             return pd_oom(err, "the list of jobs");
     for (size_t i = 0; i < out->n; i++)
         if (out->v[i].n_running) {
-            pd_fmt(out->v[i].state, sizeof out->v[i].state, "running");
+            pd_fmt(out->v[i].state, sizeof out->v[i].state,
+                   out->v[i].started_us ? "running" : "preparing");
             out->v[i].ended_us = 0;
         }
     if (out->n)
@@ -152,8 +177,10 @@ int find_jobs(struct ask_all *g, struct found *out, struct pd_err *err) {
 }
 
 void find_release(struct found *f) {
-    for (size_t i = 0; i < f->n; i++)
+    for (size_t i = 0; i < f->n; i++) {
+        json_decref(f->v[i].progress);
         free(f->v[i].host);
+    }
     free(f->v);
     *f = (struct found){0};
 }

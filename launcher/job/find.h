@@ -12,12 +12,13 @@
 #include "launcher/link/ask_all.h"
 
 struct found_job {
-    /* state: "running" while any agent of the job answers; else the result of node 0, or of any
-     * node */
-    char id[64], user[64], state[16];
+    /* state: "running" while any agent of the job answers, "preparing" before it is set up; else
+     * the result of node 0, or of any node. Names are printable. */
+    char id[64], name[64], user[64], state[16];
     int n_running, n_having; /* number of hosts that run the job, that have its folder */
     int n_nodes, attached;
     int64_t started_us, ended_us; /* earliest start, latest end; 0: not known or not ended */
+    json_t *progress;             /* of the lowest rank; NULL: none, or not asked for */
     struct found_host {
         int node; /* node id in the job; -1: unknown, or the host has no such job */
         int has_job, runs;
@@ -30,9 +31,9 @@ struct found {
     size_t n;
 };
 
-/* Ask all hosts; keeps their links open for find_join. Returns PD_ECANCELED after Ctrl-C,
- * PD_ENOMEM. */
-int find_jobs(struct ask_all *g, struct found *out, struct pd_err *err);
+/* Ask all hosts, with `progress` also for the last progress of each job; keeps their links open for
+ * find_join. Returns PD_ECANCELED after Ctrl-C, PD_ENOMEM. */
+int find_jobs(struct ask_all *g, int progress, struct found *out, struct pd_err *err);
 /* Add the answer of one of n_hosts (AG_LIST). Ignores entries whose id is no valid folder name.
  * Returns 0 or PD_ENOMEM. */
 int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts);

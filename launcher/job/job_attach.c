@@ -45,7 +45,7 @@ static int find_job(struct job *j, const char *want, struct pd_err *err) {
     const struct found_job *job;
     int rc = g ? ask_all_init(g, &j->c, err) : pd_oom(err, "the job's nodes"), bad = 0;
     if (!rc)
-        rc = find_jobs(g, &found, err);
+        rc = find_jobs(g, 0, &found, err);
     if (!rc)
         rc = find_choose(&found, want, FIND_RUNNING, &job, err);
     if (!rc)

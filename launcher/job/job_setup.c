@@ -141,6 +141,9 @@ int job_make_spec(struct job *j, struct pd_err *err) {
 int job_describe(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     int rc = 0;
+    if (strlen(o->job_name) > JOB_SPEC_MAX_NAME)
+        return pd_fail(err, PD_ECONF, "%s is longer than %d bytes", option_source(o, "name"),
+                       JOB_SPEC_MAX_NAME);
     make_id(j->id, sizeof j->id);
     randombytes_buf(j->key, sizeof j->key);
     if (outputs_init(&j->out, o->outputs, j->id, option_source(o, "outputs"), err))

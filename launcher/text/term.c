@@ -22,6 +22,8 @@ int term_width(int fd) {
     return !ioctl(fd, TIOCGWINSZ, &w) && w.ws_col >= 20 ? w.ws_col : 80;
 }
 
+int term_limit(int fd) { return isatty(fd) ? term_width(fd) : 0; }
+
 int term_height(int fd) {
     struct winsize w;
     return !ioctl(fd, TIOCGWINSZ, &w) && w.ws_row >= 4 ? w.ws_row : 24;

@@ -12,6 +12,7 @@ int term_is_live(int fd);
 int term_has_colour(int fd);
 
 int term_width(int fd);  /* columns; 80 when unknown */
+int term_limit(int fd);  /* columns of a terminal; 0: no terminal, so lines have no limit */
 int term_height(int fd); /* lines; 24 when unknown */
 
 /* The columns that UTF-8 text takes, by wcwidth; "\033[..m" takes none, an invalid byte takes one.

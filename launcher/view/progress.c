@@ -87,3 +87,26 @@ void progress_text(const struct progress *p, char *out, size_t cap) {
         ADD(", %.0f %s/s", p->rate, p->unit);
 #undef ADD
 }
+
+void progress_over(struct progress *p, const char *state) {
+    p->rate = p->own_rate = p->wait = -1;
+    if (strcmp(state, "done"))
+        return;
+    p->fraction = p->fraction >= 0 ? 1 : -1;
+    p->pass = p->num_passes ? p->num_passes - 1 : p->pass;
+}
+
+void progress_percent(const struct progress *p, char *out, size_t cap) {
+    *out = 0;
+    if (p->fraction >= 0)
+        snprintf(out, cap, "%.0f %%", floor(p->fraction * 100));
+}
+
+void progress_metric(const struct progress *p, char *out, size_t cap) {
+    *out = 0;
+    if (p->n_metrics)
+        snprintf(out, cap, "%s %.5g", p->metric[p->n_metrics - 1].name,
+                 p->metric[p->n_metrics - 1].value);
+    else if (!isnan(p->cost))
+        snprintf(out, cap, "cost %.5g", p->cost);
+}

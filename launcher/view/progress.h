@@ -37,6 +37,11 @@ int doing_parse(struct doing *d, const json_t *event);
 /* Parse any JSON object. 0; -1: no progress event. Invalid values count as unknown. */
 int progress_parse(struct progress *p, const json_t *event);
 /* Write "pass 1/2 41 %, batch 300, cost 4.12, perplexity 61.6, 12300 words/s". */
+/* The job has ended in this state: nothing has a rate, and a job that is done has done all. */
+void progress_over(struct progress *p, const char *state);
+/* "41 %", or ""; "perplexity 61.6": the last metric, else the cost, or "" */
+void progress_percent(const struct progress *p, char *out, size_t cap);
+void progress_metric(const struct progress *p, char *out, size_t cap);
 void progress_text(const struct progress *p, char *out, size_t cap);
 
 #endif

@@ -201,7 +201,7 @@ static int on_bye(struct client *c, const struct wire_frame *f, const json_t *bo
     (void)err;
     msg_body(f, &o, NULL); /* a body is optional */
     if (ag->job)
-        ag_job_bye(ag->job, msg_bool(o, "abandon"));
+        ag_job_bye(ag->job, msg_bool(o, "abandon"), msg_bool(o, "detach"));
     json_decref(o);
     client_close(c, 0);
     return 0;

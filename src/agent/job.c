@@ -44,7 +44,8 @@ json_t *ag_job_lost_nodes(const struct ag_job *j) {
 json_t *ag_job_state(const struct ag_job *j) {
     if (!j || !j->node)
         return NULL;
-    const struct status_job s = {.node = j->spec.node,
+    const struct status_job s = {.name = j->spec.job.name ? j->spec.job.name : "",
+                                 .node = j->spec.node,
                                  .n_nodes = j->spec.n_nodes,
                                  .attached = j->spec.job.attached,
                                  .started_us = j->started_us,
@@ -414,8 +415,11 @@ void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *reason) {
         node_end(j->node, NODE_END, grace_ms, on_ended_then_quit, j);
 }
 
-void ag_job_bye(struct ag_job *j, int abandon) {
-    if (!ag_job_is_live(j))
+void ag_job_bye(struct ag_job *j, int abandon, int detach) {
+    if (detach && ag_job_is_live(j) && !j->result) {
+        j->spec.job.attached = 0;
+        ag_job_save_state(j);
+    } else if (!ag_job_is_live(j))
         ag_job_quit(j, 0);
     else if (abandon && !j->started)
         ag_job_end(j, BYE_GRACE_MS, "given up before it ran");

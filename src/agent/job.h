@@ -42,8 +42,8 @@ extern const struct client_service ag_job_service;
 int ag_job_new(struct ag_job **out, const struct ag_job_opts *o, struct pd_err *err);
 void ag_job_free(struct ag_job *j); /* after the loop has ended; NULL is allowed */
 
-void ag_job_tick(struct ag_job *j, uint64_t passed_ms); /* leases */
-void ag_job_bye(struct ag_job *j, int abandon);         /* a client sent AG_BYE */
+void ag_job_tick(struct ag_job *j, uint64_t passed_ms);     /* leases */
+void ag_job_bye(struct ag_job *j, int abandon, int detach); /* a client sent AG_BYE */
 /* Ends the processes, then the agent. Unless the job is over, `reason` becomes its failure. */
 void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *reason);
 void ag_job_close(struct ag_job *j); /* the agent ends: closes every handle */

@@ -53,6 +53,8 @@ static const struct pd_option table[] = {
     {"ssh", "fanout", PD_INT, F(fanout), PD_LAUNCHER, "128", 1, 10000, 0, "hosts",
      "largest number of logins at the same time"},
 
+    {"job", "name", PD_STR, F(job_name), PD_LAUNCHER, "", 0, 0, 0, "",
+     "a name for the job, which ps and status show; at most 60 bytes"},
     {"job", "job_dispatch_package", PD_PATH, F(job_dispatch_package), PD_LAUNCHER, "", 0, 0, 0, "",
      "workspace to send to every node: a folder or a tar archive"},
     {"job", "job_workspace", PD_STR, F(job_workspace), PD_LAUNCHER, "", 0, 0, 0, "",
@@ -84,6 +86,9 @@ static const struct pd_option table[] = {
     {"job", "save_on_stop", PD_BOOL, F(job_save_on_stop), PD_LAUNCHER, "0", 0, 0, 0, "",
      "Ctrl-C: the trainers save the model first, and paddlectl fetches it; a second Ctrl-C stops "
      "at once"},
+    {"job", "on_hangup", PD_CHOICE, F(on_hangup), PD_LAUNCHER, "stop", 0, 0, "stop|detach", "",
+     "when the terminal of paddlectl run closes (SIGHUP). stop: end the job; detach: leave it "
+     "running"},
     {"job", "attach_lease", PD_F64, F(attach_lease), PD_LAUNCHER, "5", 1, 86400, 0, "s",
      "an attached job ends after it has heard nothing from paddlectl for this long"},
     {"job", "detach_lease", PD_F64, F(detach_lease), PD_LAUNCHER, "60", 1, 86400, 0, "s",

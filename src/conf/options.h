@@ -40,6 +40,7 @@ enum pd_host_key_policy { PD_HOSTKEY_STRICT, PD_HOSTKEY_ACCEPT_NEW };
 enum pd_relay { PD_RELAY_AUTO, PD_RELAY_OFF };
 enum pd_data_layout { PD_DATA_DISPATCHED, PD_DATA_SHARED, PD_DATA_LOCAL };
 enum pd_encrypt { PD_ENCRYPT_RELAY, PD_ENCRYPT_OFF };
+enum pd_on_hangup { PD_HANGUP_STOP, PD_HANGUP_DETACH };
 enum pd_on_failure { PD_FAILURE_STOP, PD_FAILURE_RESTART };
 enum pd_data { PD_DATA_STATIC, PD_DATA_QUEUE };
 enum pd_train_job { PD_JOB_TRAIN, PD_JOB_TEST, PD_JOB_CHECKGRAD, PD_JOB_ONLINE };
@@ -104,6 +105,7 @@ struct pd_options {
     int64_t host_key_policy, fanout;
     double connect_timeout; /* seconds */
     /* [job] */
+    char *job_name;
     char *job_dispatch_package, *job_workspace, *outputs, *trainer_command, *pserver_command;
     double attach_lease, detach_lease, silence_timeout; /* seconds */
     int64_t min_nodes, job_save_on_stop;
@@ -112,6 +114,7 @@ struct pd_options {
     int64_t relay, encrypt, store_limit;       /* enum pd_relay, enum pd_encrypt, bytes */
     int64_t data_layout;                       /* enum pd_data_layout */
     int64_t on_failure, max_restarts;          /* enum pd_on_failure */
+    int64_t on_hangup;                         /* enum pd_on_hangup */
     /* [train] */
     char *config, *save_dir, *init_model_path, *resume, *online_done_file, *online_until,
         *online_stop_file;

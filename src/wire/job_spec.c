@@ -27,6 +27,7 @@ static const struct wire_field rows[] = {
     INT(port, 0, 65535, 7164, "port"),
     INT(ports_num, 1, JOB_SPEC_MAX_PORTS, 1, "ports_num"),
     INT(ports_num_for_sparse, 0, JOB_SPEC_MAX_PORTS, 1, "ports_num_for_sparse"),
+    TEXT(name, JOB_SPEC_MAX_NAME),
     TEXT(on_failure, 7),
     TEXT(bind, 20),
     TEXT(nic, 63),

@@ -21,10 +21,10 @@ struct job_spec {
     uint64_t restart_ms;                     /* before the first restart; doubled each time */
     int64_t port;                            /* the first port to try */
     int64_t ports_num, ports_num_for_sparse; /* ports of a pserver */
-    const char *on_failure, *bind, *nic, *pserver_command, *trainer_command;
+    const char *name, *on_failure, *bind, *nic, *pserver_command, *trainer_command;
 };
 
-enum { JOB_SPEC_MAX_PORTS = 250, JOB_SPEC_MAX_LOG_KEEP = 100 };
+enum { JOB_SPEC_MAX_NAME = 60, JOB_SPEC_MAX_PORTS = 250, JOB_SPEC_MAX_LOG_KEEP = 100 };
 extern const struct wire_body wire_job_spec;
 
 #endif

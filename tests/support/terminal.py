@@ -4,7 +4,9 @@ runs in a folder with conf.ini (three local nodes) and the workspaces ws and lar
 import glob
 import os
 import re
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from screen import Screen  # noqa: E402
@@ -75,4 +77,39 @@ def dispatch():
         assert result.startswith(os.getcwd() + "/root%n/workspaces/large-"), (result, s)
 
 
-{"lines": lines, "dispatch": dispatch}[sys.argv[2]]()
+def ps():
+    """ps and status fit the terminal; the name, the last metric and the duration stay to 80 columns."""
+    step(2)
+    if os.path.exists("go.end"):
+        os.remove("go.end")
+    job = subprocess.run([ctl, "run", "--conf=conf.ini", "--detach", "--name=nightly words"], check=True,
+                         stdout=subprocess.PIPE, text=True).stdout.strip()
+    end_of = time.monotonic() + 30
+    while "40 %" not in subprocess.run([ctl, "ps"], stdout=subprocess.PIPE, text=True).stdout:
+        assert time.monotonic() < end_of
+        time.sleep(0.2)
+    for cols in 140, 80, 40:
+        s = Screen([ctl, "ps"], cols=cols)
+        assert s.wait() == 0, s
+        heads, row = s.lines[:2]
+        assert row.startswith(job + "  ") and " running " in row and row.endswith("40 %" if cols == 40 else "4.5"), s
+        assert (cols == 40) or re.search(r" nightly words .* \d+ s .* 1/2 +40 %  perplexity 4.5$", row), s
+        assert ("MODE" in heads) == (cols == 140) and all(len(x) <= cols for x in s.lines), s
+        s = Screen([ctl, "status"], cols=cols)
+        assert s.wait() == 0, s
+        assert s.lines[0].startswith(job + " (nightly words)"), s
+        table = s.lines[s.lines.index("") + 1:]
+        assert len(table) == 6 and all(len(x) <= cols for x in table), s
+        assert ("PORT" in table[0]) == (cols == 140), s
+        assert cols == 40 or (table[3].split()[:4] == ["1", "local.1", "trainers", "trainer"] and "300 words/s   10 %" in table[3]), s
+    end()
+    while "running" in subprocess.run([ctl, "ps"], stdout=subprocess.PIPE, text=True).stdout:
+        assert time.monotonic() < end_of
+        time.sleep(0.2)
+    s = Screen([ctl, "ps"], cols=80)
+    assert s.wait() == 0, s
+    row = next(x for x in s.lines if x.startswith(job))
+    assert re.search(r" done .* 2/2 +100 %  perplexity 4.5$", row), s
+
+
+{"lines": lines, "dispatch": dispatch, "ps": ps}[sys.argv[2]]()

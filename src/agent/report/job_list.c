@@ -5,13 +5,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/core/msg.h"
 #include "wire/msg.h"
 
 enum { LIST_MAX = 10000 };
 
 static int on_list(struct client *c, const struct wire_frame *f, const json_t *body,
                    struct pd_err *err) {
-    (void)body;
+    const int progress = msg_bool(body, "progress");
     const char *root = client_core(c)->paths.root;
     json_t *jobs = json_array();
     DIR *d = opendir(root);
@@ -22,7 +23,7 @@ static int on_list(struct client *c, const struct wire_frame *f, const json_t *b
         if (*e->d_name == '.' || node_paths_init(&p, root, e->d_name, NULL) ||
             node_paths_join(p.dir, ".agent", inside, NULL) || access(inside, F_OK))
             continue;
-        json_array_append_new(jobs, status_brief(&p));
+        json_array_append_new(jobs, status_brief(&p, progress));
     }
     if (d)
         closedir(d);
@@ -39,7 +40,7 @@ static int on_status(struct client *c, const struct wire_frame *f, const json_t 
 }
 
 static const struct client_request requests[] = {
-    {WIRE_AG_LIST, 0, 0, on_list, NULL},
+    {WIRE_AG_LIST, 0, 1, on_list, NULL},
     {WIRE_AG_STATUS, 1, 0, on_status, NULL},
     {0},
 };

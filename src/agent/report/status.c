@@ -68,9 +68,9 @@ json_t *status_state(const struct agent_core *core, const struct status_job *j) 
     char boot[64], host[HOST_NAME_MAX + 1];
     facts_boot_id(boot);
     facts_host(host);
-    return json_pack("{s:s, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o}", "job",
-                     core->paths.job, "node", j->node, "n_nodes", j->n_nodes, "attached",
-                     j->attached, "user", user_name(&core->paths), "started_us",
+    return json_pack("{s:s, s:s, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o}", "job",
+                     core->paths.job, "name", j->name, "node", j->node, "n_nodes", j->n_nodes,
+                     "attached", j->attached, "user", user_name(&core->paths), "started_us",
                      (json_int_t)j->started_us, "ended_us", (json_int_t)j->ended_us, "restarts",
                      (int)j->restarts, "host", wire_text(host, strlen(host)), "boot", boot, "since",
                      (json_int_t)process_tree_start_ticks(getpid()), "processes", j->processes);
@@ -127,37 +127,6 @@ static json_int_t ended(const struct node_paths *p, const json_t *state) {
 
 /* --- AG_LIST --- */
 
-json_t *status_brief(const struct node_paths *p) {
-    char state[16];
-    int fd = node_paths_connect(p);
-    json_t *s = status_read(p);
-    node_paths_read_status(p, state);
-    if (!*state)
-        pd_fmt(state, sizeof state, "%s", fd >= 0 ? "running" : "lost");
-    if (fd >= 0)
-        close(fd);
-    json_t *user = json_object_get(s, "user");
-    json_t *o = json_pack(
-        "{s:s, s:i, s:s, s:i, s:o, s:I, s:I, s:b, s:i}", "job", p->job, "node",
-        node_paths_read_node(p), "state", state, "pid", fd >= 0 ? node_paths_read_pid(p) : 0,
-        "user", json_is_string(user) ? json_incref(user) : user_name(p), "started_us",
-        (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "ended_us", ended(p, s), "attached",
-        msg_bool(s, "attached"), "n_nodes", (int)msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0));
-    json_decref(s);
-    return o;
-}
-
-/* --- AG_STATUS --- */
-
-static json_t *streams(const struct logs *l) {
-    json_t *o = json_object();
-    for (int i = 0; l && i < N_LOG_STREAMS; i++)
-        json_object_set_new(o, log_names[i],
-                            json_pack("{s:I, s:I}", "first", (json_int_t)l->f[i].first, "size",
-                                      (json_int_t)l->f[i].size));
-    return o;
-}
-
 /* The last complete line with a trainer's progress in the text of events; NULL if there is none. */
 static json_t *find_progress(char *text, size_t n) {
     while (n) {
@@ -175,6 +144,59 @@ static json_t *find_progress(char *text, size_t n) {
         json_decref(o);
     }
     return NULL;
+}
+
+/* The last progress event in the file of a job that runs or is over; NULL: none. */
+static json_t *last_progress(const struct node_paths *p) {
+    char path[PATH_MAX], name[64], text[PROGRESS_BYTES];
+    pd_fmt(name, sizeof name, "log/%s", log_names[LOG_EVENTS]);
+    if (node_paths_join(p->dir, name, path, NULL))
+        return NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1,
+          at = size > PROGRESS_BYTES ? size - PROGRESS_BYTES : 0;
+    ssize_t n = size > 0 ? pread(fd, text, sizeof text, at) : 0;
+    if (fd >= 0)
+        close(fd);
+    return n > 0 ? find_progress(text, (size_t)n) : NULL;
+}
+
+json_t *status_brief(const struct node_paths *p, int progress) {
+    char state[16];
+    int fd = node_paths_connect(p);
+    json_t *s = status_read(p);
+    node_paths_read_status(p, state);
+    if (!*state)
+        pd_fmt(state, sizeof state, "%s",
+               fd < 0                                          ? "lost"
+               : msg_int(s, "started_us", 0, INT64_MAX, 0) > 0 ? "running"
+                                                               : "preparing");
+    if (fd >= 0)
+        close(fd);
+    json_t *user = json_object_get(s, "user");
+    json_t *o = json_pack(
+        "{s:s, s:i, s:s, s:i, s:o, s:I, s:I, s:b, s:i}", "job", p->job, "node",
+        node_paths_read_node(p), "state", state, "pid", fd >= 0 ? node_paths_read_pid(p) : 0,
+        "user", json_is_string(user) ? json_incref(user) : user_name(p), "started_us",
+        (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "ended_us", ended(p, s), "attached",
+        msg_bool(s, "attached"), "n_nodes", (int)msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0));
+    json_object_set_new(o, "name", json_string(msg_str(s, "name")));
+    json_t *event = progress ? last_progress(p) : NULL;
+    if (event)
+        json_object_set_new(o, "progress", event);
+    json_decref(s);
+    return o;
+}
+
+/* --- AG_STATUS --- */
+
+static json_t *streams(const struct logs *l) {
+    json_t *o = json_object();
+    for (int i = 0; l && i < N_LOG_STREAMS; i++)
+        json_object_set_new(o, log_names[i],
+                            json_pack("{s:I, s:I}", "first", (json_int_t)l->f[i].first, "size",
+                                      (json_int_t)l->f[i].size));
+    return o;
 }
 
 static json_t *progress(struct logs *l) {
@@ -209,6 +231,7 @@ json_t *status_full(const struct agent_core *core, struct status_now *now) {
         "ended_us", ended(&core->paths, s), "restarts",
         (int)msg_int(s, "restarts", 0, INT32_MAX, 0), "clients", (int)now->clients, "processes",
         list, "streams", streams(now->logs), "progress", progress(now->logs), "lost", now->lost);
+    json_object_set_new(o, "name", json_string(msg_str(s, "name")));
     json_decref(s);
     return o;
 }

@@ -17,6 +17,7 @@
 
 /* A job that was set up. Times are microseconds since 1970; 0: not yet. */
 struct status_job {
+    const char *name;
     int node, n_nodes, attached;
     uint64_t started_us, ended_us;
     unsigned restarts;
@@ -30,8 +31,9 @@ void status_save(const struct agent_core *core, json_t *state);
 /* The state.json of a job, a new reference. NULL: it can't be read. */
 json_t *status_read(const struct node_paths *p);
 
-/* A row of AG_LIST, a new reference. NULL: out of memory. */
-json_t *status_brief(const struct node_paths *p);
+/* A row of AG_LIST, a new reference; with `progress` it has the node's last progress event. NULL:
+ * out of memory. */
+json_t *status_brief(const struct node_paths *p, int progress);
 
 struct status_now {
     const char *state, *text; /* as in AG_STATE */

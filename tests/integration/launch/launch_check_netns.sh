@@ -12,7 +12,7 @@ for h in $(hosts_of); do
     ip -n "$h" addr add 172.17.0.1/16 dev docker0 && ip -n "$h" addr add 127.0.1.1/8 dev lo || die "addresses of $h"
     ip -n "$h" link set docker0 up
 done
-check() { "$fixture" exec "$ns" "$ctl" check --conf="$ns/conf.ini" "$@"; }
+check() { "$fixture" exec "$ns" "$ctl" check --verbose --conf="$ns/conf.ini" "$@"; }
 
 expect 0 check
 for i in 1 2 3 4; do [[ $OUT =~ 10\.77\.0\.$i\ .*\ at\ 10\.77\.0\.$i, ]] || die "$OUT"; done

@@ -67,7 +67,7 @@ has "local.2: node 2 and node 1 share root_dir"
 scenario '{"1": {"error": {"JOB_SETUP": [11, "there is no folder /nope"]}}, "2": {"error": {"JOB_SETUP": [11, "there is no folder /nope"]}}}'
 run 2 --job_workspace=/nope
 has "2 of 3 hosts cannot be used"
-has "  local.2: there is no folder /nope"
+has "  local.[1-2]: there is no folder /nope"
 said_not 0 DS_SOURCE
 
 # --- what a node says can't drive the terminal

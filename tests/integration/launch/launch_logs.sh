@@ -159,7 +159,7 @@ expect 0 "$ctl" status
 has ": running for "
 has "progress: pass 1/2 41 %, batch 7, cost 1.5, perplexity 4.5, 1000 words/s"
 [[ $OUT =~ 0\ \ local.0\ .*pserver\ 0\ .*serving ]] || die "no pserver: $OUT"
-[[ $OUT =~ 1\ \ local.1\ +trainers\ +trainer\ 1\ +running\ +[0-9]+.*300\ words/s,\ waits\ 20\ % ]] || die "no trainer: $OUT"
+[[ $OUT =~ 1\ \ local.1\ +trainers\ +trainer\ 1\ +running\ +[0-9]+.*300\ words/s\ +20\ % ]] || die "no trainer: $OUT"
 sed 's/^hosts = .*/hosts = local*2, 127.0.0.1:1/' conf.ini >more.ini
 expect 3 "$ctl" status --conf=more.ini
 has "paddlectl: 127.0.0.1: cannot connect"
@@ -180,7 +180,7 @@ assert p == [("pserver", 0, "running"), ("trainer", 0, "running"), ("trainer", 1
 assert all(q["rss_bytes"] > 0 and 0 <= q["cpu_percent"] < 1000 for n in s["nodes"] for q in n["processes"])
 E
 expect 0 "$ctl" ps
-[[ $OUT =~ JOB[0-9]+-[0-9a-f]+\ +[a-z0-9_-]+\ +running\ +2/2\ .*attached\ +pass\ 1/2 ]] || die "ps: $OUT"
+[[ $OUT =~ JOB[0-9]+-[0-9a-f]+\ +[a-z0-9_-]+\ +running\ +2/2\ .*attached\ +1/2\ +41\ %\ +perplexity\ 4.5\ +1000\ words/s ]] || die "ps: $OUT"
 expect 3 "$ctl" ps --json --conf=more.ini
 has '"host": "127.0.0.1"'
 has '"nodes_running": 2'

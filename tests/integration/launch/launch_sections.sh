@@ -77,7 +77,7 @@ has "two.invalid/trainer | $fx/node1/root/JOB"
 
 # the command line's word is the last
 expect 3 "$ctl" dispatch --identity_file=other
-has "one.invalid: authentication failed"
+has "one.invalid,two.invalid: authentication failed"
 expect 0 "$ctl" dispatch --root_dir="$fx/node%n/elsewhere"
 last_line
 [[ $OUT == "$fx/node%n/elsewhere/workspaces/ws-"* ]] || die "$OUT"

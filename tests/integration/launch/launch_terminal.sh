@@ -21,7 +21,7 @@ trainer_command = /usr/bin/python3 train.py
 [env]
 GO = $TMP/go
 END
-for part in lines dispatch; do
+for part in lines dispatch ps; do
     /usr/bin/python3 "$TOP/tests/support/terminal.py" "$ctl" $part || die "on a terminal: $part"
 done
 
@@ -33,10 +33,41 @@ done
 expect 1 bash -c "'$ctl' ps --json >/dev/full"
 has "cannot be written"
 
+# --- ps and status: how a job ended, as `run` said it; a job that is sent does not run
+state() { "$ctl" ps --json | /usr/bin/python3 -c 'import json, sys; print(json.load(sys.stdin)["jobs"][0]["state"])'; }
+rm -f go.end
+echo 3 >go
+start run "$ctl" run --conf=conf.ini
+wait_for 60 "it runs" grep -q 'step 3 of 2' run.log
+kill -INT $PID
+wait $PID
+grep -q "was stopped" run.log && [ "$(state)" = stopped ] || die "after Ctrl-C: $(state)"
+expect 0 "$ctl" status latest
+has ": stopped after"
+has "progress: pass 1/2 60 %, batch 3, cost 1.5, perplexity 4.5"
+has_not words/s
+rm -rf root?/JOB* root?/.paddlectl/chunks
+start run "$ctl" run --conf=conf.ini --job_dispatch_package=large --relay=off
+wait_for 30 "the job is there" bash -c "ls root0/JOB*"
+[ "$(state)" = preparing ] || die "during dispatch: $(state)"
+kill -KILL $PID
+wait $PID 2>/dev/null
+[[ $("$ctl" ps 2>&1) != *running* ]] || die "a ghost: $("$ctl" ps)"
+wait_for 30 "nothing is left of it" bash -c "! ls root0/JOB*"
+rm -rf root?/.paddlectl/chunks
+start run "$ctl" run --conf=conf.ini --job_dispatch_package=large --relay=off
+wait_for 30 "the job is there" bash -c "ls root0/JOB*"
+kill -INT $PID
+wait $PID
+[[ $("$ctl" ps 2>&1) != *running* ]] || die "a ghost after Ctrl-C: $("$ctl" ps)"
+expect 2 "$ctl" run --conf=conf.ini --name="$(printf %061d 7)"
+has "name is longer than 60 bytes"
+
 # --- 41 dead hosts are one line, whatever asks them
 sed 's/^hosts = .*/hosts = local*2, 127.0.0.[10-50]:1/' conf.ini >dead.ini
 for command in "run" "ps" "clean" "fetch latest" "logs latest" "dispatch --job_dispatch_package=ws" "exec true"; do
-    OUT=$("$ctl" ${command%% *} --conf=dead.ini ${command#* } 2>&1)
+    read -ra words <<<"$command"
+    OUT=$("$ctl" "${words[0]}" --conf=dead.ini "${words[@]:1}" 2>&1)
     [ "$(grep -c 'cannot connect to port 1' <<<"$OUT")" = 1 ] || die "$command: $OUT"
     has "127.0.0.[10-50]: cannot connect to port 1: Connection refused"
 done
