@@ -73,6 +73,7 @@ for command in "run" "ps" "clean" "fetch latest" "logs latest" "dispatch --job_d
 done
 expect 0 "$ctl" run --conf=dead.ini --min-nodes=2 --trainer_command=true
 has "warning: 127.0.0.[10-50] is left out: cannot connect to port 1"
+wait_for 30 "all jobs have ended" bash -c "'$ctl' ps --running 2>&1 | grep -q 'no job is running'"
 expect 0 "$ctl" clean --conf=conf.ini --keep=1 --dry-run
 OUT=$("$ctl" clean --conf=conf.ini --keep=0)
 [[ $OUT == "local.[0-2]: removed "* ]] && [ "$(wc -l <<<"$OUT")" = 1 ] || die "clean: $OUT"

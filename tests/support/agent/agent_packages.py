@@ -69,8 +69,8 @@ def daemon(job, deployed):
     t = Agent(binary, "--root=" + root)
     jobs = t.ask("LIST", {})["jobs"]
     me = pwd.getpwuid(os.getuid()).pw_name
-    assert jobs == [dict(job=job, node=0, state="running", pid=a.hello["pid"], user=me, started_us=0, ended_us=0,
-                         attached=False, n_nodes=0)], jobs  # not set up yet
+    assert jobs == [dict(job=job, node=0, state="preparing", pid=a.hello["pid"], user=me, started_us=0, ended_us=0,
+                         attached=False, n_nodes=0, name="")], jobs  # not set up yet
     t.bye()
     b.close()
     # The connection breaks during a package: no file is left.
