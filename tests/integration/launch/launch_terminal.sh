@@ -73,8 +73,9 @@ for command in "run" "ps" "clean" "fetch latest" "logs latest" "dispatch --job_d
 done
 expect 0 "$ctl" run --conf=dead.ini --min-nodes=2 --trainer_command=true
 has "warning: 127.0.0.[10-50] is left out: cannot connect to port 1"
-wait_for 30 "all jobs have ended" bash -c "'$ctl' ps --running 2>&1 | grep -q 'no job is running'"
-expect 0 "$ctl" clean --conf=conf.ini --keep=1 --dry-run
+rm -rf root?/JOB* root?/.paddlectl/chunks
+expect 0 "$ctl" run --conf=conf.ini --trainer_command=true
+wait_for 30 "the job has ended everywhere" bash -c "'$ctl' clean --keep=0 --dry-run | grep -q '^local.\[0-2\]: would remove 1 job'"
 OUT=$("$ctl" clean --conf=conf.ini --keep=0)
-[[ $OUT == "local.[0-2]: removed "* ]] && [ "$(wc -l <<<"$OUT")" = 1 ] || die "clean: $OUT"
+[[ $OUT == "local.[0-2]: removed 1 job"* ]] && [ "$(wc -l <<<"$OUT")" = 1 ] || die "clean: $OUT"
 exit 0
