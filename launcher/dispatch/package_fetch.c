@@ -68,6 +68,7 @@ static void begin_round(struct fetch_work *w) {
     const struct assemble_opts o = {.root = w->aside,
                                     .target = w->target,
                                     .window = WINDOW,
+                                    .keeps_rest = 1,
                                     .old = *w->old ? w->old : NULL,
                                     .old_suffix = w->suffix,
                                     .before = w->a};

@@ -28,6 +28,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/object/manifest.h"
+#include "pack/store/present.h"
 #include "pack/store/store_internal.h"
 #include "pack/store/tree_out.h"
 
@@ -63,6 +64,7 @@ struct assemble {
     char root[PATH_MAX], target[PATH_MAX], dir[PATH_MAX]; /* dir: target.part-... */
     char lies_in[PATH_MAX];
     int dir_made, finished, single;
+    int broken; /* writing failed: no rest is kept */
     struct object_id root_id;
     struct manifest_node root_node;
     /* the manifest */
@@ -86,6 +88,10 @@ struct assemble {
     int have;
     uint8_t have_raw[OBJECT_MAX];
     struct assemble_totals t;
+    struct store_present present;
+    int counting;      /* `present` is not complete */
+    size_t present_at; /* next leaf to count */
+    uint64_t local;    /* bytes in the tree that came from this node */
 };
 
 /* --- wants --- */
@@ -237,7 +243,34 @@ static int step_manifest(struct assemble *a, uint64_t until, struct pd_err *err)
         return descend(a, err);
     a->leaves_known = 1;
     a->at = 0;
-    return 0;
+    a->counting = 1;
+    return store_present_init(&a->present, a->st, &a->root_node, err);
+}
+
+/* The leaf `i`, read again. */
+static int get_leaf(struct assemble *a, size_t i, uint8_t *raw, uint32_t *n, struct pd_err *err) {
+    return store_part_get(a->part, &a->level.v[i].id, raw, n)
+               ? 0
+               : pd_fail(err, PD_EIO, "cannot read the package's list of files again");
+}
+
+/* Counts what the store has, before the first object of the contents is read or requested. */
+static int step_present(struct assemble *a, uint64_t until, struct pd_err *err) {
+    uint32_t n;
+    int rc = 0;
+    for (; !rc && a->present_at < a->level.n && pd_mono_ns() < until; a->present_at++) {
+        rc = get_leaf(a, a->present_at, a->have_raw, &n, err);
+        if (!rc)
+            rc = store_present_leaf(&a->present, a->have_raw, n, err);
+    }
+    a->have = 0;
+    a->t.here = a->present.here;
+    a->t.rest = a->present.rest;
+    if (!rc && a->present_at == a->level.n) {
+        a->counting = 0;
+        store_present_release(&a->present);
+    }
+    return rc;
 }
 
 /* --- contents --- */
@@ -323,7 +356,8 @@ static int on_entry(void *arg, const struct manifest_entry *e, struct pd_err *er
     if (a->single && e->type != MANIFEST_FILE)
         return pd_fail(err, PD_EDATA, "a worker package holds one file, and nothing else");
     open_old(a, e);
-    return tree_out_add(a->tree, e, err);
+    int rc = tree_out_add(a->tree, e, err);
+    return rc || !a->o.keeps_rest ? rc : store_part_entry(a->part, e->path, err);
 }
 
 static int on_extent(void *arg, const struct manifest_extent *x, struct pd_err *err) {
@@ -334,6 +368,7 @@ static int on_extent(void *arg, const struct manifest_extent *x, struct pd_err *
     tree_out_expect(a->tree, x->file_off + x->len);
     if (!find_want(a, &x->id) && read_local(a, x)) {
         int rc = write_piece(a, &p, a->have_raw, err);
+        a->local += rc ? 0 : p.len;
         if (!rc && all)
             rc = note_place(a, &x->id, x->raw_len, p.entry, p.file_off, err);
         else if (!rc && bundle)
@@ -358,8 +393,7 @@ static int step_contents(struct assemble *a, uint64_t until, struct pd_err *err)
         uint32_t n;
         if (!leaf && !(leaf = pd_malloc(OBJECT_MAX)))
             return pd_oom(err, "a package that arrives");
-        if (!store_part_get(a->part, &a->level.v[a->at].id, leaf, &n))
-            rc = pd_fail(err, PD_EIO, "cannot read the package's list of files again");
+        rc = get_leaf(a, a->at, leaf, &n, err);
         if (!rc)
             rc = manifest_read_leaf(a->reader, leaf, n, &ev, a, err);
         a->at++;
@@ -374,22 +408,34 @@ static int step_contents(struct assemble *a, uint64_t until, struct pd_err *err)
     return rc;
 }
 
-int assemble_step(struct assemble *a, unsigned budget_ms, struct pd_err *err) {
+static int step(struct assemble *a, unsigned budget_ms, struct pd_err *err) {
     uint64_t until = pd_mono_ns() + budget_ms * UINT64_C(1000000);
     int rc = 0;
     do {
         if (pd_fault("assemble.step"))
             return pd_fail(err, PD_EIO, "injected");
-        int was_known = a->leaves_known;
+        int was_known = a->leaves_known, was_counting = a->counting;
         size_t at = a->at;
         unsigned depth = a->depth;
-        rc = a->leaves_known ? step_contents(a, until, err) : step_manifest(a, until, err);
+        rc = a->counting       ? step_present(a, until, err)
+             : a->leaves_known ? step_contents(a, until, err)
+                               : step_manifest(a, until, err);
         if (rc)
             return rc;
+        if (was_counting)
+            continue;
         if (a->all_read || (was_known == a->leaves_known && at == a->at && depth == a->depth))
             return 0; /* complete, or it waits for objects */
     } while (pd_mono_ns() < until);
     return 1;
+}
+
+int assemble_step(struct assemble *a, unsigned budget_ms, struct pd_err *err) {
+    int rc = step(a, budget_ms, err);
+    if (rc >= 0 && a->o.keeps_rest && store_part_flush(a->part, err))
+        rc = err->code;
+    a->broken |= rc < 0;
+    return rc;
 }
 
 static int put_contents(struct assemble *a, struct want *w, const uint8_t *raw,
@@ -425,6 +471,7 @@ int assemble_put(struct assemble *a, const struct object_id *id, const uint8_t *
     if (!rc)
         rc = put_contents(a, w, raw, err);
     drop_want(a, w);
+    a->broken |= rc != 0;
     return rc;
 }
 
@@ -478,6 +525,9 @@ int assemble_new(struct assemble **out, struct store *st, const struct assemble_
         rc = pd_fail(err, PD_EIO, "a package cannot become %s", o->target);
     if (!rc && !lstat(a->target, &s))
         rc = pd_fail(err, PD_EEXIST, "%s exists already", a->target);
+    /* What interrupted transfers left is worth less than this package. */
+    if (!rc && enough_disk(a, NULL))
+        store_drop_rests(st, 0);
     if (!rc)
         rc = enough_disk(a, err);
     if (!rc)
@@ -499,6 +549,21 @@ int assemble_new(struct assemble **out, struct store *st, const struct assemble_
     return 0;
 }
 
+/* The new rest has what was read from older ones. */
+static int keep_rest(struct assemble *a) {
+    size_t n = tree_out_count(a->tree);
+    const char **paths = pd_calloc(n, sizeof *paths);
+    if (!paths)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        paths[i] = tree_out_path(a->tree, (uint32_t)i);
+    int rc = store_part_keep(a->part, a->dir, paths, n, NULL);
+    free(paths);
+    if (!rc)
+        store_drop_rests(a->st, 95);
+    return rc;
+}
+
 void assemble_free(struct assemble *a) {
     if (!a)
         return;
@@ -507,9 +572,11 @@ void assemble_free(struct assemble *a) {
     if (a->old_fd >= 0)
         close(a->old_fd);
     assemble_free(a->o.before);
+    const int kept = a->dir_made && !a->finished && a->o.keeps_rest && !a->broken && !keep_rest(a);
     tree_out_free(a->tree);
-    if (a->dir_made && !a->finished)
+    if (a->dir_made && !a->finished && !kept)
         pd_rm_tree(a->dir, NULL);
+    store_present_release(&a->present);
     store_part_free(a->part); /* last: the part file tells other processes what to remove */
     manifest_reader_free(a->reader);
     free(a->level.v);
@@ -572,7 +639,7 @@ static int place(struct assemble *a, struct pd_err *err) {
     return a->o.durable ? pd_fsync_dir(*dir ? dir : "/", err) : 0;
 }
 
-int assemble_finish(struct assemble *a, struct pd_err *err) {
+static int finish(struct assemble *a, struct pd_err *err) {
     int rc = tree_out_finish(a->tree, a->o.durable, err);
     if (!rc)
         rc = seal(a, err);
@@ -590,6 +657,14 @@ int assemble_finish(struct assemble *a, struct pd_err *err) {
             a->part, &a->root_id,
             NULL); /* without a catalog the next dispatch only sends more than necessary */
     return 0;
+}
+
+int assemble_finish(struct assemble *a, struct pd_err *err) {
+    int rc = finish(a, err);
+    a->broken |= rc != 0;
+    if (!rc)
+        store_drop_rests(a->st, 50);
+    return rc;
 }
 
 int assemble_hold(const struct assemble *a) { return store_part_hold(a->part); }
@@ -620,5 +695,6 @@ int assemble_read(struct assemble *a, const struct object_id *id, uint8_t buf[OB
 void assemble_totals(const struct assemble *a, struct assemble_totals *t) {
     *t = a->t;
     t->asked = a->asked;
+    t->here_left = a->t.here > a->local ? a->t.here - a->local : 0;
     t->manifest_complete = a->leaves_known;
 }

@@ -27,6 +27,8 @@ struct assemble_opts {
     const char *lies_in;
     /* The package is one regular file (the worker), and TARGET becomes this file, mode 0755. */
     int single_file;
+    /* An interrupted package leaves what came to the store, as a rest (store.h). */
+    int keeps_rest;
     int durable;     /* sync to disk before the rename, for trees that later jobs reuse */
     uint64_t window; /* maximum bytes of outstanding requests; 0: 16 MiB */
     /* A folder of which files are read: the bytes of a file PATH that stand at the same place of
@@ -41,6 +43,9 @@ struct assemble_opts {
 struct assemble_totals {
     uint64_t entries, bytes; /* totals of the package, from its root */
     uint64_t have;           /* bytes of contents already in the tree */
+    /* Known when the manifest is complete: bytes of contents that the store has; of these, what an
+     * interrupted transfer left; and what of them is not in the tree yet. */
+    uint64_t here, rest, here_left;
     uint64_t fetched; /* raw bytes of objects received through assemble_put, manifest included */
     uint64_t asked;   /* raw bytes of outstanding requests */
     int manifest_complete;
@@ -51,7 +56,8 @@ struct assemble;
  * PD_EDATA: not a root object. */
 int assemble_new(struct assemble **out, struct store *st, const struct assemble_opts *o,
                  const void *root_raw, size_t n, struct pd_err *err);
-void assemble_free(struct assemble *a); /* removes an unfinished tree; NULL is fine */
+/* Removes an unfinished tree, or makes a rest of it. NULL is fine. */
+void assemble_free(struct assemble *a);
 
 /* Accepts an object whose bytes object_decode has verified. Objects that were not requested are
  * ignored. */

@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -17,6 +18,8 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/store/store_internal.h"
+
+enum { DAY_S = 86400 };
 
 struct catalog {
     const uint8_t *map;
@@ -26,7 +29,9 @@ struct catalog {
     const uint8_t *files;
     char name[NAME_MAX + 1];
     int used; /* an object was read from it: keep the catalog */
-    int dir;  /* the tree, opened at first use; else -1 */
+    int is_rest;
+    uint64_t rest_bytes, read_bytes; /* of a rest: in its tree; of these, read */
+    int dir;                         /* the tree, opened at first use; else -1 */
 };
 
 static uint64_t get64(const uint8_t *p) {
@@ -42,6 +47,14 @@ static uint32_t get32(const uint8_t *p) {
 }
 
 /* --- mapping --- */
+
+static void look_at_rest(struct catalog *c) {
+    c->is_rest = pd_starts_with(c->base, REST_BASE);
+    for (uint64_t i = 0; c->is_rest && i < c->n_objects; i++) {
+        const uint8_t *row = c->map + c->index_at + i * CAT_ROW;
+        c->rest_bytes += get32(row + OBJECT_ID + 4) == UINT32_MAX ? 0 : get32(row + OBJECT_ID);
+    }
+}
 
 /* 1 if the sizes in the footer fit the file and the checksum is right. */
 static int catalog_check(struct catalog *c) {
@@ -96,8 +109,10 @@ static int catalog_open(struct catalog *c, const char *dir, const char *name) {
     void *p = mmap(NULL, c->size, PROT_READ, MAP_SHARED, fd, 0);
     close(fd);
     c->map = p == MAP_FAILED ? NULL : p;
-    if (c->map && catalog_check(c))
+    if (c->map && catalog_check(c)) {
+        look_at_rest(c);
         return 0;
+    }
     catalog_release(c);
     return -1;
 }
@@ -167,7 +182,8 @@ static int dir_of(const char *root, char dir[PATH_MAX], struct pd_err *err) {
                : 0;
 }
 
-/* Removes the leftovers of killed makers: .part files and the trees that they name. */
+/* Makes rests of the leftovers of killed makers, or removes them: .part files and the trees that
+ * they name. Returns how many it removed. */
 static uint64_t bury_dead(const char *root, const char *dir, int dry_run) {
     struct store_listing *v = NULL;
     size_t n = 0;
@@ -179,7 +195,36 @@ static uint64_t bury_dead(const char *root, const char *dir, int dry_run) {
         if (!pd_fmt(path, sizeof path, "%s/%s", dir, v[i].name) && store_bury(root, path, dry_run))
             buried++;
     free(v);
+    if (!dry_run)
+        store_rest_sweep(dir);
     return buried;
+}
+
+/* 1 if the maker of the catalog is alive: a dispatch is running and needs these files (data files
+ * may not even be at the catalog's paths yet). */
+static int is_held(const char *path) {
+    /* Writable: network file systems need this for flock. */
+    int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    int held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+    if (fd >= 0)
+        close(fd);
+    return held;
+}
+
+/* The tree first: a catalog without its tree is harmless. */
+static void remove_tree(const char *root, const struct catalog *c) {
+    char path[PATH_MAX];
+    if (c->map && c->is_rest && !pd_fmt(path, sizeof path, "%s/%s", root, c->base))
+        pd_rm_tree(path, NULL);
+}
+
+static void remove_rest(const struct store *st, struct catalog *c) {
+    char path[PATH_MAX];
+    remove_tree(st->root, c);
+    if (!pd_fmt(path, sizeof path, "%s/%s", st->dir, c->name))
+        unlink(path);
+    c->n_objects = 0;
+    catalog_release(c);
 }
 
 /* --- opening --- */
@@ -200,7 +245,7 @@ int store_open(struct store **out, const char *root, struct pd_err *err) {
         bury_dead(root, st->dir, 0);
         rc = list(st->dir, ".cat", &v, &n, err);
     }
-    size_t take = n < STORE_CATALOGS ? n : STORE_CATALOGS;
+    size_t take = n < STORE_CATALOGS ? n : STORE_CATALOGS, n_rests = 0;
     if (!rc && take && !(st->cats = pd_calloc(take, sizeof *st->cats)))
         rc = pd_oom(err, "the chunk store");
     /* store_clean removes catalogs that are damaged or whose tree is gone. */
@@ -208,7 +253,9 @@ int store_open(struct store **out, const char *root, struct pd_err *err) {
         struct catalog *c = &st->cats[st->n_cats];
         if (catalog_open(c, st->dir, v[i].name))
             continue;
-        if (tree_is_there(root, c))
+        if (c->is_rest && ++n_rests > STORE_RESTS)
+            remove_rest(st, c);
+        if (c->map && tree_is_there(root, c))
             st->n_cats++;
         else
             catalog_release(c);
@@ -235,7 +282,8 @@ void store_close(struct store *st) {
     forget_file(st);
     for (size_t i = 0; i < st->n_cats; i++) {
         char path[PATH_MAX];
-        if (st->cats[i].used && !pd_fmt(path, sizeof path, "%s/%s", st->dir, st->cats[i].name))
+        if (st->cats[i].map && st->cats[i].used &&
+            !pd_fmt(path, sizeof path, "%s/%s", st->dir, st->cats[i].name))
             (void)!utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW); /* mark as recently used */
         catalog_release(&st->cats[i]);
     }
@@ -261,8 +309,10 @@ int store_pread(int fd, void *buf, size_t n, uint64_t off) {
 }
 
 static const uint8_t *row_of(const struct catalog *c, const struct object_id *id) {
-    const uint8_t *rows = c->map + c->index_at;
     size_t lo = 0, hi = c->n_objects;
+    if (!hi)
+        return NULL;
+    const uint8_t *rows = c->map + c->index_at;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
         int k = memcmp(rows + mid * CAT_ROW, id->b, OBJECT_ID);
@@ -355,6 +405,7 @@ static int read_row(struct store *st, struct catalog *c, const uint8_t *row, uin
     if (memcmp(is.b, row, OBJECT_ID))
         return 0;
     c->used = 1;
+    c->read_bytes += c->is_rest && file != UINT32_MAX ? len : 0;
     return 1;
 }
 
@@ -381,18 +432,32 @@ int store_read(struct store *st, const struct object_id *id, uint32_t raw_len, u
     return 0;
 }
 
-/* --- housekeeping --- */
-
-/* 1 if the maker of the catalog is alive: a dispatch is running and needs these files (data files
- * may not even be at the catalog's paths yet). */
-static int is_held(const char *path) {
-    /* Writable: network file systems need this for flock. */
-    int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    int held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
-    if (fd >= 0)
-        close(fd);
-    return held;
+int store_has(const struct store *st, const struct object_id *id, int *in_rest) {
+    int has = 0;
+    *in_rest = 0;
+    for (size_t i = 0; i < st->n_cats; i++)
+        if (row_of(&st->cats[i], id)) {
+            has = 1;
+            if (!st->cats[i].is_rest) {
+                *in_rest = 0;
+                break;
+            }
+            *in_rest = 1;
+        }
+    return has;
 }
+
+void store_drop_rests(struct store *st, unsigned percent) {
+    for (size_t i = 0; i < st->n_cats; i++) {
+        struct catalog *c = &st->cats[i];
+        if (!c->map || !c->is_rest || c->read_bytes < c->rest_bytes / 100 * percent)
+            continue;
+        forget_file(st);
+        remove_rest(st, c);
+    }
+}
+
+/* --- housekeeping --- */
 
 int store_clean(const char *root, uint64_t limit, int dry_run, uint64_t *n_removed,
                 uint64_t *bytes_removed, struct pd_err *err) {
@@ -407,17 +472,21 @@ int store_clean(const char *root, uint64_t limit, int dry_run, uint64_t *n_remov
     for (size_t i = 0; !rc && i < n; i++) {
         struct catalog c;
         int good = !catalog_open(&c, dir, v[i].name) && tree_is_there(root, &c);
-        catalog_release(&c);
+        v[i].bytes += c.rest_bytes;
+        if (good && c.is_rest)
+            good = time(NULL) - v[i].used.tv_sec < STORE_REST_DAYS * DAY_S;
         if (good && n_kept < STORE_CATALOGS && (!limit || kept + v[i].bytes <= limit)) {
             kept += v[i].bytes;
             n_kept++;
-            continue;
+        } else if (!pd_fmt(path, sizeof path, "%s/%s", dir, v[i].name) && !is_held(path)) {
+            if (!dry_run)
+                remove_tree(root, &c);
+            if (dry_run || !unlink(path) || errno == ENOENT) {
+                removed++;
+                bytes += v[i].bytes;
+            }
         }
-        if (pd_fmt(path, sizeof path, "%s/%s", dir, v[i].name) || is_held(path) ||
-            (!dry_run && unlink(path) && errno != ENOENT))
-            continue;
-        removed++;
-        bytes += v[i].bytes;
+        catalog_release(&c);
     }
     free(v);
     if (n_removed)

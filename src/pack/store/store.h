@@ -9,10 +9,15 @@
  *
  * Both are flock'ed while their maker has them open.
  *
+ *     ROOT/.paddlectl/chunks/000...-<unique>.cat       a REST: the catalog of an unfinished tree,
+ *     ROOT/.paddlectl/chunks/<unique>.tree            which belongs to the store and is in it
+ *
  * Objects are hashed again when they are read. If a job has changed or removed a tree, its objects
  * are simply missing. Therefore nothing needs a lock: catalogs appear by rename and disappear by
- * unlink. A kill -9 leaves at worst a .part, which the next process removes together with the
- * unfinished tree. Catalogs are mapped, not loaded. The most recently used are searched first.
+ * unlink. A kill -9 leaves at worst a .part, of which the next process makes a rest. So what came
+ * before an interruption does not travel again. At most STORE_RESTS are kept. A rest goes when a
+ * package has taken it over, and after STORE_REST_DAYS. Catalogs are mapped, not loaded. The most
+ * recently used are searched first.
  */
 #ifndef PD_PACK_STORE_H
 #define PD_PACK_STORE_H
@@ -23,7 +28,8 @@
 #include "base/err.h"
 #include "pack/object/object.h"
 
-enum { STORE_CATALOGS = 64 }; /* maximum number of catalogs in use; older ones are removed */
+/* STORE_CATALOGS: maximum number of catalogs in use; older ones are removed. */
+enum { STORE_CATALOGS = 64, STORE_RESTS = 4, STORE_REST_DAYS = 7 };
 
 struct store;
 
@@ -39,6 +45,12 @@ int store_read(struct store *st, const struct object_id *id, uint32_t raw_len, u
 int store_find(struct store *st, const struct object_id *id, uint8_t buf[OBJECT_MAX],
                uint32_t *raw_len);
 
+/* 1 if a catalog has the object, which is not read: it may be gone. *in_rest: only a rest has it.
+ */
+int store_has(const struct store *st, const struct object_id *id, int *in_rest);
+/* Removes the rests of which at least `percent` of the bytes were read through `st`. */
+void store_drop_rests(struct store *st, unsigned percent);
+
 /* --- a catalog in the making: pack/store/assemble.c --- */
 
 struct store_part;
@@ -47,6 +59,14 @@ struct store_part;
  * `tree`. */
 int store_part_new(struct store_part **out, struct store *st, const char *tree, struct pd_err *err);
 void store_part_free(struct store_part *p); /* unpublished: removes the .part, not the tree */
+/* Notes an entry of the tree, in order, for the case that this process dies. */
+int store_part_entry(struct store_part *p, const char *path, struct pd_err *err);
+/* Writes the notes so far, which then outlive this process. */
+int store_part_flush(struct store_part *p, struct pd_err *err);
+/* Makes a rest of an unfinished tree with these entries. On failure the tree may be gone.
+ * PD_ENOENT: it has too little. */
+int store_part_keep(struct store_part *p, const char *tree, const char *const *paths,
+                    size_t n_paths, struct pd_err *err);
 /* Adds a manifest object. */
 int store_part_put(struct store_part *p, const struct object_id *id, const void *raw, uint32_t n,
                    struct pd_err *err);
@@ -76,8 +96,9 @@ int store_part_hold(const struct store_part *p);
 /* --- housekeeping --- */
 
 /* Removes leftovers of dead makers and catalogs whose tree is gone. Then removes the least recently
- * used catalogs until the rest has at most `limit` bytes (0: no limit). A catalog whose store_part
- * is still open (flock'ed) always stays. The counters may be NULL. dry_run: count only. */
+ * used catalogs until the others have at most `limit` bytes, trees of rests included (0: no limit).
+ * A catalog whose store_part is still open (flock'ed) always stays. The counters may be NULL.
+ * dry_run: count only. */
 int store_clean(const char *root, uint64_t limit, int dry_run, uint64_t *n_removed,
                 uint64_t *bytes_removed, struct pd_err *err);
 

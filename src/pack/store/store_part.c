@@ -1,8 +1,6 @@
-/* store_part.c - a catalog in the making, and the removal of one whose maker was killed. See
- * store.h.
+/* store_part.c - a catalog in the making. See store.h.
  *
- *     <unique>.part    the path of the tree that is being built (PART_HEAD bytes), then the
- *                      manifest's objects
+ *     <unique>.part    head and records (store_internal.h), in the order in which they come
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,20 +19,7 @@
 #include "base/str.h"
 #include "pack/store/store_internal.h"
 
-enum { PART_HEAD = PATH_MAX, YOUNG_S = 60, FIRST_ROWS = 1024, FLUSH = 256 << 10 };
-
-struct store_part {
-    struct store *st;
-    int fd;
-    char path[PATH_MAX];
-    struct store_row *rows;
-    /* Hash table over the rows: row number + 1, 0: empty; at least twice as many slots as rows. */
-    uint32_t *slots;
-    size_t n, cap, n_slots;
-    struct pd_buf out; /* bytes not written yet */
-    uint64_t at;       /* bytes of the file, including those in `out` */
-    int published;
-};
+enum { FIRST_ROWS = 1024, FLUSH = 256 << 10 };
 
 static int flush(struct store_part *p, struct pd_err *err) {
     if (p->out.failed)
@@ -50,6 +35,21 @@ static int append(struct store_part *p, const void *data, size_t n, struct pd_er
     pd_put(&p->out, data, n);
     p->at += n;
     return p->out.len >= FLUSH || p->out.failed ? flush(p, err) : 0;
+}
+
+/* A record: see store_internal.h. */
+static int record(struct store_part *p, enum part_record kind, const void *data, size_t n,
+                  struct pd_err *err) {
+    pd_put_u8(&p->out, (uint8_t)kind);
+    pd_put_u32(&p->out, (uint32_t)n);
+    p->at += RECORD_HEAD;
+    return append(p, data, n, err);
+}
+
+int store_part_flush(struct store_part *p, struct pd_err *err) { return flush(p, err); }
+
+int store_part_entry(struct store_part *p, const char *path, struct pd_err *err) {
+    return record(p, PART_ENTRY, path, strlen(path) + 1, err);
 }
 
 int store_part_new(struct store_part **out, struct store *st, const char *tree,
@@ -133,19 +133,40 @@ static int grow(struct store_part *p, struct pd_err *err) {
     return 0;
 }
 
-int store_part_note(struct store_part *p, const struct object_id *id, uint32_t raw_len,
-                    uint32_t file, uint64_t off, struct pd_err *err) {
+int store_part_add_row(struct store_part *p, const struct store_row *row, struct pd_err *err) {
     if (p->n == STORE_OBJECTS)
         return 0;
     int rc = p->n == p->cap ? grow(p, err) : 0;
     if (rc)
         return rc;
-    uint32_t *s = slot_of(p, id);
+    uint32_t *s = slot_of(p, &row->id);
     if (*s)
         return 0;
-    p->rows[p->n++] = (struct store_row){*id, raw_len, file, off};
+    p->rows[p->n++] = *row;
     *s = (uint32_t)p->n;
     return 0;
+}
+
+static void put_row(struct pd_buf *b, const struct store_row *row) {
+    pd_buf_clear(b);
+    pd_put(b, row->id.b, OBJECT_ID);
+    pd_put_u32(b, row->raw_len);
+    pd_put_u32(b, row->file);
+    pd_put_u64(b, row->off);
+}
+
+int store_part_note(struct store_part *p, const struct object_id *id, uint32_t raw_len,
+                    uint32_t file, uint64_t off, struct pd_err *err) {
+    const struct store_row row = {*id, raw_len, file, off};
+    const size_t before = p->n;
+    struct pd_buf b = {0};
+    int rc = store_part_add_row(p, &row, err);
+    if (rc || p->n == before)
+        return rc;
+    put_row(&b, &row);
+    rc = b.failed ? pd_oom(err, "the chunk store") : record(p, PART_ROW, b.data, b.len, err);
+    pd_buf_release(&b);
+    return rc;
 }
 
 int store_part_has(const struct store_part *p, const struct object_id *id) {
@@ -167,9 +188,9 @@ int store_part_put(struct store_part *p, const struct object_id *id, const void 
                    struct pd_err *err) {
     if (store_part_has(p, id))
         return 0;
-    uint64_t at = p->at;
-    int rc = append(p, raw, n, err);
-    return rc ? rc : store_part_note(p, id, n, UINT32_MAX, at, err);
+    const struct store_row row = {*id, n, UINT32_MAX, p->at + RECORD_HEAD};
+    int rc = record(p, PART_OBJECT, raw, n, err);
+    return rc ? rc : store_part_add_row(p, &row, err);
 }
 
 int store_part_get(const struct store_part *p, const struct object_id *id, uint8_t *buf,
@@ -202,11 +223,7 @@ static int write_index(struct store_part *p, crypto_generichash_state *sum, stru
     struct pd_buf row = {0};
     int rc = 0;
     for (size_t i = 0; i < p->n && !rc; i++) {
-        pd_buf_clear(&row);
-        pd_put(&row, p->rows[i].id.b, OBJECT_ID);
-        pd_put_u32(&row, p->rows[i].raw_len);
-        pd_put_u32(&row, p->rows[i].file);
-        pd_put_u64(&row, p->rows[i].off);
+        put_row(&row, &p->rows[i]);
         rc = row.failed ? pd_oom(err, "the chunk store") : hashed(p, sum, row.data, row.len, err);
     }
     pd_buf_release(&row);
@@ -255,7 +272,11 @@ static int write_footer(struct store_part *p, crypto_generichash_state *sum, uin
 int store_part_seal(struct store_part *p, const char *base, const char *const *paths,
                     size_t n_paths, int durable, struct pd_err *err) {
     crypto_generichash_state sum;
-    uint64_t paths_len = 0, index_at = p->at;
+    uint64_t paths_len = 0;
+    int rc = record(p, PART_END, NULL, 0, err);
+    const uint64_t index_at = p->at;
+    if (rc)
+        return rc;
     crypto_generichash_init(&sum, NULL, 0, OBJECT_ID);
     if (p->n)
         qsort(p->rows, p->n, sizeof *p->rows, by_id);
@@ -263,7 +284,7 @@ int store_part_seal(struct store_part *p, const char *base, const char *const *p
         p->slots[i] = 0;
     for (size_t i = 0; i < p->n; i++) /* rebuild the hash table: relays search it afterwards */
         *slot_of(p, &p->rows[i].id) = (uint32_t)i + 1;
-    int rc = write_index(p, &sum, err);
+    rc = write_index(p, &sum, err);
     if (!rc)
         rc = write_paths(p, &sum, paths, n_paths, &paths_len, err);
     if (!rc)
@@ -286,36 +307,4 @@ int store_part_publish(struct store_part *p, const struct object_id *root, struc
     p->published = 1;
     memcpy(p->path, name, sizeof p->path);
     return 0;
-}
-
-/* --- leftovers of a dead maker --- */
-
-int store_bury(const char *root, const char *path, int dry_run) {
-    char head[PART_HEAD];
-    struct stat st;
-    int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK), dead = 0;
-    if (fd < 0)
-        return 0;
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || flock(fd, LOCK_EX | LOCK_NB)) {
-        close(fd);
-        return 0;
-    }
-    size_t n = strlen(root);
-    if (store_pread(fd, head, sizeof head, 0)) {
-        dead = time(NULL) - st.st_mtime > YOUNG_S; /* a young file may be about to get its head */
-        *head = 0;
-    } else {
-        head[sizeof head - 1] = 0;
-        dead = 1;
-    }
-    const char *last = strrchr(head, '/');
-    int ours = dead && last && !strncmp(head, root, n) && head[n] == '/' &&
-               strstr(last, ".part-") && !strstr(head, "/../");
-    if (dead && !dry_run) {
-        if (ours)
-            pd_rm_tree(head, NULL);
-        unlink(path);
-    }
-    close(fd);
-    return dead;
 }

@@ -43,7 +43,15 @@ static inline int remove_top(void **state) {
 
 struct made {
     uint64_t bytes, objects; /* bytes and objects that had to come */
+    struct assemble_totals t;
 };
+
+/* For tests of interruptions: what came stays as a rest, and deploy stops with PD_ECANCELED after
+ * so many objects (0: never). */
+static struct {
+    int keeps_rest;
+    uint64_t stop_after;
+} deploy_rest;
 
 /* Deploys t as `target`, as one process does. Answers requests for objects in batches, in random
  * order. */
@@ -51,7 +59,8 @@ static inline int deploy(struct rt *t, const char *root, const char *target, uin
                          struct made *made, struct pd_err *err) {
     struct store *st = NULL;
     struct assemble *a = NULL;
-    const struct assemble_opts o = {.root = root, .target = target, .window = window};
+    const struct assemble_opts o = {
+        .root = root, .target = target, .window = window, .keeps_rest = deploy_rest.keeps_rest};
     struct object_id ids[64];
     struct made m = {0};
     int rc = store_open(&st, root, err);
@@ -75,6 +84,8 @@ static inline int deploy(struct rt *t, const char *root, const char *target, uin
                     : pd_fail(err, PD_EFAIL, "it asks for what is in no package");
             m.bytes += ob ? ob->n : 0;
             m.objects++;
+            if (!rc && m.objects == deploy_rest.stop_after)
+                rc = pd_fail(err, PD_ECANCELED, "stopped");
             if (!rc && m.objects % 7 == 0) { /* a relay can read the object at once */
                 static uint8_t buf[OBJECT_MAX];
                 uint32_t len;
@@ -93,6 +104,8 @@ static inline int deploy(struct rt *t, const char *root, const char *target, uin
             memcmp(buf, t->o[i].raw, len))
             rc = pd_fail(err, PD_EFAIL, "an object of the finished package cannot be read");
     }
+    if (a)
+        assemble_totals(a, &m.t);
     assemble_free(a);
     store_close(st);
     if (made)
