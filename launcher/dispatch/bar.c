@@ -65,8 +65,9 @@ static void put_line(struct pd_buf *b, const struct dispatch_progress *p, int ce
 }
 
 static json_t *as_object(const char *event, const struct dispatch_progress *p, uint64_t ms) {
-    return json_pack("{s:s, s:I, s:I, s:i, s:i, s:I, s:I, s:i, s:i, s:I}", "event", event, "have",
-                     (json_int_t)p->least, "of", (json_int_t)p->most, "nodes", p->n_nodes, "done",
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:I, s:i, s:i, s:I}", "event", event,
+                     "have", (json_int_t)p->least, "of", (json_int_t)p->most, "here",
+                     (json_int_t)p->here, "rest", (json_int_t)p->rest, "nodes", p->n_nodes, "done",
                      p->n_done, "rate", (json_int_t)p->rate, "sent", (json_int_t)p->sent,
                      "bypassed", p->n_bypassed, "direct", p->n_direct, "ms", (json_int_t)ms);
 }
@@ -107,7 +108,7 @@ void bar_update(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
 
 void bar_end(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
     struct dispatch_progress p;
-    char x[24], y[24];
+    char x[24], y[24], z[24];
     dispatch_get_progress(d, &p);
     if (b->object) {
         b->object(b->arg, as_object("dispatched", &p, now_ms - b->began_ms));
@@ -117,9 +118,11 @@ void bar_end(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
         return;
     if (b->is_shown)
         view_live(b->view, "", 0);
-    if (p.of && (b->n_lines || now_ms - b->began_ms >= TELL_MS))
-        view_printf(b->view, "dispatched %s to %d node%s in %.1f s; %s sent from here",
+    if (p.of && (p.rest || b->n_lines || now_ms - b->began_ms >= TELL_MS))
+        view_printf(b->view, "dispatched %s to %d node%s in %.1f s; %s sent from here%s%s%s",
                     bar_bytes(p.most, x), p.n_done, p.n_done == 1 ? "" : "s",
-                    (double)(now_ms - b->began_ms) / 1000, bar_bytes(p.sent, y));
+                    (double)(now_ms - b->began_ms) / 1000, bar_bytes(p.sent, y),
+                    p.rest ? "; an interrupted transfer had left " : "",
+                    p.rest ? bar_bytes(p.rest, z) : "", p.rest ? " there" : "");
     b->is_shown = 0;
 }

@@ -177,6 +177,7 @@ static void member_is_done(struct dispatch_member *m) {
     struct relay_plan *plan = d->packages[m->package].plan;
     stop_taking_here(m);
     m->have = m->of;
+    m->here_left = 0;
     if (m->state == ASKED)
         relay_plan_join(plan, m->node, 1, n->serves, now(d));
     else
@@ -215,6 +216,9 @@ static void take_status(struct dispatch_member *m, json_t *body) {
     m->rate = r.rate;
     m->heard_ms = now(d);
     m->asked = number(body, "asked");
+    m->here = number(body, "here");
+    m->here_left = number(body, "here_left");
+    m->rest = number(body, "rest");
     m->of = number(body, "of");
     if (m->state != LACKS || source != relay_plan_source(plan, m->node))
         return; /* the node does not know its new source yet */
@@ -311,7 +315,7 @@ void dispatch_begin(struct dispatch *d, int node, int package) {
     }
     m->state = ASKED;
     m->had = 0;
-    m->have = m->rate = m->heard_ms = m->asked = 0;
+    m->have = m->rate = m->heard_ms = m->asked = m->here = m->here_left = m->rest = 0;
     m->of = t.bytes;
     link_send(n->l, WIRE_DS_BEGIN, m->req,
               json_pack("{s:s, s:s, s:I}", "kind", p->kind, "name", p->name, "store_limit",
@@ -524,7 +528,9 @@ void dispatch_get_progress(const struct dispatch *d, struct dispatch_progress *p
         for (int k = 0; k < d->n_packages; k++) {
             if (!n->l || n->m[k].had || (n->m[k].state != LACKS && n->m[k].state != DONE))
                 continue;
-            have += n->m[k].have;
+            have += n->m[k].have + n->m[k].here_left;
+            p->here += n->m[k].here;
+            p->rest += n->m[k].rest;
             of += n->m[k].of;
             p->n_direct += n->m[k].taker != NULL;
         }

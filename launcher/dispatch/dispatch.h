@@ -84,6 +84,8 @@ struct dispatch_progress {
     int n_nodes, n_done, n_failed; /* n_nodes: nodes that take part */
     /* bytes of contents, over all nodes that lacked objects */
     uint64_t have, of;
+    /* of these, bytes that the nodes had before; and of them, what interrupted transfers left */
+    uint64_t here, rest;
     uint64_t least, most; /* of the slowest node: bytes that it has and needs */
     uint64_t sent;        /* bytes over this machine's link */
     /* bytes of contents a second at the slowest node */

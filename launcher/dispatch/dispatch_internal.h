@@ -20,6 +20,9 @@ struct dispatch_member {
     uint64_t req, have, of, rate, told_ms;
     /* the last DS_STATUS: when it came; bytes that the node waited for */
     uint64_t heard_ms, asked;
+    /* of the same: what the node had before, what of it is not in the tree yet, and what of it an
+     * interrupted transfer left */
+    uint64_t here, here_left, rest;
     struct feed_taker *taker; /* while the node takes from this machine */
 };
 

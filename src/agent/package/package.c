@@ -56,15 +56,17 @@ static void say_status(struct package *d) {
     d->said_ns = now;
     d->said_asked = t->asked;
     if (!d->dead)
-        client_send(d->all->c, WIRE_DS_STATUS, d->req,
-                    json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:b, s:o, s:I, s:I, s:i}",
-                              "state", state_names[d->state], "have", (json_int_t)t->have, "of",
-                              (json_int_t)t->bytes, "fetched", (json_int_t)t->fetched, "rate",
-                              (json_int_t)d->rate, "asked", (json_int_t)t->asked, "source",
-                              d->source, "reached", d->reached, "why",
-                              wire_text(d->why.msg, strlen(d->why.msg)), "idle_ms",
-                              (json_int_t)idle_ms(d, now), "served", (json_int_t)d->served, "peers",
-                              peers));
+        client_send(
+            d->all->c, WIRE_DS_STATUS, d->req,
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:b, s:o, s:I, s:I, s:i}",
+                      "state", state_names[d->state], "have", (json_int_t)t->have, "of",
+                      (json_int_t)t->bytes, "here", (json_int_t)t->here, "here_left",
+                      (json_int_t)t->here_left, "rest", (json_int_t)t->rest, "fetched",
+                      (json_int_t)t->fetched, "rate", (json_int_t)d->rate, "asked",
+                      (json_int_t)t->asked, "source", d->source, "reached", d->reached, "why",
+                      wire_text(d->why.msg, strlen(d->why.msg)), "idle_ms",
+                      (json_int_t)idle_ms(d, now), "served", (json_int_t)d->served, "peers",
+                      peers));
 }
 
 static unsigned status_every_ms(const struct package *d, uint64_t now) {
@@ -340,6 +342,7 @@ static void on_worked(uv_work_t *r, int status) {
     struct package *d = r->data;
     d->busy = 0;
     hold_data(d);
+    const int found = d->w.totals.here && !d->totals.here;
     d->totals = d->w.totals;
     d->served = d->w.served;
     if (d->finishing) {
@@ -360,6 +363,8 @@ static void on_worked(uv_work_t *r, int status) {
         return;
     }
     ask(d);
+    if (found) /* progress counts it from the start */
+        say_status(d);
     take_outcome(d);
     package_next_turn(d);
 }

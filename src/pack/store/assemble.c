@@ -10,16 +10,13 @@
  * it, or as a bundle of whole adjacent files. Other objects (rare) are stored in the catalog
  * itself.
  */
-#include "pack/store/assemble.h"
+#include "pack/store/assemble_internal.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -27,72 +24,7 @@
 #include "base/fault_point.h"
 #include "base/fs.h"
 #include "base/str.h"
-#include "pack/object/manifest.h"
-#include "pack/store/present.h"
 #include "pack/store/store_internal.h"
-#include "pack/store/tree_out.h"
-
-enum { BUCKETS = 8192, MAX_PIECES = 200000, MAX_LEAVES = 1 << 19 };
-enum { WINDOW = 16 << 20, ASKED_MAX = 2048, WANTS_MAX = 8192 };
-
-struct want_piece {
-    uint32_t entry, obj_off, len;
-    uint64_t file_off;
-};
-
-struct want {
-    struct object_id id;
-    uint32_t raw_len;
-    int is_manifest, asked;
-    int bundle;               /* the pieces are whole adjacent files, and all are known */
-    struct want *chain;       /* next in the bucket */
-    struct want *prev, *next; /* in the order of the requests */
-    struct want_piece *v;
-    size_t n, cap;
-};
-
-struct level_refs {
-    struct manifest_ref *v;
-    size_t n, cap;
-};
-
-struct assemble {
-    struct store *st;
-    struct store_part *part;
-    struct tree_out *tree;
-    struct assemble_opts o;
-    char root[PATH_MAX], target[PATH_MAX], dir[PATH_MAX]; /* dir: target.part-... */
-    char lies_in[PATH_MAX];
-    int dir_made, finished, single;
-    int broken; /* writing failed: no rest is kept */
-    struct object_id root_id;
-    struct manifest_node root_node;
-    /* the manifest */
-    struct level_refs level; /* objects of the current level; finally the leaves */
-    unsigned depth;          /* what `level` holds: 0 leaves, else indexes of this level */
-    size_t at;               /* next object of `level` to look for; then next leaf to read */
-    int leaves_known;        /* all leaves are here */
-    struct manifest_reader *reader;
-    int all_read;
-    /* requests */
-    struct want *bucket[BUCKETS], *first, *last, *cursor; /* cursor: the next one to request */
-    size_t n_wants, n_asked, n_pieces;                    /* n_asked: from the current source */
-    uint64_t asked, window;
-    /* a bundle in progress: whole files from run_first on are its bytes up to run_off */
-    struct object_id run_id;
-    uint32_t run_first, run_off;
-    int run_on;
-    int old_fd; /* the current entry's file in o.old; -1: none */
-    /* the object read last */
-    struct object_id have_id;
-    int have;
-    uint8_t have_raw[OBJECT_MAX];
-    struct assemble_totals t;
-    struct store_present present;
-    int counting;      /* `present` is not complete */
-    size_t present_at; /* next leaf to count */
-    uint64_t local;    /* bytes in the tree that came from this node */
-};
 
 /* --- wants --- */
 
@@ -147,6 +79,11 @@ static void drop_want(struct assemble *a, struct want *w) {
     free(w);
 }
 
+void assemble_drop_wants(struct assemble *a) {
+    while (a->first)
+        drop_want(a, a->first);
+}
+
 static int add_piece(struct assemble *a, struct want *w, const struct want_piece *p,
                      struct pd_err *err) {
     if (pd_grow(w->v, w->cap, w->n + 1))
@@ -191,8 +128,8 @@ static int add_ref(struct level_refs *r, const struct manifest_ref *ref, struct 
     return 0;
 }
 
-static int take_children(struct level_refs *into, const struct manifest_node *node,
-                         struct pd_err *err) {
+int assemble_take_children(struct level_refs *into, const struct manifest_node *node,
+                           struct pd_err *err) {
     int rc = 0;
     for (unsigned i = 0; i < node->n && !rc; i++)
         rc = add_ref(into, &node->child[i], err);
@@ -211,7 +148,7 @@ static int descend(struct assemble *a, struct pd_err *err) {
         if (!rc)
             rc = manifest_read_index(&node, a->depth, a->have_raw, n, err);
         if (!rc)
-            rc = take_children(&below, &node, err);
+            rc = assemble_take_children(&below, &node, err);
     }
     a->have = 0;
     free(a->level.v);
@@ -476,198 +413,6 @@ int assemble_put(struct assemble *a, const struct object_id *id, const uint8_t *
 }
 
 int assemble_complete(const struct assemble *a) { return a->all_read && !a->n_wants; }
-
-/* --- beginning and end --- */
-
-static int enough_disk(const struct assemble *a, struct pd_err *err) {
-    struct statvfs s;
-    char dir[PATH_MAX];
-    snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(a->target, '/') - a->target), a->target);
-    if (statvfs(*dir ? dir : "/", &s))
-        return pd_fail_errno(err, PD_EIO, errno, "cannot look at %s", dir);
-    uint64_t free_bytes = (uint64_t)s.f_bavail * s.f_frsize;
-    if (a->root_node.data_bytes > free_bytes)
-        return pd_fail(
-            err, PD_ENOSPC, "no space left: the package has %llu bytes, %s has %llu free",
-            (unsigned long long)a->root_node.data_bytes, dir, (unsigned long long)free_bytes);
-    if (s.f_files && a->root_node.n_entries > s.f_favail)
-        return pd_fail(
-            err, PD_ENOSPC, "no space left: the package has %llu files, %s has room for %llu",
-            (unsigned long long)a->root_node.n_entries, dir, (unsigned long long)s.f_favail);
-    return 0;
-}
-
-int assemble_new(struct assemble **out, struct store *st, const struct assemble_opts *o,
-                 const void *root_raw, size_t n, struct pd_err *err) {
-    struct stat s;
-    unsigned long long unique;
-    struct assemble *a = pd_calloc(1, sizeof *a);
-    if (!a) {
-        assemble_free(o->before);
-        return pd_oom(err, "a package that arrives");
-    }
-    randombytes_buf(&unique, sizeof unique);
-    a->st = st;
-    a->o = *o;
-    a->old_fd = -1;
-    a->window = o->window ? o->window : WINDOW;
-    a->single = o->single_file;
-    object_id_of(&a->root_id, root_raw, n);
-    int rc = manifest_read_root(&a->root_node, root_raw, n, err);
-    if (!rc && a->single && a->root_node.n_entries != 1)
-        rc = pd_fail(err, PD_EDATA, "a worker package holds one file, and nothing else");
-    if (!rc && (*o->target != '/' || strncmp(o->target, o->root, strlen(o->root)) ||
-                pd_fmt(a->root, sizeof a->root, "%s", o->root) ||
-                pd_fmt(a->target, sizeof a->target, "%s", o->target) ||
-                pd_fmt(a->lies_in, sizeof a->lies_in, "%s", o->lies_in ? o->lies_in : o->target) ||
-                strncmp(a->lies_in, o->root, strlen(o->root)) ||
-                pd_fmt(a->dir, sizeof a->dir, "%s.part-%016llx", o->target, unique)))
-        rc = pd_fail(err, PD_EIO, "a package cannot become %s", o->target);
-    if (!rc && !lstat(a->target, &s))
-        rc = pd_fail(err, PD_EEXIST, "%s exists already", a->target);
-    /* What interrupted transfers left is worth less than this package. */
-    if (!rc && enough_disk(a, NULL))
-        store_drop_rests(st, 0);
-    if (!rc)
-        rc = enough_disk(a, err);
-    if (!rc)
-        rc = take_children(&a->level, &a->root_node, err);
-    a->depth = a->root_node.level - 1;
-    if (!rc)
-        rc = manifest_reader_new(&a->reader, &a->root_node, err);
-    if (!rc)
-        rc = store_part_new(&a->part, st, a->dir, err);
-    if (!rc && !(rc = tree_out_new(&a->tree, a->dir, err)))
-        a->dir_made = 1;
-    a->t.entries = a->root_node.n_entries;
-    a->t.bytes = a->root_node.data_bytes;
-    if (rc) {
-        assemble_free(a);
-        return rc;
-    }
-    *out = a;
-    return 0;
-}
-
-/* The new rest has what was read from older ones. */
-static int keep_rest(struct assemble *a) {
-    size_t n = tree_out_count(a->tree);
-    const char **paths = pd_calloc(n, sizeof *paths);
-    if (!paths)
-        return -1;
-    for (size_t i = 0; i < n; i++)
-        paths[i] = tree_out_path(a->tree, (uint32_t)i);
-    int rc = store_part_keep(a->part, a->dir, paths, n, NULL);
-    free(paths);
-    if (!rc)
-        store_drop_rests(a->st, 95);
-    return rc;
-}
-
-void assemble_free(struct assemble *a) {
-    if (!a)
-        return;
-    while (a->first)
-        drop_want(a, a->first);
-    if (a->old_fd >= 0)
-        close(a->old_fd);
-    assemble_free(a->o.before);
-    const int kept = a->dir_made && !a->finished && a->o.keeps_rest && !a->broken && !keep_rest(a);
-    tree_out_free(a->tree);
-    if (a->dir_made && !a->finished && !kept)
-        pd_rm_tree(a->dir, NULL);
-    store_present_release(&a->present);
-    store_part_free(a->part); /* last: the part file tells other processes what to remove */
-    manifest_reader_free(a->reader);
-    free(a->level.v);
-    free(a);
-}
-
-/* Renames without replacing anything. */
-static int move_to(const char *from, const char *to) {
-    struct stat s;
-    if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE))
-        return 0;
-    if (errno != EINVAL && errno != ENOSYS)
-        return -1;
-    if (!lstat(to, &s)) {
-        errno = EEXIST;
-        return -1;
-    }
-    return rename(from, to);
-}
-
-static int seal(struct assemble *a, struct pd_err *err) {
-    const char *base = a->lies_in + strlen(a->root) + 1;
-    size_t n = tree_out_count(a->tree);
-    const char **paths = pd_calloc(n, sizeof *paths);
-    char dir[PATH_MAX];
-    if (!paths)
-        return pd_oom(err, "a package that arrives");
-    for (size_t i = 0; i < n; i++)
-        paths[i] = tree_out_path(a->tree, (uint32_t)i);
-    if (a->single) {
-        const char *slash = strrchr(base, '/');
-        snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - base) : 1, slash ? base : ".");
-        paths[0] = slash ? slash + 1 : base;
-        base = dir;
-    }
-    int rc = store_part_seal(a->part, base, paths, n, a->o.durable, err);
-    free(paths);
-    return rc;
-}
-
-static int place(struct assemble *a, struct pd_err *err) {
-    char file[PATH_MAX];
-    const char *from = a->dir, *slash = strrchr(a->target, '/');
-    if (a->single) {
-        if (pd_fmt(file, sizeof file, "%s/%s", a->dir, tree_out_path(a->tree, 0)) ||
-            chmod(file, 0755))
-            return pd_fail_errno(err, PD_EIO, errno, "cannot finish %s", a->target);
-        from = file;
-    }
-    /* `clean` uses the age of the tree: it counts from now. */
-    (void)utimensat(AT_FDCWD, from, NULL, 0);
-    if (pd_fault("assemble.rename") || move_to(from, a->target))
-        return errno == EEXIST || errno == ENOTEMPTY
-                   ? pd_fail(err, PD_EEXIST, "%s exists already", a->target)
-                   : pd_fail_errno(err, PD_EIO, errno, "cannot rename %s", from);
-    if (a->single)
-        rmdir(a->dir);
-    char dir[PATH_MAX];
-    snprintf(dir, sizeof dir, "%.*s", (int)(slash - a->target), a->target);
-    return a->o.durable ? pd_fsync_dir(*dir ? dir : "/", err) : 0;
-}
-
-static int finish(struct assemble *a, struct pd_err *err) {
-    int rc = tree_out_finish(a->tree, a->o.durable, err);
-    if (!rc)
-        rc = seal(a, err);
-    if (!rc)
-        rc = place(a, err);
-    if (rc)
-        return rc;
-    a->finished = 1;
-    assemble_free(a->o.before);
-    a->o.before = NULL;
-    if (a->single)
-        (void)tree_out_moved(a->tree, a->target);
-    if (!pd_fault("assemble.catalog"))
-        (void)store_part_publish(
-            a->part, &a->root_id,
-            NULL); /* without a catalog the next dispatch only sends more than necessary */
-    return 0;
-}
-
-int assemble_finish(struct assemble *a, struct pd_err *err) {
-    int rc = finish(a, err);
-    a->broken |= rc != 0;
-    if (!rc)
-        store_drop_rests(a->st, 50);
-    return rc;
-}
-
-int assemble_hold(const struct assemble *a) { return store_part_hold(a->part); }
 
 /* --- for relays --- */
 

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# An interrupted transfer goes on: a cut connection, Ctrl-C, kill -9 of paddlectl, of the agent. The
+# bytes that pass through a proxy are counted: the second try sends only what the first did not
+# bring. Packages, the executables, data files that are sent apart, and outputs that are fetched.
+. "$(dirname "$0")/../../support/lib.sh"
+. "$TOP/tests/support/hosts.sh"
+. "$TOP/tests/support/tiny_model.sh"
+[ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
+export XDG_CACHE_HOME=$TMP/cache LC_ALL=C
+ctl=$BIN/paddlectl proxy=$TOP/tests/support/cut-proxy px=$TMP/px
+ssh_hosts 1
+root=$fx/node0/root
+start proxy "$proxy" serve "$px" "$(sed 's/.*@//' "$fx/hosts")"
+wait_for 20 "the proxy" test -f "$px/ports"
+read -r at <"$px/ports"
+echo "[${at%:*}]:${at#*:} $(cut -d' ' -f1,2 "$fx/sshd.0/host_key.pub")" >>"$fx/known_hosts"
+tell() { "$proxy" tell "$px" "$@" || die "proxy: $*"; }
+up() { tell bytes 0 | cut -d' ' -f1; }
+down() { tell bytes 0 | cut -d' ' -f2; }
+cd "$TMP" || die cd
+{
+    sed "s/^hosts = .*/hosts = $(id -un)@$at/" "$fx/conf.ini"
+    printf '[job]\njob_dispatch_package = ws\nrelay = off\n'
+} >conf.ini
+MB=1000000
+size=$((12 * MB))
+edit() { # another version of the workspace: nothing of the last one is in it
+    rm -rf ws && mkdir -p ws/many
+    head -c $((size - 2 * MB)) /dev/urandom >ws/large
+    for i in $(seq 40); do head -c 50000 /dev/urandom >"ws/many/$i"; done
+}
+agents() { # the agents of the host, by pid
+    local p exe
+    for p in /proc/[0-9]*; do
+        exe=$(readlink "$p/exe" 2>/dev/null) && [[ $exe == "$root/.paddlectl/bin/agent-"* ]] &&
+            echo "${p#/proc/}"
+    done
+}
+none_run() { [ -z "$(agents)" ]; }
+passed() { [ $(($(up) - before)) -ge "$1" ]; }
+begin() { # begin COMMAND...: slowly, in the background
+    tell delay 0 15 >/dev/null
+    before=$(up)
+    start cut "$@"
+}
+over() { # the first try has ended; $brought: what it sent
+    wait "$PID" 2>/dev/null
+    wait_for 60 "no agent runs" none_run
+    tell pass 0 >/dev/null
+    brought=$(($(up) - before))
+}
+rests() { ls -d "$root"/.paddlectl/chunks/*.tree 2>/dev/null | wc -l; }
+
+edit
+expect 0 "$ctl" dispatch # the agent is there
+# --- packages
+for how in cut ctrl-c kill-paddlectl kill-agent; do
+    edit
+    begin "$ctl" dispatch
+    wait_for 60 "$how: half of it" passed $((size / 2))
+    case $how in
+    cut) tell reset 0 >/dev/null ;;
+    ctrl-c) kill -INT "$PID" ;;
+    kill-paddlectl) kill -9 "$PID" ;;
+    # shellcheck disable=SC2046
+    kill-agent) kill -9 $(agents) ;;
+    esac
+    over
+    [ ! -d "$root/workspaces/ws-"*".part-"* ] || [ $how = kill-agent ] || die "$how: an unfinished tree"
+    before=$(up)
+    expect 0 "$ctl" dispatch --json
+    again=$(($(up) - before))
+    # What was on its way, in sshd and in the agent's window, may come twice.
+    holds "again < all - brought + all / 4" again=$again all=$size brought=$brought
+    holds "again > all / 4" again=$again all=$size
+    /usr/bin/python3 - "$again" <<END || die "$how: $OUT"
+import json, sys
+lines = [json.loads(x) for x in '''$OUT'''.splitlines() if x.startswith("{")]
+done = [x for x in lines if x["event"] == "dispatched"][0]
+assert $size * 0.2 < done["rest"] <= $size, done
+assert done["rest"] + done["sent"] > $size * 0.99, done
+assert done["sent"] <= int(sys.argv[1]), done
+for x in lines: # counted from the start
+    assert x["event"] != "dispatch" or x["have"] >= x["rest"], x
+END
+    diff -rq ws "$root/workspaces/$(basename "$(sed -n 's/.*"path": *"\([^"]*\)".*/\1/p' <<<"$OUT")")" ||
+        die "$how: another workspace"
+    [ "$(rests)" = 0 ] || die "$how: $(rests) rests are left"
+    echo "$how: $brought bytes, then $again, of $size"
+done
+# A person sees it
+edit
+begin "$ctl" dispatch
+wait_for 60 "half of it" passed $((size / 2))
+kill -INT "$PID"
+over
+[ "$(rests)" = 1 ] || die "$(rests) rests"
+expect 0 "$ctl" clean --dry-run
+[ "$(rests)" = 1 ] || die "a dry run removed it"
+expect 0 "$ctl" dispatch
+grep -qE 'dispatched 12\.[0-9] MB to 1 node in .* sent from here; an interrupted transfer had left [0-9.]+ MB there' <<<"$OUT" ||
+    die "no word of the interrupted transfer: $OUT"
+# The limit of the store counts it
+edit
+begin "$ctl" dispatch
+wait_for 60 "half of it" passed $((size / 2))
+kill -INT "$PID"
+over
+expect 0 "$ctl" clean --store_limit=1M
+[ "$(rests)" = 0 ] || die "the limit does not count the rest: $OUT"
