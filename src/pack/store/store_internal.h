@@ -73,8 +73,6 @@ int store_part_add_row(struct store_part *p, const struct store_row *row, struct
 
 #define REST_BASE ".paddlectl/chunks/" /* the catalog's base: below this, <unique>.tree */
 
-/* Bytes of the objects that the rows place in the tree. */
-uint64_t store_rest_bytes(const struct store_part *p);
 /* Looks at a .part: if its maker is dead, makes a rest of it, or removes it and its unfinished tree
  * if that is not worth it. `path` is absolute. 1: removed. */
 int store_bury(const char *root, const char *path, int dry_run);

@@ -28,7 +28,8 @@
 
 enum { YOUNG_S = 60, REST_LEAST = 64 << 10 };
 
-uint64_t store_rest_bytes(const struct store_part *p) {
+/* Bytes of the objects that the rows place in the tree. */
+static uint64_t rest_bytes(const struct store_part *p) {
     uint64_t n = 0;
     for (size_t i = 0; i < p->n; i++)
         n += p->rows[i].file == UINT32_MAX ? 0 : p->rows[i].raw_len;
@@ -44,7 +45,7 @@ int store_part_keep(struct store_part *p, const char *tree, const char *const *p
     static const struct object_id none = {{0}};
     const char *unique = strrchr(p->path, '/') + 1;
     char rest[PATH_MAX], base[CAT_BASE];
-    if (store_rest_bytes(p) < REST_LEAST)
+    if (rest_bytes(p) < REST_LEAST)
         return pd_fail(err, PD_ENOENT, "too little came to be kept");
     if (rest_name(p->st->dir, unique, "tree", rest) ||
         pd_fmt(base, sizeof base, "%s%.*s.tree", REST_BASE, PART_UNIQUE, unique))
@@ -141,7 +142,7 @@ static int revive(const char *root, const char *path, int fd, const char *tree, 
         pd_buf_init(&p->out);
         read_records(p, &e);
         if (dry_run)
-            rc = store_rest_bytes(p) < REST_LEAST ? -1 : 0;
+            rc = rest_bytes(p) < REST_LEAST ? -1 : 0;
         else if (!ftruncate(fd, (off_t)p->at) && lseek(fd, 0, SEEK_END) >= 0)
             rc = store_part_keep(p, tree, (const char *const *)e.path, e.n, NULL) ? -1 : 0;
         pd_buf_release(&p->out);

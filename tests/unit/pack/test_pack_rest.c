@@ -85,7 +85,7 @@ static void a_stopped_package_goes_on(void **state) {
     assert_true(m.bytes <= all - first);
     assert_true(m.t.rest && m.t.rest == m.t.here && m.t.here_left == 0);
     assert_true(m.t.rest <= m.t.bytes && m.t.rest > first / 2);
-    assert_int_equal(n_in_store(".tree"), 0);     /* it is part of the package now */
+    assert_int_equal(n_in_store(".tree"), 0); /* it is part of the package now */
     assert_int_equal(n_in_store(".part"), 0);
     rt_release(&t);
     pd_rm_tree(root, NULL);
