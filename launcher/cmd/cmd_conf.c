@@ -8,14 +8,12 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/fs.h"
 #include "base/str.h"
 #include "conf/settings.h"
 #include "launcher/link/bootstrap.h"
 #include "launcher/link/client_env.h"
 #include "launcher/cmd/cmd.h"
-
-enum { CONFIG_MAX = 1 << 20 };
+#include "launcher/cmd/cmd_data.h"
 
 /* The hosts and their roles. */
 struct nodes {
@@ -255,24 +253,6 @@ static json_t *nodes_json(const struct nodes *n, const struct pd_options *o) {
 
 /* --- the command --- */
 
-/* Read the train.ini of the workspace too, if the workspace is a folder on this machine. */
-static int read_train(struct pd_options *o, struct pd_err *err) {
-    char path[4096];
-    struct stat st;
-    if (!*o->job_dispatch_package ||
-        pd_fmt(path, sizeof path, "%s/%s", o->job_dispatch_package, o->config) || stat(path, &st))
-        return 0;
-    struct pd_buf text;
-    pd_buf_init(&text);
-    int rc = pd_options_read_train(o, path, err);
-    if (!rc)
-        rc = pd_read_file(path, CONFIG_MAX, &text, err);
-    if (!rc)
-        rc = pd_settings_apply(o, path, &text, NULL, err); /* its errors are those of --set */
-    pd_buf_release(&text);
-    return rc;
-}
-
 /* Replace this process by `paddle_worker model`, which prints the network of train.ini: paddlectl
  * has no code of layers. Returns only on failure. */
 static int show_model(const struct pd_options *o, struct pd_err *err) {
@@ -295,13 +275,17 @@ static int show_model(const struct pd_options *o, struct pd_err *err) {
 }
 
 int cmd_conf(int argc, char **argv) {
-    int json = 0, only_nodes = 0, model = 0;
+    int json = 0, only_nodes = 0, model = 0, streams = 0;
+    uint64_t n_streams;
     const struct pd_extra_option extra[] = {
         {"nodes", &only_nodes, NULL,
          "print one line per node: id, name, [user@]address[:port], root_dir, roles; separated by "
          "tabs"},
         {"model", &model, NULL,
          "print the network of the workspace's train.ini as a table: shapes, parameters, FLOPs"},
+        {"streams", &streams, NULL,
+         "print the number of streams of data: n_streams, or the number of trainers; as many files "
+         "of data are needed"},
         CMD_JSON(&json),
         {0},
     };
@@ -331,8 +315,12 @@ int cmd_conf(int argc, char **argv) {
     if (rc != CMD_GO_ON)
         return rc;
     rc = 0;
-    if (read_train(&o, &err)) {
+    if (cmd_read_train(&o, &err)) {
         rc = cmd_fail(&err);
+    } else if (streams) {
+        rc = cmd_n_streams(&o, &n_streams, &err) ? cmd_fail(&err) : 0;
+        if (!rc)
+            printf("%llu\n", (unsigned long long)n_streams);
     } else if (model) {
         show_model(&o, &err);
         rc = cmd_fail(&err);

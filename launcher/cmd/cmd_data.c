@@ -3,9 +3,18 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/fs.h"
 #include "base/str.h"
+#include "conf/settings.h"
+#include "launcher/hosts/hosts.h"
+#include "launcher/link/client_env.h"
+
+enum { CONFIG_MAX = 1 << 20 };
 
 int cmd_show_counts(const struct cmd_count *c, int json) {
     json_t *all = json_object();
@@ -39,6 +48,57 @@ int cmd_truth(const char *name, const char *text, int *out, struct pd_err *err) 
     else
         return pd_fail(err, PD_EUSAGE, "%s must be true or false, not '%s'", name, text);
     return 0;
+}
+
+int cmd_read_train(struct pd_options *o, struct pd_err *err) {
+    char path[4096];
+    struct stat st;
+    if (!*o->job_dispatch_package ||
+        pd_fmt(path, sizeof path, "%s/%s", o->job_dispatch_package, o->config) || stat(path, &st))
+        return 0;
+    struct pd_buf text;
+    pd_buf_init(&text);
+    int rc = pd_options_read_train(o, path, err);
+    if (!rc)
+        rc = pd_read_file(path, CONFIG_MAX, &text, err);
+    if (!rc)
+        rc = pd_settings_apply(o, path, &text, NULL, err); /* its errors are those of --set */
+    pd_buf_release(&text);
+    return rc;
+}
+
+int cmd_n_streams(const struct pd_options *o, uint64_t *n, struct pd_err *err) {
+    struct hosts hosts;
+    int *trainers = NULL;
+    size_t n_trainers = 0;
+    *n = (uint64_t)o->n_streams;
+    if (*n)
+        return 0;
+    int rc = hosts_load(&hosts, o, err);
+    if (rc)
+        return rc;
+    rc = hosts_parse_roles(&trainers, &n_trainers, o->trainers, hosts.n, "trainers",
+                           option_source(o, "trainers"), err);
+    *n = n_trainers ? n_trainers : 1;
+    free(trainers);
+    hosts_release(&hosts);
+    return rc;
+}
+
+int cmd_n_streams_of(const char *conf, uint64_t *n, struct pd_err *err) {
+    struct pd_options o;
+    if (!conf && access("conf.ini", F_OK))
+        return 0;
+    int rc = pd_options_init(&o, err);
+    if (rc)
+        return rc;
+    rc = pd_options_read_conf(&o, conf ? conf : "conf.ini", err);
+    if (!rc)
+        rc = cmd_read_train(&o, err);
+    if (!rc && (conf || *o.hosts))
+        rc = cmd_n_streams(&o, n, err);
+    pd_options_release(&o);
+    return rc;
 }
 
 int cmd_data_parse(const struct cmd_line *line, int argc, char **argv, const char **rest,

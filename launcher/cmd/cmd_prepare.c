@@ -12,8 +12,8 @@
 
 /* The options as texts of the command line; NULL: not given. */
 struct given {
-    const char *out, *format, *config, *shards, *holdout, *shuffle, *seed; /* both kinds */
-    const char *tokens, *min_word_freq, *dict, *unknown, *share;           /* of texts */
+    const char *out, *format, *config, *conf, *shards, *holdout, *shuffle, *seed; /* both kinds */
+    const char *tokens, *min_word_freq, *dict, *unknown, *share;                  /* of texts */
     const char *test, *holdout_last, *max_bad_lines, *pack, *encode, *min_count,
         *buckets; /* of samples */
     int json;
@@ -21,6 +21,16 @@ struct given {
 
 static int not_with(const char *name, const char *text, const char *format, struct pd_err *err) {
     return text ? pd_fail(err, PD_EUSAGE, "%s has no meaning with format %s", name, format) : 0;
+}
+
+static int n_shards(const struct given *g, uint64_t *shards, struct pd_err *err) {
+    if (g->shards)
+        return cmd_number("shards", g->shards, DATA_MAX_SHARDS, shards, err);
+    int rc = cmd_n_streams_of(g->conf, shards, err);
+    if (!rc && *shards > DATA_MAX_SHARDS)
+        rc = pd_fail(err, PD_ECONF, "conf.ini has %llu streams of data, but --shards is at most %d",
+                     (unsigned long long)*shards, DATA_MAX_SHARDS);
+    return rc;
 }
 
 /* --- texts --- */
@@ -51,7 +61,7 @@ static int texts(const struct given *g, const char *const *input, size_t n, stru
         rc = not_with(foreign[i].name, foreign[i].text, d.format, err);
     if (rc ||
         (rc = cmd_number("min_word_freq", g->min_word_freq, UINT64_MAX, &d.min_word_freq, err)) ||
-        (rc = cmd_number("shards", g->shards, DATA_MAX_SHARDS, &shards, err)) ||
+        (rc = n_shards(g, &shards, err)) ||
         (rc = cmd_number("holdout", g->holdout, UINT64_MAX, &d.holdout, err)) ||
         (rc = cmd_number("seed", g->seed, UINT64_MAX, &d.seed, err)) ||
         (rc = cmd_truth("shuffle", g->shuffle, &d.shuffle, err)))
@@ -137,8 +147,7 @@ static int samples(const struct given *g, const char *const *input, size_t n, st
         (rc = not_with("min_word_freq", g->min_word_freq, format, err)) ||
         (rc = not_with("dict", g->dict, format, err)) ||
         (rc = not_with("unknown", g->unknown, format, err)) ||
-        (rc = not_with("share", g->share, format, err)) ||
-        (rc = cmd_number("shards", g->shards, DATA_MAX_SHARDS, &shards, err)) ||
+        (rc = not_with("share", g->share, format, err)) || (rc = n_shards(g, &shards, err)) ||
         (rc = cmd_number("holdout", g->holdout, UINT64_MAX, &d.holdout, err)) ||
         (rc = cmd_number("holdout_last", g->holdout_last, INT64_MAX, &d.holdout_last, err)) ||
         (rc = cmd_number("max_bad_lines", g->max_bad_lines, INT64_MAX, &d.max_bad_lines, err)) ||
@@ -178,7 +187,9 @@ int cmd_prepare(int argc, char **argv) {
         {"config=FILE", NULL, &g.config,
          "samples: read any format as [data] of this train.ini describes it"},
         {"shards=N", NULL, &g.shards,
-         "number of files of training lines, and of held-out lines; default: 1"},
+         "number of files of training lines, and of held-out lines; default: n_streams of conf.ini "
+         "or the number of its trainers; 1 without a conf.ini"},
+        {"conf=FILE", NULL, &g.conf, "conf.ini for the number of shards; default: ./conf.ini"},
         {"holdout=K", NULL, &g.holdout, "hold out every K-th line for testing; 0: none"},
         {"shuffle=true|false", NULL, &g.shuffle,
          "shuffle the lines, in memory; default: true for texts, false for samples"},
@@ -229,8 +240,8 @@ int cmd_prepare(int argc, char **argv) {
             "writes the id that the trainer would make of the text. Files of images need their "
             "files of labels beside them, and become train-images-idx3-ubyte-00000 and "
             "train-labels-idx1-ubyte-00000, ...",
-        .examples = "paddlectl prepare --out=workspace --shards=8 --holdout=20 corpus.txt\t8 "
-                    "shards of word ids, every 20th line for testing\n"
+        .examples = "paddlectl prepare --out=workspace --holdout=20 corpus.txt\tword ids, a shard "
+                    "for each trainer of ./conf.ini, every 20th line for testing\n"
                     "paddlectl prepare --format=criteo --out=workspace --shards=12 --pack=zstd "
                     "day_0.gz\tclick logs\n"
                     "paddlectl prepare --format=criteo --out=workspace --shards=12 --min_count=10 "

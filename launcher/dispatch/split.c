@@ -91,8 +91,7 @@ static long place_of(const struct data_files *f, const char *path) {
     return found ? found - f->path : -1;
 }
 
-/* 1 if a glob on a node finds just the package's entries: no links on the way, no files outside. */
-static int can_list(const struct scan *scan, const char *patterns) {
+int split_can_list(const struct scan *scan, const char *patterns) {
     struct scan_item item;
     if (!data_files_inside(patterns))
         return 0;
@@ -148,8 +147,8 @@ int split_find(struct split *s, const struct scan *scan, const struct pd_options
         c.queue = o->data == PD_DATA_QUEUE;
     if (job >= 0 && o->origin[job].level > PD_FROM_TRAIN_INI)
         c.online = o->job == PD_JOB_ONLINE;
-    if (!read || c.online || (c.train && !can_list(scan, c.train)) ||
-        (c.test && !can_list(scan, c.test)))
+    if (!read || c.online || (c.train && !split_can_list(scan, c.train)) ||
+        (c.test && !split_can_list(scan, c.test)))
         goto out;
     s->queue = c.queue;
     s->n_streams =

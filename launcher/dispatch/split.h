@@ -34,6 +34,8 @@ struct split {
 
 void split_init(struct split *s);
 void split_release(struct split *s);
+/* 1 if a glob on a node finds just the package's entries: no links on the way, no files outside. */
+int split_can_list(const struct scan *scan, const char *patterns);
 /* Find the files among the entries of a listed scan; for scan_on_listed. 0: s->apart.n files are
  * split off, perhaps none. PD_ENOMEM. */
 int split_find(struct split *s, const struct scan *scan, const struct pd_options *o,

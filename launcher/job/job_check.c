@@ -37,15 +37,6 @@ extern char **environ;
 
 enum { CONFIG_MAX = 1 << 20, NAMED_MAX = 1 << 30 };
 
-struct config_check {
-    const struct job *j;
-    const char *package, *config; /* config: the name of train.ini in the package */
-    int archive;
-    struct pd_buf text;      /* of train.ini */
-    struct data_files named; /* files that the network names */
-    char shown[PATH_MAX];    /* path of train.ini in messages */
-};
-
 /* --- options --- */
 
 /* The option that reads from the workspace's output: a checkpoint in save_dir, or a path. NULL:
@@ -62,7 +53,7 @@ static const char *reads_output(const struct pd_options *o) {
 
 /* Refuse options that read a local output folder which is not dispatched. The nodes would not
  * notice: with resume = latest a missing checkpoint is no error. */
-static int check_output(const struct config_check *c, const struct pd_options *o,
+static int check_output(const struct job_config *c, const struct pd_options *o,
                         struct pd_err *err) {
     const char *name = reads_output(o);
     char path[PATH_MAX];
@@ -81,8 +72,16 @@ static int check_output(const struct config_check *c, const struct pd_options *o
                    option_source(o, name), name, c->package);
 }
 
+static void note_update(struct job_config *c, const struct pd_options *o) {
+    struct pd_buf text;
+    pd_buf_init(&text);
+    pd_options_text(o, (size_t)pd_options_find("update", PD_LAUNCHER), &text);
+    pd_fmt(c->update, sizeof c->update, "--update=%.*s", (int)text.len, (char *)text.data);
+    pd_buf_release(&text);
+}
+
 /* With min_nodes hosts may still be left out: then the nodes check the number of trainers. */
-static int check_options(const struct config_check *c, struct pd_err *err) {
+static int check_options(struct job_config *c, struct pd_err *err) {
     struct pd_options o;
     int rc = pd_options_copy(&o, c->j->opts, err);
     if (rc)
@@ -94,6 +93,9 @@ static int check_options(const struct config_check *c, struct pd_err *err) {
         rc = pd_train_check(&o, &place, err);
     if (!rc)
         rc = check_output(c, &o, err);
+    note_update(c, &o);
+    if (!rc && !strchr(c->config, '/')) /* patterns are relative to the folder of train.ini */
+        rc = job_files_check(c, &o, err);
     pd_options_release(&o);
     return rc;
 }
@@ -102,7 +104,7 @@ static int check_options(const struct config_check *c, struct pd_err *err) {
 
 static int on_pair(void *arg, const char *section, const char *name, const char *value, int line,
                    struct pd_err *err) {
-    struct config_check *c = arg;
+    struct job_config *c = arg;
     int file = (!strcmp(section, "data") && !strcmp(name, "vocabulary_file")) ||
                (pd_starts_with(section, "layer") && !strcmp(name, "counts"));
     (void)line;
@@ -119,7 +121,7 @@ static int leads_out(const char *name) {
 }
 
 /* Write a file of the archive to folder `dir`. */
-static int write_file(const struct config_check *c, const char *dir, const char *name,
+static int write_file(const struct job_config *c, const char *dir, const char *name,
                       const struct pd_buf *text, struct pd_err *err) {
     char path[PATH_MAX];
     if (pd_fmt(path, sizeof path, "%s/%s", dir, name))
@@ -132,14 +134,14 @@ static int write_file(const struct config_check *c, const char *dir, const char 
 }
 
 /* 1: texts[i] is the text of c->named.path[i]; 0: the archive lacks one of the files. */
-static int read_named(const struct config_check *c, struct pd_buf *texts, struct pd_err *err) {
+static int read_named(const struct job_config *c, struct pd_buf *texts, struct pd_err *err) {
     int found = 1;
     for (size_t i = 0; i < c->named.n && found > 0; i++)
         found = scan_archive_file(c->package, c->named.path[i], NAMED_MAX, &texts[i], err);
     return found;
 }
 
-static int write_files(const struct config_check *c, const char *dir, const struct pd_buf *texts,
+static int write_files(const struct job_config *c, const char *dir, const struct pd_buf *texts,
                        struct pd_err *err) {
     int rc =
         write_file(c, dir, c->config, &c->text, err); /* the worker sets the same pairs again */
@@ -150,15 +152,15 @@ static int write_files(const struct config_check *c, const char *dir, const stru
 
 /* Start `paddle_worker model --check` in folder `dir`, with stderr to `out` and signal mask
  * `signals`. 1: the worker does not run on this machine; the nodes will check. */
-static int start(pid_t *pid, const struct pd_options *o, const char *dir, const char *config,
+static int start(pid_t *pid, const struct job_config *c, const char *dir, const char *config,
                  int out, const sigset_t *signals, struct pd_err *err) {
     char worker[PATH_MAX];
-    const char *const first[] = {worker, "model", "--check", NULL};
+    const char *const first[] = {worker, "model", "--check", c->update, NULL};
     posix_spawn_file_actions_t acts;
     int rc = node_program_path("paddle_worker", worker, sizeof worker, err);
     if (rc)
         return rc;
-    char **argv = pd_settings_argv(o, first, config);
+    char **argv = pd_settings_argv(c->j->opts, first, config);
     if (!argv)
         return pd_oom(err, "the check of train.ini");
     posix_spawn_file_actions_init(&acts);
@@ -179,14 +181,14 @@ static int start(pid_t *pid, const struct pd_options *o, const char *dir, const 
 }
 
 /* Let the worker check `config`, relative to folder `dir` (NULL: the current folder). */
-static int run_worker_check(const struct config_check *c, const char *dir, const char *config,
+static int run_worker_check(const struct job_config *c, const char *dir, const char *config,
                             const sigset_t *signals, struct pd_err *err) {
     int fd[2], status = 0;
     char said[sizeof err->msg];
     pid_t pid;
     if (pipe2(fd, O_CLOEXEC))
         return pd_fail_errno(err, PD_EFAIL, errno, "cannot make a pipe");
-    int rc = start(&pid, c->j->opts, dir, config, fd[1], signals, err);
+    int rc = start(&pid, c, dir, config, fd[1], signals, err);
     close(fd[1]);
     ssize_t n = rc ? 0 : pd_read_full(fd[0], said, sizeof said - 1);
     close(fd[0]);
@@ -199,7 +201,7 @@ static int run_worker_check(const struct config_check *c, const char *dir, const
     return WIFEXITED(status) && WEXITSTATUS(status) == 2 ? pd_fail(err, PD_ECONF, "%s", said) : 0;
 }
 
-static int check_in_folder(const struct config_check *c, const struct pd_buf *texts,
+static int check_in_folder(const struct job_config *c, const struct pd_buf *texts,
                            const sigset_t *signals, struct pd_err *err) {
     const char *tmp = getenv("TMPDIR");
     char dir[PATH_MAX];
@@ -214,7 +216,7 @@ static int check_in_folder(const struct config_check *c, const struct pd_buf *te
 
 /* Signals stay blocked until the temporary folder is removed. Ctrl-C also reaches the worker, which
  * ends. */
-static int check_archive(const struct config_check *c, struct pd_err *err) {
+static int check_archive(const struct job_config *c, struct pd_err *err) {
     struct pd_buf *texts = pd_calloc(c->named.n + 1, sizeof *texts);
     sigset_t stops, before;
     if (!texts)
@@ -235,7 +237,7 @@ static int check_archive(const struct config_check *c, struct pd_err *err) {
     return rc;
 }
 
-static int check_network(struct config_check *c, struct pd_err *err) {
+static int check_network(struct job_config *c, struct pd_err *err) {
     int rc = pd_ini_read_text(c->shown, (const char *)c->text.data, c->text.len, on_pair, c, err);
     for (size_t i = 0; i < c->named.n && !rc; i++)
         if (leads_out(c->named.path[i]))
@@ -251,7 +253,7 @@ static int check_network(struct config_check *c, struct pd_err *err) {
 
 /* 1: train.ini was read; 0: it cannot be checked here. Errors of the package itself are found when
  * it is scanned. */
-static int read_config(struct config_check *c, struct pd_err *err) {
+static int read_config(struct job_config *c, struct pd_err *err) {
     struct stat st;
     if (stat(c->package, &st) || leads_out(c->config))
         return 0;
@@ -265,7 +267,7 @@ static int read_config(struct config_check *c, struct pd_err *err) {
 }
 
 int job_check(const struct job *j, struct pd_err *err) {
-    struct config_check c = {
+    struct job_config c = {
         .j = j, .package = j->opts->job_dispatch_package, .config = j->opts->config};
     if (!j->sends_workspace || !j->c.n_trainers || *j->opts->trainer_command)
         return 0;
@@ -273,7 +275,7 @@ int job_check(const struct job *j, struct pd_err *err) {
         c.config += 2;
     pd_buf_init(&c.text);
     int rc = read_config(&c, err);
-    if (rc == 1 && !(rc = pd_settings_apply(j->opts, c.shown, &c.text, NULL, err)) &&
+    if (rc == 1 && !(rc = pd_settings_apply(j->opts, c.shown, &c.text, c.line, err)) &&
         !(rc = check_options(&c, err)))
         rc = check_network(&c, err);
     pd_buf_release(&c.text);

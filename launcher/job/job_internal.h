@@ -3,6 +3,7 @@
  *   job_node.c      the steps of a node
  *   job_setup.c     the description of the job, and the requests that set up a node
  *   job_check.c     errors of options and train.ini, found before anything is sent
+ *   job_files.c     files that train.ini names and the workspace lacks, found likewise
  *   job_place.c     the hosts that the job uses, and their roles
  *   job_dispatch.c  worker and workspace to the nodes
  *   job_data.c      data files, each to the node of its trainer
@@ -14,6 +15,10 @@
 #ifndef LAUNCHER_JOB_INTERNAL_H
 #define LAUNCHER_JOB_INTERNAL_H
 
+#include <limits.h>
+
+#include "conf/settings.h"
+#include "data/read/reader.h"
 #include "launcher/link/ask_all.h"
 #include "launcher/dispatch/package.h"
 #include "launcher/dispatch/bar.h"
@@ -189,7 +194,21 @@ void send_peers(struct job_node *n);
 int node_needs_worker(const struct job_node *n); /* the node runs paddle_worker, or may later */
 
 /* job_check.c: find what the trainers would refuse, before anything is sent */
+struct job_config { /* train.ini of the workspace */
+    const struct job *j;
+    const char *package, *config; /* config: the name of train.ini in the package */
+    int archive;
+    struct pd_buf text;        /* of train.ini, with the settings of --set */
+    int line[PD_MAX_SETTINGS]; /* of the settings */
+    struct data_files named;   /* files that the network names */
+    char shown[PATH_MAX];      /* path of train.ini in messages */
+    char update[40];           /* "--update=geo", for the worker that checks the network */
+};
 int job_check(const struct job *j, struct pd_err *err);
+
+/* job_files.c: compare the files that train.ini names with those of the package. `o` has the
+ * options of train.ini, too. */
+int job_files_check(const struct job_config *c, const struct pd_options *o, struct pd_err *err);
 
 /* job_dispatch.c */
 int job_dispatch_open(struct job *j, struct pd_err *err); /* add the packages; hashing begins */

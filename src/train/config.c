@@ -6,6 +6,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "conf/settings.h"
+#include "ps/plan/update_rule.h"
 
 enum { MAX_CONFIG = 1 << 20 };
 
@@ -47,6 +48,21 @@ static int read_optimizer(struct ps_optim_conf *c, const struct model_ini *m, st
     return rc;
 }
 
+/* Under geo the trainers create rows, so the servers cannot decide about them. */
+static int check_rows(const struct train_config *c, const struct pd_options *o, const char *path,
+                      struct pd_err *err) {
+    const struct ps_update_rule *rule = ps_update_rule_at((size_t)o->update);
+    for (uint32_t i = 0; rule->adds && !o->local && i < nn_graph_n_params(c->graph); i++) {
+        const struct nn_param *p = nn_graph_param(c->graph, i);
+        if (pd_row_life_active(&p->life))
+            return pd_fail(err, PD_ECONF,
+                           "%s:%d: table '%s': rows cannot be admitted or age under update = %s, "
+                           "where trainers create them",
+                           path, p->line, p->name, rule->name);
+    }
+    return 0;
+}
+
 int train_config_load(struct train_config *c, const struct pd_options *o, const char *path,
                       struct pd_err *err) {
     int line[PD_MAX_SETTINGS] = {0};
@@ -64,6 +80,8 @@ int train_config_load(struct train_config *c, const struct pd_options *o, const 
     rc = nn_graph_load_text(&c->graph, path, (const char *)c->text.data, err);
     if (!rc)
         rc = check_text(c, path, err);
+    if (!rc)
+        rc = check_rows(c, o, path, err);
     if (!rc)
         rc = read_optimizer(&c->optimizer, nn_graph_model(c->graph), err);
     if (rc)

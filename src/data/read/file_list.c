@@ -88,6 +88,15 @@ int data_files_inside(const char *patterns) {
     return !rc;
 }
 
+int data_files_in_folders(const char *pattern) {
+    const char *file = strrchr(pattern, '/'), *minute = NULL;
+    for (const char *s = pattern; file && s < file; s++)
+        if (*s == '/')
+            minute = s;
+    return minute && file[1] && file != minute + 1 && minute != pattern &&
+           !strpbrk(pattern, separators) && strlen(file + 1) <= NAME_MAX;
+}
+
 static int expand_listed(struct data_files *f, const char *list, size_t n, const char *pattern,
                          struct pd_err *err) {
     char one[PATH_MAX];

@@ -24,6 +24,10 @@ int data_files_match(const char *patterns, const char *path, int folders);
 /* 1 if all patterns are relative and stay in the folder. */
 int data_files_inside(const char *patterns);
 
+/* 1: one pattern of files in folders of folders, like stream/DAY/MINUTE/part, as job = online needs
+ * it. */
+int data_files_in_folders(const char *pattern);
+
 /* As data_files_expand for the current folder, but relative patterns are matched against the list.
  * PD_ENOENT: no match. */
 int data_files_expand_list(struct data_files *f, const char *list, size_t n, const char *pattern,

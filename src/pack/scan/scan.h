@@ -31,6 +31,8 @@ enum scan_flags {
     /* For a folder that others may be writing: no ignore rules. Entries that can't travel, vanish
      * or may not be read are left out and counted. A file that grows is taken as it was. */
     SCAN_OUTPUTS = 4,
+    /* For a scan that ends in `listed`: contents of an archive are skipped, not copied. */
+    SCAN_NAMES = 8,
 };
 
 /* A folder or a tar archive (plain, gzip, bzip2, xz, zstd). PD_ENOENT: neither exists. Reads no

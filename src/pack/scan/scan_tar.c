@@ -149,7 +149,7 @@ static int take_entry(struct scan *s, struct archive *a, struct archive_entry *i
         rc = take_type(s, in, path, &e, &why);
     if (rc)
         return pd_fail(err, rc, "archive %s: %s", s->top, why.msg);
-    if (e.type == MANIFEST_FILE && !archive_entry_hardlink(in))
+    if (e.type == MANIFEST_FILE && !archive_entry_hardlink(in) && !(s->flags & SCAN_NAMES))
         rc = copy_data(s, a, spool, end, &e, err);
     return rc ? rc : scan_add_entry(s, &e, err);
 }

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "math/hash.h"
 #include "base/str.h"
+#include "data/read/file_list.h"
 
 struct train_folder_watch {
     struct train_folder_watch_opts o;
@@ -23,12 +24,8 @@ struct train_folder_watch {
 
 int train_folder_watch_new(struct train_folder_watch **out,
                            const struct train_folder_watch_opts *opts, struct pd_err *err) {
-    const char *p = opts->pattern, *file = strrchr(p, '/'), *minute = NULL;
-    for (const char *s = p; file && s < file; s++)
-        if (*s == '/')
-            minute = s;
-    if (!file || !minute || !file[1] || file == minute + 1 || minute == p || strpbrk(p, " ,\t") ||
-        strlen(file + 1) > NAME_MAX)
+    const char *p = opts->pattern, *file = strrchr(p, '/');
+    if (!data_files_in_folders(p))
         return pd_fail(err, PD_ECONF,
                        "train = %s: job = online takes one pattern of files in folders of a day "
                        "and a minute, like stream/*/*/part-*",

@@ -64,6 +64,7 @@ conf '[cluster]' 'hosts = local' '[job]' 'job_dispatch_package = nope'
 wrong 2 "conf.ini:4: cannot read the workspace" run --conf=conf.ini
 
 # --- what a training by hand has left in the workspace stays here: who asks for it is told
+PADDLECTL=$ctl expect 0 fit_a_line/workspace/prepare --rows=20
 mkdir fit_a_line/workspace/output
 conf '[cluster]' 'hosts = local' '[job]' 'job_dispatch_package = fit_a_line/workspace' '[train]' 'resume = latest'
 wrong 2 "conf.ini:6: resume reads the workspace's output, which is not dispatched: add a line !/output to" run --conf=conf.ini --dry-run
