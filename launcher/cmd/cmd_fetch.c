@@ -123,7 +123,10 @@ static int fetch(void *arg, const struct pd_options *o, const char *want, struct
     ask_all_release(
         &g); /* before the outputs are dropped: ends turns of work that are still under way */
     if (*f->out.aside)
-        outputs_drop(&f->out);
+        outputs_drop(&f->out, bad || interrupted || rc);
+    if (interrupted && f->job)
+        fprintf(stderr, "paddlectl: 'paddlectl fetch %s' goes on where this one stopped\n",
+                f->job->id);
     find_release(&found);
     client_env_release(&c);
     if (interrupted)
@@ -143,9 +146,9 @@ int cmd_fetch(int argc, char **argv) {
                  "Copies the outputs of a job to output/<job id>, from any machine, also while the "
                  "job runs and after it failed or was stopped. Without JOB: the only running job, "
                  "else the newest job.",
-        .about =
-            "Only what an earlier fetch has not copied yet travels. Its files are replaced, all "
-            "other files stay. output/latest then points at this job.\n",
+        .about = "Only what an earlier fetch has not copied yet travels, also after an interrupted "
+                 "one. Its files are replaced, all "
+                 "other files stay. output/latest then points at this job.\n",
         .examples =
             "paddlectl fetch\tthe outputs of the newest job\n"
             "paddlectl fetch --log ab12\toutputs and logs of the job whose id ends with ab12\n",

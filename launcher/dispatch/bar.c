@@ -118,7 +118,9 @@ void bar_end(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
         return;
     if (b->is_shown)
         view_live(b->view, "", 0);
-    if (p.of && (p.rest || b->n_lines || now_ms - b->began_ms >= TELL_MS))
+    if (!p.n_done && p.sent)
+        view_printf(b->view, "the dispatch was interrupted; what has arrived is not sent again");
+    else if (p.of && (p.rest || b->n_lines || now_ms - b->began_ms >= TELL_MS))
         view_printf(b->view, "dispatched %s to %d node%s in %.1f s; %s sent from here%s%s%s",
                     bar_bytes(p.most, x), p.n_done, p.n_done == 1 ? "" : "s",
                     (double)(now_ms - b->began_ms) / 1000, bar_bytes(p.sent, y),

@@ -9,7 +9,8 @@
 
 /* The fetches of one job's folders:
  *
- *     <aside>/node-<id>         "output" of a node
+ *     <store>/.paddlectl        objects of interrupted fetches
+ *     <aside>/node-<id>         "output" of a node; `aside` is below `store`
  *     <aside>/logs/node-<id>    "log" of a node
  *     <into>/                   where they go later, and an earlier fetch may have put them: what
  *                               its files have already does not travel again
@@ -18,14 +19,14 @@
 enum { PACKAGE_FETCHES = 16 };
 struct package_fetch;
 struct package_fetches {
-    char aside[PATH_MAX], into[PATH_MAX];
+    char store[PATH_MAX], aside[PATH_MAX], into[PATH_MAX];
     unsigned n_active;
     struct package_fetch *waiting;
 };
 
-/* `aside` exists. PD_EIO. */
-int package_fetches_init(struct package_fetches *all, const char *aside, const char *into,
-                         struct pd_err *err);
+/* `store` and `aside` exist. PD_EIO. */
+int package_fetches_init(struct package_fetches *all, const char *store, const char *aside,
+                         const char *into, struct pd_err *err);
 
 struct package_fetched {
     const char *dir;   /* as in package_fetch */

@@ -26,7 +26,7 @@ enum {
 };
 
 struct fetch_work {
-    const char *aside;
+    const char *store;
     char target[PATH_MAX], old[PATH_MAX], suffix[32];
     uint8_t root[MANIFEST_ROOT_MAX]; /* a new one, if root_n is not 0 */
     size_t root_n;
@@ -65,7 +65,7 @@ struct package_fetch {
 /* --- a turn of work --- */
 
 static void begin_round(struct fetch_work *w) {
-    const struct assemble_opts o = {.root = w->aside,
+    const struct assemble_opts o = {.root = w->store,
                                     .target = w->target,
                                     .window = WINDOW,
                                     .keeps_rest = 1,
@@ -76,7 +76,7 @@ static void begin_round(struct fetch_work *w) {
     if (!w->codec && !(w->codec = object_codec_new()))
         pd_oom(&w->err, "a folder that arrives");
     if (!w->err.code && !w->st)
-        store_open(&w->st, w->aside, &w->err);
+        store_open(&w->st, w->store, &w->err);
     if (w->err.code)
         assemble_free(o.before);
     else
@@ -251,12 +251,14 @@ static int on_frame(struct link *l, const struct wire_frame *frame, json_t *body
     return 0;
 }
 
-int package_fetches_init(struct package_fetches *all, const char *aside, const char *into,
-                         struct pd_err *err) {
+int package_fetches_init(struct package_fetches *all, const char *store, const char *aside,
+                         const char *into, struct pd_err *err) {
     *all = (struct package_fetches){.n_active = 0};
     if (!realpath(into, all->into)) /* nothing was fetched before */
         *all->into = 0;
-    return realpath(aside, all->aside) ? 0 : pd_fail(err, PD_EIO, "cannot find %.600s", aside);
+    return realpath(store, all->store) && realpath(aside, all->aside)
+               ? 0
+               : pd_fail(err, PD_EIO, "cannot find %.600s", aside);
 }
 
 int package_fetch(struct package_fetches *all, struct link *l, uv_loop_t *loop, const char *dir,
@@ -268,7 +270,7 @@ int package_fetch(struct package_fetches *all, struct link *l, uv_loop_t *loop, 
     *f = (struct package_fetch){
         .all = all, .l = l, .loop = loop, .res.dir = dir, .done = done, .arg = arg};
     f->work.data = f;
-    f->w.aside = all->aside;
+    f->w.store = all->store;
     pd_buf_init(&f->in);
     pd_buf_init(&f->w.records);
     if (!pd_fmt(f->w.target, sizeof f->w.target, "%s/%snode-%d", all->aside, logs ? "logs/" : "",

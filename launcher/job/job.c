@@ -428,7 +428,7 @@ int job_loop(struct job *j, enum job_phase first) {
     job_enter(j, first);
     uv_run(&j->c.loop, UV_RUN_DEFAULT);
     if (!j->joined)
-        outputs_drop(&j->out); /* if the fetch was interrupted */
+        outputs_drop(&j->out, !j->fetched);
     watch_free(j, j->stopped_by_user ? QUICK_WAIT_MS : FLUSH_MS);
     return job_conclude(j);
 }

@@ -2,8 +2,12 @@
  *
  *     outputs/<job id>/          the output folders of all nodes, merged; log/ with --log
  *     outputs/latest             points at the newest
- *     outputs/.<job id>.part/    transfer under way: node-0, node-1, ...; locked by the fetching
- *                                paddlectl
+ *     outputs/.<job id>.part/    transfer under way; locked by the fetching paddlectl
+ *         try-XXXXXX/            node-0, node-1, ...: complete folders of this try
+ *         .paddlectl/            what came of incomplete ones (pack/store/store_rest.c)
+ *
+ * An interrupted transfer leaves its .part, and the next fetch takes from there what it has. Only
+ * complete results get a place outside of it.
  */
 #ifndef LAUNCHER_OUTPUTS_H
 #define LAUNCHER_OUTPUTS_H
@@ -13,9 +17,9 @@
 #include "model/model.h"
 
 struct outputs {
-    char root[4096], id[64], dir[4200], aside[4200], logs_aside[4300];
+    char root[4096], id[64], dir[4200], aside[4200], try[4250], logs_aside[4300];
     int lock; /* open folder `aside`, locked between begin and drop; else -1 */
-    struct package_fetches fetches; /* since begin: into aside, for `dir` */
+    struct package_fetches fetches; /* since begin: into try, for `dir` */
 };
 
 /* Compute the paths; creates nothing. `where` names the option in messages. */
@@ -24,7 +28,8 @@ int outputs_init(struct outputs *o, const char *root, const char *job, const cha
 /* Test before the job starts whether outputs can be written, since they arrive at its end, perhaps
  * hours later. The test leaves no files. */
 int outputs_try(const struct outputs *o, const char *where, struct pd_err *err);
-/* Create and lock aside and logs_aside: two fetches of a job to the same place would mix their
+/* Create and lock aside, try and logs_aside, and remove what fetches of other jobs left more than
+ * STORE_REST_DAYS ago. Two fetches of a job to the same place would mix their
  * files. PD_EEXIST: another process fetches. */
 int outputs_begin(struct outputs *o, struct pd_err *err);
 /* Merge the outputs of nodes 0..n-1 and move them to `dir`, over the files of an earlier fetch;
@@ -42,6 +47,8 @@ int outputs_read_model(const char *folder, struct model_manifest *m, int *n_miss
 /* The newest complete model below a folder of outputs: that of the newest job that has one, else of
  * the folder itself. PD_ENOENT: none. */
 int outputs_newest_model(const char *root, char *out, size_t cap, struct pd_err *err);
-void outputs_drop(struct outputs *o); /* remove `aside`, if outputs_begin created it */
+/* If outputs_begin created `aside`: unlock it and remove it. With `keep`, all that the next fetch
+ * can use stays. */
+void outputs_drop(struct outputs *o, int keep);
 
 #endif

@@ -108,3 +108,73 @@ kill -INT "$PID"
 over
 expect 0 "$ctl" clean --store_limit=1M
 [ "$(rests)" = 0 ] || die "the limit does not count the rest: $OUT"
+
+# --- data files that are sent apart
+# A job whose worker is cut, and one that brings the worker and a little data
+mkdir job
+tiny_data job/data
+tiny_model vocabulary=300 <<<'batch_size = 100' >job/train.ini
+sed 's/^job_dispatch_package.*/job_dispatch_package = job/' conf.ini >job.ini
+printf '[cluster]\nport = 0\nnic = lo\n' >>job.ini
+packed=$(stat -c %s "$BIN/paddle_worker.zst" 2>/dev/null || stat -c %s "$BIN/paddle_worker")
+begin "$ctl" run --conf=job.ini --num_passes=1
+wait_for 120 "half of the worker" passed $((packed / 2))
+kill -INT "$PID"
+over
+before=$(up)
+expect 0 "$ctl" run --conf=job.ini --num_passes=1
+again=$(($(up) - before))
+holds "again < all - brought + all / 4" again=$again all="$packed" brought=$brought
+echo "worker: $brought bytes, then $again, of $packed"
+rm -r job
+for i in 0 1; do # packed, so that nothing is saved on the way
+    mkdir -p job/data
+    head -c 5000000 /dev/urandom | od -An -v -tu2 -w4 | awk '{ print $1 % 100, $2 % 20 }' |
+        gzip -1 >"job/data/part-0000$i"
+done
+data=$(cat job/data/* | wc -c)
+tiny_model <<<'batch_size = 20000' >job/train.ini
+begin "$ctl" run --conf=job.ini --num_passes=1
+wait_for 90 "half of the data" passed $((data / 2))
+kill -INT "$PID"
+over
+grep -q 'the dispatch was interrupted; what has arrived is not sent again' cut.log ||
+    die "it was not interrupted: $(cat cut.log)"
+before=$(up)
+expect 0 "$ctl" run --conf=job.ini --num_passes=1
+again=$(($(up) - before))
+grep -q 'an interrupted transfer had left' <<<"$OUT" || die "no word of it: $OUT"
+holds "again < all - brought + all / 4" again=$again all="$data" brought=$brought
+echo "data files: $brought bytes, then $again, of $data"
+
+# --- outputs: nothing of a cut fetch looks like a result, and the next takes only the rest
+sed -i 's/^relay = off/&\ntrainer_command = dd if=\/dev\/zero bs=1 count=0 2>\/dev\/null; mkdir "$PADDLE_OUTPUT_DIR\/m"; head -c 12000000 \/dev\/urandom >"$PADDLE_OUTPUT_DIR\/m\/big"/' job.ini
+printf '[cluster]\npservers = none\n' >>job.ini
+expect 0 "$ctl" run --conf=job.ini --outputs=whole
+for how in ctrl-c cut kill; do
+    tell delay 0 15 >/dev/null
+    before=$(down)
+    start cut "$ctl" fetch --conf=job.ini --outputs="by-$how"
+    came() { [ $(($(down) - before)) -ge $((size / 2)) ]; }
+    wait_for 60 "half of the outputs" came
+    case $how in
+    ctrl-c) kill -INT "$PID" ;;
+    cut) tell reset 0 >/dev/null ;;
+    kill) kill -9 "$PID" ;;
+    esac
+    wait "$PID" 2>/dev/null
+    tell pass 0 >/dev/null
+    brought=$(($(down) - before))
+    [ -z "$(find "by-$how" -mindepth 1 -maxdepth 1 -name '[!.]*' ! -name latest)" ] ||
+        [ $how = cut ] || die "$how: half a result: $(ls -A "by-$how")"
+    [ -z "$(find "by-$how" -name big ! -path '*/.*')" ] || die "$how: half a file"
+    [ $how != ctrl-c ] || grep -q "fetch JOB.*goes on where this one stopped" cut.log ||
+        die "nobody says how to go on: $(cat cut.log)"
+    before=$(down)
+    expect 0 "$ctl" fetch --conf=job.ini --outputs="by-$how"
+    again=$(($(down) - before))
+    cmp whole/latest/m/big "by-$how/latest/m/big" || die "$how: another file"
+    holds "again < all - brought + all / 4 && again > all / 8" again=$again all=$size brought=$brought
+    [ -z "$(ls -d "by-$how"/.*.part 2>/dev/null)" ] || die "$how: $(ls -A "by-$how")"
+    echo "outputs, $how: $brought bytes, then $again, of $size"
+done

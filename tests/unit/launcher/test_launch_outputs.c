@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fs.h"
@@ -45,13 +47,36 @@ static void test_one_at_a_time(void **state) {
     put(a.aside, "mine");
     assert_int_equal(outputs_begin(&b, &err), PD_EEXIST);
     assert_non_null(strstr(err.msg, "another paddlectl is fetching the outputs of JOB1"));
-    outputs_drop(&b); /* b has created no folder to drop */
+    outputs_drop(&b, 0); /* b has created no folder to drop */
     assert_true(is_there(a.aside, "mine"));
-    outputs_drop(&a);
+    outputs_drop(&a, 1); /* nothing that another fetch can use */
+    assert_false(is_there(a.aside, "."));
+    pd_err_clear(&err);
+    /* Complete folders of an interrupted fetch stay, and what is no fetch's does not. */
+    assert_int_equal(outputs_begin(&a, &err), 0);
+    char node[5000];
+    snprintf(node, sizeof node, "%s/node-0", a.try);
+    put(node, "model");
+    put(a.aside, "left");
+    outputs_drop(&a, 1);
+    assert_true(is_there(node, "model"));
+    assert_false(is_there(a.aside, "left"));
+    assert_int_equal(outputs_begin(&a, &err), 0);
+    assert_true(is_there(node, "model"));
+    outputs_drop(&a, 0);
     assert_false(is_there(a.aside, "."));
     pd_err_clear(&err);
     assert_int_equal(outputs_begin(&b, &err), 0);
-    outputs_drop(&b);
+    outputs_drop(&b, 0);
+    /* What nobody came back for. */
+    struct outputs old;
+    assert_int_equal(outputs_init(&old, root, "JOB0", "here", &err), 0);
+    put(old.aside, "rest");
+    const struct timespec long_ago[2] = {{1000, 0}, {1000, 0}};
+    assert_int_equal(utimensat(AT_FDCWD, old.aside, long_ago, 0), 0);
+    assert_int_equal(outputs_begin(&b, &err), 0);
+    assert_false(is_there(old.aside, "."));
+    outputs_drop(&b, 0);
 }
 
 /* Write a model whose manifest lists `parts`; only the parts with there[i] exist. */
