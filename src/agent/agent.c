@@ -96,28 +96,33 @@ static void on_job_quit(void *arg, int now) {
 
 static json_t *hello(struct agent *ag) {
     const struct node_paths *p = &ag->core.paths;
-    json_t *o = facts_node(p->root), *addrs = NULL;
-    if (facts_addrs(NULL, &addrs, NULL))
-        addrs = json_array();
-    json_object_set_new(o, "version", json_integer(WIRE_VERSION));
-    json_object_set_new(o, "build", json_string(ag->core.build));
-    json_object_set_new(o, "job", json_string(p->job));
-    json_object_set_new(o, "node", json_integer(agent_node_id(&ag->core)));
-    json_object_set_new(o, "root", wire_text(p->root, strlen(p->root)));
-    json_object_set_new(o, "job_dir", wire_text(p->dir, strlen(p->dir)));
-    json_object_set_new(o, "addrs", addrs);
-    json_object_set_new(o, "state", json_string(ag->state));
-    json_object_set_new(o, "pid", json_integer(getpid()));
+    json_t *addrs = NULL, *facts = facts_node(p->root);
+    (void)facts_addrs(NULL, &addrs, NULL); /* NULL becomes an empty list */
+    json_t *o = wire_put(&wire_ag_hello, &(struct ag_hello){.version = WIRE_VERSION,
+                                                            .build = ag->core.build,
+                                                            .job = p->job,
+                                                            .node = agent_node_id(&ag->core),
+                                                            .root = p->root,
+                                                            .job_dir = p->dir,
+                                                            .addrs = addrs,
+                                                            .state = ag->state,
+                                                            .pid = getpid()});
+    json_object_update(o, facts); /* arch, cores, mem_bytes, disk_free */
+    json_decref(facts);
+    json_decref(addrs);
     return o;
 }
 
 static void send_state(struct client *c, void *arg) {
     const struct agent *ag = arg;
+    json_t *lost = ag_job_lost_nodes(ag->job);
     if (*ag->state)
         client_send(c, WIRE_AG_STATE, 0,
-                    json_pack("{s:i, s:s, s:o, s:o}", "node", agent_node_id(&ag->core), "state",
-                              ag->state, "text", wire_text(ag->text, strlen(ag->text)), "lost",
-                              ag_job_lost_nodes(ag->job)));
+                    wire_put(&wire_ag_state, &(struct ag_state){.node = agent_node_id(&ag->core),
+                                                                .state = ag->state,
+                                                                .text = ag->text,
+                                                                .lost = lost}));
+    json_decref(lost);
 }
 
 static void on_job_state(void *arg, const char *state, const char *text) {
@@ -181,13 +186,15 @@ static int on_ping(struct client *c, const struct wire_frame *f, const json_t *b
 static int on_join(struct client *c, const struct wire_frame *f, const json_t *body,
                    struct pd_err *err) {
     struct agent *ag = client_context(c, &own_service);
-    const char *job = msg_str(body, "job");
+    struct ag_join m;
     struct node_paths p;
     (void)f;
+    if (wire_get(&wire_ag_join, &m, body, err))
+        return err->code;
     if (ag->core.mode != AGENT_TOOL)
         return pd_fail(err, PD_EPROTO, "AG_JOIN: this agent has a job");
-    if (!*job || node_paths_init(&p, ag->core.paths.root, job, err))
-        return pd_fail(err, PD_EUSAGE, "AG_JOIN: '%.63s' is no job", job);
+    if (!*m.job || node_paths_init(&p, ag->core.paths.root, m.job, err))
+        return pd_fail(err, PD_EUSAGE, "AG_JOIN: '%.63s' is no job", m.job);
     memcpy(ag->join, p.job, sizeof ag->join);
     client_close(c, 1);
     return 0;
@@ -197,11 +204,12 @@ static int on_bye(struct client *c, const struct wire_frame *f, const json_t *bo
                   struct pd_err *err) {
     struct agent *ag = client_context(c, &own_service);
     json_t *o = NULL;
+    struct ag_bye m;
     (void)body;
     (void)err;
     msg_body(f, &o, NULL); /* a body is optional */
-    if (ag->job)
-        ag_job_bye(ag->job, msg_bool(o, "abandon"), msg_bool(o, "detach"));
+    if (ag->job && !wire_get(&wire_ag_bye, &m, o, NULL))
+        ag_job_bye(ag->job, (int)m.abandon, (int)m.detach);
     json_decref(o);
     client_close(c, 0);
     return 0;

@@ -368,12 +368,18 @@ static int is_joined(void *arg) { return peer_link_is_joined(((struct ag_job *)a
 
 static json_t *peer_of(void *arg, int node) {
     const struct ag_job *j = arg;
-    const json_t *peer = json_array_get(j->peers, (size_t)node);
-    if (!j->head)
+    struct job_peer peer;
+    if (!j->head || wire_get(&wire_job_peer, &peer, json_array_get(j->peers, (size_t)node), NULL))
         return NULL;
-    return json_pack("{s:i, s:O?, s:o, s:O?, s:b}", "node", node, "name",
-                     json_object_get(peer, "name"), "addrs", head_addrs(j->head, node), "port",
-                     json_object_get(peer, "port"), "lost", !head_has(j->head, node));
+    json_t *addrs = head_addrs(j->head, node);
+    json_t *o =
+        wire_put(&wire_file_holder, &(struct file_holder){.node = node,
+                                                          .name = peer.name,
+                                                          .addrs = addrs,
+                                                          .port = peer.port,
+                                                          .lost = !head_has(j->head, node)});
+    json_decref(addrs);
+    return o;
 }
 
 const struct node_io ag_job_node_io = {on_node_send, on_node_refuse, on_log_grew, on_data_channel};

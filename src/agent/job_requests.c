@@ -85,10 +85,14 @@ static int open_parts(struct ag_job *j, json_t *body, struct pd_err *err) {
 static int answer_setup(struct client *c, const struct ag_job *j, const struct wire_frame *f,
                         struct pd_err *err) {
     const json_t *first = json_array_get(j->addrs, 0);
-    return client_answer(c, f,
-                         json_pack("{s:O, s:i, s:s}", "addrs", j->addrs, "port", j->port,
-                                   "nic_addr", *j->spec.job.nic ? json_string_value(first) : ""),
-                         err);
+    return client_answer(
+        c, f,
+        wire_put(&wire_ag_job_setup_answer,
+                 &(struct ag_job_setup_answer){
+                     .addrs = j->addrs,
+                     .port = j->port,
+                     .nic_addr = *j->spec.job.nic ? json_string_value(first) : ""}),
+        err);
 }
 
 static void init_job(struct ag_job *j, const uint8_t *key) {
@@ -167,17 +171,22 @@ static int begin_head(struct ag_job *j, struct pd_err *err) {
 static int on_peers(struct client *c, const struct wire_frame *f, const json_t *body,
                     struct pd_err *err) {
     struct ag_job *j = usable(c, err);
-    const json_t *nodes = json_object_get(body, "nodes");
-    if (!j)
+    struct ag_job_peers m;
+    struct job_peer peer;
+    if (!j || wire_get(&wire_ag_job_peers, &m, body, err))
         return err->code;
-    int n = json_is_array(nodes) ? (int)json_array_size(nodes) : 0,
-        rc = 0; /* only the head needs all nodes */
+    const int n = (int)json_array_size(m.nodes); /* only the head needs all nodes */
+    int rc = 0;
+    for (int i = 0; i < n && !rc; i++)
+        rc = wire_get(&wire_job_peer, &peer, json_array_get(m.nodes, (size_t)i), err);
+    if (rc)
+        return rc;
     if (j->spec.node == 0 ? n != j->spec.n_nodes : n < 1)
         return pd_fail(err, PD_EPROTO, "AG_JOB_PEERS: it has to list %s",
                        j->spec.node ? "node 0 at least" : "all nodes");
     if (j->peers)
         return client_answer(c, f, json_object(), err);
-    if (!(j->peers = json_deep_copy(nodes)))
+    if (!(j->peers = json_deep_copy(m.nodes)))
         return pd_oom(err, "a request about the job");
     if (j->spec.node == 0)
         rc = begin_head(j, err);
@@ -210,7 +219,8 @@ static void on_stopped(void *arg) {
     struct stop_request *r = arg;
     struct ag_job *j = r->j;
     client_send(r->c, WIRE_AG_STOP, r->req,
-                json_pack("{s:s}", "saved", j->head ? head_saved(j->head) : ""));
+                wire_put(&wire_ag_stop_answer,
+                         &(struct ag_stop_answer){.saved = j->head ? head_saved(j->head) : ""}));
     if (!j->head)
         ag_job_over_with_reason(j, "stopped", "");
     client_unref(r->c);

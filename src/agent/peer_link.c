@@ -7,6 +7,7 @@
 #include "agent/host/ports.h"
 #include "base/clock.h"
 #include "base/alloc.h"
+#include "wire/client_bodies.h"
 #include "wire/msg.h"
 
 enum { CONNECT_MS = 3000, RETRY_MS = 100, PING_MS = 1000, JOIN_MS = 10000 };
@@ -227,20 +228,19 @@ static void connect_head(struct peer_link *l) {
     static const struct net_events ev = {on_head_open, on_head_frame, NULL, on_head_close};
     const struct net_opts opts = {
         .max_frame = MSG_MAX_FRAME, .handshake_timeout_ms = CONNECT_MS, .log = log_of(l)};
-    const json_t *addrs = json_object_get(l->head_at, "addrs");
+    struct job_peer head;
     struct wire_hs_opts hs;
     struct pd_err err = {0};
-    if (!json_array_size(addrs))
+    if (wire_get(&wire_job_peer, &head, l->head_at, NULL) || !json_array_size(head.addrs))
         return;
     const char *ip =
-        json_string_value(json_array_get(addrs, l->next_addr++ % json_array_size(addrs)));
+        json_string_value(json_array_get(head.addrs, l->next_addr++ % json_array_size(head.addrs)));
     peer_id_put(l->o.self, WIRE_ROLE_AGENT, &hs);
     l->retry_ns = pd_mono_ns() + RETRY_MS * UINT64_C(1000000);
     if (!l->heard_ns)
         l->heard_ns = pd_mono_ns();
-    if (net_connect(&l->head, &l->o.core->loop, ip ? ip : "",
-                    (int)msg_int(l->head_at, "port", 1, 65535, 0), CONNECT_MS, &hs, &opts, &ev, l,
-                    &err)) {
+    if (net_connect(&l->head, &l->o.core->loop, ip ? ip : "", (int)head.port, CONNECT_MS, &hs,
+                    &opts, &ev, l, &err)) {
         pd_warn(log_of(l), "node 0: %s", err.msg);
         l->head = NULL;
     }

@@ -95,6 +95,15 @@ enum {
 #define WIRE_HD_STOP(X, body) X(body, INT, grace_ms, 0, WIRE_MAX_MS, 5000)
 #define WIRE_HD_STOP_ANSWER(X, body) X(body, BOOL, trainer, 0, 1, 0)
 
+/* Where a data file is; HD_FILE's own body is empty. */
+#define WIRE_HD_FILE_ANSWER(X, body) X(body, ARRAY, holders, 0, WIRE_MAX_NODES, 0)
+#define WIRE_FILE_HOLDER(X, body)            \
+    X(body, INT, node, 0, WIRE_MAX_NODES, 0) \
+    X(body, TEXT, name, 0, 255, 0)           \
+    X(body, ARRAY, addrs, 0, 4096, 0)        \
+    X(body, INT, port, 1, 65535, 1)          \
+    X(body, BOOL, lost, 0, 1, 0)
+
 /* The failure of a process, or of an agent (role "agent"); `first_failure` of AG_RESULT. */
 #define WIRE_FAILURE(X, body)                    \
     X(body, INT, node, -1, WIRE_MAX_NODES, -1)   \
@@ -122,6 +131,8 @@ enum {
     X(hd_save, WIRE_HD_SAVE)                 \
     X(hd_stop, WIRE_HD_STOP)                 \
     X(hd_stop_answer, WIRE_HD_STOP_ANSWER)   \
+    X(hd_file_answer, WIRE_HD_FILE_ANSWER)   \
+    X(file_holder, WIRE_FILE_HOLDER)         \
     X(failure, WIRE_FAILURE)
 
 /* struct hd_join, wire_hd_join and so on. Texts and JSON values are borrowed. */

@@ -42,6 +42,8 @@ static int get_field(void *field, const struct wire_field *f, json_t *v, const c
     static const char *const types[] = {"a boolean", "an integer", "a string", "an array",
                                         "an object"};
     static const char *const units[] = {"is", "is", "bytes are", "elements are", "members are"};
+    if (f->type == WIRE_OBJECT && json_is_null(v))
+        v = NULL;
     if (v && !has_type(v, f->type))
         return pd_fail(err, PD_EPROTO, "%s.%s is not %s", name, f->key, types[f->type]);
     const int64_t value = v ? measure(v) : f->absent;
@@ -58,36 +60,53 @@ static int get_field(void *field, const struct wire_field *f, json_t *v, const c
 }
 
 int wire_get(const struct wire_body *b, void *out, const json_t *o, struct pd_err *err) {
-    int rc = 0;
+    int rc = !o || json_is_object(o) ? 0 : pd_fail(err, PD_EPROTO, "%s is not an object", b->name);
     for (const struct wire_field *f = b->fields; !rc && f < b->fields + b->n; f++)
         rc = get_field((char *)out + f->offset, f, json_object_get(o, f->key), b->name, err);
     return rc;
 }
 
-json_t *wire_text(const char *s, size_t n) {
+/* The text of the n bytes, cut after the last whole character within `most` bytes. */
+static json_t *cut_text(const char *s, size_t n, size_t most) {
     struct pd_buf b;
     pd_buf_init(&b);
     for (size_t at = 0; at < n;) {
-        const size_t valid = pd_utf8_valid(s + at, strnlen(s + at, n - at));
-        pd_put(&b, s + at, valid);
-        if ((at += valid) < n) {
-            pd_put(&b, "\xef\xbf\xbd", 3);
-            at++;
+        const size_t valid = pd_utf8_valid(s + at, strnlen(s + at, n - at)), room = most - b.len;
+        if (valid > room) {
+            pd_put(&b, s + at, pd_utf8_valid(s + at, room));
+            break;
         }
+        pd_put(&b, s + at, valid);
+        if ((at += valid) < n && room - valid < 3)
+            break;
+        if (at++ < n)
+            pd_put(&b, "\xef\xbf\xbd", 3);
     }
     json_t *j = b.failed ? NULL : json_stringn(b.len ? (char *)b.data : "", b.len);
     pd_buf_release(&b);
     return j;
 }
 
-/* U+FFFD takes three bytes: a text of wrong bytes may have to be cut shorter than to `most`. */
-static json_t *cut_text(const char *s, size_t most) {
-    json_t *j = wire_text(s, strnlen(s, most));
-    if (j && json_string_length(j) > most) {
-        json_decref(j);
-        j = wire_text(s, most / 3);
+json_t *wire_text(const char *s, size_t n) { return cut_text(s, n, SIZE_MAX); }
+
+/* A new reference; NULL: no memory. */
+static json_t *put_field(const struct wire_field *f, const void *field) {
+    const char *text;
+    json_t *v;
+    switch (f->type) {
+    case WIRE_BOOL:
+        return json_boolean(*(const int64_t *)field);
+    case WIRE_INT:
+        return json_integer(*(const int64_t *)field);
+    case WIRE_TEXT:
+        text = *(const char *const *)field;
+        text = text ? text : "";
+        /* A character that ends after `most` is cut whole, so it has to be seen whole. */
+        return cut_text(text, strnlen(text, (size_t)f->most + 4), (size_t)f->most);
+    default:
+        v = *(json_t *const *)field;
+        return v ? json_incref(v) : f->type == WIRE_ARRAY ? json_array() : json_null();
     }
-    return j;
 }
 
 json_t *wire_put(const struct wire_body *b, const void *in) {
@@ -95,17 +114,7 @@ json_t *wire_put(const struct wire_body *b, const void *in) {
     int failed = !o;
     for (const struct wire_field *f = b->fields; !failed && f < b->fields + b->n; f++) {
         const void *field = (const char *)in + f->offset;
-        const char *text = f->type == WIRE_TEXT ? *(const char *const *)field : NULL;
-        json_t *v =
-            f->type == WIRE_ARRAY || f->type == WIRE_OBJECT ? *(json_t *const *)field : NULL;
-        if (f->type == WIRE_BOOL)
-            failed = json_object_set_new(o, f->key, json_boolean(*(const int64_t *)field));
-        else if (f->type == WIRE_INT)
-            failed = json_object_set_new(o, f->key, json_integer(*(const int64_t *)field));
-        else if (text && *text)
-            failed = json_object_set_new(o, f->key, cut_text(text, (size_t)f->most));
-        else if (v)
-            failed = json_object_set(o, f->key, v);
+        failed = json_object_set_new(o, f->key, put_field(f, field));
     }
     if (failed) {
         json_decref(o);

@@ -29,12 +29,14 @@ struct wire_body {
 };
 
 /* Fill the struct `out` from `o`. Texts and JSON values belong to `o`. A missing text is "", a
- * missing array or object NULL. Keys without a row are ignored, so that an older agent understands
- * a newer client. PD_EPROTO names the key whose value has the wrong type or is out of bounds. */
+ * missing array or object NULL, like an object that is null. A NULL `o` misses all keys. Keys
+ * without a row are ignored, so that an older agent understands a newer client. PD_EPROTO names the
+ * key whose value has the wrong type or is out of bounds. */
 int wire_get(const struct wire_body *b, void *out, const json_t *o, struct pd_err *err);
-/* A new object from the struct `in`; its JSON values stay the caller's. NULL and "" are left out.
- * Bytes of a text that are no UTF-8 become U+FFFD; a text that is too long is cut. NULL: no
- * memory. */
+/* A new object from the struct `in`; its JSON values stay the caller's. Each key is written: NULL
+ * as
+ * "", [] or null. Bytes of a text that are no UTF-8 become U+FFFD; a text that is too long is cut.
+ * NULL: no memory. */
 json_t *wire_put(const struct wire_body *b, const void *in);
 /* A JSON string of any bytes: those that are no UTF-8, and zeros, become U+FFFD. NULL: no memory.
  */

@@ -1,9 +1,9 @@
-/* fuzz_bodies.c - libFuzzer: JSON bodies (wire/bodies.h, wire/job_spec.h). A body that is accepted
- * is written and accepted again, with the same result. */
+/* fuzz_bodies.c - libFuzzer: JSON bodies (wire/bodies.h, wire/client_bodies.h, wire/job_spec.h). A
+ * body that is accepted is written and accepted again, with the same result. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/bodies.h"
+#include "wire/client_bodies.h"
 #include "wire/job_spec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -13,7 +13,9 @@ enum { STRUCT_MAX = 512 };
 #define BODY(name, ROWS) &wire_##name,
 #define FITS(name, ROWS) _Static_assert(sizeof(struct name) <= STRUCT_MAX, #name);
 WIRE_BODIES(FITS)
-static const struct wire_body *const bodies[] = {&wire_job_spec, WIRE_BODIES(BODY)};
+WIRE_CLIENT_BODIES(FITS)
+static const struct wire_body *const bodies[] = {&wire_job_spec,
+                                                 WIRE_BODIES(BODY) WIRE_CLIENT_BODIES(BODY)};
 
 static void check(const struct wire_body *b, const json_t *o) {
     _Alignas(8) char first[STRUCT_MAX], second[STRUCT_MAX];

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "pack/scan/feed.h"
+#include "wire/client_bodies.h"
 #include "wire/msg.h"
 
 enum { ROUNDS = 5, SIGN_MS = 5000 };
@@ -128,11 +129,12 @@ static void send_root(struct folder_fetch *x) {
     const uint8_t *root = scan_root(x->scan, &id, &n);
     const char *first = scan_first_skipped(x->scan);
     scan_get_totals(x->scan, &t);
-    if (client_send_with(x->c, WIRE_AG_FETCH, x->req,
-                         json_pack("{s:b, s:i, s:I, s:o}", "missing", 0, "round", x->round,
-                                   "skipped", (json_int_t)t.skipped, "first_skipped",
-                                   wire_text(first, strlen(first))),
-                         root, n) == PD_ENOMEM)
+    if (client_send_with(
+            x->c, WIRE_AG_FETCH, x->req,
+            wire_put(&wire_ag_fetch_answer, &(struct ag_fetch_answer){.round = x->round,
+                                                                      .skipped = (int64_t)t.skipped,
+                                                                      .first_skipped = first}),
+            root, n) == PD_ENOMEM)
         client_close(x->c, 1); /* without a root the client would wait for ever */
 }
 
@@ -203,21 +205,25 @@ static void on_sign(uv_timer_t *t) {
 
 static int on_fetch(struct client *c, const struct wire_frame *f, const json_t *body,
                     struct pd_err *err) {
-    const char *name = msg_str(body, "dir"), *job_dir = client_core(c)->paths.dir;
+    const char *job_dir = client_core(c)->paths.dir;
+    struct ag_fetch m;
     struct folder_fetches *all = client_state(c, &fetch_service);
     struct stat st;
-    if (strcmp(name, "output") && strcmp(name, "log"))
-        return pd_fail(err, PD_EPROTO, "AG_FETCH gets output or log, not '%.40s'", name);
+    if (wire_get(&wire_ag_fetch, &m, body, err))
+        return err->code;
+    if (strcmp(m.dir, "output") && strcmp(m.dir, "log"))
+        return pd_fail(err, PD_EPROTO, "AG_FETCH gets output or log, not '%s'", m.dir);
     struct folder_fetch *x = pd_calloc(1, sizeof *x);
     if (!x)
         return pd_oom(err, "a folder to send");
     *x = (struct folder_fetch){.c = c, .req = f->req, .next = all->first};
-    int rc = node_paths_join(job_dir, name, x->dir, err);
-    if (!rc && pd_fmt(x->hashes, sizeof x->hashes, "%s/.%s.hashes", job_dir, name))
-        rc = pd_fail(err, PD_EIO, "path too long: %s/.%s.hashes", job_dir, name);
+    int rc = node_paths_join(job_dir, m.dir, x->dir, err);
+    if (!rc && pd_fmt(x->hashes, sizeof x->hashes, "%s/.%s.hashes", job_dir, m.dir))
+        rc = pd_fail(err, PD_EIO, "path too long: %s/.%s.hashes", job_dir, m.dir);
     if (rc || stat(x->dir, &st) || !S_ISDIR(st.st_mode)) {
         free(x);
-        return rc ? rc : client_answer(c, f, json_pack("{s:b}", "missing", 1), err);
+        const struct ag_fetch_answer none = {.missing = 1};
+        return rc ? rc : client_answer(c, f, wire_put(&wire_ag_fetch_answer, &none), err);
     }
     all->first = x;
     client_ref(c);
@@ -239,7 +245,10 @@ static struct folder_fetch *find(struct client *c, uint64_t req) {
 static int on_need(struct client *c, const struct wire_frame *f, const json_t *body,
                    struct pd_err *err) {
     struct folder_fetch *x = find(c, f->req);
-    if (!x || !x->taker || msg_int(body, "round", 1, ROUNDS, 0) != x->round || f->n_sec < 2)
+    struct ds_need m;
+    if (wire_get(&wire_ds_need, &m, body, err))
+        return err->code;
+    if (!x || !x->taker || m.round != x->round || f->n_sec < 2)
         return 0;
     int rc = feed_ask(x->taker, f->sec[1], f->len[1], err);
     if (rc)

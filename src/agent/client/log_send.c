@@ -6,14 +6,14 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "wire/client_bodies.h"
 #include "wire/msg.h"
 
 enum {
     HIGH_WATER = 1 << 20,
     PIECE = 65536,
-    TIMES_MAX = 4096,        /* times in a frame */
-    LINE_BACK_MAX = 8 << 20, /* the search for a line's beginning stops after so many bytes */
-    TAIL_LINES_MAX = 10000,
+    TIMES_MAX = 4096,         /* times in a frame */
+    LINE_BACK_MAX = 8 << 20,  /* the search for a line's beginning stops after so many bytes */
     TAIL_BACK_MAX = 64 << 20, /* the search for the last lines stops after so many bytes */
 };
 
@@ -107,9 +107,9 @@ static int send_stream(struct client *c, struct subscription *sub, int i, struct
     if (sub->offset >= f->size) {
         sub->on = !f->complete;
         if (f->complete)
-            client_send(
-                c, WIRE_AG_LOG_END, 0,
-                json_pack("{s:s, s:I}", "stream", log_names[i], "size", (json_int_t)f->size));
+            client_send(c, WIRE_AG_LOG_END, 0,
+                        wire_put(&wire_ag_log_end, &(struct ag_log_end){.stream = log_names[i],
+                                                                        .size = (int64_t)f->size}));
         return 0;
     }
     if (!may_send(sub))
@@ -206,36 +206,35 @@ static uint64_t where_to_begin(struct logs *l, int i, uint64_t asked, uint64_t s
 
 static int on_subscribe(struct client *c, const struct wire_frame *f, const json_t *body,
                         struct pd_err *err) {
-    const json_t *streams = json_object_get(body, "streams"),
-                 *acked = json_object_get(body, "acked");
+    struct ag_log_subscribe m;
     struct subscriptions *s = client_state(c, &log_send_service);
     struct logs *l = logs_of(c);
-    uint64_t since = (uint64_t)msg_int(body, "since_us", 0, INT64_MAX, 0);
-    int64_t tail = msg_int(body, "tail", 0, TAIL_LINES_MAX, 0);
-    if (!json_is_object(streams))
+    if (wire_get(&wire_ag_log_subscribe, &m, body, err))
+        return err->code;
+    if (!m.streams)
         return pd_fail(err, PD_EPROTO, "AG_LOG_SUBSCRIBE: there are no streams");
-    if (msg_bool(body, "onlooker"))
+    if (m.onlooker)
         client_set_onlooker(c);
     json_t *answer = json_object();
     for (int i = 0; i < N_LOG_STREAMS; i++) {
-        if (!json_object_get(streams, log_names[i]))
+        if (!json_object_get(m.streams, log_names[i]))
             continue;
-        uint64_t at = (uint64_t)msg_int(streams, log_names[i], 0, INT64_MAX / 2, 0);
+        uint64_t at = (uint64_t)msg_int(m.streams, log_names[i], 0, INT64_MAX / 2, 0);
         if (l)
-            at = where_to_begin(l, i, at, since, tail);
+            at = where_to_begin(l, i, at, (uint64_t)m.since_us, m.tail);
         s->of[i] = (struct subscription){
             .on = 1,
             .offset = at,
-            .window = (uint64_t)msg_int(body, "window", 0, INT64_MAX / 4, 0),
-            .acked = (uint64_t)msg_int(acked, log_names[i], 0, (int64_t)at, (int64_t)at)};
-        json_object_set_new(answer, log_names[i],
-                            json_pack("{s:I, s:I, s:b}", "start", (json_int_t)at, "size",
-                                      (json_int_t)(l ? l->f[i].size : 0), "ended",
-                                      l ? l->f[i].complete : 0));
+            .window = (uint64_t)m.window,
+            .acked = (uint64_t)msg_int(m.acked, log_names[i], 0, (int64_t)at, (int64_t)at)};
+        const struct log_begin b = {.start = (int64_t)at,
+                                    .size = l ? (int64_t)l->f[i].size : 0,
+                                    .ended = l ? l->f[i].complete : 0};
+        json_object_set_new(answer, log_names[i], wire_put(&wire_log_begin, &b));
     }
+    const struct ag_log_subscribe_answer a = {.streams = answer, .now_us = (int64_t)pd_wall_us()};
     if (f->req)
-        client_send(c, f->type, f->req,
-                    json_pack("{s:O, s:I}", "streams", answer, "now_us", (json_int_t)pd_wall_us()));
+        client_send(c, f->type, f->req, wire_put(&wire_ag_log_subscribe_answer, &a));
     json_decref(answer);
     pump(c);
     return 0;
@@ -243,14 +242,16 @@ static int on_subscribe(struct client *c, const struct wire_frame *f, const json
 
 static int on_ack(struct client *c, const struct wire_frame *f, const json_t *body,
                   struct pd_err *err) {
-    const json_t *streams = json_object_get(body, "streams");
+    struct ag_log_ack m;
     struct subscriptions *s = client_state(c, &log_send_service);
     (void)f;
-    if (!json_is_object(streams))
+    if (wire_get(&wire_ag_log_ack, &m, body, err))
+        return err->code;
+    if (!m.streams)
         return pd_fail(err, PD_EPROTO, "AG_LOG_ACK: there are no streams");
     for (int i = 0; i < N_LOG_STREAMS; i++) {
         struct subscription *sub = &s->of[i];
-        uint64_t at = (uint64_t)msg_int(streams, log_names[i], 0, (int64_t)sub->offset, 0);
+        uint64_t at = (uint64_t)msg_int(m.streams, log_names[i], 0, (int64_t)sub->offset, 0);
         if (at > sub->acked)
             sub->acked = at;
     }

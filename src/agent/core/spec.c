@@ -86,8 +86,7 @@ static int check_roles(const struct spec *s, struct pd_err *err) {
     return 0;
 }
 
-static int read_hash(const json_t *body, const char *key, char out[65], struct pd_err *err) {
-    const char *hash = msg_str(body, key);
+static int read_hash(const char *hash, const char *key, char out[65], struct pd_err *err) {
     if (*hash && (strlen(hash) != 64 || hash[strspn(hash, "0123456789abcdef")]))
         return pd_fail(err, PD_EPROTO, "%s: '%.70s' is not a hash", key, hash);
     pd_fmt(out, 65, "%s", hash);
@@ -96,18 +95,21 @@ static int read_hash(const json_t *body, const char *key, char out[65], struct p
 
 int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err) {
     *s = (struct spec){0};
-    const json_t *o = json_object_get(body, "spec");
-    if (!json_is_object(o))
+    struct ag_job_setup m;
+    int rc = wire_get(&wire_ag_job_setup, &m, body, err);
+    if (rc)
+        return rc;
+    if (!m.spec)
         return pd_fail(err, PD_EPROTO, "AG_JOB_SETUP has no spec");
-    if (strcmp(msg_str(body, "job"), job))
-        return pd_fail(err, PD_EPROTO, "this agent's job is %s, not %.64s", job,
-                       msg_str(body, "job"));
+    if (strcmp(m.job, job))
+        return pd_fail(err, PD_EPROTO, "this agent's job is %s, not %.64s", job, m.job);
+    const json_t *o = m.spec;
     s->whole = json_incref(body);
-    s->n_nodes = (int)msg_int(body, "n_nodes", 0, SPEC_MAX_NODES + 1, 0);
-    s->node = (int)msg_int(body, "node", -1, SPEC_MAX_NODES, -1);
-    s->data_apart = msg_bool(body, "data_apart");
-    s->workspace = msg_str(body, "workspace");
-    int rc = wire_get(&wire_job_spec, &s->job, o, err);
+    s->n_nodes = (int)m.n_nodes;
+    s->node = (int)m.node;
+    s->data_apart = (int)m.data_apart;
+    s->workspace = m.workspace;
+    rc = wire_get(&wire_job_spec, &s->job, o, err);
     if (rc) {
         spec_release(s);
         return rc;
@@ -120,16 +122,16 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
     s->command[ROLE_TRAINER] = s->job.trainer_command;
     const int how = *s->job.bind ? bind_of(s->job.bind) : BIND_NONE;
     s->bind = how < 0 ? BIND_NONE : (enum bind_how)how;
-    if (s->n_nodes < 1 || s->n_nodes > SPEC_MAX_NODES || s->node < 0 || s->node >= s->n_nodes)
+    if (s->node >= s->n_nodes)
         rc = pd_fail(err, PD_EPROTO, "node %d of %d nodes is no node", s->node, s->n_nodes);
     else if (how < 0)
         rc = pd_fail(err, PD_ECONF, "bind is none, auto, cores or numa, not '%s'", s->job.bind);
     else if (*s->workspace && *s->workspace != '/')
         rc = pd_fail(err, PD_ECONF, "job_workspace must be absolute, not '%.200s'", s->workspace);
     if (!rc)
-        rc = read_hash(body, "worker", s->worker, err);
+        rc = read_hash(m.worker, "worker", s->worker, err);
     if (!rc)
-        rc = read_hash(body, "data", s->data, err);
+        rc = read_hash(m.data, "data", s->data, err);
     if (!rc)
         rc = read_nodes(s, o, "pserver_nodes", ROLE_PSERVER, err);
     if (!rc)

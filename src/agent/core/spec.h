@@ -8,7 +8,7 @@
 #include "agent/host/bind.h"
 #include "agent/core/roles.h"
 #include "base/err.h"
-#include "wire/bodies.h"
+#include "wire/client_bodies.h"
 #include "wire/job_spec.h"
 
 enum { SPEC_MAX_NODES = WIRE_MAX_NODES };

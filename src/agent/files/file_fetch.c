@@ -55,18 +55,18 @@ static struct file_fetch *must_have(const struct client *c, struct pd_err *err) 
 static int on_list(struct client *c, const struct wire_frame *f, const json_t *body,
                    struct pd_err *err) {
     struct file_fetch *d = must_have(c, err);
-    if (!d)
+    struct ag_data_list m;
+    if (!d || wire_get(&wire_ag_data_list, &m, body, err))
         return err->code;
     if (d->o.spec->node || f->n_sec < 2)
         return pd_fail(err, PD_EPROTO, "AG_DATA_LIST goes to node 0, and has rows");
     if (!d->list && !(d->list = file_index_new()))
         return pd_oom(err, "the data files of a job");
-    int rc =
-        file_index_take(d->list, (uint64_t)msg_int(body, "first", 0, INT64_MAX, 0),
-                        (uint64_t)msg_int(body, "of", 0, INT64_MAX, 0), f->sec[1], f->len[1], err);
-    return rc ? rc
-              : client_answer(c, f, json_pack("{s:I}", "next", (json_int_t)file_index_n(d->list)),
-                              err);
+    int rc = file_index_take(d->list, (uint64_t)m.first, (uint64_t)m.of, f->sec[1], f->len[1], err);
+    if (rc)
+        return rc;
+    const struct ag_data_list_answer a = {.next = (int64_t)file_index_n(d->list)};
+    return client_answer(c, f, wire_put(&wire_ag_data_list_answer, &a), err);
 }
 
 static int on_feed(struct client *c, const struct wire_frame *f, const json_t *body,

@@ -83,7 +83,8 @@ json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struc
             json_array_append_new(list, d->o.io->peer(d->o.arg, it));
     }
     *id = h.id;
-    json_t *body = json_pack("{s:o}", "holders", list);
+    json_t *body = wire_put(&wire_hd_file_answer, &(struct hd_file_answer){.holders = list});
+    json_decref(list);
     if (!body)
         pd_oom(err, "the holders of a data file");
     return body;

@@ -165,8 +165,14 @@ static void give_up(struct wanted_file *x) {
 }
 
 static void take_holders(struct wanted_file *x, const json_t *body, const uint8_t *id) {
+    struct hd_file_answer m;
+    struct pd_err err = {0};
+    if (wire_get(&wire_hd_file_answer, &m, body, &err)) {
+        finish_wanted(x, &err);
+        return;
+    }
     json_decref(x->holders);
-    x->holders = json_incref(json_object_get(body, "holders"));
+    x->holders = json_incref(m.holders);
     memcpy(x->id.b, id, OBJECT_ID);
     x->next_holder = 0;
     x->asked_client = 0;
@@ -235,12 +241,16 @@ static void try_next(struct wanted_file *x) {
         struct pd_err err = {0};
         struct file_source from = {0};
         if (x->next_holder < json_array_size(x->holders)) {
-            const json_t *h = json_array_get(x->holders, x->next_holder++);
-            from.addrs = json_object_get(h, "addrs");
-            from.port = (int)msg_int(h, "port", 1, 65535, 1);
-            snprintf(x->source, sizeof x->source, "node %d (%.150s)",
-                     (int)msg_int(h, "node", 0, SPEC_MAX_NODES, 0), msg_str(h, "name"));
-            if (msg_bool(h, "lost")) {
+            struct file_holder h;
+            if (wire_get(&wire_file_holder, &h, json_array_get(x->holders, x->next_holder++),
+                         &err)) {
+                note_failure(x, "node 0", err.msg);
+                continue;
+            }
+            from.addrs = h.addrs;
+            from.port = (int)h.port;
+            snprintf(x->source, sizeof x->source, "node %d (%.150s)", (int)h.node, h.name);
+            if (h.lost) {
                 note_failure(x, x->source, "it is lost");
                 continue;
             }

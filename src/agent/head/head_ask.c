@@ -164,12 +164,12 @@ static void put_list(json_t *env, const char *name, const char *list) {
 static json_t *lost_names(const struct ag_head *h) {
     char text[500] = "";
     const json_t *v;
+    struct lost_node l;
     size_t i, at = 0;
     json_array_foreach (h->lost_nodes, i, v)
-        if (at < sizeof text)
-            at +=
-                (size_t)snprintf(text + at, sizeof text - at, "%snode %d (%.60s)", i ? ", " : "",
-                                 (int)msg_int(v, "node", 0, SPEC_MAX_NODES, 0), msg_str(v, "host"));
+        if (at < sizeof text && !wire_get(&wire_lost_node, &l, v, NULL))
+            at += (size_t)snprintf(text + at, sizeof text - at, "%snode %d (%.60s)", i ? ", " : "",
+                                   (int)l.node, l.host);
     return wire_text(text, strlen(text));
 }
 

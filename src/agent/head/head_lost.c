@@ -70,8 +70,10 @@ int head_is_gone(struct ag_head *h, int node) {
 
 static void note_gone(struct ag_head *h, int node, const char *reason) {
     h->gone[node] = 1;
-    json_array_append_new(h->lost_nodes, json_pack("{s:i, s:s, s:s}", "node", node, "host",
-                                                   head_host(h, node), "reason", reason));
+    json_array_append_new(
+        h->lost_nodes,
+        wire_put(&wire_lost_node,
+                 &(struct lost_node){.node = node, .host = head_host(h, node), .reason = reason}));
 }
 
 /* 1: the node has no role, and the job may be restarted: the job does not need the node. */

@@ -17,13 +17,19 @@ static json_t *process(const struct node_role *r) {
     struct hd_exited x = {.exit_code = -1};
     if (r->exit_body)
         (void)wire_get(&wire_hd_exited, &x, r->exit_body, NULL);
-    return json_pack("{s:s, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:i, s:b, s:s}", "role",
-                     role_names[r->role], "rank", r->rank, "pid", (int)r->pid, "state",
-                     r->exit_body ? "exited" : "running", "exit_code", (json_int_t)x.exit_code,
-                     "signal", (json_int_t)x.signal, "started_us", (json_int_t)r->started_us,
-                     "ended_us", (json_int_t)x.time, "port", r->ports[0], "listening",
-                     !r->exit_body && r->role == ROLE_PSERVER && r->ready, "bind",
-                     bind_names[r->node->spec->bind]);
+    const struct node_process p = {.role = role_names[r->role],
+                                   .rank = r->rank,
+                                   .pid = r->pid,
+                                   .state = r->exit_body ? "exited" : "running",
+                                   .exit_code = x.exit_code,
+                                   .signal = x.signal,
+                                   .started_us = (int64_t)r->started_us,
+                                   .ended_us = x.time,
+                                   .port = r->ports[0],
+                                   .listening =
+                                       !r->exit_body && r->role == ROLE_PSERVER && r->ready,
+                                   .bind = bind_names[r->node->spec->bind]};
+    return wire_put(&wire_node_process, &p);
 }
 
 json_t *node_processes(const struct ag_node *n) {

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/str.h"
+#include "wire/client_bodies.h"
 #include "wire/msg.h"
 
 #if defined(__x86_64__)
@@ -195,7 +196,7 @@ static json_t *root_facts(const char *root) {
 
 /* The ports that a job would get now. They are bound together, as a job does, and released. */
 static json_t *free_ports(int from, int n) {
-    int fds[CHECK_PORTS_MAX], got = 0, port = from;
+    int fds[WIRE_MAX_PORTS], got = 0, port = from;
     json_t *list = json_array();
     struct pd_err err = {0};
     for (; got < n && (fds[got] = ports_bind(net_any_ip(), from, &port, NULL, &err)) >= 0; got++) {
@@ -219,9 +220,12 @@ static int on_check(struct client *c, const struct wire_frame *f, const json_t *
     struct utsname u;
     struct rlimit files = {0};
     char model[200], libc[40], net[96], machine[96], boot[64], host[256] = "";
-    if (msg_bool(body, "clock"))
+    struct ag_check m;
+    if (wire_get(&wire_ag_check, &m, body, err))
+        return err->code;
+    if (m.clock)
         return client_answer(c, f, json_pack("{s:I}", "now_us", (json_int_t)pd_wall_us()), err);
-    if (facts_addrs(msg_str(body, "nic"), &addrs, &no_addrs))
+    if (facts_addrs(m.nic, &addrs, &no_addrs))
         addrs = json_array();
     line_value("/proc/cpuinfo", "model name", model, sizeof model);
     libc_name(libc);
@@ -238,8 +242,7 @@ static int on_check(struct client *c, const struct wire_frame *f, const json_t *
                   kib_of("MemAvailable"), "load", load(), "open_files", (json_int_t)files.rlim_cur,
                   "root_dir", root_facts(root), "addrs", addrs, "net_id", net, "machine", machine,
                   "boot", boot, "nic_error", wire_text(no_addrs.msg, strlen(no_addrs.msg)), "ports",
-                  free_ports((int)msg_int(body, "port", 0, 65535, 0),
-                             (int)msg_int(body, "needed", 0, CHECK_PORTS_MAX, 0)));
+                  free_ports((int)m.port, (int)m.needed));
     if (o && more)
         json_object_update(o, more);
     json_decref(more);

@@ -12,8 +12,9 @@
 #include <jansson.h>
 
 #include "agent/client/client.h"
+#include "wire/client_bodies.h"
 
-enum { CHECK_PEERS_MAX = 8, CHECK_ADDRS_MAX = 16, CHECK_PORTS_MAX = 128 };
+enum { CHECK_PEERS_MAX = WIRE_MAX_CHECKED, CHECK_ADDRS_MAX = 16 };
 
 extern const struct client_service check_service;     /* AG_CHECK; needs no context */
 extern const struct client_service check_net_service; /* the other two; needs no context */

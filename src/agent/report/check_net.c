@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "net/conn.h"
+#include "wire/client_bodies.h"
 #include "wire/msg.h"
 
 enum { MARKS_MAX = 100000, GUESTS_MAX = 64 };
@@ -29,6 +30,7 @@ struct check_listener {
 /* One peer of a request. */
 struct check_peer {
     struct check_request *of;
+    int64_t node;
     char addr[64]; /* the first address, in the given order, that leads to the peer; "": none */
     double ms;
     char why[200]; /* the failure of the first address */
@@ -36,7 +38,7 @@ struct check_peer {
 
 struct check_request {
     struct client *c;
-    json_t *body;
+    json_t *peers; /* of AG_CHECK_PROBE */
     uint64_t req;
     size_t n_open; /* peers that are still being probed */
     struct check_peer peer[CHECK_PEERS_MAX];
@@ -106,20 +108,20 @@ static int on_listen(struct client *c, const struct wire_frame *f, const json_t 
     struct agent_core *core = client_core(c);
     const struct net_opts opts = {
         .max_frame = 4096, .handshake_timeout_ms = PROBE_MS, .log = &core->log};
-    const char *token = msg_str(body, "token");
+    struct ag_check_listen m;
+    if (wire_get(&wire_ag_check_listen, &m, body, err))
+        return err->code;
     if (*check_of(c))
         return pd_fail(err, PD_EPROTO, "this client's check listens already");
-    if (!node_paths_name_ok(token) || f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES)
+    if (!node_paths_name_ok(m.token) || f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES)
         return pd_fail(err, PD_EPROTO, "a check needs a token and a key");
     struct check_listener *k = pd_calloc(1, sizeof *k);
     if (!k)
         return pd_oom(err, "a check of the network");
-    k->hs.self = (struct wire_hello){.role = WIRE_ROLE_AGENT,
-                                     .id = (uint32_t)msg_int(body, "node", 0, 1 << 20, 0)};
-    snprintf(k->hs.self.job, sizeof k->hs.self.job, "%s", token);
+    k->hs.self = (struct wire_hello){.role = WIRE_ROLE_AGENT, .id = (uint32_t)m.node};
+    snprintf(k->hs.self.job, sizeof k->hs.self.job, "%s", m.token);
     memcpy(k->hs.key, f->sec[1], WIRE_KEY_BYTES);
-    int port = 0,
-        fd = ports_bind(net_any_ip(), (int)msg_int(body, "port", 0, 65535, 0), &port, NULL, err);
+    int port = 0, fd = ports_bind(net_any_ip(), (int)m.port, &port, NULL, err);
     int rc = fd < 0 ? fd : net_listen_fd(&k->listener, &core->loop, fd, &k->hs, &opts, &ev, c, err);
     if (rc) {
         free(k);
@@ -127,7 +129,8 @@ static int on_listen(struct client *c, const struct wire_frame *f, const json_t 
     }
     *check_of(c) = k;
     leave_mark(k, core->paths.root);
-    return client_answer(c, f, json_pack("{s:i}", "port", port), err);
+    const struct ag_check_listen_answer a = {.port = port};
+    return client_answer(c, f, wire_put(&wire_ag_check_listen_answer, &a), err);
 }
 
 static void drop(struct client *c) {
@@ -166,13 +169,10 @@ static json_t *shared_with(const struct check_listener *k) {
 
 static void send_answer(struct check_request *r) {
     const struct check_listener *k = *check_of(r->c);
-    const json_t *peer;
     json_t *out = json_array();
-    size_t i;
-    json_array_foreach (json_object_get(r->body, "peers"), i, peer) {
+    for (size_t i = 0; i < json_array_size(r->peers); i++) {
         const struct check_peer *p = &r->peer[i];
-        json_array_append_new(out, json_pack("{s:I, s:s, s:f, s:o}", "node",
-                                             (json_int_t)msg_int(peer, "node", 0, 1 << 20, 0),
+        json_array_append_new(out, json_pack("{s:I, s:s, s:f, s:o}", "node", (json_int_t)p->node,
                                              "addr", p->addr, "ms", p->ms, "why",
                                              wire_text(p->why, strlen(p->why))));
     }
@@ -180,7 +180,7 @@ static void send_answer(struct check_request *r) {
         client_send(r->c, WIRE_AG_CHECK_PROBE, r->req,
                     json_pack("{s:O, s:o}", "reached", out, "shared", shared_with(k)));
     json_decref(out);
-    json_decref(r->body);
+    json_decref(r->peers);
     client_unref(r->c);
     free(r);
 }
@@ -202,16 +202,16 @@ static void on_probed(void *arg, const struct probe_result *v, size_t n) {
     one_less(p->of);
 }
 
-static void probe_peer(struct check_request *r, size_t at, const json_t *peer) {
+static void probe_peer(struct check_request *r, size_t at, const struct check_target *peer) {
     struct wire_hs_opts hs = (*check_of(r->c))->hs;
     struct pd_err err = {0};
-    const struct probe_target target = {.addrs = json_object_get(peer, "addrs"),
+    const struct probe_target target = {.addrs = peer->addrs,
                                         .max = CHECK_ADDRS_MAX,
-                                        .port = (int)msg_int(peer, "port", 1, 65535, 1),
-                                        .node =
-                                            (uint32_t)msg_int(peer, "node", 0, 1 << 20, 1 << 20)};
+                                        .port = (int)peer->port,
+                                        .node = (uint32_t)peer->node};
     hs.self.role = WIRE_ROLE_PROBE;
     r->peer[at].of = r;
+    r->peer[at].node = peer->node;
     r->n_open++;
     if (probe_node(client_core(r->c), &hs, &target, on_probed, &r->peer[at], &err)) {
         snprintf(r->peer[at].why, sizeof r->peer[at].why, "%.190s", err.msg);
@@ -222,19 +222,23 @@ static void probe_peer(struct check_request *r, size_t at, const json_t *peer) {
 
 static int on_probe(struct client *c, const struct wire_frame *f, const json_t *body,
                     struct pd_err *err) {
-    const json_t *peers = json_object_get(body, "peers"), *peer;
-    size_t i;
+    struct ag_check_probe m;
+    struct check_target peer[CHECK_PEERS_MAX];
     if (!*check_of(c))
         return pd_fail(err, PD_EPROTO, "AG_CHECK_PROBE without AG_CHECK_LISTEN");
-    if (json_array_size(peers) > CHECK_PEERS_MAX)
-        return pd_fail(err, PD_EPROTO, "more than %d peers to probe", CHECK_PEERS_MAX);
+    if (wire_get(&wire_ag_check_probe, &m, body, err))
+        return err->code;
+    const size_t n = json_array_size(m.peers);
+    for (size_t i = 0; i < n; i++)
+        if (wire_get(&wire_check_target, &peer[i], json_array_get(m.peers, i), err))
+            return err->code;
     struct check_request *r = pd_calloc(1, sizeof *r);
     if (!r)
         return pd_oom(err, "a check of the network");
-    *r = (struct check_request){.c = c, .body = json_deep_copy(body), .req = f->req, .n_open = 1};
+    *r = (struct check_request){.c = c, .peers = json_incref(m.peers), .req = f->req, .n_open = 1};
     client_ref(c);
-    json_array_foreach (json_object_get(r->body, "peers"), i, peer)
-        probe_peer(r, i, peer);
+    for (size_t i = 0; i < n; i++)
+        probe_peer(r, i, &peer[i]);
     one_less(r);
     return 0;
 }

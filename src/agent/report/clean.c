@@ -17,6 +17,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "pack/store/store.h"
+#include "wire/client_bodies.h"
 #include "wire/msg.h"
 
 enum { CLEAN_MAX = 10000, YOUNG_S = 60, DAY_S = 86400 };
@@ -249,9 +250,12 @@ static json_t *clean_root(const char *root, const struct clean_opts *o, struct p
     if (!rc)
         rc = clean_chunks(&c, err);
     free(jobs.v);
-    json_t *answer = rc ? NULL
-                        : json_pack("{s:O, s:O, s:O, s:I}", "removed", c.removed, "kept", c.kept,
-                                    "failed", c.failed, "freed", c.freed);
+    json_t *answer =
+        rc ? NULL
+           : wire_put(&wire_ag_clean_answer, &(struct ag_clean_answer){.removed = c.removed,
+                                                                       .kept = c.kept,
+                                                                       .failed = c.failed,
+                                                                       .freed = c.freed});
     json_decref(c.removed);
     json_decref(c.kept);
     json_decref(c.failed);
@@ -291,18 +295,20 @@ static void on_done(uv_work_t *w, int status) {
 
 static int on_clean(struct client *client, const struct wire_frame *f, const json_t *body,
                     struct pd_err *err) {
+    struct ag_clean m;
+    if (wire_get(&wire_ag_clean, &m, body, err))
+        return err->code;
     struct clean_work *c = pd_calloc(1, sizeof *c);
     if (!c)
         return pd_oom(err, "a list of what to remove");
     c->work.data = c;
     c->client = client;
     c->req = f->req;
-    c->o =
-        (struct clean_opts){.keep = (int)msg_int(body, "keep", 0, CLEAN_MAX, CLEAN_MAX),
-                            .workspaces = msg_bool(body, "workspaces"),
-                            .dry_run = msg_bool(body, "dry_run"),
-                            .store_limit = (uint64_t)msg_int(body, "store_limit", 0, INT64_MAX, 0),
-                            .build = client_core(client)->build};
+    c->o = (struct clean_opts){.keep = (int)m.keep,
+                               .workspaces = (int)m.workspaces,
+                               .dry_run = (int)m.dry_run,
+                               .store_limit = (uint64_t)m.store_limit,
+                               .build = client_core(client)->build};
     if (uv_queue_work(&client_core(client)->loop, &c->work, run, on_done)) {
         free(c);
         return pd_fail(err, PD_ENOMEM, "cannot start a thread");

@@ -23,19 +23,27 @@ enum { PASSWD_MAX = 8 << 20, PROGRESS_BYTES = 65536 };
 
 /* --- the processes --- */
 
-/* Adds the kernel's values (memory, CPU time) of running processes. */
-static void add_usage(json_t *list) {
+/* The processes of `list` with the kernel's values (memory, CPU time) of the running ones, a new
+ * reference. If the agent is gone, it did not see the end of the processes. */
+static json_t *processes(const json_t *list, int agent_is_gone) {
+    json_t *out = json_array(), *v;
     size_t i;
-    json_t *p;
-    json_array_foreach (list, i, p) {
+    json_array_foreach (list, i, v) {
+        struct node_process p;
         struct process_tree_usage u = {0};
-        if (!strcmp(msg_str(p, "state"), "running"))
-            process_tree_usage((pid_t)msg_int(p, "pid", 1, INT32_MAX, 1), &u);
-        json_object_set_new(p, "cpus", json_string(u.cpus));
-        json_object_set_new(p, "rss_bytes", json_integer((json_int_t)u.rss_bytes));
-        json_object_set_new(p, "cpu_ms", json_integer((json_int_t)u.cpu_ms));
-        json_object_set_new(p, "threads", json_integer((json_int_t)u.threads));
+        if (wire_get(&wire_node_process, &p, v, NULL))
+            continue;
+        if (agent_is_gone)
+            p.state = "exited";
+        if (!strcmp(p.state, "running") && p.pid > 0)
+            process_tree_usage((pid_t)p.pid, &u);
+        p.cpus = u.cpus;
+        p.rss_bytes = (int64_t)u.rss_bytes;
+        p.cpu_ms = (int64_t)u.cpu_ms;
+        p.threads = (int64_t)u.threads;
+        json_array_append_new(out, wire_put(&wire_node_process, &p));
     }
+    return out;
 }
 
 /* --- state.json --- */
@@ -173,17 +181,23 @@ json_t *status_brief(const struct node_paths *p, int progress) {
                                                                : "preparing");
     if (fd >= 0)
         close(fd);
-    json_t *user = json_object_get(s, "user");
-    json_t *o = json_pack(
-        "{s:s, s:i, s:s, s:i, s:o, s:I, s:I, s:b, s:i}", "job", p->job, "node",
-        node_paths_read_node(p), "state", state, "pid", fd >= 0 ? node_paths_read_pid(p) : 0,
-        "user", json_is_string(user) ? json_incref(user) : user_name(p), "started_us",
-        (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "ended_us", ended(p, s), "attached",
-        msg_bool(s, "attached"), "n_nodes", (int)msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0));
-    json_object_set_new(o, "name", json_string(msg_str(s, "name")));
-    json_t *event = progress ? last_progress(p) : NULL;
-    if (event)
-        json_object_set_new(o, "progress", event);
+    json_t *user = json_object_get(s, "user"), *event = progress ? last_progress(p) : NULL;
+    user = json_is_string(user) ? json_incref(user) : user_name(p);
+    json_t *o =
+        wire_put(&wire_listed_job,
+                 &(struct listed_job){.job = p->job,
+                                      .name = msg_str(s, "name"),
+                                      .node = node_paths_read_node(p),
+                                      .state = state,
+                                      .pid = fd >= 0 ? node_paths_read_pid(p) : 0,
+                                      .user = json_string_value(user),
+                                      .started_us = msg_int(s, "started_us", 0, INT64_MAX, 0),
+                                      .ended_us = ended(p, s),
+                                      .attached = msg_bool(s, "attached"),
+                                      .n_nodes = msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0),
+                                      .progress = event});
+    json_decref(event);
+    json_decref(user);
     json_decref(s);
     return o;
 }
@@ -199,6 +213,7 @@ static json_t *streams(const struct logs *l) {
     return o;
 }
 
+/* NULL: there is none. */
 static json_t *progress(struct logs *l) {
     char text[PROGRESS_BYTES];
     uint64_t size = l ? l->f[LOG_EVENTS].size : 0, at = size > sizeof text ? size - sizeof text : 0,
@@ -209,29 +224,33 @@ static json_t *progress(struct logs *l) {
     while (at + n < size && k &&
            !logs_read(l, LOG_EVENTS, at + n, text + n, sizeof text - n, &k, &time_us, &hint, NULL))
         n += k;
-    json_t *o = find_progress(text, n);
-    return o ? o : json_null();
+    return find_progress(text, n);
 }
 
 json_t *status_full(const struct agent_core *core, struct status_now *now) {
     json_t *s = now->job ? now->job : status_read(&core->paths);
-    json_t *list = json_object_get(s, "processes"), *p;
-    size_t i;
-    list = json_is_array(list) ? json_deep_copy(list) : json_array();
-    if (core->mode == AGENT_OVER)
-        json_array_foreach (list, i, p) /* the agent did not see the end of this process */
-            json_object_set_new(p, "state", json_string("exited"));
-    add_usage(list);
-    json_t *o = json_pack(
-        "{s:s, s:o, s:i, s:i, s:b, s:I, s:I, s:I, s:i, s:i, s:o, s:o, s:o, s:o}", "state",
-        now->state, "text", wire_text(now->text, strlen(now->text)), "node", agent_node_id(core),
-        "n_nodes", (int)msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0), "attached",
-        msg_bool(s, "attached"), "started_us",
-        (json_int_t)msg_int(s, "started_us", 0, INT64_MAX, 0), "now_us", (json_int_t)pd_wall_us(),
-        "ended_us", ended(&core->paths, s), "restarts",
-        (int)msg_int(s, "restarts", 0, INT32_MAX, 0), "clients", (int)now->clients, "processes",
-        list, "streams", streams(now->logs), "progress", progress(now->logs), "lost", now->lost);
-    json_object_set_new(o, "name", json_string(msg_str(s, "name")));
+    const struct ag_status_answer a = {
+        .state = now->state,
+        .text = now->text,
+        .name = msg_str(s, "name"),
+        .node = agent_node_id(core),
+        .n_nodes = msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0),
+        .attached = msg_bool(s, "attached"),
+        .started_us = msg_int(s, "started_us", 0, INT64_MAX, 0),
+        .now_us = (int64_t)pd_wall_us(),
+        .ended_us = ended(&core->paths, s),
+        .restarts = msg_int(s, "restarts", 0, INT32_MAX, 0),
+        .clients = now->clients,
+        .processes = processes(json_object_get(s, "processes"), core->mode == AGENT_OVER),
+        .streams = streams(now->logs),
+        .progress = progress(now->logs),
+        .lost = now->lost,
+    };
+    json_t *o = wire_put(&wire_ag_status_answer, &a);
+    json_decref(a.processes);
+    json_decref(a.streams);
+    json_decref(a.progress);
+    json_decref(a.lost);
     json_decref(s);
     return o;
 }
