@@ -44,8 +44,9 @@ static int on_listening(struct link *l, const struct wire_frame *f, json_t *body
     struct asking *a = n->g->arg;
     (void)l;
     (void)f;
-    if (!err)
-        a->v[n->id].port = (int)json_integer_value(json_object_get(body, "port"));
+    struct ag_check_listen_answer m;
+    if (!err && !wire_get(&wire_ag_check_listen_answer, &m, body, NULL))
+        a->v[n->id].port = (int)m.port;
     /* a node that cannot listen is a finding, not an error */
     ask_all_keep(n);
     return 1;
@@ -63,8 +64,9 @@ static int on_facts(struct link *l, const struct wire_frame *f, json_t *body,
     }
     a->v[n->id].facts = json_incref(body);
     ask(n, WIRE_AG_CHECK_LISTEN,
-        json_pack("{s:i, s:s, s:I}", "node", n->id, "token", a->token, "port",
-                  (json_int_t)a->c->opts->port),
+        wire_put(
+            &wire_ag_check_listen,
+            &(struct ag_check_listen){.node = n->id, .token = a->token, .port = a->c->opts->port}),
         a->key, sizeof a->key, "opening a port", on_listening);
     return 1;
 }
@@ -95,8 +97,8 @@ static int on_clock(struct link *l, const struct wire_frame *f, json_t *body,
         return 1;
     }
     ask(n, WIRE_AG_CHECK,
-        json_pack("{s:s, s:I, s:i}", "nic", o->nic, "port", (json_int_t)o->port, "needed",
-                  v->needed),
+        wire_put(&wire_ag_check,
+                 &(struct ag_check){.nic = o->nic, .port = o->port, .needed = v->needed}),
         NULL, 0, "looking around", on_facts);
     return 1;
 }
@@ -104,7 +106,8 @@ static int on_clock(struct link *l, const struct wire_frame *f, json_t *body,
 static void ask_clock(struct ask_all_node *n) {
     struct asking *a = n->g->arg;
     a->began[n->id] = (struct began){pd_mono_ns(), pd_wall_us()};
-    ask(n, WIRE_AG_CHECK, json_pack("{s:b}", "clock", 1), NULL, 0, "asking for the time", on_clock);
+    ask(n, WIRE_AG_CHECK, wire_put(&wire_ag_check, &(struct ag_check){.clock = 1}), NULL, 0,
+        "asking for the time", on_clock);
 }
 
 static void talk(struct ask_all_node *n) {
@@ -168,12 +171,15 @@ static void probe(struct ask_all_node *n) {
         for (size_t k = 0; i < hosts; i++)
             if (a->v[i].port && k++ == want)
                 break;
-        json_array_append_new(peers,
-                              json_pack("{s:I, s:o, s:i}", "node", (json_int_t)i, "addrs",
-                                        addresses(&a->v[n->id], &a->v[i]), "port", a->v[i].port));
+        const struct check_target t = {
+            .node = (int64_t)i, .addrs = addresses(&a->v[n->id], &a->v[i]), .port = a->v[i].port};
+        json_array_append_new(peers, wire_put(&wire_check_target, &t));
+        json_decref(t.addrs);
     }
-    ask(n, WIRE_AG_CHECK_PROBE, json_pack("{s:o}", "peers", peers), NULL, 0,
+    ask(n, WIRE_AG_CHECK_PROBE,
+        wire_put(&wire_ag_check_probe, &(struct ag_check_probe){.peers = peers}), NULL, 0,
         "probing the other nodes", on_probed);
+    json_decref(peers);
 }
 
 /* The ports that a job would bind on each node: those of its pserver, and one for the user's own

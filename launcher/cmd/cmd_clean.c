@@ -36,9 +36,10 @@ static void on_connected(struct ask_all_node *n) {
     const struct clean_cmd *c = n->g->arg;
     struct pd_err err = {0};
     if (!link_request(n->link, WIRE_AG_CLEAN,
-                      json_pack("{s:i, s:b, s:b, s:I}", "keep", c->keep, "workspaces",
-                                c->workspaces, "dry_run", c->dry_run, "store_limit",
-                                (json_int_t)c->store_limit),
+                      wire_put(&wire_ag_clean, &(struct ag_clean){.keep = c->keep,
+                                                                  .workspaces = c->workspaces,
+                                                                  .dry_run = c->dry_run,
+                                                                  .store_limit = c->store_limit}),
                       NULL, 0, CLEAN_MS, "removing what earlier jobs left", on_cleaned, n))
         return;
     pd_oom(&err, "a list of jobs");

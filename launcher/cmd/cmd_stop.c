@@ -27,11 +27,12 @@ static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body,
 static void on_connected(struct ask_all_node *n) {
     const struct stop_cmd *s = n->g->arg;
     struct pd_err err = {0};
-    json_t *body = json_pack("{s:i, s:s, s:b}", "grace_ms", s->force ? 0 : GRACE_MS, "reason",
-                             "paddlectl stop", "save", s->save);
-    if (s->save)
-        json_object_set_new(body, "save_ms", json_integer(SAVE_MS));
-    if (!link_request(n->link, WIRE_AG_STOP, body, NULL, 0, STOP_MS + (s->save ? SAVE_MS : 0),
+    const struct hd_stop_job stop = {.grace_ms = s->force ? 0 : GRACE_MS,
+                                     .save = s->save,
+                                     .save_ms = SAVE_MS,
+                                     .reason = "paddlectl stop"};
+    if (!link_request(n->link, WIRE_AG_STOP, wire_put(&wire_hd_stop_job, &stop), NULL, 0,
+                      STOP_MS + (s->save ? SAVE_MS : 0),
                       s->save ? "saving the model and ending the processes"
                               : "ending the processes",
                       on_stopped, n))

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 
-enum { ASK_MS = 30000, NAMED_MAX = 8, NODES_MAX = 65536 };
+enum { ASK_MS = 30000, NAMED_MAX = 8 };
 
 /* --- requests --- */
 
@@ -68,17 +68,6 @@ static struct found_job *job_of(struct found *f, const char *id, size_t n_hosts)
     return j;
 }
 
-static const char *text_of(const json_t *o, const char *name) {
-    const char *s = json_string_value(json_object_get(o, name));
-    return s ? s : "";
-}
-
-/* A node id or number of nodes; -1: not valid. Bounded, since arrays of this size are allocated. */
-static int id_of(const json_t *o) {
-    json_int_t v = json_is_integer(o) ? json_integer_value(o) : -1;
-    return v >= 0 && v <= NODES_MAX ? (int)v : -1;
-}
-
 /* Copy the text; control characters become '?'. */
 static void copy_name(char *out, size_t cap, const char *s) {
     size_t n = strlen(s) < cap ? strlen(s) : cap - 1;
@@ -97,30 +86,26 @@ static void take_progress(struct found_job *j, json_t *p) {
     j->progress = json_incref(p);
 }
 
-static void add_entry(struct found_job *j, size_t host, const json_t *e) {
+static void add_entry(struct found_job *j, size_t host, const struct listed_job *e) {
     struct found_host *h = &j->host[host];
-    const json_t *node = json_object_get(e, "node");
-    int64_t started = json_integer_value(json_object_get(e, "started_us")),
-            ended = json_integer_value(json_object_get(e, "ended_us"));
-    int n_nodes = id_of(json_object_get(e, "n_nodes"));
-    snprintf(h->state, sizeof h->state, "%.15s", text_of(e, "state"));
+    snprintf(h->state, sizeof h->state, "%.15s", e->state);
     h->has_job = 1;
-    h->node = id_of(node);
-    h->runs = json_integer_value(json_object_get(e, "pid")) > 0 && !is_over(h->state);
+    h->node = (int)e->node;
+    h->runs = e->pid > 0 && !is_over(h->state);
     j->n_having++;
     j->n_running += h->runs;
-    if (n_nodes > j->n_nodes)
-        j->n_nodes = n_nodes;
-    j->attached |= json_is_true(json_object_get(e, "attached"));
-    if (started && (!j->started_us || started < j->started_us))
-        j->started_us = started;
-    if (ended > j->ended_us)
-        j->ended_us = ended;
+    if (e->n_nodes > j->n_nodes)
+        j->n_nodes = (int)e->n_nodes;
+    j->attached |= (int)e->attached;
+    if (e->started_us && (!j->started_us || e->started_us < j->started_us))
+        j->started_us = e->started_us;
+    if (e->ended_us > j->ended_us)
+        j->ended_us = e->ended_us;
     if (!*j->user)
-        copy_name(j->user, sizeof j->user, text_of(e, "user"));
+        copy_name(j->user, sizeof j->user, e->user);
     if (!*j->name)
-        copy_name(j->name, sizeof j->name, text_of(e, "name"));
-    take_progress(j, json_object_get(e, "progress"));
+        copy_name(j->name, sizeof j->name, e->name);
+    take_progress(j, e->progress);
     if (!*j->state || h->node == 0)
         pd_fmt(j->state, sizeof j->state, "%s", h->state);
 }
@@ -142,16 +127,16 @@ static int is_folder_name(const char *s) {
 
 int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts) {
     size_t k;
-    json_t *e;
-    json_array_foreach (jobs, k, e) {
-        const char *id = text_of(e, "job");
-        if (!is_folder_name(id))
+    json_t *v;
+    json_array_foreach (jobs, k, v) {
+        struct listed_job e;
+        if (wire_get(&wire_listed_job, &e, v, NULL) || !is_folder_name(e.job))
             continue;
-        struct found_job *j = job_of(f, id, n_hosts);
+        struct found_job *j = job_of(f, e.job, n_hosts);
         if (!j)
             return PD_ENOMEM;
         if (!j->host[host].has_job)
-            add_entry(j, host, e);
+            add_entry(j, host, &e);
     }
     return 0;
 }

@@ -99,7 +99,9 @@ static void acknowledge(struct follow *f, struct log_node *n) {
         json_object_set_new(streams, names[f->log[k]], json_integer((json_int_t)at));
     }
     if (streams)
-        link_send(n->link, WIRE_AG_LOG_ACK, 0, json_pack("{s:o}", "streams", streams), NULL, 0);
+        link_send(n->link, WIRE_AG_LOG_ACK, 0,
+                  wire_put(&wire_ag_log_ack, &(struct ag_log_ack){.streams = streams}), NULL, 0);
+    json_decref(streams);
 }
 
 static void pump(struct follow *f) {
@@ -210,9 +212,10 @@ int follow_frame(struct follow *f, unsigned node, const struct wire_frame *frame
     struct log_node *n = &f->nodes[node];
     struct pd_reader r;
     if (frame->type == WIRE_AG_LOG_END) {
-        const char *name = json_string_value(json_object_get(body, "stream"));
-        for (unsigned i = 0; name && i < N_STREAMS; i++) {
-            if (strcmp(name, names[i]) || n->ended[i])
+        struct ag_log_end end;
+        const int ok = !wire_get(&wire_ag_log_end, &end, body, NULL);
+        for (unsigned i = 0; ok && i < N_STREAMS; i++) {
+            if (strcmp(end.stream, names[i]) || n->ended[i])
                 continue;
             n->ended[i] = 1;
             if (shown_log(f, i) >= 0)
@@ -240,11 +243,6 @@ int follow_frame(struct follow *f, unsigned node, const struct wire_frame *frame
 
 /* --- subscriptions --- */
 
-static uint64_t number(const json_t *o, const char *key) {
-    json_int_t v = json_integer_value(json_object_get(o, key));
-    return v > 0 ? (uint64_t)v : 0;
-}
-
 static int on_subscribed(struct link *l, const struct wire_frame *frame, json_t *body,
                          const struct pd_err *err, void *arg) {
     struct log_node *n = arg;
@@ -253,19 +251,24 @@ static int on_subscribed(struct link *l, const struct wire_frame *frame, json_t 
     if (n->link != l ||
         (err && err->code == PD_ECLOSED)) /* a new subscription follows, or the node is gone */
         return 1;
+    struct ag_log_subscribe_answer a;
+    struct pd_err bad = {0};
+    if (!err && wire_get(&wire_ag_log_subscribe_answer, &a, body, &bad))
+        err = &bad;
     if (err) {
         if (f->o.on_fail)
             f->o.on_fail(f->o.arg, n->id, err);
         follow_gone(f, n->id);
         return 1;
     }
-    const json_t *streams = json_object_get(body, "streams");
     int begins_late = f->o.show.since_us || f->o.show.tail;
     for (unsigned k = 0; k < f->n_logs; k++) {
         if (n->ended[f->log[k]])
             continue;
-        const json_t *at = json_object_get(streams, names[f->log[k]]);
-        uint64_t start = number(at, "start"), size = number(at, "size");
+        struct log_begin at = {.start = 0};
+        (void)wire_get(&wire_log_begin, &at, json_object_get(a.streams, names[f->log[k]]), NULL);
+        uint64_t start = (uint64_t)at.start;
+        const uint64_t size = (uint64_t)at.size;
         unsigned source = source_of(f, n->id, k);
         if (n->begun)
             start = merge_next_offset(f->merge, source);
@@ -274,7 +277,7 @@ static int on_subscribed(struct link *l, const struct wire_frame *frame, json_t 
         if (start < merge_next_offset(f->merge, source))
             start = merge_next_offset(f->merge, source);
         n->stop[k] = n->begun ? n->stop[k] : size;
-        merge_begin(f->merge, source, start, n->begun ? 0 : size, number(body, "now_us"), now(f));
+        merge_begin(f->merge, source, start, n->begun ? 0 : size, (uint64_t)a.now_us, now(f));
         n->acked[k] = merge_ack_offset(f->merge, source);
         if (f->o.only_history && start >= n->stop[k])
             end_log(n, k);
@@ -286,10 +289,10 @@ static int on_subscribed(struct link *l, const struct wire_frame *frame, json_t 
 }
 
 static void ask_events(struct log_node *n) {
-    json_t *body = json_pack("{s:{s:I}}", "streams", names[EVENTS], (json_int_t)n->event_next);
-    if (!n->begun)
-        json_object_set_new(body, "tail", json_integer(EVENTS_BACK));
-    link_send(n->link, WIRE_AG_LOG_SUBSCRIBE, 0, body, NULL, 0);
+    json_t *streams = json_pack("{s:I}", names[EVENTS], (json_int_t)n->event_next);
+    const struct ag_log_subscribe m = {.streams = streams, .tail = n->begun ? 0 : EVENTS_BACK};
+    link_send(n->link, WIRE_AG_LOG_SUBSCRIBE, 0, wire_put(&wire_ag_log_subscribe, &m), NULL, 0);
+    json_decref(streams);
 }
 
 void follow_begin(struct follow *f, unsigned node, struct link *l) {
@@ -309,21 +312,20 @@ void follow_begin(struct follow *f, unsigned node, struct link *l) {
             acked, names[f->log[k]],
             json_integer((json_int_t)(n->begun ? merge_ack_offset(f->merge, source) : 0)));
     }
-    json_t *body = json_pack("{s:o, s:I}", "streams", streams, "window", (json_int_t)f->window);
-    if (n->begun)
-        json_object_set(body, "acked", acked);
-    json_decref(acked);
-    if (f->o.onlooker)
-        json_object_set_new(body, "onlooker", json_true());
-    if (!n->begun && f->o.show.since_us)
-        json_object_set_new(body, "since_us", json_integer((json_int_t)f->o.show.since_us));
     /* The last N lines of all nodes are among the last N lines of each node. With a pattern or
      * --until this does not hold. */
-    if (!n->begun && f->o.show.tail && !f->o.show.grep && !f->o.show.until_us &&
-        f->o.show.tail <= 10000)
-        json_object_set_new(body, "tail", json_integer(f->o.show.tail));
-    link_request(l, WIRE_AG_LOG_SUBSCRIBE, body, NULL, 0, ASK_MS, "asking for the logs",
-                 on_subscribed, n);
+    const int tail_of_each =
+        !f->o.show.grep && !f->o.show.until_us && f->o.show.tail <= WIRE_MAX_TAIL;
+    const struct ag_log_subscribe m = {.streams = streams,
+                                       .window = (int64_t)f->window,
+                                       .acked = n->begun ? acked : NULL,
+                                       .since_us = n->begun ? 0 : (int64_t)f->o.show.since_us,
+                                       .tail = !n->begun && tail_of_each ? f->o.show.tail : 0,
+                                       .onlooker = f->o.onlooker};
+    link_request(l, WIRE_AG_LOG_SUBSCRIBE, wire_put(&wire_ag_log_subscribe, &m), NULL, 0, ASK_MS,
+                 "asking for the logs", on_subscribed, n);
+    json_decref(streams);
+    json_decref(acked);
 }
 
 void follow_lost(struct follow *f, unsigned node) {

@@ -250,13 +250,10 @@ static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body,
 
 void node_stop(struct job_node *n, int grace_ms, int save) {
     const char *why = n->job->stopped_by_user ? "stopped by the user" : "the job failed";
-    json_t *body = json_pack("{s:i, s:s}", "grace_ms", grace_ms, "reason", why);
-    if (save) {
-        json_object_set_new(body, "save", json_true());
-        json_object_set_new(body, "save_ms", json_integer(SAVE_MS));
-    }
-    if (link_request(n->link, WIRE_AG_STOP, body, NULL, 0, START_WAIT_MS + (save ? SAVE_MS : 0),
-                     "ending the processes", on_stopped, n))
+    const struct hd_stop_job stop = {
+        .grace_ms = grace_ms, .save = save, .save_ms = SAVE_MS, .reason = why};
+    if (link_request(n->link, WIRE_AG_STOP, wire_put(&wire_hd_stop_job, &stop), NULL, 0,
+                     START_WAIT_MS + (save ? SAVE_MS : 0), "ending the processes", on_stopped, n))
         node_fail_memory(n);
 }
 
@@ -300,7 +297,7 @@ static void enter_bye(struct job_node *n) {
         link_close(n->link); /* an agent that still starts finds no client and ends */
     else
         link_send(n->link, WIRE_AG_BYE, 0,
-                  n->job->ran ? json_object() : json_pack("{s:b}", "abandon", 1), NULL, 0);
+                  wire_put(&wire_ag_bye, &(struct ag_bye){.abandon = !n->job->ran}), NULL, 0);
 }
 
 static void enter_failed(struct job_node *n) {
@@ -314,11 +311,15 @@ static void enter_failed(struct job_node *n) {
 static void enter_left_out(struct job_node *n) {
     if (n->link && n->greeted && link_is_open(n->link)) {
         if (*n->lost) /* lost by the head, but still connected to paddlectl */
-            link_send(n->link, WIRE_AG_STOP, 0,
-                      json_pack("{s:i, s:s}", "grace_ms", STOP_GRACE_MS, "reason",
-                                "the job continued without this node"),
-                      NULL, 0);
-        link_send(n->link, WIRE_AG_BYE, 0, json_pack("{s:b}", "abandon", 1), NULL, 0);
+            link_send(
+                n->link, WIRE_AG_STOP, 0,
+                wire_put(&wire_hd_stop_job,
+                         &(struct hd_stop_job){.grace_ms = STOP_GRACE_MS,
+                                               .save_ms = SAVE_MS,
+                                               .reason = "the job continued without this node"}),
+                NULL, 0);
+        link_send(n->link, WIRE_AG_BYE, 0, wire_put(&wire_ag_bye, &(struct ag_bye){.abandon = 1}),
+                  NULL, 0);
         link_close_soon(n->link);
     } else if (n->link) {
         link_close(n->link);

@@ -252,7 +252,8 @@ static void send_data_list(struct job_node *n, size_t first) {
         node_fail_memory(n);
     else
         request(n, WIRE_AG_DATA_LIST,
-                json_pack("{s:I, s:I}", "first", (json_int_t)first, "of", (json_int_t)of),
+                wire_put(&wire_ag_data_list,
+                         &(struct ag_data_list){.first = (int64_t)first, .of = (int64_t)of}),
                 rows.data, rows.len, ASK_MS, "sending the list of data files", on_data_list);
     pd_buf_release(&rows);
 }
@@ -266,17 +267,13 @@ static int on_setup(struct link *l, const struct wire_frame *f, json_t *body,
         return 1;
     json_decref(n->addrs);
     n->addrs = NULL;
-    json_t *addrs = json_object_get(body, "addrs"), *port = json_object_get(body, "port");
+    struct ag_job_setup_answer a;
     struct pd_err e = {0};
     if (err) {
         e = *err;
-    } else if (!json_is_array(addrs) || json_integer_value(port) <= 0 ||
-               json_integer_value(port) > 65535) {
-        pd_fail(&e, PD_EPROTO,
-                "the agent's answer to the set-up contains no valid address or port");
-    } else {
-        n->addrs = json_incref(addrs);
-        n->port = (int)json_integer_value(port);
+    } else if (!wire_get(&wire_ag_job_setup_answer, &a, body, &e)) {
+        n->addrs = json_incref(a.addrs);
+        n->port = (int)a.port;
         job_feed_offer(n);
         send_data_list(n, 0);
         return 1;
@@ -305,13 +302,18 @@ void send_setup(struct job_node *n) {
         node_fail(n, &err);
         return;
     }
-    request(n, WIRE_AG_JOB_SETUP,
-            json_pack("{s:s, s:i, s:i, s:o, s:s, s:s, s:b, s:s}", "job", j->id, "node", n->id,
-                      "n_nodes", j->n_nodes, "spec", spec_for(n), "worker",
-                      node_needs_worker(n) ? job_worker_id(j, worker) : "", "data",
-                      job_data_id(n, data), "data_apart", job_data_n(j) > 0, "workspace",
-                      workspace),
-            j->key, sizeof j->key, SETUP_MS, "setting up the job", on_setup);
+    json_t *spec = spec_for(n);
+    const struct ag_job_setup m = {.job = j->id,
+                                   .node = n->id,
+                                   .n_nodes = j->n_nodes,
+                                   .spec = spec,
+                                   .worker = node_needs_worker(n) ? job_worker_id(j, worker) : "",
+                                   .data = job_data_id(n, data),
+                                   .data_apart = job_data_n(j) > 0,
+                                   .workspace = workspace};
+    request(n, WIRE_AG_JOB_SETUP, wire_put(&wire_ag_job_setup, &m), j->key, sizeof j->key, SETUP_MS,
+            "setting up the job", on_setup);
+    json_decref(spec);
 }
 
 static int on_peers(struct link *l, const struct wire_frame *f, json_t *body,
@@ -335,9 +337,12 @@ void send_peers(struct job_node *n) {
      * get the address of the head. */
     json_t *nodes = json_array();
     for (int i = 0; i < (n->id ? 1 : j->n_nodes); i++)
-        json_array_append_new(nodes,
-                              json_pack("{s:s, s:O, s:i}", "name", j->by_id[i]->host->label,
-                                        "addrs", j->by_id[i]->addrs, "port", j->by_id[i]->port));
-    request(n, WIRE_AG_JOB_PEERS, json_pack("{s:o}", "nodes", nodes), NULL, 0, ASK_MS,
+        json_array_append_new(
+            nodes, wire_put(&wire_job_peer, &(struct job_peer){.name = j->by_id[i]->host->label,
+                                                               .addrs = j->by_id[i]->addrs,
+                                                               .port = j->by_id[i]->port}));
+    request(n, WIRE_AG_JOB_PEERS,
+            wire_put(&wire_ag_job_peers, &(struct ag_job_peers){.nodes = nodes}), NULL, 0, ASK_MS,
             "introducing the nodes", on_peers);
+    json_decref(nodes);
 }

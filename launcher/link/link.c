@@ -260,14 +260,10 @@ static json_t *parse_body(const struct wire_frame *f) {
     return body;
 }
 
-static void copy_text(char *out, size_t cap, const json_t *body, const char *name) {
-    const char *s = json_string_value(json_object_get(body, name));
-    pd_fmt(out, cap, "%s", s ? s : "");
-}
-
 static void take_hello(struct link *l, const struct wire_frame *f, json_t *body) {
     struct agent_facts *a = &l->facts;
-    const char *build = json_string_value(json_object_get(body, "build"));
+    struct ag_hello m;
+    struct pd_err bad = {0};
     char msg[300];
     if (f->type == WIRE_AG_HELLO &&
         (f->flags & WIRE_F_ERROR)) { /* the agent could not start, and says why */
@@ -287,19 +283,22 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
         link_break(l, PD_EHOST, msg);
         return;
     }
-    copy_text(a->job, sizeof a->job, body, "job");
-    copy_text(a->root, sizeof a->root, body, "root");
-    copy_text(a->arch, sizeof a->arch, body, "arch");
-    copy_text(a->state, sizeof a->state, body, "state");
-    json_t *node = json_object_get(body, "node");
-    a->node = json_is_integer(node) ? (int)json_integer_value(node) : -1;
-    a->disk_free = (uint64_t)json_integer_value(json_object_get(body, "disk_free"));
+    if (wire_get(&wire_ag_hello, &m, body, &bad)) {
+        link_break(l, PD_EHOST, bad.msg);
+        return;
+    }
+    pd_fmt(a->job, sizeof a->job, "%s", m.job);
+    pd_fmt(a->root, sizeof a->root, "%s", m.root);
+    pd_fmt(a->arch, sizeof a->arch, "%s", m.arch);
+    pd_fmt(a->state, sizeof a->state, "%s", m.state);
+    a->node = (int)m.node;
+    a->disk_free = (uint64_t)m.disk_free;
     json_decref(a->addrs);
-    a->addrs = json_incref(json_object_get(body, "addrs"));
+    a->addrs = json_incref(m.addrs);
     /* A running agent that the link joins may be of another build; an agent that this link starts
      * may not. */
-    if (!l->keep.lost && (!*l->job || l->env->start) && build &&
-        strcmp(build, l->env->agent->hash)) {
+    if (!l->keep.lost && (!*l->job || l->env->start) && *m.build &&
+        strcmp(m.build, l->env->agent->hash)) {
         pd_fmt(msg, sizeof msg,
                "the cached agent is damaged; remove %.150s/.paddlectl/bin/agent-%.12s*", a->root,
                l->env->agent->hash);
@@ -395,7 +394,7 @@ void link_join(struct link *l, const char *job, const struct link_events *ev, vo
     snprintf(l->job, sizeof l->job, "%s", job);
     l->ev = ev;
     l->arg = arg;
-    link_send(l, WIRE_AG_JOIN, 0, json_pack("{s:s}", "job", job), NULL, 0);
+    link_send(l, WIRE_AG_JOIN, 0, wire_put(&wire_ag_join, &(struct ag_join){.job = job}), NULL, 0);
     if (l->phase == PHASE_OPEN)
         link_enter(l, PHASE_HELLO, l->env->login_timeout_ms);
 }

@@ -20,6 +20,7 @@
 #include "launcher/link/seeding.h"
 #include "launcher/ssh/ssh.h"
 #include "launcher/transport/transport.h"
+#include "wire/client_bodies.h"
 #include "wire/frame.h"
 #include "wire/handshake.h"
 #include "wire/msg.h"

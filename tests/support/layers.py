@@ -202,7 +202,7 @@ def check_users(tree, objects, waiting):
         if name in others or name == "main" or name in exported or name.startswith("__wrap_"):
             continue
         if name in objects.tests:
-            if words([file])[name] == 1:
+            if words([file]).get(name, 1) == 1:  # no word: a macro makes the name
                 print(f"for tests alone: {name} of {file}")
         elif any(file.startswith(w + "/") for w in waiting):
             print(f"waits: only {file} uses {name}")

@@ -27,7 +27,10 @@ static int on_list(struct client *c, const struct wire_frame *f, const json_t *b
     }
     if (d)
         closedir(d);
-    return client_answer(c, f, json_pack("{s:o}", "jobs", jobs), err);
+    const int rc = client_answer(
+        c, f, wire_put(&wire_ag_list_answer, &(struct ag_list_answer){.jobs = jobs}), err);
+    json_decref(jobs);
+    return rc;
 }
 
 static int on_status(struct client *c, const struct wire_frame *f, const json_t *body,
