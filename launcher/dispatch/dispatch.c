@@ -74,14 +74,17 @@ static void tell_source(struct dispatch *d, struct dispatch_member *m, int sourc
     m->told_ms = now(d);
     if (s) {
         stop_taking_here(m);
-        body = json_pack("{s:i, s:O, s:i, s:s, s:b}", "node", source, "addrs", s->addrs, "port",
-                         s->port, "token", d->token, "encrypt", d->c.encrypt);
+        body = wire_put(&wire_ds_source, &(struct ds_source){.node = source,
+                                                             .addrs = s->addrs,
+                                                             .port = s->port,
+                                                             .token = d->token,
+                                                             .encrypt = d->c.encrypt});
     } else {
         if (m->taker)
             feed_stop(m->taker);
         else
             m->taker = feed_taker_new(d->packages[m->package].feed, &io, m);
-        body = json_pack("{s:b}", "launcher", 1);
+        body = wire_put(&wire_ds_source, &(struct ds_source){.launcher = 1});
         link_on_drain(n->l, on_drain, n);
         if (!m->taker) {
             json_decref(body);
@@ -188,11 +191,6 @@ static void member_is_done(struct dispatch_member *m) {
     wants_nothing_more(d, m->node);
 }
 
-static uint64_t number(json_t *body, const char *name) {
-    json_int_t v = json_integer_value(json_object_get(body, name));
-    return v > 0 ? (uint64_t)v : 0;
-}
-
 /* A node that fetches reports once or twice a second. A silent node is cut off long before ssh
  * gives up its connection. */
 static int is_silent(const struct dispatch *d, int node, int package, uint64_t waited_ms) {
@@ -201,32 +199,30 @@ static int is_silent(const struct dispatch *d, int node, int package, uint64_t w
     return m->state == LACKS && m->heard_ms && waited_ms > limit && now(d) - m->heard_ms > limit;
 }
 
-static void take_status(struct dispatch_member *m, json_t *body) {
+static void take_status(struct dispatch_member *m, const struct ds_status *s) {
     struct dispatch *d = m->d;
     struct relay_plan *plan = d->packages[m->package].plan;
-    const char *why = json_string_value(json_object_get(body, "why"));
-    json_t *from = json_object_get(body, "source");
-    int source = json_is_integer(from) ? (int)json_integer_value(from) : PLAN_NOBODY;
-    struct relay_plan_report r = {.have = number(body, "have"),
-                                  .of = number(body, "of"),
-                                  .rate = number(body, "rate"),
-                                  .asks = number(body, "asked") > 0,
-                                  .reached = json_is_true(json_object_get(body, "reached"))};
+    const int source = (int)s->source;
+    const uint64_t idle_ms = (uint64_t)s->idle_ms;
+    struct relay_plan_report r = {.have = (uint64_t)s->have,
+                                  .of = (uint64_t)s->of,
+                                  .rate = (uint64_t)s->rate,
+                                  .asks = s->asked > 0,
+                                  .reached = (int)s->reached};
     m->have = r.have;
     m->rate = r.rate;
     m->heard_ms = now(d);
-    m->asked = number(body, "asked");
-    m->here = number(body, "here");
-    m->here_left = number(body, "here_left");
-    m->rest = number(body, "rest");
-    m->of = number(body, "of");
+    m->asked = (uint64_t)s->asked;
+    m->here = (uint64_t)s->here;
+    m->here_left = (uint64_t)s->here_left;
+    m->rest = (uint64_t)s->rest;
+    m->of = r.of;
     if (m->state != LACKS || source != relay_plan_source(plan, m->node))
         return; /* the node does not know its new source yet */
     if (source >= 0 &&
-        ((!r.reached && why && *why) || (!r.reached && now(d) - m->told_ms > REACH_MS) ||
-         (r.asks && number(body, "idle_ms") > IDLE_MS &&
-          d->nodes[source].m[m->package].have > m->have) ||
-         (r.asks && is_silent(d, source, m->package, number(body, "idle_ms")))))
+        ((!r.reached && *s->why) || (!r.reached && now(d) - m->told_ms > REACH_MS) ||
+         (r.asks && idle_ms > IDLE_MS && d->nodes[source].m[m->package].have > m->have) ||
+         (r.asks && is_silent(d, source, m->package, idle_ms))))
         relay_plan_unreached(plan, m->node, source, now(d));
     else
         relay_plan_status(plan, m->node, &r, now(d));
@@ -238,6 +234,9 @@ static int on_package_frame(struct link *l, const struct wire_frame *f, json_t *
     struct dispatch_member *m = arg;
     struct dispatch *d = m->d;
     struct pd_err e = {0};
+    struct ds_begin_answer begin;
+    struct ds_status status;
+    struct ds_end end;
     (void)l;
     if (m->state == OFF || d->over)
         return 1;
@@ -257,7 +256,9 @@ static int on_package_frame(struct link *l, const struct wire_frame *f, json_t *
     case WIRE_DS_BEGIN:
         if (m->state != ASKED)
             break;
-        m->had = json_is_true(json_object_get(body, "have"));
+        if (wire_get(&wire_ds_begin_answer, &begin, body, &e))
+            break;
+        m->had = (int)begin.have;
         if (m->had) {
             member_is_done(m);
             return 1;
@@ -268,19 +269,24 @@ static int on_package_frame(struct link *l, const struct wire_frame *f, json_t *
         send_plans(d);
         break;
     case WIRE_DS_NEED:
-        if (m->taker && f->n_sec > 1 && feed_ask(m->taker, f->sec[1], f->len[1], &e))
-            dispatch_fail_node(d, m->node, &e);
+        if (m->taker && f->n_sec > 1)
+            (void)feed_ask(m->taker, f->sec[1], f->len[1], &e);
         break;
     case WIRE_DS_STATUS:
-        take_status(m, body);
+        if (!wire_get(&wire_ds_status, &status, body, &e))
+            take_status(m, &status);
         break;
     case WIRE_DS_END:
-        d->peak = number(body, "peak") > d->peak ? number(body, "peak") : d->peak;
+        if (wire_get(&wire_ds_end, &end, body, &e))
+            break;
+        d->peak = (uint64_t)end.peak > d->peak ? (uint64_t)end.peak : d->peak;
         member_is_done(m);
         return 1;
     default: /* the answer to a DS_SOURCE */
         break;
     }
+    if (e.code)
+        dispatch_fail_node(d, m->node, &e);
     return m->state == OFF;
 }
 
@@ -317,24 +323,26 @@ void dispatch_begin(struct dispatch *d, int node, int package) {
     m->had = 0;
     m->have = m->rate = m->heard_ms = m->asked = m->here = m->here_left = m->rest = 0;
     m->of = t.bytes;
-    link_send(n->l, WIRE_DS_BEGIN, m->req,
-              json_pack("{s:s, s:s, s:I}", "kind", p->kind, "name", p->name, "store_limit",
-                        (json_int_t)d->c.store_limit),
-              root, len);
+    link_send(
+        n->l, WIRE_DS_BEGIN, m->req,
+        wire_put(&wire_ds_begin, &(struct ds_begin){.kind = p->kind,
+                                                    .name = p->name,
+                                                    .store_limit = (int64_t)d->c.store_limit}),
+        root, len);
 }
 
 /* An agent that cannot listen still takes packages. */
 static int on_serve(struct link *l, const struct wire_frame *f, json_t *body,
                     const struct pd_err *err, void *arg) {
     struct dnode *n = arg;
+    struct ds_serve_answer a;
     (void)f;
-    if (err || n->l != l)
+    if (err || n->l != l || wire_get(&wire_ds_serve_answer, &a, body, NULL))
         return 1;
     json_decref(n->addrs);
-    n->addrs = json_incref(json_object_get(body, "addrs"));
-    n->port = (int)json_integer_value(json_object_get(body, "port"));
-    n->serves =
-        json_is_array(n->addrs) && json_array_size(n->addrs) && n->port > 0 && n->port <= 65535;
+    n->addrs = json_incref(a.addrs);
+    n->port = (int)a.port;
+    n->serves = json_array_size(n->addrs) && n->port;
     return 1;
 }
 
@@ -350,8 +358,10 @@ void dispatch_add_node(struct dispatch *d, int node, struct link *l, unsigned pa
     /* the answer comes before those of the packages */
     if (d->c.relay && d->c.n_nodes > 1)
         link_request(l, WIRE_DS_SERVE,
-                     json_pack("{s:i, s:s, s:i, s:b}", "node", node, "token", d->token, "port",
-                               d->c.port, "encrypt", d->c.encrypt),
+                     wire_put(&wire_ds_serve, &(struct ds_serve){.node = node,
+                                                                 .token = d->token,
+                                                                 .port = d->c.port,
+                                                                 .encrypt = d->c.encrypt}),
                      d->secret, sizeof d->secret, ASK_MS, "asking it to listen", on_serve, n);
     for (int i = 0; i < d->n_packages && n->l; i++) {
         struct pd_err err = d->packages[i].err;

@@ -168,7 +168,8 @@ static void on_turn(uv_work_t *work, int status) {
         pd_fail(&f->err, PD_ECANCELED, "fetching was cancelled");
     /* After a new root, these objects are no longer those of the node's folder. */
     if (f->w.n_need && !f->err.code && !f->root_n)
-        link_send(f->l, WIRE_DS_NEED, f->req, json_pack("{s:i}", "round", f->round), f->w.need,
+        link_send(f->l, WIRE_DS_NEED, f->req,
+                  wire_put(&wire_ds_need, &(struct ds_need){.round = f->round}), f->w.need,
                   f->w.n_need * OBJECT_ID);
     if (f->err.code || f->complete)
         say_end(f);
@@ -203,15 +204,14 @@ static void start_waiting(struct package_fetches *all) {
     }
 }
 
-static void take_root(struct package_fetch *f, const struct wire_frame *frame, const json_t *body) {
-    const char *first = json_string_value(json_object_get(body, "first_skipped"));
-    json_int_t n = json_integer_value(json_object_get(body, "skipped"));
-    if (json_integer_value(json_object_get(body, "round")) != ++f->round || f->round > ROUNDS_MAX)
+static void take_root(struct package_fetch *f, const struct wire_frame *frame,
+                      const struct ag_fetch_answer *m) {
+    if (m->round != ++f->round || f->round > ROUNDS_MAX)
         pd_fail(&f->err, PD_EPROTO, "the node sent a folder out of order");
-    if (n > 0)
+    if (m->skipped)
         pd_fmt(f->res.skipped, sizeof f->res.skipped,
-               "%lld entries could not travel, the first: %.200s", (long long)n,
-               first ? first : "?");
+               "%lld entries could not travel, the first: %.200s", (long long)m->skipped,
+               m->first_skipped);
     memcpy(f->root, frame->sec[1], f->root_n = frame->len[1]);
     if (f->round == 1) {
         struct package_fetch **p = &f->all->waiting;
@@ -226,16 +226,19 @@ static int on_frame(struct link *l, const struct wire_frame *frame, json_t *body
                     const struct pd_err *err, void *arg) {
     struct package_fetch *f = arg;
     size_t n = frame && frame->n_sec > 1 ? frame->len[1] : 0;
+    struct ag_fetch_answer m = {.missing = 0};
     (void)l;
-    f->res.missing = !err && !f->round && json_is_true(json_object_get(body, "missing"));
+    if (!err && frame->type == WIRE_AG_FETCH)
+        (void)wire_get(&wire_ag_fetch_answer, &m, body, &f->err);
+    f->res.missing = !f->round && m.missing;
     if (err || f->res.missing || frame->type == WIRE_DS_END) {
         finish(f, err);
         return 1;
     }
     if (f->ended)
         return 0;
-    if (frame->type == WIRE_AG_FETCH && n && n <= MANIFEST_ROOT_MAX)
-        take_root(f, frame, body);
+    if (frame->type == WIRE_AG_FETCH && n && n <= MANIFEST_ROOT_MAX && !f->err.code)
+        take_root(f, frame, &m);
     else if (frame->type == WIRE_DS_OBJECT && f->round) {
         f->res.bytes += n;
         pd_put(&f->in, frame->sec[1], n);
@@ -279,7 +282,8 @@ int package_fetch(struct package_fetches *all, struct link *l, uv_loop_t *loop, 
         !(*all->into && (logs ? pd_fmt(f->w.old, sizeof f->w.old, "%s/log/node-%d", all->into, node)
                               : pd_fmt(f->w.old, sizeof f->w.old, "%s", all->into))) &&
         (f->req = link_expect(l, WIRE_AG_FETCH, PATIENCE_MS, "fetching outputs", on_frame, f))) {
-        link_send(l, WIRE_AG_FETCH, f->req, json_pack("{s:s}", "dir", dir), NULL, 0);
+        link_send(l, WIRE_AG_FETCH, f->req,
+                  wire_put(&wire_ag_fetch, &(struct ag_fetch){.dir = dir}), NULL, 0);
         return 0;
     }
     free(f);

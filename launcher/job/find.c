@@ -29,7 +29,8 @@ static int on_list(struct link *l, const struct wire_frame *f, json_t *body,
 
 static void request(struct ask_all_node *n, int progress) {
     struct pd_err err = {0};
-    if (!link_request(n->link, WIRE_AG_LIST, json_pack("{s:b}", "progress", progress), NULL, 0,
+    if (!link_request(n->link, WIRE_AG_LIST,
+                      wire_put(&wire_ag_list, &(struct ag_list){.progress = progress}), NULL, 0,
                       ASK_MS, "listing jobs", on_list, n))
         return;
     pd_oom(&err, "the list of jobs");

@@ -216,6 +216,9 @@ enum { WIRE_MAX_PORTS = 2 * 250 + 1 };
     X(body, TEXT, state, 0, WIRE_MAX_STATE, 0)   \
     X(body, INT, have, 0, INT64_MAX, 0)          \
     X(body, INT, of, 0, INT64_MAX, 0)            \
+    X(body, INT, here, 0, INT64_MAX, 0)          \
+    X(body, INT, here_left, 0, INT64_MAX, 0)     \
+    X(body, INT, rest, 0, INT64_MAX, 0)          \
     X(body, INT, fetched, 0, INT64_MAX, 0)       \
     X(body, INT, rate, 0, INT64_MAX, 0)          \
     X(body, INT, asked, 0, INT64_MAX, 0)         \

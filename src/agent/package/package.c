@@ -56,17 +56,24 @@ static void say_status(struct package *d) {
     d->said_ns = now;
     d->said_asked = t->asked;
     if (!d->dead)
-        client_send(
-            d->all->c, WIRE_DS_STATUS, d->req,
-            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:b, s:o, s:I, s:I, s:i}",
-                      "state", state_names[d->state], "have", (json_int_t)t->have, "of",
-                      (json_int_t)t->bytes, "here", (json_int_t)t->here, "here_left",
-                      (json_int_t)t->here_left, "rest", (json_int_t)t->rest, "fetched",
-                      (json_int_t)t->fetched, "rate", (json_int_t)d->rate, "asked",
-                      (json_int_t)t->asked, "source", d->source, "reached", d->reached, "why",
-                      wire_text(d->why.msg, strlen(d->why.msg)), "idle_ms",
-                      (json_int_t)idle_ms(d, now), "served", (json_int_t)d->served, "peers",
-                      peers));
+        client_send(d->all->c, WIRE_DS_STATUS, d->req,
+                    wire_put(&wire_ds_status, &(struct ds_status){
+                                                  .state = state_names[d->state],
+                                                  .have = (int64_t)t->have,
+                                                  .of = (int64_t)t->bytes,
+                                                  .here = (int64_t)t->here,
+                                                  .here_left = (int64_t)t->here_left,
+                                                  .rest = (int64_t)t->rest,
+                                                  .fetched = (int64_t)t->fetched,
+                                                  .rate = (int64_t)d->rate,
+                                                  .asked = (int64_t)t->asked,
+                                                  .source = d->source,
+                                                  .reached = d->reached,
+                                                  .why = d->why.msg,
+                                                  .idle_ms = (int64_t)idle_ms(d, now),
+                                                  .served = (int64_t)d->served,
+                                                  .peers = peers,
+                                              }));
 }
 
 static unsigned status_every_ms(const struct package *d, uint64_t now) {
@@ -98,12 +105,14 @@ static void say_end(struct package *d) {
     if (d->failed.code)
         client_refuse(d->all->c, WIRE_DS_END, d->req, &d->failed);
     else
-        client_send(
-            d->all->c, WIRE_DS_END, d->req,
-            json_pack(
-                "{s:o, s:I, s:I, s:I, s:I}", "path", wire_text(d->w.target, strlen(d->w.target)),
-                "entries", (json_int_t)d->w.totals.entries, "bytes", (json_int_t)d->w.totals.bytes,
-                "fetched", (json_int_t)d->w.totals.fetched, "peak", (json_int_t)pd_peak_memory()));
+        client_send(d->all->c, WIRE_DS_END, d->req,
+                    wire_put(&wire_ds_end, &(struct ds_end){
+                                               .path = d->w.target,
+                                               .entries = (int64_t)d->w.totals.entries,
+                                               .bytes = (int64_t)d->w.totals.bytes,
+                                               .fetched = (int64_t)d->w.totals.fetched,
+                                               .peak = (int64_t)pd_peak_memory(),
+                                           }));
 }
 
 /* --- the source --- */
@@ -208,35 +217,33 @@ static int on_payload(void *arg, uint16_t type, uint8_t *p, size_t n, struct pd_
     return rc;
 }
 
-static int link_source(struct package *d, const json_t *body, const uint8_t *secret,
+static int link_source(struct package *d, const struct ds_source *m, const uint8_t *secret,
                        struct pd_err *err) {
     static const struct source_link_events ev = {on_reached, on_payload, on_source_failed};
     struct agent_core *core = client_core(d->all->c);
-    const char *token = msg_str(body, "token");
-    json_t *addrs = json_object_get(body, "addrs");
-    int port = (int)msg_int(body, "port", 1, 65535, 0), node = agent_node_id(core);
+    const int node = agent_node_id(core);
     struct wire_hs_opts hs = {
         .self = {.role = WIRE_ROLE_AGENT, .id = node > 0 ? (uint32_t)node : 0}};
-    if (!json_array_size(addrs) || !port || !node_paths_name_ok(token))
+    if (!json_array_size(m->addrs) || !m->port || !node_paths_name_ok(m->token))
         return pd_fail(err, PD_EPROTO, "DS_SOURCE: a node needs addrs, port and token");
-    snprintf(hs.self.job, sizeof hs.self.job, "%s", token);
+    snprintf(hs.self.job, sizeof hs.self.job, "%s", m->token);
     memcpy(hs.key, secret, WIRE_KEY_BYTES);
     int rc =
-        source_link_new(&d->pull, core, addrs, port, &hs, msg_bool(body, "encrypt"), &ev, d, err);
+        source_link_new(&d->pull, core, m->addrs, (int)m->port, &hs, (int)m->encrypt, &ev, d, err);
     sodium_memzero(&hs, sizeof hs);
     return rc;
 }
 
-void package_set_source(struct package *d, const json_t *body, const uint8_t *secret) {
+void package_set_source(struct package *d, const struct ds_source *m, const uint8_t *secret) {
     struct pd_err why = {0};
     source_link_close(d->pull);
     d->pull = NULL;
     pd_err_clear(&d->why);
-    d->source = secret ? (int)msg_int(body, "node", 0, 1 << 20, 0) : PACKAGE_LAUNCHER;
+    d->source = secret ? (int)m->node : PACKAGE_LAUNCHER;
     d->reached = !secret;
     d->active_ns = 0;
     d->source_ns = pd_mono_ns();
-    if (secret && link_source(d, body, secret, &why))
+    if (secret && link_source(d, m, secret, &why))
         on_source_failed(d, &why);
     if (d->state == PACKAGE_WAITING)
         enter(d, PACKAGE_FETCHING);

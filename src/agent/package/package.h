@@ -20,6 +20,7 @@
 #include "agent/core/seal.h"
 #include "agent/core/source_link.h"
 #include "pack/store/assemble.h"
+#include "wire/client_bodies.h"
 
 enum package_kind {
     PACKAGE_WORKER,
@@ -180,7 +181,7 @@ static inline int package_is_over(const struct package *d) {
 int package_start(struct package *d, struct pd_err *err);
 /* Sets the source. With a secret (WIRE_KEY_BYTES long) it is the node in DS_SOURCE's `body`; with
  * NULL it is the launcher. */
-void package_set_source(struct package *d, const json_t *body, const uint8_t *secret);
+void package_set_source(struct package *d, const struct ds_source *m, const uint8_t *secret);
 /* Removes an unfinished tree, then the package; a finished tree stays. */
 void package_drop(struct package *d);
 struct package *package_find(const struct client_packages *all, const struct object_id *root);

@@ -31,14 +31,16 @@ static struct package *by_req(struct client *c, uint64_t req) {
 static int on_source(struct client *c, const struct wire_frame *f, const json_t *body,
                      struct pd_err *err) {
     struct package *d = by_req(c, f->req);
-    int launcher = msg_bool(body, "launcher");
+    struct ds_source m;
     if (!d)
         return pd_fail(err, PD_EPROTO, "DS_SOURCE of no package");
-    if (!launcher && (f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES))
+    if (wire_get(&wire_ds_source, &m, body, err))
+        return err->code;
+    if (!m.launcher && (f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES))
         return pd_fail(err, PD_EPROTO, "DS_SOURCE: a node needs a secret");
     client_send(c, f->type, f->req, json_object());
     if (!package_is_over(d))
-        package_set_source(d, body, launcher ? NULL : f->sec[1]);
+        package_set_source(d, &m, m.launcher ? NULL : f->sec[1]);
     return 0;
 }
 
@@ -81,10 +83,9 @@ static int on_abort(struct client *c, const struct wire_frame *f, const json_t *
 
 /* --- the beginning and the end --- */
 
-static int set_target(struct package *d, const json_t *body, struct pd_err *err) {
+static int set_target(struct package *d, const char *kind, const char *name, struct pd_err *err) {
     const struct agent_core *core = client_core(d->all->c);
-    const char *kind = msg_str(body, "kind"), *name = msg_str(body, "name"),
-               *root = core->paths.root;
+    const char *root = core->paths.root;
     char hex[2 * OBJECT_ID + 1], dir[PATH_MAX];
     struct package_work *w = &d->w;
     int packed = !strcmp(kind, packed_worker);
@@ -162,7 +163,8 @@ static int on_begin(struct client *c, const struct wire_frame *f, const json_t *
                     struct pd_err *err) {
     struct agent_core *core = client_core(c);
     struct stat st;
-    if (client_over(c, err))
+    struct ds_begin m;
+    if (client_over(c, err) || wire_get(&wire_ds_begin, &m, body, err))
         return err->code;
     if (by_req(c, f->req) || (core->mode != AGENT_JOB && core->mode != AGENT_TOOL))
         return pd_fail(err, PD_EPROTO, "DS_BEGIN: no package here");
@@ -175,8 +177,8 @@ static int on_begin(struct client *c, const struct wire_frame *f, const json_t *
     struct package *d = new_package(packages_of(c), f, err);
     if (!d)
         return err->code;
-    d->w.store_limit = (uint64_t)msg_int(body, "store_limit", 0, INT64_MAX, 0);
-    int rc = set_target(d, body, err);
+    d->w.store_limit = (uint64_t)m.store_limit;
+    int rc = set_target(d, m.kind, m.name, err);
     if (!rc && d->w.kind == PACKAGE_DATA)
         rc = kept_data_root(d->all->kept, d->w.root, d->w.root_n,
                             err); /* the root object leads to files that other nodes ask for */
@@ -193,8 +195,8 @@ static int on_begin(struct client *c, const struct wire_frame *f, const json_t *
             AT_FDCWD, d->w.target, NULL,
             AT_SYMLINK_NOFOLLOW); /* the package is in use: `clean` must treat it as new */
     client_send(c, f->type, f->req,
-                json_pack("{s:b, s:o}", "have", d->w.have, "path",
-                          wire_text(d->w.target, strlen(d->w.target))));
+                wire_put(&wire_ds_begin_answer,
+                         &(struct ds_begin_answer){.have = d->w.have, .path = d->w.target}));
     if (!d->w.have)
         package_next_turn(d);
     return 0;

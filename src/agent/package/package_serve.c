@@ -7,6 +7,7 @@
 #include "agent/host/facts.h"
 #include "agent/host/ports.h"
 #include "base/alloc.h"
+#include "wire/client_bodies.h"
 #include "wire/msg.h"
 
 struct package_serve {
@@ -132,23 +133,23 @@ int package_serve_begin(struct client_packages *all, const struct wire_frame *f,
     struct agent_core *core = client_core(all->c);
     const struct net_opts opts = {.max_frame = PACKAGE_NEED_MAX * OBJECT_ID + 4096,
                                   .log = &core->log};
-    struct wire_hs_opts hs = {
-        .self = {.role = WIRE_ROLE_AGENT, .id = (uint32_t)msg_int(body, "node", 0, 1 << 20, 0)}};
-    const char *token = msg_str(body, "token");
+    struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_AGENT}};
+    struct ds_serve m;
     json_t *addrs = NULL;
+    if (wire_get(&wire_ds_serve, &m, body, err))
+        return err->code;
+    hs.self.id = (uint32_t)m.node;
     if (all->serve)
         return pd_fail(err, PD_EPROTO, "this client's packages are served already");
-    if (!node_paths_name_ok(token) || f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES)
+    if (!node_paths_name_ok(m.token) || f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES)
         return pd_fail(err, PD_EPROTO, "DS_SERVE needs a token and a secret");
     struct package_serve *v = pd_calloc(1, sizeof *v);
     if (!v)
         return pd_oom(err, "a package");
-    snprintf(hs.self.job, sizeof hs.self.job, "%s", token);
+    snprintf(hs.self.job, sizeof hs.self.job, "%s", m.token);
     memcpy(hs.key, f->sec[1], WIRE_KEY_BYTES);
     int port = 0, rc = facts_addrs(NULL, &addrs, err);
-    int fd =
-        rc ? rc
-           : ports_bind(net_any_ip(), (int)msg_int(body, "port", 0, 65535, 0), &port, NULL, err);
+    int fd = rc ? rc : ports_bind(net_any_ip(), (int)m.port, &port, NULL, err);
     rc = fd < 0 ? fd : net_listen_fd(&v->listener, &core->loop, fd, &hs, &opts, &ev, all, err);
     sodium_memzero(&hs, sizeof hs);
     if (rc) {
@@ -157,12 +158,15 @@ int package_serve_begin(struct client_packages *all, const struct wire_frame *f,
         return rc;
     }
     v->all = all;
-    v->encrypt = msg_bool(body, "encrypt");
+    v->encrypt = (int)m.encrypt;
     all->serve = v;
     client_ref(all->c);
     for (struct package *d = all->first; d; d = d->next)
         package_next_turn(d);
-    return client_answer(all->c, f, json_pack("{s:i, s:o}", "port", port, "addrs", addrs), err);
+    const struct ds_serve_answer a = {.port = port, .addrs = addrs};
+    rc = client_answer(all->c, f, wire_put(&wire_ds_serve_answer, &a), err);
+    json_decref(addrs);
+    return rc;
 }
 
 void package_serve_close(struct client_packages *all) {

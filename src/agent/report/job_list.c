@@ -5,14 +5,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/core/msg.h"
+#include "wire/client_bodies.h"
 #include "wire/msg.h"
 
 enum { LIST_MAX = 10000 };
 
 static int on_list(struct client *c, const struct wire_frame *f, const json_t *body,
                    struct pd_err *err) {
-    const int progress = msg_bool(body, "progress");
+    struct ag_list m;
+    if (wire_get(&wire_ag_list, &m, body, err))
+        return err->code;
     const char *root = client_core(c)->paths.root;
     json_t *jobs = json_array();
     DIR *d = opendir(root);
@@ -23,7 +25,7 @@ static int on_list(struct client *c, const struct wire_frame *f, const json_t *b
         if (*e->d_name == '.' || node_paths_init(&p, root, e->d_name, NULL) ||
             node_paths_join(p.dir, ".agent", inside, NULL) || access(inside, F_OK))
             continue;
-        json_array_append_new(jobs, status_brief(&p, progress));
+        json_array_append_new(jobs, status_brief(&p, (int)m.progress));
     }
     if (d)
         closedir(d);
