@@ -72,9 +72,14 @@ static int inherit(const char *list, int want, struct sockets *s, struct pd_err 
                                   list, s->n, want);
 }
 
-static int bind_ports(const char *ip, int port, int want, struct sockets *s, struct pd_err *err) {
+/* exact: trainers were told this port, and the next ports may be those of other pservers on this
+ * machine. So the first socket has this port and the others have any. */
+static int bind_ports(const char *ip, int port, int exact, int want, struct sockets *s,
+                      struct pd_err *err) {
     for (; s->n < want; s->n++) {
-        int got, fd = net_bind_first_free(ip, port, PORT_TRIES, &got, err);
+        int got = 0, fd = exact && !s->n
+                              ? net_bind(ip, port, err)
+                              : net_bind_first_free(ip, exact ? 0 : port, PORT_TRIES, &got, err);
         if (fd < 0)
             return fd;
         s->fd[s->n] = fd;
@@ -136,8 +141,11 @@ static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
     int want = (int)(o->ports_num + o->ports_num_for_sparse);
     int rc = inherited && *inherited ? inherit(inherited, want, s, err)
                                      : listen_ip(o->nics, ip, sizeof ip, err);
-    if (!rc && !(inherited && *inherited))
-        rc = bind_ports(ip, (int)o->port, want, s, err);
+    const struct pd_origin *port = &o->origin[pd_options_find("port", PD_PSERVER)];
+    int exact = port->level == PD_FROM_ENV && !pd_starts_with(port->where, "PADDLE_INIT_");
+    if (!rc && !(inherited && *inherited) &&
+        (rc = bind_ports(ip, (int)o->port, exact, want, s, err)) && exact)
+        pd_err_prefix(err, "%s", port->where);
     char ports[PORTS_TEXT];
     if (!rc)
         rc = check_sockets(w, s, ports, err);

@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "wire/body.h"
 
-enum { DEFAULT_LOG_SIZE = 256 << 20, DEFAULT_LOG_KEEP = 4 };
+enum { DEFAULT_LOG_SIZE = 256 << 20, DEFAULT_LOG_KEEP = 4, MAX_THREADS = 256 };
 
 extern char **environ;
 
@@ -115,6 +115,26 @@ static int read_cpus(struct worker *w, struct pd_err *err) {
     return rc;
 }
 
+/* trainer_count = auto: one thread for each physical core that this process may use. */
+static int count_threads(struct pd_options *o, struct pd_err *err) {
+    struct pd_cpuset may, cores = {{0}};
+    struct pd_cpus cpus;
+    if (o->trainer_count > 0)
+        return 0;
+    if (pd_cpuset_mine(&may))
+        return pd_fail_errno(err, PD_EHOST, errno,
+                             "trainer_count = auto: cannot ask for the CPUs of this process");
+    int rc = pd_cpus_read(&cpus, PD_SYS_DEVICES, &may, err);
+    if (rc)
+        return rc;
+    for (int i = 0; i < cpus.n; i++)
+        pd_cpuset_add(&cores, cpus.v[i].core);
+    o->trainer_count =
+        pd_cpuset_count(&cores) < MAX_THREADS ? pd_cpuset_count(&cores) : MAX_THREADS;
+    pd_cpus_release(&cpus);
+    return 0;
+}
+
 int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int argc, char **argv,
                 struct pd_err *err) {
     char name[32];
@@ -129,6 +149,8 @@ int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int arg
     if (rc)
         return rc;
     rc = read_options(w, who, argc, argv, err);
+    if (!rc)
+        rc = count_threads(&w->options, err);
     if (!rc)
         rc = open_log(w, role, err);
     const char *key = getenv("PADDLE_KEY_FILE");

@@ -22,7 +22,7 @@ const char *pd_option_placeholder(const struct pd_option *t) {
     case PD_BOOL:
         return "0|1";
     case PD_INT:
-        return "N";
+        return t->choices ? "N|auto" : "N";
     case PD_SIZE:
         return "BYTES";
     case PD_F64:
@@ -41,8 +41,8 @@ void pd_option_bounds(const struct pd_option *t, struct pd_buf *out) {
     else if (t->type == PD_INT && t->max >= 1 << 24)
         snprintf(range, sizeof range, "%s%sat least %.0f", t->unit, *t->unit ? ", " : "", t->min);
     else if (t->type == PD_INT)
-        snprintf(range, sizeof range, "%.0f..%.0f%s%s", t->min, t->max, *t->unit ? " " : "",
-                 t->unit);
+        snprintf(range, sizeof range, "%.0f..%.0f%s%s%s%s", t->min, t->max, *t->unit ? " " : "",
+                 t->unit, t->choices ? ", or " : "", t->choices ? t->choices : "");
     else if (t->type == PD_SIZE)
         snprintf(range, sizeof range, "%s..%s", pd_size_text((uint64_t)t->min, low),
                  pd_size_text((uint64_t)t->max, high));

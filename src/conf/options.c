@@ -120,8 +120,10 @@ static const struct pd_option table[] = {
     {"train", "batch_size", PD_INT, F(batch_size), ALL, "128", 1, 1 << 24, 0, "samples",
      "samples of one update. update = sync: of the whole job, divided evenly among the streams; "
      "otherwise: of one trainer"},
-    {"train", "trainer_count", PD_INT, F(trainer_count), ALL, "1", 1, 256, 0, "threads",
-     "threads of a trainer; its part of a batch is divided among them"},
+    {"train", "trainer_count", PD_INT, F(trainer_count), ALL, "1", 1, 256, "auto", "threads",
+     "threads of a trainer; its part of a batch is divided among them; auto: one for each core "
+     "that "
+     "the trainer may use"},
     {"train", "n_streams", PD_INT, F(n_streams), ALL, "0", 0, 65536, 0, "streams",
      "streams that the data is divided into; 0: one for each trainer"},
     {"train", "data", PD_CHOICE, F(data), ALL, "static", 0, 0, "static|queue", "",

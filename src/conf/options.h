@@ -152,10 +152,12 @@ struct pd_option {
     size_t field; /* offsetof */
     unsigned who; /* enum pd_opt_who */
     const char *def;
-    double min, max;     /* PD_INT, PD_SIZE, PD_F64; for whole numbers exact up to 2^53 */
-    const char *choices; /* PD_CHOICE: "a|b|c", index = value; PD_F64: "0": 0 is allowed, too */
-    const char *unit;    /* "s", "samples", "" */
-    const char *text;    /* one line of help */
+    double min, max; /* PD_INT, PD_SIZE, PD_F64; for whole numbers exact up to 2^53 */
+    /* PD_CHOICE: "a|b|c", index = value; PD_F64: "0": 0 is allowed, too; PD_INT: a word that stands
+     * for min - 1 */
+    const char *choices;
+    const char *unit; /* "s", "samples", "" */
+    const char *text; /* one line of help */
 };
 
 const struct pd_option *pd_option_table(size_t *n);
@@ -188,8 +190,9 @@ int pd_options_read_train(struct pd_options *o, const char *path, struct pd_err 
 int pd_options_read_train_text(struct pd_options *o, const char *name, const char *text, size_t n,
                                struct pd_err *err);
 
-/* Read PADDLE_INIT_<OPTION> variables. Unknown names are ignored, because other programs may use
- * the prefix. */
+/* Read PADDLE_INIT_<OPTION> variables, and for workers those of the original system, such as
+ * PADDLE_TRAINERS_NUM and CPU_NUM. Unknown names are ignored, because other programs may use the
+ * prefix. */
 int pd_options_read_environ(struct pd_options *o, unsigned who, char *const *environ_,
                             struct pd_err *err);
 

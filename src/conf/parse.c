@@ -1,5 +1,4 @@
 /* parse.c - parses values of options from files, environment and command line. */
-#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,12 +77,15 @@ int pd_option_assign(struct pd_options *o, size_t i, const char *value, const ch
                            row->choices ? ", or 0" : "", value);
         return 0;
     case PD_INT:
-        if (pd_parse_i64(value, (int64_t)row->min, (int64_t)row->max, (int64_t *)field))
+        if (row->choices && !strcmp(value, row->choices))
+            *(int64_t *)field = (int64_t)row->min - 1;
+        else if (pd_parse_i64(value, (int64_t)row->min, (int64_t)row->max, (int64_t *)field))
             return row->min >= row->max
                        ? pd_fail(err, PD_ECONF, "%s: %s can only be %.0f, not '%s'", where,
                                  row->name, row->min, value)
-                       : pd_fail(err, PD_ECONF, "%s: %s is %.0f..%.0f%s%s, not '%s'", where,
+                       : pd_fail(err, PD_ECONF, "%s: %s is %.0f..%.0f%s%s%s%s, not '%s'", where,
                                  row->name, row->min, row->max, *row->unit ? " " : "", row->unit,
+                                 row->choices ? ", or " : "", row->choices ? row->choices : "",
                                  value);
         return 0;
     case PD_SIZE:
@@ -346,49 +348,6 @@ int pd_options_read_train_text(struct pd_options *o, const char *name, const cha
     return pd_ini_read_text(name, text, n, on_pair, &f, err);
 }
 
-/* The lines of PADDLE_INIT_SET. */
-static int read_settings(struct pd_options *o, unsigned who, const char *lines,
-                         struct pd_err *err) {
-    char *copy = pd_strdup(lines), *save = NULL;
-    int rc = copy ? 0 : pd_oom(err, "the settings of " PD_SETTINGS_VARIABLE);
-    for (char *s = copy ? strtok_r(copy, "\n", &save) : NULL; s && !rc;
-         s = strtok_r(NULL, "\n", &save))
-        rc = pd_settings_add(o, who, s, PD_FROM_ENV, err);
-    free(copy);
-    return rc;
-}
-
-int pd_options_read_environ(struct pd_options *o, unsigned who, char *const *env,
-                            struct pd_err *err) {
-    size_t n;
-    const struct pd_option *t = pd_option_table(&n);
-    for (; *env; env++) {
-        if (pd_starts_with(*env, PD_SETTINGS_VARIABLE "=") && (who & PD_WORKER)) {
-            int rc = read_settings(o, who, *env + strlen(PD_SETTINGS_VARIABLE "="), err);
-            if (rc)
-                return rc;
-        }
-        if (!pd_starts_with(*env, "PADDLE_INIT_"))
-            continue;
-        char name[64] = "", where[80];
-        const char *eq = strchr(*env, '=');
-        size_t k = eq ? (size_t)(eq - *env) - 12 : 0;
-        if (!eq || !k || k >= sizeof name)
-            continue;
-        for (size_t i = 0; i < k; i++)
-            name[i] = (char)tolower((unsigned char)(*env)[12 + i]);
-        int row = find(NULL, name, who);
-        if (row < 0)
-            continue;
-        snprintf(where, sizeof where, "%.*s", (int)(eq - *env), *env);
-        int rc =
-            pd_options_set(o, who, t[row].section, name, eq + 1, PD_FROM_ENV, where, NULL, err);
-        if (rc)
-            return rc;
-    }
-    return 0;
-}
-
 /* Sets an option of the list `extra`. 1: done; 0: not in the list; PD_EUSAGE. *used: words taken
  * after the first. */
 static int take_extra(const struct pd_extra_option *extra, const char *name, const char *value,
@@ -518,6 +477,9 @@ void pd_options_text(const struct pd_options *o, size_t i, struct pd_buf *out) {
         break;
     }
     default:
-        pd_put_fmt(out, "%lld", (long long)*(const int64_t *)field);
+        if (row->type == PD_INT && row->choices && *(const int64_t *)field < (int64_t)row->min)
+            pd_put_fmt(out, "%s", row->choices);
+        else
+            pd_put_fmt(out, "%lld", (long long)*(const int64_t *)field);
     }
 }

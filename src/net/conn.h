@@ -71,6 +71,8 @@ void net_listener_close(struct net_listener *l, void (*closed)(void *), void *ar
 /* Bind the first free port at or after `port` (0: any). The socket has no SO_REUSEADDR and does not
  * listen, so no other process can take the port. Returns the fd or PD_E*. */
 int net_bind_first_free(const char *ip, int port, int tries, int *got, struct pd_err *err);
+/* Bind this port, even if connections of an earlier process linger. The fd, or PD_EIO. */
+int net_bind(const char *ip, int port, struct pd_err *err);
 
 int net_bound_port(int fd); /* port of a bound socket; -1: none */
 

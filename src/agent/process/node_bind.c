@@ -1,5 +1,6 @@
 /* node_bind.c - HD_BIND: binds the ports of this node's processes, and divides the CPUs. */
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +21,8 @@ static unsigned threads_of(const struct ag_node *n, enum role r, int cpus) {
         threads = cpus;
     else if (r == ROLE_PSERVER)
         threads = n->spec->job.ports_num + n->spec->job.ports_num_for_sparse;
+    else if (count && !strcmp(count, "auto"))
+        threads = cpus;
     else if (count && pd_parse_i64(count, 1, PD_CPUS_MAX, &threads))
         threads = 1;
     return (unsigned)threads;
