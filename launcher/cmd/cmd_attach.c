@@ -24,7 +24,8 @@ int cmd_attach(int argc, char **argv) {
         .usage = "paddlectl attach [options] [JOB]\n"
                  "Follows a running job as 'run' does, from any machine: shows its logs and its "
                  "progress until the job ends. The exit status is that of the job. Without JOB: "
-                 "the only running job. Ctrl-C leaves the job running.",
+                 "the only running job. Ctrl-C and the key d leave the job running, q asks and "
+                 "stops it.",
         .examples = "paddlectl attach\tthe only running job\n"
                     "paddlectl attach --lines=all latest\tthe newest job, from its first line\n",
         .extra = extra,

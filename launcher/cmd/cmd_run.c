@@ -19,14 +19,22 @@ int cmd_run(int argc, char **argv) {
         {0},
     };
     const struct cmd_line line = {
-        .usage = "paddlectl run [options]\n"
-                 "Sends the workspace to the hosts of conf.ini, starts pservers and trainers "
-                 "there, shows their logs until they end, and copies their outputs to output/<job "
-                 "id>. Ctrl-C stops the job; a second Ctrl-C kills its processes at once.",
+        .usage =
+            "paddlectl run [options]\n"
+            "Sends the workspace to the hosts of conf.ini, starts pservers and trainers "
+            "there, shows their logs until they end, and copies their outputs to output/<job "
+            "id>. Ctrl-C stops the job; a second Ctrl-C kills its processes at once. On a terminal "
+            "the key d detaches (the job goes on), q asks and stops, ? shows help.",
         .about =
             "With --detach the job no longer needs this machine. Stdout gets only the id of the "
             "job; 'attach', 'status', 'stop' and 'fetch' find the job from any machine with the "
             "same conf.ini. If the processes end at once, the command reports a failure.\n"
+            "\n"
+            "When the terminal closes, on_hangup decides: the job ends, or goes on as after the "
+            "key d. "
+            "If paddlectl is stopped (Ctrl-Z, a laptop that sleeps) for longer than attach_lease, "
+            "the "
+            "nodes end the job; paddlectl says so when it continues.\n"
             "\n"
             "If a connection is lost while the job runs, paddlectl connects again for up to "
             "attach_lease seconds. No line of the logs is lost.\n",

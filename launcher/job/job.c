@@ -126,6 +126,9 @@ static void on_deadline(uv_timer_t *t) {
     for (int i = 0; i < j->n_hosts; i++) {
         struct job_node *n = &j->nodes[i];
         struct pd_err err = {0};
+        if (j->phase == JOB_BYE && j->left && !j->joined && n->step == NODE_BYE)
+            watch_node(n, "", 0, " did not answer: it may end the job after %g s (attach_lease)",
+                       j->opts->attach_lease);
         if (j->phase == JOB_BYE && n->link)
             link_close(n->link);
         if (j->phase == JOB_BYE || is_done(j, n))
@@ -304,6 +307,7 @@ static void begin_over(struct job *j) {
         uv_close((uv_handle_t *)timers[i], NULL);
     for (size_t i = 0; i < sizeof j->signals / sizeof j->signals[0]; i++)
         uv_close((uv_handle_t *)&j->signals[i], NULL);
+    job_terminal_close(j);
     watch_close(j);
 }
 
@@ -311,6 +315,7 @@ static void begin_over(struct job *j) {
 
 static void on_tick(uv_timer_t *t) {
     struct job *j = t->data;
+    job_terminal_tick(j);
     if (j->phase == JOB_FOLLOW)
         watch_show_state(j); /* the state has lasted for up to a second */
 }
@@ -324,15 +329,12 @@ static void stop_again(struct job *j) {
             node_stop(j->by_id[i], 0, 0);
 }
 
-static void on_signal(uv_signal_t *s, int signum) {
-    struct job *j = s->data;
-    const char *what = signum == SIGINT ? "Ctrl-C" : strsignal(signum);
+void job_leave(struct job *j) { job_enter(j, JOB_BYE); }
+
+void job_stop_by_user(struct job *j, const char *what, int may_save) {
     j->stopped_by_user++;
-    if (j->joined) {
-        if (j->phase < JOB_BYE)
-            job_enter(j, JOB_BYE);
-    } else if (j->phase == JOB_RUN || j->phase == JOB_FOLLOW) {
-        j->saving = j->opts->job_save_on_stop && signum == SIGINT;
+    if (j->phase == JOB_RUN || j->phase == JOB_FOLLOW) {
+        j->saving = j->opts->job_save_on_stop && may_save;
         watch_print(j,
                     j->saving
                         ? "%s: saving the model and stopping %s; press Ctrl-C again to stop at once"
@@ -343,6 +345,20 @@ static void on_signal(uv_signal_t *s, int signum) {
         stop_again(j);
     } else if (j->phase != JOB_BYE && j->phase != JOB_OVER) {
         job_enter(j, JOB_BYE);
+    }
+}
+
+static void on_signal(uv_signal_t *s, int signum) {
+    struct job *j = s->data;
+    if (j->joined && j->phase != JOB_STOP) {
+        j->stopped_by_user++;
+        if (j->phase < JOB_BYE)
+            job_enter(j, JOB_BYE);
+    } else if (signum == SIGHUP && j->opts->on_hangup == PD_HANGUP_DETACH &&
+               j->phase == JOB_FOLLOW && !job_detach(j)) {
+        job_leave(j);
+    } else {
+        job_stop_by_user(j, signum == SIGINT ? "Ctrl-C" : strsignal(signum), signum == SIGINT);
     }
 }
 
@@ -413,6 +429,8 @@ void job_free(struct job *j) {
 int job_loop(struct job *j, enum job_phase first) {
     struct pd_err err = {0};
     int rc = watch_open(j, &err);
+    if (!rc)
+        rc = job_terminal_open(j, &err);
     if (rc) {
         dprintf(STDERR_FILENO, "paddlectl: %s\n", err.msg);
         watch_free(j, 0);
@@ -429,6 +447,7 @@ int job_loop(struct job *j, enum job_phase first) {
     uv_run(&j->c.loop, UV_RUN_DEFAULT);
     if (!j->joined)
         outputs_drop(&j->out, !j->fetched);
+    keys_free(j->keys);
     watch_free(j, j->stopped_by_user ? QUICK_WAIT_MS : FLUSH_MS);
     return job_conclude(j);
 }

@@ -164,6 +164,8 @@ static int conclude_joined(struct job *j, struct pd_buf *b) {
         put_stopped(j, "was stopped", b);
         return pd_code_exit_status(PD_ECANCELED);
     }
+    if (j->left)
+        return 0;
     if (j->stopped_by_user) {
         pd_put_fmt(b,
                    "paddlectl: %s continues; 'paddlectl attach %s' shows it again, 'paddlectl stop "

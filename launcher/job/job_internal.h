@@ -9,6 +9,7 @@
  *   job_data.c      data files, each to the node of its trainer
  *   job_feed.c      data files on request, while the job runs
  *   job_watch.c     logs, states and results
+ *   job_terminal.c  keys, Ctrl-Z, a closed terminal
  *   job_end.c       the final report and the exit status
  *   job_dry.c       run --dry-run
  *   job_attach.c    attach */
@@ -26,6 +27,7 @@
 #include "launcher/job/follow.h"
 #include "launcher/job/job.h"
 #include "launcher/job/outputs.h"
+#include "launcher/view/keys.h"
 #include "launcher/view/live.h"
 
 enum node_step {
@@ -133,6 +135,12 @@ struct job {
     } * said;
     size_t n_said, cap_said;
     uv_signal_t signals[3];
+    uv_signal_t suspend, resume; /* SIGTSTP, SIGCONT */
+    uv_timer_t note_timer;
+    struct keys *keys; /* NULL: stdin is no terminal */
+    int told_keys, asks_stop;
+    int asks_fate;    /* paddlectl was stopped; node 0 is asked what became of the job */
+    uint64_t seen_ms; /* when paddlectl last knew that it runs, of CLOCK_BOOTTIME */
     struct view *view;
     struct live *live;
     struct follow *follow;
@@ -144,7 +152,7 @@ struct job {
     int joined;             /* attach: the job continues when paddlectl ends */
     int ran;                /* AG_JOB_RUN was sent, so processes may exist */
     int settling;           /* detach: the trainers run; leave if they still run after SETTLE_MS */
-    int left;               /* detach: paddlectl has left the running job */
+    int left;               /* --detach, key d, hangup: paddlectl leaves the running job */
     int stopped_by_user;    /* number of signals received */
     int saving;             /* the first signal asked the trainers to save the model */
     json_t *failure;        /* the first failure, from the AG_RESULT of most worth */
@@ -172,6 +180,19 @@ int job_any(const struct job *j, unsigned steps);
 void job_limit_wait(struct job *j, uint64_t ms);          /* JOB_FOLLOW: end the phase after ms */
 void job_cancel_wait(struct job *j);                      /* cancel job_limit_wait if all is well */
 void job_state_changed(struct job *j, const char *state); /* the head entered a state */
+
+void job_leave(struct job *j); /* say goodbye; the job goes on */
+/* Ctrl-C and others stop the job, a second time at once; `what` is named. `may_save`: with
+ * save_on_stop the trainers save the model first. */
+void job_stop_by_user(struct job *j, const char *what, int may_save);
+
+/* job_terminal.c */
+int job_terminal_open(struct job *j, struct pd_err *err);
+void job_terminal_close(struct job *j);
+void job_terminal_tick(struct job *j); /* once a second */
+void job_ask_fate(struct job *j);      /* node 0 is connected again, or has a result */
+/* The job is to go on without paddlectl. -1: a node cannot be told now, which is printed. */
+int job_detach(struct job *j);
 
 /* job_node.c */
 const char *node_doing(const struct job_node *n);
@@ -260,6 +281,7 @@ void watch_starting(struct job *j);  /* the first lines of the processes follow 
 void watch_lost(struct job_node *n); /* the connection is lost and may come back */
 void watch_gone(struct job_node *n); /* the connection does not come back */
 void watch_sum_up(struct job *j);    /* compute failure and status from all results */
+void watch_flush(struct job *j);     /* print what waits */
 int watch_is_moving(struct job *j);  /* logs arrive, or the output still has lines to write */
 void watch_subscribe(struct job_node *n);
 void watch_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg);

@@ -89,6 +89,7 @@ void node_fail_memory(struct job_node *n) {
 static void resume(struct job_node *n) {
     struct job *j = n->job;
     watch_node(n, "", 0, ": connected again");
+    job_ask_fate(j);
     if (n->step >= NODE_READY && n->step < NODE_FAILED)
         job_feed_offer(n);
     if (n->subscribed) {
@@ -296,8 +297,11 @@ static void enter_bye(struct job_node *n) {
     else if (!n->greeted || !link_is_open(n->link))
         link_close(n->link); /* an agent that still starts finds no client and ends */
     else
-        link_send(n->link, WIRE_AG_BYE, 0,
-                  wire_put(&wire_ag_bye, &(struct ag_bye){.abandon = !n->job->ran}), NULL, 0);
+        link_send(
+            n->link, WIRE_AG_BYE, 0,
+            wire_put(&wire_ag_bye, &(struct ag_bye){.abandon = !n->job->ran && !n->job->joined,
+                                                    .detach = n->job->left && !n->job->joined}),
+            NULL, 0);
 }
 
 static void enter_failed(struct job_node *n) {

@@ -59,6 +59,7 @@ static void flush_said(struct job *j) {
 }
 
 static void on_said(uv_timer_t *t) { flush_said(t->data); }
+void watch_flush(struct job *j) { flush_said(j); }
 
 void watch_print(struct job *j, const char *fmt, ...) {
     char text[2000];
@@ -306,6 +307,7 @@ static void take_result(struct job_node *n, json_t *body) {
     take_lost(n, body);
     watch_sum_up(n->job);
     node_has_result(n);
+    job_ask_fate(n->job);
 }
 
 void watch_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg) {

@@ -65,6 +65,8 @@ static int read_line(struct ssh_prompt *p, int fd) {
 
 static int ask_on_terminal(struct ssh_prompt *p, int tty) {
     struct termios before, during;
+    if (tcgetpgrp(tty) != getpgrp())
+        return no_answer(p, "paddlectl is in the background and cannot ask");
     if (tcgetattr(tty, &before))
         return no_answer(p, "cannot use the terminal: %s", strerror(errno));
     during = before;

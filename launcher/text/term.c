@@ -17,6 +17,11 @@ int term_has_colour(int fd) {
     return term_is_live(fd) && !(no && *no);
 }
 
+int term_is_foreground(int fd) {
+    pid_t group = tcgetpgrp(fd);
+    return group < 0 || group == getpgrp(); /* < 0: no terminal, or not the controlling one */
+}
+
 int term_width(int fd) {
     struct winsize w;
     return !ioctl(fd, TIOCGWINSZ, &w) && w.ws_col >= 20 ? w.ws_col : 80;

@@ -11,6 +11,9 @@ int term_is_live(int fd);
  * unset or empty. */
 int term_has_colour(int fd);
 
+/* 1 if this process may write to the terminal `fd` as it likes; 0 if it is in the background. */
+int term_is_foreground(int fd);
+
 int term_width(int fd);  /* columns; 80 when unknown */
 int term_limit(int fd);  /* columns of a terminal; 0: no terminal, so lines have no limit */
 int term_height(int fd); /* lines; 24 when unknown */

@@ -26,6 +26,7 @@ enum {
     SLOWEST = 5,
     RED = 31,
     YELLOW = 33,
+    BOLD = 1,
 };
 
 struct live {
@@ -37,6 +38,7 @@ struct live {
     int closed, is_drawn, was_restarting;
     /* of a pipe: the last line of progress; the length of the stall that was last printed */
     uint64_t pipe_ms, pipe_stalled_ms;
+    char note[200];
     uv_timer_t tick;
     uv_signal_t winch;
 };
@@ -256,6 +258,11 @@ static void draw(struct live *l) {
             add_nodes(l, &b, &sum, width, rows, 0);
         }
     }
+    if (*l->note) {
+        if (b.len)
+            pd_put_u8(&b, '\n');
+        add_coloured(l, &b, &width, BOLD, l->note);
+    }
     if (!b.failed)
         view_live(l->view, (const char *)b.data, b.len);
     pd_buf_release(&b);
@@ -343,6 +350,16 @@ void live_event(struct live *l, unsigned node, const char *json, size_t n) {
         print_line(l, 1);
     if (!uv_is_active((uv_handle_t *)&l->tick))
         uv_timer_start(&l->tick, on_tick, REFRESH_MS, 0);
+}
+
+void live_redraw(struct live *l) {
+    if (l->is_drawn && !l->closed)
+        draw_soon(l);
+}
+
+void live_note(struct live *l, const char *note) {
+    pd_fmt(l->note, sizeof l->note, "%s", note);
+    live_redraw(l);
 }
 
 void live_remove_trainer(struct live *l, unsigned node) { trainers_remove(l->trainers, node); }

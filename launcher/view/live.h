@@ -19,7 +19,11 @@ int live_new(struct live **out, uv_loop_t *loop, struct view *v, const char *con
              unsigned n_nodes, struct pd_err *err);
 /* handle a worker's line of the stream "events" */
 void live_event(struct live *l, unsigned node, const char *json, size_t n);
-void live_state(struct live *l, const char *state);      /* the head's AG_STATE */
+void live_state(struct live *l, const char *state); /* the head's AG_STATE */
+/* A line below the block, also before it has figures: a question, or help. "": none. */
+void live_note(struct live *l, const char *note);
+/* Paddlectl was stopped, or the terminal has changed: draw the block again. */
+void live_redraw(struct live *l);
 void live_remove_trainer(struct live *l, unsigned node); /* the node has no trainer any more */
 /* close the loop's handles; the last state stays on the terminal as a line */
 void live_close(struct live *l);

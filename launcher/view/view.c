@@ -17,6 +17,8 @@
 #include "base/str.h"
 #include "launcher/text/term.h"
 
+enum { PAUSING = 1, PAUSED }; /* values of view.paused: the block is to be wiped; it is */
+
 struct view {
     int fd, tty, colour, says_to_stderr;
     pthread_t thread;
@@ -26,7 +28,7 @@ struct view {
     struct pd_buf queue, live;
     /* bytes that the thread is writing; never 0 while it writes */
     size_t in_flight;
-    int live_changed, block_shown, quit, broken, abandoned;
+    int live_changed, block_shown, quit, broken, abandoned, paused, clear;
     int why; /* broken: an errno */
     uint64_t dropped;
     void (*room)(void *);
@@ -86,9 +88,14 @@ static void put_wipe(struct view *v, struct pd_buf *out) {
 }
 
 /* Write lines and block in one write, so that nothing flickers. `mine` holds the lines. */
-static int write_with_block(struct view *v, struct pd_buf *mine, const struct pd_buf *live) {
+static int write_with_block(struct view *v, struct pd_buf *mine, const struct pd_buf *live,
+                            int clear) {
     struct pd_buf out;
     pd_buf_init(&out);
+    if (clear) {
+        pd_put(&out, "\033[H\033[J", 6);
+        pd_buf_clear(&v->drawn);
+    }
     put_wipe(v, &out);
     pd_put(&out, mine->data, mine->len);
     pd_put(&out, live->data, live->len);
@@ -104,9 +111,9 @@ static int write_with_block(struct view *v, struct pd_buf *mine, const struct pd
 /* Wait for work. With a live block on the terminal, wake at most every VIEW_LIVE_MS. Call it
  * locked. */
 static void wait_for_work(struct view *v) {
-    while (!v->quit && !v->queue.len && !v->live_changed)
+    while (!v->quit && ((!v->queue.len && !v->live_changed) || v->paused == PAUSED))
         pthread_cond_wait(&v->work, &v->lock);
-    while (!v->quit && (v->live.len || v->drawn.len)) {
+    while (!v->quit && !v->paused && !v->clear && (v->live.len || v->drawn.len)) {
         uint64_t due = v->drawn_ns + VIEW_LIVE_MS * 1000000ull;
         struct timespec until = {.tv_sec = (time_t)(due / 1000000000u),
                                  .tv_nsec = (long)(due % 1000000000u)};
@@ -131,18 +138,23 @@ static void *writer(void *arg) {
         mine = full;
         v->in_flight = mine.len + 1;
         v->live_changed = 0;
+        int clear = v->clear;
+        v->clear = 0;
         pd_buf_clear(&live);
-        if (!v->quit)
+        if (!v->quit && !v->paused && v->live.len && term_is_foreground(v->fd))
             pd_put(&live, v->live.data, v->live.len);
         pthread_mutex_unlock(&v->lock);
-        int bad = v->tty && (live.len || v->drawn.len) ? write_with_block(v, &mine, &live)
-                                                       : write_out(v->fd, mine.data, mine.len);
+        int bad = v->tty && (live.len || v->drawn.len || clear)
+                      ? write_with_block(v, &mine, &live, clear)
+                      : write_out(v->fd, mine.data, mine.len);
         int e = errno;
         pd_buf_clear(&mine);
         pthread_mutex_lock(&v->lock);
         v->why = bad && !v->broken ? e : v->why;
         v->in_flight = 0;
         v->block_shown = v->drawn.len != 0;
+        if (v->paused && !v->block_shown)
+            v->paused = PAUSED;
         /* the reader is gone: the job goes on, Ctrl-C ends it */
         v->broken |= bad != 0;
         if (v->room && (v->broken || v->queue.len < VIEW_ROOM / 2))
@@ -277,6 +289,36 @@ void view_live(struct view *v, const char *text, size_t n) {
         v->live_changed = 1;
         pthread_cond_signal(&v->work);
     }
+    pthread_mutex_unlock(&v->lock);
+}
+
+void view_clear(struct view *v) {
+    pthread_mutex_lock(&v->lock);
+    v->clear = v->live_changed = v->tty;
+    pthread_cond_signal(&v->work);
+    pthread_mutex_unlock(&v->lock);
+}
+
+void view_pause(struct view *v, uint64_t wait_ms) {
+    uint64_t due = pd_mono_ns() + wait_ms * 1000000u;
+    struct timespec until = {.tv_sec = (time_t)(due / 1000000000u),
+                             .tv_nsec = (long)(due % 1000000000u)};
+    pthread_mutex_lock(&v->lock);
+    v->paused = PAUSING;
+    v->live_changed = 1;
+    pthread_cond_signal(&v->work);
+    int rc = 0;
+    while (v->paused != PAUSED && !v->broken && rc != ETIMEDOUT)
+        rc = pthread_cond_timedwait(&v->idle, &v->lock, &until);
+    v->paused = PAUSED;
+    pthread_mutex_unlock(&v->lock);
+}
+
+void view_resume(struct view *v) {
+    pthread_mutex_lock(&v->lock);
+    v->paused = 0;
+    v->live_changed = 1;
+    pthread_cond_signal(&v->work);
     pthread_mutex_unlock(&v->lock);
 }
 

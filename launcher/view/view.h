@@ -43,9 +43,17 @@ void view_put(struct view *v, const void *lines, size_t n); /* whole lines, each
 void view_printf(struct view *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* from now on view_printf writes to stderr, since the output is data */
 void view_printf_to_stderr(struct view *v);
-/* Set the live block: lines without a newline behind the last, none wider than view_width() - 1.
+/* Set the live block, which is not drawn while paddlectl is in the background: lines without a
+ * newline behind the last, none wider than view_width() - 1.
  * "": no block. */
 void view_live(struct view *v, const char *text, size_t n);
+
+/* Clear the screen and draw the block again (Ctrl-L). */
+void view_clear(struct view *v);
+/* Wipe the block and write nothing until view_resume: paddlectl is being stopped. Waits at most
+ * wait_ms for the terminal. */
+void view_pause(struct view *v, uint64_t wait_ms);
+void view_resume(struct view *v);
 
 /* bytes that are not written yet; 0 when the reader of a pipe is gone */
 size_t view_backlog(struct view *v);

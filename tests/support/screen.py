@@ -31,6 +31,7 @@ class Screen:
     def __init__(self, command, cols=80, rows=24, env=None):
         self.cols, self.rows = cols, rows
         self.lines, self.x, self.y = [""], 0, 0
+        self.top = 0  # the line in the first row
         self.decoder = codecs.getincrementaldecoder("utf-8")()
         self.text, self.draws, self.raw = "", 0, b""
         self.master, slave = pty.openpty()
@@ -65,6 +66,7 @@ class Screen:
                 x = self.x - cols * min(self.x // cols, len(parts) - 1)
             lines += parts
         self.lines, self.x, self.y, self.cols, self.rows = lines, x, y, cols, rows
+        self.top = max(len(lines) - rows, 0)
         self.size()
 
     def put(self, c):
@@ -83,14 +85,17 @@ class Screen:
         self.y += 1
         if self.y == len(self.lines):
             self.lines.append("")
+        self.top = max(self.top, self.y - self.rows + 1)
 
     def sequence(self, private, numbers, letter):
         n = int(numbers) if numbers.isdigit() else 1
         if letter == "m" and not private:
             return
-        if letter == "A" and not private:
+        if letter == "H" and not private and numbers == "":
+            self.y, self.x = self.top, 0
+        elif letter == "A" and not private:
             assert n < self.rows, "up by %d of %d lines" % (n, self.rows)
-            self.y = max(self.y - n, 0)
+            self.y = max(self.y - n, self.top)
         elif letter in "JK" and not private and numbers in ("", "0"):
             self.lines[self.y] = self.lines[self.y][:self.x]
             if letter == "J":
@@ -145,6 +150,14 @@ class Screen:
             if not self.read(0.1):
                 assert condition(), "it ended: %s\n%s" % (what, self)
 
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def modes(self):
+        """The flags of the terminal that `stty -a` calls icanon and echo, and those of a key each."""
+        flags = termios.tcgetattr(self.master)[3]
+        return bool(flags & termios.ICANON), bool(flags & termios.ECHO), bool(flags & termios.ISIG)
+
     def wait(self, seconds=60):
         """Reads all output and returns the exit status."""
         end = time.monotonic() + seconds
@@ -154,7 +167,7 @@ class Screen:
 
     def shown(self):
         """The current lines of the screen, without empty lines at the end."""
-        lines = [line.rstrip() for line in self.lines[-self.rows:]]
+        lines = [line.rstrip() for line in self.lines[self.top:]]
         while lines and not lines[-1]:
             lines.pop()
         return lines

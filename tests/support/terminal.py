@@ -2,8 +2,10 @@
 """terminal.py PADDLECTL PART - tests what a person sees at a terminal. See launch_terminal.sh: it
 runs in a folder with conf.ini (three local nodes) and the workspaces ws and large."""
 import glob
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -112,4 +114,201 @@ def ps():
     assert re.search(r" done .* 2/2 +100 %  perplexity 4.5$", row), s
 
 
-{"lines": lines, "dispatch": dispatch, "ps": ps}[sys.argv[2]]()
+COOKED, KEYS = (True, True, True), (False, False, True)
+
+
+def ctl_text(*words):
+    return subprocess.run([ctl, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+
+
+def state():
+    return json.loads(ctl_text("ps", "--json"))["jobs"][0]
+
+
+def block(s):
+    """The lines below the last line of the log."""
+    lines = s.shown()
+    k = max([i for i, line in enumerate(lines) if " | " in line] + [-1])
+    return lines[k + 1:]
+
+
+def started(*more, command="run", **kw):
+    """A job with a live block, and the terminal in the modes for keys."""
+    s = run(*more, command=command, **kw)
+    step(2)
+    s.until(lambda: any(" 40 %" in x for x in block(s)) and s.modes() == KEYS and "keys: d detach" in whole(s)
+            and (command != "run" or all("step 2 of %d" % i in whole(s) for i in range(3))), "the live block")
+    return s
+
+
+def press(s, key):
+    """A key counts if no other one comes shortly before it."""
+    time.sleep(0.4)
+    s.type(key)
+
+
+def keys():
+    for cols in 140, 80, 40:
+        s = started(cols=cols)
+        assert "paddlectl | keys: d detach, q stop, ? help" in whole(s), s
+        # typing leaves no trace, and a command typed ahead for the shell neither stops nor detaches
+        before = [x for x in s.shown() if " | " in x], sum(x.startswith("pass 1/2") for x in s.lines)
+        for c in "cd dq?\r\n" + "d" * 20:
+            s.type(c)
+            time.sleep(0.02)
+        s.type("dq\033[A")
+        end_of = time.monotonic() + 1.5
+        while time.monotonic() < end_of:
+            s.read(0.1)
+        after = [x for x in s.shown() if " | " in x], sum(x.startswith("pass 1/2") for x in s.lines)
+        assert after == before and after[1] == 1 and \
+            all(re.match(r"pass 1/2|local\.\d|l?p$", x) for x in block(s)), (before, after, block(s))
+        # help, below the block
+        press(s, "?")
+        s.until(lambda: block(s)[-1:] == ["d detach  q stop  Ctrl-L redraw  Ctrl-Z suspend"[:cols - 1]], "help")
+        # Ctrl-L: the block once, at the top
+        press(s, "\f")
+        s.until(lambda: s.shown() and s.shown()[0].startswith("pass 1/2"), "a cleared screen")
+        assert sum(x.startswith("pass 1/2") for x in s.shown()) == 1, s
+        # q asks; another key goes on
+        press(s, "q")
+        s.until(lambda: block(s)[-1:] == ["stop the job? y: stop it, any other key: go on"[:cols - 1]], "a question")
+        s.type("n")
+        s.until(lambda: not any("stop the job" in x for x in block(s)), "no question")
+        assert state()["state"] == "running"
+        press(s, "q")
+        s.until(lambda: any("stop the job" in x for x in block(s)), "a question")
+        s.type("y")
+        assert s.wait() == 130, s
+        assert "paddlectl | q: stopping JOB" in whole(s) and s.modes() == COOKED, (s, s.modes())
+        assert state()["state"] == "stopped"
+    # d detaches: the job goes on beyond its lease; attach has the same keys
+    s = started()
+    assert state()["attached"] is True
+    press(s, "d")
+    assert s.wait() == 0, s
+    assert "paddlectl | the job runs; 'paddlectl attach' shows it" in whole(s) and s.modes() == COOKED, s
+    assert not any(x.startswith("stop") for x in s.shown())
+    time.sleep(4)  # attach_lease is 2
+    assert state()["state"] == "running" and state()["attached"] is False
+    s = started(command="attach")
+    press(s, "d")
+    assert s.wait() == 0 and "the job runs" in whole(s), s
+    s = started(command="attach")
+    s.type("\x03")
+    assert s.wait() == 130 and " continues; " in whole(s) and state()["state"] == "running", s
+    s = started(command="attach")
+    press(s, "q")
+    s.until(lambda: any("stop the job" in x for x in block(s)), "a question")
+    s.type("y")
+    assert s.wait() == 130, s
+    assert state()["state"] == "stopped", state()
+
+
+def shell(script, **kw):
+    """A shell with job control, which runs a script on the terminal."""
+    step(0)
+    if os.path.exists("go.end"):
+        os.remove("go.end")
+    env = {"CTL": ctl + " run --conf=conf.ini"}
+    return Screen(["bash", "--norc", "-c", "set -m; " + script], env=env, **kw)
+
+
+def launcher(s):
+    """The process id of paddlectl, a child of the shell."""
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            name, rest = open(path).read().rsplit(")", 1)
+        except OSError:
+            continue
+        if name.endswith("(paddlectl") and int(rest.split()[1]) == s.proc.pid:
+            return int(path.split("/")[2])
+    return 0
+
+
+def suspend():
+    """Ctrl-Z, and fg within the lease; a stop that is longer; SIGSTOP from elsewhere."""
+    for cols in 140, 80, 40:
+        s = shell("$CTL --attach_lease=20; echo; echo STOPPED $?; stty -a | tr ' ' '\\n' | grep -xE -- '-?(icanon|echo);?'; "
+                  "sleep 2; fg >/dev/null; echo END $?", cols=cols)
+        step(2)
+        s.until(lambda: any(" 40 %" in x for x in block(s)) and s.modes() == KEYS, "the live block")
+        s.type("\x1a")
+        s.until(lambda: "STOPPED" in whole(s), "a stop")
+        s.until(lambda: "\nicanon\n" in whole(s) and "\necho\n" in whole(s), "the shell's modes")
+        assert not any(x.startswith("pass 1/2") for x in s.lines), s  # the block was wiped
+        assert "Ctrl-Z: without paddlectl the nodes end the job after 20 s" in whole(s), s
+        s.until(lambda: re.search(r"paddlectl was stopped for [2-9] s; the job's lease is 20 s\n", whole(s)), "it says so")
+        s.until(lambda: "paddlectl | the job still runs\n" in whole(s), "what became of the job")
+        s.until(lambda: s.modes() == KEYS and sum(x.startswith("pass 1/2") for x in s.lines) == 1, "the block again")
+        end()
+        s.until(lambda: "END 0" in whole(s), "the end")
+        assert s.wait() == 0 and s.modes() == COOKED, s
+    # longer than the lease: the job has ended, and that is said
+    s = shell("$CTL; sleep 6; fg >/dev/null; echo END $?")
+    step(2)
+    s.until(lambda: any(" 40 %" in x for x in block(s)) and s.modes() == KEYS, "the live block")
+    s.type("\x1a")
+    s.until(lambda: re.search(r"paddlectl was stopped for \d+ s; the job's lease is 2 s\n", whole(s)), "it says so")
+    s.until(lambda: "paddlectl | the job has ended meanwhile" in whole(s), "what became of the job")
+    s.until(lambda: "END 1" in whole(s), "the end")
+    assert "failed" in whole(s) and "connection to node 0 was lost for" in whole(s).replace("\n", " "), s
+    # SIGSTOP
+    s = started("--attach_lease=20")
+    s.proc.send_signal(signal.SIGSTOP)
+    time.sleep(4)
+    s.proc.send_signal(signal.SIGCONT)
+    s.until(lambda: re.search(r"paddlectl was stopped for [3-6] s; the job's lease is 20 s\n", whole(s)), "it says so")
+    s.until(lambda: "paddlectl | the job still runs\n" in whole(s), "what became of the job")
+    s.until(lambda: s.modes() == KEYS and sum(x.startswith("pass 1/2") for x in s.lines) == 1, "the block once")
+    end()
+    assert s.wait() == 0, s
+
+
+def background():
+    """In the background: no block, no stop by the terminal (stty tostop), the terminal's modes untouched."""
+    s = shell("stty tostop; $CTL & sleep 3; echo; echo BACK; jobs -s; sleep 3; fg %1 >/dev/null; echo END $?", cols=80)
+    s.until(lambda: "STARTED" in whole(s) or "trainers: " in whole(s), "it runs")
+    step(2)
+    s.until(lambda: "BACK" in whole(s), "the shell")
+    assert s.modes() == COOKED and not any(x.startswith("pass 1/2") for x in s.lines), s
+    assert "Stopped" not in whole(s) and "step 2 of 0" in whole(s), s
+    s.until(lambda: s.modes() == KEYS and any(x.startswith("pass 1/2") for x in block(s)), "the foreground")
+    s.type("\x1a")  # and back again with bg
+    s.until(lambda: "END 148" in whole(s), "a stop")
+    s.wait()
+    assert s.modes() == COOKED, s
+
+
+def killed():
+    """The modes are restored however paddlectl ends."""
+    for signum in signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGINT:
+        s = shell("$CTL; echo; echo END $?; sleep 0.3; read -r line; echo got $line")
+        step(2)
+        s.until(lambda: any(" 40 %" in x for x in block(s)) and s.modes() == KEYS, "the live block")
+        os.kill(launcher(s), signum)
+        s.until(lambda: "END" in whole(s), "the end")
+        s.until(lambda: s.modes() == COOKED, "the modes")
+        s.type("a line\r")
+        assert s.wait() == 0 and "got a line" in whole(s), s
+        deadline = time.monotonic() + 30
+        while state()["state"] == "running":
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+
+
+def hangup():
+    """A terminal that closes: on_hangup."""
+    for how, want in ("stop", "stopped"), ("detach", "running"):
+        s = started("--on_hangup=" + how)
+        os.close(s.master)
+        s.open = False
+        s.proc.wait(30)
+        time.sleep(4)  # attach_lease is 2
+        assert state()["state"] == want, (how, state())
+    assert state()["attached"] is False
+    assert "stopped on 3 nodes" in ctl_text("stop")
+
+
+PARTS = lines, dispatch, ps, keys, suspend, background, killed, hangup
+{f.__name__: f for f in PARTS}[sys.argv[2]]()

@@ -15,13 +15,14 @@ pservers = 1
 root_dir = $TMP/root%n
 port = $((20000 + RANDOM % 5000))
 [job]
+attach_lease = 2
 job_dispatch_package = ws
 pserver_command = /usr/bin/python3 $TOP/tests/support/own-server.py
 trainer_command = /usr/bin/python3 train.py
 [env]
 GO = $TMP/go
 END
-for part in lines dispatch ps; do
+for part in lines dispatch ps keys suspend background killed hangup; do
     /usr/bin/python3 "$TOP/tests/support/terminal.py" "$ctl" $part || die "on a terminal: $part"
 done
 

@@ -1,0 +1,34 @@
+/* keys.h - single keys from the terminal while a job is shown, and the terminal's modes.
+ *
+ *     keys_new ─▶ modes changed: no lines, no echo     ◀─ keys_check, once a second: the shell may
+ *                 guard process                           move paddlectl to the background and back
+ *     keys_pause ─▶ modes restored, guard ended           (before Ctrl-Z stops paddlectl)
+ *
+ * The guard is a process that waits for the end of paddlectl, whatever ends it, and then restores
+ * the modes. Ctrl-C, Ctrl-Z and Ctrl-\ stay signals.
+ *
+ * A key counts only if no other key comes within KEYS_ALONE_MS before and after it. So a command
+ * that somebody types ahead for the shell does nothing here. */
+#ifndef LAUNCHER_KEYS_H
+#define LAUNCHER_KEYS_H
+
+#include <uv.h>
+
+#include "base/err.h"
+
+enum { KEYS_ALONE_MS = 300 };
+
+struct keys;
+/* Take keys from the terminal on stdin. *out is NULL if stdin is no terminal, or not the
+ * controlling one. PD_ENOMEM, PD_EFAIL. */
+int keys_new(struct keys **out, uv_loop_t *loop, void (*on_key)(void *arg, char key), void *arg,
+             struct pd_err *err);
+/* Change the modes if paddlectl is in the foreground. Returns 1 if keys are read. */
+int keys_check(struct keys *k);
+void keys_pause(struct keys *k); /* restore the modes until keys_check; NULL is allowed */
+/* The next key counts at once: it answers a question. */
+void keys_question(struct keys *k, int asked);
+void keys_close(struct keys *k); /* restore the modes; closes the loop's handles */
+void keys_free(struct keys *k);  /* call after the loop has ended */
+
+#endif
