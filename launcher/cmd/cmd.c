@@ -12,11 +12,14 @@
 #include "base/str.h"
 #include "conf/settings.h"
 #include "launcher/cmd/manual.h"
+#include "launcher/text/term.h"
 
 enum { MAX_EXTRA = 32 };
 
 int cmd_fail(const struct pd_err *err) {
-    fprintf(stderr, "paddlectl: %s\n", err->msg);
+    int colour = term_has_colour(STDERR_FILENO);
+    fprintf(stderr, "%spaddlectl: %s%s\n", colour ? "\033[31m" : "", err->msg,
+            colour ? "\033[m" : "");
     return pd_code_exit_status(err->code);
 }
 

@@ -263,19 +263,19 @@ void view_put(struct view *v, const void *lines, size_t n) {
 void view_printf_to_stderr(struct view *v) { v->says_to_stderr = 1; }
 
 void view_printf(struct view *v, const char *fmt, ...) {
-    char text[2200];
-    pd_fmt(text, sizeof text, "%s", v->says_to_stderr ? "paddlectl: " : "paddlectl | ");
-    size_t n = strlen(text);
+    char text[2100], line[2200];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text + n, sizeof text - n - 1, fmt, ap);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    n = strlen(text);
-    text[n] = '\n';
-    if (v->says_to_stderr)
-        fwrite(text, n + 1, 1, stderr);
-    else
-        view_put(v, text, n + 1);
+    if (v->says_to_stderr) {
+        fprintf(stderr, "paddlectl: %s\n", text);
+        return;
+    }
+    const int warns = v->colour && pd_starts_with(text, "warning: ");
+    int n = snprintf(line, sizeof line, "paddlectl | %s%s%s\n", warns ? "\033[33m" : "", text,
+                     warns ? "\033[m" : "");
+    view_put(v, line, (size_t)n);
 }
 
 void view_live(struct view *v, const char *text, size_t n) {

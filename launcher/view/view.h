@@ -39,7 +39,7 @@ int view_width(const struct view *v); /* current number of columns */
 int view_height(const struct view *v);
 
 void view_put(struct view *v, const void *lines, size_t n); /* whole lines, each with its newline */
-/* a line of paddlectl's own */
+/* a line of paddlectl's own; one that begins with "warning: " is yellow */
 void view_printf(struct view *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* from now on view_printf writes to stderr, since the output is data */
 void view_printf_to_stderr(struct view *v);

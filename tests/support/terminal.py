@@ -310,5 +310,15 @@ def hangup():
     assert "stopped on 3 nodes" in ctl_text("stop")
 
 
-PARTS = lines, dispatch, ps, keys, suspend, background, killed, hangup
+def colours():
+    """Messages of paddlectl: errors red, warnings yellow; no colour with NO_COLOR."""
+    s = Screen([ctl, "run", "--conf=dead.ini", "--min-nodes=2", "--trainer_command=true"])
+    assert s.wait() == 0 and b"| \x1b[33mwarning: 127.0.0.[10-50] is left out" in s.raw, s.raw
+    s = Screen([ctl, "run", "--conf=none.ini"])
+    assert s.wait() == 2 and b"\x1b[31mpaddlectl: " in s.raw, s.raw
+    s = Screen([ctl, "run", "--conf=none.ini"], env={"NO_COLOR": "1"})
+    assert s.wait() == 2 and b"\x1b" not in s.raw, s.raw
+
+
+PARTS = colours, lines, dispatch, ps, keys, suspend, background, killed, hangup
 {f.__name__: f for f in PARTS}[sys.argv[2]]()

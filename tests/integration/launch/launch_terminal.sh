@@ -74,6 +74,7 @@ for command in "run" "ps" "clean" "fetch latest" "logs latest" "dispatch --job_d
 done
 expect 0 "$ctl" run --conf=dead.ini --min-nodes=2 --trainer_command=true
 has "warning: 127.0.0.[10-50] is left out: cannot connect to port 1"
+/usr/bin/python3 "$TOP/tests/support/terminal.py" "$ctl" colours || die "on a terminal: colours"
 rm -rf root?/JOB* root?/.paddlectl/chunks
 expect 0 "$ctl" run --conf=conf.ini --trainer_command=true
 expect 0 "$ctl" clean --conf=conf.ini --keep=0 # a young job stays

@@ -43,6 +43,10 @@ has "restart 1 of 3 after node 2 (10.77.0.3): its agent is gone"
 has "Resuming from output/pass-0000"
 has_not "restart 2"
 [ "$(digest cut/latest)" = "$want" ] || die "other bits than the job that nothing happened to: $OUT"
+# what status says of the machine that cannot be reached: node 0 knows its id
+expect 3 on_client status --conf=conf.ini --connect_timeout=3
+has "lost: 10.77.0.3: its agent is gone"
+[[ $OUT =~ \ 2\ \ 10\.77\.0\.3\ +lost ]] || die "$OUT"
 ended() { ! "$fixture" pids "$ns" | grep '^2 ' | grep -q paddle_; }
 wait_for 120 "what ran on the lost host has ended" ended
 "$fixture" join "$ns" 2
