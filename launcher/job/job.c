@@ -362,6 +362,12 @@ static void on_signal(uv_signal_t *s, int signum) {
     }
 }
 
+/* 1: whoever started paddlectl has set this signal to be ignored, as nohup does with SIGHUP. */
+static int is_ignored(int signum) {
+    struct sigaction a;
+    return !sigaction(signum, NULL, &a) && a.sa_handler == SIG_IGN;
+}
+
 static void start_loop(struct job *j) {
     static const int signums[] = {SIGINT, SIGTERM, SIGHUP};
     uv_timer_t *timers[] = {&j->check, &j->deadline, &j->patience, &j->tick};
@@ -372,7 +378,8 @@ static void start_loop(struct job *j) {
     for (size_t i = 0; i < sizeof j->signals / sizeof j->signals[0]; i++) {
         uv_signal_init(&j->c.loop, &j->signals[i]);
         j->signals[i].data = j;
-        uv_signal_start(&j->signals[i], on_signal, signums[i]);
+        if (signums[i] != SIGHUP || !is_ignored(SIGHUP))
+            uv_signal_start(&j->signals[i], on_signal, signums[i]);
     }
     uv_timer_start(&j->tick, on_tick, 1000, 1000);
 }

@@ -308,6 +308,16 @@ def hangup():
         assert state()["state"] == want, (how, state())
     assert state()["attached"] is False
     assert "stopped on 3 nodes" in ctl_text("stop")
+    # nohup: paddlectl goes on without the terminal, and the job with it
+    s = shell("trap '' HUP; exec $CTL")
+    step(2)
+    s.until(lambda: "step 2 of 0" in whole(s), "it runs")
+    os.close(s.master)
+    s.open = False
+    time.sleep(4)
+    assert s.proc.poll() is None and state()["state"] == "running" and state()["attached"] is True, state()
+    s.proc.terminate()
+    assert s.proc.wait(30) == 130 and state()["state"] == "stopped", state()
 
 
 def colours():
