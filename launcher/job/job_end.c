@@ -145,9 +145,10 @@ static int put_not_started(const struct job *j, struct pd_buf *b) {
 }
 
 static void put_stopped(const struct job *j, const char *how, struct pd_buf *b) {
-    pd_put_fmt(b, "paddlectl: %s %s%s%s\n", j->id, how, *j->saved ? "; saved: " : "", j->saved);
+    pd_put_fmt(b, "paddlectl: %s %s\n", j->id, how);
     if (j->fetched)
         pd_put_fmt(b, "paddlectl: its outputs are in %s\n", j->out.dir);
+    job_summary_go_on(j, b);
 }
 
 /* The report of attach: the job may continue. */
@@ -158,6 +159,7 @@ static int conclude_joined(struct job *j, struct pd_buf *b) {
             put_failure(j, b);
         else
             pd_put_fmt(b, "paddlectl: %s failed\n", j->id);
+        job_summary_go_on(j, b);
         return 1;
     }
     if (j->stopped) {
@@ -196,10 +198,12 @@ static int conclude(struct job *j, struct pd_buf *b) {
         put_bad_hosts(j, b);
         if (!j->failure)
             pd_put_fmt(b, "paddlectl: %s failed\n", j->id);
+        job_summary_go_on(j, b);
         return 1;
     }
     if (put_bad_hosts(j, b)) {
         pd_put_fmt(b, "paddlectl: %s failed\n", j->id);
+        job_summary_go_on(j, b);
         return 1;
     }
     if (j->stopped) {
@@ -234,12 +238,14 @@ static void print_json_result(const struct job *j, int status, const struct pd_b
             json_object_set_new(lost, j->nodes[i].host->label, json_string(j->nodes[i].lost));
     }
     json_t *o = json_pack(
-        "{s:s, s:s, s:s, s:i, s:O?, s:o, s:o, s:o, s:o}", "event", "result", "job", j->id, "status",
+        "{s:s, s:s, s:s, s:i, s:O?, s:o, s:o, s:o, s:o, s:s, s:O?, s:O?, s:f}", "event", "result",
+        "job", j->id, "status",
         j->joined && j->stopped_by_user && !j->failed && !j->stopped ? "running"
                                                                      : status_word(j, status),
         "exit_status", status, "first_failure", j->failure, "bad_hosts", hosts, "lost", lost,
         "outputs", j->fetched ? json_string(j->out.dir) : json_null(), "text",
-        text->len ? json_stringn((const char *)text->data, text->len) : json_string(""));
+        text->len ? json_stringn((const char *)text->data, text->len) : json_string(""), "saved",
+        j->saved, "test", j->test, "best", j->best, "seconds", (double)j->took_ms / 1000);
     if (o && !json_dumpf(o, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER))
         putchar('\n');
     fflush(stdout);
@@ -248,19 +254,18 @@ static void print_json_result(const struct job *j, int status, const struct pd_b
 
 static void print_good_end(const struct job *j) {
     int fd = j->flags.detach ? STDERR_FILENO : STDOUT_FILENO;
-    if (j->left)
-        dprintf(fd, "paddlectl | the job runs; 'paddlectl attach' shows it, 'paddlectl stop' ends "
-                    "it, 'paddlectl fetch' copies its outputs\n");
-    else if (j->joined)
-        dprintf(fd, "paddlectl | done; 'paddlectl fetch %s' copies its outputs\n", j->id);
-    else
-        dprintf(fd, "paddlectl | done; the outputs are in %s\n", j->out.dir);
-    struct pd_buf lost;
-    pd_buf_init(&lost);
+    struct pd_buf b;
+    pd_buf_init(&b);
     if (!j->left)
-        put_lost(j, "paddlectl | the job lost ", " on the way", &lost);
-    (void)pd_write_all(fd, lost.data, lost.len);
-    pd_buf_release(&lost);
+        put_lost(j, "paddlectl | the job lost ", " on the way", &b);
+    if (j->left)
+        pd_put_fmt(&b, "paddlectl | the job runs; 'paddlectl attach' shows it, 'paddlectl stop' "
+                       "ends it, 'paddlectl fetch' copies its outputs\n");
+    else
+        job_summary_done(j, &b);
+    if (!b.failed)
+        (void)pd_write_all(fd, b.data, b.len);
+    pd_buf_release(&b);
     if (j->flags.detach)
         dprintf(STDOUT_FILENO, "%s\n", j->id); /* the only text on stdout, for scripts */
 }

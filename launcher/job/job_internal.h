@@ -158,7 +158,11 @@ struct job {
     json_t *failure;        /* the first failure, from the AG_RESULT of most worth */
     int failure_worth;
     json_int_t n_later, n_restarts;
-    char saved[200];     /* the last saved model, from the result of node 0 */
+    /* from the result of node 0: the last saved model, the last test and the test of the best pass
+     * (borrowed), the duration */
+    char saved[200];
+    const json_t *test, *best;
+    json_int_t took_ms;
     int failed, stopped; /* status words of the results */
     int fetched;
     struct pd_err err; /* an error of paddlectl itself, not of a node */
@@ -298,6 +302,11 @@ void watch_event(struct job *j, json_t *o); /* --json: print `o` (stolen) with t
 
 /* job_end.c */
 int job_conclude(struct job *j); /* print the final report; returns the exit status */
+
+/* job_summary.c */
+void job_summary_done(const struct job *j, struct pd_buf *b);
+/* After a failure or a stop: what was saved, and the command that continues. */
+void job_summary_go_on(const struct job *j, struct pd_buf *b);
 
 /* job_dry.c */
 int job_dry_run(struct job *j); /* print the plan; returns the exit status */

@@ -276,8 +276,12 @@ static void add_result(struct job *j, const struct job_node *n) {
     json_t *first = json_object_get(body, "first_failure");
     json_int_t node_restarts = json_integer_value(json_object_get(body, "restarts"));
     j->failed |= status && !strcmp(status, "failed");
-    if (n->id == 0)
+    if (n->id == 0) {
         snprintf(j->saved, sizeof j->saved, "%s", saved ? saved : "");
+        j->test = json_object_get(body, "test");
+        j->best = json_object_get(body, "best");
+        j->took_ms = json_integer_value(json_object_get(body, "took_ms"));
+    }
     j->n_restarts = node_restarts > j->n_restarts ? node_restarts : j->n_restarts;
     j->stopped |= status && !strcmp(status, "stopped");
     if (report_rank(n, first) > j->failure_worth) {
@@ -293,6 +297,7 @@ static void add_result(struct job *j, const struct job_node *n) {
 void watch_sum_up(struct job *j) {
     json_decref(j->failure);
     j->failure = NULL;
+    j->test = j->best = NULL;
     j->failed = j->stopped = j->failure_worth = 0;
     j->n_later = j->n_restarts = 0;
     for (int i = 0; i < j->n_hosts; i++)

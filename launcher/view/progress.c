@@ -40,6 +40,19 @@ int doing_parse(struct doing *d, const json_t *event) {
     return 0;
 }
 
+static void set_metric(struct progress *p, const char *name, const json_t *value) {
+    char shown[sizeof p->metric[0].name];
+    int i = 0;
+    copy(shown, sizeof shown, name, '!');
+    while (i < p->n_metrics && strcmp(p->metric[i].name, shown))
+        i++;
+    if (i == PROGRESS_METRICS || !json_is_number(value))
+        return;
+    copy(p->metric[i].name, sizeof shown, shown, '!');
+    p->metric[i].value = json_number_value(value);
+    p->n_metrics += i == p->n_metrics;
+}
+
 int progress_parse(struct progress *p, const json_t *event) {
     const char *unit = json_string_value(json_object_get(event, "unit"));
     if (!is_event(event, "progress"))
@@ -61,12 +74,19 @@ int progress_parse(struct progress *p, const json_t *event) {
     copy(p->unit, sizeof p->unit, unit ? unit : "samples", '!');
     const char *name;
     json_t *value;
-    json_object_foreach (json_object_get(event, "metrics"), name, value) {
-        if (p->n_metrics == PROGRESS_METRICS || !json_is_number(value))
-            continue;
-        copy(p->metric[p->n_metrics].name, sizeof p->metric[0].name, name, '!');
-        p->metric[p->n_metrics++].value = json_number_value(value);
-    }
+    json_object_foreach (json_object_get(event, "metrics"), name, value)
+        set_metric(p, name, value);
+    return 0;
+}
+
+int progress_take_test(struct progress *p, const json_t *event) {
+    const char *name;
+    json_t *value;
+    if (!is_event(event, "test"))
+        return -1;
+    json_object_foreach (json_object_get(event, "metrics"), name, value)
+        if (!strncmp(name, "test.", 5)) /* the others are those of the training data */
+            set_metric(p, name, value);
     return 0;
 }
 

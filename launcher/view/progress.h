@@ -36,6 +36,9 @@ struct doing {
 int doing_parse(struct doing *d, const json_t *event);
 /* Parse any JSON object. 0; -1: no progress event. Invalid values count as unknown. */
 int progress_parse(struct progress *p, const json_t *event);
+/* Takes the evaluators' values of an event "test" over, so that they are not those of the test
+ * before. 0; -1: no such event. */
+int progress_take_test(struct progress *p, const json_t *event);
 /* Write "pass 1/2 41 %, batch 300, cost 4.12, perplexity 61.6, 12300 words/s". */
 /* The job has ended in this state: nothing has a rate, and a job that is done has done all. */
 void progress_over(struct progress *p, const char *state);

@@ -102,6 +102,8 @@ int trainers_event(struct trainers *all, unsigned node, const char *json, size_t
     int shown = 1;
     if (!progress_parse(&p, e)) {
         take_progress(all, t, &p, now_ms);
+    } else if (t->v.known && !progress_take_test(&t->v.last, e)) {
+        t->event_ms = now_ms;
     } else if (t->v.known && !doing_parse(&t->doing, e)) {
         t->event_ms = t->doing_ms = now_ms;
         if (is_busy(t, now_ms))

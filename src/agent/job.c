@@ -73,13 +73,13 @@ static void conclude(struct ag_job *j, const char *status, const json_t *first_f
         return;
     j->result = result_make(&j->o.core->paths, j->spec.node, status, first_failure, later);
     json_object_set_new(j->result, "restarts", json_integer((json_int_t)j->restarts));
-    json_object_set_new(
-        j->result, "saved",
-        json_string(j->head ? head_saved(j->head) : "")); /* only node 0 knows `saved` and `lost` */
+    j->ended_us = pd_wall_us();
+    json_object_set_new(j->result, "took_ms",
+                        json_integer((json_int_t)(j->ended_us - j->started_us) / 1000));
+    passes_describe(&j->passes, j->result); /* only node 0 knows them, and `lost` */
     json_object_set_new(j->result, "lost", ag_job_lost_nodes(j));
     if (j->started && result_write(&j->o.core->paths, j->result, &err))
         pd_error(ag_job_log(j), "%s", err.msg);
-    j->ended_us = pd_wall_us();
     ag_job_save_state(j);
     if (j->link)
         peer_link_rest(j->link);
@@ -342,6 +342,7 @@ json_t *ag_job_join_body(void *arg) {
     json_t *o = wire_put(&wire_hd_join, &join);
     json_decref(join.ready);
     json_decref(join.exited);
+    json_decref(join.passes);
     return o;
 }
 
@@ -383,7 +384,15 @@ static json_t *peer_of(void *arg, int node) {
 }
 
 const struct node_io ag_job_node_io = {on_node_send, on_node_refuse, on_log_grew, on_data_channel};
-const struct head_io ag_job_head_io = {on_head_send, on_head_state, on_head_over};
+static void on_head_pass(void *arg, const json_t *event) {
+    struct ag_job *j = arg;
+    struct pd_err err = {0};
+    passes_take(&j->passes, event);
+    if (passes_append(&j->o.core->paths, event, &err))
+        pd_error(ag_job_log(j), "%s", err.msg);
+}
+
+const struct head_io ag_job_head_io = {on_head_send, on_head_state, on_head_over, on_head_pass};
 const struct peer_events ag_job_peer_events = {
     on_join, on_lost, on_message, ag_job_join_body, on_joined, on_taker_frame, on_taker_gone};
 const struct file_fetch_io ag_job_file_io = {ask_head, is_joined, peer_of};
@@ -516,6 +525,7 @@ void ag_job_free(struct ag_job *j) {
         logs_close(&j->logs);
     json_decref(j->addrs);
     json_decref(j->peers);
+    passes_release(&j->passes);
     json_decref(j->result);
     sodium_memzero(&j->self, sizeof j->self);
     free(j);

@@ -3,6 +3,7 @@
 #ifndef PD_AGENT_JOB_INTERNAL_H
 #define PD_AGENT_JOB_INTERNAL_H
 
+#include "agent/core/passes.h"
 #include "agent/head/head.h"
 #include "agent/job.h"
 #include "agent/process/node.h"
@@ -35,6 +36,7 @@ struct ag_job {
     int port;             /* the port on which other agents reach this agent */
     int ran;              /* the head has begun: a detached job needs no client any more */
     int started;          /* this node has started a process; on node 0: any node has */
+    struct passes passes; /* node 0 */
     int restarting;       /* the last HD_END was for a restart */
     int ending;           /* a lease or a signal ends the job */
     int said_bye;         /* the job is over, and a client needs nothing more */

@@ -299,7 +299,7 @@ static int test_first(struct online *x, struct train_streams *test, const char *
     char when[WATCH_KEY_MAX + TRAIN_PASS_TEXT + 60], number[TRAIN_PASS_TEXT];
     (void)pd_fmt(when, sizeof when, "before pass %s (%s)",
                  train_report_pass_text(x->l->report, pass, number), key);
-    return train_evaluate(x->l, test, when, err);
+    return train_evaluate(x->l, test, &(struct train_tested){.when = when}, err);
 }
 
 /* inside: an earlier process has trained part of the folder. */

@@ -323,8 +323,8 @@ static int run_tests(struct train_loop *l, struct train_streams *streams,
     return rc;
 }
 
-int train_evaluate(struct train_loop *l, struct train_streams *streams, const char *when,
-                   struct pd_err *err) {
+int train_evaluate(struct train_loop *l, struct train_streams *streams,
+                   const struct train_tested *what, struct pd_err *err) {
     double all[N_TEST_SUMS], (*sums)[N_TEST_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
     train_report_doing(l->report, TRAIN_TESTING);
     train_streams_rewind(streams, 0);
@@ -349,9 +349,10 @@ int train_evaluate(struct train_loop *l, struct train_streams *streams, const ch
     if (rc || l->leave)
         return rc;
     if (!already_reported)
-        train_report_test(l->report, when, (uint64_t)all[TEST_SAMPLES], all[TEST_COST], l->eval);
+        train_report_test(l->report, what, (uint64_t)all[TEST_SAMPLES], all[TEST_COST], l->eval);
     if (!isfinite(all[TEST_COST]) && l->options->stop_on_nan)
         return pd_fail(err, PD_ENUM,
-                       "the cost of the test data %s is not a finite number (stop_on_nan)", when);
+                       "the cost of the test data %s is not a finite number (stop_on_nan)",
+                       what->when);
     return 0;
 }

@@ -58,7 +58,7 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
 
 /* Computes cost and evaluators over `streams` with the current parameters, summed over all
  * trainers. Changes no parameter. If a trainer is asked to stop, all return without a report. */
-int train_evaluate(struct train_loop *l, struct train_streams *streams, const char *when,
-                   struct pd_err *err);
+int train_evaluate(struct train_loop *l, struct train_streams *streams,
+                   const struct train_tested *what, struct pd_err *err);
 
 #endif

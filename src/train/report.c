@@ -207,26 +207,58 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
                        r->samples ? r->cost / (double)r->samples : NAN, more);
 }
 
-/* The event omits characters that a JSON string would have to escape; the line for users has the
- * full name. */
+/* Copies `s` without the characters that a JSON string would have to escape. The lines for users
+ * have the full text. */
+static void put_plain(const char *s, char *out, size_t cap) {
+    size_t n = 0;
+    for (; *s && n + 1 < cap; s++)
+        if ((unsigned char)*s >= 32 && *s != '"' && *s != '\\')
+            out[n++] = *s;
+    out[n] = 0;
+}
+
 void train_report_saved(struct train_report *r, const char *dir, const char *name,
                         const char *what) {
-    char line[700], path[300], *to = path;
+    char line[700], path[300];
     train_report_print(r, "Saved %s/%s (%s)", dir, name, what);
     int n = snprintf(line, sizeof line, "%s/%s", dir, name);
     if (r->event_fd < 0 || n < 0 || (size_t)n >= sizeof path)
         return;
-    for (const char *s = line; *s; s++)
-        if ((unsigned char)*s >= 32 && *s != '"' && *s != '\\')
-            *to++ = *s;
-    *to = 0;
+    put_plain(line, path, sizeof path);
     n = snprintf(line, sizeof line,
                  "{\"ev\":\"saved\",\"role\":\"trainer\",\"rank\":%u,\"path\":\"%s\"}\n",
                  r->trainer_id, path);
     (void)pd_write_all(r->event_fd, line, (size_t)n);
 }
 
-void train_report_test(struct train_report *r, const char *when, uint64_t n_samples,
+static void write_test(struct train_report *r, const struct train_tested *what, uint64_t n_samples,
+                       double cost, const struct nn_eval *eval) {
+    char line[1800], when[300], c[40] = "", pass[60] = "", judge[200] = "", p[40] = "";
+    uint32_t by = 0;
+    const int better = eval ? nn_eval_judge(eval, &by) : 0;
+    const double value = better ? nn_eval_value(eval, by) : cost;
+    if (r->event_fd < 0)
+        return;
+    put_plain(what->when, when, sizeof when);
+    if (isfinite(cost))
+        snprintf(c, sizeof c, ",\"cost\":%.6g", cost);
+    if (r->perplexity && isfinite(exp(cost)))
+        snprintf(p, sizeof p, "\"perplexity\":%.6g%s", exp(cost), *r->test_metrics ? "," : "");
+    if (what->after)
+        snprintf(pass, sizeof pass, ",\"pass\":%llu", (unsigned long long)what->pass);
+    if (isfinite(value))
+        snprintf(judge, sizeof judge, ",\"by\":\"%s\",\"better\":\"%s\",\"value\":%.9g",
+                 better ? nn_eval_name(eval, by) : "cost", better > 0 ? "higher" : "lower", value);
+    int n = snprintf(line, sizeof line,
+                     "{\"ev\":\"test\",\"role\":\"trainer\",\"rank\":%u,\"when\":\"%s\"%s,"
+                     "\"samples\":%llu%s%s,\"metrics\":{%s%s}}\n",
+                     r->trainer_id, when, pass, (unsigned long long)n_samples, c, judge, p,
+                     r->test_metrics);
+    if (n > 0 && (size_t)n < sizeof line)
+        (void)pd_write_all(r->event_fd, line, (size_t)n);
+}
+
+void train_report_test(struct train_report *r, const struct train_tested *what, uint64_t n_samples,
                        double cost_sum, const struct nn_eval *eval) {
     double cost = n_samples ? cost_sum / (double)n_samples : NAN;
     char p[60] = "", more[700];
@@ -236,6 +268,7 @@ void train_report_test(struct train_report *r, const char *when, uint64_t n_samp
     if (r->perplexity)
         snprintf(p, sizeof p, ", perplexity %.4f", exp(cost));
     values_text(eval, more, sizeof more);
-    train_report_print(r, "Test %s: cost %.6f%s%s, %llu samples", when, cost, p, more,
+    train_report_print(r, "Test %s: cost %.6f%s%s, %llu samples", what->when, cost, p, more,
                        (unsigned long long)n_samples);
+    write_test(r, what, n_samples, cost, eval);
 }

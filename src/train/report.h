@@ -75,9 +75,14 @@ const char *train_report_pass_text(const struct train_report *r, uint64_t pass,
 /* Reports a complete model; `dir` is relative to the workspace. what: "pass 6/40", or more. */
 void train_report_saved(struct train_report *r, const char *dir, const char *name,
                         const char *what);
-/* Reports an evaluation. when: "before pass 1/2", "after pass 1/2". The values of the evaluators
- * are in the same line, and in all later events as "test.NAME". */
-void train_report_test(struct train_report *r, const char *when, uint64_t n_samples,
+struct train_tested {
+    const char *when; /* "before pass 1/2", "after pass 1/2", "of the saved model" */
+    int after;        /* 1: the model at the end of the complete pass `pass` */
+    uint64_t pass;
+};
+/* Reports an evaluation. The values of the evaluators are in the same line, and in all later events
+ * as "test.NAME". The event "test" also says which value compares passes. */
+void train_report_test(struct train_report *r, const struct train_tested *what, uint64_t n_samples,
                        double cost_sum, const struct nn_eval *eval);
 void train_report_print(struct train_report *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

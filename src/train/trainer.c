@@ -250,13 +250,14 @@ static int check_trainers_agree(struct trainer_state *t, struct pd_err *err) {
     return rc;
 }
 
-static int evaluate(struct trainer_state *t, struct train_loop *l, const char *word, uint64_t pass,
+static int evaluate(struct trainer_state *t, struct train_loop *l, int after, uint64_t pass,
                     struct pd_err *err) {
     char when[TRAIN_PASS_TEXT + 40], text[TRAIN_PASS_TEXT];
     if (!t->test)
         return 0;
-    snprintf(when, sizeof when, "%s pass %s", word, train_report_pass_text(&t->report, pass, text));
-    return train_evaluate(l, t->test, when, err);
+    snprintf(when, sizeof when, "%s pass %s", after ? "after" : "before",
+             train_report_pass_text(&t->report, pass, text));
+    return train_evaluate(l, t->test, &(struct train_tested){when, after, pass}, err);
 }
 
 /* Fails if a whole pass had no sample: a model that was not trained must not be saved. */
@@ -278,7 +279,7 @@ static int run_passes(struct trainer_state *t, struct train_loop *l, struct pd_e
     int begins = !t->from_pass && !train_resumed(l),
         rc = o->save_initial && begins ? train_save_initial(l, err) : 0;
     if (!rc && begins)
-        rc = evaluate(t, l, "before", 0, err);
+        rc = evaluate(t, l, 0, 0, err);
     if (first >= (uint64_t)o->num_passes)
         train_report_print(&t->report, "All %llu passes are done", (unsigned long long)first);
     l->only_end = t->from_pass > 0;
@@ -289,7 +290,7 @@ static int run_passes(struct trainer_state *t, struct train_loop *l, struct pd_e
         if (!rc)
             rc = check_samples(t, l, err);
         if (!rc && !l->leave)
-            rc = evaluate(t, l, "after", pass, err);
+            rc = evaluate(t, l, 1, pass, err);
         int last = pass + 1 == (uint64_t)o->num_passes || l->leave;
         if (!rc && (last || (o->saving_period && (pass + 1) % (uint64_t)o->saving_period == 0)))
             rc = train_save_pass(l, pass, last, err);
@@ -311,7 +312,8 @@ static int run_online(struct trainer_state *t, struct train_loop *l, struct pd_e
 
 static int run_job(struct trainer_state *t, struct train_loop *l, struct pd_err *err) {
     if (t->o->job == PD_JOB_TEST)
-        return train_evaluate(l, t->test, "of the saved model", err);
+        return train_evaluate(l, t->test, &(struct train_tested){.when = "of the saved model"},
+                              err);
     return t->o->job == PD_JOB_ONLINE ? run_online(t, l, err) : run_passes(t, l, err);
 }
 

@@ -14,6 +14,7 @@ enum {
     WIRE_MAX_REASON = 4096,
     WIRE_MAX_LINES = 65536, /* bytes of last_lines */
     WIRE_MAX_ROLE = 15,
+    WIRE_MAX_PASSES = 100,
     WIRE_MAX_CAUSE = 299 /* "trainer 2 on gpu-02" */
 };
 
@@ -26,7 +27,8 @@ enum {
     X(body, ARRAY, ready, 0, 2, 0)                     \
     X(body, ARRAY, exited, 0, 2, 0) /* of hd_exited */ \
     X(body, TEXT, failed, 0, WIRE_MAX_REASON, 0)       \
-    X(body, TEXT, failed_role, 0, WIRE_MAX_ROLE, 0)
+    X(body, TEXT, failed_role, 0, WIRE_MAX_ROLE, 0)    \
+    X(body, ARRAY, passes, 0, WIRE_MAX_PASSES, 0) /* of hd_pass */
 
 #define WIRE_HD_PROBE(X, body)               \
     X(body, INT, node, 0, WIRE_MAX_NODES, 0) \
@@ -68,9 +70,13 @@ enum {
     X(body, TEXT, from, 0, 79, 0)                   \
     X(body, TEXT, reason, 0, WIRE_MAX_REASON, 0)    \
     X(body, INT, alone, 0, INT32_MAX, 0)            \
-    X(body, TEXT, saved, 0, WIRE_MAX_REASON, 0)     \
     X(body, TEXT, last_lines, 0, WIRE_MAX_LINES, 0) \
     X(body, TEXT, log, 0, WIRE_MAX_REASON, 0)
+
+/* An event "test" or "saved"; `number` counts those of the node's agent from 1. */
+#define WIRE_HD_PASS(X, body)             \
+    X(body, INT, number, 1, INT64_MAX, 1) \
+    X(body, OBJECT, event, 0, 64, 0)
 
 #define WIRE_HD_END(X, body)                     \
     X(body, INT, grace_ms, 0, WIRE_MAX_MS, 5000) \
@@ -125,6 +131,7 @@ enum {
     X(hd_start, WIRE_HD_START)               \
     X(hd_ready, WIRE_HD_READY)               \
     X(hd_exited, WIRE_HD_EXITED)             \
+    X(hd_pass, WIRE_HD_PASS)                 \
     X(hd_end, WIRE_HD_END)                   \
     X(hd_fail, WIRE_HD_FAIL)                 \
     X(hd_stop_job, WIRE_HD_STOP_JOB)         \

@@ -69,6 +69,7 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(HD_SAVE, 0x20b, "head: let your trainer save the model and end")                            \
     X(HD_STOP, 0x20c, "head: end your trainer; HD_END ends your pserver")                         \
     X(HD_STOP_JOB, 0x20d, "agent to head: a client of this node asks to stop the job")            \
+    X(HD_PASS, 0x20e, "agent: its trainer has tested a pass or saved a model")                    \
     X(HD_FILE, 0x210, "agent: which nodes have this data file?")                                  \
     X(HD_FILE_HERE, 0x211, "agent: this node now has the data file")                              \
     /* parameter server, over TCP after the handshake */                                          \

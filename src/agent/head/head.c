@@ -326,8 +326,6 @@ static int take_exit(struct ag_head *h, int node, const json_t *body, struct pd_
     n->exited[r] = 1;
     if (r == ROLE_TRAINER)
         n->trained = (int)x.trained;
-    if (*x.saved)
-        snprintf(h->saved, sizeof h->saved, "%s", x.saved);
     if (h->state == HEAD_STOPPING)
         head_check(h);
     if (h->state == HEAD_RESTARTING || h->state == HEAD_CLOSING || h->state == HEAD_OVER ||
@@ -395,6 +393,18 @@ static int take_fail(struct ag_head *h, int node, const json_t *body, struct pd_
     return err->code;
 }
 
+/* HD_JOIN may repeat a report. */
+static int take_pass(struct ag_head *h, int node, const json_t *body, struct pd_err *err) {
+    struct hd_pass x;
+    if (wire_get(&wire_hd_pass, &x, body, err))
+        return err->code;
+    if (x.event && x.number > h->node[node].n_passes) {
+        h->node[node].n_passes = x.number;
+        h->io.pass(h->arg, x.event);
+    }
+    return 0;
+}
+
 /* A client told the node to stop the job. */
 static int take_stop(struct ag_head *h, const json_t *body, struct pd_err *err) {
     struct hd_stop_job s;
@@ -432,6 +442,8 @@ static int take_event(struct ag_head *h, int node, uint16_t type, const json_t *
         return 0;
     case WIRE_HD_FAIL:
         return take_fail(h, node, body, err);
+    case WIRE_HD_PASS:
+        return take_pass(h, node, body, err);
     case WIRE_HD_STOP_JOB:
         return take_stop(h, body, err);
     default:
@@ -484,6 +496,11 @@ void head_joined(struct ag_head *h, int node, const json_t *body) {
     snprintf(n->machine, sizeof n->machine, "%s", join.machine);
     if (json_array_size(join.ready))
         n->ready = 1;
+    json_array_foreach (join.passes, i, v)
+        if (take_pass(h, node, v, &err)) {
+            fail_node(h, node, &err);
+            break;
+        }
     json_array_foreach (join.exited, i, v)
         if (take_exit(h, node, v, &err)) {
             fail_node(h, node, &err);
@@ -556,8 +573,6 @@ void head_save(struct ag_head *h, unsigned save_ms, unsigned grace_ms, const cha
     pd_info(h->log, "stopped after saving: %s", reason);
     head_enter(h, HEAD_SAVING);
 }
-
-const char *head_saved(const struct ag_head *h) { return h->saved; }
 
 void head_run(struct ag_head *h) {
     if (h->state == HEAD_IDLE)

@@ -41,6 +41,8 @@ struct head_io {
     /* The job is over; called once. status: "done", "failed" or "stopped". first_failure is
      * borrowed and NULL if there was no failure; `later` counts the failures after it. */
     void (*over)(void *arg, const char *status, const json_t *first_failure, int later);
+    /* A trainer reports a test or a saved model (passes.h). */
+    void (*pass)(void *arg, const json_t *event);
 };
 
 /* `peers` is the array of AG_JOB_PEERS. `peers`, the spec and the log must outlive the head. 0 or
@@ -68,8 +70,6 @@ const json_t *head_lost_nodes(const struct ag_head *h);
  * first. Returns a new reference. */
 json_t *head_addrs(const struct ag_head *h, int node);
 int head_has(const struct ag_head *h, int node); /* its agent has joined and is connected */
-/* The path of the last model that a trainer saved before it exited with status 0. "": none. */
-const char *head_saved(const struct ag_head *h);
 /* As head_fail, with another grace period. The head does not wait for a likelier failure, and waits
  * only briefly for silent nodes. */
 void head_abort(struct ag_head *h, unsigned grace_ms, int node, const char *reason);

@@ -37,6 +37,7 @@ struct head_node {
     int ready; /* its pserver listens */
     int exited[N_ROLES];
     int alone;        /* how often its trainer alone was restarted in this attempt */
+    int64_t n_passes; /* HD_PASS that it has sent */
     int trained;      /* its trainer had completed steps before it failed */
     uint64_t lost_ns; /* when its connection broke; 0: it is not away, or was given up */
 };
@@ -64,8 +65,7 @@ struct ag_head {
     unsigned grace_ms;
     int stopped, aborted; /* aborted: head_abort was called */
     unsigned save_ms;
-    uint64_t save_until_ns; /* 0: no model is to be saved */
-    char saved[200];
+    uint64_t save_until_ns;   /* 0: no model is to be saved */
     char *endpoints[N_ROLES]; /* head_ask.c */
     /* head_fail.c */
     json_t *failure;

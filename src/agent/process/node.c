@@ -64,6 +64,8 @@ void node_free(struct ag_node *n) {
             proc_close(r->proc, node_handle_closed, n);
         }
     }
+    json_decref(n->passes);
+    n->passes = NULL;
     uv_close((uv_handle_t *)&n->end_timer, on_handle_closed);
 }
 
@@ -174,14 +176,26 @@ static void on_output(struct proc *p, const void *bytes, size_t len, void *arg) 
     append(r->node, stream_of(r->role), bytes, len);
 }
 
+static void report_pass(struct ag_node *n, json_t *event) {
+    const struct hd_pass x = {.number = ++n->n_passes, .event = event};
+    json_t *body = wire_put(&wire_hd_pass, &x);
+    if (!n->passes)
+        n->passes = json_array();
+    if (json_array_size(n->passes) == WIRE_MAX_PASSES)
+        json_array_remove(n->passes, 0);
+    json_array_append(n->passes, body);
+    n->io.send(n->arg, WIRE_HD_PASS, 0, body);
+}
+
 /* {"ev":"failed","final":true,"from":"trainer 2 on 10.0.0.3","text":"..."}: a restart would fail,
  * too; that process has failed, and this one only ends because of it ("" or no key: this one has
  * failed); the error.
- * {"ev":"saved","path":...}: a model is complete.
+ * {"ev":"saved","path":...}: a model is complete. {"ev":"test",...}: a pass was tested.
  * {"ev":"progress", ...}: the trainer has completed steps. */
 static void take_event(struct node_role *r, const char *line, size_t len) {
     r->trained |= memmem(line, len, "\"ev\":\"progress\"", 15) != NULL;
-    if (!memmem(line, len, "\"failed\"", 8) && !memmem(line, len, "\"saved\"", 7))
+    if (!memmem(line, len, "\"failed\"", 8) && !memmem(line, len, "\"saved\"", 7) &&
+        !memmem(line, len, "\"test\"", 6))
         return; /* most events report progress; they need no parsing here */
     json_t *o = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
     if (!strcmp(msg_str(o, "ev"), "failed")) {
@@ -189,8 +203,8 @@ static void take_event(struct node_role *r, const char *line, size_t len) {
         snprintf(r->failed_from, sizeof r->failed_from, "%s", msg_str(o, "from"));
         snprintf(r->failed_text, sizeof r->failed_text, "%s", msg_str(o, "text"));
     }
-    if (!strcmp(msg_str(o, "ev"), "saved"))
-        snprintf(r->saved, sizeof r->saved, "%s", msg_str(o, "path"));
+    if (!strcmp(msg_str(o, "ev"), "saved") || !strcmp(msg_str(o, "ev"), "test"))
+        report_pass(r->node, o);
     json_decref(o);
 }
 
@@ -245,7 +259,6 @@ static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
                                                                  .alone = r->alone,
                                                                  .from = r->failed_from,
                                                                  .reason = r->failed_text,
-                                                                 .saved = exit_code ? "" : r->saved,
                                                                  .last_lines = text,
                                                                  .log = log});
     n->io.send(n->arg, WIRE_HD_EXITED, 0, json_incref(r->exit_body));

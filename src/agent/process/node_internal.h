@@ -31,7 +31,6 @@ struct node_role {
     int trained;         /* the process has reported progress */
     uint64_t stopped_ms; /* for how long node_tick has seen it stopped */
     int alone;           /* how often it alone was restarted */
-    char saved[200];     /* the last model that it reported */
     uint64_t log_from;   /* the offset of its output in the log stream */
     int ports[2 * JOB_SPEC_MAX_PORTS];
     int fds[2 * JOB_SPEC_MAX_PORTS]; /* bound, held until the process starts */
@@ -56,6 +55,8 @@ struct ag_node {
     struct node_io io;
     void *arg;
     struct node_role role[N_ROLES];
+    json_t *passes; /* the last bodies of HD_PASS; HD_JOIN repeats them */
+    int64_t n_passes;
     char addr[48], bind_ip[48];
     int bound, log_failed;
     uint64_t unseen_ms; /* the time since node_tick last checked the processes */

@@ -5,6 +5,7 @@
 void node_describe(const struct ag_node *n, struct hd_join *join) {
     join->ready = json_array();
     join->exited = json_array();
+    join->passes = json_incref(n->passes);
     for (int i = 0; i < N_ROLES; i++) {
         if (n->role[i].ready)
             json_array_append_new(join->ready, json_string(role_names[i]));

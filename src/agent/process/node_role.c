@@ -35,7 +35,6 @@ void node_forget_process(struct node_role *r) {
     r->exit_body = NULL;
     r->started = r->ready = r->final = r->told_to_save = r->trained = 0;
     *r->failed_from = *r->failed_text = 0;
-    *r->saved = 0;
     r->pid = 0;
 }
 

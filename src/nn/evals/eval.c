@@ -19,6 +19,7 @@ const struct nn_evaluator *const nn_evaluators[] = {
 struct value {
     char name[NN_EVAL_NAME_MAX];
     double value;
+    int better; /* as in struct nn_evaluator; 0: not the value that counts */
 };
 
 struct nn_eval {
@@ -149,6 +150,8 @@ int nn_eval_total(struct nn_eval *v, const struct nn_eval_all *all, struct pd_er
             snprintf(x->name, sizeof x->name, "%s%s%s", ev->name, *out[i].name ? "." : "",
                      out[i].name);
             x->value = out[i].value;
+            x->better =
+                !strcmp(out[i].name, ev->type->judge ? ev->type->judge : "") ? ev->type->better : 0;
         }
     }
     return 0;
@@ -157,3 +160,12 @@ int nn_eval_total(struct nn_eval *v, const struct nn_eval_all *all, struct pd_er
 uint32_t nn_eval_n_values(const struct nn_eval *v) { return v->n_values; }
 const char *nn_eval_name(const struct nn_eval *v, uint32_t i) { return v->value[i].name; }
 double nn_eval_value(const struct nn_eval *v, uint32_t i) { return v->value[i].value; }
+
+int nn_eval_judge(const struct nn_eval *v, uint32_t *i) {
+    for (uint32_t k = 0; k < v->n_values; k++)
+        if (v->value[k].better) {
+            *i = k;
+            return v->value[k].better;
+        }
+    return 0;
+}

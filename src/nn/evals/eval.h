@@ -43,5 +43,8 @@ uint32_t nn_eval_n_values(const struct nn_eval *v);
 const char *nn_eval_name(const struct nn_eval *v, uint32_t i);
 /* NAN: no value (no samples, or only one class) */
 double nn_eval_value(const struct nn_eval *v, uint32_t i);
+/* The value by which passes are compared: that of the first evaluator of which it is known whether
+ * more or less is better. Returns 1: more is better, -1: less, 0: there is no such value. */
+int nn_eval_judge(const struct nn_eval *v, uint32_t *i);
 
 #endif

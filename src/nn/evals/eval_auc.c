@@ -245,4 +245,5 @@ static uint32_t finish(const double *sums, const struct nn_eval_sums *s,
 
 const struct nn_evaluator nn_eval_auc = {
     "auc", 0,    0,      0,
-    1,     NULL, finish, "share of pairs of a positive and a negative sample in the right order"};
+    1,     NULL, finish, "share of pairs of a positive and a negative sample in the right order",
+    1,     NULL};

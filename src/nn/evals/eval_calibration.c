@@ -45,4 +45,6 @@ const struct nn_evaluator nn_eval_calibration = {
     0,
     add,
     finish,
-    "ratio of predicted to actual positives, and expected calibration error"};
+    "ratio of predicted to actual positives, and expected calibration error",
+    0,
+    NULL};

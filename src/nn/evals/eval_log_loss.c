@@ -30,4 +30,5 @@ const struct nn_evaluator nn_eval_log_loss = {
     "log_loss", 0,
     0,          N,
     0,          add,
-    finish,     "mean of -log of the probability of the label, which is taken as at least 1e-7"};
+    finish,     "mean of -log of the probability of the label, which is taken as at least 1e-7",
+    -1,         NULL};

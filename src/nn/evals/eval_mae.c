@@ -20,4 +20,5 @@ static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
 }
 
 const struct nn_evaluator nn_eval_mae = {
-    "mae", 0, 1, N, 0, add, finish, "mean of the absolute differences between output and label"};
+    "mae", 0,   1, N, 0, add, finish, "mean of the absolute differences between output and label",
+    -1,    NULL};

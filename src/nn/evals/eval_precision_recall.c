@@ -33,4 +33,13 @@ static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
 }
 
 const struct nn_evaluator nn_eval_precision_recall = {
-    "precision_recall", 0, 0, N, 0, add, finish, "precision, recall and F1 of the positive class"};
+    "precision_recall",
+    0,
+    0,
+    N,
+    0,
+    add,
+    finish,
+    "precision, recall and F1 of the positive class",
+    1,
+    "f1"};

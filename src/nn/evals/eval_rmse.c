@@ -21,4 +21,5 @@ static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
 
 const struct nn_evaluator nn_eval_rmse = {
     "rmse", 0,   1,      N,
-    0,      add, finish, "root of the mean of the squared differences between output and label"};
+    0,      add, finish, "root of the mean of the squared differences between output and label",
+    -1,     NULL};

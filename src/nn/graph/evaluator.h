@@ -38,6 +38,10 @@ struct nn_evaluator {
     uint32_t (*finish)(const double *sum, const struct nn_eval_sums *s,
                        struct nn_value out[NN_EVAL_VALUES]);
     const char *text;
+    /* By what a pass is better than another: 1: a larger value, -1: a smaller one, 0: by nothing.
+     * judge: the value of several that counts; NULL: the evaluator's own. */
+    int better;
+    const char *judge;
 };
 
 extern const struct nn_evaluator *const nn_evaluators[]; /* ends with NULL */

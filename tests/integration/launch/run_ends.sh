@@ -104,7 +104,7 @@ wait "$run"
 status=$?
 [ $status = 130 ] || die "status $status: $(grep -v Batch stopped.log)"
 OUT=$(grep -v Batch stopped.log)
-model=$(sed -n 's/.*was stopped.*; saved: //p' stopped.log)
+model=$(sed -n 's/^paddlectl: saved: \([^ ]*\) (pass .*; to continue: paddlectl run --resume=JOB.*/\1/p' stopped.log)
 # (a stop that comes while held-out data is evaluated finds a whole pass)
 [[ $model =~ ^output/pass-[0-9]{5}(-stopped)?$ ]] || die "saved: '$model': $OUT"
 has "saving: the trainers save the model and end"
@@ -128,7 +128,7 @@ OUT=$(grep -v Batch ctrlc.log)
 [ $status = 130 ] || die "status $status: $OUT"
 has "saving the model and stopping"
 has "its outputs are in output/JOB"
-model=$(sed -n 's/.*was stopped.*; saved: //p' ctrlc.log)
+model=$(sed -n 's/^paddlectl: saved: \([^ ]*\) (pass .*/\1/p' ctrlc.log)
 [ "$(ls output/latest/"${model#output/}" | wc -l)" = 7 ] || die "model '$model': $(find output/latest)"
 
 # --- by hand: the first Ctrl-C saves, when that is asked for

@@ -39,7 +39,8 @@ struct env {
     struct sent sent[MAX_SENT];
     int n_sent, n_seen; /* n_seen: for go() of test_agent_lost.c */
     char state[16], text[400], states[400], status[16];
-    json_t *failure;
+    json_t *failure, *pass; /* pass: the last event that a trainer reported */
+    int n_passes;
     int later, over;
     int deaf; /* a node that does not answer, or -1 */
 };
@@ -69,12 +70,19 @@ static inline void on_over(void *arg, const char *status, const json_t *first, i
     e->failure = first ? json_deep_copy(first) : NULL;
 }
 
+static inline void on_pass(void *arg, const json_t *event) {
+    struct env *e = arg;
+    json_decref(e->pass);
+    e->pass = json_deep_copy(event);
+    e->n_passes++;
+}
+
 static inline void on_tick(uv_timer_t *t) { (void)t; }
 
 /* "0-2": nodes in rank order. */
 static inline struct env *begin_with(const char *pservers, const char *trainers,
                                      const char *pserver_command, int extra_ms) {
-    static const struct head_io io = {on_send, on_state, on_over};
+    static const struct head_io io = {on_send, on_state, on_over, on_pass};
     struct env *e = calloc(1, sizeof *e);
     struct pd_err err = {0};
     json_t *body = json_pack("{s:s, s:i, s:i, s:{s:b, s:s, s:s, s:s, s:i, s:i, s:i, s:i}}", "job",
@@ -115,6 +123,7 @@ static inline void finish(struct env *e) {
     for (int i = 0; i < e->n_sent; i++)
         json_decref(e->sent[i].body);
     json_decref(e->failure);
+    json_decref(e->pass);
     json_decref(e->peers);
     spec_release(&e->spec);
     free(e);

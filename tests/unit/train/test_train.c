@@ -305,7 +305,7 @@ static void an_event_has_the_last_evaluation(void **state) {
                              .log_period = 100,
                              .n_passes = 2,
                              .perplexity = 1};
-    train_report_test(&r, "before pass 1/2", 2, 4, v);
+    train_report_test(&r, &(struct train_tested){"after pass 1/2", 1, 0}, 2, 4, v);
     train_report_pass_begin(&r, 0);
     r.started_ns -= 2000000000;
     train_report_step(&r, 10, 20);
@@ -313,9 +313,19 @@ static void an_event_has_the_last_evaluation(void **state) {
     assert_true(n > 0);
     line[n] = 0;
     char *event = strchr(line, '\n') + 1;
-    assert_memory_equal(line, "Test before pass 1/2: cost 2.000000, perplexity 7.3891, area ", 59);
+    assert_memory_equal(line, "Test after pass 1/2: cost 2.000000, perplexity 7.3891, area ", 58);
     assert_non_null(strstr(line, ", rate 0.5, 2 samples\n"));
-    json_t *o = json_loads(event, 0, NULL), *m = json_object_get(o, "metrics");
+    char *test = event;
+    event = strchr(event, '\n') + 1;
+    *strchr(test, '\n') = 0;
+    json_t *o = json_loads(test, 0, NULL), *m = json_object_get(o, "metrics");
+    assert_string_equal(json_string_value(json_object_get(o, "ev")), "test");
+    assert_int_equal(json_integer_value(json_object_get(o, "pass")), 0);
+    /* The area has no value: all samples have one class. So this test compares no passes. */
+    assert_null(json_object_get(o, "by"));
+    assert_int_equal(json_object_size(m), 2);
+    json_decref(o);
+    o = json_loads(event, 0, NULL), m = json_object_get(o, "metrics");
     assert_int_equal(json_object_size(m), 2);
     assert_true(json_number_value(json_object_get(m, "test.rate")) == 0.5);
     assert_true(json_number_value(json_object_get(m, "perplexity")) > 7);
