@@ -56,7 +56,7 @@ void passes_take(struct passes *s, const json_t *event) {
 }
 
 int passes_append(const struct node_paths *p, const json_t *event, struct pd_err *err) {
-    char path[PATH_MAX], *text = json_dumps(event, JSON_COMPACT);
+    char path[PATH_MAX], *text = json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(9));
     struct pd_buf line;
     pd_buf_init(&line);
     pd_put_fmt(&line, "%s\n", text ? text : "");

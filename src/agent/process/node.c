@@ -436,8 +436,8 @@ static void log_cause(struct ag_node *n, const char *cause) {
     for (int i = 0; i < N_ROLES && *cause; i++) {
         struct node_role *r = &n->role[i];
         snprintf(self, sizeof self, "%s %d on ", role_names[i], r->rank);
-        if (r->started && !pd_starts_with(cause, self) &&
-            !(r->exit_body && !msg_int(r->exit_body, "exit_code", -1, 255, -1)))
+        const int ended_itself = r->exit_body && !*r->failed_from;
+        if (r->started && !ended_itself && !pd_starts_with(cause, self))
             log_notice(r, text);
     }
 }

@@ -98,6 +98,34 @@ scenario '{"*": {"result": {"status": "failed", "first_failure": {"node": 0, "ro
 run 1
 has "pserver 0: ended by signal 9 (Killed)"
 
+# --- the last lines: last test, best pass by its own direction, duration, model, next command; JSON
+tests='"test": {"ev": "test", "when": "after pass 2/2", "pass": 1, "cost": 0.5, "metrics": {"perplexity": 1.6, "test.auc": 0.75}},
+  "best": {"ev": "test", "when": "after pass 1/2", "pass": 0, "by": "auc", "better": "higher", "value": 0.8}'
+scenario '{"*": {"result": {"status": "done", "took_ms": 754000, "saved": "output/pass-00001", '"$tests"'}},
+  "1": {"output": {"pass-00001/manifest.json": "{}"}}}'
+run 0
+job=$(readlink output/latest)
+has "paddlectl | done in 12 min; test after pass 2/2: cost 0.5, perplexity 1.6, auc 0.75
+paddlectl | best pass 1/2: auc 0.8, not saved
+paddlectl | model: output/$job/pass-00001 (pass 2)
+paddlectl | next: paddlectl infer --model=output/$job/pass-00001 --data=FILE"
+run 0 --json
+has '"saved":"output/pass-00001","test":{"ev":"test","when":"after pass 2/2"'
+has '"seconds":754'
+scenario '{"*": {"result": {"status": "done", "saved": "", "took_ms": 3000}}, "1": {"output": {"x": "y"}}}'
+run 0
+has "paddlectl | done in 3 s
+paddlectl | the outputs are in output/JOB"
+scenario '{"*": {"result": {"status": "failed", "saved": "output/pass-00003-batch-000400", '"$tests"', "first_failure": {"node": 0,
+  "role": "trainer", "rank": 0, "exit_code": 1, "signal": 0, "reason": "", "last_lines": ""}}}}'
+run 1
+[[ ${OUT##*$'\n'} =~ ^"paddlectl: saved: output/pass-00003-batch-000400 (pass 4, batch 400); to continue: paddlectl run --resume=JOB"[0-9]{14}-[0-9a-f]{4}/pass-00003-batch-000400$ ]] ||
+    die "the last line: $OUT"
+scenario '{"*": {"result": {"status": "failed", "first_failure": {"node": 0, "role": "trainer", "rank": 0, "exit_code": 1, "signal": 0,
+  "reason": "", "last_lines": ""}}}}'
+run 1
+[ "${OUT##*$'\n'}" = "paddlectl: no model was saved" ] || die "the last line: $OUT"
+
 # --- a node is lost while the job runs: it is named, the others end their processes
 scenario '{"*": {"forever": true}, "1": {"die_after_run": true}}'
 t=$SECONDS

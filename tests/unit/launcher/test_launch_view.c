@@ -353,6 +353,26 @@ static const struct {
     {"7", NULL},
 };
 
+/* After a test the line has its values, not those of the test before. */
+static void test_progress_after_a_test(void **state) {
+    (void)state;
+    struct progress p;
+    char text[200];
+    json_t *e = json_loads("{\"ev\":\"progress\",\"num_passes\":2,\"metrics\":{\"perplexity\":3,"
+                           "\"test.auc\":0.5}}",
+                           0, NULL),
+           *t = json_loads("{\"ev\":\"test\",\"metrics\":{\"perplexity\":2,\"test.auc\":0.75,"
+                           "\"test.mae\":1}}",
+                           0, NULL);
+    assert_int_equal(progress_parse(&p, e), 0);
+    assert_int_equal(progress_take_test(&p, e), -1);
+    assert_int_equal(progress_take_test(&p, t), 0);
+    progress_text(&p, text, sizeof text);
+    assert_string_equal(text, "pass 1/2, batch 0, perplexity 3, test.auc 0.75, test.mae 1");
+    json_decref(e);
+    json_decref(t);
+}
+
 static void test_progress(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
@@ -421,7 +441,8 @@ int main(void) {
         cmocka_unit_test(test_looks),    cmocka_unit_test(test_fold_of_starts),
         cmocka_unit_test(test_bad_grep), cmocka_unit_test(test_fold_of_many_equal_lines),
         cmocka_unit_test(test_widths),   cmocka_unit_test(test_table),
-        cmocka_unit_test(test_progress), cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_progress), cmocka_unit_test(test_progress_after_a_test),
+        cmocka_unit_test(test_merge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -330,9 +330,45 @@ static void an_event_has_the_last_evaluation(void **state) {
     assert_true(json_number_value(json_object_get(m, "test.rate")) == 0.5);
     assert_true(json_number_value(json_object_get(m, "perplexity")) > 7);
     json_decref(o);
+    label[1] = 0; /* two classes: the area has a value, and more is better */
+    nn_eval_clear(v);
+    assert_int_equal(nn_eval_add(v, &e, NULL), 0);
+    assert_int_equal(nn_eval_total(v, &(struct nn_eval_all){.n_ranks = 1}, NULL), 0);
+    train_report_test(&r, &(struct train_tested){"after pass 2/2", 1, 1}, 2, 4, v);
+    assert_true((n = read(fd[0], line, sizeof line - 1)) > 0);
+    line[n] = 0;
+    o = json_loads(strchr(line, '\n') + 1, 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(o, "by")), "area");
+    assert_string_equal(json_string_value(json_object_get(o, "better")), "higher");
+    assert_true(json_number_value(json_object_get(o, "value")) == 0.5);
+    json_decref(o);
+    train_report_test(&r, &(struct train_tested){"after pass 2/2", 1, 1}, 2, 4, NULL);
+    assert_true((n = read(fd[0], line, sizeof line - 1)) > 0);
+    line[n] = 0;
+    assert_non_null(strstr(line, "\"by\":\"cost\",\"better\":\"lower\",\"value\":2"));
     nn_eval_free(v);
     close(fd[0]);
     close(fd[1]);
+}
+
+/* Which way an evaluator is better is in its row: no row may be forgotten. */
+static void evaluators_have_a_direction(void **state) {
+    static const struct {
+        const char *name;
+        int better;
+    } rows[] = {{"classification_error", -1}, {"auc", 1},        {"log_loss", -1},
+                {"perplexity", -1},           {"rmse", -1},      {"mae", -1},
+                {"precision_recall", 1},      {"calibration", 0}};
+    (void)state;
+    size_t n = 0;
+    for (; nn_evaluators[n]; n++) {
+        size_t i = 0;
+        while (i < sizeof rows / sizeof rows[0] && strcmp(rows[i].name, nn_evaluators[n]->name))
+            i++;
+        if (i == sizeof rows / sizeof rows[0] || rows[i].better != nn_evaluators[n]->better)
+            fail_msg("%s: better %d", nn_evaluators[n]->name, nn_evaluators[n]->better);
+    }
+    assert_int_equal(n, sizeof rows / sizeof rows[0]);
 }
 
 int main(void) {
@@ -341,6 +377,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_has_the_same_samples_for_any_number_of_trainers),
         cmocka_unit_test(every_sample_is_read_once_and_shares_add_up),
+        cmocka_unit_test(evaluators_have_a_direction),
         cmocka_unit_test(batches_are_the_same_when_threads_read_ahead),
         cmocka_unit_test(fewer_files_than_streams_is_an_error_that_says_so),
         cmocka_unit_test(the_fraction_that_is_read_is_told),
