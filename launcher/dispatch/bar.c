@@ -6,7 +6,14 @@
 
 #include "launcher/text/term.h"
 
-enum { LIVE_MS = 100, LINE_MS = 5000, FIRST_LINE_MS = 3000, OBJECT_MS = 1000, TELL_MS = 1000 };
+enum {
+    NARROW = 60,
+    LIVE_MS = 100,
+    LINE_MS = 5000,
+    FIRST_LINE_MS = 3000,
+    OBJECT_MS = 1000,
+    TELL_MS = 1000
+};
 
 const char *bar_bytes(uint64_t n, char out[24]) {
     if (n >= 1000000000)
@@ -44,7 +51,10 @@ static void put_bar(struct pd_buf *b, double part, int cells) {
     pd_put_fmt(b, "] %3d %%  ", (int)(part * 100));
 }
 
-static void put_line(struct pd_buf *b, const struct dispatch_progress *p, int cells) {
+/* width 0: no terminal. */
+static void put_line(struct pd_buf *b, const char *what, const struct dispatch_progress *p,
+                     int width) {
+    const int cells = width > 100 ? 30 : width > 70 ? width - 70 : 0;
     char x[24], y[24];
     if (!p->of && p->scanning && p->to_scan) {
         pd_put_fmt(b, "reading the workspace: %s of %s", bar_bytes(p->scanned, x),
@@ -52,11 +62,15 @@ static void put_line(struct pd_buf *b, const struct dispatch_progress *p, int ce
         return;
     }
     double part = p->most ? (double)p->least / (double)p->most : 0;
-    pd_put_fmt(b, "dispatch ");
+    part = part > 1 ? 1 : part;
+    pd_put_fmt(b, "%s ", what);
     if (cells > 0)
-        put_bar(b, part > 1 ? 1 : part, cells);
-    pd_put_fmt(b, "%s of %s  %d of %d node%s", bar_bytes(p->least, x), bar_bytes(p->most, y),
-               p->n_done, p->n_nodes, p->n_nodes == 1 ? "" : "s");
+        put_bar(b, part, cells);
+    if (width && width < NARROW)
+        pd_put_fmt(b, "%3d %%", (int)(part * 100));
+    else
+        pd_put_fmt(b, "%s of %s  %d of %d node%s", bar_bytes(p->least, x), bar_bytes(p->most, y),
+                   p->n_done, p->n_nodes, p->n_nodes == 1 ? "" : "s");
     if (p->rate)
         pd_put_fmt(b, "  %s/s  ETA %s", bar_bytes(p->rate, x),
                    duration((p->most - p->least) / p->rate + 1, y));
@@ -72,26 +86,36 @@ static json_t *as_object(const char *event, const struct dispatch_progress *p, u
                      "bypassed", p->n_bypassed, "direct", p->n_direct, "ms", (json_int_t)ms);
 }
 
+void bar_wipe(struct bar *b) {
+    if (b->is_shown)
+        view_live(b->view, "", 0);
+    b->is_shown = 0;
+}
+
 void bar_update(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
     struct dispatch_progress p;
+    dispatch_get_progress(d, &p);
+    bar_show(b, "dispatch", &p, now_ms);
+}
+
+void bar_show(struct bar *b, const char *what, const struct dispatch_progress *p, uint64_t now_ms) {
     struct pd_buf text;
     int live = b->view && !b->object && view_is_live(b->view);
     uint64_t every = b->object ? OBJECT_MS : live ? LIVE_MS : b->n_lines ? LINE_MS : FIRST_LINE_MS;
     if (now_ms - b->shown_ms < every)
         return;
     b->shown_ms = now_ms;
-    dispatch_get_progress(d, &p);
-    if (p.n_done == p.n_nodes && !p.scanning)
+    if (p->n_done == p->n_nodes && !p->scanning)
         return;
     if (b->object) {
-        b->object(b->arg, as_object("dispatch", &p, now_ms - b->began_ms));
+        b->object(b->arg, as_object(what, p, now_ms - b->began_ms));
         return;
     }
     if (!b->view)
         return;
     pd_buf_init(&text);
     int width = live ? view_width(b->view) - 1 : 0;
-    put_line(&text, &p, width > 100 ? 30 : width > 70 ? width - 70 : 0);
+    put_line(&text, what, p, width);
     if (text.failed) {
         pd_buf_release(&text);
         return;
@@ -116,8 +140,7 @@ void bar_end(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
     }
     if (!b->view)
         return;
-    if (b->is_shown)
-        view_live(b->view, "", 0);
+    bar_wipe(b);
     if (!p.n_done && p.sent)
         view_printf(b->view, "the dispatch was interrupted; what has arrived is not sent again");
     else if (p.of && (p.rest || b->n_lines || now_ms - b->began_ms >= TELL_MS))
@@ -126,5 +149,4 @@ void bar_end(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
                     (double)(now_ms - b->began_ms) / 1000, bar_bytes(p.sent, y),
                     p.rest ? "; an interrupted transfer had left " : "",
                     p.rest ? bar_bytes(p.rest, z) : "", p.rest ? " there" : "");
-    b->is_shown = 0;
 }

@@ -1,9 +1,10 @@
-/* bar.h - the progress of a dispatch. On a terminal it is a line below the output:
+/* bar.h - the progress of a dispatch, or of a fetch. On a terminal it is a line below the output:
  *
- *     dispatch [========>------------]  41 %  6.6 of 16.0 MB  3 of 8 nodes  11.2 MB/s  ETA 2 s
+ *     dispatch [========>------------]  41 %  6.6 MB of 16.0 MB  3 of 8 nodes  11.2 MB/s  ETA 2 s
+ *     fetch  41 %  11.2 MB/s  ETA 2 s                               a narrow terminal
  *
  * In a pipe it is a line every few seconds; with --json it is an object now and then. Bytes and
- * rate are those of the slowest node.
+ * rate of a dispatch are those of the slowest node, those of a fetch the sums over all nodes.
  */
 #ifndef LAUNCHER_BAR_H
 #define LAUNCHER_BAR_H
@@ -24,6 +25,10 @@ void bar_init(struct bar *b, struct view *view, void (*object)(void *arg, json_t
 void bar_update(struct bar *b, const struct dispatch *d, uint64_t now_ms);
 /* Remove the line. Print a summary if the dispatch took long enough or if a line was shown. */
 void bar_end(struct bar *b, const struct dispatch *d, uint64_t now_ms);
+
+/* Shows p, as bar_update does for a dispatch. */
+void bar_show(struct bar *b, const char *what, const struct dispatch_progress *p, uint64_t now_ms);
+void bar_wipe(struct bar *b); /* removes the line */
 
 /* "16.0 MB", "312 kB": decimal units */
 const char *bar_bytes(uint64_t n, char out[24]);

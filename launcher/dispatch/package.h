@@ -22,6 +22,10 @@ struct package_fetches {
     char store[PATH_MAX], aside[PATH_MAX], into[PATH_MAX];
     unsigned n_active;
     struct package_fetch *waiting;
+    /* Sums: bytes of the files that are known and that are here; bytes that came over the links;
+     * folders that are complete. */
+    uint64_t of, have, arrived;
+    int n_done;
 };
 
 /* `store` and `aside` exist. PD_EIO. */
@@ -34,14 +38,15 @@ struct package_fetched {
     uint64_t bytes;    /* of objects, as they came over the link */
     char skipped[300]; /* what could not travel; "" */
 };
-/* Fetches folder `dir` of the node's job. Every object is compared with its hash, and the folder
+/* Fetches folder `dir` ("output", "log") of the node's job, or its subfolder `only` (NULL: all of
+ * it). Every object is compared with its hash, and the folder
  * appears when it is complete. `done` comes once, on the loop's thread; `err` is NULL or the
  * failure. If the link closes, a thread may still write below `aside` until the loop is idle.
  * PD_EIO, PD_ENOMEM: it will not come. */
 typedef void (*package_fetch_done)(void *arg, const struct package_fetched *r,
                                    const struct pd_err *err);
 int package_fetch(struct package_fetches *all, struct link *l, uv_loop_t *loop, const char *dir,
-                  int node, package_fetch_done done, void *arg);
+                  const char *only, int node, package_fetch_done done, void *arg);
 
 /* Move the entries of <aside>/node-0, node-1, ... into `target`, in this order. Folders merge; of
  * two different files with one name the later gets the name "<name>.node-<id>", and *n_renamed

@@ -36,6 +36,7 @@ struct fetch_work {
     struct object_codec *codec;
     /* results */
     int more, complete;
+    struct assemble_totals totals;
     struct object_id need[NEED_MAX];
     size_t n_need;
     struct pd_err err;
@@ -47,6 +48,7 @@ struct package_fetch {
     struct link *l;
     uv_loop_t *loop;
     uint64_t req;
+    uint64_t of, have; /* this folder's part of the sums in `all` */
     int round;
     int busy, active;
     int ended;                       /* DS_END was sent */
@@ -109,6 +111,7 @@ static void run_turn(uv_work_t *work) {
         begin_round(w);
     if (w->err.code || (w->more = assemble_step(w->a, STEP_MS, &w->err)) < 0)
         return;
+    assemble_totals(w->a, &w->totals);
     w->n_need = assemble_need(w->a, w->need, NEED_MAX);
     if (assemble_complete(w->a))
         w->complete = !assemble_finish(w->a, &w->err);
@@ -140,6 +143,7 @@ static void finish(struct package_fetch *f, const struct pd_err *err) {
     pd_fail(&f->err, err ? err->code : PD_EPROTO, "%s",
             err ? err->msg : "the node ended the transfer");
     f->over = 1;
+    f->all->n_done += f->complete || f->res.missing;
     f->done(f->arg, &f->res, f->complete || f->res.missing ? NULL : &f->err);
     if (!f->busy)
         release(f);
@@ -153,9 +157,17 @@ static void say_end(struct package_fetch *f) {
 
 static void next_turn(struct package_fetch *f);
 
+static void count(struct package_fetch *f, uint64_t of, uint64_t have) {
+    f->all->of += of - f->of;
+    f->all->have += have - f->have;
+    f->of = of;
+    f->have = have;
+}
+
 static void on_turn(uv_work_t *work, int status) {
     struct package_fetch *f = work->data;
     f->busy = 0;
+    count(f, f->of, f->w.totals.have);
     if (f->over) {
         if (f->w.complete) /* nobody knows of it: the folder may be fetched again */
             pd_rm_tree(f->w.target, NULL);
@@ -206,6 +218,7 @@ static void start_waiting(struct package_fetches *all) {
 
 static void take_root(struct package_fetch *f, const struct wire_frame *frame,
                       const struct ag_fetch_answer *m) {
+    struct manifest_node root;
     if (m->round != ++f->round || f->round > ROUNDS_MAX)
         pd_fail(&f->err, PD_EPROTO, "the node sent a folder out of order");
     if (m->skipped)
@@ -213,6 +226,8 @@ static void take_root(struct package_fetch *f, const struct wire_frame *frame,
                "%lld entries could not travel, the first: %.200s", (long long)m->skipped,
                m->first_skipped);
     memcpy(f->root, frame->sec[1], f->root_n = frame->len[1]);
+    if (!manifest_read_root(&root, f->root, f->root_n, NULL)) /* else the turn reports it */
+        count(f, root.data_bytes, f->have);
     if (f->round == 1) {
         struct package_fetch **p = &f->all->waiting;
         while (*p)
@@ -241,6 +256,7 @@ static int on_frame(struct link *l, const struct wire_frame *frame, json_t *body
         take_root(f, frame, &m);
     else if (frame->type == WIRE_DS_OBJECT && f->round) {
         f->res.bytes += n;
+        f->all->arrived += n;
         pd_put(&f->in, frame->sec[1], n);
         if (f->in.failed)
             pd_oom(&f->err, "objects that arrive");
@@ -264,8 +280,15 @@ int package_fetches_init(struct package_fetches *all, const char *store, const c
                : pd_fail(err, PD_EIO, "cannot find %.600s", aside);
 }
 
+/* A subfolder arrives at the same place below the node's folder. */
+static int go_below(struct package_fetch *f, char target[PATH_MAX], const char *only) {
+    const size_t n = strlen(target);
+    return only &&
+           (pd_mkdirs(target, 0755, &f->err) || pd_fmt(target + n, PATH_MAX - n, "/%s", only));
+}
+
 int package_fetch(struct package_fetches *all, struct link *l, uv_loop_t *loop, const char *dir,
-                  int node, package_fetch_done done, void *arg) {
+                  const char *only, int node, package_fetch_done done, void *arg) {
     struct package_fetch *f = pd_calloc(1, sizeof *f);
     int logs = !strcmp(dir, "log");
     if (!f)
@@ -278,12 +301,16 @@ int package_fetch(struct package_fetches *all, struct link *l, uv_loop_t *loop, 
     pd_buf_init(&f->w.records);
     if (!pd_fmt(f->w.target, sizeof f->w.target, "%s/%snode-%d", all->aside, logs ? "logs/" : "",
                 node) &&
+        !go_below(f, f->w.target, only) &&
         !pd_fmt(f->w.suffix, sizeof f->w.suffix, "%s%d", ".node-", node) &&
         !(*all->into && (logs ? pd_fmt(f->w.old, sizeof f->w.old, "%s/log/node-%d", all->into, node)
-                              : pd_fmt(f->w.old, sizeof f->w.old, "%s", all->into))) &&
+                              : pd_fmt(f->w.old, sizeof f->w.old, "%s%s%s", all->into,
+                                       only ? "/" : "", only ? only : ""))) &&
         (f->req = link_expect(l, WIRE_AG_FETCH, PATIENCE_MS, "fetching outputs", on_frame, f))) {
-        link_send(l, WIRE_AG_FETCH, f->req,
-                  wire_put(&wire_ag_fetch, &(struct ag_fetch){.dir = dir}), NULL, 0);
+        link_send(
+            l, WIRE_AG_FETCH, f->req,
+            wire_put(&wire_ag_fetch, &(struct ag_fetch){.dir = dir, .only = only ? only : ""}),
+            NULL, 0);
         return 0;
     }
     free(f);

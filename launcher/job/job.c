@@ -264,11 +264,22 @@ static int wants_outputs(const struct job *j) {
 
 static enum job_phase after_drain(struct job *j) { return wants_outputs(j) ? JOB_FETCH : JOB_BYE; }
 
+static void put_object(void *arg, json_t *o) {
+    struct job *j = arg;
+    json_object_set_new(o, "job", json_string(j->id));
+    watch_event(j, o);
+}
+
+/* The line of the fetch takes the place of the live block. */
 static void begin_fetch(struct job *j) {
-    if (outputs_begin(&j->out, &j->err))
+    if (outputs_begin(&j->out, &j->err)) {
         job_move(j, ~LOST, NODE_FETCHED);
-    else
-        job_move(j, AT(NODE_DRAINED), NODE_FETCH);
+        return;
+    }
+    live_close(j->live);
+    bar_fetch_begin(&j->fetching, &j->c.loop, j->view, j->flags.json ? put_object : NULL, j,
+                    &j->out.fetches, j->n_nodes);
+    job_move(j, AT(NODE_DRAINED), NODE_FETCH);
 }
 
 static void tell_incomplete(void *arg, const char *model, const char *part, int n_missing) {
@@ -278,6 +289,7 @@ static void tell_incomplete(void *arg, const char *model, const char *part, int 
 
 static enum job_phase after_fetch(struct job *j) {
     int renamed = 0;
+    bar_fetch_end(&j->fetching);
     j->fetched =
         !j->err.code && !job_any(j, LOST) && !outputs_place(&j->out, j->n_nodes, &renamed, &j->err);
     if (renamed)
@@ -293,6 +305,7 @@ static enum job_phase after_fetch(struct job *j) {
 
 static void begin_bye(struct job *j) {
     job_dispatch_end(j);
+    bar_fetch_end(&j->fetching); /* after Ctrl-C */
     job_move(j, ~AT(NODE_GONE), NODE_BYE);
 }
 

@@ -22,7 +22,7 @@
 #include "data/read/reader.h"
 #include "launcher/link/ask_all.h"
 #include "launcher/dispatch/package.h"
-#include "launcher/dispatch/bar.h"
+#include "launcher/dispatch/bar_fetch.h"
 #include "launcher/dispatch/dispatch.h"
 #include "launcher/job/follow.h"
 #include "launcher/job/job.h"
@@ -114,6 +114,7 @@ struct job {
     int worker_package, workspace_package, data_package; /* numbers in dispatch; -1: none */
     struct job_data *data;                               /* set if data_package >= 0 */
     struct bar bar;
+    struct bar_fetch fetching;
     int dispatched;
     int needs_worker, sends_workspace;
     json_t *spec;

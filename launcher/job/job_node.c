@@ -284,8 +284,8 @@ static void on_fetched(void *arg, const struct package_fetched *r, const struct 
 
 static void enter_fetch(struct job_node *n) {
     struct pd_err err = {0};
-    if (package_fetch(&n->job->out.fetches, n->link, &n->job->c.loop, "output", n->id, on_fetched,
-                      n)) {
+    if (package_fetch(&n->job->out.fetches, n->link, &n->job->c.loop, "output", NULL, n->id,
+                      on_fetched, n)) {
         pd_fail(&err, PD_EIO, "cannot write below %.600s", n->job->out.dir);
         node_fail(n, &err);
     }

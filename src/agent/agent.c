@@ -16,6 +16,7 @@
 #include "agent/package/package.h"
 #include "agent/host/facts.h"
 #include "agent/client/fetch.h"
+#include "agent/client/models.h"
 #include "agent/job.h"
 #include "agent/report/job_list.h"
 #include "agent/core/result.h"
@@ -28,7 +29,7 @@ enum {
     TERM_GRACE_MS = 1000,
     QUIT_MS = 2000,
     FIRST_LEASE_MS = 10000,
-    N_SERVICES = 10
+    N_SERVICES = 11
 };
 
 struct agent {
@@ -233,6 +234,7 @@ static void use_services(struct agent *ag) {
         {&file_fetch_service, ag->job ? (void *)(uintptr_t)ag_job_files(ag->job) : NULL},
         {&log_send_service, &ag->log_source},
         {&fetch_service, NULL},
+        {&models_service, NULL},
         {&check_service, NULL},
         {&check_net_service, NULL},
         {&clean_service, NULL},

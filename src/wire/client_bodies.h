@@ -96,12 +96,26 @@ enum {
     X(body, INT, size, 0, INT64_MAX, 0)
 enum { WIRE_MAX_TAIL = 10000 };
 
-#define WIRE_AG_FETCH(X, body) X(body, TEXT, dir, 0, 15, 0)
+#define WIRE_AG_FETCH(X, body)   \
+    X(body, TEXT, dir, 0, 15, 0) \
+    X(body, TEXT, only, 0, 63, 0)
 #define WIRE_AG_FETCH_ANSWER(X, body)      \
     X(body, BOOL, missing, 0, 1, 0)        \
     X(body, INT, round, 0, 100, 0)         \
     X(body, INT, skipped, 0, INT64_MAX, 0) \
     X(body, TEXT, first_skipped, 0, WIRE_MAX_PATH, 0)
+
+#define WIRE_AG_MODELS(X, body) X(body, TEXT, name, 0, 63, 0)
+#define WIRE_AG_MODELS_ANSWER(X, body)                                 \
+    X(body, ARRAY, models, 0, WIRE_MAX_FILES, 0) /* of listed_model */ \
+    X(body, ARRAY, tests, 0, WIRE_MAX_FILES, 0)                        \
+    X(body, TEXT, by, 0, 79, 0)                                        \
+    X(body, TEXT, better, 0, 7, 0)
+#define WIRE_LISTED_MODEL(X, body)         \
+    X(body, TEXT, name, 0, 63, 0)          \
+    X(body, INT, n_parts, 0, INT64_MAX, 0) \
+    X(body, BOOL, state, 0, 1, 0)          \
+    X(body, ARRAY, files, 0, WIRE_MAX_FILES, 0)
 
 /* --- reports about a node --- */
 
@@ -256,6 +270,9 @@ enum { WIRE_MAX_PORTS = 2 * 250 + 1 };
     X(ag_log_end, WIRE_AG_LOG_END)                           \
     X(ag_fetch, WIRE_AG_FETCH)                               \
     X(ag_fetch_answer, WIRE_AG_FETCH_ANSWER)                 \
+    X(ag_models, WIRE_AG_MODELS)                             \
+    X(ag_models_answer, WIRE_AG_MODELS_ANSWER)               \
+    X(listed_model, WIRE_LISTED_MODEL)                       \
     X(ag_list, WIRE_AG_LIST)                                 \
     X(ag_list_answer, WIRE_AG_LIST_ANSWER)                   \
     X(listed_job, WIRE_LISTED_JOB)                           \

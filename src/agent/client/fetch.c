@@ -206,6 +206,7 @@ static void on_sign(uv_timer_t *t) {
 static int on_fetch(struct client *c, const struct wire_frame *f, const json_t *body,
                     struct pd_err *err) {
     const char *job_dir = client_core(c)->paths.dir;
+    char folder[PATH_MAX];
     struct ag_fetch m;
     struct folder_fetches *all = client_state(c, &fetch_service);
     struct stat st;
@@ -213,12 +214,16 @@ static int on_fetch(struct client *c, const struct wire_frame *f, const json_t *
         return err->code;
     if (strcmp(m.dir, "output") && strcmp(m.dir, "log"))
         return pd_fail(err, PD_EPROTO, "AG_FETCH gets output or log, not '%s'", m.dir);
+    if (*m.only && !node_paths_name_ok(m.only))
+        return pd_fail(err, PD_EPROTO, "AG_FETCH gets a folder's name, not '%s'", m.only);
     struct folder_fetch *x = pd_calloc(1, sizeof *x);
     if (!x)
         return pd_oom(err, "a folder to send");
     *x = (struct folder_fetch){.c = c, .req = f->req, .next = all->first};
-    int rc = node_paths_join(job_dir, m.dir, x->dir, err);
-    if (!rc && pd_fmt(x->hashes, sizeof x->hashes, "%s/.%s.hashes", job_dir, m.dir))
+    int rc = node_paths_join(job_dir, m.dir, folder, err);
+    rc = rc ? rc : node_paths_join(folder, *m.only ? m.only : ".", x->dir, err);
+    if (!rc && pd_fmt(x->hashes, sizeof x->hashes, "%s/.%s%s%s.hashes", job_dir, m.dir,
+                      *m.only ? "." : "", m.only))
         rc = pd_fail(err, PD_EIO, "path too long: %s/.%s.hashes", job_dir, m.dir);
     if (rc || stat(x->dir, &st) || !S_ISDIR(st.st_mode)) {
         free(x);

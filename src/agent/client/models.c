@@ -1,0 +1,84 @@
+/* models.c - see models.h. */
+#include "agent/client/models.h"
+
+#include <dirent.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/core/msg.h"
+#include "agent/core/passes.h"
+#include "base/str.h"
+#include "wire/msg.h"
+
+enum { MODELS_MAX = 10000 }; /* in one answer, so that it fits into a frame */
+
+/* The files of a model's folder, except the manifest. */
+static json_t *files_of(const char *dir) {
+    json_t *files = json_array();
+    const struct dirent *e;
+    DIR *d = opendir(dir);
+    while (d && (e = readdir(d)))
+        if (*e->d_name != '.' && strcmp(e->d_name, "manifest.json"))
+            json_array_append_new(files, wire_text(e->d_name, strlen(e->d_name)));
+    if (d)
+        closedir(d);
+    return files;
+}
+
+/* NULL: the folder is no saved model. */
+static json_t *model_of(const char *output, const char *name, int with_files) {
+    char dir[PATH_MAX], manifest[PATH_MAX];
+    if (node_paths_join(output, name, dir, NULL) ||
+        node_paths_join(dir, "manifest.json", manifest, NULL))
+        return NULL;
+    json_t *m = json_load_file(manifest, JSON_REJECT_DUPLICATES, NULL), *out = NULL;
+    if (json_is_object(m) && !strcmp(msg_str(m, "format"), "paddle-model"))
+        out = json_pack("{s:s, s:I, s:b}", "name", name, "n_parts",
+                        (json_int_t)json_array_size(json_object_get(m, "parts")), "state",
+                        json_is_object(json_object_get(m, "resume")));
+    if (out && with_files)
+        json_object_set_new(out, "files", files_of(dir));
+    json_decref(m);
+    return out;
+}
+
+static json_t *all_models(const char *output) {
+    json_t *models = json_array();
+    const struct dirent *e;
+    DIR *d = opendir(output);
+    while (d && (e = readdir(d)) && json_array_size(models) < MODELS_MAX) {
+        json_t *m = node_paths_name_ok(e->d_name) ? model_of(output, e->d_name, 0) : NULL;
+        if (m)
+            json_array_append_new(models, m);
+    }
+    if (d)
+        closedir(d);
+    return models;
+}
+
+static int on_models(struct client *c, const struct wire_frame *f, const json_t *body,
+                     struct pd_err *err) {
+    const struct node_paths *p = &client_core(c)->paths;
+    const char *name = msg_str(body, "name");
+    char output[PATH_MAX], by[80], better[8];
+    json_t *models;
+    if (node_paths_join(p->dir, "output", output, err))
+        return err->code;
+    if (*name && !node_paths_name_ok(name))
+        return pd_fail(err, PD_EPROTO, "'%.80s' is no name of a model", name);
+    if (*name) {
+        models = json_array();
+        json_array_append_new(models, model_of(output, name, 1)); /* NULL adds nothing */
+    } else {
+        models = all_models(output);
+    }
+    json_t *tests = passes_values(p, by, better);
+    return client_answer(c, f,
+                         json_pack("{s:o, s:o*, s:s, s:s}", "models", models, "tests", tests, "by",
+                                   by, "better", better),
+                         err);
+}
+
+static const struct client_request requests[] = {{WIRE_AG_MODELS, 1, 1, on_models, NULL}, {0}};
+
+const struct client_service models_service = {.name = "models", .requests = requests};
