@@ -4,11 +4,13 @@
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fault_point.h"
 #include "thread/malloc_tune.h"
 #include "base/version.h"
 #include "launcher/cmd/cmd.h"
@@ -76,6 +78,7 @@ int main(int argc, char **argv) {
     if (fill_standard_files())
         return 1;
     raise_file_limit();
+    pd_fault_arm(getenv("PADDLECTL_FAULT"));
     if (!setlocale(LC_CTYPE, "C.UTF-8")) /* for the widths of characters (wcwidth) */
         setlocale(LC_CTYPE, "");
     /* Writing to a closed terminal or peer is an error of the write; it must not end paddlectl. */

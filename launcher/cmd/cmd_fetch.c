@@ -2,15 +2,25 @@
  * job. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/str.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/job/outputs.h"
+#include "launcher/job/saved_models.h"
+#include "launcher/dispatch/bar_fetch.h"
+
+enum { FLUSH_MS = 2000 };
 
 struct fetch_cmd {
     struct outputs out;
     const struct found_job *job;
+    const char *pass, *to;
+    const struct saved_model *model; /* NULL: all outputs */
+    struct saved_models models;
+    struct view *view; /* on stderr; NULL: --json */
+    struct bar_fetch bar;
     int logs, json;
     int n_with_outputs;
     uint64_t bytes; /* that came over the links */
@@ -44,7 +54,9 @@ static void fetch_dir(struct ask_all_node *n, const char *dir) {
     struct pd_err err = {0};
     if (id < 0)
         pd_fail(&err, PD_EHOST, "the host does not know its node id in %s", f->job->id);
-    else if (package_fetch(&f->out.fetches, n->link, &n->g->c->loop, dir, id, on_fetched, n))
+    else if (package_fetch(&f->out.fetches, n->link, &n->g->c->loop, dir,
+                           f->model && !strcmp(dir, "output") ? f->model->name : NULL, id,
+                           on_fetched, n))
         pd_fail(&err, PD_EIO, "cannot write below %.600s", f->out.aside);
     if (err.code)
         ask_all_fail(n, &err);
@@ -62,9 +74,10 @@ static int report(const struct ask_all *g, const struct fetch_cmd *f, int n_rena
             json_array_append_new(hosts, json_string(g->nodes[i].host->label));
     }
     if (f->json)
-        return cmd_print_json(json_pack("{s:s, s:s, s:s, s:b, s:i, s:I, s:o, s:o}", "job",
+        return cmd_print_json(json_pack("{s:s, s:s, s:s, s:b, s:i, s:s*, s:I, s:o, s:o}", "job",
                                         f->job->id, "state", f->job->state, "path", f->out.dir,
-                                        "logs", f->logs, "renamed", n_renamed, "bytes",
+                                        "logs", f->logs, "renamed", n_renamed, "model",
+                                        f->model ? f->model->name : NULL, "bytes",
                                         (json_int_t)f->bytes, "fetched", hosts, "failed", bad));
     json_decref(hosts);
     json_decref(bad);
@@ -74,27 +87,75 @@ static int report(const struct ask_all *g, const struct fetch_cmd *f, int n_rena
                n_renamed);
     if (!f->n_with_outputs)
         printf("%s (%s) has no outputs\n", f->job->id, f->job->state);
-    printf("%s (%s): fetched from %d node%s into %s\n", f->job->id, f->job->state, n,
-           n == 1 ? "" : "s", f->out.dir);
+    printf("%s (%s): fetched from %d node%s into %s%s%s\n", f->job->id, f->job->state, n,
+           n == 1 ? "" : "s", f->out.dir, f->model ? "/" : "", f->model ? f->model->name : "");
     return 0;
+}
+
+/* 1: parts of the chosen model have not come. */
+static int is_incomplete(const struct fetch_cmd *f) {
+    char folder[PATH_MAX], first[MODEL_FILE_MAX + 1];
+    struct model_manifest m;
+    int n_missing = 0;
+    if (!f->model || pd_fmt(folder, sizeof folder, "%s/%s", f->out.dir, f->model->name))
+        return 0;
+    const int bad = outputs_read_model(folder, &m, &n_missing, first);
+    if (bad)
+        fprintf(stderr, "paddlectl: %s is no complete model: it has no manifest\n", folder);
+    else if (n_missing)
+        fprintf(stderr, "paddlectl: %s is incomplete: %s%s missing\n", folder, first,
+                n_missing > 1 ? " and other parts are" : " is");
+    model_manifest_release(&m);
+    return bad || n_missing;
+}
+
+/* --pass: asks what was saved, and says which model it is. */
+static int choose_pass(struct ask_all *g, struct fetch_cmd *f, struct pd_err *err) {
+    char text[SAVED_CHOICE_TEXT];
+    int rc = saved_models_ask(g, &f->models, err);
+    if (!rc)
+        rc = saved_models_choose(&f->models, f->job->id, f->pass, 0, &f->model, text, err);
+    if (!rc && !f->json)
+        printf("%s: %s\n", f->job->id, text);
+    fflush(stdout);
+    return rc;
+}
+
+static void run_fetch(struct ask_all *g, struct fetch_cmd *f) {
+    int n = 0;
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        n += !g->nodes[i].skip;
+    bar_fetch_begin(&f->bar, &g->c->loop, f->view, NULL, NULL, &f->out.fetches,
+                    f->logs ? 2 * n : n);
+    ask_all_run(g, on_connected, f);
+    bar_fetch_end(&f->bar);
+    view_free(f->view, FLUSH_MS); /* its thread is done before the report is printed */
+    f->view = NULL;
 }
 
 static int fetch_from(struct ask_all *g, const struct pd_options *o, struct fetch_cmd *f,
                       struct pd_err *err) {
     int most = 0, renamed = 0,
-        rc = outputs_init(&f->out, o->outputs, f->job->id, option_source(o, "outputs"), err);
+        rc = outputs_init(&f->out, o->outputs, f->to, f->job->id,
+                          f->to ? "--to" : option_source(o, "outputs"), err);
     if (!rc)
-        rc = outputs_try(&f->out, option_source(o, "outputs"), err);
-    if (!rc)
-        rc = outputs_begin(&f->out, err);
+        rc = outputs_try(&f->out, f->to ? "--to" : option_source(o, "outputs"), err);
     if (rc)
         return rc;
     find_join(g, f->job, 0);
-    ask_all_run(g, on_connected, f);
+    if (f->pass)
+        rc = choose_pass(g, f, err);
+    if (!rc)
+        rc = outputs_begin(&f->out, err);
+    if (!rc && !f->json)
+        rc = view_new(&f->view, STDERR_FILENO, VIEW_COLOUR_AUTO, err);
+    if (rc)
+        return rc;
+    run_fetch(g, f);
     for (size_t i = 0; i < g->c->hosts.n; i++)
         most = f->job->host[i].node >= most ? f->job->host[i].node + 1 : most;
     if (!g->interrupted && !(rc = outputs_place(&f->out, most, &renamed, err)))
-        rc = report(g, f, renamed);
+        rc = report(g, f, renamed) || is_incomplete(f);
     return rc;
 }
 
@@ -127,6 +188,7 @@ static int fetch(void *arg, const struct pd_options *o, const char *want, struct
     if (interrupted && f->job)
         fprintf(stderr, "paddlectl: 'paddlectl fetch %s' goes on where this one stopped\n",
                 f->job->id);
+    saved_models_release(&f->models);
     find_release(&found);
     client_env_release(&c);
     if (interrupted)
@@ -137,6 +199,10 @@ static int fetch(void *arg, const struct pd_options *o, const char *want, struct
 int cmd_fetch(int argc, char **argv) {
     struct fetch_cmd f = {0};
     const struct pd_extra_option extra[] = {
+        {"pass=WHICH", NULL, &f.pass,
+         "copy only this model: latest, best (by the tests), a number of a pass from 1, or a name "
+         "like pass-00005"},
+        {"to=FOLDER", NULL, &f.to, "copy into this folder, not into output/<job id>"},
         {"log", &f.logs, NULL, "also copy the logs, to log/node-N"},
         CMD_JSON(&f.json),
         {0},
@@ -151,6 +217,7 @@ int cmd_fetch(int argc, char **argv) {
                  "other files stay. output/latest then points at this job.\n",
         .examples =
             "paddlectl fetch\tthe outputs of the newest job\n"
+            "paddlectl fetch --pass=best --to=model\tonly the model of the best pass\n"
             "paddlectl fetch --log ab12\toutputs and logs of the job whose id ends with ab12\n",
         .extra = extra,
         .sections = "cluster.hosts cluster.root_dir ssh job.outputs",

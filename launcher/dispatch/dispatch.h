@@ -17,7 +17,7 @@
 #include "launcher/link/link.h"
 #include "pack/scan/scan.h"
 
-enum { DISPATCH_PACKAGES = 3, DISPATCH_ALL = (1 << DISPATCH_PACKAGES) - 1 };
+enum { DISPATCH_PACKAGES = 4, DISPATCH_ALL = (1 << DISPATCH_PACKAGES) - 1 };
 
 struct dispatch;
 
@@ -43,7 +43,8 @@ struct dispatch_conf {
 
 int dispatch_new(struct dispatch **out, const struct dispatch_conf *conf, struct pd_err *err);
 /* Add a package; returns its number 0, 1, ... Takes over `scan`, which must not have run. `name`
- * and `kind` ("worker", "packed-worker", "workspace", "deploy") are those of docs/protocol.md. */
+ * and `kind` ("worker", "packed-worker", "workspace", "deploy", "resume") are those of
+ * docs/protocol.md. */
 int dispatch_add(struct dispatch *d, const char *kind, const char *name, struct scan *scan,
                  struct pd_err *err);
 

@@ -404,7 +404,7 @@ int job_new(struct job **out, const struct pd_options *opts, const struct job_fl
         return pd_oom(err, "the job's nodes");
     j->opts = opts;
     j->flags = *flags;
-    j->worker_package = j->workspace_package = j->data_package = -1;
+    j->worker_package = j->workspace_package = j->data_package = j->resume_package = -1;
     int rc = client_env_init(&j->c, opts, err);
     if (!rc) {
         j->n_hosts = j->n_nodes = (int)j->c.hosts.n;
@@ -461,6 +461,8 @@ int job_loop(struct job *j, enum job_phase first) {
                     j->n_nodes == 1 ? "" : "s");
     else
         watch_print(j, "%s on %d node%s", j->id, j->n_nodes, j->n_nodes == 1 ? "" : "s");
+    if (*j->resume.text)
+        watch_print(j, "%s", j->resume.text);
     job_dispatch_show(j);
     start_loop(j);
     job_enter(j, first);
@@ -478,6 +480,8 @@ int job_run(const struct pd_options *opts, const struct job_flags *flags) {
     struct job *j = NULL;
     struct pd_err err = {0};
     int rc = job_new(&j, opts, flags, &err), status;
+    if (!rc)
+        rc = job_resume_find(j, &err);
     if (!rc)
         rc = job_describe(j, &err);
     if (rc) {

@@ -41,12 +41,13 @@ enum { CONFIG_MAX = 1 << 20, NAMED_MAX = 1 << 30 };
 
 /* The option that reads from the workspace's output: a checkpoint in save_dir, or a path. NULL:
  * none. */
-static const char *reads_output(const struct pd_options *o) {
+static const char *reads_output(const struct pd_options *o, int brought) {
     const int saved_there = !strcmp(o->save_dir, OUTPUT);
+    /* a checkpoint that paddlectl brings is not read there */
+    const char *resume = brought ? "" : o->resume;
     if (pd_starts_with(o->init_model_path, OUTPUT "/"))
         return "init_model_path";
-    if (*o->resume &&
-        (pd_starts_with(o->resume, OUTPUT "/") || (saved_there && !strchr(o->resume, '/'))))
+    if (*resume && (pd_starts_with(resume, OUTPUT "/") || (saved_there && !strchr(resume, '/'))))
         return "resume";
     return o->start_pass && saved_there ? "start_pass" : NULL;
 }
@@ -55,7 +56,7 @@ static const char *reads_output(const struct pd_options *o) {
  * notice: with resume = latest a missing checkpoint is no error. */
 static int check_output(const struct job_config *c, const struct pd_options *o,
                         struct pd_err *err) {
-    const char *name = reads_output(o);
+    const char *name = reads_output(o, *c->j->resume.name != 0);
     char path[PATH_MAX];
     struct stat st;
     if (c->archive || !name || pd_fmt(path, sizeof path, "%s/" OUTPUT, c->package) ||
@@ -66,8 +67,8 @@ static int check_output(const struct job_config *c, const struct pd_options *o,
         return rc;
     return pd_fail(err, PD_ECONF,
                    "%s: %s reads the workspace's " OUTPUT
-                   ", which is not dispatched: add a line !/" OUTPUT
-                   " to %s/.paddleignore to continue from its contents, or remove the folder to "
+                   ", which is not dispatched: give --resume=%s/" OUTPUT
+                   "/pass-NNNNN to continue from a checkpoint there, or remove the folder to "
                    "start from the beginning",
                    option_source(o, name), name, c->package);
 }

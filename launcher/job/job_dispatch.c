@@ -118,6 +118,9 @@ int job_dispatch_open(struct job *j, struct pd_err *err) {
                 : add(j, packed ? "packed-worker" : "worker", "paddle_worker", scan,
                       &j->worker_package, err);
     }
+    if (!rc && *j->resume.folder &&
+        !(rc = scan_new_folder(&scan, j->resume.folder, SCAN_OUTPUTS, err)))
+        rc = add(j, "resume", j->resume.name, scan, &j->resume_package, err);
     int apart = j->sends_workspace && job_has_data_apart(j);
     if (!rc && apart)
         rc = job_data_new(j, err);
@@ -156,6 +159,15 @@ void job_dispatch_show(struct job *j) {
     bar_init(&j->bar, j->view, j->flags.json ? put_object : NULL, j, uv_now(&j->c.loop));
 }
 
+/* The node runs a pserver, or may run one later. */
+static int node_may_serve(const struct job_node *n) {
+    const struct job *j = n->job;
+    int runs = j->opts->min_nodes || j->opts->on_failure == PD_FAILURE_RESTART;
+    for (size_t i = 0; i < j->c.n_pservers && !runs; i++)
+        runs = j->c.pservers[i] == n->place;
+    return runs;
+}
+
 static unsigned packages_of(const struct job_node *n) {
     const struct job *j = n->job;
     unsigned packages = 0;
@@ -163,6 +175,8 @@ static unsigned packages_of(const struct job_node *n) {
         packages |= 1u << j->worker_package;
     if (j->workspace_package >= 0)
         packages |= 1u << j->workspace_package;
+    if (j->resume_package >= 0 && node_may_serve(n))
+        packages |= 1u << j->resume_package;
     return packages;
 }
 

@@ -111,8 +111,15 @@ struct job {
     struct outputs out;
     uint8_t key[WIRE_KEY_BYTES];
     struct dispatch *dispatch; /* transfer of worker and workspace; NULL: neither is sent */
-    int worker_package, workspace_package, data_package; /* numbers in dispatch; -1: none */
-    struct job_data *data;                               /* set if data_package >= 0 */
+    /* numbers in dispatch; -1: none */
+    int worker_package, workspace_package, data_package, resume_package;
+    struct job_resume {        /* --resume of a job or of a folder here; name "": another value */
+        char name[64];         /* of the checkpoint: "pass-00003" */
+        char job[64];          /* its parts are on the nodes, in this job's output folder */
+        char folder[PATH_MAX]; /* else it is sent from here */
+        char text[400];        /* for people */
+    } resume;
+    struct job_data *data; /* set if data_package >= 0 */
     struct bar bar;
     struct bar_fetch fetching;
     int dispatched;
@@ -218,6 +225,9 @@ void send_setup(struct job_node *n);
 void send_peers(struct job_node *n);
 
 int node_needs_worker(const struct job_node *n); /* the node runs paddle_worker, or may later */
+
+/* job_resume.c: find the checkpoint that `resume` names, before job_describe */
+int job_resume_find(struct job *j, struct pd_err *err);
 
 /* job_check.c: find what the trainers would refuse, before anything is sent */
 struct job_config { /* train.ini of the workspace */

@@ -88,7 +88,8 @@ static json_t *option(const struct pd_options *o, size_t i) {
 
 /* The options of [train] from conf.ini and the command line. They override train.ini, which the
  * workers read themselves. */
-static json_t *train_object(const struct pd_options *o) {
+static json_t *train_object(const struct job *j) {
+    const struct pd_options *o = j->opts;
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     json_t *train = json_object();
@@ -107,6 +108,8 @@ static json_t *train_object(const struct pd_options *o) {
         if (its && o->origin[i].level > PD_FROM_TRAIN_INI)
             json_object_set_new(train, t[i].name, option(o, i));
     }
+    if (*j->resume.name) /* beside the output folder, which has another place on each node */
+        json_object_set_new(train, "resume", json_sprintf("output/../resume/%s", j->resume.name));
     return train;
 }
 
@@ -129,7 +132,7 @@ int job_make_spec(struct job *j, struct pd_err *err) {
                         !j->flags.detach, "grace_ms", NODE_GRACE_MS, "pserver_nodes",
                         ids(j->c.pservers, j->c.n_pservers), "trainer_nodes",
                         ids(j->c.trainers, j->c.n_trainers), "env", env_object(o), "train",
-                        train_object(o), "encrypt", o->encrypt != PD_ENCRYPT_OFF);
+                        train_object(j), "encrypt", o->encrypt != PD_ENCRYPT_OFF);
     for (size_t i = 0; j->spec && i < wire_job_spec.n; i++)
         if (wire_job_spec.fields[i].option && add_option(j->spec, &wire_job_spec.fields[i], o)) {
             json_decref(j->spec);
@@ -146,7 +149,7 @@ int job_describe(struct job *j, struct pd_err *err) {
                        JOB_SPEC_MAX_NAME);
     make_id(j->id, sizeof j->id);
     randombytes_buf(j->key, sizeof j->key);
-    if (outputs_init(&j->out, o->outputs, j->id, option_source(o, "outputs"), err))
+    if (outputs_init(&j->out, o->outputs, NULL, j->id, option_source(o, "outputs"), err))
         return err->code;
     j->needs_worker =
         (j->c.n_pservers && !*o->pserver_command) || (j->c.n_trainers && !*o->trainer_command);
@@ -310,7 +313,9 @@ void send_setup(struct job_node *n) {
                                    .worker = node_needs_worker(n) ? job_worker_id(j, worker) : "",
                                    .data = job_data_id(n, data),
                                    .data_apart = job_data_n(j) > 0,
-                                   .workspace = workspace};
+                                   .workspace = workspace,
+                                   .resume_job = j->resume.job,
+                                   .resume_name = j->resume.name};
     request(n, WIRE_AG_JOB_SETUP, wire_put(&wire_ag_job_setup, &m), j->key, sizeof j->key, SETUP_MS,
             "setting up the job", on_setup);
     json_decref(spec);

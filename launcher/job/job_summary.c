@@ -98,9 +98,7 @@ void job_summary_go_on(const struct job *j, struct pd_buf *b) {
     pd_put_fmt(b, "paddlectl: saved: %s", j->saved);
     if (*saved_pass_text(*name ? name : j->saved, pass))
         pd_put_fmt(b, " (%s)", pass);
-    if (*j->opts->job_workspace && *name)
-        pd_put_fmt(b, "; to continue: paddlectl run --resume=%s\n", name);
-    else if (*name)
+    if (*name)
         pd_put_fmt(b, "; to continue: paddlectl run --resume=%s/%s\n", j->id, name);
     else
         pd_put_u8(b, '\n');

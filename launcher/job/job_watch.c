@@ -95,8 +95,24 @@ void watch_node(const struct job_node *n, const char *before, int with_id, const
         uv_timer_start(&j->said_timer, on_said, SAID_MS, 0);
 }
 
+/* A job that should have continued begins anew: this must not be one line of a log among many. */
+static void warn_of_beginning(struct job *j, const char *json, size_t n) {
+    json_t *o = memmem(json, n, "\"no_checkpoint\"", 15) ? json_loadb(json, n, 0, NULL) : NULL;
+    const char *ev = json_string_value(json_object_get(o, "ev")),
+               *path = json_string_value(json_object_get(o, "path"));
+    if (ev && path && !strcmp(ev, "no_checkpoint") && !j->joined)
+        watch_print(
+            j,
+            "warning: resume = latest, but there is no checkpoint in %s of this job: training "
+            "starts from the beginning; --resume=JOB continues an earlier job, "
+            "--resume=FOLDER a checkpoint on this machine",
+            path);
+    json_decref(o);
+}
+
 static void on_event(void *arg, unsigned node, const char *json, size_t n) {
     struct job *j = arg;
+    warn_of_beginning(j, json, n);
     json_t *o = j->flags.json ? json_loadb(json, n, 0, NULL) : NULL;
     if (json_is_object(o)) {
         json_object_set_new(o, "event", json_incref(json_object_get(o, "ev")));

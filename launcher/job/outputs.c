@@ -20,11 +20,13 @@
 
 enum { LOCK_TRIES = 10, TRIES_MAX = 2, DAY_S = 86400 };
 
-int outputs_init(struct outputs *o, const char *root, const char *job, const char *where,
-                 struct pd_err *err) {
+int outputs_init(struct outputs *o, const char *root, const char *to, const char *job,
+                 const char *where, struct pd_err *err) {
     o->lock = -1;
+    o->own_folder = to != NULL;
+    root = to ? to : root;
     if (pd_fmt(o->root, sizeof o->root, "%s", root) || pd_fmt(o->id, sizeof o->id, "%s", job) ||
-        pd_fmt(o->dir, sizeof o->dir, "%s/%s", root, job) ||
+        pd_fmt(o->dir, sizeof o->dir, "%s%s%s", root, to ? "" : "/", to ? "" : job) ||
         pd_fmt(o->aside, sizeof o->aside, "%s/.%s.part", root, job))
         return pd_fail(err, PD_ECONF, "%s: the path is too long", where);
     return 0;
@@ -174,7 +176,7 @@ int outputs_place(const struct outputs *o, int n_nodes, int *n_renamed, struct p
         ;
     else if (!rc && !stat(o->logs_aside, &st))
         rc = pd_mkdirs(logs, 0755, err) ? err->code : package_overlay(o->logs_aside, logs, err);
-    return rc ? rc : point_latest(o, err);
+    return rc || o->own_folder ? rc : point_latest(o, err);
 }
 
 void outputs_incomplete(const struct outputs *o,

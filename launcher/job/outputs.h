@@ -2,6 +2,7 @@
  *
  *     outputs/<job id>/          the output folders of all nodes, merged; log/ with --log
  *     outputs/latest             points at the newest
+ *     FOLDER/                    with --to=FOLDER in place of outputs/<job id>
  *     outputs/.<job id>.part/    transfer under way; locked by the fetching paddlectl
  *         try-XXXXXX/            node-0, node-1, ...: complete folders of this try
  *         .paddlectl/            what came of incomplete ones (pack/store/store_rest.c)
@@ -18,13 +19,15 @@
 
 struct outputs {
     char root[4096], id[64], dir[4200], aside[4200], try[4250], logs_aside[4300];
-    int lock; /* open folder `aside`, locked between begin and drop; else -1 */
+    int own_folder; /* `dir` is the user's folder (--to), and `latest` stays as it is */
+    int lock;       /* open folder `aside`, locked between begin and drop; else -1 */
     struct package_fetches fetches; /* since begin: into try, for `dir` */
 };
 
-/* Compute the paths; creates nothing. `where` names the option in messages. */
-int outputs_init(struct outputs *o, const char *root, const char *job, const char *where,
-                 struct pd_err *err);
+/* Compute the paths; creates nothing. to: the folder that gets the outputs, NULL: <root>/<job>.
+ * `where` names the option in messages. */
+int outputs_init(struct outputs *o, const char *root, const char *to, const char *job,
+                 const char *where, struct pd_err *err);
 /* Test before the job starts whether outputs can be written, since they arrive at its end, perhaps
  * hours later. The test leaves no files. */
 int outputs_try(const struct outputs *o, const char *where, struct pd_err *err);

@@ -231,6 +231,17 @@ void train_report_saved(struct train_report *r, const char *dir, const char *nam
     (void)pd_write_all(r->event_fd, line, (size_t)n);
 }
 
+void train_report_no_checkpoint(struct train_report *r, const char *dir) {
+    char line[600], path[300];
+    put_plain(dir, path, sizeof path);
+    int n =
+        snprintf(line, sizeof line,
+                 "{\"ev\":\"no_checkpoint\",\"role\":\"trainer\",\"rank\":%u,\"path\":\"%s\"}\n",
+                 r->trainer_id, path);
+    if (r->event_fd >= 0)
+        (void)pd_write_all(r->event_fd, line, (size_t)n);
+}
+
 static void write_test(struct train_report *r, const struct train_tested *what, uint64_t n_samples,
                        double cost, const struct nn_eval *eval) {
     char line[1800], when[300], c[40] = "", pass[60] = "", judge[200] = "", p[40] = "";

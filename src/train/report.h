@@ -84,6 +84,8 @@ struct train_tested {
  * as "test.NAME". The event "test" also says which value compares passes. */
 void train_report_test(struct train_report *r, const struct train_tested *what, uint64_t n_samples,
                        double cost_sum, const struct nn_eval *eval);
+/* There is no checkpoint in `dir`, so training starts from the beginning. */
+void train_report_no_checkpoint(struct train_report *r, const char *dir);
 void train_report_print(struct train_report *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

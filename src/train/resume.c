@@ -156,8 +156,10 @@ static int resume_from(struct train_loop *l, const struct wanted_checkpoint *w,
         rc = broadcast_from_first(l, at, 2, err);
     if (!rc)
         rc = train_client_error(l, ps_continue(l->client, (uint64_t)at[0], (uint64_t)at[1]), err);
+    /* paddlectl brings a checkpoint beside the output folder */
+    const char *shown = folder + (strncmp(folder, "output/../", 10) ? 0 : 10);
     if (!rc && !l->report->trainer_id)
-        train_report_print(l->report, "Resuming from %s: pass %s, batch %llu", folder,
+        train_report_print(l->report, "Resuming from %s: pass %s, batch %llu", shown,
                            train_report_pass_text(l->report, k->from.pass, text),
                            (unsigned long long)k->from.batch);
     k->resumed = !rc;
@@ -182,6 +184,8 @@ static int resume(struct train_loop *l, uint64_t restarts, const char *lost_node
     if (!rc && !l->report->trainer_id && !ps_repeated(l->client)) {
         which = (double)choose_checkpoint(l, &w, m, err) + 1;
         rc = err->code;
+        if (!rc && !which && !restarts)
+            train_report_no_checkpoint(l->report, w.dir);
         if (!rc && !which)
             train_report_print(l->report, "There is no checkpoint in %s: %s", w.dir,
                                began_elsewhere(l->options)

@@ -37,15 +37,17 @@ enum {
 
 /* --- a job --- */
 
-#define WIRE_AG_JOB_SETUP(X, body)              \
-    X(body, TEXT, job, 0, WIRE_MAX_NAME, 0)     \
-    X(body, INT, node, 0, WIRE_MAX_NODES, 0)    \
-    X(body, INT, n_nodes, 1, WIRE_MAX_NODES, 1) \
-    X(body, OBJECT, spec, 0, 1000, 0)           \
-    X(body, TEXT, worker, 0, 64, 0)             \
-    X(body, TEXT, data, 0, 64, 0)               \
-    X(body, BOOL, data_apart, 0, 1, 0)          \
-    X(body, TEXT, workspace, 0, WIRE_MAX_PATH, 0)
+#define WIRE_AG_JOB_SETUP(X, body)                \
+    X(body, TEXT, job, 0, WIRE_MAX_NAME, 0)       \
+    X(body, INT, node, 0, WIRE_MAX_NODES, 0)      \
+    X(body, INT, n_nodes, 1, WIRE_MAX_NODES, 1)   \
+    X(body, OBJECT, spec, 0, 1000, 0)             \
+    X(body, TEXT, worker, 0, 64, 0)               \
+    X(body, TEXT, data, 0, 64, 0)                 \
+    X(body, BOOL, data_apart, 0, 1, 0)            \
+    X(body, TEXT, workspace, 0, WIRE_MAX_PATH, 0) \
+    X(body, TEXT, resume_job, 0, 63, 0)           \
+    X(body, TEXT, resume_name, 0, 63, 0)
 #define WIRE_AG_JOB_SETUP_ANSWER(X, body)       \
     X(body, ARRAY, addrs, 0, WIRE_MAX_ADDRS, 0) \
     X(body, INT, port, 1, 65535, 1)             \

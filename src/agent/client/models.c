@@ -8,6 +8,7 @@
 #include "agent/core/msg.h"
 #include "agent/core/passes.h"
 #include "base/str.h"
+#include "wire/client_bodies.h"
 #include "wire/msg.h"
 
 enum { MODELS_MAX = 10000 }; /* in one answer, so that it fits into a frame */
@@ -31,13 +32,15 @@ static json_t *model_of(const char *output, const char *name, int with_files) {
     if (node_paths_join(output, name, dir, NULL) ||
         node_paths_join(dir, "manifest.json", manifest, NULL))
         return NULL;
-    json_t *m = json_load_file(manifest, JSON_REJECT_DUPLICATES, NULL), *out = NULL;
-    if (json_is_object(m) && !strcmp(msg_str(m, "format"), "paddle-model"))
-        out = json_pack("{s:s, s:I, s:b}", "name", name, "n_parts",
-                        (json_int_t)json_array_size(json_object_get(m, "parts")), "state",
-                        json_is_object(json_object_get(m, "resume")));
-    if (out && with_files)
-        json_object_set_new(out, "files", files_of(dir));
+    json_t *m = json_load_file(manifest, JSON_REJECT_DUPLICATES, NULL), *out = NULL,
+           *files = with_files ? files_of(dir) : NULL;
+    const struct listed_model x = {.name = name,
+                                   .n_parts = (int64_t)json_array_size(json_object_get(m, "parts")),
+                                   .state = json_is_object(json_object_get(m, "resume")),
+                                   .files = files};
+    if (!strcmp(msg_str(m, "format"), "paddle-model"))
+        out = wire_put(&wire_listed_model, &x);
+    json_decref(files);
     json_decref(m);
     return out;
 }
@@ -59,24 +62,26 @@ static json_t *all_models(const char *output) {
 static int on_models(struct client *c, const struct wire_frame *f, const json_t *body,
                      struct pd_err *err) {
     const struct node_paths *p = &client_core(c)->paths;
-    const char *name = msg_str(body, "name");
+    struct ag_models m;
+    struct ag_models_answer a = {0};
     char output[PATH_MAX], by[80], better[8];
-    json_t *models;
-    if (node_paths_join(p->dir, "output", output, err))
+    if (wire_get(&wire_ag_models, &m, body, err) || node_paths_join(p->dir, "output", output, err))
         return err->code;
-    if (*name && !node_paths_name_ok(name))
-        return pd_fail(err, PD_EPROTO, "'%.80s' is no name of a model", name);
-    if (*name) {
-        models = json_array();
-        json_array_append_new(models, model_of(output, name, 1)); /* NULL adds nothing */
+    if (*m.name && !node_paths_name_ok(m.name))
+        return pd_fail(err, PD_EPROTO, "'%s' is no name of a model", m.name);
+    if (*m.name) {
+        a.models = json_array();
+        json_array_append_new(a.models, model_of(output, m.name, 1)); /* NULL adds nothing */
     } else {
-        models = all_models(output);
+        a.models = all_models(output);
     }
-    json_t *tests = passes_values(p, by, better);
-    return client_answer(c, f,
-                         json_pack("{s:o, s:o*, s:s, s:s}", "models", models, "tests", tests, "by",
-                                   by, "better", better),
-                         err);
+    a.tests = passes_values(p, by, better);
+    a.by = by;
+    a.better = better;
+    json_t *answer = wire_put(&wire_ag_models_answer, &a);
+    json_decref(a.models);
+    json_decref(a.tests);
+    return client_answer(c, f, answer, err);
 }
 
 static const struct client_request requests[] = {{WIRE_AG_MODELS, 1, 1, on_models, NULL}, {0}};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/core/msg.h"
+#include "agent/core/node_paths.h"
 #include "base/str.h"
 
 static int add_node(struct spec *s, enum role r, const char *key, json_int_t node,
@@ -109,6 +110,8 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
     s->node = (int)m.node;
     s->data_apart = (int)m.data_apart;
     s->workspace = m.workspace;
+    s->resume_job = m.resume_job;
+    s->resume_name = m.resume_name;
     rc = wire_get(&wire_job_spec, &s->job, o, err);
     if (rc) {
         spec_release(s);
@@ -126,6 +129,9 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
         rc = pd_fail(err, PD_EPROTO, "node %d of %d nodes is no node", s->node, s->n_nodes);
     else if (how < 0)
         rc = pd_fail(err, PD_ECONF, "bind is none, auto, cores or numa, not '%s'", s->job.bind);
+    else if ((*s->resume_job && !node_paths_name_ok(s->resume_job)) ||
+             (*s->resume_name && !node_paths_name_ok(s->resume_name)))
+        rc = pd_fail(err, PD_EPROTO, "resume_job and resume_name are names");
     else if (*s->workspace && *s->workspace != '/')
         rc = pd_fail(err, PD_ECONF, "job_workspace must be absolute, not '%.200s'", s->workspace);
     if (!rc)

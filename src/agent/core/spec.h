@@ -18,8 +18,9 @@ struct spec {
     int data_apart; /* data files came separately, as a package of their own (file_fetch.h) */
     struct job_spec job;
     enum bind_how bind;
-    char worker[65], data[65]; /* hashes, "" if unused */
-    const char *workspace;     /* workspace, command, env and train point into `whole` */
+    char worker[65], data[65];            /* hashes, "" if unused */
+    const char *resume_job, *resume_name; /* a checkpoint of an earlier job on this node; "" */
+    const char *workspace;                /* workspace, command, env and train point into `whole` */
     const char *command[N_ROLES];
     struct roles roles;  /* of the first attempt; later attempts may have others (head.h) */
     json_t *env, *train; /* objects of strings */

@@ -26,7 +26,8 @@ enum {
     STATUS_CALM_MS = 1000,
     BULK = 1 << 20
 };
-const char *const package_kind_names[N_PACKAGE_KINDS] = {"worker", "deploy", "workspace", "data"};
+const char *const package_kind_names[N_PACKAGE_KINDS] = {"worker", "deploy", "workspace", "data",
+                                                         "resume"};
 static const char *const state_names[] = {"waiting", "fetching", "finishing", "done", "failed"};
 
 struct package *package_find(const struct client_packages *all, const struct object_id *root) {

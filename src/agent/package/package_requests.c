@@ -95,9 +95,10 @@ static int set_target(struct package *d, const char *kind, const char *name, str
         ;
     if (w->kind == N_PACKAGE_KINDS)
         return pd_fail(err, PD_EPROTO, "there is no package kind '%.40s'", kind);
-    if ((w->kind == PACKAGE_WORKSPACE || w->kind == PACKAGE_DATA) && core->mode != AGENT_JOB)
-        return pd_fail(err, PD_EPROTO, "a workspace belongs to a job");
-    if (w->kind == PACKAGE_DEPLOY && !node_paths_name_ok(name))
+    if ((w->kind == PACKAGE_WORKSPACE || w->kind == PACKAGE_DATA || w->kind == PACKAGE_RESUME) &&
+        core->mode != AGENT_JOB)
+        return pd_fail(err, PD_EPROTO, "a package of kind %s belongs to a job", kind);
+    if ((w->kind == PACKAGE_DEPLOY || w->kind == PACKAGE_RESUME) && !node_paths_name_ok(name))
         return pd_fail(err, PD_EPROTO, "'%.80s' is not a package's name", name);
     object_hex(&d->root_id, hex);
     int bad =
@@ -107,6 +108,8 @@ static int set_target(struct package *d, const char *kind, const char *name, str
             ? pd_fmt(dir, sizeof dir, "%s", core->paths.dir) ||
                   pd_fmt(w->target, sizeof w->target, "%s/data-%s", dir, hex) ||
                   pd_fmt(w->lies_in, sizeof w->lies_in, "%s/workspace", dir)
+        : w->kind == PACKAGE_RESUME ? pd_fmt(dir, sizeof dir, "%s/resume", core->paths.dir) ||
+                                          pd_fmt(w->target, sizeof w->target, "%s/%s", dir, name)
         : w->kind == PACKAGE_DEPLOY
             ? pd_fmt(dir, sizeof dir, "%s/workspaces", root) ||
                   pd_fmt(w->target, sizeof w->target, "%s/%s-%.16s", dir, name, hex)

@@ -118,6 +118,29 @@ static int place_data(const struct node_paths *p, const char *hash, struct pd_er
     return rc ? rc : pd_merge_tree(from, to, err);
 }
 
+/* Links the files of a checkpoint of an earlier job into JOB/resume. A node without parts of it has
+ * nothing to link. */
+static int link_checkpoint(const struct node_paths *p, const struct spec *s, struct pd_err *err) {
+    char from[PATH_MAX], to[PATH_MAX], a[PATH_MAX], b[PATH_MAX];
+    const struct dirent *e;
+    if (pd_fmt(from, sizeof from, "%s/%s/output/%s", p->root, s->resume_job, s->resume_name) ||
+        pd_fmt(to, sizeof to, "%s/resume/%s", p->dir, s->resume_name))
+        return pd_fail(err, PD_EIO, "path too long: %s", p->dir);
+    DIR *d = opendir(from);
+    int rc = d ? pd_mkdirs(to, 0755, err) : 0;
+    while (d && !rc && (e = readdir(d))) {
+        if (*e->d_name == '.')
+            continue;
+        rc = node_paths_join(from, e->d_name, a, err);
+        rc = rc ? rc : node_paths_join(to, e->d_name, b, err);
+        if (!rc && link(a, b) && errno != EEXIST)
+            rc = pd_fail_errno(err, PD_EIO, errno, "cannot link %s to %s", a, b);
+    }
+    if (d)
+        closedir(d);
+    return rc;
+}
+
 int node_lay_out(const struct node_paths *p, const struct spec *s, const uint8_t key[32],
                  struct pd_err *err) {
     char path[PATH_MAX];
@@ -141,6 +164,8 @@ int node_lay_out(const struct node_paths *p, const struct spec *s, const uint8_t
         rc = rc ? rc : remove_other_shares(p, err);
         rc = rc ? rc : link_output(p, err);
     }
+    if (!rc && *s->resume_job)
+        rc = link_checkpoint(p, s, err);
     if (!rc && *s->worker) {
         char worker[PATH_MAX];
         if (pd_fmt(worker, sizeof worker, "%s/.paddlectl/bin/worker-%s", p->root, s->worker) ||

@@ -39,8 +39,8 @@ static void test_one_at_a_time(void **state) {
     struct outputs a, b;
     struct pd_err err = {0};
     (void)state;
-    assert_int_equal(outputs_init(&a, root, "JOB1", "here", &err), 0);
-    assert_int_equal(outputs_init(&b, root, "JOB1", "here", &err), 0);
+    assert_int_equal(outputs_init(&a, root, NULL, "JOB1", "here", &err), 0);
+    assert_int_equal(outputs_init(&b, root, NULL, "JOB1", "here", &err), 0);
     put(a.aside, "left"); /* remains of a killed fetch */
     assert_int_equal(outputs_begin(&a, &err), 0);
     assert_false(is_there(a.aside, "left"));
@@ -114,7 +114,7 @@ static void test_models_that_are_not_whole(void **state) {
     struct pd_err err = {0};
     char dir[5000], told[TOLD_MAX] = "";
     (void)state;
-    assert_int_equal(outputs_init(&o, root, "JOB2", "here", &err), 0);
+    assert_int_equal(outputs_init(&o, root, NULL, "JOB2", "here", &err), 0);
     outputs_incomplete(&o, tell, told); /* the folder is empty */
     snprintf(dir, sizeof dir, "%s/pass-00000", o.dir);
     put_model(dir, parts, all, 3);

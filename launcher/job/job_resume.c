@@ -1,0 +1,246 @@
+/* job_resume.c - run --resume=JOB[/PASS] and --resume=FOLDER: finds the checkpoint before the job
+ * begins.
+ *
+ *     FOLDER ────────────────────────────────▶ sent to the hosts of the pservers (package "resume")
+ *     JOB ─▶ hosts of the pservers have all parts ─▶ each host links its parts (AG_JOB_SETUP)
+ *        └─▶ else fetched to output/JOB, and sent like FOLDER
+ *
+ * On the nodes the checkpoint is JOB/resume/NAME. Trainer 0 moves parts between the pservers that
+ * need them (docs/checkpoints.md). Other values of `resume` are for the trainers. */
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+#include "launcher/job/find.h"
+#include "launcher/job/job_internal.h"
+#include "launcher/job/saved_models.h"
+#include "wire/client_bodies.h"
+
+enum { ANSWER_MS = 60000 };
+
+/* --- a folder of this machine --- */
+
+static int use_folder(struct job_resume *r, const char *folder, const char *where,
+                      struct pd_err *err) {
+    char first[MODEL_FILE_MAX + 1], copy[PATH_MAX];
+    struct model_manifest m;
+    struct saved_name n;
+    int n_missing, bad = outputs_read_model(folder, &m, &n_missing, first);
+    if (bad)
+        pd_fail(err, PD_ECONF, "%s: %s is no saved model: it has no manifest.json", where, folder);
+    else if (n_missing)
+        pd_fail(err, PD_ECONF, "%s: %s is incomplete: %s%s missing", where, folder, first,
+                n_missing > 1 ? " and other parts are" : " is");
+    else if (!m.optimizer_state)
+        pd_fail(err, PD_ECONF,
+                "%s: %s was saved without the optimizer's state (save_state): training can start "
+                "with its values (init_model_path), but cannot continue from it",
+                where, folder);
+    model_manifest_release(&m);
+    if (err->code)
+        return err->code;
+    pd_fmt(copy, sizeof copy, "%s", folder);
+    const char *base = basename(copy);
+    pd_fmt(r->name, sizeof r->name, "%s", saved_name_parse(base, &n) ? "pass-resumed" : base);
+    pd_fmt(r->folder, sizeof r->folder, "%s", folder);
+    return 0;
+}
+
+/* 1: `value` is a folder here with models in it. */
+static int is_folder(const char *value) {
+    char manifest[PATH_MAX];
+    struct stat st;
+    struct pd_err none = {0};
+    if (stat(value, &st) || !S_ISDIR(st.st_mode))
+        return 0;
+    return (!pd_fmt(manifest, sizeof manifest, "%s/manifest.json", value) &&
+            !access(manifest, F_OK)) ||
+           !outputs_newest_model(value, manifest, sizeof manifest, &none);
+}
+
+static int from_folder(struct job *j, const char *value, struct pd_err *err) {
+    const char *where = option_source(j->opts, "resume");
+    char manifest[PATH_MAX], newest[PATH_MAX];
+    if (!pd_fmt(manifest, sizeof manifest, "%s/manifest.json", value) && !access(manifest, F_OK))
+        return use_folder(&j->resume, value, where, err);
+    if (outputs_newest_model(value, newest, sizeof newest, err))
+        return err->code;
+    return use_folder(&j->resume, newest, where, err);
+}
+
+/* --- a job on the nodes --- */
+
+struct resume_search {
+    struct job *j;
+    struct found found;
+    const struct found_job *job;
+    struct saved_models models;
+    json_t *files; /* names of the parts that hosts of pservers have: an object */
+    size_t n_parts;
+    struct outputs out; /* if the parts have to come here */
+};
+
+static int runs_pserver(const struct job *j, int place) {
+    for (size_t i = 0; i < j->c.n_pservers; i++)
+        if (j->c.pservers[i] == place)
+            return 1;
+    return 0;
+}
+
+static int on_files(struct link *l, const struct wire_frame *f, json_t *body,
+                    const struct pd_err *err, void *arg) {
+    struct ask_all_node *n = arg;
+    struct resume_search *s = n->g->arg;
+    struct ag_models_answer m;
+    struct listed_model model = {0};
+    struct pd_err e = {0};
+    const json_t *v;
+    size_t i;
+    (void)l;
+    (void)f;
+    if (err)
+        e = *err;
+    else if (!wire_get(&wire_ag_models_answer, &m, body, &e) && json_array_size(m.models))
+        (void)wire_get(&wire_listed_model, &model, json_array_get(m.models, 0), &e);
+    if (e.code) {
+        ask_all_fail(n, &e);
+        return 1;
+    }
+    s->n_parts = model.n_parts > (int64_t)s->n_parts ? (size_t)model.n_parts : s->n_parts;
+    json_array_foreach (model.files, i, v)
+        if (json_is_string(v) && runs_pserver(s->j, n->id))
+            json_object_set_new(s->files, json_string_value(v), json_true());
+    ask_all_keep(n);
+    return 1;
+}
+
+static void ask_files(struct ask_all_node *n) {
+    const struct resume_search *s = n->g->arg;
+    struct pd_err err = {0};
+    if (link_request(n->link, WIRE_AG_MODELS,
+                     wire_put(&wire_ag_models, &(struct ag_models){.name = s->j->resume.name}),
+                     NULL, 0, ANSWER_MS, "listing the parts of a checkpoint", on_files, n)) {
+        pd_oom(&err, "a list of parts");
+        ask_all_fail(n, &err);
+    }
+}
+
+static void on_fetched(void *arg, const struct package_fetched *r, const struct pd_err *err) {
+    struct ask_all_node *n = arg;
+    (void)r;
+    if (err)
+        ask_all_fail(n, err);
+    else
+        ask_all_done(n);
+}
+
+static void fetch_parts(struct ask_all_node *n) {
+    struct resume_search *s = n->g->arg;
+    struct pd_err err = {0};
+    if (package_fetch(&s->out.fetches, n->link, &n->g->c->loop, "output", s->j->resume.name,
+                      s->job->host[n->id].node, on_fetched, n)) {
+        pd_fail(&err, PD_EIO, "cannot write below %.600s", s->out.aside);
+        ask_all_fail(n, &err);
+    }
+}
+
+/* Some parts are on hosts that run no pserver of the new job: they come here and are sent. */
+static int bring_parts(struct resume_search *s, struct ask_all *g, struct pd_err *err) {
+    struct job *j = s->j;
+    const char *where = option_source(j->opts, "outputs");
+    char folder[PATH_MAX];
+    int most = 0, renamed;
+    int rc = outputs_init(&s->out, j->opts->outputs, NULL, s->job->id, where, err);
+    rc = rc ? rc : outputs_begin(&s->out, err);
+    if (rc)
+        return rc;
+    ask_all_run(g, fetch_parts, s);
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        most = s->job->host[i].node >= most ? s->job->host[i].node + 1 : most;
+    if (g->interrupted)
+        return pd_fail(err, PD_ECANCELED, "interrupted");
+    rc = outputs_place(&s->out, most, &renamed, err);
+    if (!rc && pd_fmt(folder, sizeof folder, "%s/%s", s->out.dir, j->resume.name))
+        rc = pd_fail(err, PD_EIO, "the path is too long");
+    return rc ? rc : use_folder(&j->resume, folder, option_source(j->opts, "resume"), err);
+}
+
+static int find_in_job(struct resume_search *s, struct ask_all *g, const char *want,
+                       const char *pass, struct pd_err *err) {
+    struct job *j = s->j;
+    const struct saved_model *m;
+    char text[SAVED_CHOICE_TEXT];
+    int rc = find_jobs(g, 0, &s->found, err);
+    rc = rc ? rc : find_choose(&s->found, want, FIND_NEWEST, &s->job, err);
+    if (rc)
+        return rc;
+    find_join(g, s->job, 0);
+    rc = saved_models_ask(g, &s->models, err);
+    rc = rc ? rc : saved_models_choose(&s->models, s->job->id, pass, 1, &m, text, err);
+    if (rc)
+        return rc;
+    pd_fmt(j->resume.name, sizeof j->resume.name, "%s", m->name);
+    ask_all_run(g, ask_files, s);
+    if (g->interrupted)
+        return pd_fail(err, PD_ECANCELED, "interrupted");
+    const int whole = s->n_parts && json_object_size(s->files) >= s->n_parts;
+    if (whole)
+        pd_fmt(j->resume.job, sizeof j->resume.job, "%s", s->job->id);
+    else if ((rc = bring_parts(s, g, err)))
+        return rc;
+    pd_fmt(j->resume.text, sizeof j->resume.text, "resuming from %s: %s%s", s->job->id, text,
+           whole ? "" : "; its parts come over this machine");
+    return 0;
+}
+
+/* "JOB...", "JOB.../pass-00003", "JOB.../4" */
+static int from_job(struct job *j, const char *value, struct pd_err *err) {
+    struct resume_search s = {.j = j, .files = json_object()};
+    struct ask_all g;
+    const char *slash = strchr(value, '/');
+    char want[80];
+    int bad = 0, rc = 0;
+    if (pd_fmt(want, sizeof want, "%.*s", (int)(slash ? (size_t)(slash - value) : strlen(value)),
+               value))
+        rc = pd_fail(err, PD_EUSAGE, "resume: '%.100s' is too long", value);
+    if (!rc && !(rc = ask_all_init(&g, &j->c, err))) {
+        rc = find_in_job(&s, &g, want, slash && slash[1] ? slash + 1 : "latest", err);
+        bad = rc ? ask_all_n_failed(&g) : 0;
+        if (bad && !g.interrupted) /* the checkpoint may be there */
+            ask_all_report(&g);
+        ask_all_release(&g);
+    }
+    j->c.env.job = NULL;
+    if (*s.out.aside)
+        outputs_drop(&s.out, rc != 0);
+    find_release(&s.found);
+    saved_models_release(&s.models);
+    json_decref(s.files);
+    if (rc)
+        pd_err_prefix(err, "%s", option_source(j->opts, "resume"));
+    if (rc == PD_ENOENT && bad)
+        err->code = rc = PD_EHOST;
+    return rc;
+}
+
+int job_resume_find(struct job *j, struct pd_err *err) {
+    const struct pd_options *o = j->opts;
+    const char *value = o->resume;
+    const int i = pd_options_find("resume", PD_LAUNCHER);
+    if (!*value || !strcmp(value, "latest") || i < 0 || o->origin[i].level <= PD_FROM_TRAIN_INI ||
+        *o->trainer_command || *o->pserver_command)
+        return 0;
+    if (pd_starts_with(value, "JOB"))
+        return j->flags.dry_run ? 0 : from_job(j, value, err);
+    if (!is_folder(value))
+        return 0;
+    int rc = from_folder(j, value, err);
+    if (!rc)
+        pd_fmt(j->resume.text, sizeof j->resume.text, "resuming from %s, which is sent",
+               j->resume.folder);
+    return rc;
+}
