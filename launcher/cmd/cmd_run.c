@@ -44,6 +44,10 @@ int cmd_run(int argc, char **argv) {
                     "paddlectl run --set layer.hidden.size=512\twith one key of train.ini changed\n"
                     "paddlectl run --hosts='local*2'\ton this machine\n"
                     "job=$(paddlectl run --detach)\tin the background\n"
+                    "paddlectl run --resume=JOB20261121014307-08c4\tcontinue from that job's last "
+                    "checkpoint\n"
+                    "paddlectl run --resume=output/latest --num_passes=10\tthe same, from the "
+                    "outputs that were copied to this machine\n"
                     "paddlectl run --min-nodes=14\twith at least 14 of the hosts\n",
         .extra = extra,
         .sections = "cluster ssh job train",

@@ -165,7 +165,8 @@ static const struct pd_option table[] = {
     {"train", "save_state", PD_BOOL, F(save_state), ALL, "1", 0, 0, 0, "",
      "also save the optimizer's state, so that training can resume from a saved model"},
     {"train", "resume", PD_STR, F(resume), ALL, "", 0, 0, 0, "",
-     "resume from this checkpoint: a folder, a name in save_dir, or latest: the most advanced "
+     "resume from this checkpoint: a job (JOB..., JOB.../pass-00003) or a folder of this machine "
+     "(paddlectl run), a folder of the workspace, a name in save_dir, or latest: the most advanced "
      "checkpoint in save_dir, if there is any"},
     {"train", "resume_older", PD_BOOL, F(resume_older), ALL, "0", 0, 0, 0, "",
      "if that checkpoint is damaged or incomplete, resume from the one before it"},
