@@ -461,8 +461,8 @@ int job_loop(struct job *j, enum job_phase first) {
                     j->n_nodes == 1 ? "" : "s");
     else
         watch_print(j, "%s on %d node%s", j->id, j->n_nodes, j->n_nodes == 1 ? "" : "s");
-    if (*j->resume.text)
-        watch_print(j, "%s", j->resume.text);
+    if (*j->checkpoint.text)
+        watch_print(j, "%s", j->checkpoint.text);
     job_dispatch_show(j);
     start_loop(j);
     job_enter(j, first);

@@ -56,7 +56,7 @@ static const char *reads_output(const struct pd_options *o, int brought) {
  * notice: with resume = latest a missing checkpoint is no error. */
 static int check_output(const struct job_config *c, const struct pd_options *o,
                         struct pd_err *err) {
-    const char *name = reads_output(o, *c->j->resume.name != 0);
+    const char *name = reads_output(o, *c->j->checkpoint.name != 0);
     char path[PATH_MAX];
     struct stat st;
     if (c->archive || !name || pd_fmt(path, sizeof path, "%s/" OUTPUT, c->package) ||
@@ -65,11 +65,17 @@ static int check_output(const struct job_config *c, const struct pd_options *o,
     int rc = scan_leaves_out(c->package, OUTPUT, err);
     if (rc <= 0)
         return rc;
+    if (!strcmp(name, "init_model_path"))
+        return pd_fail(err, PD_ECONF,
+                       "%s: %s reads the workspace's " OUTPUT
+                       ", which is not dispatched: add a line !/" OUTPUT
+                       " to %s/.paddleignore to start with its values",
+                       option_source(o, name), name, c->package);
     return pd_fail(err, PD_ECONF,
                    "%s: %s reads the workspace's " OUTPUT
                    ", which is not dispatched: give --resume=%s/" OUTPUT
-                   "/pass-NNNNN to continue from a checkpoint there, or remove the folder to "
-                   "start from the beginning",
+                   " to continue from its newest checkpoint, or remove the folder to start from "
+                   "the beginning",
                    option_source(o, name), name, c->package);
 }
 

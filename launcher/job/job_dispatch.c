@@ -118,9 +118,9 @@ int job_dispatch_open(struct job *j, struct pd_err *err) {
                 : add(j, packed ? "packed-worker" : "worker", "paddle_worker", scan,
                       &j->worker_package, err);
     }
-    if (!rc && *j->resume.folder &&
-        !(rc = scan_new_folder(&scan, j->resume.folder, SCAN_OUTPUTS, err)))
-        rc = add(j, "resume", j->resume.name, scan, &j->resume_package, err);
+    if (!rc && *j->checkpoint.folder &&
+        !(rc = scan_new_folder(&scan, j->checkpoint.folder, SCAN_OUTPUTS, err)))
+        rc = add(j, "resume", j->checkpoint.name, scan, &j->resume_package, err);
     int apart = j->sends_workspace && job_has_data_apart(j);
     if (!rc && apart)
         rc = job_data_new(j, err);

@@ -113,12 +113,12 @@ struct job {
     struct dispatch *dispatch; /* transfer of worker and workspace; NULL: neither is sent */
     /* numbers in dispatch; -1: none */
     int worker_package, workspace_package, data_package, resume_package;
-    struct job_resume {        /* --resume of a job or of a folder here; name "": another value */
+    struct job_checkpoint {    /* --resume of a job or of a folder here; name "": another value */
         char name[64];         /* of the checkpoint: "pass-00003" */
         char job[64];          /* its parts are on the nodes, in this job's output folder */
         char folder[PATH_MAX]; /* else it is sent from here */
         char text[400];        /* for people */
-    } resume;
+    } checkpoint;
     struct job_data *data; /* set if data_package >= 0 */
     struct bar bar;
     struct bar_fetch fetching;

@@ -24,7 +24,7 @@ enum { ANSWER_MS = 60000 };
 
 /* --- a folder of this machine --- */
 
-static int use_folder(struct job_resume *r, const char *folder, const char *where,
+static int use_folder(struct job_checkpoint *r, const char *folder, const char *where,
                       struct pd_err *err) {
     char first[MODEL_FILE_MAX + 1], copy[PATH_MAX];
     struct model_manifest m;
@@ -66,10 +66,10 @@ static int from_folder(struct job *j, const char *value, struct pd_err *err) {
     const char *where = option_source(j->opts, "resume");
     char manifest[PATH_MAX], newest[PATH_MAX];
     if (!pd_fmt(manifest, sizeof manifest, "%s/manifest.json", value) && !access(manifest, F_OK))
-        return use_folder(&j->resume, value, where, err);
+        return use_folder(&j->checkpoint, value, where, err);
     if (outputs_newest_model(value, newest, sizeof newest, err))
         return err->code;
-    return use_folder(&j->resume, newest, where, err);
+    return use_folder(&j->checkpoint, newest, where, err);
 }
 
 /* --- a job on the nodes --- */
@@ -122,7 +122,7 @@ static void ask_files(struct ask_all_node *n) {
     const struct resume_search *s = n->g->arg;
     struct pd_err err = {0};
     if (link_request(n->link, WIRE_AG_MODELS,
-                     wire_put(&wire_ag_models, &(struct ag_models){.name = s->j->resume.name}),
+                     wire_put(&wire_ag_models, &(struct ag_models){.name = s->j->checkpoint.name}),
                      NULL, 0, ANSWER_MS, "listing the parts of a checkpoint", on_files, n)) {
         pd_oom(&err, "a list of parts");
         ask_all_fail(n, &err);
@@ -141,7 +141,7 @@ static void on_fetched(void *arg, const struct package_fetched *r, const struct 
 static void fetch_parts(struct ask_all_node *n) {
     struct resume_search *s = n->g->arg;
     struct pd_err err = {0};
-    if (package_fetch(&s->out.fetches, n->link, &n->g->c->loop, "output", s->j->resume.name,
+    if (package_fetch(&s->out.fetches, n->link, &n->g->c->loop, "output", s->j->checkpoint.name,
                       s->job->host[n->id].node, on_fetched, n)) {
         pd_fail(&err, PD_EIO, "cannot write below %.600s", s->out.aside);
         ask_all_fail(n, &err);
@@ -164,9 +164,9 @@ static int bring_parts(struct resume_search *s, struct ask_all *g, struct pd_err
     if (g->interrupted)
         return pd_fail(err, PD_ECANCELED, "interrupted");
     rc = outputs_place(&s->out, most, &renamed, err);
-    if (!rc && pd_fmt(folder, sizeof folder, "%s/%s", s->out.dir, j->resume.name))
+    if (!rc && pd_fmt(folder, sizeof folder, "%s/%s", s->out.dir, j->checkpoint.name))
         rc = pd_fail(err, PD_EIO, "the path is too long");
-    return rc ? rc : use_folder(&j->resume, folder, option_source(j->opts, "resume"), err);
+    return rc ? rc : use_folder(&j->checkpoint, folder, option_source(j->opts, "resume"), err);
 }
 
 static int find_in_job(struct resume_search *s, struct ask_all *g, const char *want,
@@ -183,17 +183,17 @@ static int find_in_job(struct resume_search *s, struct ask_all *g, const char *w
     rc = rc ? rc : saved_models_choose(&s->models, s->job->id, pass, 1, &m, text, err);
     if (rc)
         return rc;
-    pd_fmt(j->resume.name, sizeof j->resume.name, "%s", m->name);
+    pd_fmt(j->checkpoint.name, sizeof j->checkpoint.name, "%s", m->name);
     ask_all_run(g, ask_files, s);
     if (g->interrupted)
         return pd_fail(err, PD_ECANCELED, "interrupted");
     const int whole = s->n_parts && json_object_size(s->files) >= s->n_parts;
     if (whole)
-        pd_fmt(j->resume.job, sizeof j->resume.job, "%s", s->job->id);
+        pd_fmt(j->checkpoint.job, sizeof j->checkpoint.job, "%s", s->job->id);
     else if ((rc = bring_parts(s, g, err)))
         return rc;
-    pd_fmt(j->resume.text, sizeof j->resume.text, "resuming from %s: %s%s", s->job->id, text,
-           whole ? "" : "; its parts come over this machine");
+    pd_fmt(j->checkpoint.text, sizeof j->checkpoint.text, "resuming from %s: %s%s", s->job->id,
+           text, whole ? "" : "; its parts come over this machine");
     return 0;
 }
 
@@ -240,7 +240,7 @@ int job_resume_find(struct job *j, struct pd_err *err) {
         return 0;
     int rc = from_folder(j, value, err);
     if (!rc)
-        pd_fmt(j->resume.text, sizeof j->resume.text, "resuming from %s, which is sent",
-               j->resume.folder);
+        pd_fmt(j->checkpoint.text, sizeof j->checkpoint.text, "resuming from %s, which is sent",
+               j->checkpoint.folder);
     return rc;
 }

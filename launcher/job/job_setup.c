@@ -108,8 +108,9 @@ static json_t *train_object(const struct job *j) {
         if (its && o->origin[i].level > PD_FROM_TRAIN_INI)
             json_object_set_new(train, t[i].name, option(o, i));
     }
-    if (*j->resume.name) /* beside the output folder, which has another place on each node */
-        json_object_set_new(train, "resume", json_sprintf("output/../resume/%s", j->resume.name));
+    if (*j->checkpoint.name) /* beside the output folder, which has another place on each node */
+        json_object_set_new(train, "resume",
+                            json_sprintf("output/../resume/%s", j->checkpoint.name));
     return train;
 }
 
@@ -314,8 +315,8 @@ void send_setup(struct job_node *n) {
                                    .data = job_data_id(n, data),
                                    .data_apart = job_data_n(j) > 0,
                                    .workspace = workspace,
-                                   .resume_job = j->resume.job,
-                                   .resume_name = j->resume.name};
+                                   .resume_job = j->checkpoint.job,
+                                   .resume_name = j->checkpoint.name};
     request(n, WIRE_AG_JOB_SETUP, wire_put(&wire_ag_job_setup, &m), j->key, sizeof j->key, SETUP_MS,
             "setting up the job", on_setup);
     json_decref(spec);

@@ -37,7 +37,7 @@ for n in 0 1 2; do
     has "local.$n/pserver | served
 "
     [ "$(tr '\n' ' ' <scenario.$n.log | sed 's/ {[^}]*}//g')" != "" ] || die "no requests"
-    said $n 'BYE {}'
+    said $n 'BYE {"abandon":false'
 done
 [ "$(cat output/latest/m/a output/latest/m/b output/latest/both)" = "01x" ] || die "outputs: $(find output)"
 [[ $(readlink output/latest) =~ ^JOB[0-9]{14}-[0-9a-f]{4}$ ]] || die "latest: $(readlink output/latest)"
@@ -92,7 +92,7 @@ has "    | Traceback
     | boom"
 has "4 other failures followed"
 has "  logs: local.1:$TMP/root1/JOB"
-said 0 'BYE {}'
+said 0 'BYE {"abandon":false'
 scenario '{"*": {"result": {"status": "failed", "first_failure": {"node": 0, "role": "pserver", "rank": 0, "exit_code": -1,
   "signal": 9, "reason": "", "last_lines": ""}}}}'
 run 1
@@ -133,7 +133,7 @@ run 1
 [ $((SECONDS - t)) -lt 10 ] || die "a lost node took $((SECONDS - t)) s"
 has "local.1: the remote command ended with exit status 9; connecting again"
 has "exit status 9, and then: there is no job JOB"
-for n in 0 2; do said $n STOP; said $n 'BYE {}'; done
+for n in 0 2; do said $n STOP; said $n 'BYE {"abandon":false'; done
 
 # --- Ctrl-C: every node is asked with a second of grace; one that does not answer is named; a second Ctrl-C: no grace
 stop_with() { # stop_with SIGNAL [AGAIN | --] [OPTION]
@@ -154,7 +154,7 @@ stop_with() { # stop_with SIGNAL [AGAIN | --] [OPTION]
 for s in INT TERM HUP; do
     scenario '{"*": {"forever": true}}'
     stop_with $s
-    for n in 0 1 2; do said $n 'STOP.*"grace_ms":1000'; said $n 'BYE {}'; done
+    for n in 0 1 2; do said $n 'STOP.*"grace_ms":1000'; said $n 'BYE {"abandon":false'; done
     has "was stopped"
 done
 scenario '{"*": {"forever": true}, "1": {"mute": ["STOP"]}}'

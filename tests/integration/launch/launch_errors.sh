@@ -67,7 +67,7 @@ wrong 2 "conf.ini:4: cannot read the workspace" run --conf=conf.ini
 PADDLECTL=$ctl expect 0 fit_a_line/workspace/prepare --rows=20
 mkdir fit_a_line/workspace/output
 conf '[cluster]' 'hosts = local' '[job]' 'job_dispatch_package = fit_a_line/workspace' '[train]' 'resume = latest'
-wrong 2 "conf.ini:6: resume reads the workspace's output, which is not dispatched: add a line !/output to" run --conf=conf.ini --dry-run
+wrong 2 "conf.ini:6: resume reads the workspace's output, which is not dispatched: give --resume=" run --conf=conf.ini --dry-run
 wrong 2 "init_model_path reads the workspace's output" run --conf=conf.ini --dry-run --resume= --init_model_path=output/pass-00000
 wrong 0 "would run on 1 host" run --conf=conf.ini --dry-run --resume=elsewhere/pass-00000
 echo '!/output' >fit_a_line/workspace/.paddleignore

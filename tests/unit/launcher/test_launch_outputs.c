@@ -70,7 +70,7 @@ static void test_one_at_a_time(void **state) {
     outputs_drop(&b, 0);
     /* What nobody came back for. */
     struct outputs old;
-    assert_int_equal(outputs_init(&old, root, "JOB0", "here", &err), 0);
+    assert_int_equal(outputs_init(&old, root, NULL, "JOB0", "here", &err), 0);
     put(old.aside, "rest");
     const struct timespec long_ago[2] = {{1000, 0}, {1000, 0}};
     assert_int_equal(utimensat(AT_FDCWD, old.aside, long_ago, 0), 0);

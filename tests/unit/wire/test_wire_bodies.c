@@ -179,9 +179,11 @@ static char *row_of(const char *text, const char *message) {
 static const struct {
     const char *body, *message;
 } parts[] = {
-    {"failure", "AG_RESULT"},      {"file_holder", "HD_FILE"},         {"job_peer", "AG_JOB_PEERS"},
-    {"lost_node", "AG_STATE"},     {"log_begin", "AG_LOG_SUBSCRIBE"},  {"listed_job", "AG_LIST"},
-    {"node_process", "AG_STATUS"}, {"check_target", "AG_CHECK_PROBE"},
+    {"failure", "AG_RESULT"},          {"file_holder", "HD_FILE"},
+    {"job_peer", "AG_JOB_PEERS"},      {"lost_node", "AG_STATE"},
+    {"log_begin", "AG_LOG_SUBSCRIBE"}, {"listed_job", "AG_LIST"},
+    {"node_process", "AG_STATUS"},     {"check_target", "AG_CHECK_PROBE"},
+    {"listed_model", "AG_MODELS"},
 };
 
 /* "hd_bind_answer" is described in the row of HD_BIND. */
