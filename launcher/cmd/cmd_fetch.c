@@ -7,8 +7,8 @@
 #include "base/str.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
-#include "launcher/job/outputs.h"
-#include "launcher/job/saved_models.h"
+#include "launcher/outputs/outputs.h"
+#include "launcher/outputs/saved_models.h"
 #include "launcher/dispatch/bar_fetch.h"
 
 enum { FLUSH_MS = 2000 };

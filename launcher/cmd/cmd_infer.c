@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "conf/infer_args.h"
 #include "launcher/cmd/cmd.h"
-#include "launcher/job/outputs.h"
+#include "launcher/outputs/outputs.h"
 #include "launcher/link/bootstrap.h"
 
 enum { MAX_ARGS = 16 };

@@ -26,7 +26,7 @@
 #include "launcher/dispatch/dispatch.h"
 #include "launcher/job/follow.h"
 #include "launcher/job/job.h"
-#include "launcher/job/outputs.h"
+#include "launcher/outputs/outputs.h"
 #include "launcher/view/keys.h"
 #include "launcher/view/live.h"
 

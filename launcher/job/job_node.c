@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
-#include "launcher/job/outputs.h"
+#include "launcher/outputs/outputs.h"
 
 enum {
     /* after a lost connection: the other agents notice it too and may report more */

@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "launcher/job/find.h"
 #include "launcher/job/job_internal.h"
-#include "launcher/job/saved_models.h"
+#include "launcher/outputs/saved_models.h"
 #include "wire/client_bodies.h"
 
 enum { ANSWER_MS = 60000 };

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
-#include "launcher/job/saved_name.h"
+#include "launcher/outputs/saved_name.h"
 #include "launcher/text/when.h"
 
 static const char *text_of(const json_t *o, const char *key) {

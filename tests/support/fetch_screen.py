@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """fetch_screen.py PADDLECTL JOB - tests the progress of fetch, and the last lines of run, on
 terminals of 140, 80 and 40 columns. Runs in a folder with conf.ini; JOB has a pass of 40 MB. See
-launch_fetch_pass.sh."""
+fetch_pass.sh."""
 import os
 import re
 import shutil

@@ -196,7 +196,7 @@ has "failed: local.1 (node 1), trainer 1: exit status 3"
 has "    | boom"
 has "was stopped"
 
-# --- Ctrl-C while outputs come: nothing half stays beside the outputs
+# --- Ctrl-C while outputs come: nothing half stays among the outputs; what has come stays hidden for the next fetch
 scenario '{"0": {"output": {"m/a": "0"}}, "1": {"mute": ["FETCH"]}}'
 rm -rf output
 start run "$ctl" run --conf=conf.ini
@@ -204,7 +204,7 @@ wait_for 60 "outputs are fetched" bash -c "grep -q FETCH '$TMP/scenario.1.log' &
 kill -INT "$PID"
 wait "$PID"
 [ $? = 130 ] || die "Ctrl-C while fetching: $(cat run.log)"
-[ -z "$(ls -A output)" ] || die "left: $(find output)"
+[ -z "$(ls output)" ] || die "left: $(find output)"
 
 # --- a folder that changes while it comes: the next round brings what is there then, and no object twice
 scenario '{"0": {"output": [{"m/a": "0", "m/b": "old"}, {"m/a": "0", "m/c": "new"}]}, "1": {"output": null}, "2": {"skipped": 2}}'
@@ -213,13 +213,13 @@ run 0
 has "local.2: outputs: 2 entries could not travel, the first: f: why"
 [ -z "$(sort scenario.0.log | grep sent | uniq -d)" ] || die "twice: $(cat scenario.0.log)"
 
-# --- objects that are not what their ids say: that node is named, and nothing is kept
+# --- objects that are not what their ids say: that node is named, and nothing is among the outputs
 rm -rf output
 scenario '{"*": {"output": {"m/a": "0"}}, "1": {"output": {"m/a": "1"}, "wrong": true}}'
 run 1
 has "local.1"
 has "fetching outputs: "
-[ -z "$(ls -A output)" ] || die "left: $(find output)"
+[ -z "$(ls output)" ] || die "left: $(find output)"
 
 # --- outputs that can't be written are noticed before anything is done
 scenario '{}'

@@ -15,7 +15,7 @@
 
 #include "base/fs.h"
 #include "base/str.h"
-#include "launcher/job/outputs.h"
+#include "launcher/outputs/outputs.h"
 #include "model/model.h"
 
 static char root[] = "/tmp/outputs-XXXXXX";

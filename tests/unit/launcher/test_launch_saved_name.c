@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "launcher/job/saved_name.h"
+#include "launcher/outputs/saved_name.h"
 
 static void texts(void **state) {
     static const struct {

@@ -1,5 +1,5 @@
 /* saved_models.c - see saved_models.h. */
-#include "launcher/job/saved_models.h"
+#include "launcher/outputs/saved_models.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static int add_model(struct saved_models *m, const struct listed_model *x, struc
     return 0;
 }
 
-int saved_models_add(struct saved_models *m, const json_t *answer, struct pd_err *err) {
+static int add_answer(struct saved_models *m, const json_t *answer, struct pd_err *err) {
     struct ag_models_answer a;
     struct listed_model x;
     const json_t *v;
@@ -66,7 +66,7 @@ static int on_answer(struct link *l, const struct wire_frame *f, json_t *body,
     if (err)
         e = *err;
     else
-        (void)saved_models_add(n->g->arg, body, &e);
+        (void)add_answer(n->g->arg, body, &e);
     if (e.code)
         ask_all_fail(n, &e);
     else

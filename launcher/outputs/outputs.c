@@ -1,5 +1,5 @@
 /* outputs.c - see outputs.h. */
-#include "launcher/job/outputs.h"
+#include "launcher/outputs/outputs.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
 
 #include "base/fs.h"
 #include "base/str.h"
-#include "launcher/job/outputs.h"
+#include "launcher/outputs/outputs.h"
 #include "model/model.h"
 
 enum { MANIFEST_MAX = 256 << 20, DEPTH = 2 }; /* <job>/pass-00001, <job>/<save_dir>/pass-00001 */

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "base/err.h"
-#include "launcher/job/saved_name.h"
+#include "launcher/outputs/saved_name.h"
 #include "launcher/link/ask_all.h"
 
 struct saved_model {
@@ -27,8 +27,6 @@ struct saved_models {
  * with these links: nodes that failed are left out, and keep their errors. 0, PD_ENOMEM,
  * PD_ECANCELED after Ctrl-C. */
 int saved_models_ask(struct ask_all *g, struct saved_models *out, struct pd_err *err);
-/* Adds the answer of a node. PD_ENOMEM, PD_EPROTO. */
-int saved_models_add(struct saved_models *m, const json_t *answer, struct pd_err *err);
 void saved_models_release(struct saved_models *m);
 
 /* The model that `want` names: "latest", "best" (of the saved passes that were tested), a number of

@@ -1,5 +1,5 @@
 /* saved_name.c - see saved_name.h. */
-#include "launcher/job/saved_name.h"
+#include "launcher/outputs/saved_name.h"
 
 #include <stdio.h>
 #include <stdlib.h>
