@@ -64,11 +64,11 @@ static int help(const struct manual *m, const char *kind) {
     return cmd_fail(&err);
 }
 
-static int read_conf(struct pd_options *o, const char *path, struct pd_err *err) {
+static int read_conf(struct pd_options *o, const char *path, int may_lack, struct pd_err *err) {
     int rc = 0;
     if (path || !access("conf.ini", F_OK))
         rc = pd_options_read_conf(o, path ? path : "conf.ini", err);
-    else if (!*o->hosts) /* otherwise the command line replaces conf.ini */
+    else if (!*o->hosts && !may_lack) /* otherwise the command line replaces conf.ini */
         rc = pd_fail(
             err, PD_ENOENT,
             "there is no conf.ini here; give --conf=FILE, or make one with 'paddlectl init'");
@@ -113,7 +113,8 @@ int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_opti
         rc = pd_fail(&err, PD_EUSAGE, "unexpected word '%s'", rest[line->max_rest]);
     if (rc)
         fprintf(stderr, "paddlectl: %s; see 'paddlectl %s --help'\n", err.msg, argv[0]);
-    else if (line->needs_conf && (rc = read_conf(o, conf, &err)))
+    else if (line->needs_conf &&
+             (rc = read_conf(o, conf, line->without_conf && *line->without_conf, &err)))
         cmd_fail(&err);
     if (!rc)
         return CMD_GO_ON;

@@ -63,9 +63,10 @@ struct cmd_line {
     unsigned who; /* the options of the table that the command accepts: PD_LAUNCHER, or 0 */
     /* The command's own options, ended by a NULL name; or NULL. See CMD_JSON. */
     const struct pd_extra_option *extra;
-    int max_rest;        /* the most words that are not options */
-    int rest_is_command; /* options end at the first word: paddlectl exec --fanout=8 ls -l */
-    int needs_conf;      /* read conf.ini (--conf=FILE) */
+    int max_rest;            /* the most words that are not options */
+    int rest_is_command;     /* options end at the first word: paddlectl exec --fanout=8 ls -l */
+    int needs_conf;          /* read conf.ini (--conf=FILE) */
+    const int *without_conf; /* a flag of `extra` with which conf.ini may be missing; or NULL */
 };
 
 /* The row of `extra` for a command with a report: {.. CMD_JSON(&json), {0}} */

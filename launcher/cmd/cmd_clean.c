@@ -186,7 +186,8 @@ int cmd_clean(int argc, char **argv) {
     const struct cmd_line line = {
         .usage = "paddlectl clean [options]\n"
                  "Removes the files of earlier jobs below root_dir on all hosts: the folders of "
-                 "all but the newest jobs, executables older than a day, and stored packages "
+                 "all but the newest jobs (with --keep=0 of all), executables older than a day, "
+                 "and stored packages "
                  "beyond store_limit. Running jobs and packages in transfer are never touched.",
         .about = "Outputs that were not fetched are removed with their job: 'paddlectl ps' lists "
                  "the jobs, 'paddlectl fetch' copies their outputs. If the agent of a job was "

@@ -255,11 +255,13 @@ static json_t *nodes_json(const struct nodes *n, const struct pd_options *o) {
 
 /* Replace this process by `paddle_worker model`, which prints the network of train.ini: paddlectl
  * has no code of layers. Returns only on failure. */
-static int show_model(const struct pd_options *o, struct pd_err *err) {
+static int show_model(const struct pd_options *o, const char *file, struct pd_err *err) {
     char path[4096], config[4096];
     const char *const first[] = {path, "model", NULL};
     int rc = node_program_path("paddle_worker", path, sizeof path, err);
-    if (!rc &&
+    if (!rc && file && pd_fmt(config, sizeof config, "%s", file))
+        rc = pd_fail(err, PD_ECONF, "path too long: %s", file);
+    if (!rc && !file &&
         pd_fmt(config, sizeof config, "%s%s%s", *o->config == '/' ? "" : o->job_dispatch_package,
                *o->config == '/' || !*o->job_dispatch_package ? "" : "/", o->config))
         rc = pd_fail(err, PD_ECONF, "the path of the workspace is too long");
@@ -282,7 +284,8 @@ int cmd_conf(int argc, char **argv) {
          "print one line per node: id, name, [user@]address[:port], root_dir, roles; separated by "
          "tabs"},
         {"model", &model, NULL,
-         "print the network of the workspace's train.ini as a table: shapes, parameters, FLOPs"},
+         "print the network of FILE, or else of the workspace's train.ini, as a table: shapes, "
+         "parameters, FLOPs; needs no conf.ini"},
         {"streams", &streams, NULL,
          "print the number of streams of data: n_streams, or the number of trainers; as many files "
          "of data are needed"},
@@ -291,6 +294,7 @@ int cmd_conf(int argc, char **argv) {
     };
     const struct cmd_line line_ = {
         .usage = "paddlectl conf [options]\n"
+                 "paddlectl conf --model [FILE]\n"
                  "Shows the value of every option and its origin: conf.ini (with the line), the "
                  "workspace's train.ini, the command line, or the default. Groups and sections of "
                  "hosts follow in the same way. The output is a valid conf.ini.",
@@ -306,6 +310,8 @@ int cmd_conf(int argc, char **argv) {
         .who = PD_LAUNCHER,
         .extra = extra,
         .needs_conf = 1,
+        .max_rest = 1,
+        .without_conf = &model,
     };
     struct pd_options o;
     struct nodes n = {0};
@@ -315,14 +321,16 @@ int cmd_conf(int argc, char **argv) {
     if (rc != CMD_GO_ON)
         return rc;
     rc = 0;
-    if (cmd_read_train(&o, &err)) {
+    if (n_rest && !model)
+        pd_fail(&err, PD_EUSAGE, "unexpected word '%s': only --model takes a train.ini", rest[0]);
+    if (err.code || (!n_rest && cmd_read_train(&o, &err))) {
         rc = cmd_fail(&err);
     } else if (streams) {
         rc = cmd_n_streams(&o, &n_streams, &err) ? cmd_fail(&err) : 0;
         if (!rc)
             printf("%llu\n", (unsigned long long)n_streams);
     } else if (model) {
-        show_model(&o, &err);
+        show_model(&o, n_rest ? rest[0] : NULL, &err);
         rc = cmd_fail(&err);
     } else {
         if (!json && !only_nodes)

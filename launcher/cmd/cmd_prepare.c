@@ -44,13 +44,13 @@ static int texts(const struct given *g, const char *const *input, size_t n, stru
     d.input = input;
     d.n_inputs = n;
     d.dict = g->dict;
+    d.test = g->test;
     d.out = g->out ? g->out : d.out;
     d.format = g->format ? g->format : d.format;
     d.tokens = g->tokens ? g->tokens : d.tokens;
     const struct {
         const char *name, *text;
-    } foreign[] = {{"test", g->test},
-                   {"holdout_last", g->holdout_last},
+    } foreign[] = {{"holdout_last", g->holdout_last},
                    {"max_bad_lines", g->max_bad_lines},
                    {"pack", g->pack},
                    {"encode", g->encode},
@@ -204,8 +204,7 @@ int cmd_prepare(int argc, char **argv) {
          "texts: keep words that are not in the dictionary, as <unk>, or drop them; default: keep"},
         {"share=SHARE", NULL, &g.share,
          "texts: use this share of the lines, 0 < share <= 1; default: 1"},
-        {"test=FILE", NULL, &g.test,
-         "samples: a file, or a pattern of files, with held-out lines only"},
+        {"test=FILE", NULL, &g.test, "a file, or a pattern of files, with held-out lines only"},
         {"holdout_last=N", NULL, &g.holdout_last,
          "samples: hold out the last N lines, for files in the order of time"},
         {"max_bad_lines=N", NULL, &g.max_bad_lines,

@@ -1,9 +1,50 @@
 /* cmd_run.c - paddlectl run: parses the options and calls job_run. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/job.h"
 
+/* The number of words after "--". */
+static int count_own(int argc, char **argv) {
+    int i = 1;
+    while (i < argc && strcmp(argv[i], "--"))
+        i++;
+    return i < argc ? argc - i - 1 : 0;
+}
+
+/* Append the words to trainer_command, quoted for its shell. */
+static int add_words(struct pd_options *o, const char *const *words, int n, struct pd_err *err) {
+    struct pd_buf b;
+    if (n && !*o->trainer_command)
+        return pd_fail(err, PD_EUSAGE,
+                       "the words after -- are options of a program of your own: set "
+                       "trainer_command, or leave out the --");
+    pd_buf_init(&b);
+    pd_put_fmt(&b, "%s", o->trainer_command);
+    for (int i = 0; i < n; i++) {
+        pd_put_fmt(&b, " '");
+        for (const char *s = words[i]; *s; s++)
+            if (*s == '\'')
+                pd_put_fmt(&b, "'\\''");
+            else
+                pd_put_u8(&b, (uint8_t)*s);
+        pd_put_u8(&b, '\'');
+    }
+    pd_put_u8(&b, 0);
+    char *command = b.failed ? NULL : pd_strdup((char *)b.data);
+    pd_buf_release(&b);
+    if (!command)
+        return pd_oom(err, "trainer_command");
+    free(o->trainer_command);
+    o->trainer_command = command;
+    return 0;
+}
+
 int cmd_run(int argc, char **argv) {
     struct job_flags f = {0};
+    const int n_own = count_own(argc, argv);
     const struct pd_extra_option extra[] = {
         {"detach", &f.detach, NULL,
          "print the id of the job when all processes have started, and leave the job running"},
@@ -20,7 +61,7 @@ int cmd_run(int argc, char **argv) {
     };
     const struct cmd_line line = {
         .usage =
-            "paddlectl run [options]\n"
+            "paddlectl run [options] [-- WORD...]\n"
             "Sends the workspace to the hosts of conf.ini, starts pservers and trainers "
             "there, shows their logs until they end, and copies their outputs to output/<job "
             "id>. Ctrl-C stops the job; a second Ctrl-C kills its processes at once. On a terminal "
@@ -37,7 +78,9 @@ int cmd_run(int argc, char **argv) {
             "nodes end the job; paddlectl says so when it continues.\n"
             "\n"
             "If a connection is lost while the job runs, paddlectl connects again for up to "
-            "attach_lease seconds. No line of the logs is lost.\n",
+            "attach_lease seconds. No line of the logs is lost.\n"
+            "\n"
+            "The words after -- are appended to trainer_command, untouched.\n",
         .examples = "paddlectl run\tthe job of ./conf.ini\n"
                     "paddlectl run --conf=try.ini --num_passes=5\tanother configuration, with one "
                     "value changed\n"
@@ -53,13 +96,20 @@ int cmd_run(int argc, char **argv) {
         .sections = "cluster ssh job train",
         .who = PD_LAUNCHER,
         .needs_conf = 1,
+        .max_rest = n_own ? CMD_REST_MAX : 0,
     };
     struct pd_options o;
     const char *rest[CMD_REST_MAX];
     int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
     if (rc != CMD_GO_ON)
         return rc;
-    rc = job_run(&o, &f);
+    struct pd_err err = {0};
+    if (n_rest > n_own)
+        pd_fail(&err, PD_EUSAGE, "unexpected word '%s'; see 'paddlectl run --help'", rest[0]);
+    if (err.code || add_words(&o, rest, n_own, &err))
+        rc = cmd_fail(&err);
+    else
+        rc = job_run(&o, &f);
     pd_options_release(&o);
     return rc;
 }

@@ -137,12 +137,26 @@ static int note_locked(const char *prompt, char *buf, size_t len, int echo, int 
     return -1;
 }
 
+/* As ssh: only a user's own file can be made private by the user. */
+static int others_may_read(const char *path, mode_t *mode) {
+    struct stat st;
+    if (stat(path, &st) || st.st_uid != getuid())
+        return 0;
+    *mode = st.st_mode;
+    return (st.st_mode & 077) != 0;
+}
+
 static void read_key(struct ssh_pool *pool, struct ssh_key_file *k) {
     char pub[4096], name[4200];
     int locked = 0;
+    mode_t mode;
     if (access(k->path, R_OK)) {
         pd_fmt(k->why, sizeof k->why, "%s", strerror(errno));
         k->missing = errno == ENOENT;
+    } else if (others_may_read(k->path, &mode)) {
+        pd_fmt(k->why, sizeof k->why,
+               "its permissions 0%03o are too open, so it is not used, as with ssh: 'chmod 600'",
+               (unsigned)mode & 0777);
     } else if (ssh_pki_import_privkey_file(k->path, NULL, note_locked, &locked, &k->key) !=
                SSH_OK) {
         k->key = NULL;

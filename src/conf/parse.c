@@ -111,8 +111,42 @@ int pd_option_assign(struct pd_options *o, size_t i, const char *value, const ch
     return 0;
 }
 
+/* Variables of the original system's conf.py, which are options of [cluster] here. */
+static const struct {
+    const char *variable, *option;
+} conf_py[] = {
+    {"HOSTS", "hosts"},
+    {"ROOT_DIR", "root_dir"},
+    {"PADDLE_NIC", "nic"},
+    {"PADDLE_PORT", "port"},
+    {"PADDLE_PORTS_NUM", "ports_num"},
+    {"PADDLE_PORTS_NUM_FOR_SPARSE", "ports_num_for_sparse"},
+};
+
+static const char *conf_py_option(const char *name) {
+    for (size_t i = 0; i < sizeof conf_py / sizeof conf_py[0]; i++)
+        if (!strcmp(conf_py[i].variable, name))
+            return conf_py[i].option;
+    return NULL;
+}
+
+/* A value as Python writes it: ["root@a", "root@b"] becomes root@a, root@b. */
+static char *conf_py_value(const char *value) {
+    char *copy = pd_strdup(value), *to = copy;
+    size_t n = strlen(value);
+    if (!copy || !strpbrk(value, "\"'"))
+        return copy;
+    int is_list = n > 1 && *value == '[' && value[n - 1] == ']';
+    for (const char *s = value + is_list; s < value + n - is_list; s++)
+        if (*s != '"' && *s != '\'')
+            *to++ = *s;
+    *to = 0;
+    return copy;
+}
+
 static void normalize(char *out, size_t cap, const char *name) {
-    snprintf(out, cap, "%s", name);
+    const char *option = conf_py_option(name);
+    snprintf(out, cap, "%s", option ? option : name);
     for (char *s = out; *s; s++)
         *s = *s == '-' ? '_' : *s;
 }
@@ -213,6 +247,13 @@ int pd_options_set(struct pd_options *o, unsigned who, const char *section, cons
                    const char *base_dir, struct pd_err *err) {
     char norm[64];
     normalize(norm, sizeof norm, name);
+    if (conf_py_option(name)) {
+        char *plain = conf_py_value(value);
+        int rc = plain ? pd_options_set(o, who, section, norm, plain, level, where, base_dir, err)
+                       : pd_oom(err, "an option");
+        free(plain);
+        return rc;
+    }
     int i = find(section, norm, who);
     if (i < 0)
         return unknown_key(section, norm, who, level == PD_FROM_ARGV ? PD_EUSAGE : PD_ECONF, where,
@@ -287,6 +328,8 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
     snprintf(where, sizeof where, "%s:%d", f->path, line);
     if (f->train && strcmp(section, "train"))
         return 0;
+    if (!*section && conf_py_option(name)) /* conf.py had no sections */
+        section = "cluster";
     if (!*section)
         return pd_fail(err, PD_ECONF, "%s: '%s' stands above the first [section]", where, name);
     if (!strcmp(section, "env"))
@@ -295,7 +338,9 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
         return pd_group_set(f->o, name, value, where, err);
     if (pd_host_pattern(section))
         return pd_host_section_set(f->o, name, value, where, f->dir, err);
-    int row = find(section, name, PD_LAUNCHER | (f->train ? PD_WORKER : 0));
+    char norm[64];
+    normalize(norm, sizeof norm, name);
+    int row = find(section, norm, PD_LAUNCHER | (f->train ? PD_WORKER : 0));
     for (int i = 0; i < f->n_seen; i++)
         if (f->seen[i].row == row && row >= 0)
             return pd_fail(err, PD_ECONF, "%s: %s is set twice, first in line %d", where, name,
@@ -432,8 +477,8 @@ static int take_args(struct pd_options *o, unsigned who, int argc, char **argv,
             return pd_fail(err, PD_EUSAGE, "%s needs a value", where);
         else if (!value)
             value = argv[++i];
-        rc = pd_options_set(o, who, t[row].section, t[row].name, value, PD_FROM_ARGV, where, NULL,
-                            err);
+        rc = pd_options_set(o, who, t[row].section, conf_py_option(raw) ? raw : t[row].name, value,
+                            PD_FROM_ARGV, where, NULL, err);
         if (rc)
             return rc;
     }

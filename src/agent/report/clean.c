@@ -119,6 +119,12 @@ static int newest_first(const void *a, const void *b) {
     return x->made != y->made ? (x->made < y->made ? 1 : -1) : -strcmp(x->name, y->name);
 }
 
+/* 1: the job has a result. A job without one may still be about to start. */
+static int has_ended(const struct clean_entry *e) {
+    char result[PATH_MAX];
+    return !pd_fmt(result, sizeof result, "%s/result.json", e->path) && !access(result, F_OK);
+}
+
 /* Removes old jobs. *n_running becomes the number of running jobs; `jobs` becomes the list of kept
  * jobs. */
 static int clean_jobs(struct cleaning *c, struct clean_entries *jobs, int *n_running,
@@ -147,7 +153,7 @@ static int clean_jobs(struct cleaning *c, struct clean_entries *jobs, int *n_run
     size_t kept = 0;
     for (size_t i = 0; i < jobs->n; i++) {
         struct clean_entry *e = &jobs->v[i];
-        int stays = e->runs || c->now - e->made < YOUNG_S;
+        int stays = e->runs || (c->now - e->made < YOUNG_S && (c->o->keep || !has_ended(e)));
         if (!stays)
             stays = over++ < c->o->keep;
         if (stays) {

@@ -15,6 +15,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "data/prepare/dict.h"
+#include "data/read/reader.h"
 #include "data/read/shuffle_buffer.h"
 #include "data/input/lines.h"
 #include "data/prepare/shards.h"
@@ -88,15 +89,34 @@ static int read_line(void *arg, const char *shown, uint64_t number, const char *
     return c->format->find(&line, &n) ? add_line(c, line, n, err) : 0;
 }
 
-static int read_all(struct corpus *c, const struct data_prepare_opts *o, struct pd_err *err) {
+/* A text of another language may have no word of the kind that is looked for. */
+static int read_all(struct corpus *c, const char *const *input, size_t n, struct pd_err *err) {
     struct data_lines l;
+    const char *others = n > 1 ? " and the other files" : "";
     int rc = data_lines_init(&l, err);
-    for (size_t i = 0; !rc && i < o->n_inputs; i++)
-        rc = data_lines_each(&l, o->input[i], read_line, c, err);
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = data_lines_each(&l, input[i], read_line, c, err);
     data_lines_release(&l);
     if (!rc && !c->lines.n)
-        rc = pd_fail(err, PD_EDATA, "there is no text in %s%s", o->input[0],
-                     o->n_inputs > 1 ? " and the other files" : "");
+        rc = pd_fail(err, PD_EDATA, "there is no text in %s%s", input[0], others);
+    if (!rc && !c->words)
+        rc = pd_fail(err, PD_EUSAGE, "there is no word in %s%s: --tokens=%s finds %s", input[0],
+                     others, c->tokens->name,
+                     c->tokens->lower_case ? "words of the letters a to z, and numbers; "
+                                             "--tokens=blanks takes any text between blanks"
+                                           : "text between blanks");
+    return rc;
+}
+
+static int read_test(struct corpus *test, const struct corpus *c, const char *pattern,
+                     struct pd_err *err) {
+    struct data_files files = {0};
+    test->format = c->format;
+    test->tokens = c->tokens;
+    int rc = data_files_expand(&files, ".", pattern, err);
+    if (!rc)
+        rc = read_all(test, (const char *const *)files.path, files.n, err);
+    data_files_release(&files);
     return rc;
 }
 
@@ -110,6 +130,8 @@ static const char *line_of(const struct corpus *c, uint64_t i) {
 static int held_out(const struct data_prepare_opts *o, uint64_t i) {
     return o->holdout && (i + 1) % o->holdout == 0;
 }
+
+static int has_test(const struct data_prepare_opts *o) { return o->holdout || o->test; }
 
 /* Returns the start of the next word of a line, *n its length, *s moved behind it; NULL at the end.
  */
@@ -171,14 +193,16 @@ static int encode_line(struct prepare_part *p, const struct data_dict *d, int dr
 }
 
 static int encode(const struct corpus *c, const struct data_prepare_opts *o, uint64_t n,
-                  const struct data_dict *d, struct prepare_part *train, struct prepare_part *test,
-                  struct pd_err *err) {
+                  const struct corpus *own_test, const struct data_dict *d,
+                  struct prepare_part *train, struct prepare_part *test, struct pd_err *err) {
     int rc = 0;
     for (uint64_t i = 0; !rc && i < n; i++)
         rc = encode_line(held_out(o, i) ? test : train, d, o->drop_unknown, line_of(c, i), err);
+    for (uint64_t i = 0; !rc && i < own_test->lines.n; i++)
+        rc = encode_line(test, d, o->drop_unknown, line_of(own_test, i), err);
     if (!rc)
         rc = data_shards_flush(&train->shards, err);
-    if (!rc && o->holdout)
+    if (!rc && has_test(o))
         rc = data_shards_flush(&test->shards, err);
     return rc;
 }
@@ -228,7 +252,7 @@ static int open_parts(const struct data_prepare_opts *o, struct prepare_part *tr
     if (pd_fmt(dir, sizeof dir, "%s/train_data_dir", o->out))
         return pd_fail(err, PD_EIO, "path too long: %s", o->out);
     int rc = data_shards_start(&train->shards, dir, "train.txt", o->shards, err);
-    if (rc || !o->holdout)
+    if (rc || !has_test(o))
         return rc;
     if (pd_fmt(dir, sizeof dir, "%s/test_data_dir", o->out))
         return pd_fail(err, PD_EIO, "path too long: %s", o->out);
@@ -245,13 +269,16 @@ static int clear_held_out(const struct data_prepare_opts *o, struct pd_err *err)
 
 int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *counts,
                  struct pd_err *err) {
-    struct corpus c = {0};
+    struct corpus c = {0}, own_test = {0};
     struct data_dict *d = NULL;
     struct prepare_part train = {0}, test = {0};
     pd_buf_init(&c.scratch);
+    pd_buf_init(&own_test.scratch);
     int rc = check_options(o, &c, err);
     if (!rc)
-        rc = read_all(&c, o, err);
+        rc = read_all(&c, o->input, o->n_inputs, err);
+    if (!rc && o->test)
+        rc = read_test(&own_test, &c, o->test, err);
     if (!rc && o->shuffle)
         data_shuffle_buffer_shuffle(&c.lines, pd_rng_key(o->seed, PD_RNG_SHUFFLE, 0, 0));
     uint64_t n = (uint64_t)((double)c.lines.n * o->share);
@@ -263,7 +290,7 @@ int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *
     if (!rc && !(train.count = pd_calloc(data_dict_size(d), sizeof *train.count)))
         rc = pd_fail(err, PD_ENOMEM, "out of memory for the counts of words");
     if (!rc)
-        rc = encode(&c, o, n, d, &train, &test, err);
+        rc = encode(&c, o, n, &own_test, d, &train, &test, err);
     /* The old dictionary is removed first and the new one written last. An interrupted run thus
      * leaves no dictionary rather than a dictionary that does not match the shards. */
     if (!rc)
@@ -273,14 +300,14 @@ int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *
     if (!rc)
         rc = data_shards_commit(&train.shards, err);
     if (!rc)
-        rc = o->holdout ? data_shards_commit(&test.shards, err) : clear_held_out(o, err);
+        rc = has_test(o) ? data_shards_commit(&test.shards, err) : clear_held_out(o, err);
     if (!rc)
         rc = write_counts(d, train.count, o->out, err);
     if (!rc)
         rc = write_dict(d, o->out, err);
     if (!rc)
-        *counts = (struct data_prepare_counts){.lines = c.lines.n,
-                                               .words = c.words,
+        *counts = (struct data_prepare_counts){.lines = c.lines.n + own_test.lines.n,
+                                               .words = c.words + own_test.words,
                                                .vocabulary = data_dict_size(d),
                                                .train_lines = train.shards.lines,
                                                .train_words = train.words,
@@ -293,6 +320,8 @@ int data_prepare(const struct data_prepare_opts *o, struct data_prepare_counts *
     data_dict_free(d);
     free(train.count);
     pd_buf_release(&c.scratch);
+    pd_buf_release(&own_test.scratch);
     data_shuffle_buffer_release(&c.lines);
+    data_shuffle_buffer_release(&own_test.lines);
     return rc;
 }

@@ -16,6 +16,8 @@
  *     --shards=1            1..100000 files of training lines and as many of held-out lines, dealt
  *                           round-robin
  *     --holdout=0           hold out every k-th line for test_data_dir; 0: none, else >= 2
+ *     --test=PATTERN        files of held-out texts, as PTB and WikiText have them; they are
+ * neither counted for the dictionary nor shuffled
  *     --share=1             use this share of the lines, 0 < share <= 1, after the shuffle
  *     --shuffle=true        shuffle the lines (true|false)
  *     --seed=1              seed of the shuffle
@@ -56,6 +58,7 @@
 struct data_prepare_opts {
     const char *const *input; /* paths; "-" is standard input */
     size_t n_inputs;
+    const char *test; /* pattern of files with held-out texts only; NULL: none */
     const char *out;
     const char *format; /* "lines", "wordnet" */
     const char *tokens; /* "words", "blanks" */

@@ -195,6 +195,27 @@ PADDLECTL=$ctl expect 0 sh recognize_digits/prepare --shards=2 mnist
 [ "$(cd recognize_digits && echo t*_data_dir/*-labels-*)" = "test_data_dir/test-labels-idx1-ubyte-00000 test_data_dir/test-labels-idx1-ubyte-00001 \
 train_data_dir/train-labels-idx1-ubyte-00000 train_data_dir/train-labels-idx1-ubyte-00001" ] || die "recognize_digits/prepare: $OUT"
 
+# --- texts: test files of their own (PTB, WikiText); a text in which no word is found
+printf 'the cat sat\nthe dog sat\n' >ptb.train
+printf 'the cat ran\n' >ptb.test.1
+printf 'a dog sat\n' >ptb.test.2
+prepare --out=ptb --shuffle=false --test='ptb.test.*' ptb.train
+has "train_lines    2"
+has "test_lines     2"
+[ "$(sed 's/ /\n/g' ptb/test_data_dir/* | grep -cx "$(grep -nx '<unk>' ptb/dict.txt | awk -F: '{ print $1 - 1 }')")" = 2 ] ||
+    die "ran and a are not in the dictionary: $(cat ptb/dict.txt ptb/test_data_dir/*)"
+prepare --out=ptb --holdout=2 --test=ptb.test.1 ptb.train # both kinds of held-out lines
+has "test_lines     2"
+prepare --out=ptb ptb.train
+[ -z "$(ls ptb/test_data_dir)" ] || die "test lines of before: $(ls ptb/test_data_dir)"
+printf '\346\210\221 \347\210\261\n' >chinese
+expect 2 "$ctl" prepare --out=zh chinese
+has "there is no word in chinese: --tokens=words finds words of the letters a to z, and numbers; --tokens=blanks takes any text"
+expect 2 "$ctl" prepare --out=zh --test=chinese ptb.train
+[ ! -e zh/dict.txt ] || die "a dictionary without words"
+prepare --out=zh --tokens=blanks chinese
+has "train_words    2"
+
 # --- what cannot be
 while IFS='|' read -r text args; do
     # shellcheck disable=SC2086

@@ -23,6 +23,38 @@ cd "$TMP" || die cd
 wrong 2 "there is no conf.ini here" run
 wrong 2 "num_pases" run --num_pases=3
 wrong 2 "unexpected word" run extra
+
+# --- names of the original system: what replaces them
+wrong 2 "--dot_period has no meaning here: a line about the cost appears every log_period batches" \
+    run --dot_period=1
+wrong 2 "--config_args has no meaning here: --set SECTION.KEY=VALUE sets a key of train.ini" \
+    run --config_args=hidden=64
+wrong 2 "--local has no meaning here: --hosts=local trains on this machine" run --local
+wrong 2 "--SPLIT_COUNT has no meaning here: prepare and split take --shards=N" run --SPLIT_COUNT=4
+cat >conf.ini <<'END'
+HOSTS = ["root@10.0.0.17", "root@10.0.0.18"]
+ROOT_DIR = "/home/paddle"
+PADDLE_NIC = "eth0"
+PADDLE_PORT = 7000
+PADDLE_PORTS_NUM = 2
+PADDLE_PORTS_NUM_FOR_SPARSE = 3
+END
+wrong 0 "hosts = root@10.0.0.17, root@10.0.0.18" conf --PADDLE_PORTS_NUM=4
+for line in 'root_dir = /home/paddle .*conf.ini:2' 'nic = eth0 .*conf.ini:3' \
+    'port = 7000 .*conf.ini:4' 'ports_num = 4 .*command line: --PADDLE_PORTS_NUM' \
+    'ports_num_for_sparse = 3 .*conf.ini:6'; do
+    grep -q "^$line$" <<<"$OUT" || die "no line '$line': $OUT"
+done
+printf '[cluster]\nHOSTS = root@a[1-2]\nhosts = b\n' >conf.ini
+wrong 2 "conf.ini:3: hosts is set twice, first in line 2" conf
+
+# --- the words after -- belong to the user's own program
+printf '[cluster]\nhosts = local\nroot_dir = %s/own\npservers = none\n' "$TMP" >conf.ini
+wrong 2 "the words after -- are options of a program of your own: set trainer_command" run -- --x
+wrong 2 "unexpected word 'extra'" run extra -- --x
+wrong 0 "| <--rate=0.1><it's><--><a  \$b>" run --trainer_command="printf '<%s>'" -- --rate=0.1 "it's" -- \
+    'a  $b'
+rm -rf output own conf.ini
 wrong 2 "no input files given" split --shards=2
 wrong 2 "number of shards missing" split "$TMP/ws/file"
 wrong 2 "no template 'nope'" init nope

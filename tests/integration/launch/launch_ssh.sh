@@ -56,6 +56,13 @@ command=$(sed -n 's/.*log in once: \(ssh .*\), or take.*/\1/p' <<<"$OUT")
 $command -i "$fx/client_key" -F none -o BatchMode=yes -o StrictHostKeyChecking=accept-new true || die "'$command' does not help: $OUT"
 expect 0 x --known_hosts="$TMP/empty" --hosts="$first" true
 
+# --- a private key that others may read is not used, as with ssh
+cp "$fx/client_key" "$TMP/open_key" && chmod 640 "$TMP/open_key"
+expect 255 x --hosts="$first" --identity_file="$TMP/open_key" true
+has "$TMP/open_key (its permissions 0640 are too open, so it is not used, as with ssh: 'chmod 600'"
+chmod 600 "$TMP/open_key"
+expect 0 x --hosts="$first" --identity_file="$TMP/open_key" true
+
 # --- a locked key: asked for once, at a terminal, nothing of it shown; Ctrl-C at the question leaves a terminal that echoes
 ssh-keygen -q -t ed25519 -N 'open sesame' -f "$TMP/locked"
 cat "$TMP/locked.pub" >>"$fx/authorized_keys"

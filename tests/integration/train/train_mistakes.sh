@@ -113,6 +113,17 @@ sed 's/^learning_rate = 0.1/&\nbeta3 = 1/' train.ini >ws/train.ini
 early "ws/train.ini:$(line_of beta3 ws/train.ini): an optimizer has no setting 'beta3'"
 expect 0 "$CTL" run --conf=conf.ini --pservers=none --trainer_command='test -e train.ini' # whose own train.ini that is
 
+# A cost or gradient that is not finite ends the job, under every update rule.
+cp -R "$TOP/workspace_template/fit_a_line" line
+PADDLECTL=$CTL expect 0 line/prepare --shards=2 --rows=300
+for update in sync async ssp geo; do
+    expect 1 "$CTL" run --conf=conf.ini --job_dispatch_package=line --update=$update --num_passes=60 \
+        --set optimizer.learning_rate=1e6
+    has "is not a finite number"
+    has "(stop_on_nan)"
+done
+rm -rf output node0 node1
+
 # A file that cannot be looked at, and a train.ini that no manifest could hold.
 ln -s nowhere data/dangling
 expect 1 "$WORKER" trainer --local=1 --batch_size=2000
