@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/fault_point.h"
 #include "base/str.h"
 
 static int has_type(const json_t *v, enum wire_field_type type) {
@@ -110,7 +111,7 @@ static json_t *put_field(const struct wire_field *f, const void *field) {
 }
 
 json_t *wire_put(const struct wire_body *b, const void *in) {
-    json_t *o = json_object();
+    json_t *o = pd_fault("wire.put") ? NULL : json_object();
     int failed = !o;
     for (const struct wire_field *f = b->fields; !failed && f < b->fields + b->n; f++) {
         const void *field = (const char *)in + f->offset;

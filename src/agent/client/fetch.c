@@ -73,6 +73,8 @@ static void on_feed_gone(void *arg) {
     struct folder_fetch *x = arg;
     if (x->over)
         finish(x);
+    else if (x->err.code == PD_ENOMEM)
+        fail(x); /* another scan of the folder would need as much */
     else
         start_round(x);
 }

@@ -218,7 +218,8 @@ static int encode_needed(struct file_taker *t, const struct need *q) {
         if (!p)
             return pd_fail(&t->err, PD_EPROTO, "the file has no such object");
         if ((t->turn_bytes += p->len) > 2 * FILE_WINDOW)
-            return pd_fail(&t->err, PD_EPROTO, "more is asked for than may be at once");
+            return pd_fail(&t->err, PD_EPROTO, "the other node asks for more than %d bytes at once",
+                           2 * FILE_WINDOW);
         if (read_at(t->fd, t->buf, p->len, p->off))
             return pd_fail(&t->err, PD_EDATA, "the file was changed there");
         object_id_of(&is, t->buf, p->len);
@@ -351,9 +352,12 @@ static int take_path(struct file_taker *t, const uint8_t *p, size_t n, struct pd
 }
 
 static int take_need(struct file_taker *t, const uint8_t *p, size_t n, struct pd_err *err) {
-    if (!t->path || n % OBJECT_ID || n > FILE_NEED_MAX * OBJECT_ID || t->n_needs == NEEDS ||
-        net_queued_bytes(t->conn) > 2 * FILE_WINDOW)
-        return pd_fail(err, PD_EPROTO, "more is asked for than may be at once");
+    if (!t->path || n % OBJECT_ID || n > FILE_NEED_MAX * OBJECT_ID)
+        return pd_fail(err, PD_EPROTO,
+                       "DF_NEED lists at most %d objects of the file that DF_FILE names",
+                       FILE_NEED_MAX);
+    if (t->n_needs == NEEDS || net_queued_bytes(t->conn) > 2 * FILE_WINDOW)
+        return pd_fail(err, PD_EPROTO, "the other node asks again before it has read its answers");
     struct need *q = pd_malloc(sizeof *q + n);
     if (!q)
         return pd_oom(err, "a data file");

@@ -226,7 +226,9 @@ static int same_cause(const struct failure *a, const struct failure *b) {
 
 void head_note_failure(struct ag_head *h, int node, json_t *failure, int64_t exit_time_us,
                        int retry) {
-    if (!failure || (h->stopped && h->state != HEAD_SAVING) || h->state == HEAD_OVER) {
+    if (!failure)
+        failure = json_incref(h->unnamed);
+    if ((h->stopped && h->state != HEAD_SAVING) || h->state == HEAD_OVER) {
         json_decref(failure);
         return;
     }

@@ -68,6 +68,7 @@ struct ag_head {
     uint64_t save_until_ns;   /* 0: no model is to be saved */
     char *endpoints[N_ROLES]; /* head_ask.c */
     /* head_fail.c */
+    json_t *unnamed; /* the failure that is reported if memory is out when one is written */
     json_t *failure;
     int failure_rank, failure_node;
     int later;     /* failures of other causes */
@@ -113,6 +114,8 @@ int head_waits_for_lost(const struct ag_head *h);
 void head_enter(struct ag_head *h, enum head_state state);
 void head_close(struct ag_head *h); /* enters closing, unless the head is there already */
 void head_check(struct ag_head *h); /* enters the next state if every node is done */
+/* A node has joined: it gets the request of the current state. */
+void head_asks_too(struct ag_head *h, int node);
 void head_publish(struct ag_head *h, const char *text); /* AG_STATE */
 
 /* The body of the HD_ message for a node; `type` is set. NULL: no request for this node. */

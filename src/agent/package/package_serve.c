@@ -82,7 +82,8 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         else if (!t->package)
             pd_fail(&err, PD_EPROTO, "DS_NEED comes after DS_PULL");
         else if (!package_may_wait(t->package, t, n))
-            pd_fail(&err, PD_EPROTO, "more is asked for than may be at once");
+            pd_fail(&err, PD_EPROTO,
+                    "the other node sends requests faster than they can be answered");
         else {
             package_input(t->package, PACKAGE_IN_NEED, t, data, n);
             data = NULL;

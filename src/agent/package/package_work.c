@@ -67,7 +67,8 @@ static void take_need(struct package_work *w, struct package_input *in) {
     if (!t->ready || !t->waiting)
         pd_oom(&t->err, "a package");
     else if (in->n % OBJECT_ID || t->n_ready + t->n_waiting + n > PACKAGE_NEED_MAX)
-        pd_fail(&t->err, PD_EPROTO, "more is asked for than may be at once");
+        pd_fail(&t->err, PD_EPROTO, "the other node asks for more than %d objects at once",
+                PACKAGE_NEED_MAX);
     for (; !t->err.code && from < n; from++) {
         struct object_id id;
         memcpy(id.b, in->p + from * OBJECT_ID, OBJECT_ID);

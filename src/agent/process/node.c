@@ -58,6 +58,7 @@ void node_free(struct ag_node *n) {
         node_close_sockets(r);
         node_drop_claims(r);
         json_decref(r->exit_body);
+        json_decref(r->short_exit);
         port_ready_close(r);
         if (r->proc) {
             n->n_handles++;
@@ -262,6 +263,18 @@ static int is_final(const struct node_role *r, int exit_code) {
     return r->final || (exit_code == 2 && !*r->node->spec->command[r->role]);
 }
 
+/* Needs no memory. */
+static json_t *short_exit(const struct node_role *r, int exit_code, int sig, int64_t time_us) {
+    json_t *o = r->short_exit;
+    json_integer_set(json_object_get(o, "exit_code"), exit_code);
+    json_integer_set(json_object_get(o, "signal"), sig);
+    json_integer_set(json_object_get(o, "time"), time_us);
+    json_object_set_new(o, "ending", json_boolean(r->node->ending));
+    json_object_set_new(o, "final", json_boolean(is_final(r, exit_code)));
+    json_object_set_new(o, "trained", json_boolean(r->trained));
+    return json_incref(o);
+}
+
 static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
     struct node_role *r = arg;
     struct ag_node *n = r->node;
@@ -286,6 +299,8 @@ static void on_exit_of(struct proc *p, int exit_code, int sig, void *arg) {
                                                                  .reason = r->failed_text,
                                                                  .last_lines = text,
                                                                  .log = log});
+    if (!r->exit_body)
+        r->exit_body = short_exit(r, exit_code, sig, (int64_t)proc_exit_us(p));
     n->io.send(n->arg, WIRE_HD_EXITED, 0, json_incref(r->exit_body));
 }
 
@@ -330,9 +345,16 @@ static int start_process(struct ag_node *n, struct node_role *r, const struct hd
     if (*start->note)
         log_notice(r, start->note);
     r->log_from = n->logs->f[stream_of(r->role)].size;
-    int rc = envp ? proc_start(&r->proc, n->loop, &cmd, &ev, r, err)
-                  : pd_oom(err, "the processes of a node");
-    if (envp)
+    json_decref(r->short_exit);
+    r->short_exit =
+        wire_put(&wire_hd_exited, &(struct hd_exited){.role = role_names[r->role],
+                                                      .rank = r->rank,
+                                                      .alone = r->alone,
+                                                      .reason = "out of memory while its end was "
+                                                                "reported"});
+    int rc = envp && r->short_exit ? proc_start(&r->proc, n->loop, &cmd, &ev, r, err)
+                                   : pd_oom(err, "the processes of a node");
+    if (envp && r->short_exit)
         r->n_fds = 0; /* proc_start closed them */
     else if (data >= 0)
         node_close_sockets(r);

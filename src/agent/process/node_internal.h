@@ -24,6 +24,7 @@ struct node_role {
     uint64_t started_us;
     struct proc *proc;      /* kept after the process has ended: its pipes may still hold output */
     json_t *exit_body;      /* the body of HD_EXITED; NULL while the process runs */
+    json_t *short_exit;     /* the same without texts, made at the start: memory may be out later */
     int final;              /* the process reported that a restart would fail, too */
     char failed_from[80];   /* the process whose failure ended this one; "": its own */
     char failed_text[1000]; /* the error, as the process reported it */

@@ -31,8 +31,9 @@ void node_forget_process(struct node_role *r) {
         proc_close(r->proc, node_handle_closed, r->node);
     }
     json_decref(r->exit_body);
+    json_decref(r->short_exit);
     r->proc = NULL;
-    r->exit_body = NULL;
+    r->exit_body = r->short_exit = NULL;
     r->started = r->ready = r->final = r->told_to_save = r->trained = 0;
     *r->failed_from = *r->failed_text = 0;
     r->pid = 0;

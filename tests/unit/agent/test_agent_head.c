@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/fault_point.h"
 #include "tests/support/c/agent_head.h"
 
 static void order_of_a_job(void **state) {
@@ -414,6 +415,20 @@ static void a_witness_is_not_the_cause(void **state) {
     }
 }
 
+static void a_failure_without_memory_is_told(void **state) {
+    (void)state;
+    struct env *e = begin("", 60000);
+    advance(e, 5, 1);
+    pd_fault_arm("wire.put:1");
+    exited(e, 1, "trainer", 3, 0, 0);
+    pd_fault_arm(NULL);
+    until_over(e);
+    assert_string_equal(e->status, "failed");
+    assert_string_equal(msg_str(e->failure, "reason"),
+                        "out of memory while a failure of the job was reported");
+    finish(e);
+}
+
 static void failures_while_starting(void **state) {
     (void)state;
     struct env *e = begin("", 60000); /* no address works */
@@ -531,6 +546,7 @@ int main(void) {
         cmocka_unit_test(failures_of_one_cause_are_one),
         cmocka_unit_test(a_witness_is_not_the_cause),
         cmocka_unit_test(failures_of_one_cause_are_one),
+        cmocka_unit_test(a_failure_without_memory_is_told),
         cmocka_unit_test(failures_while_starting),
         cmocka_unit_test(stop_in_every_state),
         cmocka_unit_test(a_stop_ends_trainers_first),

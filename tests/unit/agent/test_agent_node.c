@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fault_point.h"
 #include "agent/core/msg.h"
 #include "agent/process/node.h"
 #include "agent/process/process_tree.h"
@@ -283,6 +284,21 @@ static void exits_are_told_with_last_lines(void **state) {
                      msg_str(s->body, "last_lines"));
         finish(e);
     }
+}
+
+/* The report of an end needs no memory: it was made when the process started. */
+static void an_exit_without_memory_is_told(void **state) {
+    (void)state;
+    struct env *e = begin("", "sleep 0.3; exit 7");
+    bind_roles(e, 0, 1);
+    start(e, "trainer", 2);
+    pd_fault_arm("wire.put:1");
+    struct said *s = hear(e, WIRE_HD_EXITED, 1);
+    pd_fault_arm(NULL);
+    assert_string_equal(msg_str(s->body, "role"), "trainer");
+    assert_int_equal(msg_int(s->body, "exit_code", -1, 255, 99), 7);
+    assert_string_equal(msg_str(s->body, "reason"), "out of memory while its end was reported");
+    finish(e);
 }
 
 /* A stopped process keeps its connections, so its peers would wait for it. */
@@ -663,6 +679,7 @@ static void marked_processes_end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(environment_folder_and_events),
+        cmocka_unit_test(an_exit_without_memory_is_told),
         cmocka_unit_test(exits_are_told_with_last_lines),
         cmocka_unit_test(ready_when_the_port_accepts),
         cmocka_unit_test(one_that_is_stopped_for_long_is_ended),
