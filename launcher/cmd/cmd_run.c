@@ -48,6 +48,8 @@ int cmd_run(int argc, char **argv) {
     const struct pd_extra_option extra[] = {
         {"detach", &f.detach, NULL,
          "print the id of the job when all processes have started, and leave the job running"},
+        {"wait", &f.wait, NULL,
+         "queue behind the jobs of all users that run on the hosts: first come, first served"},
         {"dry_run", &f.dry_run, NULL, "show what the command would do, and do nothing"},
         {"verbose", &f.verbose, NULL,
          "keep date, source file and line of log lines on a terminal; with --dry-run: also list "
@@ -77,6 +79,10 @@ int cmd_run(int argc, char **argv) {
             "the "
             "nodes end the job; paddlectl says so when it continues.\n"
             "\n"
+            "Other jobs on the hosts are named, with their users. With --wait the job begins when "
+            "none runs on its hosts any more. A job that ends in any way gives its turn to the "
+            "next, and Ctrl-C leaves the queue.\n"
+            "\n"
             "If a connection is lost while the job runs, paddlectl connects again for up to "
             "attach_lease seconds. No line of the logs is lost.\n"
             "\n"
@@ -91,6 +97,7 @@ int cmd_run(int argc, char **argv) {
                     "checkpoint\n"
                     "paddlectl run --resume=output/latest --num_passes=10\tthe same, from the "
                     "outputs that were copied to this machine\n"
+                    "paddlectl run --wait\twhen the colleagues' jobs are over\n"
                     "paddlectl run --min-nodes=14\twith at least 14 of the hosts\n",
         .extra = extra,
         .sections = "cluster ssh job train",

@@ -22,10 +22,12 @@ enum {
      * ms to determine the first failure. */
     SETTLE_MS = 600,
     RESULT_MS = 30000,
+    QUEUE_MS = 1000, /* until the nodes are asked again whether it is this job's turn */
 };
 
 static void begin_prepare(struct job *j);
 static void begin_data(struct job *j);
+static void begin_queue(struct job *j);
 static void begin_setup(struct job *j);
 static void begin_peers(struct job *j);
 static void begin_run(struct job *j);
@@ -58,6 +60,8 @@ static const struct {
     [JOB_PREPARE] = {begin_prepare, AT(NODE_STOCKED) | LOST, after_prepare, 0,
                      0}, /* transfers have no limit */
     [JOB_DATA] = {begin_data, AT(NODE_STOCKED) | LOST, after_data, 0, 0},
+    [JOB_TURN] = {job_turn_begin, AT(NODE_HAS_TURN) | LOST, job_turn_after, 0, 0},
+    [JOB_QUEUE] = {begin_queue, 0, NULL, 0, 0}, /* no limit for a queue */
     [JOB_SETUP] = {begin_setup, AT(NODE_READY) | LOST, after_setup, 0, 0},
     [JOB_PEERS] = {begin_peers, AT(NODE_PEERED) | LOST, after_peers, START_WAIT_MS, 0},
     [JOB_RUN] = {begin_run, AT(NODE_RUNNING) | AT(NODE_ENDED) | LOST, after_run, START_WAIT_MS, 0},
@@ -209,10 +213,17 @@ static enum job_phase after_data(struct job *j) {
     if (!j->err.code && job_any(j, LOST))
         return j->opts->min_nodes && job_choose_nodes(j) ? JOB_DATA : JOB_BYE;
     job_dispatch_end(j);
-    return j->err.code ? JOB_BYE : JOB_SETUP;
+    return j->err.code ? JOB_BYE : JOB_TURN;
 }
 
-static void begin_setup(struct job *j) { job_move(j, AT(NODE_STOCKED), NODE_SETUP); }
+static void on_queue(uv_timer_t *t) {
+    struct job *j = t->data;
+    if (j->phase == JOB_QUEUE)
+        job_enter(j, JOB_TURN);
+}
+
+static void begin_queue(struct job *j) { uv_timer_start(&j->queue, on_queue, QUEUE_MS, 0); }
+static void begin_setup(struct job *j) { job_move(j, AT(NODE_HAS_TURN), NODE_SETUP); }
 static enum job_phase after_setup(struct job *j) { return job_any(j, LOST) ? JOB_BYE : JOB_PEERS; }
 static void begin_peers(struct job *j) { job_move(j, AT(NODE_READY), NODE_PEERS); }
 static enum job_phase after_peers(struct job *j) { return job_any(j, LOST) ? JOB_BYE : JOB_RUN; }
@@ -315,7 +326,7 @@ static enum job_phase after_bye(struct job *j) {
 }
 
 static void begin_over(struct job *j) {
-    uv_timer_t *timers[] = {&j->check, &j->deadline, &j->patience, &j->tick};
+    uv_timer_t *timers[] = {&j->check, &j->deadline, &j->patience, &j->tick, &j->queue};
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++)
         uv_close((uv_handle_t *)timers[i], NULL);
     for (size_t i = 0; i < sizeof j->signals / sizeof j->signals[0]; i++)
@@ -383,7 +394,7 @@ static int is_ignored(int signum) {
 
 static void start_loop(struct job *j) {
     static const int signums[] = {SIGINT, SIGTERM, SIGHUP};
-    uv_timer_t *timers[] = {&j->check, &j->deadline, &j->patience, &j->tick};
+    uv_timer_t *timers[] = {&j->check, &j->deadline, &j->patience, &j->tick, &j->queue};
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {
         uv_timer_init(&j->c.loop, timers[i]);
         timers[i]->data = j;
@@ -430,6 +441,7 @@ void job_free(struct job *j) {
     free(j->search);
     for (int i = 0; j->nodes && i < j->n_hosts; i++) {
         json_decref(j->nodes[i].addrs);
+        json_decref(j->nodes[i].others);
         json_decref(j->nodes[i].result);
     }
     free(j->nodes);

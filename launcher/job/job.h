@@ -19,6 +19,7 @@
 #include "conf/options.h"
 
 struct job_flags {
+    int wait;      /* queue behind the jobs that run on the hosts */
     int detach;    /* leave when the job runs; its id goes to stdout, all else to stderr */
     int json;      /* one object per line: state, log, progress, message, result */
     int dry_run;   /* only print the plan */

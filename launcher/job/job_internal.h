@@ -7,6 +7,7 @@
  *   job_place.c     the hosts that the job uses, and their roles
  *   job_dispatch.c  worker and workspace to the nodes
  *   job_data.c      data files, each to the node of its trainer
+ *   job_turn.c      other jobs on the hosts, and the queue behind them
  *   job_feed.c      data files on request, while the job runs
  *   job_watch.c     logs, states and results
  *   job_terminal.c  keys, Ctrl-Z, a closed terminal
@@ -36,6 +37,8 @@ enum node_step {
     NODE_DISPATCH,
     NODE_STOCKED,
     NODE_DATA,
+    NODE_TURN,
+    NODE_HAS_TURN,
     NODE_SETUP,
     NODE_READY,
     NODE_PEERS,
@@ -62,6 +65,8 @@ enum node_step {
 enum job_phase {
     JOB_PREPARE,
     JOB_DATA,
+    JOB_TURN,
+    JOB_QUEUE,
     JOB_SETUP,
     JOB_PEERS,
     JOB_RUN,
@@ -101,6 +106,8 @@ struct job_node {
     /* Not empty: the head has lost the node, for this reason, and the job continues without it. The
      * step is then NODE_LEFT_OUT. */
     char lost[200];
+    json_t *others; /* other jobs on its machine, from the last AG_TURN */
+    int has_turn;
     int n_preparations; /* attempts to prepare the node */
 };
 
@@ -134,7 +141,12 @@ struct job {
         size_t n;
     } pserver_hosts, trainer_hosts;
     enum job_phase phase;
-    uv_timer_t check, deadline, patience, tick;
+    uv_timer_t check, deadline, patience, tick, queue;
+    struct job_queue {
+        uint64_t order;  /* when the job came, in microseconds since 1970 */
+        int takes;       /* all nodes were free: take the turn */
+        char behind[64]; /* the job for which it was said to wait; "": none */
+    } turn;
     uv_timer_t said_timer;
     struct said { /* messages of nodes that wait for equal ones */
         const struct job_node *node;
@@ -277,6 +289,11 @@ size_t job_data_n(const struct job *j); /* number of data files; valid after has
 size_t job_data_rows(const struct job *j, size_t first, struct pd_buf *out);
 /* 1: `path` is a data file, *item its index in the scan of the data; 0: it is none. */
 int job_data_item(const struct job *j, const char *path, size_t *item);
+
+/* job_turn.c */
+void enter_turn(struct job_node *n);
+void job_turn_begin(struct job *j);
+enum job_phase job_turn_after(struct job *j);
 
 /* job_feed.c: send a data file on request to a node that could not get it from another node */
 void job_feed_offer(struct job_node *n); /* tell the node that it may ask paddlectl */

@@ -36,6 +36,8 @@ static const struct {
     [NODE_DISPATCH] = {"receiving worker and workspace", enter_dispatch},
     [NODE_STOCKED] = {"waiting for the other hosts", NULL},
     [NODE_DATA] = {"receiving its data files", enter_data},
+    [NODE_TURN] = {"looking for other jobs", enter_turn},
+    [NODE_HAS_TURN] = {"waiting for its turn", NULL},
     [NODE_SETUP] = {"setting up the job", send_setup},
     [NODE_READY] = {"ready", NULL},
     [NODE_PEERS] = {"receiving the addresses of the other nodes", send_peers},
@@ -96,8 +98,8 @@ static void resume(struct job_node *n) {
         n->subscribed = 0;
         watch_subscribe(n);
     }
-    if (AT(n->step) &
-        (AT(NODE_DATA) | AT(NODE_SETUP) | AT(NODE_PEERS) | AT(NODE_STOPPING) | AT(NODE_FETCH)))
+    if (AT(n->step) & (AT(NODE_DATA) | AT(NODE_TURN) | AT(NODE_SETUP) | AT(NODE_PEERS) |
+                       AT(NODE_STOPPING) | AT(NODE_FETCH)))
         node_enter(n, n->step);
     else if (AT(n->step) & AT(NODE_DISPATCH))
         node_enter(n, NODE_DISPATCH);

@@ -19,6 +19,7 @@
 #include "agent/client/models.h"
 #include "agent/job.h"
 #include "agent/report/job_list.h"
+#include "agent/report/job_turn.h"
 #include "agent/core/result.h"
 #include "base/alloc.h"
 #include "base/fs.h"
@@ -29,7 +30,7 @@ enum {
     TERM_GRACE_MS = 1000,
     QUIT_MS = 2000,
     FIRST_LEASE_MS = 10000,
-    N_SERVICES = 11
+    N_SERVICES = 12
 };
 
 struct agent {
@@ -44,6 +45,7 @@ struct agent {
     struct log_source log_source;
     struct status_source status_source;
     struct kept_data kept;
+    struct job_turn turn;
     uv_pipe_t listener;
     uv_timer_t tick;
     uv_signal_t on_term;
@@ -72,6 +74,7 @@ static void quit(struct agent *ag) {
     ag->quitting = 1;
     clients_close(ag->clients, 0);
     ag_job_close(ag->job);
+    job_turn_release(&ag->turn);
     if (!uv_timer_init(&ag->core.loop, &ag->give_up)) {
         ag->give_up.data = ag;
         ag->give_up_open = 1;
@@ -141,6 +144,7 @@ static void send_result(struct client *c, void *arg) {
 static void on_job_over(void *arg, json_t *result) {
     struct agent *ag = arg;
     ag->result = json_incref(result);
+    job_turn_release(&ag->turn);
     log_send_all(ag->clients);
     clients_each(ag->clients, send_result, ag);
 }
@@ -240,6 +244,7 @@ static void use_services(struct agent *ag) {
         {&clean_service, NULL},
         {&job_list_service, &ag->status_source},
         {&ag_job_service, ag->job},
+        {&job_turn_service, &ag->turn},
     };
     ag->log_source.node = agent_node_id(&ag->core);
     ag->status_source = (struct status_source){status_now, ag};

@@ -12,6 +12,7 @@ enum {
     WIRE_MAX_PATH = 4096,  /* of a file */
     WIRE_MAX_ADDRS = 4096, /* addresses of a node */
     WIRE_MAX_STATE = 15,   /* "restarting", for example */
+    WIRE_MAX_OTHERS = 256, /* other jobs on a machine */
     WIRE_MAX_CHECKED = 8,  /* peers that a node probes for a check */
     WIRE_MAX_FILES = 65536 /* rows of a list of files or jobs of a node */
 };
@@ -70,6 +71,20 @@ enum {
     X(body, TEXT, reason, 0, WIRE_MAX_REASON, 0)
 
 #define WIRE_AG_STOP_ANSWER(X, body) X(body, TEXT, saved, 0, WIRE_MAX_PATH, 0)
+
+#define WIRE_AG_TURN(X, body)    \
+    X(body, BOOL, wait, 0, 1, 0) \
+    X(body, BOOL, take, 0, 1, 0) \
+    X(body, INT, order, 0, INT64_MAX, 0)
+#define WIRE_AG_TURN_ANSWER(X, body) \
+    X(body, BOOL, free, 0, 1, 0)     \
+    X(body, ARRAY, others, 0, WIRE_MAX_OTHERS, 0)
+#define WIRE_OTHER_JOB(X, body)              \
+    X(body, TEXT, job, 0, WIRE_MAX_NAME, 0)  \
+    X(body, TEXT, user, 0, WIRE_MAX_NAME, 0) \
+    X(body, BOOL, waits, 0, 1, 0)            \
+    X(body, INT, since_us, 0, INT64_MAX, 0)  \
+    X(body, TEXT, cpus, 0, WIRE_MAX_NAME, 0)
 
 #define WIRE_AG_DATA_LIST(X, body)       \
     X(body, INT, first, 0, INT64_MAX, 0) \
@@ -263,6 +278,9 @@ enum { WIRE_MAX_PORTS = 2 * 250 + 1 };
     X(ag_state, WIRE_AG_STATE)                               \
     X(lost_node, WIRE_LOST_NODE)                             \
     X(ag_stop_answer, WIRE_AG_STOP_ANSWER)                   \
+    X(ag_turn, WIRE_AG_TURN)                                 \
+    X(ag_turn_answer, WIRE_AG_TURN_ANSWER)                   \
+    X(other_job, WIRE_OTHER_JOB)                             \
     X(ag_data_list, WIRE_AG_DATA_LIST)                       \
     X(ag_data_list_answer, WIRE_AG_DATA_LIST_ANSWER)         \
     X(ag_log_subscribe, WIRE_AG_LOG_SUBSCRIBE)               \

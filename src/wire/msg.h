@@ -40,6 +40,7 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(AG_CHECK_PROBE, 0x118, "client: probe the addresses of these nodes")                        \
     X(AG_JOIN, 0x119, "client of an agent without a job: attach to this job")                     \
     X(AG_MODELS, 0x11b, "client: which models has the job saved, and which pass is the best?")    \
+    X(AG_TURN, 0x11c, "client: other jobs on this machine; wait for the turn, take it")           \
     X(AG_DATA_LIST, 0x11e,                                                                        \
       "client to the head agent: data files outside the package, and their trainers")             \
     X(AG_DATA_FEED, 0x11f, "client: the client can also serve the job's data files")              \

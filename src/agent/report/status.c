@@ -50,15 +50,12 @@ static json_t *processes(const json_t *list, int agent_is_gone) {
 
 /* The user's name. A static program can't ask the name service, so the name comes from /etc/passwd,
  * else from the environment; else the uid is used. */
-static json_t *user_name(const struct node_paths *p) {
+json_t *status_user_name(uid_t id) {
     char uid[24] = "", *save = NULL;
-    struct stat st;
     struct pd_buf b;
     json_t *name = NULL;
     pd_buf_init(&b);
-    if (stat(p->dir, &st))
-        return json_string("");
-    snprintf(uid, sizeof uid, "%u", (unsigned)st.st_uid);
+    snprintf(uid, sizeof uid, "%u", (unsigned)id);
     if (!pd_read_file("/etc/passwd", PASSWD_MAX, &b, NULL) && b.len)
         for (char *line = strtok_r((char *)b.data, "\n", &save); line && !name;
              line = strtok_r(NULL, "\n", &save)) {
@@ -68,8 +65,13 @@ static json_t *user_name(const struct node_paths *p) {
                 name = wire_text(line, (size_t)(word - line));
         }
     pd_buf_release(&b);
-    const char *login = st.st_uid == getuid() ? getenv("USER") : NULL;
+    const char *login = id == getuid() ? getenv("USER") : NULL;
     return name ? name : login && *login ? wire_text(login, strlen(login)) : json_string(uid);
+}
+
+static json_t *user_name(const struct node_paths *p) {
+    struct stat st;
+    return stat(p->dir, &st) ? json_string("") : status_user_name(st.st_uid);
 }
 
 json_t *status_state(const struct agent_core *core, const struct status_job *j) {

@@ -46,4 +46,7 @@ struct status_now {
 /* The body of AG_STATUS, a new reference. NULL: out of memory. */
 json_t *status_full(const struct agent_core *core, struct status_now *now);
 
+/* A new reference. */
+json_t *status_user_name(uid_t id);
+
 #endif

@@ -183,7 +183,7 @@ static const struct {
     {"job_peer", "AG_JOB_PEERS"},      {"lost_node", "AG_STATE"},
     {"log_begin", "AG_LOG_SUBSCRIBE"}, {"listed_job", "AG_LIST"},
     {"node_process", "AG_STATUS"},     {"check_target", "AG_CHECK_PROBE"},
-    {"listed_model", "AG_MODELS"},
+    {"listed_model", "AG_MODELS"},     {"other_job", "AG_TURN"},
 };
 
 /* "hd_bind_answer" is described in the row of HD_BIND. */

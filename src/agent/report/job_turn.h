@@ -1,0 +1,16 @@
+/* job_turn.h - other jobs on this machine, and this job's turn: AG_TURN. */
+#ifndef PD_AGENT_JOB_TURN_H
+#define PD_AGENT_JOB_TURN_H
+
+#include "agent/client/client.h"
+#include "agent/host/machine_jobs.h"
+
+struct job_turn { /* zeroed: this job has no ticket */
+    struct machine_ticket *waits, *runs;
+    uint64_t order; /* of `waits` */
+};
+
+void job_turn_release(struct job_turn *t);           /* the job's processes have ended */
+extern const struct client_service job_turn_service; /* context: struct job_turn */
+
+#endif
