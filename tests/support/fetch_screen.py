@@ -35,8 +35,11 @@ for cols, form in forms.items():
     assert not re.search(r"^fetch ", text, re.M), text  # the line is gone
     assert re.search(rf"fetched 40\.\d MB in [\d.]+ s; {size} came over the links\n", text), text
 
+# at the end of run the same line takes the place of the live block
 for cols in forms:
-    s = Screen([ctl, "run", "--conf=conf.ini"], cols=cols, rows=40)
+    s = Screen([ctl, "run", "--conf=conf.ini"], cols=cols, rows=40, env={"PADDLECTL_FAULT": "slow.assemble.put:30"})
+    s.until(lambda: any(re.match(r"fetch [\[ ]", line) for line in s.shown()), f"the fetch of run at {cols} columns")
+    assert not any(re.match(r"pass \d/\d .*\[", line) for line in s.shown()), s.shown()
     assert s.wait() == 0, s.shown()
     text = text_of(s)
     tested = r"\d+ s; test after pass 4/4: cost [\d.]+, perplexity [\d.]+, err ([\d.]+)"
