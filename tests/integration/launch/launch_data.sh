@@ -53,6 +53,9 @@ early "matches 2 files for 3 streams (n_streams = 3, conf.ini:"
 sed -i '$d' conf.ini
 prepare --shards=5
 [ "$(shards)" = 10 ] || die "--shards: $(ls workspace/*)"
+SPLIT_COUNT=4 prepare # the variable of the original's scripts
+[ "$(shards)" = 8 ] || die "SPLIT_COUNT: $(ls workspace/*)"
+prepare --shards=5
 
 # --- a dictionary that is not there; files that .paddleignore leaves out
 rm workspace/dict.txt
