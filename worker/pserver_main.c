@@ -157,6 +157,7 @@ static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
                                 .n_trainers = (uint32_t)o->num_gradient_servers,
                                 .job = w->job_id,
                                 .key = w->key,
+                                .plain = o->encrypt == PD_ENCRYPT_OFF,
                                 .signals = 1,
                                 .on_lost = (enum ps_lost)o->on_trainer_lost,
                                 .reconnect_ms = (uint64_t)(o->reconnect_timeout * 1000),

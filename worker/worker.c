@@ -162,6 +162,9 @@ int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int arg
         rc = wire_key_read(key, w->key, err);
         w->has_key = !rc;
     }
+    if (!rc && w->options.encrypt == PD_ENCRYPT_OFF)
+        pd_warn(&w->log, "encrypt = off: connections are neither encrypted nor authenticated after "
+                         "the handshake");
     w->event_fd = worker_env_fd("PADDLE_EVENT_FD");
     if (!rc)
         rc = read_cpus(w, err);

@@ -237,6 +237,7 @@ static int dispatch(void *arg, const struct pd_options *o, const char *want, str
                        "archive on this machine");
     if ((rc = client_env_init(&cl, o, err)))
         return rc;
+    client_env_warn_plain(o);
     name_of(o->job_dispatch_package, c->name, sizeof c->name);
     if ((rc = scan_new(&scan, o->job_dispatch_package, c->dry_run ? SCAN_IGNORED : 0, err))) {
         pd_err_prefix(err, "%s", option_source(o, "job_dispatch_package"));

@@ -418,6 +418,7 @@ int job_new(struct job **out, const struct pd_options *opts, const struct job_fl
     j->worker_package = j->workspace_package = j->data_package = j->resume_package = -1;
     int rc = client_env_init(&j->c, opts, err);
     if (!rc) {
+        client_env_warn_plain(opts);
         j->n_hosts = j->n_nodes = (int)j->c.hosts.n;
         j->nodes = pd_calloc(j->c.hosts.n, sizeof *j->nodes);
         j->by_id = pd_calloc(j->c.hosts.n, sizeof(void *));

@@ -104,7 +104,8 @@ static json_t *train_object(const struct job *j) {
     }
     pd_buf_release(&set);
     for (size_t i = 0; i < n; i++) {
-        int its = !strcmp(t[i].section, "train") || !strcmp(t[i].name, "data_layout");
+        int its = !strcmp(t[i].section, "train") || !strcmp(t[i].name, "data_layout") ||
+                  !strcmp(t[i].name, "encrypt");
         if (its && o->origin[i].level > PD_FROM_TRAIN_INI)
             json_object_set_new(train, t[i].name, option(o, i));
     }

@@ -42,6 +42,13 @@ static void warn(const char *text, void *arg) {
     fprintf(stderr, "paddlectl: warning: %s\n", text);
 }
 
+void client_env_warn_plain(const struct pd_options *o) {
+    if (o->encrypt == PD_ENCRYPT_OFF)
+        warn("encrypt = off: anybody on the network can read and change what the machines send to "
+             "each other",
+             NULL);
+}
+
 static int open_pool(struct client_env *c, struct pd_err *err) {
     const struct pd_options *o = c->opts;
     struct ssh_opts s = {

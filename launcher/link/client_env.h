@@ -21,6 +21,8 @@ struct client_env {
 
 /* `opts` stays in use. After a failure there is nothing to release. */
 int client_env_init(struct client_env *c, const struct pd_options *opts, struct pd_err *err);
+/* Warns on standard error if the machines' connections are not sealed (encrypt = off). */
+void client_env_warn_plain(const struct pd_options *opts);
 /* As client_env_init without the agent's executable, for plain commands. */
 int client_env_init_plain(struct client_env *c, const struct pd_options *opts, struct pd_err *err);
 void client_env_release(struct client_env *c); /* call after all links are closed */

@@ -101,6 +101,7 @@ static void init_job(struct ag_job *j, const uint8_t *key) {
     j->posts_end = &j->posts;
     memcpy(j->self.job, core->paths.job, sizeof j->self.job);
     memcpy(j->self.key, key, sizeof j->self.key);
+    j->self.plain = !j->spec.job.encrypt;
     randombytes_buf(&j->self.incarnation, sizeof j->self.incarnation);
     facts_net_id(j->net_id);
     facts_machine(j->machine);

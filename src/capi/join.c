@@ -132,6 +132,7 @@ static int connect_client(struct paddle_ps *ps, const struct ps_optim_conf *opti
         .reject_nan = o->reject_nan != 0,
         .job = job,
         .key = ps->key,
+        .plain = o->encrypt == PD_ENCRYPT_OFF,
         .connect_timeout_ms = (uint64_t)(o->server_timeout * 1000),
         .reconnect_ms = (uint64_t)(o->reconnect_timeout * 1000),
         .heartbeat_ms = (uint64_t)(o->heartbeat_timeout * 1000),

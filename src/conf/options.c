@@ -72,9 +72,10 @@ static const struct pd_option table[] = {
     {"job", "relay", PD_CHOICE, F(relay), PD_LAUNCHER, "auto", 0, 0, "auto|off", "",
      "auto: a package leaves this machine once and the nodes pass it on; off: this machine sends "
      "it to each node"},
-    {"job", "encrypt", PD_CHOICE, F(encrypt), PD_LAUNCHER, "relay", 0, 0, "relay|off", "",
-     "packages between nodes. relay: encrypted; off: only authenticated as part of this job. Data "
-     "over ssh is always encrypted"},
+    {"job", "encrypt", PD_CHOICE, F(encrypt), ALL, "all", 0, 0, "all|off|relay", "",
+     "connections between machines. all: every byte is encrypted and authenticated; off: only the "
+     "beginning of a connection is authenticated, so anybody on the network can read and change "
+     "the rest; relay: the former name of all"},
     {"job", "store_limit", PD_SIZE, F(store_limit), PD_LAUNCHER, "10G", 0, 1099511627776.0 * 1024,
      0, "bytes",
      "most bytes that a node keeps of packages without a kept job; the least recently used are "

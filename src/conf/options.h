@@ -39,7 +39,7 @@ enum pd_opt_type { PD_STR, PD_PATH, PD_INT, PD_F64, PD_BOOL, PD_CHOICE, PD_SIZE 
 enum pd_host_key_policy { PD_HOSTKEY_STRICT, PD_HOSTKEY_ACCEPT_NEW };
 enum pd_relay { PD_RELAY_AUTO, PD_RELAY_OFF };
 enum pd_data_layout { PD_DATA_DISPATCHED, PD_DATA_SHARED, PD_DATA_LOCAL };
-enum pd_encrypt { PD_ENCRYPT_RELAY, PD_ENCRYPT_OFF };
+enum pd_encrypt { PD_ENCRYPT_ALL, PD_ENCRYPT_OFF };
 enum pd_on_hangup { PD_HANGUP_STOP, PD_HANGUP_DETACH };
 enum pd_on_failure { PD_FAILURE_STOP, PD_FAILURE_RESTART };
 enum pd_data { PD_DATA_STATIC, PD_DATA_QUEUE };

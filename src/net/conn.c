@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "net/conn_internal.h"
@@ -16,6 +17,8 @@ static void pump(struct net_conn *c);
 /* Only for a connection without handles. */
 static void conn_free(struct net_conn *c) {
     net_share_end(c);
+    net_conn_drop_waiting(c);
+    net_seal_free(c->seal);
     wire_decoder_free(c->decoder);
     wire_hs_free(c->hs);
     pd_buf_release(&c->cork);
@@ -31,6 +34,7 @@ struct net_conn *net_conn_new(uv_loop_t *loop, const struct wire_hs_opts *hs, in
     c->opts = *opts;
     c->ev = *ev;
     c->arg = arg;
+    c->waiting_end = &c->waiting;
     c->decoder = wire_decoder_new(hs ? NET_PRE_AUTH_FRAME : opts->max_frame);
     if (c->decoder)
         wire_decoder_use_pool(c->decoder, opts->pool);
@@ -120,7 +124,29 @@ void net_conn_set_addr(struct net_conn *c) {
     net_endpoint(ip + skip, port, c->addr);
 }
 
+/* From here on the bytes of both directions are sealed, also those that came after the handshake's
+ * last frame. */
+static int begin_seal(struct net_conn *c) {
+    struct wire_cipher *send = NULL, *receive = NULL;
+    uint8_t *rest;
+    size_t room;
+    if (c->hs)
+        wire_hs_ciphers(c->hs, &send, &receive);
+    if (!send)
+        return 0;
+    c->seal = net_seal_new(send, receive);
+    if (!c->seal)
+        return PD_ENOMEM;
+    net_seal_space(c->seal, &rest, &room);
+    net_seal_commit(c->seal, wire_decoder_take_rest(c->decoder, rest));
+    return 0;
+}
+
 static void now_open(struct net_conn *c) {
+    if (begin_seal(c)) {
+        net_conn_fail(c, PD_ENOMEM, "no memory for a sealed connection");
+        return;
+    }
     net_listener_opened(c);
     uv_timer_stop(&c->timer);
     wire_decoder_limit(c->decoder, c->opts.max_frame);
@@ -169,12 +195,24 @@ static void share_frame(struct net_conn *c, struct wire_frame *f) {
         net_conn_fail(c, rc, "%s", err.msg);
 }
 
+/* The next frame of the connection. NULL: more bytes have to come, or err. */
+static struct wire_frame *next_frame(struct net_conn *c, struct pd_err *err) {
+    struct wire_frame *f;
+    do {
+        f = wire_decoder_next(c->decoder);
+        if (f || wire_decoder_error(c->decoder, err))
+            return f;
+    } while (c->seal && net_seal_feed(c->seal, c->decoder, err) > 0);
+    return NULL;
+}
+
 /* Hands out complete frames. A callback may pause or close the connection. */
 static void pump(struct net_conn *c) {
     struct wire_frame *f;
+    struct pd_err err = {0};
     int outer = !c->corked; /* a callback may resume a paused connection, which calls pump again */
     c->corked = c->opts.cork;
-    while (!c->closing && !c->paused && (f = wire_decoder_next(c->decoder))) {
+    while (!c->closing && !c->paused && (f = next_frame(c, &err))) {
         if (c->open && c->opts.share && (f->type == WIRE_HS_SHARE || f->type == WIRE_HS_SHARED))
             share_frame(c, f);
         else if (c->open)
@@ -186,8 +224,7 @@ static void pump(struct net_conn *c) {
         c->corked = 0;
         (void)net_conn_flush(c);
     }
-    struct pd_err err = {0};
-    if (!c->closing && !c->paused && wire_decoder_error(c->decoder, &err))
+    if (!c->closing && !c->paused && err.code)
         net_conn_fail(c, err.code, "%s", err.msg);
 }
 
@@ -196,8 +233,16 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf) {
     struct net_conn *c = h->data;
     uint8_t *p;
     size_t n;
-    wire_decoder_space(c->decoder, &p, &n);
+    if (c->seal)
+        net_seal_space(c->seal, &p, &n);
+    else
+        wire_decoder_space(c->decoder, &p, &n);
     *buf = uv_buf_init((char *)p, (unsigned)(n < INT32_MAX ? n : INT32_MAX));
+}
+
+/* 1: the stream may end here. */
+static int between_frames(const struct net_conn *c) {
+    return wire_decoder_idle(c->decoder) && (!c->seal || net_seal_idle(c->seal));
 }
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
@@ -205,19 +250,21 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
     struct net_conn *c = s->data;
     if (c->closing || n == 0)
         return;
-    if (n == UV_EOF && wire_decoder_idle(c->decoder)) {
+    if (n == UV_EOF && between_frames(c)) {
         net_conn_fail(c, PD_ECLOSED, "the peer closed the connection");
     } else if (n < 0) {
         net_conn_fail(c, n == UV_EOF ? PD_EIO : PD_ECLOSED, "the connection broke%s: %s",
-                      wire_decoder_idle(c->decoder) ? "" : " in the middle of a message",
-                      uv_strerror((int)n));
+                      between_frames(c) ? "" : " in the middle of a message", uv_strerror((int)n));
     } else {
         struct pd_err err = {0};
         c->received += (uint64_t)n;
         /* Lent sections first: the frames just read may say that the peer has read them. */
         net_share_reclaim(c->share);
         /* pump reports the error after the valid frames. */
-        (void)wire_decoder_commit(c->decoder, (size_t)n, &err);
+        if (c->seal)
+            net_seal_commit(c->seal, (size_t)n);
+        else
+            (void)wire_decoder_commit(c->decoder, (size_t)n, &err);
         pump(c);
     }
 }
@@ -348,11 +395,49 @@ int net_conn_on_streams(struct net_conn **out, uv_stream_t *in, uv_stream_t *out
     return 0;
 }
 
-int net_dup_fd(const struct net_conn *c) {
+struct net_moved net_move(struct net_conn *c) {
+    struct net_moved m = {.fd = -1};
     uv_os_fd_t fd;
-    if (c->closing || uv_fileno((const uv_handle_t *)c->in, &fd))
-        return -1;
-    return fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (!c->closing && !c->queued && !uv_fileno((const uv_handle_t *)c->in, &fd))
+        m.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (m.fd >= 0) {
+        m.seal = c->seal;
+        c->seal = NULL;
+    }
+    return m;
+}
+
+void net_moved_drop(struct net_moved *m) {
+    if (m->fd >= 0)
+        close(m->fd);
+    net_seal_free(m->seal);
+    *m = (struct net_moved){.fd = -1};
+}
+
+static void free_handle(uv_handle_t *h) { free(h); }
+
+int net_conn_moved(struct net_conn **out, uv_loop_t *loop, struct net_moved *m,
+                   const struct net_opts *opts, const struct net_events *ev, void *arg,
+                   struct pd_err *err) {
+    uv_tcp_t *tcp = pd_malloc(sizeof *tcp);
+    if (!tcp || uv_tcp_init(loop, tcp)) {
+        free(tcp);
+        net_moved_drop(m);
+        return pd_oom(err, "a connection");
+    }
+    int rc = uv_tcp_open(tcp, m->fd);
+    if (!rc)
+        m->fd = -1; /* the handle has it */
+    rc = rc ? pd_fail(err, PD_EIO, "a connection: %s", uv_strerror(rc))
+            : net_conn_on_streams(out, (uv_stream_t *)tcp, (uv_stream_t *)tcp, opts, ev, arg, err);
+    if (rc) {
+        uv_close((uv_handle_t *)tcp, free_handle);
+    } else {
+        (*out)->seal = m->seal;
+        m->seal = NULL;
+    }
+    net_moved_drop(m);
+    return rc;
 }
 
 void net_set_arg(struct net_conn *c, void *arg) { c->arg = arg; }
@@ -363,9 +448,7 @@ size_t net_queued_bytes(const struct net_conn *c) { return c->queued; }
 const struct wire_hello *net_peer(const struct net_conn *c) {
     return c->hs ? wire_hs_peer(c->hs) : NULL;
 }
-const uint8_t *net_session_key(const struct net_conn *c) {
-    return c->hs ? wire_hs_session_key(c->hs) : NULL;
-}
+int net_is_sealed(const struct net_conn *c) { return c->seal != NULL; }
 
 const uint8_t *net_greeting(const struct net_conn *c, size_t *n) {
     *n = 0;

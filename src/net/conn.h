@@ -1,5 +1,6 @@
 /* conn.h - a connection that carries frames over libuv: TCP, with the handshake that proves the
- * job's key, or a trusted pair of streams (unix socket, pipes, stdin/stdout).
+ * job's key and with sealed bytes after it (seal.h), or a trusted pair of streams (unix socket,
+ * pipes, stdin/stdout).
  *
  *      connect/accept --> handshake --> on_open --> on_frame ... --> on_close
  *
@@ -133,9 +134,19 @@ void net_close(struct net_conn *c); /* at once; queued frames may be lost */
 /* The same, with a TCP reset: the port is free at once (no TIME_WAIT). */
 void net_abort(struct net_conn *c);
 void net_close_after_flush(struct net_conn *c); /* after the queue is empty */
-/* Duplicate the descriptor of the socket, for use after net_close. The peer must have no unread
- * data in flight. -1: none. */
-int net_dup_fd(const struct net_conn *c);
+/* What remains of a connection that moves to another loop: the socket, and the seal of its bytes.
+ * Nothing of the peer may be in flight, and the caller closes `c` right after net_move. fd -1: no
+ * connection. */
+struct net_moved {
+    int fd;
+    struct net_seal *seal;
+};
+struct net_moved net_move(struct net_conn *c);
+void net_moved_drop(struct net_moved *m); /* closes it */
+/* Continue it on a loop, as net_conn_on_streams does. Takes *m, also on failure. */
+int net_conn_moved(struct net_conn **out, uv_loop_t *loop, struct net_moved *m,
+                   const struct net_opts *opts, const struct net_events *ev, void *arg,
+                   struct pd_err *err);
 void net_set_arg(struct net_conn *c, void *arg);
 /* In on_close: no process listens on that port. */
 int net_port_was_closed(const struct net_conn *c);
@@ -144,7 +155,6 @@ const struct wire_hello *net_peer(const struct net_conn *c);
 const char *net_peer_addr(const struct net_conn *c); /* "10.0.0.2:41234" or "local" */
 /* The greeting in the acceptor's WELCOME (connector only, once open). */
 const uint8_t *net_greeting(const struct net_conn *c, size_t *n);
-/* Hash of the job's key and both nonces, for keys of an encrypted transport. 32 bytes. */
-const uint8_t *net_session_key(const struct net_conn *c);
+int net_is_sealed(const struct net_conn *c); /* 1: open, and all bytes are sealed */
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "net/conn.h"
+#include "net/seal.h"
 #include "net/share.h"
 
 enum { NET_PRE_AUTH_FRAME = 4096, NET_DEFAULT_HANDSHAKE_MS = 10000 };
@@ -21,8 +22,12 @@ struct net_conn {
     struct net_opts opts;
     struct net_events ev;
     void *arg;
+    struct net_seal *seal; /* NULL: bytes are sent as they are */
     struct pd_err why;
     size_t queued;
+    /* With a seal: frames that wait, and whether sealed bytes are on their way to the kernel */
+    struct net_waiting *waiting, **waiting_end;
+    int writing;
     int corked;         /* opts.cork, while received frames are handed out */
     int held;           /* net_hold */
     struct pd_buf cork; /* frames that wait because of corked or held */
@@ -49,6 +54,7 @@ int net_same_machine(uv_stream_t *s);
 void net_tune(uv_tcp_t *tcp); /* set the options of a new connection; tune.c */
 /* send the corked frames; 0, or PD_ENOMEM (the connection closes) */
 int net_conn_flush(struct net_conn *c);
-void net_listener_opened(struct net_conn *c); /* removes c from its listener's list */
+void net_conn_drop_waiting(struct net_conn *c); /* without handles: nothing will be sent */
+void net_listener_opened(struct net_conn *c);   /* removes c from its listener's list */
 
 #endif

@@ -157,6 +157,7 @@ static int join_servers(struct trainer_state *t, struct pd_err *err) {
         .reject_nan = t->o->reject_nan != 0,
         .job = t->setup->job_id,
         .key = t->setup->key,
+        .plain = t->o->encrypt == PD_ENCRYPT_OFF,
         .connect_timeout_ms = (uint64_t)(t->o->server_timeout * 1000),
         .reconnect_ms = (uint64_t)(t->o->reconnect_timeout * 1000),
         .heartbeat_ms = (uint64_t)(t->o->heartbeat_timeout * 1000),

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "wire/msg.h"
 
-enum { STAGE = 64 << 10, DIRECT = 16 << 10, FRAME_SPACE = 192 };
+enum { STAGE = WIRE_STAGE, DIRECT = 16 << 10, FRAME_SPACE = 192 };
 _Static_assert(sizeof(struct wire_frame) <= FRAME_SPACE, "the frame's struct precedes its body");
 
 struct queued_frame { /* a decoded frame in the queue, stored in the memory of its frame */
@@ -302,6 +302,13 @@ struct wire_frame *wire_decoder_next(struct wire_decoder *d) {
 
 int wire_decoder_error(const struct wire_decoder *d, struct pd_err *err) {
     return d->err.code ? pd_fail(err, d->err.code, "%s", d->err.msg) : 0;
+}
+
+size_t wire_decoder_take_rest(struct wire_decoder *d, uint8_t *out) {
+    const size_t n = d->stage_len - d->stage_at;
+    memcpy(out, d->stage + d->stage_at, n);
+    d->stage_at = d->stage_len;
+    return n;
 }
 
 int wire_decoder_idle(const struct wire_decoder *d) {

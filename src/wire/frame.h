@@ -31,7 +31,6 @@ enum wire_flag {
      * bytes.
      */
     WIRE_F_SHARED = 4,
-    WIRE_F_SEALED = 2, /* reserved for encrypted sections; refused until a version defines it */
 };
 
 /* A received frame. data: the body, 64-byte aligned. sec[i]: a section in the body (or in shared
@@ -111,6 +110,10 @@ int wire_decoder_feed(struct wire_decoder *d, const void *p, size_t n,
                       struct pd_err *err); /* copies */
 struct wire_frame *wire_decoder_next(struct wire_decoder *d);
 int wire_decoder_error(const struct wire_decoder *d, struct pd_err *err);
+/* Takes the bytes that follow the last frame: they are no frames. `out` has room for WIRE_STAGE
+ * bytes. Returns their number. */
+enum { WIRE_STAGE = 64 << 10 };
+size_t wire_decoder_take_rest(struct wire_decoder *d, uint8_t *out);
 /* 1: the decoder is between two frames, so the stream may end here. */
 int wire_decoder_idle(const struct wire_decoder *d);
 

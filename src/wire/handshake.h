@@ -1,16 +1,15 @@
-/* handshake.h - mutual authentication: both ends prove that they hold the job's key before any
- * other message.
+/* handshake.h - mutual authentication with the job's key, and the keys of a sealed connection.
  *
- *     connector                              acceptor
- *     HELLO  {who I am, nonce_c}      -->
- *                                     <--    CHALLENGE {version, who I am, nonce_s}
- *     PROOF  {mac_c}                  -->    verified, else closed without an answer
- *                                     <--    WELCOME {mac_s, greeting}
+ *     connector                                     acceptor
+ *     HELLO  {who I am, nonce_c, my ciphers}   -->
+ *                                              <--  CHALLENGE {who I am, nonce_s, the cipher}
+ *     PROOF  {Noise message 1}                 -->  verified, else closed without an answer
+ *                                              <--  WELCOME {Noise message 2 with the greeting}
+ *     from here on both ends send Noise transport messages
  *
- * mac_x = HMAC-SHA-512-256(key, label_x || HELLO body || CHALLENGE body). The labels differ, so
- * neither proof can be reflected. A peer without the key learns a version and a nonce, nothing
- * else. Source: libsodium crypto_auth; the pattern is ISO/IEC 9798-4 three-pass mutual
- * authentication. */
+ * PROOF and WELCOME are the two messages of Noise NNpsk0 (noise.h). The bodies of HELLO and
+ * CHALLENGE are the prologue, so nobody can change them, or use a PROOF a second time: nonce_s is
+ * new for each connection. A peer without the key learns a version and a nonce, nothing else. */
 #ifndef PD_WIRE_HANDSHAKE_H
 #define PD_WIRE_HANDSHAKE_H
 
@@ -19,8 +18,9 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "wire/frame.h"
+#include "wire/noise.h"
 
-enum { WIRE_VERSION = 2, WIRE_KEY_BYTES = 32, WIRE_NONCE_BYTES = 32, WIRE_GREETING_MAX = 2048 };
+enum { WIRE_VERSION = 3, WIRE_KEY_BYTES = 32, WIRE_NONCE_BYTES = 32, WIRE_GREETING_MAX = 2048 };
 
 enum wire_role {
     WIRE_ROLE_NONE,
@@ -42,6 +42,10 @@ struct wire_hello {
 struct wire_hs_opts {
     struct wire_hello self;
     uint8_t key[WIRE_KEY_BYTES];
+    /* encrypt = off: after the handshake the frames are neither encrypted nor authenticated. Both
+     * ends must say so. */
+    int plain;
+    unsigned ciphers; /* set of enum wire_cipher_kind; 0: all that this CPU can use */
     /* Acceptor only: bytes for WELCOME, such as a list of further ports; may be NULL. */
     const void *greeting;
     size_t greeting_len; /* at most WIRE_GREETING_MAX */
@@ -61,7 +65,9 @@ int wire_hs_input(struct wire_hs *hs, const struct wire_frame *f, struct pd_err 
 int wire_hs_done(const struct wire_hs *hs);
 const struct wire_hello *wire_hs_peer(const struct wire_hs *hs);
 const uint8_t *wire_hs_greeting(const struct wire_hs *hs, size_t *n); /* connector, once open */
-const uint8_t *wire_hs_session_key(const struct wire_hs *hs);         /* 32 bytes, once open */
+/* Once open: the ciphers of the connection, which the caller frees. NULL in a plain connection, and
+ * from the second call on. */
+void wire_hs_ciphers(struct wire_hs *hs, struct wire_cipher **send, struct wire_cipher **receive);
 
 /* Read a key file: 32 bytes or 64 hex digits, mode without group and other bits (else PD_EAUTH). */
 int wire_key_read(const char *path, uint8_t key[WIRE_KEY_BYTES], struct pd_err *err);

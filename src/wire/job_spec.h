@@ -9,7 +9,7 @@
 /* Times ending in _ms are milliseconds. The texts belong to the JSON object. */
 struct job_spec {
     int64_t attached; /* paddlectl stays connected: the job ends without it */
-    int64_t encrypt;  /* frames between agents are sealed */
+    int64_t encrypt;  /* connections between agents are sealed */
     uint64_t attach_lease_ms, detach_lease_ms;
     uint64_t connect_ms;                     /* limit for all agents to join */
     uint64_t ready_ms, end_ms;               /* limits for a pserver to listen, pservers to end */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/fs.h"
 #include "wire/msg.h"
@@ -22,6 +23,22 @@ int msg_send_with(struct net_conn *c, uint16_t type, uint64_t req, json_t *body,
 
 int msg_send(struct net_conn *c, uint16_t type, uint64_t req, json_t *body) {
     return msg_send_with(c, type, req, body, NULL, 0);
+}
+
+int msg_send_payload(struct net_conn *c, uint16_t type, const void *p, size_t n) {
+    const struct net_sec sec[2] = {{NULL, 0}, {p, n}};
+    return net_send(c, type, 0, 0, sec, 2, NULL, NULL);
+}
+
+int msg_payload(const struct wire_frame *f, uint8_t **out, size_t *n, struct pd_err *err) {
+    *n = f->n_sec > 1 ? f->len[1] : 0;
+    *out = NULL;
+    if (!*n)
+        return pd_fail(err, PD_EPROTO, "%s: an empty message", wire_msg_name(f->type));
+    if (!(*out = pd_malloc(*n)))
+        return pd_oom(err, "a message");
+    memcpy(*out, f->sec[1], *n);
+    return 0;
 }
 
 int msg_body(const struct wire_frame *f, json_t **out, struct pd_err *err) {

@@ -26,6 +26,11 @@ const char *msg_str(const json_t *o, const char *key); /* borrowed; "" if absent
 int64_t msg_int(const json_t *o, const char *key, int64_t min, int64_t max, int64_t absent);
 int msg_bool(const json_t *o, const char *key);
 
+/* Frames between agents about packages and data files have bytes in section 1, and no section 0. */
+int msg_send_payload(struct net_conn *c, uint16_t type, const void *p, size_t n); /* copies */
+/* A copy of section 1, which the caller frees. PD_EPROTO: there is none, or it is empty. */
+int msg_payload(const struct wire_frame *f, uint8_t **out, size_t *n, struct pd_err *err);
+
 /* Writes an error frame to a descriptor. For a process that has no loop yet; write errors are
  * ignored. */
 void msg_write_error(int fd, uint16_t type, const struct pd_err *e);

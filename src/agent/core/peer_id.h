@@ -12,6 +12,7 @@ struct peer_id {
     int node;
     uint64_t incarnation; /* a new value for each start of the agent */
     uint8_t key[32];      /* the job's key */
+    int plain;            /* the job has encrypt = off */
 };
 
 /* Fills in the options of a handshake in this role. */
@@ -20,6 +21,7 @@ static inline void peer_id_put(const struct peer_id *p, uint16_t role, struct wi
         .self = {.role = role, .id = (uint32_t)p->node, .incarnation = p->incarnation}};
     memcpy(hs->self.job, p->job, sizeof hs->self.job);
     memcpy(hs->key, p->key, sizeof hs->key);
+    hs->plain = p->plain;
 }
 
 #endif

@@ -1,10 +1,10 @@
 /* source_link.c - see source_link.h. */
 #include "agent/core/source_link.h"
 
+#include <sodium.h>
 #include <stdlib.h>
 
 #include "agent/core/msg.h"
-#include "agent/core/seal.h"
 #include "base/alloc.h"
 #include "wire/msg.h"
 
@@ -17,9 +17,8 @@ struct source_link {
     struct net_conn *conn;
     json_t *addrs;
     size_t next;
-    int port, encrypt, open;
+    int port, open;
     struct wire_hs_opts hs;
-    struct seal seal;
     struct pd_err why; /* of the first address; of the connection, once open */
 };
 
@@ -37,7 +36,6 @@ static void on_open(struct net_conn *c, void *arg) {
     }
     l->open = 1;
     pd_err_clear(&l->why);
-    seal_init(&l->seal, c, 1, l->encrypt);
     l->ev->on_open(l->arg);
 }
 
@@ -48,7 +46,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     size_t n = 0;
     if (l->ev && f->flags & WIRE_F_ERROR)
         wire_error_get(f, &err);
-    else if (l->ev && (f->type == WIRE_HD_PING || !seal_open(&l->seal, f, &p, &n, &err)))
+    else if (l->ev && (f->type == WIRE_HD_PING || !msg_payload(f, &p, &n, &err)))
         l->ev->on_payload(l->arg, f->type, p, n, &err);
     wire_frame_free(f);
     if (err.code) {
@@ -94,18 +92,13 @@ static void try_next(struct source_link *l) {
 }
 
 int source_link_new(struct source_link **out, struct agent_core *core, json_t *addrs, int port,
-                    const struct wire_hs_opts *hs, int encrypt, const struct source_link_events *ev,
-                    void *arg, struct pd_err *err) {
+                    const struct wire_hs_opts *hs, const struct source_link_events *ev, void *arg,
+                    struct pd_err *err) {
     struct source_link *l = pd_calloc(1, sizeof *l);
     if (!l)
         return pd_oom(err, "a connection to a node");
-    *l = (struct source_link){.core = core,
-                              .ev = ev,
-                              .arg = arg,
-                              .addrs = json_incref(addrs),
-                              .port = port,
-                              .encrypt = encrypt,
-                              .hs = *hs};
+    *l = (struct source_link){
+        .core = core, .ev = ev, .arg = arg, .addrs = json_incref(addrs), .port = port, .hs = *hs};
     try_next(l);
     if (l->conn) {
         *out = l;
@@ -118,7 +111,7 @@ int source_link_new(struct source_link **out, struct agent_core *core, json_t *a
 }
 
 void source_link_send(struct source_link *l, uint16_t type, const void *p, size_t n) {
-    if (l->conn && seal_send(&l->seal, l->conn, type, p, n))
+    if (l->conn && msg_send_payload(l->conn, type, p, n))
         net_close(l->conn);
 }
 

@@ -21,8 +21,8 @@ struct source_link_events {
 struct source_link;
 /* The link keeps a reference to `addrs`. No event comes before the return. */
 int source_link_new(struct source_link **out, struct agent_core *core, json_t *addrs, int port,
-                    const struct wire_hs_opts *hs, int encrypt, const struct source_link_events *ev,
-                    void *arg, struct pd_err *err);
+                    const struct wire_hs_opts *hs, const struct source_link_events *ev, void *arg,
+                    struct pd_err *err);
 /* Once open. */
 void source_link_send(struct source_link *l, uint16_t type, const void *p, size_t n);
 void source_link_close(struct source_link *l); /* no event follows; NULL is allowed */

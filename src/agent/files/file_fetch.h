@@ -16,7 +16,6 @@
 #include "agent/client/client.h"
 #include "agent/core/kept_data.h"
 #include "agent/core/peer_id.h"
-#include "agent/core/seal.h"
 #include "agent/core/source_link.h"
 #include "agent/core/spec.h"
 #include "pack/store/file_pieces.h"

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -291,8 +292,7 @@ static int contact_source(struct file_pull *p, const struct file_source *from, s
         return 0;
     }
     peer_id_put(p->o->self, WIRE_ROLE_TAKER, &hs);
-    int rc = source_link_new(&p->link, p->o->core, from->addrs, from->port, &hs,
-                             p->o->spec->job.encrypt, &ev, p, err);
+    int rc = source_link_new(&p->link, p->o->core, from->addrs, from->port, &hs, &ev, p, err);
     sodium_memzero(&hs, sizeof hs);
     return rc;
 }

@@ -40,7 +40,6 @@ struct file_taker {
     struct file_taker *next;
     struct file_serve *v;
     struct net_conn *conn; /* NULL: the taker is gone */
-    struct seal seal;
     int refused;
     unsigned n_needs;
     uint64_t active_ns; /* time of the last frame from it, and of the last turn for it */
@@ -266,7 +265,7 @@ static void send_outs(struct file_taker *t) {
              !rc;) { /* records are never cut: a buffer of records is shorter than a frame may be */
             size_t n =
                 o->type == WIRE_DF_FILE && o->b.len - at > FILE_FRAME ? FILE_FRAME : o->b.len - at;
-            rc = seal_send(&t->seal, t->conn, o->type, o->b.data + at, n);
+            rc = msg_send_payload(t->conn, o->type, o->b.data + at, n);
             at += n;
             if (pd_fault("data.serve.gone"))
                 rc = PD_ECLOSED;
@@ -390,7 +389,6 @@ static struct file_taker *new_taker(struct file_serve *v, struct net_conn *c) {
     t->active_ns = t->told_ns = pd_mono_ns();
     t->needs_end = &t->needs;
     t->outs_end = &t->outs;
-    seal_init(&t->seal, c, 0, v->o->spec->job.encrypt);
     t->next = v->takers;
     v->takers = t;
     return t;
@@ -410,7 +408,7 @@ void file_serve_frame(struct file_serve *v, struct net_conn *c, struct wire_fram
         t->active_ns = pd_mono_ns();
         if (f->type != WIRE_DF_FILE && f->type != WIRE_DF_NEED)
             pd_fail(&err, PD_EPROTO, "a taker does not send %s", wire_msg_name(f->type));
-        else if (!seal_open(&t->seal, f, &p, &n, &err) &&
+        else if (!msg_payload(f, &p, &n, &err) &&
                  !(f->type == WIRE_DF_FILE ? take_path : take_need)(t, p, n, &err))
             start_turn(t);
         if (err.code)

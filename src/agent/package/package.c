@@ -2,6 +2,7 @@
 #include "agent/package/package.h"
 
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -224,13 +225,13 @@ static int link_source(struct package *d, const struct ds_source *m, const uint8
     struct agent_core *core = client_core(d->all->c);
     const int node = agent_node_id(core);
     struct wire_hs_opts hs = {
-        .self = {.role = WIRE_ROLE_AGENT, .id = node > 0 ? (uint32_t)node : 0}};
+        .self = {.role = WIRE_ROLE_AGENT, .id = node > 0 ? (uint32_t)node : 0},
+        .plain = !m->encrypt};
     if (!json_array_size(m->addrs) || !m->port || !node_paths_name_ok(m->token))
         return pd_fail(err, PD_EPROTO, "DS_SOURCE: a node needs addrs, port and token");
     snprintf(hs.self.job, sizeof hs.self.job, "%s", m->token);
     memcpy(hs.key, secret, WIRE_KEY_BYTES);
-    int rc =
-        source_link_new(&d->pull, core, m->addrs, (int)m->port, &hs, (int)m->encrypt, &ev, d, err);
+    int rc = source_link_new(&d->pull, core, m->addrs, (int)m->port, &hs, &ev, d, err);
     sodium_memzero(&hs, sizeof hs);
     return rc;
 }

@@ -17,7 +17,6 @@
 
 #include "agent/client/client.h"
 #include "agent/core/kept_data.h"
-#include "agent/core/seal.h"
 #include "agent/core/source_link.h"
 #include "pack/store/assemble.h"
 #include "wire/client_bodies.h"
@@ -71,10 +70,9 @@ struct package_taker {
     struct package *package;     /* NULL before DS_PULL */
     struct client_packages *all; /* the client whose packages are served */
     struct net_conn *conn;       /* NULL: the taker is gone */
-    struct seal seal;
-    int refused;   /* an error was sent; the taker will close the connection */
-    size_t unread; /* bytes of its DS_NEED in the next turn's input */
-    size_t room;   /* set before a turn of work: the bytes that it may produce */
+    int refused;                 /* an error was sent; the taker will close the connection */
+    size_t unread;               /* bytes of its DS_NEED in the next turn's input */
+    size_t room;                 /* set before a turn of work: the bytes that it may produce */
     /* owned by the turn of work */
     struct object_id *ready;   /* requested ids, to be looked up */
     struct object_id *waiting; /* requested ids whose objects have not come yet */

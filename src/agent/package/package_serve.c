@@ -1,5 +1,6 @@
 /* package_serve.c - the port where other nodes take a client's packages from this node, and the
  * connections of these nodes. */
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,6 @@
 struct package_serve {
     struct client_packages *all;
     struct net_listener *listener;
-    int encrypt;
     struct package_taker *strangers; /* connections that have not named a package yet */
 };
 
@@ -37,7 +37,6 @@ static void on_open(struct net_conn *c, void *arg) {
     t->all = all;
     t->conn = c;
     client_ref(all->c);
-    seal_init(&t->seal, c, 0, v->encrypt);
     t->next = v->strangers;
     v->strangers = t;
 }
@@ -76,7 +75,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         goto out;
     if (f->type != WIRE_DS_PULL && f->type != WIRE_DS_NEED)
         pd_fail(&err, PD_EPROTO, "a taker does not send %s", wire_msg_name(f->type));
-    else if (!seal_open(&t->seal, f, &data, &n, &err)) {
+    else if (!msg_payload(f, &data, &n, &err)) {
         if (f->type == WIRE_DS_PULL)
             join(t, data, n, &err);
         else if (!t->package)
@@ -140,6 +139,7 @@ int package_serve_begin(struct client_packages *all, const struct wire_frame *f,
     if (wire_get(&wire_ds_serve, &m, body, err))
         return err->code;
     hs.self.id = (uint32_t)m.node;
+    hs.plain = !m.encrypt;
     if (all->serve)
         return pd_fail(err, PD_EPROTO, "this client's packages are served already");
     if (!node_paths_name_ok(m.token) || f->n_sec < 2 || f->len[1] != WIRE_KEY_BYTES)
@@ -159,7 +159,6 @@ int package_serve_begin(struct client_packages *all, const struct wire_frame *f,
         return rc;
     }
     v->all = all;
-    v->encrypt = (int)m.encrypt;
     all->serve = v;
     client_ref(all->c);
     for (struct package *d = all->first; d; d = d->next)

@@ -21,8 +21,7 @@ void package_taker_refuse(struct package_taker *t, const struct pd_err *e) {
 }
 
 void package_taker_flush(struct package_taker *t) {
-    if (t->out.len && t->conn &&
-        seal_send(&t->seal, t->conn, WIRE_DS_OBJECT, t->out.data, t->out.len))
+    if (t->out.len && t->conn && msg_send_payload(t->conn, WIRE_DS_OBJECT, t->out.data, t->out.len))
         net_close(t->conn);
     pd_buf_clear(&t->out);
     if (t->err.code && t->conn && !t->refused) {

@@ -260,7 +260,8 @@ static void start_beats(struct ps_client *c) {
                              .log = c->opts.log,
                              .hs = {.self = {.role = WIRE_ROLE_TRAINER,
                                              .id = c->opts.trainer_id,
-                                             .incarnation = c->incarnation}}};
+                                             .incarnation = c->incarnation},
+                                    .plain = c->opts.plain}};
     struct pd_err err = {0};
     if (c->opts.local || !c->opts.heartbeat_ms)
         return;

@@ -79,6 +79,7 @@ struct ps_client_opts {
                         takes precedence over stop_on_nan */
     const char *job; /* job id; "" if no launcher gave one */
     const uint8_t *key;          /* 32 bytes; NULL: all zero */
+    int plain;                   /* encrypt = off; also at all servers */
     uint64_t connect_timeout_ms; /* time to wait for servers that are not up yet; 0: 60 s */
     uint64_t reconnect_ms; /* time to reconnect to a lost server, after which the job continues
                               where it was; 0: 10 s */

@@ -442,7 +442,8 @@ static void try_connect(struct ps_client *c, struct server_link *l) {
         .on_open = on_open, .on_frame = client_on_frame, .on_close = on_close};
     struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_TRAINER,
                                        .id = c->opts.trainer_id,
-                                       .incarnation = c->incarnation}};
+                                       .incarnation = c->incarnation},
+                              .plain = c->opts.plain};
     struct net_opts net = {
         .max_frame = PS_FRAME_MAX, .log = c->opts.log, .pool = c->pool, .share = 1};
     struct pd_err err = {0};

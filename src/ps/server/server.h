@@ -25,6 +25,7 @@ struct ps_server_opts {
     uint32_t n_trainers;
     const char *job;
     const uint8_t *key; /* 32 bytes */
+    int plain;          /* encrypt = off; also at all trainers */
     int signals;        /* 1: SIGTERM and SIGINT stop the server; SIGUSR1 says that the job is being
                            stopped and that trainers will disconnect */
     enum ps_lost on_lost;  /* what happens when a trainer is gone for good */

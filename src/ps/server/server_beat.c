@@ -4,7 +4,6 @@
  *     server thread: accept, handshake, PS_BEAT ─▶ server_beat_take ─▶ main thread: answers
  *     silence of heartbeat_ms ─▶ server_give_up ─▶ every thread: on_trainer_lost */
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "ps/plan/types.h"
@@ -25,7 +24,7 @@ struct server_beat {
 };
 
 struct taken {
-    int fd;
+    struct net_moved conn;
     uint32_t trainer;
     uint64_t incarnation;
     struct taken *next;
@@ -62,31 +61,18 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     free(b);
 }
 
-static void free_handle(uv_handle_t *h) { free(h); }
-
-static void begin(struct ps_server *s, const struct taken *t) {
+static void begin(struct ps_server *s, struct taken *t) {
     static const struct net_events events = {
         .on_open = on_open, .on_frame = on_frame, .on_close = on_close};
     const struct net_opts net = {.max_frame = PS_BEAT_FRAME_MAX};
     struct server_beat *b = pd_calloc(1, sizeof *b);
-    uv_tcp_t *tcp = b ? pd_malloc(sizeof *tcp) : NULL;
     struct pd_err err = {0};
-    if (!tcp || uv_tcp_init(&s->loop, tcp)) {
-        close(t->fd);
-        free(tcp);
-        free(b);
+    if (!b) {
+        net_moved_drop(&t->conn);
         return;
     }
     *b = (struct server_beat){.s = s, .trainer = t->trainer, .incarnation = t->incarnation};
-    if (uv_tcp_open(tcp, t->fd)) {
-        close(t->fd);
-        uv_close((uv_handle_t *)tcp, free_handle);
-        free(b);
-        return;
-    }
-    if (net_conn_on_streams(&b->conn, (uv_stream_t *)tcp, (uv_stream_t *)tcp, &net, &events, b,
-                            &err)) {
-        uv_close((uv_handle_t *)tcp, free_handle);
+    if (net_conn_moved(&b->conn, &s->loop, &t->conn, &net, &events, b, &err)) {
         free(b);
         return;
     }
@@ -142,20 +128,20 @@ int server_beat_doubts(const struct ps_server *s, uint32_t trainer, uint64_t inc
     return incarnation && atomic_load(&s->doubted[trainer]) == incarnation;
 }
 
-void server_beat_take(struct ps_server *s, int fd, uint32_t trainer, uint64_t incarnation) {
-    struct taken *t = fd < 0 ? NULL : pd_calloc(1, sizeof *t);
+void server_beat_take(struct ps_server *s, struct net_moved *conn, uint32_t trainer,
+                      uint64_t incarnation) {
+    struct taken *t = conn->fd < 0 ? NULL : pd_calloc(1, sizeof *t);
     uv_mutex_lock(&s->lock);
     if (t && !s->beats_over) {
-        *t = (struct taken){fd, trainer, incarnation, s->taken};
+        *t = (struct taken){*conn, trainer, incarnation, s->taken};
         s->taken = t;
         uv_async_send(&s->beat_taken);
         t = NULL;
-        fd = -1;
+        *conn = (struct net_moved){.fd = -1};
     }
     uv_mutex_unlock(&s->lock);
     free(t);
-    if (fd >= 0)
-        close(fd);
+    net_moved_drop(conn);
 }
 
 int server_beats_init(struct ps_server *s) {
@@ -182,7 +168,7 @@ void server_beats_close(struct ps_server *s) {
     uv_mutex_unlock(&s->lock);
     while (t) {
         struct taken *next = t->next;
-        close(t->fd);
+        net_moved_drop(&t->conn);
         free(t);
         t = next;
     }

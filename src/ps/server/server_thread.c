@@ -466,7 +466,8 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     uint64_t req = f->req;
     if (!p->joined && type == WIRE_PS_BEAT && !f->flags && net_peer(c)->role == WIRE_ROLE_TRAINER) {
         wire_frame_free(f);
-        server_beat_take(t->server, net_dup_fd(c), p->trainer, net_peer(c)->incarnation);
+        struct net_moved moved = net_move(c);
+        server_beat_take(t->server, &moved, p->trainer, net_peer(c)->incarnation);
         net_close(c);
         return;
     }
@@ -538,7 +539,8 @@ static int listen_on(struct server_thread *t, const int *fds, struct pd_err *err
     static const struct net_events events = {
         .on_open = on_open, .on_frame = on_frame, .on_drain = on_drain, .on_close = on_close};
     const struct ps_server_opts *o = &t->server->opts;
-    struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_PSERVER, .incarnation = t->server->epoch}};
+    struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_PSERVER, .incarnation = t->server->epoch},
+                              .plain = o->plain};
     struct net_opts net = {
         .max_frame = PS_FRAME_MAX, .log = o->log, .pool = t->pool, .share = 1, .cork = 1};
     struct pd_buf b;

@@ -298,7 +298,7 @@ def a_source_that_cannot_be_used_is_told():
     b.from_node(rb, 0, dict(where, port=1))      # no listener
     b.wait(lambda: failed() and "connect" in b.status[rb]["why"], "why the source is none", 150)
     b.from_node(rb, 0, where, encrypt=False)     # sealed and plain frames do not fit
-    b.wait(lambda: failed() and "connect" not in b.status[rb]["why"], "why the source is none", 150)
+    b.wait(lambda: failed() and "encrypt is 'all' at the peer" in b.status[rb]["why"], "why the source is none", 150)
     b.from_node(rb, 0, where)
     b.wait(lambda: b.status[rb]["reached"], "the source", 150)
     a.from_launcher(ra, p.objects.get)

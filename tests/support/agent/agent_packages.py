@@ -25,7 +25,7 @@ def refused(what, says, code=None):
 
 def without_a_job():
     a = Agent(binary, "--root=" + root)
-    assert a.hello["job"] == "" and a.hello["node"] == -1 and a.hello["version"] == 2, a.hello
+    assert a.hello["job"] == "" and a.hello["node"] == -1 and a.hello["version"] == 3, a.hello
     with open(binary, "rb") as f:
         assert a.hello["build"] == hashlib.blake2b(f.read(), digest_size=32).hexdigest()
     assert a.hello["cores"] > 0 and a.hello["mem_bytes"] > 0 and a.hello["disk_free"] > 0 and a.hello["addrs"], a.hello

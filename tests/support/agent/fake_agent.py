@@ -135,7 +135,7 @@ def main():
         return
     with open(os.path.realpath(sys.argv[0]), "rb") as me:
         build = hashlib.blake2b(me.read(), digest_size=32).hexdigest()
-    send("HELLO", {"version": 2, "build": build, "job": args.get("job", ""), "node": node, "root": args["root"], "state": "", "arch": how.get("arch", ""),
+    send("HELLO", {"version": 3, "build": build, "job": args.get("job", ""), "node": node, "root": args["root"], "state": "", "arch": how.get("arch", ""),
                    "addrs": ["127.0.0.1"], "disk_free": 1 << 40})
     ran = False
     while True:

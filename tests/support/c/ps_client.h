@@ -20,6 +20,7 @@ static inline struct ps_client *new_client(const char *servers, uint32_t id, uin
                                .optimizer = {"sgd", 0.1, 0},
                                .job = "J",
                                .key = key,
+                               .plain = cluster_plain,
                                .connect_timeout_ms = timeout_ms};
     if (ps_client_new(&c, &o, &err))
         fail_msg("%s", err.msg);

@@ -47,6 +47,7 @@ static uint64_t cluster_reconnect_ms; /* of servers and trainers; 0: their defau
 static uint64_t cluster_start_ms;     /* of servers */
 static uint64_t cluster_heartbeat_ms; /* of servers and trainers */
 static enum ps_lost cluster_on_lost;
+static int cluster_plain; /* for tests that read or write frames on the path */
 
 static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_sparse,
                           int n_trainers, uint64_t wait_log_ms, int log_fd) {
@@ -68,6 +69,7 @@ static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_s
                                    .n_trainers = (uint32_t)n_trainers,
                                    .job = "J",
                                    .key = cluster_key,
+                                   .plain = cluster_plain,
                                    .wait_log_ms = wait_log_ms,
                                    .reconnect_ms = cluster_reconnect_ms,
                                    .start_ms = cluster_start_ms,
@@ -417,6 +419,7 @@ static void *toy_main(void *arg) {
                                .optimizer = {t->optimizer, t->lr, 1e-6},
                                .job = "J",
                                .key = cluster_key,
+                               .plain = cluster_plain,
                                .connect_timeout_ms = 20000,
                                .heartbeat_ms = cluster_heartbeat_ms,
                                .reconnect_ms = cluster_reconnect_ms,

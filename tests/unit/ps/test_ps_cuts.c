@@ -224,6 +224,7 @@ static void test_other_rules(void **state) {
 }
 
 int main(void) {
+    cluster_plain = 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cut_at_each_message),
         cmocka_unit_test(test_cut_with_rows_asked_for_ahead),

@@ -37,7 +37,8 @@ static void raw_open(struct raw *r, int port, uint32_t trainer, uint16_t role) {
     struct sockaddr_in sa = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct wire_hs_opts o = {.self = {.role = role, .id = trainer, .incarnation = 9, .job = "J"}};
+    struct wire_hs_opts o = {.self = {.role = role, .id = trainer, .incarnation = 9, .job = "J"},
+                             .plain = cluster_plain};
     struct timeval limit = {.tv_sec = 20};
     memcpy(o.key, cluster_key, sizeof o.key);
     r->fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -360,6 +361,7 @@ static void test_lying_member_ends_the_job_with_a_reason(void **state) {
 }
 
 int main(void) {
+    cluster_plain = 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strangers_do_not_disturb),
         cmocka_unit_test(test_trainer_that_does_not_come_back),

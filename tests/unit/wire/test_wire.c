@@ -151,6 +151,26 @@ static struct wire_frame *only_frame(struct pd_buf *b) {
     return f;
 }
 
+/* Each end opens what the other one seals; a plain connection has no ciphers. */
+static void check_ciphers(struct wire_hs *c, struct wire_hs *s, int plain) {
+    struct wire_cipher *of_c[2], *of_s[2], *none[2];
+    uint8_t text[3 + WIRE_TAG];
+    wire_hs_ciphers(c, &of_c[0], &of_c[1]);
+    wire_hs_ciphers(s, &of_s[0], &of_s[1]);
+    wire_hs_ciphers(c, &none[0], &none[1]);
+    assert_null(none[0]);
+    assert_int_equal(of_c[0] == NULL, plain);
+    for (int i = 0; i < 2 && !plain; i++) {
+        wire_cipher_seal(i ? of_s[0] : of_c[0], text, (const uint8_t *)"abc", 3);
+        assert_int_equal(wire_cipher_open(i ? of_c[1] : of_s[1], text, text, sizeof text), 0);
+        assert_memory_equal(text, "abc", 3);
+    }
+    for (int i = 0; i < 2; i++) {
+        wire_cipher_free(of_c[i]);
+        wire_cipher_free(of_s[i]);
+    }
+}
+
 /* Runs a handshake; `tamper` >= 0 flips a bit of that frame. Returns 1 when both ends are open. */
 static int shake(const struct wire_hs_opts *ca, const struct wire_hs_opts *sa, int tamper,
                  size_t bit, struct pd_err *err) {
@@ -174,7 +194,7 @@ static int shake(const struct wire_hs_opts *ca, const struct wire_hs_opts *sa, i
         const uint8_t *g = wire_hs_greeting(c, &n);
         assert_int_equal(n, sa->greeting_len);
         assert_memory_equal(g, sa->greeting, n);
-        assert_memory_equal(wire_hs_session_key(c), wire_hs_session_key(s), 32);
+        check_ciphers(c, s, ca->plain);
         assert_int_equal(wire_hs_peer(s)->id, ca->self.id);
         assert_int_equal(wire_hs_peer(c)->role, sa->self.role);
     }
@@ -202,11 +222,76 @@ static void handshake_needs_the_key_the_job_and_untouched_bytes(void **state) {
     pd_err_clear(&err);
     assert_false(shake(&other, &s, -1, 0, &err));
     assert_int_equal(err.code, PD_EAUTH);
-    const size_t body_bits[4] = {8 * 62, 8 * 58, 8 * 32, 8 * 41};
+    const size_t body_bits[4] = {8 * 66, 8 * 62, 8 * 48, 8 * 53};
     for (int frame = 0; frame < 4; frame++)
         for (size_t bit = 0; bit < body_bits[frame]; bit++)
             if (shake(&c, &s, frame, bit, NULL))
                 fail_msg("frame %d, bit %zu: a changed handshake was accepted", frame, bit);
+}
+
+static void both_ends_agree_on_a_cipher_or_on_none(void **state) {
+    (void)state;
+    static const struct {
+        unsigned ciphers[2];
+        int plain[2];
+        const char *why; /* "": it opens */
+    } table[] = {
+        {{WIRE_CHACHA20POLY1305, 0}, {0, 0}, ""},
+        {{0, WIRE_CHACHA20POLY1305}, {0, 0}, ""},
+        {{0, 0}, {1, 1}, ""},
+        {{0, 0}, {1, 0}, "encrypt is 'all' at the peer, 'off' here"},
+        {{0, 0}, {0, 1}, "encrypt is 'off' at the peer, 'all' here"},
+        {{WIRE_AES256GCM, WIRE_CHACHA20POLY1305}, {0, 0}, "no common cipher"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct wire_hs_opts c = {.self = {WIRE_ROLE_TRAINER, 3, 77, "J"},
+                                 .ciphers = table[i].ciphers[0],
+                                 .plain = table[i].plain[0]},
+                            s = {.self = {WIRE_ROLE_PSERVER, 1, 78, "J"},
+                                 .ciphers = table[i].ciphers[1],
+                                 .plain = table[i].plain[1]};
+        struct pd_err err = {0};
+        if (shake(&c, &s, -1, 0, &err) != !*table[i].why || !strstr(err.msg, table[i].why))
+            fail_msg("row %zu: '%s'", i, err.msg);
+    }
+}
+
+/* A recorded HELLO and PROOF do not open a second connection. */
+static void a_recorded_proof_is_worth_nothing(void **state) {
+    (void)state;
+    struct wire_hs_opts o = {.self = {WIRE_ROLE_TRAINER, 1, 1, "J"}, .key = {5}};
+    struct pd_buf hello, proof, b;
+    pd_buf_init(&hello);
+    pd_buf_init(&proof);
+    pd_buf_init(&b);
+    struct wire_hs *c = wire_hs_new(&o, 1);
+    wire_hs_output(c, &hello, NULL);
+    for (int round = 0; round < 2; round++) {
+        struct wire_hs *s = wire_hs_new(&o, 0);
+        struct pd_buf again;
+        pd_buf_init(&again);
+        pd_put(&again, hello.data, hello.len);
+        struct wire_frame *f = only_frame(&again);
+        assert_int_equal(wire_hs_input(s, f, NULL), 0);
+        wire_frame_free(f);
+        wire_hs_output(s, &b, NULL);
+        f = only_frame(&b);
+        if (round == 0) {
+            assert_int_equal(wire_hs_input(c, f, NULL), 0);
+            wire_hs_output(c, &proof, NULL);
+        }
+        wire_frame_free(f);
+        pd_put(&again, proof.data, proof.len);
+        f = only_frame(&again);
+        assert_int_equal(wire_hs_input(s, f, NULL), round == 0 ? 1 : PD_EAUTH);
+        wire_frame_free(f);
+        pd_buf_release(&again);
+        wire_hs_free(s);
+    }
+    pd_buf_release(&hello);
+    pd_buf_release(&proof);
+    pd_buf_release(&b);
+    wire_hs_free(c);
 }
 
 static void a_peer_without_the_key_gets_nothing(void **state) {
@@ -340,6 +425,8 @@ int main(void) {
         cmocka_unit_test(bad_headers_are_refused_before_memory_is_taken),
         cmocka_unit_test(bit_flips_never_crash),
         cmocka_unit_test(handshake_needs_the_key_the_job_and_untouched_bytes),
+        cmocka_unit_test(both_ends_agree_on_a_cipher_or_on_none),
+        cmocka_unit_test(a_recorded_proof_is_worth_nothing),
         cmocka_unit_test(a_peer_without_the_key_gets_nothing),
         cmocka_unit_test(key_files_must_be_private),
         cmocka_unit_test(errors_travel_with_their_origin),

@@ -1,0 +1,165 @@
+/* seal.c - see seal.h.
+ *
+ *     socket --> in: |..given..|  record  |  record  | part of a record |..space..|
+ *                              at                                       len
+ *
+ * A record that belongs to the middle of a large frame is opened directly into the frame. Any other
+ * one is opened in place, and `plain` of its bytes wait at `at` for the decoder. */
+#include "net/seal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum {
+    RECORD = NET_RECORD_HEAD + WIRE_SEALED_MAX,
+    IN_LEAST = RECORD + 1024, /* for connections that carry little */
+    IN_MOST = 5 * RECORD,     /* after a read has filled the smaller one */
+};
+
+struct net_seal {
+    struct wire_cipher *out, *opener;
+    uint8_t *in;
+    size_t cap, at, len;
+    size_t plain;   /* opened bytes at `at` */
+    size_t skipped; /* bytes after them: the record's tag */
+    int full;       /* a read has filled the memory */
+};
+
+struct net_seal *net_seal_new(struct wire_cipher *send, struct wire_cipher *receive) {
+    struct net_seal *s = pd_calloc(1, sizeof *s);
+    uint8_t *in = pd_malloc(IN_LEAST);
+    if (!s || !in) {
+        free(s);
+        free(in);
+        wire_cipher_free(send);
+        wire_cipher_free(receive);
+        return NULL;
+    }
+    s->out = send;
+    s->opener = receive;
+    s->in = in;
+    s->cap = IN_LEAST;
+    return s;
+}
+
+void net_seal_free(struct net_seal *s) {
+    if (!s)
+        return;
+    wire_cipher_free(s->out);
+    wire_cipher_free(s->opener);
+    free(s->in);
+    free(s);
+}
+
+/* --- sending --- */
+
+/* The next n bytes of the buffers, which advance: in place if one buffer has them all, else copied
+ * to `to`. */
+static const uint8_t *gather(const uv_buf_t **buf, size_t *at, uint8_t *to, size_t n) {
+    while (*at == (*buf)->len) {
+        ++*buf;
+        *at = 0;
+    }
+    const uint8_t *p = (const uint8_t *)(*buf)->base + *at;
+    if ((*buf)->len - *at >= n) {
+        *at += n;
+        return p;
+    }
+    for (size_t got = 0; got < n;) {
+        size_t k = (*buf)->len - *at < n - got ? (*buf)->len - *at : n - got;
+        memcpy(to + got, (*buf)->base + *at, k);
+        got += k;
+        *at += k;
+        if (got < n) {
+            ++*buf;
+            *at = 0;
+        }
+    }
+    return to;
+}
+
+void net_seal_put(struct net_seal *s, uint8_t *out, const uv_buf_t *bufs, size_t n) {
+    size_t at = 0;
+    while (n) {
+        const size_t k = n < WIRE_RECORD_MAX ? n : WIRE_RECORD_MAX, sealed = k + WIRE_TAG;
+        uint8_t *body = out + NET_RECORD_HEAD;
+        const uint8_t *p = gather(&bufs, &at, body, k);
+        out[0] = (uint8_t)(sealed >> 8);
+        out[1] = (uint8_t)sealed;
+        wire_cipher_seal(s->out, body, p, k);
+        out = body + sealed;
+        n -= k;
+    }
+}
+
+/* --- receiving --- */
+
+void net_seal_space(struct net_seal *s, uint8_t **p, size_t *n) {
+    memmove(s->in, s->in + s->at, s->len - s->at);
+    s->len -= s->at;
+    s->at = 0;
+    if (s->full && s->cap < IN_MOST) {
+        uint8_t *more = pd_realloc(s->in, IN_MOST);
+        if (more) {
+            s->in = more;
+            s->cap = IN_MOST;
+        }
+        s->full = 0;
+    }
+    *p = s->in + s->len;
+    *n = s->cap - s->len;
+}
+
+void net_seal_commit(struct net_seal *s, size_t n) {
+    s->len += n;
+    s->full = s->len == s->cap;
+}
+
+/* Gives the decoder opened bytes. */
+static void give(struct net_seal *s, struct wire_decoder *d) {
+    uint8_t *to;
+    size_t room;
+    wire_decoder_space(d, &to, &room);
+    const size_t k = room < s->plain ? room : s->plain;
+    memcpy(to, s->in + s->at, k);
+    (void)wire_decoder_commit(d, k, NULL);
+    s->at += k;
+    s->plain -= k;
+    if (s->plain)
+        return;
+    s->at += s->skipped;
+    s->skipped = 0;
+}
+
+int net_seal_feed(struct net_seal *s, struct wire_decoder *d, struct pd_err *err) {
+    if (!s->plain) {
+        const uint8_t *head = s->in + s->at;
+        const size_t here = s->len - s->at;
+        const size_t n = here < NET_RECORD_HEAD ? 0 : (size_t)head[0] << 8 | head[1];
+        if (here < NET_RECORD_HEAD || here - NET_RECORD_HEAD < n)
+            return 0;
+        uint8_t *record = s->in + s->at + NET_RECORD_HEAD, *to;
+        size_t room;
+        wire_decoder_space(d, &to, &room);
+        const int direct = n > WIRE_TAG && room >= n - WIRE_TAG;
+        if (n <= WIRE_TAG || wire_cipher_open(s->opener, direct ? to : record, record, n))
+            return pd_fail(err, PD_EIO,
+                           "a record of %zu bytes is not the peer's next one: it was changed, "
+                           "repeated, left out or inserted on the way",
+                           n);
+        if (direct) {
+            s->at += NET_RECORD_HEAD + n;
+            (void)wire_decoder_commit(d, n - WIRE_TAG, NULL);
+            return 1;
+        }
+        s->at += NET_RECORD_HEAD;
+        s->plain = n - WIRE_TAG;
+        s->skipped = WIRE_TAG;
+    }
+    give(s, d);
+    return 1;
+}
+
+int net_seal_idle(const struct net_seal *s) { return s->at == s->len; }
