@@ -237,7 +237,8 @@ int main(int argc, char **argv) {
                                .seed = 1,
                                .optimizer = {"adagrad", 0.01, 0},
                                .job = "bench",
-                               .key = key32};
+                               .key = key32,
+                               .plain = bench_plain()};
     if (ps_client_new(&j->c, &o, &err))
         die("client", err.msg);
     struct ps_dense_spec w = {

@@ -12,6 +12,9 @@
 
 enum { BENCH_SERVERS, BENCH_TRAINERS };
 
+/* Connections are plain, as those of the peers, unless BENCH_SEALED is set (bench/secure.sh). */
+static inline int bench_plain(void) { return !getenv("BENCH_SEALED"); }
+
 /* Enters the network namespace; children and later sockets inherit it. Returns its address
  * (static). */
 static inline const char *bench_place(int which) {

@@ -46,7 +46,8 @@ static struct ps_client *open_client(const char *list, const char *optimizer) {
                                .seed = 1,
                                .optimizer = {optimizer, (double)learning_rate, 0},
                                .job = "bench",
-                               .key = key32};
+                               .key = key32,
+                               .plain = bench_plain()};
     if (ps_client_new(&c, &o, &err))
         die("client", &err);
     return c;

@@ -29,8 +29,12 @@ static void die(const char *what, const struct pd_err *err) {
 static void run_server(int fd, uint32_t n_trainers) {
     struct pd_err err = {0};
     struct ps_server *s;
-    struct ps_server_opts o = {
-        .fds = &fd, .n_dense = 1, .n_trainers = n_trainers, .job = "bench", .key = key32};
+    struct ps_server_opts o = {.fds = &fd,
+                               .n_dense = 1,
+                               .n_trainers = n_trainers,
+                               .job = "bench",
+                               .key = key32,
+                               .plain = bench_plain()};
     if (ps_server_new(&s, &o, &err) || ps_server_run(s, &err))
         die("server", &err);
     ps_server_free(s);
@@ -63,7 +67,8 @@ static void run_trainer(const char *list, uint32_t t, uint32_t n_trainers, size_
                                .seed = 1,
                                .optimizer = {"sgd", 0.01, 0},
                                .job = "bench",
-                               .key = key32};
+                               .key = key32,
+                               .plain = bench_plain()};
     if (ps_client_new(&c, &o, &err))
         die("client", &err);
     size_t n = mb * 1000000 / sizeof(float) / PARTS;

@@ -39,8 +39,13 @@ static inline pid_t start_server(char *list, size_t cap) {
         return pid;
     }
     struct ps_server *s;
-    struct ps_server_opts o = {
-        .fds = fds, .n_dense = 1, .n_sparse = 1, .n_trainers = 1, .job = "bench", .key = key32};
+    struct ps_server_opts o = {.fds = fds,
+                               .n_dense = 1,
+                               .n_sparse = 1,
+                               .n_trainers = 1,
+                               .job = "bench",
+                               .key = key32,
+                               .plain = bench_plain()};
     server_check(ps_server_new(&s, &o, &err), "server", &err);
     server_check(ps_server_run(s, &err), "server", &err);
     ps_server_free(s);
