@@ -222,8 +222,9 @@ static int on_fetch(struct client *c, const struct wire_frame *f, const json_t *
     if (!x)
         return pd_oom(err, "a folder to send");
     *x = (struct folder_fetch){.c = c, .req = f->req, .next = all->first};
-    int rc = node_paths_join(job_dir, m.dir, folder, err);
-    rc = rc ? rc : node_paths_join(folder, *m.only ? m.only : ".", x->dir, err);
+    int rc = node_paths_join(job_dir, m.dir, *m.only ? folder : x->dir, err);
+    if (!rc && *m.only)
+        rc = node_paths_join(folder, m.only, x->dir, err);
     if (!rc && pd_fmt(x->hashes, sizeof x->hashes, "%s/.%s%s%s.hashes", job_dir, m.dir,
                       *m.only ? "." : "", m.only))
         rc = pd_fail(err, PD_EIO, "path too long: %s/.%s.hashes", job_dir, m.dir);
