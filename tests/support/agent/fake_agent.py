@@ -108,6 +108,8 @@ def answer(name, f):
         send("DS_END", {"path": "/x", "entries": 1, "bytes": 1, "fetched": 0}, req=req)
     elif name == "DS_SERVE":
         send(name, {"addrs": ["127.0.0.1"], "port": 6000 + node}, req=req)
+    elif name == "TURN":
+        send(name, {"free": True, "others": []}, req=req)
     elif name == "JOB_SETUP":
         send(name, {"addrs": ["127.0.0.1"], "port": 5000 + node, "nic_addr": ""}, req=req)
     elif name in ("JOB_PEERS", "JOB_RUN"):
