@@ -108,7 +108,8 @@ int server_beats_init(struct ps_server *s);
 void server_beats_close(struct ps_server *s);
 /* Returns 1 if this process of the trainer was silent for half of heartbeat_ms. From any thread. */
 int server_beat_doubts(const struct ps_server *s, uint32_t trainer, uint64_t incarnation);
-/* Takes fd (-1: none). The main thread answers this trainer's heartbeats there. From any thread. */
+/* Takes the connection. The main thread answers the heartbeats of this trainer there. From any
+ * thread. */
 void server_beat_take(struct ps_server *s, struct net_moved *conn, uint32_t trainer,
                       uint64_t incarnation);
 
