@@ -36,8 +36,12 @@ def fresh(hosts):
     hosts.forget("/home/user/*")
     base = hosts.ctl("exec", "true")
     ws = new_files(hosts)
-    with open(f"{ws}/train.ini", "w") as f:  # the worker itself is not what is measured: the job fails at once, without data
-        subprocess.run(["bash", "-c", ". tests/support/tiny_model.sh; tiny_model train='none/*'"], stdin=subprocess.DEVNULL, stdout=f, check=True)
+    with open(f"{ws}/train.ini", "w") as f:  # the worker itself is not what is measured: the job fails at once, by its data
+        subprocess.run(["bash", "-c", ". tests/support/tiny_model.sh; tiny_model"], stdin=subprocess.DEVNULL, stdout=f, check=True)
+    os.makedirs(f"{ws}/data")
+    for i in range(hosts.n):
+        with open(f"{ws}/data/{i}", "w") as f:
+            f.write("no number\n")
     said = {}
 
     def meanwhile(_, now):

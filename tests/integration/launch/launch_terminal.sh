@@ -77,6 +77,6 @@ has "warning: 127.0.0.[10-50] is left out: cannot connect to port 1"
 /usr/bin/python3 "$TOP/tests/support/terminal.py" "$ctl" colours || die "on a terminal: colours"
 rm -rf root?/JOB* root?/.paddlectl/chunks
 expect 0 "$ctl" run --conf=conf.ini --trainer_command=true
-expect 0 "$ctl" clean --conf=conf.ini --keep=0 # a young job stays
+expect 0 "$ctl" clean --conf=conf.ini --keep=1
 [ "$OUT" = "local.[0-2]: removed nothing; 1 job kept" ] || die "clean: $OUT"
 exit 0
