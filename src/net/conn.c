@@ -59,6 +59,7 @@ static void on_handle_closed(uv_handle_t *h) {
     if (silent && c->why.code)
         pd_log_write(c->opts.log, c->why.code == PD_ECLOSED ? PD_DEBUG : PD_WARN, __FILE__,
                      __LINE__, "%s: refused: %s", c->addr, c->why.msg);
+    net_conn_drop_waiting(c); /* on_close is the last callback */
     if (!silent && c->ev.on_close)
         c->ev.on_close(c, &c->why, c->arg);
     conn_free(c);
@@ -138,6 +139,8 @@ static int begin_seal(struct net_conn *c) {
     if (!c->seal)
         return PD_ENOMEM;
     net_seal_space(c->seal, &rest, &room);
+    if (!room)
+        return PD_ENOMEM;
     net_seal_commit(c->seal, wire_decoder_take_rest(c->decoder, rest));
     return 0;
 }
@@ -398,7 +401,9 @@ int net_conn_on_streams(struct net_conn **out, uv_stream_t *in, uv_stream_t *out
 struct net_moved net_move(struct net_conn *c) {
     struct net_moved m = {.fd = -1};
     uv_os_fd_t fd;
-    if (!c->closing && !c->queued && !uv_fileno((const uv_handle_t *)c->in, &fd))
+    (void)net_conn_flush(c);
+    if (!c->closing && !c->queued && (!c->seal || net_seal_idle(c->seal)) &&
+        !uv_fileno((const uv_handle_t *)c->in, &fd))
         m.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (m.fd >= 0) {
         m.seal = c->seal;

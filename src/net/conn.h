@@ -96,7 +96,7 @@ struct net_sec {
 /* Queue a frame. Bytes that the kernel takes at once are not copied. The rest is copied, unless
  * `release` is given: then the sections stay in use until release(release_arg), which is also
  * called on failure, and may be called inside this function. A closing connection drops the frame.
- * Returns 0 or PD_ENOMEM (the connection closes). */
+ * Returns 0, PD_ENOMEM or PD_EIO (the connection closes). */
 int net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t req,
              const struct net_sec *sec, uint32_t n_sec, void (*release)(void *), void *release_arg);
 /* hold 1: collect the frames that are sent from now on. hold 0: send them together, with one system

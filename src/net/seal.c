@@ -15,8 +15,9 @@
 enum {
     RECORD = NET_RECORD_HEAD + WIRE_SEALED_MAX,
     IN_LEAST = RECORD + 1024, /* for connections that carry little */
-    IN_MOST = 5 * RECORD,     /* after a read has filled the smaller one */
+    IN_MOST = 5 * RECORD,     /* after a read has filled the memory; given back when it is empty */
 };
+_Static_assert((int)IN_LEAST >= (int)WIRE_STAGE, "there is room for the rest of the handshake");
 
 struct net_seal {
     struct wire_cipher *out, *opener;
@@ -24,23 +25,18 @@ struct net_seal {
     size_t cap, at, len;
     size_t plain;   /* opened bytes at `at` */
     size_t skipped; /* bytes after them: the record's tag */
-    int full;       /* a read has filled the memory */
+    int busy;       /* the last read brought much */
 };
 
 struct net_seal *net_seal_new(struct wire_cipher *send, struct wire_cipher *receive) {
     struct net_seal *s = pd_calloc(1, sizeof *s);
-    uint8_t *in = pd_malloc(IN_LEAST);
-    if (!s || !in) {
-        free(s);
-        free(in);
+    if (!s) {
         wire_cipher_free(send);
         wire_cipher_free(receive);
         return NULL;
     }
     s->out = send;
     s->opener = receive;
-    s->in = in;
-    s->cap = IN_LEAST;
     return s;
 }
 
@@ -97,16 +93,17 @@ void net_seal_put(struct net_seal *s, uint8_t *out, const uv_buf_t *bufs, size_t
 /* --- receiving --- */
 
 void net_seal_space(struct net_seal *s, uint8_t **p, size_t *n) {
-    memmove(s->in, s->in + s->at, s->len - s->at);
+    if (s->at)
+        memmove(s->in, s->in + s->at, s->len - s->at);
     s->len -= s->at;
     s->at = 0;
-    if (s->full && s->cap < IN_MOST) {
-        uint8_t *more = pd_realloc(s->in, IN_MOST);
+    const size_t want = s->busy ? IN_MOST : IN_LEAST;
+    if (s->cap < want) {
+        uint8_t *more = pd_realloc(s->in, want);
         if (more) {
             s->in = more;
-            s->cap = IN_MOST;
+            s->cap = want;
         }
-        s->full = 0;
     }
     *p = s->in + s->len;
     *n = s->cap - s->len;
@@ -114,7 +111,16 @@ void net_seal_space(struct net_seal *s, uint8_t **p, size_t *n) {
 
 void net_seal_commit(struct net_seal *s, size_t n) {
     s->len += n;
-    s->full = s->len == s->cap;
+    s->busy = s->len == s->cap || (s->busy && n > IN_LEAST / 2);
+}
+
+/* A large memory is kept only while bytes wait in it: thousands of connections may be open. */
+static void give_back(struct net_seal *s) {
+    if (s->at < s->len || s->cap < IN_MOST)
+        return;
+    free(s->in);
+    s->in = NULL;
+    s->cap = s->at = s->len = 0;
 }
 
 /* Gives the decoder opened bytes. */
@@ -135,11 +141,13 @@ static void give(struct net_seal *s, struct wire_decoder *d) {
 
 int net_seal_feed(struct net_seal *s, struct wire_decoder *d, struct pd_err *err) {
     if (!s->plain) {
-        const uint8_t *head = s->in + s->at;
         const size_t here = s->len - s->at;
+        const uint8_t *head = s->in + s->at;
         const size_t n = here < NET_RECORD_HEAD ? 0 : (size_t)head[0] << 8 | head[1];
-        if (here < NET_RECORD_HEAD || here - NET_RECORD_HEAD < n)
+        if (here < NET_RECORD_HEAD || here - NET_RECORD_HEAD < n) {
+            give_back(s);
             return 0;
+        }
         uint8_t *record = s->in + s->at + NET_RECORD_HEAD, *to;
         size_t room;
         wire_decoder_space(d, &to, &room);

@@ -32,7 +32,7 @@ static inline size_t net_sealed_size(size_t n) {
 /* Seals the first n bytes of the buffers into net_sealed_size(n) bytes at `out`. */
 void net_seal_put(struct net_seal *s, uint8_t *out, const uv_buf_t *bufs, size_t n);
 
-/* Memory for the next bytes from the peer; they are then committed. */
+/* Memory for the next bytes from the peer; they are then committed. *n = 0: out of memory. */
 void net_seal_space(struct net_seal *s, uint8_t **p, size_t *n);
 void net_seal_commit(struct net_seal *s, size_t n);
 /* Opens the next record, or a part of it, for the decoder, which must have given all its frames.

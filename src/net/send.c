@@ -9,6 +9,8 @@ enum {
     MAX_BUFS = 1 + 2 * WIRE_SECTIONS,
     CORK_FRAME = 16 << 10,
     CORK_MOST = 64 << 10,
+    /* Chunks that are sealed in one turn of the loop; the others wait for the next turn. */
+    CHUNKS_AT_ONCE = 16,
 };
 
 static const char padding[WIRE_ALIGN];
@@ -167,16 +169,19 @@ static void on_sealed_written(uv_write_t *req, int status) {
     pd_pool_put(c->opts.pool, p);
     if (c->closing)
         return;
-    if (status)
+    if (status) {
         write_failed(c, status);
-    else
-        write_waiting(c);
+        return;
+    }
+    write_waiting(c);
     if (!c->closing && !c->queued)
         all_written(c);
 }
 
-/* Seals and writes a chunk of the buffers. Returns how many buffers remain. *rc: PD_ENOMEM. */
-static unsigned write_chunk(struct net_conn *c, uv_buf_t *bufs, unsigned n_bufs, int *rc) {
+/* Seals and writes a chunk of the buffers. Returns how many buffers remain. *rc: PD_ENOMEM or
+ * PD_EIO. last: the next chunk has to wait for the loop. */
+static unsigned write_chunk(struct net_conn *c, uv_buf_t *bufs, unsigned n_bufs, int last,
+                            int *rc) {
     const size_t all = total_bytes(bufs, n_bufs), n = all < NET_SEAL_CHUNK ? all : NET_SEAL_CHUNK;
     const size_t sealed = net_sealed_size(n);
     struct pending *p = pd_pool_get(c->opts.pool, sizeof *p + sealed);
@@ -188,7 +193,7 @@ static unsigned write_chunk(struct net_conn *c, uv_buf_t *bufs, unsigned n_bufs,
     n_bufs = skip_bytes(bufs, n_bufs, n);
     uv_buf_t b = span(p->copy, sealed);
     unsigned rest = 1;
-    int done = uv_try_write(c->out, &b, 1);
+    int done = last ? UV_EAGAIN : uv_try_write(c->out, &b, 1);
     if (done < 0 && done != UV_EAGAIN) {
         write_failed(c, done);
         rest = 0;
@@ -229,11 +234,11 @@ void net_conn_drop_waiting(struct net_conn *c) {
 }
 
 static void write_waiting(struct net_conn *c) {
-    int rc = 0;
+    int rc = 0, chunks = 0;
     while (!rc && c->waiting && !c->writing && !c->closing && !c->deaf) {
         struct net_waiting *w = c->waiting;
         const size_t before = w->left;
-        w->n_bufs = write_chunk(c, w->bufs, w->n_bufs, &rc);
+        w->n_bufs = write_chunk(c, w->bufs, w->n_bufs, ++chunks == CHUNKS_AT_ONCE, &rc);
         w->left = total_bytes(w->bufs, w->n_bufs);
         c->queued -= before - w->left;
         if (!w->n_bufs)
@@ -273,10 +278,10 @@ static int wait_sealed(struct net_conn *c, uv_buf_t *bufs, unsigned n_bufs, cons
 /* Sends the buffers after everything that waits. *release: NULL if it will be called later. */
 static int write_bufs(struct net_conn *c, uv_buf_t *bufs, unsigned n_bufs, const uint8_t *header,
                       void (**release)(void *), void *release_arg) {
-    int rc = 0;
+    int rc = 0, chunks = 0;
     if (c->seal)
         while (n_bufs && !rc && !c->waiting && !c->writing && !c->closing && !c->deaf)
-            n_bufs = write_chunk(c, bufs, n_bufs, &rc);
+            n_bufs = write_chunk(c, bufs, n_bufs, ++chunks == CHUNKS_AT_ONCE, &rc);
     else
         write_now(c, bufs, &n_bufs);
     if (!n_bufs || rc || c->closing || c->deaf)

@@ -9,7 +9,7 @@
  *
  * PROOF and WELCOME are the two messages of Noise NNpsk0 (noise.h). The bodies of HELLO and
  * CHALLENGE are the prologue, so nobody can change them, or use a PROOF a second time: nonce_s is
- * new for each connection. A peer without the key learns a version and a nonce, nothing else. */
+ * new for each connection. A peer without the key learns what CHALLENGE says, nothing else. */
 #ifndef PD_WIRE_HANDSHAKE_H
 #define PD_WIRE_HANDSHAKE_H
 

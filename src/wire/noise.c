@@ -153,6 +153,7 @@ static void hmac(uint8_t out[WIRE_NOISE_HASH], const uint8_t *key, const void *p
     crypto_generichash_update(&st, pad, BLOCK);
     crypto_generichash_update(&st, inner, sizeof inner);
     crypto_generichash_final(&st, out, WIRE_NOISE_HASH);
+    sodium_memzero(&st, sizeof st);
     sodium_memzero(pad, sizeof pad);
     sodium_memzero(inner, sizeof inner);
 }

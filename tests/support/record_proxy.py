@@ -4,7 +4,8 @@
 
 A proxy on LISTEN_IP:PORT in front of TARGET_IP:PORT lets the handshake pass (two frames in each
 direction) and then does DEED once, at record RECORD (from 0) of DIRECTION (up: from the connector, or
-down): nothing, flip, repeat, drop, swap, or forge (a record with a plain frame that writes a file).
+down): nothing, flip, repeat, drop, swap, forge (a record with a plain frame that writes a file), or
+handshake (it cuts the connection there, and changes the handshake of the next connection).
 At SIGTERM it writes to LOG what it has seen and done, and ends.
 """
 import json, signal, socket, struct, sys, threading, zlib
@@ -25,6 +26,7 @@ def frame(kind, *sections):
 class RecordProxy:
     def __init__(self, listen, target, deed="nothing", direction="up", record=0, port=0):
         self.target, self.deed, self.direction, self.record = target, deed, direction, record
+        self.spoil = False
         self.done, self.seen, self.bytes, self.connections = False, bytearray(), 0, 0
         self.lock = threading.Lock()
         self.socket = socket.create_server((listen, port))
@@ -74,6 +76,8 @@ class RecordProxy:
                     unit, buf = buf[:n], buf[n:]
                     if frames < HANDSHAKE_FRAMES:
                         frames += 1
+                        if self.spoil and direction == "down" and frames == HANDSHAKE_FRAMES:
+                            self.spoil, unit = False, unit[:70] + bytes([unit[70] ^ 1]) + unit[71:]
                         to.sendall(unit)
                         continue
                     if kept is not None:
@@ -108,6 +112,9 @@ class RecordProxy:
         if self.deed == "flip":
             middle = len(unit) // 2
             return unit[:middle] + bytes([unit[middle] ^ 1]) + unit[middle + 1:], None
+        if self.deed == "handshake":
+            self.spoil = True
+            raise ConnectionError("cut")
         if self.deed == "repeat":
             return unit + unit, None
         if self.deed == "drop":
@@ -121,7 +128,7 @@ class RecordProxy:
     def report(self):
         """What an eavesdropper knows: `packs_to` is the size of the bytes after zlib, over their size."""
         seen = bytes(self.seen)
-        return {"done": self.done, "bytes": self.bytes, "connections": self.connections,
+        return {"done": self.done and not self.spoil, "bytes": self.bytes, "connections": self.connections,
                 "packs_to": len(zlib.compress(seen)) / max(len(seen), 1)}
 
 

@@ -419,7 +419,8 @@ static void on_close(struct net_conn *conn, const struct pd_err *why, void *arg)
         declaring->id = 0;
     if (c->leaving || l->left || c->err.code)
         return;
-    if (why->code == PD_EAUTH || why->code == PD_ENOMEM ||
+    /* Once the server was reached, a failed handshake is a damaged one: it is tried again. */
+    if ((why->code == PD_EAUTH && !l->epoch) || why->code == PD_ENOMEM ||
         (was >= LINK_OPEN && why->code == PD_EPROTO)) {
         client_link_fail(l, why->code, " is gone in step %llu: %s", (unsigned long long)c->step,
                          why->msg);
