@@ -18,6 +18,7 @@
 struct side {
     struct net_conn *conn;
     int opened, closed, released;
+    int released_before; /* on_close */
     uint64_t frames, bytes, next_req;
     struct pd_err why;
     int echo;
@@ -65,6 +66,7 @@ static void on_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     (void)c;
     struct side *x = arg;
     x->closed++;
+    x->released_before = x->released;
     x->why = *why;
     x->conn = NULL;
 }
@@ -226,6 +228,26 @@ static void a_wrong_key_or_job_closes_without_opening(void **state) {
     }
 }
 
+/* Frames that wait when the connection is closed are released, and on_close comes after that. */
+static void on_close_comes_after_the_last_release(void **state) {
+    (void)state;
+    enum { WAITING = 4, BYTES = 8 << 20 };
+    struct world w;
+    start(&w, "J", 1);
+    run_until(&w, &w.a.opened, 1);
+    uint8_t *big = calloc(1, BYTES);
+    const struct net_sec sec = {big, BYTES};
+    for (uint64_t i = 0; i < WAITING; i++)
+        assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, i, &sec, 1, count_release, &w.a), 0);
+    assert_true(net_queued_bytes(w.a.conn) > 0);
+    assert_true(w.a.released < WAITING);
+    net_close(w.a.conn);
+    run_until(&w, &w.a.closed, 1);
+    assert_int_equal(w.a.released_before, WAITING);
+    finish(&w);
+    free(big);
+}
+
 /* A peer without the key can hold connections but cannot keep other peers out. */
 static void silent_connections_make_way(void **state) {
     (void)state;
@@ -376,6 +398,7 @@ int main(void) {
         cmocka_unit_test(answers_that_leave_together_keep_their_order),
         cmocka_unit_test(a_last_answer_leaves_before_an_abrupt_end),
         cmocka_unit_test(a_wrong_key_or_job_closes_without_opening),
+        cmocka_unit_test(on_close_comes_after_the_last_release),
         cmocka_unit_test(silent_connections_make_way),
         cmocka_unit_test(a_port_where_nobody_listens_is_named),
         cmocka_unit_test(a_bound_port_is_ours_before_it_listens),
