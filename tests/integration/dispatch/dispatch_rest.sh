@@ -116,16 +116,20 @@ tiny_data job/data
 tiny_model vocabulary=300 <<<'batch_size = 100' >job/train.ini
 sed 's/^job_dispatch_package.*/job_dispatch_package = job/' conf.ini >job.ini
 printf '[cluster]\nport = 0\nnic = lo\n' >>job.ini
-packed=$(stat -c %s "$BIN/paddle_worker.zst" 2>/dev/null || stat -c %s "$BIN/paddle_worker")
-begin "$ctl" run --conf=job.ini --num_passes=1
-wait_for 120 "half of the worker" passed $((packed / 2))
-kill -INT "$PID"
-over
-before=$(up)
-expect 0 "$ctl" run --conf=job.ini --num_passes=1
-again=$(($(up) - before))
-holds "again < all - brought + all / 4" again=$again all="$packed" brought=$brought
-echo "worker: $brought bytes, then $again, of $packed"
+if packed=$(stat -c %s "$BIN/paddle_worker.zst" 2>/dev/null); then
+    begin "$ctl" run --conf=job.ini --num_passes=1
+    wait_for 120 "half of the worker" passed $((packed / 2))
+    kill -INT "$PID"
+    over
+    before=$(up)
+    expect 0 "$ctl" run --conf=job.ini --num_passes=1
+    again=$(($(up) - before))
+    holds "again < all - brought + all / 4" again=$again all="$packed" brought=$brought
+    echo "worker: $brought bytes, then $again, of $packed"
+else
+    echo "elsewhere: a worker that is not packed is too large for this; the release flavour runs it"
+    expect 0 "$ctl" run --conf=job.ini --num_passes=1
+fi
 rm -r job
 for i in 0 1; do # packed, so that nothing is saved on the way
     mkdir -p job/data
