@@ -21,6 +21,7 @@ struct machine_ticket {
 };
 
 static void prefix_of(char out[PREFIX_MAX]) {
+    /* For tests: jobs under different values do not see each other. */
     const char *realm = getenv("PADDLE_MACHINE");
     const int own = realm && *realm && strlen(realm) <= REALM_MAX && !strpbrk(realm, "/ \t\n");
     snprintf(out, PREFIX_MAX, "paddlectl/%s/", own ? realm : "1");
@@ -108,7 +109,7 @@ size_t machine_jobs_list(const char *own, struct machine_job *out, size_t max) {
 
 /* --- the own ticket --- */
 
-/* Somebody looked: that is all a connection is for. */
+/* Accepts and closes: another agent has connected only to learn this process's user and id. */
 static void on_connection(uv_poll_t *p, int status, int events) {
     struct machine_ticket *t = p->data;
     int fd;

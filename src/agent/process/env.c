@@ -60,8 +60,8 @@ static void put(struct list *l, const char *name, const char *fmt, ...) {
 }
 
 static int dropped(const char *s) {
-    static const char *const prefixes[] = {"PADDLE_", "OPENBLAS_", "SSH_",
-                                           "TRAINING_ROLE=", "POD_IP="};
+    static const char *const prefixes[] = {"PADDLE_",        "OPENBLAS_", "SSH_",
+                                           "TRAINING_ROLE=", "POD_IP=",   "CPU_NUM="};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         if (pd_starts_with(s, prefixes[i]))
             return 1;

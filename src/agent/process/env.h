@@ -1,10 +1,10 @@
 /* env.h - the environment of a process of the job; docs/design.md, "On a node".
  *
- *     the agent's own, without PADDLE_*, OPENBLAS_*, SSH_* and the names set below
+ *     the agent's own, without PADDLE_*, OPENBLAS_*, SSH_*, CPU_NUM and the names set below
  *       < [env] of conf.ini  < the job's variables (PADDLE_*, TRAINING_ROLE, POD_IP)
  *
  * OPENBLAS_CORETYPE must not be inherited: it may differ between a login shell and sshd, and it
- * changes the last bits of the results. */
+ * changes the last bits of the results. CPU_NUM would override trainer_count. */
 #ifndef PD_AGENT_ENV_H
 #define PD_AGENT_ENV_H
 

@@ -5,7 +5,8 @@
 . "$TOP/tests/support/hosts.sh"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
 ctl=$BIN/paddlectl
-ssh_hosts 3
+# of the login environment of the nodes, the second one is inherited
+SSHD_FIXTURE_ENV='CPU_NUM=2 LOGIN_VALUE=2' ssh_hosts 3
 mkdir -p "$TMP/ws/data" "$TMP/ws/empty"
 cp "$TOP/tests/support/own-server.py" "$TMP/ws/"
 echo text >"$TMP/ws/data/file"
@@ -56,6 +57,8 @@ for i in 0 1 2; do
         PADDLE_INIT_NUM_GRADIENT_SERVERS=3; do
         grep -qxF "$want" "$e" || die "no $want in $e: $(cat $e)"
     done
+    grep -qxF LOGIN_VALUE=2 "$e" || die "no variable of the login environment in $e: $(cat $e)"
+    ! grep -q ^CPU_NUM= "$e" || die "CPU_NUM of the login environment is in $e"
     for name in PADDLE_PSERVERS_IP_PORT_LIST PADDLE_PORT POD_IP PADDLE_CURRENT_ENDPOINT PADDLE_KEY_FILE PADDLE_OUTPUT_DIR \
         PADDLE_LOG_DIR PADDLE_INIT_PSERVERS; do
         grep -q "^$name=." "$e" || die "no $name in $e"
@@ -72,6 +75,12 @@ has "/trainer | no newline at the end"
 has "/trainer | an error line"
 # the key is nowhere but in its file
 [ -z "$(grep -l "PADDLE_KEY=" output/latest/env.* 2>/dev/null)" ] || die "a key in the environment"
+
+# --- CPU_NUM of [env] reaches the own programs
+sed 's/^MY_OWN/CPU_NUM = 3\n&/' conf.ini >cpu_num.ini
+expect 0 "$ctl" run --conf=cpu_num.ini
+none_left
+grep -qxF CPU_NUM=3 output/latest/env.1 || die "no CPU_NUM of [env]: $(cat output/latest/env.1)"
 
 # --- the first failure: host, role, status, its last lines
 expect 1 "$ctl" run --conf=conf.ini --trainer_command=./fail.sh
