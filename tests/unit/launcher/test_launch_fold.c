@@ -85,6 +85,13 @@ static const struct {
       {.name = "n10", .text = ": no n10.key for n10"},
       {.name = "n2", .text = ": no n1.key for n2"}},
      "2 n[1,10]: no n[1,10].key for n[1,10]\n1 n2: no n1.key for n2\n"},
+    {"an equal text, and one that differs by the host's name",
+     {{.name = "n1", .text = ": x n1"},
+      {.name = "n2", .text = ": x n1"},
+      {.name = "n3", .text = ": x n3"},
+      {.name = "n4", .text = ": x n1"},
+      {.name = "n5", .text = ": y n1"}},
+     "4 n[1-4]: x n1\n1 n5: y n1\n"},
     {"a name within a word",
      {{.name = "a", .text = ": a cat"}, {.name = "b", .text = ": a cat"}},
      "2 a,b: a cat\n"},
@@ -213,6 +220,49 @@ static void test_many(void **state) {
     free(names);
 }
 
+struct passed {
+    size_t n_lines, n_hosts;
+};
+
+static void count_line(void *arg, const char *before, const char *who, const char *text, size_t n) {
+    struct passed *p = arg;
+    (void)before;
+    (void)who;
+    (void)text;
+    p->n_lines++;
+    p->n_hosts += n;
+}
+
+/* Long lines that differ only at their ends, so that a comparison of each with each would exceed
+ * this test's limit of time: 12 million pairs of 8,000 bytes. */
+static void test_many_lines(void **state) {
+    (void)state;
+    enum { N = 5000, LENGTH = 8000, SIZE = LENGTH + 32 };
+    char *texts = malloc((size_t)N * SIZE), names[N][16];
+    struct fold_line *v = calloc(N, sizeof *v);
+    assert_true(texts && v);
+    memset(texts, 'x', (size_t)N * SIZE);
+    for (int k = 0; k < 3; k++) { /* other ends, other ends with the host's name, equal ends */
+        struct passed p = {0, 0};
+        for (unsigned i = 0; i < N; i++) {
+            char *text = texts + (size_t)i * SIZE;
+            snprintf(names[i], sizeof names[i], "n%u", i);
+            if (k == 0)
+                snprintf(text + LENGTH, SIZE - LENGTH, " %u", i);
+            else if (k == 1)
+                snprintf(text + LENGTH, SIZE - LENGTH, " n%u is %u", i, i * 7);
+            else
+                snprintf(text + LENGTH, SIZE - LENGTH, " n%u is lost", i);
+            v[i] = (struct fold_line){.name = names[i], .text = text};
+        }
+        fold_lines(v, N, count_line, &p);
+        assert_int_equal(p.n_lines, k == 2 ? 1 : N);
+        assert_int_equal(p.n_hosts, N);
+    }
+    free(v);
+    free(texts);
+}
+
 static void test_no_memory(void **state) {
     (void)state;
     static const char *const names[] = {"c1n1", "c1n2", "c2n1", "c2n2"};
@@ -236,7 +286,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),      cmocka_unit_test(test_lines),
         cmocka_unit_test(test_random),    cmocka_unit_test(test_many),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_many_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
