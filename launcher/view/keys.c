@@ -137,12 +137,14 @@ static void on_readable(uv_poll_t *h, int status, int events) {
     char text[256];
     (void)events;
     /* Other modes: a question for a password, or the shell, reads the terminal now. */
-    ssize_t n = status < 0 || tcgetattr(k->fd, &now) || !same_modes(&now, &k->during)
-                    ? -1
-                    : read(k->fd, text, sizeof text);
+    if (status < 0 || tcgetattr(k->fd, &now) || !same_modes(&now, &k->during)) {
+        uv_poll_stop(h); /* until keys_check */
+        return;
+    }
+    ssize_t n = read(k->fd, text, sizeof text);
     if (n > 0)
         take(k, text, (size_t)n);
-    else if (n == 0 || errno != EAGAIN)
+    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
         uv_poll_stop(h); /* until keys_check */
 }
 
