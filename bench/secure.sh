@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Sealed against plain connections, between two network namespaces: what does encrypt = all cost?
 #
-# The same program, sealed and not, in alternating rounds over a link of 1 and of 10 Gbit/s (tbf at both
-# ends) and over one without a limit. dense: 64 MB pushed and pulled, 1 + 1. pull and push: 13,000 rows
-# of 16 floats of a million. step: a synchronous step of 16 MB, 2 + 2. The medians of the rounds are
-# compared. Without a limit both ends share this machine's cores with the link itself, so the ratio there
-# is the cost in CPU time, without a target. RATES="1gbit 10gbit none", FOR_S=3 seconds a measurement,
-# ROUNDS=3.
+# The same program, sealed and not, in alternating rounds over a link of 1 and of 10 Gbit/s (tbf at
+# both ends) and over one without a limit. dense: 64 MB pushed and pulled, 1 + 1. pull and push:
+# 13,000 rows of 16 floats of a million. step: a synchronous step of 16 MB, 2 + 2. The medians of
+# the rounds are compared. Without a limit both ends share this machine's cores with the link
+# itself, so the ratio there is the cost in CPU time, without a target. RATES="1gbit 10gbit none",
+# FOR_S=3 seconds a measurement, ROUNDS=3.
 FOR_S=${FOR_S:-3}
 . "$(dirname "$0")/lib/ps.sh"
 GROUP=build/release/bench/ps_group
@@ -16,7 +16,8 @@ set_rate() { # RATE: of both ends
     local at
     for at in a b; do
         ip netns exec "$NS-$at" tc qdisc del dev eth0 root 2>/dev/null || :
-        [ "$1" = none ] || ip netns exec "$NS-$at" tc qdisc add dev eth0 root tbf rate "$1" burst 2mb latency 50ms || return 1
+        [ "$1" = none ] || ip netns exec "$NS-$at" tc qdisc add dev eth0 root \
+            tbf rate "$1" burst 2mb latency 50ms || return 1
     done
 }
 measure() { # dense GB/s, pull and push Mkeys/s, steps a second
@@ -45,6 +46,7 @@ for rate in ${RATES:-1gbit 10gbit none}; do
     esac
     for k in 0 1 2 3; do
         a=$(column "$DIR/sealed" $((k + 1))) b=$(column "$DIR/plain" $((k + 1)))
-        line "secure-$rate-${names[k]}" "$(ratio "$a" "$b")" "$target" "the same without a seal" "$a ${units[k]}" "$b ${units[k]}"
+        line "secure-$rate-${names[k]}" "$(ratio "$a" "$b")" "$target" "the same without a seal" \
+            "$a ${units[k]}" "$b ${units[k]}"
     done
 done

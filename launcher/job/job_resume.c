@@ -7,6 +7,7 @@
  *
  * On the nodes the checkpoint is JOB/resume/NAME. Trainer 0 moves parts between the pservers that
  * need them (docs/checkpoints.md). Other values of `resume` are for the trainers. */
+#include <ctype.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,6 +228,18 @@ static int from_job(struct job *j, const char *value, struct pd_err *err) {
     return rc;
 }
 
+/* JOB and its time, "-" and 4 hexadecimal digits; perhaps followed by "/PASS". */
+static int is_whole_id(const char *value) {
+    static const char form[] = "JOB00000000000000-xxxx";
+    size_t i = 0;
+    for (; form[i]; i++)
+        if (form[i] == '0'   ? !isdigit((unsigned char)value[i])
+            : form[i] == 'x' ? !isxdigit((unsigned char)value[i])
+                             : value[i] != form[i])
+            return 0;
+    return !value[i] || value[i] == '/';
+}
+
 int job_resume_find(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     const char *value = o->resume;
@@ -234,7 +247,8 @@ int job_resume_find(struct job *j, struct pd_err *err) {
     if (!*value || !strcmp(value, "latest") || i < 0 || o->origin[i].level <= PD_FROM_TRAIN_INI ||
         *o->trainer_command || *o->pserver_command)
         return 0;
-    if (pd_starts_with(value, "JOB"))
+    /* A folder here may have a name that begins with JOB. */
+    if (pd_starts_with(value, "JOB") && (is_whole_id(value) || !is_folder(value)))
         return j->flags.dry_run ? 0 : from_job(j, value, err);
     if (!is_folder(value))
         return 0;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# fetch: one model of a job, chosen by a person's words, also of a job that ended long ago; the folder that gets it; the progress on
-# terminals of 140, 80 and 40 columns; the last lines of run there.
+# fetch: one model of a job, chosen by a person's words, also of a job that ended long ago; the
+# folder that gets it; the progress on terminals of 140, 80 and 40 columns; the last lines of run
+# there.
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"
 . "$TOP/tests/support/tiny_model.sh"
@@ -34,7 +35,8 @@ expect 0 "$ctl" infer --model="output/$job/pass-00003" --data='ws/test/part-0000
 best() { # best VALUE...: of passes 1, 2, ...
     local i=0 v
     for v in "$@"; do
-        printf '{"ev":"test","when":"after pass %d/4","pass":%d,"by":"auc","better":"higher","value":%s}\n' $((i + 1)) $i "$v"
+        printf '{"ev":"test","when":"after pass %d/4","pass":%d,"by":"auc",' $((i + 1)) $i
+        printf '"better":"higher","value":%s}\n' "$v"
         i=$((i + 1))
     done >"node0/$job/passes"
 }
@@ -48,7 +50,8 @@ has "$job: the best saved pass is pass 2 (pass-00001): auc 0.75"
 has "$job (done): fetched from 3 nodes into model/pass-00001"
 [ "$(ls -A model)" = pass-00001 ] || die "more than the pass: $(ls -A model)"
 digest() { "$TOP/tests/support/model-digest" "$1" | cut -d' ' -f1; }
-[ "$(digest model/pass-00001)" = "$(digest "output/$job/pass-00001")" ] || die "another model than run fetched"
+[ "$(digest model/pass-00001)" = "$(digest "output/$job/pass-00001")" ] ||
+    die "another model than run fetched"
 [ "$(readlink output/latest)" = "$job" ] || die "--to moved latest"
 sed -i 's/higher/lower/' "node0/$job/passes"
 fetch 0 --pass=best --to=low
@@ -68,10 +71,11 @@ fetch 0 --pass=latest --to=new "$job"
 has "$job: pass 4 (pass-00003)"
 for bad in 0 x pass-1 1.5 -1; do
     fetch 2 --pass=$bad
-    has "'$bad' is no pass: latest, best, a number from 1 (6 is the folder pass-00005), or the name of a folder"
+    has "'$bad' is no pass: latest, best, a number from 1 (6 is the folder pass-00005), or the name"
 done
 fetch 2 --pass=5
-has "$job has not saved pass 5 (pass-00004); saved: pass-00003 (pass 4), pass-00002 (pass 3), pass-00001 (pass 2), pass-00000 (pass 1)"
+saved="pass-00003 (pass 4), pass-00002 (pass 3), pass-00001 (pass 2), pass-00000 (pass 1)"
+has "$job has not saved pass 5 (pass-00004); saved: $saved"
 fetch 2 --to="$TMP/conf.ini/x"
 has "--to"
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# run --resume: from an earlier job on the nodes, also if its parts lie on hosts that run no pserver now; from a folder here; bit for bit
-# what an undisturbed job gives. The last line of a failed and of a stopped job is a command that continues. No .paddleignore is edited.
+# run --resume: from an earlier job on the nodes, also if its parts lie on hosts that run no pserver
+# now; from a folder here; bit for bit what an undisturbed job gives. The last line of a failed and
+# of a stopped job is a command that continues. No .paddleignore is edited.
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"
 . "$TOP/tests/support/tiny_model.sh"
@@ -18,14 +19,17 @@ E
 run() { local want=$1; shift; expect "$want" "$ctl" run --conf=conf.ini "$@"; }
 digest() { "$TOP/tests/support/model-digest" "$1" | cut -d' ' -f1; }
 job_of() { sed -n 's/.*paddlectl | \(JOB[-0-9a-f]*\) on .*/\1/p' <<<"$OUT" | head -1; }
-same() { [ "$(digest "output/$(job_of)/pass-00003")" = "$whole" ] || die "$1: other bits than the whole job: $OUT"; }
+same() {
+    [ "$(digest "output/$(job_of)/pass-00003")" = "$whole" ] ||
+        die "$1: other bits than the whole job: $OUT"
+}
 
 run 0 --num_passes=4
 whole=$(digest "output/$(job_of)/pass-00003")
 run 0 --num_passes=2
 first=$(job_of)
 
-# --- from a job: the furthest checkpoint, a pass by its folder's name, by its number; a part of the id is not enough to be meant
+# --- from a job: the furthest checkpoint, a pass by its folder's name, by its number
 run 0 --num_passes=4 --resume="$first"
 has "paddlectl | resuming from $first: pass 2 (pass-00001)"
 has "Resuming from resume/pass-00001: pass 3/4, batch 0"
@@ -36,7 +40,8 @@ same "from its first pass"
 run 0 --num_passes=4 --resume="$first/1"
 has "resuming from $first: pass 1 (pass-00000)"
 same "from pass 1"
-[ ! -e node0/"$first"/resume ] && [ "$(find node1/"$first"/output -name '*.bin' | wc -l)" = 4 ] || die "the earlier job was changed: $(find node1/"$first")"
+[ ! -e node0/"$first"/resume ] && [ "$(find node1/"$first"/output -name '*.bin' | wc -l)" = 4 ] ||
+    die "the earlier job was changed: $(find node1/"$first")"
 
 # --- one pserver, on a node that had no part or only its own: the parts are moved
 run 0 --num_passes=4 --resume="$first" --pservers='nodes 2'
@@ -64,6 +69,15 @@ run 0 --num_passes=4 --resume=mine
 has "resuming from mine/good, which is sent"
 has "Resuming from resume/pass-resumed: pass 3/4, batch 0"
 same "from a folder with a name of its own"
+# a folder whose name begins with JOB, but is no complete id of a job; a complete id is the job
+cp -R mine JOB-mine
+run 0 --num_passes=4 --resume=JOB-mine
+has "resuming from JOB-mine/good, which is sent"
+same "from a folder JOB-mine"
+cp -R mine "$first"
+run 0 --num_passes=4 --resume="$first"
+has "paddlectl | resuming from $first: pass 2 (pass-00001)"
+rm -r "$first" JOB-mine
 [ ! -e ws/.paddleignore ] || die "a .paddleignore"
 
 # --- what cannot be resumed is refused before anything is sent
@@ -85,15 +99,21 @@ has "was saved without the optimizer's state (save_state)"
 
 # --- latest without a checkpoint: paddlectl says so, not only a trainer
 run 0 --num_passes=1 --resume=latest
-has "paddlectl | warning: resume = latest, but there is no checkpoint in output of this job: training starts from the beginning"
+has "paddlectl | warning: resume = latest, but there is no checkpoint in output of this job:"
+has "training starts from the beginning"
 
 # --- the last line of a failed job, and of a stopped one, is a command that continues
 start failing "$ctl" run --conf=conf.ini --num_passes=100000
 wait_for 60 "a saved pass" grep -q 'Saved output/pass-00002' failing.log
-kill -9 "$(pgrep -f '^paddle_trainer trainer' | while read -r p; do tr '\0' '\n' <"/proc/$p/environ" 2>/dev/null | grep -q "^PADDLE_OUTPUT_DIR=$TMP/node1/" && echo "$p"; done | head -1)"
+trainer=$(pgrep -f '^paddle_trainer trainer' | while read -r p; do
+    tr '\0' '\n' <"/proc/$p/environ" 2>/dev/null |
+        grep -q "^PADDLE_OUTPUT_DIR=$TMP/node1/" && echo "$p"
+done | head -1)
+kill -9 "${trainer:-none}" || die "no trainer on node 1"
 wait "$PID" && die "a job with a killed trainer ended well"
 last=$(tail -1 failing.log)
-[[ $last =~ ^"paddlectl: saved: output/pass-"[0-9]{5}" (pass "[0-9]+"); to continue: paddlectl run --resume="(JOB[-0-9a-f]+/(pass-[0-9]{5}))$ ]] ||
+saved='^paddlectl: saved: output/pass-[0-9]{5} \(pass [0-9]+\)'
+[[ $last =~ $saved"; to continue: paddlectl run --resume="(JOB[-0-9a-f]+/(pass-[0-9]{5}))$ ]] ||
     die "the last line of a failed job: $(tail -5 failing.log)"
 again=${BASH_REMATCH[1]} at=$((10#${BASH_REMATCH[2]#pass-} + 1))
 run 0 --num_passes=$((at + 1)) --resume="$again"
@@ -102,4 +122,6 @@ start stopped "$ctl" run --conf=conf.ini --num_passes=100000
 wait_for 60 "a saved pass" grep -q 'Saved output/pass-00002' stopped.log
 kill -INT "$PID"
 wait "$PID"
-[[ $(tail -1 stopped.log) == "paddlectl: saved: output/pass-"*"; to continue: paddlectl run --resume=JOB"*/pass-* ]] || die "the last line of a stopped job: $(tail -5 stopped.log)"
+last=$(tail -1 stopped.log)
+[[ $last =~ $saved"; to continue: paddlectl run --resume=JOB".*/pass- ]] ||
+    die "the last line of a stopped job: $(tail -5 stopped.log)"
