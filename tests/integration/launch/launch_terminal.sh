@@ -15,7 +15,7 @@ pservers = 1
 root_dir = $TMP/root%n
 port = $((20000 + RANDOM % 5000))
 [job]
-attach_lease = 2
+attach_lease = 5
 job_dispatch_package = ws
 pserver_command = /usr/bin/python3 $TOP/tests/support/own-server.py
 trainer_command = /usr/bin/python3 train.py
