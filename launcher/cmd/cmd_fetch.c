@@ -23,10 +23,20 @@ struct fetch_cmd {
     struct bar_fetch bar;
     int logs, json;
     int n_with_outputs;
+    int placed;     /* the outputs are in their folder */
     uint64_t bytes; /* that came over the links */
 };
 
 static void fetch_dir(struct ask_all_node *n, const char *dir);
+
+/* The view draws on stderr: a message between its lines goes through it. */
+static void say_skipped(const struct fetch_cmd *f, const char *host,
+                        const struct package_fetched *r) {
+    if (f->view)
+        view_printf(f->view, "%s: %s: %s", host, r->dir, r->skipped);
+    else
+        fprintf(stderr, "paddlectl: %s: %s: %s\n", host, r->dir, r->skipped);
+}
 
 static void on_fetched(void *arg, const struct package_fetched *r, const struct pd_err *err) {
     struct ask_all_node *n = arg;
@@ -34,7 +44,7 @@ static void on_fetched(void *arg, const struct package_fetched *r, const struct 
     int outputs = !strcmp(r->dir, "output");
     f->bytes += r->bytes;
     if (*r->skipped)
-        fprintf(stderr, "paddlectl: %s: %s: %s\n", n->host->label, r->dir, r->skipped);
+        say_skipped(f, n->host->label, r);
     if (err) {
         struct pd_err e = *err;
         pd_err_prefix(&e, "fetching %s", r->dir);
@@ -154,9 +164,10 @@ static int fetch_from(struct ask_all *g, const struct pd_options *o, struct fetc
     run_fetch(g, f);
     for (size_t i = 0; i < g->c->hosts.n; i++)
         most = f->job->host[i].node >= most ? f->job->host[i].node + 1 : most;
-    if (!g->interrupted && !(rc = outputs_place(&f->out, most, &renamed, err)))
-        rc = report(g, f, renamed) || is_incomplete(f);
-    return rc;
+    if (g->interrupted || (rc = outputs_place(&f->out, most, &renamed, err)))
+        return rc;
+    f->placed = 1;
+    return report(g, f, renamed) || is_incomplete(f);
 }
 
 static int fetch(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
@@ -184,7 +195,7 @@ static int fetch(void *arg, const struct pd_options *o, const char *want, struct
     ask_all_release(
         &g); /* before the outputs are dropped: ends turns of work that are still under way */
     if (*f->out.aside)
-        outputs_drop(&f->out, bad || interrupted || rc);
+        outputs_drop(&f->out, bad || !f->placed);
     if (interrupted && f->job)
         fprintf(stderr, "paddlectl: 'paddlectl fetch %s' goes on where this one stopped\n",
                 f->job->id);
