@@ -111,8 +111,10 @@ static int on_turn(struct client *c, const struct wire_frame *f, const json_t *b
     if (wire_get(&wire_ag_turn, &m, body, err))
         return err->code;
     const int waits = m.wait != 0, takes = m.take != 0;
-    if (waits && !t->waits) { /* the client's clock decides, but nobody comes from the future */
-        t->order = m.order && (uint64_t)m.order < now ? (uint64_t)m.order : now;
+    if (waits && !t->waits) {
+        /* Only the client's clock decides, also if it is ahead of this machine's: all machines must
+         * agree on who came first, or two jobs could wait for each other. */
+        t->order = m.order ? (uint64_t)m.order : now;
         if (machine_ticket_new(&t->waits, &core->loop, MACHINE_WAITS, t->order, core->paths.job,
                                &why))
             return pd_err_copy(err, &why);
