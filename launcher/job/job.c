@@ -337,9 +337,18 @@ static void begin_over(struct job *j) {
 
 /* --- timers and signals --- */
 
+/* on_hangup = detach: a job that starts, or a node that is being connected again, delays it. */
+static void leave_when_possible(struct job *j) {
+    if (j->phase == JOB_FOLLOW && !job_detach(j))
+        job_leave(j);
+    j->hung_up = 1;
+}
+
 static void on_tick(uv_timer_t *t) {
     struct job *j = t->data;
     job_terminal_tick(j);
+    if (j->hung_up)
+        leave_when_possible(j);
     if (j->phase == JOB_FOLLOW)
         watch_show_state(j); /* the state has lasted for up to a second */
 }
@@ -379,8 +388,8 @@ static void on_signal(uv_signal_t *s, int signum) {
         if (j->phase < JOB_BYE)
             job_enter(j, JOB_BYE);
     } else if (signum == SIGHUP && j->opts->on_hangup == PD_HANGUP_DETACH &&
-               j->phase == JOB_FOLLOW && !job_detach(j)) {
-        job_leave(j);
+               (j->phase == JOB_RUN || j->phase == JOB_FOLLOW)) {
+        leave_when_possible(j);
     } else {
         job_stop_by_user(j, signum == SIGINT ? "Ctrl-C" : strsignal(signum), signum == SIGINT);
     }

@@ -172,6 +172,7 @@ struct job {
     int joined;             /* attach: the job continues when paddlectl ends */
     int ran;                /* AG_JOB_RUN was sent, so processes may exist */
     int settling;           /* detach: the trainers run; leave if they still run after SETTLE_MS */
+    int hung_up;            /* on_hangup = detach: leave as soon as all nodes can be told */
     int left;               /* --detach, key d, hangup: paddlectl leaves the running job */
     int stopped_by_user;    /* number of signals received */
     int saving;             /* the first signal asked the trainers to save the model */
@@ -181,6 +182,8 @@ struct job {
     /* from the result of node 0: the last saved model, the last test and the test of the best pass
      * (borrowed), the duration */
     char saved[200];
+    int knows_saved; /* node 0 has reported `saved` */
+    int no_state;    /* `saved` has no optimizer's state: training cannot continue from it */
     const json_t *test, *best;
     json_int_t took_ms;
     int failed, stopped; /* status words of the results */
@@ -215,7 +218,7 @@ int job_terminal_open(struct job *j, struct pd_err *err);
 void job_terminal_close(struct job *j);
 void job_terminal_tick(struct job *j); /* once a second */
 void job_ask_fate(struct job *j);      /* node 0 is connected again, or has a result */
-/* The job is to go on without paddlectl. -1: a node cannot be told now, which is printed. */
+/* The job is to go on without paddlectl. -1: a node cannot be told now, which is printed once. */
 int job_detach(struct job *j);
 
 /* job_node.c */

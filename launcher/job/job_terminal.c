@@ -107,7 +107,8 @@ int job_detach(struct job *j) {
         const struct job_node *n = j->by_id[i];
         if (AT(n->step) & (AT(NODE_RUNNING) | AT(NODE_ENDED)) &&
             !(n->link && link_is_open(n->link))) {
-            watch_print(j, "cannot detach now: %s is being connected again", n->host->label);
+            if (!j->hung_up)
+                watch_print(j, "cannot detach now: %s is being connected again", n->host->label);
             return -1;
         }
     }
