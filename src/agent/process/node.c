@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,11 +120,40 @@ static int place_data(const struct node_paths *p, const char *hash, struct pd_er
     return rc ? rc : pd_merge_tree(from, to, err);
 }
 
+static int copy_file(const char *from, const char *to, struct pd_err *err) {
+    char chunk[65536];
+    ssize_t n = 0;
+    int rc = 0, in = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), out = -1;
+    if (in < 0 || (out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) < 0)
+        rc = -1;
+    while (!rc && (n = read(in, chunk, sizeof chunk)) > 0)
+        rc = pd_write_all(out, chunk, (size_t)n);
+    if (rc || n < 0)
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot copy %s to %s", from, to);
+    if (in >= 0)
+        close(in);
+    if (out >= 0)
+        close(out);
+    return rc;
+}
+
+/* A link may be impossible: another file system (EXDEV), one without links (EPERM), too many links
+ * (EMLINK), or a file of another user (EPERM). */
+static int link_or_copy(const char *from, const char *to, struct pd_err *err) {
+    const int cannot = link(from, to) && errno != EEXIST;
+    if (!cannot)
+        return 0;
+    if (errno == EPERM || errno == EXDEV || errno == EMLINK)
+        return copy_file(from, to, err);
+    return pd_fail_errno(err, PD_EIO, errno, "cannot link %s to %s", from, to);
+}
+
 /* Links the files of a checkpoint of an earlier job into JOB/resume. A node without parts of it has
  * nothing to link. */
 static int link_checkpoint(const struct node_paths *p, const struct spec *s, struct pd_err *err) {
     char from[PATH_MAX], to[PATH_MAX], a[PATH_MAX], b[PATH_MAX];
     const struct dirent *e;
+    struct stat st;
     if (pd_fmt(from, sizeof from, "%s/%s/output/%s", p->root, s->resume_job, s->resume_name) ||
         pd_fmt(to, sizeof to, "%s/resume/%s", p->dir, s->resume_name))
         return pd_fail(err, PD_EIO, "path too long: %s", p->dir);
@@ -134,8 +164,8 @@ static int link_checkpoint(const struct node_paths *p, const struct spec *s, str
             continue;
         rc = node_paths_join(from, e->d_name, a, err);
         rc = rc ? rc : node_paths_join(to, e->d_name, b, err);
-        if (!rc && link(a, b) && errno != EEXIST)
-            rc = pd_fail_errno(err, PD_EIO, errno, "cannot link %s to %s", a, b);
+        if (!rc && !lstat(a, &st) && S_ISREG(st.st_mode))
+            rc = link_or_copy(a, b, err);
     }
     if (d)
         closedir(d);
