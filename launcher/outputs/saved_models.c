@@ -29,7 +29,6 @@ static int add_model(struct saved_models *m, const struct listed_model *x, struc
     if (pd_grow(m->v, m->cap, m->n + 1))
         return pd_oom(err, "a list of saved models");
     m->v[m->n++] = s;
-    qsort(m->v, m->n, sizeof *m->v, compare);
     return 0;
 }
 
@@ -88,6 +87,8 @@ int saved_models_ask(struct ask_all *g, struct saved_models *out, struct pd_err 
     ask_all_run(g, talk, out);
     if (g->interrupted)
         return pd_fail(err, PD_ECANCELED, "interrupted");
+    if (out->n)
+        qsort(out->v, out->n, sizeof *out->v, compare);
     g->c->env.job = NULL; /* the links have joined it */
     for (size_t i = 0; i < g->c->hosts.n; i++)
         if (g->nodes[i].err.code)

@@ -7,11 +7,16 @@
 
 #include "agent/core/msg.h"
 #include "agent/core/passes.h"
+#include "base/buf.h"
+#include "base/fs.h"
 #include "base/str.h"
 #include "wire/client_bodies.h"
 #include "wire/msg.h"
 
-enum { MODELS_MAX = 10000 }; /* in one answer, so that it fits into a frame */
+enum {
+    MODELS_MAX = 10000,            /* in one answer, so that it fits into a frame */
+    MANIFEST_BYTES_MAX = 256 << 20 /* src/model/reader.c reads no larger one */
+};
 
 /* The files of a model's folder, except the manifest. */
 static json_t *files_of(const char *dir) {
@@ -26,14 +31,25 @@ static json_t *files_of(const char *dir) {
     return files;
 }
 
+static json_t *read_manifest(const char *path) {
+    struct pd_buf text;
+    json_t *m = NULL;
+    struct stat st;
+    pd_buf_init(&text);
+    if (!stat(path, &st) && S_ISREG(st.st_mode) &&
+        !pd_read_file(path, MANIFEST_BYTES_MAX, &text, NULL))
+        m = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES, NULL);
+    pd_buf_release(&text);
+    return m;
+}
+
 /* NULL: the folder is no saved model. */
 static json_t *model_of(const char *output, const char *name, int with_files) {
     char dir[PATH_MAX], manifest[PATH_MAX];
     if (node_paths_join(output, name, dir, NULL) ||
         node_paths_join(dir, "manifest.json", manifest, NULL))
         return NULL;
-    json_t *m = json_load_file(manifest, JSON_REJECT_DUPLICATES, NULL), *out = NULL,
-           *files = with_files ? files_of(dir) : NULL;
+    json_t *m = read_manifest(manifest), *out = NULL, *files = with_files ? files_of(dir) : NULL;
     const struct listed_model x = {.name = name,
                                    .n_parts = (int64_t)json_array_size(json_object_get(m, "parts")),
                                    .state = json_is_object(json_object_get(m, "resume")),
