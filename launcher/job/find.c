@@ -71,7 +71,7 @@ static struct found_job *job_of(struct found *f, const char *id, size_t n_hosts)
 
 /* Copy the text; control characters become '?'. */
 static void copy_name(char *out, size_t cap, const char *s) {
-    size_t n = strlen(s) < cap ? strlen(s) : cap - 1;
+    size_t n = pd_utf8_valid(s, strlen(s) < cap ? strlen(s) : cap - 1); /* no part of a character */
     for (size_t i = 0; i < n; i++)
         out[i] = (char)((unsigned char)s[i] < ' ' || s[i] == 127 ? '?' : s[i]);
     out[n] = 0;
