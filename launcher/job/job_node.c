@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
 #include "launcher/outputs/outputs.h"
+#include "wire/client_bodies.h"
 
 enum {
     /* after a lost connection: the other agents notice it too and may report more */
@@ -236,14 +237,26 @@ void node_leave_lost(struct job_node *n, const char *why) {
     job_cancel_wait(j);
 }
 
+/* The result of node 0 may come later, or not in time. */
+static void take_saved(const struct job_node *n, const json_t *body) {
+    struct job *j = n->job;
+    struct ag_stop_answer a;
+    if (n->id || n->has_result || wire_get(&wire_ag_stop_answer, &a, body, NULL))
+        return;
+    pd_fmt(j->saved, sizeof j->saved, "%s", a.saved);
+    j->no_state = !a.saved_state;
+    j->knows_saved = 1;
+}
+
 static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body,
                       const struct pd_err *err, void *arg) {
     struct job_node *n = arg;
     (void)l;
     (void)f;
-    (void)body;
     if (n->step != NODE_STOPPING)
         return 1;
+    if (!err)
+        take_saved(n, body);
     if (err)
         node_fail(n, err);
     else

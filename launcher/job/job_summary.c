@@ -2,14 +2,18 @@
  * Node 0 reports the last test and the best pass (AG_RESULT, src/agent/core/passes.h). */
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/str.h"
 #include "launcher/job/job_internal.h"
 #include "launcher/outputs/saved_name.h"
 #include "launcher/text/when.h"
+
+enum { BRACKETS = SAVED_PASS_TEXT + 4 };
 
 static const char *text_of(const json_t *o, const char *key) {
     const char *s = json_string_value(json_object_get(o, key));
@@ -21,6 +25,13 @@ static void put_number(struct pd_buf *b, const char *before, const char *name, c
         pd_put_fmt(b, "%s%s %.5g", before, name, json_number_value(v));
 }
 
+/* The names are keys, which the link does not make printable (link.c). */
+static void put_metric(struct pd_buf *b, const char *before, const char *name, const json_t *v) {
+    char *copy = pd_strdup(pd_starts_with(name, "test.") ? name + 5 : name);
+    put_number(b, before, copy ? pd_make_printable(copy) : "?", v);
+    free(copy);
+}
+
 /* "test after pass 40/40: cost 0.4312, auc 0.7812" */
 static void put_test(struct pd_buf *b, const json_t *test) {
     const char *name;
@@ -29,8 +40,7 @@ static void put_test(struct pd_buf *b, const json_t *test) {
     const size_t begin = b->len;
     put_number(b, " ", "cost", json_object_get(test, "cost"));
     json_object_foreach (json_object_get(test, "metrics"), name, v)
-        put_number(b, b->len > begin ? ", " : " ", pd_starts_with(name, "test.") ? name + 5 : name,
-                   v);
+        put_metric(b, b->len > begin ? ", " : " ", name, v);
 }
 
 /* The local folder of a saved model "output/NAME". 0: it is not there. */
@@ -40,22 +50,54 @@ static int local_model(const struct job *j, const char *name, char out[PATH_MAX]
            !pd_fmt(manifest, sizeof manifest, "%s/manifest.json", out) && !access(manifest, F_OK);
 }
 
-/* The name of a model in the job's output folder; "" if save_dir is another folder. */
+/* The path of a model in the job's output folder, "x/pass-00001" with save_dir = output/x; "" if
+ * save_dir is another folder. */
 static const char *output_name(const char *saved) {
     return pd_starts_with(saved, "output/") ? saved + strlen("output/") : "";
 }
 
+static const char *last_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* " (pass 4)"; "": the name is another. */
+static const char *pass_in_brackets(const char *path, char out[BRACKETS]) {
+    char pass[SAVED_PASS_TEXT];
+    *out = 0;
+    if (*saved_pass_text(last_name(path), pass))
+        pd_fmt(out, BRACKETS, " (%s)", pass);
+    return out;
+}
+
+/* 1: the job runs programs of the user's own, whose files paddlectl does not know. */
+static int has_own_programs(const struct job *j) {
+    return *j->opts->trainer_command || *j->opts->pserver_command;
+}
+
+/* 1: "paddlectl run --resume=JOB/NAME" finds the model (job_resume.c) and can continue from it. */
+static int can_resume(const struct job *j) {
+    struct saved_name n;
+    return !has_own_programs(j) && !j->no_state && !saved_name_parse(output_name(j->saved), &n);
+}
+
+/* ", FOLDER" or ", not saved" about the model of a pass. It was saved beside the last model. */
+static void put_saved_pass(const struct job *j, long long pass, struct pd_buf *b) {
+    const char *last = output_name(j->saved);
+    char name[sizeof j->saved + 40], folder[PATH_MAX];
+    if (!j->fetched || (*j->saved ? !*last : has_own_programs(j)))
+        return;
+    pd_fmt(name, sizeof name, "%.*spass-%05lld", (int)(last_name(last) - last), last, pass);
+    pd_put_fmt(b, ", %s", local_model(j, name, folder) ? folder : "not saved");
+}
+
 static void put_best(const struct job *j, struct pd_buf *b) {
     const char *when = text_of(j->best, "when");
-    char name[40], folder[PATH_MAX];
     if (!*when)
         return;
-    pd_fmt(name, sizeof name, "pass-%05lld",
-           (long long)json_integer_value(json_object_get(j->best, "pass")));
     pd_put_fmt(b, "paddlectl | best %s:", pd_starts_with(when, "after ") ? when + 6 : when);
     put_number(b, " ", text_of(j->best, "by"), json_object_get(j->best, "value"));
-    if (j->fetched)
-        pd_put_fmt(b, ", %s", local_model(j, name, folder) ? folder : "not saved");
+    put_saved_pass(j, (long long)json_integer_value(json_object_get(j->best, "pass")), b);
     pd_put_u8(b, '\n');
 }
 
@@ -68,7 +110,7 @@ static void put_duration(const struct job *j, struct pd_buf *b) {
 }
 
 void job_summary_done(const struct job *j, struct pd_buf *b) {
-    char model[PATH_MAX], pass[SAVED_PASS_TEXT];
+    char model[PATH_MAX], pass[BRACKETS];
     const char *name = output_name(j->saved);
     pd_put_fmt(b, "paddlectl | done");
     put_duration(j, b);
@@ -81,25 +123,22 @@ void job_summary_done(const struct job *j, struct pd_buf *b) {
                    *j->saved ? " is on the nodes; " : "", j->id);
     else if (local_model(j, name, model))
         pd_put_fmt(b,
-                   "paddlectl | model: %s (%s)\n"
+                   "paddlectl | model: %s%s\n"
                    "paddlectl | next: paddlectl infer --model=%s --data=FILE\n",
-                   model, saved_pass_text(name, pass), model);
+                   model, pass_in_brackets(name, pass), model);
     else
         pd_put_fmt(b, "paddlectl | the outputs are in %s\n", j->out.dir);
 }
 
 void job_summary_go_on(const struct job *j, struct pd_buf *b) {
-    char pass[SAVED_PASS_TEXT];
-    const char *name = output_name(j->saved);
+    char pass[BRACKETS];
     if (!*j->saved) {
-        pd_put_fmt(b, "paddlectl: no model was saved\n");
+        if (j->knows_saved && !has_own_programs(j))
+            pd_put_fmt(b, "paddlectl: no model was saved\n");
         return;
     }
-    pd_put_fmt(b, "paddlectl: saved: %s", j->saved);
-    if (*saved_pass_text(*name ? name : j->saved, pass))
-        pd_put_fmt(b, " (%s)", pass);
-    if (*name)
-        pd_put_fmt(b, "; to continue: paddlectl run --resume=%s/%s\n", j->id, name);
-    else
-        pd_put_u8(b, '\n');
+    pd_put_fmt(b, "paddlectl: saved: %s%s", j->saved, pass_in_brackets(j->saved, pass));
+    if (can_resume(j))
+        pd_put_fmt(b, "; to continue: paddlectl run --resume=%s/%s", j->id, last_name(j->saved));
+    pd_put_u8(b, '\n');
 }

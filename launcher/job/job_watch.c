@@ -42,6 +42,12 @@ static void print_said(void *arg, const char *before, const char *who, const cha
     print_line(arg, line);
 }
 
+static void print_one(struct job *j, const struct said *s) {
+    char line[2000];
+    pd_fmt(line, sizeof line, "%s%s%s%s", s->before, s->node->host->label, s->id, s->text);
+    print_line(j, line);
+}
+
 /* Print the messages of nodes that wait. */
 static void flush_said(struct job *j) {
     struct fold_line *v = j->n_said ? pd_calloc(j->n_said, sizeof *v) : NULL;
@@ -52,6 +58,8 @@ static void flush_said(struct job *j) {
                                   .text = j->said[i].text};
     if (v)
         fold_lines(v, j->n_said, print_said, j);
+    for (size_t i = 0; i < j->n_said && !v; i++) /* no memory: each message in its own line */
+        print_one(j, &j->said[i]);
     for (size_t i = 0; i < j->n_said; i++)
         free(j->said[i].text);
     j->n_said = 0;
@@ -294,6 +302,8 @@ static void add_result(struct job *j, const struct job_node *n) {
     j->failed |= status && !strcmp(status, "failed");
     if (n->id == 0) {
         snprintf(j->saved, sizeof j->saved, "%s", saved ? saved : "");
+        j->knows_saved = 1;
+        j->no_state = json_is_false(json_object_get(body, "saved_state"));
         j->test = json_object_get(body, "test");
         j->best = json_object_get(body, "best");
         j->took_ms = json_integer_value(json_object_get(body, "took_ms"));

@@ -220,7 +220,9 @@ static void on_stopped(void *arg) {
     struct stop_request *r = arg;
     struct ag_job *j = r->j;
     client_send(r->c, WIRE_AG_STOP, r->req,
-                wire_put(&wire_ag_stop_answer, &(struct ag_stop_answer){.saved = j->passes.saved}));
+                wire_put(&wire_ag_stop_answer,
+                         &(struct ag_stop_answer){.saved = j->passes.saved,
+                                                  .saved_state = passes_saved_state(&j->passes)}));
     if (!j->head)
         ag_job_over_with_reason(j, "stopped", "");
     client_unref(r->c);

@@ -132,7 +132,7 @@ static int completed(struct train_loop *l, struct pd_err *err) {
     struct train_checkpoints *k = l->checkpoints;
     const struct train_saved s = {k->name, k->saved_data, k->saved_pass};
     k->under_way = 0;
-    train_report_saved(l->report, l->options->save_dir, k->name, k->what);
+    train_report_saved(l->report, l->options->save_dir, k->name, k->what, l->options->save_state);
     (void)pd_fault("train.saved");
     int rc = k->online.saved ? k->online.saved(k->online.arg, &s, err) : 0;
     return !rc && (l->options->save_only_one || k->online.keep) ? remove_older(l, err) : rc;

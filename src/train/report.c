@@ -217,17 +217,18 @@ static void put_plain(const char *s, char *out, size_t cap) {
     out[n] = 0;
 }
 
-void train_report_saved(struct train_report *r, const char *dir, const char *name,
-                        const char *what) {
+void train_report_saved(struct train_report *r, const char *dir, const char *name, const char *what,
+                        int state) {
     char line[700], path[300];
     train_report_print(r, "Saved %s/%s (%s)", dir, name, what);
     int n = snprintf(line, sizeof line, "%s/%s", dir, name);
     if (r->event_fd < 0 || n < 0 || (size_t)n >= sizeof path)
         return;
     put_plain(line, path, sizeof path);
-    n = snprintf(line, sizeof line,
-                 "{\"ev\":\"saved\",\"role\":\"trainer\",\"rank\":%u,\"path\":\"%s\"}\n",
-                 r->trainer_id, path);
+    n = snprintf(
+        line, sizeof line,
+        "{\"ev\":\"saved\",\"role\":\"trainer\",\"rank\":%u,\"path\":\"%s\",\"state\":%s}\n",
+        r->trainer_id, path, state ? "true" : "false");
     (void)pd_write_all(r->event_fd, line, (size_t)n);
 }
 

@@ -73,8 +73,8 @@ enum { TRAIN_PASS_TEXT = 48 };
 const char *train_report_pass_text(const struct train_report *r, uint64_t pass,
                                    char out[TRAIN_PASS_TEXT]);
 /* Reports a complete model; `dir` is relative to the workspace. what: "pass 6/40", or more. */
-void train_report_saved(struct train_report *r, const char *dir, const char *name,
-                        const char *what);
+void train_report_saved(struct train_report *r, const char *dir, const char *name, const char *what,
+                        int state);
 struct train_tested {
     const char *when; /* "before pass 1/2", "after pass 1/2", "of the saved model" */
     int after;        /* 1: the model at the end of the complete pass `pass` */

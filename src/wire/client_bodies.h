@@ -70,7 +70,9 @@ enum {
     X(body, TEXT, host, 0, WIRE_MAX_NAME, 0) \
     X(body, TEXT, reason, 0, WIRE_MAX_REASON, 0)
 
-#define WIRE_AG_STOP_ANSWER(X, body) X(body, TEXT, saved, 0, WIRE_MAX_PATH, 0)
+#define WIRE_AG_STOP_ANSWER(X, body)          \
+    X(body, TEXT, saved, 0, WIRE_MAX_PATH, 0) \
+    X(body, BOOL, saved_state, 0, 1, 0)
 
 #define WIRE_AG_TURN(X, body)    \
     X(body, BOOL, wait, 0, 1, 0) \

@@ -51,8 +51,10 @@ void passes_take(struct passes *s, const json_t *event) {
         keep(&s->test, event);
     if (compares(event) && is_better(event, s->best))
         keep(&s->best, event);
-    if (!strcmp(msg_str(event, "ev"), "saved"))
+    if (!strcmp(msg_str(event, "ev"), "saved")) {
         pd_fmt(s->saved, sizeof s->saved, "%s", msg_str(event, "path"));
+        s->no_state = json_is_false(json_object_get(event, "state"));
+    }
 }
 
 int passes_append(const struct node_paths *p, const json_t *event, struct pd_err *err) {
@@ -72,8 +74,11 @@ int passes_append(const struct node_paths *p, const json_t *event, struct pd_err
     return rc;
 }
 
+int passes_saved_state(const struct passes *s) { return *s->saved && !s->no_state; }
+
 void passes_describe(const struct passes *s, json_t *result) {
     json_object_set_new(result, "saved", wire_text(s->saved, strlen(s->saved)));
+    json_object_set_new(result, "saved_state", json_boolean(passes_saved_state(s)));
     if (s->test)
         json_object_set(result, "test", s->test);
     if (s->best)

@@ -15,12 +15,14 @@ struct passes {
     json_t *test;    /* the last test; NULL: none */
     json_t *best;    /* the test of the best pass, by the value that its event names; NULL: none */
     char saved[200]; /* the last model, relative to the workspace; "": none */
+    int no_state;    /* training cannot continue from it */
 };
 
 void passes_release(struct passes *s);
 void passes_take(struct passes *s, const json_t *event);
 int passes_append(const struct node_paths *p, const json_t *event, struct pd_err *err);
-/* Sets "saved", "test" and "best" of a result. */
+int passes_saved_state(const struct passes *s); /* 1: training can continue from `saved` */
+/* Sets "saved", "saved_state", "test" and "best" of a result. */
 void passes_describe(const struct passes *s, json_t *result);
 /* The tests of complete passes, in any order: an array of [pass, value]; *by and *better are those
  * of the last test. A repeated pass has its last value. NULL: there is none, or no memory. */

@@ -125,3 +125,34 @@ wait "$PID"
 last=$(tail -1 stopped.log)
 [[ $last =~ $saved"; to continue: paddlectl run --resume=JOB".*/pass- ]] ||
     die "the last line of a stopped job: $(tail -5 stopped.log)"
+
+# --- where that command would be refused, it is not printed
+last_of() { # last_of WAIT_FOR OPTIONS...: the last line of a job that Ctrl-C ends
+    local text=$1
+    shift
+    rm -f other.log
+    start other "$ctl" run --conf=conf.ini --num_passes=100000 "$@"
+    wait_for 60 "$text" grep -q "$text" other.log
+    kill -INT "$PID"
+    wait "$PID"
+    OUT=$(tail -1 other.log)
+}
+last_of 'Saved output/pass-00001' --save_state=0
+[[ $OUT =~ ^"paddlectl: saved: output/pass-"[0-9]{5}" (pass "[0-9]+")"$ ]] ||
+    die "save_state = 0: $OUT"
+last_of 'Saved output/x/pass-00001' --save_dir=output/x
+[[ $OUT =~ ^"paddlectl: saved: output/x/pass-"[0-9]{5}" (pass "[0-9]+")"$ ]] ||
+    die "save_dir: $OUT"
+last_of 'Pass 2/100000' --saving_period=100000
+[ "$OUT" = "paddlectl: no model was saved" ] || die "nothing saved: $OUT"
+
+# --- parts on another file system cannot be linked: they are copied; what is no file is left out
+[ "$(stat -c %d /dev/shm)" != "$(stat -c %d .)" ] || skip "/dev/shm is on the file system of $TMP"
+shm=$(mktemp -d /dev/shm/paddle-resume-XXXXXX)
+on_cleanup() { hosts_end; rm -rf "$shm"; }
+mv "node1/$first/output/pass-00001" "$shm/pass"
+ln -s "$shm/pass" "node1/$first/output/pass-00001"
+mkdir "$shm/pass/folder"
+run 0 --num_passes=4 --resume="$first"
+has "Resuming from resume/pass-00001: pass 3/4, batch 0"
+same "from copies"

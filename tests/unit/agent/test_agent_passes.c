@@ -48,7 +48,8 @@ static void other_events(void **state) {
            *none = json_pack("{s:s, s:i}", "ev", "test", "pass", 3),
            *one = tested(0, "auc", "higher", 0.5), *changed = tested(1, "cost", "lower", 7),
            *again = tested(1, "cost", "lower", 8),
-           *saved = json_pack("{s:s, s:s}", "ev", "saved", "path", "output/pass-00001");
+           *saved =
+               json_pack("{s:s, s:s, s:b}", "ev", "saved", "path", "output/pass-00001", "state", 0);
     passes_take(&s, before);
     assert_null(s.best);
     passes_take(&s, one);
@@ -63,6 +64,11 @@ static void other_events(void **state) {
     json_t *result = json_object();
     passes_describe(&s, result);
     assert_string_equal(msg_str(result, "saved"), "output/pass-00001");
+    assert_true(json_is_false(json_object_get(result, "saved_state")));
+    json_object_set_new(saved, "state", json_true());
+    passes_take(&s, saved);
+    passes_describe(&s, result);
+    assert_true(json_is_true(json_object_get(result, "saved_state")));
     assert_true(json_equal(json_object_get(result, "best"), again));
     json_t *all[] = {before, none, one, changed, again, saved, result};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
