@@ -43,7 +43,7 @@ int model_main(int argc, char **argv) {
     if (!rc && !only_check)
         rc = print(c.graph, &err);
     if (rc)
-        fprintf(stderr, "%s\n", err.msg);
+        fprintf(stderr, "%s%s\n", only_check ? "" : "paddlectl: ", err.msg);
     train_config_release(&c);
     free(rest);
     return rc ? pd_code_exit_status(rc) : 0;

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <poll.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,10 @@ static int help(const struct manual *m, const char *kind) {
 
 static int read_conf(struct pd_options *o, const char *path, int may_lack, struct pd_err *err) {
     int rc = 0;
-    if (path || !access("conf.ini", F_OK))
+    if (path && access(path, F_OK))
+        rc = pd_fail(err, PD_ENOENT, "cannot open %s: %s; 'paddlectl init' makes a conf.ini", path,
+                     strerror(errno));
+    else if (path || !access("conf.ini", F_OK))
         rc = pd_options_read_conf(o, path ? path : "conf.ini", err);
     else if (!*o->hosts && !may_lack) /* otherwise the command line replaces conf.ini */
         rc = pd_fail(

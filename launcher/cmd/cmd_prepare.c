@@ -7,6 +7,7 @@
 #include "data/prepare/prepare.h"
 #include "data/prepare/records.h"
 #include "data/read/source.h"
+#include "data/schema/format.h"
 #include "launcher/cmd/cmd_data.h"
 #include "model_ini/model_ini.h"
 
@@ -103,9 +104,10 @@ static int own_schema(struct data_schema **out, const char *format, const char *
     struct pd_err why = {0};
     if (!rc && data_schema_make(out, set, images ? 2 : 1, 0, 0, 0, &line, &why))
         rc = pd_fail(err, why.code == PD_ECONF ? PD_EUSAGE : why.code,
-                     "format %s: %s (texts: lines, wordnet; for other files --config=train.ini "
-                     "describes the columns)",
-                     format, why.msg);
+                     data_format_find(format)
+                         ? "%s; for other files --config=train.ini describes the columns"
+                         : "%s; texts: lines, wordnet",
+                     why.msg);
     return rc;
 }
 

@@ -62,8 +62,8 @@ static void print_table(const struct ps_cmd *p, const struct found *found) {
     if (t.n > 1)
         table_print(&t, stdout);
     else
-        fprintf(stderr, "paddlectl: no job is %s the hosts of conf.ini\n",
-                p->running ? "running on" : "known on");
+        fprintf(stderr, "paddlectl: no job is %s on the %shosts of conf.ini\n",
+                p->running ? "running" : "known", found->n_unreachable ? "reachable " : "");
     table_release(&t);
 }
 

@@ -112,7 +112,10 @@ int host_split(const char *text, struct host_parts *out, int globs, const char *
         if (end[1] == ':')
             colon = end + 1;
         else if (end[1])
-            return pd_fail(err, PD_ECONF, "%s: not a host: '%s'", where, text);
+            return pd_fail(err, PD_ECONF,
+                           "%s: not a host: '%s'; hosts are written [user@]host[:port], with "
+                           "commas between them",
+                           where, text);
     } else {
         colon = strchr(host, ':');
         end = colon ? colon : host + strlen(host);
@@ -127,7 +130,10 @@ int host_split(const char *text, struct host_parts *out, int globs, const char *
     if (at && !valid(text, (size_t)(at - text), 64, "._-$+\\"))
         return pd_fail(err, PD_ECONF, "%s: not a user name in '%s'", where, text);
     if (!valid(host, (size_t)(end - host), MAX_ADDR, v6 ? ":.%" : globs ? "._-*?" : "._-"))
-        return pd_fail(err, PD_ECONF, "%s: not a host: '%s'", where, text);
+        return pd_fail(
+            err, PD_ECONF,
+            "%s: not a host: '%s'; hosts are written [user@]host[:port], with commas between them",
+            where, text);
     *out = (struct host_parts){text, host, at ? (size_t)(at - text) : 0, (size_t)(end - host),
                                (int)port};
     return 0;

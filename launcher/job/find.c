@@ -148,6 +148,7 @@ int find_jobs(struct ask_all *g, int progress, struct found *out, struct pd_err 
     ask_all_run(g, progress ? request_progress : request_list, g->arg);
     if (g->interrupted)
         return pd_fail(err, PD_ECANCELED, "interrupted");
+    out->n_unreachable = ask_all_n_failed(g);
     for (size_t i = 0; i < g->c->hosts.n; i++)
         if (find_add(out, g->nodes[i].data, i, g->c->hosts.n))
             return pd_oom(err, "the list of jobs");
@@ -197,6 +198,7 @@ static int fail_ambiguous(const struct found *f, const char *want, size_t n, con
 int find_choose(const struct found *f, const char *want, enum find_which which,
                 const struct found_job **job, struct pd_err *err) {
     const struct found_job *found = NULL;
+    const char *answered = f->n_unreachable ? "reachable " : "";
     size_t n = 0;
     if (want && !*want)
         return pd_fail(err, PD_EUSAGE, "'' is not a job id");
@@ -204,7 +206,8 @@ int find_choose(const struct found *f, const char *want, enum find_which which,
         n += f->v[i].n_running > 0;
     if ((!want && which == FIND_NEWEST && n != 1) || (want && !strcmp(want, "latest"))) {
         if (!f->n)
-            return pd_fail(err, PD_ENOENT, "no host of conf.ini has a job");
+            return pd_fail(err, PD_ENOENT,
+                           "no %shost of conf.ini has a job: 'paddlectl run' starts one", answered);
         *job = f->v;
         return 0;
     }
@@ -222,8 +225,12 @@ int find_choose(const struct found *f, const char *want, enum find_which which,
     if (n > 1)
         return fail_ambiguous(f, want, n, want ? "jobs" : "jobs are running", err);
     if (!n)
-        return want ? pd_fail(err, PD_ENOENT, "no host of conf.ini has a job %.80s", want)
-                    : pd_fail(err, PD_ENOENT, "no job is running");
+        return want
+                   ? pd_fail(err, PD_ENOENT,
+                             "no %shost of conf.ini has a job %.80s: 'paddlectl ps' lists the jobs",
+                             answered, want)
+                   : pd_fail(err, PD_ENOENT, "no job is running%s: 'paddlectl ps' lists the jobs",
+                             *answered ? " on the reachable hosts" : "");
     *job = found;
     return 0;
 }

@@ -29,6 +29,7 @@ struct found_job {
 struct found {
     struct found_job *v; /* newest first */
     size_t n;
+    int n_unreachable; /* hosts that did not answer: they may have jobs */
 };
 
 /* Ask all hosts, with `progress` also for the last progress of each job; keeps their links open for

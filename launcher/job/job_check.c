@@ -269,6 +269,11 @@ static int read_config(struct job_config *c, struct pd_err *err) {
         return pd_fail(err, PD_ECONF, "the path of the workspace is too long");
     if (c->archive)
         return scan_archive_file(c->package, c->config, CONFIG_MAX, &c->text, NULL) == 1;
+    if (access(c->shown, F_OK) && errno == ENOENT)
+        return pd_fail(err, PD_ENOENT,
+                       "cannot open %s: No such file or directory; --config names the file, "
+                       "'paddlectl init' copies a template",
+                       c->shown);
     int rc = pd_read_file(c->shown, CONFIG_MAX, &c->text, err);
     return rc ? rc : 1;
 }

@@ -135,12 +135,13 @@ static int put_bad_hosts(const struct job *j, struct pd_buf *b) {
 }
 
 static int put_not_started(const struct job *j, struct pd_buf *b) {
-    int status = put_bad_hosts(j, b);
+    int hosts = put_bad_hosts(j, b), status = hosts;
     if (j->err.code) {
         pd_put_fmt(b, "paddlectl: %s\n", j->err.msg);
         status = status > 2 ? status : pd_code_exit_status(j->err.code);
     }
-    pd_put_fmt(b, "paddlectl: the job was not started\n");
+    pd_put_fmt(b, "paddlectl: the job was not started%s\n",
+               hosts ? "; 'paddlectl check' tests the hosts and names remedies" : "");
     return status;
 }
 

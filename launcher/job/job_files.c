@@ -173,6 +173,13 @@ static int is_ignored(const struct job_files *f, const char *pattern) {
     return found;
 }
 
+/* The rest of a pattern that begins with the workspace's own name, else NULL. */
+static const char *inside_workspace(const struct job_files *f, const char *pattern) {
+    const char *slash = strrchr(f->c->package, '/'), *name = slash ? slash + 1 : f->c->package;
+    const size_t n = strlen(name);
+    return n && pd_starts_with(pattern, name) && pattern[n] == '/' ? pattern + n + 1 : NULL;
+}
+
 static int fail_none(const struct job_files *f, const struct scan *scan, const struct named_text *t,
                      const char *pattern, struct pd_err *err) {
     if (is_ignored(f, pattern)) {
@@ -182,6 +189,12 @@ static int fail_none(const struct job_files *f, const struct scan *scan, const s
                 f->c->shown, t->line, t->key, pattern);
         return err->code;
     }
+    const char *inside = inside_workspace(f, pattern);
+    if (inside && count_matches(scan, inside))
+        return pd_fail(err, PD_ECONF,
+                       "%s:%d: no file of the workspace matches %s = %s: names are relative to the "
+                       "workspace; write %s = %s",
+                       f->c->shown, t->line, t->key, pattern, t->key, inside);
     pd_fail(err, PD_ECONF, "%s:%d: no file of the workspace matches %s = %s", f->c->shown, t->line,
             t->key, pattern);
     return add_hint(f, scan, err);
@@ -199,14 +212,13 @@ static int check_list(const struct job_files *f, const struct scan *scan,
         p += n;
     }
     size_t n = count_matches(scan, t->value);
-    return n >= needed
-               ? 0
-               : pd_fail(err, PD_ECONF,
-                         "%s:%d: %s = %s matches %zu file%s for %u streams (%s): each stream needs "
-                         "a file; 'paddlectl prepare' and 'paddlectl split' make them with "
-                         "--shards=%u",
-                         f->c->shown, t->line, t->key, t->value, n, n == 1 ? "" : "s", needed,
-                         f->why, needed);
+    return n >= needed ? 0
+                       : pd_fail(err, PD_ECONF,
+                                 "%s:%d: %s = %s matches %zu file%s for %u streams (%s); "
+                                 "'paddlectl prepare' and 'paddlectl split' take "
+                                 "--shards=%u",
+                                 f->c->shown, t->line, t->key, t->value, n, n == 1 ? "" : "s",
+                                 needed, f->why, needed);
 }
 
 static int check_file(const struct job_files *f, const struct scan *scan,
@@ -229,7 +241,9 @@ static int check_entries(const struct job_files *f, const struct scan *scan, str
     for (size_t i = 0; i < f->n_files && !rc; i++)
         rc = check_file(f, scan, &f->file[i], err);
     if (!rc && *model && data_files_inside(model) && find_entry(scan, model, 1) == NOTHING)
-        rc = pd_fail(err, PD_ECONF, "%s: init_model_path = %s: the workspace has no such folder",
+        rc = pd_fail(err, PD_ECONF,
+                     "%s: init_model_path = %s: the workspace has no such folder "
+                     "(a folder of the nodes begins with /)",
                      option_source(f->o, "init_model_path"), model);
     return rc;
 }

@@ -154,7 +154,8 @@ void agent_image_release(struct agent_image *img) {
 int root_for_node(const char *root_dir, int node, char *out, size_t cap, struct pd_err *err) {
     size_t n = 0;
     if (!*root_dir)
-        return pd_fail(err, PD_ECONF, "root_dir is empty");
+        return pd_fail(err, PD_ECONF,
+                       "root_dir is empty: it is a folder of the nodes, as in root_dir = ~/paddle");
     for (const char *s = root_dir; *s; s++) {
         char one[16] = {*s, 0};
         if ((unsigned char)*s < 32 || *s == 127)

@@ -89,7 +89,10 @@ int outputs_newest_model(const char *root, char *out, size_t cap, struct pd_err 
     if (!*best.path)
         search(&best, root, DEPTH);
     if (!*best.path)
-        return pd_fail(err, PD_ENOENT, "there is no complete saved model in %s", root);
+        return pd_fail(err, PD_ENOENT,
+                       "there is no complete saved model in %s: --model=FOLDER names one, such as "
+                       "output/latest/pass-00000",
+                       root);
     return pd_fmt(out, cap, "%s", best.path) ? pd_fail(err, PD_ECONF, "path too long: %s", root)
                                              : 0;
 }

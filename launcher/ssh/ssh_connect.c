@@ -208,9 +208,9 @@ enum ssh_step run_connect(struct session *s) {
             return STEP_CONNECT;
         next_address(s);
     }
-    return session_fail(
-        s, PD_EHOST, "cannot connect to port %d: %s%s", s->target.port, strerror(e),
-        e == ECONNREFUSED ? " (the port of its sshd is written in hosts: user@host:port)" : "");
+    return session_fail(s, PD_EHOST, "cannot connect to port %d: %s%s", s->target.port, strerror(e),
+                        e == ECONNREFUSED ? " (the port of its sshd is written user@host:port)"
+                                          : "");
 }
 
 /* --- keys --- */

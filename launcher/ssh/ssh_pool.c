@@ -154,8 +154,7 @@ static void read_key(struct ssh_pool *pool, struct ssh_key_file *k) {
         pd_fmt(k->why, sizeof k->why, "%s", strerror(errno));
         k->missing = errno == ENOENT;
     } else if (others_may_read(k->path, &mode)) {
-        pd_fmt(k->why, sizeof k->why,
-               "its permissions 0%03o are too open, so it is not used, as with ssh: 'chmod 600'",
+        pd_fmt(k->why, sizeof k->why, "not used: mode 0%03o is too open: 'chmod 600'",
                (unsigned)mode & 0777);
     } else if (ssh_pki_import_privkey_file(k->path, NULL, note_locked, &locked, &k->key) !=
                SSH_OK) {

@@ -174,19 +174,41 @@ int pd_unhex(void *out, size_t n, const char *hex) {
 }
 
 size_t pd_edit_distance(const char *a, const char *b) {
-    size_t row[2][64], n = strlen(a), m = strlen(b);
+    size_t row[3][64], n = strlen(a), m = strlen(b);
     if (n > 60 || m > 60)
         return 99;
     for (size_t j = 0; j <= m; j++)
         row[0][j] = j;
     for (size_t i = 1; i <= n; i++) {
-        size_t *p = row[(i - 1) % 2], *q = row[i % 2];
+        size_t *p = row[(i - 1) % 3], *q = row[i % 3];
         q[0] = i;
         for (size_t j = 1; j <= m; j++) {
             size_t d = p[j - 1] + (a[i - 1] != b[j - 1]);
             d = d < p[j] + 1 ? d : p[j] + 1;
             q[j] = d < q[j - 1] + 1 ? d : q[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                row[(i - 2) % 3][j - 2] + 1 < q[j])
+                q[j] = row[(i - 2) % 3][j - 2] + 1;
         }
     }
-    return row[n % 2][m];
+    return row[n % 3][m];
+}
+
+const char *pd_suggest(char *out, size_t cap, const char *name, const char *known) {
+    /* Short names are near to any other short name. */
+    size_t best = strlen(name) < 3 ? 1 : strlen(name) < 6 ? 2 : 3;
+    snprintf(out, cap, " (known: %s)", known);
+    for (const char *p = known; *p;) {
+        char word[64];
+        const size_t n = strcspn(p, ",");
+        snprintf(word, sizeof word, "%.*s", (int)n, p);
+        const size_t d = pd_edit_distance(name, word);
+        if (d < best) {
+            best = d;
+            snprintf(out, cap, ", did you mean '%s'?", word);
+        }
+        p += n;
+        p += strspn(p, ", ");
+    }
+    return out;
 }

@@ -29,8 +29,12 @@ size_t pd_utf8_valid(const char *s, size_t n); /* length of the valid UTF-8 pref
 char *pd_trim(char *s);                        /* in place; returns the first non-blank */
 int pd_starts_with(const char *s, const char *prefix);
 int pd_ends_with(const char *s, const char *suffix);
-/* Levenshtein distance in bytes; 99 for names above 60 bytes. "Did you mean" accepts up to 2. */
+/* Levenshtein distance in bytes, where two exchanged neighbours count as one change; 99 for names
+ * above 60 bytes. "Did you mean" accepts up to 2. */
 size_t pd_edit_distance(const char *a, const char *b);
+/* Writes the end of an error about the unknown name `name`: ", did you mean 'x'?" with the nearest
+ * of the names `known` ("a, b, c"), or " (known: a, b, c)". Returns `out`. */
+const char *pd_suggest(char *out, size_t cap, const char *name, const char *known);
 void pd_hex(char *out, const void *bytes, size_t n); /* 2n digits and a NUL */
 int pd_unhex(void *out, size_t n, const char *hex);  /* exactly 2n digits; 0 or -1 */
 

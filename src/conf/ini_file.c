@@ -249,7 +249,14 @@ int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pai
 
 int pd_ini_read_text(const char *name, const char *text, size_t n, pd_ini_pair on_pair, void *arg,
                      struct pd_err *err) {
-    struct ini_reading r = {.path = name, .on_pair = on_pair, .arg = arg, .err = err};
+    return pd_ini_read_text_sections(name, text, n, NULL, on_pair, arg, err);
+}
+
+int pd_ini_read_text_sections(const char *name, const char *text, size_t n,
+                              pd_ini_section on_section, pd_ini_pair on_pair, void *arg,
+                              struct pd_err *err) {
+    struct ini_reading r = {
+        .path = name, .on_section = on_section, .on_pair = on_pair, .arg = arg, .err = err};
     return run(&r, text, n);
 }
 

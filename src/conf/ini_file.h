@@ -36,5 +36,8 @@ int pd_ini_read_spans(const char *name, const char *text, size_t n, pd_ini_span 
 typedef int (*pd_ini_section)(void *arg, const char *section, int line, struct pd_err *err);
 int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pair on_pair,
                          void *arg, struct pd_err *err);
+int pd_ini_read_text_sections(const char *name, const char *text, size_t n,
+                              pd_ini_section on_section, pd_ini_pair on_pair, void *arg,
+                              struct pd_err *err);
 
 #endif

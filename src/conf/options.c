@@ -276,8 +276,7 @@ const struct pd_refused_option pd_refused_options[] = {
     {"comment", "it was never used"},
     {"dot_period", "a line about the cost appears every log_period batches"},
     {"config_args", "--set SECTION.KEY=VALUE sets a key of train.ini"},
-    {"local", "--hosts=local trains on this machine; 'paddle_worker trainer --local' also without "
-              "servers"},
+    {"local", "--hosts=local trains on this machine, or paddle_worker trainer --local"},
     {"SPLIT_COUNT", "prepare and split take --shards=N; without it prepare makes a file for each "
                     "trainer of conf.ini"},
     {"split_count", "prepare and split take --shards=N; without it prepare makes a file for each "

@@ -213,7 +213,8 @@ static int unknown_key(const char *section, const char *name, unsigned who, int 
     if (at >= 0)
         return pd_fail(err, code, "%s: unknown option '%s', did you mean '%s'?", where, name,
                        t[at].name);
-    return pd_fail(err, code, "%s: unknown option '%s'", where, name);
+    return pd_fail(err, code, "%s: unknown option '%s'; 'paddlectl conf' lists the options", where,
+                   name);
 }
 
 /* The error for an unknown option on the command line, where a command's own options count too. */

@@ -86,7 +86,7 @@ static int take_words(struct set_words *w, const char *text, struct pd_err *err)
     if (!eq || word >= n || word >= sizeof w->section || n >= sizeof left)
         return pd_fail(err, PD_EUSAGE,
                        "--set %.300s: a setting is written SECTION.KEY=VALUE, such as "
-                       "optimizer.learning_rate=0.1 or layer.hidden.size=512",
+                       "optimizer.learning_rate=0.1",
                        text);
     w->value = eq + 1;
     pd_fmt(w->section, sizeof w->section, "%.*s", (int)word, text);

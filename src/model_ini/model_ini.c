@@ -299,8 +299,8 @@ static void *evaluator_at(const struct parse *ps, const char *name, int line, st
     return e;
 }
 
-/* The struct that section `section` (such as "layer hidden") fills; NULL with `err` set. */
-static void *section_at(const struct parse *ps, const char *section, int line, enum section *which,
+/* Finds the kind of section `section`, such as "layer hidden". */
+static int find_section(const struct parse *ps, const char *section, int line, enum section *which,
                         struct pd_err *err) {
     size_t word = strcspn(section, " \t");
     const char *name = section + word + strspn(section + word, " \t");
@@ -309,21 +309,29 @@ static void *section_at(const struct parse *ps, const char *section, int line, e
            (strlen(section_name[s]) != word || memcmp(section, section_name[s], word)))
         s++;
     if (s == N_SECTIONS) {
-        pd_fail(err, PD_ECONF,
-                "%s:%d: unknown section [%s] (known: data, field NAME, layer NAME, cost NAME, "
-                "optimizer, evaluator NAME, train)",
-                ps->file, line, section);
-        return NULL;
+        char type[64], text[120];
+        snprintf(type, sizeof type, "%.*s", (int)word, section);
+        return pd_fail(err, PD_ECONF, "%s:%d: unknown section [%s]%s", ps->file, line, section,
+                       pd_suggest(text, sizeof text, type,
+                                  "data, field, layer, cost, optimizer, evaluator, train"));
     }
     int unnamed = s == S_DATA || s == S_OPTIMIZER;
-    if (unnamed != !*name) {
-        pd_fail(err, PD_ECONF,
-                unnamed ? "%s:%d: section [%s] takes no name"
-                        : "%s:%d: section [%s] needs a name: [%s NAME]",
-                ps->file, line, section, section_name[s]);
-        return NULL;
-    }
+    if (unnamed != !*name)
+        return pd_fail(err, PD_ECONF,
+                       unnamed ? "%s:%d: section [%s] takes no name"
+                               : "%s:%d: section [%s] needs a name: [%s NAME]",
+                       ps->file, line, section, section_name[s]);
     *which = (enum section)s;
+    return 0;
+}
+
+/* The struct that the section fills; NULL with `err` set. */
+static void *section_at(const struct parse *ps, const char *section, int line, enum section *which,
+                        struct pd_err *err) {
+    const char *name = section + strcspn(section, " \t");
+    name += strspn(name, " \t");
+    if (find_section(ps, section, line, which, err))
+        return NULL;
     switch (*which) {
     case S_DATA:
         ps->m->data.line = ps->m->data.line ? ps->m->data.line : line;
@@ -347,7 +355,7 @@ static void *section_at(const struct parse *ps, const char *section, int line, e
 
 static int unknown_key(const struct parse *ps, enum section s, const char *name, int line,
                        struct pd_err *err) {
-    char known[800] = "";
+    char known[800] = "", text[840];
     for (int i = 0; i < N_KEYS; i++) {
         size_t n = strlen(known);
         if (keys[i].section == s)
@@ -358,8 +366,8 @@ static int unknown_key(const struct parse *ps, enum section s, const char *name,
         snprintf(known + n, sizeof known - n, ", ");
         data_schema_keys(0, known + n + 2, sizeof known - n - 2);
     }
-    return pd_fail(err, PD_ECONF, "%s:%d: unknown key '%s' in [%s] (known: %s)", ps->file, line,
-                   name, section_name[s], known);
+    return pd_fail(err, PD_ECONF, "%s:%d: unknown key '%s' in [%s]%s", ps->file, line, name,
+                   section_name[s], pd_suggest(text, sizeof text, name, known));
 }
 
 static int add_setting(const struct parse *ps, const char *name, const char *value, int line,
@@ -412,6 +420,12 @@ static int add_data_setting(const struct parse *ps, const char *field, const cha
         return pd_fail(err, PD_ENOMEM, "%s: out of memory", ps->file);
     m->n_data_settings++;
     return 0;
+}
+
+/* Names the line of the section, where on_pair knows only the line of its first pair. */
+static int on_section(void *arg, const char *section, int line, struct pd_err *err) {
+    enum section which;
+    return strcmp(section, "train") ? find_section(arg, section, line, &which, err) : 0;
 }
 
 static int on_pair(void *arg, const char *section, const char *name, const char *value, int line,
@@ -550,8 +564,8 @@ int model_ini_read(struct model_ini **out, const char *path, const char *text, s
         slash[slash == m->dir] = 0;
     else
         memcpy(m->dir, ".", 2);
-    rc = text ? pd_ini_read_text(path, text, strlen(text), on_pair, &ps, err)
-              : pd_ini_read(path, on_pair, &ps, err);
+    rc = text ? pd_ini_read_text_sections(path, text, strlen(text), on_section, on_pair, &ps, err)
+              : pd_ini_read_sections(path, on_section, on_pair, &ps, err);
     if (!rc && m->data.vocabulary_file.line)
         rc = scan_vocabulary(m, err);
     if (!rc)

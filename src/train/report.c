@@ -184,7 +184,7 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
     r->batches = batches;
     r->samples = samples;
     r->cost = cost_sum;
-    char more[700], pass[TRAIN_PASS_TEXT];
+    char more[700], pass[TRAIN_PASS_TEXT], cost[40] = "";
     train_report_pass_text(r, r->pass, pass);
     if (bad_lines)
         train_report_print(r, "Pass %s: %llu unreadable lines were skipped", pass,
@@ -200,11 +200,12 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
                            (unsigned long long)r->pushes,
                            100.0 * (double)r->pushes_dropped / (double)r->pushes);
     values_text(eval, more, sizeof more);
-    train_report_print(r,
-                       "Pass %s %s: %llu batches, %llu samples in %.1f s (%.0f %s/s), cost %.6g%s",
-                       pass, cut ? "stopped" : "done", (unsigned long long)r->batches,
+    if (r->samples)
+        snprintf(cost, sizeof cost, ", cost %.6g", r->cost / (double)r->samples);
+    train_report_print(r, "Pass %s %s: %llu batches, %llu samples in %.1f s (%.0f %s/s)%s%s", pass,
+                       cut ? "stopped" : "done", (unsigned long long)r->batches,
                        (unsigned long long)r->samples, train_report_seconds(r), rate(r, 1), r->unit,
-                       r->samples ? r->cost / (double)r->samples : NAN, more);
+                       cost, r->samples ? more : "");
 }
 
 /* Copies `s` without the characters that a JSON string would have to escape. The lines for users

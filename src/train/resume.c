@@ -115,8 +115,10 @@ static int64_t choose_checkpoint(struct train_loop *l, const struct wanted_check
     if (first)
         no_whole_checkpoint(w, &last, err);
     else if (!w->may_lack)
-        pd_fail(err, PD_ENOENT, "there is no checkpoint %s/%s on the pservers", w->dir,
-                *w->name ? w->name : "pass-*");
+        pd_fail(err, PD_ENOENT,
+                "there is no checkpoint %s/%s on the pservers: --resume=JOB continues a job of "
+                "'paddlectl ps'",
+                w->dir, *w->name ? w->name : "pass-*");
     return -1;
 }
 

@@ -132,12 +132,13 @@ int data_schema_find(const struct data_schema *s, const char *name) {
 static int check_settings(struct schema_build *m, struct pd_err *err) {
     for (size_t i = 0; i < m->n; i++) {
         const struct data_setting *s = &m->set[i], *first = data_setting_find(m, s->field, s->key);
-        char known[400] = "";
+        char known[400] = "", text[440];
         *m->line = s->line;
         if (!data_schema_key(*s->field != 0, s->key)) {
             data_schema_keys(*s->field != 0, known, sizeof known);
-            return pd_fail(err, PD_ECONF, "unknown key '%s' in [%s] (known: %s)", s->key,
-                           *s->field ? "field" : "data", known);
+            return pd_fail(err, PD_ECONF, "unknown key '%s' in [%s]%s", s->key,
+                           *s->field ? "field" : "data",
+                           pd_suggest(text, sizeof text, s->key, known));
         }
         if (first != s)
             return pd_fail(err, PD_ECONF, "%s is given twice (first on line %d)", s->key,
@@ -152,13 +153,14 @@ static int check_settings(struct schema_build *m, struct pd_err *err) {
 static int begin_schema(struct schema_build *m, struct pd_err *err) {
     struct data_schema *s = m->s;
     const struct data_setting *given = data_setting_find(m, "", "format");
-    char known[200];
+    char known[200], text[240];
     if (!given)
         return pd_fail(err, PD_ECONF, "[data] has no key 'format'");
     *m->line = given->line;
     if (!(s->format = data_format_find(given->value))) {
         data_format_names(known, sizeof known);
-        return pd_fail(err, PD_ECONF, "unknown data format '%s' (known: %s)", given->value, known);
+        return pd_fail(err, PD_ECONF, "unknown data format '%s'%s", given->value,
+                       pd_suggest(text, sizeof text, given->value, known));
     }
     if (s->format->separator)
         memcpy(s->separator, s->format->separator, strlen(s->format->separator) + 1);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/str.h"
 #include "model_ini/model_ini_key.h"
 #include "nn/graph/evaluator.h"
 #include "nn/graph/sampler.h"
@@ -30,6 +31,27 @@ static int find_layer_ini(const struct model_ini *m, const char *name) {
     return -1;
 }
 
+/* Adds a name to the list `known`, which stays short. */
+static void add_known(char *known, size_t cap, const char *name) {
+    size_t n = strlen(known);
+    if (n + strlen(name) + 7 < cap)
+        snprintf(known + n, cap - n, "%s%s", n ? ", " : "", name);
+    else if (!pd_ends_with(known, ", ..."))
+        snprintf(known + n, cap - n, ", ...");
+}
+
+/* The end of an error about a name that is neither of the fields nor of the layers: see pd_suggest.
+ */
+static const char *suggest_node(const struct nn_graph *g, int fields, int layers, const char *name,
+                                char out[120]) {
+    char known[90] = "";
+    for (uint32_t i = 0; fields && i < g->n_fields; i++)
+        add_known(known, sizeof known, g->node[i].name);
+    for (uint32_t i = 0; layers && i < g->model->n_layers; i++)
+        add_known(known, sizeof known, g->model->layer[i].name.text);
+    return pd_suggest(out, 120, name, known);
+}
+
 static void add_field(struct nn_graph *g, uint32_t i) {
     const struct model_ini *m = g->model;
     struct nn_node *n = &g->node[g->n_nodes];
@@ -45,7 +67,8 @@ static int add_fields(struct nn_build *b, struct pd_err *err) {
     const struct data_ini *d = &g->model->data;
     const struct data_schema *s = g->model->schema;
     if (!d->line)
-        return pd_fail(err, PD_ECONF, "%s: there is no section [data]", b->file);
+        return pd_fail(err, PD_ECONF,
+                       "%s: there is no section [data], with format, train and fields", b->file);
     if (!s || data_schema_lacks_vocabulary(s))
         return pd_fail(err, PD_ECONF, "%s:%d: [data] needs %s", b->file, d->line,
                        !s ? "format" : "vocabulary or vocabulary_file");
@@ -75,7 +98,7 @@ static int check_keys(const struct nn_build *b, const struct layer_ini *ini,
 
 static const struct nn_layer *find_type(const struct nn_build *b, const struct layer_ini *ini,
                                         struct pd_err *err) {
-    char known[600] = "";
+    char known[600] = "", text[640];
     if (!ini->type.line) {
         pd_fail(err, PD_ECONF, "%s:%d: layer '%s' has no type", b->file, ini->name.line,
                 ini->name.text);
@@ -87,14 +110,14 @@ static const struct nn_layer *find_type(const struct nn_build *b, const struct l
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", (*t)->name);
     }
-    pd_fail(err, PD_ECONF, "%s:%d: unknown layer type '%s' (known: %s)", b->file, ini->type.line,
-            ini->type.text, known);
+    pd_fail(err, PD_ECONF, "%s:%d: unknown layer type '%s'%s", b->file, ini->type.line,
+            ini->type.text, pd_suggest(text, sizeof text, ini->type.text, known));
     return NULL;
 }
 
 static const struct nn_act *find_act(const struct nn_build *b, const struct layer_ini *ini,
                                      struct pd_err *err) {
-    char known[600] = "";
+    char known[600] = "", text[640];
     if (!ini->act.line)
         return &nn_acts[0];
     for (const struct nn_act *a = nn_acts; a->name; a++) {
@@ -103,8 +126,8 @@ static const struct nn_act *find_act(const struct nn_build *b, const struct laye
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", a->name);
     }
-    pd_fail(err, PD_ECONF, "%s:%d: unknown activation '%s' (known: %s)", b->file, ini->act.line,
-            ini->act.text, known);
+    pd_fail(err, PD_ECONF, "%s:%d: unknown activation '%s'%s", b->file, ini->act.line,
+            ini->act.text, pd_suggest(text, sizeof text, ini->act.text, known));
     return NULL;
 }
 
@@ -175,6 +198,7 @@ static int cycle_error(const struct layer_walk *w, uint32_t l, struct pd_err *er
 static int visit(struct layer_walk *w, uint32_t l, struct pd_err *err) {
     const struct model_ini *m = w->b->g->model;
     const struct layer_ini *ini = &m->layer[l];
+    char text[120];
     if (w->mark[l] == 2)
         return 0;
     if (w->mark[l] == 1)
@@ -196,8 +220,10 @@ static int visit(struct layer_walk *w, uint32_t l, struct pd_err *err) {
         if (in >= 0)
             rc = visit(w, (uint32_t)in, err);
         else if (find_node(w->b->g, w->b->g->n_fields, name) < 0)
-            rc = pd_fail(err, PD_ECONF, "%s:%d: layer '%s': there is no layer or field called '%s'",
-                         w->b->file, ini->inputs.line, ini->name.text, name);
+            rc = pd_fail(err, PD_ECONF,
+                         "%s:%d: layer '%s': there is no layer or field called '%s'%s", w->b->file,
+                         ini->inputs.line, ini->name.text, name,
+                         suggest_node(w->b->g, 1, 1, name, text));
         if (rc)
             return rc;
     }
@@ -225,10 +251,12 @@ static int find_label(const struct nn_build *b, const char *what, const char *ow
     if (!label->line)
         return pd_fail(err, PD_ECONF, "%s:%d: %s '%s' has no label", b->file, owner_line, what,
                        owner);
+    char text[120];
     int i = find_node(b->g, b->g->n_fields, label->text);
     if (i < 0)
-        return pd_fail(err, PD_ECONF, "%s:%d: %s '%s': its label '%s' is not a field", b->file,
-                       label->line, what, owner, label->text);
+        return pd_fail(err, PD_ECONF, "%s:%d: %s '%s': its label '%s' is not a field%s", b->file,
+                       label->line, what, owner, label->text,
+                       suggest_node(b->g, 1, 0, label->text, text));
     enum pd_field_kind is = b->g->node[i].field.kind;
     if (is == PD_LIST || (is == PD_DENSE && kind == NN_LABEL_CLASS))
         return pd_fail(err, PD_ECONF,
@@ -245,10 +273,12 @@ static int find_input_layer(const struct nn_build *b, const char *what, const ch
     if (!input->line)
         return pd_fail(err, PD_ECONF, "%s:%d: %s '%s' has no input", b->file, owner_line, what,
                        owner);
+    char text[120];
     int i = find_node(b->g, b->g->n_nodes, input->text);
     if (i < 0 || !b->g->node[i].type)
-        return pd_fail(err, PD_ECONF, "%s:%d: %s '%s': there is no layer called '%s'", b->file,
-                       input->line, what, owner, input->text);
+        return pd_fail(err, PD_ECONF, "%s:%d: %s '%s': there is no layer called '%s'%s", b->file,
+                       input->line, what, owner, input->text,
+                       suggest_node(b->g, 0, 1, input->text, text));
     *out = (uint32_t)i;
     return 0;
 }
@@ -259,15 +289,15 @@ static int add_cost(struct nn_build *b, const struct cost_ini *ini, struct pd_er
     *c = (struct nn_cost_node){.name = ini->name.text, .line = ini->name.line, .id = g->n_costs};
     if (!ini->type.line)
         return pd_fail(err, PD_ECONF, "%s:%d: cost '%s' has no type", b->file, c->line, c->name);
-    char known[600] = "";
+    char known[600] = "", text[640];
     for (const struct nn_cost_type *const *t = nn_cost_types; *t && !c->type; t++) {
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", (*t)->name);
         c->type = strcmp((*t)->name, ini->type.text) ? NULL : *t;
     }
     if (!c->type)
-        return pd_fail(err, PD_ECONF, "%s:%d: unknown cost type '%s' (known: %s)", b->file,
-                       ini->type.line, ini->type.text, known);
+        return pd_fail(err, PD_ECONF, "%s:%d: unknown cost type '%s'%s", b->file, ini->type.line,
+                       ini->type.text, pd_suggest(text, sizeof text, ini->type.text, known));
     if (ini->input.n != c->type->n_in && ini->input.line)
         return pd_fail(err, PD_ECONF, "%s:%d: cost '%s': %s takes %u input%s, not %u", b->file,
                        ini->input.line, c->name, c->type->name, c->type->n_in,
@@ -323,15 +353,16 @@ static int add_evaluator(struct nn_build *b, const struct evaluator_ini *ini, st
     *ev = (struct nn_eval_node){.name = ini->name.text,
                                 .threshold = ini->threshold.line ? ini->threshold.value : 0.5,
                                 .positive = ini->positive.line ? (uint32_t)ini->positive.value : 1};
-    char known[600] = "";
+    char known[600] = "", text[640];
     for (const struct nn_evaluator *const *t = nn_evaluators; *t && !ev->type; t++) {
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", (*t)->name);
         ev->type = strcmp((*t)->name, ini->type.text) ? NULL : *t;
     }
     if (!ev->type)
-        return pd_fail(err, PD_ECONF, "%s:%d: unknown evaluator type '%s' (known: %s)", b->file,
-                       ini->type.line ? ini->type.line : ini->name.line, ini->type.text, known);
+        return pd_fail(err, PD_ECONF, "%s:%d: unknown evaluator type '%s'%s", b->file,
+                       ini->type.line ? ini->type.line : ini->name.line, ini->type.text,
+                       pd_suggest(text, sizeof text, ini->type.text, known));
     g->n_evals++;
     if (ev->type->of_cost) {
         uint32_t c = 0;
@@ -369,7 +400,9 @@ static int add_evaluator(struct nn_build *b, const struct evaluator_ini *ini, st
 static int check_used(const struct nn_build *b, struct pd_err *err) {
     struct nn_graph *g = b->g;
     if (!g->n_costs)
-        return pd_fail(err, PD_ECONF, "%s: there is no section [cost NAME]", b->file);
+        return pd_fail(
+            err, PD_ECONF,
+            "%s: there is no section [cost NAME], as [cost c] with type, input and label", b->file);
     for (uint32_t i = g->n_fields; i < g->n_nodes; i++) {
         const struct nn_node *n = &g->node[i];
         if (!n->n_readers && !n->n_costs)
@@ -396,7 +429,13 @@ static void mark_joint(struct nn_graph *g) {
 static int check_optimizer(const struct nn_build *b, struct pd_err *err) {
     const struct optimizer_ini *o = &b->g->model->optimizer;
     if (!o->line)
-        return pd_fail(err, PD_ECONF, "%s: there is no section [optimizer]", b->file);
+        return pd_fail(err, PD_ECONF,
+                       "%s: there is no section [optimizer], with type and learning_rate", b->file);
+    for (uint32_t i = 0; i < o->n_settings && !model_ini_setting(b->g->model, "learning_rate"); i++)
+        if (pd_edit_distance(o->setting[i].name.text, "learning_rate") < 3)
+            return pd_fail(err, PD_ECONF,
+                           "%s:%d: an optimizer has no setting '%s', did you mean 'learning_rate'?",
+                           b->file, o->setting[i].name.line, o->setting[i].name.text);
     if (!o->type.line || !model_ini_setting(b->g->model, "learning_rate"))
         return pd_fail(err, PD_ECONF, "%s:%d: [optimizer] needs %s", b->file, o->line,
                        !o->type.line ? "type" : "learning_rate");

@@ -262,6 +262,11 @@ int scan_new(struct scan **out, const char *path, unsigned flags, struct pd_err 
     struct scan *s = NULL;
     struct stat st;
     int rc = scan_open_top(&s, path, "the workspace ", flags, err);
+    if (rc == PD_ENOENT && err) {
+        pd_err_clear(err);
+        pd_fail(err, rc, "cannot read the workspace %s: %s; 'paddlectl init' makes one", path,
+                strerror(ENOENT));
+    }
     if (rc)
         return rc;
     s->is_archive = !fstat(s->fd, &st) && !S_ISDIR(st.st_mode);

@@ -125,14 +125,15 @@ static double default_value(const struct setting *s, const struct ps_optim *o) {
 }
 
 int ps_optim_conf_init(struct ps_optim_conf *c, const char *name, struct pd_err *err) {
-    char known[300] = "";
+    char known[300] = "", text[340];
     const struct ps_optim *o = ps_optim_find(name);
     for (size_t i = 0; !o && ps_optim_at(i); i++) {
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", ps_optim_at(i)->name);
     }
     if (!o)
-        return pd_fail(err, PD_ECONF, "there is no optimizer '%.60s'; there are %s", name, known);
+        return pd_fail(err, PD_ECONF, "there is no optimizer '%.60s'%s", name,
+                       pd_suggest(text, sizeof text, name, known));
     memset(c, 0, sizeof *c);
     snprintf(c->name, sizeof c->name, "%s", o->name);
     pd_fmt(c->schedule, sizeof c->schedule, "constant");
@@ -186,7 +187,7 @@ static int set_points(struct ps_optim_conf *c, const char *value, struct pd_err 
 
 int ps_optim_conf_set(struct ps_optim_conf *c, const char *name, const char *value,
                       struct pd_err *err) {
-    char known[500] = "learning_rate_schedule, learning_rate_args";
+    char known[500] = "learning_rate_schedule, learning_rate_args", text[540];
     if (!strcmp(name, "learning_rate_schedule"))
         return set_schedule(c, value, err);
     if (!strcmp(name, "learning_rate_args"))
@@ -202,7 +203,8 @@ int ps_optim_conf_set(struct ps_optim_conf *c, const char *name, const char *val
                              s->min, s->max, value)
                    : 0;
     }
-    return pd_fail(err, PD_ECONF, "an optimizer has no setting '%.60s' (known: %s)", name, known);
+    return pd_fail(err, PD_ECONF, "an optimizer has no setting '%.60s'%s", name,
+                   pd_suggest(text, sizeof text, name, known));
 }
 
 int ps_optim_conf_check(const struct ps_optim_conf *c, struct pd_err *err) {

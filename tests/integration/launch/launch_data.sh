@@ -35,8 +35,8 @@ prepare
 fine
 
 # --- fewer files than streams
-early "$TRAIN: train = train_data_dir/* matches 2 files for 5 streams (n_streams = 5, --n_streams): \
-each stream needs a file; 'paddlectl prepare' and 'paddlectl split' make them with --shards=5" \
+early "$TRAIN: train = train_data_dir/* matches 2 files for 5 streams (n_streams = 5, --n_streams); \
+'paddlectl prepare' and 'paddlectl split' take --shards=5" \
     --n_streams=5
 early "matches 2 files for 4 streams (one for each trainer)" --hosts='local*4'
 fine --hosts='local*4' --min-nodes=2 # perhaps two hosts are left out

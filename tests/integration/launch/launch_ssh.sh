@@ -59,7 +59,7 @@ expect 0 x --known_hosts="$TMP/empty" --hosts="$first" true
 # --- a private key that others may read is not used, as with ssh
 cp "$fx/client_key" "$TMP/open_key" && chmod 640 "$TMP/open_key"
 expect 255 x --hosts="$first" --identity_file="$TMP/open_key" true
-has "$TMP/open_key (its permissions 0640 are too open, so it is not used, as with ssh: 'chmod 600'"
+has "$TMP/open_key (not used: mode 0640 is too open: 'chmod 600'"
 chmod 600 "$TMP/open_key"
 expect 0 x --hosts="$first" --identity_file="$TMP/open_key" true
 

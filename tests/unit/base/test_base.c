@@ -338,8 +338,24 @@ static void cksum_is_that_of_posix(void **state) {
     }
 }
 
+static void suggestions_are_near(void **state) {
+    (void)state;
+    static const char *const rows[][2] = {
+        {"rnu", ", did you mean 'run'?"},    {"ru", " (known: run, logs, status)"},
+        {"logs2", ", did you mean 'logs'?"}, {"abc", " (known: run, logs, status)"},
+        {"", " (known: run, logs, status)"}, {"sta", " (known: run, logs, status)"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char out[64];
+        assert_string_equal(pd_suggest(out, sizeof out, rows[i][0], "run, logs, status"),
+                            rows[i][1]);
+    }
+    assert_int_equal(pd_edit_distance("csv", "cvs"), 1);
+    assert_int_equal(pd_edit_distance("ab", "cd"), 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(suggestions_are_near),
         cmocka_unit_test(the_first_error_wins),
         cmocka_unit_test(errors_keep_their_origin),
         cmocka_unit_test(numbers_are_whole_and_bounded),

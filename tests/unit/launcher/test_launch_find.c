@@ -34,17 +34,20 @@ static const struct {
     {"the beginning of two", "JOB2026010203", FIND_RUNNING, 3, PD_EUSAGE, 0,
      "'JOB2026010203' matches 2 jobs: JOB20260102030405-ab12 JOB20260102030400-cd34"},
     {"the middle is none", "0102", FIND_RUNNING, 3, PD_ENOENT, 0,
-     "no host of conf.ini has a job 0102"},
+     "no host of conf.ini has a job 0102: 'paddlectl ps' lists the jobs"},
     {"empty", "", FIND_RUNNING, 3, PD_EUSAGE, 0, "'' is not a job id"},
-    {"none there", NULL, FIND_NEWEST, 0, PD_ENOENT, 0, "no host of conf.ini has a job"},
-    {"none there, latest", "latest", FIND_NEWEST, 0, PD_ENOENT, 0, "no host of conf.ini has a job"},
-    {"none runs", NULL, FIND_RUNNING, 0, PD_ENOENT, 0, "no job is running"},
+    {"none there", NULL, FIND_NEWEST, 0, PD_ENOENT, 0,
+     "no host of conf.ini has a job: 'paddlectl run' starts one"},
+    {"none there, latest", "latest", FIND_NEWEST, 0, PD_ENOENT, 0,
+     "no host of conf.ini has a job: 'paddlectl run' starts one"},
+    {"none runs", NULL, FIND_RUNNING, 0, PD_ENOENT, 0,
+     "no job is running: 'paddlectl ps' lists the jobs"},
 };
 
 static void test_choose(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct found f = {jobs, (size_t)rows[i].n_jobs};
+        struct found f = {.v = jobs, .n = (size_t)rows[i].n_jobs};
         const struct found_job *job = NULL;
         struct pd_err err = {0};
         int rc = find_choose(&f, rows[i].want, rows[i].which, &job, &err);
@@ -54,11 +57,24 @@ static void test_choose(void **state) {
     }
 }
 
+/* A host that did not answer may have jobs, so the messages speak only of those that did. */
+static void test_unreachable(void **state) {
+    (void)state;
+    struct found f = {.n_unreachable = 1};
+    const struct found_job *job = NULL;
+    struct pd_err err = {0};
+    assert_int_equal(find_choose(&f, NULL, FIND_NEWEST, &job, &err), PD_ENOENT);
+    assert_non_null(strstr(err.msg, "no reachable host of conf.ini has a job"));
+    pd_err_clear(&err);
+    assert_int_equal(find_choose(&f, NULL, FIND_RUNNING, &job, &err), PD_ENOENT);
+    assert_non_null(strstr(err.msg, "no job is running on the reachable hosts"));
+}
+
 static void test_two_run(void **state) {
     (void)state;
     struct found_job two[] = {
         {.id = "JOB2-a", .n_running = 3}, {.id = "JOB1-b", .n_running = 1}, {.id = "JOB0-c"}};
-    struct found f = {two, 3};
+    struct found f = {.v = two, .n = 3};
     const struct found_job *job = NULL;
     struct pd_err err = {0};
     assert_int_equal(find_choose(&f, NULL, FIND_RUNNING, &job, &err), PD_EUSAGE);
@@ -102,8 +118,8 @@ static void test_ids_that_lead_elsewhere(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choose),
-                                       cmocka_unit_test(test_two_run),
-                                       cmocka_unit_test(test_ids_that_lead_elsewhere)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_choose), cmocka_unit_test(test_unreachable),
+        cmocka_unit_test(test_two_run), cmocka_unit_test(test_ids_that_lead_elsewhere)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
