@@ -168,7 +168,7 @@ has "trainer 1"
 for what in status logs fetch stop attach; do # what a host that can't be asked has is not known
     expect 3 "$ctl" $what --conf=more.ini nothing
     has "paddlectl: 127.0.0.1: cannot connect"
-    has "no host of conf.ini has a job nothing"
+    has "no reachable host of conf.ini has a job nothing"
 done
 "$ctl" status --json >status.json && /usr/bin/python3 - <<'E' || die "status --json: $(cat status.json)"
 import json

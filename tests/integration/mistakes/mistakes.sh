@@ -176,7 +176,7 @@ row host_section 2 "conf.ini:13: [host b]: there is no such host" "the list of c
     "printf '[host b]\nuser = x\n' >>conf.ini; ctl run"
 row root_dir_empty 2 "conf.ini:5: root_dir is empty" "root_dir = ~/paddle" \
     "conf 's/^root_dir.*/root_dir =/'; ctl run"
-row root_dir_shared 2 "local.1: node 1 and node 0 share root_dir" "use %n in root_dir" \
+row root_dir_shared 2 "share root_dir" "use %n in root_dir" \
     "conf 's/%n//'; ctl run"
 
 # --- the list of hosts, and who runs what
