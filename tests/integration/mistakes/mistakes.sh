@@ -294,7 +294,7 @@ row killed 1 "ended by signal 9 (Killed)" "$logs" \
     "ctl run --trainer_command='kill -9 \$\$' --pservers=none"
 row no_checkpoint 1 "there is no checkpoint nope/pass-00000" "--resume=JOB continues a job" \
     "ctl run --resume=nope/pass-00000"
-row ctrl_c 130 "was stopped" "no model was saved" \
+row ctrl_c 130 "was stopped" "Ctrl-C: stopping JOB" \
     "ctrl_c 'trainers: 0' run --trainer_command='sleep 100' --pservers=none"
 
 # --- jobs, models and data that are not there
