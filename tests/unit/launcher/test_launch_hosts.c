@@ -29,6 +29,8 @@ static void render(char *out, size_t cap, const char *text) {
     hosts_release(&h);
 }
 
+#define NOT_A_HOST "; hosts are written [user@]host[:port], with commas between them"
+
 static const struct {
     const char *name, *text, *want;
 } lists[] = {
@@ -63,7 +65,7 @@ static const struct {
     {"ipv6 without brackets", "fe80::1",
      "E conf.ini:3: write an IPv6 address in brackets: '[fe80::1]', not 'fe80::1'"},
     {"ipv6 open", "[fe80::1", "E conf.ini:3: ']' is missing in '[fe80::1'"},
-    {"text behind a bracket", "[::1]x", "E conf.ini:3: not a host: '[::1]x'"},
+    {"text behind a bracket", "[::1]x", "E conf.ini:3: not a host: '[::1]x'" NOT_A_HOST},
     {"a step", "g[01-16/5]", "|g01|0|g01 |g06|0|g06 |g11|0|g11 |g16|0|g16"},
     {"exclusion", "g[1-3], !g2", "|g1|0|g1 |g3|0|g3"},
     {"exclusion without a comma", "g[1-3]!g[1-2]", "|g3|0|g3"},
@@ -79,7 +81,7 @@ static const struct {
     {"nothing is left", "a !a", "E conf.ini:3: no host is left of 'a !a'"},
     {"added again after it was removed", "a b !a a", "|b|0|b |a|0|a"},
     {"lone mark", "a, !", "E conf.ini:3: '!' has no host behind it: write !host"},
-    {"two marks", "a, !!a", "E conf.ini:3: not a host: '!a'"},
+    {"two marks", "a, !!a", "E conf.ini:3: not a host: '!a'" NOT_A_HOST},
     {"local cannot be removed", "local*2, !local",
      "E conf.ini:3: local cannot be removed; write local*N with fewer"},
     {"padding that differs", "g[8-010]",
@@ -108,8 +110,9 @@ static const struct {
     {"huge range", "g[0-999999999]", "E conf.ini:3: more than 16384 hosts"},
     {"port 0", "a:0", "E conf.ini:3: port of a:0 is 1..65535, not '0'"},
     {"port too large", "a:70000", "E conf.ini:3: port of a:70000 is 1..65535, not '70000'"},
-    {"an option in disguise", "-oProxyCommand=x", "E conf.ini:3: not a host: '-oProxyCommand=x'"},
-    {"shell characters", "a;reboot", "E conf.ini:3: not a host: 'a;reboot'"},
+    {"an option in disguise", "-oProxyCommand=x",
+     "E conf.ini:3: not a host: '-oProxyCommand=x'" NOT_A_HOST},
+    {"shell characters", "a;reboot", "E conf.ini:3: not a host: 'a;reboot'" NOT_A_HOST},
     {"a group, not an empty user", "@a",
      "E conf.ini:3: @a is neither a group of [groups] nor a file (a)"},
     {"local*0", "local*0", "E conf.ini:3: write local*N with N from 1 to 16384, not 'local*0'"},
