@@ -144,7 +144,8 @@ static void tell_others(struct job *j) {
     }
 }
 
-/* Who the job waits for, when that changes: the first that runs, or else the first in the queue. */
+/* Names the job that this one waits for, when that changes: the first running job, or else the
+ * first in the queue. */
 static void tell_queue(struct job *j) {
     struct other v[OTHERS_MAX];
     struct pd_buf b;

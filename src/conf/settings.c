@@ -269,7 +269,7 @@ static int lists_field(const char *fields, const char *name) {
     return 0;
 }
 
-/* What the text has of one setting. */
+/* The place of one setting in the text. */
 struct place {
     int first, last;     /* lines of the pair; 0: none */
     int has_section;     /* the text has the section with any pair */

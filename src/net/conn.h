@@ -134,7 +134,7 @@ void net_close(struct net_conn *c); /* at once; queued frames may be lost */
 /* The same, with a TCP reset: the port is free at once (no TIME_WAIT). */
 void net_abort(struct net_conn *c);
 void net_close_after_flush(struct net_conn *c); /* after the queue is empty */
-/* What remains of a connection that moves to another loop: the socket, and the seal of its bytes.
+/* The state of a connection that moves to another loop: the socket, and the seal of its bytes.
  * Nothing of the peer may be in flight, and the caller closes `c` right after net_move. fd -1: no
  * connection. */
 struct net_moved {

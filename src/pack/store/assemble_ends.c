@@ -63,7 +63,7 @@ int assemble_new(struct assemble **out, struct store *st, const struct assemble_
         rc = pd_fail(err, PD_EIO, "a package cannot become %s", o->target);
     if (!rc && !lstat(a->target, &s))
         rc = pd_fail(err, PD_EEXIST, "%s exists already", a->target);
-    /* What interrupted transfers left is worth less than this package. */
+    /* The rests of interrupted transfers are worth less than this package. */
     if (!rc && enough_disk(a, NULL))
         store_drop_rests(st, 0);
     if (!rc)

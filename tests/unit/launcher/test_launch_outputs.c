@@ -68,7 +68,7 @@ static void test_one_at_a_time(void **state) {
     pd_err_clear(&err);
     assert_int_equal(outputs_begin(&b, &err), 0);
     outputs_drop(&b, 0);
-    /* What nobody came back for. */
+    /* An old interrupted fetch is removed. */
     struct outputs old;
     assert_int_equal(outputs_init(&old, root, NULL, "JOB0", "here", &err), 0);
     put(old.aside, "rest");
