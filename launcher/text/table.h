@@ -23,7 +23,7 @@ void table_init(struct table *t, int n_columns, const char *right);
 /* Append a row of n_columns strings, which are copied; NULL is "". */
 void table_row(struct table *t, const char *const *cells);
 /* Print lines of at most `limit` columns (0: any). While they are longer, columns are left out in
- * the order of `leaving`: "ca" is the third, then the first. Lines that are still longer are cut. */
+ * the order of `leaving`: "ca" is the third, then the first. Longer lines are cut. */
 void table_fit(struct table *t, int limit, const char *leaving);
 /* Print with two blanks between columns. Columns that are empty below the head row are left out. */
 void table_print(const struct table *t, FILE *f);
