@@ -425,7 +425,9 @@ def test_status_now_and_afterwards():
     assert s["progress"]["batch"] == 2, s
     assert s["streams"]["train.log"]["first"] == 0 and 2 <= s["streams"]["train.log"]["size"] <= 3, s
     other = Agent(binary, "--root=" + j.roots[1], "--job=" + j.id)
-    s = other.ask("STATUS", {})
+    end = time.time() + 20
+    while (s := other.ask("STATUS", {}))["clients"] != 1 and time.time() < end:
+        time.sleep(0.1)  # the relay's first connection, which found the agent, is being closed
     assert s["clients"] == 1 and s["progress"] is None and [p["role"] for p in s["processes"]] == ["pserver"], s
     other.bye()
     os.kill(tr["pid"], signal.SIGKILL)
