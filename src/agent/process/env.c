@@ -68,6 +68,43 @@ static int dropped(const char *s) {
     return !strchr(s, '=');
 }
 
+/* The variables of HD_START, and the bytes that their values may have; NULL: printable text. A
+ * process that has the job's key can send HD_START, so no other name is taken (LD_PRELOAD, PATH).
+ */
+static const struct {
+    const char *name, *bytes;
+} of_head[] = {
+    {"POD_IP", "0123456789abcdefABCDEF.:"},
+    {"PADDLE_CURRENT_ENDPOINT", "0123456789abcdefABCDEF.:[]"},
+    {"PADDLE_PSERVERS_IP_PORT_LIST", "0123456789abcdefABCDEF.:[],"},
+    {"PADDLE_TRAINER_ENDPOINTS", "0123456789abcdefABCDEF.:[],"},
+    {"PADDLE_RESTART_COUNT", "0123456789"},
+    {"PADDLE_LOST_NODES", NULL},
+};
+
+static int is_printable(const char *s) {
+    while (*s && (unsigned char)*s >= 32 && *s != 127)
+        s++;
+    return !*s;
+}
+
+int env_check(const json_t *of_sender, struct pd_err *err) {
+    const char *name;
+    json_t *v;
+    json_object_foreach ((json_t *)(uintptr_t)of_sender, name, v) {
+        const char *value = json_string_value(v);
+        size_t i = 0;
+        while (i < sizeof of_head / sizeof of_head[0] && strcmp(of_head[i].name, name))
+            i++;
+        if (i == sizeof of_head / sizeof of_head[0])
+            return pd_fail(err, PD_EPROTO, "HD_START may not set the variable %.60s", name);
+        if (!value ||
+            (of_head[i].bytes ? value[strspn(value, of_head[i].bytes)] != 0 : !is_printable(value)))
+            return pd_fail(err, PD_EPROTO, "HD_START: the value of %s is refused", name);
+    }
+    return 0;
+}
+
 static void put_all(struct list *l, const json_t *o) {
     const char *name;
     json_t *v;

@@ -410,6 +410,8 @@ static void on_start(struct ag_node *n, uint64_t req, const json_t *body) {
         pd_fail(&err, PD_EPROTO, "HD_START: no such role, or its ports are not bound");
     else if (!err.code && n->ending)
         pd_fail(&err, PD_ECANCELED, "the job is ending");
+    else if (!err.code && env_check(start.env, &err))
+        pd_warn(n->log, "refused: %s", err.msg);
     else if (!err.code && start_is_new(r, start.alone)) {
         r->rank = (int)start.rank;
         if (!start_process(n, r, &start, &err)) {

@@ -402,6 +402,71 @@ static void refusals(void **state) {
     finish(e);
 }
 
+/* A peer that has the job's key sends HD_START. It may name only the variables of env_check, with
+ * values of their form, and no command: the command is that of the job's description. */
+static void a_peer_chooses_neither_variables_nor_the_command(void **state) {
+    static const struct {
+        const char *name, *value;
+    } rows[] = {
+        {"LD_PRELOAD", "/tmp/evil.so"},
+        {"LD_AUDIT", "/tmp/evil.so"},
+        {"PATH", "/tmp/evil"},
+        {"BASH_ENV", "/tmp/evil"},
+        {"ENV", "/tmp/evil"},
+        {"HOME", "/tmp/evil"},
+        {"PYTHONPATH", "/tmp/evil"},
+        {"MY_NAME", "not that of conf.ini"},
+        {"PADDLE_KEY_FILE", "/tmp/evil"},
+        {"PADDLE_INIT_SET", "trainer.save_dir=/etc"},
+        {"POD_IP ", "127.0.0.1"},
+        {"", "x"},
+        {"POD_IP", "$(touch /tmp/evil)"},
+        {"PADDLE_RESTART_COUNT", "1; touch /tmp/evil"},
+        {"PADDLE_PSERVERS_IP_PORT_LIST", "127.0.0.1:1 --save_dir=/etc"},
+        {"PADDLE_LOST_NODES", "node 1 (\033[2J)"},
+    };
+    enum { N = sizeof rows / sizeof rows[0] };
+    (void)state;
+    struct env *e = begin("", "echo mine; env; exit 0");
+    char log[] = "/tmp/agent-node-log-XXXXXX";
+    int fd = mkstemp(log);
+    assert_true(fd >= 0);
+    pd_log_init(&e->log, fd, -1, PD_INFO);
+    bind_roles(e, 0, 1);
+    for (int i = 0; i < N; i++) {
+        tell(e, WIRE_HD_START, (uint64_t)i + 2,
+             json_pack("{s:s, s:i, s:i, s:{s:s}}", "role", "trainer", "rank", 0, "trainers", 2,
+                       "env", rows[i].name, rows[i].value));
+        const struct said *s = &e->said[e->n_said - 1];
+        if (s->type != WIRE_HD_START || s->err.code != PD_EPROTO ||
+            !strstr(s->err.msg, rows[i].name))
+            fail_msg("%s=%s is not refused: %s", rows[i].name, rows[i].value, s->err.msg);
+        assert_int_equal(joins_with(e, "exited"), 0);
+    }
+    tell(e, WIRE_HD_START, 90,
+         json_pack("{s:s, s:i, s:i, s:s, s:s, s:s, s:[s], s:{}}", "role", "trainer", "rank", 0,
+                   "trainers", 2, "command", "echo theirs", "trainer_command", "echo theirs",
+                   "path", "/bin/echo", "argv", "theirs", "env"));
+    assert_int_equal(msg_int(hear(e, WIRE_HD_EXITED, 1)->body, "exit_code", -1, 255, 99), 0);
+    struct pd_buf b;
+    read_log(e, "train.log", &b);
+    assert_true(pd_starts_with((char *)b.data, "mine\n"));
+    assert_null(strstr((char *)b.data, "theirs"));
+    assert_null(strstr((char *)b.data, "/tmp/evil"));
+    assert_non_null(strstr((char *)b.data, "\nMY_NAME=my value\n"));
+    pd_buf_release(&b);
+    pd_buf_init(&b);
+    assert_int_equal(pd_read_file(log, 1 << 20, &b, NULL), 0);
+    int lines = 0;
+    for (const char *s = (char *)b.data; (s = strstr(s, "refused: HD_START")); s++)
+        lines++;
+    assert_int_equal(lines, N);
+    pd_buf_release(&b);
+    finish(e);
+    close(fd);
+    unlink(log);
+}
+
 static int alive(pid_t pid) {
     char p[PATH_MAX], text[300];
     snprintf(p, sizeof p, "/proc/%d/stat", (int)pid);
@@ -686,6 +751,7 @@ int main(void) {
         cmocka_unit_test(not_ready_in_time),
         cmocka_unit_test(own_pserver_gets_bound_sockets),
         cmocka_unit_test(refusals),
+        cmocka_unit_test(a_peer_chooses_neither_variables_nor_the_command),
         cmocka_unit_test(nothing_survives_the_end),
         cmocka_unit_test(gentle_end_is_quick),
         cmocka_unit_test(a_stop_spares_the_pserver),
