@@ -47,7 +47,7 @@ CFLAGS_ALL += $(BLAS_CFLAGS)
 A = $(firstword $(wildcard $(libdir)/lib$(1).a /usr/lib/*/lib$(1).a))
 UV_A := $(firstword $(wildcard $(libdir)/libuv_a.a $(libdir)/libuv.a))
 NODE_LIBS   = $(UV_A) $(call A,inih) $(call A,sodium) $(call A,jansson) $(call A,zstd) $(call A,z) -lpthread -ldl -lm
-CLIENT_LIBS = $(shell $(PKG) --libs libssh libuv libsodium jansson libarchive libzstd zlib INIReader 2>/dev/null | sed 's/-lINIReader//') \
+CLIENT_LIBS = $(shell $(PKG) --libs libssh libcrypto libuv libsodium jansson libarchive libzstd zlib INIReader 2>/dev/null | sed 's/-lINIReader//') \
     -linih -lpthread -lm
 
 # A sanitizer's runtime can't be linked static.
@@ -131,7 +131,7 @@ $(B)/paddle_seed: $(wildcard src/seed/*.c src/seed/*.h) src/base/blake2b_tables.
 	$(CC) $(SEED_CFLAGS) $(if $(SANITIZE),-D_GNU_SOURCE -DSEED_LIBC $(CFLAGS_OPT),$(SEED_BARE)) $(filter %.c,$^) -o $@
 
 $(B)/paddle_worker: $(B)/worker/worker_main.o $(B)/libworker.a $(LIBPADDLE)
-	$(CC) $(STATIC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(NODE_LIBS) -o $@
+	$(CC) $(STATIC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(call A,crypto) $(NODE_LIBS) -o $@
 	$(if $(SANITIZE),,strip -g $@)
 
 # Where there is no zstd here, it travels as it is.

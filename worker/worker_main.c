@@ -6,6 +6,7 @@
 
 #include "base/version.h"
 #include "conf/options.h"
+#include "wire/noise.h"
 #include "worker/worker.h"
 
 static int usage(FILE *to, unsigned who) {
@@ -53,6 +54,7 @@ int main(int argc, char **argv) {
                  {"trainer", PD_TRAINER, trainer_main},
                  {"infer", 0, infer_main},
                  {"model", 0, model_main}};
+    wire_use_aes(&wire_openssl);
     signal(SIGPIPE, SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc < 2 && !getenv("TRAINING_ROLE"))

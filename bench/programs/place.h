@@ -10,10 +10,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "wire/noise.h"
+
 enum { BENCH_SERVERS, BENCH_TRAINERS };
 
 /* Connections are plain, as those of the peers, unless BENCH_SEALED is set (bench/secure.sh). */
 static inline int bench_plain(void) { return !getenv("BENCH_SEALED"); }
+/* As paddle_worker: long messages are sealed by OpenSSL. */
+static inline void bench_init(void) { wire_use_aes(&wire_openssl); }
 
 /* Enters the network namespace; children and later sockets inherit it. Returns its address
  * (static). */

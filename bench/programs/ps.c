@@ -389,6 +389,7 @@ int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     setvbuf(stdout, NULL, _IOLBF, 0);
     signal(SIGPIPE, SIG_IGN);
+    bench_init();
     if (!strcmp(what, "dense") && argc == 4)
         dense(strtoull(argv[2], NULL, 10), strtod(argv[3], NULL));
     else if (!strcmp(what, "copy") && argc == 4)

@@ -112,6 +112,7 @@ int main(int argc, char **argv) {
     int fds[MOST], pipes[2];
     struct pd_err err = {0};
     signal(SIGPIPE, SIG_IGN);
+    bench_init();
     const char *address = bench_place(BENCH_SERVERS);
     for (uint32_t i = 0; i < n; i++) {
         int port;

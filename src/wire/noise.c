@@ -26,7 +26,18 @@ struct wire_cipher {
     uint64_t nonce;
     uint64_t messages, bytes; /* since the key was new */
     uint64_t max_messages, max_bytes;
+    void *long_key; /* of long_aes */
 };
+
+static const struct wire_aes *long_aes; /* for long messages; NULL: libsodium seals all */
+
+void wire_use_aes(const struct wire_aes *aes) { long_aes = aes; }
+
+static void end_long_key(struct wire_cipher *c) {
+    if (c->long_key)
+        long_aes->end(c->long_key);
+    c->long_key = NULL;
+}
 
 unsigned wire_ciphers(void) {
     return sodium_init() < 0 ? 0
@@ -37,6 +48,7 @@ unsigned wire_ciphers(void) {
 static void set_key(struct wire_cipher *c, const uint8_t key[WIRE_NOISE_KEY]) {
     memmove(c->key, key, sizeof c->key);
     c->messages = c->bytes = 0;
+    end_long_key(c);
     if (c->kind == WIRE_AES256GCM)
         crypto_aead_aes256gcm_beforenm(&c->aes, c->key);
 }
@@ -55,6 +67,7 @@ struct wire_cipher *wire_cipher_new(enum wire_cipher_kind kind, const uint8_t ke
 void wire_cipher_free(struct wire_cipher *c) {
     if (!c)
         return;
+    end_long_key(c);
     sodium_memzero(c, sizeof *c);
     free(c);
 }
@@ -110,13 +123,28 @@ static void count(struct wire_cipher *c, size_t n) {
     sodium_memzero(key, sizeof key);
 }
 
+/* 1: the message is for the library of long messages. */
+static int is_long(struct wire_cipher *c, size_t n) {
+    if (c->kind != WIRE_AES256GCM || !long_aes || n < long_aes->least)
+        return 0;
+    if (!c->long_key)
+        c->long_key = long_aes->begin(c->key);
+    return c->long_key != NULL;
+}
+
 void wire_cipher_seal(struct wire_cipher *c, uint8_t *out, const uint8_t *p, size_t n) {
-    encrypt(c, c->nonce, NULL, 0, out, p, n);
+    uint8_t nonce[NONCE];
+    put_nonce(c, c->nonce, nonce);
+    if (!is_long(c, n) || long_aes->seal(c->long_key, nonce, out, p, n))
+        encrypt(c, c->nonce, NULL, 0, out, p, n);
     count(c, n);
 }
 
 int wire_cipher_open(struct wire_cipher *c, uint8_t *out, const uint8_t *p, size_t n) {
-    if (decrypt(c, c->nonce, NULL, 0, out, p, n))
+    uint8_t nonce[NONCE];
+    put_nonce(c, c->nonce, nonce);
+    if (n >= WIRE_TAG && is_long(c, n - WIRE_TAG) ? long_aes->open(c->long_key, nonce, out, p, n)
+                                                  : decrypt(c, c->nonce, NULL, 0, out, p, n))
         return -1;
     count(c, n - WIRE_TAG);
     return 0;

@@ -272,6 +272,64 @@ static void both_ends_renew_the_key_after_messages_or_bytes(void **state) {
     }
 }
 
+/* Long messages are sealed by OpenSSL in one process and by libsodium in another. */
+static void both_libraries_have_the_same_bytes(void **state) {
+    (void)state;
+    static const uint8_t key[WIRE_NOISE_KEY] = {11};
+    const size_t n[] = {wire_openssl.least - 1, wire_openssl.least, 5000, WIRE_RECORD_MAX};
+    enum { N = sizeof n / sizeof n[0] };
+    uint8_t *text = malloc(WIRE_RECORD_MAX), *got = malloc(WIRE_SEALED_MAX);
+    uint8_t *sealed[2][N];
+    if (lacks(WIRE_AES256GCM))
+        skip();
+    assert_non_null(text);
+    assert_non_null(got);
+    for (size_t i = 0; i < WIRE_RECORD_MAX; i++)
+        text[i] = (uint8_t)(i * 7 + i / 256);
+    for (int k = 0; k < 2; k++) {
+        wire_use_aes(k ? &wire_openssl : NULL);
+        struct wire_cipher *c = wire_cipher_new(WIRE_AES256GCM, key);
+        for (int i = 0; i < N; i++) {
+            assert_non_null(sealed[k][i] = malloc(WIRE_SEALED_MAX));
+            if (i % 2) { /* in place */
+                memcpy(sealed[k][i], text, n[i]);
+                wire_cipher_seal(c, sealed[k][i], sealed[k][i], n[i]);
+            } else {
+                wire_cipher_seal(c, sealed[k][i], text, n[i]);
+            }
+        }
+        wire_cipher_free(c);
+    }
+    for (int k = 0; k < 2; k++) {
+        wire_use_aes(k ? NULL : &wire_openssl);
+        struct wire_cipher *c = wire_cipher_new(WIRE_AES256GCM, key);
+        for (int i = 0; i < N; i++) {
+            assert_memory_equal(sealed[0][i], sealed[1][i], n[i] + WIRE_TAG);
+            sealed[k][i][n[i] / 2] ^= 1;
+            assert_int_equal(wire_cipher_open(c, got, sealed[k][i], n[i] + WIRE_TAG), -1);
+            sealed[k][i][n[i] / 2] ^= 1;
+            assert_int_equal(wire_cipher_open(c, got, sealed[k][i], n[i] + WIRE_TAG), 0);
+            assert_memory_equal(got, text, n[i]);
+        }
+        wire_cipher_free(c);
+    }
+    wire_use_aes(NULL);
+    for (int i = 0; i < 2 * N; i++)
+        free(sealed[i / N][i % N]);
+    free(text);
+    free(got);
+}
+
+/* All messages by OpenSSL. */
+static int all_by_openssl(void **state) {
+    static struct wire_aes all;
+    (void)state;
+    all = wire_openssl;
+    all.least = 0;
+    wire_use_aes(&all);
+    return 0;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_vectors_of_noise),
@@ -279,6 +337,8 @@ int main(void) {
         cmocka_unit_test(published_vectors_of_the_ciphers),
         cmocka_unit_test(messages_open_in_their_order_and_unchanged),
         cmocka_unit_test(both_ends_renew_the_key_after_messages_or_bytes),
+        cmocka_unit_test(both_libraries_have_the_same_bytes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests_name("libsodium", tests, NULL, NULL);
+    return failed + cmocka_run_group_tests_name("OpenSSL", tests, all_by_openssl, NULL);
 }
