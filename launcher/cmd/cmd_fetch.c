@@ -1,15 +1,18 @@
 /* cmd_fetch.c - paddlectl fetch: copies the outputs, and with --log the logs, of a running or ended
  * job. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/str.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/outputs/outputs.h"
 #include "launcher/outputs/saved_models.h"
 #include "launcher/dispatch/bar_fetch.h"
+#include "launcher/text/fold_lines.h"
 
 enum { FLUSH_MS = 2000 };
 
@@ -29,13 +32,23 @@ struct fetch_cmd {
 
 static void fetch_dir(struct ask_all_node *n, const char *dir);
 
-/* The view draws on stderr: a message between its lines goes through it. */
-static void say_skipped(const struct fetch_cmd *f, const char *host,
-                        const struct package_fetched *r) {
-    if (f->view)
-        view_printf(f->view, "%s: %s: %s", host, r->dir, r->skipped);
-    else
-        fprintf(stderr, "paddlectl: %s: %s: %s\n", host, r->dir, r->skipped);
+/* What could not travel is kept in n->text, and printed for all hosts at the end. */
+static void note_skipped(struct ask_all_node *n, const struct package_fetched *r) {
+    char text[700];
+    pd_fmt(text, sizeof text, "%s%s%s: %s", n->text ? n->text : "", n->text ? "; " : "", r->dir,
+           r->skipped);
+    free(n->text);
+    n->text = pd_strdup(text);
+}
+
+static void print_skipped(const struct ask_all *g) {
+    struct fold_line *v = pd_calloc(g->c->hosts.n, sizeof *v);
+    for (size_t i = 0; i < g->c->hosts.n && v; i++)
+        v[i] = (struct fold_line){
+            .before = "paddlectl: ", .name = g->nodes[i].host->label, .text = g->nodes[i].text};
+    if (v)
+        fold_lines(v, g->c->hosts.n, fold_print, stderr);
+    free(v);
 }
 
 static void on_fetched(void *arg, const struct package_fetched *r, const struct pd_err *err) {
@@ -44,7 +57,7 @@ static void on_fetched(void *arg, const struct package_fetched *r, const struct 
     int outputs = !strcmp(r->dir, "output");
     f->bytes += r->bytes;
     if (*r->skipped)
-        say_skipped(f, n->host->label, r);
+        note_skipped(n, r);
     if (err) {
         struct pd_err e = *err;
         pd_err_prefix(&e, "fetching %s", r->dir);
@@ -91,6 +104,8 @@ static int report(const struct ask_all *g, const struct fetch_cmd *f, int n_rena
                                         (json_int_t)f->bytes, "fetched", hosts, "failed", bad));
     json_decref(hosts);
     json_decref(bad);
+    if (!n) /* the hosts' errors follow */
+        return 0;
     if (n_renamed)
         printf("%d output files of different nodes have the same name; later copies are named "
                "NAME.node-N\n",
@@ -141,11 +156,12 @@ static void run_fetch(struct ask_all *g, struct fetch_cmd *f) {
     bar_fetch_end(&f->bar);
     view_free(f->view, FLUSH_MS); /* its thread is done before the report is printed */
     f->view = NULL;
+    print_skipped(g);
 }
 
 static int fetch_from(struct ask_all *g, const struct pd_options *o, struct fetch_cmd *f,
                       struct pd_err *err) {
-    int most = 0, renamed = 0,
+    int most = 0, renamed = 0, n_good = 0,
         rc = outputs_init(&f->out, o->outputs, f->to, f->job->id,
                           f->to ? "--to" : option_source(o, "outputs"), err);
     if (!rc)
@@ -162,11 +178,13 @@ static int fetch_from(struct ask_all *g, const struct pd_options *o, struct fetc
     if (rc)
         return rc;
     run_fetch(g, f);
-    for (size_t i = 0; i < g->c->hosts.n; i++)
+    for (size_t i = 0; i < g->c->hosts.n; i++) {
         most = f->job->host[i].node >= most ? f->job->host[i].node + 1 : most;
-    if (g->interrupted || (rc = outputs_place(&f->out, most, &renamed, err)))
+        n_good += !g->nodes[i].skip && !g->nodes[i].err.code;
+    }
+    if (g->interrupted || (n_good && (rc = outputs_place(&f->out, most, &renamed, err))))
         return rc;
-    f->placed = 1;
+    f->placed = n_good > 0;
     return report(g, f, renamed) || is_incomplete(f);
 }
 

@@ -56,9 +56,9 @@ static int report(const struct ask_all *g, const struct stop_cmd *s, const struc
                                         runs > 0, "stopped", hosts, "failed", bad));
     json_decref(hosts);
     json_decref(bad);
-    if (runs)
+    if (n)
         printf("%s: stopped on %d node%s\n", job->id, n, n == 1 ? "" : "s");
-    else
+    else if (!runs)
         printf("%s has already ended\n", job->id);
     return 0;
 }

@@ -223,8 +223,8 @@ static void take_root(struct package_fetch *f, const struct wire_frame *frame,
         pd_fail(&f->err, PD_EPROTO, "the node sent a folder out of order");
     if (m->skipped)
         pd_fmt(f->res.skipped, sizeof f->res.skipped,
-               "%lld entries could not travel, the first: %.200s", (long long)m->skipped,
-               m->first_skipped);
+               "%lld entr%s could not travel, the first: %.200s", (long long)m->skipped,
+               m->skipped == 1 ? "y" : "ies", m->first_skipped);
     memcpy(f->root, frame->sec[1], f->root_n = frame->len[1]);
     if (!manifest_read_root(&root, f->root, f->root_n, NULL)) /* else the turn reports it */
         count(f, root.data_bytes, f->have);

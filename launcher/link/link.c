@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "base/version.h"
 #include "launcher/link/link_internal.h"
 
 enum { BYE_MS = 1000 };
@@ -260,6 +261,23 @@ static json_t *parse_body(const struct wire_frame *f) {
     return body;
 }
 
+/* 1: this paddlectl and the agent have a version of their protocol in common. 0: the link is
+ * broken, with what the user can do. Agents of version 3 and before do not send `least`. */
+static int speaks(struct link *l, const struct ag_hello *m) {
+    const int64_t least = m->least ? m->least : m->version;
+    char msg[700];
+    if (m->version >= WIRE_CLIENT_LEAST && least <= WIRE_CLIENT_VERSION)
+        return 1;
+    pd_fmt(msg, sizeof msg,
+           "the agent of the job speaks version %lld of the protocol, this paddlectl (" PD_VERSION
+           ") versions %d to %d: use the paddlectl that started the job%s%s, or end the job: "
+           "paddlectl exec 'kill $(cat %.300s/.agent/pid)'",
+           (long long)m->version, WIRE_CLIENT_LEAST, WIRE_CLIENT_VERSION, *m->program ? ", " : "",
+           m->program, m->job_dir);
+    link_break(l, PD_EHOST, msg);
+    return 0;
+}
+
 static void take_hello(struct link *l, const struct wire_frame *f, json_t *body) {
     struct agent_facts *a = &l->facts;
     struct ag_hello m;
@@ -276,17 +294,14 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
                    err.msg);
         return;
     }
-    if (f->type != WIRE_AG_HELLO ||
-        json_integer_value(json_object_get(body, "version")) != WIRE_VERSION) {
-        pd_fmt(msg, sizeof msg, "the agent speaks another version of the protocol (%lld, not %d)",
-               (long long)json_integer_value(json_object_get(body, "version")), WIRE_VERSION);
-        link_break(l, PD_EHOST, msg);
-        return;
-    }
-    if (wire_get(&wire_ag_hello, &m, body, &bad)) {
+    if (f->type != WIRE_AG_HELLO)
+        pd_fail(&bad, PD_EHOST, "the agent began with %s", wire_msg_name(f->type));
+    if (bad.code || wire_get(&wire_ag_hello, &m, body, &bad)) {
         link_break(l, PD_EHOST, bad.msg);
         return;
     }
+    if (!speaks(l, &m))
+        return;
     pd_fmt(a->job, sizeof a->job, "%s", m.job);
     pd_fmt(a->root, sizeof a->root, "%s", m.root);
     pd_fmt(a->arch, sizeof a->arch, "%s", m.arch);

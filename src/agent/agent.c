@@ -23,6 +23,7 @@
 #include "agent/core/result.h"
 #include "base/alloc.h"
 #include "base/fs.h"
+#include "base/version.h"
 #include "wire/msg.h"
 
 enum {
@@ -102,7 +103,9 @@ static json_t *hello(struct agent *ag) {
     const struct node_paths *p = &ag->core.paths;
     json_t *addrs = NULL, *facts = facts_node(p->root);
     (void)facts_addrs(NULL, &addrs, NULL); /* NULL becomes an empty list */
-    json_t *o = wire_put(&wire_ag_hello, &(struct ag_hello){.version = WIRE_VERSION,
+    json_t *o = wire_put(&wire_ag_hello, &(struct ag_hello){.version = WIRE_CLIENT_VERSION,
+                                                            .least = WIRE_CLIENT_LEAST,
+                                                            .program = PD_VERSION,
                                                             .build = ag->core.build,
                                                             .job = p->job,
                                                             .node = agent_node_id(&ag->core),

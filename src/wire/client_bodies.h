@@ -19,8 +19,15 @@ enum {
 
 /* --- the start of a connection --- */
 
+/* The versions of the protocol between paddlectl and an agent. A new message, a new key or a new
+ * value needs no new version. If a message changes its meaning, both numbers of this program grow:
+ * the first by 1, the second when the older meaning is no longer supported. */
+enum { WIRE_CLIENT_VERSION = 3, WIRE_CLIENT_LEAST = 2 };
+
 #define WIRE_AG_HELLO(X, body)                  \
     X(body, INT, version, 0, INT32_MAX, 0)      \
+    X(body, INT, least, 0, INT32_MAX, 0)        \
+    X(body, TEXT, program, 0, 31, 0)            \
     X(body, TEXT, build, 0, 64, 0)              \
     X(body, TEXT, job, 0, WIRE_MAX_NAME, 0)     \
     X(body, INT, node, -1, WIRE_MAX_NODES, -1)  \

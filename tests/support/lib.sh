@@ -77,6 +77,16 @@ expect() {
     [ $got -eq "$want" ] || die "exit status $got, not $want: $*
 $OUT"
 }
+# end_jobs CONF FOLDER...: for on_cleanup: stops the jobs of these folders that have not ended. A
+# part of a test that fails may leave a detached job.
+end_jobs() {
+    local conf=$1 job
+    shift
+    for job; do
+        [ ! -d "$job" ] || [ -e "$job/result.json" ] ||
+            "$BIN/paddlectl" stop --force --conf="$conf" "${job##*/}" >/dev/null 2>&1
+    done
+}
 # Reduces $OUT to its last line: the result after lines about progress.
 last_line() { OUT=${OUT##*$'\n'}; }
 has() { [[ $OUT == *"$1"* ]] || die "no '$1' in:

@@ -10,6 +10,7 @@ unset OPENBLAS_CORETYPE
 export XDG_CACHE_HOME=$TMP/cache LC_ALL=C
 ctl=$BIN/paddlectl
 cd "$TMP" || exit
+on_cleanup() { end_jobs "$TMP/conf.ini" "$TMP"/node0/JOB*; }
 mkdir -p ws/data
 # File i belongs to trainer i mod 3: those of trainer 1 have 40 batches (of 50 ms), the others 2.
 names=("a 0" "b

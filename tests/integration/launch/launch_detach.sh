@@ -6,6 +6,7 @@
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
 ctl=$BIN/paddlectl
 ssh_hosts 2
+on_cleanup() { end_jobs "$TMP/conf.ini" "$fx"/node0/root/JOB*; hosts_end; }
 mkdir -p "$TMP/ws" "$TMP/elsewhere"
 cp "$TOP/tests/support/own-server.py" "$TMP/ws/"
 # Prints a line every so often until the file `go` lies in its folder; then ends with the status in it.
@@ -95,11 +96,54 @@ echo changed >>"$fx/node1/root/$JOB/output/same-name"
 expect 0 "$ctl" fetch --conf=../conf.ini --json
 [ "$(bytes)" -lt 700000 ] || die "transferred again: $OUT"
 cmp ../output/latest/same-name.node-1 "$fx/node1/root/$JOB/output/same-name" || die "a changed file"
+for i in 0 1; do ln -s /etc "$fx/node$i/root/$JOB/output/away"; done
+expect 0 "$ctl" fetch --conf=../conf.ini
+has "paddlectl: 127.0.0.[1-2]: output: 1 entry could not travel, the first: away: "
 expect 0 "$ctl" attach --conf=../conf.ini latest # it is over: how it ended
 has "done"
 expect 2 "$ctl" attach --conf=../conf.ini
 has "no job is running"
 cd .. || die cd
+
+# --- agents of another paddlectl: those of a supported version are used as our own; others: what can be done
+other_version() { # other_version OLD=NEW...: the agents of $JOB say NEW
+    others=()
+    for i in 0 1; do
+        start other "$TOP/tests/support/agent/other_version.py" "$fx/node$i/root/$JOB" "$@"
+        others+=("$PID")
+        wait_for 20 "the socket is ours" grep -q ready other.log
+    done
+}
+same_version() { kill "${others[@]}"; wait "${others[@]}"; }
+detach
+other_version '"version":3="version":2' '"least":2=".....":2' # version 2 had no `least`
+expect 0 "$ctl" status --conf=conf.ini "$JOB"
+has "$JOB"
+has_not "version"
+expect 0 "$ctl" logs --conf=conf.ini "$JOB"
+has "trainer 1 of 2"
+expect 0 "$ctl" fetch --conf=conf.ini "$JOB"
+has "fetched from 2 nodes"
+start attach "$ctl" attach --conf=conf.ini "$JOB"
+wait_for 30 "lines" grep -q 'line .* of 1' attach.log
+expect 0 "$ctl" stop --conf=conf.ini "$JOB"
+has "$JOB: stopped on 2 nodes"
+wait "$PID"
+same_version
+detach
+other_version '"version":3="version":9' '"least":2="least":8'
+for command in status logs fetch attach stop; do
+    expect 3 "$ctl" $command --conf=conf.ini "$JOB"
+    has "speaks version 9 of the protocol, this paddlectl ($("$ctl" --version | cut -d' ' -f2)) versions 2 to 3"
+    has "use the paddlectl that started the job, 0."
+    has_not "0 nodes"
+done
+for i in 0 1; do # the command that the message names; all hosts of this test have one file system
+    OUT=$(grep -o "kill \$(cat [^)]*node$i/[^)]*)" <<<"$OUT")
+    expect 0 "$ctl" exec --conf=conf.ini --node=$i "$OUT"
+done
+same_version
+wait_for 20 "the processes end" "$fixture" left "$fx"
 
 # --- it fails at once: that is said, and no id; it fails later: attach says so
 for i in 0 1; do rm -rf "$fx/node$i/root/JOB"*; done

@@ -6,12 +6,7 @@
 ctl=$BIN/paddlectl
 mkdir -p "$TMP/ws" "$TMP/large"
 cd "$TMP" || die cd
-on_cleanup() { # a part that fails may leave a detached job
-    local job
-    for job in root0/JOB*; do
-        [ -e "$job/result.json" ] || "$ctl" stop --force "$(basename "$job")" >/dev/null 2>&1
-    done
-}
+on_cleanup() { end_jobs "$TMP/conf.ini" "$TMP"/root0/JOB*; }
 cp "$TOP/tests/support/terminal_trainer.py" ws/train.py
 head -c 60000000 /dev/urandom >large/data
 cat >conf.ini <<END

@@ -311,7 +311,7 @@ static void fake_agent(struct agent_image *img, const char *extra) {
     assert_int_equal(object_hex_of_file(img->path, img->hash, NULL), 0);
     char body[300];
     snprintf(body, sizeof body, "{\"version\":%d,\"build\":\"%s\",\"root\":\"/r\",\"node\":-1}",
-             WIRE_VERSION, img->hash);
+             WIRE_CLIENT_VERSION, img->hash);
     size_t n = strlen(body);
     uint64_t total = wire_header(frame, WIRE_AG_HELLO, 0, 0, 1, &n);
     memcpy(frame + WIRE_HEADER, body, n);
