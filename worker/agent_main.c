@@ -67,6 +67,8 @@ static int relay(const struct options *o, struct pd_err *err) {
     struct stat st;
     char join[64];
     int rc = node_paths_init(&p, o->root, o->job, err);
+    if (!rc)
+        rc = node_paths_check_private(p.root, 0, err);
     if (rc)
         return rc;
     orphans_reap(p.root);

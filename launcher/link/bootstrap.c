@@ -10,7 +10,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/cksum.h"
 #include "base/alloc.h"
 #include "base/fs.h"
 #include "base/str.h"
@@ -21,27 +20,55 @@ enum { AGENT_MAX_BYTES = 256 << 20, SEED_MAX_BYTES = 4 << 20 };
 
 /* The user's login shell sees one line: exec /bin/sh -c '...' with quoted words. Any shell must
  * understand the line, so the script holds no single quote, backslash or exclamation mark. $1 root,
- * $2 hash, $3 size, $4 checksum, $5 $6 halves of the marker, then options of the relay. The
- * checksum is `cksum`, which takes a twentieth of sha256sum's time. The script replaces a cached
- * agent that a power cut has damaged. On a host without cksum, the agent computes its build itself,
- * and AG_HELLO shows damage that keeps the size. The script travels to every host at every start.
- * Parts that only the first start needs are sent on request: `script_rest`. */
+ * $2 hash, $3 size, $4 $5 halves of the marker, then options of the relay. The script travels to
+ * every host at every start. Parts that only the first start needs are sent on request:
+ * `script_rest`.
+ *
+ * peril PATH... prints "fine" if only this user and root can replace the paths, which lie in the
+ * current folder. Otherwise it prints the first folder or file that is not so, below "/" or the
+ * current folder, with mode and user. Each folder above has to belong to this user or to the owner
+ * of "/", and nobody else may write to it, unless it is sticky as /tmp. `ls -r` sorts "/" first.
+ *
+ * The cached agent is run if its BLAKE2b-256 is right. A host without b2sum compares SHA-256, in
+ * script_rest. */
 static const char script[] =
-    "r=$1; h=$2; s=$3; k=$4; m=$5$6; shift 6; "
+    "o=$(umask); umask 077; r=$1; h=$2; s=$3; m=$4$5; shift 5; "
     "case $r in \"~\") r=$HOME;; \"~/\"*) r=$HOME/${r#??};; /*) ;; *) r=$HOME/$r;; esac; "
-    "d=$r/.paddlectl/bin; a=$d/agent-$h; b=; "
-    "whole() { if c=$(cksum 2>/dev/null <\"$1\"); then b=--build=$h; [ \"$c\" = \"$k $s\" ]; "
-    "else [ \"$(wc -c <\"$1\")\" -eq \"$s\" ]; fi; }; "
-    "go() { echo \"$m run\"; exec \"$a\" relay \"--root=$r\" $b \"$@\"; }; "
-    "[ -x \"$a\" ] && whole \"$a\" && go \"$@\"; "
+    "d=$r/.paddlectl/bin; a=agent-$h; b=--build=$h; "
+    "peril() { q=.; n=$(pwd -P)/; "
+    "while n=${n%/*}; [ \"$n\" ]; do q=$q/..; set -- \"$q\" \"$@\"; done; "
+    "LC_ALL=C ls -ldnr / \"$@\" 2>/dev/null | { c=0; t=; w=; while read -r p n u g x; do "
+    "c=$((c+1)); t=${t:-$u}; x=${x##* }; "
+    "case $x:$p in ./../..*:?????????[tT]*) ;; *:?????w*|*:????????w*) w=1;; esac; "
+    "case $u in 0|$t) ;; *) [ -O \"$x\" ] || w=1;; esac; "
+    "[ -z \"$w\" ] || { echo \"$x $p $u\"; exit; }; done; "
+    "[ $c -gt $# ] && echo fine; }; }; "
+    "whole() { c=$(b2sum -l 256 <\"$1\" 2>/dev/null); [ \"${c%% *}\" = $h ]; }; "
+    "go() { umask $o; echo \"$m run\"; exec \"$d/$a\" relay \"--root=$r\" $b \"$@\"; }; "
+    "cached() { [ -x $a ] && [ \"$(peril . ./$a)\" = fine ] && whole $a; }; "
+    "cd \"$d\" 2>/dev/null && cached && go \"$@\"; "
     "echo \"$m more\"; IFS= read -r x; eval \"$x\"";
 
-/* One line on stdin, behind g=BYTES (size of the gzipped agent; 0: none) and e=BYTES (size of the
- * seed; 0: none). Errors go to stderr, which paddlectl shows. A seed may fail to start (another
- * kernel, a shell that cannot exec it). It then creates no file and leaves stdin unread. */
+/* One line on stdin, behind g=BYTES (size of the gzipped agent; 0: none), e=BYTES (size of the
+ * seed; 0: none) and k=HEX (the agent's SHA-256). Errors go to stderr, which paddlectl shows. A
+ * seed may fail to start (another kernel, a shell that cannot exec it). It then creates no file and
+ * leaves stdin unread. A host without b2sum and sha256sum gets the agent at each start, and only
+ * its size is compared. */
 static const char script_rest[] =
     "bad() { echo \"$m fail $1\"; exit 1; }; "
-    "mkdir -p \"$d\" || bad \"cannot make the folder $d\"; "
+    "mkdir -p \"$d\" && cd \"$d\" || bad \"cannot make the folder $d\"; "
+    "chmod 700 \"$d\" \"${d%/*}\" 2>/dev/null; "
+    "y=$(peril .); if [ \"$y\" = fine ]; then :; else cd \"${y%% *}\" || cd ..; p=$(pwd -P); "
+    "set -- $(ls -ld .); "
+    "if [ -O . ]; then y=\"chmod go-w $p\"; elif [ $3 = root ]; then y=\"as root, chmod +t $p\"; "
+    "else y=\"another root_dir, or as root, chown $(id -un) $p\"; fi; "
+    "bad \"others could replace the programs in $d: $p belongs to $3 and has mode $1; mend it "
+    "with: $y\"; fi; "
+    "whole() { c=$(b2sum -l 256 <\"$1\" 2>/dev/null || sha256sum <\"$1\" 2>/dev/null || echo "
+    "none); "
+    "case ${c%% *} in $h|$k) ;; none) b=; [ \"$(wc -c <\"$1\")\" -eq ${2:--1} ];; *) false;; esac; "
+    "}; "
+    "cached && go \"$@\"; "
     "[ \"$g\" -gt 0 ] && command -v gzip >/dev/null || { g=0; e=0; }; "
     "t=$d/tmp-$$-$h; clean() { rm -f \"$t\" \"$t.gz\" \"$t.seed\"; }; trap clean 0; trap \"exit "
     "1\" 1 2 13 15; "
@@ -55,8 +82,8 @@ static const char script_rest[] =
     "elif [ \"$g\" -gt 0 ]; then echo \"$m send gzip $(uname -m)\" >&3; head -c \"$g\" | gzip -dc; "
     "else echo \"$m send plain $(uname -m)\" >&3; head -c \"$s\"; fi 3>&1 >\"$t\" || bad \"cannot "
     "write $t\"; "
-    "whole \"$t\" || bad \"$t is incomplete\"; rm -f \"$t.gz\" \"$t.seed\"; "
-    "sync \"$t\" 2>/dev/null; chmod 755 \"$t\" && mv -f \"$t\" \"$a\" || bad \"cannot store $a\"; "
+    "whole \"$t\" $s || bad \"$t is incomplete\"; rm -f \"$t.gz\" \"$t.seed\"; "
+    "sync \"$t\" 2>/dev/null; chmod 700 \"$t\" && mv -f \"$t\" $a || bad \"cannot store $d/$a\"; "
     "trap - 0 1 2 13 15; go \"$@\"\n";
 
 int node_program_path(const char *name, char *out, size_t cap, struct pd_err *err) {
@@ -137,7 +164,6 @@ int agent_image_load(struct agent_image *img, struct pd_err *err) {
     img->size = bytes.len;
     object_id_of(&id, img->bytes, img->size);
     object_hex(&id, img->hash);
-    img->cksum = pd_cksum(img->bytes, img->size);
     load_gzip(img);
     load_seed(img);
     return 0;
@@ -202,21 +228,20 @@ static void put_quoted(struct pd_buf *b, const char *s) {
 int boot_command(struct boot *b, const char *root, const struct agent_image *img, const char *job,
                  int start_node, unsigned lease_ms, struct pd_buf *out) {
     uint8_t random[BOOT_MARKER / 2];
-    char size[24], sum[24], first[BOOT_MARKER / 2 + 1], job_arg[100], node_arg[24], lease_arg[24];
+    char size[24], first[BOOT_MARKER / 2 + 1], job_arg[100], node_arg[24], lease_arg[24];
     memset(b, 0, sizeof *b);
     randombytes_buf(random, sizeof random);
     pd_hex(b->marker, random, sizeof random);
     pd_fmt(size, sizeof size, "%zu", img->size);
-    pd_fmt(sum, sizeof sum, "%u", img->cksum);
     pd_fmt(job_arg, sizeof job_arg, "--job=%s", job ? job : "");
     pd_fmt(node_arg, sizeof node_arg, "--node=%d", start_node);
     memcpy(first, b->marker, BOOT_MARKER / 2);
     pd_fmt(lease_arg, sizeof lease_arg, "--lease=%u", lease_ms);
     first[BOOT_MARKER / 2] = 0;
-    const char *words[] = {script,  "paddlectl", root,      img->hash,
-                           size,    sum,         first,     b->marker + BOOT_MARKER / 2,
-                           job_arg, node_arg,    lease_arg, "--start"};
-    size_t n = !job ? 8 : start_node < 0 ? 9 : 12;
+    const char *words[] = {
+        script,  "paddlectl", root,      img->hash, size, first, b->marker + BOOT_MARKER / 2,
+        job_arg, node_arg,    lease_arg, "--start"};
+    size_t n = !job ? 7 : start_node < 0 ? 8 : 11;
     pd_put(out, "exec /bin/sh -c", 15);
     for (size_t i = 0; i < n; i++) {
         pd_put_u8(out, ' ');
@@ -226,9 +251,14 @@ int boot_command(struct boot *b, const char *root, const struct agent_image *img
     return out->failed;
 }
 
-int boot_rest(const struct agent_image *img, int with_seed, struct pd_buf *out) {
-    pd_put_fmt(out, "g=%zu; e=%zu; %s", img->gzip_size, with_seed ? img->seed_size : 0,
-               script_rest);
+int boot_rest(struct agent_image *img, int with_seed, struct pd_buf *out) {
+    uint8_t sum[crypto_hash_sha256_BYTES];
+    if (!*img->sha256) { /* ten milliseconds, which most starts can do without */
+        crypto_hash_sha256(sum, img->bytes, img->size);
+        pd_hex(img->sha256, sum, sizeof sum);
+    }
+    pd_put_fmt(out, "g=%zu; e=%zu; k=%s; %s", img->gzip_size, with_seed ? img->seed_size : 0,
+               img->sha256, script_rest);
     return out->failed;
 }
 

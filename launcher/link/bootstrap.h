@@ -3,7 +3,7 @@
  *     ssh host "exec /bin/sh -c '<script>' ..."
  *       <-- (output of the login shell's start-up files)
  *       <-- MARKER run                ROOT/.paddlectl/bin/agent-<hash> cached: exec, frames follow
- *       <-- MARKER more               it is not cached:
+ *       <-- MARKER more               it is not cached, or its folder is not safe:
  *       --> the rest of the script, one line
  *       <-- MARKER send gzip|plain <arch>
  *       --> the executable, gzipped if the host has gzip; its exact size is known to the script
@@ -37,8 +37,8 @@ struct agent_image {
     uint8_t *seed; /* NULL: no seed for this architecture */
     size_t seed_size;
     uint8_t *chunk_ids; /* with a seed: BLAKE2b-256 of each SEED_CHUNK bytes of gzip */
-    uint32_t cksum;     /* as cksum(1), see cksum.h */
     char hash[65];      /* BLAKE2b-256 */
+    char sha256[65];    /* for hosts without b2sum; "" until it is needed */
     char path[4096];
 };
 
@@ -81,7 +81,7 @@ int boot_command(struct boot *b, const char *root, const struct agent_image *img
                  int start_node, unsigned lease_ms, struct pd_buf *out);
 
 /* The answer to BOOT_REST. */
-int boot_rest(const struct agent_image *img, int with_seed, struct pd_buf *out);
+int boot_rest(struct agent_image *img, int with_seed, struct pd_buf *out);
 
 /* Take bytes. *used is how many were taken; after BOOT_RUN the rest are frames. `text` holds:
  * - BOOT_SEND, BOOT_SEND_GZIP: the node's architecture

@@ -52,7 +52,7 @@ struct link_events {
 struct link_env {
     uv_loop_t *loop;
     struct ssh_pool *ssh; /* NULL if all hosts are local */
-    const struct agent_image *agent;
+    struct agent_image *agent;
     struct seeding *seeding; /* NULL: this machine sends the agent to each host */
     /* of conf.ini, with ~ and %n; for hosts without a root_dir of their own */
     const char *root_dir;

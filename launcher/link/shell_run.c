@@ -19,7 +19,7 @@ enum { KILL_MS = 1000, INPUT_PIECE = 256 << 10, N_SIGNALS = 3 };
  * exclamation mark or newline, which shells treat differently. In stat(5), state, parent, group and
  * session follow the name. */
 static const char watch[] =
-    "/bin/sh -c 'l=$PPID; "
+    "/bin/sh -c 'umask 077; l=$PPID; "
     "f() { read -r x </proc/$1/stat || return 1; x=${x##*) }; set -- $x; z=$1; p=$2; e=$4; }; "
     "g() { f $l && [ $p = $s ] && case $z in Z|X) return 1;; esac; }; "
     "k() { for q in /proc/[0-9]*; do q=${q#/proc/}; "

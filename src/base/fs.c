@@ -71,6 +71,44 @@ int pd_mkdirs(const char *path, mode_t mode, struct pd_err *err) {
     return 0;
 }
 
+/* 0: only this user, root and `top` (the owner of "/") can change what st describes. */
+static int is_open_to_others(const struct stat *st, uid_t top, int may_be_sticky) {
+    const int writable = (st->st_mode & 022) && !(may_be_sticky && (st->st_mode & S_ISVTX));
+    return writable || (st->st_uid != geteuid() && st->st_uid && st->st_uid != top);
+}
+
+static int refuse_folder(const char *path, const char *dir, const struct stat *st,
+                         struct pd_err *err) {
+    const char *mend = st->st_uid == geteuid() ? "chmod go-w"
+                       : !st->st_uid           ? "as root, chmod +t"
+                                               : "another root_dir, or as root, chown";
+    return pd_fail(err, PD_EHOST,
+                   "others could replace the programs in %s: %s belongs to user %u and has mode "
+                   "%04o; mend it with: %s %s",
+                   path, dir, (unsigned)st->st_uid, (unsigned)st->st_mode & 07777, mend, dir);
+}
+
+int pd_private_dir(const char *path, struct pd_err *err) {
+    char real[PATH_MAX];
+    struct stat st, top;
+    if (mkdir(path, 0700) && errno != EEXIST)
+        return pd_fail_errno(err, PD_EIO, errno, "cannot make folder %s", path);
+    if (!realpath(path, real) || stat(real, &st) || stat("/", &top))
+        return pd_fail_errno(err, PD_EIO, errno, "cannot use folder %s", path);
+    if (st.st_uid == geteuid() && (st.st_mode & 077) && !chmod(real, 0700))
+        st.st_mode &= ~(mode_t)077;
+    for (int above = 0;; above = 1) {
+        if (is_open_to_others(&st, top.st_uid, above))
+            return refuse_folder(path, real, &st, err);
+        char *slash = strrchr(real, '/');
+        if (!slash[1]) /* "/" */
+            return 0;
+        slash[slash == real] = 0;
+        if (stat(real, &st))
+            return pd_fail_errno(err, PD_EIO, errno, "cannot use folder %s", real);
+    }
+}
+
 int pd_read_file(const char *path, size_t max, struct pd_buf *out, struct pd_err *err) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)

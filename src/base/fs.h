@@ -14,6 +14,12 @@ ssize_t pd_read_full(int fd, void *p, size_t n);
 
 int pd_mkdirs(const char *path, mode_t mode, struct pd_err *err); /* like mkdir -p */
 
+/* Makes the folder with mode 0700, or sets that mode, and checks that only this user and root can
+ * change it or replace it: the folders above it belong to this user, root or the owner of "/", and
+ * nobody else may write to them, unless they are sticky as /tmp. PD_EHOST names folder, owner and
+ * mode, and the command that mends it. */
+int pd_private_dir(const char *path, struct pd_err *err);
+
 /* Appends the bytes of the file to `out`, and a NUL that is not counted. PD_EDATA: the file has
  * more than `max` bytes. */
 int pd_read_file(const char *path, size_t max, struct pd_buf *out, struct pd_err *err);

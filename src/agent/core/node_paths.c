@@ -126,6 +126,15 @@ int node_paths_make_job(const struct node_paths *p, int node, struct pd_err *err
     return rc;
 }
 
+int node_paths_check_private(const char *root, int make, struct pd_err *err) {
+    char path[PATH_MAX];
+    int rc = node_paths_join(root, ".paddlectl", path, err);
+    if (rc || (!make && access(path, F_OK)))
+        return rc;
+    rc = make ? pd_mkdirs(root, 0755, err) : 0;
+    return rc ? rc : pd_private_dir(path, err);
+}
+
 /* sun_path holds 108 bytes, and root_dir may be longer. The address is therefore relative to a
  * descriptor. */
 int node_paths_connect(const struct node_paths *p) {

@@ -1,7 +1,7 @@
 /* node_paths.h - the files of a node (docs/design.md, "On a node"), and the creation of a job's
  * folder.
  *
- *     ROOT/.paddlectl/bin/            executables by hash
+ *     ROOT/.paddlectl/bin/            executables by hash; .paddlectl has mode 0700
  *     ROOT/workspaces/NAME-HASH/      deployed by `paddlectl dispatch`
  *     ROOT/JOB/{workspace,output,log,nodefile,result.json}
  *     ROOT/JOB/.agent/{sock,key,pid}  0700; sock and key are removed when the agent ends
@@ -32,6 +32,10 @@ int node_paths_name_ok(const char *s);
  * another agent has created ROOT/JOB, the call fails with PD_EEXIST and names both nodes. After a
  * failure no file of this call is left. */
 int node_paths_make_job(const struct node_paths *p, int node, struct pd_err *err);
+
+/* Checks ROOT/.paddlectl, which must be private (pd_private_dir). If it is missing, the call makes
+ * it, or does nothing if `make` is 0. */
+int node_paths_check_private(const char *root, int make, struct pd_err *err);
 
 /* Writes "DIR/name" to `out`. PD_EIO if the path is too long. */
 int node_paths_join(const char *dir, const char *name, char out[PATH_MAX], struct pd_err *err);

@@ -116,7 +116,10 @@ static int set_target(struct package *d, const char *kind, const char *name, str
             : pd_fmt(dir, sizeof dir, "%s/.paddlectl/bin", root) ||
                   pd_fmt(w->target, sizeof w->target, "%s/worker-%s", dir, hex) ||
                   (packed && pd_fmt(w->packed, sizeof w->packed, "%s/packed-worker-%s", dir, hex));
-    return bad ? pd_fail(err, PD_EIO, "path too long: %s", root) : pd_mkdirs(dir, 0755, err);
+    if (bad)
+        return pd_fail(err, PD_EIO, "path too long: %s", root);
+    int rc = node_paths_check_private(root, 1, err);
+    return rc ? rc : pd_mkdirs(dir, 0755, err);
 }
 
 /* 1: there is room for one more package. If a client has PACKAGES_MAX packages, the call drops a

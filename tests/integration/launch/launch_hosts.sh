@@ -99,24 +99,6 @@ for damage in ': >"$agent"' 'truncate -s 100000 "$agent"' damage_tail; do
     cmp "$agent" "$BIN/paddle_agent" || die "not replaced after $damage"
     [ "$(ls "$fx/node1/root/.paddlectl/bin" | grep -c 'agent\|tmp')" = 1 ] || die "$(ls "$fx/node1/root/.paddlectl/bin")"
 done
-# where there is no cksum, the agent itself tells of damage that keeps the size: also when it starts a job
-if [ "$(basename "$(getent passwd "$(id -un)" | cut -d: -f7)")" = bash ]; then
-    wait_for 30 "no process that still has it open" "$fixture" left "$fx"
-    damage_tail || die "no damage"
-    mkdir -p "$TMP/path"
-    for tool in uname head wc chmod mv mkdir rm sync; do ln -sf "$(command -v $tool)" "$TMP/path/$tool"; done
-    echo "PATH=$TMP/path" >"$fx/node1/home/.bashrc"
-    for sub in dispatch run; do
-        if [ $sub = run ] && [ ! -x "$BIN/paddle_worker" ]; then continue; fi
-        expect 3 "$ctl" $sub "${args[@]}"
-        has "the cached agent is damaged; remove $fx/node1/root/.paddlectl/bin/agent-"
-    done
-    rm "$fx/node1/home/.bashrc" "$agent"
-    # an agent that was just starting gives up ten seconds after its start
-    wait_for 30 "no process" "$fixture" left "$fx"
-    wait_for 10 "no job folder" bash -c "! ls -d '$fx'/node*/root/JOB* 2>/dev/null"
-fi
-
 # a login shell that prints and dawdles, if the shell here is one that reads a file for it
 if [ "$(basename "$(getent passwd "$(id -un)" | cut -d: -f7)")" = bash ]; then
     printf '%s\n' 'echo Welcome; printf "no newline"; echo note >&2; sleep 1' >"$fx/node1/home/.bashrc"

@@ -353,6 +353,57 @@ static void suggestions_are_near(void **state) {
     assert_int_equal(pd_edit_distance("ab", "cd"), 2);
 }
 
+/* Steps on a tree DIR/a/b/p: chmod or chown of one folder, then the check of p. */
+static void a_private_folder_is_private(void **state) {
+    static const struct {
+        const char *name, *of; /* "": p itself */
+        mode_t mode;
+        uid_t owner;
+        const char *refused; /* a part of the message; NULL: accepted, and p gets mode 0700 */
+    } rows[] = {
+        {"as it was made", "", 0700, 0, NULL},
+        {"others may read p", "", 0755, 0, NULL},
+        {"others may write p", "", 0777, 0, NULL},
+        {"a sticky p", "", 01777, 0, NULL},
+        {"a group may write above", "a", 0775, 0, "/a belongs to user"},
+        {"all may write above", "a/b", 0777, 0, "/a/b belongs to user"},
+        {"a sticky folder above", "a", 01777, 0, NULL},
+        {"a sticky folder of a group above", "a", 01775, 0, NULL},
+        {"readable above", "a", 0755, 0, NULL},
+        {"another's folder above", "a", 0755, 12345, "belongs to user 12345 and has mode 0755"},
+        {"another's sticky folder", "a", 01777, 12345, "belongs to user 12345"},
+        {"another's p", "", 0700, 12345, "belongs to user 12345"},
+    };
+    (void)state;
+    const mode_t old = umask(022);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char dir[] = "/tmp/paddle-private-XXXXXX", p[60], path[80];
+        struct pd_err err = {0};
+        struct stat st;
+        assert_non_null(mkdtemp(dir));
+        pd_fmt(p, sizeof p, "%s/a/b", dir);
+        assert_int_equal(pd_mkdirs(p, 0755, NULL), 0);
+        pd_fmt(p, sizeof p, "%s/a/b/p", dir);
+        assert_int_equal(pd_private_dir(p, &err), 0);
+        pd_fmt(path, sizeof path, "%s/%s", dir, *rows[i].of ? rows[i].of : "a/b/p");
+        assert_int_equal(chmod(path, rows[i].mode), 0);
+        if (rows[i].owner && geteuid())
+            print_message("skipped: %s: only root can give a folder away\n", rows[i].name);
+        else {
+            assert_int_equal(rows[i].owner ? chown(path, rows[i].owner, (gid_t)-1) : 0, 0);
+            int rc = pd_private_dir(p, &err);
+            if (rc != (rows[i].refused ? PD_EHOST : 0) ||
+                (rc && (!strstr(err.msg, rows[i].refused) || !strstr(err.msg, "mend it with: "))))
+                fail_msg("%s: %d %s", rows[i].name, rc, err.msg);
+            assert_int_equal(stat(p, &st), 0);
+            if (!rc)
+                assert_int_equal(st.st_mode & 07077, 0);
+        }
+        pd_rm_tree(dir, NULL);
+    }
+    umask(old);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(suggestions_are_near),
@@ -362,6 +413,7 @@ int main(void) {
         cmocka_unit_test(a_reader_never_leaves_its_span),
         cmocka_unit_test(utf8_is_told_from_other_bytes),
         cmocka_unit_test(atomic_files_and_trees),
+        cmocka_unit_test(a_private_folder_is_private),
         cmocka_unit_test(random_numbers_are_pure_functions),
         cmocka_unit_test(mixing_spreads_consecutive_ids),
         cmocka_unit_test(faults_hit_the_nth_time),

@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "base/cksum.h"
 #include "base/clock.h"
 #include "launcher/link/link.h"
 #include "pack/object/object.h"
@@ -305,7 +304,6 @@ static void fake_agent(struct agent_image *img, const char *extra) {
     memset(img, 0, sizeof *img);
     img->bytes = (uint8_t *)text;
     img->size = strlen(text);
-    img->cksum = pd_cksum(text, img->size);
     snprintf(img->path, sizeof img->path, "%s/agent", dir);
     assert_int_equal(pd_write_file_atomic(img->path, text, img->size, 0755, NULL), 0);
     assert_int_equal(object_hex_of_file(img->path, img->hash, NULL), 0);
@@ -360,8 +358,8 @@ static void on_link_close(struct link *l, const struct pd_err *why, void *arg) {
 static const struct link_events link_events = {
     .on_hello = on_hello, .on_frame = on_frame, .on_close = on_link_close};
 
-static struct side open_links(const struct agent_image *img, const char *root,
-                              const struct host *host, uint64_t login_ms) {
+static struct side open_links(struct agent_image *img, const char *root, const struct host *host,
+                              uint64_t login_ms) {
     uv_loop_t loop;
     struct ssh_pool *pool;
     struct pd_err err = {0};
