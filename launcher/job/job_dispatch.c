@@ -89,6 +89,13 @@ int job_has_data_apart(const struct job *j) {
            !*j->opts->trainer_command && !strchr(j->opts->config, '/');
 }
 
+/* On the thread that scans the worker's package. */
+static int hash_worker(void *arg, struct scan *s, struct pd_err *err) {
+    struct job *j = arg;
+    (void)s;
+    return object_hex_of_file(j->worker_path, j->worker_hash, err);
+}
+
 int job_dispatch_open(struct job *j, struct pd_err *err) {
     struct dispatch_conf conf = {.loop = &j->c.loop,
                                  .n_nodes = j->n_hosts,
@@ -111,9 +118,12 @@ int job_dispatch_open(struct job *j, struct pd_err *err) {
     if ((rc = dispatch_new(&j->dispatch, &conf, err)))
         return rc;
     if (j->needs_worker) {
-        rc = node_program_path("paddle_worker", path, sizeof path, err);
+        rc = node_program_path("paddle_worker", j->worker_path, sizeof j->worker_path, err);
+        memcpy(path, j->worker_path, sizeof path);
         int packed = !rc && use_packed(path);
         rc = rc ? rc : scan_new_file(&scan, path, "paddle_worker", err);
+        if (!rc)
+            scan_on_listed(scan, hash_worker, j);
         rc = rc ? rc
                 : add(j, packed ? "packed-worker" : "worker", "paddle_worker", scan,
                       &j->worker_package, err);

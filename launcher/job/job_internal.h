@@ -120,6 +120,8 @@ struct job {
     struct dispatch *dispatch; /* transfer of worker and workspace; NULL: neither is sent */
     /* numbers in dispatch; -1: none */
     int worker_package, workspace_package, data_package, resume_package;
+    char worker_path[PATH_MAX];
+    char worker_hash[2 * OBJECT_ID + 1]; /* known when the worker's package is scanned */
     struct job_checkpoint {    /* --resume of a job or of a folder here; name "": another value */
         char name[64];         /* of the checkpoint: "pass-00003" */
         char job[64];          /* its parts are on the nodes, in this job's output folder */

@@ -313,6 +313,7 @@ void send_setup(struct job_node *n) {
                                    .n_nodes = j->n_nodes,
                                    .spec = spec,
                                    .worker = node_needs_worker(n) ? job_worker_id(j, worker) : "",
+                                   .worker_hash = j->worker_hash,
                                    .data = job_data_id(n, data),
                                    .data_apart = job_data_n(j) > 0,
                                    .workspace = workspace,

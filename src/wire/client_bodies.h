@@ -51,6 +51,7 @@ enum { WIRE_CLIENT_VERSION = 3, WIRE_CLIENT_LEAST = 2 };
     X(body, INT, n_nodes, 1, WIRE_MAX_NODES, 1)   \
     X(body, OBJECT, spec, 0, 1000, 0)             \
     X(body, TEXT, worker, 0, 64, 0)               \
+    X(body, TEXT, worker_hash, 0, 64, 0)          \
     X(body, TEXT, data, 0, 64, 0)                 \
     X(body, BOOL, data_apart, 0, 1, 0)            \
     X(body, TEXT, workspace, 0, WIRE_MAX_PATH, 0) \

@@ -137,6 +137,10 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
     if (!rc)
         rc = read_hash(m.worker, "worker", s->worker, err);
     if (!rc)
+        rc = read_hash(m.worker_hash, "worker_hash", s->worker_hash, err);
+    if (!rc && *s->worker && !*s->worker_hash)
+        rc = pd_fail(err, PD_EPROTO, "AG_JOB_SETUP has a worker, but no worker_hash");
+    if (!rc)
         rc = read_hash(m.data, "data", s->data, err);
     if (!rc)
         rc = read_nodes(s, o, "pserver_nodes", ROLE_PSERVER, err);

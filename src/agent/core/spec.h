@@ -19,6 +19,7 @@ struct spec {
     struct job_spec job;
     enum bind_how bind;
     char worker[65], data[65];            /* hashes, "" if unused */
+    char worker_hash[65];                 /* BLAKE2b-256 of the worker executable */
     const char *resume_job, *resume_name; /* a checkpoint of an earlier job on this node; "" */
     const char *workspace;                /* workspace, command, env and train point into `whole` */
     const char *command[N_ROLES];

@@ -44,6 +44,8 @@ int node_new(struct ag_node **out, uv_loop_t *loop, const struct node_paths *p,
     n->n_handles = 1;
     for (int r = 0; r < N_ROLES; r++)
         port_ready_init(&n->role[r]);
+    if (*s->worker)
+        process_program_begin(&n->worker, p->root, s->worker, s->worker_hash);
     *out = n;
     return 0;
 }
@@ -53,6 +55,7 @@ static void on_handle_closed(uv_handle_t *h) { node_handle_closed(h->data); }
 void node_free(struct ag_node *n) {
     if (!n)
         return;
+    process_program_result(&n->worker, NULL);
     n->freeing = 1;
     for (int i = 0; i < N_ROLES; i++) {
         struct node_role *r = &n->role[i];
@@ -338,12 +341,14 @@ static int start_process(struct ag_node *n, struct node_role *r, const struct hd
                          struct pd_err *err) {
     static const struct proc_events ev = {on_output, on_event, on_exit_of};
     const char *own = n->spec->command[r->role];
-    char worker[PATH_MAX], cwd[PATH_MAX], title[32];
+    char cwd[PATH_MAX], title[32];
     snprintf(title, sizeof title, "paddle_%s", role_names[r->role]);
-    if (pd_fmt(worker, sizeof worker, "%s/.paddlectl/bin/worker-%s", n->paths->root,
-               n->spec->worker) ||
-        node_paths_join(n->paths->dir, "workspace", cwd, err))
-        return pd_fail(err, PD_EIO, "path too long: %s", n->paths->root);
+    if (node_paths_join(n->paths->dir, "workspace", cwd, err))
+        return err->code;
+    if (!*own && !n->worker.begun)
+        process_program_begin(&n->worker, n->paths->root, n->spec->worker, n->spec->worker_hash);
+    if (!*own && process_program_result(&n->worker, err))
+        return err->code;
     if (*own || r->role == ROLE_TRAINER)
         node_close_sockets(r); /* held until now; a user's program binds its port itself */
     int data = *own || r->role != ROLE_TRAINER || !n->io.data_channel
@@ -364,7 +369,7 @@ static int start_process(struct ag_node *n, struct node_role *r, const struct hd
     if (data >= 0)
         r->fds[r->n_fds++] = data;
     const struct proc_command cmd = {
-        .path = *own ? "/bin/sh" : worker,
+        .path = *own ? "/bin/sh" : n->worker.path,
         .argv = *own ? shell : ours,
         .envp = envp,
         .cwd = cwd,

@@ -6,6 +6,7 @@
 #include "agent/host/bind.h"
 #include "agent/process/node.h"
 #include "agent/process/proc.h"
+#include "agent/process/process_program.h"
 #include "net/conn.h"
 #include "wire/bodies.h"
 
@@ -58,6 +59,7 @@ struct ag_node {
     struct node_role role[N_ROLES];
     json_t *passes; /* the last bodies of HD_PASS; HD_JOIN repeats them */
     int64_t n_passes;
+    struct process_program worker;
     char addr[48], bind_ip[48];
     int bound, log_failed;
     uint64_t unseen_ms; /* the time since node_tick last checked the processes */

@@ -1,8 +1,11 @@
 /* object.c - see object.h. */
 #include "pack/object/object.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sodium.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <zstd.h>
 
 #include "base/alloc.h"
@@ -10,7 +13,7 @@
 #include "base/str.h"
 #include "pack/object/object_ids.h"
 
-enum { SAMPLE = 4 << 10, LEVEL = 1, FILE_MAX = 256 << 20 };
+enum { SAMPLE = 4 << 10, LEVEL = 1, READ = 256 << 10 };
 
 struct object_codec {
     ZSTD_CCtx *c;
@@ -27,16 +30,31 @@ void object_hex(const struct object_id *id, char hex[2 * OBJECT_ID + 1]) {
     pd_hex(hex, id->b, OBJECT_ID);
 }
 
-int object_hex_of_file(const char *path, char hex[2 * OBJECT_ID + 1], struct pd_err *err) {
-    struct pd_buf b;
+int object_hex_of_fd(int fd, const char *path, char hex[2 * OBJECT_ID + 1], struct pd_err *err) {
+    crypto_generichash_state h;
     struct object_id id;
-    pd_buf_init(&b);
-    int rc = pd_read_file(path, FILE_MAX, &b, err);
-    if (!rc) {
-        object_id_of(&id, b.data, b.len);
-        object_hex(&id, hex);
-    }
-    pd_buf_release(&b);
+    uint8_t *buf = pd_malloc(READ);
+    ssize_t n = 1;
+    if (!buf)
+        return pd_oom(err, "a file's hash");
+    crypto_generichash_init(&h, NULL, 0, OBJECT_ID);
+    while (n > 0 && (n = pd_read_full(fd, buf, READ)) > 0)
+        crypto_generichash_update(&h, buf, (size_t)n);
+    free(buf);
+    if (n < 0)
+        return pd_fail_errno(err, PD_EIO, errno, "cannot read %s", path);
+    crypto_generichash_final(&h, id.b, OBJECT_ID);
+    object_hex(&id, hex);
+    return 0;
+}
+
+int object_hex_of_file(const char *path, char hex[2 * OBJECT_ID + 1], struct pd_err *err) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_EIO, errno, "cannot open %s",
+                             path);
+    int rc = object_hex_of_fd(fd, path, hex, err);
+    close(fd);
     return rc;
 }
 

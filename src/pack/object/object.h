@@ -44,8 +44,9 @@ static inline uint64_t object_hash64(const struct object_id *id) {
 }
 
 void object_id_of(struct object_id *id, const void *raw, size_t n);
-/* The hash of a file of at most 256 MiB in hex, as printed by `b2sum -l 256`. PD_ENOENT, PD_EIO. */
+/* The hash of a file in hex, as printed by `b2sum -l 256`. PD_ENOENT, PD_EIO. */
 int object_hex_of_file(const char *path, char hex[2 * OBJECT_ID + 1], struct pd_err *err);
+int object_hex_of_fd(int fd, const char *path, char hex[2 * OBJECT_ID + 1], struct pd_err *err);
 void object_hex(const struct object_id *id, char hex[2 * OBJECT_ID + 1]);
 
 /* Reusable state for encoding and decoding: zstd contexts and scratch memory. One per thread; NULL:

@@ -141,7 +141,6 @@ int scan_new_file(struct scan **out, const char *path, const char *name, struct 
         rc = pd_fail(err, PD_EIO, "%s is no regular file", path);
     if (!rc)
         rc = scan_list_file(s, name, err);
-    s->listed = 1;
     if (rc)
         scan_free(s);
     else
@@ -361,7 +360,7 @@ int scan_pick(struct scan *s, int (*pick)(void *arg, size_t item), void *arg, st
 int scan_run(struct scan *s, struct pd_err *err) {
     struct pd_err own = {0};
     int rc = 0;
-    if (!s->listed)
+    if (!s->listed && !s->is_file)
         rc = s->list(s, &own);
     if (!rc && !s->listed && s->on_listed)
         rc = s->on_listed(s->listed_arg, s, &own);

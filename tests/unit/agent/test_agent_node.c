@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/str.h"
+#include "pack/object/object.h"
 #include "wire/msg.h"
 
 struct said {
@@ -365,18 +366,67 @@ static void not_ready_in_time(void **state) {
     finish(e);
 }
 
+/* A script in place of paddle_worker in the cache; its path goes to `path`. */
+static void put_worker(struct env *e, char path[PATH_MAX], const char *script) {
+    memset(e->spec.worker, 'a', 64);
+    assert_int_equal(pd_fmt(path, PATH_MAX, "%s/.paddlectl/bin", e->paths.root), 0);
+    assert_int_equal(pd_mkdirs(path, 0755, NULL), 0);
+    assert_int_equal(
+        pd_fmt(path, PATH_MAX, "%s/.paddlectl/bin/worker-%s", e->paths.root, e->spec.worker), 0);
+    assert_int_equal(pd_write_file_atomic(path, script, strlen(script), 0755, NULL), 0);
+    assert_int_equal(object_hex_of_file(path, e->spec.worker_hash, NULL), 0);
+}
+
+/* Somebody has exchanged the worker in the cache, or could do it. It is not run. */
+static void the_cached_worker_is_checked(void **state) {
+    static const struct {
+        const char *name, *deed, *refused; /* refused: NULL, the worker runs */
+        int of_root;
+    } rows[] = {
+        {"untouched", ":", NULL, 0},
+        {"other bytes, same size", "printf X | dd of=$W bs=1 seek=12 conv=notrunc status=none",
+         "has other bytes than paddlectl's worker", 0},
+        {"longer", "echo >>$W", "has other bytes than paddlectl's worker", 0},
+        {"of a group", "chmod 775 $W", "can be written by other users", 0},
+        {"a link", "mv $W $W.other && ln -s $W.other $W", "is a link", 0},
+        {"a pipe", "rm $W && mkfifo $W", "is no regular file", 0},
+        {"of another user", "chown 12345 $W", "belongs to another user", 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].of_root && geteuid()) {
+            print_message("skipped: %s: only root can give a file away\n", rows[i].name);
+            continue;
+        }
+        struct env *e = begin("", "true");
+        char path[PATH_MAX], command[PATH_MAX + 200];
+        struct stat st;
+        put_worker(e, path, "#!/bin/sh\necho ran\n");
+        pd_fmt(command, sizeof command, "W=%s; %s", path, rows[i].deed);
+        assert_int_equal(system(command), 0);
+        bind_roles(e, 1, 0);
+        start(e, "pserver", 2);
+        const struct said *s = hear(e, WIRE_HD_START, 1);
+        if (rows[i].refused ? !strstr(s->err.msg, rows[i].refused) : s->err.code)
+            fail_msg("%s: %d %s", rows[i].name, s->err.code, s->err.msg);
+        if (!rows[i].refused)
+            hear(e, WIRE_HD_EXITED, 1);
+        struct pd_buf b;
+        read_log(e, "server.log", &b);
+        assert_int_equal(strstr((char *)b.data, "ran") != NULL, !rows[i].refused);
+        pd_buf_release(&b);
+        assert_int_equal(lstat(path, &st) == 0, !rows[i].refused);
+        finish(e);
+    }
+}
+
 static void own_pserver_gets_bound_sockets(void **state) {
     (void)state;
     struct env *e = begin("", "true");
     char path[PATH_MAX], script[] = "#!/bin/sh\necho \"$0 $1 $PADDLE_LISTEN_FDS $PADDLE_PORT "
                                     "$PADDLE_INIT_PORT $TRAINING_ROLE\"\n"
                                     "ls -l /proc/self/fd | grep -c socket\n";
-    memset(e->spec.worker, 'a', 64);
-    assert_int_equal(pd_fmt(path, sizeof path, "%s/.paddlectl/bin", e->paths.root), 0);
-    assert_int_equal(pd_mkdirs(path, 0755, NULL), 0);
-    assert_int_equal(
-        pd_fmt(path, sizeof path, "%s/.paddlectl/bin/worker-%s", e->paths.root, e->spec.worker), 0);
-    assert_int_equal(pd_write_file_atomic(path, script, strlen(script), 0755, NULL), 0);
+    put_worker(e, path, script);
     bind_roles(e, 1, 0);
     long long port =
         (long long)msg_int(hear(e, WIRE_HD_BIND, 1)->body, "pserver_port", 0, 65535, 0);
@@ -750,6 +800,7 @@ int main(void) {
         cmocka_unit_test(one_that_is_stopped_for_long_is_ended),
         cmocka_unit_test(not_ready_in_time),
         cmocka_unit_test(own_pserver_gets_bound_sockets),
+        cmocka_unit_test(the_cached_worker_is_checked),
         cmocka_unit_test(refusals),
         cmocka_unit_test(a_peer_chooses_neither_variables_nor_the_command),
         cmocka_unit_test(nothing_survives_the_end),
