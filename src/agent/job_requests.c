@@ -64,6 +64,7 @@ static int open_parts(struct ag_job *j, json_t *body, struct pd_err *err) {
     const struct agent_core *core = j->o.core;
     int rc = spec_parse(&j->spec, body, core->paths.job, err);
     j->self.node = j->spec.node;
+    j->self.plain = !j->spec.job.encrypt;
     if (!rc)
         rc = facts_addrs(j->spec.job.nic, &j->addrs, err);
     if (!rc)
@@ -101,7 +102,6 @@ static void init_job(struct ag_job *j, const uint8_t *key) {
     j->posts_end = &j->posts;
     memcpy(j->self.job, core->paths.job, sizeof j->self.job);
     memcpy(j->self.key, key, sizeof j->self.key);
-    j->self.plain = !j->spec.job.encrypt;
     randombytes_buf(&j->self.incarnation, sizeof j->self.incarnation);
     facts_net_id(j->net_id);
     facts_machine(j->machine);

@@ -31,7 +31,7 @@ struct peer_link {
     /* members */
     const json_t *head_at;
     struct net_conn *head;
-    int joined, connecting, resting;
+    int joined, resting;
     size_t next_addr;
     uint64_t heard_ns, retry_ns;
     uint64_t pinged_ns;
@@ -159,6 +159,8 @@ static void on_peer_close(struct net_conn *c, const struct pd_err *why, void *ar
             pd_warn(log_of(l), "node %u: %s", net_peer(c)->id, why->msg);
             l->o.events->on_lost(l->o.arg, (int)net_peer(c)->id);
         }
+    } else if (why->code == PD_EIO) { /* bytes that the peer did not send */
+        pd_warn(log_of(l), "%s: %s", net_peer_addr(c), why->msg);
     }
     maybe_free(l);
 }
@@ -174,7 +176,6 @@ void peer_link_replay(struct peer_link *l) {
 static void on_head_open(struct net_conn *c, void *arg) {
     struct peer_link *l = arg;
     const struct wire_hello *h = net_peer(c);
-    l->connecting = 0;
     if (h->role != WIRE_ROLE_AGENT || h->id != 0) {
         pd_info(log_of(l), "%s is not node 0", net_peer_addr(c));
         net_close(c);
@@ -213,12 +214,12 @@ static void on_head_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
 static void on_head_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     struct peer_link *l = arg;
     (void)c;
-    if (l->joined)
+    if (l->joined || why->code == PD_EIO) /* PD_EIO: bytes that node 0 did not send */
         pd_warn(log_of(l), "the connection to node 0 broke: %s", why->msg);
     else
         pd_debug(log_of(l), "node 0: %s", why->msg);
     l->head = NULL;
-    l->joined = l->connecting = 0;
+    l->joined = 0;
     l->retry_ns = pd_mono_ns() + RETRY_MS * UINT64_C(1000000);
     maybe_free(l);
 }

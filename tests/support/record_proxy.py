@@ -5,12 +5,13 @@
 A proxy on LISTEN_IP:PORT in front of TARGET_IP:PORT lets the handshake pass (two frames in each
 direction) and then does DEED once, at record RECORD (from 0) of DIRECTION (up: from the connector, or
 down): nothing, flip, repeat, drop, swap, forge (a record with a plain frame that writes a file), or
-handshake (it cuts the connection there, and changes the handshake of the next connection).
+handshake (it cuts the connection there, and changes the handshake of the next connection). The deed
+"handshakes" changes the handshake of every connection.
 At SIGTERM it writes to LOG what it has seen and done, and ends.
 """
 import json, signal, socket, struct, sys, threading, zlib
 
-HEADER, HANDSHAKE_FRAMES = 64, 2
+HEADER = 64
 PS_STORE = 0x414
 
 
@@ -23,10 +24,19 @@ def frame(kind, *sections):
     return head + b"".join(struct.pack("<Q", n) for n in sizes + [0] * (4 - len(sizes))) + body
 
 
+def as_record(data):
+    return struct.pack(">H", len(data)) + data
+
+
 class RecordProxy:
-    def __init__(self, listen, target, deed="nothing", direction="up", record=0, port=0):
+    """`forged`: what "forge" inserts; by default a record with a plain PS_STORE."""
+    handshake_frames = 2  # in each direction
+
+    def __init__(self, listen, target, deed="nothing", direction="up", record=0, port=0,
+                 forged=None):
         self.target, self.deed, self.direction, self.record = target, deed, direction, record
-        self.spoil = False
+        self.forged = as_record(frame(PS_STORE, b"\5\0\0\0owned", b"x")) if forged is None else forged
+        self.spoil = deed == "handshakes"
         self.done, self.seen, self.bytes, self.connections = False, bytearray(), 0, 0
         self.lock = threading.Lock()
         self.socket = socket.create_server((listen, port))
@@ -61,23 +71,15 @@ class RecordProxy:
                     break
                 buf += got
                 while True:
-                    if frames < HANDSHAKE_FRAMES:
-                        if len(buf) < HEADER:
-                            break
-                        n = struct.unpack_from("<Q", buf, 16)[0]
-                    elif self.deed == "nothing":
-                        n = len(buf) or 1
-                    else:
-                        if len(buf) < 2:
-                            break
-                        n = 2 + struct.unpack_from(">H", buf)[0]
-                    if len(buf) < n:
+                    n = self.unit_bytes(buf, frames, records, direction)
+                    if not n or len(buf) < n:
                         break
                     unit, buf = buf[:n], buf[n:]
-                    if frames < HANDSHAKE_FRAMES:
+                    if frames < self.handshake_frames:
                         frames += 1
-                        if self.spoil and direction == "down" and frames == HANDSHAKE_FRAMES:
-                            self.spoil, unit = False, unit[:70] + bytes([unit[70] ^ 1]) + unit[71:]
+                        if self.spoil and direction == "down" and frames == self.handshake_frames:
+                            self.spoil = self.deed == "handshakes"
+                            unit = unit[:70] + bytes([unit[70] ^ 1]) + unit[71:]
                         to.sendall(unit)
                         continue
                     if kept is not None:
@@ -100,6 +102,14 @@ class RecordProxy:
                 pass
             s.close()
 
+    def unit_bytes(self, buf, frames, records, direction):
+        """Bytes of the frame or record at the beginning of buf; 0: not known yet."""
+        if frames < self.handshake_frames:
+            return struct.unpack_from("<Q", buf, 16)[0] if len(buf) >= HEADER else 0
+        if self.deed == "nothing":
+            return len(buf)
+        return 2 + struct.unpack_from(">H", buf)[0] if len(buf) >= 2 else 0
+
     def begin(self):
         with self.lock:
             first = not self.done and self.deed != "nothing"
@@ -108,7 +118,6 @@ class RecordProxy:
 
     def change(self, unit):
         """The bytes to send now, and those that come after the next record."""
-        stolen = frame(PS_STORE, b"\5\0\0\0owned", b"x")
         if self.deed == "flip":
             middle = len(unit) // 2
             return unit[:middle] + bytes([unit[middle] ^ 1]) + unit[middle + 1:], None
@@ -122,7 +131,7 @@ class RecordProxy:
         if self.deed == "swap":
             return b"", unit
         if self.deed == "forge":
-            return struct.pack(">H", len(stolen)) + stolen + unit, None
+            return self.forged + unit, None
         raise ValueError(self.deed)
 
     def report(self):

@@ -510,8 +510,9 @@ TESTS = [one_node_from_the_launcher, the_worker_is_one_executable, a_chain_is_pi
          a_source_that_cannot_be_used_is_told, a_source_that_fails_is_told_and_replaced, nothing_is_left_of_what_is_given_up,
          what_is_no_package_is_refused, two_sessions_at_once, packages_that_are_over_give_their_place_back, memory_is_bounded]
 
-for test in TESTS:
-    if len(sys.argv) == 3 or test.__name__ in sys.argv[3:]:
-        began = time.monotonic()
-        test()
-        print("ok %s %.1f s" % (test.__name__, time.monotonic() - began), flush=True)
+if __name__ == "__main__":
+    for test in TESTS:
+        if len(sys.argv) == 3 or test.__name__ in sys.argv[3:]:
+            began = time.monotonic()
+            test()
+            print("ok %s %.1f s" % (test.__name__, time.monotonic() - began), flush=True)

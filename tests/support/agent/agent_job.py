@@ -20,9 +20,10 @@ count = [0]
 
 
 class Job:
-    """Three agents, set up and introduced to each other; job.run() starts."""
+    """Three agents, set up and introduced to each other; job.run() starts. set_up(node, agent) may
+    give more fields of AG_JOB_SETUP."""
 
-    def __init__(self, n=3, workspace=None, ping=0.3, same_root=False, in_place=None, **spec):
+    def __init__(self, n=3, workspace=None, ping=0.3, in_place=None, set_up=lambda i, a: {}, **spec):
         count[0] += 1
         self.id, self.n = "JOB%04d-%d" % (count[0], os.getpid() % 10000), n
         self.spec = dict(job=self.id, attached=True, attach_lease_ms=3000, detach_lease_ms=3000, grace_ms=1000,
@@ -38,7 +39,7 @@ class Job:
         for i, a in enumerate(self.agents):
             if not in_place:
                 a.send_package("workspace", workspace or {"readme": b"hello"})
-            r = a.ask("JOB_SETUP", dict(job=self.id, node=i, n_nodes=n, spec=self.spec, worker="", workspace=in_place or ""), KEY)
+            r = a.ask("JOB_SETUP", {"job": self.id, "node": i, "n_nodes": n, "spec": self.spec, "worker": "", "workspace": in_place or "", **set_up(i, a)}, KEY)
             self.peers.append(dict(name="host-%d" % i, addrs=r["addrs"], port=r["port"]))
         for a in self.agents:
             a.send("LOG_SUBSCRIBE", {"streams": {"server.log": 0, "train.log": 0, "events": 0}})
