@@ -1,7 +1,6 @@
 /* worker.h - the common start of all roles of paddle_worker: options from all sources, log, key,
  * job id. */
-#ifndef PADDLE_WORKER_H
-#define PADDLE_WORKER_H
+#pragma once
 
 #include "thread/cpus.h"
 #include "base/err.h"
@@ -36,5 +35,3 @@ int trainer_main(int argc, char **argv);
 int infer_main(int argc, char **argv); /* for `paddlectl infer` */
 int model_main(int argc, char **argv); /* for `paddlectl conf --model` */
 int pserver_main(int argc, char **argv);
-
-#endif

@@ -1,8 +1,7 @@
 /* place.h - the place of a benchmark's servers and trainers: 127.0.0.1, where they share memory; or
  * with BENCH_LINK="NETNS ADDRESS NETNS ADDRESS" (bench/lib/ps.sh) the servers in the first network
  * namespace and the trainers in the second, so that all bytes go through TCP. */
-#ifndef BENCH_PLACE_H
-#define BENCH_PLACE_H
+#pragma once
 
 #include <fcntl.h>
 #include <sched.h>
@@ -38,5 +37,3 @@ static inline const char *bench_place(int which) {
     close(fd);
     return address[which];
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* server.h - a pserver for benchmarks, in a process of its own. */
-#ifndef BENCH_SERVER_H
-#define BENCH_SERVER_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,5 +50,3 @@ static inline pid_t start_server(char *list, size_t cap) {
     ps_server_free(s);
     _exit(0);
 }
-
-#endif

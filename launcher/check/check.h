@@ -4,8 +4,7 @@
  *                                   leaves nothing on the nodes
  *     check_findings   check_findings.c   findings of each host, worst first, each with a hint
  */
-#ifndef LAUNCHER_CHECK_H
-#define LAUNCHER_CHECK_H
+#pragma once
 
 #include "launcher/link/ask_all.h"
 
@@ -41,5 +40,3 @@ struct check_node {
 int check_ask(struct client_env *c, struct check_node *v, struct pd_err *err);
 void check_findings(struct check_node *v, size_t n, const char *own_arch);
 void check_release(struct check_node *v, size_t n);
-
-#endif

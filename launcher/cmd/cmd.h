@@ -1,7 +1,6 @@
 /* cmd.h - the subcommands, and the parts that they share: options, --help, conf.ini, output as
  * JSON. */
-#ifndef LAUNCHER_CMD_H
-#define LAUNCHER_CMD_H
+#pragma once
 
 #include <jansson.h>
 #include <stdio.h>
@@ -99,5 +98,3 @@ int cmd_fail(const struct pd_err *err);
 /* The path of a folder ("workspace_template", "conf") of the installation or, if it is not there,
  * of the source tree. PD_ENOENT: neither has the folder. */
 int cmd_share_dir(const char *name, char *out, size_t cap, struct pd_err *err);
-
-#endif

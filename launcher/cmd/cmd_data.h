@@ -1,6 +1,5 @@
 /* cmd_data.h - helpers of the commands that make data files: parse numbers, print counts. */
-#ifndef LAUNCHER_CMD_DATA_H
-#define LAUNCHER_CMD_DATA_H
+#pragma once
 
 #include "launcher/cmd/cmd.h"
 
@@ -29,5 +28,3 @@ int cmd_read_train(struct pd_options *o, struct pd_err *err);
  * at least one is required. */
 int cmd_data_parse(const struct cmd_line *line, int argc, char **argv, const char **rest,
                    int *n_rest);
-
-#endif

@@ -2,8 +2,7 @@
  * tables: the commands in main.c, the struct cmd_line of each command, the options of src/conf.
  * Only the command itself has its struct cmd_line. To get its page, the generator calls the command
  * with the argument --help=man (or bash, zsh), and cmd_parse calls these functions. */
-#ifndef LAUNCHER_MANUAL_H
-#define LAUNCHER_MANUAL_H
+#pragma once
 
 #include "launcher/cmd/cmd.h"
 
@@ -33,5 +32,3 @@ void manual_words(const char *usage, char *out, size_t cap);
 /* The text of the completions before and after the branches of the commands. */
 extern const char complete_bash_head[], complete_bash_tail[], complete_zsh_head[],
     complete_zsh_tail[];
-
-#endif

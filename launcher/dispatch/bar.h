@@ -6,8 +6,7 @@
  * In a pipe it is a line every few seconds; with --json it is an object now and then. Bytes and
  * rate of a dispatch are those of the slowest node, those of a fetch the sums over all nodes.
  */
-#ifndef LAUNCHER_BAR_H
-#define LAUNCHER_BAR_H
+#pragma once
 
 #include "launcher/dispatch/dispatch.h"
 #include "launcher/view/view.h"
@@ -32,5 +31,3 @@ void bar_wipe(struct bar *b); /* removes the line */
 
 /* "16.0 MB", "312 kB": decimal units */
 const char *bar_bytes(uint64_t n, char out[24]);
-
-#endif

@@ -1,7 +1,6 @@
 /* bar_fetch.h - the progress of fetched folders as a line (bar.h): bytes, nodes, rate, time left.
  * The bytes of a node are known when its list of files has come. */
-#ifndef LAUNCHER_BAR_FETCH_H
-#define LAUNCHER_BAR_FETCH_H
+#pragma once
 
 #include <uv.h>
 
@@ -23,5 +22,3 @@ void bar_fetch_begin(struct bar_fetch *f, uv_loop_t *loop, struct view *view,
 /* Removes the line. If the fetch took a second or more, prints what came and how fast. May be
  * called again. The loop must run once more. */
 void bar_fetch_end(struct bar_fetch *f);
-
-#endif

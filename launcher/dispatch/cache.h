@@ -1,12 +1,9 @@
 /* cache.h - what this machine remembers of a workspace, in $XDG_CACHE_HOME/paddlectl (~/.cache).
  * The user may delete these files at any time. */
-#ifndef LAUNCHER_CACHE_H
-#define LAUNCHER_CACHE_H
+#pragma once
 
 #include <limits.h>
 
 /* The path of the cache file of this kind ("sent", "hashed") for a workspace; makes its folder. -1:
  * no place for a cache. */
 int cache_file(const char *kind, const char *workspace, char out[PATH_MAX]);
-
-#endif

@@ -11,8 +11,7 @@
  * objects that it lacks from another node or from this machine: relay_plan.h decides, feed.h sends
  * from here. docs/protocol.md, "Dispatch".
  */
-#ifndef LAUNCHER_DISPATCH_H
-#define LAUNCHER_DISPATCH_H
+#pragma once
 
 #include "launcher/link/link.h"
 #include "pack/scan/scan.h"
@@ -97,5 +96,3 @@ struct dispatch_progress {
     int n_bypassed, n_direct;
 };
 void dispatch_get_progress(const struct dispatch *d, struct dispatch_progress *p);
-
-#endif

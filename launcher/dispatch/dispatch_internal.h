@@ -1,7 +1,6 @@
 /* dispatch_internal.h - shared by dispatch.c (nodes, sources, the whole) and dispatch_package.c
  * (hashing, parts). */
-#ifndef LAUNCHER_DISPATCH_INTERNAL_H
-#define LAUNCHER_DISPATCH_INTERNAL_H
+#pragma once
 
 #include "launcher/dispatch/dispatch.h"
 #include "launcher/link/relay_plan.h"
@@ -75,5 +74,3 @@ void dispatch_fail_node(struct dispatch *d, int node, const struct pd_err *err);
 /* ask the node if it is there, wants the package, and the package can be sent */
 void dispatch_begin(struct dispatch *d, int node, int package);
 void dispatch_drop(struct dispatch_member *m);
-
-#endif

@@ -1,7 +1,6 @@
 /* listing.h - the contents of a package as text: the largest files of a large package, and the
  * output of --dry-run. */
-#ifndef LAUNCHER_LISTING_H
-#define LAUNCHER_LISTING_H
+#pragma once
 
 #include <jansson.h>
 #include <stdio.h>
@@ -20,5 +19,3 @@ void listing_remember(const struct scan *s, const char *workspace);
  * with the reason (new, changed); then the ignored files. */
 void listing_print(const struct scan *s, const char *workspace, FILE *out);
 json_t *listing_json(const struct scan *s, const char *workspace);
-
-#endif

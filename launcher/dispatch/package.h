@@ -1,7 +1,6 @@
 /* package.h - the folders that come back from the nodes, and what becomes of them here. (What goes
  * to the nodes: launcher/dispatch.) */
-#ifndef LAUNCHER_PACKAGE_H
-#define LAUNCHER_PACKAGE_H
+#pragma once
 
 #include <limits.h>
 
@@ -57,5 +56,3 @@ int package_merge(const char *aside, int n_nodes, const char *target, int *n_ren
 /* Move the tree `from` over the folder `to`: files of the same name are replaced, all others stay.
  */
 int package_overlay(const char *from, const char *to, struct pd_err *err);
-
-#endif

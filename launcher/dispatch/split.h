@@ -16,8 +16,7 @@
  * first (ps/client/client.h). A trainer that is handed another file fetches it. The lists travel
  * with the package (data/read/file_list.h): the place of a file in its list is its stream.
  */
-#ifndef LAUNCHER_SPLIT_H
-#define LAUNCHER_SPLIT_H
+#pragma once
 
 #include "conf/options.h"
 #include "data/read/file_list.h"
@@ -46,5 +45,3 @@ long split_place(const struct split *s, const char *path);
 /* The ranks of the trainers that read the file: rank[0] as training data, rank[1] as test data.
  * -1: no trainer. */
 void split_readers(const struct split *s, const char *path, uint32_t n_trainers, int rank[2]);
-
-#endif

@@ -11,8 +11,7 @@
  *   comment. A relative path starts at conf.ini's folder; in a file at that file's folder; on the
  *   command line at the current folder.
  */
-#ifndef LAUNCHER_EXPAND_H
-#define LAUNCHER_EXPAND_H
+#pragma once
 
 #include <stddef.h>
 
@@ -53,5 +52,3 @@ void expanded_release(struct expanded *x);
 /* Split "[user@]host[:port]" or "[user@][v6][:port]". PD_ECONF: the message begins with `where`. */
 int host_split(const char *text, struct host_parts *out, int globs, const char *where,
                struct pd_err *err);
-
-#endif

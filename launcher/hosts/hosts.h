@@ -1,8 +1,7 @@
 /* hosts.h - the nodes: conf.ini's host list, expanded (expand.h), and the settings of its [host
  * ...] sections. The order written is the node id. `local` is a node on this machine, reached
  * without ssh. */
-#ifndef LAUNCHER_HOSTS_H
-#define LAUNCHER_HOSTS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -63,5 +62,3 @@ int hosts_filter(const struct hosts *h, const char *list, const struct pd_option
 int host_ids(const char *text, int64_t *lo, int64_t *hi);
 /* 1: the item names this host, by its label, its address, or as the user wrote it. */
 int host_matches(const struct host *h, const char *text);
-
-#endif

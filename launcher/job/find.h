@@ -6,8 +6,7 @@
  *     ask_all_init, find_jobs -> find_choose -> find_join, ask_all_run(...)
  *         -> ask_all_release, find_release
  */
-#ifndef LAUNCHER_FIND_H
-#define LAUNCHER_FIND_H
+#pragma once
 
 #include "launcher/link/ask_all.h"
 
@@ -53,5 +52,3 @@ int find_choose(const struct found *f, const char *want, enum find_which which,
 /* Make the next ask_all_run connect to the agents of this job, once per node: on the hosts that
  * have the job, or with `running` on those that run it. Returns the number of nodes. */
 int find_join(struct ask_all *g, const struct found_job *job, int running);
-
-#endif

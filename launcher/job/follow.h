@@ -8,8 +8,7 @@
  *
  * The owner of the links reports when a link opens, is lost or closes. After a lost link is open
  * again, the log of the node continues where it stopped. */
-#ifndef LAUNCHER_FOLLOW_H
-#define LAUNCHER_FOLLOW_H
+#pragma once
 
 #include "launcher/link/link.h"
 #include "launcher/view/show.h"
@@ -64,5 +63,3 @@ size_t follow_peak_bytes(const struct follow *f); /* the most bytes held at a ti
 /* Close the handles in the loop. Call follow_free after the loop has ended. */
 void follow_close(struct follow *f);
 void follow_free(struct follow *f);
-
-#endif

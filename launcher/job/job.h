@@ -11,8 +11,7 @@
  * runs, the report names every bad host, and the phase bye removes the set-up of the other nodes.
  * With min_nodes, hosts that cannot be prepared are left out.
  */
-#ifndef LAUNCHER_JOB_H
-#define LAUNCHER_JOB_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ int job_run(const struct pd_options *opts, const struct job_flags *flags);
 /* Follow a running job as job_run does; `want` as in find.h. Returns the exit status of the job, or
  * 130 after Ctrl-C, which leaves the job running. */
 int job_attach(const struct pd_options *opts, const struct job_flags *flags, const char *want);
-
-#endif

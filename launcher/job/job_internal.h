@@ -14,8 +14,7 @@
  *   job_end.c       the final report and the exit status
  *   job_dry.c       run --dry-run
  *   job_attach.c    attach */
-#ifndef LAUNCHER_JOB_INTERNAL_H
-#define LAUNCHER_JOB_INTERNAL_H
+#pragma once
 
 #include <limits.h>
 
@@ -343,5 +342,3 @@ void job_summary_go_on(const struct job *j, struct pd_buf *b);
 
 /* job_dry.c */
 int job_dry_run(struct job *j); /* print the plan; returns the exit status */
-
-#endif

@@ -3,8 +3,7 @@
  * A node is over when ask_all_done, ask_all_keep or ask_all_fail is called for it, or when its
  * connection breaks. Ctrl-C ends all conversations. The next ask_all_run reuses a link that was
  * kept: the link joins the job that c->env.job names at that time. */
-#ifndef LAUNCHER_ASK_ALL_H
-#define LAUNCHER_ASK_ALL_H
+#pragma once
 
 #include "launcher/link/client_env.h"
 
@@ -64,5 +63,3 @@ int ask_all_n_failed(const struct ask_all *g); /* number of failed hosts */
 /* Print the failed hosts on stderr, those with equal errors in one line. Returns the exit status:
  * 130 if interrupted, 2 if all errors are the user's (usage, configuration), otherwise 3. */
 int ask_all_report(const struct ask_all *g);
-
-#endif

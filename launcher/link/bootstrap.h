@@ -18,8 +18,7 @@
  * The marker is random. The command holds it in two halves, so an echo of the command is never
  * mistaken for the marker.
  */
-#ifndef LAUNCHER_BOOTSTRAP_H
-#define LAUNCHER_BOOTSTRAP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -90,5 +89,3 @@ int boot_rest(struct agent_image *img, int with_seed, struct pd_buf *out);
  * - BOOT_FAIL: the reason */
 enum boot_event boot_input(struct boot *b, const uint8_t *p, size_t n, size_t *used, char *text,
                            size_t cap);
-
-#endif

@@ -1,8 +1,7 @@
 /* client_env.h - the base of each subcommand that talks to nodes: the hosts of conf.ini, their
  * roles, the agent's executable, the pool of ssh sessions, and the loop. Every error of the
  * configuration is found here, before the first connection. */
-#ifndef LAUNCHER_CLIENT_ENV_H
-#define LAUNCHER_CLIENT_ENV_H
+#pragma once
 
 #include "conf/options.h"
 #include "launcher/link/link.h"
@@ -29,5 +28,3 @@ void client_env_release(struct client_env *c); /* call after all links are close
 
 /* The source of an option's value: "conf.ini:12", "command line". */
 const char *option_source(const struct pd_options *opts, const char *name);
-
-#endif

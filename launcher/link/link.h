@@ -9,8 +9,7 @@
  * reason. Callbacks run on the loop's thread, never inside link_send, link_request or link_close.
  * Error messages do not name the host: the code that prints them does.
  */
-#ifndef LAUNCHER_LINK_H
-#define LAUNCHER_LINK_H
+#pragma once
 
 #include <jansson.h>
 
@@ -113,5 +112,3 @@ uint64_t link_expect(struct link *l, unsigned type, uint64_t timeout_ms, const c
 /* `drain` is called when the queue of unsent bytes is short. One callback at a time; NULL removes
  * it. */
 void link_on_drain(struct link *l, void (*drain)(struct link *l, void *arg), void *arg);
-
-#endif

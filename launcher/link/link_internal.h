@@ -5,8 +5,7 @@
  *        ^                                     |
  *        └─────────────── LOST <───────────────┘      only for a link that is kept
  */
-#ifndef LAUNCHER_LINK_INTERNAL_H
-#define LAUNCHER_LINK_INTERNAL_H
+#pragma once
 
 #include "launcher/link/link.h"
 
@@ -99,5 +98,3 @@ void link_leave_seeding(struct link *l);
 int link_lost(struct link *l, struct pd_err *why, enum link_phase was);
 void link_retry(struct link *l);
 void link_is_back(struct link *l);
-
-#endif

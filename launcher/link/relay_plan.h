@@ -16,8 +16,7 @@
  *   not reach.
  * - A node whose source changes is told once (relay_plan_next).
  */
-#ifndef LAUNCHER_RELAY_PLAN_H
-#define LAUNCHER_RELAY_PLAN_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ int relay_plan_source(const struct relay_plan *p, int node);
 int relay_plan_is_leaf(const struct relay_plan *p, int node); /* found slow */
 /* nodes whose successors take from another source now */
 int relay_plan_n_bypassed(const struct relay_plan *p);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * At "go" the seed unpacks and starts the agent.
  */
-#ifndef LAUNCHER_SEEDING_H
-#define LAUNCHER_SEEDING_H
+#pragma once
 
 #include <uv.h>
 
@@ -42,5 +41,3 @@ void seedling_begin(struct seedling *l, struct transport *t, const char *connect
  * called. */
 int seedling_message(struct seedling *l, const char *words, struct pd_err *err);
 void seedling_send(struct seedling *l); /* the queue of `t` is short */
-
-#endif

@@ -11,8 +11,7 @@
  * ends. Daemons that an ended command left behind are not touched. The command's stdin is empty, or
  * the caller's input.
  */
-#ifndef LAUNCHER_SHELL_RUN_H
-#define LAUNCHER_SHELL_RUN_H
+#pragma once
 
 #include "launcher/link/client_env.h"
 
@@ -54,5 +53,3 @@ int shell_run(struct client_env *c, struct shell_job *job, const struct shell_ev
               void *arg);
 /* end the commands, as Ctrl-C does; may be called from a callback */
 void shell_stop(struct shell_job *job);
-
-#endif

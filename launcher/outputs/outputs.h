@@ -10,8 +10,7 @@
  * An interrupted transfer leaves its .part, and the next fetch takes from there what it has. Only
  * complete results get a place outside of it.
  */
-#ifndef LAUNCHER_OUTPUTS_H
-#define LAUNCHER_OUTPUTS_H
+#pragma once
 
 #include "base/err.h"
 #include "launcher/dispatch/package.h"
@@ -53,5 +52,3 @@ int outputs_newest_model(const char *root, char *out, size_t cap, struct pd_err 
 /* If outputs_begin created `aside`: unlock it and remove it. With `keep`, all that the next fetch
  * can use stays. */
 void outputs_drop(struct outputs *o, int keep);
-
-#endif

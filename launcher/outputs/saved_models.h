@@ -1,7 +1,6 @@
 /* saved_models.h - which models a job has saved, as its nodes list them (AG_MODELS), and the choice
  * of one. */
-#ifndef LAUNCHER_SAVED_MODELS_H
-#define LAUNCHER_SAVED_MODELS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -37,5 +36,3 @@ enum { SAVED_CHOICE_TEXT = 300 };
 int saved_models_choose(const struct saved_models *m, const char *job, const char *want, int resume,
                         const struct saved_model **out, char text[SAVED_CHOICE_TEXT],
                         struct pd_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* saved_name.h - the names of saved models (docs/checkpoints.md). Folders count passes from 0,
  * people from 1. */
-#ifndef LAUNCHER_SAVED_NAME_H
-#define LAUNCHER_SAVED_NAME_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ int saved_name_compare(const struct saved_name *a, const struct saved_name *b);
 /* "pass 6", "pass 6, batch 400", "pass 6, stopped"; "": another name. Returns `out`. */
 enum { SAVED_PASS_TEXT = 80 };
 const char *saved_pass_text(const char *name, char out[SAVED_PASS_TEXT]);
-
-#endif

@@ -9,8 +9,7 @@
  * [host]:port, |1|salt|hash, @revoked. @cert-authority lines are skipped, since certificates of
  * hosts are not supported.
  */
-#ifndef LAUNCHER_SSH_KNOWN_HOSTS_H
-#define LAUNCHER_SSH_KNOWN_HOSTS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -45,5 +44,3 @@ void known_hosts_check(const struct known_hosts *kh, const char *host, int port,
  * if they are missing. */
 int known_hosts_add(struct known_hosts *kh, const char *file, const char *host, int port,
                     const char *type, const char *key, struct pd_err *err);
-
-#endif

@@ -17,8 +17,7 @@
  * conf.ini wins over ~/.ssh/config. Hosts behind the same jump host share one connection to it. A
  * thread asks the user on the terminal: once for each passphrase, and once per user for a password.
  */
-#ifndef LAUNCHER_SSH_H
-#define LAUNCHER_SSH_H
+#pragma once
 
 #include "launcher/hosts/hosts.h"
 #include "launcher/transport/transport.h"
@@ -55,5 +54,3 @@ void ssh_pool_free(struct ssh_pool *pool);
 int ssh_pool_open(struct transport **out, struct ssh_pool *pool, const struct host *host,
                   const char *command, const struct transport_events *ev, void *arg,
                   struct pd_err *err);
-
-#endif

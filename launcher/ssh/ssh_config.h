@@ -13,8 +13,7 @@
  *
  * Without an ssh program the files are not read; a warning says so.
  */
-#ifndef LAUNCHER_SSH_CONFIG_H
-#define LAUNCHER_SSH_CONFIG_H
+#pragma once
 
 #include <uv.h>
 
@@ -54,5 +53,3 @@ int ssh_config_query(struct ssh_query **out, struct ssh_config *c, const char *a
 enum ssh_query_state ssh_query_state(struct ssh_query *q, struct session *s);
 const struct ssh_settings *ssh_query_settings(const struct ssh_query *q);
 const struct pd_err *ssh_query_error(const struct ssh_query *q);
-
-#endif

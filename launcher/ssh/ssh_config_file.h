@@ -1,7 +1,6 @@
 /* ssh_config_file.h - the lines of OpenSSH client configurations, as far as ssh_config.c needs them
  * to decide whether `ssh -G` must be asked, and to name the line in a warning. */
-#ifndef LAUNCHER_SSH_CONFIG_FILE_H
-#define LAUNCHER_SSH_CONFIG_FILE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -48,5 +47,3 @@ enum ssh_cover ssh_line_covers(const struct ssh_lines *l, const struct ssh_line 
 /* 1: no Host or Match line singles this name out, and no value contains the name. All such names
  * have the same configuration, as long as no value has a % token. 0: unknown. */
 int ssh_lines_are_common(const struct ssh_lines *l, const char *alias);
-
-#endif

@@ -12,8 +12,7 @@
  *     ssh_channel.c   the open channel of a command
  *     ssh_jump.c      the connection to a jump host; ssh_forward.c: the connections it carries
  */
-#ifndef LAUNCHER_SSH_INTERNAL_H
-#define LAUNCHER_SSH_INTERNAL_H
+#pragma once
 
 #include <libssh/callbacks.h>
 #include <libssh/libssh.h>
@@ -312,5 +311,3 @@ int jump_carries(const struct session *s); /* a jump host has bytes to send */
 /* Opens a connection through the jump host. *fd is -1 until it is open. PD_EHOST: refused. */
 int ssh_forward_open(struct session *s, int *fd, struct pd_err *err);
 void ssh_forward_leave(struct session *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* ssh_jump.h - a jump host: its session (ssh_jump.c) and its forwards (ssh_forward.c). */
-#ifndef LAUNCHER_SSH_JUMP_H
-#define LAUNCHER_SSH_JUMP_H
+#pragma once
 
 #include "launcher/ssh/ssh_internal.h"
 
@@ -17,5 +16,3 @@ struct ssh_jump {
 
 const char *jump_name(const struct ssh_jump *j); /* the last link of the chain */
 void jump_forwards_drop(struct ssh_jump *j);     /* wakes the sessions that wait */
-
-#endif

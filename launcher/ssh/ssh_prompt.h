@@ -3,8 +3,7 @@
  * The question goes to /dev/tty, with echo off. Without a terminal, the program that SSH_ASKPASS
  * names asks, by the rules of ssh(1): DISPLAY or WAYLAND_DISPLAY must be set, or
  * SSH_ASKPASS_REQUIRE is `force` or `prefer`; `never` forbids it. */
-#ifndef LAUNCHER_SSH_PROMPT_H
-#define LAUNCHER_SSH_PROMPT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ struct ssh_prompt {
 };
 
 int ssh_prompt_ask(struct ssh_prompt *p); /* 0, or -1 with `why`; restores the terminal */
-
-#endif

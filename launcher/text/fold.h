@@ -4,13 +4,10 @@
  * ("10.0.[0-1].[1-2]"). Expanding the result gives exactly the names, each once. Text that
  * hosts_parse would read differently is not folded: IPv6 addresses, names with brackets or commas,
  * the port behind a colon. */
-#ifndef LAUNCHER_FOLD_H
-#define LAUNCHER_FOLD_H
+#pragma once
 
 #include <stddef.h>
 
 /* The caller frees the result; NULL: out of memory. The order of the names and repeated names do
  * not matter. No names: "". */
 char *fold_hosts(const char *const *names, size_t n);
-
-#endif

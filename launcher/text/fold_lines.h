@@ -3,8 +3,7 @@
  *     gpu-07: cannot connect to port 22: No route to host
  *     gpu-08: cannot connect to port 22: No route to host    ─▶    gpu-[07-08]: cannot connect ...
  */
-#ifndef LAUNCHER_FOLD_LINES_H
-#define LAUNCHER_FOLD_LINES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -25,5 +24,3 @@ void fold_lines(const struct fold_line *v, size_t n, fold_on_line *fn, void *arg
 
 /* A callback that prints "before who: text" to a FILE, which is `arg`. */
 void fold_print(void *file, const char *before, const char *who, const char *text, size_t n_hosts);
-
-#endif

@@ -1,6 +1,5 @@
 /* table.h - rows of text in columns, for commands that report. */
-#ifndef LAUNCHER_TABLE_H
-#define LAUNCHER_TABLE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -31,5 +30,3 @@ void table_release(struct table *t);
 
 /* "812K", "1.2G" */
 void table_bytes(char *out, size_t cap, double bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* term.h - what the terminal can do. */
-#ifndef LAUNCHER_TERM_H
-#define LAUNCHER_TERM_H
+#pragma once
 
 #include <stddef.h>
 
@@ -23,5 +22,3 @@ int term_height(int fd); /* lines; 24 when unknown */
 size_t term_columns(const char *p, size_t n);
 /* The number of bytes at the beginning of the text that fit into `columns`. */
 size_t term_fit(const char *p, size_t n, size_t columns);
-
-#endif

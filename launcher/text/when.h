@@ -1,6 +1,5 @@
 /* when.h - parses a point in time as people write it. */
-#ifndef LAUNCHER_WHEN_H
-#define LAUNCHER_WHEN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ int when_parse(const char *text, const char *option, uint64_t now_us, uint64_t *
 
 /* Format a span of time: "45 s", "12 min", "3 h 05 min", "2 d 4 h". */
 void when_span(char *out, uint64_t cap, uint64_t us);
-
-#endif

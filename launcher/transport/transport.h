@@ -13,8 +13,7 @@
  * on_close transport_status and transport_signal. PD_ECLOSED with neither of them means that the
  * connection was lost while the command ran.
  */
-#ifndef LAUNCHER_TRANSPORT_H
-#define LAUNCHER_TRANSPORT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -83,5 +82,3 @@ void transport_add_stderr(struct transport *t, const uint8_t *p, size_t n);
 /* Set `why` to PD_ECLOSED, "the command ended with exit status 3: <stderr>". `status` and `signal`
  * must be set. */
 void transport_ended(const struct transport *t, struct pd_err *why);
-
-#endif

@@ -8,8 +8,7 @@
  *     two
  *     lines
  */
-#ifndef LAUNCHER_BLOCKS_H
-#define LAUNCHER_BLOCKS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -29,5 +28,3 @@ int blocks_show(struct block *v, size_t n, FILE *f, struct pd_err *err);
 
 /* Print the bytes as a JSON string; bytes that are no UTF-8 become U+FFFD. 0 or -1. */
 int blocks_json(const struct spool *s, FILE *f);
-
-#endif

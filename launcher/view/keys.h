@@ -9,8 +9,7 @@
  *
  * A key counts only if no other key comes within KEYS_ALONE_MS before and after it. So a command
  * that somebody types ahead for the shell does nothing here. */
-#ifndef LAUNCHER_KEYS_H
-#define LAUNCHER_KEYS_H
+#pragma once
 
 #include <uv.h>
 
@@ -30,5 +29,3 @@ void keys_pause(struct keys *k); /* restore the modes until keys_check; NULL is 
 void keys_question(struct keys *k, int asked);
 void keys_close(struct keys *k); /* restore the modes; closes the loop's handles */
 void keys_free(struct keys *k);  /* call after the loop has ended */
-
-#endif

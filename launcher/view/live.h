@@ -6,8 +6,7 @@
  * In a pipe it is a line every few seconds. In a synchronous job all trainers have the same speed:
  * the slow trainer is the one that hardly waits while the others do.
  */
-#ifndef LAUNCHER_LIVE_H
-#define LAUNCHER_LIVE_H
+#pragma once
 
 #include <uv.h>
 
@@ -28,5 +27,3 @@ void live_remove_trainer(struct live *l, unsigned node); /* the node has no trai
 /* close the loop's handles; the last state stays on the terminal as a line */
 void live_close(struct live *l);
 void live_free(struct live *l); /* call after the loop has ended */
-
-#endif

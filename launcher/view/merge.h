@@ -19,8 +19,7 @@
  * so the sender's window bounds the memory. An incomplete line counts as done: a window need not
  * hold a whole line.
  */
-#ifndef LAUNCHER_MERGE_H
-#define LAUNCHER_MERGE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -82,5 +81,3 @@ int merge_is_empty(const struct merge *m, unsigned source);
 /* 1: a source has history that is not emitted yet */
 int merge_in_history(const struct merge *m);
 size_t merge_peak_bytes(const struct merge *m);
-
-#endif

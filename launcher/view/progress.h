@@ -1,6 +1,5 @@
 /* progress.h - trainers' events (docs/protocol.md, "Events"): parsed, and as text. */
-#ifndef LAUNCHER_PROGRESS_H
-#define LAUNCHER_PROGRESS_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ void progress_over(struct progress *p, const char *state);
 void progress_percent(const struct progress *p, char *out, size_t cap);
 void progress_metric(const struct progress *p, char *out, size_t cap);
 void progress_text(const struct progress *p, char *out, size_t cap);
-
-#endif

@@ -4,8 +4,7 @@
  * A line waits until REPEAT_SPAN_MS (or what repeat_wait says) of the nodes' time, or of this
  * machine's, have passed since its first node. Nodes that say the same line meanwhile are added to
  * it. A line that one node says twice stays two lines. Lines leave in the order of arrival. */
-#ifndef LAUNCHER_REPEAT_H
-#define LAUNCHER_REPEAT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ void repeat_wait(struct repeat *r, uint64_t span_ms);
 /* Emit the lines that have waited long enough; `all`: every line. Returns after how many ms to call
  * again. UINT64_MAX: no line waits. */
 uint64_t repeat_flush(struct repeat *r, int all, uint64_t now_ms);
-
-#endif

@@ -11,8 +11,7 @@
  * lines of our workers lack date, thread, source file and line, unless `verbose`. In JSON, bytes
  * that are no UTF-8 become U+FFFD.
  */
-#ifndef LAUNCHER_SHOW_H
-#define LAUNCHER_SHOW_H
+#pragma once
 
 #include "launcher/view/merge.h"
 #include "launcher/view/view.h"
@@ -52,5 +51,3 @@ void show_starting(struct show *s, int starting, uint64_t now_ms);
 /* Pass ready lines to the view; `last`: all lines. Returns after how many ms to call again.
  * UINT64_MAX: no need. */
 uint64_t show_flush(struct show *s, int last, uint64_t now_ms);
-
-#endif

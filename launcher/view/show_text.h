@@ -1,6 +1,5 @@
 /* show_text.h - the text of a log line as a terminal shows it. */
-#ifndef LAUNCHER_SHOW_TEXT_H
-#define LAUNCHER_SHOW_TEXT_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -13,5 +12,3 @@ size_t show_prefix(const char *p, size_t n, enum show_level *level);
 /* Append a text without control codes, except tabs and colours: "\033[1;31m". With `colour` the
  * text of a warning is yellow and that of an error red. */
 void show_put_text(struct pd_buf *b, const char *p, size_t n, enum show_level level, int colour);
-
-#endif

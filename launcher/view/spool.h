@@ -1,7 +1,6 @@
 /* spool.h - keeps any number of bytes until they are shown: in memory, or all of them in an unnamed
  * file when they are too many. */
-#ifndef LAUNCHER_SPOOL_H
-#define LAUNCHER_SPOOL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ void spool_restart(struct spool *s); /* forget the bytes, which were read, and f
 
 /* Equal bytes have equal digests. 0, or -1 if the bytes cannot be read. */
 int spool_digest(const struct spool *s, uint8_t out[SPOOL_DIGEST]);
-
-#endif

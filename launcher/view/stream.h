@@ -3,8 +3,7 @@
  *
  * If the output is slower than the hosts or stops (a pager), bytes wait in spools, on disk if they
  * are many. A line of more than STREAM_LINE_MAX bytes is shown in pieces. */
-#ifndef LAUNCHER_STREAM_H
-#define LAUNCHER_STREAM_H
+#pragma once
 
 #include <uv.h>
 
@@ -25,5 +24,3 @@ void stream_view_end(struct stream_view *v, size_t host);
 /* After all is shown the view has no handle in the loop any more. */
 void stream_view_end_all(struct stream_view *v);
 void stream_view_free(struct stream_view *v); /* call after the loop has ended */
-
-#endif

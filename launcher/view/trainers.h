@@ -6,8 +6,7 @@
  *                                                                waits for
  *
  * It reads no clock: the caller gives the time in milliseconds, which never goes back. */
-#ifndef LAUNCHER_TRAINERS_H
-#define LAUNCHER_TRAINERS_H
+#pragma once
 
 #include "base/err.h"
 #include "launcher/view/progress.h"
@@ -58,5 +57,3 @@ void trainers_remove(struct trainers *t, unsigned node); /* the node has no trai
 int trainers_look(struct trainers *t, uint64_t now_ms, struct trainers_summary *out);
 /* A trainer as of the last trainers_look. */
 const struct trainer_view *trainers_at(const struct trainers *t, unsigned node);
-
-#endif

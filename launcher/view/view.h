@@ -9,8 +9,7 @@
  * renewing the job's lease. Backpressure: a caller with much to show checks view_backlog first, and
  * goes on when view_on_room's callback comes.
  */
-#ifndef LAUNCHER_VIEW_H
-#define LAUNCHER_VIEW_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -65,5 +64,3 @@ void view_on_room(struct view *v, void (*room)(void *arg), void *arg);
 
 /* "auto", "always", "never"; NULL is auto. 0 or PD_EUSAGE. */
 int view_colour_parse(enum view_colour *out, const char *text, struct pd_err *err);
-
-#endif

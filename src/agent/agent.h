@@ -3,8 +3,7 @@
  * An agent has one loop on one thread. Scans, reads and writes of large folders (fetch.c,
  * package.h, file_fetch.h, clean.h) run on threads of the pool, which do not touch the loop's data.
  */
-#ifndef PD_AGENT_AGENT_H
-#define PD_AGENT_AGENT_H
+#pragma once
 
 #include "agent/core/agent_core.h"
 
@@ -21,5 +20,3 @@ int agent_run_daemon(const struct node_paths *p, unsigned lease_ms, const char *
  * for the process that serves this job. */
 int agent_run_stdio(const struct node_paths *p, enum agent_mode mode, const char *build,
                     char join[64]);
-
-#endif

@@ -8,8 +8,7 @@
  * socket and the key. If the guardian or the watcher is killed, the agent does the same. If any two
  * of the three are killed at once, the third ends all processes. If all three are killed, orphans.h
  * finds the remaining processes. */
-#ifndef PD_AGENT_DAEMON_H
-#define PD_AGENT_DAEMON_H
+#pragma once
 
 #include "agent/core/node_paths.h"
 
@@ -18,5 +17,3 @@
  * for agent_run_daemon. The calling process must have one thread. */
 int daemon_start(const struct node_paths *p, int node, unsigned lease_ms, const char *build,
                  struct pd_err *err);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * The head and a node exchange messages. On node 0 these messages go through a queue instead of
  * TCP, so that both sides see the same order of events on every node. */
-#ifndef PD_AGENT_JOB_H
-#define PD_AGENT_JOB_H
+#pragma once
 
 #include "agent/client/client.h"
 #include "agent/files/file_fetch.h"
@@ -58,5 +57,3 @@ json_t *ag_job_lost_nodes(const struct ag_job *j);
 json_t *ag_job_state(const struct ag_job *j);
 /* This node has started a process; on node 0: any node has. */
 int ag_job_started(const struct ag_job *j);
-
-#endif

@@ -1,7 +1,6 @@
 /* job_internal.h - types and functions shared by job.c (messages, leases, the end) and
  * job_requests.c (a client's requests). */
-#ifndef PD_AGENT_JOB_INTERNAL_H
-#define PD_AGENT_JOB_INTERNAL_H
+#pragma once
 
 #include "agent/core/passes.h"
 #include "agent/head/head.h"
@@ -60,5 +59,3 @@ static inline void ag_job_quit(struct ag_job *j, int now) { j->o.events->on_quit
 void ag_job_over_with_reason(struct ag_job *j, const char *status, const char *reason);
 json_t *ag_job_join_body(void *job); /* the body of HD_JOIN, a new reference */
 void ag_job_save_state(struct ag_job *j);
-
-#endif

@@ -5,8 +5,7 @@
  *     member: connecting ─▶ open ─▶ HD_JOIN ─▶ joined ─▶ broken ─▶ connecting ...
  *
  * The link itself handles only HD_JOIN and HD_PING. All other messages go to struct peer_events. */
-#ifndef PD_AGENT_PEER_LINK_H
-#define PD_AGENT_PEER_LINK_H
+#pragma once
 
 #include <jansson.h>
 
@@ -71,5 +70,3 @@ void peer_link_refuse(struct peer_link *l, int node, uint16_t type, uint64_t req
 int peer_link_is_joined(const struct peer_link *l);
 /* Member: the time since the last message from node 0. 0 on node 0. */
 uint64_t peer_link_silent_ms(const struct peer_link *l);
-
-#endif

@@ -1,7 +1,6 @@
 /* relay.h - the small process that ssh runs. It copies bytes between its stdin and stdout and the
  * agent's socket. */
-#ifndef PD_AGENT_RELAY_H
-#define PD_AGENT_RELAY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -9,5 +8,3 @@
  * the agent's last messages are copied for at most linger_ms. Takes `sock` over. Returns 0, or -1
  * with errno. */
 int relay_run(int in, int out, int sock, uint64_t linger_ms);
-
-#endif

@@ -1,7 +1,6 @@
 /* alloc.h - allocation that a test can make fail: every call is the fault point "alloc"
  * (fault_point.h). */
-#ifndef PD_BASE_ALLOC_H
-#define PD_BASE_ALLOC_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ void *pd_alloc64(size_t n); /* 64-byte aligned */
         grown_ ? 0 : PD_ENOMEM;                                         \
     })
 void *pd_grow_array(void *v, size_t *cap, size_t need, size_t size); /* for pd_grow */
-
-#endif

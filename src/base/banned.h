@@ -4,8 +4,7 @@
  *
  * The headers that declare the functions are included first, so that the macros affect only calls.
  */
-#ifndef PD_BANNED_H
-#define PD_BANNED_H
+#pragma once
 
 #include <alloca.h>
 #include <stdio.h>
@@ -54,6 +53,4 @@
 #ifndef PD_TEST
 #define system(...) system_is_banned_call_posix_spawn
 #define popen(...) popen_is_banned_call_posix_spawn
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* blake2b_tables.h - the constants of BLAKE2b (RFC 7693, 2.6 and 2.7), and nothing to link. Two
  * files have their own compression function: seed/blake2b.c, which has no library, and
  * pack/object/object_ids.c, which hashes four messages at once. */
-#ifndef PD_BASE_BLAKE2B_TABLES_H
-#define PD_BASE_BLAKE2B_TABLES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ static const uint8_t blake2b_sigma[BLAKE2B_ROUNDS][16] = {
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
     {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
 };
-
-#endif

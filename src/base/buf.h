@@ -4,8 +4,7 @@
  * then check once. After an error a reader returns zeros and empty spans, never bytes outside its
  * span.
  */
-#ifndef PD_BASE_BUF_H
-#define PD_BASE_BUF_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ const uint8_t *pd_get(struct pd_reader *r, size_t n); /* n bytes in place, or NU
 void pd_get_str(struct pd_reader *r, char *out, size_t cap);
 const uint8_t *pd_get_blob(struct pd_reader *r, size_t *n); /* in place; NULL and 0 on failure */
 int pd_reader_done(const struct pd_reader *r);              /* 1: no failure and nothing left */
-
-#endif

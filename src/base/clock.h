@@ -1,6 +1,5 @@
 /* clock.h - the two clocks: the monotonic clock for durations, the wall clock for times in logs. */
-#ifndef PD_BASE_CLOCK_H
-#define PD_BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -16,5 +15,3 @@ static inline uint64_t pd_wall_us(void) { /* microseconds since 1970 */
     clock_gettime(CLOCK_REALTIME, &t);
     return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * `struct pd_err *`, writes the message a person will read. The first error wins: once an err is
  * set, later pd_fail calls on it keep the old message, so that the root cause reaches the user.
  */
-#ifndef PD_BASE_ERR_H
-#define PD_BASE_ERR_H
+#pragma once
 
 #include <stdarg.h>
 
@@ -73,5 +72,3 @@ void pd_err_clear(struct pd_err *err);
 const char *pd_code_name(int code); /* "PD_EIO"; "PD_OK" for 0; "?" if unknown */
 const char *pd_code_text(int code); /* "input/output error" */
 int pd_code_exit_status(int code);  /* 0, 1, 2, 3 or 130 */
-
-#endif

@@ -8,11 +8,8 @@
  *     slow.NAME:n     every pd_fault("NAME") sleeps n milliseconds
  *
  * An unarmed point costs one load. */
-#ifndef PD_BASE_FAULT_POINT_H
-#define PD_BASE_FAULT_POINT_H
+#pragma once
 
 /* NULL or "" disarms. For the start of a program and for tests, also while threads run. */
 void pd_fault_arm(const char *spec);
 int pd_fault(const char *name); /* 1: the caller must fail here as if the operation had failed */
-
-#endif

@@ -1,6 +1,5 @@
 /* fs.h - whole-file reads and writes, folders, and writes that are complete or absent. */
-#ifndef PD_BASE_FS_H
-#define PD_BASE_FS_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -48,5 +47,3 @@ void pd_widen_pipe(int fd);
 
 /* The folder of the running executable, without a trailing slash. 0 or -1. */
 int pd_self_dir(char *out, size_t cap);
-
-#endif

@@ -4,8 +4,7 @@
  *   I1120 22:48:01.123456  4711 pass.c:88] pass 0 done
  *
  * The writer is a value that the program owns and passes down. Libraries print nowhere else. */
-#ifndef PD_BASE_LOG_H
-#define PD_BASE_LOG_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ void pd_log_write(const struct pd_log *log, enum pd_level level, const char *fil
 #define pd_info(log, ...) pd_log_write(log, PD_INFO, __FILE__, __LINE__, __VA_ARGS__)
 #define pd_warn(log, ...) pd_log_write(log, PD_WARN, __FILE__, __LINE__, __VA_ARGS__)
 #define pd_error(log, ...) pd_log_write(log, PD_ERROR, __FILE__, __LINE__, __VA_ARGS__)
-
-#endif

@@ -1,8 +1,7 @@
 /* row_life.h - admission and ageing of the rows of a sparse table, as ONE table of settings.
  * [layer] of train.ini, the client's declaration, the wire format and the manual use these names.
  * Effects: ps/table/row_policy.h; formulas: docs/online.md. */
-#ifndef PD_BASE_ROW_LIFE_H
-#define PD_BASE_ROW_LIFE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -59,5 +58,3 @@ static inline int pd_row_life_active(const struct pd_row_life *l) {
 /* PD_ECONF, with the name of the setting: out of range, not a whole number where one is needed, or
  * both kinds of admission. */
 int pd_row_life_check(const struct pd_row_life *l, struct pd_err *err);
-
-#endif

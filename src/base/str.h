@@ -1,6 +1,5 @@
 /* str.h - parsing of numbers with bounds, and formatting that never truncates silently. */
-#ifndef PD_BASE_STR_H
-#define PD_BASE_STR_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ size_t pd_edit_distance(const char *a, const char *b);
 const char *pd_suggest(char *out, size_t cap, const char *name, const char *known);
 void pd_hex(char *out, const void *bytes, size_t n); /* 2n digits and a NUL */
 int pd_unhex(void *out, size_t n, const char *hex);  /* exactly 2n digits; 0 or -1 */
-
-#endif

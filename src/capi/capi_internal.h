@@ -1,6 +1,5 @@
 /* capi_internal.h - the contents of a handle of libpaddle_ps. */
-#ifndef PD_CAPI_INTERNAL_H
-#define PD_CAPI_INTERNAL_H
+#pragma once
 
 #include "capi/paddle_ps.h"
 #include "conf/options.h"
@@ -63,5 +62,3 @@ int capi_rows_seen(struct capi_rows *r, const uint32_t *seen);
 /* Copy pulled rows to the callers' buffers; all structs become idle. */
 void capi_rows_wait_done(paddle_ps *ps);
 void capi_rows_release(paddle_ps *ps);
-
-#endif

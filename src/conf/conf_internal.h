@@ -1,6 +1,5 @@
 /* conf_internal.h - shared by the files of src/conf. */
-#ifndef PD_CONF_INTERNAL_H
-#define PD_CONF_INTERNAL_H
+#pragma once
 
 #include "conf/options.h"
 
@@ -41,5 +40,3 @@ int pd_group_override(struct pd_options *o, const char *name, const char *hosts,
 void pd_sections_release(struct pd_options *o);
 
 void pd_settings_release(struct pd_options *o); /* settings.c */
-
-#endif

@@ -1,7 +1,6 @@
 /* infer_args.h - the options of inference, as ONE table: `paddlectl infer` shows and checks them,
  * and `paddle_worker infer` runs with the same words. */
-#ifndef PD_CONF_INFER_ARGS_H
-#define PD_CONF_INFER_ARGS_H
+#pragma once
 
 #define PD_INFER_ARGS(X)                                                                           \
     X(model, "model=FOLDER",                                                                       \
@@ -27,5 +26,3 @@
 /* Options without a value. */
 #define PD_INFER_FLAGS(X) \
     X(ids, "print numbers, not the words of vocabulary_file and the labels of train.ini")
-
-#endif

@@ -5,8 +5,7 @@
  * with ; or #. An indented line continues the value above, unless it looks like `name = ...`. The
  * name of a section may have brackets: [host node[1-3]]. Limits: lines 64 KiB, names 49 bytes,
  * names of sections 1000 bytes. */
-#ifndef PD_CONF_INI_FILE_H
-#define PD_CONF_INI_FILE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -39,5 +38,3 @@ int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pai
 int pd_ini_read_text_sections(const char *name, const char *text, size_t n,
                               pd_ini_section on_section, pd_ini_pair on_pair, void *arg,
                               struct pd_err *err);
-
-#endif

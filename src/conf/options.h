@@ -6,8 +6,7 @@
  *
  * A value of a higher origin is never overwritten by a lower origin, so sources may be read in any
  * order. */
-#ifndef PD_CONF_OPTIONS_H
-#define PD_CONF_OPTIONS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -254,5 +253,3 @@ void pd_options_help(unsigned who, const char *which, const struct pd_extra_opti
                      int width, struct pd_buf *out);
 /* Append a paragraph, filled to `width` columns; newlines in `text` count as blanks. */
 void pd_help_text(struct pd_buf *out, const char *text, int width);
-
-#endif

@@ -8,8 +8,7 @@
  * each trainer puts them into the text of train.ini before it reads the network from it. The text
  * with the pairs is saved with the model. A pair replaces its line, or stands at the end of the
  * text, so that the other lines keep their numbers. */
-#ifndef PD_CONF_SETTINGS_H
-#define PD_CONF_SETTINGS_H
+#pragma once
 
 #include "conf/options.h"
 
@@ -41,5 +40,3 @@ int pd_settings_apply(const struct pd_options *o, const char *name, struct pd_bu
  * SECTION.KEY=VALUE: " instead. */
 void pd_settings_blame(const struct pd_options *o, const char *name,
                        const int line[PD_MAX_SETTINGS], struct pd_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* train_check.h - checks for options of a training job that exclude each other. A trainer checks
  * before it opens anything; `paddlectl run` checks before it connects to a host, so nothing was
  * done and the exit status is 2. options.c checks each value by itself. */
-#ifndef PD_CONF_TRAIN_CHECK_H
-#define PD_CONF_TRAIN_CHECK_H
+#pragma once
 
 #include "conf/options.h"
 
@@ -23,5 +22,3 @@ int pd_train_check(const struct pd_options *o, const struct pd_train_place *plac
 
 /* Number of streams of the job. The streams stay the same when trainers are lost. */
 uint32_t pd_train_streams(const struct pd_options *o, const struct pd_train_place *place);
-
-#endif

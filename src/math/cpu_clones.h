@@ -3,8 +3,7 @@
  *
  * All versions give the same bits: only IEEE operations, no fused ones (-ffp-contract=off), and
  * sums in an order that the code fixes. */
-#ifndef PD_MATH_CPU_CLONES_H
-#define PD_MATH_CPU_CLONES_H
+#pragma once
 
 #ifdef CPU_CLONES /* a test compiles a file again for the baseline CPU and compares bits */
 #elif defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
@@ -12,6 +11,4 @@
 #define CPU_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define CPU_CLONES /* the resolvers of clones run before the sanitizers are ready */
-#endif
-
 #endif

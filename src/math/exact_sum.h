@@ -5,8 +5,7 @@
  * 1152). Adding a double is three integer additions; carries are delayed. Two sums are added limb
  * by limb. That also works on the doubles of pd_exact_sum_put, as ps_reduce adds them, for up to
  * 2^20 sums. Source: docs/sources.md#exact-sums */
-#ifndef PD_MATH_EXACT_SUM_H
-#define PD_MATH_EXACT_SUM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ double pd_exact_sum_value(const struct pd_exact_sum *s);
 /* Convert to whole numbers below 2^33 in magnitude, and back from sums of such numbers. */
 void pd_exact_sum_put(const struct pd_exact_sum *s, double out[PD_EXACT_SUM_NUMBERS]);
 void pd_exact_sum_get(struct pd_exact_sum *s, const double in[PD_EXACT_SUM_NUMBERS]);
-
-#endif

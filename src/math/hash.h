@@ -1,6 +1,5 @@
 /* hash.h - the hash function that spreads row ids over servers and slots. */
-#ifndef PD_MATH_HASH_H
-#define PD_MATH_HASH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ static inline uint64_t pd_mix64(uint64_t x) {
     x *= 0x94d049bb133111ebu;
     return x ^ (x >> 31);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* key_sort.h - sorts 64-bit keys with a payload. The radix sort is stable: equal keys keep their
  * order, so sums over equal keys always have the same bits. Linear time; a digit that all keys
  * share costs one check. */
-#ifndef PD_MATH_KEY_SORT_H
-#define PD_MATH_KEY_SORT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ struct pd_sort_key {
 /* Sort (*v)[0..n) by key. *spare has room for n elements. The result is in *v; the function may
  * swap *v and *spare. */
 void pd_key_sort(struct pd_sort_key **v, struct pd_sort_key **spare, size_t n);
-
-#endif

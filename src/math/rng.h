@@ -3,8 +3,7 @@
  *
  * Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11 (Philox 4x32-10), as
  * in Random123's header. */
-#ifndef PD_MATH_RNG_H
-#define PD_MATH_RNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -41,5 +40,3 @@ void pd_rng_normal_range(struct pd_rng_key key, uint64_t hi, uint64_t first, flo
 /* Uniform integer in [0, bound), bound >= 1. Multiplication of one 64-bit draw; bias < 2^-32 for
  * bound < 2^32. */
 uint64_t pd_rng_below(struct pd_rng_key key, uint64_t hi, uint64_t lo, uint64_t bound);
-
-#endif

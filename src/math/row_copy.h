@@ -3,8 +3,7 @@
  *
  * The last vector overlaps the previous vector, so no remainder is left; therefore `to` must not
  * overlap a source. The bits are those of a plain loop. */
-#ifndef PD_MATH_ROW_COPY_H
-#define PD_MATH_ROW_COPY_H
+#pragma once
 
 #include <stddef.h>
 #include <string.h>
@@ -42,5 +41,3 @@ static inline void pd_row_sum(float *restrict to, const float *restrict a, const
         memcpy(to + at, &v, sizeof v);
     }
 }
-
-#endif

@@ -11,8 +11,7 @@
  *                     with zeros for rows that the model lacks.
  *
  * The export streams. The output file is complete or absent. */
-#ifndef PD_MODEL_EXPORT_H
-#define PD_MODEL_EXPORT_H
+#pragma once
 
 #include "model/model.h"
 
@@ -36,5 +35,3 @@ struct model_export_counts {
 /* PD_EUSAGE: the format is unknown or does not fit this model. */
 int model_export(struct model *m, const struct model_export *x, struct model_export_counts *counts,
                  struct pd_err *err);
-
-#endif

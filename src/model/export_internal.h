@@ -1,7 +1,6 @@
 /* export_internal.h - shared by the export formats: a file that is complete or absent, a table that
  * is mapped. */
-#ifndef PD_MODEL_EXPORT_INTERNAL_H
-#define PD_MODEL_EXPORT_INTERNAL_H
+#pragma once
 
 #include <stdio.h>
 
@@ -30,5 +29,3 @@ int export_file_end(struct export_file *f, int rc, struct pd_err *err);
 int export_dense(struct model *m, const struct model_param *p,
                  int (*each)(void *arg, const float *v, size_t n, struct pd_err *err), void *arg,
                  struct pd_err *err);
-
-#endif

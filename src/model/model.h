@@ -63,8 +63,7 @@
  *
  * with "data": S in it if the job is online.
  */
-#ifndef PD_MODEL_MODEL_H
-#define PD_MODEL_MODEL_H
+#pragma once
 
 #include <limits.h>
 #include <stddef.h>
@@ -246,5 +245,3 @@ struct model_span {
 int model_each_span(struct model *m, const char *name,
                     int (*each)(void *arg, const struct model_span *s, struct pd_err *err),
                     void *arg, struct pd_err *err);
-
-#endif

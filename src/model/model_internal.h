@@ -1,7 +1,6 @@
 /* model_internal.h - the numbers of a part's layout (model.h) for writer and reader, and the struct
  * of an open model. */
-#ifndef PD_MODEL_INTERNAL_H
-#define PD_MODEL_INTERNAL_H
+#pragma once
 
 #include "model/model.h"
 
@@ -46,5 +45,3 @@ int model_use_part(struct model *m, size_t i, struct pd_err *err);
 static inline int model_is_top(const struct model *m, size_t i) {
     return i == 0 || m->info.parts[i - 1].layer == 0;
 }
-
-#endif

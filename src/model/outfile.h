@@ -11,8 +11,7 @@
  *
  * Only open and release allocate or free memory, so a child of fork can continue with a file that
  * its parent has settled. */
-#ifndef PD_MODEL_OUTFILE_H
-#define PD_MODEL_OUTFILE_H
+#pragma once
 
 #include <limits.h>
 #include <linux/aio_abi.h>
@@ -51,5 +50,3 @@ int outfile_write(struct outfile *o, size_t n, struct pd_err *err);
 int outfile_settle(struct outfile *o, struct pd_err *err);
 int outfile_sync(struct outfile *o, struct pd_err *err); /* syncs the file to disk and closes it */
 void outfile_release(struct outfile *o); /* closes, also an incomplete file; the file stays */
-
-#endif

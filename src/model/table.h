@@ -4,8 +4,7 @@
  * Every part has its keys in ascending order. A row is found by interpolation: keys are numbers of
  * a vocabulary or hashes, both spread evenly, so a few probes suffice. Halving bounds the number of
  * probes. A part or layer without the key costs the same. */
-#ifndef PD_MODEL_TABLE_H
-#define PD_MODEL_TABLE_H
+#pragma once
 
 #include "model/model.h"
 
@@ -26,5 +25,3 @@ const float *model_table_find(const struct model_table *t, uint64_t key);
 int model_table_walk(const struct model_table *t,
                      int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err),
                      void *arg, struct pd_err *err);
-
-#endif

@@ -5,8 +5,7 @@
  *   src/conf reads [train].
  *
  * The keys of all sections and their types are ONE table in model_ini.c. */
-#ifndef PD_MODEL_INI_H
-#define PD_MODEL_INI_H
+#pragma once
 
 #include <limits.h>
 #include <stddef.h>
@@ -128,5 +127,3 @@ int model_ini_read(struct model_ini **out, const char *path, const char *text, s
 void model_ini_free(struct model_ini *m);
 /* Value of a setting of [optimizer]; NULL: not given. */
 const char *model_ini_setting(const struct model_ini *m, const char *name);
-
-#endif

@@ -7,8 +7,7 @@
  * Callbacks run in the loop's thread, never inside net_send. on_close comes exactly once and last,
  * even if the connection never opened; then the connection is freed. why->code is 0 after a local
  * net_close, PD_ECLOSED when the peer closed between frames, otherwise the cause. */
-#ifndef PD_NET_CONN_H
-#define PD_NET_CONN_H
+#pragma once
 
 #include <uv.h>
 
@@ -156,5 +155,3 @@ const char *net_peer_addr(const struct net_conn *c); /* "10.0.0.2:41234" or "loc
 /* The greeting in the acceptor's WELCOME (connector only, once open). */
 const uint8_t *net_greeting(const struct net_conn *c, size_t *n);
 int net_is_sealed(const struct net_conn *c); /* 1: open, and all bytes are sealed */
-
-#endif

@@ -1,6 +1,5 @@
 /* conn_internal.h - shared by the files of src/net: the connection's struct and its helpers. */
-#ifndef PD_NET_CONN_INTERNAL_H
-#define PD_NET_CONN_INTERNAL_H
+#pragma once
 
 #include "base/buf.h"
 #include "net/conn.h"
@@ -56,5 +55,3 @@ void net_tune(uv_tcp_t *tcp); /* set the options of a new connection; tune.c */
 int net_conn_flush(struct net_conn *c);
 void net_conn_drop_waiting(struct net_conn *c); /* without handles: nothing will be sent */
 void net_listener_opened(struct net_conn *c);   /* removes c from its listener's list */
-
-#endif

@@ -5,8 +5,7 @@
  *
  * The contents of all records, in order, are the stream of frames. A record has nothing to do with
  * the borders of frames: small frames share a record, large ones have many. */
-#ifndef PD_NET_SEAL_H
-#define PD_NET_SEAL_H
+#pragma once
 
 #include <uv.h>
 
@@ -40,5 +39,3 @@ void net_seal_commit(struct net_seal *s, size_t n);
  * one of the peer, so the connection is of no more use. Other errors are the decoder's. */
 int net_seal_feed(struct net_seal *s, struct wire_decoder *d, struct pd_err *err);
 int net_seal_idle(const struct net_seal *s); /* 1: between two records, all given to the decoder */
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Either side may answer HS_SHARED {0} instead; then all frames go through the socket. A received
  * frame keeps its memory until it is freed, on any thread, even after the connection has closed. */
-#ifndef PD_NET_SHARE_H
-#define PD_NET_SHARE_H
+#pragma once
 
 #include "net/conn.h"
 
@@ -28,5 +27,3 @@ void net_share_reclaim(struct net_share *s);
 /* From here on all frames go through the socket, and nothing counts as lent. */
 void net_share_end(struct net_conn *c);
 int net_share_sends(const struct net_share *s); /* 1: sending uses shared memory; s may be NULL */
-
-#endif

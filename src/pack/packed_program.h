@@ -1,7 +1,6 @@
 /* packed_program.h - an executable that is stored packed (one zstd frame with content size and
  * checksum) beside the place where it will run. */
-#ifndef PD_PACK_PACKED_PROGRAM_H
-#define PD_PACK_PACKED_PROGRAM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ uint64_t packed_program_size(const char *path);
  * renamed, so `to` is absent or whole. PD_EDATA: damaged, a size that differs from the frame's, or
  * more than 1 GiB; PD_ENOSPC, PD_EIO. */
 int packed_program_unpack(const char *from, const char *to, struct pd_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* mem.h - memory functions without a libc. */
-#ifndef PD_SEED_MEM_H
-#define PD_SEED_MEM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ static inline int mem_same(const void *a, const void *b, size_t n) {
         differ |= (uint8_t)(*x++ ^ *y++);
     return !differ;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* seed.h - the protocol between launcher and seed, included by both. The specification is
  * docs/protocol.md, "The seed". */
-#ifndef PD_SEED_SEED_H
-#define PD_SEED_SEED_H
+#pragma once
 
 #include <stdint.h>
 
@@ -43,5 +42,3 @@ struct seed_record {
 #define SEED_PROOF_LABEL                                                                     \
     "paddlectl seed" /* without its NUL: keyed hash over it, the nonce and the first chunk's \
                         number */
-
-#endif

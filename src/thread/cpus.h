@@ -5,8 +5,7 @@
  *
  * DIR is normally PD_SYS_DEVICES. Where files are missing (a container may hide them) the simplest
  * machine is assumed: each CPU is a core, and all memory is equally near. */
-#ifndef PD_THREAD_CPUS_H
-#define PD_THREAD_CPUS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -53,5 +52,3 @@ void pd_cpus_release(struct pd_cpus *c);
 /* Pin the calling thread, the i-th of its process, to physical core i modulo the number of cores in
  * `c`. 0, or -1 with errno. */
 int pd_pin_thread(const struct pd_cpus *c, unsigned i);
-
-#endif

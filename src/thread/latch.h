@@ -11,8 +11,7 @@
  * thread sleeps at once.
  *
  * Memory order: writes before pd_latch_add are visible after the pd_latch_wait that it ends. */
-#ifndef PD_THREAD_LATCH_H
-#define PD_THREAD_LATCH_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -36,5 +35,3 @@ void pd_latch_init(struct pd_latch *g); /* count 0 */
 void pd_latch_destroy(struct pd_latch *g);
 void pd_latch_add(struct pd_latch *g, uint64_t n);
 void pd_latch_wait(struct pd_latch *g, uint64_t count, struct pd_latch_spin *p);
-
-#endif

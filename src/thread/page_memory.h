@@ -1,7 +1,6 @@
 /* page_memory.h - memory in huge pages where the kernel has them: a random row of a large table
  * then costs one TLB miss, not two. */
-#ifndef PD_THREAD_PAGE_MEMORY_H
-#define PD_THREAD_PAGE_MEMORY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,5 +17,3 @@ void pd_huge_page_no_fork(void *p, size_t bytes);
  * where clearing a whole huge page would cause a delay. Not inherited by children of fork. */
 void *pd_page_map(size_t bytes);
 void pd_page_unmap(void *p, size_t bytes);
-
-#endif

@@ -4,8 +4,7 @@
  * A pool belongs to one thread. It keeps at most the recent peak use (of the last one to two
  * thousand buffers), so it at most doubles the memory of its thread. Sizes are rounded up by less
  * than a quarter. Buffers of 2 MiB and more are in huge pages. */
-#ifndef PD_THREAD_POOL_H
-#define PD_THREAD_POOL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ void *pd_pool_get(struct pd_pool *p, size_t n);
 void pd_pool_put(struct pd_pool *p, void *mem); /* to the pool that it came from; mem may be NULL */
 
 size_t pd_pool_kept(const struct pd_pool *p); /* bytes in free buffers */
-
-#endif

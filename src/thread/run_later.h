@@ -1,10 +1,7 @@
 /* run_later.h - work that nobody needs to wait for, such as freeing much memory or slow system
  * calls. */
-#ifndef PD_THREAD_RUN_LATER_H
-#define PD_THREAD_RUN_LATER_H
+#pragma once
 
 /* Run f(arg) soon in a detached thread with all signals blocked; if no thread can be started, run
  * it at once in the caller. The process may end before f runs. Not for children of fork. */
 void pd_run_later(void (*f)(void *arg), void *arg);
-
-#endif

@@ -3,8 +3,7 @@
  *
  *     run(workers, job, arg)   calls job(arg, i, n) once for each i < n on as many threads, and
  *                              returns after all calls */
-#ifndef PD_THREAD_WORKERS_H
-#define PD_THREAD_WORKERS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ struct pd_workers {
     void (*run)(void *workers, pd_workers_job job, void *arg); /* NULL: no threads */
     void *workers;
 };
-
-#endif

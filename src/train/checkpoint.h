@@ -15,8 +15,7 @@
  * by stream or all at its first stream. Seconds is the time that the pass has taken. more is 1 if
  * the stream has samples left to train. Older checkpoints lack seconds and more.
  */
-#ifndef PD_TRAIN_CHECKPOINT_H
-#define PD_TRAIN_CHECKPOINT_H
+#pragma once
 
 #include "train/step.h"
 
@@ -89,5 +88,3 @@ int train_save_initial(struct train_loop *l, struct pd_err *err);
 int train_checkpoint_poll(struct train_loop *l, struct pd_err *err);
 /* BLOCKS until the running save is complete. */
 int train_checkpoint_finish(struct train_loop *l, struct pd_err *err);
-
-#endif

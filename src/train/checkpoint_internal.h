@@ -1,6 +1,5 @@
 /* checkpoint_internal.h - shared by checkpoint.c and resume.c. */
-#ifndef PD_TRAIN_CHECKPOINT_INTERNAL_H
-#define PD_TRAIN_CHECKPOINT_INTERNAL_H
+#pragma once
 
 #include "base/buf.h"
 #include "model/model.h"
@@ -31,5 +30,3 @@ struct train_checkpoints {
     int resumed;
     struct model_resume from;
 };
-
-#endif

@@ -2,8 +2,7 @@
  * text, which goes into the model's manifest. All errors in the file are reported here with
  * file:line. `paddle_worker model` reports the same errors without training (src/conf/train_check.h
  * has the options). */
-#ifndef PD_TRAIN_CONFIG_H
-#define PD_TRAIN_CONFIG_H
+#pragma once
 
 #include "base/buf.h"
 #include "conf/options.h"
@@ -21,5 +20,3 @@ struct train_config {
 int train_config_load(struct train_config *c, const struct pd_options *o, const char *path,
                       struct pd_err *err);
 void train_config_release(struct train_config *c); /* a zeroed struct may be released, too */
-
-#endif

@@ -5,8 +5,7 @@
  *                     latest.json       the same bytes: the file to poll
  *                     base.json         the last save of all rows
  */
-#ifndef PD_TRAIN_DONE_FILE_H
-#define PD_TRAIN_DONE_FILE_H
+#pragma once
 
 #include <limits.h>
 
@@ -24,5 +23,3 @@ int train_done_file_init(struct train_done_file *d, const struct ps_client *clie
                          const char *save_dir, const char *output_dir, struct pd_err *err);
 /* Writes the done-files of a saved model; the callback `saved` of struct train_online_saves. */
 int train_done_file_write(void *done, const struct train_saved *s, struct pd_err *err);
-
-#endif

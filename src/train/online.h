@@ -7,8 +7,7 @@
  *
  * A folder is a pass. Trainer 0 finds the next folder and tells the other trainers.
  */
-#ifndef PD_TRAIN_ONLINE_H
-#define PD_TRAIN_ONLINE_H
+#pragma once
 
 #include "train/pass.h"
 
@@ -23,5 +22,3 @@ struct train_online {
 /* Runs until a stop is requested, the stop file exists, the last folder (online_until) is trained,
  * or no folder is complete for online_idle seconds. */
 int train_online(const struct train_online *o, struct pd_err *err);
-
-#endif

@@ -6,8 +6,7 @@
  *      ^                  └─ added to another set ─┐                                │
  *      └───────────────────────────────────────────┴──────────── reclaim ───────────┘
  */
-#ifndef PD_TRAIN_PARAMS_H
-#define PD_TRAIN_PARAMS_H
+#pragma once
 
 #include "nn/graph/graph.h"
 #include "ps/client/client.h"
@@ -63,5 +62,3 @@ int train_grads_push_one(struct train_params *p, struct train_grads *g, uint32_t
 /* Pushes the remaining gradients; then the set belongs to the client. */
 int train_grads_push(struct train_params *p, struct train_grads *g);
 void train_grads_reclaim(struct train_params *p); /* after ps_wait */
-
-#endif

@@ -1,6 +1,5 @@
 /* pass.h - the training loop of a pass, and the evaluation of held-out data. */
-#ifndef PD_TRAIN_PASS_H
-#define PD_TRAIN_PASS_H
+#pragma once
 
 #include "conf/options.h"
 #include "nn/evals/eval.h"
@@ -60,5 +59,3 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
  * trainers. Changes no parameter. If a trainer is asked to stop, all return without a report. */
 int train_evaluate(struct train_loop *l, struct train_streams *streams,
                    const struct train_tested *what, struct pd_err *err);
-
-#endif

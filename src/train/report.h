@@ -15,8 +15,7 @@
  * and the share of time that it waited for servers. In a synchronous job all trainers train the
  * same batch, and the trainer that waits least delays the others.
  */
-#ifndef PD_TRAIN_REPORT_H
-#define PD_TRAIN_REPORT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -88,5 +87,3 @@ void train_report_test(struct train_report *r, const struct train_tested *what, 
 void train_report_no_checkpoint(struct train_report *r, const char *dir);
 void train_report_print(struct train_report *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-
-#endif

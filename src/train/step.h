@@ -18,8 +18,7 @@
  * first. This requires that nothing is added to it afterwards: reproducible = run, one thread, and
  * no clip_norm, which needs all gradients.
  */
-#ifndef PD_TRAIN_STEP_H
-#define PD_TRAIN_STEP_H
+#pragma once
 
 #include "train/pass.h"
 
@@ -48,5 +47,3 @@ int train_sum(struct train_loop *l, const double *v, size_t k, double *sum, stru
 static inline int train_client_error(const struct train_loop *l, int rc, struct pd_err *err) {
     return rc ? pd_err_copy(err, ps_client_err(l->client)) : 0;
 }
-
-#endif

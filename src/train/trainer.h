@@ -11,8 +11,7 @@
  *     report.c          lines for users and events for the launcher
  *     trainer.c         the jobs: train, test, online, checkgrad
  */
-#ifndef PD_TRAIN_TRAINER_H
-#define PD_TRAIN_TRAINER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -47,5 +46,3 @@ struct train_setup {
 
 /* Runs options->job to its end. 0, or PD_E* with the first cause first. */
 int train_run(const struct train_setup *setup, struct pd_err *err);
-
-#endif

@@ -14,8 +14,7 @@
  * No lock is taken per sample: the threads synchronise at the beginning and end of a run and at
  * this barrier. With one thread none is started.
  */
-#ifndef PD_TRAIN_TRAINER_THREADS_H
-#define PD_TRAIN_TRAINER_THREADS_H
+#pragma once
 
 #include "thread/cpus.h"
 #include "thread/workers.h"
@@ -73,5 +72,3 @@ struct pd_workers train_threads_workers(struct train_threads *t);
 /* merge: adds the evaluators of all threads to that of the caller. clear: resets all evaluators. */
 int train_threads_merge_eval(struct train_threads *t, struct pd_err *err);
 void train_threads_clear_eval(struct train_threads *t);
-
-#endif

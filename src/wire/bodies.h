@@ -3,8 +3,7 @@
  * number; bytes of a text), value of a missing field. A list makes the struct, the table that
  * wire_get and wire_put read, and the keys that docs/protocol.md is compared with.
  * A new field is one row here and its name in docs/protocol.md. */
-#ifndef PD_WIRE_BODIES_H
-#define PD_WIRE_BODIES_H
+#pragma once
 
 #include "wire/body.h"
 
@@ -155,5 +154,3 @@ enum {
 #define WIRE_C_ARRAY json_t *
 #define WIRE_C_OBJECT json_t *
 WIRE_BODIES(WIRE_STRUCT)
-
-#endif

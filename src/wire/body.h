@@ -1,7 +1,6 @@
 /* body.h - reads and writes a JSON message body by a table of its fields: key, type, bounds and
  * default stand in one place. */
-#ifndef PD_WIRE_BODY_H
-#define PD_WIRE_BODY_H
+#pragma once
 
 #include <jansson.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ json_t *wire_put(const struct wire_body *b, const void *in);
 /* A JSON string of any bytes: those that are no UTF-8, and zeros, become U+FFFD. NULL: no memory.
  */
 json_t *wire_text(const char *s, size_t n);
-
-#endif

@@ -2,8 +2,7 @@
  * rows like those of bodies.h. AG_STOP has the body of HD_STOP_JOB. Three bodies are read by name
  * and have no table: `spec` of AG_JOB_SETUP (job_spec.h), the facts that AG_CHECK answers, and
  * AG_RESULT, whose object is also result.json. */
-#ifndef PD_WIRE_CLIENT_BODIES_H
-#define PD_WIRE_CLIENT_BODIES_H
+#pragma once
 
 #include "wire/bodies.h"
 
@@ -324,5 +323,3 @@ enum { WIRE_MAX_PORTS = 2 * 250 + 1 };
     X(ds_status, WIRE_DS_STATUS)                             \
     X(ds_end, WIRE_DS_END)
 WIRE_CLIENT_BODIES(WIRE_STRUCT)
-
-#endif

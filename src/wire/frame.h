@@ -10,8 +10,7 @@
  * Every section begins at a multiple of 64 bytes in the frame, and received frames lie in 64-byte
  * aligned memory. Float and key arrays are therefore used in place. All numbers are little-endian.
  */
-#ifndef PD_WIRE_FRAME_H
-#define PD_WIRE_FRAME_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -116,5 +115,3 @@ enum { WIRE_STAGE = 64 << 10 };
 size_t wire_decoder_take_rest(struct wire_decoder *d, uint8_t *out);
 /* 1: the decoder is between two frames, so the stream may end here. */
 int wire_decoder_idle(const struct wire_decoder *d);
-
-#endif

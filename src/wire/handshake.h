@@ -10,8 +10,7 @@
  * PROOF and WELCOME are the two messages of Noise NNpsk0 (noise.h). The bodies of HELLO and
  * CHALLENGE are the prologue, so nobody can change them, or use a PROOF a second time: nonce_s is
  * new for each connection. A peer without the key learns what CHALLENGE says, nothing else. */
-#ifndef PD_WIRE_HANDSHAKE_H
-#define PD_WIRE_HANDSHAKE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -73,5 +72,3 @@ void wire_hs_ciphers(struct wire_hs *hs, struct wire_cipher **send, struct wire_
 
 /* Read a key file: 32 bytes or 64 hex digits, mode without group and other bits (else PD_EAUTH). */
 int wire_key_read(const char *path, uint8_t key[WIRE_KEY_BYTES], struct pd_err *err);
-
-#endif

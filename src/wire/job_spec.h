@@ -1,8 +1,7 @@
 /* job_spec.h - the settings of a job that paddlectl sends to every agent, as one table: fields of
  * the object `spec` of AG_JOB_SETUP. A new setting is a field here and a row in job_spec.c; if the
  * row names an option of conf.ini, paddlectl sends that option's value. */
-#ifndef PD_WIRE_JOB_SPEC_H
-#define PD_WIRE_JOB_SPEC_H
+#pragma once
 
 #include "wire/body.h"
 
@@ -26,5 +25,3 @@ struct job_spec {
 
 enum { JOB_SPEC_MAX_NAME = 60, JOB_SPEC_MAX_PORTS = 250, JOB_SPEC_MAX_LOG_KEEP = 100 };
 extern const struct wire_body wire_job_spec;
-
-#endif

@@ -4,8 +4,7 @@
  * Agent messages (0x1xx, 0x2xx) have a JSON object in section 0 (at most WIRE_JSON_MAX bytes) and
  * raw bytes, if any, in section 1. Parameter-server messages (0x4xx) have fixed little-endian
  * fields in section 0, 64-bit keys in section 1 and float32 values in section 2. */
-#ifndef PD_WIRE_MSG_H
-#define PD_WIRE_MSG_H
+#pragma once
 
 enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
 
@@ -108,5 +107,3 @@ enum wire_type {
 };
 
 const char *wire_msg_name(unsigned type); /* "PS_PUSH_DENSE", or "?" */
-
-#endif

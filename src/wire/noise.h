@@ -13,8 +13,7 @@
  * and BLAKE2 is the hash. It is BLAKE2b because libsodium has no BLAKE2s.
  * Source: noiseprotocol.org/noise.html, sections 4, 5, 9, 11.3; RFC 7748, 7693, 8439, 2104;
  * NIST SP 800-38D. */
-#ifndef PD_WIRE_NOISE_H
-#define PD_WIRE_NOISE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -84,5 +83,3 @@ int wire_noise_split(struct wire_noise *s, struct wire_cipher **send, struct wir
                      struct pd_err *err);
 /* After both messages: a hash that is the same at both ends and different in every connection. */
 const uint8_t *wire_noise_hash(const struct wire_noise *s); /* WIRE_NOISE_HASH bytes */
-
-#endif

@@ -6,8 +6,7 @@
  * A service is one constant. client.c includes no service: the owner of the clients passes a table
  * of services, each with a context. Each client has memory for each service (for a log
  * subscription, say), zeroed at first. */
-#ifndef PD_AGENT_CLIENT_H
-#define PD_AGENT_CLIENT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -108,5 +107,3 @@ void client_work_begin(struct client *c);
 void client_work_end(struct client *c);
 /* 0, or PD_EHOST with the reason if the job of this agent is over. */
 int client_over(const struct client *c, struct pd_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* log_send.h - log subscriptions: sends the bytes of log files to each subscribed client, from the
  * offset that the client asked for. */
-#ifndef PD_AGENT_LOG_SEND_H
-#define PD_AGENT_LOG_SEND_H
+#pragma once
 
 #include "agent/client/client.h"
 #include "agent/logs/logs.h"
@@ -16,5 +15,3 @@ struct log_source {
 
 /* Sends each client its next bytes, as far as the client keeps up. */
 void log_send_all(struct clients *all);
-
-#endif

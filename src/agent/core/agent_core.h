@@ -4,8 +4,7 @@
  *   tool    `relay --root`           one client on stdin and stdout, no job: packages, job list
  *   job     the daemon of `--start`  clients on the job's unix socket, TCP to the other agents
  *   over    `relay --job`, no agent  one client on stdin and stdout: a finished job, from disk */
-#ifndef PD_AGENT_AGENT_CORE_H
-#define PD_AGENT_AGENT_CORE_H
+#pragma once
 
 #include <uv.h>
 
@@ -28,5 +27,3 @@ int agent_core_init(struct agent_core *a, const struct node_paths *p, enum agent
                     const char *build, struct pd_err *err);
 /* The node's id from the job's nodefile; -1: no job, or the id is not known yet. */
 int agent_node_id(const struct agent_core *a);
-
-#endif

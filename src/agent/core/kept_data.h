@@ -1,8 +1,7 @@
 /* kept_data.h - the package of data files, between its arrival and the set-up of the job. It holds
  * the package's root object and a lock on its catalog. Without the lock, `clean` would remove the
  * catalog as one without a tree. */
-#ifndef PD_AGENT_KEPT_DATA_H
-#define PD_AGENT_KEPT_DATA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ int kept_data_root(struct kept_data *h, const uint8_t *root, size_t n, struct pd
 void kept_data_lock(struct kept_data *h, int fd);
 void kept_data_unlock(struct kept_data *h);
 void kept_data_release(struct kept_data *h);
-
-#endif

@@ -1,7 +1,6 @@
 /* msg.h - frames whose section 0 is a JSON object: sending, parsing, and reading fields with
  * bounds. */
-#ifndef PD_AGENT_MSG_H
-#define PD_AGENT_MSG_H
+#pragma once
 
 #include <jansson.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ int msg_payload(const struct wire_frame *f, uint8_t **out, size_t *n, struct pd_
 /* Writes an error frame to a descriptor. For a process that has no loop yet; write errors are
  * ignored. */
 void msg_write_error(int fd, uint16_t type, const struct pd_err *e);
-
-#endif

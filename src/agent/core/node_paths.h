@@ -6,8 +6,7 @@
  *     ROOT/JOB/{workspace,output,log,nodefile,result.json}
  *     ROOT/JOB/.agent/{sock,key,pid}  0700; sock and key are removed when the agent ends
  *     ROOT/JOB/.agent/{state.json,*.idx}  state of the job and its logs, kept after its end */
-#ifndef PD_AGENT_NODE_PATHS_H
-#define PD_AGENT_NODE_PATHS_H
+#pragma once
 
 #include <limits.h>
 #include <stdint.h>
@@ -51,5 +50,3 @@ void node_paths_read_status(const struct node_paths *p, char status[16]);
 /* Connects to the job's socket. Returns a descriptor, or -1 if no agent listens. Waits at most 5 s,
  * for an agent that is stopped and whose backlog is full. */
 int node_paths_connect(const struct node_paths *p);
-
-#endif

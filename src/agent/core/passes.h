@@ -4,8 +4,7 @@
  *     trainer ─ event ─▶ its agent ─ HD_PASS ─▶ node 0 ─┬─▶ JOB/passes ─▶ AG_MODELS
  *                                                       └─▶ struct passes ─▶ AG_RESULT, result.json
  */
-#ifndef PD_AGENT_PASSES_H
-#define PD_AGENT_PASSES_H
+#pragma once
 
 #include <jansson.h>
 
@@ -27,5 +26,3 @@ void passes_describe(const struct passes *s, json_t *result);
 /* The tests of complete passes, in any order: an array of [pass, value]; *by and *better are those
  * of the last test. A repeated pass has its last value. NULL: there is none, or no memory. */
 json_t *passes_values(const struct node_paths *p, char by[80], char better[8]);
-
-#endif

@@ -1,6 +1,5 @@
 /* peer_id.h - the identity of this agent towards the other agents of its job, and its proof. */
-#ifndef PD_AGENT_PEER_ID_H
-#define PD_AGENT_PEER_ID_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -23,5 +22,3 @@ static inline void peer_id_put(const struct peer_id *p, uint16_t role, struct wi
     memcpy(hs->key, p->key, sizeof hs->key);
     hs->plain = p->plain;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* result.h - the result of a job on this node: result.json, which outlives the agent. */
-#ifndef PD_AGENT_RESULT_H
-#define PD_AGENT_RESULT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -17,5 +16,3 @@ int result_write(const struct node_paths *p, const json_t *result, struct pd_err
 json_t *result_read(const struct node_paths *p); /* a new reference; NULL: no result */
 /* For the guardian, after the agent has died: writes a failed result if there is none. */
 void result_write_if_missing(const struct node_paths *p, const char *reason);
-
-#endif

@@ -1,7 +1,6 @@
 /* roles.h - the roles and ranks of the nodes in an attempt of a job, and how they move when a node
  * is lost. */
-#ifndef PD_AGENT_ROLES_H
-#define PD_AGENT_ROLES_H
+#pragma once
 
 enum role { ROLE_PSERVER, ROLE_TRAINER, N_ROLES };
 extern const char *const role_names[N_ROLES]; /* "pserver", "trainer" */
@@ -34,5 +33,3 @@ int roles_any(const struct roles *s, int node);
  * gone[node] is set for the lost node and for all nodes that were lost before. to[r] becomes the
  * node that role r moved to, -1 if the count dropped, -2 if the lost node did not have the role. */
 void roles_leave(struct roles *s, int node, const char *gone, int to[N_ROLES]);
-
-#endif

@@ -1,8 +1,7 @@
 /* source_link.h - the connection to another node's agent from which this one takes objects. The
  * addresses of the node are tried in turn, until one proves the key. Payloads are sealed (seal.h).
  */
-#ifndef PD_AGENT_SOURCE_LINK_H
-#define PD_AGENT_SOURCE_LINK_H
+#pragma once
 
 #include <jansson.h>
 
@@ -26,5 +25,3 @@ int source_link_new(struct source_link **out, struct agent_core *core, json_t *a
 /* Once open. */
 void source_link_send(struct source_link *l, uint16_t type, const void *p, size_t n);
 void source_link_close(struct source_link *l); /* no event follows; NULL is allowed */
-
-#endif

@@ -1,6 +1,5 @@
 /* spec.h - a node's part of a job, read from AG_JOB_SETUP. */
-#ifndef PD_AGENT_SPEC_H
-#define PD_AGENT_SPEC_H
+#pragma once
 
 #include <jansson.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ struct spec {
  * reference to `body`. */
 int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err);
 void spec_release(struct spec *s);
-
-#endif

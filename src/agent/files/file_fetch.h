@@ -10,8 +10,7 @@
  * The launcher sends the file ids to node 0 (pack/store/file_pieces.h), so no other node must be
  * trusted. The loop's thread never waits for a disk: threads of the pool read, check and write
  * files. */
-#ifndef PD_AGENT_FILE_FETCH_H
-#define PD_AGENT_FILE_FETCH_H
+#pragma once
 
 #include "agent/client/client.h"
 #include "agent/core/kept_data.h"
@@ -170,5 +169,3 @@ int file_open_here(const char *job_dir, const char *path, struct pd_err *err);
 /* Renames the finished file `aside` (absolute, on the same file system) to workspace/PATH, and
  * creates the folders on the way. Syncs to disk, so it runs on a thread. 0 or PD_EIO. */
 int file_put_here(const char *job_dir, const char *aside, const char *path, struct pd_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* file_fetch_internal.h - types and functions shared by file_fetch.c (the service), file_want.c
  * (wanted files) and file_known.c (known files). */
-#ifndef PD_AGENT_FILE_FETCH_INTERNAL_H
-#define PD_AGENT_FILE_FETCH_INTERNAL_H
+#pragma once
 
 #include "agent/files/file_fetch.h"
 
@@ -51,5 +50,3 @@ void file_want_client_gone(struct file_fetch *d, const struct client *c);
 /* Handles a client's DF_FILE and DF_DATA for a file that is pulled from this client. */
 void file_want_fed(struct file_fetch *d, const struct client *c, const struct wire_frame *f,
                    const json_t *body);
-
-#endif

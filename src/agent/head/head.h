@@ -22,8 +22,7 @@
  *
  * A process that ends because of another one (hd_exited.from) is a witness: the failure is the
  * other process's. Its own report replaces the witness's if it comes within HEARD_WINDOW_MS. */
-#ifndef PD_AGENT_HEAD_H
-#define PD_AGENT_HEAD_H
+#pragma once
 
 #include <jansson.h>
 #include <uv.h>
@@ -73,5 +72,3 @@ int head_has(const struct ag_head *h, int node); /* its agent has joined and is 
 /* As head_fail, with another grace period. The head does not wait for a likelier failure, and waits
  * only briefly for silent nodes. */
 void head_abort(struct ag_head *h, unsigned grace_ms, int node, const char *reason);
-
-#endif

@@ -1,7 +1,6 @@
 /* head_internal.h - types and functions shared by head.c (states and messages), head_ask.c
  * (requests), head_fail.c (failures, restarts) and head_lost.c (lost nodes). */
-#ifndef PD_AGENT_HEAD_INTERNAL_H
-#define PD_AGENT_HEAD_INTERNAL_H
+#pragma once
 
 #include "agent/head/head.h"
 #include "wire/bodies.h"
@@ -134,5 +133,3 @@ unsigned head_end_grace_ms(const struct ag_head *h);
 /* Decides which node probes which, when all have joined. */
 void head_plan_probes(struct ag_head *h);
 void head_forget_endpoints(struct ag_head *h);
-
-#endif

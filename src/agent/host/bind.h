@@ -14,8 +14,7 @@
  * be divided evenly. The kernel wakes a process on the core of its waker. Without binding, the
  * servers of two agents end up on one core (measured: a fifth of a step with 2 trainers, 2 servers,
  * 2 cores). */
-#ifndef PD_AGENT_BIND_H
-#define PD_AGENT_BIND_H
+#pragma once
 
 #include "thread/cpus.h"
 
@@ -43,5 +42,3 @@ int bind_agent_cpus(const struct pd_cpus *c, enum bind_how how, int index, int c
 /* Binds the calling process; exec inherits it. Async-signal-safe. 0, or -1 with errno. A kernel
  * without the memory policy ignores that part. */
 int bind_apply(const struct bind_set *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* facts.h - facts about the agent's node: hardware, addresses, names. */
-#ifndef PD_AGENT_FACTS_H
-#define PD_AGENT_FACTS_H
+#pragma once
 
 #include <jansson.h>
 #include <limits.h>
@@ -37,5 +36,3 @@ void facts_net_id(char out[96]);
 
 /* Equal on two nodes if they run on one machine and may use the same CPUs. */
 void facts_machine(char out[96]);
-
-#endif

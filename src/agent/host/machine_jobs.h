@@ -10,8 +10,7 @@
  *
  * The realm is "1", or the environment's PADDLE_MACHINE: a test has its jobs for itself.
  */
-#ifndef PD_AGENT_MACHINE_JOBS_H
-#define PD_AGENT_MACHINE_JOBS_H
+#pragma once
 
 #include <sys/types.h>
 #include <uv.h>
@@ -36,5 +35,3 @@ struct machine_ticket;
 int machine_ticket_new(struct machine_ticket **out, uv_loop_t *loop, enum machine_job_kind kind,
                        uint64_t order, const char *job, struct pd_err *err);
 void machine_ticket_free(struct machine_ticket *t); /* NULL is fine; the loop must run once more */
-
-#endif

@@ -5,8 +5,7 @@
  * find the port free. Therefore all agents also claim such a port by an abstract unix socket with
  * the port's number in its name. Abstract sockets have the same namespace as ports, are visible to
  * all users, and vanish with the process. */
-#ifndef PD_AGENT_PORTS_H
-#define PD_AGENT_PORTS_H
+#pragma once
 
 #include "base/err.h"
 
@@ -14,5 +13,3 @@
  * Returns the socket or PD_E*. If `claim` is not NULL, *claim becomes a descriptor that holds the
  * claim until it is closed. */
 int ports_bind(const char *ip, int from, int *port, int *claim, struct pd_err *err);
-
-#endif

@@ -9,8 +9,7 @@
  * Offsets count from the beginning of the stream and keep growing across rotations. All bytes for
  * clients are read back from the files. Therefore a client may ask for any kept offset at any time.
  * No byte is lost or sent twice, and a slow client costs no memory. */
-#ifndef PD_AGENT_LOGS_H
-#define PD_AGENT_LOGS_H
+#pragma once
 
 #include <limits.h>
 #include <stddef.h>
@@ -74,5 +73,3 @@ int logs_read(struct logs *l, enum log_stream s, uint64_t offset, void *buf, siz
 /* Copies the last `lines` lines at or after offset `from` into buf: at most cap-1 bytes,
  * NUL-terminated. */
 void logs_tail(struct logs *l, enum log_stream s, uint64_t from, int lines, char *buf, size_t cap);
-
-#endif

@@ -1,7 +1,6 @@
 /* logs_internal.h - types and functions shared by logs.c (appending, reading) and logs_rotate.c
  * (the files). */
-#ifndef PD_AGENT_LOGS_INTERNAL_H
-#define PD_AGENT_LOGS_INTERNAL_H
+#pragma once
 
 #include "agent/logs/logs.h"
 
@@ -18,5 +17,3 @@ int logs_open_old(struct logs *l, enum log_stream s, unsigned i);
 
 /* old[i] can't be read: removes it and all older files from the list. */
 void logs_forget_old(struct logs *l, enum log_stream s, unsigned i);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Memory of a package: at most 16 MiB of requested objects, a cache of records for takers, and at
  * most 4 MiB in the queue of each taker's connection. */
-#ifndef PD_AGENT_PACKAGE_H
-#define PD_AGENT_PACKAGE_H
+#pragma once
 
 #include "agent/client/client.h"
 #include "agent/core/kept_data.h"
@@ -214,5 +213,3 @@ void package_taker_flush(struct package_taker *t); /* sends the output of the la
 int package_serve_begin(struct client_packages *all, const struct wire_frame *f, const json_t *body,
                         struct pd_err *err);
 void package_serve_close(struct client_packages *all);
-
-#endif

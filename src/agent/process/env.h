@@ -5,8 +5,7 @@
  *
  * OPENBLAS_CORETYPE must not be inherited: it may differ between a login shell and sshd, and it
  * changes the last bits of the results. CPU_NUM would override trainer_count. */
-#ifndef PD_AGENT_ENV_H
-#define PD_AGENT_ENV_H
+#pragma once
 
 #include <jansson.h>
 
@@ -30,5 +29,3 @@ int env_check(const json_t *of_sender, struct pd_err *err);
 char **env_build(const struct node_paths *p, const struct spec *s, const struct env_role *r,
                  char *const *inherited);
 void env_free(char **env);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * After a broken connection to the head a message may come twice. The node then answers again
  * without repeating the action. */
-#ifndef PD_AGENT_NODE_H
-#define PD_AGENT_NODE_H
+#pragma once
 
 #include <jansson.h>
 #include <uv.h>
@@ -79,5 +78,3 @@ void node_describe(const struct ag_node *n, struct hd_join *join);
 /* The started processes as AG_STATUS lists them, without the kernel's values (memory, CPU time). A
  * new reference. */
 json_t *node_processes(const struct ag_node *n);
-
-#endif

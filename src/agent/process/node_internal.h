@@ -1,7 +1,6 @@
 /* node_internal.h - types and functions shared by the files of node.h: node.c, node_role.c,
  * node_bind.c, node_report.c, port_ready.c and process_end.c. */
-#ifndef PD_AGENT_NODE_INTERNAL_H
-#define PD_AGENT_NODE_INTERNAL_H
+#pragma once
 
 #include "agent/host/bind.h"
 #include "agent/process/node.h"
@@ -97,5 +96,3 @@ void port_ready_close(struct node_role *r);
 
 /* A child was reaped: finishes the end if no process is left. */
 void process_end_check(struct ag_node *n);
-
-#endif

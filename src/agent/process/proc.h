@@ -3,8 +3,7 @@
  *
  *     proc_start ─▶ on_output, on_event ... ─▶ on_exit ─▶ (output of its remaining children)
  *                                                              ─▶ proc_close */
-#ifndef PD_AGENT_PROC_H
-#define PD_AGENT_PROC_H
+#pragma once
 
 #include <sys/types.h>
 #include <uv.h>
@@ -53,5 +52,3 @@ int proc_drained(const struct proc *p);
 /* Stops reading and frees p. `closed` (may be NULL) is called when the handles are closed. The
  * process itself is not signalled. */
 void proc_close(struct proc *p, void (*closed)(void *), void *arg);
-
-#endif

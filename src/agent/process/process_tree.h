@@ -3,8 +3,7 @@
  *
  * Orphaned descendants of a sub-reaper become its children. A sub-reaper without children therefore
  * has no descendants. */
-#ifndef PD_AGENT_PROCESS_TREE_H
-#define PD_AGENT_PROCESS_TREE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ int process_tree_become_subreaper(void);
 /* Ends and reaps every descendant of the calling sub-reaper: TERM, then KILL after grace_ms,
  * repeated until no child is left. Blocks. For processes without a loop. SIGCHLD must be masked. */
 void process_tree_end_all(unsigned grace_ms);
-
-#endif

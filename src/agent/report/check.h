@@ -6,8 +6,7 @@
  *     AG_CHECK_PROBE    the peers that answer, with address; the nodes whose marks are in root_dir
  *
  * The port and the mark belong to the client, and are removed when it leaves. */
-#ifndef PD_AGENT_CHECK_H
-#define PD_AGENT_CHECK_H
+#pragma once
 
 #include <jansson.h>
 
@@ -22,5 +21,3 @@ extern const struct client_service check_net_service; /* the other two; needs no
 /* Finds the C library's version in the bytes of its file: "2.36" after "stable release version ". 0
  * or -1. */
 int check_glibc_version(const uint8_t *p, size_t n, char out[16]);
-
-#endif

@@ -10,11 +10,8 @@
  *
  * A job's folder is a folder that contains an .agent folder. No other files are touched, and no
  * link is followed. */
-#ifndef PD_AGENT_CLEAN_H
-#define PD_AGENT_CLEAN_H
+#pragma once
 
 #include "agent/client/client.h"
 
 extern const struct client_service clean_service; /* AG_CLEAN; needs no context */
-
-#endif

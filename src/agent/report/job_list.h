@@ -1,6 +1,5 @@
 /* job_list.h - AG_LIST: the jobs under a root_dir. AG_STATUS: the state of this agent's job. */
-#ifndef PD_AGENT_JOB_LIST_H
-#define PD_AGENT_JOB_LIST_H
+#pragma once
 
 #include "agent/client/client.h"
 #include "agent/report/status.h"
@@ -12,5 +11,3 @@ struct status_source {
     void (*now)(void *arg, struct status_now *out); /* sets every field except `clients` */
     void *arg;
 };
-
-#endif

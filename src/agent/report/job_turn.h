@@ -1,6 +1,5 @@
 /* job_turn.h - other jobs on this machine, and this job's turn: AG_TURN. */
-#ifndef PD_AGENT_JOB_TURN_H
-#define PD_AGENT_JOB_TURN_H
+#pragma once
 
 #include "agent/client/client.h"
 #include "agent/host/machine_jobs.h"
@@ -12,5 +11,3 @@ struct job_turn { /* zeroed: this job has no ticket */
 
 void job_turn_release(struct job_turn *t);           /* the job's processes have ended */
 extern const struct client_service job_turn_service; /* context: struct job_turn */
-
-#endif

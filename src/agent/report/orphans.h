@@ -1,7 +1,6 @@
 /* orphans.h - lost jobs, whose agent and guardians were all killed. Finds their processes by the
  * job's id in the environment, and ends them. */
-#ifndef PD_AGENT_ORPHANS_H
-#define PD_AGENT_ORPHANS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ int orphans_end(const struct node_paths *p, uint64_t since, unsigned grace_ms);
  * processes on stderr and in the job's log/agent.log. The next command that reaches this node calls
  * this function. */
 void orphans_reap(const char *root);
-
-#endif

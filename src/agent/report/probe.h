@@ -3,8 +3,7 @@
  * All addresses are tried at the same time, each with a complete handshake. The handshake proves
  * the key and the node's id. Therefore the agent of another job does not count, nor does another
  * machine behind an address such as 127.0.1.1 or docker0's 172.17.0.1. */
-#ifndef PD_AGENT_PROBE_H
-#define PD_AGENT_PROBE_H
+#pragma once
 
 #include <jansson.h>
 
@@ -38,5 +37,3 @@ int probe_node(struct agent_core *core, const struct wire_hs_opts *hs,
 
 /* The first address that leads to the agent; NULL: none. */
 const struct probe_result *probe_best(const struct probe_result *v, size_t n);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * A job without an agent and without a result is "lost": its agent and guardians were killed, or
  * the machine was restarted. */
-#ifndef PD_AGENT_STATUS_H
-#define PD_AGENT_STATUS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -48,5 +47,3 @@ json_t *status_full(const struct agent_core *core, struct status_now *now);
 
 /* A new reference. */
 json_t *status_user_name(uid_t id);
-
-#endif

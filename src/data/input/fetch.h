@@ -3,8 +3,7 @@
  * another node. Any thread may call these functions. A blocking call returns when the agent
  * answers. The agent always answers: it tries every source, then reports which nodes it asked and
  * why each failed. */
-#ifndef PD_DATA_FETCH_H
-#define PD_DATA_FETCH_H
+#pragma once
 
 #include "data/input/input.h"
 
@@ -27,5 +26,3 @@ int data_fetch_ensure(struct data_fetch *f, const char *path, struct pd_err *err
 /* data_fetch_ensure, then data_input_open. */
 int data_fetch_open(struct data_fetch *f, struct data_input **out, const char *path,
                     const char *shown, struct pd_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* input.h - the bytes of a data file, plain or packed with gzip or zstd. The first bytes of the
  * file tell the packing; the name does not matter. Offsets count unpacked bytes. Memory is bounded.
  * One thread at a time. */
-#ifndef PD_DATA_INPUT_H
-#define PD_DATA_INPUT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ const char *data_packing_suffix(enum data_packing p); /* "", ".gz", ".zst" */
 /* Packs `n` bytes as one member (gzip) or frame (zstd) into *out, which the caller frees. Members
  * in a row unpack to their texts in a row. 0 or PD_ENOMEM. */
 int data_pack(enum data_packing p, const void *text, size_t n, void **out, size_t *n_out);
-
-#endif

@@ -1,7 +1,6 @@
 /* lines.h - reads a file line by line with bounded memory and exact offsets (of unpacked bytes, see
  * input.h). Used by the readers of samples and by the commands that prepare data. */
-#ifndef PD_DATA_LINES_H
-#define PD_DATA_LINES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ typedef int data_lines_fn(void *arg, const char *shown, uint64_t number, const c
                           struct pd_err *err);
 int data_lines_each(struct data_lines *l, const char *path, data_lines_fn *each, void *arg,
                     struct pd_err *err);
-
-#endif

@@ -14,8 +14,7 @@
  * A missing value counts as the empty text; the text encoding leaves it as it is. Memory: linear in
  * the number of distinct values while counting.
  */
-#ifndef PD_DATA_CATEGORIES_H
-#define PD_DATA_CATEGORIES_H
+#pragma once
 
 #include "base/buf.h"
 #include "data/schema/parse_plan.h"
@@ -46,5 +45,3 @@ uint64_t data_categories_rare(const struct data_categories *c);     /* rare valu
 /* Writes DIR/NAME.tsv for each dictionary, one "text TAB count" per line. The line number from 0 is
  * the index; line 0 is <rare>. */
 int data_categories_save(const struct data_categories *c, const char *dir, struct pd_err *err);
-
-#endif

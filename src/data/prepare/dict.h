@@ -3,8 +3,7 @@
  * dict.txt has one word per line; the line number from 0 is the word's id. Ids 0, 1 and 2 are
  * <unk>, <s> and <e>. The other words follow by falling frequency, equal ones by bytes. In a
  * dictionary that is read the three markers may be anywhere. */
-#ifndef PD_DATA_DICT_H
-#define PD_DATA_DICT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ void data_dict_print_counts(const struct data_dict *d, struct pd_buf *out);
 uint64_t data_dict_size(const struct data_dict *d);
 uint64_t data_dict_id(const struct data_dict *d, const char *word, size_t n);
 uint64_t data_dict_unk(const struct data_dict *d);
-
-#endif

@@ -46,8 +46,7 @@
  * and <e>: the reader adds these. Memory: linear in the text for `prepare` and for a `split` that
  * shuffles, otherwise constant. Input files may be packed with gzip or zstd.
  */
-#ifndef PD_DATA_PREPARE_H
-#define PD_DATA_PREPARE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -106,5 +105,3 @@ struct data_split_counts {
 
 int data_split(const struct data_split_opts *o, struct data_split_counts *counts,
                struct pd_err *err);
-
-#endif

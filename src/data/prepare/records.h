@@ -10,8 +10,7 @@
  * images); categories are counted. Shards get their names only when all are complete, and replace
  * those of an earlier run. Memory: constant, plus the dictionaries, plus all lines with `shuffle`.
  */
-#ifndef PD_DATA_RECORDS_H
-#define PD_DATA_RECORDS_H
+#pragma once
 
 #include "data/prepare/categories.h"
 #include "data/schema/schema.h"
@@ -48,5 +47,3 @@ struct data_records_counts {
  * PD_ENOMEM. */
 int data_records(const struct data_records_opts *o, struct data_records_counts *counts,
                  struct pd_err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* shards.h - a set of files PREFIX-00000, PREFIX-00001, ... in one folder. Lines are dealt to them
  * round-robin. All files appear at the end, or none. A file is open only while its buffer is
  * written, so that the number of shards is not limited by descriptors. */
-#ifndef PD_DATA_SHARDS_H
-#define PD_DATA_SHARDS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ int data_shards_commit(struct data_shards *s, struct pd_err *err);
 int data_shards_clear(const char *dir, const char *prefix, struct pd_err *err);
 /* Removes uncommitted files. A zeroed struct may be released, too. */
 void data_shards_release(struct data_shards *s);
-
-#endif

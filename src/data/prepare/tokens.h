@@ -1,7 +1,6 @@
 /* tokens.h - two tables of named functions: how to find the text in a line, and how to split a text
  * into words. */
-#ifndef PD_DATA_TOKENS_H
-#define PD_DATA_TOKENS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ struct data_tokenizer {
     const char *(*next)(const char *s, const char *end, size_t *n);
 };
 extern const struct data_tokenizer data_tokenizers[]; /* ended by name NULL */
-
-#endif

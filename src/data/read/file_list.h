@@ -6,8 +6,7 @@
  *     DATA_LIST in the workspace's top folder: the paths of all data files of the package, sorted
  *     by bytes, each followed by a NUL
  */
-#ifndef PD_DATA_FILE_LIST_H
-#define PD_DATA_FILE_LIST_H
+#pragma once
 
 #include "base/buf.h"
 #include "data/read/reader.h"
@@ -35,5 +34,3 @@ int data_files_expand_list(struct data_files *f, const char *list, size_t n, con
 
 /* Reads the list of the workspace in the current folder into `out`. 1; 0: there is no list. */
 int data_files_read_list(struct pd_buf *out, struct pd_err *err);
-
-#endif

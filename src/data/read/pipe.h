@@ -5,8 +5,7 @@
  * Without a pool a block is read and parsed when it is taken, so the result does not depend on the
  * number of threads.
  */
-#ifndef PD_DATA_PIPE_H
-#define PD_DATA_PIPE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -53,5 +52,3 @@ void data_pipe_start(struct data_pipe *p, uint64_t pass, uint32_t stream, struct
  * be called again after a block with is_end or an error. */
 struct data_block *data_pipe_take(struct data_pipe *p);
 void data_pipe_give(struct data_pipe *p);
-
-#endif

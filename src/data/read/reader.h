@@ -16,8 +16,7 @@
  * exceeds max_bad_lines in a pass ends the reading: PD_EDATA names it. One thread at a time may use
  * a reader; readers share nothing but the pool.
  */
-#ifndef PD_DATA_READER_H
-#define PD_DATA_READER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -137,5 +136,3 @@ void data_reader_progress(const struct data_reader *r, uint64_t *file, uint64_t 
 /* A position as one line of text without blanks, for a checkpoint's manifest. */
 void data_pos_format(const struct data_pos *pos, char out[DATA_POS_TEXT]);
 int data_pos_parse(const char *text, struct data_pos *pos); /* 0 or PD_EDATA */
-
-#endif

@@ -1,6 +1,5 @@
 /* shuffle_buffer.h - lines (or records) in memory, to be returned in another order. */
-#ifndef PD_DATA_SHUFFLE_BUFFER_H
-#define PD_DATA_SHUFFLE_BUFFER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ static inline const char *data_shuffle_buffer_get(const struct data_shuffle_buff
     return (const char *)h->text.data + h->line[i].at;
 }
 void data_shuffle_buffer_release(struct data_shuffle_buffer *h);
-
-#endif

@@ -1,7 +1,6 @@
 /* source.h - cuts the files of a stream into blocks of whole lines, in order. One thread at a time.
  */
-#ifndef PD_DATA_SOURCE_H
-#define PD_DATA_SOURCE_H
+#pragma once
 
 #include "data/schema/block.h"
 #include "data/input/input.h"
@@ -49,5 +48,3 @@ int data_idx_shape(const char *path, struct data_idx_shape *out, struct pd_err *
  */
 int data_idx_open(struct data_source *s, const char *path, const char *shown, struct pd_err *err);
 int data_idx_fill(struct data_source *s, struct data_block *b, const char *shown);
-
-#endif

@@ -12,8 +12,7 @@
  * PD_DENSE of width 1. (stream[i], index[i]) identifies sample i within the pass, in whatever batch
  * it travels. Random numbers (dropout) are keyed by this pair.
  */
-#ifndef PD_DATA_BATCH_H
-#define PD_DATA_BATCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -64,5 +63,3 @@ static inline void pd_batch_clear(struct pd_batch *b) { b->n = 0; }
 static inline uint32_t pd_batch_n_ids(const struct pd_batch *b, uint32_t k) {
     return b->offset[k][b->n];
 }
-
-#endif

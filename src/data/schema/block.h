@@ -8,8 +8,7 @@
  * A block holds everything that its parsing needs, so that blocks are parsed in parallel and
  * independently. Its memory grows to what the data needs and is reused.
  */
-#ifndef PD_DATA_BLOCK_H
-#define PD_DATA_BLOCK_H
+#pragma once
 
 #include "base/buf.h"
 #include "math/rng.h"
@@ -88,5 +87,3 @@ int data_scale(const struct data_parse_plan *plan, const struct data_field *f, u
                double x, float *out);
 /* Sets p->why to "'text' WHAT" and returns PD_EDATA. */
 int data_bad_text(struct data_parser *p, const char *s, const char *end, const char *what);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * A format is one entry in format.c and one function that parses a line (format_*.c).
  */
-#ifndef PD_DATA_FORMAT_H
-#define PD_DATA_FORMAT_H
+#pragma once
 
 #include "data/schema/schema.h"
 
@@ -47,5 +46,3 @@ int data_line_cbow(struct data_parser *p, const char *s, size_t n);
 int data_line_columns(struct data_parser *p, const char *s, size_t n);
 int data_line_libsvm(struct data_parser *p, const char *s, size_t n);
 int data_record_idx(struct data_parser *p, const char *s, size_t n);
-
-#endif

@@ -1,7 +1,6 @@
 /* parse_plan.h - a schema prepared for parsing: which column goes to which field, salts, tables of
  * numbers. Immutable; shared by threads. */
-#ifndef PD_DATA_PARSE_PLAN_H
-#define PD_DATA_PARSE_PLAN_H
+#pragma once
 
 #include "data/schema/schema.h"
 
@@ -42,5 +41,3 @@ int data_next_column(const struct data_schema *s, struct data_cursor *c, char **
 /* The 64-bit id of a string: XXH3 with a seed made of the salt (a column's name). */
 uint64_t data_hash_salt(const char *salt);
 uint64_t data_hash(uint64_t salt, const char *s, size_t n);
-
-#endif

@@ -13,8 +13,7 @@
  * The keys of [data] are a table in schema.c, those of [field NAME] one in schema_field.c; formats
  * are a table in format.c. docs/data.md is the manual.
  */
-#ifndef PD_DATA_SCHEMA_H
-#define PD_DATA_SCHEMA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -103,5 +102,3 @@ int data_schema_is_text(const struct data_schema *s);
 /* 1 if the format is a text of ids and the size of the vocabulary is not given. */
 int data_schema_lacks_vocabulary(const struct data_schema *s);
 int data_schema_find(const struct data_schema *s, const char *name); /* field or -1 */
-
-#endif

@@ -1,7 +1,6 @@
 /* schema_internal.h - shared by schema.c ([data], and the schema as a whole), schema_field.c
  * ([field NAME]) and schema_value.c (values of keys). */
-#ifndef PD_DATA_SCHEMA_INTERNAL_H
-#define PD_DATA_SCHEMA_INTERNAL_H
+#pragma once
 
 #include "data/schema/format.h"
 
@@ -42,5 +41,3 @@ int data_value_names(const char *v, char (**out)[PD_FIELD_NAME], uint32_t *n,
                      struct pd_err *err); /* *out is freed first */
 int data_value_number(const char *v, float *out, struct pd_err *err);
 int data_value_numbers(const char *v, float **out, uint32_t *n, struct pd_err *err); /* likewise */
-
-#endif

@@ -14,8 +14,7 @@
  * Trust: a process that can open the arena may read and write all of its peer's memory anyway (the
  * kernel asks for the same rights as for tracing). The receiver still checks offsets, lengths and
  * turns. */
-#ifndef PD_NET_ARENA_H
-#define PD_NET_ARENA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ void net_arena_drop_all(struct net_arena *ours); /* the peer is gone: all rooms 
 uint8_t *net_arena_bytes(const struct net_arena *theirs, uint64_t offset, uint64_t n);
 /* Tell the peer that the room of this turn is free. Any thread. */
 void net_arena_give_back(struct net_arena *ours, uint32_t turn);
-
-#endif

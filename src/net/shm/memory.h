@@ -2,8 +2,7 @@
  * memfd, which has no name and therefore leaves nothing behind. The first NET_MEMORY_DATA bytes are
  * a header. It begins with a 16-byte secret, by which the other process recognizes the right
  * memory. */
-#ifndef PD_NET_MEMORY_H
-#define PD_NET_MEMORY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ int net_memory_open(struct net_memory *m, const struct net_memory_name *name, in
 int net_memory_back(struct net_memory *m, uint64_t n);
 /* Unmaps the memory in this process. No effect if map is NULL. */
 void net_memory_free(struct net_memory *m);
-
-#endif

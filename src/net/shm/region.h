@@ -1,8 +1,7 @@
 /* region.h - memory of this process that peers on the same machine read in place: sections from
  * here are sent without a copy. A peer maps the whole region when both agree to share memory
  * (net_share). A frame then says where in the region a section is. */
-#ifndef PD_NET_REGION_H
-#define PD_NET_REGION_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ void net_region_put(struct net_region *r, void *p, size_t n);
 int net_region_has(const struct net_region *r, const void *p, size_t n, uint64_t *offset);
 const struct net_memory_name *net_region_name(const struct net_region *r);
 enum net_lent net_region_lent(const struct net_region *r);
-
-#endif

@@ -9,8 +9,7 @@
  * the network's outputs for them, not on how they were cut into batches, threads or trainers. The
  * exception is perplexity, which takes a cost's sum for each batch.
  */
-#ifndef PD_NN_EVAL_H
-#define PD_NN_EVAL_H
+#pragma once
 
 #include "nn/graph/graph.h"
 
@@ -46,5 +45,3 @@ double nn_eval_value(const struct nn_eval *v, uint32_t i);
 /* The value by which passes are compared: that of the first evaluator of which it is known whether
  * more or less is better. Returns 1: more is better, -1: less, 0: there is no such value. */
 int nn_eval_judge(const struct nn_eval *v, uint32_t *i);
-
-#endif

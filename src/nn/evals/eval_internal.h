@@ -1,6 +1,5 @@
 /* eval_internal.h - shared by eval.c and the evaluators: a row of the table, and the sums. */
-#ifndef PD_NN_EVAL_INTERNAL_H
-#define PD_NN_EVAL_INTERNAL_H
+#pragma once
 
 #include "math/exact_sum.h"
 #include "nn/evals/eval.h"
@@ -41,5 +40,3 @@ void nn_auc_clear(struct nn_auc *a);
 int nn_auc_add(struct nn_auc *a, const struct nn_eval_rows *r);
 int nn_auc_merge(struct nn_auc *into, const struct nn_auc *from);
 int nn_auc_total(struct nn_auc *a, const struct nn_eval_all *all, struct pd_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* alias_sampler.h - draws an index with a given probability in constant time: one table look-up,
  * two random numbers. Source: docs/sources.md#negative-sampling (Walker 1977, in Vose's form) */
-#ifndef PD_NN_ALIAS_SAMPLER_H
-#define PD_NN_ALIAS_SAMPLER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,5 +13,3 @@ struct nn_alias *nn_alias_new(double *weight, uint32_t n);
 void nn_alias_free(struct nn_alias *a);
 /* u, v: uniform over all 32-bit numbers */
 uint32_t nn_alias_draw(const struct nn_alias *a, uint32_t u, uint32_t v);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * checkgrad.c explains h and floor.
  */
-#ifndef PD_NN_CHECKGRAD_H
-#define PD_NN_CHECKGRAD_H
+#pragma once
 
 #include "nn/graph/graph.h"
 
@@ -41,5 +40,3 @@ struct nn_check_opts {
 int nn_checkgrad(const struct nn_graph *g, const struct nn_check_opts *opts,
                  void (*report)(void *arg, const struct nn_check *c), void *arg,
                  struct pd_err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* describe.h - a graph as a table of text (`paddlectl conf --model`). */
-#ifndef PD_NN_DESCRIBE_H
-#define PD_NN_DESCRIBE_H
+#pragma once
 
 #include "base/buf.h"
 #include "nn/graph/graph.h"
@@ -9,5 +8,3 @@
  * inputs, shape, parameters and FLOPs of a sample's forward. A multiplication and an addition count
  * as two; elementwise work does not count. 0 or PD_ENOMEM. */
 int nn_graph_describe(const struct nn_graph *g, struct pd_buf *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* evaluator.h - an evaluator's row of the table, as the graph needs it: the inputs. src/nn/evals
  * has the rows and their arithmetic. */
-#ifndef PD_NN_EVALUATOR_H
-#define PD_NN_EVALUATOR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -45,5 +44,3 @@ struct nn_evaluator {
 };
 
 extern const struct nn_evaluator *const nn_evaluators[]; /* ends with NULL */
-
-#endif

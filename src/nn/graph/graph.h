@@ -16,8 +16,7 @@
  * layer field by field; in a field in the order of the samples. After nn_feed_new and nn_exec_new
  * nothing is allocated.
  */
-#ifndef PD_NN_GRAPH_H
-#define PD_NN_GRAPH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -173,5 +172,3 @@ void nn_exec_joint_gradient(struct nn_exec *e, const struct nn_feed *f, uint32_t
 /* The values of layer `name`: [n x *size]. NULL: no such layer. Call it between forward and
  * backward, since backward may overwrite values with gradients. */
 const float *nn_exec_output(const struct nn_exec *e, const char *name, uint32_t *size);
-
-#endif

@@ -8,8 +8,7 @@
  *                                              [n x size]
  *     costs   read a layer and a label field; their gradient starts backward
  */
-#ifndef PD_NN_GRAPH_INTERNAL_H
-#define PD_NN_GRAPH_INTERNAL_H
+#pragma once
 
 #include "math/key_sort.h"
 #include "math/rng.h"
@@ -331,5 +330,3 @@ uint64_t nn_exec_kink_sides(const struct nn_exec *e);
 /* Where a layer puts the gradient of its input `node`. NULL: no gradient is needed. *add: add to
  * the contents. */
 float *nn_input_gradient(struct nn_exec *e, uint32_t node, int *add);
-
-#endif

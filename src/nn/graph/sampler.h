@@ -7,8 +7,7 @@
  * - Counter-based: the ids depend on (seed, pass, stream, index / share, layer) only, not on how
  *   batches are cut.
  */
-#ifndef PD_NN_SAMPLER_H
-#define PD_NN_SAMPLER_H
+#pragma once
 
 #include "nn/graph/graph_internal.h"
 
@@ -38,5 +37,3 @@ int nn_sampler_add(struct nn_build *b, const struct nn_node *self, uint64_t voca
 void nn_samplers_free(struct nn_graph *g);
 /* 0 or PD_ENOMEM */
 int nn_draw_fill(struct nn_draw *d, const struct nn_sampler *s, const struct nn_feed *f);
-
-#endif

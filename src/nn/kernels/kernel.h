@@ -8,7 +8,7 @@
  * types; the worker fixes the type.
  *
  * Layout: row-major float32, contiguous. Outputs alias inputs only where a comment allows it. */
-#ifndef PD_NN_KERNEL_H
+#ifndef PD_NN_KERNEL_H /* test_nn_kernel.c includes it twice */
 #define PD_NN_KERNEL_H
 
 #include <stddef.h>

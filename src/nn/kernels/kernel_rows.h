@@ -2,8 +2,7 @@
  * near it. The bits are the same for every vector width, as in kernel.h.
  *
  * Layout: row-major float32; a row has `dim` values, a multiple of NN_ROW (padded with zeros). */
-#ifndef PD_NN_KERNEL_ROWS_H
-#define PD_NN_KERNEL_ROWS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ void nn_rows_dot_grad(size_t n, const uint32_t *row, size_t dim, const float *g,
  * logarithm of a product. Relative error of a sigmoid <= 4 ulp, absolute error of a cost about n *
  * 1e-7. A NaN makes both NaN. */
 void nn_sigmoid_costs(size_t m, size_t n, float *x, float *cost);
-
-#endif

@@ -1,6 +1,5 @@
 /* image.h - shapes, for the layers over images. */
-#ifndef PD_NN_IMAGE_H
-#define PD_NN_IMAGE_H
+#pragma once
 
 #include "nn/graph/graph_internal.h"
 
@@ -14,5 +13,3 @@ int nn_image_input(struct nn_build *b, struct nn_node *self, struct nn_image *ou
  * default_stride; 0: the filter's size. */
 int nn_image_window(struct nn_build *b, struct nn_node *self, uint32_t channels,
                     uint32_t default_stride, struct pd_err *err);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Rows of tables are found through the feed's slots; in a dense parameter the id is the row.
  */
-#ifndef PD_NN_SAMPLED_OUTPUT_H
-#define PD_NN_SAMPLED_OUTPUT_H
+#pragma once
 
 #include "nn/graph/sampler.h"
 
@@ -37,5 +36,3 @@ uint32_t nn_sampled_group(const struct nn_exec *e, const struct nn_node *self, u
 
 /* Add the gradients of h, w and b. */
 void nn_sampled_backward(struct nn_exec *e, const struct nn_node *self);
-
-#endif

@@ -5,8 +5,7 @@
  * below the mean size and a laxer mask above it (normalised chunking). Source: Xia et al.,
  * "FastCDC", USENIX ATC'16. The gear table is made from a fixed seed, so every machine cuts alike.
  */
-#ifndef PD_PACK_CHUNKER_H
-#define PD_PACK_CHUNKER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ size_t chunker_cut(const struct chunker *c, const uint8_t *p, size_t n);
 enum { CHUNKER_SMALL = 16 << 10, CHUNKER_BUNDLE_MIN = 16 << 10, CHUNKER_BUNDLE_MAX = 128 << 10 };
 int chunker_bundle_ends(const char *path, size_t path_len, size_t bundle_bytes,
                         uint64_t file_bytes);
-
-#endif

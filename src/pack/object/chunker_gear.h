@@ -1,7 +1,6 @@
 /* chunker_gear.h - the gear table: pd_mix64(1), pd_mix64(2), ... pd_mix64(256); a test computes it
  * again. For chunker.c only. */
-#ifndef PD_PACK_CHUNKER_GEAR_H
-#define PD_PACK_CHUNKER_GEAR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -71,5 +70,3 @@ static const uint64_t gear[256] = {
     0x0e59f24c06962a5eu, 0x5a51319c3f19df1du, 0xb5fdd0eb4bd50397u, 0xb08b25684e2f0d54u,
     0xc7dbab0cea6e88d6u, 0x6fe8da05ba00ff03u, 0x33914dae20f87536u, 0xf82a6f1d1144170du,
 };
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Batches come out in the order in which they were put.
  */
-#ifndef PD_PACK_HASH_PIPELINE_H
-#define PD_PACK_HASH_PIPELINE_H
+#pragma once
 
 #include "pack/object/object_ids.h"
 
@@ -31,5 +30,3 @@ struct hash_batch *hash_pipeline_empty(struct hash_pipeline *l);
 void hash_pipeline_put(struct hash_pipeline *l, int here);
 /* Waits for the oldest batch; NULL: none was put. Valid until the next hash_pipeline_empty. */
 const struct hash_batch *hash_pipeline_take(struct hash_pipeline *l);
-
-#endif

@@ -17,8 +17,7 @@
  *     - ascending order without duplicates
  *     - extents ascend inside the file and inside their object
  */
-#ifndef PD_PACK_MANIFEST_H
-#define PD_PACK_MANIFEST_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -113,5 +112,3 @@ int manifest_read_leaf(struct manifest_reader *r, const void *raw, size_t n,
                        const struct manifest_events *ev, void *arg, struct pd_err *err);
 /* Called after the last leaf: checks the totals. */
 int manifest_reader_end(struct manifest_reader *r, struct pd_err *err);
-
-#endif

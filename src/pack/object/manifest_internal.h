@@ -1,6 +1,5 @@
 /* manifest_internal.h - shared by the writer and the reader of manifests. Internal to src/pack. */
-#ifndef PD_PACK_MANIFEST_INTERNAL_H
-#define PD_PACK_MANIFEST_INTERNAL_H
+#pragma once
 
 #include <limits.h>
 
@@ -26,5 +25,3 @@ struct manifest_path_rules {
 /* Checks path, order, folder, mode, link target and size. A valid entry becomes the last entry. */
 int manifest_check_entry(struct manifest_path_rules *k, const struct manifest_entry *e,
                          struct pd_err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* names.h - the names in a folder, sorted by bytes: the list does not depend on the order on disk.
  */
-#ifndef PD_PACK_NAMES_H
-#define PD_PACK_NAMES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ struct pack_names {
  * `fd`. 0, PD_ENOMEM, or PD_EIO with errno. Release *l in any case. */
 int pack_names_read(struct pack_names *l, int fd);
 void pack_names_release(struct pack_names *l);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Records follow each other without padding; all numbers are little-endian.
  */
-#ifndef PD_PACK_OBJECT_H
-#define PD_PACK_OBJECT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -85,5 +84,3 @@ int object_decode(struct object_codec *c, const struct object_record *r, const u
 enum { OBJECT_BATCH = 16 };
 int object_decode_all(struct object_codec *c, const struct object_record *r, size_t n,
                       const uint8_t **raw, struct pd_err *err);
-
-#endif

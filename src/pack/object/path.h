@@ -1,6 +1,5 @@
 /* path.h - rules for names that both ends of a package check. Internal to src/pack. */
-#ifndef PD_PACK_PATH_H
-#define PD_PACK_PATH_H
+#pragma once
 
 #include <limits.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ int pack_clean_path(const char *name, char out[PATH_MAX], struct pd_err *err);
  * tree. ".." behind a name could climb out through another link; it is refused, even though it may
  * be harmless. */
 int pack_check_link(const char *path, const char *target, struct pd_err *err);
-
-#endif

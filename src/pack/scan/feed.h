@@ -5,8 +5,7 @@
  *
  * Encoding runs on the uv threadpool, a batch at a time, one batch ahead of sending.
  */
-#ifndef PD_PACK_FEED_H
-#define PD_PACK_FEED_H
+#pragma once
 
 #include <uv.h>
 
@@ -42,5 +41,3 @@ void feed_send(struct feed_taker *t);       /* its queue of unsent bytes is shor
 int feed_waits(const struct feed_taker *t); /* all that the taker asked for was sent */
 
 uint64_t feed_sent(const struct feed *f); /* bytes of records, to all takers */
-
-#endif

@@ -1,10 +1,7 @@
 /* glob.h - matches one pattern of a .gitignore against one path. Internal to src/pack. */
-#ifndef PD_PACK_GLOB_H
-#define PD_PACK_GLOB_H
+#pragma once
 
 /* Understands * ? [...] and \ as in gitignore(5), and "**" between slashes or at an end. With
  * `is_path`, * ? [...] never match a slash; otherwise (names) "**" means "*". The time is bounded
  * by the length of the pattern times that of the path, for any pattern. */
 int pack_glob(const char *pattern, const char *path, int is_path);
-
-#endif

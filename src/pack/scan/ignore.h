@@ -6,8 +6,7 @@
  * folder can't be included again, because the folder is not read. The list begins with ".git" and
  * "/output/" (left in the workspace by a training by hand); "!.git" and "!/output" send them all
  * the same. tests/unit/pack/test_pack_ignore.c compares with `git check-ignore`. */
-#ifndef PD_PACK_IGNORE_H
-#define PD_PACK_IGNORE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -37,5 +36,3 @@ int pack_ignore_add(struct pack_ignore *ig, const char *rel, const char *line, s
 /* 1 if `path` (relative to the top, without slashes around it) is ignored. The caller has checked
  * the folders above it. */
 int pack_ignore_match(const struct pack_ignore *ig, const char *path, int is_dir);
-
-#endif

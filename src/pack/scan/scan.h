@@ -12,8 +12,7 @@
  * - An entry that can't travel (a link that leaves the tree, a device, a set-id bit) is an error
  * that names the path.
  */
-#ifndef PD_PACK_SCAN_H
-#define PD_PACK_SCAN_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -137,5 +136,3 @@ size_t scan_largest(const struct scan *s, size_t *items, size_t max);
 /* With SCAN_IGNORED: the i-th ignored entry; NULL behind the last one. An ignored folder is one
  * entry; *bytes includes its contents. */
 const char *scan_ignored(const struct scan *s, size_t i, uint64_t *bytes);
-
-#endif

@@ -7,8 +7,7 @@
  * within the clock resolution of the file system leaves the times unchanged. A wrong hit is
  * detected when the object is sent (scan_read). A cache that is missing, damaged or of another
  * version counts as empty. */
-#ifndef PD_PACK_SCAN_CACHE_H
-#define PD_PACK_SCAN_CACHE_H
+#pragma once
 
 #include "pack/scan/scan_internal.h"
 
@@ -32,5 +31,3 @@ void scan_cache_keep_bundle(struct scan_cache *c, const struct scan *s, size_t f
                             uint32_t object);
 
 void scan_cache_save(struct scan_cache *c); /* writes the file if there are new units */
-
-#endif

@@ -1,8 +1,7 @@
 /* scan_internal.h - shared by scan.c (the package), scan_list.c (entries of a folder), scan_tar.c
  * (entries of an archive), scan_hash.c (contents into objects) and scan_read.c (objects out of
  * contents). */
-#ifndef PD_PACK_SCAN_INTERNAL_H
-#define PD_PACK_SCAN_INTERNAL_H
+#pragma once
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -123,5 +122,3 @@ int scan_is_as_hashed(const struct scan_entry *e, int fd);
  * (for contents that are not on disk only size and times). Close with scan_close_entry. */
 int scan_open_entry(const struct scan *s, const struct scan_entry *e, int *fd, uint64_t *base,
                     struct stat *st, struct pd_err *err);
-
-#endif

@@ -9,8 +9,7 @@
  * a record and its path (at most MANIFEST_ENTRIES, MANIFEST_PATH_BYTES), 56 bytes per object, and
  * the outstanding requests.
  */
-#ifndef PD_PACK_ASSEMBLE_H
-#define PD_PACK_ASSEMBLE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -84,5 +83,3 @@ int assemble_hold(const struct assemble *a);
 int assemble_read(struct assemble *a, const struct object_id *id, uint8_t buf[OBJECT_MAX],
                   uint32_t *raw_len);
 void assemble_totals(const struct assemble *a, struct assemble_totals *t);
-
-#endif

@@ -1,7 +1,6 @@
 /* assemble_internal.h - shared by assemble.c (objects) and assemble_ends.c (beginning, end, and
  * interruption). Internal to src/pack/store. */
-#ifndef PD_PACK_ASSEMBLE_INTERNAL_H
-#define PD_PACK_ASSEMBLE_INTERNAL_H
+#pragma once
 
 #include <limits.h>
 
@@ -76,5 +75,3 @@ struct assemble {
 int assemble_take_children(struct level_refs *into, const struct manifest_node *node,
                            struct pd_err *err);
 void assemble_drop_wants(struct assemble *a);
-
-#endif

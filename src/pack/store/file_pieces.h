@@ -9,8 +9,7 @@
  * has the file id from a trusted source can take pieces and objects from any node: everything is
  * compared with an id before use.
  */
-#ifndef PD_PACK_FILE_PIECES_H
-#define PD_PACK_FILE_PIECES_H
+#pragma once
 
 #include "base/buf.h"
 #include "pack/object/object.h"
@@ -50,5 +49,3 @@ int file_pieces_id(const struct file_pieces *f, struct object_id *id); /* 0 or P
  * others; PD_ENOMEM. Reads the manifest up to the file. */
 int file_pieces_find(struct file_pieces *f, struct store *st, const void *root, size_t n,
                      const char *path);
-
-#endif

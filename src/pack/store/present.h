@@ -1,7 +1,6 @@
 /* present.h - how much of a package's contents the store has, before any of it is read: progress
  * counts it from the start. Only catalogs are looked at. Internal to src/pack. */
-#ifndef PD_PACK_PRESENT_H
-#define PD_PACK_PRESENT_H
+#pragma once
 
 #include "pack/object/manifest.h"
 #include "pack/store/store.h"
@@ -19,5 +18,3 @@ int store_present_init(struct store_present *p, const struct store *st,
 void store_present_release(struct store_present *p);
 /* Leaves come in order. */
 int store_present_leaf(struct store_present *p, const void *raw, size_t n, struct pd_err *err);
-
-#endif

@@ -19,8 +19,7 @@
  * package has taken it over, and after STORE_REST_DAYS. Catalogs are mapped, not loaded. The most
  * recently used are searched first.
  */
-#ifndef PD_PACK_STORE_H
-#define PD_PACK_STORE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -101,5 +100,3 @@ int store_part_hold(const struct store_part *p);
  * dry_run: count only. */
 int store_clean(const char *root, uint64_t limit, int dry_run, uint64_t *n_removed,
                 uint64_t *bytes_removed, struct pd_err *err);
-
-#endif

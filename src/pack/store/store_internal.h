@@ -14,8 +14,7 @@
  *                base 512 (below ROOT, NUL-padded),
  *                checksum 32 of everything from index_at up to the checksum
  */
-#ifndef PD_PACK_STORE_INTERNAL_H
-#define PD_PACK_STORE_INTERNAL_H
+#pragma once
 
 #include <limits.h>
 
@@ -78,5 +77,3 @@ int store_part_add_row(struct store_part *p, const struct store_row *row, struct
 int store_bury(const char *root, const char *path, int dry_run);
 /* Removes trees of rests that have no catalog. */
 void store_rest_sweep(const char *dir);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Nothing is written through links: the folder is private (mode 0700), and the folders of every
  * path are entries created before (manifest.h). */
-#ifndef PD_PACK_TREE_OUT_H
-#define PD_PACK_TREE_OUT_H
+#pragma once
 
 #include "pack/object/manifest.h"
 
@@ -37,5 +36,3 @@ uint64_t tree_out_size(const struct tree_out *t, uint32_t entry);
 const char *tree_out_path(const struct tree_out *t, uint32_t entry);
 /* The only file was moved to `path`: read from there. */
 int tree_out_moved(struct tree_out *t, const char *path);
-
-#endif

@@ -29,8 +29,7 @@
  *
  * With local = 1 the same code runs on one shard inside this process, without sockets and with the
  * same results. */
-#ifndef PD_PS_CLIENT_H
-#define PD_PS_CLIENT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -371,5 +370,3 @@ struct ps_client_stats {
         sent_again; /* lost connections that came back; messages that were sent again */
 };
 void ps_client_stats(const struct ps_client *c, struct ps_client_stats *out);
-
-#endif

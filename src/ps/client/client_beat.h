@@ -16,8 +16,7 @@
  * (net_has_unacknowledged), nothing is counted. After the cut the count begins as far below 0 as
  * the cut lasted, since TCP waits that long before it sends again. The server's end is
  * server_beat.c. */
-#ifndef PD_PS_CLIENT_BEAT_H
-#define PD_PS_CLIENT_BEAT_H
+#pragma once
 
 #include "base/err.h"
 #include "base/log.h"
@@ -44,5 +43,3 @@ void ps_beat_stop(struct ps_beat *b); /* ends the thread; NULL is allowed */
 /* Returns the number of the first lost server and sets *limit_ms to the limit that it exceeded; -1:
  * none. From any thread. */
 int ps_beat_silent(const struct ps_beat *b, uint64_t *limit_ms);
-
-#endif

@@ -15,8 +15,7 @@
  *     ps_* call --> request(link) --> net_send ----------------> server thread
  *                                \--> ps_shard_frame (local)      |
  *     done(request, answer) <------------------------------------/ */
-#ifndef PD_PS_CLIENT_INTERNAL_H
-#define PD_PS_CLIENT_INTERNAL_H
+#pragma once
 
 #include <uv.h>
 
@@ -352,5 +351,3 @@ void geo_forget(struct ps_client *c);
 uint64_t geo_steps(const struct ps_client *c);
 /* Steps between the exchanges `first` and `end`. */
 uint64_t geo_steps_in(const struct ps_client *c, uint64_t first, uint64_t end);
-
-#endif

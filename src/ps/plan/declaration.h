@@ -1,7 +1,6 @@
 /* declaration.h - the settings that all trainers of a job must declare alike. The client builds a
  * declaration, PS_DECLARE carries it, and each server thread keeps it. */
-#ifndef PD_PS_DECLARATION_H
-#define PD_PS_DECLARATION_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -86,5 +85,3 @@ int ps_declaration_get(const void *p, size_t n, struct ps_declare_sender *d,
 /* Returns 0, or PD_ECONF with a message that names the first difference and both values. */
 int ps_declaration_same(const struct ps_declaration *first, const struct ps_declaration *later,
                         struct pd_err *err);
-
-#endif

@@ -4,8 +4,7 @@
  * - std > 0: normal with that mean and standard deviation
  * - std = 0: the mean
  * - std < 0: uniform within |std| of the mean */
-#ifndef PD_PS_INITIAL_H
-#define PD_PS_INITIAL_H
+#pragma once
 
 #include "math/rng.h"
 
@@ -24,5 +23,3 @@ static inline void ps_initial(struct pd_rng_key key, uint64_t hi, uint64_t first
         out[i] = mean + (std < 0 ? -std : std) * x;
     }
 }
-
-#endif

@@ -11,8 +11,7 @@
  *     (low 32 bits of mix64(key)) * n_threads >> 32
  *
  * The high bits of mix64(key) choose the slot in the thread's index. */
-#ifndef PD_PS_LAYOUT_H
-#define PD_PS_LAYOUT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ static inline uint64_t ps_seg_padded(uint64_t count) {
 static inline uint32_t ps_row_thread(uint64_t key, uint32_t n_threads) {
     return (uint32_t)(((pd_mix64(key) & 0xffffffffu) * n_threads) >> 32);
 }
-
-#endif

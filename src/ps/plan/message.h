@@ -13,8 +13,7 @@
  * Numbers are little-endian, like the machines that this program supports. Arrays are not copied: a
  * put_ function reads them from the caller's memory, and after a get_ function they point into the
  * sections. After get_, strings point into the struct, so such a struct must not be copied. */
-#ifndef PD_PS_MESSAGE_H
-#define PD_PS_MESSAGE_H
+#pragma once
 
 #include <limits.h>
 #include <stddef.h>
@@ -483,5 +482,3 @@ uint32_t ps_get_version(const struct ps_body *b);
 /* Reads `after`, the first field of every request that waits for a step. Returns 0, or PD_EPROTO if
  * the body is cut short. */
 int ps_get_after(const struct ps_body *b, uint64_t *after);
-
-#endif

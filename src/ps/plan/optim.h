@@ -10,8 +10,7 @@
  * therefore depend neither on the compiler's vectorisation nor on where a parameter is cut. Only
  * numbers that are the same for all values of a step (bias corrections, the learning rate) are
  * computed in double beforehand. */
-#ifndef PD_PS_OPTIM_H
-#define PD_PS_OPTIM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ void ps_optim_average(float share, float n_samples, float *w, const float *sum, 
  * `stride` floats. */
 void ps_optim_apply(const struct ps_optim *o, const struct ps_optim_args *a, float *w, float *state,
                     size_t stride, const float *sum, size_t n);
-
-#endif

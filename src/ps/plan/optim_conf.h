@@ -4,8 +4,7 @@
  * PS_DECLARE carries the settings as text: "adam learning_rate=0.001 beta1=0.9 ...".
  * ps_optim_conf_text writes all settings that differ from their defaults, in the order of the
  * table, so equal settings are equal texts. */
-#ifndef PD_PS_OPTIM_CONF_H
-#define PD_PS_OPTIM_CONF_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ struct ps_schedule_at {
     uint64_t pass;
 };
 double ps_learning_rate(const struct ps_optim_conf *c, const struct ps_schedule_at *at);
-
-#endif

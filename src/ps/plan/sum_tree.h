@@ -15,8 +15,7 @@
  *
  * A trainer that adds its own streams in this tree thus gives the same bits as one trainer per
  * stream, as long as its streams are a node. */
-#ifndef PD_PS_SUM_TREE_H
-#define PD_PS_SUM_TREE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ void ps_sum_tree_sum_f64(const struct ps_add *plan, size_t m, double *const *v, 
  * sum: the chunk itself if m is 1, else a part of tmp. */
 const float *ps_sum_tree_sum_f32(const struct ps_add *plan, size_t m, const float **val, float *tmp,
                                  size_t n);
-
-#endif

@@ -1,7 +1,6 @@
 /* types.h - limits and small types that the client's calls, the messages and the servers share.
  * client.h has the calls. */
-#ifndef PD_PS_TYPES_H
-#define PD_PS_TYPES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -91,5 +90,3 @@ enum ps_chain {
 
 /* How ps_load treats declared parameters that the model lacks. */
 enum ps_missing { PS_MISSING_FAIL, PS_MISSING_RAND, PS_MISSING_ZERO };
-
-#endif

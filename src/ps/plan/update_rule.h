@@ -1,8 +1,7 @@
 /* update_rule.h - the update rules, one row of a table each. A rule says when a contribution is
  * applied and for which members a pull waits. Purpose and source of each:
  * docs/sources.md#update-rules. */
-#ifndef PD_PS_UPDATE_RULE_H
-#define PD_PS_UPDATE_RULE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,5 +20,3 @@ struct ps_update_rule {
 const struct ps_update_rule *ps_update_rule_find(const char *name); /* NULL: unknown name */
 /* Row i of the table; NULL past the end. */
 const struct ps_update_rule *ps_update_rule_at(size_t i);
-
-#endif

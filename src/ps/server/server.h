@@ -6,8 +6,7 @@
  *
  * enum ps_lost says whether a trainer that is gone for good is a failure. A trainer that one thread
  * has given up is given up by all threads. */
-#ifndef PD_PS_SERVER_H
-#define PD_PS_SERVER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -49,5 +48,3 @@ int ps_server_new(struct ps_server **out, const struct ps_server_opts *opts, str
 int ps_server_run(struct ps_server *s, struct pd_err *err);
 void ps_server_stop(struct ps_server *s); /* from any thread */
 void ps_server_free(struct ps_server *s);
-
-#endif

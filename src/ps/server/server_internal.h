@@ -1,6 +1,5 @@
 /* server_internal.h - shared by server.c, server_thread.c, server_save.c and server_beat.c. */
-#ifndef PD_PS_SERVER_INTERNAL_H
-#define PD_PS_SERVER_INTERNAL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <uv.h>
@@ -122,5 +121,3 @@ void server_saves_end(struct server_thread *t); /* ends the saves under way with
 int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, struct pd_err *err);
 void server_thread_run(struct server_thread *t);
 void server_thread_release(struct server_thread *t);
-
-#endif

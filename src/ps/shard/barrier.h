@@ -1,8 +1,7 @@
 /* barrier.h - the members of a pass: how far each member is, and its requests that wait for an
  * answer.
  */
-#ifndef PD_PS_BARRIER_H
-#define PD_PS_BARRIER_H
+#pragma once
 
 #include "base/buf.h"
 #include "ps/shard/params.h"
@@ -155,5 +154,3 @@ static inline struct member_step *shard_barrier_step_of(const struct shard_membe
                                                         uint64_t step) {
     return &m->ring[step % SHARD_RING];
 }
-
-#endif

@@ -6,8 +6,7 @@
  *     scratch.parts, scratch.ranges ─▶ ps_params_apply    one update: contributions are summed in
  *                                           the fixed tree, divided, and passed to the optimizer
  *     ps_params_gather                      returns rows as they are after the last update */
-#ifndef PD_PS_PARAMS_H
-#define PD_PS_PARAMS_H
+#pragma once
 
 #include "base/log.h"
 #include "net/shm/region.h"
@@ -167,5 +166,3 @@ int ps_params_apply_rows(struct ps_params *p, uint32_t id, uint32_t n_parts,
 /* Call when all contributions of an update are complete. Creates the rows of admitted keys and
  * counts shows and clicks. Returns 0 or PD_ENOMEM. */
 int ps_params_admit(struct ps_params *p, uint32_t id, uint32_t n_parts);
-
-#endif

@@ -23,8 +23,7 @@
  *
  * enum ps_lost, set by the option on_trainer_lost, says what happens when a member is gone for
  * good. */
-#ifndef PD_PS_SHARD_H
-#define PD_PS_SHARD_H
+#pragma once
 
 #include <sys/uio.h>
 
@@ -155,5 +154,3 @@ struct ps_shard_stats {
     uint64_t repeated; /* requests that were sent again after a lost connection */
 };
 void ps_shard_stats(const struct ps_shard *s, struct ps_shard_stats *out);
-
-#endif

@@ -9,8 +9,7 @@
  *     shard_member.c  members that are lost or come back         shard_replay.c  repeated requests
  *     shard_save.c, shard_part.c, delta_files.c, shard_load.c, shard_models.c    models
  *     file_queue.c    files that are handed out */
-#ifndef PD_PS_SHARD_INTERNAL_H
-#define PD_PS_SHARD_INTERNAL_H
+#pragma once
 
 #include <limits.h>
 
@@ -171,5 +170,3 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *a
  * Returns 0 or PD_EIO. */
 int shard_folder(const struct ps_shard *s, char name[PATH_MAX], char out[PATH_MAX],
                  struct pd_err *err);
-
-#endif

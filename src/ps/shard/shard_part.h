@@ -1,7 +1,6 @@
 /* shard_part.h - a part of a model that is being written. shard_save.c begins and ends it, and
  * shard_part.c writes it. */
-#ifndef PD_PS_SHARD_PART_H
-#define PD_PS_SHARD_PART_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -57,5 +56,3 @@ struct ps_saving {
 /* Allocates all memory, begins the snapshots and opens folder/file. Returns 0 or PD_E*. */
 int part_make_room(struct ps_saving *j, const char *folder, const char *file, struct pd_err *err);
 void part_release(struct ps_saving *j);
-
-#endif

@@ -1,7 +1,6 @@
 /* dirty_rows.h - tracks which rows of a table have changed since the last save, one bit per row. A
  * delta save writes only these rows. */
-#ifndef PD_PS_DIRTY_ROWS_H
-#define PD_PS_DIRTY_ROWS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ static inline void ps_dirty_rows_mark(struct ps_dirty_rows *c, uint32_t row) {
 static inline int ps_dirty_rows_has(const struct ps_dirty_rows *c, uint32_t row) {
     return row >= c->n || (c->bits[row / 64] >> row % 64 & 1);
 }
-
-#endif

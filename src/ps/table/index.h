@@ -16,8 +16,7 @@
  *
  * Source: R. Fagin et al., "Extendible hashing - a fast access method for dynamic files", ACM TODS
  * 4(3), 1979. */
-#ifndef PD_PS_INDEX_H
-#define PD_PS_INDEX_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -71,5 +70,3 @@ uint64_t ps_index_list_heaps(const struct ps_index *x, const struct ps_dirty_row
 /* The second half of the sort: sorts heap h in place and sets its bounds, e[*from..*to). */
 void ps_index_sort_heap(struct ps_index_entry *e, const struct ps_index_heaps *heaps, uint32_t h,
                         uint64_t *from, uint64_t *to);
-
-#endif

@@ -25,8 +25,7 @@
  *
  * Source: J. Langford, L. Li, T. Zhang, "Sparse online learning via truncated gradient", JMLR 10
  * (2009), section 4. */
-#ifndef PD_PS_LAZY_DECAY_H
-#define PD_PS_LAZY_DECAY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ int ps_lazy_decay_restore(struct ps_lazy_decay *d, const struct ps_lazy_decay_at
 
 /* Brings w[0..n) from the state after `from` updates to the state after d->n updates. */
 void ps_lazy_decay_catch_up(const struct ps_lazy_decay *d, uint32_t from, float *w, size_t n);
-
-#endif

@@ -14,8 +14,7 @@
  *
  * Memory: a candidate costs 20 to 30 bytes (in an index of its own, ps/table/index.h), only with
  * admission by count. */
-#ifndef PD_PS_ROW_POLICY_H
-#define PD_PS_ROW_POLICY_H
+#pragma once
 
 #include "base/row_life.h"
 #include "ps/table/table.h"
@@ -59,5 +58,3 @@ uint64_t ps_row_policy_candidates(const struct ps_row_policy *l);
 void ps_row_policy_list(const struct ps_row_policy *l, struct ps_index_entry *out);
 /* 0, PD_ENOMEM, or PD_EDATA: the key is present or the state is invalid. */
 int ps_row_policy_restore(struct ps_row_policy *l, uint64_t key, uint32_t state);
-
-#endif

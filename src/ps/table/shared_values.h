@@ -5,8 +5,7 @@
  * its step. A trainer sends its next gradient after it has the answer, so with a barrier copies are
  * rare.
  */
-#ifndef PD_PS_SHARED_VALUES_H
-#define PD_PS_SHARED_VALUES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -35,5 +34,3 @@ void ps_shared_values_drop(void *v); /* drops a reference; NULL is allowed */
 /* Call before writing to *v: afterwards the owner has the only reference, to a copy if necessary.
  * Returns 0, or PD_ENOMEM with *v unchanged. */
 int ps_shared_values_own(struct ps_shared_values **v);
-
-#endif

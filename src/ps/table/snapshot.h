@@ -11,8 +11,7 @@
  *
  * Memory: nine bits per row, and per copy the row's bytes and 16 more, or 40 more where rows age.
  */
-#ifndef PD_PS_SNAPSHOT_H
-#define PD_PS_SNAPSHOT_H
+#pragma once
 
 #include "ps/table/table.h"
 
@@ -35,5 +34,3 @@ void ps_snapshot_seen(const struct ps_snapshot *c, uint32_t row, struct ps_row_s
 int ps_snapshot_whole(const struct ps_snapshot *c);
 
 uint64_t ps_snapshot_bytes(const struct ps_snapshot *c); /* memory of the copies; for the owner */
-
-#endif

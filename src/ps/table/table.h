@@ -14,8 +14,7 @@
  * A row's first value is a pure function of (seed, table name, key): normal numbers of
  * pd_rng_key(seed, PD_RNG_INIT, XXH3_64(name), key), times std plus mean. So the creator and the
  * time of creation do not matter, nor whether the row was ever created. */
-#ifndef PD_PS_TABLE_H
-#define PD_PS_TABLE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -95,5 +94,3 @@ uint64_t ps_table_list(const struct ps_table *t, const struct ps_dirty_rows *onl
 int ps_table_sorted(const struct ps_table *t, struct ps_index_entry **rows);
 
 uint64_t ps_name_hash(const char *name); /* XXH3_64 with seed 0 */
-
-#endif

@@ -1,6 +1,5 @@
 /* table_internal.h - the private part of a table, shared by table.c and snapshot.c. */
-#ifndef PD_PS_TABLE_INTERNAL_H
-#define PD_PS_TABLE_INTERNAL_H
+#pragma once
 
 #include "ps/table/table.h"
 
@@ -53,5 +52,3 @@ static inline const struct slab *slab_in(const struct ps_table *t, const struct 
 void table_keep(struct ps_table *t, uint32_t row);
 /* Prefetches the memory that table_keep needs. */
 void table_keep_soon(const struct ps_table *t, uint32_t row);
-
-#endif

@@ -9,8 +9,7 @@
  * If the outputs are classes that have names, a line is "word:value word:value ...", the largest
  * value first.
  */
-#ifndef PD_TRAIN_INFER_H
-#define PD_TRAIN_INFER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ struct train_infer {
 
 /* *n_samples (may be NULL) is the number of lines written. */
 int train_infer(const struct train_infer *x, uint64_t *n_samples, struct pd_err *err);
-
-#endif

@@ -6,8 +6,7 @@
  *     cross_entropy          output k is class k
  *     binary_cross_entropy   the one output is the probability of class 1
  */
-#ifndef PD_TRAIN_INFER_NAMES_H
-#define PD_TRAIN_INFER_NAMES_H
+#pragma once
 
 #include "base/buf.h"
 #include "nn/graph/graph.h"
@@ -26,5 +25,3 @@ int train_infer_names_init(struct infer_names *names, const struct nn_graph *g, 
 void train_infer_names_release(struct infer_names *names);
 /* The name of class k < n; NULL: this class has none. */
 const char *train_infer_names_get(const struct infer_names *names, uint32_t k);
-
-#endif

@@ -6,8 +6,7 @@
  * Folders are trained in the order of their keys (by bytes). A folder is complete when it holds the
  * done-file. Without a done-file (done_file "") it is complete when nothing in it has changed for
  * `quiet` seconds. */
-#ifndef PD_TRAIN_FOLDER_WATCH_H
-#define PD_TRAIN_FOLDER_WATCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -42,5 +41,3 @@ int train_folder_watch_files(const struct train_folder_watch *w, const char *key
 
 /* "20261122" of "20261122/0105". */
 void train_folder_watch_day(const char *key, char day[WATCH_KEY_MAX + 1]);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Between stop and the next take the thread is idle, so the data that `fill` uses may be changed.
  */
-#ifndef PD_TRAIN_PREFETCH_H
-#define PD_TRAIN_PREFETCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ void train_prefetch_give(struct train_prefetch *a);
 
 /* Drops the items made ahead; the next take begins again with item 0. */
 void train_prefetch_stop(struct train_prefetch *a);
-
-#endif

@@ -4,8 +4,7 @@
  * samples. Step k thus consists of the same samples, whichever trainer owns the stream. Streams
  * that have ended contribute none; the pass of a trainer ends when all its streams have ended.
  */
-#ifndef PD_TRAIN_STREAMS_H
-#define PD_TRAIN_STREAMS_H
+#pragma once
 
 #include "conf/options.h"
 #include "data/read/reader.h"
@@ -62,5 +61,3 @@ uint64_t train_streams_n_files(const struct train_streams *s); /* files of the f
 /* Share of this pass that has been read, 0..1, by bytes; -1: unknown. */
 double train_streams_fraction(const struct train_streams *s);
 uint64_t train_streams_bad_lines(const struct train_streams *s); /* of this pass */
-
-#endif

@@ -1,8 +1,7 @@
 /* agent_files.h - three agents on this machine. A trainer asks agent 0 for data files that are not
  * there. One or two other agents hold these files, and a client (the launcher) has the package. One
  * set at a time: set_up, teardown. */
-#ifndef TESTS_SUPPORT_AGENT_DATA_H
-#define TESTS_SUPPORT_AGENT_DATA_H
+#pragma once
 
 #include <pthread.h>
 #include <sodium.h>
@@ -454,5 +453,3 @@ static inline int teardown(void **state) {
 static const int on_one[N_NAMES][2] = {{1, -1}, {1, -1}, {1, 2}, {1, -1},
                                        {-1, 1}, {1, -1}, {1, -1}};
 static const int on_both[N_NAMES][2] = {{1, 2}, {1, 2}, {1, 2}, {1, 2}, {1, 2}, {1, 2}, {1, 2}};
-
-#endif

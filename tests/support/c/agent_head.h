@@ -1,7 +1,6 @@
 /* agent_head.h - the head with simulated nodes, for
  * tests/unit/agent/test_agent_{head,restart,lost,alone}.c. */
-#ifndef TESTS_AGENT_HEAD_H
-#define TESTS_AGENT_HEAD_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -264,5 +263,3 @@ static inline void hear_notice(struct env *e, const char *text) {
         uv_run(&e->loop, UV_RUN_ONCE);
     assert_string_equal(e->text, text);
 }
-
-#endif

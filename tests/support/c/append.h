@@ -1,6 +1,5 @@
 /* append.h - appends to a text in a buffer, for tests. */
-#ifndef TESTS_APPEND_H
-#define TESTS_APPEND_H
+#pragma once
 
 #include <string.h>
 
@@ -11,5 +10,3 @@ static inline void append(char *out, size_t room, const char *text) {
     const size_t n = strlen(out);
     assert_int_equal(pd_fmt(out + n, room - n, "%s", text), 0);
 }
-
-#endif

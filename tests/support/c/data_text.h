@@ -1,7 +1,6 @@
 /* data_text.h - for tests of readers: schemas from one line of text, samples as text, files in a
  * folder that is removed with the test. */
-#ifndef TESTS_DATA_TEXT_H
-#define TESTS_DATA_TEXT_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/fs.h"
@@ -94,5 +93,3 @@ static inline int teardown(void **state) {
     (void)state;
     return pd_rm_tree(dir, NULL);
 }
-
-#endif

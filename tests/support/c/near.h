@@ -7,8 +7,7 @@
  * For results that go into further sums, `struct num` carries the bound: a value in double, and the
  * largest difference of a float result from this value, to first order. Kernels of src/nn that do
  * not call BLAS give the same bits on all CPUs. */
-#ifndef TESTS_NEAR_H
-#define TESTS_NEAR_H
+#pragma once
 
 #include <float.h>
 #include <math.h>
@@ -88,5 +87,3 @@ static inline void num_add_product(struct num_sum *s, struct num a, struct num b
 static inline struct num num_total(const struct num_sum *s) {
     return (struct num){s->v, s->e + sum_error(s->n, s->magnitudes)};
 }
-
-#endif

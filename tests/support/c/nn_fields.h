@@ -1,7 +1,6 @@
 /* nn_fields.h - small networks over fields of every kind, as text, for tests of layers and of their
  * gradients. */
-#ifndef TESTS_NN_FIELDS_H
-#define TESTS_NN_FIELDS_H
+#pragma once
 
 /* Fields: a, b numbers [6]; i, j ids; l a list, w a list with weights; t a number; y a class; c a
  * click of 0 or 1. */
@@ -26,5 +25,3 @@ static inline struct nn_graph *graph(const char *text) {
         fail_msg("%s", err.msg);
     return g;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* pack_deploy.h - deploys a random tree from its objects, as one process does, for tests of
  * assembling and of the store. */
-#ifndef TESTS_PACK_DEPLOY_H
-#define TESTS_PACK_DEPLOY_H
+#pragma once
 
 #include <sys/wait.h>
 
@@ -145,5 +144,3 @@ static inline int in_a_child(struct rt *t, const char *root, const char *target,
         ;
     return status;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* ps_bodies.h - derives from the field lists of ps/plan/message.h, by kind of field: a random
  * sample, a comparison, a field beyond its bound, and the text of docs/protocol.md. */
-#ifndef TESTS_PS_BODIES_H
-#define TESTS_PS_BODIES_H
+#pragma once
 
 #include <limits.h>
 #include <string.h>
@@ -211,5 +210,3 @@ static struct ps_segment_head bad_segment = {.zero = 1};
 #define TEXT_words(name, section) "section " #section ": u32 " #name ", "
 #define TEXT_bytes(name, section) "section " #section ": u8 " #name ", "
 #define TEXT(kind, name, bound) TEXT_##kind(name, bound)
-
-#endif

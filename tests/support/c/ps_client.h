@@ -1,7 +1,6 @@
 /* ps_client.h - a client of the servers of ps_cluster.h with one parameter, for tests of failures.
  */
-#ifndef TESTS_PS_CLIENT_H
-#define TESTS_PS_CLIENT_H
+#pragma once
 
 #include "tests/support/c/ps_cluster.h"
 
@@ -32,5 +31,3 @@ static inline int declare_w(struct ps_client *c, uint64_t n, float l2) {
         .name = "hidden.w", .n_dims = 2, .shape = {2, n}, .lr_factor = 1, .l2 = l2};
     return ps_declare_dense(c, &s);
 }
-
-#endif

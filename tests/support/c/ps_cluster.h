@@ -1,8 +1,7 @@
 /* ps_cluster.h - pservers on 127.0.0.1 and trainers as threads of one test program, with a small
  * training job. Its gradients are a pure function of (stream, step, index), so every division of
  * the job must give the same result. */
-#ifndef TESTS_PS_CLUSTER_H
-#define TESTS_PS_CLUSTER_H
+#pragma once
 
 #include <pthread.h>
 #include <signal.h>
@@ -475,5 +474,3 @@ static inline int toy_run(const struct toy *t, struct toy_result *result, struct
     free(all);
     return rc;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* ps_cutter.h - a TCP proxy in front of a pserver's ports. It cuts one connection at one place:
  * before, inside or after the n-th message of one direction. The servers listen on 127.0.0.1. The
  * proxy listens on the same ports of 127.0.0.2, because a server's greeting contains its ports. */
-#ifndef TESTS_PS_CUTTER_H
-#define TESTS_PS_CUTTER_H
+#pragma once
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -217,5 +216,3 @@ static inline void cutter_stop(struct cutter *c) {
     close(c->stop[0]);
     close(c->stop[1]);
 }
-
-#endif

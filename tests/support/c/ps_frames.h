@@ -1,7 +1,6 @@
 /* ps_frames.h - parameter-server messages built by hand, and a shard whose answers are recorded.
  * For the fuzzer and for tests that use a shard without sockets. */
-#ifndef TESTS_PS_FRAMES_H
-#define TESTS_PS_FRAMES_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -271,5 +270,3 @@ static inline struct ps_shard *rec_shard(struct recorder *r, uint32_t n_trainers
     memset(r, 0, sizeof *r);
     return ps_shard_new(&s, &o, &ops, r) ? NULL : s;
 }
-
-#endif

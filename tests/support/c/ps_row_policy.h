@@ -1,6 +1,5 @@
 /* ps_row_policy.h - settings of tables with row policies, for tests. */
-#ifndef TESTS_PS_ROW_POLICY_H
-#define TESTS_PS_ROW_POLICY_H
+#pragma once
 
 #include "base/row_life.h"
 
@@ -14,5 +13,3 @@ static inline struct pd_row_life life_conf(double count, double probability, int
     c.delete_score = 1.5;
     return c;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* random_bytes.h - reproducible random bytes. The test prints the seed; PADDLE_TEST_SEED=...
  * repeats a run. */
-#ifndef TESTS_SUPPORT_RANDOM_BYTES_H
-#define TESTS_SUPPORT_RANDOM_BYTES_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -21,5 +20,3 @@ static inline void fill(uint8_t *p, size_t n, uint64_t *state) {
     for (size_t i = 0; i < n; i++)
         p[i] = (uint8_t)(next(state) >> 56);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* random_tree.h - a random package in memory: files (sparse, small ones in bundles, equal ones),
  * folders and links with any names. It has objects and a manifest, can be edited, and can be
  * compared with a folder. For tests of assembling packages. */
-#ifndef TESTS_SUPPORT_RANDOM_TREE_H
-#define TESTS_SUPPORT_RANDOM_TREE_H
+#pragma once
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -357,5 +356,3 @@ static const char *rt_differs(const struct rt *t, const char *dir) {
     }
     return NULL;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* scan_env.h - a separate folder with files for each test that scans a tree. */
-#ifndef TESTS_SUPPORT_SCAN_ENV_H
-#define TESTS_SUPPORT_SCAN_ENV_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -69,5 +68,3 @@ static inline struct scan *scanned(const char *path) {
         fail_msg("%s: %s", path, err.msg);
     return s;
 }
-
-#endif
