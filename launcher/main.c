@@ -1,16 +1,8 @@
 /* main.c - paddlectl: the table of subcommands. */
-#include <fcntl.h>
 #include <locale.h>
-#include <signal.h>
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include "base/err.h"
-#include "base/fault_point.h"
 #include "thread/malloc_tune.h"
 #include "base/version.h"
 #include "launcher/cmd/cmd.h"

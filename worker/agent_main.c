@@ -1,20 +1,13 @@
 /* agent_main.c - main of paddle_agent: parses options, assembles, runs, exits. */
 #include <getopt.h>
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/daemon.h"
 #include "agent/report/orphans.h"
 #include "agent/core/msg.h"
 #include "agent/relay.h"
-#include "base/fault_point.h"
 #include "thread/malloc_tune.h"
-#include "base/str.h"
 #include "base/version.h"
 #include "wire/msg.h"
 

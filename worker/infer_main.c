@@ -1,10 +1,5 @@
 /* infer_main.c - `paddle_worker infer`: parses the --name=value words that `paddlectl infer` passes
  * on, and prints the predictions. */
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/str.h"
 #include "conf/infer_args.h"
 #include "train/infer/infer.h"
 #include "worker/worker.h"

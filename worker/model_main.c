@@ -1,11 +1,6 @@
 /* model_main.c - `paddle_worker model [--set SECTION.KEY=VALUE] TRAIN.INI`: prints the network as a
  * table, for `paddlectl conf --model`. With --check before the file it only reports errors of the
  * file, for `paddlectl run`. */
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "base/alloc.h"
-#include "base/err.h"
 #include "nn/graph/describe.h"
 #include "train/config.h"
 #include "worker/worker.h"

@@ -1,17 +1,10 @@
 /* pserver_main.c - `paddle_worker pserver`: options and sockets, then the server until the job
  * ends. */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <net/if.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #include <uv.h>
 
-#include "base/str.h"
 #include "net/conn.h"
 #include "ps/server/server.h"
 #include "worker/worker.h"

@@ -1,10 +1,4 @@
 /* trainer_main.c - `paddle_worker trainer`: options, then the training job. */
-#include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <time.h>
-
-#include "base/str.h"
 #include "train/trainer.h"
 #include "worker/worker.h"
 

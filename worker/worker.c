@@ -1,20 +1,9 @@
 /* worker.c - see worker.h. */
 #include "worker/worker.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <malloc.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "wire/body.h"
 
 enum { DEFAULT_LOG_SIZE = 256 << 20, DEFAULT_LOG_KEEP = 4, MAX_THREADS = 256 };

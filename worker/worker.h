@@ -3,8 +3,6 @@
 #pragma once
 
 #include "thread/cpus.h"
-#include "base/err.h"
-#include "base/log.h"
 #include "conf/options.h"
 #include "ps/client/client.h"
 #include "wire/handshake.h"

@@ -1,9 +1,4 @@
 /* worker_main.c - main of paddle_worker: calls the main function of the role. */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/version.h"
 #include "conf/options.h"
 #include "wire/noise.h"

@@ -8,12 +8,6 @@
 #include "launcher/check/check.h"
 
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/alloc.h"
-#include "base/str.h"
 
 enum { ASK_MS = 20000, CLOCKS = 5 };
 

@@ -1,12 +1,6 @@
 /* check_findings.c - findings of check.h: what is wrong with a host, and what to do about it. Each
  * rule is a function of one host or of all hosts. A rule asks no host, so tests give it made-up
  * answers. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/str.h"
 #include "launcher/check/check.h"
 
 enum {

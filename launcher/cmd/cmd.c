@@ -1,16 +1,8 @@
 /* cmd.c - see cmd.h. */
 #include "launcher/cmd/cmd.h"
 
-#include <assert.h>
 #include <poll.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/fs.h"
-#include "base/str.h"
 #include "conf/settings.h"
 #include "launcher/cmd/manual.h"
 #include "launcher/text/term.h"

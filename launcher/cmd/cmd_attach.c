@@ -1,7 +1,4 @@
 /* cmd_attach.c - paddlectl attach. */
-#include <string.h>
-
-#include "base/str.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/job.h"
 

@@ -1,13 +1,7 @@
 /* cmd_check.c - paddlectl check: tests whether the hosts can run a job. Prints one line for
  * hosts with equal findings, each problem with its remedy, and a verdict. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
 
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/check/check.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/text/fold.h"

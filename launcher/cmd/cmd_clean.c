@@ -1,11 +1,4 @@
 /* cmd_clean.c - paddlectl clean: removes the files of earlier jobs from the hosts. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/buf.h"
-#include "base/str.h"
 #include "launcher/link/ask_all.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/text/fold_lines.h"

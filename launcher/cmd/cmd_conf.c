@@ -1,14 +1,5 @@
 /* cmd_conf.c - paddlectl conf: the value of every option with its origin, and the resulting
  * settings of each node. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "conf/settings.h"
 #include "launcher/link/bootstrap.h"
 #include "launcher/link/client_env.h"

@@ -2,14 +2,7 @@
 #include "launcher/cmd/cmd_data.h"
 
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fs.h"
-#include "base/str.h"
 #include "conf/settings.h"
 #include "launcher/hosts/hosts.h"
 #include "launcher/link/client_env.h"

@@ -1,13 +1,6 @@
 /* cmd_dispatch.c - paddlectl dispatch: deploys the workspace to ROOT/workspaces/NAME-HASH on every
  * node. */
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/memory_use.h"
-#include "base/str.h"
 #include "launcher/link/ask_all.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/dispatch/bar.h"

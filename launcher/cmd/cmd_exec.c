@@ -1,16 +1,6 @@
 /* cmd_exec.c - paddlectl exec: runs a command on all hosts and shows equal outputs once. */
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/link/shell_run.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/view/blocks.h"

@@ -1,7 +1,5 @@
 /* cmd_export.c - paddlectl export: writes a saved model in the format of numpy, word2vec or the
  * original system. */
-#include <stdio.h>
-
 #include "launcher/cmd/cmd.h"
 #include "model/export.h"
 

@@ -1,12 +1,5 @@
 /* cmd_fetch.c - paddlectl fetch: copies the outputs, and with --log the logs, of a running or ended
  * job. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/outputs/outputs.h"

@@ -1,9 +1,5 @@
 /* cmd_help.c - paddlectl help: the list of commands, a command's --help, and the manual and
  * completions that 'make install' installs. */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/str.h"
 #include "launcher/cmd/manual.h"
 
 /* Run the command with --help=FORM: only the command itself knows its own options. */

@@ -1,14 +1,6 @@
 /* cmd_infer.c - paddlectl infer: finds the workspace and the model that `paddlectl run` left here,
  * and runs `paddle_worker infer` on this machine with them, since only the worker has the code of
  * networks. */
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/str.h"
 #include "conf/infer_args.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/outputs/outputs.h"

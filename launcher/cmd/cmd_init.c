@@ -1,16 +1,4 @@
 /* cmd_init.c - paddlectl init: creates a folder with conf.ini and workspace/ from a template. */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/fs.h"
-#include "base/str.h"
 #include "launcher/cmd/cmd.h"
 
 enum { FILE_MAX_BYTES = 64 << 20, MAX_DEPTH = 16, TITLE_MAX = 200 };

@@ -1,15 +1,5 @@
 /* cmd_logs.c - paddlectl logs: shows the logs of a running or ended job, all nodes merged by time.
  */
-#include <errno.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/job/follow.h"

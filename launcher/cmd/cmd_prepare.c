@@ -1,9 +1,5 @@
 /* cmd_prepare.c - paddlectl prepare: calls data_prepare (src/data/prepare/prepare.h) for texts,
  * data_records (records.h) for files of samples. */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/str.h"
 #include "data/prepare/prepare.h"
 #include "data/prepare/records.h"
 #include "data/read/source.h"

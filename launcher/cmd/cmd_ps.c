@@ -1,10 +1,4 @@
 /* cmd_ps.c - paddlectl ps: lists the jobs of the hosts, one line each. */
-#include <stdio.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/str.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/view/progress.h"

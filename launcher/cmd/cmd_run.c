@@ -1,8 +1,4 @@
 /* cmd_run.c - paddlectl run: parses the options and calls job_run. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/job.h"
 

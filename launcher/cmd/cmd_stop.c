@@ -1,7 +1,4 @@
 /* cmd_stop.c - paddlectl stop: ends a job on all its nodes, from any machine. */
-#include <stdio.h>
-#include <string.h>
-
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 

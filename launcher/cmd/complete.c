@@ -2,10 +2,6 @@
  * paddlectl only for the names of templates. The branch of a command lists its options as
  * "--name=KIND". KIND is FILE, FOLDER, JOB, alternatives separated by |, or any other text for
  * values that cannot be completed. */
-#include <ctype.h>
-#include <string.h>
-
-#include "base/str.h"
 #include "launcher/cmd/manual.h"
 
 /* Call `give` for every option that --help shows. kind: NULL for a flag. */

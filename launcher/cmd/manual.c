@@ -1,11 +1,6 @@
 /* manual.c - --help and the manual pages; see manual.h. The completions are in complete.c. */
 #include "launcher/cmd/manual.h"
 
-#include <ctype.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/str.h"
 #include "base/version.h"
 #include "launcher/text/term.h"
 

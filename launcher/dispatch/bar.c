@@ -1,9 +1,6 @@
 /* bar.c - see bar.h. */
 #include "launcher/dispatch/bar.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "launcher/text/term.h"
 
 enum {

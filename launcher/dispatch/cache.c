@@ -2,11 +2,6 @@
 #include "launcher/dispatch/cache.h"
 
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/fs.h"
-#include "base/str.h"
 
 int cache_file(const char *kind, const char *workspace, char out[PATH_MAX]) {
     const char *home = getenv("XDG_CACHE_HOME");

@@ -2,8 +2,6 @@
  * The user may delete these files at any time. */
 #pragma once
 
-#include <limits.h>
-
 /* The path of the cache file of this kind ("sent", "hashed") for a workspace; makes its folder. -1:
  * no place for a cache. */
 int cache_file(const char *kind, const char *workspace, char out[PATH_MAX]);

@@ -2,11 +2,6 @@
 #include "launcher/dispatch/dispatch_internal.h"
 
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 
 enum {
     /* time for an agent to say whether it has a package; it may check its objects */

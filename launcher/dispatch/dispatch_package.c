@@ -1,9 +1,5 @@
 /* dispatch_package.c - packages of a dispatch: hashed on a thread, then announced to the nodes; and
  * packages of which each node gets a part. */
-#include <stdlib.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/dispatch/dispatch_internal.h"
 
 static void break_package(struct dpackage *p, const struct pd_err *err) {

@@ -1,16 +1,8 @@
 /* listing.c - see listing.h. */
 #include "launcher/dispatch/listing.h"
 
-#include <limits.h>
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/buf.h"
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "launcher/dispatch/bar.h"
 #include "launcher/dispatch/cache.h"
 #include "pack/object/chunker.h"

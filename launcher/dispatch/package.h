@@ -2,8 +2,6 @@
  * to the nodes: launcher/dispatch.) */
 #pragma once
 
-#include <limits.h>
-
 #include "launcher/link/link.h"
 
 /* The fetches of one job's folders:

@@ -6,12 +6,6 @@
  * A turn checks and writes what came since the last one; while `busy` it owns struct fetch_work. A
  * new root, of a folder that changed meanwhile, takes over what the one before had.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "launcher/dispatch/package.h"
 #include "pack/object/manifest.h"
 #include "pack/store/assemble.h"

@@ -1,13 +1,4 @@
 /* package_merge.c - the folders of several nodes become one. */
-#include <dirent.h>
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-
-#include "base/fs.h"
-#include "base/str.h"
 #include "launcher/dispatch/package.h"
 
 static int same_file(const char *a, const char *b) {

@@ -1,11 +1,6 @@
 /* split.c - see split.h. */
 #include "launcher/dispatch/split.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "conf/ini_file.h"
 #include "conf/settings.h"
 

@@ -5,18 +5,6 @@
  * expanded behind the list, then taken out of it. */
 #include "launcher/hosts/expand.h"
 
-#include <ctype.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
-
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
-
 enum {
     MAX_RANGES = 4,
     MAX_DEPTH = 16,

@@ -13,9 +13,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-
-#include "base/err.h"
 #include "conf/options.h"
 
 enum { HOSTS_MAX = 16384 };

@@ -4,12 +4,7 @@
  * A pattern is a host expression (expand.h) in which * and ? match any characters. It matches a
  * host's address, its label (local.2) or its whole entry in the list (root@10.0.0.7:2222). */
 #include <fnmatch.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/hosts/hosts.h"
 
 struct name {

@@ -2,13 +2,6 @@
  * and labels them. */
 #include "launcher/hosts/hosts.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
-
 static void host_release(struct host *h) {
     free(h->spec);
     free(h->label);

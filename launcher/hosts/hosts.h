@@ -3,9 +3,6 @@
  * without ssh. */
 #pragma once
 
-#include <stddef.h>
-
-#include "base/err.h"
 #include "launcher/hosts/expand.h"
 
 struct host {

@@ -1,8 +1,6 @@
 /* node_filter.c - the hosts that --node names: hosts_filter of hosts.h, and its parts. */
 #include <fnmatch.h>
-#include <string.h>
 
-#include "base/str.h"
 #include "launcher/hosts/hosts.h"
 
 enum { NODE_ID_MAX = 65536 };

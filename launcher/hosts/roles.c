@@ -1,9 +1,4 @@
 /* roles.c - which nodes run a parameter server, which a trainer: hosts_parse_roles of hosts.h. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/hosts/hosts.h"
 
 static int add_id(int *ids, size_t *n, char *seen, uint64_t id) {

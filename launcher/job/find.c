@@ -1,13 +1,6 @@
 /* find.c - see find.h. */
 #include "launcher/job/find.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
-
 enum { ASK_MS = 30000, NAMED_MAX = 8 };
 
 /* --- requests --- */

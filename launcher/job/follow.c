@@ -2,12 +2,6 @@
  */
 #include "launcher/job/follow.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/alloc.h"
-
 enum {
     N_STREAMS = 3,
     EVENTS = 2, /* streams: server.log, train.log, events, in the order of docs/protocol.md */

@@ -3,14 +3,8 @@
  * A table lists for each phase: the function that begins the phase, the steps of all nodes that end
  * it, and the time limit. Only job_enter writes the phase. Callbacks of nodes only enter steps
  * (job_node.c); the end of a phase is checked from the loop, never in a callback of a node. */
-#include <signal.h>
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/job/job_internal.h"
 
 enum {

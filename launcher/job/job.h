@@ -13,8 +13,6 @@
  */
 #pragma once
 
-#include <stdint.h>
-
 #include "conf/options.h"
 
 struct job_flags {

@@ -1,10 +1,5 @@
 /* job_attach.c - paddlectl attach: finds a job on the nodes and follows it as `paddlectl run` does.
  * The links that found the job are kept for following it. */
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
 #include "launcher/job/find.h"
 #include "launcher/job/job_internal.h"
 

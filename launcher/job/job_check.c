@@ -9,20 +9,9 @@
  * From an archive, train.ini and the files that its network names are unpacked for the process. If
  * a name leads out of the workspace, it means another file on the nodes: then the nodes check the
  * network. They also check all of a job_workspace. */
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <signal.h>
 #include <spawn.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "conf/ini_file.h"
 #include "conf/settings.h"
 #include "conf/train_check.h"

@@ -9,10 +9,6 @@
  * determine this separately, on the thread that hashes the package. Node 0 also gets a list of the
  * data files (AG_DATA_LIST). With it a trainer that needs another file later gets the file from a
  * node that has it, or from paddlectl (job_feed.c). */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "launcher/dispatch/split.h"
 #include "pack/store/file_pieces.h"
 #include "launcher/job/job_internal.h"

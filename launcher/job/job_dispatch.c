@@ -2,13 +2,8 @@
  *
  * Hashing begins before the first log-in. If all nodes are needed, nothing is sent before all have
  * answered: one unreachable host ends the job, so a transfer of gigabytes would be in vain. */
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <uv.h>
 
-#include "base/str.h"
 #include "launcher/dispatch/cache.h"
 #include "launcher/dispatch/listing.h"
 #include "launcher/job/job_internal.h"

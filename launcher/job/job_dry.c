@@ -1,11 +1,4 @@
 /* job_dry.c - `paddlectl run --dry-run`: prints the plan without contacting any host. */
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/dispatch/split.h"
 #include "launcher/job/job_internal.h"
 

@@ -1,16 +1,5 @@
 /* job_end.c - the final report of a job: the first failure, the hosts that could not be used, the
  * exit status. */
-#include <limits.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/buf.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "launcher/job/job_internal.h"
 #include "launcher/text/fold_lines.h"
 #include "launcher/text/term.h"

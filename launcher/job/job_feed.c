@@ -1,11 +1,6 @@
 /* job_feed.c - sends a data file to a node on request, if the node's trainer needs the file and no
  * other node could provide it. This machine still has the scanned package. Requested objects
  * (docs/protocol.md, "Data files") are read, hashed again and compressed on threads of the pool. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/job/job_internal.h"
 #include "pack/store/file_pieces.h"
 

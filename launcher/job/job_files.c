@@ -7,14 +7,6 @@
  * The package is listed for this check alone, without its contents. Not checked here, since the
  * nodes may have other files: names outside of the workspace, names that lead through a symbolic
  * link, a train.ini in a subfolder. */
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "conf/ini_file.h"
 #include "conf/settings.h"
 #include "conf/train_check.h"

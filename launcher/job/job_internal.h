@@ -16,8 +16,6 @@
  *   job_attach.c    attach */
 #pragma once
 
-#include <limits.h>
-
 #include "conf/settings.h"
 #include "data/read/reader.h"
 #include "launcher/link/ask_all.h"

@@ -1,10 +1,6 @@
 /* job_node.c - the steps of a node: a table with the function that each step calls on entry.
  * Callbacks of the link only enter steps. Only node_enter writes the step, and schedules a check of
  * the job's phase. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/str.h"
 #include "launcher/job/job_internal.h"
 #include "launcher/outputs/outputs.h"
 #include "wire/client_bodies.h"

@@ -1,10 +1,5 @@
 /* job_place.c - selects the hosts of a job and their roles. Node ids have no gaps: if hosts are
  * left out (min_nodes), ids and roles are assigned again to the remaining hosts. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/job/job_internal.h"
 
 /* The most frequent architecture; on a tie, that of the first host. */

@@ -7,15 +7,8 @@
  *
  * On the nodes the checkpoint is JOB/resume/NAME. Trainer 0 moves parts between the pservers that
  * need them (docs/checkpoints.md). Other values of `resume` are for the trainers. */
-#include <ctype.h>
 #include <libgen.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/job/find.h"
 #include "launcher/job/job_internal.h"
 #include "launcher/outputs/saved_models.h"

@@ -1,15 +1,7 @@
 /* job_setup.c - the description of a job (id, key, packages, spec), and the requests that set up a
  * node. */
-#include <errno.h>
-#include <limits.h>
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "base/str.h"
 #include "conf/settings.h"
 #include "launcher/job/job_internal.h"
 #include "wire/job_spec.h"

@@ -1,14 +1,5 @@
 /* job_summary.c - the last lines of a job: what it has reached, where the model lies, how to go on.
  * Node 0 reports the last test and the best pass (AG_RESULT, src/agent/core/passes.h). */
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/buf.h"
-#include "base/str.h"
 #include "launcher/job/job_internal.h"
 #include "launcher/outputs/saved_name.h"
 #include "launcher/text/when.h"

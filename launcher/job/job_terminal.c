@@ -1,10 +1,5 @@
 /* job_terminal.c - the person at the terminal of run and attach: keys, Ctrl-Z, a closed terminal,
  * and the time in which paddlectl itself was stopped (Ctrl-Z, a laptop that sleeps). */
-#include <signal.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
-
 #include "launcher/job/job_internal.h"
 
 enum {

@@ -8,14 +8,6 @@
  * The turn is taken on all nodes or on none: a node that cannot give it makes the others give it
  * back with the next question. So no job holds a machine while it waits for another one.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/str.h"
 #include "launcher/job/job_internal.h"
 #include "launcher/text/when.h"
 #include "wire/client_bodies.h"

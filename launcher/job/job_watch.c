@@ -1,14 +1,4 @@
 /* job_watch.c - shows the logs and states of a running job, and collects its results. */
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/job/job_internal.h"
 #include "launcher/text/fold_lines.h"
 

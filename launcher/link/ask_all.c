@@ -1,12 +1,6 @@
 /* ask_all.c - see ask_all.h. */
 #include "launcher/link/ask_all.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "launcher/text/fold_lines.h"
 
 int ask_all_init(struct ask_all *g, struct client_env *c, struct pd_err *err) {

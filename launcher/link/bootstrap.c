@@ -1,18 +1,9 @@
 /* bootstrap.c - see bootstrap.h. */
 #include "launcher/link/bootstrap.h"
 
-#include <limits.h>
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "pack/object/object.h"
 #include "seed/seed.h"
 

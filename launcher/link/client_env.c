@@ -1,15 +1,6 @@
 /* client_env.c - see client_env.h. */
 #include "launcher/link/client_env.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/str.h"
-
 enum { LOGIN_TIMEOUT_MS = 60000, UPLOAD_TIMEOUT_MS = 300000 };
 
 const char *option_source(const struct pd_options *opts, const char *name) {

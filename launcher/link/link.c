@@ -1,9 +1,4 @@
 /* link.c - frames and requests of link.h. link_open.c makes the stream below them. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "base/version.h"
 #include "launcher/link/link_internal.h"
 

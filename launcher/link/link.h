@@ -13,7 +13,6 @@
 
 #include <jansson.h>
 
-#include "base/buf.h"
 #include "launcher/link/bootstrap.h"
 #include "launcher/hosts/hosts.h"
 #include "launcher/link/seeding.h"

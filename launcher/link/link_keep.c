@@ -9,11 +9,7 @@
  * counts from the last frame, so an attempt under way at the end of the lease gets one more period.
  */
 #include <sodium.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
 
-#include "base/str.h"
 #include "launcher/link/link_internal.h"
 
 enum { BACKOFF_MIN_MS = 100, BACKOFF_MAX_MS = 1000, TRY_MIN_MS = 300, PERIODS = 5, BEATS = 2 };

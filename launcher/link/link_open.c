@@ -1,12 +1,7 @@
 /* link_open.c - from a host to frames: the transport, the lines of the bootstrap, the agent's
  * bytes. See link_internal.h. */
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
 
-#include "base/str.h"
 #include "launcher/link/link_internal.h"
 
 enum { UPLOAD_PIECE = 256 << 10, FAIL_MS = 1000 };

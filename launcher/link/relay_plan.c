@@ -1,10 +1,6 @@
 /* relay_plan.c - see relay_plan.h. */
 #include "launcher/link/relay_plan.h"
 
-#include <stdlib.h>
-
-#include "base/alloc.h"
-
 enum {
     /* a node that cannot reach so many nodes takes from the launcher */
     UNREACHED_MAX = 2,

@@ -18,9 +18,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 enum { PLAN_LAUNCHER = -1, PLAN_NOBODY = -2 };
 
 struct relay_plan;

@@ -3,12 +3,7 @@
 
 #include <arpa/inet.h>
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/link/relay_plan.h"
 #include "seed/seed.h"
 

@@ -1,16 +1,7 @@
 /* shell_run.c - see shell_run.h. */
 #include "launcher/link/shell_run.h"
 
-#include <dirent.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 
 enum { KILL_MS = 1000, INPUT_PIECE = 256 << 10, N_SIGNALS = 3 };
 

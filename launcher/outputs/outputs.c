@@ -1,20 +1,8 @@
 /* outputs.c - see outputs.h. */
 #include "launcher/outputs/outputs.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "base/fs.h"
-#include "base/str.h"
 #include "model/model.h"
 #include "pack/store/store.h"
 

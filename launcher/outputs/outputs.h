@@ -12,7 +12,6 @@
  */
 #pragma once
 
-#include "base/err.h"
 #include "launcher/dispatch/package.h"
 #include "model/model.h"
 

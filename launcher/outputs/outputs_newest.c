@@ -1,12 +1,4 @@
 /* outputs_newest.c - the newest saved model below a folder of outputs. */
-#include <dirent.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-
-#include "base/fs.h"
-#include "base/str.h"
 #include "launcher/outputs/outputs.h"
 #include "model/model.h"
 

@@ -1,13 +1,6 @@
 /* saved_models.c - see saved_models.h. */
 #include "launcher/outputs/saved_models.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/buf.h"
-#include "base/str.h"
 #include "wire/client_bodies.h"
 
 enum { ANSWER_MS = 60000, LISTED = 6 };

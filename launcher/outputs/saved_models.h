@@ -4,7 +4,6 @@
 
 #include <jansson.h>
 
-#include "base/err.h"
 #include "launcher/outputs/saved_name.h"
 #include "launcher/link/ask_all.h"
 

@@ -1,12 +1,6 @@
 /* saved_name.c - see saved_name.h. */
 #include "launcher/outputs/saved_name.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/str.h"
-
 /* Reads `prefix` and at least `least` digits. Returns the text behind them; NULL: no such text. */
 static const char *number(const char *s, const char *prefix, size_t least, uint64_t *out) {
     if (!pd_starts_with(s, prefix))

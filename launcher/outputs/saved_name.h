@@ -2,8 +2,6 @@
  * people from 1. */
 #pragma once
 
-#include <stdint.h>
-
 struct saved_name {
     uint64_t pass;       /* counted from 0 */
     uint64_t batch;      /* of "-batch-N" */

@@ -1,22 +1,7 @@
 /* known_hosts.c - see known_hosts.h. */
 #include "launcher/ssh/known_hosts.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <libssh/libssh.h>
-#include <limits.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <unistd.h>
-
-#include "base/buf.h"
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 enum { FILE_MAX_BYTES = 256 << 20, LINE_BUF = 16384, NAME_BUF = 300 };
 

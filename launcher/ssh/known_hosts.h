@@ -11,10 +11,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-
-#include "base/err.h"
-
 enum kh_verdict {
     KH_OK,          /* this key is listed for this host */
     KH_UNKNOWN,     /* nothing is listed for this host */

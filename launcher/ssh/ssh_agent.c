@@ -7,22 +7,12 @@
  *
  *     libssh (worker) <--socketpair--> filter <--unix socket--> agent
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
-#include "base/buf.h"
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "launcher/ssh/ssh_internal.h"
 
 enum {

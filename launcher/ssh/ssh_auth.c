@@ -7,11 +7,6 @@
  * hosts (ssh_secret.c). A session that waits for the user is in STEP_ASK. The server may end the
  * connection meanwhile (LoginGraceTime); then the session connects again.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/str.h"
 #include "launcher/ssh/ssh_internal.h"
 
 enum { RECONNECTS_MAX = 3 };

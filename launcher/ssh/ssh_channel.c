@@ -1,7 +1,4 @@
 /* ssh_channel.c - the open channel of a command: its start, bytes in both directions, its end. */
-#include <stdio.h>
-#include <string.h>
-
 #include "launcher/ssh/ssh_internal.h"
 
 enum { DRIVE_BUDGET = 4 << 20, GROW_AFTER = 512 << 10 };

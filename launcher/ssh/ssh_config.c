@@ -1,15 +1,6 @@
 /* ssh_config.c - see ssh_config.h. */
 #include "launcher/ssh/ssh_config.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/ssh/ssh_config_file.h"
 #include "launcher/ssh/ssh_internal.h"
 

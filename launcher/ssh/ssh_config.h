@@ -17,8 +17,6 @@
 
 #include <uv.h>
 
-#include "base/err.h"
-
 struct ssh_pool;
 struct ssh_config;
 struct session;

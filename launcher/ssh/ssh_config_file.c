@@ -1,16 +1,8 @@
 /* ssh_config_file.c - see ssh_config_file.h. */
 #include "launcher/ssh/ssh_config_file.h"
 
-#include <ctype.h>
 #include <fnmatch.h>
 #include <glob.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 enum { FILE_MAX_BYTES = 16 << 20, INCLUDE_MAX = 16, WORD_MAX = 1024 };
 

@@ -2,11 +2,6 @@
  * to decide whether `ssh -G` must be asked, and to name the line in a warning. */
 #pragma once
 
-#include <stddef.h>
-
-#include "base/buf.h"
-#include "base/err.h"
-
 struct ssh_line {
     char *keyword; /* lower case */
     char *args;    /* the rest of the line, trimmed */

@@ -4,18 +4,11 @@
  * the stdin and stdout of a ProxyCommand. libssh gets a duplicate of the file descriptor: its own
  * name resolution and connect would block the loop.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/ssh/ssh_internal.h"
 
 enum { LOST_AFTER_MS = 8000, KEEPALIVE_IDLE_S = 5, KEEPALIVE_EVERY_S = 3 };

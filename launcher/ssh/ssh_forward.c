@@ -6,17 +6,9 @@
  * window fills. Bytes that the jump host's connection or the channel's window does not take stay in
  * the socketpair.
  */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/buf.h"
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/ssh/ssh_jump.h"
 
 enum { CARRY_BYTES = 64 << 10, CARRY_HELD_MAX = 256 << 10, CARRY_ROUNDS = 256 };

@@ -1,8 +1,4 @@
 /* ssh_hostkey.c - the step that checks the host key of the server against known_hosts. */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/str.h"
 #include "launcher/ssh/ssh_internal.h"
 
 /* known_hosts has names of key types; libssh takes names of signature algorithms. */

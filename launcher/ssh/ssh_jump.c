@@ -5,11 +5,6 @@
  * channels that a jump host carries. The connection lasts until the pool's last session has ended.
  * After a loss, the next session that needs the jump host connects again.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/ssh/ssh_jump.h"
 
 const char *jump_name(const struct ssh_jump *j) {

@@ -1,15 +1,6 @@
 /* ssh_pool.c - what all sessions share: options, known hosts, key files, and turns. */
-#include <errno.h>
 #include <pwd.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/buf.h"
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/ssh/ssh_internal.h"
 
 char *ssh_pool_expand(const struct ssh_pool *pool, const char *path) {

@@ -1,22 +1,11 @@
 /* ssh_prompt.c - see ssh_prompt.h. */
 #include "launcher/ssh/ssh_prompt.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sodium.h>
 #include <spawn.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <termios.h>
-#include <unistd.h>
-
-#include "base/fs.h"
-#include "base/str.h"
 
 extern char **environ;
 

@@ -5,8 +5,6 @@
  * SSH_ASKPASS_REQUIRE is `force` or `prefer`; `never` forbids it. */
 #pragma once
 
-#include <stddef.h>
-
 enum { SSH_ANSWER_MAX = 1024 };
 
 struct ssh_prompt {

@@ -5,14 +5,8 @@
  * process has no handler for the signal, it is raised again afterwards. Secrets are in locked
  * memory that is wiped, and never in a log or an argv.
  */
-#include <signal.h>
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/ssh/ssh_internal.h"
 #include "launcher/ssh/ssh_prompt.h"
 

@@ -10,16 +10,9 @@
 #include <libssh/server.h> /* ssh_send_keepalive */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <signal.h>
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/ssh/ssh_internal.h"
 
 enum { MAX_ATTEMPTS = 12, ALIVE_TICK_MS = 2500, ALIVE_TICKS = 6 };

@@ -1,17 +1,8 @@
 /* ssh_target.c - the host of a session and how to reach it: conf.ini first, then ~/.ssh/config,
  * then the defaults of ssh. */
-#include <errno.h>
 #include <pwd.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/buf.h"
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/ssh/ssh_internal.h"
 
 void ssh_target_release(struct ssh_target *t) {

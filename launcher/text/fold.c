@@ -6,13 +6,6 @@
  * written as ranges. */
 #include "launcher/text/fold.h"
 
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/alloc.h"
-
 enum { MARK = 1, PLACES_MAX = 8, DIGITS_MAX = 18 };
 
 struct number { /* "007": value 7, 3 digits */

@@ -6,8 +6,6 @@
  * the port behind a colon. */
 #pragma once
 
-#include <stddef.h>
-
 /* The caller frees the result; NULL: out of memory. The order of the names and repeated names do
  * not matter. No names: "". */
 char *fold_hosts(const char *const *names, size_t n);

@@ -1,13 +1,6 @@
 /* fold_lines.c - see fold_lines.h. */
 #include "launcher/text/fold_lines.h"
 
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/buf.h"
 #include "launcher/text/fold.h"
 
 static const char *text_or_none(const char *s) { return s ? s : ""; }

@@ -5,8 +5,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-
 struct fold_line {
     const char *before; /* in front of the name; NULL: nothing */
     const char *name;   /* of the host */

@@ -1,11 +1,6 @@
 /* table.c - see table.h. */
 #include "launcher/text/table.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/buf.h"
 #include "launcher/text/term.h"
 
 void table_init(struct table *t, int n_columns, const char *right) {

@@ -1,9 +1,6 @@
 /* table.h - rows of text in columns, for commands that report. */
 #pragma once
 
-#include <stddef.h>
-#include <stdio.h>
-
 enum { TABLE_COLUMNS = 15 };
 
 struct table {

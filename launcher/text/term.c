@@ -1,10 +1,7 @@
 /* term.c - see term.h. */
 #include "launcher/text/term.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 #include <wchar.h>
 
 int term_is_live(int fd) {

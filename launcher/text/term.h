@@ -1,8 +1,6 @@
 /* term.h - what the terminal can do. */
 #pragma once
 
-#include <stddef.h>
-
 /* 1 if `fd` is a terminal on which lines can be overwritten. 0 if TERM is dumb or unset. */
 int term_is_live(int fd);
 

@@ -1,13 +1,6 @@
 /* when.c - see when.h. */
 #include "launcher/text/when.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
-#include "base/str.h"
-
 enum { SECONDS_MAX = 1000000000 }; /* the longest span: 31 years */
 
 /* Read at most n digits. */

@@ -1,10 +1,6 @@
 /* when.h - parses a point in time as people write it. */
 #pragma once
 
-#include <stdint.h>
-
-#include "base/err.h"
-
 /* Parse `text` to microseconds since 1970:
  * - "10m" ago ("1h30m", "45s", "2d")
  * - "2026-11-21", "2026-11-21T10:00", "2026-11-21 10:00:30.5": local time, or with "Z" or "+01:00"

@@ -1,10 +1,6 @@
 /* transport.c - parts that all transports share: the send queue and the tail of stderr. */
 #include "launcher/transport/transport.h"
 
-#include <string.h>
-
-#include "base/str.h"
-
 void transport_init(struct transport *t, const struct transport_events *ev, void *arg) {
     memset(t, 0, sizeof *t);
     t->ev = ev;

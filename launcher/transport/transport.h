@@ -15,12 +15,7 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
 #include <uv.h>
-
-#include "base/buf.h"
-#include "base/err.h"
 
 struct transport;
 

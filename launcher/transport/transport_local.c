@@ -2,12 +2,6 @@
  *
  * The transport counts its open handles. It ends when the process has exited and every handle is
  * closed. */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "launcher/transport/transport.h"
 
 struct local {

@@ -1,12 +1,6 @@
 /* blocks.c - see blocks.h. */
 #include "launcher/view/blocks.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/text/fold.h"
 
 enum { PIECE = 64 << 10 };

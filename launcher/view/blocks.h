@@ -10,8 +10,6 @@
  */
 #pragma once
 
-#include <stdio.h>
-
 #include "launcher/view/spool.h"
 
 struct block {

@@ -1,15 +1,9 @@
 /* keys.c - see keys.h. */
 #include "launcher/view/keys.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <termios.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
 #include "launcher/text/term.h"
 
 struct keys {

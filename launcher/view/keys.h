@@ -13,8 +13,6 @@
 
 #include <uv.h>
 
-#include "base/err.h"
-
 enum { KEYS_ALONE_MS = 300 };
 
 struct keys;

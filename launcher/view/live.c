@@ -1,14 +1,6 @@
 /* live.c - see live.h. */
 #include "launcher/view/live.h"
 
-#include <math.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/text/term.h"
 #include "launcher/text/when.h"
 #include "launcher/view/trainers.h"

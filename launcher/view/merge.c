@@ -9,12 +9,6 @@
  * soft bound does not hold back heads that have waited hold_ms. */
 #include "launcher/view/merge.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/alloc.h"
-
 enum { PART_KEPT = 256 << 10, STALL_LOOK_MS = 500 };
 
 enum state { WAITING, HISTORY, LIVE, AWAY, ENDED };

@@ -21,11 +21,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
-
 enum { MERGE_LINE_MAX = 8 << 20 };
 
 struct merge_line {

@@ -1,10 +1,6 @@
 /* progress.c - see progress.h. */
 #include "launcher/view/progress.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 static double number(const json_t *o, const char *key, double absent) {
     const json_t *v = json_object_get(o, key);
     return json_is_number(v) && isfinite(json_number_value(v)) ? json_number_value(v) : absent;

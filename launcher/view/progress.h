@@ -2,8 +2,6 @@
 #pragma once
 
 #include <jansson.h>
-#include <stddef.h>
-#include <stdint.h>
 
 enum { PROGRESS_METRICS = 8 };
 

@@ -6,13 +6,8 @@
  * says "x" 100,000 times would search 100,000 entries each time. */
 #include "launcher/view/repeat.h"
 
-#include <stdlib.h>
-#include <string.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
-
-#include "base/err.h"
-#include "base/alloc.h"
 
 enum { N_BUCKETS = 4096, N_RECENT = 8192 };
 

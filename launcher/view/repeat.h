@@ -6,9 +6,6 @@
  * it. A line that one node says twice stays two lines. Lines leave in the order of arrival. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 enum { REPEAT_SPAN_MS = 500, REPEAT_MAX_BYTES = 4 << 20 };
 
 struct repeat_line {

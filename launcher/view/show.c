@@ -4,12 +4,7 @@
 
 #include <jansson.h>
 #include <regex.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/text/fold.h"
 #include "launcher/view/repeat.h"
 #include "launcher/view/show_text.h"

@@ -1,8 +1,6 @@
 /* show_text.c - see show_text.h. */
 #include "launcher/view/show_text.h"
 
-#include <string.h>
-
 /* Each character of the pattern matches itself; 9: a digit; L: a level's letter. */
 static const char prefix[] = "L9999 99:99:99.999999 ";
 enum { PREFIX_TEXT = sizeof prefix - 1, SOURCE_MAX = 100 };

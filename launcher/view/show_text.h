@@ -1,8 +1,6 @@
 /* show_text.h - the text of a log line as a terminal shows it. */
 #pragma once
 
-#include "base/buf.h"
-
 enum show_level { SHOW_PLAIN, SHOW_WARNING, SHOW_ERROR, N_SHOW_LEVELS };
 
 /* The length of a worker's prefix "I1124 18:39:15.123456  4711 shard.c:12] " (base/log.h): level,

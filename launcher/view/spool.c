@@ -1,16 +1,7 @@
 /* spool.c - see spool.h. */
 #include "launcher/view/spool.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 
 void spool_init(struct spool *s, size_t max_memory) {
     *s = (struct spool){.fd = -1, .max = max_memory};

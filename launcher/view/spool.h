@@ -2,12 +2,6 @@
  * file when they are too many. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include "base/err.h"
-
 enum { SPOOL_DIGEST = 32 };
 
 struct spool {

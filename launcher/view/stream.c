@@ -1,13 +1,6 @@
 /* stream.c - see stream.h. */
 #include "launcher/view/stream.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/buf.h"
-#include "base/alloc.h"
 #include "launcher/view/view.h"
 
 enum { KEEP_FILE = 1 << 20, LAST_MS = 100 };

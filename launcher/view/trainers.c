@@ -1,13 +1,6 @@
 /* trainers.c - see trainers.h. */
 #include "launcher/view/trainers.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
-
 enum {
     FIRST_PERIOD_MS = 1000, /* taken for the unknown period of a trainer's first event */
     JUDGE_AFTER_MS = 5000,  /* data of a trainer before it may be called slow */

@@ -8,7 +8,6 @@
  * It reads no clock: the caller gives the time in milliseconds, which never goes back. */
 #pragma once
 
-#include "base/err.h"
 #include "launcher/view/progress.h"
 
 enum { TRAINERS_WINDOW_S = 10, TRAINERS_NAMED = 3 };

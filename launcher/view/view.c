@@ -2,19 +2,9 @@
  * draws the live block. */
 #include "launcher/view/view.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/alloc.h"
-#include "base/str.h"
 #include "launcher/text/term.h"
 
 enum { PAUSING = 1, PAUSED }; /* values of view.paused: the block is to be wiped; it is */

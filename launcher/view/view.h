@@ -11,12 +11,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/buf.h"
-#include "base/err.h"
-
 enum {
     VIEW_ROOM = 1 << 20,       /* bytes that may wait to be written */
     VIEW_QUEUE_MAX = 64 << 20, /* bytes beyond this are dropped, which is reported */

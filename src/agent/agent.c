@@ -2,15 +2,6 @@
  * the end. */
 #include "agent/agent.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "agent/report/check.h"
 #include "agent/report/clean.h"
 #include "agent/package/package.h"
@@ -21,8 +12,6 @@
 #include "agent/report/job_list.h"
 #include "agent/report/job_turn.h"
 #include "agent/core/result.h"
-#include "base/alloc.h"
-#include "base/fs.h"
 #include "base/version.h"
 #include "wire/msg.h"
 

@@ -1,23 +1,14 @@
 /* daemon.c - see daemon.h. */
 #include "agent/daemon.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/report/orphans.h"
 #include "agent/process/process_tree.h"
 #include "agent/core/result.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 enum { TERM_GRACE_MS = 1000 };
 

@@ -1,15 +1,10 @@
 /* job.c - see job.h: messages between head, node and the other agents, leases, and the end.
  * job_requests.c has a client's requests. */
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "agent/job_internal.h"
 #include "agent/report/probe.h"
 #include "agent/core/result.h"
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "wire/msg.h"
 
 /* After a lease has expired the processes get LEASE_GRACE_MS, so that the job is over within two

@@ -1,13 +1,9 @@
 /* job_requests.c - requests of clients: AG_JOB_SETUP, AG_JOB_PEERS, AG_JOB_RUN, AG_STOP. */
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "agent/package/package.h"
 #include "agent/host/facts.h"
 #include "agent/job_internal.h"
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "wire/msg.h"
 
 /* --- the set-up --- */

@@ -1,12 +1,8 @@
 /* peer_link.c - see peer_link.h. */
 #include "agent/peer_link.h"
 
-#include <stdlib.h>
-
 #include "agent/core/msg.h"
 #include "agent/host/ports.h"
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "wire/client_bodies.h"
 #include "wire/msg.h"
 

@@ -2,17 +2,8 @@
  * is not empty stops reading, so a slow reader slows the writer down, and memory is bounded. */
 #include "agent/relay.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/alloc.h"
-#include "base/fs.h"
 
 enum { RELAY_BUF = 256 << 10 };
 

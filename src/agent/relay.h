@@ -2,8 +2,6 @@
  * agent's socket. */
 #pragma once
 
-#include <stdint.h>
-
 /* Copies until either side ends. After the end of stdin, the bytes already read are delivered, and
  * the agent's last messages are copied for at most linger_ms. Takes `sock` over. Returns 0, or -1
  * with errno. */

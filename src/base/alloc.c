@@ -1,11 +1,4 @@
 /* alloc.c - see alloc.h. */
-#include "base/alloc.h"
-
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/fault_point.h"
 
 enum { GROW_LEAST = 8 }; /* elements of a new array */
 

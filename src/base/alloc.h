@@ -2,8 +2,6 @@
  * (fault_point.h). */
 #pragma once
 
-#include <stddef.h>
-
 /* All of these return NULL when memory is out or the fault point says so; free() releases. A size
  * of 0 is valid and never gives NULL by itself. */
 void *pd_malloc(size_t n);

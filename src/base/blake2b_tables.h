@@ -3,8 +3,6 @@
  * pack/object/object_ids.c, which hashes four messages at once. */
 #pragma once
 
-#include <stdint.h>
-
 enum { BLAKE2B_BLOCK = 128, BLAKE2B_ROUNDS = 12 };
 
 static const uint64_t blake2b_iv[8] = {

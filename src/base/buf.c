@@ -1,13 +1,4 @@
 /* buf.c - see buf.h. */
-#include "base/buf.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/err.h"
-#include "base/alloc.h"
 
 void pd_buf_init(struct pd_buf *b) { memset(b, 0, sizeof *b); }
 

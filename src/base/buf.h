@@ -6,9 +6,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 struct pd_buf {
     uint8_t *data;
     size_t len, cap;

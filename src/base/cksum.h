@@ -2,9 +2,6 @@
  * damaged file quickly. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 /* CRC-32 (polynomial 04c11db7, highest bit first) over the bytes and then their count, inverted. It
  * detects accidents, not attacks. Source: POSIX.1-2017, cksum. */
 uint32_t pd_cksum(const void *p, size_t n);

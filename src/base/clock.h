@@ -1,9 +1,6 @@
 /* clock.h - the two clocks: the monotonic clock for durations, the wall clock for times in logs. */
 #pragma once
 
-#include <stdint.h>
-#include <time.h>
-
 static inline uint64_t pd_mono_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

@@ -1,9 +1,4 @@
 /* err.c - the table of error codes, and the functions that write messages. */
-#include "base/err.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 static const struct {
     int code, status;

@@ -6,8 +6,6 @@
  */
 #pragma once
 
-#include <stdarg.h>
-
 /* X(name, number, exit status, text) - exit statuses are those of docs/design.md, "Exit status". */
 #define PD_ERR_TABLE(X)                         \
     X(PD_EFAIL, -1, 1, "failed")                \

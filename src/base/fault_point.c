@@ -1,16 +1,7 @@
 /* fault_point.c - see fault_point.h. The armed points are process-wide. A test may arm other points
  * while threads run, so the table is read and written under a lock. Only an armed program takes the
  * lock. */
-#include "base/fault_point.h"
-
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { MAX_POINTS = 8 };
 

@@ -1,18 +1,5 @@
 /* fs.c - see fs.h. */
-#include "base/fs.h"
-
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/str.h"
 
 enum { UNLOCK_ROUNDS = 32 };
 

@@ -1,12 +1,6 @@
 /* fs.h - whole-file reads and writes, folders, and writes that are complete or absent. */
 #pragma once
 
-#include <stddef.h>
-#include <sys/types.h>
-
-#include "base/buf.h"
-#include "base/err.h"
-
 int pd_write_all(int fd, const void *p, size_t n); /* 0 or -1 with errno; goes on after EINTR */
 /* Bytes read, fewer than n only at the end of the file; or -1 with errno. */
 ssize_t pd_read_full(int fd, void *p, size_t n);

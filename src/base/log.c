@@ -1,15 +1,5 @@
 /* log.c - formats a record on the stack and writes it with one call. */
-#include "base/log.h"
-
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "base/fs.h"
 
 void pd_log_init(struct pd_log *log, int fd, int also_fd, enum pd_level level) {
     *log = (struct pd_log){.fd = fd, .also_fd = also_fd, .level = level};

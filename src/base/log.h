@@ -6,11 +6,6 @@
  * The writer is a value that the program owns and passes down. Libraries print nowhere else. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
-
 struct pd_log_file;
 
 enum pd_level { PD_DEBUG, PD_INFO, PD_WARN, PD_ERROR };

@@ -5,20 +5,7 @@
  *
  * Several processes may write to the same PATH. The process that finds PATH too long rotates it,
  * under a lock on the file. The other processes notice that PATH is now another file. */
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/log.h"
-#include "base/str.h"
 
 struct pd_log_file {
     char path[PATH_MAX];

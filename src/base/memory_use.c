@@ -1,8 +1,6 @@
 /* memory_use.c - see memory_use.h. */
 #include "base/memory_use.h"
 
-#include <stdio.h>
-
 uint64_t pd_peak_memory(void) {
     FILE *f = fopen("/proc/self/status", "re");
     char line[256];

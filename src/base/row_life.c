@@ -1,8 +1,6 @@
 /* row_life.c - see row_life.h. */
 #include "base/row_life.h"
 
-#include <math.h>
-
 const struct pd_row_life_setting pd_row_life_settings[PD_ROW_LIFE_N] = {
 #define X(name, least, most, def, text) \
     {#name, offsetof(struct pd_row_life, name), least, most, def, text},

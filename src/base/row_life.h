@@ -3,10 +3,6 @@
  * Effects: ps/table/row_policy.h; formulas: docs/online.md. */
 #pragma once
 
-#include <stddef.h>
-
-#include "base/err.h"
-
 /* X(name, least, most, default, text) */
 #define PD_ROW_LIFE_TABLE(X)                                                                      \
     X(admit_count, 0, 65535, 0,                                                                   \

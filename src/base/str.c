@@ -1,13 +1,4 @@
 /* str.c - see str.h. */
-#include "base/str.h"
-
-#include <ctype.h>
-#include <errno.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 int pd_parse_i64(const char *s, int64_t min, int64_t max, int64_t *out) {
     char *end;

@@ -1,9 +1,6 @@
 /* str.h - parsing of numbers with bounds, and formatting that never truncates silently. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 /* Parse all of `s` as a decimal integer in [min, max]; -1 if `s` is anything else. No blanks; no
  * sign for u64. */
 int pd_parse_i64(const char *s, int64_t min, int64_t max, int64_t *out);

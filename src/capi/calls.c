@@ -1,11 +1,6 @@
 /* calls.c - declare, pull, push, save: wraps the calls of the client, and checks and explains usage
  * errors. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "base/row_life.h"
-#include "base/str.h"
 #include "capi/capi_internal.h"
 
 /* Every call begins with this check: an earlier error stays. */

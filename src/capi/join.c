@@ -1,14 +1,5 @@
 /* join.c - creates a handle: finds this trainer's place in its job from settings and environment.
  */
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "capi/capi_internal.h"
 #include "ps/plan/update_rule.h"
 

@@ -1,10 +1,5 @@
 /* rows.c - converts a caller's ids, in any order and repeated, to the sorted unique keys that
  * servers take, and puts rows back into the caller's order. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "capi/capi_internal.h"
 
 static int grow(void **p, size_t n, size_t size) {

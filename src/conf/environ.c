@@ -1,12 +1,5 @@
 /* environ.c - options from the environment: PADDLE_INIT_<OPTION>, PADDLE_INIT_SET, and the
  * variables that scripts of the original system set. */
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "conf/options.h"
 #include "conf/settings.h"
 

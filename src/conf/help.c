@@ -1,8 +1,4 @@
 /* help.c - help texts from the table of options. */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/str.h"
 #include "conf/conf_internal.h"
 
 enum { TEXT_COLUMN = 30 };

@@ -8,16 +8,7 @@
  * lines are read here, and inih gets "[s]" instead. */
 #include "conf/ini_file.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <ini.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 enum { MAX_FILE = 16 << 20, MAX_LINE = 64 << 10, PIECE = 150, MAX_NAME = 49, MAX_SECTION = 1000 };
 

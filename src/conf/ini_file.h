@@ -7,10 +7,6 @@
  * names of sections 1000 bytes. */
 #pragma once
 
-#include <stddef.h>
-
-#include "base/err.h"
-
 /* Called for each pair in file order. A non-zero return stops the reading and is returned. The
  * message of such an error should begin with the place: "conf.ini:12: ...". */
 typedef int (*pd_ini_pair)(void *arg, const char *section, const char *name, const char *value,

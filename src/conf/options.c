@@ -1,11 +1,6 @@
 /* options.c - the table of all options, and its fields' defaults. Parsing is in parse.c. */
 #include "conf/options.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "conf/conf_internal.h"
 
 #define F(field) offsetof(struct pd_options, field)

@@ -8,12 +8,6 @@
  * order. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/buf.h"
-#include "base/err.h"
-
 enum pd_origin_level {
     PD_FROM_DEFAULT,
     PD_FROM_TRAIN_INI,

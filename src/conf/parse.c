@@ -1,11 +1,4 @@
 /* parse.c - parses values of options from files, environment and command line. */
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "conf/ini_file.h"
 #include "conf/conf_internal.h"
 #include "conf/settings.h"

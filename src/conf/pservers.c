@@ -1,9 +1,4 @@
 /* pservers.c - completes the list of servers that a user wrote. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "conf/options.h"
 
 int pd_options_complete_pservers(struct pd_options *o, struct pd_err *err) {

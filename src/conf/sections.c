@@ -1,12 +1,5 @@
 /* sections.c - sections of conf.ini whose keys are not in the table of options: [env], [groups],
  * [host PATTERN]. */
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "conf/conf_internal.h"
 
 const struct pd_host_option pd_host_keys[PD_HOST_N_KEYS] = {

@@ -1,13 +1,6 @@
 /* settings.c - see settings.h. */
 #include "conf/settings.h"
 
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "conf/conf_internal.h"
 #include "conf/ini_file.h"
 

@@ -1,8 +1,6 @@
 /* exact_sum.c - see exact_sum.h. */
 #include "math/exact_sum.h"
 
-#include <math.h>
-
 enum { LOWEST = -1152, MAX_ADDS = 1 << 29 };
 
 /* Brings every limb except the last into [0, 2^32). The last limb has the sign. */

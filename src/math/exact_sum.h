@@ -7,8 +7,6 @@
  * 2^20 sums. Source: docs/sources.md#exact-sums */
 #pragma once
 
-#include <stdint.h>
-
 enum { PD_EXACT_SUM_LIMBS = 70, PD_EXACT_SUM_NUMBERS = PD_EXACT_SUM_LIMBS + 1 };
 
 struct pd_exact_sum { /* all zero: the sum 0 */

@@ -1,8 +1,6 @@
 /* hash.h - the hash function that spreads row ids over servers and slots. */
 #pragma once
 
-#include <stdint.h>
-
 /* A bijection of 64 bits; every input bit affects every output bit. With the identity as hash,
  * consecutive ids would cluster in open addressing. Source: Steele et al., "Fast splittable
  * pseudorandom number generators", OOPSLA'14 (the finalizer variant of SplitMix64). */

@@ -3,9 +3,6 @@
  * share costs one check. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 struct pd_sort_key {
     uint64_t key;
     uint32_t a, b; /* payload of the caller: the origin of the key */

@@ -1,9 +1,6 @@
 /* rng.c - see rng.h. */
 #include "math/rng.h"
 
-#include <math.h>
-#include <string.h>
-
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"
 #include <Random123/philox.h>

@@ -5,8 +5,6 @@
  * in Random123's header. */
 #pragma once
 
-#include <stdint.h>
-
 struct pd_rng_key {
     uint32_t k[2];
 };

@@ -5,9 +5,6 @@
  * overlap a source. The bits are those of a plain loop. */
 #pragma once
 
-#include <stddef.h>
-#include <string.h>
-
 typedef float pd_row_vec __attribute__((vector_size(16)));
 enum { PD_ROW_VEC = sizeof(pd_row_vec) / sizeof(float) };
 

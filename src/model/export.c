@@ -1,14 +1,6 @@
 /* export.c - the table of export formats, and their common functions. See export.h. */
 #include "model/export.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/str.h"
 #include "model/export_internal.h"
 
 enum { PIECE = 1 << 16 };

@@ -2,8 +2,6 @@
  * is mapped. */
 #pragma once
 
-#include <stdio.h>
-
 #include "model/export.h"
 #include "model/table.h"
 

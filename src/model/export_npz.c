@@ -2,13 +2,7 @@
  * name. Source: docs/sources.md#npy */
 #include <archive.h>
 #include <archive_entry.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/fault_point.h"
-#include "base/str.h"
 #include "model/export_internal.h"
 
 struct npz_out {

@@ -5,16 +5,6 @@
  *      4  uint32  bytes of a value, 4
  *      8  uint64  number of values
  *     16  float32 values, row-major */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/buf.h"
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "model/export_internal.h"
 
 struct original_out {

@@ -1,11 +1,5 @@
 /* export_word2vec.c - an embedding in the text or binary format of the word2vec tool, which
  * gensim's KeyedVectors reads. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/fs.h"
 #include "model/export_internal.h"
 
 struct words {

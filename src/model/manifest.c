@@ -1,10 +1,6 @@
 /* manifest.c - converts manifest.json to and from struct model_manifest. */
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/alloc.h"
-#include "base/str.h"
 #include "model/model.h"
 
 enum { MAX_PARAMS = 1 << 16, MAX_PARTS = 1 << 18, MAX_STREAMS = 1 << 16 };

@@ -65,13 +65,6 @@
  */
 #pragma once
 
-#include <limits.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/buf.h"
-#include "base/err.h"
-
 enum { MODEL_NAME_MAX = 127, MODEL_DIMS_MAX = 4, MODEL_FILE_MAX = 63 };
 enum { MODEL_LAYERS_MAX = 256 };
 enum model_kind {

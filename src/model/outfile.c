@@ -1,17 +1,9 @@
 /* outfile.c - see outfile.h. */
 #include "model/outfile.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "thread/run_later.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 enum { PAGE = 4096, LARGE = 4 * OUTFILE_BUFFER, WRITE_BACK = 8 << 20 };
 

@@ -13,13 +13,7 @@
  * its parent has settled. */
 #pragma once
 
-#include <limits.h>
 #include <linux/aio_abi.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include "base/err.h"
 
 enum { OUTFILE_BUFFER = 1 << 20 };
 

@@ -1,19 +1,10 @@
 /* reader.c - reads a model's folder, regardless of the number of parts it was written in. See
  * model.h. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "model/model_internal.h"
 #include "model/model.h"
 

@@ -1,7 +1,5 @@
 /* rows.c - reads the rows of a saved table, regardless of the number of parts and layers. See
  * model.h. */
-#include <string.h>
-
 #include "model/model_internal.h"
 
 /* Iterates over the relevant entries of a table in the order of the manifest. For each part: the

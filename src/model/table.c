@@ -1,11 +1,6 @@
 /* table.c - see table.h. */
 #include "model/table.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-
 struct model_table {
     uint32_t dim;
     struct model_span *span;

@@ -1,21 +1,9 @@
 /* writer.c - writes one part of a model and hashes it meanwhile; stages and commits the model's
  * folder. */
-#include <errno.h>
-#include <fcntl.h>
-#include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "model/model_internal.h"
 #include "model/model.h"
 #include "model/outfile.h"

@@ -1,13 +1,6 @@
 /* model_ini.c - see model_ini.h. One table lists the keys; the rest is its interpreter. */
 #include "model_ini/model_ini.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "conf/ini_file.h"
 #include "model_ini/model_ini_key.h"
 

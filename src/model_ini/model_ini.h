@@ -7,11 +7,6 @@
  * The keys of all sections and their types are ONE table in model_ini.c. */
 #pragma once
 
-#include <limits.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
 #include "base/row_life.h"
 #include "data/schema/schema.h"
 

@@ -1,14 +1,8 @@
 /* conn.c - the life of a connection: connect, handshake, read, close. send.c sends. */
 #include "net/conn.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
 #include "net/conn_internal.h"
 #include "wire/msg.h"
 

@@ -11,8 +11,6 @@
 
 #include <uv.h>
 
-#include "base/err.h"
-#include "base/log.h"
 #include "net/shm/region.h"
 #include "wire/frame.h"
 #include "wire/handshake.h"

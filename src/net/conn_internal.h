@@ -1,7 +1,6 @@
 /* conn_internal.h - shared by the files of src/net: the connection's struct and its helpers. */
 #pragma once
 
-#include "base/buf.h"
 #include "net/conn.h"
 #include "net/seal.h"
 #include "net/share.h"

@@ -1,12 +1,6 @@
 /* listen.c - accepts connections, and finds a free port without a race for it. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
 #include "net/conn_internal.h"
 
 enum { MAX_HANDSHAKES = 64, LONG_MS = 1000, BACKLOG = 1024 };

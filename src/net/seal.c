@@ -7,11 +7,6 @@
  * one is opened in place, and `plain` of its bytes wait at `at` for the decoder. */
 #include "net/seal.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-
 enum {
     RECORD = NET_RECORD_HEAD + WIRE_SEALED_MAX,
     IN_LEAST = RECORD + 1024, /* for connections that carry little */

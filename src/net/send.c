@@ -1,7 +1,4 @@
 /* send.c - queues frames. Without a seal, bytes that the kernel takes at once are never copied. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "net/conn_internal.h"
 
 enum {

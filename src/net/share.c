@@ -1,11 +1,6 @@
 /* share.c - see share.h. */
 #include "net/share.h"
 
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "net/shm/arena.h"
 #include "net/conn_internal.h"
 #include "wire/msg.h"

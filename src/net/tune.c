@@ -2,7 +2,6 @@
  * slower. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "net/conn_internal.h"

@@ -1,21 +1,8 @@
 /* packed_program.c - see packed_program.h. */
 #include "pack/packed_program.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zstd.h>
-
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 enum { HEAD = 18 }; /* the largest frame header */
 #define MAX_BYTES (UINT64_C(1) << 30)

@@ -2,10 +2,6 @@
  * checksum) beside the place where it will run. */
 #pragma once
 
-#include <stdint.h>
-
-#include "base/err.h"
-
 /* The unpacked size of `path` according to its first frame; 0: not a packed program. */
 uint64_t packed_program_size(const char *path);
 

@@ -1,19 +1,7 @@
 /* cpus.c - see cpus.h. */
 #include "thread/cpus.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <limits.h>
 #include <sched.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 enum { WORD_BITS = 8 * sizeof(unsigned long), FILE_MAX_BYTES = 65536 };
 

@@ -7,10 +7,6 @@
  * machine is assumed: each CPU is a core, and all memory is equally near. */
 #pragma once
 
-#include <stddef.h>
-
-#include "base/err.h"
-
 enum { PD_CPUS_MAX = 4096, PD_CPU_WORDS = PD_CPUS_MAX / (8 * (int)sizeof(unsigned long)) };
 #define PD_SYS_DEVICES "/sys/devices/system"
 

@@ -1,8 +1,6 @@
 /* latch.c - see latch.h. */
 #include "thread/latch.h"
 
-#include "base/clock.h"
-
 void pd_latch_init(struct pd_latch *g) {
     atomic_init(&g->count, 0);
     g->wanted = UINT64_MAX;

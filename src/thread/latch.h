@@ -14,8 +14,6 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdint.h>
 
 enum { LATCH_SPIN_NS = 50000 };
 

@@ -1,10 +1,7 @@
 /* page_memory.c - see page_memory.h. */
 #include "thread/page_memory.h"
 
-#include <stdint.h>
 #include <sys/mman.h>
-
-#include "base/fault_point.h"
 
 /* Maps more than needed and unmaps what lies outside the aligned part. */
 void *pd_huge_page_map(size_t bytes) {

@@ -2,8 +2,6 @@
  * then costs one TLB miss, not two. */
 #pragma once
 
-#include <stddef.h>
-
 enum { PD_HUGE_PAGE = 2 << 20 };
 
 /* Zeroed memory, aligned to PD_HUGE_PAGE. NULL: out of memory. */

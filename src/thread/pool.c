@@ -5,10 +5,6 @@
  * nothing. */
 #include "thread/pool.h"
 
-#include <stdint.h>
-#include <stdlib.h>
-
-#include "base/alloc.h"
 #include "thread/page_memory.h"
 
 #ifdef __has_feature

@@ -6,8 +6,6 @@
  * than a quarter. Buffers of 2 MiB and more are in huge pages. */
 #pragma once
 
-#include <stddef.h>
-
 struct pd_pool;
 struct pd_pool *pd_pool_new(void);    /* NULL: out of memory */
 void pd_pool_free(struct pd_pool *p); /* after every buffer is back */

@@ -2,8 +2,6 @@
 #include "thread/run_later.h"
 
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
 
 struct work {
     void (*f)(void *);

@@ -5,8 +5,6 @@
  *                              returns after all calls */
 #pragma once
 
-#include <stdint.h>
-
 typedef void (*pd_workers_job)(void *arg, uint32_t index, uint32_t n);
 
 struct pd_workers {

@@ -1,12 +1,4 @@
 /* checkpoint.c - saving; see checkpoint.h. resume.c is the other half. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/str.h"
 #include "train/checkpoint_internal.h"
 
 int train_checkpoints_new(struct train_checkpoints **out, const char *config, int may_copy,

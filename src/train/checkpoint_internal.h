@@ -1,7 +1,6 @@
 /* checkpoint_internal.h - shared by checkpoint.c and resume.c. */
 #pragma once
 
-#include "base/buf.h"
 #include "model/model.h"
 #include "ps/client/client.h"
 #include "train/checkpoint.h"

@@ -1,10 +1,6 @@
 /* config.c - see config.h. */
 #include "train/config.h"
 
-#include <string.h>
-
-#include "base/fs.h"
-#include "base/str.h"
 #include "conf/settings.h"
 #include "ps/plan/update_rule.h"
 

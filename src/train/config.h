@@ -4,7 +4,6 @@
  * has the options). */
 #pragma once
 
-#include "base/buf.h"
 #include "conf/options.h"
 #include "nn/graph/graph.h"
 #include "ps/plan/optim_conf.h"

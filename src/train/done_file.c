@@ -2,11 +2,6 @@
 #include "train/done_file.h"
 
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/fs.h"
-#include "base/str.h"
 
 int train_done_file_init(struct train_done_file *d, const struct ps_client *client,
                          const char *save_dir, const char *output_dir, struct pd_err *err) {

@@ -7,8 +7,6 @@
  */
 #pragma once
 
-#include <limits.h>
-
 #include "ps/client/client.h"
 #include "train/checkpoint.h"
 

@@ -1,17 +1,7 @@
 /* online.c - see online.h. */
 #include "train/online.h"
 
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "math/rng.h"
-#include "base/str.h"
 #include "train/checkpoint.h"
 #include "train/done_file.h"
 #include "train/input/folder_watch.h"

@@ -1,12 +1,6 @@
 /* params.c - see params.h. */
 #include "train/params.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "nn/kernels/kernel.h"
 
 /* A parameter: dense [rows x cols], or the rows of a table that the batch uses. */

@@ -9,14 +9,6 @@
  */
 #include "train/checkpoint.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/alloc.h"
-#include "base/fault_point.h"
-
 static int sum_over_trainers(void *arg, double *v, size_t n, struct pd_err *err) {
     struct train_loop *l = arg;
     return train_client_error(l, ps_reduce(l->client, v, n), err);

@@ -1,14 +1,6 @@
 /* report.c - see report.h. */
 #include "train/report.h"
 
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/fs.h"
-
 enum { EVENT_PERIOD_NS = 250000000, OTHERS_PERIOD_NS = 1000000000 };
 
 void train_report_print(struct train_report *r, const char *fmt, ...) {

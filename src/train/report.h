@@ -17,9 +17,6 @@
  */
 #pragma once
 
-#include <stdint.h>
-
-#include "base/log.h"
 #include "nn/evals/eval.h"
 #include "ps/client/client.h"
 

@@ -6,12 +6,6 @@
  *     trainer 0   ps_resume
  *     all         ps_continue; streams go to their positions
  */
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/str.h"
 #include "train/checkpoint_internal.h"
 
 /* The checkpoint that the options ask for. */

@@ -1,10 +1,6 @@
 /* step.c - see step.h. */
 #include "train/step.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "ps/plan/sum_tree.h"
 #include "train/checkpoint.h"
 

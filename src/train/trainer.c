@@ -2,11 +2,7 @@
 #include "train/trainer.h"
 
 #include <cblas.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/alloc.h"
 #include "math/hash.h"
 #include "conf/train_check.h"
 #include "data/input/fetch.h"

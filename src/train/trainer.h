@@ -13,11 +13,7 @@
  */
 #pragma once
 
-#include <stdint.h>
-
 #include "thread/cpus.h"
-#include "base/err.h"
-#include "base/log.h"
 #include "conf/options.h"
 
 struct train_setup {

@@ -1,11 +1,8 @@
 /* trainer_threads.c - see trainer_threads.h. */
 #include "train/trainer_threads.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 
-#include "base/alloc.h"
 #include "thread/latch.h"
 #include "nn/kernels/kernel.h"
 

@@ -1,8 +1,6 @@
 /* aes_openssl.c - AES-256-GCM of OpenSSL, for long messages (see wire/noise.h). */
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "wire/noise.h"
 

@@ -1,12 +1,6 @@
 /* body.c - see body.h. */
 #include "wire/body.h"
 
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/fault_point.h"
-#include "base/str.h"
-
 static int has_type(const json_t *v, enum wire_field_type type) {
     switch (type) {
     case WIRE_BOOL:

@@ -3,10 +3,6 @@
 #pragma once
 
 #include <jansson.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
 
 enum wire_field_type { WIRE_BOOL, WIRE_INT, WIRE_TEXT, WIRE_ARRAY, WIRE_OBJECT };
 

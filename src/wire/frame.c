@@ -4,12 +4,6 @@
  * body are missing, the next read goes directly into the body. */
 #include "wire/frame.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/str.h"
-#include "base/alloc.h"
 #include "wire/msg.h"
 
 enum { STAGE = WIRE_STAGE, DIRECT = 16 << 10, FRAME_SPACE = 192 };

@@ -12,12 +12,8 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/uio.h>
 
-#include "base/buf.h"
-#include "base/err.h"
 #include "thread/pool.h"
 
 enum { WIRE_HEADER = 64, WIRE_ALIGN = 64, WIRE_SECTIONS = 4, WIRE_SHARED_BODY = 64 };

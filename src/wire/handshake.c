@@ -1,17 +1,8 @@
 /* handshake.c - the state machine of one handshake: bytes in, bytes out, no sockets. */
 #include "wire/handshake.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "wire/msg.h"
 
 _Static_assert((int)WIRE_KEY_BYTES == (int)WIRE_NOISE_KEY,

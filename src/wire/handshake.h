@@ -12,10 +12,6 @@
  * new for each connection. A peer without the key learns what CHALLENGE says, nothing else. */
 #pragma once
 
-#include <stdint.h>
-
-#include "base/buf.h"
-#include "base/err.h"
 #include "wire/frame.h"
 #include "wire/noise.h"
 

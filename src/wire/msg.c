@@ -1,8 +1,6 @@
 /* msg.c - names of the message types. */
 #include "wire/msg.h"
 
-#include <stddef.h>
-
 const char *wire_msg_name(unsigned type) {
     static const struct {
         unsigned type;

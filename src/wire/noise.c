@@ -2,10 +2,6 @@
 #include "wire/noise.h"
 
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 
 enum { BLOCK = 128 /* of BLAKE2b, for HMAC */, NONCE = 12 };
 

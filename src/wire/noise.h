@@ -15,12 +15,6 @@
  * NIST SP 800-38D. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/buf.h"
-#include "base/err.h"
-
 enum {
     WIRE_NOISE_KEY = 32,
     WIRE_NOISE_HASH = 64,

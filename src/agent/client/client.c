@@ -2,11 +2,7 @@
 #include "agent/client/client.h"
 
 #include <stdalign.h>
-#include <stddef.h>
-#include <stdlib.h>
 
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "wire/msg.h"
 
 enum { MAX_CLIENTS = 32 };

@@ -10,12 +10,6 @@
  * error. */
 #include "agent/client/fetch.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "pack/scan/feed.h"
 #include "wire/client_bodies.h"
 #include "wire/msg.h"

@@ -2,10 +2,6 @@
  * queued here, and at most its window unacknowledged. All other bytes stay in the files. */
 #include "agent/client/log_send.h"
 
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/clock.h"
 #include "wire/client_bodies.h"
 #include "wire/msg.h"
 

@@ -1,15 +1,8 @@
 /* models.c - see models.h. */
 #include "agent/client/models.h"
 
-#include <dirent.h>
-#include <string.h>
-#include <sys/stat.h>
-
 #include "agent/core/msg.h"
 #include "agent/core/passes.h"
-#include "base/buf.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "wire/client_bodies.h"
 #include "wire/msg.h"
 

@@ -1,8 +1,6 @@
 /* agent_core.c - see agent_core.h. */
 #include "agent/core/agent_core.h"
 
-#include <stdio.h>
-
 #include "pack/object/object.h"
 
 int agent_core_init(struct agent_core *a, const struct node_paths *p, enum agent_mode mode,

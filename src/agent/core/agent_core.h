@@ -9,7 +9,6 @@
 #include <uv.h>
 
 #include "agent/core/node_paths.h"
-#include "base/log.h"
 
 enum agent_mode { AGENT_TOOL, AGENT_JOB, AGENT_OVER };
 

@@ -1,12 +1,6 @@
 /* kept_data.c - see kept_data.h. */
 #include "agent/core/kept_data.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-
 int kept_data_root(struct kept_data *h, const uint8_t *root, size_t n, struct pd_err *err) {
     uint8_t *copy = pd_malloc(n);
     if (!copy)

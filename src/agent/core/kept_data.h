@@ -3,11 +3,6 @@
  * catalog as one without a tree. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
-
 struct kept_data {
     uint8_t *root; /* root object of the last package of kind "data" that began; malloc'ed */
     size_t root_n;

@@ -1,12 +1,6 @@
 /* msg.c - see msg.h. */
 #include "agent/core/msg.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/buf.h"
-#include "base/fs.h"
 #include "wire/msg.h"
 
 int msg_send_with(struct net_conn *c, uint16_t type, uint64_t req, json_t *body, const void *p,

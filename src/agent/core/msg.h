@@ -3,9 +3,7 @@
 #pragma once
 
 #include <jansson.h>
-#include <stdint.h>
 
-#include "base/err.h"
 #include "net/conn.h"
 #include "wire/body.h"
 

@@ -1,19 +1,9 @@
 /* node_paths.c - see node_paths.h. */
 #include "agent/core/node_paths.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
-
-#include "base/fs.h"
-#include "base/str.h"
 
 enum { CONNECT_S = 5 };
 

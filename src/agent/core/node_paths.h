@@ -8,11 +8,6 @@
  *     ROOT/JOB/.agent/{state.json,*.idx}  state of the job and its logs, kept after its end */
 #pragma once
 
-#include <limits.h>
-#include <stdint.h>
-
-#include "base/err.h"
-
 struct node_paths {
     char root[PATH_MAX / 2];     /* absolute, without a slash at the end */
     char job[64];                /* "" without a job */

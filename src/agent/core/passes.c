@@ -1,16 +1,7 @@
 /* passes.c - see passes.h. */
 #include "agent/core/passes.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "agent/core/msg.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 static const char file_name[] = "passes";
 

@@ -1,9 +1,6 @@
 /* peer_id.h - the identity of this agent towards the other agents of its job, and its proof. */
 #pragma once
 
-#include <stdint.h>
-#include <string.h>
-
 #include "wire/handshake.h"
 
 struct peer_id {

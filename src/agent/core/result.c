@@ -1,12 +1,7 @@
 /* result.c - see result.h. */
 #include "agent/core/result.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "agent/core/msg.h"
-#include "base/fs.h"
 #include "wire/bodies.h"
 
 json_t *result_reason(int node, const char *host, const char *reason) {

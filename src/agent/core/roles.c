@@ -1,11 +1,6 @@
 /* roles.c - see roles.h. */
 #include "agent/core/roles.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-
 const char *const role_names[N_ROLES] = {"pserver", "trainer"};
 
 int role_of(const char *name) {

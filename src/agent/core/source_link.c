@@ -2,10 +2,8 @@
 #include "agent/core/source_link.h"
 
 #include <sodium.h>
-#include <stdlib.h>
 
 #include "agent/core/msg.h"
-#include "base/alloc.h"
 #include "wire/msg.h"
 
 enum { CONNECT_MS = 3000, ADDRS = 16, MAX_FRAME = (1 << 20) + (64 << 10) + (256 << 10) };

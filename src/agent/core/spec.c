@@ -1,11 +1,8 @@
 /* spec.c - see spec.h. */
 #include "agent/core/spec.h"
 
-#include <string.h>
-
 #include "agent/core/msg.h"
 #include "agent/core/node_paths.h"
-#include "base/str.h"
 
 static int add_node(struct spec *s, enum role r, const char *key, json_int_t node,
                     struct pd_err *err) {

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <jansson.h>
-#include <stdint.h>
 
 #include "agent/host/bind.h"
 #include "agent/core/roles.h"
-#include "base/err.h"
 #include "wire/client_bodies.h"
 #include "wire/job_spec.h"
 

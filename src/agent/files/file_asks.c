@@ -3,14 +3,9 @@
  * PADDLE_DATA_FD is a stream socket. A trainer sends {u32 n, u32 id, n bytes of a path}. id 0 means
  * that it will need the file soon; such a request has no answer. The answer is {u32 n, u32 id, u32
  * code (0, or PD_E* as a positive number), n bytes of text}. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "agent/files/file_fetch.h"
-#include "base/alloc.h"
 
 struct file_channel {
     struct file_channel *next;

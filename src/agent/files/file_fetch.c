@@ -1,12 +1,7 @@
 /* file_fetch.c - see file_fetch.h: node 0's answers, clients' messages, start and end of the
  * service. file_want.c has the wanted files, file_known.c the known files and holders. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/files/file_fetch_internal.h"
 #include "agent/core/msg.h"
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "wire/msg.h"
 
 enum { TICK_MS = 250 };

@@ -1,14 +1,6 @@
 /* file_here.c - data files in the job's workspace. Links are never followed, so no file outside the
  * workspace is read or written. */
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "agent/files/file_fetch.h"
-#include "base/str.h"
 
 int file_path_ok(const char *path) {
     if (!*path || strlen(path) >= PATH_MAX / 2)

@@ -1,10 +1,6 @@
 /* file_index.c - node 0's list of the job's separately sent data files: the id and the holders of
  * each file. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/files/file_fetch.h"
-#include "base/alloc.h"
 #include "pack/object/manifest.h"
 
 enum { ROW_MIN = 4 + OBJECT_ID + 4 * FILE_RANKS };

@@ -1,10 +1,6 @@
 /* file_known.c - the data files that came here, and on node 0 the holders of a file. See
  * file_fetch.h. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/files/file_fetch_internal.h"
-#include "base/alloc.h"
 #include "math/hash.h"
 #include "wire/msg.h"
 

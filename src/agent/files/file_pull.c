@@ -4,20 +4,9 @@
  * The complete file is renamed into the workspace.
  *
  *     connecting ─▶ asking (DF_FILE) ─▶ taking (DF_NEED, DF_DATA) ─▶ in place */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/files/file_fetch.h"
-#include "base/clock.h"
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "wire/msg.h"
 
 enum { LOOK_MS = 1000 };

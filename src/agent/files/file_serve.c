@@ -3,15 +3,8 @@
  * workspace and compared with its id, because the job may have changed the file. At most TAKERS
  * connections are served at a time. The others wait in the order in which they came; every
  * WAIT_SIGN_MS they get a sign that the node is alive. */
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "agent/files/file_fetch.h"
 #include "agent/core/msg.h"
-#include "base/clock.h"
-#include "base/alloc.h"
-#include "base/fault_point.h"
 #include "wire/msg.h"
 
 enum {

@@ -4,13 +4,8 @@
  *     queued ─▶ where (HD_FILE) ─▶ pulling: from each holder in turn, then the launcher ─▶ here
  *       ▲                            └▶ all failed: pausing ─▶ where ... ROUNDS times ─▶ failed
  *       └ at most AT_ONCE at a time; files that a trainer waits for come first */
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/files/file_fetch_internal.h"
 #include "agent/core/msg.h"
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "wire/msg.h"
 
 enum { AT_ONCE = 4, AHEAD_MAX = 64, ROUNDS = 3, PAUSE_MS = 1000 };

@@ -3,15 +3,9 @@
  * head_lost.c lost nodes. */
 #include "agent/head/head.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/head/head_internal.h"
 #include "agent/core/msg.h"
 #include "agent/core/result.h"
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "net/conn.h"
 #include "wire/msg.h"
 

@@ -28,7 +28,6 @@
 #include <uv.h>
 
 #include "agent/core/spec.h"
-#include "base/log.h"
 
 struct ag_head;
 

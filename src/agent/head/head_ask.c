@@ -1,14 +1,7 @@
 /* head_ask.c - the head's requests to a node in each state. NULL means that there is no request for
  * the node. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/head/head_internal.h"
 #include "agent/core/msg.h"
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "net/conn.h"
 #include "wire/msg.h"
 

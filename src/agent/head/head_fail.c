@@ -1,11 +1,6 @@
 /* head_fail.c - finds the first failure, and decides whether the job is restarted after it. Most
  * failures are consequences of the first one: a trainer lost its pserver, or a pserver its
  * trainers. Such failures are counted and not reported. */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/core/msg.h"
 #include "agent/core/result.h"
 #include "agent/head/head_internal.h"

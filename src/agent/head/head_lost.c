@@ -2,12 +2,8 @@
  * lease it has ended its processes, and the head counts it as lost. If the job may be restarted, it
  * continues without the node; otherwise it fails. The roles of a lost node move (roles.h), no state
  * waits for it, and its later messages are ignored. */
-#include <stdio.h>
-#include <string.h>
-
 #include "agent/head/head_internal.h"
 #include "agent/core/msg.h"
-#include "base/clock.h"
 
 enum { LOST_TURN_MS = 100 };
 

@@ -1,11 +1,7 @@
 /* head_messages.c - answers and events of the nodes: what each message changes in the head. head.c
  * has the states that follow. */
-#include <stdio.h>
-#include <string.h>
-
 #include "agent/core/msg.h"
 #include "agent/head/head_internal.h"
-#include "base/clock.h"
 #include "wire/msg.h"
 
 /* Our pservers exit after the last trainer's goodbye, slightly before the head hears of the

@@ -4,13 +4,8 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "agent/host/facts.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 enum { V6_TABLE_MAX = 1 << 20 };
 

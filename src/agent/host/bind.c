@@ -1,12 +1,8 @@
 /* bind.c - see bind.h. */
 #include "agent/host/bind.h"
 
-#include <assert.h>
 #include <sched.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 /* <linux/mempolicy.h> is not installed everywhere. */
 enum { POLICY_PREFERRED = 1, POLICY_PREFERRED_MANY = 5 };

@@ -1,18 +1,11 @@
 /* facts.c - see facts.h; addresses are in addrs.c. */
 #include "agent/host/facts.h"
 
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include "thread/cpus.h"
-#include "base/fs.h"
 #include "math/hash.h"
-#include "base/str.h"
 
 static int usable_cores(void) {
     struct pd_cpuset set;

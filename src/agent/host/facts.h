@@ -2,10 +2,6 @@
 #pragma once
 
 #include <jansson.h>
-#include <limits.h>
-#include <stdint.h>
-
-#include "base/err.h"
 
 /* {arch, cores, mem_bytes, disk_free}: `cores` are the CPUs that this process may use, `disk_free`
  * the bytes free under root. A new reference; NULL: out of memory. */

@@ -1,17 +1,8 @@
 /* machine_jobs.c - see machine_jobs.h. */
 #include "agent/host/machine_jobs.h"
 
-#include <errno.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 
 enum { BACKLOG = 64, LINE = 512, ORDER_DIGITS = 16, REALM_MAX = 16, PREFIX_MAX = 32 };
 

@@ -12,10 +12,7 @@
  */
 #pragma once
 
-#include <sys/types.h>
 #include <uv.h>
-
-#include "base/err.h"
 
 enum { MACHINE_JOBS_MAX = 256, MACHINE_JOB_NAME = 64 };
 enum machine_job_kind { MACHINE_RUNS = 'r', MACHINE_WAITS = 'w' };

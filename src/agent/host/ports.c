@@ -1,13 +1,8 @@
 /* ports.c - see ports.h. */
 #include "agent/host/ports.h"
 
-#include <errno.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "net/conn.h"
 

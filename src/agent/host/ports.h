@@ -7,8 +7,6 @@
  * all users, and vanish with the process. */
 #pragma once
 
-#include "base/err.h"
-
 /* Binds the first port at or after `from` (0: any port) that is free on `ip` and not claimed.
  * Returns the socket or PD_E*. If `claim` is not NULL, *claim becomes a descriptor that holds the
  * claim until it is closed. */

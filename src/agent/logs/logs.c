@@ -1,14 +1,7 @@
 /* logs.c - see logs.h. */
 #include "agent/logs/logs.h"
 
-#include <errno.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "agent/logs/logs_internal.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
 
 /* --- appending --- */
 

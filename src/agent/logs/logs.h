@@ -11,12 +11,6 @@
  * No byte is lost or sent twice, and a slow client costs no memory. */
 #pragma once
 
-#include <limits.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
-
 enum { LOGS_KEEP_MAX = 100 };
 
 enum log_stream { LOG_SERVER, LOG_TRAIN, LOG_EVENTS, N_LOG_STREAMS };

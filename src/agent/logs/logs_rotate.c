@@ -8,18 +8,7 @@
  *     NAME   -> NAME.1                     NAME may be missing
  *     NAME.new -> NAME                     NAME may lack an index: it begins where NAME.1 ends
  *     NAME.new.idx -> NAME.start.idx */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "agent/logs/logs_internal.h"
-#include "base/fault_point.h"
-#include "base/str.h"
 
 enum { MAX_FOUND = LOGS_KEEP_MAX + 2 }; /* during a rotation there is one file more */
 

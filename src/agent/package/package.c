@@ -1,17 +1,9 @@
 /* package.c - a package: turns of work, the messages after them, start and end. See package.h. */
 #include "agent/package/package.h"
 
-#include <fcntl.h>
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
-#include "base/clock.h"
-#include "base/alloc.h"
-#include "base/fs.h"
 #include "base/memory_use.h"
-#include "base/str.h"
 #include "pack/object/manifest.h"
 #include "wire/msg.h"
 

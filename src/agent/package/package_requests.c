@@ -1,14 +1,6 @@
 /* package_requests.c - a client's requests about packages: DS_BEGIN, DS_SOURCE, DS_OBJECT,
  * DS_ABORT. DS_SERVE is in package_serve.c. */
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-
 #include "agent/package/package.h"
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "pack/object/manifest.h"
 #include "wire/msg.h"
 

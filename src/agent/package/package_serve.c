@@ -1,13 +1,10 @@
 /* package_serve.c - the port where other nodes take a client's packages from this node, and the
  * connections of these nodes. */
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "agent/package/package.h"
 #include "agent/host/facts.h"
 #include "agent/host/ports.h"
-#include "base/alloc.h"
 #include "wire/client_bodies.h"
 #include "wire/msg.h"
 

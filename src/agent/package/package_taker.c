@@ -1,7 +1,5 @@
 /* package_taker.c - a node that takes a package from this node: messages to it, and its end. See
  * package.h. */
-#include <stdlib.h>
-
 #include "agent/package/package.h"
 #include "wire/msg.h"
 

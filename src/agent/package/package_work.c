@@ -1,12 +1,6 @@
 /* package_work.c - one turn of work of a package, on a thread of the pool. It checks and writes
  * records, continues the assembling, and answers takers. See package.h. */
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "agent/package/package.h"
-#include "base/alloc.h"
-#include "base/fault_point.h"
 #include "pack/packed_program.h"
 
 enum { STEP_MS = 20 };

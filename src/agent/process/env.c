@@ -1,16 +1,7 @@
 /* env.c - see env.h. */
 #include "agent/process/env.h"
 
-#include <ctype.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/process/proc.h"
-#include "base/buf.h"
-#include "base/alloc.h"
-#include "base/str.h"
 
 struct list {
     char **v;

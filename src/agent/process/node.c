@@ -3,24 +3,11 @@
 #include "agent/process/process_tree.h"
 #include "agent/process/node.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "agent/process/env.h"
 #include "agent/core/msg.h"
 #include "agent/process/node_internal.h"
-#include "base/clock.h"
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "wire/msg.h"
 
 enum { LAST_LINES = 20, LAST_BYTES = 8192 };

@@ -15,7 +15,6 @@
 #include "agent/logs/logs.h"
 #include "agent/core/node_paths.h"
 #include "agent/core/spec.h"
-#include "base/log.h"
 
 struct ag_node;
 

@@ -1,13 +1,9 @@
 /* node_bind.c - HD_BIND: binds the ports of this node's processes, and divides the CPUs. */
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "agent/core/msg.h"
 #include "agent/process/node_internal.h"
 #include "agent/host/ports.h"
-#include "base/str.h"
 #include "net/conn.h"
 #include "wire/msg.h"
 

@@ -1,8 +1,5 @@
 /* node_role.c - the resources of a role on this node (sockets, claims on ports, a process) and
  * their release. */
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "agent/process/node_internal.h"
 
 void node_close_sockets(struct node_role *r) {

@@ -1,13 +1,7 @@
 /* port_ready.c - a pserver is ready when its port accepts a connection; the same holds for a user's
  * own program. The time between two tries grows from 5 ms to 200 ms: a fast start is noticed at
  * once, and a slow start costs little. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/process/node_internal.h"
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "wire/msg.h"
 
 enum { FIRST_WAIT_MS = 5, LAST_WAIT_MS = 200 };

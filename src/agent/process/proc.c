@@ -3,17 +3,8 @@
  * threads of the pool may hold any lock. */
 #include "agent/process/proc.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/alloc.h"
 
 enum { EVENT_LINE_MAX = 65536, READ_MAX = 65536, DRAIN_MS = 200, MAX_FDS = 256 };
 

@@ -5,11 +5,9 @@
  *                                                              ─▶ proc_close */
 #pragma once
 
-#include <sys/types.h>
 #include <uv.h>
 
 #include "agent/host/bind.h"
-#include "base/err.h"
 
 struct proc;
 

@@ -2,16 +2,10 @@
  * period, until no process is left. A stop spares the pserver at first. The agent is a sub-reaper:
  * it has no descendants exactly when it has no child. That holds even if the processes created
  * sessions or process groups. */
-#include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "agent/process/node_internal.h"
 #include "agent/process/process_tree.h"
-#include "base/clock.h"
-#include "base/alloc.h"
 
 enum { TURN_MS = 20, PIPE_MS = 1000, HEAD_MS = 200, SERVER_MS = 300 };
 

@@ -1,14 +1,6 @@
 /* process_program.c - see process_program.h. */
 #include "agent/process/process_program.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/str.h"
 #include "pack/object/object.h"
 
 /* NULL: the file is the right program. Otherwise what is wrong with it. */

@@ -1,12 +1,8 @@
 /* process_program.h - the cached worker is run only if its bytes are those that the client named
  * over ssh. The check reads the whole file on a thread, while the agents connect. */
-#ifndef PD_AGENT_PROCESS_PROGRAM_H
-#define PD_AGENT_PROCESS_PROGRAM_H
+#pragma once
 
-#include <limits.h>
 #include <pthread.h>
-
-#include "base/err.h"
 
 struct process_program {
     char path[PATH_MAX], packed[PATH_MAX];
@@ -22,5 +18,3 @@ void process_program_begin(struct process_program *p, const char *root, const ch
 /* Waits for the result: 0 or PD_E*. A worker that is not right was removed, and so was its packed
  * copy. The next job then brings them again. */
 int process_program_result(struct process_program *p, struct pd_err *err);
-
-#endif

@@ -1,25 +1,9 @@
 /* process_tree.c - see process_tree.h. */
 #include "agent/process/process_tree.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 enum { ENVIRON_MAX = 4 << 20, TURN_MS = 20, UNKILLABLE_MS = 2000 };
 

@@ -5,10 +5,6 @@
  * has no descendants. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
-
 /* Sends `sig` to every descendant of `top` that is not a zombie. `top` itself, `spare` (0: none)
  * and the descendants of `spare` get no signal. Returns the number of signalled processes, or -1 if
  * /proc can't be read. A process that ends meanwhile is not confused with a later process of the

@@ -1,25 +1,14 @@
 /* check.c - see check.h: the facts. A fact that can't be determined is left out or empty. */
 #include "agent/report/check.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <glob.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include "agent/host/facts.h"
 #include "agent/core/msg.h"
 #include "agent/host/ports.h"
-#include "base/clock.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "wire/client_bodies.h"
 #include "wire/msg.h"
 

@@ -1,19 +1,11 @@
 /* check_net.c - see check.h: ports and peers. Probes (probe.h) prove a key that the client created
  * for this check. */
-#include <dirent.h>
-#include <fcntl.h>
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "agent/report/check.h"
 #include "agent/core/msg.h"
 #include "agent/host/ports.h"
 #include "agent/report/probe.h"
-#include "base/alloc.h"
-#include "base/str.h"
 #include "net/conn.h"
 #include "wire/client_bodies.h"
 #include "wire/msg.h"

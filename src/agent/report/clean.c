@@ -1,21 +1,11 @@
 /* clean.c - see clean.h. */
 #include "agent/report/clean.h"
 
-#include <dirent.h>
 #include <fts.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "agent/report/orphans.h"
 #include "agent/core/msg.h"
 #include "agent/core/node_paths.h"
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "pack/store/store.h"
 #include "wire/client_bodies.h"
 #include "wire/msg.h"

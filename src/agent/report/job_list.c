@@ -1,10 +1,6 @@
 /* job_list.c - see job_list.h. */
 #include "agent/report/job_list.h"
 
-#include <dirent.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "wire/client_bodies.h"
 #include "wire/msg.h"
 

@@ -8,12 +8,8 @@
  */
 #include "agent/report/job_turn.h"
 
-#include <string.h>
-#include <unistd.h>
-
 #include "agent/process/process_tree.h"
 #include "agent/report/status.h"
-#include "base/clock.h"
 #include "thread/cpus.h"
 #include "wire/client_bodies.h"
 #include "wire/msg.h"

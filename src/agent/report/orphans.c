@@ -1,19 +1,10 @@
 /* orphans.c - see orphans.h. */
 #include "agent/report/orphans.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "agent/host/facts.h"
 #include "agent/core/msg.h"
 #include "agent/process/process_tree.h"
 #include "agent/report/status.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 enum { GRACE_MS = 1000, JOBS_MAX = 100000 };
 

@@ -2,8 +2,6 @@
  * job's id in the environment, and ends them. */
 #pragma once
 
-#include <stdint.h>
-
 #include "agent/core/node_paths.h"
 
 /* 1: the job's agent answers, or may exist. An agent that does not answer may be stopped, or run on

@@ -1,11 +1,6 @@
 /* probe.c - see probe.h. */
 #include "agent/report/probe.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "net/conn.h"
 
 struct probe_try {

@@ -1,23 +1,12 @@
 /* status.c - see status.h. */
 #include "agent/report/status.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <pwd.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/host/facts.h"
 #include "agent/core/msg.h"
 #include "agent/process/process_tree.h"
 #include "agent/core/spec.h"
-#include "base/clock.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 enum { PASSWD_MAX = 8 << 20, PROGRESS_BYTES = 65536 };
 

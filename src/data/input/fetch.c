@@ -3,16 +3,8 @@
  * turn, so that the files of all threads are fetched at the same time. */
 #include "data/input/fetch.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
-
-#include "base/buf.h"
-#include "base/alloc.h"
 
 enum { ANSWER_MAX = 4096 };
 

@@ -1,17 +1,8 @@
 /* input.c - see input.h. */
 #include "data/input/input.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
-
-#include "base/alloc.h"
-#include "base/fault_point.h"
 
 enum { RAW_BYTES = 128 * 1024 };
 

@@ -3,11 +3,6 @@
  * One thread at a time. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
-
 struct data_input;
 
 /* Opens `path` ("-" is standard input); messages call the file `shown`. PD_ENOENT; PD_EIO, also for

@@ -1,11 +1,6 @@
 /* lines.c - see lines.h. */
 #include "data/input/lines.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-
 enum { READ_BYTES = 256 * 1024, BUF_BYTES = DATA_MAX_LINE + 1 + READ_BYTES };
 
 int data_lines_init(struct data_lines *l, struct pd_err *err) {

@@ -2,10 +2,6 @@
  * input.h). Used by the readers of samples and by the commands that prepare data. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
 #include "data/input/input.h"
 
 enum { DATA_MAX_LINE = 1 << 20 };

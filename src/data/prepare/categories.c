@@ -2,14 +2,6 @@
  * that are not categories are copied unchanged. */
 #include "data/prepare/categories.h"
 
-#include <inttypes.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "data/prepare/dict.h"
 #include "data/schema/format.h"
 

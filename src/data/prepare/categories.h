@@ -16,7 +16,6 @@
  */
 #pragma once
 
-#include "base/buf.h"
 #include "data/schema/parse_plan.h"
 
 enum data_encode { DATA_ENCODE_TEXT, DATA_ENCODE_INDEX, DATA_ENCODE_HASH };

@@ -2,13 +2,6 @@
  * entries; the spellings follow one another in a buffer. */
 #include "data/prepare/dict.h"
 
-#include <inttypes.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/fs.h"
 #include "math/hash.h"
 
 /* The markers that begin a dictionary; unknown words get the first one's id. */

@@ -5,12 +5,6 @@
  * dictionary that is read the three markers may be anywhere. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/buf.h"
-#include "base/err.h"
-
 enum { DICT_MAX_WORD = 1 << 16 };
 
 /* DATA_DICT_WORDS: as above. DATA_DICT_CATEGORIES: values of a column; id 0 is <rare> and stands

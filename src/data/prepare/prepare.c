@@ -4,16 +4,6 @@
  * counts training lines only, so that held-out words can be unknown, as in later use. */
 #include "data/prepare/prepare.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "data/prepare/dict.h"
 #include "data/read/reader.h"
 #include "data/read/shuffle_buffer.h"

@@ -48,10 +48,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
 #include "data/prepare/shards.h" /* DATA_MAX_SHARDS */
 
 struct data_prepare_opts {

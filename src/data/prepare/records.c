@@ -2,12 +2,6 @@
  * count it, to count its categories, or to deal it. */
 #include "data/prepare/records.h"
 
-#include <inttypes.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/str.h"
 #include "data/schema/block.h"
 #include "data/schema/format.h"
 #include "data/read/shuffle_buffer.h"

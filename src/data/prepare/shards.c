@@ -1,21 +1,6 @@
 /* shards.c - see shards.h. */
 #include "data/prepare/shards.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
-
 enum { ALL_BUFFERS = 64 << 20, LARGEST_BUFFER = 256 << 10, SMALLEST_BUFFER = 512 };
 
 static int name_of(const struct data_shards *s, uint32_t i, int final, char out[PATH_MAX],

@@ -3,11 +3,6 @@
  * written, so that the number of shards is not limited by descriptors. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/buf.h"
-#include "base/err.h"
 #include "data/input/input.h"
 
 enum { DATA_MAX_SHARDS = 100000 };

@@ -1,6 +1,4 @@
 /* split.c - paddlectl split: lines dealt round-robin to shards, or to held-out shards. */
-#include <string.h>
-
 #include "data/read/shuffle_buffer.h"
 #include "data/input/lines.h"
 #include "data/prepare/prepare.h"

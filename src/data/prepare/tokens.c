@@ -2,8 +2,6 @@
  * `blanks`. */
 #include "data/prepare/tokens.h"
 
-#include <string.h>
-
 static int whole_line(const char **text, size_t *n) {
     (void)text;
     (void)n;

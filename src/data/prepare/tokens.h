@@ -2,8 +2,6 @@
  * into words. */
 #pragma once
 
-#include <stddef.h>
-
 struct data_text_format {
     const char *name;
     /* Narrows *text, *n to the text of a line. 1; 0: the line has no text. */

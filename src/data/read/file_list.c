@@ -2,13 +2,6 @@
 #include "data/read/file_list.h"
 
 #include <fnmatch.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/fs.h"
-#include "base/str.h"
 
 static const char separators[] = " \t,";
 

@@ -8,7 +8,6 @@
  */
 #pragma once
 
-#include "base/buf.h"
 #include "data/read/reader.h"
 
 #define DATA_LIST ".paddle-data-files"

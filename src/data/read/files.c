@@ -1,13 +1,6 @@
 /* files.c - the job's list of data files. */
-#include <errno.h>
 #include <glob.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
-#include "base/alloc.h"
-#include "base/str.h"
 #include "data/read/reader.h"
 
 int data_files_add(struct data_files *f, const char *path) {

@@ -2,12 +2,6 @@
  * 128 KiB. */
 #include "data/read/pipe.h"
 
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-
 struct data_workers {
     pthread_mutex_t mutex;
     pthread_cond_t work, done; /* work: there is something to do; done: a block was finished */

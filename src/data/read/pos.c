@@ -1,9 +1,4 @@
 /* pos.c - a reader's position as text. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/str.h"
 #include "data/read/reader.h"
 
 enum { N_NUMBERS = 9, N_NUMBERS_V2 = 8 }; /* numbers behind the hash; version 2 has no `order` */

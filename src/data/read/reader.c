@@ -2,16 +2,8 @@
  * position of each of its samples. */
 #include "data/read/reader.h"
 
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "math/hash.h"
 #include "math/rng.h"
-#include "base/str.h"
 #include "data/input/fetch.h"
 #include "data/schema/format.h"
 #include "data/read/pipe.h"

@@ -18,10 +18,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
 #include "data/schema/batch.h"
 #include "data/input/lines.h"
 #include "data/schema/schema.h"

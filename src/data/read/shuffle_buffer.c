@@ -1,11 +1,6 @@
 /* shuffle_buffer.c - see shuffle_buffer.h. */
 #include "data/read/shuffle_buffer.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-
 int data_shuffle_buffer_add(struct data_shuffle_buffer *h, const void *p, size_t n,
                             struct pd_err *err) {
     if (pd_grow(h->line, h->cap, h->n + 1))

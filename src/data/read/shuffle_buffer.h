@@ -1,11 +1,6 @@
 /* shuffle_buffer.h - lines (or records) in memory, to be returned in another order. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/buf.h"
-#include "base/err.h"
 #include "math/rng.h"
 
 struct data_shuffle_buffer { /* zeroed before first use */

@@ -1,13 +1,6 @@
 /* source.c - see source.h. */
 #include "data/read/source.h"
 
-#include <inttypes.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "data/input/fetch.h"
 #include "data/schema/format.h"
 

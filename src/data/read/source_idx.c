@@ -7,12 +7,6 @@
  * The name of the labels is that of the images with the last "images" replaced by "labels", then
  * the last "idx" and its digit by "idx1". Source: the description at the data set's home,
  * http://yann.lecun.com/exdb/mnist/. */
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/str.h"
 #include "data/input/fetch.h"
 #include "data/read/source.h"
 

@@ -1,13 +1,6 @@
 /* batch.c - see batch.h. */
 #include "data/schema/batch.h"
 
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/err.h"
-#include "base/alloc.h"
-
 static int field_init(struct pd_batch *b, uint32_t k) {
     const struct pd_field *f = &b->field[k];
     if (f->kind == PD_DENSE)

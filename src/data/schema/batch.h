@@ -14,8 +14,6 @@
  */
 #pragma once
 
-#include <stdint.h>
-
 enum { PD_MAX_FIELDS = 256, PD_FIELD_NAME = 64, PD_MAX_WIDTH = 1 << 20, PD_MAX_LIST = 1 << 20 };
 
 enum pd_field_kind { PD_ID, PD_LIST, PD_DENSE };

@@ -1,14 +1,6 @@
 /* block.c - see block.h. */
 #include "data/schema/block.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "data/schema/format.h"
 #include "data/input/lines.h"
 

@@ -10,7 +10,6 @@
  */
 #pragma once
 
-#include "base/buf.h"
 #include "math/rng.h"
 #include "data/schema/parse_plan.h"
 

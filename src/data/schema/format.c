@@ -1,9 +1,6 @@
 /* format.c - the table of formats. */
 #include "data/schema/format.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static int check_ngram(struct data_schema *s, struct pd_err *err) {
     if (s->start_id == s->end_id)
         return pd_fail(

@@ -1,10 +1,5 @@
 /* format_columns.c - csv, tsv, criteo, movielens: splits a line into columns and gives each to the
  * fields that use it. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "data/schema/block.h"
 #include "data/schema/format.h"
 

@@ -1,10 +1,5 @@
 /* format_ids.c - lines of decimal ids between blanks: samples, sentences, or words and their
  * neighbours. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "data/schema/block.h"
 #include "data/schema/format.h"
 

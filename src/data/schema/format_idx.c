@@ -1,7 +1,5 @@
 /* format_idx.c - parses a record of an idx file: the bytes of an image, then its label, as
  * source_idx.c puts them together. */
-#include <stdio.h>
-
 #include "data/schema/block.h"
 #include "data/schema/format.h"
 

@@ -1,10 +1,5 @@
 /* format_libsvm.c - "label index:value index:value ...", sparse or dense. "qid:N" is skipped; #
  * begins a comment. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "data/schema/block.h"
 #include "data/schema/format.h"
 

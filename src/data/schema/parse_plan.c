@@ -1,19 +1,9 @@
 /* parse_plan.c - see parse_plan.h. */
 #include "data/schema/parse_plan.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/alloc.h"
-#include "base/str.h"
 #include "data/schema/format.h"
 #include "data/input/lines.h"
 

@@ -2,12 +2,6 @@
  * then the fields (schema_field.c). */
 #include "data/schema/schema.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "data/schema/schema_internal.h"
 
 /* --- keys of [data] --- */

@@ -15,10 +15,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
 #include "data/schema/batch.h"
 
 enum data_type {

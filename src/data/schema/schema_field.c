@@ -1,12 +1,6 @@
 /* schema_field.c - fields: those that [data] names, their presets from the format, and the keys of
  * [field NAME]. Types are set first, then the other keys in the order of the table; then each field
  * is completed and checked. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "data/schema/schema_internal.h"
 
 /* --- keys of [field NAME] --- */

@@ -1,9 +1,4 @@
 /* schema_value.c - values of the keys of [data] and [field NAME]. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "data/schema/schema_internal.h"
 
 static const char blanks[] = " \t,";

@@ -1,12 +1,7 @@
 /* arena.c - see arena.h. */
 #include "net/shm/arena.h"
 
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-
-#include "base/alloc.h"
-#include "base/fault_point.h"
 
 enum { ROOMS = 256, LINE = 64 };
 

@@ -16,10 +16,6 @@
  * turns. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
 #include "net/shm/memory.h"
 
 enum { NET_ARENA_BYTES = 16 << 20 };

@@ -1,19 +1,9 @@
 /* memory.c - see memory.h. */
 #include "net/shm/memory.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/err.h"
-#include "base/fault_point.h"
-#include "base/str.h"
 
 enum { STEP = 256 << 10 };
 

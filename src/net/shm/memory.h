@@ -4,8 +4,6 @@
  * memory. */
 #pragma once
 
-#include <stdint.h>
-
 enum { NET_MEMORY_SECRET = 16, NET_MEMORY_DATA = 4096, NET_MEMORY_NAME = 32 };
 
 /* Identifies the memory for the other process. On the wire: u32 pid, u32 fd, u64 bytes, the secret.

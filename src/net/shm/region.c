@@ -1,11 +1,6 @@
 /* region.c - see region.h. */
 #include "net/shm/region.h"
 
-#include <stdlib.h>
-
-#include "base/err.h"
-#include "base/alloc.h"
-
 enum { LINE = 64, FREE_MOST = 16 };
 
 struct net_region {

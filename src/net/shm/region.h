@@ -3,9 +3,6 @@
  * (net_share). A frame then says where in the region a section is. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "net/shm/memory.h"
 
 /* When net_send calls `release` for a frame with a section in the region. */

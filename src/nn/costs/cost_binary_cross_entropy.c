@@ -6,8 +6,6 @@
  * is exact even where -log(y) overflows. The gradient before the sigmoid is y - t.
  * Source: docs/sources.md#costs
  */
-#include <math.h>
-
 #include "nn/graph/graph_internal.h"
 
 static void before(struct nn_exec *e, const struct nn_cost_node *self) {

@@ -6,8 +6,6 @@
  *
  * Source: docs/sources.md#costs
  */
-#include <math.h>
-
 #include "nn/graph/graph_internal.h"
 
 static double margin(const struct nn_exec *e, const struct nn_cost_node *self, uint32_t i) {

@@ -7,8 +7,6 @@
  *
  * Source: docs/sources.md#costs
  */
-#include <math.h>
-
 #include "nn/graph/graph_internal.h"
 
 static int shape(const struct nn_build *b, const struct nn_cost_node *self, struct pd_err *err) {

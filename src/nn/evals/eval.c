@@ -1,12 +1,6 @@
 /* eval.c - the table of evaluators, and their common parts: see eval.h. */
 #include "nn/evals/eval.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "nn/evals/eval_internal.h"
 #include "nn/graph/graph_internal.h"
 

@@ -16,11 +16,6 @@
  * probabilities have buckets of 2^-10 of their logit, from -16 to 16, which separates values near 0
  * and 1. Other outputs have buckets of 2^-10 of their asinh. Source: docs/sources.md#evaluators
  */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "nn/evals/eval_internal.h"
 
 enum { EXACT = 1 << 17, BUCKETS = 1 << 15, REDUCE = 1 << 16 };

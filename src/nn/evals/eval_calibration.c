@@ -6,8 +6,6 @@
  *
  * Source: docs/sources.md#evaluators
  */
-#include <math.h>
-
 #include "nn/evals/eval_internal.h"
 
 enum { BINS = 10, SAMPLES = 0, POSITIVE = BINS, PREDICTED = 2 * BINS, N = 3 * BINS };

@@ -1,7 +1,5 @@
 /* eval_log_loss.c - the mean of -log of the label's predicted probability. Probabilities count as
  * at least 1e-7, the distance of a float32 from 1: a saturated output counts 16.1, not infinity. */
-#include <math.h>
-
 #include "nn/evals/eval_internal.h"
 
 enum { SAMPLES, LOSS, N };

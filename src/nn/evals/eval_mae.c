@@ -1,6 +1,4 @@
 /* eval_mae.c - the mean of the absolute differences between output and label. */
-#include <math.h>
-
 #include "nn/evals/eval_internal.h"
 
 enum { SAMPLES, ERROR, N };

@@ -1,6 +1,4 @@
 /* eval_perplexity.c - exp of the mean of a cost that is -log of the label's probability. */
-#include <math.h>
-
 #include "nn/evals/eval_internal.h"
 
 enum { SAMPLES, COST, N };

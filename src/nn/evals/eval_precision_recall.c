@@ -4,8 +4,6 @@
  *     recall     of the positive samples, the share that is predicted positive
  *     F1         the harmonic mean of both
  */
-#include <math.h>
-
 #include "nn/evals/eval_internal.h"
 
 enum { SAID, IS, BOTH, N };

@@ -1,6 +1,4 @@
 /* eval_rmse.c - the root of the mean of the squared differences between output and label. */
-#include <math.h>
-
 #include "nn/evals/eval_internal.h"
 
 enum { SAMPLES, ERROR, N };

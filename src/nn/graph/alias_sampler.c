@@ -2,10 +2,6 @@
  * most `keep`, otherwise `other`. */
 #include "nn/graph/alias_sampler.h"
 
-#include <stdlib.h>
-
-#include "base/alloc.h"
-
 struct nn_alias {
     uint32_t n;
     struct {

@@ -2,9 +2,6 @@
  * two random numbers. Source: docs/sources.md#negative-sampling (Walker 1977, in Vose's form) */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 struct nn_alias;
 
 /* A sampler of n >= 1 weights >= 0, not all 0: index i has the probability weight[i] / sum. Uses

@@ -1,11 +1,5 @@
 /* build.c - functions for the `shape` functions of layers: sizes, parameters (new, or shared by
  * name), and the fields that look up rows of tables. */
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "nn/graph/graph_internal.h"
 
 enum { MAX_ELEMENTS_LOG2 = 36 }; /* elements of a parameter: 2^36 floats are 256 GiB */

@@ -22,11 +22,6 @@
  */
 #include "nn/graph/checkgrad.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "math/hash.h"
 #include "math/rng.h"
 #include "nn/graph/graph_internal.h"

@@ -1,9 +1,6 @@
 /* describe.c - see describe.h. */
 #include "nn/graph/describe.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "nn/graph/graph_internal.h"
 
 /* Products of a sample: each value of a matrix counts once for each place where it is used. Rows

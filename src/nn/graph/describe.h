@@ -1,7 +1,6 @@
 /* describe.h - a graph as a table of text (`paddlectl conf --model`). */
 #pragma once
 
-#include "base/buf.h"
 #include "nn/graph/graph.h"
 
 /* Append a line for each field and layer, then the costs and the sums. A line has name, type,

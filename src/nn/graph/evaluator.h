@@ -2,8 +2,6 @@
  * has the rows and their arithmetic. */
 #pragma once
 
-#include <stdint.h>
-
 enum { NN_EVAL_VALUES = 3 };
 
 /* A batch of n samples, as an evaluator gets it. */

@@ -5,11 +5,6 @@
  *               costs add their gradients; then the layer makes the gradients of its inputs and
  *               parameters. The first writer of a dy overwrites it.
  */
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 

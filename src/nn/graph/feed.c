@@ -3,11 +3,6 @@
  *
  * The sort is a stable radix sort: equal keys stay in the order of (use, place). Tables that the
  * same fields look up (the wide and the deep part of a network) are sorted once. */
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "nn/graph/sampler.h"
 
 /* Initial room for look-ups; lists grow when a batch needs more. */

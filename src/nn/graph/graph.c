@@ -3,13 +3,6 @@
  * before anything is computed. */
 #include "nn/graph/graph.h"
 
-#include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "model_ini/model_ini_key.h"
 #include "nn/graph/evaluator.h"
 #include "nn/graph/sampler.h"

@@ -18,9 +18,6 @@
  */
 #pragma once
 
-#include <stdint.h>
-
-#include "base/err.h"
 #include "data/schema/batch.h"
 #include "model_ini/model_ini.h"
 

@@ -1,14 +1,6 @@
 /* sampler.c - see sampler.h. */
 #include "nn/graph/sampler.h"
 
-#include <errno.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "nn/graph/alias_sampler.h"
 
 enum { MAX_COUNTED = 1 << 28 };

@@ -5,12 +5,10 @@
  * may get the same buffer, and both results are wrong. So the linker redirects OpenBLAS's calls of
  * blas_memory_alloc and blas_memory_free to this file (--wrap, see the Makefile). The functions
  * here hold a lock while a buffer is handed out. */
-#include <assert.h>
 #include <cblas.h>
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include "base/fault_point.h"
 #include "nn/kernels/kernel.h"
 
 /* BUFFER_SIZE of OpenBLAS's common_x86_64.h; other architectures need less */

@@ -10,9 +10,6 @@
  * tanhf.c. */
 #include "nn/kernels/kernel.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "math/cpu_clones.h"
 
 #define INLINE static inline __attribute__((always_inline))

@@ -11,11 +11,6 @@
 #ifndef PD_NN_KERNEL_H /* test_nn_kernel.c includes it twice */
 #define PD_NN_KERNEL_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
-
 /* c[m,n] = alpha * op(a)[m,k] op(b)[k,n] + beta * c. op(x) is x or, with ta/tb, its transpose. beta
  * = 0 overwrites. Rows are contiguous as stored: a is [m,k] or, with ta, [k,m]. _ref is the plain
  * loop, for tests. */

@@ -2,9 +2,6 @@
  * than a register. */
 #include "nn/kernels/kernel_rows.h"
 
-#include <math.h>
-#include <string.h>
-
 /* a test compiles this file again, for the baseline CPU, and compares bits */
 #ifdef CPU_CLONES
 #elif defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

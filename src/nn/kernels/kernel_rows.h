@@ -4,9 +4,6 @@
  * Layout: row-major float32; a row has `dim` values, a multiple of NN_ROW (padded with zeros). */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 enum { NN_ROW = 16 };
 
 static inline size_t nn_row_padded(size_t dim) { return (dim + NN_ROW - 1) / NN_ROW * NN_ROW; }

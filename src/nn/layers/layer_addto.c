@@ -2,8 +2,6 @@
  *
  * Shapes:  x_k[B,N] -> y[B,N];  dx_k (+)= dy
  */
-#include <string.h>
-
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 

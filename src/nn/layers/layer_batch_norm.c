@@ -18,9 +18,6 @@
  * running variance unchanged. A static layer uses the running values in training, too.
  * Source: docs/sources.md#batch-norm
  */
-#include <math.h>
-#include <string.h>
-
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 

@@ -1,6 +1,4 @@
 /* layer_concat.c - the concatenation of its inputs. */
-#include <string.h>
-
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 

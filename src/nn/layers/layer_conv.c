@@ -11,9 +11,6 @@
  * Samples are computed one at a time: col is scratch, and backward makes it again.
  * Source: docs/sources.md#convolution
  */
-#include <math.h>
-#include <string.h>
-
 #include "nn/layers/image.h"
 #include "nn/kernels/kernel.h"
 

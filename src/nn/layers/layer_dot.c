@@ -7,8 +7,6 @@
  *
  * Source: docs/sources.md#dot-cosine
  */
-#include <math.h>
-
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 

@@ -5,8 +5,6 @@
  * number). So it does not depend on how batches are cut or which trainer computes them. Each draw
  * of the counter-based generator gives four values: key (seed, DROPOUT, pass, stream), counter
  * (index; layer number << 32 | column / 4). */
-#include <string.h>
-
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 

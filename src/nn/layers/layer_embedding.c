@@ -14,9 +14,6 @@
  * field in the order of the samples.
  * Source: docs/sources.md#embedding
  */
-#include <math.h>
-#include <string.h>
-
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 

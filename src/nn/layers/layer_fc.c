@@ -8,9 +8,6 @@
  * In executions beside each other, joint_gradient() makes dW_k from all their samples at once, a
  * slice for each execution.
  */
-#include <math.h>
-#include <string.h>
-
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 

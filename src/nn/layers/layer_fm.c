@@ -6,8 +6,6 @@
  *
  * Source: docs/sources.md#factorization-machine
  */
-#include <string.h>
-
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 

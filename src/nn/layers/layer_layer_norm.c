@@ -10,8 +10,6 @@
  *
  * Source: docs/sources.md#layer-norm
  */
-#include <math.h>
-
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 

@@ -18,8 +18,6 @@
  * test has only the rows of its keys, and y is the cost above.
  * Source: docs/sources.md#nce
  */
-#include <math.h>
-
 #include "nn/kernels/kernel.h"
 #include "nn/layers/sampled_output.h"
 

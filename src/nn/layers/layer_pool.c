@@ -7,9 +7,6 @@
  *
  * Source: docs/sources.md#convolution
  */
-#include <math.h>
-#include <string.h>
-
 #include "nn/layers/image.h"
 #include "nn/kernels/kernel.h"
 

@@ -22,8 +22,6 @@
  *
  * Source: docs/sources.md#negative-sampling
  */
-#include <string.h>
-
 #include "nn/kernels/kernel.h"
 #include "nn/kernels/kernel_rows.h"
 #include "nn/graph/sampler.h"

@@ -1,8 +1,6 @@
 /* sampled_output.c - see sampled_output.h. */
 #include "nn/layers/sampled_output.h"
 
-#include <string.h>
-
 #include "nn/kernels/kernel.h"
 
 enum { USE_DRAWN, USE_LABEL, USES }; /* in node.use, for each parameter */

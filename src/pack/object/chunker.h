@@ -7,9 +7,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 struct chunker {
     uint32_t min, mean, max; /* bytes */
     uint64_t strict, lax;    /* masks */

@@ -2,8 +2,6 @@
  * again. For chunker.c only. */
 #pragma once
 
-#include <stdint.h>
-
 static const uint64_t gear[256] = {
     0x5692161d100b05e5u, 0xdbd238973a2b148au, 0x1e535eede31428f0u, 0xb7a4712c74562914u,
     0xb6bf613dbebb45dcu, 0xd17707977078336cu, 0x12ae30237b17df14u, 0xd56b1fbb9ceba9e8u,

@@ -3,10 +3,6 @@
 #include "pack/object/hash_pipeline.h"
 
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-
-#include "base/alloc.h"
 
 enum { BATCHES = 3 };
 

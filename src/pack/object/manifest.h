@@ -19,10 +19,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
 #include "pack/object/object.h"
 
 enum {

@@ -1,8 +1,6 @@
 /* manifest_internal.h - shared by the writer and the reader of manifests. Internal to src/pack. */
 #pragma once
 
-#include <limits.h>
-
 #include "pack/object/manifest.h"
 
 enum {

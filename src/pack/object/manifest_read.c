@@ -1,9 +1,4 @@
 /* manifest_read.c - reads roots, indexes and leaves from an untrusted peer. See manifest.h. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/alloc.h"
 #include "pack/object/manifest_internal.h"
 
 struct manifest_reader {

@@ -1,7 +1,4 @@
 /* manifest_rules.c - rules for entries of a package, checked by writer and reader. */
-#include <limits.h>
-#include <string.h>
-
 #include "pack/object/manifest_internal.h"
 #include "pack/object/path.h"
 

@@ -1,9 +1,5 @@
 /* manifest_write.c - writes entries into leaves, leaves into indexes, indexes into one root. See
  * manifest.h. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "math/hash.h"
 #include "pack/object/manifest_internal.h"
 #include "pack/object/path.h"

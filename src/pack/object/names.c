@@ -1,15 +1,6 @@
 /* names.c - see names.h. */
 #include "pack/object/names.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/err.h"
-#include "base/alloc.h"
-
 static int by_bytes(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }

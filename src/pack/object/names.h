@@ -2,8 +2,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-
 struct pack_names {
     char **v;
     size_t n, cap;

@@ -1,16 +1,9 @@
 /* object.c - see object.h. */
 #include "pack/object/object.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <sodium.h>
-#include <stdlib.h>
-#include <unistd.h>
 #include <zstd.h>
 
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "pack/object/object_ids.h"
 
 enum { SAMPLE = 4 << 10, LEVEL = 1, READ = 256 << 10 };

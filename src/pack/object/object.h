@@ -11,13 +11,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/err.h"
-
 enum {
     OBJECT_MAX = 256 << 10, /* raw bytes */
     OBJECT_ID = 32,

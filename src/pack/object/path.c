@@ -1,8 +1,6 @@
 /* path.c - see path.h. */
 #include "pack/object/path.h"
 
-#include <string.h>
-
 static int is_dotdot(const char *s, size_t n) { return n == 2 && s[0] == '.' && s[1] == '.'; }
 
 int pack_clean_path(const char *name, char out[PATH_MAX], struct pd_err *err) {

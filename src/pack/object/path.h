@@ -1,11 +1,6 @@
 /* path.h - rules for names that both ends of a package check. Internal to src/pack. */
 #pragma once
 
-#include <limits.h>
-#include <stddef.h>
-
-#include "base/err.h"
-
 /* Cleans `name`: removes "./", doubled and trailing slashes; "" is the tree itself. PD_EDATA if it
  * is absolute, contains "..", or is too long. */
 int pack_clean_path(const char *name, char out[PATH_MAX], struct pd_err *err);

@@ -1,11 +1,6 @@
 /* feed.c - see feed.h. */
 #include "pack/scan/feed.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-
 enum {
     BATCH_RAW = 1 << 20,       /* bytes that a job encodes */
     BATCH_MAX = SCAN_READ_MAX, /* objects that a job encodes */

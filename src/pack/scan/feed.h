@@ -9,7 +9,6 @@
 
 #include <uv.h>
 
-#include "base/buf.h"
 #include "pack/scan/scan.h"
 
 struct feed;

@@ -2,10 +2,6 @@
  * reachable steps advance together, so that no pattern takes exponential time. */
 #include "pack/scan/glob.h"
 
-#include <ctype.h>
-#include <limits.h>
-#include <string.h>
-
 enum { STEPS_MAX = PATH_MAX };
 
 enum step_kind {

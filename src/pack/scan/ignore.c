@@ -1,16 +1,6 @@
 /* ignore.c - see ignore.h. The list of rules; glob.c matches a pattern. */
 #include "pack/scan/ignore.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/buf.h"
-#include "base/alloc.h"
-#include "base/fs.h"
 #include "pack/scan/glob.h"
 
 enum { IGNORE_MAX_BYTES = 1 << 20 };

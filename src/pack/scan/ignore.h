@@ -8,10 +8,6 @@
  * the same. tests/unit/pack/test_pack_ignore.c compares with `git check-ignore`. */
 #pragma once
 
-#include <stddef.h>
-
-#include "base/err.h"
-
 #define PACK_IGNORE_FILE ".paddleignore"
 
 struct pack_ignore {

@@ -1,15 +1,6 @@
 /* scan.c - see scan.h: the tables of a package, its manifest, and its contents. */
 #include "pack/scan/scan_internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "pack/store/file_pieces.h"
 
 /* --- tables --- */

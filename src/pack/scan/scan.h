@@ -14,11 +14,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/buf.h"
-#include "base/err.h"
 #include "pack/object/manifest.h"
 #include "pack/object/object.h"
 

@@ -7,13 +7,7 @@
  */
 #include "pack/scan/scan_cache.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/cksum.h"
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 /* The digit changes with this format, and with chunker.c. */
 #define MAGIC "pdhash 1"

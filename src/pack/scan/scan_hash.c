@@ -1,16 +1,8 @@
 /* scan_hash.c - hashes the contents of files into objects: large files are cut by content, small
  * files go into bundles. A file that changes meanwhile is read again. */
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/magic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/vfs.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "pack/object/hash_pipeline.h"
 #include "pack/scan/scan_cache.h"
 

@@ -3,11 +3,6 @@
  * contents). */
 #pragma once
 
-#include <limits.h>
-#include <stdatomic.h>
-#include <sys/stat.h>
-
-#include "base/buf.h"
 #include "pack/object/chunker.h"
 #include "pack/scan/scan.h"
 

@@ -1,13 +1,4 @@
 /* scan_list.c - lists the entries of a folder in the order of a manifest, without ignored ones. */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
 #include "pack/scan/ignore.h"
 #include "pack/object/names.h"
 #include "pack/object/path.h"

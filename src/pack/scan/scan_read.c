@@ -1,8 +1,5 @@
 /* scan_read.c - reads the objects of a package again from the files when they are sent, and checks
  * that the bytes are those that were hashed. */
-#include <fcntl.h>
-#include <string.h>
-
 #include "pack/object/object_ids.h"
 #include "pack/scan/scan_internal.h"
 

@@ -3,15 +3,7 @@
  * which the programs of the nodes do not link. */
 #include <archive.h>
 #include <archive_entry.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/str.h"
 #include "pack/object/path.h"
 #include "pack/scan/scan_internal.h"
 

@@ -12,18 +12,6 @@
  */
 #include "pack/store/assemble_internal.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "pack/store/store_internal.h"
 
 /* --- wants --- */

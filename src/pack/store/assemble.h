@@ -11,10 +11,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
 #include "pack/object/object.h"
 #include "pack/store/store.h"
 

@@ -2,20 +2,8 @@
  * assemble.h. */
 #include "pack/store/assemble_internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 static int enough_disk(const struct assemble *a, struct pd_err *err) {
     struct statvfs s;

@@ -2,8 +2,6 @@
  * interruption). Internal to src/pack/store. */
 #pragma once
 
-#include <limits.h>
-
 #include "pack/object/manifest.h"
 #include "pack/store/assemble.h"
 #include "pack/store/present.h"

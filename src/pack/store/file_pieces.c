@@ -1,10 +1,6 @@
 /* file_pieces.c - see file_pieces.h. */
 #include "pack/store/file_pieces.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "pack/object/manifest.h"
 
 enum { HEAD = 22, ROW = 12 + OBJECT_ID };

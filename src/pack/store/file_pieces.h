@@ -11,7 +11,6 @@
  */
 #pragma once
 
-#include "base/buf.h"
 #include "pack/object/object.h"
 #include "pack/store/store.h"
 

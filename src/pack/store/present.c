@@ -1,8 +1,6 @@
 /* present.c - see present.h. */
 #include "pack/store/present.h"
 
-#include <string.h>
-
 int store_present_init(struct store_present *p, const struct store *st,
                        const struct manifest_node *root, struct pd_err *err) {
     *p = (struct store_present){.st = st};

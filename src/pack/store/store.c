@@ -1,22 +1,10 @@
 /* store.c - catalogs of deployed packages: search, verify, clean. See store.h. */
 #include "pack/store/store.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "pack/store/store_internal.h"
 
 enum { DAY_S = 86400 };

@@ -21,10 +21,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
 #include "pack/object/object.h"
 
 /* STORE_CATALOGS: maximum number of catalogs in use; older ones are removed. */

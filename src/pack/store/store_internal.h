@@ -16,9 +16,6 @@
  */
 #pragma once
 
-#include <limits.h>
-
-#include "base/buf.h"
 #include "pack/store/store.h"
 
 enum { CAT_ROW = 48, CAT_BASE = 512, CAT_FOOTER = 40 + CAT_BASE + OBJECT_ID, CAT_HERE = -1 };

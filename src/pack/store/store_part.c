@@ -2,21 +2,9 @@
  *
  *     <unique>.part    head and records (store_internal.h), in the order in which they come
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <sodium.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "pack/store/store_internal.h"
 
 enum { FIRST_ROWS = 1024, FLUSH = 256 << 10 };

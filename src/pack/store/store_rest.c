@@ -8,21 +8,8 @@
  * the next process that opens the store, from the records in the .part. A kill at any place leaves
  * a .part with its tree, or a tree without a catalog, which the next process removes.
  */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "pack/object/manifest.h"
 #include "pack/store/store_internal.h"
 

@@ -1,17 +1,6 @@
 /* tree_out.c - see tree_out.h. */
 #include "pack/store/tree_out.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "pack/store/store_internal.h"
 
 enum { OPEN_FILES = 32, FSYNC_EACH_MAX = 64 };

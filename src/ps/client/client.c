@@ -1,12 +1,4 @@
 /* client.c - begin and end of a client: options, declarations, start, free. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/alloc.h"
-#include "base/str.h"
 #include "math/hash.h"
 #include "ps/client/client_beat.h"
 #include "ps/client/client_internal.h"

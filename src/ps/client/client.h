@@ -31,11 +31,6 @@
  * same results. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
-#include "base/log.h"
 #include "ps/plan/types.h"
 #include "thread/workers.h"
 

@@ -1,9 +1,5 @@
 /* client_api.c - the calls of a step: checks their arguments and passes them on to the servers'
  * functions, or in geo mode to the local ones. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "ps/client/client_internal.h"
 
 static int usable(struct ps_client *c, int ok, const char *what, int id) {

@@ -1,13 +1,7 @@
 /* client_beat.c - the trainer's end of the heartbeats; see client_beat.h. */
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <uv.h>
 
-#include "base/alloc.h"
 #include "net/conn.h"
 #include "ps/client/client_beat.h"
 #include "wire/msg.h"

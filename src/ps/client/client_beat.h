@@ -18,8 +18,6 @@
  * server_beat.c. */
 #pragma once
 
-#include "base/err.h"
-#include "base/log.h"
 #include "ps/plan/types.h"
 #include "wire/handshake.h"
 

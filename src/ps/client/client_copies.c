@@ -8,10 +8,6 @@
  * A server then commits its own parts and those of the server before it. A checkpoint is loaded
  * from any server that has its parts (client_models.c), so no other code knows of copies. The
  * pieces pass through this trainer, one per thread at a time, while it trains. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "model/model.h"
 #include "ps/client/client_internal.h"
 

@@ -13,11 +13,6 @@
  *
  * The first windows are shorter, since at the start all trainers take large steps in the same
  * direction. Formula, reasons and source: docs/sources.md#update-rules. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "ps/client/client_internal.h"
 #include "ps/table/table.h"
 

@@ -19,7 +19,6 @@
 
 #include <uv.h>
 
-#include "base/buf.h"
 #include "net/conn.h"
 #include "ps/client/client.h"
 #include "ps/plan/declaration.h"

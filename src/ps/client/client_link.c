@@ -17,12 +17,6 @@
  * A frame's sections live as long as the frame is kept, so a pushed buffer is the caller's again
  * only when its push was taken. Where ps_wait expects no other answer on a link, it asks for one
  * (client_ask_taken). */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "ps/client/client_beat.h"
 #include "ps/client/client_internal.h"
 

@@ -1,12 +1,6 @@
 /* client_models.c - the checkpoints on the servers' disks. A server has its own parts, or all parts
  * of a folder that servers share. A checkpoint is complete when every part is on some server.
  * Before a load, parts that a server needs and lacks are copied to it from another server. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "model/model.h"
 #include "ps/client/client_internal.h"
 

@@ -1,8 +1,4 @@
 /* client_pass.c - calls between steps: the pass barrier, files of the pass, reductions, PS_BYE. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "ps/client/client_beat.h"
 #include "ps/client/client_internal.h"
 

@@ -6,11 +6,6 @@
  *
  * Requests of a link are taken in order, and a step needs this trainer's PS_STEP_END. So all
  * servers save the state between the same two steps, although this trainer continues at once. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "model/model.h"
 #include "ps/client/client_internal.h"
 

@@ -1,10 +1,4 @@
 /* client_send.c - sends requests, handles answers, and waits. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "ps/client/client_internal.h"
 
 enum { WAIT_LOG_S = 10 };

@@ -1,8 +1,4 @@
 /* client_step.c - pulls, pushes and the end of a step. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "math/row_copy.h"
 #include "ps/client/client_internal.h"
 #include "ps/plan/sum_tree.h"

@@ -1,12 +1,6 @@
 /* declaration.c - see declaration.h. */
 #include "ps/plan/declaration.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/str.h"
 #include "ps/plan/message.h"
 #include "ps/plan/update_rule.h"
 

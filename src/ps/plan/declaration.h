@@ -2,8 +2,6 @@
  * declaration, PS_DECLARE carries it, and each server thread keeps it. */
 #pragma once
 
-#include "base/buf.h"
-#include "base/err.h"
 #include "base/row_life.h"
 #include "ps/plan/optim.h"
 #include "ps/plan/types.h"

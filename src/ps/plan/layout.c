@@ -1,12 +1,6 @@
 /* layout.c - see layout.h. */
 #include "ps/plan/layout.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/err.h"
-#include "base/alloc.h"
-
 struct thread_load {
     uint64_t load;
     uint32_t thread;

@@ -13,9 +13,6 @@
  * The high bits of mix64(key) choose the slot in the thread's index. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "math/hash.h"
 
 enum { PS_BLOCK_MIN = 1024, PS_BLOCKS_PER_SERVER = 128, PS_SEG_ALIGN = 16 };

@@ -1,8 +1,6 @@
 /* message.c - see message.h. */
 #include "ps/plan/message.h"
 
-#include <string.h>
-
 /* --- writing: h is section 0, b the body, m the message --- */
 
 static void put_section(struct ps_body *b, uint32_t i, const void *p, size_t bytes) {

@@ -15,11 +15,6 @@
  * sections. After get_, strings point into the struct, so such a struct must not be copied. */
 #pragma once
 
-#include <limits.h>
-#include <stddef.h>
-
-#include "base/buf.h"
-#include "base/err.h"
 #include "base/row_life.h"
 #include "ps/plan/optim_conf.h"
 #include "ps/plan/types.h"

@@ -2,9 +2,6 @@
  * division are exact. */
 #include "ps/plan/optim.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "math/cpu_clones.h"
 
 #define RULE(name)                                                                               \

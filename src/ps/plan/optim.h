@@ -12,9 +12,6 @@
  * computed in double beforehand. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "ps/plan/optim_conf.h"
 
 struct ps_optim_args {

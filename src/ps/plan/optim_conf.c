@@ -1,11 +1,6 @@
 /* optim_conf.c - see optim_conf.h. Schedules: docs/sources.md#learning-rate-schedules. */
 #include "ps/plan/optim_conf.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/str.h"
 #include "ps/plan/optim.h"
 
 /* --- schedules: the factor of the learning rate, one row each --- */

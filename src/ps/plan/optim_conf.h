@@ -6,12 +6,6 @@
  * table, so equal settings are equal texts. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/buf.h"
-#include "base/err.h"
-
 enum { PS_OPTIM_TEXT_MAX = 2048, PS_SCHEDULE_POINTS = 64 };
 
 struct ps_optim_conf {

@@ -17,9 +17,6 @@
  * stream, as long as its streams are a node. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 struct ps_range {
     uint32_t lo, hi;
 };

@@ -2,8 +2,6 @@
  * client.h has the calls. */
 #pragma once
 
-#include <stdint.h>
-
 struct pd_row_life; /* base/row_life.h */
 
 /* Limit of a frame; a larger frame is refused. */

@@ -1,8 +1,6 @@
 /* update_rule.c - see update_rule.h. */
 #include "ps/plan/update_rule.h"
 
-#include <string.h>
-
 static const struct ps_update_rule table[] = {
     {"sync", 1, 0, 0, 0,
      "all trainers' gradients of a step are one update; the bits do not depend on timing"},

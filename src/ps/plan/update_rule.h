@@ -3,8 +3,6 @@
  * docs/sources.md#update-rules. */
 #pragma once
 
-#include <stddef.h>
-
 struct ps_update_rule {
     const char *name;
     int barrier;  /* a step is applied as one update once all members have ended it; 0: each

@@ -2,14 +2,6 @@
  * server_thread.c has the thread. */
 #include "ps/server/server.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "ps/server/server_internal.h"
 
 enum { STOP_MS = 1000 };

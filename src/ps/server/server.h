@@ -8,10 +8,6 @@
  * has given up is given up by all threads. */
 #pragma once
 
-#include <stdint.h>
-
-#include "base/err.h"
-#include "base/log.h"
 #include "ps/shard/shard.h"
 #include "thread/cpus.h"
 

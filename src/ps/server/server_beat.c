@@ -3,9 +3,6 @@
  *
  *     server thread: accept, handshake, PS_BEAT ─▶ server_beat_take ─▶ main thread: answers
  *     silence of heartbeat_ms ─▶ server_give_up ─▶ every thread: on_trainer_lost */
-#include <stdlib.h>
-
-#include "base/alloc.h"
 #include "ps/plan/types.h"
 #include "ps/server/server_internal.h"
 #include "wire/msg.h"

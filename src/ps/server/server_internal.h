@@ -1,7 +1,6 @@
 /* server_internal.h - shared by server.c, server_thread.c, server_save.c and server_beat.c. */
 #pragma once
 
-#include <stdatomic.h>
 #include <uv.h>
 
 #include "net/conn.h"

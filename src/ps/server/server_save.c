@@ -11,21 +11,11 @@
  * Other threads may hold any lock when the child begins. So the child allocates no memory and calls
  * only the shard's writing functions. It closes all sockets: otherwise peers would not notice the
  * server's death. It dies with the thread that started it. */
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "model/model.h"
 #include "ps/server/server_internal.h"
 

@@ -1,11 +1,4 @@
 /* server_thread.c - a server thread: passes frames between its connections and its shard. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/buf.h"
-#include "base/alloc.h"
 #include "ps/server/server_internal.h"
 #include "wire/msg.h"
 

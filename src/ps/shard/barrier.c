@@ -1,12 +1,6 @@
 /* barrier.c - see barrier.h. */
 #include "ps/shard/barrier.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "base/clock.h"
-#include "base/alloc.h"
-
 int shard_barrier_init(struct barrier *b, uint32_t n_trainers) {
     b->n_trainers = n_trainers;
     b->members = pd_calloc(n_trainers, sizeof *b->members);

@@ -3,7 +3,6 @@
  */
 #pragma once
 
-#include "base/buf.h"
 #include "ps/shard/params.h"
 #include "wire/frame.h"
 

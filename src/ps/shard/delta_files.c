@@ -7,14 +7,6 @@
  * A delta builds only on files that this thread has written since its start. Their inodes are
  * known, so the thread notices a folder that was removed or replaced, and a file system without
  * links. The save is then a base. */
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/fault_point.h"
-#include "base/str.h"
 #include "ps/shard/shard_internal.h"
 
 void shard_delta_drop(struct ps_shard *s) {

@@ -11,11 +11,6 @@
  * waits until a file is returned, or until all are done and the pass ends for all trainers at once.
  * Trainers ask only the first dense thread of the first server.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "ps/shard/shard_internal.h"
 
 enum {

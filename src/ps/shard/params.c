@@ -2,10 +2,6 @@
  * params_apply.c. */
 #include "ps/shard/params.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "math/rng.h"
 #include "ps/plan/initial.h"
 

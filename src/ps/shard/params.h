@@ -8,7 +8,6 @@
  *     ps_params_gather                      returns rows as they are after the last update */
 #pragma once
 
-#include "base/log.h"
 #include "net/shm/region.h"
 #include "ps/plan/declaration.h"
 #include "ps/plan/layout.h"

@@ -4,11 +4,7 @@
  * In such a table pulls create no rows. A push brings the shows and clicks of its keys. When all
  * contributions of an update are complete, each key is admitted or not. The gradient of a key that
  * is not admitted is dropped. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "ps/shard/params.h"
-#include "base/alloc.h"
 
 int shard_list_keep_keys(struct row_list *l, const uint64_t *keys, size_t n) {
     if (pd_grow(l->keys, l->cap_keys, n))

@@ -1,11 +1,6 @@
 /* params_apply.c - one update: its contributions are reduced in the fixed tree, divided, and given
  * to the optimizer once. */
-#include <math.h>
-#include <stdatomic.h>
-#include <string.h>
-
 #include "ps/shard/params.h"
-#include "base/alloc.h"
 
 enum { CREW_LEAST = 1 << 15 }; /* values of a parameter that are worth waking threads */
 

@@ -7,11 +7,8 @@
  * filled vectors, than for the values. So the sums, values and state of some rows are copied side
  * by side, updated by one call, and copied back. The rules work value by value, so the bits are the
  * same. A wide row is updated in place. */
-#include <assert.h>
-
 #include "math/row_copy.h"
 #include "ps/shard/params.h"
-#include "base/alloc.h"
 
 enum {
     LOT = 512, /* values; the data of a lot stays in the nearest cache */

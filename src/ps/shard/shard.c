@@ -1,11 +1,4 @@
 /* shard.c - members, the barrier and the messages around it. See shard.h. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "ps/shard/shard_internal.h"
 
 enum { ANSWER_ROOM = 1024 /* every answer of a fixed size fits */ };

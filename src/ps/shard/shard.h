@@ -27,8 +27,6 @@
 
 #include <sys/uio.h>
 
-#include "base/err.h"
-#include "base/log.h"
 #include "net/shm/region.h"
 #include "ps/plan/declaration.h"
 #include "thread/workers.h"

@@ -1,8 +1,5 @@
 /* shard_apply.c - applies a complete step, or without a barrier a contribution, and answers with
  * its sums. */
-#include <string.h>
-
-#include "base/fault_point.h"
 #include "ps/shard/shard_internal.h"
 
 /* Sends the sums of a step to a trainer that had sent p->n_stats numbers. */

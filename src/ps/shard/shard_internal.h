@@ -11,9 +11,6 @@
  *     file_queue.c    files that are handed out */
 #pragma once
 
-#include <limits.h>
-
-#include "base/buf.h"
 #include "model/model.h"
 #include "ps/plan/message.h"
 #include "ps/shard/barrier.h"

@@ -1,9 +1,5 @@
 /* shard_load.c - a server thread reads its values from any model, and from a checkpoint all of its
  * state. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/str.h"
 #include "model/model.h"
 #include "ps/shard/shard_internal.h"
 

@@ -9,11 +9,6 @@
  * The replacement begins at the step that the lost process had not ended. It runs the pass from its
  * beginning: it receives the reductions since then once more, and announces its end of the pass
  * again. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "ps/shard/shard_internal.h"
 
 enum { REDUCED_MAX = 256, REDUCED_BYTES = 16 << 20 };

@@ -1,19 +1,6 @@
 /* shard_models.c - the checkpoints on this server's disk: lists them, verifies them, and sends and
  * receives their bytes. These requests are answered at once at any step of the shard. Repeating
  * them does no harm. */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "model/model.h"
 #include "ps/shard/shard_internal.h"
 

@@ -12,13 +12,7 @@
  */
 #include "ps/shard/shard_part.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/str.h"
 
 enum { BLOCK = 64 << 10 };
 

@@ -2,8 +2,6 @@
  * shard_part.c writes it. */
 #pragma once
 
-#include <stdatomic.h>
-
 #include "ps/shard/shard_internal.h"
 #include "ps/table/snapshot.h"
 

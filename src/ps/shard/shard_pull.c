@@ -1,11 +1,7 @@
 /* shard_pull.c - requests that wait for a step: pulls, save, load. They are answered at once if
  * that step is applied, otherwise kept until then. Rows are looked up when the request arrives,
  * since the thread has time then. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "ps/shard/shard_internal.h"
-#include "base/alloc.h"
 
 /* --- memory of an answer until it is sent --- */
 

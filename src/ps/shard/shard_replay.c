@@ -1,9 +1,5 @@
 /* shard_replay.c - requests that a trainer repeats after its connection was lost, and the answers
  * that are kept for them. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "ps/shard/shard_internal.h"
 
 /* The bytes of a kept answer. The ring is large enough: a trainer has at most about 110 such

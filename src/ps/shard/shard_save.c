@@ -9,14 +9,6 @@
  * saves has the same bits as a run that does not. A checkpoint ("full") also has the state that
  * only the shard knows (docs/model-format.md, "Checkpoints"). A delta save has the rows of tables
  * that changed since the last save (delta_files.c). */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "model/model.h"
 #include "ps/shard/shard_part.h"
 

@@ -1,10 +1,5 @@
 /* shard_step.c - contributions to a step as they arrive: checked, identified, and kept in their
  * frames. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "ps/shard/shard_internal.h"
 
 /* --- a member's memory --- */

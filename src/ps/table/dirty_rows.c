@@ -1,12 +1,6 @@
 /* dirty_rows.c - see dirty_rows.h. */
 #include "ps/table/dirty_rows.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/err.h"
-#include "base/alloc.h"
-
 int ps_dirty_rows_begin(struct ps_dirty_rows *c, uint64_t n_rows) {
     c->bits = pd_calloc(n_rows / 64 + 1, sizeof *c->bits);
     c->n = c->bits ? n_rows : 0;

@@ -2,8 +2,6 @@
  * delta save writes only these rows. */
 #pragma once
 
-#include <stdint.h>
-
 struct ps_dirty_rows {
     uint64_t *bits; /* NULL: changes are not tracked */
     uint64_t n; /* number of rows at ps_dirty_rows_begin; rows with higher numbers are new and count

@@ -1,12 +1,6 @@
 /* index.c - see index.h. */
 #include "ps/table/index.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/err.h"
-#include "base/alloc.h"
 #include "math/hash.h"
 #include "ps/table/dirty_rows.h"
 #include "thread/page_memory.h"

@@ -18,9 +18,6 @@
  * 4(3), 1979. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 #define PS_ROW_NONE UINT32_MAX
 
 struct ps_index;

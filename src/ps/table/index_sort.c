@@ -1,8 +1,6 @@
 /* index_sort.c - see index.h: sorts entries by ascending key. */
 #include "ps/table/index.h"
 
-#include <string.h>
-
 enum { FEW = 48, CACHED = 4096 /* entries: 48 KB */ };
 
 static void sort_few(struct ps_index_entry *e, uint64_t n) {

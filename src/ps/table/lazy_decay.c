@@ -1,13 +1,6 @@
 /* lazy_decay.c - see lazy_decay.h. */
 #include "ps/table/lazy_decay.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/err.h"
-#include "base/alloc.h"
-
 /* e^LOG_P_LEAST is 0 as a float. log_p is bounded by it, so that q stays finite. The list begins
  * anew long before that bound, unless fewer than FEW updates reach it. */
 #define LOG_P_LEAST (-600.0)

@@ -27,9 +27,6 @@
  * (2009), section 4. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 struct ps_lazy_decay {
     double l1, l2;
     uint32_t n; /* updates so far; after begin_anew: 1 for all before it, plus the updates since */

@@ -1,11 +1,6 @@
 /* row_policy.c - see row_policy.h. */
 #include "ps/table/row_policy.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "math/rng.h"
 
 enum {

@@ -1,12 +1,6 @@
 /* shared_values.c - see shared_values.h. */
 #include "ps/table/shared_values.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/err.h"
-#include "base/alloc.h"
-
 struct ps_shared_values *ps_shared_values_new(struct pd_pool *pool, struct net_region *region,
                                               size_t n) {
     struct ps_shared_values *v = pd_calloc(1, sizeof *v);

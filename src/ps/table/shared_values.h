@@ -7,8 +7,6 @@
  */
 #pragma once
 
-#include <stddef.h>
-
 #include "thread/pool.h"
 #include "net/shm/region.h"
 

@@ -9,12 +9,6 @@
  * functions. */
 #include "ps/table/snapshot.h"
 
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
 #include "ps/table/table_internal.h"
 #include "thread/page_memory.h"
 #include "thread/run_later.h"

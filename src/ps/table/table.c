@@ -1,13 +1,9 @@
 /* table.c - see table.h. */
 #include "ps/table/table.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/alloc.h"
 #include "math/rng.h"
 #include "math/row_copy.h"
 #include "ps/plan/initial.h"

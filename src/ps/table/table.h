@@ -16,10 +16,6 @@
  * time of creation do not matter, nor whether the row was ever created. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
 #include "ps/table/index.h"
 
 /* The owner's data per row; initially zeros. */

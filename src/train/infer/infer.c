@@ -1,15 +1,6 @@
 /* infer.c - see infer.h. */
 #include "train/infer/infer.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "model/table.h"
 #include "nn/graph/graph.h"
 #include "nn/kernels/kernel.h"

@@ -11,11 +11,6 @@
  */
 #pragma once
 
-#include <stdint.h>
-
-#include "base/err.h"
-#include "base/log.h"
-
 enum { INFER_TOP = 5 };
 
 struct train_infer {

@@ -1,14 +1,6 @@
 /* infer_names.c - see infer_names.h. */
 #include "train/infer/infer_names.h"
 
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/fs.h"
-#include "base/str.h"
-
 enum { WORDS_MAX = 1 << 30 };
 
 /* The first cost of classes that takes `layer`; NULL: none. */

@@ -8,7 +8,6 @@
  */
 #pragma once
 
-#include "base/buf.h"
 #include "nn/graph/graph.h"
 
 struct infer_names {

@@ -2,15 +2,8 @@
 #include "train/input/folder_watch.h"
 
 #include <glob.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "math/hash.h"
-#include "base/str.h"
 #include "data/read/file_list.h"
 
 struct train_folder_watch {

@@ -8,9 +8,6 @@
  * `quiet` seconds. */
 #pragma once
 
-#include <stdint.h>
-
-#include "base/err.h"
 #include "data/read/reader.h"
 
 enum { WATCH_KEY_MAX = 127 };

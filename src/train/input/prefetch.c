@@ -2,10 +2,6 @@
 #include "train/input/prefetch.h"
 
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-
-#include "base/alloc.h"
 
 struct train_prefetch {
     uint32_t n;

@@ -6,10 +6,6 @@
  */
 #pragma once
 
-#include <stdint.h>
-
-#include "base/err.h"
-
 struct train_prefetch;
 
 /* `fill` makes item i of a ring of n items. It returns 1; 0: this is the last item before the next

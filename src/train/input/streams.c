@@ -3,15 +3,7 @@
 
 #include "train/input/prefetch.h"
 
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-
-#include "base/buf.h"
-#include "base/alloc.h"
 #include "math/hash.h"
-#include "base/str.h"
 #include "data/read/file_list.h"
 
 enum { AHEAD = 2 }; /* batches */

@@ -138,14 +138,14 @@ expect 1 /usr/bin/python3 tests/support/layers.py build/dev
 has "build/dev has no object of launcher/main.c"
 cd "$TMP" || exit 1
 
-# --- a call of src/base/banned.h does not compile
+# --- a call that src/base/base.h bans does not compile
 banned() { # banned CALL REPLACEMENT
     echo "void f(char *a, const char *b) { (void)a, (void)b; $1; }" >call.c
-    expect 1 $cc -include "$TOP/src/base/banned.h" -fsyntax-only call.c
+    expect 1 $cc -D_GNU_SOURCE -I"$TOP/src" -include "$TOP/src/base/base.h" -fsyntax-only call.c
     has "${1%%(*}_is_banned_call_$2"
 }
 banned 'strcpy(a, b)' pd_fmt
 banned 'atoi(b)' pd_parse_i64
 banned 'strtok(a, b)' strtok_r
 banned 'system(b)' posix_spawn
-expect 0 $cc -include "$TOP/src/base/banned.h" -DPD_TEST -fsyntax-only call.c
+expect 0 $cc -D_GNU_SOURCE -I"$TOP/src" -include "$TOP/src/base/base.h" -DPD_TEST -fsyntax-only call.c

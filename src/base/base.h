@@ -1,16 +1,44 @@
-/* banned.h - functions of libc that this project does not call. The Makefile includes this header
- * before every source file. A call of such a function does not compile; the error names the
- * replacement.
+/* base.h - what every source file has: the common headers of libc, the ban of some of its
+ * functions, and memory, errors, buffers, texts, files, logs and clocks of this project.
  *
- * The headers that declare the functions are included first, so that the macros affect only calls.
- */
+ * The Makefile includes it before every source file. A file includes only what it needs beyond. */
 #pragma once
-
 #include <alloca.h>
+#include <assert.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fault_point.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/buf.h"
+#include "base/fs.h"
+
+/* --- functions of libc that this project does not call --- */
+
+/* A call does not compile; the error names the replacement. The headers above declare the functions
+ * before these macros, which therefore affect only calls. */
 
 /* They write without a bound, or may leave a string unterminated. */
 #define strcpy(...) strcpy_is_banned_call_pd_fmt
