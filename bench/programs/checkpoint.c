@@ -13,19 +13,9 @@
  * - steps during a process of that nice value that only computes: what the machine leaves beside
  * any writer
  * - memory of server and writer during a save (PSS) relative to the server's memory before */
-#include <dirent.h>
-#include <fcntl.h>
-#include <math.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "bench/programs/server.h"
 #include "math/hash.h"
 #include "ps/client/client.h"

@@ -15,9 +15,6 @@
  * Prints a line for each number of nodes: seconds by the formula S/B + (N-1)(c/B + l); simulated
  * seconds; the same if one node in a hundred dies halfway (the survivors); if one node in a hundred
  * has a tenth of the rate (the others); and N S/B. */
-#include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 /* Includes a source of the launcher, because programs of bench/ link only what is below the
  * launcher. */

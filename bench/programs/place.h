@@ -3,11 +3,7 @@
  * namespace and the trainers in the second, so that all bytes go through TCP. */
 #pragma once
 
-#include <fcntl.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "wire/noise.h"
 

@@ -8,17 +8,9 @@
  * their floating point operations, and the time of a round: the mean over a quarter of SECONDS,
  * best of four. */
 #include <cblas.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
-#include "base/clock.h"
-#include "base/alloc.h"
 #include "math/hash.h"
 #include "math/rng.h"
-#include "base/str.h"
 #include "nn/graph/graph.h"
 #include "nn/kernels/kernel.h"
 

@@ -11,18 +11,11 @@
  *     ps copy MB SECONDS            memcpy of MB from one buffer to another: "copy GB/s 9.71"
  *     ps rtt UP DOWN SECONDS        a bare round trip over TCP between two processes: UP bytes
  *                                   there, DOWN bytes back */
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "bench/programs/server.h"
 #include "math/hash.h"
 #include "ps/client/client.h"

@@ -4,14 +4,8 @@
  *     ps_group N MB SECONDS     "group 2 MB 64 ms/step 81.2 GB/s 3.15"
  *
  * GB/s counts the bytes of all trainers, in both directions. */
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "bench/programs/place.h"
 #include "net/conn.h"
 #include "ps/client/client.h"

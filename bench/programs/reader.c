@@ -4,11 +4,6 @@
  *   reader gen N FILE     write N made-up lines of about the lengths of Criteo's
  *   reader ours FILE      print lines, and lines per CPU second (all in this thread)
  *   reader plain FILE     the same with the loop */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
 #include "data/read/reader.h"
 
 static double cpu_s(void) {

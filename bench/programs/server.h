@@ -1,11 +1,6 @@
 /* server.h - a pserver for benchmarks, in a process of its own. */
 #pragma once
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/types.h>
-#include <unistd.h>
-
 #include "bench/programs/place.h"
 #include "net/conn.h"
 #include "ps/server/server.h"

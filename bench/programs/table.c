@@ -4,11 +4,6 @@
  * the same time, because the host of a virtual machine allocates its memory only then.
  *
  * Usage: table [ROWS_IN_MILLIONS]. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/clock.h"
 #include "math/hash.h"
 #include "ps/plan/optim.h"
 #include "ps/table/table.h"

@@ -1,8 +1,5 @@
 /* fuzz_bodies.c - libFuzzer: JSON bodies (wire/bodies.h, wire/client_bodies.h, wire/job_spec.h). A
  * body that is accepted is written and accepted again, with the same result. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "wire/client_bodies.h"
 #include "wire/job_spec.h"
 

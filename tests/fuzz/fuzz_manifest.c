@@ -1,9 +1,5 @@
 /* fuzz_manifest.c - libFuzzer: records of objects, roots, indexes and leaves against arbitrary
  * bytes. What a leaf's reader hands on must hold to the rules, whatever the bytes were. */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "pack/object/manifest.h"
 #include "pack/object/object.h"
 #include "pack/object/path.h"

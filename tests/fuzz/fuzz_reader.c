@@ -1,13 +1,7 @@
 /* fuzz_reader.c - any bytes as a data file: read to the end in every format, plain or packed, and
  * again from a position in the middle, which must give what followed. The first byte chooses format
  * and buffer. */
-#include <assert.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "data/read/reader.h"
 

@@ -5,11 +5,7 @@
  * elsewhere; bytes; turns given back) and of what this end does: offer, send, lend, free frames
  * that it has kept. */
 #include <arpa/inet.h>
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "net/shm/arena.h"
 #include "net/conn_internal.h"

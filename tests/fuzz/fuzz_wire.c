@@ -3,10 +3,6 @@
  *
  * The first byte chooses: decoder alone (fed in pieces of its size), or handshake as acceptor or
  * connector. */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "wire/frame.h"
 #include "wire/handshake.h"
 

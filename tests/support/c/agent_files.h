@@ -5,23 +5,12 @@
 
 #include <pthread.h>
 #include <sodium.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "agent/files/file_fetch_internal.h"
 #include "agent/core/msg.h"
 #include "agent/peer_link.h"
-#include "base/clock.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "math/hash.h"
-#include "base/str.h"
 #include "data/input/fetch.h"
 #include "pack/store/assemble.h"
 #include "pack/scan/scan.h"

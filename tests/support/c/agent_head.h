@@ -3,19 +3,11 @@
 #pragma once
 
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/head/head.h"
 #include "agent/core/msg.h"
-#include "base/clock.h"
 #include "tests/support/c/append.h"
 #include "wire/msg.h"
 

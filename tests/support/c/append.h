@@ -1,10 +1,6 @@
 /* append.h - appends to a text in a buffer, for tests. */
 #pragma once
 
-#include <string.h>
-
-#include "base/str.h"
-
 /* Appends `text` to the string in `out`, a buffer of `room` bytes. The text must fit. */
 static inline void append(char *out, size_t room, const char *text) {
     const size_t n = strlen(out);

@@ -3,16 +3,10 @@
  *
  * The behaviour of connection i is a pure function of (seed, i). After `bytes` bytes from the
  * server the connection continues, ends, is reset, or falls silent. */
-#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum cut_kind { CUT_NEVER, CUT_END, CUT_RESET, CUT_SILENCE, CUT_N_KINDS };
 

@@ -2,8 +2,6 @@
  * folder that is removed with the test. */
 #pragma once
 
-#include "base/buf.h"
-#include "base/fs.h"
 #include "data/read/reader.h"
 
 static char dir[] = "/tmp/test-data-XXXXXX";

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <float.h>
-#include <math.h>
 
 /* The largest difference between two float sums of the same terms. */
 static inline double sum_error(double n_additions, double magnitudes) {

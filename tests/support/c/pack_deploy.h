@@ -4,9 +4,6 @@
 
 #include <sys/wait.h>
 
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "pack/store/assemble.h"
 #include "tests/support/c/random_tree.h"
 

@@ -2,9 +2,6 @@
  * sample, a comparison, a field beyond its bound, and the text of docs/protocol.md. */
 #pragma once
 
-#include <limits.h>
-#include <string.h>
-
 #include "ps/plan/message.h"
 
 enum { POOL = 1 << 20 };

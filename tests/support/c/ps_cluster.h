@@ -4,13 +4,7 @@
 #pragma once
 
 #include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/log.h"
 #include "math/hash.h"
 #include "net/conn.h"
 #include "ps/client/client.h"

@@ -7,11 +7,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 enum { CUTTER_PORTS = 8, CUTTER_PAIRS = 64 };
 enum cut_place { CUT_IN_HEADER, CUT_IN_MIDDLE, CUT_BEHIND, CUT_PLACES };

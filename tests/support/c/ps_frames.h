@@ -2,11 +2,6 @@
  * For the fuzzer and for tests that use a shard without sockets. */
 #pragma once
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/buf.h"
-#include "base/str.h"
 #include "ps/plan/message.h"
 #include "ps/plan/sum_tree.h"
 #include "ps/shard/shard.h"

@@ -2,9 +2,6 @@
  * repeats a run. */
 #pragma once
 
-#include <stdint.h>
-#include <stdlib.h>
-
 #include "math/hash.h"
 
 static inline uint64_t seed_of(const char *name) {

@@ -3,16 +3,6 @@
  * compared with a folder. For tests of assembling packages. */
 #pragma once
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "math/hash.h"
 #include "pack/object/chunker.h"
 #include "pack/object/manifest.h"

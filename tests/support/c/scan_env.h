@@ -1,17 +1,7 @@
 /* scan_env.h - a separate folder with files for each test that scans a tree. */
 #pragma once
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "math/hash.h"
-#include "base/str.h"
 #include "pack/scan/scan.h"
 
 /* A test's folder; the tree is its subfolder `src`. */

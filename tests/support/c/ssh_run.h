@@ -1,22 +1,10 @@
 /* ssh_run.h - for tests of the ssh layer: real sshds (sshd-fixture), and running one command to its
  * end. Each test program includes it once. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <cmocka.h>
-#include <dirent.h>
-#include <signal.h>
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fs.h"
 #include "math/hash.h"
-#include "base/str.h"
 #include "launcher/ssh/ssh.h"
 #include "tests/support/c/skip.h"
 

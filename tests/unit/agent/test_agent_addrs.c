@@ -1,8 +1,5 @@
 /* test_agent_addrs.c - the IPv6 addresses that peers may use, and their order. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 

@@ -1,9 +1,6 @@
 /* test_agent_alone.c - on_trainer_lost = wait in a launched job: one trainer is restarted while the
  * others wait for it. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 

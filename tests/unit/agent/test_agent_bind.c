@@ -1,23 +1,13 @@
 /* test_agent_bind.c - divides the CPUs of simulated machines, which are folders like sysfs, and of
  * this machine. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include <limits.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "agent/host/bind.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "tests/support/c/skip.h"
 
 static char sys[] = "/tmp/agent-bind-XXXXXX";

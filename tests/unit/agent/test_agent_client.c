@@ -1,20 +1,12 @@
 /* test_agent_client.c - clients of an agent: greeting, dispatch of messages to services, refused
  * messages, state and context, leases, the limit of clients, and the end of a client. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "agent/client/client.h"
-#include "base/clock.h"
 #include "tests/support/c/append.h"
 #include "wire/msg.h"
 

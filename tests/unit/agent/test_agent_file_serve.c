@@ -2,9 +2,6 @@
  * them even if its store is emptied, for many requests at once, and for more takers than it serves
  * at a time. test_agent_files.c tests the other sources. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 

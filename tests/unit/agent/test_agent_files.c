@@ -3,9 +3,6 @@
  * client. If all fail, the error names them all. The client's bytes are not trusted either.
  * test_agent_file_serve.c tests a holder. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 

@@ -1,13 +1,9 @@
 /* test_agent_head.c - the head against simulated nodes: the order of a job, nodes that are lost and
  * join again, the reported failure, stops in every state. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include "base/fault_point.h"
 #include "tests/support/c/agent_head.h"
 
 static void order_of_a_job(void **state) {

@@ -2,21 +2,10 @@
  * and the times of the bytes in a frame. The client uses a socket pair and reads the logs of a
  * finished job. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/client/log_send.h"
-#include "base/buf.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "wire/msg.h"
 
 enum { TIMES = 4000 };

@@ -1,21 +1,10 @@
 /* test_agent_logs.c - reading from every offset, in pieces of every size, gives the same bytes with
  * their times. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-
 #include "agent/logs/logs.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 struct env {
     char dir[64];

@@ -2,24 +2,12 @@
  * different offsets. Each step of a rotation fails or is the agent's last step. The kept bytes must
  * always be the stream, complete and without repetitions. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "agent/logs/logs.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 enum { MODEL = 1 << 18, READERS = 4, STEPS = 600 };
 

@@ -1,14 +1,9 @@
 /* test_agent_lost.c - nodes that are lost while a job runs: where their roles move, and when the
  * job continues without them. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <unistd.h>
 
-#include "base/str.h"
 #include "tests/support/c/agent_head.h"
 
 /* --- roles --- */

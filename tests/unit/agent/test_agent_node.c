@@ -2,30 +2,14 @@
  * environment, readiness, exits, last lines. No process survives the end, even if it tries to
  * escape. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/fault_point.h"
 #include "agent/core/msg.h"
 #include "agent/process/node.h"
 #include "agent/process/process_tree.h"
-#include "base/clock.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "pack/object/object.h"
 #include "wire/msg.h"
 

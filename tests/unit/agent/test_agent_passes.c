@@ -1,16 +1,10 @@
 /* test_agent_passes.c - what trainers report of passes: the last test, the best pass, the file. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
 #include "agent/core/msg.h"
 #include "agent/core/passes.h"
-#include "base/fs.h"
-#include "base/str.h"
 
 static json_t *tested(int pass, const char *by, const char *better, double value) {
     return json_pack("{s:s, s:i, s:s, s:s, s:f}", "ev", "test", "pass", pass, "by", by, "better",

@@ -2,21 +2,13 @@
  * recorded events. Joining, messages both ways, connections that break or are replaced, strangers.
  */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include "agent/core/msg.h"
 #include "agent/peer_link.h"
-#include "base/clock.h"
 #include "wire/msg.h"
 
 enum { N_NODES = 3, SELVES = 4 };

@@ -1,21 +1,13 @@
 /* test_agent_relay.c - the relay between a client's pipes and the agent's socket. All bytes arrive
  * in order, both ways. The end of either side loses no earlier bytes. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "agent/relay.h"
-#include "base/fs.h"
 
 struct world {
     int to, from, sock; /* the client's ends, the agent's end */

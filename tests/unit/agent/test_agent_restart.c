@@ -1,8 +1,5 @@
 /* test_agent_restart.c - restarts of a job, failures without a restart, and stops that save. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 

@@ -1,27 +1,11 @@
 /* test_base.c - errors, buffers, parsing of numbers, files, random numbers. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <errno.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/buf.h"
 #include "base/cksum.h"
-#include "base/alloc.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "math/hash.h"
-#include "base/log.h"
 #include "math/rng.h"
-#include "base/str.h"
 
 static void the_first_error_wins(void **state) {
     (void)state;

@@ -1,23 +1,11 @@
 /* test_base_log.c - a log in files of limited size, written by threads and processes at once. Every
  * record is in exactly one file, whole, and in the order of its writer. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include "base/fs.h"
-#include "base/log.h"
-#include "base/str.h"
 
 enum { WRITERS = 4, RECORDS = 2000, FILES = 100 };
 

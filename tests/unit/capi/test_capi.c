@@ -1,13 +1,6 @@
 /* test_capi.c - libpaddle_ps: ids in any order and repeated, gradients of equal ids added in their
  * order, errors that stay. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 

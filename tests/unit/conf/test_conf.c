@@ -1,17 +1,8 @@
 /* test_conf.c - INI files with line numbers, and the table of options from all its sources. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "conf/ini_file.h"
 #include "conf/options.h"
 

@@ -1,17 +1,9 @@
 /* test_settings.c - --set SECTION.KEY=VALUE: how it is parsed, which value wins, and the text of
  * train.ini with it. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-#include "base/fault_point.h"
-#include "base/str.h"
 #include "conf/settings.h"
 
 static void begin(struct pd_options *o) { assert_int_equal(pd_options_init(o, NULL), 0); }

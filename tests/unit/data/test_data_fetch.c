@@ -2,22 +2,12 @@
  * Several threads want different files. The agent's refusal or end becomes the reader's error. The
  * agent is a thread of the test. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/buf.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "data/input/fetch.h"
 #include "data/read/pipe.h"
 #include "data/read/reader.h"

@@ -1,16 +1,7 @@
 /* test_data_formats.c - the samples from lines of every format; refused schemas; packed files.
  * test_data_streams.c tests the ways of reading. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 

@@ -1,20 +1,9 @@
 /* test_data_prepare.c - tokens, dictionary, shards, and the counts on WordNet's glosses (skipped
  * without them). */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/buf.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "data/prepare/dict.h"
 #include "data/input/lines.h"
 #include "data/prepare/prepare.h"

@@ -1,20 +1,9 @@
 /* test_data_reader.c - file lists and streams; windows of both formats; positions; bad lines;
  * bounded lines. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/buf.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "data/read/pipe.h"
 #include "data/read/reader.h"
 

@@ -2,18 +2,9 @@
  * from them as from the originals. tests/integration/data/prepare.sh tests the command line, and
  * compares with Python. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "data/read/reader.h"
 #include "data/prepare/records.h"
 

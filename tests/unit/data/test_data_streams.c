@@ -1,16 +1,9 @@
 /* test_data_streams.c - threads, shuffling and positions. The samples are the same for every way of
  * reading, and none is lost or repeated. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-#include "base/fault_point.h"
 #include "data/input/input.h"
 #include "data/read/pipe.h"
 #include "tests/support/c/data_text.h"

@@ -1,10 +1,6 @@
 /* test_launch_check.c - the verdicts of `paddlectl check` on simulated answers. */
-#include <stdarg.h>
-#include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "agent/report/check.h"
 #include "launcher/check/check.h"

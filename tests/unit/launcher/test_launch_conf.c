@@ -1,11 +1,7 @@
 /* test_launch_conf.c - every file in conf/ can be read, and names valid hosts and a workspace. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <cmocka.h>
 #include <glob.h>
-#include <stdlib.h>
 
 #include "conf/options.h"
 #include "launcher/hosts/hosts.h"

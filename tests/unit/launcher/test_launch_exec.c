@@ -1,14 +1,9 @@
 /* test_launch_exec.c - the output of `paddlectl exec`: texts in memory and in a file, equal texts
  * shown once, JSON of any bytes. */
-#include <stdarg.h>
-#include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/alloc.h"
 #include "launcher/view/blocks.h"
 
 static void put(struct spool *s, const void *p, size_t n) {

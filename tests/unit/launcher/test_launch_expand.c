@@ -1,21 +1,8 @@
 /* test_launch_expand.c - host expressions compared with clustershell, groups, files, and the effect
  * of [host ...] sections. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "base/buf.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "launcher/hosts/hosts.h"
 #include "tests/support/c/skip.h"
 

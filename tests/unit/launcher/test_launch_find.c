@@ -1,12 +1,8 @@
 /* test_launch_find.c - selects the job that a user names: by id, beginning or end of an id, the
  * only running job. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <string.h>
 
 #include "launcher/job/find.h"
 

@@ -2,16 +2,8 @@
  * (clustershell). If nodeset is installed, it is run, too, and its expansion of random folds must
  * give the names back. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/fault_point.h"
 #include "launcher/text/fold.h"
 #include "launcher/text/fold_lines.h"
 #include "tests/support/c/skip.h"

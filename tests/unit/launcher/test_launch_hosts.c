@@ -1,14 +1,7 @@
 /* test_launch_hosts.c - host list expansion and role lists. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/fault_point.h"
 #include "launcher/hosts/hosts.h"
 
 /* Prints "user|addr|port|label" per node, separated by blanks, or "E message" for a refused list.

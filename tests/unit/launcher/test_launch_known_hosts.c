@@ -1,16 +1,7 @@
 /* test_launch_known_hosts.c - verdicts on host keys. ssh-keygen -H wrote the hashed lines. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/fs.h"
-#include "base/str.h"
 #include "launcher/ssh/known_hosts.h"
 #include "tests/support/c/skip.h"
 

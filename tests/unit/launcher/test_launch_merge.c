@@ -1,16 +1,8 @@
 /* test_launch_merge.c - merges the lines of many sources by time: partial reads, "\r", repeats,
  * gaps, slow history, the limited wait for live lines, and the use of memory. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/buf.h"
-#include "base/fault_point.h"
 #include "launcher/view/merge.h"
 
 enum { HOLD = 200, STALL = 10000 };

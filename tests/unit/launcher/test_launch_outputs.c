@@ -1,20 +1,9 @@
 /* test_launch_outputs.c - the folders of outputs: only one fetch at a time, and the remains of a
  * killed fetch are removed. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fs.h"
-#include "base/str.h"
 #include "launcher/outputs/outputs.h"
 #include "model/model.h"
 

@@ -2,13 +2,8 @@
  * when nodes leave, are slow or can't be reached. After any sequence of events no node takes in a
  * circle, from a node that is gone, or from no source. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-
-#include <stdlib.h>
 
 #include "math/hash.h"
 #include "launcher/link/relay_plan.h"

@@ -1,8 +1,5 @@
 /* test_launch_saved_name.c - names of saved models, and the text for people. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -2,25 +2,13 @@
  * finally has the packed agent, even if others lie, die or can't be reached. Also tests a seed
  * against strangers and a broken launcher. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "launcher/link/seeding.h"
 #include "seed/blake2b.c"
 #include "seed/seed.h"

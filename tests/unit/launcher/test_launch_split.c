@@ -2,21 +2,10 @@
  * matches files on disk. Also tests which files are sent separately and to which trainer, the parts
  * of a package and their manifests, and a file that only the package has. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/fs.h"
 #include "math/hash.h"
-#include "base/str.h"
 #include "launcher/dispatch/split.h"
 #include "tests/support/c/append.h"
 

@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "base/clock.h"
 #include "launcher/link/link.h"
 #include "pack/object/object.h"
 

@@ -8,8 +8,6 @@
 #include <pty.h>
 #include <termios.h>
 
-#include "base/clock.h"
-
 enum { N_MAX = 6, SAY_MAX = 8 };
 
 /* The child's task. */

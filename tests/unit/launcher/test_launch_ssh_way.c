@@ -4,8 +4,6 @@
 
 #include <sys/wait.h>
 
-#include "base/fault_point.h"
-
 static char config_file[128], calls_file[128];
 
 static void write_text(const char *path, const char *text, mode_t mode) {

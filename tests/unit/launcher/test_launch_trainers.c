@@ -1,12 +1,7 @@
 /* test_launch_trainers.c - rates, slow trainers and stalls, from made-up events at made-up times.
  */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "launcher/view/trainers.h"
 

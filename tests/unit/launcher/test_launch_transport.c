@@ -1,12 +1,7 @@
 /* test_launch_transport.c - the queue of unsent bytes that all transports share. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "launcher/transport/transport.h"
 

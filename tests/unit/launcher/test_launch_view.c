@@ -1,19 +1,9 @@
 /* test_launch_view.c - the thread that writes the output, the format of log lines, and the merging
  * of outputs. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <cmocka.h>
 #include <locale.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/fs.h"
-#include "base/str.h"
 #include "launcher/dispatch/package.h"
 #include "launcher/view/progress.h"
 #include "launcher/view/repeat.h"

@@ -1,11 +1,6 @@
 /* test_launch_when.c - points in time in the formats that users write. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "launcher/text/when.h"
 

@@ -1,20 +1,9 @@
 /* test_model_export.c - rows of a saved table by key in the mapped file, for any keys and parts;
  * and exported models, read back. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <cmocka.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "math/hash.h"
-#include "base/str.h"
 #include "model/export.h"
 #include "model/table.h"
 

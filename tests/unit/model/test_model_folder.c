@@ -1,20 +1,8 @@
 /* test_model_folder.c - the saved-model folder: complete or absent, intact or refused, the same
  * values for any number of parts. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <cmocka.h>
-#include <dirent.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "model/model.h"
 
 static char root[200];

@@ -1,19 +1,9 @@
 /* test_model_outfile.c - every way of writing, and every writing process, gives the same bytes. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/buf.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "math/hash.h"
 #include "model/outfile.h"
 

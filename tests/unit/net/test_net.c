@@ -1,13 +1,6 @@
 /* test_net.c - connections over loopback TCP and over socket pairs, driven by one loop. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 

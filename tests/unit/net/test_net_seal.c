@@ -6,13 +6,6 @@
  * records. The connection may only break: no end gets a frame that the other one did not send. The
  * same middleman on a plain connection changes a frame unnoticed, which shows that he works. */
 #include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -1,21 +1,11 @@
 /* test_net_share.c - frames whose sections go through shared memory: the rooms of an arena, and
  * both ends of a connection. */
-#include <fcntl.h>
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/fault_point.h"
 #include "net/shm/arena.h"
 #include "net/conn_internal.h"
 #include "wire/msg.h"

@@ -2,13 +2,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 

@@ -2,19 +2,10 @@
  * figure is the same for every number of ranks and batches. AUC is exact on small sets and within
  * its bound on large ones. Also tests the exact sum. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <math.h>
 
 #include <cmocka.h>
 
 #include "math/exact_sum.h"
-#include "base/fault_point.h"
 #include "math/rng.h"
 #include "nn/evals/eval_internal.h"
 #include "nn/graph/graph_internal.h"

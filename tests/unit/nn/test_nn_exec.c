@@ -2,19 +2,9 @@
  * Also tests feeds, divided batches, dropout and the hook, and finite differences over every layer
  * and activation. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <math.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/fs.h"
 #include "math/rng.h"
 #include "nn/graph/checkgrad.h"
 #include "nn/evals/eval.h"

@@ -1,12 +1,6 @@
 /* test_nn_gradients.c - the gradients of every layer, activation and cost, compared with finite
  * differences, over fields of all kinds. test_nn_layers.c tests the values. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

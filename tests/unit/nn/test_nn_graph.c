@@ -1,20 +1,9 @@
 /* test_nn_graph.c - train.ini into a graph: accepted inputs, and the message for each refused
  * input. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <math.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/buf.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "nn/graph/graph.h"
 
 static char dir[] = "/tmp/test-nn-XXXXXX";

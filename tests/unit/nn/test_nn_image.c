@@ -2,14 +2,6 @@
  * do not divide the size, windows larger than the image, images of one pixel. Values and gradients
  * are compared with plain loops in double. Impossible shapes are refused. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <math.h>
 
 #include <cmocka.h>
 

@@ -2,14 +2,7 @@
  * loop. The code compiled for the baseline CPU gives the same bits as the code that this CPU
  * selects. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <math.h>
 #include <pthread.h>
 
 #include <cmocka.h>

@@ -2,12 +2,6 @@
  * costs, compared with plain loops in double. The same source compiled for the baseline CPU must
  * give the same bits. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <math.h>
 
 #include <cmocka.h>
 

@@ -1,14 +1,6 @@
 /* test_nn_layers.c - every layer, activation and cost, compared with a plain reference in double,
  * over fields of all kinds. test_nn_gradients.c tests the gradients. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <math.h>
 
 #include <cmocka.h>
 

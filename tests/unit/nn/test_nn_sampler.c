@@ -1,19 +1,9 @@
 /* test_nn_sampler.c - drawn ids: their frequencies, their independence of the division into
  * batches, and the sampled costs compared with plain loops. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <math.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/fs.h"
 #include "math/rng.h"
 #include "nn/graph/alias_sampler.h"
 #include "nn/graph/sampler.h"

@@ -2,14 +2,10 @@
  * missing objects are requested. A kill at any point leaves the old or the new tree. Also tests a
  * full disk, hostile packages and bounded memory. test_pack_shared_store.c tests the store. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
 #include <sched.h>
-#include <signal.h>
 #include <sodium.h>
 #include <sys/mount.h>
 #include <sys/resource.h>

@@ -1,13 +1,9 @@
 /* test_pack_cache.c - files that did not change since the last scan are not hashed again. No
  * changed file is taken for an unchanged one. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "pack/scan/scan.h"
 #include "tests/support/c/scan_env.h"
 

@@ -1,15 +1,10 @@
 /* test_pack_changes.c - files that change while they are hashed, or after that, before they are
  * sent. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "pack/object/chunker.h"
 #include "pack/scan/scan.h"

@@ -1,14 +1,8 @@
 /* test_pack_chunker.c - the cuts of contents: an edit moves few cuts, and piece sizes grow with the
  * tree. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
 
 #include "pack/object/chunker.h"
 #include "pack/object/chunker_gear.h"

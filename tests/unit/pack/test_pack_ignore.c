@@ -2,24 +2,10 @@
  * patterns on random trees, compared with `git check-ignore`. A failure prints the seed, the
  * patterns and the path; IGNORE_SEED repeats it. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/buf.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "math/hash.h"
-#include "base/str.h"
 #include "pack/scan/glob.h"
 #include "pack/scan/ignore.h"
 #include "tests/support/c/append.h"

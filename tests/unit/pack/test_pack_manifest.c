@@ -1,18 +1,11 @@
 /* test_pack_manifest.c - manifests are written and read again, and refused if their contents are
  * not allowed. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/buf.h"
 #include "math/rng.h"
 #include "pack/object/chunker.h"
 #include "pack/object/manifest.h"

@@ -1,18 +1,11 @@
 /* test_pack_objects.c - objects and their records: they are decoded correctly, damage is noticed,
  * and a record that unpacks to more than it declares is refused. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/buf.h"
 #include "pack/object/object.h"
 #include "pack/object/object_ids.h"
 #include "tests/support/c/random_bytes.h"

@@ -2,25 +2,11 @@
  * earlier fetch are not sent again. The folder may change meanwhile. Entries that can't be sent are
  * counted. Failed allocations leave no files. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "math/hash.h"
 #include "pack/scan/scan.h"
 #include "pack/store/assemble.h"

@@ -1,22 +1,11 @@
 /* test_pack_packed.c - unpacking an executable: it is complete, or does not exist. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include <dirent.h>
 #include <sodium.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zstd.h>
 
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "math/hash.h"
 #include "pack/packed_program.h"
 

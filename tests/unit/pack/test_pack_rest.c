@@ -1,15 +1,10 @@
 /* test_pack_rest.c - what came before an interruption does not come again: a maker that stops, one
  * that is killed at any place, damage, and the bounds of what is kept. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include <fcntl.h>
 #include <sodium.h>
-#include <sys/stat.h>
 
 #include "tests/support/c/pack_deploy.h"
 

@@ -2,23 +2,9 @@
  * every byte. The same tree has the same root as a folder and as an archive. Also tests entries
  * that can't be sent, archives of all kinds, and failed allocations. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "math/hash.h"
 #include "pack/scan/scan.h"
 #include "tests/support/c/scan_env.h"

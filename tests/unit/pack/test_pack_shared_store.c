@@ -2,9 +2,6 @@
  * processes at once, the limit, cleaning, deleted trees. test_pack_assemble.c tests assembling
  * itself. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 

@@ -1,16 +1,9 @@
 /* Tables whose rows come and go, without whole jobs: models saved with and without counts, bounds,
  * values, errors. test_ps_row_policy.c has whole jobs. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <math.h>
-#include <stdio.h>
 
-#include "base/fs.h"
-#include "base/str.h"
 #include "ps/client/client.h"
 #include "ps/plan/declaration.h"
 #include "ps/table/row_policy.h"

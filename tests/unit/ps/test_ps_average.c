@@ -1,13 +1,8 @@
 /* test_ps_average.c - running means that the servers keep. Under every update rule and every
  * optimizer, w += average * (sum / samples - w). */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <math.h>
-#include <string.h>
 
 #include "ps/client/client.h"
 #include "ps/plan/update_rule.h"

@@ -1,15 +1,9 @@
 /* Server threads and clients over loopback: the result depends neither on how the job is divided
  * nor on timing. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <cmocka.h>
-#include <dirent.h>
-#include <math.h>
 #include <sched.h>
 
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "math/rng.h"
 #include "model/model.h"
 #include "ps/table/table.h"

@@ -1,14 +1,9 @@
 /* test_ps_crew.c - several threads update a local server's large parameters: the same bits as with
  * one thread, under every optimizer. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <math.h>
 #include <pthread.h>
-#include <string.h>
 
 #include "ps/client/client.h"
 #include "ps/plan/optim.h"

@@ -1,12 +1,9 @@
 /* The connection of a trainer is cut before, inside and after every message of a small job, in both
  * directions. The job continues, and its result has the same bits as an undisturbed one. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <cmocka.h>
 #include <sys/mman.h>
 
-#include "base/fs.h"
 #define TOY_SMALL
 #include "tests/support/c/ps_cluster.h"
 #include "tests/support/c/ps_cutter.h"

@@ -1,15 +1,8 @@
 /* Delta saves: a model from any chain of saves is loaded, read and resumed with its exact values.
  */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <cmocka.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "model/table.h"
 #include "tests/support/c/ps_cluster.h"
 

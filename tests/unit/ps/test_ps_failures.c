@@ -1,14 +1,9 @@
 /* Every failure in a job ends with a reason that names the process and the step, on both sides, and
  * never with a hang. test_ps_peers.c has peers that are invalid or silent. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <cmocka.h>
-#include <fcntl.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
-#include "base/fault_point.h"
 #include "ps/client/client_beat.h"
 #include "tests/support/c/ps_client.h"
 

@@ -1,9 +1,6 @@
 /* test_ps_file_queue.c - data = queue: which trainer gets which file, with a single server thread.
  * tests/integration/train/train_queue.sh has whole jobs. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 

@@ -1,12 +1,6 @@
 /* test_ps_initial.c - initial values of parameters: independent of how the parameter is cut, and
  * with the requested distribution. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <math.h>
 
 #include <cmocka.h>
 

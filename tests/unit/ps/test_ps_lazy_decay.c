@@ -1,15 +1,8 @@
 /* l1 and l2 of rows that no update touches, compared with values that every update changes. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <math.h>
-#include <stdio.h>
 
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "ps/plan/optim.h"
 #include "ps/table/lazy_decay.h"
 #include "tests/support/c/ps_cluster.h"

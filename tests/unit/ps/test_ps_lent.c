@@ -1,14 +1,8 @@
 /* An answer that is still being sent keeps its values while the server continues. The values are
  * sent without a copy. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <cmocka.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "tests/support/c/ps_frames.h"
 
 enum { MOST = 64 };

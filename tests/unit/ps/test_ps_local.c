@@ -1,17 +1,9 @@
 /* A trainer and its server in one process. The caller's memory is treated as with servers
  * elsewhere, and calls keep the same promises about it. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/fs.h"
 #include "base/row_life.h"
 #include "ps/client/client.h"
 

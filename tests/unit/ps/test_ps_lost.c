@@ -2,14 +2,9 @@
  * The other trainers end, wait for another process in its place, or continue without it. The odd
  * trainer is a separate process, which can be killed and stopped. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <cmocka.h>
-#include <math.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-
-#include "base/fault_point.h"
 
 #define TOY_SMALL
 #include "tests/support/c/ps_cluster.h"

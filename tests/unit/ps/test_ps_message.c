@@ -6,16 +6,9 @@
  * Samples, comparisons and the text of each body are made from the field lists of message.h, so a
  * new field or body is tested as soon as it is listed there. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-#include "base/fs.h"
 #include "tests/support/c/ps_bodies.h"
 #include "wire/msg.h"
 

@@ -1,14 +1,7 @@
 /* Optimizers, their settings and schedules, against references in double precision. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "math/rng.h"
 #include "ps/plan/optim.h"

@@ -1,16 +1,9 @@
 /* test_ps_params.c - the parameters of a server thread, without messages: contributions are applied
  * to dense parameters and to rows, and compared with the optimizer on plain arrays. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-#include "base/str.h"
 #include "ps/plan/declaration.h"
 #include "ps/shard/params.h"
 

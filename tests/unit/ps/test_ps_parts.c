@@ -1,15 +1,7 @@
 /* Single parts of a server thread: layout, tree, table, declarations. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <cmocka.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/fault_point.h"
-#include "base/str.h"
 #include "math/hash.h"
 #include "math/rng.h"
 #include "ps/client/client.h"

@@ -1,15 +1,10 @@
 /* Peers that break the protocol, are silent or do not read. They get a reason, and they do not
  * disturb other peers. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <cmocka.h>
 #include <arpa/inet.h>
-#include <stdatomic.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
-#include "base/str.h"
 #include "ps/client/client.h"
 #include "ps/plan/declaration.h"
 #include "tests/support/c/ps_client.h"

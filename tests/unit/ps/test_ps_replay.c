@@ -1,17 +1,9 @@
 /* One server thread when connections break and trainers run ahead: a request that was done is not
  * done again, later or elsewhere. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <stdio.h>
-#include <unistd.h>
 
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "model/model.h"
 #include "tests/support/c/ps_frames.h"
 

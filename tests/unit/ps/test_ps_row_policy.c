@@ -2,15 +2,10 @@
  * jobs of several servers, threads and trainers are compared with a plain reference over random
  * sequences. test_ps_admit.c has single tables. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <math.h>
 #include <pthread.h>
 
-#include "base/fs.h"
 #include "math/rng.h"
 #include "model/model.h"
 #include "ps/table/row_policy.h"

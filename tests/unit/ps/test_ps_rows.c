@@ -1,14 +1,9 @@
 /* A step applied to the rows of a table, compared with the same step value by value, bit for bit:
  * narrow and wide rows, few and many contributions, all optimizers. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <cmocka.h>
-#include <math.h>
-#include <stdio.h>
 
 #include "math/rng.h"
-#include "base/str.h"
 #include "tests/support/c/ps_frames.h"
 
 enum { KEYS = 150, STEPS = 3, DIM_MOST = 200, TRAINERS_MOST = 12 };

@@ -1,13 +1,8 @@
 /* One server thread without sockets: the barrier, arrival orders, dropped pushes and refused
  * messages. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <cmocka.h>
-#include <math.h>
-#include <stdio.h>
 
-#include "base/fault_point.h"
 #include "math/rng.h"
 #include "tests/support/c/ps_frames.h"
 

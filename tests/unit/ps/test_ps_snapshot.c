@@ -1,18 +1,10 @@
 /* test_ps_snapshot.c - a table's rows as they were at a snapshot, whatever happens to them later;
  * and sorting of entries with any distribution of keys. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include <cmocka.h>
 
-#include "base/fault_point.h"
 #include "math/hash.h"
 #include "ps/table/snapshot.h"
 

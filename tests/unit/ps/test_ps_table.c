@@ -1,12 +1,7 @@
 /* The index of a table's rows, including the removal of keys, and the memory that rows take. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "math/hash.h"
 #include "ps/table/dirty_rows.h"

@@ -1,15 +1,9 @@
 /* The update rules without a barrier: async, ssp, geo. First one server thread, then whole jobs
  * compared with their closed form. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <math.h>
 
-#include "base/buf.h"
-#include "base/fs.h"
 #include "conf/options.h"
 #include "math/rng.h"
 #include "ps/client/client_internal.h"

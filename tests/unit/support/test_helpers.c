@@ -1,17 +1,8 @@
 /* test_helpers.c - the checks of tests/support in C: each must be able to pass and to fail.
  * tests/integration/source/test_helpers.sh does the same for the checks in shell and Python. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <cmocka.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/c/near.h"
 #include "tests/support/c/pack_deploy.h"

@@ -1,10 +1,6 @@
 /* test_latch.c - threads that meet often: no thread passes before all have come, whether they spin
  * or sleep. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 #include <pthread.h>

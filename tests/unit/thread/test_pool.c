@@ -1,12 +1,7 @@
 /* test_pool.c - pooled buffers: aligned, reused, and bounded by the recent use. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <cmocka.h>
-#include <string.h>
 
-#include "base/fault_point.h"
 #include "thread/pool.h"
 
 static void sizes_come_back_aligned_and_large_enough(void **state) {

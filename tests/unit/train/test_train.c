@@ -1,18 +1,10 @@
 /* test_train.c - the samples of a step are the same for every division of the streams; events about
  * progress. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "base/fs.h"
 #include "nn/evals/eval_internal.h"
 #include "nn/graph/graph_internal.h"
 #include "train/report.h"

@@ -3,17 +3,9 @@
  * on every thread. Once a step the trainer asks whether to stop; the test counts at that moment.
  * Data is read without extra threads, because these allocate at times of their own. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/fs.h"
 #include "train/trainer.h"
 
 enum {

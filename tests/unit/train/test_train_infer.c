@@ -2,21 +2,10 @@
  * of that memory, because rows are read in the mapped file. The model is built by hand as model.h
  * describes; its values are a hole in the file. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
-#include <fcntl.h>
-#include <math.h>
 #include <pthread.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fs.h"
 #include "model/model.h"
 #include "train/infer/infer.h"
 #include "tests/support/c/skip.h"

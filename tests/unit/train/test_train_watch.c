@@ -1,21 +1,9 @@
 /* test_train_watch.c - new folders of data: their order, when a folder is complete, and its files.
  */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/fault_point.h"
-#include "base/fs.h"
 #include "train/input/folder_watch.h"
 
 static char dir[] = "/tmp/test-watch-XXXXXX";

@@ -1,20 +1,8 @@
 /* test_wire.c - the frame codec and the handshake, without sockets. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/buf.h"
-#include "base/fault_point.h"
-#include "base/fs.h"
-#include "base/str.h"
 #include "wire/frame.h"
 #include "wire/handshake.h"
 #include "wire/msg.h"

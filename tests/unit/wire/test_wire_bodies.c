@@ -1,17 +1,8 @@
 /* test_wire_bodies.c - the bodies of wire/bodies.h: every field of every body is written, read
  * back, bounded, and named in docs/protocol.md. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <cmocka.h>
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/buf.h"
-#include "base/fs.h"
 #include "wire/client_bodies.h"
 
 enum { STRUCT_MAX = 512 };

@@ -1,13 +1,7 @@
 /* test_wire_job_spec.c - the table of a job's settings: bounds, defaults, types; it agrees with the
  * options of conf.ini and with docs/protocol.md. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "conf/options.h"
 #include "wire/job_spec.h"

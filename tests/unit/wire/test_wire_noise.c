@@ -1,15 +1,9 @@
 /* test_wire_noise.c - the handshake against published Noise vectors, the ciphers against those of
  * their standards, the order of sealed messages, and new keys. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-#include "base/str.h"
 #include "wire/noise.h"
 
 enum { TEXT = 200 };

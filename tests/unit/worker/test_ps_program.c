@@ -1,13 +1,9 @@
 /* test_ps_program.c - `paddle_worker pserver` as a process: its key, its ports, its end.
  * pserver_main runs in a child. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <cmocka.h>
-#include <fcntl.h>
 #include <sys/wait.h>
 
-#include "base/fs.h"
 #include "tests/support/c/ps_cluster.h"
 #include "worker/worker.h"
 
