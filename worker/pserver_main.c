@@ -1,6 +1,12 @@
 /* pserver_main.c - `paddle_worker pserver`: options and sockets, then the server until the job
  * ends. */
 #include <arpa/inet.h>
+<<<<<<< HEAD
+=======
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+>>>>>>> 3389bd61 (A pserver reads and writes only below the job's folders, and only regular files)
 #include <net/if.h>
 #include <sys/socket.h>
 #include <uv.h>
@@ -127,6 +133,27 @@ static int check_sockets(const struct worker *w, const struct sockets *s, char t
     return 0;
 }
 
+/* The folders that trainers may name: what is saved, and what the job begins with. */
+struct folders {
+    const char *write[4], *read[2];
+    char resume[PATH_MAX];
+};
+
+static struct ps_folders folders_of(const struct pd_options *o, struct folders *f) {
+    *f = (struct folders){.write = {"output", strcmp(o->save_dir, "output") ? o->save_dir : NULL},
+                          .read = {*o->init_model_path ? o->init_model_path : NULL}};
+    char *slash;
+    if (strchr(o->resume, '/') && !pd_fmt(f->resume, sizeof f->resume, "%s", o->resume)) {
+        while ((slash = strrchr(f->resume, '/')) && !slash[1] && slash != f->resume)
+            *slash = 0;
+        if (o->resume_older && slash) /* the checkpoints beside it, too */
+            slash[slash == f->resume] = 0;
+        f->write[f->write[1] ? 2 : 1] =
+            f->resume; /* parts of the checkpoint are sent to where they are needed */
+    }
+    return (struct ps_folders){f->write, f->read};
+}
+
 static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
     char ip[64];
     const struct pd_options *o = &w->options;
@@ -144,6 +171,8 @@ static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
         rc = check_sockets(w, s, ports, err);
     if (rc)
         return rc;
+    struct folders memory;
+    const struct ps_folders folders = folders_of(o, &memory);
     struct ps_server_opts so = {.fds = s->fd,
                                 .n_dense = (uint32_t)o->ports_num,
                                 .n_sparse = (uint32_t)o->ports_num_for_sparse,
@@ -157,6 +186,7 @@ static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
                                 .start_ms = (uint64_t)(o->start_timeout * 1000),
                                 .heartbeat_ms = (uint64_t)(o->heartbeat_timeout * 1000),
                                 .output_dir = getenv("PADDLE_OUTPUT_DIR"),
+                                .folders = &folders,
                                 .cpus = w->cpus.n ? &w->cpus : NULL,
                                 .log = &w->log};
     struct ps_server *server = NULL;

@@ -147,7 +147,7 @@ static int map_part(const struct model *m, size_t i, struct open_part *p, struct
     char path[PATH_MAX];
     if (pd_fmt(path, sizeof path, "%s/%s", m->folder, info->file))
         return pd_fail(err, PD_EIO, "path too long: %s", m->folder);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait */
     if (fd < 0 && errno == ENOENT)
         return pd_fail(err, PD_ENOENT, "%s is missing: the folders of all servers must be merged",
                        path);

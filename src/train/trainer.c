@@ -177,6 +177,16 @@ static int join_servers(struct trainer_state *t, struct pd_err *err) {
     return rc;
 }
 
+/* A server that may not write in save_dir says so before the first step, not at the first save. */
+static int try_save_dir(struct trainer_state *t, struct pd_err *err) {
+    struct ps_models *m = NULL;
+    if (t->id || t->o->job == PD_JOB_TEST)
+        return 0;
+    const int rc = ps_models(t->client, t->o->save_dir, "pass-init", &m);
+    ps_models_free(m);
+    return rc ? pd_err_copy(err, ps_client_err(t->client)) : 0;
+}
+
 /* Loads the initial values. All trainers have declared their parameters and agree. */
 static int load(struct trainer_state *t, struct pd_err *err) {
     int rc = 0;
@@ -350,6 +360,8 @@ static int train_or_test(struct trainer_state *t, struct pd_err *err) {
                            "copy (checkpoint_copies = 2)");
     rc = train_checkpoints_new(&l.checkpoints, (const char *)t->config.text.data,
                                !has_no_second_server(t->o), err);
+    if (!rc)
+        rc = try_save_dir(t, err);
     if (!rc && t->o->job != PD_JOB_TEST && !t->from_pass)
         rc = train_resume(&l, t->setup->restarts, t->setup->lost_nodes, err);
     if (!rc && *t->o->init_model_path && !t->from_pass && !train_resumed(&l))

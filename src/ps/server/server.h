@@ -31,6 +31,7 @@ struct ps_server_opts {
                           new trainer; 0: 30 minutes */
     uint64_t wait_log_ms;   /* a wait of this length is logged with the missing trainers; 0: 10 s */
     const char *output_dir; /* see struct ps_shard_opts; may be NULL; must outlive the server */
+    const struct ps_folders *folders; /* see struct ps_shard_opts; must outlive the server */
     const struct pd_cpus *
         cpus; /* thread i is pinned to core i, in turn; NULL: no pinning; must outlive the server */
     const struct pd_log *log; /* may be NULL; must outlive the server */

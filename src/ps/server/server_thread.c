@@ -566,6 +566,7 @@ int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, stru
                                .n_trainers = s->opts.n_trainers,
                                .epoch = s->epoch,
                                .output_dir = s->opts.output_dir,
+                               .folders = s->opts.folders,
                                .on_lost = s->opts.on_lost,
                                .log = s->opts.log,
                                .pool = t->pool,

@@ -80,6 +80,13 @@ enum ps_lost {
                          it had not ended are dropped */
 };
 
+/* The folders in which trainers may let a server read and write: lists that end with NULL. Each is
+ * named as a trainer names it: relative to the working folder, or absolute. */
+struct ps_folders {
+    const char *const *write; /* and read */
+    const char *const *read;
+};
+
 struct ps_shard_opts {
     enum ps_lost on_lost;
     uint32_t kind;          /* enum ps_kind */
@@ -87,6 +94,7 @@ struct ps_shard_opts {
     uint64_t epoch;         /* identifies this start of the server */
     const char *output_dir; /* path of the folder "output" on this node, for saves and loads; NULL:
                                paths are used as given */
+    const struct ps_folders *folders; /* NULL: all, for a server in the trainer's own process */
     const struct pd_log *log;
     struct pd_pool *pool; /* memory of answers; must outlive the shard; may be NULL */
     int lends; /* 1: the values lie in memory that trainers of this machine map (ps_shard_region) */

@@ -163,7 +163,10 @@ int shard_day_end(struct ps_shard *s, const struct wire_frame *f, struct ps_body
                   struct pd_err *err);
 int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *answer,
                struct pd_err *err);
-/* Sets `out` to the path on this node of the folder `name` that a trainer sent. May change `name`.
- * Returns 0 or PD_EIO. */
-int shard_folder(const struct ps_shard *s, char name[PATH_MAX], char out[PATH_MAX],
-                 struct pd_err *err);
+
+/* shard_folder.c */
+enum shard_access { SHARD_READS, SHARD_WRITES };
+/* Sets `out` to the path on this node of the folder `name` that a trainer sent. Returns 0, PD_EIO,
+ * or PD_ECONF: the job has no such folder. */
+int shard_folder(const struct ps_shard *s, enum shard_access access, const char *name,
+                 char out[PATH_MAX], struct pd_err *err);

@@ -3,23 +3,6 @@
 #include "model/model.h"
 #include "ps/shard/shard_internal.h"
 
-/* In the name of a folder, "output" is the job's output folder, whose place the agent has chosen. A
- * workspace that is used in place has no link to it. */
-int shard_folder(const struct ps_shard *s, char name[PATH_MAX], char out[PATH_MAX],
-                 struct pd_err *err) {
-    const char *base = s->opts.output_dir;
-    while (name[0] == '.' && name[1] == '/') /* "./output", ".//output" */
-        memmove(name, name + 1 + strspn(name + 1, "/"),
-                strlen(name + 1 + strspn(name + 1, "/")) + 1);
-    if (base && *base && !strncmp(name, "output", 6) && (!name[6] || name[6] == '/')) {
-        if (pd_fmt(out, PATH_MAX, "%s%s", base, name + 6))
-            return pd_fail(err, PD_EIO, "path too long: %s%s", base, name + 6);
-    } else {
-        pd_fmt(out, PATH_MAX, "%s", name);
-    }
-    return 0;
-}
-
 static int load_dense(struct ps_shard *s, struct model *m, uint32_t id, uint32_t missing, int full,
                       struct pd_err *err) {
     const struct ps_dense *d = &s->params.decl.dense[id];
@@ -219,7 +202,7 @@ int shard_load(struct ps_shard *s, const struct wire_frame *f, struct ps_body *o
     if (ps_get_load(&b, &q, err))
         return PD_EPROTO;
     const uint32_t missing = q.missing, full = q.full;
-    int rc = shard_folder(s, q.folder_text, folder, err);
+    int rc = shard_folder(s, SHARD_READS, q.folder, folder, err);
     if (shard_barrier_steps_under_way(&s->barrier))
         return pd_fail(err, PD_EPROTO, "PS_LOAD while a step is under way");
     struct model *m = NULL;

@@ -13,6 +13,16 @@ static int check_file(const char *file, struct pd_err *err) {
                : 0;
 }
 
+/* Opens a regular file, never what a link leads to, and never waits as for a FIFO. -1 and errno. */
+static int open_file(const char *path, int flags, struct stat *st) {
+    int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+    if (fd < 0 || (!fstat(fd, st) && S_ISREG(st->st_mode)))
+        return fd;
+    close(fd);
+    errno = EINVAL;
+    return -1;
+}
+
 /* --- list and verify --- */
 
 static int append_model(const struct ps_shard *s, const char *dir, const char *name,
@@ -54,17 +64,19 @@ static int append_model(const struct ps_shard *s, const char *dir, const char *n
 
 static int on_models(struct ps_shard *s, const struct ps_body *b, struct ps_body *out,
                      struct pd_err *err) {
-    char dir[PATH_MAX];
+    char asked[PATH_MAX], dir[PATH_MAX];
     struct ps_msg_models q;
     struct ps_msg_model_list list = {0};
     struct pd_buf models;
     int rc = ps_get_models(b, &q, err);
-    if (!rc)
-        rc = shard_folder(s, q.dir_text, dir, err);
-    if (rc || strchr(q.name, '/'))
-        return rc ? rc : pd_fail(err, PD_EPROTO, "a malformed PS_MODELS");
-    if (!*dir)
-        pd_fmt(dir, sizeof dir, ".");
+    if (!rc &&
+        (strchr(q.name, '/') || pd_fmt(asked, sizeof asked, "%s/%s", *q.dir ? q.dir : ".", q.name)))
+        rc = pd_fail(err, PD_EPROTO, "a malformed PS_MODELS");
+    if (!rc) /* a server may be allowed to read a model, but not its neighbours */
+        rc = shard_folder(s, SHARD_READS, asked, dir, err);
+    if (rc)
+        return rc;
+    *strrchr(dir, '/') = 0;
     pd_buf_init(&models);
     DIR *d = *q.name ? NULL : opendir(dir);
     if (*q.name)
@@ -90,7 +102,7 @@ static int on_verify(struct ps_shard *s, const struct ps_body *b, struct ps_body
     struct model *m = NULL;
     int rc = ps_get_verify(b, &q, err);
     if (!rc)
-        rc = shard_folder(s, q.folder_text, folder, err);
+        rc = shard_folder(s, SHARD_READS, q.folder, folder, err);
     if (rc)
         return rc;
     rc = model_open(&m, folder, &why);
@@ -113,18 +125,18 @@ static int on_read(struct ps_shard *s, uint32_t trainer, const struct wire_frame
     if (!rc)
         rc = check_file(q.file, err);
     if (!rc)
-        rc = shard_folder(s, q.folder_text, folder, err);
+        rc = shard_folder(s, SHARD_READS, q.folder, folder, err);
     if (rc)
         return rc;
     if (pd_fmt(path, sizeof path, "%s/%s", folder, q.file))
         return pd_fail(err, PD_EIO, "path too long: %s", folder);
     struct stat st;
     void *mem = pd_malloc(q.n);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open_file(path, O_RDONLY, &st);
     ssize_t got = -1;
     if (!mem)
         rc = pd_fail(err, PD_ENOMEM, "no memory to read %s", path);
-    else if (fd < 0 || fstat(fd, &st) || (got = pread(fd, mem, q.n, (off_t)q.offset)) < 0)
+    else if (fd < 0 || (got = pread(fd, mem, q.n, (off_t)q.offset)) < 0)
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", path);
     if (!rc) {
         struct ps_body out = shard_body(s);
@@ -143,8 +155,8 @@ static int file_has_bytes(const char *path, uint64_t offset, uint64_t size, cons
                           size_t n) {
     struct stat st;
     uint8_t *mem = pd_malloc(n);
-    int fd = mem ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    int yes = fd >= 0 && !fstat(fd, &st) && (uint64_t)st.st_size == size &&
+    int fd = mem ? open_file(path, O_RDONLY, &st) : -1;
+    int yes = fd >= 0 && (uint64_t)st.st_size == size &&
               pread(fd, mem, n, (off_t)offset) == (ssize_t)n && !memcmp(mem, p, n);
     if (fd >= 0)
         close(fd);
@@ -161,7 +173,8 @@ static int on_store(struct ps_shard *s, const struct ps_body *b, struct pd_err *
     if (!rc)
         rc = check_file(q.file, err);
     if (!rc)
-        rc = shard_folder(s, q.folder_text, folder, err);
+        rc = shard_folder(s, SHARD_WRITES, q.folder, folder, err);
+    struct stat st;
     const char *file = q.file;
     const uint64_t offset = q.offset, size = q.size, n = q.n_data;
     if (rc || offset > size || n > size - offset)
@@ -172,8 +185,7 @@ static int on_store(struct ps_shard *s, const struct ps_body *b, struct pd_err *
     rc = offset ? 0 : pd_mkdirs(folder, 0755, err);
     if (rc)
         return rc;
-    int fd =
-        open(aside, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | (offset ? 0 : O_CREAT | O_TRUNC), 0644);
+    int fd = open_file(aside, O_WRONLY | (offset ? 0 : O_CREAT | O_TRUNC), &st);
     if (fd < 0 && errno == ENOENT && offset && offset + n == size &&
         file_has_bytes(path, offset, size, q.data, n))
         return 0; /* a repeated last piece */
@@ -224,9 +236,9 @@ static int on_link(struct ps_shard *s, const struct ps_body *b, struct ps_body *
     if (!rc)
         rc = check_file(q.file, err);
     if (!rc)
-        rc = shard_folder(s, q.folder_text, folder, err);
+        rc = shard_folder(s, SHARD_WRITES, q.folder, folder, err);
     if (!rc)
-        rc = shard_folder(s, q.older_text, older, err);
+        rc = shard_folder(s, SHARD_READS, q.older, older, err);
     if (rc)
         return rc;
     part.bytes = q.size;
@@ -252,7 +264,7 @@ static int on_remove(struct ps_shard *s, const struct ps_body *b, struct pd_err 
     struct ps_msg_remove q;
     int rc = ps_get_remove(b, &q, err);
     if (!rc)
-        rc = shard_folder(s, q.dir_text, dir, err);
+        rc = shard_folder(s, SHARD_WRITES, q.dir, dir, err);
     const char *name = q.name;
     if (rc || !pd_starts_with(name, "pass-") || strchr(name, '/'))
         return rc ? rc : pd_fail(err, PD_EPROTO, "a malformed PS_REMOVE");

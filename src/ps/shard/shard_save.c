@@ -187,7 +187,7 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
     if (ps_get_save(&b, &q, err))
         return PD_EPROTO;
     const char *name = q.name;
-    int rc = shard_folder(s, q.dir_text, dir, err);
+    int rc = shard_folder(s, SHARD_WRITES, q.dir, dir, err);
     struct ps_saving *j = pd_calloc(1, sizeof *j);
     if (!rc && !j)
         rc = pd_fail(err, PD_ENOMEM, "no memory to save");
@@ -322,7 +322,7 @@ int shard_commit(struct ps_shard *s, const struct wire_frame *f, struct pd_err *
     struct ps_msg_commit q;
     if (ps_get_commit(&b, &q, err))
         return PD_EPROTO;
-    int rc = shard_folder(s, q.dir_text, dir, err);
+    int rc = shard_folder(s, SHARD_WRITES, q.dir, dir, err);
     if (!rc)
         rc = model_commit(dir, q.name, q.tag, q.manifest, q.n_manifest, err);
     if (!rc) {

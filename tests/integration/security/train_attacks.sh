@@ -19,7 +19,7 @@ END
 attack() {
     local name=$1 encrypt=${5:-all} ports server trainer proxy
     mkdir "$name"
-    start "$name/server" "$WORKER" pserver --nics=127.0.0.1 --port=0 --key_file=key \
+    start "$name/server" "$WORKER" pserver --save_dir="$TMP" --nics=127.0.0.1 --port=0 --key_file=key \
         --num_gradient_servers=1 --reconnect_timeout=60 --encrypt="$encrypt"
     server=$PID
     wait_for 60 "a pserver listens" grep -q '^pserver listens' "$name/server.log"

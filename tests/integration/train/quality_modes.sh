@@ -17,7 +17,7 @@ FULL=${MODES_FULL:-0}
 job() {
     local n=$1 i trainers=()
     shift
-    start server "$WORKER" pserver --nics=127.0.0.1 --port=0 --num_gradient_servers="$n"
+    start server "$WORKER" pserver --save_dir="$TMP" --nics=127.0.0.1 --port=0 --num_gradient_servers="$n"
     wait_for 60 "the pserver listens" grep -q '^pserver listens' "$TMP/server.log"
     for ((i = 0; i < n; i++)); do
         start "trainer$i" "$WORKER" trainer --pservers="$(sed -n 's/^pserver listens.*): \([0-9]*\)[ ,;].*/127.0.0.1:\1/p' "$TMP/server.log")" \

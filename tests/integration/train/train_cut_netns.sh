@@ -23,7 +23,7 @@ on_host() { # on_host NODE NAME COMMAND...
     shift 2
     start "$name" ip netns exec "$(cat "$ns/name")-n$host" "$@"
 }
-on_host 0 server "$WORKER" pserver --nics=10.77.0.1 --port=0 --key_file=key \
+on_host 0 server "$WORKER" pserver --save_dir="$TMP" --nics=10.77.0.1 --port=0 --key_file=key \
     --num_gradient_servers=2 --reconnect_timeout=60 --heartbeat_timeout=3
 server=$PID
 wait_for 60 "a pserver listens" grep -q '^pserver listens' server.log

@@ -22,7 +22,7 @@ compare() { # compare NAME GOLDEN LOG
 
 three_trainers() { # in the current folder
     local list='' i trainers=()
-    for i in 0 1; do start "s$i" "$WORKER" pserver --nics=127.0.0.1 --port=0 --num_gradient_servers=3; done
+    for i in 0 1; do start "s$i" "$WORKER" pserver --save_dir="$TMP" --nics=127.0.0.1 --port=0 --num_gradient_servers=3; done
     for i in 0 1; do
         wait_for 60 "pserver $i listens" grep -q '^pserver listens' "$TMP/s$i.log"
         list=$list,$(sed -n 's/^pserver listens.*): \([0-9]*\)[ ,;].*/127.0.0.1:\1/p' "$TMP/s$i.log")

@@ -50,7 +50,7 @@ servers() { # servers NAME POLICY [OPTION...]
     local i
     LIST=''
     for i in 0 1; do
-        start "$1-s$i" "$WORKER" pserver --nics=127.0.0.1 --port=0 --ports_num=2 --ports_num_for_sparse=2 --num_gradient_servers=2 \
+        start "$1-s$i" "$WORKER" pserver --save_dir="$TMP" --nics=127.0.0.1 --port=0 --ports_num=2 --ports_num_for_sparse=2 --num_gradient_servers=2 \
             --on_trainer_lost="$2" --reconnect_timeout=1 "${@:3}"
         wait_for 60 "a pserver listens" grep -q '^pserver listens' "$1-s$i.log"
         LIST=$LIST,$(sed -n 's/^pserver listens.*): \([0-9]*\)[ ,;].*/127.0.0.1:\1/p' "$1-s$i.log")

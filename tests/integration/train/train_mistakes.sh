@@ -15,7 +15,7 @@ END
 costs() { sed -n 's/.*Batch \([0-9]*\), Cost \([^ ]*\) .*/\1 \2/p' "$1"; }
 
 servers() { # servers NAME N_TRAINERS: one pserver; its address in $LIST
-    start "$1-s" "$WORKER" pserver --nics=127.0.0.1 --port=0 --num_gradient_servers="$2"
+    start "$1-s" "$WORKER" pserver --save_dir="$TMP" --nics=127.0.0.1 --port=0 --num_gradient_servers="$2"
     wait_for 30 "the pserver listens" grep -q '^pserver listens' "$TMP/$1-s.log"
     LIST=$(sed -n 's/^pserver listens.*): \([0-9]*\);.*/127.0.0.1:\1/p' "$TMP/$1-s.log")
 }
@@ -28,6 +28,16 @@ echo "$OUT" >remote.log
 paste <(costs local.log) <(costs remote.log) | awk '
     { n++; d = $4 / $2 - 1; if ($1 != $3 || d > 1e-6 || d < -1e-6) { print "batch " $1 ": " $2 " alone, " $4 " with a server"; bad = 1 } }
     END { exit bad || n != 8 }' || die "one process and one server do not agree"
+
+# Folders that the server was not started with are refused before the first step.
+for wrong in --save_dir=/tmp/not-ours --init_model_path=/etc --resume=/etc/models/pass-00001; do
+    servers "folder${wrong%%=*}" 1
+    expect 2 "$WORKER" trainer --pservers="$LIST" --batch_size=2000 "$wrong"
+    has "'${wrong#*=}"
+    has "its folders are output, $TMP; start it with the save_dir"
+    has_not "Batch 1,"
+    [ ! -e /tmp/not-ours ] || die "a server wrote in /tmp/not-ours"
+done
 
 # Two trainers with different options, then with different lists of files: both stop before the first step.
 pair() { # pair NAME TEXT ARGS_OF_1...: trainer 0 as usual, trainer 1 with ARGS (and in folder $DIR1)

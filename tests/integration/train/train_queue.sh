@@ -22,7 +22,7 @@ job() { # job NAME UPDATE POLICY FAULT_OF_0 FAULT_OF_1 [OPTION...]: two servers,
     shift 5
     LIST='' SERVERS=() OPTIONS=("$@" --update="$update" --on_trainer_lost="$policy" --num_gradient_servers=2)
     for i in 0 1; do
-        start "$name-s$i" "$WORKER" pserver --nics=127.0.0.1 --port=0 --ports_num=2 --ports_num_for_sparse=1 --reconnect_timeout=1 \
+        start "$name-s$i" "$WORKER" pserver --save_dir="$TMP" --nics=127.0.0.1 --port=0 --ports_num=2 --ports_num_for_sparse=1 --reconnect_timeout=1 \
             --on_trainer_lost="$policy" --num_gradient_servers=2
         SERVERS+=("$PID")
         wait_for 60 "a pserver listens" grep -q '^pserver listens' "$name-s$i.log"

@@ -21,7 +21,7 @@ by_hand() { # by_hand NAME SERVERS TRAINERS SAVE_DIR [OPTION...]: servers and tr
     local name=$1 servers=$2 trainers=$3 dir=$4 list='' i tpids=()
     shift 4
     for ((i = 0; i < servers; i++)); do
-        start "$name-s$i" "$WORKER" pserver --nics=127.0.0.1 --port=0 --num_gradient_servers="$trainers"
+        start "$name-s$i" "$WORKER" pserver --save_dir="$TMP" --nics=127.0.0.1 --port=0 --num_gradient_servers="$trainers"
         wait_for 30 "pserver $i listens" grep -q '^pserver listens' "$TMP/$name-s$i.log"
         list=$list,$(sed -n 's/^pserver listens.*): \([0-9]*\);.*/127.0.0.1:\1/p' "$TMP/$name-s$i.log")
     done

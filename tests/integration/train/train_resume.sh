@@ -77,7 +77,7 @@ job() {
     mkdir -p "$dir"
     for ((i = 0; i < servers; i++)); do
         PADDLE_FAULT=$([ "$who" = "s$i" ] && echo "kill.ps.step:$((at * 2 * threads))") PADDLE_OUTPUT_DIR=$dir$([ -z "${OWN:-}" ] || echo "/$i") \
-            start "s$RUN-$i" "$WORKER" pserver --nics=127.0.0.1 --port=0 --ports_num="$threads" --ports_num_for_sparse="$threads" \
+            start "s$RUN-$i" "$WORKER" pserver --save_dir="$TMP" --nics=127.0.0.1 --port=0 --ports_num="$threads" --ports_num_for_sparse="$threads" \
             --num_gradient_servers="$trainers"
         spids+=("$PID")
     done

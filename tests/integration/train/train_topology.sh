@@ -27,7 +27,7 @@ by_hand() { # by_hand NAME TRAINERS SERVERS THREADS [OPTION...]
     local name=$1 trainers=$2 servers=$3 threads=$4 list='' i tpids=()
     shift 4
     for ((i = 0; i < servers; i++)); do
-        start "$name-s$i" "$WORKER" pserver --nics=127.0.0.1 --port=0 --ports_num="$threads" --ports_num_for_sparse="$threads" \
+        start "$name-s$i" "$WORKER" pserver --save_dir="$TMP" --nics=127.0.0.1 --port=0 --ports_num="$threads" --ports_num_for_sparse="$threads" \
             --num_gradient_servers="$trainers"
     done
     for ((i = 0; i < servers; i++)); do

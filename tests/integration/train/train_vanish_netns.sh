@@ -24,7 +24,7 @@ on_host() { # on_host NODE NAME COMMAND...
 }
 declare -A SERVER FIRST SECOND
 for policy in fail continue; do
-    on_host 0 "$policy-server" "$WORKER" pserver --nics=10.77.0.1 --port=0 --key_file=key --num_gradient_servers=2 --on_trainer_lost=$policy --reconnect_timeout=1
+    on_host 0 "$policy-server" "$WORKER" pserver --save_dir="$TMP" --nics=10.77.0.1 --port=0 --key_file=key --num_gradient_servers=2 --on_trainer_lost=$policy --reconnect_timeout=1
     SERVER[$policy]=$PID
     wait_for 60 "a pserver listens" grep -q '^pserver listens' $policy-server.log
     list=$(sed -n 's/^pserver listens.*): \([0-9]*\)[ ,;].*/10.77.0.1:\1/p' $policy-server.log)

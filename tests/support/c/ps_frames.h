@@ -13,6 +13,8 @@ static uint32_t fr_width = 1; /* streams that each trainer owns */
 static const char *fr_update = "sync";
 static enum ps_lost fr_on_lost;
 static const struct pd_row_life *fr_life; /* of the declared table */
+static const struct ps_folders *fr_folders;
+static const char *fr_output; /* path of the folder "output" */
 
 /* Request ids must grow, because a lower id counts as a repeated request. */
 static inline uint64_t next_req(void) {
@@ -259,8 +261,12 @@ static inline int rec_congested(void *arg, uint32_t trainer) {
 static inline struct ps_shard *rec_shard(struct recorder *r, uint32_t n_trainers) {
     const struct ps_shard_ops ops = {
         .answer = rec_answer, .fail = rec_fail, .save = fr_save, .congested = rec_congested};
-    struct ps_shard_opts o = {
-        .kind = PS_KIND_BOTH, .n_trainers = n_trainers, .epoch = FR_EPOCH, .on_lost = fr_on_lost};
+    struct ps_shard_opts o = {.kind = PS_KIND_BOTH,
+                              .n_trainers = n_trainers,
+                              .epoch = FR_EPOCH,
+                              .on_lost = fr_on_lost,
+                              .output_dir = fr_output,
+                              .folders = fr_folders};
     struct ps_shard *s = NULL;
     memset(r, 0, sizeof *r);
     return ps_shard_new(&s, &o, &ops, r) ? NULL : s;
