@@ -33,7 +33,7 @@ static int goes_up(const char *path) {
     return 0;
 }
 
-/* The path without symbolic links. Its last folders need not exist. 0 or -1. */
+/* The path without symbolic links and "..". Its last folders need not exist. 0 or -1. */
 static int resolve(const char *path, char out[PATH_MAX]) {
     char here[PATH_MAX];
     size_t n = strlen(path);
@@ -52,6 +52,8 @@ static int resolve(const char *path, char out[PATH_MAX]) {
     }
     const char *rest = path + n + strspn(path + n, "/");
     const size_t len = strlen(out);
+    if (goes_up(rest))
+        return -1;
     return *rest && pd_fmt(out + len, PATH_MAX - len, "%s%s", len > 1 ? "/" : "", rest) ? -1 : 0;
 }
 
@@ -77,8 +79,7 @@ int shard_folder(const struct ps_shard *s, enum shard_access access, const char 
     int rc = place(s, name, out, err);
     if (rc || !f)
         return rc;
-    if (!goes_up(out) && !resolve(out, real) &&
-        (allows(s, f->write, real) || (reads && allows(s, f->read, real))))
+    if (!resolve(out, real) && (allows(s, f->write, real) || (reads && allows(s, f->read, real))))
         return 0;
     pd_buf_init(&names);
     for (const char *const *w = f->write; *w; w++)

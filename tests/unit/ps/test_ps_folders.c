@@ -151,8 +151,9 @@ static void folders_of_the_job_are_allowed(void **state) {
     char absolute[160];
     (void)state;
     pd_fmt(absolute, sizeof absolute, "%s/work/models/pass-00001", home);
-    const char *const right[] = {"output/pass-00001", "./output/pass-00001", "models/pass-00001",
-                                 "./models//pass-00001/", absolute};
+    const char *const right[] = {"output/pass-00001",         "./output/pass-00001",
+                                 "models/pass-00001",         "./models//pass-00001/",
+                                 "base/../models/pass-00001", absolute};
     for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
         outside("PS_READ", right[i], reads(right[i], "file"), 0);
         outside("PS_STORE", right[i], writes(right[i], "new"), 0);
