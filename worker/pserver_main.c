@@ -1,12 +1,6 @@
 /* pserver_main.c - `paddle_worker pserver`: options and sockets, then the server until the job
  * ends. */
 #include <arpa/inet.h>
-<<<<<<< HEAD
-=======
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
->>>>>>> 3389bd61 (A pserver reads and writes only below the job's folders, and only regular files)
 #include <net/if.h>
 #include <sys/socket.h>
 #include <uv.h>

@@ -4,13 +4,6 @@
  * the account, so a name is accepted only if it lies below one of the folders of struct ps_folders,
  * after symbolic links are followed. The check needs no openat2: a trainer can't create links
  * through a server, and who can create them otherwise has the account's rights already. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/buf.h"
-#include "base/str.h"
 #include "ps/shard/shard_internal.h"
 
 /* In the name of a folder, "output" is the job's output folder, whose place the agent has chosen. A
