@@ -32,8 +32,16 @@ B := build/$(FLAVOR)
 # -fno-math-errno: sqrtf is then the one exact instruction, in every lane of a vectorised loop.
 CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE -Isrc -I. -include src/base/base.h $(CFLAGS_OPT) \
     -Wall -Wextra -Wformat=2 -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings -ffp-contract=off -fno-math-errno -ffunction-sections \
-    -fdata-sections -fstack-protector-strong $(WERROR) $(CFLAGS)
-LDFLAGS_ALL = -Wl,--gc-sections $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter thread,$(SANITIZE)),tests/support/c/tsan_close.c) $(LDFLAGS)
+    -fdata-sections $(HARDEN) $(WERROR) $(CFLAGS)
+LDFLAGS_ALL = -Wl,--gc-sections $(HARDEN_LINK) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter thread,$(SANITIZE)),tests/support/c/tsan_close.c) $(LDFLAGS)
+
+# --- hardening: tests/integration/security/hardening.sh reads the programs ----------------------------
+# A flag that the compiler does not know is left out. The kernels have the same flags: none of them adds
+# an instruction to a loop (endbr64 stands at the beginning of functions, stack probes in frames above 4 KiB).
+knows = $(shell printf '\043include <stdio.h>\nint main(void) { return 0; }\n' | $(CC) -Werror -O2 $(1) -x c -c - -o /dev/null 2>/dev/null && echo '$(1)')
+FORTIFY := $(if $(SANITIZE),,$(or $(call knows,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
+HARDEN := -fPIE -fstack-protector-strong $(call knows,-fstack-clash-protection) $(call knows,-fcf-protection) $(FORTIFY)
+HARDEN_LINK := -Wl,-z,relro,-z,now,-z,noexecstack
 
 # --- what each program links -------------------------------------------------------------------------
 libdir := $(shell $(PKG) --variable=libdir libuv 2>/dev/null)
@@ -51,7 +59,7 @@ CLIENT_LIBS = $(shell $(PKG) --libs libssh libcrypto libuv libsodium jansson lib
     -linih -lpthread -lm
 
 # A sanitizer's runtime can't be linked static.
-STATIC := $(if $(SANITIZE),,-static)
+STATIC := $(if $(SANITIZE),-pie,-static-pie)
 
 MODULES := base thread math conf wire net pack agent ps model_ini nn data model train capi
 src_of   = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
@@ -114,7 +122,7 @@ $(B)/libworker.a: $(WORKER_OBJS)
 	ar rcs $@ $^
 
 $(B)/paddlectl: $(B)/launcher/main.o $(B)/liblauncher.a $(LIBPADDLE)
-	$(CC) $(LDFLAGS_ALL) $^ $(CLIENT_LIBS) -o $@
+	$(CC) -pie $(LDFLAGS_ALL) $^ $(CLIENT_LIBS) -o $@
 
 $(B)/paddle_agent: $(B)/worker/agent_main.o $(B)/libworker.a $(LIBPADDLE)
 	$(CC) $(STATIC) $(LDFLAGS_ALL) $^ $(NODE_LIBS) -o $@
@@ -125,8 +133,9 @@ $(B)/paddle_agent.gz: $(B)/paddle_agent
 
 # Some kB: no libc (src/seed/sys.h), one segment. With a sanitizer it is a program like any other.
 SEED_CFLAGS := -std=gnu11 -Isrc -Wall -Wextra -Wformat=2 -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings $(WERROR)
-SEED_BARE := -O2 -static -nostdlib -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -fno-tree-loop-distribute-patterns \
-    -fno-pie -no-pie -ffunction-sections -Wl,--gc-sections,-z,noseparate-code,-z,norelro,--build-id=none -s
+# Position-independent without a relocation, so that it needs no loader; its one segment is read-only.
+SEED_BARE := -O2 -static-pie -nostdlib -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -fno-tree-loop-distribute-patterns \
+    -fPIE $(call knows,-fcf-protection) -ffunction-sections -Wl,--gc-sections,-z,noseparate-code,-z,norelro,-z,noexecstack,--no-dynamic-linker,--build-id=none -s
 $(B)/paddle_seed: $(wildcard src/seed/*.c src/seed/*.h) src/base/blake2b_tables.h $(B)/flags
 	$(CC) $(SEED_CFLAGS) $(if $(SANITIZE),-D_GNU_SOURCE -DSEED_LIBC $(CFLAGS_OPT),$(SEED_BARE)) $(filter %.c,$^) -o $@
 
