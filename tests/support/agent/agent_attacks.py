@@ -159,7 +159,7 @@ def attack_a_data_file(deed, direction, record):
         worker = agent.send_package("worker", {"paddle_worker": (WORKER, 0o755)})
         worker = worker.get("id") or worker["path"].rpartition("worker-")[2]
         there = agent.send_package("data", {"data": None, "data/a": data})["id"] if i == 2 else ""
-        return dict(worker=worker, data=there, data_apart=True)
+        return dict(worker=worker, worker_hash=hashlib.blake2b(WORKER, digest_size=32).hexdigest(), data=there, data_apart=True)
     j = Job(encrypt=True, pserver_nodes=[0], trainer_nodes=[2, 1], trainer_command="", set_up=set_up)
     j.agents[0].ask("DATA_LIST", {"first": 0, "of": 1}, struct.pack("<I", 6) + b"data/a" + file_id + struct.pack("<II", 0, 0xffffffff))
     ours = forged(DF_DATA, b"", b"owned" * 20)
