@@ -34,7 +34,7 @@ local_run() { # WHICH
 job_run() { # WHICH
     local i port='' tpids=()
     : >"$TMP/server.log" # here, not in the background: the last round's port must be gone before it is looked for
-    "$WORKER" pserver --nics=127.0.0.1 --port=0 --num_gradient_servers="$TRAINERS_NOW" >"$TMP/server.log" 2>&1 &
+    "$WORKER" pserver --save_dir="$TMP" --nics=127.0.0.1 --port=0 --num_gradient_servers="$TRAINERS_NOW" >"$TMP/server.log" 2>&1 &
     PIDS=($!)
     for ((i = 0; i < 600; i++)); do
         port=$(sed -n 's/^pserver listens.*): \([0-9]*\)[ ,;].*/\1/p' "$TMP/server.log")
