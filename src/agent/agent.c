@@ -386,12 +386,12 @@ static void on_tick(uv_timer_t *t) {
         ag_job_tick(ag->job, TICK_MS);
 }
 
-/* The guardian is gone, or a user has signalled the agent: the job fails, and all its processes are
- * ended. */
+/* The guardian is gone, the machine is being shut down, or a user has signalled the agent: the
+ * node ends its processes and leaves the job. */
 static void on_term(uv_signal_t *h, int sig) {
     char reason[60];
     snprintf(reason, sizeof reason, "the agent got signal %d", sig);
-    ag_job_end(((struct agent *)h->data)->job, TERM_GRACE_MS, reason);
+    ag_job_end(((struct agent *)h->data)->job, TERM_GRACE_MS, "agent", reason);
 }
 
 /* The current folder is the job's folder, so the socket's path is short for every root_dir. */

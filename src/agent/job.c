@@ -401,7 +401,7 @@ static void on_ended_then_quit(void *arg) {
     ag_job_quit(j, 0);
 }
 
-void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *reason) {
+void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *role, const char *reason) {
     if (!ag_job_is_live(j) || !j->node) {
         ag_job_quit(j, 1);
         return;
@@ -415,9 +415,9 @@ void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *reason) {
             head_abort(j->head, grace_ms, 0, reason);
         else
             to_head(j, WIRE_HD_FAIL, 0,
-                    wire_put(&wire_hd_fail, &(struct hd_fail){.reason = reason}));
+                    wire_put(&wire_hd_fail, &(struct hd_fail){.reason = reason, .role = role}));
         snprintf(j->failed, sizeof j->failed, "%s", reason);
-        *j->failed_role = 0;
+        snprintf(j->failed_role, sizeof j->failed_role, "%s", role);
     }
     /* The head ends the whole job first, and with it the processes of this node. ag_job_tick then
      * quits. */
@@ -432,13 +432,13 @@ void ag_job_bye(struct ag_job *j, int abandon, int detach) {
     } else if (!ag_job_is_live(j))
         ag_job_quit(j, 0);
     else if (abandon && !j->started)
-        ag_job_end(j, BYE_GRACE_MS, "given up before it ran");
+        ag_job_end(j, BYE_GRACE_MS, "", "given up before it ran");
     else if (j->result)
         j->said_bye = 1;
 }
 
 static void end_by_lease(struct ag_job *j, const char *reason) {
-    ag_job_end(j, j->spec.job.grace_ms < LEASE_GRACE_MS ? j->spec.job.grace_ms : LEASE_GRACE_MS,
+    ag_job_end(j, j->spec.job.grace_ms < LEASE_GRACE_MS ? j->spec.job.grace_ms : LEASE_GRACE_MS, "",
                reason);
 }
 

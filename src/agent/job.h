@@ -43,8 +43,9 @@ void ag_job_free(struct ag_job *j); /* after the loop has ended; NULL is allowed
 
 void ag_job_tick(struct ag_job *j, uint64_t passed_ms);     /* leases */
 void ag_job_bye(struct ag_job *j, int abandon, int detach); /* a client sent AG_BYE */
-/* Ends the processes, then the agent. Unless the job is over, `reason` becomes its failure. */
-void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *reason);
+/* Ends the processes, then the agent. Unless the job is over, `reason` becomes its failure. With
+ * role "agent" the node leaves the job, and a job that may restart continues without it. */
+void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *role, const char *reason);
 void ag_job_close(struct ag_job *j); /* the agent ends: closes every handle */
 /* Some time after ag_job_close: closes the remaining connections at once. */
 void ag_job_cut(struct ag_job *j);

@@ -91,15 +91,18 @@ static int take_bind(struct ag_head *h, int node, const json_t *body, struct pd_
     return 0;
 }
 
-static void take_reason(struct ag_head *h, int node, const char *reason, int of_process) {
-    if (!of_process || h->state != HEAD_RESTARTING) /* a process that is ended can't become ready */
-        head_note_failure(h, node, head_reason_failure(h, node, reason), 0, of_process);
+/* `role` is "agent" if the node leaves the job. A process that is ended can't become ready. */
+static void take_reason(struct ag_head *h, int node, const char *reason, const char *role) {
+    if (!strcmp(role, "agent"))
+        head_give_up(h, node, reason);
+    else if (!*role || h->state != HEAD_RESTARTING)
+        head_note_failure(h, node, head_reason_failure(h, node, reason), 0, *role != 0);
 }
 
 static int take_fail(struct ag_head *h, int node, const json_t *body, struct pd_err *err) {
     struct hd_fail f;
     if (!wire_get(&wire_hd_fail, &f, body, err))
-        take_reason(h, node, f.reason, *f.role != 0);
+        take_reason(h, node, f.reason, f.role);
     return err->code;
 }
 
@@ -217,7 +220,7 @@ void head_joined(struct ag_head *h, int node, const json_t *body) {
             break;
         }
     if (*join.failed)
-        take_reason(h, node, join.failed, *join.failed_role != 0);
+        take_reason(h, node, join.failed, join.failed_role);
     if (h->state == HEAD_OVER) /* it was away when the head sent HD_END */
         h->io.send(h->arg, node, WIRE_HD_END, ++h->next_req, head_ask_end(h, node, &type));
     head_asks_too(h, node);

@@ -282,6 +282,22 @@ static void its_peers_fail_first(void **state) {
     finish(e);
 }
 
+/* Its agent got TERM: the guardian was killed, or the machine is being shut down. */
+static void it_leaves(void **state) {
+    (void)state;
+    struct env *e = training("0-2", "0-2");
+    json_t *b = json_pack("{s:s, s:s}", "reason", "the agent got signal 15", "role", "agent");
+    head_message(e->head, 1, WIRE_HD_FAIL, 0, b, NULL);
+    json_decref(b);
+    until_state(e, "restarting");
+    assert_string_equal(e->text, "restart 1 of 3 after node 1 (host-1): the agent got signal 15; 2 "
+                                 "pservers are left; 2 trainers are left");
+    go(e, "trainers", "1");
+    check_start(e, 2, "trainer", 1, 2, "10.0.0.1:7164,10.0.0.3:7164");
+    end_well(e, "1");
+    finish(e);
+}
+
 static void it_comes_back_in_time(void **state) {
     (void)state;
     struct env *e = training("0-2", "0-2");
@@ -530,15 +546,11 @@ static void who_does_not_answer_a_restart(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(where_roles_go),
-        cmocka_unit_test(the_job_goes_on_without_it),
-        cmocka_unit_test(a_spare_takes_its_place),
-        cmocka_unit_test(a_spare_is_lost),
-        cmocka_unit_test(its_peers_fail_first),
-        cmocka_unit_test(it_comes_back_in_time),
-        cmocka_unit_test(it_comes_back_too_late),
-        cmocka_unit_test(when_it_goes_on),
-        cmocka_unit_test(who_does_not_answer_a_restart),
+        cmocka_unit_test(where_roles_go),          cmocka_unit_test(the_job_goes_on_without_it),
+        cmocka_unit_test(a_spare_takes_its_place), cmocka_unit_test(a_spare_is_lost),
+        cmocka_unit_test(its_peers_fail_first),    cmocka_unit_test(it_leaves),
+        cmocka_unit_test(it_comes_back_in_time),   cmocka_unit_test(it_comes_back_too_late),
+        cmocka_unit_test(when_it_goes_on),         cmocka_unit_test(who_does_not_answer_a_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
