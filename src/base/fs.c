@@ -204,6 +204,22 @@ int pd_rm_tree(const char *path, struct pd_err *err) {
     return e ? pd_fail_errno(err, PD_EIO, e, "cannot remove %s", path) : 0;
 }
 
+void pd_rm_stale(const char *dir, const char *prefix) {
+    enum { DIGITS = 16 };
+    static const char tail[] = ".tmp-";
+    char path[PATH_MAX];
+    DIR *d = opendir(dir);
+    for (const struct dirent *e; d && (e = readdir(d));) {
+        size_t n = strlen(e->d_name), head = n < DIGITS ? 0 : n - DIGITS;
+        if (!strncmp(e->d_name, prefix, strlen(prefix)) && head >= strlen(tail) &&
+            !memcmp(e->d_name + head - strlen(tail), tail, strlen(tail)) &&
+            !pd_fmt(path, sizeof path, "%s/%s", dir, e->d_name))
+            (void)pd_rm_tree(path, NULL);
+    }
+    if (d)
+        closedir(d);
+}
+
 /* Moves one entry of folder `from` into folder `to`. */
 static int merge_one(int from, int to, const char *name, struct pd_err *err);
 

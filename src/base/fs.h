@@ -27,6 +27,10 @@ int pd_write_file_quick(const char *path, const void *p, size_t n, mode_t mode, 
 /* Delete a tree; symbolic links are removed, never followed; a missing path is no error. */
 int pd_rm_tree(const char *path, struct pd_err *err);
 
+/* Removes what killed writers have left in `dir`: names that begin with `prefix` and end with
+ * ".tmp-" and 16 digits. Best effort. */
+void pd_rm_stale(const char *dir, const char *prefix);
+
 /* Move the contents of folder `from` into folder `to` on the same file system, and remove `from`.
  * Folders that exist in both are merged; the folder in `to` keeps its times and mode. A file
  * replaces the file of the same name. Not atomic. PD_EIO names the path below `from`. */

@@ -270,22 +270,6 @@ static int committed_already(const char *final, const void *manifest, size_t n,
     return rc;
 }
 
-/* Removes what killed saves have left. Best effort. */
-static void remove_stale(const char *dir, const char *name) {
-    char prefix[256], path[PATH_MAX];
-    DIR *d = opendir(dir);
-    if (!d || pd_fmt(prefix, sizeof prefix, ".%s.tmp-", name)) {
-        if (d)
-            closedir(d);
-        return;
-    }
-    for (const struct dirent *e; (e = readdir(d));)
-        if (pd_starts_with(e->d_name, prefix) && strlen(e->d_name) == strlen(prefix) + 16 &&
-            !pd_fmt(path, sizeof path, "%s/%s", dir, e->d_name))
-            (void)pd_rm_tree(path, NULL);
-    closedir(d);
-}
-
 /* Replaces an older folder by the staged folder. The two are exchanged, so there is a complete
  * model at every moment. */
 static int move_into_place(const char *staged, const char *final, struct pd_err *err) {
@@ -323,7 +307,7 @@ int model_commit(const char *dir, const char *name, uint64_t tag, const void *ma
         rc = move_into_place(staged, final, err);
     if (!rc)
         rc = pd_fsync_dir(dir, err);
-    if (!rc)
-        remove_stale(dir, name);
+    if (!rc && !pd_fmt(path, sizeof path, ".%s.", name))
+        pd_rm_stale(dir, path);
     return rc;
 }

@@ -22,6 +22,8 @@ json_t *result_make(const struct node_paths *p, int node, const char *status,
 
 int result_write(const struct node_paths *p, const json_t *result, struct pd_err *err) {
     char path[PATH_MAX];
+    if (!node_paths_join(p->dir, "output", path, NULL))
+        pd_rm_stale(path, ".pass-");
     char *text = result ? json_dumps(result, JSON_INDENT(2)) : NULL;
     if (!text)
         return pd_oom(err, "the job's result");

@@ -12,6 +12,7 @@ json_t *result_make(const struct node_paths *p, int node, const char *status,
 /* A first_failure of the agent itself, a new reference. NULL: out of memory. */
 json_t *result_reason(int node, const char *host, const char *reason);
 
+/* For the end of the job on this node. Also removes the remains of killed saves in output/. */
 int result_write(const struct node_paths *p, const json_t *result, struct pd_err *err);
 json_t *result_read(const struct node_paths *p); /* a new reference; NULL: no result */
 /* For the guardian, after the agent has died: writes a failed result if there is none. */

@@ -171,6 +171,20 @@ static void atomic_files_and_trees(void **state) {
     assert_int_equal(access(path, F_OK), 0);
     assert_int_equal(pd_rm_tree(outside, NULL), 0);
     assert_int_equal(pd_rm_tree(outside, NULL), 0);
+    /* Of the remains of killed writers, only names of the exact form are removed. */
+    static const char *const names[] = {".pass-1.tmp-00000000000000aa", ".pass-1.tmp-aa",
+                                        ".pass-1.TMP-00000000000000aa", "pass-1",
+                                        ".mine.tmp-00000000000000aa"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s/inner", dir, names[i]);
+        assert_int_equal(pd_mkdirs(path, 0755, NULL), 0);
+    }
+    pd_rm_stale(dir, ".pass-");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        assert_int_equal(access(path, F_OK), i ? 0 : -1);
+    }
+    assert_int_equal(pd_rm_tree(dir, NULL), 0);
     char locked[100];
     snprintf(locked, sizeof locked, "%s/x/y", dir);
     assert_int_equal(pd_mkdirs(locked, 0755, NULL),
