@@ -13,6 +13,7 @@ struct wanted_checkpoint {
     char dir[PATH_MAX], name[256]; /* name "": the newest in dir */
     int older;                     /* 1: an older one may be used instead */
     int may_lack;                  /* 1: without a checkpoint, training starts from the beginning */
+    int torn_is_absent;            /* 1: a checkpoint with missing parts was never completed */
     const char *lost_nodes;        /* NULL: none */
 };
 
@@ -71,12 +72,18 @@ static void no_whole_checkpoint(const struct wanted_checkpoint *w, const struct 
                 *w->name ? w->name : "pass-*", last->msg);
 }
 
-/* Trainer 0: returns the index in the list of the checkpoint to resume from. -1: none exists and
+/* Servers give a checkpoint its name one after the other, so a failure between them leaves it with
+ * missing parts on all of them. Nothing older was removed yet. If such a checkpoint is the only
+ * one, none was ever completed, and the job begins as the first time. That holds while every part
+ * of a completed checkpoint is still there: no node is lost, or one of two copies.
+ *
+ * Trainer 0: returns the index in the list of the checkpoint to resume from. -1: none exists and
  * none is required, or *err says why it failed. */
 static int64_t choose_checkpoint(struct train_loop *l, const struct wanted_checkpoint *w,
                                  struct ps_models *m, struct pd_err *err) {
     const struct ps_checkpoint *first = NULL;
     struct pd_err why = {0}, last = {0};
+    int torn = w->torn_is_absent;
     for (size_t i = 0; i < ps_models_n(m); i++) {
         const struct ps_checkpoint *c = ps_models_at(m, i);
         if (!first && *w->name && strcmp(c->name, w->name))
@@ -103,9 +110,12 @@ static int64_t choose_checkpoint(struct train_loop *l, const struct wanted_check
             return -1;
         }
         train_report_print(l->report, "%s/%s cannot be used: %s", w->dir, c->name, why.msg);
-        last = why; /* possibly just not completed in time */
+        torn &= why.code == PD_ENOENT;
+        last = why;
         first = c;
     }
+    if (first && torn)
+        return -1;
     if (first)
         no_whole_checkpoint(w, &last, err);
     else if (!w->may_lack)
@@ -170,6 +180,9 @@ static int resume(struct train_loop *l, uint64_t restarts, const char *lost_node
     if (rc <= 0)
         return rc;
     w.lost_nodes = lost_nodes;
+    w.torn_is_absent =
+        restarts &&
+        (!lost_nodes || (l->options->checkpoint_copies > 1 && !strchr(lost_nodes, ',')));
     rc = train_client_error(l, ps_models(l->client, w.dir, w.older || !*w.name ? NULL : w.name, &m),
                             err);
     if (!rc)

@@ -343,8 +343,8 @@ int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, con
                          m.n_parts, e->n_parts);
     for (uint32_t p = 0; p < e->n_parts && !rc && !why->code; p++)
         if (server_with_part(c, e, p) < 0)
-            pd_fail(why, PD_EDATA, "%s/%s is missing, or has another size, on every server", folder,
-                    m.parts[p].file);
+            pd_fail(why, PD_ENOENT, "%s/%s is missing, or has another size, on every server",
+                    folder, m.parts[p].file);
     if (!rc && !why->code)
         rc = verify_everywhere(c, e, folder, &m, why);
     if (!rc && !why->code)

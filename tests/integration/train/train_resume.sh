@@ -297,6 +297,14 @@ rm -rf "$TMP/alone"
 PADDLE_RESTART_COUNT=1 alone 0 --resume="$TMP/whole/pass-00000-batch-000010"
 has "There is no checkpoint in $TMP/alone: starting again from where the job first began" && has "Resuming from $TMP/whole/pass-00000-batch-000010: pass 1/1, batch 10"
 [ "$("$TOP/tests/support/model-digest" "$TMP/alone/pass-00000" | cut -d' ' -f1)" = "$want" ] || die "other bits after a restart"
+# So does a job whose servers were killed while they completed its first checkpoint. A lost node may have had the parts.
+rm -rf "$TMP/alone" && mkdir "$TMP/alone" && cp -R "$TMP/whole/pass-00000-batch-000010" "$TMP/alone"
+rm "$TMP/alone/pass-00000-batch-000010/$part"
+PADDLE_RESTART_COUNT=1 PADDLE_LOST_NODES="node 1 (there)" alone 1
+has "there is no whole checkpoint" && has "lost: node 1 (there)"
+PADDLE_RESTART_COUNT=1 alone 0
+has "pass-00000-batch-000010 cannot be used: " && has "$part is missing" && has "training starts from the beginning"
+[ "$("$TOP/tests/support/model-digest" "$TMP/alone/pass-00000" | cut -d' ' -f1)" = "$want" ] || die "other bits after a first save that was cut short"
 
 # --- on_failure = restart: every process dies in its 34th step, again and again, and the job comes to its end by itself ---
 cd "$TMP" || exit 1
