@@ -174,6 +174,12 @@ static int join_servers(struct trainer_state *t, struct pd_err *err) {
                            "Restarted: resuming in pass %s after %llu batches of this trainer",
                            train_report_pass_text(&t->report, t->from_pass, pass),
                            (unsigned long long)t->from_batch);
+    /* The values before that step are gone where all trainers have ended it. A job restarts all its
+     * processes after this failure, from the last checkpoint. */
+    if (!rc && *t->setup->job_id && t->o->update == PD_UPDATE_SYNC && ps_resumed_torn(t->client))
+        rc = pd_fail(err, PD_EFAIL,
+                     "the lost process had ended a step at some server threads only, so this "
+                     "process cannot repeat it with the same values");
     return rc;
 }
 

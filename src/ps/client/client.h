@@ -138,6 +138,8 @@ struct ps_before {
     struct ps_pass_sums sums;
 };
 int ps_resumed_sums(const struct ps_client *c, uint64_t pass, struct ps_before *out);
+/* After ps_resumed: 1 if the lost process had ended a step at some threads only. */
+int ps_resumed_torn(const struct ps_client *c);
 uint32_t ps_repeated(const struct ps_client *c);
 
 /* --- a step --- */

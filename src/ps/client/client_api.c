@@ -124,6 +124,13 @@ int ps_resumed(const struct ps_client *c, uint64_t *pass, uint64_t *batches) {
     return 1;
 }
 
+int ps_resumed_torn(const struct ps_client *c) {
+    int torn = 0;
+    for (uint32_t i = 0; i < c->n_links; i++)
+        torn |= c->links[i]->from_step != c->step;
+    return c->resumed && torn;
+}
+
 int ps_resumed_sums(const struct ps_client *c, uint64_t pass, struct ps_before *out) {
     /* The first dense thread may already be in the next pass. */
     const uint64_t there = c->resumed ? c->dense[0]->from_pass : 0;
