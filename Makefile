@@ -206,9 +206,13 @@ demo: packages-demo
 	@tests/support/demo
 
 # Random kills of every part of a job, and what remains: nothing. SOAK_KILLS, SOAK_SEED and more: see tests/soak/soak.py.
+# Then 1,000 scenarios of docs/faults.md. Interrupted, they continue where they were: build/faults-$(FAULTS_SEED).jsonl.
+FAULTS_SEED ?= 1
+FAULTS ?= 1000
 soak: packages-test
 	@$(MAKE) --no-print-directory all
 	@tests/soak/soak.py
+	@tests/faults/faults --count=$(FAULTS) --seed=$(FAULTS_SEED) --report=build/faults-$(FAULTS_SEED).jsonl
 .PHONY: soak
 
 bench: packages-bench

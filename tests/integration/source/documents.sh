@@ -69,7 +69,7 @@ for c in $commands; do "$ctl" "$c" --help; done >"$TMP/help"
 for o in $(quoted "${documents[@]}" | grep -oE '(^| )--[a-z][a-z_-]+' | sort -u); do
     name=$(tr - _ <<<"${o#--}")
     grep -qE -- "--${name//_/[-_]}\b" "$TMP/help" || grep -q "^$name " "$TMP/options" ||
-        grep -rqE "\"(--)?${name//_/[-_]}=?\"|$o\b" src worker launcher bench ||
+        grep -rqE "\"(--)?${name//_/[-_]}=?\"|$o\b" src worker launcher bench tests/faults ||
         say "documents name an option $o, which nothing takes"
 done
 

@@ -1,0 +1,133 @@
+"""checks.py - what must hold after each scenario. INVARIANTS lists the checks in their order.
+
+A check takes a Scenario (scenario.py) that has ended, and yields a text for each violation.
+"""
+import glob
+import json
+import os
+import re
+import shutil
+import time
+
+from cluster import N_HOSTS, TOP, run
+
+GONE_S = 12  # the longest lease, the grace period, and a slow machine
+
+
+def complete(folders):
+    """{file: folder} of the parts in these copies of one saved model, and texts about damage."""
+    wrong, parts, manifests = [], {}, set()
+    for folder in folders:
+        try:
+            with open(f"{folder}/manifest.json") as f:
+                text = f.read()
+            manifest = json.loads(text)
+        except (OSError, ValueError) as e:
+            wrong.append(f"{folder}: {e}")
+            continue
+        manifests.add(text)
+        parts.update({p["file"]: parts.get(p["file"]) for p in manifest["parts"]})
+        for p in manifest["parts"]:
+            path = f"{folder}/{p['file']}"
+            if not os.path.exists(path):
+                continue
+            if os.path.getsize(path) != p["bytes"]:
+                wrong.append(f"{path}: {os.path.getsize(path)} bytes, not {p['bytes']}")
+            elif XXH and run(XXH, path).stdout.split()[0] != p["xxh3_128"]:
+                wrong.append(f"{path}: another checksum")
+            else:
+                parts[p["file"]] = folder
+    if len(manifests) > 1:
+        wrong.append(f"{folders}: {len(manifests)} different manifests")
+    return parts, wrong
+
+
+XXH = shutil.which("xxh128sum")
+
+
+def same_bits(s):
+    """1. sync with restart or wait: the model of a job that ends well is that of an undisturbed job."""
+    if s.status == 0 and s.update == "sync" and not s.streams_left:
+        got = s.digest()
+        if got != s.want:
+            yield f"other bits than without a fault: {got}"
+
+
+def whole_models(s):
+    """2. A saved model is complete or absent; its checksums hold; an independent reader reads it."""
+    fetched = glob.glob(f"{s.dir}/output/JOB*/pass-*")
+    if s.status == 0 and not fetched:
+        yield "done, and no model was fetched"
+    for folder in fetched:
+        parts, wrong = complete([folder])
+        yield from wrong
+        yield from (f"{folder}: {file} is missing" for file, where in parts.items() if not where)
+    if fetched and s.status == 0:
+        last = max(fetched)
+        done = run(f"{s.bin}/paddlectl", "export", f"--model={last}", "--format=npz", f"--out={s.dir}/m.npz")
+        if done.returncode:
+            yield f"paddlectl export: {done.stdout}"
+        done = run(f"{TOP}/tests/support/model-digest", last)
+        if done.returncode:
+            yield f"model-digest: {done.stdout[-300:]}"
+    for name, hosts in s.models_on_nodes().items():
+        yield from complete(hosts.values())[1]
+
+
+def nothing_stays(s):
+    """3. No process, port or temporary file stays, here or on the hosts."""
+    end = time.monotonic() + GONE_S
+    while s.cluster.processes() and time.monotonic() < end:
+        time.sleep(0.1)
+    left = s.cluster.left()
+    yield from left
+    if not left:
+        yield from (f"a port is open: {p}" for p in s.cluster.open_ports())
+    here = glob.glob(f"{s.dir}/tmp/*") + glob.glob(f"{s.dir}/output/.*") + \
+        glob.glob(f"{s.dir}/output/JOB*/.*")
+    if s.status is not None and s.status >= 0:
+        yield from (f"a temporary file: {f}" for f in here)
+    for host in range(N_HOSTS):
+        root = s.cluster.root(host)
+        for pattern in ("*.part*", ".*.tmp*", "*.tmp-*"):
+            for f in glob.glob(f"{root}/**/{pattern}", recursive=True, include_hidden=True):
+                if "/workspace/" not in f:
+                    yield f"a temporary file on host {host}: {f.split('/home/paddle/')[-1]}"
+
+
+def named_cause(s):
+    """4. A job that does not end well names the host of a fault, and the part that failed."""
+    if s.status in (1, 3):
+        said = s.said()
+        causes = [f.cause(s) for f in s.faults if f.injected]
+        if not any(re.search(c, said) for c in causes):
+            yield f"the cause is not named: none of {causes}"
+
+
+def ends_in_time(s):
+    """5. Nothing waits without a deadline."""
+    if s.status is None:
+        yield f"paddlectl did not end within {s.bound_s():.0f} s"
+
+
+def ends_as_told(s):
+    """The exit status and the end fit the faults and the policy."""
+    if s.status is not None and s.status not in s.allowed():
+        yield f"exit status {s.status}, not one of {sorted(s.allowed())}"
+
+
+def copies_survive(s):
+    """6. checkpoint_copies = 2: without any one host each saved model is complete."""
+    disks = [h for h in range(N_HOSTS) if not s.disk_lost(h)]
+    for name, hosts in s.models_on_nodes().items():
+        for without in range(N_HOSTS):
+            rest = [hosts[h] for h in disks if h in hosts and h != without]
+            if len(disks) < N_HOSTS and without in disks or not rest:
+                continue
+            missing = [f for f, where in complete(rest)[0].items() if not where]
+            if missing and name in s.saved():
+                yield f"{name}: without host {without} {missing} are lost"
+
+
+INVARIANTS = (ends_in_time, ends_as_told, same_bits, whole_models, named_cause, nothing_stays,
+              copies_survive)
