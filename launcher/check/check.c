@@ -21,15 +21,6 @@ struct asking {
     } * began; /* per node: start of its clock request */
 };
 
-static void ask(struct ask_all_node *n, unsigned type, json_t *body, const void *sec1, size_t n1,
-                const char *what, link_answer answer) {
-    struct pd_err err = {0};
-    if (!link_request(n->link, type, body, sec1, n1, ASK_MS, what, answer, n))
-        return;
-    pd_oom(&err, "a check of the hosts");
-    ask_all_fail(n, &err);
-}
-
 /* --- facts --- */
 
 static int on_listening(struct link *l, const struct wire_frame *f, json_t *body,
@@ -46,40 +37,26 @@ static int on_listening(struct link *l, const struct wire_frame *f, json_t *body
     return 1;
 }
 
-static int on_facts(struct link *l, const struct wire_frame *f, json_t *body,
-                    const struct pd_err *err, void *arg) {
-    struct ask_all_node *n = arg;
+static int take_facts(struct ask_all_node *n, json_t *body, struct pd_err *err) {
     struct asking *a = n->g->arg;
-    (void)l;
-    (void)f;
-    if (err) {
-        ask_all_fail(n, err);
-        return 1;
-    }
     a->v[n->id].facts = json_incref(body);
-    ask(n, WIRE_AG_CHECK_LISTEN,
-        wire_put(
-            &wire_ag_check_listen,
-            &(struct ag_check_listen){.node = n->id, .token = a->token, .port = a->c->opts->port}),
-        a->key, sizeof a->key, "opening a port", on_listening);
-    return 1;
+    json_t *listen = wire_put(
+        &wire_ag_check_listen,
+        &(struct ag_check_listen){.node = n->id, .token = a->token, .port = a->c->opts->port});
+    return link_request(n->link, WIRE_AG_CHECK_LISTEN, listen, a->key, sizeof a->key, ASK_MS,
+                        "opening a port", on_listening, n)
+               ? pd_oom(err, "a check of the hosts")
+               : 0;
 }
 
 static void ask_clock(struct ask_all_node *n);
 
-static int on_clock(struct link *l, const struct wire_frame *f, json_t *body,
-                    const struct pd_err *err, void *arg) {
-    struct ask_all_node *n = arg;
+static int take_clock(struct ask_all_node *n, json_t *body, struct pd_err *err) {
     struct asking *a = n->g->arg;
     struct check_node *v = &a->v[n->id];
     const struct began *b = &a->began[n->id];
     const struct pd_options *o = a->c->opts;
-    (void)l;
-    (void)f;
-    if (err) {
-        ask_all_fail(n, err);
-        return 1;
-    }
+    (void)err;
     double rtt = (double)(pd_mono_ns() - b->mono_ns) / 1e6;
     double there = (double)json_integer_value(json_object_get(body, "now_us")) / 1e3;
     if (!v->n_clocks || rtt < v->rtt_ms) {
@@ -88,20 +65,21 @@ static int on_clock(struct link *l, const struct wire_frame *f, json_t *body,
     }
     if (++v->n_clocks < CLOCKS) {
         ask_clock(n);
-        return 1;
+        return 0;
     }
-    ask(n, WIRE_AG_CHECK,
+    ask_all_request(
+        n, WIRE_AG_CHECK,
         wire_put(&wire_ag_check,
                  &(struct ag_check){.nic = o->nic, .port = o->port, .needed = v->needed}),
-        NULL, 0, "looking around", on_facts);
-    return 1;
+        ASK_MS, "looking around", take_facts);
+    return 0;
 }
 
 static void ask_clock(struct ask_all_node *n) {
     struct asking *a = n->g->arg;
     a->began[n->id] = (struct began){pd_mono_ns(), pd_wall_us()};
-    ask(n, WIRE_AG_CHECK, wire_put(&wire_ag_check, &(struct ag_check){.clock = 1}), NULL, 0,
-        "asking for the time", on_clock);
+    ask_all_request(n, WIRE_AG_CHECK, wire_put(&wire_ag_check, &(struct ag_check){.clock = 1}),
+                    ASK_MS, "asking for the time", take_clock);
 }
 
 static void talk(struct ask_all_node *n) {
@@ -131,20 +109,13 @@ static json_t *addresses(const struct check_node *from, const struct check_node 
     return list;
 }
 
-static int on_probed(struct link *l, const struct wire_frame *f, json_t *body,
-                     const struct pd_err *err, void *arg) {
-    struct ask_all_node *n = arg;
+static int take_probed(struct ask_all_node *n, json_t *body, struct pd_err *err) {
     struct asking *a = n->g->arg;
-    (void)l;
-    (void)f;
-    if (err) {
-        ask_all_fail(n, err);
-        return 1;
-    }
+    (void)err;
     a->v[n->id].reached = json_incref(json_object_get(body, "reached"));
     a->v[n->id].shared = json_incref(json_object_get(body, "shared"));
     ask_all_keep(n); /* other nodes may still try it */
-    return 1;
+    return 0;
 }
 
 /* `n` is number `at` of the `count` nodes that listen. */
@@ -170,9 +141,9 @@ static void probe(struct ask_all_node *n) {
         json_array_append_new(peers, wire_put(&wire_check_target, &t));
         json_decref(t.addrs);
     }
-    ask(n, WIRE_AG_CHECK_PROBE,
-        wire_put(&wire_ag_check_probe, &(struct ag_check_probe){.peers = peers}), NULL, 0,
-        "probing the other nodes", on_probed);
+    ask_all_request(n, WIRE_AG_CHECK_PROBE,
+                    wire_put(&wire_ag_check_probe, &(struct ag_check_probe){.peers = peers}),
+                    ASK_MS, "probing the other nodes", take_probed);
     json_decref(peers);
 }
 

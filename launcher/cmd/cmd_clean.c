@@ -11,32 +11,21 @@ struct clean_cmd {
     int64_t store_limit;
 };
 
-static int on_cleaned(struct link *l, const struct wire_frame *f, json_t *body,
-                      const struct pd_err *err, void *arg) {
-    struct ask_all_node *n = arg;
-    (void)l;
-    (void)f;
-    if (err) {
-        ask_all_fail(n, err);
-        return 1;
-    }
+static int take_cleaned(struct ask_all_node *n, json_t *body, struct pd_err *err) {
+    (void)err;
     n->data = json_incref(body);
     ask_all_done(n);
-    return 1;
+    return 0;
 }
 
 static void on_connected(struct ask_all_node *n) {
     const struct clean_cmd *c = n->g->arg;
-    struct pd_err err = {0};
-    if (!link_request(n->link, WIRE_AG_CLEAN,
-                      wire_put(&wire_ag_clean, &(struct ag_clean){.keep = c->keep,
-                                                                  .workspaces = c->workspaces,
-                                                                  .dry_run = c->dry_run,
-                                                                  .store_limit = c->store_limit}),
-                      NULL, 0, CLEAN_MS, "removing what earlier jobs left", on_cleaned, n))
-        return;
-    pd_oom(&err, "a list of jobs");
-    ask_all_fail(n, &err);
+    ask_all_request(n, WIRE_AG_CLEAN,
+                    wire_put(&wire_ag_clean, &(struct ag_clean){.keep = c->keep,
+                                                                .workspaces = c->workspaces,
+                                                                .dry_run = c->dry_run,
+                                                                .store_limit = c->store_limit}),
+                    CLEAN_MS, "removing what earlier jobs left", take_cleaned);
 }
 
 static const char *text_of(const json_t *o, const char *name) {

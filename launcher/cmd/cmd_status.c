@@ -11,7 +11,8 @@ enum { ASK_MS = 10000, CPU_MS = 400 }; /* CPU_MS: CPU use is measured over this 
 
 struct asked { /* the answers of a host; index: host of conf.ini */
     struct ask_all_node *n;
-    json_t *status, *result;
+    json_t *body, *result;
+    struct ag_status_answer status; /* of body; without a body zeros */
     json_t *before; /* the processes CPU_MS earlier; NULL: only one request was sent */
     int64_t before_us;
     uv_timer_t again;
@@ -41,43 +42,42 @@ static void on_again(uv_timer_t *t) {
         request_status(a);
 }
 
-static int runs_any(const json_t *processes) {
-    size_t i;
-    json_t *p;
-    json_array_foreach (processes, i, p)
-        if (!strcmp(text_of(p, "state"), "running"))
-            return 1;
+static int runs(const struct node_process *p) { return !strcmp(p->state, "running"); }
+
+/* Process i of the list; zeros and empty texts if there is none. */
+static struct node_process process_at(const json_t *processes, size_t i) {
+    struct node_process p;
+    if (wire_get(&wire_node_process, &p, json_array_get(processes, i), NULL))
+        (void)wire_get(&wire_node_process, &p, NULL, NULL);
+    return p;
+}
+
+static int take_status(struct ask_all_node *n, json_t *body, struct pd_err *err) {
+    struct asked *a = &((const struct status_cmd *)n->g->arg)->asked[n->id];
+    struct ag_status_answer m;
+    int rc = wire_get(&wire_ag_status_answer, &m, body, err), n_running = 0;
+    if (rc)
+        return rc;
+    json_decref(a->body);
+    a->body = json_incref(body);
+    a->status = m;
+    for (size_t i = 0; i < json_array_size(m.processes); i++) {
+        struct node_process p = process_at(m.processes, i);
+        n_running += runs(&p);
+    }
+    if (a->before || !n_running) {
+        ask_all_done(n);
+        return 0;
+    }
+    a->before = json_incref(m.processes);
+    a->before_us = m.now_us;
+    uv_timer_start(&a->again, on_again, CPU_MS, 0);
     return 0;
 }
 
-static int on_status(struct link *l, const struct wire_frame *f, json_t *body,
-                     const struct pd_err *err, void *arg) {
-    struct asked *a = arg;
-    (void)l;
-    (void)f;
-    if (err) {
-        ask_all_fail(a->n, err);
-        return 1;
-    }
-    json_decref(a->status);
-    a->status = json_incref(body);
-    if (a->before || !runs_any(json_object_get(body, "processes"))) {
-        ask_all_done(a->n);
-        return 1;
-    }
-    a->before = json_incref(json_object_get(body, "processes"));
-    a->before_us = int_of(body, "now_us");
-    uv_timer_start(&a->again, on_again, CPU_MS, 0);
-    return 1;
-}
-
 static void request_status(struct asked *a) {
-    struct pd_err err = {0};
-    if (!link_request(a->n->link, WIRE_AG_STATUS, json_object(), NULL, 0, ASK_MS,
-                      "asking for the status", on_status, a))
-        return;
-    pd_oom(&err, "the state of a job");
-    ask_all_fail(a->n, &err);
+    ask_all_request(a->n, WIRE_AG_STATUS, json_object(), ASK_MS, "asking for the status",
+                    take_status);
 }
 
 static void on_connected(struct ask_all_node *n) {
@@ -97,13 +97,12 @@ static void on_frame(struct ask_all_node *n, const struct wire_frame *f, json_t 
 }
 
 /* The CPU time of process i between the two answers, in percent of one CPU; -1: not known. */
-static double cpu_percent(const struct asked *a, size_t i, const json_t *p) {
-    int64_t us = int_of(a->status, "now_us") - a->before_us;
-    const json_t *old = json_array_get(a->before, i);
-    if (!old || us <= 0 || int_of(old, "pid") != int_of(p, "pid") ||
-        strcmp(text_of(p, "state"), "running"))
+static double cpu_percent(const struct asked *a, size_t i) {
+    int64_t us = a->status.now_us - a->before_us;
+    struct node_process p = process_at(a->status.processes, i), old = process_at(a->before, i);
+    if (!a->before || us <= 0 || old.pid != p.pid || !runs(&p))
         return -1;
-    return (double)(int_of(p, "cpu_ms") - int_of(old, "cpu_ms")) * 1e5 / (double)us;
+    return (double)(p.cpu_ms - old.cpu_ms) * 1e5 / (double)us;
 }
 
 /* --- the job as a whole --- */
@@ -113,30 +112,34 @@ static const struct asked *head_of(const struct status_cmd *s, const struct ask_
     const struct asked *best = NULL;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         const struct asked *a = &s->asked[i];
-        if (a->status && (!best || int_of(a->status, "node") < int_of(best->status, "node")))
+        if (a->body && (!best || a->status.node < best->status.node))
             best = a;
     }
     return best;
 }
 
-/* Node 0's entry about this host, if the job continues without it; NULL: the host is not lost. An
- * unreachable host has no known node id and is compared by name. */
-static const json_t *lost_entry(const struct status_cmd *s, const struct ask_all *g,
-                                const struct found_job *job, int host) {
+/* Why node 0 says that the job continues without this host, and its id there; NULL: the host is not
+ * lost. An unreachable host has no known node id and is compared by name. */
+static const char *lost_why(const struct status_cmd *s, const struct ask_all *g,
+                            const struct found_job *job, int host, int64_t *id) {
     const struct asked *head = head_of(s, g);
     const json_t *v;
+    struct lost_node lost;
     size_t i;
-    json_array_foreach (json_object_get(head ? head->status : NULL, "lost"), i, v)
-        if (job->host[host].node >= 0 ? job->host[host].node == int_of(v, "node")
-                                      : !strcmp(text_of(v, "host"), g->nodes[host].host->label))
-            return v;
+    json_array_foreach (head ? head->status.lost : NULL, i, v)
+        if (!wire_get(&wire_lost_node, &lost, v, NULL) &&
+            (job->host[host].node >= 0 ? job->host[host].node == lost.node
+                                       : !strcmp(lost.host, g->nodes[host].host->label))) {
+            *id = lost.node;
+            return lost.reason;
+        }
     return NULL;
 }
 
-static const char *lost_why(const struct status_cmd *s, const struct ask_all *g,
-                            const struct found_job *job, int host) {
-    const json_t *v = lost_entry(s, g, job, host);
-    return v ? text_of(v, "reason") : NULL;
+static int is_lost(const struct status_cmd *s, const struct ask_all *g, const struct found_job *job,
+                   size_t host) {
+    int64_t id;
+    return lost_why(s, g, job, (int)host, &id) != NULL;
 }
 
 /* The progress event of the lowest rank, without lost hosts; NULL: none. */
@@ -144,9 +147,8 @@ static json_t *progress_of(const struct status_cmd *s, const struct ask_all *g,
                            const struct found_job *job) {
     json_t *best = NULL;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
-        json_t *p = json_object_get(s->asked[i].status, "progress");
-        if (json_is_object(p) && (!best || int_of(p, "rank") < int_of(best, "rank")) &&
-            !lost_why(s, g, job, (int)i))
+        json_t *p = s->asked[i].status.progress;
+        if (p && (!best || int_of(p, "rank") < int_of(best, "rank")) && !is_lost(s, g, job, i))
             best = p;
     }
     return best;
@@ -160,7 +162,7 @@ static json_t *failure_of(const struct status_cmd *s, const struct ask_all *g,
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         json_t *f = json_object_get(s->asked[i].result, "first_failure");
         if (!json_is_object(f) || (best && int_of(s->asked[i].result, "node")) ||
-            lost_why(s, g, job, (int)i))
+            is_lost(s, g, job, i))
             continue;
         best = f;
         *later = int_of(s->asked[i].result, "later_failures");
@@ -191,10 +193,11 @@ static void print_failure(const json_t *f, int64_t later, const char *host) {
 static void print_lost(const struct status_cmd *s, const struct ask_all *g,
                        const struct found_job *job) {
     struct fold_line *v = pd_calloc(g->c->hosts.n, sizeof *v);
+    int64_t id;
     for (size_t i = 0; v && i < g->c->hosts.n; i++)
         v[i] = (struct fold_line){.before = "lost: ",
                                   .name = g->nodes[i].host->label,
-                                  .text = lost_why(s, g, job, (int)i)};
+                                  .text = lost_why(s, g, job, (int)i, &id)};
     if (v)
         fold_lines(v, g->c->hosts.n, fold_print, stdout);
     free(v);
@@ -209,7 +212,7 @@ static void print_head(const struct status_cmd *s, const struct ask_all *g,
     int64_t later;
     time_t at = (time_t)(job->started_us / 1000000);
     uint64_t end = job->ended_us > 0 ? (uint64_t)job->ended_us : pd_wall_us();
-    const char *state = head ? text_of(head->status, "state") : job->state;
+    const char *state = head ? head->status.state : job->state;
     if (at && localtime_r(&at, &tm))
         strftime(when, sizeof when, "started %Y-%m-%d %H:%M:%S", &tm);
     if (at && end > (uint64_t)job->started_us)
@@ -224,8 +227,7 @@ static void print_head(const struct status_cmd *s, const struct ask_all *g,
                : job->attached ? ", attached"
                                : ", detached");
     if (head && job->n_running)
-        printf("now: %s%s%s\n", state, *text_of(head->status, "text") ? ": " : "",
-               text_of(head->status, "text"));
+        printf("now: %s%s%s\n", state, *head->status.text ? ": " : "", head->status.text);
     print_lost(s, g, job);
     json_t *event = progress_of(s, g, job);
     if (event && !progress_parse(&p, event)) {
@@ -246,15 +248,13 @@ static void print_head(const struct status_cmd *s, const struct ask_all *g,
 
 /* --- the nodes --- */
 
-static void state_of_process(char *out, size_t cap, const json_t *p) {
-    int64_t code = int_of(p, "exit_code"), sig = int_of(p, "signal");
-    if (!strcmp(text_of(p, "state"), "running"))
-        pd_fmt(out, cap, "%s",
-               json_is_true(json_object_get(p, "listening")) ? "serving" : "running");
-    else if (sig > 0)
-        pd_fmt(out, cap, "signal %lld", (long long)sig);
-    else if (code >= 0)
-        pd_fmt(out, cap, "exit %lld", (long long)code);
+static void state_of_process(char *out, size_t cap, const struct node_process *p) {
+    if (runs(p))
+        pd_fmt(out, cap, "%s", p->listening ? "serving" : "running");
+    else if (p->signal > 0)
+        pd_fmt(out, cap, "signal %lld", (long long)p->signal);
+    else if (p->exit_code >= 0)
+        pd_fmt(out, cap, "exit %lld", (long long)p->exit_code);
     else
         pd_fmt(out, cap, "ended");
 }
@@ -262,30 +262,27 @@ static void state_of_process(char *out, size_t cap, const json_t *p) {
 static void add_process(struct table *t, const struct asked *a, const char *id, const char *host,
                         const char *state, size_t i, const char *restarts, const char *speed,
                         const char *waits) {
-    const json_t *p = json_array_get(json_object_get(a->status, "processes"), i);
+    const struct node_process p = process_at(a->status.processes, i);
     char who[32], how[32], pid[16], cpus[64], rss[16] = "", cpu[16] = "", threads[16] = "",
                                               up[40] = "", port[16] = "";
-    int64_t began = int_of(p, "started_us"), end = int_of(p, "ended_us");
-    double percent = cpu_percent(a, i, p);
-    int runs = !strcmp(text_of(p, "state"), "running");
-    const char *bind = text_of(p, "bind");
-    pd_fmt(who, sizeof who, "%.16s %lld", text_of(p, "role"), (long long)int_of(p, "rank"));
-    state_of_process(how, sizeof how, p);
-    pd_fmt(pid, sizeof pid, "%lld", (long long)int_of(p, "pid"));
-    if (pd_fmt(cpus, sizeof cpus, "%s%s%s", text_of(p, "cpus"),
-               *bind && strcmp(bind, "none") ? " " : "", *bind && strcmp(bind, "none") ? bind : ""))
+    int64_t end = runs(&p) || !p.ended_us ? a->status.now_us : p.ended_us;
+    double percent = cpu_percent(a, i);
+    int bound = *p.bind && strcmp(p.bind, "none");
+    pd_fmt(who, sizeof who, "%.16s %lld", p.role, (long long)p.rank);
+    state_of_process(how, sizeof how, &p);
+    pd_fmt(pid, sizeof pid, "%lld", (long long)p.pid);
+    if (pd_fmt(cpus, sizeof cpus, "%s%s%s", p.cpus, bound ? " " : "", bound ? p.bind : ""))
         pd_fmt(cpus, sizeof cpus, "many");
-    if (runs) {
-        table_bytes(rss, sizeof rss, (double)int_of(p, "rss_bytes"));
-        pd_fmt(threads, sizeof threads, "%lld", (long long)int_of(p, "threads"));
+    if (runs(&p)) {
+        table_bytes(rss, sizeof rss, (double)p.rss_bytes);
+        pd_fmt(threads, sizeof threads, "%lld", (long long)p.threads);
     }
     if (percent >= 0)
         pd_fmt(cpu, sizeof cpu, "%.0f%%", percent);
-    if (int_of(p, "port") > 0)
-        pd_fmt(port, sizeof port, "%lld", (long long)int_of(p, "port"));
-    end = runs || !end ? int_of(a->status, "now_us") : end;
-    if (began > 0 && end > began)
-        when_span(up, sizeof up, (uint64_t)(end - began));
+    if (p.port > 0)
+        pd_fmt(port, sizeof port, "%lld", (long long)p.port);
+    if (p.started_us > 0 && end > p.started_us)
+        when_span(up, sizeof up, (uint64_t)(end - p.started_us));
     const char *const row[] = {id,  host, state,   who, how,      pid,   port, cpus,
                                rss, cpu,  threads, up,  restarts, speed, waits};
     table_row(t, row);
@@ -294,36 +291,35 @@ static void add_process(struct table *t, const struct asked *a, const char *id, 
 static void add_node(struct table *t, const struct status_cmd *s, const struct ask_all_node *n,
                      const struct found_job *job) {
     const struct asked *a = &s->asked[n->id];
-    const json_t *lost = lost_entry(s, n->g, job, n->id);
+    int64_t lost_id = 0;
+    const char *lost = lost_why(s, n->g, job, n->id, &lost_id);
     char id[16] = "", restarts[16] = "", speed[80] = "", waits[16] = "";
     struct progress p;
-    size_t n_processes = json_array_size(json_object_get(a->status, "processes"));
+    size_t n_processes = json_array_size(a->status.processes);
     if (job->host[n->id].node < 0 && lost)
-        pd_fmt(id, sizeof id, "%lld", (long long)int_of(lost, "node"));
+        pd_fmt(id, sizeof id, "%lld", (long long)lost_id);
     else if (job->host[n->id].node >= 0)
         pd_fmt(id, sizeof id, "%d", job->host[n->id].node);
-    if (!a->status || lost) {
+    if (!a->body || lost) {
         const char *const row[TABLE_COLUMNS] = {id, n->host->label, lost ? "lost" : "unreachable"};
         table_row(t, row);
         return;
     }
-    if (int_of(a->status, "restarts") > 0)
-        pd_fmt(restarts, sizeof restarts, "%lld", (long long)int_of(a->status, "restarts"));
-    if (!progress_parse(&p, json_object_get(a->status, "progress")) && p.own_rate >= 0) {
+    if (a->status.restarts > 0)
+        pd_fmt(restarts, sizeof restarts, "%lld", (long long)a->status.restarts);
+    if (!progress_parse(&p, a->status.progress) && p.own_rate >= 0) {
         snprintf(speed, sizeof speed, "%.0f %s/s", p.own_rate, p.unit);
         if (p.wait >= 0)
             snprintf(waits, sizeof waits, "%.0f %%", p.wait * 100);
     }
-    const char *state = text_of(a->status, "state");
     if (!n_processes) {
-        const char *const row[TABLE_COLUMNS] = {id, n->host->label, state};
+        const char *const row[TABLE_COLUMNS] = {id, n->host->label, a->status.state};
         table_row(t, row);
     }
     for (size_t i = 0; i < n_processes; i++) {
-        const json_t *q = json_array_get(json_object_get(a->status, "processes"), i);
-        int trains =
-            !strcmp(text_of(q, "role"), "trainer") && !strcmp(text_of(q, "state"), "running");
-        add_process(t, a, i ? "" : id, i ? "" : n->host->label, i ? "" : state, i,
+        const struct node_process q = process_at(a->status.processes, i);
+        int trains = !strcmp(q.role, "trainer") && runs(&q);
+        add_process(t, a, i ? "" : id, i ? "" : n->host->label, i ? "" : a->status.state, i,
                     i ? "" : restarts, trains ? speed : "", trains ? waits : "");
     }
 }
@@ -358,27 +354,26 @@ static int print_json(const struct status_cmd *s, const struct ask_all *g,
         if (n->err.code)
             json_array_append_new(
                 bad, json_pack("{s:s, s:s}", "host", n->host->label, "error", n->err.msg));
-        if (!a->status)
+        if (!a->body)
             continue;
-        json_t *o = json_copy(a->status), *p;
+        json_t *o = json_copy(a->body), *p;
         size_t k;
         json_object_set_new(o, "host", json_string(n->host->label));
         json_array_foreach (json_object_get(o, "processes"), k, p) {
-            double percent = cpu_percent(a, k, p);
+            double percent = cpu_percent(a, k);
             json_object_set_new(p, "cpu_percent", percent >= 0 ? json_real(percent) : json_null());
         }
         json_array_append_new(nodes, o);
     }
-    json_t *o =
-        json_pack("{s:s, s:s, s:s, s:s, s:b, s:b, s:i, s:I, s:I}", "job", job->id, "user",
-                  job->user, "state", head ? text_of(head->status, "state") : job->state, "text",
-                  head ? text_of(head->status, "text") : "", "running", job->n_running > 0,
-                  "attached", job->attached, "n_nodes", job->n_nodes, "started_us",
-                  (json_int_t)job->started_us, "ended_us", (json_int_t)job->ended_us);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:b, s:b, s:i, s:I, s:I}", "job", job->id, "user",
+                          job->user, "state", head ? head->status.state : job->state, "text",
+                          head ? head->status.text : "", "running", job->n_running > 0, "attached",
+                          job->attached, "n_nodes", job->n_nodes, "started_us",
+                          (json_int_t)job->started_us, "ended_us", (json_int_t)job->ended_us);
     json_object_set_new(o, "progress", or_null(progress_of(s, g, job)));
     json_object_set_new(o, "first_failure", or_null(failure_of(s, g, job, &later)));
     json_object_set_new(o, "later_failures", json_integer(later));
-    json_object_set_new(o, "lost", or_null(head ? json_object_get(head->status, "lost") : NULL));
+    json_object_set_new(o, "lost", or_null(head ? head->status.lost : NULL));
     json_object_set_new(o, "nodes", nodes);
     json_object_set_new(o, "unreachable", bad);
     return cmd_print_json(o);
@@ -411,7 +406,7 @@ static void release(struct status_cmd *s, size_t n, struct ask_all *g) {
     for (size_t i = 0; s->asked && i < n; i++) {
         if (s->asked[i].has_timer)
             uv_close((uv_handle_t *)&s->asked[i].again, NULL);
-        json_decref(s->asked[i].status);
+        json_decref(s->asked[i].body);
         json_decref(s->asked[i].result);
         json_decref(s->asked[i].before);
     }

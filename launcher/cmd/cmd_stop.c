@@ -8,34 +8,23 @@ struct stop_cmd {
     int save, force, json;
 };
 
-static int on_stopped(struct link *l, const struct wire_frame *f, json_t *body,
-                      const struct pd_err *err, void *arg) {
-    struct ask_all_node *n = arg;
-    (void)l;
-    (void)f;
+static int take_stopped(struct ask_all_node *n, json_t *body, struct pd_err *err) {
     (void)body;
-    if (err)
-        ask_all_fail(n, err);
-    else
-        ask_all_done(n);
-    return 1;
+    (void)err;
+    ask_all_done(n);
+    return 0;
 }
 
 static void on_connected(struct ask_all_node *n) {
     const struct stop_cmd *s = n->g->arg;
-    struct pd_err err = {0};
     const struct hd_stop_job stop = {.grace_ms = s->force ? 0 : GRACE_MS,
                                      .save = s->save,
                                      .save_ms = SAVE_MS,
                                      .reason = "paddlectl stop"};
-    if (!link_request(n->link, WIRE_AG_STOP, wire_put(&wire_hd_stop_job, &stop), NULL, 0,
-                      STOP_MS + (s->save ? SAVE_MS : 0),
-                      s->save ? "saving the model and ending the processes"
-                              : "ending the processes",
-                      on_stopped, n))
-        return;
-    pd_oom(&err, "a list of jobs");
-    ask_all_fail(n, &err);
+    ask_all_request(n, WIRE_AG_STOP, wire_put(&wire_hd_stop_job, &stop),
+                    STOP_MS + (s->save ? SAVE_MS : 0),
+                    s->save ? "saving the model and ending the processes" : "ending the processes",
+                    take_stopped);
 }
 
 static int report(const struct ask_all *g, const struct stop_cmd *s, const struct found_job *job) {

@@ -5,29 +5,18 @@ enum { ASK_MS = 30000, NAMED_MAX = 8 };
 
 /* --- requests --- */
 
-static int on_list(struct link *l, const struct wire_frame *f, json_t *body,
-                   const struct pd_err *err, void *arg) {
-    struct ask_all_node *n = arg;
-    (void)l;
-    (void)f;
-    if (err) {
-        ask_all_fail(n, err);
-        return 1;
-    }
+static int take_list(struct ask_all_node *n, json_t *body, struct pd_err *err) {
+    (void)err;
     json_decref(n->data);
     n->data = json_incref(json_object_get(body, "jobs"));
     ask_all_keep(n);
-    return 1;
+    return 0;
 }
 
 static void request(struct ask_all_node *n, int progress) {
-    struct pd_err err = {0};
-    if (!link_request(n->link, WIRE_AG_LIST,
-                      wire_put(&wire_ag_list, &(struct ag_list){.progress = progress}), NULL, 0,
-                      ASK_MS, "listing jobs", on_list, n))
-        return;
-    pd_oom(&err, "the list of jobs");
-    ask_all_fail(n, &err);
+    ask_all_request(n, WIRE_AG_LIST,
+                    wire_put(&wire_ag_list, &(struct ag_list){.progress = progress}), ASK_MS,
+                    "listing jobs", take_list);
 }
 
 static void request_list(struct ask_all_node *n) { request(n, 0); }

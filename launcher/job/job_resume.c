@@ -85,42 +85,30 @@ static int runs_pserver(const struct job *j, int place) {
     return 0;
 }
 
-static int on_files(struct link *l, const struct wire_frame *f, json_t *body,
-                    const struct pd_err *err, void *arg) {
-    struct ask_all_node *n = arg;
+static int take_files(struct ask_all_node *n, json_t *body, struct pd_err *err) {
     struct resume_search *s = n->g->arg;
     struct ag_models_answer m;
     struct listed_model model = {0};
-    struct pd_err e = {0};
     const json_t *v;
     size_t i;
-    (void)l;
-    (void)f;
-    if (err)
-        e = *err;
-    else if (!wire_get(&wire_ag_models_answer, &m, body, &e) && json_array_size(m.models))
-        (void)wire_get(&wire_listed_model, &model, json_array_get(m.models, 0), &e);
-    if (e.code) {
-        ask_all_fail(n, &e);
-        return 1;
-    }
+    int rc = wire_get(&wire_ag_models_answer, &m, body, err);
+    if (!rc && json_array_size(m.models))
+        rc = wire_get(&wire_listed_model, &model, json_array_get(m.models, 0), err);
+    if (rc)
+        return rc;
     s->n_parts = model.n_parts > (int64_t)s->n_parts ? (size_t)model.n_parts : s->n_parts;
     json_array_foreach (model.files, i, v)
         if (json_is_string(v) && runs_pserver(s->j, n->id))
             json_object_set_new(s->files, json_string_value(v), json_true());
     ask_all_keep(n);
-    return 1;
+    return 0;
 }
 
 static void ask_files(struct ask_all_node *n) {
     const struct resume_search *s = n->g->arg;
-    struct pd_err err = {0};
-    if (link_request(n->link, WIRE_AG_MODELS,
-                     wire_put(&wire_ag_models, &(struct ag_models){.name = s->j->checkpoint.name}),
-                     NULL, 0, ANSWER_MS, "listing the parts of a checkpoint", on_files, n)) {
-        pd_oom(&err, "a list of parts");
-        ask_all_fail(n, &err);
-    }
+    ask_all_request(n, WIRE_AG_MODELS,
+                    wire_put(&wire_ag_models, &(struct ag_models){.name = s->j->checkpoint.name}),
+                    ANSWER_MS, "listing the parts of a checkpoint", take_files);
 }
 
 static void on_fetched(void *arg, const struct package_fetched *r, const struct pd_err *err) {

@@ -207,27 +207,26 @@ int watch_drained(const struct job_node *n) {
 
 /* The node that an entry of the head's list "lost" means. After attach, an unreachable host is
  * known by its name only. */
-static struct job_node *find_lost(const struct job *j, const json_t *v) {
-    const json_t *id = json_object_get(v, "node");
-    const char *host = json_string_value(json_object_get(v, "host"));
-    struct job_node *n = json_is_integer(id) ? job_node_by_id(j, json_integer_value(id)) : NULL;
-    for (int i = 0; i < j->n_hosts && !n && host; i++)
-        if (j->nodes[i].id < 0 && !strcmp(j->nodes[i].host->label, host))
+static struct job_node *find_lost(const struct job *j, const struct lost_node *v) {
+    struct job_node *n = job_node_by_id(j, v->node);
+    for (int i = 0; i < j->n_hosts && !n; i++)
+        if (j->nodes[i].id < 0 && !strcmp(j->nodes[i].host->label, v->host))
             n = &j->nodes[i];
     return n;
 }
 
 /* Process the head's list of nodes that it has lost and continues without. */
-static void take_lost(struct job_node *n, const json_t *body) {
+static void take_lost(struct job_node *n, const json_t *list) {
     const json_t *v;
+    struct lost_node e;
     size_t i;
     if (n->id != 0)
         return;
-    json_array_foreach (json_object_get(body, "lost"), i, v) {
-        const char *why = json_string_value(json_object_get(v, "reason"));
-        struct job_node *lost = find_lost(n->job, v);
+    json_array_foreach (list, i, v) {
+        struct job_node *lost =
+            wire_get(&wire_lost_node, &e, v, NULL) ? NULL : find_lost(n->job, &e);
         if (lost)
-            node_leave_lost(lost, why ? why : "");
+            node_leave_lost(lost, e.reason);
     }
 }
 
@@ -236,23 +235,24 @@ static void take_lost(struct job_node *n, const json_t *body) {
 static void take_state(struct job_node *n, json_t *body) {
     static const char *const at_once[] = {"pservers", "trainers", "restarting", "saving", "ending"};
     struct job *j = n->job;
-    const char *state = json_string_value(json_object_get(body, "state")),
-               *text = json_string_value(json_object_get(body, "text"));
-    take_lost(n, body);
-    if (state && !strcmp(state, "lost")) { /* no agent is left that could report more */
+    struct ag_state m;
+    if (wire_get(&wire_ag_state, &m, body, NULL))
+        return;
+    const char *state = m.state;
+    take_lost(n, m.lost);
+    if (!strcmp(state, "lost")) { /* no agent is left that could report more */
         struct pd_err err = {0};
         pd_fail(&err, PD_EHOST, "the agent of the job has ended without a result");
         node_fail(n, &err);
         return;
     }
-    if (n->id != 0 || !state || n->has_result)
+    if (n->id != 0 || !*state || n->has_result)
         return;
     live_state(j->live, state);
     if (!strcmp(state, "trainers") || !strcmp(state, "ending") || !strcmp(state, "restarting"))
         follow_starting(j->follow, 0);
-    snprintf(j->state, sizeof j->state, "%s%s%s", state, text && *text ? ": " : "",
-             text ? text : "");
-    int said = !(text && *text) &&
+    snprintf(j->state, sizeof j->state, "%s%s%s", state, *m.text ? ": " : "", m.text);
+    int said = !*m.text &&
                !strncmp(j->shown_state, state, strlen(state)); /* shown already, then with a text */
     for (size_t i = 0; i < sizeof at_once / sizeof at_once[0] && !said; i++)
         if (j->ran && !strcmp(state, at_once[i]))
@@ -325,7 +325,7 @@ static void take_result(struct job_node *n, json_t *body) {
     if (n->has_result || *n->lost)
         return;
     n->result = json_incref(body);
-    take_lost(n, body);
+    take_lost(n, json_object_get(body, "lost"));
     watch_sum_up(n->job);
     node_has_result(n);
     job_ask_fate(n->job);

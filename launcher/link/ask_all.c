@@ -52,6 +52,28 @@ void ask_all_fail(struct ask_all_node *n, const struct pd_err *err) {
         link_close(n->link);
 }
 
+static int on_answer(struct link *l, const struct wire_frame *f, json_t *body,
+                     const struct pd_err *err, void *arg) {
+    struct ask_all_node *n = arg;
+    struct pd_err e = {0};
+    (void)l;
+    (void)f;
+    if (err || n->take(n, body, &e))
+        ask_all_fail(n, err ? err : &e);
+    return 1;
+}
+
+void ask_all_request(struct ask_all_node *n, unsigned type, json_t *body, uint64_t timeout_ms,
+                     const char *what,
+                     int (*take)(struct ask_all_node *n, json_t *body, struct pd_err *err)) {
+    struct pd_err err = {0};
+    n->take = take;
+    if (!link_request(n->link, type, body, NULL, 0, timeout_ms, what, on_answer, n))
+        return;
+    pd_oom(&err, what);
+    ask_all_fail(n, &err);
+}
+
 static void on_hello(struct link *l, void *arg) {
     struct ask_all_node *n = arg;
     (void)l;

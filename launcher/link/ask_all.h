@@ -18,6 +18,7 @@ struct ask_all_node {
     int skip;
     int over, kept;
     struct pd_err err;
+    int (*take)(struct ask_all_node *n, json_t *body, struct pd_err *err); /* ask_all_request */
     char *text;   /* for `talk`; freed by ask_all_release */
     json_t *data; /* for `talk`; released by ask_all_release */
 };
@@ -57,6 +58,12 @@ void ask_all_release(struct ask_all *g);
 void ask_all_done(struct ask_all_node *n);
 void ask_all_keep(struct ask_all_node *n); /* the node is over, its link stays open */
 void ask_all_fail(struct ask_all_node *n, const struct pd_err *err);
+
+/* Send a request with these parameters of link_request; one at a time. `take` gets the answer; what
+ * it returns, and every other failure, is the node's (ask_all_fail). */
+void ask_all_request(struct ask_all_node *n, unsigned type, json_t *body, uint64_t timeout_ms,
+                     const char *what,
+                     int (*take)(struct ask_all_node *n, json_t *body, struct pd_err *err));
 
 int ask_all_n_failed(const struct ask_all *g); /* number of failed hosts */
 

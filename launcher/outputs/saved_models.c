@@ -49,31 +49,16 @@ void saved_models_release(struct saved_models *m) {
     *m = (struct saved_models){0};
 }
 
-static int on_answer(struct link *l, const struct wire_frame *f, json_t *body,
-                     const struct pd_err *err, void *arg) {
-    struct ask_all_node *n = arg;
-    struct pd_err e = {0};
-    (void)l;
-    (void)f;
-    if (err)
-        e = *err;
-    else
-        (void)add_answer(n->g->arg, body, &e);
-    if (e.code)
-        ask_all_fail(n, &e);
-    else
+static int take_answer(struct ask_all_node *n, json_t *body, struct pd_err *err) {
+    int rc = add_answer(n->g->arg, body, err);
+    if (!rc)
         ask_all_keep(n);
-    return 1;
+    return rc;
 }
 
 static void talk(struct ask_all_node *n) {
-    struct pd_err err = {0};
-    if (link_request(n->link, WIRE_AG_MODELS,
-                     wire_put(&wire_ag_models, &(struct ag_models){.name = ""}), NULL, 0, ANSWER_MS,
-                     "listing its saved models", on_answer, n)) {
-        pd_oom(&err, "a list of saved models");
-        ask_all_fail(n, &err);
-    }
+    ask_all_request(n, WIRE_AG_MODELS, wire_put(&wire_ag_models, &(struct ag_models){.name = ""}),
+                    ANSWER_MS, "listing its saved models", take_answer);
 }
 
 int saved_models_ask(struct ask_all *g, struct saved_models *out, struct pd_err *err) {
