@@ -45,7 +45,7 @@ static void again(const struct call *p) {
 
 static int fill(struct pd_batch *b, const struct nn_graph *g, uint32_t n) {
     const struct pd_rng_key key = pd_rng_key(1, PD_RNG_CHECK, 1, 0);
-    if (pd_batch_init_fields(b, nn_graph_field(g, 0), nn_graph_n_fields(g), n))
+    if (pd_batch_init(b, nn_graph_field(g, 0), nn_graph_n_fields(g), n))
         return PD_ENOMEM;
     for (uint32_t k = 0; k < nn_graph_n_fields(g); k++) {
         const struct pd_field *f = nn_graph_field(g, k);

@@ -50,7 +50,7 @@ static int ours(const char *path) {
         f[k] = s->field[k].batch;
     struct data_spec spec = {.schema = s};
     if (data_reader_new(&r, &spec, ".", &files, 0, 1, &err) ||
-        pd_batch_init_fields(&b, f, s->n_fields, 512))
+        pd_batch_init(&b, f, s->n_fields, 512))
         return 1;
     double t0 = cpu_s();
     while ((n = data_reader_next(r, 512, &b, &err)) > 0) {

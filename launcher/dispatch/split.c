@@ -67,8 +67,9 @@ static int read_config(struct config *c, const struct scan *scan, const struct p
         int ok = item.size && item.size <= CONFIG_MAX && !pd_buf_reserve(&text, item.size) &&
                  !scan_item_read(scan, i, text.data, item.size, NULL);
         text.len = ok ? item.size : 0;
-        ok = ok && !pd_settings_apply(o, o->config, &text, NULL, NULL) &&
-             !pd_ini_read_text(o->config, (const char *)text.data, text.len, on_pair, c, NULL);
+        ok =
+            ok && !pd_settings_apply(o, o->config, &text, NULL, NULL) &&
+            !pd_ini_read_text(o->config, (const char *)text.data, text.len, NULL, on_pair, c, NULL);
         pd_buf_release(&text);
         return ok && (c->train || c->test);
     }

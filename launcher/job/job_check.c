@@ -234,7 +234,8 @@ static int check_archive(const struct job_config *c, struct pd_err *err) {
 }
 
 static int check_network(struct job_config *c, struct pd_err *err) {
-    int rc = pd_ini_read_text(c->shown, (const char *)c->text.data, c->text.len, on_pair, c, err);
+    int rc =
+        pd_ini_read_text(c->shown, (const char *)c->text.data, c->text.len, NULL, on_pair, c, err);
     for (size_t i = 0; i < c->named.n && !rc; i++)
         if (leads_out(c->named.path[i]))
             return 0;

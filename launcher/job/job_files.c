@@ -260,7 +260,8 @@ static int check_package(struct job_files *f, struct pd_err *err) {
 int job_files_check(const struct job_config *c, const struct pd_options *o, struct pd_err *err) {
     struct job_files f = {.c = c, .o = o};
     struct pd_err own = {0};
-    int rc = pd_ini_read_text(c->shown, (const char *)c->text.data, c->text.len, on_pair, &f, &own);
+    int rc = pd_ini_read_text(c->shown, (const char *)c->text.data, c->text.len, NULL, on_pair, &f,
+                              &own);
     if (!rc)
         rc = check_values(&f, &own);
     count_needed(&f);

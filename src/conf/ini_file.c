@@ -216,12 +216,8 @@ static int run(struct ini_reading *r, const char *text, size_t n) {
     return r->rc;
 }
 
-int pd_ini_read(const char *path, pd_ini_pair on_pair, void *arg, struct pd_err *err) {
-    return pd_ini_read_sections(path, NULL, on_pair, arg, err);
-}
-
-int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pair on_pair,
-                         void *arg, struct pd_err *err) {
+int pd_ini_read(const char *path, pd_ini_section on_section, pd_ini_pair on_pair, void *arg,
+                struct pd_err *err) {
     struct pd_buf text;
     pd_buf_init(&text);
     int rc = pd_read_file(path, MAX_FILE, &text, err);
@@ -238,14 +234,8 @@ int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pai
     return rc;
 }
 
-int pd_ini_read_text(const char *name, const char *text, size_t n, pd_ini_pair on_pair, void *arg,
-                     struct pd_err *err) {
-    return pd_ini_read_text_sections(name, text, n, NULL, on_pair, arg, err);
-}
-
-int pd_ini_read_text_sections(const char *name, const char *text, size_t n,
-                              pd_ini_section on_section, pd_ini_pair on_pair, void *arg,
-                              struct pd_err *err) {
+int pd_ini_read_text(const char *name, const char *text, size_t n, pd_ini_section on_section,
+                     pd_ini_pair on_pair, void *arg, struct pd_err *err) {
     struct ini_reading r = {
         .path = name, .on_section = on_section, .on_pair = on_pair, .arg = arg, .err = err};
     return run(&r, text, n);

@@ -12,25 +12,19 @@
 typedef int (*pd_ini_pair)(void *arg, const char *section, const char *name, const char *value,
                            int line, struct pd_err *err);
 
-/* 0; PD_ENOENT or PD_EIO for the file; PD_ECONF for its syntax or a section name that is too long;
- * or the code of on_pair. */
-int pd_ini_read(const char *path, pd_ini_pair on_pair, void *arg, struct pd_err *err);
+/* Called for each section before its first pair, also for an empty section. */
+typedef int (*pd_ini_section)(void *arg, const char *section, int line, struct pd_err *err);
 
+/* Either callback may be NULL. 0; PD_ENOENT or PD_EIO for the file; PD_ECONF for its syntax or a
+ * section name that is too long; or the code of a callback. */
+int pd_ini_read(const char *path, pd_ini_section on_section, pd_ini_pair on_pair, void *arg,
+                struct pd_err *err);
 /* The same for a text of n bytes in memory; `name` is for messages. */
-int pd_ini_read_text(const char *name, const char *text, size_t n, pd_ini_pair on_pair, void *arg,
-                     struct pd_err *err);
+int pd_ini_read_text(const char *name, const char *text, size_t n, pd_ini_section on_section,
+                     pd_ini_pair on_pair, void *arg, struct pd_err *err);
 
 /* Calls `on_span` for each pair with its first line and the last line of its value. */
 typedef void (*pd_ini_span)(void *arg, const char *section, const char *name, const char *value,
                             int first, int last);
 int pd_ini_read_spans(const char *name, const char *text, size_t n, pd_ini_span on_span, void *arg,
                       struct pd_err *err);
-
-/* The same as pd_ini_read, and on_section is called for each section before its first pair, also
- * for an empty section. Either callback may be NULL. */
-typedef int (*pd_ini_section)(void *arg, const char *section, int line, struct pd_err *err);
-int pd_ini_read_sections(const char *path, pd_ini_section on_section, pd_ini_pair on_pair,
-                         void *arg, struct pd_err *err);
-int pd_ini_read_text_sections(const char *name, const char *text, size_t n,
-                              pd_ini_section on_section, pd_ini_pair on_pair, void *arg,
-                              struct pd_err *err);

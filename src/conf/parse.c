@@ -370,7 +370,7 @@ static int read_file(struct pd_options *o, const char *path, int train, struct p
         if (!(o->conf_dir = pd_strdup(f.dir)))
             return pd_fail(err, PD_ENOMEM, "%s: out of memory", path);
     }
-    int rc = pd_ini_read_sections(path, on_section, on_pair, &f, err);
+    int rc = pd_ini_read(path, on_section, on_pair, &f, err);
     return rc || train ? rc : place_defaults(&f, err);
 }
 
@@ -384,7 +384,7 @@ int pd_options_read_train(struct pd_options *o, const char *path, struct pd_err 
 int pd_options_read_train_text(struct pd_options *o, const char *name, const char *text, size_t n,
                                struct pd_err *err) {
     struct file f = {.o = o, .path = name, .train = 1};
-    return pd_ini_read_text(name, text, n, on_pair, &f, err);
+    return pd_ini_read_text(name, text, n, NULL, on_pair, &f, err);
 }
 
 /* Sets an option of the list `extra`. 1: done; 0: not in the list; PD_EUSAGE. *used: words taken

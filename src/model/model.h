@@ -221,10 +221,6 @@ int model_each_state(struct model *m, const char *name,
                      int (*each)(void *arg, uint64_t key, const float *row, const float *state,
                                  uint32_t width, struct pd_err *err),
                      void *arg, struct pd_err *err);
-/* The same without the state. */
-int model_each_row(struct model *m, const char *name,
-                   int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err),
-                   void *arg, struct pd_err *err);
 /* The mapped rows of a table, for model/table.h. One span per file; for each part the highest layer
  * first. Valid while the model is open. */
 struct model_span {

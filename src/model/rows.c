@@ -198,23 +198,3 @@ int model_each_state(struct model *m, const char *name,
     } while (!rc && more == 1);
     return rc ? rc : more;
 }
-
-struct plain {
-    int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err);
-    void *arg;
-};
-
-static int without_state(void *arg, uint64_t key, const float *row, const float *state,
-                         uint32_t width, struct pd_err *err) {
-    const struct plain *p = arg;
-    (void)state;
-    (void)width;
-    return p->each(p->arg, key, row, err);
-}
-
-int model_each_row(struct model *m, const char *name,
-                   int (*each)(void *arg, uint64_t key, const float *row, struct pd_err *err),
-                   void *arg, struct pd_err *err) {
-    struct plain p = {each, arg};
-    return model_each_state(m, name, without_state, &p, err);
-}

@@ -557,8 +557,8 @@ int model_ini_read(struct model_ini **out, const char *path, const char *text, s
         slash[slash == m->dir] = 0;
     else
         memcpy(m->dir, ".", 2);
-    rc = text ? pd_ini_read_text_sections(path, text, strlen(text), on_section, on_pair, &ps, err)
-              : pd_ini_read_sections(path, on_section, on_pair, &ps, err);
+    rc = text ? pd_ini_read_text(path, text, strlen(text), on_section, on_pair, &ps, err)
+              : pd_ini_read(path, on_section, on_pair, &ps, err);
     if (!rc && m->data.vocabulary_file.line)
         rc = scan_vocabulary(m, err);
     if (!rc)

@@ -55,10 +55,7 @@ int net_conn_on_streams(struct net_conn **out, uv_stream_t *in, uv_stream_t *out
  * comes, it replaces a connection that has been in the handshake for more than a second; if there
  * is none, it is closed. */
 struct net_listener;
-int net_listen(struct net_listener **out, uv_loop_t *loop, const char *ip, int port,
-               const struct wire_hs_opts *hs, const struct net_opts *opts,
-               const struct net_events *ev, void *arg, struct pd_err *err);
-/* The same on a socket that is bound, listening or not. The listener owns the socket. */
+/* On a socket that is bound, listening or not. The listener owns the socket. */
 int net_listen_fd(struct net_listener **out, uv_loop_t *loop, int fd, const struct wire_hs_opts *hs,
                   const struct net_opts *opts, const struct net_events *ev, void *arg,
                   struct pd_err *err);

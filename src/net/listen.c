@@ -222,12 +222,3 @@ int net_bind(const char *ip, int port, struct pd_err *err) {
     const int fd = bind_one(ip, port, 1);
     return fd < 0 ? pd_fail_errno(err, PD_EIO, errno, "cannot bind %s:%d", ip, port) : fd;
 }
-
-int net_listen(struct net_listener **out, uv_loop_t *loop, const char *ip, int port,
-               const struct wire_hs_opts *hs, const struct net_opts *opts,
-               const struct net_events *ev, void *arg, struct pd_err *err) {
-    int fd = port ? net_bind(ip, port, err) : bind_one(ip, port, 0);
-    if (fd < 0)
-        return pd_fail_errno(err, PD_EIO, errno, "cannot bind %s:%d", ip, port);
-    return net_listen_fd(out, loop, fd, hs, opts, ev, arg, err);
-}

@@ -108,7 +108,7 @@ static int open_data(struct trainer_state *t, struct pd_err *err) {
     if (rc)
         return rc;
     uint32_t max = train_streams_max_batch(t->train ? t->train : t->test);
-    if (pd_batch_init_fields(&t->batch, nn_graph_field(t->graph, 0), m->schema->n_fields, max))
+    if (pd_batch_init(&t->batch, nn_graph_field(t->graph, 0), m->schema->n_fields, max))
         return pd_fail(err, PD_ENOMEM, "out of memory for a batch of %u samples", max);
     for (int i = 0; i < 2 && !rc; i++) {
         rc = nn_feed_new(&t->input[i].feed, t->graph, max, err);

@@ -39,7 +39,7 @@ static void batch(struct pd_batch *b, const struct data_schema *s, uint32_t cap)
     struct pd_field f[PD_MAX_FIELDS];
     for (uint32_t k = 0; k < s->n_fields; k++)
         f[k] = s->field[k].batch;
-    if (pd_batch_init_fields(b, f, s->n_fields, cap))
+    if (pd_batch_init(b, f, s->n_fields, cap))
         abort();
 }
 

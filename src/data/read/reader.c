@@ -76,7 +76,7 @@ static int make_pool(struct data_reader *r) {
     for (uint32_t k = 0; k < r->schema->n_fields; k++)
         fields[k] = r->schema->field[k].batch;
     r->order = pd_calloc(n, sizeof *r->order);
-    return r->order ? pd_batch_init_fields(&r->pool, fields, r->schema->n_fields, n) : PD_ENOMEM;
+    return r->order ? pd_batch_init(&r->pool, fields, r->schema->n_fields, n) : PD_ENOMEM;
 }
 
 /* Ensures that the file whose header names the columns is on this node. */

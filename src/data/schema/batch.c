@@ -19,8 +19,8 @@ static int field_init(struct pd_batch *b, uint32_t k) {
     return 0;
 }
 
-int pd_batch_init_fields(struct pd_batch *b, const struct pd_field *field, uint32_t n_fields,
-                         uint32_t cap) {
+int pd_batch_init(struct pd_batch *b, const struct pd_field *field, uint32_t n_fields,
+                  uint32_t cap) {
     memset(b, 0, sizeof *b);
     b->cap = cap;
     b->n_fields = n_fields;
@@ -41,10 +41,6 @@ int pd_batch_init_fields(struct pd_batch *b, const struct pd_field *field, uint3
     if (rc)
         pd_batch_release(b);
     return rc;
-}
-
-int pd_batch_init(struct pd_batch *b, uint32_t n_fields, uint32_t cap) {
-    return pd_batch_init_fields(b, NULL, n_fields, cap);
 }
 
 void pd_batch_release(struct pd_batch *b) {

@@ -39,12 +39,11 @@ struct pd_batch {
     uint64_t *index;        /* [cap] number of the sample in its stream in this pass, from 0 */
 };
 
-/* pd_batch_init: all fields are PD_ID. pd_batch_init_fields: fields as described; the descriptions
- * are copied. 0 or PD_ENOMEM. `cap` is fixed; only the room for lists grows later. A batch thus
- * allocates nothing once it has held the longest lists. */
-int pd_batch_init(struct pd_batch *b, uint32_t n_fields, uint32_t cap);
-int pd_batch_init_fields(struct pd_batch *b, const struct pd_field *field, uint32_t n_fields,
-                         uint32_t cap);
+/* The descriptions of the fields are copied; NULL: all fields are PD_ID. 0 or PD_ENOMEM. `cap` is
+ * fixed; only the room for lists grows later. A batch thus allocates nothing once it has held the
+ * longest lists. */
+int pd_batch_init(struct pd_batch *b, const struct pd_field *field, uint32_t n_fields,
+                  uint32_t cap);
 void pd_batch_release(struct pd_batch *b);
 
 /* Makes room for `more` further ids in list field k, behind those of the samples held. 0 or

@@ -17,7 +17,7 @@ static int grow(struct data_block *b, const struct data_schema *s, uint32_t cap)
     if (!where)
         return PD_ENOMEM;
     b->where = where;
-    if (pd_batch_init_fields(&more, fields, s->n_fields, cap))
+    if (pd_batch_init(&more, fields, s->n_fields, cap))
         return PD_ENOMEM;
     if (b->samples.n && pd_batch_append(&more, &b->samples, 0, b->samples.n)) {
         pd_batch_release(&more);

@@ -75,7 +75,7 @@ static int random_field(struct pd_batch *b, struct pd_rng_key key, uint32_t k, u
 
 static int random_batch(struct pd_batch *b, const struct nn_graph *g, uint32_t n, uint64_t seed) {
     struct pd_rng_key key = pd_rng_key(seed, PD_RNG_CHECK, 1, 0);
-    int rc = pd_batch_init_fields(b, nn_graph_field(g, 0), nn_graph_n_fields(g), n);
+    int rc = pd_batch_init(b, nn_graph_field(g, 0), nn_graph_n_fields(g), n);
     for (uint32_t k = 0; k < nn_graph_n_fields(g) && !rc; k++)
         rc = random_field(b, key, k, n);
     for (uint32_t i = 0; i < n && !rc; i++) {

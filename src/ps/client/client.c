@@ -123,7 +123,6 @@ int ps_client_new(struct ps_client **out, const struct ps_client_opts *opts, str
     if (!c)
         return pd_fail(err, PD_ENOMEM, "no memory for a client");
     c->opts = *opts;
-    c->last_reduction = &c->reductions;
     /* Unique for each start, so that a server never takes a push of this process for a push of an
      * earlier process. */
     c->incarnation = pd_mix64(pd_wall_us() ^ (uint64_t)getpid() << 40 ^ pd_mono_ns());
@@ -348,11 +347,6 @@ void ps_client_free(struct ps_client *c) {
     geo_free(c);
     for (uint32_t i = 0; i < c->n_servers; i++)
         free(c->servers[i].links);
-    while (c->reductions) {
-        struct reducing *r = c->reductions;
-        c->reductions = r->next;
-        free(r);
-    }
     free(c->servers);
     free(c->dense);
     free(c->sparse);

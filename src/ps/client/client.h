@@ -261,11 +261,6 @@ struct ps_day {
                                            that wait for a row */
 };
 int ps_day_end(struct ps_client *c, struct ps_day *out);
-/* ps_reduce without blocking: start a reduction, continue, collect it later. ps_reduce_done returns
- * 1 with v[n] set, 0: not yet, or PD_E*. Reductions are collected in the order in which they were
- * started. */
-int ps_reduce_start(struct ps_client *c, const double *v, size_t n);
-int ps_reduce_done(struct ps_client *c, double *v, size_t n);
 
 /* The position at which a training resumes from a checkpoint: in this pass, after this number of
  * its batches (0: at its beginning). */

@@ -139,13 +139,6 @@ struct step_sums {
     double v[PS_STATS_MAX];
 };
 
-struct reducing {
-    struct reducing *next;
-    size_t n;
-    int done;
-    double v[];
-};
-
 /* Rows that are requested when the step ends, since they cannot be requested before. */
 struct pull_later {
     struct pull_later *next;
@@ -221,7 +214,11 @@ struct ps_client {
     struct outgoing *free_out;
     struct step_sums *sums; /* ring */
     size_t first_sum, n_sums, n_sums_asked;
-    struct reducing *reductions, **last_reduction;
+    struct {
+        double *v; /* the caller's: numbers to add, then their sums */
+        size_t n;
+        int done;
+    } reduction;
     uint64_t task; /* the current file, counted from 1; 0: none */
     struct ps_msg_task_given task_given;
     uint64_t n_saves;

@@ -106,77 +106,36 @@ int ps_next_task(struct ps_client *c, uint64_t n, int done, int own_first, uint6
 
 static int done_reduce(struct ps_client *c, struct pending_request *r, const struct answer *a,
                        struct pd_err *err) {
-    struct reducing *q = r->arg;
     struct ps_msg_reduced m;
-    (void)c;
+    (void)r;
     if (ps_get_reduced(&a->body, &m, err))
         return err->code;
-    if (m.n_sums != q->n)
-        return pd_fail(err, PD_EPROTO, "%u sums of %zu numbers", m.n_sums, q->n);
-    if (q->n)
-        memcpy(q->v, m.sums, q->n * sizeof *q->v);
-    q->done = 1;
+    if (m.n_sums != c->reduction.n)
+        return pd_fail(err, PD_EPROTO, "%u sums of %zu numbers", m.n_sums, c->reduction.n);
+    if (m.n_sums)
+        memcpy(c->reduction.v, m.sums, m.n_sums * sizeof *c->reduction.v);
+    c->reduction.done = 1;
     return 0;
 }
 
-int ps_reduce_start(struct ps_client *c, const double *v, size_t n) {
+static int is_reduced(const struct ps_client *c) { return c->reduction.done; }
+
+int ps_reduce(struct ps_client *c, double *v, size_t n) {
     if (client_ready_for(c, "ps_reduce"))
         return c->err.code;
     if (n > PS_REDUCE_MAX)
         return client_fail(c, PD_EUSAGE, "ps_reduce of %zu numbers, at most %d", n, PS_REDUCE_MAX);
-    struct reducing *q = pd_malloc(sizeof *q + n * sizeof q->v[0]);
-    if (!q)
-        return client_fail(c, PD_ENOMEM, "no memory for a reduction");
-    *q = (struct reducing){.n = n};
-    *c->last_reduction = q;
-    c->last_reduction = &q->next;
+    c->reduction.v = v;
+    c->reduction.n = n;
+    c->reduction.done = 0;
     c->n_repeated -= c->n_repeated > 0;
     const struct ps_msg_reduce m = {.n = (uint32_t)n, .values = v};
     struct ps_body b = client_body(c);
     ps_put_reduce(&b, &m);
-    return client_ask(c, c->dense[0], WIRE_PS_REDUCE, &b, done_reduce, q, 0);
-}
-
-/* Removes the oldest reduction from the list and copies its result to v. Returns 1 or an error. */
-static int collect(struct ps_client *c, double *v, size_t n) {
-    struct reducing *q = c->reductions;
-    if (q->n != n)
-        return client_fail(c, PD_EUSAGE, "ps_reduce_done of %zu numbers; %zu were started", n,
-                           q->n);
-    if (n)
-        memcpy(v, q->v, n * sizeof *v);
-    c->reductions = q->next;
-    if (!c->reductions)
-        c->last_reduction = &c->reductions;
-    free(q);
-    return 1;
-}
-
-int ps_reduce_done(struct ps_client *c, double *v, size_t n) {
-    if (c->err.code)
-        return c->err.code;
-    if (!c->reductions)
-        return client_fail(c, PD_EUSAGE, "ps_reduce_done without ps_reduce_start");
-    if (!c->reductions->done && client_poll(c))
-        return c->err.code;
-    return c->reductions->done ? collect(c, v, n) : 0;
-}
-
-static int all_reduced(const struct ps_client *c) {
-    for (const struct reducing *q = c->reductions; q; q = q->next)
-        if (!q->done)
-            return 0;
-    return 1;
-}
-
-int ps_reduce(struct ps_client *c, double *v, size_t n) {
-    if (c->reductions)
-        return client_fail(c, PD_EUSAGE,
-                           "ps_reduce before the result of ps_reduce_start was collected");
-    if (ps_reduce_start(c, v, n) || client_wait(c, all_reduced, "a reduction"))
-        return c->err.code;
-    int rc = collect(c, v, n);
-    return rc < 0 ? rc : 0;
+    if (!client_ask(c, c->dense[0], WIRE_PS_REDUCE, &b, done_reduce, NULL, 0))
+        (void)client_wait(c, is_reduced, "a reduction");
+    c->reduction.n = 0; /* an answer after a failure does not fit: v is the caller's */
+    return c->err.code;
 }
 
 int ps_barrier(struct ps_client *c) { return ps_reduce(c, NULL, 0); }

@@ -80,8 +80,8 @@ static int open_data(struct infer *f, struct pd_err *err) {
     f->schema = *m->schema;
     f->schema.subsample = 0;
     int rc = train_streams_new(&f->streams, &spec, &files, 1, 0, 1, x->batch_size, 0, err);
-    if (!rc && pd_batch_init_fields(&f->batch, nn_graph_field(f->graph, 0), m->schema->n_fields,
-                                    x->batch_size))
+    if (!rc &&
+        pd_batch_init(&f->batch, nn_graph_field(f->graph, 0), m->schema->n_fields, x->batch_size))
         rc = pd_fail(err, PD_ENOMEM, "out of memory for a batch of %u samples", x->batch_size);
     if (!rc)
         rc = nn_feed_new(&f->feed, f->graph, x->batch_size, err);

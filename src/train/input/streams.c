@@ -96,8 +96,7 @@ static int batch_init(struct train_streams *s, struct prepared_batch *m,
         return PD_ENOMEM;
     for (uint32_t k = 0; schema && k < schema->n_fields; k++)
         fields[k] = schema->field[k].batch;
-    return schema ? pd_batch_init_fields(&m->batch, fields, schema->n_fields,
-                                         train_streams_max_batch(s))
+    return schema ? pd_batch_init(&m->batch, fields, schema->n_fields, train_streams_max_batch(s))
                   : 0;
 }
 

@@ -64,7 +64,7 @@ static inline void batch_of(struct pd_batch *b, const struct data_schema *s, uin
     struct pd_field f[PD_MAX_FIELDS];
     for (uint32_t k = 0; k < s->n_fields; k++)
         f[k] = s->field[k].batch;
-    assert_int_equal(pd_batch_init_fields(b, f, s->n_fields, cap), 0);
+    assert_int_equal(pd_batch_init(b, f, s->n_fields, cap), 0);
 }
 
 /* Reads the rest of a pass in batches of `per` samples into `out` (no NUL). */

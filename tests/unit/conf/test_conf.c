@@ -34,7 +34,7 @@ static void pairs_come_with_their_lines(void **state) {
     struct pd_err err = {0};
     pd_buf_init(&got);
     write_conf(text);
-    int rc = pd_ini_read(path, note, &got, &err);
+    int rc = pd_ini_read(path, NULL, note, &got, &err);
     if (rc)
         fail_msg("%s", err.msg);
     pd_put_u8(&got, 0);
@@ -225,7 +225,7 @@ static void sections_may_hold_brackets(void **state) {
     pd_buf_init(&got);
     write_conf("[host node[3-5],x[1-2]]  ; see [y]\na = 1\n  b = 2\n[empty]\n[host [fe80::1]] # "
                "z\n c = 3\n   d\n");
-    if (pd_ini_read_sections(path, section, note, &got, &err))
+    if (pd_ini_read(path, section, note, &got, &err))
         fail_msg("%s", err.msg);
     pd_put_u8(&got, 0);
     assert_string_equal((char *)got.data,

@@ -99,7 +99,7 @@ static int read_all(struct data_files *files, struct data_workers *w, char *out,
         .format = "ids", .n_fields = 1, .vocabulary = 10, .fetch = fetch, .workers = w};
     struct data_reader *r;
     struct pd_batch b;
-    assert_int_equal(pd_batch_init(&b, 1, 4), 0);
+    assert_int_equal(pd_batch_init(&b, NULL, 1, 4), 0);
     int rc = data_reader_new(&r, &spec, ".", files, 0, 1, err);
     if (!rc) {
         data_reader_rewind(r, 0);

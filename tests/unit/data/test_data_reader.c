@@ -30,7 +30,7 @@ static int read_all(struct data_reader *r, uint32_t n_fields, uint32_t per, stru
                     struct pd_err *err) {
     struct pd_batch b;
     int n;
-    assert_int_equal(pd_batch_init(&b, n_fields, per), 0);
+    assert_int_equal(pd_batch_init(&b, NULL, n_fields, per), 0);
     while ((n = data_reader_next(r, per, &b, err)) > 0) {
         assert_int_equal(n, b.n);
         for (uint32_t i = 0; i < b.n; i++)
@@ -198,7 +198,7 @@ static void samples_carry_stream_and_index(void **state) {
     put_text("n-0", "5 6\n");
     put_text("n-1", "7 8 9\n");
     assert_int_equal(data_files_expand(&files, dir, "n-*", NULL), 0);
-    assert_int_equal(pd_batch_init(&b, 2, 10), 0);
+    assert_int_equal(pd_batch_init(&b, NULL, 2, 10), 0);
     for (uint32_t s = 0; s < 2; s++)
         assert_int_equal(data_reader_new(&r[s], &spec, dir, &files, s, 2, NULL), 0);
     /* Two streams share a batch that is too small for all: 3 + 4 samples, then the rest. */
@@ -239,7 +239,7 @@ static void one_file_can_be_read_alone(void **state) {
     put_text("only1", "2 1\n2 2");
     put_text("only2", "3 1\n3 2\n");
     assert_int_equal(data_files_expand(&files, dir, "only?", &err), 0);
-    assert_int_equal(pd_batch_init(&b, 2, 8), 0);
+    assert_int_equal(pd_batch_init(&b, NULL, 2, 8), 0);
     for (uint32_t n_threads = 0; n_threads < 3; n_threads++) {
         struct data_spec spec = spec_of("ids", 2);
         if (n_threads)
@@ -284,7 +284,7 @@ static void reading_goes_on_from_every_position(void **state) {
     assert_int_equal(data_files_expand(&files, dir, "p-*", NULL), 0);
     assert_int_equal(data_reader_new(&r, &spec, dir, &files, 0, 1, NULL), 0);
     assert_int_equal(data_reader_new(&other, &spec, dir, &files, 0, 1, NULL), 0);
-    assert_int_equal(pd_batch_init(&b, 3, 1), 0);
+    assert_int_equal(pd_batch_init(&b, NULL, 3, 1), 0);
     struct data_pos pos[40];
     int n = 0;
     size_t at[40];
@@ -425,7 +425,7 @@ static void a_line_of_1_mib_is_read_and_one_byte_more_is_not(void **state) {
         memcpy(text + n, "\n5\n", 3);
         put("long", text, n + 3);
         assert_int_equal(data_reader_new(&r, &spec, dir, &files, 0, 1, &err), 0);
-        assert_int_equal(pd_batch_init(&b, 3, 1000), 0);
+        assert_int_equal(pd_batch_init(&b, NULL, 3, 1000), 0);
         while ((k = data_reader_next(r, 1000, &b, &err)) > 0) {
             samples += (size_t)k;
             pd_batch_clear(&b);
@@ -461,7 +461,7 @@ static void a_read_error_and_failed_allocations_are_reported(void **state) {
         if (!rc)
             rc = data_reader_new(&r, &spec, dir, &files, 0, 1, &err);
         if (!rc)
-            rc = pd_batch_init(&b, 3, 10);
+            rc = pd_batch_init(&b, NULL, 3, 10);
         if (!rc)
             rc = data_reader_next(r, 10, &b, &err);
         pd_fault_arm(NULL);
@@ -481,7 +481,7 @@ static void a_read_error_and_failed_allocations_are_reported(void **state) {
     struct pd_err err = {0};
     assert_int_equal(data_files_expand(&files, dir, "one", &err), 0);
     assert_int_equal(data_reader_new(&r, &spec, dir, &files, 0, 1, &err), 0);
-    assert_int_equal(pd_batch_init(&b, 3, 10), 0);
+    assert_int_equal(pd_batch_init(&b, NULL, 3, 10), 0);
     pd_fault_arm("data.read:1");
     assert_int_equal(data_reader_next(r, 10, &b, &err), PD_EIO);
     pd_fault_arm(NULL);

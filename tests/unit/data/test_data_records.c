@@ -41,7 +41,7 @@ static uint32_t read_ids(const struct data_schema *s, const char *pattern, uint6
     for (uint32_t k = 0; k < 3; k++)
         f[k] = s->field[k].batch;
     if (data_files_expand(&files, dir, pattern, &err) ||
-        data_reader_new(&r, &spec, dir, &files, 0, 1, &err) || pd_batch_init_fields(&b, f, 3, 64) ||
+        data_reader_new(&r, &spec, dir, &files, 0, 1, &err) || pd_batch_init(&b, f, 3, 64) ||
         data_reader_next(r, 64, &b, &err) < 0)
         fail_msg("%s", err.msg);
     for (uint32_t i = 0; i < b.n; i++) {

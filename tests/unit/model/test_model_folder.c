@@ -99,8 +99,11 @@ static int save(const char *name, uint32_t n, int private, struct pd_err *err) {
     return rc;
 }
 
-static int check_row(void *arg, uint64_t key, const float *row, struct pd_err *err) {
+static int check_row(void *arg, uint64_t key, const float *row, const float *state, uint32_t width,
+                     struct pd_err *err) {
     uint64_t *seen = arg;
+    (void)state;
+    (void)width;
     if (key >= ROWS || *seen & UINT64_C(1) << key)
         return pd_fail(err, PD_EDATA, "key %llu", (unsigned long long)key);
     *seen |= UINT64_C(1) << key;
@@ -128,7 +131,7 @@ static int check(const char *folder, struct pd_err *err) {
     if (!rc && w[4] != value(337))
         rc = pd_fail(err, PD_EDATA, "a piece");
     if (!rc)
-        rc = model_each_row(m, "emb", check_row, &seen, err);
+        rc = model_each_state(m, "emb", check_row, &seen, err);
     if (!rc && seen != (UINT64_C(1) << ROWS) - 1)
         rc = pd_fail(err, PD_EDATA, "rows are missing");
     if (!rc &&

@@ -81,8 +81,10 @@ static void start_at(struct world *w, const char *server_job, uint8_t server_key
     snprintf(hs.self.job, sizeof hs.self.job, "%s", server_job);
     struct net_opts mine = opts;
     mine.cork = cork;
-    assert_int_equal(
-        net_listen(&w->listener, &w->loop, listen_ip, 0, &hs, &mine, &events, &w->s, NULL), 0);
+    assert_int_equal(net_listen_fd(&w->listener, &w->loop,
+                                   net_bind_first_free(listen_ip, 0, 1, &(int){0}, NULL), &hs,
+                                   &mine, &events, &w->s, NULL),
+                     0);
     struct wire_hs_opts me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}, .key = {1}};
     struct pd_err err = {0};
     assert_int_equal(net_connect(&w->a.conn, &w->loop, ip, net_listener_port(w->listener), 3000,
@@ -253,8 +255,10 @@ static void silent_connections_make_way(void **state) {
                         me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}, .key = {1}};
     struct net_opts slow = opts;
     slow.handshake_timeout_ms = 600000;
-    assert_int_equal(
-        net_listen(&w.listener, &w.loop, "127.0.0.1", 0, &hs, &slow, &events, &w.s, NULL), 0);
+    assert_int_equal(net_listen_fd(&w.listener, &w.loop,
+                                   net_bind_first_free("127.0.0.1", 0, 1, &(int){0}, NULL), &hs,
+                                   &slow, &events, &w.s, NULL),
+                     0);
     struct sockaddr_storage sa;
     assert_int_equal(net_ip_addr("127.0.0.1", net_listener_port(w.listener), &sa), 0);
     int fd[SILENT];

@@ -259,8 +259,10 @@ static void run(struct world *w, enum deed deed, int is_down, size_t at, unsigne
     w->m.is_down = is_down;
     w->m.at = at;
     w->m.plain = plain;
-    assert_int_equal(
-        net_listen(&w->listener, &w->loop, "127.0.0.1", 0, &hs, &opts, &events, &w->s, NULL), 0);
+    assert_int_equal(net_listen_fd(&w->listener, &w->loop,
+                                   net_bind_first_free("127.0.0.1", 0, 1, &(int){0}, NULL), &hs,
+                                   &opts, &events, &w->s, NULL),
+                     0);
     const int port = middle_start(&w->m, &w->loop, net_listener_port(w->listener));
     assert_int_equal(net_connect(&w->a.conn, &w->loop, "127.0.0.1", port, 3000, &hs, &opts, &events,
                                  &w->a, NULL),

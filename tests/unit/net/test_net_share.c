@@ -217,8 +217,10 @@ static void start(struct world *w, int server_shares) {
                         me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}, .key = {1}};
     struct net_opts o = {.max_frame = 64 << 20, .share = server_shares};
     struct pd_err err = {0};
-    assert_int_equal(
-        net_listen(&w->listener, &w->loop, "127.0.0.1", 0, &hs, &o, &events, &w->s, NULL), 0);
+    assert_int_equal(net_listen_fd(&w->listener, &w->loop,
+                                   net_bind_first_free("127.0.0.1", 0, 1, &(int){0}, NULL), &hs, &o,
+                                   &events, &w->s, NULL),
+                     0);
     o.share = 1;
     assert_int_equal(net_connect(&w->a.conn, &w->loop, "127.0.0.1", net_listener_port(w->listener),
                                  3000, &me, &o, &events, &w->a, &err),

@@ -40,7 +40,7 @@ static struct nn_graph *graph(const char *text) {
 }
 
 static void make_batch(struct pd_batch *b, uint32_t n) {
-    assert_int_equal(pd_batch_init(b, F, n), 0);
+    assert_int_equal(pd_batch_init(b, NULL, F, n), 0);
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t k = 0; k < F; k++)
             b->ids[k][i] = pd_rng_below(pd_rng_key(3, PD_RNG_CHECK, 9, 9), k, i, V);
@@ -283,7 +283,7 @@ static void keys_of_several_bytes_sort(void **state) {
     struct pd_batch b;
     uint32_t n;
     assert_int_equal(nn_feed_new(&f, g, 8, NULL), 0);
-    assert_int_equal(pd_batch_init(&b, 2, 8), 0);
+    assert_int_equal(pd_batch_init(&b, NULL, 2, 8), 0);
     memcpy(b.ids[0], ids, sizeof ids);
     b.n = 8;
     assert_int_equal(nn_feed_set(f, &b, NULL), 0);

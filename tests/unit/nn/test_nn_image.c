@@ -126,7 +126,7 @@ static void try(const struct shape *s, struct nn_graph *g) {
     uint32_t n;
     assert_true(n_params <= PARAMS && size == (uint32_t)(s->f * s->oh * s->ow) &&
                 size <= MOST * 16);
-    assert_int_equal(pd_batch_init_fields(&b, nn_graph_field(g, 0), nn_graph_n_fields(g), B), 0);
+    assert_int_equal(pd_batch_init(&b, nn_graph_field(g, 0), nn_graph_n_fields(g), B), 0);
     for (uint32_t k = 0; k < nn_graph_n_fields(g); k++)
         pd_rng_normal(rng, k, b.values[k], B * nn_graph_field(g, k)->width);
     b.n = B;

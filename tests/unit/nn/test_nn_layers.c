@@ -25,7 +25,7 @@ static const struct pd_rng_key rng = {{7, 11}};
 /* Samples of all kinds: lists of 0 to 4 ids, some ids twice. */
 static void fill(struct pd_batch *b, const struct nn_graph *g) {
     uint32_t n_fields = nn_graph_n_fields(g);
-    assert_int_equal(pd_batch_init_fields(b, nn_graph_field(g, 0), n_fields, B), 0);
+    assert_int_equal(pd_batch_init(b, nn_graph_field(g, 0), n_fields, B), 0);
     for (uint32_t k = 0; k < n_fields; k++) {
         const struct pd_field *f = nn_graph_field(g, k);
         if (f->kind == PD_DENSE)

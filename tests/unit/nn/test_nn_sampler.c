@@ -35,7 +35,7 @@ static int load(const char *text, struct nn_graph **g, struct pd_err *err) {
 }
 
 static void fill(struct pd_batch *b, const struct nn_graph *g, uint32_t first, uint32_t n) {
-    assert_int_equal(pd_batch_init_fields(b, nn_graph_field(g, 0), 2, n), 0);
+    assert_int_equal(pd_batch_init(b, nn_graph_field(g, 0), 2, n), 0);
     int list = b->field[0].kind == PD_LIST;
     assert_true(!list || !pd_batch_reserve(b, 0, 3 * n));
     for (uint32_t i = 0, at = 0; i < n; i++) {

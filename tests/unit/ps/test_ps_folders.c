@@ -1,19 +1,9 @@
 /* test_ps_folders.c - a trainer names folders and files of a server's machine. The server reads and
  * writes only below the job's folders, and only regular files. */
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fs.h"
-#include "base/str.h"
 #include "tests/support/c/ps_frames.h"
 
 static char home[64], secret[128]; /* the working folder of the server; a file beside it */

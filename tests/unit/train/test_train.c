@@ -48,7 +48,7 @@ static size_t samples_of_step(uint32_t n_streams, uint32_t n_trainers, uint64_t 
                               &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED},
                               n_streams, lo, hi, batch, 0, &err))
             fail_msg("%s", err.msg);
-        assert_int_equal(pd_batch_init(&b, 1, train_streams_max_batch(s)), 0);
+        assert_int_equal(pd_batch_init(&b, NULL, 1, train_streams_max_batch(s)), 0);
         int got = 0;
         for (int k = 0; k <= step; k++) {
             got = train_streams_next(s, &b, &err);
@@ -101,7 +101,7 @@ static void every_sample_is_read_once_and_shares_add_up(void **state) {
                               &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED}, 3, lo,
                               hi, 8, 0, NULL),
             0);
-        assert_int_equal(pd_batch_init(&b, 1, train_streams_max_batch(s)), 0);
+        assert_int_equal(pd_batch_init(&b, NULL, 1, train_streams_max_batch(s)), 0);
         for (int pass = 0; pass < 2; pass++) {
             for (int n; (n = train_streams_next(s, &b, NULL)) != 0;)
                 for (int i = 0; i < n; i++)
@@ -142,7 +142,7 @@ static void batches_are_the_same_when_threads_read_ahead(void **state) {
                               &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED}, 3, 0,
                               3, 17, 0, NULL),
             0);
-        assert_int_equal(pd_batch_init(&b[k], 1, train_streams_max_batch(s[k])), 0);
+        assert_int_equal(pd_batch_init(&b[k], NULL, 1, train_streams_max_batch(s[k])), 0);
     }
     for (uint64_t pass = 0; pass < 3; pass++) {
         int n = 1;
@@ -210,7 +210,7 @@ static void the_fraction_that_is_read_is_told(void **state) {
         train_streams_new(&s, &spec, &(struct train_files){dir, "part-*", "train", PD_DATA_SHARED},
                           3, 0, 2, 30, 0, &err),
         0); /* files 0 and 3, files 1 and 4 */
-    assert_int_equal(pd_batch_init(&b, 1, train_streams_max_batch(s)), 0);
+    assert_int_equal(pd_batch_init(&b, NULL, 1, train_streams_max_batch(s)), 0);
     for (int pass = 0; pass < 2; pass++) {
         double last = 0;
         int n = 0;
