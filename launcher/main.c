@@ -66,6 +66,7 @@ static int finish(int status) {
 }
 
 int main(int argc, char **argv) {
+    pd_hide_process();
     pd_malloc_keep_freed();
     if (fill_standard_files())
         return 1;

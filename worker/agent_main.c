@@ -87,6 +87,7 @@ static int relay(const struct options *o, struct pd_err *err) {
 int main(int argc, char **argv) {
     struct options o;
     struct pd_err err = {0};
+    pd_hide_process();
     pd_malloc_keep_freed();
     pd_fault_arm(getenv("PADDLE_AGENT_FAULT"));
     if (argc == 2 && !strcmp(argv[1], "--version")) {

@@ -148,6 +148,7 @@ int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int arg
     if (*w->options.key_file)
         key = w->options.key_file;
     if (!rc && key && *key) {
+        pd_secret_pages(w->key, sizeof w->key);
         rc = wire_key_read(key, w->key, err);
         w->has_key = !rc;
     }
@@ -168,7 +169,7 @@ void worker_release(struct worker *w) {
     pd_log_close(&w->log);
     w->log_fd = 2;
     pd_log_init(&w->log, 2, -1, PD_INFO);
-    memset(w->key, 0, sizeof w->key);
+    explicit_bzero(w->key, sizeof w->key);
 }
 
 /* These errors (data, configuration, numbers) would come back after a restart. A lost peer, a full

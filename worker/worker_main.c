@@ -49,6 +49,7 @@ int main(int argc, char **argv) {
                  {"trainer", PD_TRAINER, trainer_main},
                  {"infer", 0, infer_main},
                  {"model", 0, model_main}};
+    pd_no_core();
     wire_use_aes(&wire_openssl);
     signal(SIGPIPE, SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -142,6 +142,7 @@ int job_describe(struct job *j, struct pd_err *err) {
         return pd_fail(err, PD_ECONF, "%s is longer than %d bytes", option_source(o, "name"),
                        JOB_SPEC_MAX_NAME);
     make_id(j->id, sizeof j->id);
+    pd_secret_pages(j->key, sizeof j->key);
     randombytes_buf(j->key, sizeof j->key);
     if (outputs_init(&j->out, o->outputs, NULL, j->id, option_source(o, "outputs"), err))
         return err->code;

@@ -97,6 +97,7 @@ static void init_job(struct ag_job *j, const uint8_t *key) {
     j->set_up = 1;
     j->posts_end = &j->posts;
     memcpy(j->self.job, core->paths.job, sizeof j->self.job);
+    pd_secret_pages(&j->self, sizeof j->self);
     memcpy(j->self.key, key, sizeof j->self.key);
     randombytes_buf(&j->self.incarnation, sizeof j->self.incarnation);
     facts_net_id(j->net_id);
@@ -108,8 +109,8 @@ static void init_job(struct ag_job *j, const uint8_t *key) {
     j->started_us = pd_wall_us();
 }
 
-static int on_setup(struct client *c, const struct wire_frame *f, const json_t *body,
-                    struct pd_err *err) {
+static int take_setup(struct client *c, const struct wire_frame *f, const json_t *body,
+                      struct pd_err *err) {
     struct ag_job *j = client_context(c, &ag_job_service);
     if (client_over(c, err))
         return err->code;
@@ -140,6 +141,13 @@ static int on_setup(struct client *c, const struct wire_frame *f, const json_t *
     uv_signal_start(&j->on_child, on_child, SIGCHLD);
     pd_info(ag_job_log(j), "node %d of %d, port %d", j->spec.node, j->spec.n_nodes, j->port);
     return answer_setup(c, j, f, err);
+}
+
+static int on_setup(struct client *c, const struct wire_frame *f, const json_t *body,
+                    struct pd_err *err) {
+    int rc = take_setup(c, f, body, err);
+    client_forget_key(c, f);
+    return rc;
 }
 
 /* --- the run, and a stop --- */

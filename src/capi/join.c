@@ -89,6 +89,7 @@ static int find_place(struct paddle_ps *ps, const char *settings, struct ps_opti
                      "local=1 needs none");
     if (!rc && !o->local)
         rc = pd_options_complete_pservers(o, err);
+    pd_secret_pages(ps->key, sizeof ps->key);
     if (!rc && *o->key_file)
         rc = wire_key_read(o->key_file, ps->key, err);
     return rc;

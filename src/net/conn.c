@@ -447,6 +447,7 @@ size_t net_queued_bytes(const struct net_conn *c) { return c->queued; }
 const struct wire_hello *net_peer(const struct net_conn *c) {
     return c->hs ? wire_hs_peer(c->hs) : NULL;
 }
+void net_forget(struct net_conn *c) { wire_decoder_forget(c->decoder); }
 int net_is_sealed(const struct net_conn *c) { return c->seal != NULL; }
 
 const uint8_t *net_greeting(const struct net_conn *c, size_t *n) {

@@ -110,6 +110,9 @@ void net_check_host(struct net_conn *c);
  * or the host is gone. The kernel of a stopped process does acknowledge. */
 int net_has_unacknowledged(const struct net_conn *c);
 
+/* Wipes the bytes of received frames that the connection still has: they contained a key. */
+void net_forget(struct net_conn *c);
+
 /* Ask for shared memory; the connector calls this once the connection is open. It takes effect when
  * the peer, which needs opts.share too, has mapped the memory. Frames without room there go through
  * the socket, in the same order. */

@@ -130,6 +130,7 @@ int net_listen_fd(struct net_listener **out, uv_loop_t *loop, int fd, const stru
     }
     if (greeting)
         memcpy(greeting, hs->greeting, hs->greeting_len);
+    pd_secret_pages(&l->hs, sizeof l->hs);
     l->hs = *hs;
     l->hs.greeting = greeting;
     l->opts = *opts;

@@ -305,6 +305,8 @@ size_t wire_decoder_take_rest(struct wire_decoder *d, uint8_t *out) {
     return n;
 }
 
+void wire_decoder_forget(struct wire_decoder *d) { explicit_bzero(d->stage, d->stage_at); }
+
 int wire_decoder_idle(const struct wire_decoder *d) {
     return !d->cur && d->header_got == 0 && d->stage_at == d->stage_len;
 }

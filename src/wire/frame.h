@@ -109,5 +109,7 @@ int wire_decoder_error(const struct wire_decoder *d, struct pd_err *err);
  * bytes. Returns their number. */
 enum { WIRE_STAGE = 64 << 10 };
 size_t wire_decoder_take_rest(struct wire_decoder *d, uint8_t *out);
+/* Wipes the bytes of earlier frames that the decoder still has in memory of its own. */
+void wire_decoder_forget(struct wire_decoder *d);
 /* 1: the decoder is between two frames, so the stream may end here. */
 int wire_decoder_idle(const struct wire_decoder *d);

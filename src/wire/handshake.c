@@ -37,7 +37,7 @@ struct wire_hs {
 };
 
 struct wire_hs *wire_hs_new(const struct wire_hs_opts *opts, int connector) {
-    struct wire_hs *hs = sodium_init() < 0 ? NULL : pd_calloc(1, sizeof *hs);
+    struct wire_hs *hs = sodium_init() < 0 ? NULL : pd_secret_new(sizeof *hs);
     if (!hs)
         return NULL;
     hs->self = *opts;
@@ -64,8 +64,7 @@ void wire_hs_free(struct wire_hs *hs) {
     wire_noise_free(hs->noise);
     wire_cipher_free(hs->send);
     wire_cipher_free(hs->receive);
-    sodium_memzero(hs, sizeof *hs);
-    free(hs);
+    pd_secret_free(hs, sizeof *hs);
 }
 
 /* HELLO and CHALLENGE are known: the Noise handshake begins. */

@@ -50,7 +50,7 @@ static void set_key(struct wire_cipher *c, const uint8_t key[WIRE_NOISE_KEY]) {
 }
 
 struct wire_cipher *wire_cipher_new(enum wire_cipher_kind kind, const uint8_t key[WIRE_NOISE_KEY]) {
-    struct wire_cipher *c = pd_calloc(1, sizeof *c);
+    struct wire_cipher *c = pd_secret_new(sizeof *c);
     if (!c)
         return NULL;
     c->kind = kind;
@@ -64,8 +64,7 @@ void wire_cipher_free(struct wire_cipher *c) {
     if (!c)
         return;
     end_long_key(c);
-    sodium_memzero(c, sizeof *c);
-    free(c);
+    pd_secret_free(c, sizeof *c);
 }
 
 void wire_cipher_limits(struct wire_cipher *c, uint64_t messages, uint64_t bytes) {
@@ -226,7 +225,7 @@ struct wire_noise *wire_noise_new(enum wire_cipher_kind kind, int initiator,
                                   size_t n_prologue) {
     const char *name = kind == WIRE_AES256GCM ? "Noise_NNpsk0_25519_AESGCM_BLAKE2b"
                                               : "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b";
-    struct wire_noise *s = wire_ciphers() & kind ? pd_calloc(1, sizeof *s) : NULL;
+    struct wire_noise *s = wire_ciphers() & kind ? pd_secret_new(sizeof *s) : NULL;
     if (!s)
         return NULL;
     s->kind = kind;
@@ -242,8 +241,7 @@ void wire_noise_free(struct wire_noise *s) {
     if (!s)
         return;
     wire_cipher_free(s->cipher);
-    sodium_memzero(s, sizeof *s);
-    free(s);
+    pd_secret_free(s, sizeof *s);
 }
 
 void wire_noise_ephemeral(struct wire_noise *s, const uint8_t secret[WIRE_NOISE_KEY]) {

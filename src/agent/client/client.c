@@ -316,6 +316,13 @@ void client_work_end(struct client *c) {
     c->all->heard_ns = pd_mono_ns();
 }
 
+void client_forget_key(struct client *c, const struct wire_frame *f) {
+    if (f->n_sec > 1)
+        explicit_bzero((void *)(uintptr_t)f->sec[1], f->len[1]);
+    if (c->conn)
+        net_forget(c->conn);
+}
+
 int client_over(const struct client *c, struct pd_err *err) {
     return *c->all->over ? pd_fail(err, PD_EHOST, "%s", c->all->over) : 0;
 }

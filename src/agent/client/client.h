@@ -105,5 +105,7 @@ void client_close(struct client *c, int now);
 /* Brackets long work for a client. No lease expires during it; a new lease begins at its end. */
 void client_work_begin(struct client *c);
 void client_work_end(struct client *c);
+/* Wipes a key that was the last section of the received frame. */
+void client_forget_key(struct client *c, const struct wire_frame *f);
 /* 0, or PD_EHOST with the reason if the job of this agent is over. */
 int client_over(const struct client *c, struct pd_err *err);

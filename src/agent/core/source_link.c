@@ -95,6 +95,7 @@ int source_link_new(struct source_link **out, struct agent_core *core, json_t *a
     struct source_link *l = pd_calloc(1, sizeof *l);
     if (!l)
         return pd_oom(err, "a connection to a node");
+    pd_secret_pages(l, sizeof *l);
     *l = (struct source_link){
         .core = core, .ev = ev, .arg = arg, .addrs = json_incref(addrs), .port = port, .hs = *hs};
     try_next(l);

@@ -112,6 +112,7 @@ static int on_listen(struct client *c, const struct wire_frame *f, const json_t 
         return pd_oom(err, "a check of the network");
     k->hs.self = (struct wire_hello){.role = WIRE_ROLE_AGENT, .id = (uint32_t)m.node};
     snprintf(k->hs.self.job, sizeof k->hs.self.job, "%s", m.token);
+    pd_secret_pages(&k->hs, sizeof k->hs);
     memcpy(k->hs.key, f->sec[1], WIRE_KEY_BYTES);
     int port = 0, fd = ports_bind(net_any_ip(), (int)m.port, &port, NULL, err);
     int rc = fd < 0 ? fd : net_listen_fd(&k->listener, &core->loop, fd, &k->hs, &opts, &ev, c, err);

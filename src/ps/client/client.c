@@ -114,6 +114,7 @@ static int check_opts(struct ps_client *c, struct pd_err *err) {
     c->decl.seed = o->seed;
     c->decl.n_trainers = o->n_trainers;
     c->decl.n_streams = o->n_streams;
+    pd_secret_pages(c->key, sizeof c->key);
     memcpy(c->key, o->key ? o->key : (const uint8_t *)zero_key, sizeof c->key);
     return o->local ? 0 : parse_servers(c, o->pservers, err);
 }

@@ -150,6 +150,7 @@ int ps_beat_start(struct ps_beat **out, const struct ps_beat_opts *o, struct pd_
             beat_free(b);
         return pd_fail(err, PD_ENOMEM, "no memory for heartbeats");
     }
+    pd_secret_pages(&b->opts.hs, sizeof b->opts.hs);
     b->opts = *o;
     b->opts.servers = NULL;
     if (b->opts.limit_ms < PS_BEAT_LIMIT_MIN_MS)

@@ -29,7 +29,7 @@ edit() { # another version of the workspace
 agents_of() { # the agents that run on that host, by pid
     local p exe
     for p in /proc/[0-9]*; do
-        exe=$(readlink "$p/exe" 2>/dev/null) && [[ $exe == "$fx/node$1/root/.paddlectl/bin/agent-"* ]] && echo "${p#/proc/}"
+        exe=$(head -zn 1 "$p/cmdline" 2>/dev/null | tr -d "\0") && [[ $exe == "$fx/node$1/root/.paddlectl/bin/agent-"* ]] && echo "${p#/proc/}"
     done
 }
 sessions_of() { # the processes that sshd has for connections to that host
