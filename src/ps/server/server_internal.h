@@ -1,4 +1,5 @@
-/* server_internal.h - shared by server.c, server_thread.c, server_save.c and server_beat.c. */
+/* server_internal.h - shared by server.c, server_thread.c, server_answers.c, server_save.c and
+ * server_beat.c. */
 #pragma once
 
 #include <uv.h>
@@ -10,9 +11,18 @@
 /* serving --(all have left | failure)--> lingering --(connections closed, or timeout)--> closing */
 enum thread_state { THREAD_SERVING, THREAD_LINGERING, THREAD_CLOSING };
 
-struct trainer_conn;
 struct server_beat;
 struct taken;
+
+struct trainer_conn {
+    struct server_thread *t;
+    struct net_conn *conn;
+    struct trainer_conn *prev, *next;
+    uint32_t trainer;
+    int joined;  /* 1: it has declared and is a member of the barrier */
+    int refused; /* 1: an error was sent; its frames are ignored */
+    int choked;  /* 1: it does not read its answers, so reading from it is paused */
+};
 
 /* A trainer's place in a server thread. */
 struct seat {
@@ -110,6 +120,10 @@ int server_beat_doubts(const struct ps_server *s, uint32_t trainer, uint64_t inc
  * thread. */
 void server_beat_take(struct ps_server *s, struct net_moved *conn, uint32_t trainer,
                       uint64_t incarnation);
+
+/* server_answers.c */
+extern const struct ps_shard_ops server_shard_ops; /* arg is a server_thread */
+void server_send_held(uv_prepare_t *h);            /* before the loop waits */
 
 /* server_save.c */
 /* For ps_shard_ops; arg is a server_thread. */

@@ -11,24 +11,12 @@ enum {
     RECONNECT_MS = 10000,
     START_MS = 30 * 60000,
     PATIENCE_TICK_MS = 50,
-    LOUD_MS = 1000,
-    UNREAD_MAX = 64 << 20,
-    HOLD_MOST = 16 << 10
+    LOUD_MS = 1000
 };
 
 static void gone(struct server_thread *t, uint32_t trainer, const struct pd_err *why);
 static void refuse(struct trainer_conn *p, uint16_t type, uint64_t req, const struct pd_err *why);
 static void found(struct server_thread *t, struct seat *s);
-
-struct trainer_conn {
-    struct server_thread *t;
-    struct net_conn *conn;
-    struct trainer_conn *prev, *next;
-    uint32_t trainer;
-    int joined;  /* 1: it has declared and is a member of the barrier */
-    int refused; /* 1: an error was sent; its frames are ignored */
-    int choked;  /* 1: it does not read its answers, so reading from it is paused */
-};
 
 static const struct pd_log *thread_log(const struct server_thread *t) {
     return t->server->opts.log;
@@ -306,67 +294,6 @@ static void refuse(struct trainer_conn *p, uint16_t type, uint64_t req, const st
     net_close_after_flush(p->conn);
 }
 
-static struct trainer_conn *connected_peer(struct server_thread *t, uint32_t trainer) {
-    if (t->current && t->current->trainer == trainer)
-        return t->current; /* also during its declaration */
-    return t->seats[trainer].peer;
-}
-
-static void shard_answers(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
-                          const struct iovec *sec, uint32_t n_sec, void (*release)(void *),
-                          void *release_arg) {
-    struct server_thread *t = arg;
-    struct trainer_conn *p = connected_peer(t, trainer);
-    struct net_sec s[WIRE_SECTIONS];
-    if (!p || p->refused) {
-        if (release)
-            release(release_arg);
-        return;
-    }
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < n_sec; i++) {
-        s[i] = (struct net_sec){sec[i].iov_base, sec[i].iov_len};
-        bytes += sec[i].iov_len;
-    }
-    /* net itself holds the answers to the connection whose frame is being handled. Small answers to
-     * other connections are held here, so that the sums of a step are sent together with its
-     * values. */
-    const int hold = p != t->current && bytes < HOLD_MOST;
-    if (hold) {
-        net_hold(p->conn, 1);
-        t->holds = 1;
-    }
-    net_send(p->conn, type, 0, req, s, n_sec, release, release_arg);
-    if (!hold && p != t->current)
-        net_hold(p->conn, 0);
-}
-
-static void before_waiting(uv_prepare_t *h) {
-    struct server_thread *t = h->data;
-    for (struct trainer_conn *p = t->holds ? t->peers : NULL; p; p = p->next)
-        net_hold(p->conn, 0);
-    t->holds = 0;
-}
-
-static void shard_fails(void *arg, uint32_t trainer, uint16_t type, uint64_t req,
-                        const struct pd_err *why) {
-    struct trainer_conn *p = connected_peer(arg, trainer);
-    if (p && !p->refused)
-        net_send_error(p->conn, type, req, why);
-}
-
-/* Backpressure: once UNREAD_MAX bytes of answers are queued for a trainer and it sends another
- * pull, stop reading from it until the queue is empty. So a trainer costs at most UNREAD_MAX bytes
- * and one answer. Pushes are read as long as it does not pull. */
-static int shard_is_congested(void *arg, uint32_t trainer) {
-    struct trainer_conn *p = connected_peer(arg, trainer);
-    if (!p || p->refused || net_queued_bytes(p->conn) <= UNREAD_MAX)
-        return 0;
-    p->choked = 1;
-    net_pause(p->conn);
-    return 1;
-}
-
 /* --- callbacks of the connections --- */
 
 static void on_drain(struct net_conn *c, void *arg) {
@@ -556,10 +483,6 @@ static int listen_on(struct server_thread *t, const int *fds, struct pd_err *err
 }
 
 int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, struct pd_err *err) {
-    static const struct ps_shard_ops ops = {.answer = shard_answers,
-                                            .fail = shard_fails,
-                                            .congested = shard_is_congested,
-                                            .save = server_save};
     struct server_thread *t = &s->threads[index];
     t->pool = pd_pool_new();
     struct ps_shard_opts so = {.kind = index < s->opts.n_dense ? PS_KIND_DENSE : PS_KIND_SPARSE,
@@ -574,7 +497,8 @@ int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, stru
     t->server = s;
     t->index = index;
     t->seats = pd_calloc(s->opts.n_trainers, sizeof *t->seats);
-    if (!t->seats || !t->pool || ps_shard_new(&t->shard, &so, &ops, t) || uv_loop_init(&t->loop)) {
+    if (!t->seats || !t->pool || ps_shard_new(&t->shard, &so, &server_shard_ops, t) ||
+        uv_loop_init(&t->loop)) {
         close(fds[index]);
         return pd_fail(err, PD_ENOMEM, "no memory for a server thread");
     }
@@ -583,7 +507,7 @@ int server_thread_init(struct ps_server *s, uint32_t index, const int *fds, stru
     uv_timer_init(&t->loop, &t->tick);
     uv_timer_init(&t->loop, &t->patience);
     uv_prepare_init(&t->loop, &t->before);
-    uv_prepare_start(&t->before, before_waiting);
+    uv_prepare_start(&t->before, server_send_held);
     uv_timer_start(&t->tick, on_tick, TICK_MS, TICK_MS);
     t->wake.data = t->tick.data = t->patience.data = t->before.data = t;
     return listen_on(t, fds, err);
