@@ -4,24 +4,16 @@
 
 #include <cmocka.h>
 
-#include "tests/support/c/ps_frames.h"
+#include "tests/support/c/ps_joined.h"
 
-static struct pd_err last;
 static struct recorder r;
 
-static void ok(struct ps_shard *s, uint32_t trainer, struct wire_frame *f) {
-    pd_err_clear(&last);
-    if (ps_shard_frame(s, trainer, "10.0.0.9:1", f, &last))
-        fail_msg("trainer %u: %s", trainer, last.msg);
-}
-
 static void refused(struct ps_shard *s, uint32_t trainer, struct wire_frame *f, const char *why) {
-    pd_err_clear(&last);
-    if (!ps_shard_frame(s, trainer, "10.0.0.9:1", f, &last) || !strstr(last.msg, why))
+    if (!give(s, trainer, f) || !strstr(last.msg, why))
         fail_msg("'%s', not '%s'", last.msg, why);
 }
 
-static struct ps_shard *joined(uint32_t n, const char *update, enum ps_lost on_lost) {
+static struct ps_shard *joined_by(uint32_t n, const char *update, enum ps_lost on_lost) {
     fr_on_lost = on_lost;
     memset(&r, 0, sizeof r);
     struct ps_shard *s = rec_shard(&r, n);
@@ -64,7 +56,7 @@ static int64_t asks(struct ps_shard *s, uint32_t trainer, uint64_t n, int64_t do
 
 static void each_file_goes_out_once_and_the_pass_ends_for_all(void **state) {
     (void)state;
-    struct ps_shard *s = joined(2, "async", PS_LOST_FAIL);
+    struct ps_shard *s = joined_by(2, "async", PS_LOST_FAIL);
     assert_int_equal(asks(s, 0, 4, -1), 0);
     assert_int_equal(asks(s, 1, 4, -1), 1);
     assert_int_equal(asks(s, 0, 4, 0), 2); /* trainer 0 is faster */
@@ -85,7 +77,7 @@ static void each_file_goes_out_once_and_the_pass_ends_for_all(void **state) {
 
 static void files_of_a_lost_trainer_go_to_one_that_waits(void **state) {
     (void)state;
-    struct ps_shard *s = joined(3, "geo", PS_LOST_CONTINUE);
+    struct ps_shard *s = joined_by(3, "geo", PS_LOST_CONTINUE);
     struct pd_err why = {.code = PD_EFAIL, .msg = "killed"}, err = {0};
     for (uint32_t t = 0; t < 3; t++)
         assert_int_equal(asks(s, t, 3, -1), t);
@@ -103,7 +95,7 @@ static void files_of_a_lost_trainer_go_to_one_that_waits(void **state) {
 
 static void a_trainer_that_is_started_again_is_handed_files(void **state) {
     (void)state;
-    struct ps_shard *s = joined(2, "async", PS_LOST_WAIT);
+    struct ps_shard *s = joined_by(2, "async", PS_LOST_WAIT);
     struct pd_err why = {.code = PD_EFAIL, .msg = "killed"}, err = {0};
     assert_int_equal(asks(s, 0, 2, -1), 0);
     assert_int_equal(asks(s, 1, 2, -1), 1);
@@ -126,7 +118,7 @@ static void a_trainer_that_is_started_again_is_handed_files(void **state) {
 /* The answer was lost with the connection. The repeated request gets the same file. */
 static void a_repeated_request_gets_the_same_file(void **state) {
     (void)state;
-    struct ps_shard *s = joined(1, "async", PS_LOST_FAIL);
+    struct ps_shard *s = joined_by(1, "async", PS_LOST_FAIL);
     const uint64_t req = next_req();
     int n = r.n_answers;
     ok(s, 0, FRAME_AS(PS_TASK, req, task, .epoch = FR_EPOCH, .n_files = 5));
@@ -144,7 +136,7 @@ static void a_repeated_request_gets_the_same_file(void **state) {
  * steps up to it. */
 static void under_ssp_who_waits_keeps_up(void **state) {
     (void)state;
-    struct ps_shard *s = joined(2, "ssp", PS_LOST_FAIL); /* staleness 2 */
+    struct ps_shard *s = joined_by(2, "ssp", PS_LOST_FAIL); /* staleness 2 */
     uint32_t w = 0;
     assert_int_equal(asks(s, 0, 1, -1), 0);
     assert_int_equal(asks(s, 1, 1, -1), NOTHING);
@@ -175,7 +167,7 @@ static void under_ssp_who_waits_keeps_up(void **state) {
 static void each_is_handed_its_own_first_then_others(void **state) {
     (void)state;
     enum { N = 11 };
-    struct ps_shard *s = joined(3, "async", PS_LOST_CONTINUE);
+    struct ps_shard *s = joined_by(3, "async", PS_LOST_CONTINUE);
     own_first = 1;
     /* Trainer 1 is slow: it reads file 1 while the others read all other files. */
     assert_int_equal(asks(s, 1, N, -1), 1);
@@ -213,7 +205,7 @@ static void each_is_handed_its_own_first_then_others(void **state) {
 
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
-    struct ps_shard *s = joined(2, "async", PS_LOST_FAIL);
+    struct ps_shard *s = joined_by(2, "async", PS_LOST_FAIL);
     assert_int_equal(asks(s, 0, 3, -1), 0);
     refused(s, 1, f_task(0, 4, 0), "PS_TASK of 4 files, others have 3");
     /* The file of another trainer. */
@@ -228,14 +220,14 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_int_equal(asks(s, 1, 3, -1), OVER);
     struct pd_err why = {.code = PD_EFAIL, .msg = "the disk is full"};
     ps_shard_free(s);
-    s = joined(2, "async", PS_LOST_FAIL);
+    s = joined_by(2, "async", PS_LOST_FAIL);
     assert_int_equal(asks(s, 0, 1, -1), 0);
     assert_int_equal(asks(s, 1, 1, -1), NOTHING);
     ps_shard_fail(s, &why);
     assert_int_equal(r.n_fails, 1);
     assert_string_equal(r.last_fail.msg, "the disk is full");
     ps_shard_free(s);
-    s = joined(1, "sync", PS_LOST_FAIL);
+    s = joined_by(1, "sync", PS_LOST_FAIL);
     refused(s, 0, f_task(0, 3, 0), "files are not handed out under update = sync");
     ps_shard_free(s);
 }

@@ -5,27 +5,9 @@
 #include <cmocka.h>
 
 #include "model/model.h"
-#include "tests/support/c/ps_frames.h"
+#include "tests/support/c/ps_joined.h"
 
-static struct pd_err last;
 static char dir[64];
-
-static int give(struct ps_shard *s, uint32_t trainer, struct wire_frame *f) {
-    pd_err_clear(&last);
-    return ps_shard_frame(s, trainer, "10.0.0.9:1", f, &last);
-}
-
-static void ok(struct ps_shard *s, uint32_t trainer, struct wire_frame *f) {
-    if (give(s, trainer, f))
-        fail_msg("trainer %u: %s", trainer, last.msg);
-}
-
-static struct ps_shard *joined(struct recorder *r, uint32_t n) {
-    struct ps_shard *s = rec_shard(r, n);
-    for (uint32_t i = 0; i < n; i++)
-        ok(s, i, f_declare(n, i));
-    return s;
-}
 
 static void back_again(struct ps_shard *s, uint32_t n, uint32_t trainer) {
     assert_int_equal(ps_shard_detach(s, trainer), 1);

@@ -4,7 +4,7 @@
 #include <cmocka.h>
 
 #include "math/rng.h"
-#include "tests/support/c/ps_frames.h"
+#include "tests/support/c/ps_joined.h"
 
 enum { KEYS = 150, STEPS = 3, DIM_MOST = 200, TRAINERS_MOST = 12 };
 
@@ -15,14 +15,6 @@ struct setting {
     float l1, l2; /* if not 0, every step touches all rows; test_ps_lazy_decay.c tests rows that a
                      step does not touch */
 };
-
-static struct pd_err last;
-
-static void ok(struct ps_shard *s, uint32_t trainer, struct wire_frame *f) {
-    pd_err_clear(&last);
-    if (ps_shard_frame(s, trainer, "10.0.0.9:1", f, &last))
-        fail_msg("trainer %u: %s", trainer, last.msg);
-}
 
 static void make_job(struct ps_declaration *job, const struct setting *c) {
     struct pd_err err = {0};
