@@ -127,7 +127,7 @@ int file_index_find(const struct file_index *l, const char *path, struct file_ho
 void file_index_note(struct file_index *l, const char *path, int32_t node);
 enum { FILE_RANKS = 2 }; /* a file may be training data of one trainer and test data of another */
 
-/* --- file_pull.c: one file from one source --- */
+/* --- file_pull.c: one file, from one source after the other --- */
 
 struct file_pull;
 struct file_source { /* a node, or the launcher */
@@ -135,17 +135,22 @@ struct file_source { /* a node, or the launcher */
     int port;
     struct client *client; /* the launcher; NULL: the source is a node */
 };
-/* Starts to pull a file. `done` is called once, never from inside file_pull_new. If its err is
- * NULL, the file is in the workspace, and `done` may take `pieces` over. `number` names the file
- * aside and the pull in messages to a client. */
+/* `done` is called once for each source. If its err is NULL, the file is in the workspace, `done`
+ * may take `pieces` over, and the pull ends itself. Otherwise file_pull_from may be called again:
+ * what came is not asked for again. `number` names the file aside. */
 int file_pull_new(struct file_pull **out, struct file_fetch *d, const char *path,
-                  const struct object_id *id, const struct file_source *from, uint64_t number,
+                  const struct object_id *id, uint64_t number,
                   void (*done)(void *arg, struct file_pieces *pieces, const struct pd_err *err),
                   void *arg, struct pd_err *err);
+/* Asks a source; no other one may be under way. `number` names the pull in messages to a client.
+ * PD_E*: `done` will not be called. */
+int file_pull_from(struct file_pull *p, const struct file_source *from, uint64_t number,
+                   struct pd_err *err);
+uint64_t file_pull_bytes(const struct file_pull *p); /* that have come and are written */
 /* A client sent a DF_FILE or DF_DATA for this pull. */
 void file_pull_frame(struct file_pull *p, uint16_t type, const uint8_t *payload, size_t n);
 void file_pull_fail(struct file_pull *p, const struct pd_err *err);
-/* Stops the pull; `done` is not called. */
+/* Ends the pull; `done` is not called. */
 void file_pull_drop(struct file_pull *p);
 
 /* --- file_serve.c: nodes that take files from this node --- */

@@ -1,9 +1,12 @@
-/* file_pull.c - pulls one data file from one source: a node's agent or the launcher. The source
- * first sends the list of the file's pieces, which must match the file id. Then it sends the
+/* file_pull.c - pulls one data file from one source at a time: a node's agent or the launcher. The
+ * source first sends the list of the file's pieces, which must match the file id. Then it sends the
  * objects in order. Each object is compared with its id and written to a temporary file (`aside`).
- * The complete file is renamed into the workspace.
+ * The complete file is renamed into the workspace. The next source goes on behind the last object
+ * that was written.
  *
- *     connecting ─▶ asking (DF_FILE) ─▶ taking (DF_NEED, DF_DATA) ─▶ in place */
+ *     idle ─▶ connecting ─▶ asking (DF_FILE) ─▶ taking (DF_NEED, DF_DATA) ─▶ in place
+ *      ▲                        the source failed │
+ *      └──────────────────────────────────────────┘ */
 #include <sodium.h>
 
 #include "agent/files/file_fetch.h"
@@ -30,7 +33,9 @@ struct file_pull {
     struct pd_buf in; /* records */
     uint64_t active_ns;
     uv_timer_t timer;
-    int over; /* done was called, or the pull was dropped */
+    int idle;          /* no source: none was tried yet, or the last one failed */
+    struct pd_err why; /* the source failed; `done` waits for the turn of work */
+    int over;          /* the file is in place, or the pull was dropped */
     int timer_closed;
     /* a turn of work; owned by the thread while busy */
     uv_work_t work;
@@ -75,11 +80,21 @@ void file_pull_drop(struct file_pull *p) {
     uv_close((uv_handle_t *)&p->timer, on_timer_closed);
 }
 
+/* The source's part is over: err is NULL if the file is in place. */
 static void finish_pull(struct file_pull *p, const struct pd_err *err) {
-    if (p->over)
+    if (p->over || p->idle)
         return;
+    source_link_close(p->link);
+    p->link = NULL;
+    p->client = NULL;
+    if (p->busy) {
+        pd_err_copy(&p->why, err);
+        return;
+    }
+    p->idle = 1;
     p->done(p->arg, &p->f, err);
-    file_pull_drop(p);
+    if (!err)
+        file_pull_drop(p);
 }
 
 void file_pull_fail(struct file_pull *p, const struct pd_err *err) { finish_pull(p, err); }
@@ -172,6 +187,8 @@ static void on_worked(uv_work_t *w, int status) {
         finish_pull(p, &p->err);
     } else if (p->finished) {
         finish_pull(p, NULL);
+    } else if (p->why.code) {
+        finish_pull(p, &p->why);
     } else if (!p->over) {
         request_window(p);
         if (p->in.len)
@@ -214,6 +231,8 @@ static void take_pieces(struct file_pull *p, const uint8_t *bytes, size_t n) {
         fail_pull(p, PD_EDATA, "what it has is not that file");
     else {
         p->known = 1;
+        p->asked = p->got;
+        p->asked_bytes = p->got_bytes;
         pd_buf_release(&p->head);
         pd_buf_init(&p->head);
         start_turn(p); /* an empty file is already complete */
@@ -221,7 +240,7 @@ static void take_pieces(struct file_pull *p, const uint8_t *bytes, size_t n) {
 }
 
 void file_pull_frame(struct file_pull *p, uint16_t type, const uint8_t *bytes, size_t n) {
-    if (p->over)
+    if (p->over || p->idle || p->why.code)
         return;
     p->active_ns = pd_mono_ns();
     if (type == WIRE_DF_FILE && !p->known) {
@@ -242,7 +261,7 @@ void file_pull_frame(struct file_pull *p, uint16_t type, const uint8_t *bytes, s
 
 static void on_timer(uv_timer_t *t) {
     struct file_pull *p = t->data;
-    if (!p->busy && pd_mono_ns() - p->active_ns > FILE_IDLE_MS * UINT64_C(1000000))
+    if (!p->busy && !p->idle && pd_mono_ns() - p->active_ns > FILE_IDLE_MS * UINT64_C(1000000))
         fail_pull(p, PD_ETIMEOUT, "it was silent for 20 s");
 }
 
@@ -272,22 +291,35 @@ static void on_failed(void *arg, const struct pd_err *why) {
     finish_pull(p, why);
 }
 
-static int contact_source(struct file_pull *p, const struct file_source *from, struct pd_err *err) {
+int file_pull_from(struct file_pull *p, const struct file_source *from, uint64_t number,
+                   struct pd_err *err) {
     static const struct source_link_events ev = {on_open, on_payload, on_failed};
     struct wire_hs_opts hs;
+    pd_err_clear(&p->err);
+    pd_err_clear(&p->why);
+    pd_buf_clear(&p->in);
+    pd_buf_clear(&p->head);
+    file_pieces_release(&p->f);
+    p->known = 0;
+    p->number = number;
+    p->active_ns = pd_mono_ns();
+    int rc = 0;
     if (from->client) {
         p->client = from->client;
         send_to_source(p, WIRE_DF_FILE, p->path, strlen(p->path));
-        return 0;
+    } else {
+        peer_id_put(p->o->self, WIRE_ROLE_TAKER, &hs);
+        rc = source_link_new(&p->link, p->o->core, from->addrs, from->port, &hs, &ev, p, err);
+        sodium_memzero(&hs, sizeof hs);
     }
-    peer_id_put(p->o->self, WIRE_ROLE_TAKER, &hs);
-    int rc = source_link_new(&p->link, p->o->core, from->addrs, from->port, &hs, &ev, p, err);
-    sodium_memzero(&hs, sizeof hs);
+    p->idle = rc != 0;
     return rc;
 }
 
+uint64_t file_pull_bytes(const struct file_pull *p) { return p->got_bytes; }
+
 int file_pull_new(struct file_pull **out, struct file_fetch *d, const char *path,
-                  const struct object_id *id, const struct file_source *from, uint64_t number,
+                  const struct object_id *id, uint64_t number,
                   void (*done)(void *arg, struct file_pieces *pieces, const struct pd_err *err),
                   void *arg, struct pd_err *err) {
     const struct file_fetch_opts *o = file_fetch_opts(d);
@@ -301,21 +333,16 @@ int file_pull_new(struct file_pull **out, struct file_fetch *d, const char *path
     }
     p->o = o;
     p->id = *id;
-    p->number = number;
     p->done = done;
     p->arg = arg;
     p->fd = -1;
-    p->active_ns = pd_mono_ns();
+    p->idle = 1;
     pd_buf_init(&p->head);
     pd_buf_init(&p->in);
     pd_buf_init(&p->turn);
     uv_timer_init(&o->core->loop, &p->timer);
     p->timer.data = p;
     uv_timer_start(&p->timer, on_timer, LOOK_MS, LOOK_MS);
-    int rc = contact_source(p, from, err);
-    if (rc)
-        file_pull_drop(p);
-    else
-        *out = p;
-    return rc;
+    *out = p;
+    return 0;
 }

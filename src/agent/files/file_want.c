@@ -3,7 +3,9 @@
  *
  *     queued ─▶ where (HD_FILE) ─▶ pulling: from each holder in turn, then the launcher ─▶ here
  *       ▲                            └▶ all failed: pausing ─▶ where ... ROUNDS times ─▶ failed
- *       └ at most AT_ONCE at a time; files that a trainer waits for come first */
+ *       └ at most AT_ONCE at a time; files that a trainer waits for come first
+ *
+ * The sources of all rounds share one pull, so each goes on where the one before failed. */
 #include "agent/files/file_fetch_internal.h"
 #include "agent/core/msg.h"
 #include "wire/msg.h"
@@ -32,8 +34,8 @@ struct wanted_file {
     int asked_client;
     struct client *client; /* the client that the pull uses; NULL: a node, or no pull */
     char source[200];
-    struct file_pull *pull;
-    struct pd_buf tried; /* text: the sources that failed, and their errors */
+    struct file_pull *pull; /* of the file `id`; NULL: no source was tried yet */
+    struct pd_buf tried;    /* text: the sources that failed, and their errors */
 };
 
 static void start_some(struct file_fetch *d);
@@ -41,9 +43,17 @@ static void try_next(struct wanted_file *x);
 
 /* --- wanted files --- */
 
+static void drop_pull(struct wanted_file *x) {
+    if (x->pull)
+        file_pull_drop(x->pull);
+    x->pull = NULL;
+    x->client = NULL;
+}
+
 static void finish_wanted(struct wanted_file *x, const struct pd_err *err) {
     struct file_fetch *d = x->d;
     char text[300];
+    drop_pull(x);
     if (err)
         pd_warn(&d->o.core->log, "%s", err->msg);
     else if (*x->source)
@@ -168,6 +178,8 @@ static void take_holders(struct wanted_file *x, const json_t *body, const uint8_
     }
     json_decref(x->holders);
     x->holders = json_incref(m.holders);
+    if (memcmp(x->id.b, id, OBJECT_ID)) /* what came belongs to another file */
+        drop_pull(x);
     memcpy(x->id.b, id, OBJECT_ID);
     x->next_holder = 0;
     x->asked_client = 0;
@@ -218,57 +230,79 @@ static void ask_where(struct wanted_file *x) {
 static void on_pulled(void *arg, struct file_pieces *pieces, const struct pd_err *err) {
     struct wanted_file *x = arg;
     struct file_fetch *d = x->d;
-    x->pull = NULL;
     x->client = NULL;
     if (err) {
         note_failure(x, x->source, err->msg);
         try_next(x);
         return;
     }
+    x->pull = NULL; /* it ends itself */
     file_note_came(d, x->path, pieces);
     finish_wanted(x, NULL);
 }
 
+/* 0: the pull from this source has begun. */
+static int pull_from(struct wanted_file *x, const struct file_source *from, struct pd_err *err) {
+    struct file_fetch *d = x->d;
+    char text[300];
+    x->number = ++d->next_number;
+    int rc =
+        x->pull ? 0 : file_pull_new(&x->pull, d, x->path, &x->id, x->number, on_pulled, x, err);
+    if (!rc)
+        rc = file_pull_from(x->pull, from, x->number, err);
+    if (rc)
+        return rc;
+    x->client = from->client;
+    if (file_pull_bytes(x->pull))
+        pd_info(&d->o.core->log, "data file %s: %llu bytes have come, %s is asked for the others",
+                file_shown_path(x->path, text), (unsigned long long)file_pull_bytes(x->pull),
+                x->source);
+    return 0;
+}
+
+/* The next source in *from and x->source. 1: there is one; 0: it cannot be asked; -1: there are no
+ * more. */
+static int next_source(struct wanted_file *x, struct file_source *from) {
+    struct file_holder h;
+    struct pd_err err = {0};
+    if (x->next_holder < json_array_size(x->holders)) {
+        if (wire_get(&wire_file_holder, &h, json_array_get(x->holders, x->next_holder++), &err)) {
+            note_failure(x, "node 0", err.msg);
+            return 0;
+        }
+        *from = (struct file_source){.addrs = h.addrs, .port = (int)h.port};
+        snprintf(x->source, sizeof x->source, "node %d (%.150s)", (int)h.node, h.name);
+        if (h.lost)
+            note_failure(x, x->source, "it is lost");
+        return !h.lost;
+    }
+    if (x->asked_client)
+        return -1;
+    x->asked_client = 1;
+    snprintf(x->source, sizeof x->source, "the launcher");
+    if (!x->d->feeders) {
+        note_failure(x, x->source,
+                     "it is not connected to this node, or does not have the package");
+        return 0;
+    }
+    *from = (struct file_source){.client = x->d->feeders->client};
+    return 1;
+}
+
 /* Tries the next source. If none is left, this round is over. */
 static void try_next(struct wanted_file *x) {
-    struct file_fetch *d = x->d;
-    while (!x->pull && !d->closing) {
+    while (!x->d->closing) {
         struct pd_err err = {0};
         struct file_source from = {0};
-        if (x->next_holder < json_array_size(x->holders)) {
-            struct file_holder h;
-            if (wire_get(&wire_file_holder, &h, json_array_get(x->holders, x->next_holder++),
-                         &err)) {
-                note_failure(x, "node 0", err.msg);
-                continue;
-            }
-            from.addrs = h.addrs;
-            from.port = (int)h.port;
-            snprintf(x->source, sizeof x->source, "node %d (%.150s)", (int)h.node, h.name);
-            if (h.lost) {
-                note_failure(x, x->source, "it is lost");
-                continue;
-            }
-        } else if (!x->asked_client) {
-            x->asked_client = 1;
-            snprintf(x->source, sizeof x->source, "the launcher");
-            if (!d->feeders) {
-                note_failure(x, x->source,
-                             "it is not connected to this node, or does not have the package");
-                continue;
-            }
-            from.client = d->feeders->client;
-        } else {
+        const int is = next_source(x, &from);
+        if (is < 0) {
             give_up(x);
             return;
         }
-        x->number = ++d->next_number;
-        if (file_pull_new(&x->pull, d, x->path, &x->id, &from, x->number, on_pulled, x, &err)) {
-            x->pull = NULL;
+        if (is && !pull_from(x, &from, &err))
+            return;
+        if (is)
             note_failure(x, x->source, err.msg);
-        } else {
-            x->client = from.client;
-        }
     }
 }
 
@@ -312,12 +346,9 @@ void file_want_tick(struct file_fetch *d) {
 }
 
 void file_want_end(struct file_fetch *d) {
-    while (d->wanted) {
-        if (d->wanted->pull)
-            file_pull_drop(d->wanted->pull);
+    while (d->wanted)
         finish_wanted(d->wanted,
                       &(struct pd_err){.code = PD_ECANCELED, .msg = "the job is ending"});
-    }
 }
 
 /* --- from a client --- */
@@ -340,8 +371,10 @@ void file_want_client_gone(struct file_fetch *d, const struct client *c) {
     const struct pd_err gone = {.code = PD_ECLOSED, .msg = "its connection was lost"};
     for (struct wanted_file *x = d->wanted; x;) {
         int its = x->client == c;
-        if (its)
+        if (its) {
+            x->client = NULL;
             file_pull_fail(x->pull, &gone);
+        }
         x = its ? d->wanted : x->next; /* the list may have changed */
     }
 }

@@ -42,7 +42,7 @@ static int n_holders;           /* node 1, or nodes 1 and 2, have the files */
 static struct net_conn *client; /* the launcher; NULL: no launcher */
 static struct pd_err client_said;
 static enum { FEED_WELL, FEED_OTHER_PIECES, FEED_OTHER_BYTES } feeding;
-static int n_fed;
+static int n_fed, n_fed_objects;
 
 /* --- agents --- */
 
@@ -220,6 +220,7 @@ static inline void feed(const struct wire_frame *f, uint64_t pull) {
             must(scan_read(scan, scan_find(scan, &id), buf, &n, &err), &err);
             buf[n / 2] ^= feeding == FEED_OTHER_BYTES;
             assert_int_equal(object_encode(codec, &id, buf, n, &b), 0);
+            n_fed_objects++;
         }
     }
     const struct net_sec sec[2] = {{"{}", 2}, {b.data, b.len}};
@@ -406,7 +407,7 @@ static inline int set_up(int holders) {
     for (int i = 0; i < NODES; i++)
         node[i] = make_agent(i);
     feeding = FEED_WELL;
-    n_fed = 0;
+    n_fed = n_fed_objects = 0;
     pd_err_clear(&client_said);
     open_client();
     return 0;

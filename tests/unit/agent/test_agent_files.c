@@ -25,6 +25,31 @@ static void the_next_holder_is_asked(void **state) {
     assert_int_equal(n_fed, 0);
 }
 
+/* A holder fails in the middle of a file: the next source is asked for what has not come. */
+static void what_came_is_not_asked_for_again(void **state) {
+    struct file_pieces f = {0};
+    (void)state;
+    send_list(on_one);
+    offer();
+    assert_int_equal(scan_item_pieces(scan, item_of(names[BIG]), &f), 0);
+    assert_true(f.n > 10);
+    pd_fault_arm("data.serve.wrong:9"); /* after eight good objects */
+    must_fetch(names[BIG]);
+    assert_int_equal(n_fed_objects, f.n - 8);
+    lose(0, names[BIG]);
+    n_fed_objects = 0;
+    pd_fault_arm("data.serve.gone:4"); /* after the list of pieces and some objects */
+    must_fetch(names[BIG]);
+    assert_in_range(n_fed_objects, 1, f.n - 1);
+    lose(0, names[BIG]);
+    n_fed_objects = 0;
+    pd_fault_arm(NULL);
+    lose(1, names[BIG]);
+    must_fetch(names[BIG]); /* a later pull begins anew */
+    assert_int_equal(n_fed_objects, f.n);
+    file_pieces_release(&f);
+}
+
 static void the_client_has_it_when_nobody_else_has(void **state) {
     (void)state;
     send_list(on_one);
@@ -139,6 +164,7 @@ static void lists_that_are_damaged_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_next_holder_is_asked, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(what_came_is_not_asked_for_again, setup, teardown),
         cmocka_unit_test_setup_teardown(the_client_has_it_when_nobody_else_has, setup, teardown),
         cmocka_unit_test_setup_teardown(who_was_asked_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(node_0_is_away, setup, teardown),
