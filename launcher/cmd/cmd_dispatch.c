@@ -3,7 +3,7 @@
 #include "base/memory_use.h"
 #include "launcher/link/ask_all.h"
 #include "launcher/cmd/cmd.h"
-#include "launcher/dispatch/bar.h"
+#include "launcher/dispatch/bar_keys.h"
 #include "launcher/dispatch/cache.h"
 #include "launcher/dispatch/dispatch.h"
 #include "launcher/dispatch/listing.h"
@@ -16,6 +16,7 @@ struct dispatch_cmd {
     struct dispatch *d;
     struct view *view; /* on stderr, since stdout gets the path */
     struct bar bar;
+    struct bar_keys keys;
     struct pd_err broken;
     char name[100];
     int json, dry_run;
@@ -171,13 +172,13 @@ static int run(struct dispatch_cmd *c, struct ask_all *g, struct scan *scan, str
     } else if ((rc = dispatch_add(c->d, "deploy", c->name, scan, err)) >= 0) {
         bar_init(&c->bar, c->view, c->json ? put_object : NULL, c, uv_now(&g->c->loop));
         g->on_closed = on_closed;
-        int bad = ask_all_run(g, on_connected, c);
+        rc = bar_keys_open(&c->keys, &c->bar, g, "dispatch", err);
+        int bad = rc ? 0 : ask_all_run(g, on_connected, c);
+        bar_keys_close(&c->keys);
         bar_end(&c->bar, c->d, uv_now(&g->c->loop));
         close_view(c); /* the bar is gone before the result is written */
         if (c->broken.code)
             rc = pd_fail(err, c->broken.code, "%s", c->broken.msg);
-        else
-            rc = 0;
         if (!rc && !g->interrupted && dispatch_is_scanned(c->d, 0))
             status = report(c);
         if (!rc && (bad || g->interrupted))
@@ -246,6 +247,7 @@ static int dispatch(void *arg, const struct pd_options *o, const char *want, str
     } else {
         rc = run(c, &g, scan, err);
         ask_all_release(&g);
+        bar_keys_release(&c->keys);
         dispatch_free(c->d);
     }
     client_env_release(&cl);

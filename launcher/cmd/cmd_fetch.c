@@ -5,6 +5,7 @@
 #include "launcher/outputs/outputs.h"
 #include "launcher/outputs/saved_models.h"
 #include "launcher/dispatch/bar_fetch.h"
+#include "launcher/dispatch/bar_keys.h"
 #include "launcher/text/fold_lines.h"
 
 enum { FLUSH_MS = 2000 };
@@ -17,6 +18,7 @@ struct fetch_cmd {
     struct saved_models models;
     struct view *view; /* on stderr; NULL: --json */
     struct bar_fetch bar;
+    struct bar_keys keys;
     int logs, json;
     int n_with_outputs;
     int placed;     /* the outputs are in their folder */
@@ -139,17 +141,21 @@ static int choose_pass(struct ask_all *g, struct fetch_cmd *f, struct pd_err *er
     return rc;
 }
 
-static void run_fetch(struct ask_all *g, struct fetch_cmd *f) {
+static int run_fetch(struct ask_all *g, struct fetch_cmd *f, struct pd_err *err) {
     int n = 0;
     for (size_t i = 0; i < g->c->hosts.n; i++)
         n += !g->nodes[i].skip;
     bar_fetch_begin(&f->bar, &g->c->loop, f->view, NULL, NULL, &f->out.fetches,
                     f->logs ? 2 * n : n);
-    ask_all_run(g, on_connected, f);
+    int rc = bar_keys_open(&f->keys, &f->bar.bar, g, "fetch", err);
+    if (!rc)
+        ask_all_run(g, on_connected, f);
+    bar_keys_close(&f->keys);
     bar_fetch_end(&f->bar);
     view_free(f->view, FLUSH_MS); /* its thread is done before the report is printed */
     f->view = NULL;
     print_skipped(g);
+    return rc;
 }
 
 static int fetch_from(struct ask_all *g, const struct pd_options *o, struct fetch_cmd *f,
@@ -168,9 +174,10 @@ static int fetch_from(struct ask_all *g, const struct pd_options *o, struct fetc
         rc = outputs_begin(&f->out, err);
     if (!rc && !f->json)
         rc = view_new(&f->view, STDERR_FILENO, VIEW_COLOUR_AUTO, err);
+    if (!rc)
+        rc = run_fetch(g, f, err);
     if (rc)
         return rc;
-    run_fetch(g, f);
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         most = f->job->host[i].node >= most ? f->job->host[i].node + 1 : most;
         n_good += !g->nodes[i].skip && !g->nodes[i].err.code;
@@ -205,6 +212,7 @@ static int fetch(void *arg, const struct pd_options *o, const char *want, struct
         err->code = PD_EHOST;
     ask_all_release(
         &g); /* before the outputs are dropped: ends turns of work that are still under way */
+    bar_keys_release(&f->keys);
     if (*f->out.aside)
         outputs_drop(&f->out, bad || !f->placed);
     if (interrupted && f->job)

@@ -89,6 +89,11 @@ void bar_wipe(struct bar *b) {
     b->is_shown = 0;
 }
 
+void bar_note(struct bar *b, const char *text, uint64_t until_ms) {
+    snprintf(b->note, sizeof b->note, "%s", text);
+    b->note_until_ms = until_ms;
+}
+
 void bar_update(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
     struct dispatch_progress p;
     dispatch_get_progress(d, &p);
@@ -118,7 +123,11 @@ void bar_show(struct bar *b, const char *what, const struct dispatch_progress *p
         return;
     }
     if (live) {
-        view_live(b->view, (char *)text.data, term_fit((char *)text.data, text.len, (size_t)width));
+        text.len = term_fit((char *)text.data, text.len, (size_t)width);
+        if (*b->note && now_ms < b->note_until_ms)
+            pd_put_fmt(&text, "\n%.*s", (int)term_fit(b->note, strlen(b->note), (size_t)width),
+                       b->note);
+        view_live(b->view, (char *)text.data, text.len);
         b->is_shown = 1;
     } else {
         view_printf(b->view, "%.*s", (int)text.len, (char *)text.data);

@@ -19,8 +19,8 @@ struct package_fetches {
     char store[PATH_MAX], aside[PATH_MAX], into[PATH_MAX];
     unsigned n_active;
     struct package_fetch *waiting;
-    /* Sums: bytes of the files that are known and that are here; bytes that came over the links;
-     * folders that are complete. */
+    /* Sums: bytes of the files that are known and that are here, those of an interrupted fetch
+     * included; bytes that came over the links; folders that are complete. */
     uint64_t of, have, arrived;
     int n_done;
 };

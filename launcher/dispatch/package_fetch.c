@@ -161,7 +161,7 @@ static void count(struct package_fetch *f, uint64_t of, uint64_t have) {
 static void on_turn(uv_work_t *work, int status) {
     struct package_fetch *f = work->data;
     f->busy = 0;
-    count(f, f->of, f->w.totals.have);
+    count(f, f->of, f->w.totals.have + f->w.totals.here_left);
     if (f->over) {
         if (f->w.complete) /* nobody knows of it: the folder may be fetched again */
             pd_rm_tree(f->w.target, NULL);

@@ -26,6 +26,7 @@
 #include "launcher/job/job.h"
 #include "launcher/outputs/outputs.h"
 #include "launcher/view/keys.h"
+#include "launcher/view/suspend.h"
 #include "launcher/view/live.h"
 
 enum node_step {
@@ -154,7 +155,7 @@ struct job {
     } * said;
     size_t n_said, cap_said;
     uv_signal_t signals[3];
-    uv_signal_t suspend, resume; /* SIGTSTP, SIGCONT */
+    struct suspend suspend;
     uv_timer_t note_timer;
     struct keys *keys; /* NULL: stdin is no terminal */
     int told_keys, asks_stop;

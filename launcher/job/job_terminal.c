@@ -4,7 +4,6 @@
 
 enum {
     HELP_MS = 10000,
-    PAUSE_WAIT_MS = 500,
     STATUS_MS = 30000,
     /* Ticks come once a second. A larger gap means that paddlectl did not run. */
     GAP_MS = 3000,
@@ -148,36 +147,22 @@ static void on_key(void *arg, char key) {
 
 /* --- stopped and continued --- */
 
-/* Ctrl-Z: leave the terminal as it was, then stop like any other program. */
-static void on_suspend(uv_signal_t *s, int signum) {
-    struct job *j = s->data;
+static void on_suspend(void *arg, int signum) {
+    struct job *j = arg;
     if (job_runs(j) && !j->joined)
         watch_print(j,
                     "%s: without paddlectl the nodes end the job after %g s (attach_lease); fg or "
                     "bg continue paddlectl",
                     signum == SIGTSTP ? "Ctrl-Z" : strsignal(signum), j->opts->attach_lease);
     watch_flush(j);
-    view_pause(j->view, PAUSE_WAIT_MS);
-    keys_pause(j->keys);
-    uv_signal_stop(s); /* the default action again */
     j->seen_ms = boot_ms();
-    raise(signum);
-    uv_signal_start(s, on_suspend, signum);
-    uv_update_time(&j->c.loop);
-    view_resume(j->view);
-    check_keys(j);
-    live_redraw(j->live);
-    notice_gap(j, 1000);
 }
 
-/* Continued after SIGSTOP, or brought to the foreground. */
-static void on_continue(uv_signal_t *s, int signum) {
-    struct job *j = s->data;
-    (void)signum;
-    uv_update_time(&j->c.loop);
+static void on_resume(void *arg, int by_key) {
+    struct job *j = arg;
     check_keys(j);
     live_redraw(j->live);
-    notice_gap(j, CONTINUED_GAP_MS);
+    notice_gap(j, by_key ? 1000 : CONTINUED_GAP_MS);
 }
 
 void job_terminal_tick(struct job *j) {
@@ -189,23 +174,17 @@ int job_terminal_open(struct job *j, struct pd_err *err) {
     int rc = 0;
     j->seen_ms = boot_ms();
     uv_timer_init(&j->c.loop, &j->note_timer);
-    uv_signal_init(&j->c.loop, &j->suspend);
-    uv_signal_init(&j->c.loop, &j->resume);
-    j->note_timer.data = j->suspend.data = j->resume.data = j;
-    /* In the background a write or a change of modes must not stop paddlectl. */
-    signal(SIGTTOU, SIG_IGN);
-    signal(SIGTTIN, SIG_IGN);
+    j->note_timer.data = j;
     if (view_is_live(j->view) && !j->flags.json && !j->flags.detach)
         rc = keys_new(&j->keys, &j->c.loop, on_key, j, err);
-    if (view_is_live(j->view))
-        uv_signal_start(&j->suspend, on_suspend, SIGTSTP);
-    uv_signal_start(&j->resume, on_continue, SIGCONT);
+    j->suspend = (struct suspend){
+        .view = j->view, .keys = j->keys, .on_stop = on_suspend, .on_resume = on_resume, .arg = j};
+    suspend_open(&j->suspend, &j->c.loop);
     return rc;
 }
 
 void job_terminal_close(struct job *j) {
     keys_close(j->keys);
     uv_close((uv_handle_t *)&j->note_timer, NULL);
-    uv_close((uv_handle_t *)&j->suspend, NULL);
-    uv_close((uv_handle_t *)&j->resume, NULL);
+    suspend_close(&j->suspend);
 }

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from screen import Screen  # noqa: E402
@@ -34,6 +35,18 @@ for cols, form in forms.items():
     text = text_of(s)
     assert not re.search(r"^fetch ", text, re.M), text  # the line is gone
     assert re.search(rf"fetched 40\.\d MB in [\d.]+ s; {size} came over the links\n", text), text
+
+# q stops it, and the next one goes on
+shutil.rmtree("seen", ignore_errors=True)
+slower = {"PADDLECTL_FAULT": "slow.assemble.put:20"}
+s = Screen([ctl, "fetch", "--conf=conf.ini", "--pass=4", "--to=seen", job], cols=80, rows=24, env=slower)
+s.until(lambda: any(line == "keys: q stop, ? help" for line in s.shown()), "the keys")
+time.sleep(0.4)
+s.type("q")
+s.until(lambda: s.shown()[-1].startswith("stop the fetch? y"), "a question")
+s.type("y")
+assert s.wait() == 130, s.shown()
+assert f"'paddlectl fetch {job}' goes on where this one stopped" in text_of(s), s.shown()
 
 # at the end of run the same line takes the place of the live block
 for cols in forms:

@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -239,12 +240,12 @@ def keys():
     assert state()["state"] == "stopped", state()
 
 
-def shell(script, **kw):
+def shell(script, command="run", env=None, **kw):
     """A shell with job control, which runs a script on the terminal."""
     step(0)
     if os.path.exists("go.end"):
         os.remove("go.end")
-    env = {"CTL": ctl + " run --conf=conf.ini"}
+    env = {"CTL": "%s %s --conf=conf.ini" % (ctl, command), **(env or {})}
     return Screen(["bash", "--norc", "-c", "set -m; " + script], env=env, **kw)
 
 
@@ -306,6 +307,56 @@ def suspend():
     s.until(lambda: s.modes() == KEYS and n_blocks(s) == 1, "the block once")
     end()
     assert s.wait() == 0, s
+
+
+def bar_keys():
+    """q, ? and Ctrl-Z in the bar of dispatch."""
+    slow = {"PADDLE_AGENT_FAULT": "slow.assemble.put:30"}
+    words = "dispatch --job_dispatch_package=large --relay=off"
+
+    def forget():
+        for path in glob.glob("root?/.paddlectl/chunks") + glob.glob("root?/workspaces"):
+            shutil.rmtree(path)
+
+    def has_bar(s):
+        return any(x.startswith("dispatch ") for x in s.shown())
+
+    for cols in 140, 80, 40:
+        forget()
+        s = Screen([ctl, *words.split(), "--conf=conf.ini"], cols=cols, rows=10, env=slow)
+        hint = "keys: q stop, ? help"
+        s.until(lambda: has_bar(s) and s.modes() == KEYS and s.shown()[-1:] == [hint], "a hint")
+        for c in "ls -l\r":
+            s.type(c)
+            time.sleep(0.02)
+        press(s, "?")
+        help_line = "q stop  Ctrl-L redraw  Ctrl-Z suspend"
+        s.until(lambda: s.shown()[-1:] == [help_line[:cols - 1]], "help")
+        assert has_bar(s) and "ls" not in whole(s).replace("rel", ""), s
+        press(s, "d")
+        told = "a dispatch needs paddlectl; after q the next one goes on"
+        s.until(lambda: s.shown()[-1:] == [told[:cols - 1]], "what d does")
+        press(s, "q")
+        question = "stop the dispatch? y: stop it, any other key: go on"
+        s.until(lambda: s.shown()[-1:] == [question[:cols - 1]], "a question")
+        s.type("n")
+        s.until(lambda: len(s.shown()) == 1 and has_bar(s), "no question")
+        press(s, "q")
+        s.until(lambda: "stop the" in s.shown()[-1], "a question")
+        s.type("y")
+        assert s.wait() == 130 and s.modes() == COOKED, (s, s.modes())
+        said = "paddlectl | the dispatch was interrupted; what has arrived is not sent again"
+        assert whole(s).rstrip() == said, s
+    forget()
+    s = shell("$CTL; echo; echo STOPPED $?; sleep 2; fg >/dev/null; echo END $?", command=words,
+              env={"PADDLE_AGENT_FAULT": "slow.assemble.put:4"}, rows=10)
+    s.until(lambda: has_bar(s) and s.modes() == KEYS, "the bar")
+    s.type("\x1a")
+    s.until(lambda: "STOPPED" in whole(s) and s.modes() == COOKED, "a stop")
+    assert not has_bar(s), s
+    s.until(lambda: has_bar(s) and s.modes() == KEYS, "the bar again")
+    s.until(lambda: "END 0" in whole(s), "the end")
+    assert s.wait() == 0 and s.modes() == COOKED and not has_bar(s), s
 
 
 def background():
@@ -379,5 +430,5 @@ def colours():
     assert s.wait() == 2 and b"\x1b" not in s.raw, s.raw
 
 
-PARTS = colours, lines, dispatch, ps, keys, suspend, background, killed, hangup
+PARTS = colours, lines, dispatch, ps, keys, bar_keys, suspend, background, killed, hangup
 {f.__name__: f for f in PARTS}[sys.argv[2]]()

@@ -175,7 +175,13 @@ for how in ctrl-c cut kill; do
     [ $how != ctrl-c ] || grep -q "fetch JOB.*goes on where this one stopped" cut.log ||
         die "nobody says how to go on: $(cat cut.log)"
     before=$(down)
+    [ $how != kill ] || export PADDLECTL_FAULT=slow.assemble.write:200
     expect 0 "$ctl" fetch --conf=job.ini --outputs="by-$how"
+    unset PADDLECTL_FAULT
+    if [ $how = kill ]; then # the progress begins with what is here, before it is read
+        first=$(grep -oE '^paddlectl \| fetch +[0-9.]+ MB of 12.0' <<<"$OUT" | head -1 | grep -oE '[0-9.]+ MB')
+        holds "first > 4.8" first="${first% MB}"
+    fi
     again=$(($(down) - before))
     cmp whole/latest/m/big "by-$how/latest/m/big" || die "$how: another file"
     holds "again < all - brought + all / 4 && again > all / 50" again=$again all=$size brought=$brought

@@ -23,7 +23,7 @@ trainer_command = /usr/bin/python3 train.py
 [env]
 GO = $TMP/go
 END
-for part in lines dispatch ps keys suspend background killed hangup; do
+for part in lines dispatch bar_keys ps keys suspend background killed hangup; do
     /usr/bin/python3 "$TOP/tests/support/terminal.py" "$ctl" $part || die "on a terminal: $part"
 done
 
