@@ -1,8 +1,6 @@
 /* bar_keys.c - see bar_keys.h. */
 #include "launcher/dispatch/bar_keys.h"
 
-#include "base/str.h"
-
 enum { CHECK_MS = 1000, NOTE_MS = 10000 };
 
 static int logs_in(const struct ask_all *g) {

@@ -1,7 +1,6 @@
 /* bar_keys.h - the keys of a command whose progress is a bar (dispatch, fetch): q asks and then
  * stops, ? helps, Ctrl-L draws again, Ctrl-Z suspends. Without a terminal there are no keys. */
-#ifndef LAUNCHER_BAR_KEYS_H
-#define LAUNCHER_BAR_KEYS_H
+#pragma once
 
 #include "launcher/dispatch/bar.h"
 #include "launcher/link/ask_all.h"
@@ -22,5 +21,3 @@ int bar_keys_open(struct bar_keys *k, struct bar *bar, struct ask_all *g, const 
                   struct pd_err *err);
 void bar_keys_close(struct bar_keys *k);   /* may be called again; the loop must run once more */
 void bar_keys_release(struct bar_keys *k); /* after the loop has ended */
-
-#endif

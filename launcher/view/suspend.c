@@ -1,8 +1,6 @@
 /* suspend.c - see suspend.h. */
 #include "launcher/view/suspend.h"
 
-#include <signal.h>
-
 enum { PAUSE_WAIT_MS = 500 };
 
 static void on_stop(uv_signal_t *h, int signum) {

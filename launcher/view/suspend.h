@@ -1,7 +1,6 @@
 /* suspend.h - Ctrl-Z in a command with a live block: the block is wiped and the terminal's modes
  * are restored before paddlectl stops; both come back with it. */
-#ifndef LAUNCHER_SUSPEND_H
-#define LAUNCHER_SUSPEND_H
+#pragma once
 
 #include <uv.h>
 
@@ -22,5 +21,3 @@ struct suspend {
 /* Also ignores SIGTTIN and SIGTTOU: in the background, a write must not stop paddlectl. */
 void suspend_open(struct suspend *s, uv_loop_t *loop);
 void suspend_close(struct suspend *s); /* the loop must run once more */
-
-#endif
