@@ -4,7 +4,7 @@
 
 #include "launcher/dispatch/bar.h"
 #include "launcher/link/ask_all.h"
-#include "launcher/view/suspend.h"
+#include "launcher/view/keys.h"
 
 struct bar_keys {
     struct bar *bar;

@@ -26,7 +26,6 @@
 #include "launcher/job/job.h"
 #include "launcher/outputs/outputs.h"
 #include "launcher/view/keys.h"
-#include "launcher/view/suspend.h"
 #include "launcher/view/live.h"
 
 enum node_step {
