@@ -173,11 +173,6 @@ int keys_check(struct keys *k) {
     return 1;
 }
 
-void keys_pause(struct keys *k) {
-    if (k)
-        release(k);
-}
-
 void keys_question(struct keys *k, int asked) {
     if (k)
         k->asked = asked;
@@ -228,7 +223,8 @@ static void on_stop(uv_signal_t *h, int signum) {
     struct suspend *s = h->data;
     s->on_stop(s->arg, signum);
     view_pause(s->view, PAUSE_WAIT_MS);
-    keys_pause(s->keys);
+    if (s->keys)
+        release(s->keys);
     uv_signal_stop(h); /* the default action again */
     raise(signum);
     uv_signal_start(h, on_stop, signum);

@@ -2,7 +2,7 @@
  *
  *     keys_new ─▶ modes changed: no lines, no echo     ◀─ keys_check, once a second: the shell may
  *                 guard process                           move paddlectl to the background and back
- *     keys_pause ─▶ modes restored, guard ended           (before Ctrl-Z stops paddlectl)
+ *     suspend ─▶ modes restored, guard ended              (before Ctrl-Z stops paddlectl)
  *
  * The guard is a process that waits for the end of paddlectl, whatever ends it, and then restores
  * the modes. Ctrl-C, Ctrl-Z and Ctrl-\ stay signals.
@@ -24,7 +24,6 @@ int keys_new(struct keys **out, uv_loop_t *loop, void (*on_key)(void *arg, char 
              struct pd_err *err);
 /* Change the modes if paddlectl is in the foreground. Returns 1 if keys are read. */
 int keys_check(struct keys *k);
-void keys_pause(struct keys *k); /* restore the modes until keys_check; NULL is allowed */
 /* The next key counts at once: it answers a question. */
 void keys_question(struct keys *k, int asked);
 void keys_close(struct keys *k); /* restore the modes; closes the loop's handles */
