@@ -167,7 +167,8 @@ static void on_tick(uv_timer_t *timer) {
 /* Call when this process of the trainer is gone for good. */
 static void gone(struct server_thread *t, uint32_t trainer, const struct pd_err *why) {
     struct pd_err err = {0};
-    if (on_lost(t) != PS_LOST_FAIL && t->seats[trainer].incarnation)
+    if (on_lost(t) != PS_LOST_FAIL && t->seats[trainer].incarnation &&
+        !ps_shard_has_failed(t->shard))
         server_give_up(t->server, trainer, t->seats[trainer].incarnation, why);
     if (ps_shard_gone(t->shard, trainer, why, &err)) {
         if (t->state == THREAD_SERVING)

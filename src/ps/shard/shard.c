@@ -383,8 +383,15 @@ static int dispatch(struct ps_shard *s, uint32_t trainer, const char *addr, stru
     return rc;
 }
 
+/* 1: this server could not save. The trainer that asked is not at fault. */
+static int own_failure(uint16_t type, int rc) {
+    return (type == WIRE_PS_SAVE || type == WIRE_PS_COMMIT || type == WIRE_PS_STORE) &&
+           (rc == PD_EIO || rc == PD_ENOSPC || rc == PD_ENOMEM);
+}
+
 int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struct wire_frame *f,
                    struct pd_err *err) {
+    const uint16_t type = f->type;
     int rc = 0;
     if (s->failed.code)
         rc = pd_err_copy(err, &s->failed);
@@ -398,8 +405,8 @@ int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struc
     wire_frame_free(f);
     if (rc == PD_EPROTO || rc == PD_ECONF || rc == PD_EUSAGE || rc == PD_ENUM)
         ps_err_from_trainer(err, trainer, addr); /* it sent a wrong frame */
-    if (rc == PD_ENUM && s->params.decl.on_nan ==
-                             PS_NAN_STOP) /* without a barrier the failed step ends the job here */
+    /* Without a barrier the failed step ends the job here. */
+    if ((rc == PD_ENUM && s->params.decl.on_nan == PS_NAN_STOP) || own_failure(type, rc))
         ps_shard_fail(s, err);
     if (rc)
         return rc;

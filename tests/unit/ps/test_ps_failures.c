@@ -64,6 +64,29 @@ static void test_trainer_that_dies_is_named_everywhere(void **state) {
     assert_contains(o.server.msg, "trainer 1 (127.0.0.1:");
 }
 
+/* The folder cannot be made, as on a disk that is full or read-only. */
+static int cannot_save_at_2(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
+    const struct ps_save_opts o = {.dir = "/dev/null", .name = "m"};
+    (void)me;
+    return step == 2 ? ps_save(c, &o) : 0;
+}
+
+/* The trainer that asked for the save is not at fault: the job does not continue without it. */
+static void test_a_server_that_cannot_save_is_named(void **state) {
+    (void)state;
+    struct outcome o;
+    cluster_on_lost = PS_LOST_CONTINUE;
+    run_with(&base, 0, cannot_save_at_2, &o);
+    cluster_on_lost = PS_LOST_FAIL;
+    for (int i = 0; i < 3; i++) {
+        assert_true(o.me[i].rc < 0);
+        assert_contains(o.me[i].err.from, "pserver");
+    }
+    assert_true(o.server_rc < 0);
+    assert_contains(o.server.msg, "/dev/null");
+    assert_null(strstr(o.server.from, "trainer"));
+}
+
 /* --- connections that break; test_ps_cuts.c has connections that come back --- */
 
 static int repeats_at_1(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
@@ -372,6 +395,7 @@ static void test_a_server_that_never_answers_a_beat_is_lost(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trainer_that_dies_is_named_everywhere),
+        cmocka_unit_test(test_a_server_that_cannot_save_is_named),
         cmocka_unit_test(test_repeated_push_is_dropped),
         cmocka_unit_test(test_server_that_stops_is_named),
         cmocka_unit_test(test_declarations_must_agree),
