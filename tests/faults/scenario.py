@@ -12,7 +12,7 @@ from cluster import N_HOSTS, NOTHING_PASSES, TOP, run, stop_softly
 
 KILL, STOP, CONT = signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT
 BATCHES = 75  # of the undisturbed sync job
-LEASE_S, DETACH_S, HEARTBEAT_S, RECONNECT_S, RESTARTS = 4, 8, 3, 5, 5
+LEASE_S, DETACH_S, HEARTBEAT_S, RECONNECT_S, RESTARTS = 6, 8, 3, 6, 5
 SILENT_HOST_S, GRACE_S, PATIENCE_S, JOB_S = 11, 2, 30, 20  # net_check_host, the launcher, a job here
 
 POLICIES = {
@@ -124,6 +124,8 @@ class Injected:
 
     def cause(self, s):
         """A pattern for what is said about it."""
+        if self.fault.effect == "client":  # every node may be the first to miss it
+            return "node"
         role = self.fault.effect if self.fault.effect in ("trainer", "pserver") else ""
         address = re.escape(s.cluster.addresses[self.host])
         return rf"{role}.*{address}|{address}.*{role}"
@@ -233,11 +235,12 @@ class Scenario:
         with open(self.log, "rb") as f:
             return f.read().decode("utf-8", "replace")
 
-    def said(self):
-        """The last words of paddlectl about the failure."""
-        text = self.output()
-        at = [m.start() for m in re.finditer(r"^paddlectl: .*(failed|cannot be used|:)", text, re.M)]
-        return text[at[0]:] if at else text[-2000:]
+    def blamed(self):
+        """What paddlectl says about the cause of the failure and of each restart."""
+        found = re.findall(r"^paddlectl: JOB\S+ failed: (\S+ \(node \d+\)(?:, \w+ \d+)?)|"
+                          r"^paddlectl \|.* restart \d+ of \d+ after (\w+ \d+ (?:on )?\S+)|"
+                          r"^(?:paddlectl: |  )((?:root@)?1(?:0|27)[\d.\[\],-]+: .*)", self.output(), re.M)
+        return ["".join(groups) for groups in found]
 
     def backtrace(self):
         out = run("gdb", "-p", str(self.proc.pid), "-batch", "-ex", "thread apply all bt 15").stdout \
@@ -262,7 +265,7 @@ class Scenario:
         """{name of a saved model: {host: folder}}"""
         found = {}
         for host in range(N_HOSTS):
-            for folder in glob.glob(f"{self.cluster.root(host)}/JOB*/output/pass-*"):
+            for folder in glob.glob(f"{self.cluster.root(host)}/{self.job}/output/pass-*"):
                 found.setdefault(os.path.basename(folder), {})[host] = folder
         return found
 
