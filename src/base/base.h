@@ -34,7 +34,6 @@
 #include "base/str.h"
 #include "base/buf.h"
 #include "base/fs.h"
-#include "base/secret.h"
 
 /* --- functions of libc that this project does not call --- */
 
