@@ -83,8 +83,9 @@ static void conclude(struct ag_job *j, const char *status, const json_t *first_f
 }
 
 void ag_job_over_with_reason(struct ag_job *j, const char *status, const char *reason) {
-    json_t *f = *reason && !strcmp(status, "failed") ? result_reason(j->spec.node, "", reason)
-                                                     : NULL; /* otherwise node 0 has the reason */
+    json_t *f = *reason && !strcmp(status, "failed")
+                    ? result_reason(j->lost_head ? 0 : j->spec.node, "", reason)
+                    : NULL; /* otherwise node 0 has the reason */
     conclude(j, status, f, 0);
     json_decref(f);
 }
@@ -458,6 +459,7 @@ static void tick_live(struct ag_job *j, uint64_t silent_ms) {
     } else if (j->ran && head_ms >= j->spec.job.detach_lease_ms) {
         snprintf(reason, sizeof reason, "node %d has not heard of node 0 for %llu ms", j->spec.node,
                  (unsigned long long)head_ms);
+        j->lost_head = 1;
         end_by_lease(j, reason);
     }
 }

@@ -42,7 +42,8 @@ struct ag_job {
     json_t *result;       /* NULL until the job is over on this node */
     char end_status[16];  /* the status in HD_END */
     char failed[300];     /* this node's own failure; HD_JOIN repeats it */
-    char failed_role[12]; /* the role of the process that failed; "": the agent */
+    char failed_role[12]; /* the role of the process that failed; "agent": this node leaves; "" */
+    int lost_head;        /* node 0 is the failure */
 };
 
 /* job.c handles the events of a job's parts; their `arg` is the struct ag_job *. */

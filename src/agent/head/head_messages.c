@@ -5,12 +5,25 @@
 #include "wire/msg.h"
 
 /* Our pservers exit after the last trainer's goodbye, slightly before the head hears of the
- * trainer's exit. That is no failure. If trainers still run after end_ms it is one, because they
- * would wait for the pserver for ever. */
+ * trainer's exit. If the head has not heard of it after end_ms, that trainer or its agent hangs. A
+ * user's pserver that exits is itself the failure, because trainers would wait for it for ever. */
 static void on_early(uv_timer_t *t) {
     struct ag_head *h = t->data;
-    if (h->state == HEAD_TRAINERS)
-        head_note_failure(h, h->early_node, json_incref(h->early_exit), h->early_time, 1);
+    if (h->state != HEAD_TRAINERS)
+        return;
+    for (int i = 0; i < h->roles.n[ROLE_TRAINER] && !*h->spec->command[ROLE_PSERVER]; i++) {
+        const int node = h->roles.nodes[ROLE_TRAINER][i];
+        const struct hd_exited x = {
+            .role = role_names[ROLE_TRAINER], .rank = i, .exit_code = -1, .last_lines = ""};
+        if (h->node[node].exited[ROLE_TRAINER])
+            continue;
+        head_note_failure(h, node,
+                          head_process_failure(
+                              h, node, &x, "the pservers have ended, but its end is not reported"),
+                          0, 1);
+        return;
+    }
+    head_note_failure(h, h->early_node, json_incref(h->early_exit), h->early_time, 1);
 }
 
 static void watch_early(struct ag_head *h, int node, const struct hd_exited *x) {

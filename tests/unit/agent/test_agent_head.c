@@ -188,6 +188,22 @@ static void a_pserver_that_leaves_its_trainers(void **state) {
     finish(e);
 }
 
+/* Our pservers end after the trainers' goodbyes: the process whose end is not reported hangs. */
+static void a_trainer_whose_end_is_not_reported(void **state) {
+    (void)state;
+    struct env *e = begin("", 150);
+    advance(e, 5, 1);
+    exited(e, 0, "trainer", 0, 0, 0);
+    exited(e, 2, "trainer", 0, 0, 0);
+    exited(e, 2, "pserver", 0, 0, 0);
+    until_over(e);
+    assert_string_equal(e->status, "failed");
+    assert_non_null(strstr(msg_str(e->failure, "reason"), "its end is not reported"));
+    assert_string_equal(msg_str(e->failure, "role"), "trainer");
+    assert_int_equal(msg_int(e->failure, "node", 0, 9, 9), 1);
+    finish(e);
+}
+
 static void a_node_that_comes_back_is_asked_again(void **state) {
     (void)state;
     struct env *e = begin("", 60000);
@@ -535,6 +551,7 @@ int main(void) {
         cmocka_unit_test(who_shares_a_machine),
         cmocka_unit_test(how_pservers_end),
         cmocka_unit_test(a_pserver_that_leaves_its_trainers),
+        cmocka_unit_test(a_trainer_whose_end_is_not_reported),
         cmocka_unit_test(a_node_that_comes_back_is_asked_again),
         cmocka_unit_test(lost_nodes_and_restarted_agents),
         cmocka_unit_test(who_is_missing_is_named),
