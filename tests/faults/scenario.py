@@ -269,6 +269,9 @@ class Scenario:
                 found.setdefault(os.path.basename(folder), {})[host] = folder
         return found
 
+    def was_hit(self, host):
+        return any(f.injected and (f.host == host or f.fault.effect == "client") for f in self.faults)
+
     def disk_lost(self, host):
         return any(f.injected and f.fault.wipes and f.host == host for f in self.faults)
 
