@@ -34,9 +34,9 @@ class Fault:
     none: nothing; trainer, pserver: that process fails; node: the node is lost; client: paddlectl
     is gone; any: it may or may not matter."""
 
-    def __init__(self, name, effect, do, undo=None, undo_s=None, net=False, wipes=False):
+    def __init__(self, name, effect, do, undo=None, undo_s=None, net=False):
         self.name, self.effect, self.do, self.undo = name, effect, do, undo
-        self.undo_s, self.net, self.wipes = undo_s, net, wipes
+        self.undo_s, self.net = undo_s, net
 
 
 def kill(part, effect):
@@ -101,7 +101,7 @@ FAULTS = (
           lambda s, h: s.cluster.make_room(h), 2, net=True),
     Fault("disk read-only", "disk", lambda s, h: s.cluster.read_only(h),
           lambda s, h: s.cluster.read_write(h), net=True),
-    Fault("reboot", "node", lambda s, h: s.cluster.reboot(h) or True, net=True, wipes=True),
+    Fault("reboot", "node", lambda s, h: s.cluster.reboot(h) or True, net=True),
     reset("trainer"),
     reset("pserver"),
     reset("agent"),
@@ -262,18 +262,16 @@ class Scenario:
         return set(re.findall(r"Saved output/(\S+)", self.output()))
 
     def models_on_nodes(self):
-        """{name of a saved model: {host: folder}}"""
+        """{name of a saved model: {host: folder}}, on the hosts that the job has not lost."""
         found = {}
-        for host in range(N_HOSTS):
+        lost = {f.host for f in self.faults if f.injected and f.fault.effect in ("node", "any")}
+        for host in set(range(N_HOSTS)) - lost:
             for folder in glob.glob(f"{self.cluster.root(host)}/{self.job}/output/pass-*"):
                 found.setdefault(os.path.basename(folder), {})[host] = folder
         return found
 
     def was_hit(self, host):
         return any(f.injected and (f.host == host or f.fault.effect == "client") for f in self.faults)
-
-    def disk_lost(self, host):
-        return any(f.injected and f.fault.wipes and f.host == host for f in self.faults)
 
     @property
     def streams_left(self):
