@@ -9,10 +9,15 @@
 
 enum { LARGE = 100000000, N_LARGEST = 10, CACHE_MAX = 256 << 20 };
 
-/* File names may hold any byte: control codes become "?". */
-static void put_name(struct pd_buf *b, const char *name) {
-    for (; *name; name++)
-        pd_put_u8(b, (unsigned char)*name < 32 || *name == 127 ? '?' : (uint8_t)*name);
+void listing_put_name(struct pd_buf *b, const char *name) {
+    size_t bad;
+    for (const char *end = name + strlen(name); name < end; name += bad) {
+        const size_t ok = pd_printable(name, (size_t)(end - name), &bad);
+        pd_put(b, name, ok);
+        name += ok;
+        if (bad)
+            pd_put_u8(b, '?');
+    }
 }
 
 static char *text_of(struct pd_buf *b) {
@@ -40,7 +45,7 @@ char *listing_of_large(const struct scan *s) {
         struct scan_item item;
         scan_item(s, v[i], &item);
         pd_put_fmt(&b, "\n  %10s  ", bar_bytes(item.size, bytes));
-        put_name(&b, item.path);
+        listing_put_name(&b, item.path);
     }
     return text_of(&b);
 }
@@ -213,7 +218,7 @@ static struct listed_file *lines_of(const struct scan *s, const char *workspace,
 static void print_line(FILE *out, const char *reason, uint64_t size, const char *path) {
     struct pd_buf b;
     pd_buf_init(&b);
-    put_name(&b, path);
+    listing_put_name(&b, path);
     fprintf(out, "%-8s %12llu  %.*s\n", reason, (unsigned long long)size, (int)b.len,
             b.len ? (char *)b.data : "");
     pd_buf_release(&b);

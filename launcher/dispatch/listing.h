@@ -6,6 +6,9 @@
 
 #include "pack/scan/scan.h"
 
+/* File names may hold any byte: what a terminal must not get becomes "?" (pd_printable). */
+void listing_put_name(struct pd_buf *b, const char *name);
+
 /* The ten largest files of a package of more than 100 MB, one a line, without a final newline.
  * NULL: the package is smaller. The caller frees it. */
 char *listing_of_large(const struct scan *s);

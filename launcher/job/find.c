@@ -6,9 +6,11 @@ enum { ASK_MS = 30000, NAMED_MAX = 8 };
 /* --- requests --- */
 
 static int take_list(struct ask_all_node *n, json_t *body, struct pd_err *err) {
-    (void)err;
+    struct ag_list_answer m;
+    if (wire_get(&wire_ag_list_answer, &m, body, err))
+        return err->code;
     json_decref(n->data);
-    n->data = json_incref(json_object_get(body, "jobs"));
+    n->data = json_incref(m.jobs);
     ask_all_keep(n);
     return 0;
 }
@@ -32,22 +34,49 @@ static int is_over(const char *state) {
     return 0;
 }
 
-static struct found_job *job_of(struct found *f, const char *id, size_t n_hosts) {
-    for (size_t i = 0; i < f->n; i++)
-        if (!strcmp(f->v[i].id, id))
-            return &f->v[i];
-    struct found_job *v = pd_realloc(f->v, (f->n + 1) * sizeof *v);
+/* The place of this id, or the free place for it. */
+static size_t place_of(const struct found *f, const char *id) {
+    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
+    for (const char *s = id; *s; s++)
+        h = (h ^ (uint8_t)*s) * 0x100000001b3u;
+    size_t at = (h ^ h >> 32) & (f->n_places - 1);
+    while (f->places[at] && strcmp(f->v[f->places[at] - 1].id, id))
+        at = (at + 1) & (f->n_places - 1);
+    return at;
+}
+
+/* Keeps at least half of the places free. */
+static int make_places(struct found *f) {
+    if (2 * f->n < f->n_places)
+        return 0;
+    const size_t n = f->n_places ? 2 * f->n_places : 64;
+    size_t *v = pd_calloc(n, sizeof *v);
     if (!v)
+        return PD_ENOMEM;
+    free(f->places);
+    f->places = v;
+    f->n_places = n;
+    for (size_t i = 0; i < f->n; i++)
+        v[place_of(f, f->v[i].id)] = i + 1;
+    return 0;
+}
+
+static struct found_job *job_of(struct found *f, const char *id, size_t n_hosts) {
+    if (make_places(f))
         return NULL;
-    f->v = v;
-    struct found_job *j = &v[f->n];
+    const size_t at = place_of(f, id);
+    if (f->places[at])
+        return &f->v[f->places[at] - 1];
+    if (pd_grow(f->v, f->cap, f->n + 1))
+        return NULL;
+    struct found_job *j = &f->v[f->n];
     *j = (struct found_job){.host = pd_calloc(n_hosts, sizeof *j->host)};
     if (!j->host)
         return NULL;
     for (size_t i = 0; i < n_hosts; i++)
         j->host[i].node = -1;
     snprintf(j->id, sizeof j->id, "%s", id);
-    f->n++;
+    f->places[at] = ++f->n;
     return j;
 }
 
@@ -105,7 +134,7 @@ static int is_folder_name(const char *s) {
     static const char allowed[] =
         "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_.";
     return *s && *s != '.' && *s != '-' && strlen(s) < sizeof((struct found_job *)0)->id &&
-           !s[strspn(s, allowed)];
+           !s[strspn(s, allowed)] && strcmp(s, "latest") != 0; /* a link beside these folders */
 }
 
 int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts) {
@@ -151,6 +180,7 @@ void find_release(struct found *f) {
         free(f->v[i].host);
     }
     free(f->v);
+    free(f->places);
     *f = (struct found){0};
 }
 

@@ -27,8 +27,9 @@ struct found_job {
 
 struct found {
     struct found_job *v; /* newest first */
-    size_t n;
-    int n_unreachable; /* hosts that did not answer: they may have jobs */
+    size_t n, cap;
+    size_t *places, n_places; /* while answers are merged: 1 + index in v, by a hash of the id */
+    int n_unreachable;        /* hosts that did not answer: they may have jobs */
 };
 
 /* Ask all hosts, with `progress` also for the last progress of each job; keeps their links open for

@@ -1,4 +1,5 @@
 /* job_dry.c - `paddlectl run --dry-run`: prints the plan without contacting any host. */
+#include "launcher/dispatch/listing.h"
 #include "launcher/dispatch/split.h"
 #include "launcher/job/job_internal.h"
 
@@ -11,14 +12,12 @@ static int has(const int *ids, size_t n, int id) {
 
 /* A path as printable text: control characters and invalid UTF-8 become '?'. */
 static json_t *path_text(const char *path) {
-    char text[PATH_MAX];
-    size_t n = 0;
-    for (; path[n] && n < sizeof text - 1; n++)
-        text[n] = (unsigned char)path[n] < 32 || path[n] == 127 ? '?' : path[n];
-    text[n] = 0;
-    for (size_t at = 0; (at += pd_utf8_valid(text + at, n - at)) < n;)
-        text[at] = '?';
-    return json_stringn(text, n);
+    struct pd_buf b;
+    pd_buf_init(&b);
+    listing_put_name(&b, path);
+    json_t *v = b.failed ? NULL : json_stringn(b.len ? (char *)b.data : "", b.len);
+    pd_buf_release(&b);
+    return v;
 }
 
 /* --- data files --- */

@@ -223,14 +223,34 @@ int link_is_open(const struct link *l) { return l->phase == PHASE_OPEN; }
 
 /* --- receiving --- */
 
+static int make_plain(json_t *v);
+
+/* Members with control codes in their keys get other keys. */
+static int plain_members(json_t *o) {
+    const char *key;
+    void *next;
+    json_t *e, *renamed = json_object();
+    size_t bad;
+    int rc = renamed ? 0 : PD_ENOMEM;
+    json_object_foreach_safe(o, next, key, e) {
+        rc |= make_plain(e);
+        if (pd_printable(key, strlen(key), &bad), !bad)
+            continue;
+        char *s = pd_strdup(key);
+        rc |= s && !json_object_set_nocheck(renamed, pd_make_printable(s), e) ? 0 : PD_ENOMEM;
+        free(s);
+        json_object_del(o, key);
+    }
+    rc |= json_object_update(o, renamed) ? PD_ENOMEM : 0;
+    json_decref(renamed);
+    return rc;
+}
+
 /* Remove control codes: a node's text may reach the user's terminal. 0 or PD_ENOMEM. */
 static int make_plain(json_t *v) {
-    const char *key;
     size_t i;
     json_t *e;
-    int rc = 0;
-    json_object_foreach (v, key, e)
-        rc |= make_plain(e);
+    int rc = json_is_object(v) ? plain_members(v) : 0;
     json_array_foreach (v, i, e)
         rc |= make_plain(e);
     if (!json_is_string(v))

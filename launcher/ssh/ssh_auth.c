@@ -187,11 +187,15 @@ enum ssh_step run_locked_key(struct session *s) {
 
 /* A server's text for the user's terminal, without control codes. */
 static void put_plain(char *out, size_t cap, const char *text) {
-    size_t n = 0;
-    for (; *text && n + 1 < cap; text++)
-        if ((unsigned char)*text >= 32 && *text != 127)
-            out[n++] = *text;
-    out[n] = 0;
+    size_t used = 0, bad;
+    for (const char *end = text + strlen(text); text < end && used + 1 < cap; text += bad) {
+        size_t ok = pd_printable(text, (size_t)(end - text), &bad);
+        ok = ok < cap - 1 - used ? ok : cap - 1 - used;
+        memcpy(out + used, text, ok);
+        used += ok;
+        text += ok;
+    }
+    out[used] = 0;
 }
 
 static struct ssh_secret *password_of(struct session *s) {

@@ -20,8 +20,13 @@ void table_row(struct table *t, const char *const *cells) {
     }
     memset(t->rows[t->n], 0, sizeof *t->rows);
     for (int c = 0; c < t->n_columns; c++)
-        if (cells[c] && *cells[c] && !(t->rows[t->n][c] = pd_strdup(cells[c])))
-            t->failed = 1;
+        if (cells[c] && *cells[c]) {
+            char *s = t->rows[t->n][c] = pd_strdup(cells[c]);
+            t->failed |= !s;
+            if (s) /* a row is one line, also if a node's text has several */
+                for (pd_make_printable(s); *(s += strcspn(s, "\n\t"));)
+                    *s = ' ';
+        }
     t->n++;
 }
 

@@ -2,6 +2,7 @@
 #include "launcher/view/blocks.h"
 
 #include "launcher/text/fold.h"
+#include "launcher/view/show_text.h"
 
 enum { PIECE = 64 << 10 };
 
@@ -20,18 +21,42 @@ static int is_line(const struct spool *s) {
     return !memchr(buf, '\n', (size_t)n - 1);
 }
 
-static int copy(const struct spool *s, FILE *f) {
-    char *buf = pd_malloc(PIECE), last = '\n';
-    ssize_t k = buf ? 1 : -1;
-    for (uint64_t at = 0; k > 0 && at < s->size; at += (uint64_t)k) {
-        if ((k = spool_read(s, at, buf, PIECE)) <= 0)
+static void put_raw(struct pd_buf *b, const char *p, size_t n) { pd_put(b, p, n); }
+
+static void put_plain(struct pd_buf *b, const char *p, size_t n) {
+    show_put_text(b, p, n, SHOW_PLAIN, 0);
+}
+
+/* Prints the text through `put`. The pieces end with a line or else with a whole character. */
+static int copy(const struct spool *s, FILE *f,
+                void (*put)(struct pd_buf *b, const char *p, size_t n)) {
+    char *buf = pd_malloc(PIECE);
+    struct pd_buf b;
+    int bad = !buf;
+    pd_buf_init(&b);
+    for (uint64_t at = 0; !bad && at < s->size;) {
+        ssize_t k = spool_read(s, at, buf, PIECE);
+        if ((bad = k <= 0))
             break;
-        last = buf[k - 1];
-        if (fwrite(buf, 1, (size_t)k, f) != (size_t)k)
-            k = -1;
+        if (at + (uint64_t)k < s->size) {
+            const char *line = memrchr(buf, '\n', (size_t)k);
+            const size_t whole = line ? (size_t)(line + 1 - buf) : pd_utf8_valid(buf, (size_t)k);
+            k = line || (size_t)k - whole < 4 ? (ssize_t)whole : k;
+        }
+        pd_buf_clear(&b);
+        put(&b, buf, (size_t)k);
+        bad = b.failed || fwrite(b.data, 1, b.len, f) != b.len;
+        at += (uint64_t)k;
     }
+    pd_buf_release(&b);
     free(buf);
-    return k <= 0 || (last != '\n' && putc('\n', f) == EOF) ? -1 : 0;
+    return bad ? -1 : 0;
+}
+
+/* 1: the text does not end with a newline. */
+static int lacks_newline(const struct spool *s) {
+    char last = '\n';
+    return s->size && spool_read(s, s->size - 1, &last, 1) == 1 && last != '\n';
 }
 
 static int show(struct block *v, size_t n, const char **names, FILE *f) {
@@ -49,7 +74,8 @@ static int show(struct block *v, size_t n, const char **names, FILE *f) {
         (line ? fprintf(f, "%s: ", who)
               : fprintf(f, "---------------\n%s%s\n---------------\n", who, count)) < 0)
         line = -1;
-    if (line >= 0 && copy(v->text, f))
+    if (line >= 0 && (copy(v->text, f, isatty(fileno(f)) ? put_plain : put_raw) ||
+                      (lacks_newline(v->text) && putc('\n', f) == EOF)))
         line = -1;
     free(who);
     return line < 0 ? -1 : 0;
@@ -72,41 +98,9 @@ int blocks_show(struct block *v, size_t n, FILE *f, struct pd_err *err) {
     return pd_fail(err, PD_EIO, "cannot write the output: %s", strerror(errno));
 }
 
-/* Print one piece of UTF-8. Returns the bytes used: a character that the piece's end cuts is left
- * for the next call. */
-static size_t json_piece(const char *s, size_t n, int last, FILE *f) {
-    size_t i = 0;
-    while (i < n) {
-        size_t ok = pd_utf8_valid(s + i, n - i);
-        for (size_t end = i + ok; i < end; i++) {
-            unsigned char c = (unsigned char)s[i];
-            if (c == '"' || c == '\\')
-                fprintf(f, "\\%c", c);
-            else if (c == '\n')
-                fputs("\\n", f);
-            else if (c < 32 || c == 127)
-                fprintf(f, "\\u%04x", c);
-            else
-                putc(c, f);
-        }
-        if (i < n && n - i < 4 && !last)
-            break;
-        if (i < n) {
-            fputs("\xef\xbf\xbd", f);
-            i++;
-        }
-    }
-    return i;
-}
-
 int blocks_json(const struct spool *s, FILE *f) {
-    char *buf = pd_malloc(PIECE);
-    ssize_t k = buf ? 1 : -1;
     putc('"', f);
-    for (uint64_t at = 0; k > 0 && at < s->size;)
-        if ((k = spool_read(s, at, buf, PIECE)) > 0)
-            at += json_piece(buf, (size_t)k, at + (uint64_t)k == s->size, f);
+    const int bad = copy(s, f, show_put_json);
     putc('"', f);
-    free(buf);
-    return k < 0 || ferror(f) ? -1 : 0;
+    return bad || ferror(f) ? -1 : 0;
 }

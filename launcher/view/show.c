@@ -37,7 +37,7 @@ struct show {
     /* line: the text that grep searches */
     struct pd_buf out, line;
     regex_t grep;
-    int has_grep, terminal, drops_prefix;
+    int has_grep, filters, drops_prefix; /* filters: what a terminal must not get */
     struct repeat *repeat;
     /* a ring of o.tail lines; tail_at is the oldest line once the ring is full */
     struct kept *tail;
@@ -77,33 +77,6 @@ static void put_time(struct show *s, uint64_t us) {
     pd_put(&s->out, s->zone, strlen(s->zone));
 }
 
-static void put_json_text(struct pd_buf *b, const char *p, size_t n) {
-    while (n) {
-        size_t ok = pd_utf8_valid(p, n), k = 0;
-        while (k < ok) {
-            size_t run = k;
-            while (run < ok && (unsigned char)p[run] >= 32 && p[run] != '"' && p[run] != '\\' &&
-                   p[run] != 127)
-                run++;
-            pd_put(b, p + k, run - k);
-            if (run < ok && (p[run] == '"' || p[run] == '\\')) {
-                pd_put_u8(b, '\\');
-                pd_put_u8(b, (uint8_t)p[run]);
-            } else if (run < ok) {
-                pd_put_fmt(b, "\\u%04x", (unsigned char)p[run]);
-            }
-            k = run + 1;
-        }
-        p += ok;
-        n -= ok;
-        if (n) { /* a byte that is no UTF-8 */
-            pd_put(b, "\xef\xbf\xbd", 3);
-            p++;
-            n--;
-        }
-    }
-}
-
 /* --- a line --- */
 
 static void put_json(struct show *s, const struct line_style *k, uint64_t time_us, uint64_t offset,
@@ -115,7 +88,7 @@ static void put_json(struct show *s, const struct line_style *k, uint64_t time_u
     pd_put(&s->out, number,
            (size_t)snprintf(number, sizeof number, "%llu", (unsigned long long)offset));
     pd_put(&s->out, ",\"text\":\"", 9);
-    put_json_text(&s->out, text, n);
+    show_put_json(&s->out, text, n);
     pd_put(&s->out, "\"}\n", 3);
 }
 
@@ -126,7 +99,7 @@ static void put_text(struct show *s, const void *before, size_t n_before, uint64
         pd_put_u8(&s->out, ' ');
     }
     pd_put(&s->out, before, n_before);
-    if (s->terminal)
+    if (s->filters)
         show_put_text(&s->out, text, n, level, view_has_colour(s->view));
     else
         pd_put(&s->out, text, n);
@@ -280,7 +253,7 @@ static int make_look(struct show *s, unsigned i, const struct show_source *of) {
         ;
     if (s->o.json) {
         pd_put_fmt(&k->before, "\",\"node\":%u,\"host\":\"", of->node);
-        put_json_text(&k->before, of->host, strlen(of->host));
+        show_put_json(&k->before, of->host, strlen(of->host));
         pd_put_fmt(&k->before, "\",\"role\":\"%s\",\"stream\":\"%s\",\"offset\":", of->role,
                    of->stream);
     } else if (view_has_colour(s->view)) {
@@ -315,8 +288,8 @@ int show_new(struct show **out, struct view *v, const struct show_opts *o, struc
         return pd_oom(err, "log lines");
     s->view = v;
     s->o = *o;
-    s->terminal = view_is_live(v) && !o->json;
-    s->drops_prefix = (s->terminal || o->fold) && !o->verbose;
+    s->filters = view_is_terminal(v);
+    s->drops_prefix = ((view_is_live(v) && !o->json) || o->fold) && !o->verbose;
     s->looks = pd_calloc(o->n_sources ? o->n_sources : 1, sizeof *s->looks);
     pd_buf_init(&s->out);
     int bad = !s->looks;

@@ -29,32 +29,67 @@ size_t show_prefix(const char *p, size_t n, enum show_level *level) {
     return (size_t)(close - p) + 2;
 }
 
-static int is_plain(const char *p, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (((unsigned char)p[i] < 32 && p[i] != '\t') || p[i] == 127)
-            return 0;
-    return 1;
+/* Bytes of the sequence "\033[...m" at p; 0: it is none. *end: bytes of what begins like one. */
+static size_t colour_bytes(const char *p, size_t n, size_t *end) {
+    *end = 1;
+    if (n < 2 || p[0] != 033 || p[1] != '[')
+        return 0;
+    for (*end = 2; *end < n && (is_digit(p[*end]) || (p[*end] && strchr(";:?<=>", p[*end])));
+         ++*end)
+        ;
+    *end += *end < n;
+    return p[*end - 1] == 'm' ? *end : 0;
 }
 
 /* 1: colours were written. */
 static int put_printable(struct pd_buf *b, const char *p, size_t n) {
     int coloured = 0;
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)p[i];
-        if (c == 033 && i + 1 < n && p[i + 1] == '[') {
-            size_t end = i + 2;
-            while (end < n && (is_digit(p[end]) || (p[end] && strchr(";:?<=>", p[end]))))
-                end++;
-            if (end < n && p[end] == 'm') {
-                pd_put(b, p + i, end + 1 - i);
-                coloured = 1;
-            }
-            i = end;
-        } else if ((c >= 32 && c != 127) || c == '\t') {
-            pd_put_u8(b, c);
+    for (size_t bad; n; p += bad, n -= bad) {
+        const size_t ok = pd_printable(p, n, &bad);
+        pd_put(b, p, ok);
+        p += ok;
+        n -= ok;
+        if (!bad)
+            break;
+        if (*p == 033 && colour_bytes(p, n, &bad)) {
+            pd_put(b, p, bad);
+            coloured = 1;
+        } else if (*p == '\t' || *p == '\n') {
+            pd_put_u8(b, (uint8_t)*p);
+        } else if ((unsigned char)*p > 127 && bad == 1) {
+            pd_put_u8(b, '?');
         }
     }
     return coloured;
+}
+
+static unsigned code_point(const char *s, size_t n) {
+    const unsigned char *p = (const unsigned char *)s;
+    return n == 1   ? p[0]
+           : n == 2 ? (p[0] & 31u) << 6 | (p[1] & 63u)
+                    : (p[0] & 15u) << 12 | (p[1] & 63u) << 6 | (p[2] & 63u);
+}
+
+void show_put_json(struct pd_buf *b, const char *p, size_t n) {
+    for (size_t bad; n; p += bad, n -= bad) {
+        const size_t ok = pd_printable(p, n, &bad);
+        for (const char *end = p + ok; p < end;) {
+            size_t run = 0;
+            while (p + run < end && p[run] != '"' && p[run] != '\\')
+                run++;
+            pd_put(b, p, run);
+            p += run;
+            if (p < end)
+                pd_put_fmt(b, "\\%c", *p++);
+        }
+        n -= ok;
+        if (bad == 1 && (unsigned char)*p > 127)
+            pd_put(b, "\xef\xbf\xbd", 3); /* a byte that is no UTF-8 */
+        else if (bad && *p == '\n')
+            pd_put(b, "\\n", 2);
+        else if (bad)
+            pd_put_fmt(b, "\\u%04x", code_point(p, bad));
+    }
 }
 
 void show_put_text(struct pd_buf *b, const char *p, size_t n, enum show_level level, int colour) {
@@ -62,10 +97,7 @@ void show_put_text(struct pd_buf *b, const char *p, size_t n, enum show_level le
     const char *start = colour ? starts[level] : "";
     int coloured = *start != 0;
     pd_put(b, start, strlen(start));
-    if (is_plain(p, n))
-        pd_put(b, p, n);
-    else
-        coloured |= put_printable(b, p, n);
+    coloured |= put_printable(b, p, n);
     if (coloured)
         pd_put(b, "\033[m", 3);
 }

@@ -1,6 +1,7 @@
 /* stream.c - see stream.h. */
 #include "launcher/view/stream.h"
 
+#include "launcher/view/show_text.h"
 #include "launcher/view/view.h"
 
 enum { KEEP_FILE = 1 << 20, LAST_MS = 100 };
@@ -58,7 +59,10 @@ static int show_some(struct stream_view *v, size_t at) {
             size_t len = (size_t)((nl ? nl : end) - s);
             pd_put(&b, name, strlen(name));
             pd_put(&b, ": ", 2);
-            pd_put(&b, s, len);
+            if (view_is_terminal(to))
+                show_put_text(&b, s, len, SHOW_PLAIN, 0);
+            else
+                pd_put(&b, s, len);
             pd_put(&b, "\n", 1);
             s += len + (nl != NULL);
         }

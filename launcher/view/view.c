@@ -227,6 +227,7 @@ void view_free(struct view *v, uint64_t wait_ms) {
 /* --- from the loop's thread --- */
 
 int view_is_live(const struct view *v) { return v->tty; }
+int view_is_terminal(const struct view *v) { return isatty(v->fd); }
 int view_has_colour(const struct view *v) { return v->colour; }
 int view_width(const struct view *v) { return term_width(v->fd); }
 int view_height(const struct view *v) { return term_height(v->fd); }

@@ -26,7 +26,8 @@ int view_new(struct view **out, int fd, enum view_colour colour, struct pd_err *
  * the thread. */
 void view_free(struct view *v, uint64_t wait_ms);
 
-int view_is_live(const struct view *v); /* 1: a terminal, on which view_live shows its text */
+int view_is_terminal(const struct view *v); /* also one on which no line can be overwritten */
+int view_is_live(const struct view *v);     /* 1: a terminal, on which view_live shows its text */
 int view_has_colour(const struct view *v);
 int view_width(const struct view *v); /* current number of columns */
 int view_height(const struct view *v);

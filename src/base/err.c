@@ -13,6 +13,7 @@ __attribute__((format(printf, 3, 0))) static void set_message(struct pd_err *err
                                                               const char *fmt, va_list ap) {
     err->code = code;
     vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+    pd_make_printable(err->msg); /* names of files and texts of other machines are in messages */
 }
 
 int pd_fail(struct pd_err *err, int code, const char *fmt, ...) {

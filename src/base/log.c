@@ -23,9 +23,13 @@ void pd_log_write(const struct pd_log *log, enum pd_level level, const char *fil
     va_start(ap, fmt);
     int m = vsnprintf(text + n, sizeof text - (size_t)n - 1, fmt, ap);
     va_end(ap);
-    size_t len = (size_t)n + (m < 0 ? 0 : (size_t)m);
-    if (len > sizeof text - 2)
-        len = sizeof text - 2;
+    if (m < 0)
+        text[n] = 0;
+    /* Names from the network cannot look like another record. */
+    pd_make_printable(text);
+    size_t len = strlen(text);
+    for (char *p = text; (p = memchr(p, '\n', len - (size_t)(p - text)));)
+        *p = ' ';
     text[len++] = '\n';
     if (log->file)
         pd_log_file_grows(log->file, len);

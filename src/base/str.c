@@ -104,13 +104,54 @@ size_t pd_utf8_valid(const char *s, size_t n) {
     return at;
 }
 
+/* Codes that change the direction of the text after them. */
+static int turns_text(unsigned c) {
+    return c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) ||
+           (c >= 0x2066 && c <= 0x2069);
+}
+
+size_t pd_printable(const char *s, size_t n, size_t *bad) {
+    const unsigned char *p = (const unsigned char *)s;
+    size_t at = 0, k = 1;
+    while (at < n) {
+        if (p[at] < 127) {
+            if (p[at] < ' ')
+                break;
+            at++;
+            continue;
+        }
+        k = utf8_one(p + at, n - at);
+        if (k < 2) { /* DEL, or no UTF-8 */
+            k = 1;
+            break;
+        }
+        const unsigned c = k == 2 ? (p[at] & 31u) << 6 | (p[at + 1] & 63u)
+                           : k == 3
+                               ? (p[at] & 15u) << 12 | (p[at + 1] & 63u) << 6 | (p[at + 2] & 63u)
+                               : 0;
+        if ((k == 2 && c < 0xa0) || turns_text(c))
+            break;
+        at += k;
+        k = 1;
+    }
+    *bad = at < n ? k : 0;
+    return at;
+}
+
 char *pd_make_printable(char *s) {
-    for (unsigned char *p = (unsigned char *)s; *p; p++)
-        if ((*p < 32 && *p != '\n' && *p != '\t') || *p == 127)
-            *p = ' ';
-        else if (*p == 0xc2 && p[1] >= 0x80 &&
-                 p[1] < 0xa0) /* U+0080 to U+009f: control codes too */
-            *p = p[1] = ' ';
+    char *to = s;
+    size_t n = strlen(s), bad;
+    for (char *p = s, *end = s + n; p < end; p += bad) {
+        const size_t ok = pd_printable(p, (size_t)(end - p), &bad);
+        memmove(to, p, ok);
+        to += ok;
+        p += ok;
+        if (bad)
+            *to++ = (char)(*p == '\n' || *p == '\t'              ? *p
+                           : bad == 1 && (unsigned char)*p > 127 ? '?'
+                                                                 : ' ');
+    }
+    *to = 0;
     return s;
 }
 

@@ -17,8 +17,12 @@ const char *pd_size_text(uint64_t v, char out[32]);
 /* snprintf that reports truncation: 0, or -1 and an empty `out`. */
 int pd_fmt(char *out, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* Length of the beginning of the text that is safe for a terminal. After it come *bad bytes (0: the
+ * text ends): a control code (C0, DEL, C1; newline and tab, too), a code that changes the direction
+ * of text, or a byte that is no UTF-8. */
+size_t pd_printable(const char *s, size_t n, size_t *bad);
 /* Make foreign text safe for a terminal, in place: control codes other than newline and tab become
- * blanks. Returns s. */
+ * blanks, bytes that are no UTF-8 become "?". Returns s. */
 char *pd_make_printable(char *s);
 
 size_t pd_utf8_valid(const char *s, size_t n); /* length of the valid UTF-8 prefix in bytes */

@@ -13,7 +13,8 @@ enum {
     WIRE_MAX_STATE = 15,   /* "restarting", for example */
     WIRE_MAX_OTHERS = 256, /* other jobs on a machine */
     WIRE_MAX_CHECKED = 8,  /* peers that a node probes for a check */
-    WIRE_MAX_FILES = 65536 /* rows of a list of files or jobs of a node */
+    WIRE_MAX_JOBS = 10000, /* of a node */
+    WIRE_MAX_FILES = 65536 /* rows of a list of files of a node */
 };
 
 /* --- the start of a connection --- */
@@ -146,7 +147,7 @@ enum { WIRE_MAX_TAIL = 10000 };
 /* --- reports about a node --- */
 
 #define WIRE_AG_LIST(X, body) X(body, BOOL, progress, 0, 1, 0)
-#define WIRE_AG_LIST_ANSWER(X, body) X(body, ARRAY, jobs, 0, WIRE_MAX_FILES, 0)
+#define WIRE_AG_LIST_ANSWER(X, body) X(body, ARRAY, jobs, 0, WIRE_MAX_JOBS, 0)
 #define WIRE_LISTED_JOB(X, body)                \
     X(body, TEXT, job, 0, WIRE_MAX_NAME, 0)     \
     X(body, TEXT, name, 0, WIRE_MAX_NAME, 0)    \

@@ -4,8 +4,6 @@
 #include "wire/client_bodies.h"
 #include "wire/msg.h"
 
-enum { LIST_MAX = 10000 };
-
 static int on_list(struct client *c, const struct wire_frame *f, const json_t *body,
                    struct pd_err *err) {
     struct ag_list m;
@@ -15,7 +13,7 @@ static int on_list(struct client *c, const struct wire_frame *f, const json_t *b
     json_t *jobs = json_array();
     DIR *d = opendir(root);
     struct dirent *e;
-    while (d && (e = readdir(d)) && json_array_size(jobs) < LIST_MAX) {
+    while (d && (e = readdir(d)) && json_array_size(jobs) < WIRE_MAX_JOBS) {
         struct node_paths p;
         char inside[PATH_MAX];
         if (*e->d_name == '.' || node_paths_init(&p, root, e->d_name, NULL) ||

@@ -80,7 +80,7 @@ scenario '{"*": {"result": {"status": "failed", "first_failure": {"node": 1, "ro
   "reason": "a\u001b[2Jb", "last_lines": "c\u001b[2Jd\u009b2J\te"}}}}'
 run 1
 has "exit status 3: a [2Jb"
-has "    | c [2Jd  2J	e"
+has "    | c [2Jd 2J	e"
 has_not "$esc"
 
 # --- the job fails: the first failure, with host, role, last lines

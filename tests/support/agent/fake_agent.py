@@ -20,6 +20,10 @@ It replaces paddle_agent (PADDLECTL_LIBEXEC). $FAKE_AGENT is a JSON file {"0": {
     "wrong": true                      the sent objects have a wrong byte
     "have": true                       the node has the worker
     "arch": "riscv64"                  "arch" in AG_HELLO; default: none
+    "answers": {"LIST": {...}}         the body of the answer to this request
+    "joins": true                      the job exists: clients may join it, and get its log
+    "dumb": true                       never send anything
+    "floods": true                     after AG_HELLO, send AG_STATE for ever
 The name of every request is written to $FAKE_AGENT.<node>.log.
 """
 import hashlib
@@ -52,20 +56,25 @@ def send_error(name, req, code, text):
     send(name, struct.pack("<II", code, len(text.encode())) + text.encode(), req=req, flags=1)
 
 
+def log_of(name):
+    """Bytes that are no UTF-8 are surrogates in the scenario, as os.fsdecode makes them."""
+    return how.get("log", {}).get(name, "").encode("utf-8", "surrogateescape")
+
+
 def run_job():
-    send("STATE", {"node": node, "state": "trainers", "text": ""})
+    send("STATE", {"node": max(node, 0), "state": "trainers", "text": ""})
     for i, name in enumerate(("server.log", "train.log", "events")):
-        data, piece = how.get("log", {}).get(name, "").encode(), how.get("piece", 1 << 16)
+        data, piece = log_of(name), how.get("piece", 1 << 16)
         for at in range(0, len(data), piece):
-            send("LOG", struct.pack("<IIQQ", node, i, at, 0), data[at:at + piece])
+            send("LOG", struct.pack("<IIQQ", max(node, 0), i, at, 0), data[at:at + piece])
     if not how.get("forever"):
         end_job("done")
 
 
 def end_job(status):
     for name in ("server.log", "train.log", "events"):
-        send("LOG_END", {"stream": name, "size": len(how.get("log", {}).get(name, "").encode())})
-    send("RESULT", {"node": node, "status": status, "first_failure": None, "later_failures": 0, **how.get("result", {})})
+        send("LOG_END", {"stream": name, "size": len(log_of(name))})
+    send("RESULT", {"node": max(node, 0), "status": status, "first_failure": None, "later_failures": 0, **how.get("result", {})})
 
 
 def send_root(req):
@@ -115,7 +124,8 @@ def answer(name, f):
     elif name in ("JOB_PEERS", "JOB_RUN"):
         send(name, {}, req=req)
     elif name == "LOG_SUBSCRIBE" and req:
-        send(name, {"streams": {}, "now_us": 0}, req=req)
+        streams = ("server.log", "train.log", "events") if "joins" in how else ()
+        send(name, {"streams": {s: {"start": 0, "size": len(log_of(s)), "ended": True} for s in streams}, "now_us": 0}, req=req)
     elif name == "STOP":
         send(name, {}, req=req)
         end_job("stopped")
@@ -129,7 +139,11 @@ def answer(name, f):
 
 
 def main():
-    if "start" not in args and args.get("job"):
+    if "dumb" in how:
+        while sys.stdin.buffer.read(1):
+            pass
+        return
+    if "start" not in args and args.get("job") and "joins" not in how:
         send_error("HELLO", 0, 11, "there is no job %s in %s" % (args["job"], args["root"]))
         return
     if "hello_error" in how:
@@ -137,15 +151,18 @@ def main():
         return
     with open(os.path.realpath(sys.argv[0]), "rb") as me:
         build = hashlib.blake2b(me.read(), digest_size=32).hexdigest()
-    send("HELLO", {"version": 3, "build": build, "job": args.get("job", ""), "node": node, "root": args["root"], "state": "", "arch": how.get("arch", ""),
-                   "addrs": ["127.0.0.1"], "disk_free": 1 << 40})
+    hello = {"version": 3, "build": build, "job": args.get("job", ""), "node": node, "root": args["root"], "state": "", "arch": how.get("arch", ""),
+             "addrs": ["127.0.0.1"], "disk_free": 1 << 40}
+    send("HELLO", hello)
+    while "floods" in how:
+        send("STATE", {"node": 0, "state": "trainers", "text": "flood"})
     ran = False
     while True:
         f = read_frame(sys.stdin.buffer)
         if f is None:
             record.write("EOF\n")
             return
-        name = BY_NUMBER[f.type]
+        name = BY_NUMBER.get(f.type, "%#x" % f.type)
         if name == "PING" and ran and how.get("die_after_run"):
             os._exit(9)
         if name == "PING":
@@ -160,7 +177,15 @@ def main():
         if name in how.get("error", {}):
             send_error(name, f.req, *how["error"][name])
             continue
+        if name in how.get("answers", {}):
+            send(name, how["answers"][name], req=f.req)
+            continue
+        if name == "JOIN":
+            send("HELLO", {**hello, "job": f.body["job"], "node": 0})
+            continue
         answer(name, f)
+        if name == "LOG_SUBSCRIBE" and "joins" in how:
+            run_job()
         # Every node of the fake runs its part of the job alone: node 0, whose states the client
         # shows, at AG_JOB_RUN, the others at AG_JOB_PEERS.
         if name == ("JOB_RUN" if node == 0 else "JOB_PEERS"):

@@ -106,6 +106,35 @@ static void utf8_is_told_from_other_bytes(void **state) {
             fail_msg("row %zu: %zu", i, pd_utf8_valid(rows[i].text, rows[i].n));
 }
 
+static void what_a_terminal_must_not_get_is_replaced(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *want;
+    } rows[] = {
+        {"plain \t\n text", "plain \t\n text"},
+        {"gr\xc3\xbcn \xe2\x82\xac \xf0\x9f\x98\x80", "gr\xc3\xbcn \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"\033[2J\033]0;t\a", " [2J ]0;t "}, /* C0 */
+        {"a\rb\bc\x7f", "a b c "},           /* C0 and DEL */
+        {"\xc2\x9b"
+         "2J\xc2\x80\xc2\xa0",
+         " 2J \xc2\xa0"}, /* C1 as UTF-8; U+00A0 is text */
+        {"\x9b"
+         "2J\xff\xc3",
+         "?2J??"},                                                  /* C1 as a byte; no UTF-8 */
+        {"\xe2\x80\xaex\xe2\x81\xa6\xd8\x9c\xe2\x80\x8f", " x   "}, /* direction of text */
+        {"\xe2\x80\x93\xe2\x81\xb0", "\xe2\x80\x93\xe2\x81\xb0"},   /* their neighbours */
+        {"", ""}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char s[64];
+        snprintf(s, sizeof s, "%s", rows[i].text);
+        if (strcmp(pd_make_printable(s), rows[i].want))
+            fail_msg("row %zu: '%s'", i, s);
+        struct pd_err err = {0};
+        pd_fail(&err, PD_EFAIL, "%s", rows[i].text);
+        assert_string_equal(err.msg, rows[i].want);
+    }
+}
+
 static void a_reader_never_leaves_its_span(void **state) {
     (void)state;
     struct pd_buf b;
@@ -410,6 +439,7 @@ int main(void) {
         cmocka_unit_test(numbers_are_whole_and_bounded),
         cmocka_unit_test(a_reader_never_leaves_its_span),
         cmocka_unit_test(utf8_is_told_from_other_bytes),
+        cmocka_unit_test(what_a_terminal_must_not_get_is_replaced),
         cmocka_unit_test(atomic_files_and_trees),
         cmocka_unit_test(a_private_folder_is_private),
         cmocka_unit_test(random_numbers_are_pure_functions),

@@ -75,6 +75,25 @@ static void run_threads(const struct pd_log *log, int first_id) {
         pthread_join(t[i], NULL);
 }
 
+static void a_name_cannot_look_like_a_record(void **state) {
+    char dir[64], path[100], text[400];
+    (void)state;
+    make_dir(dir);
+    snprintf(path, sizeof path, "%s/x.INFO", dir);
+    struct pd_log log;
+    assert_int_equal(pd_log_open(&log, path, -1, PD_INFO, NULL), 0);
+    pd_warn(&log, "job %s", "a\nE1120 22:48:01.123456  4711 pass.c:88] forged\033[2J\xc2\x9b\xff");
+    pd_log_close(&log);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    const size_t n = fread(text, 1, sizeof text - 1, f);
+    text[n] = 0;
+    fclose(f);
+    assert_ptr_equal(strchr(text, '\n'), text + n - 1);
+    assert_non_null(strstr(text, "job a E1120 22:48:01.123456  4711 pass.c:88] forged [2J ?\n"));
+    pd_rm_tree(dir, NULL);
+}
+
 static void threads_share_a_log(void **state) {
     char dir[64], path[100];
     int last[2 * WRITERS], files;
@@ -224,8 +243,11 @@ static void sizes_with_suffixes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_share_a_log),   cmocka_unit_test(processes_share_a_log),
-        cmocka_unit_test(only_so_many_are_kept), cmocka_unit_test(a_rotation_that_fails),
+        cmocka_unit_test(a_name_cannot_look_like_a_record),
+        cmocka_unit_test(threads_share_a_log),
+        cmocka_unit_test(processes_share_a_log),
+        cmocka_unit_test(only_so_many_are_kept),
+        cmocka_unit_test(a_rotation_that_fails),
         cmocka_unit_test(sizes_with_suffixes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,6 +91,8 @@ static void test_ids_that_lead_elsewhere(void **state) {
         "-rf",
         "JOB1 x",
         "JOB1\033[2J",
+        "latest",
+        "JOB1\n",
         "JOB1234567890123456789012345678901234567890123456789012345678901"};
     struct found f = {0};
     (void)state;
