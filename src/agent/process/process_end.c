@@ -147,4 +147,6 @@ void node_end(struct ag_node *n, enum node_end kind, unsigned grace_ms, void (*d
 
 void node_when_ended(struct ag_node *n, void (*done)(void *), void *arg) {
     add_waiter(n, 0, done, arg);
+    if (n->ending && !uv_is_active((uv_handle_t *)&n->end_timer)) /* the end is complete already */
+        uv_timer_start(&n->end_timer, on_turn, 0, TURN_MS);
 }
