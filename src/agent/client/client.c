@@ -31,6 +31,7 @@ struct clients {
     unsigned n, n_at_work, lease_ms;
     uint64_t heard_ns; /* when bytes last came from a client that is no onlooker */
     char over[600];    /* "": the job is not over */
+    int closing;       /* the agent ends: requests that still come are dropped */
 };
 
 static size_t padded(size_t n) {
@@ -85,6 +86,10 @@ static void on_frame(struct net_conn *conn, struct wire_frame *f, void *arg) {
     struct clients *all = c->all;
     const struct client_request *r = request_of(all, f->type);
     struct pd_err err = {0};
+    if (all->closing) { /* a request would open what nobody closes any more */
+        wire_frame_free(f);
+        return;
+    }
     if (!c->spoke && f->type == WIRE_AG_STATUS)
         c->onlooker = 1;
     c->spoke = 1;
@@ -220,6 +225,7 @@ void clients_each(struct clients *all, void (*fn)(struct client *c, void *arg), 
 }
 
 void clients_close(struct clients *all, int now) {
+    all->closing = 1;
     for (struct client *c = all->first; c; c = c->next)
         client_close(c, now);
 }

@@ -64,7 +64,8 @@ int client_open(struct clients *all, uv_stream_t *in, uv_stream_t *out, struct p
 unsigned clients_count(const struct clients *all);
 /* Calls fn for each client that is connected and has received AG_HELLO. */
 void clients_each(struct clients *all, void (*fn)(struct client *c, void *arg), void *arg);
-/* now 1: queued frames are dropped; 0: they are written first. */
+/* The agent ends; no request is handled any more. now 1: queued frames are dropped; 0: they are
+ * written first. */
 void clients_close(struct clients *all, int now);
 void clients_set_lease(struct clients *all, unsigned ms);
 /* The time since bytes last came from a client that is no onlooker. Bytes of an incomplete frame
