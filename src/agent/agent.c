@@ -17,6 +17,7 @@
 
 enum {
     TICK_MS = 50,
+    STILL_MS = 500,
     TERM_GRACE_MS = 1000,
     QUIT_MS = 2000,
     FIRST_LEASE_MS = 10000,
@@ -38,6 +39,7 @@ struct agent {
     struct job_turn turn;
     uv_pipe_t listener;
     uv_timer_t tick;
+    uint64_t ticked_ms; /* the last turn of tick */
     uv_signal_t on_term;
     int has_daemon_handles; /* the three handles above are open */
     uv_timer_t give_up;     /* the deadline of quitting */
@@ -378,11 +380,19 @@ static void on_connection(uv_stream_t *l, int status) {
     }
 }
 
+/* After a standstill (SIGSTOP, a suspended machine) messages wait to be read. They come before the
+ * leases are judged, in the next turn. */
+static int stood_still(struct agent *ag) {
+    const uint64_t last = ag->ticked_ms;
+    ag->ticked_ms = uv_now(&ag->core.loop);
+    return last && ag->ticked_ms - last > STILL_MS;
+}
+
 static void on_tick(uv_timer_t *t) {
     struct agent *ag = t->data;
     if (ag->quit_soon)
         quit(ag);
-    else
+    else if (!stood_still(ag))
         ag_job_tick(ag->job, TICK_MS);
 }
 
