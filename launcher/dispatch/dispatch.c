@@ -356,7 +356,8 @@ void dispatch_add_node(struct dispatch *d, int node, struct link *l, unsigned pa
                      wire_put(&wire_ds_serve, &(struct ds_serve){.node = node,
                                                                  .token = d->token,
                                                                  .port = d->c.port,
-                                                                 .encrypt = d->c.encrypt}),
+                                                                 .encrypt = d->c.encrypt,
+                                                                 .local = d->c.local}),
                      d->secret, sizeof d->secret, ASK_MS, "asking it to listen", on_serve, n);
     for (int i = 0; i < d->n_packages && n->l; i++) {
         struct pd_err err = d->packages[i].err;

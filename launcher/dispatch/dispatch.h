@@ -24,6 +24,7 @@ struct dispatch_conf {
     uv_loop_t *loop;
     int n_nodes;
     int relay, encrypt, port;
+    int local; /* all nodes are on this machine */
     uint64_t store_limit;
     /* a node that takes a package and is silent for so long fails; agents report every second */
     uint64_t silence_ms;

@@ -122,11 +122,12 @@ static int add_option(json_t *spec, const struct wire_field *f, const struct pd_
 int job_make_spec(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     json_decref(j->spec);
-    j->spec = json_pack("{s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:b}", "job", j->id, "attached",
+    j->spec = json_pack("{s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:b, s:b}", "job", j->id, "attached",
                         !j->flags.detach, "grace_ms", NODE_GRACE_MS, "pserver_nodes",
                         ids(j->c.pservers, j->c.n_pservers), "trainer_nodes",
                         ids(j->c.trainers, j->c.n_trainers), "env", env_object(o), "train",
-                        train_object(j), "encrypt", o->encrypt != PD_ENCRYPT_OFF);
+                        train_object(j), "encrypt", o->encrypt != PD_ENCRYPT_OFF, "local",
+                        hosts_are_local(&j->c.hosts) && !*o->nic);
     for (size_t i = 0; j->spec && i < wire_job_spec.n; i++)
         if (wire_job_spec.fields[i].option && add_option(j->spec, &wire_job_spec.fields[i], o)) {
             json_decref(j->spec);

@@ -47,6 +47,7 @@ static int open_link(struct ag_job *j, struct pd_err *err) {
     const struct peer_link_opts o = {.core = j->o.core,
                                      .self = &j->self,
                                      .n_nodes = s->n_nodes,
+                                     .local = (int)s->job.local,
                                      .from_port = from > 65000 ? s->job.port : from,
                                      .takers = j->data != NULL,
                                      .lease_ms = s->job.detach_lease_ms,
@@ -62,7 +63,7 @@ static int open_parts(struct ag_job *j, json_t *body, struct pd_err *err) {
     j->self.node = j->spec.node;
     j->self.plain = !j->spec.job.encrypt;
     if (!rc)
-        rc = facts_addrs(j->spec.job.nic, &j->addrs, err);
+        rc = facts_addrs(j->spec.job.local ? FACTS_LOOPBACK : j->spec.job.nic, &j->addrs, err);
     if (!rc)
         rc = node_paths_write_node(&core->paths, j->spec.node, err);
     if (!rc)

@@ -339,7 +339,7 @@ int peer_link_new(struct peer_link **out, const struct peer_link_opts *o, int *p
         return pd_oom(err, "connections between agents");
     }
     *l = (struct peer_link){.o = *o, .nodes = nodes, .slot = out};
-    int fd = ports_bind(net_any_ip(), o->from_port, port, NULL, err);
+    int fd = ports_bind(o->local ? "127.0.0.1" : net_any_ip(), o->from_port, port, NULL, err);
     peer_id_put(o->self, WIRE_ROLE_AGENT, &hs);
     int rc = fd < 0 ? fd : net_listen_fd(&l->listener, &o->core->loop, fd, &hs, &opts, &ev, l, err);
     if (rc) {

@@ -36,6 +36,7 @@ struct peer_link_opts {
     const struct peer_id *self;
     int n_nodes;
     int from_port;     /* the first port to try; 0: any port */
+    int local;         /* 1: listen on 127.0.0.1 only */
     int takers;        /* 1: nodes may take data files from this node; 0: they are refused */
     uint64_t lease_ms; /* a peer that is silent for longer is lost, even if TCP reports no error */
     const struct peer_events *events;

@@ -13,6 +13,7 @@ enum { DAY_MS = 86400000, HOUR_MS = 3600000, TEXT_MAX = 1 << 20 };
 static const struct wire_field rows[] = {
     BOOL(attached),
     BOOL(encrypt),
+    BOOL(local),
     INT(attach_lease_ms, 100, DAY_MS, 5000, "attach_lease"),
     INT(detach_lease_ms, 100, DAY_MS, 60000, "detach_lease"),
     INT(connect_ms, 100, DAY_MS, 60000, NULL),

@@ -15,6 +15,7 @@ json_t *facts_node(const char *root);
  * If `nic` is given (an interface's name, or a subnet like 10.0.0.0/8 or 2001:db8::/32), only
  * matching addresses are listed. *out is a new array. If no address matches, the call fails with
  * PD_EHOST and names the interfaces. */
+#define FACTS_LOOPBACK "127.0.0.0/8" /* `nic` for a job on one machine */
 int facts_addrs(const char *nic, json_t **out, struct pd_err *err);
 
 /* The state of an IPv6 address in the kernel's /proc/net/if_inet6. UNUSABLE: another host has the

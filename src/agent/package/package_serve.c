@@ -146,8 +146,9 @@ int package_serve_begin(struct client_packages *all, const struct wire_frame *f,
         return pd_oom(err, "a package");
     snprintf(hs.self.job, sizeof hs.self.job, "%s", m.token);
     memcpy(hs.key, f->sec[1], WIRE_KEY_BYTES);
-    int port = 0, rc = facts_addrs(NULL, &addrs, err);
-    int fd = rc ? rc : ports_bind(net_any_ip(), (int)m.port, &port, NULL, err);
+    int port = 0, rc = facts_addrs(m.local ? FACTS_LOOPBACK : NULL, &addrs, err);
+    int fd =
+        rc ? rc : ports_bind(m.local ? "127.0.0.1" : net_any_ip(), (int)m.port, &port, NULL, err);
     rc = fd < 0 ? fd : net_listen_fd(&v->listener, &core->loop, fd, &hs, &opts, &ev, all, err);
     sodium_memzero(&hs, sizeof hs);
     if (rc) {

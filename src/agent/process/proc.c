@@ -36,6 +36,23 @@ static void give_up(int report, enum start_step step) {
     _exit(127);
 }
 
+/* When memory is out, the kernel ends the job's processes before others. The child of an agent that
+ * is not dumpable may write this file only once it is dumpable, as it is after exec. */
+static void prefer_for_oom(void) {
+    enum { LEAST = 500 };
+    char text[16] = "";
+    int now = 0;
+    prctl(PR_SET_DUMPABLE, 1);
+    const int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+    if (fd < 0 || read(fd, text, sizeof text - 1) <= 0)
+        return;
+    for (const char *s = text; *s >= '0' && *s <= '9'; s++)
+        now = now * 10 + *s - '0';
+    if (now < LEAST)
+        (void)!pwrite(fd, "500", 3, 0);
+    close(fd);
+}
+
 /* Runs in the child. It first moves `fds` above all target numbers, so that no target overwrites a
  * source. */
 static void become(const struct proc_command *cmd, int null, int out, int events, int report,
@@ -52,6 +69,7 @@ static void become(const struct proc_command *cmd, int null, int out, int events
         give_up(report, STEP_SETUP);
     if (getppid() != parent) /* the parent died before prctl took effect */
         _exit(127);
+    prefer_for_oom();
     if (report < base && (report = fcntl(report, F_DUPFD_CLOEXEC, base)) < 0)
         _exit(127);
     high[0] = fcntl(null, F_DUPFD_CLOEXEC, base);

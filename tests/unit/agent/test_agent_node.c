@@ -18,8 +18,13 @@ static void environment_folder_and_events(void **state) {
     struct env *e = begin(
         "", "echo; env; pwd -P; echo to-stderr >&2; echo '{\"ev\":\"x\"}' >&$PADDLE_EVENT_FD; "
             "printf '{\"ev\":\"no newline\"}' >&$PADDLE_EVENT_FD; ls -l /proc/self/fd | wc -l; "
-            "stat -c %a $PADDLE_KEY_FILE; touch output/model");
+            "stat -c %a $PADDLE_KEY_FILE; echo oom $(cat /proc/self/oom_score_adj); "
+            "touch output/model");
     unsetenv("PADDLE_STRAY");
+    char own[16] = "";
+    int fd = open("/proc/self/oom_score_adj", O_RDONLY);
+    assert_true(fd >= 0 && read(fd, own, sizeof own - 1) > 0);
+    close(fd);
     bind_roles(e, 0, 1);
     setenv("PADDLE_STRAY", "1", 1);
     start(e, "trainer", 2);
@@ -31,7 +36,7 @@ static void environment_folder_and_events(void **state) {
     assert_string_equal(msg_str(s->body, "role"), "trainer");
     struct pd_buf b;
     read_log(e, "train.log", &b);
-    char lines[12][PATH_MAX];
+    char lines[13][PATH_MAX];
     char *dir = e->paths.dir;
     int n = 0;
     line(lines[n++], "\nPADDLE_JOB_ID=J1\n");
@@ -45,6 +50,13 @@ static void environment_folder_and_events(void **state) {
     line(lines[n++], "\nOPENBLAS_CORETYPE=Haswell\n"); /* from [env], not inherited */
     line(lines[n++], "\nPADDLE_OUTPUT_DIR=%s/output\n", dir);
     line(lines[n++], "\nto-stderr\n");
+    /* the kernel prefers the job's processes when memory is out; the agent stays as it was */
+    line(lines[n++], "\noom %ld\n", strtol(own, NULL, 10) < 500 ? 500 : strtol(own, NULL, 10));
+    char still[16] = "";
+    fd = open("/proc/self/oom_score_adj", O_RDONLY);
+    assert_true(fd >= 0 && read(fd, still, sizeof still - 1) > 0);
+    close(fd);
+    assert_string_equal(still, own);
     line(lines[n++], "\n%s/workspace\n", dir);
     for (int i = 0; i < n; i++)
         if (!strstr((char *)b.data, lines[i]))
