@@ -156,7 +156,7 @@ static int run(struct dispatch_cmd *c, struct ask_all *g, struct scan *scan, str
                                        .n_nodes = (int)g->c->hosts.n,
                                        .relay = c->o->relay == PD_RELAY_AUTO,
                                        .encrypt = c->o->encrypt != PD_ENCRYPT_OFF,
-                                       .local = hosts_are_local(&g->c->hosts),
+                                       .local = client_env_is_local(g->c),
                                        .port = (int)c->o->port,
                                        .store_limit = (uint64_t)c->o->store_limit,
                                        .silence_ms = (uint64_t)(c->o->silence_timeout * 1000),

@@ -151,10 +151,3 @@ int hosts_load(struct hosts *out, const struct pd_options *opts, struct pd_err *
         hosts_release(out);
     return rc;
 }
-
-int hosts_are_local(const struct hosts *h) {
-    for (size_t i = 0; i < h->n; i++)
-        if (!h->v[i].local)
-            return 0;
-    return 1;
-}

@@ -38,7 +38,6 @@ int hosts_parse(struct hosts *out, const char *text, const char *where, struct p
 /* The hosts of the configuration, with groups, files and sections. `opts` must outlive them. */
 int hosts_load(struct hosts *out, const struct pd_options *opts, struct pd_err *err);
 void hosts_release(struct hosts *h);
-int hosts_are_local(const struct hosts *h); /* 1: each is this machine, without ssh */
 
 /* Apply the [host ...] sections; a later section wins, key by key. The command line's root_dir,
  * identity_file and host list win over sections. PD_ECONF: a section that matches no host of

@@ -96,7 +96,7 @@ int job_dispatch_open(struct job *j, struct pd_err *err) {
                                  .n_nodes = j->n_hosts,
                                  .relay = j->opts->relay == PD_RELAY_AUTO,
                                  .encrypt = j->opts->encrypt != PD_ENCRYPT_OFF,
-                                 .local = hosts_are_local(&j->c.hosts),
+                                 .local = client_env_is_local(&j->c),
                                  .port = (int)j->opts->port,
                                  .store_limit = (uint64_t)j->opts->store_limit,
                                  .silence_ms = (uint64_t)(j->opts->silence_timeout * 1000),

@@ -127,7 +127,7 @@ int job_make_spec(struct job *j, struct pd_err *err) {
                         ids(j->c.pservers, j->c.n_pservers), "trainer_nodes",
                         ids(j->c.trainers, j->c.n_trainers), "env", env_object(o), "train",
                         train_object(j), "encrypt", o->encrypt != PD_ENCRYPT_OFF, "local",
-                        hosts_are_local(&j->c.hosts) && !*o->nic);
+                        client_env_is_local(&j->c) && !*o->nic);
     for (size_t i = 0; j->spec && i < wire_job_spec.n; i++)
         if (wire_job_spec.fields[i].option && add_option(j->spec, &wire_job_spec.fields[i], o)) {
             json_decref(j->spec);

@@ -112,3 +112,10 @@ void client_env_release(struct client_env *c) {
     free(c->trainers);
     memset(c, 0, sizeof *c);
 }
+
+int client_env_is_local(const struct client_env *c) {
+    for (size_t i = 0; i < c->hosts.n; i++)
+        if (!c->hosts.v[i].local)
+            return 0;
+    return 1;
+}

@@ -25,6 +25,8 @@ void client_env_warn_plain(const struct pd_options *opts);
 /* As client_env_init without the agent's executable, for plain commands. */
 int client_env_init_plain(struct client_env *c, const struct pd_options *opts, struct pd_err *err);
 void client_env_release(struct client_env *c); /* call after all links are closed */
+/* 1: each host is this machine, without ssh. */
+int client_env_is_local(const struct client_env *c);
 
 /* The source of an option's value: "conf.ini:12", "command line". */
 const char *option_source(const struct pd_options *opts, const char *name);

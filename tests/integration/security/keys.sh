@@ -34,7 +34,7 @@ key=$(ls node0/JOB*/.agent/key)
 # copies WHO PID LEAST: all copies of the key are in marked pages
 copies() {
     local found rc
-    found=$(python3 "$TOP/tests/support/find_key.py" "$2" "$key")
+    found=$(python3 "$TOP/tests/support/agent/find_key.py" "$2" "$key")
     rc=$?
     [ $rc -ne 2 ] || { echo "skipped: $1: only root can read its memory"; return; }
     [ $(($(grep -c . <<<"$found") * (rc == 0))) -ge "$3" ] || die "$1: the key was not found: $found"
