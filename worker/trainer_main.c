@@ -31,6 +31,10 @@ static int stop_asked(void *arg) {
     return 1;
 }
 
+static void report(void *worker, const struct pd_err *err) {
+    (void)worker_report_error(worker, "trainer", err);
+}
+
 int trainer_main(int argc, char **argv) {
     struct worker w;
     struct pd_err err = {0};
@@ -42,7 +46,9 @@ int trainer_main(int argc, char **argv) {
     if (!rc &&
         (w.options.save_on_stop || w.options.job == PD_JOB_ONLINE)) /* which ends in no other way */
         stop_add_terminal(&stop);
-    if (!rc) {
+    if (rc) {
+        report(&w, &err);
+    } else {
         const char *restarts = getenv("PADDLE_RESTART_COUNT"),
                    *first = getenv("PADDLE_FIRST_TRAINERS_NUM");
         uint64_t n_first = 0;
@@ -58,6 +64,8 @@ int trainer_main(int argc, char **argv) {
                                     .event_fd = w.event_fd,
                                     .stop = stop_asked,
                                     .stop_arg = &stop,
+                                    .on_failure = report,
+                                    .failure_arg = &w,
                                     .lost_nodes = getenv("PADDLE_LOST_NODES")};
         if (restarts && pd_parse_u64(restarts, UINT32_MAX, &setup.restarts))
             setup.restarts = 0;
@@ -65,7 +73,6 @@ int trainer_main(int argc, char **argv) {
             setup.first_trainers = (uint32_t)n_first;
         rc = train_run(&setup, &err);
     }
-    int status = rc ? worker_report_error(&w, "trainer", &err) : 0;
     worker_release(&w);
-    return status;
+    return rc ? pd_code_exit_status(err.code) : 0;
 }

@@ -418,6 +418,8 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
         rc = t.o->job == PD_JOB_CHECKGRAD ? nn_checkgrad(t.graph, &check, on_checked, &t, err)
                                           : train_or_test(&t, err);
     }
+    if (rc && setup->on_failure)
+        setup->on_failure(setup->failure_arg, err);
     if (rc && t.client)
         ps_abandon(t.client,
                    err); /* tell the others the reason, not only that this trainer is gone */

@@ -38,6 +38,9 @@ struct train_setup {
     int event_fd;  /* JSON lines for the launcher; -1: none */
     int (*stop)(void *arg); /* called each step; 1: end after this step and save; NULL: never */
     void *stop_arg;
+    /* Called with the error at once: before the threads end, which may wait for a slow file. */
+    void (*on_failure)(void *arg, const struct pd_err *err);
+    void *failure_arg;
 };
 
 /* Runs options->job to its end. 0, or PD_E* with the first cause first. */
