@@ -52,8 +52,7 @@ static int fill_standard_files(void) {
     do
         fd = open("/dev/null", O_RDWR);
     while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     return fd < 0;
 }
 

@@ -6,8 +6,7 @@
 #include "worker/worker.h"
 
 static int print(const struct nn_graph *g, struct pd_err *err) {
-    struct pd_buf out;
-    pd_buf_init(&out);
+    struct pd_buf out = {0};
     int rc = nn_graph_describe(g, &out);
     if (rc)
         pd_fail(err, rc, "out of memory");

@@ -5,8 +5,7 @@
 #include "worker/worker.h"
 
 static int usage(FILE *to, unsigned who) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     pd_options_help(who, NULL, NULL, 100, &b);
     fprintf(
         to,

@@ -51,7 +51,7 @@ static char *report_of(const struct ask_all_node *n, int dry_run) {
     const json_t *removed = json_object_get(n->data, "removed"), *e;
     char bytes[32], what[200] = "", one[60];
     size_t k, n_kept = json_array_size(json_object_get(n->data, "kept"));
-    struct pd_buf b;
+    struct pd_buf b = {0};
     for (size_t j = 0; j < sizeof kinds / sizeof kinds[0]; j++)
         if (count(removed, kinds[j], one, sizeof one))
             pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%s", *what ? ", " : "", one);
@@ -60,7 +60,6 @@ static char *report_of(const struct ask_all_node *n, int dry_run) {
             pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%.40s of the store",
                    *what ? ", " : "", text_of(e, "name"));
     table_bytes(bytes, sizeof bytes, (double)json_integer_value(json_object_get(n->data, "freed")));
-    pd_buf_init(&b);
     pd_put_fmt(&b, "%s %s%s%s%s; %zu job%s kept", dry_run ? "would remove" : "removed",
                *what ? what : "nothing", *what ? " (" : "", *what ? bytes : "", *what ? ")" : "",
                n_kept, n_kept == 1 ? "" : "s");
@@ -79,8 +78,7 @@ static char *report_of(const struct ask_all_node *n, int dry_run) {
 static char *failed_of(const struct ask_all_node *n, int *n_failed) {
     const json_t *e;
     size_t k;
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     json_array_foreach (json_object_get(n->data, "failed"), k, e) {
         pd_put_fmt(&b, "%s%s: %s", k ? "\n  " : "", text_of(e, "path"), text_of(e, "error"));
         ++*n_failed;

@@ -127,7 +127,7 @@ static void show_text(const struct pd_options *o) {
     const struct pd_option *t = pd_option_table(&n);
     const char *section = "";
     for (size_t i = 0; i < n; i++) {
-        struct pd_buf v;
+        struct pd_buf v = {0};
         if (!is_launchers(&t[i]))
             continue;
         if (strcmp(section, t[i].section)) {
@@ -136,7 +136,6 @@ static void show_text(const struct pd_options *o) {
             printf("%s[%s]\n", *section ? "\n" : "", t[i].section);
         }
         section = t[i].section;
-        pd_buf_init(&v);
         pd_options_text(o, i, &v);
         line(t[i].name, v.data ? (char *)v.data : "", (int)v.len, o->origin[i].where);
         pd_buf_release(&v);
@@ -182,10 +181,9 @@ static json_t *options_json(const struct pd_options *o) {
     const struct pd_option *t = pd_option_table(&n);
     json_t *all = json_array();
     for (size_t i = 0; i < n; i++) {
-        struct pd_buf v;
+        struct pd_buf v = {0};
         if (!is_launchers(&t[i]))
             continue;
-        pd_buf_init(&v);
         pd_options_text(o, i, &v);
         add_json(all, t[i].section, t[i].name, strlen(t[i].name), v.data ? (char *)v.data : "",
                  v.len, o->origin[i].where);

@@ -49,8 +49,7 @@ int cmd_read_train(struct pd_options *o, struct pd_err *err) {
     if (!*o->job_dispatch_package ||
         pd_fmt(path, sizeof path, "%s/%s", o->job_dispatch_package, o->config) || stat(path, &st))
         return 0;
-    struct pd_buf text;
-    pd_buf_init(&text);
+    struct pd_buf text = {0};
     int rc = pd_options_read_train(o, path, err);
     if (!rc)
         rc = pd_read_file(path, CONFIG_MAX, &text, err);

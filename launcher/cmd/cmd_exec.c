@@ -176,8 +176,7 @@ static int map_input(struct exec_cmd *x, struct pd_err *err) {
             x->job.n_input = (size_t)st.st_size;
         }
     }
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     return rc;
 }
 

@@ -49,9 +49,8 @@ static int print(struct pd_buf *b) {
 
 /* PAGE is a name that --pages prints. */
 static int man_page(const struct command *table, size_t n, const char *page, struct pd_err *err) {
-    struct pd_buf b;
+    struct pd_buf b = {0};
     char name[64];
-    pd_buf_init(&b);
     if (!strcmp(page, "paddlectl.1")) {
         manual_main_man(table, n, &b);
         return print(&b);

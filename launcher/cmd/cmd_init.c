@@ -4,8 +4,7 @@
 enum { FILE_MAX_BYTES = 64 << 20, MAX_DEPTH = 16, TITLE_MAX = 200 };
 
 static int copy_file(const char *from, const char *to, mode_t mode, struct pd_err *err) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     int rc = pd_read_file(from, FILE_MAX_BYTES, &b, err);
     if (!rc)
         rc = pd_write_file_atomic(to, b.data, b.len, mode & 0777, err);
@@ -33,8 +32,7 @@ static int copy_tree(const char *from, const char *to, int depth, struct pd_err 
         else
             rc = copy_file(a, b, st.st_mode, err);
     }
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     return rc;
 }
 

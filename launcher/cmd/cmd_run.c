@@ -12,12 +12,11 @@ static int count_own(int argc, char **argv) {
 
 /* Append the words to trainer_command, quoted for its shell. */
 static int add_words(struct pd_options *o, const char *const *words, int n, struct pd_err *err) {
-    struct pd_buf b;
+    struct pd_buf b = {0};
     if (n && !*o->trainer_command)
         return pd_fail(err, PD_EUSAGE,
                        "the words after -- are options of a program of your own: set "
                        "trainer_command, or leave out the --");
-    pd_buf_init(&b);
     pd_put_fmt(&b, "%s", o->trainer_command);
     for (int i = 0; i < n; i++) {
         pd_put_fmt(&b, " '");

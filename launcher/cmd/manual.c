@@ -147,7 +147,7 @@ static void table_options(struct pd_buf *out, unsigned who, const char *section,
     const struct pd_option *t = pd_option_table(&n);
     for (size_t i = 0; i < n; i++) {
         char name[128];
-        struct pd_buf note;
+        struct pd_buf note = {0};
         if (!(t[i].who & who) || (section && strcmp(t[i].section, section)) ||
             !pd_option_is_listed(&t[i], which))
             continue;
@@ -157,7 +157,6 @@ static void table_options(struct pd_buf *out, unsigned who, const char *section,
             pd_option_spelling(i, who, name);
         else
             pd_fmt(name, sizeof name, "%s", t[i].name);
-        pd_buf_init(&note);
         pd_option_bounds(&t[i], &note);
         pd_put_u8(&note, 0);
         option(out, prefix, name, pd_option_placeholder(&t[i]), t[i].text,

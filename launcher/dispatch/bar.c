@@ -101,7 +101,7 @@ void bar_update(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
 }
 
 void bar_show(struct bar *b, const char *what, const struct dispatch_progress *p, uint64_t now_ms) {
-    struct pd_buf text;
+    struct pd_buf text = {0};
     int live = b->view && !b->object && view_is_live(b->view);
     uint64_t every = b->object ? OBJECT_MS : live ? LIVE_MS : b->n_lines ? LINE_MS : FIRST_LINE_MS;
     if (now_ms - b->shown_ms < every)
@@ -115,7 +115,6 @@ void bar_show(struct bar *b, const char *what, const struct dispatch_progress *p
     }
     if (!b->view)
         return;
-    pd_buf_init(&text);
     int width = live ? view_width(b->view) - 1 : 0;
     put_line(&text, what, p, width);
     if (text.failed) {

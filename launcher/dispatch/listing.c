@@ -30,13 +30,12 @@ static char *text_of(struct pd_buf *b) {
 
 char *listing_of_large(const struct scan *s) {
     struct scan_totals t;
-    struct pd_buf b;
+    struct pd_buf b = {0};
     size_t v[N_LARGEST];
     char bytes[24];
     scan_get_totals(s, &t);
     if (t.bytes <= LARGE)
         return NULL;
-    pd_buf_init(&b);
     pd_put_fmt(&b,
                "the workspace has %s in %llu files; the largest ("
                ".paddleignore leaves out what is not needed):",
@@ -115,11 +114,10 @@ static int is_remembered(const char *file, const char *head) {
 
 void listing_remember(const struct scan *s, const char *workspace) {
     char file[PATH_MAX], hash[33], hex[2 * NAME_MAX + 1], head[2 * OBJECT_ID + 4];
-    struct pd_buf b;
+    struct pd_buf b = {0};
     headline(s, head);
     if (cache_file("sent", workspace, file) || is_remembered(file, head))
         return;
-    pd_buf_init(&b);
     pd_put(&b, head, strlen(head));
     for (size_t i = 0; i < scan_n_items(s) && !b.failed; i++) {
         struct scan_item item;
@@ -195,9 +193,8 @@ static int by_size(const void *a, const void *b) {
 }
 
 static struct listed_file *lines_of(const struct scan *s, const char *workspace, size_t *n) {
-    struct pd_buf text;
+    struct pd_buf text = {0};
     size_t n_before;
-    pd_buf_init(&text);
     struct before *v = load(workspace, &text, &n_before);
     struct listed_file *lines = pd_calloc(scan_n_items(s) + 1, sizeof *lines);
     *n = 0;
@@ -216,8 +213,7 @@ static struct listed_file *lines_of(const struct scan *s, const char *workspace,
 }
 
 static void print_line(FILE *out, const char *reason, uint64_t size, const char *path) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     listing_put_name(&b, path);
     fprintf(out, "%-8s %12llu  %.*s\n", reason, (unsigned long long)size, (int)b.len,
             b.len ? (char *)b.data : "");

@@ -35,8 +35,7 @@ static int each_entry(const char *from, const char *to,
         else
             rc = one(arg, a, b, err);
     }
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     return rc;
 }
 

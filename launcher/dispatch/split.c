@@ -62,8 +62,7 @@ static int read_config(struct config *c, const struct scan *scan, const struct p
         scan_item(scan, i, &item);
         if (strcmp(item.path, o->config) || item.type != MANIFEST_FILE)
             continue;
-        struct pd_buf text;
-        pd_buf_init(&text);
+        struct pd_buf text = {0};
         int ok = item.size && item.size <= CONFIG_MAX && !pd_buf_reserve(&text, item.size) &&
                  !scan_item_read(scan, i, text.data, item.size, NULL);
         text.len = ok ? item.size : 0;

@@ -221,7 +221,7 @@ static int ref_file(struct expansion *x, const struct expand_item *it, const cha
     char path[PATH_MAX], dir[PATH_MAX];
     const char *home = getenv("HOME"), *base = it->f->dir && *it->f->dir ? it->f->dir : NULL;
     struct stat st;
-    struct pd_buf text;
+    struct pd_buf text = {0};
     int rc = pd_starts_with(name, "~/") && home ? pd_fmt(path, sizeof path, "%s%s", home, name + 1)
              : *name == '/' || !base            ? pd_fmt(path, sizeof path, "%s", name)
                                                 : pd_fmt(path, sizeof path, "%s/%s", base, name);
@@ -249,7 +249,6 @@ static int ref_file(struct expansion *x, const struct expand_item *it, const cha
                            .dir = dir,
                            .depth = it->f->depth + 1};
     size_t before = x->out->n;
-    pd_buf_init(&text);
     rc = pd_read_file(path, MAX_FILE, &text, x->err);
     if (rc)
         pd_err_prefix(x->err, "%s: @%s", it->f->where, name);

@@ -69,8 +69,7 @@ static int check_output(const struct job_config *c, const struct pd_options *o,
 }
 
 static void note_update(struct job_config *c, const struct pd_options *o) {
-    struct pd_buf text;
-    pd_buf_init(&text);
+    struct pd_buf text = {0};
     pd_options_text(o, (size_t)pd_options_find("update", PD_LAUNCHER), &text);
     pd_fmt(c->update, sizeof c->update, "--update=%.*s", (int)text.len, (char *)text.data);
     pd_buf_release(&text);

@@ -12,8 +12,7 @@ static int has(const int *ids, size_t n, int id) {
 
 /* A path as printable text: control characters and invalid UTF-8 become '?'. */
 static json_t *path_text(const char *path) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     listing_put_name(&b, path);
     json_t *v = b.failed ? NULL : json_stringn(b.len ? (char *)b.data : "", b.len);
     pd_buf_release(&b);

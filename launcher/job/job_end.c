@@ -244,8 +244,7 @@ static void print_json_result(const struct job *j, int status, const struct pd_b
 
 static void print_good_end(const struct job *j) {
     int fd = j->flags.detach ? STDERR_FILENO : STDOUT_FILENO;
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     if (!j->left)
         put_lost(j, "paddlectl | the job lost ", " on the way", &b);
     if (j->left)
@@ -261,8 +260,7 @@ static void print_good_end(const struct job *j) {
 }
 
 int job_conclude(struct job *j) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     int status = conclude(j, &b);
     for (size_t at = 0; at < b.len && !j->flags.json;) {
         ssize_t n = write(STDERR_FILENO, b.data + at, b.len - at);

@@ -34,10 +34,9 @@ static void refuse(struct job_node *n, uint64_t pull, const char *why) {
 static void send_pieces(struct job_node *n, uint64_t pull, const struct wire_frame *f) {
     const struct scan *scan = dispatch_scan(n->job->dispatch, n->job->data_package);
     struct file_pieces pieces = {0};
-    struct pd_buf b;
+    struct pd_buf b = {0};
     size_t item, len = f->n_sec > 1 ? f->len[1] : 0;
     char *path = pd_calloc(1, len + 1);
-    pd_buf_init(&b);
     if (path && len)
         memcpy(path, f->sec[1], len);
     if (!path || !job_data_item(n->job, path, &item)) {

@@ -26,8 +26,7 @@ static void make_id(char *out, size_t cap) {
 /* Node ids in rank order as "0-999,7". Ranges keep the message to every node short: the total would
  * otherwise be quadratic in the number of nodes. */
 static json_t *ids(const int *v, size_t n) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     for (size_t i = 0, k; i < n; i = k + 1) {
         for (k = i; k + 1 < n && v[k + 1] == v[k] + 1; k++)
             ;
@@ -70,8 +69,7 @@ static json_t *env_object(const struct pd_options *o) {
 }
 
 static json_t *option(const struct pd_options *o, size_t i) {
-    struct pd_buf text;
-    pd_buf_init(&text);
+    struct pd_buf text = {0};
     pd_options_text(o, i, &text);
     json_t *j = text.failed ? NULL : json_stringn(text.len ? (char *)text.data : "", text.len);
     pd_buf_release(&text);
@@ -85,8 +83,7 @@ static json_t *train_object(const struct job *j) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     json_t *train = json_object();
-    struct pd_buf set;
-    pd_buf_init(&set);
+    struct pd_buf set = {0};
     pd_settings_text(o, &set); /* the other keys of train.ini: PADDLE_INIT_SET */
     if ((set.len || set.failed) &&
         json_object_set_new(train, "set",
@@ -240,12 +237,11 @@ static int on_data_list(struct link *l, const struct wire_frame *f, json_t *body
  * once. */
 static void send_data_list(struct job_node *n, size_t first) {
     size_t of = n->id ? 0 : job_data_n(n->job);
-    struct pd_buf rows;
+    struct pd_buf rows = {0};
     if (first >= of) {
         node_enter(n, NODE_READY);
         return;
     }
-    pd_buf_init(&rows);
     job_data_rows(n->job, first, &rows);
     if (rows.failed)
         node_fail_memory(n);

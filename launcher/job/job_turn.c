@@ -125,10 +125,9 @@ static void tell_others(struct job *j) {
     struct other v[OTHERS_MAX];
     const size_t n = collect(j, v);
     for (size_t i = 0; i < n; i++) {
-        struct pd_buf b;
+        struct pd_buf b = {0};
         if (v[i].waits)
             continue;
-        pd_buf_init(&b);
         put_other(&b, j, &v[i]);
         if (!b.failed)
             watch_print(j, "%.*s", (int)b.len, (char *)b.data);
@@ -140,11 +139,10 @@ static void tell_others(struct job *j) {
  * first in the queue. */
 static void tell_queue(struct job *j) {
     struct other v[OTHERS_MAX];
-    struct pd_buf b;
+    struct pd_buf b = {0};
     const size_t n = collect(j, v);
     if (!n || !strcmp(v[0].job, j->turn.behind))
         return;
-    pd_buf_init(&b);
     put_other(&b, j, &v[0]);
     if (!b.failed)
         watch_print(j, "waiting for the turn: %.*s", (int)b.len, (char *)b.data);

@@ -103,8 +103,7 @@ static uint32_t le32(const uint8_t *p) {
  * CRC-32 and length of its contents. */
 static void load_gzip(struct agent_image *img) {
     char path[PATH_MAX];
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     if (pd_fmt(path, sizeof path, "%s.gz", img->path) || access(path, R_OK) ||
         pd_read_file(path, AGENT_MAX_BYTES, &b, NULL) || b.len < 18 ||
         le32(b.data + b.len - 4) != img->size ||
@@ -120,9 +119,8 @@ static void load_gzip(struct agent_image *img) {
  * agent to every host. */
 static void load_seed(struct agent_image *img) {
     char path[PATH_MAX];
-    struct pd_buf b;
+    struct pd_buf b = {0};
     size_t n = (img->gzip_size + SEED_CHUNK - 1) / SEED_CHUNK;
-    pd_buf_init(&b);
     if (!n || n > SEED_CHUNKS_MAX ||
         node_program_path("paddle_seed", path, sizeof path, &(struct pd_err){0}) ||
         pd_read_file(path, SEED_MAX_BYTES, &b, NULL) || !b.len ||
@@ -140,10 +138,9 @@ static void load_seed(struct agent_image *img) {
 }
 
 int agent_image_load(struct agent_image *img, struct pd_err *err) {
-    struct pd_buf bytes;
+    struct pd_buf bytes = {0};
     struct object_id id;
     memset(img, 0, sizeof *img);
-    pd_buf_init(&bytes);
     int rc = node_program_path("paddle_agent", img->path, sizeof img->path, err);
     if (!rc)
         rc = pd_read_file(img->path, AGENT_MAX_BYTES, &bytes, err);

@@ -24,8 +24,7 @@ static void upload_some(struct link *l) {
 
 /* The agent is not cached on the node: send the script that receives it. */
 static void send_rest(struct link *l) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     link_enter(l, PHASE_UPLOAD, l->env->upload_timeout_ms);
     if (boot_rest(l->env->agent, l->seedling != NULL, &b) || transport_write(l->t, b.data, b.len))
         link_break(l, PD_ENOMEM, "out of memory");
@@ -190,14 +189,13 @@ static int open_local(struct link *l, int start, struct pd_err *err) {
 
 static int open_ssh(struct link *l, int start, struct pd_err *err) {
     char root[PATH_MAX];
-    struct pd_buf command;
+    struct pd_buf command = {0};
     int rc = root_for_node(l->host->root_dir ? l->host->root_dir : l->env->root_dir, l->node, root,
                            sizeof root, err);
     if (rc)
         return rc;
     if (!l->seedling)
         l->seedling = seedling_new(l->env->seeding, l->node, on_seed_broken, l);
-    pd_buf_init(&command);
     if (boot_command(&l->boot, root, l->env->agent, *l->job ? l->job : NULL, start ? l->node : -1,
                      l->env->lease_ms, &command))
         rc = pd_oom(err, "a connection");

@@ -71,8 +71,7 @@ static void signal_session(pid_t session, int sig) {
     while (d && (e = readdir(d)))
         if (!pd_parse_i64(e->d_name, 1, INT32_MAX, &pid) && getsid((pid_t)pid) == session)
             kill((pid_t)pid, sig);
-    if (d)
-        closedir(d);
+    pd_closedir(d);
 }
 
 /* A process that has left the session may still hold the pipes: do not wait for it. */

@@ -50,8 +50,7 @@ static int is_useful(const char *path, const char *name) {
         useful = pd_starts_with(e->d_name, "node-") ||
                  (!strcmp(e->d_name, "logs") && !pd_fmt(inside, sizeof inside, "%s/logs", path) &&
                   !lstat(inside, &st) && st.st_nlink > 2);
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     return useful;
 }
 
@@ -72,16 +71,14 @@ static int clear(const char *aside, int keep) {
         if (!stays)
             pd_rm_tree(path, NULL);
     }
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     return n_tries;
 }
 
 static int is_locked(const char *path) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     int locked = fd < 0 || (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK);
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     return locked;
 }
 
@@ -96,8 +93,7 @@ static void remove_old(const struct outputs *o) {
             !lstat(path, &st) && time(NULL) - st.st_mtime > STORE_REST_DAYS * DAY_S &&
             !is_locked(path))
             pd_rm_tree(path, NULL);
-    if (d)
-        closedir(d);
+    pd_closedir(d);
 }
 
 static int make_try(struct outputs *o, struct pd_err *err) {
@@ -182,8 +178,7 @@ void outputs_incomplete(const struct outputs *o,
             tell(arg, e->d_name, part, n);
         model_manifest_release(&m);
     }
-    if (d)
-        closedir(d);
+    pd_closedir(d);
 }
 
 /* 1: objects of an interrupted transfer are there. */
@@ -193,8 +188,7 @@ static int has_rest(const struct outputs *o) {
     DIR *d = pd_fmt(path, sizeof path, "%s/.paddlectl/chunks", o->aside) ? NULL : opendir(path);
     for (struct dirent *e; d && !has && (e = readdir(d));)
         has = pd_ends_with(e->d_name, ".tree");
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     return has;
 }
 

@@ -7,11 +7,10 @@ enum { MANIFEST_MAX = 256 << 20, DEPTH = 2 }; /* <job>/pass-00001, <job>/<save_d
 int outputs_read_model(const char *folder, struct model_manifest *m, int *n_missing,
                        char first[MODEL_FILE_MAX + 1]) {
     char path[PATH_MAX];
-    struct pd_buf text;
+    struct pd_buf text = {0};
     struct pd_err err = {0};
     *m = (struct model_manifest){0};
     *n_missing = 0;
-    pd_buf_init(&text);
     int rc = pd_fmt(path, sizeof path, "%s/manifest.json", folder) ||
              pd_read_file(path, MANIFEST_MAX, &text, &err) ||
              model_manifest_parse(m, (const char *)text.data, text.len, &err);
@@ -56,8 +55,7 @@ static void search(struct newest *best, const char *folder, int depth) {
         if (*e->d_name != '.' && !pd_fmt(path, sizeof path, "%s/%s", folder, e->d_name) &&
             !lstat(path, &st) && S_ISDIR(st.st_mode))
             search(best, path, depth - 1);
-    if (d)
-        closedir(d);
+    pd_closedir(d);
 }
 
 static int is_job(const struct dirent *e) { return pd_starts_with(e->d_name, "JOB"); }

@@ -96,8 +96,7 @@ static void put_list(const struct saved_models *m, int resume, struct pd_buf *b)
 
 static int none(const struct saved_models *m, const char *job, const char *what, int resume,
                 struct pd_err *err) {
-    struct pd_buf list;
-    pd_buf_init(&list);
+    struct pd_buf list = {0};
     put_list(m, resume, &list);
     pd_put_u8(&list, 0);
     const char *text = list.failed ? "" : (const char *)list.data;

@@ -92,9 +92,8 @@ static int store_line(struct known_hosts *kh, const char *text, size_t n, int fi
 }
 
 static int load_file(struct known_hosts *kh, int file, struct pd_err *err) {
-    struct pd_buf text;
+    struct pd_buf text = {0};
     struct pd_err read_err = {0};
-    pd_buf_init(&text);
     int rc = pd_read_file(kh->files[file], FILE_MAX_BYTES, &text, &read_err);
     if (rc == PD_ENOENT)
         rc = 0;
@@ -287,8 +286,7 @@ int known_hosts_add(struct known_hosts *kh, const char *file, const char *host, 
     pd_fmt(both, sizeof both, "%s%s", last == '\n' ? "" : "\n", line);
     if (fd < 0 || pd_write_all(fd, both, strlen(both)))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", file);
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     if (rc)
         return rc;
     int index = 0;

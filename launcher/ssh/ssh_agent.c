@@ -40,10 +40,8 @@ static void call_free(struct ssh_agent_call *c) {
     for (int i = 0; i < c->n_wanted; i++)
         ssh_string_free_char(c->wanted[i]);
     for (int i = 0; i < 2; i++)
-        if (c->pair[i] >= 0)
-            close(c->pair[i]);
-    if (c->fd >= 0)
-        close(c->fd);
+        pd_close(c->pair[i]);
+    pd_close(c->fd);
     free(c);
 }
 
@@ -80,8 +78,7 @@ static int is_wanted(const struct ssh_agent_call *c, const uint8_t *blob, size_t
 /* The message is byte 12, u32 count, then pairs (blob, comment), each a u32 length and bytes. A
  * malformed pair ends the list. */
 static void filter_keys(const struct ssh_agent_call *c, struct pd_buf *msg) {
-    struct pd_buf out;
-    pd_buf_init(&out);
+    struct pd_buf out = {0};
     uint32_t n = msg->len >= 5 ? get_u32(msg->data + 1) : 0, kept = 0;
     size_t at = 5;
     pd_put_u8(&out, AGENT_IDENTITIES);
@@ -130,8 +127,7 @@ static int write_message(int fd, const struct pd_buf *msg) {
 
 static void *filter_thread(void *arg) {
     struct ssh_agent_call *c = arg;
-    struct pd_buf msg;
-    pd_buf_init(&msg);
+    struct pd_buf msg = {0};
     while (!read_message(c->pair[1], &msg)) {
         int is_list_request = msg.data[0] == AGENT_REQUEST_IDENTITIES;
         if (write_message(c->fd, &msg) || read_message(c->fd, &msg))

@@ -440,8 +440,7 @@ static struct ssh_query *query_new(struct ssh_config *c, const char *key, const 
 
 int ssh_config_query(struct ssh_query **out, struct ssh_config *c, const char *alias,
                      const char *user, int port, struct pd_err *err) {
-    struct pd_buf key;
-    pd_buf_init(&key);
+    struct pd_buf key = {0};
     if (concerns_us(c) && (c->by_name || !ssh_lines_are_common(&c->lines, alias)))
         pd_put_fmt(&key, "%s %d %s", user ? user : "", port, alias);
     else /* conf.ini wins, so without `Match user` and tokens user and port change no answer */

@@ -138,12 +138,11 @@ static int read_line(struct ssh_lines *l, char *line, int file, int number, int 
 }
 
 int ssh_lines_read(struct ssh_lines *l, const char *path, const char *folder, struct pd_err *err) {
-    struct pd_buf text;
+    struct pd_buf text = {0};
     struct pd_err read_err = {0};
     int rc, number = 0, parent = l->current;
     if (l->depth >= INCLUDE_MAX)
         return pd_fail(err, PD_ECONF, "%s: too many nested Includes", path);
-    pd_buf_init(&text);
     rc = pd_read_file(path, FILE_MAX_BYTES, &text, &read_err);
     if (rc == PD_ENOENT) {
         pd_buf_release(&text);

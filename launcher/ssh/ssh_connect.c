@@ -228,8 +228,7 @@ static int open_session(struct session *s) {
     int theirs = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
     s->ssh = ssh_new();
     if (!s->ssh || theirs < 0 || ssh_options_set(s->ssh, SSH_OPTIONS_FD, &theirs)) {
-        if (theirs >= 0)
-            close(theirs);
+        pd_close(theirs);
         return PD_EFAIL;
     }
     s->packets = (struct ssh_counter_struct){0};

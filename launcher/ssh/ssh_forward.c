@@ -46,10 +46,8 @@ static void forward_free(struct ssh_forward *f) {
         ssh_remove_channel_callbacks(f->channel, &f->cb);
         ssh_channel_free(f->channel);
     }
-    if (f->ours >= 0)
-        close(f->ours);
-    if (f->theirs >= 0)
-        close(f->theirs);
+    pd_close(f->ours);
+    pd_close(f->theirs);
     if (f->s)
         f->s->forward = NULL;
     pd_buf_release(&f->to_host);

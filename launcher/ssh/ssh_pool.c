@@ -219,8 +219,7 @@ static int split_files(const struct ssh_pool *pool, const char *text, char **v, 
 
 static const struct ssh_known *load_known(struct ssh_pool *pool, char *const *v, size_t n,
                                           struct pd_err *err) {
-    struct pd_buf name;
-    pd_buf_init(&name);
+    struct pd_buf name = {0};
     for (size_t i = 0; i < n; i++)
         pd_put_fmt(&name, "%s\n", v[i]);
     pd_put_u8(&name, 0);

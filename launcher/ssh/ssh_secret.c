@@ -115,8 +115,7 @@ static void question_free(struct ssh_question *a) {
     if (!a)
         return;
     for (int i = 0; i < 2; i++)
-        if (a->cancel[i] >= 0)
-            close(a->cancel[i]);
+        pd_close(a->cancel[i]);
     sodium_free(a->prompt);
     free(a->text);
     free(a);
@@ -181,8 +180,7 @@ static void on_answered(uv_async_t *h) {
 }
 
 static void cancel_question(struct ssh_question *a) {
-    if (a->cancel[1] >= 0)
-        close(a->cancel[1]);
+    pd_close(a->cancel[1]);
     a->cancel[1] = -1;
 }
 

@@ -177,8 +177,7 @@ void session_drop(struct session *s) {
         ssh_free(s->ssh);
         s->ssh = NULL;
     }
-    if (s->fd >= 0)
-        close(s->fd);
+    pd_close(s->fd);
     s->fd = -1;
     if (s->proxy) /* for a command that ignores the end of its stdin */
         uv_process_kill(s->proxy, SIGHUP);

@@ -40,8 +40,7 @@ static const char *local_user(void) {
 static char *expand_tokens(const struct ssh_pool *pool, const struct ssh_target *t,
                            const char *text) {
     char name[300], number[24], *out;
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     if (gethostname(name, sizeof name))
         name[0] = 0;
     name[sizeof name - 1] = 0;
@@ -167,8 +166,7 @@ static int set_jump(struct session *s, const struct ssh_settings *conf) {
 
 static int set_slot(struct session *s) {
     const struct ssh_target *t = &s->target;
-    struct pd_buf name;
-    pd_buf_init(&name);
+    struct pd_buf name = {0};
     pd_put_fmt(&name, "%s:%d", t->host, t->port);
     if (t->jump)
         pd_put_fmt(&name, " %s", t->jump);

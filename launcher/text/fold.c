@@ -214,11 +214,10 @@ static void put_item(struct pd_buf *b, const struct fold_item *it) {
 
 char *fold_hosts(const char *const *names, size_t n) {
     struct fold_item *a = pd_calloc(n ? n : 1, sizeof *a);
-    struct pd_buf b;
+    struct pd_buf b = {0};
     size_t n_items = 0;
     unsigned none = PLACES_MAX;
     int bad = !a;
-    pd_buf_init(&b);
     for (; !bad && n_items < n; n_items++)
         bad = take_apart(&a[n_items], names[n_items]);
     size_t all = n_items;

@@ -47,12 +47,11 @@ static int is_same(const struct fold_line *a, const struct fold_line *b) {
 /* a's text with `who` where it differs from b's by the hosts' names; the caller frees it. */
 static char *replace_name(const struct fold_line *a, const struct fold_line *b, const char *who) {
     const char *p = a->text, *q = b->text;
-    struct pd_buf text;
+    struct pd_buf text = {0};
     int name;
     if (!strcmp(p, q))
         return pd_strdup(p);
     const struct name_pair v = pair_of(a, b);
-    pd_buf_init(&text);
     for (size_t k; (k = step(&v, p, &q, &name)); p += k)
         pd_put(&text, name ? who : p, name ? strlen(who) : k);
     pd_put_u8(&text, 0);

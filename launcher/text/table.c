@@ -80,9 +80,8 @@ static void put_row(const struct table *t, const struct layout *l, size_t row, s
 
 void table_print(const struct table *t, FILE *f) {
     struct layout l;
-    struct pd_buf b;
+    struct pd_buf b = {0};
     lay_out(t, &l);
-    pd_buf_init(&b);
     for (size_t r = 0; r < t->n; r++) {
         pd_buf_clear(&b);
         put_row(t, &l, r, &b);

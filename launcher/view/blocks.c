@@ -31,9 +31,8 @@ static void put_plain(struct pd_buf *b, const char *p, size_t n) {
 static int copy(const struct spool *s, FILE *f,
                 void (*put)(struct pd_buf *b, const char *p, size_t n)) {
     char *buf = pd_malloc(PIECE);
-    struct pd_buf b;
+    struct pd_buf b = {0};
     int bad = !buf;
-    pd_buf_init(&b);
     for (uint64_t at = 0; !bad && at < s->size;) {
         ssize_t k = spool_read(s, at, buf, PIECE);
         if ((bad = k <= 0))

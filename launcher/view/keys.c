@@ -189,8 +189,7 @@ int keys_new(struct keys **out, uv_loop_t *loop, void (*on_key)(void *arg, char 
     *k = (struct keys){.guard_fd = -1, .on_key = on_key, .arg = arg};
     k->fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
     if (k->fd < 0 || uv_poll_init(loop, &k->poll, k->fd)) {
-        if (k->fd >= 0)
-            close(k->fd);
+        pd_close(k->fd);
         free(k); /* a terminal that cannot be polled: there are no keys */
         return 0;
     }

@@ -238,9 +238,8 @@ static int add_nodes(const struct live *l, struct pd_buf *b, const struct traine
 
 static void draw(struct live *l) {
     struct trainers_summary sum;
-    struct pd_buf b;
+    struct pd_buf b = {0};
     size_t width = (size_t)view_width(l->view) - 1, height = (size_t)view_height(l->view);
-    pd_buf_init(&b);
     if (trainers_look(l->trainers, uv_now(l->loop), &sum)) {
         add_first_line(l, &b, &sum, width);
         size_t rows = height < 8 ? 0 : height / 4 < ROWS_MAX ? height / 4 : ROWS_MAX, first = b.len;
@@ -272,11 +271,10 @@ static void put_line(struct live *l, struct pd_buf *b) {
 /* Print "progress | pass 1/2 41 %, batch 300, cost 4.1, 12300 words/s, slow: gpu-03". */
 static void print_progress(struct live *l, const struct trainers_summary *sum) {
     char text[300];
-    struct pd_buf b;
+    struct pd_buf b = {0};
     l->pipe_ms = uv_now(l->loop);
     l->pipe_stalled_ms = 0;
     progress_text(&sum->p, text, sizeof text);
-    pd_buf_init(&b);
     pd_put_fmt(&b, "progress | %s%s%s", text, sum->doing ? ", " : "", sum->doing ? sum->doing : "");
     const char *before = ", slow: ";
     for (unsigned i = 0, n = 0; i < l->n && n < SLOWEST; i++)
@@ -290,9 +288,8 @@ static void print_progress(struct live *l, const struct trainers_summary *sum) {
 
 /* Print "progress | stalled 12 s, waiting for gpu-03". */
 static void print_stall(struct live *l, const struct trainers_summary *sum) {
-    struct pd_buf b;
+    struct pd_buf b = {0};
     l->pipe_stalled_ms = sum->stalled_ms;
-    pd_buf_init(&b);
     pd_put_fmt(&b, "progress | ");
     put_stall(l, sum, &b);
     put_line(l, &b);

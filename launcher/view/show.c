@@ -135,8 +135,7 @@ static void put_folded(void *arg, const struct repeat_line *l) {
         put_one(s, l->source, l->time_us, l->offset, l->group % GROUP, l->text, l->n);
         return;
     }
-    struct pd_buf before;
-    pd_buf_init(&before);
+    struct pd_buf before = {0};
     const int whole = l->group == ALL_ROLES;
     pd_put_fmt(&before, view_has_colour(s->view) ? "\033[1m%s%s%s |\033[m " : "%s%s%s | ", hosts,
                whole ? "" : "/", whole ? "" : s->looks[l->source].of.role);

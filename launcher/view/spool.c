@@ -9,8 +9,7 @@ void spool_init(struct spool *s, size_t max_memory) {
 
 void spool_release(struct spool *s) {
     free(s->mem);
-    if (s->fd >= 0)
-        close(s->fd);
+    pd_close(s->fd);
     s->mem = NULL;
     s->fd = -1;
 }

@@ -37,9 +37,8 @@ static int show_some(struct stream_view *v, size_t at) {
     struct text *t = &v->v[at];
     struct view *to = at % 2 ? v->err : v->out;
     const char *name = v->names[at / 2];
-    struct pd_buf b;
+    struct pd_buf b = {0};
     int full = 0;
-    pd_buf_init(&b);
     while (t->shown < t->spool.size && !(full = view_backlog(to) >= VIEW_ROOM)) {
         ssize_t k = spool_read(&t->spool, t->shown, v->buf, STREAM_LINE_MAX);
         /* the file has failed: its bytes are lost, which is reported */

@@ -80,8 +80,7 @@ static void put_wipe(struct view *v, struct pd_buf *out) {
 /* Write lines and block in one write, so that nothing flickers. `mine` holds the lines. */
 static int write_with_block(struct view *v, struct pd_buf *mine, const struct pd_buf *live,
                             int clear) {
-    struct pd_buf out;
-    pd_buf_init(&out);
+    struct pd_buf out = {0};
     if (clear) {
         pd_put(&out, "\033[H\033[J", 6);
         pd_buf_clear(&v->drawn);
@@ -114,9 +113,7 @@ static void wait_for_work(struct view *v) {
 
 static void *writer(void *arg) {
     struct view *v = arg;
-    struct pd_buf mine, live;
-    pd_buf_init(&mine);
-    pd_buf_init(&live);
+    struct pd_buf mine = {0}, live = {0};
     pthread_mutex_lock(&v->lock);
     for (;;) {
         wait_for_work(v);

@@ -5,6 +5,16 @@ int pd_write_all(int fd, const void *p, size_t n); /* 0 or -1 with errno; goes o
 /* Bytes read, fewer than n only at the end of the file; or -1 with errno. */
 ssize_t pd_read_full(int fd, void *p, size_t n);
 
+/* close() and closedir() of what was opened; -1 and NULL are allowed. */
+static inline void pd_close(int fd) {
+    if (fd >= 0)
+        close(fd);
+}
+static inline void pd_closedir(DIR *d) {
+    if (d)
+        closedir(d);
+}
+
 int pd_mkdirs(const char *path, mode_t mode, struct pd_err *err); /* like mkdir -p */
 
 /* Makes the folder with mode 0700, or sets that mode, and checks that only this user and root can

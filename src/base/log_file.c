@@ -128,7 +128,6 @@ void pd_log_file_grows(struct pd_log_file *f, size_t len) {
             /* Rotation failed, for example because the disk is full: try again later. */
             atomic_store(&f->limit, size + f->max / 8 + 1);
     }
-    if (lock >= 0)
-        close(lock);
+    pd_close(lock);
     atomic_flag_clear(&f->busy);
 }

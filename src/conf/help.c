@@ -115,14 +115,13 @@ void pd_options_help(unsigned who, const char *which, const struct pd_extra_opti
     const char *section = "";
     for (size_t i = 0; i < n; i++) {
         char name[128], left[256];
-        struct pd_buf text;
+        struct pd_buf text = {0};
         if (!(t[i].who & who) || !pd_option_is_listed(&t[i], which))
             continue;
         if (strcmp(section, t[i].section))
             pd_put_fmt(out, "\n[%s]\n", section = t[i].section);
         pd_option_spelling(i, who, name);
         snprintf(left, sizeof left, "--%s=%s", name, pd_option_placeholder(&t[i]));
-        pd_buf_init(&text);
         pd_put_fmt(&text, "%s (", t[i].text);
         size_t before = text.len;
         pd_option_bounds(&t[i], &text);

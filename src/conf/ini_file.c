@@ -218,8 +218,7 @@ static int run(struct ini_reading *r, const char *text, size_t n) {
 
 int pd_ini_read(const char *path, pd_ini_section on_section, pd_ini_pair on_pair, void *arg,
                 struct pd_err *err) {
-    struct pd_buf text;
-    pd_buf_init(&text);
+    struct pd_buf text = {0};
     int rc = pd_read_file(path, MAX_FILE, &text, err);
     if (rc == PD_EIO || rc == PD_EDATA) { /* the wrong file: a folder, a huge file, a device */
         rc = PD_ECONF;

@@ -2,8 +2,7 @@
 #include "conf/options.h"
 
 int pd_options_complete_pservers(struct pd_options *o, struct pd_err *err) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     for (const char *s = o->pserver_list; *s;) {
         size_t n = strcspn(s, ", ");
         if (n) {

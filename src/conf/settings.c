@@ -377,7 +377,7 @@ static void rewrite(const struct applying *a, const struct pd_buf *text, struct 
 int pd_settings_apply(const struct pd_options *o, const char *name, struct pd_buf *text,
                       int line[PD_MAX_SETTINGS], struct pd_err *err) {
     struct applying a = {o, NULL};
-    struct pd_buf out;
+    struct pd_buf out = {0};
     int own[PD_MAX_SETTINGS], rc = 0, any = 0;
     for (size_t i = 0; i < o->n_settings; i++)
         any |= is_of_train_ini(&o->settings[i]);
@@ -385,7 +385,6 @@ int pd_settings_apply(const struct pd_options *o, const char *name, struct pd_bu
         return 0;
     if (!(a.at = pd_calloc(o->n_settings, sizeof *a.at)))
         return pd_oom(err, "a setting");
-    pd_buf_init(&out);
     for (size_t i = 0; i < o->n_settings; i++)
         a.at[i].distance = 99;
     rc = pd_ini_read_spans(name, (const char *)text->data, text->len, on_span, &a, err);

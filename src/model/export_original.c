@@ -62,7 +62,7 @@ static int put_table(struct model *m, const struct model_param *p, struct origin
 static int put_param(struct model *m, const struct model_param *p, const char *dir,
                      struct original_out *o, struct pd_err *err) {
     char path[PATH_MAX];
-    struct pd_buf head;
+    struct pd_buf head = {0};
     uint64_t n = p->kind == MODEL_TABLE ? p->n_rows * p->dim : model_param_values(p);
     if (strchr(p->name, '/') || *p->name == '.' || pd_fmt(path, sizeof path, "%s/%s", dir, p->name))
         return pd_fail(err, PD_EUSAGE, "parameter '%s' cannot be the name of a file in %s", p->name,
@@ -70,7 +70,6 @@ static int put_param(struct model *m, const struct model_param *p, const char *d
     int rc = export_file_open(&o->file, path, err);
     if (rc)
         return rc;
-    pd_buf_init(&head);
     pd_put_u32(&head, 0);
     pd_put_u32(&head, sizeof(float));
     pd_put_u64(&head, n);

@@ -18,8 +18,7 @@ void model_hash(const void *p, size_t n, uint8_t out[16]) {
 
 int model_open(struct model **out, const char *folder, struct pd_err *err) {
     char path[PATH_MAX];
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     struct model *m = pd_calloc(1, sizeof *m);
     int rc = 0;
     if (!m)

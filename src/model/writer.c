@@ -81,9 +81,8 @@ static int has_keys(enum model_kind kind) {
 
 static int put_head(struct model_writer *w, const struct model_entry *e, size_t n,
                     struct pd_err *err) {
-    struct pd_buf b;
+    struct pd_buf b = {0};
     uint32_t flags = 0;
-    pd_buf_init(&b);
     w->total = MODEL_HEADER + n * MODEL_ENTRY;
     if (pd_buf_reserve(&b, w->total)) {
         pd_buf_release(&b);
@@ -259,8 +258,7 @@ int model_make_staging(const char *dir, const char *name, uint64_t tag, char pat
 static int committed_already(const char *final, const void *manifest, size_t n,
                              struct pd_err *err) {
     char path[PATH_MAX];
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     if (pd_fmt(path, sizeof path, "%s/manifest.json", final))
         return pd_fail(err, PD_EIO, "path too long: %s", final);
     int rc = pd_read_file(path, MANIFEST_MAX, &b, err);

@@ -155,9 +155,8 @@ static void now_open(struct net_conn *c) {
 /* Sends the next frames of the handshake. They are small and go through the ordinary queue as
  * bytes. */
 static void hs_send(struct net_conn *c) {
-    struct pd_buf b;
+    struct pd_buf b = {0};
     struct pd_err err = {0};
-    pd_buf_init(&b);
     if (wire_hs_output(c->hs, &b, &err))
         net_conn_fail(c, err.code, "%s", err.msg);
     else if (b.len) {
@@ -407,8 +406,7 @@ struct net_moved net_move(struct net_conn *c) {
 }
 
 void net_moved_drop(struct net_moved *m) {
-    if (m->fd >= 0)
-        close(m->fd);
+    pd_close(m->fd);
     net_seal_free(m->seal);
     *m = (struct net_moved){.fd = -1};
 }

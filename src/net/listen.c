@@ -176,8 +176,7 @@ const char *net_any_ip(void) {
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), off = 0;
     int ok = fd >= 0 && !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) &&
              !bind(fd, (struct sockaddr *)&sa, sizeof sa);
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     return ok ? "::" : "0.0.0.0";
 }
 

@@ -368,8 +368,7 @@ void net_hold(struct net_conn *c, int hold) {
 }
 
 int net_send_error(struct net_conn *c, uint16_t type, uint64_t req, const struct pd_err *e) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     wire_error_put(&b, e);
     int rc = b.failed;
     if (!rc) {

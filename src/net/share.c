@@ -103,8 +103,7 @@ static void get_name(struct pd_reader *r, struct net_memory_name *name) {
 
 /* Sends the name of the own arena, and of the region to lend from, if any. */
 static void offer(struct net_conn *c, const struct net_memory_name *name) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     put_name(&b, name);
     if (c->share->region)
         put_name(&b, net_region_name(c->share->region));
@@ -114,8 +113,7 @@ static void offer(struct net_conn *c, const struct net_memory_name *name) {
 }
 
 static void answer(struct net_conn *c, uint32_t found) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     pd_put_u32(&b, found);
     if (!b.failed)
         send_buf(c, WIRE_HS_SHARED, &b);

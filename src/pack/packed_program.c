@@ -18,8 +18,7 @@ static uint64_t size_of(int fd) {
 uint64_t packed_program_size(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     uint64_t n = fd < 0 ? 0 : size_of(fd);
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     return n;
 }
 

@@ -153,8 +153,7 @@ static void read_nodes(struct pd_cpus *c, const char *dir) {
             if (pd_cpuset_has(&s, c->v[i].id))
                 c->v[i].node = (int)node;
     }
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     if (read_set(&c->memory, dir, "node/has_memory") &&
         read_set(&c->memory, dir, "node/has_normal_memory"))
         memset(&c->memory, 0, sizeof c->memory);

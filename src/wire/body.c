@@ -63,8 +63,7 @@ int wire_get(const struct wire_body *b, void *out, const json_t *o, struct pd_er
 
 /* The text of the n bytes, cut after the last whole character within `most` bytes. */
 static json_t *cut_text(const char *s, size_t n, size_t most) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     for (size_t at = 0; at < n;) {
         const size_t valid = pd_utf8_valid(s + at, strnlen(s + at, n - at)), room = most - b.len;
         if (valid > room) {

@@ -111,9 +111,8 @@ static int append_frame(struct wire_hs *hs, uint16_t type, const struct pd_buf *
 }
 
 int wire_hs_output(struct wire_hs *hs, struct pd_buf *out, struct pd_err *err) {
-    struct pd_buf b;
+    struct pd_buf b = {0};
     int rc = 0;
-    pd_buf_init(&b);
     switch (hs->step) {
     case SEND_HELLO:
         pd_put_u32(&b, WIRE_VERSION); /* lowest and highest version that this program speaks */
@@ -205,10 +204,9 @@ static int take_opening(struct wire_hs *hs, const struct wire_frame *f, int is_h
 
 static int take_proof(struct wire_hs *hs, const struct wire_frame *f, int is_welcome,
                       struct pd_err *err) {
-    struct pd_buf none;
+    struct pd_buf none = {0};
     if (hs->unfit.code)
         return pd_fail(err, hs->unfit.code, "%s", hs->unfit.msg);
-    pd_buf_init(&none);
     int rc =
         wire_noise_read(hs->noise, f->sec[0], f->len[0], is_welcome ? &hs->greeting : &none, err);
     if (!rc && (is_welcome ? hs->greeting.len > WIRE_GREETING_MAX : none.len))

@@ -95,8 +95,7 @@ static void end_fetch(struct folder_fetch *x) {
 
 static void send_records(void *arg, const struct pd_bytes *parts, size_t n) {
     struct folder_fetch *x = arg;
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     for (size_t i = 0; i < n; i++)
         pd_put(&b, parts[i].p, parts[i].n);
     const struct net_sec sec[2] = {{"", 0}, {b.data, b.len}};

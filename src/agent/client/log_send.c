@@ -64,9 +64,7 @@ static int send_piece(struct client *c, struct subscription *sub, int i, struct 
     char piece[PIECE];
     size_t n;
     uint64_t time_us = 0;
-    struct pd_buf b, times;
-    pd_buf_init(&b);
-    pd_buf_init(&times);
+    struct pd_buf b = {0}, times = {0};
     int rc = read_piece(from->logs, i, sub, piece, &n, &time_us, &times, err);
     pd_put_u32(&b, (uint32_t)from->node);
     pd_put_u32(&b, (uint32_t)i);

@@ -19,16 +19,14 @@ static json_t *files_of(const char *dir) {
     while (d && (e = readdir(d)))
         if (*e->d_name != '.' && strcmp(e->d_name, "manifest.json"))
             json_array_append_new(files, wire_text(e->d_name, strlen(e->d_name)));
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     return files;
 }
 
 static json_t *read_manifest(const char *path) {
-    struct pd_buf text;
+    struct pd_buf text = {0};
     json_t *m = NULL;
     struct stat st;
-    pd_buf_init(&text);
     if (!stat(path, &st) && S_ISREG(st.st_mode) &&
         !pd_read_file(path, MANIFEST_BYTES_MAX, &text, NULL))
         m = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES, NULL);
@@ -63,8 +61,7 @@ static json_t *all_models(const char *output) {
         if (m)
             json_array_append_new(models, m);
     }
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     return models;
 }
 

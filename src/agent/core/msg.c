@@ -65,10 +65,9 @@ int64_t msg_int(const json_t *o, const char *key, int64_t min, int64_t max, int6
 int msg_bool(const json_t *o, const char *key) { return json_is_true(json_object_get(o, key)); }
 
 void msg_write_error(int fd, uint16_t type, const struct pd_err *e) {
-    struct pd_buf b;
+    struct pd_buf b = {0};
     uint8_t header[WIRE_HEADER];
     static const uint8_t zero[WIRE_ALIGN];
-    pd_buf_init(&b);
     wire_error_put(&b, e);
     size_t len[WIRE_SECTIONS] = {b.len};
     wire_header(header, type, WIRE_F_ERROR, 0, 1, len);

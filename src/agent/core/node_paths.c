@@ -49,9 +49,8 @@ int node_paths_write_node(const struct node_paths *p, int node, struct pd_err *e
 static int read_number(const struct node_paths *p, const char *name, int64_t min, int64_t max,
                        int absent) {
     char path[PATH_MAX];
-    struct pd_buf b;
+    struct pd_buf b = {0};
     int64_t v = absent;
-    pd_buf_init(&b);
     if (!node_paths_join(p->dir, name, path, NULL) && !pd_read_file(path, 64, &b, NULL) && b.len) {
         b.data[strcspn((char *)b.data, "\n")] = 0;
         if (pd_parse_i64((char *)b.data, min, max, &v))
@@ -144,7 +143,6 @@ int node_paths_connect(const struct node_paths *p) {
     }
     if (fd >= 0)
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none);
-    if (dir >= 0)
-        close(dir);
+    pd_close(dir);
     return fd;
 }

@@ -50,16 +50,14 @@ void passes_take(struct passes *s, const json_t *event) {
 
 int passes_append(const struct node_paths *p, const json_t *event, struct pd_err *err) {
     char path[PATH_MAX], *text = json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    struct pd_buf line;
-    pd_buf_init(&line);
+    struct pd_buf line = {0};
     pd_put_fmt(&line, "%s\n", text ? text : "");
     int rc = !text || line.failed ? pd_oom(err, "a report of a pass")
                                   : node_paths_join(p->dir, file_name, path, err);
     int fd = rc ? -1 : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (!rc && (fd < 0 || pd_write_all(fd, line.data, line.len)))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot write to %s", path);
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     free(text);
     pd_buf_release(&line);
     return rc;

@@ -67,12 +67,11 @@ static void on_written(uv_write_t *w, int status) {
 }
 
 void file_answer(struct file_channel *c, uint32_t id, const struct pd_err *err) {
-    struct pd_buf b;
+    struct pd_buf b = {0};
     if (!c->a)
         return; /* an earlier answer has closed the channel */
     uv_write_t *w = pd_calloc(1, sizeof *w);
     size_t n = err ? strlen(err->msg) : 0;
-    pd_buf_init(&b);
     pd_put_u32(&b, (uint32_t)n);
     pd_put_u32(&b, id);
     pd_put_u32(&b, err ? (uint32_t)-err->code : 0);

@@ -53,8 +53,7 @@ int file_is_here(const char *job_dir, const char *path) {
     struct stat st;
     int dir = open_folder(job_dir, path, 0, &name);
     int here = dir >= 0 && !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode);
-    if (dir >= 0)
-        close(dir);
+    pd_close(dir);
     return here;
 }
 
@@ -64,8 +63,7 @@ int file_open_here(const char *job_dir, const char *path, struct pd_err *err) {
     int dir = open_folder(job_dir, path, 0, &name);
     int fd = dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK),
         e = errno;
-    if (dir >= 0)
-        close(dir);
+    pd_close(dir);
     if (fd < 0)
         return pd_fail_errno(err, e == ENOENT ? PD_ENOENT : PD_EIO, e, "it cannot open it");
     if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {

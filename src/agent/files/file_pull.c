@@ -52,8 +52,7 @@ struct file_pull {
 static void maybe_free(struct file_pull *p) {
     if (!p->over || p->busy || !p->timer_closed)
         return;
-    if (p->fd >= 0)
-        close(p->fd);
+    pd_close(p->fd);
     if (*p->aside && !p->finished)
         unlink(p->aside);
     pd_buf_release(&p->in);

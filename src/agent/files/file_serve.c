@@ -129,8 +129,7 @@ static void maybe_free(struct file_taker *t) {
     while (*at != t)
         at = &(*at)->next;
     *at = t->next;
-    if (t->fd >= 0)
-        close(t->fd);
+    pd_close(t->fd);
     free_needs(t->needs);
     free_needs(t->turn);
     free_outs(t->outs);

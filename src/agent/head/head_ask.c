@@ -126,8 +126,7 @@ json_t *head_ask_bind(struct ag_head *h, int node, uint16_t *type) {
 static const char *endpoints(struct ag_head *h, enum role r) {
     if (h->endpoints[r])
         return h->endpoints[r];
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     for (int i = 0; i < h->roles.n[r]; i++) {
         const struct head_node *n = &h->node[h->roles.nodes[r][i]];
         char text[NET_ENDPOINT_MAX];

@@ -155,7 +155,7 @@ static void add_kind(json_t *addrs, const struct ifaddrs *list, const struct add
 int facts_addrs(const char *nic, json_t **out, struct pd_err *err) {
     struct addr_filter w = {.nic = nic ? nic : ""};
     struct ifaddrs *list;
-    struct pd_buf b;
+    struct pd_buf b = {0};
     char ssh[INET6_ADDRSTRLEN], seen[400] = "";
     w.is_subnet = !parse_subnet(w.nic, &w.net);
     if (getifaddrs(&list))
@@ -164,7 +164,6 @@ int facts_addrs(const char *nic, json_t **out, struct pd_err *err) {
     ssh_addr(ssh);
     if (*ssh && !*w.nic)
         add_unique(addrs, ssh);
-    pd_buf_init(&b);
     const char *v6_table =
         !pd_read_file("/proc/net/if_inet6", V6_TABLE_MAX, &b, NULL) && b.len ? (char *)b.data : "";
     for (int loopback = 0; loopback < 2; loopback++) {

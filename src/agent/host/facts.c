@@ -36,8 +36,7 @@ json_t *facts_node(const char *root) {
 }
 
 void facts_boot_id(char out[64]) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     pd_fmt(out, 64, "%s", "?");
     if (!pd_read_file("/proc/sys/kernel/random/boot_id", 64, &b, NULL) && b.len)
         snprintf(out, 64, "%.*s", (int)strcspn((char *)b.data, "\n"), (char *)b.data);

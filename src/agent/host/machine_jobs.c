@@ -134,8 +134,7 @@ int machine_ticket_new(struct machine_ticket **out, uv_loop_t *loop, enum machin
         return 0;
     }
     int e = errno;
-    if (t->fd >= 0)
-        close(t->fd);
+    pd_close(t->fd);
     free(t);
     return pd_fail_errno(err, PD_EIO, e, "cannot make the job's ticket on this machine");
 }

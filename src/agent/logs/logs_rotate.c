@@ -72,8 +72,7 @@ static void find_indexes(const struct logs *l, enum log_stream s, struct found_l
             continue;
         f->n_starts++;
     }
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     qsort(f->start, f->n_starts, sizeof *f->start, latest_first);
 }
 

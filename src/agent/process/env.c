@@ -121,8 +121,7 @@ static void put_number(struct list *l, const char *option, int64_t value) {
 }
 
 static void put_listen_fds(struct list *l, unsigned n) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     for (unsigned i = 0; i < n; i++)
         pd_put_fmt(&b, "%s%u", i ? "," : "", PROC_FIRST_FD + i);
     pd_put_u8(&b, 0);

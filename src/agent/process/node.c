@@ -96,8 +96,7 @@ static int remove_other_shares(const struct node_paths *p, struct pd_err *err) {
         rc = node_paths_join(p->dir, e->d_name, path, err);
         rc = rc ? rc : pd_rm_tree(path, err);
     }
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     return rc;
 }
 
@@ -120,10 +119,8 @@ static int copy_file(const char *from, const char *to, struct pd_err *err) {
         rc = pd_write_all(out, chunk, (size_t)n);
     if (rc || n < 0)
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot copy %s to %s", from, to);
-    if (in >= 0)
-        close(in);
-    if (out >= 0)
-        close(out);
+    pd_close(in);
+    pd_close(out);
     return rc;
 }
 
@@ -157,8 +154,7 @@ static int link_checkpoint(const struct node_paths *p, const struct spec *s, str
         if (!rc && !lstat(a, &st) && S_ISREG(st.st_mode))
             rc = link_or_copy(a, b, err);
     }
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     return rc;
 }
 

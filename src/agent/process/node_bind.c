@@ -80,8 +80,7 @@ static void deal_cpus(struct ag_node *n, const struct hd_bind *b) {
 
 static int is_own_address(const char *ip) {
     int port, fd = net_bind_first_free(ip, 0, 1, &port, NULL);
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     return fd >= 0;
 }
 

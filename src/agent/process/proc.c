@@ -254,14 +254,12 @@ int proc_start(struct proc **out, uv_loop_t *loop, const struct proc_command *cm
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     const int theirs[] = {o[1], e[1], r[1], null};
     for (int i = 0; i < 4; i++)
-        if (theirs[i] >= 0)
-            close(theirs[i]);
+        pd_close(theirs[i]);
     for (unsigned i = 0; i < cmd->n_fds; i++)
         close(cmd->fds[i]);
     if (!rc)
         rc = wait_exec(r[0], pid, cmd, err);
-    if (r[0] >= 0)
-        close(r[0]);
+    pd_close(r[0]);
     if (!rc && !uv_pipe_open(&p->out, o[0]))
         o[0] = -1; /* the handle owns it now */
     if (!rc && o[0] < 0 && !uv_pipe_open(&p->events, e[0]))
@@ -271,10 +269,8 @@ int proc_start(struct proc **out, uv_loop_t *loop, const struct proc_command *cm
         rc = pd_fail(err, PD_EIO, "cannot read the output of %s", cmd->path);
     }
     if (rc) {
-        if (o[0] >= 0)
-            close(o[0]);
-        if (e[0] >= 0)
-            close(e[0]);
+        pd_close(o[0]);
+        pd_close(e[0]);
         if (p)
             proc_close(p, NULL, NULL);
         return rc;

@@ -27,8 +27,7 @@ static void *check(void *arg) {
         return NULL;
     }
     const char *fault = fd < 0 ? "is a link" : fault_of(p, fd, &p->err);
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     if (fault) {
         unlink(p->path);
         unlink(p->packed);

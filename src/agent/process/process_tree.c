@@ -96,8 +96,7 @@ static int signal_one(const struct process_entry *e, int sig) {
     int ok = !read_stat(e->pid, &now) && now.start == e->start;
     if (ok)
         ok = !(fd >= 0 ? (int)syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) : kill(e->pid, sig));
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     return ok;
 }
 
@@ -126,8 +125,7 @@ static void read_cpus(pid_t pid, char *out, size_t cap) {
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? 0 : pd_read_full(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     text[n > 0 ? n : 0] = 0;
     const char *s = strstr(text, key);
     snprintf(out, cap, "%.*s", s ? (int)strcspn(s + sizeof key - 1, "\n") : 0,
@@ -195,10 +193,9 @@ static int is_ours(pid_t pid) {
 
 static int has_marks(pid_t pid, const char *const *marks, int n_marks) {
     char path[40];
-    struct pd_buf b;
+    struct pd_buf b = {0};
     int found = 0;
     snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    pd_buf_init(&b);
     if (!pd_read_file(path, ENVIRON_MAX, &b, NULL)) /* pd_read_file adds a NUL */
         for (int i = 0; i < n_marks; i++)
             for (const char *s = (char *)b.data, *end = s + b.len; s < end; s += strlen(s) + 1)

@@ -108,10 +108,9 @@ static void libc_name(char out[40]) {
     *out = 0;
     for (size_t i = 0; i < sizeof places / sizeof places[0] && !*out; i++) {
         glob_t g;
-        struct pd_buf b;
+        struct pd_buf b = {0};
         if (glob(places[i], 0, NULL, &g))
             continue;
-        pd_buf_init(&b);
         if (!pd_read_file(g.gl_pathv[0], LIBC_MAX, &b, NULL) &&
             !check_glibc_version(b.data, b.len, version))
             snprintf(out, 40, "glibc %s", version);

@@ -155,8 +155,7 @@ static json_t *shared_with(const struct check_listener *k) {
             node != k->hs.self.id)
             json_array_append_new(list, json_integer(node));
     }
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     return list;
 }
 

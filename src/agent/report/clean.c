@@ -64,8 +64,7 @@ static int list(const char *dir, struct clean_entries *out, struct pd_err *err) 
         e->made = st.st_mtime;
         out->n++;
     }
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     return rc;
 }
 

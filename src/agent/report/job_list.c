@@ -21,8 +21,7 @@ static int on_list(struct client *c, const struct wire_frame *f, const json_t *b
             continue;
         json_array_append_new(jobs, status_brief(&p, (int)m.progress));
     }
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     const int rc = client_answer(
         c, f, wire_put(&wire_ag_list_answer, &(struct ag_list_answer){.jobs = jobs}), err);
     json_decref(jobs);

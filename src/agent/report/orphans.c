@@ -21,8 +21,7 @@ int orphans_end(const struct node_paths *p, uint64_t since, unsigned grace_ms) {
 
 static int connects(const struct node_paths *p) {
     int fd = node_paths_connect(p);
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     return fd >= 0;
 }
 
@@ -87,6 +86,5 @@ void orphans_reap(const char *root) {
         if (*e->d_name != '.' && !node_paths_init(&p, root, e->d_name, NULL))
             reap_job(&p, boot);
     }
-    if (d)
-        closedir(d);
+    pd_closedir(d);
 }

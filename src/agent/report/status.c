@@ -41,9 +41,8 @@ static json_t *processes(const json_t *list, int agent_is_gone) {
  * else from the environment; else the uid is used. */
 json_t *status_user_name(uid_t id) {
     char uid[24] = "", *save = NULL;
-    struct pd_buf b;
+    struct pd_buf b = {0};
     json_t *name = NULL;
-    pd_buf_init(&b);
     snprintf(uid, sizeof uid, "%u", (unsigned)id);
     if (!pd_read_file("/etc/passwd", PASSWD_MAX, &b, NULL) && b.len)
         for (char *line = strtok_r((char *)b.data, "\n", &save); line && !name;
@@ -155,8 +154,7 @@ static json_t *last_progress(const struct node_paths *p) {
     off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1,
           at = size > PROGRESS_BYTES ? size - PROGRESS_BYTES : 0;
     ssize_t n = size > 0 ? pread(fd, text, sizeof text, at) : 0;
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     return n > 0 ? find_progress(text, (size_t)n) : NULL;
 }
 
@@ -170,8 +168,7 @@ json_t *status_brief(const struct node_paths *p, int progress) {
                fd < 0                                          ? "lost"
                : msg_int(s, "started_us", 0, INT64_MAX, 0) > 0 ? "running"
                                                                : "preparing");
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     json_t *user = json_object_get(s, "user"), *event = progress ? last_progress(p) : NULL;
     user = json_is_string(user) ? json_incref(user) : user_name(p);
     json_t *o =

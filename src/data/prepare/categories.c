@@ -305,10 +305,9 @@ static int file_of(const char *dir, const char *name, char out[PATH_MAX], struct
 }
 
 int data_categories_save(const struct data_categories *c, const char *dir, struct pd_err *err) {
-    struct pd_buf text;
+    struct pd_buf text = {0};
     char path[PATH_MAX];
     int rc = pd_mkdirs(dir, 0777, err);
-    pd_buf_init(&text);
     for (uint32_t i = 0; i < c->n_dicts && !rc; i++) {
         pd_buf_clear(&text);
         data_dict_print_counts(c->dict[i].words, &text);

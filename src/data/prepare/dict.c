@@ -185,9 +185,8 @@ int data_dict_finish(struct data_dict *d, uint64_t min_freq, struct pd_err *err)
 }
 
 int data_dict_read(struct data_dict **out, const char *path, struct pd_err *err) {
-    struct pd_buf text;
+    struct pd_buf text = {0};
     struct data_dict *d = NULL;
-    pd_buf_init(&text);
     int rc = pd_read_file(path, MAX_FILE, &text, err), seen = 0;
     if (!rc)
         rc = data_dict_new(&d, DATA_DICT_WORDS, err);

@@ -217,8 +217,7 @@ static int write_file(const struct pd_buf *text, const char *out, const char *na
 }
 
 static int write_dict(const struct data_dict *d, const char *out, struct pd_err *err) {
-    struct pd_buf text;
-    pd_buf_init(&text);
+    struct pd_buf text = {0};
     data_dict_print(d, &text);
     int rc = write_file(&text, out, "dict.txt", err);
     pd_buf_release(&text);
@@ -227,8 +226,7 @@ static int write_dict(const struct data_dict *d, const char *out, struct pd_err 
 
 static int write_counts(const struct data_dict *d, const uint64_t *count, const char *out,
                         struct pd_err *err) {
-    struct pd_buf text;
-    pd_buf_init(&text);
+    struct pd_buf text = {0};
     for (uint64_t i = 0; i < data_dict_size(d); i++)
         pd_put_fmt(&text, "%" PRIu64 "\n", count[i]);
     int rc = write_file(&text, out, "counts.txt", err);

@@ -100,8 +100,7 @@ int net_memory_back(struct net_memory *m, uint64_t n) {
 void net_memory_free(struct net_memory *m) {
     if (!m->map)
         return;
-    if (m->fd >= 0)
-        close(m->fd);
+    pd_close(m->fd);
     munmap(m->map, m->bytes);
     m->map = NULL;
 }

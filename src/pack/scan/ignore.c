@@ -113,8 +113,7 @@ static int read_rules(int dirfd, const char *label, struct pd_buf *text, struct 
 
 int pack_ignore_enter(struct pack_ignore *ig, int dirfd, const char *rel, const char *label,
                       struct pd_err *err) {
-    struct pd_buf text;
-    pd_buf_init(&text);
+    struct pd_buf text = {0};
     int rc = read_rules(dirfd, label, &text, err);
     const char *s = (const char *)text.data, *end = s + text.len;
     if (!rc && text.len >= 3 && !memcmp(s, "\xef\xbb\xbf", 3)) /* byte order mark */

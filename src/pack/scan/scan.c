@@ -142,10 +142,8 @@ int scan_new_file(struct scan **out, const char *path, const char *name, struct 
 void scan_free(struct scan *s) {
     if (!s)
         return;
-    if (s->fd >= 0)
-        close(s->fd);
-    if (s->added_fd >= 0)
-        close(s->added_fd);
+    pd_close(s->fd);
+    pd_close(s->added_fd);
     free(s->top);
     free(s->cache_file);
     pd_buf_release(&s->names);

@@ -30,8 +30,7 @@ static uint64_t bytes_below(int dirfd, const char *name, const struct stat *st) 
     struct dirent *e;
     struct stat sub;
     if (!d) {
-        if (fd >= 0)
-            close(fd);
+        pd_close(fd);
         return sum;
     }
     while ((e = readdir(d)))

@@ -241,8 +241,7 @@ static int list_archive(struct scan *s, struct pd_err *err) {
     if (!rc)
         rc = sort_entries(s, n_own, err);
     if (rc) {
-        if (spool >= 0)
-            close(spool);
+        pd_close(spool);
         return rc;
     }
     close(s->fd);

@@ -216,8 +216,7 @@ static int write_piece(struct assemble *a, const struct want_piece *p, const uin
 static void open_old(struct assemble *a, const struct manifest_entry *e) {
     char path[PATH_MAX];
     struct stat st;
-    if (a->old_fd >= 0)
-        close(a->old_fd);
+    pd_close(a->old_fd);
     a->old_fd = -1;
     for (int i = 0; i < 2 && a->o.old && e->type == MANIFEST_FILE && a->old_fd < 0; i++)
         if (!pd_fmt(path, sizeof path, "%s/%s%s", a->o.old, e->path, i ? "" : a->o.old_suffix))

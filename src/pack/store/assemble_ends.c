@@ -94,8 +94,7 @@ void assemble_free(struct assemble *a) {
     if (!a)
         return;
     assemble_drop_wants(a);
-    if (a->old_fd >= 0)
-        close(a->old_fd);
+    pd_close(a->old_fd);
     assemble_free(a->o.before);
     const int kept = a->dir_made && !a->finished && a->o.keeps_rest && !a->broken && !keep_rest(a);
     tree_out_free(a->tree);

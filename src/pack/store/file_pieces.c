@@ -66,8 +66,7 @@ int file_pieces_get(struct file_pieces *f, const void *p, size_t n, struct pd_er
 }
 
 int file_pieces_id(const struct file_pieces *f, struct object_id *id) {
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     file_pieces_put(&b, f);
     int rc = b.failed ? PD_ENOMEM : 0;
     if (!rc)

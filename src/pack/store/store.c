@@ -74,8 +74,7 @@ static void catalog_release(struct catalog *c) {
     if (c->map)
         munmap((void *)(uintptr_t)c->map, c->size);
     c->map = NULL;
-    if (c->dir >= 0)
-        close(c->dir);
+    pd_close(c->dir);
     c->dir = -1;
 }
 
@@ -89,8 +88,7 @@ static int catalog_open(struct catalog *c, const char *dir, const char *name) {
         return -1;
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < CAT_FOOTER) {
-        if (fd >= 0)
-            close(fd);
+        pd_close(fd);
         return -1;
     }
     c->size = (size_t)st.st_size;
@@ -152,8 +150,7 @@ static int list(const char *dir, const char *suffix, struct store_listing **out,
         v[*n].used = st.st_mtim;
         v[(*n)++].bytes = (uint64_t)st.st_size;
     }
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     if (rc) {
         free(v);
         return rc;
@@ -194,8 +191,7 @@ static int is_held(const char *path) {
     /* Writable: network file systems need this for flock. */
     int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     int held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     return held;
 }
 
@@ -258,8 +254,7 @@ int store_open(struct store **out, const char *root, struct pd_err *err) {
 }
 
 static void forget_file(struct store *st) {
-    if (st->fd >= 0)
-        close(st->fd);
+    pd_close(st->fd);
     st->fd = -1;
     st->fd_cat = NULL;
 }
@@ -364,8 +359,7 @@ static int read_bundle(struct store *st, struct catalog *c, uint32_t file, uint8
         if (fd == GONE || fd == NO_FILE)
             break;
         ssize_t k = fd < 0 ? 0 : read_once(fd, buf + got, len - got);
-        if (fd >= 0)
-            close(fd);
+        pd_close(fd);
         got += k > 0 ? (uint32_t)k : 0;
         in_vain = k > 0 ? 0 : in_vain + 1;
     }

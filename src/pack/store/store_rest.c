@@ -203,6 +203,5 @@ void store_rest_sweep(const char *dir) {
             !pd_fmt(cat, sizeof cat, "%s/%s-%.*s.cat", dir, hex, PART_UNIQUE, e->d_name) &&
             access(cat, F_OK) && !rest_name(dir, e->d_name, "tree", tree))
             pd_rm_tree(tree, NULL);
-    if (d)
-        closedir(d);
+    pd_closedir(d);
 }

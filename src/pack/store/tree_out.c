@@ -58,8 +58,7 @@ int tree_out_new(struct tree_out **out, const char *dir, struct pd_err *err) {
 }
 
 static void close_handle(struct handle *h) {
-    if (h->fd >= 0)
-        close(h->fd);
+    pd_close(h->fd);
     h->fd = -1;
 }
 
@@ -68,8 +67,7 @@ void tree_out_free(struct tree_out *t) {
         return;
     for (int i = 0; i < OPEN_FILES; i++)
         close_handle(&t->open[i]);
-    if (t->root >= 0)
-        close(t->root);
+    pd_close(t->root);
     free(t->v);
     free(t->paths);
     free(t);
@@ -219,8 +217,7 @@ static int sync_all(struct tree_out *t, struct pd_err *err) {
         int bad = fd >= 0 ? fsync(fd) : 0, e = errno;
         if (fd < 0 && e == EACCES) /* the owner may not read the file */
             bad = syncfs(t->root);
-        if (fd >= 0)
-            close(fd);
+        pd_close(fd);
         if (bad)
             return cannot(e, "sync", path, err);
     }
@@ -253,8 +250,7 @@ static int read_files(struct tree_out *t, uint32_t entry, uint8_t *buf, size_t n
         int fd =
             openat(t->root, tree_out_path(t, i), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         ssize_t k = fd < 0 ? -1 : pd_read_full(fd, buf + got, n - got);
-        if (fd >= 0)
-            close(fd);
+        pd_close(fd);
         if (k <= 0)
             return -1;
         got += (size_t)k;
@@ -274,8 +270,7 @@ int tree_out_read(struct tree_out *t, uint32_t entry, int bundle, void *buf, siz
     int fd =
         openat(t->root, tree_out_path(t, entry), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     int rc = fd < 0 ? -1 : store_pread(fd, buf, n, off);
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     return rc;
 }
 
@@ -287,8 +282,7 @@ int tree_out_moved(struct tree_out *t, const char *path) {
     int fd = open(*dir ? dir : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     char *copy = pd_strdup(name + 1);
     if (fd < 0 || !copy) {
-        if (fd >= 0)
-            close(fd);
+        pd_close(fd);
         free(copy);
         return -1;
     }

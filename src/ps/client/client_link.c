@@ -319,8 +319,7 @@ int ps_link_declare(struct server_link *l) {
                                   .stream_hi = c->opts.stream_hi,
                                   .incarnation = c->incarnation,
                                   .epoch = l->epoch};
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     ps_declaration_put(&b, &d, &c->decl);
     l->state = LINK_DECLARING;
     int rc = b.failed ? client_fail(c, PD_ENOMEM, "no memory for a declaration")

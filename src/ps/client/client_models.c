@@ -330,11 +330,10 @@ int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, con
     struct listed_model *e = &models->e[i];
     char folder[PATH_MAX];
     struct model_manifest m = {0};
-    struct pd_buf text;
+    struct pd_buf text = {0};
     memset(why, 0, sizeof *why);
     if (pd_fmt(folder, sizeof folder, "%s/%s", dir, e->about.name))
         return client_fail(c, PD_EIO, "path too long: %s", dir);
-    pd_buf_init(&text);
     int rc = read_manifest(c, e, folder, &text);
     if (!rc && model_manifest_parse(&m, (const char *)text.data, text.len, why))
         rc = client_fail(c, why->code, "%s: %s", folder, why->msg);
@@ -358,11 +357,10 @@ int ps_models_resume(struct ps_client *c, const struct ps_models *models, size_t
                      struct model_resume *out) {
     char folder[PATH_MAX];
     struct model_manifest m = {0};
-    struct pd_buf text;
+    struct pd_buf text = {0};
     struct pd_err err = {0};
     if (pd_fmt(folder, sizeof folder, "%s/%s", dir, models->e[i].about.name))
         return client_fail(c, PD_EIO, "path too long: %s", dir);
-    pd_buf_init(&text);
     int rc = read_manifest(c, &models->e[i], folder, &text);
     if (!rc && model_manifest_parse(&m, (const char *)text.data, text.len, &err))
         rc = client_fail(c, err.code, "%s: %s", folder, err.msg);

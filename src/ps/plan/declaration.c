@@ -212,11 +212,8 @@ static void append_table_entry(struct pd_buf *b, const struct ps_sparse *p) {
 
 void ps_declaration_put(struct pd_buf *b, const struct ps_declare_sender *d,
                         const struct ps_declaration *job) {
-    struct pd_buf text, dense, tables;
+    struct pd_buf text = {0}, dense = {0}, tables = {0};
     struct ps_body body = {.head = b};
-    pd_buf_init(&text);
-    pd_buf_init(&dense);
-    pd_buf_init(&tables);
     ps_optim_conf_text(&job->optim, &text);
     for (uint32_t i = 0; i < job->n_dense; i++)
         append_dense_entry(&dense, &job->dense[i]);
@@ -360,10 +357,8 @@ static int same_floats(const char *name, const float *a, const float *b, struct 
 
 static int same_optimizer(const struct ps_declaration *a, const struct ps_declaration *b,
                           struct pd_err *err) {
-    struct pd_buf ta, tb;
+    struct pd_buf ta = {0}, tb = {0};
     int rc;
-    pd_buf_init(&ta);
-    pd_buf_init(&tb);
     ps_optim_conf_text(&a->optim, &ta);
     ps_optim_conf_text(&b->optim, &tb);
     if (ta.failed || tb.failed)

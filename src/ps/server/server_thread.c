@@ -464,8 +464,7 @@ static int listen_on(struct server_thread *t, const int *fds, struct pd_err *err
                               .plain = o->plain};
     struct net_opts net = {
         .max_frame = PS_FRAME_MAX, .log = o->log, .pool = t->pool, .share = 1, .cork = 1};
-    struct pd_buf b;
-    pd_buf_init(&b);
+    struct pd_buf b = {0};
     put_greeting(&b, t->server);
     memcpy(hs.key, o->key, sizeof hs.key);
     snprintf(hs.self.job, sizeof hs.self.job, "%s", o->job);

@@ -68,13 +68,12 @@ int shard_folder(const struct ps_shard *s, enum shard_access access, const char 
     const struct ps_folders *f = s->opts.folders;
     const int reads = access == SHARD_READS;
     char real[PATH_MAX];
-    struct pd_buf names;
+    struct pd_buf names = {0};
     int rc = place(s, name, out, err);
     if (rc || !f)
         return rc;
     if (!resolve(out, real) && (allows(s, f->write, real) || (reads && allows(s, f->read, real))))
         return 0;
-    pd_buf_init(&names);
     for (const char *const *w = f->write; *w; w++)
         pd_put_fmt(&names, "%s%s", w == f->write ? "" : ", ", *w);
     for (const char *const *r = f->read; reads && *r; r++)

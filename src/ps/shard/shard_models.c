@@ -29,10 +29,8 @@ static int append_model(const struct ps_shard *s, const char *dir, const char *n
                         struct pd_buf *out) {
     char path[PATH_MAX];
     struct model_manifest m = {0};
-    struct pd_buf text, present;
+    struct pd_buf text = {0}, present = {0};
     struct pd_err ignored = {0};
-    pd_buf_init(&text);
-    pd_buf_init(&present);
     int ok = !pd_fmt(path, sizeof path, "%s/%s/manifest.json", dir, name) && !access(path, F_OK) &&
              !pd_read_file(path, MANIFEST_MAX, &text, &ignored) &&
              !model_manifest_parse(&m, (const char *)text.data, text.len, &ignored);
@@ -67,7 +65,7 @@ static int on_models(struct ps_shard *s, const struct ps_body *b, struct ps_body
     char asked[PATH_MAX], dir[PATH_MAX];
     struct ps_msg_models q;
     struct ps_msg_model_list list = {0};
-    struct pd_buf models;
+    struct pd_buf models = {0};
     int rc = ps_get_models(b, &q, err);
     if (!rc &&
         (strchr(q.name, '/') || pd_fmt(asked, sizeof asked, "%s/%s", *q.dir ? q.dir : ".", q.name)))
@@ -77,15 +75,13 @@ static int on_models(struct ps_shard *s, const struct ps_body *b, struct ps_body
     if (rc)
         return rc;
     *strrchr(dir, '/') = 0;
-    pd_buf_init(&models);
     DIR *d = *q.name ? NULL : opendir(dir);
     if (*q.name)
         list.n_models = (uint32_t)append_model(s, dir, q.name, &models);
     for (const struct dirent *e; d && list.n_models < LIST_MAX && (e = readdir(d));)
         if (pd_starts_with(e->d_name, "pass-"))
             list.n_models += (uint32_t)append_model(s, dir, e->d_name, &models);
-    if (d)
-        closedir(d);
+    pd_closedir(d);
     list.models = models.data;
     list.models_bytes = models.len;
     ps_put_model_list(out, &list);
@@ -144,8 +140,7 @@ static int on_read(struct ps_shard *s, uint32_t trainer, const struct wire_frame
                                .size = (uint64_t)st.st_size, .data = mem, .n_data = (size_t)got});
         rc = shard_answer(s, trainer, f, &out, err);
     }
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     free(mem);
     return rc;
 }
@@ -158,8 +153,7 @@ static int file_has_bytes(const char *path, uint64_t offset, uint64_t size, cons
     int fd = mem ? open_file(path, O_RDONLY, &st) : -1;
     int yes = fd >= 0 && (uint64_t)st.st_size == size &&
               pread(fd, mem, n, (off_t)offset) == (ssize_t)n && !memcmp(mem, p, n);
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     free(mem);
     return yes;
 }
@@ -196,8 +190,7 @@ static int on_store(struct ps_shard *s, const struct ps_body *b, struct pd_err *
         offset + n <
             size) /* starts writeback early, so that the final fsync has little left to write */
         (void)sync_file_range(fd, (off_t)offset, (off_t)n, SYNC_FILE_RANGE_WRITE);
-    if (fd >= 0)
-        close(fd);
+    pd_close(fd);
     if (!rc && offset + n == size && rename(aside, path))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot rename %s to %s", aside, path);
     return !rc && offset + n == size ? pd_fsync_dir(folder, err) : rc;
@@ -207,10 +200,9 @@ static int on_store(struct ps_shard *s, const struct ps_body *b, struct pd_err *
 static int has_file(const char *folder, const struct model_part *want, struct stat *st) {
     char path[PATH_MAX];
     struct model_manifest m = {0};
-    struct pd_buf text;
+    struct pd_buf text = {0};
     struct pd_err ignored = {0};
     int yes = 0;
-    pd_buf_init(&text);
     if (!pd_fmt(path, sizeof path, "%s/manifest.json", folder) &&
         !pd_read_file(path, MANIFEST_MAX, &text, &ignored) &&
         !model_manifest_parse(&m, (const char *)text.data, text.len, &ignored))

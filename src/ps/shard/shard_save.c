@@ -247,10 +247,9 @@ int shard_save(struct ps_shard *s, uint32_t trainer, const struct wire_frame *f,
 /* Writes the answer: the part, and the files that it depends on. 0 or PD_ENOMEM. */
 static int put_saved(struct ps_saving *j, const struct model_part *part, struct ps_body *b) {
     struct model_part *own = &j->layer[j->n_layers - 1].part;
-    struct pd_buf files;
+    struct pd_buf files = {0};
     *own = *part;
     own->layer = j->n_layers - 1;
-    pd_buf_init(&files);
     for (uint32_t i = j->n_layers; i-- > 0;) {
         const struct model_part *p = &j->layer[i].part;
         struct ps_msg_saved_file m = {

@@ -140,8 +140,7 @@ static int deal_own(struct data_files *files, uint32_t n_streams, uint32_t lo, u
 /* Lists the job's files, as far as this trainer knows them. */
 static int list_files(struct data_files *files, const struct train_files *w, uint32_t n_streams,
                       uint32_t lo, uint32_t hi, struct pd_err *err) {
-    struct pd_buf list;
-    pd_buf_init(&list);
+    struct pd_buf list = {0};
     int local = w->layout == PD_DATA_LOCAL,
         here = w->layout == PD_DATA_DISPATCHED && !strcmp(w->dir, ".");
     int rc = here ? data_files_read_list(&list, err) : 0;
