@@ -27,6 +27,7 @@ struct peer_link {
     /* members */
     const json_t *head_at;
     struct net_conn *head;
+    int said_join; /* HD_JOIN was sent on `head` */
     int joined, resting;
     size_t next_addr;
     uint64_t heard_ns, retry_ns;
@@ -172,6 +173,10 @@ void peer_link_replay(struct peer_link *l) {
 static void on_head_open(struct net_conn *c, void *arg) {
     struct peer_link *l = arg;
     const struct wire_hello *h = net_peer(c);
+    if (l->closing) { /* the owner has nothing to say any more */
+        net_close(c);
+        return;
+    }
     if (h->role != WIRE_ROLE_AGENT || h->id != 0) {
         pd_info(log_of(l), "%s is not node 0", net_peer_addr(c));
         net_close(c);
@@ -179,6 +184,7 @@ static void on_head_open(struct net_conn *c, void *arg) {
     }
     l->heard_ns = pd_mono_ns();
     msg_send(c, WIRE_HD_JOIN, 1, l->o.events->join_body(l->o.arg));
+    l->said_join = 1;
 }
 
 static void take_head_frame(struct peer_link *l, struct net_conn *c, const struct wire_frame *f) {
@@ -198,7 +204,7 @@ static void take_head_frame(struct peer_link *l, struct net_conn *c, const struc
 static void on_head_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct peer_link *l = arg;
     l->heard_ns = pd_mono_ns();
-    if (f->type == WIRE_HD_JOIN) {
+    if (f->type == WIRE_HD_JOIN && !l->closing) {
         l->joined = 1;
         l->o.events->on_joined(l->o.arg);
     } else if (f->type != WIRE_HD_PING && !l->closing) {
@@ -215,7 +221,7 @@ static void on_head_close(struct net_conn *c, const struct pd_err *why, void *ar
     else
         pd_debug(log_of(l), "node 0: %s", why->msg);
     l->head = NULL;
-    l->joined = 0;
+    l->said_join = l->joined = 0;
     l->retry_ns = pd_mono_ns() + RETRY_MS * UINT64_C(1000000);
     maybe_free(l);
 }
@@ -260,11 +266,12 @@ uint64_t peer_link_silent_ms(const struct peer_link *l) {
 
 /* The connection of a joined node, or to node 0. NULL: there is none, and the message is dropped.
  * No information is lost: the head repeats its request when the node joins again, and a member's
- * HD_JOIN repeats its reports. */
+ * HD_JOIN repeats its reports. A report that comes after HD_JOIN follows it at once, before node 0
+ * has answered. */
 static struct net_conn *conn_of(const struct peer_link *l, int node) {
     if (l->nodes)
         return l->nodes[node].conn;
-    return l->joined ? l->head : NULL;
+    return l->said_join ? l->head : NULL;
 }
 
 void peer_link_send_with(struct peer_link *l, int node, uint16_t type, uint64_t req, json_t *body,

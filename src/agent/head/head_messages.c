@@ -6,7 +6,8 @@
 
 /* Our pservers exit after the last trainer's goodbye, slightly before the head hears of the
  * trainer's exit. If the head has not heard of it after end_ms, that trainer or its agent hangs. A
- * user's pserver that exits is itself the failure, because trainers would wait for it for ever. */
+ * node that is away may have its exit to report; its lease decides. A user's pserver that exits is
+ * itself the failure, because trainers would wait for it for ever. */
 static void on_early(uv_timer_t *t) {
     struct ag_head *h = t->data;
     if (h->state != HEAD_TRAINERS)
@@ -17,10 +18,14 @@ static void on_early(uv_timer_t *t) {
             .role = role_names[ROLE_TRAINER], .rank = i, .exit_code = -1, .last_lines = ""};
         if (h->node[node].exited[ROLE_TRAINER])
             continue;
-        head_note_failure(h, node,
-                          head_process_failure(
-                              h, node, &x, "the pservers have ended, but its end is not reported"),
-                          0, 1);
+        if (!h->node[node].joined)
+            uv_timer_start(t, on_early, h->spec->job.end_ms + 1, 0);
+        else
+            head_note_failure(
+                h, node,
+                head_process_failure(h, node, &x,
+                                     "the pservers have ended, but its end is not reported"),
+                0, 1);
         return;
     }
     head_note_failure(h, h->early_node, json_incref(h->early_exit), h->early_time, 1);

@@ -204,6 +204,29 @@ static void a_trainer_whose_end_is_not_reported(void **state) {
     finish(e);
 }
 
+/* The last trainer has ended, and its node is away: the lease decides. */
+static void pservers_that_end_before_a_report(void **state) {
+    (void)state;
+    struct env *e = begin("", 150);
+    e->spec.job.attach_lease_ms = e->spec.job.detach_lease_ms = 60000;
+    advance(e, 5, 1);
+    head_lost(e->head, 2);
+    for (int i = 0; i < N - 1; i++) {
+        exited(e, i, "trainer", 0, 0, 0);
+        exited(e, i, "pserver", 0, 0, 0);
+    }
+    const uint64_t end = pd_mono_ns() + 600 * UINT64_C(1000000);
+    while (pd_mono_ns() < end)
+        uv_run(&e->loop, UV_RUN_ONCE);
+    assert_string_equal(e->state, "trainers");
+    join(e, 2, "net0", 1);
+    exited(e, 2, "trainer", 0, 0, 0);
+    exited(e, 2, "pserver", 0, 0, 0);
+    until_over(e);
+    assert_string_equal(e->status, "done");
+    finish(e);
+}
+
 static void a_node_that_comes_back_is_asked_again(void **state) {
     (void)state;
     struct env *e = begin("", 60000);
@@ -552,6 +575,7 @@ int main(void) {
         cmocka_unit_test(how_pservers_end),
         cmocka_unit_test(a_pserver_that_leaves_its_trainers),
         cmocka_unit_test(a_trainer_whose_end_is_not_reported),
+        cmocka_unit_test(pservers_that_end_before_a_report),
         cmocka_unit_test(a_node_that_comes_back_is_asked_again),
         cmocka_unit_test(lost_nodes_and_restarted_agents),
         cmocka_unit_test(who_is_missing_is_named),

@@ -29,10 +29,14 @@ static struct agent_core core;
 static struct agent agents[SELVES];
 static json_t *head_at;
 
+static int reports_early; /* node 1 has a report when node 0 has its HD_JOIN, and not the answer */
+
 static void on_join(void *arg, int node, const json_t *join) {
     struct agent *a = arg;
     a->n_joins[node]++;
     snprintf(a->word, sizeof a->word, "%s", msg_str(join, "word"));
+    if (reports_early)
+        peer_link_send(agents[1].link, 0, WIRE_HD_EXITED, 0, json_pack("{s:s}", "word", "exit"));
 }
 
 static void on_lost(void *arg, int node) { ((struct agent *)arg)->n_lost[node]++; }
@@ -179,6 +183,18 @@ static void a_broken_connection_is_made_again(void **state) {
     assert_false(peer_link_is_joined(m->link));
 }
 
+/* HD_JOIN does not have what happens after it was sent, and no later message would. */
+static void a_report_follows_the_join(void **state) {
+    struct agent *head = &agents[0];
+    (void)state;
+    reports_early = 1;
+    member(1, 1);
+    reports_early = 0;
+    UNTIL(head->n_messages == 1);
+    assert_int_equal(head->type, WIRE_HD_EXITED);
+    assert_string_equal(head->word, "exit");
+}
+
 static void a_second_connection_takes_the_place_of_the_first(void **state) {
     struct agent *head = &agents[0], *first = member(1, 1), *second = member(3, 1);
     (void)state;
@@ -264,6 +280,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(messages_go_both_ways, setup, teardown),
         cmocka_unit_test_setup_teardown(a_broken_connection_is_made_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_report_follows_the_join, setup, teardown),
         cmocka_unit_test_setup_teardown(a_second_connection_takes_the_place_of_the_first, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(strangers_are_turned_away, setup, teardown),
