@@ -152,9 +152,13 @@ UNIT_SRCS := $(wildcard tests/unit/*/test_*.c)
 UNIT := $(patsubst %.c,$(B)/%,$(UNIT_SRCS))
 
 $(UNIT): %: %.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE)
-	$(CC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -lcmocka -o $@
+	$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(filter %.a,$^) $(BLAS_LINK) $(CLIENT_LIBS) -lcmocka -o $@
 
 $(B)/tests/unit/launcher/test_launch_seed: | $(if $(HAS_SEED),$(B)/paddle_seed)
+# Jobs on a simulated clock and network: the calls of tests/sim/wraps end there.
+SIM_OBJS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/sim/*.c))
+$(B)/tests/unit/agent/test_agent_sim: $(SIM_OBJS) | tests/sim/wraps
+$(B)/tests/unit/agent/test_agent_sim: LDFLAGS_ALL += -Wl,@tests/sim/wraps
 $(B)/tests/unit/train/test_train_allocs: LDFLAGS_ALL += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 unit: $(UNIT)
 # Every object of the programs, for tests/integration/source/layers.sh.
@@ -206,12 +210,14 @@ demo: packages-demo
 	@tests/support/demo
 
 # Random kills of every part of a job, and what remains: nothing. SOAK_KILLS, SOAK_SEED and more: see tests/soak/soak.py.
-# Then 1,000 scenarios of docs/faults.md. Interrupted, they continue where they were: build/faults-$(FAULTS_SEED).jsonl.
+# Then 100,000 schedules of a simulated job (docs/folders/agent.md), and 1,000 scenarios of docs/faults.md. Interrupted, they continue where they were: build/faults-$(FAULTS_SEED).jsonl.
 FAULTS_SEED ?= 1
 FAULTS ?= 1000
 soak: packages-test
 	@$(MAKE) --no-print-directory all
 	@tests/soak/soak.py
+	@$(MAKE) --no-print-directory DEV=1 build/dev/tests/unit/agent/test_agent_sim
+	@build/dev/tests/unit/agent/test_agent_sim --count=100000
 	@tests/faults/faults --count=$(FAULTS) --seed=$(FAULTS_SEED) --report=build/faults-$(FAULTS_SEED).jsonl
 .PHONY: soak
 
