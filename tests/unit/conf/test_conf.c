@@ -101,7 +101,7 @@ static void broken_files_name_the_line(void **state) {
         {"byte order mark", "\xef\xbb\xbf[cluster]\nport = 7x\n", ":2: port is 0..65535, not '7x'"},
         {"tabs", "[cluster]\n\tport\t=\t7x\n", ":2: port is 0..65535, not '7x'"},
         {"a name that is no text", "[cluster]\np\xffrt = 1\n",
-         ":2: unknown option 'p\xffrt', did you mean 'port'?"},
+         ":2: unknown option 'p?rt', did you mean 'port'?"},
         {"quotes", "[cluster]\nroot_dir = \"/home/me\"\n",
          ":2: root_dir is written without quotes, not \"/home/me\""},
         {"a quote that is not closed", "[job]\njob_dispatch_package = 'ws\n",
