@@ -58,8 +58,12 @@ static int help(const struct manual *m, const char *kind) {
 }
 
 static int read_conf(struct pd_options *o, const char *path, int may_lack, struct pd_err *err) {
+    struct stat st;
     int rc = 0;
-    if (path && access(path, F_OK))
+    if (path && !stat(path, &st) && S_ISDIR(st.st_mode))
+        rc = pd_fail(err, PD_EUSAGE, "%s is a folder: give a file, as in --conf=%s/conf.ini", path,
+                     path);
+    else if (path && access(path, F_OK))
         rc = pd_fail(err, PD_ENOENT, "cannot open %s: %s; 'paddlectl init' makes a conf.ini", path,
                      strerror(errno));
     else if (path || !access("conf.ini", F_OK))

@@ -93,7 +93,9 @@ static int init(const char *name, const char *to, struct pd_err *err) {
         return pd_fail(err, PD_EUSAGE, "path too long: %s", to);
     if (!lstat(new_conf, &st) || !lstat(workspace, &st))
         return pd_fail(err, PD_EUSAGE,
-                       "%s already has a conf.ini or workspace; nothing was changed", to);
+                       "%s already has a conf.ini or workspace; nothing was changed: give another "
+                       "folder, as in 'paddlectl init TEMPLATE FOLDER'",
+                       to);
     rc = copy_tree(from, workspace, 0, err);
     /* A template may have its own conf.ini (with a trainer_command, for example). It moves from the
      * workspace to the folder above. */

@@ -113,8 +113,8 @@ int host_split(const char *text, struct host_parts *out, int globs, const char *
     }
     uint64_t port = 0;
     if (colon && (pd_parse_u64(colon + 1, 65535, &port) || !port))
-        return pd_fail(err, PD_ECONF, "%s: port of %s is 1..65535, not '%s'", where, text,
-                       colon + 1);
+        return pd_fail(err, PD_ECONF, "%s: port of %s is 1..65535, not '%s': as in host:22", where,
+                       text, colon + 1);
     if (at && !valid(text, (size_t)(at - text), 64, "._-$+\\"))
         return pd_fail(err, PD_ECONF, "%s: not a user name in '%s'", where, text);
     if (!valid(host, (size_t)(end - host), MAX_ADDR, v6 ? ":.%" : globs ? "._-*?" : "._-"))
@@ -328,8 +328,9 @@ static int read_range(struct expansion *x, const struct expand_item *it, const c
                        "[01-12], not '%s'",
                        it->f->where, it->text);
     if (*hi < *lo)
-        return pd_fail(x->err, PD_ECONF, "%s: the range in '%s' runs backwards", it->f->where,
-                       it->text);
+        return pd_fail(x->err, PD_ECONF,
+                       "%s: the range in '%s' runs backwards: write the smaller number first",
+                       it->f->where, it->text);
     if (**s == '/') {
         ++*s;
         if (number(s, step, &w))
@@ -443,8 +444,10 @@ static int exclude(struct expansion *x, const struct expand_item *it, size_t bas
             if (names(&want.p, &list[lo].p))
                 gone[list[lo].i - base] = found = 1;
         if (!found)
-            rc = pd_fail(x->err, PD_ECONF, "%s: %s removes %s, which is not in the list before it",
-                         it->f->where, it->text, out->v[e].text);
+            rc = pd_fail(
+                x->err, PD_ECONF,
+                "%s: %s removes %s, which is not in the list before it: write it behind its host",
+                it->f->where, it->text, out->v[e].text);
     }
     for (size_t i = base; i < out->n && !rc; i++) {
         if (i >= start || gone[i - base])

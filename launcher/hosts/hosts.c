@@ -69,7 +69,8 @@ static int say_twice(const struct expanded *x, const struct host *v, size_t a, s
         return pd_fail(err, PD_ECONF,
                        "%s: host %s is given twice: by '%.100s' (%s) and by '%.100s' (%s)", where,
                        v[b].spec, p->item, p->where, q->item, q->where);
-    return pd_fail(err, PD_ECONF, "%s: host %s is given twice, as entries %zu and %zu of the list",
+    return pd_fail(err, PD_ECONF,
+                   "%s: host %s is given twice, as entries %zu and %zu of the list: remove one",
                    where, v[b].spec, a + 1, b + 1);
 }
 

@@ -59,8 +59,10 @@ int hosts_parse_roles(int **out, size_t *n_out, const char *text, size_t n_nodes
         rc = pd_fail(err, PD_ECONF, "%s: %s: write all, none, a number, or nodes 0-3,7, not '%s'",
                      where, what, s);
     else if (count > n_nodes)
-        rc = pd_fail(err, PD_ECONF, "%s: %s: %llu nodes wanted, the list has %zu host%s", where,
-                     what, (unsigned long long)count, n_nodes, n_nodes == 1 ? "" : "s");
+        rc = pd_fail(
+            err, PD_ECONF,
+            "%s: %s: %llu nodes wanted, the list has %zu host%s: add hosts, or write %s = all",
+            where, what, (unsigned long long)count, n_nodes, n_nodes == 1 ? "" : "s", what);
     for (uint64_t i = 0; !rc && i < count; i++)
         add_id(ids, &n, seen, i);
 out:

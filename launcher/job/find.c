@@ -108,7 +108,7 @@ static void add_entry(struct found_job *j, size_t host, const struct listed_job 
     j->n_running += h->runs;
     if (e->n_nodes > j->n_nodes)
         j->n_nodes = (int)e->n_nodes;
-    j->attached |= (int)e->attached;
+    j->attached |= h->runs && e->attached;
     if (e->started_us && (!j->started_us || e->started_us < j->started_us))
         j->started_us = e->started_us;
     if (e->ended_us > j->ended_us)

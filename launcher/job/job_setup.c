@@ -45,9 +45,11 @@ static int check_roles(const struct job *j, struct pd_err *err) {
         return pd_fail(err, PD_ECONF, "%s: the job has neither a pserver nor a trainer",
                        option_source(o, "trainers"));
     if (o->min_nodes > (int64_t)j->c.hosts.n)
-        return pd_fail(err, PD_ECONF, "%s: min_nodes is %lld, the list has %zu host%s",
-                       option_source(o, "min_nodes"), (long long)o->min_nodes, j->c.hosts.n,
-                       j->c.hosts.n == 1 ? "" : "s");
+        return pd_fail(
+            err, PD_ECONF,
+            "%s: min_nodes is %lld, the list has %zu host%s: give at most --min-nodes=%zu",
+            option_source(o, "min_nodes"), (long long)o->min_nodes, j->c.hosts.n,
+            j->c.hosts.n == 1 ? "" : "s", j->c.hosts.n);
     if (!j->c.n_pservers && !*o->trainer_command)
         return pd_fail(err, PD_ECONF,
                        "%s: the built-in trainer needs at least one pserver; set trainer_command "

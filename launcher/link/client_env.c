@@ -8,6 +8,24 @@ const char *option_source(const struct pd_options *opts, const char *name) {
     return row < 0 ? "?" : opts->origin[row].where;
 }
 
+/* Folders of the system, without the slashes at both ends. A home folder is allowed: what paddlectl
+ * makes has names of its own (JOB..., workspaces, .paddlectl). */
+static int check_root(const char *root, struct pd_err *err) {
+    static const char *const system[] = {"",      "bin",  "boot", "dev",  "etc", "home", "lib",
+                                         "lib64", "proc", "run",  "sbin", "sys", "usr",  "var"};
+    const char *at = root + strspn(root, "/");
+    size_t n = strlen(at);
+    while (n && at[n - 1] == '/')
+        n--;
+    for (size_t i = 0; *root == '/' && i < sizeof system / sizeof system[0]; i++)
+        if (n == strlen(system[i]) && !memcmp(at, system[i], n))
+            return pd_fail(err, PD_ECONF,
+                           "root_dir is %s, a folder of the system: give one of your own, as in "
+                           "root_dir = ~/paddle",
+                           root);
+    return 0;
+}
+
 static int check_hosts(struct client_env *c, struct pd_err *err) {
     const struct pd_options *o = c->opts;
     char root[PATH_MAX];
@@ -20,7 +38,8 @@ static int check_hosts(struct client_env *c, struct pd_err *err) {
                                option_source(o, "trainers"), err);
     for (size_t i = 0; i < c->hosts.n && !rc; i++) {
         const struct host *h = &c->hosts.v[i];
-        if ((rc = root_for_node(h->root_dir, (int)i, root, sizeof root, err)))
+        rc = root_for_node(h->root_dir, (int)i, root, sizeof root, err);
+        if (rc || (rc = check_root(root, err)))
             pd_err_prefix(err, "%s",
                           h->from[PD_HOST_ROOT_DIR] ? h->from[PD_HOST_ROOT_DIR]
                                                     : option_source(o, "root_dir"));

@@ -269,7 +269,10 @@ static int compile_grep(regex_t *re, const char *text, struct pd_err *err) {
     if (!rc)
         return 0;
     regerror(rc, re, why, sizeof why);
-    return pd_fail(err, PD_EUSAGE, "--grep: '%s' is not a regular expression: %s", text, why);
+    return pd_fail(err, PD_EUSAGE,
+                   "--grep: '%s' is not a regular expression: %s; a \\ before a character takes "
+                   "its meaning away",
+                   text, why);
 }
 
 int show_check(const struct show_opts *o, struct pd_err *err) {

@@ -21,8 +21,9 @@ int pd_env_set(struct pd_env_var **env, size_t *n, const char *name, const char 
                const char *where, struct pd_err *err) {
     for (const char *s = name; *s; s++)
         if (!(isalnum((unsigned char)*s) || *s == '_') || isdigit((unsigned char)*name))
-            return pd_fail(err, PD_ECONF, "%s: '%s' is no name of an environment variable", where,
-                           name);
+            return pd_fail(err, PD_ECONF,
+                           "%s: '%s' is no name of an environment variable: write NAME = value",
+                           where, name);
     if (!*name)
         return pd_fail(err, PD_ECONF, "%s: an environment variable without a name", where);
     if (pd_utf8_valid(value, strlen(value)) != strlen(value)) /* it is sent as JSON */

@@ -27,7 +27,9 @@ static int check_place(const struct pd_options *o, const struct pd_train_place *
     if (o->local && n > 1)
         return pd_fail(err, PD_EUSAGE, "local = 1 is one process: num_gradient_servers must be 1");
     if (o->checkpoint_copies > 1 && !place->restarted && (o->local || place->n_pservers < 2)) {
-        pd_fail(err, PD_ECONF, "checkpoint_copies = 2 needs a second pserver to keep the copies");
+        pd_fail(err, PD_ECONF,
+                "checkpoint_copies = 2 needs a second pserver to keep the copies: give "
+                "--pservers=2 or more");
         return prefix_origin(o, "checkpoint_copies", err);
     }
     if (streams < n) {
@@ -35,8 +37,10 @@ static int check_place(const struct pd_options *o, const struct pd_train_place *
         return prefix_origin(o, "n_streams", err);
     }
     if (o->batch_size < streams) {
-        pd_fail(err, PD_ECONF, "batch_size is %lld, fewer than one sample for each of %lld streams",
-                (long long)o->batch_size, streams);
+        pd_fail(err, PD_ECONF,
+                "batch_size is %lld, fewer than one sample for each of %lld streams: give at least "
+                "%lld",
+                (long long)o->batch_size, streams, streams);
         return prefix_origin(o, "batch_size", err);
     }
     return 0;
@@ -59,8 +63,8 @@ int pd_train_check(const struct pd_options *o, const struct pd_train_place *plac
          "reproducible = topology needs n_streams, the same for every number of trainers (12 suits "
          "1, 2, 3, 4, 6 and 12)"},
         {queue && sync, "data",
-         "data = queue needs update = async, ssp or geo: under sync all trainers read the same "
-         "number of samples"},
+         "data = queue needs update = async, ssp or geo (trainers of sync read equal numbers of "
+         "samples): give --update=async"},
         {queue && o->n_streams, "n_streams",
          "n_streams has no meaning with data = queue: each file is a stream by itself"},
         {queue && o->data_layout == PD_DATA_LOCAL, "data",
@@ -72,7 +76,8 @@ int pd_train_check(const struct pd_options *o, const struct pd_train_place *plac
         {online && o->on_trainer_lost != PD_TRAINER_LOST_FAIL, "on_trainer_lost",
          "job = online continues after a failure by on_failure = restart, not by on_trainer_lost"},
         {o->job == PD_JOB_TEST && !*o->init_model_path, "job",
-         "job = test needs init_model_path, the saved model to test"},
+         "job = test needs init_model_path, the saved model to test: give "
+         "--init_model_path=FOLDER"},
         {trains && *o->resume && *o->init_model_path, "resume",
          "resume continues a checkpoint, init_model_path starts from a model: give only one of "
          "them"},

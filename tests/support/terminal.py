@@ -402,8 +402,7 @@ def hangup():
         os.close(s.master)
         s.open = False
         s.proc.wait(60)
-        wait_state(state=want)
-    wait_state(attached=False)
+        wait_state(state=want, attached=False)  # a stopped job is not attached, either
     time.sleep(LEASE + 2)
     wait_state(state="running", attached=False)
     assert "stopped on 3 nodes" in ctl_text("stop")

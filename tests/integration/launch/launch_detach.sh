@@ -99,6 +99,20 @@ cmp ../output/latest/same-name.node-1 "$fx/node1/root/$JOB/output/same-name" || 
 for i in 0 1; do ln -s /etc "$fx/node$i/root/$JOB/output/away"; done
 expect 0 "$ctl" fetch --conf=../conf.ini
 has "paddlectl: 127.0.0.[1-2]: output: 1 entry could not travel, the first: away: "
+# a fetch that cannot write or place what comes says so, leaves nothing half, and can be repeated
+cp -a ../output/latest/ kept
+echo changed >>"$fx/node1/root/$JOB/output/same-name"
+for fault in assemble.write:1 assemble.rename:1; do
+    expect 3 env PADDLECTL_FAULT=$fault "$ctl" fetch --conf=../conf.ini
+    has "127.0.0."
+    has "fetching output: "
+    diff -r kept ../output/latest/ || die "$fault: half a result"
+done
+has_not "fetched from 2 nodes"
+expect 2 "$ctl" fetch --conf=../conf.ini --to=/proc/nope
+has "cannot write to"
+expect 0 "$ctl" fetch --conf=../conf.ini
+cmp ../output/latest/same-name.node-1 "$fx/node1/root/$JOB/output/same-name" || die "after a full disk"
 expect 0 "$ctl" attach --conf=../conf.ini latest # it is over: how it ended
 has "done"
 expect 2 "$ctl" attach --conf=../conf.ini

@@ -59,7 +59,7 @@ wrong 2 "no input files given" split --shards=2
 wrong 2 "number of shards missing" split "$TMP/ws/file"
 wrong 2 "no template 'nope'" init nope
 wrong 2 "cannot open" run --conf=nope.ini
-wrong 2 "cannot read $TMP: Is a directory" run --conf="$TMP" # once 1, as of a job that failed
+wrong 2 "$TMP is a folder: give a file, as in --conf=" run --conf="$TMP" # once 1, as of a job that failed
 wrong 0 "  word2vec            a word model from the definitions of a dictionary" init
 [ "$(grep '^  ' <<<"$OUT")" = "$(grep '^  ' <<<"$OUT" | LC_ALL=C sort)" ] || die "not sorted: $OUT"
 wrong 0 "then: fit_a_line/workspace/prepare makes the data, and 'paddlectl run' in fit_a_line starts the job" init fit_a_line

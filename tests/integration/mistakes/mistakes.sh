@@ -155,7 +155,7 @@ row set_layer_typo 2 "--set layer.lin.size=2: there is no layer 'lin'" "did you 
 row conf_missing 2 "there is no conf.ini here" "make one with 'paddlectl init'" "rm conf.ini; ctl run"
 row conf_elsewhere 2 "cannot open conf.in: No such file" "'paddlectl init' makes a conf.ini" \
     "ctl run --conf=conf.in"
-row conf_is_folder 2 "cannot read workspace: Is a directory" "workspace" "ctl run --conf=workspace"
+row conf_is_folder 2 "workspace is a folder" "give a file, as in --conf=workspace/conf.ini" "ctl run --conf=workspace"
 row conf_key_typo 2 "conf.ini:2: unknown option 'hosst'" "did you mean 'hosts'?" \
     "conf 's/^hosts/hosst/'; ctl run"
 row conf_key_unknown 2 "conf.ini:13: unknown option 'color'" "'paddlectl conf' lists the options" \
@@ -170,12 +170,16 @@ row conf_twice 2 "conf.ini:13: num_passes is set twice" "first in line 12" \
     "echo 'num_passes = 3' >>conf.ini; ctl run"
 row conf_value 2 "conf.ini:6: port is 0..65535, not '70000'" "0..65535" \
     "conf 's/^port.*/port = 70000/'; ctl run"
-row env_name 2 "conf.ini:14: 'A B' is no name" "of an environment variable" \
+row env_name 2 "conf.ini:14: 'A B' is no name" "write NAME = value" \
     "printf '[env]\nA B = 2\n' >>conf.ini; ctl run"
 row host_section 2 "conf.ini:13: [host b]: there is no such host" "the list of conf.ini:2" \
     "printf '[host b]\nuser = x\n' >>conf.ini; ctl run"
 row root_dir_empty 2 "conf.ini:5: root_dir is empty" "root_dir = ~/paddle" \
     "conf 's/^root_dir.*/root_dir =/'; ctl run"
+row root_dir_of_all 2 "conf.ini:5: root_dir is /, a folder of the system" "root_dir = ~/paddle" \
+    "conf 's,^root_dir.*,root_dir = /,'; ctl run"
+row root_dir_of_system 2 "conf.ini:5: root_dir is //usr/, a folder of the system" "root_dir = ~/paddle" \
+    "conf 's,^root_dir.*,root_dir = //usr/,'; ctl run"
 row root_dir_shared 2 "share root_dir" "use %n in root_dir" \
     "conf 's/%n//'; ctl run"
 
@@ -186,20 +190,20 @@ row hosts_empty 2 "conf.ini:2: hosts is empty" "as in hosts = root@192.168.1.[10
     "conf 's/^hosts.*/hosts =/'; ctl run"
 row hosts_semicolon 2 "conf.ini:2: not a host: 'a;'" "with commas between them" \
     "conf 's/^hosts.*/hosts = a; b/'; ctl run"
-row hosts_backwards 2 "conf.ini:2: the range in 'a[3-1]'" "runs backwards" \
+row hosts_backwards 2 "conf.ini:2: the range in 'a[3-1]'" "write the smaller number first" \
     "conf 's/^hosts.*/hosts = a[3-1]/'; ctl run"
 row hosts_bracket 2 "in 'a[1-3'" "']' is missing" "conf 's/^hosts.*/hosts = a[1-3/'; ctl run"
-row hosts_twice 2 "conf.ini:2: host a is given twice" "as entries 1 and 3 of the list" \
+row hosts_twice 2 "conf.ini:2: host a is given twice" "as entries 1 and 3 of the list: remove one" \
     "conf 's/^hosts.*/hosts = a, b, a/'; ctl run"
 row hosts_group 2 "conf.ini:2: @gpu is neither a group of [groups] nor a file" \
     "did you mean @gpus?" "conf 's/^hosts.*/hosts = @gpu/'; ctl run"
-row hosts_minus 2 "conf.ini:2: !b removes b" "which is not in the list before it" \
+row hosts_minus 2 "conf.ini:2: !b removes b" "write it behind its host" \
     "conf 's/^hosts.*/hosts = a, !b/'; ctl run"
-row hosts_port 2 "--hosts: port of a:99999" "is 1..65535" "ctl run --hosts=a:99999"
+row hosts_port 2 "--hosts: port of a:99999" "as in host:22" "ctl run --hosts=a:99999"
 row hosts_ipv6 2 "write an IPv6 address in brackets" "'[fe80::1]'" "ctl run --hosts=fe80::1"
 row hosts_local 2 "--hosts: local is given twice" "write local*N for N nodes here" \
     "ctl run --hosts=local,local"
-row trainers_many 2 "conf.ini:4: trainers: 3 nodes wanted" "the list has 2 hosts" \
+row trainers_many 2 "conf.ini:4: trainers: 3 nodes wanted" "add hosts, or write trainers = all" \
     "conf 's/^trainers.*/trainers = 3/'; ctl run"
 row trainers_word 2 "conf.ini:4: trainers: write all, none, a number, or nodes 0-3,7" \
     "not 'some'" "conf 's/^trainers.*/trainers = some/'; ctl run"
@@ -211,7 +215,7 @@ row no_pserver 2 "conf.ini:3: the built-in trainer needs at least one pserver" \
 row no_trainer 2 "conf.ini:4: the built-in pserver needs at least one trainer" \
     "set pserver_command to run a program of your own" \
     "conf 's/^trainers.*/trainers = none/'; ctl run"
-row min_nodes 2 "--min-nodes: min_nodes is 3" "the list has 2 hosts" "ctl run --min-nodes=3"
+row min_nodes 2 "--min-nodes: min_nodes is 3" "give at most --min-nodes=2" "ctl run --min-nodes=3"
 
 # --- the workspace
 row no_workspace 2 "conf.ini:10: cannot read the workspace ./workspace: No such file" \
@@ -268,19 +272,19 @@ row rate_word 2 "train.ini:20: learning_rate is a number from 0 to 1e+06" "not '
     "ini 's/^learning_rate.*/learning_rate = fast/'; ctl run"
 row train_key 2 "train.ini:24: unknown option 'batch_sise'" "did you mean 'batch_size'?" \
     "ini 's/^batch_size/batch_sise/'; ctl run"
-row batch_small 2 "train.ini:24: batch_size is 1, fewer than one sample" "for each of 2 streams" \
+row batch_small 2 "train.ini:24: batch_size is 1, fewer than one sample" "give at least 2" \
     "ini 's/^batch_size.*/batch_size = 1/'; ctl run"
 row data_format 2 "train.ini:2: unknown data format 'cvs'" "did you mean 'csv'?" \
     "ini 's/^format.*/format = cvs/'; ctl run"
 row field_type 2 "train.ini:6: field 'y' has no type" "NAME:TYPE in fields" \
     "ini 's/y:dense/y/'; ctl run"
 row model_file 2 "cannot open nope.ini: No such file" "paddlectl: " "ctl conf --model nope.ini"
-row queue_in_step 2 "--data: data = queue needs update = async, ssp or geo" "under sync all" \
+row queue_in_step 2 "--data: data = queue needs update = async, ssp or geo" "give --update=async" \
     "ctl run --data=queue"
-row test_of_nothing 2 "--job: job = test needs init_model_path" "the saved model to test" \
+row test_of_nothing 2 "--job: job = test needs init_model_path" "give --init_model_path=FOLDER" \
     "ctl run --job=test"
 row copies_of_one 2 "--checkpoint_copies: checkpoint_copies = 2 needs a second pserver" \
-    "to keep the copies" "ctl run --checkpoint_copies=2 --pservers=1"
+    "give --pservers=2 or more" "ctl run --checkpoint_copies=2 --pservers=1"
 
 # --- a job that fails: the first failed process, its last words, its logs
 logs="'paddlectl fetch --log JOB"
@@ -306,7 +310,7 @@ row logs_of_nothing 2 "no host of conf.ini has a job JOB1" "'paddlectl ps' lists
 row resume_nothing 2 "--resume: no host of conf.ini has a job JOB123" "'paddlectl ps' lists" \
     "ctl run --resume=JOB123"
 row logs_since 2 "--since is a span like 10m or 1h30m" "not 'yesterday'" "ctl logs --since=yesterday"
-row logs_grep 2 "--grep: '(' is not a regular expression" "Unmatched" "ctl logs --grep='('"
+row logs_grep 2 "--grep: '(' is not a regular expression" "before a character takes its meaning away" "ctl logs --grep='('"
 row exec_nothing 2 "no command given" "see 'paddlectl exec --help'" "ctl exec"
 row exec_node 2 "--node: there is no node 7" "'paddlectl conf --nodes' shows the hosts" \
     "ctl exec --node=7 true"
@@ -317,7 +321,7 @@ row infer_no_model 2 "there is no complete saved model in nope" "--model=FOLDER"
     "ctl infer --model=nope --data=conf.ini"
 row export_without 2 "no model given" "use --model=FOLDER" "ctl export"
 row init_typo 2 "there is no template 'word2vce'" "'paddlectl init' lists them" "ctl init word2vce"
-row init_twice 2 "workspace already has a conf.ini" "nothing was changed" \
+row init_twice 2 "workspace already has a conf.ini" "give another folder, as in" \
     "touch workspace/conf.ini; ctl init fit_a_line workspace"
 row prepare_nothing 2 "no input files given" "see 'paddlectl prepare --help'" "ctl prepare"
 row prepare_format 2 "unknown data format 'criteoo'" "did you mean 'criteo'?" \

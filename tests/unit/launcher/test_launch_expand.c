@@ -269,7 +269,7 @@ static const struct {
     {"a loop of files", "[cluster]\nhosts = @loop1\n",
      "E loop2:2: @loop1 leads back to itself: @loop1 -> @loop2 -> @loop1", NULL},
     {"a file that is a mistake", "[cluster]\nhosts = @bad\n",
-     "E bad:3: the range in 'x[3-1]' runs backwards", NULL},
+     "E bad:3: the range in 'x[3-1]' runs backwards: write the smaller number first", NULL},
     {"a file with no host", "[cluster]\nhosts = @none\n",
      "E conf.ini:2: @none: none lists no hosts", NULL},
     {"neither group nor file", "[cluster]\nhosts = @wbe\n[groups]\nweb = w\n",
@@ -278,7 +278,7 @@ static const struct {
     {"an empty group", "[cluster]\nhosts = @a\n[groups]\na =\n",
      "E conf.ini:4: group a has no hosts", NULL},
     {"a mistake in a group", "[cluster]\nhosts = @a\n[groups]\na = x:0\n",
-     "E conf.ini:4: port of x:0 is 1..65535, not '0'", NULL},
+     "E conf.ini:4: port of x:0 is 1..65535, not '0': as in host:22", NULL},
     {"twice, by a group and a file", "[cluster]\nhosts = @a, @list\n[groups]\na = f[2-3]\n",
      "E conf.ini:2: host f2 is given twice: by 'f[2-3]' (conf.ini:4) and by 'f[1-3]' (list:2)",
      NULL},
@@ -314,7 +314,7 @@ static const struct {
     {"no such host, an empty section", "[cluster]\nhosts = a\n[host b*]\n",
      "E conf.ini:3: [host b*]: there is no such host in the list of conf.ini:2", NULL},
     {"a pattern that is a mistake", "[cluster]\nhosts = a\n[host a[3-1]]\n",
-     "E conf.ini:3: the range in 'a[3-1]' runs backwards", NULL},
+     "E conf.ini:3: the range in 'a[3-1]' runs backwards: write the smaller number first", NULL},
 };
 
 static void groups_files_and_sections(void **state) {
