@@ -479,6 +479,8 @@ int job_loop(struct job *j, enum job_phase first) {
         watch_print(j, "%s on %d node%s", j->id, j->n_nodes, j->n_nodes == 1 ? "" : "s");
     if (*j->checkpoint.text)
         watch_print(j, "%s", j->checkpoint.text);
+    if (*j->checkpoint.settings)
+        watch_print(j, "%s", j->checkpoint.settings);
     job_dispatch_show(j);
     start_loop(j);
     job_enter(j, first);
@@ -492,12 +494,12 @@ int job_loop(struct job *j, enum job_phase first) {
 
 /* --- paddlectl run --- */
 
-int job_run(const struct pd_options *opts, const struct job_flags *flags) {
+int job_run(struct pd_options *opts, const struct job_flags *flags) {
     struct job *j = NULL;
     struct pd_err err = {0};
     int rc = job_new(&j, opts, flags, &err), status;
     if (!rc)
-        rc = job_resume_find(j, &err);
+        rc = job_resume_find(j, opts, &err);
     if (!rc)
         rc = job_describe(j, &err);
     if (rc) {

@@ -26,9 +26,10 @@ struct job_flags {
     unsigned tail; /* attach: begin with so many earlier lines; 0: all */
 };
 
-/* Run the job that the options describe to its end. Returns the exit status; errors have been
+/* Run the job that the options describe to its end. --resume adds the --set of the earlier job to
+ * them. Returns the exit status; errors have been
  * printed to stderr. */
-int job_run(const struct pd_options *opts, const struct job_flags *flags);
+int job_run(struct pd_options *opts, const struct job_flags *flags);
 
 /* Follow a running job as job_run does; `want` as in find.h. Returns the exit status of the job, or
  * 130 after Ctrl-C, which leaves the job running. */

@@ -124,6 +124,7 @@ struct job {
         char job[64];          /* its parts are on the nodes, in this job's output folder */
         char folder[PATH_MAX]; /* else it is sent from here */
         char text[400];        /* for people */
+        char settings[1000];   /* likewise: --set of the earlier job, used again; "" */
     } checkpoint;
     struct job_data *data; /* set if data_package >= 0 */
     struct bar bar;
@@ -241,7 +242,7 @@ void send_peers(struct job_node *n);
 int node_needs_worker(const struct job_node *n); /* the node runs paddle_worker, or may later */
 
 /* job_resume.c: find the checkpoint that `resume` names, before job_describe */
-int job_resume_find(struct job *j, struct pd_err *err);
+int job_resume_find(struct job *j, struct pd_options *o, struct pd_err *err);
 
 /* job_check.c: find what the trainers would refuse, before anything is sent */
 struct job_config { /* train.ini of the workspace */

@@ -18,8 +18,21 @@ enum { ANSWER_MS = 60000 };
 
 /* --- a folder of this machine --- */
 
-static int use_folder(struct job_checkpoint *r, const char *folder, const char *where,
-                      struct pd_err *err) {
+/* The earlier job's --set is used again, as far as this command line does not replace it. */
+static int use_settings(struct job_checkpoint *r, struct pd_options *o, const char *config,
+                        struct pd_err *err) {
+    struct pd_buf taken;
+    pd_buf_init(&taken);
+    int rc = pd_settings_again(o, config ? config : "", &taken, err);
+    if (!rc && taken.len)
+        pd_fmt(r->settings, sizeof r->settings, "as in the earlier job:%.*s", (int)taken.len,
+               (const char *)taken.data);
+    pd_buf_release(&taken);
+    return rc;
+}
+
+static int use_folder(struct job_checkpoint *r, struct pd_options *o, const char *folder,
+                      const char *where, struct pd_err *err) {
     char first[MODEL_FILE_MAX + 1], copy[PATH_MAX];
     struct model_manifest m;
     struct saved_name n;
@@ -34,6 +47,8 @@ static int use_folder(struct job_checkpoint *r, const char *folder, const char *
                 "%s: %s was saved without the optimizer's state (save_state): training can start "
                 "with its values (init_model_path), but cannot continue from it",
                 where, folder);
+    else
+        (void)use_settings(r, o, m.config, err);
     model_manifest_release(&m);
     if (err->code)
         return err->code;
@@ -56,20 +71,22 @@ static int is_folder(const char *value) {
            !outputs_newest_model(value, manifest, sizeof manifest, &none);
 }
 
-static int from_folder(struct job *j, const char *value, struct pd_err *err) {
+static int from_folder(struct job *j, struct pd_options *o, const char *value, struct pd_err *err) {
     const char *where = option_source(j->opts, "resume");
     char manifest[PATH_MAX], newest[PATH_MAX];
     if (!pd_fmt(manifest, sizeof manifest, "%s/manifest.json", value) && !access(manifest, F_OK))
-        return use_folder(&j->checkpoint, value, where, err);
+        return use_folder(&j->checkpoint, o, value, where, err);
     if (outputs_newest_model(value, newest, sizeof newest, err))
         return err->code;
-    return use_folder(&j->checkpoint, newest, where, err);
+    return use_folder(&j->checkpoint, o, newest, where, err);
 }
 
 /* --- a job on the nodes --- */
 
 struct resume_search {
     struct job *j;
+    struct pd_options *o;
+    char *config; /* train.ini of the checkpoint */
     struct found found;
     const struct found_job *job;
     struct saved_models models;
@@ -97,6 +114,8 @@ static int take_files(struct ask_all_node *n, json_t *body, struct pd_err *err) 
     if (rc)
         return rc;
     s->n_parts = model.n_parts > (int64_t)s->n_parts ? (size_t)model.n_parts : s->n_parts;
+    if (!s->config && model.config && *model.config)
+        s->config = pd_strdup(model.config);
     json_array_foreach (model.files, i, v)
         if (json_is_string(v) && runs_pserver(s->j, n->id))
             json_object_set_new(s->files, json_string_value(v), json_true());
@@ -148,7 +167,8 @@ static int bring_parts(struct resume_search *s, struct ask_all *g, struct pd_err
     rc = outputs_place(&s->out, most, &renamed, err);
     if (!rc && pd_fmt(folder, sizeof folder, "%s/%s", s->out.dir, j->checkpoint.name))
         rc = pd_fail(err, PD_EIO, "the path is too long");
-    return rc ? rc : use_folder(&j->checkpoint, folder, option_source(j->opts, "resume"), err);
+    return rc ? rc
+              : use_folder(&j->checkpoint, s->o, folder, option_source(j->opts, "resume"), err);
 }
 
 static int find_in_job(struct resume_search *s, struct ask_all *g, const char *want,
@@ -172,7 +192,7 @@ static int find_in_job(struct resume_search *s, struct ask_all *g, const char *w
     const int whole = s->n_parts && json_object_size(s->files) >= s->n_parts;
     if (whole)
         pd_fmt(j->checkpoint.job, sizeof j->checkpoint.job, "%s", s->job->id);
-    else if ((rc = bring_parts(s, g, err)))
+    if ((rc = whole ? use_settings(&j->checkpoint, s->o, s->config, err) : bring_parts(s, g, err)))
         return rc;
     pd_fmt(j->checkpoint.text, sizeof j->checkpoint.text, "resuming from %s: %s%s", s->job->id,
            text, whole ? "" : "; its parts come over this machine");
@@ -180,8 +200,8 @@ static int find_in_job(struct resume_search *s, struct ask_all *g, const char *w
 }
 
 /* "JOB...", "JOB.../pass-00003", "JOB.../4" */
-static int from_job(struct job *j, const char *value, struct pd_err *err) {
-    struct resume_search s = {.j = j, .files = json_object()};
+static int from_job(struct job *j, struct pd_options *o, const char *value, struct pd_err *err) {
+    struct resume_search s = {.j = j, .o = o, .files = json_object()};
     struct ask_all g;
     const char *slash = strchr(value, '/');
     char want[80];
@@ -202,6 +222,7 @@ static int from_job(struct job *j, const char *value, struct pd_err *err) {
     find_release(&s.found);
     saved_models_release(&s.models);
     json_decref(s.files);
+    free(s.config);
     if (rc)
         pd_err_prefix(err, "%s", option_source(j->opts, "resume"));
     if (rc == PD_ENOENT && bad)
@@ -221,8 +242,7 @@ static int is_whole_id(const char *value) {
     return !value[i] || value[i] == '/';
 }
 
-int job_resume_find(struct job *j, struct pd_err *err) {
-    const struct pd_options *o = j->opts;
+int job_resume_find(struct job *j, struct pd_options *o, struct pd_err *err) {
     const char *value = o->resume;
     const int i = pd_options_find("resume", PD_LAUNCHER);
     if (!*value || !strcmp(value, "latest") || i < 0 || o->origin[i].level <= PD_FROM_TRAIN_INI ||
@@ -230,10 +250,10 @@ int job_resume_find(struct job *j, struct pd_err *err) {
         return 0;
     /* A folder here may have a name that begins with JOB. */
     if (pd_starts_with(value, "JOB") && (is_whole_id(value) || !is_folder(value)))
-        return j->flags.dry_run ? 0 : from_job(j, value, err);
+        return j->flags.dry_run ? 0 : from_job(j, o, value, err);
     if (!is_folder(value))
         return 0;
-    int rc = from_folder(j, value, err);
+    int rc = from_folder(j, o, value, err);
     if (!rc)
         pd_fmt(j->checkpoint.text, sizeof j->checkpoint.text, "resuming from %s, which is sent",
                j->checkpoint.folder);

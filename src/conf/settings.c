@@ -354,6 +354,62 @@ static void put_line(const struct applying *a, const char *line, size_t n, int n
     pd_put_u8(out, '\n');
 }
 
+/* 1: this command line or environment gives the key of "SECTION.KEY=VALUE". */
+static int is_given(const struct pd_options *o, const char *text) {
+    char name[MAX_PART];
+    for (size_t i = 0; i < o->n_settings; i++)
+        if (same_key(&o->settings[i], text))
+            return 1;
+    if (!pd_starts_with(text, "train.") ||
+        pd_fmt(name, sizeof name, "%.*s", (int)strcspn(text + 6, "="), text + 6))
+        return 0;
+    const int row = pd_options_find(name, PD_LAUNCHER);
+    return row >= 0 && o->origin[row].level >= PD_FROM_ENV;
+}
+
+/* A line "KEY = VALUE ; --set" of a section, n bytes without the mark. */
+static int take_again(struct pd_options *o, const char *section, const char *line, size_t n,
+                      struct pd_buf *taken, struct pd_err *err) {
+    const char *eq = memchr(line, '=', n);
+    char key[MAX_PART];
+    struct pd_buf pair;
+    if (!eq || pd_fmt(key, sizeof key, "%.*s", (int)(eq - line), line))
+        return 0;
+    pd_buf_init(&pair);
+    pd_put_fmt(&pair, "%s.%s=", section, pd_trim(key));
+    for (eq++; eq < line + n && *eq == ' ';)
+        eq++;
+    pd_put(&pair, eq, (size_t)(line + n - eq));
+    pd_put_u8(&pair, 0);
+    const char *text = (const char *)pair.data;
+    int rc = pair.failed ? pd_oom(err, "a setting") : 0;
+    if (!rc && !is_given(o, text) &&
+        !(rc = pd_settings_add(o, PD_LAUNCHER, text, PD_FROM_ENV, err)))
+        pd_put_fmt(taken, " --set %s", text);
+    pd_buf_release(&pair);
+    return rc;
+}
+
+int pd_settings_again(struct pd_options *o, const char *text, struct pd_buf *taken,
+                      struct pd_err *err) {
+    const size_t mark = sizeof MARK - 1;
+    char section[MAX_PART] = "";
+    int rc = 0;
+    for (const char *p = text; *p && !rc;) {
+        const size_t n = strcspn(p, "\n");
+        if (*p == '[') {
+            pd_fmt(section, sizeof section, "%.*s", (int)strcspn(p + 1, "]\n"), p + 1);
+            char *blank = strchr(section, ' ');
+            if (blank)
+                *blank = '.';
+        } else if (n > mark && !memcmp(p + n - mark, MARK, mark)) {
+            rc = take_again(o, section, p, n - mark, taken, err);
+        }
+        p += n + (p[n] == '\n');
+    }
+    return rc;
+}
+
 static void rewrite(const struct applying *a, const struct pd_buf *text, struct pd_buf *out,
                     int *line) {
     const char *p = (const char *)text->data, *end = p + text->len;

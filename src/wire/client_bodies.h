@@ -142,6 +142,7 @@ enum { WIRE_MAX_TAIL = 10000 };
     X(body, TEXT, name, 0, 63, 0)          \
     X(body, INT, n_parts, 0, INT64_MAX, 0) \
     X(body, BOOL, state, 0, 1, 0)          \
+    X(body, TEXT, config, 0, 1 << 20, 0)   \
     X(body, ARRAY, files, 0, WIRE_MAX_FILES, 0)
 
 /* --- reports about a node --- */

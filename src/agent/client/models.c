@@ -44,6 +44,7 @@ static json_t *model_of(const char *output, const char *name, int with_files) {
     const struct listed_model x = {.name = name,
                                    .n_parts = (int64_t)json_array_size(json_object_get(m, "parts")),
                                    .state = json_is_object(json_object_get(m, "resume")),
+                                   .config = with_files ? msg_str(m, "config") : "",
                                    .files = files};
     if (!strcmp(msg_str(m, "format"), "paddle-model"))
         out = wire_put(&wire_listed_model, &x);

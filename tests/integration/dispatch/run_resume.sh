@@ -78,6 +78,21 @@ cp -R mine "$first"
 run 0 --num_passes=4 --resume="$first"
 has "paddlectl | resuming from $first: pass 2 (pass-00001)"
 rm -r "$first" JOB-mine
+# --- the --set of the earlier job is used again, also by the job after that, unless it is given anew
+sets=(--set optimizer.learning_rate=0.05 --set train.seed=7)
+run 0 --num_passes=3 "${sets[@]}"
+changed=$(digest "output/$(job_of)/pass-00002")
+run 0 --num_passes=1 "${sets[@]}"
+set_job=$(job_of)
+run 0 --num_passes=2 --resume="$set_job"
+has "paddlectl | as in the earlier job: --set "
+has " --set optimizer.learning_rate=0.05"
+has " --set train.seed=7"
+run 0 --num_passes=3 --resume="output/$(job_of)/pass-00001"
+has " --set optimizer.learning_rate=0.05"
+[ "$(digest "output/$(job_of)/pass-00002")" = "$changed" ] || die "other bits than with --set: $OUT"
+run 0 --num_passes=2 --resume="$set_job" --seed=7 --set optimizer.learning_rate=0.01
+has_not "as in the earlier job"
 [ ! -e ws/.paddleignore ] || die "a .paddleignore"
 
 # --- what cannot be resumed is refused before anything is sent
