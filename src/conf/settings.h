@@ -23,8 +23,8 @@ int pd_settings_add(struct pd_options *o, unsigned who, const char *text,
 /* Put the pairs for [env], [groups] and [host ...] over those of conf.ini, after it was read. */
 int pd_settings_to_sections(struct pd_options *o, struct pd_err *err);
 
-/* `text` is the train.ini of a saved model. Take the pairs that --set gave to that job, except those
- * that this command line or environment gives. Append " --set SECTION.KEY=VALUE" for each to
+/* `text` is the train.ini of a saved model. Take the pairs that --set gave to that job, except
+ * those that this command line or environment gives. Append " --set SECTION.KEY=VALUE" for each to
  * `taken`. */
 int pd_settings_again(struct pd_options *o, const char *text, struct pd_buf *taken,
                       struct pd_err *err);
