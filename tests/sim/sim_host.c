@@ -508,15 +508,30 @@ ssize_t __wrap_write(int fd, const void *p, size_t n) {
         return __real_write(fd, p, n);
     return (ssize_t)n;
 }
+static void __attribute__((format(printf, 1, 0))) show_format(const char *fmt, va_list ap) {
+    char text[2000];
+    vsnprintf(text, sizeof text, fmt, ap);
+    show(text, strlen(text));
+}
 int __wrap_dprintf(int fd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int __wrap_dprintf(int fd, const char *fmt, ...) {
-    char text[2000];
     va_list ap;
     (void)fd;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    show_format(fmt, ap);
     va_end(ap);
-    show(text, strlen(text));
+    return 0;
+}
+/* The same with _FORTIFY_SOURCE. */
+int __wrap___dprintf_chk(int fd, int flag, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+int __wrap___dprintf_chk(int fd, int flag, const char *fmt, ...) {
+    va_list ap;
+    (void)fd;
+    (void)flag;
+    va_start(ap, fmt);
+    show_format(fmt, ap);
+    va_end(ap);
     return 0;
 }
 
