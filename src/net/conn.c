@@ -48,11 +48,10 @@ static void on_handle_closed(uv_handle_t *h) {
     if (--c->n_handles)
         return;
     int silent = c->listener != NULL;
-    net_listener_opened(c);
     /* A peer that only tests whether the port accepts sends nothing and closes: no warning. */
-    if (silent && c->why.code)
-        pd_log_write(c->opts.log, c->why.code == PD_ECLOSED ? PD_DEBUG : PD_WARN, __FILE__,
-                     __LINE__, "%s: refused: %s", c->addr, c->why.msg);
+    if (silent && c->why.code && c->why.code != PD_ECLOSED)
+        net_listener_refused(c);
+    net_listener_opened(c);
     net_conn_drop_waiting(c); /* on_close is the last callback */
     if (!silent && c->ev.on_close)
         c->ev.on_close(c, &c->why, c->arg);

@@ -54,3 +54,5 @@ void net_tune(uv_tcp_t *tcp); /* set the options of a new connection; tune.c */
 int net_conn_flush(struct net_conn *c);
 void net_conn_drop_waiting(struct net_conn *c); /* without handles: nothing will be sent */
 void net_listener_opened(struct net_conn *c);   /* removes c from its listener's list */
+/* The handshake of c has failed, for c->why: logged at once, or counted. */
+void net_listener_refused(struct net_conn *c);

@@ -3,7 +3,7 @@
 
 #include "net/conn_internal.h"
 
-enum { MAX_HANDSHAKES = 64, LONG_MS = 1000, BACKLOG = 1024 };
+enum { MAX_HANDSHAKES = 64, LONG_MS = 1000, BACKLOG = 1024, TELL_MS = 10000 };
 
 struct net_listener {
     uv_tcp_t tcp;
@@ -14,6 +14,7 @@ struct net_listener {
     void *arg;
     struct net_conn *pending; /* accepted, not open yet */
     int n_pending;
+    uint64_t told_ms, n_untold; /* of refused connections: the last record, and those since then */
     void (*closed)(void *);
     void *closed_arg;
 };
@@ -29,6 +30,24 @@ void net_listener_opened(struct net_conn *c) {
     c->listener = NULL;
     l->n_pending--;
 }
+
+/* One record in TELL_MS: strangers cannot fill the disk with records. */
+static void tell_refused(struct net_listener *l, const char *who, const char *why) {
+    const uint64_t now = uv_now(l->tcp.loop);
+    if (l->told_ms && now - l->told_ms < TELL_MS) {
+        l->n_untold++;
+        return;
+    }
+    if (l->n_untold)
+        pd_warn(l->opts.log, "port %d: %llu more connections were refused in the last %llu s",
+                l->port, (unsigned long long)l->n_untold,
+                (unsigned long long)((now - l->told_ms) / 1000));
+    pd_warn(l->opts.log, "%s: refused: %s", who, why);
+    l->told_ms = now ? now : 1;
+    l->n_untold = 0;
+}
+
+void net_listener_refused(struct net_conn *c) { tell_refused(c->listener, c->addr, c->why.msg); }
 
 /* Closes c without callbacks; c may outlive the listener. */
 static void drop_pending(struct net_conn *c) {
@@ -49,8 +68,7 @@ static int has_room(struct net_listener *l) {
     if (oldest->closing ||
         uv_timer_get_due_in(&oldest->timer) + LONG_MS > net_conn_handshake_ms(oldest))
         return 0;
-    pd_warn(l->opts.log, "%s: refused: handshake: no answer in time, and others wait",
-            oldest->addr);
+    tell_refused(l, oldest->addr, "handshake: no answer in time, and others wait");
     drop_pending(oldest);
     return 1;
 }
@@ -67,8 +85,7 @@ static void on_connection(uv_stream_t *s, int status) {
     struct net_conn *c = NULL;
     if (uv_accept(s, (uv_stream_t *)tcp) || !has_room(l) ||
         !(c = net_conn_new(s->loop, &l->hs, 0, &l->opts, &l->ev, l->arg))) {
-        pd_warn(l->opts.log, "a connection was refused (%d connections are in the handshake)",
-                l->n_pending);
+        tell_refused(l, "a connection", "too many connections are in the handshake");
         uv_close((uv_handle_t *)tcp, free_handle);
         return;
     }
@@ -104,6 +121,9 @@ void net_listener_close(struct net_listener *l, void (*closed)(void *), void *ar
     l->closed_arg = arg;
     while (l->pending)
         drop_pending(l->pending);
+    if (l->n_untold)
+        pd_warn(l->opts.log, "port %d: %llu more connections were refused", l->port,
+                (unsigned long long)l->n_untold);
     uv_close((uv_handle_t *)&l->tcp, on_listener_closed);
 }
 

@@ -284,6 +284,54 @@ static void silent_connections_make_way(void **state) {
         close(fd[i]);
 }
 
+/* Strangers cannot fill the disk with records: one in 10 s, and the number of the others. */
+static void refused_connections_are_counted(void **state) {
+    (void)state;
+    enum { STRANGERS = 300 };
+    static const char hello[WIRE_HEADER] = "GET / HTTP/1.1\r\n\r\n";
+    struct world w;
+    uv_loop_init(&w.loop);
+    memset(&w.s, 0, sizeof w.s);
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    struct pd_log log;
+    pd_log_init(&log, fileno(f), -1, PD_DEBUG);
+    struct wire_hs_opts hs = {.self = {WIRE_ROLE_PSERVER, 2, 5, "J"}, .key = {1}};
+    struct net_opts logged = opts;
+    logged.log = &log;
+    assert_int_equal(net_listen_fd(&w.listener, &w.loop,
+                                   net_bind_first_free("127.0.0.1", 0, 1, &(int){0}, NULL), &hs,
+                                   &logged, &events, &w.s, NULL),
+                     0);
+    struct sockaddr_storage sa;
+    assert_int_equal(net_ip_addr("127.0.0.1", net_listener_port(w.listener), &sa), 0);
+    for (int i = 0; i < STRANGERS; i++) {
+        char c[200];
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        connect(fd, (struct sockaddr *)&sa, sizeof(struct sockaddr_in));
+        uv_run(&w.loop, UV_RUN_NOWAIT);
+        assert_int_equal(send(fd, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+        ssize_t n = -1;
+        while (n < 0 && errno != ECONNRESET) { /* until the listener has closed it */
+            uv_run(&w.loop, UV_RUN_NOWAIT);
+            errno = 0;
+            n = recv(fd, c, sizeof c, 0);
+        }
+        close(fd);
+    }
+    net_listener_close(w.listener, NULL, NULL);
+    uv_run(&w.loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&w.loop), 0);
+    char line[400], last[400] = "";
+    int lines = 0;
+    for (rewind(f); fgets(line, sizeof line, f); lines++)
+        snprintf(last, sizeof last, "%s", line);
+    fclose(f);
+    /* On a slow machine several intervals pass. */
+    if (lines < 2 || lines > 30 || !strstr(last, "more connections were refused"))
+        fail_msg("%d lines, the last one: %s", lines, last);
+}
+
 static void a_port_where_nobody_listens_is_named(void **state) {
     (void)state;
     uv_loop_t loop;
@@ -397,6 +445,7 @@ int main(void) {
         cmocka_unit_test(a_wrong_key_or_job_closes_without_opening),
         cmocka_unit_test(on_close_comes_after_the_last_release),
         cmocka_unit_test(silent_connections_make_way),
+        cmocka_unit_test(refused_connections_are_counted),
         cmocka_unit_test(a_port_where_nobody_listens_is_named),
         cmocka_unit_test(a_bound_port_is_ours_before_it_listens),
         cmocka_unit_test(streams_without_handshake_report_how_they_ended),
