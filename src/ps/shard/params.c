@@ -2,6 +2,7 @@
  * params_apply.c. */
 #include "ps/shard/params.h"
 
+#include "base/memory_use.h"
 #include "math/rng.h"
 #include "ps/plan/initial.h"
 
@@ -85,7 +86,39 @@ float *ps_params_plane(const struct ps_params *p, uint32_t i) {
     return plane ? p->state + (plane - 1) * p->n_values + p->segs[id].off : params_w(p, id);
 }
 
-static int make_dense(struct ps_params *p) {
+/* Refuses dense parameters that this machine cannot hold, before memory is taken. Counted are the
+ * values and the optimizer's state in all threads of this server. */
+static int admit_dense(const struct ps_params *p, const struct ps_seg *all, struct pd_err *err) {
+    const uint32_t n = p->decl.n_dense, threads = p->decl.n_dense_threads;
+    const uint32_t own = threads / p->decl.n_servers ? threads / p->decl.n_servers : 1;
+    double need = 0, largest = -1;
+    uint32_t named = 0;
+    uint64_t total;
+    char host[HOST_NAME_MAX + 1] = "this machine";
+    for (uint32_t i = 0; i < n; i++) {
+        double bytes = 0;
+        for (uint32_t t = p->thread / own * own; t < threads && t / own == p->thread / own; t++)
+            bytes +=
+                (double)all[(size_t)i * threads + t].count * sizeof(float) * (1 + p->optim->state);
+        need += bytes;
+        if (bytes > largest) {
+            largest = bytes;
+            named = i;
+        }
+    }
+    const uint64_t left = pd_memory_available("", &total);
+    if (left == UINT64_MAX || need <= (double)left)
+        return 0;
+    (void)gethostname(host, sizeof host - 1);
+    const double gb = 1e9;
+    return pd_fail(err, PD_ENOMEM,
+                   "the dense parameters need %.4g GB on %s, which has %.4g GB, %.4g GB of them "
+                   "available; the largest is '%s' with %.4g GB",
+                   need / gb, host, (double)total / gb, (double)left / gb,
+                   p->decl.dense[named].name, largest / gb);
+}
+
+static int make_dense(struct ps_params *p, struct pd_err *err) {
     uint32_t n = p->decl.n_dense, threads = p->decl.n_dense_threads;
     uint64_t *counts = pd_calloc(n, sizeof *counts);
     struct ps_seg *all = pd_calloc((size_t)n * threads, sizeof *all);
@@ -99,6 +132,8 @@ static int make_dense(struct ps_params *p) {
         p->segs[i] = all[(size_t)i * threads + p->thread];
         p->n_values += ps_seg_padded(p->segs[i].count);
     }
+    if (!rc)
+        rc = admit_dense(p, all, err);
     free(counts);
     free(all);
     if (rc || p->n_values > SIZE_MAX / sizeof(float) / (1 + p->optim->state))
@@ -157,7 +192,7 @@ int ps_params_declare(struct ps_params *p, struct ps_declaration *job, uint32_t 
     p->optim = p->planes > 1 ? ps_optim_find(p->decl.optim.name) : p->apply_optim;
     int rc = 0;
     if (kind & PS_KIND_DENSE)
-        rc = make_dense(p);
+        rc = make_dense(p, err);
     if (!rc && kind & PS_KIND_SPARSE)
         rc = make_tables(p);
     if (rc) {

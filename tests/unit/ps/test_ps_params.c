@@ -4,6 +4,7 @@
 
 #include <cmocka.h>
 
+#include "base/memory_use.h"
 #include "ps/plan/declaration.h"
 #include "ps/plan/initial.h"
 #include "ps/shard/params.h"
@@ -258,6 +259,80 @@ static void initial_slices_are_those_of_the_whole(void **state) {
     }
 }
 
+/* A peer with the key, or a mistake in a configuration, declares terabytes. */
+static void what_the_machine_cannot_hold_is_refused(void **state) {
+    (void)state;
+    for (int servers = 1; servers <= 2; servers++) {
+        struct ps_params p = {0};
+        struct ps_declaration job;
+        struct pd_err err = {0};
+        const struct ps_dense_spec big = {
+            .name = "big", .n_dims = 1, .shape = {UINT64_C(1) << 39}, .lr_factor = 1};
+        const struct ps_dense_spec small = {
+            .name = "small", .n_dims = 1, .shape = {1000}, .lr_factor = 1};
+        ps_declaration_init(&job);
+        job.n_trainers = job.n_streams = 1;
+        job.n_servers = job.n_sparse_threads = (uint32_t)servers;
+        job.n_dense_threads = 2 * (uint32_t)servers;
+        assert_int_equal(pd_fmt(job.update, sizeof job.update, "sync"), 0);
+        assert_int_equal(ps_optim_conf_init(&job.optim, "adagrad", &err), 0);
+        assert_int_equal(ps_declaration_add_dense(&job, &small, &err), 0);
+        assert_int_equal(ps_declaration_add_dense(&job, &big, &err), 0);
+        assert_int_equal(ps_params_declare(&p, &job, PS_KIND_DENSE, 1, &err), PD_ENOMEM);
+        /* 2^39 values and as many of state, 4 bytes each, divided among the servers */
+        if (!strstr(err.msg, servers == 1 ? "need 4398 GB on " : "need 2199 GB on ") ||
+            !strstr(err.msg, "the largest is 'big' with ") || !strstr(err.msg, "available"))
+            fail_msg("%s", err.msg);
+        assert_false(p.declared);
+    }
+}
+
+static void put_file(const char *dir, const char *name, const char *text) {
+    char path[200], above[200];
+    assert_int_equal(pd_fmt(path, sizeof path, "%s/%s", dir, name), 0);
+    assert_int_equal(pd_fmt(above, sizeof above, "%s", path), 0);
+    *strrchr(above, '/') = 0;
+    assert_int_equal(pd_mkdirs(above, 0755, NULL), 0);
+    assert_int_equal(pd_write_file_quick(path, text, strlen(text), 0644, NULL), 0);
+}
+
+static void limits_of_cgroups_count(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *cgroup, *limit, *limit_at, *used_at, *stat;
+        uint64_t left, total;
+    } rows[] = {
+        {"none", "0::/\n", "max", "sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current", "",
+         6144000, 8192000},
+        {"version 2", "0::/a/b\n", "3000000", "sys/fs/cgroup/a/b/memory.max",
+         "sys/fs/cgroup/a/b/memory.current", "sys/fs/cgroup/a/b/memory.stat", 2500000, 3000000},
+        {"above", "0::/a/b\n", "3000000", "sys/fs/cgroup/a/memory.max",
+         "sys/fs/cgroup/a/memory.current", "sys/fs/cgroup/a/memory.stat", 2500000, 3000000},
+        {"version 1", "4:cpu:/x\n3:memory:/a\n", "3000000",
+         "sys/fs/cgroup/memory/a/memory.limit_in_bytes",
+         "sys/fs/cgroup/memory/a/memory.usage_in_bytes", "", 2000000, 3000000},
+        {"larger than the machine", "0::/a\n", "9000000000", "sys/fs/cgroup/a/memory.max",
+         "sys/fs/cgroup/a/memory.current", "", 6144000, 8192000},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char dir[] = "/tmp/paddle-memory-XXXXXX";
+        uint64_t total, left;
+        assert_non_null(mkdtemp(dir));
+        put_file(dir, "proc/meminfo",
+                 "MemTotal: 8000 kB\nMemFree: 1 kB\nMemAvailable: 5000 kB\nSwapFree: 1000 kB\n");
+        put_file(dir, "proc/self/cgroup", rows[i].cgroup);
+        put_file(dir, rows[i].limit_at, rows[i].limit);
+        put_file(dir, rows[i].used_at, "1000000\n");
+        if (*rows[i].stat)
+            put_file(dir, rows[i].stat, "anon 5\nfile 500000\nfile_mapped 7\n");
+        left = pd_memory_available(dir, &total);
+        if (left != rows[i].left || total != rows[i].total)
+            fail_msg("%s: %llu of %llu", rows[i].name, (unsigned long long)left,
+                     (unsigned long long)total);
+        pd_rm_tree(dir, NULL);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(optimizers_are_applied_to_sums),
@@ -265,6 +340,8 @@ int main(void) {
         cmocka_unit_test(what_is_not_finite_is_named),
         cmocka_unit_test(rows_come_and_go),
         cmocka_unit_test(initial_slices_are_those_of_the_whole),
+        cmocka_unit_test(what_the_machine_cannot_hold_is_refused),
+        cmocka_unit_test(limits_of_cgroups_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
