@@ -13,7 +13,7 @@ struct wanted_checkpoint {
     char dir[PATH_MAX], name[256]; /* name "": the newest in dir */
     int older;                     /* 1: an older one may be used instead */
     int may_lack;                  /* 1: without a checkpoint, training starts from the beginning */
-    int torn_is_absent;            /* 1: a checkpoint with missing parts was never completed */
+    int torn_is_absent;            /* 1: a checkpoint that some server lacks was never completed */
     const char *lost_nodes;        /* NULL: none */
 };
 
@@ -72,10 +72,11 @@ static void no_whole_checkpoint(const struct wanted_checkpoint *w, const struct 
                 *w->name ? w->name : "pass-*", last->msg);
 }
 
-/* Servers give a checkpoint its name one after the other, so a failure between them leaves it with
- * missing parts on all of them. Nothing older was removed yet. If such a checkpoint is the only
- * one, none was ever completed, and the job begins as the first time. That holds while every part
- * of a completed checkpoint is still there: no node is lost, or one of two copies.
+/* Servers give a checkpoint its name one after the other, so a failure between them leaves it at
+ * some servers only, and its parts are missing. Older ones are removed only after that. If each
+ * checkpoint is so, none was ever completed, and the job begins as the first time. A lost node also
+ * makes a server without the checkpoint: then this is concluded only if there were two copies, of
+ * which at most one is lost.
  *
  * Trainer 0: returns the index in the list of the checkpoint to resume from. -1: none exists and
  * none is required, or *err says why it failed. */
@@ -110,7 +111,7 @@ static int64_t choose_checkpoint(struct train_loop *l, const struct wanted_check
             return -1;
         }
         train_report_print(l->report, "%s/%s cannot be used: %s", w->dir, c->name, why.msg);
-        torn &= why.code == PD_ENOENT;
+        torn &= c->torn;
         last = why;
         first = c;
     }

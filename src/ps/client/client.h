@@ -325,6 +325,7 @@ struct ps_checkpoint {
     uint64_t step, pass, batch; /* where training resumes: struct ps_progress */
     int state;    /* 1: with the optimizer's state, so training can resume from it; 0: a model */
     int complete; /* 1: every part is on some server, with the right size */
+    int torn;     /* 1: some server does not have it at all */
 };
 struct ps_models; /* a list, the most advanced checkpoint first; equal on all trainers while none
                      saves or removes */

@@ -116,6 +116,8 @@ int ps_models(struct ps_client *c, const char *dir, const char *name, struct ps_
         m->e[i].about.complete = 1;
         for (uint32_t p = 0; p < m->e[i].n_parts; p++)
             m->e[i].about.complete &= server_with_part(c, &m->e[i], p) >= 0;
+        for (uint32_t k = 0; k < c->n_servers; k++)
+            m->e[i].about.torn |= !m->e[i].has[k];
     }
     *out = m;
     return 0;
@@ -342,8 +344,8 @@ int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, con
                          m.n_parts, e->n_parts);
     for (uint32_t p = 0; p < e->n_parts && !rc && !why->code; p++)
         if (server_with_part(c, e, p) < 0)
-            pd_fail(why, PD_ENOENT, "%s/%s is missing, or has another size, on every server",
-                    folder, m.parts[p].file);
+            pd_fail(why, PD_EDATA, "%s/%s is missing, or has another size, on every server", folder,
+                    m.parts[p].file);
     if (!rc && !why->code)
         rc = verify_everywhere(c, e, folder, &m, why);
     if (!rc && !why->code)

@@ -297,14 +297,26 @@ rm -rf "$TMP/alone"
 PADDLE_RESTART_COUNT=1 alone 0 --resume="$TMP/whole/pass-00000-batch-000010"
 has "There is no checkpoint in $TMP/alone: starting again from where the job first began" && has "Resuming from $TMP/whole/pass-00000-batch-000010: pass 1/1, batch 10"
 [ "$("$TOP/tests/support/model-digest" "$TMP/alone/pass-00000" | cut -d' ' -f1)" = "$want" ] || die "other bits after a restart"
-# So does a job whose servers were killed while they completed its first checkpoint. A lost node may have had the parts.
+# A part that is missing from a checkpoint that was complete is an error: passes of training are in it.
 rm -rf "$TMP/alone" && mkdir "$TMP/alone" && cp -R "$TMP/whole/pass-00000-batch-000010" "$TMP/alone"
 rm "$TMP/alone/pass-00000-batch-000010/$part"
-PADDLE_RESTART_COUNT=1 PADDLE_LOST_NODES="node 1 (there)" alone 1
-has "there is no whole checkpoint" && has "lost: node 1 (there)"
-PADDLE_RESTART_COUNT=1 alone 0
-has "pass-00000-batch-000010 cannot be used: " && has "$part is missing" && has "training starts from the beginning"
-[ "$("$TOP/tests/support/model-digest" "$TMP/alone/pass-00000" | cut -d' ' -f1)" = "$want" ] || die "other bits after a first save that was cut short"
+PADDLE_RESTART_COUNT=1 alone 1
+has "there is no whole checkpoint" && has "$part is missing"
+
+# A job whose servers were killed while they completed its first checkpoint begins anew: one server does not have it.
+# A lost node may have had its parts, so then it is an error.
+OWN=1 ok "$TMP/first" 2 2 1 "" --num_passes=1
+torn() { rm -rf "$TMP/torn" && cp -R "$TMP/first" "$TMP/torn" && rm -r "$TMP/torn/1/pass-00000"; }
+torn
+export PADDLE_RESTART_COUNT=1
+! PADDLE_LOST_NODES="node 1 (there)" OWN=1 job "$TMP/torn" 2 2 1 "fails 0" --num_passes=1 || die "it began anew without the parts of a lost node"
+grep -q "there is no whole checkpoint.*lost: node 1 (there)" "$TMP/job.log" || die "$(cat "$TMP/job.log")"
+torn
+OWN=1 ok "$TMP/torn" 2 2 1 "" --num_passes=1
+unset PADDLE_RESTART_COUNT
+grep -q "pass-00000 cannot be used: " "$TMP/job.log" && grep -q "training starts from the beginning" "$TMP/job.log" ||
+    die "$(cat "$TMP/job.log")"
+for i in 0 1; do diff -r "$TMP/first/$i" "$TMP/torn/$i" || die "other bits after a first save that was cut short"; done
 
 # --- on_failure = restart: every process dies in its 34th step, again and again, and the job comes to its end by itself ---
 cd "$TMP" || exit 1
