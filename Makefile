@@ -73,7 +73,7 @@ PROGRAMS := $(B)/paddlectl $(B)/paddle_agent $(B)/paddle_worker
 
 # The client library (src/capi): the same sources once more as position-independent code; everything but its calls is hidden, what
 # they don't need is left out. A sanitizer's runtime can't come with a library.
-CAPI_SRCS := $(foreach m,base thread math conf wire net ps model capi,$(call src_of,src/$(m)))
+CAPI_SRCS := $(filter-out src/wire/aes_openssl.c,$(foreach m,base thread math conf wire net ps model capi,$(call src_of,src/$(m))))
 CAPI_OBJS := $(patsubst %.c,$(B)/pic/%.o,$(CAPI_SRCS))
 CAPI_SO   := $(B)/libpaddle_ps.so.1
 CAPI_LIBS := -luv -lsodium -ljansson -linih -lpthread -lm

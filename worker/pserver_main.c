@@ -129,22 +129,29 @@ static int check_sockets(const struct worker *w, const struct sockets *s, char t
 
 /* The folders that trainers may name: what is saved, and what the job begins with. */
 struct folders {
-    const char *write[4], *read[2];
+    const char *write[4], *read[3];
     char resume[PATH_MAX];
 };
 
 static struct ps_folders folders_of(const struct pd_options *o, struct folders *f) {
-    *f = (struct folders){.write = {"output", strcmp(o->save_dir, "output") ? o->save_dir : NULL},
-                          .read = {*o->init_model_path ? o->init_model_path : NULL}};
-    char *slash;
+    int writes = 0, reads = 0;
+    *f = (struct folders){.write = {NULL}};
+    f->write[writes++] = "output";
+    if (strcmp(o->save_dir, "output"))
+        f->write[writes++] = o->save_dir;
     if (strchr(o->resume, '/') && !pd_fmt(f->resume, sizeof f->resume, "%s", o->resume)) {
-        while ((slash = strrchr(f->resume, '/')) && !slash[1] && slash != f->resume)
+        size_t n = strlen(f->resume);
+        while (n > 1 && f->resume[n - 1] == '/')
+            f->resume[--n] = 0;
+        char *slash = strrchr(f->resume, '/');
+        if (o->resume_older && slash != f->resume) /* the checkpoints beside it, too, but not "/" */
             *slash = 0;
-        if (o->resume_older && slash) /* the checkpoints beside it, too */
-            slash[slash == f->resume] = 0;
-        f->write[f->write[1] ? 2 : 1] =
-            f->resume; /* parts of the checkpoint are sent to where they are needed */
+        f->write[writes++] = f->resume; /* servers exchange parts of the checkpoint */
     }
+    if (*o->init_model_path)
+        f->read[reads++] = o->init_model_path;
+    if (getenv("PADDLE_OUTPUT_DIR")) /* in a job the working folder is the workspace */
+        f->read[reads++] = ".";
     return (struct ps_folders){f->write, f->read};
 }
 

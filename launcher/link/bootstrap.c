@@ -18,7 +18,8 @@ enum { AGENT_MAX_BYTES = 256 << 20, SEED_MAX_BYTES = 4 << 20 };
  * peril PATH... prints "fine" if only this user and root can replace the paths, which lie in the
  * current folder. Otherwise it prints the first folder or file that is not so, below "/" or the
  * current folder, with mode and user. Each folder above has to belong to this user or to the owner
- * of "/", and nobody else may write to it, unless it is sticky as /tmp. `ls -r` sorts "/" first.
+ * of "/", and nobody else may write to it, unless it is sticky as /tmp. A user's own group, which has
+ * the user's number, is nobody else. `ls -r` sorts "/" first.
  *
  * The cached agent is run if its BLAKE2b-256 is right. A host without b2sum compares SHA-256, in
  * script_rest. */
@@ -30,7 +31,8 @@ static const char script[] =
     "while n=${n%/*}; [ \"$n\" ]; do q=$q/..; set -- \"$q\" \"$@\"; done; "
     "LC_ALL=C ls -ldnr / \"$@\" 2>/dev/null | { c=0; t=; w=; while read -r p n u g x; do "
     "c=$((c+1)); t=${t:-$u}; x=${x##* }; "
-    "case $x:$p in ./../..*:?????????[tT]*) ;; *:?????w*|*:????????w*) w=1;; esac; "
+    "case $x:$p in ./../..*:?????????[tT]*) ;; *:????????w*) w=1;; "
+    "*:?????w*) [ $u = $g ] && [ $u != 0 ] && [ -O \"$x\" ] || w=1;; esac; "
     "case $u in 0|$t) ;; *) [ -O \"$x\" ] || w=1;; esac; "
     "[ -z \"$w\" ] || { echo \"$x $p $u\"; exit; }; done; "
     "[ $c -gt $# ] && echo fine; }; }; "
@@ -47,9 +49,11 @@ static const char script[] =
  * its size is compared. */
 static const char script_rest[] =
     "bad() { echo \"$m fail $1\"; exit 1; }; "
-    "mkdir -p \"$d\" && cd \"$d\" || bad \"cannot make the folder $d\"; "
+    "(umask 022; mkdir -p \"$r\") && mkdir -p \"$d\" && cd \"$d\" || bad \"cannot make the folder "
+    "$d\"; "
     "chmod 700 \"$d\" \"${d%/*}\" 2>/dev/null; "
-    "y=$(peril .); if [ \"$y\" = fine ]; then :; else cd \"${y%% *}\" || cd ..; p=$(pwd -P); "
+    "y=$(peril .); [ \"$y\" ] || bad \"cannot check the folders above $d\"; "
+    "if [ \"$y\" = fine ]; then :; else cd \"${y%% *}\" || cd ..; p=$(pwd -P); "
     "set -- $(ls -ld .); "
     "if [ -O . ]; then y=\"chmod go-w $p\"; elif [ $3 = root ]; then y=\"as root, chmod +t $p\"; "
     "else y=\"another root_dir, or as root, chown $(id -un) $p\"; fi; "

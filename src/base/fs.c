@@ -58,9 +58,12 @@ int pd_mkdirs(const char *path, mode_t mode, struct pd_err *err) {
     return 0;
 }
 
-/* 0: only this user, root and `top` (the owner of "/") can change what st describes. */
+/* 0: only this user, root and `top` (the owner of "/") can change what st describes. A user's own
+ * group, which has the user's number, counts as the user. */
 static int is_open_to_others(const struct stat *st, uid_t top, int may_be_sticky) {
-    const int writable = (st->st_mode & 022) && !(may_be_sticky && (st->st_mode & S_ISVTX));
+    const int own_group = st->st_uid && st->st_uid == st->st_gid && st->st_uid == geteuid();
+    const mode_t others = own_group ? S_IWOTH : S_IWOTH | S_IWGRP;
+    const int writable = (st->st_mode & others) && !(may_be_sticky && (st->st_mode & S_ISVTX));
     return writable || (st->st_uid != geteuid() && st->st_uid && st->st_uid != top);
 }
 
@@ -96,8 +99,17 @@ int pd_private_dir(const char *path, struct pd_err *err) {
     }
 }
 
-int pd_read_file(const char *path, size_t max, struct pd_buf *out, struct pd_err *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+int pd_open_regular(const char *path, int flags, mode_t mode, struct stat *st) {
+    int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, mode);
+    if (fd < 0 || (!fstat(fd, st) && S_ISREG(st->st_mode)))
+        return fd;
+    close(fd);
+    errno = EINVAL;
+    return -1;
+}
+
+/* Takes fd, which may be -1. */
+static int read_all(int fd, const char *path, size_t max, struct pd_buf *out, struct pd_err *err) {
     if (fd < 0)
         return pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_EIO, errno, "cannot open %s",
                              path);
@@ -126,6 +138,15 @@ int pd_read_file(const char *path, size_t max, struct pd_buf *out, struct pd_err
     }
     close(fd);
     return rc;
+}
+
+int pd_read_file(const char *path, size_t max, struct pd_buf *out, struct pd_err *err) {
+    return read_all(open(path, O_RDONLY | O_CLOEXEC), path, max, out, err);
+}
+
+int pd_read_regular(const char *path, size_t max, struct pd_buf *out, struct pd_err *err) {
+    struct stat st;
+    return read_all(pd_open_regular(path, O_RDONLY, 0, &st), path, max, out, err);
 }
 
 int pd_fsync_dir(const char *path, struct pd_err *err) {

@@ -26,6 +26,10 @@ int pd_private_dir(const char *path, struct pd_err *err);
 /* Appends the bytes of the file to `out`, and a NUL that is not counted. PD_EDATA: the file has
  * more than `max` bytes. */
 int pd_read_file(const char *path, size_t max, struct pd_buf *out, struct pd_err *err);
+/* The same for a regular file only: it never waits as for a FIFO. */
+int pd_read_regular(const char *path, size_t max, struct pd_buf *out, struct pd_err *err);
+/* Opens a regular file. -1 and errno; EINVAL: it is none. */
+int pd_open_regular(const char *path, int flags, mode_t mode, struct stat *st);
 
 /* Write a temporary file, fsync, rename: a reader sees the old file or the whole new file. */
 int pd_write_file_atomic(const char *path, const void *p, size_t n, mode_t mode,

@@ -147,11 +147,12 @@ int paddle_ps_barrier(paddle_ps *ps); /* BLOCKS */
 int paddle_ps_day_end(paddle_ps *ps, uint64_t *removed, uint64_t *rows, uint64_t *waiting);
 
 /* BLOCKS. The servers write the model as folder dir/name, relative to their working directory
- * (paddlectl fetches "output" of a launched job). All trainers call it; only trainer 0 sends the
- * request. */
+ * (paddlectl fetches "output" of a launched job). They accept `dir` below "output" or their own
+ * save_dir. All trainers call it; only trainer 0 sends the request. */
 int paddle_ps_save(paddle_ps *ps, const char *dir, const char *name);
-/* BLOCKS. Load values from a saved model. All trainers call it, after paddle_ps_start. missing, for
- * parameters that the model lacks: "fail", "rand" or "zero". */
+/* BLOCKS. Load values from a saved model: `folder` lies below "output", the servers' save_dir or
+ * init_model_path, or in a launched job in the workspace. All trainers call it, after
+ * paddle_ps_start. missing, for parameters that the model lacks: "fail", "rand" or "zero". */
 int paddle_ps_load(paddle_ps *ps, const char *folder, const char *missing);
 
 /* BLOCKS until the servers know that this trainer is done. Then call paddle_ps_free. */

@@ -27,7 +27,7 @@ int model_open(struct model **out, const char *folder, struct pd_err *err) {
              pd_fmt(path, sizeof path, "%s/manifest.json", folder))
         rc = pd_fail(err, PD_EIO, "path too long: %s", folder);
     if (!rc)
-        rc = pd_read_file(path, MANIFEST_MAX, &b, err);
+        rc = pd_read_regular(path, MANIFEST_MAX, &b, err);
     if (!rc) {
         struct pd_err e = {0};
         rc = model_manifest_parse(&m->info, (const char *)b.data, b.len, &e);
@@ -146,18 +146,16 @@ static int map_part(const struct model *m, size_t i, struct open_part *p, struct
     char path[PATH_MAX];
     if (pd_fmt(path, sizeof path, "%s/%s", m->folder, info->file))
         return pd_fail(err, PD_EIO, "path too long: %s", m->folder);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait */
+    struct stat st;
+    int fd = pd_open_regular(path, O_RDONLY, 0, &st);
     if (fd < 0 && errno == ENOENT)
         return pd_fail(err, PD_ENOENT, "%s is missing: the folders of all servers must be merged",
                        path);
     if (fd < 0)
         return pd_fail_errno(err, PD_EIO, errno, "cannot open %s", path);
-    struct stat st;
     void *map = MAP_FAILED;
     int rc = 0;
-    if (fstat(fd, &st))
-        rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", path);
-    else if ((uint64_t)st.st_size != info->bytes || info->bytes < MODEL_HEADER)
+    if ((uint64_t)st.st_size != info->bytes || info->bytes < MODEL_HEADER)
         rc = pd_fail(err, PD_EDATA, "%s has %llu bytes instead of %llu", path,
                      (unsigned long long)st.st_size, (unsigned long long)info->bytes);
     else if ((map = mmap(NULL, info->bytes, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)

@@ -5,7 +5,8 @@
 #include "wire/noise.h"
 
 static void *begin(const uint8_t key[WIRE_NOISE_KEY]) {
-    OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
+    /* No exit handler: other threads may still seal while one is in exit(). */
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, NULL);
     EVP_CIPHER_CTX *c = EVP_CIPHER_CTX_new();
     if (c && EVP_CipherInit_ex(c, EVP_aes_256_gcm(), NULL, key, NULL, 1) == 1)
         return c;

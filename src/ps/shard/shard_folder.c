@@ -77,7 +77,7 @@ int shard_folder(const struct ps_shard *s, enum shard_access access, const char 
     for (const char *const *w = f->write; *w; w++)
         pd_put_fmt(&names, "%s%s", w == f->write ? "" : ", ", *w);
     for (const char *const *r = f->read; reads && *r; r++)
-        pd_put_fmt(&names, ", %s", *r);
+        pd_put_fmt(&names, ", %s", strcmp(*r, ".") ? *r : "the workspace");
     pd_fail(err, PD_ECONF,
             "the server may not %s '%s': its folders are %.*s; start it with the %s of the "
             "trainers",

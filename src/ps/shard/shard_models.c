@@ -13,14 +13,9 @@ static int check_file(const char *file, struct pd_err *err) {
                : 0;
 }
 
-/* Opens a regular file, never what a link leads to, and never waits as for a FIFO. -1 and errno. */
+/* Opens a regular file, and never what a link leads to. */
 static int open_file(const char *path, int flags, struct stat *st) {
-    int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
-    if (fd < 0 || (!fstat(fd, st) && S_ISREG(st->st_mode)))
-        return fd;
-    close(fd);
-    errno = EINVAL;
-    return -1;
+    return pd_open_regular(path, flags | O_NOFOLLOW, 0644, st);
 }
 
 /* --- list and verify --- */
@@ -32,7 +27,7 @@ static int append_model(const struct ps_shard *s, const char *dir, const char *n
     struct pd_buf text = {0}, present = {0};
     struct pd_err ignored = {0};
     int ok = !pd_fmt(path, sizeof path, "%s/%s/manifest.json", dir, name) && !access(path, F_OK) &&
-             !pd_read_file(path, MANIFEST_MAX, &text, &ignored) &&
+             !pd_read_regular(path, MANIFEST_MAX, &text, &ignored) &&
              !model_manifest_parse(&m, (const char *)text.data, text.len, &ignored);
     if (ok) {
         for (size_t i = 0; i < m.n_parts; i++) {
@@ -204,7 +199,7 @@ static int has_file(const char *folder, const struct model_part *want, struct st
     struct pd_err ignored = {0};
     int yes = 0;
     if (!pd_fmt(path, sizeof path, "%s/manifest.json", folder) &&
-        !pd_read_file(path, MANIFEST_MAX, &text, &ignored) &&
+        !pd_read_regular(path, MANIFEST_MAX, &text, &ignored) &&
         !model_manifest_parse(&m, (const char *)text.data, text.len, &ignored))
         for (size_t i = 0; i < m.n_parts; i++)
             yes |= !strcmp(m.parts[i].file, want->file) && m.parts[i].bytes == want->bytes &&

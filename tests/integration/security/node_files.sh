@@ -71,8 +71,12 @@ open(path + ".evil", "wb").write(data)
 END
 chmod 700 "$agent.evil" && mv "$agent.evil" "$agent" || die "cannot exchange the agent"
 replaced "other bytes with the same CRC-32"
-chmod 770 "$agent"
-replaced "a group may write the agent"
+# A user's own group, with the user's number, is nobody else (Ubuntu's umask is 002).
+own_group=$([ "$(id -u)" = 0 ] || [ "$(id -u)" != "$(id -g)" ] || echo yes)
+if [ -z "$own_group" ]; then
+    chmod 770 "$agent"
+    replaced "a group may write the agent"
+fi
 chmod 702 "$agent"
 replaced "all may write the agent"
 mv "$agent" "$TMP/elsewhere" && ln -s "$TMP/elsewhere" "$agent"
@@ -92,7 +96,11 @@ chmod 1777 "$root"
 cached "a sticky folder"
 chmod 700 "$root"
 chmod g+w "$fx/node0"
-refused "a group may write above" "$fx/node0 belongs to" "chmod go-w $fx/node0"
+if [ "$own_group" ]; then
+    cached "the user's own group may write above"
+else
+    refused "a group may write above" "$fx/node0 belongs to" "chmod go-w $fx/node0"
+fi
 chmod g-w "$fx/node0"
 if [ "$(id -u)" = 0 ]; then
     chown 12345 "$fx/node0"
