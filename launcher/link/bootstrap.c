@@ -16,10 +16,10 @@ enum { AGENT_MAX_BYTES = 256 << 20, SEED_MAX_BYTES = 4 << 20 };
  * `script_rest`.
  *
  * peril PATH... prints "fine" if only this user and root can replace the paths, which lie in the
- * current folder. Otherwise it prints the first folder or file that is not so, below "/" or the
- * current folder, with mode and user. Each folder above has to belong to this user or to the owner
- * of "/", and nobody else may write to it, unless it is sticky as /tmp. A user's own group, which has
- * the user's number, is nobody else. `ls -r` sorts "/" first.
+ * current folder. Otherwise it prints the first folder or file that others can replace, below "/"
+ * or the current folder, with mode and user. Each folder above has to belong to this user or to the
+ * owner of "/", and nobody else may write to it, unless it is sticky as /tmp. A user's own group,
+ * which has the user's number, may write. `ls -r` sorts "/" first.
  *
  * The cached agent is run if its BLAKE2b-256 is right. A host without b2sum compares SHA-256, in
  * script_rest. */

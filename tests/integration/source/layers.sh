@@ -9,8 +9,8 @@
 . "$(dirname "$0")/../../support/lib.sh"
 cd "$TOP" || exit 1
 
-# A header is compiled as the only include of a source file, with the flags of the build; those of
-# src/seed without a libc.
+# A header is compiled as the only include of a source file, with the flags of the build, which put
+# src/base/base.h first; those of src/seed without a libc, paddle_ps.h as a user's program does.
 alone() { # alone FLAGS HEADER...
     printf '%s\n' "${@:2}" | xargs -r -P "$(nproc)" -n 1 sh -c 'echo "#include \"$1\"" |
         ${CC:-gcc} $0 -Wno-unused-function -fsyntax-only -x c - >&2 ||
@@ -20,6 +20,7 @@ flags=$(sed 's/^ccache //; s/^[^ ]* //; s/-O3/-O0/; s/-Wmissing-prototypes//' "$
     die "no $BIN/flags"
 {
     alone "$flags" $(find src launcher worker -name '*.h' ! -path 'src/seed/*')
+    [ ! -e src/capi/paddle_ps.h ] || alone "-std=c99 -Wall -Werror -I." src/capi/paddle_ps.h
     [ ! -d src/seed ] || alone "-std=gnu11 -Wall -Werror -Isrc -ffreestanding" src/seed/*.h
 } >"$TMP/alone" 2>"$TMP/compiler"
 [ ! -s "$TMP/alone" ] || die "$(cat "$TMP/alone" "$TMP/compiler")"
