@@ -572,6 +572,7 @@ void __wrap_view_printf(struct view *v, const char *fmt, ...) {
         return value;                    \
     }
 VIEW_NUMBER(int, view_is_live, 0)
+VIEW_NUMBER(int, view_is_terminal, 0)
 VIEW_NUMBER(int, view_has_colour, 0)
 VIEW_NUMBER(int, view_width, 80)
 VIEW_NUMBER(int, view_height, 24)
