@@ -96,6 +96,8 @@ static int pick(void *arg, size_t item) {
 /* Both scans read the same folder, but not at the same time: compare the lists of data files. */
 static int check_same(const struct job_data *t, struct pd_err *err) {
     const struct pd_buf *a = &t->rest.list, *b = &t->data.list;
+    if (a->failed || b->failed)
+        return pd_oom(err, "the names of data files");
     return a->len == b->len && (!a->len || !memcmp(a->data, b->data, a->len))
                ? 0
                : pd_fail(err, PD_EDATA, "data files in %s were added or removed during the scan",

@@ -14,9 +14,10 @@ void *pd_option_field(const struct pd_options *o, size_t i);
 int pd_option_assign(struct pd_options *o, size_t i, const char *value, const char *where,
                      const char *base_dir, struct pd_err *err);
 
-/* The value of a PD_PATH option relative to base_dir, with ~ replaced. The caller frees it. NULL:
- * too long, or out of memory. */
-char *pd_option_path(const char *value, const char *base_dir);
+/* *out is a copy of the value, a path relative to base_dir and with ~ replaced. The caller frees
+ * it. */
+int pd_option_text(char **out, int is_path, const char *value, const char *base_dir,
+                   const char *where, const char *name, struct pd_err *err);
 
 /* --- sections.c: the sections whose keys are not in the table --- */
 

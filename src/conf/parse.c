@@ -24,17 +24,24 @@ static int parse_bool(const char *v, int64_t *out) {
     return -1;
 }
 
-char *pd_option_path(const char *value, const char *base_dir) {
+int pd_option_text(char **out, int is_path, const char *value, const char *base_dir,
+                   const char *where, const char *name, struct pd_err *err) {
     char path[PATH_MAX];
     const char *home = getenv("HOME");
-    int rc;
-    if (pd_starts_with(value, "~/") && home)
+    int rc = 0;
+    if (is_path && pd_starts_with(value, "~/") && home)
         rc = pd_fmt(path, sizeof path, "%s%s", home, value + 1);
-    else if (*value && *value != '/' && base_dir && *base_dir)
+    else if (is_path && *value && *value != '/' && base_dir && *base_dir)
         rc = pd_fmt(path, sizeof path, "%s/%s", base_dir, value);
-    else
+    else if (is_path)
         rc = pd_fmt(path, sizeof path, "%s", value);
-    return rc ? NULL : pd_strdup(path);
+    if (rc)
+        return pd_fail(err, PD_ECONF, "%s: %s: the value is too long", where, name);
+    char *s = pd_strdup(is_path ? path : value);
+    if (!s)
+        return pd_fail(err, PD_ENOMEM, "%s: %s: out of memory", where, name);
+    *out = s;
+    return 0;
 }
 
 static int ends_with(const char *s, const char *end) {
@@ -55,9 +62,10 @@ int pd_option_assign(struct pd_options *o, size_t i, const char *value, const ch
         if ((*value == '"' || *value == '\'') && !ends_with(row->name, "_command"))
             return pd_fail(err, PD_ECONF, "%s: %s is written without quotes, not %s", where,
                            row->name, value);
-        char *s = row->type == PD_PATH ? pd_option_path(value, base_dir) : pd_strdup(value);
-        if (!s)
-            return pd_fail(err, PD_ECONF, "%s: %s: the value is too long", where, row->name);
+        char *s;
+        int rc = pd_option_text(&s, row->type == PD_PATH, value, base_dir, where, row->name, err);
+        if (rc)
+            return rc;
         free(*(char **)field);
         *(char **)field = s;
         return 0;

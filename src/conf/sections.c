@@ -185,10 +185,9 @@ int pd_host_section_set(struct pd_options *o, const char *name, const char *valu
     if ((k == PD_HOST_USER || k == PD_HOST_ADDRESS) && bad_word(value))
         return pd_fail(err, PD_ECONF, "%s: not %s: '%s'", where,
                        k == PD_HOST_USER ? "a user name" : "a host's name or address", value);
-    h->value[k].text = row->type == PD_PATH ? pd_option_path(value, base_dir) : pd_strdup(value);
     snprintf(h->value[k].where, sizeof h->value[k].where, "%s", where);
-    return h->value[k].text ? 0
-                            : pd_fail(err, PD_ECONF, "%s: %s: the value is too long", where, name);
+    return pd_option_text(&h->value[k].text, row->type == PD_PATH, value, base_dir, where, name,
+                          err);
 }
 
 static void env_release(struct pd_env_var *env, size_t n) {

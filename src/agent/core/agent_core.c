@@ -8,7 +8,7 @@ int agent_core_init(struct agent_core *a, const struct node_paths *p, enum agent
     *a = (struct agent_core){.mode = mode, .paths = *p};
     pd_log_init(&a->log, -1, -1, PD_INFO);
     if (uv_loop_init(&a->loop))
-        return pd_fail(err, PD_ENOMEM, "cannot make an event loop");
+        return pd_fail(err, PD_ENOMEM, "no memory for an event loop");
     if (build) {
         snprintf(a->build, sizeof a->build, "%s", build);
         return 0;

@@ -92,7 +92,8 @@ static int append_dense(struct ps_declaration *job, struct ps_dense *d, struct p
     struct ps_dense *p =
         job->n_dense < PS_PARAMS_MAX ? grow(job->dense, job->n_dense, sizeof *p) : NULL;
     if (!p)
-        return pd_fail(err, PD_ENOMEM, "no room for parameter '%s'", d->name);
+        return pd_fail(err, PD_ENOMEM, "no memory for parameter '%s', or too many of them",
+                       d->name);
     job->dense = p;
     p[job->n_dense++] = *d;
     return 0;
@@ -108,7 +109,7 @@ static int append_sparse(struct ps_declaration *job, const struct ps_sparse *t,
     struct ps_sparse *p =
         job->n_sparse < PS_PARAMS_MAX ? grow(job->sparse, job->n_sparse, sizeof *p) : NULL;
     if (!p)
-        return pd_fail(err, PD_ENOMEM, "no room for table '%s'", t->name);
+        return pd_fail(err, PD_ENOMEM, "no memory for table '%s', or too many of them", t->name);
     job->sparse = p;
     p[job->n_sparse++] = *t;
     return 0;

@@ -181,7 +181,7 @@ int ps_server_new(struct ps_server **out, const struct ps_server_opts *opts, str
         rc = pd_fail(err, PD_ECONF, "a server has 1 to %d ports and at least one trainer",
                      PS_SERVER_THREADS_MAX);
     } else if (init_main(s)) {
-        rc = pd_fail(err, PD_EIO, "cannot make an event loop");
+        rc = pd_fail(err, PD_ENOMEM, "no memory for an event loop");
     } else {
         s->has_loop = 1;
         s->epoch = pd_wall_us() ^ (uint64_t)getpid() << 48;
