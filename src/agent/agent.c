@@ -45,6 +45,7 @@ struct agent {
     uv_timer_t give_up;     /* the deadline of quitting */
     int give_up_open;
     int quitting, quit_soon;
+    int no_memory; /* 1: a connection waits to be accepted */
     char join[64]; /* the job named by AG_JOIN */
 };
 
@@ -371,6 +372,7 @@ static void on_connection(uv_stream_t *l, int status) {
     struct pd_err err = {0};
     if (!p || uv_pipe_init(&ag->core.loop, p, 0)) {
         free(p);
+        ag->no_memory = !status; /* libuv listens no further until it is accepted: on_tick */
         return;
     }
     if (uv_accept(l, (uv_stream_t *)p) || ag->quitting ||
@@ -390,6 +392,10 @@ static int stood_still(struct agent *ag) {
 
 static void on_tick(uv_timer_t *t) {
     struct agent *ag = t->data;
+    if (ag->no_memory) {
+        ag->no_memory = 0;
+        on_connection((uv_stream_t *)&ag->listener, 0);
+    }
     if (ag->quit_soon)
         quit(ag);
     else if (!stood_still(ag))

@@ -3,10 +3,12 @@
 
 #include "net/conn_internal.h"
 
-enum { MAX_HANDSHAKES = 64, LONG_MS = 1000, BACKLOG = 1024, TELL_MS = 10000 };
+enum { MAX_HANDSHAKES = 64, LONG_MS = 1000, BACKLOG = 1024, TELL_MS = 10000, AGAIN_MS = 100 };
 
 struct net_listener {
     uv_tcp_t tcp;
+    uv_timer_t again; /* until there is memory for a connection */
+    int n_closing;
     int port;
     struct wire_hs_opts hs; /* with a copy of the greeting */
     struct net_opts opts;
@@ -75,11 +77,21 @@ static int has_room(struct net_listener *l) {
 
 static void free_handle(uv_handle_t *h) { free(h); }
 
+static void on_connection(uv_stream_t *s, int status);
+
+static void on_again(uv_timer_t *t) {
+    struct net_listener *l = t->data;
+    on_connection((uv_stream_t *)&l->tcp, 0);
+}
+
+/* libuv listens no further until a connection is accepted. */
 static void on_connection(uv_stream_t *s, int status) {
     struct net_listener *l = s->data;
     uv_tcp_t *tcp = status ? NULL : pd_malloc(sizeof *tcp);
     if (!tcp || uv_tcp_init(s->loop, tcp)) {
         free(tcp);
+        if (!status)
+            uv_timer_start(&l->again, on_again, AGAIN_MS, 0);
         return;
     }
     struct net_conn *c = NULL;
@@ -109,6 +121,8 @@ static void on_connection(uv_stream_t *s, int status) {
 
 static void on_listener_closed(uv_handle_t *h) {
     struct net_listener *l = h->data;
+    if (--l->n_closing)
+        return;
     if (l->closed)
         l->closed(l->closed_arg);
     free((void *)(uintptr_t)l->hs.greeting);
@@ -124,7 +138,9 @@ void net_listener_close(struct net_listener *l, void (*closed)(void *), void *ar
     if (l->n_untold)
         pd_warn(l->opts.log, "port %d: %llu more connections were refused", l->port,
                 (unsigned long long)l->n_untold);
+    l->n_closing = 2;
     uv_close((uv_handle_t *)&l->tcp, on_listener_closed);
+    uv_close((uv_handle_t *)&l->again, on_listener_closed);
 }
 
 int net_listener_port(const struct net_listener *l) { return l->port; }
@@ -158,6 +174,8 @@ int net_listen_fd(struct net_listener **out, uv_loop_t *loop, int fd, const stru
     l->arg = arg;
     l->port = net_bound_port(fd);
     uv_tcp_init(loop, &l->tcp);
+    uv_timer_init(loop, &l->again);
+    l->again.data = l;
     l->tcp.data = l;
     int rc = uv_tcp_open(&l->tcp, fd);
     if (rc)

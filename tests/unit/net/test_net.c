@@ -332,6 +332,42 @@ static void refused_connections_are_counted(void **state) {
         fail_msg("%d lines, the last one: %s", lines, last);
 }
 
+/* libuv would listen no further: the connection is accepted when there is memory again. */
+static void a_connection_waits_for_memory(void **state) {
+    (void)state;
+    struct world w;
+    uv_loop_init(&w.loop);
+    memset(&w.a, 0, sizeof w.a);
+    memset(&w.s, 0, sizeof w.s);
+    const struct wire_hs_opts hs = {.self = {WIRE_ROLE_PSERVER, 2, 5, "J"}, .key = {1}};
+    struct net_opts quick = opts;
+    struct sockaddr_storage sa;
+    quick.handshake_timeout_ms = 1; /* a peer that is accepted is soon dropped */
+    assert_int_equal(net_listen_fd(&w.listener, &w.loop,
+                                   net_bind_first_free("127.0.0.1", 0, 1, &(int){0}, NULL), &hs,
+                                   &quick, &events, &w.s, NULL),
+                     0);
+    assert_int_equal(net_ip_addr("127.0.0.1", net_listener_port(w.listener), &sa), 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof(struct sockaddr_in)), 0);
+    pd_fault_arm("alloc:1");
+    char c[4096];
+    const uint64_t end = pd_mono_ns() + 30000000000u;
+    ssize_t n = -1;
+    while (n && pd_mono_ns() < end) {
+        uv_run(&w.loop, UV_RUN_NOWAIT);
+        n = recv(fd, c, sizeof c, MSG_DONTWAIT); /* what it says first, then its end */
+        if (n < 0 && errno == ECONNRESET)
+            n = 0;
+    }
+    pd_fault_arm(NULL);
+    assert_int_equal(n, 0);
+    close(fd);
+    net_listener_close(w.listener, NULL, NULL);
+    uv_run(&w.loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&w.loop), 0);
+}
+
 static void a_port_where_nobody_listens_is_named(void **state) {
     (void)state;
     uv_loop_t loop;
@@ -446,6 +482,7 @@ int main(void) {
         cmocka_unit_test(on_close_comes_after_the_last_release),
         cmocka_unit_test(silent_connections_make_way),
         cmocka_unit_test(refused_connections_are_counted),
+        cmocka_unit_test(a_connection_waits_for_memory),
         cmocka_unit_test(a_port_where_nobody_listens_is_named),
         cmocka_unit_test(a_bound_port_is_ours_before_it_listens),
         cmocka_unit_test(streams_without_handshake_report_how_they_ended),
