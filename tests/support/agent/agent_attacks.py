@@ -114,6 +114,7 @@ def attack_a_package(deed, direction, record):
     # slow network, which the client sees in DS_STATUS.
     b.wait(lambda: b.status[rb]["why"] or rb in b.ends or b.status[rb].get("idle_ms", 0) > 1000, where)
     assert proxy.report()["done"] or deed == "handshakes", where
+    assert not any(o[:64] in proxy.seen for o in map(bytes, p.objects.values()) if len(o) >= 64), where + ": a listener reads it"
     if rb not in b.ends:
         assert deed != "flip" or direction == "up" or NOTICED in b.status[rb]["why"], b.status[rb]
         b.from_node(rb, 0, at)
@@ -147,7 +148,7 @@ if not code:
 """
 
 
-def attack_a_data_file(deed, direction, record):
+def attack_a_data_file(deed, direction, record, encrypt=True):
     where = "%s %s %d" % (deed, direction, record)
     data, piece = random.Random(where).randbytes(3000000), 65536
     n = -(-len(data) // piece)
@@ -160,14 +161,15 @@ def attack_a_data_file(deed, direction, record):
         worker = worker.get("id") or worker["path"].rpartition("worker-")[2]
         there = agent.send_package("data", {"data": None, "data/a": data})["id"] if i == 2 else ""
         return dict(worker=worker, worker_hash=hashlib.blake2b(WORKER, digest_size=32).hexdigest(), data=there, data_apart=True)
-    j = Job(encrypt=True, pserver_nodes=[0], trainer_nodes=[2, 1], trainer_command="", set_up=set_up)
+    j = Job(encrypt=encrypt, pserver_nodes=[0], trainer_nodes=[2, 1], trainer_command="", set_up=set_up)
     j.agents[0].ask("DATA_LIST", {"first": 0, "of": 1}, struct.pack("<I", 6) + b"data/a" + file_id + struct.pack("<II", 0, 0xffffffff))
     ours = forged(DF_DATA, b"", b"owned" * 20)
     proxy = RecordProxy("127.0.0.1", ("127.0.0.1", j.peers[2]["port"]), deed, direction, record, 0, ours)
     j.peers[2] = dict(j.peers[2], addrs=["127.0.0.1"], port=proxy.port)
     j.run()
     assert j.result(100)["status"] == "done", (where, j.agents[0].results, j.log(1))
-    assert proxy.report()["done"], where
+    assert proxy.report()["done"] or deed == "nothing", where
+    assert (data[70000:70064] in proxy.seen) != encrypt, where + ": what a listener reads"
     want = "answer 0 \ndigest %s\n" % hashlib.sha256(data).hexdigest()
     assert j.log(1) == want, (where, j.log(1))
     j.bye()
@@ -180,6 +182,8 @@ def test_data_files():
             if (deed, direction) != ("swap", "up"):  # there is no second record; as "drop"
                 attack_a_data_file(deed, direction, 0 if direction == "up" else 5)
     attack_a_data_file("handshake", "down", 5)
+    attack_a_data_file("nothing", "up", 0)
+    attack_a_data_file("nothing", "up", 0, encrypt=False)
 
 
 # --- seeds ---
