@@ -3,9 +3,10 @@
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/job/follow.h"
+#include "launcher/text/fold_lines.h"
 #include "launcher/text/when.h"
 
-enum { QUICK_WAIT_MS = 150, FLUSH_MS = 5000 };
+enum { QUICK_WAIT_MS = 150, FLUSH_MS = 5000, GATHER_MS = 1000 };
 
 struct logs_cmd {
     int follow, json, timestamps, fold, no_fold, verbose, stats;
@@ -17,6 +18,7 @@ struct logs_cmd {
     struct ask_all *g;
     uint64_t lease_ms;
     int broken;
+    uv_timer_t gather; /* runs while hosts that are gone wait to be named together */
 };
 
 /* --- which nodes --- */
@@ -92,6 +94,39 @@ static void on_frame(struct ask_all_node *n, const struct wire_frame *f, json_t 
     follow_frame(m->f, (unsigned)n->id, f, body);
 }
 
+static void print_gone(void *arg, const char *before, const char *who, const char *text,
+                       size_t n_hosts) {
+    struct logs_cmd *m = arg;
+    (void)before;
+    (void)n_hosts;
+    view_printf(m->view, "%s: %s", who, text);
+}
+
+/* Hosts that were lost for the same reason within a second are one line. */
+static void say_gone(struct logs_cmd *m) {
+    const size_t n = m->g->c->hosts.n;
+    struct fold_line *v = pd_calloc(n, sizeof *v);
+    for (size_t i = 0; i < n && v; i++)
+        v[i] = (struct fold_line){.name = m->names[i].host, .text = m->g->nodes[i].text};
+    if (v)
+        fold_lines(v, n, print_gone, m);
+    free(v);
+    for (size_t i = 0; i < n; i++) {
+        free(m->g->nodes[i].text);
+        m->g->nodes[i].text = NULL;
+    }
+}
+
+static void on_gathered(uv_timer_t *t) { say_gone(t->data); }
+
+static void note_gone(struct logs_cmd *m, size_t node, const char *why) {
+    struct ask_all_node *n = &m->g->nodes[node];
+    free(n->text);
+    n->text = pd_strdup(why);
+    if (!uv_is_active((uv_handle_t *)&m->gather))
+        uv_timer_start(&m->gather, on_gathered, GATHER_MS, 0);
+}
+
 static void on_gone(struct ask_all_node *n, int again, const struct pd_err *why) {
     struct logs_cmd *m = n->g->arg;
     if (again) {
@@ -99,7 +134,7 @@ static void on_gone(struct ask_all_node *n, int again, const struct pd_err *why)
         return;
     }
     if (!n->g->interrupted && !m->broken)
-        view_printf(m->view, "%s: %s", n->host->label, why->msg);
+        note_gone(m, (size_t)n->id, why->msg);
     follow_gone(m->f, (unsigned)n->id);
 }
 
@@ -110,7 +145,7 @@ static void on_done(void *arg, unsigned node) {
 
 static void on_fail(void *arg, unsigned node, const struct pd_err *err) {
     struct logs_cmd *m = arg;
-    view_printf(m->view, "%s: %s", m->names[node].host, err->msg);
+    note_gone(m, node, err->msg);
     ask_all_fail(&m->g->nodes[node], err);
 }
 
@@ -150,9 +185,14 @@ static int open_follow(struct logs_cmd *m, struct ask_all *g, const struct follo
 static void show_all(struct logs_cmd *m, struct ask_all *g) {
     g->on_frame = on_frame;
     g->on_gone = on_gone;
+    uv_timer_init(&g->c->loop, &m->gather);
+    uv_unref((uv_handle_t *)&m->gather);
+    m->gather.data = m;
     ask_all_run(g, on_connected, m);
     while (!g->interrupted && !m->broken && (!follow_is_shown(m->f) || view_backlog(m->view)))
         uv_run(&g->c->loop, UV_RUN_ONCE);
+    say_gone(m);
+    uv_close((uv_handle_t *)&m->gather, NULL);
     follow_close(m->f);
 }
 

@@ -4,7 +4,7 @@
 
 #include "wire/noise.h"
 
-static void *begin(const uint8_t key[WIRE_NOISE_KEY]) {
+static void *aes_begin(const uint8_t key[WIRE_NOISE_KEY]) {
     /* No exit handler: other threads may still seal while one is in exit(). */
     OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, NULL);
     EVP_CIPHER_CTX *c = EVP_CIPHER_CTX_new();
@@ -14,9 +14,9 @@ static void *begin(const uint8_t key[WIRE_NOISE_KEY]) {
     return NULL;
 }
 
-static void end(void *key) { EVP_CIPHER_CTX_free(key); /* wipes it */ }
+static void aes_end(void *key) { EVP_CIPHER_CTX_free(key); /* wipes it */ }
 
-static int seal(void *key, const uint8_t nonce[12], uint8_t *out, const uint8_t *p, size_t n) {
+static int aes_seal(void *key, const uint8_t nonce[12], uint8_t *out, const uint8_t *p, size_t n) {
     int got = 0, none;
     if (EVP_CipherInit_ex(key, NULL, NULL, NULL, nonce, 1) != 1)
         return -1;
@@ -27,7 +27,7 @@ static int seal(void *key, const uint8_t nonce[12], uint8_t *out, const uint8_t 
     return 0;
 }
 
-static int open_it(void *key, const uint8_t nonce[12], uint8_t *out, const uint8_t *p, size_t n) {
+static int aes_open(void *key, const uint8_t nonce[12], uint8_t *out, const uint8_t *p, size_t n) {
     uint8_t tag[WIRE_TAG];
     int got = 0, none;
     n -= WIRE_TAG;
@@ -41,4 +41,4 @@ static int open_it(void *key, const uint8_t nonce[12], uint8_t *out, const uint8
 }
 
 const struct wire_aes wire_openssl = {
-    .least = 640, .begin = begin, .end = end, .seal = seal, .open = open_it};
+    .least = 640, .begin = aes_begin, .end = aes_end, .seal = aes_seal, .open = aes_open};

@@ -8,8 +8,8 @@
 
 /* In the name of a folder, "output" is the job's output folder, whose place the agent has chosen. A
  * workspace that is used in place has no link to it. */
-static int place(const struct ps_shard *s, const char *name, char out[PATH_MAX],
-                 struct pd_err *err) {
+static int path_on_node(const struct ps_shard *s, const char *name, char out[PATH_MAX],
+                        struct pd_err *err) {
     const char *base = s->opts.output_dir, *in = name;
     while (in[0] == '.' && in[1] == '/') /* "./output", ".//output" */
         in += 1 + strspn(in + 1, "/");
@@ -58,7 +58,7 @@ static int is_below(const char *path, const char *root) {
 static int allows(const struct ps_shard *s, const char *const *list, const char *path) {
     char root[PATH_MAX], real[PATH_MAX];
     for (; *list; list++)
-        if (!place(s, *list, root, NULL) && !resolve(root, real) && is_below(path, real))
+        if (!path_on_node(s, *list, root, NULL) && !resolve(root, real) && is_below(path, real))
             return 1;
     return 0;
 }
@@ -69,7 +69,7 @@ int shard_folder(const struct ps_shard *s, enum shard_access access, const char 
     const int reads = access == SHARD_READS;
     char real[PATH_MAX];
     struct pd_buf names = {0};
-    int rc = place(s, name, out, err);
+    int rc = path_on_node(s, name, out, err);
     if (rc || !f)
         return rc;
     if (!resolve(out, real) && (allows(s, f->write, real) || (reads && allows(s, f->read, real))))

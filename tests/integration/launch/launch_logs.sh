@@ -218,4 +218,21 @@ wait "$PID"
 [ $? = 130 ] || die "Ctrl-C: $(tail -3 follow.log)"
 wait $run || die "the job ended with its follower: $(tail -3 run.log)"
 [ "$(grep -c 'line 29' run.log)" = 2 ] || die "lines: $(tail run.log)"
+
+# --- hosts that are lost together are one line of a follower
+conf lost 'local*3' ./forever.sh
+start run "$ctl" run --conf=conf.ini
+run=$PID
+wait_for 60 "it runs" grep -q 'local.2/trainer | up' run.log
+: >follow.log
+start follow "$ctl" logs -f --conf=conf.ini
+wait_for 60 "it is followed" grep -q 'local.2/trainer | up' follow.log
+for i in 1 2; do agents[i]=$(pgrep -f -- "--root=$TMP/lost$i .*--start"); done
+# shellcheck disable=SC2086
+kill -KILL ${agents[1]} ${agents[2]}
+wait "$PID"
+[ $? = 3 ] || die "a follower that lost two hosts: $(grep paddlectl follow.log)"
+[ "$(grep -c '^paddlectl: local' follow.log)" = 1 ] && grep -q '^paddlectl: local.\[1-2\]: ' follow.log ||
+    die "two lost hosts: $(grep paddlectl follow.log)"
+wait $run && die "the job did not fail"
 exit 0
