@@ -30,6 +30,10 @@ def run(*command, **more):
                           stderr=subprocess.STDOUT, text=True, **more)
 
 
+class NotAllowed(Exception):
+    """This machine does not allow such a cluster."""
+
+
 class Cluster:
     real = False  # are the hosts machines of their own?
 
@@ -43,8 +47,10 @@ class Cluster:
 
     def start(self):
         done = self.fixture("start", str(N_HOSTS))
+        if done.returncode == 77:
+            raise NotAllowed(done.stdout.strip())
         if done.returncode:
-            raise RuntimeError(done.stdout.strip())
+            raise SystemExit(f"faults: {self.FIXTURE}: {done.stdout.strip()}")
         with open(f"{self.fx}/conf.ini") as f:
             self.conf = f.read()
         return self
