@@ -235,6 +235,9 @@ static void begin_join(struct job *j) { job_move(j, AT(NODE_NEW), NODE_JOIN); }
 static void begin_follow(struct job *j) { /* the head's state may arrive before its answer */
     if (pd_starts_with(j->state, "trainers"))
         job_state_changed(j, "trainers");
+    for (int i = 0; i < j->n_nodes; i++) /* a result that came before this phase limits it, too */
+        if (j->by_id[i] && j->by_id[i]->step == NODE_ENDED)
+            node_has_result(j->by_id[i]);
 }
 
 static enum job_phase after_join(struct job *j) {

@@ -400,7 +400,7 @@ static int number(char *const *env, const char *name) {
 
 /* A process of an earlier attempt has ended before the new one starts, on the same node always. A
  * node that is cut off, or whose agent is stopped, may be late: the number of the attempt keeps
- * its processes out. They end soon. */
+ * its processes out. They end with its lease. */
 static void on_late(void *arg) {
     const struct process *x = arg;
     const struct actor *a = S.m[x->machine].agent;
@@ -415,7 +415,7 @@ static void check_alone(const struct process *x) {
         if (y->machine == x->machine || y->attempt == x->attempt)
             sim_fail("%s %d of attempt %d starts on node %d, and runs on node %d as process %d",
                      role_names[x->role], x->rank, x->attempt, x->machine, y->machine, y->pid);
-        sim_after(NULL, LATE_MS * MS, on_late, y);
+        sim_after(NULL, (LATE_MS + (uint64_t)(S.plan.detach_lease * 1000)) * MS, on_late, y);
     }
 }
 
@@ -508,7 +508,7 @@ void sim_proc_harm(enum harm h) {
     unsigned n = 0;
     for (struct process *x = processes; x; x = x->next)
         if (x->alive && x->p && !x->term && !x->stopped && !*x->from &&
-            (h != HARM_EXIT0 || x->role == ROLE_PSERVER) && !sim_below(++n))
+            (h != HARM_EXIT0 || (x->role == ROLE_PSERVER && x->users)) && !sim_below(++n))
             chosen = x;
     if (!chosen)
         return;
