@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Jobs on three agents, started through their relays: order, environment, logs, exits, failures, stop, leases.
+# Jobs on three agents, started through their relays: order, environment, exits, failures, stop, leases.
 . "$(dirname "$0")/../../support/lib.sh"
 PYTHONPATH=$TOP/tests/support timeout 600 python3 "$TOP/tests/support/agent/agent_job.py" "$BIN/paddle_agent" "$TMP/root" "$@" || die "see above"
 # A daemon's stderr is its job's log/agent.log; a sanitizer writes there.
