@@ -241,7 +241,7 @@ enum { WIRE_MAX_PORTS = 2 * 250 + 1 };
     X(body, ARRAY, addrs, 0, WIRE_MAX_ADDRS, 0) \
     X(body, INT, port, 0, 65535, 0)             \
     X(body, TEXT, token, 0, 63, 0)              \
-    X(body, BOOL, encrypt, 0, 1, 0)
+    X(body, BOOL, encrypt, 0, 1, 1)
 
 #define WIRE_DS_NEED(X, body) X(body, INT, round, 0, 100, 0)
 
@@ -249,7 +249,7 @@ enum { WIRE_MAX_PORTS = 2 * 250 + 1 };
     X(body, INT, node, 0, WIRE_MAX_NODES, 0) \
     X(body, TEXT, token, 0, 63, 0)           \
     X(body, INT, port, 0, 65535, 0)          \
-    X(body, BOOL, encrypt, 0, 1, 0)          \
+    X(body, BOOL, encrypt, 0, 1, 1)          \
     X(body, BOOL, local, 0, 1, 0)
 #define WIRE_DS_SERVE_ANSWER(X, body) \
     X(body, INT, port, 0, 65535, 0)   \

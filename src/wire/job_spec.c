@@ -5,15 +5,15 @@ enum { DAY_MS = 86400000, HOUR_MS = 3600000, TEXT_MAX = 1 << 20 };
 
 #define INT(f, least, most, absent, option) \
     { #f, WIRE_INT, offsetof(struct job_spec, f), least, most, absent, option }
-#define BOOL(f) \
-    { #f, WIRE_BOOL, offsetof(struct job_spec, f), 0, 1, 0, NULL }
+#define BOOL(f, absent) \
+    { #f, WIRE_BOOL, offsetof(struct job_spec, f), 0, 1, absent, NULL }
 #define TEXT(f, most) \
     { #f, WIRE_TEXT, offsetof(struct job_spec, f), 0, most, 0, #f }
 
 static const struct wire_field rows[] = {
-    BOOL(attached),
-    BOOL(encrypt),
-    BOOL(local),
+    BOOL(attached, 0),
+    BOOL(encrypt, 1), /* a description that does not say so gives no protection up */
+    BOOL(local, 0),
     INT(attach_lease_ms, 100, DAY_MS, 5000, "attach_lease"),
     INT(detach_lease_ms, 100, DAY_MS, 60000, "detach_lease"),
     INT(connect_ms, 100, DAY_MS, 60000, NULL),

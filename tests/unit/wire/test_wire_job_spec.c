@@ -108,6 +108,8 @@ static void the_protocol_documents_every_row(void **state) {
         } else if (r->type == WIRE_TEXT) {
             snprintf(bounds, sizeof bounds, "%lld bytes", (long long)r->most);
         }
+        if (r->type == WIRE_BOOL && r->absent)
+            snprintf(absent, sizeof absent, "true");
         if (r->option)
             snprintf(option, sizeof option, "`%s`", r->option);
         snprintf(row, sizeof row, "| `%s` | %s | %s | %s | %s |", r->key, types[r->type], bounds,
