@@ -121,12 +121,12 @@ static int take_probed(struct ask_all_node *n, json_t *body, struct pd_err *err)
 /* `n` is number `at` of the `count` nodes that listen. */
 static void probe(struct ask_all_node *n) {
     struct asking *a = n->g->arg;
-    json_t *peers = json_array();
     size_t count = 0, at = 0, hosts = a->c->hosts.n;
     if (!a->v[n->id].port) {
         ask_all_keep(n);
         return;
     }
+    json_t *peers = json_array();
     for (size_t i = 0; i < hosts; i++) {
         at = (int)i == n->id ? count : at;
         count += a->v[i].port != 0;

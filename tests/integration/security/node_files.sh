@@ -120,6 +120,7 @@ if [ "$(basename "$(getent passwd "$(id -un)" | cut -d: -f7)")" = bash ]; then
     done
     echo "PATH=$TMP/path" >"$fx/node0/home/.bashrc"
     cached "with sha256sum"
+    ended # nobody writes to a program that runs
     printf evil | dd of="$agent" bs=1 seek=5000 conv=notrunc status=none
     replaced "other bytes, with sha256sum"
     rm path/sha256sum
