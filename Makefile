@@ -30,7 +30,8 @@ B := build/$(FLAVOR)
 # -ffp-contract=off: a fused multiply-add rounds once where two operations round twice; without this the
 # bits of a result would depend on which clone of a kernel the CPU selects.
 # -fno-math-errno: sqrtf is then the one exact instruction, in every lane of a vectorised loop.
-CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE -Isrc -I. -include src/base/base.h $(CFLAGS_OPT) \
+BASE_H := -include src/base/base.h
+CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE -Isrc -I. $(BASE_H) $(CFLAGS_OPT) \
     -Wall -Wextra -Wformat=2 -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings -ffp-contract=off -fno-math-errno -ffunction-sections \
     -fdata-sections $(HARDEN) $(WERROR) $(CFLAGS)
 LDFLAGS_ALL = -Wl,--gc-sections $(HARDEN_LINK) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter thread,$(SANITIZE)),tests/support/c/tsan_close.c) $(LDFLAGS)
@@ -181,6 +182,8 @@ $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(LIBPADDLE)
 	@mkdir -p $(@D)
 	$(CC) -fsanitize=fuzzer $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -o $@
 
+# It has src/seed in it, which has no libc.
+$(B)/tests/fuzz/fuzz_seed.o: BASE_H :=
 fuzzers: $(FUZZERS)
 fuzz:
 	@$(MAKE) --no-print-directory FUZZ=1 fuzzers

@@ -1,7 +1,9 @@
 /* sys.h - the system calls of the seed, without a libc: with a libc the static program has 700 kB,
  * without it 8 kB. Each call returns the kernel's result: a number, or -E*. With SEED_LIBC (for
  * sanitizers) the calls go through libc's syscall(). */
-#pragma once
+/* A guard, not #pragma once: the fuzzer replaces this header (tests/fuzz/fuzz_seed.c). */
+#ifndef PD_SEED_SYS_H
+#define PD_SEED_SYS_H
 
 #include <asm/unistd.h>
 
@@ -46,3 +48,5 @@ static inline long sys6(long n, long a, long b, long c, long d, long e, long f) 
 #define SYS(name, ...) SYS_N(__NR_##name, __VA_ARGS__, 0L, 0L, 0L, 0L, 0L, 0L)
 #define SYS_N(n, a, b, c, d, e, f, ...) \
     sys6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+#endif

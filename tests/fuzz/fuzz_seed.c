@@ -16,6 +16,7 @@ static long sys6(long n, long a, long b, long c, long d, long e, long f);
 #include "seed/seed.c"
 
 #include <setjmp.h>
+#include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
