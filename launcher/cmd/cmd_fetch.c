@@ -27,7 +27,7 @@ struct fetch_cmd {
 
 static void fetch_dir(struct ask_all_node *n, const char *dir);
 
-/* What could not travel is kept in n->text, and printed for all hosts at the end. */
+/* Keeps the names of skipped files in n->text; they are printed for all hosts at the end. */
 static void note_skipped(struct ask_all_node *n, const struct package_fetched *r) {
     char text[700];
     pd_fmt(text, sizeof text, "%s%s%s: %s", n->text ? n->text : "", n->text ? "; " : "", r->dir,

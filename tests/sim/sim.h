@@ -60,7 +60,7 @@ struct machine {
     int no_exec, no_bind; /* the next so many starts of a process, or bindings of a port, fail */
 };
 
-/* What a schedule does; the seed decides it. */
+/* The faults and times of a schedule; the seed decides them. */
 struct sim_plan {
     int n, n_pservers, n_trainers;
     char pservers[40], trainers[40];
@@ -124,7 +124,14 @@ void sim_trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* An invariant is violated: prints it with the command that repeats the schedule, and exits. */
 void sim_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
+/* --- sim_terminal.c --- */
+
+void sim_terminal_reset(void);
+void sim_check_lines(void); /* at the end: all lines of the logs were shown */
+
 /* --- sim_net.c --- */
+
+enum { FAKE_FD = 1000000 }; /* descriptors of bound ports: FAKE_FD + port */
 
 void sim_net_reset(void);
 int sim_reaches(int from, int to);
@@ -150,7 +157,6 @@ void sim_host_reset(void);
 int sim_log_lines(int machine, int stream);
 void sim_spawn_agent(int machine, const char *job, unsigned lease_ms);
 void sim_kill_actor(struct actor *a, int power);
-void sim_check_lines(void);
 
 /* --- sim_faults.c --- */
 

@@ -51,7 +51,7 @@ void sim_cause(int node, int role, int rank) {
         S.causes[S.n_causes++] = (struct cause){node, role, rank, S.now};
 }
 
-/* What goes wrong with a node's agent or connection. Without node 0, all nodes are lost. */
+/* Faults of a node's agent or connection. Without node 0, all nodes are lost. */
 static void node_cause(int node) {
     for (int i = 0; i < S.plan.n; i++)
         if (i == node || !node)

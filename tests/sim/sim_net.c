@@ -6,89 +6,15 @@
  *                       ◀───────────────────                            a struct net_conn, or
  *                                                                       a transport of paddlectl */
 
-#include "launcher/transport/transport.h"
 #include "net/conn.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/sim_net.h"
 #include "wire/msg.h"
 
 enum {
     RTO_MS = 200, /* until lost bytes are sent again; doubled up to RTO_MAX_MS */
     RTO_MAX_MS = 3200,
     SILENT_MS = 11000, /* as net_check_host */
-    SSH_CONNECT_MS = 10000,
     FIRST_PORT = 7000,
-    FAKE_FD = 1000000, /* descriptors of bound ports: FAKE_FD + port */
-};
-
-struct way;
-struct chunk {
-    struct way *w;
-    struct chunk *next;
-    uint64_t sent, at;
-    enum { BYTES, OPENED, FIN, RST } kind;
-    size_t n;
-    uint8_t p[];
-};
-
-struct way { /* one direction */
-    struct sim_stream *s;
-    int to; /* the end that receives */
-    struct chunk *first, **last;
-    uint64_t last_at, rto_ms, unacked; /* unacked: sent then, and no acknowledgment came */
-    int scheduled;
-};
-
-struct end {
-    struct actor *a;
-    int machine;
-    struct net_conn *conn;
-    struct sim_transport *t;
-    int shut; /* it sends and receives nothing more */
-};
-
-struct sim_stream {
-    struct sim_stream *next;
-    struct end end[2];
-    struct way way[2]; /* way[i] leads to end i */
-    /* connecting */
-    int port, local;
-    uint64_t deadline;
-    int start, node;
-    unsigned lease_ms;
-    char job[64];
-};
-
-struct net_listener {
-    struct actor *a;
-    int port;
-    struct wire_hs_opts hs;
-    struct net_events ev;
-    struct net_opts opts;
-    void *arg;
-};
-
-struct net_conn {
-    struct sim_stream *s;
-    int end;
-    struct actor *a;
-    struct net_events ev;
-    void *arg;
-    struct wire_hello self, peer;
-    uint8_t key[32];
-    int open, closing, flush, has_peer;
-    uint64_t received, sent;
-    struct wire_decoder *dec;
-    uv_stream_t *in, *out;
-    struct pd_err why;
-    char addr[40];
-};
-
-struct sim_transport {
-    struct transport t; /* first */
-    struct sim_stream *s;
-    struct actor *a;
-    int open, closing;
-    struct pd_err why;
 };
 
 static struct sim_stream *streams;
@@ -99,7 +25,7 @@ int sim_reaches(int from, int to) {
 
 void sim_cut(int from, int to, int change) { S.blocked[from][to] += change; }
 
-static uint64_t travel(int from, int to) {
+uint64_t sim_travel(int from, int to) {
     uint64_t ns = S.delay_ns[from][to] + sim_below(S.delay_ns[from][to] / 2 + 1);
     for (int k = 0; k < 4 && (int)sim_below(1000) < S.loss; k++)
         ns += (RTO_MS << k) * MS;
@@ -108,7 +34,7 @@ static uint64_t travel(int from, int to) {
     return ns;
 }
 
-static struct sim_stream *new_stream(int from, int to) {
+struct sim_stream *sim_new_stream(int from, int to) {
     struct sim_stream *s = calloc(1, sizeof *s);
     *s = (struct sim_stream){.next = streams};
     streams = s;
@@ -175,7 +101,7 @@ static void on_transport_closed(void *arg) {
     sim_alive(a, -1);
 }
 
-static void close_transport(struct sim_transport *t, int code, const char *why) {
+void sim_close_transport(struct sim_transport *t, int code, const char *why) {
     if (t->closing)
         return;
     t->closing = 1;
@@ -188,7 +114,7 @@ static void end_is_over(struct end *e, const char *why) {
     if (e->conn)
         close_conn(e->conn, PD_ECLOSED, why);
     if (e->t)
-        close_transport(e->t, PD_ECLOSED, why);
+        sim_close_transport(e->t, PD_ECLOSED, why);
 }
 
 static void opened(struct end *e) {
@@ -234,7 +160,6 @@ static void deliver(void *arg) {
 
 /* --- on the way --- */
 
-static void put(struct way *w, int kind, const void *p, size_t n);
 static void schedule(struct way *w);
 
 /* After the last byte has gone, a connection that waited for that is closed. */
@@ -269,7 +194,7 @@ static void on_arrive(void *arg) {
             const int silent = c->kind == FIN || c->kind == RST || e->a == NULL;
             free(c);
             if (!silent && !w->s->end[!w->to].shut) /* no process: its kernel answers */
-                put(&w->s->way[!w->to], RST, NULL, 0);
+                sim_put(&w->s->way[!w->to], RST, NULL, 0);
             continue;
         }
         sim_after_once(e->a, 0, deliver, c);
@@ -285,10 +210,10 @@ static void schedule(struct way *w) {
     sim_after(NULL, w->first->at > S.now ? w->first->at - S.now : 0, on_arrive, w);
 }
 
-static void put(struct way *w, int kind, const void *p, size_t n) {
+void sim_put(struct way *w, int kind, const void *p, size_t n) {
     struct chunk *c = malloc(sizeof *c + n);
     const int from = w->s->end[!w->to].machine, to = w->s->end[w->to].machine;
-    uint64_t at = S.now + travel(from, to);
+    uint64_t at = S.now + sim_travel(from, to);
     if (kind == RST)
         drop_chunks(w);
     *c = (struct chunk){
@@ -303,12 +228,12 @@ static void put(struct way *w, int kind, const void *p, size_t n) {
 
 /* The end sends no more. A close with unread bytes resets the connection: bytes on the way are
  * lost. */
-static void shut(struct sim_stream *s, int end, int silent) {
+void sim_shut(struct sim_stream *s, int end, int silent) {
     if (s->end[end].shut)
         return;
     s->end[end].shut = 1;
     if (!silent)
-        put(&s->way[!end], sim_chance(20) ? RST : FIN, NULL, 0);
+        sim_put(&s->way[!end], sim_chance(20) ? RST : FIN, NULL, 0);
 }
 
 static int is_silent(struct way *w) {
@@ -347,7 +272,7 @@ static void on_handshake_late(void *arg) {
     if (!c || c->open || c->closing)
         return;
     close_conn(c, PD_ETIMEOUT, "timed out while connecting");
-    shut(s, 0, 0);
+    sim_shut(s, 0, 0);
 }
 
 int __wrap_net_connect(struct net_conn **out, uv_loop_t *loop, const char *ip, int port,
@@ -359,13 +284,13 @@ int __wrap_net_connect(struct net_conn **out, uv_loop_t *loop, const char *ip, i
     (void)err;
     if (sscanf(ip, "10.0.0.%d", &node) != 1 || node < 1 || node > SIM_MACHINES)
         sim_fail("a connection to %s", ip);
-    struct sim_stream *s = new_stream(a->machine, node - 1);
+    struct sim_stream *s = sim_new_stream(a->machine, node - 1);
     struct net_conn *c = *out = new_conn(s, 0, a, opts, ev, arg);
     c->self = hs->self;
     memcpy(c->key, hs->key, sizeof c->key);
     s->port = port;
     s->deadline = S.now + timeout_ms * MS;
-    sim_after(NULL, travel(a->machine, node - 1), on_syn, s);
+    sim_after(NULL, sim_travel(a->machine, node - 1), on_syn, s);
     sim_after(a, timeout_ms * MS, on_handshake_late, s);
     return 0;
 }
@@ -375,7 +300,7 @@ static void on_accepted(void *arg) {
     struct net_conn *from = s->end[0].conn, *c;
     struct net_listener *l = S.m[s->end[1].machine].listener;
     if (!l || l->port != s->port || !from || s->end[0].shut) {
-        shut(s, 1, 0);
+        sim_shut(s, 1, 0);
         return;
     }
     if (memcmp(from->key, l->hs.key, 32) || strcmp(from->self.job, l->hs.self.job)) {
@@ -386,7 +311,7 @@ static void on_accepted(void *arg) {
     c->peer = from->self;
     from->peer = l->hs.self;
     c->has_peer = from->has_peer = 1;
-    put(&s->way[0], OPENED, NULL, 0);
+    sim_put(&s->way[0], OPENED, NULL, 0);
     opened(&s->end[1]);
 }
 
@@ -407,7 +332,7 @@ static void on_syn(void *arg) {
         return;
     }
     s->end[1].a = l->a;
-    sim_after(l->a, travel(to, from), on_accepted, s);
+    sim_after(l->a, sim_travel(to, from), on_accepted, s);
 }
 
 int __wrap_ports_bind(const char *ip, int from, int *port, int *claim, struct pd_err *err);
@@ -515,7 +440,7 @@ int __wrap_net_send(struct net_conn *c, uint16_t type, uint16_t flags, uint64_t 
                 memcpy(at, sec[i].p, len[i]);
             at += len[i] + wire_pad(len[i]);
         }
-        put(&c->s->way[!c->end], BYTES, p, n);
+        sim_put(&c->s->way[!c->end], BYTES, p, n);
         free(p);
     }
     if (release)
@@ -537,14 +462,14 @@ void __wrap_net_close(struct net_conn *c) {
     if (c->closing)
         return;
     close_conn(c, 0, "closed");
-    shut(c->s, c->end, c->a->dead);
+    sim_shut(c->s, c->end, c->a->dead);
 }
 void __wrap_net_close_after_flush(struct net_conn *c);
 void __wrap_net_close_after_flush(struct net_conn *c) {
     if (c->closing || c->flush)
         return;
     c->flush = 1;
-    put(&c->s->way[!c->end], FIN, NULL, 0);
+    sim_put(&c->s->way[!c->end], FIN, NULL, 0);
     if (c->a->dead)
         close_conn(c, 0, "closed");
 }
@@ -553,7 +478,7 @@ void __wrap_net_check_host(struct net_conn *c) {
     if (c->closing || !is_silent(&c->s->way[!c->end]))
         return;
     close_conn(c, PD_ECLOSED, "its host has acknowledged nothing for 11 s");
-    shut(c->s, c->end, 0);
+    sim_shut(c->s, c->end, 0);
 }
 void __wrap_net_forget(struct net_conn *c);
 void __wrap_net_forget(struct net_conn *c) { wire_decoder_forget(c->dec); }
@@ -571,125 +496,6 @@ const struct wire_hello *__wrap_net_peer(const struct net_conn *c) {
 const char *__wrap_net_peer_addr(const struct net_conn *c);
 const char *__wrap_net_peer_addr(const struct net_conn *c) { return c->addr; }
 
-/* --- paddlectl's stream to a node (launcher/transport/transport.h) --- */
-
-static int t_write(struct transport *x, const void *p, size_t n) {
-    struct sim_transport *t = (struct sim_transport *)x;
-    if (!t->closing && !t->s->end[0].shut && !t->a->dead)
-        put(&t->s->way[1], BYTES, p, n);
-    return 0;
-}
-static void t_eof(struct transport *x) { (void)x; }
-static void t_close(struct transport *x) {
-    struct sim_transport *t = (struct sim_transport *)x;
-    if (t->closing)
-        return;
-    close_transport(t, 0, "");
-    shut(t->s, 0, t->a->dead);
-}
-
-static void on_join(void *arg) { /* the relay reaches the agent's socket */
-    struct sim_stream *s = arg;
-    struct machine *m = &S.m[s->end[1].machine];
-    if (s->end[0].shut || !m->sock || !m->agent) {
-        s->end[1].a = NULL;
-        put(&s->way[0], RST, NULL, 0);
-        return;
-    }
-    m->incoming = s;
-    m->on_connection(m->sock, 0);
-}
-
-/* What src/agent/report tells of a job that is over, or that is not there. */
-static void no_agent(struct sim_stream *s);
-
-static void on_login(void *arg) {
-    struct sim_stream *s = arg;
-    const int to = s->end[1].machine;
-    struct machine *m = &S.m[to];
-    if (!s->end[0].t || s->end[0].shut)
-        return;
-    if (!sim_reaches(SIM_LAUNCHER, to) || !sim_reaches(to, SIM_LAUNCHER)) {
-        if (S.now >= s->deadline)
-            close_transport(s->end[0].t, PD_EHOST, "connecting timed out");
-        else
-            sim_after(NULL, 500 * MS, on_login, s);
-        return;
-    }
-    put(&s->way[0], OPENED, NULL, 0);
-    const int spawns = s->start && !m->agent && !m->has_dir;
-    if (spawns)
-        sim_spawn_agent(to, s->job, s->lease_ms);
-    if (m->agent && (m->sock || spawns)) {
-        s->end[1].a = m->agent;
-        sim_after(m->agent, sim_below(20 * MS), on_join, s);
-    } else {
-        no_agent(s);
-    }
-}
-
-int __wrap_transport_local(struct transport **out, uv_loop_t *loop, char *const *argv,
-                           const struct transport_events *ev, void *arg, struct pd_err *err);
-int __wrap_transport_local(struct transport **out, uv_loop_t *loop, char *const *argv,
-                           const struct transport_events *ev, void *arg, struct pd_err *err) {
-    struct sim_transport *t = calloc(1, sizeof *t);
-    int node = 0;
-    struct sim_stream *s = NULL;
-    (void)err;
-    for (char *const *a = argv; *a; a++) {
-        if (sscanf(*a, "--root=/sim/%d", &node) == 1)
-            s = new_stream(SIM_LAUNCHER, node);
-        if (s) {
-            sscanf(*a, "--job=%63s", s->job);
-            sscanf(*a, "--lease=%u", &s->lease_ms);
-            s->start |= !strcmp(*a, "--start");
-        }
-    }
-    transport_init(&t->t, ev, arg);
-    t->t.write = t_write;
-    t->t.eof = t_eof;
-    t->t.close = t_close;
-    t->s = s;
-    t->a = loop->data;
-    s->end[0].a = t->a;
-    s->end[0].t = t;
-    s->deadline = S.now + SSH_CONNECT_MS * MS;
-    sim_alive(t->a, 1);
-    sim_after(NULL, travel(SIM_LAUNCHER, node) * 3 + sim_below(60 * MS), on_login, s);
-    *out = &t->t;
-    return 0;
-}
-
-void sim_run_over(int machine, const char *job); /* sim_host.c */
-static void on_over(void *arg) {
-    struct sim_stream *s = arg;
-    S.m[s->end[1].machine].incoming = s;
-    sim_run_over(s->end[1].machine, s->job);
-}
-
-static void no_agent(struct sim_stream *s) {
-    const int to = s->end[1].machine;
-    if (S.m[to].has_dir) {
-        s->end[1].a = sim_actor(to, "relay");
-        sim_after(s->end[1].a, 0, on_over, s);
-        return;
-    }
-    struct pd_err e = {0};
-    struct pd_buf b;
-    uint8_t head[WIRE_HEADER];
-    static const uint8_t zero[WIRE_ALIGN];
-    pd_fail(&e, PD_ENOENT, "there is no job %s", s->job);
-    pd_buf_init(&b);
-    wire_error_put(&b, &e);
-    size_t len[WIRE_SECTIONS] = {b.len};
-    wire_header(head, WIRE_AG_HELLO, WIRE_F_ERROR, 0, 1, len);
-    put(&s->way[0], BYTES, head, sizeof head);
-    put(&s->way[0], BYTES, b.data, b.len);
-    put(&s->way[0], BYTES, zero, wire_pad(b.len));
-    put(&s->way[0], FIN, NULL, 0);
-    pd_buf_release(&b);
-}
-
 /* --- faults --- */
 
 void sim_net_reset_one(int a, int b) {
@@ -702,27 +508,27 @@ void sim_net_reset_one(int a, int b) {
             chosen = s;
     }
     for (int i = 0; chosen && i < 2; i++)
-        put(&chosen->way[i], RST, NULL, 0);
+        sim_put(&chosen->way[i], RST, NULL, 0);
 }
 
 /* sshd notices after a while that its client is gone. */
 static void on_sshd(void *arg) {
     struct sim_stream *s = arg;
     if (!s->end[1].shut)
-        put(&s->way[1], RST, NULL, 0);
+        sim_put(&s->way[1], RST, NULL, 0);
 }
 
 void sim_net_kill(struct actor *a, int power) {
     for (struct sim_stream *s = streams; s; s = s->next)
         for (int i = 0; i < 2; i++)
             if (s->end[i].a == a && (s->end[i].conn || s->end[i].t)) {
-                shut(s, i, power);
+                sim_shut(s, i, power);
                 if (a == S.launcher && power)
                     sim_after(NULL, 100000 * MS, on_sshd, s);
                 if (s->end[i].conn)
                     close_conn(s->end[i].conn, PD_ECLOSED, "killed");
                 if (s->end[i].t)
-                    close_transport(s->end[i].t, PD_ECLOSED, "killed");
+                    sim_close_transport(s->end[i].t, PD_ECLOSED, "killed");
             }
 }
 

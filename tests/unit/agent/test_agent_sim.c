@@ -180,6 +180,7 @@ static void run_schedule(uint64_t seed, int trace) {
     sim_net_reset();
     sim_proc_reset();
     sim_host_reset();
+    sim_terminal_reset();
     sim_loop_reset();
 }
 

@@ -11,9 +11,9 @@ static struct pd_err last;
 
 static const char secret_text[] = "root:secret";
 
-/* home/work: output -> home/place, models, base, escape -> home/other. home/other: secret */
+/* home/run: output -> home/place, models, base, escape -> home/other. home/other: secret */
 static int set_up(void **state) {
-    static const char *const folders[] = {"work/models/pass-00001", "work/base/m", "work/basement",
+    static const char *const folders[] = {"run/models/pass-00001", "run/base/m", "run/basement",
                                           "place/pass-00001", "other/pass-00001"};
     char path[PATH_MAX];
     (void)state;
@@ -27,7 +27,7 @@ static int set_up(void **state) {
     }
     pd_fmt(secret, sizeof secret, "%s/other/secret", home);
     assert_int_equal(pd_write_file_quick(secret, secret_text, strlen(secret_text), 0600, NULL), 0);
-    pd_fmt(path, sizeof path, "%s/work", home);
+    pd_fmt(path, sizeof path, "%s/run", home);
     assert_int_equal(chdir(path), 0);
     assert_int_equal(symlink("../../other", "models/escape"), 0);
     assert_int_equal(symlink(secret, "models/pass-00001/link"), 0);
@@ -80,7 +80,7 @@ static void folders_outside_are_refused(void **state) {
     char absolute[128], above[160];
     (void)state;
     pd_fmt(absolute, sizeof absolute, "%s/other", home);
-    pd_fmt(above, sizeof above, "%s/work/models/../../other", home);
+    pd_fmt(above, sizeof above, "%s/run/models/../../other", home);
     const char *const wrong[] = {"/etc",
                                  absolute,
                                  above,
@@ -140,7 +140,7 @@ static void the_folder_to_start_from_is_not_written(void **state) {
 static void folders_of_the_job_are_allowed(void **state) {
     char absolute[160];
     (void)state;
-    pd_fmt(absolute, sizeof absolute, "%s/work/models/pass-00001", home);
+    pd_fmt(absolute, sizeof absolute, "%s/run/models/pass-00001", home);
     const char *const right[] = {"output/pass-00001",         "./output/pass-00001",
                                  "models/pass-00001",         "./models//pass-00001/",
                                  "base/../models/pass-00001", absolute};
