@@ -34,7 +34,9 @@ class Screen:
         self.top = 0  # the line in the first row
         self.decoder = codecs.getincrementaldecoder("utf-8")()
         self.text, self.draws, self.raw = "", 0, b""
+        self.frames = []  # output that was read and is not on the screen yet, cut before each erasure
         self.master, slave = pty.openpty()
+        self.tty = os.ttyname(slave)
         self.size()
         self.proc = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
                                      preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
@@ -129,19 +131,18 @@ class Screen:
                 self.put(c)
 
     def read(self, seconds):
-        """Reads once, waiting at most `seconds`. Returns False at the end."""
-        if not self.open:
-            return False
-        if select.select([self.master], [], [], seconds)[0]:
+        """Puts output on the screen up to the next erasure, so that the caller sees each state of a
+        live block, also if several come at once. Waits at most `seconds`. False at the end."""
+        if not self.frames and self.open and select.select([self.master], [], [], seconds)[0]:
             try:
                 data = os.read(self.master, 65536)
             except OSError:
                 data = b""
-            if not data:
-                self.open = False
-                return False
-            self.feed(data)
-        return True
+            self.open = bool(data)
+            self.frames = re.split(rb"(?=\x1b\[J)", data) if data else []
+        if self.frames:
+            self.feed(self.frames.pop(0))
+        return self.open or bool(self.frames)
 
     def until(self, condition, what, seconds=60):
         end = time.monotonic() + seconds
@@ -152,6 +153,13 @@ class Screen:
 
     def type(self, text):
         os.write(self.master, text.encode())
+
+    def untaken(self):
+        """The number of typed characters that the command has not read yet."""
+        fd, n = os.open(self.tty, os.O_RDWR | os.O_NOCTTY), bytearray(4)
+        fcntl.ioctl(fd, termios.FIONREAD, n)
+        os.close(fd)
+        return struct.unpack("i", n)[0]
 
     def modes(self):
         """The flags of the terminal that `stty -a` calls icanon and echo, and those of a key each."""

@@ -74,7 +74,7 @@ def dispatch():
         for path in glob.glob("root?/.paddlectl/chunks") + glob.glob("root?/workspaces"):
             os.system("rm -rf " + path)
         s = run("--job_dispatch_package=large", "--relay=off", command="dispatch", cols=cols,
-                rows=10)
+                rows=10, env={"PADDLE_AGENT_FAULT": "slow.assemble.put:4"})
         assert s.wait() == 0, s
         assert b"dispatch " in s.raw and s.draws > 1, s.raw
         text = whole(s)
@@ -173,6 +173,7 @@ def started(*more, command="run", **kw):
 
 def press(s, key):
     """A key counts if no other one comes shortly before it."""
+    s.until(lambda: not s.untaken(), "the keys before it are read")
     time.sleep(0.4)
     s.type(key)
 
@@ -342,7 +343,7 @@ def bar_keys():
         s.type("n")
         s.until(lambda: len(s.shown()) == 1 and has_bar(s), "no question")
         press(s, "q")
-        s.until(lambda: "stop the" in s.shown()[-1], "a question")
+        s.until(lambda: s.shown()[-1:] == [question[:cols - 1]], "a question")
         s.type("y")
         assert s.wait() == 130 and s.modes() == COOKED, (s, s.modes())
         said = "paddlectl | the dispatch was interrupted; what has arrived is not sent again"
