@@ -434,7 +434,7 @@ static int listen_here(struct agent *ag, struct pd_err *err) {
 static int open_log(struct agent *ag, struct pd_err *err) {
     char path[PATH_MAX];
     int rc = node_paths_join(ag->core.paths.dir, "log/paddle_agent.INFO", path, err);
-    return rc ? rc : pd_log_open(&ag->core.log, path, 2, PD_INFO, err);
+    return rc ? rc : pd_log_open(&ag->core.log, path, -1, PD_INFO, err);
 }
 
 static int write_pid(struct pd_err *err) {

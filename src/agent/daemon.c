@@ -14,8 +14,9 @@ enum { TERM_GRACE_MS = 1000 };
 
 static void write_message(int fd, const char *text) { (void)!write(fd, text, strlen(text)); }
 
-/* Sets stdin to /dev/null, and stdout and stderr to log/agent.log. `keep` becomes descriptor 3; all
- * others are closed. The job's folder becomes the current folder. */
+/* Sets stdin to /dev/null, and stdout and stderr to log/agent.log. That file is not rotated: it has
+ * only what a crash prints, and orphans.c's lines. `keep` becomes descriptor 3; all others are
+ * closed. The job's folder becomes the current folder. */
 static int own_stdio(const struct node_paths *p, int keep) {
     char path[PATH_MAX];
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -118,6 +118,14 @@ def test_logs_that_are_rotated():
     assert files["train.log.2"] + files["train.log.1"] + files["train.log"] == want[first:]
     assert all(files[n].endswith(b"\n") for n in ("train.log.2", "train.log.1"))
     late.bye()
+    # The agent's own log: rotated alike, and not repeated in agent.log, which is not rotated.
+    j = Job(n=1, pserver_nodes=[], log_max_size=300, log_keep=2, trainer_command="exit 1").run()
+    assert j.result()["status"] == "failed"
+    j.bye()
+    logs = j.dirs[0] + "/log/"
+    sizes = {n: os.path.getsize(logs + n) for n in os.listdir(logs) if n.startswith(("paddle_agent", "agent"))}
+    assert sorted(sizes) == ["agent.log", "paddle_agent.INFO", "paddle_agent.INFO.1", "paddle_agent.INFO.2"], sizes
+    assert sizes.pop("agent.log") == 0 and max(sizes.values()) <= 300, sizes
 
 
 def test_clients_that_stall():
