@@ -44,7 +44,7 @@ struct agent {
     int has_daemon_handles; /* the three handles above are open */
     uv_timer_t give_up;     /* the deadline of quitting */
     int give_up_open;
-    int quitting, quit_soon;
+    int quit_soon;
     int no_memory; /* 1: a connection waits to be accepted */
     char join[64]; /* the job named by AG_JOIN */
 };
@@ -62,9 +62,9 @@ static void on_give_up(uv_timer_t *t) {
 /* Closes all handles after queued frames are written. A client that no longer reads can delay the
  * end by at most QUIT_MS. */
 static void quit(struct agent *ag) {
-    if (ag->quitting)
+    if (ag->core.quitting)
         return;
-    ag->quitting = 1;
+    ag->core.quitting = 1;
     clients_close(ag->clients, 0);
     ag_job_close(ag->job);
     job_turn_release(&ag->turn);
@@ -375,7 +375,7 @@ static void on_connection(uv_stream_t *l, int status) {
         ag->no_memory = !status; /* libuv listens no further until it is accepted: on_tick */
         return;
     }
-    if (uv_accept(l, (uv_stream_t *)p) || ag->quitting ||
+    if (uv_accept(l, (uv_stream_t *)p) || ag->core.quitting ||
         client_open(ag->clients, (uv_stream_t *)p, (uv_stream_t *)p, &err)) {
         pd_warn(&ag->core.log, "a client was turned away: %s", err.msg);
         uv_close((uv_handle_t *)p, free_handle);

@@ -197,7 +197,6 @@ static void cut_launcher_off(void) {
 static void reset_peer(void) {
     const int node = any_node();
     if (node) {
-        node_cause(0); /* a probe is not tried again */
         sim_trace("fault: the connection of node %d to node 0 is reset", node);
         sim_net_reset_one(0, node);
     }

@@ -18,6 +18,7 @@ struct agent_core {
     struct node_paths paths;
     struct pd_log log;
     char build[65]; /* BLAKE2b-256 of this executable */
+    int quitting;   /* the agent closes its handles */
 };
 
 /* If `build` is NULL, the hash of this executable is computed. 0 or PD_E*; on failure the loop is

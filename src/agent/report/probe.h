@@ -2,7 +2,9 @@
  *
  * All addresses are tried at the same time, each with a complete handshake. The handshake proves
  * the key and the node's id. Therefore the agent of another job does not count, nor does another
- * machine behind an address such as 127.0.1.1 or docker0's 172.17.0.1. */
+ * machine behind an address such as 127.0.1.1 or docker0's 172.17.0.1.
+ *
+ * If no address leads to the agent, all are tried again for PROBE_MS: a connection may be reset. */
 #pragma once
 
 #include <jansson.h>

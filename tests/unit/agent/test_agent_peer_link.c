@@ -5,10 +5,13 @@
 
 #include <cmocka.h>
 
+#include <netinet/in.h>
 #include <sodium.h>
+#include <sys/socket.h>
 
 #include "agent/core/msg.h"
 #include "agent/peer_link.h"
+#include "agent/report/probe.h"
 #include "wire/msg.h"
 
 enum { N_NODES = 3, SELVES = 4 };
@@ -29,6 +32,7 @@ static struct agent_core core;
 static struct agent agents[SELVES];
 static json_t *head_at;
 
+static int from_port;     /* of the next open_agent; 0: any */
 static int reports_early; /* node 1 has a report when node 0 has its HD_JOIN, and not the answer */
 
 static void on_join(void *arg, int node, const json_t *join) {
@@ -102,6 +106,7 @@ static void open_agent(struct agent *a, int node, int takers) {
     struct peer_link_opts o = {.core = &core,
                                .self = &a->self,
                                .n_nodes = N_NODES,
+                               .from_port = from_port,
                                .takers = takers,
                                .lease_ms = 60000,
                                .events = &ev,
@@ -276,6 +281,74 @@ static void takers_are_the_owners(void **state) {
     UNTIL(stranger_closed);
 }
 
+/* --- probes --- */
+
+static int probed; /* the number of answers of probe_node */
+static char best[200];
+
+static void on_probed(void *arg, const struct probe_result *v, size_t n) {
+    const struct probe_result *ok = probe_best(v, n);
+    (void)arg;
+    probed++;
+    snprintf(best, sizeof best, "%s", ok ? ok->addr : v[0].why);
+}
+
+/* A listener on a free port of 127.0.0.1. */
+static int listen_raw(int *port) {
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof sa;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof sa), 0);
+    assert_int_equal(listen(fd, 4), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
+    *port = ntohs(sa.sin_port);
+    return fd;
+}
+
+static void reset(int fd) {
+    const struct linger hard = {.l_onoff = 1};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    close(fd);
+}
+
+static void a_probe_that_is_reset_is_tried_again(void **state) {
+    struct wire_hs_opts hs;
+    int port, conn = -1, fd = listen_raw(&port);
+    json_t *addrs = json_pack("[s]", "127.0.0.1");
+    const struct probe_target target = {.addrs = addrs, .max = 4, .port = port, .node = 2};
+    (void)state;
+    probed = 0;
+    peer_id_put(&agents[0].self, WIRE_ROLE_PROBE, &hs);
+    assert_int_equal(probe_node(&core, &hs, &target, on_probed, NULL, NULL), 0);
+    UNTIL(conn >= 0 || (conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC)) >= 0);
+    close(fd);
+    reset(conn);
+    from_port = port;
+    open_agent(&agents[2], 2, 0);
+    from_port = 0;
+    assert_int_equal(agents[2].port, port);
+    UNTIL(probed == 1);
+    assert_string_equal(best, "127.0.0.1");
+    json_decref(addrs);
+}
+
+static void a_probe_without_an_answer_ends(void **state) {
+    struct wire_hs_opts hs;
+    int port, fd = listen_raw(&port);
+    json_t *addrs = json_pack("[s]", "127.0.0.1");
+    const struct probe_target target = {.addrs = addrs, .max = 4, .port = port, .node = 2};
+    (void)state;
+    close(fd);
+    probed = 0;
+    peer_id_put(&agents[0].self, WIRE_ROLE_PROBE, &hs);
+    const uint64_t began = pd_mono_ns();
+    assert_int_equal(probe_node(&core, &hs, &target, on_probed, NULL, NULL), 0);
+    UNTIL(probed == 1);
+    assert_true(pd_mono_ns() - began >= PROBE_MS * UINT64_C(1000000));
+    assert_non_null(strstr(best, "127.0.0.1"));
+    json_decref(addrs);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(messages_go_both_ways, setup, teardown),
@@ -285,6 +358,8 @@ int main(void) {
                                         teardown),
         cmocka_unit_test_setup_teardown(strangers_are_turned_away, setup, teardown),
         cmocka_unit_test_setup_teardown(takers_are_the_owners, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_probe_that_is_reset_is_tried_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_probe_without_an_answer_ends, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
