@@ -346,6 +346,8 @@ static void on_joined(void *arg) {
     struct ag_job *j = arg;
     if (!j->result && !j->ran)
         set_state(j, "connecting", "node %d has joined", j->spec.node);
+    if (j->save_stop && !j->result)
+        peer_link_send(j->link, 0, WIRE_HD_STOP_JOB, 0, json_incref(j->save_stop));
 }
 
 static void on_taker_frame(void *arg, struct net_conn *c, struct wire_frame *f) {
@@ -523,6 +525,7 @@ void ag_job_free(struct ag_job *j) {
     json_decref(j->addrs);
     json_decref(j->peers);
     passes_release(&j->passes);
+    json_decref(j->save_stop);
     json_decref(j->result);
     sodium_memzero(&j->self, sizeof j->self);
     free(j);

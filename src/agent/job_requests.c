@@ -229,19 +229,21 @@ static void on_stopped(void *arg) {
                          &(struct ag_stop_answer){.saved = j->passes.saved,
                                                   .saved_state = passes_saved_state(&j->passes)}));
     if (!j->head)
-        ag_job_over_with_reason(j, "stopped", "");
+        ag_job_over_with_reason(j, j->ending ? "failed" : "stopped", j->ending ? j->failed : "");
     client_unref(r->c);
     free(r);
 }
 
-/* A stop that saves is decided for the whole job: the node asks the head, and ends with the job. If
- * the head can't be reached, the node stops without saving. The head must hear of a stop before the
- * exits that it causes. */
+/* A stop that saves is decided for the whole job: the node asks the head, again when a broken
+ * connection is made again, and ends with the job or by its lease. The head must hear of a stop
+ * before the exits that it causes. */
 static void stop(struct ag_job *j, struct hd_stop_job *s, struct stop_request *r) {
     const unsigned grace_ms = (unsigned)s->grace_ms;
     if (!*s->reason)
         s->reason = "stopped by a client";
-    s->save = s->save && (j->head || peer_link_is_joined(j->link));
+    s->save = s->save && (j->head || j->ran);
+    json_decref(j->save_stop);
+    j->save_stop = s->save && !j->head ? wire_put(&wire_hd_stop_job, s) : NULL;
     if (s->save)
         node_when_ended(j->node, on_stopped, r);
     if (j->head && s->save)

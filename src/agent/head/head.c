@@ -340,7 +340,7 @@ void head_stop(struct ag_head *h, unsigned grace_ms, const char *reason) {
 }
 
 void head_save(struct ag_head *h, unsigned save_ms, unsigned grace_ms, const char *reason) {
-    if (h->state == HEAD_SAVING)
+    if (h->save_until_ns) /* a node repeats the request */
         return;
     if (h->state != HEAD_TRAINERS || h->failure || !h->roles.n[ROLE_TRAINER]) {
         head_stop(h, grace_ms, reason);

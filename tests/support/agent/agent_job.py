@@ -4,7 +4,9 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
+import threading
 import time
 
 from agent_client import Agent, AgentError, descendants_of_environment, wait_until
@@ -280,6 +282,66 @@ def test_stop():
         a.close()
     j.gone()
     assert not any(os.path.exists(d) for d in j.dirs), j.dirs
+
+
+class Gate:
+    """A proxy in front of a port. While it is shut, no connection stands."""
+
+    def __init__(self, port):
+        self.target, self.shut, self.sockets = port, False, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            a = self.listener.accept()[0]
+            if self.shut:
+                a.close()
+                continue
+            b = socket.create_connection(("127.0.0.1", self.target))
+            self.sockets += a, b
+            for way in (a, b), (b, a):
+                threading.Thread(target=self.pump, args=way, daemon=True).start()
+
+    @staticmethod
+    def pump(source, to):
+        try:
+            while data := source.recv(1 << 16):
+                to.sendall(data)
+        except OSError:
+            pass
+        source.close()
+        to.close()
+
+    def close(self):
+        self.shut = True
+        for s in self.sockets:
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+def test_a_stop_that_saves_waits_for_the_connection_to_the_head():
+    """The node alone is told, while it is away: it stops nothing by itself, and the job saves."""
+    j = Job(n=2, pserver_nodes=[], detach_lease_ms=30000, attach_lease_ms=30000,
+            trainer_command="trap 'echo m >output/m; exit 0' TERM; echo up; while :; do sleep 0.05; done")
+    gate = Gate(j.peers[0]["port"])
+    j.peers[0] = dict(j.peers[0], addrs=["127.0.0.1"], port=gate.port)
+    j.run()
+    for a in j.agents:
+        a.wait(lambda: b"up" in a.logs[1], "the trainers")
+    gate.close()
+    wait_until(lambda: "the connection to node 0 broke" in open(j.dirs[1] + "/log/paddle_agent.INFO").read(), "the cut")
+    req = j.agents[1].send("STOP", {"grace_ms": 1000, "save": True, "save_ms": 20000, "reason": "a client"})
+    time.sleep(0.5)
+    assert not j.agents[1].results and not os.path.exists(j.dirs[1] + "/output/m"), "it stopped by itself"
+    gate.shut = False
+    j.agents[1].answer(req)
+    assert j.result()["status"] == "stopped", j.agents[0].results
+    assert [os.path.exists(d + "/output/m") for d in j.dirs] == [True, True]
+    j.bye()
 
 
 def test_leases():
