@@ -82,8 +82,21 @@ static void fetch_dir(struct ask_all_node *n, const char *dir) {
 
 static void on_connected(struct ask_all_node *n) { fetch_dir(n, "output"); }
 
+struct incomplete {
+    const struct fetch_cmd *f;
+    json_t *names;
+};
+
+static void tell_incomplete(void *arg, const char *model, const char *part, int n_missing) {
+    const struct incomplete *x = arg;
+    fprintf(stderr, "paddlectl: %s/%s is incomplete: %s%s missing\n", x->f->out.dir, model, part,
+            n_missing > 1 ? " and other parts are" : " is");
+    json_array_append_new(x->names, json_string(model));
+}
+
 static int report(const struct ask_all *g, const struct fetch_cmd *f, int n_renamed) {
     json_t *hosts = json_array(), *bad = json_array();
+    struct incomplete x = {f, json_array()};
     int n = 0;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         if (g->nodes[i].err.code)
@@ -91,14 +104,17 @@ static int report(const struct ask_all *g, const struct fetch_cmd *f, int n_rena
         else if (!g->nodes[i].skip && ++n)
             json_array_append_new(hosts, json_string(g->nodes[i].host->label));
     }
+    if (!f->model && f->placed)
+        outputs_incomplete(&f->out, tell_incomplete, &x);
     if (f->json)
-        return cmd_print_json(json_pack("{s:s, s:s, s:s, s:b, s:i, s:s*, s:I, s:o, s:o}", "job",
-                                        f->job->id, "state", f->job->state, "path", f->out.dir,
-                                        "logs", f->logs, "renamed", n_renamed, "model",
-                                        f->model ? f->model->name : NULL, "bytes",
-                                        (json_int_t)f->bytes, "fetched", hosts, "failed", bad));
+        return cmd_print_json(json_pack(
+            "{s:s, s:s, s:s, s:b, s:i, s:s*, s:I, s:o, s:o, s:o}", "job", f->job->id, "state",
+            f->job->state, "path", f->out.dir, "logs", f->logs, "renamed", n_renamed, "model",
+            f->model ? f->model->name : NULL, "bytes", (json_int_t)f->bytes, "fetched", hosts,
+            "failed", bad, "incomplete", x.names));
     json_decref(hosts);
     json_decref(bad);
+    json_decref(x.names);
     if (!n) /* the hosts' errors follow */
         return 0;
     if (n_renamed)

@@ -47,9 +47,10 @@ int package_fetch(struct package_fetches *all, struct link *l, uv_loop_t *loop, 
 
 /* Move the entries of <aside>/node-0, node-1, ... into `target`, in this order. Folders merge; of
  * two different files with one name the later gets the name "<name>.node-<id>", and *n_renamed
- * counts it. */
-int package_merge(const char *aside, int n_nodes, const char *target, int *n_renamed,
-                  struct pd_err *err);
+ * counts it. A file that has this name in `placed`, where an earlier fetch has put it, keeps it:
+ * the first node may be missing now, and its file stays. */
+int package_merge(const char *aside, int n_nodes, const char *target, const char *placed,
+                  int *n_renamed, struct pd_err *err);
 
 /* Move the tree `from` over the folder `to`: files of the same name are replaced, all others stay.
  */

@@ -151,7 +151,7 @@ int outputs_place(const struct outputs *o, int n_nodes, int *n_renamed, struct p
     if (pd_fmt(fresh, sizeof fresh, "%s/all", o->try) ||
         pd_fmt(logs, sizeof logs, "%s/log", o->dir))
         return pd_fail(err, PD_EIO, "path too long: %s", o->aside);
-    int rc = package_merge(o->try, n_nodes, fresh, n_renamed, err);
+    int rc = package_merge(o->try, n_nodes, fresh, o->dir, n_renamed, err);
     if (!rc)
         rc = pd_mkdirs(o->dir, 0755, err);
     if (!rc)

@@ -83,6 +83,11 @@ has "--to"
 mv "node1/$job/output/pass-00003" gone
 fetch 1 --pass=4 --to=part
 has "part/pass-00003 is incomplete: "
+fetch 0 --to=all # the other models are complete
+has "paddlectl: all/pass-00003 is incomplete: "
+[ "$(grep -c incomplete <<<"$OUT")" = 1 ] || die "$OUT"
+fetch 0 --to=all --json
+has $'"incomplete": [\n    "pass-00003"\n  ]'
 mv gone "node1/$job/output/pass-00003"
 
 # --- progress on terminals

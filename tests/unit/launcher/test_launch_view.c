@@ -401,7 +401,7 @@ static void check(const char *dir, const char *name, const char *text) {
 
 static void test_merge(void **state) {
     (void)state;
-    char dir[] = "/tmp/test-merge-XXXXXX", aside[200], target[200];
+    char dir[] = "/tmp/test-merge-XXXXXX", aside[200], target[200], placed[200];
     int renamed = -1;
     struct pd_err err = {0};
     assert_non_null(mkdtemp(dir));
@@ -413,13 +413,30 @@ static void test_merge(void **state) {
     put(aside, "node-2/pass-0/part-2", "two");
     put(aside, "node-2/same", "same");
     put(aside, "node-2/log.txt", "from 2");
-    assert_int_equal(package_merge(aside, 3, target, &renamed, &err), 0);
+    snprintf(placed, sizeof placed, "%s/out/JOB1", dir);
+    snprintf(target, sizeof target, "%s/all", dir);
+    assert_int_equal(package_merge(aside, 3, target, placed, &renamed, &err), 0);
     check(target, "pass-0/part-0", "zero");
     check(target, "pass-0/part-2", "two");
     check(target, "same", "same");
     check(target, "log.txt", "from 0");
     check(target, "log.txt.node-2", "from 2");
     assert_int_equal(renamed, 1);
+    /* Later node 0 is missing: its file stays, and node 2's own files are replaced. */
+    assert_int_equal(pd_mkdirs(placed, 0755, &err), 0);
+    assert_int_equal(package_overlay(target, placed, &err), 0);
+    assert_int_equal(pd_rm_tree(target, NULL), 0);
+    put(aside, "node-2/pass-0/part-2", "two, newer");
+    put(aside, "node-2/same", "newer");
+    put(aside, "node-2/log.txt", "newer from 2");
+    assert_int_equal(package_merge(aside, 3, target, placed, &renamed, &err), 0);
+    assert_int_equal(renamed, 1);
+    assert_int_equal(package_overlay(target, placed, &err), 0);
+    check(placed, "pass-0/part-0", "zero");
+    check(placed, "pass-0/part-2", "two, newer");
+    check(placed, "same", "newer");
+    check(placed, "log.txt", "from 0");
+    check(placed, "log.txt.node-2", "newer from 2");
     pd_rm_tree(dir, NULL);
 }
 
