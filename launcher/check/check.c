@@ -14,6 +14,7 @@ enum { ASK_MS = 20000, CLOCKS = 5 };
 struct asking {
     struct client_env *c;
     struct check_node *v;
+    const char *nic;
     char token[40];
     uint8_t key[WIRE_KEY_BYTES];
     struct began {
@@ -40,9 +41,10 @@ static int on_listening(struct link *l, const struct wire_frame *f, json_t *body
 static int take_facts(struct ask_all_node *n, json_t *body, struct pd_err *err) {
     struct asking *a = n->g->arg;
     a->v[n->id].facts = json_incref(body);
-    json_t *listen = wire_put(
-        &wire_ag_check_listen,
-        &(struct ag_check_listen){.node = n->id, .token = a->token, .port = a->c->opts->port});
+    json_t *listen =
+        wire_put(&wire_ag_check_listen,
+                 &(struct ag_check_listen){
+                     .node = n->id, .token = a->token, .nic = a->nic, .port = a->c->opts->port});
     return link_request(n->link, WIRE_AG_CHECK_LISTEN, listen, a->key, sizeof a->key, ASK_MS,
                         "opening a port", on_listening, n)
                ? pd_oom(err, "a check of the hosts")
@@ -70,7 +72,7 @@ static int take_clock(struct ask_all_node *n, json_t *body, struct pd_err *err) 
     ask_all_request(
         n, WIRE_AG_CHECK,
         wire_put(&wire_ag_check,
-                 &(struct ag_check){.nic = o->nic, .port = o->port, .needed = v->needed}),
+                 &(struct ag_check){.nic = a->nic, .port = o->port, .needed = v->needed}),
         ASK_MS, "looking around", take_facts);
     return 0;
 }
@@ -157,7 +159,9 @@ static void count_ports(struct client_env *c, struct check_node *v) {
 }
 
 int check_ask(struct client_env *c, struct check_node *v, struct pd_err *err) {
-    struct asking a = {.c = c, .v = v};
+    /* A job whose hosts are all local uses the loopback. */
+    const int local = client_env_is_local(c) && !*c->opts->nic;
+    struct asking a = {.c = c, .v = v, .nic = local ? "127.0.0.0/8" : c->opts->nic};
     struct ask_all g;
     uint8_t random[8];
     char hex[17];

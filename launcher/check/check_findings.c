@@ -156,7 +156,7 @@ static void find_net(struct check_node *v) {
         add_finding(v, CHECK_BAD, "choose another port in [cluster]",
                     "only %zu of the %d ports that a job needs are free",
                     json_array_size(json_object_get(v->facts, "ports")), v->needed);
-    else if (!v->port)
+    else if (!v->port && !*text_of(v->facts, "nic_error"))
         add_finding(v, CHECK_BAD, "choose another port in [cluster]",
                     "no port could be opened for the other nodes");
 }

@@ -217,6 +217,7 @@ enum { WIRE_MAX_PORTS = 2 * 250 + 1 };
 #define WIRE_AG_CHECK_LISTEN(X, body)        \
     X(body, INT, node, 0, WIRE_MAX_NODES, 0) \
     X(body, TEXT, token, 0, 63, 0)           \
+    X(body, TEXT, nic, 0, WIRE_MAX_NAME, 0)  \
     X(body, INT, port, 0, 65535, 0)
 #define WIRE_AG_CHECK_LISTEN_ANSWER(X, body) X(body, INT, port, 0, 65535, 0)
 #define WIRE_AG_CHECK_PROBE(X, body) X(body, ARRAY, peers, 0, WIRE_MAX_CHECKED, 0)

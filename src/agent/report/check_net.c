@@ -4,18 +4,19 @@
 
 #include "agent/report/check.h"
 #include "agent/core/msg.h"
+#include "agent/host/facts.h"
 #include "agent/host/ports.h"
 #include "agent/report/probe.h"
 #include "net/conn.h"
 #include "wire/client_bodies.h"
 #include "wire/msg.h"
 
-enum { MARKS_MAX = 100000, GUESTS_MAX = 64 };
+enum { MARKS_MAX = 100000, GUESTS_MAX = 64, LISTENERS_MAX = 8 };
 
 struct check_listener {
     struct wire_hs_opts hs;
-    char dir[PATH_MAX], mark[PATH_MAX]; /* mark "": there is no mark */
-    struct net_listener *listener;
+    char dir[PATH_MAX], mark[PATH_MAX];           /* mark "": there is no mark */
+    struct net_listener *listener[LISTENERS_MAX]; /* one for each address; NULL: the end */
     struct net_conn *guests[GUESTS_MAX]; /* open connections of peers that have probed this node */
 };
 
@@ -94,12 +95,39 @@ static void leave_mark(struct check_listener *k, const char *root) {
         close(fd);
 }
 
-static int on_listen(struct client *c, const struct wire_frame *f, const json_t *body,
-                     struct pd_err *err) {
+static void free_listener(struct check_listener *k) {
+    for (size_t i = 0; i < LISTENERS_MAX && k->listener[i]; i++)
+        net_listener_close(k->listener[i], NULL, NULL);
+    sodium_memzero(&k->hs, sizeof k->hs);
+    free(k);
+}
+
+/* Listens on the addresses of `nic`, as the pservers of a job do, all with one port; without nic on
+ * every address. An address where another program has this port is left out. */
+static int listen_on(struct check_listener *k, const char *nic, int from, int *port,
+                     struct client *c, struct pd_err *err) {
     static const struct net_events ev = {on_peer_open, on_any_frame, NULL, on_peer_close};
     struct agent_core *core = client_core(c);
     const struct net_opts opts = {
         .max_frame = 4096, .handshake_timeout_ms = PROBE_MS, .log = &core->log};
+    json_t *addrs = NULL;
+    int rc = *nic ? facts_addrs(nic, &addrs, err) : 0;
+    const size_t n = addrs ? json_array_size(addrs) : 1;
+    for (size_t i = 0, used = 0; !rc && i < n && used < LISTENERS_MAX; i++) {
+        const char *ip = addrs ? json_string_value(json_array_get(addrs, i)) : net_any_ip();
+        int at, fd = used ? net_bind_first_free(ip, *port, 1, &at, NULL)
+                          : ports_bind(ip, from, port, NULL, err);
+        if (fd >= 0)
+            rc = net_listen_fd(&k->listener[used++], &core->loop, fd, &k->hs, &opts, &ev, c, err);
+        else if (!used)
+            rc = fd;
+    }
+    json_decref(addrs);
+    return rc;
+}
+
+static int on_listen(struct client *c, const struct wire_frame *f, const json_t *body,
+                     struct pd_err *err) {
     struct ag_check_listen m;
     if (wire_get(&wire_ag_check_listen, &m, body, err))
         return err->code;
@@ -114,14 +142,13 @@ static int on_listen(struct client *c, const struct wire_frame *f, const json_t 
     snprintf(k->hs.self.job, sizeof k->hs.self.job, "%s", m.token);
     pd_secret_pages(&k->hs, sizeof k->hs);
     memcpy(k->hs.key, f->sec[1], WIRE_KEY_BYTES);
-    int port = 0, fd = ports_bind(net_any_ip(), (int)m.port, &port, NULL, err);
-    int rc = fd < 0 ? fd : net_listen_fd(&k->listener, &core->loop, fd, &k->hs, &opts, &ev, c, err);
+    int port = 0, rc = listen_on(k, m.nic, (int)m.port, &port, c, err);
     if (rc) {
-        free(k);
+        free_listener(k);
         return rc;
     }
     *check_of(c) = k;
-    leave_mark(k, core->paths.root);
+    leave_mark(k, client_core(c)->paths.root);
     const struct ag_check_listen_answer a = {.port = port};
     return client_answer(c, f, wire_put(&wire_ag_check_listen_answer, &a), err);
 }
@@ -133,11 +160,10 @@ static void drop(struct client *c) {
     *check_of(c) = NULL;
     if (*k->mark)
         unlink(k->mark);
-    net_listener_close(k->listener, NULL, NULL);
     for (size_t i = 0; i < GUESTS_MAX; i++)
         if (k->guests[i])
             net_close(k->guests[i]);
-    free(k);
+    free_listener(k);
 }
 
 /* --- probing --- */

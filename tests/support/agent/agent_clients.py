@@ -1,11 +1,13 @@
 """Run by tests/integration/agent/agent_clients.sh: what clients of a job's agent see: logs, status, and
 clients that stall or are cut off."""
+import ipaddress
 import os
 import signal
+import struct
 import time
 
 from agent_client import Agent, AgentError, encode, wait_until
-from agent_job import Job, binary, run_tests
+from agent_job import KEY, Job, binary, root, run_tests
 
 
 def test_output_of_all_sizes_arrives_once():
@@ -126,6 +128,36 @@ def test_logs_that_are_rotated():
     sizes = {n: os.path.getsize(logs + n) for n in os.listdir(logs) if n.startswith(("paddle_agent", "agent"))}
     assert sorted(sizes) == ["agent.log", "paddle_agent.INFO", "paddle_agent.INFO.1", "paddle_agent.INFO.2"], sizes
     assert sizes.pop("agent.log") == 0 and max(sizes.values()) <= 300, sizes
+
+
+def listeners(port):
+    """The addresses on which somebody listens with this port."""
+    found = set()
+    for name in filter(os.path.exists, ("/proc/net/tcp", "/proc/net/tcp6")):
+        for line in open(name).readlines()[1:]:
+            words = line.split()
+            host, at = words[1].split(":")
+            if words[3] == "0A" and int(at, 16) == port:
+                raw = b"".join(struct.pack("=I", int(host[i:i + 8], 16)) for i in range(0, len(host), 8))
+                found.add(str(ipaddress.ip_address(raw)))  # of 4 or 16 bytes
+    return found
+
+
+def test_a_check_listens_where_a_job_would():
+    for nic, want in ("127.0.0.0/8", {"127.0.0.1"}), ("lo", {"127.0.0.1", "::1"}), ("", {"::", "0.0.0.0"}):
+        a = Agent(binary, "--root=" + root + "/check")
+        port = a.ask("CHECK_LISTEN", {"node": 0, "token": "check.1", "port": 24000, "nic": nic}, KEY)["port"]
+        found = listeners(port)
+        assert found and found <= want and (nic or len(found) == 1), (nic, found)
+        a.bye()
+    a = Agent(binary, "--root=" + root + "/check")
+    try:
+        a.ask("CHECK_LISTEN", {"node": 0, "token": "check.1", "port": 0, "nic": "10.255.255.0/30"}, KEY)
+    except AgentError as e:
+        assert "no interface or address here matches nic" in e.text, e.text
+    else:
+        raise AssertionError("it listens")
+    a.bye()
 
 
 def test_clients_that_stall():
