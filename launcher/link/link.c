@@ -278,7 +278,7 @@ static json_t *parse_body(const struct wire_frame *f) {
 
 /* 1: this paddlectl and the agent have a version of their protocol in common. 0: the link is
  * broken, with what the user can do. Agents of version 3 and before do not send `least`. */
-static int speaks(struct link *l, const struct ag_hello *m) {
+static int has_common_version(struct link *l, const struct ag_hello *m) {
     const int64_t least = m->least ? m->least : m->version;
     char msg[700];
     if (m->version >= WIRE_CLIENT_LEAST && least <= WIRE_CLIENT_VERSION)
@@ -315,7 +315,7 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
         link_break(l, PD_EHOST, bad.msg);
         return;
     }
-    if (!speaks(l, &m))
+    if (!has_common_version(l, &m))
         return;
     pd_fmt(a->job, sizeof a->job, "%s", m.job);
     pd_fmt(a->root, sizeof a->root, "%s", m.root);

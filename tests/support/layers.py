@@ -123,6 +123,24 @@ def check_includes(tree):
     return n
 
 
+def check_common(tree):
+    """No file includes what src/base/base.h has. The seed and the public header do without it."""
+    base = "src/base/base.h"
+    pattern = re.compile(r'^#include (["<])([^">]+)', re.M)
+    if base not in tree.files:
+        return
+    with open(base) as f:
+        has = {name for _, name in pattern.findall(f.read())}
+    tests = (f for top in ("unit", "sim") for f in glob.glob(f"tests/{top}/**/*.[ch]", recursive=True))
+    for file in (*tree.files, *tests):
+        if file in (base, "src/capi/paddle_ps.h") or file.startswith("src/seed/"):
+            continue
+        with open(file) as f:
+            for mark, name in pattern.findall(f.read()):
+                if name in has:
+                    error(file, f"#include {mark}{name}{mark.replace('<', '>')}: {base} has it")
+
+
 def symbols(objects, *options):
     """{object: {name: type}}"""
     out = {o: {} for o in objects}
@@ -257,6 +275,7 @@ def main():
     objects = Objects(tree, sys.argv[1])
     includes, calls = check_includes(tree), check_calls(tree, objects)
     tree.check_needs()
+    check_common(tree)
     check_names(tree, objects)
     check_users(tree, objects, sys.argv[2:])
     check_inline(tree)

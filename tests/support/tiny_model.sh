@@ -5,6 +5,8 @@
 #     vocabulary=100  size=8 (of the embedding)  hidden=N (a hidden layer of N)
 #     dropout=RATE (of the hidden layer)
 #     optimizer=sgd  rate=0.05  train='data/*'  test=PATTERN
+#   endless_job         in $TMP: conf.ini of two local nodes, and ws, whose training does not end.
+#                       At the end of the test no process of a job is left. Needs hosts.sh
 #   tiny_data DIR       six files of 120, 160, 200, 120, ... lines, vocabulary 300, always the same
 tiny_data() {
     mkdir -p "$1" && awk -v dir="$1" 'BEGIN { x = 7
@@ -52,4 +54,15 @@ learning_rate = $rate
 [train]
 END
     cat
+}
+
+endless_job() {
+    ctl=$BIN/paddlectl
+    cd "$TMP" || exit 1
+    mkdir ws && tiny_data ws/data
+    printf '%s\n' 'num_passes = 1000000' 'batch_size = 48' 'log_period = 100' |
+        tiny_model vocabulary=300 >ws/train.ini
+    { local_nodes 2; printf '[job]\njob_dispatch_package = ws\n'; } >conf.ini
+    nothing_left() { ! ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -q "$TMP/[a-z]*[0-9]"; }
+    on_cleanup() { wait_for 20 "no process of a job is left" nothing_left; }
 }

@@ -4,7 +4,7 @@
 #include "pack/object/object.h"
 
 /* NULL: the file is the right program. Otherwise what is wrong with it. */
-static const char *fault_of(const struct process_program *p, int fd, struct pd_err *err) {
+static const char *what_is_wrong(const struct process_program *p, int fd, struct pd_err *err) {
     char hex[2 * OBJECT_ID + 1];
     struct stat st;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode))
@@ -26,7 +26,7 @@ static void *check(void *arg) {
                       p->path);
         return NULL;
     }
-    const char *fault = fd < 0 ? "is a link" : fault_of(p, fd, &p->err);
+    const char *fault = fd < 0 ? "is a link" : what_is_wrong(p, fd, &p->err);
     pd_close(fd);
     if (fault) {
         unlink(p->path);

@@ -383,8 +383,8 @@ static int dispatch(struct ps_shard *s, uint32_t trainer, const char *addr, stru
     return rc;
 }
 
-/* 1: this server could not save. The trainer that asked is not at fault. */
-static int own_failure(uint16_t type, int rc) {
+/* The trainer that asked is not at fault. */
+static int server_could_not_save(uint16_t type, int rc) {
     return (type == WIRE_PS_SAVE || type == WIRE_PS_COMMIT || type == WIRE_PS_STORE) &&
            (rc == PD_EIO || rc == PD_ENOSPC || rc == PD_ENOMEM);
 }
@@ -406,7 +406,7 @@ int ps_shard_frame(struct ps_shard *s, uint32_t trainer, const char *addr, struc
     if (rc == PD_EPROTO || rc == PD_ECONF || rc == PD_EUSAGE || rc == PD_ENUM)
         ps_err_from_trainer(err, trainer, addr); /* it sent a wrong frame */
     /* Without a barrier the failed step ends the job here. */
-    if ((rc == PD_ENUM && s->params.decl.on_nan == PS_NAN_STOP) || own_failure(type, rc))
+    if ((rc == PD_ENUM && s->params.decl.on_nan == PS_NAN_STOP) || server_could_not_save(type, rc))
         ps_shard_fail(s, err);
     if (rc)
         return rc;

@@ -6,19 +6,7 @@
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"
 . "$TOP/tests/support/tiny_model.sh"
-ctl=$BIN/paddlectl
-cd "$TMP" || exit 1
-mkdir ws && tiny_data ws/data && tiny_model vocabulary=300 <<'END' >ws/train.ini
-num_passes = 1000000
-batch_size = 48
-log_period = 100
-END
-{ local_nodes 2; cat; } >conf.ini <<'END'
-[job]
-job_dispatch_package = ws
-END
-nothing_left() { ! ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -q "$TMP/[a-z]*[0-9]"; }
-on_cleanup() { wait_for 20 "no process of a job is left" nothing_left; }
+endless_job
 in_job() { # in_job NAME NODE: the pid of the worker
     local p
     for p in $(pgrep -x "$1"); do

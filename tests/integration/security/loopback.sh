@@ -5,18 +5,7 @@
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"
 . "$TOP/tests/support/tiny_model.sh"
-ctl=$BIN/paddlectl
-cd "$TMP" || exit 1
-mkdir ws && tiny_data ws/data && tiny_model vocabulary=300 <<'END' >ws/train.ini
-num_passes = 1000000
-batch_size = 48
-END
-{ local_nodes 2; cat; } >conf.ini <<'END'
-[job]
-job_dispatch_package = ws
-END
-nothing_left() { ! ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -q "$TMP/node"; }
-on_cleanup() { wait_for 20 "no process of a job is left" nothing_left; }
+endless_job
 
 # listening: address:port of each TCP socket on which a process of this test's jobs listens
 listening() {

@@ -2,6 +2,7 @@
 # The table of docs/design.md, "Layers", holds for the sources:
 #   - includes and calls go only where the row of a folder allows, and the rows form no circle
 #   - external functions and tables have a prefix of their row, and a user in another file
+#   - no file includes what src/base/base.h has
 #   - each header compiles alone; inner headers are called NAME_internal.h
 #   - a type is defined in one file; a folder has at most 25 files
 # tests/integration/source/test_layers.sh shows that each of these checks can fail.

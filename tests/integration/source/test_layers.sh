@@ -70,6 +70,12 @@ echo '#include "lost/lost.h"' >>src/high/high.c && mkdir src/lost && : >src/lost
 check 1 'src/lost/lost.h: no row' \
     'src/high/high.c: #include "lost/lost.h": there is no src/lost/lost.h with a row'
 
+make_tree
+mkdir src/base && printf '#include <stdio.h>\n' >src/base/base.h
+sed -i 's/^| `src\/low`.*/&\n| `src\/base` | the ground | `pd_` | |/' docs/design.md
+echo '#include <stdio.h>' >>src/low/low.c
+check 1 'src/low/low.c: #include <stdio.h>: src/base/base.h has it'
+
 # --- the table: rows form no circle, name what is there, and the longest that fits counts
 make_tree
 sed -i 's/`low_` | |/`low_` | `high` |/' docs/design.md
