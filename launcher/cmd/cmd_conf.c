@@ -2,6 +2,7 @@
  * settings of each node. */
 #include "conf/settings.h"
 #include "launcher/link/bootstrap.h"
+#include "launcher/job/job.h"
 #include "launcher/link/client_env.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/cmd/cmd_data.h"
@@ -104,8 +105,10 @@ static void show_sections(const struct pd_options *o) {
 }
 
 /* The keys of train.ini that --set gives, as comments: conf.ini has no such sections. */
-static void show_settings(const struct pd_options *o) {
+static void show_settings(const struct pd_options *o, const char *note) {
     const char *section = NULL;
+    if (*note)
+        printf("\n# resume: %s\n", note);
     for (size_t i = 0; i < o->n_settings; i++) {
         const struct pd_setting *s = &o->settings[i];
         char name[600], where[320];
@@ -117,12 +120,13 @@ static void show_settings(const struct pd_options *o) {
             printf("# [%s]\n", s->section);
         section = s->section;
         snprintf(name, sizeof name, "# %.*s", (int)(s->value - s->key) - 1, s->key);
-        snprintf(where, sizeof where, "--set %.*s", (int)(s->value - s->text) - 1, s->text);
+        snprintf(where, sizeof where, "%s%.*s", s->again ? PD_SETTINGS_AGAIN : "--set ",
+                 (int)(s->value - s->text) - 1, s->text);
         line(name, s->value, (int)strlen(s->value), where);
     }
 }
 
-static void show_text(const struct pd_options *o) {
+static void show_text(const struct pd_options *o, const char *note) {
     size_t n;
     const struct pd_option *t = pd_option_table(&n);
     const char *section = "";
@@ -143,7 +147,7 @@ static void show_text(const struct pd_options *o) {
     if (o->n_env)
         printf("\n[env]\n");
     env_lines("", o->env, o->n_env);
-    show_settings(o);
+    show_settings(o, note);
 }
 
 static void show_nodes(const struct nodes *n) {
@@ -196,7 +200,7 @@ static json_t *options_json(const struct pd_options *o) {
         const struct pd_setting *s = &o->settings[i];
         if (s->file == PD_SET_TRAIN_INI)
             add_json(all, s->section, s->key, (size_t)(s->value - s->key) - 1, s->value,
-                     strlen(s->value), "--set");
+                     strlen(s->value), s->again ? "resumed job: --set" : "--set");
     }
     return all;
 }
@@ -306,6 +310,7 @@ int cmd_conf(int argc, char **argv) {
     struct nodes n = {0};
     struct pd_err err = {0};
     const char *rest[CMD_REST_MAX];
+    char note[JOB_RESUME_NOTE];
     int n_rest, rc = cmd_parse(&line_, argc, argv, &o, rest, &n_rest);
     if (rc != CMD_GO_ON)
         return rc;
@@ -321,10 +326,12 @@ int cmd_conf(int argc, char **argv) {
     } else if (model) {
         show_model(&o, n_rest ? rest[0] : NULL, &err);
         rc = cmd_fail(&err);
+    } else if (job_resume_settings(&o, note, &err)) {
+        rc = cmd_fail(&err);
     } else {
         if (!json && !only_nodes)
-            show_text(&o); /* before the hosts are expanded: the text helps to find a mistake in the
-                              list of hosts */
+            show_text(&o, note); /* before the hosts are expanded: the text helps to find a mistake
+                              in the list of hosts */
         if (nodes_load(&n, &o, &err))
             rc = cmd_fail(&err);
         else if (json)

@@ -31,6 +31,13 @@ struct job_flags {
  * printed to stderr. */
 int job_run(struct pd_options *opts, const struct job_flags *flags);
 
+/* Takes the --set of the checkpoint that `resume` names, as job_run does, but asks no host: from
+ * the folder, or from the job's outputs on this machine. note: which keys, or that its hosts know
+ * them;
+ * "": `resume` names no such checkpoint. */
+enum { JOB_RESUME_NOTE = 1000 };
+int job_resume_settings(struct pd_options *opts, char note[JOB_RESUME_NOTE], struct pd_err *err);
+
 /* Follow a running job as job_run does; `want` as in find.h. Returns the exit status of the job, or
  * 130 after Ctrl-C, which leaves the job running. */
 int job_attach(const struct pd_options *opts, const struct job_flags *flags, const char *want);

@@ -140,6 +140,10 @@ int job_dry_run(struct job *j) {
     json_t *o = plan(j, &totals), *h;
     if (data)
         json_object_set_new(o, "data_files", data);
+    if (*j->checkpoint.text)
+        json_object_set_new(o, "resume",
+                            json_pack("{s:s, s:s}", "checkpoint", j->checkpoint.text, "set",
+                                      j->checkpoint.settings));
     if (j->flags.json) {
         json_dumpf(o, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER);
         putchar('\n');
@@ -167,6 +171,9 @@ int job_dry_run(struct job *j) {
         print_shares(j, data);
     if (!j->sends_workspace)
         printf("would use %s on the hosts\n", j->opts->job_workspace);
+    if (*j->checkpoint.text)
+        printf("%s%s%s\n", j->checkpoint.text, *j->checkpoint.settings ? "; " : "",
+               j->checkpoint.settings);
     printf("would put the outputs below %s\n", j->out.root);
     json_decref(o);
     return 0;

@@ -71,6 +71,26 @@ static int is_folder(const char *value) {
            !outputs_newest_model(value, manifest, sizeof manifest, &none);
 }
 
+/* The --set of a checkpoint, or of the newest one in a folder of outputs, that is also here. */
+static int use_settings_here(struct job_checkpoint *r, struct pd_options *o, const char *folder,
+                             struct pd_err *err) {
+    char newest[PATH_MAX], first[MODEL_FILE_MAX + 1];
+    struct model_manifest m;
+    int n_missing, rc = 0;
+    int found = !outputs_read_model(folder, &m, &n_missing, first);
+    if (!found && !outputs_newest_model(folder, newest, sizeof newest, NULL)) {
+        model_manifest_release(&m);
+        found = !outputs_read_model(newest, &m, &n_missing, first);
+    }
+    if (found)
+        rc = use_settings(r, o, m.config, err);
+    else
+        pd_fmt(r->settings, sizeof r->settings,
+               "the keys that --set gave to the earlier job are known on its hosts");
+    model_manifest_release(&m);
+    return rc;
+}
+
 static int from_folder(struct job *j, struct pd_options *o, const char *value, struct pd_err *err) {
     const char *where = option_source(j->opts, "resume");
     char manifest[PATH_MAX], newest[PATH_MAX];
@@ -242,15 +262,44 @@ static int is_whole_id(const char *value) {
     return !value[i] || value[i] == '/';
 }
 
+/* 1: `resume` may name a job or a folder of this machine. */
+static int may_be_ours(const struct pd_options *o) {
+    const int i = pd_options_find("resume", PD_LAUNCHER);
+    return *o->resume && strcmp(o->resume, "latest") && i >= 0 &&
+           o->origin[i].level > PD_FROM_TRAIN_INI && !*o->trainer_command && !*o->pserver_command;
+}
+
+/* A folder here may have a name that begins with JOB. */
+static int names_job(const char *value) {
+    return pd_starts_with(value, "JOB") && (is_whole_id(value) || !is_folder(value));
+}
+
+/* Without a word to the hosts: what an earlier fetch has copied to this machine says. */
+static int look_at_copy(struct job_checkpoint *r, struct pd_options *o, struct pd_err *err) {
+    char copy[PATH_MAX];
+    pd_fmt(r->text, sizeof r->text, "resuming from %s, which its hosts have", o->resume);
+    return pd_fmt(copy, sizeof copy, "%s/%s", o->outputs, o->resume)
+               ? 0
+               : use_settings_here(r, o, copy, err);
+}
+
+int job_resume_settings(struct pd_options *o, char note[JOB_RESUME_NOTE], struct pd_err *err) {
+    struct job_checkpoint r = {.name = ""};
+    int rc = 0;
+    if (may_be_ours(o) && names_job(o->resume))
+        rc = look_at_copy(&r, o, err);
+    else if (may_be_ours(o) && is_folder(o->resume))
+        rc = use_settings_here(&r, o, o->resume, err);
+    pd_fmt(note, JOB_RESUME_NOTE, "%s", r.settings);
+    return rc;
+}
+
 int job_resume_find(struct job *j, struct pd_options *o, struct pd_err *err) {
     const char *value = o->resume;
-    const int i = pd_options_find("resume", PD_LAUNCHER);
-    if (!*value || !strcmp(value, "latest") || i < 0 || o->origin[i].level <= PD_FROM_TRAIN_INI ||
-        *o->trainer_command || *o->pserver_command)
+    if (!may_be_ours(o))
         return 0;
-    /* A folder here may have a name that begins with JOB. */
-    if (pd_starts_with(value, "JOB") && (is_whole_id(value) || !is_folder(value)))
-        return j->flags.dry_run ? 0 : from_job(j, o, value, err);
+    if (names_job(value))
+        return j->flags.dry_run ? look_at_copy(&j->checkpoint, o, err) : from_job(j, o, value, err);
     if (!is_folder(value))
         return 0;
     int rc = from_folder(j, o, value, err);

@@ -86,6 +86,7 @@ struct pd_setting {
     const char *key, *value; /* in `text`: "size=512", "512" */
     enum pd_set_file file;   /* where the section stands; PD_SET_OPTION: [train] */
     enum pd_origin_level level;
+    int again; /* of the job from which this one continues */
 };
 
 /* The struct owns the strings; "" means unset. Numbers are within the bounds of the table. */

@@ -367,6 +367,20 @@ static int is_given(const struct pd_options *o, const char *text) {
     return row >= 0 && o->origin[row].level >= PD_FROM_ENV;
 }
 
+/* The origin of the setting that was just taken. */
+static void mark_again(struct pd_options *o, const char *text) {
+    struct pd_setting *s = o->n_settings ? &o->settings[o->n_settings - 1] : NULL;
+    char key[MAX_PART];
+    if (!s || !same_key(s, text))
+        return;
+    s->again = 1;
+    pd_fmt(key, sizeof key, "%.*s", (int)(s->value - s->key) - 1, s->key);
+    const int row = s->file == PD_SET_OPTION ? pd_options_find(key, PD_LAUNCHER) : -1;
+    if (row >= 0)
+        pd_fmt(o->origin[row].where, sizeof o->origin[row].where, PD_SETTINGS_AGAIN "train.%.200s",
+               key);
+}
+
 /* A line "KEY = VALUE ; --set" of a section, n bytes without the mark. */
 static int take_again(struct pd_options *o, const char *section, const char *line, size_t n,
                       struct pd_buf *taken, struct pd_err *err) {
@@ -384,8 +398,10 @@ static int take_again(struct pd_options *o, const char *section, const char *lin
     const char *text = (const char *)pair.data;
     int rc = pair.failed ? pd_oom(err, "a setting") : 0;
     if (!rc && !is_given(o, text) &&
-        !(rc = pd_settings_add(o, PD_LAUNCHER, text, PD_FROM_ENV, err)))
+        !(rc = pd_settings_add(o, PD_LAUNCHER, text, PD_FROM_ENV, err))) {
+        mark_again(o, text);
         pd_put_fmt(taken, " --set %s", text);
+    }
     pd_buf_release(&pair);
     return rc;
 }

@@ -13,6 +13,7 @@
 #include "conf/options.h"
 
 enum { PD_MAX_SETTINGS = 256 };
+#define PD_SETTINGS_AGAIN "resumed job: --set " /* the origin of a pair of pd_settings_again */
 #define PD_SETTINGS_VARIABLE "PADDLE_INIT_SET"
 
 /* Take "SECTION.KEY=VALUE". The last pair for a key wins; PD_FROM_ENV never replaces PD_FROM_ARGV.

@@ -88,7 +88,22 @@ run 0 --num_passes=2 --resume="$set_job"
 has "paddlectl | as in the earlier job: --set "
 has " --set optimizer.learning_rate=0.05"
 has " --set train.seed=7"
-run 0 --num_passes=3 --resume="output/$(job_of)/pass-00001"
+second=$(job_of)
+# conf and --dry-run know it, too, without a host, from what was fetched
+for from in "$second" "output/$second/pass-00001"; do
+    run 0 --dry-run --resume="$from"
+    has "resuming from $from, which "
+    has "as in the earlier job: --set "
+    has " --set optimizer.learning_rate=0.05"
+    expect 0 "$ctl" conf --conf=conf.ini --resume="$from"
+    [[ $OUT =~ "# learning_rate = 0.05 "\ *"; resumed job: --set optimizer.learning_rate" ]] || die "$OUT"
+    [[ $OUT =~ $'\n'"seed = 7 "\ *"; resumed job: --set train.seed" ]] || die "$OUT"
+done
+expect 0 "$ctl" conf --conf=conf.ini --resume="$second" --json
+has '"from": "resumed job: --set"'
+expect 0 "$ctl" conf --conf=conf.ini --resume=JOB19990101000000-0000
+has "# resume: the keys that --set gave to the earlier job are known on its hosts"
+run 0 --num_passes=3 --resume="output/$second/pass-00001"
 has " --set optimizer.learning_rate=0.05"
 [ "$(digest "output/$(job_of)/pass-00002")" = "$changed" ] || die "other bits than with --set: $OUT"
 run 0 --num_passes=2 --resume="$set_job" --seed=7 --set optimizer.learning_rate=0.01
