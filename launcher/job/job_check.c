@@ -8,7 +8,8 @@
  *
  * From an archive, train.ini and the files that its network names are unpacked for the process. If
  * a name leads out of the workspace, it means another file on the nodes: then the nodes check the
- * network. They also check all of a job_workspace. */
+ * network. In a job_workspace of hosts that are all local, train.ini is checked likewise; that of
+ * other hosts is checked by the trainers. */
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -86,10 +87,11 @@ static int check_options(struct job_config *c, struct pd_err *err) {
     rc = pd_options_read_train_text(&o, c->shown, (const char *)c->text.data, c->text.len, err);
     if (!rc)
         rc = pd_train_check(&o, &place, err);
-    if (!rc)
+    if (!rc && c->j->sends_workspace)
         rc = check_output(c, &o, err);
     note_update(c, &o);
-    if (!rc && !strchr(c->config, '/')) /* patterns are relative to the folder of train.ini */
+    if (!rc && c->j->sends_workspace &&
+        !strchr(c->config, '/')) /* patterns are relative to the folder of train.ini */
         rc = job_files_check(c, &o, err);
     pd_options_release(&o);
     return rc;
@@ -270,8 +272,15 @@ static int read_config(struct job_config *c, struct pd_err *err) {
 int job_check(const struct job *j, struct pd_err *err) {
     struct job_config c = {
         .j = j, .package = j->opts->job_dispatch_package, .config = j->opts->config};
-    if (!j->sends_workspace || !j->c.n_trainers || *j->opts->trainer_command)
+    char there[PATH_MAX];
+    if (!j->c.n_trainers || *j->opts->trainer_command)
         return 0;
+    if (!j->sends_workspace) {
+        if (!client_env_is_local(&j->c) || *j->opts->job_workspace != '/' ||
+            root_for_node(j->opts->job_workspace, 0, there, sizeof there, NULL))
+            return 0;
+        c.package = there;
+    }
     while (pd_starts_with(c.config, "./"))
         c.config += 2;
     pd_buf_init(&c.text);

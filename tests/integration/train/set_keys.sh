@@ -103,9 +103,14 @@ expect 0 "$CTL" dispatch --conf=conf.ini
 last_line
 DEPLOYED=$OUT
 same deployed --job_workspace="$DEPLOYED" "${SETS[@]}" --set data.train=more/a,data/b
-# A workspace that only the nodes have: the trainer names the setting.
-expect 1 "$CTL" run --conf=conf.ini --job_workspace="$DEPLOYED" --set layer.hid.de.size=512
+# Of a workspace on this machine train.ini is checked before anything is sent. If only the nodes have
+# it, the trainer names the setting.
+n=$(ls -d node0/JOB* | wc -l)
+expect 2 "$CTL" run --conf=conf.ini --job_workspace="$DEPLOYED" --set layer.hid.de.size=512
 has "--set layer.hid.de.size=512: there is no layer 'hid.de'; did you mean 'hid.den'?"
+[ "$(ls -d node0/JOB* | wc -l)" = "$n" ] || die "a job was begun"
+(cd ws && expect 2 "$WORKER" trainer --local --set layer.hid.de.size=512 && has "did you mean 'hid.den'?") ||
+    die "the trainer: $OUT"
 
 # --- by hand, and the value of the environment gives way to that of the command line
 cd ws || exit 1
