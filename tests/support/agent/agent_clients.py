@@ -130,6 +130,31 @@ def test_logs_that_are_rotated():
     assert sizes.pop("agent.log") == 0 and max(sizes.values()) <= 300, sizes
 
 
+def test_turns_of_clients_whose_clocks_differ():
+    """Two jobs wait for the same two nodes. Their clients' clocks say who came first, on both nodes."""
+    now, hour = int(time.time() * 1e6), 3600000000
+    orders = {"AHEAD": now + hour, "BEHIND": now - hour}
+    jobs = {name: [Agent(binary, "--root=%s/%s%d" % (root, name, i), "--job=JOB-" + name, "--node=%d" % i, "--start",
+                         ping=0.3) for i in range(2)] for name in orders}
+
+    def has_turn(name, take=False):
+        return [a.ask("TURN", {"wait": True, "take": take, "order": orders[name]})["free"] for a in jobs[name]]
+
+    assert has_turn("AHEAD") == [True, True]
+    assert has_turn("BEHIND") == [True, True], "it came later, but its clock says earlier"
+    assert has_turn("AHEAD", take=True) == [False, False]
+    assert has_turn("BEHIND", take=True) == [True, True]
+    assert has_turn("AHEAD", take=True) == [False, False]
+    for a in jobs["BEHIND"]:
+        a.send("BYE", {"abandon": True})
+        a.close()
+    wait_until(lambda: has_turn("AHEAD") == [True, True], "the turn")
+    assert has_turn("AHEAD", take=True) == [True, True]
+    for a in jobs["AHEAD"]:
+        a.send("BYE", {"abandon": True})
+        a.close()
+
+
 def listeners(port):
     """The addresses on which somebody listens with this port."""
     found = set()
