@@ -398,10 +398,13 @@ def killed():
 
 def hangup():
     """A terminal that closes: on_hangup."""
-    for how, want in ("stop", "stopped"), ("detach", "running"):
-        s = started("--on_hangup=" + how)
+    def close(s):
         os.close(s.master)
         s.open = False
+
+    for how, want in ("stop", "stopped"), ("detach", "running"):
+        s = started("--on_hangup=" + how)
+        close(s)
         s.proc.wait(60)
         wait_state(state=want, attached=False)  # a stopped job is not attached, either
     time.sleep(LEASE + 2)
@@ -411,13 +414,29 @@ def hangup():
     s = shell("trap '' HUP; exec $CTL")
     step(2)
     s.until(lambda: "step 2 of 0" in whole(s), "it runs")
-    os.close(s.master)
-    s.open = False
+    close(s)
     time.sleep(LEASE + 2)
     assert s.proc.poll() is None
     wait_state(state="running", attached=True)
     s.proc.terminate()
     assert s.proc.wait(60) == 130 and state()["state"] == "stopped", state()
+    # while a node is being connected again: paddlectl leaves when it has told that node, too
+    lease = 12
+    s = started("--on_hangup=detach", "--attach_lease=%d" % lease)
+    with open("root1/%s/.agent/pid" % state()["job"]) as f:
+        agent = int(f.read())
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        s.until(lambda: "connecting again" in whole(s), "the loss")
+        close(s)
+        time.sleep(1)
+        assert s.proc.poll() is None
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    s.proc.wait(60)
+    time.sleep(lease + 2)
+    wait_state(state="running", attached=False)
+    assert "stopped on 3 nodes" in ctl_text("stop")
 
 
 def colours():
