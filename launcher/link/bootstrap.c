@@ -207,7 +207,7 @@ int root_for_local(const char *root_dir, int node, char *out, size_t cap, struct
                : 0;
 }
 
-static void put_quoted(struct pd_buf *b, const char *s) {
+void boot_put_quoted(struct pd_buf *b, const char *s) {
     pd_put_u8(b, '\'');
     for (; *s; s++)
         if (*s == '\'')
@@ -237,7 +237,7 @@ int boot_command(struct boot *b, const char *root, const struct agent_image *img
     pd_put(out, "exec /bin/sh -c", 15);
     for (size_t i = 0; i < n; i++) {
         pd_put_u8(out, ' ');
-        put_quoted(out, words[i]);
+        boot_put_quoted(out, words[i]);
     }
     pd_put_u8(out, 0);
     return out->failed;

@@ -59,6 +59,34 @@ void client_env_warn_plain(const struct pd_options *o) {
              NULL);
 }
 
+/* Refuses what the user would expect to matter, and the command does not take. */
+static int check_connect_host(const struct client_env *c, const struct host *h,
+                              struct pd_err *err) {
+    const struct {
+        const char *name;
+        char letter;
+        int given;
+    } keys[] = {{"user", 'u', h->user != NULL}, {"port", 'p', h->port != 0}};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (keys[i].given && !connector_uses(c->env.connector, keys[i].letter))
+            return pd_fail(
+                err, PD_ECONF, "%s: %s has a %s, but connect has no %%%c: it would have no effect",
+                option_source(c->opts, "connect"), h->label, keys[i].name, keys[i].letter);
+    return 0;
+}
+
+static int open_connector(struct client_env *c, struct pd_err *err) {
+    const struct pd_options *o = c->opts;
+    int rc = connector_new(&c->env.connector, &c->loop, o->connect,
+                           (uint64_t)(o->connect_timeout * 1000), (int)o->fanout, err);
+    if (rc)
+        pd_err_prefix(err, "%s", option_source(o, "connect"));
+    for (size_t i = 0; i < c->hosts.n && !rc; i++)
+        if (!c->hosts.v[i].local)
+            rc = check_connect_host(c, &c->hosts.v[i], err);
+    return rc;
+}
+
 static int open_pool(struct client_env *c, struct pd_err *err) {
     const struct pd_options *o = c->opts;
     struct ssh_opts s = {
@@ -81,7 +109,9 @@ static int open_pool(struct client_env *c, struct pd_err *err) {
             return pd_fail_errno(err, PD_ECONF, errno, "%s: identity_file: cannot read %s",
                                  h->from[PD_HOST_IDENTITY_FILE], h->identity_file);
     }
-    return remote ? ssh_pool_new(&c->ssh, &c->loop, &s, err) : 0;
+    return !remote       ? 0
+           : *o->connect ? open_connector(c, err)
+                         : ssh_pool_new(&c->env.ssh, &c->loop, &s, err);
 }
 
 static int init(struct client_env *c, const struct pd_options *opts, int with_agent,
@@ -102,7 +132,8 @@ static int init(struct client_env *c, const struct pd_options *opts, int with_ag
               seeding_new(&c->loop, &c->agent, (int)c->hosts.n, opts->relay == PD_RELAY_AUTO)))
         rc = pd_oom(err, "the agents to send");
     c->env = (struct link_env){.loop = &c->loop,
-                               .ssh = c->ssh,
+                               .ssh = c->env.ssh,
+                               .connector = c->env.connector,
                                .agent = &c->agent,
                                .seeding = c->env.seeding,
                                .root_dir = opts->root_dir,
@@ -121,7 +152,8 @@ int client_env_init_plain(struct client_env *c, const struct pd_options *opts, s
 }
 
 void client_env_release(struct client_env *c) {
-    ssh_pool_free(c->ssh);
+    ssh_pool_free(c->env.ssh);
+    connector_free(c->env.connector);
     seeding_free(c->env.seeding);
     if (c->has_loop)
         uv_loop_close(&c->loop);

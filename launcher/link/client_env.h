@@ -14,7 +14,6 @@ struct client_env {
     int *pservers, *trainers; /* node ids in rank order */
     size_t n_pservers, n_trainers;
     struct agent_image agent;
-    struct ssh_pool *ssh;
     struct link_env env;
 };
 

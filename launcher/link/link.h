@@ -17,7 +17,7 @@
 #include "launcher/hosts/hosts.h"
 #include "launcher/link/seeding.h"
 #include "launcher/ssh/ssh.h"
-#include "launcher/transport/transport.h"
+#include "launcher/transport/connect.h"
 #include "wire/client_bodies.h"
 #include "wire/frame.h"
 #include "wire/handshake.h"
@@ -49,7 +49,9 @@ struct link_events {
 /* Shared by all links of a run. */
 struct link_env {
     uv_loop_t *loop;
-    struct ssh_pool *ssh; /* NULL if all hosts are local */
+    /* for hosts that are not local, one of the two: */
+    struct ssh_pool *ssh;
+    struct connector *connector;
     struct agent_image *agent;
     struct seeding *seeding; /* NULL: this machine sends the agent to each host */
     /* of conf.ini, with ~ and %n; for hosts without a root_dir of their own */
@@ -62,6 +64,12 @@ struct link_env {
     uint64_t login_timeout_ms;
     uint64_t upload_timeout_ms; /* for sending the agent's executable */
 };
+
+/* A stream to a host that is not local, over ssh or `connect`. The user's login shell runs `line`;
+ * behind `connect` it is /bin/sh, and the line may be another one. */
+int link_stream(struct transport **out, const struct link_env *env, const struct host *host,
+                int node, const char *line, const char *connect_line,
+                const struct transport_events *ev, void *arg, struct pd_err *err);
 
 /* Start a link. Errors of configuration and memory are returned; all others come by on_close. */
 int link_open(struct link **out, const struct link_env *env, const struct host *host, int node,

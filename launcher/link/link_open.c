@@ -187,20 +187,34 @@ static int open_local(struct link *l, int start, struct pd_err *err) {
     return transport_local(&l->t, l->env->loop, argv, &events, l, err);
 }
 
-static int open_ssh(struct link *l, int start, struct pd_err *err) {
+int link_stream(struct transport **out, const struct link_env *env, const struct host *host,
+                int node, const char *line, const char *connect_line,
+                const struct transport_events *ev, void *arg, struct pd_err *err) {
+    if (!env->connector)
+        return ssh_pool_open(out, env->ssh, host, line, ev, arg, err);
+    const struct connect_host at = {.host = host->address ? host->address : host->addr,
+                                    .user = host->user,
+                                    .port = host->port,
+                                    .node = node};
+    return connector_open(out, env->connector, &at, connect_line, ev, arg, err);
+}
+
+static int open_remote(struct link *l, int start, struct pd_err *err) {
     char root[PATH_MAX];
     struct pd_buf command = {0};
     int rc = root_for_node(l->host->root_dir ? l->host->root_dir : l->env->root_dir, l->node, root,
                            sizeof root, err);
     if (rc)
         return rc;
-    if (!l->seedling)
+    /* a seed has its address from sshd */
+    if (!l->seedling && !l->env->connector)
         l->seedling = seedling_new(l->env->seeding, l->node, on_seed_broken, l);
     if (boot_command(&l->boot, root, l->env->agent, *l->job ? l->job : NULL, start ? l->node : -1,
                      l->env->lease_ms, &command))
         rc = pd_oom(err, "a connection");
     else
-        rc = ssh_pool_open(&l->t, l->env->ssh, l->host, (char *)command.data, &events, l, err);
+        rc = link_stream(&l->t, l->env, l->host, l->node, (char *)command.data,
+                         (char *)command.data, &events, l, err);
     pd_buf_release(&command);
     return rc;
 }
@@ -213,5 +227,5 @@ int link_connect(struct link *l, int start, struct pd_err *err) {
     l->boot_failed = 0;
     if (!(l->dec = wire_decoder_new(LINK_FRAME_MAX)))
         return pd_oom(err, "a connection");
-    return l->host->local ? open_local(l, start, err) : open_ssh(l, start, err);
+    return l->host->local ? open_local(l, start, err) : open_remote(l, start, err);
 }

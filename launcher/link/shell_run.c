@@ -5,21 +5,34 @@
 
 enum { KILL_MS = 1000, INPUT_PIECE = 256 << 10, N_SIGNALS = 3 };
 
+/* Functions of both watches. f reads state, parent and session of a process: in stat(5) they follow
+ * the name. k signals the processes of session $w, except the watch itself ($m). */
+#define WATCH_FUNCTIONS                                                                         \
+    "f() { read -r x </proc/$1/stat || return 1; x=${x##*) }; set -- $x; z=$1; p=$2; e=$4; }; " \
+    "k() { for q in /proc/[0-9]*; do q=${q#/proc/}; "                                           \
+    "case $q in $m) ;; *) f $q && case $e in $w) kill -$1 $q;; esac;; esac; done; }; "
+
 /* Every shell understands `/bin/sh -c '...'; COMMAND`. So the user's own shell runs the command,
  * once, with the definitions of its start-up files. The text holds no single quote, backslash,
- * exclamation mark or newline, which shells treat differently. In stat(5), state, parent, group and
- * session follow the name. */
+ * exclamation mark or newline, which shells treat differently. */
 static const char watch[] =
-    "/bin/sh -c 'umask 077; l=$PPID; "
-    "f() { read -r x </proc/$1/stat || return 1; x=${x##*) }; set -- $x; z=$1; p=$2; e=$4; }; "
+    "/bin/sh -c 'umask 077; l=$PPID; " WATCH_FUNCTIONS
     "g() { f $l && [ $p = $s ] && case $z in Z|X) return 1;; esac; }; "
-    "k() { for q in /proc/[0-9]*; do q=${q#/proc/}; "
-    "case $q in $m) ;; *) f $q && case $e in $w) kill -$1 $q;; esac;; esac; done; }; "
     "(trap \"\" HUP INT TERM; cd /; read -r m x </proc/self/stat; f $l || exit; s=$p; w=$e; t=.1; "
     "while g; do sleep $t || sleep 1; t=.4; done; "
     "f $l || exit; case $z in Z|X) exit;; esac; "
     "case $w in $l|$s) ;; *) kill $l; exit;; esac; k TERM; sleep 1; k KILL; k KILL"
     ") </dev/null >/dev/null 2>&1 &' ; ";
+
+/* Behind `connect` (transport/connect.h) /bin/sh reads this line from stdin, whose end is the loss
+ * of the connection: a container has no sshd. The first process passes the input on, N bytes. The
+ * watch is its child. It reads "bye" from stdin when paddlectl has the exit status. At an end
+ * before that, if the shell lives, it ends the shell's session. */
+static const char connect_watch[] =
+    "exec 3<&0; { head -c %zu <&3; (trap \"\" HUP INT TERM; umask 077; cd /; " WATCH_FUNCTIONS
+    "while read -r x <&3; do case $x in bye) exit;; esac; done; "
+    "f $$ || exit; case $z in Z|X) exit;; esac; w=$e; read -r m x </proc/self/stat; "
+    "k TERM; sleep 1; k KILL; k KILL) >/dev/null 2>&1 & } | /bin/sh -c %s 3<&-";
 
 struct shell_run;
 
@@ -41,7 +54,8 @@ struct shell_run {
     void *arg;
     struct host_run *v;
     size_t n_open;
-    char *line; /* the command behind the watch */
+    char *line;         /* the command behind the watch */
+    char *connect_line; /* the same for hosts behind `connect` */
     int interrupted, stopped;
     uv_signal_t signals[N_SIGNALS];
 };
@@ -236,7 +250,8 @@ static void begin(struct shell_run *r, size_t i) {
         rc = transport_local(&o->t, &r->c->loop, argv, &events, o, &h->err);
         o->pid = rc ? 0 : transport_local_pid(o->t);
     } else {
-        rc = ssh_pool_open(&o->t, r->c->ssh, host, r->line, &events, o, &h->err);
+        rc = link_stream(&o->t, &r->c->env, host, (int)i, r->line, r->connect_line, &events, o,
+                         &h->err);
     }
     if (!rc)
         return;
@@ -260,14 +275,22 @@ int shell_run(struct client_env *c, struct shell_job *job, const struct shell_ev
     static const int signums[N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
     struct shell_run r = {.c = c, .job = job, .ev = ev, .arg = arg};
     size_t n = strlen(watch) + strlen(job->command) + 1;
+    struct pd_buf quoted = {0}, line = {0};
     job->run = &r;
     r.v = pd_calloc(c->hosts.n, sizeof *r.v);
     r.line = pd_malloc(n);
-    for (size_t i = 0; i < c->hosts.n && (!r.v || !r.line); i++) {
+    boot_put_quoted(&quoted, job->command);
+    pd_put_u8(&quoted, 0);
+    if (!quoted.failed)
+        pd_put_fmt(&line, connect_watch, job->n_input, (char *)quoted.data);
+    pd_put_u8(&line, 0);
+    r.connect_line = line.failed || quoted.failed ? NULL : (char *)line.data;
+    int ready = r.v && r.line && r.connect_line;
+    for (size_t i = 0; i < c->hosts.n && !ready; i++) {
         job->hosts[i].status = SHELL_NO_HOST;
         pd_oom(&job->hosts[i].err, "the output of a command");
     }
-    if (r.v && r.line) {
+    if (ready) {
         raise_limit();
         pd_fmt(r.line, n, "%s%s", watch, job->command);
         for (size_t i = 0; i < N_SIGNALS; i++) {
@@ -285,6 +308,8 @@ int shell_run(struct client_env *c, struct shell_job *job, const struct shell_ev
     }
     free(r.v);
     free(r.line);
+    pd_buf_release(&line);
+    pd_buf_release(&quoted);
     job->run = NULL;
     return r.interrupted;
 }

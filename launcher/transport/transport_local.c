@@ -4,14 +4,16 @@
  * closed. */
 #include "launcher/transport/transport.h"
 
+enum { KILL_MS = 1000 };
+
 struct local {
     struct transport base; /* must be first: the public pointer points here */
     uv_process_t process;
     uv_pipe_t in, out, err;
-    /* calls on_open later: never inside the call that opens */
-    uv_timer_t opened;
+    /* calls on_open later: never inside the call that opens; then the time for KILL */
+    uv_timer_t timer;
     uv_shutdown_t shut;
-    int n_handles, closing, exited, eof;
+    int n_handles, closing, exited, eof, end_group;
     struct pd_err why;
 };
 
@@ -33,7 +35,7 @@ static void on_closed(uv_handle_t *h) {
 
 static void close_all(struct local *l) {
     uv_handle_t *all[] = {(uv_handle_t *)&l->process, (uv_handle_t *)&l->in, (uv_handle_t *)&l->out,
-                          (uv_handle_t *)&l->err, (uv_handle_t *)&l->opened};
+                          (uv_handle_t *)&l->err, (uv_handle_t *)&l->timer};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (!uv_is_closing(all[i]))
             uv_close(all[i], on_closed);
@@ -59,7 +61,10 @@ static void on_exit_cb(uv_process_t *p, int64_t status, int sig) {
         else
             snprintf(l->base.signal, sizeof l->base.signal, "%d", sig);
     }
-    maybe_end(l);
+    if (l->closing)
+        close_all(l);
+    else
+        maybe_end(l);
 }
 
 static void on_alloc(uv_handle_t *h, size_t want, uv_buf_t *buf) {
@@ -128,13 +133,24 @@ static void local_eof(struct transport *t) {
         uv_shutdown(&l->shut, (uv_stream_t *)&l->in, on_shut);
 }
 
+static void on_kill(uv_timer_t *t) {
+    struct local *l = t->data;
+    kill(-l->process.pid, SIGKILL);
+}
+
 static void local_close(struct transport *t) {
     struct local *l = (struct local *)t;
     if (l->closing)
         return;
     l->closing = 1;
     pd_err_clear(&l->why);
-    close_all(l); /* the agent's relay ends at the end of its stdin */
+    if (l->end_group && !l->exited) { /* on_exit_cb closes all */
+        kill(-l->process.pid, SIGTERM);
+        uv_timer_start(&l->timer, on_kill, KILL_MS, 0);
+        uv_close((uv_handle_t *)&l->in, on_closed);
+    } else {
+        close_all(l); /* the agent's relay ends at the end of its stdin */
+    }
 }
 
 static void on_opened(uv_timer_t *timer) {
@@ -155,8 +171,8 @@ int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv,
     uv_pipe_init(loop, &l->in, 0);
     uv_pipe_init(loop, &l->out, 0);
     uv_pipe_init(loop, &l->err, 0);
-    uv_timer_init(loop, &l->opened);
-    l->in.data = l->out.data = l->err.data = l->process.data = l->opened.data = l;
+    uv_timer_init(loop, &l->timer);
+    l->in.data = l->out.data = l->err.data = l->process.data = l->timer.data = l;
     l->n_handles = 5;
     uv_stdio_container_t io[3] = {
         {.flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&l->in},
@@ -182,9 +198,11 @@ int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv,
     }
     uv_read_start((uv_stream_t *)&l->out, on_alloc, on_read);
     uv_read_start((uv_stream_t *)&l->err, on_alloc, on_read);
-    uv_timer_start(&l->opened, on_opened, 0, 0);
+    uv_timer_start(&l->timer, on_opened, 0, 0);
     return 0;
 }
+
+void transport_local_end_group(struct transport *t) { ((struct local *)t)->end_group = 1; }
 
 int transport_local_pid(const struct transport *t) {
     const struct local *l = (const struct local *)t;

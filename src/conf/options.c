@@ -19,6 +19,10 @@ static const struct pd_option table[] = {
     {"cluster", "root_dir", PD_STR, F(root_dir), PD_LAUNCHER, "~/paddle", 0, 0, 0, "",
      "folder on the nodes that holds everything paddlectl writes there; ~ and %n (node id) are "
      "replaced"},
+    {"cluster", "connect", PD_STR, F(connect), PD_LAUNCHER, "", 0, 0, 0, "",
+     "command that gives a shell on a host, in place of ssh: kubectl exec -i %h --. %h is the "
+     "host, "
+     "%u the user, %p the port, %n the node id"},
     {"cluster", "nic", PD_STR, F(nic), PD_LAUNCHER, "", 0, 0, 0, "",
      "network interface or subnet between the nodes; empty: the address that the other nodes can "
      "reach"},
