@@ -3,6 +3,7 @@
 #include "conf/settings.h"
 #include "launcher/link/bootstrap.h"
 #include "launcher/job/job.h"
+#include "launcher/hosts/host_source.h"
 #include "launcher/link/client_env.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/cmd/cmd_data.h"
@@ -44,8 +45,8 @@ static int expand_roots(struct hosts *hosts, const struct pd_options *o, struct 
 
 static int nodes_load(struct nodes *n, const struct pd_options *o, struct pd_err *err) {
     memset(n, 0, sizeof *n);
-    int rc =
-        *o->hosts ? hosts_load(&n->hosts, o, err) : 0; /* a conf.ini without hosts is valid here */
+    /* a conf.ini without hosts is valid here */
+    int rc = *o->hosts ? host_source_load(&n->hosts, o, err) : 0;
     if (!rc && n->hosts.n)
         rc = hosts_parse_roles(&n->pservers, &n->n_pservers, o->pservers, n->hosts.n, "pservers",
                                option_source(o, "pservers"), err);

@@ -4,7 +4,7 @@
 #include <jansson.h>
 
 #include "conf/settings.h"
-#include "launcher/hosts/hosts.h"
+#include "launcher/hosts/host_source.h"
 #include "launcher/link/client_env.h"
 
 enum { CONFIG_MAX = 1 << 20 };
@@ -66,7 +66,7 @@ int cmd_n_streams(const struct pd_options *o, uint64_t *n, struct pd_err *err) {
     *n = (uint64_t)o->n_streams;
     if (*n)
         return 0;
-    int rc = hosts_load(&hosts, o, err);
+    int rc = host_source_load(&hosts, o, err);
     if (rc)
         return rc;
     rc = hosts_parse_roles(&trainers, &n_trainers, o->trainers, hosts.n, "trainers",

@@ -133,18 +133,23 @@ int hosts_parse(struct hosts *out, const char *text, const char *where, struct p
 }
 
 int hosts_load(struct hosts *out, const struct pd_options *opts, struct pd_err *err) {
+    return hosts_load_list(out, opts, opts->hosts, err);
+}
+
+int hosts_load_list(struct hosts *out, const struct pd_options *opts, const char *list,
+                    struct pd_err *err) {
     const struct pd_origin *from = &opts->origin[pd_options_find("hosts", PD_LAUNCHER)];
     memset(out, 0, sizeof *out);
-    if (!*opts->hosts && from->level != PD_FROM_DEFAULT)
+    if (!*list && from->level != PD_FROM_DEFAULT)
         return pd_fail(err, PD_ECONF,
                        "%s: hosts is empty: it names the nodes, as in hosts = "
                        "root@192.168.1.[10-17], or local",
                        from->where);
-    if (!*opts->hosts)
+    if (!*list)
         return pd_fail(
             err, PD_ECONF,
             "there are no hosts: conf.ini needs [cluster] hosts = ..., or give --hosts=");
-    int rc = parse(out, opts->hosts, from->where, opts,
+    int rc = parse(out, list, from->where, opts,
                    from->level == PD_FROM_CONF_INI ? opts->conf_dir : NULL, err);
     if (!rc)
         rc = hosts_apply_sections(out, opts, err);

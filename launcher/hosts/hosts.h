@@ -37,6 +37,9 @@ int hosts_parse(struct hosts *out, const char *text, const char *where, struct p
 
 /* The hosts of the configuration, with groups, files and sections. `opts` must outlive them. */
 int hosts_load(struct hosts *out, const struct pd_options *opts, struct pd_err *err);
+/* The same with `list` in place of the option `hosts`. */
+int hosts_load_list(struct hosts *out, const struct pd_options *opts, const char *list,
+                    struct pd_err *err);
 void hosts_release(struct hosts *h);
 
 /* Apply the [host ...] sections; a later section wins, key by key. The command line's root_dir,

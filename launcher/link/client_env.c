@@ -1,6 +1,8 @@
 /* client_env.c - see client_env.h. */
 #include "launcher/link/client_env.h"
 
+#include "launcher/hosts/host_source.h"
+
 enum { LOGIN_TIMEOUT_MS = 60000, UPLOAD_TIMEOUT_MS = 300000 };
 
 const char *option_source(const struct pd_options *opts, const char *name) {
@@ -29,7 +31,7 @@ static int check_root(const char *root, struct pd_err *err) {
 static int check_hosts(struct client_env *c, struct pd_err *err) {
     const struct pd_options *o = c->opts;
     char root[PATH_MAX];
-    int rc = hosts_load(&c->hosts, o, err);
+    int rc = host_source_load(&c->hosts, o, err);
     if (!rc)
         rc = hosts_parse_roles(&c->pservers, &c->n_pservers, o->pservers, c->hosts.n, "pservers",
                                option_source(o, "pservers"), err);

@@ -10,7 +10,8 @@
 static const struct pd_option table[] = {
     {"cluster", "hosts", PD_STR, F(hosts), PD_LAUNCHER, "", 0, 0, 0, "",
      "nodes in order of their ids: [user@]host[:port]; ranges like node-[01-16]; !name leaves a "
-     "host out; @group or @file; 'local' or 'local*3' for this machine"},
+     "host out; @group or @file; 'local' or 'local*3' for this machine; $(COMMAND): what it "
+     "prints; slurm: the nodes of the allocation"},
     {"cluster", "pservers", PD_STR, F(pservers), PD_LAUNCHER, "all", 0, 0, 0, "",
      "nodes that run a parameter server: all, none, a number (the first N nodes), or 'nodes "
      "0-3,7'"},

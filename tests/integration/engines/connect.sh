@@ -125,6 +125,28 @@ wait "$PID"
 [ $? = 130 ] || die "$(cat run.log)"
 none_left
 
+# --- the list of hosts is what a command prints, or a Slurm allocation
+printf '# all pods\npod-[0-1]\npod-2 # the last one\n' >list
+expect 0 x --hosts='$(cat list; echo "a warning" >&2)' 'echo $HOME'
+for i in 0 1 2; do has "$TMP/pod-$i"; done
+has "a warning"
+expect 0 env SLURM_JOB_NODELIST='pod-[0,2]' "$ctl" exec --conf=conf.ini --hosts=slurm echo here
+has "pod-[0,2]: here"
+expect 2 env -u SLURM_JOB_NODELIST "$ctl" exec --conf=conf.ini --hosts=slurm echo here
+has "--hosts: hosts = slurm, but SLURM_JOB_NODELIST is not set"
+sed 's/^hosts = .*/hosts = $(exit 3)/' conf.ini >bad.ini
+expect 2 "$ctl" run --conf=bad.ini
+has "bad.ini:2: exit 3 ended with exit status 3"
+for bad in 'true=prints no hosts' 'kill -9 $$=was ended by signal 9' 'printf "a\0b"=does not print text' \
+    'cat /dev/zero=prints more than' 'echo a[=is missing'; do
+    expect 2 x --hosts="\$(${bad%=*})" true
+    has "${bad#*=}"
+done
+# a file that somebody else wrote names no command
+echo '$(touch here)' >list
+expect 2 x --hosts=@list true
+[ ! -e here ] || die "a file's command ran"
+
 # --- what is refused
 expect 3 "$ctl" run --conf=conf.ini --hosts='pod-[0-1],pod-7'
 has 'pod-7'

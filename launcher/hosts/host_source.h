@@ -1,0 +1,15 @@
+/* host_source.h - where the list of hosts comes from, if conf.ini does not write it out:
+ *
+ *     hosts = $(COMMAND)      what a command prints, by /bin/sh: host expressions, # comments
+ *     hosts = slurm           the nodes of the Slurm allocation that paddlectl runs in
+ */
+#pragma once
+
+#include "launcher/hosts/hosts.h"
+
+enum { HOST_SOURCE_MS = 60000, HOST_SOURCE_MAX = 4 << 20 };
+
+/* As hosts_load, which takes these for names of hosts. A command may take HOST_SOURCE_MS; its
+ * standard error is that of this process. PD_ECONF also: the command fails, or prints no host, too
+ * much, or a NUL; there is no allocation. */
+int host_source_load(struct hosts *out, const struct pd_options *opts, struct pd_err *err);
