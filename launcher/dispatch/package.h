@@ -22,6 +22,7 @@ struct package_fetches {
     /* Sums: bytes of the files that are known and that are here, those of an interrupted fetch
      * included; bytes that came over the links; folders that are complete. */
     uint64_t of, have, arrived;
+    uint64_t due; /* bytes that the nodes have announced, and that are not written */
     int n_done;
 };
 

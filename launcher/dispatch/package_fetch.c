@@ -24,6 +24,7 @@ struct fetch_work {
     char target[PATH_MAX], old[PATH_MAX], suffix[32];
     uint8_t root[MANIFEST_ROOT_MAX]; /* a new one, if root_n is not 0 */
     size_t root_n;
+    uint64_t due; /* as in assemble_opts, with a new root */
     struct pd_buf records;
     struct store *st;
     struct assemble *a;
@@ -42,7 +43,7 @@ struct package_fetch {
     struct link *l;
     uv_loop_t *loop;
     uint64_t req;
-    uint64_t of, have; /* this folder's part of the sums in `all` */
+    uint64_t of, have, due; /* this folder's part of the sums in `all` */
     int round;
     int busy, active;
     int ended;                       /* DS_END was sent */
@@ -65,6 +66,7 @@ static void begin_round(struct fetch_work *w) {
                                     .target = w->target,
                                     .window = WINDOW,
                                     .keeps_rest = 1,
+                                    .due = w->due,
                                     .old = *w->old ? w->old : NULL,
                                     .old_suffix = w->suffix,
                                     .before = w->a};
@@ -132,11 +134,21 @@ static void release(struct package_fetch *f) {
     start_waiting(all);
 }
 
+static void count(struct package_fetch *f, uint64_t of, uint64_t have, uint64_t due) {
+    f->all->of += of - f->of;
+    f->all->have += have - f->have;
+    f->all->due += due - f->due;
+    f->of = of;
+    f->have = have;
+    f->due = due;
+}
+
 /* `err` is what became of the link or the node: a failure of this end came first. */
 static void finish(struct package_fetch *f, const struct pd_err *err) {
     pd_fail(&f->err, err ? err->code : PD_EPROTO, "%s",
             err ? err->msg : "the node ended the transfer");
     f->over = 1;
+    count(f, f->of, f->have, 0);
     f->all->n_done += f->complete || f->res.missing;
     f->done(f->arg, &f->res, f->complete || f->res.missing ? NULL : &f->err);
     if (!f->busy)
@@ -151,17 +163,13 @@ static void say_end(struct package_fetch *f) {
 
 static void next_turn(struct package_fetch *f);
 
-static void count(struct package_fetch *f, uint64_t of, uint64_t have) {
-    f->all->of += of - f->of;
-    f->all->have += have - f->have;
-    f->of = of;
-    f->have = have;
-}
-
 static void on_turn(uv_work_t *work, int status) {
     struct package_fetch *f = work->data;
     f->busy = 0;
-    count(f, f->of, f->w.totals.have + f->w.totals.here_left);
+    count(f, f->of, f->w.totals.have + f->w.totals.here_left,
+          f->over                      ? 0
+          : f->w.err.code || f->root_n ? f->due
+                                       : f->of - f->w.totals.have);
     if (f->over) {
         if (f->w.complete) /* nobody knows of it: the folder may be fetched again */
             pd_rm_tree(f->w.target, NULL);
@@ -191,6 +199,7 @@ static void next_turn(struct package_fetch *f) {
     f->w.records = f->in;
     f->in = empty;
     memcpy(f->w.root, f->root, f->w.root_n = f->root_n);
+    f->w.due = f->all->due - f->due;
     f->root_n = 0;
     int rc = uv_queue_work(f->loop, &f->work, run_turn, on_turn);
     f->busy = !rc;
@@ -221,7 +230,7 @@ static void take_root(struct package_fetch *f, const struct wire_frame *frame,
                m->skipped == 1 ? "y" : "ies", m->first_skipped);
     memcpy(f->root, frame->sec[1], f->root_n = frame->len[1]);
     if (!manifest_read_root(&root, f->root, f->root_n, NULL)) /* else the turn reports it */
-        count(f, root.data_bytes, f->have);
+        count(f, root.data_bytes, f->have, root.data_bytes);
     if (f->round == 1) {
         struct package_fetch **p = &f->all->waiting;
         while (*p)

@@ -1,5 +1,6 @@
 /* fs.c - see fs.h. */
 #include <ftw.h>
+#include <sys/statvfs.h>
 
 enum { UNLOCK_ROUNDS = 32 };
 
@@ -311,3 +312,19 @@ int pd_self_dir(char *out, size_t cap) {
 }
 
 void pd_widen_pipe(int fd) { (void)fcntl(fd, F_SETPIPE_SZ, 1 << 20); }
+
+int pd_disk_room(int fd, const char *dir, const char *what, uint64_t bytes, uint64_t due,
+                 struct pd_err *err) {
+    struct statvfs s;
+    char others[80] = "";
+    if (fd >= 0 ? fstatvfs(fd, &s) : statvfs(*dir ? dir : "/", &s))
+        return pd_fail_errno(err, PD_EIO, errno, "cannot look at %s", dir);
+    const uint64_t room = pd_fault("disk.room") ? 0 : (uint64_t)s.f_bavail * s.f_frsize;
+    if (!s.f_blocks || (due <= room && bytes <= room - due))
+        return 0; /* a file system without blocks does not know */
+    if (due)
+        snprintf(others, sizeof others, " (and others that are on their way have %llu)",
+                 (unsigned long long)due);
+    return pd_fail(err, PD_ENOSPC, "no space left: %s has %llu bytes%s, %s has %llu free", what,
+                   (unsigned long long)bytes, others, dir, (unsigned long long)room);
+}

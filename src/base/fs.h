@@ -52,6 +52,12 @@ int pd_merge_tree(const char *from, const char *to, struct pd_err *err);
 
 int pd_fsync_dir(const char *path, struct pd_err *err);
 
+/* May `bytes` be written to the disk of `fd`, or of the folder `dir` if fd is -1? `due`: bytes that
+ * others have announced for this disk and not written. PD_ENOSPC has the figures: "WHAT has ...".
+ */
+int pd_disk_room(int fd, const char *dir, const char *what, uint64_t bytes, uint64_t due,
+                 struct pd_err *err);
+
 /* Enlarge a pipe's buffer to 1 MiB, the most that an unprivileged process may have, so that its
  * writer seldom waits. Not every system allows it. Best effort; other descriptors stay unchanged.
  */

@@ -70,6 +70,8 @@ int packed_program_unpack(const char *from, const char *to, struct pd_err *err) 
     else if (pd_fmt(dir, sizeof dir, "%.*s", (int)(slash - to), to) ||
              pd_fmt(aside, sizeof aside, "%s/tmp-%08x", dir, randombytes_random()))
         rc = pd_fail(err, PD_EIO, "path too long: %s", to);
+    else if (pd_disk_room(-1, dir, to, u.size, 0, err))
+        rc = err ? err->code : PD_ENOSPC;
     else if ((u.out = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700)) < 0)
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot make %s", aside);
     if (rc) {

@@ -158,11 +158,21 @@ static int put_in_place(struct file_pull *p) {
     return rc;
 }
 
+static int fits_disk(struct file_pull *p) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < p->f.n; i++)
+        bytes += p->f.v[i].len;
+    return pd_disk_room(-1, p->o->core->paths.dir, "the file", bytes, 0, &p->err);
+}
+
 static void run_turn(uv_work_t *w) {
     struct file_pull *p = w->data;
     struct object_record r;
     int rc = 0;
-    if (p->fd < 0 && (p->fd = open(p->aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) < 0)
+    if (p->fd < 0)
+        rc = fits_disk(p);
+    if (!rc && p->fd < 0 &&
+        (p->fd = open(p->aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) < 0)
         rc = pd_fail_errno(&p->err, PD_EIO, errno, "cannot make %.600s", p->aside);
     if (!rc && !p->codec && !(p->codec = object_codec_new()))
         rc = pd_oom(&p->err, "a data file");

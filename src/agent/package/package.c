@@ -397,6 +397,15 @@ static int hand_over_takers(struct package *d) {
     return 0;
 }
 
+/* Bytes that the client's other packages still write to the same disk. */
+static uint64_t due_of_others(const struct package *d) {
+    uint64_t due = 0;
+    for (const struct package *o = d->all->first; o; o = o->next)
+        if (o != d && !o->dead && !package_is_over(o) && o->bytes > o->totals.have)
+            due += o->bytes - o->totals.have;
+    return due;
+}
+
 void package_next_turn(struct package *d) {
     struct package_work *w = &d->w;
     if (d->busy || (d->dead ? d->cleaned : !has_work(d)))
@@ -412,6 +421,7 @@ void package_next_turn(struct package *d) {
     w->serves = d->all->serve != NULL;
     w->give_up = d->failed.code != 0;
     w->finish = d->state == PACKAGE_FINISHING && !w->finished;
+    w->due = due_of_others(d);
     d->cleaning = d->dead;
     if (d->dead)
         w->n_takers = 0;

@@ -98,6 +98,7 @@ struct package_work {
     int begun, serves;
     int have;            /* the target exists; no assembling */
     int finish, give_up; /* requests to this turn */
+    uint64_t due;        /* of the client's other packages, for the first turn: see assemble.h */
     uint64_t store_limit;
     struct package_input *inputs;
     struct package_taker **takers;
@@ -124,6 +125,7 @@ struct package {
     struct client_packages *all;
     uint64_t req;
     struct object_id root_id;
+    uint64_t bytes; /* announced by the root; 0: it is damaged */
     enum package_state state;
     struct package_work w;
     int busy;

@@ -138,6 +138,7 @@ static int make_room(struct client *c) {
 static struct package *new_package(struct client_packages *all, const struct wire_frame *f,
                                    struct pd_err *err) {
     struct package *d = pd_calloc(1, sizeof *d);
+    struct manifest_node node;
     uint8_t *root = pd_malloc(f->len[1]);
     if (!d || !root) {
         free(d);
@@ -148,6 +149,7 @@ static struct package *new_package(struct client_packages *all, const struct wir
     memcpy(root, f->sec[1], f->len[1]);
     object_id_of(&d->root_id, root, f->len[1]);
     d->all = all;
+    d->bytes = manifest_read_root(&node, root, f->len[1], NULL) ? 0 : node.data_bytes;
     d->req = f->req;
     d->source = PACKAGE_NO_SOURCE;
     d->inputs_end = &d->inputs;

@@ -138,6 +138,7 @@ static void open_package(struct package_work *w) {
                                     .lies_in = *w->lies_in ? w->lies_in : NULL,
                                     .single_file = w->kind == PACKAGE_WORKER,
                                     .keeps_rest = 1,
+                                    .due = w->due,
                                     .durable =
                                         w->kind == PACKAGE_WORKER || w->kind == PACKAGE_DEPLOY};
     if (w->kind == PACKAGE_DATA && pd_fault("ds.data"))

@@ -87,6 +87,13 @@ struct manifest_node { /* a root or an index */
     uint64_t n_entries, data_bytes; /* root only: totals of entries, of bytes of extents */
 };
 
+/* The most bytes that the leaves and indexes of a package with these totals can have: for an entry
+ * its record with two paths, for contents an extent in 512 bytes (a sparse file), and the rows of
+ * the indexes above. */
+static inline uint64_t manifest_bytes_max(const struct manifest_node *root) {
+    return (64 << 10) + root->n_entries * (2 * PATH_MAX + 128) + root->data_bytes / 8;
+}
+
 int manifest_read_root(struct manifest_node *out, const void *raw, size_t n, struct pd_err *err);
 int manifest_read_index(struct manifest_node *out, unsigned level, const void *raw, size_t n,
                         struct pd_err *err);

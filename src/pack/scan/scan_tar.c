@@ -40,6 +40,18 @@ static int is_archive(const struct scan *s) {
     return (r == ARCHIVE_OK || r == ARCHIVE_WARN) && !lseek(s->fd, 0, SEEK_SET);
 }
 
+/* The header announces the size, and copy_data takes no more. A compressed archive may announce
+ * thousands of times its own size. */
+static int fits_disk(const struct scan *s, struct archive_entry *in, const struct scan_entry *e,
+                     int spool, struct pd_err *err) {
+    char what[2 * PATH_MAX];
+    uint64_t bytes = archive_entry_sparse_reset(in) ? 0 : e->size;
+    for (la_int64_t at, n; !archive_entry_sparse_next(in, &at, &n);)
+        bytes += (uint64_t)n;
+    (void)pd_fmt(what, sizeof what, "%s in archive %s", scan_name(s, e->path), s->top);
+    return pd_disk_room(spool, "the disk of TMPDIR", what, bytes, 0, err);
+}
+
 static int copy_data(struct scan *s, struct archive *a, int spool, uint64_t *end,
                      struct scan_entry *e, struct pd_err *err) {
     e->spool = (*end + SPOOL_ALIGN - 1) / SPOOL_ALIGN * SPOOL_ALIGN;
@@ -141,8 +153,10 @@ static int take_entry(struct scan *s, struct archive *a, struct archive_entry *i
         rc = take_type(s, in, path, &e, &why);
     if (rc)
         return pd_fail(err, rc, "archive %s: %s", s->top, why.msg);
-    if (e.type == MANIFEST_FILE && !archive_entry_hardlink(in) && !(s->flags & SCAN_NAMES))
-        rc = copy_data(s, a, spool, end, &e, err);
+    if (e.type == MANIFEST_FILE && !archive_entry_hardlink(in) && !(s->flags & SCAN_NAMES)) {
+        rc = fits_disk(s, in, &e, spool, err);
+        rc = rc ? rc : copy_data(s, a, spool, end, &e, err);
+    }
     return rc ? rc : scan_add_entry(s, &e, err);
 }
 

@@ -86,6 +86,7 @@ size_t assemble_need(struct assemble *a, struct object_id *ids, size_t max) {
     for (; n < max && a->n_asked < ASKED_MAX && a->cursor; a->cursor = a->cursor->next) {
         ids[n++] = a->cursor->id;
         a->cursor->asked = 1;
+        a->owed += a->cursor->raw_len;
         a->n_asked++;
     }
     return n;
@@ -116,11 +117,20 @@ static int add_ref(struct level_refs *r, const struct manifest_ref *ref, struct 
     return 0;
 }
 
-int assemble_take_children(struct level_refs *into, const struct manifest_node *node,
-                           struct pd_err *err) {
+int assemble_take_children(struct assemble *a, struct level_refs *into,
+                           const struct manifest_node *node, struct pd_err *err) {
+    const uint64_t max = manifest_bytes_max(&a->root_node);
     int rc = 0;
-    for (unsigned i = 0; i < node->n && !rc; i++)
-        rc = add_ref(into, &node->child[i], err);
+    for (unsigned i = 0; i < node->n && !rc; i++) {
+        a->manifest_bytes += node->child[i].raw_len;
+        rc = a->manifest_bytes > max
+                 ? pd_fail(err, PD_EDATA,
+                           "the package's list of files has more than %llu bytes, too many for "
+                           "%llu entries and %llu bytes",
+                           (unsigned long long)max, (unsigned long long)a->root_node.n_entries,
+                           (unsigned long long)a->root_node.data_bytes)
+                 : add_ref(into, &node->child[i], err);
+    }
     return rc;
 }
 
@@ -136,14 +146,14 @@ static int descend(struct assemble *a, struct pd_err *err) {
         if (!rc)
             rc = manifest_read_index(&node, a->depth, a->have_raw, n, err);
         if (!rc)
-            rc = assemble_take_children(&below, &node, err);
+            rc = assemble_take_children(a, &below, &node, err);
     }
     a->have = 0;
     free(a->level.v);
     a->level = below;
     a->depth--;
     a->at = 0;
-    return rc;
+    return rc ? rc : assemble_enough_disk(a, err);
 }
 
 /* Looks for the objects of this level and requests missing ones. */
@@ -300,7 +310,12 @@ static int on_extent(void *arg, const struct manifest_extent *x, struct pd_err *
         return rc;
     }
     struct want *w;
+    const size_t before = a->n_wants;
     int rc = add_want(a, &x->id, x->raw_len, 0, &w, err);
+    a->object_bytes += a->n_wants > before ? x->raw_len : 0;
+    if (!rc && a->object_bytes > a->root_node.data_bytes)
+        rc = pd_fail(err, PD_EDATA, "the package's objects have more bytes than its files (%llu)",
+                     (unsigned long long)a->root_node.data_bytes);
     if (!rc)
         rc = add_piece(a, w, &p, err);
     if (!rc && bundle && w->n && w->v[0].entry == first)
@@ -383,6 +398,9 @@ static int put_contents(struct assemble *a, struct want *w, const uint8_t *raw,
 int assemble_put(struct assemble *a, const struct object_id *id, const uint8_t *raw,
                  uint32_t raw_len, struct pd_err *err) {
     struct want *w = find_want(a, id);
+    if (raw_len > a->owed)
+        return pd_fail(err, PD_EPROTO, "more objects came than were requested");
+    a->owed -= raw_len;
     if (!w)
         return 0;
     if (w->raw_len != raw_len)

@@ -30,6 +30,7 @@ struct assemble_opts {
      * old/PATH<old_suffix>, else of old/PATH, are not requested. NULL: none. The strings outlive
      * the call. */
     const char *old, *old_suffix;
+    uint64_t due; /* bytes that others have announced for the same disk, and not written */
     /* An unfinished package of which most objects are expected in this one, too: what it has is not
      * requested again. The new one takes it over, also on failure. NULL: none. */
     struct assemble *before;
@@ -47,15 +48,19 @@ struct assemble_totals {
 };
 
 struct assemble;
-/* PD_EEXIST: the target exists. PD_ENOSPC: the package is larger than the free disk space.
+/* A package is held to its announcement, the totals of its root: its files, its distinct objects
+ * and its manifest (manifest_bytes_max) may not have more bytes, and no more may come than was
+ * requested.
+ *
+ * PD_EEXIST: the target exists. PD_ENOSPC: the package is larger than the free disk space.
  * PD_EDATA: not a root object. */
 int assemble_new(struct assemble **out, struct store *st, const struct assemble_opts *o,
                  const void *root_raw, size_t n, struct pd_err *err);
 /* Removes an unfinished tree, or makes a rest of it. NULL is fine. */
 void assemble_free(struct assemble *a);
 
-/* Accepts an object whose bytes object_decode has verified. Objects that were not requested are
- * ignored. */
+/* Accepts an object whose bytes object_decode has verified. An object that came twice, because two
+ * sources were asked, is ignored. PD_EPROTO: more bytes came than were requested. */
 int assemble_put(struct assemble *a, const struct object_id *id, const uint8_t *raw,
                  uint32_t raw_len, struct pd_err *err);
 

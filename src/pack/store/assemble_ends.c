@@ -5,22 +5,17 @@
 #include <sodium.h>
 #include <sys/statvfs.h>
 
-static int enough_disk(const struct assemble *a, struct pd_err *err) {
+int assemble_enough_disk(const struct assemble *a, struct pd_err *err) {
     struct statvfs s;
     char dir[PATH_MAX];
     snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(a->target, '/') - a->target), a->target);
-    if (statvfs(*dir ? dir : "/", &s))
-        return pd_fail_errno(err, PD_EIO, errno, "cannot look at %s", dir);
-    uint64_t free_bytes = (uint64_t)s.f_bavail * s.f_frsize;
-    if (a->root_node.data_bytes > free_bytes)
-        return pd_fail(
-            err, PD_ENOSPC, "no space left: the package has %llu bytes, %s has %llu free",
-            (unsigned long long)a->root_node.data_bytes, dir, (unsigned long long)free_bytes);
-    if (s.f_files && a->root_node.n_entries > s.f_favail)
+    int rc = pd_disk_room(-1, dir, "the package", a->root_node.data_bytes + a->manifest_bytes,
+                          a->o.due, err);
+    if (!rc && !statvfs(*dir ? dir : "/", &s) && s.f_files && a->root_node.n_entries > s.f_favail)
         return pd_fail(
             err, PD_ENOSPC, "no space left: the package has %llu files, %s has room for %llu",
             (unsigned long long)a->root_node.n_entries, dir, (unsigned long long)s.f_favail);
-    return 0;
+    return rc;
 }
 
 int assemble_new(struct assemble **out, struct store *st, const struct assemble_opts *o,
@@ -51,13 +46,13 @@ int assemble_new(struct assemble **out, struct store *st, const struct assemble_
         rc = pd_fail(err, PD_EIO, "a package cannot become %s", o->target);
     if (!rc && !lstat(a->target, &s))
         rc = pd_fail(err, PD_EEXIST, "%s exists already", a->target);
+    if (!rc)
+        rc = assemble_take_children(a, &a->level, &a->root_node, err);
     /* The rests of interrupted transfers are worth less than this package. */
-    if (!rc && enough_disk(a, NULL))
+    if (!rc && assemble_enough_disk(a, NULL))
         store_drop_rests(st, 0);
     if (!rc)
-        rc = enough_disk(a, err);
-    if (!rc)
-        rc = assemble_take_children(&a->level, &a->root_node, err);
+        rc = assemble_enough_disk(a, err);
     a->depth = a->root_node.level - 1;
     if (!rc)
         rc = manifest_reader_new(&a->reader, &a->root_node, err);

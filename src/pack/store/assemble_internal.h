@@ -53,6 +53,8 @@ struct assemble {
     struct want *bucket[BUCKETS], *first, *last, *cursor; /* cursor: the next one to request */
     size_t n_wants, n_asked, n_pieces;                    /* n_asked: from the current source */
     uint64_t asked, window;
+    uint64_t owed; /* bytes of requests that sources have not answered; of lost ones, too */
+    uint64_t manifest_bytes, object_bytes; /* of leaves and indexes; of requested contents */
     /* a bundle in progress: whole files from run_first on are its bytes up to run_off */
     struct object_id run_id;
     uint32_t run_first, run_off;
@@ -70,6 +72,8 @@ struct assemble {
 };
 
 /* Appends the children of an index or root. */
-int assemble_take_children(struct level_refs *into, const struct manifest_node *node,
-                           struct pd_err *err);
+int assemble_take_children(struct assemble *a, struct level_refs *into,
+                           const struct manifest_node *node, struct pd_err *err);
+/* PD_ENOSPC: the contents and the known part of the manifest do not fit the disk. */
+int assemble_enough_disk(const struct assemble *a, struct pd_err *err);
 void assemble_drop_wants(struct assemble *a);

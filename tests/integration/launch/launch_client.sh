@@ -239,6 +239,30 @@ has "local.1"
 has "fetching outputs: "
 [ -z "$(ls output)" ] || die "left: $(find output)"
 
+# --- a node is held to what it announces, and what all announce together to the free space
+refused() { # what the node does, what paddlectl says
+    rm -rf output
+    scenario '{"*": {"output": {"m/a": "0"}}, "1": {"output": {"m/a": "1"}, '"$1"'}}'
+    run 1
+    has "local.1"
+    has "$2"
+    [ -z "$(ls output)" ] || die "left: $(find output)"
+}
+refused '"announces": 4000000000000' "no space left: the package has 40000000"
+refused '"announces": 0' "the package is larger than it says (0 bytes)"
+refused '"announces": 2' "the package has 2 entries and 1 bytes, not 2 and 2 as it says"
+refused '"more": true' "more objects came than were requested"
+n=$(($(df --output=avail -B1 "$TMP" | tail -1) * 6 / 10))
+if [ $n -lt $((1 << 42)) ]; then # two nodes announce 60 % each
+    scenario '{"*": {"output": {"m/a": "0"}, "announces": '$n', "mute": ["DS_NEED"]}, "2": {"output": null}}'
+    start run "$ctl" run --conf=conf.ini
+    wait_for 60 "both announce" bash -c "grep -q FETCH '$TMP/scenario.0.log' && grep -q FETCH '$TMP/scenario.1.log'"
+    wait_for 60 "one is refused" bash -c "cat '$TMP'/scenario.[01].log | grep -q DS_END"
+    kill -INT "$PID"
+    wait "$PID"
+    grep -q "(and others that are on their way have $n), " run.log || die "$(cat run.log)"
+fi
+
 # --- outputs that can't be written are noticed before anything is done
 scenario '{}'
 touch file

@@ -18,6 +18,8 @@ It replaces paddle_agent (PADDLECTL_LIBEXEC). $FAKE_AGENT is a JSON file {"0": {
                                        the folder changes to the next element when the first object
                                        with contents is requested
     "wrong": true                      the sent objects have a wrong byte
+    "announces": N                     the root of the outputs announces N bytes of contents
+    "more": true                       each object of the outputs is sent again and again
     "have": true                       the node has the worker
     "arch": "riscv64"                  "arch" in AG_HELLO; default: none
     "answers": {"LIST": {...}}         the body of the answer to this request
@@ -85,8 +87,11 @@ def send_root(req):
         send("FETCH", {"missing": True}, req=req)
         return
     package = package_of({k: v.encode() for k, v in files.items()})
+    root = package.root()
+    if "announces" in how:
+        root = root[:16] + struct.pack("<Q", how["announces"]) + root[24:]
     send("FETCH", {"missing": False, "round": rounds, "skipped": how.get("skipped", 0), "first_skipped": "f: why"},
-         package.root(), req=req)
+         root, req=req)
 
 
 def send_objects(f):
@@ -103,7 +108,8 @@ def send_objects(f):
             send_root(f.req)
             return
         raw = raw[:-1] + bytes([raw[-1] ^ 1]) if how.get("wrong") else raw
-        send("DS_OBJECT", b"", i + struct.pack("<IIII", len(raw), len(raw), 0, 0) + raw, req=f.req)
+        for _ in range(1000 if how.get("more") else 1):
+            send("DS_OBJECT", b"", i + struct.pack("<IIII", len(raw), len(raw), 0, 0) + raw, req=f.req)
         record.write("sent %s\n" % i.hex())
 
 

@@ -202,10 +202,16 @@ static void hostile_packages_leave_nothing(void **state) {
     assert_int_equal(pd_fmt(root, sizeof root, "%s/hostile", top), 0);
     assert_int_equal(pd_fmt(target, sizeof target, "%s/ws", root), 0);
     pd_mkdirs(root, 0755, &err);
-    static const char *const says[] = {"says that it has", "bytes, not", "larger than it says",
-                                       "two lengths",      "space left", "index is damaged",
-                                       "too many objects"};
-    for (int k = 0; k < 7; k++) {
+    static const char *const says[] = {"says that it has",
+                                       "bytes, not",
+                                       "larger than it says",
+                                       "two lengths",
+                                       "space left",
+                                       "index is damaged",
+                                       "list of files has more than 73",
+                                       "list of files has more",
+                                       "objects have more bytes than its files (300)"};
+    for (int k = 0; k < 9; k++) {
         struct rt t = {.rng = 1};
         struct manifest_writer *w;
         uint8_t raw[100] = {9};
@@ -232,6 +238,15 @@ static void hostile_packages_leave_nothing(void **state) {
             x.raw_len = 101;
             x.file_off = 9000;
         }
+        for (uint8_t i = 0; k == 8 && i < 100; i++) { /* a byte of each of 100 large objects */
+            static uint8_t large[OBJECT_MAX];
+            large[1] = i;
+            struct manifest_extent y = {.id = rt_object_of(&t, large, sizeof large),
+                                        .raw_len = sizeof large,
+                                        .len = 1,
+                                        .file_off = 100 + i};
+            assert_int_equal(manifest_add_extent(w, &y, &err), 0);
+        }
         manifest_add_extent(w, &x, &err);
         assert_int_equal(manifest_finish(w, &t.root_id, t.root, &t.root_n, &err), 0);
         manifest_writer_free(w);
@@ -245,6 +260,8 @@ static void hostile_packages_leave_nothing(void **state) {
             memcpy(t.root + 16, &v, 8);
         } else if (k == 5) {
             t.root[2] = 3;   /* declares its leaves as indexes */
+        } else if (k == 7) { /* leaves that are longer than any list of one file */
+            memcpy(t.root + 56, &(uint32_t){OBJECT_MAX}, 4);
         } else if (k == 6) { /* an index whose children are all one index whose children ... */
             struct object_id below = {{0}};
             memcpy(below.b, t.root + 24, OBJECT_ID);
@@ -274,6 +291,50 @@ static void hostile_packages_leave_nothing(void **state) {
         assert_int_equal(left_over(root), 0);
         rt_release(&t);
     }
+    pd_rm_tree(root, NULL);
+}
+
+/* What comes is held to what was requested, and what was announced to the free space of the disk,
+ * together with what others have announced. */
+static void nothing_comes_that_was_not_requested(void **state) {
+    (void)state;
+    struct rt t = {.rng = 11};
+    struct pd_err err = {0};
+    char root[PATH_MAX], target[PATH_MAX];
+    struct store *st = NULL;
+    struct assemble *a = NULL;
+    struct object_id ids[4];
+    assert_int_equal(pd_fmt(root, sizeof root, "%s/more", top), 0);
+    assert_int_equal(pd_fmt(target, sizeof target, "%s/ws", root), 0);
+    pd_mkdirs(root, 0755, &err);
+    rt_grow(&t, 30);
+    assert_int_equal(rt_pack(&t, &err), 0);
+    assert_int_equal(store_open(&st, root, &err), 0);
+    struct assemble_opts o = {.root = root, .target = target, .due = UINT64_MAX / 2};
+    assert_int_equal(assemble_new(&a, st, &o, t.root, t.root_n, &err), PD_ENOSPC);
+    if (!strstr(err.msg, "others that are on their way have 9223372036854775807"))
+        fail_msg("%s", err.msg);
+    assert_int_equal(left_over(root), 0);
+    pd_err_clear(&err);
+    o.due = 0;
+    assert_int_equal(assemble_new(&a, st, &o, t.root, t.root_n, &err), 0);
+    assert_true(assemble_step(a, 1000, &err) >= 0);
+    size_t n = assemble_need(a, ids, 4);
+    const struct rt_object *ob = rt_find(&t, &ids[0]);
+    assert_true(n > 0 && ob);
+    assemble_ask_again(a); /* of another source: the object comes from both */
+    assert_int_equal(assemble_need(a, ids, 4), n);
+    assert_int_equal(assemble_put(a, &ids[0], ob->raw, ob->n, &err), 0);
+    assert_int_equal(assemble_put(a, &ids[0], ob->raw, ob->n, &err), 0);
+    int rc = 0;
+    for (int i = 0; i < 1000 && !rc; i++) /* and a third time, and again */
+        rc = assemble_put(a, &ids[0], ob->raw, ob->n, &err);
+    assert_int_equal(rc, PD_EPROTO);
+    assert_non_null(strstr(err.msg, "more objects came than were requested"));
+    assemble_free(a);
+    store_close(st);
+    assert_int_equal(left_over(root), 0);
+    rt_release(&t);
     pd_rm_tree(root, NULL);
 }
 
@@ -345,6 +406,7 @@ int main(void) {
         cmocka_unit_test(a_kill_or_an_error_anywhere_leaves_old_or_new),
         cmocka_unit_test(a_full_disk_leaves_nothing),
         cmocka_unit_test(hostile_packages_leave_nothing),
+        cmocka_unit_test(nothing_comes_that_was_not_requested),
         cmocka_unit_test(hundred_thousand_files_need_little_memory),
     };
     return cmocka_run_group_tests(tests, make_top, remove_top);

@@ -94,6 +94,33 @@ static void no_space(void **state) {
     nothing_else();
 }
 
+/* 6 kB that announce 64 MiB are refused with figures before a byte is written. */
+static void larger_than_the_disk(void **state) {
+    (void)state;
+    enum { BOMB = 64 << 20 };
+    struct pd_err err = {0};
+    ZSTD_CCtx *c = ZSTD_createCCtx();
+    ZSTD_CCtx_setPledgedSrcSize(c, BOMB);
+    ZSTD_outBuffer out = {packed, sizeof packed, 0};
+    static const uint8_t zeros[1 << 20];
+    for (int i = 0; i < BOMB >> 20; i++) {
+        ZSTD_inBuffer in = {zeros, sizeof zeros, 0};
+        while (in.pos < in.size)
+            assert_false(ZSTD_isError(ZSTD_compressStream2(c, &out, &in, ZSTD_e_continue)));
+    }
+    assert_int_equal(ZSTD_compressStream2(c, &out, &(ZSTD_inBuffer){0}, ZSTD_e_end), 0);
+    ZSTD_freeCCtx(c);
+    assert_true(out.pos < 10000);
+    pd_fault_arm("disk.room:1");
+    int rc = unpack(out.pos, &err);
+    pd_fault_arm(NULL);
+    assert_int_equal(rc, PD_ENOSPC);
+    if (!strstr(err.msg, "to has 67108864 bytes, ") || !strstr(err.msg, " has 0 free"))
+        fail_msg("%s", err.msg);
+    nothing_else();
+    n_packed = pack(1);
+}
+
 int main(void) {
     uint64_t rng = 1;
     if (sodium_init() < 0 || !mkdtemp(dir))
@@ -104,7 +131,8 @@ int main(void) {
         raw[i] = i % 3 ? (uint8_t)(i >> 8) : (uint8_t)pd_mix64(rng++);
     n_packed = pack(1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(whole), cmocka_unit_test(damaged),
-                                       cmocka_unit_test(no_space)};
+                                       cmocka_unit_test(no_space),
+                                       cmocka_unit_test(larger_than_the_disk)};
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     pd_rm_tree(dir, NULL);
     return rc;

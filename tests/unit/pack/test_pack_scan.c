@@ -5,6 +5,12 @@
 
 #include <cmocka.h>
 
+#include <archive.h>
+#include <archive_entry.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+
 #include "math/hash.h"
 #include "pack/scan/scan.h"
 #include "tests/support/c/scan_env.h"
@@ -321,6 +327,59 @@ static void hostile_archives(void **state) {
     scan_free(s);
 }
 
+/* 256 MiB of zeros, which zstd packs into some kB, and a small file before them. */
+static void make_bomb(const char *path) {
+    static const char zeros[1 << 20];
+    struct archive *a = archive_write_new();
+    struct stat st;
+    assert_int_equal(archive_write_add_filter_zstd(a), ARCHIVE_OK);
+    assert_int_equal(archive_write_set_format_pax_restricted(a), ARCHIVE_OK);
+    assert_int_equal(archive_write_open_filename(a, path), ARCHIVE_OK);
+    for (int i = 0; i < 2; i++) {
+        struct archive_entry *in = archive_entry_new();
+        archive_entry_set_pathname(in, i ? "big" : "a");
+        archive_entry_set_filetype(in, AE_IFREG);
+        archive_entry_set_perm(in, 0644);
+        archive_entry_set_size(in, i ? 256 << 20 : 10);
+        assert_int_equal(archive_write_header(a, in), ARCHIVE_OK);
+        for (int k = 0; k < (i ? 256 : 1); k++)
+            assert_true(archive_write_data(a, zeros, i ? sizeof zeros : 10) > 0);
+        archive_entry_free(in);
+    }
+    archive_write_free(a);
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(st.st_size < 101000);
+}
+
+static void a_bomb_is_refused_before_it_is_unpacked(void **state) {
+    struct env *e = *state;
+    char path[200], tmp[200];
+    snprintf(path, sizeof path, "%s/bomb.tar.zst", e->dir);
+    snprintf(tmp, sizeof tmp, "%s/tmp", e->dir);
+    make_bomb(path);
+    assert_int_equal(mkdir(tmp, 0700), 0);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (!pid) {
+        struct scan *s;
+        struct pd_err err = {0};
+        if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+            mount("small", tmp, "tmpfs", 0, "size=4m"))
+            pd_fault_arm("disk.room:2"); /* not allowed here: the disk is full at the second file */
+        setenv("TMPDIR", tmp, 1);
+        if (scan_new(&s, path, 0, &err) || scan_run(s, &err) != PD_ENOSPC ||
+            !strstr(err.msg, "big in archive ") || !strstr(err.msg, " has 268435456 bytes, ")) {
+            fprintf(stderr, "%d %s\n", err.code, err.msg);
+            _exit(1);
+        }
+        scan_free(s);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 static void ignored_is_listed(void **state) {
     struct env *e = *state;
     uint64_t bytes;
@@ -492,6 +551,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(an_edit_is_small, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_travel, setup, teardown),
         cmocka_unit_test_setup_teardown(hostile_archives, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_bomb_is_refused_before_it_is_unpacked, setup, teardown),
         cmocka_unit_test_setup_teardown(ignored_is_listed, setup, teardown),
         cmocka_unit_test_setup_teardown(some_of_a_tree, setup, teardown),
         cmocka_unit_test_setup_teardown(a_bundle_of_before_that_has_become_short, setup, teardown),
