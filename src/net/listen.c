@@ -1,9 +1,11 @@
 /* listen.c - accepts connections, and finds a free port without a race for it. */
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "net/conn_internal.h"
 
-enum { MAX_HANDSHAKES = 64, LONG_MS = 1000, BACKLOG = 1024, TELL_MS = 10000, AGAIN_MS = 100 };
+enum { LEAST_HANDSHAKES = 8, MOST_HANDSHAKES = 64, LOCK_SHARE = 64 };
+enum { LONG_MS = 1000, BACKLOG = 1024, TELL_MS = 10000, AGAIN_MS = 100 };
 
 struct net_listener {
     uv_tcp_t tcp;
@@ -15,7 +17,7 @@ struct net_listener {
     struct net_events ev;
     void *arg;
     struct net_conn *pending; /* accepted, not open yet */
-    int n_pending;
+    int n_pending, max_pending;
     uint64_t told_ms, n_untold; /* of refused connections: the last record, and those since then */
     void (*closed)(void *);
     void *closed_arg;
@@ -59,10 +61,20 @@ static void drop_pending(struct net_conn *c) {
     net_close(c);
 }
 
+/* Each handshake may take a page of locked memory, of which a process often has 8 MiB. A server has
+ * a listener for each thread, so the handshakes of a listener get a small share. */
+static int max_handshakes(void) {
+    struct rlimit r;
+    if (getrlimit(RLIMIT_MEMLOCK, &r))
+        return LEAST_HANDSHAKES;
+    const rlim_t n = r.rlim_cur / (rlim_t)sysconf(_SC_PAGESIZE) / LOCK_SHARE;
+    return n > MOST_HANDSHAKES ? MOST_HANDSHAKES : n < LEAST_HANDSHAKES ? LEAST_HANDSHAKES : (int)n;
+}
+
 /* Makes room for one more handshake. A peer with the key needs milliseconds, so the oldest
  * handshake is dropped if it takes long. */
 static int has_room(struct net_listener *l) {
-    if (l->n_pending < MAX_HANDSHAKES)
+    if (l->n_pending < l->max_pending)
         return 1;
     struct net_conn *oldest = l->pending;
     while (oldest->next)
@@ -173,6 +185,7 @@ int net_listen_fd(struct net_listener **out, uv_loop_t *loop, int fd, const stru
     l->ev = *ev;
     l->arg = arg;
     l->port = net_bound_port(fd);
+    l->max_pending = max_handshakes();
     uv_tcp_init(loop, &l->tcp);
     uv_timer_init(loop, &l->again);
     l->again.data = l;

@@ -25,7 +25,9 @@ enum step {
 
 struct wire_hs {
     enum step step;
-    struct wire_hs_opts self;
+    struct wire_hs_opts self; /* acceptor: without the key */
+    const uint8_t *key;
+    int connector;
     struct wire_hello peer;
     uint8_t nonce[WIRE_NONCE_BYTES];
     struct pd_buf transcript; /* HELLO body, CHALLENGE body */
@@ -37,10 +39,16 @@ struct wire_hs {
 };
 
 struct wire_hs *wire_hs_new(const struct wire_hs_opts *opts, int connector) {
-    struct wire_hs *hs = sodium_init() < 0 ? NULL : pd_secret_new(sizeof *hs);
+    struct wire_hs *hs = sodium_init() < 0 ? NULL
+                         : connector       ? pd_secret_new(sizeof *hs)
+                                           : pd_calloc(1, sizeof *hs);
     if (!hs)
         return NULL;
     hs->self = *opts;
+    hs->connector = connector;
+    hs->key = connector ? hs->self.key : opts->key;
+    if (!connector)
+        sodium_memzero(hs->self.key, sizeof hs->self.key);
     hs->step = connector ? SEND_HELLO : WAIT_HELLO;
     if (!hs->self.ciphers)
         hs->self.ciphers = wire_ciphers();
@@ -64,14 +72,17 @@ void wire_hs_free(struct wire_hs *hs) {
     wire_noise_free(hs->noise);
     wire_cipher_free(hs->send);
     wire_cipher_free(hs->receive);
-    pd_secret_free(hs, sizeof *hs);
+    if (hs->connector)
+        pd_secret_free(hs, sizeof *hs);
+    else
+        free(hs);
 }
 
 /* HELLO and CHALLENGE are known: the Noise handshake begins. */
 static int begin_noise(struct wire_hs *hs, int initiator, struct pd_err *err) {
     if (hs->unfit.code)
         return 0;
-    hs->noise = wire_noise_new(hs->suite & ~(unsigned)PLAIN, initiator, hs->self.key,
+    hs->noise = wire_noise_new(hs->suite & ~(unsigned)PLAIN, initiator, hs->key,
                                hs->transcript.data, hs->transcript.len);
     return hs->noise ? 0 : pd_fail(err, PD_ENOMEM, "handshake: out of memory");
 }

@@ -49,7 +49,9 @@ struct wire_hs_opts {
 };
 
 struct wire_hs;
-/* The connector (connector = 1) sends first. Copies opts and the greeting. NULL: out of memory. */
+/* The connector (connector = 1) sends first. Copies opts and the greeting. NULL: out of memory. The
+ * acceptor does not copy the key, which must stay until the connection is open: a stranger who
+ * connects takes no locked memory, and one page after his HELLO. */
 struct wire_hs *wire_hs_new(const struct wire_hs_opts *opts, int connector);
 void wire_hs_free(struct wire_hs *hs); /* wipes the key */
 

@@ -1,5 +1,6 @@
 /* test_net.c - connections over loopback TCP and over socket pairs, driven by one loop. */
 #include <setjmp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <cmocka.h>
@@ -284,6 +285,84 @@ static void silent_connections_make_way(void **state) {
         close(fd[i]);
 }
 
+static long locked_kb(void) {
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[200];
+    long kb = -1;
+    while (f && fgets(line, sizeof line, f) && sscanf(line, "VmLck: %ld kB", &kb) != 1)
+        ;
+    if (f)
+        fclose(f);
+    assert_true(kb >= 0);
+    return kb;
+}
+
+/* HELLO needs no key, and the answer needs keys: the number of those who wait is limited. */
+static void strangers_take_little_locked_memory(void **state) {
+    (void)state;
+    enum { STRANGERS = 100, LEAST = 8 };
+    struct world w;
+    struct rlimit before, low;
+    uv_loop_init(&w.loop);
+    memset(&w.a, 0, sizeof w.a);
+    memset(&w.s, 0, sizeof w.s);
+    struct wire_hs_opts hs = {.self = {WIRE_ROLE_PSERVER, 2, 5, "J"}, .key = {1}},
+                        me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}, .key = {1}};
+    struct net_opts slow = opts;
+    struct sockaddr_storage sa;
+    struct pd_buf hello = {0};
+    int fd[STRANGERS], n_open = 0;
+    slow.handshake_timeout_ms = 600000;
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+    low = (struct rlimit){before.rlim_max < 1 << 20 ? before.rlim_max : 1 << 20, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &low), 0);
+    assert_int_equal(net_listen_fd(&w.listener, &w.loop,
+                                   net_bind_first_free("127.0.0.1", 0, 1, &(int){0}, NULL), &hs,
+                                   &slow, &events, &w.s, NULL),
+                     0);
+    assert_int_equal(net_ip_addr("127.0.0.1", net_listener_port(w.listener), &sa), 0);
+    struct wire_hs *stranger = wire_hs_new(&me, 1);
+    assert_int_equal(wire_hs_output(stranger, &hello, NULL), 0);
+    wire_hs_free(stranger);
+    const long kb = locked_kb();
+    for (int i = 0; i < STRANGERS; i++) {
+        fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        connect(fd[i], (struct sockaddr *)&sa, sizeof(struct sockaddr_in));
+        uv_run(&w.loop, UV_RUN_NOWAIT);
+        (void)!send(fd[i], hello.data, hello.len, MSG_NOSIGNAL);
+        for (int k = 0; k < 3; k++)
+            uv_run(&w.loop, UV_RUN_NOWAIT);
+    }
+    const long more = locked_kb() - kb, page = sysconf(_SC_PAGESIZE) / 1024;
+    for (int i = 0; i < STRANGERS; i++) {
+        char c[4096];
+        ssize_t n = 1, got = 0;
+        for (int k = 0; k < 20 && n; k++) { /* CHALLENGE, or the end */
+            uv_run(&w.loop, UV_RUN_NOWAIT);
+            n = recv(fd[i], c, sizeof c, 0);
+            got += n > 0 ? n : 0;
+            if (n < 0 && errno != EAGAIN)
+                n = 0;
+        }
+        n_open += n && got;
+    }
+    print_message("%d of %d strangers wait, with %ld kB of locked memory\n", n_open, STRANGERS,
+                  more);
+    assert_true(n_open > 0 && n_open <= LEAST);
+    assert_true(more <= LEAST * page);
+    usleep(1200000); /* now they are old, and a peer with the key gets in */
+    assert_int_equal(net_connect(&w.a.conn, &w.loop, "127.0.0.1", net_listener_port(w.listener),
+                                 60000, &me, &opts, &events, &w.a, NULL),
+                     0);
+    run_until(&w, &w.a.opened, 1);
+    run_until(&w, &w.s.opened, 1);
+    finish(&w);
+    for (int i = 0; i < STRANGERS; i++)
+        close(fd[i]);
+    pd_buf_release(&hello);
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+}
+
 /* Strangers cannot fill the disk with records: one in 10 s, and the number of the others. */
 static void refused_connections_are_counted(void **state) {
     (void)state;
@@ -481,6 +560,7 @@ int main(void) {
         cmocka_unit_test(a_wrong_key_or_job_closes_without_opening),
         cmocka_unit_test(on_close_comes_after_the_last_release),
         cmocka_unit_test(silent_connections_make_way),
+        cmocka_unit_test(strangers_take_little_locked_memory),
         cmocka_unit_test(refused_connections_are_counted),
         cmocka_unit_test(a_connection_waits_for_memory),
         cmocka_unit_test(a_port_where_nobody_listens_is_named),
