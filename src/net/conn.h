@@ -31,7 +31,8 @@ struct net_opts {
     const struct pd_log *log;      /* may be NULL */
     /* Memory for frames and for queued bytes; must outlive both; may be NULL. */
     struct pd_pool *pool;
-    int share; /* large frames may go through shared memory within a machine (net_share) */
+    int share;         /* large frames may go through shared memory within a machine (net_share) */
+    unsigned in_place; /* bit i: section i of such a frame is not copied, see share.h */
     /* Small frames that on_frame sends are collected and sent together after all received frames
      * are handled. */
     int cork;
@@ -51,9 +52,9 @@ int net_conn_on_streams(struct net_conn **out, uv_stream_t *in, uv_stream_t *out
 
 /* A listener. Every accepted connection runs the handshake; once open it has the events `ev` and
  * the argument `arg` (on_open may change `arg` by net_set_arg). A connection that never opens
- * causes a log line and no callback. At most 64 connections are in the handshake. When another one
- * comes, it replaces a connection that has been in the handshake for more than a second; if there
- * is none, it is closed. */
+ * causes a log line and no callback. At most 64 connections are in the handshake, fewer if
+ * RLIMIT_MEMLOCK is low (32 of 8 MiB, at least 8). When another one comes, it replaces a connection
+ * that has been in the handshake for more than a second; if there is none, it is closed. */
 struct net_listener;
 /* On a socket that is bound, listening or not. The listener owns the socket. */
 int net_listen_fd(struct net_listener **out, uv_loop_t *loop, int fd, const struct wire_hs_opts *hs,

@@ -128,7 +128,7 @@ void net_share(struct net_conn *c) {
 }
 
 static void receive(struct net_conn *c) {
-    const struct wire_shared_memory e = {lent_at, frame_at, frame_done, c->share};
+    const struct wire_shared_memory e = {c->opts.in_place, lent_at, frame_at, frame_done, c->share};
     wire_decoder_share_memory(c->decoder, &e);
 }
 

@@ -5,6 +5,11 @@
  *     maps it, may send         ◀──      HS_SHARE {its arena}
  *     HS_SHARED                 ──▶      may send
  *
+ * The peer can change the bytes at any time. So a section that is checked, or of which a wrong byte
+ * could lead astray (keys, counts, strings, heads), is copied when its frame is received, before
+ * anybody looks at it. Only sections of net_opts.in_place are used where the peer has put them:
+ * they have values of which every one is valid.
+ *
  * Either side may answer HS_SHARED {0} instead; then all frames go through the socket. A received
  * frame keeps its memory until it is freed, on any thread, even after the connection has closed. */
 #pragma once

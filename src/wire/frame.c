@@ -111,16 +111,29 @@ void wire_decoder_space(struct wire_decoder *d, uint8_t **p, size_t *n) {
     *n = d->direct ? d->body_len - d->body_got : STAGE;
 }
 
-/* Places the sections one after another in f->data, except section `lent` - 1, which is in lent
- * memory. */
-static void place_sections(struct wire_frame *f, uint32_t lent) {
-    size_t at = 0;
+/* Places the sections one after another at p, except section `lent` - 1, which is in lent memory.
+ */
+static void place_sections(struct wire_frame *f, const uint8_t *p, uint32_t lent) {
     for (uint32_t i = 0; i < f->n_sec; i++) {
         if (i + 1 == lent)
             continue;
-        f->sec[i] = f->data + at;
-        at += f->len[i] + wire_pad(f->len[i]);
+        f->sec[i] = p;
+        p += f->len[i] + wire_pad(f->len[i]);
     }
+}
+
+/* Copies the sections that are not used in place to `own`. 1: others stay in shared memory. */
+static int copy_sections(struct wire_frame *f, unsigned in_place, uint8_t *own) {
+    int stays = 0;
+    for (uint32_t i = 0; i < f->n_sec; i++) {
+        if (in_place >> i & 1) {
+            stays |= f->len[i] > 0;
+            continue;
+        }
+        f->sec[i] = memcpy(own, f->sec[i], f->len[i]);
+        own += f->len[i] + wire_pad(f->len[i]);
+    }
+    return stays;
 }
 
 /* The body that arrived says where the sections are in shared memory; sets f->sec. */
@@ -133,7 +146,8 @@ static int find_sections(struct wire_decoder *d, struct wire_frame *f) {
     w.turn = pd_get_u32(&r);
     w.lent = pd_get_u32(&r);
     w.lent_offset = pd_get_u64(&r);
-    uint64_t bytes = f->total - WIRE_HEADER;
+    const uint64_t all = f->total - WIRE_HEADER;
+    uint64_t bytes = all;
     const uint8_t *lent = NULL;
     if (w.lent && w.lent <= f->n_sec && e->lent) {
         const uint64_t n = f->len[w.lent - 1];
@@ -142,16 +156,19 @@ static int find_sections(struct wire_decoder *d, struct wire_frame *f) {
     }
     uint8_t *p = e->at && (lent || !w.lent) ? e->at(e->arg, w.offset, bytes) : NULL;
     if (!p)
-        return pd_fail(&d->err, PD_EPROTO, "%s: %zu bytes at %llu and %llu of the shared memory",
-                       wire_msg_name(f->type), f->total - WIRE_HEADER, (unsigned long long)w.offset,
-                       (unsigned long long)w.lent_offset);
-    f->data = p;
-    place_sections(f, w.lent);
+        return pd_fail(&d->err, PD_EPROTO, "%s: %llu bytes at %llu and %llu of the shared memory",
+                       wire_msg_name(f->type), (unsigned long long)all,
+                       (unsigned long long)w.offset, (unsigned long long)w.lent_offset);
+    place_sections(f, p, w.lent);
     if (lent)
         f->sec[w.lent - 1] = lent;
-    f->release = e->release;
-    f->release_arg = e->arg;
-    f->turn = w.turn;
+    if (copy_sections(f, e->in_place, f->data + WIRE_SHARED_BODY)) {
+        f->release = e->release;
+        f->release_arg = e->arg;
+        f->turn = w.turn;
+    } else {
+        e->release(e->arg, w.turn);
+    }
     f->flags &= (uint16_t)~WIRE_F_SHARED;
     return 0;
 }
@@ -190,6 +207,8 @@ static int begin_frame(struct wire_decoder *d) {
         return pd_fail(&d->err, PD_EPROTO, "%s: sections of %llu bytes in a frame of %llu",
                        wire_msg_name(type), (unsigned long long)sum, (unsigned long long)total);
     uint64_t bytes = FRAME_SPACE + (total - WIRE_HEADER);
+    for (uint32_t i = 0; elsewhere && i < n_sec; i++)
+        bytes += d->elsewhere.in_place >> i & 1 ? 0 : len[i] + wire_pad(len[i]);
     uint8_t *mem = d->pool ? pd_pool_get(d->pool, bytes) : pd_alloc64(bytes);
     if (!mem)
         return pd_fail(&d->err, PD_ENOMEM, "no memory for a frame of %llu bytes",
@@ -203,7 +222,7 @@ static int begin_frame(struct wire_decoder *d) {
                              .data = mem + FRAME_SPACE,
                              .pool = d->pool};
     memcpy(f->len, len, sizeof f->len);
-    place_sections(f, 0);
+    place_sections(f, f->data, 0);
     if (elsewhere)
         f->total = sum;
     d->cur = f;

@@ -28,8 +28,8 @@ enum wire_flag {
     WIRE_F_SHARED = 4,
 };
 
-/* A received frame. data: the body, 64-byte aligned. sec[i]: a section in the body (or in shared
- * memory); NULL: absent. */
+/* A received frame. data: the body, 64-byte aligned. sec[i]: a section in the body, or in shared
+ * memory (struct wire_shared_memory); NULL: absent. */
 struct wire_frame {
     uint16_t type, flags;
     uint64_t req;
@@ -87,10 +87,13 @@ void wire_decoder_use_pool(struct wire_decoder *d, struct pd_pool *pool);
 void wire_decoder_free(struct wire_decoder *d);
 void wire_decoder_limit(struct wire_decoder *d,
                         uint64_t max_frame); /* checked before any allocation */
-/* Shared memory of the peer. Without this, a frame with WIRE_F_SHARED is an error. `at`: n bytes
- * at `offset`, or NULL. The frame uses them until wire_frame_free calls `release`, on any thread.
+/* Shared memory of the peer, who may change its bytes at any time. Without this, a frame with
+ * WIRE_F_SHARED is an error. The decoder copies every section into memory of the frame, except
+ * those of `in_place` (bit i: section i). `at`: n bytes at `offset`, or NULL. The frame uses them
+ * until `release` is called: by wire_frame_free, on any thread, or at once if all is copied.
  * `lent`: n bytes of the peer's lent memory, or NULL; called before `at`. */
 struct wire_shared_memory {
+    unsigned in_place;
     uint8_t *(*lent)(void *arg, uint64_t offset, uint64_t n);
     uint8_t *(*at)(void *arg, uint64_t offset, uint64_t n);
     void (*release)(void *arg, uint32_t turn);

@@ -1,6 +1,6 @@
 /* arena.h - memory that two processes of one machine share, in one direction, for large sections of
- * frames. Instead of two copies by the kernel (a socket) there is one copy by the sender; the
- * receiver uses the bytes in place.
+ * frames. Instead of two copies by the kernel (a socket) there is one copy by the sender. The
+ * receiver uses plain values in place, and copies what it checks (share.h).
  *
  *     sender    net_arena_new        a sealed memfd; pid, fd and a 16-byte secret go to the peer
  *     receiver  net_arena_open       /proc/PID/fd/FD; fails on another machine or namespace

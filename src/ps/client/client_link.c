@@ -438,8 +438,11 @@ static void try_connect(struct ps_client *c, struct server_link *l) {
                                        .id = c->opts.trainer_id,
                                        .incarnation = c->incarnation},
                               .plain = c->opts.plain};
-    struct net_opts net = {
-        .max_frame = PS_FRAME_MAX, .log = c->opts.log, .pool = c->pool, .share = 1};
+    struct net_opts net = {.max_frame = PS_FRAME_MAX,
+                           .log = c->opts.log,
+                           .pool = c->pool,
+                           .share = 1,
+                           .in_place = PS_IN_PLACE};
     struct pd_err err = {0};
     memcpy(hs.self.job, c->job_id, sizeof hs.self.job);
     memcpy(hs.key, c->key, sizeof hs.key);

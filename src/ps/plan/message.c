@@ -176,10 +176,15 @@ static void get_section(struct reader *r, const char *name, uint32_t i, size_t s
 #define GET_SECTION(name, section)                 \
     m->name = (const void *)r->body->sec[section]; \
     get_section(r, #name, section, sizeof *m->name, &m->n_##name);
-#define GET_keys GET_SECTION
-#define GET_floats GET_SECTION
-#define GET_words GET_SECTION
-#define GET_bytes GET_SECTION
+#define GET_COPIED(name, section)                                              \
+    _Static_assert(!(PS_IN_PLACE >> (section)&1), "its elements have bounds"); \
+    GET_SECTION(name, section)
+#define GET_keys GET_COPIED
+#define GET_words GET_COPIED
+#define GET_bytes GET_COPIED
+#define GET_floats(name, section)                                      \
+    _Static_assert(PS_IN_PLACE >> (section)&1, "they are not copied"); \
+    GET_SECTION(name, section)
 #define GET(kind, name, bound) GET_##kind(name, bound)
 
 #define DEFINE_NEXT(element)                                                  \

@@ -6,6 +6,10 @@ struct pd_row_life; /* base/row_life.h */
 
 /* Limit of a frame; a larger frame is refused. */
 #define PS_FRAME_MAX (UINT64_C(1) << 30)
+/* The sections that have plain values (`floats` of message.h), as bits. A receiver uses them in
+ * shared memory (net/share.h), because every float is valid; a check for NaN comes after a copy.
+ * All other sections are copied before they are read. */
+enum { PS_IN_PLACE = 1 << 2 };
 #define PS_PIECE (1u << 20) /* limit of the bytes of a checkpoint's file in one message */
 
 enum {

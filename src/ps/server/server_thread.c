@@ -462,8 +462,12 @@ static int listen_on(struct server_thread *t, const int *fds, struct pd_err *err
     const struct ps_server_opts *o = &t->server->opts;
     struct wire_hs_opts hs = {.self = {.role = WIRE_ROLE_PSERVER, .incarnation = t->server->epoch},
                               .plain = o->plain};
-    struct net_opts net = {
-        .max_frame = PS_FRAME_MAX, .log = o->log, .pool = t->pool, .share = 1, .cork = 1};
+    struct net_opts net = {.max_frame = PS_FRAME_MAX,
+                           .log = o->log,
+                           .pool = t->pool,
+                           .share = 1,
+                           .in_place = PS_IN_PLACE,
+                           .cork = 1};
     struct pd_buf b = {0};
     put_greeting(&b, t->server);
     memcpy(hs.key, o->key, sizeof hs.key);

@@ -27,6 +27,9 @@ int ps_params_reduce_and_apply(struct ps_params *p, uint32_t m, const struct ps_
             p->scratch.val[i] = p->scratch.from[i] + at;
         const float *sum =
             ps_sum_tree_sum_f32(p->scratch.plan, m, p->scratch.val, p->scratch.tmp, n);
+        /* The only contribution may be in memory that its trainer still can change. */
+        if (m == 1 && p->decl.on_nan)
+            sum = memcpy(p->scratch.tmp, sum, n * sizeof *sum);
         if (!apply_values(p, a, average, w + at, state + at, stride, sum, n))
             return 0;
     }

@@ -24,6 +24,7 @@ struct world {
     uv_loop_t loop;
     struct net_listener *listener;
     struct side a, s;
+    unsigned in_place;
 };
 
 static void on_open(struct net_conn *c, void *arg) {
@@ -65,12 +66,13 @@ static void turn(struct world *w, const int *counter, int n) {
     assert_true(*counter >= n);
 }
 
-static void start(struct world *w, int server_shares) {
+static void start_in_place(struct world *w, int server_shares, unsigned in_place) {
     memset(w, 0, sizeof *w);
+    w->in_place = in_place;
     uv_loop_init(&w->loop);
     struct wire_hs_opts hs = {.self = {WIRE_ROLE_PSERVER, 2, 5, "J"}, .key = {1}},
                         me = {.self = {WIRE_ROLE_TRAINER, 1, 6, "J"}, .key = {1}};
-    struct net_opts o = {.max_frame = 64 << 20, .share = server_shares};
+    struct net_opts o = {.max_frame = 64 << 20, .share = server_shares, .in_place = w->in_place};
     struct pd_err err = {0};
     assert_int_equal(net_listen_fd(&w->listener, &w->loop,
                                    net_bind_first_free("127.0.0.1", 0, 1, &(int){0}, NULL), &hs, &o,
@@ -83,6 +85,8 @@ static void start(struct world *w, int server_shares) {
     turn(w, &w->a.opened, 1);
     turn(w, &w->s.opened, 1);
 }
+
+static void start(struct world *w, int server_shares) { start_in_place(w, server_shares, 0xf); }
 
 static void finish(struct world *w) {
     if (w->a.conn)
@@ -231,6 +235,75 @@ static void lent_sections_are_not_copied(void **state) {
         net_region_free(r);
         assert_int_equal(w.s.kept[0]->sec[1][BYTES - 1], 3);
         finish(&w);
+        free(mine);
+    }
+}
+
+/* Another mapping of each memory that this process shares, as a peer has it: all bytes behind the
+ * head become 0xee. */
+static void peer_writes_everywhere(void) {
+    DIR *d = opendir("/proc/self/fd");
+    char path[300], to[100];
+    int n = 0;
+    for (struct dirent *e; (e = readdir(d));) {
+        snprintf(path, sizeof path, "/proc/self/fd/%s", e->d_name);
+        const ssize_t k = readlink(path, to, sizeof to - 1);
+        to[k > 0 ? k : 0] = 0;
+        if (!strstr(to, "memfd:paddlectl-frames"))
+            continue;
+        struct stat st;
+        const int fd = open(path, O_RDWR);
+        assert_true(fd >= 0 && !fstat(fd, &st));
+        uint8_t *p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        assert_ptr_not_equal(p, MAP_FAILED);
+        memset(p + NET_MEMORY_DATA, 0xee, (size_t)st.st_size - NET_MEMORY_DATA);
+        munmap(p, (size_t)st.st_size);
+        close(fd);
+        n++;
+    }
+    closedir(d);
+    assert_true(n >= 2);
+}
+
+/* A peer changes sections after it has sent them, in its own memory and in lent memory: the
+ * receiver has copies, except of the sections that are used in place. A frame of which all is
+ * copied gives its room back at once. */
+static void what_a_peer_changes_later_is_not_seen(void **state) {
+    (void)state;
+    enum { BYTES = 100032 };
+    for (int lends = -1; lends < 4; lends++) {
+        struct world w;
+        struct net_region *r;
+        assert_int_equal(net_region_new(&r, BYTES, NET_LENT_AT_ONCE), 0);
+        start_in_place(&w, 1, 1 << 2);
+        net_lend(w.a.conn, r);
+        agree(&w, 1);
+        uint8_t *lent = net_region_take(r, BYTES), *mine = malloc(4 * BYTES);
+        struct net_sec sec[4];
+        for (int i = 0; i < 4; i++) {
+            sec[i] = (struct net_sec){i == lends ? lent : mine + i * BYTES, BYTES};
+            memset(i == lends ? lent : mine + i * BYTES, i, BYTES);
+        }
+        w.s.keep = 600;
+        assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, 0, sec, 4, NULL, NULL), 0);
+        turn(&w, &w.s.frames, 1);
+        peer_writes_everywhere();
+        for (int i = 0; i < 4; i++)
+            for (size_t k = 0; k < BYTES; k++)
+                if (w.s.kept[0]->sec[i][k] != (i == 2 ? 0xee : i))
+                    fail_msg("lends %d: section %d has %d at %zu", lends, i, w.s.kept[0]->sec[i][k],
+                             k);
+        wire_frame_free(w.s.kept[--w.s.n_kept]);
+        for (int i = 1; i < 200; i++) { /* more than the memory has rooms for, and all are kept */
+            memset(mine, i, BYTES);
+            assert_int_equal(net_send(w.a.conn, WIRE_PS_REDUCE, 0, (uint64_t)i,
+                                      &(struct net_sec){mine, BYTES}, 1, NULL, NULL),
+                             0);
+            turn(&w, &w.s.frames, i + 1);
+        }
+        assert_true(net_received_bytes(w.s.conn) < 200 * 300);
+        finish(&w);
+        net_region_free(r);
         free(mine);
     }
 }
@@ -451,6 +524,7 @@ int main(void) {
         cmocka_unit_test(what_is_held_leaves_together),
         cmocka_unit_test(without_memory_all_goes_through_the_socket),
         cmocka_unit_test(lent_sections_are_not_copied),
+        cmocka_unit_test(what_a_peer_changes_later_is_not_seen),
         cmocka_unit_test(a_region_gives_and_takes),
         cmocka_unit_test(a_region_that_gets_no_memory),
         cmocka_unit_test(what_is_lent_and_not_found_goes_through_the_socket),
