@@ -27,20 +27,21 @@ static uint64_t number(const char *path, const char *key, uint64_t unit) {
     return found;
 }
 
-/* One cgroup's folder: its limit, and the rest of it. Page cache can be dropped, so it is free. */
+/* One cgroup's folder: its limit, and the rest of it. Page cache can be dropped, so it is free.
+ * Shared memory (memfd, tmpfs) counts as page cache there, but cannot be dropped. */
 static void apply_limit(const char *dir, int v2, uint64_t *left, uint64_t *total) {
     char path[PATH_MAX];
     const char *const name[] = {v2 ? "memory.max" : "memory.limit_in_bytes",
-                                v2 ? "memory.current" : "memory.usage_in_bytes", "memory.stat"};
-    uint64_t v[3];
-    for (int i = 0; i < 3; i++)
-        v[i] = pd_fmt(path, sizeof path, "%s/%s", dir, name[i]) ? UINT64_MAX
-                                                                : number(path,
-                                                                         i < 2 ? ""
-                                                                         : v2  ? "file "
-                                                                               : "total_cache ",
-                                                                         1);
-    const uint64_t used = v[1] == UINT64_MAX ? 0 : v[1], cache = v[2] < used ? v[2] : 0;
+                                v2 ? "memory.current" : "memory.usage_in_bytes", "memory.stat",
+                                "memory.stat"};
+    const char *const key[] = {"", "", v2 ? "file " : "total_cache ",
+                               v2 ? "shmem " : "total_shmem "};
+    uint64_t v[4];
+    for (int i = 0; i < 4; i++)
+        v[i] =
+            pd_fmt(path, sizeof path, "%s/%s", dir, name[i]) ? UINT64_MAX : number(path, key[i], 1);
+    const uint64_t used = v[1] == UINT64_MAX ? 0 : v[1], shared = v[3] < v[2] ? v[3] : 0,
+                   cache = v[2] < used ? v[2] - shared : 0;
     if (v[0] < *total)
         *total = v[0];
     const uint64_t rest = v[0] > used - cache ? v[0] - (used - cache) : 0;
@@ -77,4 +78,37 @@ uint64_t pd_memory_available(const char *root, uint64_t *total) {
     if (f)
         fclose(f);
     return left;
+}
+
+static uint64_t available(uint64_t *total) {
+    const uint64_t left = pd_memory_available("", total);
+    return pd_fault("memory.room") ? 0 : left;
+}
+
+int pd_memory_fits(double bytes) {
+    uint64_t total;
+    const uint64_t left = available(&total);
+    return left == UINT64_MAX || bytes + (double)total / 64 <= (double)left;
+}
+
+const char *pd_memory_text(char out[PD_MEMORY_TEXT]) {
+    char host[HOST_NAME_MAX + 1] = "this machine";
+    uint64_t total;
+    const uint64_t left = pd_memory_available("", &total);
+    (void)gethostname(host, sizeof host - 1);
+    snprintf(out, PD_MEMORY_TEXT, "%s, which has %.4g GB, %.4g GB of them available", host,
+             (double)total / 1e9, (double)left / 1e9);
+    return out;
+}
+
+int pd_memory_admit(double bytes, struct pd_err *err, const char *what, ...) {
+    char text[PD_MEMORY_TEXT], need[600];
+    va_list ap;
+    if (pd_memory_fits(bytes))
+        return 0;
+    va_start(ap, what);
+    vsnprintf(need, sizeof need, what, ap);
+    va_end(ap);
+    return pd_fail(err, PD_ENOMEM, "%s need %.4g GB on %s", need, bytes / 1e9,
+                   pd_memory_text(text));
 }

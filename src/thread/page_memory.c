@@ -3,9 +3,11 @@
 
 #include <sys/mman.h>
 
+#include "base/memory_use.h"
+
 /* Maps more than needed and unmaps what lies outside the aligned part. */
 void *pd_huge_page_map(size_t bytes) {
-    if (pd_fault("alloc"))
+    if (pd_fault("alloc") || !pd_memory_fits((double)bytes))
         return NULL;
     char *p = mmap(NULL, bytes + PD_HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                    -1, 0);

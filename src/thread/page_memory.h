@@ -4,7 +4,8 @@
 
 enum { PD_HUGE_PAGE = 2 << 20 };
 
-/* Zeroed memory, aligned to PD_HUGE_PAGE. NULL: out of memory. */
+/* Zeroed memory, aligned to PD_HUGE_PAGE. NULL: out of memory, or the machine has too little
+ * (pd_memory_fits). */
 void *pd_huge_page_map(size_t bytes);
 void pd_huge_page_unmap(void *p, size_t bytes);
 /* Exclude the memory from children of fork, so that a living child causes no copy on write. Best

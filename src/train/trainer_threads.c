@@ -94,7 +94,9 @@ static int first_error(struct train_threads *t, struct pd_err *err) {
 static int make_execs(struct train_threads *t, const struct nn_graph *g, uint32_t max_piece,
                       uint32_t max_batch, struct pd_err *err) {
     struct nn_exec *e[TRAIN_MAX_THREADS];
-    int rc = 0;
+    int rc = nn_graph_admit(g, t->n, max_piece, max_batch ? max_batch : t->n * max_piece, err);
+    if (rc)
+        return rc;
     if (t->n > 1 && max_batch) {
         rc = nn_exec_new_beside(e, t->n, g, max_piece, max_batch, err);
         for (uint32_t i = 0; i < t->n && !rc; i++)

@@ -4,6 +4,8 @@
  * body are missing, the next read goes directly into the body. */
 #include "wire/frame.h"
 
+#include "base/memory_use.h"
+#include "thread/page_memory.h"
 #include "wire/msg.h"
 
 enum { STAGE = WIRE_STAGE, DIRECT = 16 << 10, FRAME_SPACE = 192 };
@@ -209,10 +211,14 @@ static int begin_frame(struct wire_decoder *d) {
     uint64_t bytes = FRAME_SPACE + (total - WIRE_HEADER);
     for (uint32_t i = 0; elsewhere && i < n_sec; i++)
         bytes += d->elsewhere.in_place >> i & 1 ? 0 : len[i] + wire_pad(len[i]);
-    uint8_t *mem = d->pool ? pd_pool_get(d->pool, bytes) : pd_alloc64(bytes);
+    char text[PD_MEMORY_TEXT];
+    /* A pool asks for large memory that it does not have yet. */
+    uint8_t *mem = d->pool ? pd_pool_get(d->pool, bytes)
+                   : bytes >= PD_HUGE_PAGE && !pd_memory_fits((double)bytes) ? NULL
+                                                                             : pd_alloc64(bytes);
     if (!mem)
-        return pd_fail(&d->err, PD_ENOMEM, "no memory for a frame of %llu bytes",
-                       (unsigned long long)total);
+        return pd_fail(&d->err, PD_ENOMEM, "no memory for %s of %llu bytes on %s",
+                       wire_msg_name(type), (unsigned long long)bytes, pd_memory_text(text));
     struct wire_frame *f = (struct wire_frame *)mem;
     *f = (struct wire_frame){.type = type,
                              .flags = flags,

@@ -5,6 +5,8 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 
+#include "base/memory_use.h"
+
 enum { STEP = 256 << 10 };
 
 /* Closes the descriptor on failure. */
@@ -86,6 +88,8 @@ int net_memory_back(struct net_memory *m, uint64_t n) {
     int rc = 0;
     if (n <= m->backed)
         return 0;
+    if (!pd_memory_fits((double)(end - m->backed)))
+        return PD_ENOMEM;
     do
         rc = pd_fault("net.arena")
                  ? -1

@@ -133,6 +133,11 @@ struct nn_cost {
     uint32_t n; /* number of samples */
 };
 
+/* May this machine hold n executions of pieces of `piece` samples, for feeds of `rows` samples, and
+ * the dense parameters with their gradients? PD_ENOMEM, with figures, and file:line of the largest
+ * layer. */
+int nn_graph_admit(const struct nn_graph *g, uint32_t n, uint32_t piece, uint32_t rows,
+                   struct pd_err *err);
 int nn_exec_new(struct nn_exec **out, const struct nn_graph *g, uint32_t max_batch,
                 struct pd_err *err);
 /* Make n executions for as many threads, "beside each other". Each computes up to max_piece samples

@@ -93,8 +93,6 @@ static int admit_dense(const struct ps_params *p, const struct ps_seg *all, stru
     const uint32_t own = threads / p->decl.n_servers ? threads / p->decl.n_servers : 1;
     double need = 0, largest = -1;
     uint32_t named = 0;
-    uint64_t total;
-    char host[HOST_NAME_MAX + 1] = "this machine";
     for (uint32_t i = 0; i < n; i++) {
         double bytes = 0;
         for (uint32_t t = p->thread / own * own; t < threads && t / own == p->thread / own; t++)
@@ -106,16 +104,32 @@ static int admit_dense(const struct ps_params *p, const struct ps_seg *all, stru
             named = i;
         }
     }
-    const uint64_t left = pd_memory_available("", &total);
-    if (left == UINT64_MAX || need <= (double)left)
-        return 0;
-    (void)gethostname(host, sizeof host - 1);
-    const double gb = 1e9;
+    return n ? pd_memory_admit(need, err, "the dense parameters (the largest is '%s' with %.4g GB)",
+                               p->decl.dense[named].name, largest / 1e9)
+             : 0;
+}
+
+/* A table begins with a row, and grows. Rows that it may never get are no reason to refuse it. */
+static int admit_table(const struct ps_params *p, uint32_t id, struct pd_err *err) {
+    const struct ps_sparse *t = &p->decl.sparse[id];
+    const uint32_t threads = p->decl.n_sparse_threads / p->decl.n_servers;
+    const double row = (double)t->dim * (1 + p->optim->state) * sizeof(float);
+    const double all = row * (double)t->n_rows / p->decl.n_servers;
+    char text[PD_MEMORY_TEXT];
+    if (t->n_rows && p->thread % (threads ? threads : 1) == 0 && !pd_memory_fits(all))
+        pd_warn(p->log, "table '%s' needs %.4g GB when it has all of its %llu rows, on %s", t->name,
+                all / 1e9, (unsigned long long)t->n_rows, pd_memory_text(text));
+    return pd_memory_admit(row, err, "%u values of a row of table '%s', and its state,", t->dim,
+                           t->name);
+}
+
+int ps_params_no_rows(const struct ps_params *p, uint32_t id, struct pd_err *err) {
+    const struct ps_table *t = p->tables[id];
+    char text[PD_MEMORY_TEXT];
     return pd_fail(err, PD_ENOMEM,
-                   "the dense parameters need %.4g GB on %s, which has %.4g GB, %.4g GB of them "
-                   "available; the largest is '%s' with %.4g GB",
-                   need / gb, host, (double)total / gb, (double)left / gb,
-                   p->decl.dense[named].name, largest / gb);
+                   "no memory for more rows of table '%s', which has %llu in %.4g GB here, on %s",
+                   p->decl.sparse[id].name, (unsigned long long)ps_table_rows(t),
+                   (double)ps_table_bytes(t) / 1e9, pd_memory_text(text));
 }
 
 static int make_dense(struct ps_params *p, struct pd_err *err) {
@@ -154,7 +168,7 @@ static int make_dense(struct ps_params *p, struct pd_err *err) {
     return 0;
 }
 
-static int make_tables(struct ps_params *p) {
+static int make_tables(struct ps_params *p, struct pd_err *err) {
     int rc = 0;
     p->tables = pd_calloc(p->decl.n_sparse, sizeof *p->tables);
     p->decays = pd_calloc(p->decl.n_sparse, sizeof *p->decays);
@@ -172,7 +186,9 @@ static int make_tables(struct ps_params *p) {
                                   .std = t->std,
                                   .ageing = t->life.ageing > 0};
         int decays = t->lr_factor > 0 && !p->optim->own_l1 && !p->rule->adds;
-        rc = ps_table_new(&p->tables[i], &o);
+        rc = admit_table(p, i, err);
+        if (!rc)
+            rc = ps_table_new(&p->tables[i], &o);
         if (!rc && decays)
             rc = ps_lazy_decay_init(&p->decays[i], t->l1, t->l2);
         if (!rc)
@@ -194,7 +210,7 @@ int ps_params_declare(struct ps_params *p, struct ps_declaration *job, uint32_t 
     if (kind & PS_KIND_DENSE)
         rc = make_dense(p, err);
     if (!rc && kind & PS_KIND_SPARSE)
-        rc = make_tables(p);
+        rc = make_tables(p, err);
     if (rc) {
         ps_params_release(p);
         return pd_fail(err, rc, "no memory for the declared parameters");

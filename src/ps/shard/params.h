@@ -120,6 +120,8 @@ void ps_params_initial_dense(struct ps_params *p, uint32_t id);
  * update did not touch are brought up to date in `out`. */
 void ps_params_gather(const struct ps_params *p, uint32_t id, const uint64_t *keys,
                       const uint32_t *rows, size_t n, float *out);
+/* PD_ENOMEM, with the size of the table and the memory of the machine. */
+int ps_params_no_rows(const struct ps_params *p, uint32_t id, struct pd_err *err);
 /* Floats of a row's state in a checkpoint. */
 uint32_t ps_params_state_width(const struct ps_params *p, uint32_t id);
 /* Ends a day in all tables whose rows age. Returns 0 or PD_ENOMEM. */

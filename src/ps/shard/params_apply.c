@@ -199,7 +199,7 @@ static int apply_table(struct ps_params *p, uint32_t id, uint32_t n_parts, struc
         return 0;
     set_rates(p, a, rate, t->lr_factor, t->l1, t->l2);
     if (here && p->policies[id].active && ps_params_admit(p, id, n_parts))
-        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'", t->name);
+        return ps_params_no_rows(p, id, err);
     if (here && (rc = ps_params_apply_rows(p, id, n_parts, a)))
         return rc == PD_ENUM ? not_finite(p, 1, id, n_parts, err)
                              : pd_fail(err, rc, "no memory to apply step %llu",

@@ -64,7 +64,7 @@ static int load_row(void *arg, uint64_t key, const float *row, const float *stat
             "the checkpoint has %u floats of state per row of table '%s', this optimizer has %u",
             width, s->params.decl.sparse[l->id].name, l->width);
     if (ps_table_find(l->t, &key, 1, 1, &at))
-        return pd_fail(err, PD_ENOMEM, "no memory for a table's rows");
+        return ps_params_no_rows(&s->params, l->id, err);
     float *to = ps_table_change(l->t, at);
     memcpy(to, row, dim * sizeof *row);
     if (l->width) { /* the model has state */

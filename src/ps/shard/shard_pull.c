@@ -154,8 +154,7 @@ static int look_up(struct ps_shard *s, uint32_t trainer, const struct wire_frame
         k->id = 0;
     if (pd_grow(list->rows, list->cap, p.n) || (k && shard_list_keep_keys(list, keys, p.n)) ||
         ps_table_find(s->params.tables[p.table], keys, p.n, !life, list->rows))
-        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
-                       s->params.decl.sparse[p.table].name);
+        return ps_params_no_rows(&s->params, p.table, err);
     list->n = p.n;
     if (k)
         k->id = p.list;
@@ -175,13 +174,11 @@ static int answer_rows(struct ps_shard *s, uint32_t trainer, const struct wire_f
         p.create ? shard_known(&s->barrier.members[trainer], p.table, p.list) : NULL;
     const uint32_t *rows = k ? k->list.rows : NULL;
     if (k && life && shard_list_look_again(t, &k->list))
-        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
-                       s->params.decl.sparse[p.table].name);
+        return ps_params_no_rows(&s->params, p.table, err);
     if (!k || k->list.n != p.n) {
         if (pd_grow(s->params.scratch.rows.rows, s->params.scratch.rows.cap, p.n) ||
             ps_table_find(t, keys, p.n, p.create && !life, s->params.scratch.rows.rows))
-            return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
-                           s->params.decl.sparse[p.table].name);
+            return ps_params_no_rows(&s->params, p.table, err);
         rows = s->params.scratch.rows.rows;
     }
     size_t floats = p.n * params_width(&s->params, p.table);

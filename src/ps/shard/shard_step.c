@@ -321,8 +321,7 @@ static int push_keys(struct ps_shard *s, struct shard_member *m, const struct ps
     const int life = s->params.policies[table].active;
     if (pd_grow(p->list.rows, p->list.cap, n) || shard_list_keep_keys(&p->list, keys, n) ||
         ps_table_find(s->params.tables[table], keys, n, !life, p->list.rows))
-        return pd_fail(err, PD_ENOMEM, "no memory for rows of table '%s'",
-                       s->params.decl.sparse[table].name);
+        return ps_params_no_rows(&s->params, table, err);
     p->list.n = n;
     return 0;
 }

@@ -4,6 +4,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/memory_use.h"
 #include "math/rng.h"
 #include "math/row_copy.h"
 #include "ps/plan/initial.h"
@@ -69,6 +70,8 @@ static int map_slab(struct slab *s, size_t n, size_t row_bytes, size_t bytes, in
 }
 
 static int alloc_slab(struct slab *s, size_t n, size_t row_bytes, int ageing) {
+    if (row_bytes >= PD_HUGE_PAGE && !pd_memory_fits((double)row_bytes))
+        return PD_ENOMEM;
     *s = (struct slab){.rows = pd_alloc64(row_bytes), .notes = pd_calloc(n, sizeof *s->notes)};
     s->seen = ageing ? pd_calloc(n, sizeof *s->seen) : NULL;
     if (s->rows && s->notes && (s->seen || !ageing))

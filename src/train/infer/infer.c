@@ -86,6 +86,8 @@ static int open_data(struct infer *f, struct pd_err *err) {
     if (!rc)
         rc = nn_feed_new(&f->feed, f->graph, x->batch_size, err);
     if (!rc)
+        rc = nn_graph_admit(f->graph, 1, x->batch_size, x->batch_size, err);
+    if (!rc)
         rc = nn_exec_new(&f->exec, f->graph, x->batch_size, err);
     return rc ? rc : nn_gemm_room(1, err);
 }

@@ -352,6 +352,9 @@ static void a_region_that_gets_no_memory(void **state) {
     assert_non_null(a);
     pd_fault_arm("net.arena:1");
     assert_null(net_region_take(r, LARGE));
+    pd_fault_arm("memory.room:1"); /* the machine has too little: no page is taken */
+    assert_null(net_region_take(r, LARGE));
+    pd_fault_arm(NULL);
     net_region_put(r, a, 100);
     pd_fault_arm("net.arena:1");
     assert_ptr_equal(net_region_take(r, 100), a);

@@ -502,6 +502,23 @@ static void evaluators_sum_over_samples(void **state) {
     finish(&r);
 }
 
+/* Refused with figures, before memory is taken. */
+static void a_batch_that_the_machine_cannot_hold(void **state) {
+    (void)state;
+    struct nn_graph *g = graph(NET("true"));
+    struct pd_err err = {0};
+    char want[200];
+    assert_int_equal(nn_graph_admit(g, 3, 5, 15, &err), 0);
+    assert_int_equal(nn_graph_admit(g, 1, UINT32_MAX, UINT32_MAX, &err), PD_ENOMEM);
+    snprintf(want, sizeof want,
+             "%s:30: a batch of 4294967295 samples and the parameters (the largest is layer 'cat' "
+             "with 515.4 GB) need 1",
+             ini);
+    if (strncmp(err.msg, want, strlen(want)) || !strstr(err.msg, "GB of them available"))
+        fail_msg("%s", err.msg);
+    nn_graph_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_word_model_agrees_with_plain_loops_in_double),
@@ -513,6 +530,7 @@ int main(void) {
         cmocka_unit_test(the_same_batch_gives_the_same_bits),
         cmocka_unit_test(gradients_are_announced_when_complete_last_layers_first),
         cmocka_unit_test(evaluators_sum_over_samples),
+        cmocka_unit_test(a_batch_that_the_machine_cannot_hold),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

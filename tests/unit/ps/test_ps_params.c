@@ -4,10 +4,13 @@
 
 #include <cmocka.h>
 
+#include <sys/wait.h>
+
 #include "base/memory_use.h"
 #include "ps/plan/declaration.h"
 #include "ps/plan/initial.h"
 #include "ps/shard/params.h"
+#include "tests/support/c/skip.h"
 
 enum { VALUES = 40, DIM = 4, STREAMS = 4 };
 
@@ -287,6 +290,128 @@ static void what_the_machine_cannot_hold_is_refused(void **state) {
     }
 }
 
+/* Adds rows from *key on until there is no memory, or `most` bytes. */
+static int fill(struct ps_params *p, uint64_t *key, uint64_t most) {
+    enum { LOT = 1000 };
+    uint64_t keys[LOT];
+    uint32_t rows[LOT];
+    int rc = 0;
+    while (!rc && ps_table_bytes(p->tables[0]) < most) {
+        for (int i = 0; i < LOT; i++)
+            keys[i] = ++*key;
+        rc = ps_table_find(p->tables[0], keys, LOT, 1, rows);
+    }
+    return rc;
+}
+
+static void declare_table(struct ps_params *p, uint32_t dim, int want, struct pd_err *err) {
+    const struct ps_table_spec t = {.name = "t", .dim = dim, .lr_factor = 1};
+    struct ps_declaration job;
+    ps_declaration_init(&job);
+    job.n_trainers = job.n_streams = 1;
+    job.n_servers = job.n_dense_threads = job.n_sparse_threads = 1;
+    assert_int_equal(pd_fmt(job.update, sizeof job.update, "sync"), 0);
+    assert_int_equal(ps_optim_conf_init(&job.optim, "adagrad", err), 0);
+    assert_int_equal(ps_declaration_add_table(&job, &t, err), 0);
+    *p = (struct ps_params){0};
+    assert_int_equal(ps_params_declare(p, &job, PS_KIND_SPARSE, 0, err), want);
+    ps_declaration_release(&job);
+}
+
+/* Rows of a table ask before each slab and each part of the index. What is there stays usable. */
+static void a_table_grows_while_the_machine_has_memory(void **state) {
+    (void)state;
+    struct ps_params p;
+    struct pd_err err = {0};
+    pd_fault_arm("memory.room:1");
+    declare_table(&p, 1 << 20, PD_ENOMEM, &err);
+    pd_fault_arm(NULL);
+    if (!strstr(err.msg, "1048576 values of a row of table 't', and its state, need 0.0083") ||
+        !strstr(err.msg, "GB of them available"))
+        fail_msg("%s", err.msg);
+    pd_err_clear(&err);
+    declare_table(&p, 100, 0, &err);
+    uint64_t key = 0, before = 0;
+    uint32_t row;
+    for (int nth = 1; nth < 12; nth++) {
+        char spec[40];
+        snprintf(spec, sizeof spec, "memory.room:%d", nth);
+        pd_fault_arm(spec);
+        assert_int_equal(fill(&p, &key, UINT64_C(1) << 33), PD_ENOMEM);
+        pd_fault_arm(NULL);
+        const uint64_t rows = ps_table_rows(p.tables[0]);
+        assert_true(rows > before || nth == 1);
+        before = rows;
+        assert_int_equal(ps_table_find(p.tables[0], &(uint64_t){1}, 1, 0, &row), 0);
+        assert_true(row != PS_ROW_NONE);
+    }
+    assert_int_equal(ps_params_no_rows(&p, 0, &err), PD_ENOMEM);
+    if (!strstr(err.msg, "more rows of table 't', which has ") ||
+        !strstr(err.msg, "GB of them available"))
+        fail_msg("%s", err.msg);
+    undeclare(&p);
+}
+
+enum { GROUP_BYTES = 300 << 20 };
+
+static int put_number(const char *dir, const char *name, long v) {
+    char path[200], text[32];
+    if (pd_fmt(path, sizeof path, "%s/%s", dir, name) || pd_fmt(text, sizeof text, "%ld", v))
+        return -1;
+    const int fd = open(path, O_WRONLY | O_CLOEXEC);
+    const int rc = fd < 0 || pd_write_all(fd, text, strlen(text));
+    pd_close(fd);
+    return rc;
+}
+
+/* A group of its own with a limit, of either version. Returns 0, and its folder. */
+static int make_group(char dir[100]) {
+    static const char *const rows[][2] = {{"/sys/fs/cgroup", "memory.max"},
+                                          {"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}};
+    for (int i = 0; i < 2; i++) {
+        (void)pd_fmt(dir, 100, "%s/paddle-test-%d", rows[i][0], (int)getpid());
+        if (mkdir(dir, 0755))
+            continue;
+        if (!put_number(dir, rows[i][1], GROUP_BYTES))
+            return 0;
+        rmdir(dir);
+    }
+    return -1;
+}
+
+/* The kernel would kill the process that exceeds the limit. */
+static void a_table_stops_before_the_kernel_kills(void **state) {
+    (void)state;
+    char dir[100];
+    int status;
+    if (make_group(dir))
+        SKIP("no group with a memory limit can be made here");
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (!pid) {
+        struct ps_params p;
+        struct pd_err err = {0};
+        uint64_t total, key = 0;
+        if (put_number(dir, "cgroup.procs", getpid()))
+            _exit(77);
+        (void)pd_memory_available("", &total);
+        if (total != GROUP_BYTES)
+            _exit(77);
+        declare_table(&p, 100, 0, &err);
+        const int rc = fill(&p, &key, UINT64_C(1) << 32);
+        const uint64_t bytes = ps_table_bytes(p.tables[0]);
+        if (rc != PD_ENOMEM || bytes < GROUP_BYTES / 2 || bytes > GROUP_BYTES)
+            fprintf(stderr, "%d, %llu bytes\n", rc, (unsigned long long)bytes);
+        _exit(rc != PD_ENOMEM || bytes < GROUP_BYTES / 2 || bytes > GROUP_BYTES);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    for (int i = 0; i < 100 && rmdir(dir); i++)
+        usleep(50000); /* the kernel is not done with the process yet */
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        SKIP("no process can be put into a group here");
+    assert_int_equal(status, 0);
+}
+
 static void put_file(const char *dir, const char *name, const char *text) {
     char path[200], above[200];
     assert_int_equal(pd_fmt(path, sizeof path, "%s/%s", dir, name), 0);
@@ -305,9 +430,9 @@ static void limits_of_cgroups_count(void **state) {
         {"none", "0::/\n", "max", "sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current", "",
          6144000, 8192000},
         {"version 2", "0::/a/b\n", "3000000", "sys/fs/cgroup/a/b/memory.max",
-         "sys/fs/cgroup/a/b/memory.current", "sys/fs/cgroup/a/b/memory.stat", 2500000, 3000000},
+         "sys/fs/cgroup/a/b/memory.current", "sys/fs/cgroup/a/b/memory.stat", 2400000, 3000000},
         {"above", "0::/a/b\n", "3000000", "sys/fs/cgroup/a/memory.max",
-         "sys/fs/cgroup/a/memory.current", "sys/fs/cgroup/a/memory.stat", 2500000, 3000000},
+         "sys/fs/cgroup/a/memory.current", "sys/fs/cgroup/a/memory.stat", 2400000, 3000000},
         {"version 1", "4:cpu:/x\n3:memory:/a\n", "3000000",
          "sys/fs/cgroup/memory/a/memory.limit_in_bytes",
          "sys/fs/cgroup/memory/a/memory.usage_in_bytes", "", 2000000, 3000000},
@@ -324,7 +449,7 @@ static void limits_of_cgroups_count(void **state) {
         put_file(dir, rows[i].limit_at, rows[i].limit);
         put_file(dir, rows[i].used_at, "1000000\n");
         if (*rows[i].stat)
-            put_file(dir, rows[i].stat, "anon 5\nfile 500000\nfile_mapped 7\n");
+            put_file(dir, rows[i].stat, "anon 5\nfile 500000\nfile_mapped 7\nshmem 100000\n");
         left = pd_memory_available(dir, &total);
         if (left != rows[i].left || total != rows[i].total)
             fail_msg("%s: %llu of %llu", rows[i].name, (unsigned long long)left,
@@ -341,6 +466,8 @@ int main(void) {
         cmocka_unit_test(rows_come_and_go),
         cmocka_unit_test(initial_slices_are_those_of_the_whole),
         cmocka_unit_test(what_the_machine_cannot_hold_is_refused),
+        cmocka_unit_test(a_table_grows_while_the_machine_has_memory),
+        cmocka_unit_test(a_table_stops_before_the_kernel_kills),
         cmocka_unit_test(limits_of_cgroups_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

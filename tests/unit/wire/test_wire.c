@@ -104,6 +104,32 @@ static void bad_headers_are_refused_before_memory_is_taken(void **state) {
     }
 }
 
+/* The announced length of a large frame is compared with the memory of the machine. */
+static void a_frame_that_the_machine_cannot_hold(void **state) {
+    (void)state;
+    const size_t len[1] = {64 << 20};
+    uint8_t head[WIRE_HEADER];
+    for (int pool = 0; pool < 2; pool++) {
+        struct wire_decoder *d = wire_decoder_new(1 << 30);
+        struct pd_pool *p = pool ? pd_pool_new() : NULL;
+        struct pd_err err = {0};
+        wire_decoder_use_pool(d, p);
+        (void)wire_header(head, WIRE_AG_LOG, 0, 1, 1, len);
+        pd_fault_arm("memory.room:1");
+        assert_int_equal(wire_decoder_feed(d, head, sizeof head, &err), PD_ENOMEM);
+        pd_fault_arm(NULL);
+        if (!strstr(err.msg, "no memory for AG_LOG of 67109056 bytes on ") ||
+            !strstr(err.msg, " GB of them available"))
+            fail_msg("%s", err.msg);
+        wire_decoder_free(d);
+        d = wire_decoder_new(1 << 30);
+        wire_decoder_use_pool(d, p);
+        assert_int_equal(wire_decoder_feed(d, head, sizeof head, &err), 0);
+        wire_decoder_free(d);
+        pd_pool_free(p);
+    }
+}
+
 /* Flips every bit of a small frame: the decoder gives a valid frame or an error and never crashes
  * (run under ASan). */
 static void bit_flips_never_crash(void **state) {
@@ -411,6 +437,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_survive_any_fragmentation),
         cmocka_unit_test(bad_headers_are_refused_before_memory_is_taken),
+        cmocka_unit_test(a_frame_that_the_machine_cannot_hold),
         cmocka_unit_test(bit_flips_never_crash),
         cmocka_unit_test(handshake_needs_the_key_the_job_and_untouched_bytes),
         cmocka_unit_test(both_ends_agree_on_a_cipher_or_on_none),
