@@ -82,7 +82,9 @@ static void clean_up(const struct node_paths *p, const struct guard_chain *c) {
     else if (c->reaped)
         snprintf(how, sizeof how, "the agent ended with status %d before the job did",
                  WEXITSTATUS(status));
-    result_write_if_missing(&here, how);
+    /* An agent that ended well has written it: if it is missing, `clean` removes the folder. */
+    if (!c->reaped || !WIFEXITED(status) || WEXITSTATUS(status))
+        result_write_if_missing(&here, how);
 }
 
 /* 1: the agent is dead, or will never be a child of this process. Called only when the process

@@ -28,7 +28,7 @@ runs() { kill -0 "$1" 2>/dev/null; }
 
 # --- a deploy: what is being made is three days old. (The time of a finished tree is left alone: train.ini is the last file, and comes
 # with the last object.)
-slowly 300 deploy "$ctl" dispatch
+slowly 60 deploy "$ctl" dispatch
 deploy=$PID parts=() n=0
 making() { parts=(root[01]/workspaces/*.part-*) && [ -e "${parts[1]:-}" ] && [ -e "${parts[1]}/data" ]; }
 wait_for 60 "trees in the making" making

@@ -489,6 +489,23 @@ def test_a_late_guardian_does_not_write_into_the_next_job_of_that_name():
     b.bye()
 
 
+def test_a_late_guardian_does_not_write_into_a_folder_that_is_removed():
+    j = Job(n=1, pserver_nodes=[]).run()
+    with open(j.dirs[0] + "/.agent/pid") as f:
+        above = [ppid(int(f.read()))]
+    above.append(ppid(above[0]))
+    assert j.result()["status"] == "done"
+    for pid in above:
+        os.kill(pid, signal.SIGSTOP)
+    j.agents[0].bye()
+    wait_until(lambda: not os.path.exists(j.dirs[0] + "/.agent/pid"), "the agent's end")
+    os.remove(j.dirs[0] + "/result.json")
+    for pid in above:
+        os.kill(pid, signal.SIGCONT)
+    j.gone()
+    assert not os.path.exists(j.dirs[0] + "/result.json")
+
+
 def test_data_files_of_an_earlier_session_stay_known_until_the_job_is_set_up():
     for apart in (True, False):
         data_files_stay_known(root + "/held-%d" % apart, apart)
