@@ -107,19 +107,30 @@ static double cpu_percent(const struct asked *a, size_t i) {
 
 /* --- the job as a whole --- */
 
-/* The answer of the node with the lowest id: the head (node 0) if it answered. NULL: no answers. */
+/* The node of the head: the highest one that an answer names. Heads before it are lost. */
+static int64_t head_node(const struct status_cmd *s, const struct ask_all *g) {
+    int64_t node = 0;
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        if (s->asked[i].body && s->asked[i].status.head > node)
+            node = s->asked[i].status.head;
+    return node;
+}
+
+/* The head's answer, else that of the node with the lowest id. NULL: no answers. */
 static const struct asked *head_of(const struct status_cmd *s, const struct ask_all *g) {
     const struct asked *best = NULL;
+    const int64_t head = head_node(s, g);
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         const struct asked *a = &s->asked[i];
-        if (a->body && (!best || a->status.node < best->status.node))
+        if (a->body && (!best || a->status.node == head ||
+                        (best->status.node != head && a->status.node < best->status.node)))
             best = a;
     }
     return best;
 }
 
-/* Why node 0 says that the job continues without this host, and its id there; NULL: the host is not
- * lost. An unreachable host has no known node id and is compared by name. */
+/* Why the head says that the job continues without this host, and its id there; NULL: the host is
+ * not lost. An unreachable host has no known node id and is compared by name. */
 static const char *lost_why(const struct status_cmd *s, const struct ask_all *g,
                             const struct found_job *job, int host, int64_t *id) {
     const struct asked *head = head_of(s, g);
@@ -154,14 +165,15 @@ static json_t *progress_of(const struct status_cmd *s, const struct ask_all *g,
     return best;
 }
 
-/* The first failure of the job: node 0's report if there is one, else any node's. */
+/* The first failure of the job: the head's report if there is one, else any node's. */
 static json_t *failure_of(const struct status_cmd *s, const struct ask_all *g,
                           const struct found_job *job, int64_t *later) {
     json_t *best = NULL;
+    const int64_t head = head_node(s, g);
     *later = 0;
     for (size_t i = 0; i < g->c->hosts.n; i++) {
         json_t *f = json_object_get(s->asked[i].result, "first_failure");
-        if (!json_is_object(f) || (best && int_of(s->asked[i].result, "node")) ||
+        if (!json_is_object(f) || (best && int_of(s->asked[i].result, "node") != head) ||
             is_lost(s, g, job, i))
             continue;
         best = f;
@@ -228,6 +240,8 @@ static void print_head(const struct status_cmd *s, const struct ask_all *g,
                                : ", detached");
     if (head && job->n_running)
         printf("now: %s%s%s\n", state, *head->status.text ? ": " : "", head->status.text);
+    if (head && head->status.head)
+        printf("head: node %lld\n", (long long)head->status.head);
     print_lost(s, g, job);
     json_t *event = progress_of(s, g, job);
     if (event && !progress_parse(&p, event)) {

@@ -118,7 +118,10 @@ static void add_entry(struct found_job *j, size_t host, const struct listed_job 
     if (!*j->name)
         copy_name(j->name, sizeof j->name, e->name);
     take_progress(j, e->progress);
-    if (!*j->state || h->node == 0)
+    const int is_head = e->node == e->head && e->head >= j->head;
+    if (e->head > j->head)
+        j->head = (int)e->head;
+    if (!*j->state || is_head)
         pd_fmt(j->state, sizeof j->state, "%s", h->state);
 }
 

@@ -12,10 +12,11 @@
 
 struct found_job {
     /* state: "running" while any agent of the job answers, "preparing" before it is set up; else
-     * the result of node 0, or of any node. Names are printable. */
+     * the result of the head, or of any node. Names are printable. */
     char id[64], name[64], user[64], state[16];
     int n_running, n_having; /* number of hosts that run the job, that have its folder */
     int n_nodes, attached;
+    int head;                     /* the node of the head: the highest one that a node names */
     int64_t started_us, ended_us; /* earliest start, latest end; 0: not known or not ended */
     json_t *progress;             /* of the lowest rank; NULL: none, or not asked for */
     struct found_host {

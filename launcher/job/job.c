@@ -87,6 +87,7 @@ static void job_enter(struct job *j, enum job_phase phase) {
     j->phase = phase;
     uv_timer_stop(&j->deadline);
     uv_timer_stop(&j->patience);
+    uv_timer_stop(&j->take_over);
     if (limit)
         uv_timer_start(&j->deadline, on_deadline, (uint64_t)limit, 0);
     job_check_phase(j);
@@ -323,7 +324,8 @@ static enum job_phase after_bye(struct job *j) {
 }
 
 static void begin_over(struct job *j) {
-    uv_timer_t *timers[] = {&j->check, &j->deadline, &j->patience, &j->tick, &j->queue};
+    uv_timer_t *timers[] = {&j->check, &j->deadline, &j->patience,
+                            &j->tick,  &j->queue,    &j->take_over};
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++)
         uv_close((uv_handle_t *)timers[i], NULL);
     for (size_t i = 0; i < sizeof j->signals / sizeof j->signals[0]; i++)
@@ -400,7 +402,8 @@ static int is_ignored(int signum) {
 
 static void start_loop(struct job *j) {
     static const int signums[] = {SIGINT, SIGTERM, SIGHUP};
-    uv_timer_t *timers[] = {&j->check, &j->deadline, &j->patience, &j->tick, &j->queue};
+    uv_timer_t *timers[] = {&j->check, &j->deadline, &j->patience,
+                            &j->tick,  &j->queue,    &j->take_over};
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {
         uv_timer_init(&j->c.loop, timers[i]);
         timers[i]->data = j;
@@ -421,6 +424,7 @@ int job_new(struct job **out, const struct pd_options *opts, const struct job_fl
         return pd_oom(err, "the job's nodes");
     j->opts = opts;
     j->flags = *flags;
+    j->next_head = -1;
     j->worker_package = j->workspace_package = j->data_package = j->resume_package = -1;
     int rc = client_env_init(&j->c, opts, err);
     if (!rc) {
@@ -459,6 +463,8 @@ void job_free(struct job *j) {
     free(j->trainer_hosts.hosts);
     json_decref(j->spec);
     json_decref(j->failure);
+    json_decref(j->lost);
+    json_decref(j->passes);
     sodium_memzero(j->key, sizeof j->key);
     if (j->c.opts)
         client_env_release(&j->c);

@@ -11,6 +11,7 @@
  *   job_feed.c      data files on request, while the job runs
  *   job_watch.c     logs, states and results
  *   job_terminal.c  keys, Ctrl-Z, a closed terminal
+ *   job_takeover.c  another node takes the part of a lost head
  *   job_end.c       the final report and the exit status
  *   job_dry.c       run --dry-run
  *   job_attach.c    attach */
@@ -106,6 +107,9 @@ struct job_node {
     json_t *others; /* other jobs on its machine, from the last AG_TURN */
     int has_turn;
     int n_preparations; /* attempts to prepare the node */
+    uint64_t lost_ms;   /* when its connection was last lost, of the loop's clock; 0: never */
+    void (*then)(struct job_node *n); /* after the list of data files */
+    int64_t n_passes;                 /* reports of passes that were heard of it */
 };
 
 struct job {
@@ -159,7 +163,7 @@ struct job {
     uv_timer_t note_timer;
     struct keys *keys; /* NULL: stdin is no terminal */
     int told_keys, asks_stop;
-    int asks_fate;    /* paddlectl was stopped; node 0 is asked what became of the job */
+    int asks_fate;    /* paddlectl was stopped; the head is asked what became of the job */
     uint64_t seen_ms; /* when paddlectl last knew that it runs, of CLOCK_BOOTTIME */
     struct view *view;
     struct live *live;
@@ -179,10 +183,17 @@ struct job {
     json_t *failure;        /* the first failure, from the AG_RESULT of most worth */
     int failure_worth;
     json_int_t n_later, n_restarts;
-    /* from the result of node 0: the last saved model, the last test and the test of the best pass
-     * (borrowed), the duration */
+    int head;      /* the node of the head */
+    int began;     /* the head has started pservers */
+    int next_head; /* the node that was asked to take the head's part; -1: none */
+    int took_over; /* a node has taken it */
+    uv_timer_t take_over;
+    json_t *lost;   /* the head's last list of lost nodes */
+    json_t *passes; /* array of heard_pass, for another head */
+    /* from the result of the head: the last saved model, the last test and the test of the best
+     * pass (borrowed), the duration */
     char saved[200];
-    int knows_saved; /* node 0 has reported `saved` */
+    int knows_saved; /* the head has reported `saved` */
     int no_state;    /* `saved` has no optimizer's state: training cannot continue from it */
     const json_t *test, *best;
     json_int_t took_ms;
@@ -217,7 +228,7 @@ void job_stop_by_user(struct job *j, const char *what, int may_save);
 int job_terminal_open(struct job *j, struct pd_err *err);
 void job_terminal_close(struct job *j);
 void job_terminal_tick(struct job *j); /* once a second */
-void job_ask_fate(struct job *j);      /* node 0 is connected again, or has a result */
+void job_ask_fate(struct job *j);      /* the head is connected again, or has a result */
 /* The job is to go on without paddlectl. -1: a node cannot be told now, which is printed once. */
 int job_detach(struct job *j);
 
@@ -238,6 +249,18 @@ int job_describe(struct job *j, struct pd_err *err);
 int job_make_spec(struct job *j, struct pd_err *err); /* after the nodes have been chosen */
 void send_setup(struct job_node *n);
 void send_peers(struct job_node *n);
+/* The list of data files to this node, in pieces; then calls `then`. */
+void send_data_list(struct job_node *n, size_t first, void (*then)(struct job_node *n));
+
+/* job_takeover.c */
+int job_may_restart(const struct job *j); /* on_failure = restart, and max_restarts */
+void job_hear_pass(struct job_node *n, const char *json, size_t len); /* an event of the node */
+/* 1: the node was the head's or the next head's, and another node will take the head's part.
+ * `has_ended`: the node's agent has ended its processes. */
+int job_head_lost(struct job_node *n, int has_ended);
+int job_takes_over(const struct job *j);   /* 1: no node is the head now, and one will be */
+void job_head_is(struct job *j, int head); /* an agent names the node of the head */
+void job_tell_head(struct job_node *n); /* the node is connected again: it may not know the head */
 
 int node_needs_worker(const struct job_node *n); /* the node runs paddle_worker, or may later */
 

@@ -89,6 +89,7 @@ static void resume(struct job_node *n) {
     struct job *j = n->job;
     watch_node(n, "", 0, ": connected again");
     job_ask_fate(j);
+    job_tell_head(n);
     if (n->step >= NODE_READY && n->step < NODE_FAILED)
         job_feed_offer(n);
     if (n->subscribed) {
@@ -142,6 +143,7 @@ static void on_close(struct link *l, const struct pd_err *why, void *arg) {
 
 static void on_lost(struct link *l, const struct pd_err *why, void *arg) {
     struct job_node *n = arg;
+    n->lost_ms = uv_now(&n->job->c.loop);
     job_dispatch_lost(n);
     watch_lost(n);
     if (AT(n->step) & (AT(NODE_DISPATCH) | AT(NODE_DATA)) && n->n_preparations++ >= PREPARATIONS) {
@@ -196,16 +198,27 @@ void node_run(struct job_node *n) {
 /* How long to wait for the head's report after another node is lost or has ended. If the job may
  * restart, the head must first notice the loss, and then waits for the node for the time of the
  * leases (docs/folders/agent.md, "Leases"). */
-static uint64_t patience_ms(const struct job_node *n, uint64_t otherwise) {
+static uint64_t patience_ms(const struct job_node *n, int goes_on, uint64_t otherwise) {
     const struct pd_options *o = n->job->opts;
-    int may_go_on = n->id != 0 && o->on_failure == PD_FAILURE_RESTART && o->max_restarts > 0;
-    return may_go_on ? (uint64_t)((o->attach_lease + o->detach_lease) * 1000) + HEAD_SLACK_MS
-                     : otherwise;
+    return goes_on ? (uint64_t)((o->attach_lease + o->detach_lease) * 1000) + HEAD_SLACK_MS
+                   : otherwise;
 }
 
 static void enter_running(struct job_node *n) {
     if (n->has_result)
         node_enter(n, NODE_ENDED);
+}
+
+/* The node is lost, or has left. attach does not decide about another head: it waits for the
+ * paddlectl that does. */
+static int may_go_on(struct job_node *n, int has_ended) {
+    const struct job *j = n->job;
+    return n->id != j->head || j->joined ? job_may_restart(j) : job_head_lost(n, has_ended);
+}
+
+/* Its agent has ended alone: the result is not that of the job. */
+static int has_left(const struct job_node *n) {
+    return json_is_true(json_object_get(n->result, "left"));
 }
 
 void node_has_result(struct job_node *n) {
@@ -214,14 +227,17 @@ void node_has_result(struct job_node *n) {
         node_enter(n, NODE_ENDED);
     /* The head sends its result last. If the head was killed, the others would wait for it without
      * limit. */
-    job_limit_wait(n->job, n->id == 0 ? LOST_PATIENCE_MS : patience_ms(n, END_PATIENCE_MS));
+    if (n->id != n->job->head)
+        job_limit_wait(n->job, patience_ms(n, job_may_restart(n->job), END_PATIENCE_MS));
+    else
+        job_limit_wait(n->job, patience_ms(n, has_left(n) && may_go_on(n, 1), LOST_PATIENCE_MS));
 }
 
 void node_leave_lost(struct job_node *n, const char *why) {
     struct job *j = n->job;
-    if (*n->lost || n->id == 0)
+    if (*n->lost || n->id == j->head)
         return;
-    pd_fmt(n->lost, sizeof n->lost, "%s", *why ? why : "the connection is gone");
+    snprintf(n->lost, sizeof n->lost, "%.190s", *why ? why : "the connection is gone");
     watch_node(n, "", 1, " is lost: %s", n->lost);
     pd_err_clear(&n->err);
     json_decref(n->result); /* the result of a lost node does not count */
@@ -233,11 +249,11 @@ void node_leave_lost(struct job_node *n, const char *why) {
     job_cancel_wait(j);
 }
 
-/* The result of node 0 may come later, or not in time. */
+/* The result of the head may come later, or not in time. */
 static void take_saved(const struct job_node *n, const json_t *body) {
     struct job *j = n->job;
     struct ag_stop_answer a;
-    if (n->id || n->has_result || wire_get(&wire_ag_stop_answer, &a, body, NULL))
+    if (n->id != j->head || n->has_result || wire_get(&wire_ag_stop_answer, &a, body, NULL))
         return;
     pd_fmt(j->saved, sizeof j->saved, "%s", a.saved);
     j->no_state = !a.saved_state;
@@ -320,7 +336,7 @@ static void enter_failed(struct job_node *n) {
     if (j->phase != JOB_RUN && j->phase != JOB_FOLLOW)
         return;
     watch_node(n, "", 1, ": %s", n->err.msg);
-    job_limit_wait(j, patience_ms(n, LOST_PATIENCE_MS));
+    job_limit_wait(j, patience_ms(n, may_go_on(n, 0), LOST_PATIENCE_MS));
 }
 
 static void enter_left_out(struct job_node *n) {

@@ -219,29 +219,26 @@ static int workspace_path(struct job_node *n, char *out, size_t cap, struct pd_e
               : 0;
 }
 
-static void send_data_list(struct job_node *n, size_t first);
-
 static int on_data_list(struct link *l, const struct wire_frame *f, json_t *body,
                         const struct pd_err *err, void *arg) {
     struct job_node *n = arg;
     (void)l;
     (void)f;
-    if (n->step != NODE_SETUP)
+    if (!(AT(n->step) & (AT(NODE_SETUP) | AT(NODE_RUNNING))))
         return 1;
     if (err)
         node_fail(n, err);
     else
-        send_data_list(n, (size_t)json_integer_value(json_object_get(body, "next")));
+        send_data_list(n, (size_t)json_integer_value(json_object_get(body, "next")), n->then);
     return 1;
 }
 
-/* Send the list of data files and their trainers to the head, in pieces. Other nodes are ready at
- * once. */
-static void send_data_list(struct job_node *n, size_t first) {
-    size_t of = n->id ? 0 : job_data_n(n->job);
+void send_data_list(struct job_node *n, size_t first, void (*then)(struct job_node *n)) {
+    size_t of = job_data_n(n->job);
     struct pd_buf rows = {0};
+    n->then = then;
     if (first >= of) {
-        node_enter(n, NODE_READY);
+        then(n);
         return;
     }
     job_data_rows(n->job, first, &rows);
@@ -254,6 +251,8 @@ static void send_data_list(struct job_node *n, size_t first) {
                 rows.data, rows.len, ASK_MS, "sending the list of data files", on_data_list);
     pd_buf_release(&rows);
 }
+
+static void is_ready(struct job_node *n) { node_enter(n, NODE_READY); }
 
 static int on_setup(struct link *l, const struct wire_frame *f, json_t *body,
                     const struct pd_err *err, void *arg) {
@@ -272,7 +271,10 @@ static int on_setup(struct link *l, const struct wire_frame *f, json_t *body,
         n->addrs = json_incref(a.addrs);
         n->port = (int)a.port;
         job_feed_offer(n);
-        send_data_list(n, 0);
+        if (n->id)
+            is_ready(n);
+        else
+            send_data_list(n, 0, is_ready);
         return 1;
     }
     node_fail(n, &e);

@@ -42,7 +42,7 @@ static int on_status(struct link *l, const struct wire_frame *f, json_t *body,
 }
 
 void job_ask_fate(struct job *j) {
-    struct job_node *n = job_node_by_id(j, 0);
+    struct job_node *n = job_node_by_id(j, j->head);
     if (!j->asks_fate || !n)
         return;
     if (n->has_result)
@@ -97,6 +97,11 @@ static void note(struct job *j, const char *text, uint64_t ms) {
 }
 
 int job_detach(struct job *j) {
+    if (job_takes_over(j)) {
+        if (!j->hung_up)
+            watch_print(j, "cannot detach now: another node is about to become the head");
+        return -1;
+    }
     for (int i = 0; i < j->n_nodes && !j->joined; i++) {
         const struct job_node *n = j->by_id[i];
         if (AT(n->step) & (AT(NODE_RUNNING) | AT(NODE_ENDED)) &&

@@ -111,6 +111,7 @@ static void warn_of_beginning(struct job *j, const char *json, size_t n) {
 static void on_event(void *arg, unsigned node, const char *json, size_t n) {
     struct job *j = arg;
     warn_of_beginning(j, json, n);
+    job_hear_pass(&j->nodes[node], json, n);
     json_t *o = j->flags.json ? json_loadb(json, n, 0, NULL) : NULL;
     if (json_is_object(o)) {
         json_object_set_new(o, "event", json_incref(json_object_get(o, "ev")));
@@ -220,8 +221,12 @@ static void take_lost(struct job_node *n, const json_t *list) {
     const json_t *v;
     struct lost_node e;
     size_t i;
-    if (n->id != 0)
+    if (n->id != n->job->head)
         return;
+    if (list) {
+        json_decref(n->job->lost);
+        n->job->lost = json_deep_copy(list);
+    }
     json_array_foreach (list, i, v) {
         struct job_node *lost =
             wire_get(&wire_lost_node, &e, v, NULL) ? NULL : find_lost(n->job, &e);
@@ -239,6 +244,7 @@ static void take_state(struct job_node *n, json_t *body) {
     if (wire_get(&wire_ag_state, &m, body, NULL))
         return;
     const char *state = m.state;
+    job_head_is(j, (int)m.head);
     take_lost(n, m.lost);
     if (!strcmp(state, "lost")) { /* no agent is left that could report more */
         struct pd_err err = {0};
@@ -246,8 +252,9 @@ static void take_state(struct job_node *n, json_t *body) {
         node_fail(n, &err);
         return;
     }
-    if (n->id != 0 || !*state || n->has_result)
+    if (n->id != j->head || !*state || n->has_result)
         return;
+    j->began |= !strcmp(state, "pservers");
     live_state(j->live, state);
     if (!strcmp(state, "trainers") || !strcmp(state, "ending") || !strcmp(state, "restarting"))
         follow_starting(j->follow, 0);
@@ -280,7 +287,7 @@ static int report_rank(const struct job_node *n, const json_t *f) {
     const char *role = json_string_value(json_object_get(f, "role")),
                *reason = json_string_value(json_object_get(f, "reason"));
     int names_cause = (role && strcmp(role, "agent")) || (reason && *reason);
-    return !json_is_object(f) || !names_cause ? 0 : n->id == 0 ? 2 : 1;
+    return !json_is_object(f) || !names_cause ? 0 : n->id == n->job->head ? 2 : 1;
 }
 
 static void add_result(struct job *j, const struct job_node *n) {
@@ -290,7 +297,7 @@ static void add_result(struct job *j, const struct job_node *n) {
     json_t *first = json_object_get(body, "first_failure");
     json_int_t node_restarts = json_integer_value(json_object_get(body, "restarts"));
     j->failed |= status && !strcmp(status, "failed");
-    if (n->id == 0) {
+    if (n->id == j->head) {
         snprintf(j->saved, sizeof j->saved, "%s", saved ? saved : "");
         j->knows_saved = 1;
         j->no_state = json_is_false(json_object_get(body, "saved_state"));

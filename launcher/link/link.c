@@ -2,7 +2,7 @@
 #include "base/version.h"
 #include "launcher/link/link_internal.h"
 
-enum { BYE_MS = 1000 };
+enum { BYE_MS = 1000, GUARDIAN_TRIES = 5 };
 
 const char *const link_phase_text[] = {"connecting",
                                        "logging in (the shell's start-up files)",
@@ -335,8 +335,9 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
         link_break(l, PD_EHOST, msg);
         return;
     }
-    if (l->keep.lost && !strcmp(a->state, "lost")) {
-        link_break(l, PD_ENOENT, "the job's agent is gone and left no result");
+    if (l->keep.lost && !strcmp(a->state, "lost")) { /* its guardian may be about to write one */
+        link_break(l, l->keep.tries < GUARDIAN_TRIES ? PD_EHOST : PD_ENOENT,
+                   "the job's agent is gone and left no result");
         return;
     }
     /* the link is not open yet: failed requests tell their callers that it is coming back */

@@ -35,7 +35,9 @@ static int add_answer(struct saved_models *m, const json_t *answer, struct pd_er
     json_array_foreach (a.models, i, v)
         if (wire_get(&wire_listed_model, &x, v, err) || add_model(m, &x, err))
             return err->code;
-    if (json_array_size(a.tests) && !m->tests) {
+    /* A node that was the head before another one may have an older list. */
+    if (json_array_size(a.tests) > json_array_size(m->tests)) {
+        json_decref(m->tests);
         m->tests = json_incref(a.tests);
         pd_fmt(m->by, sizeof m->by, "%s", a.by);
         m->higher = !strcmp(a.better, "higher");

@@ -112,6 +112,12 @@ static json_t *hello(struct agent *ag) {
     return o;
 }
 
+/* The node of the job's head. */
+static int head_of(const struct agent *ag) {
+    return ag->result ? (int)msg_int(ag->result, "head", 0, WIRE_MAX_NODES, 0)
+                      : ag_job_head(ag->job);
+}
+
 static void send_state(struct client *c, void *arg) {
     const struct agent *ag = arg;
     json_t *lost = ag_job_lost_nodes(ag->job);
@@ -120,6 +126,7 @@ static void send_state(struct client *c, void *arg) {
                     wire_put(&wire_ag_state, &(struct ag_state){.node = agent_node_id(&ag->core),
                                                                 .state = ag->state,
                                                                 .text = ag->text,
+                                                                .head = head_of(ag),
                                                                 .lost = lost}));
     json_decref(lost);
 }

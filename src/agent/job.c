@@ -9,7 +9,7 @@
 
 /* After a lease has expired the processes get LEASE_GRACE_MS, so that the job is over within two
  * seconds. */
-enum { BYE_GRACE_MS = 1000, LEASE_GRACE_MS = 1000, LOG_TURN_MS = 5 };
+enum { BYE_GRACE_MS = 1000, LEASE_GRACE_MS = 1000, LOG_TURN_MS = 5, TAKE_OVER_MS = 15000 };
 
 struct ag_job_post {
     struct ag_job_post *next;
@@ -42,6 +42,7 @@ json_t *ag_job_state(const struct ag_job *j) {
     const struct status_job s = {.name = j->spec.job.name ? j->spec.job.name : "",
                                  .node = j->spec.node,
                                  .n_nodes = j->spec.n_nodes,
+                                 .head = j->head_node,
                                  .attached = j->spec.job.attached,
                                  .started_us = j->started_us,
                                  .ended_us = j->ended_us,
@@ -59,6 +60,7 @@ struct file_fetch *const *ag_job_files(const struct ag_job *j) {
     return &j->data;
 }
 int ag_job_started(const struct ag_job *j) { return j && j->started; }
+int ag_job_head(const struct ag_job *j) { return j ? j->head_node : 0; }
 
 /* --- how it ended here --- */
 
@@ -71,8 +73,10 @@ static void conclude(struct ag_job *j, const char *status, const json_t *first_f
     j->ended_us = pd_wall_us();
     json_object_set_new(j->result, "took_ms",
                         json_integer((json_int_t)(j->ended_us - j->started_us) / 1000));
-    passes_describe(&j->passes, j->result); /* only node 0 knows them, and `lost` */
+    passes_describe(&j->passes, j->result); /* only the head knows them, and `lost` */
     json_object_set_new(j->result, "lost", ag_job_lost_nodes(j));
+    json_object_set_new(j->result, "head", json_integer(j->head_node));
+    json_object_set_new(j->result, "left", json_boolean(j->left));
     if (j->started && result_write(&j->o.core->paths, j->result, &err))
         pd_error(ag_job_log(j), "%s", err.msg);
     ag_job_save_state(j);
@@ -84,8 +88,8 @@ static void conclude(struct ag_job *j, const char *status, const json_t *first_f
 
 void ag_job_over_with_reason(struct ag_job *j, const char *status, const char *reason) {
     json_t *f = *reason && !strcmp(status, "failed")
-                    ? result_reason(j->lost_head ? 0 : j->spec.node, "", reason)
-                    : NULL; /* otherwise node 0 has the reason */
+                    ? result_reason(j->lost_head ? j->head_node : j->spec.node, "", reason)
+                    : NULL; /* otherwise the head has the reason */
     conclude(j, status, f, 0);
     json_decref(f);
 }
@@ -102,7 +106,8 @@ static void on_post(uv_timer_t *t) {
         if (!j->posts)
             j->posts_end = &j->posts;
         if (p->to_head && j->head)
-            head_message(j->head, 0, p->type, p->req, p->body, p->is_refusal ? &p->err : NULL);
+            head_message(j->head, j->spec.node, p->type, p->req, p->body,
+                         p->is_refusal ? &p->err : NULL);
         else if (!p->to_head)
             from_head(j, p->type, p->req, p->body);
         json_decref(p->body);
@@ -135,11 +140,11 @@ static void to_head(struct ag_job *j, uint16_t type, uint64_t req, json_t *body)
         snprintf(j->failed, sizeof j->failed, "%s", fail.reason);
         snprintf(j->failed_role, sizeof j->failed_role, "%s", fail.role);
     }
-    if (j->spec.node == 0)
+    if (ag_job_is_head(j))
         post(j, 1, type, req, body, NULL);
     else
-        peer_link_send(j->link, 0, type, req, body);
-    if (type == WIRE_HD_END && j->spec.node != 0 && !j->restarting)
+        peer_link_send(j->link, PEER_HEAD, type, req, body);
+    if (type == WIRE_HD_END && !ag_job_is_head(j) && !j->restarting)
         ag_job_over_with_reason(j, *j->end_status ? j->end_status : "done", j->failed);
 }
 
@@ -150,10 +155,10 @@ static void on_node_send(void *arg, uint16_t type, uint64_t req, json_t *body) {
 static void on_node_refuse(void *arg, uint16_t type, uint64_t req, const struct pd_err *e) {
     struct ag_job *j = arg;
     pd_warn(ag_job_log(j), "%s: %s", wire_msg_name(type), e->msg);
-    if (j->spec.node == 0)
+    if (ag_job_is_head(j))
         post(j, 1, type, req, NULL, e);
     else
-        peer_link_refuse(j->link, 0, type, req, e);
+        peer_link_refuse(j->link, PEER_HEAD, type, req, e);
 }
 
 /* The first output after a silence is sent at once. A process that writes line by line then causes
@@ -221,9 +226,9 @@ static void probe(struct ag_job *j, uint64_t req, const json_t *body) {
         free(r);
 }
 
-/* Publishes a state for the head's message. Node 0 publishes the head's own states instead. */
+/* Publishes a state for the head's message. The head's node publishes the head's own states. */
 static void tell_state(struct ag_job *j, const char *state) {
-    if (j->spec.node != 0 && !j->result)
+    if (!ag_job_is_head(j) && !j->result)
         set_state(j, state, "%s", "");
 }
 
@@ -272,7 +277,7 @@ static void on_head_send(void *arg, int node, uint16_t type, uint64_t req, json_
     struct ag_job *j = arg;
     if (type == WIRE_HD_START)
         j->started = 1;
-    if (node == 0)
+    if (node == j->spec.node)
         post(j, 0, type, req, body, NULL);
     else
         peer_link_send(j->link, node, type, req, body);
@@ -313,7 +318,7 @@ static void answer_file(struct ag_job *j, int node, const struct wire_frame *f) 
 static void on_message(void *arg, int node, const struct wire_frame *f, const json_t *body,
                        const struct pd_err *refused) {
     struct ag_job *j = arg;
-    if (node) {
+    if (node != PEER_HEAD) {
         if (f->type == WIRE_HD_FILE || f->type == WIRE_HD_FILE_HERE)
             answer_file(j, node, f);
         else if (j->head)
@@ -333,7 +338,8 @@ json_t *ag_job_join_body(void *arg) {
                            .net_id = j->net_id,
                            .machine = j->machine,
                            .failed = j->failed,
-                           .failed_role = j->failed_role};
+                           .failed_role = j->failed_role,
+                           .restarts = (int64_t)j->restarts};
     node_describe(j->node, &join);
     json_t *o = wire_put(&wire_hd_join, &join);
     json_decref(join.ready);
@@ -347,7 +353,9 @@ static void on_joined(void *arg) {
     if (!j->result && !j->ran)
         set_state(j, "connecting", "node %d has joined", j->spec.node);
     if (j->save_stop && !j->result)
-        peer_link_send(j->link, 0, WIRE_HD_STOP_JOB, 0, json_incref(j->save_stop));
+        peer_link_send(j->link, PEER_HEAD, WIRE_HD_STOP_JOB, 0, json_incref(j->save_stop));
+    if (j->head_node) /* the first head has heard of them when they came */
+        file_announce(j->data);
 }
 
 static void on_taker_frame(void *arg, struct net_conn *c, struct wire_frame *f) {
@@ -360,9 +368,10 @@ static void on_taker_gone(void *arg, struct net_conn *c) {
 /* --- the file service asks the head and the job --- */
 
 static void ask_head(void *arg, uint16_t type, uint64_t req, const void *p, size_t n) {
-    peer_link_send_with(((struct ag_job *)arg)->link, 0, type, req, json_object(), p, n);
+    peer_link_send_with(((struct ag_job *)arg)->link, PEER_HEAD, type, req, json_object(), p, n);
 }
 
+static int is_head(void *arg) { return ag_job_is_head(arg); }
 static int is_joined(void *arg) { return peer_link_is_joined(((struct ag_job *)arg)->link); }
 
 static json_t *peer_of(void *arg, int node) {
@@ -390,10 +399,16 @@ static void on_head_pass(void *arg, const json_t *event) {
         pd_error(ag_job_log(j), "%s", err.msg);
 }
 
-const struct head_io ag_job_head_io = {on_head_send, on_head_state, on_head_over, on_head_pass};
+static int on_head_heard(void *arg, uint64_t since_ns) {
+    const uint64_t ns = clients_silent_ms(((struct ag_job *)arg)->o.clients) * UINT64_C(1000000);
+    return pd_mono_ns() - ns >= since_ns;
+}
+
+const struct head_io ag_job_head_io = {on_head_send, on_head_state, on_head_over, on_head_pass,
+                                       on_head_heard};
 const struct peer_events ag_job_peer_events = {
     on_join, on_lost, on_message, ag_job_join_body, on_joined, on_taker_frame, on_taker_gone};
-const struct file_fetch_io ag_job_file_io = {ask_head, is_joined, peer_of};
+const struct file_fetch_io ag_job_file_io = {ask_head, is_joined, is_head, peer_of};
 
 /* --- leases and the end --- */
 
@@ -404,6 +419,13 @@ static void on_ended_then_quit(void *arg) {
     ag_job_quit(j, 0);
 }
 
+/* 1: paddlectl can let another node take the head's part, so this node leaves without an end of
+ * the job. */
+static int leaves(struct ag_job *j, const char *role) {
+    const int alone = !strcmp(role, "agent") || j->lease_over;
+    return alone && j->spec.job.attached && j->head && !j->result && head_leave(j->head);
+}
+
 void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *role, const char *reason) {
     if (!ag_job_is_live(j) || !j->node) {
         ag_job_quit(j, 1);
@@ -412,11 +434,12 @@ void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *role, const cha
     if (j->ending)
         return;
     j->ending = 1;
+    j->left = leaves(j, role);
     pd_warn(ag_job_log(j), "ending: %s", reason);
     if (!j->result) {
-        if (j->head)
-            head_abort(j->head, grace_ms, 0, reason);
-        else
+        if (j->head && !j->left)
+            head_abort(j->head, grace_ms, j->spec.node, reason);
+        else if (!j->head)
             to_head(j, WIRE_HD_FAIL, 0,
                     wire_put(&wire_hd_fail, &(struct hd_fail){.reason = reason, .role = role}));
         snprintf(j->failed, sizeof j->failed, "%s", reason);
@@ -424,7 +447,7 @@ void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *role, const cha
     }
     /* The head ends the whole job first, and with it the processes of this node. ag_job_tick then
      * quits. */
-    if (!j->head || j->result || !j->ran)
+    if (!j->head || j->left || j->result || !j->ran)
         node_end(j->node, NODE_END, grace_ms, on_ended_then_quit, j);
 }
 
@@ -441,8 +464,17 @@ void ag_job_bye(struct ag_job *j, int abandon, int detach) {
 }
 
 static void end_by_lease(struct ag_job *j, const char *reason) {
+    j->lease_over = 1;
     ag_job_end(j, j->spec.job.grace_ms < LEASE_GRACE_MS ? j->spec.job.grace_ms : LEASE_GRACE_MS, "",
                reason);
+}
+
+/* How long a node waits for its head. While paddlectl is connected, paddlectl may give the head up
+ * and let another node take its part, which takes up to two of its leases. */
+static uint64_t head_lease_ms(const struct ag_job *j) {
+    const struct job_spec *s = &j->spec.job;
+    return s->detach_lease_ms +
+           (s->attached && s->max_restarts ? 2 * s->attach_lease_ms + TAKE_OVER_MS : 0);
 }
 
 static void tick_live(struct ag_job *j, uint64_t silent_ms) {
@@ -458,9 +490,9 @@ static void tick_live(struct ag_job *j, uint64_t silent_ms) {
         snprintf(reason, sizeof reason, "the launcher's connection to node %d was lost for %llu ms",
                  j->spec.node, (unsigned long long)silent_ms);
         end_by_lease(j, reason);
-    } else if (j->ran && head_ms >= j->spec.job.detach_lease_ms) {
-        snprintf(reason, sizeof reason, "node %d has not heard of node 0 for %llu ms", j->spec.node,
-                 (unsigned long long)head_ms);
+    } else if (j->ran && head_ms >= head_lease_ms(j)) {
+        snprintf(reason, sizeof reason, "node %d has not heard of node %d for %llu ms",
+                 j->spec.node, j->head_node, (unsigned long long)head_ms);
         j->lost_head = 1;
         end_by_lease(j, reason);
     }

@@ -3,10 +3,10 @@
  *
  *   client ──AG_JOB_*──▶ job ◀──HD_*, TCP──▶ other agents          (peer_link.h)
  *                         ├── node: this node's processes           (node.h)
- *                         └── head: the coordinator, on node 0      (head.h)
+ *                         └── head: the coordinator, on one node    (head.h)
  *
- * The head and a node exchange messages. On node 0 these messages go through a queue instead of
- * TCP, so that both sides see the same order of events on every node. */
+ * The head and a node exchange messages. On the head's node these messages go through a queue
+ * instead of TCP, so that both sides see the same order of events on every node. */
 #pragma once
 
 #include "agent/client/client.h"
@@ -34,8 +34,8 @@ struct ag_job_opts {
     void *arg;
 };
 
-/* Handles AG_JOB_SETUP, AG_JOB_PEERS, AG_JOB_RUN, AG_STOP. The context is the struct ag_job *, or
- * NULL if this agent runs no job. */
+/* Handles AG_JOB_SETUP, AG_JOB_PEERS, AG_JOB_RUN, AG_JOB_HEAD, AG_STOP. The context is the struct
+ * ag_job *, or NULL if this agent runs no job. */
 extern const struct client_service ag_job_service;
 
 int ag_job_new(struct ag_job **out, const struct ag_job_opts *o, struct pd_err *err);
@@ -52,9 +52,11 @@ void ag_job_cut(struct ag_job *j);
 
 /* The context of file_fetch_service. */
 struct file_fetch *const *ag_job_files(const struct ag_job *j);
-/* The lost nodes, known on node 0 only: array of {node, host, reason}. A new reference. */
+/* The lost nodes, known to the head only: array of {node, host, reason}. A new reference. */
 json_t *ag_job_lost_nodes(const struct ag_job *j);
 /* The result of status_state (a new reference). NULL: the job is not set up, or is being closed. */
 json_t *ag_job_state(const struct ag_job *j);
-/* This node has started a process; on node 0: any node has. */
+/* The node of the head, as far as this node knows. */
+int ag_job_head(const struct ag_job *j);
+/* This node has started a process; on the head's node: any node has. */
 int ag_job_started(const struct ag_job *j);

@@ -1,5 +1,5 @@
 /* job_internal.h - types and functions shared by job.c (messages, leases, the end) and
- * job_requests.c (a client's requests). */
+ * job_requests.c (a client's requests), and job_head.c (a new head). */
 #pragma once
 
 #include "agent/core/passes.h"
@@ -18,9 +18,11 @@ struct ag_job {
     struct spec spec;
     struct peer_id self;
     char net_id[96], machine[96];
-    json_t *addrs, *peers; /* addrs: this node's own. peers: the array of AG_JOB_PEERS */
+    json_t *addrs,
+        *peers; /* addrs: this node's own. peers: `nodes` of AG_JOB_PEERS or AG_JOB_HEAD */
     struct ag_node *node;
-    struct ag_head *head; /* node 0 only */
+    int head_node;        /* where the head runs: node 0 until AG_JOB_HEAD names another one */
+    struct ag_head *head; /* on that node only */
     struct peer_link *link;
     struct file_fetch *data; /* NULL unless the spec has data_apart; file_fetch.h */
     struct logs logs;
@@ -34,8 +36,8 @@ struct ag_job {
     unsigned restarts;
     int port;             /* the port on which other agents reach this agent */
     int ran;              /* the head has begun: a detached job needs no client any more */
-    int started;          /* this node has started a process; on node 0: any node has */
-    struct passes passes; /* node 0 */
+    int started;          /* this node has started a process; on the head's node: any has */
+    struct passes passes; /* on the head's node */
     int restarting;       /* the last HD_END was for a restart */
     int ending;           /* a lease or a signal ends the job */
     int said_bye;         /* the job is over, and a client needs nothing more */
@@ -44,7 +46,9 @@ struct ag_job {
     char end_status[16];  /* the status in HD_END */
     char failed[300];     /* this node's own failure; HD_JOIN repeats it */
     char failed_role[12]; /* the role of the process that failed; "agent": this node leaves; "" */
-    int lost_head;        /* node 0 is the failure */
+    int lost_head;        /* the head's node is the failure */
+    int lease_over;       /* no client was heard for attach_lease, or no head for detach_lease */
+    int left;             /* this node has left the job, which may go on */
 };
 
 /* job.c handles the events of a job's parts; their `arg` is the struct ag_job *. */
@@ -57,7 +61,17 @@ static inline int ag_job_is_live(const struct ag_job *j) { return j->set_up && !
 static inline struct pd_log *ag_job_log(const struct ag_job *j) { return &j->o.core->log; }
 static inline void ag_job_quit(struct ag_job *j, int now) { j->o.events->on_quit(j->o.arg, now); }
 
-/* The job is over on this node. reason "": there is none, or only node 0 knows it. */
+static inline int ag_job_is_head(const struct ag_job *j) { return j->spec.node == j->head_node; }
+/* The job if it is set up and the agent is not quitting; else NULL and PD_EPROTO. */
+struct ag_job *ag_job_usable(const struct client *c, struct pd_err *err);
+/* Creates the head of this node; *out stays unchanged on failure. */
+int ag_job_make_head(struct ag_job *j, json_t *peers, struct ag_head **out, struct pd_err *err);
+void ag_job_join_head(struct ag_job *j); /* this node joins its own head */
+/* AG_JOB_HEAD */
+int ag_job_on_head(struct client *c, const struct wire_frame *f, const json_t *body,
+                   struct pd_err *err);
+
+/* The job is over on this node. reason "": there is none, or only the head knows it. */
 void ag_job_over_with_reason(struct ag_job *j, const char *status, const char *reason);
 json_t *ag_job_join_body(void *job); /* the body of HD_JOIN, a new reference */
 void ag_job_save_state(struct ag_job *j);

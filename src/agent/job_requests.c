@@ -1,4 +1,5 @@
-/* job_requests.c - requests of clients: AG_JOB_SETUP, AG_JOB_PEERS, AG_JOB_RUN, AG_STOP. */
+/* job_requests.c - requests of clients: AG_JOB_SETUP, AG_JOB_PEERS, AG_JOB_RUN, AG_STOP. job_head.c
+ * has AG_JOB_HEAD. */
 #include <sodium.h>
 
 #include "agent/package/package.h"
@@ -153,8 +154,7 @@ static int on_setup(struct client *c, const struct wire_frame *f, const json_t *
 
 /* --- the run, and a stop --- */
 
-/* The job if it is set up and the agent is not quitting; else NULL and PD_EPROTO. */
-static struct ag_job *usable(struct client *c, struct pd_err *err) {
+struct ag_job *ag_job_usable(const struct client *c, struct pd_err *err) {
     struct ag_job *j = client_context(c, &ag_job_service);
     if (j && ag_job_is_live(j))
         return j;
@@ -162,21 +162,28 @@ static struct ag_job *usable(struct client *c, struct pd_err *err) {
     return NULL;
 }
 
+int ag_job_make_head(struct ag_job *j, json_t *peers, struct ag_head **out, struct pd_err *err) {
+    return head_new(out, &j->o.core->loop, &j->spec, peers, ag_job_log(j), &ag_job_head_io, j, err);
+}
+
+void ag_job_join_head(struct ag_job *j) {
+    json_t *own = ag_job_join_body(j);
+    head_joined(j->head, j->spec.node, own);
+    json_decref(own);
+}
+
 static int begin_head(struct ag_job *j, struct pd_err *err) {
-    int rc = head_new(&j->head, &j->o.core->loop, &j->spec, j->peers, ag_job_log(j),
-                      &ag_job_head_io, j, err);
+    int rc = ag_job_make_head(j, j->peers, &j->head, err);
     if (rc)
         return rc;
-    json_t *own = ag_job_join_body(j);
-    head_joined(j->head, 0, own);
-    json_decref(own);
+    ag_job_join_head(j);
     peer_link_replay(j->link);
     return 0;
 }
 
 static int on_peers(struct client *c, const struct wire_frame *f, const json_t *body,
                     struct pd_err *err) {
-    struct ag_job *j = usable(c, err);
+    struct ag_job *j = ag_job_usable(c, err);
     struct ag_job_peers m;
     struct job_peer peer;
     if (!j || wire_get(&wire_ag_job_peers, &m, body, err))
@@ -197,13 +204,13 @@ static int on_peers(struct client *c, const struct wire_frame *f, const json_t *
     if (j->spec.node == 0)
         rc = begin_head(j, err);
     else
-        peer_link_join(j->link, json_array_get(j->peers, 0));
+        peer_link_join(j->link, 0, json_array_get(j->peers, 0));
     return rc ? rc : client_answer(c, f, json_object(), err);
 }
 
 static int on_run(struct client *c, const struct wire_frame *f, const json_t *body,
                   struct pd_err *err) {
-    struct ag_job *j = usable(c, err);
+    struct ag_job *j = ag_job_usable(c, err);
     (void)body;
     if (!j)
         return err->code;
@@ -251,7 +258,7 @@ static void stop(struct ag_job *j, struct hd_stop_job *s, struct stop_request *r
     else if (j->head)
         head_stop(j->head, grace_ms, s->reason);
     else
-        peer_link_send(j->link, 0, WIRE_HD_STOP_JOB, 0, wire_put(&wire_hd_stop_job, s));
+        peer_link_send(j->link, PEER_HEAD, WIRE_HD_STOP_JOB, 0, wire_put(&wire_hd_stop_job, s));
     if (!s->save)
         node_end(j->node, NODE_STOP, grace_ms, on_stopped, r);
 }
@@ -278,11 +285,9 @@ static int on_stop(struct client *c, const struct wire_frame *f, const json_t *b
 }
 
 static const struct client_request requests[] = {
-    {WIRE_AG_JOB_SETUP, 1, 1, on_setup, NULL},
-    {WIRE_AG_JOB_PEERS, 1, 1, on_peers, NULL},
-    {WIRE_AG_JOB_RUN, 1, 0, on_run, NULL},
-    {WIRE_AG_STOP, 1, 1, on_stop, NULL},
-    {0},
+    {WIRE_AG_JOB_SETUP, 1, 1, on_setup, NULL}, {WIRE_AG_JOB_PEERS, 1, 1, on_peers, NULL},
+    {WIRE_AG_JOB_RUN, 1, 0, on_run, NULL},     {WIRE_AG_JOB_HEAD, 1, 1, ag_job_on_head, NULL},
+    {WIRE_AG_STOP, 1, 1, on_stop, NULL},       {0},
 };
 
 const struct client_service ag_job_service = {.name = "job", .requests = requests};

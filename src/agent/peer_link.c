@@ -8,7 +8,7 @@
 
 enum { CONNECT_MS = 3000, RETRY_MS = 100, PING_MS = 1000, JOIN_MS = 10000 };
 
-/* Node 0's record of a node. */
+/* The head's record of a node. */
 struct peer_node {
     struct net_conn *conn; /* NULL: the node has not joined */
     json_t *join;          /* its HD_JOIN, for peer_link_replay */
@@ -23,8 +23,9 @@ struct accepted {
 struct peer_link {
     struct peer_link_opts o;
     struct net_listener *listener;
-    struct peer_node *nodes; /* node 0 only, index = node id */
+    struct peer_node *nodes; /* index = node id; NULL: a member */
     /* members */
+    int head_id;
     const json_t *head_at;
     struct net_conn *head;
     int said_join; /* HD_JOIN was sent on `head` */
@@ -52,11 +53,12 @@ static void maybe_free(struct peer_link *l) {
     free(l);
 }
 
-/* --- accepted connections: probes, takers, and on node 0 members --- */
+/* --- accepted connections: probes, takers, and on the head members --- */
 
 static struct peer_node *node_of(struct peer_link *l, const struct net_conn *c) {
     const struct wire_hello *h = net_peer(c);
-    if (!l->nodes || h->role != WIRE_ROLE_AGENT || h->id == 0 || h->id >= (uint32_t)l->o.n_nodes)
+    if (!l->nodes || h->role != WIRE_ROLE_AGENT || h->id == (uint32_t)l->o.self->node ||
+        h->id >= (uint32_t)l->o.n_nodes)
         return NULL;
     return &l->nodes[h->id];
 }
@@ -163,12 +165,12 @@ static void on_peer_close(struct net_conn *c, const struct pd_err *why, void *ar
 }
 
 void peer_link_replay(struct peer_link *l) {
-    for (int i = 1; i < l->o.n_nodes; i++)
+    for (int i = 0; i < l->o.n_nodes; i++)
         if (l->nodes[i].conn && l->nodes[i].join)
             l->o.events->on_join(l->o.arg, i, l->nodes[i].join);
 }
 
-/* --- a member's connection to node 0 --- */
+/* --- a member's connection to the head --- */
 
 static void on_head_open(struct net_conn *c, void *arg) {
     struct peer_link *l = arg;
@@ -177,8 +179,8 @@ static void on_head_open(struct net_conn *c, void *arg) {
         net_close(c);
         return;
     }
-    if (h->role != WIRE_ROLE_AGENT || h->id != 0) {
-        pd_info(log_of(l), "%s is not node 0", net_peer_addr(c));
+    if (h->role != WIRE_ROLE_AGENT || h->id != (uint32_t)l->head_id) {
+        pd_info(log_of(l), "%s is not node %d", net_peer_addr(c), l->head_id);
         net_close(c);
         return;
     }
@@ -197,7 +199,7 @@ static void take_head_frame(struct peer_link *l, struct net_conn *c, const struc
         net_close(c);
         return;
     }
-    l->o.events->on_message(l->o.arg, 0, f, body, refused ? &err : NULL);
+    l->o.events->on_message(l->o.arg, PEER_HEAD, f, body, refused ? &err : NULL);
     json_decref(body);
 }
 
@@ -216,17 +218,17 @@ static void on_head_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
 static void on_head_close(struct net_conn *c, const struct pd_err *why, void *arg) {
     struct peer_link *l = arg;
     (void)c;
-    if (l->joined || why->code == PD_EIO) /* PD_EIO: bytes that node 0 did not send */
-        pd_warn(log_of(l), "the connection to node 0 broke: %s", why->msg);
+    if (l->joined || why->code == PD_EIO) /* PD_EIO: bytes that the head did not send */
+        pd_warn(log_of(l), "the connection to node %d broke: %s", l->head_id, why->msg);
     else
-        pd_debug(log_of(l), "node 0: %s", why->msg);
+        pd_debug(log_of(l), "node %d: %s", l->head_id, why->msg);
     l->head = NULL;
     l->said_join = l->joined = 0;
     l->retry_ns = pd_mono_ns() + RETRY_MS * UINT64_C(1000000);
     maybe_free(l);
 }
 
-/* Tries node 0's next address. The peer must prove the key and be node 0. */
+/* Tries the head's next address. The peer must prove the key and be that node. */
 static void connect_head(struct peer_link *l) {
     static const struct net_events ev = {on_head_open, on_head_frame, NULL, on_head_close};
     const struct net_opts opts = {
@@ -240,18 +242,38 @@ static void connect_head(struct peer_link *l) {
         json_string_value(json_array_get(head.addrs, l->next_addr++ % json_array_size(head.addrs)));
     peer_id_put(l->o.self, WIRE_ROLE_AGENT, &hs);
     l->retry_ns = pd_mono_ns() + RETRY_MS * UINT64_C(1000000);
-    if (!l->heard_ns)
-        l->heard_ns = pd_mono_ns();
     if (net_connect(&l->head, &l->o.core->loop, ip ? ip : "", (int)head.port, CONNECT_MS, &hs,
                     &opts, &ev, l, &err)) {
-        pd_warn(log_of(l), "node 0: %s", err.msg);
+        pd_warn(log_of(l), "node %d: %s", l->head_id, err.msg);
         l->head = NULL;
     }
 }
 
-void peer_link_join(struct peer_link *l, const json_t *head) {
-    l->head_at = head;
-    connect_head(l);
+/* The connection to an earlier head closes first: on_head_close, then peer_link_tick. */
+static void leave_head(struct peer_link *l) {
+    l->said_join = l->joined = 0;
+    if (l->head)
+        net_close(l->head);
+}
+
+void peer_link_join(struct peer_link *l, int head, const json_t *at) {
+    l->head_id = head;
+    l->head_at = at;
+    l->next_addr = 0;
+    l->heard_ns = pd_mono_ns(); /* the head's lease begins */
+    leave_head(l);
+    if (!l->head)
+        connect_head(l);
+}
+
+int peer_link_lead(struct peer_link *l) {
+    if (!l->nodes)
+        l->nodes = pd_calloc((size_t)l->o.n_nodes, sizeof *l->nodes);
+    if (!l->nodes)
+        return PD_ENOMEM;
+    leave_head(l);
+    l->head_at = NULL;
+    return 0;
 }
 
 void peer_link_rest(struct peer_link *l) { l->resting = 1; }
@@ -262,15 +284,15 @@ uint64_t peer_link_silent_ms(const struct peer_link *l) {
     return l->nodes || !l->heard_ns ? 0 : (pd_mono_ns() - l->heard_ns) / 1000000u;
 }
 
-/* --- node 0 and members --- */
+/* --- head and members --- */
 
-/* The connection of a joined node, or to node 0. NULL: there is none, and the message is dropped.
+/* The connection of a joined node, or to the head. NULL: there is none, and the message is dropped.
  * No information is lost: the head repeats its request when the node joins again, and a member's
- * HD_JOIN repeats its reports. A report that comes after HD_JOIN follows it at once, before node 0
- * has answered. */
+ * HD_JOIN repeats its reports. A report that comes after HD_JOIN follows it at once, before the
+ * head has answered. */
 static struct net_conn *conn_of(const struct peer_link *l, int node) {
     if (l->nodes)
-        return l->nodes[node].conn;
+        return node < 0 ? NULL : l->nodes[node].conn;
     return l->said_join ? l->head : NULL;
 }
 
@@ -295,7 +317,7 @@ void peer_link_refuse(struct peer_link *l, int node, uint16_t type, uint64_t req
 }
 
 static void tick_accepted(struct peer_link *l, uint64_t now, int ping) {
-    for (int i = 1; l->nodes && i < l->o.n_nodes; i++) {
+    for (int i = 0; l->nodes && i < l->o.n_nodes; i++) {
         struct peer_node *p = &l->nodes[i];
         if (p->conn && now - p->heard_ns > l->o.lease_ms * 1000000u)
             net_close(p->conn);

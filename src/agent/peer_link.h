@@ -1,6 +1,7 @@
 /* peer_link.h - TCP between the agents of a job. Every agent listens for its peers' probes and for
- * nodes that take data files; node 0 also listens for the other agents. Every other agent (a
- * member) keeps a connection to node 0, and reconnects if it breaks.
+ * nodes that take data files; the head's agent also listens for the other agents. Every other agent
+ * (a member) keeps a connection to the head, and reconnects if it breaks. The head is node 0 until
+ * another node takes its part (peer_link_lead).
  *
  *     member: connecting ─▶ open ─▶ HD_JOIN ─▶ joined ─▶ broken ─▶ connecting ...
  *
@@ -15,17 +16,19 @@
 
 struct peer_link;
 
+enum { PEER_HEAD = -1 }; /* a member's only peer, in place of a node's id */
+
 struct peer_events {
-    /* Node 0: a node's HD_JOIN. peer_link_replay repeats it for nodes that have joined before. */
+    /* Head: a node's HD_JOIN. peer_link_replay repeats it for nodes that have joined before. */
     void (*on_join)(void *arg, int node, const json_t *join);
-    /* Node 0: the connection to a node broke, or another connection took its place. */
+    /* Head: the connection to a node broke, or another connection took its place. */
     void (*on_lost)(void *arg, int node);
-    /* A message from a node, or (member) from node 0. If it is an error, `refused` is set and
+    /* A message from a node, or (member) from PEER_HEAD. If it is an error, `refused` is set and
      * `body` is NULL. */
     void (*on_message)(void *arg, int node, const struct wire_frame *f, const json_t *body,
                        const struct pd_err *refused);
     json_t *(*join_body)(void *arg); /* member: the body of HD_JOIN, a new reference */
-    void (*on_joined)(void *arg);    /* member: node 0 has answered HD_JOIN */
+    void (*on_joined)(void *arg);    /* member: the head has answered HD_JOIN */
     /* Nodes that take data files from this node. The callee takes the frame over. */
     void (*on_taker_frame)(void *arg, struct net_conn *c, struct wire_frame *f);
     void (*on_taker_gone)(void *arg, struct net_conn *c);
@@ -47,10 +50,12 @@ struct peer_link_opts {
  * link. The link frees itself some time after peer_link_close and sets *out to NULL. 0 or PD_E*. */
 int peer_link_new(struct peer_link **out, const struct peer_link_opts *o, int *port,
                   struct pd_err *err);
-/* Member: starts to connect to node 0. `head`, node 0's {addrs, port}, must outlive the link.
- */
-void peer_link_join(struct peer_link *l, const json_t *head);
-void peer_link_replay(struct peer_link *l); /* node 0: see on_join */
+/* Member: connects to this node, the head, in place of an earlier one. `at`, the head's {addrs,
+ * port}, must outlive the link or the next call. */
+void peer_link_join(struct peer_link *l, int head, const json_t *at);
+/* This node is the head from now on. 0 or PD_ENOMEM: nothing has changed. */
+int peer_link_lead(struct peer_link *l);
+void peer_link_replay(struct peer_link *l); /* head: see on_join */
 /* Called several times a second: pings, leases, reconnects. */
 void peer_link_tick(struct peer_link *l);
 /* Member: the job is over on this node; a broken connection is not replaced. */
@@ -59,15 +64,15 @@ void peer_link_rest(struct peer_link *l);
 void peer_link_close(struct peer_link *l);
 void peer_link_cut(struct peer_link *l); /* closes all connections at once; NULL is allowed */
 
-/* Sends a message to a node (on node 0), or to node 0 (on a member; `node` is 0). The message is
- * dropped if the node has not joined. Takes `body` over. */
+/* Sends a message to a node (on the head), or to PEER_HEAD (on a member). The message is dropped if
+ * there is no such connection, or the node has not joined. Takes `body` over. */
 void peer_link_send(struct peer_link *l, int node, uint16_t type, uint64_t req, json_t *body);
 void peer_link_send_with(struct peer_link *l, int node, uint16_t type, uint64_t req, json_t *body,
                          const void *p, size_t n);
 void peer_link_refuse(struct peer_link *l, int node, uint16_t type, uint64_t req,
                       const struct pd_err *e);
 
-/* Member: it is connected to node 0 and has joined. */
+/* Member: it is connected to the head and has joined. */
 int peer_link_is_joined(const struct peer_link *l);
-/* Member: the time since the last message from node 0. 0 on node 0. */
+/* Member: the time since the last message from the head. 0 on the head. */
 uint64_t peer_link_silent_ms(const struct peer_link *l);

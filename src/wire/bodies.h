@@ -27,6 +27,7 @@ enum {
     X(body, ARRAY, exited, 0, 2, 0) /* of hd_exited */ \
     X(body, TEXT, failed, 0, WIRE_MAX_REASON, 0)       \
     X(body, TEXT, failed_role, 0, WIRE_MAX_ROLE, 0)    \
+    X(body, INT, restarts, 0, INT32_MAX, 0)            \
     X(body, ARRAY, passes, 0, WIRE_MAX_PASSES, 0) /* of hd_pass */
 
 #define WIRE_HD_PROBE(X, body)               \

@@ -68,10 +68,22 @@ enum { WIRE_CLIENT_VERSION = 3, WIRE_CLIENT_LEAST = 2 };
     X(body, ARRAY, addrs, 0, WIRE_MAX_ADDRS, 0) \
     X(body, INT, port, 1, 65535, 1)
 
+/* The job has lost its head, and this node takes its part. */
+#define WIRE_AG_JOB_HEAD(X, body)                                   \
+    X(body, INT, head, 0, WIRE_MAX_NODES, 0)                        \
+    X(body, ARRAY, nodes, 0, WIRE_MAX_NODES, 0)  /* of job_peer */  \
+    X(body, ARRAY, lost, 0, WIRE_MAX_NODES, 0)   /* of lost_node */ \
+    X(body, ARRAY, passes, 0, WIRE_MAX_FILES, 0) /* of heard_pass */
+/* A body of HD_PASS, and the node whose agent has reported it. */
+#define WIRE_HEARD_PASS(X, body)             \
+    X(body, INT, node, 0, WIRE_MAX_NODES, 0) \
+    X(body, OBJECT, pass, 0, 16, 0)
+
 #define WIRE_AG_STATE(X, body)                 \
     X(body, INT, node, -1, WIRE_MAX_NODES, -1) \
     X(body, TEXT, state, 0, WIRE_MAX_STATE, 0) \
     X(body, TEXT, text, 0, WIRE_MAX_REASON, 0) \
+    X(body, INT, head, 0, WIRE_MAX_NODES, 0)   \
     X(body, ARRAY, lost, 0, WIRE_MAX_NODES, 0)
 #define WIRE_LOST_NODE(X, body)              \
     X(body, INT, node, 0, WIRE_MAX_NODES, 0) \
@@ -160,6 +172,7 @@ enum { WIRE_MAX_TAIL = 10000 };
     X(body, INT, ended_us, 0, INT64_MAX, 0)     \
     X(body, BOOL, attached, 0, 1, 0)            \
     X(body, INT, n_nodes, 0, WIRE_MAX_NODES, 0) \
+    X(body, INT, head, 0, WIRE_MAX_NODES, 0)    \
     X(body, OBJECT, progress, 0, 100, 0)
 
 #define WIRE_AG_STATUS_ANSWER(X, body)          \
@@ -168,6 +181,7 @@ enum { WIRE_MAX_TAIL = 10000 };
     X(body, TEXT, name, 0, WIRE_MAX_NAME, 0)    \
     X(body, INT, node, -1, WIRE_MAX_NODES, -1)  \
     X(body, INT, n_nodes, 0, WIRE_MAX_NODES, 0) \
+    X(body, INT, head, 0, WIRE_MAX_NODES, 0)    \
     X(body, BOOL, attached, 0, 1, 0)            \
     X(body, INT, started_us, 0, INT64_MAX, 0)   \
     X(body, INT, now_us, 0, INT64_MAX, 0)       \
@@ -288,6 +302,8 @@ enum { WIRE_MAX_PORTS = 2 * 250 + 1 };
     X(ag_job_setup_answer, WIRE_AG_JOB_SETUP_ANSWER)         \
     X(ag_job_peers, WIRE_AG_JOB_PEERS)                       \
     X(job_peer, WIRE_JOB_PEER)                               \
+    X(ag_job_head, WIRE_AG_JOB_HEAD)                         \
+    X(heard_pass, WIRE_HEARD_PASS)                           \
     X(ag_state, WIRE_AG_STATE)                               \
     X(lost_node, WIRE_LOST_NODE)                             \
     X(ag_stop_answer, WIRE_AG_STOP_ANSWER)                   \

@@ -43,6 +43,7 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(AG_DATA_LIST, 0x11e,                                                                        \
       "client to the head agent: data files outside the package, and their trainers")             \
     X(AG_DATA_FEED, 0x11f, "client: the client can also serve the job's data files")              \
+    X(AG_JOB_HEAD, 0x140, "client: the head is lost; this node is the head now")                  \
     /* dispatch: client and agent, and agent and agent over TCP; docs/protocol.md, "Dispatch" */  \
     X(DS_BEGIN, 0x120, "client: root object of a package; does the node have it?")                \
     X(DS_SOURCE, 0x121, "client: the source for this node's missing objects")                     \

@@ -301,7 +301,7 @@ class Scenario:
         if effect == "disk":
             return {0, 1, 3}
         if restarts:
-            return {0, 1, 3} if effect == "node" and f.host == 0 else {0}
+            return {0}
         if effect == "trainer" and self.policy == "continue":
             return {0, 1}
         return {1, 3}

@@ -90,15 +90,15 @@ struct sim {
     struct cause causes[64];
     int n_causes, n_faults;
     uint64_t fault_ends, faults_seen;
-    int is_final; /* a fault happened that no restart cures */
-    int n_fatal, n_cut, left;
-    uint64_t was_stopped; /* ms, all actors */
+    int is_final;                      /* a fault happened that no restart cures */
+    int n_fatal, n_cut, left, is_soft; /* is_soft: a node has left, and its processes had time */
+    uint64_t was_stopped;              /* ms, all actors */
     uint64_t stop_at, stop_again_at, launcher_ended;
     int stop_signal, launcher_dead;
     int n_started, n_ended, exit_status;
     int n_passes_sent, n_passes_seen;
-    uint8_t passes_seen[SIM_PASSES];
-    char *text; /* what paddlectl has printed */
+    uint8_t passes_seen[SIM_NODES][SIM_PASSES]; /* by the node of the head */
+    char *text;                                 /* what paddlectl has printed */
     size_t text_n, text_cap;
 };
 

@@ -71,17 +71,34 @@ static void end_early(void) { sim_proc_harm(HARM_EXIT0); }
 static void stop_process(void) { sim_proc_harm(HARM_STOP); }
 static void deafen_process(void) { sim_proc_harm(HARM_DEAF); }
 
+/* The node leaves the job. Another node takes the head's part if the job is attached and trains. */
+static void lose_node(int node) {
+    const int goes_on = sim_proc_trains() && (node || (!S.plan.detach && !S.left && S.plan.n > 1));
+    const int first = !S.n_fatal++;
+    S.is_final |= !goes_on;
+    if (first && (node || (goes_on && S.plan.restart)))
+        sim_cause(node, -1, node);
+    else
+        node_cause(0); /* without a head, all nodes are lost */
+}
+
 static void hit_node(int node, int power) {
     struct machine *m = &S.m[node];
-    S.n_fatal++;
-    S.is_final |= node == 0 || !sim_proc_trains();
-    node_cause(node);
+    lose_node(node);
     if (power)
         m->down = 1;
     if (m->agent)
         sim_kill_actor(m->agent, power);
 }
 static void kill_agent(void) { hit_node(any_node(), 0); }
+
+static void end_agent(void) { /* its machine is being shut down, say */
+    const int node = any_node();
+    lose_node(node);
+    S.is_soft = 1;
+    if (S.m[node].agent)
+        sim_signal(S.m[node].agent, SIGTERM);
+}
 
 static void power_on(void *arg) {
     ((struct machine *)arg)->down = 0;
@@ -304,6 +321,7 @@ static const struct {
     {"a process is stopped", 5, stop_process},
     {"a process ignores TERM", 4, deafen_process},
     {"an agent is killed", 6, kill_agent},
+    {"an agent gets TERM", 4, end_agent},
     {"a machine loses power", 4, cut_power},
     {"a node is cut off", 8, isolate},
     {"a node and node 0 do not reach each other", 8, cut_head},

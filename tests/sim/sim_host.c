@@ -167,7 +167,7 @@ int __wrap_passes_append(const void *p, const json_t *event, struct pd_err *err)
     if (S.here->dead)
         return 0;
     sscanf(json_string_value(json_object_get(event, "path")), "output/pass-%d", &n);
-    if (n < 0 || n >= SIM_PASSES || S.passes_seen[n]++)
+    if (n < 0 || n >= SIM_PASSES || S.passes_seen[S.here->machine][n]++)
         sim_fail("the head keeps pass %d twice", n);
     S.n_passes_seen++;
     return 0;

@@ -400,11 +400,13 @@ static int number(char *const *env, const char *name) {
 
 /* A process of an earlier attempt has ended before the new one starts, on the same node always. A
  * node that is cut off, or whose agent is stopped, may be late: the number of the attempt keeps
- * its processes out. They end with its lease. */
+ * its processes out. They end with its lease, which begins when the agent goes on. */
 static void on_late(void *arg) {
     const struct process *x = arg;
     const struct actor *a = S.m[x->machine].agent;
-    if (x->alive && !(a && a->stopped + LATE_MS * MS > S.now) && !S.m[x->machine].down)
+    const uint64_t lease_ms = (uint64_t)(S.plan.attach_lease * 1000);
+    if (x->alive && !(a && a->stopped && a->stopped + (LATE_MS + lease_ms) * MS > S.now) &&
+        !S.m[x->machine].down)
         sim_fail("process %d, %s %d of attempt %d on node %d, runs beside a later attempt", x->pid,
                  role_names[x->role], x->rank, x->attempt, x->machine);
 }

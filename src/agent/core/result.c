@@ -52,6 +52,7 @@ void result_write_if_missing(const struct node_paths *p, const char *reason) {
     int node = node_paths_read_node(p);
     json_t *f = result_reason(node, "", reason);
     json_t *r = result_make(p, node, "failed", f, 0);
+    json_object_set_new(r, "left", json_true()); /* the job may go on without this node */
     result_write(p, r, NULL);
     json_decref(f);
     json_decref(r);

@@ -1,4 +1,4 @@
-/* file_fetch.c - see file_fetch.h: node 0's answers, clients' messages, start and end of the
+/* file_fetch.c - see file_fetch.h: the head's answers, clients' messages, start and end of the
  * service. file_want.c has the wanted files, file_known.c the known files and holders. */
 #include "agent/files/file_fetch_internal.h"
 #include "agent/core/msg.h"
@@ -10,7 +10,7 @@ struct file_serve *file_fetch_server(const struct file_fetch *d) {
     return d->serve;
 }
 
-/* --- on node 0: requests of nodes --- */
+/* --- on the head: requests of nodes --- */
 
 int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, json_t **body,
                   struct object_id *id, struct pd_err *err) {
@@ -53,8 +53,8 @@ static int on_list(struct client *c, const struct wire_frame *f, const json_t *b
     struct ag_data_list m;
     if (!d || wire_get(&wire_ag_data_list, &m, body, err))
         return err->code;
-    if (d->o.spec->node || f->n_sec < 2)
-        return pd_fail(err, PD_EPROTO, "AG_DATA_LIST goes to node 0, and has rows");
+    if (f->n_sec < 2)
+        return pd_fail(err, PD_EPROTO, "AG_DATA_LIST has no rows");
     if (!d->list && !(d->list = file_index_new()))
         return pd_oom(err, "the data files of a job");
     int rc = file_index_take(d->list, (uint64_t)m.first, (uint64_t)m.of, f->sec[1], f->len[1], err);

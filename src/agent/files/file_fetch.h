@@ -3,11 +3,11 @@
  * are a package separate from the workspace.
  *
  *     trainer ──PADDLE_DATA_FD──▶ file_asks.c ──▶ file_want.c
- *     file_want.c ──HD_FILE──▶ node 0: file_known.c, file_index.c   the file's id and its holders
+ *     file_want.c ──HD_FILE──▶ head: file_known.c, file_index.c   the file's id and its holders
  *     file_want.c ──▶ file_pull.c ──DF_*──▶ file_serve.c of a holder, of the next one, the launcher
  *     file_pull.c ──▶ .agent/data-N, each object compared with its id ──▶ workspace/PATH
  *
- * The launcher sends the file ids to node 0 (pack/store/file_pieces.h), so no other node must be
+ * The launcher sends the file ids to the head (pack/store/file_pieces.h), so no other node must be
  * trusted. The loop's thread never waits for a disk: threads of the pool read, check and write
  * files. */
 #pragma once
@@ -33,11 +33,12 @@ struct file_fetch;
 
 /* Calls to the owner. */
 struct file_fetch_io {
-    /* Nodes other than 0: sends HD_FILE or HD_FILE_HERE with n bytes to node 0. The message is
-     * dropped while this node is not joined. */
+    /* Sends HD_FILE or HD_FILE_HERE with n bytes to the head, if this node is not the head itself.
+     * The message is dropped while this node is not joined. */
     void (*ask_head)(void *arg, uint16_t type, uint64_t req, const void *p, size_t n);
     int (*is_joined)(void *arg);
-    /* Node 0: the facts about a node: {node, name, addrs, port, lost}. A new reference; NULL:
+    int (*is_head)(void *arg);
+    /* The head: the facts about a node: {node, name, addrs, port, lost}. A new reference; NULL:
      * unknown. */
     json_t *(*peer)(void *arg, int node);
 };
@@ -62,11 +63,13 @@ void file_fetch_free(struct file_fetch *d);  /* after the loop has ended */
 /* Returns a descriptor for a trainer's process, which the caller closes; this service reads the
  * other end. PD_E* on failure. */
 int file_fetch_channel(struct file_fetch *d, struct pd_err *err);
-/* On node 0: handles a node's HD_FILE or HD_FILE_HERE. 0: the answer is *body (a new reference) and
- * the file's id. PD_E*: the answer is this error. 1: there is no answer. */
+/* On the head: handles a node's HD_FILE or HD_FILE_HERE. 0: the answer is *body (a new reference)
+ * and the file's id. PD_E*: the answer is this error. 1: there is no answer. */
 int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, json_t **body,
                   struct object_id *id, struct pd_err *err);
 struct file_serve *file_fetch_server(const struct file_fetch *d);
+/* Another node is the head, or this one: it hears of the files that came here. NULL is allowed. */
+void file_announce(const struct file_fetch *d);
 
 /* --- file_known.c --- */
 
@@ -85,7 +88,7 @@ struct file_channel;
 void file_want(struct file_fetch *d, struct file_channel *c, uint32_t id, const char *path);
 /* The channel is closed: forgets its requests. */
 void file_forget_channel(struct file_fetch *d, const struct file_channel *c);
-/* Node 0's answer to HD_FILE. If it is an error, `refused` is set and `body` is NULL. */
+/* The head's answer to HD_FILE. If it is an error, `refused` is set and `body` is NULL. */
 void file_on_holders(struct file_fetch *d, const struct wire_frame *f, const json_t *body,
                      const struct pd_err *refused);
 
@@ -104,7 +107,7 @@ void file_asks_free(struct file_asks *a); /* after the loop has ended; NULL is a
 /* Answers a trainer's request. err NULL: the file is in the workspace. */
 void file_answer(struct file_channel *c, uint32_t id, const struct pd_err *err);
 
-/* --- file_index.c: node 0's list of all files and their holders --- */
+/* --- file_index.c: the head's list of all files and their holders --- */
 
 struct file_index;
 struct file_index *file_index_new(void);

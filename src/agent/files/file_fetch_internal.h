@@ -18,12 +18,12 @@ struct file_feeder {
 struct file_fetch {
     struct file_fetch_opts o;
     struct file_feeder *feeders; /* newest first */
-    struct file_index *list;     /* on node 0 only */
+    struct file_index *list;     /* on the head only */
     struct file_serve *serve;
     struct file_asks *asks;
     struct wanted_file *wanted, **wanted_end;
     uint64_t next_number;
-    unsigned where_ms; /* the limit for node 0's answer; tests set a shorter one */
+    unsigned where_ms; /* the limit for the head's answer; tests set a shorter one */
     struct file_came_here *came;
     size_t n_came, cap_came, n_pieces;
     uv_timer_t tick;
@@ -32,12 +32,12 @@ struct file_fetch {
 
 /* --- file_known.c --- */
 
-/* On node 0: {holders: [{node, name, addrs, port, lost}]} for node `asker`, a new reference. NULL
+/* On the head: {holders: [{node, name, addrs, port, lost}]} for node `asker`, a new reference. NULL
  * with err: no such file, or out of memory. */
 json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struct object_id *id,
                         struct pd_err *err);
-/* A file is in the workspace now. Remembers it for other nodes and tells node 0. Takes the contents
- * of `pieces` over, or leaves them unchanged. */
+/* A file is in the workspace now. Remembers it for other nodes and tells the head. Takes the
+ * contents of `pieces` over, or leaves them unchanged. */
 void file_note_came(struct file_fetch *d, const char *path, struct file_pieces *pieces);
 void file_known_release(struct file_fetch *d);
 

@@ -1,4 +1,4 @@
-/* file_index.c - node 0's list of the job's separately sent data files: the id and the holders of
+/* file_index.c - the head's list of the job's separately sent data files: the id and the holders of
  * each file. */
 #include "agent/files/file_fetch.h"
 #include "pack/object/manifest.h"

@@ -1,4 +1,4 @@
-/* file_known.c - the data files that came here, and on node 0 the holders of a file. See
+/* file_known.c - the data files that came here, and on the head the holders of a file. See
  * file_fetch.h. */
 #include "agent/files/file_fetch_internal.h"
 #include "math/hash.h"
@@ -44,15 +44,24 @@ static void remember(struct file_fetch *d, const char *path, struct file_pieces 
     *f = (struct file_pieces){0};
 }
 
-void file_note_came(struct file_fetch *d, const char *path, struct file_pieces *pieces) {
-    remember(d, path, pieces);
-    if (d->o.spec->node)
+static void announce(const struct file_fetch *d, const char *path) {
+    if (!d->o.io->is_head(d->o.arg))
         d->o.io->ask_head(d->o.arg, WIRE_HD_FILE_HERE, 0, path, strlen(path));
     else if (d->list)
-        file_index_note(d->list, path, 0);
+        file_index_note(d->list, path, d->o.spec->node);
 }
 
-/* --- on node 0: the holders of a file --- */
+void file_note_came(struct file_fetch *d, const char *path, struct file_pieces *pieces) {
+    remember(d, path, pieces);
+    announce(d, path);
+}
+
+void file_announce(const struct file_fetch *d) {
+    for (size_t i = 0; d && i < d->n_came; i++)
+        announce(d, d->came[i].path);
+}
+
+/* --- on the head: the holders of a file --- */
 
 json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struct object_id *id,
                         struct pd_err *err) {

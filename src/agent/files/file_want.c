@@ -198,7 +198,7 @@ void file_on_holders(struct file_fetch *d, const struct wire_frame *f, const jso
     if (refused) {
         finish_wanted(x, refused);
     } else if (f->n_sec < 2 || f->len[1] != OBJECT_ID) {
-        pd_fail(&err, PD_EPROTO, "node 0's answer about a data file is damaged");
+        pd_fail(&err, PD_EPROTO, "the head's answer about a data file is damaged");
         finish_wanted(x, &err);
     } else {
         take_holders(x, body, f->sec[1]);
@@ -212,12 +212,12 @@ static void ask_where(struct wanted_file *x) {
     x->number = ++d->next_number;
     enter(x, WHERE);
     pd_buf_clear(&x->tried); /* only the last round's failures are reported */
-    if (d->o.spec->node) {
+    if (!d->o.io->is_head(d->o.arg)) {
         d->o.io->ask_head(d->o.arg, WIRE_HD_FILE, x->number, x->path,
                           strlen(x->path)); /* if the request is lost, where_ms ends the wait */
         return;
     }
-    json_t *body = file_holders_of(d, 0, x->path, &id, &err);
+    json_t *body = file_holders_of(d, d->o.spec->node, x->path, &id, &err);
     if (body)
         take_holders(x, body, id.b);
     else
@@ -267,7 +267,7 @@ static int next_source(struct wanted_file *x, struct file_source *from) {
     struct pd_err err = {0};
     if (x->next_holder < json_array_size(x->holders)) {
         if (wire_get(&wire_file_holder, &h, json_array_get(x->holders, x->next_holder++), &err)) {
-            note_failure(x, "node 0", err.msg);
+            note_failure(x, "the head", err.msg);
             return 0;
         }
         *from = (struct file_source){.addrs = h.addrs, .port = (int)h.port};
@@ -306,10 +306,10 @@ static void try_next(struct wanted_file *x) {
     }
 }
 
-/* 1: the connection to node 0 is broken. Wanted files wait; if the connection does not come back in
- * time, the lease ends the job. */
+/* 1: the connection to the head is broken. Wanted files wait; if the connection does not come back
+ * in time, the lease ends the job. */
 static int hears_nothing(const struct file_fetch *d) {
-    return d->o.spec->node && !d->o.io->is_joined(d->o.arg);
+    return !d->o.io->is_head(d->o.arg) && !d->o.io->is_joined(d->o.arg);
 }
 
 static void start_some(struct file_fetch *d) {
@@ -337,7 +337,7 @@ void file_want_tick(struct file_fetch *d) {
         } else if (x->state == WHERE && hears_nothing(d)) {
             x->state = QUEUED;
         } else if (x->state == WHERE && ms >= d->where_ms) {
-            note_failure(x, "node 0", "it does not answer");
+            note_failure(x, "the head", "it does not answer");
             give_up(x);
             break; /* the list may have changed */
         }

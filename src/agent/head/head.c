@@ -167,6 +167,20 @@ static void give_up_silent(struct ag_head *h, const char *reason) {
             head_give_up(h, i, reason);
 }
 
+/* A head that has taken another one's part does not know the addresses that work. */
+static enum head_state after(const struct ag_head *h, enum head_state next) {
+    return next == HEAD_BINDING && !h->probed ? HEAD_PROBING : next;
+}
+
+/* The nodes that an attached head has given up may follow another head, if this one stood still for
+ * long. Then paddlectl has left this node, too, and the lease ends it. */
+static int is_followed(struct ag_head *h) {
+    if (h->gave_up_ns && h->spec->job.attached && !h->io.heard(h->arg, h->gave_up_ns))
+        return 0;
+    h->gave_up_ns = 0;
+    return 1;
+}
+
 static void on_deadline(uv_timer_t *t) {
     struct ag_head *h = t->data;
     char who[300], reason[420];
@@ -175,10 +189,14 @@ static void on_deadline(uv_timer_t *t) {
         uv_timer_start(t, on_deadline, NOTICE_MS, 0);
         return;
     }
+    if (h->state == HEAD_BACKOFF && !is_followed(h)) {
+        uv_timer_start(t, on_deadline, NOTICE_MS, 0);
+        return;
+    }
     if (states[h->state].late != HEAD_IDLE) {
         if (missing)
             pd_warn(h->log, "%s: not done in time: %s", states[h->state].name, who);
-        head_enter(h, states[h->state].late);
+        head_enter(h, after(h, states[h->state].late));
         return;
     }
     snprintf(reason, sizeof reason, "%s: no answer within %llu s: %s", states[h->state].name,
@@ -220,7 +238,8 @@ static void announce_end(struct ag_head *h) {
     uv_timer_stop(&h->lost);
     uv_timer_stop(&h->notice);
     uv_timer_stop(&h->early);
-    h->io.over(h->arg, status, h->failure, h->later);
+    if (!h->left)
+        h->io.over(h->arg, status, h->failure, h->later);
 }
 
 /* Forgets the last attempt. Every node has answered: no process of that attempt is left, and no
@@ -280,7 +299,8 @@ void head_check(struct ag_head *h) {
     for (int i = 0; i < h->spec->n_nodes; i++)
         if (!is_done(h, i))
             return;
-    head_enter(h, states[h->state].next);
+    h->probed |= h->state == HEAD_PROBING;
+    head_enter(h, after(h, states[h->state].next));
 }
 
 void head_close(struct ag_head *h) {

@@ -1,4 +1,4 @@
-/* head.h - the coordinator of a job, on node 0: one state machine over all nodes.
+/* head.h - the coordinator of a job, on one node: one state machine over all nodes.
  *
  *   idle ─▶ connecting ─▶ probing ─▶ binding ─▶ pservers ─▶ trainers ─▶ ending ─▶ closing ─▶ over
  *           all agents    addresses  ports      all listen   all exit 0  pservers   HD_END
@@ -14,7 +14,8 @@
  * A node whose connection breaks may join again within the lease; requests without an answer are
  * then sent again. A node that does not come back is lost. If the job may be restarted, it
  * continues without that node: restarting, then binding with other roles (roles.h). Otherwise the
- * job ends. Node 0 can't be lost, because the head runs there.
+ * job ends. The head runs on node 0. If node 0 is lost, another node creates a head, which enters
+ * restarting at once (head_take_over).
  *
  * The first failure is the job's failure. A later failure replaces it if it comes within
  * FAILURE_WINDOW_MS and is a likelier cause. A killed process is a likelier cause than an exit
@@ -41,6 +42,8 @@ struct head_io {
     void (*over)(void *arg, const char *status, const json_t *first_failure, int later);
     /* A trainer reports a test or a saved model (passes.h). */
     void (*pass)(void *arg, const json_t *event);
+    /* 1: this node has heard paddlectl since that time (pd_mono_ns). */
+    int (*heard)(void *arg, uint64_t since_ns);
 };
 
 /* `peers` is the array of AG_JOB_PEERS. `peers`, the spec and the log must outlive the head. 0 or
@@ -50,6 +53,15 @@ int head_new(struct ag_head **out, uv_loop_t *loop, const struct spec *s, json_t
 void head_free(struct ag_head *h); /* NULL is allowed. The memory is freed in the loop's next run */
 
 void head_run(struct ag_head *h); /* AG_JOB_RUN; a second call has no effect */
+/* In place of head_run: the job runs, and has lost its head on node `head`. `lost`: the lost nodes
+ * as in head_lost_nodes, that one among them. `restarts`: how often the job was restarted, as far
+ * as this node knows. `passes`: the reports of the passes so far, an array of {node, pass}; NULL:
+ * none. The nodes must join again. */
+void head_take_over(struct ag_head *h, int head, const json_t *lost, int restarts,
+                    const json_t *passes);
+/* This node leaves the job, and another one will take the head's part: the head becomes silent
+ * without an end of the job. 0: the job can't continue so, and nothing has changed. */
+int head_leave(struct ag_head *h);
 void head_joined(struct ag_head *h, int node, const json_t *body); /* HD_JOIN */
 void head_lost(struct ag_head *h, int node);                       /* its connection broke */
 /* A node's answer or message. If the node refused the request, `refused` holds its error and `body`

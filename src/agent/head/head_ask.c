@@ -12,8 +12,8 @@ static int is_loopback(const char *addr) {
 }
 
 static int one_network(const struct ag_head *h) {
-    for (int i = 1; i < h->spec->n_nodes; i++)
-        if (strcmp(h->node[i].net_id, h->node[0].net_id))
+    for (int i = 0; i < h->spec->n_nodes; i++)
+        if (!h->gone[i] && strcmp(h->node[i].net_id, h->node[h->spec->node].net_id))
             return 0;
     return 1;
 }
@@ -61,14 +61,16 @@ static int by_machine(const void *a, const void *b) {
  * number of nodes on the largest machine. The node n places away is on another machine, unless the
  * largest machine has more than half of all nodes. */
 void head_plan_probes(struct ag_head *h) {
-    int n = h->spec->n_nodes, most = 0;
-    struct where *v = pd_calloc((size_t)n, sizeof *v);
-    for (int i = 0; i < n; i++)
-        h->node[i].probes = (i + n - 1) % n;
+    const int all = h->spec->n_nodes;
+    int n = 0, most = 0;
+    struct where *v = pd_calloc((size_t)all, sizeof *v);
+    for (int i = 0; i < all; i++)
+        h->node[i].probes = (i + all - 1) % all;
     if (!v)
         return;
-    for (int i = 0; i < n; i++)
-        v[i] = (struct where){h->node[i].net_id, i};
+    for (int i = 0; i < all; i++)
+        if (!h->gone[i])
+            v[n++] = (struct where){h->node[i].net_id, i};
     qsort(v, (size_t)n, sizeof *v, by_machine);
     for (int i = 0, first = 0; i < n; i++) {
         size_t len = boot_len(v[i].net_id);

@@ -107,10 +107,11 @@ static void describe(const json_t *failure, char *out, size_t cap) {
         snprintf(out + at, cap - at, "exit status %d", (int)f.exit_code);
 }
 
-/* HEAD_BINDING counts when it belongs to a restart, because another node may be lost then. */
+/* The states before HEAD_PSERVERS count when they belong to a restart, because another node may be
+ * lost then. */
 int head_may_restart(const struct ag_head *h) {
     int state = h->state == HEAD_PSERVERS || h->state == HEAD_TRAINERS ||
-                (h->state == HEAD_BINDING && h->restarts);
+                ((h->state == HEAD_PROBING || h->state == HEAD_BINDING) && h->restarts);
     return state && !h->stopped && !h->no_retry && h->restarts < h->spec->job.max_restarts;
 }
 
@@ -130,7 +131,7 @@ static void forget_failures(struct ag_head *h) {
     uv_timer_stop(&h->early);
 }
 
-static void restart(struct ag_head *h) {
+void head_restart(struct ag_head *h) {
     h->attempt = ++h->restarts;
     head_name_restart(h, h->failure);
     pd_warn(h->log, "%s (%d more failed after it)", h->restart_text, h->others);
@@ -144,8 +145,8 @@ static void restart(struct ag_head *h) {
  * children only together with all its other processes. */
 static int one_will_do(const struct ag_head *h) {
     int node = h->failure_node;
-    return h->state == HEAD_TRAINERS && !h->others && !h->witnesses && node >= 0 &&
-           !strcmp(read_failure(h->failure).role, role_names[ROLE_TRAINER]) &&
+    return h->state == HEAD_TRAINERS && !h->others && !h->witnesses && !h->early_exit &&
+           node >= 0 && !strcmp(read_failure(h->failure).role, role_names[ROLE_TRAINER]) &&
            h->node[node].joined && h->node[node].exited[ROLE_TRAINER] && h->node[node].trained &&
            !*h->spec->command[ROLE_TRAINER] &&
            !strcmp(msg_str(h->spec->train, "on_trainer_lost"), "wait");
@@ -169,7 +170,7 @@ static void on_window(uv_timer_t *t) {
     if (head_may_restart(h) && one_will_do(h))
         restart_one(h);
     else if (head_may_restart(h))
-        restart(h);
+        head_restart(h);
     else
         head_close(h);
 }

@@ -63,6 +63,10 @@ struct ag_head {
     int n_handles;
     unsigned grace_ms;
     int stopped, aborted; /* aborted: head_abort was called */
+    int left;             /* head_leave was called */
+    uint64_t gave_up_ns;  /* when a node was given up, before the next attempt; 0: none was */
+    int probed;           /* the addresses of all nodes are known */
+    int took_over;        /* this head has taken an earlier head's part */
     unsigned save_ms;
     uint64_t save_until_ns;   /* 0: no model is to be saved */
     char *endpoints[N_ROLES]; /* head_ask.c */
@@ -77,8 +81,8 @@ struct ag_head {
     int no_retry;           /* a failure that a restart would not cure */
     int restarts;           /* restarts of all processes, and of single trainers */
     int attempt;            /* the value of `restarts` when all processes were last started */
-    char restart_text[520]; /* "restart 1 of 3 after trainer 2 on gpu-02: exit status 1" */
-    char moves[200]; /* "; its pserver goes to node 2 (gpu-03)": the end of the next restart_text */
+    char restart_text[620]; /* "restart 1 of 3 after trainer 2 on gpu-02: exit status 1" */
+    char moves[300]; /* "; its pserver goes to node 2 (gpu-03)": the end of the next restart_text */
 };
 
 const char *head_host(const struct ag_head *h, int node); /* the name that the user wrote */
@@ -94,21 +98,26 @@ json_t *head_reason_failure(const struct ag_head *h, int node, const char *reaso
 void head_ask_again(struct ag_head *h, int node); /* sends the request of the current state again */
 uint64_t head_backoff_ms(const struct ag_head *h);
 int head_may_restart(const struct ag_head *h);
+/* All processes end and start again because of h->failure. */
+void head_restart(struct ag_head *h);
 /* "trainer 2 on gpu-02": the process, or "node 1 (gpu-01)": the agent, of the first failure. "":
  * there is none. */
 void head_name_cause(const struct ag_head *h, char *out, size_t cap);
 void head_name_restart(struct ag_head *h, const json_t *failure); /* restart_text */
 
-/* The job continues without the node if it may be restarted. Otherwise, and always for node 0, the
- * job fails with this reason. */
+/* The job continues without the node if it may be restarted. Otherwise, and always for the head's
+ * own node, the job fails with this reason. */
 void head_give_up(struct ag_head *h, int node, const char *reason);
 /* 1: the node is lost for good; the call tells it to leave. */
 int head_is_gone(struct ag_head *h, int node);
-/* At the end: spare nodes that are away become lost nodes. */
+/* At the end: spare nodes that are away, or do not answer, become lost nodes. */
 void head_note_lost_spares(struct ag_head *h);
 /* 1: every node that has not answered is away, and the job may continue without these nodes. The
  * lease decides. */
 int head_waits_for_lost(const struct ag_head *h);
+
+/* A body of HD_PASS. A repeated report has no effect. 0 or PD_EPROTO. */
+int head_take_pass(struct ag_head *h, int node, const json_t *body, struct pd_err *err);
 
 void head_enter(struct ag_head *h, enum head_state state);
 void head_close(struct ag_head *h); /* enters closing, unless the head is there already */

@@ -1,20 +1,23 @@
-/* head_lost.c - nodes whose connection broke. A node may join again within the lease. After the
- * lease it has ended its processes, and the head counts it as lost. If the job may be restarted, it
- * continues without the node; otherwise it fails. The roles of a lost node move (roles.h), no state
- * waits for it, and its later messages are ignored. */
+/* head_lost.c - nodes whose connection broke, and a head that takes a lost head's part. A node may
+ * join again within the lease. After the lease it has ended its processes, and the head counts it
+ * as lost. If the job may be restarted, it continues without the node; otherwise it fails. The
+ * roles of a lost node move (roles.h), no state waits for it, and its later messages are ignored.
+ */
 #include "agent/head/head_internal.h"
 #include "agent/core/msg.h"
 
-enum { LOST_TURN_MS = 100 };
+enum { LOST_TURN_MS = 100, FIRST_JOIN_MS = 10000 };
 
 static const char lost_reason[] =
     "its agent is gone: the connection to it broke and did not come back";
 
-static uint64_t rejoin_ms(const struct ag_head *h) {
+/* After a take-over the nodes must first hear of the new head. */
+static uint64_t rejoin_ms(const struct ag_head *h, const struct head_node *n) {
     const struct spec *s = h->spec;
-    return s->job.attached && s->job.attach_lease_ms < s->job.detach_lease_ms
-               ? s->job.attach_lease_ms
-               : s->job.detach_lease_ms;
+    const uint64_t first = n->ever_joined ? 0 : FIRST_JOIN_MS;
+    return first + (s->job.attached && s->job.attach_lease_ms < s->job.detach_lease_ms
+                        ? s->job.attach_lease_ms
+                        : s->job.detach_lease_ms);
 }
 
 /* Before the pservers start, every node is needed: min_nodes was applied before the job began. */
@@ -74,7 +77,7 @@ static void note_gone(struct ag_head *h, int node, const char *reason) {
 
 /* 1: the node has no role, and the job may be restarted: the job does not need the node. */
 static int is_spare(const struct ag_head *h, int node) {
-    return node && !roles_any(&h->roles, node) && h->spec->job.max_restarts &&
+    return node != h->spec->node && !roles_any(&h->roles, node) && h->spec->job.max_restarts &&
            h->state > HEAD_PROBING && h->state != HEAD_OVER;
 }
 
@@ -91,18 +94,31 @@ static void do_without_spare(struct ag_head *h, int node, const char *reason) {
     head_check(h);
 }
 
+static int is_away(const struct head_node *n) { return !n->joined && n->lost_ns; }
+
+/* It does not end, although it has nothing to end. */
+static int is_silent(const struct ag_head *h, int i) {
+    return h->state == HEAD_CLOSING && h->node[i].asked && !h->node[i].answered;
+}
+
 void head_note_lost_spares(struct ag_head *h) {
     for (int i = 0; i < h->spec->n_nodes; i++)
-        if (!h->gone[i] && !h->node[i].joined && h->node[i].lost_ns && is_spare(h, i))
+        if (!h->gone[i] && is_spare(h, i) && (is_away(&h->node[i]) || is_silent(h, i)))
             note_gone(h, i, lost_reason);
 }
 
-static void go_on_without(struct ag_head *h, int node, const char *reason) {
+static void leave(struct ag_head *h, int node, const char *reason, int told) {
     int to[N_ROLES];
-    json_t *failure = head_reason_failure(h, node, reason);
     note_gone(h, node, reason);
     roles_leave(&h->roles, node, h->gone, to);
-    tell_moves(h, to);
+    if (told)
+        tell_moves(h, to);
+}
+
+static void go_on_without(struct ag_head *h, int node, const char *reason) {
+    json_t *failure = head_reason_failure(h, node, reason);
+    leave(h, node, reason, 1);
+    h->gave_up_ns = pd_mono_ns();
     pd_warn(h->log, "node %d (%s) is lost, the job goes on without it%s", node, head_host(h, node),
             h->moves);
     if (h->node[node].joined)
@@ -117,17 +133,24 @@ static void go_on_without(struct ag_head *h, int node, const char *reason) {
     head_check(h);
 }
 
-void head_give_up(struct ag_head *h, int node, const char *reason) {
+static int has_own_data(const struct ag_head *h, int node) {
+    return roles_rank(&h->roles, ROLE_TRAINER, node) >= 0 &&
+           !strcmp(msg_str(h->spec->train, "data_layout"), "local");
+}
+
+static void fail_without_data(struct ag_head *h, int node, const char *reason) {
     char text[600];
-    int was_trainer = roles_rank(&h->roles, ROLE_TRAINER, node) >= 0;
+    snprintf(text, sizeof text, "%s, and with it the data that only it has (data_layout = local)",
+             reason);
+    head_fail(h, node, text);
+}
+
+void head_give_up(struct ag_head *h, int node, const char *reason) {
     if (is_spare(h, node)) {
         do_without_spare(h, node, reason);
-    } else if (may_go_on(h) && was_trainer &&
-               !strcmp(msg_str(h->spec->train, "data_layout"), "local")) {
-        snprintf(text, sizeof text,
-                 "%s, and with it the data that only it has (data_layout = local)", reason);
-        head_fail(h, node, text);
-    } else if (may_go_on(h) && node) {
+    } else if (may_go_on(h) && has_own_data(h, node)) {
+        fail_without_data(h, node, reason);
+    } else if (may_go_on(h) && node != h->spec->node) {
         go_on_without(h, node, reason);
     } else {
         head_fail(h, node, reason);
@@ -142,7 +165,7 @@ static void on_lost_turn(uv_timer_t *t) {
         if (n->joined || !n->lost_ns)
             continue;
         any = 1;
-        if (pd_mono_ns() - n->lost_ns < rejoin_ms(h) * 1000000u)
+        if (pd_mono_ns() - n->lost_ns < rejoin_ms(h, n) * 1000000u)
             continue;
         n->lost_ns = 0;
         head_give_up(h, i, lost_reason);
@@ -165,6 +188,68 @@ void head_lost(struct ag_head *h, int node) {
         uv_timer_start(&h->lost, on_lost_turn, LOST_TURN_MS, LOST_TURN_MS);
     pd_warn(h->log, "the connection to node %d (%s) broke", node, head_host(h, node));
     head_check(h);
+}
+
+/* --- another node takes the head's part --- */
+
+int head_leave(struct ag_head *h) {
+    int others = 0;
+    for (int i = 0; i < h->spec->n_nodes; i++)
+        others |= i != h->spec->node && h->node[i].joined && !h->gone[i];
+    if (!others || h->spec->job.max_restarts <= h->restarts || !may_go_on(h))
+        return 0;
+    pd_warn(h->log, "this node leaves the job: another node takes the head's part");
+    h->left = 1;
+    head_enter(h, HEAD_OVER);
+    return 1;
+}
+
+/* The passes that paddlectl has heard of; the nodes repeat their last ones when they join. */
+static void hear_passes(struct ag_head *h, const json_t *passes) {
+    const json_t *v;
+    struct heard_pass p;
+    size_t i;
+    json_array_foreach (passes, i, v)
+        if (!wire_get(&wire_heard_pass, &p, v, NULL) && p.node < h->spec->n_nodes)
+            (void)head_take_pass(h, (int)p.node, p.pass, NULL);
+}
+
+void head_take_over(struct ag_head *h, int head, const json_t *lost, int restarts,
+                    const json_t *passes) {
+    const int own = h->spec->node;
+    const json_t *v;
+    struct lost_node l;
+    char reason[300];
+    size_t i;
+    int local = has_own_data(h, head);
+    snprintf(reason, sizeof reason, "%s", lost_reason);
+    h->took_over = 1;
+    h->restarts = restarts;
+    hear_passes(h, passes);
+    json_array_foreach (lost, i, v) {
+        if (wire_get(&wire_lost_node, &l, v, NULL) || l.node >= h->spec->n_nodes || l.node == own ||
+            h->gone[l.node])
+            continue;
+        local |= has_own_data(h, (int)l.node) && l.node != head;
+        leave(h, (int)l.node, l.reason, l.node == head);
+        if (l.node == head)
+            snprintf(reason, sizeof reason, "%.290s", l.reason);
+    }
+    const size_t at = strlen(h->moves);
+    pd_fmt(h->moves + at, sizeof h->moves - at, "; node %d (%.60s) is the head now", own,
+           head_host(h, own));
+    for (int k = 0; k < h->spec->n_nodes; k++)
+        if (k != own && !h->gone[k])
+            h->node[k].lost_ns = pd_mono_ns(); /* it joins this head, or is lost, too */
+    uv_timer_start(&h->lost, on_lost_turn, LOST_TURN_MS, LOST_TURN_MS);
+    if (local) {
+        fail_without_data(h, head, reason);
+    } else if (h->restarts >= h->spec->job.max_restarts) {
+        head_fail(h, head, reason);
+    } else {
+        h->failure = head_reason_failure(h, head, reason);
+        head_restart(h);
+    }
 }
 
 const json_t *head_lost_nodes(const struct ag_head *h) { return h->lost_nodes; }

@@ -124,8 +124,7 @@ static int take_fail(struct ag_head *h, int node, const json_t *body, struct pd_
     return err->code;
 }
 
-/* HD_JOIN may repeat a report. */
-static int take_pass(struct ag_head *h, int node, const json_t *body, struct pd_err *err) {
+int head_take_pass(struct ag_head *h, int node, const json_t *body, struct pd_err *err) {
     struct hd_pass x;
     if (wire_get(&wire_hd_pass, &x, body, err))
         return err->code;
@@ -174,7 +173,7 @@ static int take_event(struct ag_head *h, int node, uint16_t type, const json_t *
     case WIRE_HD_FAIL:
         return take_fail(h, node, body, err);
     case WIRE_HD_PASS:
-        return take_pass(h, node, body, err);
+        return head_take_pass(h, node, body, err);
     case WIRE_HD_STOP_JOB:
         return take_stop(h, body, err);
     default:
@@ -210,7 +209,7 @@ void head_joined(struct ag_head *h, int node, const json_t *body) {
     const json_t *v;
     size_t i;
     uint16_t type;
-    if (head_is_gone(h, node)) /* its roles have moved to other nodes */
+    if (h->left || head_is_gone(h, node)) /* gone: its roles have moved to other nodes */
         return;
     if (wire_get(&wire_hd_join, &join, body, &err)) {
         fail_node(h, node, &err);
@@ -220,6 +219,10 @@ void head_joined(struct ag_head *h, int node, const json_t *body) {
         head_fail(h, node, "its agent was started again in the middle of the job");
         return;
     }
+    /* A restart of one trainer is known to its node only. */
+    if (h->took_over && h->state == HEAD_RESTARTING && !n->ever_joined &&
+        join.restarts >= h->restarts)
+        h->attempt = h->restarts = (int)join.restarts + 1;
     n->joined = n->ever_joined = 1;
     n->lost_ns = 0;
     n->incarnation = join.incarnation;
@@ -228,7 +231,7 @@ void head_joined(struct ag_head *h, int node, const json_t *body) {
     if (json_array_size(join.ready))
         n->ready = 1;
     json_array_foreach (join.passes, i, v)
-        if (take_pass(h, node, v, &err)) {
+        if (head_take_pass(h, node, v, &err)) {
             fail_node(h, node, &err);
             break;
         }

@@ -66,11 +66,12 @@ json_t *status_state(const struct agent_core *core, const struct status_job *j) 
     char boot[64], host[HOST_NAME_MAX + 1];
     facts_boot_id(boot);
     facts_host(host);
-    return json_pack("{s:s, s:s, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o}", "job",
-                     core->paths.job, "name", j->name, "node", j->node, "n_nodes", j->n_nodes,
-                     "attached", j->attached, "user", user_name(&core->paths), "started_us",
-                     (json_int_t)j->started_us, "ended_us", (json_int_t)j->ended_us, "restarts",
-                     (int)j->restarts, "host", wire_text(host, strlen(host)), "boot", boot, "since",
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o}",
+                     "job", core->paths.job, "name", j->name, "node", j->node, "n_nodes",
+                     j->n_nodes, "head", j->head, "attached", j->attached, "user",
+                     user_name(&core->paths), "started_us", (json_int_t)j->started_us, "ended_us",
+                     (json_int_t)j->ended_us, "restarts", (int)j->restarts, "host",
+                     wire_text(host, strlen(host)), "boot", boot, "since",
                      (json_int_t)process_tree_start_ticks(getpid()), "processes", j->processes);
 }
 
@@ -183,6 +184,7 @@ json_t *status_brief(const struct node_paths *p, int progress) {
                                       .ended_us = ended(p, s),
                                       .attached = msg_bool(s, "attached"),
                                       .n_nodes = msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0),
+                                      .head = msg_int(s, "head", 0, SPEC_MAX_NODES, 0),
                                       .progress = event});
     json_decref(event);
     json_decref(user);
@@ -223,6 +225,7 @@ json_t *status_full(const struct agent_core *core, struct status_now *now) {
         .name = msg_str(s, "name"),
         .node = agent_node_id(core),
         .n_nodes = msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0),
+        .head = msg_int(s, "head", 0, SPEC_MAX_NODES, 0),
         .attached = msg_bool(s, "attached"),
         .started_us = msg_int(s, "started_us", 0, INT64_MAX, 0),
         .now_us = (int64_t)pd_wall_us(),

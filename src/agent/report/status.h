@@ -17,7 +17,7 @@
 /* A job that was set up. Times are microseconds since 1970; 0: not yet. */
 struct status_job {
     const char *name;
-    int node, n_nodes, attached;
+    int node, n_nodes, head, attached;
     uint64_t started_us, ended_us;
     unsigned restarts;
     json_t *processes; /* from node_processes; status_state takes it over */

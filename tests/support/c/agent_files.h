@@ -101,6 +101,7 @@ static inline void no_ask(void *arg, uint16_t type, uint64_t req, const void *p,
     (void)arg, (void)type, (void)req, (void)p, (void)n;
 }
 static inline int not_joined(void *arg) { return (void)arg, 0; }
+static inline int is_head(void *arg) { return !((struct made *)arg)->spec.node; }
 static inline json_t *peer(void *arg, int i) {
     (void)arg;
     return json_pack("{s:i, s:s, s:[s], s:i, s:b}", "node", i, "name", i == 1 ? "host-b" : "host-x",
@@ -118,7 +119,7 @@ static inline void on_open(struct client *c, void *arg) { (void)c, (void)arg; }
 static inline void on_close(void *arg) { (void)arg; }
 
 static inline void open_parts(struct made *m) {
-    static const struct file_fetch_io io = {no_ask, not_joined, peer};
+    static const struct file_fetch_io io = {no_ask, not_joined, is_head, peer};
     static const struct peer_events ev = {
         .on_lost = on_lost, .on_taker_frame = on_taker_frame, .on_taker_gone = on_taker_gone};
     static const struct client_events client_ev = {on_open, on_close};

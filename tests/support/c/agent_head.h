@@ -33,7 +33,8 @@ struct env {
     json_t *failure, *pass; /* pass: the last event that a trainer reported */
     int n_passes;
     int later, over;
-    int deaf; /* a node that does not answer, or -1 */
+    int unheard; /* paddlectl is silent */
+    int deaf;    /* a node that does not answer, or -1 */
 };
 
 static inline void on_send(void *arg, int node, uint16_t type, uint64_t req, json_t *body) {
@@ -68,12 +69,17 @@ static inline void on_pass(void *arg, const json_t *event) {
     e->n_passes++;
 }
 
+static inline int on_heard(void *arg, uint64_t since_ns) {
+    (void)since_ns;
+    return !((struct env *)arg)->unheard;
+}
+
 static inline void on_tick(uv_timer_t *t) { (void)t; }
 
 /* "0-2": nodes in rank order. */
 static inline struct env *begin_with(const char *pservers, const char *trainers,
                                      const char *pserver_command, int extra_ms) {
-    static const struct head_io io = {on_send, on_state, on_over, on_pass};
+    static const struct head_io io = {on_send, on_state, on_over, on_pass, on_heard};
     struct env *e = calloc(1, sizeof *e);
     struct pd_err err = {0};
     json_t *body = json_pack("{s:s, s:i, s:i, s:{s:b, s:s, s:s, s:s, s:i, s:i, s:i, s:i}}", "job",

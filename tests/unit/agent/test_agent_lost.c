@@ -316,6 +316,24 @@ static void it_comes_back_in_time(void **state) {
     finish(e);
 }
 
+/* The head stood still for long: the others may have another head. Without a word of paddlectl it
+ * starts nothing. */
+static void the_head_is_alone(void **state) {
+    (void)state;
+    struct env *e = training("0-2", "0-2");
+    e->unheard = 1;
+    lose(e, 1);
+    reply(e, 0, WIRE_HD_END, json_object());
+    reply(e, 2, WIRE_HD_END, json_object());
+    for (uint64_t end = pd_mono_ns() + 1200000000u; pd_mono_ns() < end;)
+        uv_run(&e->loop, UV_RUN_ONCE);
+    assert_string_equal(e->state, "restarting");
+    e->unheard = 0;
+    go(e, "trainers", "1");
+    end_well(e, "1");
+    finish(e);
+}
+
 /* The node was cut off, and its roles have moved. */
 static void it_comes_back_too_late(void **state) {
     (void)state;
@@ -546,11 +564,17 @@ static void who_does_not_answer_a_restart(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(where_roles_go),          cmocka_unit_test(the_job_goes_on_without_it),
-        cmocka_unit_test(a_spare_takes_its_place), cmocka_unit_test(a_spare_is_lost),
-        cmocka_unit_test(its_peers_fail_first),    cmocka_unit_test(it_leaves),
-        cmocka_unit_test(it_comes_back_in_time),   cmocka_unit_test(it_comes_back_too_late),
-        cmocka_unit_test(when_it_goes_on),         cmocka_unit_test(who_does_not_answer_a_restart),
+        cmocka_unit_test(where_roles_go),
+        cmocka_unit_test(the_job_goes_on_without_it),
+        cmocka_unit_test(a_spare_takes_its_place),
+        cmocka_unit_test(a_spare_is_lost),
+        cmocka_unit_test(its_peers_fail_first),
+        cmocka_unit_test(it_leaves),
+        cmocka_unit_test(it_comes_back_in_time),
+        cmocka_unit_test(it_comes_back_too_late),
+        cmocka_unit_test(the_head_is_alone),
+        cmocka_unit_test(when_it_goes_on),
+        cmocka_unit_test(who_does_not_answer_a_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

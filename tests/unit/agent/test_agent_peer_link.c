@@ -40,7 +40,8 @@ static void on_join(void *arg, int node, const json_t *join) {
     a->n_joins[node]++;
     snprintf(a->word, sizeof a->word, "%s", msg_str(join, "word"));
     if (reports_early)
-        peer_link_send(agents[1].link, 0, WIRE_HD_EXITED, 0, json_pack("{s:s}", "word", "exit"));
+        peer_link_send(agents[1].link, PEER_HEAD, WIRE_HD_EXITED, 0,
+                       json_pack("{s:s}", "word", "exit"));
 }
 
 static void on_lost(void *arg, int node) { ((struct agent *)arg)->n_lost[node]++; }
@@ -140,7 +141,7 @@ static int teardown(void **state) {
 
 static struct agent *member(int i, int node) {
     open_agent(&agents[i], node, 0);
-    peer_link_join(agents[i].link, head_at);
+    peer_link_join(agents[i].link, 0, head_at);
     UNTIL(agents[i].n_joined == 1);
     return &agents[i];
 }
@@ -152,7 +153,7 @@ static void messages_go_both_ways(void **state) {
     assert_int_equal(head->n_joins[1], 1);
     assert_string_equal(head->word, "hello");
     assert_true(peer_link_is_joined(m->link) && !peer_link_silent_ms(head->link));
-    peer_link_send(m->link, 0, WIRE_HD_READY, 0, json_pack("{s:s}", "word", "up"));
+    peer_link_send(m->link, PEER_HEAD, WIRE_HD_READY, 0, json_pack("{s:s}", "word", "up"));
     UNTIL(head->n_messages == 1);
     assert_int_equal(head->from, 1);
     assert_int_equal(head->type, WIRE_HD_READY);
@@ -160,11 +161,11 @@ static void messages_go_both_ways(void **state) {
     peer_link_send_with(head->link, 1, WIRE_HD_FILE, 9, json_pack("{s:s}", "word", "down"), "bytes",
                         5);
     UNTIL(m->n_messages == 1);
-    assert_int_equal(m->from, 0);
+    assert_int_equal(m->from, PEER_HEAD);
     assert_int_equal(m->req, 9);
     assert_string_equal(m->word, "down");
     assert_string_equal(m->bytes, "bytes");
-    peer_link_refuse(m->link, 0, WIRE_HD_BIND, 10, &e);
+    peer_link_refuse(m->link, PEER_HEAD, WIRE_HD_BIND, 10, &e);
     UNTIL(head->n_messages == 2);
     assert_int_equal(head->refused.code, PD_EHOST);
     assert_int_equal(head->req, 10);
@@ -210,6 +211,31 @@ static void a_second_connection_takes_the_place_of_the_first(void **state) {
     peer_link_send(head->link, 1, WIRE_HD_STOP, 0, json_object());
     UNTIL(second->n_messages == 1);
     assert_int_equal(first->n_messages, 0);
+}
+
+/* A member has one head at a time: what the earlier one still sends does not reach it. */
+static void another_node_is_the_head(void **state) {
+    struct agent *old = &agents[0], *head = member(1, 1), *m = member(2, 2);
+    json_t *at = json_pack("{s:[s], s:i}", "addrs", "127.0.0.1", "port", head->port);
+    (void)state;
+    assert_int_equal(peer_link_lead(head->link), 0);
+    peer_link_join(m->link, 1, at);
+    assert_false(peer_link_is_joined(m->link));
+    peer_link_send(old->link, 2, WIRE_HD_STOP, 0, json_object());
+    UNTIL(head->n_joins[2] == 1 && m->n_joined == 2 && old->n_lost[1] && old->n_lost[2]);
+    assert_int_equal(m->n_messages, 0);
+    assert_int_equal(peer_link_silent_ms(head->link), 0);
+    peer_link_send(head->link, 2, WIRE_HD_STOP, 0, json_object());
+    peer_link_send(m->link, PEER_HEAD, WIRE_HD_READY, 0, json_pack("{s:s}", "word", "up"));
+    UNTIL(m->n_messages == 1 && head->n_messages == 1);
+    assert_int_equal(m->from, PEER_HEAD);
+    assert_int_equal(head->from, 2);
+    peer_link_cut(m->link); /* it comes back to the new head */
+    UNTIL(head->n_joins[2] == 2);
+    assert_int_equal(old->n_joins[2], 1);
+    peer_link_close(m->link);
+    UNTIL(!m->link);
+    json_decref(at);
 }
 
 /* --- strangers: connections that the test itself makes --- */
@@ -356,6 +382,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_report_follows_the_join, setup, teardown),
         cmocka_unit_test_setup_teardown(a_second_connection_takes_the_place_of_the_first, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(another_node_is_the_head, setup, teardown),
         cmocka_unit_test_setup_teardown(strangers_are_turned_away, setup, teardown),
         cmocka_unit_test_setup_teardown(takers_are_the_owners, setup, teardown),
         cmocka_unit_test_setup_teardown(a_probe_that_is_reset_is_tried_again, setup, teardown),

@@ -115,9 +115,33 @@ static void test_ids_that_lead_elsewhere(void **state) {
     find_release(&f);
 }
 
+/* The state of an ended job is that of its last head, in whatever order the hosts answer. A node 0
+ * that was lost may have an older result. */
+static void test_head_of_three(void **state) {
+    static const struct {
+        int node, head;
+        const char *state;
+    } hosts[] = {{0, 0, "failed"}, {1, 1, "done"}, {2, 1, "stopped"}};
+    (void)state;
+    for (size_t first = 0; first < 3; first++) {
+        struct found f = {0};
+        for (size_t i = 0; i < 3; i++) {
+            const size_t k = (first + i) % 3;
+            json_t *list = json_pack("[{s:s, s:i, s:i, s:s}]", "job", "JOB1-a", "node",
+                                     hosts[k].node, "head", hosts[k].head, "state", hosts[k].state);
+            assert_int_equal(find_add(&f, list, k, 3), 0);
+            json_decref(list);
+        }
+        assert_string_equal(f.v[0].state, "done");
+        assert_int_equal(f.v[0].head, 1);
+        find_release(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choose), cmocka_unit_test(test_unreachable),
-        cmocka_unit_test(test_two_run), cmocka_unit_test(test_ids_that_lead_elsewhere)};
+        cmocka_unit_test(test_two_run), cmocka_unit_test(test_ids_that_lead_elsewhere),
+        cmocka_unit_test(test_head_of_three)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -175,6 +175,7 @@ static const struct {
     {"log_begin", "AG_LOG_SUBSCRIBE"}, {"listed_job", "AG_LIST"},
     {"node_process", "AG_STATUS"},     {"check_target", "AG_CHECK_PROBE"},
     {"listed_model", "AG_MODELS"},     {"other_job", "AG_TURN"},
+    {"heard_pass", "AG_JOB_HEAD"},
 };
 
 /* "hd_bind_answer" is described in the row of HD_BIND. */

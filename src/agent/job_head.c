@@ -1,0 +1,71 @@
+/* job_head.c - AG_JOB_HEAD: paddlectl has given the head up, and lets another node take its part.
+ * Ids of heads ascend, because the earlier ones are lost, so an old request has no effect. */
+#include "agent/job_internal.h"
+
+/* This node has the job's description since AG_JOB_SETUP. `peers` is taken over. */
+static int become_head(struct ag_job *j, const struct ag_job_head *m, json_t *peers,
+                       struct pd_err *err) {
+    const int lost = j->head_node;
+    struct ag_head *head = NULL;
+    int rc = ag_job_make_head(j, peers, &head, err);
+    if (!rc && peer_link_lead(j->link))
+        rc = pd_oom(err, "the head of a job");
+    if (rc) {
+        head_free(head);
+        json_decref(peers);
+        return rc;
+    }
+    json_decref(j->peers);
+    j->peers = peers;
+    j->head = head;
+    j->head_node = j->spec.node;
+    j->ran = j->started = 1;
+    ag_job_save_state(j);
+    head_take_over(head, lost, m->lost, (int)j->restarts, m->passes);
+    ag_job_join_head(j);
+    file_announce(j->data);
+    return 0;
+}
+
+static void follow_head(struct ag_job *j, int head, json_t *peers) {
+    pd_warn(ag_job_log(j), "node %d is the head in place of node %d", head, j->head_node);
+    j->head_node = head;
+    peer_link_join(j->link, head, json_array_get(peers, 0));
+    json_decref(j->peers);
+    j->peers = peers;
+    ag_job_save_state(j);
+}
+
+/* 1: the entries that this node needs: of all nodes for the head, else of the head alone. */
+static int has_entries(const struct ag_job *j, const struct ag_job_head *m, struct pd_err *err) {
+    const size_t n = json_array_size(m->nodes);
+    struct job_peer peer;
+    if (m->head == j->spec.node ? n != (size_t)j->spec.n_nodes : n != 1)
+        return pd_fail(err, PD_EPROTO, "AG_JOB_HEAD: %zu nodes", n), 0;
+    for (size_t i = 0; i < n; i++)
+        if (wire_get(&wire_job_peer, &peer, json_array_get(m->nodes, i), err))
+            return 0;
+    return 1;
+}
+
+int ag_job_on_head(struct client *c, const struct wire_frame *f, const json_t *body,
+                   struct pd_err *err) {
+    struct ag_job *j = ag_job_usable(c, err);
+    struct ag_job_head m;
+    if (!j || wire_get(&wire_ag_job_head, &m, body, err) || !has_entries(j, &m, err))
+        return err->code;
+    if (j->result || j->ending || (*j->end_status && !j->restarting))
+        return pd_fail(err, PD_EHOST, "the job has ended on node %d", j->spec.node);
+    if (m.head == j->head_node) /* repeated after a lost connection */
+        return client_answer(c, f, json_object(), err);
+    if (m.head < j->head_node || m.head >= j->spec.n_nodes || j->head || !j->peers)
+        return pd_fail(err, PD_EPROTO, "AG_JOB_HEAD: node %d is the head", j->head_node);
+    json_t *peers = json_deep_copy(m.nodes);
+    if (!peers)
+        return pd_oom(err, "a request about the job");
+    if (m.head == j->spec.node)
+        become_head(j, &m, peers, err);
+    else
+        follow_head(j, (int)m.head, peers);
+    return err->code ? err->code : client_answer(c, f, json_object(), err);
+}
