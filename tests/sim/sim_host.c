@@ -341,8 +341,8 @@ size_t __wrap_machine_jobs_list(const char *own, struct machine_job *out, size_t
 
 /* --- paddlectl: hosts and packages --- */
 
-int __wrap_hosts_load(struct hosts *out, const struct pd_options *opts, struct pd_err *err);
-int __wrap_hosts_load(struct hosts *out, const struct pd_options *opts, struct pd_err *err) {
+int __wrap_host_source_load(struct hosts *out, const struct pd_options *opts, struct pd_err *err);
+int __wrap_host_source_load(struct hosts *out, const struct pd_options *opts, struct pd_err *err) {
     (void)opts;
     (void)err;
     *out = (struct hosts){calloc((size_t)S.plan.n, sizeof *out->v), (size_t)S.plan.n};
