@@ -147,6 +147,20 @@ done
 "$ctl" logs --role=trainer 2>err | head -1 >/dev/null
 [ "${PIPESTATUS[0]}" = 0 ] && [ ! -s err ] || die "head: $(cat err)"
 
+# --- logs that were rotated: all kept files of all nodes, as one
+conf turned 'local*2' 'seq 20000'
+expect 0 "$ctl" run --conf=conf.ini --log_max_size=10000 --log_keep=50
+[ -e "$(echo turned1/JOB*)/log/train.log.9" ] || die "not rotated: $(ls turned1/JOB*/log)"
+"$ctl" logs --role=trainer --node=1 >logs.out || die "logs of rotated files"
+cmp -s <(seq 20000) <(sed -n 's/^local.1\/trainer | //p' logs.out) || die "rotated: $(wc -l <logs.out) lines"
+expect 0 "$ctl" run --conf=conf.ini --log_max_size=10000 --log_keep=2
+"$ctl" logs --role=trainer --node=0 | sed 's/.* | //' >logs.out
+grep -q '^\[[0-9]* bytes are missing here\]$' <(head -1 logs.out) || die "nothing is missing: $(head -1 logs.out)"
+sed -i 1d logs.out
+first=$(head -1 logs.out)
+[ "$first" -gt 10000 ] && cmp -s <(seq "$first" 20000) logs.out || die "the kept files: from $first to $(tail -1 logs.out)"
+[ "$(find turned0/*/log -size +20 -name 'train.log*' | wc -l)" = 0 ] || die "too long: $(ls -l turned0/*/log)"
+
 # --- status and ps; to look at a job does not keep it alive when its launcher is gone
 conf ever 'local*2' ./forever.sh
 start run "$ctl" run --conf=conf.ini
