@@ -2,6 +2,13 @@
  * Ids of heads ascend, because the earlier ones are lost, so an old request has no effect. */
 #include "agent/job_internal.h"
 
+/* A stop that saves has not reached the head that was lost. */
+static void stop_if_told(struct ag_job *j) {
+    struct hd_stop_job s;
+    if (j->save_stop && !wire_get(&wire_hd_stop_job, &s, j->save_stop, NULL))
+        head_save(j->head, (unsigned)s.save_ms, (unsigned)s.grace_ms, s.reason);
+}
+
 /* This node has the job's description since AG_JOB_SETUP. `peers` is taken over. */
 static int become_head(struct ag_job *j, const struct ag_job_head *m, json_t *peers,
                        struct pd_err *err) {
@@ -24,6 +31,7 @@ static int become_head(struct ag_job *j, const struct ag_job_head *m, json_t *pe
     head_take_over(head, lost, m->lost, (int)j->restarts, m->passes);
     ag_job_join_head(j);
     file_announce(j->data);
+    stop_if_told(j);
     return 0;
 }
 
