@@ -32,7 +32,7 @@ edit() { # another version of the workspace: nothing of the last one is in it
 agents() { # the agents of the host, by pid
     local p exe
     for p in /proc/[0-9]*; do
-        exe=$(head -zn 1 "$p/cmdline" 2>/dev/null | tr -d "\0") && [[ $exe == "$root/.paddlectl/bin/agent-"* ]] &&
+        { IFS= read -rd '' exe <"$p/cmdline"; } 2>/dev/null && [[ $exe == "$root/.paddlectl/bin/agent-"* ]] &&
             echo "${p#/proc/}"
     done
 }
