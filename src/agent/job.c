@@ -477,9 +477,20 @@ static uint64_t head_lease_ms(const struct ag_job *j) {
            (s->attached && s->max_restarts ? 2 * s->attach_lease_ms + TAKE_OVER_MS : 0);
 }
 
+/* A detached job has nobody who decides which nodes go on. */
+static void tell_lost_head(const struct ag_job *j, uint64_t ms, char *out, size_t cap) {
+    const int n = snprintf(out, cap, "node %d has not heard of node %d for %llu ms", j->spec.node,
+                           j->head_node, (unsigned long long)ms);
+    if (!j->spec.job.attached && j->spec.job.max_restarts)
+        snprintf(out + n, cap - (size_t)n,
+                 ", and no paddlectl is attached that could let another node go on as the head; "
+                 "to continue: paddlectl run --resume=%s",
+                 j->self.job);
+}
+
 static void tick_live(struct ag_job *j, uint64_t silent_ms) {
     const uint64_t lease = j->spec.job.attach_lease_ms, head_ms = peer_link_silent_ms(j->link);
-    char reason[160];
+    char reason[sizeof j->failed];
     if (j->result) { /* results may be fetched while clients are connected */
         int alone = !clients_count(j->o.clients);
         if ((alone && (j->said_bye || !j->spec.job.attached || j->ending)) || silent_ms >= lease)
@@ -491,8 +502,7 @@ static void tick_live(struct ag_job *j, uint64_t silent_ms) {
                  j->spec.node, (unsigned long long)silent_ms);
         end_by_lease(j, reason);
     } else if (j->ran && head_ms >= head_lease_ms(j)) {
-        snprintf(reason, sizeof reason, "node %d has not heard of node %d for %llu ms",
-                 j->spec.node, j->head_node, (unsigned long long)head_ms);
+        tell_lost_head(j, head_ms, reason, sizeof reason);
         j->lost_head = 1;
         end_by_lease(j, reason);
     }

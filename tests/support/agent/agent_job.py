@@ -405,7 +405,7 @@ def test_agents_that_die():
     j.agents[2].bye()
     j.gone()
     # the head's agent is killed in a detached job: the others end after detach_lease
-    j = Job(trainer_command=forever, attached=False, detach_lease_ms=1500).run()
+    j = Job(trainer_command=forever, attached=False, detach_lease_ms=1500, on_failure="restart").run()
     for a in j.agents:
         a.wait(lambda: b"up" in a.logs[1], "the trainers")
     for a in j.agents:
@@ -413,7 +413,8 @@ def test_agents_that_die():
     os.kill(j.agents[0].hello["pid"], signal.SIGKILL)
     j.gone()
     with open(j.dirs[2] + "/result.json") as f:
-        assert "has not heard of node 0" in json.load(f)["first_failure"]["reason"]
+        reason = json.load(f)["first_failure"]["reason"]
+    assert "has not heard of node 0" in reason and reason.endswith(f"paddlectl run --resume={j.id}"), reason
     # the guardian is killed: the agent ends everything and goes, too
     j = Job(n=1, trainer_command=forever, attach_lease_ms=2000).run()
     a = j.agents[0]
