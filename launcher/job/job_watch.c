@@ -223,7 +223,7 @@ static void take_lost(struct job_node *n, const json_t *list) {
     size_t i;
     if (n->id != n->job->head)
         return;
-    if (list) {
+    if (json_array_size(list) > json_array_size(n->job->lost)) { /* a relay knows none */
         json_decref(n->job->lost);
         n->job->lost = json_deep_copy(list);
     }
