@@ -20,6 +20,7 @@ struct net_seal {
     size_t cap, at, len;
     size_t plain;   /* opened bytes at `at` */
     size_t skipped; /* bytes after them: the record's tag */
+    size_t body;    /* bytes after the next record's head, which has been checked; 0: not yet */
     int busy;       /* the last read brought much */
 };
 
@@ -79,6 +80,7 @@ void net_seal_put(struct net_seal *s, uint8_t *out, const uv_buf_t *bufs, size_t
         const uint8_t *p = gather(&bufs, &at, body, k);
         out[0] = (uint8_t)(sealed >> 8);
         out[1] = (uint8_t)sealed;
+        wire_cipher_tag(s->out, out + 2, out, 2);
         wire_cipher_seal(s->out, body, p, k);
         out = body + sealed;
         n -= k;
@@ -134,11 +136,23 @@ static void give(struct net_seal *s, struct wire_decoder *d) {
     s->skipped = 0;
 }
 
+static int not_the_next(size_t n, struct pd_err *err) {
+    return pd_fail(err, PD_EIO,
+                   "a record of %zu bytes is not the peer's next one: it was changed, "
+                   "repeated, left out or inserted on the way",
+                   n);
+}
+
 int net_seal_feed(struct net_seal *s, struct wire_decoder *d, struct pd_err *err) {
     if (!s->plain) {
         const size_t here = s->len - s->at;
         const uint8_t *head = s->in + s->at;
         const size_t n = here < NET_RECORD_HEAD ? 0 : (size_t)head[0] << 8 | head[1];
+        if (here >= NET_RECORD_HEAD && !s->body) {
+            if (n <= WIRE_TAG || wire_cipher_check(s->opener, head + 2, head, 2))
+                return not_the_next(n, err);
+            s->body = n;
+        }
         if (here < NET_RECORD_HEAD || here - NET_RECORD_HEAD < n) {
             give_back(s);
             return 0;
@@ -146,12 +160,10 @@ int net_seal_feed(struct net_seal *s, struct wire_decoder *d, struct pd_err *err
         uint8_t *record = s->in + s->at + NET_RECORD_HEAD, *to;
         size_t room;
         wire_decoder_space(d, &to, &room);
-        const int direct = n > WIRE_TAG && room >= n - WIRE_TAG;
-        if (n <= WIRE_TAG || wire_cipher_open(s->opener, direct ? to : record, record, n))
-            return pd_fail(err, PD_EIO,
-                           "a record of %zu bytes is not the peer's next one: it was changed, "
-                           "repeated, left out or inserted on the way",
-                           n);
+        const int direct = room >= n - WIRE_TAG;
+        if (wire_cipher_open(s->opener, direct ? to : record, record, n))
+            return not_the_next(n, err);
+        s->body = 0;
         if (direct) {
             s->at += NET_RECORD_HEAD + n;
             (void)wire_decoder_commit(d, n - WIRE_TAG, NULL);
@@ -163,6 +175,11 @@ int net_seal_feed(struct net_seal *s, struct wire_decoder *d, struct pd_err *err
     }
     give(s, d);
     return 1;
+}
+
+void net_seal_limits(struct net_seal *s, uint64_t messages) {
+    wire_cipher_limits(s->out, messages, UINT64_MAX);
+    wire_cipher_limits(s->opener, messages, UINT64_MAX);
 }
 
 int net_seal_idle(const struct net_seal *s) { return s->at == s->len; }

@@ -1,7 +1,8 @@
 /* seal.h - the sealed byte stream of a connection. After the handshake a connection is a sequence
- * of Noise transport messages in each direction, each after its length as Noise recommends:
+ * of Noise transport messages in each direction, each after its length as Noise recommends. The
+ * length has a tag of its own, so that nobody is made to wait for bytes that do not exist:
  *
- *     u16 n, big-endian | n bytes: contents and 16 bytes of tag          (a record)
+ *     u16 n, big-endian | 16 bytes: tag of n | n bytes: contents and 16 bytes of tag    (a record)
  *
  * The contents of all records, in order, are the stream of frames. A record has nothing to do with
  * the borders of frames: small frames share a record, large ones have many. */
@@ -13,7 +14,7 @@
 #include "wire/noise.h"
 
 enum {
-    NET_RECORD_HEAD = 2,
+    NET_RECORD_HEAD = 2 + WIRE_TAG,
     NET_RECORD_OVERHEAD = NET_RECORD_HEAD + WIRE_TAG,
     /* Contents that are sealed and written at a time: small enough for a CPU's cache. */
     NET_SEAL_CHUNK = 4 * WIRE_RECORD_MAX,
@@ -38,4 +39,6 @@ void net_seal_commit(struct net_seal *s, size_t n);
  * 1: it may have new frames. 0: no complete record is here. PD_EIO: the record is not the next
  * one of the peer, so the connection is of no more use. Other errors are the decoder's. */
 int net_seal_feed(struct net_seal *s, struct wire_decoder *d, struct pd_err *err);
+/* For tests: both directions renew their keys after so many messages, of which a record has two. */
+void net_seal_limits(struct net_seal *s, uint64_t messages);
 int net_seal_idle(const struct net_seal *s); /* 1: between two records, all given to the decoder */

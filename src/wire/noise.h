@@ -54,6 +54,11 @@ void wire_cipher_seal(struct wire_cipher *c, uint8_t *out, const uint8_t *p, siz
 /* Opens n bytes, the tag included, into n - WIRE_TAG bytes at `out`; out may be p. -1: they are not
  * the next message of the peer. */
 int wire_cipher_open(struct wire_cipher *c, uint8_t *out, const uint8_t *p, size_t n);
+/* A message without contents that authenticates n bytes which are sent in clear. Opening them: -1
+ * if they are not those of the peer's next message. */
+void wire_cipher_tag(struct wire_cipher *c, uint8_t tag[WIRE_TAG], const void *clear, size_t n);
+int wire_cipher_check(struct wire_cipher *c, const uint8_t tag[WIRE_TAG], const void *clear,
+                      size_t n);
 /* For tests: renew the key after so many messages or bytes of contents. */
 void wire_cipher_limits(struct wire_cipher *c, uint64_t messages, uint64_t bytes);
 

@@ -4,8 +4,8 @@
 
 A proxy on LISTEN_IP:PORT in front of TARGET_IP:PORT lets the handshake pass (two frames in each
 direction) and then does DEED once, at record RECORD (from 0) of DIRECTION (up: from the connector, or
-down): nothing, flip, repeat, drop, swap, forge (a record with a plain frame that writes a file), or
-handshake (it cuts the connection there, and changes the handshake of the next connection). The deed
+down): nothing, flip, length (it grows), repeat, drop, swap, forge (a record with a plain frame that
+writes a file), or handshake (it cuts the connection there, and changes the handshake of the next connection). The deed
 "handshakes" changes the handshake of every connection.
 At SIGTERM it writes to LOG what it has seen and done, and ends.
 """
@@ -25,7 +25,7 @@ def frame(kind, *sections):
 
 
 def as_record(data):
-    return struct.pack(">H", len(data)) + data
+    return struct.pack(">H", len(data)) + bytes(16) + data
 
 
 class RecordProxy:
@@ -108,7 +108,7 @@ class RecordProxy:
             return struct.unpack_from("<Q", buf, 16)[0] if len(buf) >= HEADER else 0
         if self.deed == "nothing":
             return len(buf)
-        return 2 + struct.unpack_from(">H", buf)[0] if len(buf) >= 2 else 0
+        return 18 + struct.unpack_from(">H", buf)[0] if len(buf) >= 2 else 0
 
     def begin(self):
         with self.lock:
@@ -121,6 +121,8 @@ class RecordProxy:
         if self.deed == "flip":
             middle = len(unit) // 2
             return unit[:middle] + bytes([unit[middle] ^ 1]) + unit[middle + 1:], None
+        if self.deed == "length":
+            return bytes([unit[0] | 0x80 if unit[0] < 0x80 else 0xff]) + unit[1:], None
         if self.deed == "handshake":
             self.spoil = True
             raise ConnectionError("cut")

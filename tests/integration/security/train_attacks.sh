@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Somebody on the path between trainer and pserver, without the job's key, changes, repeats and
-# forges records (tests/support/record_proxy.py). Each deed breaks a connection, which the
+# Somebody on the path between trainer and pserver, without the job's key, changes, lengthens,
+# repeats and forges records (tests/support/record_proxy.py). Each deed breaks a connection, which the
 # log says; the connection is made again, and the model has the same bits as without the attack.
 # A listener reads nothing: the bytes cannot be compressed and have no names. With encrypt = off the
 # same listener reads the optimizer's name.
@@ -55,7 +55,7 @@ awk -v a="$(report quiet packs_to)" 'BEGIN { exit !(a > 0.99) }' ||
 
 # A record that is dropped, or kept back for a swap, is noticed at the next one. Here no next one
 # comes: to the ends this is a slow network. tests/unit/net/test_net_seal.c drops and swaps.
-for deed in flip repeat forge handshake; do
+for deed in flip length repeat forge handshake; do
     for direction in up down; do
         name=$deed-$direction
         attack "$name" "$deed" "$direction" 4
