@@ -148,21 +148,25 @@ void known_hosts_free(struct known_hosts *kh) {
     free(kh);
 }
 
+/* Does the pattern of n bytes match all of s? Only the last star takes more bytes when the rest
+ * does not fit, so the time is at most n times the length of s. */
 static int wildcard(const char *p, size_t n, const char *s) {
-    for (; n; p++, n--) {
-        if (*p == '*') {
-            for (;; s++) {
-                if (wildcard(p + 1, n - 1, s))
-                    return 1;
-                if (!*s)
-                    return 0;
-            }
-        }
-        if (!*s || (*p != '?' && tolower((unsigned char)*p) != *s))
+    const char *end = p + n, *after_star = NULL, *retry = NULL;
+    while (*s || p < end) {
+        if (p < end && *p == '*') {
+            after_star = ++p;
+            retry = s;
+        } else if (p < end && *s && (*p == '?' || tolower((unsigned char)*p) == *s)) {
+            p++;
+            s++;
+        } else if (after_star && *retry) {
+            p = after_star;
+            s = ++retry;
+        } else {
             return 0;
-        s++;
+        }
     }
-    return !*s;
+    return 1;
 }
 
 /* Does the names field of a line cover `name` (lower case)? libssh compares hashed names. */

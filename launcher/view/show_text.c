@@ -29,16 +29,18 @@ size_t show_prefix(const char *p, size_t n, enum show_level *level) {
     return (size_t)(close - p) + 2;
 }
 
-/* Bytes of the sequence "\033[...m" at p; 0: it is none. *end: bytes of what begins like one. */
+/* Bytes of the sequence "\033[...m" at p; 0: it is none. *end: bytes of what begins like one. With
+ * one of "?<=>" it is a question to the terminal or a setting of its keys, and no colour. */
 static size_t colour_bytes(const char *p, size_t n, size_t *end) {
+    int is_private = 0;
     *end = 1;
     if (n < 2 || p[0] != 033 || p[1] != '[')
         return 0;
     for (*end = 2; *end < n && (is_digit(p[*end]) || (p[*end] && strchr(";:?<=>", p[*end])));
          ++*end)
-        ;
+        is_private |= !is_digit(p[*end]) && p[*end] != ';' && p[*end] != ':';
     *end += *end < n;
-    return p[*end - 1] == 'm' ? *end : 0;
+    return p[*end - 1] == 'm' && !is_private ? *end : 0;
 }
 
 /* 1: colours were written. */

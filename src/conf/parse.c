@@ -8,8 +8,8 @@ static int choice_index(const char *choices, const char *value) {
     for (int i = 0; choices; i++) {
         if (!strncmp(choices, value, n) && (choices[n] == '|' || !choices[n]) && n)
             return i;
-        choices = strchr(choices, '|');
-        choices += choices != NULL;
+        const char *bar = strchr(choices, '|');
+        choices = bar ? bar + 1 : NULL;
     }
     return -1;
 }

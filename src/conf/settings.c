@@ -125,20 +125,21 @@ static int same_key(const struct pd_setting *s, const char *text) {
 
 static int keep(struct pd_options *o, const struct set_words *w, const char *text,
                 enum pd_origin_level level, struct pd_err *err) {
-    struct pd_setting *s = o->settings, *end = o->settings + o->n_settings;
-    while (s < end && !same_key(s, text))
-        s++;
-    if (s < end && s->level > level)
+    size_t i = 0;
+    while (i < o->n_settings && !same_key(&o->settings[i], text))
+        i++;
+    if (i < o->n_settings && o->settings[i].level > level)
         return 0;
-    if (s == end) {
+    if (i == o->n_settings) {
         if (o->n_settings == PD_MAX_SETTINGS)
             return pd_fail(err, PD_EUSAGE, "--set: more than %d settings", PD_MAX_SETTINGS);
-        if (!(s = pd_realloc(o->settings, (o->n_settings + 1) * sizeof *s)))
+        struct pd_setting *more = pd_realloc(o->settings, (i + 1) * sizeof *more);
+        if (!more)
             return pd_oom(err, "a setting");
-        o->settings = s;
-        s += o->n_settings++;
-        *s = (struct pd_setting){0};
+        o->settings = more;
+        more[o->n_settings++] = (struct pd_setting){0};
     }
+    struct pd_setting *s = &o->settings[i];
     size_t cap = strlen(w->section) + strlen(w->name) + 2;
     free(s->text);
     free(s->section);
@@ -284,7 +285,7 @@ static int same_section(const char *a, const char *b) {
 
 static void compare_name(struct place *at, const char *wanted, const char *section) {
     size_t n = strcspn(wanted, " ");
-    if (strncmp(wanted, section, n) || !isblank((unsigned char)section[n]))
+    if (!wanted[n] || strncmp(wanted, section, n) || !isblank((unsigned char)section[n]))
         return;
     const char *name = section + n + strspn(section + n, " \t");
     size_t d = pd_edit_distance(name, wanted + n + 1);

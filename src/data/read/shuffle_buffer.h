@@ -20,6 +20,6 @@ void data_shuffle_buffer_shuffle(struct data_shuffle_buffer *h, struct pd_rng_ke
 static inline const char *data_shuffle_buffer_get(const struct data_shuffle_buffer *h, uint64_t i,
                                                   size_t *n) {
     *n = h->line[i].n;
-    return (const char *)h->text.data + h->line[i].at;
+    return h->text.len ? (const char *)h->text.data + h->line[i].at : "";
 }
 void data_shuffle_buffer_release(struct data_shuffle_buffer *h);

@@ -53,6 +53,18 @@ static void a_pair_replaces_its_line_or_stands_at_the_end(void **state) {
     pd_options_release(&o);
 }
 
+/* Found by fuzz_train_ini: the name of a section was compared with one that does not exist. */
+static void a_section_with_a_needless_name_is_another_one(void **state) {
+    (void)state;
+    struct pd_options o;
+    begin(&o);
+    set(&o, "optimizer.l2=1", PD_FROM_ARGV);
+    char *text = with(&o, "[optimizer x]\nl2 = 2\n", NULL);
+    assert_string_equal(text, "[optimizer x]\nl2 = 2\n[optimizer] ; --set\nl2 = 1 ; --set\n");
+    free(text);
+    pd_options_release(&o);
+}
+
 static void the_last_and_the_highest_source_win(void **state) {
     (void)state;
     struct pd_options o;
@@ -203,6 +215,7 @@ static void every_failed_allocation_is_reported(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pair_replaces_its_line_or_stands_at_the_end),
+        cmocka_unit_test(a_section_with_a_needless_name_is_another_one),
         cmocka_unit_test(the_last_and_the_highest_source_win),
         cmocka_unit_test(mistakes_name_the_setting),
         cmocka_unit_test(sections_of_conf_ini_are_overridden),

@@ -9,18 +9,23 @@
 #define ED2 "AAAAC3NzaC1lZDI1NTE5AAAAIKg6QkTmXDQ4wLjd5Iv+R1rP1xQxgpW5fJ5o6Y9a2222"
 #define EC1 "AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBFake"
 
-static const char text[] = "# a comment\n"
-                           "\n"
-                           "plain,10.0.0.1 ssh-ed25519 " ED1 " a comment\n"
-                           "[ported]:2200 ssh-ed25519 " ED1 "\n"
-                           "*.example.org,!bad.example.org ssh-ed25519 " ED1 "\n"
-                           "ecdsa-only ecdsa-sha2-nistp256 " EC1 "\n"
-                           "@revoked * ssh-ed25519 " ED2 "\n"
-                           "@cert-authority ca-host ssh-ed25519 " ED1 "\n"
-                           "two ssh-ed25519 AAAAother\n"
-                           "two ssh-ed25519 " ED1 "\n"
-                           "broken-line\n"
-                           "Upper ssh-ed25519 " ED1 "\n";
+/* Such a pattern must not take exponential time: found by fuzz_known_hosts. */
+#define A10 "aaaaaaaaaa"
+#define STARS "a*a*a*a*a*a*a*a*a*a*a*a*"
+
+static const char text[] =
+    "# a comment\n"
+    "\n"
+    "plain,10.0.0.1 ssh-ed25519 " ED1 " a comment\n"
+    "[ported]:2200 ssh-ed25519 " ED1 "\n"
+    "*.example.org,!bad.example.org ssh-ed25519 " ED1 "\n"
+    "ecdsa-only ecdsa-sha2-nistp256 " EC1 "\n"
+    "@revoked * ssh-ed25519 " ED2 "\n"
+    "@cert-authority ca-host ssh-ed25519 " ED1 "\n"
+    "two ssh-ed25519 AAAAother\n"
+    "two ssh-ed25519 " ED1 "\n"
+    "broken-line\n"
+    "Upper ssh-ed25519 " ED1 "\n" STARS STARS "b," STARS "c? ssh-ed25519 " ED1 "\n";
 
 static const struct {
     const char *name, *host;
@@ -45,6 +50,8 @@ static const struct {
     {"revoked everywhere", "plain", 22, "ssh-ed25519", ED2, KH_REVOKED, 7},
     {"certificate authorities are not host keys", "ca-host", 22, "ssh-ed25519", ED1, KH_UNKNOWN, 0},
     {"second line of a host", "two", 22, "ssh-ed25519", ED1, KH_OK, 10},
+    {"stars", A10 A10 "cx", 22, "ssh-ed25519", ED1, KH_OK, 13},
+    {"stars that fit nothing", A10 A10 A10 A10, 22, "ssh-ed25519", ED1, KH_UNKNOWN, 0},
     {"a broken line lists nothing", "broken-line", 22, "ssh-ed25519", ED1, KH_UNKNOWN, 0},
 };
 

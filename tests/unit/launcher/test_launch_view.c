@@ -8,6 +8,7 @@
 #include "launcher/view/progress.h"
 #include "launcher/view/repeat.h"
 #include "launcher/view/show.h"
+#include "launcher/view/show_text.h"
 #include "launcher/text/table.h"
 #include "launcher/text/term.h"
 
@@ -304,6 +305,24 @@ static void test_widths(void **state) {
     }
 }
 
+/* Found by fuzz_view: a terminal answers some of these as if the user had typed. */
+static void test_only_colours_reach_a_terminal(void **state) {
+    (void)state;
+    static const char *const rows[][2] = {
+        {"a\033[1;38:5:3mb\n", "a\033[1;38:5:3mb\n\033[m"},
+        {"a\033[?4mb", "ab"},
+        {"a\033[>4;2mb", "ab"},
+        {"a\033[1;<mb", "ab"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct pd_buf b = {0};
+        show_put_text(&b, rows[i][0], strlen(rows[i][0]), SHOW_PLAIN, 1);
+        pd_put_u8(&b, 0);
+        assert_string_equal((char *)b.data, rows[i][1]);
+        pd_buf_release(&b);
+    }
+}
+
 static void test_table(void **state) {
     (void)state;
     static const char *const rows[][4] = {
@@ -444,11 +463,17 @@ int main(void) {
     signal(SIGPIPE, SIG_IGN); /* like paddlectl */
     setlocale(LC_CTYPE, "C.UTF-8");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_output),   cmocka_unit_test(test_broken_output),
-        cmocka_unit_test(test_looks),    cmocka_unit_test(test_fold_of_starts),
-        cmocka_unit_test(test_bad_grep), cmocka_unit_test(test_fold_of_many_equal_lines),
-        cmocka_unit_test(test_widths),   cmocka_unit_test(test_table),
-        cmocka_unit_test(test_progress), cmocka_unit_test(test_progress_after_a_test),
+        cmocka_unit_test(test_output),
+        cmocka_unit_test(test_broken_output),
+        cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_fold_of_starts),
+        cmocka_unit_test(test_bad_grep),
+        cmocka_unit_test(test_fold_of_many_equal_lines),
+        cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_only_colours_reach_a_terminal),
+        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_progress_after_a_test),
         cmocka_unit_test(test_merge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
