@@ -178,7 +178,7 @@ bench-programs: $(patsubst bench/programs/%.c,$(B)/bench/%,$(wildcard bench/prog
 # libFuzzer targets, in a flavour of their own: make FUZZ=1 fuzzers. FUZZ_SECONDS bounds each in `make fuzz`.
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(LIBPADDLE)
+$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE)
 	@mkdir -p $(@D)
 	$(CC) -fsanitize=fuzzer $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -o $@
 
@@ -214,6 +214,7 @@ demo: packages-demo
 
 # Random kills of every part of a job, and what remains: nothing. SOAK_KILLS, SOAK_SEED and more: see tests/soak/soak.py.
 # Then 100,000 schedules of a simulated job (docs/folders/agent.md), and 1,000 scenarios of docs/faults.md. Interrupted, they continue where they were: build/faults-$(FAULTS_SEED).jsonl.
+# At last every fuzzer (docs/fuzzing.md).
 FAULTS_SEED ?= 1
 FAULTS ?= 1000
 soak: packages-test
@@ -222,6 +223,7 @@ soak: packages-test
 	@$(MAKE) --no-print-directory DEV=1 build/dev/tests/unit/agent/test_agent_sim
 	@build/dev/tests/unit/agent/test_agent_sim --count=100000
 	@tests/faults/faults --count=$(FAULTS) --seed=$(FAULTS_SEED) --report=build/faults-$(FAULTS_SEED).jsonl
+	@$(MAKE) --no-print-directory fuzz
 .PHONY: soak
 
 bench: packages-bench

@@ -2,8 +2,7 @@
  * body that is accepted is written and accepted again, with the same result. */
 #include "wire/client_bodies.h"
 #include "wire/job_spec.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/support/fuzz/fuzz.h"
 
 enum { STRUCT_MAX = 512 };
 
@@ -32,10 +31,11 @@ static void check(const struct wire_body *b, const json_t *o) {
     json_decref(again);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ(in) {
+    const uint8_t *data = in->p;
+    const size_t size = fuzz_left(in);
     json_t *o = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL);
     for (size_t i = 0; json_is_object(o) && i < sizeof bodies / sizeof bodies[0]; i++)
         check(bodies[i], o);
     json_decref(o);
-    return 0;
 }

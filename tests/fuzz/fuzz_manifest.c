@@ -3,8 +3,7 @@
 #include "pack/object/manifest.h"
 #include "pack/object/object.h"
 #include "pack/object/path.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/support/fuzz/fuzz.h"
 
 struct seen {
     char last[5000];
@@ -39,13 +38,15 @@ static int on_extent(void *arg, const struct manifest_extent *x, struct pd_err *
     return 0;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ(in) {
+    const uint8_t *data = in->p;
+    const size_t size = fuzz_left(in);
     static const struct manifest_events ev = {on_entry, on_extent};
     struct manifest_node node;
     struct manifest_reader *r = NULL;
     struct seen s = {.last = ""};
     if (!size)
-        return 0;
+        return;
     const uint8_t *p = data + 1, *end = data + size;
     switch (data[0] % 4) {
     case 0: {
@@ -66,11 +67,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         break;
     default:
         if (manifest_reader_new(&r, NULL, NULL))
-            return 0;
+            return;
         (void)(manifest_read_leaf(r, p, (size_t)(end - p) / 2, &ev, &s, NULL) ||
                manifest_read_leaf(r, p + (end - p) / 2, (size_t)(end - p) - (size_t)(end - p) / 2,
                                   &ev, &s, NULL));
         manifest_reader_free(r);
     }
-    return 0;
 }

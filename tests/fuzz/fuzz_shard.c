@@ -13,8 +13,7 @@
  * the file system.
  */
 #include "tests/support/c/ps_frames.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/support/fuzz/fuzz.h"
 
 static const uint16_t types[] = {
     WIRE_PS_DECLARE,   WIRE_PS_PUSH_DENSE, WIRE_PS_PUSH_ROWS, WIRE_PS_STEP_END, WIRE_PS_PULL_DENSE,
@@ -100,7 +99,9 @@ static void check_body(const uint8_t *data, size_t size) {
     free(copy);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ(in) {
+    const uint8_t *data = in->p;
+    const size_t size = fuzz_left(in);
     struct recorder r;
     struct ps_declare_sender d;
     struct ps_declaration job;
@@ -160,5 +161,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         (void)ps_shard_waiting(s, text, sizeof text);
     }
     ps_shard_free(s);
-    return 0;
 }

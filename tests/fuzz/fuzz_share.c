@@ -10,8 +10,7 @@
 #include "net/shm/arena.h"
 #include "net/conn_internal.h"
 #include "wire/msg.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/support/fuzz/fuzz.h"
 
 enum { KEEP = 4, FRAME_MAX = 1 << 20, LENT = 1 << 17 };
 
@@ -175,7 +174,9 @@ static void step(struct end *e, int fd, struct peer *peer, struct pd_reader *r) 
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ(in) {
+    const uint8_t *data = in->p;
+    const size_t size = fuzz_left(in);
     static const struct net_events events = {.on_frame = on_frame, .on_close = on_close};
     const struct net_opts opts = {.max_frame = FRAME_MAX, .share = 1};
     struct end e = {0};
@@ -215,5 +216,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     net_region_free(e.region);
     if (uv_loop_close(&loop) || e.n_released != e.n_lent) /* each once, whatever the peer did */
         abort();
-    return 0;
 }

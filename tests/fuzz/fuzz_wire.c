@@ -5,8 +5,7 @@
  * connector. */
 #include "wire/frame.h"
 #include "wire/handshake.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/support/fuzz/fuzz.h"
 
 static void decode(const uint8_t *data, size_t size, size_t piece, struct wire_hs *hs) {
     struct wire_decoder *d = wire_decoder_new(1 << 16);
@@ -34,9 +33,11 @@ static void decode(const uint8_t *data, size_t size, size_t piece, struct wire_h
     wire_decoder_free(d);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+FUZZ(in) {
+    const uint8_t *data = in->p;
+    const size_t size = fuzz_left(in);
     if (size < 2)
-        return 0;
+        return;
     struct wire_hs_opts opts = {.self = {WIRE_ROLE_PSERVER, 1, 2, "J"}, .key = {1, 2, 3}};
     struct wire_hs *hs = data[0] % 3 ? wire_hs_new(&opts, data[0] % 3 == 1) : NULL;
     struct pd_buf hello;
@@ -46,5 +47,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     decode(data + 2, size - 2, data[1] ? data[1] : 1, hs);
     pd_buf_release(&hello);
     wire_hs_free(hs);
-    return 0;
 }

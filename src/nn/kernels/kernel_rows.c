@@ -2,13 +2,7 @@
  * than a register. */
 #include "nn/kernels/kernel_rows.h"
 
-/* a test compiles this file again, for the baseline CPU, and compares bits */
-#ifdef CPU_CLONES
-#elif defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CPU_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define CPU_CLONES /* sanitizers start after the resolvers that clones need */
-#endif
+#include "math/cpu_clones.h"
 
 typedef float v8 __attribute__((vector_size(32)));
 #define LOAD(v, p) memcpy(&(v), (p), sizeof(v8))

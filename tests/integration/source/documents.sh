@@ -94,6 +94,17 @@ for m in $(grep -ohE '\b(HS|AG|DS|DF|HD|PS)_[A-Z][A-Z_]*[A-Z]\b' "${documents[@]
     grep -q " $m\$" "$TMP/messages" || say "documents name a message $m"
 done
 
+# --- fuzzers: each has a row in the table of docs/fuzzing.md, and seeds
+sed -nE 's/^\|.*\| `(fuzz_[a-z_]+)` \|$/\1/p' docs/fuzzing.md | sort >"$TMP/listed"
+for f in tests/fuzz/fuzz_*.c; do basename "$f" .c; done | sort >"$TMP/fuzzers"
+[ "$(wc -l <"$TMP/fuzzers")" -gt 20 ] || die "there are no fuzzers in tests/fuzz"
+diff "$TMP/listed" "$TMP/fuzzers" >"$TMP/diff" ||
+    say "docs/fuzzing.md (<) and tests/fuzz (>) differ: $(cat "$TMP/diff")"
+for f in tests/fuzz/corpus/*; do
+    grep -qx "$(basename "$f")" "$TMP/fuzzers" || say "$f belongs to no fuzzer"
+done
+while read -r f; do compgen -G "tests/fuzz/corpus/$f/*" >/dev/null || say "$f has no seeds"; done <"$TMP/fuzzers"
+
 # --- files and folders
 folders='src|launcher|worker|tests|bench|docs|conf|workspace_template'
 grep -ohE "\b($folders)/[A-Za-z0-9_./*-]+" "${documents[@]}" | sed 's/[.]*$//' >"$TMP/files"
