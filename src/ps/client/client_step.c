@@ -544,6 +544,7 @@ int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats
         struct ps_body b = client_body(c);
         put_step_end(c, l, n_samples, stats, (uint32_t)n, &b);
         c->n_sums_asked += n > 0;
+        (void)pd_fault("ps.step_end");
         client_ask(c, l, WIRE_PS_STEP_END, &b, n ? done_sums : NULL, NULL, (uint32_t)n);
         client_bound_sent(c, l);
     }

@@ -366,6 +366,15 @@ END
     consistent one.log
 done
 
+# --- a trainer dies between its messages of a step to the server threads: that step cannot be repeated, so all processes start again. Without
+# shared memory such a message leaves before the next one is made ---
+sed -i 's/kill.train.step:34/net.arena:1,net.arena:2,net.arena:3,net.arena:4,kill.ps.step_end:204/; $a saving_period_by_batches = 4' one.ini
+rm -rf one
+expect 0 "$BIN/paddlectl" run --conf=one.ini
+has "restart 1 of 9 after trainer 1 on local.1: signal 9" && has "had ended a step at some server threads only" && has "restart 2 of 9"
+has "Resuming from output/pass-" && has_not "restart 3 of 9"
+same "$TMP/one/latest" "$(digest "$TMP/plain")"
+
 # --- the same of the pservers, of which each has its own disk, and a copy of the other's part ---
 sed -i 's/kill.train.step:34/kill.ps.step:70/; $a checkpoint_copies = 2\nsaving_deltas = 1' conf.ini
 expect 0 "$BIN/paddlectl" run --conf=conf.ini

@@ -25,6 +25,8 @@ enum { ODD = 1, N_PROCESSES = 3 };
 
 static uint64_t odd_step;
 static int odd_signal, odd_pushes;
+static int odd_torn;            /* > 0: it is killed before this message of the end of the step */
+static volatile int *torn_seen; /* what the next process is told about that step; 2: not yet */
 
 /* Waits until everything before this step is applied everywhere. Then, in some cases after
  * beginning a contribution, the process sends itself the signal. */
@@ -32,6 +34,12 @@ static int signals_itself(struct toy_trainer *me, struct ps_client *c, uint64_t 
     static float values[TOY_VALUES], row[TOY_DIM];
     uint64_t keys[TOY_ROWS];
     float *rows = values;
+    if (step == odd_step && odd_torn) {
+        char fault[40];
+        snprintf(fault, sizeof fault, "kill.ps.step_end:%d", odd_torn);
+        pd_fault_arm(fault);
+        return 0;
+    }
     if (step != odd_step || !odd_signal)
         return 0;
     for (int i = 0; i < TOY_ROWS; i++)
@@ -60,6 +68,15 @@ static int signals_itself(struct toy_trainer *me, struct ps_client *c, uint64_t 
     return rc;
 }
 
+/* The process that takes the place. */
+static int notes_torn(struct toy_trainer *me, struct ps_client *c, uint64_t step) {
+    (void)me;
+    (void)step;
+    if (torn_seen && *torn_seen == 2)
+        *torn_seen = ps_resumed_torn(c);
+    return 0;
+}
+
 struct process {
     pid_t pid;
     int go; /* the servers' list is written here */
@@ -81,11 +98,13 @@ static void process_new(struct process *p, const struct toy *t, int behaves) {
     ssize_t n = read(fd[0], list, sizeof list - 1);
     if (n <= 0)
         _exit(0);
+    if (odd_torn) /* without shared memory a message leaves before the next one is made */
+        pd_fault_arm("net.arena:1,net.arena:2,net.arena:3,net.arena:4");
     struct toy_trainer me = {.t = t,
                              .id = ODD,
                              .servers = list,
                              .result = &result,
-                             .before_step = behaves ? signals_itself : NULL};
+                             .before_step = behaves ? signals_itself : notes_torn};
     toy_main(&me);
     if (me.rc)
         fprintf(stderr, "process %d: %s\n", (int)getpid(), me.err.msg);
@@ -217,6 +236,40 @@ static void test_wait_until_it_is_started_again(void **state) {
         same_model(&calm, &o.result[0]);
         assert_contains(o.log, "trainer 1 was started again and continues in step");
     }
+}
+
+/* A process is killed between its messages about the end of a step to four server threads. Its
+ * successor knows that it cannot repeat the step with the same values. */
+static void test_a_step_that_was_ended_at_some_servers_only_is_torn(void **state) {
+    (void)state;
+    const int n_messages = base.n_servers * (base.n_dense + base.n_sparse);
+    void *p =
+        mmap(NULL, sizeof *torn_seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(p, MAP_FAILED);
+    torn_seen = p;
+    odd_step = 3;
+    for (int n = 1; n <= n_messages + 1; n++) {
+        /* The last one dies in the next step, of which it has sent nothing. */
+        const int torn = n > 1 && n <= n_messages;
+        int same = 0;
+        /* On a busy machine the earlier messages may not have left the process. */
+        for (int tries = 0; tries < 10 && !same; tries++) {
+            *torn_seen = 2;
+            odd_torn = n;
+            run(&base, PS_LOST_WAIT, 200, 2, &o);
+            odd_torn = 0;
+            assert_int_equal(o.last_status, 0);
+            all_well(&o);
+            assert_contains(o.log, "trainer 1 was started again and continues in step");
+            same = *torn_seen == torn;
+            if (!torn)
+                assert_true(same);
+        }
+        if (!same)
+            fail_msg("killed before message %d of %d: never torn", n, n_messages);
+    }
+    torn_seen = NULL;
+    munmap(p, sizeof *torn_seen);
 }
 
 /* The job continues, as with a trainer whose data ends there. */
@@ -430,6 +483,7 @@ static void test_fail_names_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wait_until_it_is_started_again),
+        cmocka_unit_test(test_a_step_that_was_ended_at_some_servers_only_is_torn),
         cmocka_unit_test(test_continue_without_it),
         cmocka_unit_test(test_continue_without_one_that_fails),
         cmocka_unit_test(test_continue_without_one_that_pushes_nan),
