@@ -336,6 +336,8 @@ static void enter_failed(struct job_node *n) {
     if (j->phase != JOB_RUN && j->phase != JOB_FOLLOW)
         return;
     watch_node(n, "", 1, ": %s", n->err.msg);
+    if (j->phase == JOB_RUN && n->id == 0) /* the others are well, and wait for node 0 alone */
+        job_move(j, AT(NODE_PEERED), NODE_RUNNING);
     job_limit_wait(j, patience_ms(n, may_go_on(n, 0), LOST_PATIENCE_MS));
 }
 

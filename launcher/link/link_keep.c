@@ -100,8 +100,13 @@ int link_lost(struct link *l, struct pd_err *why, enum link_phase was) {
         pd_err_clear(&l->why);
         add_reason(l, why);
         if (is_final(why->code)) {
-            char text[sizeof why->msg];
-            snprintf(text, sizeof text, "%s, and then: %.700s", l->keep.reasons[0].text, why->msg);
+            char text[sizeof why->msg], lease[120] = "";
+            if (why->code == PD_ENOENT) /* paddlectl was stopped, for example */
+                pd_fmt(lease, sizeof lease,
+                       "; its agent ends when paddlectl is silent for %g s (attach_lease)",
+                       (double)l->keep.lease_ms / 1000);
+            snprintf(text, sizeof text, "%s, and then: %.600s%s", l->keep.reasons[0].text, why->msg,
+                     lease);
             pd_err_clear(why);
             pd_fail(why, PD_EHOST, "%s", text);
             return 0;
